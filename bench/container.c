@@ -15,14 +15,14 @@
 
 enum { RUNS = 1 << 19, CHUNK = 1 << 17, BATCH = 4096, REPEATS = 5 };
 
-static double now(void)
+static double container_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); /* of all threads and of the system for them */
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int put(void *self, const void *data, size_t bytes)
+static int container_put(void *self, const void *data, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
         ssize_t n = write(*(int *)self, (const char *)data + done, bytes - done);
@@ -34,9 +34,9 @@ static int put(void *self, const void *data, size_t bytes)
 }
 
 /* Writes all chunks; returns the bytes, 0: failed. */
-static uint64_t encode(int fd, const struct stream *s)
+static uint64_t container_encode(int fd, const struct stream *s)
 {
-    struct mt_mtc_file file = {put, &fd};
+    struct mt_mtc_file file = {container_put, &fd};
     char text[100];
     const char *why = NULL;
     const void *payload;
@@ -58,7 +58,7 @@ static uint64_t encode(int fd, const struct stream *s)
 }
 
 /* Reads them all back as tools do, runs and all; returns the accesses, *sum: of the first addresses. */
-static uint64_t decode(const char *path, uint64_t *sum)
+static uint64_t container_decode(const char *path, uint64_t *sum)
 {
     struct mt_source_options o = {.flags = MT_SOURCE_RUNS};
     struct mt_error err;
@@ -86,24 +86,24 @@ static int write_raw(int fd, const struct stream *s)
                 {(uint64_t)r->smid << 32 | r->meta,
                  r->addresses ? r->addresses[k] : r->base + k * (uint64_t)r->stride, r->cta}};
         if (n > BATCH * 31 || i + 1 == s->count) {
-            bad = put(&fd, room, n * sizeof *room);
+            bad = container_put(&fd, room, n * sizeof *room);
             n = 0;
         }
     }
     return bad;
 }
 
-static double cat(int fd)
+static double container_cat(int fd)
 {
     static char room[1 << 20];
-    double begin = now();
+    double begin = container_now();
     lseek(fd, 0, SEEK_SET);
     while (read(fd, room, sizeof room) > 0)
         ;
-    return now() - begin;
+    return container_now() - begin;
 }
 
-static int fresh(const char *path)
+static int container_fresh(const char *path)
 {
     return open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 }
@@ -113,35 +113,35 @@ struct figures {
     uint64_t bytes;
 };
 
-static void least(double *to, double seconds)
+static void container_least(double *to, double seconds)
 {
     if (*to == 0 || seconds < *to)
         *to = seconds;
 }
 
-static int measure(const char *path, const struct stream *s, uint64_t want, struct figures *f)
+static int container_measure(const char *path, const struct stream *s, uint64_t want, struct figures *f)
 {
     uint64_t sum = 0;
-    int fd = fresh(path);
-    double t0 = now();
-    f->bytes = fd < 0 ? 0 : encode(fd, s);
-    least(&f->write, now() - t0);
+    int fd = container_fresh(path);
+    double t0 = container_now();
+    f->bytes = fd < 0 ? 0 : container_encode(fd, s);
+    container_least(&f->write, container_now() - t0);
     if (!f->bytes)
         return -1;
-    t0 = now();
-    uint64_t accesses = decode(path, &sum);
-    least(&f->decode, now() - t0);
+    t0 = container_now();
+    uint64_t accesses = container_decode(path, &sum);
+    container_least(&f->decode, container_now() - t0);
     close(fd);
-    fd = fresh(path);
-    t0 = now();
+    fd = container_fresh(path);
+    t0 = container_now();
     int bad = fd < 0 || write_raw(fd, s) != 0;
-    least(&f->raw, now() - t0);
-    least(&f->cat, cat(fd));
+    container_least(&f->raw, container_now() - t0);
+    container_least(&f->cat, container_cat(fd));
     close(fd);
     return bad || sum != want || accesses != s->accesses ? -1 : 0;
 }
 
-static int one(const char *path, unsigned which, enum stream_order order)
+static int container_one(const char *path, unsigned which, enum stream_order order)
 {
     struct stream s;
     struct figures f = {0};
@@ -152,7 +152,7 @@ static int one(const char *path, unsigned which, enum stream_order order)
     for (size_t i = 0; i < s.count; i++)
         want += s.runs[i].base;
     for (int i = 0; i < REPEATS && !bad; i++)
-        bad = measure(path, &s, want, &f);
+        bad = container_measure(path, &s, want, &f);
     double n = (double)s.accesses;
     printf("%-14s %-6s %9.4f %9.2f %9.2f %9.2f %9.2f %9.0f\n", stream_names[which],
            order == STREAM_CTAS ? "CTAs" : "mixed", (double)f.bytes / n, 1e9 * f.write / n, 1e9 * f.raw / n,
@@ -170,7 +170,7 @@ int main(int argc, char **argv)
     printf("%-14s %-6s %9s %9s %9s %9s %9s %9s\n", "", "", "/access", "ns", "ns", "ns", "ns", "M/s");
     for (unsigned i = 0; stream_names[i] && !bad; i++)
         for (enum stream_order o = STREAM_CTAS; o <= STREAM_MIXED && !bad; o++)
-            bad = one(path, i, o);
+            bad = container_one(path, i, o);
     unlink(path);
     if (bad)
         fputs("mt-bench-container: failed\n", stderr);

@@ -27,14 +27,14 @@ struct buffers {
     uint32_t random;
 };
 
-static uint32_t next(struct buffers *m)
+static uint32_t host_next(struct buffers *m)
 {
     m->random = m->random * 1664525u + 1013904223u;
     return m->random >> 8;
 }
 
 /* A stencil: two streams of doubles. */
-static uint64_t smooth(struct buffers *m)
+static uint64_t host_smooth(struct buffers *m)
 {
     for (int i = 0; i < CELLS; i++)
         m->from[i] = (double)(i % 97);
@@ -49,7 +49,7 @@ static uint64_t smooth(struct buffers *m)
 }
 
 /* A matrix product: rows against columns. */
-static uint64_t multiply(struct buffers *m)
+static uint64_t host_multiply(struct buffers *m)
 {
     for (int i = 0; i < MATRIX; i++)
         for (int j = 0; j < MATRIX; j++) {
@@ -61,7 +61,7 @@ static uint64_t multiply(struct buffers *m)
     return (uint64_t)m->c[MATRIX / 2][MATRIX / 3];
 }
 
-static void quicksort(uint32_t *v, int n)
+static void host_quicksort(uint32_t *v, int n)
 {
     while (n > 12) {
         uint32_t pivot = v[n / 2];
@@ -77,7 +77,7 @@ static void quicksort(uint32_t *v, int n)
             v[i] = v[j];
             v[j] = was;
         }
-        quicksort(v, i);
+        host_quicksort(v, i);
         v += i;
         n -= i;
     }
@@ -89,21 +89,21 @@ static void quicksort(uint32_t *v, int n)
         }
 }
 
-static uint64_t sort(struct buffers *m)
+static uint64_t host_sort(struct buffers *m)
 {
     for (int i = 0; i < NUMBERS; i++)
-        m->numbers[i] = next(m);
-    quicksort(m->numbers, NUMBERS);
+        m->numbers[i] = host_next(m);
+    host_quicksort(m->numbers, NUMBERS);
     return m->numbers[NUMBERS / 2];
 }
 
 /* A hash table: random accesses. */
-static uint64_t hash(struct buffers *m)
+static uint64_t host_hash(struct buffers *m)
 {
     uint64_t found = 0;
     memset(m->slots, 0, sizeof m->slots);
     for (int i = 0; i < NUMBERS; i++) {
-        uint32_t key = next(m) % 30000 + 1, at = key * 2654435761u % SLOTS;
+        uint32_t key = host_next(m) % 30000 + 1, at = key * 2654435761u % SLOTS;
         while (m->slots[at] && m->slots[at] != key)
             at = (at + 1) % SLOTS;
         found += m->slots[at] == key;
@@ -113,12 +113,12 @@ static uint64_t hash(struct buffers *m)
 }
 
 /* A tree: pointers to follow. */
-static uint64_t tree(struct buffers *m)
+static uint64_t host_tree(struct buffers *m)
 {
     struct node *root = NULL;
     for (int i = 0; i < NODES; i++) {
         struct node **at = &root, *fresh = &m->nodes[i];
-        uint32_t key = next(m);
+        uint32_t key = host_next(m);
         while (*at)
             at = key < (*at)->key ? &(*at)->left : &(*at)->right;
         *fresh = (struct node){NULL, NULL, key, 0};
@@ -131,11 +131,11 @@ static uint64_t tree(struct buffers *m)
 }
 
 /* Strings, by the C library, and small allocations. */
-static uint64_t strings(struct buffers *m)
+static uint64_t host_strings(struct buffers *m)
 {
     uint64_t sum = 0;
     for (int i = 0; i < WORDS; i++) {
-        int n = (int)(next(m) % 16 + 4);
+        int n = (int)(host_next(m) % 16 + 4);
         memset(m->text[i], 'a' + i % 26, (size_t)n);
         m->text[i][n] = 0;
     }
@@ -149,9 +149,10 @@ static uint64_t strings(struct buffers *m)
     return sum;
 }
 
-static void *work(void *arg)
+static void *host_work(void *arg)
 {
-    static uint64_t (*const part[])(struct buffers *) = {smooth, multiply, sort, hash, tree, strings};
+    static uint64_t (*const part[])(struct buffers *) = {host_smooth, host_multiply, host_sort,
+                                                         host_hash,   host_tree,     host_strings};
     struct buffers *m = calloc(1, sizeof *m);
     m->from = calloc(CELLS, sizeof *m->from);
     m->to = calloc(CELLS, sizeof *m->to);
@@ -180,8 +181,8 @@ int main(int argc, char **argv)
         return 2;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     for (int i = 1; i < threads; i++)
-        pthread_create(&thread[i], NULL, work, (void *)(size_t)i);
-    work(NULL);
+        pthread_create(&thread[i], NULL, host_work, (void *)(size_t)i);
+    host_work(NULL);
     for (int i = 1; i < threads; i++)
         pthread_join(thread[i], NULL);
     clock_gettime(CLOCK_MONOTONIC, &end);

@@ -19,13 +19,13 @@ static void vector_add(const float *a, const float *b, float *c, uint32_t from, 
         c[i] = a[i] + b[i];
 }
 
-static void saxpy(const float *a, const float *b, float *c, uint32_t from, uint32_t to)
+static void loops_saxpy(const float *a, const float *b, float *c, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
         c[i] = 2.5f * a[i] + b[i];
 }
 
-static void stencil(const float *a, const float *b, float *c, uint32_t from, uint32_t to)
+static void loops_stencil(const float *a, const float *b, float *c, uint32_t from, uint32_t to)
 {
     const int w = SIDE;
     (void)b;
@@ -55,7 +55,7 @@ static void exp_sqrt(const float *a, const float *b, float *c, uint32_t from, ui
         c[i] = expf(-a[i]) * sqrtf(a[i]);
 }
 
-static void histogram(const float *a, const float *b, float *c, uint32_t from, uint32_t to)
+static void loops_histogram(const float *a, const float *b, float *c, uint32_t from, uint32_t to)
 {
     uint32_t *bins = (uint32_t *)c;
     (void)b;
@@ -63,7 +63,7 @@ static void histogram(const float *a, const float *b, float *c, uint32_t from, u
         __atomic_fetch_add(&bins[(int)(a[i] * 256.0f)], 1, __ATOMIC_RELAXED);
 }
 
-static void bodies(const float *a, const float *b, float *c, uint32_t from, uint32_t to)
+static void loops_bodies(const float *a, const float *b, float *c, uint32_t from, uint32_t to)
 {
     (void)b;
     for (uint32_t i = from; i < to; i++) {
@@ -84,7 +84,7 @@ static void bodies(const float *a, const float *b, float *c, uint32_t from, uint
     }
 }
 
-static void reduce(const float *a, const float *b, float *c, uint32_t from, uint32_t to)
+static void loops_reduce(const float *a, const float *b, float *c, uint32_t from, uint32_t to)
 {
     (void)b;
     for (uint32_t s = from; s < to; s++) {
@@ -101,14 +101,14 @@ static const struct {
     uint32_t n, results;
 } loops[] = {
     {"vector_add", vector_add, N, N},
-    {"saxpy", saxpy, N, N},
-    {"stencil", stencil, SIDE, N},
+    {"saxpy", loops_saxpy, N, N},
+    {"stencil", loops_stencil, SIDE, N},
     {"matrix_multiply", matrix_multiply, MATRIX, MATRIX *MATRIX},
     {"matrix_tiled", matrix_multiply, MATRIX, MATRIX *MATRIX},
     {"exp_sqrt", exp_sqrt, N, N},
-    {"histogram", histogram, N, BINS},
-    {"bodies", bodies, BODIES, 4 * BODIES},
-    {"reduce", reduce, N / SUM_PER_CTA, N / SUM_PER_CTA},
+    {"histogram", loops_histogram, N, BINS},
+    {"bodies", loops_bodies, BODIES, 4 * BODIES},
+    {"reduce", loops_reduce, N / SUM_PER_CTA, N / SUM_PER_CTA},
 };
 
 static struct {
@@ -118,7 +118,7 @@ static struct {
     pthread_barrier_t meet;
 } job;
 
-static void *work(void *index)
+static void *loops_work(void *index)
 {
     uint32_t n = loops[job.loop].n, k = (uint32_t)(uintptr_t)index;
     for (int r = 0; r < job.repeats; r++) {
@@ -128,14 +128,14 @@ static void *work(void *index)
     return NULL;
 }
 
-static int repeat(int repeats)
+static int loops_repeat(int repeats)
 {
     pthread_t thread[THREADS];
     job.repeats = repeats;
     for (uintptr_t k = 1; k < THREADS; k++)
-        if (pthread_create(&thread[k], NULL, work, (void *)k))
+        if (pthread_create(&thread[k], NULL, loops_work, (void *)k))
             return -1;
-    work(NULL);
+    loops_work(NULL);
     for (int k = 1; k < THREADS; k++)
         pthread_join(thread[k], NULL);
     return 0;
@@ -158,10 +158,10 @@ int main(int argc, char **argv)
         return 1;
     mt_fill(job.a, N, 1);
     mt_fill(job.b, N, 2);
-    if (repeat(1))
+    if (loops_repeat(1))
         return 1;
     double elapsed = mt_clock(CLOCK_MONOTONIC), processor = mt_clock(CLOCK_PROCESS_CPUTIME_ID);
-    if (repeat(repeats))
+    if (loops_repeat(repeats))
         return 1;
     elapsed = mt_clock(CLOCK_MONOTONIC) - elapsed;
     processor = mt_clock(CLOCK_PROCESS_CPUTIME_ID) - processor;

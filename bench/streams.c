@@ -20,14 +20,14 @@ static uint32_t random_of(uint64_t *state)
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (uint32_t)(*state >> 33);
 }
-static uint32_t hash(uint32_t x)
+static uint32_t streams_hash(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x7feb352du;
     x = (x ^ x >> 15) * 0x846ca68bu;
     return x ^ x >> 16;
 }
 
-static void full(struct mt_access_run *r, uint32_t site, uint32_t meta, uint64_t base)
+static void streams_full(struct mt_access_run *r, uint32_t site, uint32_t meta, uint64_t base)
 {
     r->site = site;
     r->meta = meta;
@@ -36,7 +36,7 @@ static void full(struct mt_access_run *r, uint32_t site, uint32_t meta, uint64_t
     r->mask = UINT32_MAX;
     r->count = 32;
 }
-static void own(struct mt_access_run *r, const uint64_t *lanes)
+static void streams_own(struct mt_access_run *r, const uint64_t *lanes)
 {
     r->addresses = lanes;
     r->base = lanes[0];
@@ -49,8 +49,8 @@ static int vector_add(const struct warp *w, struct mt_access_run *r, uint64_t *l
     (void)lanes;
     if (w->step == 3)
         return 0;
-    full(r, 4 + w->step, w->step == 2 ? STORE4 : LOAD4,
-         base[w->step] + 4 * (w->cta * 256ull + w->warp * 32ull));
+    streams_full(r, 4 + w->step, w->step == 2 ? STORE4 : LOAD4,
+                 base[w->step] + 4 * (w->cta * 256ull + w->warp * 32ull));
     return 1;
 }
 
@@ -59,14 +59,14 @@ static void two_rows(struct mt_access_run *r, uint64_t *lanes, uint64_t base, ui
 {
     for (unsigned i = 0; i < 32; i++)
         lanes[i] = base + 4 * ((row + i / 16) * SIDE + column + i % 16);
-    own(r, lanes);
+    streams_own(r, lanes);
 }
-static int matmul(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
+static int streams_matmul(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
 {
     uint32_t by = w->cta / (SIDE / 16), bx = w->cta % (SIDE / 16), k = w->step / 2 * 16;
     if (w->step > SIDE / 16 * 2)
         return 0;
-    full(r, 4 + (k == SIDE ? 2 : w->step % 2), k == SIDE ? STORE4 : LOAD4, 0);
+    streams_full(r, 4 + (k == SIDE ? 2 : w->step % 2), k == SIDE ? STORE4 : LOAD4, 0);
     if (k == SIDE)
         two_rows(r, lanes, C, by * 16 + w->warp * 2, bx * 16);
     else if (w->step % 2 == 0)
@@ -78,7 +78,7 @@ static int matmul(const struct warp *w, struct mt_access_run *r, uint64_t *lanes
 }
 
 /* Five points, blocks of 32 x 8, borders left out. */
-static int stencil(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
+static int streams_stencil(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
 {
     static const int64_t off[] = {0, -4, 4, -4 * (int64_t)SIDE, 4 * (int64_t)SIDE, 0};
     uint32_t by = w->cta / (SIDE / 32), bx = w->cta % (SIDE / 32), y = by * 8 + w->warp;
@@ -86,7 +86,7 @@ static int stencil(const struct warp *w, struct mt_access_run *r, uint64_t *lane
     if (w->step == 6 || y % SIDE == 0 || y % SIDE == SIDE - 1)
         return 0;
     uint64_t first = (w->step == 5 ? C : A) + 4 * ((uint64_t)y * SIDE + bx * 32);
-    full(r, 4 + w->step, w->step == 5 ? STORE4 : LOAD4, first + (uint64_t)off[w->step]);
+    streams_full(r, 4 + w->step, w->step == 5 ? STORE4 : LOAD4, first + (uint64_t)off[w->step]);
     if (bx == 0) {
         r->mask = 0xfffffffe;
         r->base += 4;
@@ -99,46 +99,46 @@ static int stencil(const struct warp *w, struct mt_access_run *r, uint64_t *lane
 }
 
 /* All accesses of one kernel at random places of 64 MiB. */
-static int gather(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
+static int streams_gather(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
 {
     if (w->step == 4)
         return 0;
-    full(r, 4 + w->step, LOAD4, 0);
+    streams_full(r, 4 + w->step, LOAD4, 0);
     for (unsigned i = 0; i < 32; i++)
-        lanes[i] = A + 4 * (uint64_t)(hash((w->cta * 8 + w->warp) * 128 + w->step * 32 + i) >> 8);
-    own(r, lanes);
+        lanes[i] = A + 4 * (uint64_t)(streams_hash((w->cta * 8 + w->warp) * 128 + w->step * 32 + i) >> 8);
+    streams_own(r, lanes);
     return 1;
 }
 
 /* c[i] = a[b[i]] in 64 MiB. */
-static int lookup(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
+static int streams_lookup(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
 {
     struct warp first = *w;
     if (w->step == 1) {
         first.step = 0;
-        return gather(&first, r, lanes);
+        return streams_gather(&first, r, lanes);
     }
     return vector_add(w, r, lanes);
 }
 
 /* 256 bins. */
-static int histogram(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
+static int streams_histogram(const struct warp *w, struct mt_access_run *r, uint64_t *lanes)
 {
     if (w->step == 0)
         return vector_add(w, r, lanes);
     if (w->step == 2)
         return 0;
-    full(r, 5, ATOMIC4, 0);
+    streams_full(r, 5, ATOMIC4, 0);
     for (unsigned i = 0; i < 32; i++)
-        lanes[i] = C + 4 * (hash(w->cta * 256 + w->warp * 32 + i) & 255);
-    own(r, lanes);
+        lanes[i] = C + 4 * (streams_hash(w->cta * 256 + w->warp * 32 + i) & 255);
+    streams_own(r, lanes);
     return 1;
 }
 
-static int (*const kernels[])(const struct warp *w, struct mt_access_run *r,
-                              uint64_t *lanes) = {vector_add, matmul, stencil, gather, lookup, histogram};
+static int (*const kernels[])(const struct warp *w, struct mt_access_run *r, uint64_t *lanes) = {
+    vector_add, streams_matmul, streams_stencil, streams_gather, streams_lookup, streams_histogram};
 
-static void start(struct warp *w, uint64_t number)
+static void streams_start(struct warp *w, uint64_t number)
 {
     *w = (struct warp){.cta = (uint32_t)(number / 8), .warp = (uint32_t)(number % 8)};
     w->smid = w->cta % SMS;
@@ -158,7 +158,7 @@ int stream_make(struct stream *s, unsigned which, enum stream_order order, size_
         return -1;
     }
     for (uint32_t i = 0; i < resident; i++)
-        start(&warps[i], started++);
+        streams_start(&warps[i], started++);
     while (s->count < most) {
         struct warp *w = &warps[at];
         struct mt_access_run *r = &s->runs[s->count];
@@ -171,7 +171,7 @@ int stream_make(struct stream *s, unsigned which, enum stream_order order, size_
             s->count++;
             w->step++;
         } else {
-            start(w, started++);
+            streams_start(w, started++);
         }
         at = (at + 1 + (order == STREAM_MIXED && random_of(&state) % 8 == 0)) % resident;
     }

@@ -19,7 +19,7 @@ static size_t chunk = 1 << 20;
 static int64_t left; /* bytes that no thread has taken yet */
 static int failed;   /* errno of the first failure */
 
-static double seconds(void)
+static double write_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
         }
         memset(buffers[i], 0x5a, chunk);
     }
-    double begin = seconds();
+    double begin = write_seconds();
     for (int i = 0; i < count; i++) {
         int error = pthread_create(&threads[i], NULL, write_chunks, buffers[i]);
         if (error) {
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
-    double end = seconds();
+    double end = write_seconds();
     if (failed) {
         fprintf(stderr, "mt-bench-write: %s: %s\n", argv[1], strerror(failed));
         return 1;

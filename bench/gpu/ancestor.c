@@ -11,7 +11,7 @@ struct mt_gpu_context *__mt_gpu_begin(struct mt_gpu_context *parameter)
     return parameter;
 }
 
-static inline void commit(uint64_t *p, uint64_t n)
+static inline void ancestor_commit(uint64_t *p, uint64_t n)
 {
     __asm__ volatile("fence.acq_rel.sys;\n\tred.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(p), "l"(n)
                      : "memory");
@@ -30,7 +30,7 @@ static void have_it_emptied(struct ancestor_slot *s, uint64_t at)
 }
 
 /* One lane: room for n records. Asking again and again takes no room: what is beyond the end is not there. */
-static uint64_t reserve(struct ancestor_slot *s, uint32_t n)
+static uint64_t ancestor_reserve(struct ancestor_slot *s, uint32_t n)
 {
     for (;;) {
         uint64_t epoch = mt_load(&s->epoch), at = mt_atomic_add(&s->alloc, n);
@@ -45,13 +45,13 @@ static uint64_t reserve(struct ancestor_slot *s, uint32_t n)
     }
 }
 
-static NOINLINE void record(uint64_t address, uint32_t meta)
+static NOINLINE void ancestor_record(uint64_t address, uint32_t meta)
 {
     uint32_t mask = mt_active(), lane = mt_lane(), leader = (uint32_t)__builtin_ctz(mask), sm = mt_sm();
     uint32_t n = (uint32_t)__builtin_popcount(mask);
     uint32_t rank = (uint32_t)__builtin_popcount(mask & ((1u << lane) - 1));
     struct ancestor_slot *s = (struct ancestor_slot *)&mt_ancestor[sm % ANCESTOR_SLOTS];
-    uint64_t at = lane == leader ? reserve(s, n) : 0;
+    uint64_t at = lane == leader ? ancestor_reserve(s, n) : 0;
     at = mt_shuffle(mask, at, leader) + rank;
     uint64_t *to = (uint64_t *)s->records + 3 * at;
     uint64_t cta = (uint64_t)mt_cta_x() << 32 | (uint64_t)(mt_cta_y() & 0xffff) << 16 | (mt_cta_z() & 0xffff);
@@ -60,14 +60,14 @@ static NOINLINE void record(uint64_t address, uint32_t meta)
     mt_store(to + 2, cta);
     __asm__ volatile("bar.warp.sync %0;" ::"r"(mask) : "memory");
     if (lane == leader)
-        commit((uint64_t *)s->commit, n);
+        ancestor_commit((uint64_t *)s->commit, n);
 }
 
 void __mt_gpu_access_global(const void *address, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
 {
     (void)c;
     if (!(site & MT_SITE_LEFT_OUT))
-        record((uint64_t)address, meta);
+        ancestor_record((uint64_t)address, meta);
 }
 
 void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
@@ -75,7 +75,7 @@ void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type
 {
     (void)c;
     if (bytes && !(site & MT_SITE_LEFT_OUT))
-        record((uint64_t)address, type << 28 | (uint32_t)bytes);
+        ancestor_record((uint64_t)address, type << 28 | (uint32_t)bytes);
 }
 
 void __mt_gpu_untraced(uint32_t note, struct mt_gpu_context *c)

@@ -23,6 +23,17 @@
                       MT_ORDER_DIFFER(x, y, m) MT_ORDER_DIFFER(x, y, n) MT_ORDER_DIFFER(x, y, o)             \
                           MT_ORDER_DIFFER(x, y, p))
 
+/* The same of arrays of pointers to such structs. */
+#define MT_ORDER_POINTED(name, type, body)                                                                   \
+    static int name(const void *a, const void *b)                                                            \
+    {                                                                                                        \
+        const type *x = *(const type *const *)a, *y = *(const type *const *)b;                               \
+        body return 0;                                                                                       \
+    }
+#define MT_ORDER_POINTED_1(name, type, m) MT_ORDER_POINTED(name, type, MT_ORDER_DIFFER(x, y, m))
+#define MT_ORDER_POINTED_2(name, type, m, n)                                                                 \
+    MT_ORDER_POINTED(name, type, MT_ORDER_DIFFER(x, y, m) MT_ORDER_DIFFER(x, y, n))
+
 /* Of numbers. */
 static inline int mt_order_u64(const void *a, const void *b)
 {

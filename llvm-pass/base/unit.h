@@ -221,6 +221,9 @@ void mt_argument_parts(struct mt_unit *u, LLVMTypeRef type, uint64_t align, uint
 /* The called function of a direct call, NULL otherwise; its name or "". */
 LLVMValueRef mt_callee(LLVMValueRef call);
 const char *mt_name(LLVMValueRef value);
+/* A private constant of the module; the same of a string, whose address does not matter. */
+LLVMValueRef mt_private_constant(LLVMModuleRef module, LLVMValueRef value, const char *name);
+LLVMValueRef mt_private_text(LLVMModuleRef module, const char *text, const char *name);
 LLVMTypeRef mt_type_ptr(const struct mt_unit *u);
 LLVMTypeRef mt_type_int(const struct mt_unit *u, unsigned bits);
 /* A function declaration in `module`, made if absent. */

@@ -148,3 +148,20 @@ void mt_diag(struct mt_unit *u, LLVMValueRef inst, enum mt_severity severity, co
     va_end(args);
     mt_shim_diag(u->context, inst, severity, text);
 }
+
+LLVMValueRef mt_private_constant(LLVMModuleRef module, LLVMValueRef value, const char *name)
+{
+    LLVMValueRef g = LLVMAddGlobal(module, LLVMTypeOf(value), name);
+    LLVMSetInitializer(g, value);
+    LLVMSetGlobalConstant(g, 1);
+    LLVMSetLinkage(g, LLVMPrivateLinkage);
+    return g;
+}
+
+LLVMValueRef mt_private_text(LLVMModuleRef module, const char *text, const char *name)
+{
+    LLVMContextRef c = LLVMGetModuleContext(module);
+    LLVMValueRef g = mt_private_constant(module, LLVMConstStringInContext2(c, text, strlen(text), 0), name);
+    LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+    return g;
+}

@@ -18,13 +18,7 @@ static LLVMValueRef image_text(struct mt_lowering *l, const char *s)
 {
     if (!s)
         s = "";
-    LLVMValueRef value = LLVMConstStringInContext2(l->u->context, s, strlen(s), 0);
-    LLVMValueRef g = LLVMAddGlobal(l->module, LLVMTypeOf(value), "mt.str");
-    LLVMSetInitializer(g, value);
-    LLVMSetGlobalConstant(g, 1);
-    LLVMSetLinkage(g, LLVMPrivateLinkage);
-    LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
-    return g;
+    return mt_private_text(l->module, s, "mt.str");
 }
 
 static LLVMValueRef image_plain(struct mt_lowering *l, LLVMValueRef pointer)

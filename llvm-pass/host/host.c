@@ -57,35 +57,20 @@ static LLVMValueRef make_hook(struct host *h)
     return f;
 }
 
-static LLVMValueRef host_string(struct host *h, const char *s)
-{
-    LLVMValueRef value = LLVMConstStringInContext2(h->context, s, strlen(s), 0);
-    LLVMValueRef g = LLVMAddGlobal(h->module, LLVMTypeOf(value), "");
-    LLVMSetInitializer(g, value);
-    LLVMSetGlobalConstant(g, 1);
-    LLVMSetLinkage(g, LLVMPrivateLinkage);
-    LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
-    return g;
-}
-
 /* struct mt_host_site as a constant. */
 static LLVMValueRef make_site(struct host *h, LLVMValueRef call, const char *callee)
 {
     struct mt_source_place place;
     mt_shim_place(call, &place);
     char *function = mt_shim_demangle(place.function, 0);
-    LLVMValueRef field[] = {host_string(h, place.file), host_string(h, function ? function : ""),
-                            host_string(h, callee), LLVMConstInt(h->i32, place.line, 0),
+    LLVMValueRef field[] = {mt_private_text(h->module, place.file, ""),
+                            mt_private_text(h->module, function ? function : "", ""),
+                            mt_private_text(h->module, callee, ""), LLVMConstInt(h->i32, place.line, 0),
                             LLVMConstInt(h->i32, place.column, 0)};
     free(function);
     _Static_assert(sizeof(struct mt_host_site) == 3 * sizeof(char *) + 2 * sizeof(uint32_t),
                    "as written here");
-    LLVMValueRef value = LLVMConstStructInContext(h->context, field, 5, 0);
-    LLVMValueRef g = LLVMAddGlobal(h->module, LLVMTypeOf(value), "");
-    LLVMSetInitializer(g, value);
-    LLVMSetGlobalConstant(g, 1);
-    LLVMSetLinkage(g, LLVMPrivateLinkage);
-    return g;
+    return mt_private_constant(h->module, LLVMConstStructInContext(h->context, field, 5, 0), "");
 }
 
 static int mark_calls(struct host *h, LLVMValueRef function)

@@ -68,8 +68,6 @@ void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site
 unsigned mt_host_table_function(struct mt_host_table *t, LLVMValueRef function);
 /* Writes the tables and the constructor. */
 void mt_host_table_emit(struct mt_host_table *t);
-/* A private constant string. */
-LLVMValueRef mt_host_string(struct mt_unit *u, const char *text);
 
 /* ---- host_record.c ---- */
 

@@ -213,15 +213,13 @@ void mt_host_mark_allocation(struct mt_host_recorder *r, LLVMValueRef call)
     if (!place.line)
         return;
     char *function = mt_shim_demangle(place.function, 0);
-    LLVMValueRef field[] = {mt_host_string(u, place.file), mt_host_string(u, function ? function : ""),
+    LLVMValueRef field[] = {mt_private_text(u->module, place.file, ""),
+                            mt_private_text(u->module, function ? function : "", ""),
                             LLVMConstInt(r->i32, place.line, 0), LLVMConstInt(r->i32, place.column, 0)};
     free(function);
     _Static_assert(sizeof(struct mt_host_alloc_place) == 24, "as written here");
-    LLVMValueRef value = LLVMConstStructInContext(u->context, field, 4, 0);
-    LLVMValueRef g = LLVMAddGlobal(u->module, LLVMTypeOf(value), "memtrace.host.place");
-    LLVMSetInitializer(g, value);
-    LLVMSetGlobalConstant(g, 1);
-    LLVMSetLinkage(g, LLVMPrivateLinkage);
+    LLVMValueRef g = mt_private_constant(u->module, LLVMConstStructInContext(u->context, field, 4, 0),
+                                         "memtrace.host.place");
     LLVMValueRef slot = LLVMGetNamedGlobal(u->module, "__mt_host_place");
     if (!slot) {
         slot = LLVMAddGlobal(u->module, r->ptr, "__mt_host_place");

@@ -129,17 +129,6 @@ unsigned mt_host_table_function(struct mt_host_table *t, LLVMValueRef function)
     return t->nfunctions++;
 }
 
-LLVMValueRef mt_host_string(struct mt_unit *u, const char *text)
-{
-    LLVMValueRef value = LLVMConstStringInContext2(u->context, text, strlen(text), 0);
-    LLVMValueRef g = LLVMAddGlobal(u->module, LLVMTypeOf(value), "");
-    LLVMSetInitializer(g, value);
-    LLVMSetGlobalConstant(g, 1);
-    LLVMSetLinkage(g, LLVMPrivateLinkage);
-    LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
-    return g;
-}
-
 static LLVMValueRef constant_data(struct mt_unit *u, LLVMValueRef value, const char *name)
 {
     LLVMValueRef g = add_global(u, LLVMTypeOf(value), name);

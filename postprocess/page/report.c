@@ -171,12 +171,7 @@ MT_ORDER_2(by_seq, struct mt_copy_event, seq, dst)
 
 MT_ORDER_1(by_id, struct mt_site_event, id)
 
-static int by_launch(const void *a, const void *b)
-{
-    uint64_t x = (*(const struct mt_launch_event *const *)a)->seq,
-             y = (*(const struct mt_launch_event *const *)b)->seq;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_POINTED_1(by_launch, struct mt_launch_event, seq)
 
 MT_ORDER_2(by_begin, struct mt_range_event, begin, seq)
 

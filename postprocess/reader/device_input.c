@@ -58,10 +58,8 @@ int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt
                             struct mt_error *err)
 {
     struct mt_window w;
-    if (lseek(in->fd, in->start, SEEK_SET) < 0 || mt_window_open_fd(&w, in->fd, in->path, 0, err) != 0) {
-        mt_error_set(err, MT_E_SYSTEM, errno, 0, in->path, "cannot read: %s", strerror(errno));
-        return -1;
-    }
+    if (lseek(in->fd, in->start, SEEK_SET) < 0 || mt_window_open_fd(&w, in->fd, in->path, 0, err) != 0)
+        return mt_error_set(err, MT_E_SYSTEM, errno, 0, in->path, "cannot read: %s", strerror(errno));
     w.stop = *stop;
     if (mt_container_input_take(in, &w, flags, err) != 0)
         return -1;

@@ -74,8 +74,8 @@ static int device_parts_damaged(const struct mt_device_parts *p, const char *why
     if (why)
         mt_error_set(err, MT_E_CORRUPT, 0, p->offset, p->reader->window.name, "a chunk %s", why);
     else
-        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, p->reader->window.name, "no memory for reading a chunk");
-    return -1;
+        return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, p->reader->window.name,
+                            "no memory for reading a chunk");
 }
 
 int mt_device_parts_seek(struct mt_device_parts *p, size_t chunk, struct mt_error *err)
@@ -83,10 +83,8 @@ int mt_device_parts_seek(struct mt_device_parts *p, size_t chunk, struct mt_erro
     struct mt_host_reader *r = p->reader;
     struct mt_mtc_chunk head;
     const unsigned char *stored;
-    if (chunk >= r->device.nchunks) {
-        mt_error_set(err, MT_E_INPUT, 0, 0, r->window.name, "has no chunk number %zu", chunk);
-        return -1;
-    }
+    if (chunk >= r->device.nchunks)
+        return mt_error_set(err, MT_E_INPUT, 0, 0, r->window.name, "has no chunk number %zu", chunk);
     const struct mt_mtc_index *e = &r->chunks.entries[r->device.chunks[chunk]];
     enum mt_chunk_state state = mt_chunk_at(&r->window, e->offset, &head, &stored, err);
     p->offset = e->offset;

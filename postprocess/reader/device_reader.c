@@ -1,11 +1,11 @@
 /* Device chunks of a container: launch by launch, or as a FIFO has them. */
 #define _GNU_SOURCE
 #include "decoders.h"
+#include "memtrace/order.h"
 
 static int device_reader_memory(const struct mt_host_reader *r, struct mt_error *err)
 {
-    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a chunk");
-    return -1;
+    return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a chunk");
 }
 
 void mt_device_free(struct mt_device_state *d)
@@ -45,12 +45,7 @@ static const char *kernel_name(struct mt_host_reader *r, uint32_t id, int *named
     return mt_intern_add(&d->unnamed, text, (size_t)n);
 }
 
-static int event_by_seq(const void *a, const void *b)
-{
-    uint64_t x = (*(const struct mt_launch_event *const *)a)->seq,
-             y = (*(const struct mt_launch_event *const *)b)->seq;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_POINTED_1(event_by_seq, struct mt_launch_event, seq)
 
 static int list_events(struct mt_host_reader *r)
 {
@@ -309,9 +304,9 @@ static int device_reader_mixed(struct mt_host_reader *r, struct mt_error *err)
     r->next = MT_NOTHING_LEFT;
     device_reader_forget(&r->device);
     r->device.begun = 0;
-    mt_error_set(err, MT_E_INPUT, 0, 0, r->window.name,
-                 "launches of several streams take turns: this needs a regular file, not a FIFO or pipe");
-    return -1;
+    return mt_error_set(
+        err, MT_E_INPUT, 0, 0, r->window.name,
+        "launches of several streams take turns: this needs a regular file, not a FIFO or pipe");
 }
 
 /* The launch under way, if there is one, has no end: -1 with *err. */
@@ -321,10 +316,9 @@ static int without_end(struct mt_host_reader *r, struct mt_error *err)
     if (!d->begun)
         return 0;
     d->begun = 0;
-    mt_error_set(err, MT_E_TRUNCATED, 0, d->end, r->window.name,
-                 "the trace ends inside kernel '%.100s' (launch with number %llu)", d->kernel,
-                 (unsigned long long)d->seq);
-    return -1;
+    return mt_error_set(err, MT_E_TRUNCATED, 0, d->end, r->window.name,
+                        "the trace ends inside kernel '%.100s' (launch with number %llu)", d->kernel,
+                        (unsigned long long)d->seq);
 }
 
 /* The first batch of a launch. 0, or -1 with *err. */
@@ -340,9 +334,8 @@ static int device_reader_begin(struct mt_host_reader *r, struct mt_error *err)
     d->begun = d->fresh = 1;
     if (named)
         return 0;
-    mt_error_set(err, MT_E_CORRUPT, 0, d->offset, r->window.name,
-                 "the name of this chunk's kernel is missing");
-    return -1;
+    return mt_error_set(err, MT_E_CORRUPT, 0, d->offset, r->window.name,
+                        "the name of this chunk's kernel is missing");
 }
 
 static uint64_t device_reader_sum(const struct mt_access_run *runs, size_t count)

@@ -18,9 +18,8 @@ static ssize_t read_at(int fd, const char *path, void *out, size_t n, uint64_t a
         ssize_t got = pread(fd, (char *)out + done, n - done, (off_t)(at + done));
         if (got < 0 && errno != EINTR) {
             int e = errno;
-            mt_error_set(err, MT_E_SYSTEM, e, at, path, "read error at byte %llu: %s", (unsigned long long)at,
-                         strerror(e));
-            return -1;
+            return mt_error_set(err, MT_E_SYSTEM, e, at, path, "read error at byte %llu: %s",
+                                (unsigned long long)at, strerror(e));
         }
         if (got == 0)
             break;

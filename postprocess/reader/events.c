@@ -6,14 +6,7 @@ MT_ORDER_3(by_seq, struct mt_copy_event, seq, kind, dst)
 
 MT_ORDER_1(by_id, struct mt_alloc_event, id)
 
-static int by_release(const void *a, const void *b)
-{
-    const struct mt_alloc_event *x = *(const struct mt_alloc_event *const *)a;
-    const struct mt_alloc_event *y = *(const struct mt_alloc_event *const *)b;
-    if (x->free_seq != y->free_seq)
-        return x->free_seq < y->free_seq ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
-}
+MT_ORDER_POINTED_2(by_release, struct mt_alloc_event, free_seq, id)
 
 /* What an address held before it was allocated anew is nobody's message to who reads it now. */
 struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from)
@@ -143,6 +136,6 @@ int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc
         m->ncopies = 0;
     return 0;
 memory:
-    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[0].path, "no memory for the companion's events");
-    return -1;
+    return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[0].path,
+                        "no memory for the companion's events");
 }

@@ -151,12 +151,10 @@ int mt_chunk_unpack(struct mt_chunk_plain *p, const char *name, uint64_t offset,
     }
     if (!why)
         return 0;
-    mt_error_set(err, MT_E_CORRUPT, 0, offset, name, "%s, it is skipped", why);
-    return -1;
+    return mt_error_set(err, MT_E_CORRUPT, 0, offset, name, "%s, it is skipped", why);
 memory:
-    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, name, "no memory for a chunk of %llu bytes",
-                 (unsigned long long)plain);
-    return -1;
+    return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, name, "no memory for a chunk of %llu bytes",
+                        (unsigned long long)plain);
 }
 
 void mt_chunk_plain_free(struct mt_chunk_plain *p)
@@ -180,8 +178,7 @@ int mt_problem_add(struct mt_problems *p, const struct mt_error *e)
 
 static int host_chunk_memory(const struct mt_window *w, struct mt_error *err)
 {
-    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, w->name, "no memory for the list of chunks");
-    return -1;
+    return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, w->name, "no memory for the list of chunks");
 }
 
 static int list_add(struct mt_chunk_list *l, uint64_t offset, const struct mt_mtc_chunk *head)

@@ -8,10 +8,8 @@ int mt_host_input_open(struct mt_input *in, struct mt_host_reader *r, struct mt_
     const struct mt_mtc_head *head = mt_host_reader_head(r);
     in->ops = &mt_host_input;
     in->host = (struct mt_host_state){.reader = r};
-    if (!(head->features & MT_MTC_HAS_HOST)) {
-        mt_error_set(err, MT_E_INPUT, 0, 0, in->path, "is a container without host accesses");
-        return -1;
-    }
+    if (!(head->features & MT_MTC_HAS_HOST))
+        return mt_error_set(err, MT_E_INPUT, 0, 0, in->path, "is a container without host accesses");
     return mt_host_reader_order(r, MT_HOST_BY_SEQ, err);
 }
 

@@ -9,8 +9,7 @@
 
 static int no_memory(const struct mt_host_reader *r, struct mt_error *err)
 {
-    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a container");
-    return -1;
+    return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a container");
 }
 
 int mt_container_head(struct mt_window *w, struct mt_mtc_head *h, struct mt_error *err)
@@ -24,27 +23,22 @@ int mt_container_head(struct mt_window *w, struct mt_mtc_head *h, struct mt_erro
         if (got == 0)
             mt_error_set(err, MT_E_TRUNCATED, 0, 0, w->name, "the container is empty");
         else
-            mt_error_set(err, MT_E_INPUT, 0, 0, w->name, "not a container: it does not begin like one");
-        return -1;
+            return mt_error_set(err, MT_E_INPUT, 0, 0, w->name,
+                                "not a container: it does not begin like one");
     }
-    if (got < sizeof *h) {
-        mt_error_set(err, MT_E_TRUNCATED, 0, 0, w->name, "the container ends inside its head");
-        return -1;
-    }
+    if (got < sizeof *h)
+        return mt_error_set(err, MT_E_TRUNCATED, 0, 0, w->name, "the container ends inside its head");
     if (h->check != XXH3_64bits(h, offsetof(struct mt_mtc_head, check)) || h->head_bytes < sizeof *h ||
-        h->head_bytes % 8 || h->head_bytes > 1 << 20) {
-        mt_error_set(err, MT_E_CORRUPT, 0, 0, w->name, "the head of the container is damaged");
-        return -1;
-    }
+        h->head_bytes % 8 || h->head_bytes > 1 << 20)
+        return mt_error_set(err, MT_E_CORRUPT, 0, 0, w->name, "the head of the container is damaged");
     uint64_t known = MT_MTC_HAS_HOST | MT_MTC_HAS_TIMES | MT_MTC_HAS_DEVICE;
     uint64_t unknown = (h->features & UINT32_MAX) & ~known;
-    if (h->version != MT_MTC_VERSION || unknown) {
-        mt_error_set(err, MT_E_INPUT, 0, 0, w->name,
-                     "a container of version %u with features 0x%llx: this reader knows version %u and "
-                     "features 0x%llx; a newer memtrace reads it",
-                     h->version, (unsigned long long)h->features, MT_MTC_VERSION, (unsigned long long)known);
-        return -1;
-    }
+    if (h->version != MT_MTC_VERSION || unknown)
+        return mt_error_set(
+            err, MT_E_INPUT, 0, 0, w->name,
+            "a container of version %u with features 0x%llx: this reader knows version %u and "
+            "features 0x%llx; a newer memtrace reads it",
+            h->version, (unsigned long long)h->features, MT_MTC_VERSION, (unsigned long long)known);
     return 0;
 }
 
@@ -69,9 +63,8 @@ int mt_container_whole(struct mt_host_reader *r, struct mt_error *err)
     if (r->cut_told || r->chunks.indexed || mt_companion_speaks(r->meta.companion))
         return 0;
     r->cut_told = 1;
-    mt_error_set(err, MT_E_TRUNCATED, 0, r->window.regular ? r->window.size : r->done, r->window.name,
-                 MT_CONTAINER_CUT);
-    return -1;
+    return mt_error_set(err, MT_E_TRUNCATED, 0, r->window.regular ? r->window.size : r->done, r->window.name,
+                        MT_CONTAINER_CUT);
 }
 
 /* All meta chunks of a regular file. Damage goes to the problems. */
@@ -165,10 +158,8 @@ int mt_host_reader_order(struct mt_host_reader *r, enum mt_host_order order, str
         why = "its records have no times: only traces of mt-host atomic and insn do";
     else if (r->begun)
         why = "the order is chosen before the first record";
-    if (why) {
-        mt_error_set(err, MT_E_INPUT, 0, 0, r->window.name, "%s", why);
-        return -1;
-    }
+    if (why)
+        return mt_error_set(err, MT_E_INPUT, 0, 0, r->window.name, "%s", why);
     r->order = order;
     return 0;
 }
@@ -279,10 +270,8 @@ int mt_host_next(struct mt_host_reader *r, struct mt_host_item *item, struct mt_
 
 int mt_host_rewind(struct mt_host_reader *r, struct mt_error *err)
 {
-    if (!r->window.regular) {
-        mt_error_set(err, MT_E_INPUT, 0, 0, r->window.name, "a FIFO cannot be read twice");
-        return -1;
-    }
+    if (!r->window.regular)
+        return mt_error_set(err, MT_E_INPUT, 0, 0, r->window.name, "a FIFO cannot be read twice");
     mt_order_free(r->merge);
     r->merge = NULL;
     r->stream.open = 0;

@@ -11,8 +11,7 @@ static uint32_t size_of(void *arg, uint32_t site)
 
 static int host_stream_memory(const struct mt_host_reader *r, struct mt_error *err)
 {
-    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a chunk");
-    return -1;
+    return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a chunk");
 }
 
 /* Threads may be many and short: room for what the chunk has, up to a limit. */
@@ -34,12 +33,10 @@ int mt_host_stream_start(struct mt_host_stream *s, struct mt_host_reader *r, uin
 {
     int timed = (r->head.features & MT_MTC_HAS_TIMES) != 0;
     s->open = 0;
-    if (head->items > MT_MTC_MAX_ITEMS) {
-        mt_error_set(err, MT_E_CORRUPT, 0, offset, r->window.name,
-                     "a chunk of %llu items: more than any has, it is skipped",
-                     (unsigned long long)head->items);
-        return -1;
-    }
+    if (head->items > MT_MTC_MAX_ITEMS)
+        return mt_error_set(err, MT_E_CORRUPT, 0, offset, r->window.name,
+                            "a chunk of %llu items: more than any has, it is skipped",
+                            (unsigned long long)head->items);
     if (mt_chunk_unpack(&s->plain, r->window.name, offset, head, stored, err) != 0)
         return -1;
     if (make_room(s, head->items) != 0 ||
@@ -66,9 +63,8 @@ int mt_host_stream_load(struct mt_host_stream *s, struct mt_host_reader *r, cons
     if (state == MT_CHUNK_WHOLE && head.type == entry->type && head.key == entry->key)
         return mt_host_stream_start(s, r, entry->offset, &head, stored, err);
     if (state == MT_CHUNK_WHOLE || state == MT_CHUNK_END)
-        mt_error_set(err, MT_E_CORRUPT, 0, entry->offset, r->window.name,
-                     "here is another chunk than the index says");
-    return -1;
+        return mt_error_set(err, MT_E_CORRUPT, 0, entry->offset, r->window.name,
+                            "here is another chunk than the index says");
 }
 
 static int at_end(struct mt_host_stream *s, struct mt_host_reader *r, struct mt_error *err)
@@ -77,11 +73,11 @@ static int at_end(struct mt_host_stream *s, struct mt_host_reader *r, struct mt_
     s->open = 0;
     if (d->items == s->items && d->seq == s->last)
         return 0;
-    mt_error_set(err, MT_E_CORRUPT, 0, s->offset, r->window.name,
-                 "a chunk has %llu items and ends at sequence number %llu, its head says %llu and %llu",
-                 (unsigned long long)d->items, (unsigned long long)d->seq, (unsigned long long)s->items,
-                 (unsigned long long)s->last);
-    return -1;
+    return mt_error_set(
+        err, MT_E_CORRUPT, 0, s->offset, r->window.name,
+        "a chunk has %llu items and ends at sequence number %llu, its head says %llu and %llu",
+        (unsigned long long)d->items, (unsigned long long)d->seq, (unsigned long long)s->items,
+        (unsigned long long)s->last);
 }
 
 int mt_host_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, size_t keep,
@@ -107,10 +103,9 @@ int mt_host_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, size
     s->open = 0;
     if (rc < 0 && !d->why)
         return host_stream_memory(r, err);
-    mt_error_set(err, MT_E_CORRUPT, 0, s->offset, r->window.name, "a chunk %s (byte %llu of its payload)",
-                 rc < 0 ? d->why : "has more items than its head says",
-                 (unsigned long long)(d->at - d->begin));
-    return -1;
+    return mt_error_set(
+        err, MT_E_CORRUPT, 0, s->offset, r->window.name, "a chunk %s (byte %llu of its payload)",
+        rc < 0 ? d->why : "has more items than its head says", (unsigned long long)(d->at - d->begin));
 }
 
 void mt_host_stream_free(struct mt_host_stream *s)

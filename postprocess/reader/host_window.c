@@ -11,8 +11,7 @@ enum { AHEAD = 1 << 16 };
 static int host_window_fail(struct mt_error *err, enum mt_code code, int sys, const char *name,
                             const char *what)
 {
-    mt_error_set(err, code, sys, 0, name, "%s: %s", what, strerror(sys));
-    return -1;
+    return mt_error_set(err, code, sys, 0, name, "%s: %s", what, strerror(sys));
 }
 
 int mt_window_open_fd(struct mt_window *w, int fd, const char *name, int owned, struct mt_error *err)
@@ -89,9 +88,8 @@ static int read_more(struct mt_window *w, size_t wanted, struct mt_error *err)
             return 0;
         if (errno != EINTR && errno != EAGAIN) {
             int e = errno;
-            mt_error_set(err, MT_E_SYSTEM, e, at, w->name, "read error at byte %llu: %s",
-                         (unsigned long long)at, strerror(e));
-            return -1;
+            return mt_error_set(err, MT_E_SYSTEM, e, at, w->name, "read error at byte %llu: %s",
+                                (unsigned long long)at, strerror(e));
         }
     }
 }

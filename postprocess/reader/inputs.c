@@ -15,13 +15,10 @@ int mt_input_open(struct mt_input *in, const char *path, int fd, const char *met
     in->fd = fd >= 0 ? fd : standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (in->fd < 0 || fstat(in->fd, &st) != 0) {
         int e = errno;
-        mt_error_set(err, MT_E_INPUT, e, 0, path, "cannot open: %s", strerror(e));
-        return -1;
+        return mt_error_set(err, MT_E_INPUT, e, 0, path, "cannot open: %s", strerror(e));
     }
-    if (S_ISDIR(st.st_mode)) {
-        mt_error_set(err, MT_E_INPUT, EISDIR, 0, path, "is a directory, not a trace");
-        return -1;
-    }
+    if (S_ISDIR(st.st_mode))
+        return mt_error_set(err, MT_E_INPUT, EISDIR, 0, path, "is a directory, not a trace");
     in->device = st.st_dev;
     in->inode = st.st_ino;
     off_t at = lseek(in->fd, 0, SEEK_CUR);
@@ -32,8 +29,7 @@ int mt_input_open(struct mt_input *in, const char *path, int fd, const char *met
     in->meta_optional = meta == NULL;
     if (meta ? !(in->meta = strdup(meta)) : !standard && fd < 0 && asprintf(&in->meta, "%s.meta", path) < 0) {
         in->meta = NULL;
-        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory");
-        return -1;
+        return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, path, "no memory");
     }
     return 0;
 }

@@ -10,10 +10,11 @@
 #include "memtrace/trace.h"
 #include "text.h"
 
-/* Sets *err; the message is "NAME: byte OFFSET: text" (MT_E_TRUNCATED and MT_E_CORRUPT) or "NAME: text". */
-__attribute__((format(printf, 6, 7))) void mt_error_set(struct mt_error *err, enum mt_code code, int sys,
-                                                        uint64_t offset, const char *name, const char *format,
-                                                        ...);
+/* Sets *err and returns -1; the message is "NAME: byte OFFSET: text" (MT_E_TRUNCATED and MT_E_CORRUPT) or
+ * "NAME: text". */
+__attribute__((format(printf, 6, 7))) int mt_error_set(struct mt_error *err, enum mt_code code, int sys,
+                                                       uint64_t offset, const char *name, const char *format,
+                                                       ...);
 
 /* A set of strings: equal content, equal pointer. Zero-initialised is empty. */
 struct mt_intern {

@@ -30,8 +30,7 @@ struct mt_mat {
 static int system_error(const struct mt_mat *m, const char *what, struct mt_error *err)
 {
     int e = errno;
-    mt_error_set(err, MT_E_SYSTEM, e, 0, m->path, "%s: %s", what, strerror(e));
-    return -1;
+    return mt_error_set(err, MT_E_SYSTEM, e, 0, m->path, "%s: %s", what, strerror(e));
 }
 
 /* The next line without its LF: its length + 1; 0 at the end (of what is whole); -1 with *err. */
@@ -97,14 +96,12 @@ static int add_place(struct mt_mat *m, uint64_t ip, const char *text)
 
 static int no_place(const struct mt_mat *m, struct mt_error *err)
 {
-    mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->path, "no memory for the places");
-    return -1;
+    return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->path, "no memory for the places");
 }
 
 static int mat_text_stopped(const struct mt_mat *m, struct mt_error *err)
 {
-    mt_error_set(err, MT_E_STOPPED, EINTR, 0, m->path, "stopped while reading");
-    return -1;
+    return mt_error_set(err, MT_E_STOPPED, EINTR, 0, m->path, "stopped while reading");
 }
 
 static int read_places(struct mt_mat *m, struct mt_error *err)
@@ -219,8 +216,7 @@ int mt_mat_next(struct mt_mat *m, struct mt_mat_record *r, struct mt_error *err)
             return -1;
         if (length == 0 && m->cut) {
             m->cut = 0;
-            mt_error_set(err, MT_E_TRUNCATED, 0, m->offset, m->path, "ends inside a line");
-            return -1;
+            return mt_error_set(err, MT_E_TRUNCATED, 0, m->offset, m->path, "ends inside a line");
         }
         if (length == 0)
             return 0;
@@ -229,12 +225,11 @@ int mt_mat_next(struct mt_mat *m, struct mt_mat_record *r, struct mt_error *err)
             return no_place(m, err);
         if (is_place(n, rest) || (n == 0 && *rest == 0))
             continue;
-        if (n != 7 || *rest || field[4] > 2) {
-            mt_error_set(err, MT_E_CORRUPT, 0, offset, m->path,
-                         "is neither 'ip address offset base type size allocsize' (type 0, 1 or 2) nor 'ip "
-                         "file:line'");
-            return -1;
-        }
+        if (n != 7 || *rest || field[4] > 2)
+            return mt_error_set(
+                err, MT_E_CORRUPT, 0, offset, m->path,
+                "is neither 'ip address offset base type size allocsize' (type 0, 1 or 2) nor 'ip "
+                "file:line'");
         *r = (struct mt_mat_record){.ip = field[0],
                                     .address = field[1],
                                     .offset = field[2],

@@ -223,10 +223,8 @@ int mt_merge_next(struct mt_source_merge *m, struct mt_raw_record *room, struct 
             }
         }
         int got = merge_pull(m, i, room, runs, capacity, item);
-        if (m->out_of_memory) {
-            mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[i].path, "no memory while reading");
-            return -1;
-        }
+        if (m->out_of_memory)
+            return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[i].path, "no memory while reading");
         if (got)
             return 1;
     }

@@ -10,8 +10,8 @@ static int raw_input_start(struct mt_input *in, const struct mt_stop *stop, stru
     in->raw = (struct mt_raw_state){0};
     if (lseek(in->fd, in->start, SEEK_SET) < 0) {
         int e = errno;
-        mt_error_set(err, MT_E_SYSTEM, e, 0, in->path, "cannot go back to its beginning: %s", strerror(e));
-        return -1;
+        return mt_error_set(err, MT_E_SYSTEM, e, 0, in->path, "cannot go back to its beginning: %s",
+                            strerror(e));
     }
     in->raw.reader = mt_reader_open_fd(in->fd, in->path, 0, NULL, err);
     if (!in->raw.reader)

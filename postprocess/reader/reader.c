@@ -115,10 +115,9 @@ static int reader_refill(struct mt_reader *r)
     r->end -= r->pos;
     r->pos = 0;
     for (;;) {
-        if (mt_stopped(&r->stop) || (!r->regular && !mt_wait_readable(r->fd, &r->stop))) {
-            mt_error_set(&r->error, MT_E_STOPPED, EINTR, r->base + r->end, r->name, "stopped while reading");
-            return -1;
-        }
+        if (mt_stopped(&r->stop) || (!r->regular && !mt_wait_readable(r->fd, &r->stop)))
+            return mt_error_set(&r->error, MT_E_STOPPED, EINTR, r->base + r->end, r->name,
+                                "stopped while reading");
         size_t room = r->ends ? NAME_PIECE : BUFFER; /* only names are wanted */
         ssize_t n = read(r->fd, r->buffer + r->end, r->end + room < BUFFER ? room : BUFFER - r->end);
         if (n > 0) {
@@ -132,9 +131,8 @@ static int reader_refill(struct mt_reader *r)
         if (errno != EINTR && errno != EAGAIN) {
             int e = errno;
             uint64_t at = r->base + r->end;
-            mt_error_set(&r->error, MT_E_SYSTEM, e, at, r->name, "read error at byte %llu: %s",
-                         (unsigned long long)at, strerror(e));
-            return -1;
+            return mt_error_set(&r->error, MT_E_SYSTEM, e, at, r->name, "read error at byte %llu: %s",
+                                (unsigned long long)at, strerror(e));
         }
     }
 }
@@ -144,17 +142,14 @@ static int read_size(struct mt_reader *r)
     int got = r->pos < r->end ? 1 : reader_refill(r);
     if (got < 0)
         return -1;
-    if (got == 0) {
-        mt_error_set(&r->error, MT_E_TRUNCATED, 0, 0, r->name, "the trace is empty, not even a record size");
-        return -1;
-    }
+    if (got == 0)
+        return mt_error_set(&r->error, MT_E_TRUNCATED, 0, 0, r->name,
+                            "the trace is empty, not even a record size");
     unsigned size = r->buffer[r->pos];
-    if (size != MT_RAW_RECORD_SIZE) {
-        mt_error_set(&r->error, MT_E_CORRUPT, 0, 0, r->name,
-                     "record size is %u, not %u: not a raw memory trace%s", size, MT_RAW_RECORD_SIZE,
-                     size == (MT_MTC_MAGIC & 0xff) ? "; this is a compact container" : "");
-        return -1;
-    }
+    if (size != MT_RAW_RECORD_SIZE)
+        return mt_error_set(&r->error, MT_E_CORRUPT, 0, 0, r->name,
+                            "record size is %u, not %u: not a raw memory trace%s", size, MT_RAW_RECORD_SIZE,
+                            size == (MT_MTC_MAGIC & 0xff) ? "; this is a compact container" : "");
     r->pos++;
     r->state = AT_NAME;
     return 1;
@@ -164,11 +159,9 @@ static int check_name(struct mt_reader *r, const unsigned char *s, size_t n, uin
 {
     for (size_t i = 0; i < n;) {
         size_t step = s[i] ? mt_utf8_length(s + i, n - i) : 0;
-        if (step == 0) {
-            mt_error_set(&r->error, MT_E_CORRUPT, 0, offset + i, r->name,
-                         "kernel name (launch %llu) is not UTF-8 text", (unsigned long long)r->launch);
-            return -1;
-        }
+        if (step == 0)
+            return mt_error_set(&r->error, MT_E_CORRUPT, 0, offset + i, r->name,
+                                "kernel name (launch %llu) is not UTF-8 text", (unsigned long long)r->launch);
         i += step;
     }
     return 0;
@@ -181,12 +174,10 @@ static int read_name(struct mt_reader *r)
     unsigned char *lf;
     while (!(lf = memchr(r->buffer + r->pos + seen, '\n', r->end - r->pos - seen))) {
         seen = r->end - r->pos;
-        if (seen > NAME_MAX_BYTES) {
-            mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
-                         "kernel name (launch %llu) has no LF within %d bytes", (unsigned long long)r->launch,
-                         (int)NAME_MAX_BYTES);
-            return -1;
-        }
+        if (seen > NAME_MAX_BYTES)
+            return mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
+                                "kernel name (launch %llu) has no LF within %d bytes",
+                                (unsigned long long)r->launch, (int)NAME_MAX_BYTES);
         int got = reader_refill(r);
         if (got < 0)
             return -1;
@@ -194,21 +185,18 @@ static int read_name(struct mt_reader *r)
             return 0;
         if (got == 0) {
             if (check_name(r, r->buffer + r->pos, seen, r->base + r->pos) == 0)
-                mt_error_set(&r->error, MT_E_TRUNCATED, 0, r->base + r->pos, r->name,
-                             "the trace ends inside a kernel name (launch %llu, no LF)",
-                             (unsigned long long)r->launch);
-            return -1;
+                return mt_error_set(&r->error, MT_E_TRUNCATED, 0, r->base + r->pos, r->name,
+                                    "the trace ends inside a kernel name (launch %llu, no LF)",
+                                    (unsigned long long)r->launch);
         }
     }
     size_t n = (size_t)(lf - (r->buffer + r->pos));
     if (check_name(r, r->buffer + r->pos, n, r->base + r->pos) != 0)
         return -1;
     r->kernel = mt_intern_visible(&r->names, (char *)r->buffer + r->pos, n);
-    if (!r->kernel) {
-        mt_error_set(&r->error, MT_E_SYSTEM, ENOMEM, r->base + r->pos, r->name,
-                     "no memory for a kernel name");
-        return -1;
-    }
+    if (!r->kernel)
+        return mt_error_set(&r->error, MT_E_SYSTEM, ENOMEM, r->base + r->pos, r->name,
+                            "no memory for a kernel name");
     r->name_offset = r->base + r->pos;
     r->pos += n + 1;
     r->begun = 0;
@@ -241,9 +229,8 @@ static int read_special(struct mt_reader *r, const unsigned char *p)
                      "record of kernel '%.100s' has the reserved access type %u", r->kernel,
                      (unsigned)mt_rec_type(&rec));
     else
-        mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
-                     "record of kernel '%.100s' says 0 bytes and is not an end mark", r->kernel);
-    return -1;
+        return mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
+                            "record of kernel '%.100s' says 0 bytes and is not an end mark", r->kernel);
 }
 
 static void ends_inside(struct mt_reader *r)
@@ -402,9 +389,7 @@ int mt_reader_more(struct mt_reader *r)
 
 int mt_reader_next(struct mt_reader *r, struct mt_batch *batch, struct mt_error *err)
 {
-    if (!r->own && !(r->own = malloc(OWN_BATCH * sizeof *r->own))) {
-        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->name, "no memory for a batch");
-        return -1;
-    }
+    if (!r->own && !(r->own = malloc(OWN_BATCH * sizeof *r->own)))
+        return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->name, "no memory for a batch");
     return mt_reader_fill(r, r->own, OWN_BATCH, batch, err);
 }

@@ -3,6 +3,7 @@
 #include "internal.h"
 #include "decoders.h"
 #include "feed.h"
+#include "memtrace/order.h"
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,10 +29,9 @@ static int open_inputs(struct mt_source *s, const char *const *paths, const stru
         if (mt_input_open(in, paths[i], o->fds ? o->fds[i] : -1, meta, err) != 0)
             return -1;
         for (size_t k = 0; k < i; k++)
-            if (m->inputs[k].device == in->device && m->inputs[k].inode == in->inode) {
-                mt_error_set(err, MT_E_INPUT, 0, 0, in->path, "is the same file as %s", m->inputs[k].path);
-                return -1;
-            }
+            if (m->inputs[k].device == in->device && m->inputs[k].inode == in->inode)
+                return mt_error_set(err, MT_E_INPUT, 0, 0, in->path, "is the same file as %s",
+                                    m->inputs[k].path);
         if (!in->live && mt_input_is_container(in) &&
             mt_container_input_open(in, s->flags, &m->stop, err) != 0)
             return -1;
@@ -112,16 +112,14 @@ static int one_process(struct mt_source_merge *m, struct mt_error *err)
             continue;
         /* A host trace begins when its engine does, which is not when the CUDA runtime does. */
         int apart = d && !mt_input_is_host(first) && !mt_input_is_host(in) && d->start_ns != c->start_ns;
-        if (d && (d->pid != c->pid || apart)) {
-            mt_error_set(
+        if (d && (d->pid != c->pid || apart))
+            return mt_error_set(
                 err, MT_E_INPUT, 0, 0, in->path,
                 "is of another run than %s (process %llu, not %llu): their addresses have nothing in "
                 "common. Name the files of one run, the newer one's are %s and those written with it "
                 "(ls -lt), or give each run a folder of its own (MEMTRACE_DIR)",
                 first->path, (unsigned long long)c->pid, (unsigned long long)d->pid,
                 c->start_ns > d->start_ns ? in->path : first->path);
-            return -1;
-        }
         if (!first)
             first = in;
     }
@@ -331,10 +329,8 @@ int mt_source_rewind(struct mt_source *s, struct mt_error *err)
     if (!mt_stopped(&m->stop))
         m->stopped = 0; /* it was we who ended the thread, in the middle of a pass */
     for (size_t i = 0; i < m->ninputs; i++)
-        if (m->inputs[i].live) {
-            mt_error_set(err, MT_E_SYSTEM, ESPIPE, 0, m->inputs[i].path, "cannot be read twice");
-            return -1;
-        }
+        if (m->inputs[i].live)
+            return mt_error_set(err, MT_E_SYSTEM, ESPIPE, 0, m->inputs[i].path, "cannot be read twice");
     return mt_merge_start(m, err);
 }
 
@@ -387,12 +383,7 @@ const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *comp
     return (const char *const *)s->merge.notes;
 }
 
-static int launch_by_seq(const void *a, const void *b)
-{
-    uint64_t x = (*(const struct mt_launch_event *const *)a)->seq,
-             y = (*(const struct mt_launch_event *const *)b)->seq;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_POINTED_1(launch_by_seq, struct mt_launch_event, seq)
 
 /* Launches of streams without trace are in every companion: each once. */
 int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches, struct mt_error *err)
@@ -404,10 +395,9 @@ int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launch
     for (size_t i = 0; i < s->merge.ninputs; i++)
         n += s->merge.inputs[i].companion ? s->merge.inputs[i].companion->nlaunches : 0;
     const struct mt_launch_event **all = malloc((n + 1) * sizeof *all);
-    if (!all) {
-        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, s->merge.inputs[0].path, "no memory to sort launches");
-        return -1;
-    }
+    if (!all)
+        return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, s->merge.inputs[0].path,
+                            "no memory to sort launches");
     n = 0;
     for (size_t i = 0; i < s->merge.ninputs; i++) {
         const struct mt_companion *c = s->merge.inputs[i].companion;

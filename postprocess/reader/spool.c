@@ -32,10 +32,9 @@ static int write_all(int fd, const char *p, size_t n, struct mt_error *err)
         ssize_t w = write(fd, p, n);
         if (w < 0 && errno != EINTR) {
             int e = errno;
-            mt_error_set(err, MT_E_SYSTEM, e, 0, "spool file",
-                         "%s (TMPDIR names another place; --no-host reads one input without spool file)",
-                         strerror(e));
-            return -1;
+            return mt_error_set(
+                err, MT_E_SYSTEM, e, 0, "spool file",
+                "%s (TMPDIR names another place; --no-host reads one input without spool file)", strerror(e));
         }
         if (w > 0) {
             p += w;

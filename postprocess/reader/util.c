@@ -5,8 +5,8 @@
 #include <unistd.h>
 #include <uthash.h>
 
-void mt_error_set(struct mt_error *err, enum mt_code code, int sys, uint64_t offset, const char *name,
-                  const char *format, ...)
+int mt_error_set(struct mt_error *err, enum mt_code code, int sys, uint64_t offset, const char *name,
+                 const char *format, ...)
 {
     char text[320], line[sizeof err->message];
     va_list args;
@@ -21,6 +21,7 @@ void mt_error_set(struct mt_error *err, enum mt_code code, int sys, uint64_t off
     else
         snprintf(line, sizeof line, "%.170s: %s", name, text);
     mt_text_visible(err->message, sizeof err->message, line, strlen(line));
+    return -1;
 }
 
 struct mt_intern_entry {

@@ -15,7 +15,7 @@ struct builtins {
     LLVMModuleRef library, module;
 };
 
-static LLVMValueRef lookup(void *ctx, const char *name, LLVMTypeRef *type)
+static LLVMValueRef corpus_lookup(void *ctx, const char *name, LLVMTypeRef *type)
 {
     struct builtins *b = ctx;
     LLVMValueRef f = LLVMGetNamedFunction(b->library, name);
@@ -26,7 +26,7 @@ static LLVMValueRef lookup(void *ctx, const char *name, LLVMTypeRef *type)
     return here ? here : LLVMAddFunction(b->module, name, *type);
 }
 
-static LLVMModuleRef load(LLVMContextRef c, const char *path)
+static LLVMModuleRef corpus_load(LLVMContextRef c, const char *path)
 {
     LLVMMemoryBufferRef buffer;
     LLVMModuleRef m;
@@ -46,7 +46,7 @@ struct reason {
 static struct reason *reasons;
 static unsigned nreasons;
 
-static void note(const char *text)
+static void corpus_note(const char *text)
 {
     for (unsigned i = 0; i < nreasons; i++)
         if (!strcmp(reasons[i].text, text)) {
@@ -85,7 +85,7 @@ static unsigned lower_function(LLVMModuleRef m, LLVMValueRef f, const struct mt_
     for (unsigned i = 0; i < n; i++) {
         struct mt_asm_error error;
         if (mt_asm_lower(m, calls[i], b, &error))
-            note(error.message);
+            corpus_note(error.message);
         else
             done++;
     }
@@ -119,10 +119,10 @@ static void print_accesses(LLVMValueRef f)
     free(calls);
 }
 
-static int accesses(LLVMContextRef c, int n, char **paths)
+static int corpus_accesses(LLVMContextRef c, int n, char **paths)
 {
     for (int i = 0; i < n; i++) {
-        LLVMModuleRef m = load(c, paths[i]);
+        LLVMModuleRef m = corpus_load(c, paths[i]);
         for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
             print_accesses(f);
         LLVMDisposeModule(m);
@@ -130,15 +130,15 @@ static int accesses(LLVMContextRef c, int n, char **paths)
     return 0;
 }
 
-static int lower(LLVMContextRef c, const char *library, int n, char **paths)
+static int corpus_lower(LLVMContextRef c, const char *library, int n, char **paths)
 {
-    struct builtins names = {.library = load(c, library)};
-    struct mt_asm_builtins b = {lookup, &names};
+    struct builtins names = {.library = corpus_load(c, library)};
+    struct mt_asm_builtins b = {corpus_lookup, &names};
     unsigned total = 0, done = 0;
     int bad = 0;
     for (int i = 0; i < n; i++) {
         char *message = NULL;
-        LLVMModuleRef m = names.module = load(c, paths[i]);
+        LLVMModuleRef m = names.module = corpus_load(c, paths[i]);
         for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
             done += lower_function(m, f, &b, &total);
         if (LLVMVerifyModule(m, LLVMReturnStatusAction, &message)) {
@@ -164,7 +164,8 @@ int main(int argc, char **argv)
         return 2;
     }
     LLVMContextRef c = LLVMContextCreate();
-    int code = lowering ? lower(c, argv[2], argc - 3, argv + 3) : accesses(c, argc - 2, argv + 2);
+    int code =
+        lowering ? corpus_lower(c, argv[2], argc - 3, argv + 3) : corpus_accesses(c, argc - 2, argv + 2);
     LLVMContextDispose(c);
     return code;
 }

@@ -64,7 +64,7 @@ static void start_llvm(void)
     LLVMDisposeMessage(features);
 }
 
-static LLVMValueRef slot(LLVMBuilderRef b, LLVMValueRef base, unsigned i)
+static LLVMValueRef harness_slot(LLVMBuilderRef b, LLVMValueRef base, unsigned i)
 {
     LLVMValueRef index = LLVMConstInt(type_of('l'), i, 0);
     return LLVMBuildGEP2(b, type_of('l'), base, &index, 1, "");
@@ -77,7 +77,7 @@ static LLVMValueRef asm_call(LLVMBuilderRef b, const struct asm_shape *s, LLVMVa
     unsigned nin = (unsigned)strlen(s->ins), nout = (unsigned)strlen(s->outs);
     for (unsigned i = 0; i < nin; i++) {
         params[i] = type_of(s->ins[i]);
-        args[i] = LLVMBuildLoad2(b, params[i], slot(b, in, i), "");
+        args[i] = LLVMBuildLoad2(b, params[i], harness_slot(b, in, i), "");
     }
     for (unsigned i = 0; i < nout; i++)
         results[i] = type_of(s->outs[i]);
@@ -90,8 +90,8 @@ static LLVMValueRef asm_call(LLVMBuilderRef b, const struct asm_shape *s, LLVMVa
     LLVMValueRef call = LLVMBuildCall2(b, type, f, args, nin, "");
     for (unsigned i = 0; i < nout; i++) {
         LLVMValueRef v = nout > 1 ? LLVMBuildExtractValue(b, call, i, "") : call;
-        LLVMBuildStore(b, LLVMConstInt(type_of('l'), 0, 0), slot(b, out, i));
-        LLVMBuildStore(b, v, slot(b, out, i));
+        LLVMBuildStore(b, LLVMConstInt(type_of('l'), 0, 0), harness_slot(b, out, i));
+        LLVMBuildStore(b, v, harness_slot(b, out, i));
     }
     return call;
 }
@@ -116,8 +116,8 @@ static LLVMModuleRef module_of(const struct asm_shape *shapes, unsigned n, LLVMV
     LLVMBuilderRef b = LLVMCreateBuilderInContext(asm_context());
     LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(asm_context(), f, "entry"));
     for (unsigned i = 0; i < n; i++)
-        calls[i] =
-            asm_call(b, &shapes[i], slot(b, LLVMGetParam(f, 0), 16 * i), slot(b, LLVMGetParam(f, 1), 16 * i));
+        calls[i] = asm_call(b, &shapes[i], harness_slot(b, LLVMGetParam(f, 0), 16 * i),
+                            harness_slot(b, LLVMGetParam(f, 1), 16 * i));
     LLVMBuildRetVoid(b);
     LLVMDisposeBuilder(b);
     return m;
@@ -128,7 +128,7 @@ LLVMModuleRef asm_module(const struct asm_shape *shape, LLVMValueRef *call)
     return module_of(shape, 1, call);
 }
 
-static LLVMValueRef lookup(void *ctx, const char *name, LLVMTypeRef *type)
+static LLVMValueRef harness_lookup(void *ctx, const char *name, LLVMTypeRef *type)
 {
     for (const struct asm_symbol *s = asm_symbols; s->name; s++) {
         if (strcmp(s->name, name))
@@ -156,7 +156,7 @@ static void stop_llvm(void)
     LLVMContextDispose(asm_context());
 }
 
-static void keep(LLVMExecutionEngineRef engine)
+static void harness_keep(LLVMExecutionEngineRef engine)
 {
     if (!engines)
         atexit(stop_llvm);
@@ -184,7 +184,7 @@ void *asm_jit(LLVMModuleRef m, const char *name, struct mt_asm_error *error)
         snprintf(error->message, sizeof error->message, "jit: %s", message);
         return NULL;
     }
-    keep(engine);
+    harness_keep(engine);
     for (const struct asm_symbol *s = asm_symbols; s->name; s++) {
         LLVMValueRef f = LLVMGetNamedFunction(m, s->name);
         if (f)
@@ -198,7 +198,7 @@ asm_function *asm_compile_many(const struct asm_shape *shapes, unsigned n, int o
 {
     LLVMValueRef calls[64];
     LLVMModuleRef m = module_of(shapes, n, calls);
-    struct mt_asm_builtins b = {lookup, m};
+    struct mt_asm_builtins b = {harness_lookup, m};
     for (unsigned i = 0; i < n; i++)
         if (mt_asm_lower(m, calls[i], &b, error)) {
             LLVMDisposeModule(m);

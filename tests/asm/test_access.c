@@ -17,8 +17,8 @@ struct expected {
     int size_argument, generic, predicated, only_if, inverted;
 };
 
-static int accesses(const char *text, const char *constraints, const char *outs, const char *ins,
-                    struct mt_asm_access *out, int max)
+static int access_accesses(const char *text, const char *constraints, const char *outs, const char *ins,
+                           struct mt_asm_access *out, int max)
 {
     struct asm_shape shape = {text, constraints, outs, ins};
     LLVMValueRef call;
@@ -28,11 +28,11 @@ static int accesses(const char *text, const char *constraints, const char *outs,
     return n;
 }
 
-static void check(const char *text, const char *constraints, const char *outs, const char *ins, int n,
-                  const struct expected *want)
+static void access_check(const char *text, const char *constraints, const char *outs, const char *ins, int n,
+                         const struct expected *want)
 {
     struct mt_asm_access a[4];
-    int got = accesses(text, constraints, outs, ins, a, 4);
+    int got = access_accesses(text, constraints, outs, ins, a, 4);
     if (got != n)
         fail_msg("%s: %d accesses, not %d", text, got, n);
     for (int i = 0; i < n; i++) {
@@ -49,9 +49,9 @@ static void check(const char *text, const char *constraints, const char *outs, c
 /* the rest of struct expected is 0 where nothing is said */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #define ONE(text, constraints, outs, ins, ...)                                                               \
-    check(text, constraints, outs, ins, 1, &(struct expected){__VA_ARGS__})
-#define NONE(text, constraints, outs, ins) check(text, constraints, outs, ins, 0, NULL)
-#define UNKNOWN(text, constraints, outs, ins) check(text, constraints, outs, ins, -1, NULL)
+    access_check(text, constraints, outs, ins, 1, &(struct expected){__VA_ARGS__})
+#define NONE(text, constraints, outs, ins) access_check(text, constraints, outs, ins, 0, NULL)
+#define UNKNOWN(text, constraints, outs, ins) access_check(text, constraints, outs, ins, -1, NULL)
 
 static void loads_and_stores(void **state)
 {
@@ -68,7 +68,7 @@ static void loads_and_stores(void **state)
     ONE("st.global.v8.b32 [$0], {$1,$1,$1,$1,$1,$1,$1,$1};", "l,r", "", "pr", MT_STORE, 0, 0, 32, -1, 0);
 }
 
-static void atomics(void **state)
+static void access_atomics(void **state)
 {
     ONE("atom.add.release.gpu.u32 $0,[$1],$2;", "=r,l,r,~{memory}", "r", "pr", MT_ATOMIC, 0, 0, 4, -1, 1);
     ONE("atom.global.cas.b64 $0,[$1],$2,$3;", "=l,l,l,l", "l", "pll", MT_ATOMIC, 0, 0, 8, -1, 0);
@@ -104,7 +104,7 @@ static void no_access(void **state)
     NONE("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {$0}, [$1], 16;", "=r,r", "r", "r");
 }
 
-static void copies(void **state)
+static void access_copies(void **state)
 {
     ONE("cp.async.ca.shared.global [$0], [$1], 4, 4;", "r,l", "", "rp", MT_LOAD, 1, 0, 4, -1, 0);
     ONE("cp.async.cg.shared.global.L2::128B [$0], [$1+32], $2, $3;", "r,l,n,r", "", "rprr", MT_LOAD, 1, 32, 0,
@@ -126,7 +126,7 @@ static void copies(void **state)
             "r,l,r,r", "", "rlrr");
 }
 
-static void followed(void **state)
+static void access_followed(void **state)
 {
     ONE("{ .reg .u64 a; cvta.to.global.u64 a, $1; ld.u32 $0, [a+4]; }", "=r,l", "r", "p", MT_LOAD, 0, 4, 4,
         -1, 0);
@@ -137,10 +137,10 @@ static void followed(void **state)
     ONE("add.u64 $0, $0, 8; ld.global.u32 $1, [$0];", "=l,=r,0", "lr", "l", MT_LOAD, 0, 8, 4, -1, 0);
     ONE("mov.u64 $0, %clock64; ld.global.u32 $1, [$0];", "=l,=r,0", "lr", "l", MT_LOAD, -1, 0, 4, -1, 0);
     struct expected two[] = {{MT_LOAD, 0, 0, 4, -1, 1, 0, -1, 0}, {MT_STORE, 1, 8, 4, -1, 0, 0, -1, 0}};
-    check("{ .reg .b32 t; ld.b32 t, [$0]; st.global.b32 [$1+8], t; }", "l,l", "", "pp", 2, two);
+    access_check("{ .reg .b32 t; ld.b32 t, [$0]; st.global.b32 [$1+8], t; }", "l,l", "", "pp", 2, two);
 }
 
-static void predicated(void **state)
+static void access_predicated(void **state)
 {
     ONE("{ .reg .pred p; setp.ne.b32 p, $2, 0; @p ld.global.u32 $0, [$1]; }", "=r,l,r", "r", "pr", MT_LOAD, 0,
         0, 4, -1, 0, 1, 1, 0);
@@ -154,7 +154,7 @@ static void predicated(void **state)
         "", "prr", MT_STORE, 0, 0, 4, -1, 0, 1, -1, 0);
 }
 
-static void unknown(void **state)
+static void access_unknown(void **state)
 {
     UNKNOWN("tex.1d.v4.f32.s32 {$0,$1,$2,$3}, [$4, {$5}];", "=f,=f,=f,=f,l,r", "ffff", "lr");
     UNKNOWN("sust.b.1d.b32.trap [$0, {$1}], {$2};", "l,r,r", "", "lrr");
@@ -167,14 +167,15 @@ static void unknown(void **state)
     UNKNOWN("ld.global.frob $0, [$1];", "=r,l", "r", "p");
     UNKNOWN("{ .reg .pred p; L: ld.global.u32 $0, [$1]; setp.eq.u32 p, $0, 0; @p bra L; }", "=r,l", "r", "p");
     struct mt_asm_access a[1];
-    assert_int_equal(accesses("ld.u32 $0, [$1]; ld.u32 $0, [$1+4];", "=r,l", "r", "p", a, 1), -1);
+    assert_int_equal(access_accesses("ld.u32 $0, [$1]; ld.u32 $0, [$1+4];", "=r,l", "r", "p", a, 1), -1);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(loads_and_stores), cmocka_unit_test(atomics),
-                                       cmocka_unit_test(no_access),        cmocka_unit_test(copies),
-                                       cmocka_unit_test(followed),         cmocka_unit_test(predicated),
-                                       cmocka_unit_test(unknown)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loads_and_stores), cmocka_unit_test(access_atomics),
+        cmocka_unit_test(no_access),        cmocka_unit_test(access_copies),
+        cmocka_unit_test(access_followed),  cmocka_unit_test(access_predicated),
+        cmocka_unit_test(access_unknown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

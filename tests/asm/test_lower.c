@@ -12,35 +12,35 @@ static void *shared_base(void)
 {
     return shared_memory;
 }
-static uint32_t laneid(void)
+static uint32_t lower_laneid(void)
 {
     return 21;
 }
-static uint64_t clock64(void)
+static uint64_t lower_clock64(void)
 {
     return 0x123456789abcdef0;
 }
-static uint64_t shfl(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c, uint32_t mode)
+static uint64_t lower_shfl(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c, uint32_t mode)
 {
     memcpy(seen, (uint64_t[]){mask, value, lane, c, mode}, 40);
     return 1ull << 32 | (value ^ 0xffffffff);
 }
-static uint32_t vote(uint32_t mask, uint32_t predicate, uint32_t mode)
+static uint32_t lower_vote(uint32_t mask, uint32_t predicate, uint32_t mode)
 {
     memcpy(seen, (uint64_t[]){mask, predicate, mode}, 24);
     return predicate ? mask : 0;
 }
-static uint32_t barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value)
+static uint32_t lower_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value)
 {
     memcpy(seen, (uint64_t[]){kind, id, count, value}, 32);
     return 40 + value;
 }
-static void yield(void)
+static void lower_yield(void)
 {
     yields++;
 }
 static uint32_t words_seen[12];
-static void texture(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out)
+static void lower_texture(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out)
 {
     memcpy(seen, (uint64_t[]){object, what}, 16);
     memcpy(words_seen, in, what >> 9 ? 16 : 48); /* surfaces have a count of elements there, and 4 words */
@@ -56,22 +56,22 @@ static uint32_t texture_size(uint64_t object, uint32_t dimension)
 {
     return (uint32_t)object + dimension;
 }
-static float scaled(float a, uint32_t b)
+static float lower_scaled(float a, uint32_t b)
 {
     return a * (float)b;
 }
-static void split(uint64_t a, uint32_t b, uint64_t *out)
+static void lower_split(uint64_t a, uint32_t b, uint64_t *out)
 {
     out[0] = a & 0xffff;
     out[1] = b;
     out[2] = 1;
 }
-static uint32_t reads(void *p)
+static uint32_t lower_reads(void *p)
 {
     return *(uint32_t *)p + 1;
 }
 
-static uint64_t arrive(void *p, uint32_t count)
+static uint64_t lower_arrive(void *p, uint32_t count)
 {
     seen[0] = (uintptr_t)p;
     return count;
@@ -83,20 +83,20 @@ static _Bool try_wait(void *p, uint64_t state)
 
 const struct asm_symbol asm_symbols[] = {
     {"mtb_shared_base", shared_base, "p"},
-    {"mtb_ptx_sreg_laneid", laneid, "r"},
-    {"mtb_nvvm_read_ptx_sreg_clock64", clock64, "l"},
-    {"mt_cpu_shfl", shfl, "lrrrrr"},
-    {"mt_cpu_vote", vote, "rrrr"},
-    {"mt_cpu_barrier", barrier, "rrrrr"},
-    {"mt_cpu_yield", yield, "v"},
-    {"mt_cpu_tex", texture, "vlrpp"},
-    {"mt_cpu_surf_load", texture, "vlrpp"},
+    {"mtb_ptx_sreg_laneid", lower_laneid, "r"},
+    {"mtb_nvvm_read_ptx_sreg_clock64", lower_clock64, "l"},
+    {"mt_cpu_shfl", lower_shfl, "lrrrrr"},
+    {"mt_cpu_vote", lower_vote, "rrrr"},
+    {"mt_cpu_barrier", lower_barrier, "rrrrr"},
+    {"mt_cpu_yield", lower_yield, "v"},
+    {"mt_cpu_tex", lower_texture, "vlrpp"},
+    {"mt_cpu_surf_load", lower_texture, "vlrpp"},
     {"mt_cpu_surf_store", surface_store, "vlrpp"},
     {"mt_cpu_tex_size", texture_size, "rlr"},
-    {"mtb_ptx_frob_f32", scaled, "ffr"},
-    {"mtb_ptx_split_x3_b32", split, "vlrp"},
-    {"mtb_ptx_mbarrier_peek_shared_b32", reads, "rp"},
-    {"mtb_ptx_mbarrier_arrive_noComplete_shared__cta_b64", arrive, "lpr"},
+    {"mtb_ptx_frob_f32", lower_scaled, "ffr"},
+    {"mtb_ptx_split_x3_b32", lower_split, "vlrp"},
+    {"mtb_ptx_mbarrier_peek_shared_b32", lower_reads, "rp"},
+    {"mtb_ptx_mbarrier_arrive_noComplete_shared__cta_b64", lower_arrive, "lpr"},
     {"mtb_ptx_mbarrier_try_wait_shared_b64", try_wait, "bpl"},
     {NULL, NULL, NULL}};
 
@@ -151,7 +151,7 @@ static void shared_addresses(void **state)
     assert_true(out[0] == (uint32_t)(p + 24));
 }
 
-static void atomics(void **state)
+static void lower_atomics(void **state)
 {
     uint32_t word;
     uint64_t out[16] = {0}, p = (uintptr_t)&word;
@@ -199,7 +199,7 @@ static void atomics(void **state)
     assert_true(f[0] == 2 && f[1] == 3 && f[2] == 4 && f[3] == 5);
 }
 
-static void copies(void **state)
+static void lower_copies(void **state)
 {
     char from[16] = "0123456789abcde", zeros[16] = {0};
     uint64_t out[16] = {0}, p = (uintptr_t)shared_memory, q = (uintptr_t)from;
@@ -217,7 +217,7 @@ static void copies(void **state)
 
 /* ---- calls and control -------------------------------------------------------------------------- */
 
-static void builtins(void **state)
+static void lower_builtins(void **state)
 {
     uint64_t out[16] = {0};
     CALL(out, "mov.u32 $0, %laneid; mov.u64 $1, %clock64;", "=r,=l", "rl", "", 0);
@@ -254,7 +254,7 @@ static void builtins(void **state)
 }
 
 /* Operands of texture instructions: every word where runtime/cpu/abi.h says, numbers of the enums by hand. */
-static void textures(void **state)
+static void lower_textures(void **state)
 {
     uint64_t out[16] = {0};
     CALL(out, "tex.3d.v4.f32.f32 {$0, $1, $2, $3}, [$4, {$5, $6, $7, $7}];", "=r,=r,=r,=r,l,r,r,r", "rrrr",
@@ -295,7 +295,7 @@ static void textures(void **state)
 }
 
 /* Sum of 1 … n by a loop in the asm, n = 0 leaves at once; each turn back yields. */
-static void labels(void **state)
+static void lower_labels(void **state)
 {
     uint64_t out[16] = {0};
     for (uint64_t n = 0; n < 5; n++) {
@@ -356,7 +356,7 @@ static void split_in_loop(void **state)
 }
 
 /* What is not supported says so and leaves the module as it was. */
-static void refusals(void **state)
+static void lower_refusals(void **state)
 {
     static const struct {
         struct asm_shape shape;
@@ -396,9 +396,10 @@ static void refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads_and_stores), cmocka_unit_test(shared_addresses), cmocka_unit_test(atomics),
-        cmocka_unit_test(copies),           cmocka_unit_test(builtins),         cmocka_unit_test(textures),
-        cmocka_unit_test(labels),           cmocka_unit_test(split_in_loop),    cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(loads_and_stores), cmocka_unit_test(shared_addresses),
+                                       cmocka_unit_test(lower_atomics),    cmocka_unit_test(lower_copies),
+                                       cmocka_unit_test(lower_builtins),   cmocka_unit_test(lower_textures),
+                                       cmocka_unit_test(lower_labels),     cmocka_unit_test(split_in_loop),
+                                       cmocka_unit_test(lower_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "asm.h"
 
-static struct mt_asm *parse(const char *text)
+static struct mt_asm *parse_run(const char *text)
 {
     struct mt_asm_error error;
     struct mt_asm *a = mt_asm_parse(text, strlen(text), &error);
@@ -17,7 +17,7 @@ static struct mt_asm *parse(const char *text)
     return a;
 }
 
-static void refuse(const char *text, const char *words, size_t offset)
+static void parse_refuse(const char *text, const char *words, size_t offset)
 {
     struct mt_asm_error error;
     struct mt_asm *a = mt_asm_parse(text, strlen(text), &error);
@@ -29,7 +29,7 @@ static void refuse(const char *text, const char *words, size_t offset)
 
 static void one_instruction(void **state)
 {
-    struct mt_asm *a = parse("ld.global.nc.L1::no_allocate.L2::128B.v4.f32 {$0,$1, $2 ,$3}, [$4+-32];");
+    struct mt_asm *a = parse_run("ld.global.nc.L1::no_allocate.L2::128B.v4.f32 {$0,$1, $2 ,$3}, [$4+-32];");
     assert_int_equal(a->nstatements, 1);
     struct mt_asm_statement *s = a->statements;
     assert_string_equal(s->opcode, "ld.global.nc.L1::no_allocate.L2::128B.v4.f32");
@@ -50,10 +50,10 @@ static void one_instruction(void **state)
 
 static void blocks_and_registers(void **state)
 {
-    struct mt_asm *a = parse("{\n\t.reg .pred p, %q; .reg.b32 r<3>; /* r0 to r2 */\n"
-                             " setp.ne.b32 p, $1, 0; // compare\n"
-                             " @!p mov.u32 r2, 0x1F; { .reg .f64 p; mov.f64 p, 0d3FF0000000000000; }\n"
-                             " @%q add.s32 ${0}, r2, -7;\n}");
+    struct mt_asm *a = parse_run("{\n\t.reg .pred p, %q; .reg.b32 r<3>; /* r0 to r2 */\n"
+                                 " setp.ne.b32 p, $1, 0; // compare\n"
+                                 " @!p mov.u32 r2, 0x1F; { .reg .f64 p; mov.f64 p, 0d3FF0000000000000; }\n"
+                                 " @%q add.s32 ${0}, r2, -7;\n}");
     assert_int_equal(a->nregs, 6);
     assert_string_equal(a->regs[1].name, "%q");
     assert_int_equal(a->regs[0].type, 'p');
@@ -79,11 +79,11 @@ static void blocks_and_registers(void **state)
 static void operand_forms(void **state)
 {
     struct mt_asm *a =
-        parse("shfl.sync.down.b32 $0|p, $1, 0x10, 31, -1; mov.u32 $0, %tid.x; mov.u64 $0, %clock64;"
-              "mov.f32 $0, 0f3F800000; mov.f32 $0, 1.5; mov.b32 {$0, _}, $1; bra $$L__${:uid}_1;"
-              "$$L__${:uid}_1: call (x), f, (a, b); st.shared.b32 [$0 + 8 + 4], {x};"
-              "cp.async.bulk.tensor.2d.shared::cluster.global [d], [$0, {$1, $2}], [$3];"
-              "ld.global.b32 $0, [$1+$2]; mov.b32 $0, 017; mov.b32 $0, 0b101; mov.b32 $0, 5U");
+        parse_run("shfl.sync.down.b32 $0|p, $1, 0x10, 31, -1; mov.u32 $0, %tid.x; mov.u64 $0, %clock64;"
+                  "mov.f32 $0, 0f3F800000; mov.f32 $0, 1.5; mov.b32 {$0, _}, $1; bra $$L__${:uid}_1;"
+                  "$$L__${:uid}_1: call (x), f, (a, b); st.shared.b32 [$0 + 8 + 4], {x};"
+                  "cp.async.bulk.tensor.2d.shared::cluster.global [d], [$0, {$1, $2}], [$3];"
+                  "ld.global.b32 $0, [$1+$2]; mov.b32 $0, 017; mov.b32 $0, 0b101; mov.b32 $0, 5U");
     struct mt_asm_statement *s = a->statements;
     assert_int_equal(a->nstatements, 15);
     assert_string_equal(s[0].operands[0].second->name, "p");
@@ -109,34 +109,34 @@ static void operand_forms(void **state)
     mt_asm_free(a);
 }
 
-static void nothing(void **state)
+static void parse_nothing(void **state)
 {
     static const char *const texts[] = {"",         " \n\t", ";",         "// words",
                                         "/* words", "{}",    "{ { ; } }", ".pragma \"x\";"};
     for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
-        struct mt_asm *a = parse(texts[i]);
+        struct mt_asm *a = parse_run(texts[i]);
         assert_int_equal(a->nstatements, 0);
         mt_asm_free(a);
     }
 }
 
-static void errors(void **state)
+static void parse_errors(void **state)
 {
-    refuse("mov.u32 $0, ", "operand expected", 12);
-    refuse("{ mov.u32 $0, 1;", "'}' missing", 16);
-    refuse("mov.u32 $0, 1; }", "'}' without", 16);
-    refuse("mov.u32 $0 1;", "';' expected", 11);
-    refuse(".reg .v2 .f32 a;", "register type .v2", 8);
-    refuse(".shared .b32 a;", "directive .shared", 7);
-    refuse("ld.u32 $0, [$1;", "']' expected", 14);
-    refuse("mov.u32 ${0, 1;", "'}' expected", 15);
-    refuse("mov.u32 $x, 1;", "operand number", 9);
-    refuse("mov.f32 $0, 0f12;", "hexadecimal digits", 16);
-    refuse(".reg .b32 r<99999>;", "too many registers", 18);
+    parse_refuse("mov.u32 $0, ", "operand expected", 12);
+    parse_refuse("{ mov.u32 $0, 1;", "'}' missing", 16);
+    parse_refuse("mov.u32 $0, 1; }", "'}' without", 16);
+    parse_refuse("mov.u32 $0 1;", "';' expected", 11);
+    parse_refuse(".reg .v2 .f32 a;", "register type .v2", 8);
+    parse_refuse(".shared .b32 a;", "directive .shared", 7);
+    parse_refuse("ld.u32 $0, [$1;", "']' expected", 14);
+    parse_refuse("mov.u32 ${0, 1;", "'}' expected", 15);
+    parse_refuse("mov.u32 $x, 1;", "operand number", 9);
+    parse_refuse("mov.f32 $0, 0f12;", "hexadecimal digits", 16);
+    parse_refuse(".reg .b32 r<99999>;", "too many registers", 18);
 }
 
 /* Every prefix, and every text with one byte changed, is parsed or refused; sanitizers see the rest. */
-static void damaged(void **state)
+static void parse_damaged(void **state)
 {
     static const char *const texts[] = {
         "{ .reg .pred p; .reg .b32 h<4>; setp.ne.u32 p, $2, 0; @p ld.global.v2.f32 {$0, h1}, [$1+16]; }",
@@ -196,8 +196,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_instruction), cmocka_unit_test(blocks_and_registers),
-        cmocka_unit_test(operand_forms),   cmocka_unit_test(nothing),
-        cmocka_unit_test(errors),          cmocka_unit_test(damaged),
+        cmocka_unit_test(operand_forms),   cmocka_unit_test(parse_nothing),
+        cmocka_unit_test(parse_errors),    cmocka_unit_test(parse_damaged),
         cmocka_unit_test(random_texts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static void ref_mad_chain(uint64_t *out, const uint64_t *in)
         out[i] = (uint32_t)(d >> 32 * i);
 }
 
-static void integers(void **state)
+static void values_integers(void **state)
 {
     static const struct op_case cases[] = {
         {"add.s32 $0, $1, $2;", "=r,r,r", "r", "rr", ref_add},
@@ -109,7 +109,7 @@ R32(ref_popc, __builtin_popcountll(in[0]))
 R32(ref_clz, a ? __builtin_clz(a) : 32)
 R32(ref_szext, c ? 0 : b >= 32 ? a : b == 0 ? 0 : (uint32_t)((int32_t)(a << (32 - b)) >> (32 - b)))
 
-static uint64_t bfe(uint64_t a, unsigned pos, unsigned len, int is_signed, unsigned msb)
+static uint64_t values_bfe(uint64_t a, unsigned pos, unsigned len, int is_signed, unsigned msb)
 {
     uint64_t d = 0, sign = 0;
     pos &= 255, len &= 255;
@@ -119,9 +119,9 @@ static uint64_t bfe(uint64_t a, unsigned pos, unsigned len, int is_signed, unsig
         d |= (i < len && pos + i <= msb ? a >> (pos + i) & 1 : sign) << i;
     return d;
 }
-R32(ref_bfe_u, bfe(a, b, c, 0, 31))
-R32(ref_bfe_s, bfe(a, b, c, 1, 31))
-R64(ref_bfe_s64, bfe(a, (unsigned)b, (unsigned)c, 1, 63))
+R32(ref_bfe_u, values_bfe(a, b, c, 0, 31))
+R32(ref_bfe_s, values_bfe(a, b, c, 1, 31))
+R64(ref_bfe_s64, values_bfe(a, (unsigned)b, (unsigned)c, 1, 63))
 static void ref_bfi(uint64_t *out, const uint64_t *in)
 {
     uint32_t f = (uint32_t)in[1], pos = in[2] & 255, len = in[3] & 255;
@@ -151,7 +151,7 @@ static void ref_bfind_s(uint64_t *out, const uint64_t *in)
             d = i;
     out[0] = d;
 }
-static uint32_t prmt(const uint64_t *in, const unsigned *selector)
+static uint32_t values_prmt(const uint64_t *in, const unsigned *selector)
 {
     unsigned char bytes[8];
     uint32_t d = 0;
@@ -170,17 +170,17 @@ static void ref_prmt(uint64_t *out, const uint64_t *in)
     unsigned s[4];
     for (int i = 0; i < 4; i++)
         s[i] = in[2] >> 4 * i & 15;
-    out[0] = prmt(in, s);
+    out[0] = values_prmt(in, s);
 }
 static void ref_prmt_b4e(uint64_t *out, const uint64_t *in)
 {
     static const unsigned table[4][4] = {{0, 7, 6, 5}, {1, 0, 7, 6}, {2, 1, 0, 7}, {3, 2, 1, 0}};
-    out[0] = prmt(in, table[in[2] & 3]);
+    out[0] = values_prmt(in, table[in[2] & 3]);
 }
 static void ref_prmt_rc16(uint64_t *out, const uint64_t *in)
 {
     static const unsigned table[4][4] = {{0, 1, 0, 1}, {2, 3, 2, 3}, {0, 1, 0, 1}, {2, 3, 2, 3}};
-    out[0] = prmt(in, table[in[2] & 3]);
+    out[0] = values_prmt(in, table[in[2] & 3]);
 }
 static void ref_dp4a(uint64_t *out, const uint64_t *in)
 {
@@ -246,7 +246,7 @@ R32(ref_cvt_floor_u, isnan(as_float(a)) || as_float(a) < 0 ? 0
                                                            : (uint32_t)floorf(as_float(a)))
 R32(ref_cvt_f32_u64, float_bits((float)in[0]))
 
-static void moves(void **state)
+static void values_moves(void **state)
 {
     static const struct op_case cases[] = {
         {"mov.b64 {$0,$1}, $2;", "=r,=r,l", "rr", "l", ref_unpack},
@@ -295,7 +295,7 @@ R32(ref_fmin, float_bits(({
 R32(ref_testp, (isnan(as_float(a)) ? 1 : 0) | (isfinite(as_float(a)) ? 2 : 0) |
                    (isnormal(as_float(a)) || as_float(a) == 0 ? 4 : 0))
 
-static void floats(void **state)
+static void values_floats(void **state)
 {
     /* NaN results may differ in sign and payload: samples with NaN results are compared as NaN. */
     static const struct op_case cases[] = {
@@ -324,8 +324,8 @@ static void floats(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(integers), cmocka_unit_test(carry_across_calls),
-                                       cmocka_unit_test(bit_operations), cmocka_unit_test(moves),
-                                       cmocka_unit_test(floats)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values_integers),
+                                       cmocka_unit_test(carry_across_calls), cmocka_unit_test(bit_operations),
+                                       cmocka_unit_test(values_moves), cmocka_unit_test(values_floats)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 static int failed;
 
-static void same(const char *what, int64_t got, int64_t want)
+static void similarity_same(const char *what, int64_t got, int64_t want)
 {
     if (got == want)
         return;
@@ -15,7 +15,7 @@ static void same(const char *what, int64_t got, int64_t want)
     failed = 1;
 }
 
-static int64_t words(const char *a, const char *b)
+static int64_t similarity_words(const char *a, const char *b)
 {
     uint32_t x[64], y[64];
     size_t n = strlen(a), m = strlen(b);
@@ -26,7 +26,7 @@ static int64_t words(const char *a, const char *b)
     return mt_levenshtein(x, n, y, m);
 }
 
-static int64_t table(const uint32_t *a, size_t n, const uint32_t *b, size_t m)
+static int64_t similarity_table(const uint32_t *a, size_t n, const uint32_t *b, size_t m)
 {
     static int64_t d[301][301];
     for (size_t i = 0; i <= n; i++)
@@ -54,19 +54,19 @@ static void random_words(void)
             a[i] = rand_r(&seed) % letters;
         for (size_t i = 0; i < m; i++) /* half of the time much of a is in b */
             b[i] = round % 2 && i < n && rand_r(&seed) % 8 ? a[i] : rand_r(&seed) % letters;
-        same("random words", mt_levenshtein(a, n, b, m), table(a, n, b, m));
-        same("exchanged", mt_levenshtein(b, m, a, n), table(a, n, b, m));
+        similarity_same("random words", mt_levenshtein(a, n, b, m), similarity_table(a, n, b, m));
+        similarity_same("exchanged", mt_levenshtein(b, m, a, n), similarity_table(a, n, b, m));
     }
 }
 
 int main(void)
 {
-    same("kitten, sitting", words("kitten", "sitting"), 3);
-    same("flaw, lawn", words("flaw", "lawn"), 2);
-    same("intention, execution", words("intention", "execution"), 5);
-    same("same", words("gumbo", "gumbo"), 0);
-    same("nothing", words("", "abc"), 3);
-    same("nothing twice", words("", ""), 0);
+    similarity_same("kitten, sitting", similarity_words("kitten", "sitting"), 3);
+    similarity_same("flaw, lawn", similarity_words("flaw", "lawn"), 2);
+    similarity_same("intention, execution", similarity_words("intention", "execution"), 5);
+    similarity_same("same", similarity_words("gumbo", "gumbo"), 0);
+    similarity_same("nothing", similarity_words("", "abc"), 3);
+    similarity_same("nothing twice", similarity_words("", ""), 0);
     random_words();
     puts(failed ? "FAILED" : "edit distances are right");
     return failed;

@@ -18,12 +18,12 @@ static const char *const shown[KERNELS] = {"one", "ns::two<int, 3>",
 
 static uint32_t largest; /* bytes of an access; 0: any */
 
-static int append(void *file, const void *data, size_t bytes)
+static int gen_device_append(void *file, const void *data, size_t bytes)
 {
     return fwrite(data, 1, bytes, file) == bytes ? 0 : 5;
 }
 
-static void text(struct mt_mtc_writer *w, const char *line)
+static void gen_device_text(struct mt_mtc_writer *w, const char *line)
 {
     mt_mtc_write(w, MT_MTC_META, 0, 0, 0, 0, 1, line, strlen(line));
 }
@@ -36,7 +36,7 @@ struct launch {
     size_t counts[4];
 };
 
-static void limit(struct mt_access_run *r)
+static void gen_device_limit(struct mt_access_run *r)
 {
     uint32_t type = r->meta >> 28 << 28, size = r->meta & ((1u << 28) - 1);
     r->meta = type | (1 + (size - 1) % largest);
@@ -44,7 +44,7 @@ static void limit(struct mt_access_run *r)
         r->base = (r->base | 0xffff) - some_draw(80);
 }
 
-static void start(struct launch *l, unsigned stream, uint64_t seq)
+static void gen_device_start(struct launch *l, unsigned stream, uint64_t seq)
 {
     uint32_t tame = 1 + some_draw(20);
     *l = (struct launch){
@@ -57,12 +57,12 @@ static void start(struct launch *l, unsigned stream, uint64_t seq)
         for (size_t i = 0; i < l->counts[c]; i++) {
             some_run(&l->runs[c * MOST + i], l->lanes + (c * MOST + i) * SOME_LANES, tame);
             if (largest)
-                limit(&l->runs[c * MOST + i]);
+                gen_device_limit(&l->runs[c * MOST + i]);
         }
     }
 }
 
-static void chunk(struct mt_mtc_writer *w, struct mt_mtc_device_encoder *e, struct launch *l)
+static void gen_device_chunk(struct mt_mtc_writer *w, struct mt_mtc_device_encoder *e, struct launch *l)
 {
     unsigned c = l->chunks - l->left--;
     unsigned flags = (c == 0 ? MT_MTC_BEGIN : 0) | (l->left == 0 ? MT_MTC_END : 0);
@@ -76,7 +76,7 @@ static void chunk(struct mt_mtc_writer *w, struct mt_mtc_device_encoder *e, stru
     l->accesses += accesses;
 }
 
-static void show(const struct launch *l)
+static void gen_device_show(const struct launch *l)
 {
     printf("l %" PRIu64 " %u %s\n", l->seq, l->stream, shown[l->kernel]);
     for (unsigned c = 0; c < l->chunks; c++)
@@ -100,27 +100,27 @@ int main(int argc, char **argv)
     largest = argc == 5 ? (uint32_t)atoi(argv[4]) : 0;
     some_seed = strtoull(argv[1], NULL, 10) + 1;
     FILE *f = fopen(argv[3], "wb");
-    struct mt_mtc_file file = {append, f};
+    struct mt_mtc_file file = {gen_device_append, f};
     struct mt_mtc_writer *w = mt_mtc_writer_open(&file, MT_MTC_HAS_DEVICE, atoi(argv[2]), why, sizeof why);
     struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
-    text(w, "{\"ev\": \"header\", \"version\": 1, \"format\": \"compact\", \"pid\": 7}\n");
+    gen_device_text(w, "{\"ev\": \"header\", \"version\": 1, \"format\": \"compact\", \"pid\": 7}\n");
     for (unsigned k = 0; k < KERNELS; k++) {
         snprintf(line, sizeof line, "{\"ev\": \"kernel\", \"id\": %u, \"name\": \"%s\"}\n", k + 1,
                  kernels[k]);
-        text(w, line);
+        gen_device_text(w, line);
     }
     struct launch *now[STREAMS] = {NULL};
     unsigned most = 1 + some_draw(12);
     while (count < most || open) { /* launches of several streams take turns */
         unsigned s = some_draw(STREAMS);
         if (!now[s] && count < most) {
-            start(now[s] = &all[count], s, 3 + 2 * (uint64_t)count);
+            gen_device_start(now[s] = &all[count], s, 3 + 2 * (uint64_t)count);
             count++;
             open++;
         }
         if (!now[s])
             continue;
-        chunk(w, e, now[s]);
+        gen_device_chunk(w, e, now[s]);
         if (now[s]->left)
             continue;
         snprintf(line, sizeof line,
@@ -128,14 +128,14 @@ int main(int argc, char **argv)
                  ", \"stream\": %u, \"kernel\": \"%s\", \"traced\": true, "
                  "\"records\": %" PRIu64 "}\n",
                  now[s]->seq, s, kernels[now[s]->kernel], now[s]->accesses);
-        text(w, line);
+        gen_device_text(w, line);
         now[s] = NULL;
         open--;
     }
     uint64_t records = 0;
     for (unsigned i = 0; i < count; i++) {
         records += all[i].accesses;
-        show(&all[i]);
+        gen_device_show(&all[i]);
         free(all[i].runs);
         free(all[i].lanes);
     }
@@ -145,11 +145,11 @@ int main(int argc, char **argv)
             "{\"ev\": \"memcpy\", \"seq\": %u, \"kind\": \"h2d\", \"dst\": \"0x10000\", \"src\": \"0x5\", "
             "\"bytes\": 64}\n",
             seq);
-        text(w, line);
+        gen_device_text(w, line);
     }
     snprintf(line, sizeof line, "{\"ev\": \"end\", \"records_written\": %" PRIu64 ", \"complete\": true}\n",
              records);
-    text(w, line);
+    gen_device_text(w, line);
     mt_mtc_device_encoder_free(e);
     return mt_mtc_writer_close(w) != 0 || fclose(f) != 0;
 }

@@ -11,27 +11,27 @@
 enum { ENTRIES = 3000, THREADS = 5, SITES = 40 };
 
 static uint64_t state;
-static uint64_t rnd(void)
+static uint64_t gen_mtc_rnd(void)
 {
     state = state * 6364136223846793005u + 1442695040888963407u;
     uint64_t x = state ^ state >> 29;
     return x * 0xbf58476d1ce4e5b9u >> 7;
 }
-static uint64_t below(uint64_t n)
+static uint64_t gen_mtc_below(uint64_t n)
 {
-    return rnd() % n;
+    return gen_mtc_rnd() % n;
 }
 /* All magnitudes, the ends of the range included. */
-static uint64_t any(void)
+static uint64_t gen_mtc_any(void)
 {
-    uint64_t x = rnd() << 32 ^ rnd();
-    switch (below(8)) {
+    uint64_t x = gen_mtc_rnd() << 32 ^ gen_mtc_rnd();
+    switch (gen_mtc_below(8)) {
     case 0:
         return 0;
     case 1:
-        return UINT64_MAX - below(3);
+        return UINT64_MAX - gen_mtc_below(3);
     default:
-        return x >> below(64);
+        return x >> gen_mtc_below(64);
     }
 }
 
@@ -52,17 +52,17 @@ static uint32_t numbers[SITES];
 
 static void access_(uint32_t site, uint64_t address, uint32_t size)
 {
-    if (below(30) == 0)
-        now->time += below(50) ? below(100) : any() % 1000000000;
+    if (gen_mtc_below(30) == 0)
+        now->time += gen_mtc_below(50) ? gen_mtc_below(100) : gen_mtc_any() % 1000000000;
     else if (!MT_HOST_OPERAND(site))
         now->time++;
     e[n++] = (struct mt_host_timed_entry){address, now->time, site, size};
     printf("a %" PRIu32 " %" PRIu64 " %" PRIu32 " %" PRIu64 "\n", site, address, size, now->time);
 }
 
-static void event(unsigned kind, const uint64_t *args, unsigned count)
+static void gen_mtc_event(unsigned kind, const uint64_t *args, unsigned count)
 {
-    now->time += below(3);
+    now->time += gen_mtc_below(3);
     printf("e %u %" PRIu64, kind, now->time);
     for (unsigned i = 0; i < count || i == 0; i++) {
         e[n++] = (struct mt_host_timed_entry){count ? args[i] : 0, now->time, 0, i ? 0 : kind};
@@ -79,50 +79,52 @@ static void some_event(void)
 #include "memtrace/container.def"
     };
     uint64_t args[8];
-    unsigned kind = 1 + (unsigned)below(13); /* 12 and 13: of the future */
-    unsigned count = kind < sizeof least ? least[kind] : (unsigned)below(9);
-    if (below(10) == 0)
+    unsigned kind = 1 + (unsigned)gen_mtc_below(13); /* 12 and 13: of the future */
+    unsigned count = kind < sizeof least ? least[kind] : (unsigned)gen_mtc_below(9);
+    if (gen_mtc_below(10) == 0)
         count = 8;
     for (unsigned i = 0; i < count; i++)
-        args[i] = any();
+        args[i] = gen_mtc_any();
     if (kind > 11 && count == 1 && args[0] == 0)
         args[0] = 1; /* an entry cannot tell "no argument" from the argument 0 */
     if (kind == MT_HOST_EV_SEQ)
-        args[0] = now->seq += below(4);
-    event(kind, args, count);
+        args[0] = now->seq += gen_mtc_below(4);
+    gen_mtc_event(kind, args, count);
 }
 
 /* Round and round: each site with a stride of its own or all with the same one,
  * now and then with an exception. */
-static void loop(void)
+static void gen_mtc_loop(void)
 {
-    uint64_t base = any(), stride = below(3) ? below(64) : any(), times = below(400), strides[20];
-    uint32_t first = (uint32_t)below(SITES), length = 1 + (uint32_t)below(below(3) ? 4 : 20);
-    int each = below(2) == 0, exceptions = below(3) == 0;
+    uint64_t base = gen_mtc_any(), stride = gen_mtc_below(3) ? gen_mtc_below(64) : gen_mtc_any(),
+             times = gen_mtc_below(400), strides[20];
+    uint32_t first = (uint32_t)gen_mtc_below(SITES),
+             length = 1 + (uint32_t)gen_mtc_below(gen_mtc_below(3) ? 4 : 20);
+    int each = gen_mtc_below(2) == 0, exceptions = gen_mtc_below(3) == 0;
     for (uint32_t k = 0; k < length; k++)
-        strides[k] = each ? below(5) * 8 : stride;
+        strides[k] = each ? gen_mtc_below(5) * 8 : stride;
     for (uint64_t i = 0; i < times && n < ENTRIES; i++)
         for (uint32_t k = 0; k < length; k++) {
-            uint64_t wrong = exceptions && below(90) == 0 ? below(9) : 0;
+            uint64_t wrong = exceptions && gen_mtc_below(90) == 0 ? gen_mtc_below(9) : 0;
             access_(numbers[(first + k + (wrong == 1)) % SITES], base + i * strides[k] + k * 8 + wrong,
                     k % 2 || wrong == 2 ? 0 : 8);
         }
 }
 
-static void chase(void)
+static void gen_mtc_chase(void)
 {
-    uint32_t first = (uint32_t)below(SITES);
-    for (uint64_t times = below(50); times && n < ENTRIES; times--) {
-        uint64_t node = any();
+    uint32_t first = (uint32_t)gen_mtc_below(SITES);
+    for (uint64_t times = gen_mtc_below(50); times && n < ENTRIES; times--) {
+        uint64_t node = gen_mtc_any();
         access_(numbers[first], node, 8);
         access_(numbers[(first + 1) % SITES], node + 8, 8);
-        access_(numbers[(first + below(3)) % SITES], any(), (uint32_t)any());
+        access_(numbers[(first + gen_mtc_below(3)) % SITES], gen_mtc_any(), (uint32_t)gen_mtc_any());
     }
 }
 
 /* Sites with and without size, place and text; allocations that do not overlap,
  * in a map that holds most; an end. */
-static int meta(struct mt_mtc_writer *w, int timed)
+static int gen_mtc_meta(struct mt_mtc_writer *w, int timed)
 {
     static const char *const ops[] = {
 #define MT_HOST_OP(name, code, reads, writes, text) text,
@@ -146,12 +148,12 @@ static int meta(struct mt_mtc_writer *w, int timed)
             ", \"kind\": \"mmap\"}\n",
             UINT64_C(1) << 62);
     for (unsigned i = 1; i < 60; i++) {
-        uint64_t begin = below(20), end = begin + 1 + below(20);
+        uint64_t begin = gen_mtc_below(20), end = begin + 1 + gen_mtc_below(20);
         fprintf(f,
                 "{\"ev\": \"alloc\", \"seq\": %" PRIu64 ", \"id\": %u, \"base\": \"%" PRIu64
                 "\", \"bytes\": %" PRIu64 ", \"kind\": \"malloc\"}\n",
                 begin, i, UINT64_C(1) << i, (UINT64_C(1) << i) / 2 + 1);
-        if (below(2))
+        if (gen_mtc_below(2))
             fprintf(f, "{\"ev\": \"free\", \"seq\": %" PRIu64 ", \"id\": %u}\n", end, i);
     }
     fprintf(f, "{\"ev\": \"end\", \"records_written\": 0, \"complete\": true}\n");
@@ -179,26 +181,27 @@ int main(int argc, char **argv)
     if (!w || !plain || !e)
         return 1;
     for (size_t i = 0; i < SITES; i++)
-        numbers[i] = i < 4 ? UINT32_MAX >> (10 + i) : 4 + (uint32_t)below(400);
-    int rc = meta(w, timed);
-    for (uint64_t chunks = below(12); chunks && !rc; chunks--) {
-        uint64_t thread = below(THREADS), want = below(8) ? below(ENTRIES) : below(3), items, seq, first;
+        numbers[i] = i < 4 ? UINT32_MAX >> (10 + i) : 4 + (uint32_t)gen_mtc_below(400);
+    int rc = gen_mtc_meta(w, timed);
+    for (uint64_t chunks = gen_mtc_below(12); chunks && !rc; chunks--) {
+        uint64_t thread = gen_mtc_below(THREADS),
+                 want = gen_mtc_below(8) ? gen_mtc_below(ENTRIES) : gen_mtc_below(3), items, seq, first;
         const void *payload;
         now = &threads[thread];
-        seq = first = now->seq += below(3);
+        seq = first = now->seq += gen_mtc_below(3);
         if (!now->encoder && !(now->encoder = mt_mtc_encoder_new()))
             return 1;
         printf("c %" PRIu64 "\n", thread);
         for (n = 0; n < want;)
-            switch (below(4)) {
+            switch (gen_mtc_below(4)) {
             case 0:
                 some_event();
                 break;
             case 1:
-                chase();
+                gen_mtc_chase();
                 break;
             default:
-                loop();
+                gen_mtc_loop();
             }
         size_t bytes;
         for (size_t i = 0; i < n; i++)

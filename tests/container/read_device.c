@@ -23,7 +23,7 @@ static void show_runs(const struct mt_access_run *runs, size_t count)
                                           : runs[i].base + k * (uint64_t)runs[i].stride);
 }
 
-static void problem(const struct mt_error *e)
+static void read_device_problem(const struct mt_error *e)
 {
     printf("! %d %" PRIu64 " %s\n", (int)e->code, e->offset, e->message);
 }
@@ -35,10 +35,10 @@ static int by_next(const char *path)
     struct mt_host_reader *r = mt_host_reader_open(path, NULL, &err);
     int rc = 1;
     if (!r)
-        problem(&err);
+        read_device_problem(&err);
     while (r && (rc = mt_device_next(r, &b, &err)) != 0) {
         if (rc < 0) {
-            problem(&err);
+            read_device_problem(&err);
             if (err.code == MT_E_SYSTEM || err.code == MT_E_INPUT)
                 break;
             continue;
@@ -60,7 +60,7 @@ static int by_source(const char *path, int runs)
     struct mt_item item;
     struct mt_source *s = mt_source_open(&path, 1, &o, &err);
     if (!s) {
-        problem(&err);
+        read_device_problem(&err);
         return 1;
     }
     while (mt_source_next(s, &item, &err) > 0) {
@@ -78,7 +78,7 @@ static int by_source(const char *path, int runs)
     size_t n;
     const struct mt_error *p = mt_source_problems(s, &n);
     for (size_t i = 0; i < n; i++)
-        problem(&p[i]);
+        read_device_problem(&p[i]);
     int complete;
     const char *const *notes = mt_source_notes(s, &n, &complete);
     for (size_t i = 0; i < n; i++)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void show(const struct mt_host_item *item)
+static void read_mtc_show(const struct mt_host_item *item)
 {
     for (size_t i = 0; item->kind == MT_HOST_ITEM_RECORDS && i < item->count; i++) {
         const struct mt_host_record *r = &item->records[i];
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     }
     while ((rc = mt_host_next(r, &item, &err)) != 0) {
         if (rc > 0)
-            show(&item);
+            read_mtc_show(&item);
         else
             printf("! %d %" PRIu64 " %s\n", (int)err.code, err.offset, err.message);
         if (rc < 0 && (err.code == MT_E_SYSTEM || err.code == MT_E_STOPPED))

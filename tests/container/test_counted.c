@@ -11,7 +11,7 @@
 enum { ROOM = 40000, STREAMS = 60 };
 
 static uint32_t state;
-static uint32_t pick(uint32_t n)
+static uint32_t counted_pick(uint32_t n)
 {
     state = state * 1664525u + 1013904223u;
     return (uint32_t)((uint64_t)state * n >> 32);
@@ -25,11 +25,11 @@ struct both {
     uint64_t running; /* what the counted entries imply */
 };
 
-static void later(struct both *b, uint64_t time)
+static void counted_later(struct both *b, uint64_t time)
 {
     if (time != b->running) {
         uint64_t left = time - b->running;
-        if (pick(4) == 0) { /* in two steps */
+        if (counted_pick(4) == 0) { /* in two steps */
             b->counted[b->ncounted++] = (struct mt_host_entry){7, 0, MT_MTC_SHIFT};
             left -= 7;
         }
@@ -38,58 +38,58 @@ static void later(struct both *b, uint64_t time)
     b->running = time;
 }
 
-static void entry(struct both *b, uint64_t address, uint32_t site, uint32_t size)
+static void counted_entry(struct both *b, uint64_t address, uint32_t site, uint32_t size)
 {
     b->timed[b->ntimed++] = (struct mt_host_timed_entry){address, b->now, site, size};
     b->counted[b->ncounted++] = (struct mt_host_entry){address, site, size};
     b->running = b->now;
 }
 
-static void access(struct both *b, uint64_t address, uint32_t site, uint32_t size)
+static void counted_access(struct both *b, uint64_t address, uint32_t site, uint32_t size)
 {
     int first = !MT_HOST_OPERAND(site);
     b->now += first;
-    later(b, b->now - (uint64_t)first);
-    entry(b, address, site, size);
+    counted_later(b, b->now - (uint64_t)first);
+    counted_entry(b, address, site, size);
 }
 
-static void event(struct both *b)
+static void counted_event(struct both *b)
 {
-    b->now += pick(3);
-    later(b, b->now);
-    entry(b, 40 + pick(5), 0, 3); /* a call with five arguments */
+    b->now += counted_pick(3);
+    counted_later(b, b->now);
+    counted_entry(b, 40 + counted_pick(5), 0, 3); /* a call with five arguments */
     for (unsigned i = 1; i < 5; i++)
-        entry(b, pick(1000), 0, 0);
+        counted_entry(b, counted_pick(1000), 0, 0);
 }
 
-static void fill(struct both *b, uint32_t seed)
+static void counted_fill(struct both *b, uint32_t seed)
 {
     *b = (struct both){.now = 0};
     state = seed;
     while (b->ntimed < ROOM - 1000) {
-        unsigned sites = 1 + pick(6), rounds = pick(8) ? pick(20) : pick(150);
+        unsigned sites = 1 + counted_pick(6), rounds = counted_pick(8) ? counted_pick(20) : counted_pick(150);
         uint64_t base[6], step[6];
         uint32_t operands[6];
         for (unsigned i = 0; i < sites; i++) {
-            base[i] = 0x10000 * (1 + pick(20));
-            step[i] = pick(3) * 8;
-            operands[i] = 1 + (pick(4) == 0) * pick(3);
+            base[i] = 0x10000 * (1 + counted_pick(20));
+            step[i] = counted_pick(3) * 8;
+            operands[i] = 1 + (counted_pick(4) == 0) * counted_pick(3);
         }
         for (unsigned k = 0; k < rounds && b->ntimed < ROOM - 100; k++)
             for (unsigned i = 0; i < sites; i++)
                 for (unsigned o = 0; o < operands[i]; o++)
-                    access(b, base[i] + k * step[i] + 64 * o + (pick(200) == 0), 4 * (1 + 10 * sites + i) + o,
-                           pick(300) ? 0 : pick(9));
-        if (pick(3) == 0)
-            event(b);
-        if (pick(2))
-            b->now += pick(2) ? pick(100) : (uint64_t)pick(100000) << 20;
-        else if (pick(4) == 0)
-            b->now -= pick(50); /* modulo 2^64 */
+                    counted_access(b, base[i] + k * step[i] + 64 * o + (counted_pick(200) == 0),
+                                   4 * (1 + 10 * sites + i) + o, counted_pick(300) ? 0 : counted_pick(9));
+        if (counted_pick(3) == 0)
+            counted_event(b);
+        if (counted_pick(2))
+            b->now += counted_pick(2) ? counted_pick(100) : (uint64_t)counted_pick(100000) << 20;
+        else if (counted_pick(4) == 0)
+            b->now -= counted_pick(50); /* modulo 2^64 */
     }
 }
 
-static void same(void **unused)
+static void counted_same(void **unused)
 {
     struct both *b = malloc(sizeof *b);
     struct mt_mtc_encoder *one = mt_mtc_encoder_new(), *other = mt_mtc_encoder_new();
@@ -98,7 +98,7 @@ static void same(void **unused)
     for (uint32_t seed = 1; seed <= STREAMS; seed++) {
         const void *p, *q;
         uint64_t items, items2, seq = 5, seq2 = 5;
-        fill(b, seed);
+        counted_fill(b, seed);
         size_t n = mt_mtc_encode_timed(one, b->timed, b->ntimed, &items, &seq, &p);
         size_t m = mt_mtc_encode_counted(other, b->counted, b->ncounted, &items2, &seq2, &q);
         assert_int_equal(n, m);
@@ -113,6 +113,6 @@ static void same(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(counted_same)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

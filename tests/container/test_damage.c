@@ -34,7 +34,7 @@ static int to_buffer(void *self, const void *data, size_t bytes)
 }
 
 /* Records are 4 bytes at 1000, 1001, …: each says which one it is. */
-static void make(struct buffer *b, int level)
+static void damage_make(struct buffer *b, int level)
 {
     struct mt_mtc_file file = {to_buffer, b};
     char why[100];
@@ -98,7 +98,7 @@ static void read_all(const void *bytes, size_t n, enum mt_host_order order, stru
     close(fd);
 }
 
-static unsigned whole(const struct seen *s, unsigned chunk)
+static unsigned damage_whole(const struct seen *s, unsigned chunk)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < PER_CHUNK; i++)
@@ -106,19 +106,20 @@ static unsigned whole(const struct seen *s, unsigned chunk)
     return n;
 }
 
-static void cuts(void **state)
+static void damage_cuts(void **state)
 {
     static struct buffer b;
     struct seen s;
-    make(&b, 1);
+    damage_make(&b, 1);
     for (size_t n = 0; n <= b.n; n++) {
         read_all(b.bytes, n, n % 2 ? MT_HOST_BY_FILE : MT_HOST_BY_SEQ, &s);
         assert_int_equal(s.foreign, 0);
         int clean = n == b.n;
         for (unsigned c = 0; c < CHUNKS; c++) {
-            assert_int_equal(whole(&s, c), n >= (b.end[c + 1] & ~7u) - 7 && whole(&s, c) ? PER_CHUNK
-                                           : n >= b.end[c + 1]                           ? PER_CHUNK
-                                                                                         : 0);
+            assert_int_equal(damage_whole(&s, c), n >= (b.end[c + 1] & ~7u) - 7 && damage_whole(&s, c)
+                                                      ? PER_CHUNK
+                                                  : n >= b.end[c + 1] ? PER_CHUNK
+                                                                      : 0);
             clean |= n == b.end[c];
         }
         clean |= n == b.end[CHUNKS];
@@ -132,12 +133,12 @@ static void cuts(void **state)
     }
 }
 
-static void flips(void **state)
+static void damage_flips(void **state)
 {
     static struct buffer b;
     struct seen s;
     unsigned silent = 0;
-    make(&b, 0);
+    damage_make(&b, 0);
     for (size_t i = 0; i < b.n * 8; i++) {
         b.bytes[i / 8] ^= (unsigned char)(1 << i % 8);
         read_all(b.bytes, b.n, i % 2 ? MT_HOST_BY_FILE : MT_HOST_BY_SEQ, &s);
@@ -149,7 +150,7 @@ static void flips(void **state)
         }
         for (unsigned c = 0; c < CHUNKS; c++)
             if (i / 8 < b.end[c] || i / 8 >= b.end[c + 1])
-                assert_int_equal(whole(&s, c), PER_CHUNK);
+                assert_int_equal(damage_whole(&s, c), PER_CHUNK);
         silent += s.errors == 0;
     }
     /* Only the zeros that pad chunks to 8 bytes are not covered by a checksum. */
@@ -211,7 +212,7 @@ static int to_descriptor(void *self, const void *data, size_t bytes)
     return write(*(int *)self, data, bytes) == (ssize_t)bytes ? 0 : 5;
 }
 
-static void threads(void **state)
+static void damage_threads(void **state)
 {
     char path[64], why[100];
     int fd = memfd_create("mtc", 0);
@@ -238,7 +239,7 @@ static void threads(void **state)
     close(fd);
 }
 
-static void rules(void **state)
+static void damage_rules(void **state)
 {
     static struct buffer b;
     struct mt_error err;
@@ -246,7 +247,7 @@ static void rules(void **state)
     volatile sig_atomic_t stop = 0;
     char path[64];
     int fd = memfd_create("mtc", 0);
-    make(&b, 1);
+    damage_make(&b, 1);
     assert_true(write(fd, b.bytes, b.n) == (ssize_t)b.n);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     assert_int_equal(mt_is_container(path), 1);
@@ -278,8 +279,8 @@ static void rules(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cuts), cmocka_unit_test(flips),
-                                       cmocka_unit_test(writer_errors), cmocka_unit_test(threads),
-                                       cmocka_unit_test(rules)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(damage_cuts), cmocka_unit_test(damage_flips),
+                                       cmocka_unit_test(writer_errors), cmocka_unit_test(damage_threads),
+                                       cmocka_unit_test(damage_rules)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ struct trace {
 static const unsigned some_threads[] = {1, 2, 3, 5, 9};
 enum { NTHREADS = sizeof some_threads / sizeof *some_threads };
 
-static int append(void *self, const void *data, size_t bytes)
+static int decoders_append(void *self, const void *data, size_t bytes)
 {
     struct trace *t = self;
     if (t->n + bytes > t->room) {
@@ -44,7 +44,7 @@ static int append(void *self, const void *data, size_t bytes)
 }
 
 /* Chunks shorter and longer than a block, and longer than all that is decoded ahead. */
-static size_t length(unsigned chunk)
+static size_t decoders_length(unsigned chunk)
 {
     static const size_t some[] = {1, 1023, 1024, 1025, 3000, 0, 8191, 8192, 8193, 20000, 7};
     return chunk == 3 ? LONGEST : some[some_draw(sizeof some / sizeof *some)];
@@ -70,10 +70,10 @@ static void make_run(struct mt_access_run *r, size_t i)
 }
 
 /* Launch by launch, each of one chunk or several. */
-static void make(struct trace *t, uint64_t seed)
+static void decoders_make(struct trace *t, uint64_t seed)
 {
     static const char names[] = "{\"ev\": \"kernel\", \"id\": 1, \"name\": \"a\"}\n";
-    struct mt_mtc_file file = {append, t};
+    struct mt_mtc_file file = {decoders_append, t};
     struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
     struct mt_access_run *chunk = malloc(LONGEST * sizeof *chunk);
     uint64_t *lanes = malloc((size_t)LONGEST * 32 * sizeof *lanes);
@@ -91,7 +91,7 @@ static void make(struct trace *t, uint64_t seed)
             const void *payload;
             const char *bad;
             uint64_t accesses;
-            size_t n = length(t->nchunks);
+            size_t n = decoders_length(t->nchunks);
             assert_true(t->count + n <= ROOM);
             t->at[t->nchunks] = t->n;
             t->launch[t->nchunks] = l;
@@ -119,14 +119,14 @@ static void make(struct trace *t, uint64_t seed)
     free(lanes);
 }
 
-static void unmake(struct trace *t)
+static void decoders_unmake(struct trace *t)
 {
     free(t->bytes);
     free(t->runs);
 }
 
 /* The runs are those of the trace from *at on, in their order. */
-static void follow(const struct trace *t, size_t *at, const struct mt_access_run *runs, size_t count)
+static void decoders_follow(const struct trace *t, size_t *at, const struct mt_access_run *runs, size_t count)
 {
     for (size_t i = 0; i < count; i++, ++*at) {
         assert_true(*at < t->count);
@@ -164,7 +164,7 @@ static void read_all(const struct trace *t, struct mt_host_reader *r, size_t at)
         if (launch != UINT32_MAX && b.seq != 10 + launch)
             assert_true(b.flags & MT_BATCH_BEGIN);
         launch = (unsigned)b.seq - 10;
-        follow(t, &at, b.runs, b.count);
+        decoders_follow(t, &at, b.runs, b.count);
     }
     assert_int_equal(rc, 0);
     assert_int_equal(at, t->count);
@@ -178,7 +178,7 @@ static void whole_file(void **state)
         struct trace t;
         struct mt_error err;
         char path[64];
-        make(&t, seed);
+        decoders_make(&t, seed);
         int fd = in_memory(&t, t.n, path);
         for (unsigned i = 0; i < NTHREADS; i++) {
             struct mt_host_reader *r = mt_host_reader_open(path, NULL, &err);
@@ -190,12 +190,12 @@ static void whole_file(void **state)
             mt_host_reader_close(r);
         }
         close(fd);
-        unmake(&t);
+        decoders_unmake(&t);
     }
 }
 
 /* Into the caller's room, which is smaller than a block, or larger. */
-static void filled(void **state)
+static void decoders_filled(void **state)
 {
     static struct mt_access_run room[3000];
     static uint64_t lanes[3000 * MT_MTC_MAX_LANES];
@@ -205,7 +205,7 @@ static void filled(void **state)
     struct mt_error err;
     struct mt_run_batch b;
     char path[64];
-    make(&t, 11);
+    decoders_make(&t, 11);
     int fd = in_memory(&t, t.n, path);
     for (unsigned i = 0; i < 4; i++) {
         struct mt_host_reader *r = mt_host_reader_open(path, NULL, &err);
@@ -218,7 +218,7 @@ static void filled(void **state)
             for (size_t k = 0; k < b.count; k++)
                 accesses += b.runs[k].count;
             assert_int_equal(b.accesses, accesses);
-            follow(&t, &at, b.runs, b.count);
+            decoders_follow(&t, &at, b.runs, b.count);
             ended += (b.flags & MT_BATCH_END) != 0;
         }
         assert_int_equal(at, t.count);
@@ -226,18 +226,18 @@ static void filled(void **state)
         mt_host_reader_close(r);
     }
     close(fd);
-    unmake(&t);
+    decoders_unmake(&t);
 }
 
 /* To and fro, and away while others are still decoding. */
-static void seeks(void **state)
+static void decoders_seeks(void **state)
 {
     (void)state;
     struct trace t;
     struct mt_error err;
     struct mt_run_batch b;
     char path[64];
-    make(&t, 21);
+    decoders_make(&t, 21);
     int fd = in_memory(&t, t.n, path);
     struct mt_host_reader *r = mt_host_reader_open(path, NULL, &err);
     mt_host_reader_threads(r, 4);
@@ -248,11 +248,11 @@ static void seeks(void **state)
         size_t at = t.first[c];
         mt_device_seek(r, launch);
         for (unsigned k = some_draw(20); k > 0 && mt_device_next(r, &b, &err) > 0; k--)
-            follow(&t, &at, b.runs, b.count);
+            decoders_follow(&t, &at, b.runs, b.count);
     }
     mt_host_reader_close(r); /* wherever it is */
     close(fd);
-    unmake(&t);
+    decoders_unmake(&t);
 }
 
 struct feeder {
@@ -261,7 +261,7 @@ struct feeder {
 };
 
 /* Pieces of any length: a chunk may have come in part. */
-static void *feed(void *arg)
+static void *decoders_feed(void *arg)
 {
     struct feeder *f = arg;
     uint32_t piece = 1;
@@ -288,11 +288,11 @@ static void from_a_pipe(void **state)
         pthread_t thread;
         int fd[2];
         char path[64];
-        make(&t, 31 + i);
+        decoders_make(&t, 31 + i);
         assert_int_equal(pipe(fd), 0);
         struct feeder f = {&t, fd[1]};
         sprintf(path, "/proc/self/fd/%d", fd[0]);
-        assert_int_equal(pthread_create(&thread, NULL, feed, &f), 0);
+        assert_int_equal(pthread_create(&thread, NULL, decoders_feed, &f), 0);
         struct mt_host_reader *r = mt_host_reader_open(path, NULL, &err); /* waits for the head */
         assert_non_null(r);
         mt_host_reader_threads(r, some_threads[i]);
@@ -300,12 +300,12 @@ static void from_a_pipe(void **state)
         mt_host_reader_close(r);
         pthread_join(thread, NULL);
         close(fd[0]);
-        unmake(&t);
+        decoders_unmake(&t);
     }
 }
 
 /* What is handed out, problems included, as lines: the same for any number of threads. */
-static char *story(const char *path, unsigned threads)
+static char *decoders_story(const char *path, unsigned threads)
 {
     struct mt_error err;
     struct mt_run_batch b;
@@ -330,11 +330,11 @@ static char *story(const char *path, unsigned threads)
 
 /* A byte of a chunk is wrong, or the file ends in it: the other chunks come, in order, with the message at
  * the place of the missing one. */
-static void damaged(void **state)
+static void decoders_damaged(void **state)
 {
     (void)state;
     struct trace t;
-    make(&t, 41);
+    decoders_make(&t, 41);
     for (unsigned c = 0; c < t.nchunks; c += 1 + some_draw(3)) {
         char path[64], line[32];
         size_t where = t.at[c] + some_draw((uint32_t)(t.at[c + 1] - t.at[c]));
@@ -342,7 +342,7 @@ static void damaged(void **state)
         t.bytes[where] ^= 1;
         int fd = in_memory(&t, cut ? where : t.n, path);
         t.bytes[where] ^= 1;
-        char *alone = story(path, 1), *many = story(path, 2 + c % 5);
+        char *alone = decoders_story(path, 1), *many = decoders_story(path, 2 + c % 5);
         assert_string_equal(alone, many);
         /* by the trace itself: all runs before the chunk, none of its own unless only padding was hit */
         const char *at = alone;
@@ -359,7 +359,7 @@ static void damaged(void **state)
         free(many);
         close(fd);
     }
-    unmake(&t);
+    decoders_unmake(&t);
 }
 
 /* As items of a source, which is also left in the middle, and read twice. */
@@ -371,7 +371,7 @@ static void by_source(void **state)
         struct mt_error err;
         struct mt_item item;
         char path[64];
-        make(&t, 51 + i);
+        decoders_make(&t, 51 + i);
         int fd = in_memory(&t, t.n, path);
         struct mt_source_options o = {.flags = MT_SOURCE_OWN_RUNS | MT_SOURCE_REWIND,
                                       .threads = some_threads[i]};
@@ -380,20 +380,20 @@ static void by_source(void **state)
         for (unsigned pass = 0; pass < 3; pass++) {
             size_t at = 0, stop = pass == i % 3 ? t.count / 3 : SIZE_MAX;
             while (at < stop && mt_source_next(s, &item, &err) > 0)
-                follow(&t, &at, item.runs, item.count);
+                decoders_follow(&t, &at, item.runs, item.count);
             assert_true(at == t.count || at >= stop);
             assert_int_equal(mt_source_rewind(s, &err), 0);
         }
         mt_source_close(s);
         close(fd);
-        unmake(&t);
+        decoders_unmake(&t);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(whole_file), cmocka_unit_test(filled),
-                                       cmocka_unit_test(seeks),      cmocka_unit_test(from_a_pipe),
-                                       cmocka_unit_test(damaged),    cmocka_unit_test(by_source)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(whole_file),       cmocka_unit_test(decoders_filled),
+                                       cmocka_unit_test(decoders_seeks),   cmocka_unit_test(from_a_pipe),
+                                       cmocka_unit_test(decoders_damaged), cmocka_unit_test(by_source)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static uint64_t address_of(const struct mt_access_run *r, uint32_t i)
 }
 
 /* The accesses are compared one by one: a run may come back in pieces or as a stride. */
-static void same(const struct mt_access_run *in, size_t count, const void *payload, size_t bytes)
+static void device_same(const struct mt_access_run *in, size_t count, const void *payload, size_t bytes)
 {
     static struct mt_access_run out[BATCH];
     static uint64_t lanes[BATCH * MT_MTC_MAX_LANES];
@@ -63,10 +63,10 @@ static void round_trip(struct mt_mtc_device_encoder *e, const struct mt_access_r
     for (size_t i = 0; i < count; i++)
         sum += runs[i].count;
     assert_int_equal(accesses, sum);
-    same(runs, count, payload, bytes);
+    device_same(runs, count, payload, bytes);
 }
 
-static void kernels(void **state)
+static void device_kernels(void **state)
 {
     struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
     (void)state;
@@ -100,7 +100,7 @@ static void random_runs(void **state)
     mt_mtc_device_encoder_free(e);
 }
 
-static void refused(void **state)
+static void device_refused(void **state)
 {
     struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
     struct mt_access_run good = {.meta = 4, .count = 1}, r;
@@ -124,7 +124,7 @@ static void refused(void **state)
 }
 
 /* Whatever the bytes, the decoder stays inside them and ends; under ASan this says something. */
-static void damage(void **state)
+static void device_damage(void **state)
 {
     struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
     static struct mt_access_run runs[400], out[BATCH];
@@ -162,7 +162,7 @@ static void damage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels), cmocka_unit_test(random_runs),
-                                       cmocka_unit_test(refused), cmocka_unit_test(damage)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(device_kernels), cmocka_unit_test(random_runs),
+                                       cmocka_unit_test(device_refused), cmocka_unit_test(device_damage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

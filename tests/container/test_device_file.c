@@ -41,13 +41,13 @@ static size_t end_of(const struct buffer *b, size_t from)
 }
 
 /* Does the file end at `end`, perhaps with zeros after it? */
-static int ends(size_t n, size_t end)
+static int device_file_ends(size_t n, size_t end)
 {
     return n >= end && n <= ((end + 7) & ~(size_t)7);
 }
 
 /* Access i of all is at BASE + 4 * i: each says which one it is. Launch k has number 10 + k. */
-static void make(struct buffer *b, int level)
+static void device_file_make(struct buffer *b, int level)
 {
     static const char names[] = "{\"ev\": \"kernel\", \"id\": 1, \"name\": \"a\"}\n"
                                 "{\"ev\": \"kernel\", \"id\": 2, \"name\": \"b\"}\n";
@@ -89,7 +89,7 @@ struct seen {
     struct mt_error first;
 };
 
-static void look(struct seen *s, const struct mt_access_run *runs, size_t count, unsigned flags)
+static void device_file_look(struct seen *s, const struct mt_access_run *runs, size_t count, unsigned flags)
 {
     for (size_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < runs[i].count; k++) {
@@ -101,7 +101,7 @@ static void look(struct seen *s, const struct mt_access_run *runs, size_t count,
     s->ended += (flags & MT_BATCH_END) != 0;
 }
 
-static void trouble(struct seen *s, const struct mt_error *err)
+static void device_file_trouble(struct seen *s, const struct mt_error *err)
 {
     if (s->errors++ == 0)
         s->first = *err;
@@ -124,14 +124,14 @@ static void by_next(const char *path, struct seen *s)
     struct mt_host_reader *r = mt_host_reader_open(path, NULL, &err);
     memset(s, 0, sizeof *s);
     if (!r)
-        trouble(s, &err);
+        device_file_trouble(s, &err);
     else
         mt_host_reader_threads(r, 1 + threads++ % 3);
     for (int rc; r && (rc = mt_device_next(r, &b, &err)) != 0;)
         if (rc > 0)
-            look(s, b.runs, b.count, b.flags);
+            device_file_look(s, b.runs, b.count, b.flags);
         else
-            trouble(s, &err);
+            device_file_trouble(s, &err);
     mt_host_reader_close(r);
 }
 
@@ -144,20 +144,20 @@ static void by_source(const char *path, struct seen *s)
     size_t n;
     memset(s, 0, sizeof *s);
     if (!source) {
-        trouble(s, &err);
+        device_file_trouble(s, &err);
         return;
     }
     while (mt_source_next(source, &item, &err) > 0)
         if (item.kind == MT_ITEM_RUNS)
-            look(s, item.runs, item.count, item.flags);
+            device_file_look(s, item.runs, item.count, item.flags);
     const struct mt_error *p = mt_source_problems(source, &n);
     for (size_t i = 0; i < n; i++)
-        trouble(s, &p[i]);
+        device_file_trouble(s, &p[i]);
     mt_source_close(source);
 }
 
 /* Accesses of chunk c that came out: all of them, or none. */
-static int whole(const struct seen *s, unsigned c)
+static int device_file_whole(const struct seen *s, unsigned c)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < RUNS * LANES; i++)
@@ -166,14 +166,14 @@ static int whole(const struct seen *s, unsigned c)
     return n != 0;
 }
 
-static void cuts(void **state)
+static void device_file_cuts(void **state)
 {
     static struct buffer b;
     struct seen s;
     (void)state;
     for (int level = 0; level < 2; level++) {
         b.n = 0;
-        make(&b, level);
+        device_file_make(&b, level);
         size_t index = end_of(&b, (b.end[LAUNCHES * CHUNKS] + 7) & ~(size_t)7);
         for (size_t n = 0; n <= b.n; n++)
             for (int how = 0; how < 2; how++) {
@@ -187,9 +187,9 @@ static void cuts(void **state)
                 while (chunks < LAUNCHES * CHUNKS && n >= b.end[chunks + 1])
                     chunks++;
                 for (unsigned c = 0; c < LAUNCHES * CHUNKS; c++)
-                    assert_int_equal(whole(&s, c), n >= b.end[0] && c < chunks);
-                int clean =
-                    n == b.n || n == 64 || ends(n, index) || (chunks % CHUNKS == 0 && ends(n, b.end[chunks]));
+                    assert_int_equal(device_file_whole(&s, c), n >= b.end[0] && c < chunks);
+                int clean = n == b.n || n == 64 || device_file_ends(n, index) ||
+                            (chunks % CHUNKS == 0 && device_file_ends(n, b.end[chunks]));
                 if (how && n < sizeof(uint64_t))
                     continue; /* not long enough to be told from a raw trace */
                 assert_int_equal(s.errors == 0, clean);
@@ -200,14 +200,14 @@ static void cuts(void **state)
     }
 }
 
-static void flips(void **state)
+static void device_file_flips(void **state)
 {
     static struct buffer b;
     struct seen s;
     unsigned lost = 0;
     (void)state;
     b.n = 0;
-    make(&b, 1);
+    device_file_make(&b, 1);
     for (size_t bit = 0; bit < b.n * 8; bit += 3) {
         char path[64];
         int fd;
@@ -219,7 +219,7 @@ static void flips(void **state)
         assert_int_equal(s.foreign, 0);
         unsigned missing = 0;
         for (unsigned c = 0; c < LAUNCHES * CHUNKS; c++)
-            missing += !whole(&s, c);
+            missing += !device_file_whole(&s, c);
         assert_true(s.errors || missing == 0);
         assert_true(bit / 8 < 64 ||
                     missing <= 1 + (bit / 8 < b.end[0])); /* one chunk, not what is after it */
@@ -228,7 +228,7 @@ static void flips(void **state)
     assert_true(lost > 0);
 }
 
-static void launches(void **state)
+static void device_file_launches(void **state)
 {
     static struct buffer b;
     struct mt_error err;
@@ -238,7 +238,7 @@ static void launches(void **state)
     size_t n;
     (void)state;
     b.n = 0;
-    make(&b, 1);
+    device_file_make(&b, 1);
     in_memory(b.bytes, b.n, path, &fd);
     assert_true(mt_container_features(path) == MT_MTC_HAS_DEVICE);
     struct mt_host_reader *r = mt_host_reader_open(path, NULL, &err);
@@ -267,7 +267,8 @@ static void launches(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cuts), cmocka_unit_test(flips),
-                                       cmocka_unit_test(launches)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(device_file_cuts),
+                                       cmocka_unit_test(device_file_flips),
+                                       cmocka_unit_test(device_file_launches)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,8 @@ static double cpu_time(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static double run(const struct mt_image *image, const char *kernel, struct dim grid, struct dim block,
-                  void **args)
+static double bench_fiber_run(const struct mt_image *image, const char *kernel, struct dim grid,
+                              struct dim block, void **args)
 {
     struct mt_cpu_launch l = {0};
     double t = cpu_time();
@@ -34,25 +34,29 @@ int main(void)
     void *fill[] = {&out, &n};
     mt_cpu_init(1, 16);
     const struct mt_image *image = load_test_image();
-    run(image, "barriers", (struct dim){1, 1, 1}, (struct dim){1024, 1, 1}, args); /* stacks are touched */
-    double t256 =
-        run(image, "barriers", (struct dim){4, 1, 1}, (struct dim){256, 1, 1}, args) / (4.0 * 256 * rounds);
-    double t1024 =
-        run(image, "barriers", (struct dim){1, 1, 1}, (struct dim){1024, 1, 1}, args) / (1024.0 * rounds);
-    double shfl =
-        run(image, "shuffles", (struct dim){1, 1, 1}, (struct dim){1024, 1, 1}, args) / (1024.0 * rounds);
+    bench_fiber_run(image, "barriers", (struct dim){1, 1, 1}, (struct dim){1024, 1, 1},
+                    args); /* stacks are touched */
+    double t256 = bench_fiber_run(image, "barriers", (struct dim){4, 1, 1}, (struct dim){256, 1, 1}, args) /
+                  (4.0 * 256 * rounds);
+    double t1024 = bench_fiber_run(image, "barriers", (struct dim){1, 1, 1}, (struct dim){1024, 1, 1}, args) /
+                   (1024.0 * rounds);
+    double shfl = bench_fiber_run(image, "shuffles", (struct dim){1, 1, 1}, (struct dim){1024, 1, 1}, args) /
+                  (1024.0 * rounds);
     double thread =
-        run(image, "barriers", (struct dim){4000, 1, 1}, (struct dim){256, 1, 1}, zero) / (4000.0 * 256);
+        bench_fiber_run(image, "barriers", (struct dim){4000, 1, 1}, (struct dim){256, 1, 1}, zero) /
+        (4000.0 * 256);
     uint32_t one = 1;
     void *args1[] = {&one};
     double start =
-        run(image, "barriers", (struct dim){4000, 1, 1}, (struct dim){256, 1, 1}, args1) / (4000.0 * 256);
-    double loop =
-        run(image, "fill", (struct dim){4000, 1, 1}, (struct dim){256, 1, 1}, fill) / (4000.0 * 256);
-    double cta = run(image, "fill", (struct dim){1000000, 1, 1}, (struct dim){1, 1, 1}, fill) / 1e6;
+        bench_fiber_run(image, "barriers", (struct dim){4000, 1, 1}, (struct dim){256, 1, 1}, args1) /
+        (4000.0 * 256);
+    double loop = bench_fiber_run(image, "fill", (struct dim){4000, 1, 1}, (struct dim){256, 1, 1}, fill) /
+                  (4000.0 * 256);
+    double cta =
+        bench_fiber_run(image, "fill", (struct dim){1000000, 1, 1}, (struct dim){1, 1, 1}, fill) / 1e6;
     double t = now();
     for (int i = 0; i < 10000; i++)
-        run(image, "fill", (struct dim){1, 1, 1}, (struct dim){1, 1, 1}, fill);
+        bench_fiber_run(image, "fill", (struct dim){1, 1, 1}, (struct dim){1, 1, 1}, fill);
     double launches = (now() - t) * 1e9 / 10000;
     printf(
         "{\"barrier_256_ns\": %.2f, \"barrier_1024_ns\": %.2f, \"shfl_ns\": %.2f, \"fiber_thread_ns\": %.2f, "

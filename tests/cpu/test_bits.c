@@ -15,13 +15,13 @@ uint64_t mtb_nvvm_mulhi_ull(uint64_t, uint64_t), mtb_nvvm_sad_ull(uint64_t, uint
 int16_t mtb_nvvm_mulhi_s(int16_t, int16_t), mtb_nvvm_sad_s(int16_t, int16_t, int16_t);
 uint16_t mtb_nvvm_mulhi_us(uint16_t, uint16_t), mtb_nvvm_sad_us(uint16_t, uint16_t, uint16_t);
 
-static wide cut(wide x, int bits, int is_signed)
+static wide bits_cut(wide x, int bits, int is_signed)
 {
     wide m = ((wide)1 << bits) - 1;
     x &= m;
     return is_signed && x >> (bits - 1) & 1 ? x - m - 1 : x;
 }
-static wide distance(wide a, wide b)
+static wide bits_distance(wide a, wide b)
 {
     return a > b ? a - b : b - a;
 }
@@ -35,7 +35,7 @@ static uint64_t rotate_left(uint64_t x, unsigned n, int bits)
     return r;
 }
 
-static void integers(void)
+static void bits_integers(void)
 {
     for (int i = 0; i < 200000; i++) {
         uint64_t a = any_u64(), b = any_u64(), c = any_u64();
@@ -44,8 +44,9 @@ static void integers(void)
 #define SAME(got, want, name)                                                                                \
     CHECK((wide)(got) == (wide)(want), name "(%llx, %llx, %llx) = %llx", (long long)a, (long long)b,         \
           (long long)c, (long long)(got))
-        SAME(mtb_nvvm_mul24_i(sa, sb), cut(cut(sa, 24, 1) * cut(sb, 24, 1), 32, 1), "mul24.i");
-        SAME(mtb_nvvm_mul24_ui(ua, ub), cut(cut(ua, 24, 0) * cut(ub, 24, 0), 32, 0), "mul24.ui");
+        SAME(mtb_nvvm_mul24_i(sa, sb), bits_cut(bits_cut(sa, 24, 1) * bits_cut(sb, 24, 1), 32, 1), "mul24.i");
+        SAME(mtb_nvvm_mul24_ui(ua, ub), bits_cut(bits_cut(ua, 24, 0) * bits_cut(ub, 24, 0), 32, 0),
+             "mul24.ui");
         SAME(mtb_nvvm_mulhi_i(sa, sb), (wide)sa * sb >> 32, "mulhi.i");
         SAME(mtb_nvvm_mulhi_ui(ua, ub), (wide)ua * ub >> 32, "mulhi.ui");
         SAME(mtb_nvvm_mulhi_s((int16_t)a, (int16_t)b), (wide)(int16_t)a * (int16_t)b >> 16, "mulhi.s");
@@ -53,20 +54,21 @@ static void integers(void)
         /* 64-bit high products by schoolbook halves */
         wide lo = (wide)ua * ub, m1 = (wide)(a >> 32) * ub, m2 = (wide)ua * (b >> 32),
              hi = (wide)(a >> 32) * (b >> 32);
-        wide carry = ((lo >> 32) + cut(m1, 32, 0) + cut(m2, 32, 0)) >> 32;
+        wide carry = ((lo >> 32) + bits_cut(m1, 32, 0) + bits_cut(m2, 32, 0)) >> 32;
         wide high = hi + (m1 >> 32) + (m2 >> 32) + carry;
-        SAME(mtb_nvvm_mulhi_ull(a, b), cut(high, 64, 0), "mulhi.ull");
+        SAME(mtb_nvvm_mulhi_ull(a, b), bits_cut(high, 64, 0), "mulhi.ull");
         wide shigh = high - ((int64_t)a < 0 ? (wide)b : 0) - ((int64_t)b < 0 ? (wide)a : 0);
-        SAME(mtb_nvvm_mulhi_ll((int64_t)a, (int64_t)b), cut(shigh, 64, 1), "mulhi.ll");
-        SAME(mtb_nvvm_sad_i(sa, sb, sc), cut(sc + distance(sa, sb), 32, 1), "sad.i");
-        SAME(mtb_nvvm_sad_ui(ua, ub, uc), cut(uc + distance(ua, ub), 32, 0), "sad.ui");
+        SAME(mtb_nvvm_mulhi_ll((int64_t)a, (int64_t)b), bits_cut(shigh, 64, 1), "mulhi.ll");
+        SAME(mtb_nvvm_sad_i(sa, sb, sc), bits_cut(sc + bits_distance(sa, sb), 32, 1), "sad.i");
+        SAME(mtb_nvvm_sad_ui(ua, ub, uc), bits_cut(uc + bits_distance(ua, ub), 32, 0), "sad.ui");
         SAME(mtb_nvvm_sad_ll((int64_t)a, (int64_t)b, (int64_t)c),
-             cut((wide)(int64_t)c + distance((int64_t)a, (int64_t)b), 64, 1), "sad.ll");
-        SAME(mtb_nvvm_sad_ull(a, b, c), cut((wide)c + distance((wide)a, (wide)b), 64, 0), "sad.ull");
+             bits_cut((wide)(int64_t)c + bits_distance((int64_t)a, (int64_t)b), 64, 1), "sad.ll");
+        SAME(mtb_nvvm_sad_ull(a, b, c), bits_cut((wide)c + bits_distance((wide)a, (wide)b), 64, 0),
+             "sad.ull");
         SAME(mtb_nvvm_sad_s((int16_t)a, (int16_t)b, (int16_t)c),
-             cut((int16_t)c + distance((int16_t)a, (int16_t)b), 16, 1), "sad.s");
+             bits_cut((int16_t)c + bits_distance((int16_t)a, (int16_t)b), 16, 1), "sad.s");
         SAME(mtb_nvvm_sad_us((uint16_t)a, (uint16_t)b, (uint16_t)c),
-             cut((uint16_t)c + distance((uint16_t)a, (uint16_t)b), 16, 0), "sad.us");
+             bits_cut((uint16_t)c + bits_distance((uint16_t)a, (uint16_t)b), 16, 0), "sad.us");
         SAME(mtb_nvvm_rotate_b32(ua, ub), rotate_left(ua, ub % 32, 32), "rotate.b32");
         SAME(mtb_nvvm_rotate_b64(a, ub), rotate_left(a, ub % 64, 64), "rotate.b64");
         SAME(mtb_nvvm_rotate_right_b64(a, ub), rotate_left(a, 64 - ub % 64, 64), "rotate.right.b64");
@@ -147,28 +149,29 @@ static int lane_op(const char *op, int x, int y)
                                     : x >= y;
 }
 
-static uint32_t lanes(const char *op, uint32_t a, uint32_t b, uint32_t c, int n, int is_signed,
-                      const char *form)
+static uint32_t bits_lanes(const char *op, uint32_t a, uint32_t b, uint32_t c, int n, int is_signed,
+                           const char *form)
 {
     int bits = 32 / n, top = is_signed ? (1 << (bits - 1)) - 1 : (1 << bits) - 1,
         low = is_signed ? -top - 1 : 0;
     uint32_t r = 0;
     for (int i = n - 1; i >= 0; i--) {
-        int x = (int)cut(a >> bits * i, bits, is_signed), y = (int)cut(b >> bits * i, bits, is_signed);
+        int x = (int)bits_cut(a >> bits * i, bits, is_signed),
+            y = (int)bits_cut(b >> bits * i, bits, is_signed);
         int v = lane_op(op, x, y);
         if (!strcmp(form, "_sat"))
             v = v > top ? top : v < low ? low : v;
         if (!strcmp(form, "_add"))
             c += (uint32_t)v;
-        r = (n == 4 ? r << 8 : r << 16) | (uint32_t)cut(v, bits, 0);
+        r = (n == 4 ? r << 8 : r << 16) | (uint32_t)bits_cut(v, bits, 0);
     }
     return !strcmp(form, "_add") ? c : r;
 }
 
 #define V(op, n, t, s, form)                                                                                 \
-    CHECK(mtb_ptx_v##op##n##_##t##_##t##_##t##form(a, b, c) == lanes(#op, a, b, c, n, s, #form),             \
+    CHECK(mtb_ptx_v##op##n##_##t##_##t##_##t##form(a, b, c) == bits_lanes(#op, a, b, c, n, s, #form),        \
           "v" #op #n "." #t #form "(%08x, %08x, %08x) = %08x, expected %08x", a, b, c,                       \
-          mtb_ptx_v##op##n##_##t##_##t##_##t##form(a, b, c), lanes(#op, a, b, c, n, s, #form))
+          mtb_ptx_v##op##n##_##t##_##t##_##t##form(a, b, c), bits_lanes(#op, a, b, c, n, s, #form))
 #define V_ALL(op)                                                                                            \
     V(op, 2, u32, 0, );                                                                                      \
     V(op, 2, s32, 1, );                                                                                      \
@@ -181,7 +184,7 @@ static uint32_t lanes(const char *op, uint32_t a, uint32_t b, uint32_t c, int n,
     V(op, 2, u32, 0, _add);                                                                                  \
     V(op, 4, s32, 1, _add)
 #define VSET(n, t, s, cmp)                                                                                   \
-    CHECK(mtb_ptx_vset##n##_##t##_##t##_##cmp(a, b, c) == lanes(#cmp, a, b, c, n, s, ""),                    \
+    CHECK(mtb_ptx_vset##n##_##t##_##t##_##cmp(a, b, c) == bits_lanes(#cmp, a, b, c, n, s, ""),               \
           "vset" #n "." #t "." #cmp "(%08x, %08x)", a, b)
 #define VSET_ALL(cmp)                                                                                        \
     VSET(2, u32, 0, cmp);                                                                                    \
@@ -189,7 +192,7 @@ static uint32_t lanes(const char *op, uint32_t a, uint32_t b, uint32_t c, int n,
     VSET(4, u32, 0, cmp);                                                                                    \
     VSET(4, s32, 1, cmp)
 
-static void packed(void)
+static void bits_packed(void)
 {
     for (int i = 0; i < 50000; i++) {
         uint32_t a = (uint32_t)rnd(), b = i % 3 ? (uint32_t)rnd() : a ^ (0xffu << (i % 4 * 8)),
@@ -225,7 +228,7 @@ void __wrap_mt_cpu_yield(void) /* instead of the device's: there is no kernel he
     yields++;
 }
 
-static void mbarriers(void)
+static void bits_mbarriers(void)
 {
     uint64_t bar, state;
     char from[100], to[100];
@@ -254,8 +257,8 @@ static void mbarriers(void)
 
 int main(void)
 {
-    integers();
-    packed();
-    mbarriers();
+    bits_integers();
+    bits_packed();
+    bits_mbarriers();
     return report("integers and bits");
 }

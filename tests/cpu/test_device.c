@@ -19,15 +19,15 @@ struct block {
     size_t n;
 };
 
-static void put(struct block *b, const void *v, size_t size)
+static void device_put(struct block *b, const void *v, size_t size)
 {
     b->n = (b->n + size - 1) & ~(size - 1);
     memcpy(b->bytes + b->n, v, size);
     b->n += size;
 }
-#define ARG(type, value) put(&b, &(type){value}, sizeof(type))
+#define ARG(type, value) device_put(&b, &(type){value}, sizeof(type))
 
-static char *captured(const char *format, const void *args, int *result)
+static char *device_captured(const char *format, const void *args, int *result)
 {
     static char text[8192];
     char path[] = "/tmp/memtrace-test-XXXXXX";
@@ -45,7 +45,7 @@ static char *captured(const char *format, const void *args, int *result)
     return text;
 }
 
-static void prints(void **state)
+static void device_prints(void **state)
 {
     char want[8192];
     int count;
@@ -62,7 +62,7 @@ static void prints(void **state)
     const char *format = "a%db%.3fc%-8sd%08xe%lldf%cg%ph%%i%*.2ej\n";
     snprintf(want, sizeof want, format, -42, 3.25, "text", 0xdeadbeefu, -1234567890123ll, 'z', (void *)0x1234,
              7, -0.001);
-    assert_string_equal(captured(format, b.bytes, &count), want);
+    assert_string_equal(device_captured(format, b.bytes, &count), want);
     assert_int_equal(count, 8);
 
     b.n = 0;
@@ -73,12 +73,12 @@ static void prints(void **state)
     ARG(char *, NULL);
     ARG(double, 1e300);
     snprintf(want, sizeof want, "%u %hhd %zx %+05i %s %.0f", -1u, -1, (size_t)~0ull, 5, "(null)", 1e300);
-    assert_string_equal(captured("%u %hhd %zx %+05i %s %.0f", b.bytes, &count), want);
+    assert_string_equal(device_captured("%u %hhd %zx %+05i %s %.0f", b.bytes, &count), want);
     assert_int_equal(count, 6);
 
-    assert_string_equal(captured("no arguments", NULL, &count), "no arguments");
+    assert_string_equal(device_captured("no arguments", NULL, &count), "no arguments");
     assert_int_equal(count, 0);
-    assert_string_equal(captured("odd %y and %", NULL, &count), "odd %y and %");
+    assert_string_equal(device_captured("odd %y and %", NULL, &count), "odd %y and %");
     assert_int_equal(mt_cpu_vprintf(NULL, NULL), -1);
 
     char *big = malloc(5001); /* longer than any buffer inside */
@@ -87,23 +87,23 @@ static void prints(void **state)
     b.n = 0;
     ARG(char *, big);
     snprintf(want, sizeof want, "[%s]", big);
-    assert_string_equal(captured("[%s]", b.bytes, &count), want);
+    assert_string_equal(device_captured("[%s]", b.bytes, &count), want);
     free(big);
 }
 
 /* ---- heap ---- */
 static void *last_base;
 static uint64_t last_bytes, calls;
-static void hook(void *base, uint64_t bytes)
+static void device_hook(void *base, uint64_t bytes)
 {
     last_base = base;
     last_bytes = bytes;
     calls++;
 }
 
-static void heap(void **state)
+static void device_heap(void **state)
 {
-    mt_cpu_set_heap_hook(hook);
+    mt_cpu_set_heap_hook(device_hook);
     char *p = mt_cpu_malloc(1000);
     assert_non_null(p);
     memset(p, 1, 1000);
@@ -139,7 +139,7 @@ static void large_grid(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(prints), cmocka_unit_test(heap),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(device_prints), cmocka_unit_test(device_heap),
                                        cmocka_unit_test(large_grid)};
     if (mt_cpu_init(2, 4))
         return 1;

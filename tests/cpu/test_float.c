@@ -11,7 +11,7 @@ static const struct {
     int mode;
 } modes[] = {{"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD}, {"rp", FE_UPWARD}};
 
-static float ftz(float x)
+static float float_ftz(float x)
 {
     return fpclassify(x) == FP_SUBNORMAL ? copysignf(0, x) : x;
 }
@@ -69,7 +69,7 @@ FOUR(double, fma, d, (double, double, double))
               g_, w_);                                                                                       \
     } while (0)
 
-static void arithmetic(void)
+static void float_arithmetic(void)
 {
     for (int i = 0; i < 100000; i++) {
         volatile float a = any_f32(), b = any_f32(), c = any_f32();
@@ -80,11 +80,11 @@ static void arithmetic(void)
             SAME32(rcp_f[m](a), IN_MODE(m, float, 1 / a), "rcp.f");
             SAME32(sqrt_f[m](a), IN_MODE(m, float, sqrtf(a)), "sqrt.f");
             SAME32(fma_f[m](a, b, c), IN_MODE(m, float, fmaf(a, b, c)), "fma.f");
-            volatile float x = ftz(a), y = ftz(b), z = ftz(c);
-            SAME32(add_ftz_f[m](a, b), ftz(IN_MODE(m, float, x + y)), "add.ftz.f");
-            SAME32(mul_ftz_f[m](a, b), ftz(IN_MODE(m, float, x *y)), "mul.ftz.f");
-            SAME32(div_ftz_f[m](a, b), ftz(IN_MODE(m, float, x / y)), "div.ftz.f");
-            SAME32(fma_ftz_f[m](a, b, c), ftz(IN_MODE(m, float, fmaf(x, y, z))), "fma.ftz.f");
+            volatile float x = float_ftz(a), y = float_ftz(b), z = float_ftz(c);
+            SAME32(add_ftz_f[m](a, b), float_ftz(IN_MODE(m, float, x + y)), "add.ftz.f");
+            SAME32(mul_ftz_f[m](a, b), float_ftz(IN_MODE(m, float, x *y)), "mul.ftz.f");
+            SAME32(div_ftz_f[m](a, b), float_ftz(IN_MODE(m, float, x / y)), "div.ftz.f");
+            SAME32(fma_ftz_f[m](a, b, c), float_ftz(IN_MODE(m, float, fmaf(x, y, z))), "fma.ftz.f");
         }
     }
     for (int i = 0; i < 100000; i++) {
@@ -140,7 +140,7 @@ static __int128 to_integer(long double x, int m, int bits, int is_signed, int fr
     CHECK((__int128)f[m](x) == to_integer(x, m, bits, is_signed, from_f64), #f ".%s(%a) = %lld",             \
           modes[m].name, (double)(x), (long long)f[m](x))
 
-static void conversions(void)
+static void float_conversions(void)
 {
     for (int i = 0; i < 200000; i++)
         for (int m = 0; m < 4; m++) {
@@ -223,7 +223,7 @@ static float min_of(float a, float b, int max, int nan)
     return less != max ? a : b;
 }
 
-static void others(void)
+static void float_others(void)
 {
     for (int i = 0; i < 200000; i++) {
         float a = any_f32(), b = any_f32();
@@ -241,12 +241,12 @@ static void others(void)
         CHECK(fabsl(mtb_nvvm_sin_approx_f(mid) - sinl(mid)) < 0x1p-23, "sin(%a)", (double)mid);
         CHECK(fabsl(mtb_nvvm_cos_approx_f(mid) - cosl(mid)) < 0x1p-23, "cos(%a)", (double)mid);
         CHECK(fabsl(mtb_ptx_tanh_approx_f32(mid) - tanhl(mid)) < 0x1p-22, "tanh(%a)", (double)mid);
-        CHECK(same_f32(mtb_nvvm_rcp_approx_ftz_f(a), ftz(1 / ftz(a))), "rcp.ftz(%a)", (double)a);
+        CHECK(same_f32(mtb_nvvm_rcp_approx_ftz_f(a), float_ftz(1 / float_ftz(a))), "rcp.ftz(%a)", (double)a);
         CHECK(same_f64(mtb_nvvm_rsqrt_approx_d(d), 1 / sqrt(d)), "rsqrt.d(%a)", d);
         CHECK(same_f32(mtb_nvvm_round_f(a), rintf(a)), "round(%a)", (double)a);
         CHECK(same_f64(mtb_nvvm_round_d(d), rint(d)), "round(%a)", d);
         CHECK(same_f32(mtb_nvvm_ceil_f(a), ceilf(a)), "ceil(%a)", (double)a);
-        CHECK(same_f32(mtb_nvvm_floor_ftz_f(a), floorf(ftz(a))), "floor.ftz(%a)", (double)a);
+        CHECK(same_f32(mtb_nvvm_floor_ftz_f(a), floorf(float_ftz(a))), "floor.ftz(%a)", (double)a);
         CHECK(mtb_nvvm_saturate_f(a) == (isnan(a) ? 0 : fminf(fmaxf(a, 0), 1)), "sat(%a)", (double)a);
         CHECK(same_f32(mtb_nvvm_fmin_f(a, b), min_of(a, b, 0, 0)), "fmin(%a, %a)", (double)a, (double)b);
         CHECK(same_f32(mtb_ptx_min_f32(a, b), min_of(a, b, 0, 0)), "fmin(%a, %a)", (double)a, (double)b);
@@ -255,7 +255,7 @@ static void others(void)
               (double)b);
         CHECK(same_f32(mtb_ptx_max_NaN_f32(a, b), min_of(a, b, 1, 1)), "max.NaN(%a, %a)", (double)a,
               (double)b);
-        CHECK(same_f32(mtb_nvvm_fmax_ftz_nan_f(a, b), ftz(min_of(ftz(a), ftz(b), 1, 1))),
+        CHECK(same_f32(mtb_nvvm_fmax_ftz_nan_f(a, b), float_ftz(min_of(float_ftz(a), float_ftz(b), 1, 1))),
               "fmax.ftz.nan(%a, %a)", (double)a, (double)b);
         float big = min_of(fabsf(a), fabsf(b), 1, 0);
         CHECK(same_f32(mtb_nvvm_fmax_xorsign_abs_f(a, b), signbit(a) != signbit(b) ? -big : big),
@@ -279,8 +279,8 @@ static void others(void)
 
 int main(void)
 {
-    arithmetic();
-    conversions();
-    others();
+    float_arithmetic();
+    float_conversions();
+    float_others();
     return report("f32 and f64");
 }

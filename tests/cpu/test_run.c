@@ -20,7 +20,7 @@ static const struct mt_image *image;
 static unsigned threads;
 #define SMS 7
 
-static int go(const char *name, struct dim grid, struct dim block, void **args)
+static int run_go(const char *name, struct dim grid, struct dim block, void **args)
 {
     struct mt_cpu_launch l = {0};
     int rc = launch(&l, image, name, grid, block, 0, args);
@@ -37,7 +37,7 @@ static void coordinates_of(const char *kernel, struct dim grid, struct dim block
 {
     size_t n = (size_t)grid.x * grid.y * grid.z * block.x * block.y * block.z;
     uint32_t *p = calloc(n * 4, sizeof *p);
-    assert_int_equal(go(kernel, grid, block, ARGS(&p)), 0);
+    assert_int_equal(run_go(kernel, grid, block, ARGS(&p)), 0);
     for (size_t i = 0; i < n * 4; i++)
         if (p[i] != 1)
             fail_msg("%s: thread %zu, word %zu is %u", kernel, i / 4, i % 4, p[i]);
@@ -59,7 +59,7 @@ static void barriers_make_sums(void **state)
     uint32_t *in = malloc(CTAS * N * 4), *out = calloc(CTAS, 4);
     for (int i = 0; i < CTAS * N; i++)
         in[i] = (uint32_t)i * 7919u;
-    assert_int_equal(go("block_sum", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&in, &out)), 0);
+    assert_int_equal(run_go("block_sum", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&in, &out)), 0);
     for (int c = 0; c < CTAS; c++) {
         uint32_t sum = 0;
         for (int i = 0; i < N; i++)
@@ -72,11 +72,11 @@ static void barriers_make_sums(void **state)
 
 /* ---- warp collectives ---- */
 
-static void collectives(void **state)
+static void run_collectives(void **state)
 {
     enum { CTAS = 3, N = 96 };
     uint32_t *out = calloc(CTAS * N * 16, 4);
-    assert_int_equal(go("warp_ops", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out)), 0);
+    assert_int_equal(run_go("warp_ops", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out)), 0);
     for (uint32_t t = 0; t < CTAS * N; t++) {
         const uint32_t *o = out + t * 16, l = t % 32;
         uint32_t same = 0;
@@ -102,11 +102,11 @@ static void collectives(void **state)
     free(out);
 }
 
-static void divergence(void **state)
+static void run_divergence(void **state)
 {
     enum { CTAS = 5, N = 128 };
     uint32_t *out = calloc(CTAS * N, 4);
-    assert_int_equal(go("divergent", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out)), 0);
+    assert_int_equal(run_go("divergent", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out)), 0);
     for (uint32_t t = 0; t < CTAS * N; t++)
         assert_int_equal(out[t], t % 2 ? 30 + 1000 : 40 + 240);
     free(out);
@@ -116,7 +116,7 @@ static void activemask_under_divergence(void **state)
 {
     enum { CTAS = 4, N = 96 };
     uint32_t *out = calloc(CTAS * N, 4);
-    assert_int_equal(go("active", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out)), 0);
+    assert_int_equal(run_go("active", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out)), 0);
     for (uint32_t t = 0; t < CTAS * N; t++) {
         uint32_t w = t % N / 32 * 32, rest = 0;
         for (uint32_t l = 7; l < 32; l++)
@@ -126,7 +126,7 @@ static void activemask_under_divergence(void **state)
         else
             assert_int_equal(out[t], t % N % 3 == 0 ? 0 : rest);
     }
-    assert_int_equal(go("active_calls", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out)), 0);
+    assert_int_equal(run_go("active_calls", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out)), 0);
     for (uint32_t t = 0; t < CTAS * N; t++)
         assert_int_equal(out[t], t % 32 < 7 ? 0x7f : ~0x7fu);
     free(out);
@@ -136,7 +136,7 @@ static void early_exits(void **state)
 {
     enum { CTAS = 3, N = 128 };
     uint32_t *out = calloc(CTAS * N, 4), stay = 70;
-    assert_int_equal(go("early_exit", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out, &stay)), 0);
+    assert_int_equal(run_go("early_exit", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out, &stay)), 0);
     for (uint32_t t = 0; t < CTAS * N; t++)
         assert_int_equal(out[t], t % N < stay && t % 2 == 0 ? stay + 1 : 0);
     free(out);
@@ -145,7 +145,7 @@ static void early_exits(void **state)
 static void lockstep_sums(void **state)
 {
     uint32_t out = 0, *p = &out;
-    assert_int_equal(go("lockstep", D(1, 1, 1), D(32, 1, 1), ARGS(&p)), 0);
+    assert_int_equal(run_go("lockstep", D(1, 1, 1), D(32, 1, 1), ARGS(&p)), 0);
     /* Lanes beyond the end read zeros or leftovers, lane 0 sums 0..31. */
     assert_int_equal(out, 31 * 32 / 2);
 }
@@ -153,7 +153,7 @@ static void lockstep_sums(void **state)
 static void steps_among_yields(void **state)
 {
     uint32_t out[32] = {0}, *p = out;
-    assert_int_equal(go("step_among_yields", D(1, 1, 1), D(32, 1, 1), ARGS(&p)), 0);
+    assert_int_equal(run_go("step_among_yields", D(1, 1, 1), D(32, 1, 1), ARGS(&p)), 0);
     for (uint32_t t = 0; t < 32; t++)
         assert_int_equal(out[t], 20 * 100 * ((t + 1) % 32) + 190);
 }
@@ -167,7 +167,7 @@ static int go_clusters(const char *kernel, uint32_t ctas, uint32_t per_cluster, 
     return launch(l, image, kernel, D(ctas, 1, 1), D(threads, 1, 1), 0, args);
 }
 
-static void clusters(void **state)
+static void run_clusters(void **state)
 {
     static const uint32_t sizes[] = {1, 2, 3, 8, 16};
     enum { N = 70, ROUNDS = 6 };
@@ -206,7 +206,7 @@ static void named_barriers(void **state)
 {
     enum { CTAS = 4, N = 128, ROUNDS = 9 };
     uint32_t *out = calloc(CTAS * N / 2 * ROUNDS, 4), rounds = ROUNDS;
-    assert_int_equal(go("named", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out, &rounds)), 0);
+    assert_int_equal(run_go("named", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&out, &rounds)), 0);
     for (uint32_t c = 0; c < CTAS; c++)
         for (uint32_t r = 0; r < ROUNDS; r++)
             for (uint32_t t = 0; t < N / 2; t++)
@@ -246,7 +246,7 @@ static void chain_of_ctas(void **state)
 {
     enum { CTAS = 200 };
     uint32_t *flag = calloc(CTAS, 4);
-    assert_int_equal(go("chain", D(CTAS, 1, 1), D(1, 1, 1), ARGS(&flag)), 0);
+    assert_int_equal(run_go("chain", D(CTAS, 1, 1), D(1, 1, 1), ARGS(&flag)), 0);
     for (int i = 0; i < CTAS; i++)
         assert_int_equal(flag[i], 1);
     free(flag);
@@ -255,7 +255,7 @@ static void chain_of_ctas(void **state)
 static void spin_locks(void **state)
 {
     uint32_t lock = 0, count = 0, *pl = &lock, *pn = &count;
-    assert_int_equal(go("spin_lock", D(6, 1, 1), D(96, 1, 1), ARGS(&pl, &pn)), 0);
+    assert_int_equal(run_go("spin_lock", D(6, 1, 1), D(96, 1, 1), ARGS(&pl, &pn)), 0);
     assert_int_equal(count, 6 * 96);
 }
 
@@ -270,7 +270,7 @@ static void expect_failure(const char *kernel, void **args, int code, const char
     every_thread_once(NULL); /* and the device still works */
 }
 
-static void failures(void **state)
+static void run_failures(void **state)
 {
     int *null = NULL;
     uint32_t deep = 100000, shallow = 10;
@@ -285,14 +285,14 @@ static void failures(void **state)
     expect_failure("divide", NULL, 719, "division by zero", "");
     expect_failure("deadlock", NULL, 702, "32 of 64 threads at barrier 1, 32 of 64 threads at barrier 2",
                    "deadlock");
-    assert_int_equal(go("recurse", D(4, 1, 1), D(64, 1, 1), ARGS(&shallow)), 0);
+    assert_int_equal(run_go("recurse", D(4, 1, 1), D(64, 1, 1), ARGS(&shallow)), 0);
 }
 
 static void incomplete_collective(void **state)
 {
     enum { N = 64 };
     uint32_t *out = calloc(N, 4);
-    assert_int_equal(go("incomplete", D(1, 1, 1), D(N, 1, 1), ARGS(&out)), 0);
+    assert_int_equal(run_go("incomplete", D(1, 1, 1), D(N, 1, 1), ARGS(&out)), 0);
     for (uint32_t t = 0; t < N; t++)
         assert_int_equal(out[t], t % 32 < 16 ? 0xffff : 20);
     free(out);
@@ -301,9 +301,9 @@ static void incomplete_collective(void **state)
 static void bad_configurations(void **state)
 {
     uint32_t *p = NULL, n = 0;
-    assert_int_equal(go("fill", D(0, 1, 1), D(1, 1, 1), ARGS(&p, &n)), 9);
-    assert_int_equal(go("fill", D(1, 1, 1), D(33, 32, 1), ARGS(&p, &n)), 9);
-    assert_int_equal(go("fill", D(1, 1, 1), D(1025, 1, 1), ARGS(&p, &n)), 9);
+    assert_int_equal(run_go("fill", D(0, 1, 1), D(1, 1, 1), ARGS(&p, &n)), 9);
+    assert_int_equal(run_go("fill", D(1, 1, 1), D(33, 32, 1), ARGS(&p, &n)), 9);
+    assert_int_equal(run_go("fill", D(1, 1, 1), D(1025, 1, 1), ARGS(&p, &n)), 9);
 }
 
 /* ---- traces ---- */
@@ -314,7 +314,7 @@ struct sink {
     size_t n, capacity, calls;
 };
 
-static void collect(void *ctx, const void *records, size_t count)
+static void run_collect(void *ctx, const void *records, size_t count)
 {
     struct sink *s = ctx;
     pthread_mutex_lock(&s->lock);
@@ -326,13 +326,13 @@ static void collect(void *ctx, const void *records, size_t count)
     pthread_mutex_unlock(&s->lock);
 }
 
-static int traced(const char *kernel, struct dim grid, struct dim block, void **args, struct mt_cpu_launch *l,
-                  struct sink *s)
+static int run_traced(const char *kernel, struct dim grid, struct dim block, void **args,
+                      struct mt_cpu_launch *l, struct sink *s)
 {
     memset(l, 0, sizeof *l);
     memset(s, 0, sizeof *s);
     pthread_mutex_init(&s->lock, NULL);
-    l->flush = collect;
+    l->flush = run_collect;
     l->flush_ctx = s;
     return launch(l, image, kernel, grid, block, 0, args);
 }
@@ -344,7 +344,7 @@ static void records_of_fill(void **state)
     uint8_t *seen = calloc(CTAS * N, 1);
     struct mt_cpu_launch l;
     struct sink s;
-    assert_int_equal(traced("fill", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&p, &n), &l, &s), 0);
+    assert_int_equal(run_traced("fill", D(CTAS, 1, 1), D(N, 1, 1), ARGS(&p, &n), &l, &s), 0);
     assert_int_equal(l.records, LAST);
     assert_int_equal(s.n, LAST);
     assert_true(s.calls > 1);
@@ -375,14 +375,14 @@ static void untraced_has_no_records(void **state)
     free(p);
 }
 
-static void spaces(void **state)
+static void run_spaces(void **state)
 {
     uint32_t word[2] = {0}, *p = word;
     struct mt_cpu_launch l;
     struct sink s;
     const struct mt_image_var *v = mt_image_find_var(image, "device_table");
     uint64_t a = (uint64_t)(uintptr_t)word, d = (uint64_t)(uintptr_t)v->address + 20;
-    assert_int_equal(traced("spaces", D(2, 1, 1), D(32, 1, 1), ARGS(&p), &l, &s), 0);
+    assert_int_equal(run_traced("spaces", D(2, 1, 1), D(32, 1, 1), ARGS(&p), &l, &s), 0);
     assert_int_equal(l.records, 2 * 32 * 4);
     assert_int_equal(l.untraced, 2 * 32);
     assert_int_equal(s.n, 2 * 32 * 4);
@@ -403,7 +403,7 @@ static void arguments_by_value(void **state)
     uint32_t out[5] = {0}, *p = out;
     uint8_t byte = 200;
     big.v[299] = 4711;
-    assert_int_equal(go("by_value", D(1, 1, 1), D(1, 1, 1), ARGS(&big, &p, &byte)), 0);
+    assert_int_equal(run_go("by_value", D(1, 1, 1), D(1, 1, 1), ARGS(&big, &p, &byte)), 0);
     assert_int_equal(out[0], 4711);
     assert_int_equal(out[1], 1); /* arguments, shared memory and the stack are not global memory */
     assert_int_equal(out[2], 1);
@@ -421,7 +421,7 @@ static void *many_launches(void *arg)
         struct mt_cpu_launch l;
         struct sink s;
         memset(p, 0, 5000 * 4);
-        int rc = traced("fill", D(50, 1, 1), D(100, 1, 1), ARGS(&p, &n), &l, &s);
+        int rc = run_traced("fill", D(50, 1, 1), D(100, 1, 1), ARGS(&p, &n), &l, &s);
         if (rc || l.records != 5000 || s.n != 5000 || p[4999] != 4999)
             bad = 1;
         for (size_t k = 0; k < s.n; k++) /* no record of another launch */
@@ -488,24 +488,24 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_thread_once),
         cmocka_unit_test(barriers_make_sums),
-        cmocka_unit_test(collectives),
-        cmocka_unit_test(divergence),
+        cmocka_unit_test(run_collectives),
+        cmocka_unit_test(run_divergence),
         cmocka_unit_test(activemask_under_divergence),
         cmocka_unit_test(early_exits),
         cmocka_unit_test(lockstep_sums),
         cmocka_unit_test(steps_among_yields),
-        cmocka_unit_test(clusters),
+        cmocka_unit_test(run_clusters),
         cmocka_unit_test(clusters_that_fail),
         cmocka_unit_test(named_barriers),
         cmocka_unit_test(cooperative_grid),
         cmocka_unit_test(chain_of_ctas),
         cmocka_unit_test(spin_locks),
-        cmocka_unit_test(failures),
+        cmocka_unit_test(run_failures),
         cmocka_unit_test(incomplete_collective),
         cmocka_unit_test(bad_configurations),
         cmocka_unit_test(records_of_fill),
         cmocka_unit_test(untraced_has_no_records),
-        cmocka_unit_test(spaces),
+        cmocka_unit_test(run_spaces),
         cmocka_unit_test(arguments_by_value),
         cmocka_unit_test(host_threads),
         cmocka_unit_test(after_fork),

@@ -17,7 +17,7 @@ enum { THREADS = 96, LONGEST = 4000, SITE_BASE = 1000, SIZE = 4 };
 
 static uint64_t seed;
 
-static uint64_t mix(uint64_t x)
+static uint64_t warps_mix(uint64_t x)
 {
     x ^= x >> 31;
     x *= 0x9e3779b97f4a7c15u;
@@ -26,9 +26,9 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 32;
 }
 
-static uint64_t draw(uint64_t below)
+static uint64_t warps_draw(uint64_t below)
 {
-    return mix(++seed) % below;
+    return warps_mix(++seed) % below;
 }
 
 /* ---- programs ---- */
@@ -45,25 +45,25 @@ static unsigned used;
 static uint32_t sites;
 
 /* depth: of branches and loops that may still be opened; waits are where all threads come. */
-static struct node *make(unsigned depth, unsigned length, int waits)
+static struct node *warps_make(unsigned depth, unsigned length, int waits)
 {
     struct node *first = NULL, **to = &first;
     for (; length && used < sizeof nodes / sizeof *nodes; length--) {
         struct node *n = &nodes[used++];
-        uint64_t what = draw(8);
+        uint64_t what = warps_draw(8);
         *n = (struct node){.kind = what >= 6 && depth   ? LOOP
                                    : what >= 4 && depth ? BRANCH
                                    : what == 3 && waits ? WAIT
                                                         : ACCESS,
-                           .how = (uint32_t)draw(1000)};
+                           .how = (uint32_t)warps_draw(1000)};
         if (n->kind == ACCESS) {
             n->site = sites++;
         } else if (n->kind == LOOP) {
-            n->body = make(depth - 1, 1 + (unsigned)draw(4), 0);
+            n->body = warps_make(depth - 1, 1 + (unsigned)warps_draw(4), 0);
         } else if (n->kind == BRANCH) {
-            n->body = make(depth - 1, 1 + (unsigned)draw(3), 0);
+            n->body = warps_make(depth - 1, 1 + (unsigned)warps_draw(3), 0);
             if (n->how % 2)
-                n->other = make(depth - 1, 1 + (unsigned)draw(3), 0);
+                n->other = warps_make(depth - 1, 1 + (unsigned)warps_draw(3), 0);
         }
         *to = n;
         to = &n->next;
@@ -74,15 +74,15 @@ static struct node *make(unsigned depth, unsigned length, int waits)
 enum { ITERATIONS = 5 };
 
 /* Gives nodes their places, from `at` on. Returns what comes after them. */
-static uint64_t lay(struct node *n, uint64_t at)
+static uint64_t warps_lay(struct node *n, uint64_t at)
 {
     for (; n; n = n->next) {
         n->at = at;
         if (n->kind == LOOP) {
-            n->step = lay(n->body, 0);
+            n->step = warps_lay(n->body, 0);
             at += n->step * ITERATIONS;
         } else {
-            at = n->kind == BRANCH ? lay(n->other, lay(n->body, at)) : at + 1;
+            at = n->kind == BRANCH ? warps_lay(n->other, warps_lay(n->body, at)) : at + 1;
         }
     }
     return at;
@@ -91,7 +91,7 @@ static uint64_t lay(struct node *n, uint64_t at)
 static int places_tell_order;
 static uint64_t place_of(uint64_t place)
 {
-    return (places_tell_order ? place : mix(place)) & ((1ull << 53) - 1);
+    return (places_tell_order ? place : warps_mix(place)) & ((1ull << 53) - 1);
 }
 
 /* A thread's state: what conditions and counts hang on. */
@@ -107,7 +107,7 @@ static uint64_t address_of(const struct node *n, const struct thread *t)
     case 1:
         return 0x10000 + n->how; /* all the same */
     default:
-        return mix(n->how * 1000003ull + t->number * 7919ull + t->steps);
+        return warps_mix(n->how * 1000003ull + t->number * 7919ull + t->steps);
     }
 }
 
@@ -116,14 +116,14 @@ static uint32_t meta_of(const struct node *n, const struct thread *t)
     return n->how % 7 == 0 && t->number % 5 == 0 ? SIZE + 1 : SIZE; /* a block copy of another length */
 }
 
-static int condition(const struct node *n, struct thread *t)
+static int warps_condition(const struct node *n, struct thread *t)
 {
-    return mix(n->how * 31ull + t->number * 17ull + t->steps++) % 3 != 0;
+    return warps_mix(n->how * 31ull + t->number * 17ull + t->steps++) % 3 != 0;
 }
 
 static unsigned count_of(const struct node *n, struct thread *t)
 {
-    return n->how % 4 == 0 ? 3 : (unsigned)(mix(n->how + t->number * 13ull + t->steps++) % 5);
+    return n->how % 4 == 0 ? 3 : (unsigned)(warps_mix(n->how + t->number * 13ull + t->steps++) % 5);
 }
 
 /* ---- thread by thread ---- */
@@ -152,7 +152,7 @@ static void run_thread(const struct node *n, struct thread *t, struct sequence *
             s->a[s->n++] = (struct access){0, 0, 0};
             break;
         case BRANCH:
-            run_thread(condition(n, t) ? n->body : n->other, t, s, base);
+            run_thread(warps_condition(n, t) ? n->body : n->other, t, s, base);
             break;
         case LOOP:
             for (unsigned i = 0, k = count_of(n, t); i < k; i++)
@@ -190,7 +190,7 @@ static void run_warp(const struct node *n, struct thread *t, uint32_t mask)
             break;
         case BRANCH:
             for (unsigned l = 0; l < 32; l++)
-                taken |= mask >> l & 1 && condition(n, &t[l]) ? 1u << l : 0;
+                taken |= mask >> l & 1 && warps_condition(n, &t[l]) ? 1u << l : 0;
             run_warp(n->body, t, taken);
             run_warp(n->other, t, mask & ~taken);
             break;
@@ -214,7 +214,7 @@ static void run_warp(const struct node *n, struct thread *t, uint32_t mask)
 static uint64_t *entries;
 static size_t nentries, room;
 
-static void put(uint64_t a, uint64_t b, uint64_t c)
+static void warps_put(uint64_t a, uint64_t b, uint64_t c)
 {
     if (nentries == room) {
         room = room ? 2 * room : 4096;
@@ -235,7 +235,7 @@ static int put_thread(uint32_t t, struct sequence *s)
             s->at++;
             return 1;
         }
-        put(s->a[s->at].what, s->a[s->at].address, s->a[s->at].place << MT_ENTRY_PLACE_AT | t);
+        warps_put(s->a[s->at].what, s->a[s->at].address, s->a[s->at].place << MT_ENTRY_PLACE_AT | t);
     }
     return 0;
 }
@@ -247,7 +247,7 @@ static uint64_t cta_now, came;
 static struct row out[200000];
 static size_t nout;
 
-static void take(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses)
+static void warps_take(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < count; i++) {
@@ -270,7 +270,7 @@ static void take(void *ctx, const struct mt_access_run *runs, size_t count, uint
     came += accesses;
 }
 
-static uint64_t feed(struct mt_warps *w, size_t window)
+static uint64_t warps_feed(struct mt_warps *w, size_t window)
 {
     uint64_t total = 0, accesses;
     for (size_t at = 0; at < nentries;) {
@@ -311,11 +311,11 @@ static void check_threads(uint32_t nthreads)
 enum order { THREAD_AFTER_THREAD, FIBERS, ANY };
 
 /* One CTA of the program: its entries, in this order of threads. */
-static uint64_t fill(const struct node *program, uint32_t nthreads, enum order order)
+static uint64_t warps_fill(const struct node *program, uint32_t nthreads, enum order order)
 {
     uint64_t total = 0;
     nentries = 0;
-    put(cta_now + 1, cta_now, MT_ENTRY_MARK);
+    warps_put(cta_now + 1, cta_now, MT_ENTRY_MARK);
     for (uint32_t t = 0; t < nthreads; t++) {
         struct thread state = {.number = t};
         memset(&expected[t], 0, offsetof(struct sequence, a));
@@ -326,12 +326,12 @@ static uint64_t fill(const struct node *program, uint32_t nthreads, enum order o
     }
     if (order == ANY) {
         for (uint64_t left = total; left;) {
-            uint32_t t = (uint32_t)draw(nthreads);
+            uint32_t t = (uint32_t)warps_draw(nthreads);
             size_t before = nentries;
-            for (uint64_t k = 1 + draw(9); k && expected[t].at < expected[t].n; k--) {
+            for (uint64_t k = 1 + warps_draw(9); k && expected[t].at < expected[t].n; k--) {
                 const struct access *a = &expected[t].a[expected[t].at++];
                 if (a->what)
-                    put(a->what, a->address, a->place << MT_ENTRY_PLACE_AT | t);
+                    warps_put(a->what, a->address, a->place << MT_ENTRY_PLACE_AT | t);
             }
             left -= nentries - before;
         }
@@ -370,22 +370,22 @@ static void check_rows(const struct node *program, uint32_t nthreads)
         assert_memory_equal(&out[i], &rows[i], sizeof out[i]);
 }
 
-static void programs(enum order order, int exact)
+static void warps_programs(enum order order, int exact)
 {
     struct mt_warps *w = mt_warps_new();
     assert_non_null(w);
     for (unsigned round = 0; round < 3000; round++) {
         seed = round * 1000003ull + (unsigned)order * 17;
         used = sites = 0;
-        struct node *program = make(4, 1 + (unsigned)draw(5), order == FIBERS);
-        lay(program, 1);
-        uint32_t nthreads = 1 + (uint32_t)draw(THREADS);
+        struct node *program = warps_make(4, 1 + (unsigned)warps_draw(5), order == FIBERS);
+        warps_lay(program, 1);
+        uint32_t nthreads = 1 + (uint32_t)warps_draw(THREADS);
         cta_now = round;
-        uint64_t total = fill(program, nthreads, order);
-        size_t window = exact ? nentries + 1 : 1 + draw(nentries + 40);
+        uint64_t total = warps_fill(program, nthreads, order);
+        size_t window = exact ? nentries + 1 : 1 + warps_draw(nentries + 40);
         came = nout = 0;
-        mt_warps_open(w, SITE_BASE, take, NULL);
-        assert_int_equal(feed(w, window), total);
+        mt_warps_open(w, SITE_BASE, warps_take, NULL);
+        assert_int_equal(warps_feed(w, window), total);
         assert_int_equal(came, total);
         check_threads(nthreads);
         if (exact)
@@ -397,15 +397,15 @@ static void programs(enum order order, int exact)
 static void as_a_warp_runs_them(void **state)
 {
     for (places_tell_order = 0; places_tell_order < 2; places_tell_order++)
-        programs(THREAD_AFTER_THREAD, 1);
+        warps_programs(THREAD_AFTER_THREAD, 1);
 }
 
 static void each_thread_keeps_its_order(void **state)
 {
     for (places_tell_order = 0; places_tell_order < 2; places_tell_order++) {
-        programs(THREAD_AFTER_THREAD, 0);
-        programs(FIBERS, 0);
-        programs(ANY, 0);
+        warps_programs(THREAD_AFTER_THREAD, 0);
+        warps_programs(FIBERS, 0);
+        warps_programs(ANY, 0);
     }
 }
 
@@ -416,15 +416,15 @@ static void waits_split_nothing(void **state)
     uint64_t accesses;
     nentries = 0;
     cta_now = 7;
-    put(8, 7, MT_ENTRY_MARK);
+    warps_put(8, 7, MT_ENTRY_MARK);
     for (unsigned round = 0; round < 10; round++)
         for (uint32_t t = 0; t < 64; t++) {
             got[t].n = 0;
             for (uint64_t k = 0; k < 3; k++)
-                put(k << 32 | SIZE, 4096 * k + 4 * t, t);
+                warps_put(k << 32 | SIZE, 4096 * k + 4 * t, t);
         }
     came = nout = 0;
-    mt_warps_open(w, SITE_BASE, take, NULL);
+    mt_warps_open(w, SITE_BASE, warps_take, NULL);
     assert_int_equal(mt_warps_put(w, entries, nentries, 1, &accesses), nentries);
     mt_warps_flush(w);
     assert_int_equal(accesses, 10 * 64 * 3);
@@ -441,13 +441,13 @@ static void what_is_held_back(void **state)
     uint64_t accesses;
     nentries = 0;
     cta_now = 0;
-    put(1, 0, MT_ENTRY_MARK);
+    warps_put(1, 0, MT_ENTRY_MARK);
     for (uint32_t t = 0; t < 40; t++)
-        put(SIZE, 4 * t, t);
-    mt_warps_open(w, SITE_BASE, take, NULL);
+        warps_put(SIZE, 4 * t, t);
+    mt_warps_open(w, SITE_BASE, warps_take, NULL);
     assert_int_equal(mt_warps_put(w, entries, nentries, 0, &accesses), 33);
     assert_int_equal(accesses, 32);
-    put(2, 1, MT_ENTRY_MARK);
+    warps_put(2, 1, MT_ENTRY_MARK);
     for (uint32_t t = 0; t < 64; t++)
         got[t].n = 0;
     assert_int_equal(mt_warps_put(w, entries + 33 * MT_ENTRY_WORDS, nentries - 33, 0, &accesses), 9);

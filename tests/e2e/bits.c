@@ -13,7 +13,7 @@ static struct {
     size_t bytes;
 } managed[BLOCKS];
 
-static void tell(const char *what, const void *at, size_t bytes)
+static void bits_tell(const char *what, const void *at, size_t bytes)
 {
     const unsigned char *p = at;
     unsigned long long hash = 0xcbf29ce484222325; /* FNV-1a */
@@ -40,7 +40,7 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
 {
     cudaError_t e = NEXT(cudaMemcpy)(to, from, bytes, kind);
     if (!e && comes_back(to, kind))
-        tell("copy", to, bytes);
+        bits_tell("copy", to, bytes);
     return e;
 }
 
@@ -51,7 +51,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     cudaError_t e = NEXT(cudaMemcpyAsync)(to, from, bytes, kind, s);
     if (!e && comes_back(to, kind) && !cudaStreamIsCapturing(s, &capture) &&
         capture == cudaStreamCaptureStatusNone && !cudaStreamSynchronize(s))
-        tell("copy", to, bytes);
+        bits_tell("copy", to, bytes);
     return e;
 }
 
@@ -60,7 +60,7 @@ cudaError_t cudaMemcpy2D(void *to, size_t pitch, const void *from, size_t from_p
 {
     cudaError_t e = NEXT(cudaMemcpy2D)(to, pitch, from, from_pitch, width, height, kind);
     for (size_t row = 0; !e && comes_back(to, kind) && row < height; row++)
-        tell("row", (char *)to + row * pitch, width);
+        bits_tell("row", (char *)to + row * pitch, width);
     return e;
 }
 
@@ -69,7 +69,7 @@ cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, siz
 {
     cudaError_t e = NEXT(cudaMemcpyFromSymbol)(to, symbol, bytes, offset, kind);
     if (!e && comes_back(to, kind))
-        tell("symbol", to, bytes);
+        bits_tell("symbol", to, bytes);
     return e;
 }
 
@@ -90,7 +90,7 @@ cudaError_t cudaFree(void *at)
     for (int i = 0; at && i < BLOCKS; i++)
         if (managed[i].at == at) {
             cudaDeviceSynchronize();
-            tell("managed", at, managed[i].bytes);
+            bits_tell("managed", at, managed[i].bytes);
             managed[i].at = NULL;
         }
     return NEXT(cudaFree)(at);

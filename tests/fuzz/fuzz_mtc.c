@@ -13,7 +13,7 @@
 
 static uint64_t sum; /* every byte handed out is looked at */
 
-static void drain(const char *path, enum mt_host_order order)
+static void fuzz_mtc_drain(const char *path, enum mt_host_order order)
 {
     struct mt_error err;
     struct mt_host_item item;
@@ -96,9 +96,9 @@ static void as_file(const void *data, size_t n)
     if (fd < 0 || write(fd, data, n) != (ssize_t)n)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    drain(path, MT_HOST_BY_FILE);
-    drain(path, MT_HOST_BY_SEQ);
-    drain(path, MT_HOST_BY_TIME);
+    fuzz_mtc_drain(path, MT_HOST_BY_FILE);
+    fuzz_mtc_drain(path, MT_HOST_BY_SEQ);
+    fuzz_mtc_drain(path, MT_HOST_BY_TIME);
     if (drain_device(path, 1) != drain_device(path, 3))
         abort(); /* however many decode */
     close(fd);
@@ -107,7 +107,7 @@ static void as_file(const void *data, size_t n)
     if (write(pipes[1], data, n) == (ssize_t)n) {
         close(pipes[1]);
         snprintf(path, sizeof path, "/proc/self/fd/%d", pipes[0]);
-        drain(path, MT_HOST_BY_FILE);
+        fuzz_mtc_drain(path, MT_HOST_BY_FILE);
     }
     close(pipes[0]);
     if (pipe(pipes) != 0)
@@ -122,7 +122,7 @@ static void as_file(const void *data, size_t n)
 
 static unsigned char out[1 << 20];
 static size_t length;
-static int append(void *self, const void *data, size_t bytes)
+static int fuzz_mtc_append(void *self, const void *data, size_t bytes)
 {
     if (length + bytes > sizeof out)
         return 28;
@@ -133,7 +133,7 @@ static int append(void *self, const void *data, size_t bytes)
 
 static void host_payloads(const uint8_t *data, size_t n)
 {
-    struct mt_mtc_file file = {append, NULL};
+    struct mt_mtc_file file = {fuzz_mtc_append, NULL};
     char why[100];
     length = 0;
     struct mt_mtc_writer *w =
@@ -154,7 +154,7 @@ static void device_payload(const uint8_t *data, size_t n)
 {
     static unsigned char payload[1 << 16];
     static const char name[] = "{\"ev\": \"kernel\", \"id\": 1, \"name\": \"k\"}\n";
-    struct mt_mtc_file file = {append, NULL};
+    struct mt_mtc_file file = {fuzz_mtc_append, NULL};
     struct mt_mtc_columns h = {0};
     char why[100];
     size_t left = n - 6 < sizeof payload - sizeof h ? n - 6 : sizeof payload - sizeof h;
@@ -177,7 +177,7 @@ static void device_payload(const uint8_t *data, size_t n)
 }
 
 /* Runs made of the bytes, 16 for each. */
-static void runs(const uint8_t *data, size_t n)
+static void fuzz_mtc_runs(const uint8_t *data, size_t n)
 {
     enum { MOST = 512 };
     static struct mt_access_run in[MOST], back[MOST];
@@ -240,6 +240,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     else if (data[0] & 1)
         device_payload(data, n);
     else
-        runs(data + 1, n - 1);
+        fuzz_mtc_runs(data + 1, n - 1);
     return 0;
 }

@@ -16,7 +16,7 @@ struct totals {
     int bad;
 };
 
-static void take(struct totals *t, const void *record)
+static void fuzz_raw_take(struct totals *t, const void *record)
 {
     uint64_t w[3];
     memcpy(w, record, sizeof w);
@@ -26,7 +26,7 @@ static void take(struct totals *t, const void *record)
 }
 
 /* The format's page as a loop. */
-static struct totals plainly(const unsigned char *p, size_t n)
+static struct totals fuzz_raw_plainly(const unsigned char *p, size_t n)
 {
     static const unsigned char eot[24];
     struct totals t = {0};
@@ -46,7 +46,7 @@ static struct totals plainly(const unsigned char *p, size_t n)
             memcpy(&meta, p + at, sizeof meta);
             if (meta >> 28 > 3 || !(meta & 0xfffffff))
                 break;
-            take(&t, p + at);
+            fuzz_raw_take(&t, p + at);
         }
         if (n - at < 24 || memcmp(p + at, eot, 24) != 0)
             break;
@@ -72,7 +72,7 @@ static void as_runs(const struct mt_batch *b)
         abort();
 }
 
-static struct totals drain(struct mt_reader *r)
+static struct totals fuzz_raw_drain(struct mt_reader *r)
 {
     struct mt_raw_record room[ROOM];
     struct mt_error err;
@@ -85,7 +85,7 @@ static struct totals drain(struct mt_reader *r)
         if (!b.count && !b.flags)
             abort();
         for (size_t i = 0; i < b.count; i++)
-            take(&t, &b.records[i]);
+            fuzz_raw_take(&t, &b.records[i]);
         as_runs(&b);
         if (strlen(b.kernel) > 1 << 20)
             abort();
@@ -96,7 +96,7 @@ static struct totals drain(struct mt_reader *r)
 }
 
 /* What the plain loop found; names that are not text are damage for the reader alone. */
-static void compare(const struct totals *want, const struct totals *got)
+static void fuzz_raw_compare(const struct totals *want, const struct totals *got)
 {
     if (got->bad ? got->records > want->records || got->launches > want->launches
                  : memcmp(want, got, sizeof *want) != 0)
@@ -108,7 +108,7 @@ static void compare(const struct totals *want, const struct totals *got)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     struct mt_error err;
-    struct totals want = plainly(data, n), got;
+    struct totals want = fuzz_raw_plainly(data, n), got;
     int fd = memfd_create("fuzz", 0), pipes[2];
     char path[64];
     if (fd < 0 || write(fd, data, n) != (ssize_t)n)
@@ -117,8 +117,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct mt_reader *r = mt_reader_open(path, NULL, &err);
     if (!r)
         abort();
-    got = drain(r);
-    compare(&want, &got);
+    got = fuzz_raw_drain(r);
+    fuzz_raw_compare(&want, &got);
     struct mt_companion *c = mt_companion_load(path, &err);
     for (size_t i = 0; c && i < c->nlaunches; i++)
         want.hash += strlen(c->launches[i].kernel);
@@ -132,8 +132,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     r = mt_reader_open_fd(pipes[0], "pipe", 1, NULL, &err);
     if (!r)
         abort();
-    got = drain(r);
-    want = plainly(data, n);
-    compare(&want, &got);
+    got = fuzz_raw_drain(r);
+    want = fuzz_raw_plainly(data, n);
+    fuzz_raw_compare(&want, &got);
     return 0;
 }

@@ -129,7 +129,7 @@ static cudaError_t set_device(int d)
     current = d;
     return cudaSuccess;
 }
-static cudaError_t attribute(int *value, enum cudaDeviceAttr a, int device)
+static cudaError_t fake_cuda_attribute(int *value, enum cudaDeviceAttr a, int device)
 {
     *value = 7;
     return cudaSuccess;
@@ -171,7 +171,7 @@ static cudaError_t host_alloc(void **p, size_t n, unsigned flags)
     pinned[npinned++] = (struct pinned){*p, n};
     return *p == MAP_FAILED ? cudaErrorMemoryAllocation : cudaSuccess;
 }
-static cudaError_t release(void *p)
+static cudaError_t fake_cuda_release(void *p)
 {
     free(p);
     return cudaSuccess;
@@ -193,7 +193,8 @@ static void run_copy(void *data)
     memcpy(c->to, c->from, c->n);
     free(c);
 }
-static cudaError_t copy(void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t stream)
+static cudaError_t fake_cuda_copy(void *to, const void *from, size_t n, enum cudaMemcpyKind kind,
+                                  cudaStream_t stream)
 {
     if (fake_stream_error)
         return fake_stream_error;
@@ -252,12 +253,12 @@ static cudaError_t stream_query(cudaStream_t s)
 {
     return fake_stream_error;
 }
-static cudaError_t capturing(cudaStream_t s, enum cudaStreamCaptureStatus *status)
+static cudaError_t fake_cuda_capturing(cudaStream_t s, enum cudaStreamCaptureStatus *status)
 {
     *status = fake_capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
     return cudaSuccess;
 }
-static cudaError_t exchange(enum cudaStreamCaptureMode *mode)
+static cudaError_t fake_cuda_exchange(enum cudaStreamCaptureMode *mode)
 {
     return cudaSuccess;
 }
@@ -293,7 +294,7 @@ static int primary_state(int device, unsigned *flags, int *active)
     *active = fake_primary_active;
     return 0;
 }
-static int retain(void **context, int device)
+static int fake_cuda_retain(void **context, int device)
 {
     *context = fake_primary;
     fake_retained++;
@@ -322,20 +323,20 @@ const struct mt_cuda *mt_cuda(void)
     static struct mt_cuda table = {
         .GetDevice = get_device,
         .SetDevice = set_device,
-        .DeviceGetAttribute = attribute,
+        .DeviceGetAttribute = fake_cuda_attribute,
         .HostAlloc = host_alloc,
-        .FreeHost = release,
+        .FreeHost = fake_cuda_release,
         .HostGetDevicePointer = same_pointer,
         .Malloc = device_alloc,
-        .Free = release,
-        .MemcpyAsync = copy,
+        .Free = fake_cuda_release,
+        .MemcpyAsync = fake_cuda_copy,
         .StreamCreateWithFlags = stream_new,
         .StreamDestroy = stream_free,
         .StreamSynchronize = stream_wait,
         .DeviceSynchronize = wait_for_nothing,
         .StreamQuery = stream_query,
-        .StreamIsCapturing = capturing,
-        .ThreadExchangeStreamCaptureMode = exchange,
+        .StreamIsCapturing = fake_cuda_capturing,
+        .ThreadExchangeStreamCaptureMode = fake_cuda_exchange,
         .LaunchHostFunc = host_function,
         .PeekAtLastError = no_error,
         .GetLastError = no_error,
@@ -346,7 +347,7 @@ const struct mt_cuda *mt_cuda(void)
         .GlobalOf = global_of,
         .CurrentContext = current_context,
         .PrimaryState = primary_state,
-        .RetainPrimary = retain,
+        .RetainPrimary = fake_cuda_retain,
         .ReleasePrimary = give_back,
     };
     table.ends_at_exit = fake_unmaps_at_exit;

@@ -60,7 +60,7 @@ void mt_trace_miss(struct mt_trace *t, const char *why)
 }
 
 /* The order of calls that trace/trace.h asks for is checked here. */
-static void must(int right, const char *what)
+static void fake_trace_must(int right, const char *what)
 {
     if (!right) {
         fprintf(stderr, "trace: %s\n", what);
@@ -77,14 +77,14 @@ int mt_trace_compact(void)
 
 void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
 {
-    must(!t, "begin of a launch that has its number"); /* NULL: any thread, at any time */
+    fake_trace_must(!t, "begin of a launch that has its number"); /* NULL: any thread, at any time */
 }
 
 void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
 {
     if (!t)
         return; /* it is not traced after all */
-    must(!t->open, "begin within a launch");
+    fake_trace_must(!t->open, "begin within a launch");
     t->open = 1;
     t->launches = realloc(t->launches, (t->count + 1) * sizeof *t->launches);
     struct fake_launch *f = &t->launches[t->count++];
@@ -95,10 +95,10 @@ void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
 void mt_trace_append(void *trace, const void *records, size_t n)
 {
     struct mt_trace *t = trace;
-    must(t->open, "append outside of a launch");
+    fake_trace_must(t->open, "append outside of a launch");
     if (fake_sink_us)
         usleep(fake_sink_us);
-    must(!fake_compact || n == 1, "records in a compact trace");
+    fake_trace_must(!fake_compact || n == 1, "records in a compact trace");
     struct fake_launch *f = &t->launches[t->count - 1];
     f->records = realloc(f->records, (f->count + n) * sizeof *f->records);
     memcpy(f->records + f->count, records, n * sizeof *f->records);
@@ -115,10 +115,11 @@ static void add_site(struct mt_trace *t, uint32_t site)
 /* As the records that the runs stand for. */
 void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, uint64_t accesses)
 {
-    must(fake_compact, "runs in a raw trace");
+    fake_trace_must(fake_compact, "runs in a raw trace");
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
-        must(r->count == (uint32_t)__builtin_popcount(r->mask) && r->warp < 32, "a run that is none");
+        fake_trace_must(r->count == (uint32_t)__builtin_popcount(r->mask) && r->warp < 32,
+                        "a run that is none");
         for (uint32_t k = 0; k < r->count; k++) {
             uint64_t address = r->addresses ? r->addresses[k] : r->base + k * (uint64_t)r->stride;
             struct mt_raw_record one = {{(uint64_t)r->smid << 32 | r->meta, address, r->cta}};
@@ -127,7 +128,7 @@ void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t 
         }
         accesses -= r->count;
     }
-    must(accesses == 0, "accesses that are not in the runs");
+    fake_trace_must(accesses == 0, "accesses that are not in the runs");
 }
 
 void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
@@ -138,7 +139,7 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
         pthread_mutex_unlock(&untraced_lock);
         return;
     }
-    must(t->open, "end without begin");
+    fake_trace_must(t->open, "end without begin");
     t->open = 0;
     t->launches[t->count - 1].line = *l;
 }

@@ -41,7 +41,7 @@ struct access access_of(const struct kernel *k, unsigned cta, unsigned lane, uns
 }
 
 /* As the pass has it: of some pointers nobody knows where they lead before the program runs. */
-static uint32_t site(uint32_t number, const struct access *a)
+static uint32_t path_site(uint32_t number, const struct access *a)
 {
     int other = a->kind % 2 && a->address >= OTHER;
     return number | host_thread.left_out | (other ? MT_SITE_LEFT_OUT : 0);
@@ -54,14 +54,14 @@ static void do_access(const struct access *a)
     switch (a->kind) {
     case 0:
     case 1:
-        __mt_gpu_access_global(p, a->type << 28 | a->size, site(11 + a->kind, a), c);
+        __mt_gpu_access_global(p, a->type << 28 | a->size, path_site(11 + a->kind, a), c);
         break;
     case 2:
     case 3:
-        __mt_gpu_access_global_n(p, a->bytes, a->type, site(11 + a->kind, a), c);
+        __mt_gpu_access_global_n(p, a->bytes, a->type, path_site(11 + a->kind, a), c);
         break;
     default:
-        __mt_gpu_untraced(site(15, a), c);
+        __mt_gpu_untraced(path_site(15, a), c);
     }
 }
 

@@ -23,12 +23,12 @@ static struct mt_cta_rule rule_of(const char *text)
 }
 
 /* Is a CTA chosen by numbers a to b, or by this box? Written out once more, term by term. */
-static int in(uint64_t n, uint64_t a, uint64_t b)
+static int ctas_in(uint64_t n, uint64_t a, uint64_t b)
 {
     return a <= n && n <= b;
 }
 
-static void texts(void **state)
+static void ctas_texts(void **state)
 {
     uint32_t at[3];
     const uint32_t grid[3] = {6, 5, 4};
@@ -38,13 +38,13 @@ static void texts(void **state)
         at[0] = n % grid[0];
         at[1] = n / grid[0] % grid[1];
         at[2] = (uint32_t)(n / grid[0] / grid[1]);
-        assert_int_equal(mt_cta_is_traced(&numbers, n, at), n == 7 || in(n, 20, 33) || n >= 118);
-        assert_int_equal(mt_cta_is_traced(&box, n, at), in(at[0], 2, 3) && at[2] >= 1);
+        assert_int_equal(mt_cta_is_traced(&numbers, n, at), n == 7 || ctas_in(n, 20, 33) || n >= 118);
+        assert_int_equal(mt_cta_is_traced(&box, n, at), ctas_in(at[0], 2, 3) && at[2] >= 1);
         assert_int_equal(mt_cta_is_traced(&plane, n, at), at[0] <= 1 && at[1] == 4);
         assert_int_equal(mt_cta_is_traced(&both, n, at), n == 5 || at[2] == 2);
         numbers.every = 3;
         assert_int_equal(mt_cta_is_traced(&numbers, n, at),
-                         n % 3 == 0 && (n == 7 || in(n, 20, 33) || n >= 118));
+                         n % 3 == 0 && (n == 7 || ctas_in(n, 20, 33) || n >= 118));
         numbers.every = 1;
     }
 }
@@ -94,29 +94,29 @@ static void bad_texts(void **state)
     assert_true(a == 12 && b == 1);
 }
 
-static uint32_t below(uint32_t n)
+static uint32_t ctas_below(uint32_t n)
 {
     return (uint32_t)rand() % n;
 }
 
 /* Random rules with overlapping terms. */
-static void counts(void **state)
+static void ctas_counts(void **state)
 {
     srand(11);
     for (unsigned round = 0; round < 3000; round++) {
-        const uint32_t grid[3] = {1 + below(9), 1 + below(7), 1 + below(5)};
-        struct mt_cta_rule r = {.terms = below(MT_CTA_TERMS + 1), .every = 1 + below(5)};
+        const uint32_t grid[3] = {1 + ctas_below(9), 1 + ctas_below(7), 1 + ctas_below(5)};
+        struct mt_cta_rule r = {.terms = ctas_below(MT_CTA_TERMS + 1), .every = 1 + ctas_below(5)};
         for (uint32_t i = 0; i < r.terms; i++) {
             struct mt_cta_term *t = &r.term[i];
-            int numbers = below(2);
+            int numbers = ctas_below(2);
             *t = (struct mt_cta_term){0, UINT64_MAX, {0, 0, 0}, {UINT32_MAX, UINT32_MAX, UINT32_MAX}};
             if (numbers) {
-                t->first = below(320);
-                t->last = below(4) ? t->first + below(60) : UINT64_MAX;
+                t->first = ctas_below(320);
+                t->last = ctas_below(4) ? t->first + ctas_below(60) : UINT64_MAX;
             }
             for (unsigned k = 0; k < 3 && !numbers; k++) {
-                t->low[k] = below(9);
-                t->high[k] = below(3) ? t->low[k] + below(4) : UINT32_MAX;
+                t->low[k] = ctas_below(9);
+                t->high[k] = ctas_below(3) ? t->low[k] + ctas_below(4) : UINT32_MAX;
             }
         }
         uint64_t want = 0, n = 0;
@@ -154,7 +154,7 @@ static void hidden_parameter(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(texts), cmocka_unit_test(bad_texts),
-                                       cmocka_unit_test(counts), cmocka_unit_test(hidden_parameter)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ctas_texts), cmocka_unit_test(bad_texts),
+                                       cmocka_unit_test(ctas_counts), cmocka_unit_test(hidden_parameter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ void not_set_up(void **state)
 }
 
 /* Does a launch end when a wait returns this error? */
-static int ends(cudaError_t e)
+static int errors_ends(cudaError_t e)
 {
     struct fake_stream *s = fake_stream_new();
     struct mt_trace *t = fake_trace_new();
@@ -99,7 +99,7 @@ int check_errors(char **codes)
         int e = atoi(*all), final = e == cudaErrorECCUncorrectable || e == cudaErrorNvlinkUncorrectable;
         for (char **c = codes; c < of; c++)
             final |= atoi(*c) == e;
-        if (ends((cudaError_t)e) != final) {
+        if (errors_ends((cudaError_t)e) != final) {
             print_message("error %d: %s\n", e,
                           final ? "what is under way waits on" : "the launch was given up");
             bad = 1;

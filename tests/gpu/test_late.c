@@ -59,7 +59,7 @@ static void tear_ring(struct kernel *k)
         __atomic_store_n(&slots->w[i], mt_packet_tag(0, r->mask + 1), __ATOMIC_RELAXED);
 }
 
-static void nothing(void *data)
+static void late_nothing(void *data)
 {
 }
 
@@ -89,12 +89,12 @@ static pthread_t launch_late(struct kernel *k, struct fake_stream *s, struct mt_
     assert_non_null(k->context);
     pthread_create(&thread, NULL, run_late, k);
     sem_wait(&stalled);
-    fake_stream_run(s, nothing, NULL);
+    fake_stream_run(s, late_nothing, NULL);
     mt_gpu()->issued(&l, cudaSuccess);
     return thread;
 }
 
-static void release(pthread_t thread)
+static void late_release(pthread_t thread)
 {
     for (unsigned i = 0; i < 3 * LANES; i++) /* each waits for each of its stores but once */
         sem_post(&go_on);
@@ -146,7 +146,7 @@ void stale_packets(void **state)
     assert_int_equal(got->line.records, LANES); /* so the trace is not complete */
     assert_non_null(strstr(fake_report, "old: the GPU made 6 records, 0 arrived"));
     launch(&young, s, t, cudaSuccess);
-    release(thread);
+    late_release(thread);
     sync_stream(s, t);
     got = fake_trace_launches(t, &n);
     assert_int_equal(n, 2);

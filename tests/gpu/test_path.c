@@ -69,11 +69,11 @@ static void run_early_first(struct kernel *k)
     pthread_create(&early_thread, NULL, run_early, &early);
     pthread_join(early_thread, NULL);
 }
-static void nothing(void *data)
+static void path_nothing(void *data)
 {
 }
 
-static void overtaking(void **state)
+static void path_overtaking(void **state)
 {
     struct fake_stream *s = fake_stream_new();
     struct mt_trace *t = fake_trace_new();
@@ -89,7 +89,7 @@ static void overtaking(void **state)
     fake_stream_run(s, run_kernel, &k);
     mt_gpu()->issued(&l[0], cudaSuccess);
     early.context = mt_gpu()->launch(&l[1]);
-    fake_stream_run(s, nothing, NULL);
+    fake_stream_run(s, path_nothing, NULL);
     mt_gpu()->issued(&l[1], cudaSuccess);
     sem_post(&hold);
     sync_stream(s, t);
@@ -128,7 +128,7 @@ static void not_issued(void **state)
 
 /* With record calls the device refused it, and the API layer launched it without: it is counted as missing,
  * and the launches around it are whole, whether they had ended then or not. */
-static void refused(void **state)
+static void path_refused(void **state)
 {
     struct fake_stream *s = fake_stream_new();
     struct mt_trace *t = fake_trace_new();
@@ -353,7 +353,7 @@ int main(int argc, char **argv)
     fake_every = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_launch),
                                        cmocka_unit_test(two_streams),
-                                       cmocka_unit_test(overtaking),
+                                       cmocka_unit_test(path_overtaking),
                                        cmocka_unit_test(not_issued),
                                        cmocka_unit_test(at_exit),
                                        cmocka_unit_test(without_write_value),
@@ -367,7 +367,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(sites_of_files),
                                        cmocka_unit_test(two_devices),
                                        cmocka_unit_test(others_run),
-                                       cmocka_unit_test(refused),
+                                       cmocka_unit_test(path_refused),
                                        cmocka_unit_test(slow_sink),
                                        cmocka_unit_test(stale_packets),
                                        cmocka_unit_test(late_mark),

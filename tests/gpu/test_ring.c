@@ -18,7 +18,7 @@ struct rig {
     struct mt_ring ring;
 };
 
-static void setup(struct rig *rig, uint64_t at)
+static void ring_setup(struct rig *rig, uint64_t at)
 {
     memset(rig, 0, sizeof *rig);
     rig->ring = (struct mt_ring){rig->slots, &rig->tail, SLOTS - 1, at, 0};
@@ -27,7 +27,7 @@ static void setup(struct rig *rig, uint64_t at)
 
 /* Writes words of 63 bits from position `at` on, with their tags: set in even laps of the ring, clear in odd
  * ones. In any order: the last one first. */
-static void put(struct mt_slot *slots, uint64_t at, const uint64_t *words, unsigned n)
+static void ring_put(struct mt_slot *slots, uint64_t at, const uint64_t *words, unsigned n)
 {
     for (unsigned i = n; i-- > 0;) {
         uint64_t position = at + i / 4, tag = position / SLOTS % 2 ? 0 : 1ull << 63;
@@ -47,24 +47,25 @@ static void check_record(const struct mt_raw_record *r, unsigned smid, unsigned 
 }
 
 /* The first two words: kind, type, warp, SM, context, x; mask, site. */
-static uint64_t first(uint64_t kind, uint64_t type, uint64_t warp, uint64_t sm, uint64_t context, uint64_t x)
+static uint64_t ring_first(uint64_t kind, uint64_t type, uint64_t warp, uint64_t sm, uint64_t context,
+                           uint64_t x)
 {
     return kind << 60 | type << 57 | warp << 52 | sm << 40 | context << 28 | x;
 }
 #define SECOND(mask, site) ((uint64_t)(mask) << 31 | (site))
 
-static void regular(void **state)
+static void ring_regular(void **state)
 {
     struct rig rig;
     struct mt_packet p;
     struct mt_raw_record r[40];
-    setup(&rig, 3);
+    ring_setup(&rig, 3);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 0);
     /* lanes 0, 3, 31 of warp 3 store 8 bytes each at 0x1000, 0xff8, 0xff0: going down by 8. -8 in 30 bits is
      * 0x3ffffff8: its upper 16 bits are 0xffff, its lower 14 0x3ff8. */
-    uint64_t words[] = {first(1, 1, 3, 77, 5, 8 << 16 | 0xffff), SECOND(0x80000009, 42), 0x123456789abc0def,
-                        0x3ff8ull << 49 | 0x1000};
-    put(rig.slots, 3, words, 4);
+    uint64_t words[] = {ring_first(1, 1, 3, 77, 5, 8 << 16 | 0xffff), SECOND(0x80000009, 42),
+                        0x123456789abc0def, 0x3ff8ull << 49 | 0x1000};
+    ring_put(rig.slots, 3, words, 4);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 1);
     assert_int_equal(p.kind, MT_PACKET_REGULAR);
     assert_int_equal(p.context, 5);
@@ -84,42 +85,42 @@ static void regular(void **state)
 }
 
 /* The packet of the lap before is not a packet: nobody cleans slots. */
-static void laps(void **state)
+static void ring_laps(void **state)
 {
     struct rig rig;
     struct mt_packet p;
-    setup(&rig, 0);
+    ring_setup(&rig, 0);
     for (uint64_t at = 0; at < 5 * SLOTS; at++) {
-        uint64_t words[] = {first(1, 0, 0, 1, 5, 4 << 16), SECOND(1, 0), at, 0x1000 + at};
+        uint64_t words[] = {ring_first(1, 0, 0, 1, 5, 4 << 16), SECOND(1, 0), at, 0x1000 + at};
         assert_int_equal(mt_ring_take(&rig.ring, &p), 0);
         for (unsigned missing = 0; missing < 4; missing++) { /* all words but one are not a packet either */
             struct mt_slot before = rig.slots[at % SLOTS];
-            put(rig.slots, at, words, 4);
+            ring_put(rig.slots, at, words, 4);
             rig.slots[at % SLOTS].w[missing] = before.w[missing];
             assert_int_equal(mt_ring_take(&rig.ring, &p), 0);
             rig.slots[at % SLOTS] = before;
         }
-        put(rig.slots, at, words, 4);
+        ring_put(rig.slots, at, words, 4);
         assert_int_equal(mt_ring_take(&rig.ring, &p), 1);
         assert_true(p.cta == at && p.words[0] == 0x1000 + at && p.words[1] == 0);
     }
 }
 
-static void lanes(void **state)
+static void ring_lanes(void **state)
 {
     struct rig rig;
     struct mt_packet p;
     struct mt_raw_record r[40];
-    setup(&rig, 63); /* wraps: the second slot is of the next lap */
+    ring_setup(&rig, 63); /* wraps: the second slot is of the next lap */
     /* three lanes load 4096 bytes at unrelated places; the last word is void */
-    uint64_t words[] = {first(3, 0, 0, 1, 9, 4096), SECOND(0x70, 8), 7,     0, 0xaaa0,
-                        0x7fffffffffffffff,         0xccc0,          0xdead};
-    put(rig.slots, 63, words, 7);
+    uint64_t words[] = {
+        ring_first(3, 0, 0, 1, 9, 4096), SECOND(0x70, 8), 7, 0, 0xaaa0, 0x7fffffffffffffff, 0xccc0, 0xdead};
+    ring_put(rig.slots, 63, words, 7);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 1); /* a tag of 0 is what memory begins with */
-    setup(&rig, 2 * SLOTS - 1);
-    put(rig.slots, 2 * SLOTS - 1, words, 7);
+    ring_setup(&rig, 2 * SLOTS - 1);
+    ring_put(rig.slots, 2 * SLOTS - 1, words, 7);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 0);
-    put(rig.slots, 2 * SLOTS - 1, words, 8);
+    ring_put(rig.slots, 2 * SLOTS - 1, words, 8);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 1);
     assert_int_equal(mt_packet_expand(&p, 0, r, 2), 2);
     check_record(&r[0], 1, MT_LOAD, 4096, 0xaaa0, 7);
@@ -128,21 +129,21 @@ static void lanes(void **state)
     check_record(&r[0], 1, MT_LOAD, 4096, 0xccc0, 7);
 }
 
-static void deltas(void **state)
+static void ring_deltas(void **state)
 {
     struct rig rig;
     struct mt_packet p;
     struct mt_raw_record r[40];
-    setup(&rig, 0);
+    ring_setup(&rig, 0);
     /* ten lanes: the first at 0x100000, then 1 to 8 words of 4 bytes after it, the last 2^30 in front of it.
      * Nine differences in five words need two slots; three words are void. */
-    uint64_t words[12] = {first(2, 2, 0, 1, 9, 4), SECOND(0x3ff, 8), 7, 0x100000};
+    uint64_t words[12] = {ring_first(2, 2, 0, 1, 9, 4), SECOND(0x3ff, 8), 7, 0x100000};
     for (unsigned i = 0; i < 4; i++)
         words[4 + i] = (uint64_t)(8 * i + 8) << 31 | (8 * i + 4);
     words[8] = 0x40000000;
-    put(rig.slots, 0, words, 11);
+    ring_put(rig.slots, 0, words, 11);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 0); /* not even the last void word may be missing */
-    put(rig.slots, 0, words, 12);
+    ring_put(rig.slots, 0, words, 12);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 1);
     assert_int_equal(rig.ring.at, 3);
     assert_int_equal(mt_packet_expand(&p, 0, r, 40), 10);
@@ -157,7 +158,7 @@ static void word_by_word(void **state)
 {
     struct rig rig;
     struct mt_packet p;
-    setup(&rig, 0);
+    ring_setup(&rig, 0);
     srandom(1);
     for (unsigned i = 0; i < SLOTS; i++) /* as if lap -1 had been: its tags are those of lap 1 */
         for (unsigned k = 0; k < 4; k++)
@@ -187,15 +188,15 @@ static void word_by_word(void **state)
     }
 }
 
-static void blocks(void **state)
+static void ring_blocks(void **state)
 {
     struct rig rig;
     struct mt_packet p;
     struct mt_raw_record r[40];
     uint64_t most = (1u << 28) - 1;
-    setup(&rig, 0);
-    uint64_t words[] = {first(4, 1, 0, 0, 0, 0), SECOND(3, 8), 7, 0, 0x1000, 2 * most + 5, 0x2000, most};
-    put(rig.slots, 0, words, 8);
+    ring_setup(&rig, 0);
+    uint64_t words[] = {ring_first(4, 1, 0, 0, 0, 0), SECOND(3, 8), 7, 0, 0x1000, 2 * most + 5, 0x2000, most};
+    ring_put(rig.slots, 0, words, 8);
     assert_int_equal(mt_ring_take(&rig.ring, &p), 1);
     assert_int_equal(mt_packet_count(&p), 4);
     assert_int_equal(mt_packet_expand(&p, 0, r, 40), 4);
@@ -224,7 +225,7 @@ static void check_run(const struct mt_access_run *r, uint32_t mask, uint32_t cou
 }
 
 /* Packets as runs: warps and sites stay, lanes with block copies of their own lengths come one by one. */
-static void gathered(void **state)
+static void ring_gathered(void **state)
 {
     static struct mt_gather g;
     struct mt_packet p = {.kind = MT_PACKET_REGULAR,
@@ -267,23 +268,23 @@ static void gathered(void **state)
     check_run(&g.run[left - 1], 4, 1, (1 << 20) + (pieces - 1) * most, (uint32_t)(2u << 28 | (most - 1)));
 }
 
-static void damaged(void **state)
+static void ring_damaged(void **state)
 {
     for (uint64_t kind = 0; kind < 8; kind += kind ? 1 : 5) { /* 0, 5, 6, 7: there are no such kinds */
         struct rig rig;
         struct mt_packet p;
-        uint64_t words[] = {first(kind, 0, 0, 0, 0, 0), SECOND(1, 0), 0, 0};
-        setup(&rig, 0);
-        put(rig.slots, 0, words, 4);
+        uint64_t words[] = {ring_first(kind, 0, 0, 0, 0, 0), SECOND(1, 0), 0, 0};
+        ring_setup(&rig, 0);
+        ring_put(rig.slots, 0, words, 4);
         assert_int_equal(mt_ring_take(&rig.ring, &p), -1);
         memset(rig.slots, 0, sizeof rig.slots);
         assert_int_equal(mt_ring_take(&rig.ring, &p), -1);
     }
     struct rig rig;
     struct mt_packet p;
-    uint64_t words[] = {first(1, 0, 0, 0, 0, 0), SECOND(0, 0), 0, 0}; /* nobody active */
-    setup(&rig, 0);
-    put(rig.slots, 0, words, 4);
+    uint64_t words[] = {ring_first(1, 0, 0, 0, 0, 0), SECOND(0, 0), 0, 0}; /* nobody active */
+    ring_setup(&rig, 0);
+    ring_put(rig.slots, 0, words, 4);
     assert_int_equal(mt_ring_take(&rig.ring, &p), -1);
 }
 
@@ -294,13 +295,13 @@ static void damaged(void **state)
 static struct rig shared;
 static _Atomic uint64_t head;
 
-static void *writer(void *data)
+static void *ring_writer(void *data)
 {
     uint64_t id = (uint64_t)(uintptr_t)data;
     for (uint64_t i = 0; i < PACKETS; i++) {
         unsigned n = 1 + (unsigned)((i * 7 + id) % 32); /* active lanes */
         unsigned slots = 1 + (n + 3) / 4;
-        uint64_t words[36] = {first(3, 0, 0, 0, id, 4), SECOND(n == 32 ? ~0u : (1u << n) - 1, 0), id, 0};
+        uint64_t words[36] = {ring_first(3, 0, 0, 0, id, 4), SECOND(n == 32 ? ~0u : (1u << n) - 1, 0), id, 0};
         for (unsigned k = 0; k < n; k++)
             words[4 + k] = id << 48 | i << 8 | k;
         uint64_t at = head;
@@ -308,18 +309,18 @@ static void *writer(void *data)
             ;
         while (at + slots - __atomic_load_n(&shared.tail, __ATOMIC_ACQUIRE) > SLOTS)
             sched_yield();
-        put(shared.slots, at, words, 4 * slots);
+        ring_put(shared.slots, at, words, 4 * slots);
     }
     return NULL;
 }
 
-static void concurrent(void **state)
+static void ring_concurrent(void **state)
 {
     pthread_t threads[WRITERS];
     uint64_t next[WRITERS] = {0}, taken = 0;
-    setup(&shared, 0);
+    ring_setup(&shared, 0);
     for (uintptr_t i = 0; i < WRITERS; i++)
-        pthread_create(&threads[i], NULL, writer, (void *)i);
+        pthread_create(&threads[i], NULL, ring_writer, (void *)i);
     while (taken < (uint64_t)WRITERS * PACKETS) {
         struct mt_packet p;
         struct mt_raw_record r[32];
@@ -346,8 +347,8 @@ static void concurrent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regular),  cmocka_unit_test(laps),         cmocka_unit_test(lanes),
-        cmocka_unit_test(deltas),   cmocka_unit_test(word_by_word), cmocka_unit_test(blocks),
-        cmocka_unit_test(gathered), cmocka_unit_test(damaged),      cmocka_unit_test(concurrent)};
+        cmocka_unit_test(ring_regular),  cmocka_unit_test(ring_laps),    cmocka_unit_test(ring_lanes),
+        cmocka_unit_test(ring_deltas),   cmocka_unit_test(word_by_word), cmocka_unit_test(ring_blocks),
+        cmocka_unit_test(ring_gathered), cmocka_unit_test(ring_damaged), cmocka_unit_test(ring_concurrent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static struct {
     unsigned ended;
 } rig;
 
-static void *leader(void *data)
+static void *room_leader(void *data)
 {
     size_t i = (size_t)data;
     host_thread = (struct host_thread){.warp = &rig.warps[i], .grid = {1, 1}};
@@ -38,13 +38,13 @@ static void *leader(void *data)
     return NULL;
 }
 
-static void nap(void)
+static void room_nap(void)
 {
     nanosleep(&(struct timespec){0, 200000}, NULL);
 }
 
 /* Fills the ring from position `at` on, and has 20 leaders wait for room. */
-static void start(uint64_t at)
+static void room_start(uint64_t at)
 {
     rig.tail = rig.ring.head = rig.ring.tail_seen = at;
     rig.ring.slots = (uint64_t)(uintptr_t)rig.slots;
@@ -60,11 +60,11 @@ static void start(uint64_t at)
         rig.thread[i] = NULL;
         rig.warps[i] = (struct host_warp){
             .lock = PTHREAD_MUTEX_INITIALIZER, .all_here = PTHREAD_COND_INITIALIZER, .mask = 1};
-        pthread_create(&rig.id[i], NULL, leader, (void *)i);
+        pthread_create(&rig.id[i], NULL, room_leader, (void *)i);
     }
     while (__atomic_load_n(&rig.ended, __ATOMIC_ACQUIRE) < SLOTS ||
            __atomic_load_n(&rig.ring.head, __ATOMIC_RELAXED) < at + LEADERS)
-        nap();
+        room_nap();
 }
 
 /* Reads on, in steps of `step` packets: all come, and all threads end. */
@@ -79,7 +79,7 @@ static void read_all(unsigned step)
             got++;
             n++;
         } else {
-            nap();
+            room_nap();
         }
         if (got == step || n == LEADERS || (got && n + SLOTS > LEADERS)) {
             mt_ring_publish(&rig.reader);
@@ -95,9 +95,9 @@ static void read_all(unsigned step)
 static void one_asks(void **state)
 {
     unsigned waiting = 0, asking = 0;
-    start(0);
+    room_start(0);
     while (waiting < WAITING) {
-        nap();
+        room_nap();
         waiting = 0;
         for (unsigned i = 0; i < LEADERS; i++)
             waiting += __atomic_load_n(&rig.thread[i]->slept, __ATOMIC_RELAXED) >= 20;
@@ -114,11 +114,11 @@ static void one_asks(void **state)
 static void all_go_on(void **state)
 {
     for (unsigned step = 1; step <= 7; step += 2) {
-        start(0);
+        room_start(0);
         read_all(step);
-        start((1ull << 32) - 40);
+        room_start((1ull << 32) - 40);
         read_all(step);
-        start((1ull << 32) - SLOTS);
+        room_start((1ull << 32) - SLOTS);
         read_all(step);
     }
 }
@@ -126,7 +126,7 @@ static void all_go_on(void **state)
 /* The program wrote over the copy on the device: nobody waits for ever. */
 static void damaged_copy(void **state)
 {
-    start(0);
+    room_start(0);
     __atomic_store_n(&rig.ring.tail_seen, 0x4141414141414141, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < LEADERS; i++)
         assert_int_equal(mt_ring_take(&rig.reader, &(struct mt_packet){0}), i < SLOTS);

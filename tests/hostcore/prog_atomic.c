@@ -22,7 +22,7 @@ static pthread_barrier_t all_here;
 static uint32_t site_inc, site_cas, site_load, site_store;
 static pthread_mutex_t print_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static unsigned long number(struct mt_core_thread *t)
+static unsigned long prog_atomic_number(struct mt_core_thread *t)
 {
     return (unsigned long)(uintptr_t)t->engine;
 }
@@ -46,7 +46,7 @@ static void maybe_yield(unsigned *seed)
         sched_yield();
 }
 
-static void *inc(void *arg)
+static void *prog_atomic_inc(void *arg)
 {
     struct mt_core_thread *t = begin_thread();
     unsigned seed = (unsigned)(uintptr_t)arg, even = 0;
@@ -59,13 +59,13 @@ static void *inc(void *arg)
         mt_core_atomic_end(t, NULL, 0, 0);
     }
     pthread_mutex_lock(&print_lock);
-    printf("thread %lu %u %u\n", number(t), count, even);
+    printf("thread %lu %u %u\n", prog_atomic_number(t), count, even);
     pthread_mutex_unlock(&print_lock);
     mt_core_thread_end(t);
     return NULL;
 }
 
-static void *cas(void *arg)
+static void *prog_atomic_cas(void *arg)
 {
     struct mt_core_thread *t = begin_thread();
     unsigned seed = (unsigned)(uintptr_t)arg, failed = 0, even = 0;
@@ -88,7 +88,8 @@ static void *cas(void *arg)
         }
     }
     pthread_mutex_lock(&print_lock);
-    printf("thread %lu %u %u\nfailed %lu %u\n", number(t), count, even, number(t), failed);
+    printf("thread %lu %u %u\nfailed %lu %u\n", prog_atomic_number(t), count, even, prog_atomic_number(t),
+           failed);
     pthread_mutex_unlock(&print_lock);
     mt_core_thread_end(t);
     return NULL;
@@ -101,7 +102,7 @@ static void access_once(struct mt_core_thread *t, uint64_t address, uint32_t sit
     mt_core_atomic_end(t, NULL, 0, 0);
 }
 
-static void *private(void *arg)
+static void *prog_atomic_private(void *arg)
 {
     struct mt_core_thread *t = begin_thread();
     static unsigned progress; /* of the first one: the others find it far ahead, however they are scheduled */
@@ -120,7 +121,7 @@ static void *private(void *arg)
 }
 
 /* One thread plays three: 0 has an old access to write when 2 starts, which moves its clock on; 1 goes on. */
-static void stale(void)
+static void prog_atomic_stale(void)
 {
     struct mt_core_thread *idle = begin_thread(), *runs = begin_thread();
     access_once(idle, 4096, site_load);
@@ -134,7 +135,7 @@ static void stale(void)
     mt_core_thread_end(idle);
 }
 
-static void *come(void *arg)
+static void *prog_atomic_come(void *arg)
 {
     struct mt_core_thread *t = begin_thread();
     for (unsigned i = 0; i < 50; i++)
@@ -153,7 +154,7 @@ static void run_all(void *(*body)(void *))
         pthread_join(p[i], NULL);
 }
 
-static void *unregistered(void *arg)
+static void *prog_atomic_unregistered(void *arg)
 {
     struct mt_core_thread *t = begin_thread();
     access_once(t, 4096, site_load); /* not traced under -r */
@@ -164,7 +165,7 @@ static void *unregistered(void *arg)
     return NULL;
 }
 
-static void names(void)
+static void prog_atomic_names(void)
 {
     struct mt_core_thread *t = begin_thread();
     uint32_t work = mt_core_function("lib::work");
@@ -175,7 +176,7 @@ static void names(void)
     access_once(t, 128, site_load);
     mt_core_call(t, work, 1000, (uint64_t[3]){4, 5, 18446744073709551615ull});
     pthread_t p;
-    pthread_create(&p, NULL, unregistered, NULL);
+    pthread_create(&p, NULL, prog_atomic_unregistered, NULL);
     pthread_join(p, NULL);
     mt_core_return(t, work, 1000, 7);
     mt_core_call(NULL, work, 5, (uint64_t[3]){0, 0, 0});
@@ -190,7 +191,7 @@ static void names(void)
 
 static int stuck;
 
-static void *dies(void *arg)
+static void *prog_atomic_dies(void *arg)
 {
     struct mt_core_thread *t = begin_thread();
     struct mt_core_operand o = {(uint64_t)&counter, site_inc, 8};
@@ -202,18 +203,18 @@ static void *dies(void *arg)
 }
 
 /* The first one's end is reported by another thread; the second one is never heard of again. */
-static void die(void)
+static void prog_atomic_die(void)
 {
     struct mt_core_thread *dead = NULL;
     pthread_t p;
-    pthread_create(&p, NULL, dies, &dead);
+    pthread_create(&p, NULL, prog_atomic_dies, &dead);
     pthread_join(p, NULL);
     mt_core_thread_end(dead);
     struct mt_core_thread *t = begin_thread();
     access_once(t, (uint64_t)&counter, site_inc);
     stuck = 1;
     dead = NULL;
-    pthread_create(&p, NULL, dies, &dead);
+    pthread_create(&p, NULL, prog_atomic_dies, &dead);
     while (!__atomic_load_n(&dead, __ATOMIC_ACQUIRE))
         sched_yield();
     access_once(t, (uint64_t)&counter, site_inc);
@@ -221,7 +222,7 @@ static void die(void)
     mt_core_thread_end(t);
 }
 
-static void forks(void)
+static void prog_atomic_forks(void)
 {
     struct mt_core_thread *t = begin_thread();
     struct mt_core_operand o = {(uint64_t)&counter, site_inc, 8};
@@ -243,7 +244,7 @@ static void forks(void)
     mt_core_thread_end(t);
 }
 
-static void wide(void)
+static void prog_atomic_wide(void)
 {
     struct mt_core_thread *t = begin_thread();
     struct mt_core_operand over[2] = {{64 - 4, site_load, 8}, {100000, site_store, 200}};
@@ -268,7 +269,7 @@ static void wide(void)
     mt_core_thread_end(t);
 }
 
-static double seconds(void)
+static double prog_atomic_seconds(void)
 {
     struct timespec ts;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
@@ -284,12 +285,12 @@ static void *speed_thread(void *arg)
     return NULL;
 }
 
-static void speed(void)
+static void prog_atomic_speed(void)
 {
-    double start = seconds();
+    double start = prog_atomic_seconds();
     run_all(speed_thread);
     printf("begin+end: %u threads, %.1f ns of processor time an access\n", threads,
-           (seconds() - start) * 1e9 / (double)count / (double)threads);
+           (prog_atomic_seconds() - start) * 1e9 / (double)count / (double)threads);
 }
 
 int main(int argc, char **argv)
@@ -305,26 +306,26 @@ int main(int argc, char **argv)
     site_store = syn_site(4, MT_HOST_STORE, 8);
     printf("counter %llu\n", (unsigned long long)(uintptr_t)&counter);
     if (!strcmp(argv[1], "inc"))
-        run_all(inc);
+        run_all(prog_atomic_inc);
     else if (!strcmp(argv[1], "cas"))
-        run_all(cas);
+        run_all(prog_atomic_cas);
     else if (!strcmp(argv[1], "private"))
-        run_all(private);
+        run_all(prog_atomic_private);
     else if (!strcmp(argv[1], "stale"))
-        stale();
+        prog_atomic_stale();
     else if (!strcmp(argv[1], "come"))
         for (unsigned i = 0; i < count; i += threads)
-            run_all(come);
+            run_all(prog_atomic_come);
     else if (!strcmp(argv[1], "names"))
-        names();
+        prog_atomic_names();
     else if (!strcmp(argv[1], "die"))
-        die();
+        prog_atomic_die();
     else if (!strcmp(argv[1], "fork"))
-        forks();
+        prog_atomic_forks();
     else if (!strcmp(argv[1], "wide"))
-        wide();
+        prog_atomic_wide();
     else if (!strcmp(argv[1], "speed"))
-        speed();
+        prog_atomic_speed();
     else
         return 2;
     mt_core_stop(0);

@@ -7,7 +7,7 @@
 static uint32_t site[SITES];
 static unsigned threads, count;
 
-static void *body(void *arg)
+static void *prog_insn_body(void *arg)
 {
     struct mt_core_thread *t = mt_core_thread_start((uintptr_t)arg);
     unsigned seed = (unsigned)(uintptr_t)arg + 7;
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
         site[k] = mt_core_sites(s, 1 + k % 3);
     }
     for (uintptr_t i = 0; i < threads; i++)
-        pthread_create(&p[i], NULL, body, (void *)i);
+        pthread_create(&p[i], NULL, prog_insn_body, (void *)i);
     for (unsigned i = 0; i < threads; i++)
         pthread_join(p[i], NULL);
     mt_core_stop(0);

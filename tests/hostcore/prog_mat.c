@@ -20,7 +20,7 @@
 static unsigned threads, count;
 static uint32_t load, store, atomic, nowhere;
 
-static void basic(void)
+static void prog_mat_basic(void)
 {
     struct mt_core_thread *t = mt_core_thread_start(1);
     mt_core_alloc(t, MT_CORE_MALLOC, 1000, 100, 7);
@@ -52,7 +52,7 @@ static struct {
 } slot[SLOTS];
 static uint64_t serials;
 
-static void *pool(void *arg)
+static void *prog_mat_pool(void *arg)
 {
     struct mt_core_thread *t = mt_core_thread_start((uintptr_t)arg);
     unsigned seed = (unsigned)(uintptr_t)arg + 1;
@@ -93,7 +93,7 @@ static void on_signal(int signo)
 }
 
 /* Addresses 1.. are numbers of the accesses; the trace must have those that "on" lines name. */
-static void switches(void)
+static void prog_mat_switches(void)
 {
     struct mt_core_thread *t = mt_core_thread_start(1);
     uint64_t at = 1 << 20;
@@ -123,7 +123,7 @@ static void switches(void)
 
 static pthread_barrier_t turn;
 
-static void *listener(void *arg)
+static void *prog_mat_listener(void *arg)
 {
     struct mt_core_thread *t = mt_core_thread_start(2);
     for (unsigned i = 0; i < count; i++) {
@@ -136,12 +136,12 @@ static void *listener(void *arg)
 }
 
 /* The k-th call has number 1000 + 3 (k + 1). */
-static void calls(void)
+static void prog_mat_calls(void)
 {
     pthread_t p;
     struct mt_core_thread *t = mt_core_thread_start(1);
     pthread_barrier_init(&turn, NULL, 2);
-    pthread_create(&p, NULL, listener, NULL);
+    pthread_create(&p, NULL, prog_mat_listener, NULL);
     for (unsigned i = 0; i < count; i++) {
         pthread_barrier_wait(&turn);
         syn_sequence(1);
@@ -155,7 +155,7 @@ static void calls(void)
 
 static uint32_t stopped;
 
-static void *endless(void *arg)
+static void *prog_mat_endless(void *arg)
 {
     struct mt_core_thread *t = mt_core_thread_start((uintptr_t)arg);
     if (!t)
@@ -172,12 +172,12 @@ static void *endless(void *arg)
     return NULL;
 }
 
-static void running(void)
+static void prog_mat_running(void)
 {
     pthread_t p[64];
     mt_core_alloc(NULL, MT_CORE_MALLOC, 1000, 64, 1);
     for (uintptr_t i = 0; i < threads; i++)
-        pthread_create(&p[i], NULL, endless, (void *)i);
+        pthread_create(&p[i], NULL, prog_mat_endless, (void *)i);
     usleep(10000);
     mt_core_stop(1);
     __atomic_store_n(&stopped, 1, __ATOMIC_RELAXED);
@@ -185,7 +185,7 @@ static void running(void)
         pthread_join(p[i], NULL);
 }
 
-static void fill(void)
+static void prog_mat_fill(void)
 {
     struct mt_core_thread *t = mt_core_thread_start(1);
     uint64_t state = 1;
@@ -199,7 +199,7 @@ static void fill(void)
 }
 
 /* What is the access number `i` of a thread, so that a reader knows it, too. */
-static void *stream(void *arg)
+static void *prog_mat_stream(void *arg)
 {
     uint64_t me = (uintptr_t)arg;
     struct mt_core_thread *t = mt_core_thread_start(me);
@@ -211,31 +211,32 @@ static void *stream(void *arg)
 }
 
 /* Of this thread's processor time: the machine may be busy with something else. */
-static double seconds(clockid_t clock)
+static double prog_mat_seconds(clockid_t clock)
 {
     struct timespec ts;
     clock_gettime(clock, &ts);
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
-static void speed(void)
+static void prog_mat_speed(void)
 {
     static volatile uint64_t data[512];
     struct mt_core_thread *t = mt_core_thread_start(1);
     mt_core_alloc(t, MT_CORE_MALLOC, (uint64_t)data, sizeof data, 1);
-    double start = seconds(CLOCK_THREAD_CPUTIME_ID);
+    double start = prog_mat_seconds(CLOCK_THREAD_CPUTIME_ID);
     for (unsigned i = 0; i < count; i++)
         data[i % 512] = i;
-    double plain = seconds(CLOCK_THREAD_CPUTIME_ID) - start, all = seconds(CLOCK_PROCESS_CPUTIME_ID);
-    start = seconds(CLOCK_THREAD_CPUTIME_ID);
+    double plain = prog_mat_seconds(CLOCK_THREAD_CPUTIME_ID) - start,
+           all = prog_mat_seconds(CLOCK_PROCESS_CPUTIME_ID);
+    start = prog_mat_seconds(CLOCK_THREAD_CPUTIME_ID);
     for (unsigned i = 0; i < count; i++) {
         mt_core_access(t, store, (uint64_t)&data[i % 512], 8);
         data[i % 512] = i;
     }
-    double traced = seconds(CLOCK_THREAD_CPUTIME_ID) - start;
+    double traced = prog_mat_seconds(CLOCK_THREAD_CPUTIME_ID) - start;
     mt_core_thread_end(t);
     mt_core_stop(0);
-    all = seconds(CLOCK_PROCESS_CPUTIME_ID) - all;
+    all = prog_mat_seconds(CLOCK_PROCESS_CPUTIME_ID) - all;
     printf(
         "store %.2f ns, with mt_core_access %.2f ns (ratio %.1f), all threads until it is written %.2f ns\n",
         plain * 1e9 / count, traced * 1e9 / count, traced / plain, all * 1e9 / count);
@@ -253,25 +254,25 @@ int main(int argc, char **argv)
     atomic = syn_site(13, MT_HOST_ATOMIC, 8);
     nowhere = syn_site(0, MT_HOST_LOAD, 4);
     if (!strcmp(argv[1], "basic")) {
-        basic();
+        prog_mat_basic();
     } else if (!strcmp(argv[1], "pool") || !strcmp(argv[1], "stream")) {
         pthread_t p[64];
         for (unsigned i = 0; i < SLOTS; i++)
             pthread_mutex_init(&slot[i].lock, NULL);
         for (uintptr_t i = 0; i < threads; i++)
-            pthread_create(&p[i], NULL, *argv[1] == 'p' ? pool : stream, (void *)i);
+            pthread_create(&p[i], NULL, *argv[1] == 'p' ? prog_mat_pool : prog_mat_stream, (void *)i);
         for (unsigned i = 0; i < threads; i++)
             pthread_join(p[i], NULL);
     } else if (!strcmp(argv[1], "switch")) {
-        switches();
+        prog_mat_switches();
     } else if (!strcmp(argv[1], "calls")) {
-        calls();
+        prog_mat_calls();
     } else if (!strcmp(argv[1], "running")) {
-        running();
+        prog_mat_running();
     } else if (!strcmp(argv[1], "fill")) {
-        fill();
+        prog_mat_fill();
     } else if (!strcmp(argv[1], "speed")) {
-        speed();
+        prog_mat_speed();
     } else {
         return 2;
     }

@@ -24,25 +24,25 @@ static uint64_t ids, threshold, state;
 
 static struct mt_core_thread_state thread;
 
-static uint32_t rnd(uint32_t n)
+static uint32_t index_rnd(uint32_t n)
 {
     state = state * 6364136223846793005ull + 1442695040888963407ull;
     return (uint32_t)((state >> 33) % n);
 }
 
-static void paint(uint32_t *layer, uint64_t base, uint64_t bytes, uint32_t serial)
+static void index_paint(uint32_t *layer, uint64_t base, uint64_t bytes, uint32_t serial)
 {
     for (uint64_t g = (base - WINDOW) / GRAIN; g < (base - WINDOW + bytes) / GRAIN; g++)
         layer[g] = serial;
 }
 
-static void made(uint32_t *layer, uint64_t base, uint64_t bytes)
+static void index_made(uint32_t *layer, uint64_t base, uint64_t bytes)
 {
     uint32_t s = ++serials;
     allocation[s].id = bytes >= threshold ? ++ids : 0;
     allocation[s].start = base;
     allocation[s].bytes = bytes;
-    paint(layer, base, bytes, s);
+    index_paint(layer, base, bytes, s);
 }
 
 /* ---- live blocks of the model, for free and realloc ---- */
@@ -52,12 +52,12 @@ static uint64_t live[LIVE], live_bytes[LIVE];
 static uint32_t live_serial[LIVE], lives;
 
 /* A block that lost its memory to a newer one is not live any more. */
-static int still(uint32_t i)
+static int index_still(uint32_t i)
 {
     return blocks[(live[i] - WINDOW) / GRAIN] == live_serial[i];
 }
 
-static void forget(uint32_t i)
+static void index_forget(uint32_t i)
 {
     lives--;
     live[i] = live[lives];
@@ -65,23 +65,23 @@ static void forget(uint32_t i)
     live_serial[i] = live_serial[lives];
 }
 
-static void remember(uint64_t base, uint64_t bytes)
+static void index_remember(uint64_t base, uint64_t bytes)
 {
     if (lives == LIVE)
-        forget(rnd(LIVE));
+        index_forget(index_rnd(LIVE));
     live[lives] = base;
     live_bytes[lives] = bytes;
     live_serial[lives++] = serials;
 }
 
-static uint64_t place(uint64_t bytes, uint32_t align)
+static uint64_t index_place(uint64_t bytes, uint32_t align)
 {
     uint32_t room = (PAGES * 4096u - (uint32_t)bytes) / align;
-    return WINDOW + (uint64_t)rnd(room + 1) * align;
+    return WINDOW + (uint64_t)index_rnd(room + 1) * align;
 }
 
 /* All of a block that is left, which may be less than was allocated. */
-static void unpaint(uint32_t i)
+static void index_unpaint(uint32_t i)
 {
     uint64_t g = (live[i] - WINDOW) / GRAIN;
     /* free takes the piece that begins at its start: cut blocks keep their other pieces */
@@ -91,90 +91,91 @@ static void unpaint(uint32_t i)
 
 static void do_malloc(void)
 {
-    uint64_t bytes = (1 + rnd(8)) * GRAIN, base = place(bytes, GRAIN);
-    mt_core_alloc(
-        NULL,
-        (enum mt_core_alloc_kind[]){MT_CORE_MALLOC, MT_CORE_CALLOC, MT_CORE_MEMALIGN, MT_CORE_NEW}[rnd(4)],
-        base, bytes, 0);
-    made(blocks, base, bytes);
-    remember(base, bytes);
+    uint64_t bytes = (1 + index_rnd(8)) * GRAIN, base = index_place(bytes, GRAIN);
+    mt_core_alloc(NULL,
+                  (enum mt_core_alloc_kind[]){MT_CORE_MALLOC, MT_CORE_CALLOC, MT_CORE_MEMALIGN,
+                                              MT_CORE_NEW}[index_rnd(4)],
+                  base, bytes, 0);
+    index_made(blocks, base, bytes);
+    index_remember(base, bytes);
 }
 
 static void do_free(void)
 {
-    if (rnd(50) == 0) { /* no block begins there: nothing happens */
-        mt_core_free(NULL, WINDOW + rnd(PAGES * 4096u) / GRAIN * GRAIN + 1);
+    if (index_rnd(50) == 0) { /* no block begins there: nothing happens */
+        mt_core_free(NULL, WINDOW + index_rnd(PAGES * 4096u) / GRAIN * GRAIN + 1);
         return;
     }
     if (!lives)
         return;
-    uint32_t i = rnd(lives);
-    if (still(i)) {
+    uint32_t i = index_rnd(lives);
+    if (index_still(i)) {
         mt_core_free(NULL, live[i]);
-        unpaint(i);
+        index_unpaint(i);
     }
-    forget(i);
+    index_forget(i);
 }
 
 static void do_realloc(void)
 {
     if (!lives)
         return;
-    uint32_t i = rnd(lives);
-    uint64_t old = live[i], bytes = (1 + rnd(8)) * GRAIN, base = rnd(2) ? old : place(bytes, GRAIN);
-    int valid = still(i);
+    uint32_t i = index_rnd(lives);
+    uint64_t old = live[i], bytes = (1 + index_rnd(8)) * GRAIN,
+             base = index_rnd(2) ? old : index_place(bytes, GRAIN);
+    int valid = index_still(i);
     if (base + bytes > WINDOW + PAGES * 4096u)
         return;
     if (valid)
-        unpaint(i);
-    forget(i);
+        index_unpaint(i);
+    index_forget(i);
     mt_core_realloc(NULL, valid ? old : 0, base, bytes, 0);
-    made(blocks, base, bytes);
-    remember(base, bytes);
+    index_made(blocks, base, bytes);
+    index_remember(base, bytes);
 }
 
 static void do_mmap(void)
 {
-    uint64_t bytes = (1 + rnd(4)) * 4096u - rnd(2) * GRAIN * rnd(64),
-             base = place((bytes + 4095) & ~4095ull, 4096);
+    uint64_t bytes = (1 + index_rnd(4)) * 4096u - index_rnd(2) * GRAIN * index_rnd(64),
+             base = index_place((bytes + 4095) & ~4095ull, 4096);
     mt_core_alloc(NULL, MT_CORE_MMAP, base, bytes, 0);
-    made(maps, base, bytes);
+    index_made(maps, base, bytes);
 }
 
 static void do_munmap(void)
 {
-    uint64_t bytes = (1 + rnd(3)) * 4096u, base = place(bytes, 4096);
-    mt_core_unmap(NULL, base, bytes - (rnd(4) ? 0 : rnd(4095)));
-    paint(maps, base, bytes, 0);
+    uint64_t bytes = (1 + index_rnd(3)) * 4096u, base = index_place(bytes, 4096);
+    mt_core_unmap(NULL, base, bytes - (index_rnd(4) ? 0 : index_rnd(4095)));
+    index_paint(maps, base, bytes, 0);
 }
 
 static void do_mremap(void)
 {
-    uint64_t old_bytes = (1 + rnd(3)) * 4096u, old = place(old_bytes, 4096);
-    uint64_t bytes = (1 + rnd(4)) * 4096u,
-             base = rnd(2) && old + bytes <= WINDOW + PAGES * 4096u ? old : place(bytes, 4096);
+    uint64_t old_bytes = (1 + index_rnd(3)) * 4096u, old = index_place(old_bytes, 4096);
+    uint64_t bytes = (1 + index_rnd(4)) * 4096u,
+             base = index_rnd(2) && old + bytes <= WINDOW + PAGES * 4096u ? old : index_place(bytes, 4096);
     mt_core_remap(NULL, old, old_bytes, base, bytes, 0);
-    paint(maps, old, old_bytes, 0);
-    made(maps, base, bytes);
+    index_paint(maps, old, old_bytes, 0);
+    index_made(maps, base, bytes);
 }
 
 static void do_brk(void)
 {
     static uint64_t now = HEAP;
-    uint64_t to = HEAP + rnd(PAGES / 2 * 4096u / GRAIN) * GRAIN;
+    uint64_t to = HEAP + index_rnd(PAGES / 2 * 4096u / GRAIN) * GRAIN;
     if (to > now + 16384)
         to = now + 16384;
     mt_core_brk(NULL, now, to, 0);
     if (to > now)
-        made(maps, now, to - now);
+        index_made(maps, now, to - now);
     else
-        paint(maps, to, now - to, 0);
+        index_paint(maps, to, now - to, 0);
     now = to;
 }
 
 /* ---- comparison ---- */
 
-static void check(uint64_t address)
+static void index_check(uint64_t address)
 {
     struct mt_meaning m;
     uint64_t g = (address - WINDOW) / GRAIN;
@@ -194,8 +195,8 @@ static void check(uint64_t address)
 static void check_all(void)
 {
     for (uint64_t g = 0; g < GRAINS; g++) {
-        check(WINDOW + g * GRAIN);
-        check(WINDOW + g * GRAIN + GRAIN - 1);
+        index_check(WINDOW + g * GRAIN);
+        index_check(WINDOW + g * GRAIN + GRAIN - 1);
     }
 }
 
@@ -220,9 +221,9 @@ int main(int argc, char **argv)
     }
     clock_t start = clock();
     for (uint64_t i = 0; i < n; i++) {
-        events[rnd(sizeof events / sizeof *events)]();
-        check(WINDOW + rnd(PAGES * 4096u));
-        check(WINDOW + rnd(PAGES * 4096u));
+        events[index_rnd(sizeof events / sizeof *events)]();
+        index_check(WINDOW + index_rnd(PAGES * 4096u));
+        index_check(WINDOW + index_rnd(PAGES * 4096u));
         if (i % (n / 20 + 1) == 0)
             check_all();
     }

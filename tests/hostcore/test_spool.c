@@ -15,7 +15,7 @@ struct known {
 static struct known all[COUNT];
 static uint32_t seen, wrong;
 
-static int order(const void *a, const void *b)
+static int spool_order(const void *a, const void *b)
 {
     const struct known *x = a, *y = b;
     if (x->rank != y->rank)
@@ -25,7 +25,7 @@ static int order(const void *a, const void *b)
     return x->serial < y->serial ? -1 : 1;
 }
 
-static void entry(void *arg, const struct mt_host_timed_entry *e, uint32_t rank)
+static void spool_entry(void *arg, const struct mt_host_timed_entry *e, uint32_t rank)
 {
     (void)arg;
     if (seen < COUNT)
@@ -56,10 +56,10 @@ int main(void)
             if (mt_spool_add(&s, &all[i].e, 1))
                 return 1;
         }
-        qsort(all, n, sizeof *all, order);
+        qsort(all, n, sizeof *all, spool_order);
         int rc = mt_spool_read(
             &s, &(struct mt_spool_reader){
-                    .rank = rank, .ranks = INSTRUCTIONS + 1, .memory = memory[m], .entry = entry});
+                    .rank = rank, .ranks = INSTRUCTIONS + 1, .memory = memory[m], .entry = spool_entry});
         printf("memory %llu: rc %d, %u of %u entries, %u wrong\n", (unsigned long long)memory[m], rc, seen, n,
                wrong);
         if (rc || seen != n || wrong)

@@ -16,7 +16,7 @@ static const char *const events[64] = {
 #include "memtrace/container.def"
 };
 
-static void access(struct mt_host_reader *r, uint64_t thread, const struct mt_host_record *a)
+static void dump_access(struct mt_host_reader *r, uint64_t thread, const struct mt_host_record *a)
 {
     const struct mt_host_site_info *s = mt_host_site(r, a->site);
     if (!s) {
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
         if (i.seq != seq)
             printf("S %llu\n", (unsigned long long)(seq = i.seq));
         for (size_t k = 0; i.kind == MT_HOST_ITEM_RECORDS && k < i.count; k++)
-            access(r, i.thread, &i.records[k]);
+            dump_access(r, i.thread, &i.records[k]);
         if (i.kind == MT_HOST_ITEM_EVENT) {
             printf("E %llu %s", (unsigned long long)i.thread, events[i.event] ? events[i.event] : "?");
             for (unsigned k = 0; k < i.nargs; k++)

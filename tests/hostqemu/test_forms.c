@@ -90,7 +90,7 @@ static struct row *row_of(const char *mnemonic, const char *what)
     return NULL;
 }
 
-static ZydisRegister named(const char *name, size_t n)
+static ZydisRegister forms_named(const char *name, size_t n)
 {
     for (int r = 1; r <= ZYDIS_REGISTER_MAX_VALUE; r++) {
         const char *s = ZydisRegisterGetString((ZydisRegister)r);
@@ -101,7 +101,7 @@ static ZydisRegister named(const char *name, size_t n)
 }
 
 /* "rax xmm0* …"; a vector register, and no other, has the mark. 0, or -1. */
-static int parse(const char *text, set *s)
+static int forms_parse(const char *text, set *s)
 {
     static ZydisRegister known[4096]; /* by a hash of the word; registers' names do not collide often */
     memset(s, 0, sizeof *s);
@@ -113,7 +113,7 @@ static int parse(const char *text, set *s)
         ZydisRegister *r = &known[h % 4096];
         const char *have = *r ? ZydisRegisterGetString(*r) : NULL;
         if (!have || strlen(have) != bare || strncmp(have, p, bare))
-            *r = named(p, bare);
+            *r = forms_named(p, bare);
         if (!*r || s->has[*r]++)
             return -1;
         ZydisRegisterClass c = ZydisRegisterGetClass(*r);
@@ -128,33 +128,33 @@ static int parse(const char *text, set *s)
     return 0;
 }
 
-static void include(set *s, ZydisRegister r, int condition)
+static void forms_include(set *s, ZydisRegister r, int condition)
 {
     if (r != ZYDIS_REGISTER_NONE && condition)
         s->has[r] = 1;
 }
 
 /* The row's registers. */
-static void extend(set *s, const struct row *row, const ZydisDecodedInstruction *i,
-                   const ZydisDecodedOperand *o)
+static void forms_extend(set *s, const struct row *row, const ZydisDecodedInstruction *i,
+                         const ZydisDecodedOperand *o)
 {
     if (!strcmp(row->more, "-k0"))
         s->has[ZYDIS_REGISTER_K0] = 0;
     for (int k = 0; k < i->operand_count && !strcmp(row->more, "string"); k++)
-        include(s, o[k].mem.base, o[k].type == ZYDIS_OPERAND_TYPE_MEMORY);
+        forms_include(s, o[k].mem.base, o[k].type == ZYDIS_OPERAND_TYPE_MEMORY);
     if (!strcmp(row->more, "pair"))
         s->has[ZYDIS_REGISTER_K0 + ((o[0].reg.value - ZYDIS_REGISTER_K0) ^ 1)] = 1;
     for (int r = 0; r < 8 && strstr(row->more, "st0-7"); r++)
         s->has[ZYDIS_REGISTER_ST0 + r] = 1;
     for (int r = 0; r < 16 && strstr(row->more, "mm0-15"); r++)
         s->has[(strstr(row->more, "ymm") ? ZYDIS_REGISTER_YMM0 : ZYDIS_REGISTER_XMM0) + r] = 1;
-    include(s, ZYDIS_REGISTER_MXCSR, strstr(row->more, "mxcsr") != NULL);
-    include(s, ZYDIS_REGISTER_RFLAGS, strstr(row->more, "rflags") != NULL);
-    include(s, ZYDIS_REGISTER_AL, !strcmp(row->more, "al"));
+    forms_include(s, ZYDIS_REGISTER_MXCSR, strstr(row->more, "mxcsr") != NULL);
+    forms_include(s, ZYDIS_REGISTER_RFLAGS, strstr(row->more, "rflags") != NULL);
+    forms_include(s, ZYDIS_REGISTER_AL, !strcmp(row->more, "al"));
 }
 
-static void complain(const char *what, const struct mt_x86_words *w, const unsigned char *bytes,
-                     unsigned length)
+static void forms_complain(const char *what, const struct mt_x86_words *w, const unsigned char *bytes,
+                           unsigned length)
 {
     if (++wrong > 40)
         return;
@@ -165,8 +165,8 @@ static void complain(const char *what, const struct mt_x86_words *w, const unsig
 }
 
 /* 0 if `mine` is Zydis's, or the row's. */
-static int differ(const char *what, const set *mine, set *zydis, const ZydisDecodedInstruction *i,
-                  const ZydisDecodedOperand *o)
+static int forms_differ(const char *what, const set *mine, set *zydis, const ZydisDecodedInstruction *i,
+                        const ZydisDecodedOperand *o)
 {
     const char *const name[] = {ZydisMnemonicGetString(i->mnemonic), "*"};
     for (unsigned k = 0; k < 2; k++) {
@@ -179,13 +179,13 @@ static int differ(const char *what, const set *mine, set *zydis, const ZydisDeco
         if (!strcmp(row->more, "string") && i->meta.category != ZYDIS_CATEGORY_STRINGOP &&
             i->meta.category != ZYDIS_CATEGORY_IOSTRINGOP)
             continue; /* SSE's cmpsd */
-        extend(zydis, row, i, o);
+        forms_extend(zydis, row, i, o);
         row->met += memcmp(&before, zydis, sizeof before) != 0;
     }
     return memcmp(mine, zydis, sizeof *mine) != 0;
 }
 
-static int untouched(const ZydisDecodedInstruction *i)
+static int forms_untouched(const ZydisDecodedInstruction *i)
 {
     struct row *row = row_of(ZydisMnemonicGetString(i->mnemonic), "memory");
     if (row)
@@ -194,7 +194,7 @@ static int untouched(const ZydisDecodedInstruction *i)
            i->meta.category == ZYDIS_CATEGORY_PREFETCH || i->meta.category == ZYDIS_CATEGORY_PREFETCHWT1;
 }
 
-static unsigned number(ZydisRegister r)
+static unsigned forms_number(ZydisRegister r)
 {
     ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, r);
     return whole >= ZYDIS_REGISTER_RAX && whole <= ZYDIS_REGISTER_R15 ? (unsigned)(whole - ZYDIS_REGISTER_RAX)
@@ -211,8 +211,8 @@ static int same_operand(const struct mt_x86_operand *m, const ZydisDecodedInstru
     unsigned size = m->parts == MT_X86_EACH ? o->element_size : o->size;
     int rip = o->mem.base == ZYDIS_REGISTER_RIP || o->mem.base == ZYDIS_REGISTER_EIP;
     int64_t displacement = o->mem.disp.has_displacement ? o->mem.disp.value : 0;
-    if (m->op != op || m->size != size / 8 || m->base != number(o->mem.base) ||
-        m->index != number(o->mem.index) ||
+    if (m->op != op || m->size != size / 8 || m->base != forms_number(o->mem.base) ||
+        m->index != forms_number(o->mem.index) ||
         m->segment != (o->mem.segment == ZYDIS_REGISTER_FS || o->mem.segment == ZYDIS_REGISTER_GS))
         return 0;
     if (m->index != MT_X86_NO_REG && m->scale != o->mem.scale)
@@ -230,7 +230,7 @@ static int same_memory(const struct mt_x86_insn *mine, const ZydisDecodedInstruc
     unsigned n = 0;
     for (int k = 0; k < i->operand_count; k++) {
         if (o[k].type != ZYDIS_OPERAND_TYPE_MEMORY || !o[k].actions ||
-            o[k].mem.type == ZYDIS_MEMOP_TYPE_AGEN || untouched(i))
+            o[k].mem.type == ZYDIS_MEMOP_TYPE_AGEN || forms_untouched(i))
             continue;
         struct row *row =
             n == MT_X86_OPERANDS ? row_of(ZydisMnemonicGetString(i->mnemonic), "operands") : NULL;
@@ -244,7 +244,7 @@ static int same_memory(const struct mt_x86_insn *mine, const ZydisDecodedInstruc
     return n == mine->count;
 }
 
-static void check(const unsigned char *bytes)
+static void forms_check(const unsigned char *bytes)
 {
     static ZydisDecoder d;
     ZydisDecodedInstruction i;
@@ -257,7 +257,7 @@ static void check(const unsigned char *bytes)
     int ok = ZYAN_SUCCESS(ZydisDecoderDecodeFull(&d, bytes, 15, &i, o));
     if (ok != (mt_x86_decode(&insn, 0x1000, bytes, 15) == 0)) {
         memset(&words, 0, sizeof words);
-        complain("is an instruction for one only", &words, bytes, 15);
+        forms_complain("is an instruction for one only", &words, bytes, 15);
     }
     if (!ok)
         return;
@@ -268,34 +268,34 @@ static void check(const unsigned char *bytes)
     memset(&w, 0, sizeof w);
     for (int k = 0; k < i.operand_count; k++)
         if (o[k].type == ZYDIS_OPERAND_TYPE_MEMORY) {
-            include(&r, o[k].mem.base, 1);
-            include(&r, o[k].mem.index, 1);
-            include(&r, o[k].mem.segment,
-                    o[k].mem.segment == ZYDIS_REGISTER_FS || o[k].mem.segment == ZYDIS_REGISTER_GS);
+            forms_include(&r, o[k].mem.base, 1);
+            forms_include(&r, o[k].mem.index, 1);
+            forms_include(&r, o[k].mem.segment,
+                          o[k].mem.segment == ZYDIS_REGISTER_FS || o[k].mem.segment == ZYDIS_REGISTER_GS);
         } else if (o[k].type == ZYDIS_OPERAND_TYPE_REGISTER) {
-            include(&r, o[k].reg.value, (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0);
-            include(&w, o[k].reg.value, (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0);
+            forms_include(&r, o[k].reg.value, (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0);
+            forms_include(&w, o[k].reg.value, (o[k].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0);
         }
-    if (parse(words.reads, &reads) || parse(words.writes, &writes))
-        complain("a register twice, unknown, or with the wrong mark", &words, bytes, i.length);
-    if (differ("reads", &reads, &r, &i, o))
-        complain("reads", &words, bytes, i.length);
-    if (differ("writes", &writes, &w, &i, o))
-        complain("writes", &words, bytes, i.length);
+    if (forms_parse(words.reads, &reads) || forms_parse(words.writes, &writes))
+        forms_complain("a register twice, unknown, or with the wrong mark", &words, bytes, i.length);
+    if (forms_differ("reads", &reads, &r, &i, o))
+        forms_complain("reads", &words, bytes, i.length);
+    if (forms_differ("writes", &writes, &w, &i, o))
+        forms_complain("writes", &words, bytes, i.length);
     unsigned general = 0;
     for (int k = 0; k <= ZYDIS_REGISTER_MAX_VALUE; k++)
-        if (writes.has[k] && number((ZydisRegister)k) != MT_X86_NO_REG)
-            general |= 1u << number((ZydisRegister)k);
+        if (writes.has[k] && forms_number((ZydisRegister)k) != MT_X86_NO_REG)
+            general |= 1u << forms_number((ZydisRegister)k);
     if (general != insn.writes)
-        complain("general registers", &words, bytes, i.length);
+        forms_complain("general registers", &words, bytes, i.length);
     if (insn.length != i.length || !same_memory(&insn, &i, o))
-        complain("memory", &words, bytes, i.length);
+        forms_complain("memory", &words, bytes, i.length);
 }
 
 int main(void)
 {
     unsigned mnemonics = 0, stale = 0;
-    forms_each(check);
+    forms_each(forms_check);
     for (int m = 1; m <= ZYDIS_MNEMONIC_MAX_VALUE; m++)
         mnemonics += met[m];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -34,7 +34,7 @@ static int write_all(void *self, const void *data, size_t bytes)
     return 0;
 }
 
-static void check(int bad, const char *what)
+static void gen_host_check(int bad, const char *what)
 {
     if (bad) {
         fprintf(stderr, "gen_host: %s\n", what);
@@ -49,43 +49,43 @@ static void flush_entries(void)
     const void *payload;
     uint64_t items, first = seq;
     size_t bytes = mt_mtc_encode(encoder, entries, count, &items, &seq, &payload);
-    check(bytes == 0, "no memory");
-    check(mt_mtc_write(writer, MT_MTC_HOST, 0, thread, first, seq, items, payload, bytes) != 0,
-          "cannot write");
+    gen_host_check(bytes == 0, "no memory");
+    gen_host_check(mt_mtc_write(writer, MT_MTC_HOST, 0, thread, first, seq, items, payload, bytes) != 0,
+                   "cannot write");
     count = 0;
 }
 
 static void flush_meta(void)
 {
     if (meta_lines)
-        check(mt_mtc_write(writer, MT_MTC_META, 0, 0, 0, 0, meta_lines, meta, meta_bytes) != 0,
-              "cannot write");
+        gen_host_check(mt_mtc_write(writer, MT_MTC_META, 0, 0, 0, 0, meta_lines, meta, meta_bytes) != 0,
+                       "cannot write");
     meta_bytes = meta_lines = 0;
 }
 
-static void add(uint64_t address, uint32_t site, uint32_t size)
+static void gen_host_add(uint64_t address, uint32_t site, uint32_t size)
 {
     if (count == room) {
         room = room ? room * 2 : 1024;
         entries = realloc(entries, room * sizeof *entries);
-        check(!entries, "no memory");
+        gen_host_check(!entries, "no memory");
     }
     entries[count++] = (struct mt_host_entry){address, site, size};
 }
 
-static void event(char *text)
+static void gen_host_event(char *text)
 {
     uint32_t kind = (uint32_t)strtoul(text, &text, 10);
     int args = 0;
     while (*text == ' ') {
-        add(strtoull(text, &text, 10), 0, args ? 0 : kind);
+        gen_host_add(strtoull(text, &text, 10), 0, args ? 0 : kind);
         args++;
     }
     if (args == 0)
-        add(0, 0, kind);
+        gen_host_add(0, 0, kind);
 }
 
-static void line(char *text)
+static void gen_host_line(char *text)
 {
     uint64_t a, b, c;
     size_t n = strlen(text + 2);
@@ -93,33 +93,33 @@ static void line(char *text)
     case 'M':
         flush_entries();
         meta = realloc(meta, meta_bytes + n + 1);
-        check(!meta, "no memory");
+        gen_host_check(!meta, "no memory");
         memcpy(meta + meta_bytes, text + 2, n);
         meta[meta_bytes + n] = '\n';
         meta_bytes += n + 1;
         meta_lines++;
         break;
     case 'T':
-        check(sscanf(text, "T %" SCNu64 " %" SCNu64, &a, &b) != 2, text);
+        gen_host_check(sscanf(text, "T %" SCNu64 " %" SCNu64, &a, &b) != 2, text);
         flush_entries();
         flush_meta();
         thread = a;
         seq = b;
         break;
     case 'S':
-        add(strtoull(text + 2, NULL, 10), 0, MT_HOST_EV_SEQ);
+        gen_host_add(strtoull(text + 2, NULL, 10), 0, MT_HOST_EV_SEQ);
         break;
     case 'A':
-        check(sscanf(text, "A %" SCNu64 " %" SCNu64 " %" SCNu64, &a, &b, &c) != 3, text);
+        gen_host_check(sscanf(text, "A %" SCNu64 " %" SCNu64 " %" SCNu64, &a, &b, &c) != 3, text);
         if (count >= 1 << 16) /* what a chunk may hold is bounded */
             flush_entries();
-        add(b, (uint32_t)a, (uint32_t)c);
+        gen_host_add(b, (uint32_t)a, (uint32_t)c);
         break;
     case 'E':
-        event(text + 2);
+        gen_host_event(text + 2);
         break;
     default:
-        check(1, text);
+        gen_host_check(1, text);
     }
 }
 
@@ -128,23 +128,23 @@ int main(int argc, char **argv)
     char why[200], *text = NULL;
     size_t size = 0;
     ssize_t n;
-    check(argc < 2, "usage: gen_host FILE [LEVEL] < script");
+    gen_host_check(argc < 2, "usage: gen_host FILE [LEVEL] < script");
     int fd = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    check(fd < 0, argv[1]);
+    gen_host_check(fd < 0, argv[1]);
     struct mt_mtc_file file = {write_all, &fd};
     writer = mt_mtc_writer_open(&file, MT_MTC_HAS_HOST, argc > 2 ? atoi(argv[2]) : 1, why, sizeof why);
-    check(!writer, why);
+    gen_host_check(!writer, why);
     encoder = mt_mtc_encoder_new();
-    check(!encoder, "no memory");
+    gen_host_check(!encoder, "no memory");
     while ((n = getline(&text, &size, stdin)) > 0) {
         if (text[n - 1] == '\n')
             text[n - 1] = 0;
-        line(text);
+        gen_host_line(text);
     }
     flush_entries();
     flush_meta();
     mt_mtc_encoder_free(encoder);
-    check(mt_mtc_writer_close(writer) != 0, "cannot write");
+    gen_host_check(mt_mtc_writer_close(writer) != 0, "cannot write");
     free(entries);
     free(meta);
     free(text);

@@ -17,7 +17,7 @@ static struct mt_raw_record buffer[1 << 14];
 static size_t used;
 static uint64_t made;
 
-static void flush(void)
+static void gen_trace_flush(void)
 {
     if (fwrite(buffer, sizeof *buffer, used, stdout) != used) {
         perror("gen_trace");
@@ -26,22 +26,22 @@ static void flush(void)
     used = 0;
 }
 
-static void put(uint32_t sm, uint32_t type, uint32_t size, uint64_t address, uint64_t cta)
+static void gen_trace_put(uint32_t sm, uint32_t type, uint32_t size, uint64_t address, uint64_t cta)
 {
     buffer[used++] = mt_rec_pack(sm, type, size, address, cta);
     made++;
     if (used == sizeof buffer / sizeof *buffer)
-        flush();
+        gen_trace_flush();
 }
 
 static void end_kernel(void)
 {
-    flush();
+    gen_trace_flush();
     struct mt_raw_record eot = {{0, 0, 0}};
     fwrite(&eot, sizeof eot, 1, stdout);
 }
 
-static void stencil(uint64_t wanted, uint32_t size)
+static void gen_trace_stencil(uint64_t wanted, uint32_t size)
 {
     enum { CTAS = 4096 };
     uint64_t in = 0x7f0000000000, out = in + 2 * (uint64_t)CTAS * BLOCK * size;
@@ -51,10 +51,10 @@ static void stencil(uint64_t wanted, uint32_t size)
             for (uint32_t t = 0; t < BLOCK; t++) {
                 uint64_t i = (uint64_t)c * BLOCK + t, last = (uint64_t)CTAS * BLOCK - 1;
                 uint64_t cta = mt_rec_cta(c, 0, 0);
-                put(c % SMS, MT_LOAD, size, in + (i ? i - 1 : 0) * size, cta);
-                put(c % SMS, MT_LOAD, size, in + i * size, cta);
-                put(c % SMS, MT_LOAD, size, in + (i < last ? i + 1 : last) * size, cta);
-                put(c % SMS, MT_STORE, size, out + i * size, cta);
+                gen_trace_put(c % SMS, MT_LOAD, size, in + (i ? i - 1 : 0) * size, cta);
+                gen_trace_put(c % SMS, MT_LOAD, size, in + i * size, cta);
+                gen_trace_put(c % SMS, MT_LOAD, size, in + (i < last ? i + 1 : last) * size, cta);
+                gen_trace_put(c % SMS, MT_STORE, size, out + i * size, cta);
             }
         end_kernel();
         uint64_t swap = in;
@@ -63,7 +63,7 @@ static void stencil(uint64_t wanted, uint32_t size)
     }
 }
 
-static void matmul(uint64_t wanted)
+static void gen_trace_matmul(uint64_t wanted)
 {
     enum { TILE = 32, TILES = 32, N = TILE * TILES };
     uint64_t a = 0x7f0000000000, b = a + 4ull * N * N, c = b + 4ull * N * N;
@@ -76,11 +76,12 @@ static void matmul(uint64_t wanted)
                 for (uint32_t k = 0; k < TILES; k++)
                     for (uint32_t t = 0; t < TILE * TILE; t++) {
                         uint32_t x = t % TILE, y = t / TILE;
-                        put(sm, MT_LOAD, 4, a + 4ull * ((by * TILE + y) * N + k * TILE + x), cta);
-                        put(sm, MT_LOAD, 4, b + 4ull * ((k * TILE + y) * N + bx * TILE + x), cta);
+                        gen_trace_put(sm, MT_LOAD, 4, a + 4ull * ((by * TILE + y) * N + k * TILE + x), cta);
+                        gen_trace_put(sm, MT_LOAD, 4, b + 4ull * ((k * TILE + y) * N + bx * TILE + x), cta);
                     }
                 for (uint32_t t = 0; t < TILE * TILE; t++)
-                    put(sm, MT_STORE, 4, c + 4ull * ((by * TILE + t / TILE) * N + bx * TILE + t % TILE), cta);
+                    gen_trace_put(sm, MT_STORE, 4,
+                                  c + 4ull * ((by * TILE + t / TILE) * N + bx * TILE + t % TILE), cta);
             }
         end_kernel();
         uint64_t old = a; /* the next launch reads what this one wrote */
@@ -89,7 +90,7 @@ static void matmul(uint64_t wanted)
     }
 }
 
-static void histogram(uint64_t wanted)
+static void gen_trace_histogram(uint64_t wanted)
 {
     enum { CTAS = 4096, TOGETHER = 8, WARP = 32 };
     uint64_t s = 88172645463325252ull;
@@ -104,15 +105,16 @@ static void histogram(uint64_t wanted)
                         s ^= s >> 7;
                         s ^= s << 17;
                         if (t < WARP)
-                            put(c % SMS, MT_LOAD, 1, 0x7f0000000000 + i, cta);
+                            gen_trace_put(c % SMS, MT_LOAD, 1, 0x7f0000000000 + i, cta);
                         else
-                            put(c % SMS, MT_ATOMIC, 4, 0x7f1000000000 + 4 * (s >> 40 & s >> 48 & 255), cta);
+                            gen_trace_put(c % SMS, MT_ATOMIC, 4,
+                                          0x7f1000000000 + 4 * (s >> 40 & s >> 48 & 255), cta);
                     }
         end_kernel();
     }
 }
 
-static void anywhere(uint64_t wanted)
+static void gen_trace_anywhere(uint64_t wanted)
 {
     uint64_t s = 88172645463325252ull, cta = 0;
     fputs("random\n", stdout);
@@ -123,8 +125,8 @@ static void anywhere(uint64_t wanted)
         if (i % 32 == 0)
             cta = s >> 40 & 1023;
         uint32_t size = s >> 60 & 1 ? 8 : 4;
-        put((uint32_t)cta % SMS, s >> 61 & 1 ? MT_STORE : MT_LOAD, size, 0x7f0000000000 + (s & 0xffffff8),
-            mt_rec_cta((uint32_t)cta, 0, 0));
+        gen_trace_put((uint32_t)cta % SMS, s >> 61 & 1 ? MT_STORE : MT_LOAD, size,
+                      0x7f0000000000 + (s & 0xffffff8), mt_rec_cta((uint32_t)cta, 0, 0));
     }
     end_kernel();
 }
@@ -135,15 +137,15 @@ int main(int argc, char **argv)
     if (wanted)
         putchar(MT_RAW_RECORD_SIZE);
     if (wanted && strcmp(argv[1], "stencil") == 0)
-        stencil(wanted, 4);
+        gen_trace_stencil(wanted, 4);
     else if (wanted && strcmp(argv[1], "bytes") == 0)
-        stencil(wanted, 1);
+        gen_trace_stencil(wanted, 1);
     else if (wanted && strcmp(argv[1], "matmul") == 0)
-        matmul(wanted);
+        gen_trace_matmul(wanted);
     else if (wanted && strcmp(argv[1], "histogram") == 0)
-        histogram(wanted);
+        gen_trace_histogram(wanted);
     else if (wanted && strcmp(argv[1], "random") == 0)
-        anywhere(wanted);
+        gen_trace_anywhere(wanted);
     else {
         fputs("usage: gen_trace stencil|matmul|bytes|histogram|random RECORDS > trace\n", stderr);
         return 2;

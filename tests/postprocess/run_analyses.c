@@ -27,7 +27,7 @@ static struct mt_site_table table;
 static struct mt_run_launch launch, launches[MOST]; /* by superstep */
 static int fresh;                                   /* the part knows no launch yet */
 
-static void check(int rc)
+static void run_analyses_check(int rc)
 {
     if (rc == 0)
         return;
@@ -35,7 +35,7 @@ static void check(int rc)
     exit(1);
 }
 
-static const char *kernel(const char *name)
+static const char *run_analyses_kernel(const char *name)
 {
     for (size_t i = 0; i < nkernels; i++)
         if (strcmp(kernels[i], name) == 0)
@@ -43,18 +43,18 @@ static const char *kernel(const char *name)
     return kernels[nkernels++] = strdup(name);
 }
 
-static char *text(const char *word)
+static char *run_analyses_text(const char *word)
 {
     return strdup(strcmp(word, "-") == 0 ? "" : word);
 }
 
 static void new_part(const struct mt_locality_options *o)
 {
-    check(mt_locality_init(&parts[nparts++], o, allocs, nallocs));
+    run_analyses_check(mt_locality_init(&parts[nparts++], o, allocs, nallocs));
     fresh = 1;
 }
 
-static void run(char *words[], size_t n)
+static void run_analyses_run(char *words[], size_t n)
 {
     uint64_t addresses[LANES];
     struct mt_access_run r = {.base = strtoull(words[0], NULL, 0),
@@ -72,62 +72,62 @@ static void run(char *words[], size_t n)
         r.addresses = addresses;
     if (fresh) {
         launch.begins = 0;
-        check(mt_locality_launch(&parts[nparts - 1], &launch));
+        run_analyses_check(mt_locality_launch(&parts[nparts - 1], &launch));
         fresh = 0;
     }
-    check(mt_locality_runs(&parts[nparts - 1], &r, 1));
+    run_analyses_check(mt_locality_runs(&parts[nparts - 1], &r, 1));
 }
 
-static void line(char *words[], size_t n, const struct mt_locality_options *o)
+static void run_analyses_line(char *words[], size_t n, const struct mt_locality_options *o)
 {
     if (*words[0] == 'S')
         sites[nsites++] = (struct mt_site_event){.id = strtoull(words[1], NULL, 0),
-                                                 .file = text(words[2]),
+                                                 .file = run_analyses_text(words[2]),
                                                  .line = strtoull(words[3], NULL, 0),
-                                                 .var = text(words[4])};
+                                                 .var = run_analyses_text(words[4])};
     else if (*words[0] == 'A')
         allocs[nallocs++] = (struct mt_alloc_event){.id = strtoull(words[1], NULL, 0),
                                                     .base = strtoull(words[2], NULL, 0),
                                                     .bytes = strtoull(words[3], NULL, 0),
                                                     .seq = strtoull(words[4], NULL, 0),
                                                     .free_seq = strtoull(words[5], NULL, 0),
-                                                    .name = text(words[6]),
+                                                    .name = run_analyses_text(words[6]),
                                                     .file = "",
                                                     .kind = "cudaMalloc"};
     else if (*words[0] == 'P')
         new_part(o);
     else if (*words[0] == 'R')
-        run(words + 1, n - 1);
+        run_analyses_run(words + 1, n - 1);
     else if (*words[0] == 'L') {
         if (nparts == 0) {
-            check(mt_sites_init(&names));
-            check(mt_sites_table(&names, &table, sites, nsites));
+            run_analyses_check(mt_sites_init(&names));
+            run_analyses_check(mt_sites_table(&names, &table, sites, nsites));
             new_part(o);
         }
         launch = (struct mt_run_launch){.superstep = strtoull(words[1], NULL, 0),
                                         .seq = strtoull(words[2], NULL, 0),
                                         .selected = atoi(words[3]),
-                                        .kernel = kernel(words[4]),
+                                        .kernel = run_analyses_kernel(words[4]),
                                         .begins = 1,
                                         .sites = &table};
-        check(mt_locality_launch(&parts[nparts - 1], &launch));
+        run_analyses_check(mt_locality_launch(&parts[nparts - 1], &launch));
         launches[nlaunches++] = launch;
         fresh = 0;
     }
 }
 
 /* There and back. */
-static void travel(struct mt_locality *m, const struct mt_locality_options *o)
+static void run_analyses_travel(struct mt_locality *m, const struct mt_locality_options *o)
 {
     struct mt_parcel p;
     mt_parcel_init(&p, launches, nlaunches);
     mt_locality_pack(&p, m);
-    check(p.failed);
+    run_analyses_check(p.failed);
     mt_locality_free(m);
-    check(mt_locality_init(m, o, allocs, nallocs));
+    run_analyses_check(mt_locality_init(m, o, allocs, nallocs));
     struct mt_unpack u = {p.data, p.data + p.used, 0, launches, nlaunches};
     mt_locality_unpack(&u, m);
-    check(u.failed);
+    run_analyses_check(u.failed);
     mt_parcel_free(&p);
 }
 
@@ -147,23 +147,23 @@ int main(int argc, char **argv)
         size_t n = 0;
         for (char *w = strtok(buffer, " \n"); w && n < 16 + LANES; w = strtok(NULL, " \n"))
             words[n++] = w;
-        line(words, n, &o);
+        run_analyses_line(words, n, &o);
     }
     for (size_t i = 0; i < nparts && seed % 2; i++)
-        travel(&parts[i], &o);
+        run_analyses_travel(&parts[i], &o);
     while (nparts > 1) {
         size_t i = (unsigned)rand_r(&seed) % (nparts - 1);
-        check(mt_locality_merge(&parts[i], &parts[i + 1]));
+        run_analyses_check(mt_locality_merge(&parts[i], &parts[i + 1]));
         mt_locality_free(&parts[i + 1]);
         memmove(&parts[i + 1], &parts[i + 2], (nparts - i - 2) * sizeof *parts);
         nparts--;
         if (seed % 2)
-            travel(&parts[i], &o);
+            run_analyses_travel(&parts[i], &o);
     }
-    check(mt_locality_finish(&parts[0]));
+    run_analyses_check(mt_locality_finish(&parts[0]));
     mt_json_open(&json, STDOUT_FILENO);
     mt_json_object(&json, NULL, 0);
-    check(mt_locality_write(&json, &parts[0], &names));
+    run_analyses_check(mt_locality_write(&json, &parts[0], &names));
     mt_json_end(&json);
     int rc = mt_json_close(&json);
     mt_locality_free(&parts[0]);

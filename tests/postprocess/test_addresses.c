@@ -11,12 +11,12 @@
 enum { RECORDS = 3000, KEYS = 400 };
 static struct mt_raw_record records[RECORDS];
 
-static int touches(const struct mt_raw_record *r, uint64_t address)
+static int addresses_touches(const struct mt_raw_record *r, uint64_t address)
 {
     return address - mt_rec_address(r) < mt_rec_size(r);
 }
 
-static int ascending(const void *a, const void *b)
+static int addresses_ascending(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
@@ -40,7 +40,7 @@ static int superstep_of(int record)
 static void nothing_left(const struct check *c)
 {
     for (int i = c->next; c->at > 0 && i < RECORDS; i++)
-        assert_false(touches(&records[i], c->keys[c->at - 1]));
+        assert_false(addresses_touches(&records[i], c->keys[c->at - 1]));
 }
 
 static int see_key(void *arg, uint64_t key)
@@ -59,7 +59,7 @@ static int see_operations(void *arg, uint64_t key, const struct mt_operation *op
     c->pieces++;
     for (size_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < op[i].count; k++) {
-            while (c->next < RECORDS && !touches(&records[c->next], key))
+            while (c->next < RECORDS && !addresses_touches(&records[c->next], key))
                 c->next++;
             assert_true(c->next < RECORDS);
             const struct mt_raw_record *r = &records[c->next];
@@ -99,7 +99,7 @@ static size_t make_keys(struct mt_keyset *set, uint64_t *keys)
     keys[0] = 0;
     keys[1] = UINT64_MAX;
     keys[2] = 0x7f0000001000;
-    qsort(keys, KEYS, sizeof *keys, ascending);
+    qsort(keys, KEYS, sizeof *keys, addresses_ascending);
     for (int i = 0; i < KEYS; i++) {
         assert_int_equal(mt_keyset_add(set, keys[i]), 0);
         if (i == 0 || keys[i] != keys[n - 1])
@@ -111,7 +111,7 @@ static size_t make_keys(struct mt_keyset *set, uint64_t *keys)
 }
 
 /* A launch's records in batches or as runs. */
-static void feed(struct mt_addresses *a, int as_runs)
+static void addresses_feed(struct mt_addresses *a, int as_runs)
 {
     static struct mt_access_run runs[RECORDS];
     static uint64_t gathered[2];
@@ -138,7 +138,7 @@ static void feed(struct mt_addresses *a, int as_runs)
     }
 }
 
-static void budgets(void **state)
+static void addresses_budgets(void **state)
 {
     (void)state;
     static uint64_t keys[KEYS];
@@ -149,7 +149,7 @@ static void budgets(void **state)
     for (int b = 0; b < 6; b++) {
         struct mt_addresses a;
         assert_int_equal(mt_addresses_init(&a, &set, budget[b / 2]), 0);
-        feed(&a, b % 2);
+        addresses_feed(&a, b % 2);
         assert_int_equal(a.records, RECORDS);
         segments[b / 2] = a.nsegments;
         static const struct mt_addresses_visitor visitor = {see_key, see_operations};
@@ -167,7 +167,7 @@ static void budgets(void **state)
 }
 
 /* Sets of addresses: in order, each once, with its rank; merging two. */
-static void sets(void **state)
+static void addresses_sets(void **state)
 {
     (void)state;
     enum { N = 5000 };
@@ -181,7 +181,7 @@ static void sets(void **state)
     }
     assert_int_equal(mt_keyset_merge(&a, &b), 0);
     assert_int_equal(mt_keyset_index(&a), 0);
-    qsort(all, 2 * N, sizeof *all, ascending);
+    qsort(all, 2 * N, sizeof *all, addresses_ascending);
     uint64_t rank = 0;
     for (int i = 0; i < 2 * N; i++) {
         if (i > 0 && all[i] == all[i - 1])
@@ -199,6 +199,6 @@ static void sets(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(budgets), cmocka_unit_test(sets)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(addresses_budgets), cmocka_unit_test(addresses_sets)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,17 +25,17 @@ struct launch {
 };
 static struct launch trace[LAUNCHES];
 
-static unsigned below(unsigned *seed, unsigned n)
+static unsigned comm_below(unsigned *seed, unsigned n)
 {
     return (unsigned)rand_r(seed) % n;
 }
 
 /* Around a border between shards; some around the end of the address space. */
-static uint64_t somewhere(unsigned *seed, unsigned align)
+static uint64_t comm_somewhere(unsigned *seed, unsigned align)
 {
-    uint64_t base =
-        below(seed, 40) == 0 ? 0xffffffffffffff00 : 0x7f000000fe00 + ((uint64_t)below(seed, 3) << 16);
-    return base + below(seed, 0x400 / align) * align;
+    uint64_t base = comm_below(seed, 40) == 0 ? 0xffffffffffffff00
+                                              : 0x7f000000fe00 + ((uint64_t)comm_below(seed, 3) << 16);
+    return base + comm_below(seed, 0x400 / align) * align;
 }
 
 /* Rows of accesses forwards, backwards, on the spot and at other distances, as warps make them. */
@@ -43,19 +43,20 @@ static void make_launch(struct launch *l, unsigned *seed, unsigned unit)
 {
     static const int64_t steps[] = {1, 1, 1, -1, 0, 2, -3, 7};
     l->n = 0;
-    l->selected = below(seed, 5) != 0;
+    l->selected = comm_below(seed, 5) != 0;
     while (l->n < MOST - 32) {
-        uint32_t size = unit * (1u << below(seed, 4)), type = below(seed, 20), n = 1 + below(seed, 32);
+        uint32_t size = unit * (1u << comm_below(seed, 4)), type = comm_below(seed, 20),
+                 n = 1 + comm_below(seed, 32);
         type = type < 9 ? MT_LOAD : type < 17 ? MT_STORE : type < 19 ? MT_ATOMIC : MT_UNKNOWN;
-        if (below(seed, 60) == 0)
-            size = unit * (1 + below(seed, 5000));
-        uint64_t at = somewhere(seed, unit);
-        uint64_t step = (uint64_t)(steps[below(seed, 8)] * (int64_t)size);
-        if (below(seed, 6) == 0)
-            step = unit * below(seed, 40);
+        if (comm_below(seed, 60) == 0)
+            size = unit * (1 + comm_below(seed, 5000));
+        uint64_t at = comm_somewhere(seed, unit);
+        uint64_t step = (uint64_t)(steps[comm_below(seed, 8)] * (int64_t)size);
+        if (comm_below(seed, 6) == 0)
+            step = unit * comm_below(seed, 40);
         for (uint32_t k = 0; k < n; k++)
-            l->r[l->n++] = mt_rec_pack(below(seed, 90) == 0 ? 5 : 1, type, size, at + k * step,
-                                       mt_rec_cta(below(seed, 30) == 0 ? 9 : n & 3, 0, 0));
+            l->r[l->n++] = mt_rec_pack(comm_below(seed, 90) == 0 ? 5 : 1, type, size, at + k * step,
+                                       mt_rec_cta(comm_below(seed, 30) == 0 ? 9 : n & 3, 0, 0));
     }
 }
 
@@ -64,18 +65,19 @@ static void make_trace(unsigned seed)
     unsigned unit = seed % 3 ? 4 : 1;
     for (int i = 0; i < LAUNCHES; i++) {
         struct launch *l = &trace[i];
-        l->ncopies = (int)below(&seed, 4);
+        l->ncopies = (int)comm_below(&seed, 4);
         for (int k = 0; k < l->ncopies; k++) {
             static const enum mt_copy_kind kinds[] = {MT_COPY_H2D, MT_COPY_D2D, MT_COPY_D2H, MT_COPY_SET,
                                                       MT_COPY_NEW};
-            uint64_t src = somewhere(&seed, unit),
-                     dst = below(&seed, 2) ? src + below(&seed, 50) * unit : somewhere(&seed, unit);
-            uint64_t width = unit * (1 + below(&seed, 300));
-            l->copy[k] = (struct mt_copy_event){.kind = kinds[below(&seed, 5)],
+            uint64_t src = comm_somewhere(&seed, unit), dst = comm_below(&seed, 2)
+                                                                  ? src + comm_below(&seed, 50) * unit
+                                                                  : comm_somewhere(&seed, unit);
+            uint64_t width = unit * (1 + comm_below(&seed, 300));
+            l->copy[k] = (struct mt_copy_event){.kind = kinds[comm_below(&seed, 5)],
                                                 .dst = dst,
                                                 .src = src,
                                                 .width = width,
-                                                .height = 1 + below(&seed, 3),
+                                                .height = 1 + comm_below(&seed, 3),
                                                 .dpitch = width + unit,
                                                 .spitch = width};
         }
@@ -85,7 +87,7 @@ static void make_trace(unsigned seed)
 
 enum way { ONE_BY_ONE, BATCHES, AS_RUNS, WARPS };
 
-static uint32_t listed(const struct mt_access_run *r, uint64_t *list)
+static uint32_t comm_listed(const struct mt_access_run *r, uint64_t *list)
 {
     for (uint32_t k = 0; k < r->count; k++)
         list[k] = r->base + k * (uint64_t)r->stride;
@@ -99,19 +101,19 @@ static size_t dress_up(struct mt_access_run *runs, size_t n, uint64_t *list, uns
     size_t out = 0;
     for (size_t i = 0; i < n; out++) {
         struct mt_access_run r = runs[i++];
-        if (below(seed, 3) == 0) {
-            uint32_t count = listed(&r, list);
-            while (i < n && below(seed, 4) && runs[i].cta == r.cta && runs[i].smid == r.smid &&
+        if (comm_below(seed, 3) == 0) {
+            uint32_t count = comm_listed(&r, list);
+            while (i < n && comm_below(seed, 4) && runs[i].cta == r.cta && runs[i].smid == r.smid &&
                    runs[i].meta == r.meta)
-                count += listed(&runs[i++], list + count);
+                count += comm_listed(&runs[i++], list + count);
             r.addresses = list;
             r.stride = 77;
             r.count = count;
             list += count;
         }
-        if (below(seed, 2) && r.count <= 32) {
+        if (comm_below(seed, 2) && r.count <= 32) {
             r.mask = (uint32_t)((1ull << r.count) - 1);
-            r.warp = below(seed, 8);
+            r.warp = comm_below(seed, 8);
         }
         runs[out] = r;
     }
@@ -124,7 +126,7 @@ static void feed_launch(struct mt_team *t, const struct launch *l, enum way way)
     static uint64_t list[MOST];
     unsigned seed = 5;
     for (size_t i = 0, n; i < l->n; i += n) {
-        n = way == ONE_BY_ONE ? 1 : 1 + below(&seed, 300);
+        n = way == ONE_BY_ONE ? 1 : 1 + comm_below(&seed, 300);
         if (n > l->n - i)
             n = l->n - i;
         if (way < AS_RUNS) {
@@ -139,7 +141,7 @@ static void feed_launch(struct mt_team *t, const struct launch *l, enum way way)
 }
 
 /* The results as text. */
-static char *results(const struct mt_comm_options *options, enum way way, unsigned shards, size_t *size)
+static char *comm_results(const struct mt_comm_options *options, enum way way, unsigned shards, size_t *size)
 {
     static struct mt_json j;
     struct mt_team *t = mt_team_of_threads(options, shards);
@@ -191,11 +193,11 @@ static void all_ways(void **state)
                                     .host_end = UINT64_MAX};
         size_t size, other;
         make_trace(seed);
-        char *expected = results(&o, ONE_BY_ONE, 1, &size);
+        char *expected = comm_results(&o, ONE_BY_ONE, 1, &size);
         longest = size > longest ? size : longest;
         for (enum way way = ONE_BY_ONE; way <= WARPS; way++)
             for (unsigned shards = 1; shards <= (way == ONE_BY_ONE ? 1 : 5); shards += 2) {
-                char *text = results(&o, way, shards, &other);
+                char *text = comm_results(&o, way, shards, &other);
                 if (other != size || memcmp(text, expected, size) != 0)
                     fail_msg("seed %u, way %d, %u shards:\n%s\nexpected\n%s", seed, way, shards, text,
                              expected);

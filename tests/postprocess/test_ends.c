@@ -40,7 +40,7 @@ static void write_trace(unsigned seed)
     assert_int_equal(fclose(f), 0);
 }
 
-static void parts(void **state)
+static void ends_parts(void **state)
 {
     (void)state;
     for (unsigned seed = 1; seed <= 30; seed++) {
@@ -77,7 +77,7 @@ static void parts(void **state)
     assert_int_equal(err.code, MT_E_INPUT);
 }
 
-static void places(void **state)
+static void ends_places(void **state)
 {
     (void)state;
     write_trace(77);
@@ -113,7 +113,7 @@ static void places(void **state)
     mt_source_close(s);
 }
 
-static int make(void **state)
+static int ends_make(void **state)
 {
     (void)state;
     int fd = mkstemp(path);
@@ -128,6 +128,6 @@ static int remove_it(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parts), cmocka_unit_test(places)};
-    return cmocka_run_group_tests(tests, make, remove_it);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ends_parts), cmocka_unit_test(ends_places)};
+    return cmocka_run_group_tests(tests, ends_make, remove_it);
 }

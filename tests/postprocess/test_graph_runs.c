@@ -21,7 +21,7 @@ static struct mt_access_run warp_run(uint64_t base, int64_t stride, uint32_t mas
                                   .warp = warp};
 }
 
-static void start(struct mt_stride_graph *g)
+static void graph_runs_start(struct mt_stride_graph *g)
 {
     mt_stride_graph_init(g, MT_NODE_STRIDE, NULL);
     mt_stride_graph_launch(g, kernel, MT_SEQ_NONE);
@@ -44,13 +44,13 @@ static void expect_edge(const struct mt_stride_graph *g, size_t i, uint32_t from
 
 /* Lanes 0, 1 and 5 read neighbours 4 bytes apart, then go on by 64: each has one stride, +64. Lane 5 of
  * another warp is another thread, of which this is the first access. */
-static void threads(void **state)
+static void graph_runs_threads(void **state)
 {
     (void)state;
     struct mt_stride_graph g;
     struct mt_access_run runs[] = {warp_run(0x100, 4, 0x23, 0), warp_run(0x140, 4, 0x23, 0),
                                    warp_run(0x400, 4, 0x20, 1)};
-    start(&g);
+    graph_runs_start(&g);
     assert_int_equal(mt_stride_graph_runs(&g, runs, 3), 0);
     assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
     assert_int_equal(g.records, 7);
@@ -68,7 +68,7 @@ static void masked_lanes(void **state)
     struct mt_stride_graph g;
     struct mt_access_run runs[] = {warp_run(0x100, 4, 0x3, 0), warp_run(0x110, 0, 0x1, 0),
                                    warp_run(0x1fc, 4, 0x3, 0)};
-    start(&g);
+    graph_runs_start(&g);
     assert_int_equal(mt_stride_graph_runs(&g, runs, 3), 0);
     assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
     expect_node(&g, 0, 0x10, 1);          /* lane 0: 0x100 0x110 */
@@ -92,8 +92,8 @@ static void without_lanes(void **state)
     runs[1].count = 1;
     for (uint64_t i = 0; i < 6; i++)
         records[i] = mt_rec_pack(0, MT_LOAD, 4, i < 5 ? 0x100 + 8 * i : 0x300, mt_rec_cta(1, 0, 0));
-    start(&g);
-    start(&by_records);
+    graph_runs_start(&g);
+    graph_runs_start(&by_records);
     assert_int_equal(mt_stride_graph_runs(&g, runs, 2), 0);
     assert_int_equal(mt_stride_graph_records(&by_records, records, 6), 0);
     struct mt_stride_graph *both[] = {&g, &by_records};
@@ -109,7 +109,7 @@ static void without_lanes(void **state)
 }
 
 /* Between lanes: 4 4 4 of one access, then 8 and 100 of one with given addresses; a lane alone has none. */
-static void lanes(void **state)
+static void graph_runs_lanes(void **state)
 {
     (void)state;
     struct mt_stride_graph g;
@@ -118,7 +118,7 @@ static void lanes(void **state)
                                    warp_run(0x900, 0, 0x10, 0), warp_run(0x700, 0, 0, MT_RUN_NO_WARP)};
     runs[1].addresses = addresses;
     runs[3].count = 9;
-    start(&g);
+    graph_runs_start(&g);
     assert_int_equal(mt_stride_graph_lanes(&g, runs, 4), 0);
     assert_int_equal(mt_stride_graph_finish(&g, 0), 0);
     assert_int_equal(g.records, 17);
@@ -135,14 +135,14 @@ static void lanes(void **state)
 }
 
 /* Beyond the limits accesses are left out and counted; what follows them follows nothing. */
-static void limits(void **state)
+static void graph_runs_limits(void **state)
 {
     (void)state;
     struct mt_stride_graph g;
     struct mt_access_run runs[] = {warp_run(0x100, 0, 0x1, 0), warp_run(0x104, 0, 0x1, 0),
                                    warp_run(0x110, 0, 0x1, 0), warp_run(0x114, 0, 0x1, 0),
                                    warp_run(0x118, 0, 0x1, 0), warp_run(0x100, 4, 0x3, 1)};
-    start(&g);
+    graph_runs_start(&g);
     g.most_nodes = 1;
     g.most_warps = 1;
     assert_int_equal(mt_stride_graph_runs(&g, runs, 6), 0);
@@ -157,13 +157,13 @@ static void limits(void **state)
 }
 
 /* 4 occurs 3 times, 8 twice, 16 once. */
-static void top(void **state)
+static void graph_runs_top(void **state)
 {
     (void)state;
     static const uint64_t at[] = {0, 16, 20, 24, 28, 36, 44};
     for (size_t most = 1; most <= 3; most++) {
         struct mt_stride_graph g;
-        start(&g);
+        graph_runs_start(&g);
         for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
             struct mt_access_run r = warp_run(0x100 + at[i], 0, 0x1, 0);
             assert_int_equal(mt_stride_graph_runs(&g, &r, 1), 0);
@@ -189,8 +189,9 @@ static void top(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(threads),       cmocka_unit_test(masked_lanes),
-                                       cmocka_unit_test(without_lanes), cmocka_unit_test(lanes),
-                                       cmocka_unit_test(limits),        cmocka_unit_test(top)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(graph_runs_threads), cmocka_unit_test(masked_lanes),
+        cmocka_unit_test(without_lanes),      cmocka_unit_test(graph_runs_lanes),
+        cmocka_unit_test(graph_runs_limits),  cmocka_unit_test(graph_runs_top)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static struct mt_reader *open_bytes(size_t n)
     return r;
 }
 
-static void fields(void **state)
+static void reader_fields(void **state)
 {
     (void)state;
     begin_trace();
@@ -122,7 +122,7 @@ static void three_launches(void)
 }
 
 /* Any room gives the same records, in whole batches, each launch begun once and ended once. */
-static void capacities(void **state)
+static void reader_capacities(void **state)
 {
     (void)state;
     three_launches();
@@ -156,7 +156,7 @@ static void capacities(void **state)
 
 /* Cut at every byte: what is whole comes, then truncation with an offset that is inside the file; or the
  * clean end. */
-static void cuts(void **state)
+static void reader_cuts(void **state)
 {
     (void)state;
     three_launches();
@@ -220,7 +220,7 @@ struct feeder {
     size_t step;
 };
 
-static void *feed(void *arg)
+static void *reader_feed(void *arg)
 {
     struct feeder *f = arg;
     for (size_t i = 0; i < length; i += f->step) {
@@ -234,7 +234,7 @@ static void *feed(void *arg)
 }
 
 /* Pieces of any size through a pipe. */
-static void pipes(void **state)
+static void reader_pipes(void **state)
 {
     (void)state;
     three_launches();
@@ -243,7 +243,7 @@ static void pipes(void **state)
         pthread_t t;
         assert_int_equal(pipe(p), 0);
         struct feeder f = {p[1], step};
-        pthread_create(&t, NULL, feed, &f);
+        pthread_create(&t, NULL, reader_feed, &f);
         struct mt_error err;
         struct mt_reader *r = mt_reader_open_fd(p[0], "pipe", 1, NULL, &err);
         struct mt_batch b;
@@ -269,7 +269,7 @@ static void *raise_later(void *arg)
     return arg;
 }
 
-static void stopping(void **state)
+static void reader_stopping(void **state)
 {
     (void)state;
     int p[2];
@@ -307,8 +307,9 @@ static void bad_paths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields),     cmocka_unit_test(capacities), cmocka_unit_test(cuts),
-        cmocka_unit_test(long_names), cmocka_unit_test(pipes),      cmocka_unit_test(stopping),
+        cmocka_unit_test(reader_fields), cmocka_unit_test(reader_capacities),
+        cmocka_unit_test(reader_cuts),   cmocka_unit_test(long_names),
+        cmocka_unit_test(reader_pipes),  cmocka_unit_test(reader_stopping),
         cmocka_unit_test(bad_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

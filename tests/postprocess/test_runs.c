@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include "memtrace/trace.h"
 
-static struct mt_raw_record record(uint32_t type, uint32_t size, uint64_t address, uint32_t cta,
-                                   uint32_t smid)
+static struct mt_raw_record runs_record(uint32_t type, uint32_t size, uint64_t address, uint32_t cta,
+                                        uint32_t smid)
 {
     return mt_rec_pack(smid, type, size, address, mt_rec_cta(cta, 0, 0));
 }
@@ -35,20 +35,20 @@ static void by_hand(void **state)
 {
     (void)state;
     const struct mt_raw_record r[] = {
-        record(MT_LOAD, 4, 0x100, 0, 0), /* a warp reads upwards: 4 */
-        record(MT_LOAD, 4, 0x104, 0, 0),
-        record(MT_LOAD, 4, 0x108, 0, 0),
-        record(MT_LOAD, 4, 0x10c, 0, 0),
-        record(MT_STORE, 4, 0x110, 0, 0), /* another type: downwards, 2 */
-        record(MT_STORE, 4, 0x10c, 0, 0),
-        record(MT_STORE, 4, 0x10c, 1, 0), /* another CTA: one address three times */
-        record(MT_STORE, 4, 0x10c, 1, 0),
-        record(MT_STORE, 4, 0x10c, 1, 0),
-        record(MT_STORE, 8, 0x10c, 1, 0), /* another size: 1 */
-        record(MT_STORE, 8, 0x10c, 1, 1), /* another SM: around the end of the address space, 3 */
-        record(MT_STORE, 8, 0x8000000000000000, 1, 1),
-        record(MT_STORE, 8, 0xfffffffffffffef4, 1, 1),
-        record(MT_UNKNOWN, 1, 0, 1, 1),
+        runs_record(MT_LOAD, 4, 0x100, 0, 0), /* a warp reads upwards: 4 */
+        runs_record(MT_LOAD, 4, 0x104, 0, 0),
+        runs_record(MT_LOAD, 4, 0x108, 0, 0),
+        runs_record(MT_LOAD, 4, 0x10c, 0, 0),
+        runs_record(MT_STORE, 4, 0x110, 0, 0), /* another type: downwards, 2 */
+        runs_record(MT_STORE, 4, 0x10c, 0, 0),
+        runs_record(MT_STORE, 4, 0x10c, 1, 0), /* another CTA: one address three times */
+        runs_record(MT_STORE, 4, 0x10c, 1, 0),
+        runs_record(MT_STORE, 4, 0x10c, 1, 0),
+        runs_record(MT_STORE, 8, 0x10c, 1, 0), /* another size: 1 */
+        runs_record(MT_STORE, 8, 0x10c, 1, 1), /* another SM: around the end of the address space, 3 */
+        runs_record(MT_STORE, 8, 0x8000000000000000, 1, 1),
+        runs_record(MT_STORE, 8, 0xfffffffffffffef4, 1, 1),
+        runs_record(MT_UNKNOWN, 1, 0, 1, 1),
     };
     static const struct {
         uint64_t base;
@@ -89,8 +89,9 @@ static struct mt_raw_record next_to(const struct mt_raw_record *last, unsigned *
     struct mt_raw_record r = *last;
     switch (rand_r(seed) % 12) {
     case 0:
-        return record((uint32_t)rand_r(seed) % 4, 1 + (uint32_t)rand_r(seed) % 9,
-                      (uint64_t)rand_r(seed) << 30, (uint32_t)rand_r(seed) % 2, (uint32_t)rand_r(seed) % 2);
+        return runs_record((uint32_t)rand_r(seed) % 4, 1 + (uint32_t)rand_r(seed) % 9,
+                           (uint64_t)rand_r(seed) << 30, (uint32_t)rand_r(seed) % 2,
+                           (uint32_t)rand_r(seed) % 2);
     case 1:
         r.w[1] -= 8;
         return r;
@@ -107,7 +108,7 @@ static struct mt_raw_record next_to(const struct mt_raw_record *last, unsigned *
 
 static void random_records(struct mt_raw_record *r, size_t n, unsigned seed)
 {
-    struct mt_raw_record last = record(MT_LOAD, 4, UINT64_MAX - 64, 0, 0);
+    struct mt_raw_record last = runs_record(MT_LOAD, 4, UINT64_MAX - 64, 0, 0);
     for (size_t i = 0; i < n; i++)
         r[i] = last = next_to(&last, &seed);
 }
@@ -137,7 +138,7 @@ static void apart_again(void **state)
 }
 
 /* A source hands out the same launches and records either way. */
-static void source(void **state)
+static void runs_source(void **state)
 {
     (void)state;
     enum { N = 40000, LAUNCHES = 3 };
@@ -189,6 +190,6 @@ static void source(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(by_hand), cmocka_unit_test(apart_again),
-                                       cmocka_unit_test(source)};
+                                       cmocka_unit_test(runs_source)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,20 +15,20 @@ enum { PAGES = 400, SIZE = PAGES * MT_PAGE_BYTES, PARTS = 3, REGION = 1 << 16 };
 static uint32_t plain[SIZE], moved[SIZE];
 static unsigned seed = 7;
 
-static uint64_t pick(uint64_t below)
+static uint64_t shadow_pick(uint64_t below)
 {
     return ((uint64_t)rand_r(&seed) << 20 ^ (uint64_t)rand_r(&seed)) % below;
 }
 
-static void spans(void **state)
+static void shadow_spans(void **state)
 {
     (void)state;
     enum { N = 200 };
     static uint32_t is[N];
     struct mt_spans s = {0};
     for (int step = 0; step < 20000; step++) {
-        uint64_t first = pick(N), end = first + pick(N - first + 1);
-        struct mt_page_span new = {first, end, (uint32_t)pick(5), 0, 0};
+        uint64_t first = shadow_pick(N), end = first + shadow_pick(N - first + 1);
+        struct mt_page_span new = {first, end, (uint32_t)shadow_pick(5), 0, 0};
         assert_int_equal(new.entry ? mt_spans_set(&s, &new) : mt_spans_clear(&s, first, end), 0);
         for (uint64_t i = first; i < end; i++)
             is[i] = new.entry;
@@ -44,7 +44,7 @@ static void spans(void **state)
 
 /* ---- one shadow, or several ---- */
 
-static unsigned owner(uint64_t address, unsigned n)
+static unsigned shadow_owner(uint64_t address, unsigned n)
 {
     return n > 1 ? (unsigned)(address / REGION * 0x9e3779b97f4a7c15ull >> 33) % n : 0;
 }
@@ -54,22 +54,22 @@ struct world {
     unsigned n;
 };
 
-static uint32_t writer(struct world *w, uint64_t address)
+static uint32_t shadow_writer(struct world *w, uint64_t address)
 {
-    struct mt_page *p = mt_shadow_find(&w->shadow[owner(address, w->n)], address >> MT_PAGE_BITS);
+    struct mt_page *p = mt_shadow_find(&w->shadow[shadow_owner(address, w->n)], address >> MT_PAGE_BITS);
     uint32_t in = address & (MT_PAGE_BYTES - 1);
     return !p ? 0 : p->entry[p->mask == MT_PAGE_BYTES - 1 ? in : in / 4 & p->mask];
 }
 
 /* As the analysis does: what is far goes to all. */
-static void fill(struct world *w, uint64_t address, uint64_t length, uint32_t entry)
+static void shadow_fill(struct world *w, uint64_t address, uint64_t length, uint32_t entry)
 {
     for (unsigned i = 0; i < w->n && (w->n == 1 || length >= MT_SHADOW_FAR); i++)
         mt_shadow_fill(&w->shadow[i], address, length, entry, 0);
     for (uint64_t n; w->n > 1 && length < MT_SHADOW_FAR && length > 0; address += n, length -= n) {
         n = REGION - address % REGION;
         n = n < length ? n : length;
-        mt_shadow_fill(&w->shadow[owner(address, w->n)], address, n, entry, 0);
+        mt_shadow_fill(&w->shadow[shadow_owner(address, w->n)], address, n, entry, 0);
     }
 }
 
@@ -78,7 +78,7 @@ static void fill_rows(struct world *w, const struct mt_rows *r, uint32_t entry)
     const struct mt_comb c = {BASE + r->dst, r->width, r->height, r->dpitch, entry, 0, 0};
     if (r->height <= MT_SHADOW_TALL && w->n > 1)
         for (uint64_t row = 0; row < r->height; row++)
-            fill(w, BASE + r->dst + row * r->dpitch, r->width, entry);
+            shadow_fill(w, BASE + r->dst + row * r->dpitch, r->width, entry);
     else
         for (unsigned i = 0; i < w->n; i++)
             mt_shadow_fill_rows(&w->shadow[i], &c);
@@ -87,9 +87,9 @@ static void fill_rows(struct world *w, const struct mt_rows *r, uint32_t entry)
             plain[r->dst + row * r->dpitch + i] = entry;
 }
 
-static void copy(struct world *w, const struct mt_rows *r, uint32_t nobody)
+static void shadow_copy(struct world *w, const struct mt_rows *r, uint32_t nobody)
 {
-    const struct mt_shadow_parts parts = {w->part, w->n, owner, REGION};
+    const struct mt_shadow_parts parts = {w->part, w->n, shadow_owner, REGION};
     struct mt_rows at = *r;
     at.dst += BASE;
     at.src += BASE;
@@ -104,15 +104,15 @@ static void copy(struct world *w, const struct mt_rows *r, uint32_t nobody)
 static struct mt_rows some_rows(int tall, int apart)
 {
     for (;;) {
-        struct mt_rows r = {.height = tall ? 4097 + pick(3000) : 1 + pick(4)};
-        r.width = 1 + pick(tall ? 60 : pick(3) ? 100 : SIZE / 8);
-        r.dpitch = r.width + pick(tall ? 60 : 5000) + 1;
-        r.spitch = r.width + pick(tall ? 60 : 5000) + 1;
+        struct mt_rows r = {.height = tall ? 4097 + shadow_pick(3000) : 1 + shadow_pick(4)};
+        r.width = 1 + shadow_pick(tall ? 60 : shadow_pick(3) ? 100 : SIZE / 8);
+        r.dpitch = r.width + shadow_pick(tall ? 60 : 5000) + 1;
+        r.spitch = r.width + shadow_pick(tall ? 60 : 5000) + 1;
         uint64_t to = (r.height - 1) * r.dpitch + r.width, from = (r.height - 1) * r.spitch + r.width;
         if (to > SIZE || from > SIZE)
             continue;
-        r.dst = pick(SIZE - to + 1);
-        r.src = pick(SIZE - from + 1);
+        r.dst = shadow_pick(SIZE - to + 1);
+        r.src = shadow_pick(SIZE - from + 1);
         if (!apart || r.height == 1 || r.dst + to <= r.src || r.src + from <= r.dst)
             return r;
     }
@@ -120,28 +120,29 @@ static struct mt_rows some_rows(int tall, int apart)
 
 static void one_step(struct world *w)
 {
-    uint32_t entry = pick(4) ? (pick(2) ? MT_ENTRY_HOST : 0) | (uint32_t)(1 + pick(50)) : 0;
-    uint64_t from = pick(SIZE), n = pick(pick(2) ? SIZE : 20000);
+    uint32_t entry =
+        shadow_pick(4) ? (shadow_pick(2) ? MT_ENTRY_HOST : 0) | (uint32_t)(1 + shadow_pick(50)) : 0;
+    uint64_t from = shadow_pick(SIZE), n = shadow_pick(shadow_pick(2) ? SIZE : 20000);
     n = n < SIZE - from ? n : SIZE - from;
-    struct mt_rows r = {.dst = pick(SIZE - n + 1), .src = from, .width = n, .height = 1};
-    switch (pick(6)) {
+    struct mt_rows r = {.dst = shadow_pick(SIZE - n + 1), .src = from, .width = n, .height = 1};
+    switch (shadow_pick(6)) {
     case 0:
     case 1:
-        fill(w, BASE + from, n, entry);
+        shadow_fill(w, BASE + from, n, entry);
         for (uint64_t i = 0; i < n; i++)
             plain[from + i] = entry;
         break;
     case 2:
-        r = some_rows(pick(2) != 0, 0);
+        r = some_rows(shadow_pick(2) != 0, 0);
         fill_rows(w, &r, entry);
         break;
     case 3:
-        r = some_rows(pick(2) != 0, 1);
-        copy(w, &r, entry);
+        r = some_rows(shadow_pick(2) != 0, 1);
+        shadow_copy(w, &r, entry);
         break;
     default:
         if (n)
-            copy(w, &r, pick(2) ? 0 : MT_ENTRY_HOST | 3);
+            shadow_copy(w, &r, shadow_pick(2) ? 0 : MT_ENTRY_HOST | 3);
     }
 }
 
@@ -157,26 +158,26 @@ static void against_array(unsigned n)
         for (int step = 0; step < 12; step++) {
             one_step(&w);
             for (int k = 0; k < 50; k++) { /* some pages are asked for on the way */
-                uint64_t at = pick(SIZE);
-                assert_int_equal(writer(&w, BASE + at), plain[at]);
+                uint64_t at = shadow_pick(SIZE);
+                assert_int_equal(shadow_writer(&w, BASE + at), plain[at]);
             }
         }
         for (uint64_t i = 0; i < SIZE; i++)
-            if (writer(&w, BASE + i) != plain[i])
+            if (shadow_writer(&w, BASE + i) != plain[i])
                 fail_msg("round %d: byte %llu: %x, not %x", round, (unsigned long long)i,
-                         writer(&w, BASE + i), plain[i]);
+                         shadow_writer(&w, BASE + i), plain[i]);
         for (unsigned i = 0; i < n; i++)
             mt_shadow_free(&w.shadow[i]);
     }
 }
 
-static void one(void **state)
+static void shadow_one(void **state)
 {
     (void)state;
     against_array(1);
 }
 
-static void three(void **state)
+static void shadow_three(void **state)
 {
     (void)state;
     against_array(PARTS);
@@ -184,7 +185,7 @@ static void three(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(spans), cmocka_unit_test(one),
-                                       cmocka_unit_test(three)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shadow_spans), cmocka_unit_test(shadow_one),
+                                       cmocka_unit_test(shadow_three)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static const char *write_trace(const char *name, const char *const *kernels, siz
     return write_file(name, b, at);
 }
 
-static void companion(void **state)
+static void source_companion(void **state)
 {
     (void)state;
     const char *path = write_text(
@@ -148,7 +148,7 @@ static void read_all(struct mt_source *s, char *out, size_t size)
     assert_int_equal(rc, 0);
 }
 
-static void order(void **state)
+static void source_order(void **state)
 {
     (void)state;
     const char *const p[] = {"p", "q", "r"}, *const x[] = {"x", "y"};
@@ -246,7 +246,7 @@ static void early_close(void **state)
     mt_source_close(s);
 }
 
-static void damage(void **state)
+static void source_damage(void **state)
 {
     (void)state;
     const char *path = write_file("damaged", "\x18k\n\4\0\0", 6);
@@ -278,7 +278,7 @@ static uint64_t buffer_of(struct mt_buffers *b, uint64_t seq, uint64_t address)
     return a ? a->id : 0;
 }
 
-static void buffers(void **state)
+static void source_buffers(void **state)
 {
     (void)state;
     const struct mt_alloc_event allocs[] = {
@@ -305,7 +305,7 @@ static void buffers(void **state)
 }
 
 /* Fills and copies of a shadow against a plain array of writers. */
-static void shadow(void **state)
+static void source_shadow(void **state)
 {
     (void)state;
     enum { BASE = 0x7f0000003000, SPAN = 5 * 4096 };
@@ -359,8 +359,8 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(companion), cmocka_unit_test(order),   cmocka_unit_test(early_close),
-        cmocka_unit_test(damage),    cmocka_unit_test(buffers), cmocka_unit_test(shadow),
+        cmocka_unit_test(source_companion), cmocka_unit_test(source_order),   cmocka_unit_test(early_close),
+        cmocka_unit_test(source_damage),    cmocka_unit_test(source_buffers), cmocka_unit_test(source_shadow),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -48,7 +48,7 @@ static uint64_t native_bits64(double d)
     return bits;
 }
 
-static uint32_t reverse32(uint32_t x)
+static uint32_t native_reverse32(uint32_t x)
 {
     uint32_t r = 0;
     for (int i = 0; i < 32; i++)

@@ -11,7 +11,7 @@ void *fake_context;   /* last launch: what args[nparams] points to, if the kerne
 void **fake_args;     /* and what it was given */
 static char memory[4096], symbol[16];
 
-static void note(const char *format, ...)
+static void fake_cudart_note(const char *format, ...)
 {
     va_list ap;
     size_t n = strlen(fake_log);
@@ -61,14 +61,14 @@ cudaError_t cudaGetDeviceCount(int *n)
 
 cudaError_t cudaRuntimeGetVersion(int *v)
 {
-    note("cudaRuntimeGetVersion\n");
+    fake_cudart_note("cudaRuntimeGetVersion\n");
     *v = 4711;
     return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void **p, size_t n)
 {
-    note("cudaMalloc %zu\n", n);
+    fake_cudart_note("cudaMalloc %zu\n", n);
     if (n && n % 4096 == 0) { /* what the library asks for */
         *p = aligned_alloc(4096, n);
         return cudaSuccess;
@@ -79,38 +79,38 @@ cudaError_t cudaMalloc(void **p, size_t n)
 
 cudaError_t cudaFree(void *p)
 {
-    note("cudaFree %d\n", p == memory);
+    fake_cudart_note("cudaFree %d\n", p == memory);
     return p == memory ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind)
 {
-    note("cudaMemcpy %zu %d\n", n, kind);
+    fake_cudart_note("cudaMemcpy %zu %d\n", n, kind);
     memcpy(dst, src, n);
     return cudaSuccess;
 }
 
 cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind)
 {
-    note("cudaMemcpy_ptds %zu %d\n", n, kind);
+    fake_cudart_note("cudaMemcpy_ptds %zu %d\n", n, kind);
     return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t n, cudaStream_t s)
 {
-    note("cudaMemcpyPeerAsync %d %d %zu %llu\n", to, from, n, NUM(s));
+    fake_cudart_note("cudaMemcpyPeerAsync %d %d %zu %llu\n", to, from, n, NUM(s));
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
-    note("cudaStreamSynchronize %llu\n", NUM(s));
+    fake_cudart_note("cudaStreamSynchronize %llu\n", NUM(s));
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t s, enum cudaStreamCaptureStatus *status)
 {
-    note("cudaStreamIsCapturing_ptsz %llu\n", NUM(s));
+    fake_cudart_note("cudaStreamIsCapturing_ptsz %llu\n", NUM(s));
     return cudaSuccess;
 }
 
@@ -119,7 +119,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *
     if (status) /* the library asks */
         *status = cudaStreamCaptureStatusNone;
     else
-        note("cudaStreamIsCapturing %llu\n", NUM(s));
+        fake_cudart_note("cudaStreamIsCapturing %llu\n", NUM(s));
     return cudaSuccess;
 }
 
@@ -128,8 +128,8 @@ cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph, c
                                      size_t n, void *dst, const void *src, size_t count,
                                      enum cudaMemcpyKind kind)
 {
-    note("cudaGraphAddMemcpyNode1D %llu %llu %llu %zu %llu %llu %zu %d\n", NUM(node), NUM(graph), NUM(deps),
-         n, NUM(dst), NUM(src), count, kind);
+    fake_cudart_note("cudaGraphAddMemcpyNode1D %llu %llu %llu %zu %llu %llu %zu %d\n", NUM(node), NUM(graph),
+                     NUM(deps), n, NUM(dst), NUM(src), count, kind);
     return (cudaError_t)333;
 }
 
@@ -154,13 +154,13 @@ static void *handle;
 
 void **__cudaRegisterFatBinary(void *wrapper)
 {
-    note("__cudaRegisterFatBinary\n");
+    fake_cudart_note("__cudaRegisterFatBinary\n");
     return &handle;
 }
 
 void __cudaRegisterFatBinaryEnd(void **h)
 {
-    note("__cudaRegisterFatBinaryEnd %d\n", h == &handle);
+    fake_cudart_note("__cudaRegisterFatBinaryEnd %d\n", h == &handle);
 }
 
 void __cudaUnregisterFatBinary(void **h)
@@ -170,7 +170,7 @@ void __cudaUnregisterFatBinary(void **h)
 void __cudaRegisterFunction(void **h, const char *host, char *device, const char *name, int limit, uint3 *tid,
                             uint3 *bid, dim3 *block, dim3 *grid, int *warp)
 {
-    note("__cudaRegisterFunction %d %s\n", h == &handle, name);
+    fake_cudart_note("__cudaRegisterFunction %d %s\n", h == &handle, name);
     if (nfunctions < sizeof functions / sizeof *functions) {
         functions[nfunctions].host = host;
         snprintf(functions[nfunctions++].name, sizeof functions->name, "%s", name);
@@ -180,7 +180,7 @@ void __cudaRegisterFunction(void **h, const char *host, char *device, const char
 void __cudaRegisterVar(void **h, char *host, char *device, const char *name, int ext, size_t size,
                        int constant, int global)
 {
-    note("__cudaRegisterVar %d %s %zu %d\n", h == &handle, name, size, constant);
+    fake_cudart_note("__cudaRegisterVar %d %s %zu %d\n", h == &handle, name, size, constant);
 }
 
 /* What the library itself asks for while it traces a launch: memory is host memory, and everything put into a
@@ -286,7 +286,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
 
 cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute a, int value)
 {
-    note("cudaFuncSetAttribute %s %d %d\n", name_of(func), a, value);
+    fake_cudart_note("cudaFuncSetAttribute %s %d %d\n", name_of(func), a, value);
     return cudaSuccess;
 }
 
@@ -313,7 +313,7 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *func)
 char fake_launched[64]; /* the function launched last, as registered */
 
 /* A kernel reads as many arguments as it has: the program's two, and with record calls one more. */
-static cudaError_t launched(const char *name, void **args)
+static cudaError_t fake_cudart_launched(const char *name, void **args)
 {
     if (*name == '?')
         return fake_error = cudaErrorInvalidDeviceFunction;
@@ -328,30 +328,30 @@ static cudaError_t launched(const char *name, void **args)
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
                                cudaStream_t stream)
 {
-    return launched((const char *)kernel, args);
+    return fake_cudart_launched((const char *)kernel, args);
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *func, void **args)
 {
-    note("cudaLaunchKernelExC");
+    fake_cudart_note("cudaLaunchKernelExC");
     for (unsigned i = 0; i < c->numAttrs; i++)
-        note(" %d", (int)c->attrs[i].id);
-    note("\n");
-    return launched(name_of(func), args);
+        fake_cudart_note(" %d", (int)c->attrs[i].id);
+    fake_cudart_note("\n");
+    return fake_cudart_launched(name_of(func), args);
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
                                         cudaStream_t stream)
 {
-    return launched(name_of(func), args);
+    return fake_cudart_launched(name_of(func), args);
 }
 
 cudaError_t cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
                              cudaStream_t stream)
 {
-    note("cudaLaunchKernel %u %u %u %u %u %u %zu %llu args %u\n", grid.x, grid.y, grid.z, block.x, block.y,
-         block.z, shared, NUM(stream), args ? *(unsigned *)args[1] : 0);
-    return launched(name_of(func), args);
+    fake_cudart_note("cudaLaunchKernel %u %u %u %u %u %u %zu %llu args %u\n", grid.x, grid.y, grid.z, block.x,
+                     block.y, block.z, shared, NUM(stream), args ? *(unsigned *)args[1] : 0);
+    return fake_cudart_launched(name_of(func), args);
 }
 
 static cudaGraphNode_t make_node(const struct cudaKernelNodeParams *p);
@@ -360,7 +360,8 @@ cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, con
 {
     fake_context = has_records(name_of(p->func)) ? *(void **)p->kernelParams[2] : NULL;
     fake_args = p->kernelParams;
-    note("cudaGraphAddKernelNode %zu %u args %u\n", n, p->gridDim.x, *(unsigned *)p->kernelParams[1]);
+    fake_cudart_note("cudaGraphAddKernelNode %zu %u args %u\n", n, p->gridDim.x,
+                     *(unsigned *)p->kernelParams[1]);
     if (node)
         *node = make_node(p);
     return cudaSuccess;
@@ -396,10 +397,10 @@ static cudaGraphNode_t make_node(const struct cudaKernelNodeParams *p)
 
 static void note_nodes(const char *what)
 {
-    note("%s", what);
+    fake_cudart_note("%s", what);
     for (unsigned i = 0; i < nnodes; i++)
-        note(" %s %s", name_of(nodes[i].p.func), nodes[i].values[2] ? "context" : "none");
-    note("\n");
+        fake_cudart_note(" %s %s", name_of(nodes[i].p.func), nodes[i].values[2] ? "context" : "none");
+    fake_cudart_note("\n");
 }
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *out, size_t *n)
@@ -449,7 +450,7 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode
                                              const struct cudaKernelNodeParams *p)
 {
     int context = has_records(name_of(p->func)) && *(void **)p->kernelParams[2];
-    note("changed: %s %s\n", name_of(p->func), context ? "context" : "none");
+    fake_cudart_note("changed: %s %s\n", name_of(p->func), context ? "context" : "none");
     return cudaSuccess;
 }
 
@@ -498,6 +499,6 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 cudaError_t cudaLaunchKernel_ptsz(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
                                   cudaStream_t stream)
 {
-    note("cudaLaunchKernel_ptsz %llu\n", NUM(stream));
+    fake_cudart_note("cudaLaunchKernel_ptsz %llu\n", NUM(stream));
     return cudaSuccess;
 }

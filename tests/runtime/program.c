@@ -40,7 +40,7 @@ struct wrapper {
 };
 
 /* A fatbin header with 8 bytes of nothing; after it the image, when there is one. */
-static struct wrapper *make(const char *image)
+static struct wrapper *program_make(const char *image)
 {
     static const uint64_t head[] = {0xba55ed50u | 1ull << 32 | 16ull << 48, 8, 0};
     size_t n = 0;
@@ -58,7 +58,7 @@ static struct wrapper *make(const char *image)
     return w;
 }
 
-static void add(void **h, void (*stub)(void), const char *name)
+static void program_add(void **h, void (*stub)(void), const char *name)
 {
     __cudaRegisterFunction(h, (const char *)stub, (char *)name, name, -1, NULL, NULL, NULL, NULL, NULL);
 }
@@ -68,7 +68,7 @@ void program_come_and_go(void)
     struct wrapper *w = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     *w = (struct wrapper){0x466243b1, 1, (char *)w + 1024, NULL};
     void **h = __cudaRegisterFatBinary(w);
-    add(h, stub_gone, "_Zgone");
+    program_add(h, stub_gone, "_Zgone");
     __cudaRegisterVar(h, (char *)&shadow_gone, "gone", "gone", 0, sizeof shadow_gone, 0, 0);
     __cudaRegisterFatBinaryEnd(h);
     __cudaUnregisterFatBinary(h);
@@ -78,22 +78,22 @@ void program_come_and_go(void)
 void program_register(void)
 {
     const char *image = program_image ? program_image : TEST_IMAGE;
-    void **h = __cudaRegisterFatBinary(make(*image ? image : NULL));
-    add(h, stub_fill, "_Zfill");
-    add(h, stub_nothing, "_Znothing");
-    add(h, stub_trap, "_Ztrap");
-    add(h, stub_unsupported, "_Zunsupported");
+    void **h = __cudaRegisterFatBinary(program_make(*image ? image : NULL));
+    program_add(h, stub_fill, "_Zfill");
+    program_add(h, stub_nothing, "_Znothing");
+    program_add(h, stub_trap, "_Ztrap");
+    program_add(h, stub_unsupported, "_Zunsupported");
     if (program_streams) {
-        add(h, stub_meet, "_Zmeet");
-        add(h, stub_step, "_Zstep");
+        program_add(h, stub_meet, "_Zmeet");
+        program_add(h, stub_step, "_Zstep");
     }
     if (program_wide)
-        add(h, stub_wide, "_Zwide");
+        program_add(h, stub_wide, "_Zwide");
     __cudaRegisterVar(h, (char *)shadow_counter, "counter", "counter", 0, sizeof shadow_counter, 0, 0);
     __cudaRegisterVar(h, (char *)shadow_konst, "konst", "konst", 0, sizeof shadow_konst, 1, 0);
     __cudaRegisterFatBinaryEnd(h);
-    h = __cudaRegisterFatBinary(make(NULL));
-    add(h, stub_foreign, program_foreign);
+    h = __cudaRegisterFatBinary(program_make(NULL));
+    program_add(h, stub_foreign, program_foreign);
     __cudaRegisterVar(h, (char *)&shadow_foreign, "foreign", "foreign", 0, 4, 0, 0);
     __cudaRegisterFatBinaryEnd(h);
 }

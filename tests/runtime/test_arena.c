@@ -15,13 +15,13 @@ struct out {
     struct mt_segment *from;
 };
 
-static uint64_t next(uint64_t *seed)
+static uint64_t arena_next(uint64_t *seed)
 {
     *seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
     return *seed >> 33;
 }
 
-static void put(struct out *o)
+static void arena_put(struct out *o)
 {
     for (size_t i = 0; i < o->bytes; i += 97) /* nobody else wrote here */
         assert_int_equal(o->p[i], o->mark);
@@ -30,12 +30,12 @@ static void put(struct out *o)
     o->p = NULL;
 }
 
-static void get(struct out *o, uint64_t *seed)
+static void arena_get(struct out *o, uint64_t *seed)
 {
     static const size_t aligns[] = {512, 512, 512, 4096, 65536};
-    size_t align = aligns[next(seed) % 5];
-    o->bytes = next(seed) % 4 ? 1 + next(seed) % 3000 : 1 + next(seed) % MT_ARENA_MOST;
-    o->mark = (unsigned char)next(seed);
+    size_t align = aligns[arena_next(seed) % 5];
+    o->bytes = arena_next(seed) % 4 ? 1 + arena_next(seed) % 3000 : 1 + arena_next(seed) % MT_ARENA_MOST;
+    o->mark = (unsigned char)arena_next(seed);
     o->p = mt_arena_get(o->bytes, align, &o->from);
     assert_non_null(o->p);
     assert_int_equal((uintptr_t)o->p % align, 0);
@@ -48,20 +48,20 @@ static void random_requests(void **state)
     uint64_t seed = 7;
     (void)state;
     for (int i = 0; i < 20000; i++) {
-        struct out *o = &out[next(&seed) % MOST];
+        struct out *o = &out[arena_next(&seed) % MOST];
         if (o->p)
-            put(o);
+            arena_put(o);
         else
-            get(o, &seed);
+            arena_get(o, &seed);
     }
     for (int i = 0; i < MOST; i++)
         if (out[i].p)
-            put(&out[i]);
+            arena_put(&out[i]);
     assert_true(mt_arena_segments() <= 1);
 }
 
 /* What was given back is given out again, and blocks fill a segment to its end. */
-static void space(void **state)
+static void arena_space(void **state)
 {
     enum { N = MT_ARENA_SEGMENT / 8192 };
     struct out o[N], one;
@@ -83,6 +83,6 @@ static void space(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_requests), cmocka_unit_test(space)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_requests), cmocka_unit_test(arena_space)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

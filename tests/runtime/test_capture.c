@@ -75,7 +75,7 @@ TEST(capture)
 }
 
 /* Each in a capture of its own, which must be invalid afterwards when CUDA says so. */
-static void broken(cudaStream_t s, cudaError_t at_the_end)
+static void capture_broken(cudaStream_t s, cudaError_t at_the_end)
 {
     cudaGraph_t g = (cudaGraph_t)1;
     enum cudaStreamCaptureStatus status;
@@ -112,10 +112,10 @@ TEST(capture_errors)
     EXPECT(cudaErrorStreamCaptureInvalidated, step(p, 0, s));
     OK(cudaStreamIsCapturing(s, &status));
     WANT(status == cudaStreamCaptureStatusInvalidated);
-    broken(s, cudaErrorStreamCaptureInvalidated);
+    capture_broken(s, cudaErrorStreamCaptureInvalidated);
     OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
     EXPECT(cudaErrorStreamCaptureUnsupported, cudaStreamQuery(s));
-    broken(s, cudaErrorStreamCaptureInvalidated);
+    capture_broken(s, cudaErrorStreamCaptureInvalidated);
     /* a graph cannot be launched into it, but beside it */
     OK(cudaGraphCreate(&g, 0));
     add_zero(g, NULL, p + 1);
@@ -125,18 +125,18 @@ TEST(capture_errors)
     OK(cudaStreamSynchronize(t));
     EXPECT(cudaErrorStreamCaptureUnsupported, cudaGraphLaunch(zero, s));
     EXPECT(cudaErrorStreamCaptureInvalidated, cudaGraphLaunch(zero, s));
-    broken(s, cudaErrorStreamCaptureInvalidated);
+    capture_broken(s, cudaErrorStreamCaptureInvalidated);
     OK(cudaGraphLaunch(zero, s));
     OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
     EXPECT(cudaErrorStreamCaptureUnsupported, cudaDeviceSynchronize());
-    broken(s, cudaErrorStreamCaptureInvalidated);
+    capture_broken(s, cudaErrorStreamCaptureInvalidated);
     /* calls that may synchronise: by mode of the capture, and of the thread */
     OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
     EXPECT(cudaErrorStreamCaptureUnsupported, cudaMalloc(&d, 64));
-    broken(s, cudaErrorStreamCaptureInvalidated);
+    capture_broken(s, cudaErrorStreamCaptureInvalidated);
     OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
     EXPECT(cudaErrorStreamCaptureUnsupported, cudaMemcpy(p, p + 2, 4, cudaMemcpyDefault));
-    broken(s, cudaErrorStreamCaptureInvalidated);
+    capture_broken(s, cudaErrorStreamCaptureInvalidated);
     OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
     OK(cudaMalloc(&d, 64));
     OK(cudaStreamEndCapture(s, &g));
@@ -151,7 +151,7 @@ TEST(capture_errors)
     /* the legacy stream would depend on a captured one */
     OK(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeGlobal));
     EXPECT(cudaErrorStreamCaptureImplicit, step(p, 0, 0));
-    broken(blocking, cudaErrorStreamCaptureInvalidated);
+    capture_broken(blocking, cudaErrorStreamCaptureInvalidated);
     /* forks that do not come back, and ends in the wrong place */
     OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
     OK(step(p, 0, s));
@@ -161,7 +161,7 @@ TEST(capture_errors)
     EXPECT(cudaErrorStreamCaptureUnmatched, cudaStreamEndCapture(t, &g));
     pthread_create(&thread, NULL, end_elsewhere, s);
     pthread_join(thread, NULL);
-    broken(s, cudaErrorStreamCaptureUnjoined);
+    capture_broken(s, cudaErrorStreamCaptureUnjoined);
     EXPECT(cudaErrorCapturedEvent, cudaEventQuery(e));
     EXPECT(cudaErrorCapturedEvent, cudaEventSynchronize(e));
     OK(cudaEventRecord(e, s)); /* a record outside makes it an event again */
@@ -181,19 +181,19 @@ TEST(capture_errors)
         if (joined)
             OK(cudaStreamEndCapture(s, &g));
         else
-            broken(s, cudaErrorStreamCaptureUnjoined);
+            capture_broken(s, cudaErrorStreamCaptureUnjoined);
     }
     /* two captures, and events of outside */
     OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
     OK(cudaStreamBeginCapture(t, cudaStreamCaptureModeGlobal));
     OK(cudaEventRecord(e, s));
     EXPECT(cudaErrorStreamCaptureMerge, cudaStreamWaitEvent(t, e, 0));
-    broken(s, cudaErrorStreamCaptureInvalidated);
-    broken(t, cudaErrorStreamCaptureInvalidated);
+    capture_broken(s, cudaErrorStreamCaptureInvalidated);
+    capture_broken(t, cudaErrorStreamCaptureInvalidated);
     OK(cudaEventRecord(before, t));
     OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
     EXPECT(cudaErrorStreamCaptureIsolation, cudaStreamWaitEvent(s, before, 0));
-    broken(s, cudaErrorStreamCaptureInvalidated);
+    capture_broken(s, cudaErrorStreamCaptureInvalidated);
     OK(cudaDeviceSynchronize());
     WANT(p[0] == 0);
 }

@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 /* Each test runs in a process of its own: log and numbering are the process's. */
-static int run(int (*fn)(void *))
+static int companion_run(int (*fn)(void *))
 {
     return in_child(fn, NULL);
 }
@@ -35,7 +35,7 @@ static int run(int (*fn)(void *))
     } while (0)
 
 /* All lines of a companion as one array; NULL when one is not a JSON object with "ev". */
-static json_t *load(const char *path)
+static json_t *companion_load(const char *path)
 {
     static json_t *loaded; /* nobody gives them back */
     char *text = slurp(path, NULL), *save = NULL;
@@ -55,7 +55,7 @@ static json_t *load(const char *path)
     return all;
 }
 
-static json_t *nth(json_t *all, const char *ev, int n)
+static json_t *companion_nth(json_t *all, const char *ev, int n)
 {
     size_t i;
     json_t *o;
@@ -64,21 +64,21 @@ static json_t *nth(json_t *all, const char *ev, int n)
     return NULL;
 }
 
-static int count(json_t *all, const char *ev)
+static int companion_count(json_t *all, const char *ev)
 {
     int n = 0;
-    while (nth(all, ev, n))
+    while (companion_nth(all, ev, n))
         n++;
     return n;
 }
 
-static long long num(json_t *o, const char *key)
+static long long companion_num(json_t *o, const char *key)
 {
     json_t *v = json_object_get(o, key);
     return json_is_integer(v) ? json_integer_value(v) : json_is_boolean(v) ? json_is_true(v) : -999;
 }
 
-static const char *str(json_t *o, const char *key)
+static const char *companion_str(json_t *o, const char *key)
 {
     const char *s = json_string_value(json_object_get(o, key));
     return s ? s : "(none)";
@@ -87,7 +87,7 @@ static const char *str(json_t *o, const char *key)
 static const struct mt_host_site site = {"a.cu", "main", "f", 42, 7};
 
 /* One launch of `n` records. `said` may differ: what the device claims to have counted. */
-static void launch(struct mt_trace *t, unsigned n, unsigned said_, int status)
+static void companion_launch(struct mt_trace *t, unsigned n, unsigned said_, int status)
 {
     struct mt_launch_line l = {.kernel = "f<int>",
                                .mangled = "_Z1fIiEvv",
@@ -109,7 +109,7 @@ static void launch(struct mt_trace *t, unsigned n, unsigned said_, int status)
 
 /* ---- the lines ---- */
 
-static int lines(void *arg)
+static int companion_lines(void *arg)
 {
     const char *dir = fresh_dir();
     CHECK(mt_event_alloc(0xabc000, 4096, "cudaMalloc", NULL, &site) == 0);
@@ -117,53 +117,66 @@ static int lines(void *arg)
     mt_event_memcpy(&(struct mt_event_copy){.kind = "h2d", .dst = 1, .src = ~0ull, .bytes = 9, .stream = -1},
                     &site);
     struct mt_trace *t = mt_trace_open();
-    launch(t, 3, 3, 0);
+    companion_launch(t, 3, 3, 0);
     mt_event_memset(&(struct mt_event_fill){16, 255, 12, 3, 4, 512, 0}, NULL);
     mt_event_sync("device", 0);
     mt_event_sync("stream", 0);
     mt_event_event("record", 6, 0);
     mt_event_free(0, 0xabc000);
     mt_trace_finish();
-    json_t *a = load(in_dir(dir, "MemTrace-pipe-0.meta"));
+    json_t *a = companion_load(in_dir(dir, "MemTrace-pipe-0.meta"));
     CHECK(a);
     json_t *h = json_array_get(a, 0);
-    CHECK(!strcmp(str(h, "ev"), "header") && num(h, "version") == 1 && num(h, "pid") == getpid());
-    CHECK(!strcmp(str(h, "trace"), "MemTrace-pipe-0") && !strcmp(str(h, "format"), "raw") &&
-          num(h, "stream") == 0);
-    CHECK(!strcmp(str(h, "device"), "cpu") && num(h, "sms") == 4 &&
-          strstr(str(h, "program"), "test_runtime_companion"));
-    json_t *o = nth(a, "alloc", 0);
-    CHECK(num(o, "seq") == 0 && num(o, "id") == 0 && !strcmp(str(o, "base"), "0xabc000") &&
-          num(o, "bytes") == 4096);
-    CHECK(!strcmp(str(o, "kind"), "cudaMalloc") && !strcmp(str(o, "file"), "a.cu") && num(o, "line") == 42);
-    CHECK(!strcmp(str(nth(a, "alloc", 1), "name"), "a \"b\" \\ \n\x01\xef\xbf\xbd\xc3\xa9"));
-    o = nth(a, "memcpy", 0);
-    CHECK(!strcmp(str(o, "kind"), "h2d") && !strcmp(str(o, "src"), "0xffffffffffffffff") &&
-          num(o, "stream") == -1);
+    CHECK(!strcmp(companion_str(h, "ev"), "header") && companion_num(h, "version") == 1 &&
+          companion_num(h, "pid") == getpid());
+    CHECK(!strcmp(companion_str(h, "trace"), "MemTrace-pipe-0") &&
+          !strcmp(companion_str(h, "format"), "raw") && companion_num(h, "stream") == 0);
+    CHECK(!strcmp(companion_str(h, "device"), "cpu") && companion_num(h, "sms") == 4 &&
+          strstr(companion_str(h, "program"), "test_runtime_companion"));
+    json_t *o = companion_nth(a, "alloc", 0);
+    CHECK(companion_num(o, "seq") == 0 && companion_num(o, "id") == 0 &&
+          !strcmp(companion_str(o, "base"), "0xabc000") && companion_num(o, "bytes") == 4096);
+    CHECK(!strcmp(companion_str(o, "kind"), "cudaMalloc") && !strcmp(companion_str(o, "file"), "a.cu") &&
+          companion_num(o, "line") == 42);
+    CHECK(!strcmp(companion_str(companion_nth(a, "alloc", 1), "name"),
+                  "a \"b\" \\ \n\x01\xef\xbf\xbd\xc3\xa9"));
+    o = companion_nth(a, "memcpy", 0);
+    CHECK(!strcmp(companion_str(o, "kind"), "h2d") &&
+          !strcmp(companion_str(o, "src"), "0xffffffffffffffff") && companion_num(o, "stream") == -1);
     CHECK(!json_object_get(o, "width"));
     /* Events are written in their order, on one clock. */
-    CHECK(num(o, "begin_ns") > 0 && num(o, "begin_ns") <= num(nth(a, "launch", 0), "begin_ns"));
-    CHECK(num(nth(a, "memset", 0), "begin_ns") >= num(nth(a, "launch", 0), "end_ns"));
-    o = nth(a, "launch", 0);
-    CHECK(num(o, "seq") == 3 && num(o, "stream") == 0 && !strcmp(str(o, "kernel"), "f<int>"));
-    CHECK(!strcmp(str(o, "mangled"), "_Z1fIiEvv") && !strcmp(str(o, "signature"), "void f<int>()"));
+    CHECK(companion_num(o, "begin_ns") > 0 &&
+          companion_num(o, "begin_ns") <= companion_num(companion_nth(a, "launch", 0), "begin_ns"));
+    CHECK(companion_num(companion_nth(a, "memset", 0), "begin_ns") >=
+          companion_num(companion_nth(a, "launch", 0), "end_ns"));
+    o = companion_nth(a, "launch", 0);
+    CHECK(companion_num(o, "seq") == 3 && companion_num(o, "stream") == 0 &&
+          !strcmp(companion_str(o, "kernel"), "f<int>"));
+    CHECK(!strcmp(companion_str(o, "mangled"), "_Z1fIiEvv") &&
+          !strcmp(companion_str(o, "signature"), "void f<int>()"));
     CHECK(json_integer_value(json_array_get(json_object_get(o, "grid"), 2)) == 4);
     CHECK(json_integer_value(json_array_get(json_object_get(o, "block"), 0)) == 32);
-    CHECK(num(o, "shared") == 128 && num(o, "line") == 42 && num(o, "records") == 3 &&
-          num(o, "untraced") == 5);
-    CHECK(num(o, "traced") == 1 && num(o, "status") == 0 && num(o, "end_ns") >= num(o, "begin_ns"));
-    o = nth(a, "memset", 0);
-    CHECK(num(o, "value") == 255 && num(o, "width") == 3 && num(o, "height") == 4 && num(o, "pitch") == 512);
-    CHECK(!strcmp(str(nth(a, "sync", 0), "what"), "device") && num(nth(a, "sync", 1), "stream") == 0);
-    CHECK(!strcmp(str(nth(a, "event", 0), "op"), "record") && num(nth(a, "event", 0), "event") == 6);
-    CHECK(num(nth(a, "free", 0), "id") == 0);
+    CHECK(companion_num(o, "shared") == 128 && companion_num(o, "line") == 42 &&
+          companion_num(o, "records") == 3 && companion_num(o, "untraced") == 5);
+    CHECK(companion_num(o, "traced") == 1 && companion_num(o, "status") == 0 &&
+          companion_num(o, "end_ns") >= companion_num(o, "begin_ns"));
+    o = companion_nth(a, "memset", 0);
+    CHECK(companion_num(o, "value") == 255 && companion_num(o, "width") == 3 &&
+          companion_num(o, "height") == 4 && companion_num(o, "pitch") == 512);
+    CHECK(!strcmp(companion_str(companion_nth(a, "sync", 0), "what"), "device") &&
+          companion_num(companion_nth(a, "sync", 1), "stream") == 0);
+    CHECK(!strcmp(companion_str(companion_nth(a, "event", 0), "op"), "record") &&
+          companion_num(companion_nth(a, "event", 0), "event") == 6);
+    CHECK(companion_num(companion_nth(a, "free", 0), "id") == 0);
     o = json_array_get(a, json_array_size(a) - 1);
-    CHECK(!strcmp(str(o, "ev"), "end") && num(o, "records_written") == 3 && num(o, "records_counted") == 3);
-    CHECK(num(o, "launches") == 1 && num(o, "complete") == 1 && count(a, "lost") == 0);
+    CHECK(!strcmp(companion_str(o, "ev"), "end") && companion_num(o, "records_written") == 3 &&
+          companion_num(o, "records_counted") == 3);
+    CHECK(companion_num(o, "launches") == 1 && companion_num(o, "complete") == 1 &&
+          companion_count(a, "lost") == 0);
     return 0;
 }
 
-static int sites(void *arg)
+static int companion_sites(void *arg)
 {
     const char *dir = fresh_dir();
     const struct mt_image_site s[] = {{"k.cu", "f", "x", 3, 4, MT_LOAD, 8, 8, 0},
@@ -172,55 +185,59 @@ static int sites(void *arg)
     struct mt_image image = {.head = &head, .site_base = 100};
     struct mt_trace *t = mt_trace_open();
     mt_event_sites(&image);
-    launch(t, 0, 0, 0);
+    companion_launch(t, 0, 0, 0);
     mt_trace_finish();
-    json_t *a = load(in_dir(dir, "MemTrace-pipe-0.meta"));
-    CHECK(a && count(a, "site") == 2);
-    json_t *o = nth(a, "site", 0);
-    CHECK(num(o, "id") == 100 && !strcmp(str(o, "file"), "k.cu") && num(o, "line") == 3 &&
-          num(o, "column") == 4);
-    CHECK(!strcmp(str(o, "function"), "f") && !strcmp(str(o, "op"), "load") && num(o, "size") == 8);
-    CHECK(!strcmp(str(o, "var"), "x") && num(nth(a, "site", 1), "id") == 101);
-    CHECK(!strcmp(str(nth(a, "site", 1), "op"), "atomic"));
+    json_t *a = companion_load(in_dir(dir, "MemTrace-pipe-0.meta"));
+    CHECK(a && companion_count(a, "site") == 2);
+    json_t *o = companion_nth(a, "site", 0);
+    CHECK(companion_num(o, "id") == 100 && !strcmp(companion_str(o, "file"), "k.cu") &&
+          companion_num(o, "line") == 3 && companion_num(o, "column") == 4);
+    CHECK(!strcmp(companion_str(o, "function"), "f") && !strcmp(companion_str(o, "op"), "load") &&
+          companion_num(o, "size") == 8);
+    CHECK(!strcmp(companion_str(o, "var"), "x") && companion_num(companion_nth(a, "site", 1), "id") == 101);
+    CHECK(!strcmp(companion_str(companion_nth(a, "site", 1), "op"), "atomic"));
     return 0;
 }
 
 /* ---- several streams ---- */
 
 /* Process-wide lines are in every companion, also in one whose stream is long gone, and in order. */
-static int everywhere(void *arg)
+static int companion_everywhere(void *arg)
 {
     const char *dir = fresh_dir();
     struct mt_trace *t[3];
     for (int i = 0; i < 3; i++) {
         mt_event_alloc(0x1000u * (unsigned)(i + 1), 16, "cudaMalloc", NULL, NULL);
         t[i] = mt_trace_open();
-        launch(t[i], 1, 1, 0);
+        companion_launch(t[i], 1, 1, 0);
     }
     mt_trace_close(t[1]);
-    json_t *early = load(in_dir(dir, "MemTrace-pipe-1.meta"));
-    CHECK(count(early, "end") == 1 && num(nth(early, "end", 0), "complete") == 1);
+    json_t *early = companion_load(in_dir(dir, "MemTrace-pipe-1.meta"));
+    CHECK(companion_count(early, "end") == 1 &&
+          companion_num(companion_nth(early, "end", 0), "complete") == 1);
     mt_event_alloc(0x9000, 16, "cudaMalloc", NULL, NULL);
-    launch(NULL, 0, 0, 0); /* not traced, on a stream that never was */
+    companion_launch(NULL, 0, 0, 0); /* not traced, on a stream that never was */
     mt_trace_finish();
     for (int i = 0; i < 3; i++) {
         char name[64];
         snprintf(name, sizeof name, "MemTrace-pipe-%d.meta", i);
-        json_t *a = load(in_dir(dir, name));
-        CHECK(a && count(a, "alloc") == 4 && count(a, "header") == 1);
-        CHECK(count(a, "launch") == 2 && num(nth(a, "launch", 0), "stream") == i);
-        CHECK(num(nth(a, "launch", 1), "stream") == -1 && num(nth(a, "launch", 1), "traced") == 0);
-        CHECK(count(a, "end") == (i == 1 ? 2 : 1));
+        json_t *a = companion_load(in_dir(dir, name));
+        CHECK(a && companion_count(a, "alloc") == 4 && companion_count(a, "header") == 1);
+        CHECK(companion_count(a, "launch") == 2 &&
+              companion_num(companion_nth(a, "launch", 0), "stream") == i);
+        CHECK(companion_num(companion_nth(a, "launch", 1), "stream") == -1 &&
+              companion_num(companion_nth(a, "launch", 1), "traced") == 0);
+        CHECK(companion_count(a, "end") == (i == 1 ? 2 : 1));
         json_t *last = json_array_get(a, json_array_size(a) - 1);
-        CHECK(!strcmp(str(last, "ev"), "end") && num(last, "complete") == 1 &&
-              num(last, "records_written") == 1);
+        CHECK(!strcmp(companion_str(last, "ev"), "end") && companion_num(last, "complete") == 1 &&
+              companion_num(last, "records_written") == 1);
         long long seq = -1;
         size_t k;
         json_t *o;
-        json_array_foreach(a, k, o) if (json_object_get(o, "seq") && strcmp(str(o, "ev"), "launch"))
+        json_array_foreach(a, k, o) if (json_object_get(o, "seq") && strcmp(companion_str(o, "ev"), "launch"))
         {
-            CHECK(num(o, "seq") > seq);
-            seq = num(o, "seq");
+            CHECK(companion_num(o, "seq") > seq);
+            seq = companion_num(o, "seq");
         }
     }
     return 0;
@@ -234,20 +251,20 @@ static int long_log(void *arg)
     for (unsigned i = 0; i < N; i++)
         mt_event_alloc(0x10000 + 64ull * i, 64, "cudaMalloc", NULL, &site);
     struct mt_trace *t = mt_trace_open();
-    launch(t, 1, 1, 0);
+    companion_launch(t, 1, 1, 0);
     for (unsigned i = 0; i < N; i++)
         mt_event_free(i, 0x10000 + 64ull * i);
     mt_trace_finish();
-    json_t *a = load(in_dir(dir, "MemTrace-pipe-0.meta"));
-    CHECK(a && count(a, "end") == 1);
+    json_t *a = companion_load(in_dir(dir, "MemTrace-pipe-0.meta"));
+    CHECK(a && companion_count(a, "end") == 1);
     size_t k, allocs = 0, frees = 0;
     json_t *o;
     json_array_foreach(a, k, o)
     {
-        if (!strcmp(str(o, "ev"), "alloc"))
-            CHECK(num(o, "id") == (long long)allocs++);
-        if (!strcmp(str(o, "ev"), "free"))
-            CHECK(num(o, "id") == (long long)frees++);
+        if (!strcmp(companion_str(o, "ev"), "alloc"))
+            CHECK(companion_num(o, "id") == (long long)allocs++);
+        if (!strcmp(companion_str(o, "ev"), "free"))
+            CHECK(companion_num(o, "id") == (long long)frees++);
     }
     CHECK(allocs == N && frees == N);
     return 0;
@@ -255,7 +272,7 @@ static int long_log(void *arg)
 
 /* Many streams and many events: the first companion has all, the others stop repeating them and say where
  * they are. */
-static int bounded(void *arg)
+static int companion_bounded(void *arg)
 {
     const char *dir = fresh_dir();
     enum { STREAMS = 40, EVENTS = 50 };
@@ -265,22 +282,22 @@ static int bounded(void *arg)
         for (int k = 0; k < EVENTS; k++)
             mt_event_alloc(i * 1000u + k, 1, "cudaMalloc", NULL, &site);
         struct mt_trace *t = mt_trace_open();
-        launch(t, 1, 1, 0);
+        companion_launch(t, 1, 1, 0);
         mt_trace_close(t);
     }
     mt_trace_finish();
     for (int i = 0; i < STREAMS; i++) {
         char name[64];
         snprintf(name, sizeof name, "MemTrace-pipe-%d.meta", i);
-        json_t *a = load(in_dir(dir, name));
-        CHECK(a && count(a, "launch") == 1);
-        CHECK(num(nth(a, "end", count(a, "end") - 1), "complete") == 1);
+        json_t *a = companion_load(in_dir(dir, name));
+        CHECK(a && companion_count(a, "launch") == 1);
+        CHECK(companion_num(companion_nth(a, "end", companion_count(a, "end") - 1), "complete") == 1);
         if (i == 0)
-            CHECK(count(a, "alloc") == STREAMS * EVENTS && count(a, "shared") == 0);
+            CHECK(companion_count(a, "alloc") == STREAMS * EVENTS && companion_count(a, "shared") == 0);
         else
-            CHECK(count(a, "alloc") == STREAMS * EVENTS ||
-                  (count(a, "shared") == 1 &&
-                   !strcmp(str(nth(a, "shared", 0), "file"), "MemTrace-pipe-0.meta")));
+            CHECK(companion_count(a, "alloc") == STREAMS * EVENTS ||
+                  (companion_count(a, "shared") == 1 &&
+                   !strcmp(companion_str(companion_nth(a, "shared", 0), "file"), "MemTrace-pipe-0.meta")));
         free(slurp(in_dir(dir, name), &n));
         others += i ? n : 0;
     }
@@ -290,34 +307,35 @@ static int bounded(void *arg)
 
 enum { THREADS = 4, EACH = 200 };
 
-static void *worker(void *arg)
+static void *companion_worker(void *arg)
 {
     struct mt_trace *t = mt_trace_open();
     for (unsigned i = 0; i < EACH; i++) {
         uint64_t id = mt_event_alloc(i, 1, "cudaMalloc", NULL, NULL);
-        launch(t, i % 5, i % 5, 0);
+        companion_launch(t, i % 5, i % 5, 0);
         mt_trace_flush();
         mt_event_free(id, i);
     }
     return NULL;
 }
 
-static int threads(void *arg)
+static int companion_threads(void *arg)
 {
     const char *dir = fresh_dir();
     pthread_t t[THREADS];
     for (int i = 0; i < THREADS; i++)
-        pthread_create(&t[i], NULL, worker, NULL);
+        pthread_create(&t[i], NULL, companion_worker, NULL);
     for (int i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);
     mt_trace_finish();
     for (int i = 0; i < THREADS; i++) {
         char name[64];
         snprintf(name, sizeof name, "MemTrace-pipe-%d.meta", i);
-        json_t *a = load(in_dir(dir, name));
-        CHECK(a && count(a, "launch") == EACH && count(a, "alloc") == THREADS * EACH);
-        CHECK(count(a, "free") == THREADS * EACH && num(nth(a, "end", 0), "complete") == 1);
-        CHECK(num(nth(a, "end", 0), "records_written") == 2 * EACH);
+        json_t *a = companion_load(in_dir(dir, name));
+        CHECK(a && companion_count(a, "launch") == EACH && companion_count(a, "alloc") == THREADS * EACH);
+        CHECK(companion_count(a, "free") == THREADS * EACH &&
+              companion_num(companion_nth(a, "end", 0), "complete") == 1);
+        CHECK(companion_num(companion_nth(a, "end", 0), "records_written") == 2 * EACH);
         struct raw r;
         snprintf(name, sizeof name, "MemTrace-pipe-%d", i);
         CHECK(!raw_read(in_dir(dir, name), &r) && r.launch[4].records == 4);
@@ -331,11 +349,13 @@ static int counts_differ(void *arg)
 {
     const char *dir = fresh_dir();
     struct mt_trace *t = mt_trace_open();
-    launch(t, 3, 4, 0);
+    companion_launch(t, 3, 4, 0);
     mt_trace_finish();
-    json_t *a = load(in_dir(dir, "MemTrace-pipe-0.meta"));
-    CHECK(num(nth(a, "end", 0), "complete") == 0 && num(nth(a, "end", 0), "records_written") == 3);
-    CHECK(num(nth(a, "end", 0), "records_counted") == 4 && num(nth(a, "lost", 0), "count") == 1);
+    json_t *a = companion_load(in_dir(dir, "MemTrace-pipe-0.meta"));
+    CHECK(companion_num(companion_nth(a, "end", 0), "complete") == 0 &&
+          companion_num(companion_nth(a, "end", 0), "records_written") == 3);
+    CHECK(companion_num(companion_nth(a, "end", 0), "records_counted") == 4 &&
+          companion_num(companion_nth(a, "lost", 0), "count") == 1);
     return 0;
 }
 
@@ -344,13 +364,15 @@ static int no_trace_file(void *arg)
     const char *dir = fresh_dir();
     CHECK(!symlink("/etc/passwd", in_dir(dir, "MemTrace-pipe-0")));
     struct mt_trace *t = mt_trace_open();
-    launch(t, 3, 3, 0);
-    launch(t, 3, 3, 0);
+    companion_launch(t, 3, 3, 0);
+    companion_launch(t, 3, 3, 0);
     mt_trace_finish();
-    json_t *a = load(in_dir(dir, "MemTrace-pipe-0.meta"));
-    CHECK(a && count(a, "launch") == 2 && num(nth(a, "launch", 0), "traced") == 0);
-    CHECK(num(nth(a, "lost", 0), "count") == 6 && strstr(str(nth(a, "lost", 0), "why"), "symbolic link"));
-    CHECK(num(nth(a, "end", 0), "complete") == 0);
+    json_t *a = companion_load(in_dir(dir, "MemTrace-pipe-0.meta"));
+    CHECK(a && companion_count(a, "launch") == 2 &&
+          companion_num(companion_nth(a, "launch", 0), "traced") == 0);
+    CHECK(companion_num(companion_nth(a, "lost", 0), "count") == 6 &&
+          strstr(companion_str(companion_nth(a, "lost", 0), "why"), "symbolic link"));
+    CHECK(companion_num(companion_nth(a, "end", 0), "complete") == 0);
     return 0;
 }
 
@@ -359,7 +381,7 @@ static int no_companion(void *arg)
     const char *dir = fresh_dir();
     CHECK(!symlink("/etc/passwd", in_dir(dir, "MemTrace-pipe-0.meta")));
     struct mt_trace *t = mt_trace_open();
-    launch(t, 3, 3, 0);
+    companion_launch(t, 3, 3, 0);
     mt_trace_finish();
     struct raw r;
     CHECK(!raw_read(in_dir(dir, "MemTrace-pipe-0"), &r) && r.launch[0].records == 3 && r.whole == r.bytes);
@@ -372,7 +394,7 @@ static void *read_fifo(void *path)
 }
 
 /* A companion that is a FIFO: its reader may come late. */
-static int fifo(void *arg)
+static int companion_fifo(void *arg)
 {
     const char *dir = fresh_dir();
     char path[128];
@@ -381,9 +403,9 @@ static int fifo(void *arg)
     snprintf(path, sizeof path, "%s", in_dir(dir, "MemTrace-pipe-0.meta"));
     CHECK(!mkfifo(path, 0600));
     struct mt_trace *t = mt_trace_open();
-    launch(t, 1, 1, 0);
+    companion_launch(t, 1, 1, 0);
     pthread_create(&reader, NULL, read_fifo, path);
-    launch(t, 1, 1, 0);
+    companion_launch(t, 1, 1, 0);
     mt_trace_finish();
     pthread_join(reader, &text);
     CHECK(count_lines(text, "\"ev\":\"launch\"", NULL) == 2 &&
@@ -396,20 +418,20 @@ static int fifo(void *arg)
 static int child_of_tracing(void *t)
 {
     mt_event_alloc(7, 7, "cudaMalloc", "child", NULL);
-    launch(t, 1, 1, 0);
-    launch(mt_trace_open(), 1, 1, 0);
+    companion_launch(t, 1, 1, 0);
+    companion_launch(mt_trace_open(), 1, 1, 0);
     mt_trace_flush();
     mt_trace_finish();
     return mt_tracing();
 }
 
-static int forked(void *arg)
+static int companion_forked(void *arg)
 {
     const char *dir = fresh_dir();
     struct mt_trace *t = mt_trace_open();
-    launch(t, 1, 1, 0);
+    companion_launch(t, 1, 1, 0);
     CHECK(in_child(child_of_tracing, t) == 0);
-    launch(t, 1, 1, 0);
+    companion_launch(t, 1, 1, 0);
     mt_trace_finish();
     char *text = slurp(in_dir(dir, "MemTrace-pipe-0.meta"), NULL);
     CHECK(count_lines(text, "child", NULL) == 0 && count_lines(text, "\"ev\":\"launch\"", NULL) == 2);
@@ -419,7 +441,7 @@ static int forked(void *arg)
     return 0;
 }
 
-static int pattern(void *arg)
+static int companion_pattern(void *arg)
 {
     char out[128], expect[128];
     CHECK(!mt_trace_path("/d", "a?b-%p-?", 12, out, sizeof out));
@@ -434,20 +456,20 @@ static int pattern(void *arg)
 #define IN_CHILD(name)                                                                                       \
     static void test_##name(void **state)                                                                    \
     {                                                                                                        \
-        assert_int_equal(run(name), 0);                                                                      \
+        assert_int_equal(companion_run(name), 0);                                                            \
     }
-IN_CHILD(lines)
-IN_CHILD(sites)
-IN_CHILD(everywhere)
+IN_CHILD(companion_lines)
+IN_CHILD(companion_sites)
+IN_CHILD(companion_everywhere)
 IN_CHILD(long_log)
-IN_CHILD(bounded)
-IN_CHILD(threads)
+IN_CHILD(companion_bounded)
+IN_CHILD(companion_threads)
 IN_CHILD(counts_differ)
 IN_CHILD(no_trace_file)
 IN_CHILD(no_companion)
-IN_CHILD(fifo)
-IN_CHILD(forked)
-IN_CHILD(pattern)
+IN_CHILD(companion_fifo)
+IN_CHILD(companion_forked)
+IN_CHILD(companion_pattern)
 
 int main(void)
 {

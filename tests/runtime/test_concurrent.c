@@ -8,13 +8,13 @@
 
 static const dim3 one = {1, 1, 1};
 
-static void meet(volatile unsigned *p, unsigned set, unsigned wait, unsigned ctas, cudaStream_t s)
+static void concurrent_meet(volatile unsigned *p, unsigned set, unsigned wait, unsigned ctas, cudaStream_t s)
 {
     void *args[] = {&p, &set, &wait};
     OK(cudaLaunchKernel(stub_meet, (dim3){ctas, 1, 1}, one, args, 0, s));
 }
 
-static void step(unsigned *p, unsigned expected, cudaStream_t s)
+static void concurrent_step(unsigned *p, unsigned expected, cudaStream_t s)
 {
     void *args[] = {&p, &expected};
     OK(cudaLaunchKernel(stub_step, one, one, args, 0, s));
@@ -23,7 +23,7 @@ static void step(unsigned *p, unsigned expected, cudaStream_t s)
 }
 
 /* Pinned words, all 0: host and kernels see the same ones. */
-static unsigned *words(unsigned n)
+static unsigned *concurrent_words(unsigned n)
 {
     void *p;
     OK(cudaMallocHost(&p, n * sizeof(unsigned)));
@@ -31,21 +31,21 @@ static unsigned *words(unsigned n)
     return p;
 }
 
-static cudaStream_t stream(unsigned flags)
+static cudaStream_t concurrent_stream(unsigned flags)
 {
     cudaStream_t s;
     OK(cudaStreamCreateWithFlags(&s, flags));
     return s;
 }
 
-static cudaEvent_t event(void)
+static cudaEvent_t concurrent_event(void)
 {
     cudaEvent_t e;
     OK(cudaEventCreate(&e));
     return e;
 }
 
-static void until(volatile unsigned *p, unsigned value)
+static void concurrent_until(volatile unsigned *p, unsigned value)
 {
     while (*p != value)
         sched_yield();
@@ -53,37 +53,37 @@ static void until(volatile unsigned *p, unsigned value)
 
 TEST(kernels_wait_for_each_other)
 {
-    unsigned *p = words(4);
-    cudaStream_t a = stream(cudaStreamNonBlocking), b = stream(cudaStreamNonBlocking);
-    meet(p, 0, 1, 1, a);
-    meet(p, 1, 0, 1, b);
+    unsigned *p = concurrent_words(4);
+    cudaStream_t a = concurrent_stream(cudaStreamNonBlocking), b = concurrent_stream(cudaStreamNonBlocking);
+    concurrent_meet(p, 0, 1, 1, a);
+    concurrent_meet(p, 1, 0, 1, b);
     OK(cudaDeviceSynchronize());
     WANT(p[0] == 1 && p[1] == 1);
     /* more CTAs that wait than workers */
-    meet(p, 2, 3, 40, a);
-    meet(p, 3, 2, 40, b);
+    concurrent_meet(p, 2, 3, 40, a);
+    concurrent_meet(p, 3, 2, 40, b);
     OK(cudaStreamSynchronize(a));
     OK(cudaStreamSynchronize(b));
     WANT(p[2] == 40 && p[3] == 40);
     /* blocking streams run beside each other, too, and so does a thread's own */
-    cudaStream_t c = stream(0);
+    cudaStream_t c = concurrent_stream(0);
     memset(p, 0, 16);
-    meet(p, 0, 1, 1, c);
-    meet(p, 1, 0, 1, cudaStreamPerThread);
+    concurrent_meet(p, 0, 1, 1, c);
+    concurrent_meet(p, 1, 0, 1, cudaStreamPerThread);
     OK(cudaDeviceSynchronize());
 }
 
 TEST(host_and_kernel)
 {
-    unsigned *p = words(8), *d, h = 7;
+    unsigned *p = concurrent_words(8), *d, h = 7;
     float ms;
-    cudaStream_t s = stream(cudaStreamNonBlocking);
-    cudaEvent_t before = event(), after = event();
+    cudaStream_t s = concurrent_stream(cudaStreamNonBlocking);
+    cudaEvent_t before = concurrent_event(), after = concurrent_event();
     OK(cudaMalloc((void **)&d, 4));
     OK(cudaEventRecord(before, s));
-    meet(p, 0, 1, 1, s);
+    concurrent_meet(p, 0, 1, 1, s);
     OK(cudaEventRecord(after, s));
-    until(p, 1); /* it runs */
+    concurrent_until(p, 1); /* it runs */
     EXPECT(cudaErrorNotReady, cudaStreamQuery(s));
     EXPECT(cudaErrorNotReady, cudaEventQuery(after));
     EXPECT(cudaErrorNotReady, cudaEventElapsedTime(&ms, before, after));
@@ -92,7 +92,7 @@ TEST(host_and_kernel)
     OK(cudaStreamQuery(0));
     OK(cudaMemcpy(d, &h, 4, cudaMemcpyHostToDevice));
     OK(cudaMemset(d, 0, 4));
-    step(p + 2, 0, 0);
+    concurrent_step(p + 2, 0, 0);
     OK(cudaStreamSynchronize(0));
     WANT(p[2] == 1 && p[3] == 0);
     EXPECT(cudaErrorNotReady, cudaStreamQuery(s));
@@ -103,9 +103,9 @@ TEST(host_and_kernel)
     WANT(ms > 0);
 }
 
-static void *release(void *p)
+static void *concurrent_release(void *p)
 {
-    until((unsigned *)p + 4, 1);
+    concurrent_until((unsigned *)p + 4, 1);
     ((volatile unsigned *)p)[1] = 1;
     return NULL;
 }
@@ -113,19 +113,19 @@ static void *release(void *p)
 /* The legacy stream waits for blocking streams, and they wait for it. */
 TEST(legacy_stream)
 {
-    unsigned *p = words(8), *d, h = 9;
-    cudaStream_t s = stream(0), t = stream(0);
+    unsigned *p = concurrent_words(8), *d, h = 9;
+    cudaStream_t s = concurrent_stream(0), t = concurrent_stream(0);
     pthread_t thread;
     OK(cudaMalloc((void **)&d, 4));
-    meet(p, 0, 1, 1, s);
-    step(p + 2, 0, 0); /* after s */
-    step(p + 2, 1, t); /* after the legacy stream */
+    concurrent_meet(p, 0, 1, 1, s);
+    concurrent_step(p + 2, 0, 0); /* after s */
+    concurrent_step(p + 2, 1, t); /* after the legacy stream */
     OK(cudaMemsetAsync(d, 1, 4, 0));
-    until(p, 1);
+    concurrent_until(p, 1);
     EXPECT(cudaErrorNotReady, cudaStreamQuery(0));
     EXPECT(cudaErrorNotReady, cudaStreamQuery(t));
     WANT(((volatile unsigned *)p)[2] == 0);
-    pthread_create(&thread, NULL, release, p);
+    pthread_create(&thread, NULL, concurrent_release, p);
     p[4] = 1;
     OK(cudaMemcpy(&h, d, 4, cudaMemcpyDeviceToHost)); /* waits for all of it */
     WANT(h == 0x01010101);
@@ -133,23 +133,24 @@ TEST(legacy_stream)
     WANT(p[1] == 1 && p[2] == 2 && p[3] == 0);
     pthread_join(thread, NULL);
     for (unsigned i = 0; i < 400; i++)
-        step(p + 2, i + 2, i % 2 ? 0 : i % 4 ? s : t);
+        concurrent_step(p + 2, i + 2, i % 2 ? 0 : i % 4 ? s : t);
     OK(cudaDeviceSynchronize());
     WANT(p[2] == 402 && p[3] == 0);
 }
 
 TEST(order_by_stream_and_events)
 {
-    unsigned *p = words(8);
-    cudaStream_t s[3] = {stream(cudaStreamNonBlocking), stream(cudaStreamNonBlocking), stream(0)};
-    cudaEvent_t e = event(), never = event();
+    unsigned *p = concurrent_words(8);
+    cudaStream_t s[3] = {concurrent_stream(cudaStreamNonBlocking), concurrent_stream(cudaStreamNonBlocking),
+                         concurrent_stream(0)};
+    cudaEvent_t e = concurrent_event(), never = concurrent_event();
     for (unsigned i = 0; i < 1000; i++)
-        step(p, i, s[0]);
+        concurrent_step(p, i, s[0]);
     OK(cudaStreamSynchronize(s[0]));
     WANT(p[0] == 1000 && p[1] == 0);
     /* one event, recorded again and again: each wait means the record before it */
     for (unsigned i = 0; i < 300; i++) {
-        step(p, 1000 + i, s[i % 3]);
+        concurrent_step(p, 1000 + i, s[i % 3]);
         OK(cudaEventRecord(e, s[i % 3]));
         OK(cudaStreamWaitEvent(s[(i + 1) % 3], e, 0));
     }
@@ -158,14 +159,14 @@ TEST(order_by_stream_and_events)
     OK(cudaStreamWaitEvent(s[0], never, 0)); /* not recorded: nothing to wait for */
     OK(cudaStreamSynchronize(s[0]));
     /* a wait keeps its meaning when the event is recorded anew or destroyed */
-    meet(p, 4, 5, 1, s[0]);
+    concurrent_meet(p, 4, 5, 1, s[0]);
     OK(cudaEventRecord(e, s[0]));
     OK(cudaStreamWaitEvent(s[1], e, 0));
     OK(cudaEventRecord(e, s[2]));
     OK(cudaEventSynchronize(e));
     OK(cudaEventDestroy(e));
-    step(p, 1300, s[1]);
-    until(p + 4, 1);
+    concurrent_step(p, 1300, s[1]);
+    concurrent_until(p + 4, 1);
     EXPECT(cudaErrorNotReady, cudaStreamQuery(s[1]));
     WANT(((volatile unsigned *)p)[0] == 1300);
     p[5] = 1;
@@ -180,7 +181,7 @@ struct seen {
     cudaError_t inside, status;
 };
 
-static void look(void *data)
+static void concurrent_look(void *data)
 {
     struct seen *s = data;
     s->value[s->n++] = s->p[0];
@@ -189,10 +190,10 @@ static void look(void *data)
 
 static void wait_for_host(void *data)
 {
-    until((unsigned *)data, 1);
+    concurrent_until((unsigned *)data, 1);
 }
 
-static void told(cudaStream_t s, cudaError_t e, void *data)
+static void concurrent_told(cudaStream_t s, cudaError_t e, void *data)
 {
     ((struct seen *)data)->status = e;
     ((struct seen *)data)->n++;
@@ -200,22 +201,22 @@ static void told(cudaStream_t s, cudaError_t e, void *data)
 
 TEST(host_functions)
 {
-    unsigned *p = words(8);
-    cudaStream_t s = stream(0), t = stream(cudaStreamNonBlocking);
+    unsigned *p = concurrent_words(8);
+    cudaStream_t s = concurrent_stream(0), t = concurrent_stream(cudaStreamNonBlocking);
     struct seen seen = {.p = p};
-    step(p, 0, s);
-    OK(cudaLaunchHostFunc(s, look, &seen));
-    step(p, 1, s);
-    step(p, 2, s);
-    OK(cudaLaunchHostFunc(s, look, &seen));
-    OK(cudaStreamAddCallback(s, told, &seen, 0));
+    concurrent_step(p, 0, s);
+    OK(cudaLaunchHostFunc(s, concurrent_look, &seen));
+    concurrent_step(p, 1, s);
+    concurrent_step(p, 2, s);
+    OK(cudaLaunchHostFunc(s, concurrent_look, &seen));
+    OK(cudaStreamAddCallback(s, concurrent_told, &seen, 0));
     OK(cudaStreamSynchronize(s));
     WANT(seen.n == 3 && seen.value[0] == 1 && seen.value[1] == 3 && seen.status == cudaSuccess);
     WANT(seen.inside == cudaErrorNotPermitted); /* a host function must not call CUDA */
     /* one that waits does not hold up kernels, nor one of another stream */
     OK(cudaLaunchHostFunc(s, wait_for_host, p + 4));
-    OK(cudaLaunchHostFunc(t, look, &seen));
-    step(p, 3, t);
+    OK(cudaLaunchHostFunc(t, concurrent_look, &seen));
+    concurrent_step(p, 3, t);
     OK(cudaStreamSynchronize(t));
     EXPECT(cudaErrorNotReady, cudaStreamQuery(s));
     p[4] = 1;
@@ -227,14 +228,14 @@ TEST(host_functions)
 
 TEST(errors_come_later)
 {
-    unsigned *p = words(8);
-    cudaStream_t s = stream(0), t = stream(cudaStreamNonBlocking);
+    unsigned *p = concurrent_words(8);
+    cudaStream_t s = concurrent_stream(0), t = concurrent_stream(cudaStreamNonBlocking);
     struct seen seen = {.p = p}, not_called = {.p = p};
-    meet(p, 4, 5, 1, s);
+    concurrent_meet(p, 4, 5, 1, s);
     OK(cudaLaunchKernel(stub_trap, one, one, NULL, 0, s));
-    OK(cudaStreamAddCallback(s, told, &seen, 0));
-    OK(cudaLaunchHostFunc(s, look, &not_called));
-    step(p, 0, s);
+    OK(cudaStreamAddCallback(s, concurrent_told, &seen, 0));
+    OK(cudaLaunchHostFunc(s, concurrent_look, &not_called));
+    concurrent_step(p, 0, s);
     OK(cudaStreamSynchronize(t)); /* nothing has failed yet */
     p[5] = 1;
     EXPECT(cudaErrorLaunchFailure, cudaStreamSynchronize(s));
@@ -252,9 +253,9 @@ static unsigned *shared_words;
 static void *one_thread(void *arg)
 {
     unsigned *p = shared_words + 2 * (intptr_t)arg;
-    cudaStream_t s = stream(cudaStreamNonBlocking);
+    cudaStream_t s = concurrent_stream(cudaStreamNonBlocking);
     for (unsigned i = 0; i < ROUNDS; i++) {
-        step(p, i, s);
+        concurrent_step(p, i, s);
         if (i % 16 == 15)
             OK(cudaStreamSynchronize(s));
     }
@@ -266,7 +267,7 @@ static int eight_threads_child(void *arg)
 {
     pthread_t thread[THREADS];
     program_register();
-    shared_words = words(2 * THREADS);
+    shared_words = concurrent_words(2 * THREADS);
     for (intptr_t i = 0; i < THREADS; i++)
         pthread_create(&thread[i], NULL, one_thread, (void *)i);
     for (int i = 0; i < THREADS; i++)
@@ -318,24 +319,24 @@ static long seq_of(const char *text, const char *a, const char *b, int n)
 /* What streams and events order has ascending numbers, whenever the program asked for it. */
 static void numbers_follow_the_order(void)
 {
-    unsigned *p = words(8), *d, *h = words(4);
-    cudaStream_t a = stream(cudaStreamNonBlocking), b = stream(cudaStreamNonBlocking);
-    cudaEvent_t e = event();
+    unsigned *p = concurrent_words(8), *d, *h = concurrent_words(4);
+    cudaStream_t a = concurrent_stream(cudaStreamNonBlocking), b = concurrent_stream(cudaStreamNonBlocking);
+    cudaEvent_t e = concurrent_event();
     OK(cudaMalloc((void **)&d, 16));
-    meet(p, 4, 5, 1, a);
+    concurrent_meet(p, 4, 5, 1, a);
     OK(cudaMemsetAsync(d, 1, 16, a));
     OK(cudaMemcpyAsync(h, d, 16, cudaMemcpyDeviceToHost, a));
     OK(cudaEventRecord(e, a));
     OK(cudaStreamWaitEvent(b, e, 0));
-    step(h, 0x01010101, b); /* reads what the copy wrote */
-    until(p + 4, 1);
+    concurrent_step(h, 0x01010101, b); /* reads what the copy wrote */
+    concurrent_until(p + 4, 1);
     OK(cudaMemcpy(d, d + 2, 8, cudaMemcpyDeviceToDevice)); /* ordered with nothing: now */
     p[5] = 1;
     OK(cudaStreamSynchronize(b));
     WANT(h[0] == 0x01010102 && h[1] == 0x01010101);
 }
 
-static int numbers(void *arg)
+static int concurrent_numbers(void *arg)
 {
     program_register();
     numbers_follow_the_order();
@@ -345,7 +346,7 @@ static int numbers(void *arg)
 static void numbers_in_files(void **state)
 {
     dir = fresh_dir();
-    assert_int_equal(in_child(numbers, NULL), 0); /* the companions are whole when it has ended */
+    assert_int_equal(in_child(concurrent_numbers, NULL), 0); /* the companions are whole when it has ended */
     char *text = slurp(in_dir(dir, "MemTrace-pipe-0.meta"), NULL);
     char *other = slurp(in_dir(dir, "MemTrace-pipe-1.meta"), NULL);
     long meeting = seq_of(text, "\"ev\":\"launch\"", "meet<int>", 0);
@@ -367,14 +368,14 @@ static void numbers_in_files(void **state)
 static int leaves_work(void *how)
 {
     program_register();
-    unsigned *p = words(8);
-    cudaStream_t s = stream(0);
+    unsigned *p = concurrent_words(8);
+    cudaStream_t s = concurrent_stream(0);
     for (unsigned i = 0; i < 50; i++)
-        step(p, i, s);
+        concurrent_step(p, i, s);
     if (*(const char *)how == 's') { /* stuck */
-        meet(p, 4, 5, 1, s);
-        step(p, 50, s);
-        step(p, 51, s);
+        concurrent_meet(p, 4, 5, 1, s);
+        concurrent_step(p, 50, s);
+        concurrent_step(p, 51, s);
     }
     return 0;
 }
@@ -402,17 +403,17 @@ static void exit_with_work(void **state)
 /* A child of a process with work in its streams has none of it, and can work itself. */
 TEST(fork_with_work)
 {
-    unsigned *p = words(8);
-    cudaStream_t s = stream(cudaStreamNonBlocking);
+    unsigned *p = concurrent_words(8);
+    cudaStream_t s = concurrent_stream(cudaStreamNonBlocking);
     int status;
-    meet(p, 4, 5, 1, s);
-    step(p, 0, s);
-    until(p + 4, 1);
+    concurrent_meet(p, 4, 5, 1, s);
+    concurrent_step(p, 0, s);
+    concurrent_until(p + 4, 1);
     pid_t pid = fork();
     if (pid == 0) {
-        unsigned *q = words(2);
+        unsigned *q = concurrent_words(2);
         OK(cudaStreamQuery(s));
-        step(q, 0, s);
+        concurrent_step(q, 0, s);
         OK(cudaDeviceSynchronize());
         _exit(q[0] == 1 ? 0 : 4);
     }

@@ -10,7 +10,7 @@ static unsigned char *host_bytes(size_t n, unsigned seed)
     return p;
 }
 
-static void linear(void **state)
+static void copy_linear(void **state)
 {
     enum { N = 70000 };
     unsigned char *a = host_bytes(N, 1), *b = host_bytes(N, 2);
@@ -100,7 +100,7 @@ static void three_d(void **state)
     free(a);
 }
 
-static void arrays(void **state)
+static void copy_arrays(void **state)
 {
     enum { W = 9, H = 6 };
     float in[W * H], out[W * H] = {0};
@@ -137,7 +137,7 @@ static void arrays(void **state)
     OK(cudaFreeArray(b));
 }
 
-static void fills(void **state)
+static void copy_fills(void **state)
 {
     unsigned char b[1000];
     char *d;
@@ -156,8 +156,8 @@ static void fills(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear), cmocka_unit_test(two_d), cmocka_unit_test(three_d),
-        cmocka_unit_test(arrays), cmocka_unit_test(fills),
+        cmocka_unit_test(copy_linear), cmocka_unit_test(two_d),      cmocka_unit_test(three_d),
+        cmocka_unit_test(copy_arrays), cmocka_unit_test(copy_fills),
     };
     fresh_dir();
     return cmocka_run_group_tests(tests, NULL, NULL);

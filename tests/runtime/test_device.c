@@ -3,7 +3,7 @@
 #include "api.h"
 #include "util.h"
 
-static int attribute(enum cudaDeviceAttr a)
+static int device_attribute(enum cudaDeviceAttr a)
 {
     int v = -12345;
     OK(cudaDeviceGetAttribute(&v, a, 0));
@@ -14,7 +14,7 @@ static void attributes_are_the_properties(void **state)
 {
     struct cudaDeviceProp p;
     OK(cudaGetDeviceProperties(&p, 0));
-#define SAME(name, value) assert_int_equal(attribute(cudaDevAttr##name), (int)(value))
+#define SAME(name, value) assert_int_equal(device_attribute(cudaDevAttr##name), (int)(value))
     SAME(MaxThreadsPerBlock, p.maxThreadsPerBlock);
     SAME(MaxBlockDimX, p.maxThreadsDim[0]);
     SAME(MaxBlockDimZ, p.maxThreadsDim[2]);
@@ -57,7 +57,7 @@ static void attributes_are_the_properties(void **state)
     assert_true(p.totalGlobalMem > 0 && p.name[0] && p.maxThreadsPerBlock == 1024);
     /* Each number that the header names can be asked for. */
     for (int a = 1; a <= cudaDevAttrMax; a++)
-        attribute((enum cudaDeviceAttr)a);
+        device_attribute((enum cudaDeviceAttr)a);
 }
 
 static void attribute_errors(void **state)
@@ -130,7 +130,7 @@ static void bus_id(void **state)
     EXPECT(cudaErrorInvalidValue, cudaDeviceGetByPCIBusId(&device, NULL));
 }
 
-static void peers(void **state)
+static void device_peers(void **state)
 {
     int can = 9;
     void *a, *b;
@@ -198,7 +198,7 @@ int main(void)
         cmocka_unit_test(attribute_errors),
         cmocka_unit_test(limits_and_flags),
         cmocka_unit_test(bus_id),
-        cmocka_unit_test(peers),
+        cmocka_unit_test(device_peers),
         cmocka_unit_test(last_error),
         cmocka_unit_test(every_error_has_name_and_text),
     };

@@ -17,7 +17,7 @@ enum { FORKS = 60, SECONDS = 60 };
 static _Atomic int stop;
 
 /* Each of these is a round of calls that leaves nothing behind. 0, or the number of what went wrong. */
-static int events(void)
+static int fork_events(void)
 {
     cudaEvent_t e;
     float ms;
@@ -27,7 +27,7 @@ static int events(void)
     return cudaEventDestroy(e) ? 2 : 0;
 }
 
-static int captures(void)
+static int fork_captures(void)
 {
     cudaStream_t s;
     cudaGraph_t g;
@@ -42,7 +42,7 @@ static int captures(void)
     return cudaGraphExecDestroy(x) || cudaGraphDestroy(g) || cudaStreamDestroy(s) ? 5 : 0;
 }
 
-static int memory(void)
+static int fork_memory(void)
 {
     void *p, *q;
     struct cudaPointerAttributes a;
@@ -52,7 +52,7 @@ static int memory(void)
     return cudaFree(p) || cudaFree(q) ? 7 : 0;
 }
 
-static int pools(void)
+static int fork_pools(void)
 {
     cudaMemPool_t pool;
     void *p;
@@ -64,10 +64,10 @@ static int pools(void)
     return cudaMemPoolDestroy(pool) ? 9 : 0;
 }
 
-static int (*const rounds[])(void) = {events, captures, memory, pools};
+static int (*const rounds[])(void) = {fork_events, fork_captures, fork_memory, fork_pools};
 enum { ROUNDS = sizeof rounds / sizeof *rounds };
 
-static void *hammer(void *arg)
+static void *fork_hammer(void *arg)
 {
     long rc = 0;
     while (!stop && !rc)
@@ -75,7 +75,7 @@ static void *hammer(void *arg)
     return (void *)rc;
 }
 
-static int everything(void)
+static int fork_everything(void)
 {
     int rc = 0;
     alarm(SECONDS); /* a lock that is taken for ever */
@@ -93,12 +93,12 @@ static void among_threads(void **state)
 #endif
     fresh_dir();
     for (size_t i = 0; i < ROUNDS; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, hammer, (void *)i), 0);
+        assert_int_equal(pthread_create(&thread[i], NULL, fork_hammer, (void *)i), 0);
     for (int i = 0; i < FORKS; i++) {
         int status;
         pid_t pid = fork();
         if (!pid)
-            _exit(everything());
+            _exit(fork_everything());
         assert_true(pid > 0);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         if (status) {
@@ -112,7 +112,7 @@ static void among_threads(void **state)
         pthread_join(thread[i], &rc);
         assert_int_equal((long)rc, 0);
     }
-    assert_int_equal(everything(), 0);
+    assert_int_equal(fork_everything(), 0);
     alarm(0);
 }
 

@@ -23,7 +23,7 @@ static void expect_log(const char *expect)
     fake_log[0] = 0;
 }
 
-static void forwards(void **state)
+static void forward_forwards(void **state)
 {
     char data[16] = "hello";
     void *p;
@@ -67,7 +67,7 @@ static void forwards(void **state)
     assert_int_equal(cudaGraphCreate(NULL, 0), cudaErrorNotSupported); /* the fake has none */
 }
 
-static void launches(void **state)
+static void forward_launches(void **state)
 {
     unsigned n = 77, *out = NULL;
     void *untouched = NULL, *args[] = {&out, &n, &untouched};
@@ -93,7 +93,7 @@ static void check_version(const char *name, int traced)
     fake_launched[0] = fake_log[0] = 0;
 }
 
-static void versions(void **state)
+static void forward_versions(void **state)
 {
     static const char *const names[] = {"_Zfill", "_Zfill__memtrace_traced"};
     unsigned n = 77, *out = NULL;
@@ -139,7 +139,7 @@ static void versions(void **state)
 }
 
 /* All that a launch can be asked for gets there, clusters, too: it is the GPU that has them or not. */
-static void attributes(void **state)
+static void forward_attributes(void **state)
 {
     unsigned n = 77, *out = NULL;
     void *untouched = NULL, *args[] = {&out, &n, &untouched};
@@ -164,7 +164,7 @@ static void attributes(void **state)
 }
 
 /* Kernel nodes of graphs, too, get the hidden context. */
-static void nodes(void **state)
+static void forward_nodes(void **state)
 {
     unsigned n = 78, *out = NULL;
     void *untouched = (void *)1234, *args[] = {&out, &n, &untouched};
@@ -352,7 +352,7 @@ static void say_refused(void *data)
         fprintf(stderr, "the child failed\n");
 }
 
-static void refused(void **state)
+static void forward_refused(void **state)
 {
     static const char *const registers = "a block of 1 threads needs more registers",
                              *const blocks = "fewer than its 1 blocks of 1 threads fit";
@@ -376,11 +376,12 @@ static void refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest graph[] = {cmocka_unit_test(graph_versions), cmocka_unit_test(graph_any_nodes)};
-    const struct CMUnitTest alone[] = {cmocka_unit_test(refused)};
-    const struct CMUnitTest tests[] = {cmocka_unit_test(forwards),       cmocka_unit_test(launches),
-                                       cmocka_unit_test(nodes),          cmocka_unit_test(versions),
-                                       cmocka_unit_test(attributes),     cmocka_unit_test(graph_versions),
-                                       cmocka_unit_test(graph_any_nodes)};
+    const struct CMUnitTest alone[] = {cmocka_unit_test(forward_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forward_forwards),   cmocka_unit_test(forward_launches),
+        cmocka_unit_test(forward_nodes),      cmocka_unit_test(forward_versions),
+        cmocka_unit_test(forward_attributes), cmocka_unit_test(graph_versions),
+        cmocka_unit_test(graph_any_nodes)};
     void *fake = dlopen(FAKE_CUDART, RTLD_NOW | RTLD_LOCAL);
     fresh_dir();
     setenv("MEMTRACE_DEVICE", "gpu", 1);

@@ -27,7 +27,7 @@ static void from_hex(const char *in, cudaIpcMemHandle_t *h)
 }
 
 /* The other process: exit code 0 when all is as it should be, else the number of the check. */
-static int child(const char *hex, int want)
+static int ipc_child(const char *hex, int want)
 {
     cudaIpcMemHandle_t h;
     static unsigned char back[BYTES];
@@ -85,7 +85,7 @@ static int child_event(const char *hex, int fd)
     return cudaEventDestroy(e) ? 6 : 0;
 }
 
-static int start(const cudaIpcMemHandle_t *h, cudaError_t want)
+static int ipc_start(const cudaIpcMemHandle_t *h, cudaError_t want)
 {
     char hex[2 * sizeof *h + 1], code[16];
     int status;
@@ -110,19 +110,19 @@ static void between_processes(void **state)
     OK(cudaIpcGetMemHandle(&h, p));
     OK(cudaIpcGetMemHandle(&same, p));
     assert_memory_equal(&h, &same, sizeof h);
-    assert_int_equal(start(&h, cudaSuccess), 0);
+    assert_int_equal(ipc_start(&h, cudaSuccess), 0);
     OK(cudaMemcpy(&ends[0], p, 1, cudaMemcpyDeviceToHost));
     OK(cudaMemcpy(&ends[1], p + BYTES - 1, 1, cudaMemcpyDeviceToHost));
     assert_true(ends[0] == 0x33 && ends[1] == 0x44); /* what the other process wrote */
     OK(cudaFree(p));
-    assert_int_equal(start(&h, cudaErrorInvalidResourceHandle), 0); /* it is gone */
+    assert_int_equal(ipc_start(&h, cudaErrorInvalidResourceHandle), 0); /* it is gone */
     OK(cudaMalloc((void **)&p, BYTES));
     OK(cudaIpcGetMemHandle(&same, p));
     assert_memory_not_equal(&h, &same, sizeof h); /* a handle is not given out twice */
     OK(cudaFree(p));
 }
 
-static void errors(void **state)
+static void ipc_errors(void **state)
 {
     cudaIpcMemHandle_t h, junk = {{1, 2, 3}};
     char *p, *small;
@@ -154,7 +154,7 @@ static void wait_at_gate(void *unused)
         fputs("the gate is broken\n", stderr);
 }
 
-static void events(void **state)
+static void ipc_events(void **state)
 {
     cudaEvent_t e, plain;
     cudaIpcEventHandle_t eh;
@@ -240,12 +240,12 @@ static void closed_by_the_program(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(between_processes), cmocka_unit_test(errors),
-                                       cmocka_unit_test(events), cmocka_unit_test(closed_by_the_program)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(between_processes), cmocka_unit_test(ipc_errors),
+                                       cmocka_unit_test(ipc_events), cmocka_unit_test(closed_by_the_program)};
     if (argc == 4)
         return child_event(argv[1], atoi(argv[3]));
     if (argc == 3)
-        return child(argv[1], atoi(argv[2]));
+        return ipc_child(argv[1], atoi(argv[2]));
     self = argv[0];
     fresh_dir();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 
 static const dim3 one = {1, 1, 1};
 
-static cudaError_t fill(unsigned *out, unsigned n, cudaStream_t s)
+static cudaError_t launch_fill(unsigned *out, unsigned n, cudaStream_t s)
 {
     void *args[] = {&out, &n};
     return cudaLaunchKernel(stub_fill, (dim3){(n + 31) / 32, 1, 1}, (dim3){32, 1, 1}, args, 0, s);
@@ -33,7 +33,7 @@ TEST(unloaded)
     program_come_and_go();
     unsigned *d = device_words(4), h[4];
     void *symbol;
-    OK(fill(d, 4, 0));
+    OK(launch_fill(d, 4, 0));
     OK(cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost));
     WANT(h[3] == 3);
     program_come_and_go();
@@ -48,7 +48,7 @@ TEST(small_files)
     struct rlimit small = {1024, 1024};
     unsigned *d = device_words(4);
     WANT(setrlimit(RLIMIT_FSIZE, &small) == 0);
-    EXPECT(cudaErrorNoKernelImageForDevice, fill(d, 4, 0));
+    EXPECT(cudaErrorNoKernelImageForDevice, launch_fill(d, 4, 0));
     OK(cudaDeviceSynchronize());
 }
 
@@ -80,17 +80,17 @@ TEST(no_worker)
 {
     unsigned *d = device_words(4), h[4];
     no_threads = 1;
-    fill(d, 4, 0);
+    launch_fill(d, 4, 0);
     cudaDeviceSynchronize();
     size_t before = address_space();
     for (int i = 0; i < 300; i++) {
-        fill(d, 4, 0);
+        launch_fill(d, 4, 0);
         WANT(cudaDeviceSynchronize() != cudaSuccess);
         cudaGetLastError();
     }
     WANT(address_space() - before < 2 << 20);
     no_threads = 0;
-    OK(fill(d, 4, 0));
+    OK(launch_fill(d, 4, 0));
     OK(cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost));
     WANT(h[3] == 3);
 }
@@ -137,17 +137,17 @@ TEST(streams_are_numbered_by_first_launch)
     cudaStream_t a, b;
     OK(cudaStreamCreate(&a));
     OK(cudaStreamCreate(&b));
-    OK(fill(d, 10, b));
-    OK(fill(d, 20, a));
-    OK(fill(d, 30, b));
+    OK(launch_fill(d, 10, b));
+    OK(launch_fill(d, 20, a));
+    OK(launch_fill(d, 30, b));
     OK(cudaLaunchKernel_ptsz(stub_fill, (dim3){2, 1, 1}, (dim3){32, 1, 1}, args, 0, 0));
-    OK(fill(d, 40, cudaStreamPerThread)); /* the same stream */
-    OK(fill(d, 50, 0));
-    OK(fill(d, 60, cudaStreamLegacy));
+    OK(launch_fill(d, 40, cudaStreamPerThread)); /* the same stream */
+    OK(launch_fill(d, 50, 0));
+    OK(launch_fill(d, 60, cudaStreamLegacy));
     OK(cudaStreamDestroy(b));
     OK(cudaStreamCreate(&b));
-    OK(fill(d, 5, b)); /* a new stream, whatever its handle */
-    EXPECT(cudaErrorInvalidResourceHandle, fill(d, 5, (cudaStream_t)d));
+    OK(launch_fill(d, 5, b)); /* a new stream, whatever its handle */
+    EXPECT(cudaErrorInvalidResourceHandle, launch_fill(d, 5, (cudaStream_t)d));
     OK(cudaDeviceSynchronize());
     static const unsigned expect[5][3] = {{10, 30}, {20}, {64, 40}, {50, 60}, {5}};
     for (int i = 0; i < 5; i++) {
@@ -233,7 +233,7 @@ TEST(symbols)
            cudaMemcpyToSymbol(shadow_counter, v, 4, 0, cudaMemcpyDeviceToHost));
     EXPECT(cudaErrorInvalidValue, cudaFree(p));
     unsigned *d = device_words(8), h[8];
-    OK(fill(d, 8, 0)); /* the kernel sees what was copied */
+    OK(launch_fill(d, 8, 0)); /* the kernel sees what was copied */
     OK(cudaMemcpy(h, d, 32, cudaMemcpyDeviceToHost));
     WANT(h[5] == 15);
 }
@@ -253,7 +253,7 @@ TEST(no_image)
     WANT(count_lines(text, NULL) == 1);
     WANT(count_lines(text, "_Zforeign", "mt-cc", "--cuda-path", NULL) == 1);
     unsigned *d = device_words(4);
-    OK(fill(d, 4, 0)); /* the rest of the program works */
+    OK(launch_fill(d, 4, 0)); /* the rest of the program works */
 }
 
 static void launch_trap(void *arg)
@@ -271,11 +271,11 @@ TEST(fault_stays)
     EXPECT(cudaErrorLaunchFailure, cudaDeviceSynchronize());
     EXPECT(cudaErrorLaunchFailure, cudaMalloc(&p, 4));
     EXPECT(cudaErrorLaunchFailure, cudaMemcpy(d, d, 4, cudaMemcpyDeviceToDevice));
-    EXPECT(cudaErrorLaunchFailure, fill(d, 4, 0));
+    EXPECT(cudaErrorLaunchFailure, launch_fill(d, 4, 0));
     EXPECT(cudaErrorLaunchFailure, cudaDeviceSynchronize());
     OK(cudaDeviceReset());
     d = device_words(4);
-    OK(fill(d, 4, 0));
+    OK(launch_fill(d, 4, 0));
     OK(cudaDeviceSynchronize());
 }
 
@@ -290,7 +290,7 @@ TEST(ignored_signal)
 {
     signal(SIGILL, SIG_IGN);
     unsigned *d = device_words(4);
-    OK(fill(d, 4, 0));
+    OK(launch_fill(d, 4, 0));
     OK(cudaDeviceSynchronize());
     raise(SIGILL);
     OK(cudaLaunchKernel(stub_trap, one, one, NULL, 0, 0));
@@ -310,22 +310,22 @@ TEST(untraced_kernel)
     OK(cudaDeviceSynchronize());
     WANT(access(in_dir(dir, "MemTrace-pipe-0"), F_OK) != 0); /* nothing traced: no stream has a number */
     unsigned *d = device_words(4);
-    OK(fill(d, 4, 0));
+    OK(launch_fill(d, 4, 0));
     OK(cudaLaunchKernel(stub_nothing, one, one, NULL, 0, 0));
 }
 
 /* ---- how the process ends ---- */
 
-static int ends(void *how)
+static int launch_ends(void *how)
 {
     unsigned *d;
     program_register();
-    if (cudaMalloc((void **)&d, 400) || fill(d, 100, 0))
+    if (cudaMalloc((void **)&d, 400) || launch_fill(d, 100, 0))
         return 9;
     if (*(const char *)how == '_')
         _exit(cudaDeviceSynchronize());
     if (*(const char *)how == 'f' && fork() == 0) {
-        fill(d, 50, 0);
+        launch_fill(d, 50, 0);
         exit(0); /* a child's end must not touch the parent's files */
     }
     usleep(*(const char *)how == 'f' ? 200000 : 0);
@@ -336,7 +336,7 @@ static void check_end(const char *how, int complete)
 {
     const char *d = fresh_dir();
     struct raw r;
-    assert_int_equal(in_child(ends, (void *)how), 0);
+    assert_int_equal(in_child(launch_ends, (void *)how), 0);
     assert_int_equal(raw_read(in_dir(d, "MemTrace-pipe-0"), &r), 0);
     assert_int_equal(r.launches, 1);
     assert_int_equal(r.launch[0].records, 100);
@@ -357,19 +357,19 @@ static void exit_without_destroy(void **state)
     check_end("fork", 1);
 }
 
-static int off(void *arg)
+static int launch_off(void *arg)
 {
     unsigned *d, h[100];
     setenv("MEMTRACE_ENABLE", "0", 1);
     program_register();
-    return cudaMalloc((void **)&d, 400) || fill(d, 100, 0) || cudaMemcpy(h, d, 400, cudaMemcpyDeviceToHost) ||
-           h[99] != 99 || cudaFree(d);
+    return cudaMalloc((void **)&d, 400) || launch_fill(d, 100, 0) ||
+           cudaMemcpy(h, d, 400, cudaMemcpyDeviceToHost) || h[99] != 99 || cudaFree(d);
 }
 
 static void tracing_off(void **state)
 {
     const char *d = fresh_dir();
-    assert_int_equal(in_child(off, NULL), 0);
+    assert_int_equal(in_child(launch_off, NULL), 0);
     assert_int_equal(rmdir(d), 0); /* empty */
 }
 

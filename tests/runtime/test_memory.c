@@ -25,7 +25,7 @@ static void malloc_free(void **state)
 
 /* A program that writes past its device memory hits device memory, not what malloc keeps: it goes on,
  * as on a GPU. */
-static void overflow(void **state)
+static void memory_overflow(void **state)
 {
     char *p, *q, *host[50];
     OK(cudaMalloc((void **)&p, 3072));
@@ -77,7 +77,7 @@ static void host_memory(void **state)
     EXPECT(cudaErrorInvalidValue, cudaHostAlloc(&p, 8, 0x1000));
 }
 
-static void registered(void **state)
+static void memory_registered(void **state)
 {
     char *p = malloc(8192);
     void *q;
@@ -92,7 +92,7 @@ static void registered(void **state)
     free(p);
 }
 
-static void pitched(void **state)
+static void memory_pitched(void **state)
 {
     void *p;
     size_t pitch;
@@ -180,11 +180,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(malloc_free),
-        cmocka_unit_test(overflow),
+        cmocka_unit_test(memory_overflow),
         cmocka_unit_test(malloc_errors),
         cmocka_unit_test(host_memory),
-        cmocka_unit_test(registered),
-        cmocka_unit_test(pitched),
+        cmocka_unit_test(memory_registered),
+        cmocka_unit_test(memory_pitched),
         cmocka_unit_test(managed_and_attributes),
         cmocka_unit_test(stream_ordered),
         cmocka_unit_test(reset_frees),

@@ -17,7 +17,7 @@ struct fake {
     int n;
 };
 
-static const char *get(const char *name, void *ctx)
+static const char *options_get(const char *name, void *ctx)
 {
     struct fake *f = ctx;
     for (int i = 0; f->pairs[i]; i += 2)
@@ -26,24 +26,24 @@ static const char *get(const char *name, void *ctx)
     return NULL;
 }
 
-static void complain(const char *line, void *ctx)
+static void options_complain(const char *line, void *ctx)
 {
     struct fake *f = ctx;
     f->n++;
     strncat(f->complaints, line, sizeof f->complaints - strlen(f->complaints) - 1);
 }
 
-static struct mt_options parse(struct fake *f)
+static struct mt_options options_parse(struct fake *f)
 {
     struct mt_options o;
-    mt_options_parse(&o, get, complain, f);
+    mt_options_parse(&o, options_get, options_complain, f);
     return o;
 }
 
-static void defaults(void **state)
+static void options_defaults(void **state)
 {
     struct fake f = {.n = 0};
-    struct mt_options o = parse(&f);
+    struct mt_options o = options_parse(&f);
     assert_int_equal(f.n, 0);
     assert_string_equal(o.dir, "/tmp");
     assert_string_equal(o.pattern, "MemTrace-pipe-?");
@@ -57,12 +57,12 @@ static void defaults(void **state)
     assert_int_equal(o.quiet, 0);
 }
 
-static void values(void **state)
+static void options_values(void **state)
 {
     struct fake f = {.pairs = {"MEMTRACE_DEVICE", "cpu", "MEMTRACE_CPU_SMS", "132", "MEMTRACE_BUFFER", "2M",
                                "MEMTRACE_ENABLE", "0", "MEMTRACE_DIR", "/x y", "MEMTRACE_PATTERN",
                                "t.%p.?.bin"}};
-    struct mt_options o = parse(&f);
+    struct mt_options o = options_parse(&f);
     assert_int_equal(f.n, 0);
     assert_int_equal(o.device, MT_DEVICE_CPU);
     assert_int_equal(o.cpu_sms, 132);
@@ -75,13 +75,13 @@ static void values(void **state)
 static void empty_is_unset(void **state)
 {
     struct fake f = {.pairs = {"MEMTRACE_DEVICE", "", "MEMTRACE_CPU_SMS", "", "MEMTRACE_DIR", ""}};
-    struct mt_options o = parse(&f);
+    struct mt_options o = options_parse(&f);
     assert_int_equal(f.n, 0);
     assert_int_equal(o.cpu_sms, 4);
     assert_string_equal(o.dir, "/tmp");
 }
 
-static void bad(void **state)
+static void options_bad(void **state)
 {
     static const char *const cases[][2] = {
         {"MEMTRACE_DEVICE", "tpu"},      {"MEMTRACE_DEVICE", "cp"},           {"MEMTRACE_ENABLE", "yes"},
@@ -91,10 +91,10 @@ static void bad(void **state)
         {"MEMTRACE_PATTERN", "noqmark"}, {"MEMTRACE_PATTERN", "a/?"},         {"MEMTRACE_FORMAT", "xml"},
     };
     struct fake none = {.n = 0};
-    struct mt_options def = parse(&none);
+    struct mt_options def = options_parse(&none);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fake f = {.pairs = {cases[i][0], cases[i][1]}};
-        struct mt_options o = parse(&f);
+        struct mt_options o = options_parse(&f);
         assert_int_equal(f.n, 1);
         assert_non_null(strstr(f.complaints, cases[i][0]));
         assert_non_null(strstr(f.complaints, cases[i][1]));
@@ -141,7 +141,7 @@ static void setuid_program(void **state)
     assert_int_equal(rc, 0);
 }
 
-static int secure(void)
+static int options_secure(void)
 {
     if (!getauxval(AT_SECURE))
         return 2;
@@ -150,7 +150,7 @@ static int secure(void)
 
 /* One letter too few, too many, another one, two the wrong way round, small letters: each is told with what
  * is meant. Other tools' variables, and ours, are not. */
-static void misspelt(void **state)
+static void options_misspelt(void **state)
 {
     char *wrong[] = {"MEMTRACE_KERNEL=x",   "MEMTRACE_DIRS=/", "MEMTRACE_FORMAR=raw",
                      "MEMTRACE_FROMAT=raw", "memtrace_dir=/",  NULL};
@@ -159,7 +159,7 @@ static void misspelt(void **state)
     for (int i = 0; wrong[i]; i++) {
         struct fake f = {.n = 0};
         char *one[] = {wrong[i], NULL};
-        mt_options_misspelt(one, complain, &f);
+        mt_options_misspelt(one, options_complain, &f);
         assert_int_equal(f.n, 1);
         assert_non_null(strstr(f.complaints, meant[i]));
         assert_int_equal(strncmp(f.complaints, wrong[i], strcspn(wrong[i], "=")), 0);
@@ -168,18 +168,19 @@ static void misspelt(void **state)
                      "MEMTRACE_QEMU=q",    "MEMTRACE_PIN_TOOL=p", "MEMTRACE=1",         "MEMTRACE_TIDY_ALL=1",
                      "PATH=/bin",          "MEMTRACE_=",          "MEMTRACE_OVERLAY=o", NULL};
     struct fake f = {.n = 0};
-    mt_options_misspelt(right, complain, &f);
-    mt_options_misspelt(NULL, complain, &f);
+    mt_options_misspelt(right, options_complain, &f);
+    mt_options_misspelt(NULL, options_complain, &f);
     assert_string_equal(f.complaints, "");
 }
 
 int main(int argc, char **argv)
 {
     if (argc == 2 && !strcmp(argv[1], "--secure"))
-        _exit(secure());
+        _exit(options_secure());
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults), cmocka_unit_test(values),         cmocka_unit_test(empty_is_unset),
-        cmocka_unit_test(bad),      cmocka_unit_test(setuid_program), cmocka_unit_test(misspelt),
+        cmocka_unit_test(options_defaults), cmocka_unit_test(options_values),
+        cmocka_unit_test(empty_is_unset),   cmocka_unit_test(options_bad),
+        cmocka_unit_test(setuid_program),   cmocka_unit_test(options_misspelt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

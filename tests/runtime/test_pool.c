@@ -2,7 +2,7 @@
 #include "api.h"
 #include "util.h"
 
-static uint64_t figure(cudaMemPool_t pool, enum cudaMemPoolAttr a)
+static uint64_t pool_figure(cudaMemPool_t pool, enum cudaMemPoolAttr a)
 {
     uint64_t v = 99;
     OK(cudaMemPoolGetAttribute(pool, a, &v));
@@ -20,35 +20,35 @@ static void pools_count(void **state)
     void *a, *b;
     uint64_t zero = 0, one = 1, keep = 1500;
     OK(cudaMemPoolCreate(&pool, &plain));
-    assert_int_equal(figure(pool, cudaMemPoolAttrUsedMemCurrent), 0);
+    assert_int_equal(pool_figure(pool, cudaMemPoolAttrUsedMemCurrent), 0);
     OK(cudaMallocFromPoolAsync(&a, 1000, pool, 0));
     OK(cudaMallocFromPoolAsync(&b, 2000, pool, 0));
-    assert_true(figure(pool, cudaMemPoolAttrUsedMemCurrent) >= 3000);
-    assert_true(figure(pool, cudaMemPoolAttrReservedMemCurrent) >= 3000);
+    assert_true(pool_figure(pool, cudaMemPoolAttrUsedMemCurrent) >= 3000);
+    assert_true(pool_figure(pool, cudaMemPoolAttrReservedMemCurrent) >= 3000);
     OK(cudaFreeAsync(b, 0));
-    uint64_t used = figure(pool, cudaMemPoolAttrUsedMemCurrent);
+    uint64_t used = pool_figure(pool, cudaMemPoolAttrUsedMemCurrent);
     assert_true(used >= 1000 && used < 3000);
-    assert_true(figure(pool, cudaMemPoolAttrUsedMemHigh) >= 3000);
+    assert_true(pool_figure(pool, cudaMemPoolAttrUsedMemHigh) >= 3000);
     OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &zero));
-    assert_int_equal(figure(pool, cudaMemPoolAttrUsedMemHigh), used);
+    assert_int_equal(pool_figure(pool, cudaMemPoolAttrUsedMemHigh), used);
     EXPECT(cudaErrorInvalidValue, cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &one));
     EXPECT(cudaErrorInvalidValue, cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &zero));
     /* what is reserved beyond the threshold (0) goes back when the program waits */
     OK(cudaDeviceSynchronize());
-    assert_int_equal(figure(pool, cudaMemPoolAttrReservedMemCurrent), used);
+    assert_int_equal(pool_figure(pool, cudaMemPoolAttrReservedMemCurrent), used);
     OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
     OK(cudaMallocFromPoolAsync(&b, 2000, pool, 0));
     OK(cudaFree(b)); /* cudaFree knows pools, too */
     OK(cudaDeviceSynchronize());
-    assert_int_equal(figure(pool, cudaMemPoolAttrReservedMemCurrent), 1500);
+    assert_int_equal(pool_figure(pool, cudaMemPoolAttrReservedMemCurrent), 1500);
     OK(cudaMemPoolTrimTo(pool, 0));
-    assert_int_equal(figure(pool, cudaMemPoolAttrReservedMemCurrent), used);
+    assert_int_equal(pool_figure(pool, cudaMemPoolAttrReservedMemCurrent), used);
     /* the current pool serves cudaMallocAsync */
     OK(cudaDeviceSetMemPool(0, pool));
     OK(cudaDeviceGetMemPool(&now, 0));
     assert_ptr_equal(now, pool);
     OK(cudaMallocAsync(&b, 500, 0));
-    assert_int_equal(figure(pool, cudaMemPoolAttrUsedMemCurrent), used + 500);
+    assert_int_equal(pool_figure(pool, cudaMemPoolAttrUsedMemCurrent), used + 500);
     OK(cudaFreeAsync(b, 0));
     OK(cudaMemPoolDestroy(pool));
     OK(cudaDeviceGetMemPool(&now, 0)); /* the default one again */
@@ -102,14 +102,14 @@ static void pool_errors(void **state)
     EXPECT(cudaErrorInvalidValue, cudaFreeAsync(a, 0));
 }
 
-static int ask(enum cudaMemRangeAttribute a, const void *p, size_t bytes)
+static int pool_ask(enum cudaMemRangeAttribute a, const void *p, size_t bytes)
 {
     int v = 77;
     OK(cudaMemRangeGetAttribute(&v, sizeof v, a, p, bytes));
     return v;
 }
 
-static void advice(void **state)
+static void pool_advice(void **state)
 {
     char *m;
     void *d;
@@ -120,26 +120,26 @@ static void advice(void **state)
     struct cudaMemLocation device = {cudaMemLocationTypeDevice, 0}, host = {cudaMemLocationTypeHost, 0},
                            none = {cudaMemLocationTypeDevice, 4};
     OK(cudaMallocManaged((void **)&m, 1 << 16, cudaMemAttachGlobal));
-    assert_int_equal(ask(cudaMemRangeAttributeReadMostly, m, 1 << 16), 0);
-    assert_int_equal(ask(cudaMemRangeAttributePreferredLocation, m, 1 << 16), cudaInvalidDeviceId);
+    assert_int_equal(pool_ask(cudaMemRangeAttributeReadMostly, m, 1 << 16), 0);
+    assert_int_equal(pool_ask(cudaMemRangeAttributePreferredLocation, m, 1 << 16), cudaInvalidDeviceId);
     OK(cudaMemAdvise(m, 1 << 16, cudaMemAdviseSetReadMostly, device));
-    assert_int_equal(ask(cudaMemRangeAttributeReadMostly, m, 1 << 16), 1);
+    assert_int_equal(pool_ask(cudaMemRangeAttributeReadMostly, m, 1 << 16), 1);
     OK(cudaMemAdvise(m + 8192, 1, cudaMemAdviseUnsetReadMostly, device)); /* a page of it */
-    assert_int_equal(ask(cudaMemRangeAttributeReadMostly, m, 1 << 16), 0);
-    assert_int_equal(ask(cudaMemRangeAttributeReadMostly, m, 8192), 1);
-    assert_int_equal(ask(cudaMemRangeAttributeReadMostly, m + 12288, 4096), 1);
+    assert_int_equal(pool_ask(cudaMemRangeAttributeReadMostly, m, 1 << 16), 0);
+    assert_int_equal(pool_ask(cudaMemRangeAttributeReadMostly, m, 8192), 1);
+    assert_int_equal(pool_ask(cudaMemRangeAttributeReadMostly, m + 12288, 4096), 1);
     OK(cudaMemAdvise(m, 1 << 16, cudaMemAdviseSetPreferredLocation, host));
-    assert_int_equal(ask(cudaMemRangeAttributePreferredLocation, m + 5, 100), cudaCpuDeviceId);
-    assert_int_equal(ask(cudaMemRangeAttributePreferredLocationType, m, 100), cudaMemLocationTypeHost);
+    assert_int_equal(pool_ask(cudaMemRangeAttributePreferredLocation, m + 5, 100), cudaCpuDeviceId);
+    assert_int_equal(pool_ask(cudaMemRangeAttributePreferredLocationType, m, 100), cudaMemLocationTypeHost);
     OK(cudaMemAdvise(m, 1 << 16, cudaMemAdviseUnsetPreferredLocation, host));
-    assert_int_equal(ask(cudaMemRangeAttributePreferredLocation, m, 100), cudaInvalidDeviceId);
+    assert_int_equal(pool_ask(cudaMemRangeAttributePreferredLocation, m, 100), cudaInvalidDeviceId);
     OK(cudaMemAdvise(m, 1 << 16, cudaMemAdviseSetAccessedBy, device));
     OK(cudaMemRangeGetAttribute(list, sizeof list, cudaMemRangeAttributeAccessedBy, m, 1 << 16));
     assert_true(list[0] == 0 && list[1] == cudaInvalidDeviceId && list[2] == cudaInvalidDeviceId);
-    assert_int_equal(ask(cudaMemRangeAttributeLastPrefetchLocation, m, 1 << 16), cudaInvalidDeviceId);
+    assert_int_equal(pool_ask(cudaMemRangeAttributeLastPrefetchLocation, m, 1 << 16), cudaInvalidDeviceId);
     OK(cudaMemPrefetchAsync(m, 4096, device, 0, 0));
-    assert_int_equal(ask(cudaMemRangeAttributeLastPrefetchLocation, m, 4096), 0);
-    assert_int_equal(ask(cudaMemRangeAttributeLastPrefetchLocation, m, 1 << 16), cudaInvalidDeviceId);
+    assert_int_equal(pool_ask(cudaMemRangeAttributeLastPrefetchLocation, m, 4096), 0);
+    assert_int_equal(pool_ask(cudaMemRangeAttributeLastPrefetchLocation, m, 1 << 16), cudaInvalidDeviceId);
     OK(cudaMemRangeGetAttributes((void **)answers, sizes, both, 2, m, 8192));
     assert_true(v == 1 && list[0] == cudaInvalidDeviceId);
 
@@ -158,11 +158,11 @@ static void advice(void **state)
     OK(cudaFree(m));
     OK(cudaMallocManaged((void **)&m, 1 << 16,
                          cudaMemAttachGlobal)); /* new memory knows nothing of the old */
-    assert_int_equal(ask(cudaMemRangeAttributeReadMostly, m, 8192), 0);
+    assert_int_equal(pool_ask(cudaMemRangeAttributeReadMostly, m, 8192), 0);
     OK(cudaFree(m));
 }
 
-static void batches(void **state)
+static void pool_batches(void **state)
 {
     cudaStream_t s;
     int *d, *e, h[8] = {1, 2, 3, 4, 5, 6, 7, 8}, back[8] = {0};
@@ -203,7 +203,7 @@ static void batches(void **state)
     OK(cudaStreamDestroy(s));
 }
 
-static void registration(void **state)
+static void pool_registration(void **state)
 {
     char *p = malloc(1 << 16), *q;
     struct cudaPointerAttributes a;
@@ -236,8 +236,8 @@ static void registration(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pools_count), cmocka_unit_test(pool_errors),  cmocka_unit_test(advice),
-        cmocka_unit_test(batches),     cmocka_unit_test(registration),
+        cmocka_unit_test(pools_count),  cmocka_unit_test(pool_errors),       cmocka_unit_test(pool_advice),
+        cmocka_unit_test(pool_batches), cmocka_unit_test(pool_registration),
     };
     fresh_dir();
     return cmocka_run_group_tests(tests, NULL, NULL);

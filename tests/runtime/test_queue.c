@@ -13,7 +13,7 @@ struct turn {
 };
 
 /* In stream order this one is next. */
-static void next(void *data)
+static void queue_next(void *data)
 {
     struct turn *t = data;
     if (*t->counter != t->expected)
@@ -33,7 +33,7 @@ static void *events_thread(void *arg)
         OK(cudaStreamCreateWithFlags(&s[i], i == 2 ? cudaStreamDefault : cudaStreamNonBlocking));
     for (unsigned i = 0; i < ROUNDS; i++) {
         turn[i] = (struct turn){&counter, i, &wrong};
-        OK(cudaLaunchHostFunc(s[i % 3], next, &turn[i]));
+        OK(cudaLaunchHostFunc(s[i % 3], queue_next, &turn[i]));
         OK(cudaEventRecord(e, s[i % 3]));
         OK(cudaStreamWaitEvent(s[(i + 1) % 3], e, 0));
         if (i % 50 == 49)
@@ -63,7 +63,7 @@ static void *legacy_thread(void *arg)
     for (unsigned i = 0; i < ROUNDS; i++) {
         cudaStream_t here = i % 3 ? s : i % 2 ? cudaStreamLegacy : 0;
         turn[i] = (struct turn){&counter, i, &wrong};
-        OK(cudaLaunchHostFunc(here, next, &turn[i]));
+        OK(cudaLaunchHostFunc(here, queue_next, &turn[i]));
         OK(cudaMemsetAsync(d, (int)i, N, here));
         OK(cudaMemcpyAsync(pinned, d, N, cudaMemcpyDeviceToHost, here));
         memset(plain, (int)i + 1, N);
@@ -105,7 +105,7 @@ static void *graph_thread(void *arg)
         OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
         for (unsigned i = 0; i < 4; i++) {
             turn[i] = (struct turn){&counter, i, &wrong};
-            OK(cudaLaunchHostFunc(s, next, &turn[i]));
+            OK(cudaLaunchHostFunc(s, queue_next, &turn[i]));
         }
         OK(cudaEventRecord(fork, s));
         OK(cudaStreamWaitEvent(t, fork, 0));
@@ -134,7 +134,7 @@ static void *graph_thread(void *arg)
     return NULL;
 }
 
-static void run(void *(*thread)(void *))
+static void queue_run(void *(*thread)(void *))
 {
     pthread_t t[THREADS];
     for (int i = 0; i < THREADS; i++)
@@ -144,19 +144,19 @@ static void run(void *(*thread)(void *))
     OK(cudaDeviceSynchronize());
 }
 
-static void events(void **state)
+static void queue_events(void **state)
 {
-    run(events_thread);
+    queue_run(events_thread);
 }
 
-static void legacy(void **state)
+static void queue_legacy(void **state)
 {
-    run(legacy_thread);
+    queue_run(legacy_thread);
 }
 
-static void graphs(void **state)
+static void queue_graphs(void **state)
 {
-    run(graph_thread);
+    queue_run(graph_thread);
 }
 
 /* All kinds at once, and streams of threads that end. */
@@ -165,14 +165,14 @@ static void *mixed_thread(void *arg)
     static void *(*const kinds[])(void *) = {events_thread, legacy_thread};
     unsigned counter = 0, wrong = 0;
     struct turn turn = {&counter, 0, &wrong};
-    OK(cudaLaunchHostFunc(cudaStreamPerThread, next, &turn));
+    OK(cudaLaunchHostFunc(cudaStreamPerThread, queue_next, &turn));
     kinds[(intptr_t)arg % 2](NULL);
     OK(cudaStreamSynchronize(cudaStreamPerThread));
     assert_int_equal(counter, 1);
     return NULL;
 }
 
-static void mixed(void **state)
+static void queue_mixed(void **state)
 {
     pthread_t t[THREADS];
     for (intptr_t i = 0; i < THREADS; i++)
@@ -184,10 +184,10 @@ static void mixed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events),
-        cmocka_unit_test(legacy),
-        cmocka_unit_test(graphs),
-        cmocka_unit_test(mixed),
+        cmocka_unit_test(queue_events),
+        cmocka_unit_test(queue_legacy),
+        cmocka_unit_test(queue_graphs),
+        cmocka_unit_test(queue_mixed),
     };
     fresh_dir();
     return cmocka_run_group_tests(tests, NULL, NULL);

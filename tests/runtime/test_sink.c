@@ -29,7 +29,7 @@ static void expect_refused(const char *path, const char *word)
 
 /* ---- bytes ---- */
 
-static void bytes(void **state)
+static void sink_bytes(void **state)
 {
     static const unsigned char expect[] = "\x18"
                                           "f<int>\n"
@@ -145,7 +145,7 @@ static void append_from_threads(struct mt_sink *s, uint64_t *records, uint64_t *
     }
 }
 
-static void concurrent(void **state)
+static void sink_concurrent(void **state)
 {
     const char *path = in_dir(fresh_dir(), "t");
     struct mt_sink *s = open_ok(path);
@@ -201,7 +201,7 @@ static void *copy_fifo(void *arg)
     return NULL;
 }
 
-static void fifo(void **state)
+static void sink_fifo(void **state)
 {
     const char *dir = fresh_dir();
     char path[64], out[64];
@@ -457,20 +457,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_processes), /* first: its child must not be one that may not write */
-        cmocka_unit_test(file_size_limit),
-        cmocka_unit_test(bytes),
-        cmocka_unit_test(old_modes_go),
-        cmocka_unit_test(newline_in_name),
-        cmocka_unit_test(old_contents_go),
-        cmocka_unit_test(concurrent),
-        cmocka_unit_test(fifo),
-        cmocka_unit_test(fifo_says_that_it_waits),
-        cmocka_unit_test(reader_goes),
-        cmocka_unit_test(no_space),
-        cmocka_unit_test(symlink_refused),
-        cmocka_unit_test(hard_link_refused),
-        cmocka_unit_test(others_refused),
-        cmocka_unit_test(child_writes_nothing),
+        cmocka_unit_test(file_size_limit), cmocka_unit_test(sink_bytes),
+        cmocka_unit_test(old_modes_go),    cmocka_unit_test(newline_in_name),
+        cmocka_unit_test(old_contents_go), cmocka_unit_test(sink_concurrent),
+        cmocka_unit_test(sink_fifo),       cmocka_unit_test(fifo_says_that_it_waits),
+        cmocka_unit_test(reader_goes),     cmocka_unit_test(no_space),
+        cmocka_unit_test(symlink_refused), cmocka_unit_test(hard_link_refused),
+        cmocka_unit_test(others_refused),  cmocka_unit_test(child_writes_nothing),
     };
     setenv("MEMTRACE_QUIET", "0", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

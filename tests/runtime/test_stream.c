@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static void streams(void **state)
+static void stream_streams(void **state)
 {
     cudaStream_t s, t;
     unsigned flags;
@@ -35,7 +35,7 @@ static void streams(void **state)
     OK(cudaStreamDestroy(t));
 }
 
-static void events(void **state)
+static void stream_events(void **state)
 {
     cudaEvent_t a, b, c;
     float ms = -1;
@@ -74,16 +74,16 @@ static void events(void **state)
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static int order[64], norder;
 
-static void append(void *data)
+static void stream_append(void *data)
 {
     pthread_mutex_lock(&gate);
     order[norder++] = (int)(intptr_t)data;
     pthread_mutex_unlock(&gate);
 }
 
-static void callback(cudaStream_t s, cudaError_t e, void *data)
+static void stream_callback(cudaStream_t s, cudaError_t e, void *data)
 {
-    append(e ? (void *)-1 : data);
+    stream_append(e ? (void *)-1 : data);
 }
 
 /* They run without the caller and in order; everything after them in the stream waits. */
@@ -96,9 +96,9 @@ static void host_functions(void **state)
     pthread_mutex_lock(&gate); /* the caller holds what the function needs: no deadlock */
     for (intptr_t i = 0; i < 20; i++)
         if (i % 2)
-            OK(cudaLaunchHostFunc(s, append, (void *)i));
+            OK(cudaLaunchHostFunc(s, stream_append, (void *)i));
         else
-            OK(cudaStreamAddCallback(s, callback, (void *)i, 0));
+            OK(cudaStreamAddCallback(s, stream_callback, (void *)i, 0));
     EXPECT(cudaErrorNotReady, cudaStreamQuery(s));
     assert_int_equal(norder, 0);
     pthread_mutex_unlock(&gate);
@@ -110,10 +110,10 @@ static void host_functions(void **state)
     for (int i = 0; i < 20; i++)
         assert_int_equal(order[i], i);
     OK(cudaStreamQuery(s));
-    OK(cudaLaunchHostFunc(s, append, (void *)100));
+    OK(cudaLaunchHostFunc(s, stream_append, (void *)100));
     OK(cudaDeviceSynchronize());
     assert_int_equal(order[20], 100);
-    OK(cudaLaunchHostFunc(s, append, (void *)101));
+    OK(cudaLaunchHostFunc(s, stream_append, (void *)101));
     OK(cudaStreamDestroy(s)); /* what is in it is done all the same */
     OK(cudaDeviceSynchronize());
     assert_int_equal(order[21], 101);
@@ -123,7 +123,7 @@ static void host_functions(void **state)
 
 /* ---- the device ---- */
 
-static void device(void **state)
+static void stream_device(void **state)
 {
     struct cudaDeviceProp p;
     int n, v, w;
@@ -215,7 +215,7 @@ static void last_error(void **state)
     assert_int_equal(cudaGetLastError(), cudaSuccess);
 }
 
-static void unsupported(void *arg)
+static void stream_unsupported(void *arg)
 {
     cudaGraphConditionalHandle h;
     for (int i = 0; i < 3; i++)
@@ -224,7 +224,7 @@ static void unsupported(void *arg)
 
 static void unsupported_is_said_once(void **state)
 {
-    char *text = said(unsupported, NULL);
+    char *text = said(stream_unsupported, NULL);
     assert_int_equal(count_lines(text, NULL), 1);
     assert_int_equal(
         count_lines(text, "memtrace: ", "cudaGraphConditionalHandleCreate", "cudaErrorNotSupported", NULL),
@@ -232,7 +232,7 @@ static void unsupported_is_said_once(void **state)
     free(text);
 }
 
-static void texts(void **state)
+static void stream_texts(void **state)
 {
     assert_string_equal(cudaGetErrorName(cudaSuccess), "cudaSuccess");
     assert_string_equal(cudaGetErrorString(cudaSuccess), "no error");
@@ -242,7 +242,7 @@ static void texts(void **state)
 }
 
 /* What the program made of streams and events is gone after cudaDeviceReset; the default streams are not. */
-static void reset(void **state)
+static void stream_reset(void **state)
 {
     cudaStream_t s, t;
     cudaEvent_t e;
@@ -275,9 +275,10 @@ static void reset(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(streams), cmocka_unit_test(events),     cmocka_unit_test(host_functions),
-        cmocka_unit_test(device),  cmocka_unit_test(last_error), cmocka_unit_test(unsupported_is_said_once),
-        cmocka_unit_test(texts),   cmocka_unit_test(reset),
+        cmocka_unit_test(stream_streams), cmocka_unit_test(stream_events),
+        cmocka_unit_test(host_functions), cmocka_unit_test(stream_device),
+        cmocka_unit_test(last_error),     cmocka_unit_test(unsupported_is_said_once),
+        cmocka_unit_test(stream_texts),   cmocka_unit_test(stream_reset),
     };
     fresh_dir();
     return cmocka_run_group_tests(tests, NULL, NULL);

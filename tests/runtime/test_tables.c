@@ -81,7 +81,7 @@ static void check_counted(const char *dir, const struct table *t)
     free(text);
 }
 
-static void tables(void **state)
+static void tables_run(void **state)
 {
     struct table list[] = {
         {"", "_Zfill", "_Zfill and others of its file run on the GPU without a trace: it has no CPU image", 0,
@@ -200,7 +200,7 @@ static void old_driver(void **state)
 /* "tables" or "driver". */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest without[] = {cmocka_unit_test(tables), cmocka_unit_test(no_memory)};
+    const struct CMUnitTest without[] = {cmocka_unit_test(tables_run), cmocka_unit_test(no_memory)};
     const struct CMUnitTest driver[] = {cmocka_unit_test(old_driver)};
     void *fake = dlopen(FAKE_CUDART, RTLD_NOW | RTLD_LOCAL);
     setenv("MEMTRACE_DEVICE", "gpu", 1);

@@ -3,12 +3,12 @@
 #include "api.h"
 #include "util.h"
 
-static struct cudaChannelFormatDesc floats(void)
+static struct cudaChannelFormatDesc texture_floats(void)
 {
     return cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindFloat);
 }
 
-static void shapes(void **state)
+static void texture_shapes(void **state)
 {
     static const struct {
         struct cudaExtent extent;
@@ -37,7 +37,7 @@ static void shapes(void **state)
         {{8, 4, 16385}, 0, cudaErrorInvalidValue},
         {{8, 4, 2049}, cudaArrayLayered, cudaErrorInvalidValue},
     };
-    struct cudaChannelFormatDesc desc = floats(), got;
+    struct cudaChannelFormatDesc desc = texture_floats(), got;
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         cudaArray_t a = NULL;
         struct cudaExtent e;
@@ -55,7 +55,7 @@ static void shapes(void **state)
     }
 }
 
-static void channels(void **state)
+static void texture_channels(void **state)
 {
     static const struct {
         int x, y, z, w;
@@ -78,13 +78,13 @@ static void channels(void **state)
         EXPECT(cases[i].expect, cudaMallocArray(&a, &d, 4, 4, 0));
         OK(cudaFreeArray(a));
     }
-    struct cudaChannelFormatDesc d = floats();
+    struct cudaChannelFormatDesc d = texture_floats();
     EXPECT(cudaErrorInvalidValue, cudaMallocArray(NULL, &d, 4, 4, 0));
     EXPECT(cudaErrorInvalidValue, cudaMallocArray((cudaArray_t *)&d, NULL, 4, 4, 0));
 }
 
 /* Extents count elements when an array takes part, and positions in it do. */
-static void copies(void **state)
+static void texture_copies(void **state)
 {
     enum { W = 7, H = 5, D = 3 };
     struct cudaChannelFormatDesc desc = cudaCreateChannelDesc(32, 32, 0, 0, cudaChannelFormatKindSigned);
@@ -126,7 +126,7 @@ static void copies(void **state)
     EXPECT(cudaErrorInvalidValue, cudaMemcpy3D(&q));
     p.extent.height = H + 1;
     EXPECT(cudaErrorInvalidValue, cudaMemcpy3D(&p));
-    struct cudaChannelFormatDesc f = floats();
+    struct cudaChannelFormatDesc f = texture_floats();
     OK(cudaMalloc3DArray(&narrow, &f, extent, 0));
     q.dstPos.z = 0;
     q.dstArray = narrow;
@@ -138,10 +138,10 @@ static void copies(void **state)
     EXPECT(cudaErrorInvalidResourceHandle, cudaMemcpy3D(&q));
 }
 
-static void mipmaps(void **state)
+static void texture_mipmaps(void **state)
 {
     static const struct cudaExtent expect[] = {{20, 6, 0}, {10, 3, 0}, {5, 1, 0}, {2, 1, 0}, {1, 1, 0}};
-    struct cudaChannelFormatDesc desc = floats();
+    struct cudaChannelFormatDesc desc = texture_floats();
     struct cudaExtent got;
     cudaMipmappedArray_t m;
     cudaArray_t level, last;
@@ -170,9 +170,9 @@ static void mipmaps(void **state)
     OK(cudaFreeMipmappedArray(m));
 }
 
-static void textures(void **state)
+static void texture_textures(void **state)
 {
-    struct cudaChannelFormatDesc desc = floats(),
+    struct cudaChannelFormatDesc desc = texture_floats(),
                                  ints = cudaCreateChannelDesc(8, 0, 0, 0, cudaChannelFormatKindSigned);
     cudaArray_t a, b;
     cudaTextureObject_t t = 0, u = 0;
@@ -217,7 +217,7 @@ static void textures(void **state)
     OK(cudaFreeArray(a));
 }
 
-static void memory(void **state)
+static void texture_memory(void **state)
 {
     float *p;
     char stack[64];
@@ -226,7 +226,7 @@ static void memory(void **state)
     assert_int_equal((uintptr_t)p % 512, 0);
     struct cudaTextureDesc d = {.filterMode = cudaFilterModePoint};
     struct cudaResourceDesc r = {.resType = cudaResourceTypeLinear,
-                                 .res.linear = {.devPtr = p, .desc = floats(), .sizeInBytes = 4096}};
+                                 .res.linear = {.devPtr = p, .desc = texture_floats(), .sizeInBytes = 4096}};
     OK(cudaCreateTextureObject(&t, &r, &d, NULL));
     OK(cudaDestroyTextureObject(t));
     r.res.linear.devPtr = p + 1; /* not aligned */
@@ -238,7 +238,8 @@ static void memory(void **state)
     EXPECT(cudaErrorInvalidValue, cudaCreateTextureObject(&t, &r, &d, NULL));
     r = (struct cudaResourceDesc){
         .resType = cudaResourceTypePitch2D,
-        .res.pitch2D = {.devPtr = p, .desc = floats(), .width = 10, .height = 8, .pitchInBytes = 512}};
+        .res.pitch2D = {
+            .devPtr = p, .desc = texture_floats(), .width = 10, .height = 8, .pitchInBytes = 512}};
     OK(cudaCreateTextureObject(&t, &r, &d, NULL));
     OK(cudaDestroyTextureObject(t));
     r.res.pitch2D.pitchInBytes = 500;
@@ -248,9 +249,9 @@ static void memory(void **state)
     OK(cudaFree(p));
 }
 
-static void surfaces(void **state)
+static void texture_surfaces(void **state)
 {
-    struct cudaChannelFormatDesc desc = floats();
+    struct cudaChannelFormatDesc desc = texture_floats();
     cudaArray_t plain, a;
     cudaSurfaceObject_t s;
     cudaTextureObject_t t;
@@ -278,9 +279,10 @@ static void surfaces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes),   cmocka_unit_test(channels), cmocka_unit_test(copies),
-        cmocka_unit_test(mipmaps),  cmocka_unit_test(textures), cmocka_unit_test(memory),
-        cmocka_unit_test(surfaces),
+        cmocka_unit_test(texture_shapes),   cmocka_unit_test(texture_channels),
+        cmocka_unit_test(texture_copies),   cmocka_unit_test(texture_mipmaps),
+        cmocka_unit_test(texture_textures), cmocka_unit_test(texture_memory),
+        cmocka_unit_test(texture_surfaces),
     };
     fresh_dir();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@ static sem_t ended;
 static sigset_t inside;
 static int detached;
 
-static void *look(void *arg)
+static void *thread_look(void *arg)
 {
     pthread_attr_t a;
     pthread_sigmask(SIG_SETMASK, NULL, &inside);
@@ -25,12 +25,12 @@ static void *look(void *arg)
     return arg;
 }
 
-static int blocked(int signo)
+static int thread_blocked(int signo)
 {
     return sigismember(&inside, signo);
 }
 
-static void masks(void **state)
+static void thread_masks(void **state)
 {
     sigset_t mine, after;
     (void)state;
@@ -38,7 +38,7 @@ static void masks(void **state)
     sigaddset(&mine, SIGUSR2);
     assert_int_equal(pthread_sigmask(SIG_SETMASK, &mine, NULL), 0);
     for (int faults = 0; faults < 2; faults++) {
-        assert_int_equal(mt_base_thread_start(NULL, faults, look, NULL), 0);
+        assert_int_equal(mt_base_thread_start(NULL, faults, thread_look, NULL), 0);
         while (sem_wait(&ended) != 0)
             assert_int_equal(errno, EINTR);
         assert_int_equal(detached, PTHREAD_CREATE_DETACHED);
@@ -46,22 +46,22 @@ static void masks(void **state)
             int open =
                 signo == SIGKILL ||
                 (faults && (signo == SIGSEGV || signo == SIGBUS || signo == SIGFPE || signo == SIGILL));
-            assert_int_equal(blocked(signo), !open);
+            assert_int_equal(thread_blocked(signo), !open);
         }
-        assert_int_equal(blocked(SIGTERM), 1);
+        assert_int_equal(thread_blocked(SIGTERM), 1);
         pthread_sigmask(SIG_SETMASK, NULL, &after);
         for (int signo = SIGHUP; signo <= SIGTERM; signo++)
             assert_int_equal(sigismember(&after, signo), signo == SIGUSR2);
     }
 }
 
-static void joined(void **state)
+static void thread_joined(void **state)
 {
     pthread_t thread;
     void *result;
     int mark;
     (void)state;
-    assert_int_equal(mt_base_thread_start(&thread, 0, look, &mark), 0);
+    assert_int_equal(mt_base_thread_start(&thread, 0, thread_look, &mark), 0);
     assert_int_equal(pthread_join(thread, &result), 0);
     assert_ptr_equal(result, &mark);
     assert_int_equal(detached, PTHREAD_CREATE_JOINABLE);
@@ -69,7 +69,7 @@ static void joined(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masks), cmocka_unit_test(joined)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(thread_masks), cmocka_unit_test(thread_joined)};
     sem_init(&ended, 0, 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
     return remove(path);
 }
 
-static void clean(void)
+static void util_clean(void)
 {
     for (int i = 0; i < ndirs && getpid() == owner; i++)
         nftw(dirs[i], remove_one, 16, FTW_DEPTH | FTW_PHYS);
@@ -28,7 +28,7 @@ const char *fresh_dir(void)
 {
     if (owner != getpid()) { /* a child cleans up what it makes itself */
         if (!owner)
-            atexit(clean);
+            atexit(util_clean);
         owner = getpid();
         ndirs = 0;
     }

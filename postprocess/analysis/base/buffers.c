@@ -4,14 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_base(const void *a, const void *b)
-{
-    const struct mt_alloc_event *x = *(const struct mt_alloc_event *const *)a;
-    const struct mt_alloc_event *y = *(const struct mt_alloc_event *const *)b;
-    if (x->base != y->base)
-        return x->base < y->base ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
-}
+MT_ORDER_POINTED_2(by_base, struct mt_alloc_event, base, id)
 
 int mt_buffers_init(struct mt_buffers *b, const struct mt_alloc_event *allocs, size_t n)
 {

@@ -1,6 +1,7 @@
 /* A number for each byte of memory, 0 at first: what an analysis knows of it. */
 #include "cells.h"
 #include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,11 +23,7 @@ struct mt_cells_page *mt_cells_page(struct mt_cells *c, uint64_t number)
     return c->recent[number % MT_CELLS_RECENT] = c->pages[*i];
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = (*(struct mt_cells_page *const *)a)->number, y = (*(struct mt_cells_page *const *)b)->number;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_POINTED_1(by_number, struct mt_cells_page, number)
 
 void mt_cells_sort(struct mt_cells *c)
 {

@@ -1,5 +1,6 @@
 /* Pages of the set: open addressing, at most half full; they come from blocks and are freed as a whole. */
 #include "keyset.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,11 +84,7 @@ int mt_keyset_merge(struct mt_keyset *s, const struct mt_keyset *other)
     return 0;
 }
 
-static int keyset_ascending(const void *a, const void *b)
-{
-    uint64_t x = (*(struct mt_keypage *const *)a)->number, y = (*(struct mt_keypage *const *)b)->number;
-    return x < y ? -1 : x > y;
-}
+MT_ORDER_POINTED_1(keyset_ascending, struct mt_keypage, number)
 
 int mt_keyset_index(struct mt_keyset *s)
 {

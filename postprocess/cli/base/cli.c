@@ -91,6 +91,15 @@ void mt_cli_say(const char *format, ...)
     va_end(args);
 }
 
+int mt_cli_fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    cli_line(format, args, "\n", NULL);
+    va_end(args);
+    return MT_EXIT_FAILURE;
+}
+
 void mt_cli_version(void)
 {
     printf("%s (memtrace) %s\n", mt_cli_name, MEMTRACE_VERSION);
@@ -203,10 +212,8 @@ void mt_filter_free(struct mt_filter *f)
 
 int mt_inputs_companion(struct mt_inputs *in, const char *path)
 {
-    if (mt_grow(&in->companions, &in->companion_room, in->ncompanions + 1, sizeof *in->companions) != 0) {
-        mt_cli_say("no memory");
-        return MT_EXIT_FAILURE;
-    }
+    if (mt_grow(&in->companions, &in->companion_room, in->ncompanions + 1, sizeof *in->companions) != 0)
+        return mt_cli_fail("no memory");
     in->companions[in->ncompanions++] = path;
     return 0;
 }
@@ -400,8 +407,8 @@ int mt_output_ready(struct mt_output *o)
 
 int mt_output_failed(const struct mt_output *o, int error)
 {
-    mt_cli_say("%s: cannot write: %s", o->fd == STDOUT_FILENO ? "standard output" : o->path, strerror(error));
-    return MT_EXIT_FAILURE;
+    return mt_cli_fail("%s: cannot write: %s", o->fd == STDOUT_FILENO ? "standard output" : o->path,
+                       strerror(error));
 }
 
 FILE *mt_output_stream(const struct mt_output *o)

@@ -25,6 +25,8 @@ void mt_cli_start(const char *name);
 /* From now on results are written: a signal does not cut them off. mt_output_ready says so, too. */
 void mt_cli_results(void);
 __attribute__((format(printf, 1, 2))) void mt_cli_say(const char *format, ...); /* one line on stderr */
+/* The same; returns MT_EXIT_FAILURE. */
+__attribute__((format(printf, 1, 2))) int mt_cli_fail(const char *format, ...);
 void mt_cli_version(void);
 /* Says that the command line is wrong and where help is; returns MT_EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int mt_cli_usage(const char *format, ...);

@@ -173,10 +173,8 @@ static int folder_read(struct folder *all, const char *dir, const char *pattern)
         if (!pattern || fnmatch(pattern, e->d_name, 0) == 0)
             rc = folder_look_at(all, dir, e->d_name);
     closedir(d);
-    if (rc) {
-        mt_cli_say("no memory");
-        return MT_EXIT_FAILURE;
-    }
+    if (rc)
+        return mt_cli_fail("no memory");
     folder_choose(all, dir);
     if (all->n)
         return 0;
@@ -212,10 +210,8 @@ static int folder_take(struct mt_inputs *in, const char *word)
     char *dir = exists  ? strdup(word)
                 : slash ? strndup(word, (size_t)(slash - word) + (slash == word))
                         : strdup(".");
-    if (!dir) {
-        mt_cli_say("no memory");
-        return MT_EXIT_FAILURE;
-    }
+    if (!dir)
+        return mt_cli_fail("no memory");
     char *pattern = exists ? NULL : strdup(name);
     for (char *p = pattern; p && *p; p++)
         if (*p == '?') /* as in MEMTRACE_PATTERN: a stream's number, which may have more digits than one */

@@ -9,12 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int no_memory(void)
-{
-    mt_cli_say("no memory for the graph");
-    return MT_EXIT_FAILURE;
-}
-
 __attribute__((format(printf, 3, 4))) static void graph_input_note(struct mt_stride_graph_input *in,
                                                                    int incomplete, const char *format, ...)
 {
@@ -50,7 +44,9 @@ static int open_traces(struct mt_stride_graph_input *in)
     in->allocs = mt_source_allocs(in->source, &in->nallocs);
     for (size_t i = 0; i < in->inputs.npaths; i++)
         in->known |= mt_source_companion(in->source, i) != NULL;
-    return mt_buffers_init(&in->buffers, in->allocs, in->nallocs) == 0 ? 0 : no_memory();
+    return mt_buffers_init(&in->buffers, in->allocs, in->nallocs) == 0
+               ? 0
+               : mt_cli_fail("no memory for the graph");
 }
 
 static int open_container(struct mt_stride_graph_input *in)
@@ -74,7 +70,9 @@ static int open_container(struct mt_stride_graph_input *in)
     in->nallocs = c ? c->nallocs : 0;
     in->known = 1;
     in->live = mt_live_allocs_new(in->allocs, in->nallocs);
-    return in->live && (!c || mt_live_cuts(in->live, c->cuts, c->ncuts) == 0) ? 0 : no_memory();
+    return in->live && (!c || mt_live_cuts(in->live, c->cuts, c->ncuts) == 0)
+               ? 0
+               : mt_cli_fail("no memory for the graph");
 }
 
 static int open_mat(struct mt_stride_graph_input *in)
@@ -102,7 +100,8 @@ int mt_stride_graph_input_open(struct mt_stride_graph_input *in, const char *con
     in->inputs.npaths = npaths;
     in->complete = 1;
     in->pipe = -1;
-    int code = mt_host_places_init(&in->places) != 0 ? no_memory() : mt_inputs_folders(&in->inputs);
+    int code = mt_host_places_init(&in->places) != 0 ? mt_cli_fail("no memory for the graph")
+                                                     : mt_inputs_folders(&in->inputs);
     if (code)
         return code;
     paths = in->inputs.paths;
@@ -197,7 +196,7 @@ static int read_traces(struct mt_stride_graph_input *in, struct mt_stride_graph 
         if (selected &&
             (in->lanes ? mt_stride_graph_lanes : mt_stride_graph_runs)(g, item.runs, item.count) != 0) {
             mt_progress_end(&progress);
-            return no_memory();
+            return mt_cli_fail("no memory for the graph");
         }
         mt_progress_step(&progress, in->source, g->records);
     }
@@ -309,7 +308,7 @@ static int read_container(struct mt_stride_graph_input *in, struct mt_stride_gra
                 break;
             bad = err.offset;
         } else if (item.kind == MT_HOST_ITEM_RECORDS && host_records(in, g, &item) != 0) {
-            return no_memory();
+            return mt_cli_fail("no memory for the graph");
         }
     }
     host_end(in);
@@ -382,13 +381,11 @@ static int read_mat(struct mt_stride_graph_input *in, struct mt_stride_graph *g)
     int rc;
     while ((rc = mt_mat_next(in->mat, &r, &err)) != 0) {
         if (rc > 0 && mat_record(in, g, &r) != 0)
-            return no_memory();
+            return mt_cli_fail("no memory for the graph");
         if (rc > 0)
             continue;
-        if (err.code == MT_E_SYSTEM) {
-            mt_cli_say("%s", err.message);
-            return MT_EXIT_FAILURE;
-        }
+        if (err.code == MT_E_SYSTEM)
+            return mt_cli_fail("%s", err.message);
         if (err.code != MT_E_CORRUPT || bad++ == 0)
             graph_input_note(in, 1, "%s", err.message);
         if (err.code != MT_E_CORRUPT)

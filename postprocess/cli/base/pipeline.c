@@ -58,8 +58,7 @@ int mt_pipeline_start(struct mt_pipeline *p, unsigned threads)
         mt_locality_run_start(&p->more, p->source, p->inputs.npaths) == 0 &&
         mt_locality_run_threads(&p->more, p->threads) == 0)
         return 0;
-    mt_cli_say("no memory or no threads for the analysis");
-    return MT_EXIT_FAILURE;
+    return mt_cli_fail("no memory or no threads for the analysis");
 }
 
 static int pipeline_launch(struct mt_pipeline *p, const struct mt_item *item)
@@ -114,10 +113,8 @@ int mt_pipeline_read(struct mt_pipeline *p)
     }
     if (!p->comm && mt_session_again(p->session, p->team))
         return MT_EXIT_FAILURE; /* nothing to say yet */
-    if (!p->comm) {
-        mt_cli_say("%s", p->why ? p->why : mt_team_why(p->team));
-        return MT_EXIT_FAILURE;
-    }
+    if (!p->comm)
+        return mt_cli_fail("%s", p->why ? p->why : mt_team_why(p->team));
     return rc < 0 ? mt_cli_failed(&err) : 0;
 }
 

@@ -153,12 +153,6 @@ static int compare_option(void *arg, int o)
     }
 }
 
-static int no_memory(void)
-{
-    mt_cli_say("no memory for the comparison");
-    return MT_EXIT_FAILURE;
-}
-
 /* ---- reading ---- */
 
 struct watch {
@@ -335,7 +329,7 @@ static int compare_run(struct options *x, struct mt_compare *c, struct mt_output
     c->edit = calloc(c->n * c->n, sizeof *c->edit);
     c->gram = calloc(c->n * c->n, sizeof *c->gram);
     if (!c->rows || !c->edit || !c->gram)
-        return no_memory();
+        return mt_cli_fail("no memory for the comparison");
     for (size_t i = 0; i < c->n; i++) {
         c->rows[i].path = x->inputs.paths[i];
         c->rows[i].complete = 1;
@@ -346,7 +340,7 @@ static int compare_run(struct options *x, struct mt_compare *c, struct mt_output
         return input;
     compare_decide(c);
     if (edit_matrix(c) != 0 || gram_matrix(c) != 0)
-        return no_memory();
+        return mt_cli_fail("no memory for the comparison");
     int code = write_all(x, c, out, picture);
     return code ? code : input;
 }

@@ -23,8 +23,7 @@ static int graph_json_bad(const struct saved *g, const char *what)
 
 static int no_memory(const struct saved *g)
 {
-    mt_cli_say("%s: no memory for the graph", g->path);
-    return MT_EXIT_FAILURE;
+    return mt_cli_fail("%s: no memory for the graph", g->path);
 }
 
 static const json_t *graph_json_node(const struct saved *g, size_t i)

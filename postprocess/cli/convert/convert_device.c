@@ -26,17 +26,10 @@ struct work {
 
 static int convert_device_failed(const char *path, int e)
 {
-    mt_cli_say("%s: cannot write: %s", path, strerror(e));
-    return MT_EXIT_FAILURE;
+    return mt_cli_fail("%s: cannot write: %s", path, strerror(e));
 }
 
 /* ---- which launches ---- */
-
-static int no_memory(void)
-{
-    mt_cli_say("no memory for the launches");
-    return MT_EXIT_FAILURE;
-}
 
 /* Fills in what was asked for. 0, or an exit code. One stream only, if `single`. */
 static int convert_device_choose(struct mt_host_reader *r, const struct mt_convert_choice *want, int single,
@@ -48,7 +41,7 @@ static int convert_device_choose(struct mt_host_reader *r, const struct mt_conve
     int several = 0;
     c->seq = malloc((n + 1) * sizeof *c->seq);
     if (!c->seq)
-        return no_memory();
+        return mt_cli_fail("no memory for the launches");
     for (size_t i = 0; i < n; i++) {
         if (!mt_filter_match(want->filter, l[i].kernel, i) ||
             (want->has_stream && l[i].stream != want->stream))
@@ -103,9 +96,8 @@ static int open_companion(struct work *x)
         close(fd);
     if (x->meta_named || (e != EINVAL && e != ELOOP && e != ENXIO))
         return convert_device_failed(x->meta_path, e);
-    mt_cli_say("%s: is not a regular file and is not written to: give --companion or --no-companion",
-               x->meta_path);
-    return MT_EXIT_FAILURE;
+    return mt_cli_fail("%s: is not a regular file and is not written to: give --companion or --no-companion",
+                       x->meta_path);
 }
 
 /* Lines of a meta chunk. 0, or an exit code. */
@@ -118,7 +110,7 @@ static int put_lines(void *self, const char *text, size_t bytes)
         size_t n = (size_t)((lf ? lf : end) - text);
         char *changed;
         if (mt_convert_line(&x->chosen, 1, text, n, &changed) != 0)
-            return no_memory();
+            return mt_cli_fail("no memory for the launches");
         int kernel = mt_convert_is_kernel(text, n);
         int code = !kernel && !x->meta ? open_companion(x) : 0;
         if (code) {
@@ -252,7 +244,7 @@ int mt_convert_to_raw(const char *path, FILE *f, const char *meta, int named,
         return mt_cli_exit_code(&err);
     }
     mt_host_reader_threads(x.r, mt_cli_processors());
-    int live = !x.r->window.regular, code = x.room ? 0 : no_memory();
+    int live = !x.r->window.regular, code = x.room ? 0 : mt_cli_fail("no memory for the launches");
     if (code == 0 && !(x.r->head.features & MT_MTC_HAS_DEVICE))
         code = mt_cli_usage("%s: raw traces hold accesses of kernels, and this container has none", path);
     if (code == 0 && live &&

@@ -30,8 +30,7 @@ struct log {
 
 static int convert_insn_failed(const char *what)
 {
-    mt_cli_say("%s: %s", what, strerror(errno));
-    return MT_EXIT_FAILURE;
+    return mt_cli_fail("%s: %s", what, strerror(errno));
 }
 
 static const struct mt_host_site_info *any_site(struct mt_host_reader *r, uint32_t instruction)
@@ -106,10 +105,8 @@ static int make_file(struct log *l)
         at += l->list[i].count;
     }
     int fd = mt_spool_create(&err);
-    if (fd < 0) {
-        mt_cli_say("%s", err.message);
-        return MT_EXIT_FAILURE;
-    }
+    if (fd < 0)
+        return mt_cli_fail("%s", err.message);
     /* Allocated now: a full disk is an error here, not a fault later. */
     errno = posix_fallocate(fd, 0, (off_t)bytes);
     void *p = errno ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -31,8 +31,7 @@ struct work {
 
 static int convert_raw_failed(const char *what, int e)
 {
-    mt_cli_say("cannot write the container: %s", e ? strerror(e) : what);
-    return MT_EXIT_FAILURE;
+    return mt_cli_fail("cannot write the container: %s", e ? strerror(e) : what);
 }
 
 /* The runs that wait become a chunk. 0, or an exit code. */
@@ -190,10 +189,8 @@ static int convert_raw_convert(struct work *x, struct mt_reader *r, const char *
         head.start_ns = x->companion->start_ns;
     }
     x->w = mt_mtc_writer_again(&file, &head, level, why, sizeof why);
-    if (!x->w) {
-        mt_cli_say("%s", why);
-        return MT_EXIT_FAILURE;
-    }
+    if (!x->w)
+        return mt_cli_fail("%s", why);
     int code = x->companion ? take_lines(x, companion) : 0;
     if (code == 0)
         code = take_records(x, r);

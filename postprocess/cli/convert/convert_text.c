@@ -8,12 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int no_memory(void)
-{
-    mt_cli_say("no memory");
-    return MT_EXIT_FAILURE;
-}
-
 static enum mt_host_op op_of(struct mt_host_reader *r, uint32_t site)
 {
     const struct mt_host_site_info *s = mt_host_site(r, site);
@@ -65,7 +59,7 @@ int mt_convert_atomic(struct mt_host_reader *r, FILE *f)
     while (mt_convert_next(r, &item, &code) > 0 && !ferror(f)) {
         int64_t *name = name_of(&names, item.thread);
         if (!name) {
-            code = no_memory();
+            code = mt_cli_fail("no memory");
             break;
         }
         if (item.kind == MT_HOST_ITEM_EVENT) {
@@ -152,5 +146,5 @@ int mt_convert_mat(struct mt_host_reader *r, FILE *f, int all)
     }
     mt_live_allocs_free(m.live);
     mt_pairmap_free(&m.shown);
-    return bad ? no_memory() : code;
+    return bad ? mt_cli_fail("no memory") : code;
 }

@@ -84,7 +84,8 @@ static int dump_option(void *arg, int o)
     struct options *x = arg;
     switch (o) {
     case 'n':
-        return mt_cli_number(optarg, 0, UINT64_MAX, &x->head) ? 0 : mt_cli_usage("'%s' is not a count", optarg);
+        return mt_cli_number(optarg, 0, UINT64_MAX, &x->head) ? 0
+                                                              : mt_cli_usage("'%s' is not a count", optarg);
     case 's':
         x->stat = 1;
         return 0;

@@ -155,10 +155,8 @@ static int show_items(FILE *f, struct mt_host_reader *r, const struct mt_dump_ho
             continue;
         }
         struct thread *t = thread_of(threads, item.thread);
-        if (!t) {
-            mt_cli_say("no memory for the threads");
-            return MT_EXIT_FAILURE;
-        }
+        if (!t)
+            return mt_cli_fail("no memory for the threads");
         if (item.kind == MT_HOST_ITEM_EVENT) {
             t->events++;
             if (!o->stat && t->shown < o->head)

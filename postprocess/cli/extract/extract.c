@@ -57,10 +57,8 @@ static int address_pass(struct mt_extract *x)
         return mt_extract_addresses_failed(&x->addresses);
     if (rc < 0)
         return mt_cli_failed(&err);
-    if (!mt_cli_stop && x->addresses.records != x->p.comm->records) {
-        mt_cli_say("the input changed while it was read");
-        return MT_EXIT_FAILURE;
-    }
+    if (!mt_cli_stop && x->addresses.records != x->p.comm->records)
+        return mt_cli_fail("the input changed while it was read");
     return 0;
 }
 
@@ -71,10 +69,8 @@ static int live_ended(struct mt_extract *x)
         return MT_EXIT_INPUT; /* the program was killed: no result, and nobody to tell */
     size_t n = mt_source_inputs(x->p.source);
     x->streams = malloc((n + 1) * sizeof *x->streams);
-    if (!x->streams) {
-        mt_cli_say("no memory for the inputs");
-        return MT_EXIT_FAILURE;
-    }
+    if (!x->streams)
+        return mt_cli_fail("no memory for the inputs");
     for (size_t i = 0; i < n; i++)
         x->streams[i] = mt_source_path(x->p.source, i);
     x->p.inputs.paths = x->streams;
@@ -94,10 +90,8 @@ static int extract_share(struct mt_extract *x)
     int rc = mt_session_stopped(x->p.session, x->p.team)
                  ? 1
                  : mt_extract_share(&x->share, &x->p.more, x->p.session, x->p.team);
-    if (rc < 0) {
-        mt_cli_say("%s", mt_team_why(x->p.team));
-        return MT_EXIT_FAILURE;
-    }
+    if (rc < 0)
+        return mt_cli_fail("%s", mt_team_why(x->p.team));
     x->sharing = 0;
     x->no_more = rc > 0;
     if (x->no_more && mt_session_stopped(x->p.session, x->p.team))
@@ -131,10 +125,8 @@ static int extract_run(struct mt_extract *x)
     }
     if (!x->p.why && mt_locality_run_finish(&x->p.more, x->p.comm) != 0)
         x->p.why = "no memory for the further analyses";
-    if (x->p.why) {
-        mt_cli_say("%s", x->p.why);
-        return MT_EXIT_FAILURE;
-    }
+    if (x->p.why)
+        return mt_cli_fail("%s", x->p.why);
     if (x->sections & 1u << MT_ADDRESSES) {
         mt_comm_forget(x->p.comm);
         if (!mt_cli_stop && (code = address_pass(x)) != 0)
@@ -160,7 +152,8 @@ static int check_inputs(const struct mt_extract *x)
     for (size_t i = 0; mt_session_members(x->p.session) > 1 && i < x->p.inputs.npaths; i++)
         if (strcmp(x->p.inputs.paths[i], "-") == 0 ||
             (stat(x->p.inputs.paths[i], &st) == 0 && !S_ISREG(st.st_mode)))
-            return mt_cli_usage("%s is not a regular file: several ranks cannot all read it", x->p.inputs.paths[i]);
+            return mt_cli_usage("%s is not a regular file: several ranks cannot all read it",
+                                x->p.inputs.paths[i]);
     return 0;
 }
 

@@ -8,9 +8,8 @@
 
 int mt_extract_addresses_failed(const struct mt_addresses *a)
 {
-    mt_cli_say("%s%s%s", a->why ? a->why : "no memory for the addresses", a->sys ? ": " : "",
-               a->sys ? strerror(a->sys) : "");
-    return MT_EXIT_FAILURE;
+    return mt_cli_fail("%s%s%s", a->why ? a->why : "no memory for the addresses", a->sys ? ": " : "",
+                       a->sys ? strerror(a->sys) : "");
 }
 
 static void write_head(struct mt_extract *x, int complete, uint64_t untraced, uint64_t untraced_launches)
@@ -98,11 +97,8 @@ int mt_extract_write(struct mt_extract *x, int complete)
     write_head(x, complete, untraced, untraced_launches);
     if (mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths) != 0 ||
         mt_estimates_write(j, &x->p.estimates, x->p.comm, x->p.events) != 0 ||
-        mt_comm_write(j, x->p.comm, x->sections) != 0 ||
-        mt_locality_run_write(&x->p.more, j, x->p.comm) != 0) {
-        mt_cli_say("no memory to sort the results");
-        return MT_EXIT_FAILURE;
-    }
+        mt_comm_write(j, x->p.comm, x->sections) != 0 || mt_locality_run_write(&x->p.more, j, x->p.comm) != 0)
+        return mt_cli_fail("no memory to sort the results");
     if (x->sections & 1u << MT_ADDRESSES)
         cut = write_addresses(x, &code);
     mt_json_end(j);
@@ -120,10 +116,8 @@ int mt_extract_write_other(struct mt_extract *x, int *complete)
                                .ninputs = x->p.inputs.npaths,
                                .sections = x->sections,
                                .complete = *complete};
-    if (mt_comm_merged(x->p.comm) != 0) {
-        mt_cli_say("no memory for the transfers");
-        return MT_EXIT_FAILURE;
-    }
+    if (mt_comm_merged(x->p.comm) != 0)
+        return mt_cli_fail("no memory for the transfers");
     int interrupted = 0, code = mt_formats_write(&x->formats, &r, &x->p.out, &x->p.progress, &interrupted);
     *complete &= !interrupted;
     return code;

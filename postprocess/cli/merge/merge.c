@@ -157,8 +157,8 @@ static int take_line(struct merge_run *r, struct mt_merge_block *b, const char *
 
 static int no_memory(void)
 {
-    mt_cli_say("no memory; threads whose timestamps lie far apart need much of it (see mt-host's --lag)");
-    return MT_EXIT_FAILURE;
+    return mt_cli_fail(
+        "no memory; threads whose timestamps lie far apart need much of it (see mt-host's --lag)");
 }
 
 /* A block with room after what is left of an unfinished line, [begin, end) of *block. 0 or an exit code. */

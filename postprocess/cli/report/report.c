@@ -78,12 +78,6 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"quick", no_argument, NULL, OPT_QUICK},
                                         MT_PIPELINE_OPTIONS};
 
-static int no_memory(void)
-{
-    mt_cli_say("no memory for the report");
-    return MT_EXIT_FAILURE;
-}
-
 static int source_root(struct make *m, const char *path)
 {
     struct stat st;
@@ -91,7 +85,7 @@ static int source_root(struct make *m, const char *path)
         return mt_cli_usage("--source-root: %s is not a folder", path);
     const char **at = MT_REPORT_ADD(m->roots);
     if (!at)
-        return no_memory();
+        return mt_cli_fail("no memory for the report");
     *at = path;
     return 0;
 }
@@ -208,16 +202,16 @@ static int report_fill(struct make *m)
         return mt_cli_failed(&err);
     r->notes = mt_source_notes(m->p.source, &r->nnotes, &r->complete);
     if (mt_report_take_comm(r, m->p.comm) != 0 || take_companions(m) != 0)
-        return no_memory();
+        return mt_cli_fail("no memory for the report");
     if (mt_estimates_gather(&m->p.estimates, m->p.source, m->p.inputs.npaths) != 0)
-        return no_memory();
+        return mt_cli_fail("no memory for the report");
     r->more = write_more;
     r->more_arg = m;
     if (m->quick)
         return 0;
     if (mt_locality_run_finish(&m->p.more, m->p.comm) != 0 || mt_stride_graph_finish(&m->graph, 0) != 0 ||
         mt_stride_graph_finish(&m->lanes, 0) != 0)
-        return no_memory();
+        return mt_cli_fail("no memory for the report");
     r->graph.graph = &m->graph;
     r->graph.stride = mt_stride_graph_kernel_stride(&m->graph, 0);
     if (m->lanes.nnodes) {
@@ -239,7 +233,7 @@ static int start_analyses(struct make *m)
     if (code)
         return code;
     if (mt_buffers_init(&m->buffers, allocs, n) != 0)
-        return no_memory();
+        return mt_cli_fail("no memory for the report");
     mt_stride_graph_init(&m->graph, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
     mt_stride_graph_init(&m->lanes, MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, n ? &m->buffers : NULL);
     m->graph.most_nodes = m->lanes.most_nodes = MOST_NODES;
@@ -261,7 +255,7 @@ static int from_traces(struct make *m)
         return code;
     /* Their order must not depend on the number of threads. */
     if (mt_comm_merged(m->p.comm) != 0)
-        return no_memory();
+        return mt_cli_fail("no memory for the report");
     int input = mt_inputs_finish(m->p.source, &complete);
     code = report_fill(m);
     if (!m->p.options.host)
@@ -283,14 +277,14 @@ static int write_page(struct make *m)
     if (mt_report_page(m->p.out.fd, &m->report, &error) == 0)
         return 0;
     if (!error)
-        return no_memory();
+        return mt_cli_fail("no memory for the report");
     return mt_output_failed(&m->p.out, error);
 }
 
 static int report_run(struct make *m)
 {
     struct mt_report_from from = {0};
-    int code = mt_report_init(&m->report) == 0 ? 0 : no_memory();
+    int code = mt_report_init(&m->report) == 0 ? 0 : mt_cli_fail("no memory for the report");
     if (code == 0)
         code = m->from ? mt_report_from(&m->report, &from, m->from) : from_traces(m);
     /* What was whole of a damaged trace is shown. */

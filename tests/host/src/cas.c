@@ -4,7 +4,7 @@
 #include <sched.h>
 #include "share.h"
 
-static uint64_t increment(volatile uint64_t *counter, struct share_thread *t)
+static uint64_t cas_increment(volatile uint64_t *counter, struct share_thread *t)
 {
     uint64_t seen = __atomic_load_n(counter, __ATOMIC_RELAXED);
     if (t->count % 16 == 15)
@@ -16,5 +16,5 @@ static uint64_t increment(volatile uint64_t *counter, struct share_thread *t)
 
 int main(int argc, char **argv)
 {
-    return share_main(argc, argv, increment, 1);
+    return share_main(argc, argv, cas_increment, 1);
 }

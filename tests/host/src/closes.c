@@ -11,13 +11,13 @@
 
 static volatile int cell[20000];
 
-static void store(int from, int to)
+static void closes_store(int from, int to)
 {
     for (int i = from; i < to; i++)
         cell[i] = i;
 }
 
-static void overwrite(int limit)
+static void closes_overwrite(int limit)
 {
     int null = open("/dev/null", O_RDWR);
     for (int fd = 3; fd < limit; fd++)
@@ -28,7 +28,7 @@ static void overwrite(int limit)
 }
 
 /* As programs do that want to be thorough. */
-static void listed(void)
+static void closes_listed(void)
 {
     DIR *d = opendir("/proc/self/fd");
     int all[256], n = 0;
@@ -47,14 +47,14 @@ int main(int argc, char **argv)
     int a = open("/dev/null", O_RDONLY), b = open("/dev/null", O_RDONLY);
     printf("%d %d %lu\n", a, b, (unsigned long)cell);
     fflush(stdout);
-    store(0, 10000);
+    closes_store(0, 10000);
     switch (argc > 1 ? *argv[1] : ' ') {
     case 'c':
         for (int fd = 3; fd < limit; fd++)
             close(fd);
         break;
     case 'd':
-        overwrite(limit);
+        closes_overwrite(limit);
         break;
     case 'f':
         closefrom(3);
@@ -63,10 +63,10 @@ int main(int argc, char **argv)
         syscall(SYS_close_range, 3u, ~0u, 0u);
         break;
     case 'l':
-        listed();
+        closes_listed();
         break;
     }
     int last = open("/dev/null", O_RDONLY);
-    store(10000, 20000);
+    closes_store(10000, 20000);
     return last;
 }

@@ -32,7 +32,7 @@ struct names {
     size_t count;
 };
 
-static void add(struct names *n, ZydisRegister r)
+static void decode_add(struct names *n, ZydisRegister r)
 {
     const char *name = ZydisRegisterGetString(r);
     for (size_t i = 0; name && i < n->count; i++)
@@ -42,7 +42,7 @@ static void add(struct names *n, ZydisRegister r)
         n->name[n->count++] = name;
 }
 
-static void print(const char *head, struct names *n)
+static void decode_print(const char *head, struct names *n)
 {
     qsort(n->name, n->count, sizeof *n->name, by_name);
     fputs(head, stdout);
@@ -50,7 +50,7 @@ static void print(const char *head, struct names *n)
         printf("%s%s", i ? " " : "", n->name[i]);
 }
 
-static int describe(unsigned long address)
+static int decode_describe(unsigned long address)
 {
     unsigned long left;
     const unsigned char *bytes = bytes_at(address, &left);
@@ -64,20 +64,20 @@ static int describe(unsigned long address)
     for (int i = 0; i < insn.operand_count; i++) {
         int memory = o[i].type == ZYDIS_OPERAND_TYPE_MEMORY;
         if (memory) { /* to make an address, registers are read, whatever is done at it */
-            add(&reads, o[i].mem.base);
-            add(&reads, o[i].mem.index);
+            decode_add(&reads, o[i].mem.base);
+            decode_add(&reads, o[i].mem.index);
             if (o[i].mem.segment == ZYDIS_REGISTER_FS || o[i].mem.segment == ZYDIS_REGISTER_GS)
-                add(&reads, o[i].mem.segment);
+                decode_add(&reads, o[i].mem.segment);
         } else if (o[i].type == ZYDIS_OPERAND_TYPE_REGISTER) {
             if (o[i].actions & ZYDIS_OPERAND_ACTION_MASK_READ)
-                add(&reads, o[i].reg.value);
+                decode_add(&reads, o[i].reg.value);
             if (o[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)
-                add(&writes, o[i].reg.value);
+                decode_add(&writes, o[i].reg.value);
         }
     }
     printf("%lx\t%s", address, ZydisMnemonicGetString(insn.mnemonic));
-    print("\tR:", &reads);
-    print("\tW:", &writes);
+    decode_print("\tR:", &reads);
+    decode_print("\tW:", &writes);
     putchar('\n');
     return 0;
 }
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     if (!file || fread(file, 1, (size_t)size, f) != (size_t)size)
         return 1;
     while (fgets(line, sizeof line, stdin))
-        if (describe(strtoul(line, NULL, 16)) != 0) {
+        if (decode_describe(strtoul(line, NULL, 16)) != 0) {
             fprintf(stderr, "decode: no instruction at %s", line);
             return 1;
         }

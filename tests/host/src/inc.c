@@ -3,7 +3,7 @@
  * what every thread counted, and nobody else can. */
 #include "share.h"
 
-static uint64_t increment(volatile uint64_t *counter, struct share_thread *t)
+static uint64_t inc_increment(volatile uint64_t *counter, struct share_thread *t)
 {
     (void)t;
     return __atomic_fetch_add(counter, 1, __ATOMIC_SEQ_CST);
@@ -11,5 +11,5 @@ static uint64_t increment(volatile uint64_t *counter, struct share_thread *t)
 
 int main(int argc, char **argv)
 {
-    return share_main(argc, argv, increment, 0);
+    return share_main(argc, argv, inc_increment, 0);
 }

@@ -37,7 +37,7 @@ TRACED uint64_t share_finish(uint64_t value)
     return value;
 }
 
-static void *work(void *arg)
+static void *share_work(void *arg)
 {
     struct share_thread *t = arg, own = *t;
     mt_register_thread(t->number);
@@ -56,7 +56,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static int run(struct share_thread *t, uint64_t threads, uint64_t total)
+static int share_run(struct share_thread *t, uint64_t threads, uint64_t total)
 {
     pthread_t *id = calloc(threads, sizeof *id);
     pthread_barrier_t *all[] = {&arrived, &go, &done, &leave};
@@ -68,7 +68,7 @@ static int run(struct share_thread *t, uint64_t threads, uint64_t total)
     for (uint64_t i = 0; i < threads; i++) {
         /* Each thread makes exactly one increment at or above `stop`. */
         t[i] = (struct share_thread){.number = i, .stop = total - threads};
-        if (pthread_create(&id[i], NULL, work, &t[i]) != 0)
+        if (pthread_create(&id[i], NULL, share_work, &t[i]) != 0)
             return -1;
     }
     pthread_barrier_wait(&arrived);
@@ -93,7 +93,7 @@ int share_main(int argc, char **argv, share_increment *increment, int with_fails
     }
     struct share_thread *t = calloc(threads, sizeof *t);
     increment_by = increment;
-    if (!t || run(t, threads, total) != 0) {
+    if (!t || share_run(t, threads, total) != 0) {
         fprintf(stderr, "%s: no threads, no memory, or a wrong sum\n", argv[0]);
         return 1;
     }

@@ -34,7 +34,7 @@ static __attribute__((noinline)) long long again(words fresh, ints grown)
 
 static words shared;
 
-static void *stepper(void *arg)
+static void *strides_stepper(void *arg)
 {
     int step = (int)(size_t)arg;
     words p = shared;
@@ -57,8 +57,8 @@ int main(void)
     int reused = fresh == old;
     sum += again(fresh, grown);
     pthread_t one, three;
-    pthread_create(&one, NULL, stepper, (void *)1);
-    pthread_create(&three, NULL, stepper, (void *)3);
+    pthread_create(&one, NULL, strides_stepper, (void *)1);
+    pthread_create(&three, NULL, strides_stepper, (void *)3);
     pthread_join(one, NULL);
     pthread_join(three, NULL);
     printf("%lld %d\n", sum, reused);

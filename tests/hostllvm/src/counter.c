@@ -21,7 +21,7 @@ __attribute__((destructor)) static void stop(void)
     out = NULL;
 }
 
-static void put(void *p, uint32_t size, uint32_t store)
+static void counter_put(void *p, uint32_t size, uint32_t store)
 {
     struct entry e = {(uint64_t)(uintptr_t)p, size, store};
     if (out)
@@ -31,11 +31,11 @@ static void put(void *p, uint32_t size, uint32_t store)
 #define BOTH(n)                                                                                              \
     void __sanitizer_cov_load##n(void *p)                                                                    \
     {                                                                                                        \
-        put(p, n, 0);                                                                                        \
+        counter_put(p, n, 0);                                                                                \
     }                                                                                                        \
     void __sanitizer_cov_store##n(void *p)                                                                   \
     {                                                                                                        \
-        put(p, n, 1);                                                                                        \
+        counter_put(p, n, 1);                                                                                \
     }
 BOTH(1)
 BOTH(2)

@@ -16,20 +16,20 @@
 
 static volatile int cell[1000];
 
-static void later(int which)
+static void ends_later(int which)
 {
     struct itimerval t = {{0, 0}, {0, 20000}};
     setitimer(which, &t, NULL);
 }
 
-static void limit(void)
+static void ends_limit(void)
 {
     struct rlimit r = {1, 10};
     setrlimit(RLIMIT_CPU, &r);
 }
 
 /* getppid is not allowed any more; what happens then is `action`. */
-static void filter(unsigned action, int by_number)
+static void ends_filter(unsigned action, int by_number)
 {
     struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
@@ -44,7 +44,7 @@ static void filter(unsigned action, int by_number)
 }
 
 /* Only what the program itself needs is allowed: write and exit_group. */
-static void narrow(void)
+static void ends_narrow(void)
 {
     struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 2, 0),
@@ -56,12 +56,12 @@ static void narrow(void)
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-static void once(int sig)
+static void ends_once(int sig)
 {
     cell[0] = sig;
 }
 
-static void count(void)
+static void ends_count(void)
 {
     for (int i = 0; i < 1000; i++)
         cell[i] = i;
@@ -70,26 +70,26 @@ static void count(void)
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
-    struct sigaction a = {.sa_handler = once, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction a = {.sa_handler = ends_once, .sa_flags = (int)SA_RESETHAND};
     printf("%p\n", (void *)cell);
     fflush(stdout);
-    count();
+    ends_count();
     if (!strcmp(how, "real"))
-        later(ITIMER_REAL);
+        ends_later(ITIMER_REAL);
     else if (!strcmp(how, "virtual"))
-        later(ITIMER_VIRTUAL);
+        ends_later(ITIMER_VIRTUAL);
     else if (!strcmp(how, "prof"))
-        later(ITIMER_PROF);
+        ends_later(ITIMER_PROF);
     else if (!strcmp(how, "cpu"))
-        limit();
+        ends_limit();
     else if (!strcmp(how, "trap"))
         __asm__ volatile("int3");
     else if (!strcmp(how, "general"))
         *(volatile int *)(0x5aull << 56) = 1;
     else if (!strcmp(how, "sys") || !strcmp(how, "sysprctl"))
-        filter(SECCOMP_RET_TRAP, !strcmp(how, "sys")), syscall(SYS_getppid);
+        ends_filter(SECCOMP_RET_TRAP, !strcmp(how, "sys")), syscall(SYS_getppid);
     else if (!strcmp(how, "back"))
-        signal(SIGINT, once), signal(SIGINT, SIG_DFL), raise(SIGINT);
+        signal(SIGINT, ends_once), signal(SIGINT, SIG_DFL), raise(SIGINT);
     else if (!strcmp(how, "once"))
         sigaction(SIGTERM, &a, NULL), raise(SIGTERM), raise(SIGTERM);
     else if (!strcmp(how, "realtime"))
@@ -98,12 +98,12 @@ int main(int argc, char **argv)
         raise(SIGUSR1);
     else if (!strcmp(how, "strict")) {
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
-        count();
+        ends_count();
         if (write(1, "done\n", 5) == 5)
             syscall(SYS_exit, 7);
     } else if (!strcmp(how, "narrow")) {
-        narrow();
-        count();
+        ends_narrow();
+        ends_count();
         if (write(1, "done\n", 5) == 5)
             _exit(7);
     } else if (!strcmp(how, "wait")) {

@@ -26,7 +26,7 @@ static struct world w;
 struct world *volatile where = &w;
 
 static unsigned state = 12345;
-static unsigned next(void)
+static unsigned everything_next(void)
 {
     return state = state * 1664525u + 1013904223u;
 }
@@ -82,11 +82,11 @@ __attribute__((noinline)) static long points(struct point *p, int n)
     return sum;
 }
 
-static int twice(int x)
+static int everything_twice(int x)
 {
     return 2 * x;
 }
-static int thrice(int x)
+static int everything_thrice(int x)
 {
     return 3 * x;
 }
@@ -112,21 +112,21 @@ int main(void)
     double sum = 0;
     printf("world %p %zu\n", (void *)a, sizeof *a);
     for (int i = 0; i < 1000; i++)
-        a->keys[i] = (int)(next() >> 4);
+        a->keys[i] = (int)(everything_next() >> 4);
     for (int i = 0; i < 200; i++)
         a->points[i] = (struct point){(float)i, 1, 2, (short)i, (char)i};
     for (int i = 0; i < 256; i++) {
-        a->nodes[i].next = &a->nodes[next() % 256];
+        a->nodes[i].next = &a->nodes[everything_next() % 256];
         a->nodes[i].value = i;
     }
     for (int i = 0; i < 16; i++)
-        a->table[i] = i & 1 ? (void *)twice : (void *)thrice;
+        a->table[i] = i & 1 ? (void *)everything_twice : (void *)everything_thrice;
     for (int i = 0; i < 5; i++)
         sum += stencil(a->grid);
     sort(a->keys, 1000);
     sum += (double)points(a->points, 200) + (double)walk(a->nodes, 1000);
     for (unsigned i = 0; i < sizeof a->bytes; i++)
-        a->bytes[i] = (unsigned char)(next() >> 24);
+        a->bytes[i] = (unsigned char)(everything_next() >> 24);
     for (int i = 0; i < 512; i += 3)
         a->longs[i] += a->bytes[i * 7 & 4095];
     for (int i = 0; i < 20; i++)

@@ -8,23 +8,23 @@
 
 static volatile int cell[3000];
 
-static void count(int from)
+static void exits_count(int from)
 {
     for (int i = from; i < from + 1000; i++)
         cell[i] = i;
 }
 
-static void *work(void *arg)
+static void *exits_work(void *arg)
 {
     usleep(50000);
-    count(1000);
+    exits_count(1000);
     puts("thread");
     return arg;
 }
 
-static void last(void)
+static void exits_last(void)
 {
-    count(2000);
+    exits_count(2000);
     puts("exit");
 }
 
@@ -33,9 +33,9 @@ int main(int argc, char **argv)
     pthread_t thread;
     (void)argv;
     printf("%p\n", (void *)cell);
-    atexit(last);
-    count(0);
-    pthread_create(&thread, NULL, work, NULL);
+    atexit(exits_last);
+    exits_count(0);
+    pthread_create(&thread, NULL, exits_work, NULL);
     if (argc > 1)
         thrd_exit(0);
     pthread_exit(NULL);

@@ -9,7 +9,7 @@ static volatile int mine[1 << 16];
 static volatile int yours[4096];
 static volatile sig_atomic_t ticks;
 
-static void tick(int sig)
+static void signals_tick(int sig)
 {
     (void)sig;
     int at = ticks;
@@ -20,7 +20,7 @@ static void tick(int sig)
 
 int main(void)
 {
-    struct sigaction a = {.sa_handler = tick, .sa_flags = SA_RESTART}, old;
+    struct sigaction a = {.sa_handler = signals_tick, .sa_flags = SA_RESTART}, old;
     struct itimerval every = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
     sigaction(SIGALRM, &a, &old);
     sigaction(SIGALRM, NULL, &old);
@@ -33,6 +33,6 @@ int main(void)
             mine[i] = (int)x;
         }
     setitimer(ITIMER_REAL, &never, NULL);
-    printf("%p %p %d %d\n", (void *)mine, (void *)yours, (int)ticks, old.sa_handler == tick);
+    printf("%p %p %d %d\n", (void *)mine, (void *)yours, (int)ticks, old.sa_handler == signals_tick);
     return 0;
 }

@@ -11,7 +11,7 @@ static _Atomic long counter, swapped;
 static long part[MAX][K];
 static pthread_barrier_t ready;
 
-static void *work(void *arg)
+static void *threads_work(void *arg)
 {
     long me = (long)(intptr_t)arg, won = 0;
     pthread_barrier_wait(&ready);
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     long won = 0;
     pthread_barrier_init(&ready, NULL, (unsigned)n);
     for (long i = 0; i < n; i++)
-        pthread_create(&t[i], NULL, work, (void *)(intptr_t)i);
+        pthread_create(&t[i], NULL, threads_work, (void *)(intptr_t)i);
     for (int i = 0; i < n; i++) {
         void *r;
         pthread_join(t[i], &r);

@@ -14,7 +14,8 @@ static uint64_t pair8 __attribute__((aligned(64)));
 static uint64_t swapped[2], kept[2];
 
 /* The address is made in the same block, in front of the instruction, if `late`. */
-static int swap16(char *base, long late, uint64_t low, uint64_t high, uint64_t new_low, uint64_t new_high)
+static int cas_pair_swap16(char *base, long late, uint64_t low, uint64_t high, uint64_t new_low,
+                           uint64_t new_high)
 {
     unsigned char done;
     if (late)
@@ -30,7 +31,8 @@ static int swap16(char *base, long late, uint64_t low, uint64_t high, uint64_t n
     return done;
 }
 
-static int swap8(char *base, long late, uint32_t low, uint32_t high, uint32_t new_low, uint32_t new_high)
+static int cas_pair_swap8(char *base, long late, uint32_t low, uint32_t high, uint32_t new_low,
+                          uint32_t new_high)
 {
     unsigned char done;
     if (late)
@@ -46,28 +48,28 @@ static int swap8(char *base, long late, uint32_t low, uint32_t high, uint32_t ne
     return done;
 }
 
-static void count(int which, int done)
+static void cas_pair_count(int which, int done)
 {
     swapped[which] += done != 0;
     kept[which] += done == 0;
 }
 
 /* Expects what is there, and then other things; the words count up by 1 and 3. */
-static void go(long late)
+static void cas_pair_go(long late)
 {
     for (uint32_t i = 0; i < 20; i++) {
         uint64_t l = pair16.low, h = pair16.high;
-        count(0, swap16((char *)&pair16, late, l, h + 1, 90, 91));
-        count(0, swap16((char *)&pair16, late, l, h, l + 1, h + 3));
-        count(0, swap16((char *)&pair16, late, l, h, 92, 93));
+        cas_pair_count(0, cas_pair_swap16((char *)&pair16, late, l, h + 1, 90, 91));
+        cas_pair_count(0, cas_pair_swap16((char *)&pair16, late, l, h, l + 1, h + 3));
+        cas_pair_count(0, cas_pair_swap16((char *)&pair16, late, l, h, 92, 93));
         uint32_t l8 = (uint32_t)pair8, h8 = (uint32_t)(pair8 >> 32);
-        count(1, swap8((char *)&pair8, late, l8, h8 + 1, 90, 91));
-        count(1, swap8((char *)&pair8, late, l8, h8, l8 + 1, h8 + 3));
-        count(1, swap8((char *)&pair8, late, l8 + 1, h8, 92, 93));
+        cas_pair_count(1, cas_pair_swap8((char *)&pair8, late, l8, h8 + 1, 90, 91));
+        cas_pair_count(1, cas_pair_swap8((char *)&pair8, late, l8, h8, l8 + 1, h8 + 3));
+        cas_pair_count(1, cas_pair_swap8((char *)&pair8, late, l8 + 1, h8, 92, 93));
     }
 }
 
-static void *sleeper(void *arg)
+static void *cas_pair_sleeper(void *arg)
 {
     usleep(20000);
     return arg;
@@ -78,9 +80,9 @@ int main(int argc, char **argv)
     pthread_t thread;
     (void)argv;
     if (argc > 1)
-        pthread_create(&thread, NULL, sleeper, NULL);
-    go(0);
-    go(8);
+        pthread_create(&thread, NULL, cas_pair_sleeper, NULL);
+    cas_pair_go(0);
+    cas_pair_go(8);
     if (argc > 1)
         pthread_join(thread, NULL);
     printf("%lu %lu %lu\n", (unsigned long)(uintptr_t)&pair16, (unsigned long)swapped[0],

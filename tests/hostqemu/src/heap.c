@@ -14,7 +14,7 @@
 
 #define SAY(kind, p, bytes) printf("alloc %s %#lx %lu %d\n", kind, (unsigned long)(p), (unsigned long)(bytes), __LINE__)
 
-static void gone(void *p)
+static void heap_gone(void *p)
 {
     printf("free %#lx\n", (unsigned long)p);
 }
@@ -24,14 +24,14 @@ __attribute__((noinline)) static void *tail(size_t n)
     return malloc(n); /* a jump: the call site is the caller's */
 }
 
-static void family(void)
+static void heap_family(void)
 {
     void *p = malloc(100); SAY("malloc", p, 100);
     void *q = calloc(7, 30); SAY("calloc", q, 210);
-    gone(p); p = realloc(p, 5000); SAY("realloc", p, 5000);
-    gone(p); p = realloc(p, 4000); SAY("realloc", p, 4000);
+    heap_gone(p); p = realloc(p, 5000); SAY("realloc", p, 5000);
+    heap_gone(p); p = realloc(p, 4000); SAY("realloc", p, 4000);
     void *r = realloc(NULL, 40); SAY("realloc", r, 40);
-    gone(q); q = reallocarray(q, 9, 11); SAY("realloc", q, 99);
+    heap_gone(q); q = reallocarray(q, 9, 11); SAY("realloc", q, 99);
     void *s = memalign(256, 777); SAY("memalign", s, 777);
     void *t = aligned_alloc(64, 640); SAY("memalign", t, 640);
     void *u = NULL; int e = posix_memalign(&u, 128, 333); SAY("memalign", u, 333);
@@ -44,60 +44,60 @@ static void family(void)
     void *z = malloc(0); (void)e; /* no bytes: no event */
     void *all[] = {p, q, r, s, t, u, v, w, big};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        gone(all[i]);
+        heap_gone(all[i]);
         free(all[i]);
     }
     free(NULL);
     free(x);
     free(z);
     p = tail(60); SAY("malloc", p, 60);
-    gone(p); free(p);
+    heap_gone(p); free(p);
 }
 
-static void maps(void)
+static void heap_maps(void)
 {
     char *p = mmap(NULL, 10 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); SAY("mmap", p, 40960);
     munmap(p + 4096, 4096); printf("cut %#lx %d\n", (unsigned long)p + 4096, 4096);
     munmap(p, 4096); printf("cut %#lx %d\n", (unsigned long)p, 4096);
-    munmap(p + 8192, 8 * 4096); printf("cut %#lx %d\n", (unsigned long)p + 8192, 8 * 4096); gone(p); /* the rest */
+    munmap(p + 8192, 8 * 4096); printf("cut %#lx %d\n", (unsigned long)p + 8192, 8 * 4096); heap_gone(p); /* the rest */
     p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); SAY("mmap", p, 4096);
-    gone(p); p = mremap(p, 4096, 1 << 20, MREMAP_MAYMOVE); SAY("mmap", p, 1 << 20);
-    munmap(p, 1 << 20); gone(p);
+    heap_gone(p); p = mremap(p, 4096, 1 << 20, MREMAP_MAYMOVE); SAY("mmap", p, 1 << 20);
+    munmap(p, 1 << 20); heap_gone(p);
 }
 
-static void recurse(int depth)
+static void heap_recurse(int depth)
 {
     void *p = malloc((size_t)depth * 10); SAY("malloc", p, depth * 10);
     if (depth > 1)
-        recurse(depth - 1);
-    gone(p); free(p);
+        heap_recurse(depth - 1);
+    heap_gone(p); free(p);
 }
 
 static jmp_buf back;
-static void jump(int depth)
+static void heap_jump(int depth)
 {
     void *p = malloc(70); SAY("malloc", p, 70);
-    gone(p); free(p);
+    heap_gone(p); free(p);
     if (depth == 0)
         longjmp(back, 1);
-    jump(depth - 1);
+    heap_jump(depth - 1);
 }
 
-static void *worker(void *arg)
+static void *heap_worker(void *arg)
 {
     long me = (long)arg;
     void *kept[8] = {0};
     for (int i = 0; i < 200; i++) {
         int k = i % 8;
         if (kept[k]) {
-            gone(kept[k]); free(kept[k]);
+            heap_gone(kept[k]); free(kept[k]);
         }
         flockfile(stdout);
         kept[k] = malloc((size_t)(me * 1000 + i + 1)); SAY("malloc", kept[k], me * 1000 + i + 1);
         funlockfile(stdout);
     }
     for (int k = 0; k < 8; k++) {
-        gone(kept[k]); free(kept[k]);
+        heap_gone(kept[k]); free(kept[k]);
     }
     return NULL;
 }
@@ -106,16 +106,16 @@ int main(int argc, char **argv)
 {
     static char room[1 << 20];
     setvbuf(stdout, room, _IOFBF, sizeof room);
-    family();
-    maps();
-    recurse(5);
+    heap_family();
+    heap_maps();
+    heap_recurse(5);
     if (setjmp(back) == 0)
-        jump(3);
-    recurse(2);
+        heap_jump(3);
+    heap_recurse(2);
     if (argc > 1) {
         pthread_t t[4];
         for (long i = 0; i < 4; i++)
-            pthread_create(&t[i], NULL, worker, (void *)i);
+            pthread_create(&t[i], NULL, heap_worker, (void *)i);
         for (long i = 0; i < 4; i++)
             pthread_join(t[i], NULL);
     }

@@ -14,7 +14,7 @@ static struct {
     _Alignas(64) long adds, even, swaps, failures;
 } did[64];
 
-static void *run(void *arg)
+static void *inc_run(void *arg)
 {
     long me = (long)arg, adds = 0, even = 0, swaps = 0, failures = 0;
     for (long i = 0; i < each; i++) {
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     long n = argc > 1 ? atol(argv[1]) : 4;
     each = (argc > 2 ? atol(argv[2]) : 4000) / n;
     for (long i = 0; i < n; i++)
-        pthread_create(&t[i], NULL, run, (void *)i);
+        pthread_create(&t[i], NULL, inc_run, (void *)i);
     for (long i = 0; i < n; i++)
         pthread_join(t[i], NULL);
     printf("%lu %lu\n", (unsigned long)&shared.counter, (unsigned long)&shared.word);

@@ -10,12 +10,12 @@
 
 static volatile sig_atomic_t caught;
 
-static void handler(int s)
+static void lives_handler(int s)
 {
     caught = s;
 }
 
-static void *thread(void *arg)
+static void *lives_thread(void *arg)
 {
     volatile char *p = malloc(321);
     for (int i = 0; i < 321; i++)
@@ -40,21 +40,21 @@ int main(int argc, char **argv)
         wait(&status);
         printf("%d\n", WEXITSTATUS(status));
         fflush(stdout);
-        thread(NULL);
+        lives_thread(NULL);
     } else if (!strcmp(how, "exec")) {
         execl("/bin/echo", "echo", "other", (char *)NULL);
     } else if (!strcmp(how, "noexec")) {
         execl("/does/not/exist", "x", (char *)NULL);
-        thread(NULL);
+        lives_thread(NULL);
     } else if (!strcmp(how, "thread")) {
         pthread_t t;
         for (int i = 0; i < 20; i++) {
-            pthread_create(&t, NULL, thread, NULL);
+            pthread_create(&t, NULL, lives_thread, NULL);
             pthread_join(t, NULL);
         }
     } else if (!strcmp(how, "exit_thread")) {
         pthread_t t;
-        pthread_create(&t, NULL, thread, NULL);
+        pthread_create(&t, NULL, lives_thread, NULL);
         pthread_exit(NULL);
     } else if (!strcmp(how, "segv")) {
         *(volatile int *)8 = 1;
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     } else if (!strcmp(how, "abort")) {
         abort();
     } else if (!strcmp(how, "handlers")) {
-        signal(SIGUSR1, handler);
+        signal(SIGUSR1, lives_handler);
         raise(SIGUSR1);
         printf("%d\n", caught == SIGUSR1);
         signal(SIGUSR1, SIG_DFL);
