@@ -148,8 +148,8 @@ static int secure(void)
     return strcmp(mt_options()->dir, "/tmp") != 0;
 }
 
-/* One letter too few, too many, another one, two the wrong way round, small letters: each is told with what
- * is meant. Other tools' variables, and ours, are not. */
+/* One letter too few, too many, another one, two the wrong way round, small letters: each is reported with
+ * what is meant. Other tools' variables, and ours, are not. */
 static void misspelt(void **state)
 {
     char *wrong[] = {"MEMTRACE_KERNEL=x",   "MEMTRACE_DIRS=/", "MEMTRACE_FORMAR=raw",
