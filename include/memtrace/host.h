@@ -83,7 +83,7 @@ struct mt_device_launch {
     uint64_t accesses;
     uint32_t stream, whole; /* whole: has its first and its last chunk */
     size_t first, chunks;   /* its device chunks: first .. first + chunks - 1 of the file's, by launch */
-    int named;              /* a line tells the kernel's name */
+    int named;              /* a line has the kernel's name */
 };
 /* All launches; the array is the reader's. Of a FIFO there are none. */
 MT_API const struct mt_device_launch *mt_device_launches(const struct mt_host_reader *r, size_t *count);

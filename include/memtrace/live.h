@@ -21,7 +21,7 @@ enum mt_live_kind {
                        a lower number, launches apart, have been sent */
     MT_LIVE_RUNS,   /* of this launch: struct mt_live_run, each with its addresses after it */
     MT_LIVE_END,    /* the launch has ended; its line comes later */
-    MT_LIVE_DONE,   /* nothing is missing that the lines do not tell */
+    MT_LIVE_DONE,   /* nothing is missing that the lines do not name */
     MT_LIVE_TRACE,  /* a whole container, as a descriptor beside the frame; payload: the path it would have;
                        stream: its number among all */
 };

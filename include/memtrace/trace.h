@@ -301,7 +301,7 @@ struct mt_item {
     size_t count;
     unsigned flags;                       /* enum mt_batch_flags */
     size_t input;                         /* index into the paths */
-    const struct mt_launch_event *launch; /* NULL when no companion tells */
+    const struct mt_launch_event *launch; /* NULL when no companion has it */
     const struct mt_copy_event *copy;
     const struct mt_host_access *host;
     uint64_t thread, seq; /* of host accesses: number in its trace, sequence number in force */
@@ -332,7 +332,7 @@ MT_API const struct mt_error *mt_source_problems(struct mt_source *s, size_t *co
 /* Sentences on what is missing or was assumed. `complete` becomes 0 if something is missing. The
  * strings are the source's. */
 MT_API const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *complete);
-/* Accesses without record and launches without trace, as the companions tell. 0, or -1 with *err. */
+/* Accesses without record and launches without trace, as the companions say. 0, or -1 with *err. */
 MT_API int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches,
                               struct mt_error *err);
 /* 0 if the order of launches is that of the inputs for want of companions (always 1 for a single input). */

@@ -39,7 +39,7 @@ static SmallString<256> fullPath(StringRef file, StringRef directory)
         path = directory;
         sys::path::append(path, file);
     }
-    sys::path::remove_dots(path, true); // one file, one name, however the compiler was told of it
+    sys::path::remove_dots(path, true); // one file, one name, however the compiler got it
     return path;
 }
 

@@ -77,7 +77,7 @@ const char *mt_image_cpu(const struct mt_unit *u)
 }
 
 /* A function that is not inlined and asks for the lanes beside it may be called from several branches; the
- * CPU device tells those apart by the chain of callers, which frame pointers make readable. */
+ * CPU device distinguishes those by the chain of callers, which frame pointers make readable. */
 static void keep_frames(struct mt_lowering *l)
 {
     int any = 0;

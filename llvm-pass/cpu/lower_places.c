@@ -4,7 +4,7 @@
  * has one for each of some 2^bits iterations, a call that of its callee. What a thread adds up is a phi in
  * each loop's header, and a constant.
  *
- * Where loops go on for longer than that, places overlap, and no longer tell who is later; nor do they where
+ * Where loops go on for longer than that, places overlap, and no longer say who is later; nor do they where
  * functions call themselves or unknown ones: there the callee's places begin at a number made of the caller's
  * (keys.c of the CPU device sorts such lanes). That two iterations have the same number there takes chance:
  * iterations are odd numbers of steps long, with no common divisor in one nest. */

@@ -1,6 +1,6 @@
 /* Memory accesses as the hardware will make them. NVPTX's back end still changes them after the optimiser:
  * it puts neighbours together to vectors, drops what is loaded twice, splits what has no instruction. Record
- * calls would keep it from that, and would tell of accesses that never happen. So those of its passes that
+ * calls would keep it from that, and would record accesses that never happen. So those of its passes that
  * touch memory instructions run before the record calls are placed; when it runs them again nothing is left
  * for them to do. */
 #include "base/unit.h"

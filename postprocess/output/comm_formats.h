@@ -10,7 +10,7 @@
 struct mt_comm_result {
     const struct mt_comm *comm;
     struct mt_source *source;                    /* for companions, allocations, notes */
-    const struct mt_launch_event *const *events; /* of each launch; NULL where no companion tells */
+    const struct mt_launch_event *const *events; /* of each launch; NULL where no companion has it */
     const char *const *inputs;
     size_t ninputs;
     unsigned sections; /* a bit per enum mt_section */

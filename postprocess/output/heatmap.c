@@ -25,7 +25,7 @@ static struct colour colour_of(double x)
                            (int)lround(p->b + f * (q->b - p->b))};
 }
 
-/* What tells the paths apart begins here: after the folders that all have. */
+/* What differs between the paths begins here: after the folders that all have. */
 static size_t common_folders(const struct mt_compare *c)
 {
     size_t common = 0;

@@ -93,7 +93,7 @@ static int device_input_place(struct mt_container_state *c, struct mt_item *item
     if (c->place == n)
         return 0;
     l += c->place++;
-    mt_device_seek(c->reader, c->place); /* what a peek tells */
+    mt_device_seek(c->reader, c->place); /* what a peek shows */
     c->batch = (struct mt_run_batch){.kernel = l->kernel, .seq = l->seq};
     *accesses = l->accesses;
     *item = (struct mt_item){
@@ -168,7 +168,7 @@ static int device_input_pull(struct mt_input *in, const struct mt_stop *stop, st
     return rc;
 }
 
-/* Only a pull can tell. */
+/* Only a pull can show it. */
 static int device_input_more(struct mt_input *in)
 {
     (void)in;

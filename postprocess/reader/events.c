@@ -18,7 +18,7 @@ struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from
                                   .height = a->bytes > from};
 }
 
-/* Allocations that the companion of a trace tells. */
+/* Allocations of a trace's companion. */
 static void device_memory(struct mt_source_merge *m, const struct mt_companion *c)
 {
     for (size_t k = 0; k < c->nallocs; k++)

@@ -123,7 +123,7 @@ static int add_stream(struct mt_source_merge *m, struct mt_feed *l)
 
 MT_ORDER_1(by_seq, struct mt_copy_event, seq)
 
-/* What the new lines tell of memory goes after the copies that wait; nobody asks for it again. */
+/* What the new lines say of memory goes after the copies that wait; nobody asks for it again. */
 static int take_events(struct mt_source_merge *m, struct mt_companion *c)
 {
     size_t waiting = m->ncopies - m->next_copy;

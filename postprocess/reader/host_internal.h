@@ -67,7 +67,7 @@ enum mt_chunk_state {
     MT_CHUNK_END,    /* nothing more, or the tail */
     MT_CHUNK_CUT,    /* the input ends inside; *err is filled with MT_E_TRUNCATED */
     MT_CHUNK_BAD,    /* *err is filled with MT_E_CORRUPT */
-    MT_CHUNK_SYSTEM, /* *err tells */
+    MT_CHUNK_SYSTEM, /* *err says it */
 };
 /* Looks at the chunk at `offset` and verifies it. WHOLE: *head and *stored, which is valid until the window's
  * next use. */
@@ -244,7 +244,7 @@ struct mt_host_reader {
     struct mt_mtc_head head;
     struct mt_host_meta meta;
     struct mt_chunk_list chunks; /* regular files */
-    struct mt_problems problems; /* found when opening; told at the end */
+    struct mt_problems problems; /* found when opening; reported at the end */
     enum mt_host_order order;
     int begun, fatal;
     struct mt_error error;        /* of `fatal` */

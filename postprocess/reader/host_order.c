@@ -74,7 +74,7 @@ static void host_order_fill(struct mt_order *o, struct lane *l)
     }
 }
 
-/* Records of one execution, which have one time, at the front of the lane; 0: more must be read to tell. */
+/* Records of one execution, which have one time, at the front of the lane; 0: more must be read to know. */
 static size_t host_order_execution(const struct lane *l)
 {
     const struct mt_host_record *r = l->stream.room + l->at;

@@ -86,7 +86,8 @@ struct mt_input_ops {
     int (*pull)(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,
                 struct mt_access_run *runs, size_t capacity, struct mt_item *item, struct mt_pulled *p,
                 struct mt_error *err);
-    /* Between launches: 1, or 0 if the clean end has come; says so where only a pull can tell. May wait. */
+    /* Between launches: 1, or 0 if the clean end has come; says so where only a pull can show it. May wait.
+     */
     int (*more)(struct mt_input *in);
     /* After the last launch: the companion becomes whole. 0; -1: *err says what is not. */
     int (*end)(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
@@ -212,7 +213,7 @@ struct mt_source_merge {
     char **notes;
     size_t nnotes, note_room;
     int incomplete, stopped, finished, out_of_memory;
-    int again; /* a further pass: it finds the same damage, which is told once */
+    int again; /* a further pass: it finds the same damage, which is reported once */
 };
 int mt_merge_start(struct mt_source_merge *m,
                    struct mt_error *err); /* (re)opens the readers at the beginning */
@@ -233,7 +234,7 @@ size_t mt_merge_host(struct mt_source_merge *m, uint64_t *seq);
 void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
                         struct mt_item *item);
 /* Copies and allocations of all inputs (events.c): fills m->copies; *allocs, owned by the caller, has those
- * that the companions of traces tell, by id. 0, or -1 with *err. */
+ * that the companions of traces have, by id. 0, or -1 with *err. */
 struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from);
 int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc_event **allocs,
                       size_t *nallocs, struct mt_error *err);

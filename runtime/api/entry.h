@@ -9,8 +9,8 @@
  * header's own signature.
  *
  * Who may call whom in this folder: a file calls its own group and those above it in this list
- * (tools/style/check-rooms names the files of each, and style.rooms holds it). All groups define entry
- * points.
+ * (tools/style/check-rooms names the files of each, and style.rooms checks it).
+ * All groups define entry points.
  *
  *   tables   what is at an address, maps, the thread's error
  *   device   which device, entries, registered code, memory of the device, checks

@@ -1,5 +1,5 @@
 /* Graphics interoperation (OpenGL, EGL, VDPAU): declared here because NVIDIA's headers for it want those of
- * the graphics libraries. The CPU device has none of it, and a program that asks is told so; on a GPU the
+ * the graphics libraries. The CPU device has none of it, and a program that asks gets an error; on a GPU the
  * calls go on as they came, so only the names matter. Read by gen_entries.py like CUDA's own header. */
 #ifndef MT_API_INTEROP_H
 #define MT_API_INTEROP_H

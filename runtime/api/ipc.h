@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* What a cudaIpc handle holds. The file's numbers tell a descriptor that was closed and used anew. */
+/* What a cudaIpc handle holds. The file's numbers show a descriptor that was closed and used anew. */
 struct mt_ipc_handle {
     char magic[8];
     uint64_t device, inode, bytes;

@@ -13,7 +13,7 @@ struct mt_code {
 /* How long such code is, as it says itself; 0: it is not one of these. PTX ends with NUL. */
 size_t mt_code_bytes(const void *data);
 
-/* Behind the image, at a multiple of 8: PTX whose lines are those of its accesses, each text behind such a
+/* After the image, at a multiple of 8: PTX whose lines are those of its accesses, each text after such a
  * head and with zeros up to 8. */
 struct mt_made_text {
     char name[48]; /* what sites call the file; of its contents alone */
@@ -29,7 +29,7 @@ struct mt_made {
     size_t ntexts;
     int kept; /* it was there already */
 };
-/* The first text, or the next one; NULL: there is no more. Its bytes stand behind the head. */
+/* The first text, or the next one; NULL: there is no more. Its bytes come after the head. */
 const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct mt_made_text *last);
 /* Makes one image of all the code, which belongs together (-rdc), or takes it from the folder. May take
  * seconds, and says so then; `what` is what it calls the code. 0, or -1 with a sentence in *why. */

@@ -1,7 +1,7 @@
 /* On a GPU: kernels have two versions, with record calls and without (llvm-pass/gpu/gpu_plain.c). The program
  * knows the one without, under its own name; which of the two runs is decided at each launch. Whoever
  * launches what the runtime has handed out, and a program whose tables are not there, run that one. What the
- * program asks of the kernel is told of it, where the other does not allow less;
+ * program asks of the kernel is answered from it, where the other does not allow less;
  * what it sets is set for both. */
 #include "device.h"
 #include "entry.h"

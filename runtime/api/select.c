@@ -140,7 +140,7 @@ static void *find_own(const char *name)
     return NULL;
 }
 
-/* Prefers the GPU unless told otherwise; says why when it cannot have what was asked for. */
+/* Prefers the GPU unless a variable says otherwise; says why when it cannot have what was asked for. */
 static void select_choose(void)
 {
     const char *why = "";

@@ -17,7 +17,7 @@ struct mt_context { /* a warp of a CTA on an SM; without warps the CTA */
 struct mt_shape { /* lanes of a run */
     uint64_t stride;
     uint32_t mask, count;
-    uint32_t irregular; /* `delta` tells, not `stride` */
+    uint32_t irregular; /* `delta` counts, not `stride` */
     uint64_t delta[MT_MTC_MAX_LANES];
 };
 

@@ -73,7 +73,7 @@ static int make_room(struct mt_packer *p, size_t payload)
 
 #ifndef MT_CONTAINER_STORED
 /* Large payloads of random gathers are bits without a pattern: finding that out takes longer than all else.
- * Places in it tell, if none of them gets a thirtieth smaller; the first one lies so far ahead that little
+ * Places in it decide, if none of them gets a thirtieth smaller; the first one lies so far ahead that little
  * else can be there. */
 static int is_noise(struct mt_packer *p, const unsigned char *plain, size_t bytes)
 {

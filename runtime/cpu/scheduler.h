@@ -65,7 +65,7 @@ struct mt_run {
  * offset that differs from stack to stack. */
 struct mt_stack {
     char *low;        /* lowest address */
-    uint64_t *canary; /* lowest word: MT_CANARY, or the stack overflowed; NULL when a guard page tells */
+    uint64_t *canary; /* lowest word: MT_CANARY, or the stack overflowed; NULL when a guard page shows it */
 };
 #define MT_CANARY 0x6d656d7472616365ull
 

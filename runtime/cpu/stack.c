@@ -1,5 +1,5 @@
 /* Stacks of device threads, in the local range. A worker takes them in slabs and keeps them; a stack whose
- * guard page could not be had carries a word at its low end that tells an overflow when the thread ends. */
+ * guard page could not be made has a word at its low end that shows an overflow when the thread ends. */
 #include <stdlib.h>
 #include "local.h"
 #include "scheduler.h"

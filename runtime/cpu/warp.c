@@ -48,7 +48,7 @@ static void make_ready(struct mt_cta *cta, uint32_t warp, uint32_t lanes)
  * ---------------------------------------------------------------------------------------------------- */
 
 /* The lane gets a value all the same, on a GPU perhaps another one. All are counted,
- * the first one is told. */
+ * the first one is reported. */
 __attribute__((noinline)) static void warp_undefined(struct mt_cta *cta, uint32_t warp, uint32_t lane,
                                                      const char *what)
 {

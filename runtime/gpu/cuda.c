@@ -53,7 +53,7 @@ static void CUDART_CB copy_now(void *data)
     free(c);
 }
 
-/* Not the CPU device's own copy, which would be told as one of the program's. */
+/* Not the CPU device's own copy, which would be reported as one of the program's. */
 static cudaError_t cuda_copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                              cudaStream_t stream)
 {

@@ -25,7 +25,7 @@ struct mt_packet {
 };
 
 /* Takes the next whole packet. 1: *p holds it; 0: there is none yet; -1: the ring is damaged. The GPU gets
- * the room back with mt_ring_publish; that of a damaged ring is told to write on, so that no kernel waits. */
+ * the room back with mt_ring_publish; that of a damaged ring makes writers go on, so that no kernel waits. */
 int mt_ring_take(struct mt_ring *r, struct mt_packet *p);
 void mt_ring_publish(struct mt_ring *r);
 

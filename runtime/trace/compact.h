@@ -18,6 +18,6 @@ struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_h
  * what it would be called. */
 struct mt_compact *mt_compact_in_memory(const char *path, const struct mt_companion_head *head, int level,
                                         char *why, size_t size);
-/* The companion in the file: it is told what the one beside it is. It goes with the output. */
+/* The companion in the file: it gets what the one beside it gets. It goes with the output. */
 struct mt_companion_writer *mt_compact_inside(const struct mt_compact *c);
 #endif

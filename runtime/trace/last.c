@@ -71,7 +71,7 @@ static int is_dead(pid_t thread)
     return state && state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X');
 }
 
-/* 1: there is no thread of the program any more; 0: there is, or one cannot tell. */
+/* 1: there is no thread of the program any more; 0: there is, or it is not known. */
 static int last_alone(void)
 {
     DIR *d = opendir("/proc/self/task");

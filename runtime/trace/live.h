@@ -5,8 +5,8 @@
  * what happened before it (memtrace/live.h). Accesses of a launch that is not first wait in memory and, if
  * they are many, in an unnamed file. Who writes waits for mt-extract; it waits for nothing but its socket.
  *
- * What it is to tell may need more than one look. Then it wants whole traces: compact ones, which are made in
- * memory and given to it when their streams end. */
+ * What it is asked for may need more than one look. Then it wants whole traces: compact ones, which are made
+ * in memory and given to it when their streams end. */
 #ifndef MT_COMMON_LIVE_H
 #define MT_COMMON_LIVE_H
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Where the accesses of one stream's launches go: into a raw file (sink.c), into a compact one (compact.c),
- * or to mt-extract as they come (live.c). Each has one row of functions, over what its own open function
- * gave.
+ * or to mt-extract as they come (live.c). Each has one row of functions,
+ * over what its own open function gave.
  *
  *   open { number? begin append* end }* last? close
  *

@@ -193,7 +193,7 @@ def ptxas_refuses(o, arch, lines):
 
 
 def warned(o):
-    """What is wrong with how an unknown opcode is told: a warning with file and line, and a count at run time."""
+    """What is wrong with how an unknown opcode is reported: a warning with file and line, and a count at run time."""
     source, asm_file = os.path.join(o.work, "unknown.cu"), os.path.join(o.work, "unknown.s")
     with open(source, "w", encoding="utf-8") as f:
         f.write("__global__ void k(int *p)\n{\n    int v;\n"

@@ -367,7 +367,7 @@ ROW("cudaMallocAsync, cudaFreeAsync", "memory in the order of a stream")
 
 // ---- words ----
 
-ROW("cudaGetErrorName, cudaGetErrorString", "of a known code and of one that is none")
+ROW("cudaGetErrorName, cudaGetErrorString", "of a known code and of an unknown one")
 {
     r.check(!strcmp(cudaGetErrorName(cudaErrorInvalidValue), "cudaErrorInvalidValue"), "name");
     r.check(!strcmp(cudaGetErrorString(cudaSuccess), "no error"), "text of success");

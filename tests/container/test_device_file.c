@@ -191,7 +191,7 @@ static void device_file_cuts(void **state)
                 int clean = n == b.n || n == 64 || device_file_ends(n, index) ||
                             (chunks % CHUNKS == 0 && device_file_ends(n, b.end[chunks]));
                 if (how && n < sizeof(uint64_t))
-                    continue; /* not long enough to be told from a raw trace */
+                    continue; /* not long enough to differ from a raw trace */
                 assert_int_equal(s.errors == 0, clean);
                 assert_int_equal(s.ended, n >= b.end[0] ? chunks / CHUNKS : 0);
                 if (n > 64 && n < b.n && !clean)

@@ -1,7 +1,7 @@
 /* Accesses of warps from accesses of threads (runtime/cpu/warps.c), on random programs of sequences, branches
  * and loops, in which iterations may have no access at all. A model runs each program thread by thread, as
  * the CPU device does, and once more warp by warp with a mask of active lanes, as a GPU does. Entries have
- * places that rise along the program, or ones that tell no order. Whatever the buffers' sizes and the order
+ * places that rise along the program, or ones that say no order. Whatever the buffers' sizes and the order
  * of threads, each thread must get its own accesses back, in its order; where the buffer holds whole warps,
  * the accesses of warps must be the model's. */
 #include <setjmp.h>

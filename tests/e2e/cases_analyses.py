@@ -123,7 +123,7 @@ def conflicts(world):
 
 @case("analyses.notes")
 def notes(world):
-    """What a trace does not tell is null or "?", and a note says so."""
+    """What a trace does not say is null or "?", and a note says so."""
     app = world.compile(os.path.join(world.src, "analyses.cu"), "-O2")
     out = world.extract([world.run_ok([app], MEMTRACE_CPU_SMS=2).path()], SECTIONS)
     same("raw", (out["lines"]["lines"], out["lines"]["variables"], out["coalescing"]), (None, None, None))

@@ -54,7 +54,7 @@ def spaces(world):
 
 @case("absent")
 def absent(world):
-    """Results of shuffles and votes that CUDA does not define: told once, counted for each launch."""
+    """Results of shuffles and votes that CUDA does not define: reported once, counted for each launch."""
     for level in OPT_LEVELS:
         run = world.run_ok(world.compile(source(world, "absent.cu"), level))
         said = [line for line in run.err.splitlines() if "undefined" in line]
@@ -294,7 +294,7 @@ def failing(world):
 
 @case("names")
 def names(world):
-    """Kernel names as users write them, without parameters; the companion tells overloads apart."""
+    """Kernel names as users write them, without parameters; the companion distinguishes overloads."""
     result = world.run_ok(world.compile(source(world, "scopes.cu"), "-O2"))
     same("names", [launch.kernel for launch in result.trace()], [
         "(anonymous namespace)::hidden", "(anonymous namespace)::tagged<(anonymous namespace)::Tag>", "plain_c",

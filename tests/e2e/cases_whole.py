@@ -99,7 +99,7 @@ def no_file(world):
 
 @case("whole.limit")
 def limit(world):
-    """A file that may not grow is told while the kernel still runs."""
+    """A file that may not grow is reported while the kernel still runs."""
     app = world.compile(source(world), "-O1")
     for variables in ({}, {"MEMTRACE_FORMAT": "compact"}):
         folder = world.folder("run")

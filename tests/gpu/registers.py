@@ -47,7 +47,7 @@ def threads(registers):
 
 
 def check(o, source, arch):
-    """Of the kernels that can record: [(name, threads to be had, with, without)]"""
+    """Of the kernels that can record: [(name, possible threads, with, without)]"""
     name = os.path.join(o.work, "%s.%s" % (os.path.splitext(os.path.basename(source))[0], arch))
     run(o.mt_cc, "-O2", "-std=c++17", "--mt-cpu-image=off", "-arch=" + arch, "-ptx", source, "-o", name + ".ptx",
         *("-I" + i for i in o.include))

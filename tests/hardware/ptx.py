@@ -212,7 +212,7 @@ class File:
 
 
 def untold(function):
-    """(accesses that no record call tells of, record calls without an access), as Counters of (kind, bytes). A call with a
+    """(accesses that no record call is for, record calls without an access), as Counters of (kind, bytes). A call with a
     length of its own stands for an access that does not always happen or whose bytes a register says."""
     made, told, unsure = Counter(), Counter(function.told), Counter()
     for access, count in function.plain.items():

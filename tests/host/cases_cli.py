@@ -178,7 +178,7 @@ def names(w, program):
 
 @case("cli.signals", "llvm", "qemu")
 def signals(w):
-    """Signals to mt-host reach the program; the trace is whole up to there, and mt-host's exit code tells."""
+    """Signals to mt-host reach the program; the trace is whole up to there, and mt-host's exit code says it."""
     program = w.compile("lives.c")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         trace = w.path("t.mtc")

@@ -57,7 +57,7 @@ static void *prog_mat_pool(void *arg)
     struct mt_core_thread *t = mt_core_thread_start((uintptr_t)arg);
     unsigned seed = (unsigned)(uintptr_t)arg + 1;
     uint64_t me = (uintptr_t)arg;
-    /* a site of its own, so that the text tells threads apart */
+    /* a site of its own, so that the text distinguishes threads */
     uint32_t mine = syn_site(100 + me, MT_HOST_LOAD, 1);
     char *out = malloc(64u * count * 8);
     size_t n = 0;

@@ -1,4 +1,4 @@
-; Host side: after CUDA's constructor one that asks whether the handle is memtrace's, and tells if not.
+; Host side: after CUDA's constructor one that asks whether the handle is memtrace's, and says if not.
 ; RUN: %host %s | FileCheck %s
 target triple = "x86_64-pc-linux-gnu"
 @__cuda_gpubin_handle = internal global ptr null

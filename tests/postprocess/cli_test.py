@@ -186,7 +186,7 @@ class Inputs(Case):
         self.assertEqual(got["KDV"]["b"]["1"]["Load"], 80000)
 
     def test_filter_that_leaves_nothing(self):
-        """An empty result is told from a misspelt kernel: on stderr, with the number of launches there are."""
+        """An empty result differs from a misspelt kernel: on stderr, with the number of launches there are."""
         t = self.file("t", trace([("fill", WRITE), ("fill", WRITE)]))
         for tool in ("mt-extract", "mt-graph", "mt-dump"):
             for args, words in ((("-k", "filll"), b"--kernels filll"), (("-t", "7:"), b"--supersteps 7:")):

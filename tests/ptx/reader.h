@@ -3,7 +3,7 @@
 #define MT_TEST_PTX_READER_H
 #include "ptx/module.h"
 
-/* What was told; the first message and its line. */
+/* What was reported; the first message and its line. */
 struct reader_words {
     unsigned count, line;
     char text[400];

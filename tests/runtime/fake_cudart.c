@@ -266,8 +266,8 @@ static int has_records(const char *name)
     return strstr(name, "__memtrace_traced") != NULL;
 }
 
-/* Attributes that tell the versions of a kernel apart: registers 40 and 512 threads with record calls, 20 and
- * 1024 without; two blocks on an SM, and four. */
+/* Attributes that distinguish the versions of a kernel: registers 40 and 512 threads with record calls, 20
+ * and 1024 without; two blocks on an SM, and four. */
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *func)
 {
     int records = has_records(name_of(func));

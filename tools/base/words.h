@@ -9,7 +9,7 @@ struct words {
     size_t count, room;
 };
 
-/* `no_memory`: what stderr is told then, with the tool's name; it must stay. Before all others. */
+/* `no_memory`: what is written to stderr then, with the tool's name; it must stay. Before all others. */
 void mt_words_begin(const char *no_memory);
 /* A string on the heap, the caller's. */
 char *mt_words_text(const char *format, ...) __attribute__((format(printf, 1, 2)));

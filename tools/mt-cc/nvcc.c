@@ -34,7 +34,7 @@ enum action {
     DLINK,      /* no value; only the device link */
     NO_DLINK,   /* no value; no device link */
     NVLINK,     /* a list value; each item goes to nvlink */
-    REFUSE,     /* not to be had; `to` says what to do instead */
+    REFUSE,     /* not possible; `to` says what to do instead */
 };
 
 struct rule {

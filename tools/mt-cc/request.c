@@ -376,8 +376,8 @@ static int request_preprocesses_device(const struct request *r)
            !request_has(r, "--cuda-device-only");
 }
 
-/* Does the command say how far device code is to be optimised? nvcc optimises it wholly unless told otherwise
- * by -G, whatever the host's code gets. */
+/* Does the command say how far device code is to be optimised? nvcc optimises it wholly unless an option says
+ * otherwise by -G, whatever the host's code gets. */
 static int request_says_level(const struct request *r)
 {
     for (size_t i = 0; i < r->user.count; i++) {

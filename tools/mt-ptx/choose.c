@@ -23,14 +23,14 @@ static void choose_tell(void *ctx, unsigned line, const char *message)
     }
 }
 
-/* The lower the better. Code for one architecture alone comes behind code for it and all newer ones. */
+/* The lower the better. Code for one architecture alone comes after code for it and all newer ones. */
 static unsigned choose_rank(const struct fatbin_entry *e)
 {
     unsigned apart = (e->flags & (FATBIN_ALONE | FATBIN_FAMILY)) != 0;
     return 2 * (e->arch <= DEVICE ? DEVICE - e->arch : 1000 + e->arch) + apart;
 }
 
-/* The best one behind `last`; NULL: there is no more. */
+/* The best one after `last`; NULL: there is no more. */
 static const struct fatbin_entry *choose_next(const struct module *m, const struct fatbin_entry *last)
 {
     const struct fatbin_entry *found = NULL;
@@ -53,7 +53,7 @@ static int choose_read(LLVMContextRef context, const char *input, const char *na
     if (!told.to) {
         return code ? code : 1;
     }
-    r->text.size = strnlen((const char *)r->text.data, r->text.size); /* NULs stand at the end */
+    r->text.size = strnlen((const char *)r->text.data, r->text.size); /* NULs are at the end */
     snprintf(r->name, sizeof r->name, "MemTrace-%016llx.ptx",
              (unsigned long long)XXH3_64bits(r->text.data, r->text.size));
     struct mt_ptx_source source = {.name = told.name,

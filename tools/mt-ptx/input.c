@@ -110,7 +110,7 @@ static int input_take_elf(struct input *in)
     return 0;
 }
 
-/* Not in a fatbin: PTX, or a cubin, whose machine is none that runs on. */
+/* Not in a fatbin: PTX, or a cubin. */
 static int input_take_whole(struct input *in, unsigned kind)
 {
     struct module *m = input_add_module(in);

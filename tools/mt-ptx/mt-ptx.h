@@ -62,7 +62,7 @@ int mt_ptxtool_cubin_kernels(const struct bytes *cubin, void (*each)(void *ctx, 
 
 /* ---- check.c
  * How many functions of the module have an instruction that the CPU device cannot run; the first of each is
- * told as mt_ptx_read tells what it does not understand. */
+ * told as mt_ptx_read says what it does not understand. */
 unsigned mt_ptxtool_check(LLVMModuleRef module, FILE *said);
 
 /* ---- choose.c */
@@ -94,7 +94,7 @@ struct request {
     void (*stage)(const char *name); /* told what begins now, NULL: nobody */
 };
 /* Reads the modules, which make one program, and writes what is asked for. `texts` gets those whose lines
- * nobody else's source has, one behind the other (struct mt_made_text), or is NULL. */
+ * nobody else's source has, one after the other (struct mt_made_text), or is NULL. */
 int mt_ptxtool_image_make(const struct request *r, const char *input, const struct module *modules,
                           unsigned n, struct bytes *texts);
 

@@ -39,7 +39,7 @@ static void *serve_watch(void *unused)
     return NULL;
 }
 
-/* The image with texts behind it, and all that was said, to descriptor 1; then to the cache. */
+/* The image with texts after it, and all that was said, to descriptor 1; then to the cache. */
 static int serve_hand_over(const struct request *r, const struct bytes *texts)
 {
     struct bytes image = {0}, words = {0};

@@ -38,7 +38,7 @@ struct mt_comm_launch {
 };
 
 /* What the host did at one place between two launches: copied (place 0) or,
- * as a host trace tells, accessed. */
+ * as a host trace says, accessed. */
 struct mt_host_actor {
     uint32_t superstep;                          /* launches before it */
     uint32_t place;                              /* index into mt_comm.places.names */

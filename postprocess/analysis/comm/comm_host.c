@@ -1,4 +1,4 @@
-/* The host in the communication analysis: copies, and accesses of host code when a host trace tells them. */
+/* The host in the communication analysis: copies, and accesses of host code when a host trace has them. */
 #define _GNU_SOURCE
 #include "comm_internal.h"
 #include <stdlib.h>

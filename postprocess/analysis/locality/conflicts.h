@@ -1,6 +1,6 @@
 /* Conflicts: bytes that two CTAs of one launch access, at least one of them with a plain store. CUDA does not
  * order the CTAs of a launch, so such accesses race unless the program orders them itself, which a trace does
- * not tell. Per launch and pair of sides; a side is a type of access at a source line. Two atomics do not
+ * not show. Per launch and pair of sides; a side is a type of access at a source line. Two atomics do not
  * conflict, nor do loads, nor a load and an atomic. Fed and merged as runs.h says; the order of accesses does
  * not matter. */
 #ifndef MT_ANALYSIS_CONFLICTS_H

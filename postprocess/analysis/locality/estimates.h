@@ -1,5 +1,5 @@
 /* What a sampled trace says of the whole: MEMTRACE_SAMPLE traces every n-th CTA or launch, and the companions
- * tell how many there were. Definitions: docs/definitions.md. */
+ * say how many there were. Definitions: docs/definitions.md. */
 #ifndef MT_ANALYSIS_ESTIMATES_H
 #define MT_ANALYSIS_ESTIMATES_H
 #include <stddef.h>

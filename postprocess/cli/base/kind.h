@@ -19,7 +19,7 @@ enum mt_kind {
 enum mt_kind mt_kind_of(const char *path);
 /* The same of a file's first n bytes; head[n] is 0. */
 enum mt_kind mt_kind_of_head(const char *head, size_t n);
-/* Do they suffice to tell? 0: there should be more of them. */
+/* Do they suffice to decide? 0: there should be more of them. */
 int mt_kind_is_clear(const char *head, size_t n);
 /* "a MAT text trace", and who reads it: "mt-graph and mt-compare read it". */
 const char *mt_kind_name(enum mt_kind kind);

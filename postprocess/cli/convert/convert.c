@@ -252,7 +252,7 @@ static int is_device(FILE *f)
 
 static int from_raw(struct options *x, struct mt_window *in, FILE *f)
 {
-    /* The companion of a trace that is still being written tells too little. */
+    /* The companion of a trace that is still being written says too little. */
     char *meta = in->regular || x->companion ? convert_beside(x, x->input) : NULL;
     int code = mt_convert_from_raw(in, meta, !x->companion, f, x->level);
     free(meta);

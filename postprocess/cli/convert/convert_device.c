@@ -128,7 +128,7 @@ static int put_lines(void *self, const char *text, size_t bytes)
     return 0;
 }
 
-/* All meta chunks of a regular file. Damage in them was told when the reader was opened. */
+/* All meta chunks of a regular file. Damage in them was reported when the reader was opened. */
 static int put_all_lines(struct work *x)
 {
     struct mt_chunk_plain plain = {0};
@@ -156,7 +156,7 @@ static int put_records(struct work *x, const struct mt_run_batch *b)
     size_t run = 0;
     uint32_t lane = 0;
     if (b->flags & MT_BATCH_BEGIN) {
-        if (x->under_way) /* what it lacks was told: the next name needs a place */
+        if (x->under_way) /* what it lacks was reported: the next name needs a place */
             fwrite(&eot, sizeof eot, 1, x->f);
         fputs(b->kernel, x->f);
         putc('\n', x->f);

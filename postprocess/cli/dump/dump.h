@@ -37,7 +37,7 @@ void mt_tally_add(struct mt_tally *t, const struct mt_item *item);
 /* Returns 1 when the two differ (accesses without a record apart: these may have been counted). */
 int mt_tally_show(FILE *f, const struct mt_tally *t, const struct mt_item *item);
 
-/* A line; `c` tells of sites, NULL: nobody does. */
+/* A line; `c` knows the sites, NULL: nobody does. */
 void mt_dump_run(FILE *f, const struct mt_access_run *r, const struct mt_companion *c);
 
 /* NULL: says that there is none. */

@@ -38,7 +38,7 @@ int mt_formats_option(struct mt_formats *f, int o, const char *value);
  * source's flags. */
 int mt_formats_check(const struct mt_formats *f, unsigned *sections, int chosen, const char *output,
                      unsigned *flags);
-/* Writes the result. Returns the exit code; `interrupted` tells that not all is in it. */
+/* Writes the result. Returns the exit code; `interrupted` says that not all is in it. */
 int mt_formats_write(const struct mt_formats *f, const struct mt_comm_result *r, struct mt_output *out,
                      struct mt_progress *progress, int *interrupted);
 #endif

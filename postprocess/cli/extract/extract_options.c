@@ -115,7 +115,7 @@ static int parse_sections(struct mt_extract *x, const char *text)
     return x->sections | x->p.more.options.chosen ? 0 : mt_cli_usage("no section chosen");
 }
 
-/* What can be told when everything is read once, as it comes? What looks twice, or must know allocations and
+/* What can be found when everything is read once, as it comes? What looks twice, or must know allocations and
  * sites before, wants whole traces. */
 static int check_live(struct mt_extract *x, const char *output)
 {

@@ -15,7 +15,7 @@ static long mpirun_number(const char *name)
     return text ? strtol(text, NULL, 10) : 0;
 }
 
-/* As Open MPI's mpirun, MPICH's and Slurm's srun tell their processes. In a batch script itself, where
+/* As Open MPI's mpirun, MPICH's and Slurm's srun say to their processes. In a batch script itself, where
  * Slurm's number of tasks is set, too, there is no rank. */
 static int one_of_several(void)
 {

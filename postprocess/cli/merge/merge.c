@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define OUTPUT ((size_t)1 << 16)
-#define MESSAGES 10 /* bad lines that are told one by one */
+#define MESSAGES 10 /* bad lines that are reported one by one */
 /* Offsets and lengths of lines are 32 bits wide. */
 #define LONGEST ((size_t)UINT32_MAX)
 

@@ -9,7 +9,7 @@ struct mt_report_from {
     const char **inputs, **notes;
 };
 
-/* Fills `r`, which was initialised, with what the file tells. 0; MT_EXIT_INPUT when the file says that it is
+/* Fills `r`, which was initialised, with what the file says. 0; MT_EXIT_INPUT when the file says that it is
  * not complete; or an exit code after saying why. */
 int mt_report_from(struct mt_report *r, struct mt_report_from *f, const char *path);
 void mt_report_from_free(struct mt_report_from *f);

@@ -1,5 +1,5 @@
 // Source lines that access global memory, with what is known of each beside them. data.lines is as in comm.json: lines,
-// variables and allocations with their volumes by kernel, each null where the trace does not tell.
+// variables and allocations with their volumes by kernel, each null where the trace lacks it.
 const hotLines = data.lines && data.lines.lines ? data.lines.lines : null;
 function volumeSum(kernels) {
   const v = {load: 0, store: 0, accesses: 0};

@@ -15,7 +15,7 @@ static void catch_up(struct mt_core_thread_state *t, uint64_t time)
     mt_spin_lock(&t->lock);
     if (t->live && t->name >= 0 && t->written + mt_g.o->lag < time) {
         /* Who has nothing to write, or only what is old, must say all the same how far it is. Its clock does
-         * not tell: a start or end of others moves it on without an entry. */
+         * not show: a start or end of others moves it on without an entry. */
         uint32_t n = t->buffer->count;
         uint64_t last = n ? t->buffer->timed[n - 1].time : t->written;
         if (last + mt_g.o->lag / 2 < time)

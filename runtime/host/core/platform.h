@@ -50,7 +50,7 @@ static inline void mt_spin_unlock(struct mt_spin *l)
 {
     __atomic_store_n(&l->held, 0, __ATOMIC_RELEASE);
 }
-/* 0, or -1 when it is not to be had for `ns`; time in which busy() is not 0 does not count. */
+/* 0, or -1 when it is not free for `ns`; time in which busy() is not 0 does not count. */
 int mt_spin_lock_for(struct mt_spin *l, uint64_t ns, int (*busy)(void));
 /* One step of waiting, the `step`th: pause, then yield, then sleep. */
 void mt_plat_pause(unsigned step);

@@ -27,6 +27,6 @@ uint64_t mt_core_queue_written(void);
 uint64_t mt_core_queue_dropped(void);
 /* 1 while somebody writes to the file. */
 int mt_core_queue_writing(void);
-/* 1 if one of the queue's locks is not to be had for `ns` although nobody writes. */
+/* 1 if one of the queue's locks is not free for `ns` although nobody writes. */
 int mt_core_queue_stuck(uint64_t ns, int (*busy)(void));
 #endif

@@ -52,6 +52,6 @@ void mt_core_sink_text_locked(const char *text, size_t bytes);
 void mt_core_sink_text_unlock(void);
 /* 1 while somebody writes to the file: waiting may then take long without anything being wrong. */
 int mt_core_sink_writing(void);
-/* 1 if one of the sink's locks is not to be had for `ns` although nobody writes. */
+/* 1 if one of the sink's locks is not free for `ns` although nobody writes. */
 int mt_core_sink_stuck(uint64_t ns);
 #endif

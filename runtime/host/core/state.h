@@ -129,7 +129,7 @@ void mt_mat_stop(struct mt_core_thread_state *t);
 /* alloc.c. What an address means now; valid until the next call for this thread. */
 const struct mt_meaning *mt_alloc_meaning(struct mt_core_thread_state *t, uint64_t address);
 
-/* A buffer that no call of the program made; others are told by mt_core_moved. */
+/* A buffer that no call of the program made; others are reported by mt_core_moved. */
 void mt_alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name);
 
 /* order.c, atomic.c: see order.h, atomic.h for the rest */

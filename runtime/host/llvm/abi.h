@@ -17,7 +17,7 @@ struct mt_host_row {
     uint32_t file, function, variable;
 };
 
-/* In a function's id: its caller tells of entry and return, the function itself may tell of them, too. */
+/* In a function's id: its caller reports entry and return, the function itself may report them, too. */
 #define MT_HOST_CALLER 0x80000000u
 
 #define MT_HOST_MODULE_ATOMIC 1u /* built with host=atomic: each access is between begin and end */

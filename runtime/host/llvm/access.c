@@ -1,4 +1,4 @@
-/* Accesses and functions that instrumented code tells by calls. */
+/* Accesses and functions that instrumented code reports by calls. */
 #include "entry.h"
 
 void __mt_host_block(uint64_t address, uint64_t bytes, uint32_t site)

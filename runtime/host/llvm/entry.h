@@ -89,10 +89,11 @@ struct mt_self {
     /* operator new in progress */
     int new;
     uint64_t new_ip;
-    const struct mt_host_alloc_place *place; /* of the allocation that is being told */
+    const struct mt_host_alloc_place *place; /* of the allocation that is being reported */
     unsigned frames;
     struct mt_frame frame[MT_FRAMES];
-    struct mt_frame told, left; /* the entry that a caller told last, the return that a function told last */
+    struct mt_frame told,
+        left; /* the entry that a caller reported last, the return that a function reported last */
 };
 extern __thread struct mt_self mt_self;
 

@@ -1,5 +1,5 @@
 /* operator new: the C++ library's calls malloc, which then tells the core about it; an allocator with its own
- * is told here. Throws pass through. (operator delete calls free,
+ * is reported here. Throws pass through. (operator delete calls free,
  * or the owner's memory is handed out again.) */
 #include "entry.h"
 

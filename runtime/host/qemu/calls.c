@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 enum { PAGE = 4096, DEEPEST = 1 << 20 };
-/* How far above a frame the stack pointer may be and still tell that the frame is gone: farther, it is on
+/* How far above a frame the stack pointer may be and still show that the frame is gone: farther, it is on
  * another stack (signal handlers, coroutines). */
 #define SAME_STACK (8ull << 20)
 

@@ -55,7 +55,7 @@ void mt_signals_changed(int signal, uint64_t handler)
 /* ---- death ---- */
 
 /* qemu ends a guest that a signal kills by sending itself that signal with the default action; no callback of
- * a plugin tells. Nothing else in qemu-user calls kill() on itself. */
+ * a plugin sees. Nothing else in qemu-user calls kill() on itself. */
 static int signals_killing(pid_t pid, int signal)
 {
     static pthread_mutex_t once =

@@ -1,4 +1,4 @@
-// Launches that can be told from each other: kernel `a` writes 1 float a thread, `space::b<int>` reads 1 and
+// Launches that can be distinguished: kernel `a` writes 1 float a thread, `space::b<int>` reads 1 and
 // writes 2. a<<<1, 32>>> and b<<<1, 64>>> in turns, ROUNDS times; round 2 lies between MEMTRACE_STOP and
 // MEMTRACE_START if the first argument is "marks", between cudaProfilerStart and cudaProfilerStop if it is
 // "profiler". Prints the sum of all.

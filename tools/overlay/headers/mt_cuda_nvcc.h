@@ -1,4 +1,5 @@
-/* nvcc's names for itself. Programs ask for them to tell a CUDA compiler, whose version it is, and whether
+/* nvcc's names for itself. Programs ask for them to recognise a CUDA compiler, whose version it is, and
+ * whether
  * __host__ and
  * __device__ mean something. Headers of the toolkit that would take clang for nvcc come first: they decide by
  * what they see here, and their guards keep it so.
