@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include "files.h"
+#include "files.h"
 #include "words.h"
 
 enum { EXIT_ENGINE = 1, EXIT_USAGE = 2 };
@@ -75,13 +76,6 @@ int mt_hostrun_engine_command(const struct request *r, const struct program *p, 
                               const char **engine);
 int mt_hostrun_qemu_command(const struct request *r, const struct program *p, struct command *c);
 int mt_hostrun_pin_command(const struct request *r, const struct program *p, struct command *c);
-/* The full path of an executable file: `name` itself if it has a slash, else as in PATH. 0,
- * or an errno value. */
-int mt_hostrun_find_executable(const char *name, char path[PATH_MAX]);
-/* A file that belongs to memtrace: `name` beside this program's folder, in ../lib and in the library folder
- * it was installed to. 0, or -1 with the first place tried in `path`. */
-int mt_hostrun_find_part(const char *name, char path[PATH_MAX]);
-
 /* ---- run, and words on the trace ---- */
 
 /* Runs the command; signals sent to mt-host go to the program. Returns the exit status for mt-host. */
