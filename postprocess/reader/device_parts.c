@@ -72,10 +72,8 @@ uint64_t mt_device_parts_accesses(const struct mt_device_parts *p, size_t chunk)
 static int device_parts_damaged(const struct mt_device_parts *p, const char *why, struct mt_error *err)
 {
     if (why)
-        mt_error_set(err, MT_E_CORRUPT, 0, p->offset, p->reader->window.name, "a chunk %s", why);
-    else
-        return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, p->reader->window.name,
-                            "no memory for reading a chunk");
+        return mt_error_set(err, MT_E_CORRUPT, 0, p->offset, p->reader->window.name, "a chunk %s", why);
+    return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, p->reader->window.name, "no memory for reading a chunk");
 }
 
 int mt_device_parts_seek(struct mt_device_parts *p, size_t chunk, struct mt_error *err)

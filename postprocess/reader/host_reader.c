@@ -21,10 +21,8 @@ int mt_container_head(struct mt_window *w, struct mt_mtc_head *h, struct mt_erro
     memcpy(h, p, got);
     if (got < sizeof h->magic || h->magic != MT_MTC_MAGIC) {
         if (got == 0)
-            mt_error_set(err, MT_E_TRUNCATED, 0, 0, w->name, "the container is empty");
-        else
-            return mt_error_set(err, MT_E_INPUT, 0, 0, w->name,
-                                "not a container: it does not begin like one");
+            return mt_error_set(err, MT_E_TRUNCATED, 0, 0, w->name, "the container is empty");
+        return mt_error_set(err, MT_E_INPUT, 0, 0, w->name, "not a container: it does not begin like one");
     }
     if (got < sizeof *h)
         return mt_error_set(err, MT_E_TRUNCATED, 0, 0, w->name, "the container ends inside its head");

@@ -65,6 +65,7 @@ int mt_host_stream_load(struct mt_host_stream *s, struct mt_host_reader *r, cons
     if (state == MT_CHUNK_WHOLE || state == MT_CHUNK_END)
         return mt_error_set(err, MT_E_CORRUPT, 0, entry->offset, r->window.name,
                             "here is another chunk than the index says");
+    return -1;
 }
 
 static int at_end(struct mt_host_stream *s, struct mt_host_reader *r, struct mt_error *err)

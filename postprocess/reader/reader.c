@@ -184,10 +184,11 @@ static int read_name(struct mt_reader *r)
         if (got == 0 && seen == 0)
             return 0;
         if (got == 0) {
-            if (check_name(r, r->buffer + r->pos, seen, r->base + r->pos) == 0)
-                return mt_error_set(&r->error, MT_E_TRUNCATED, 0, r->base + r->pos, r->name,
-                                    "the trace ends inside a kernel name (launch %llu, no LF)",
-                                    (unsigned long long)r->launch);
+            if (check_name(r, r->buffer + r->pos, seen, r->base + r->pos) != 0)
+                return -1;
+            return mt_error_set(&r->error, MT_E_TRUNCATED, 0, r->base + r->pos, r->name,
+                                "the trace ends inside a kernel name (launch %llu, no LF)",
+                                (unsigned long long)r->launch);
         }
     }
     size_t n = (size_t)(lf - (r->buffer + r->pos));
@@ -225,12 +226,11 @@ static int read_special(struct mt_reader *r, const unsigned char *p)
     if (mt_rec_is_eot(&rec))
         return 1;
     if (mt_rec_type(&rec) > MT_UNKNOWN)
-        mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
-                     "record of kernel '%.100s' has the reserved access type %u", r->kernel,
-                     (unsigned)mt_rec_type(&rec));
-    else
         return mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
-                            "record of kernel '%.100s' says 0 bytes and is not an end mark", r->kernel);
+                            "record of kernel '%.100s' has the reserved access type %u", r->kernel,
+                            (unsigned)mt_rec_type(&rec));
+    return mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
+                        "record of kernel '%.100s' says 0 bytes and is not an end mark", r->kernel);
 }
 
 static void ends_inside(struct mt_reader *r)

@@ -285,8 +285,8 @@ int main(int argc, char **argv)
     int together = code != 0;
     if (code == 0)
         code = extract_run(&x);
-    together |= code == 0 || (x.p.comm != NULL &&
-                              !x.sharing); /* after the end of the analysis nobody waits for another */
+    together |= code == 0 ||
+                (x.p.comm != NULL && !x.sharing); /* after the end of the analysis nobody waits for another */
     if (!together)
         mt_output_abandon(&x.p.out);
     code = code < 0 ? MT_EXIT_OK : code;
