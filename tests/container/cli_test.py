@@ -198,7 +198,7 @@ def kernels(tmp):
     good = write(os.path.join(tmp, "good"), b"\x18k\n" + bytes(24) + b"l\n" + record(1, 4, 64) + bytes(24))
     lines = b'{"ev": "launch", "seq": %d, "traced": true, "kernel": "%s"}\n'
     write(good + ".meta", lines % (9, b"k") + lines % (3, b"l"))
-    expect("backwards", run(convert, "-o", packed, good), 3, "in no order")
+    expect("backwards", run(convert, "-o", packed, good), 3, "not in order")
     write(good + ".meta", lines % (3, b"k") + lines % (9, b"l"))
     expect("forwards", run(convert, "-o", packed, good), 0)
     assert [c.first for c in mtc.chunks(open(packed, "rb").read()) if c.type == mtc.DEVICE] == [3, 9]
