@@ -192,20 +192,24 @@ static void device_instrument(struct mt_unit *u, LLVMModuleRef work)
     mt_unit_instrument(u);
 }
 
-LLVMMemoryBufferRef mt_pass_image(LLVMModuleRef module)
+/* Below this many kernels a process more costs more than it saves. */
+#define KERNELS_OF_A_PART 4
+
+unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferRef *objects)
 {
     struct mt_unit u;
     if (!mt_shim_is_nvptx(module))
-        return NULL;
+        return 0;
     device_clean(module);
     device_instrument(&u, module);
+    unsigned most = 1 + u.nkernels / KERNELS_OF_A_PART;
     LLVMModuleRef clone = LLVMCloneModule(module);
-    LLVMMemoryBufferRef object = mt_unit_emit(&u, clone);
+    unsigned have = mt_unit_emit_parts(&u, clone, n < most ? n : most, objects);
     LLVMDisposeModule(clone);
-    if (object && mt_pass_options.verbose)
+    if (have && mt_pass_options.verbose)
         device_tell(&u);
     mt_unit_free(&u);
-    return object;
+    return have;
 }
 
 int mt_pass_device(LLVMModuleRef module)

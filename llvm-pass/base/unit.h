@@ -182,6 +182,8 @@ void mt_forget_purity(LLVMModuleRef module);
 int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone);
 /* emit.c: optimises and compiles it; malloc'ed object or NULL (diagnosed). */
 LLVMMemoryBufferRef mt_unit_emit(struct mt_unit *u, LLVMModuleRef clone);
+/* The same by up to n processes; as mt_pass_image_parts. */
+unsigned mt_unit_emit_parts(struct mt_unit *u, LLVMModuleRef clone, unsigned n, LLVMMemoryBufferRef *objects);
 /* context.c. First, on the instrumented module: which kernels can have their context on a GPU;
  * warns of others. */
 void mt_unit_plan_gpu(struct mt_unit *u);

@@ -28,24 +28,36 @@ LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone)
     return machine;
 }
 
-LLVMMemoryBufferRef mt_unit_emit(struct mt_unit *u, LLVMModuleRef clone)
+LLVMMemoryBufferRef mt_unit_compile(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMachineRef machine)
 {
     LLVMMemoryBufferRef object = NULL;
     char *message = NULL;
-    LLVMTargetMachineRef machine = mt_set_cpu_target(u, clone);
-    mt_forbid_contraction(clone);
-    if (!machine || mt_unit_lower(u, clone))
-        goto out;
-    mt_shim_set_pic(clone);
-    if (mt_run_passes(u, clone, "globaldce,default<O2>", machine))
-        goto out;
-    if (LLVMTargetMachineEmitToMemoryBuffer(machine, clone, LLVMObjectFile, &message, &object)) {
+    if (mt_run_passes(u, m, "globaldce,default<O2>", machine))
+        return NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, m, LLVMObjectFile, &message, &object)) {
         mt_diag(u, NULL, MT_DIAG_ERROR, "cannot compile the CPU image: %s", message);
         LLVMDisposeMessage(message);
-        object = NULL;
+        return NULL;
     }
-out:
+    return object;
+}
+
+unsigned mt_unit_emit_parts(struct mt_unit *u, LLVMModuleRef clone, unsigned n, LLVMMemoryBufferRef *objects)
+{
+    unsigned have = 0;
+    LLVMTargetMachineRef machine = mt_set_cpu_target(u, clone);
+    mt_forbid_contraction(clone);
+    if (machine && !mt_unit_lower(u, clone)) {
+        mt_shim_set_pic(clone);
+        have = mt_unit_compile_parts(u, clone, machine, n, objects);
+    }
     if (machine)
         LLVMDisposeTargetMachine(machine);
-    return object;
+    return have;
+}
+
+LLVMMemoryBufferRef mt_unit_emit(struct mt_unit *u, LLVMModuleRef clone)
+{
+    LLVMMemoryBufferRef object;
+    return mt_unit_emit_parts(u, clone, 1, &object) ? object : NULL;
 }

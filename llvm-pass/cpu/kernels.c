@@ -50,7 +50,7 @@ static LLVMValueRef call_kernel(struct mt_lowering *l, LLVMValueRef kernel, LLVM
 
 static LLVMValueRef build_entry(struct mt_lowering *l, LLVMValueRef kernel)
 {
-    LLVMValueRef f = add_runner(l, "mt.entry.", mt_name(kernel));
+    LLVMValueRef f = add_runner(l, MT_RUN_ENTRY, mt_name(kernel));
     LLVMPositionBuilderAtEnd(l->builder, LLVMAppendBasicBlockInContext(l->u->context, f, ""));
     LLVMValueRef *values = load_arguments(l, kernel, LLVMGetParam(f, 0));
     if (values)
@@ -160,7 +160,7 @@ static LLVMValueRef build_loop(struct mt_lowering *l, LLVMValueRef kernel)
     LLVMTypeRef set_type, number_type;
     LLVMValueRef set = mt_builtin(l, "mtb_set_thread", &set_type), reg[NREGS];
     LLVMValueRef set_number = mt_builtin(l, "mtb_set_thread_number", &number_type);
-    LLVMValueRef f = add_runner(l, "mt.loop.", mt_name(kernel));
+    LLVMValueRef f = add_runner(l, MT_RUN_LOOP, mt_name(kernel));
     LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(l->u->context, f, "");
     LLVMPositionBuilderAtEnd(l->builder, entry);
     LLVMValueRef *values = load_arguments(l, kernel, LLVMGetParam(f, 0));

@@ -32,6 +32,10 @@ struct mt_lowering {
 LLVMValueRef mt_builtin(struct mt_lowering *l, const char *name, LLVMTypeRef *type);
 LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n);
 
+/* Names of the functions that the runtime calls: this, and the kernel's. */
+#define MT_RUN_ENTRY "mt.entry."
+#define MT_RUN_LOOP "mt.loop."
+
 void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function); /* lower_calls.c */
 /* For calls of builtins: a value made to fit a type; n words of stack;
  * the struct that is in such words. */
@@ -121,4 +125,10 @@ void mt_set_image_cpu(const struct mt_unit *u, LLVMValueRef function);
 /* emit.c */
 LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone);
 int mt_run_passes(struct mt_unit *u, LLVMModuleRef m, const char *passes, LLVMTargetMachineRef machine);
+/* emit.c: optimises and compiles a module that was lowered; NULL after a diagnostic. */
+LLVMMemoryBufferRef mt_unit_compile(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMachineRef machine);
+/* split.c: the same by n processes at once, as objects to be linked to one image. How many there are; 0 after
+ * a diagnostic. */
+unsigned mt_unit_compile_parts(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMachineRef machine, unsigned n,
+                               LLVMMemoryBufferRef *objects);
 #endif

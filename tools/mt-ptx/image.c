@@ -2,6 +2,7 @@
  * loads: a fatbin with nothing in it and the image after, as bin/fatbinary of the overlay writes for
  * programs without GPU code. */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,16 +98,17 @@ static int image_failed(const char *name)
     return 1;
 }
 
-static int image_run_linker(const char *object, const char *out)
+static int image_run_linker(const char *const *objects, unsigned n, const char *out)
 {
     const char *set = getenv("MEMTRACE_LD");
     const char *linkers[] = {set && *set ? set : "ld", "ld.lld-19", "ld.lld"};
+    const char *argv[16 + MT_PARTS_MAX] = {
+        NULL, "-shared", "--hash-style=gnu", "--build-id=none", "-z", "now", "-z", "noexecstack", "-o", out};
     int code = -1;
+    memcpy(&argv[10], objects, n * sizeof *argv);
     for (size_t i = 0; i < (set && *set ? 1 : sizeof linkers / sizeof *linkers) && code < 0; i++) {
-        char *argv[] = {
-            (char *)linkers[i], "-shared", "--hash-style=gnu", "--build-id=none", "-z", "now", "-z",
-            "noexecstack",      "-o",      (char *)out,        (char *)object,    NULL};
-        code = mt_cudabin_process_run(argv);
+        argv[0] = linkers[i];
+        code = mt_cudabin_process_run((char *const *)argv);
     }
     return code;
 }
@@ -134,15 +136,18 @@ static int image_write(const char *output, const struct bytes *linked)
     return 0;
 }
 
-static int image_link(const struct request *r, LLVMMemoryBufferRef object)
+static int image_link(const struct request *r, const LLVMMemoryBufferRef *objects, unsigned n)
 {
     struct bytes linked = {0};
-    const char *from = mt_cudabin_temp_write(".o", LLVMGetBufferStart(object), LLVMGetBufferSize(object));
-    const char *to = from ? mt_cudabin_temp_write(".so", "", 0) : NULL;
+    const char *from[MT_PARTS_MAX], *to = mt_cudabin_temp_write(".so", "", 0);
+    for (unsigned i = 0; i < n && to; i++) {
+        from[i] = mt_cudabin_temp_write(".o", LLVMGetBufferStart(objects[i]), LLVMGetBufferSize(objects[i]));
+        to = from[i] ? to : NULL;
+    }
     if (!to) {
         return image_failed("temporary file");
     }
-    int code = image_run_linker(from, to);
+    int code = image_run_linker(from, n, to);
     if (code < 0) {
         fprintf(stderr, "mt-ptx: no linker (%s): install binutils or lld-19, or set MEMTRACE_LD\n",
                 strerror(errno));
@@ -184,6 +189,14 @@ static int image_emit_ir(const struct request *r, LLVMModuleRef module)
     return 0;
 }
 
+/* How many this process may use. */
+static unsigned image_processors(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < MT_PARTS_MAX ? (unsigned)n : MT_PARTS_MAX;
+}
+
 /* The module is used up. */
 static int image_of_module(const struct request *r, LLVMModuleRef module, unsigned arch, const int *errors)
 {
@@ -195,10 +208,11 @@ static int image_of_module(const struct request *r, LLVMModuleRef module, unsign
         return 1;
     }
     image_stage(r, "compiling");
-    LLVMMemoryBufferRef object = mt_pass_image(module);
-    int code = !object || *errors ? 1 : image_link(r, object);
-    if (object) {
-        LLVMDisposeMemoryBuffer(object);
+    LLVMMemoryBufferRef objects[MT_PARTS_MAX];
+    unsigned n = mt_pass_image_parts(module, image_processors(), objects);
+    int code = !n || *errors ? 1 : image_link(r, objects, n);
+    while (n) {
+        LLVMDisposeMemoryBuffer(objects[--n]);
     }
     return code;
 }
