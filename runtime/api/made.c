@@ -40,11 +40,11 @@ struct mt_image *mt_made_image(const struct mt_module *m, const char **why)
     char text[2048] = "no memory";
     size_t n;
     const void *const *fatbins = mt_module_fatbins(m, &n);
-    struct mt_code *code = calloc(n ? n : 1, sizeof *code);
+    struct mt_device_code *code = calloc(n ? n : 1, sizeof *code);
     struct mt_made made = {0};
     struct mt_image *image = NULL;
     for (size_t i = 0; code && i < n; i++)
-        code[i] = (struct mt_code){fatbins[i], mt_code_bytes(fatbins[i])};
+        code[i] = (struct mt_device_code){fatbins[i], mt_device_code_bytes(fatbins[i])};
     if (code && n && mt_image_make(code, n, made_name(fatbins[0]), &made, text, sizeof text) == 0) {
         const char *bad = NULL;
         image = mt_image_load_all(&made.fatbin, 1, &bad);

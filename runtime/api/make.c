@@ -54,7 +54,7 @@ static size_t make_elf_bytes(const unsigned char *p)
     return segments > end ? segments : end;
 }
 
-size_t mt_code_bytes(const void *data)
+size_t mt_device_code_bytes(const void *data)
 {
     const unsigned char *p = data;
     if (!p || !p[0])
@@ -82,12 +82,17 @@ static void make_key_file(char *key, const char *path)
     mt_cache_key(key, what, sizeof what);
 }
 
-static void make_key(char *key, const char *tool, const struct mt_code *code, size_t n)
+static void make_key(char *key, const char *tool, const struct mt_device_code *code, size_t n)
 {
     const uint32_t version = MT_IMAGE_VERSION;
+    const char *slash = strrchr(tool, '/');
+    char builtins[PATH_MAX + 64]; /* in a build tree they change alone */
+    snprintf(builtins, sizeof builtins, "%.*s/../lib/memtrace/cpu-builtins.bc",
+             slash ? (int)(slash - tool) : 0, tool);
     *key = 0;
     mt_cache_key(key, &version, sizeof version);
     make_key_file(key, tool);
+    make_key_file(key, builtins);
     mt_cache_key(key, mt_options()->ptx_options, strlen(mt_options()->ptx_options));
     for (size_t i = 0; i < n; i++)
         mt_cache_key(key, code[i].data, code[i].bytes);
@@ -97,7 +102,7 @@ static void make_key(char *key, const char *tool, const struct mt_code *code, si
 
 struct work {
     const char *what;
-    const struct mt_code *code;
+    const struct mt_device_code *code;
     size_t n;
     int input, output, words, line[2]; /* memory files; and a socket: mt-ptx says how far it is, and each side
                                           sees by it that the other one has ended */
@@ -242,7 +247,7 @@ static void make_why(const struct work *w, char *why, size_t size)
     snprintf(why, size, "%s", *text ? text : "mt-ptx ended without a word");
 }
 
-static int make_by_tool(const struct mt_code *code, size_t n, const char *what, const char *key,
+static int make_by_tool(const struct mt_device_code *code, size_t n, const char *what, const char *key,
                         const char *folder, struct mt_cache_entry *e, char *why, size_t size)
 {
     struct work w = {.what = what,
@@ -292,7 +297,7 @@ static int make_take(const struct mt_cache_entry *e, struct mt_made *out)
 {
     const struct mt_payload *p = (const void *)((const char *)e->made + 16);
     const size_t head = 16 + sizeof *p;
-    if (e->bytes < head || mt_code_bytes(e->made) != 16 ||
+    if (e->bytes < head || mt_device_code_bytes(e->made) != 16 ||
         memcmp(p->magic, MT_PAYLOAD_MAGIC, sizeof p->magic) || p->size > e->bytes - head)
         return -1;
     size_t at = (head + p->size + 7) & ~(size_t)7;
@@ -314,7 +319,7 @@ const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct
     return at + sizeof *t <= end && t->bytes <= (size_t)(end - at) - sizeof *t ? t : NULL;
 }
 
-static int make_or_find(const struct mt_code *code, size_t n, const char *what, struct mt_made *out,
+static int make_or_find(const struct mt_device_code *code, size_t n, const char *what, struct mt_made *out,
                         char *why, size_t size)
 {
     char tool[PATH_MAX], path[PATH_MAX], key[MT_CACHE_KEY];
@@ -340,8 +345,8 @@ static int make_or_find(const struct mt_code *code, size_t n, const char *what, 
     return rc;
 }
 
-int mt_image_make(const struct mt_code *code, size_t n, const char *what, struct mt_made *out, char *why,
-                  size_t size)
+int mt_image_make(const struct mt_device_code *code, size_t n, const char *what, struct mt_made *out,
+                  char *why, size_t size)
 {
     int saved = errno, rc = -1;
     *out = (struct mt_made){0};

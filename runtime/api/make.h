@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 /* Device code in memory: PTX as text, a fatbin or a cubin. */
-struct mt_code {
+struct mt_device_code {
     const void *data;
     size_t bytes;
 };
 /* How long such code is, as it says itself; 0: it is not one of these. PTX ends with NUL. */
-size_t mt_code_bytes(const void *data);
+size_t mt_device_code_bytes(const void *data);
 
 /* After the image, at a multiple of 8: PTX whose lines are those of its accesses, each text after such a
  * head and with zeros up to 8. */
@@ -31,8 +31,9 @@ struct mt_made {
 };
 /* The first text, or the next one; NULL: there is no more. Its bytes come after the head. */
 const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct mt_made_text *last);
-/* Makes one image of all the code, which belongs together (-rdc), or takes it from the folder. May take
- * seconds, and says so then; `what` is what it calls the code. 0, or -1 with a sentence in *why. */
-int mt_image_make(const struct mt_code *code, size_t n, const char *what, struct mt_made *out, char *why,
-                  size_t size);
+/* Makes one image of all the code, fatbins that belong together (-rdc) or one piece of any kind, or takes it
+ * from the folder. May take seconds, and says so then; `what` is what it calls the code. 0, or -1 with a
+ * sentence in *why. */
+int mt_image_make(const struct mt_device_code *code, size_t n, const char *what, struct mt_made *out,
+                  char *why, size_t size);
 #endif

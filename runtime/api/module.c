@@ -163,8 +163,8 @@ void mt_module_complain(struct mt_module *m, const char *kernel)
     m->said = 1;
     module_leave();
     if (!said && m->foreign)
-        mt_report("kernel %s cannot run on the CPU device: %s", kernel,
-                  m->why ? m->why : "it has no CPU image");
+        mt_report("%s has no code for the CPU device: %s; mt-cc compiles its file with such code", kernel,
+                  m->why ? m->why : "there is no memory");
     else if (!said)
         mt_report(
             "kernel %s cannot run on the CPU device: %s; compile its file with mt-cc (without --plain: "

@@ -73,7 +73,7 @@ struct mt_variable *mt_variable_find(const void *host);
 
 /* The module's fatbins; NULL: what it registered is not one. */
 const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n);
-/* Says once per module why its kernels cannot run. */
+/* Says once per module why its kernels cannot run; `kernel` (or variable) is the first that is missing. */
 void mt_module_complain(struct mt_module *m, const char *kernel);
 /* Says once per module why its kernels run on a GPU without a trace. */
 void mt_module_untraced(struct mt_module *m, const char *kernel);

@@ -366,7 +366,7 @@ void mt_event_sites(const struct mt_image *image)
     const struct mt_image_site *site = image->head->sites;
     struct mt_jsonl j = {0};
     for (uint32_t i = 0; i < image->head->nsites && mt_tracing(); i++, site++) {
-        const char *file = mt_source_path(site->file);
+        const char *file = mt_source_kept_at(site->file);
         mt_source_line(file);
         mt_jsonl_begin(&j, "site");
         mt_jsonl_u64(&j, "id", (uint64_t)image->site_base + i);

@@ -82,7 +82,7 @@ static struct {
 } kept[MOST_FILES];
 static _Atomic unsigned nkept;
 
-const char *mt_source_path(const char *name)
+const char *mt_source_kept_at(const char *name)
 {
     for (unsigned i = nkept; i-- > 0;)
         if (!strcmp(kept[i].name, name))
@@ -135,7 +135,7 @@ static int sources_is_there(const char *path, const void *text, size_t n)
 void mt_source_keep(const char *name, const void *text, size_t bytes)
 {
     char folder[PATH_MAX], path[PATH_MAX + 64];
-    if (nkept == MOST_FILES || !bytes || mt_source_path(name) != name)
+    if (nkept == MOST_FILES || !bytes || mt_source_kept_at(name) != name)
         return;
     if (!realpath(mt_options()->dir, folder)) /* trace files will say so */
         return;

@@ -13,5 +13,5 @@ void mt_source_line(const char *file);
  */
 void mt_source_keep(const char *name, const void *text, size_t bytes);
 /* The path of what was kept under this name, or the name itself. */
-const char *mt_source_path(const char *name);
+const char *mt_source_kept_at(const char *name);
 #endif

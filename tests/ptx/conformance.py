@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The conformance programs through nvcc: conformance.py --build DIR --attach SO [--work DIR] TOPIC...
+"""The conformance programs through nvcc: conformance.py --build DIR [--work DIR] TOPIC...
 
-nvcc compiles tests/conformance/TOPIC.cu, mt-ptx makes the CPU image of the PTX in the program, and the rows must give what
+nvcc compiles tests/conformance/TOPIC.cu, the CPU image is made of the PTX in the program while it runs, and the rows must give what
 they give through clang: results and accesses. Rows that cannot hold are in DIFFERENT, with the reason. Exit code 1 if a
 row fails, 77 without nvcc."""
 import argparse
@@ -33,30 +33,26 @@ def nvcc_of(build):
     return found if os.path.exists(found) else None
 
 
-def build_program(build, attach, source, flags, out):
-    """A shell script at `out` that runs the program with its image."""
+def build_program(build, source, flags, out):
+    """A shell script at `out` that runs the program with our runtime."""
     optimise = ["-G"] if "-O0" in flags else ["-O3", "-lineinfo"]
     arch = [] if any(f.startswith("-arch") for f in flags) else ["-arch=sm_90"]
     command = [nvcc_of(build), "-std=c++17", "--expt-relaxed-constexpr", "--cudart=shared", *arch, *optimise, "-Xcompiler=-O0",
                "-I" + os.path.dirname(source), *[f for f in flags if not f.startswith("-O")], source, "-o", out + ".bin"]
-    for words in command, [os.path.join(build, "bin", "mt-ptx"), out + ".bin", "-o", out + ".image"]:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=900)
-        if done.returncode != 0:
-            raise run.Broken(f"{shlex.join(words)}: exit code {done.returncode}\n{done.stderr[-4000:]}")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    if done.returncode != 0:
+        raise run.Broken(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr[-4000:]}")
     with open(out, "w", encoding="utf-8") as f:
         f.write(f"""#!/bin/sh
-export LD_PRELOAD={shlex.quote(attach)} MEMTRACE_TEST_IMAGE={shlex.quote(out + ".image")}
-export LD_LIBRARY_PATH={shlex.quote(os.path.join(build, "cuda-overlay", "lib64"))}
+export LD_LIBRARY_PATH={shlex.quote(os.path.join(build, "cuda-overlay", "lib64"))} MEMTRACE_CACHE={shlex.quote(out + ".cache")}
 exec {shlex.quote(out + ".bin")} "$@"
 """)
     os.chmod(out, 0o755)
-    return done.stderr
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
-    parser.add_argument("--attach", required=True)
     parser.add_argument("--work")
     parser.add_argument("topics", nargs="+")
     args = parser.parse_args()
@@ -64,7 +60,7 @@ def main():
     if not nvcc_of(args.build):
         print("skipped: this CUDA toolkit has no nvcc")
         return 77
-    run.compile_program = lambda build, source, flags, out: build_program(build, args.attach, source, flags, out)
+    run.compile_program = lambda build, source, flags, out: build_program(build, source, flags, out)
     compare = run.compare
     work = os.path.realpath(args.work) if args.work else tempfile.mkdtemp(prefix="memtrace-ptx-")
     try:

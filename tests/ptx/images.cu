@@ -8,11 +8,23 @@
 #include <unistd.h>
 
 #ifdef MORE // the second file of a program with relocatable device code
-static __device__ int hidden(int x) { return 2 * x; }
-__device__ int twice(int x) { return hidden(x); }
+static __device__ int hidden(int x)
+{
+    return 2 * x;
+}
+__device__ int twice(int x)
+{
+    return hidden(x);
+}
 __device__ int elsewhere = 100;
-__global__ void other(int *p) { p[threadIdx.x] += 1; }
-void launch_other(int *p) { other<<<1, 32>>>(p); }
+__global__ void other(int *p)
+{
+    p[threadIdx.x] += 1;
+}
+void launch_other(int *p)
+{
+    other<<<1, 32>>>(p);
+}
 #else
 __device__ int step = 5;
 __constant__ int scale[4] = {1, 2, 3, 4};
@@ -38,13 +50,22 @@ __global__ void which(int *p)
 extern __device__ int elsewhere;
 __device__ int twice(int);
 void launch_other(int *p);
-__global__ void files(int *p) { p[threadIdx.x] = twice(threadIdx.x) + elsewhere; }
+__global__ void files(int *p)
+{
+    p[threadIdx.x] = twice(threadIdx.x) + elsewhere;
+}
 #endif
 
 static volatile sig_atomic_t children;
-static void on_child(int) { children++; }
+static void on_child(int)
+{
+    children++;
+}
 
-static void say(const char *what, cudaError_t e) { printf("%s: %s\n", what, cudaGetErrorName(e)); }
+static void say(const char *what, cudaError_t e)
+{
+    printf("%s: %s\n", what, cudaGetErrorName(e));
+}
 
 int main(int argc, char **argv)
 {

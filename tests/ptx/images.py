@@ -114,7 +114,7 @@ def first_runs(place, work):
         lines = place.companion()
         expect("complete", lines[-1]["complete"] and lines[-1]["records_written"] == 3 * 1000, str(lines[-1]))
         expect("lines of the source", {(os.path.basename(s["file"]), s["line"]) for s in lines if s["ev"] == "site"
-                                       and s["function"].startswith("work")} == {("images.cu", 24)})
+                                       and s["function"].startswith("work")} == {("images.cu", 36)})
     done = place.run(program, "which")
     expect("it fails alone", GOOD in done.stdout and "which: cudaSuccess" not in done.stdout, done.stdout)
     done = place.run(program, "closed")
@@ -210,17 +210,36 @@ def without(place, work):
     expect("--list", "kernel work(int, int const*, int*): can be traced" in said and "kernel which(int*): cannot run" in said, said)
     done = place.run(os.path.join(work, "lines"), MEMTRACE_PTX_TOOL="/nowhere/mt-ptx")
     expect("no mt-ptx", "work: cudaErrorNoKernelImageForDevice" in done.stdout and "/nowhere/mt-ptx" in done.stderr, done.stderr)
+    progress(place, work)
     slow = os.path.join(place.work, "slow")
     with open(slow, "w", encoding="utf-8") as f:
         f.write(f"#!/bin/sh\necho $$ > {place.work}/pid\nexec sleep 60\n")
     os.chmod(slow, 0o755)
-    p = subprocess.Popen([os.path.join(work, "lines")], env=place.environment(MEMTRACE_PTX_TOOL=slow), start_new_session=True)
+    p = subprocess.Popen([os.path.join(work, "lines")], env=place.environment(MEMTRACE_PTX_TOOL=slow), start_new_session=True,
+                         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     while not os.path.exists(f"{place.work}/pid"):
         time.sleep(0.02)
     os.killpg(p.pid, signal.SIGINT)
     expect("Ctrl-C ends the program at once", p.wait(10) == -signal.SIGINT)
     with open(f"{place.work}/pid", encoding="utf-8") as f:
         os.kill(int(f.read()), signal.SIGTERM)
+
+
+def progress(place, work):
+    """On a terminal: how long it has taken so far, and the line is gone in the end."""
+    late = os.path.join(place.work, "late")
+    with open(late, "w", encoding="utf-8") as f:
+        f.write(f"#!/bin/sh\nsleep 2.6\nexec {place.build}/bin/mt-ptx \"$@\"\n")
+    os.chmod(late, 0o755)
+    ours, theirs = os.openpty()
+    with subprocess.Popen([os.path.join(work, "lines")], stdout=subprocess.PIPE, stderr=theirs, text=True,
+                          env=place.environment(MEMTRACE_PTX_TOOL=late)) as p:
+        out = p.communicate()[0]
+    os.close(theirs)
+    said = os.read(ours, 65536).decode()
+    expect("progress on a terminal", out == GOOD + QUIET and re.search(r"\rmemtrace: making a CPU image of lines: \w+, [23] s .*\r\x1b\[K",
+                                                                      said), repr(said))
+    os.close(ours)
 
 
 def files(place, work):

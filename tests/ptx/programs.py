@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The examples by nvcc and mt-ptx, and by mt-cc: programs.py --build DIR --attach SO [--work DIR] [NAME...]
+"""The examples by nvcc and by mt-cc: programs.py --build DIR [--work DIR] [NAME...]
 
 Both must print the same and have the same accesses: for each kernel as many of each kind and size. Exit code 1 if one
 differs, 77 without nvcc."""
@@ -43,7 +43,7 @@ def check(args, name, work):
     ours, theirs = os.path.join(work, name + "-cc"), os.path.join(work, name + "-nvcc")
     subprocess.run([os.path.join(args.build, "bin", "mt-cc"), "-O2", "--mt-gpu-trace=off", source, "-o", ours], check=True,
                    capture_output=True, timeout=600)
-    conformance.build_program(args.build, args.attach, source, ["-I" + os.path.join(ROOT, "include")], theirs)
+    conformance.build_program(args.build, source, ["-I" + os.path.join(ROOT, "include")], theirs)
     (said, counts), (also, others) = run(ours, ours + ".run"), run(theirs, theirs + ".run")
     if said != also:
         return f"prints\n{also}and by mt-cc\n{said}"
@@ -57,7 +57,6 @@ def check(args, name, work):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
-    parser.add_argument("--attach", required=True)
     parser.add_argument("--work")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()

@@ -62,8 +62,21 @@ static int check_function(struct mt_lowering *l, LLVMValueRef f, FILE *said)
     return bad;
 }
 
+/* Most code has none. */
+static int check_has_asm(LLVMModuleRef module)
+{
+    unsigned n = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f && !n; f = LLVMGetNextFunction(f)) {
+        free(check_list(f, &n));
+    }
+    return n != 0;
+}
+
 unsigned mt_ptxtool_check(LLVMModuleRef module, FILE *said)
 {
+    if (!check_has_asm(module)) {
+        return 0;
+    }
     struct mt_unit u = {.module = module, .context = LLVMGetModuleContext(module)};
     unsigned failed = 0;
     struct mt_lowering l = {.u = &u, .builtins = mt_load_bitcode(&u, "cpu-builtins.bc")};
