@@ -23,6 +23,17 @@ import conformance  # noqa: E402
 
 SOURCE = os.path.join(HERE, "images.cu")
 SUM = sum(i * (1 + i % 4) + 7 for i in range(1000))
+MANY = """#include <cstdio>
+enum { N = 12 };
+__device__ int total;
+__constant__ int table[N] = {1, 4, 7, 10, 13, 16, 19, 22, 25, 28, 31, 34};
+__device__ __noinline__ int twice(int x) { return 2 * x; }
+template <int I> __global__ void add(int *out) { __shared__ int s[32]; s[threadIdx.x] = twice(table[I]); __syncthreads();
+    atomicAdd(&total, s[31 - threadIdx.x]); out[I] = I; }
+template <int I> void launch(int *out) { add<I><<<1, 32>>>(out); if constexpr (I + 1 < N) launch<I + 1>(out); }
+int main() { int *out, h[N], sum; cudaMalloc(&out, sizeof h); launch<0>(out); cudaMemcpyFromSymbol(&sum, total, sizeof sum);
+    cudaMemcpy(h, out, sizeof h, cudaMemcpyDeviceToHost); printf("%d", sum); for (int v : h) printf(" %d", v); }
+"""
 GOOD = f"symbol: cudaSuccess\nwork: cudaSuccess\nsum {SUM}\n"
 QUIET = "children 0, none to wait for\n"
 failed = 0
@@ -86,7 +97,10 @@ def compile_all(nvcc, work):
     jobs = {"lines": ["-lineinfo", gencode(90, "compute_90"), "-DODD=900", SOURCE],
             "bare": [gencode(80, "compute_80"), gencode(90, "compute_90"), "-DODD=900", SOURCE],
             "sass": [gencode(90, "sm_90"), SOURCE],
+            "many": ["-std=c++17", "-arch=sm_90", os.path.join(work, "many.cu")],
             "rdc": ["-rdc=true", "-arch=sm_90", "-DRDC", SOURCE, os.path.join(work, "more.cu")]}
+    with open(os.path.join(work, "many.cu"), "w", encoding="utf-8") as f:
+        f.write(MANY)
     with open(os.path.join(work, "more.cu"), "w", encoding="utf-8") as f:
         f.write(f'#define MORE\n#include "{SOURCE}"\n')
     for name, words in jobs.items():
@@ -253,6 +267,18 @@ def files(place, work):
     expect("--list of them", "cannot run" not in said and said.count("other(int*)") == 2, said)
 
 
+def many(place, work):
+    """Kernels that several processes compile have the same variables; and one process compiles them as well."""
+    want = " ".join(str(x) for x in [sum(32 * 2 * (3 * i + 1) for i in range(12)), *range(12)])
+    all_of_them = os.sched_getaffinity(0)
+    for processors in all_of_them, {min(all_of_them)}:
+        os.sched_setaffinity(0, processors)
+        done = place.run(os.path.join(work, "many"), MEMTRACE_CACHE="off")
+        expect(f"12 kernels by {len(processors)} processors", done.stdout == want and place.companion()[-1]["complete"],
+               done.stdout + done.stderr)
+    os.sched_setaffinity(0, all_of_them)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
@@ -265,7 +291,7 @@ def main():
     work = args.work or tempfile.mkdtemp(prefix="memtrace-images-")
     try:
         compile_all(nvcc, work)
-        for number, part in enumerate((first_runs, ptx_lines, cache, without, files)):
+        for number, part in enumerate((first_runs, ptx_lines, cache, without, files, many)):
             folder = os.path.join(work, f"place-{number}")
             os.makedirs(folder)
             place = Place(os.path.realpath(args.build), folder)
