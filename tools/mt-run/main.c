@@ -152,7 +152,7 @@ static int main_run(const struct request *r, char **argv)
     struct program p;
     int code = mt_run_program_find(&p, argv[0]);
     if (code == 0)
-        code = mt_run_environment_set();
+        code = mt_run_environment_set(p.path);
     if (code)
         return code;
     if (r->show)
