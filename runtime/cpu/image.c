@@ -156,8 +156,8 @@ static const void *find_payload(const void *fatbin, uint64_t *size, int *list, c
 }
 
 /* Images find mt_cpu_* in the global scope; libmemtrace.so may have been loaded out of it (dlopen,
- * RTLD_LOCAL). Only then: glibc clears the thread-local variables of a library that is opened again before its
- * constructors have run, if there is an auditor; and a launch may come that early. */
+ * RTLD_LOCAL). Only then: glibc clears the thread-local variables of a library that is opened again before
+ * its constructors have run, if there is an auditor; and a launch may come that early. */
 static void publish_runtime(void)
 {
     Dl_info info;

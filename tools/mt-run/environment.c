@@ -26,10 +26,10 @@ static int environment_has(const char *list, const char *path, const char *separ
 /* Bytes of static thread-local storage that a library asks for, or 0. */
 static size_t environment_static_tls(const char *path)
 {
-    struct mt_object o;
+    struct mt_attach_object o;
     size_t bytes = 0;
     int asks = 0;
-    if (mt_object_open(&o, path) != 0)
+    if (mt_attach_object_open(&o, path) != 0)
         return 0;
     for (unsigned i = 0; i < o.nsegments; i++) {
         const Elf64_Phdr *p = &o.segments[i];
@@ -42,12 +42,13 @@ static size_t environment_static_tls(const char *path)
                 asks |= d->d_tag == DT_FLAGS && d->d_un.d_val & DF_STATIC_TLS;
             }
     }
-    mt_object_close(&o);
+    mt_attach_object_close(&o);
     return asks ? bytes : 0;
 }
 
-/* With an auditor glibc takes the static thread-local storage of all libraries out of a reserve of some hundred bytes,
- * which is there for dlopen, and without one does not: it must be as much larger as they ask for. */
+/* With an auditor glibc takes the static thread-local storage of all libraries out of a reserve of some
+ * hundred bytes, which is there for dlopen, and without one does not: it must be as much larger as they ask
+ * for. */
 static void environment_set_reserve(const char *program)
 {
     enum { FLOOR = 4096 };
@@ -80,8 +81,9 @@ int mt_run_environment_set(const char *program)
             return EXIT_FAILED;
         }
         if (strpbrk(path, ": $")) {
-            mt_run_say("%s: a folder whose name has a blank, a colon or a $ cannot be named in %s: move memtrace",
-                       path, variable);
+            mt_run_say(
+                "%s: a folder whose name has a blank, a colon or a $ cannot be named in %s: move memtrace",
+                path, variable);
             return EXIT_FAILED;
         }
         if (was && environment_has(was, path, environment_parts[i].separators))

@@ -9,18 +9,19 @@
 #include "files.h"
 #include "words.h"
 
-static const char *list_runtime(const struct mt_object *o)
+static const char *list_runtime(const struct mt_attach_object *o)
 {
-    const struct mt_object_symbols *where;
+    const struct mt_attach_object_symbols *where;
     int major;
-    switch (mt_object_cudart(o, &where, &major)) {
+    switch (mt_attach_object_cudart(o, &where, &major)) {
     case MT_CUDART_STATIC:
         return major == 11   ? "static runtime of CUDA 11, is taken over"
                : major == 12 ? "static runtime of CUDA 12, is taken over"
                : major == 13 ? "static runtime of CUDA 13, is taken over"
                              : "static runtime of a CUDA version that is not known here: cannot be traced";
     case MT_CUDART_NAMELESS:
-        return "static runtime without symbols: cannot be traced; do not strip it, or link with --cudart=shared";
+        return "static runtime without symbols: cannot be traced; do not strip it, or link with "
+               "--cudart=shared";
     case MT_CUDART_SHARED:
         return "shared runtime, is replaced";
     default:
@@ -31,13 +32,13 @@ static const char *list_runtime(const struct mt_object *o)
 /* 1: it has device code or a runtime, and was listed; less: an exit code, negative. */
 static int list_file(const char *tool, const char *path)
 {
-    struct mt_object o;
-    int code = 0, why = mt_object_open(&o, path);
+    struct mt_attach_object o;
+    int code = 0, why = mt_attach_object_open(&o, path);
     if (why)
         return 0;
     const char *runtime = list_runtime(&o);
-    int has = mt_object_section(&o, ".nv_fatbin") || mt_object_section(&o, "__nv_relfatbin");
-    mt_object_close(&o);
+    int has = mt_attach_object_section(&o, ".nv_fatbin") || mt_attach_object_section(&o, "__nv_relfatbin");
+    mt_attach_object_close(&o);
     if (!has && !runtime)
         return 0;
     printf("%s: %s\n", path, runtime ? runtime : "no CUDA runtime of its own");

@@ -6,7 +6,8 @@
  * libraries.c    which libraries it loads
  * list.c         --list
  *
- * Functions return 0, or the exit code after a message: 1 failure, 2 usage or a program that cannot be traced. */
+ * Functions return 0, or the exit code after a message: 1 failure, 2 usage or a program that cannot be
+ * traced. */
 #ifndef MT_TOOLS_MT_RUN_H
 #define MT_TOOLS_MT_RUN_H
 #include <limits.h>
@@ -37,8 +38,8 @@ void mt_run_environment_print(void);
 /* ---- libraries.c */
 /* Runs a program and waits for it. The exit code, or EXIT_FAILED after a message. */
 int mt_run_wait(char *const *argv, const posix_spawn_file_actions_t *actions);
-/* Adds the paths of all libraries that the program or library is linked to. Nothing of them runs. With `talk` those that
- * are not found are said. */
+/* Adds the paths of all libraries that the program or library is linked to. Nothing of them runs. With `talk`
+ * those that are not found are said. */
 int mt_run_libraries(const char *path, struct words *files, int talk);
 
 /* ---- list.c */

@@ -1,4 +1,5 @@
-/* Calls functions of CUDA 12 as that version declares them, by the version node of its library (fake_cudart.c). */
+/* Calls functions of CUDA 12 as that version declares them, by the version node of its library
+ * (fake_cudart.c). */
 #include <stdio.h>
 #include <string.h>
 
