@@ -89,7 +89,8 @@ void *mt_entry_resolve(uint32_t index)
 __attribute__((visibility("default"))) int __mt_attach_missing(struct mt_attach_missing *m)
 {
     if (!__atomic_exchange_n(&m->said, 1, __ATOMIC_RELAXED))
-        mt_report("%s: of the CUDA runtime in the program, and not in this one; it returns cudaErrorNotSupported",
-                  m->name);
+        mt_report(
+            "%s: of the CUDA runtime in the program, and not in this one; it returns cudaErrorNotSupported",
+            m->name);
     return (int)mt_fail(cudaErrorNotSupported);
 }

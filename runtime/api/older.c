@@ -123,8 +123,9 @@ OLDER cudaError_t older11_cudaFuncGetAttributes(void *out, const void *function)
     return e;
 }
 
-OLDER cudaError_t older11_cudaCreateTextureObject(cudaTextureObject_t *out, const struct cudaResourceDesc *from,
-                                                  const void *how, const struct cudaResourceViewDesc *view)
+OLDER cudaError_t older11_cudaCreateTextureObject(cudaTextureObject_t *out,
+                                                  const struct cudaResourceDesc *from, const void *how,
+                                                  const struct cudaResourceViewDesc *view)
 {
     struct cudaTextureDesc d = {0};
     if (how)
@@ -174,8 +175,8 @@ OLDER_BOTH(cudaMemPrefetchAsync)
 /* ---- graphs and capture: edges have data now ---- */
 
 #define OLDER_EDGES(what)                                                                                    \
-    OLDER cudaError_t older12_cudaGraph##what##Dependencies(                                                 \
-        cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t n)                 \
+    OLDER cudaError_t older12_cudaGraph##what##Dependencies(cudaGraph_t graph, const cudaGraphNode_t *from,  \
+                                                            const cudaGraphNode_t *to, size_t n)             \
     {                                                                                                        \
         return cudaGraph##what##Dependencies(graph, from, to, NULL, n);                                      \
     }                                                                                                        \
@@ -216,8 +217,9 @@ OLDER cudaError_t older12_cudaGraphGetEdges_v2(cudaGraph_t graph, cudaGraphNode_
     return cudaGraphGetEdges(graph, from, to, data, n);
 }
 
-OLDER cudaError_t older12_cudaGraphAddNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                           size_t n, struct cudaGraphNodeParams *params)
+OLDER cudaError_t older12_cudaGraphAddNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                           const cudaGraphNode_t *after, size_t n,
+                                           struct cudaGraphNodeParams *params)
 {
     return cudaGraphAddNode(out, graph, after, NULL, n, params);
 }
@@ -230,8 +232,8 @@ OLDER cudaError_t older12_cudaGraphAddNode_v2(cudaGraphNode_t *out, cudaGraph_t 
 }
 
 /* The log was never written to by what comes without one. */
-OLDER cudaError_t older11_cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *wrong,
-                                               char *log, size_t room)
+OLDER cudaError_t older11_cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
+                                               cudaGraphNode_t *wrong, char *log, size_t room)
 {
     if (wrong)
         *wrong = NULL;
@@ -253,7 +255,8 @@ OLDER cudaError_t older11_cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t 
 }
 
 /* CUDA 12 added arguments to this one without another name: it is _v2. */
-OLDER cudaError_t older12_cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+OLDER cudaError_t older12_cudaStreamGetCaptureInfo_v2(cudaStream_t stream,
+                                                      enum cudaStreamCaptureStatus *status,
                                                       unsigned long long *id, cudaGraph_t *graph,
                                                       const cudaGraphNode_t **after, size_t *n)
 {
@@ -261,7 +264,8 @@ OLDER cudaError_t older12_cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum 
 }
 OLDER_BOTH(cudaStreamGetCaptureInfo_v2)
 
-OLDER cudaError_t older12_cudaStreamGetCaptureInfo_v3(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+OLDER cudaError_t older12_cudaStreamGetCaptureInfo_v3(cudaStream_t stream,
+                                                      enum cudaStreamCaptureStatus *status,
                                                       unsigned long long *id, cudaGraph_t *graph,
                                                       const cudaGraphNode_t **after,
                                                       const cudaGraphEdgeData **data, size_t *n)
@@ -304,10 +308,11 @@ OLDER cudaError_t older12_cudaStreamUpdateCaptureDependencies_v2(cudaStream_t st
 OLDER_PER_THREAD(cudaMemPrefetchAsync, (const void *p, size_t n, int device, cudaStream_t s), p, n, device, s)
 OLDER_BOTH(cudaMemPrefetchAsync_ptsz)
 OLDER_PER_THREAD(cudaMemPrefetchAsync_v2,
-                 (const void *p, size_t n, struct cudaMemLocation to, unsigned flags, cudaStream_t s), p, n, to,
-                 flags, s)
+                 (const void *p, size_t n, struct cudaMemLocation to, unsigned flags, cudaStream_t s), p, n,
+                 to, flags, s)
 OLDER_PER_THREAD(cudaStreamGetCaptureInfo,
-                 (cudaStream_t s, enum cudaStreamCaptureStatus *status, unsigned long long *id), s, status, id)
+                 (cudaStream_t s, enum cudaStreamCaptureStatus *status, unsigned long long *id), s, status,
+                 id)
 OLDER_BOTH(cudaStreamGetCaptureInfo_ptsz)
 OLDER_PER_THREAD(cudaStreamGetCaptureInfo_v2,
                  (cudaStream_t s, enum cudaStreamCaptureStatus *status, unsigned long long *id,
@@ -316,7 +321,8 @@ OLDER_PER_THREAD(cudaStreamGetCaptureInfo_v2,
 OLDER_BOTH(cudaStreamGetCaptureInfo_v2_ptsz)
 OLDER_PER_THREAD(cudaStreamGetCaptureInfo_v3,
                  (cudaStream_t s, enum cudaStreamCaptureStatus *status, unsigned long long *id,
-                  cudaGraph_t *graph, const cudaGraphNode_t **after, const cudaGraphEdgeData **data, size_t *n),
+                  cudaGraph_t *graph, const cudaGraphNode_t **after, const cudaGraphEdgeData **data,
+                  size_t *n),
                  s, status, id, graph, after, data, n)
 OLDER_PER_THREAD(cudaStreamUpdateCaptureDependencies,
                  (cudaStream_t s, cudaGraphNode_t *nodes, size_t n, unsigned flags), s, nodes, n, flags)

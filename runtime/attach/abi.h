@@ -1,5 +1,5 @@
-/* What libmemtrace-attach.so and libmemtrace.so agree on: a function of a static CUDA runtime that libmemtrace.so
- * lacks. The jump over it leads to __mt_attach_missing with one of these. */
+/* What libmemtrace-attach.so and libmemtrace.so agree on: a function of a static CUDA runtime that
+ * libmemtrace.so lacks. The jump over it leads to __mt_attach_missing with one of these. */
 #ifndef MT_ATTACH_ABI_H
 #define MT_ATTACH_ABI_H
 

@@ -1,12 +1,13 @@
-/* libmemtrace-attach.so: makes libmemtrace.so the CUDA runtime of programs that were not built for it. An auditor of the
- * dynamic linker (LD_AUDIT): docs/design/attach.md.
+/* libmemtrace-attach.so: makes libmemtrace.so the CUDA runtime of programs that were not built for it. An
+ * auditor of the dynamic linker (LD_AUDIT): docs/design/attach.md.
  *
  * audit.c     what the dynamic linker calls
  * object.c    the file of a library or program
  * library.c   functions of libmemtrace.so as it lies in memory
  * takeover.c  jumps over the functions of a static CUDA runtime
  *
- * Runs before all constructors and under the dynamic linker's lock: no malloc, no stdio, no calls into the program. */
+ * Runs before all constructors and under the dynamic linker's lock: no malloc, no stdio, no calls into the
+ * program. */
 #ifndef MT_ATTACH_H
 #define MT_ATTACH_H
 #include <link.h>
@@ -16,7 +17,7 @@
 void mt_attach_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- library.c */
-struct mt_library {
+struct mt_attach_library {
     uintptr_t base;
     const Elf64_Sym *symbols;
     const char *strings;
@@ -25,24 +26,24 @@ struct mt_library {
     const Elf64_Verdef *nodes;
 };
 /* 0, or -1: it lacks one of these tables. */
-int mt_library_read(struct mt_library *l, const struct link_map *map);
+int mt_attach_library_read(struct mt_attach_library *l, const struct link_map *map);
 /* Number of the version node of this name, or 0. */
-unsigned mt_library_node(const struct mt_library *l, const char *name);
+unsigned mt_attach_library_node(const struct mt_attach_library *l, const char *name);
 /* The function under this node (0: any), or NULL. */
-void *mt_library_find(const struct mt_library *l, const char *name, unsigned node);
+void *mt_attach_library_find(const struct mt_attach_library *l, const char *name, unsigned node);
 
 /* ---- takeover.c */
-struct mt_takeover {
-    const struct mt_object *object;
-    const struct mt_object_symbols *symbols;
-    uintptr_t base;                    /* where the object lies */
-    const struct mt_library *library;  /* libmemtrace.so */
-    unsigned node;                     /* of the object's version of CUDA */
-    unsigned taken, missing;           /* out: functions */
-    const char *why;                   /* out: what went wrong */
-    int error;                         /* out: its errno, or 0 */
-    char name[80];                     /* out: the function it went wrong with, or "" */
+struct mt_attach_takeover {
+    const struct mt_attach_object *object;
+    const struct mt_attach_object_symbols *symbols;
+    uintptr_t base;                          /* where the object lies */
+    const struct mt_attach_library *library; /* libmemtrace.so */
+    unsigned node;                           /* of the object's version of CUDA */
+    unsigned taken, missing;                 /* out: functions */
+    const char *why;                         /* out: what went wrong */
+    int error;                               /* out: its errno, or 0 */
+    char name[80];                           /* out: the function it went wrong with, or "" */
 };
 /* 0, or -1 and words in t: the object is as it was. */
-int mt_takeover(struct mt_takeover *t);
+int mt_attach_takeover(struct mt_attach_takeover *t);
 #endif

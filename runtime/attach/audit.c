@@ -1,5 +1,5 @@
-/* The auditor: leads whoever looks for libcudart.so to libmemtrace.so, and takes over static CUDA runtimes in whatever is
- * loaded, before its constructors run. */
+/* The auditor: leads whoever looks for libcudart.so to libmemtrace.so, and takes over static CUDA runtimes in
+ * whatever is loaded, before its constructors run. */
 #include "attach.h"
 #include <dlfcn.h>
 #include <limits.h>
@@ -16,7 +16,7 @@ enum { WAITING = 8192 };
 static struct link_map *waiting[WAITING]; /* mapped, and not looked at yet */
 static unsigned nwaiting, lost;
 static struct link_map *runtime; /* libmemtrace.so */
-static struct mt_library library;
+static struct mt_attach_library library;
 static char folder[PATH_MAX - 64]; /* this library's */
 
 void mt_attach_say(const char *format, ...)
@@ -47,25 +47,27 @@ static const char *audit_base_name(const char *path)
 
 /* ---- static runtimes ---- */
 
-static void audit_take_over(const char *path, struct mt_takeover *t, int major)
+static void audit_take_over(const char *path, struct mt_attach_takeover *t, int major)
 {
     if (!library.symbols) {
-        mt_attach_say("%s: its CUDA runtime is left as it is: libmemtrace.so is not loaded; was LD_PRELOAD changed?",
-                      path);
+        mt_attach_say(
+            "%s: its CUDA runtime is left as it is: libmemtrace.so is not loaded; was LD_PRELOAD changed?",
+            path);
         return;
     }
     t->library = &library;
-    t->node = major ? mt_library_node(&library, mt_object_node(major)) : 0;
+    t->node = major ? mt_attach_library_node(&library, mt_attach_object_node(major)) : 0;
     if (!t->node)
-        mt_attach_say("%s: the CUDA runtime in it is %s than this memtrace knows: it is left as it is, and not traced",
-                      path, major ? "of another version" : "older");
-    else if (mt_takeover(t) != 0)
-        mt_attach_say("%s: its CUDA runtime cannot be taken over: %s%s%s%s%s; it is not traced: " RELINK, path,
-                      t->name, *t->name ? ": " : "", t->why, t->error ? ": " : "",
+        mt_attach_say(
+            "%s: the CUDA runtime in it is %s than this memtrace knows: it is left as it is, and not traced",
+            path, major ? "of another version" : "older");
+    else if (mt_attach_takeover(t) != 0)
+        mt_attach_say("%s: its CUDA runtime cannot be taken over: %s%s%s%s%s; it is not traced: " RELINK,
+                      path, t->name, *t->name ? ": " : "", t->why, t->error ? ": " : "",
                       t->error ? strerrordesc_np(t->error) : "");
     else if (audit_is_verbose())
-        mt_attach_say("%s: the CUDA %d runtime in it is taken over: %u functions, %u of them not supported", path,
-                      major, t->taken + t->missing, t->missing);
+        mt_attach_say("%s: the CUDA %d runtime in it is taken over: %u functions, %u of them not supported",
+                      path, major, t->taken + t->missing, t->missing);
 }
 
 /* The program itself has no name. */
@@ -82,24 +84,26 @@ static void audit_look(const struct link_map *map)
 {
     char room[PATH_MAX];
     const char *path = audit_path(map, room);
-    struct mt_object o;
-    struct mt_takeover t = {.object = &o, .base = map->l_addr};
+    struct mt_attach_object o;
+    struct mt_attach_takeover t = {.object = &o, .base = map->l_addr};
     int major;
-    if (!strchr(path, '/') || strncmp(audit_base_name(path), "libmemtrace", 11) == 0 || mt_object_open(&o, path) != 0)
+    if (!strchr(path, '/') || strncmp(audit_base_name(path), "libmemtrace", 11) == 0 ||
+        mt_attach_object_open(&o, path) != 0)
         return;
-    switch (mt_object_cudart(&o, &t.symbols, &major)) {
+    switch (mt_attach_object_cudart(&o, &t.symbols, &major)) {
     case MT_CUDART_STATIC:
         audit_take_over(path, &t, major);
         break;
     case MT_CUDART_NAMELESS:
-        mt_attach_say("%s: the CUDA runtime in it cannot be taken over, for its symbols were stripped: its kernels "
-                      "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,
-                      path);
+        mt_attach_say(
+            "%s: the CUDA runtime in it cannot be taken over, for its symbols were stripped: its kernels "
+            "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,
+            path);
         break;
     default:
         break;
     }
-    mt_object_close(&o);
+    mt_attach_object_close(&o);
 }
 
 /* ---- what the dynamic linker calls ---- */
@@ -115,7 +119,8 @@ EXPORT unsigned la_version(unsigned version)
     return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
-/* The major version in libcudart.so.12, libcudart.so.12.4.127, libcudart-1a2b3c.so.12; -1: no such name, 0: none in it. */
+/* The major version in libcudart.so.12, libcudart.so.12.4.127, libcudart-1a2b3c.so.12; -1: no such name, 0:
+ * none in it. */
 static int audit_major(const char *name)
 {
     const char *so = strncmp(name, "libcudart", 9) == 0 ? strstr(name, ".so") : NULL;
@@ -124,19 +129,22 @@ static int audit_major(const char *name)
     return so[3] == '.' ? atoi(so + 4) : 0;
 }
 
-/* A name with no slash stays: libmemtrace.so must come to be known by it. Each place where it is then looked for is
- * answered with ours, so that neither a run path nor a cache comes first. libmemtrace.so itself looks for the real one. */
+/* A name with no slash stays: libmemtrace.so must come to be known by it. Each place where it is then looked
+ * for is answered with ours, so that neither a run path nor a cache comes first. libmemtrace.so itself looks
+ * for the real one. */
 EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 {
     static char ours[sizeof folder + 64];
     int major = audit_major(audit_base_name(name));
     if (major < 0 || !strchr(name, '/') || (runtime && *cookie == (uintptr_t)runtime))
         return (char *)(uintptr_t)name;
-    snprintf(ours, sizeof ours, "%smemtrace/cudart/%s", folder, major ? mt_object_node(major) : "libcudart.so");
+    snprintf(ours, sizeof ours, "%smemtrace/cudart/%s", folder,
+             major ? mt_attach_object_node(major) : "libcudart.so");
     if (major > 13 || (major && major < 11) || access(ours, R_OK) != 0) {
         static int said;
         if (access(name, R_OK) == 0 && !said++)
-            mt_attach_say("%s: a CUDA runtime of a version that this memtrace does not know: it is not traced", name);
+            mt_attach_say(
+                "%s: a CUDA runtime of a version that this memtrace does not know: it is not traced", name);
         return (char *)(uintptr_t)name;
     }
     return ours;
@@ -146,12 +154,13 @@ EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie
 {
     *cookie = (uintptr_t)map;
     if (!runtime && strcmp(audit_base_name(map->l_name), "libmemtrace.so") == 0 &&
-        mt_library_read(&library, map) == 0)
+        mt_attach_library_read(&library, map) == 0)
         runtime = map;
     if (nwaiting < WAITING)
         waiting[nwaiting++] = map;
     else if (!lost++)
-        mt_attach_say("more than %d libraries at once: CUDA runtimes in the others are not taken over", WAITING);
+        mt_attach_say("more than %d libraries at once: CUDA runtimes in the others are not taken over",
+                      WAITING);
     return 0; /* its calls are none of ours */
 }
 

@@ -3,14 +3,14 @@
 #include <string.h>
 
 /* Addresses in the dynamic section have been relocated, or not, as the dynamic linker likes. */
-static const void *library_at(const struct mt_library *l, uint64_t address)
+static const void *library_at(const struct mt_attach_library *l, uint64_t address)
 {
     return (const void *)(address < l->base ? l->base + address : address);
 }
 
-int mt_library_read(struct mt_library *l, const struct link_map *map)
+int mt_attach_library_read(struct mt_attach_library *l, const struct link_map *map)
 {
-    *l = (struct mt_library){.base = map->l_addr};
+    *l = (struct mt_attach_library){.base = map->l_addr};
     for (const Elf64_Dyn *d = map->l_ld; d->d_tag != DT_NULL; d++)
         switch (d->d_tag) {
         case DT_SYMTAB:
@@ -34,7 +34,7 @@ int mt_library_read(struct mt_library *l, const struct link_map *map)
     return l->symbols && l->strings && l->hash && l->versions && l->nodes ? 0 : -1;
 }
 
-unsigned mt_library_node(const struct mt_library *l, const char *name)
+unsigned mt_attach_library_node(const struct mt_attach_library *l, const char *name)
 {
     for (const Elf64_Verdef *v = l->nodes;; v = (const Elf64_Verdef *)((const char *)v + v->vd_next)) {
         const Elf64_Verdaux *a = (const Elf64_Verdaux *)((const char *)v + v->vd_aux);
@@ -53,7 +53,7 @@ static uint32_t library_hash(const char *name)
     return h;
 }
 
-void *mt_library_find(const struct mt_library *l, const char *name, unsigned node)
+void *mt_attach_library_find(const struct mt_attach_library *l, const char *name, unsigned node)
 {
     /* buckets, first symbol, words of the Bloom filter, its shift; the filter; the buckets; the chains */
     const uint32_t *t = l->hash, h = library_hash(name);
@@ -64,8 +64,8 @@ void *mt_library_find(const struct mt_library *l, const char *name, unsigned nod
     for (;; i++) {
         const Elf64_Sym *y = &l->symbols[i];
         uint32_t chain = chains[i - t[1]];
-        if ((chain | 1) == (h | 1) && y->st_shndx != SHN_UNDEF && (!node || (l->versions[i] & 0x7fff) == node) &&
-            strcmp(l->strings + y->st_name, name) == 0)
+        if ((chain | 1) == (h | 1) && y->st_shndx != SHN_UNDEF &&
+            (!node || (l->versions[i] & 0x7fff) == node) && strcmp(l->strings + y->st_name, name) == 0)
             return (void *)(l->base + y->st_value);
         if (chain & 1)
             return NULL;

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const void *object_at(const struct mt_object *o, uint64_t offset, uint64_t count, uint64_t each)
+static const void *object_at(const struct mt_attach_object *o, uint64_t offset, uint64_t count, uint64_t each)
 {
     return offset <= o->size && (!each || count <= (o->size - offset) / each) && offset % 8 == 0
                ? o->data + offset
@@ -15,7 +15,7 @@ static const void *object_at(const struct mt_object *o, uint64_t offset, uint64_
 }
 
 /* Strings that end in a NUL, or NULL. */
-static const char *object_strings(const struct mt_object *o, const Elf64_Shdr *s, size_t *size)
+static const char *object_strings(const struct mt_attach_object *o, const Elf64_Shdr *s, size_t *size)
 {
     const char *text = s->sh_offset <= o->size && s->sh_size <= o->size - s->sh_offset && s->sh_size
                            ? (const char *)o->data + s->sh_offset
@@ -24,7 +24,8 @@ static const char *object_strings(const struct mt_object *o, const Elf64_Shdr *s
     return text && !text[s->sh_size - 1] ? text : NULL;
 }
 
-static void object_symbols(const struct mt_object *o, const Elf64_Shdr *s, struct mt_object_symbols *out)
+static void object_symbols(const struct mt_attach_object *o, const Elf64_Shdr *s,
+                           struct mt_attach_object_symbols *out)
 {
     if (s->sh_entsize != sizeof(Elf64_Sym) || s->sh_link >= o->nsections)
         return;
@@ -34,7 +35,7 @@ static void object_symbols(const struct mt_object *o, const Elf64_Shdr *s, struc
     out->count = out->entry && out->strings ? count : 0;
 }
 
-static void object_soname(struct mt_object *o, const Elf64_Shdr *s)
+static void object_soname(struct mt_attach_object *o, const Elf64_Shdr *s)
 {
     size_t count = s->sh_size / sizeof(Elf64_Dyn), size;
     const Elf64_Dyn *d = object_at(o, s->sh_offset, count, sizeof *d);
@@ -44,12 +45,11 @@ static void object_soname(struct mt_object *o, const Elf64_Shdr *s)
             o->soname = text + d[i].d_un.d_val;
 }
 
-static int object_parse(struct mt_object *o)
+static int object_parse(struct mt_attach_object *o)
 {
     const Elf64_Ehdr *h = (const Elf64_Ehdr *)o->data;
     if (o->size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 ||
-        h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB ||
-        h->e_machine != EM_X86_64)
+        h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_machine != EM_X86_64)
         return ENOEXEC;
     if (h->e_phentsize == sizeof(Elf64_Phdr) &&
         (o->segments = object_at(o, h->e_phoff, h->e_phnum, sizeof(Elf64_Phdr))))
@@ -71,10 +71,10 @@ static int object_parse(struct mt_object *o)
     return 0;
 }
 
-int mt_object_open(struct mt_object *o, const char *path)
+int mt_attach_object_open(struct mt_attach_object *o, const char *path)
 {
     struct stat st;
-    *o = (struct mt_object){0};
+    *o = (struct mt_attach_object){0};
     int why = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0)
         why = errno;
@@ -89,17 +89,17 @@ int mt_object_open(struct mt_object *o, const char *path)
     o->size = (size_t)st.st_size;
     why = object_parse(o);
     if (why)
-        mt_object_close(o);
+        mt_attach_object_close(o);
     return why;
 }
 
-void mt_object_close(struct mt_object *o)
+void mt_attach_object_close(struct mt_attach_object *o)
 {
     munmap((void *)(uintptr_t)o->data, o->size);
-    *o = (struct mt_object){0};
+    *o = (struct mt_attach_object){0};
 }
 
-const Elf64_Shdr *mt_object_section(const struct mt_object *o, const char *name)
+const Elf64_Shdr *mt_attach_object_section(const struct mt_attach_object *o, const char *name)
 {
     for (unsigned i = 0; o->names && i < o->nsections; i++)
         if (o->sections[i].sh_name < o->names_size && strcmp(o->names + o->sections[i].sh_name, name) == 0)
@@ -107,12 +107,13 @@ const Elf64_Shdr *mt_object_section(const struct mt_object *o, const char *name)
     return NULL;
 }
 
-const char *mt_object_name(const struct mt_object_symbols *s, const Elf64_Sym *y)
+const char *mt_attach_object_name(const struct mt_attach_object_symbols *s, const Elf64_Sym *y)
 {
     return y->st_name < s->size ? s->strings + y->st_name : "";
 }
 
-const Elf64_Sym *mt_object_find(const struct mt_object_symbols *s, const char *name, int defined)
+const Elf64_Sym *mt_attach_object_find(const struct mt_attach_object_symbols *s, const char *name,
+                                       int defined)
 {
     size_t n = strlen(name) + 1;
     if (!s->count || !memmem(s->strings, s->size, name, n)) /* large tables: most have no such name */
@@ -120,34 +121,36 @@ const Elf64_Sym *mt_object_find(const struct mt_object_symbols *s, const char *n
     for (size_t i = 0; i < s->count; i++) {
         const Elf64_Sym *y = &s->entry[i];
         if ((y->st_shndx != SHN_UNDEF) == defined && (!defined || ELF64_ST_TYPE(y->st_info) == STT_FUNC) &&
-            strcmp(mt_object_name(s, y), name) == 0)
+            strcmp(mt_attach_object_name(s, y), name) == 0)
             return y;
     }
     return NULL;
 }
 
 /* What only NVIDIA's runtime defines, and what a fake one that stands before another would not. */
-static int object_has_cudart(const struct mt_object_symbols *s)
+static int object_has_cudart(const struct mt_attach_object_symbols *s)
 {
-    return mt_object_find(s, "cudaGetExportTable", 1) && mt_object_find(s, "__cudaRegisterFatBinary", 1);
+    return mt_attach_object_find(s, "cudaGetExportTable", 1) &&
+           mt_attach_object_find(s, "__cudaRegisterFatBinary", 1);
 }
 
 /* CUDA's functions come and go with its major versions. */
-static int object_major(const struct mt_object_symbols *s)
+static int object_major(const struct mt_attach_object_symbols *s)
 {
-    if (mt_object_find(s, "cudaBindTexture", 1)) /* to 11 */
-        return mt_object_find(s, "cudaOccupancyAvailableDynamicSMemPerBlock", 1) ? 11 : 0;
-    if (mt_object_find(s, "cudaGetDeviceProperties_v2", 1))
+    if (mt_attach_object_find(s, "cudaBindTexture", 1)) /* to 11 */
+        return mt_attach_object_find(s, "cudaOccupancyAvailableDynamicSMemPerBlock", 1) ? 11 : 0;
+    if (mt_attach_object_find(s, "cudaGetDeviceProperties_v2", 1))
         return 12;
-    return mt_object_find(s, "cudaGetDeviceProperties", 1) ? 13 : 0;
+    return mt_attach_object_find(s, "cudaGetDeviceProperties", 1) ? 13 : 0;
 }
 
-/* The name of its shared memory, which each version since 11 has. In two parts here, or this file would have it, too. */
-static int object_has_trace_of_cudart(const struct mt_object *o)
+/* The name of its shared memory, which each version since 11 has. In two parts here, or this file would have
+ * it, too. */
+static int object_has_trace_of_cudart(const struct mt_attach_object *o)
 {
     static const char first[] = "/cudart", then[] = ".shm.%x";
     const size_t n = sizeof first - 1;
-    const Elf64_Shdr *s = mt_object_section(o, ".rodata");
+    const Elf64_Shdr *s = mt_attach_object_section(o, ".rodata");
     if (!s || s->sh_offset > o->size || s->sh_size > o->size - s->sh_offset)
         return 0;
     const unsigned char *begin = o->data + s->sh_offset, *end = begin + s->sh_size, *at = begin;
@@ -157,25 +160,26 @@ static int object_has_trace_of_cudart(const struct mt_object *o)
     return 0;
 }
 
-enum mt_object_cudart mt_object_cudart(const struct mt_object *o, const struct mt_object_symbols **where,
-                                       int *major)
+enum mt_attach_object_cudart mt_attach_object_cudart(const struct mt_attach_object *o,
+                                                     const struct mt_attach_object_symbols **where,
+                                                     int *major)
 {
-    const struct mt_object_symbols *s = object_has_cudart(&o->all)       ? &o->all
-                                        : object_has_cudart(&o->dynamic) ? &o->dynamic
-                                                                         : NULL;
+    const struct mt_attach_object_symbols *s = object_has_cudart(&o->all)       ? &o->all
+                                               : object_has_cudart(&o->dynamic) ? &o->dynamic
+                                                                                : NULL;
     *where = s;
     *major = s ? object_major(s) : 0;
     if (o->soname && strncmp(o->soname, "libcudart", 9) == 0) /* the shared one itself */
         return MT_CUDART_NONE;
     if (s)
         return MT_CUDART_STATIC;
-    if (mt_object_find(&o->dynamic, "__cudaRegisterFatBinary", 0) ||
-        mt_object_find(&o->dynamic, "cudaLaunchKernel", 0))
+    if (mt_attach_object_find(&o->dynamic, "__cudaRegisterFatBinary", 0) ||
+        mt_attach_object_find(&o->dynamic, "cudaLaunchKernel", 0))
         return MT_CUDART_SHARED;
     return object_has_trace_of_cudart(o) ? MT_CUDART_NAMELESS : MT_CUDART_NONE;
 }
 
-const char *mt_object_node(int major)
+const char *mt_attach_object_node(int major)
 {
     return major == 11 ? "libcudart.so.11.0" : major == 12 ? "libcudart.so.12" : "libcudart.so.13";
 }

@@ -13,7 +13,7 @@ struct stretch {
     uint64_t begin, end; /* addresses as in the file */
 };
 
-static int takeover_fail(struct mt_takeover *t, const char *why, int error, const char *name)
+static int takeover_fail(struct mt_attach_takeover *t, const char *why, int error, const char *name)
 {
     t->why = why;
     t->error = error;
@@ -28,20 +28,21 @@ static int takeover_is_named(const char *name)
     return strncmp(name, "cuda", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z';
 }
 
-static int takeover_is_function(const struct mt_takeover *t, const Elf64_Sym *y)
+static int takeover_is_function(const struct mt_attach_takeover *t, const Elf64_Sym *y)
 {
     return ELF64_ST_TYPE(y->st_info) == STT_FUNC && y->st_shndx != SHN_UNDEF &&
-           takeover_is_named(mt_object_name(t->symbols, y));
+           takeover_is_named(mt_attach_object_name(t->symbols, y));
 }
 
-/* Where the runtime's code lies: between those of its functions that are known. A function of the program's own whose
- * name begins like theirs is outside: the runtime comes out of one object file. */
-static struct stretch takeover_range(const struct mt_takeover *t)
+/* Where the runtime's code lies: between those of its functions that are known. A function of the program's
+ * own whose name begins like theirs is outside: the runtime comes out of one object file. */
+static struct stretch takeover_range(const struct mt_attach_takeover *t)
 {
     struct stretch r = {UINT64_MAX, 0};
     for (size_t i = 0; i < t->symbols->count; i++) {
         const Elf64_Sym *y = &t->symbols->entry[i];
-        if (!takeover_is_function(t, y) || !mt_library_find(t->library, mt_object_name(t->symbols, y), t->node))
+        if (!takeover_is_function(t, y) ||
+            !mt_attach_library_find(t->library, mt_attach_object_name(t->symbols, y), t->node))
             continue;
         r.begin = y->st_value < r.begin ? y->st_value : r.begin;
         r.end = y->st_value + JUMP > r.end ? y->st_value + JUMP : r.end;
@@ -49,8 +50,9 @@ static struct stretch takeover_range(const struct mt_takeover *t)
     return r;
 }
 
-/* Is there room for a jump at a function that is shorter than one? What lies between functions is never run. */
-static int takeover_has_room(const struct mt_takeover *t, const Elf64_Sym *y)
+/* Is there room for a jump at a function that is shorter than one? What lies between functions is never run.
+ */
+static int takeover_has_room(const struct mt_attach_takeover *t, const Elf64_Sym *y)
 {
     if (y->st_size >= JUMP)
         return 1;
@@ -65,7 +67,7 @@ static int takeover_has_room(const struct mt_takeover *t, const Elf64_Sym *y)
 }
 
 /* The segment of code that has all of it, or NULL. */
-static const Elf64_Phdr *takeover_segment(const struct mt_takeover *t, struct stretch r)
+static const Elf64_Phdr *takeover_segment(const struct mt_attach_takeover *t, struct stretch r)
 {
     for (unsigned i = 0; i < t->object->nsegments; i++) {
         const Elf64_Phdr *p = &t->object->segments[i];
@@ -77,16 +79,16 @@ static const Elf64_Phdr *takeover_segment(const struct mt_takeover *t, struct st
 }
 
 /* 1 with y->st_value in r: it is to be taken over. *to is NULL where libmemtrace.so has no such function. */
-static int takeover_wants(const struct mt_takeover *t, struct stretch r, const Elf64_Sym *y, void **to)
+static int takeover_wants(const struct mt_attach_takeover *t, struct stretch r, const Elf64_Sym *y, void **to)
 {
     if (!takeover_is_function(t, y) || y->st_value < r.begin || y->st_value >= r.end)
         return 0;
-    *to = mt_library_find(t->library, mt_object_name(t->symbols, y), t->node);
+    *to = mt_attach_library_find(t->library, mt_attach_object_name(t->symbols, y), t->node);
     return 1;
 }
 
 /* Counts, and looks whether all can be done before anything is. */
-static int takeover_count(struct mt_takeover *t, struct stretch r)
+static int takeover_count(struct mt_attach_takeover *t, struct stretch r)
 {
     void *to;
     for (size_t i = 0; i < t->symbols->count; i++) {
@@ -94,14 +96,16 @@ static int takeover_count(struct mt_takeover *t, struct stretch r)
         if (!takeover_wants(t, r, y, &to))
             continue;
         if (!takeover_has_room(t, y))
-            return takeover_fail(t, "a function is too short for a jump", 0, mt_object_name(t->symbols, y));
+            return takeover_fail(t, "a function is too short for a jump", 0,
+                                 mt_attach_object_name(t->symbols, y));
         t->taken += to != NULL;
         t->missing += to == NULL;
     }
     return 0;
 }
 
-/* For functions that libmemtrace.so lacks: code that calls it with the name. Both tables stay as long as the process. */
+/* For functions that libmemtrace.so lacks: code that calls it with the name. Both tables stay as long as the
+ * process. */
 struct thunks {
     unsigned char *code;
     struct mt_attach_missing *names;
@@ -109,9 +113,10 @@ struct thunks {
     void *report;
 };
 
-static int takeover_make_thunks(struct mt_takeover *t, struct thunks *h)
+static int takeover_make_thunks(struct mt_attach_takeover *t, struct thunks *h)
 {
-    *h = (struct thunks){.room = t->missing, .report = mt_library_find(t->library, MT_ATTACH_MISSING, 0)};
+    *h = (struct thunks){.room = t->missing,
+                         .report = mt_attach_library_find(t->library, MT_ATTACH_MISSING, 0)};
     if (!h->report)
         return takeover_fail(t, "its libmemtrace.so is of another version", 0, "");
     if (!h->room)
@@ -135,7 +140,7 @@ static void *takeover_thunk(struct thunks *h, const char *name)
     return p;
 }
 
-static void takeover_write(struct mt_takeover *t, struct stretch r, struct thunks *h)
+static void takeover_write(struct mt_attach_takeover *t, struct stretch r, struct thunks *h)
 {
     void *to;
     for (size_t i = 0; i < t->symbols->count; i++) {
@@ -143,7 +148,7 @@ static void takeover_write(struct mt_takeover *t, struct stretch r, struct thunk
         if (!takeover_wants(t, r, y, &to))
             continue;
         if (!to)
-            to = takeover_thunk(h, mt_object_name(t->symbols, y));
+            to = takeover_thunk(h, mt_attach_object_name(t->symbols, y));
         unsigned char *p = (unsigned char *)t->base + y->st_value;
         memcpy(p, "\xff\x25\0\0\0\0", 6); /* jmp *0(%rip) */
         memcpy(p + 6, &to, 8);
@@ -156,7 +161,7 @@ static int takeover_protection(const Elf64_Phdr *p)
            (p->p_flags & PF_X ? PROT_EXEC : 0);
 }
 
-int mt_takeover(struct mt_takeover *t)
+int mt_attach_takeover(struct mt_attach_takeover *t)
 {
     struct stretch r = takeover_range(t);
     struct thunks h;

@@ -155,11 +155,14 @@ static const void *find_payload(const void *fatbin, uint64_t *size, int *list, c
     return p + 1;
 }
 
-/* Images find mt_cpu_* in the global scope; libmemtrace.so may have been loaded
- * out of it (dlopen, RTLD_LOCAL). */
+/* Images find mt_cpu_* in the global scope; libmemtrace.so may have been loaded out of it (dlopen,
+ * RTLD_LOCAL). Only then: glibc clears the thread-local variables of a library that is opened again before
+ * its constructors have run, if there is an auditor; and a launch may come that early. */
 static void publish_runtime(void)
 {
     Dl_info info;
+    if (dlsym(RTLD_DEFAULT, "mt_cpu_unsupported") == (void *)&mt_cpu_unsupported)
+        return;
     if (dladdr((void *)&mt_image_load, &info) && info.dli_fname)
         dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
 }

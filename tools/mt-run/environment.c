@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "attach/object.h"
 #include "files.h"
 #include "words.h"
 
 static const struct {
     const char *variable, *file, *separators;
 } environment_parts[] = {{"LD_AUDIT", "libmemtrace-attach.so", ":"}, {"LD_PRELOAD", "libmemtrace.so", ": "}};
+#define RESERVE "glibc.rtld.optional_static_tls"
 enum { PARTS = sizeof environment_parts / sizeof *environment_parts };
 
 static int environment_has(const char *list, const char *path, const char *separators)
@@ -21,7 +23,55 @@ static int environment_has(const char *list, const char *path, const char *separ
     return 0;
 }
 
-int mt_run_environment_set(void)
+/* Bytes of static thread-local storage that a library asks for, or 0. */
+static size_t environment_static_tls(const char *path)
+{
+    struct mt_attach_object o;
+    size_t bytes = 0;
+    int asks = 0;
+    if (mt_attach_object_open(&o, path) != 0)
+        return 0;
+    for (unsigned i = 0; i < o.nsegments; i++) {
+        const Elf64_Phdr *p = &o.segments[i];
+        if (p->p_type == PT_TLS)
+            bytes = p->p_memsz + p->p_align;
+        if (p->p_type == PT_DYNAMIC && p->p_offset % 8 == 0 && p->p_offset <= o.size &&
+            p->p_filesz <= o.size - p->p_offset)
+            for (size_t k = 0; k < p->p_filesz / sizeof(Elf64_Dyn); k++) {
+                const Elf64_Dyn *d = (const Elf64_Dyn *)(o.data + p->p_offset) + k;
+                asks |= d->d_tag == DT_FLAGS && d->d_un.d_val & DF_STATIC_TLS;
+            }
+    }
+    mt_attach_object_close(&o);
+    return asks ? bytes : 0;
+}
+
+/* With an auditor glibc takes the static thread-local storage of all libraries out of a reserve of some
+ * hundred bytes, which is there for dlopen, and without one does not: it must be as much larger as they ask
+ * for. */
+static void environment_set_reserve(const char *program)
+{
+    enum { FLOOR = 4096 };
+    const char *was = getenv("GLIBC_TUNABLES");
+    struct words files = {0};
+    size_t bytes = FLOOR;
+    if (was && strstr(was, RESERVE))
+        return;
+    for (unsigned i = 0; i < PARTS; i++) {
+        char path[PATH_MAX];
+        if (mt_files_part(environment_parts[i].file, path) == 0)
+            mt_words_add(&files, path);
+    }
+    mt_run_libraries(program, &files, 0);
+    for (size_t i = 0; i < files.count; i++)
+        bytes += environment_static_tls(files.word[i]);
+    mt_words_free(&files);
+    char *now = mt_words_text("%s%s" RESERVE "=%zu", was ? was : "", was && *was ? ":" : "", bytes);
+    setenv("GLIBC_TUNABLES", now, 1);
+    free(now);
+}
+
+int mt_run_environment_set(const char *program)
 {
     for (unsigned i = 0; i < PARTS; i++) {
         const char *variable = environment_parts[i].variable, *was = getenv(variable);
@@ -31,8 +81,9 @@ int mt_run_environment_set(void)
             return EXIT_FAILED;
         }
         if (strpbrk(path, ": $")) {
-            mt_run_say("%s: a folder whose name has a blank, a colon or a $ cannot be named in %s: move memtrace",
-                       path, variable);
+            mt_run_say(
+                "%s: a folder whose name has a blank, a colon or a $ cannot be named in %s: move memtrace",
+                path, variable);
             return EXIT_FAILED;
         }
         if (was && environment_has(was, path, environment_parts[i].separators))
@@ -41,6 +92,7 @@ int mt_run_environment_set(void)
         setenv(variable, now, 1);
         free(now);
     }
+    environment_set_reserve(program);
     return 0;
 }
 
@@ -49,6 +101,7 @@ void mt_run_environment_print(void)
     struct words w = {0};
     for (unsigned i = 0; i < PARTS; i++)
         mt_words_addf(&w, "%s=%s", environment_parts[i].variable, getenv(environment_parts[i].variable));
+    mt_words_addf(&w, "GLIBC_TUNABLES=%s", getenv("GLIBC_TUNABLES"));
     for (char **e = environ; *e; e++)
         if (strncmp(*e, "MEMTRACE_", 9) == 0)
             mt_words_add(&w, *e);

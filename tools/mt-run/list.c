@@ -1,84 +1,27 @@
 /* --list: the device code of a program and of the libraries that it loads; mt-ptx says what is in each. */
 #include "mt-run.h"
 #include <errno.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "attach/object.h"
 #include "files.h"
 #include "words.h"
 
-#define LINKER "/lib64/ld-linux-x86-64.so.2"
-
-/* Waits for it. The exit code, or EXIT_FAILED after a message. */
-static int list_run(char *const *argv, posix_spawn_file_actions_t *actions)
+static const char *list_runtime(const struct mt_attach_object *o)
 {
-    pid_t pid;
-    int status, why = posix_spawn(&pid, argv[0], actions, NULL, argv, environ);
-    if (why) {
-        mt_run_say("%s: %s", argv[0], strerror(why));
-        return EXIT_FAILED;
-    }
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
-}
-
-/* "	libx.so.1 => /lib/libx.so.1 (0x…)" or "	/lib/ld.so (0x…)": the path, in place; NULL: none. */
-static char *list_line(char *line)
-{
-    char *arrow = strstr(line, " => "), *path = arrow ? arrow + 4 : line + strspn(line, "\t ");
-    char *end = strstr(path, " (0x");
-    if (!end && strstr(path, "not found")) {
-        line[strcspn(line, "\n")] = 0;
-        mt_run_say("%s", line + strspn(line, "\t "));
-    }
-    if (!end)
-        return NULL;
-    *end = 0;
-    return strchr(path, '/') ? path : NULL; /* not the kernel's own */
-}
-
-/* The files that the dynamic linker would load. Nothing of them runs. */
-static int list_libraries(const char *path, struct words *files)
-{
-    char *argv[] = {(char *)LINKER, (char *)"--list", (char *)path, NULL}, *line = NULL, *found;
-    size_t room = 0;
-    posix_spawn_file_actions_t actions;
-    FILE *f = tmpfile();
-    if (!f) {
-        mt_run_say("no temporary file: %s", strerror(errno));
-        return EXIT_FAILED;
-    }
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, fileno(f), STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", 1, 0);
-    list_run(argv, &actions); /* a static program has none, and is an error to it */
-    posix_spawn_file_actions_destroy(&actions);
-    rewind(f);
-    while (getline(&line, &room, f) > 0)
-        if ((found = list_line(line)) != NULL)
-            mt_words_add(files, found);
-    free(line);
-    fclose(f);
-    return 0;
-}
-
-static const char *list_runtime(const struct mt_object *o)
-{
-    const struct mt_object_symbols *where;
+    const struct mt_attach_object_symbols *where;
     int major;
-    switch (mt_object_cudart(o, &where, &major)) {
+    switch (mt_attach_object_cudart(o, &where, &major)) {
     case MT_CUDART_STATIC:
         return major == 11   ? "static runtime of CUDA 11, is taken over"
                : major == 12 ? "static runtime of CUDA 12, is taken over"
                : major == 13 ? "static runtime of CUDA 13, is taken over"
                              : "static runtime of a CUDA version that is not known here: cannot be traced";
     case MT_CUDART_NAMELESS:
-        return "static runtime without symbols: cannot be traced; do not strip it, or link with --cudart=shared";
+        return "static runtime without symbols: cannot be traced; do not strip it, or link with "
+               "--cudart=shared";
     case MT_CUDART_SHARED:
         return "shared runtime, is replaced";
     default:
@@ -89,20 +32,20 @@ static const char *list_runtime(const struct mt_object *o)
 /* 1: it has device code or a runtime, and was listed; less: an exit code, negative. */
 static int list_file(const char *tool, const char *path)
 {
-    struct mt_object o;
-    int code = 0, why = mt_object_open(&o, path);
+    struct mt_attach_object o;
+    int code = 0, why = mt_attach_object_open(&o, path);
     if (why)
         return 0;
     const char *runtime = list_runtime(&o);
-    int has = mt_object_section(&o, ".nv_fatbin") || mt_object_section(&o, "__nv_relfatbin");
-    mt_object_close(&o);
+    int has = mt_attach_object_section(&o, ".nv_fatbin") || mt_attach_object_section(&o, "__nv_relfatbin");
+    mt_attach_object_close(&o);
     if (!has && !runtime)
         return 0;
     printf("%s: %s\n", path, runtime ? runtime : "no CUDA runtime of its own");
     fflush(stdout);
     if (has) {
         char *argv[] = {(char *)tool, (char *)"--list", (char *)path, NULL};
-        code = list_run(argv, NULL);
+        code = mt_run_wait(argv, NULL);
     }
     return code ? -code : 1;
 }
@@ -123,7 +66,7 @@ int mt_run_list(const char *name)
         return EXIT_FAILED;
     }
     mt_words_add(&files, path);
-    code = list_libraries(path, &files);
+    code = mt_run_libraries(path, &files, 1);
     for (size_t i = 0; i < files.count && code == 0; i++) {
         int one = list_file(tool, files.word[i]);
         found += one > 0;

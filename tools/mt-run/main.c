@@ -12,7 +12,8 @@
 
 static const char usage[] =
     "Usage: mt-run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-    "Run a CUDA program as it is, built by nvcc or another compiler, and trace its kernels. No GPU is needed.\n"
+    "Run a CUDA program as it is, built by nvcc or another compiler, and trace its kernels. No GPU is "
+    "needed.\n"
     "\n"
     "  nvcc -O3 -arch=sm_90 -lineinfo app.cu -o app     or whatever the Makefile does\n"
     "  mt-run ./app                                     writes MemTrace-pipe-N to /tmp\n"
@@ -32,7 +33,8 @@ static const char usage[] =
     "      --show             print the command that would run, as a line for a shell\n"
     "      --help, --version\n"
     "\n"
-    "All else is set by MEMTRACE_... variables; mt-env lists them. Exit status: the program's; 2: wrong command line, or\n"
+    "All else is set by MEMTRACE_... variables; mt-env lists them. Exit status: the program's; 2: wrong "
+    "command line, or\n"
     "PROGRAM cannot be traced, which is said; 1: it could not be started. Manual: docs/man/mt-run.md\n";
 
 enum { OPTION_LIST = 256, OPTION_SHOW, OPTION_HELP, OPTION_VERSION };
@@ -96,7 +98,8 @@ static int main_choice(const char *variable, const char *value, const char *cons
 /* -1: go on; otherwise the exit code. */
 static int main_option(struct request *r, int c)
 {
-    static const char *const formats[] = {"raw", "compact", NULL}, *const devices[] = {"auto", "gpu", "cpu", NULL};
+    static const char *const formats[] = {"raw", "compact", NULL}, *const devices[] = {"auto", "gpu", "cpu",
+                                                                                       NULL};
     int code = 0;
     switch (c) {
     case 'o':
@@ -152,7 +155,7 @@ static int main_run(const struct request *r, char **argv)
     struct program p;
     int code = mt_run_program_find(&p, argv[0]);
     if (code == 0)
-        code = mt_run_environment_set();
+        code = mt_run_environment_set(p.path);
     if (code)
         return code;
     if (r->show)

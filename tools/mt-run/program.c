@@ -12,7 +12,8 @@
 #include "attach/object.h"
 #include "files.h"
 
-#define RELINK "build it with NVCC_APPEND_FLAGS=\"--cudart=shared\" in the environment (or nvcc --cudart=shared)"
+#define RELINK                                                                                               \
+    "build it with NVCC_APPEND_FLAGS=\"--cudart=shared\" in the environment (or nvcc --cudart=shared)"
 enum { HEAD = 256, NESTING = 4 }; /* as the kernel: length of a #! line, scripts as interpreters of scripts */
 
 /* With rights that its caller lacks the dynamic linker takes nothing from the environment. */
@@ -24,8 +25,9 @@ static int program_check_rights(const char *path, const struct stat *st)
                       : getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0
                           ? "a file with capabilities"
                           : NULL;
-    return bit ? mt_run_refuse("%s is %s: nothing can be loaded into such a program; run a copy of it without that",
-                               path, bit)
+    return bit ? mt_run_refuse(
+                     "%s is %s: nothing can be loaded into such a program; run a copy of it without that",
+                     path, bit)
                : 0;
 }
 
@@ -48,12 +50,12 @@ static const char *program_machine(const Elf64_Ehdr *h)
 }
 
 /* The dynamic linker that it asks for; "" for none. */
-static const char *program_linker(const struct mt_object *o)
+static const char *program_linker(const struct mt_attach_object *o)
 {
     for (unsigned i = 0; i < o->nsegments; i++) {
         const Elf64_Phdr *p = &o->segments[i];
-        if (p->p_type == PT_INTERP && p->p_offset < o->size && p->p_filesz && p->p_filesz <= o->size - p->p_offset &&
-            !o->data[p->p_offset + p->p_filesz - 1])
+        if (p->p_type == PT_INTERP && p->p_offset < o->size && p->p_filesz &&
+            p->p_filesz <= o->size - p->p_offset && !o->data[p->p_offset + p->p_filesz - 1])
             return (const char *)o->data + p->p_offset;
     }
     return "";
@@ -62,21 +64,23 @@ static const char *program_linker(const struct mt_object *o)
 static int program_check_version(const char *path, int major)
 {
     char name[64], file[PATH_MAX];
-    snprintf(name, sizeof name, "memtrace/cudart/%s", mt_object_node(major));
+    snprintf(name, sizeof name, "memtrace/cudart/%s", mt_attach_object_node(major));
     return major && mt_files_part(name, file) == 0
                ? 0
-               : mt_run_refuse("%s has the runtime of a CUDA version that this memtrace does not take over", path);
+               : mt_run_refuse("%s has the runtime of a CUDA version that this memtrace does not take over",
+                               path);
 }
 
-static int program_check_cudart(struct program *p, const char *path, const struct mt_object *o)
+static int program_check_cudart(struct program *p, const char *path, const struct mt_attach_object *o)
 {
-    const struct mt_object_symbols *where;
+    const struct mt_attach_object_symbols *where;
     int major;
-    switch (mt_object_cudart(o, &where, &major)) {
+    switch (mt_attach_object_cudart(o, &where, &major)) {
     case MT_CUDART_NAMELESS:
-        return mt_run_refuse("%s has a static CUDA runtime whose symbols were stripped, so that it cannot be taken "
-                             "over: do not strip it, or " RELINK,
-                             path);
+        return mt_run_refuse(
+            "%s has a static CUDA runtime whose symbols were stripped, so that it cannot be taken "
+            "over: do not strip it, or " RELINK,
+            path);
     case MT_CUDART_STATIC:
         p->what = "its static CUDA runtime is taken over in memory";
         return program_check_version(path, major);
@@ -89,15 +93,17 @@ static int program_check_cudart(struct program *p, const char *path, const struc
     }
 }
 
-static int program_check_object(struct program *p, const char *path, const struct mt_object *o)
+static int program_check_object(struct program *p, const char *path, const struct mt_attach_object *o)
 {
     const char *linker = program_linker(o);
     if (strstr(linker, "ld-musl"))
-        return mt_run_refuse("%s is linked with musl, whose dynamic linker has no auditors: link it with glibc", path);
-    if (!*linker && mt_object_section(o, ".nv_fatbin"))
-        return mt_run_refuse("%s is linked statically as a whole (-static): nothing can be loaded into it; link it "
-                             "without -static",
-                             path);
+        return mt_run_refuse(
+            "%s is linked with musl, whose dynamic linker has no auditors: link it with glibc", path);
+    if (!*linker && mt_attach_object_section(o, ".nv_fatbin"))
+        return mt_run_refuse(
+            "%s is linked statically as a whole (-static): nothing can be loaded into it; link it "
+            "without -static",
+            path);
     if (!*linker) {
         p->what = "it is linked statically: only programs that it starts are traced";
         return 0;
@@ -112,7 +118,8 @@ static int program_check_other(const char *path, const char *head, size_t n)
     if (n < 20 || memcmp(head, ELFMAG, SELFMAG) != 0)
         return 0; /* a shell runs it */
     if (h->e_ident[EI_DATA] != ELFDATA2LSB)
-        return mt_run_refuse("%s is a program for a big-endian machine: only x86-64 programs can be traced", path);
+        return mt_run_refuse("%s is a program for a big-endian machine: only x86-64 programs can be traced",
+                             path);
     return mt_run_refuse("%s is a program for %s: only x86-64 programs of 64 bits can be traced", path,
                          program_machine(h));
 }
@@ -131,7 +138,7 @@ static char *program_interpreter(char *head)
 static int program_look(struct program *p, const char *path, int depth)
 {
     struct stat st;
-    struct mt_object o;
+    struct mt_attach_object o;
     _Alignas(8) char head[HEAD + 1] = "";
     char *interpreter;
     int fd = open(path, O_RDONLY | O_CLOEXEC), code = 0;
@@ -142,9 +149,9 @@ static int program_look(struct program *p, const char *path, int depth)
         p->what = "it is a script: what runs it is looked at as it loads libraries";
         code = depth < NESTING ? program_look(p, interpreter, depth + 1) : 0;
     } else if ((code = program_check_rights(path, &st)) == 0) {
-        if (mt_object_open(&o, path) == 0) {
+        if (mt_attach_object_open(&o, path) == 0) {
             code = program_check_object(p, path, &o);
-            mt_object_close(&o);
+            mt_attach_object_close(&o);
         } else {
             code = program_check_other(path, head, (size_t)n);
         }
@@ -160,6 +167,7 @@ int mt_run_program_find(struct program *p, const char *name)
     int why = mt_files_executable(name, p->path);
     if (why)
         return mt_run_refuse("%s: %s", name,
-                             why == ENOENT && !strchr(name, '/') ? "there is no such program in PATH" : strerror(why));
+                             why == ENOENT && !strchr(name, '/') ? "there is no such program in PATH"
+                                                                 : strerror(why));
     return program_look(p, p->path, 0);
 }

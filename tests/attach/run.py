@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""Programs that nvcc built, under mt-run: run.py --build DIR --work DIR [--cc CC] --list | --make | CASE...
+
+--make builds them all into --work; each case then runs some, with results and numbers of records that are counted by hand
+(src/*.cu say them). Exit codes: 0 fine, 1 a case fails, 77 there is no nvcc."""
+import argparse
+import collections
+import glob
+import hashlib
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.realpath(__file__))
+SRC = os.path.join(HERE, "src")
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+sys.path.insert(0, os.path.join(HERE, "..", "ptx"))
+import trace  # noqa: E402
+import conformance  # noqa: E402
+
+ARGS = None
+APP = {("add", "load", 4): 1000, ("add", "store", 4): 1000}
+LIB = {("twice", "load", 4): 32, ("twice", "store", 4): 32}
+
+
+class Wrong(Exception):
+    pass
+
+
+def expect(holds, *words):
+    if not holds:
+        raise Wrong(" ".join(str(w) for w in words))
+
+
+def call(*words, **more):
+    return subprocess.run(words, capture_output=True, text=True, timeout=110, **more)
+
+
+def build(*words):
+    done = call(*words, cwd=ARGS.work)
+    if done.returncode:
+        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
+
+
+def make():
+    """All programs, with few runs of nvcc."""
+    nvcc = conformance.nvcc_of(ARGS.build)
+    shutil.rmtree(ARGS.work, ignore_errors=True)
+    os.makedirs(ARGS.work)
+    cc, src = ARGS.cc, lambda name: os.path.join(SRC, name)
+    build(cc, "-shared", "-fPIC", src("said.c"), "-o", "said.so")
+    build(cc, "-static", "-x", "c", os.devnull, "-o", "whole", "-nostdlib", "-Wl,-e,0")
+    with open(os.path.join(ARGS.work, "node.map"), "w", encoding="utf-8") as f:
+        f.write("libcudart.so.12 { global: cuda*; local: *; };\n")
+    build(cc, "-shared", "-fPIC", src("fake_cudart.c"), "-Wl,--version-script=node.map,-soname,libcudart.so.12", "-o", "libcudart.so.12")
+    build(cc, src("older.c"), "./libcudart.so.12", "-Wl,-rpath,$ORIGIN,--disable-new-dtags", "-o", "older")
+    build(cc, "-shared", "-fPIC", src("reserve.c"), "-o", "libreserve.so")
+    build(cc, src("linked.c"), "./libreserve.so", "-o", "reserve")
+    build("as", "--32", src("exit32.s"), "-o", "exit32.o")
+    build("ld", "-m", "elf_i386", "exit32.o", "-o", "exit32")
+    if not nvcc:
+        return
+    flags = ["-O3", "-arch=sm_90", "-lineinfo", "-Xcompiler=-fPIC"]
+    build(nvcc, *flags, "-DMISSING", "-c", src("app.cu"), "-o", "app.o")
+    build(nvcc, *flags, "-c", src("lib.cu"), "-o", "lib.o")
+    build(nvcc, "app.o", "-o", "app")
+    build(nvcc, "app.o", "-o", "fixed", "-Xcompiler=-no-pie")
+    build(nvcc, "--cudart=shared", "app.o", "-o", "shared", "-Xlinker=-rpath," + os.path.dirname(os.path.dirname(nvcc)) + "/lib64",
+          "-Xlinker=--disable-new-dtags")
+    build(nvcc, "-shared", "lib.o", "-o", "liblib.so")
+    build(nvcc, "-shared", "-Xcompiler=-fPIC", "lib.o", src("early.c"), "-o", "libearly.so")
+    build(cc, src("linked.c"), "./libearly.so", "-o", "linked")
+    build(cc, src("opened.c"), "-o", "opened")
+    for name in "app", "liblib.so":
+        build("strip", name, "-o", "stripped-" + name)
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+def clean_environment(**more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACE_", "LD_"))}
+    return {**env, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_CACHE": os.path.join(ARGS.work, "cache"), **more}
+
+
+def mt_run(*words, **env):
+    """What it does and says, and the accesses that it leaves: (kernel, kind, size) -> number."""
+    with tempfile.TemporaryDirectory(dir=ARGS.work) as folder:
+        done = call(os.path.join(ARGS.build, "bin", "mt-run"), "-o", folder, *words, cwd=ARGS.work, env=clean_environment(**env))
+        found = collections.Counter()
+        for path in sorted(glob.glob(os.path.join(folder, "MemTrace-pipe-*[0-9]"))):
+            expect(trace.Companion(path + ".meta").end()["complete"], path, "is not complete")
+            for launch in trace.read(path):
+                for sizes in launch.ctas().values():
+                    for (kind, size), n in sizes.items():
+                        found[launch.kernel, kind, size] += n
+    return done, dict(found)
+
+
+def check(done, found, out, counts, code=0, err=""):
+    expect(done.returncode == code, "exit code", done.returncode, done.stdout, done.stderr)
+    expect(sorted(done.stdout.split("\n")) == sorted(out.split("\n")), "prints", done.stdout, done.stderr)
+    expect(re.fullmatch(err, done.stderr, re.S), "says", done.stderr)
+    expect(found == counts, "accesses", found)
+
+
+def times(counts, n):
+    return {k: v * n for k, v in counts.items()}
+
+
+def case_static():
+    """nvcc's default, with and without a fixed address; the file stays as it is, the exit code is the program's."""
+    for name in "app", "fixed":
+        before = digest(os.path.join(ARGS.work, name))
+        check(*mt_run(f"./{name}", "7"), "sum 499500\n", APP, code=7)
+        expect(digest(os.path.join(ARGS.work, name)) == before, name, "has changed")
+
+
+def case_shared():
+    """The run path in the file names NVIDIA's library."""
+    check(*mt_run("./shared"), "sum 499500\n", APP)
+
+
+def case_fork():
+    done, found = mt_run("./app", "99")
+    expect(done.returncode == 0 and done.stdout == "sum 499500\n", done)
+
+
+def case_missing():
+    """A function of three bytes that libmemtrace.so lacks: cudaErrorNotSupported, and its name, once."""
+    check(*mt_run("./app", "0", "missing"), "missing 801 801\n", {}, err=r"memtrace: __cudaGetProcAddress: [^\n]*\n")
+
+
+def case_library():
+    """A runtime in a library, whose constructor launches: linked, and opened by seven threads at once."""
+    check(*mt_run("./linked"), "early 0 992\nmain 0 992\n", times(LIB, 2))
+    names = [f"./lib{i}.so" for i in range(6)]
+    for name in names:
+        shutil.copy(os.path.join(ARGS.work, "liblib.so"), os.path.join(ARGS.work, name))
+    check(*mt_run("./opened", "./libearly.so", *names), "early 0 992\n" + "thread 0 992\n" * 7, times(LIB, 8))
+
+
+def case_script():
+    for name, text in ("script.py", f"#!{sys.executable}\nimport ctypes\nn = ctypes.c_int()\n"
+                                    "print(ctypes.CDLL('./liblib.so').lib_run(ctypes.byref(n)), n.value)\n"), \
+                      ("script", "./app; ./linked | cat; exit 3\n"):
+        with open(os.path.join(ARGS.work, name), "w", encoding="utf-8") as f:
+            f.write(text)
+        os.chmod(os.path.join(ARGS.work, name), 0o755)
+    check(*mt_run("./script.py"), "0 992\n", LIB)
+    done, found = mt_run("./script", MEMTRACE_PATTERN="MemTrace-pipe-%p?")
+    check(done, found, "sum 499500\nearly 0 992\nmain 0 992\n", {**APP, **times(LIB, 2)}, code=3)
+
+
+def case_stripped():
+    """The program is refused; as a child, or as a library, it is said and its calls fail: nothing is zero in silence."""
+    done, found = mt_run("./stripped-app")
+    check(done, found, "", {}, code=2, err=r'mt-run: [^\n]*symbols were stripped[^\n]*NVCC_APPEND_FLAGS="--cudart=shared"[^\n]*\n')
+    said = r'memtrace: \S*stripped-\S*: [^\n]*symbols were stripped[^\n]*--cudart=shared[^\n]*\n'
+    check(*mt_run("sh", "-c", "./stripped-app; echo $?"), "100\n", {}, err=said)
+    done, found = mt_run("./opened", "./stripped-liblib.so")
+    expect(re.fullmatch(r"thread (35|100|999) 0\n", done.stdout) and re.fullmatch(said, done.stderr) and not found, done)
+
+
+def case_refused():
+    """What nothing can be loaded into; as children such programs just run."""
+    check(*mt_run("./exit32"), "", {}, code=2, err=r"mt-run: [^\n]*32-bit x86[^\n]*\n")
+    check(*mt_run("sh", "-c", "./exit32; echo $?"), "5\n", {})
+    suid = os.path.join(ARGS.work, "suid")
+    shutil.copy(shutil.which("true"), suid)
+    if os.getuid() == 0:
+        os.chown(suid, 65534, -1)
+        os.chmod(suid, 0o755 | stat.S_ISUID)
+        check(*mt_run("./suid"), "", {}, code=2, err=r"mt-run: [^\n]*set-user-id[^\n]*\n")
+        check(*mt_run("sh", "-c", "./suid; echo $?"), "0\n", {})
+    for words, code, err in (((), 2, "no program"), (("-x",), 2, "invalid option"), (("./nothing",), 2, "No such file"),
+                             (("nothing-here",), 2, "in PATH"), (("-f", "text", "true"), 2, "text is not"),
+                             (("-o", "/proc/none/x", "true"), 1, "/proc/none"), (("--list",), 2, "no program")):
+        done = call(os.path.join(ARGS.build, "bin", "mt-run"), *words, cwd=ARGS.work, env=clean_environment())
+        expect(done.returncode == code and err in done.stderr and not done.stdout, words, done)
+
+
+def case_environment():
+    """What was preloaded stays; mt-run twice is once; options become variables; thread-local storage has room."""
+    check(*mt_run("./reserve"), "main 1 7\n", {}, code=1)
+    said = os.path.join(ARGS.work, "said.so")
+    done, _ = mt_run("./older", LD_PRELOAD=said, LD_AUDIT=said)
+    expect(done.stdout.endswith("auditor\nloaded\n" + OLDER), done)
+    tool = os.path.join(ARGS.build, "bin", "mt-run")
+    done, _ = mt_run(tool, "-k", "a b", "-d", "cpu", "-f", "compact", "--show", "env", "x y")
+    words = done.stdout.split()
+    expect(words[0].count("libmemtrace-attach.so") == 1 and words[1].count("libmemtrace.so") == 1, done)
+    expect("MEMTRACE_KERNELS='a b'" in done.stdout and done.stdout.endswith("env 'x y'\n"), done)
+
+
+OLDER = "malloc 0\nattributes 0\nproperties 0\nsynchronize 0 advise 0\ntype 3 same 1 beyond 0\nwarp 32 clock 1 major 1 minor 1\ngone 801 801\n"
+GONE = r"memtrace: cudaSetDoubleForHost: of CUDA 12[^\n]*\n"
+
+
+def case_older():
+    """A program of CUDA 12 gets the functions of CUDA 12, with no word from the dynamic linker."""
+    check(*mt_run("./older"), OLDER, {}, err=GONE)
+
+
+def case_list():
+    done, _ = mt_run("--list", "./linked")
+    expect(done.returncode == 0 and re.search(r"libearly\.so: static runtime of CUDA \d+, is taken over\n", done.stdout) and
+           "PTX for compute_90" in done.stdout and not done.stderr, done)
+    done, _ = mt_run("--list", "./shared")
+    expect("shared: shared runtime, is replaced\n" in done.stdout, done)
+    done, _ = mt_run("--list", "./stripped-app")
+    expect("cannot be traced" in done.stdout, done)
+    done, _ = mt_run("--list", "true")
+    expect(done.returncode == 0 and "no device code" in done.stdout and not done.stderr, done)
+
+
+CASES = {name[5:]: f for name, f in list(globals().items()) if name.startswith("case_")}
+WITHOUT_NVCC = {"refused", "environment", "older"}
+
+
+def main():
+    global ARGS
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for option in "--build", "--work":
+        parser.add_argument(option, required=True)
+    parser.add_argument("--cc", default="cc")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--make", action="store_true")
+    parser.add_argument("cases", nargs="*")
+    ARGS = parser.parse_args()
+    ARGS.build, ARGS.work = os.path.realpath(ARGS.build), os.path.realpath(ARGS.work)
+    if ARGS.list:
+        print("\n".join(CASES))
+        return 0
+    if ARGS.make:
+        make()
+    for name in ARGS.cases:
+        if name not in WITHOUT_NVCC and not os.path.exists(os.path.join(ARGS.work, "app")):
+            print("skipped: this CUDA toolkit has no nvcc")
+            return 77
+        try:
+            CASES[name]()
+        except (Wrong, subprocess.TimeoutExpired) as why:
+            print(f"FAILED {name}: {why}")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
