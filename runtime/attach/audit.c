@@ -152,7 +152,7 @@ EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie
         waiting[nwaiting++] = map;
     else if (!lost++)
         mt_attach_say("more than %d libraries at once: CUDA runtimes in the others are not taken over", WAITING);
-    return 0; /* its calls are none of ours */
+    return 0; /* its calls are not ours */
 }
 
 EXPORT unsigned la_objclose(uintptr_t *cookie)

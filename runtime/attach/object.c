@@ -126,7 +126,7 @@ const Elf64_Sym *mt_object_find(const struct mt_object_symbols *s, const char *n
     return NULL;
 }
 
-/* What only NVIDIA's runtime defines, and what a fake one that stands before another would not. */
+/* What only NVIDIA's runtime defines, and what a fake one that is before another would not. */
 static int object_has_cudart(const struct mt_object_symbols *s)
 {
     return mt_object_find(s, "cudaGetExportTable", 1) && mt_object_find(s, "__cudaRegisterFatBinary", 1);
