@@ -11,7 +11,7 @@ once with per-thread default streams (names ending in _ptds, _ptsz), and writes 
   entries.S   one jump per exported name
   errors.inc  MT_ERROR(code, name), ascending
   older.S     the functions that are the same in older versions, under their nodes
-  older.inc   MT_GONE(node, name) and MT_KEPT(node, name): what stands in older.def, with their nodes
+  older.inc   MT_GONE(node, name) and MT_KEPT(node, name): what is in older.def, with their nodes
   exports.map --exports, with the version nodes that libcudart.so has
 
 Programs ask for cudaMalloc of libcudart.so.13, so the names have that node, first of all: it is what programs without
