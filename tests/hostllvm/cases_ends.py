@@ -124,3 +124,47 @@ def main_ends_first(w):
             same("output", r.stdout.split()[1:], ["thread", "exit"])
             same("stores", stores(w, r, 3000), 3000)
             same("complete, lost", w.end(r.trace), (True, 0))
+
+
+@case
+def taken_out(w):
+    """siglongjmp and pthread_exit in handlers, asynchronous pthread_cancel: wherever in the tracer they come, the
+    program goes on and ends, and no thread leaves a lock behind."""
+    for host, mode in (("--host", "mat"), ("--host=atomic", "atomic")):
+        program = w.compile("leaves.c", "-O1", "-pthread", host=host, name="leaves" + mode)
+        for file in ("taken.mtc", "taken.txt"):
+            for how in ("jump", "exit", "cancel"):
+                r = w.run(program, how, words=mode, file=file, code=20)
+                same(f"{mode} {file} {how}: output, words", (r.stdout, r.stderr), ("20\n", ""))
+
+
+@case
+def text_terminated(w):
+    """SIGTERM while the thread writes the trace's text: the program ends by it, and the text says that it is not whole."""
+    program = w.compile("leaves.c", "-O1", "-pthread")
+    for i in range(8):
+        trace = w.path(f"term{i}.txt")
+        with subprocess.Popen([program, "kill"], env={**os.environ, "MEMTRACE_HOST": f"mat --all -o {trace}"}) as p:
+            time.sleep(0.11 + 0.013 * i)
+            p.send_signal(signal.SIGTERM)
+            try:
+                code = p.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                raise Failed("it goes on")
+        same("exit code", code, -signal.SIGTERM)
+        with open(trace, "rb") as f:
+            text = f.read()
+        same("the last line is whole, and no end", (text[-1:], b"<end>" in text), (b"\n", False))
+        os.unlink(trace)
+
+
+@case
+def no_memory(w):
+    """No memory and so no thread of the tracer's: the program ends, and the trace is whole or says that it is not."""
+    program = w.compile("leaves.c", "-O1", "-pthread")
+    r = w.run(program, "memory", code=20)
+    same("output", r.stdout, "20\n")
+    complete, lost = w.end(r.trace)
+    if not complete and not lost and "memory" not in r.stderr:
+        raise Failed(f"not complete, and no reason: {r.stderr}")
