@@ -1,4 +1,5 @@
 """Ends that the program does not choose: each is the same as natively, in time, and the trace has what was before."""
+import json
 import os
 import pty
 import signal
@@ -168,3 +169,32 @@ def no_memory(w):
     complete, lost = w.end(r.trace)
     if not complete and not lost and "memory" not in r.stderr:
         raise Failed(f"not complete, and no reason: {r.stderr}")
+
+
+@case
+def text_whole(w):
+    """Text of a whole trace has its end, that of a killed program has not, and the tools say which is which."""
+    def tool(name, *args, code):
+        return w.command([os.path.join(w.build, "bin", name), *args], code=code)
+
+    programs = {"mat": w.compile("leaves.c", "-O1", "-pthread"),
+                "atomic": w.compile("leaves.c", "-O1", "-pthread", host="--host=atomic", name="leaves_atomic")}
+    for how, code, whole in (("work", 0, True), ("kill", -signal.SIGKILL, False)):
+        for words, known in (("mat", whole), ("mat --mat-files", None), ("atomic", whole)):
+            trace = w.path("whole.txt")
+            program = programs[words.split()[0]]
+            with subprocess.Popen([program, how], env={**os.environ, "MEMTRACE_HOST": f"{words} -o {trace}"}, cwd=w.work,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
+                if how == "kill":
+                    time.sleep(0.2)
+                    p.kill()
+                same(f"{words} {how}: exit code", p.wait(timeout=60), code)
+            with open(trace, "rb") as f:
+                text = f.read()
+            with open(trace, "wb") as f:
+                f.write(text[:text.rfind(b"\n") + 1])  # a line that is cut off is another matter
+            if words == "atomic":
+                tool("mt-merge", trace, code=0 if whole else 3)
+                continue
+            graph = json.loads(tool("mt-graph", "-f", "json", trace, code=3 if known is False else 0).stdout)
+            same(f"{words} {how}: complete", graph["complete"], known)

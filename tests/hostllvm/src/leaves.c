@@ -1,6 +1,7 @@
 /* Threads that signals or cancellation take out of traced code at any moment, the tracer's included: main by
- * siglongjmp (jump), others by pthread_exit in a handler (exit) or an asynchronous pthread_cancel (cancel). Prints
- * how often that happened, and exits with it. With `kill`, writes for ever; with `memory`, no more is to be had. */
+ * siglongjmp (jump), others by pthread_exit in a handler (exit) or an asynchronous pthread_cancel (cancel).
+ * Prints how often that happened, and exits with it. `kill` writes for ever, `work` once; with `memory`, no
+ * more is to be had. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -102,6 +103,8 @@ int main(int argc, char **argv)
         n = jumps();
     else if (!strcmp(argv[1], "memory"))
         n = memory();
+    else if (!strcmp(argv[1], "work"))
+        sum += work(cells, 4096);
     else if (!strcmp(argv[1], "kill"))
         for (;;)
             sum += work(cells, 4096);
