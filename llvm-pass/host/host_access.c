@@ -81,9 +81,70 @@ static enum mt_host_kind host_access_blind(struct mt_host_touch *a, const char *
     return a->kind = MT_HOST_BLIND;
 }
 
+/* May the call read or write what somebody can name: memory(argmem, other), or no such attribute. Without a
+ * pointer it cannot. */
+static int host_access_touches(LLVMValueRef inst)
+{
+    const uint64_t named = 0x33; /* LLVM's MemoryEffects: two bits each for argmem, inaccessiblemem, other */
+    unsigned memory = LLVMGetEnumAttributeKindForName("memory", 6), pointers = 0;
+    LLVMAttributeRef effects =
+        LLVMGetEnumAttributeAtIndex(mt_callee(inst), (LLVMAttributeIndex)LLVMAttributeFunctionIndex, memory);
+    for (unsigned i = 0; i < LLVMGetNumArgOperands(inst); i++) {
+        LLVMTypeRef type = LLVMTypeOf(ARG(i));
+        if (LLVMGetTypeKind(type) == LLVMVectorTypeKind)
+            type = LLVMGetElementType(type);
+        pointers += LLVMGetTypeKind(type) == LLVMPointerTypeKind;
+    }
+    return pointers && (!effects || LLVMGetEnumAttributeValue(effects) & named);
+}
+
+/* Intrinsics with a pointer that say they touch memory, and move no data. */
+static int host_access_harmless(const char *name)
+{
+    static const char *const starts[] = {
+        "llvm.lifetime.",
+        "llvm.invariant.",
+        "llvm.prefetch",
+        "llvm.va_end",
+        "llvm.stackrestore",
+        "llvm.dbg.",
+        "llvm.clear_cache",
+        "llvm.eh.return",
+        "llvm.coro.",
+        "llvm.instrprof.",
+        "llvm.objc.",
+        "llvm.localescape",
+        "llvm.x86.clflush",
+        "llvm.x86.clwb",
+        "llvm.x86.sse2.clflush",
+        "llvm.x86.clzero",
+        "llvm.x86.cldemote",
+        "llvm.x86.monitorx",
+        "llvm.x86.umonitor",
+        "llvm.x86.sse3.monitor",
+    };
+    for (unsigned i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (mt_starts(name, starts[i]))
+            return 1;
+    return 0;
+}
+
+static enum mt_host_kind host_access_x86(struct mt_unit *u, LLVMValueRef inst, const char *name,
+                                         struct mt_host_touch *a)
+{
+    if (mt_starts(name, "llvm.x86.sse3.ldu.") || mt_starts(name, "llvm.x86.avx.ldu."))
+        return host_access_fixed(a, MT_HOST_LOAD, ARG(0), size_of(u, LLVMTypeOf(inst)));
+    if (!strcmp(name, "llvm.x86.sse.ldmxcsr"))
+        return host_access_fixed(a, MT_HOST_LOAD, ARG(0), 4);
+    if (!strcmp(name, "llvm.x86.sse.stmxcsr"))
+        return host_access_fixed(a, MT_HOST_STORE, ARG(0), 4);
+    return host_access_blind(a, name); /* what they move is their own affair */
+}
+
 static enum mt_host_kind of_intrinsic(struct mt_unit *u, LLVMValueRef inst, const char *name,
                                       struct mt_host_touch *a)
 {
+    const uint64_t va_list_bytes = 24; /* of the System V ABI of x86-64 */
     LLVMTypeRef type = LLVMTypeOf(inst);
     if (mt_starts(name, "llvm.memcpy.") || mt_starts(name, "llvm.memmove."))
         return host_access_block(a, ARG(1), ARG(0), ARG(2));
@@ -101,18 +162,14 @@ static enum mt_host_kind of_intrinsic(struct mt_unit *u, LLVMValueRef inst, cons
         return host_access_vector(u, a, MT_HOST_PACKED, MT_HOST_LOAD, ARG(0), ARG(1), type);
     if (mt_starts(name, "llvm.masked.compressstore."))
         return host_access_vector(u, a, MT_HOST_PACKED, MT_HOST_STORE, ARG(1), ARG(2), LLVMTypeOf(ARG(0)));
-    if (mt_starts(name, "llvm.vp.load") || mt_starts(name, "llvm.vp.store") ||
-        mt_starts(name, "llvm.vp.gather") || mt_starts(name, "llvm.vp.scatter") ||
-        mt_starts(name, "llvm.experimental.vp.strided"))
-        return host_access_blind(a, name);
-    /* Instructions of x86 that touch memory and stay intrinsics; what they move is their own affair. */
-    if (mt_starts(name, "llvm.x86.") &&
-        (strstr(name, ".maskload") || strstr(name, ".maskstore") || strstr(name, ".gather") ||
-         strstr(name, ".scatter") || strstr(name, "maskmov") || strstr(name, ".fxsave") ||
-         strstr(name, ".fxrstor") || strstr(name, ".xsave") || strstr(name, ".xrstor") ||
-         strstr(name, ".tileload") || strstr(name, ".tilestore") || strstr(name, "movdir64b")))
-        return host_access_blind(a, name);
-    return MT_HOST_NOTHING;
+    if (mt_starts(name, "llvm.va_start"))
+        return host_access_fixed(a, MT_HOST_STORE, ARG(0), va_list_bytes);
+    if (mt_starts(name, "llvm.va_copy"))
+        return host_access_block(a, ARG(1), ARG(0),
+                                 LLVMConstInt(LLVMInt64TypeInContext(u->context), va_list_bytes, 0));
+    if (!host_access_touches(inst) || host_access_harmless(name))
+        return MT_HOST_NOTHING;
+    return mt_starts(name, "llvm.x86.") ? host_access_x86(u, inst, name, a) : host_access_blind(a, name);
 }
 
 static enum mt_host_kind of_libc(LLVMValueRef inst, const char *name, struct mt_host_touch *a)

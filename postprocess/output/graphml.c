@@ -49,8 +49,10 @@ void mt_stride_graph_write_graphml(FILE *f, const struct mt_stride_graph *g,
         fputs(i ? " " : "", f);
         mt_xml_text(f, w->inputs[i]);
     }
-    fprintf(f, "</data>\n    <data key=\"complete\">%s</data>\n    <data key=\"notes\">",
-            w->complete ? "true" : "false");
+    fputs("</data>\n", f);
+    if (w->complete >= 0)
+        fprintf(f, "    <data key=\"complete\">%s</data>\n", w->complete ? "true" : "false");
+    fputs("    <data key=\"notes\">", f);
     mt_xml_text(f, w->stride);
     for (size_t i = 0; i < w->nnotes; i++) {
         fputs("; ", f);

@@ -23,7 +23,10 @@ struct mt_mat {
     struct mat_place *places;
     struct mt_stop stop;
     unsigned calls;
-    int cut;     /* the last line had no end */
+    int cut;    /* the last line had no end */
+    int ended;  /* the line before was the last one of a trace */
+    int writes; /* there was a write of type 2: MAT did not write this */
+    uint64_t lost;
     int follows; /* places are learned on the way */
 };
 
@@ -77,6 +80,17 @@ static int is_place(int n, const char *rest)
     return n == 1 && *rest && strchr(rest, ':');
 }
 
+/* The end line; it says how many accesses are missing. */
+static int is_end(struct mt_mat *m, uint64_t ip, const char *text)
+{
+    static const char end[] = "<end>:";
+    if (ip || strncmp(text, end, sizeof end - 1) != 0)
+        return 0;
+    m->lost += strtoull(text + sizeof end - 1, NULL, 10);
+    m->ended = 1;
+    return 1;
+}
+
 static int add_place(struct mt_mat *m, uint64_t ip, const char *text)
 {
     struct mat_place *p;
@@ -111,7 +125,7 @@ static int read_places(struct mt_mat *m, struct mt_error *err)
     ssize_t n;
     while ((n = next_line(m, &offset, err)) > 0 && !mt_stopped(&m->stop)) {
         int count = mat_text_numbers(m->line, field, &rest);
-        if (is_place(count, rest) && add_place(m, field[0], rest) != 0) {
+        if (is_place(count, rest) && field[0] && add_place(m, field[0], rest) != 0) {
             return no_place(m, err);
         }
     }
@@ -221,6 +235,8 @@ int mt_mat_next(struct mt_mat *m, struct mt_mat_record *r, struct mt_error *err)
         if (length == 0)
             return 0;
         int n = mat_text_numbers(m->line, field, &rest);
+        if (is_place(n, rest) && is_end(m, field[0], rest))
+            continue;
         if (m->follows && is_place(n, rest) && add_place(m, field[0], rest) != 0)
             return no_place(m, err);
         if (is_place(n, rest) || (n == 0 && *rest == 0))
@@ -230,6 +246,8 @@ int mt_mat_next(struct mt_mat *m, struct mt_mat_record *r, struct mt_error *err)
                 err, MT_E_CORRUPT, 0, offset, m->path,
                 "is neither 'ip address offset base type size allocsize' (type 0, 1 or 2) nor 'ip "
                 "file:line'");
+        m->ended = 0;
+        m->writes |= field[4] == 2;
         *r = (struct mt_mat_record){.ip = field[0],
                                     .address = field[1],
                                     .offset = field[2],
@@ -239,6 +257,12 @@ int mt_mat_next(struct mt_mat *m, struct mt_mat_record *r, struct mt_error *err)
                                     .allocation = field[6]};
         return 1;
     }
+}
+
+int mt_mat_whole(const struct mt_mat *m, uint64_t *lost)
+{
+    *lost = m->lost;
+    return m->lost ? 0 : m->ended ? 1 : m->writes ? 0 : -1;
 }
 
 const char *mt_mat_place(const struct mt_mat *m, uint64_t ip)

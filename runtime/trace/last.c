@@ -2,6 +2,7 @@
 #include "last.h"
 #include "base/thread.h"
 #include "base/fork.h"
+#include <cpuid.h>
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #define LOOK_NS 10000000
+#define EMULATOR 4u /* threads that qemu may have before the program begins: one, as a rule */
 
 struct own {
     pid_t thread;
@@ -22,6 +24,8 @@ static struct own *all;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_LEAVES);
 static pthread_key_t key;
+static pid_t emulator[EMULATOR];
+static unsigned nemulator;
 
 static pid_t thread_id(void)
 {
@@ -48,8 +52,31 @@ void mt_last_ours_end(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* qemu's own threads are in the list of the program's, and were there before it. */
+static int last_emulated(void)
+{
+    unsigned a, word[3];
+    __cpuid(0x40000000, a, word[0], word[1], word[2]);
+    return memcmp(word, "TCGTCGTCGTCG", sizeof word) == 0;
+}
+
+static void last_look(void)
+{
+    DIR *d = last_emulated() ? opendir("/proc/self/task") : NULL;
+    for (struct dirent *e; d && nemulator < EMULATOR && (e = readdir(d));) {
+        pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
+        if (thread > 0 && thread != thread_id())
+            emulator[nemulator++] = thread;
+    }
+    if (d)
+        closedir(d);
+}
+
 static int is_ours(pid_t thread)
 {
+    for (unsigned i = 0; i < nemulator; i++)
+        if (emulator[i] == thread)
+            return 1;
     pthread_mutex_lock(&lock);
     const struct own *o = all;
     while (o && o->thread != thread)
@@ -104,6 +131,8 @@ static void main_ends(void *unused)
 
 __attribute__((constructor)) static void open_key(void)
 {
-    if (getpid() == thread_id() && !pthread_key_create(&key, main_ends))
-        pthread_setspecific(key, &key);
+    if (getpid() != thread_id() || pthread_key_create(&key, main_ends))
+        return;
+    pthread_setspecific(key, &key);
+    last_look();
 }

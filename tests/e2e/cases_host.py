@@ -1,5 +1,6 @@
 """Host and device in one picture: bytes from a host line through copies to CTAs and back (mt-cc --host)."""
 import os
+import shutil
 
 from cases_programs import source
 from world import case, holds, same
@@ -94,6 +95,10 @@ def main_ends_first(world):
         comm = world.extract([run.path(n) for n in run.streams()])
         holds(f"{flags}: complete", comm["complete"])
         same(f"{flags}: launches, records", (comm["launches"], comm["records"]), (2, 2 * 2 * 4096))
+    qemu = shutil.which("qemu-x86_64")  # its own threads are not the program's
+    if qemu:
+        run = world.run_ok([qemu, world.compile(path, "-O1", "-pthread"), "exit"], timeout=60, MEMTRACE_ENABLE="0")
+        same("qemu: output", run.out.split(), ["2", "2", "exit"])
 
 
 @case("host.cancelled")

@@ -156,6 +156,61 @@ out:
 
 
 @case
+def intrinsics(w):
+    """What stays an intrinsic to the end: those with a known operand are recorded, all others counted and named."""
+    with open(w.path("intrinsics.c"), "w") as f:
+        f.write("""#include <immintrin.h>
+#include <stdarg.h>
+#include <stdio.h>
+static unsigned char cell[256] __attribute__((aligned(64)));
+__attribute__((noinline)) static int second(int n, ...)
+{
+    va_list a, b;
+    va_start(a, n);
+    va_copy(b, a);
+    (void)va_arg(b, int);
+    int x = va_arg(b, int);
+    va_end(b);
+    va_end(a);
+    return x;
+}
+int main(int argc, char **argv)
+{
+    volatile __m128i x;
+    volatile __m256i y;
+    for (int i = 0; i < 10; i++) {
+        x = _mm_lddqu_si128((__m128i *)(cell + 1));
+        y = _mm256_lddqu_si256((__m256i *)(cell + 32));
+    }
+    _mm_prefetch(cell + 64, _MM_HINT_T0);
+    _mm_clflush(cell + 64);
+    _mm_mfence();
+    printf("%p %d\\n", (void *)cell, second(2, argc, 7));
+    return 0;
+}
+""")
+    r = w.command([w.cc, "--host", "-O1", "-mavx2", "intrinsics.c", "-o", "intrinsics"])
+    same("warnings", r.stderr, "")
+    r = w.run(w.path("intrinsics"), words="mat --all")
+    cell = int(r.stdout.split()[0], 16)
+    got = collections.Counter((a.op, a.address - cell, a.size) for a in inside(w.accesses(r.trace), cell, 256))
+    same("accesses to cell", dict(got), {("load", 1, 16): 10, ("load", 32, 32): 10})
+    lists = collections.Counter(a.op for a in w.accesses(r.trace) if a.size == 24)
+    same("argument lists: begun and copied", dict(lists), {"store": 2, "load": 1})
+    same("complete, lost, output", (*w.end(r.trace), r.stdout.split()[1]), (True, 0, "7"))
+    with open(w.path("unknown.c"), "w") as f:
+        f.write("""#include <immintrin.h>
+int enter(char *p, const char *key, __m128i x, __m128i *y)
+{
+    _xsave(p, 7);
+    return _mm_aesenc128kl_u8(y, x, key);
+}
+""")
+    r = w.command([w.cc, "--host", "-O1", "-mxsave", "-mkl", "-c", "unknown.c"])
+    same("warnings", re.findall(r"unknown.c:(\d+):.* without a record .*llvm.x86.(\w+)", r.stderr), [("4", "xsave"), ("5", "aesenc128kl")])
+
+
+@case
 def filters(w):
     """only=, pragmas, attributes, private stack slots."""
     source = w.path("filters.c")

@@ -1,4 +1,5 @@
 """Ends that the program does not choose: each is the same as natively, in time, and the trace has what was before."""
+import json
 import os
 import pty
 import signal
@@ -124,3 +125,76 @@ def main_ends_first(w):
             same("output", r.stdout.split()[1:], ["thread", "exit"])
             same("stores", stores(w, r, 3000), 3000)
             same("complete, lost", w.end(r.trace), (True, 0))
+
+
+@case
+def taken_out(w):
+    """siglongjmp and pthread_exit in handlers, asynchronous pthread_cancel: wherever in the tracer they come, the
+    program goes on and ends, and no thread leaves a lock behind."""
+    for host, mode in (("--host", "mat"), ("--host=atomic", "atomic")):
+        program = w.compile("leaves.c", "-O1", "-pthread", host=host, name="leaves" + mode)
+        for file in ("taken.mtc", "taken.txt"):
+            for how in ("jump", "exit", "cancel"):
+                r = w.run(program, how, words=mode, file=file, code=20)
+                same(f"{mode} {file} {how}: output, words", (r.stdout, r.stderr), ("20\n", ""))
+
+
+@case
+def text_terminated(w):
+    """SIGTERM while the thread writes the trace's text: the program ends by it, and the text says that it is not whole."""
+    program = w.compile("leaves.c", "-O1", "-pthread")
+    for i in range(8):
+        trace = w.path(f"term{i}.txt")
+        with subprocess.Popen([program, "kill"], env={**os.environ, "MEMTRACE_HOST": f"mat --all -o {trace}"}) as p:
+            time.sleep(0.11 + 0.013 * i)
+            p.send_signal(signal.SIGTERM)
+            try:
+                code = p.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                raise Failed("it goes on")
+        same("exit code", code, -signal.SIGTERM)
+        with open(trace, "rb") as f:
+            text = f.read()
+        same("the last line is whole, and no end", (text[-1:], b"<end>" in text), (b"\n", False))
+        os.unlink(trace)
+
+
+@case
+def no_memory(w):
+    """No memory and so no thread of the tracer's: the program ends, and the trace is whole or says that it is not."""
+    program = w.compile("leaves.c", "-O1", "-pthread")
+    r = w.run(program, "memory", code=20)
+    same("output", r.stdout, "20\n")
+    complete, lost = w.end(r.trace)
+    if not complete and not lost and "memory" not in r.stderr:
+        raise Failed(f"not complete, and no reason: {r.stderr}")
+
+
+@case
+def text_whole(w):
+    """Text of a whole trace has its end, that of a killed program has not, and the tools say which is which."""
+    def tool(name, *args, code):
+        return w.command([os.path.join(w.build, "bin", name), *args], code=code)
+
+    programs = {"mat": w.compile("leaves.c", "-O1", "-pthread"),
+                "atomic": w.compile("leaves.c", "-O1", "-pthread", host="--host=atomic", name="leaves_atomic")}
+    for how, code, whole in (("work", 0, True), ("kill", -signal.SIGKILL, False)):
+        for words, known in (("mat", whole), ("mat --mat-files", None), ("atomic", whole)):
+            trace = w.path("whole.txt")
+            program = programs[words.split()[0]]
+            with subprocess.Popen([program, how], env={**os.environ, "MEMTRACE_HOST": f"{words} -o {trace}"}, cwd=w.work,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
+                if how == "kill":
+                    time.sleep(0.2)
+                    p.kill()
+                same(f"{words} {how}: exit code", p.wait(timeout=60), code)
+            with open(trace, "rb") as f:
+                text = f.read()
+            with open(trace, "wb") as f:
+                f.write(text[:text.rfind(b"\n") + 1])  # a line that is cut off is another matter
+            if words == "atomic":
+                tool("mt-merge", trace, code=0 if whole else 3)
+                continue
+            graph = json.loads(tool("mt-graph", "-f", "json", trace, code=3 if known is False else 0).stdout)
+            same(f"{words} {how}: complete", graph["complete"], known)

@@ -241,7 +241,8 @@ static int same_memory(const struct mt_x86_insn *mine, const ZydisDecodedInstruc
         if (n >= mine->count || !same_operand(&mine->operand[n++], i, &o[k]))
             return 0;
     }
-    return n == mine->count;
+    /* enter's reads of older frames: no operand of Zydis */
+    return n + (i->mnemonic == ZYDIS_MNEMONIC_ENTER && i->raw.imm[1].value.u >= 2) == mine->count;
 }
 
 static void forms_check(const unsigned char *bytes)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests of mt-merge: run.py --bin DIR CASE; run.py --list."""
 import argparse
+import collections
 import os
 import random
 import resource
@@ -16,10 +17,24 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "host", 
 TOOL = []
 
 
+def unended(data):
+    """How many threads have no tf."""
+    count = collections.Counter()
+    for line in data.splitlines():
+        words = line.split(b"\t")
+        if words[2:] in ([b"tr"], [b"tf"]):
+            count[words[1]] += 1 if words[2] == b"tr" else -1 if count[words[1]] else 0
+    return sum(count.values())
+
+
 def merge(data, *args, code=0):
     p = subprocess.run(TOOL + list(args), input=data, capture_output=True, timeout=120)
+    words, open_threads = p.stderr.decode(), unended(data)
+    if code == 0 and open_threads:
+        assert f"{open_threads} threads have no end" in words, words
+        code = 3
     assert p.returncode == code, (p.returncode, p.stderr)
-    return p.stdout, p.stderr.decode()
+    return p.stdout, words
 
 
 def same(got, want):
@@ -124,9 +139,9 @@ def case_live():
     feed("9\t1\tthread_sync\n", "0\tm\tr\t1\t1\n")
     feed("8\t0\tm\tr\t3\t1\n10\t-1\tstart_roi\n", "0\tm\tr\t3\t1\n")
     feed("11\t0\tm\tr\t4\t1\n11\t1\ttf\n", "-1\tstart_roi\n0\tm\tr\t4\t1\n")
-    p.stdin.write(b"20\t0\tm\tr\t5\t1\n")
+    p.stdin.write(b"20\t0\tm\tr\t5\t1\n21\t0\ttf\n")
     out, _ = p.communicate(timeout=10)
-    assert out == b"1\ttf\n0\tm\tr\t5\t1\n" and p.returncode == 0, (out, p.returncode)
+    assert out == b"1\ttf\n0\tm\tr\t5\t1\n0\ttf\n" and p.returncode == 0, (out, p.returncode)
 
 
 def finish_memory(p):
@@ -148,6 +163,7 @@ def feed_memory(threads, count, lag):
         for t in range(threads):
             p.stdin.write(encode(f"{now + i}\t{t}\tm\tr\t{140000000000000 + i}\t8\tw\t{t}\t8" for i in range(lag)))
         now += lag
+    p.stdin.write(encode(f"{now}\t{t}\ttf" for t in range(threads)))
     return finish_memory(p)
 
 

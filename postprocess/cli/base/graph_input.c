@@ -373,6 +373,23 @@ static int mat_record(struct mt_stride_graph_input *in, struct mt_stride_graph *
     return mt_stride_graph_access(g, &a);
 }
 
+/* What the trace does not say of itself. */
+static void mat_end(struct mt_stride_graph_input *in)
+{
+    const char *path = in->inputs.paths[0];
+    uint64_t lost;
+    int whole = mt_mat_whole(in->mat, &lost);
+    if (lost)
+        graph_input_note(in, 1, "%s: %" PRIu64 " accesses were lost", path, lost);
+    else if (whole == 0)
+        graph_input_note(in, 1, "%s: has no end line: the program was killed or still runs", path);
+    else if (whole < 0 && in->complete) {
+        graph_input_note(in, 0, "%s: is as MAT writes it, without an end line: not known whether it is whole",
+                         path);
+        in->complete = -1;
+    }
+}
+
 static int read_mat(struct mt_stride_graph_input *in, struct mt_stride_graph *g)
 {
     struct mt_mat_record r;
@@ -393,6 +410,7 @@ static int read_mat(struct mt_stride_graph_input *in, struct mt_stride_graph *g)
     }
     if (bad > 1)
         graph_input_note(in, 1, "%s: %" PRIu64 " lines are left out", in->inputs.paths[0], bad);
+    mat_end(in);
     in->allocs = in->made;
     in->nallocs = in->nmade;
     return in->complete ? 0 : MT_EXIT_INPUT;

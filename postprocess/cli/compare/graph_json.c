@@ -117,7 +117,8 @@ static int take_counts(struct saved *g, struct mt_sequence *s)
 static int graph_json_take(struct saved *g, struct mt_sequence *s, int *complete)
 {
     const json_t *runs = json_object_get(g->root, "sequence");
-    *complete = !json_is_false(json_object_get(g->root, "complete"));
+    const json_t *whole = json_object_get(g->root, "complete");
+    *complete = json_is_null(whole) ? -1 : !json_is_false(whole);
     if (!has_fields(g))
         return graph_json_bad(
             g, "was made with other nodes: mt-compare needs mt-graph --node buffer,stride,type");

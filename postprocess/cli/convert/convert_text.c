@@ -4,6 +4,7 @@
 #include "convert.h"
 #include "analysis/comm/live.h"
 #include "analysis/base/pairmap.h"
+#include "memtrace/grow.h"
 #include "../../../runtime/host/core/text.h"
 #include <stdlib.h>
 #include <string.h>
@@ -50,22 +51,58 @@ static void event_out(struct mt_host_reader *r, const struct mt_host_item *item,
     free(text);
 }
 
+/* Threads that have begun and not ended, by what they call themselves. */
+struct running {
+    int64_t *name;
+    size_t count, room;
+    uint64_t time; /* of the newest line */
+};
+
+static int running_event(struct running *n, enum mt_host_event event, int64_t name)
+{
+    if (event == MT_HOST_EV_THREAD_START) {
+        if (mt_grow(&n->name, &n->room, n->count + 1, sizeof *n->name) != 0)
+            return -1;
+        n->name[n->count++] = name;
+    }
+    for (size_t i = 0; event == MT_HOST_EV_THREAD_END && i < n->count; i++)
+        if (n->name[i] == name) {
+            memmove(&n->name[i], &n->name[i + 1], (--n->count - i) * sizeof *n->name);
+            break;
+        }
+    return 0;
+}
+
+/* A whole trace: the program's end is theirs. */
+static void running_end(struct running *n, FILE *f)
+{
+    char text[MT_TEXT_LINE];
+    for (size_t i = 0; i < n->count; i++)
+        fwrite(text, 1,
+               mt_text_event(text, sizeof text, ++n->time, n->name[i], MT_HOST_EV_THREAD_END, NULL, 0, NULL),
+               f);
+}
+
 int mt_convert_atomic(struct mt_host_reader *r, FILE *f)
 {
+    const struct mt_companion *c = mt_host_companion(r);
     struct mt_host_item item;
     struct mt_pairmap names = {0};
+    struct running running = {0};
     struct line l = {.thread = UINT64_MAX};
     int code = 0;
     while (mt_convert_next(r, &item, &code) > 0 && !ferror(f)) {
         int64_t *name = name_of(&names, item.thread);
-        if (!name) {
+        if (item.kind == MT_HOST_ITEM_EVENT && item.event == MT_HOST_EV_THREAD_START && name)
+            *name = (int64_t)item.args[0];
+        if (!name || (item.kind == MT_HOST_ITEM_EVENT && running_event(&running, item.event, *name) != 0)) {
             code = mt_cli_fail("no memory");
             break;
         }
+        if (item.time > running.time)
+            running.time = item.time;
         if (item.kind == MT_HOST_ITEM_EVENT) {
             line_out(&l, f);
-            if (item.event == MT_HOST_EV_THREAD_START)
-                *name = (int64_t)item.args[0];
             event_out(r, &item, *name, f);
             continue;
         }
@@ -74,12 +111,17 @@ int mt_convert_atomic(struct mt_host_reader *r, FILE *f)
             if (a->time != l.time || item.thread != l.thread)
                 line_out(&l, f);
             l.time = a->time;
+            if (a->time > running.time)
+                running.time = a->time;
             l.thread = item.thread;
             l.name = *name;
             mt_text_access_add(&l.access, op_of(r, a->site), a->address, a->size);
         }
     }
     line_out(&l, f);
+    if (!code && c->has_end && c->complete)
+        running_end(&running, f);
+    free(running.name);
     mt_pairmap_free(&names);
     return code;
 }
@@ -144,6 +186,9 @@ int mt_convert_mat(struct mt_host_reader *r, FILE *f, int all)
         for (size_t i = 0; i < item.count && !bad; i++)
             bad = mat_record(&m, &item.records[i]) != 0;
     }
+    char end[MT_TEXT_LINE];
+    if (!bad && !code && c->has_end && (c->complete || c->lost))
+        fwrite(end, 1, mt_text_mat_end(end, sizeof end, c->lost), f);
     mt_live_allocs_free(m.live);
     mt_pairmap_free(&m.shown);
     return bad ? mt_cli_fail("no memory") : code;

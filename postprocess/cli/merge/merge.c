@@ -258,7 +258,7 @@ static void merge_help(void)
          "\n"
          "Order: timestamp, then thread, then input. thread_sync lines are left out.\n"
          "Exit code: 0 fine; 1 runtime failure; 2 usage; 3 lines were bad, late or cut off (the others are "
-         "merged).");
+         "merged), or threads have no end.");
 }
 
 static int merge_finish(struct merge_run *r, int code)
@@ -274,7 +274,12 @@ static int merge_finish(struct merge_run *r, int code)
         mt_cli_say("interrupted: the output ends early");
     if (r->error)
         return MT_EXIT_FAILURE;
-    return code ? code : r->bad || mt_cli_stop ? MT_EXIT_INPUT : MT_EXIT_OK;
+    int unended = r->merge.begun && !code && !mt_cli_stop;
+    if (unended)
+        mt_cli_say(
+            "%llu threads have no end (tf): the program was killed or still runs, and the trace is not whole",
+            (unsigned long long)r->merge.begun);
+    return code ? code : r->bad || unended || mt_cli_stop ? MT_EXIT_INPUT : MT_EXIT_OK;
 }
 
 int main(int argc, char **argv)

@@ -253,10 +253,14 @@ static int merge_queue_show(struct mt_merge *m, struct mt_merge_thread *t, enum 
 {
     if (t->number < 0)
         return 0;
-    if (kind == MT_MERGE_BEGIN)
+    if (kind == MT_MERGE_BEGIN) {
         t->begun++;
-    if (kind == MT_MERGE_END && t->begun)
+        m->begun++;
+    }
+    if (kind == MT_MERGE_END && t->begun) {
         t->begun--;
+        m->begun--;
+    }
     if (kind == MT_MERGE_END && !t->begun) {
         heap_remove(&m->newest, t);
         return 0;

@@ -36,6 +36,7 @@ struct mt_merge {
     uint64_t out_time; /* of the line that went out last */
     int64_t out_thread;
     int out_any;
+    uint64_t begun;                                           /* tr minus tf, of all threads */
     int (*write)(void *self, const char *text, size_t bytes); /* a line without LF; 0, or -1 to stop */
     void *self;
 };

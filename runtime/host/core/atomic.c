@@ -421,7 +421,27 @@ void mt_atomic_stop(struct mt_core_thread_state *t)
         mt_atomic_flush(t);
 }
 
-void mt_atomic_close(void)
+/* Text: the program's end is that of the threads that still ran. */
+static void atomic_ends(void)
 {
+    char line[MT_TEXT_LINE];
+    uint64_t time = nobody.time;
+    for (uint32_t i = 0; i < mt_g.slots; i++)
+        if (mt_g.slot[i]->time > time)
+            time = mt_g.slot[i]->time;
+    for (uint32_t i = 0; i < mt_g.slots; i++) {
+        const struct mt_core_thread_state *t = mt_g.slot[i];
+        if (t->live && t->name >= 0)
+            mt_core_sink_text(line, mt_text_event(line, sizeof line, ++time, t->name, MT_HOST_EV_THREAD_END,
+                                                  NULL, 0, NULL));
+    }
+}
+
+void mt_atomic_close(int killed)
+{
+    uint64_t lost, outside;
     mt_atomic_flush(&nobody);
+    mt_threads_sum(&lost, &outside);
+    if (!mt_g.o->container && !killed && !mt_g.incomplete && !lost)
+        atomic_ends();
 }

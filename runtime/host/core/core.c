@@ -117,7 +117,7 @@ void mt_core_stop(int killed)
     if (mt_g.o->mode == MT_CORE_INSN)
         mt_insn_stop();
     else if (mt_g.o->mode == MT_CORE_ATOMIC)
-        mt_atomic_close();
+        mt_atomic_close(killed);
     uint64_t lost, outside;
     mt_threads_sum(&lost, &outside);
     if (outside && mt_g.o->mode == MT_CORE_MAT && !mt_g.o->container)

@@ -251,6 +251,11 @@ void mt_core_moved(struct mt_core_thread *pub)
 
 void mt_mat_end(struct mt_core_thread_state *t)
 {
+    if (t->busy) { /* a jump out of the core, after a fault there: its own lock will never be free */
+        mt_count(&t->lost, t->buffer ? (uint64_t)(t->pub.cur - t->buffer->entry) : 0);
+        mt_g.incomplete = 1;
+        return;
+    }
     t->busy = 1;
     mt_spin_lock(&t->lock);
     if (t->live && mt_on()) {

@@ -39,11 +39,26 @@ static struct {
     uint32_t writing;
 } q;
 
+/* 0 or ENOMEM. */
+static int queue_equip(struct job *job)
+{
+    if (!job->encoder)
+        job->encoder = mt_mtc_encoder_new();
+    if (!job->packer)
+        job->packer = mt_packer_new();
+    return job->encoder && job->packer ? 0 : ENOMEM;
+}
+
 void mt_core_queue_open(struct mt_mtc_writer *writer, int level)
 {
     memset(&q, 0, sizeof q);
     q.writer = writer;
     q.level = level;
+    /* The first job is there before the program can have used up its memory. */
+    struct job *job = mt_plat_map(sizeof *job);
+    if (job)
+        queue_equip(job);
+    q.idle = job;
 }
 
 void mt_core_queue_push(struct mt_buffer *b)
@@ -104,11 +119,7 @@ static int queue_make(struct job *job)
     size_t bytes = b->count;
     enum mt_mtc_chunk_type type = MT_MTC_HOST;
     job->lost = b->kind == MT_BUFFER_META ? 0 : b->count;
-    if (!job->encoder)
-        job->encoder = mt_mtc_encoder_new();
-    if (!job->packer)
-        job->packer = mt_packer_new();
-    if (!job->encoder || !job->packer)
+    if (queue_equip(job))
         return ENOMEM;
     if (b->kind == MT_BUFFER_META) {
         type = MT_MTC_META;
@@ -209,12 +220,12 @@ int mt_core_queue_step(int help)
 }
 
 /* The oldest buffer once more, with a job of our own. Who has it may be reading it still:
- * that harms nobody. */
-static void take_oldest(void)
+ * that harms nobody. 0 or ENOMEM. */
+static int take_oldest(void)
 {
     struct job *own = mt_plat_map(sizeof *own);
     if (!own)
-        return;
+        return ENOMEM;
     mt_spin_lock(&q.lock);
     struct job *job = q.popped != q.appended ? q.ring[q.appended % JOBS] : NULL;
     int ours = job && job->state == BUSY;
@@ -228,6 +239,23 @@ static void take_oldest(void)
         queue_run(own);
     else
         mt_plat_unmap(own, sizeof *own);
+    return 0;
+}
+
+/* Neither a job nor the memory for one is to be had any more: what waits is lost. */
+static void queue_abandon(void)
+{
+    uint64_t dropped = 0;
+    mt_core_fail("%s: %s", mt_g.o->output, strerror(ENOMEM));
+    mt_spin_lock(&q.lock);
+    for (; q.appended != q.popped; q.appended++)
+        q.ring[q.appended % JOBS]->state = TAKEN;
+    for (; q.head; q.head = q.head->next)
+        dropped += q.head->kind == MT_BUFFER_META ? 0 : q.head->count;
+    q.tail = NULL;
+    q.waiting = 0;
+    mt_spin_unlock(&q.lock);
+    __atomic_store_n(&q.dropped, q.dropped + dropped, __ATOMIC_RELAXED);
 }
 
 void mt_core_queue_finish(void)
@@ -248,7 +276,10 @@ void mt_core_queue_finish(void)
             seen = appended;
             since = now;
         } else if (now - since > PATIENCE_NS) {
-            take_oldest();
+            if (take_oldest()) {
+                queue_abandon();
+                return;
+            }
             since = now;
         }
         mt_plat_pause(step);

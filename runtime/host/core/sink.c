@@ -4,6 +4,7 @@
 #include "container/writer.h"
 #include "output.h"
 #include "queue.h"
+#include "text.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -386,6 +387,17 @@ static void end_line(int killed)
     mt_core_sink_line_end();
 }
 
+/* Mat text says with its last line that it is whole, or what it lacks. MAT's own layout has no such line. */
+static void text_end(int killed)
+{
+    char line[MT_TEXT_LINE];
+    uint64_t lost, outside;
+    mt_threads_sum(&lost, &outside);
+    if (mt_g.o->mode == MT_CORE_MAT && !mt_g.o->mat_files && !mt_g.incomplete && !killed)
+        mt_core_sink_text_locked(line, mt_text_mat_end(line, sizeof line, lost));
+    text_out();
+}
+
 void mt_core_sink_close(int killed)
 {
     if (s.writer) {
@@ -400,7 +412,7 @@ void mt_core_sink_close(int killed)
         mt_jsonl_free(&s.line);
     } else if (s.text) {
         mt_core_sink_text_lock();
-        text_out();
+        text_end(killed);
         mt_core_sink_text_unlock();
     }
     mt_core_output_close(&s.out);

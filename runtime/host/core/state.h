@@ -138,7 +138,7 @@ int mt_atomic_open(char *why, unsigned size);
 void mt_atomic_start(struct mt_core_thread_state *t);
 void mt_atomic_end(struct mt_core_thread_state *t);
 void mt_atomic_stop(struct mt_core_thread_state *t); /* its lock is held */
-void mt_atomic_close(void);
+void mt_atomic_close(int killed);
 
 /* insn.c */
 int mt_insn_start(char *why, unsigned size);

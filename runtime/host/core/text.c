@@ -201,6 +201,11 @@ size_t mt_text_mat_place(char *out, size_t room, uint64_t ip, const char *file, 
     return text_done(&o, out);
 }
 
+size_t mt_text_mat_end(char *out, size_t room, uint64_t lost)
+{
+    return mt_text_mat_place(out, room, 0, MT_TEXT_MAT_END, lost > UINT32_MAX ? UINT32_MAX : (uint32_t)lost);
+}
+
 /* ---- instructions ---- */
 
 size_t mt_text_insn_head(char *out, size_t room, uint64_t ip, const char *text, const char *reads,

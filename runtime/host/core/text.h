@@ -10,6 +10,7 @@
  * Mat text, blank between fields:
  *   IP ADDRESS OFFSET BASE TYPE SIZE ALLOCSIZE    type 1 read, 2 write (--mat-files: 0); an atomic is both
  *   IP FILE:LINE                                  before the first access of IP, when known
+ *   0 <end>:LOST                                  last, if the program came to its end; not with --mat-files
  *   IP is the site's number where the engine knows no address. Outside of all allocations (--all) OFFSET,
  * BASE and ALLOCSIZE are 0.
  *
@@ -50,6 +51,9 @@ struct mt_text_mat {
 size_t mt_text_mat_access(char *out, size_t room, const struct mt_text_mat *a);
 /* Without a file: ":0". */
 size_t mt_text_mat_place(char *out, size_t room, uint64_t ip, const char *file, uint32_t line);
+/* The last line. For readers that do not know it, it is the place of no instruction. */
+#define MT_TEXT_MAT_END "<end>"
+size_t mt_text_mat_end(char *out, size_t room, uint64_t lost);
 
 size_t mt_text_insn_head(char *out, size_t room, uint64_t ip, const char *text, const char *reads,
                          const char *writes);

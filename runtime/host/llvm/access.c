@@ -52,9 +52,11 @@ void __mt_host_lanes(const uint64_t *address, uint64_t mask, uint64_t element, u
 
 void __mt_host_untraced(void)
 {
+    mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
     if (t)
         mt_core_lost(t, 1);
+    mt_leave();
 }
 
 /* ---- atomic mode ---- */
@@ -64,20 +66,33 @@ static uint32_t short_size(uint64_t bytes)
     return bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes;
 }
 
-/* Signals wait from here to the end. */
-static inline void lock_signals_out(void)
+/* Signals wait from here to the end; the access itself may be a call, which pthread_cancel may end. */
+static void access_lock(void)
 {
     mt_self.locked = 1;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    mt_cancel_back();
+}
+
+/* An access that longjmp left before its end. */
+static void access_leave(void)
+{
+    if (!mt_self.locked)
+        return;
+    mt_self.locked = 0;
+    mt_leave();
 }
 
 void mt_atomic_begin(const struct mt_core_operand *o, unsigned n)
 {
+    access_leave();
+    mt_enter();
     struct mt_core_thread *t = n ? mt_llvm_thread() : NULL;
-    if (!t)
+    if (!t) {
+        mt_leave();
         return;
-    lock_signals_out();
+    }
     mt_core_atomic_begin(t, o, n);
+    access_lock();
 }
 
 void __mt_host_begin(uint32_t site, uint64_t address, uint64_t bytes)
@@ -86,11 +101,15 @@ void __mt_host_begin(uint32_t site, uint64_t address, uint64_t bytes)
         mt_access(site, address, bytes);
         return;
     }
+    access_leave();
+    mt_enter();
     struct mt_core_thread *t = bytes ? mt_llvm_thread() : NULL;
-    if (!t)
+    if (!t) {
+        mt_leave();
         return;
-    lock_signals_out();
+    }
     mt_core_atomic_begin_one(t, address, site, short_size(bytes));
+    access_lock();
 }
 
 void __mt_host_begin_copy(uint32_t site, uint64_t from, uint64_t to, uint64_t bytes)
@@ -130,10 +149,13 @@ void __mt_host_end(uint32_t failed)
     struct mt_self *s = &mt_self;
     if (!mt_atomic || !s->core)
         return;
+    if (s->locked)
+        mt_cancel_hold();
+    else
+        mt_enter();
     mt_core_atomic_end(s->core, NULL, 0, failed != 0);
     s->locked = 0;
-    if (__builtin_expect(s->deferred, 0))
-        mt_run_deferred();
+    mt_leave();
 }
 
 /* ---- functions ---- */
@@ -166,12 +188,14 @@ void __mt_host_enter(uint32_t function, uint64_t sp, uint64_t a, uint64_t b, uin
     if (!caller && was_told(&s->told, function, sp))
         return;
     s->told = (struct mt_frame){caller ? function : 0, sp};
+    mt_enter();
     mt_frames_above(sp);
     if (s->frames < MT_FRAMES)
         s->frame[s->frames++] = (struct mt_frame){function, sp};
     struct mt_core_thread *t = mt_llvm_thread();
     if (t)
         mt_core_call(t, function, sp, (uint64_t[]){a, b, c});
+    mt_leave();
 }
 
 void __mt_host_leave(uint32_t function, uint64_t sp, uint64_t value)
@@ -182,23 +206,30 @@ void __mt_host_leave(uint32_t function, uint64_t sp, uint64_t value)
     if (caller && was_told(&s->left, function, sp))
         return;
     s->left = (struct mt_frame){caller ? 0 : function, sp};
+    mt_enter();
     mt_frames_above(sp);
     if (s->frames && s->frame[s->frames - 1].sp == sp)
         s->frames--;
     struct mt_core_thread *t = mt_llvm_thread();
     if (t)
         mt_core_return(t, function, sp, value);
+    mt_leave();
 }
 
 void __mt_host_unwound(uint64_t sp)
 {
-    if (mt_self.frames)
-        mt_frames_above(sp);
+    if (!mt_self.frames)
+        return;
+    mt_enter();
+    mt_frames_above(sp);
+    mt_leave();
 }
 
 void __mt_host_annotation(uint32_t function, uint64_t argument)
 {
+    mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
     if (t)
         mt_core_call(t, function, 0, (uint64_t[]){argument, 0, 0});
+    mt_leave();
 }

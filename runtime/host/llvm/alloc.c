@@ -60,16 +60,18 @@ void mt_told_alloc(enum mt_core_alloc_kind kind, void *p, size_t bytes, uint64_t
     }
     if (!p || s->ours || s->busy || mt_phase != MT_PHASE_ON || mt_not_for_us(ip))
         return;
+    mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
-    if (!t) {
+    if (t) {
+        take_place(s);
+        s->busy++;
+        mt_core_alloc(t, kind, (uint64_t)(uintptr_t)p, bytes, ip);
+        s->busy--;
+        s->place = NULL;
+    } else {
         s->lost++;
-        return;
     }
-    take_place(s);
-    s->busy++;
-    mt_core_alloc(t, kind, (uint64_t)(uintptr_t)p, bytes, ip);
-    s->busy--;
-    s->place = NULL;
+    mt_leave();
 }
 
 void mt_told_free(void *p)
@@ -77,12 +79,13 @@ void mt_told_free(void *p)
     struct mt_self *s = &mt_self;
     if (!p || s->ours || s->busy || mt_phase != MT_PHASE_ON)
         return;
+    mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
-    if (!t)
-        return;
     s->busy++;
-    mt_core_free(t, (uint64_t)(uintptr_t)p);
+    if (t)
+        mt_core_free(t, (uint64_t)(uintptr_t)p);
     s->busy--;
+    mt_leave();
 }
 
 MT_ENTRY void *malloc(size_t bytes)
@@ -125,13 +128,10 @@ static void *out_of_arena(void *old, size_t bytes)
     return p;
 }
 
-static void *alloc_change(void *(*real)(void *, size_t), void *old, size_t bytes, uint64_t ip)
+static void *alloc_told(struct mt_core_thread *t, void *(*real)(void *, size_t), void *old, size_t bytes,
+                        uint64_t ip)
 {
     struct mt_self *s = &mt_self;
-    int told = !s->ours && !s->busy && mt_phase == MT_PHASE_ON && !mt_not_for_us(ip);
-    struct mt_core_thread *t = told ? mt_llvm_thread() : NULL;
-    if (!t)
-        return real(old, bytes);
     take_place(s);
     s->busy++;
     mt_core_realloc_begin(t, (uint64_t)(uintptr_t)old);
@@ -142,6 +142,18 @@ static void *alloc_change(void *(*real)(void *, size_t), void *old, size_t bytes
         mt_core_realloc(t, (uint64_t)(uintptr_t)old, (uint64_t)(uintptr_t)p, bytes, ip);
     s->busy--;
     s->place = NULL;
+    return p;
+}
+
+static void *alloc_change(void *(*real)(void *, size_t), void *old, size_t bytes, uint64_t ip)
+{
+    const struct mt_self *s = &mt_self;
+    if (s->ours || s->busy || mt_phase != MT_PHASE_ON || mt_not_for_us(ip))
+        return real(old, bytes);
+    mt_enter();
+    struct mt_core_thread *t = mt_llvm_thread();
+    void *p = t ? alloc_told(t, real, old, bytes, ip) : real(old, bytes);
+    mt_leave();
     return p;
 }
 

@@ -82,9 +82,11 @@ struct mt_self {
     uint64_t interrupted_ip;
     size_t waiting; /* entries of handlers that are over */
     int locked;     /* atomic mode: between begin and end */
-    int deferred;   /* a signal that came meanwhile; 0: none */
-    siginfo_t deferred_info;
-    ucontext_t deferred_context;
+    /* in the core, where neither a handler nor pthread_cancel may end or leave us with its locks */
+    unsigned inside;
+    int cancel_state, cancel_type; /* the thread's own */
+    int held;                      /* a signal came meanwhile: all wait, blocked … */
+    sigset_t held_mask;            /* … until this mask is back */
     uint64_t lost;
     /* operator new in progress */
     int new;
@@ -102,11 +104,17 @@ struct mt_core_thread *mt_llvm_thread(void);
 int mt_threads_open(void);
 void mt_thread_off(void); /* this thread: in the child of a fork */
 void mt_access(uint32_t site, uint64_t address, uint64_t bytes);
+/* Brackets around all that calls the core, nested ones too. At the end of the outermost one the signals that
+ * came meanwhile are delivered: their handlers may leave us, and so may pthread_cancel. */
+void mt_enter(void);
+void mt_leave(void);
+void mt_cancel_back(void); /* inside of them: a function of the program's is called */
+void mt_cancel_hold(void);
 /* signal.c */
+void mt_signals_release(void);     /* what came while we were inside */
 int mt_signals_open(int switches); /* switches: SIGUSR1 and SIGUSR2 turn tracing on and off */
 void mt_handlers_end(void);        /* the thread dies in a handler: what it has recorded is taken over */
 void mt_signals_close(void);       /* what would end the program ends it without us again */
-void mt_run_deferred(void);        /* handlers of signals that came between begin and end */
 void mt_handler_left(void);        /* out of a handler by longjmp: the thread goes on as usual */
 /* access.c: functions that an exception has left. */
 void mt_frames_above(uint64_t sp);

@@ -16,6 +16,12 @@ void mt_stop(int killed)
     if (mt_phase != MT_PHASE_ON || (pid_t)syscall(SYS_getpid) != owner)
         return;
     struct mt_core_thread *t = NULL;
+    if (killed && mt_self.inside) { /* the tracer's own fault: nobody will open what this thread has locked */
+        mt_phase = MT_PHASE_OFF;
+        mt_core_incomplete("stopped inside the tracer; the trace has no end");
+        return;
+    }
+    mt_enter();
     if (!killed)
         t = mt_llvm_thread();
     else if (mt_self.core)
@@ -28,6 +34,7 @@ void mt_stop(int killed)
     }
     mt_core_stop(killed);
     mt_self.busy--;
+    mt_leave();
     errno = saved;
 }
 

@@ -14,11 +14,14 @@ static struct mt_core_thread *open_tell(uint64_t ip)
     struct mt_self *s = &mt_self;
     if (s->ours || s->busy || mt_phase != MT_PHASE_ON || mt_not_for_us(ip))
         return NULL;
+    mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
     if (t) {
         s->place = __mt_host_place;
         __mt_host_place = NULL;
         s->busy++;
+    } else {
+        mt_leave();
     }
     return t;
 }
@@ -27,6 +30,7 @@ static void close_tell(void)
 {
     mt_self.busy--;
     mt_self.place = NULL;
+    mt_leave();
 }
 
 static void *maps_map(void *at, size_t bytes, int protection, int flags, int fd, off_t offset, uint64_t ip)

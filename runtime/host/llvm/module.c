@@ -78,6 +78,7 @@ void __mt_host_register(const struct mt_host_module *m)
     }
     if (mt_phase != MT_PHASE_ON)
         return;
+    mt_enter();
     mt_self.busy++;
     dl_iterate_phdr(keep_code, (void *)(uintptr_t)m);
     const char *name = dladdr(m, &info) && info.dli_fname ? info.dli_fname : "";
@@ -93,4 +94,5 @@ void __mt_host_register(const struct mt_host_module *m)
     if (mt_atomic && !(m->flags & MT_HOST_MODULE_ATOMIC))
         warn_plain(name);
     mt_self.busy--;
+    mt_leave();
 }

@@ -21,8 +21,10 @@ static void sequence_moved(void)
     if (mt_phase != MT_PHASE_ON || mt_self.busy)
         return;
     /* Threads without a traced access, such as the runtime's own, do not become traced by this. */
+    mt_enter();
     struct mt_core_thread *t = mt_self.state == 1 ? mt_llvm_thread() : NULL;
     mt_core_moved(t);
+    mt_leave();
 }
 
 static int find_range(struct dl_phdr_info *info, size_t size, void *symbol)

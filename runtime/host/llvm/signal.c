@@ -99,49 +99,6 @@ static void call_program(const struct sigaction *a, int sig, siginfo_t *info, vo
         a->sa_handler(sig);
 }
 
-/* Atomic mode: between begin and end a handler would make the record wrong or lose its own. It runs at the
- * end, which is near; unless the access itself is what the signal is about. */
-static int signal_defer(struct mt_self *s, int sig, siginfo_t *info, void *context)
-{
-    int fault = (sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL || sig == SIGTRAP) &&
-                info->si_code > 0;
-    if (fault) {
-        mt_core_atomic_drop(s->core);
-        s->locked = 0;
-        return 0;
-    }
-    if (s->deferred && s->deferred != sig)
-        return 0;
-    s->deferred_info = *info;
-    s->deferred_context = *(const ucontext_t *)context;
-    s->deferred = sig;
-    return 1;
-}
-
-void mt_run_deferred(void)
-{
-    struct mt_self *s = &mt_self;
-    int sig = s->deferred, saved = errno;
-    struct sigaction a = program[sig];
-    siginfo_t info;
-    ucontext_t context;
-    sigset_t block, before;
-    sigfillset(&block);
-    pthread_sigmask(SIG_BLOCK, &block, &before);
-    info = s->deferred_info;
-    context = s->deferred_context;
-    s->deferred = 0;
-    block = a.sa_mask;
-    for (int i = 1; i < NSIG; i++)
-        if (sigismember(&before, i) == 1 || (i == sig && !(a.sa_flags & SA_NODEFER)))
-            sigaddset(&block, i);
-    pthread_sigmask(SIG_SETMASK, &block, NULL);
-    mt_core_context_change(s->core);
-    call_program(&a, sig, &info, &context);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = saved;
-}
-
 static void install_fatal(int sig);
 
 /* The kernel has gone back to the default, as the program asked for. */
@@ -153,15 +110,71 @@ static void signal_reset(int sig)
         install_fatal(sig);
 }
 
+static int stand_in(int sig, const struct sigaction *new, struct sigaction *ours);
+
+/* As it came, from whomever it came. */
+static void signal_again(int sig, siginfo_t *info)
+{
+    int process = (int)syscall(SYS_getpid), thread = (int)syscall(SYS_gettid);
+    if (syscall(SYS_rt_tgsigqueueinfo, process, thread, sig, info))
+        syscall(SYS_tgkill, process, thread, sig);
+}
+
+/* The access of atomic mode, or the core itself: the handler cannot wait for the end of that. */
+static void signal_fault(struct mt_self *s)
+{
+    if (s->locked)
+        mt_core_atomic_drop(s->core);
+    else
+        mt_cancel_back();
+    s->locked = 0;
+    s->inside = 0;
+}
+
+/* Inside of the core a handler might jump out of it, end the thread or record into what is being changed:
+ * all signals are blocked when we return, this one comes again, and mt_leave lets them in. */
+static int signal_hold(struct mt_self *s, int sig, siginfo_t *info, ucontext_t *context)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    struct sigaction ours;
+    sigset_t all;
+    if (!s->inside || mt_phase != MT_PHASE_ON)
+        return 0;
+    sigfillset(&all);
+    for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++) {
+        if (sig == faults[i] && info->si_code > 0)
+            return 0;
+        sigdelset(&all, faults[i]);
+    }
+    s->held_mask = context->uc_sigmask;
+    s->held = 1;
+    context->uc_sigmask = all;
+    sigaddset(&all, sig);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    if ((program[sig].sa_flags & SA_RESETHAND) && stand_in(sig, &program[sig], &ours))
+        kernel_action(sig, &ours, NULL);
+    signal_again(sig, info);
+    return 1;
+}
+
+void mt_signals_release(void)
+{
+    mt_self.held = 0;
+    pthread_sigmask(SIG_SETMASK, &mt_self.held_mask, NULL);
+}
+
 static void signal_trampoline(int sig, siginfo_t *info, void *context)
 {
     struct mt_self *s = &mt_self;
     struct sigaction a = program[sig];
     int saved = errno, ours = 0;
     const greg_t *at = ((const ucontext_t *)context)->uc_mcontext.gregs;
-    if (s->locked && s->core && mt_phase == MT_PHASE_ON && !(a.sa_flags & SA_RESETHAND) &&
-        signal_defer(s, sig, info, context))
+    if (signal_hold(s, sig, info, context)) {
+        errno = saved;
         return;
+    }
+    if (s->inside && mt_phase == MT_PHASE_ON)
+        signal_fault(s);
     if (a.sa_flags & SA_RESETHAND)
         signal_reset(sig);
     if (s->core && mt_phase == MT_PHASE_ON && !s->handlers && !s->ours) {
@@ -202,13 +215,17 @@ static void end_trace(void)
 static void signal_fatal(int sig, siginfo_t *info, void *context)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
-    int process = (int)syscall(SYS_getpid), thread = (int)syscall(SYS_gettid);
-    (void)context;
+    int saved = errno;
+    if (signal_hold(&mt_self, sig, info, context)) {
+        errno = saved;
+        return;
+    }
+    if (mt_self.locked)
+        signal_fault(&mt_self);
     end_trace();
     stands_in[sig] = 0;
     kernel_action(sig, &plain, NULL);
-    if (syscall(SYS_rt_tgsigqueueinfo, process, thread, sig, info))
-        syscall(SYS_tgkill, process, thread, sig);
+    signal_again(sig, info);
 }
 
 static struct sigaction fatal_action(void)

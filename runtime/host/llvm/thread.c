@@ -48,12 +48,58 @@ void mt_thread_off(void)
     use_scratch(&mt_self, 1);
 }
 
+void mt_cancel_hold(void)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mt_self.cancel_state);
+    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &mt_self.cancel_type);
+}
+
+/* An asynchronous one that came meanwhile ends the thread here. */
+void mt_cancel_back(void)
+{
+    pthread_setcancelstate(mt_self.cancel_state, NULL);
+    pthread_setcanceltype(mt_self.cancel_type, NULL);
+}
+
+void mt_enter(void)
+{
+    if (!mt_self.inside++)
+        mt_cancel_hold();
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+void mt_leave(void)
+{
+    struct mt_self *s = &mt_self;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (s->inside == 1)
+        mt_cancel_back();
+    s->inside--;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (!s->inside && __builtin_expect(s->held, 0))
+        mt_signals_release();
+}
+
+/* pthread_cancel has ended the thread where it was about to leave the core, or in an access of atomic mode.
+ */
+static void thread_free(struct mt_self *s)
+{
+    if (s->locked && s->core)
+        mt_core_atomic_drop(s->core);
+    s->locked = 0;
+    s->inside = 0;
+    if (s->held)
+        mt_signals_release();
+}
+
 /* The end of a thread; other destructors may run traced code, so we come last. */
 static void at_end(void *self)
 {
     struct mt_self *s = self;
+    thread_free(s);
     if (++s->rounds < PTHREAD_DESTRUCTOR_ITERATIONS && !pthread_setspecific(key, s))
         return;
+    mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
     mt_thread_off();
     if (t)
@@ -73,6 +119,7 @@ static void at_end(void *self)
     if (s->waste && !mt_silent)
         syscall(SYS_munmap, s->waste, (MT_WASTE + MT_SCRATCH) * sizeof *s->waste);
     s->waste = NULL;
+    mt_leave();
 }
 
 int mt_threads_open(void)
@@ -154,6 +201,7 @@ static void thread_overflow(struct mt_self *s)
 void mt_slow(void)
 {
     struct mt_self *s = &mt_self;
+    mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
     if (__mt_host_current == &s->handler)
         thread_overflow(s);
@@ -162,18 +210,22 @@ void mt_slow(void)
         s->lost += !t && !off; /* too early, or inside the tracer */
         use_scratch(s, off);
     }
+    mt_leave();
 }
 
 void mt_drain(void)
 {
     struct mt_self *s = &mt_self;
+    mt_enter();
     if (__mt_host_current == &s->scratch && s->core && !s->busy)
         take_scratch(s);
+    mt_leave();
 }
 
 void mt_record(uint64_t address, uint64_t word)
 {
     struct mt_self *s = &mt_self;
+    mt_enter();
     struct mt_core_thread *t = mt_llvm_thread();
     if (mt_phase == MT_PHASE_OFF)
         t = NULL; /* to a buffer that is full less often */
@@ -185,17 +237,20 @@ void mt_record(uint64_t address, uint64_t word)
         mt_thread_off();
     else if (!t)
         use_scratch(s, 1);
+    mt_leave();
 }
 
 void mt_access(uint32_t site, uint64_t address, uint64_t bytes)
 {
     const uint64_t most = 1u << 30;
-    struct mt_core_thread *t = bytes ? mt_llvm_thread() : NULL;
-    if (!bytes || mt_atomic) {
-        mt_self.lost += t && bytes; /* a module that was not built for atomic mode */
+    if (!bytes)
         return;
-    }
-    if (!t && __mt_host_current == &mt_self.handler)
+    mt_enter();
+    struct mt_core_thread *t = mt_llvm_thread();
+    if (t && mt_atomic) {
+        mt_self.lost++; /* a module that was not built for atomic mode */
+        t = NULL;
+    } else if (!t && !mt_atomic && __mt_host_current == &mt_self.handler)
         t = &mt_self.handler;
     for (uint64_t done = 0; t && done < bytes; done += most) {
         uint32_t size = (uint32_t)(bytes - done < most ? bytes - done : most);
@@ -204,4 +259,5 @@ void mt_access(uint32_t site, uint64_t address, uint64_t bytes)
         else
             mt_core_access(t, site, address + done, size);
     }
+    mt_leave();
 }

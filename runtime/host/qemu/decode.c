@@ -63,11 +63,43 @@ static int masked_store(const ZydisDecodedInstruction *i, const ZydisDecodedOper
     }
 }
 
-static enum mt_x86_parts parts_of(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
+/* qemu 7.2 reads a whole vector where these read a part of one, which is `bytes` long: that many more. */
+static uint32_t decode_spare(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o, unsigned bytes)
 {
-    if (o->mem.type == ZYDIS_MEMOP_TYPE_VSIB || masked_store(i, o))
+    switch (i->mnemonic) {
+    case ZYDIS_MNEMONIC_CVTDQ2PD:
+    case ZYDIS_MNEMONIC_VCVTDQ2PD:
+        return bytes;
+    case ZYDIS_MNEMONIC_VPSLLW:
+    case ZYDIS_MNEMONIC_VPSLLD:
+    case ZYDIS_MNEMONIC_VPSLLQ:
+    case ZYDIS_MNEMONIC_VPSRLW:
+    case ZYDIS_MNEMONIC_VPSRLD:
+    case ZYDIS_MNEMONIC_VPSRLQ:
+    case ZYDIS_MNEMONIC_VPSRAW:
+    case ZYDIS_MNEMONIC_VPSRAD:
+        return o[0].size == 256 && bytes == 16 ? 16 : 0; /* the count */
+    default:
+        return i->meta.isa_set == ZYDIS_ISA_SET_FMA && bytes <= 8 ? 16 - bytes : 0;
+    }
+}
+
+/* Several accesses of their own, in qemu as in the processor's manual. */
+static int decode_scattered(const ZydisDecodedInstruction *i)
+{
+    return i->mnemonic == ZYDIS_MNEMONIC_FBLD || i->mnemonic == ZYDIS_MNEMONIC_FBSTP ||
+           i->mnemonic == ZYDIS_MNEMONIC_IRETD || i->mnemonic == ZYDIS_MNEMONIC_IRETQ ||
+           (i->mnemonic == ZYDIS_MNEMONIC_ENTER && i->raw.imm[1].value.u);
+}
+
+static enum mt_x86_parts parts_of(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o,
+                                  uint32_t spare)
+{
+    if (o->mem.type == ZYDIS_MEMOP_TYPE_VSIB || masked_store(i, o) || decode_scattered(i))
         return MT_X86_EACH;
     unsigned bytes = o->size / 8u;
+    if (spare)
+        return MT_X86_WIDE;
     return bytes <= 8 ? MT_X86_ONE : bytes == 10 || bytes == 16 || bytes == 32 ? MT_X86_WIDE : MT_X86_BLOCK;
 }
 
@@ -94,11 +126,14 @@ static void fill_state(struct mt_x86_operand *m, const ZydisDecodedInstruction *
     }
 }
 
+/* The k-th operand. */
 static void decode_fill(struct mt_x86_operand *m, const ZydisDecodedInstruction *i,
-                        const ZydisDecodedOperand *o, uint64_t ip)
+                        const ZydisDecodedOperand *all, unsigned k, uint64_t ip)
 {
+    const ZydisDecodedOperand *o = &all[k];
     m->op = op_of(i, o);
-    m->parts = parts_of(i, o);
+    m->spare = decode_spare(i, all, o->size / 8u);
+    m->parts = parts_of(i, o, m->spare);
     m->size = (m->parts == MT_X86_EACH ? o->element_size : o->size) / 8u;
     if (m->parts == MT_X86_BLOCK)
         fill_state(m, i);
@@ -113,6 +148,16 @@ static void decode_fill(struct mt_x86_operand *m, const ZydisDecodedInstruction 
         m->absolute = 1;
         m->displacement = (int64_t)absolute;
     }
+}
+
+/* With two levels or more, enter reads the older frames' pointers: no operand of Zydis stands for that. */
+static void decode_levels(struct mt_x86_insn *insn, const ZydisDecodedInstruction *i)
+{
+    if (i->mnemonic != ZYDIS_MNEMONIC_ENTER || i->raw.imm[1].value.u < 2 || insn->count != 1)
+        return;
+    insn->operand[1] = insn->operand[0];
+    insn->operand[1].op = MT_HOST_LOAD;
+    insn->count = 2;
 }
 
 static void decode_changes(void *insn, ZydisRegister r, unsigned effect)
@@ -139,13 +184,14 @@ int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsi
     for (unsigned k = 0; k < i.operand_count; k++) {
         if (decode_accessed(&i, &o[k]) && insn->count < MT_X86_OPERANDS) {
             struct mt_x86_operand *m = &insn->operand[insn->count++];
-            decode_fill(m, &i, &o[k], ip);
+            decode_fill(m, &i, o, k, ip);
             if (m->parts == MT_X86_EACH || m->parts == MT_X86_BLOCK)
                 insn->certain = 0;
         }
         if (i.mnemonic == ZYDIS_MNEMONIC_CMPXCHG && k == 1 && o[k].type == ZYDIS_OPERAND_TYPE_REGISTER)
             insn->cas_register = decode_general(o[k].reg.value);
     }
+    decode_levels(insn, &i);
     return 0;
 }
 

@@ -13,14 +13,15 @@ enum mt_x86_parts {
     MT_X86_ONE,   /* one access of up to 8 bytes */
     MT_X86_WIDE,  /* adjoining accesses, ascending, of `size` bytes together (SSE, AVX, x87) */
     MT_X86_BLOCK, /* a state area: accesses within it, the first one lowest but for `state` */
-    MT_X86_EACH,  /* elements on their own: gather, masked moves */
+    MT_X86_EACH,  /* each access on its own: gathers, masked moves, enter's levels, iret, packed decimals */
 };
 
 /* Address: segment base + base + index * scale + displacement. */
 struct mt_x86_operand {
     enum mt_host_op op; /* LOAD STORE ATOMIC (any read-modify-write) CAS */
     enum mt_x86_parts parts;
-    uint32_t size;              /* bytes of the operand; EACH: of an element */
+    uint32_t size;  /* bytes of the operand; EACH: of an element */
+    uint32_t spare; /* WIDE: bytes behind it that qemu reads as well, and the processor does not */
     uint8_t base, index, scale; /* registers 0..15 as encoded, or MT_X86_NO_REG */
     uint8_t absolute;           /* displacement is the address (rip-relative ones too) */
     uint8_t segment;            /* FS or GS takes part: the address is not known from registers */

@@ -40,6 +40,7 @@ static void insns_define(struct mt_insn *n, int whole)
         n->operand[i] = (struct mt_operand){.insn = n,
                                             .site = n->site ? n->site + i + (whole ? 1 : 0) : 0,
                                             .size = o->size,
+                                            .spare = (uint8_t)o->spare,
                                             .parts = (uint8_t)o->parts,
                                             .op = (uint8_t)o->op,
                                             .state = o->state,

@@ -11,6 +11,7 @@ struct mt_operand {
     uint8_t parts, op;
     uint8_t last; /* the one that qemu reports last */
     uint8_t state;
+    uint8_t spare;
     uint16_t lead; /* these as in mt_x86_operand */
 };
 

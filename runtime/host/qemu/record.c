@@ -184,9 +184,9 @@ void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t 
     if (mt_first_part(t, o, address, bytes) && t->count < MT_X86_OPERANDS)
         t->operand[t->count++] =
             (struct mt_core_operand){mt_start_of(o, address), o->site, size_of(o, bytes)};
-    if (!o->last || (o->parts == MT_X86_WIDE && t->part_left))
+    if (!o->last || (o->parts == MT_X86_WIDE && t->part_left > o->spare))
         return;
     t->pending = NULL;
-    if (t->count) /* else: the rest of a state area */
+    if (t->count) /* else: the rest of a state area, or what only qemu reads */
         log_operands(t, o->op == MT_HOST_CAS && cas_failed(t, o, t->operand[0].address));
 }

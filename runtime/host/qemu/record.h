@@ -54,7 +54,7 @@ static inline int mt_first_part(struct mt_thread *t, const struct mt_operand *o,
     }
     t->part = o;
     t->part_at = o->parts == MT_X86_WIDE ? address + bytes : address;
-    t->part_left = bytes < o->size ? o->size - bytes : 0;
+    t->part_left = bytes < o->size + o->spare ? o->size + o->spare - bytes : 0;
     return 1;
 }
 

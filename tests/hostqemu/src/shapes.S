@@ -136,6 +136,44 @@ _start:
         nop dword ptr [rbx + 4]
         prefetcht0 [rbx + 4]
         cmove rdx, [rbx + 700]                  #@ r a+700 8
+        /* parts of a vector, of which qemu reads the whole; one after the other at addresses that overlap */
+        lea rsi, [rbx + 704]
+        mov edx, 3
+1:      vfmadd231sd xmm1, xmm0, [rsi]           #@ r a+704 8; r a+712 8; r a+720 8
+        vfnmsub132ss xmm1, xmm0, [rsi + 4]      #@ r a+708 4; r a+716 4; r a+724 4
+        add rsi, 8
+        dec edx
+        jnz 1b
+        vfmadd231pd ymm1, ymm0, [rbx + 736]     #@ r a+736 32
+        cvtdq2pd xmm0, [rbx + 768]              #@ r a+768 8
+        vcvtdq2pd xmm0, [rbx + 776]             #@ r a+776 8
+        vcvtdq2pd ymm0, [rbx + 784]             #@ r a+784 16
+        vpslld ymm0, ymm0, [rbx + 800]          #@ r a+800 16
+        vpsraw ymm0, ymm0, [rbx + 816]          #@ r a+816 16
+        vpsrlq xmm0, xmm0, [rbx + 832]          #@ r a+832 16
+        vpsllvd ymm0, ymm0, [rbx + 832]         #@ r a+832 32
+        /* packed decimals, byte by byte; levels of a frame; five words of a return */
+        fninit
+        fld1
+        fbstp [rbx + 864]                       #@ w a+873 1, w a+864 1, w a+865 1, w a+866 1, w a+867 1, w a+868 1, w a+869 1, w a+870 1, w a+871 1, w a+872 1
+        fbld [rbx + 864]                        #@ r a+872 1, r a+871 1, r a+870 1, r a+869 1, r a+868 1, r a+867 1, r a+866 1, r a+865 1, r a+864 1, r a+873 1
+        lea rbp, [rbx + 904]
+        enter 16, 0                             #@ w top-8 8
+        lea rsp, top[rip]
+        lea rbp, [rbx + 904]
+        enter 16, 3                             #@ w top-8 8, r a+896 8, w top-16 8, r a+888 8, w top-24 8, w top-32 8
+        lea rsp, top[rip]
+        mov r8, rsp
+        mov eax, ss
+        push rax                                #@ w top-8 8
+        push r8                                 #@ w top-16 8
+        pushfq                                  #@ w top-24 8
+        mov eax, cs
+        push rax                                #@ w top-32 8
+        lea rax, 1f[rip]
+        push rax                                #@ w top-40 8
+        iretq                                   #@ r top-40 8, r top-32 8, r top-24 8, r top-16 8, r top-8 8
+1:
         mov eax, 60
         xor edi, edi
         syscall
