@@ -64,8 +64,10 @@ class Usage(Case):
         for tool in TOOLS:
             text = self.run_tool(tool, "--help").stdout.decode()
             code = source(tool[3:])
-            if "MT_COMMON_OPTIONS" in code:
-                code += source("base", "cli.h")
+            for macro, header in (("MT_PIPELINE_OPTIONS", "pipeline.h"), ("MT_LOCALITY_OPTIONS", "locality_run.h"),
+                                  ("MT_COMMON_OPTIONS", "cli.h")):
+                if macro in code:
+                    code += source("base", header)
             names = re.findall(r'\{"([a-z-]+)", (?:no|required|optional)_arg', code)
             self.assertIn("version", names)
             for name in names:
