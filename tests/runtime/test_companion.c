@@ -474,12 +474,12 @@ IN_CHILD(companion_pattern)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_companion_lines),         cmocka_unit_test(test_companion_sites),
-        cmocka_unit_test(test_companion_everywhere),    cmocka_unit_test(test_long_log),
-        cmocka_unit_test(test_companion_bounded),       cmocka_unit_test(test_companion_threads),
-        cmocka_unit_test(test_counts_differ), cmocka_unit_test(test_no_trace_file),
-        cmocka_unit_test(test_no_companion),  cmocka_unit_test(test_companion_fifo),
-        cmocka_unit_test(test_companion_forked),        cmocka_unit_test(test_companion_pattern),
+        cmocka_unit_test(test_companion_lines),      cmocka_unit_test(test_companion_sites),
+        cmocka_unit_test(test_companion_everywhere), cmocka_unit_test(test_long_log),
+        cmocka_unit_test(test_companion_bounded),    cmocka_unit_test(test_companion_threads),
+        cmocka_unit_test(test_counts_differ),        cmocka_unit_test(test_no_trace_file),
+        cmocka_unit_test(test_no_companion),         cmocka_unit_test(test_companion_fifo),
+        cmocka_unit_test(test_companion_forked),     cmocka_unit_test(test_companion_pattern),
     };
     mt_trace_device("cpu", "test device", 4);
     return cmocka_run_group_tests(tests, NULL, NULL);
