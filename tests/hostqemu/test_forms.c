@@ -201,13 +201,24 @@ static unsigned forms_number(ZydisRegister r)
                                                                       : MT_X86_NO_REG;
 }
 
+/* xsave and its kin, whose read of the header is an operand of its own for us. */
+static int forms_saves(const ZydisDecodedInstruction *i)
+{
+    const char *name = ZydisMnemonicGetString(i->mnemonic);
+    return !strncmp(name, "xsave", 5) && strncmp(name, "xsaves", 6) != 0;
+}
+
 static int same_operand(const struct mt_x86_operand *m, const ZydisDecodedInstruction *i,
                         const ZydisDecodedOperand *o)
 {
     int r = (o->actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0,
         w = (o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
     int cas = !strncmp(ZydisMnemonicGetString(i->mnemonic), "cmpxchg", 7);
-    enum mt_host_op op = cas ? MT_HOST_CAS : r && w ? MT_HOST_ATOMIC : w ? MT_HOST_STORE : MT_HOST_LOAD;
+    enum mt_host_op op = cas              ? MT_HOST_CAS
+                         : forms_saves(i) ? MT_HOST_STORE
+                         : r && w         ? MT_HOST_ATOMIC
+                         : w              ? MT_HOST_STORE
+                                          : MT_HOST_LOAD;
     unsigned size = m->parts == MT_X86_EACH ? o->element_size : o->size;
     int rip = o->mem.base == ZYDIS_REGISTER_RIP || o->mem.base == ZYDIS_REGISTER_EIP;
     int64_t displacement = o->mem.disp.has_displacement ? o->mem.disp.value : 0;
@@ -242,7 +253,8 @@ static int same_memory(const struct mt_x86_insn *mine, const ZydisDecodedInstruc
             return 0;
     }
     /* enter's reads of older frames: no operand of Zydis */
-    return n + (i->mnemonic == ZYDIS_MNEMONIC_ENTER && i->raw.imm[1].value.u >= 2) == mine->count;
+    int levels = i->mnemonic == ZYDIS_MNEMONIC_ENTER && i->raw.imm[1].value.u >= 2;
+    return n + (levels || forms_saves(i)) == mine->count;
 }
 
 static void forms_check(const unsigned char *bytes)

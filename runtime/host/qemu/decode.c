@@ -36,12 +36,29 @@ static int decode_repeats(const ZydisDecodedInstruction *i)
     return (i->attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE)) != 0;
 }
 
+static int decode_saves(const ZydisDecodedInstruction *i)
+{
+    switch (i->mnemonic) {
+    case ZYDIS_MNEMONIC_XSAVE:
+    case ZYDIS_MNEMONIC_XSAVE64:
+    case ZYDIS_MNEMONIC_XSAVEC:
+    case ZYDIS_MNEMONIC_XSAVEC64:
+    case ZYDIS_MNEMONIC_XSAVEOPT:
+    case ZYDIS_MNEMONIC_XSAVEOPT64:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 static enum mt_host_op op_of(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
 {
     int reads = (o->actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0;
     int writes = (o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
     if (compares_and_swaps(i))
         return MT_HOST_CAS;
+    if (decode_saves(i))
+        return MT_HOST_STORE;
     return reads && writes ? MT_HOST_ATOMIC : writes ? MT_HOST_STORE : MT_HOST_LOAD;
 }
 
@@ -84,12 +101,22 @@ static uint32_t decode_spare(const ZydisDecodedInstruction *i, const ZydisDecode
     }
 }
 
-/* Several accesses of their own, in qemu as in the processor's manual. */
+/* Several accesses, of which the operand says too little: what a mask asks for, levels, words, digits. */
 static int decode_scattered(const ZydisDecodedInstruction *i)
 {
-    return i->mnemonic == ZYDIS_MNEMONIC_FBLD || i->mnemonic == ZYDIS_MNEMONIC_FBSTP ||
-           i->mnemonic == ZYDIS_MNEMONIC_IRETD || i->mnemonic == ZYDIS_MNEMONIC_IRETQ ||
-           (i->mnemonic == ZYDIS_MNEMONIC_ENTER && i->raw.imm[1].value.u);
+    switch (i->mnemonic) {
+    case ZYDIS_MNEMONIC_FBLD:
+    case ZYDIS_MNEMONIC_FBSTP:
+    case ZYDIS_MNEMONIC_IRETD:
+    case ZYDIS_MNEMONIC_IRETQ:
+    case ZYDIS_MNEMONIC_XRSTOR:
+    case ZYDIS_MNEMONIC_XRSTOR64:
+        return 1;
+    case ZYDIS_MNEMONIC_ENTER:
+        return i->raw.imm[1].value.u != 0;
+    default:
+        return decode_saves(i);
+    }
 }
 
 static enum mt_x86_parts parts_of(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o,
@@ -103,29 +130,6 @@ static enum mt_x86_parts parts_of(const ZydisDecodedInstruction *i, const ZydisD
     return bytes <= 8 ? MT_X86_ONE : bytes == 10 || bytes == 16 || bytes == 32 ? MT_X86_WIDE : MT_X86_BLOCK;
 }
 
-/* What xsave touches first depends on what is to be saved (0 to 63 with x87 or SSE among it); xrstor begins
- * with the header after the 512 bytes that fxsave knows. */
-static void fill_state(struct mt_x86_operand *m, const ZydisDecodedInstruction *i)
-{
-    switch (i->mnemonic) {
-    case ZYDIS_MNEMONIC_XRSTOR:
-    case ZYDIS_MNEMONIC_XRSTOR64:
-        m->lead = 512;
-        m->state = 1;
-        break;
-    case ZYDIS_MNEMONIC_XSAVE:
-    case ZYDIS_MNEMONIC_XSAVE64:
-    case ZYDIS_MNEMONIC_XSAVEC:
-    case ZYDIS_MNEMONIC_XSAVEC64:
-    case ZYDIS_MNEMONIC_XSAVEOPT:
-    case ZYDIS_MNEMONIC_XSAVEOPT64:
-        m->state = 1;
-        break;
-    default:
-        break;
-    }
-}
-
 /* The k-th operand. */
 static void decode_fill(struct mt_x86_operand *m, const ZydisDecodedInstruction *i,
                         const ZydisDecodedOperand *all, unsigned k, uint64_t ip)
@@ -135,8 +139,6 @@ static void decode_fill(struct mt_x86_operand *m, const ZydisDecodedInstruction 
     m->spare = decode_spare(i, all, o->size / 8u);
     m->parts = parts_of(i, o, m->spare);
     m->size = (m->parts == MT_X86_EACH ? o->element_size : o->size) / 8u;
-    if (m->parts == MT_X86_BLOCK)
-        fill_state(m, i);
     m->segment = o->mem.segment == ZYDIS_REGISTER_FS || o->mem.segment == ZYDIS_REGISTER_GS;
     m->base = decode_general(o->mem.base);
     m->index = decode_general(o->mem.index);
@@ -150,10 +152,12 @@ static void decode_fill(struct mt_x86_operand *m, const ZydisDecodedInstruction 
     }
 }
 
-/* With two levels or more, enter reads the older frames' pointers: no operand of Zydis stands for that. */
-static void decode_levels(struct mt_x86_insn *insn, const ZydisDecodedInstruction *i)
+/* Reads that no operand of Zydis stands for: with two levels or more, enter's of the older frames' pointers;
+ * xsave's of the header. */
+static void decode_reads(struct mt_x86_insn *insn, const ZydisDecodedInstruction *i)
 {
-    if (i->mnemonic != ZYDIS_MNEMONIC_ENTER || i->raw.imm[1].value.u < 2 || insn->count != 1)
+    int levels = i->mnemonic == ZYDIS_MNEMONIC_ENTER && i->raw.imm[1].value.u >= 2;
+    if (insn->count != 1 || (!levels && !decode_saves(i)))
         return;
     insn->operand[1] = insn->operand[0];
     insn->operand[1].op = MT_HOST_LOAD;
@@ -191,7 +195,7 @@ int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsi
         if (i.mnemonic == ZYDIS_MNEMONIC_CMPXCHG && k == 1 && o[k].type == ZYDIS_OPERAND_TYPE_REGISTER)
             insn->cas_register = decode_general(o[k].reg.value);
     }
-    decode_levels(insn, &i);
+    decode_reads(insn, &i);
     return 0;
 }
 

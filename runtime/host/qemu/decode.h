@@ -5,15 +5,14 @@
 #include "memtrace/container.h"
 
 enum { MT_X86_OPERANDS = 3, MT_X86_NO_REG = 16 };
-/* The most bytes of an xsave area without AMX's tiles: its parts may lie beyond `size`. */
-enum { MT_X86_STATE = 2696 };
 
 /* How qemu reports the accesses of one operand. */
 enum mt_x86_parts {
     MT_X86_ONE,   /* one access of up to 8 bytes */
     MT_X86_WIDE,  /* adjoining accesses, ascending, of `size` bytes together (SSE, AVX, x87) */
-    MT_X86_BLOCK, /* a state area: accesses within it, the first one lowest but for `state` */
-    MT_X86_EACH,  /* each access on its own: gathers, masked moves, enter's levels, iret, packed decimals */
+    MT_X86_BLOCK, /* fxsave's: accesses within it, the first one lowest */
+    MT_X86_EACH,  /* each access on its own: gathers, masked moves, xsave, enter's levels, iret, packed
+                     decimals */
 };
 
 /* Address: segment base + base + index * scale + displacement. */
@@ -25,8 +24,6 @@ struct mt_x86_operand {
     uint8_t base, index, scale; /* registers 0..15 as encoded, or MT_X86_NO_REG */
     uint8_t absolute;           /* displacement is the address (rip-relative ones too) */
     uint8_t segment;            /* FS or GS takes part: the address is not known from registers */
-    uint8_t state;              /* BLOCK: xsave's and xrstor's, which begins at a multiple of 64 */
-    uint16_t lead;              /* state: bytes in front of the first access, or up to 63 less */
     int64_t displacement;
 };
 

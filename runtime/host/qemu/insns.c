@@ -42,9 +42,7 @@ static void insns_define(struct mt_insn *n, int whole)
                                             .size = o->size,
                                             .spare = (uint8_t)o->spare,
                                             .parts = (uint8_t)o->parts,
-                                            .op = (uint8_t)o->op,
-                                            .state = o->state,
-                                            .lead = o->lead};
+                                            .op = (uint8_t)o->op};
     }
     if (n->x86.count) { /* reads before writes; cmps reads its second operand first */
         unsigned last = n->x86.count - 1;

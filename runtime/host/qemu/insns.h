@@ -9,10 +9,8 @@ struct mt_operand {
     struct mt_insn *insn;
     uint32_t site, size; /* size: as in mt_x86_operand */
     uint8_t parts, op;
-    uint8_t last; /* the one that qemu reports last */
-    uint8_t state;
-    uint8_t spare;
-    uint16_t lead; /* these as in mt_x86_operand */
+    uint8_t last;  /* the one that qemu reports last */
+    uint8_t spare; /* as in mt_x86_operand */
 };
 
 struct mt_insn {

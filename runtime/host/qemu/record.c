@@ -118,8 +118,7 @@ void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t add
     if (is_half(o, store))
         load_half(t, o, address);
     else if (mt_first_part(t, o, address, bytes))
-        mt_core_access(t->core, site_of(t, o, address), mt_start_of(o, address),
-                       o->parts == MT_X86_EACH ? bytes : 0);
+        mt_core_access(t->core, site_of(t, o, address), address, o->parts == MT_X86_EACH ? bytes : 0);
 }
 
 /* qemu comes once more to a rep instruction that has counted down to 0; the processor does not. */
@@ -153,7 +152,7 @@ void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t ad
     if (is_half(o, store))
         load_half(t, o, address);
     else if (mt_first_part(t, o, address, bytes) && is_own(t, o))
-        mt_core_insn_operand(t->core, site_of(t, o, address), mt_start_of(o, address), size_of(o, bytes));
+        mt_core_insn_operand(t->core, site_of(t, o, address), address, size_of(o, bytes));
 }
 
 /* ---- atomic mode ---- */
@@ -182,8 +181,7 @@ void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t 
         t->count = 0;
     t->pending = o->insn;
     if (mt_first_part(t, o, address, bytes) && t->count < MT_X86_OPERANDS)
-        t->operand[t->count++] =
-            (struct mt_core_operand){mt_start_of(o, address), o->site, size_of(o, bytes)};
+        t->operand[t->count++] = (struct mt_core_operand){address, o->site, size_of(o, bytes)};
     if (!o->last || (o->parts == MT_X86_WIDE && t->part_left > o->spare))
         return;
     t->pending = NULL;

@@ -30,12 +30,6 @@ struct mt_thread {
     uint64_t copy[17]; /* room for `registers` where they must be asked for */
 };
 
-/* Where a record of an operand begins whose first access is at `address`. */
-static inline uint64_t mt_start_of(const struct mt_operand *o, uint64_t address)
-{
-    return o->state ? (address - o->lead) & ~(uint64_t)63 : address;
-}
-
 /* 1: this is an access of its own; 0: it goes on with the operand's part before. */
 static inline int mt_first_part(struct mt_thread *t, const struct mt_operand *o, uint64_t address,
                                 uint32_t bytes)
@@ -43,8 +37,7 @@ static inline int mt_first_part(struct mt_thread *t, const struct mt_operand *o,
     if (o->parts == MT_X86_ONE || o->parts == MT_X86_EACH)
         return 1;
     if (t->part == o) {
-        if (o->parts == MT_X86_BLOCK && address != t->part_at &&
-            address - mt_start_of(o, t->part_at) < (o->state ? (uint32_t)MT_X86_STATE : o->size))
+        if (o->parts == MT_X86_BLOCK && address != t->part_at && address - t->part_at < o->size)
             return 0;
         if (o->parts == MT_X86_WIDE && t->part_left && address == t->part_at) {
             t->part_at += bytes;

@@ -1,5 +1,5 @@
 /* Every shape of memory operand. What each instruction accesses comes after "@": r or w, an expression of symbols,
- * bytes; written by hand from the manual of the processor. Ends with exit(0). */
+ * bytes; written by hand from the manual of the processor. After "@*": which bytes, in whatever pieces. Ends with exit(0). */
         .intel_syntax noprefix
         .section .bss
         .balign 4096
@@ -43,16 +43,17 @@ _start:
         fxsave [rbx + 512]                      #@ w a+512 512
         fxrstor [rbx + 512]                     #@ r a+512 512
         stmxcsr [rbx + 356]                     #@ w a+356 4
-        /* state areas: 512 bytes as fxsave's and a header of 64; the header is read and written */
+        /* state areas, by bytes: of the x87 part the control words, the last instruction's place and eight times ten;
+         * mxcsr and its mask; xmm registers; header; upper halves of ymm registers */
         mov eax, 3                              # x87 and SSE
         xor edx, edx
-        xsave [rbx + 2048]                      #@ r a+2048 576, w a+2048 576
-        xrstor [rbx + 2048]                     #@ r a+2048 576
+        xsave [rbx + 2048]                      #@* w a+2048 6, w a+2056 16, w a+2080 10, w a+2096 10, w a+2112 10, w a+2128 10, w a+2144 10, w a+2160 10, w a+2176 10, w a+2192 10, w a+2072 8, w a+2208 256, r a+2560 8, w a+2560 8
+        xrstor [rbx + 2048]                     #@* r a+2560 24, r a+2048 6, r a+2080 10, r a+2096 10, r a+2112 10, r a+2128 10, r a+2144 10, r a+2160 10, r a+2176 10, r a+2192 10, r a+2072 4, r a+2208 256
         mov eax, 2                              # SSE only: begins with mxcsr
-        xsave [rbx + 3072]                      #@ r a+3072 576, w a+3072 576
+        xsave [rbx + 3072]                      #@* w a+3096 8, w a+3232 256, r a+3584 8, w a+3584 8
         mov eax, 6                              # and AVX, whose part lies behind the header
-        xsave [rbx + 3072]                      #@ r a+3072 576, w a+3072 576
-        xrstor [rbx + 3072]                     #@ r a+3072 576
+        xsave [rbx + 3072]                      #@* w a+3096 8, w a+3232 256, r a+3584 8, w a+3584 8, w a+3648 256
+        xrstor [rbx + 3072]                     #@* r a+3584 24, r a+3096 4, r a+3232 256, r a+3648 256
         /* read and write */
         add dword ptr [rbx + 400], 5            #@ r a+400 4, w a+400 4
         inc qword ptr [rbx + 408]               #@ r a+408 8, w a+408 8
