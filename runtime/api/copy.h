@@ -27,6 +27,9 @@ struct mt_fill {
     unsigned element; /* bytes of the value: 1, 2 or 4; `width` is a multiple of it */
 };
 cudaError_t mt_fill_op(struct mt_op **out, const struct mt_fill *f, const struct mt_host_site *site);
+/* Fills at once or queues it. sync: not the Async form, which waits when the memory is the host's too. The
+ * error is the thread's last one. */
+cudaError_t mt_fill_start(struct mt_fill f, cudaStream_t stream, int sync);
 void mt_fill_bind(struct mt_op *op, const struct mt_stream *s);
 const struct mt_fill *mt_fill_of(const struct mt_op *op);
 /* record_fill.c */

@@ -13,6 +13,9 @@ int mt_device_gpu_path(void);
 /* dlopen handle of the real CUDA runtime; NULL on the CPU device, or when there is none. */
 void *mt_device_cudart(void);
 
+/* dlopen handle of NVIDIA's driver, never of our own library in its place; NULL when there is none. */
+void *mt_device_driver(void);
+
 /* Limits of the CPU device: those of an sm_90 GPU. */
 enum {
     MT_DEV_MAJOR = 9,

@@ -90,8 +90,7 @@ const struct mt_fill *mt_fill_of(const struct mt_op *op)
     return &((const struct fill_op *)op)->fill;
 }
 
-/* sync: not the Async form, which waits when the memory is the host's too. */
-static cudaError_t fill_start(struct mt_fill f, cudaStream_t stream, int sync)
+cudaError_t mt_fill_start(struct mt_fill f, cudaStream_t stream, int sync)
 {
     const struct mt_host_site *site = mt_host_site_take();
     struct mt_turn t;
@@ -141,32 +140,32 @@ static struct mt_fill fill_3d(struct cudaPitchedPtr p, int value, struct cudaExt
 
 cudaError_t IMPL(cudaMemset)(void *p, int value, size_t bytes)
 {
-    return fill_start(fill_1d(p, value, bytes), NULL, 1);
+    return mt_fill_start(fill_1d(p, value, bytes), NULL, 1);
 }
 
 cudaError_t IMPL(cudaMemsetAsync)(void *p, int value, size_t bytes, cudaStream_t stream)
 {
-    return fill_start(fill_1d(p, value, bytes), stream, 0);
+    return mt_fill_start(fill_1d(p, value, bytes), stream, 0);
 }
 
 cudaError_t IMPL(cudaMemset2D)(void *p, size_t pitch, int value, size_t width, size_t height)
 {
-    return fill_start(fill_2d(p, pitch, value, width, height), NULL, 1);
+    return mt_fill_start(fill_2d(p, pitch, value, width, height), NULL, 1);
 }
 
 cudaError_t IMPL(cudaMemset2DAsync)(void *p, size_t pitch, int value, size_t width, size_t height,
                                     cudaStream_t stream)
 {
-    return fill_start(fill_2d(p, pitch, value, width, height), stream, 0);
+    return mt_fill_start(fill_2d(p, pitch, value, width, height), stream, 0);
 }
 
 cudaError_t IMPL(cudaMemset3DAsync)(struct cudaPitchedPtr p, int value, struct cudaExtent extent,
                                     cudaStream_t stream)
 {
-    return fill_start(fill_3d(p, value, extent), stream, 0);
+    return mt_fill_start(fill_3d(p, value, extent), stream, 0);
 }
 
 cudaError_t IMPL(cudaMemset3D)(struct cudaPitchedPtr p, int value, struct cudaExtent extent)
 {
-    return fill_start(fill_3d(p, value, extent), NULL, 1);
+    return mt_fill_start(fill_3d(p, value, extent), NULL, 1);
 }

@@ -165,6 +165,8 @@ int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned fla
     int rc = mt_ranges_add(&blocks, b->base, bytes, b);
     if (rc)
         free(b);
+    else if (heap_counted(kind))
+        used += bytes;
     mt_heap_generation++;
     return rc;
 }

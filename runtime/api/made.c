@@ -16,7 +16,7 @@
 static const char *made_name(const void *fatbin)
 {
     Dl_info info;
-    const char *name = dladdr(fatbin, &info) && info.dli_fname ? info.dli_fname : "?",
+    const char *name = dladdr(fatbin, &info) && info.dli_fname ? info.dli_fname : "code loaded at run time",
                *slash = strrchr(name, '/');
     return slash ? slash + 1 : name;
 }

@@ -122,6 +122,16 @@ static void module_load(struct mt_module *m)
         bind_addresses(m);
 }
 
+void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why)
+{
+    module_enter();
+    m->image = image;
+    m->why = why;
+    bind_tables(m);
+    bind_addresses(m);
+    module_leave();
+}
+
 /* Something of it is needed. */
 static void module_need(struct mt_module *m)
 {
@@ -131,12 +141,7 @@ static void module_need(struct mt_module *m)
     if (!m->made) {
         const char *why = NULL;
         struct mt_image *image = mt_made_image(m, &why);
-        module_enter();
-        m->image = image;
-        m->why = why;
-        bind_tables(m);
-        bind_addresses(m);
-        module_leave();
+        mt_module_bind(m, image, why);
         m->made = 1;
     }
     pthread_mutex_unlock(&making);
@@ -396,8 +401,9 @@ char REC(__cudaInitModule)(void **handle)
 
 /* Its library goes, with the fat binary and the addresses by which its kernels and variables are known;
  * others may come to lie there. What was launched has all it needs. */
-static void module_forget(struct mt_module *m)
+void mt_module_forget(struct mt_module *m)
 {
+    module_enter();
     for (struct mt_module **at = &modules; *at; at = &(*at)->next)
         if (*at == m) {
             *at = m->next;
@@ -407,10 +413,13 @@ static void module_forget(struct mt_module *m)
     if (!m->loaded)
         unloaded--;
     m->loaded = m->tried = m->made = 1;
-    for (struct mt_function *f = m->functions; f; f = f->next)
+    for (struct mt_function *f = m->functions; f; f = f->next) {
         mt_map_drop(&functions, f->host, f);
+        mt_map_drop(&functions, f, f);
+    }
     for (struct mt_variable *v = m->variables; v; v = v->next)
         mt_map_drop(&variables, v->host, v);
+    module_leave();
 }
 
 void REC(__cudaUnregisterFatBinary)(void **handle)
@@ -421,9 +430,7 @@ void REC(__cudaUnregisterFatBinary)(void **handle)
     if (!m)
         return;
     m->real = NULL;
-    module_enter();
-    module_forget(m);
-    module_leave();
+    mt_module_forget(m);
 }
 
 /* Is the handle one of this runtime's; with NULL: has it any? Compiled code asks, and finds out that NVIDIA's

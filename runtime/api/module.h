@@ -71,6 +71,11 @@ void mt_function_alias(const void *alias, struct mt_function *f);
 /* The variable whose host shadow is at `host`; loaded. NULL: none. */
 struct mt_variable *mt_variable_find(const void *host);
 
+/* Gives a module its image, or says why there is none (the module's to keep), with all that its tables name.
+ */
+void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why);
+/* Its kernels and variables are known no longer. */
+void mt_module_forget(struct mt_module *m);
 /* The module's fatbins; NULL: what it registered is not one. */
 const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n);
 /* Says once per module why its kernels cannot run; `kernel` (or variable) is the first that is missing. */

@@ -25,11 +25,27 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int is_gpu;
 static void *cudart;
 
+/* Our own library may be in the driver's place (LD_LIBRARY_PATH): then the usual places are looked at. */
+void *mt_device_driver(void)
+{
+    static const char *const names[] = {"libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+                                        "/usr/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"};
+    static void *_Atomic found;
+    for (size_t i = 0; !found && i < sizeof names / sizeof *names; i++) {
+        void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (h && !dlsym(h, "__mt_host_site") && dlsym(h, "cuInit"))
+            found = h;
+        else if (h)
+            dlclose(h);
+    }
+    return found;
+}
+
 /* Devices the driver sees; -1 with *why when there is no driver. */
 static int count_devices(const char **why)
 {
     int n = 0;
-    void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *cuda = mt_device_driver();
     if (!cuda) {
         *why = "libcuda.so.1, NVIDIA's driver, is not installed";
         return -1;
@@ -99,7 +115,7 @@ static int runtime_works(void *runtime, char *why, size_t size)
     if (forget)
         forget();
     if (e == cudaErrorInsufficientDriver) {
-        int driver = version_of(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "cuDriverGetVersion");
+        int driver = version_of(mt_device_driver(), "cuDriverGetVersion");
         int own = version_of(runtime, "cudaRuntimeGetVersion");
         snprintf(why, size, "the driver, for CUDA %d.%d, is older than the CUDA runtime, which is %d.%d",
                  driver / 1000, driver % 1000 / 10, own / 1000, own % 1000 / 10);

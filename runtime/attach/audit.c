@@ -129,17 +129,31 @@ static int audit_major(const char *name)
     return so[3] == '.' ? atoi(so + 4) : 0;
 }
 
+/* The driver is ours where there is none, or where the CPU device is asked for: on a GPU NVIDIA's runtime
+ * needs its own. */
+static int audit_is_driver(const char *name)
+{
+    const char *device = getenv("MEMTRACE_DEVICE");
+    return (strcmp(audit_base_name(name), "libcuda.so.1") == 0 ||
+            strcmp(audit_base_name(name), "libcuda.so") == 0) &&
+           (access(name, R_OK) != 0 || (device && strcmp(device, "cpu") == 0));
+}
+
 /* A name with no slash stays: libmemtrace.so must come to be known by it. Each place where it is then looked
  * for is answered with ours, so that neither a run path nor a cache comes first. libmemtrace.so itself looks
  * for the real one. */
 EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 {
     static char ours[sizeof folder + 64];
-    int major = audit_major(audit_base_name(name));
-    if (major < 0 || !strchr(name, '/') || (runtime && *cookie == (uintptr_t)runtime))
+    int major = audit_major(audit_base_name(name)), driver = audit_is_driver(name);
+    if ((major < 0 && !driver) || !strchr(name, '/') || (runtime && *cookie == (uintptr_t)runtime))
         return (char *)(uintptr_t)name;
     snprintf(ours, sizeof ours, "%smemtrace/cudart/%s", folder,
-             major ? mt_attach_object_node(major) : "libcudart.so");
+             driver  ? "libcuda.so.1"
+             : major ? mt_attach_object_node(major)
+                     : "libcudart.so");
+    if (driver)
+        return ours;
     if (major > 13 || (major && major < 11) || access(ours, R_OK) != 0) {
         static int said;
         if (access(name, R_OK) == 0 && !said++)

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 
 # After its recorder each of these does its work on both devices: there is no impl_ of it.
 BY_RECORDER = re.compile(r"cudaLaunch(Kernel|KernelExC|CooperativeKernel)$|__cuda(Register|Unregister|Push|Pop|Launch|Init"
@@ -22,8 +23,6 @@ NOTES = {
     "cudaMemGetMemPool": "pools of the device only",
     "cudaMemSetMemPool": "pools of the device only",
     "cudaIpcGetMemHandle": "allocations of 1 MiB and more",
-    "cudaGetDriverEntryPoint": "finds nothing: there is no driver",
-    "cudaGetDriverEntryPointByVersion": "finds nothing: there is no driver",
     "cudaDeviceReset": "CPU device: streams and events that the program made are cudaErrorInvalidResourceHandle afterwards",
     "cudaDeviceSetLimit": "kept, without effect on kernels",
     "cudaMemAdvise": "kept for cudaMemRangeGetAttribute, no effect",
@@ -97,14 +96,25 @@ def page(ours_path, theirs_path):
         "- CPU device: *yes*, or what it returns. A call that the device lacks says its name once on stderr.",
         "- GPU: *recorded* (into the companion, or as a launch) or *forwarded* to the real runtime as it came.",
         "",
-        f"{there} of {len(names)} work on the CPU device. Programs that ask for the driver API (`-lcuda`) link, to an empty"
-        " library:",
-        "`cu*` functions are not provided.",
+        f"{there} of {len(names)} work on the CPU device. The driver API is at the [end](#the-driver-api).",
     ]
     for title, rows in groups.items():
         if rows:
             lines += ["", f"## {title}", "", "| function | CPU device | GPU | |", "|---|---|---|---|", *rows]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + driver(ours, local)) + "\n"
+
+
+def driver(ours, local):
+    """The driver API: what each function of cuda.h is on the CPU device."""
+    own = {m[1] for n in local for m in [re.match(r"(?:drv|same)_(cu[A-Z]\w*)$", n)] if m}
+    names = sorted(n for n in ours if re.match(r"cu[A-Z]", n) and not re.search(r"_pt(ds|sz)$", n))
+    here, absent = [n for n in names if n in own], [n for n in names if n not in own]
+    text = lambda these: textwrap.fill(", ".join(f"`{n}`" for n in these), 120, break_long_words=False)
+    return ["", "## The driver API", "",
+            f"`libmemtrace.so` has the {len(names)} functions of `cuda.h` under the names that `libcuda.so.1` exports (those for",
+            "per-thread default streams not counted). On a GPU each is the real driver's, untouched: kernels that a program",
+            f"launches by them there have no trace. On the CPU device {len(here)} work, and are traced:", "", text(here), "",
+            "The others say their name once on stderr and return `CUDA_ERROR_NOT_SUPPORTED`:", "", text(absent)]
 
 
 def main():

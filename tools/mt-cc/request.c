@@ -178,8 +178,8 @@ static int is_cudart(const char *name, int is_file)
     return strcmp(base, "cudart") == 0 || strcmp(base, "cudart_static") == 0;
 }
 
-/* The driver's library: a program that links to it, as many do without need,
- * would not start where there is none. */
+/* The driver's library: memtrace's runtime has its functions, and a program
+ * that links to NVIDIA's would not start where there is none. */
 static int is_driver(const char *name, int is_file)
 {
     const char *base = strrchr(name, '/');

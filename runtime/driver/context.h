@@ -1,0 +1,11 @@
+/* Contexts of the driver API on the CPU device. All of them share its one memory and its streams; what they
+ * give is what programs ask of them: which one is current in a thread, flags, numbers. */
+#ifndef MT_DRIVER_CONTEXT_H
+#define MT_DRIVER_CONTEXT_H
+#include "driver.h"
+
+/* CUDA_SUCCESS when a function with these needs may be called now in this thread. */
+CUresult mt_context_check(enum mt_driver_needs needs);
+/* The current one of this thread, or NULL. */
+CUcontext mt_context_current(void);
+#endif

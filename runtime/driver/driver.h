@@ -1,0 +1,45 @@
+/* The driver API (libcuda.so.1) over the runtime API of this library. Each function of cuda.h is exported;
+ * what it does is, on a GPU, the real driver's function; on the CPU device drv_<name> of this folder, or the
+ * function of the runtime API that a SAME row of driver.def names; what has neither returns
+ * CUDA_ERROR_NOT_SUPPORTED and says its name once. gen_driver.py makes table and functions from the header.
+ */
+#ifndef MT_DRIVER_H
+#define MT_DRIVER_H
+#define __CUDA_API_VERSION_INTERNAL /* names as they are exported, each version its own */
+#include <cuda.h>
+#include <cudaProfiler.h>
+#include <cuda_runtime_api.h>
+#include <cuda_profiler_api.h>
+#include <stddef.h>
+#include "driver_entries.h"
+
+struct mt_driver_entry {
+    const char *name;
+    void (*own)(void);      /* the CPU device's, or NULL */
+    void (*exported)(void); /* what programs call */
+    void *real;             /* the real driver's, when it was looked up */
+    int said;               /* that it is missing */
+    int needs;              /* enum mt_driver_needs: what must be so before */
+};
+enum mt_driver_needs {
+    MT_NEEDS_CONTEXT, /* a current context; all that have no other row */
+    MT_NEEDS_INIT,    /* cuInit (NOW rows) */
+    MT_NEEDS_NOTHING, /* FREE rows */
+};
+extern struct mt_driver_entry mt_driver_entries[MT_DRIVER_ENTRIES];
+
+/* One call of a program, between entering and leaving. */
+struct mt_driver_call {
+    CUresult result;       /* when there is no function to call */
+    int held, clean;       /* the runtime's last error of this thread: calls below do not change it */
+    int per_thread, outer; /* a variant for per-thread default streams */
+};
+/* What is to be called for entry `index`, or NULL with c->result. */
+void *mt_driver_enter(struct mt_driver_call *c, enum mt_driver_index index, int per_thread);
+CUresult mt_driver_leave(struct mt_driver_call *c, CUresult result);
+/* The driver's code for an error of the runtime API. */
+CUresult mt_driver_result(cudaError_t e);
+
+#define DRV(name) drv_##name
+#define MT_POINTER(address) ((void *)(uintptr_t)(address))
+#endif

@@ -1,0 +1,129 @@
+/* Device code that a program loads by the driver API: modules, libraries, linking, and errors in it. */
+#include "driver.h"
+
+void driver_bad_code(void **state)
+{
+    CUmodule m;
+    char log[256] = "x";
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    assert_int_equal(cuModuleLoad(&m, "/nowhere.ptx"), CUDA_ERROR_FILE_NOT_FOUND);
+    assert_int_equal(cuModuleLoadData(&m, "garbage"), CUDA_ERROR_INVALID_PTX);
+    assert_int_equal(cuModuleLoadData(&m, ""), CUDA_ERROR_INVALID_IMAGE);
+    assert_int_equal(cuModuleLoadDataEx(&m, ".version 8.0\n.target sm_80\n.address_size 64\nnonsense;\n", 2,
+                                        options, values),
+                     CUDA_ERROR_INVALID_PTX);
+    assert_non_null(strstr(log, "nonsense"));
+    assert_int_equal((size_t)values[1], strlen(log));
+    assert_int_equal(cuModuleUnload((CUmodule)log), CUDA_ERROR_INVALID_HANDLE);
+}
+
+#define HEAD ".version 8.0\n.target sm_80\n.address_size 64\n"
+static const char caller[] =
+    HEAD ".extern .func (.param .b32 r) twice(.param .b32 x);\n"
+         ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<3>;\n.reg .b64 %rd<2>;\n"
+         "ld.param.u64 %rd1, [p];\nld.global.u32 %r1, [%rd1];\n"
+         "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), twice, (a);\n"
+         "ld.param.b32 %r2, [b]; }\nst.global.u32 [%rd1], %r2;\nret;\n}\n";
+static const char callee[] =
+    HEAD ".visible .func (.param .b32 r) twice(.param .b32 x)\n{\n.reg .b32 %r<3>;\n"
+         "ld.param.b32 %r1, [x];\nadd.s32 %r2, %r1, %r1;\nst.param.b32 [r], %r2;\nret;\n}\n";
+
+void driver_link(void **state)
+{
+    CUlinkState link;
+    CUmodule m;
+    CUfunction f;
+    void *cubin;
+    size_t bytes;
+    int value = 21;
+    CUdeviceptr p = driver_alloc(4);
+    OK(cuLinkCreate(0, NULL, NULL, &link));
+    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)caller, sizeof caller, "a", 0, NULL, NULL));
+    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)callee, sizeof callee, "b", 0, NULL, NULL));
+    OK(cuLinkComplete(link, &cubin, &bytes));
+    OK(cuModuleLoadData(&m, cubin));
+    OK(cuLinkDestroy(link));
+    OK(cuModuleGetFunction(&f, m, "k"));
+    OK(cuMemcpyHtoD(p, &value, 4));
+    void *args[] = {&p};
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+    OK(cuMemcpyDtoH(&value, p, 4));
+    assert_int_equal(value, 42);
+    OK(cuModuleUnload(m));
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuModuleUnload(m), CUDA_ERROR_INVALID_HANDLE);
+    OK(cuMemFree(p));
+}
+
+/* Each load is a module of its own, with its own variables. */
+static void *driver_load_one(void *bad)
+{
+    CUmodule m;
+    CUfunction f;
+    CUdeviceptr p;
+    size_t bytes;
+    int by = 3, value = 0;
+    void *args[] = {&by};
+    *(int *)bad = cuCtxSetCurrent(driver_context) || cuModuleLoad(&m, KERNELS) ||
+                  cuModuleGetFunction(&f, m, "count") ||
+                  cuLaunchKernel(f, 2, 1, 1, 32, 1, 1, 0, NULL, args, NULL) ||
+                  cuModuleGetGlobal(&p, &bytes, m, "counter") || cuMemcpyDtoH(&value, p, 4) ||
+                  value != 5 + 64 * 3 || cuModuleUnload(m);
+    return NULL;
+}
+
+void driver_many_threads(void **state)
+{
+    enum { THREADS = 64 };
+    pthread_t t[THREADS];
+    int bad[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&t[i], NULL, driver_load_one, &bad[i]);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(t[i], NULL);
+        assert_int_equal(bad[i], 0);
+    }
+}
+
+void driver_libraries(void **state)
+{
+    CUlibrary library;
+    CUkernel kernel;
+    CUfunction f;
+    unsigned n = 0;
+    int count = 5, value[5];
+    CUdeviceptr p = driver_alloc(sizeof value);
+    void *args[] = {&p, &count};
+    OK(cuLibraryLoadFromFile(&library, KERNELS, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&kernel, library, "iota"));
+    OK(cuLibraryGetKernelCount(&n, library));
+    assert_int_equal(n, 3);
+    OK(cuKernelGetFunction(&f, kernel));
+    OK(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 5, 1, 1, 0, NULL, args, NULL));
+    OK(cuMemcpyDtoH(value, p, sizeof value));
+    assert_int_equal(value[4], 4);
+    OK(cuLibraryUnload(library));
+    OK(cuMemFree(p));
+}
+
+void driver_runtime_libraries(void **state)
+{
+    cudaLibrary_t runtime_library;
+    cudaKernel_t runtime_kernel;
+    int count = 5, value[5];
+    CUdeviceptr p = driver_alloc(sizeof value);
+    void *args[] = {&p, &count};
+    assert_int_equal(cudaLibraryLoadFromFile(&runtime_library, KERNELS, NULL, NULL, 0, NULL, NULL, 0),
+                     cudaSuccess);
+    assert_int_equal(cudaLibraryGetKernel(&runtime_kernel, runtime_library, "nope"), cudaErrorSymbolNotFound);
+    assert_int_equal(cudaLibraryGetKernel(&runtime_kernel, runtime_library, "iota"), cudaSuccess);
+    OK(cuMemsetD32(p, 7, 5));
+    assert_int_equal(cudaLaunchKernel(runtime_kernel, (dim3){1, 1, 1}, (dim3){5, 1, 1}, args, 0, NULL),
+                     cudaSuccess);
+    OK(cuMemcpyDtoH(value, p, sizeof value));
+    assert_int_equal(value[3], 3);
+    assert_int_equal(cudaLibraryUnload(runtime_library), cudaSuccess);
+    assert_int_equal(cudaGetLastError(), cudaErrorSymbolNotFound);
+    OK(cuMemFree(p));
+}
