@@ -47,27 +47,30 @@ static const char *audit_base_name(const char *path)
 
 /* ---- static runtimes ---- */
 
-static void audit_take_over(const char *path, struct mt_attach_takeover *t, int major)
+/* 0; -1: it is left as it is, which was said. */
+static int audit_take_over(const char *path, struct mt_attach_takeover *t, int major)
 {
     if (!library.symbols) {
         mt_attach_say(
             "%s: its CUDA runtime is left as it is: libmemtrace.so is not loaded; was LD_PRELOAD changed?",
             path);
-        return;
+        return -1;
     }
+    int done = 0;
     t->library = &library;
     t->node = major ? mt_attach_library_node(&library, mt_attach_object_node(major)) : 0;
     if (!t->node)
         mt_attach_say(
             "%s: the CUDA runtime in it is %s than this memtrace knows: it is left as it is, and not traced",
             path, major ? "of another version" : "older");
-    else if (mt_attach_takeover(t) != 0)
+    else if (!(done = mt_attach_takeover(t) == 0))
         mt_attach_say("%s: its CUDA runtime cannot be taken over: %s%s%s%s%s; it is not traced: " RELINK,
                       path, t->name, *t->name ? ": " : "", t->why, t->error ? ": " : "",
                       t->error ? strerrordesc_np(t->error) : "");
     else if (audit_is_verbose())
         mt_attach_say("%s: the CUDA %d runtime in it is taken over: %u functions, %u of them not supported",
                       path, major, t->taken + t->missing, t->missing);
+    return done ? 0 : -1;
 }
 
 /* The program itself has no name. */
@@ -78,6 +81,25 @@ static const char *audit_path(const struct link_map *map, char room[PATH_MAX])
     ssize_t n = readlink("/proc/self/exe", room, PATH_MAX - 1);
     room[n > 0 ? n : 0] = 0;
     return room;
+}
+
+/* Objects with a CUDA runtime of their own that is left as it is. It checks private tables of NVIDIA's
+ * driver: ours is not for it. */
+static const struct link_map *left[64];
+static unsigned nleft;
+
+static void audit_leave(const struct link_map *map)
+{
+    if (nleft < sizeof left / sizeof *left)
+        left[nleft++] = map;
+}
+
+static int audit_is_left(uintptr_t cookie)
+{
+    for (unsigned i = 0; i < nleft; i++)
+        if ((uintptr_t)left[i] == cookie)
+            return 1;
+    return nleft == sizeof left / sizeof *left;
 }
 
 static void audit_look(const struct link_map *map)
@@ -92,9 +114,11 @@ static void audit_look(const struct link_map *map)
         return;
     switch (mt_attach_object_cudart(&o, &t.symbols, &major)) {
     case MT_CUDART_STATIC:
-        audit_take_over(path, &t, major);
+        if (audit_take_over(path, &t, major) != 0)
+            audit_leave(map);
         break;
     case MT_CUDART_NAMELESS:
+        audit_leave(map);
         mt_attach_say(
             "%s: the CUDA runtime in it cannot be taken over, for its symbols were stripped: its kernels "
             "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,
@@ -145,7 +169,7 @@ static int audit_is_driver(const char *name)
 EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 {
     static char ours[sizeof folder + 64];
-    int major = audit_major(audit_base_name(name)), driver = audit_is_driver(name);
+    int major = audit_major(audit_base_name(name)), driver = audit_is_driver(name) && !audit_is_left(*cookie);
     if ((major < 0 && !driver) || !strchr(name, '/') || (runtime && *cookie == (uintptr_t)runtime))
         return (char *)(uintptr_t)name;
     snprintf(ours, sizeof ours, "%smemtrace/cudart/%s", folder,

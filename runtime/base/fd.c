@@ -1,5 +1,7 @@
 /* Descriptors of ours among the program's. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "fd.h"
 #include <errno.h>
 #include <fcntl.h>
