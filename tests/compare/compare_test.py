@@ -75,6 +75,7 @@ def mat(folder, name, accesses, at=4096):
         for _, buffer, offset, kind in accesses:
             base = at + 8192 * buffer
             f.write("9 %d %d %d %d 8 1024\n" % (base + offset, offset, base, {"read": 1, "write": 2}[kind]))
+        f.write("0 <end>:0\n")
     return path
 
 

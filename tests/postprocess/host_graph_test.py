@@ -202,10 +202,14 @@ def random_container(binary, gen_host, folder, rng):
 def random_mat(binary, folder, rng):
     text, used, everything, outside = make_mat(rng)
     path = os.path.join(folder, "t.txt")
+    # its end: whole; accesses lost; none, and then only MAT itself, whose writes have type 0, is not to blame
+    mats = not re.search(r"^\S+ \d+ \d+ \d+ 2 ", text, re.M)
+    end, whole = rng.choice([("0 <end>:0\n", True), ("0 <end>:5\n", False), ("", None if mats else False)])
     with open(path, "w") as f:
-        f.write(text)
+        f.write(text + end)
     fields = rng.choice([FIELDS[:3], FIELDS, ["site"]])
-    got, nodes, edges, words = read_graph(binary, path, fields, ["--all"] if everything else [])
+    got, nodes, edges, words = read_graph(binary, path, fields, ["--all"] if everything else [], code=3 if whole is False else 0)
+    assert got["complete"] is whole and ("5 accesses were lost" in words) == ("5" in end), (got["complete"], end, words)
     assert (nodes, edges) == walk(used, fields), (path, fields, nodes, edges, walk(used, fields))
     assert got["records"] == len(used)
     assert ("%d accesses outside" % outside in words) == (outside > 0 and not everything)

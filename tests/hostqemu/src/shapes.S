@@ -153,7 +153,7 @@ _start:
         vpsraw ymm0, ymm0, [rbx + 816]          #@ r a+816 16
         vpsrlq xmm0, xmm0, [rbx + 832]          #@ r a+832 16
         vpsllvd ymm0, ymm0, [rbx + 832]         #@ r a+832 32
-        /* packed decimals, byte by byte; levels of a frame; five words of a return */
+        /* packed decimals, byte by byte; levels of a frame */
         fninit
         fld1
         fbstp [rbx + 864]                       #@ w a+873 1, w a+864 1, w a+865 1, w a+866 1, w a+867 1, w a+868 1, w a+869 1, w a+870 1, w a+871 1, w a+872 1
@@ -164,17 +164,6 @@ _start:
         lea rbp, [rbx + 904]
         enter 16, 3                             #@ w top-8 8, r a+896 8, w top-16 8, r a+888 8, w top-24 8, w top-32 8
         lea rsp, top[rip]
-        mov r8, rsp
-        mov eax, ss
-        push rax                                #@ w top-8 8
-        push r8                                 #@ w top-16 8
-        pushfq                                  #@ w top-24 8
-        mov eax, cs
-        push rax                                #@ w top-32 8
-        lea rax, 1f[rip]
-        push rax                                #@ w top-40 8
-        iretq                                   #@ r top-40 8, r top-32 8, r top-24 8, r top-16 8, r top-8 8
-1:
         mov eax, 60
         xor edi, edi
         syscall
