@@ -174,8 +174,10 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     int code = mt_inputs_folders(&x->p.inputs);
     if (!code)
         code = check_inputs(x);
-    return code || !mt_session_reports(x->p.session) ? code
-                                                     : mt_output_open(&x->p.out, x->output, &x->p.inputs);
+    if (code || !mt_session_reports(x->p.session))
+        return code;
+    code = mt_output_open(&x->p.out, x->output, &x->p.inputs);
+    return code || !(x->live || x->whole) ? code : mt_live_hold(&x->p.out);
 }
 
 /* The program is told what to send; whole traces are waited for. */
