@@ -122,6 +122,7 @@ struct mt_host_state {
 /* Of one pass over an input. */
 struct mt_input_pass {
     int finished;       /* no further launch */
+    int damaged;        /* a problem was found */
     uint64_t launches;  /* handed out */
     uint64_t records;   /* handed out, all launches */
     uint64_t in_launch; /* handed out, launch under way */

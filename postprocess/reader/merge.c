@@ -147,6 +147,7 @@ static int merge_pull(struct mt_source_merge *m, size_t i, struct mt_raw_record 
         hand_out(m, i, p.accesses, item->flags, item);
         return 1;
     }
+    in->pass.damaged |= rc < 0;
     if (rc < 0)
         mt_merge_problem(m, &problem);
     if (p.over && m->current == i)
@@ -318,7 +319,7 @@ void mt_merge_finish(struct mt_source_merge *m)
             mt_merge_note(m, 1, "%s", err.message);
         if (mt_input_companion(in))
             check_end(m, in);
-        else if (!mt_input_container(in))
+        else if (!mt_input_container(in) && !in->pass.damaged)
             mt_merge_note(m, MT_NOT_KNOWN, "%s: is read without companion: nothing says whether it is whole",
                           in->path);
         check_beside(m, in);

@@ -110,7 +110,7 @@ static int extract_run(struct mt_extract *x)
         return code;
     if (x->live && (code = live_ended(x)) != 0)
         return code;
-    int input = mt_inputs_finish(x->p.source, &complete);
+    int input = mt_inputs_finish(x->p.source, &complete), known = complete;
     uint64_t chosen = 0;
     for (uint32_t i = 0; i < x->p.comm->nlaunches; i++)
         chosen += (uint64_t)x->p.comm->launches[i].selected;
@@ -142,7 +142,7 @@ static int extract_run(struct mt_extract *x)
                                                  : mt_extract_write_other(x, &complete);
     if ((x->live || x->whole) && !code && mt_live_say(STDIN_FILENO, MT_LIVE_WRITTEN) != 0)
         code = MT_EXIT_FAILURE; /* the program waits for this */
-    return code ? code : input ? input : complete ? MT_EXIT_OK : MT_EXIT_INPUT;
+    return code ? code : input ? input : complete == known ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
 /* Every rank reads the inputs by itself. */
