@@ -14,7 +14,8 @@ struct companion_buffer {
     uint64_t offset; /* of text[0] in the file */
 };
 
-/* Hands on the whole lines of the buffer; with `all` what is after the last LF, too. 0, or -1 without memory. */
+/* Hands on the whole lines of the buffer; with `all` what is after the last LF, too. 0, or -1 without memory.
+ */
 static int companion_take(struct mt_companion *c, struct companion_buffer *b, int all)
 {
     const char *lf = all ? NULL : memrchr(b->text, '\n', b->used);

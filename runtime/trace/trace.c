@@ -321,8 +321,8 @@ void mt_trace_miss(struct mt_trace *t, const char *why)
         snprintf(t->why, sizeof t->why, "%s", why);
 }
 
-/* The companion before the trace is closed: whoever reads that to its end shall find it whole. The lines inside
- * a compact trace first: the companion says whether they could be written. */
+/* The companion before the trace is closed: whoever reads that to its end shall find it whole. The lines
+ * inside a compact trace first: the companion says whether they could be written. */
 static void end_companion(struct mt_trace *t)
 {
     int whole = t->closed ? t->whole

@@ -329,7 +329,9 @@ int mt_inputs_finish(struct mt_source *s, int *complete)
         if (problem[i].code == MT_E_SYSTEM)
             return MT_EXIT_FAILURE;
     int lacks = mt_source_lacks(s);
-    return lacks < 0 ? mt_cli_fail("no memory for the notes on the trace") : lacks ? MT_EXIT_INPUT : MT_EXIT_OK;
+    return lacks < 0 ? mt_cli_fail("no memory for the notes on the trace")
+           : lacks   ? MT_EXIT_INPUT
+                     : MT_EXIT_OK;
 }
 
 int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,
@@ -380,8 +382,8 @@ int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const cha
 
 /* ---- output ---- */
 
-/* Whoever can write to the folder can put a link there that leads to a file of ours; root's /dev/stdout is one
- * that may be followed. */
+/* Whoever can write to the folder can put a link there that leads to a file of ours; root's /dev/stdout is
+ * one that may be followed. */
 static int output_is_anothers_link(const char *path)
 {
     struct stat st;

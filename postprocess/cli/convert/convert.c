@@ -225,7 +225,8 @@ int mt_convert_complete(const char *path, const struct mt_companion *c)
         mt_cli_say("%s: incomplete: %llu accesses are missing: %s", path, (unsigned long long)c->lost,
                    c->lost_why);
     else if (!c->complete)
-        mt_cli_say("%s: the trace says that it is incomplete%s%s", path, *c->lost_why ? ": " : "", c->lost_why);
+        mt_cli_say("%s: the trace says that it is incomplete%s%s", path, *c->lost_why ? ": " : "",
+                   c->lost_why);
     return c->bad_lines || c->lost || !c->has_end || !c->complete ? MT_EXIT_INPUT : code;
 }
 

@@ -15,8 +15,8 @@ int mt_convert_complete(const char *path, const struct mt_companion *c);
 /* The same, but a trace without such lines (`c` NULL or empty) says nothing of itself: 0. */
 int mt_convert_complete_if_known(const char *path, const struct mt_companion *c);
 
-/* The same of a container's `own` lines and, with `look_beside`, of the companion that the program wrote beside
- * it: where a disk was full, that knows more. One of another run says nothing. */
+/* The same of a container's `own` lines and, with `look_beside`, of the companion that the program wrote
+ * beside it: where a disk was full, that knows more. One of another run says nothing. */
 int mt_convert_container_complete(const char *path, const struct mt_companion *own, int look_beside);
 
 /* Each writes all of the reader's items to `f`. 0 or an exit code, words said. */

@@ -51,12 +51,13 @@ static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_chunk_plain *p
         *code = mt_cli_failed(&err);
         return err.code == MT_E_SYSTEM ? *code : 0;
     }
-    int e = head->type == MT_MTC_META && mt_companion_add(told->lines, (char *)plain->data, plain->bytes, at) != 0
-                ? ENOMEM
-            : head->type == MT_MTC_META && !chosen->all
-                ? copy_lines(w, chosen, (char *)plain->data, plain->bytes)
-                : mt_mtc_write(w, (enum mt_mtc_chunk_type)head->type, head->flags, head->key, head->first,
-                               head->last, head->items, plain->data, plain->bytes);
+    int e =
+        head->type == MT_MTC_META && mt_companion_add(told->lines, (char *)plain->data, plain->bytes, at) != 0
+            ? ENOMEM
+        : head->type == MT_MTC_META && !chosen->all
+            ? copy_lines(w, chosen, (char *)plain->data, plain->bytes)
+            : mt_mtc_write(w, (enum mt_mtc_chunk_type)head->type, head->flags, head->key, head->first,
+                           head->last, head->items, plain->data, plain->bytes);
     mt_companion_forget_memory(told->lines);
     if (!e)
         return 0;

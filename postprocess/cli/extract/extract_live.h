@@ -12,8 +12,8 @@ struct mt_live_traces {
     size_t n, room;
 };
 
-/* Keeps the output, a regular file, from other processes of the same program until this one ends. 0, or an exit
- * code: another one has it. */
+/* Keeps the output, a regular file, from other processes of the same program until this one ends. 0, or an
+ * exit code: another one has it. */
 int mt_live_hold(const struct mt_output *out);
 /* One byte to the program. 0, or -1: it is gone. */
 int mt_live_say(int fd, char word);
