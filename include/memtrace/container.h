@@ -12,6 +12,10 @@
 
 /* A payload has at most so many bytes when decoded; readers refuse more. */
 #define MT_MTC_MAX_PLAIN ((uint64_t)1 << 26)
+/* Meta chunks: a writer stores one that compression makes smaller by more than this; so the lines of a file
+ * have at most so many times its bytes. A reader takes MT_MTC_FREE_LINES bytes in any case. */
+#define MT_MTC_META_RATIO 256
+#define MT_MTC_FREE_LINES ((uint64_t)1 << 22)
 /* And a host chunk at most so many accesses and events: what a reader needs for one is bounded. */
 #define MT_MTC_MAX_ITEMS ((uint64_t)1 << 20)
 /* A device chunk has at most so many runs, and these so many accesses. */

@@ -211,6 +211,8 @@ struct mt_companion {
     const char *lost_why;
     /* end */
     int has_end, complete, has_written;
+#define MT_NO_END                                                                                            \
+    "the program was killed, left by _exit or quick_exit, could not write it (a full disk), or still runs"
     uint64_t records_written, records_counted;
     /* lines that could not be read: count, and what was wrong with the first one (with its offset) */
     uint64_t bad_lines;
@@ -329,9 +331,11 @@ MT_API void mt_source_stop(struct mt_source *s);
 /* The functions below that speak of the end may be asked after mt_source_next returned 0 or -1; earlier, they
  * end the reading. Damage, in the order found: truncated, corrupt and unreadable inputs, MT_E_STOPPED. */
 MT_API const struct mt_error *mt_source_problems(struct mt_source *s, size_t *count);
-/* Sentences on what is missing or was assumed. `complete` becomes 0 if something is missing. The
- * strings are the source's. */
+/* Sentences on what is missing or was assumed. `complete` becomes 0 if something is missing, or if nothing
+ * says that nothing is: a raw trace was read without companion. The strings are the source's. */
 MT_API const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *complete);
+/* 1 if something is known to be missing, -1 if there was no memory to note it. */
+MT_API int mt_source_lacks(struct mt_source *s);
 /* Accesses without record and launches without trace, as the companions say. 0, or -1 with *err. */
 MT_API int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches,
                               struct mt_error *err);

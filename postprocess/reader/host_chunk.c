@@ -243,6 +243,14 @@ static int by_index(struct mt_chunk_list *l, struct mt_window *w, uint64_t first
             rc = -1;
     }
     mt_chunk_plain_free(&plain);
+    uint64_t end = mt_chunk_end(tail.index, &head) + TAIL;
+    if (rc > 0 && end != w->size) { /* of a container that was copied behind another one */
+        mt_error_set(err, MT_E_CORRUPT, 0, end, w->name,
+                     "the container ends here, the %llu bytes after it are not read; several containers are "
+                     "several inputs",
+                     (unsigned long long)(w->size - end));
+        return mt_problem_add(problems, err) ? host_chunk_memory(w, err) : rc;
+    }
     if (rc == 0) {
         mt_error_set(err, MT_E_CORRUPT, 0, tail.index, w->name,
                      "the index is damaged; the chunks are found without it");

@@ -142,8 +142,18 @@ void mt_decode_free(struct mt_decoder *d);
 
 /* ---- meta lines ---- */
 
+/* Bytes of a container's meta chunks so far. */
+struct mt_meta_bound {
+    uint64_t plain, stored;
+};
+/* Few bytes can stand for gigabytes of lines, and what is made of these is larger still. Before a chunk is
+ * unpacked: 0, or -1 with *err, too much. Zero-initialised at first. */
+int mt_meta_bound(struct mt_meta_bound *b, const char *name, uint64_t offset, const struct mt_mtc_chunk *head,
+                  struct mt_error *err);
+
 struct mt_host_meta {
     struct mt_companion *companion;
+    struct mt_meta_bound bound;
     struct mt_map32 sites; /* number -> position */
     struct mt_host_site_info **blocks;
     size_t nblocks, block_room, nsites, taken; /* taken: of companion->sites */

@@ -67,6 +67,22 @@ static int take_site(struct mt_host_meta *m, const struct mt_site_event *e)
     return 0;
 }
 
+int mt_meta_bound(struct mt_meta_bound *b, const char *name, uint64_t offset, const struct mt_mtc_chunk *head,
+                  struct mt_error *err)
+{
+    uint64_t stored = b->stored + sizeof *head + head->stored_bytes;
+    if (head->plain_bytes <= MT_MTC_MAX_PLAIN && /* else it is refused for that */
+        b->plain + head->plain_bytes > MT_MTC_FREE_LINES + MT_MTC_META_RATIO * stored)
+        return mt_error_set(err, MT_E_CORRUPT, 0, offset, name,
+                            "%llu bytes stand for %llu bytes of lines, more than %d times as many: the meta "
+                            "chunk is skipped; stored without compression it would be read",
+                            (unsigned long long)head->stored_bytes, (unsigned long long)head->plain_bytes,
+                            MT_MTC_META_RATIO);
+    b->plain += head->plain_bytes;
+    b->stored = stored;
+    return 0;
+}
+
 int mt_meta_add(struct mt_host_meta *m, const char *text, size_t bytes, uint64_t offset)
 {
     struct mt_companion *c = m->companion;

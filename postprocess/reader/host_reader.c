@@ -44,7 +44,9 @@ int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const stru
                            const unsigned char *stored, struct mt_error *err)
 {
     struct mt_chunk_plain plain = {0};
-    int rc = mt_chunk_unpack(&plain, r->window.name, offset, head, stored, err);
+    int rc = mt_meta_bound(&r->meta.bound, r->window.name, offset, head, err);
+    if (rc == 0)
+        rc = mt_chunk_unpack(&plain, r->window.name, offset, head, stored, err);
     if (rc == 0 && mt_meta_add(&r->meta, (char *)plain.data, plain.bytes, offset) != 0)
         rc = no_memory(r, err);
     mt_chunk_plain_free(&plain);

@@ -122,6 +122,7 @@ struct mt_host_state {
 /* Of one pass over an input. */
 struct mt_input_pass {
     int finished;       /* no further launch */
+    int damaged;        /* a problem was found */
     uint64_t launches;  /* handed out */
     uint64_t records;   /* handed out, all launches */
     uint64_t in_launch; /* handed out, launch under way */
@@ -243,6 +244,7 @@ int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc
 int mt_note_streams(struct mt_source_merge *m);
 /* Notes, once, on what the companions say is missing. After the end. */
 void mt_merge_finish(struct mt_source_merge *m);
+enum { MT_MISSING = 1, MT_NOT_KNOWN = 2 };
 __attribute__((format(printf, 3, 4))) void mt_merge_note(struct mt_source_merge *m, int incomplete,
                                                          const char *format, ...);
 /* Adds to the problems and, as its note, to the notes. */

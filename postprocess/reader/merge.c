@@ -147,6 +147,7 @@ static int merge_pull(struct mt_source_merge *m, size_t i, struct mt_raw_record 
         hand_out(m, i, p.accesses, item->flags, item);
         return 1;
     }
+    in->pass.damaged |= rc < 0;
     if (rc < 0)
         mt_merge_problem(m, &problem);
     if (p.over && m->current == i)
@@ -231,12 +232,22 @@ int mt_merge_next(struct mt_source_merge *m, struct mt_raw_record *room, struct 
     return 0;
 }
 
-static void check_end(struct mt_source_merge *m, const struct mt_input *in)
+/* The lines that say how the input ended: of a container that could not take them, those of the file beside
+ * it. */
+static const struct mt_companion *merge_ending(const struct mt_input *in)
 {
     const struct mt_companion *c = mt_input_companion(in);
+    return c && !c->has_end && in->beside && in->beside->has_end ? in->beside : c;
+}
+
+static void check_end(struct mt_source_merge *m, const struct mt_input *in)
+{
+    const struct mt_companion *c = merge_ending(in);
     uint64_t traced = 0;
     for (size_t i = 0; i < c->nlaunches; i++)
         traced += (uint64_t)c->launches[i].traced;
+    if (c != mt_input_companion(in))
+        mt_merge_note(m, 1, "%s: its last lines are missing, %s says how it ended", in->path, c->path);
     if (c->bad_lines)
         mt_merge_note(m, 1, "%s (%llu line%s of the companion left out)", c->bad.message,
                       (unsigned long long)c->bad_lines, c->bad_lines == 1 ? "" : "s");
@@ -244,11 +255,12 @@ static void check_end(struct mt_source_merge *m, const struct mt_input *in)
         mt_merge_note(m, 1, "%s: %llu records were lost: %s", c->path, (unsigned long long)c->lost,
                       c->lost_why);
     if (!c->has_end) {
-        mt_merge_note(m, 1, "%s: has no end: the program was killed or still runs", c->path);
+        mt_merge_note(m, 1, "%s: has no end: " MT_NO_END, c->path);
         return;
     }
     if (!c->complete && !c->lost)
-        mt_merge_note(m, 1, "%s: says that the trace is incomplete", c->path);
+        mt_merge_note(m, 1, "%s: says that the trace is incomplete%s%s", c->path, *c->lost_why ? ": " : "",
+                      c->lost_why);
     if (c->records_counted != c->records_written)
         mt_merge_note(m, 1, "%s: %s %llu records, %llu were written", c->path,
                       mt_input_is_host(in) ? "the program made" : "the device counted",
@@ -273,7 +285,8 @@ static void check_beside(struct mt_source_merge *m, const struct mt_input *in)
         mt_merge_note(m, 1, "%s: says otherwise than %s: %llu records were lost: %s", b->path, in->path,
                       (unsigned long long)b->lost, b->lost_why);
     else
-        mt_merge_note(m, 1, "%s: says otherwise than %s: that the trace is incomplete", b->path, in->path);
+        mt_merge_note(m, 1, "%s: says otherwise than %s: that the trace is incomplete%s%s", b->path, in->path,
+                      *b->lost_why ? ": " : "", b->lost_why);
 }
 
 /* Volumes of a part must not pass for the whole. */
@@ -306,6 +319,9 @@ void mt_merge_finish(struct mt_source_merge *m)
             mt_merge_note(m, 1, "%s", err.message);
         if (mt_input_companion(in))
             check_end(m, in);
+        else if (!mt_input_container(in) && !in->pass.damaged)
+            mt_merge_note(m, MT_NOT_KNOWN, "%s: is read without companion: nothing says whether it is whole",
+                          in->path);
         check_beside(m, in);
     }
     note_parts(m);

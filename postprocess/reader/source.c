@@ -383,6 +383,13 @@ const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *comp
     return (const char *const *)s->merge.notes;
 }
 
+int mt_source_lacks(struct mt_source *s)
+{
+    source_settle(s);
+    mt_merge_finish(&s->merge);
+    return s->merge.out_of_memory ? -1 : (s->merge.incomplete & MT_MISSING) != 0;
+}
+
 MT_ORDER_POINTED_1(launch_by_seq, struct mt_launch_event, seq)
 
 /* Launches of streams without trace are in every companion: each once. */

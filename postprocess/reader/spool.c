@@ -44,14 +44,21 @@ static int write_all(int fd, const char *p, size_t n, struct mt_error *err)
     return 0;
 }
 
+/* Can a trace begin with these bytes? What is none may have no end either: enough of it for the message. */
+static int spool_is_trace(const char *p)
+{
+    unsigned char first = (unsigned char)p[0];
+    return first == MT_RAW_RECORD_SIZE || first == (MT_MTC_MAGIC & 0xff);
+}
+
 int mt_spool_fill(const int *fd, const int *spool, size_t n, const struct mt_stop *stop, uint64_t *read_bytes,
                   struct mt_error *err)
 {
     enum { ROOM = 1 << 20 };
     struct pollfd *p = calloc(n, sizeof *p);
-    char *buffer = malloc(ROOM);
+    char *buffer = malloc(ROOM), *begun = calloc(n, 1);
     int rc = -1;
-    if (!p || !buffer) {
+    if (!p || !buffer || !begun) {
         mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "spool file", "no memory");
         goto out;
     }
@@ -68,7 +75,10 @@ int mt_spool_fill(const int *fd, const int *spool, size_t n, const struct mt_sto
                 if (write_all(spool[i], buffer, (size_t)got, err) != 0)
                     goto out;
                 __atomic_fetch_add(read_bytes, (uint64_t)got, __ATOMIC_RELAXED);
-            } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+            }
+            if (got > 0 && (begun[i] || spool_is_trace(buffer))) {
+                begun[i] = 1;
+            } else if (got >= 0 || (errno != EINTR && errno != EAGAIN)) {
                 p[i].fd = -1;
                 open_inputs--;
             }
@@ -77,6 +87,7 @@ int mt_spool_fill(const int *fd, const int *spool, size_t n, const struct mt_sto
     rc = 0;
 out:
     free(p);
+    free(begun);
     free(buffer);
     return rc;
 }

@@ -10,11 +10,14 @@ static size_t text_plain(const unsigned char *s, size_t n)
         return 0;
     if (length == 2 && s[0] == 0xc2 && s[1] < 0xa0) /* the second set of control characters */
         return 0;
+    if (length == 2 && s[0] == 0xd8 && s[1] == 0x9c) /* the Arabic letter mark */
+        return 0;
     if (length == 3 && s[0] == 0xe2 &&
-        ((s[1] == 0x80 && s[2] >= 0xa8 && s[2] <= 0xae) || (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9)))
+        ((s[1] == 0x80 && ((s[2] >= 0xa8 && s[2] <= 0xae) || s[2] == 0x8e || s[2] == 0x8f)) ||
+         (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9)))
         return 0; /* separators, and marks that turn the direction */
-    if (length == 3 && s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe)
-        return 0; /* no characters at all: not allowed in XML */
+    if (length == 3 && s[0] == 0xef && ((s[1] == 0xbf && s[2] >= 0xbe) || (s[1] == 0xbb && s[2] == 0xbf)))
+        return 0; /* no characters at all, not allowed in XML; and a byte order mark, which nobody sees */
     return length;
 }
 

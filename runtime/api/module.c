@@ -102,6 +102,7 @@ static void load_image(struct mt_module *m)
         return;
     m->image = fatbins ? mt_image_load_all(fatbins, n, &m->why) : mt_image_load(m->wrapper, &m->why);
     m->too_old = m->why == mt_image_too_old;
+    m->limited = m->why == mt_image_limit;
     if (!m->image && m->why)
         m->why = strdup(m->why);
     bind_tables(m);
@@ -167,7 +168,9 @@ void mt_module_complain(struct mt_module *m, const char *kernel)
     int said = m->said;
     m->said = 1;
     module_leave();
-    if (!said && m->foreign)
+    if (!said && m->limited)
+        mt_report("kernel %s cannot run on the CPU device: %s", kernel, m->why ? m->why : "no memory");
+    else if (!said && m->foreign)
         mt_report("%s has no code for the CPU device: %s; mt-cc compiles its file with such code", kernel,
                   m->why ? m->why : "there is no memory");
     else if (!said)

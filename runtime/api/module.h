@@ -19,6 +19,7 @@ struct mt_module {
     int too_old;      /* its kernels on a GPU take an argument of which nothing is known: they do not run */
     int tried;        /* to load it */
     int loaded;       /* all of the module is, for the device in use */
+    int limited;      /* by the process's file size limit: compiling it again would not help */
     int said;         /* the missing image was reported */
     int foreign;      /* no image came with it: one is made when something of it is needed (made.h) */
     _Atomic int made; /* that was tried */

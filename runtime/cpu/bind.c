@@ -48,6 +48,8 @@ static void unique_path(char *path, size_t size, int fd)
     snprintf(path, size, "/proc/self%s/fd/%d", turns, fd);
 }
 
+const char mt_image_limit[] = "the file size limit is below the size of its CPU image: raise it (ulimit -f)";
+
 static int make_file(struct file *f, const void *data, uint64_t size, const char **why)
 {
     f->fd = memfd_create("memtrace-cpu-image", MFD_CLOEXEC);
@@ -66,8 +68,7 @@ static int make_file(struct file *f, const void *data, uint64_t size, const char
     }
     mt_let_go(&h, error);
     if (error) {
-        *why = error == EFBIG ? "the file size limit (ulimit -f) is below the size of the CPU image"
-                              : "no memory to load the CPU image";
+        *why = error == EFBIG ? mt_image_limit : "no memory to load the CPU image";
         return -1;
     }
     unique_path(f->path, sizeof f->path, f->fd);

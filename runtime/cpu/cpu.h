@@ -31,6 +31,7 @@ struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, const c
 /* *why of images that are beside GPU code in which kernels have the hidden
  * parameter under the program's names. */
 extern const char mt_image_too_old[];
+extern const char mt_image_limit[]; /* of the process: the image is as it should be */
 /* Images are loaded for what their tables say: their code will not run, and may be for any processor. */
 void mt_image_tables_only(void);
 /* Is this address in the image itself (a variable in its table may be another one's)? */

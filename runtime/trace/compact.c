@@ -28,6 +28,7 @@ struct mt_compact {
     uint64_t stream;
     uint64_t good; /* bytes in the file, all of them whole chunks; under the writer's lock */
     _Atomic int off;
+    int closing; /* index and tail are under way */
     char error[256];
 
     char **kernels; /* that have a line; ids are 1, 2, … */
@@ -86,7 +87,10 @@ static void compact_fail(struct mt_compact *c, const char *why, uint64_t bytes)
     if (atomic_exchange(&c->off, 1))
         return;
     snprintf(c->error, sizeof c->error, "%s after %llu bytes", why, (unsigned long long)bytes);
-    if (c->inside && !mt_forked()) /* at once, the kernel may run for hours */
+    if (c->closing) /* all chunks are there: without index readers find them */
+        mt_report_file("%s: %s; the trace is whole, but for its index: reading it takes longer", c->path,
+                       c->error);
+    else if (c->inside && !mt_forked()) /* at once, the kernel may run for hours */
         mt_report_file("%s: %s; the trace of this stream ends here and is incomplete", c->path, c->error);
 }
 
@@ -137,6 +141,7 @@ static void compact_close(void *self)
 {
     struct mt_compact *c = self;
     mt_companion_close(c->inside);
+    c->closing = c->inside && !c->off && !mt_forked();
     if (mt_mtc_writer_close(c->writer) && c->inside)
         compact_fail(c, strerror(ENOMEM), c->good);
     if (c->memory && c->inside)

@@ -321,7 +321,8 @@ void mt_trace_miss(struct mt_trace *t, const char *why)
         snprintf(t->why, sizeof t->why, "%s", why);
 }
 
-/* Companion first: whoever reads the trace to its end shall find it whole. */
+/* The companion before the trace is closed: whoever reads that to its end shall find it whole. The lines
+ * inside a compact trace first: the companion says whether they could be written. */
 static void end_companion(struct mt_trace *t)
 {
     int whole = t->closed ? t->whole
@@ -344,8 +345,13 @@ static void end_companion(struct mt_trace *t)
         t->told = 1;
     }
     struct mt_companion_end e = {t->written, t->counted, t->launches, whole && !mt_log_dropped()};
-    mt_companion_end(t->companion, &e);
     mt_companion_end(t->inside, &e);
+    if (t->inside && whole && !trace_is_on(t)) { /* these lines did not fit any more */
+        t->whole = e.complete = 0;
+        mt_companion_lost(t->companion, t->lost, trace_error(t));
+        t->told = 1;
+    }
+    mt_companion_end(t->companion, &e);
 }
 
 void mt_trace_close(struct mt_trace *t)

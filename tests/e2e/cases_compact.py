@@ -236,6 +236,36 @@ def full(world):
     same("mt-extract", json.loads(said.stdout)["complete"], False)
 
 
+@case("compact.limit")
+def limits(world):
+    """The file size limit in the index, in the last lines, in the records: message, companion and mt-extract say the same."""
+    app = world.compile(world.example("histogram"), "-O2")
+
+    def run(name, limit):
+        folder = world.folder(name)
+        env = dict(os.environ, MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", MEMTRACE_FORMAT="compact", MEMTRACE_CPU_THREADS="1")
+        process = subprocess.run([app, "100000"], capture_output=True, text=True, env=env,
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        same("exit code", process.returncode == 0, limit > 4096)
+        return os.path.join(folder, "MemTrace-pipe-0.mtc"), process.stderr
+
+    same("too little for the code itself", [w in run("image", 4096)[1] for w in ("raise it (ulimit -f)", "mt-cc")], [True, False])
+    path, words = run("whole", 1 << 30)
+    same("no words", words, "")
+    with open(path, "rb") as f:
+        chunks = list(compact.mtc.chunks(f.read()))
+    index, lines = chunks[-1].offset, [c.offset for c in chunks if c.type == compact.mtc.META][-1]
+    for name, limit, complete in ("index", index + 40, True), ("lines", lines + 70, False), ("records", lines - 200, False):
+        path, words = run(name, limit)
+        holds(f"{name}: one message: {words!r}", path in words and len(words.splitlines()) == 1 and "ulimit -f" in words)
+        same(f"{name}: the message", "is incomplete" in words, not complete)
+        same(f"{name}: the companion", trace.Companion(path + ".meta").end()["complete"], complete)
+        said = json.loads(world.call([world.tool("mt-extract"), path], code=0 if complete else 3).stdout)
+        same(f"{name}: mt-extract", said["complete"], complete)
+        notes = " ".join(said["notes"])
+        holds(f"{name}: why: {notes!r}", complete or ("ulimit -f" in notes and "killed" not in notes))
+
+
 @case("compact.killed")
 def killed(world):
     """kill -9: whole chunks, and every launch that has ended is whole."""

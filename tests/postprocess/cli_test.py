@@ -21,6 +21,7 @@ BIN = os.path.abspath(sys.argv[1])
 TOOLS = ("mt-extract", "mt-graph", "mt-dump", "mt-compare")
 C0, C1 = (0, 0, 0), (1, 0, 0)
 WRITE = [record(0, STORE, 4, 0x10, C0), record(0, STORE, 4, 0x14, C0)]
+BARE = "is read without companion: nothing says whether it is whole"
 READ = [record(1, LOAD, 8, 0x10, C1)]
 
 
@@ -145,7 +146,7 @@ class Inputs(Case):
                 f.flush()
                 time.sleep(0.05)
         out, err = p.communicate(timeout=60)
-        self.assertEqual((p.returncode, err), (0, b""))
+        self.assertEqual((p.returncode, err), (0, f"mt-dump: {path}: {BARE}\n".encode()))
         self.assertEqual(out.decode().splitlines()[-1], "load 8 0x10 cta 1,0,0 sm 1")
         self.assertEqual(len(out.splitlines()), 5)
 
@@ -411,7 +412,7 @@ class Progress(Case):
             p.stdin.flush()
             time.sleep(0.005)
         p.stdin.close()
-        self.assertIs(json.loads(p.stdout.read())["complete"], True)
+        self.assertEqual(json.loads(p.stdout.read())["notes"], ["-: " + BARE])
         p.stdout.close()
         self.assertEqual(p.wait(timeout=60), 0)
 
@@ -428,13 +429,13 @@ class Progress(Case):
         shown = shown.decode()
         os.close(main)
         self.assertIn("million records", shown)
-        self.assertTrue(shown.endswith("\r\x1b[K"), shown[-20:])  # and wiped at the end
+        self.assertIn("\r\x1b[Kmt-extract: -: " + BARE, shown)  # and wiped at the end
 
     def test_not_in_a_file(self):
         with open(os.path.join(self.dir, "err"), "wb+") as f:
             self.feed(f, 2.5)
             f.seek(0)
-            self.assertEqual(f.read(), b"")
+            self.assertEqual(f.read(), f"mt-extract: -: {BARE}\n".encode())
 
 
 def until_signals_are_caught(p):

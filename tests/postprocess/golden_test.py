@@ -16,6 +16,9 @@ def run(tool, *args, cwd, env=None):
                           env=env)
 
 
+BARE = "is read without companion: nothing says whether it is whole"
+
+
 class Succeed(unittest.TestCase):
     folder = os.path.join(GOLDEN, "succeed")
 
@@ -38,7 +41,8 @@ class Succeed(unittest.TestCase):
             with self.subTest(name):
                 r = run("mt-extract", "--sections=all", name + ".trace", cwd=self.folder)
                 self.compare(r, name + ".json")
-                self.assertEqual(r.stderr, b"")
+                bare = not os.path.exists(os.path.join(self.folder, name + ".trace.meta"))
+                self.assertEqual(r.stderr, f"mt-extract: {name}.trace: {BARE}\n".encode() if bare else b"")
 
     def test_options(self):
         for name, option in (("worked-example", "local"), ("worked-example", "strict"), ("stencil", "local")):
@@ -52,12 +56,13 @@ class Succeed(unittest.TestCase):
     def test_streams_without_companion_warn_once(self):
         r = run("mt-extract", "--no-companion", "streams-b.trace", "streams-a.trace", cwd=self.folder)
         self.assertEqual(r.returncode, 0)
-        self.assertEqual(len(r.stderr.splitlines()), 1)
+        self.assertEqual(len(r.stderr.splitlines()), 1 + 2)
+        self.assertEqual(r.stderr.count(BARE.encode()), 2)
         self.assertIn(b"order of the inputs", r.stderr)
         got = json.loads(r.stdout)
         self.assertEqual(list(got["KDV"]["b"]), ["0"])
         self.assertEqual(list(got["KDV"]["a"]), ["1", "2"])
-        self.assertEqual(len(got["notes"]), 1)
+        self.assertEqual(len(got["notes"]), 1 + 2)
 
     def test_graph(self):
         for name in ("worked-example", "stride"):

@@ -153,7 +153,7 @@ class Numbers(Case):
         self.assertLess(end.children_user - begin.children_user, 5 if SANITIZED else 2, "a list was searched for each")
 
 
-NAMES = {"escape": "k\x1b]0;owned\x07\x1b[2J", "c1": "k\u009b31mX", "cr": "real\rfake", "bidi": "a\u202ecba", "nonchar": "\ufffe", "tab": "a\tb", "del": "a\x7f"}
+NAMES = {"escape": "k\x1b]0;owned\x07\x1b[2J", "c1": "k\u009b31mX", "cr": "real\rfake", "bidi": "a\u202ecba", "nonchar": "\ufffe", "rlm": "a\u200fcba", "bom": "a\ufeffb", "tab": "a\tb", "del": "a\x7f"}
 
 
 class Terminals(Case):
@@ -168,7 +168,7 @@ class Terminals(Case):
                 done = subprocess.run([os.path.join(BIN, tool[0]), *tool[1:], path], capture_output=True, check=False)
                 self.assertIn(done.returncode, (0, 3), (label, tool, done.stderr))
                 for text in (done.stdout, done.stderr):
-                    seen = {c for c in text.decode() if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\ufffe"} - {"\n"}
+                    seen = {c for c in text.decode() if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u200f\ufeff\ufffe"} - {"\n"}
                     self.assertEqual(seen, set(), (label, tool))
             self.assertIn(label == "escape" and "k\\x1b]0;owned\\x07\\x1b[2J" or "\\x", self.tool("mt-dump", path, code=3).stdout.decode())
 

@@ -55,6 +55,18 @@ def options(tool, work):
     with open(image, "rb") as f:
         head = f.read(28)
     expect("an empty fatbin and the payload", head[:4] == b"\x50\xed\x55\xba" and head[16:24] == b"MTCPUIM1", str(head))
+    for name, text in ("empty", ""), ("words.txt", "root:x:0:0:\n" * 9):
+        with open(os.path.join(work, name), "w", encoding="utf-8") as f:
+            f.write(text)
+        done = call(tool, "--list", os.path.join(work, name))
+        expect(f"--list of {name}", done.returncode == 3 and not done.stdout and name in done.stderr, f"{done.returncode} {done.stdout}")
+    evil = os.path.join(work, "evil.ptx")
+    with open(evil, "w", encoding="utf-8") as f:
+        f.write(KERNEL + ".visible .entry k\x1b]0;pwn\x07\u009b31m(.param .u64 a)\n{\n \x1b[2J bad;\n ret;\n}\n" + BAD.replace("frobnicate", "frob\x1b[2Jnicate"))
+    for words in ["--list", evil], [evil, "-o", image]:
+        done = call(tool, *words)
+        seen = {c for c in done.stdout + done.stderr if ord(c) < 32 or 127 <= ord(c) < 160} - {"\n"}
+        expect(f"{words}: nothing for a terminal to obey", not seen and "\\x1b[2J" in done.stdout + done.stderr, f"{seen} {done.stdout} {done.stderr}")
     done = call(tool, bad, "-o", image)
     expect("a bad kernel beside a good one", done.returncode == 0 and f"{bad}:11: bad cannot run" in done.stderr, done.stderr)
     done = call(tool, "-v", good, "-o", image)

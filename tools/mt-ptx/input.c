@@ -141,6 +141,9 @@ int mt_ptxtool_input_read(const char *name, struct input *in)
     if (mt_ptxtool_fatbin_is(in->file.data, in->file.size)) {
         return input_take_fatbins(in, in->file.data, in->file.size);
     }
+    if (!memmem(in->file.data, in->file.size, ".version", 8)) {
+        return input_damaged(in, in->file.size ? "is neither PTX nor a fatbin nor an ELF file" : "is empty");
+    }
     return input_take_whole(in, FATBIN_PTX);
 }
 

@@ -206,7 +206,7 @@ int mt_ptxtool_list(const struct input *in)
         }
     }
     for (unsigned i = 0; texts && i < in->n; i++) {
-        fputs(texts[i] ? texts[i] : "", stdout);
+        mt_ptxtool_put(stdout, texts[i] ? texts[i] : "");
         free(texts[i]);
     }
     while (l.n) {

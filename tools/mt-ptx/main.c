@@ -206,6 +206,7 @@ int main(int argc, char **argv)
 {
     struct request r;
     struct input in;
+    mt_ptxtool_say_visibly();
     int code = parse_arguments(argc, argv, &r);
     if (code >= 0) {
         return code;

@@ -98,6 +98,13 @@ struct request {
 int mt_ptxtool_image_make(const struct request *r, const char *input, const struct module *modules,
                           unsigned n, struct bytes *texts);
 
+/* ---- say.c */
+
+/* From here on what goes to stderr is made visible, as other tools do it (postprocess/reader/text.h). */
+void mt_ptxtool_say_visibly(void);
+/* Lines of text, made visible. */
+void mt_ptxtool_put(FILE *to, const char *text);
+
 /* ---- list.c */
 int mt_ptxtool_list(const struct input *in);
 

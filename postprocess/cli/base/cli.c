@@ -72,12 +72,20 @@ int mt_cli_quiet;
 /* One line, whatever is in the names and files that it speaks of. */
 static void cli_line(const char *format, va_list args, const char *end, const char *name)
 {
+    static char spare[1024]; /* under stderr's lock: what is to be said may be that there is no memory */
     char *text = NULL;
+    va_list again;
     if (mt_cli_quiet)
         return;
     flockfile(stderr);
+    va_copy(again, args);
+    if (vasprintf(&text, format, args) < 0) {
+        text = NULL;
+        vsnprintf(spare, sizeof spare, format, again);
+    }
+    va_end(again);
     fprintf(stderr, "%s: ", mt_cli_name);
-    mt_text_put(stderr, vasprintf(&text, format, args) < 0 ? "out of memory" : text);
+    mt_text_put(stderr, text ? text : spare);
     fprintf(stderr, end, name);
     funlockfile(stderr);
     free(text);
@@ -320,7 +328,10 @@ int mt_inputs_finish(struct mt_source *s, int *complete)
     for (size_t i = 0; i < problems; i++)
         if (problem[i].code == MT_E_SYSTEM)
             return MT_EXIT_FAILURE;
-    return *complete ? MT_EXIT_OK : MT_EXIT_INPUT;
+    int lacks = mt_source_lacks(s);
+    return lacks < 0 ? mt_cli_fail("no memory for the notes on the trace")
+           : lacks   ? MT_EXIT_INPUT
+                     : MT_EXIT_OK;
 }
 
 int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,
@@ -371,6 +382,14 @@ int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const cha
 
 /* ---- output ---- */
 
+/* Whoever can write to the folder can put a link there that leads to a file of ours; root's /dev/stdout is
+ * one that may be followed. */
+static int output_is_anothers_link(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && st.st_uid != geteuid() && st.st_uid != 0;
+}
+
 int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs *in)
 {
     struct stat st, other;
@@ -380,6 +399,12 @@ int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs
     o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC, 0666);
     o->created = o->fd >= 0;
     made = o->created ? path : made;
+    if (o->fd < 0 && errno == EEXIST && output_is_anothers_link(path)) {
+        mt_cli_say("%s: is a symbolic link of another user and is not followed; remove it, or name another "
+                   "file",
+                   path);
+        return MT_EXIT_USAGE;
+    }
     if (o->fd < 0 && errno == EEXIST)
         o->fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     if (o->fd < 0 || fstat(o->fd, &st) != 0) {

@@ -287,7 +287,7 @@ static void host_end(struct mt_stride_graph_input *in)
     if (c->lost)
         graph_input_note(in, 1, "%s: %" PRIu64 " accesses were lost: %s", path, c->lost, c->lost_why);
     if (!c->has_end)
-        graph_input_note(in, 1, "%s: has no end: the program was killed or still runs", path);
+        graph_input_note(in, 1, "%s: has no end: " MT_NO_END, path);
     else if (!c->complete && !c->lost)
         graph_input_note(in, 1, "%s: says that the trace is incomplete", path);
 }

@@ -135,7 +135,7 @@ static int convert_option(void *arg, int o)
         x->companion = optarg;
         return 0;
     case OPT_NO_COMPANION:
-        x->no_companion = 1;
+        x->no_companion = x->choice.no_beside = 1;
         return 0;
     default:
         return mt_common_option(o, NULL, &x->filter, help);
@@ -181,24 +181,98 @@ static int by_mode(struct options *x, struct mt_host_reader *r)
     return mt_cli_usage("%s: does not say what it was traced as: give --to mat, atomic or insn", x->input);
 }
 
+/* Is the stream one of those whose launches `c` has? */
+static int convert_has_stream(const struct mt_companion *c, uint64_t stream)
+{
+    size_t i = 0;
+    while (i < c->nlaunches && (!c->launches[i].traced || c->launches[i].stream != stream))
+        i++;
+    return c->stream == stream || i < c->nlaunches;
+}
+
+/* Streams of the process that are in other traces, or in none. */
+static int convert_streams(const char *path, const struct mt_companion *c)
+{
+    const struct mt_stream_event *other = NULL, *none = NULL;
+    size_t others = 0;
+    for (size_t i = 0; i < c->nstreams; i++) {
+        const struct mt_stream_event *e = &c->streams[i];
+        if (e->why) {
+            none = none ? none : e;
+        } else if (!convert_has_stream(c, e->stream)) {
+            other = other ? other : e;
+            others++;
+        }
+    }
+    if (none)
+        mt_cli_say("%s: incomplete: stream %llu of the process has no trace: %s", path,
+                   (unsigned long long)none->stream, none->why);
+    if (others)
+        mt_cli_say("%s: is a part of the run: the launches of %zu other stream%s are in %s%s", path, others,
+                   others == 1 ? "" : "s", other->trace, others == 1 ? "" : " and the like");
+    return none || others ? MT_EXIT_INPUT : 0;
+}
+
 int mt_convert_complete(const char *path, const struct mt_companion *c)
 {
+    int code = convert_streams(path, c);
     if (c->bad_lines)
         mt_cli_say("%s: %llu meta lines cannot be read, the first: %s", path,
                    (unsigned long long)c->bad_lines, c->bad.message);
     if (!c->has_end)
-        mt_cli_say("%s: the trace has no end: the program was killed or still runs", path);
+        mt_cli_say("%s: the trace has no end: " MT_NO_END, path);
     else if (c->lost)
         mt_cli_say("%s: incomplete: %llu accesses are missing: %s", path, (unsigned long long)c->lost,
                    c->lost_why);
     else if (!c->complete)
-        mt_cli_say("%s: the trace says that it is incomplete", path);
-    return c->bad_lines || !c->has_end || !c->complete ? MT_EXIT_INPUT : 0;
+        mt_cli_say("%s: the trace says that it is incomplete%s%s", path, *c->lost_why ? ": " : "",
+                   c->lost_why);
+    return c->bad_lines || c->lost || !c->has_end || !c->complete ? MT_EXIT_INPUT : code;
 }
 
 int mt_convert_complete_if_known(const char *path, const struct mt_companion *c)
 {
     return c && (c->has_header || c->has_end || c->bad_lines) ? mt_convert_complete(path, c) : 0;
+}
+
+/* The companion that the program wrote beside its container, if it is of the same run. 0, or an exit code. */
+static int convert_load_beside(const char *path, const struct mt_companion *own, struct mt_companion **beside)
+{
+    struct mt_error err;
+    char *meta = NULL;
+    *beside = NULL;
+    if (strcmp(path, "-") == 0)
+        return 0;
+    if (asprintf(&meta, "%s.meta", path) < 0)
+        return mt_cli_fail("no memory");
+    struct mt_companion *c = mt_companion_load(meta, &err);
+    free(meta);
+    if (!c)
+        return err.code == MT_E_INPUT && err.sys == ENOENT ? 0 : mt_cli_failed(&err);
+    if (c->pid == own->pid && c->start_ns == own->start_ns)
+        *beside = c;
+    else
+        mt_companion_free(c);
+    return 0;
+}
+
+int mt_convert_container_complete(const char *path, const struct mt_companion *own, int look_beside)
+{
+    struct mt_companion *b = NULL;
+    int code = look_beside && own->has_header ? convert_load_beside(path, own, &b) : 0;
+    if (b && b->has_end && !own->has_end) {
+        code = mt_convert_complete(b->path, b);
+        code = code ? code : MT_EXIT_INPUT; /* lines are missing, if nothing else */
+    } else if (code == 0) {
+        code = mt_convert_complete_if_known(path, own);
+    }
+    if (code == 0 && b && (!b->complete || b->lost > own->lost || b->bad_lines)) {
+        mt_cli_say("%s: says otherwise than %s: that the trace is incomplete%s%s", b->path, path,
+                   *b->lost_why ? ": " : "", b->lost_why);
+        code = MT_EXIT_INPUT;
+    }
+    mt_companion_free(b);
+    return code;
 }
 
 static int to_text(struct options *x, FILE *f)

@@ -15,6 +15,10 @@ int mt_convert_complete(const char *path, const struct mt_companion *c);
 /* The same, but a trace without such lines (`c` NULL or empty) says nothing of itself: 0. */
 int mt_convert_complete_if_known(const char *path, const struct mt_companion *c);
 
+/* The same of a container's `own` lines and, with `look_beside`, of the companion that the program wrote
+ * beside it: where a disk was full, that knows more. One of another run says nothing. */
+int mt_convert_container_complete(const char *path, const struct mt_companion *own, int look_beside);
+
 /* Each writes all of the reader's items to `f`. 0 or an exit code, words said. */
 int mt_convert_atomic(struct mt_host_reader *r, FILE *f);
 int mt_convert_mat(struct mt_host_reader *r, FILE *f, int all);
@@ -25,7 +29,7 @@ struct mt_window; /* lib/host_internal.h */
 /* Which launches of a container. */
 struct mt_convert_choice {
     const struct mt_filter *filter;
-    int has_stream;
+    int has_stream, no_beside; /* no_beside: the companion beside the container is not looked at */
     uint32_t stream;
 };
 /* Chunk by chunk, from the file itself. */

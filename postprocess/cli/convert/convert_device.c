@@ -259,7 +259,7 @@ int mt_convert_to_raw(const char *path, FILE *f, const char *meta, int named,
         putc(MT_RAW_RECORD_SIZE, f);
         (live ? put_live : put_chosen)(&x);
         code = x.code;
-        int missing = mt_convert_complete_if_known(path, mt_host_companion(x.r));
+        int missing = mt_convert_container_complete(path, mt_host_companion(x.r), !want->no_beside);
         if (mt_container_whole(x.r, &err) != 0) {
             mt_cli_say("%s", err.message);
             missing = MT_EXIT_INPUT;

@@ -30,26 +30,35 @@ static int copy_lines(struct mt_mtc_writer *w, const struct mt_convert_chosen *c
     return e;
 }
 
+/* What the container says of itself. */
+struct convert_repack_told {
+    struct mt_companion *lines;
+    struct mt_meta_bound bound;
+};
+
 /* One chunk, whose lines `told` collects. 0, or an exit code. */
 static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_chunk_plain *plain, const char *name,
                                uint64_t at, const struct mt_mtc_chunk *head, const unsigned char *stored,
-                               const struct mt_convert_chosen *chosen, struct mt_companion *told, int *code)
+                               const struct mt_convert_chosen *chosen, struct convert_repack_told *told,
+                               int *code)
 {
     struct mt_error err;
     if (head->type == MT_MTC_INDEX ||
         (head->type == MT_MTC_DEVICE && !mt_convert_is_chosen(chosen, head->first)))
         return 0;
-    if (mt_chunk_unpack(plain, name, at, head, stored, &err) != 0) {
+    if ((head->type == MT_MTC_META && mt_meta_bound(&told->bound, name, at, head, &err) != 0) ||
+        mt_chunk_unpack(plain, name, at, head, stored, &err) != 0) {
         *code = mt_cli_failed(&err);
         return err.code == MT_E_SYSTEM ? *code : 0;
     }
-    int e = head->type == MT_MTC_META && mt_companion_add(told, (char *)plain->data, plain->bytes, at) != 0
-                ? ENOMEM
-            : head->type == MT_MTC_META && !chosen->all
-                ? copy_lines(w, chosen, (char *)plain->data, plain->bytes)
-                : mt_mtc_write(w, (enum mt_mtc_chunk_type)head->type, head->flags, head->key, head->first,
-                               head->last, head->items, plain->data, plain->bytes);
-    mt_companion_forget_memory(told);
+    int e =
+        head->type == MT_MTC_META && mt_companion_add(told->lines, (char *)plain->data, plain->bytes, at) != 0
+            ? ENOMEM
+        : head->type == MT_MTC_META && !chosen->all
+            ? copy_lines(w, chosen, (char *)plain->data, plain->bytes)
+            : mt_mtc_write(w, (enum mt_mtc_chunk_type)head->type, head->flags, head->key, head->first,
+                           head->last, head->items, plain->data, plain->bytes);
+    mt_companion_forget_memory(told->lines);
     if (!e)
         return 0;
     mt_cli_say("cannot write the container: %s", strerror(e));
@@ -57,7 +66,7 @@ static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_chunk_plain *p
 }
 
 static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
-                    const struct mt_convert_chosen *chosen, struct mt_companion *told,
+                    const struct mt_convert_chosen *chosen, struct convert_repack_told *told,
                     struct mt_chunk_plain *plain, int *indexed)
 {
     struct mt_mtc_chunk head = {0};
@@ -115,18 +124,18 @@ static int convert_repack_whole(const struct mt_window *in, const struct mt_comp
 
 /* Into a container that begins with `head`. 0, or an exit code. */
 static int write_container(struct mt_window *in, const struct mt_mtc_head *head, FILE *f, int level,
-                           const struct mt_convert_chosen *chosen)
+                           const struct mt_convert_chosen *chosen, int no_beside)
 {
     char why[200] = "no memory";
     int indexed = 0;
     struct mt_chunk_plain plain = {0};
     struct convert_repack_out out = {f, 0};
     struct mt_mtc_file file = {convert_repack_write, &out};
-    struct mt_companion *told = mt_companion_new(in->name); /* what the trace says of itself */
-    struct mt_mtc_writer *w = told ? mt_mtc_writer_again(&file, head, level, why, sizeof why) : NULL;
-    int code = w ? copy_all(in, head->head_bytes, w, chosen, told, &plain, &indexed) : MT_EXIT_FAILURE;
+    struct convert_repack_told told = {.lines = mt_companion_new(in->name)};
+    struct mt_mtc_writer *w = told.lines ? mt_mtc_writer_again(&file, head, level, why, sizeof why) : NULL;
+    int code = w ? copy_all(in, head->head_bytes, w, chosen, &told, &plain, &indexed) : MT_EXIT_FAILURE;
     if (code == 0)
-        code = convert_repack_whole(in, told, indexed, &out);
+        code = convert_repack_whole(in, told.lines, indexed, &out);
     int e = w ? mt_mtc_writer_close(w) : 0;
     if (!w) {
         mt_cli_say("%s", why);
@@ -134,9 +143,9 @@ static int write_container(struct mt_window *in, const struct mt_mtc_head *head,
         mt_cli_say("cannot write the container: %s", strerror(e));
         code = MT_EXIT_FAILURE;
     } else if (code == 0) {
-        code = mt_convert_complete_if_known(in->name, told);
+        code = mt_convert_container_complete(in->name, told.lines, !no_beside);
     }
-    mt_companion_free(told);
+    mt_companion_free(told.lines);
     mt_chunk_plain_free(&plain);
     return code;
 }
@@ -150,7 +159,7 @@ int mt_convert_repack(struct mt_window *in, FILE *f, int level, const struct mt_
     if (code == 0 && mt_container_head(in, &head, &err) != 0)
         code = mt_cli_failed(&err);
     if (code == 0)
-        code = write_container(in, &head, f, level, &chosen);
+        code = write_container(in, &head, f, level, &chosen, want->no_beside);
     free(chosen.seq);
     return code;
 }

@@ -167,6 +167,15 @@ static int count_item(FILE *f, const struct mt_item *item, struct mt_tally *tall
     return item->flags & MT_BATCH_END ? mt_tally_show(f, tally, item) : 0;
 }
 
+/* 0, or the exit code of an output that takes no more. */
+static int dump_flush(FILE *f)
+{
+    errno = 0;
+    if (fflush(f) == 0 && !ferror(f))
+        return 0;
+    return mt_cli_fail("standard output: cannot write: %s", strerror(errno ? errno : EIO));
+}
+
 static int dump_run(struct options *x, struct mt_source *s)
 {
     FILE *f = stdout;
@@ -204,7 +213,12 @@ static int dump_run(struct options *x, struct mt_source *s)
             mt_progress_step(&progress, s, records);
     }
     mt_progress_end(&progress);
-    int code = mt_inputs_finish(s, &complete);
+    int code = dump_flush(f);
+    if (code) { /* the trace was not read to its end: nothing is to be said of it */
+        mt_stat_free(&stat);
+        return code;
+    }
+    code = mt_inputs_finish(s, &complete);
     mt_filter_explain(&x->filter, launches, chosen);
     if (ok == 0 && x->stat) {
         mt_stat_show(f, &stat);
@@ -213,9 +227,9 @@ static int dump_run(struct options *x, struct mt_source *s)
     }
     mt_estimates_free(&estimates);
     mt_stat_free(&stat);
-    if (fflush(f) != 0 || ferror(f)) {
-        mt_cli_say("standard output: cannot write: %s", strerror(errno));
-        code = MT_EXIT_FAILURE;
+    int failed = dump_flush(f);
+    if (failed) {
+        code = failed;
     } else if (ok != 0) {
         mt_cli_say("no memory for the sums");
         code = MT_EXIT_FAILURE;

@@ -265,7 +265,7 @@ static int dump_host_finish(FILE *f, const char *path, const struct mt_companion
         fprintf(f, "end %s: %" PRIu64 " records written, %" PRIu64 " counted\n",
                 c->complete ? "complete" : "incomplete", c->records_written, c->records_counted);
     else
-        fputs("# no end: the program was killed or still runs\n", f);
+        fputs("# no end: " MT_NO_END "\n", f);
     if (c->lost)
         fprintf(f, "lost %" PRIu64 " records: %s\n", c->lost, c->lost_why);
     if (c->bad_lines)

@@ -230,7 +230,7 @@ void mt_dump_companion(FILE *f, const char *trace, const struct mt_companion *c)
         show_copy(f, &c->copies[i]);
     for (size_t i = 0; i < c->nlaunches; i++)
         show_launch(f, &c->launches[i]);
-    if (c->lost)
+    if (c->lost || *c->lost_why)
         fprintf(f, "lost %" PRIu64 " records: %s\n", c->lost, c->lost_why);
     if (c->bad_lines)
         fprintf(f, "# %" PRIu64 " lines could not be read, the first: %s\n", c->bad_lines, c->bad.message);
@@ -238,5 +238,5 @@ void mt_dump_companion(FILE *f, const char *trace, const struct mt_companion *c)
         fprintf(f, "end %s: %" PRIu64 " records written, %" PRIu64 " counted\n",
                 c->complete ? "complete" : "incomplete", c->records_written, c->records_counted);
     else
-        fputs("# no end: the program was killed or still runs\n", f);
+        fputs("# no end: " MT_NO_END "\n", f);
 }

@@ -110,7 +110,7 @@ static int extract_run(struct mt_extract *x)
         return code;
     if (x->live && (code = live_ended(x)) != 0)
         return code;
-    int input = mt_inputs_finish(x->p.source, &complete);
+    int input = mt_inputs_finish(x->p.source, &complete), known = complete;
     uint64_t chosen = 0;
     for (uint32_t i = 0; i < x->p.comm->nlaunches; i++)
         chosen += (uint64_t)x->p.comm->launches[i].selected;
@@ -142,7 +142,7 @@ static int extract_run(struct mt_extract *x)
                                                  : mt_extract_write_other(x, &complete);
     if ((x->live || x->whole) && !code && mt_live_say(STDIN_FILENO, MT_LIVE_WRITTEN) != 0)
         code = MT_EXIT_FAILURE; /* the program waits for this */
-    return code ? code : input ? input : complete ? MT_EXIT_OK : MT_EXIT_INPUT;
+    return code ? code : input ? input : complete == known ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
 /* Every rank reads the inputs by itself. */
@@ -174,8 +174,10 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     int code = mt_inputs_folders(&x->p.inputs);
     if (!code)
         code = check_inputs(x);
-    return code || !mt_session_reports(x->p.session) ? code
-                                                     : mt_output_open(&x->p.out, x->output, &x->p.inputs);
+    if (code || !mt_session_reports(x->p.session))
+        return code;
+    code = mt_output_open(&x->p.out, x->output, &x->p.inputs);
+    return code || !(x->live || x->whole) ? code : mt_live_hold(&x->p.out);
 }
 
 /* The program is told what to send; whole traces are waited for. */

@@ -7,8 +7,22 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+int mt_live_hold(const struct mt_output *out)
+{
+    struct stat st;
+    if (fstat(out->fd, &st) != 0 || !S_ISREG(st.st_mode) || flock(out->fd, LOCK_EX | LOCK_NB) == 0 ||
+        errno != EWOULDBLOCK)
+        return 0;
+    mt_cli_say("%s: is the result of another traced process that still runs; with %%p in the FILE of "
+               "MEMTRACE_SINK each process has its own",
+               out->path ? out->path : "standard output");
+    return MT_EXIT_FAILURE;
+}
 
 int mt_live_say(int fd, char word)
 {

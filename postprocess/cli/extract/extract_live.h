@@ -2,6 +2,7 @@
 #ifndef MT_CLI_EXTRACT_LIVE_H
 #define MT_CLI_EXTRACT_LIVE_H
 #include <stddef.h>
+#include "cli/base/cli.h"
 #include "memtrace/live.h"
 
 /* Whole traces, in the order of their streams. */
@@ -11,6 +12,9 @@ struct mt_live_traces {
     size_t n, room;
 };
 
+/* Keeps the output, a regular file, from other processes of the same program until this one ends. 0, or an
+ * exit code: another one has it. */
+int mt_live_hold(const struct mt_output *out);
 /* One byte to the program. 0, or -1: it is gone. */
 int mt_live_say(int fd, char word);
 /* Waits for all of the program's traces. 0, or -1: it was killed, or there is no memory. */

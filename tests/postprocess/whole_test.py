@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""What has no end or stands for more than it is; and what may be called whole. usage: whole_test.py BIN_FOLDER"""
+import fcntl
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "container"))
+sys.dont_write_bytecode = True
+import mtc  # noqa: E402
+from hostile_test import BIN, LAUNCH, SANITIZED, Case  # noqa: E402
+from traces import LOAD, STORE, companion, record, trace  # noqa: E402
+
+
+class Endless(Case):
+    """What has no end, or is longer than it looks."""
+
+    def setUp(self):
+        super().setUp()
+        self.trace = self.pair([record(0, LOAD, 4, 0x10, (0, 0, 0))], [])
+
+    def test_companion(self):
+        os.remove(self.trace + ".meta")
+        os.symlink("/dev/zero", self.trace + ".meta")
+        self.assertIn(b"t.meta: cannot open the companion: it is a device", self.tool("mt-extract", self.trace, code=2).stderr)
+        os.remove(self.trace + ".meta")
+        with open(self.trace + ".meta", "wb") as f:
+            f.truncate(3 << 30)
+        for tool in ("mt-extract", "mt-dump", "mt-report", "mt-graph"):
+            self.assertIn(b"t.meta: byte 0: a line of more than 16 MiB", self.tool(tool, self.trace, code=3).stderr)
+        self.tool("mt-extract", "--no-companion", self.trace)
+        text = companion([{"ev": "other", "text": "x" * (15 << 20)}, dict(LAUNCH, records=1)], None, {"records_written": 1, "records_counted": 1})
+        self.file("t.meta", text)
+        self.assertTrue(self.extract(self.trace)["complete"], "a long line is one")
+
+    def test_no_trace_at_all(self):
+        """They said what it was, and went on reading it for ever."""
+        for tool in ("mt-extract", "mt-report", "mt-graph", "mt-dump"):
+            self.assertIn(b"not a raw memory trace", self.tool(tool, "/dev/zero", code=3).stderr)
+
+    def container(self, lines, codec):
+        line = b'{"ev":"alloc","seq":1,"id":1,"base":"0x1000","bytes":16,"kind":"malloc"}\n'
+        text = line * (lines // len(line))
+        out = mtc.head(features=mtc.HAS_HOST) + mtc.chunk(mtc.META, companion([], None, {}).encode(), 2)
+        for _ in range(2):
+            out += mtc.chunk(mtc.META, text, lines // len(line), codec=codec)
+        return self.file("bomb.mtc", out + mtc.tail(out))
+
+    def test_lines_out_of_nothing(self):
+        bomb = self.container(1 << 26, 1)
+        self.assertLess(os.path.getsize(bomb), 40000)
+        for words in (["mt-dump"], ["mt-graph"], ["mt-convert", "--to", "mtc", "-o", self.path("again.mtc")]):
+            begin = os.times()
+            err = self.tool(*words, bomb, code=3).stderr.decode()
+            end = os.times()
+            self.assertRegex(err, "bomb.mtc: byte [0-9]+: .* more than 256 times as many")
+            self.assertEqual(err.count("256 times"), 2, err)
+            self.assertLess(end.children_user - begin.children_user, 4 if SANITIZED else 1)
+        self.tool("mt-dump", self.container(1 << 21, 1))
+        self.tool("mt-dump", self.container(1 << 23, 0))
+
+    def test_out_of_memory(self):
+        """A line beyond the memory was told as a companion without end."""
+        if SANITIZED:
+            self.skipTest("the sanitizer's own memory is in the way")
+        self.file("t.meta", companion([{"ev": "alloc", "seq": i, "id": i, "base": "0x10", "bytes": 16} for i in range(400000)]))
+
+        def little():
+            resource.setrlimit(resource.RLIMIT_AS, (90 << 20, 90 << 20))
+
+        done = subprocess.run([os.path.join(BIN, "mt-dump"), self.trace], capture_output=True, preexec_fn=little, check=False)
+        self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
+        self.assertIn(b"no memory for the companion", done.stderr)
+
+    def test_what_we_write_ourselves(self):
+        """A companion of equal lines, which zstd makes a thousand times smaller, comes back."""
+        lines = [{"ev": "other", "text": "the same again"}] * 200000
+        self.file("t.meta", companion([*lines, dict(LAUNCH, records=1)], None, {"records_written": 1, "records_counted": 1}))
+        self.tool("mt-convert", "-o", self.path("c.mtc"), self.trace)
+        self.assertTrue(self.extract(self.path("c.mtc"))["complete"])
+        self.tool("mt-convert", "-o", self.path("back"), self.path("c.mtc"))
+        with open(self.path("back.meta"), encoding="utf-8") as f:
+            self.assertEqual(sum("the same again" in line for line in f), len(lines))
+
+    def test_one_behind_the_other(self):
+        """`cat a.mtc a.mtc`: the second one was left out without a word."""
+        self.tool("mt-convert", "-o", self.path("a.mtc"), self.trace)
+        with open(self.path("a.mtc"), "rb") as f:
+            data = f.read()
+        o = self.extract(self.file("two.mtc", data + data), code=3)
+        self.assertFalse(o["complete"])
+        self.assertIn(f"byte {len(data)}: the container ends here, the {len(data)} bytes after it", " ".join(o["notes"]))
+        self.assertEqual(o["records"], 1)
+
+
+class Whole(Case):
+    """Nothing is called whole that nobody knows to be."""
+
+    def test_without_companion(self):
+        launches = [("k", [record(0, STORE, 4, 0x10, (0, 0, 0))])] * 3
+        self.file("cut", trace(launches)[:-len(trace(launches[:1])) + 1])
+        for args in ([], ["--threads", "3"], ["-s", "quick", "--no-host"]):
+            o = self.extract(*args, self.path("cut"))
+            self.assertEqual((o["complete"], o["launches"] if "launches" in o else 2), (False, 2))
+            self.assertIn("cut: is read without companion: nothing says whether it is whole", " ".join(o["notes"]))
+
+    def convert(self, path, code, *words):
+        err = self.tool("mt-convert", "-o", self.path("out.mtc"), path, code=code).stderr.decode()
+        self.assertEqual(err.count("\n"), 1 if words else 0, err)
+        for w in words:
+            self.assertIn(w, err)
+        return self.path("out.mtc")
+
+    def test_convert_of_a_part(self):
+        one, end = [record(0, LOAD, 4, 0x10, (0, 0, 0))], None
+        self.convert(self.pair(one, [], end), 0)
+        streams = [{"ev": "stream", "stream": i, "trace": f"MemTrace-pipe-{i}"} for i in range(3)]
+        self.convert(self.pair(one, streams[:1]), 0)
+        out = self.convert(self.pair(one, streams), 3, "is a part of the run: the launches of 2 other streams are in MemTrace-pipe-1")
+        self.assertEqual(self.extract(out, code=3)["records"], 1)
+        refused = {"ev": "stream", "stream": 9, "trace": "x", "why": "no room"}
+        self.convert(self.pair(one, [refused]), 3, "stream 9 of the process has no trace: no room")
+
+    def test_convert_of_a_container_with_a_companion_beside_it(self):
+        out = self.convert(self.pair([record(0, LOAD, 4, 0x10, (0, 0, 0))], []), 0)
+        os.rename(out, self.path("a.mtc"))
+        shutil.copy(self.path("t.meta"), self.path("a.mtc.meta"))
+        self.convert(self.path("a.mtc"), 0)
+        self.file("a.mtc.meta", companion([{"ev": "lost", "count": 7, "why": "a full disk"}], None, {"complete": False}))
+        self.convert(self.path("a.mtc"), 3, "a.mtc.meta: says otherwise", "a full disk")
+        self.tool("mt-convert", "--to", "raw", "-o", self.path("raw"), self.path("a.mtc"), code=3)
+
+    def test_what_the_container_could_not_take(self):
+        """A limit ended it: the file beside it knows why."""
+        meta = companion([], None, None).encode()
+        self.file("a.mtc", mtc.head(features=mtc.HAS_DEVICE) + mtc.chunk(mtc.META, meta, 1))
+        self.file("a.mtc.meta", companion([{"ev": "lost", "count": 0, "why": "the limit is reached"}], None,
+                                          {"records_written": 0, "records_counted": 0, "complete": False}))
+        notes = " ".join(self.extract(self.path("a.mtc"), code=3)["notes"])
+        self.assertIn("a.mtc: its last lines are missing, ", notes)
+        self.assertIn("says that the trace is incomplete: the limit is reached", notes)
+        self.assertNotIn("killed", notes)
+        self.assertIn(b"the limit is reached", self.tool("mt-convert", "--to", "raw", "-o", self.path("r"), self.path("a.mtc"), code=3).stderr)
+
+    def test_a_full_device_is_not_the_traces_fault(self):
+        records, n = [record(0, LOAD, 4, 16 * i, (0, 0, 0)) for i in range(3000)], 40
+        path = self.file("t", trace([("k", records)] * n))
+        self.file("t.meta", companion([dict(LAUNCH, seq=i, records=3000) for i in range(n)], None, {"records_written": 3000 * n, "records_counted": 3000 * n}))
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([os.path.join(BIN, "mt-dump"), path], stdout=full, stderr=subprocess.PIPE, check=False)
+        self.assertEqual((done.returncode, done.stderr), (1, b"mt-dump: standard output: cannot write: No space left on device\n"))
+
+    def test_another_users_link(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root makes links of others")
+        path = self.pair([record(0, LOAD, 4, 0x10, (0, 0, 0))], [])
+        victim = self.file("victim", "precious")
+        for tool in ("mt-extract", "mt-report", "mt-convert", "mt-graph"):
+            for owner, code in ((12345, 2), (0, 0)):
+                os.symlink("victim", self.path("link"))
+                os.lchown(self.path("link"), owner, owner)
+                err = self.tool(tool, "-o", self.path("link"), path, code=code).stderr
+                self.assertEqual(b"a symbolic link of another user" in err, code == 2, err)
+                with open(victim, "rb") as f:
+                    self.assertEqual(f.read() == b"precious", code == 2)
+                self.file("victim", "precious")
+                os.remove(self.path("link"))
+
+    def test_one_result_of_two_processes(self):
+        """Without %p in the FILE of MEMTRACE_SINK the last one won."""
+        path = self.file("comm.json", "")
+        ours, theirs = socket.socketpair()
+        with open(path, "rb") as f, ours, theirs:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            err = self.tool("mt-extract", "--live", "-o", path, code=1, stdin=theirs).stderr
+            self.assertIn(b"comm.json: is the result of another traced process that still runs; with %p", err)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
