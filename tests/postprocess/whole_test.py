@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What has no end or stands for more than it is; and what may be called whole. usage: whole_test.py BIN_FOLDER"""
 import fcntl
+import json
 import os
 import resource
 import shutil
@@ -107,6 +108,11 @@ class Whole(Case):
             o = self.extract(*args, self.path("cut"))
             self.assertEqual((o["complete"], o["launches"] if "launches" in o else 2), (False, 2))
             self.assertIn("cut: is read without companion: nothing says whether it is whole", " ".join(o["notes"]))
+
+        graph = json.loads(self.tool("mt-graph", "-f", "json", self.path("cut")).stdout)
+        self.assertIsNone(graph["complete"])
+        self.file("graph.json", json.dumps(graph))
+        self.tool("mt-compare", self.path("cut"), self.path("graph.json"))
 
     def convert(self, path, code, *words):
         err = self.tool("mt-convert", "-o", self.path("out.mtc"), path, code=code).stderr.decode()

@@ -207,6 +207,8 @@ static int read_traces(struct mt_stride_graph_input *in, struct mt_stride_graph 
     int code = mt_inputs_finish(in->source, &in->complete);
     mt_filter_explain(&in->filter, launches, in->launches);
     const char *const *text = mt_source_notes(in->source, &notes, &in->complete);
+    if (!in->complete && !mt_source_lacks(in->source))
+        in->complete = -1; /* not known */
     in->notes = calloc(notes + 3, sizeof *in->notes);
     for (size_t i = 0; in->notes && i < notes; i++)
         if ((in->notes[in->nnotes] = strdup(text[i])))
