@@ -111,8 +111,8 @@ class Whole(Case):
 
         graph = json.loads(self.tool("mt-graph", "-f", "json", self.path("cut")).stdout)
         self.assertIsNone(graph["complete"])
-        self.file("graph.json", json.dumps(graph))
-        self.tool("mt-compare", self.path("cut"), self.path("graph.json"))
+        shutil.copy(self.path("cut"), self.path("again"))
+        self.tool("mt-compare", self.path("cut"), self.path("again"))
 
     def convert(self, path, code, *words):
         err = self.tool("mt-convert", "-o", self.path("out.mtc"), path, code=code).stderr.decode()
