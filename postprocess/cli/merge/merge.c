@@ -274,7 +274,7 @@ static int merge_finish(struct merge_run *r, int code)
         mt_cli_say("interrupted: the output ends early");
     if (r->error)
         return MT_EXIT_FAILURE;
-    int unended = r->merge.begun && !code && !mt_cli_stop;
+    int unended = r->merge.begun && !code && !r->bad && !mt_cli_stop; /* else there is a reason already */
     if (unended)
         mt_cli_say(
             "%llu threads have no end (tf): the program was killed or still runs, and the trace is not whole",
