@@ -57,7 +57,13 @@ class Place:
             os.symlink(os.path.join(build, "lib", "libmemtrace.so"), os.path.join(self.lib, name))
         self.tool = os.path.join(work, "tool")
         with open(self.tool, "w", encoding="utf-8") as f:
-            f.write(f"#!/bin/sh\necho $LD_LIBRARY_PATH$LD_PRELOAD called >> {self.calls}\nexec {build}/bin/mt-ptx \"$@\"\n")
+            f.write(f"""#!/bin/sh
+echo $LD_LIBRARY_PATH$LD_PRELOAD called >> {self.calls}
+{build}/bin/mt-ptx "$@"
+code=$?
+echo ended >> {self.calls}
+exit $code
+""")
         os.chmod(self.tool, 0o755)
         self.runs = 0
 
@@ -74,14 +80,18 @@ class Place:
         return subprocess.run([program, *words], capture_output=True, text=True, timeout=120, env=self.environment(**more))
 
     def made(self):
-        """How often mt-ptx was called since the last time."""
-        if not os.path.exists(self.calls):
-            return 0
-        with open(self.calls, encoding="utf-8") as f:
-            lines = f.read().splitlines()
-        os.remove(self.calls)
-        expect("nothing of ours is loaded into mt-ptx", all(line == " called" or line == "called" for line in lines), str(lines))
-        return len(lines)
+        """How often mt-ptx was called since the last time. Waits for it: it keeps the image when the program has it."""
+        deadline, lines = time.monotonic() + 30, []
+        while os.path.exists(self.calls) and time.monotonic() < deadline:
+            with open(self.calls, encoding="utf-8") as f:
+                lines = f.read().splitlines()
+            if lines.count("ended") * 2 == len(lines):
+                os.remove(self.calls)
+                break
+            time.sleep(0.02)
+        expect("nothing of ours is loaded into mt-ptx, which ends", set(lines) <= {"called", "ended"} and
+               lines.count("ended") == lines.count("called"), str(lines))
+        return lines.count("ended")
 
     def companion(self):
         with open(os.path.join(self.folder, "MemTrace-pipe-0.meta"), encoding="utf-8") as f:
@@ -167,19 +177,14 @@ def cache(place, work):
     procs = [subprocess.Popen([program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=place.environment())
              for _ in range(2)]
     expect("two at once", all(p.communicate()[0] == GOOD + QUIET for p in procs))
-    deadline = time.monotonic() + 30 # kept when the programs have it
-    while len(place.images()) != 1 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    expect("made by one of them or each", place.made() in (1, 2))
     expect("kept once", len(place.images()) == 1 and os.stat(place.cache).st_mode & 0o777 == 0o700, str(place.images()))
-    place.made()
     with open(place.images()[0], "rb") as f:
         whole = f.read()
     for damage in whole[:100], whole[:-1], whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:], b"":
         with open(place.images()[0], "wb") as f:
             f.write(damage)
         expect("damaged: made anew", place.run(program).stdout == GOOD + QUIET and place.made() == 1)
-        while not place.images() and time.monotonic() < deadline:
-            time.sleep(0.05)
     name = place.images()[0]
     os.rename(name, os.path.join(work, "elsewhere"))
     os.symlink(os.path.join(work, "elsewhere"), name)
@@ -199,9 +204,7 @@ def cache(place, work):
     expect("--cache-list", said.endswith(f"{len(place.images())} images, {sizes} bytes in {place.cache}\n") and sizes > 0, said)
     limit = os.path.getsize(place.images()[0]) + 100 # of them all
     place.run(program, MEMTRACE_PTX_OPTIONS="-O3", MEMTRACE_CACHE_LIMIT=str(limit))
-    deadline = time.monotonic() + 30
-    while len(place.images()) != 1 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    place.made()
     expect("bounded", len(place.images()) == 1, str(place.images()))
     subprocess.run([tool, "--cache-clear", "--cache", place.cache], check=True, capture_output=True)
     expect("--cache-clear", os.listdir(place.cache) == [])
