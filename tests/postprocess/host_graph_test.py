@@ -289,7 +289,7 @@ def pipes(binary, gen_host, folder):
     """Traces while they are written. Text is followed line by line and stored nowhere; a container goes through a spool
     file; a raw trace of kernels is taken for one, as ever."""
     line = b"77 %d %d 20480 1 8 40\n"
-    text = [b"7", b"7 a.c:", b"3\n"] + [line % (20480 + 8 * i, 8 * i) for i in range(5)]
+    text = [b"7", b"7 a.c:", b"3\n"] + [line % (20480 + 8 * i, 8 * i) for i in range(5)] + [b"0 <e", b"nd>:0\n"]
     nowhere = os.path.join(folder, "no such folder")
     for name in ("fifo", "-"):
         path = os.path.join(folder, "pipe")
