@@ -5,8 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { CONTEXT_DEPTH = 32 };
-
 /* Never freed: programs may ask for one that they have destroyed, and get an error. */
 struct CUctx_st {
     struct CUctx_st *next;
@@ -19,8 +17,11 @@ static struct CUctx_st primary = {NULL, 1, 0, 0};
 static struct CUctx_st *_Atomic contexts = &primary;
 static _Atomic unsigned long long context_last_id = 1;
 static _Atomic int initialised;
-static _Thread_local struct CUctx_st *stack[CONTEXT_DEPTH];
-static _Thread_local int depth;
+/* A list, since libmemtrace.so may be opened where there is little room for thread-local memory. */
+static _Thread_local struct context_level {
+    struct context_level *outer;
+    struct CUctx_st *context;
+} *top;
 
 static int context_alive(const struct CUctx_st *c)
 {
@@ -33,7 +34,7 @@ static int context_alive(const struct CUctx_st *c)
 /* The runtime API makes the primary context current by itself. */
 CUcontext mt_context_current(void)
 {
-    return depth ? stack[depth - 1] : mt_registered ? &primary : NULL;
+    return top ? top->context : mt_registered ? &primary : NULL;
 }
 
 CUresult mt_context_check(enum mt_driver_needs needs)
@@ -64,10 +65,20 @@ static CUresult context_push(CUcontext c)
 {
     if (!context_alive(c))
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (depth == CONTEXT_DEPTH)
+    struct context_level *level = malloc(sizeof *level);
+    if (!level)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    stack[depth++] = c;
+    *level = (struct context_level){top, c};
+    top = level;
     return CUDA_SUCCESS;
+}
+
+static void context_drop(void)
+{
+    struct context_level *level = top;
+    if (level)
+        top = level->outer;
+    free(level);
 }
 
 CUresult DRV(cuCtxPushCurrent)(CUcontext c)
@@ -86,7 +97,7 @@ CUresult DRV(cuCtxPopCurrent_v2)(CUcontext *c)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (c)
         *c = mt_context_current();
-    depth -= depth > 0;
+    context_drop();
     return CUDA_SUCCESS;
 }
 
@@ -99,7 +110,7 @@ CUresult DRV(cuCtxSetCurrent)(CUcontext c)
 {
     if (c && !context_alive(c))
         return CUDA_ERROR_INVALID_CONTEXT;
-    depth -= depth > 0;
+    context_drop();
     return c ? context_push(c) : CUDA_SUCCESS;
 }
 
@@ -119,8 +130,6 @@ static CUresult context_create(CUcontext *out, unsigned flags, CUdevice device)
         return CUDA_ERROR_INVALID_VALUE;
     if (device != 0)
         return CUDA_ERROR_INVALID_DEVICE;
-    if (depth == CONTEXT_DEPTH)
-        return CUDA_ERROR_OUT_OF_MEMORY;
     struct CUctx_st *c = calloc(1, sizeof *c);
     if (!c)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -164,8 +173,8 @@ CUresult DRV(cuCtxDestroy_v2)(CUcontext c)
         return CUDA_ERROR_INVALID_CONTEXT;
     CUresult e = mt_driver_result(cudaDeviceSynchronize());
     c->alive = 0;
-    if (depth && stack[depth - 1] == c)
-        depth--;
+    if (top && top->context == c)
+        context_drop();
     return e;
 }
 

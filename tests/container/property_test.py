@@ -60,8 +60,8 @@ WORDS = ["", "tr", "tf", "fc", "fr", "start_roi", "end_roi", "ctxt_change", "thr
 
 
 def as_atomic(by_time, sites, functions):
-    """TIME THREAD lines of items in order of time."""
-    out, line, names = [], None, {}
+    """TIME THREAD lines of items in order of time. A thread that began and did not end has ended with the program."""
+    out, line, names, running, latest = [], None, {}, [], 0
 
     def done():
         if line and line[2]:
@@ -77,6 +77,7 @@ def as_atomic(by_time, sites, functions):
         v = [int(x) for x in v]
         if kind == "r":
             thread, _, site, address, size, time = v
+            latest = max(latest, time)
             if not line or line[:2] != [time, thread]:
                 done()
                 line = [time, thread, {}]
@@ -96,8 +97,12 @@ def as_atomic(by_time, sites, functions):
             done()
             line = None
             thread, _, event, time, *args = v
+            latest = max(latest, time)
             if event == 1:
                 names[thread] = (args[0] ^ 1 << 63) - (1 << 63)
+                running.append(names[thread])
+            elif event == 2 and names.get(thread, thread) in running:
+                running.remove(names.get(thread, thread))
             if event > 8:
                 continue
             if event in (3, 4):
@@ -106,7 +111,7 @@ def as_atomic(by_time, sites, functions):
                 args = []
             out.append("\t".join(str(x) for x in [time, names.get(thread, thread), WORDS[event], *args]))
     done()
-    return out
+    return out + [f"{latest + 1 + i}\t{name}\ttf" for i, name in enumerate(running)]
 
 
 def as_mat(by_seq, sites, allocs):
@@ -194,7 +199,7 @@ def one(seed, path):
         compare("atomic text, file order", seed, as_atomic(by_file, sites, functions),
                 run(convert, "--order", "file", path))
         compare("instructions", seed, as_insn(by_time, sites), run(convert, "--to", "insn", path))
-    compare("mat text", seed, as_mat(by_seq, sites, allocs), run(convert, "--to", "mat", path))
+    compare("mat text", seed, as_mat(by_seq, sites, allocs) + ["0 <end>:0"], run(convert, "--to", "mat", path))
     # Without tail and index: the same from a scan, and through a pipe.
     index = all_chunks[-1].offset if all_chunks[-1].type == mtc.INDEX else len(data)
     assert index < len(data)
