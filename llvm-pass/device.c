@@ -192,10 +192,25 @@ static void device_instrument(struct mt_unit *u, LLVMModuleRef work)
     mt_unit_instrument(u);
 }
 
+/* What the CPU image says of the GPU's code, before that is made. */
+static void device_plan_gpu(struct mt_unit *u)
+{
+    mt_unit_plan_gpu(u);   /* the image's table says which kernels have no trace there, */
+    mt_unit_plan_plain(u); /* and which have a second version */
+    mt_unit_name_sites(u);
+}
+
+static void device_finish_gpu(struct mt_unit *u)
+{
+    mark_kernels(u);
+    attach_clusters(u);
+    rename_locals(u->module);
+}
+
 /* Below this many kernels a process more costs more than it saves. */
 #define KERNELS_OF_A_PART 4
 
-unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferRef *objects)
+unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, int and_gpu, LLVMMemoryBufferRef *objects)
 {
     struct mt_unit u;
     if (!mt_shim_is_nvptx(module))
@@ -203,11 +218,18 @@ unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferR
     device_clean(module);
     device_instrument(&u, module);
     unsigned most = 1 + u.nkernels / KERNELS_OF_A_PART;
+    if (and_gpu)
+        device_plan_gpu(&u);
     LLVMModuleRef clone = LLVMCloneModule(module);
     unsigned have = mt_unit_emit_parts(&u, clone, n < most ? n : most, objects);
     LLVMDisposeModule(clone);
     if (have && mt_pass_options.verbose)
         device_tell(&u);
+    if (have && and_gpu) {
+        mt_unit_link_gpu(&u);
+        mt_unit_settle_kernels(&u);
+        device_finish_gpu(&u);
+    }
     mt_unit_free(&u);
     return have;
 }
@@ -222,11 +244,8 @@ int mt_pass_device(LLVMModuleRef module)
     /* With gpu-trace=off only a copy is instrumented, and the GPU runs the program as it is. */
     LLVMModuleRef work = o->gpu_trace ? module : LLVMCloneModule(module);
     device_instrument(&u, work);
-    if (o->gpu_trace) {
-        mt_unit_plan_gpu(&u);   /* the image's table says which kernels have no trace there, */
-        mt_unit_plan_plain(&u); /* and which have a second version */
-        mt_unit_name_sites(&u);
-    }
+    if (o->gpu_trace)
+        device_plan_gpu(&u);
     if (o->cpu_image)
         make_cpu_image(&u, module);
     if (o->verbose)

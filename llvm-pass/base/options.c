@@ -42,6 +42,10 @@ static int set_only(const char *value, const char **why)
 {
     static const char *const words[] = {"loads", "stores", "atomics"}; /* by enum mt_access_type */
     uint32_t mask = 0;
+    if (!strcmp(value, "nothing")) {
+        mt_pass_options.only = MT_ONLY_NOTHING;
+        return 0;
+    }
     while (*value) {
         size_t n = strcspn(value, ",+");
         int hit = 0;
@@ -51,13 +55,13 @@ static int set_only(const char *value, const char **why)
                 hit = 1;
             }
         if (!hit) {
-            *why = "expected a list of loads, stores, atomics, separated by ','";
+            *why = "expected nothing, or a list of loads, stores, atomics, separated by ','";
             return -1;
         }
         value += n + (value[n] != 0);
     }
     if (!mask) {
-        *why = "expected a list of loads, stores, atomics, separated by ','";
+        *why = "expected nothing, or a list of loads, stores, atomics, separated by ','";
         return -1;
     }
     mt_pass_options.only = mask;

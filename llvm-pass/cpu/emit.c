@@ -28,11 +28,52 @@ LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone)
     return machine;
 }
 
+#define LONG_BLOCK 4096 /* instructions */
+#define PIECE 256
+
+/* The inliner moves what stands after a call in its block, for each call: thousands of unrolled mma in one
+ * block take the square of their number. So long blocks are cut before; simplifycfg joins the pieces. And the
+ * SLP vectoriser, which takes a quarter of the time then and finds nothing, is kept off such a function. */
+static int emit_cut_block(LLVMBasicBlockRef block)
+{
+    unsigned n = 0, i = 0;
+    for (LLVMValueRef at = LLVMGetFirstInstruction(block); at; at = LLVMGetNextInstruction(at))
+        n++;
+    if (n < LONG_BLOCK)
+        return 0;
+    for (LLVMValueRef at = LLVMGetLastInstruction(block), before; at; at = before, i++) {
+        before = LLVMGetPreviousInstruction(at); /* from the end: each time one piece moves */
+        if (LLVMIsAPHINode(at) || LLVMIsAAllocaInst(at))
+            break; /* those stay where they are */
+        if (before && i % PIECE == PIECE - 1)
+            mt_shim_split(at);
+    }
+    return 1;
+}
+
+static int emit_cut_blocks(LLVMModuleRef module)
+{
+    unsigned off = LLVMGetEnumAttributeKindForName("noimplicitfloat", 15);
+    int any = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        int cut = 0;
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+            cut |= emit_cut_block(b);
+        if (cut)
+            LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex,
+                                    LLVMCreateEnumAttribute(LLVMGetModuleContext(module), off, 0));
+        any |= cut;
+    }
+    return any;
+}
+
 LLVMMemoryBufferRef mt_unit_compile(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMachineRef machine)
 {
     LLVMMemoryBufferRef object = NULL;
     char *message = NULL;
-    if (mt_run_passes(u, m, "globaldce,default<O2>", machine))
+    if (mt_run_passes(u, m, "globaldce", machine) ||
+        (emit_cut_blocks(m) && mt_run_passes(u, m, "always-inline", machine)) ||
+        mt_run_passes(u, m, "default<O2>", machine))
         return NULL;
     if (LLVMTargetMachineEmitToMemoryBuffer(machine, m, LLVMObjectFile, &message, &object)) {
         mt_diag(u, NULL, MT_DIAG_ERROR, "cannot compile the CPU image: %s", message);

@@ -204,22 +204,31 @@ static LLVMTypeRef declare_param_type(struct mt_ptx *x, const struct mt_ptx_vari
     return mt_ptx_type_of(x, v);
 }
 
+/* Several results are a struct of them. */
+static LLVMTypeRef declare_result_type(struct mt_ptx *x, struct mt_ptx_signature *sig)
+{
+    LLVMTypeRef types[MT_PTX_RESULTS];
+    for (unsigned i = 0; i < sig->nresults; i++) {
+        struct mt_ptx_variable *v = &sig->results[i];
+        v->argument = -1;
+        v->result = 1;
+        types[i] =
+            v->space == 'r' ? LLVMIntTypeInContext(x->c, v->type.bits * v->type.lanes) : mt_ptx_type_of(x, v);
+    }
+    return sig->nresults == 1 ? types[0] : LLVMStructTypeInContext(x->c, types, sig->nresults, 0);
+}
+
 static int declare_type(struct mt_ptx *x, struct mt_parser *p, struct mt_ptx_signature *sig, int is_kernel)
 {
     LLVMTypeRef result = LLVMVoidTypeInContext(x->c), *types = calloc(sig->nparams + 1, sizeof *types);
     if (!types)
         return mt_parse_no_memory(p);
-    if (sig->nresults > 1) {
+    if (sig->nresults > MT_PTX_RESULTS) {
         free(types);
         return mt_parse_fail(p, "a function with %u results", sig->nresults);
     }
-    if (sig->nresults) {
-        struct mt_ptx_variable *v = sig->results;
-        v->argument = -1;
-        v->result = 1;
-        result =
-            v->space == 'r' ? LLVMIntTypeInContext(x->c, v->type.bits * v->type.lanes) : mt_ptx_type_of(x, v);
-    }
+    if (sig->nresults)
+        result = declare_result_type(x, sig);
     for (unsigned i = 0; i < sig->nparams; i++)
         types[i] = declare_param_type(x, &sig->params[i], is_kernel);
     sig->type = LLVMFunctionType(result, types, sig->nparams, 0);

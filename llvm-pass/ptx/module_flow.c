@@ -43,27 +43,36 @@ static int flow_branch_indexed(struct mt_ptx_body *b)
     return 1;
 }
 
+/* The i-th result; they stand behind the parameters. NULL: failed. */
+static LLVMValueRef flow_result(struct mt_ptx_body *b, unsigned i)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_ptx_variable *r = &b->f->sig.results[i];
+    struct mt_asm_operand o = {.kind = MT_ASM_REG, .index = b->f->sig.nparams + i};
+    if (r->space == 'r')
+        return mt_asm_in(l, &o, l->a->regs[o.index].bits);
+    LLVMValueRef slot = mt_ptx_memory(b, &o);
+    LLVMValueRef v = slot ? LLVMBuildLoad2(l->b, mt_ptx_type_of(b->x, r), slot, "") : NULL;
+    if (v)
+        LLVMSetAlignment(v, r->align);
+    return v;
+}
+
 static int flow_return(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;
     const struct mt_ptx_signature *sig = &b->f->sig;
-    if (!sig->nresults) {
+    LLVMValueRef all = sig->nresults > 1 ? LLVMGetUndef(LLVMGetReturnType(sig->type)) : NULL;
+    for (unsigned i = 0; i < sig->nresults; i++) {
+        LLVMValueRef v = flow_result(b, i);
+        if (!v)
+            return -1;
+        all = sig->nresults > 1 ? LLVMBuildInsertValue(l->b, all, v, i, "") : v;
+    }
+    if (all)
+        LLVMBuildRet(l->b, all);
+    else
         LLVMBuildRetVoid(l->b);
-        return 1;
-    }
-    struct mt_asm_operand o = {.kind = MT_ASM_REG, .index = sig->nparams}; /* it is after the parameters */
-    LLVMValueRef v;
-    if (sig->results[0].space == 'r') {
-        v = mt_asm_in(l, &o, l->a->regs[o.index].bits);
-    } else {
-        LLVMValueRef slot = mt_ptx_memory(b, &o);
-        v = slot ? LLVMBuildLoad2(l->b, LLVMGetReturnType(sig->type), slot, "") : NULL;
-        if (v)
-            LLVMSetAlignment(v, sig->results[0].align);
-    }
-    if (!v)
-        return -1;
-    LLVMBuildRet(l->b, v);
     return 1;
 }
 
@@ -142,26 +151,33 @@ static LLVMValueRef flow_argument(struct mt_ptx_body *b, const struct mt_ptx_var
     return slot ? LLVMBuildLoad2(l->b, type, slot, "") : NULL;
 }
 
-static int flow_take_result(struct mt_ptx_body *b, const struct flow_call *call, LLVMValueRef value)
+static int flow_take_result(struct mt_ptx_body *b, const struct mt_ptx_variable *r,
+                            const struct mt_asm_operand *o, LLVMValueRef value)
 {
     struct mt_asm_body *l = &b->l;
-    const struct mt_asm_operand *o =
-        call->results && call->results->nitems == 1 ? call->results->items : NULL;
-    if (!call->sig->nresults || !call->results)
-        return call->results && call->results->nitems
-                   ? mt_asm_fail(l, "%s of a function without a result", l->s->opcode)
-                   : 0;
-    if (!o)
-        return mt_asm_fail(l, "%s with several results", l->s->opcode);
     if (o->kind == MT_ASM_REG && l->a->regs[o->index].memory) {
         LLVMValueRef slot = mt_ptx_memory(b, o);
         if (slot)
             LLVMSetAlignment(LLVMBuildStore(l->b, value, slot), 1);
         return slot ? 0 : -1;
     }
-    if (call->sig->results[0].is_array)
+    if (r->is_array)
         return mt_asm_fail(l, "%s: the result is not a register", l->s->opcode);
     return mt_asm_out(l, o, value, 0);
+}
+
+static int flow_take_results(struct mt_ptx_body *b, const struct flow_call *call, LLVMValueRef value)
+{
+    struct mt_asm_body *l = &b->l;
+    unsigned wanted = call->results ? call->results->nitems : 0, n = call->sig->nresults;
+    if (wanted && wanted != n)
+        return mt_asm_fail(l, "%s takes %u results of %u", l->s->opcode, wanted, n);
+    for (unsigned i = 0; i < wanted; i++) {
+        LLVMValueRef one = n > 1 ? LLVMBuildExtractValue(l->b, value, i, "") : value;
+        if (flow_take_result(b, &call->sig->results[i], &call->results->items[i], one))
+            return -1;
+    }
+    return 0;
 }
 
 static int flow_make_call(struct mt_ptx_body *b, struct flow_call *call, LLVMValueRef *values,
@@ -183,7 +199,7 @@ static int flow_make_call(struct mt_ptx_body *b, struct flow_call *call, LLVMVal
     for (unsigned i = 0; i < given; i++)
         if (sig->params[i].is_array)
             mt_ptx_pass_in_memory(b->x, made, 1, &sig->params[i], i);
-    return flow_take_result(b, call, made);
+    return flow_take_results(b, call, made);
 }
 
 static int flow_call(struct mt_ptx_body *b)

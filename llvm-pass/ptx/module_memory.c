@@ -1,5 +1,5 @@
-/* Plain loads and stores of PTX, and conversions of addresses between spaces, as plain IR. What asks for an
- * order, a scope or a cache stays the instruction that it is. */
+/* Plain loads, stores and atomics of PTX, and conversions of addresses between spaces, as plain IR. What asks
+ * for an order, a scope or a cache stays the instruction that it is. */
 #include "module_parts.h"
 #include <string.h>
 
@@ -169,6 +169,47 @@ static int memory_store(struct mt_ptx_body *b)
     return 1;
 }
 
+/* The operation on whole numbers that plain IR has; -1: none. */
+static int memory_rmw(const char *word, char kind)
+{
+    static const struct {
+        const char *word;
+        int is_signed, other; /* for min and max of s32 and s64 the first, of u32 and u64 the second */
+    } table[] = {{"add", LLVMAtomicRMWBinOpAdd, LLVMAtomicRMWBinOpAdd},
+                 {"and", LLVMAtomicRMWBinOpAnd, LLVMAtomicRMWBinOpAnd},
+                 {"or", LLVMAtomicRMWBinOpOr, LLVMAtomicRMWBinOpOr},
+                 {"xor", LLVMAtomicRMWBinOpXor, LLVMAtomicRMWBinOpXor},
+                 {"exch", LLVMAtomicRMWBinOpXchg, LLVMAtomicRMWBinOpXchg},
+                 {"min", LLVMAtomicRMWBinOpMin, LLVMAtomicRMWBinOpUMin},
+                 {"max", LLVMAtomicRMWBinOpMax, LLVMAtomicRMWBinOpUMax}};
+    for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(word, table[i].word))
+            return kind == 's' ? table[i].is_signed : table[i].other;
+    return -1;
+}
+
+/* atom.global.op.type d, [a], b and red, as clang has CUDA's: without order or scope, of 32 and 64 bits. */
+static int memory_atomic(struct mt_ptx_body *b, int has_result)
+{
+    struct mt_asm_body *l = &b->l;
+    const struct mt_asm_statement *s = l->s;
+    struct mt_asm_type type;
+    if (s->nparts != 4 || s->noperands != 2u + (unsigned)has_result || strcmp(s->parts[1], "global") != 0 ||
+        !mt_asm_type(s->parts[3], &type) || type.kind == 'f' || type.lanes != 1 ||
+        (type.bits != 32 && type.bits != 64))
+        return 0;
+    int op = memory_rmw(s->parts[2], type.kind);
+    if (op < 0)
+        return 0;
+    LLVMValueRef p = memory_address(b, &s->operands[has_result], 1);
+    LLVMValueRef v = p ? mt_asm_in(l, &s->operands[1 + has_result], type.bits) : NULL;
+    if (!v)
+        return -1;
+    LLVMValueRef old =
+        LLVMBuildAtomicRMW(l->b, (LLVMAtomicRMWBinOp)op, p, v, LLVMAtomicOrderingSequentiallyConsistent, 0);
+    return has_result && mt_asm_out(l, &s->operands[0], old, type.kind == 's') ? -1 : 1;
+}
+
 /* cvta{.to}.space.u64 d, a */
 static int memory_convert(struct mt_ptx_body *b)
 {
@@ -200,5 +241,7 @@ int mt_ptx_move(struct mt_ptx_body *b)
         return memory_load(b);
     if (!strcmp(op, "st"))
         return memory_store(b);
+    if (!strcmp(op, "atom") || !strcmp(op, "red"))
+        return memory_atomic(b, op[0] == 'a');
     return !strcmp(op, "cvta") ? memory_convert(b) : 0;
 }

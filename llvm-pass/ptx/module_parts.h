@@ -31,6 +31,7 @@ struct mt_ptx_variable {
     int result;         /* a result of the function */
 };
 
+#define MT_PTX_RESULTS 16 /* of a function; ptxas takes several without its ABI */
 struct mt_ptx_signature {
     struct mt_ptx_variable *params, *results;
     unsigned nparams, nresults;

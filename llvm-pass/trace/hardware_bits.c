@@ -54,11 +54,52 @@ static int bits_look(struct bits *m, LLVMValueRef user, uint64_t width)
     return 1;
 }
 
+/* Do all users of the load itself mask it alike? Instruction selection lets others look past the mask, so the
+ * load is used twice, and stays. Those behind a phi cannot. */
+static int bits_are_masked(const struct bits *m, LLVMValueRef load)
+{
+    for (LLVMUseRef use = LLVMGetFirstUse(load); use; use = LLVMGetNextUse(use)) {
+        LLVMValueRef user = LLVMGetUser(use);
+        if (LLVMIsAPHINode(user))
+            continue;
+        if (LLVMGetInstructionOpcode(user) != LLVMAnd ||
+            LLVMConstIntGetZExtValue(LLVMGetOperand(user, 1)) != m->used)
+            return 0;
+    }
+    return 1;
+}
+
+/* Truncations go to where their value is made, and there equal ones are one: a load that only they use is as
+ * wide as they are, whatever block they stand in. 1: it is so. */
+static int bits_join_truncations(struct bits *m, LLVMValueRef load)
+{
+    LLVMUseRef use = LLVMGetFirstUse(load);
+    LLVMTypeRef type = use ? LLVMTypeOf(LLVMGetUser(use)) : NULL;
+    for (; use; use = LLVMGetNextUse(use))
+        if (!LLVMIsATruncInst(LLVMGetUser(use)) || LLVMTypeOf(LLVMGetUser(use)) != type)
+            return 0;
+    if (!type)
+        return 0;
+    LLVMPositionBuilderBefore(m->b, LLVMGetNextInstruction(load));
+    LLVMSetCurrentDebugLocation2(m->b, LLVMInstructionGetDebugLoc(load));
+    LLVMValueRef joined = LLVMBuildTrunc(m->b, load, type, "");
+    for (LLVMUseRef next = LLVMGetFirstUse(load); (use = next);) {
+        next = LLVMGetNextUse(use);
+        LLVMValueRef one = LLVMGetUser(use);
+        if (one == joined)
+            continue;
+        LLVMReplaceAllUsesWith(one, joined);
+        LLVMInstructionEraseFromParent(one);
+    }
+    return 1;
+}
+
 static void bits_load(struct bits *m, LLVMValueRef load)
 {
     LLVMTypeRef type = LLVMTypeOf(load);
     if (LLVMGetTypeKind(type) != LLVMIntegerTypeKind || LLVMGetIntTypeWidth(type) > 64 ||
-        LLVMGetVolatile(load) || LLVMGetOrdering(load) != LLVMAtomicOrderingNotAtomic)
+        LLVMGetVolatile(load) || LLVMGetOrdering(load) != LLVMAtomicOrderingNotAtomic ||
+        bits_join_truncations(m, load))
         return;
     uint64_t width = LLVMGetIntTypeWidth(type);
     m->n = 0;
@@ -67,7 +108,7 @@ static void bits_load(struct bits *m, LLVMValueRef load)
     for (unsigned i = 0; known && i < m->n; i++)
         known = bits_look(m, m->seen[i], width);
     if (!known || m->used != m->widest || (m->used != 0xff && m->used != 0xffff && m->used != 0xffffffff) ||
-        m->used >= bits_low(width))
+        m->used >= bits_low(width) || !bits_are_masked(m, load))
         return;
     LLVMPositionBuilderBefore(m->b, LLVMGetNextInstruction(load));
     LLVMSetCurrentDebugLocation2(m->b, LLVMInstructionGetDebugLoc(load));

@@ -150,7 +150,8 @@ static void narrow_follow(const struct narrow *n, LLVMValueRef user, struct narr
 static int narrow_is_stored(LLVMValueRef trunc)
 {
     LLVMValueRef user = narrow_only_user(trunc);
-    return user && LLVMIsAStoreInst(user) && LLVMGetOperand(user, 0) == trunc;
+    return user && LLVMIsAStoreInst(user) && LLVMGetOperand(user, 0) == trunc &&
+           LLVMGetInstructionParent(user) == LLVMGetInstructionParent(trunc);
 }
 
 /* There are no registers of 8 bits: a half of one of 16 is made only where its other bits matter. */

@@ -356,7 +356,7 @@ void mt_unit_instrument(struct mt_unit *u)
     inline_wrappers(u);
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
         struct mt_kernel *k = mt_unit_kernel(u, f);
-        if (!LLVMIsDeclaration(f) && (!k || k->traced))
+        if (!LLVMIsDeclaration(f) && (!k || k->traced) && u->options->only != MT_ONLY_NOTHING)
             instrument_function(&t, f);
     }
     LLVMDisposeBuilder(t.builder);

@@ -355,6 +355,28 @@ cudaError_t IMPL(cudaGraphKernelNodeGetParams)(cudaGraphNode_t node, struct cuda
     return cudaSuccess;
 }
 
+cudaError_t IMPL(cudaGraphKernelNodeGetAttribute)(cudaGraphNode_t node, cudaLaunchAttributeID which,
+                                                  cudaLaunchAttributeValue *out)
+{
+    struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeKernel, out);
+    struct mt_launch_config c;
+    void **args = n ? malloc((mt_launch_nparams(n->op) + 1) * sizeof *args) : NULL;
+    if (!args)
+        return n ? mt_fail(cudaErrorMemoryAllocation) : cudaErrorInvalidValue;
+    mt_launch_parts(n->op, &c, args);
+    free(args);
+    memset(out, 0, sizeof *out);
+    if (which == cudaLaunchAttributeCooperative)
+        out->cooperative = c.cooperative;
+    else if (which == cudaLaunchAttributeClusterDimension) {
+        out->clusterDim.x = c.cluster.x;
+        out->clusterDim.y = c.cluster.y;
+        out->clusterDim.z = c.cluster.z;
+    } else
+        return mt_fail(cudaErrorNotSupported);
+    return cudaSuccess;
+}
+
 cudaError_t IMPL(cudaGraphMemcpyNodeGetParams)(cudaGraphNode_t node, struct cudaMemcpy3DParms *out)
 {
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeMemcpy, out);

@@ -40,6 +40,8 @@ def main():
     parser.add_argument("--flag", action="append", default=[], help="one more word for mt-cc; may be given again")
     parser.add_argument("--variable", action="append", default=[], metavar="NAME=VALUE",
                         help="set in each traced program's environment; may be given again")
+    parser.add_argument("--standin", action="store_true",
+                        help="what runs with MEMTRACE_CHANNEL=warp else runs the GPU's own code, read back from its PTX")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("cases", nargs="*")
     args = parser.parse_args()
@@ -60,7 +62,7 @@ def main():
         os.makedirs(folder)
         try:
             world.CASES[name](world.World(os.path.realpath(args.build), os.path.realpath(args.source), folder,
-                                          args.flag, [v.split("=", 1) for v in args.variable]))
+                                          args.flag, [v.split("=", 1) for v in args.variable], args.standin))
             verdict = "ok"
         except world.Failed as why:
             verdict = f"FAILED: {why}"

@@ -53,12 +53,34 @@ class Result:
         return trace.Companion(self.path(stream) + ".meta")
 
 
+class Standin:
+    """A GPU's place taken by the CPU device: what the compiler made for a GPU, its record functions among it, is read back from
+    its PTX, and the runtime does all that it does on a GPU (tests/gpu/standin). `variables`: of each run."""
+
+    def __init__(self, build):
+        self.folder, self.tool = os.path.join(build, "tests", "gpu"), os.path.join(build, "bin", "mt-ptx")
+        folder = self.folder
+        self.variables = {"MEMTRACE_DEVICE": "gpu", "MEMTRACE_CUDART": os.path.join(folder, "libmt-standin-cudart.so"),
+                          "MEMTRACE_TEST_DEVICE": os.path.join(folder, "libmt-standin-device.so"), "LD_LIBRARY_PATH": folder,
+                          "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=8192"}  # room for a second libmemtrace.so
+
+    def images(self, program):
+        """Makes PROGRAM.gpu.0 and so on, of the program's fatbins in their order."""
+        listed = subprocess.run([self.tool, "--list", program], capture_output=True, text=True, timeout=60, check=True)
+        for i, number in enumerate(re.findall(r"^(\d+): PTX", listed.stdout, re.M)):
+            done = subprocess.run([self.tool, program, "--module=" + number, "--mt-only=nothing", "-o", f"{program}.gpu.{i}"],
+                                  capture_output=True, text=True, timeout=600)
+            if done.returncode or done.stderr:
+                raise Failed(f"mt-ptx {program}: {done.stderr[-3000:]}")
+
+
 class World:
     """`build`: build folder with bin/ and lib/; `source`: repository; `work`: private folder for what tests make;
-    `flags`: more words for mt-cc."""
+    `flags`: more words for mt-cc; `standin`: what runs with MEMTRACE_CHANNEL=warp else runs there."""
 
-    def __init__(self, build, source, work, flags=(), variables=()):
+    def __init__(self, build, source, work, flags=(), variables=(), standin=False):
         self.build, self.source, self.work, self.flags = build, source, work, list(flags)
+        self.standin = Standin(build) if standin else None
         self.variables = dict(variables)  # MEMTRACE_ variables of each run
         self.examples = os.path.join(source, "examples")
         self.src = os.path.join(source, "tests", "e2e", "src")
@@ -87,6 +109,8 @@ class World:
         sources = [sources] if isinstance(sources, str) else sources
         out = out or os.path.join(self.folder("build"), "app")
         process = self.call([self.tool("mt-cc"), *self.flags, *flags, *sources, "-o", out], code)
+        if self.standin and code == 0:
+            self.standin.images(out)
         return out if code == 0 else process
 
     def run(self, command, traced=True, folder=None, timeout=300, **variables):
@@ -98,6 +122,9 @@ class World:
         if not traced:
             env["MEMTRACE_ENABLE"] = "0"
         env.update({k: str(v) for k, v in variables.items()})
+        if self.standin and env.get("MEMTRACE_CHANNEL") == "warp":
+            del env["MEMTRACE_CHANNEL"]
+            env.update(self.standin.variables)
         process = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=timeout, env=env)
         return Result(process, folder)
 

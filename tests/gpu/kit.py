@@ -46,10 +46,10 @@ def find_gpu():
 
 
 class Maker:
-    """Puts programs into a kit. `flags`: words for mt-cc, such as the architecture."""
+    """Puts programs into a kit. `flags`: words for mt-cc, such as the architecture; `standin`: a world's Standin, or None."""
 
-    def __init__(self, folder, build, flags):
-        self.folder, self.build, self.flags = folder, build, list(flags)
+    def __init__(self, folder, build, flags, standin=None):
+        self.folder, self.build, self.flags, self.standin = folder, build, list(flags), standin
         for name in ("bin", "lib", "tools"):
             os.makedirs(os.path.join(folder, name), exist_ok=True)
         shutil.copy(os.path.join(build, "lib", "libmemtrace.so"), os.path.join(folder, "lib"))
@@ -70,6 +70,8 @@ class Maker:
         call(["c++", out + ".o", "-o", out, "-L" + os.path.join(self.folder, "lib"), "-lmemtrace", "-lpthread",
               "-Wl,-rpath,$ORIGIN/../lib"])
         os.unlink(out + ".o")
+        if self.standin:
+            self.standin.images(out)
         return out
 
 
@@ -90,7 +92,7 @@ class KitWorld(w.World):
         lib = os.path.join(folder, "lib")
         given = {"LD_LIBRARY_PATH": lib, **variables}
         runtime = glob.glob(os.path.join(lib, "libcudart.so.1?"))
-        if runtime:
+        if runtime and "MEMTRACE_CUDART" not in variables:
             given["MEMTRACE_CUDART"] = runtime[0]
         super().__init__(folder, source, work, variables=given)
 

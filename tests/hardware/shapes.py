@@ -306,7 +306,26 @@ def masked():
                        f"  call void @llvm.vp.scatter.v4f32.v4p1(<4 x float> %x, {pp} align 4 %p, {mask}, {n})\n  ret void\n")
 
 
-GROUPS = (values, neighbours, parts, pieces, fields, copies, repeats, calls, atomics, masked)
+def looks():
+    """Loads whose users, in two blocks or behind a phi, look at lower bits."""
+    for bits, half in ((32, 16), (64, 32)):
+        uses = {"trunc": (f"trunc i{bits} V to i{half}", f"i{half}"), "shl": (f"shl i{bits} V, {half}", f"i{bits}"),
+                "mask": (f"and i{bits} V, {(1 << half) - 1}", f"i{bits}"), "less": (f"and i{bits} V, 15", f"i{bits}")}
+
+        def used(kind, value, n):
+            return f"  %u{n} = {uses[kind][0].replace('V', value)}\n  store volatile {uses[kind][1]} %u{n}, {Q}\n" if kind else ""
+        for first in ("", *uses):
+            for second in ("", *uses):
+                begin = f"  %v = load i{bits}, {P}\n{used(first, '%v', 1)}  br i1 %c, label %b, label %e\nb:\n"
+                yield function(f"looks_i{bits}_{first or 'none'}_then_{second or 'none'}", f"{P}, {Q}, i1 %c",
+                               begin + used(second, "%v", 2) + "  br label %e\ne:\n  ret void\n")
+                if second:
+                    yield function(f"looks_i{bits}_{first or 'none'}_phi_{second}", f"{P}, {Q}, i1 %c, i{bits} %z",
+                                   begin + f"  store volatile i32 0, {Q}\n  br label %e\ne:\n  %ph = phi i{bits} [ %z, %b ], [ %v, %0 ]\n"
+                                   + used(second, "%ph", 2) + used("mask", "%ph", 3) + "  ret void\n")
+
+
+GROUPS = (looks, values, neighbours, parts, pieces, fields, copies, repeats, calls, atomics, masked)
 PLAIN = ("values", "neighbours", "parts", "pieces", "fields", "copies")  # whose functions run on any machine
 
 

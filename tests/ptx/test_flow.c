@@ -69,6 +69,21 @@ static void test_switch(void **state)
     assert_int_equal(f(2), 33);
 }
 
+/* Several results, as registers: without ptxas's ABI. One of them goes nowhere. */
+static void test_results(void **state)
+{
+    one *f =
+        (one *)reader_jit(HEAD ".func (.reg .b32 %q, .reg .b32 %m, .reg .b64 %w) three(.reg .b32 %n)\n{\n"
+                               "div.u32 %q, %n, 10; rem.u32 %m, %n, 10; cvt.u64.u32 %w, %n; ret;\n}\n"
+                               ".visible .func (.reg .b32 %r) f(.reg .b32 %n)\n{\n"
+                               ".reg .b32 %a, %b; .reg .b64 %c;\n"
+                               "call (%a, %b, %c), three, (%n);\n"
+                               "mad.lo.u32 %r, %b, 1000, %a; cvt.u32.u64 %a, %c; xor.b32 %r, %r, %a;\n"
+                               "call (%a, _, _), three, (%a); add.u32 %r, %r, %a; ret;\n}\n",
+                          "f");
+    assert_int_equal(f(123), (3012 ^ 123) + 12);
+}
+
 /* Through a table of functions, one of them by an alias. */
 static void test_pointers(void **state)
 {
@@ -150,7 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loop),   cmocka_unit_test(test_recursion), cmocka_unit_test(test_scopes),
         cmocka_unit_test(test_switch), cmocka_unit_test(test_pointers),  cmocka_unit_test(test_structures),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory), cmocka_unit_test(test_results),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,14 @@ TEST(explicit_graph)
     OK(cudaGraphMemcpyNodeGetParams(copying, &c));
     WANT(c.srcPtr.ptr == p && c.dstPtr.ptr == copy && c.extent.width == 8);
     EXPECT(cudaErrorInvalidValue, cudaGraphKernelNodeGetParams(zero, &k));
+    cudaKernelNodeAttrValue a;
+    memset(&a, 0xff, sizeof a);
+    OK(cudaGraphKernelNodeGetAttribute(second, cudaLaunchAttributeCooperative, &a));
+    WANT(a.cooperative == 0);
+    OK(cudaGraphKernelNodeGetAttribute(second, cudaLaunchAttributeClusterDimension, &a));
+    WANT(a.clusterDim.x == 0);
+    EXPECT(cudaErrorInvalidValue, cudaGraphKernelNodeGetAttribute(zero, cudaLaunchAttributeCooperative, &a));
+    EXPECT(cudaErrorNotSupported, cudaGraphKernelNodeGetAttribute(second, cudaLaunchAttributePriority, &a));
     /* edges */
     EXPECT(cudaErrorInvalidValue, cudaGraphAddDependencies(g, &zero, &first, NULL, 1)); /* there already */
     EXPECT(cudaErrorInvalidValue, cudaGraphAddDependencies(g, &zero, &zero, NULL, 1));

@@ -12,23 +12,6 @@
 #define PACKED_ZSTD 0x8000u
 #define MAX_UNPACKED ((size_t)1 << 30)
 
-struct fatbin_header {
-    uint32_t magic;
-    uint16_t version, header_size;
-    uint64_t size; /* bytes that follow the header */
-};
-struct entry_header {
-    uint16_t kind, version;
-    uint32_t header_size;
-    uint64_t size; /* bytes that follow this header, padded */
-    uint32_t packed_size, options;
-    uint16_t minor, major;
-    uint32_t arch, name_offset, name_size;
-    uint64_t flags, reserved, unpacked_size;
-};
-_Static_assert(sizeof(struct fatbin_header) == 16, "as in the file");
-_Static_assert(sizeof(struct entry_header) == 64, "as in the file");
-
 static int fatbin_damaged(const char *name)
 {
     fprintf(stderr, "mt-ptx: %s: its fatbin is damaged, or of a kind that is not known here\n", name);

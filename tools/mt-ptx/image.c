@@ -67,20 +67,15 @@ static LLVMTargetMachineRef image_machine(unsigned arch)
 }
 
 /* What clang does with device code between its own IR and the pass. */
-static int image_optimise(LLVMModuleRef module, unsigned arch, char level)
+static int image_optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, char level)
 {
     char passes[] = "default<O2>";
-    LLVMTargetMachineRef machine = image_machine(arch);
-    if (!machine) {
-        return 1;
-    }
     passes[sizeof passes - 3] = level;
     mt_pass_options.level = level - '0';
     mt_pass_early(module);
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
     LLVMErrorRef e = LLVMRunPasses(module, passes, machine, o);
     LLVMDisposePassBuilderOptions(o);
-    LLVMDisposeTargetMachine(machine);
     if (e) {
         char *text = LLVMGetErrorMessage(e);
         fprintf(stderr, "mt-ptx: %s\n", text);
@@ -113,30 +108,31 @@ static int image_run_linker(const char *const *objects, unsigned n, const char *
     return code;
 }
 
-/* An empty fatbin, the payload's head and the shared object. */
-static int image_write(const char *output, const struct bytes *linked)
+/* A fatbin with the GPU's code or nothing, the payload's head and the shared object. */
+static int image_write(const struct request *r, const struct bytes *linked, LLVMMemoryBufferRef gpu)
 {
-    struct {
-        uint32_t magic;
-        uint16_t version, header_size;
-        uint64_t size;
-        struct mt_payload payload;
-    } head = {.magic = 0xba55ed50u, .version = 1, .header_size = 16, .payload.size = linked->size};
-    memcpy(head.payload.magic, MT_PAYLOAD_MAGIC, sizeof head.payload.magic);
-    FILE *f = fopen(output, "we");
+    unsigned char *entry;
+    size_t n = mt_ptxtool_gpu_entry(gpu, r->gpu, &entry);
+    struct fatbin_header head = {.magic = 0xba55ed50u, .version = 1, .header_size = sizeof head, .size = n};
+    struct mt_payload payload = {.size = linked->size};
+    memcpy(payload.magic, MT_PAYLOAD_MAGIC, sizeof payload.magic);
+    FILE *f = fopen(r->output, "we");
     if (!f) {
-        return image_failed(output);
+        free(entry);
+        return image_failed(r->output);
     }
-    size_t n = fwrite(&head, sizeof head, 1, f);
-    n += fwrite(linked->data, linked->size, 1, f);
-    if (fclose(f) != 0 || n != 2) {
-        unlink(output);
-        return image_failed(output);
+    int bad = (gpu && !n) || fwrite(&head, sizeof head, 1, f) != 1 || fwrite(entry, 1, n, f) != n ||
+              fwrite(&payload, sizeof payload, 1, f) != 1 || fwrite(linked->data, linked->size, 1, f) != 1;
+    free(entry);
+    if (fclose(f) != 0 || bad) {
+        unlink(r->output);
+        return image_failed(r->output);
     }
     return 0;
 }
 
-static int image_link(const struct request *r, const LLVMMemoryBufferRef *objects, unsigned n)
+static int image_link(const struct request *r, const LLVMMemoryBufferRef *objects, unsigned n,
+                      LLVMMemoryBufferRef gpu)
 {
     struct bytes linked = {0};
     const char *from[MT_PARTS_MAX], *to = mt_cudabin_temp_write(".so", "", 0);
@@ -160,7 +156,7 @@ static int image_link(const struct request *r, const LLVMMemoryBufferRef *object
     if (mt_cudabin_file_read(to, &linked) != 0) {
         return image_failed(to);
     }
-    code = image_write(r->output, &linked);
+    code = image_write(r, &linked, gpu);
     mt_cudabin_bytes_free(&linked);
     return code;
 }
@@ -197,22 +193,59 @@ static unsigned image_processors(void)
     return n < MT_PARTS_MAX ? (unsigned)n : MT_PARTS_MAX;
 }
 
+static int image_emit_ptx(const struct request *r, LLVMMemoryBufferRef text)
+{
+    int named = strcmp(r->output, "-") != 0;
+    FILE *f = named ? fopen(r->output, "we") : stdout;
+    size_t n = LLVMGetBufferSize(text);
+    int bad = !f || fwrite(LLVMGetBufferStart(text), 1, n, f) != n || fflush(f) != 0;
+    if (f && named) {
+        bad |= fclose(f) != 0;
+    }
+    return bad ? image_failed(r->output) : 0;
+}
+
 /* The module is used up. */
-static int image_of_module(const struct request *r, LLVMModuleRef module, unsigned arch, const int *errors)
+static int image_build(const struct request *r, LLVMModuleRef module, LLVMTargetMachineRef machine,
+                       const int *errors)
+{
+    LLVMMemoryBufferRef gpu = NULL, objects[MT_PARTS_MAX];
+    image_stage(r, "optimising");
+    if (image_optimise(module, machine, r->level) != 0) {
+        return 1;
+    }
+    image_stage(r, "compiling");
+    unsigned n = mt_pass_image_parts(module, image_processors(), r->gpu != 0, objects);
+    int code = !n || *errors;
+    if (code == 0 && r->gpu) {
+        code = mt_ptxtool_gpu_text(module, machine, &gpu);
+    }
+    if (code == 0) {
+        code = r->emit_ptx ? image_emit_ptx(r, gpu) : image_link(r, objects, n, gpu);
+    }
+    while (n) {
+        LLVMDisposeMemoryBuffer(objects[--n]);
+    }
+    if (gpu) {
+        LLVMDisposeMemoryBuffer(gpu);
+    }
+    return code;
+}
+
+static int image_of_module(const struct request *r, LLVMModuleRef module, const char *name,
+                           const struct mt_ptx_result *result, const int *errors)
 {
     if (r->emit_ir) {
         return image_emit_ir(r, module);
     }
-    image_stage(r, "optimising");
-    if (image_optimise(module, arch, r->level) != 0) {
-        return 1;
+    int code = r->gpu ? mt_ptxtool_gpu_begin(module, name, result->architecture, result->failed, r->gpu) : 0;
+    if (code != 0) {
+        return code;
     }
-    image_stage(r, "compiling");
-    LLVMMemoryBufferRef objects[MT_PARTS_MAX];
-    unsigned n = mt_pass_image_parts(module, image_processors(), objects);
-    int code = !n || *errors ? 1 : image_link(r, objects, n);
-    while (n) {
-        LLVMDisposeMemoryBuffer(objects[--n]);
+    LLVMTargetMachineRef machine = image_machine(r->gpu ? r->gpu : result->architecture);
+    code = machine ? image_build(r, module, machine, errors) : 1;
+    if (machine) {
+        LLVMDisposeTargetMachine(machine);
     }
     return code;
 }
@@ -237,7 +270,8 @@ static int image_add_text(struct bytes *texts, const struct reading *reading)
 
 /* The best PTX of one module; NULL after messages. `texts` as below. */
 static LLVMModuleRef image_read(const struct request *r, LLVMContextRef context, const char *input,
-                                const struct module *m, struct bytes *texts, unsigned *arch, int *code)
+                                const struct module *m, struct bytes *texts, struct mt_ptx_result *sum,
+                                int *code)
 {
     struct reading reading;
     char numbered[4200];
@@ -257,24 +291,25 @@ static LLVMModuleRef image_read(const struct request *r, LLVMContextRef context,
     if (reading.module && texts && !result->lines && image_add_text(texts, &reading) != 0) {
         fprintf(stderr, "mt-ptx: out of memory: the PTX is not kept\n");
     }
-    *arch = result->architecture > *arch ? result->architecture : *arch;
+    sum->architecture = result->architecture > sum->architecture ? result->architecture : sum->architecture;
+    sum->failed += result->failed;
     mt_ptxtool_reading_free(&reading);
     return reading.module;
 }
 
-/* All modules as one; NULL after messages. */
+/* All modules as one; NULL after messages. `sum`: the newest architecture, and what was not understood. */
 static LLVMModuleRef image_read_all(const struct request *r, LLVMContextRef context, const char *input,
                                     const struct module *modules, unsigned n, struct bytes *texts,
-                                    unsigned *arch, int *code)
+                                    struct mt_ptx_result *sum, int *code)
 {
     LLVMModuleRef all = NULL;
-    *arch = 0;
+    *sum = (struct mt_ptx_result){0};
     *code = 1;
     for (unsigned i = 0; i < n; i++) {
         if (!mt_ptxtool_module_has(&modules[i], FATBIN_PTX)) {
             continue;
         }
-        LLVMModuleRef module = image_read(r, context, input, &modules[i], texts, arch, code);
+        LLVMModuleRef module = image_read(r, context, input, &modules[i], texts, sum, code);
         if (module && all && LLVMLinkModules2(all, module)) { /* says why */
             *code = 1;
             module = NULL;
@@ -294,13 +329,13 @@ int mt_ptxtool_image_make(const struct request *r, const char *input, const stru
                           unsigned n, struct bytes *texts)
 {
     int errors = 0, code;
-    unsigned arch;
+    struct mt_ptx_result sum;
     LLVMContextRef context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(context, image_diagnose, &errors);
     image_stage(r, "reading");
-    LLVMModuleRef module = image_read_all(r, context, input, modules, n, texts, &arch, &code);
+    LLVMModuleRef module = image_read_all(r, context, input, modules, n, texts, &sum, &code);
     if (module) {
-        code = image_of_module(r, module, arch, &errors);
+        code = image_of_module(r, module, input, &sum, &errors);
         LLVMDisposeModule(module);
     }
     LLVMContextDispose(context);

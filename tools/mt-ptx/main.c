@@ -14,6 +14,9 @@ static const char usage[] =
     "  -o, --output=IMAGE     where the image goes; with --emit-ir the IR, `-` (the default) is standard "
     "output\n"
     "      --emit-ir          write the LLVM IR that is made of the PTX, and stop\n"
+    "      --gpu=sm_N         put code for GPUs into IMAGE, too: PTX with record calls, which the driver "
+    "assembles\n"
+    "      --emit-ptx=sm_N    write that PTX alone\n"
     "      --list             say which device code INPUT has, and stop\n"
     "      --module=N         take the PTX of this one of several modules, counted from 0 as --list does\n"
     "  -O, --level=LEVEL      optimise as clang does with -O0 to -O3; default 2\n"
@@ -29,6 +32,8 @@ static const char usage[] =
 
 enum {
     OPTION_IR = 256,
+    OPTION_GPU,
+    OPTION_PTX,
     OPTION_LIST,
     OPTION_MODULE,
     OPTION_SERVE,
@@ -42,6 +47,8 @@ enum {
 };
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"emit-ir", no_argument, NULL, OPTION_IR},
+                                        {"gpu", required_argument, NULL, OPTION_GPU},
+                                        {"emit-ptx", required_argument, NULL, OPTION_PTX},
                                         {"list", no_argument, NULL, OPTION_LIST},
                                         {"module", required_argument, NULL, OPTION_MODULE},
                                         {"serve", no_argument, NULL, OPTION_SERVE},
@@ -93,6 +100,17 @@ static int parse_number(const char *word, int *out)
     return 0;
 }
 
+static int parse_arch(const char *word, unsigned *out)
+{
+    char *end = NULL;
+    unsigned long n = strncmp(word, "sm_", 3) == 0 ? strtoul(word + 3, &end, 10) : 0;
+    if (!n || n > 1000 || *end) {
+        return usage_error("%s is not an architecture: sm_75 and so on", word);
+    }
+    *out = (unsigned)n;
+    return 0;
+}
+
 /* -1: go on; otherwise the exit code. */
 static int parse_arguments(int argc, char **argv, struct request *r)
 {
@@ -108,6 +126,13 @@ static int parse_arguments(int argc, char **argv, struct request *r)
             break;
         case OPTION_IR:
             r->emit_ir = 1;
+            break;
+        case OPTION_GPU:
+        case OPTION_PTX:
+            if (parse_arch(optarg, &r->gpu) != 0) {
+                return 2;
+            }
+            r->emit_ptx |= c == OPTION_PTX;
             break;
         case OPTION_LIST:
             r->list = 1;
@@ -161,7 +186,7 @@ static int parse_arguments(int argc, char **argv, struct request *r)
         return usage_error("%s", optind == argc ? "no input" : "more than one input");
     }
     r->input = argv[optind];
-    if (!r->output && r->emit_ir) {
+    if (!r->output && (r->emit_ir || r->emit_ptx)) {
         r->output = "-";
     }
     return r->output || r->list ? -1 : usage_error("%s", "no -o IMAGE");

@@ -9,6 +9,7 @@
  * list.c    what a file has
  * serve.c   as the runtime of a traced program calls it
  * cache.c   what is kept of that
+ * gpu.c     the same IR as PTX for a GPU, with record calls
  * main.c    the command line
  *
  * Messages go to stderr as "FILE:LINE: …" or "mt-ptx: …". Functions return 0, or the exit code after a
@@ -19,10 +20,27 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
 #include "../../llvm-pass/ptx/module.h"
 #include "../cudabin/cudabin.h"
 
 /* ---- fatbin.c */
+struct fatbin_header {
+    uint32_t magic;
+    uint16_t version, header_size;
+    uint64_t size; /* bytes that follow the header */
+};
+struct entry_header {
+    uint16_t kind, version;
+    uint32_t header_size;
+    uint64_t size; /* bytes that follow this header, padded */
+    uint32_t packed_size, options;
+    uint16_t minor, major;
+    uint32_t arch, name_offset, name_size;
+    uint64_t flags, reserved, unpacked_size;
+};
+_Static_assert(sizeof(struct fatbin_header) == 16, "as in the file");
+_Static_assert(sizeof(struct entry_header) == 64, "as in the file");
 #define FATBIN_PTX 1
 #define FATBIN_ELF 2
 #define FATBIN_LTO 8            /* LLVM IR of nvcc's, for its device linker */
@@ -92,6 +110,8 @@ struct request {
     const char *cache, *cache_key; /* the folder, NULL: the user's; the name there, NULL: it is not kept */
     uint64_t cache_limit;
     void (*stage)(const char *name); /* told what begins now, NULL: nobody */
+    unsigned gpu; /* N of sm_N: code for a GPU is made, too, and goes into the image; 0: none */
+    int emit_ptx; /* that code alone, as text */
 };
 /* Reads the modules, which make one program, and writes what is asked for. `texts` gets those whose lines
  * nobody else's source has, one after the other (struct mt_made_text), or is NULL. */
@@ -115,4 +135,11 @@ int mt_ptxtool_serve(struct request *r);
 
 /* ---- cache.c */
 int mt_ptxtool_cache(const struct request *r);
+
+/* ---- gpu.c
+ * The module's functions are for sm_`to` now; `from`, `failed`: as its reader said. */
+int mt_ptxtool_gpu_begin(LLVMModuleRef module, const char *name, unsigned from, unsigned failed, unsigned to);
+int mt_ptxtool_gpu_text(LLVMModuleRef module, LLVMTargetMachineRef machine, LLVMMemoryBufferRef *text);
+/* The text as an entry of a fatbin; its bytes, *out is the caller's to free. 0: no memory, or no text. */
+size_t mt_ptxtool_gpu_entry(LLVMMemoryBufferRef text, unsigned arch, unsigned char **out);
 #endif

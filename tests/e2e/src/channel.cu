@@ -47,6 +47,19 @@ __global__ void blocks(const char *from, int bytes)
     __syncthreads();
 }
 
+// Lanes of one warp in different branches: a GPU may run their record calls, which are calls of one function,
+// together.
+__global__ void branches(const int *in, double *out, volatile int *flags)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (t % 3 == 0)
+        out[t] = t;
+    else if (t % 3 == 1)
+        flags[2 * t] = in[t];
+    else
+        flags[t / 3 * 3] += in[5 * t];
+}
+
 __global__ void many(int *a)
 {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -112,6 +125,7 @@ int main(int argc, char **argv)
     diverge<<<3, 80>>>(a);
     scatter<<<3, 80>>>(parts, n);
     blocks<<<1, 48, 48 * 16>>>((const char *)part[0], 3);
+    branches<<<2, 80>>>(part[0], (double *)part[2], a);
     int e = cudaDeviceSynchronize();
     printf("channel: %s\n", e ? cudaGetErrorString((cudaError_t)e) : "passed");
     return e;

@@ -1,0 +1,72 @@
+/* Stands in for NVIDIA's driver, libcuda.so.1: what runtime/gpu asks of it besides the CUDA runtime. */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static void *cuda_runtime(const char *name)
+{
+    return dlsym(dlopen(getenv("MEMTRACE_CUDART"), RTLD_NOW | RTLD_NOLOAD), name);
+}
+
+EXPORT int cuInit(unsigned flags)
+{
+    return (int)flags;
+}
+
+EXPORT int cuDeviceGetCount(int *n)
+{
+    *n = 1;
+    return 0;
+}
+
+EXPORT int cuDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return 0;
+}
+
+EXPORT int cuDeviceGetName(char *name, int size, int device)
+{
+    strncpy(name, "stand-in", (size_t)size);
+    return device;
+}
+
+struct cuda_value {
+    uint32_t *to, value;
+};
+
+static void cuda_write_now(void *data)
+{
+    struct cuda_value *v = data;
+    __atomic_store_n(v->to, v->value, __ATOMIC_RELEASE);
+    free(v);
+}
+
+EXPORT int cuStreamWriteValue32_v2(void *stream, unsigned long long to, uint32_t value, unsigned flags)
+{
+    int (*in_order)(void *, void (*)(void *), void *) =
+        (int (*)(void *, void (*)(void *), void *))cuda_runtime("cudaLaunchHostFunc");
+    struct cuda_value *v = malloc(sizeof *v);
+    if (!v || flags)
+        return 1;
+    *v = (struct cuda_value){(uint32_t *)(uintptr_t)to, value};
+    return in_order(stream, cuda_write_now, v);
+}
+
+/* There is one module. */
+EXPORT int cuFuncGetModule(void **module, void *function)
+{
+    *module = function;
+    return 0;
+}
+
+EXPORT int cuModuleGetGlobal_v2(unsigned long long *address, size_t *bytes, void *module, const char *name)
+{
+    int (*find)(unsigned long long *, size_t *, const char *) =
+        (int (*)(unsigned long long *, size_t *, const char *))cuda_runtime("standin_global");
+    return module ? find(address, bytes, name) : 1;
+}

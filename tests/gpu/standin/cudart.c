@@ -1,0 +1,127 @@
+/* Stands in for NVIDIA's CUDA runtime where there is no GPU: another libmemtrace.so, in a namespace of its
+ * own and without a trace, whose CPU device runs what a GPU would get. In place of the fatbins of the program
+ * it loads what mt-ptx has made of their PTX (PROGRAM.gpu.N for its N-th fatbin, counted from 0), in which
+ * the kernels have hidden parameters and record functions as on a GPU.
+ *
+ * Linked with the runtime's own entry points, entries.S: their slots are filled here. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct wrapper {
+    int magic, version;
+    const void *data, *more;
+};
+
+extern void *mt_entry_slots[];
+static void *device; /* the namespace's first library */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void standin_fail(const char *what, const char *why)
+{
+    fprintf(stderr, "stand-in: %s: %s\n", what, why);
+    _exit(99);
+}
+
+/* Sets a variable, or with NULL removes it; *was gets what it was. */
+static void standin_set(const char *name, const char *value, char **was)
+{
+    const char *now = getenv(name);
+    char *copy = now ? strdup(now) : NULL;
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+    free(*was);
+    *was = copy;
+}
+
+/* It reads its variables when it is first called. */
+static void standin_open(void)
+{
+    char *kind = NULL, *traced = NULL;
+    int (*count)(int *), n;
+    standin_set("MEMTRACE_DEVICE", "cpu", &kind);
+    standin_set("MEMTRACE_ENABLE", "0", &traced);
+    device = dlmopen(LM_ID_NEWLM, getenv("MEMTRACE_TEST_DEVICE"), RTLD_NOW);
+    count = device ? (int (*)(int *))dlsym(device, "cudaGetDeviceCount") : NULL;
+    if (!count || count(&n))
+        standin_fail("MEMTRACE_TEST_DEVICE", device ? "no device" : dlerror());
+    standin_set("MEMTRACE_DEVICE", kind, &kind);
+    standin_set("MEMTRACE_ENABLE", traced, &traced);
+    free(kind);
+    free(traced);
+}
+
+static const void *standin_map(unsigned number)
+{
+    char path[4096];
+    struct stat st;
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 32);
+    snprintf(path + (n < 0 ? 0 : n), 32, ".gpu.%u", number);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *at =
+        fd < 0 || fstat(fd, &st) ? MAP_FAILED : mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (at == MAP_FAILED)
+        standin_fail(path, "no such image");
+    close(fd);
+    return at;
+}
+
+static void **standin_handle; /* of the last fatbin: variables are looked for in it */
+
+static void **standin_register(const struct wrapper *given)
+{
+    static unsigned number;
+    void **(*next)(void *) = (void **(*)(void *))dlsym(device, "__cudaRegisterFatBinary");
+    struct wrapper *made = malloc(sizeof *made);
+    if (!made)
+        standin_fail("fatbin", "no memory");
+    *made = (struct wrapper){given->magic, 1, standin_map(number++), NULL};
+    return standin_handle = next(made);
+}
+
+/* For the stand-in of the driver: a variable of the program that nobody has registered. An error number, or
+ * 0. */
+__attribute__((visibility("default"))) int standin_global(unsigned long long *address, size_t *bytes,
+                                                          const char *name)
+{
+    char *key = strdup(name);
+    void (*add)(void **, char *, char *, const char *, int, size_t, int, int) =
+        (void (*)(void **, char *, char *, const char *, int, size_t, int, int))dlsym(device,
+                                                                                      "__cudaRegisterVar");
+    int (*find)(void **, const void *) =
+        (int (*)(void **, const void *))dlsym(device, "cudaGetSymbolAddress");
+    void *at = NULL;
+    add(standin_handle, key, key, key, 0, sizeof(uint32_t), 0, 0);
+    int e = find(&at, key);
+    *address = (uintptr_t)at;
+    *bytes = sizeof(uint32_t);
+    return e;
+}
+
+static int standin_missing(void)
+{
+    return 801; /* cudaErrorNotSupported */
+}
+
+/* The first call of an entry point. Which one says the symbol that its slot's first value is in. */
+void *mt_entry_resolve(uint32_t index)
+{
+    Dl_info info;
+    pthread_once(&once, standin_open);
+    if (!dladdr(mt_entry_slots[index], &info) || !info.dli_sname)
+        standin_fail("entry point", "it has no name");
+    if (!strcmp(info.dli_sname, "__cudaRegisterFatBinary"))
+        return (void *)standin_register;
+    void *f = dlsym(device, info.dli_sname);
+    return f ? f : (void *)standin_missing;
+}
