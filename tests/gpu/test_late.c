@@ -57,6 +57,10 @@ static void tear_ring(struct kernel *k)
     struct mt_slot *slots = (void *)(uintptr_t)r->slots;
     for (unsigned i = 0; i < MT_SLOT_WORDS; i++)
         __atomic_store_n(&slots->w[i], mt_packet_tag(0, r->mask + 1), __ATOMIC_RELAXED);
+    /* Before the kernel writes there, the reader must have seen it. */
+    const uint64_t *tail = (const void *)(uintptr_t)r->tail;
+    for (unsigned i = 0; i < 50000 && __atomic_load_n(tail, __ATOMIC_ACQUIRE) != MT_RING_CLOSED; i++)
+        usleep(100);
 }
 
 static void late_nothing(void *data)
