@@ -80,7 +80,7 @@ static void check_overlay(const clang::CompilerInstance &compiler)
     mt::report(
         compiler.getDiagnostics(), clang::DiagnosticsEngine::Warning, clang::SourceLocation(),
         "the CUDA path " + toolkit +
-            "is not a memtrace overlay: the program will not contain its CPU image and runs on a GPU only; "
+            " is not a memtrace overlay: the program will not contain its CPU image and runs on a GPU only; "
             "compile with mt-cc, after eval \"$(mt-cc --env)\", or with --cuda-path=" +
             suggested_overlay() + " (-fplugin-arg-memtrace-cpu-image=off silences this)");
 }
