@@ -145,24 +145,6 @@ CUresult DRV(cuModuleGetFunction)(CUfunction *function, CUmodule module, const c
     return module_function((struct mt_function **)function, module, name);
 }
 
-static CUresult module_count(unsigned *count, void *handle)
-{
-    struct mt_module *m = module_of(handle);
-    if (!m || !count)
-        return m ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-    *count = mt_library_kernels(m, NULL, 0);
-    return CUDA_SUCCESS;
-}
-
-static CUresult module_enumerate(void *out, unsigned room, void *handle)
-{
-    struct mt_module *m = module_of(handle);
-    if (!m || !out)
-        return m ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-    mt_library_kernels(m, out, room);
-    return CUDA_SUCCESS;
-}
-
 static CUresult module_global(CUdeviceptr *address, size_t *bytes, void *handle, const char *name)
 {
     struct mt_module *m = module_of(handle);
@@ -182,18 +164,6 @@ CUresult DRV(cuModuleGetGlobal_v2)(CUdeviceptr *address, size_t *bytes, CUmodule
 {
     return module_global(address, bytes, module, name);
 }
-
-#if CUDA_VERSION >= 12040
-CUresult DRV(cuModuleGetFunctionCount)(unsigned *count, CUmodule module)
-{
-    return module_count(count, module);
-}
-
-CUresult DRV(cuModuleEnumerateFunctions)(CUfunction *functions, unsigned room, CUmodule module)
-{
-    return module_enumerate(functions, room, module);
-}
-#endif
 
 /* ---- libraries and kernels ---- */
 
@@ -249,18 +219,6 @@ CUresult DRV(cuKernelGetFunction)(CUfunction *function, CUkernel kernel)
         return function ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
     *function = (CUfunction)kernel;
     return CUDA_SUCCESS;
-}
-#endif
-
-#if CUDA_VERSION >= 12040
-CUresult DRV(cuLibraryGetKernelCount)(unsigned *count, CUlibrary library)
-{
-    return module_count(count, library);
-}
-
-CUresult DRV(cuLibraryEnumerateKernels)(CUkernel *kernels, unsigned room, CUlibrary library)
-{
-    return module_enumerate(kernels, room, library);
 }
 #endif
 

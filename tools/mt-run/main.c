@@ -52,13 +52,18 @@ struct request {
     int list, show, verbose;
 };
 
+static void main_say(const char *format, va_list args)
+{
+    fputs("mt-run: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
 void mt_run_say(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fputs("mt-run: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    main_say(format, args);
     va_end(args);
 }
 
@@ -66,9 +71,7 @@ int mt_run_refuse(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fputs("mt-run: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    main_say(format, args);
     va_end(args);
     return EXIT_REFUSED;
 }

@@ -8,7 +8,7 @@ unsigned la_version(unsigned version)
     return write(1, text, sizeof text - 1) < 0 ? 0 : version;
 }
 
-__attribute__((constructor)) static void say(void)
+__attribute__((constructor)) static void said_say(void)
 {
     static const char text[] = "loaded\n";
     if (write(1, text, sizeof text - 1) < 0)

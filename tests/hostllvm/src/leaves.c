@@ -17,12 +17,12 @@ static sigjmp_buf back;
 static volatile long sum;
 static volatile int cells[4096], own[TIMES][4096];
 
-static void jump(int sig)
+static void leaves_jump(int sig)
 {
     siglongjmp(back, sig);
 }
 
-static void leave(int sig)
+static void leaves_exit(int sig)
 {
     (void)sig;
     pthread_exit(NULL);
@@ -38,7 +38,7 @@ __attribute__((noinline)) static long work(volatile int *cell, int n)
     return s;
 }
 
-static void *always(void *mine)
+static void *leaves_write(void *mine)
 {
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
     for (;;)
@@ -46,10 +46,10 @@ static void *always(void *mine)
     return NULL;
 }
 
-static int jumps(void)
+static int leaves_jumps(void)
 {
     volatile int n = 0;
-    signal(SIGALRM, jump);
+    signal(SIGALRM, leaves_jump);
     while (n < TIMES)
         if (!sigsetjmp(back, 1)) {
             ualarm(2000, 0);
@@ -61,13 +61,13 @@ static int jumps(void)
     return n;
 }
 
-static int threads(int cancels)
+static int leaves_threads(int cancels)
 {
     int n = 0;
-    signal(SIGUSR1, leave);
+    signal(SIGUSR1, leaves_exit);
     while (n < TIMES) {
         pthread_t t;
-        pthread_create(&t, NULL, always, (void *)(uintptr_t)own[n]);
+        pthread_create(&t, NULL, leaves_write, (void *)(uintptr_t)own[n]);
         usleep(3000);
         if (cancels)
             pthread_cancel(t);
@@ -80,7 +80,7 @@ static int threads(int cancels)
 }
 
 /* No page more than there are now. */
-static int memory(void)
+static int leaves_memory(void)
 {
     long pages = 0;
     FILE *f = fopen("/proc/self/statm", "r");
@@ -100,16 +100,16 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 1;
     if (!strcmp(argv[1], "jump"))
-        n = jumps();
+        n = leaves_jumps();
     else if (!strcmp(argv[1], "memory"))
-        n = memory();
+        n = leaves_memory();
     else if (!strcmp(argv[1], "work"))
         sum += work(cells, 4096);
     else if (!strcmp(argv[1], "kill"))
         for (;;)
             sum += work(cells, 4096);
     else
-        n = threads(!strcmp(argv[1], "cancel"));
+        n = leaves_threads(!strcmp(argv[1], "cancel"));
     printf("%d\n", n);
     return n;
 }
