@@ -54,13 +54,13 @@ static int bits_look(struct bits *m, LLVMValueRef user, uint64_t width)
     return 1;
 }
 
-/* Do all users of the load itself mask it alike? Instruction selection lets others look past the mask, so the
- * load is used twice, and stays. Those behind a phi cannot. */
+/* Do all users of the load in its own block mask it alike? Instruction selection lets others there look past
+ * the mask, so the load is used twice, and stays. Those in other blocks and behind a phi cannot. */
 static int bits_are_masked(const struct bits *m, LLVMValueRef load)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(load); use; use = LLVMGetNextUse(use)) {
         LLVMValueRef user = LLVMGetUser(use);
-        if (LLVMIsAPHINode(user))
+        if (LLVMIsAPHINode(user) || LLVMGetInstructionParent(user) != LLVMGetInstructionParent(load))
             continue;
         if (LLVMGetInstructionOpcode(user) != LLVMAnd ||
             LLVMConstIntGetZExtValue(LLVMGetOperand(user, 1)) != m->used)
