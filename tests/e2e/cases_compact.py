@@ -279,11 +279,12 @@ def killed(world):
     path = os.path.join(folder, "MemTrace-pipe-0.mtc")
     with open(path, "rb") as f:
         data = f.read()
-    ended = []
+    ended, items = [], 0
     try:
         for chunk in compact.mtc.chunks(data):
-            if chunk.type == compact.DEVICE and chunk.flags == compact.BEGIN | compact.END:
-                ended.append(chunk.items)
+            if chunk.type == compact.DEVICE:  # a launch has several where several workers ran it
+                items = chunk.items + (0 if chunk.flags & compact.BEGIN else items)
+                ended += [items] if chunk.flags & compact.END else []
     except compact.mtc.Bad as why:  # the last one may be cut
         holds(f"{why}: nothing but the end is missing", int(str(why).rsplit(" ", 1)[1]) > len(data) - 100000)
     holds(f"{len(ended)} launches", len(ended) >= 50)
