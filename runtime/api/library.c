@@ -89,8 +89,9 @@ enum mt_library_error mt_library_load(struct mt_module **out, const struct mt_de
     if (!l)
         return MT_LIBRARY_MEMORY;
     struct mt_module *m = &l->module;
-    struct mt_image *image =
-        mt_image_carried(m->fatbins, n) ? mt_image_load_all(m->fatbins, n, &said) : mt_made_image(m, &said);
+    struct mt_made_code *made = mt_image_carried(m->fatbins, n) ? NULL : mt_made_ask(m, mt_made_name(m));
+    struct mt_image *image = made ? mt_made_load(made, &said) : mt_image_load_all(m->fatbins, n, &said);
+    mt_made_free(made);
     if (!image) {
         mt_report("device code that the program loads cannot run on the CPU device: %s",
                   said ? said : "no memory");

@@ -12,11 +12,19 @@
 
 #define LINES 16 /* of what mt-ptx has said; then how many more there are */
 
-/* The program or library that the code is in. */
-static const char *made_name(const void *fatbin)
+struct mt_made_code {
+    struct mt_made made;
+    const char *name;
+    char why[2048]; /* "": it was made */
+};
+
+const char *mt_made_name(const struct mt_module *m)
 {
     Dl_info info;
-    const char *name = dladdr(fatbin, &info) && info.dli_fname ? info.dli_fname : "code loaded at run time",
+    size_t n;
+    const void *const *fatbins = mt_module_fatbins(m, &n);
+    const char *name = n && dladdr(fatbins[0], &info) && info.dli_fname ? info.dli_fname
+                                                                        : "code loaded at run time",
                *slash = strrchr(name, '/');
     return slash ? slash + 1 : name;
 }
@@ -35,26 +43,40 @@ static void made_tell(const char *what, const struct mt_made *made)
         mt_report("%s: %u more lines of this kind: mt-ptx says all of them", what, n - LINES);
 }
 
-struct mt_image *mt_made_image(const struct mt_module *m, const char **why)
+struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name)
 {
-    char text[2048] = "no memory";
     size_t n;
     const void *const *fatbins = mt_module_fatbins(m, &n);
     struct mt_device_code *code = calloc(n ? n : 1, sizeof *code);
-    struct mt_made made = {0};
-    struct mt_image *image = NULL;
+    struct mt_made_code *c = calloc(1, sizeof *c);
     for (size_t i = 0; code && i < n; i++)
         code[i] = (struct mt_device_code){fatbins[i], mt_device_code_bytes(fatbins[i])};
-    if (code && n && mt_image_make(code, n, made_name(fatbins[0]), &made, text, sizeof text) == 0) {
-        const char *bad = NULL;
-        image = mt_image_load_all(&made.fatbin, 1, &bad);
-        for (const struct mt_made_text *t = NULL; mt_tracing() && (t = mt_made_next(&made, t));)
+    if (c) {
+        c->name = name;
+        strcpy(c->why, "no memory");
+        if (code && n && mt_image_make(code, n, name, &c->made, c->why, sizeof c->why) == 0)
+            *c->why = 0;
+        for (const struct mt_made_text *t = NULL;
+             !*c->why && mt_tracing() && (t = mt_made_next(&c->made, t));)
             mt_source_keep(t->name, t + 1, t->bytes);
-        snprintf(text, sizeof text, "%s", bad ? bad : "");
-        made_tell(made_name(fatbins[0]), &made);
     }
-    *why = image ? NULL : strdup(text);
-    free(made.block);
     free(code);
+    return c;
+}
+
+struct mt_image *mt_made_load(struct mt_made_code *c, const char **why)
+{
+    const char *bad = NULL;
+    struct mt_image *image = c && !*c->why ? mt_image_load_all(&c->made.fatbin, 1, &bad) : NULL;
+    if (c && !*c->why)
+        made_tell(c->name, &c->made);
+    *why = image ? NULL : strdup(bad ? bad : c ? c->why : "no memory");
     return image;
+}
+
+void mt_made_free(struct mt_made_code *c)
+{
+    if (c)
+        free(c->made.block);
+    free(c);
 }

@@ -1,9 +1,15 @@
-/* Images of modules that came without one. */
+/* Images of modules that came without one: asked of mt-ptx, then loaded. */
 #ifndef MT_API_MADE_H
 #define MT_API_MADE_H
 #include "module.h"
 
-/* Has an image made of the module's device code, and loads it. Says what could not be done of it. NULL: *why
- * is a sentence, which stays. Takes seconds at times. */
-struct mt_image *mt_made_image(const struct mt_module *m, const char **why);
+struct mt_made_code;
+
+/* What the program or library is called that the module's code is in; the dynamic linker knows. */
+const char *mt_made_name(const struct mt_module *m);
+/* Has an image made of the module's device code, which takes seconds at times. NULL: no memory. */
+struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name);
+/* Loads it, and says what could not be done of the code. NULL: *why is a sentence, which stays. */
+struct mt_image *mt_made_load(struct mt_made_code *c, const char **why);
+void mt_made_free(struct mt_made_code *c);
 #endif

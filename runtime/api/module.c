@@ -10,6 +10,7 @@
 #include "plain.h"
 #include "trace/events.h"
 #include "trace/nvtx.h"
+#include "base/demangle.h"
 #include "base/report.h"
 #include "base/fork.h"
 #include <dlfcn.h>
@@ -18,56 +19,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* before the other: an image may take seconds */
-MT_FORK_LOCK(making, MT_FORK_MODULES);
-static pthread_mutex_t lock =
-    PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* loading runs an image's constructors */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 MT_FORK_ENTRY(lock, &lock, MT_FORK_RECURSIVE, MT_FORK_MODULES);
 static struct mt_module *modules, **modules_end = &modules;
-static _Atomic unsigned unloaded;
+_Atomic unsigned mt_modules_unloaded;
 static int to_gpu, symbols_logged;
 static struct mt_map functions = MT_MAP_INIT, variables = MT_MAP_INIT;
 MT_FORK_TABLE(functions);
 MT_FORK_TABLE(variables);
 
-static void module_enter(void)
+void mt_modules_enter(void)
 {
     pthread_mutex_lock(&lock);
 }
 
-static void module_leave(void)
+void mt_modules_leave(void)
 {
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- loading ---- */
-
-static void bind_functions(struct mt_module *m)
+struct mt_module *mt_modules_next(int (*wanted)(const struct mt_module *))
 {
-    for (struct mt_function *f = m->functions; f; f = f->next)
-        f->kernel = m->image ? mt_image_find_kernel(m->image, f->name) : NULL;
-}
-
-static void bind_variables(struct mt_module *m)
-{
-    for (struct mt_variable *v = m->variables; v; v = v->next) {
-        const struct mt_image_var *iv = m->image ? mt_image_find_var(m->image, v->name) : NULL;
-        v->address = iv ? (void *)(uintptr_t)iv->address : NULL;
-        if (v->managed && v->address)
-            *v->managed = v->address;
-    }
-}
-
-/* All variables of the image, registered or not, are memory that kernels may touch. */
-static void list_variables(const struct mt_image *image)
-{
-    const struct mt_image_var *v = image->head->vars;
-    for (uint32_t i = 0; i < image->head->nvars; i++, v++) {
-        if (!mt_image_owns(image, v->address)) /* an inline variable: another image's is the one */
-            continue;
-        mt_heap_adopt((void *)(uintptr_t)v->address, v->size, MT_HEAP_SYMBOL, v->kind);
-        mt_event_alloc((uint64_t)(uintptr_t)v->address, v->size, "symbol", v->name, NULL);
-    }
+    struct mt_module *m = modules;
+    while (m && !wanted(m))
+        m = m->next;
+    return m;
 }
 
 const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n)
@@ -78,96 +54,12 @@ const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n)
     return m->fatbins;
 }
 
-/* What an image says of itself, on both devices. */
-static void bind_tables(struct mt_module *m)
-{
-    for (const struct mt_image *i = m->image; i; i = i->peer)
-        mt_event_sites(i);
-    bind_functions(m);
-}
-
-/* Its tables; once. */
-static void load_image(struct mt_module *m)
-{
-    size_t n;
-    const void *const *fatbins = mt_module_fatbins(m, &n);
-    if (m->tried)
-        return;
-    m->tried = 1;
-    if (mt_device_cudart()) /* a GPU runs the code, and not this processor */
-        mt_image_tables_only();
-    else if (fatbins && !mt_image_carried(fatbins, n))
-        m->foreign = 1;
-    if (m->foreign)
-        return;
-    m->image = fatbins ? mt_image_load_all(fatbins, n, &m->why) : mt_image_load(m->wrapper, &m->why);
-    m->too_old = m->why == mt_image_too_old;
-    m->limited = m->why == mt_image_limit;
-    if (!m->image && m->why)
-        m->why = strdup(m->why);
-    bind_tables(m);
-}
-
-static void bind_addresses(struct mt_module *m)
-{
-    bind_variables(m);
-    for (const struct mt_image *i = m->image; i; i = i->peer)
-        list_variables(i);
-}
-
-static void module_load(struct mt_module *m)
-{
-    m->loaded = 1;
-    load_image(m);
-    if (!mt_device_is_gpu()) /* names and sites are the image's, addresses are not */
-        bind_addresses(m);
-}
-
-void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why)
-{
-    module_enter();
-    m->image = image;
-    m->why = why;
-    bind_tables(m);
-    bind_addresses(m);
-    module_leave();
-}
-
-/* Something of it is needed. */
-static void module_need(struct mt_module *m)
-{
-    if (!m->foreign || m->made)
-        return;
-    pthread_mutex_lock(&making);
-    if (!m->made) {
-        const char *why = NULL;
-        struct mt_image *image = mt_made_image(m, &why);
-        mt_module_bind(m, image, why);
-        m->made = 1;
-    }
-    pthread_mutex_unlock(&making);
-}
-
-void mt_modules_load(void)
-{
-    if (!unloaded)
-        return;
-    mt_device_is_gpu(); /* decided before the lock is taken: deciding takes it */
-    module_enter();
-    for (struct mt_module *m = modules; m; m = m->next)
-        if (!m->loaded) {
-            module_load(m);
-            unloaded--; /* at the end: other threads' lookups pass the lock by when nothing is left to load */
-        }
-    module_leave();
-}
-
 void mt_module_complain(struct mt_module *m, const char *kernel)
 {
-    module_enter();
+    mt_modules_enter();
     int said = m->said;
     m->said = 1;
-    module_leave();
+    mt_modules_leave();
     if (!said && m->limited)
         mt_report("kernel %s cannot run on the CPU device: %s", kernel, m->why ? m->why : "no memory");
     else if (!said && m->foreign)
@@ -183,10 +75,10 @@ void mt_module_complain(struct mt_module *m, const char *kernel)
 
 void mt_module_untraced(struct mt_module *m, const char *kernel)
 {
-    module_enter();
+    mt_modules_enter();
     int said = m->said || m->too_old;
     m->said = 1;
-    module_leave();
+    mt_modules_leave();
     if (!said)
         mt_note("kernel %s and others of its file run on the GPU without a trace: %s", kernel,
                 m->why ? m->why : "its file has no CPU image");
@@ -199,7 +91,7 @@ struct mt_function *mt_function_find(const void *host)
     mt_modules_load();
     struct mt_function *f = host ? mt_map_get(&functions, host) : NULL;
     if (f)
-        module_need(f->module);
+        mt_module_need(f->module);
     return f;
 }
 
@@ -218,14 +110,25 @@ struct mt_variable *mt_variable_find(const void *host)
     mt_modules_load();
     struct mt_variable *v = host ? mt_map_get(&variables, host) : NULL;
     if (v)
-        module_need(v->module);
+        mt_module_need(v->module);
     return v;
 }
 
 /* ---- the real runtime ---- */
 
+static int is_without_tables(const struct mt_module *m)
+{
+    return m->ended && !m->tried;
+}
+
+static int is_unknown_there(const struct mt_module *m)
+{
+    return m->ended && !m->sent;
+}
+
 static void register_real(struct mt_module *m)
 {
+    m->sent = 1;
     if (!mt_device_cudart())
         return;
     if (m->fatbins) {
@@ -234,7 +137,7 @@ static void register_real(struct mt_module *m)
         return;
     }
     m->real = MT_NEXT(__cudaRegisterFatBinary)((void *)(uintptr_t)m->wrapper);
-    load_image(m);
+    mt_module_load_tables(m);
     if (m->too_old && m->functions) /* they would take an argument that nobody gives */
         mt_report("kernel %s and others of its file cannot run: %s", m->functions->name, m->why);
     for (struct mt_function *f = m->too_old ? NULL : m->functions; f; f = f->next)
@@ -250,11 +153,16 @@ static void register_real(struct mt_module *m)
 
 void mt_modules_to_gpu(void)
 {
-    module_enter();
+    mt_modules_enter();
     to_gpu = 1;
-    for (struct mt_module *m = modules; m; m = m->next)
+    for (struct mt_module *m; (m = mt_modules_next(is_without_tables));) {
+        mt_modules_leave();
+        mt_module_load_tables(m);
+        mt_modules_enter();
+    }
+    for (struct mt_module *m; (m = mt_modules_next(is_unknown_there));)
         register_real(m);
-    module_leave();
+    mt_modules_leave();
 }
 
 void mt_modules_log_symbols(void)
@@ -262,7 +170,8 @@ void mt_modules_log_symbols(void)
     if (symbols_logged)
         return;
     int clean = mt_error_hold();
-    module_enter();
+    mt_demangle_prepare();
+    mt_modules_enter();
     for (struct mt_module *m = modules; m && !symbols_logged; m = m->next)
         for (struct mt_variable *v = m->variables; v; v = v->next) {
             void *p;
@@ -271,7 +180,7 @@ void mt_modules_log_symbols(void)
                 mt_event_alloc((uint64_t)(uintptr_t)p, v->size, "symbol", v->name, NULL);
         }
     symbols_logged = 1;
-    module_leave();
+    mt_modules_leave();
     mt_error_release(clean);
 }
 
@@ -286,11 +195,11 @@ void **REC(__cudaRegisterFatBinary)(void *wrapper)
     }
     m->wrapper = wrapper;
     mt_registered = 1;
-    module_enter();
+    mt_modules_enter();
     *modules_end = m;
     modules_end = &m->next;
-    unloaded++;
-    module_leave();
+    mt_modules_unloaded++;
+    mt_modules_leave();
     return (void **)m;
 }
 
@@ -308,12 +217,12 @@ void REC(__cudaRegisterFunction)(void **handle, const char *host, char *device, 
     f->thread_limit = thread_limit;
     f->module = m;
     f->dynamic_shared_max = f->carveout = -1;
-    module_enter();
+    mt_modules_enter();
     f->next = m->functions;
     m->functions = f;
     if (m->image)
         f->kernel = mt_image_find_kernel(m->image, f->name);
-    module_leave();
+    mt_modules_leave();
 }
 
 static void add_variable(void **handle, const void *host, void **managed, char *device, const char *name,
@@ -333,10 +242,10 @@ static void add_variable(void **handle, const void *host, void **managed, char *
     v->constant = constant;
     v->global = global;
     v->module = m;
-    module_enter();
+    mt_modules_enter();
     v->next = m->variables;
     m->variables = v;
-    module_leave();
+    mt_modules_leave();
 }
 
 void REC(__cudaRegisterVar)(void **handle, char *host, char *device, const char *name, int ext, size_t size,
@@ -383,10 +292,13 @@ void REC(__cudaRegisterFatBinaryEnd)(void **handle)
     struct mt_module *m = (struct mt_module *)handle;
     if (!m)
         return;
-    module_enter();
     if (to_gpu)
+        mt_module_load_tables(m);
+    mt_modules_enter();
+    m->ended = 1;
+    if (to_gpu && !m->sent)
         register_real(m);
-    module_leave();
+    mt_modules_leave();
     if (has_managed(m) && !mt_device_is_gpu())
         mt_modules_load();
 }
@@ -398,7 +310,7 @@ char REC(__cudaInitModule)(void **handle)
         return m && m->real ? MT_NEXT(__cudaInitModule)(m->real) : 0;
     mt_modules_load();
     if (m)
-        module_need(m);
+        mt_module_need(m);
     return 1;
 }
 
@@ -406,7 +318,7 @@ char REC(__cudaInitModule)(void **handle)
  * others may come to lie there. What was launched has all it needs. */
 void mt_module_forget(struct mt_module *m)
 {
-    module_enter();
+    mt_modules_enter();
     for (struct mt_module **at = &modules; *at; at = &(*at)->next)
         if (*at == m) {
             *at = m->next;
@@ -414,7 +326,7 @@ void mt_module_forget(struct mt_module *m)
             break;
         }
     if (!m->loaded)
-        unloaded--;
+        mt_modules_unloaded--;
     m->loaded = m->tried = m->made = 1;
     for (struct mt_function *f = m->functions; f; f = f->next) {
         mt_map_drop(&functions, f->host, f);
@@ -422,7 +334,7 @@ void mt_module_forget(struct mt_module *m)
     }
     for (struct mt_variable *v = m->variables; v; v = v->next)
         mt_map_drop(&variables, v->host, v);
-    module_leave();
+    mt_modules_leave();
 }
 
 void REC(__cudaUnregisterFatBinary)(void **handle)
@@ -440,11 +352,11 @@ void REC(__cudaUnregisterFatBinary)(void **handle)
  * was linked. */
 __attribute__((visibility("default"))) int __mt_is_registered(void **handle)
 {
-    module_enter();
+    mt_modules_enter();
     struct mt_module *m = modules;
     while (m && handle && m != (struct mt_module *)handle)
         m = m->next;
-    module_leave();
+    mt_modules_leave();
     return m != NULL;
 }
 
@@ -455,10 +367,10 @@ __attribute__((visibility("default"))) const char __mt_device_linker = 0;
 static struct mt_module *unlinked_module(const void *object)
 {
     struct mt_module *m;
-    module_enter();
+    mt_modules_enter();
     for (m = modules; m && !(m->fatbins && m->object == object && !m->loaded); m = m->next) {
     }
-    module_leave();
+    mt_modules_leave();
     return m ? m : (struct mt_module *)__cudaRegisterFatBinary(NULL);
 }
 
@@ -491,8 +403,6 @@ __attribute__((visibility("default"))) void __mt_register_linked_binary(void (*c
 __attribute__((visibility("default"))) void __mt_linked_binaries_done(void)
 {
     for (struct mt_module *m = modules; m; m = m->next)
-        if (m->fatbins && !m->ended) {
-            m->ended = 1;
+        if (m->fatbins && !m->ended)
             __cudaRegisterFatBinaryEnd((void **)m);
-        }
 }

@@ -13,17 +13,21 @@ struct mt_module {
     const void **fatbins;
     size_t nfatbins;
     const void *object;
-    int ended; /* they are all there */
     struct mt_image *image;
-    const char *why;  /* why there is no image */
-    int too_old;      /* its kernels on a GPU take an argument of which nothing is known: they do not run */
-    int tried;        /* to load it */
-    int loaded;       /* all of the module is, for the device in use */
-    int limited;      /* by the process's file size limit: compiling it again would not help */
-    int said;         /* the missing image was reported */
-    int foreign;      /* no image came with it: one is made when something of it is needed (made.h) */
-    _Atomic int made; /* that was tried */
-    void **real;      /* the real runtime's handle */
+    const char *why; /* why there is no image */
+    int too_old;     /* its kernels on a GPU take an argument of which nothing is known: they do not run */
+    int ended;       /* all that is in it is registered */
+    _Atomic int loading; /* threads that are at it */
+    _Atomic int tried;   /* to load the image */
+    int loaded;          /* all of the module is, for the device in use */
+    int limited;         /* by the process's file size limit: compiling it again would not help */
+    int said;            /* the missing image was reported */
+    int foreign;         /* no image came with it: one is made when something of it is needed (made.h) */
+    int asked;           /* for that image: */
+    struct mt_made_code *_Atomic made_code;
+    _Atomic int made; /* it is there, or will never be */
+    int sent;         /* to the real runtime, */
+    void **real;      /* which knows it by this handle */
     struct mt_function *functions;
     struct mt_variable *variables;
     struct mt_module *next;
@@ -72,6 +76,10 @@ void mt_function_alias(const void *alias, struct mt_function *f);
 /* The variable whose host shadow is at `host`; loaded. NULL: none. */
 struct mt_variable *mt_variable_find(const void *host);
 
+/* Loads what a module carries: its image, and the tables that are for both devices. */
+void mt_module_load_tables(struct mt_module *m);
+/* Something of it is needed: its image is made where it carried none. */
+void mt_module_need(struct mt_module *m);
 /* Gives a module its image, or says why there is none (the module's to keep), with all that its tables name.
  */
 void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why);
@@ -83,8 +91,14 @@ const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n);
 void mt_module_complain(struct mt_module *m, const char *kernel);
 /* Says once per module why its kernels run on a GPU without a trace. */
 void mt_module_untraced(struct mt_module *m, const char *kernel);
-/* Loads what is registered and not loaded yet. */
+/* Loads what is registered and not loaded yet; how many that is. */
 void mt_modules_load(void);
+extern _Atomic unsigned mt_modules_unloaded;
+/* The lock of the list and of what the modules hold; the first of the list that is `wanted`, with the lock. A
+ * thread may take it again. */
+void mt_modules_enter(void);
+void mt_modules_leave(void);
+struct mt_module *mt_modules_next(int (*wanted)(const struct mt_module *));
 /* Registers everything with the real runtime, and what comes later as it comes. */
 void mt_modules_to_gpu(void);
 /* Logs the addresses of device variables on a GPU, once. */

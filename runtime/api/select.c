@@ -15,30 +15,38 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define STR_(x) #x
 #define STR(x) STR_(x)
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* What was found. The dynamic linker is asked, so no lock is held: a constructor that waits for the choice
+ * has the linker's. Several threads may look, and find the same. */
+struct found {
+    int is_gpu;
+    const char *why; /* there is no GPU */
+    char said[400];  /* why not what was asked for */
+};
+static struct found *_Atomic found;
 static int is_gpu;
-static void *cudart;
+static void *_Atomic cudart;
 
 /* Our own library may be in the driver's place (LD_LIBRARY_PATH): then the usual places are looked at. */
 void *mt_device_driver(void)
 {
     static const char *const names[] = {"libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
                                         "/usr/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"};
-    static void *_Atomic found;
-    for (size_t i = 0; !found && i < sizeof names / sizeof *names; i++) {
+    static void *_Atomic driver;
+    for (size_t i = 0; !driver && i < sizeof names / sizeof *names; i++) {
         void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
         if (h && !dlsym(h, "__mt_host_site") && dlsym(h, "cuInit"))
-            found = h;
+            driver = h;
         else if (h)
             dlclose(h);
     }
-    return found;
+    return driver;
 }
 
 /* Devices the driver sees; -1 with *why when there is no driver. */
@@ -77,12 +85,8 @@ static void *open_one(const char *name)
 static void *open_cudart(void)
 {
     const char *given = mt_options()->cudart;
-    if (*given) {
-        void *h = open_one(given);
-        if (!h)
-            mt_report("MEMTRACE_CUDART=%s is not a CUDA runtime library", given);
-        return h;
-    }
+    if (*given)
+        return open_one(given);
     char names[3][512];
     int major = CUDART_VERSION / 1000;
     snprintf(names[0], sizeof names[0], major < 12 ? "libcudart.so.%d.0" : "libcudart.so.%d", major);
@@ -128,16 +132,19 @@ static int runtime_works(void *runtime, char *why, size_t size)
 
 /* What a GPU is used by; NULL with words when there is none that works. MEMTRACE_DEVICE=gpu gets one all the
  * same, and with it the errors. */
-static void *choose_runtime(int must)
+static void *choose_runtime(int must, char *said, size_t size)
 {
     char why[200];
-    const char *instead = must ? "" : "; running on the CPU device";
+    const char *instead = must ? "" : "; running on the CPU device", *given = mt_options()->cudart;
     void *runtime = open_cudart();
-    if (!runtime)
-        mt_report("the real CUDA runtime (libcudart.so.%d) is not found: set MEMTRACE_CUDART to its path%s",
-                  CUDART_VERSION / 1000, instead);
+    if (!runtime && *given)
+        snprintf(said, size, "MEMTRACE_CUDART=%.200s is not a CUDA runtime library%s", given, instead);
+    else if (!runtime)
+        snprintf(said, size,
+                 "the real CUDA runtime (libcudart.so.%d) is not found: set MEMTRACE_CUDART to its path%s",
+                 CUDART_VERSION / 1000, instead);
     else if (!runtime_works(runtime, why, sizeof why)) {
-        mt_report("%s%s", why, instead);
+        snprintf(said, size, "%s%s", why, instead);
         runtime = must ? runtime : NULL;
     }
     return runtime;
@@ -156,26 +163,48 @@ static void *find_own(const char *name)
     return NULL;
 }
 
-/* Prefers the GPU unless a variable says otherwise; says why when it cannot have what was asked for. */
-static void select_choose(void)
+/* Prefers the GPU unless a variable says otherwise. */
+static void select_look(struct found *f)
 {
-    const char *why = "";
     unsigned want = mt_options()->device;
-    int n = want == MT_DEVICE_CPU ? 0 : count_devices(&why);
+    int n = want == MT_DEVICE_CPU ? 0 : count_devices(&f->why);
     if (want == MT_DEVICE_GPU && n <= 0)
-        mt_report("MEMTRACE_DEVICE=gpu, but %s", why);
+        snprintf(f->said, sizeof f->said, "MEMTRACE_DEVICE=gpu, but %s", f->why);
     if (want == MT_DEVICE_GPU || (want == MT_DEVICE_AUTO && n > 0)) {
-        is_gpu = want == MT_DEVICE_GPU;
-        cudart = choose_runtime(is_gpu);
-        is_gpu |= cudart != NULL;
+        size_t at = strlen(f->said);
+        f->is_gpu = want == MT_DEVICE_GPU;
+        cudart = choose_runtime(f->is_gpu, f->said + at, at ? 0 : sizeof f->said);
+        f->is_gpu |= cudart != NULL;
     }
     if (mt_gpu())
-        mt_gpu()->functions(is_gpu, is_gpu ? find_real : find_own);
+        mt_gpu()->functions(f->is_gpu, f->is_gpu ? find_real : find_own);
+}
+
+static void select_find(void)
+{
+    static struct found nothing = {.why = "there is no memory"};
+    struct found *f = found ? NULL : calloc(1, sizeof *f), *none = NULL;
+    if (found)
+        return;
+    if (f) {
+        f->why = "";
+        select_look(f);
+    }
+    if (!atomic_compare_exchange_strong(&found, &none, f ? f : &nothing))
+        free(f);
+}
+
+static void select_choose(void)
+{
+    const struct found *f = found;
+    is_gpu = f->is_gpu;
+    if (*f->said)
+        mt_report("%s", f->said);
     if (is_gpu) {
         mt_say("running on the GPU");
         mt_trace_device("gpu", "NVIDIA GPU", 0);
     } else {
-        mt_say("running on the CPU device%s%s", *why ? ": " : "", why);
+        mt_say("running on the CPU device%s%s", *f->why ? ": " : "", f->why);
         mt_trace_device("cpu", MT_DEV_NAME, mt_device_sms());
     }
 }
@@ -191,6 +220,8 @@ static void hand_over(void)
 
 int mt_device_is_gpu(void)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    select_find();
     pthread_once(&once, select_choose);
     if (is_gpu) {
         /* Outside of choose(): registration calls the real runtime through the entry table. */

@@ -3,23 +3,20 @@
 #define _GNU_SOURCE
 #include "untabled.h"
 #include "entry.h"
+#include "base/demangle.h"
 #include "trace/events.h"
 #include "trace/selection.h"
 #include "trace/trace.h"
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef char *demangler(const char *, char *, size_t *, int *);
-
 /* With parameters, as tables have it; the mangled name where the program has no C++ library. */
 static char *untabled_signature(const char *mangled)
 {
-    demangler *demangle = (demangler *)dlsym(RTLD_DEFAULT, "__cxa_demangle");
-    int status;
-    char *name = demangle ? demangle(mangled, NULL, NULL, &status) : NULL;
+    mt_demangle_prepare();
+    char *name = mt_demangle(mangled);
     return name ? name : strdup(mangled);
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -75,16 +76,31 @@ static int child_between(void *start)
     _exit(0);
 }
 
+/* Where this library is. Asked when it is loaded: later the dynamic linker may be somebody's who waits. */
+static const char *child_self(void)
+{
+    static const char *_Atomic self;
+    Dl_info info;
+    if (!self && dladdr((void *)(uintptr_t)&mt_child_start, &info))
+        self = info.dli_fname;
+    return self;
+}
+
+__attribute__((constructor)) static void child_loaded(void)
+{
+    child_self();
+}
+
 void mt_child_file(const struct mt_child *c, char *path, size_t size)
 {
-    Dl_info info;
+    const char *self = child_self();
     char whole[PATH_MAX], *end;
     *path = 0;
     if (c->file && *c->file) {
         snprintf(path, size, "%s", c->file);
         return;
     }
-    if (!dladdr((void *)(uintptr_t)&mt_child_start, &info) || !realpath(info.dli_fname, whole))
+    if (!self || !realpath(self, whole))
         return;
     for (int up = 0; up < 3 && (end = strrchr(whole, '/')); up++) { /* lib, or lib/x86_64-linux-gnu */
         *end = 0;

@@ -300,11 +300,13 @@ static int image_publish(struct mt_image *first)
 
 struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, const char **why)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static _Atomic int published; /* several may do it: the dynamic linker is not to be called under a lock */
     struct group g = {0};
     struct mt_image *first = NULL;
     const char *bare = NULL; /* why one of several has none: it may have no kernels, and nobody miss it */
-    pthread_once(&once, publish_runtime);
+    if (!published)
+        publish_runtime();
+    published = 1;
     for (size_t i = 0; i < n; i++)
         if (add_payload(&g, fatbins[i], why))
             bare = *why;

@@ -1,6 +1,7 @@
 /* What happens in the process besides launches: the lines that are in every companion. */
 #define _GNU_SOURCE
 #include "events.h"
+#include "base/demangle.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/fork.h"
@@ -11,7 +12,6 @@
 #include "sources.h"
 #include "cpu/cpu.h"
 #include "memtrace/record.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -200,22 +200,13 @@ static void put_site(const struct mt_host_site *site)
     mt_jsonl_u64(&line, "line", site ? site->line : 0);
 }
 
-/* A device variable's name as the source has it, malloc'ed; NULL: as it is. Programs with such names have
- * C++'s library, which this one does without. */
-static char *events_demangle(const char *name)
-{
-    char *(*demangle)(const char *, char *, size_t *, int *);
-    *(void **)&demangle = !name || strncmp(name, "_Z", 2) ? NULL : dlsym(RTLD_DEFAULT, "__cxa_demangle");
-    return demangle ? demangle(name, NULL, NULL, NULL) : NULL;
-}
-
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name,
                         const struct mt_host_site *site)
 {
     if (!events_begin("alloc"))
         return 0;
     uint64_t id = alloc_id++;
-    char *source_name = events_demangle(name);
+    char *source_name = mt_demangle(name);
     mt_jsonl_u64(&line, "id", id);
     mt_jsonl_address(&line, "base", base);
     mt_jsonl_u64(&line, "bytes", bytes);

@@ -3,6 +3,7 @@
 #include "sources.h"
 #include "events.h"
 #include "base/fd.h"
+#include "base/fork.h"
 #include "base/held.h"
 #include "base/json.h"
 #include "base/options.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +82,9 @@ void mt_source_line(const char *file)
 static struct {
     char *name, *path;
 } kept[MOST_FILES];
-static _Atomic unsigned nkept;
+static _Atomic unsigned nkept; /* readers take no lock */
+static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(keeping, MT_FORK_LEAVES);
 
 const char *mt_source_kept_at(const char *name)
 {
@@ -132,7 +136,7 @@ static int sources_is_there(const char *path, const void *text, size_t n)
            XXH128_isEqual(hash, XXH3_128bits(text, n));
 }
 
-void mt_source_keep(const char *name, const void *text, size_t bytes)
+static void sources_keep(const char *name, const void *text, size_t bytes)
 {
     char folder[PATH_MAX], path[PATH_MAX + 64];
     if (nkept == MOST_FILES || !bytes || mt_source_kept_at(name) != name)
@@ -150,4 +154,11 @@ void mt_source_keep(const char *name, const void *text, size_t bytes)
     kept[nkept].path = strdup(path);
     if (kept[nkept].name && kept[nkept].path)
         nkept++;
+}
+
+void mt_source_keep(const char *name, const void *text, size_t bytes)
+{
+    pthread_mutex_lock(&keeping);
+    sources_keep(name, text, bytes);
+    pthread_mutex_unlock(&keeping);
 }

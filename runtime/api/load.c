@@ -1,0 +1,181 @@
+/* Loading what was registered: the images of modules, made where none came with the code. A constructor of the
+ * program may launch, and then the dynamic linker's lock is held before any of ours. So nothing is loaded
+ * under a lock: who finds another thread at it waits for that one a moment, for it may be waiting for the
+ * dynamic linker, and then loads as well; the first one's image counts. */
+#define _GNU_SOURCE
+#include "module.h"
+#include "device.h"
+#include "heap.h"
+#include "made.h"
+#include "trace/events.h"
+#include "base/demangle.h"
+#include "base/fork.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PATIENCE_MS 1000
+
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* mt-ptx may take seconds */
+MT_FORK_LOCK(making, MT_FORK_MODULES);
+static _Thread_local int load_inside; /* constructors of images run then */
+
+static void load_wait(const struct mt_module *m, const _Atomic int *done)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    for (unsigned i = 0; i < PATIENCE_MS && m->loading && !*done; i++)
+        nanosleep(&moment, NULL);
+}
+
+static void load_bind_functions(struct mt_module *m)
+{
+    for (struct mt_function *f = m->functions; f; f = f->next)
+        f->kernel = m->image ? mt_image_find_kernel(m->image, f->name) : NULL;
+}
+
+static void load_bind_variables(struct mt_module *m)
+{
+    for (struct mt_variable *v = m->variables; v; v = v->next) {
+        const struct mt_image_var *iv = m->image ? mt_image_find_var(m->image, v->name) : NULL;
+        v->address = iv ? (void *)(uintptr_t)iv->address : NULL;
+        if (v->managed && v->address)
+            *v->managed = v->address;
+    }
+}
+
+/* All variables of the image, registered or not, are memory that kernels may touch. */
+static void load_list_variables(const struct mt_image *image)
+{
+    const struct mt_image_var *v = image->head->vars;
+    for (uint32_t i = 0; i < image->head->nvars; i++, v++) {
+        if (!mt_image_owns(image, v->address)) /* an inline variable: another image's is the one */
+            continue;
+        mt_heap_adopt((void *)(uintptr_t)v->address, v->size, MT_HEAP_SYMBOL, v->kind);
+        mt_event_alloc((uint64_t)(uintptr_t)v->address, v->size, "symbol", v->name, NULL);
+    }
+}
+
+/* What an image says of itself, on both devices. */
+static void load_bind_tables(struct mt_module *m)
+{
+    for (const struct mt_image *i = m->image; i; i = i->peer)
+        mt_event_sites(i);
+    load_bind_functions(m);
+}
+
+static void load_bind_addresses(struct mt_module *m)
+{
+    load_bind_variables(m);
+    for (const struct mt_image *i = m->image; i; i = i->peer)
+        load_list_variables(i);
+}
+
+void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why)
+{
+    mt_modules_enter();
+    m->image = image;
+    m->why = why;
+    load_bind_tables(m);
+    load_bind_addresses(m);
+    mt_modules_leave();
+}
+
+/* Its image, if it has one. */
+static struct mt_image *load_carried(struct mt_module *m, int *foreign, const char **why)
+{
+    size_t n;
+    const void *const *fatbins = mt_module_fatbins(m, &n);
+    if (mt_device_cudart()) /* a GPU runs the code, and not this processor */
+        mt_image_tables_only();
+    else if (fatbins && !mt_image_carried(fatbins, n)) {
+        *foreign = 1;
+        return NULL;
+    }
+    return fatbins ? mt_image_load_all(fatbins, n, why) : mt_image_load(m->wrapper, why);
+}
+
+void mt_module_load_tables(struct mt_module *m)
+{
+    const char *why = NULL;
+    int foreign = 0;
+    load_wait(m, &m->tried);
+    if (m->tried || load_inside)
+        return;
+    m->loading++;
+    load_inside = 1;
+    struct mt_image *image = load_carried(m, &foreign, &why);
+    load_inside = 0;
+    mt_demangle_prepare();
+    mt_modules_enter();
+    if (!m->tried) {
+        m->foreign = foreign;
+        m->image = image;
+        m->too_old = why == mt_image_too_old;
+        m->limited = why == mt_image_limit;
+        m->why = !image && why ? strdup(why) : why;
+        load_bind_tables(m);
+        m->tried = 1;
+    }
+    mt_modules_leave();
+    m->loading--;
+}
+
+static int load_is_due(const struct mt_module *m)
+{
+    return m->ended && !m->loaded;
+}
+
+void mt_modules_load(void)
+{
+    if (!mt_modules_unloaded || load_inside)
+        return;
+    int gpu = mt_device_is_gpu();
+    mt_modules_enter();
+    for (struct mt_module *m; (m = mt_modules_next(load_is_due));) {
+        mt_modules_leave();
+        mt_module_load_tables(m);
+        mt_modules_enter();
+        if (m->loaded)
+            continue;
+        m->loaded = 1;
+        if (!gpu) /* names and sites are the image's, addresses are not */
+            load_bind_addresses(m);
+        mt_modules_unloaded--; /* at the end: other threads' lookups pass the lock by when nothing is left */
+    }
+    mt_modules_leave();
+}
+
+/* Once, and others wait for it: the dynamic linker has no part in it. */
+static void load_ask(struct mt_module *m)
+{
+    const char *name = mt_made_name(m);
+    pthread_mutex_lock(&making);
+    if (!m->asked)
+        m->made_code = mt_made_ask(m, name);
+    m->asked = 1;
+    pthread_mutex_unlock(&making);
+}
+
+void mt_module_need(struct mt_module *m)
+{
+    if (!m->foreign || m->made)
+        return;
+    load_ask(m);
+    load_wait(m, &m->made);
+    m->loading++;
+    if (!m->made && !load_inside) {
+        const char *why = NULL;
+        load_inside = 1;
+        struct mt_image *image = mt_made_load(m->made_code, &why);
+        load_inside = 0;
+        mt_modules_enter();
+        if (!m->made)
+            mt_module_bind(m, image, why);
+        m->made = 1;
+        mt_modules_leave();
+    }
+    if (--m->loading == 0 && m->made)
+        mt_made_free(atomic_exchange(&m->made_code, NULL));
+}

@@ -1,0 +1,21 @@
+#define _GNU_SOURCE
+#include "demangle.h"
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef char *demangler(const char *, char *, size_t *, int *);
+static demangler *_Atomic found;
+
+void mt_demangle_prepare(void)
+{
+    if (!found)
+        found = (demangler *)dlsym(RTLD_DEFAULT, "__cxa_demangle");
+}
+
+char *mt_demangle(const char *name)
+{
+    int status;
+    return name && !strncmp(name, "_Z", 2) && found ? found(name, NULL, NULL, &status) : NULL;
+}

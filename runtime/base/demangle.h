@@ -1,0 +1,9 @@
+/* C++ names as the source has them, by the program's C++ library: this one does without. Thread-safe. */
+#ifndef MT_BASE_DEMANGLE_H
+#define MT_BASE_DEMANGLE_H
+
+/* Looks for the program's C++ library; asks the dynamic linker, so not for a thread that holds a lock. */
+void mt_demangle_prepare(void);
+/* malloc'ed; NULL: it is no such name, or no C++ library was there. */
+char *mt_demangle(const char *name);
+#endif
