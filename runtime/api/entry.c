@@ -6,6 +6,7 @@
 #include "attach/abi.h"
 #include "base/report.h"
 #include <dlfcn.h>
+#include <string.h>
 #include <stdatomic.h>
 
 static _Thread_local int per_thread;
@@ -75,9 +76,23 @@ void *mt_entry_next(enum mt_entry_index index)
     return f ? f : (void *)entry_unsupported;
 }
 
+int mt_entry_called;
+
+/* Questions about devices and errors need no context. */
+static int entry_is_question(const char *name)
+{
+    static const char *const begins[] = {"__cuda",     "cudaGet",     "cudaDeviceGet", "cudaDeviceCan",
+                                         "cudaDriver", "cudaRuntime", "cudaPeek",      "cudaChoose"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (!strncmp(name, begins[i], strlen(begins[i])))
+            return 1;
+    return 0;
+}
+
 void *mt_entry_resolve(uint32_t index)
 {
     struct mt_entry *e = &mt_entries[index];
+    mt_entry_called |= !entry_is_question(e->name);
     void *f = e->rec ? (void *)e->rec : entry_find(e);
     /* Per-thread variants come through the same slot and must stay with the real runtime's own variant. */
     int fixed = f && (e->rec || !mt_device_is_gpu() || !e->per_thread);

@@ -38,6 +38,8 @@ struct mt_entry {
 };
 extern struct mt_entry mt_entries[MT_ENTRIES];
 extern void *mt_entry_slots[MT_ENTRIES];
+/* The program has called a function of the runtime API that makes the primary context current. */
+extern int mt_entry_called;
 
 /* Two steps, so that names which the header renames (cudaX -> cudaX_v2) follow. */
 #define MT_PASTE_(a, b) a##b

@@ -73,12 +73,11 @@ static void library_list_kernels(struct mt_module *m)
         }
 }
 
-enum mt_library_error mt_library_load(struct mt_module **out, const struct mt_device_code *code, size_t n,
-                                      char **why)
+static enum mt_library_error library_load(struct mt_module **out, const struct mt_device_code *code, size_t n,
+                                          char **why)
 {
     const char *said = NULL;
     int text = 0;
-    *why = NULL;
     for (size_t i = 0; i < n; i++) {
         if (!code[i].bytes)
             return MT_LIBRARY_IMAGE;
@@ -107,6 +106,36 @@ enum mt_library_error mt_library_load(struct mt_module **out, const struct mt_de
     pthread_mutex_unlock(&lock);
     *out = m;
     return MT_LIBRARY_OK;
+}
+
+/* The fatbins of linked code; 0: it is damaged, or there is no memory. */
+static size_t library_unlink(const struct mt_device_code *linked, struct mt_device_code **out)
+{
+    const char *begin = linked->data;
+    size_t n = 0, at = sizeof(struct mt_linked_code);
+    while (at + 16 < linked->bytes) {
+        struct mt_device_code *grown = realloc(*out, (n + 1) * sizeof *grown);
+        size_t bytes = mt_device_code_bytes(begin + at);
+        if (!grown || bytes < 16 || bytes > linked->bytes - at)
+            return 0;
+        *out = grown;
+        grown[n++] = (struct mt_device_code){begin + at, bytes};
+        at = (at + bytes + 7) & ~(size_t)7;
+    }
+    return n;
+}
+
+enum mt_library_error mt_library_load(struct mt_module **out, const struct mt_device_code *code, size_t n,
+                                      char **why)
+{
+    struct mt_device_code *parts = NULL;
+    *why = NULL;
+    if (n != 1 || code->bytes < sizeof(struct mt_linked_code) || strncmp(code->data, MT_LINKED_MAGIC, 8))
+        return library_load(out, code, n, why);
+    size_t nparts = library_unlink(code, &parts);
+    enum mt_library_error e = nparts ? library_load(out, parts, nparts, why) : MT_LIBRARY_IMAGE;
+    free(parts);
+    return e;
 }
 
 /* The structure stays: kernels that were launched refer to it. */

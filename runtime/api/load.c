@@ -1,5 +1,5 @@
-/* Loading what was registered: the images of modules, made where none came with the code. A constructor of the
- * program may launch, and then the dynamic linker's lock is held before any of ours. So nothing is loaded
+/* Loading what was registered: the images of modules, made where none came with the code. A constructor of
+ * the program may launch, and then the dynamic linker's lock is held before any of ours. So nothing is loaded
  * under a lock: who finds another thread at it waits for that one a moment, for it may be waiting for the
  * dynamic linker, and then loads as well; the first one's image counts. */
 #define _GNU_SOURCE

@@ -61,6 +61,8 @@ size_t mt_device_code_bytes(const void *data)
         return 0;
     if (!memcmp(p, "\x50\xed\x55\xba", 4))
         return make_fatbin_bytes(p);
+    if (!strncmp(data, MT_LINKED_MAGIC, sizeof MT_LINKED_MAGIC))
+        return ((const struct mt_linked_code *)data)->bytes;
     if (!memcmp(p, ELFMAG, SELFMAG))
         return p[EI_CLASS] == ELFCLASS64 ? make_elf_bytes(p) : 0;
     return strlen(data);

@@ -5,11 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Device code in memory: PTX as text, a fatbin or a cubin. */
+/* Device code in memory: PTX as text, a fatbin, a cubin, or what a linker of ours has made: fatbins after
+ * such a head, each at a multiple of 8, that are to become one image. */
 struct mt_device_code {
     const void *data;
     size_t bytes;
 };
+struct mt_linked_code {
+    char magic[8];  /* MT_LINKED_MAGIC; no PTX, fatbin or ELF begins so */
+    uint64_t bytes; /* of all, with this head */
+};
+#define MT_LINKED_MAGIC "\177MTLINK"
 /* How long such code is, as it says itself; 0: it is not one of these. PTX ends with NUL. */
 size_t mt_device_code_bytes(const void *data);
 

@@ -10,4 +10,9 @@ struct mt_attach_missing {
 #define MT_ATTACH_MISSING "__mt_attach_missing"
 /* Says the name once; returns cudaErrorNotSupported. */
 int __mt_attach_missing(struct mt_attach_missing *m);
+
+/* Where the program would have found a library that libmemtrace.so stands before: the auditor writes the path
+ * there, libmemtrace.so opens it. */
+#define MT_ATTACH_PATH 4096
+extern char __mt_attach_nvrtc[MT_ATTACH_PATH], __mt_attach_nvjitlink[MT_ATTACH_PATH];
 #endif

@@ -1,6 +1,7 @@
 /* The auditor: leads whoever looks for libcudart.so to libmemtrace.so, and takes over static CUDA runtimes in
  * whatever is loaded, before its constructors run. */
 #include "attach.h"
+#include "abi.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -163,20 +164,72 @@ static int audit_is_driver(const char *name)
            (access(name, R_OK) != 0 || (device && strcmp(device, "cpu") == 0));
 }
 
+/* Libraries that libmemtrace.so stands before, and where it looks for their paths. */
+static const struct {
+    const char *file, *symbols, *place;
+} before[] = {{"libnvrtc.so", "nvrtc", "__mt_attach_nvrtc"},
+              {"libnvJitLink.so", "nvJitLink", "__mt_attach_nvjitlink"}};
+
+/* Has libmemtrace.so all functions of the library? A newer one may have more. */
+static int audit_knows(const char *path, const char *begin)
+{
+    struct mt_attach_object o;
+    int known = 1;
+    if (mt_attach_object_open(&o, path) != 0)
+        return 0;
+    for (size_t i = 0; i < o.dynamic.count; i++) {
+        const Elf64_Sym *y = &o.dynamic.entry[i];
+        const char *name = mt_attach_object_name(&o.dynamic, y),
+                   *plain = name + (strncmp(name, "__", 2) ? 0 : 2);
+        if (ELF64_ST_TYPE(y->st_info) == STT_FUNC && y->st_shndx != SHN_UNDEF &&
+            !strncmp(plain, begin, strlen(begin)))
+            known &= mt_attach_library_find(&library, name, 0) != NULL;
+    }
+    mt_attach_object_close(&o);
+    if (!known)
+        mt_attach_say("%s: newer than this memtrace: what it makes for a GPU does not run on the CPU device",
+                      path);
+    return known;
+}
+
+/* A path to NVRTC or nvJitLink, whose place libmemtrace.so must know; of several in one process only the
+ * first. */
+static const char *audit_before(const char *name)
+{
+    for (size_t i = 0; library.symbols && i < sizeof before / sizeof *before; i++) {
+        if (strncmp(audit_base_name(name), before[i].file, strlen(before[i].file)) != 0)
+            continue;
+        char *place = mt_attach_library_find(&library, before[i].place, 0);
+        if (!place || strlen(name) >= MT_ATTACH_PATH || access(name, R_OK) != 0)
+            return NULL;
+        if (*place)
+            return strcmp(place, name) == 0 ? before[i].file : NULL;
+        if (!audit_knows(name, before[i].symbols))
+            return NULL;
+        strcpy(place, name);
+        return before[i].file;
+    }
+    return NULL;
+}
+
 /* A name with no slash stays: libmemtrace.so must come to be known by it. Each place where it is then looked
  * for is answered with ours, so that neither a run path nor a cache comes first. libmemtrace.so itself looks
  * for the real one. */
 EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 {
     static char ours[sizeof folder + 64];
+    if (!strchr(name, '/') || (runtime && *cookie == (uintptr_t)runtime))
+        return (char *)(uintptr_t)name;
     int major = audit_major(audit_base_name(name)), driver = audit_is_driver(name) && !audit_is_left(*cookie);
-    if ((major < 0 && !driver) || !strchr(name, '/') || (runtime && *cookie == (uintptr_t)runtime))
+    const char *file = audit_before(name);
+    if (major < 0 && !driver && !file)
         return (char *)(uintptr_t)name;
     snprintf(ours, sizeof ours, "%smemtrace/cudart/%s", folder,
              driver  ? "libcuda.so.1"
+             : file  ? file
              : major ? mt_attach_object_node(major)
                      : "libcudart.so");
-    if (driver)
+    if (driver || file)
         return ours;
     if (major > 13 || (major && major < 11) || access(ours, R_OK) != 0) {
         static int said;

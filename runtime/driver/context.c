@@ -1,5 +1,6 @@
 /* Contexts on the CPU device: cuInit, primary contexts, cuCtx*. */
 #include "context.h"
+#include "api/entry.h"
 #include "api/error.h"
 #include "trace/nvtx.h"
 #include <stdatomic.h>
@@ -27,21 +28,21 @@ static int context_alive(const struct CUctx_st *c)
 {
     for (const struct CUctx_st *i = contexts; i; i = i->next)
         if (i == c)
-            return i->alive > 0 || (i == &primary && mt_registered);
+            return i->alive > 0 || (i == &primary && (mt_registered || mt_entry_called));
     return 0;
 }
 
 /* The runtime API makes the primary context current by itself. */
 CUcontext mt_context_current(void)
 {
-    return top ? top->context : mt_registered ? &primary : NULL;
+    return top ? top->context : mt_registered || mt_entry_called ? &primary : NULL;
 }
 
 CUresult mt_context_check(enum mt_driver_needs needs)
 {
     if (needs == MT_NEEDS_NOTHING)
         return CUDA_SUCCESS;
-    if (!initialised && !mt_registered)
+    if (!initialised && !mt_registered && !mt_entry_called)
         return CUDA_ERROR_NOT_INITIALIZED;
     if (needs == MT_NEEDS_INIT)
         return CUDA_SUCCESS;

@@ -59,7 +59,7 @@ static void *driver_find(struct mt_driver_entry *e)
 void *mt_driver_enter(struct mt_driver_call *c, enum mt_driver_index index, int per_thread)
 {
     struct mt_driver_entry *e = &mt_driver_entries[index];
-    *c = (struct mt_driver_call){CUDA_ERROR_NOT_SUPPORTED, 0, 0, 0, 0};
+    *c = (struct mt_driver_call){.result = CUDA_ERROR_NOT_SUPPORTED, .called = mt_entry_called};
     void *f = driver_find(e);
     if (!f)
         return NULL;
@@ -82,5 +82,6 @@ CUresult mt_driver_leave(struct mt_driver_call *c, CUresult result)
         mt_error_release(c->clean);
     if (c->per_thread)
         mt_per_thread_leave(c->outer);
+    mt_entry_called = c->called;
     return result;
 }

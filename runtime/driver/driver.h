@@ -32,6 +32,7 @@ extern struct mt_driver_entry mt_driver_entries[MT_DRIVER_ENTRIES];
 struct mt_driver_call {
     CUresult result;       /* when there is no function to call */
     int held, clean;       /* the runtime's last error of this thread: calls below do not change it */
+    int called;            /* mt_entry_called: not by what is called below */
     int per_thread, outer; /* a variant for per-thread default streams */
 };
 /* What is to be called for entry `index`, or NULL with c->result. */

@@ -30,16 +30,21 @@ def preprocess(cc, include, headers, *defines):
 
 
 def declarations(text):
-    """name -> [parameter], without functions of 32-bit device pointers."""
+    """name -> [parameter]."""
     out = {}
     text = re.sub(r"__attribute__\s*\(\(.*?\)\)", " ", text, flags=re.S)
     for statement in text.split(";"):
         m = DECL.search(" ".join(statement.split()))
-        if m and "_v1 *" not in m["args"].replace("CUdevice_v1", "").replace("CUmemLocation_v1", "") \
-                and "CUdeviceptr_v1" not in m["args"]:
+        if m:
             args = m["args"].strip()
             out.setdefault(m["name"], [] if args in ("", "void") else args.split(","))
     return out
+
+
+def is_narrow(args):
+    """Of the time of 32-bit device pointers: exported, for programs look for them, and not supported."""
+    text = ",".join(args).replace("CUdevice_v1", "").replace("CUmemLocation_v1", "")
+    return "_v1 *" in text or "CUdeviceptr_v1" in text
 
 
 def rows(path):
@@ -145,7 +150,8 @@ def main():
 
     with open(os.path.join(o.out_, "driver_versions.inc"), "w") as f:
         f.write("/* Made by gen_driver.py. */\n")
-        for base, version, n in versions(os.path.join(o.include_, "cudaTypedefs.h"), plain):
+        for base, version, n in versions(os.path.join(o.include_, "cudaTypedefs.h"),
+                                         [n for n in plain if not is_narrow(functions[n])]):
             variant = next((n + s for s in ("_ptsz", "_ptds") if n + s in functions), None)
             f.write(f"MT_VERSION({base}, {version}, {n}, {variant or n})\n")
 

@@ -2,7 +2,6 @@
  * functions. */
 #include "copy.h"
 #include "launch.h"
-#include "link.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,38 +1,13 @@
 /* cuLink* on the CPU device: several pieces of device code become one image when they are loaded. */
+#include "driver.h"
 #include "link.h"
 #include "api/library.h"
+#include "api/make.h"
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define LINK_MAGIC "\177MTLINK" /* 8 bytes with its NUL; no PTX, fatbin or ELF begins so */
-
-struct CUlinkState_st {
-    char magic[8];
-    size_t n;
-    struct mt_device_code *part;
-};
-
-const struct mt_device_code *mt_link_parts(const void *image, size_t *n)
-{
-    const struct CUlinkState_st *s = image;
-    if (strncmp(image, LINK_MAGIC, sizeof s->magic) != 0)
-        return NULL;
-    *n = s->n;
-    return s->part;
-}
-
-CUresult DRV(cuLinkCreate_v2)(unsigned n, CUjit_option *options, void **values, CUlinkState *out)
-{
-    struct CUlinkState_st *s = out ? calloc(1, sizeof *s) : NULL;
-    if (!s)
-        return out ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
-    memcpy(s->magic, LINK_MAGIC, sizeof s->magic);
-    *out = s;
-    return CUDA_SUCCESS;
-}
 
 /* Code in a fatbin of its own: several of them may follow each other. */
 struct link_fatbin {
@@ -47,33 +22,64 @@ struct link_fatbin {
 };
 _Static_assert(offsetof(struct link_fatbin, code) == 16 + 64, "no gaps");
 
+struct mt_linked_code *mt_link_new(void)
+{
+    struct mt_linked_code *code = calloc(1, sizeof *code);
+    if (code) {
+        memcpy(code->magic, MT_LINKED_MAGIC, sizeof code->magic);
+        code->bytes = sizeof *code;
+    }
+    return code;
+}
+
+int mt_link_add(struct mt_linked_code **code, enum mt_link_kind kind, const void *data, size_t bytes)
+{
+    int whole = kind == MT_LINK_FATBIN;
+    size_t room = ((whole ? bytes : bytes + 1) + 7) & ~(size_t)7; /* PTX ends with NUL */
+    size_t more = room + (whole ? 0 : sizeof(struct link_fatbin));
+    struct mt_linked_code *grown = realloc(*code, (*code)->bytes + more);
+    if (!grown)
+        return -1;
+    *code = grown;
+    struct link_fatbin *f = (void *)((char *)grown + grown->bytes);
+    memset(f, 0, more);
+    grown->bytes += more;
+    if (!whole)
+        *f = (struct link_fatbin){.magic = 0xba55ed50u,
+                                  .version = 1,
+                                  .header_size = 16,
+                                  .size = 64 + room,
+                                  .kind = kind == MT_LINK_PTX ? 1 : 2,
+                                  .entry_version = 0x101,
+                                  .entry_header_size = 64,
+                                  .entry_size = room};
+    memcpy(whole ? (void *)f : f->code, data, bytes);
+    return 0;
+}
+
+/* ---- cuLink* ---- */
+
+struct CUlinkState_st {
+    struct mt_linked_code *code;
+};
+
+CUresult DRV(cuLinkCreate_v2)(unsigned n, CUjit_option *options, void **values, CUlinkState *out)
+{
+    struct CUlinkState_st *s = out ? calloc(1, sizeof *s) : NULL;
+    if (!s || !(s->code = mt_link_new())) {
+        free(s);
+        return out ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+    }
+    *out = s;
+    return CUDA_SUCCESS;
+}
+
 static CUresult link_take(CUlinkState s, CUjitInputType type, const void *data, size_t bytes)
 {
-    size_t room = (bytes + 8) & ~(size_t)7; /* PTX ends with NUL */
-    struct link_fatbin *f = calloc(1, sizeof *f + room);
-    struct mt_device_code *grown = f ? realloc(s->part, (s->n + 1) * sizeof *grown) : NULL;
-    if (grown)
-        s->part = grown;
-    if (!grown) {
-        free(f);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    if (type == CU_JIT_INPUT_FATBINARY) {
-        memcpy(f, data, bytes);
-        grown[s->n++] = (struct mt_device_code){f, bytes};
-        return CUDA_SUCCESS;
-    }
-    *f = (struct link_fatbin){.magic = 0xba55ed50u,
-                              .version = 1,
-                              .header_size = 16,
-                              .size = 64 + room,
-                              .kind = type == CU_JIT_INPUT_PTX ? 1 : 2,
-                              .entry_version = 0x101,
-                              .entry_header_size = 64,
-                              .entry_size = room};
-    memcpy(f->code, data, bytes);
-    grown[s->n++] = (struct mt_device_code){f, sizeof *f + room};
-    return CUDA_SUCCESS;
+    enum mt_link_kind kind = type == CU_JIT_INPUT_PTX     ? MT_LINK_PTX
+                             : type == CU_JIT_INPUT_CUBIN ? MT_LINK_CUBIN
+                                                          : MT_LINK_FATBIN;
+    return mt_link_add(&s->code, kind, data, bytes) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 static int link_takes(CUjitInputType type)
@@ -114,16 +120,16 @@ CUresult DRV(cuLinkComplete)(CUlinkState s, void **out, size_t *bytes)
     char *why = NULL;
     if (!s || !out)
         return s ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-    if (!s->n)
+    if (s->code->bytes == sizeof *s->code)
         return CUDA_ERROR_INVALID_IMAGE;
-    enum mt_library_error e = mt_library_load(&m, s->part, s->n, &why);
+    enum mt_library_error e = mt_library_load(&m, &(struct mt_device_code){s->code, s->code->bytes}, 1, &why);
     free(why);
     if (e)
         return e == MT_LIBRARY_PTX ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_NO_BINARY_FOR_GPU;
     mt_library_unload(m);
-    *out = s;
+    *out = s->code;
     if (bytes)
-        *bytes = sizeof *s;
+        *bytes = s->code->bytes;
     return CUDA_SUCCESS;
 }
 
@@ -131,9 +137,7 @@ CUresult DRV(cuLinkDestroy)(CUlinkState s)
 {
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
-    for (size_t i = 0; i < s->n; i++)
-        free((void *)(uintptr_t)s->part[i].data);
-    free(s->part);
+    free(s->code);
     free(s);
     return CUDA_SUCCESS;
 }

@@ -1,13 +1,12 @@
-/* Linking in the driver API (cuLink*): what comes out is the list of what went in, which cuModuleLoadData
- * takes. */
+/* Device code that is put together at run time (cuLink*, nvJitLink): api/make.h's linked code as it grows. */
 #ifndef MT_DRIVER_LINK_H
 #define MT_DRIVER_LINK_H
-#include "driver.h"
 #include "api/make.h"
 
-/* The parts of what cuLinkComplete gave; NULL: `image` is something else. */
-const struct mt_device_code *mt_link_parts(const void *image, size_t *n);
-/* module.c: loads code as one module; options as cuModuleLoadDataEx has them. */
-CUresult mt_driver_load(CUmodule *out, const struct mt_device_code *code, size_t count, unsigned n,
-                        const CUjit_option *options, void **values);
+enum mt_link_kind { MT_LINK_PTX, MT_LINK_CUBIN, MT_LINK_FATBIN };
+
+/* Empty; free() ends it. NULL: no memory. */
+struct mt_linked_code *mt_link_new(void);
+/* Adds a copy of one piece; PTX need not end with NUL. 0, or -1 without memory: as it was. */
+int mt_link_add(struct mt_linked_code **code, enum mt_link_kind kind, const void *data, size_t bytes);
 #endif

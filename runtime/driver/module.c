@@ -1,7 +1,7 @@
 /* Modules, libraries, kernels and functions of the driver API. On the CPU device a module and a library are
  * the same, and so are a kernel and its function. */
 #include "driver.h"
-#include "link.h"
+#include "api/make.h"
 #include "api/device.h"
 #include "api/library.h"
 #include <errno.h>
@@ -45,14 +45,14 @@ static void module_log(unsigned n, const CUjit_option *options, void **values, c
     }
 }
 
-CUresult mt_driver_load(CUmodule *out, const struct mt_device_code *code, size_t count, unsigned n,
-                        const CUjit_option *options, void **values)
+static CUresult module_load(CUmodule *out, const struct mt_device_code *code, unsigned n,
+                            const CUjit_option *options, void **values)
 {
     static const CUresult results[] = {CUDA_SUCCESS, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_INVALID_IMAGE,
                                        CUDA_ERROR_INVALID_PTX, CUDA_ERROR_NO_BINARY_FOR_GPU};
     struct mt_module *m = NULL;
     char *why = NULL;
-    CUresult e = results[mt_library_load(&m, code, count, &why)];
+    CUresult e = results[mt_library_load(&m, code, 1, &why)];
     if (options && values)
         module_log(n, options, values, why);
     free(why);
@@ -64,12 +64,10 @@ CUresult mt_driver_load(CUmodule *out, const struct mt_device_code *code, size_t
 static CUresult module_load_data(CUmodule *module, const void *image, unsigned n, const CUjit_option *options,
                                  void **values)
 {
-    size_t count;
     if (!module || !image)
         return CUDA_ERROR_INVALID_VALUE;
-    const struct mt_device_code *linked = mt_link_parts(image, &count);
-    struct mt_device_code one = {image, linked ? 0 : mt_device_code_bytes(image)};
-    return mt_driver_load(module, linked ? linked : &one, linked ? count : 1, n, options, values);
+    struct mt_device_code code = {image, mt_device_code_bytes(image)};
+    return module_load(module, &code, n, options, values);
 }
 
 static CUresult module_load_file(CUmodule *module, const char *path)
@@ -80,7 +78,7 @@ static CUresult module_load_file(CUmodule *module, const char *path)
     void *data = mt_library_file(path, &bytes);
     if (!data)
         return errno == ENOENT ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_IMAGE;
-    CUresult e = mt_driver_load(module, &(struct mt_device_code){data, bytes}, 1, 0, NULL, NULL);
+    CUresult e = module_load(module, &(struct mt_device_code){data, bytes}, 0, NULL, NULL);
     free(data);
     return e;
 }

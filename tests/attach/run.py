@@ -32,6 +32,10 @@ class Wrong(Exception):
     pass
 
 
+class Skipped(Exception):
+    pass
+
+
 def expect(holds, *words):
     if not holds:
         raise Wrong(" ".join(str(w) for w in words))
@@ -76,6 +80,13 @@ def make():
     build(nvcc, "-shared", "-Xcompiler=-fPIC", "lib.o", src("early.c"), "-o", "libearly.so")
     build(cc, src("linked.c"), "./libearly.so", "-o", "linked")
     build(cc, src("opened.c"), "-o", "opened")
+    cuda = os.path.dirname(os.path.dirname(nvcc))
+    if os.path.exists(cuda + "/lib64/libnvrtc.so"):
+        words = [cc, src("nvrtc.c"), f"-I{cuda}/include", f"-L{cuda}/lib64/stubs", "-lcuda"]
+        build(*words, f"-L{cuda}/lib64", "-lnvrtc", "-o", "nvrtc")
+        build(*words, "-DOPENED", "-o", "nvrtc-opened")
+        build(*words[:3], f"-L{ARGS.build}/cuda-overlay/lib64", "-lcuda", "-lnvrtc", f"-Wl,-rpath,{ARGS.build}/lib", "-o", "nvrtc-ours")
+        build(*words[:1], src("nvjitlink.c"), *words[2:], f"-L{cuda}/lib64", "-lnvrtc", "-lnvJitLink", "-o", "nvjitlink")
     for name in "app", "liblib.so":
         build("strip", name, "-o", "stripped-" + name)
 
@@ -222,6 +233,42 @@ def case_list():
     expect(done.returncode == 0 and "no device code" in done.stdout and not done.stderr, done)
 
 
+def nvrtc_texts():
+    """The texts of nvrtc.c, as the compiler reads them there."""
+    with open(os.path.join(SRC, "nvrtc.c"), encoding="utf-8") as f:
+        found = dict(re.findall(r'(header|text) = "((?:\\.|[^"\\])*)";', f.read()))
+    return [found[name].encode().decode("unicode_escape") for name in ("header", "text")]
+
+
+def case_nvrtc():
+    """Machine code of NVRTC's, which is PTX here: linked, opened by its path, and without mt-run. Lines are of the texts, which are
+    kept."""
+    if not os.path.exists(os.path.join(ARGS.work, "nvrtc")):
+        raise Skipped("this CUDA toolkit has no NVRTC")
+    lib = os.path.join(os.path.dirname(os.path.dirname(conformance.nvcc_of(ARGS.build))), "lib64")
+    env = clean_environment(LD_LIBRARY_PATH=lib)
+    tool = os.path.join(ARGS.build, "bin", "mt-run")
+    for words in ([tool, "./nvrtc"], [tool, "./nvrtc-opened", lib + "/libnvrtc.so"], ["./nvrtc-ours"]):
+        with tempfile.TemporaryDirectory(dir=ARGS.work) as folder:
+            done = call(*words, cwd=ARGS.work, env={**env, "MEMTRACE_DIR": folder})
+            expect((done.returncode, done.stdout, done.stderr) == (0, "6 6 NVRTC_ERROR_COMPILATION\n", ""), words, done)
+            path = os.path.join(folder, "MemTrace-pipe-0")
+            counts = [sizes for launch in trace.read(path) for sizes in launch.ctas().values()]
+            expect(counts == [{("load", 4): 64, ("store", 4): 64}], words, counts)
+            sites = {s["op"]: (s["line"], open(s["file"], encoding="utf-8").read()) for s in trace.Companion(path + ".meta").all("site")}
+            header, text = nvrtc_texts()
+            expect(sites == {"load": (3, header), "store": (4, text)}, words, sites)
+
+
+def case_nvjitlink():
+    """Two parts that nvJitLink makes machine code of: PTX, and code for link-time optimisation."""
+    if not os.path.exists(os.path.join(ARGS.work, "nvjitlink")):
+        raise Skipped("this CUDA toolkit has no nvJitLink")
+    lib = os.path.join(os.path.dirname(os.path.dirname(conformance.nvcc_of(ARGS.build))), "lib64")
+    for way in "ptx", "lto":
+        check(*mt_run("./nvjitlink", way, LD_LIBRARY_PATH=lib), "6 6\n", {("k", "load", 4): 64, ("k", "store", 4): 64})
+
+
 CASES = {name[5:]: f for name, f in list(globals().items()) if name.startswith("case_")}
 WITHOUT_NVCC = {"refused", "environment", "older"}
 
@@ -248,6 +295,9 @@ def main():
             return 77
         try:
             CASES[name]()
+        except Skipped as why:
+            print(f"skipped: {why}")
+            return 77
         except (Wrong, subprocess.TimeoutExpired) as why:
             print(f"FAILED {name}: {why}")
             return 1

@@ -42,8 +42,11 @@ void driver_link(void **state)
     OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)caller, sizeof caller, "a", 0, NULL, NULL));
     OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)callee, sizeof callee, "b", 0, NULL, NULL));
     OK(cuLinkComplete(link, &cubin, &bytes));
-    OK(cuModuleLoadData(&m, cubin));
+    void *copy = malloc(bytes); /* programs keep it, and load it later */
+    memcpy(copy, cubin, bytes);
     OK(cuLinkDestroy(link));
+    OK(cuModuleLoadData(&m, copy));
+    free(copy);
     OK(cuModuleGetFunction(&f, m, "k"));
     OK(cuMemcpyHtoD(p, &value, 4));
     void *args[] = {&p};
