@@ -88,7 +88,7 @@ static enum mt_library_error library_load(struct mt_module **out, const struct m
     if (!l)
         return MT_LIBRARY_MEMORY;
     struct mt_module *m = &l->module;
-    struct mt_made_code *made = mt_image_carried(m->fatbins, n) ? NULL : mt_made_ask(m, mt_made_name(m));
+    struct mt_made_code *made = mt_image_carried(m->fatbins, n) ? NULL : mt_made_ask(m, mt_made_name(m), 0);
     struct mt_image *image = made ? mt_made_load(made, &said) : mt_image_load_all(m->fatbins, n, &said);
     mt_made_free(made);
     if (!image) {

@@ -16,6 +16,10 @@ struct mt_made_code {
     struct mt_made made;
     const char *name;
     char why[2048]; /* "": it was made */
+    struct {        /* as compiled code has it */
+        int magic, version;
+        const void *data, *more;
+    } wrapper;
 };
 
 const char *mt_made_name(const struct mt_module *m)
@@ -43,7 +47,7 @@ static void made_tell(const char *what, const struct mt_made *made)
         mt_report("%s: %u more lines of this kind: mt-ptx says all of them", what, n - LINES);
 }
 
-struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name)
+struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, unsigned gpu)
 {
     size_t n;
     const void *const *fatbins = mt_module_fatbins(m, &n);
@@ -54,7 +58,7 @@ struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name)
     if (c) {
         c->name = name;
         strcpy(c->why, "no memory");
-        if (code && n && mt_image_make(code, n, name, &c->made, c->why, sizeof c->why) == 0)
+        if (code && n && mt_image_make(code, n, name, gpu, &c->made, c->why, sizeof c->why) == 0)
             *c->why = 0;
         for (const struct mt_made_text *t = NULL;
              !*c->why && mt_tracing() && (t = mt_made_next(&c->made, t));)
@@ -72,6 +76,14 @@ struct mt_image *mt_made_load(struct mt_made_code *c, const char **why)
         made_tell(c->name, &c->made);
     *why = image ? NULL : strdup(bad ? bad : c ? c->why : "no memory");
     return image;
+}
+
+void *mt_made_wrapper(struct mt_made_code *c)
+{
+    c->wrapper.magic = 0x466243b1;
+    c->wrapper.version = 1;
+    c->wrapper.data = c->made.fatbin;
+    return &c->wrapper;
 }
 
 void mt_made_free(struct mt_made_code *c)

@@ -7,9 +7,12 @@ struct mt_made_code;
 
 /* What the program or library is called that the module's code is in; the dynamic linker knows. */
 const char *mt_made_name(const struct mt_module *m);
-/* Has an image made of the module's device code, which takes seconds at times. NULL: no memory. */
-struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name);
+/* Has an image made of the module's device code, which takes seconds at times; `gpu` as for mt_image_make.
+ * NULL: no memory. */
+struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, unsigned gpu);
 /* Loads it, and says what could not be done of the code. NULL: *why is a sentence, which stays. */
 struct mt_image *mt_made_load(struct mt_made_code *c, const char **why);
+/* What the real runtime is to get of code that was made for a GPU, in place of the module's own; stays. */
+void *mt_made_wrapper(struct mt_made_code *c);
 void mt_made_free(struct mt_made_code *c);
 #endif

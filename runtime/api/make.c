@@ -84,7 +84,7 @@ static void make_key_file(char *key, const char *path)
     mt_cache_key(key, what, sizeof what);
 }
 
-static void make_key(char *key, const char *tool, const struct mt_device_code *code, size_t n)
+static void make_key(char *key, const char *tool, unsigned gpu, const struct mt_device_code *code, size_t n)
 {
     const uint32_t version = MT_IMAGE_VERSION;
     const char *slash = strrchr(tool, '/');
@@ -93,6 +93,7 @@ static void make_key(char *key, const char *tool, const struct mt_device_code *c
              slash ? (int)(slash - tool) : 0, tool);
     *key = 0;
     mt_cache_key(key, &version, sizeof version);
+    mt_cache_key(key, &gpu, sizeof gpu);
     make_key_file(key, tool);
     make_key_file(key, builtins);
     mt_cache_key(key, mt_options()->ptx_options, strlen(mt_options()->ptx_options));
@@ -106,6 +107,7 @@ struct work {
     const char *what;
     const struct mt_device_code *code;
     size_t n;
+    unsigned gpu;
     int input, output, words, line[2]; /* memory files; and a socket: mt-ptx says how far it is, and each side
                                           sees by it that the other one has ended */
     pid_t pid;
@@ -163,11 +165,14 @@ static void make_close(struct work *w)
 static int make_start(struct work *w, const char *key, const char *folder, char *why, size_t size)
 {
     const struct mt_options *o = mt_options();
-    char *words[WORDS + 8], limit[32], *options = strdup(o->ptx_options), *save = NULL;
+    char *words[WORDS + 9], limit[32], gpu[32], *options = strdup(o->ptx_options), *save = NULL;
     size_t n = 0;
     snprintf(limit, sizeof limit, "%llu", (unsigned long long)o->cache_limit);
     words[n++] = (char *)"mt-ptx";
     words[n++] = (char *)"--serve";
+    snprintf(gpu, sizeof gpu, "--gpu=sm_%u", w->gpu);
+    if (w->gpu)
+        words[n++] = gpu;
     if (*folder) {
         words[n++] = (char *)"--cache";
         words[n++] = (char *)folder;
@@ -249,12 +254,13 @@ static void make_why(const struct work *w, char *why, size_t size)
     snprintf(why, size, "%s", *text ? text : "mt-ptx ended without a word");
 }
 
-static int make_by_tool(const struct mt_device_code *code, size_t n, const char *what, const char *key,
-                        const char *folder, struct mt_cache_entry *e, char *why, size_t size)
+static int make_by_tool(const struct mt_device_code *code, size_t n, const char *what, unsigned gpu,
+                        const char *key, const char *folder, struct mt_cache_entry *e, char *why, size_t size)
 {
     struct work w = {.what = what,
                      .code = code,
                      .n = n,
+                     .gpu = gpu,
                      .input = -1,
                      .output = -1,
                      .words = -1,
@@ -294,12 +300,13 @@ static int make_folder(char *path, size_t size)
     return fd;
 }
 
-/* An empty fatbin, the payload with the image, texts. */
+/* A fatbin, which is empty but for a GPU, the payload with the image, texts. */
 static int make_take(const struct mt_cache_entry *e, struct mt_made *out)
 {
-    const struct mt_payload *p = (const void *)((const char *)e->made + 16);
-    const size_t head = 16 + sizeof *p;
-    if (e->bytes < head || mt_device_code_bytes(e->made) != 16 ||
+    size_t fatbin = e->bytes < 16 ? 0 : (mt_device_code_bytes(e->made) + 7) & ~(size_t)7;
+    const struct mt_payload *p = (const void *)((const char *)e->made + fatbin);
+    const size_t head = fatbin + sizeof *p;
+    if (fatbin < 16 || fatbin > e->bytes || e->bytes < head ||
         memcmp(p->magic, MT_PAYLOAD_MAGIC, sizeof p->magic) || p->size > e->bytes - head)
         return -1;
     size_t at = (head + p->size + 7) & ~(size_t)7;
@@ -321,15 +328,15 @@ const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct
     return at + sizeof *t <= end && t->bytes <= (size_t)(end - at) - sizeof *t ? t : NULL;
 }
 
-static int make_or_find(const struct mt_device_code *code, size_t n, const char *what, struct mt_made *out,
-                        char *why, size_t size)
+static int make_or_find(const struct mt_device_code *code, size_t n, const char *what, unsigned gpu,
+                        struct mt_made *out, char *why, size_t size)
 {
     char tool[PATH_MAX], path[PATH_MAX], key[MT_CACHE_KEY];
     char *name[] = {(char *)"mt-ptx", NULL};
     struct mt_cache_entry e;
     struct mt_child c = {.file = mt_options()->ptx_tool, .words = name};
     mt_child_file(&c, tool, sizeof tool);
-    make_key(key, tool, code, n);
+    make_key(key, tool, gpu, code, n);
     int folder = -1, rc = -1;
     *path = 0;
     if (*tool) /* else nobody knows which one it will be */
@@ -337,7 +344,7 @@ static int make_or_find(const struct mt_device_code *code, size_t n, const char 
     out->kept = folder >= 0 && mt_cache_find(folder, key, &e) == 0;
     if (folder >= 0)
         close(folder);
-    if (!out->kept && make_by_tool(code, n, what, key, path, &e, why, size))
+    if (!out->kept && make_by_tool(code, n, what, gpu, key, path, &e, why, size))
         return -1;
     rc = make_take(&e, out);
     if (rc) {
@@ -347,15 +354,15 @@ static int make_or_find(const struct mt_device_code *code, size_t n, const char 
     return rc;
 }
 
-int mt_image_make(const struct mt_device_code *code, size_t n, const char *what, struct mt_made *out,
-                  char *why, size_t size)
+int mt_image_make(const struct mt_device_code *code, size_t n, const char *what, unsigned gpu,
+                  struct mt_made *out, char *why, size_t size)
 {
     int saved = errno, rc = -1;
     *out = (struct mt_made){0};
     if (getauxval(AT_SECURE))
         snprintf(why, size, "no CPU image is made of device code in a setuid program");
     else
-        rc = make_or_find(code, n, what, out, why, size);
+        rc = make_or_find(code, n, what, gpu, out, why, size);
     errno = saved;
     return rc;
 }

@@ -39,7 +39,8 @@ struct mt_made {
 const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct mt_made_text *last);
 /* Makes one image of all the code, fatbins that belong together (-rdc) or one piece of any kind, or takes it
  * from the folder. May take seconds, and says so then; `what` is what it calls the code. 0, or -1 with a
- * sentence in *why. */
-int mt_image_make(const struct mt_device_code *code, size_t n, const char *what, struct mt_made *out,
-                  char *why, size_t size);
+ * sentence in *why. `gpu`: an architecture (90) for which the fatbin then has code with record calls, or 0.
+ */
+int mt_image_make(const struct mt_device_code *code, size_t n, const char *what, unsigned gpu,
+                  struct mt_made *out, char *why, size_t size);
 #endif

@@ -23,7 +23,8 @@ static void *compiler_real(struct mt_compiler *c)
     if (!c->real)
         c->real = compiler_open(c->place);
     for (unsigned i = 0; i < sizeof c->majors / sizeof *c->majors * 2 && !c->real; i++) {
-        snprintf(path, sizeof path, "%s%s.%d", i % 2 ? MEMTRACE_CUDA_ROOT "/lib64/" : "", c->file, c->majors[i / 2]);
+        snprintf(path, sizeof path, "%s%s.%d", i % 2 ? MEMTRACE_CUDA_ROOT "/lib64/" : "", c->file,
+                 c->majors[i / 2]);
         c->real = compiler_open(path);
     }
     return c->real;
@@ -34,7 +35,8 @@ mt_compiler_function *mt_compiler_find(struct mt_compiler *c, const char *name)
     void *real = compiler_real(c);
     mt_compiler_function *f = real ? (mt_compiler_function *)dlsym(real, name) : NULL;
     if (!f && !c->said++)
-        mt_report("%s: %s%s", name, real ? "not in the library in use: " : "not found: set LD_LIBRARY_PATH to the folder of ",
+        mt_report("%s: %s%s", name,
+                  real ? "not in the library in use: " : "not found: set LD_LIBRARY_PATH to the folder of ",
                   c->file);
     return f;
 }

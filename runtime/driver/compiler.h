@@ -1,6 +1,6 @@
-/* NVIDIA's libraries that compile and link device code at run time, before which libmemtrace.so stands: NVRTC (nvrtc.c),
- * nvJitLink (nvjitlink.c). Their functions are exported under the version nodes of CUDA 11 to 13; none has more than six
- * arguments, which are integers or pointers. */
+/* NVIDIA's libraries that compile and link device code at run time, before which libmemtrace.so stands: NVRTC
+ * (nvrtc.c), nvJitLink (nvjitlink.c). Their functions are exported under the version nodes of CUDA 11 to 13;
+ * none has more than six arguments, which are integers or pointers. */
 #ifndef MT_DRIVER_COMPILER_H
 #define MT_DRIVER_COMPILER_H
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* nvJitLink before the real one: on the CPU device a program that links device code into machine code gets the
- * PTX of its parts in one piece, which loading makes one image of. What was compiled for link-time optimisation becomes
- * PTX by the real one. On a GPU the real one alone runs. */
+/* nvJitLink before the real one: on the CPU device a program that links device code into machine code gets
+ * the PTX of its parts in one piece, which loading makes one image of. What was compiled for link-time
+ * optimisation becomes PTX by the real one. On a GPU the real one alone runs. */
 #define _GNU_SOURCE
 #include "compiler.h"
 #include "link.h"
@@ -34,7 +34,8 @@ static struct {
 };
 
 __attribute__((visibility("default"))) char __mt_attach_nvjitlink[MT_ATTACH_PATH];
-static struct mt_compiler nvjitlink = {.place = __mt_attach_nvjitlink, .file = "libnvJitLink.so", .majors = {13, 12}};
+static struct mt_compiler nvjitlink = {
+    .place = __mt_attach_nvjitlink, .file = "libnvJitLink.so", .majors = {13, 12}};
 
 static long nvjitlink_fail(long a, long b, long c, long d, long e, long f)
 {
@@ -58,7 +59,8 @@ struct job {
     void *handle, *lto; /* the real ones: the program's; another, which makes PTX of LTO-IR, or NULL */
     struct mt_linked_code *code;
     char arch[32];
-    int unknown; /* something is in it that cannot be run here: the real machine code says so when it is loaded */
+    int unknown; /* something is in it that cannot be run here: the real machine code says so when it is
+                    loaded */
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_LEAVES);
@@ -148,7 +150,8 @@ static void nvjitlink_add(struct job *j, int type, const void *data, size_t byte
         break;
     default:
         if (!j->unknown)
-            mt_report("nvJitLink: %s is a host object or a library: its device code is not linked for the CPU device",
+            mt_report("nvJitLink: %s is a host object or a library: its device code is not linked for the "
+                      "CPU device",
                       name ? name : "an input");
         j->unknown = 1;
     }
@@ -187,8 +190,9 @@ static void nvjitlink_finish(struct job *j)
     char *ptx = NULL;
     if (!j->lto)
         return;
-    if (REAL(nvJitLinkComplete, j->lto, 0, 0, 0, 0) || REAL(nvJitLinkGetLinkedPtxSize, j->lto, &bytes, 0, 0, 0) ||
-        !(ptx = malloc(bytes + 1)) || REAL(nvJitLinkGetLinkedPtx, j->lto, ptx, 0, 0, 0) ||
+    if (REAL(nvJitLinkComplete, j->lto, 0, 0, 0, 0) ||
+        REAL(nvJitLinkGetLinkedPtxSize, j->lto, &bytes, 0, 0, 0) || !(ptx = malloc(bytes + 1)) ||
+        REAL(nvJitLinkGetLinkedPtx, j->lto, ptx, 0, 0, 0) ||
         mt_link_add(&j->code, MT_LINK_PTX, ptx, strnlen(ptx, bytes)))
         j->unknown = 1;
     free(ptx);

@@ -1,6 +1,6 @@
-/* NVRTC before the real one: on the CPU device a program that compiles for sm_90 gets PTX where machine code would
- * be, accesses have lines, and texts that are in no file are kept beside the trace. On a GPU the real one
- * alone runs. */
+/* NVRTC before the real one: on the CPU device a program that compiles for sm_90 gets PTX where machine code
+ * would be, accesses have lines, and texts that are in no file are kept beside the trace. On a GPU the real
+ * one alone runs. */
 #define _GNU_SOURCE
 #include "compiler.h"
 #include "attach/abi.h"
@@ -42,7 +42,7 @@ static struct mt_compiler nvrtc = {.place = __mt_attach_nvrtc, .file = "libnvrtc
 
 static long nvrtc_no_string(long a, long b, long c, long d, long e, long f)
 {
-    return (long)(uintptr_t) "NVRTC_ERROR_INTERNAL_ERROR";
+    return (long)(uintptr_t)"NVRTC_ERROR_INTERNAL_ERROR";
 }
 
 static long nvrtc_fail(long a, long b, long c, long d, long e, long f)
@@ -54,9 +54,7 @@ static mt_compiler_function *nvrtc_real(unsigned at)
 {
     if (!rows[at].real)
         rows[at].real = mt_compiler_find(&nvrtc, rows[at].name);
-    return rows[at].real                   ? rows[at].real
-           : at == AT_nvrtcGetErrorString ? nvrtc_no_string
-                                          : nvrtc_fail;
+    return rows[at].real ? rows[at].real : at == AT_nvrtcGetErrorString ? nvrtc_no_string : nvrtc_fail;
 }
 
 #define REAL(name, a, b, c, d, e, f)                                                                         \
@@ -111,8 +109,8 @@ static void nvrtc_add_text(struct program *p, const char *folder, const char *na
     p->n++;
 }
 
-static struct program *nvrtc_new(void *handle, const char *text, const char *name, int n, const char *const *headers,
-                                 const char *const *names)
+static struct program *nvrtc_new(void *handle, const char *text, const char *name, int n,
+                                 const char *const *headers, const char *const *names)
 {
     struct program *p = calloc(1, sizeof *p);
     char *folder = getcwd(NULL, 0);
@@ -147,8 +145,9 @@ static void nvrtc_forget(const void *handle)
     nvrtc_free(p);
 }
 
-static __attribute__((used)) long own_nvrtcCreateProgram(void **out, const char *text, const char *name, int n, const char *const *headers,
-                                   const char *const *names)
+static __attribute__((used)) long own_nvrtcCreateProgram(void **out, const char *text, const char *name,
+                                                         int n, const char *const *headers,
+                                                         const char *const *names)
 {
     int rc = REAL(nvrtcCreateProgram, out, text, name, n, headers, names);
     struct program *p = rc || !mt_tracing() ? NULL : nvrtc_new(*out, text, name, n, headers, names);

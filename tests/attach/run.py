@@ -236,8 +236,8 @@ def case_list():
 def nvrtc_texts():
     """The texts of nvrtc.c, as the compiler reads them there."""
     with open(os.path.join(SRC, "nvrtc.c"), encoding="utf-8") as f:
-        found = dict(re.findall(r'(header|text) = "((?:\\.|[^"\\])*)";', f.read()))
-    return [found[name].encode().decode("unicode_escape") for name in ("header", "text")]
+        found = dict(re.findall(r'(header|text) =((?:\s*"(?:\\.|[^"\\])*")+);', f.read()))
+    return ["".join(re.findall(r'"((?:\\.|[^"\\])*)"', found[name])).encode().decode("unicode_escape") for name in ("header", "text")]
 
 
 def case_nvrtc():

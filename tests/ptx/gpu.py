@@ -49,15 +49,16 @@ def check_assembled(o, work):
 
 
 def check_records(o, work):
-    """The program of e2e.channel by nvcc: its CPU image, and the GPU's code that lies in the same file."""
+    """The program of e2e.channel by nvcc, its CUDA runtime in it, under mt-run: on the CPU device, and with the code that the runtime
+    has made for a GPU."""
     app, tool = os.path.join(work, "channel"), os.path.join(o.build, "bin", "mt-ptx")
     standin = w.Standin(o.build)
-    call(o.nvcc, "-O3", "-lineinfo", "-arch=sm_90", "--cudart=shared", os.path.join(ROOT, "tests", "e2e", "src", "channel.cu"), "-o", app)
+    call(o.nvcc, "-O3", "-lineinfo", "-arch=sm_90", os.path.join(ROOT, "tests", "e2e", "src", "channel.cu"), "-o", app)
     call(tool, app, "--gpu=sm_90", "-o", app + ".image")
     call(tool, app + ".image", "--mt-only=nothing", "-o", app + ".gpu.0")
-    world = w.World(o.build, ROOT, work, variables={"LD_PRELOAD": os.path.join(standin.folder, "libmt-standin-image.so"), "MEMTRACE_TEST_IMAGE": app + ".image",
-                                                     "LD_LIBRARY_PATH": os.path.join(o.build, "cuda-overlay", "lib64")})
-    there = {**standin.variables, "LD_LIBRARY_PATH": standin.variables["LD_LIBRARY_PATH"] + ":" + world.variables["LD_LIBRARY_PATH"]}
+    world = w.World(o.build, ROOT, work, variables={"MEMTRACE_CACHE": os.path.join(o.build, "tests", "cache")})
+    there = {**standin.variables, "MEMTRACE_TEST_SAME": "1"}
+    app = [os.path.join(o.build, "bin", "mt-run"), app]
     plain = world.run_ok(app)
     for slots in ("32", "32K"):
         result = world.run_ok(app, MEMTRACE_RING_SLOTS=slots, **there)
@@ -65,7 +66,7 @@ def check_records(o, work):
         w.same("device", result.companion().events[0]["device"], "gpu")
         channel.whole(result)
         w.same(f"records, {slots} slots", channel.contents(result, sm=False), channel.contents(plain, sm=False))
-    result = world.run_ok([app, "stress", "400"], MEMTRACE_RING_SLOTS=32, **there)
+    result = world.run_ok([*app, "stress", "400"], MEMTRACE_RING_SLOTS=32, **there)
     for stream in result.streams():
         channel.whole(result, stream)
         for launch in result.trace(stream):

@@ -84,8 +84,8 @@ static void check_counted(const char *dir, const struct table *t)
 static void tables_run(void **state)
 {
     struct table list[] = {
-        {"", "_Zfill", "_Zfill and others of its file run on the GPU without a trace: it has no CPU image", 0,
-         0},
+        {"", "_Zfill", "_Zfill and others of its file run on the GPU without a trace: it has no device code",
+         0, 0},
         {IMAGES "/image-young.so", "_Zfill",
          "run on the GPU without a trace: its CPU image was made by another", 0, 0},
         {IMAGES "/image-old.so", NULL, "cannot run: its CPU image was made by an older version", 98, 0},

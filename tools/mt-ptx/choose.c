@@ -6,7 +6,7 @@
 #include <xxhash.h>
 #include "mt-ptx.h"
 
-enum { DEVICE = 90, MOST_TRIES = 4 };
+enum { CPU_DEVICE = 90, MOST_TRIES = 4 };
 
 struct told {
     FILE *to;
@@ -24,21 +24,22 @@ static void choose_tell(void *ctx, unsigned line, const char *message)
 }
 
 /* The lower the better. Code for one architecture alone comes after code for it and all newer ones. */
-static unsigned choose_rank(const struct fatbin_entry *e)
+static unsigned choose_rank(const struct fatbin_entry *e, unsigned device)
 {
     unsigned apart = (e->flags & (FATBIN_ALONE | FATBIN_FAMILY)) != 0;
-    return 2 * (e->arch <= DEVICE ? DEVICE - e->arch : 1000 + e->arch) + apart;
+    return 2 * (e->arch <= device ? device - e->arch : 1000 + e->arch) + apart;
 }
 
 /* The best one after `last`; NULL: there is no more. */
-static const struct fatbin_entry *choose_next(const struct module *m, const struct fatbin_entry *last)
+static const struct fatbin_entry *choose_next(const struct module *m, const struct fatbin_entry *last,
+                                              unsigned device)
 {
     const struct fatbin_entry *found = NULL;
     for (unsigned i = 0; i < m->n; i++) {
         const struct fatbin_entry *e = &m->entries[i];
-        int behind =
-            !last || choose_rank(e) > choose_rank(last) || (choose_rank(e) == choose_rank(last) && e > last);
-        if (e->kind == FATBIN_PTX && behind && (!found || choose_rank(e) < choose_rank(found))) {
+        unsigned rank = choose_rank(e, device), before = last ? choose_rank(last, device) : 0;
+        int behind = !last || rank > before || (rank == before && e > last);
+        if (e->kind == FATBIN_PTX && behind && (!found || rank < choose_rank(found, device))) {
             found = e;
         }
     }
@@ -87,11 +88,11 @@ static int choose_is_better(const struct reading *a, const struct reading *b)
 }
 
 int mt_ptxtool_read_best(LLVMContextRef context, const char *input, const struct module *m, const char *name,
-                         struct reading *out)
+                         unsigned gpu, struct reading *out)
 {
     const struct fatbin_entry *e = NULL;
     *out = (struct reading){0};
-    for (int tries = 0; tries < MOST_TRIES && (e = choose_next(m, e)); tries++) {
+    for (int tries = 0; tries < MOST_TRIES && (e = choose_next(m, e, gpu ? gpu : CPU_DEVICE)); tries++) {
         struct reading r = {.entry = e};
         int code = choose_read(context, input, name, &r);
         if (code != 0) {

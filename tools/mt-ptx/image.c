@@ -276,7 +276,7 @@ static LLVMModuleRef image_read(const struct request *r, LLVMContextRef context,
     struct reading reading;
     char numbered[4200];
     snprintf(numbered, sizeof numbered, m->number ? "%s#%u" : "%s", input, m->number);
-    *code = mt_ptxtool_read_best(context, input, m, texts ? NULL : numbered, &reading);
+    *code = mt_ptxtool_read_best(context, input, m, texts ? NULL : numbered, r->gpu, &reading);
     if (*code != 0) {
         return NULL;
     }

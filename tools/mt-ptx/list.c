@@ -170,7 +170,7 @@ static int list_module(struct list *l, LLVMContextRef context, const struct inpu
 {
     struct reading r = {0};
     int code =
-        mt_ptxtool_module_has(m, FATBIN_PTX) ? mt_ptxtool_read_best(context, in->name, m, "PTX", &r) : 0;
+        mt_ptxtool_module_has(m, FATBIN_PTX) ? mt_ptxtool_read_best(context, in->name, m, "PTX", 0, &r) : 0;
     if (code != 0) {
         return code;
     }

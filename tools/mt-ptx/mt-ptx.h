@@ -92,13 +92,13 @@ struct reading {
     char *said;    /* messages, each ended by LF; "" */
     char name[48]; /* of the text, for lines that are its own */
 };
-/* Reads the PTX of the module that is the best for the CPU device. Such a device says that it is an sm_90,
- * and programs choose what they do by that; so the newest up to it comes first, as the driver takes it, then
- * what is newer; the first one is taken of which everything is understood, or of which the least is not.
- * `name`: what messages call it; NULL: by what it holds. 0, or the exit code when there is none or it is
- * damaged. */
+/* Reads the PTX of the module that is the best for a GPU of architecture `gpu`, or with 0 for the CPU device.
+ * Such a device says that it is an sm_90, and programs choose what they do by that; so the newest up to it
+ * comes first, as the driver takes it, then what is newer; the first one is taken of which everything is
+ * understood, or of which the least is not. `name`: what messages call it; NULL: by what it holds. 0, or the
+ * exit code when there is none or it is damaged. */
 int mt_ptxtool_read_best(LLVMContextRef context, const char *input, const struct module *m, const char *name,
-                         struct reading *out);
+                         unsigned gpu, struct reading *out);
 void mt_ptxtool_reading_free(struct reading *r); /* but not the module */
 
 /* ---- image.c */

@@ -1,5 +1,5 @@
-/* Links a kernel and a function that it calls, of two texts, with nvJitLink, and launches it: "ptx" or "lto" (code for
- * link-time optimisation). */
+/* Links a kernel and a function that it calls, of two texts, with nvJitLink, and launches it: "ptx" or "lto"
+ * (code for link-time optimisation). */
 #include <cuda.h>
 #include <nvJitLink.h>
 #include <nvrtc.h>
@@ -8,7 +8,8 @@
 #include <string.h>
 
 static const char *const texts[] = {
-    "extern __device__ int inc(int x);\nextern \"C\" __global__ void k(int *p)\n{\n    p[threadIdx.x] = inc(p[threadIdx.x]);\n}\n",
+    "extern __device__ int inc(int x);\nextern \"C\" __global__ void k(int *p)\n{\n    p[threadIdx.x] = "
+    "inc(p[threadIdx.x]);\n}\n",
     "__device__ int inc(int x)\n{\n    return x + 1;\n}\n",
 };
 
@@ -39,8 +40,8 @@ int main(int argc, char **argv)
     CUfunction f;
     CUdeviceptr d;
     int r[64];
-    if (nvJitLinkCreate(&link, lto ? 2 : 1, options) || add(link, texts[0], lto) || add(link, texts[1], lto) || nvJitLinkComplete(link) ||
-        nvJitLinkGetLinkedCubinSize(link, &bytes))
+    if (nvJitLinkCreate(&link, lto ? 2 : 1, options) || add(link, texts[0], lto) ||
+        add(link, texts[1], lto) || nvJitLinkComplete(link) || nvJitLinkGetLinkedCubinSize(link, &bytes))
         return 1;
     char *code = malloc(bytes);
     if (nvJitLinkGetLinkedCubin(link, code) || nvJitLinkDestroy(&link))

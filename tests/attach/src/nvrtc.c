@@ -1,5 +1,5 @@
-/* Compiles a kernel out of two texts that are in no file, for a real architecture, and launches its machine code; "open":
- * finds NVRTC by the path that follows. */
+/* Compiles a kernel out of two texts that are in no file, for a real architecture, and launches its machine
+ * code; "open": finds NVRTC by the path that follows. */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <nvrtc.h>
@@ -9,7 +9,8 @@
 
 static const char *const header = "__device__ int inc(const int *x)\n{\n    return *x + 1;\n}\n";
 static const char *const header_name = "my/inc.h";
-static const char *const text = "#include \"my/inc.h\"\nextern \"C\" __global__ void k(int *p)\n{\n    p[threadIdx.x] = inc(p + threadIdx.x);\n}\n";
+static const char *const text = "#include \"my/inc.h\"\nextern \"C\" __global__ void k(int *p)\n{\n    "
+                                "p[threadIdx.x] = inc(p + threadIdx.x);\n}\n";
 
 #ifdef OPENED
 static void *library;
@@ -32,11 +33,13 @@ int main(int argc, char **argv)
     if (!(library = dlopen(argv[1], RTLD_NOW)))
         return 9;
 #endif
-    if (F(nvrtcCreateProgram)(&p, text, NULL, 1, &header, &header_name) || F(nvrtcCompileProgram)(p, 1, options) ||
-        F(nvrtcGetCUBINSize)(p, &bytes) || F(nvrtcGetPTXSize)(p, &text_bytes))
+    if (F(nvrtcCreateProgram)(&p, text, NULL, 1, &header, &header_name) ||
+        F(nvrtcCompileProgram)(p, 1, options) || F(nvrtcGetCUBINSize)(p, &bytes) ||
+        F(nvrtcGetPTXSize)(p, &text_bytes))
         return 1;
     char *code = malloc(bytes), *ptx = malloc(text_bytes);
-    if (F(nvrtcGetCUBIN)(p, code) || F(nvrtcGetPTX)(p, ptx) || strlen(ptx) + 1 != text_bytes || F(nvrtcDestroyProgram)(&p) || p)
+    if (F(nvrtcGetCUBIN)(p, code) || F(nvrtcGetPTX)(p, ptx) || strlen(ptx) + 1 != text_bytes ||
+        F(nvrtcDestroyProgram)(&p) || p)
         return 2;
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&c, 0) || cuCtxSetCurrent(c) || cuModuleLoadData(&m, code))
         return 3;

@@ -1,7 +1,8 @@
 /* Stands in for NVIDIA's CUDA runtime where there is no GPU: another libmemtrace.so, in a namespace of its
  * own and without a trace, whose CPU device runs what a GPU would get. In place of the fatbins of the program
  * it loads what mt-ptx has made of their PTX (PROGRAM.gpu.N for its N-th fatbin, counted from 0), in which
- * the kernels have hidden parameters and record functions as on a GPU.
+ * the kernels have hidden parameters and record functions as on a GPU. MEMTRACE_TEST_SAME: the fatbin must be
+ * the one in PROGRAM.image.
  *
  * Linked with the runtime's own entry points, entries.S: their slots are filled here. */
 #define _GNU_SOURCE
@@ -61,12 +62,12 @@ static void standin_open(void)
     free(traced);
 }
 
-static const void *standin_map(unsigned number)
+static const void *standin_map(const char *end)
 {
     char path[4096];
     struct stat st;
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 32);
-    snprintf(path + (n < 0 ? 0 : n), 32, ".gpu.%u", number);
+    snprintf(path + (n < 0 ? 0 : n), 32, "%s", end);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     void *at =
         fd < 0 || fstat(fd, &st) ? MAP_FAILED : mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -78,14 +79,34 @@ static const void *standin_map(unsigned number)
 
 static void **standin_handle; /* of the last fatbin: variables are looked for in it */
 
+/* The code that the runtime had made for a GPU, and what mt-ptx makes of the program's: PROGRAM.image. Debug
+ * sections have the name by which each calls the PTX. */
+static void standin_compare(const void *given, const void *made)
+{
+    struct {
+        uint32_t magic;
+        uint16_t version, header;
+        uint64_t size;
+    } head;
+    const char *text = (const char *)given + sizeof head + 64, *other = (const char *)made + sizeof head + 64;
+    memcpy(&head, given, sizeof head);
+    const char *end = head.magic == 0xba55ed50u && head.size > 1000 ? strstr(text, ".section") : NULL;
+    if (!end || !strstr(text, "__memtrace_traced(") || memcmp(text, other, (size_t)(end - text)) != 0)
+        standin_fail("fatbin", "not the code that mt-ptx makes for a GPU");
+}
+
 static void **standin_register(const struct wrapper *given)
 {
     static unsigned number;
+    char end[32];
     void **(*next)(void *) = (void **(*)(void *))dlsym(device, "__cudaRegisterFatBinary");
     struct wrapper *made = malloc(sizeof *made);
     if (!made)
         standin_fail("fatbin", "no memory");
-    *made = (struct wrapper){given->magic, 1, standin_map(number++), NULL};
+    if (getenv("MEMTRACE_TEST_SAME"))
+        standin_compare(given->data, standin_map(".image"));
+    snprintf(end, sizeof end, ".gpu.%u", number++);
+    *made = (struct wrapper){given->magic, 1, standin_map(end), NULL};
     return standin_handle = next(made);
 }
 
