@@ -279,6 +279,17 @@ out:
     return failed;
 }
 
+/* It answers with the lanes that are at one place: a function that asks stays one, whoever calls it. */
+static void asm_keep_place(struct mt_ptx_body *b)
+{
+    struct mt_asm_body *l = &b->l;
+    LLVMValueRef f = LLVMGetBasicBlockParent(LLVMGetInsertBlock(l->b));
+    if (strcmp(l->s->opcode, "activemask.b32") == 0)
+        LLVMAddAttributeAtIndex(
+            f, LLVMAttributeFunctionIndex,
+            LLVMCreateEnumAttribute(l->c, LLVMGetEnumAttributeKindForName("noinline", 8), 0));
+}
+
 int mt_ptx_asm(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;
@@ -298,6 +309,7 @@ int mt_ptx_asm(struct mt_ptx_body *b)
     }
     asm_put(t, ";");
     failed = t->failed || asm_build(t) ? -1 : 0;
+    asm_keep_place(b);
     free(t->text);
     free(t);
     return failed;

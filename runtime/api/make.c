@@ -84,18 +84,25 @@ static void make_key_file(char *key, const char *path)
     mt_cache_key(key, what, sizeof what);
 }
 
+/* What lies with the tool; in a build tree such files change alone. */
+static void make_key_part(char *key, const char *tool, const char *name)
+{
+    const char *slash = strrchr(tool, '/');
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%.*s/../lib/memtrace/%s", slash ? (int)(slash - tool) : 0, tool, name);
+    make_key_file(key, path);
+}
+
 static void make_key(char *key, const char *tool, unsigned gpu, const struct mt_device_code *code, size_t n)
 {
     const uint32_t version = MT_IMAGE_VERSION;
-    const char *slash = strrchr(tool, '/');
-    char builtins[PATH_MAX + 64]; /* in a build tree they change alone */
-    snprintf(builtins, sizeof builtins, "%.*s/../lib/memtrace/cpu-builtins.bc",
-             slash ? (int)(slash - tool) : 0, tool);
     *key = 0;
     mt_cache_key(key, &version, sizeof version);
     mt_cache_key(key, &gpu, sizeof gpu);
     make_key_file(key, tool);
-    make_key_file(key, builtins);
+    make_key_part(key, tool, "cpu-builtins.bc");
+    if (gpu)
+        make_key_part(key, tool, "gpu-device.bc");
     mt_cache_key(key, mt_options()->ptx_options, strlen(mt_options()->ptx_options));
     for (size_t i = 0; i < n; i++)
         mt_cache_key(key, code[i].data, code[i].bytes);
