@@ -29,6 +29,15 @@ cudaError_t mt_launch_cluster(const struct mt_function *f, dim3 asked, uint32_t 
 /* Puts a launch into its stream on the CPU device. */
 cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, void **args);
 
+/* Where records leave by contexts (a GPU, or MEMTRACE_CHANNEL=warp). `run` launches a version of `func`,
+ * itself or what mt_traced_of says, with arguments of which the last one is the context; a GPU's refusal
+ * brings a second call. */
+typedef cudaError_t mt_launch_run(void *call, const void *version, void **args);
+cudaError_t mt_launch_traced(const void *func, const struct mt_launch_config *c, void **args,
+                             mt_launch_run *run, void *call);
+/* What attributes of a launch ask for, as far as it has to be known; the first error. */
+cudaError_t mt_launch_attributes(struct mt_launch_config *c, const cudaLaunchAttribute *a, unsigned n);
+
 struct mt_op;
 /* The checks of a launch, and the operation that carries it out; the arguments are copied. c->stream is not
  * looked at. */

@@ -204,65 +204,66 @@ static cudaError_t gpu_end(struct gpu_call *g, cudaError_t e)
     return e;
 }
 
+cudaError_t mt_launch_traced(const void *func, const struct mt_launch_config *c, void **args,
+                             mt_launch_run *run, void *call)
+{
+    struct gpu_call g;
+    cudaError_t e;
+    void **all = gpu_begin(&g, func, c, args);
+    if (g.ours && !all)
+        return gpu_end(&g, mt_fail(cudaErrorMemoryAllocation));
+    do
+        e = mt_device_is_gpu() ? run(call, launch_api_version(&g, func), all) : mt_launch_cpu(func, c, all);
+    while (launch_api_again(&g, e));
+    return gpu_end(&g, e);
+}
+
 /* ---- entry points ---- */
+
+static cudaError_t launch_api_run(void *call, const void *version, void **args)
+{
+    const struct mt_launch_config *c = call;
+    return MT_NEXT(cudaLaunchKernel)(version, c->grid, c->block, args, c->shared, c->stream);
+}
+
+static cudaError_t launch_api_run_together(void *call, const void *version, void **args)
+{
+    const struct mt_launch_config *c = call;
+    return MT_NEXT(cudaLaunchCooperativeKernel)(version, c->grid, c->block, args, c->shared, c->stream);
+}
+
+/* By handle; the version with record calls is known by an address. */
+static cudaError_t launch_api_run_handle(void *call, const void *version, void **args)
+{
+    const struct mt_launch_config *c = call;
+    struct mt_function *f = mt_function_find(version);
+    cudaKernel_t traced = f && version == mt_traced_of(f) ? mt_traced_handle(f) : NULL;
+    return MT_NEXT(__cudaLaunchKernel)(traced ? traced : (cudaKernel_t)(uintptr_t)version, c->grid, c->block,
+                                       args, c->shared, c->stream);
+}
 
 cudaError_t REC(cudaLaunchKernel)(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
                                   cudaStream_t stream)
 {
     struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
-    struct gpu_call g;
-    cudaError_t e;
-    if (!mt_device_gpu_path())
-        return mt_launch_cpu(func, &c, args);
-    void **all = gpu_begin(&g, func, &c, args);
-    if (g.ours && !all)
-        return gpu_end(&g, mt_fail(cudaErrorMemoryAllocation));
-    do
-        e = mt_device_is_gpu()
-                ? MT_NEXT(cudaLaunchKernel)(launch_api_version(&g, func), grid, block, all, shared, stream)
-                : mt_launch_cpu(func, &c, all);
-    while (launch_api_again(&g, e));
-    return gpu_end(&g, e);
+    return mt_device_gpu_path() ? mt_launch_traced(func, &c, args, launch_api_run, &c)
+                                : mt_launch_cpu(func, &c, args);
 }
 
 cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 block, void **args,
                                              size_t shared, cudaStream_t stream)
 {
     struct mt_launch_config c = {grid, block, shared, stream, 1, {0}};
-    struct gpu_call g;
-    cudaError_t e;
-    if (!mt_device_gpu_path())
-        return mt_launch_cpu(func, &c, args);
-    void **all = gpu_begin(&g, func, &c, args);
-    if (g.ours && !all)
-        return gpu_end(&g, mt_fail(cudaErrorMemoryAllocation));
-    do
-        e = mt_device_is_gpu() ? MT_NEXT(cudaLaunchCooperativeKernel)(launch_api_version(&g, func), grid,
-                                                                      block, all, shared, stream)
-                               : mt_launch_cpu(func, &c, all);
-    while (launch_api_again(&g, e));
-    return gpu_end(&g, e);
+    return mt_device_gpu_path() ? mt_launch_traced(func, &c, args, launch_api_run_together, &c)
+                                : mt_launch_cpu(func, &c, args);
 }
 
 cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
                                     cudaStream_t stream)
 {
     struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
-    struct gpu_call g;
-    cudaError_t e;
-    if (!mt_device_gpu_path())
-        return mt_launch_cpu(kernel, &c, args);
-    void **all = gpu_begin(&g, kernel, &c, args);
-    if (g.ours && !all)
-        return gpu_end(&g, mt_fail(cudaErrorMemoryAllocation));
-    do {
-        cudaKernel_t traced =
-            mt_device_is_gpu() && launch_api_version(&g, NULL) ? mt_traced_handle(g.function) : NULL;
-        e = mt_device_is_gpu()
-                ? MT_NEXT(__cudaLaunchKernel)(traced ? traced : kernel, grid, block, all, shared, stream)
-                : mt_launch_cpu(kernel, &c, all);
-    } while (launch_api_again(&g, e));
-    return gpu_end(&g, e);
+    return mt_device_gpu_path() ? mt_launch_traced(kernel, &c, args, launch_api_run_handle, &c)
+                                : mt_launch_cpu(kernel, &c, args);
 }
 
 /* What a launch attribute asks for, as far as we need to know it. */
@@ -282,29 +283,33 @@ static cudaError_t launch_api_attribute(const cudaLaunchAttribute *a, struct mt_
     }
 }
 
+static cudaError_t launch_api_run_config(void *call, const void *version, void **args)
+{
+    return MT_NEXT(cudaLaunchKernelExC)(call, version, args);
+}
+
+cudaError_t mt_launch_attributes(struct mt_launch_config *c, const cudaLaunchAttribute *a, unsigned n)
+{
+    cudaError_t first = cudaSuccess;
+    for (unsigned i = 0; i < n; i++) {
+        cudaError_t e = launch_api_attribute(&a[i], c);
+        first = first ? first : e;
+    }
+    return first;
+}
+
 cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const void *func, void **args)
 {
-    struct gpu_call g;
     if (!config)
         return mt_fail(cudaErrorInvalidValue);
     struct mt_launch_config c = {
         config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream, 0, {0}};
-    for (unsigned i = 0; i < config->numAttrs; i++) {
-        cudaError_t e = launch_api_attribute(&config->attrs[i], &c);
-        if (e && !mt_device_is_gpu())
-            return mt_fail(e);
-    }
-    if (!mt_device_gpu_path())
-        return mt_launch_cpu(func, &c, args);
-    void **all = gpu_begin(&g, func, &c, args);
-    cudaError_t e;
-    if (g.ours && !all)
-        return gpu_end(&g, mt_fail(cudaErrorMemoryAllocation));
-    do
-        e = mt_device_is_gpu() ? MT_NEXT(cudaLaunchKernelExC)(config, launch_api_version(&g, func), all)
-                               : mt_launch_cpu(func, &c, all);
-    while (launch_api_again(&g, e));
-    return gpu_end(&g, e);
+    cudaError_t e = mt_launch_attributes(&c, config->attrs, config->numAttrs);
+    if (e && !mt_device_is_gpu())
+        return mt_fail(e);
+    return mt_device_gpu_path()
+               ? mt_launch_traced(func, &c, args, launch_api_run_config, (void *)(uintptr_t)config)
+               : mt_launch_cpu(func, &c, args);
 }
 
 /* A launch by handle and a launch by host address are the same kernel. */
