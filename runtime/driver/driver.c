@@ -7,7 +7,9 @@
 #include "api/entry.h"
 #include "api/error.h"
 #include "base/report.h"
+#include "trace/events.h"
 #include <dlfcn.h>
+#include <stdio.h>
 
 /* Errors that the runtime API has and the driver API has not. */
 static const struct {
@@ -37,38 +39,45 @@ CUresult mt_driver_result(cudaError_t e)
     return (CUresult)e;
 }
 
-/* NULL: there is none, which was said. */
-static void *driver_find(struct mt_driver_entry *e)
+void *mt_driver_real(enum mt_driver_index index)
 {
-    if (!mt_device_is_gpu()) {
-        if (!e->own && !__atomic_exchange_n(&e->said, 1, __ATOMIC_RELAXED))
-            mt_report("%s: the CPU device does not have this function; it returns CUDA_ERROR_NOT_SUPPORTED",
-                      e->name);
-        return (void *)e->own;
+    static const char *const ends[] = {"_ptsz", "_ptds", ""};
+    struct mt_driver_entry *e = &mt_driver_entries[index];
+    int own = mt_per_thread();
+    void *f = __atomic_load_n(&e->real[own], __ATOMIC_RELAXED);
+    char name[128];
+    for (unsigned i = own ? 0 : 2; !f && i < 3 && mt_device_driver(); i++) {
+        snprintf(name, sizeof name, "%s%s", e->name, ends[i]);
+        f = dlsym(mt_device_driver(), name);
+        __atomic_store_n(&e->real[own], f, __ATOMIC_RELAXED);
     }
-    void *f = __atomic_load_n(&e->real, __ATOMIC_RELAXED);
-    if (!f && mt_device_driver()) {
-        f = dlsym(mt_device_driver(), e->name);
-        __atomic_store_n(&e->real, f, __ATOMIC_RELAXED);
-    }
-    if (!f && !__atomic_exchange_n(&e->said, 1, __ATOMIC_RELAXED))
-        mt_report("%s: not in the driver in use; it returns CUDA_ERROR_NOT_SUPPORTED", e->name);
     return f;
+}
+
+/* NULL: there is none, which was said. */
+static void *driver_find(enum mt_driver_index index)
+{
+    struct mt_driver_entry *e = &mt_driver_entries[index];
+    int gpu = mt_device_is_gpu();
+    void *f = gpu ? mt_driver_real(index) : (void *)e->own;
+    if (!f && !__atomic_exchange_n(&e->said, 1, __ATOMIC_RELAXED))
+        mt_report("%s: %s; it returns CUDA_ERROR_NOT_SUPPORTED", e->name,
+                  gpu ? "not in the driver in use" : "the CPU device does not have this function");
+    return f && gpu && e->gpu && mt_tracing() ? (void *)e->gpu : f;
 }
 
 void *mt_driver_enter(struct mt_driver_call *c, enum mt_driver_index index, int per_thread)
 {
-    struct mt_driver_entry *e = &mt_driver_entries[index];
     *c = (struct mt_driver_call){.result = CUDA_ERROR_NOT_SUPPORTED, .called = mt_entry_called};
-    void *f = driver_find(e);
-    if (!f)
-        return NULL;
-    c->result = mt_device_is_gpu() ? CUDA_SUCCESS : mt_context_check(e->needs);
-    if (c->result)
-        return NULL;
     c->per_thread = per_thread;
     if (per_thread)
         c->outer = mt_per_thread_enter();
+    void *f = driver_find(index);
+    if (!f)
+        return NULL;
+    c->result = mt_device_is_gpu() ? CUDA_SUCCESS : mt_context_check(mt_driver_entries[index].needs);
+    if (c->result)
+        return NULL;
     if (mt_device_is_gpu())
         return f;
     c->clean = mt_error_hold();

@@ -1,7 +1,8 @@
 /* The driver API (libcuda.so.1) over the runtime API of this library. Each function of cuda.h is exported;
- * what it does is, on a GPU, the real driver's function; on the CPU device drv_<name> of this folder, or the
- * function of the runtime API that a SAME row of driver.def names; what has neither returns
- * CUDA_ERROR_NOT_SUPPORTED and says its name once. gen_driver.py makes table and functions from the header.
+ * what it does is, on a GPU, the real driver's function, or gpu_<name> of this folder, which calls that; on
+ * the CPU device drv_<name> of this folder, or the function of the runtime API that a SAME row of driver.def
+ * names; what has neither returns CUDA_ERROR_NOT_SUPPORTED and says its name once. gen_driver.py makes table
+ * and functions from the header.
  */
 #ifndef MT_DRIVER_H
 #define MT_DRIVER_H
@@ -16,10 +17,11 @@
 struct mt_driver_entry {
     const char *name;
     void (*own)(void);      /* the CPU device's, or NULL */
+    void (*gpu)(void);      /* before the real driver's in a traced process on a GPU, or NULL */
     void (*exported)(void); /* what programs call */
-    void *real;             /* the real driver's, when it was looked up */
-    int said;               /* that it is missing */
-    int needs;              /* enum mt_driver_needs: what must be so before */
+    void *real[2]; /* the real driver's, when they were looked up; [1]: for per-thread default streams */
+    int said;      /* that it is missing */
+    int needs;     /* enum mt_driver_needs: what must be so before */
 };
 enum mt_driver_needs {
     MT_NEEDS_CONTEXT, /* a current context; all that have no other row */
@@ -41,6 +43,10 @@ CUresult mt_driver_leave(struct mt_driver_call *c, CUresult result);
 /* The driver's code for an error of the runtime API. */
 CUresult mt_driver_result(cudaError_t e);
 
+/* The real driver's, for per-thread default streams where such a variant was called; NULL: it lacks it. */
+void *mt_driver_real(enum mt_driver_index index);
+
 #define DRV(name) drv_##name
+#define GPU(name) gpu_##name
 #define MT_POINTER(address) ((void *)(uintptr_t)(address))
 #endif

@@ -4,7 +4,7 @@
 usage: gen_driver.py --cc CC --include DIR --def driver.def --out DIR
 
 Reads the declarations of cuda.h with all versions of each function, and those of cuda_runtime_api.h, and writes into --out:
-  driver_entries.h   an index per function, and the declarations of drv_<name>, which the files of this folder may define
+  driver_entries.h   an index per function, and the declarations of drv_<name> and gpu_<name>, which the files of this folder may define
   driver_entries.c   the table; the exported functions; same_<name> for each SAME row of driver.def
   driver_errors.inc  MT_DRIVER_ERROR(code, name)
   driver_versions.inc  MT_VERSION(base name, version, index of the function, of its per-thread variant): cuGetProcAddress's table
@@ -122,7 +122,7 @@ def main():
         f.write("/* Made by gen_driver.py. */\nenum mt_driver_index {\n")
         f.writelines(f"    MT_D_{n},\n" for n in plain)
         f.write("    MT_DRIVER_ENTRIES\n};\n#pragma GCC visibility push(hidden)\n")
-        f.writelines(f"__typeof__({n}) drv_{n} __attribute__((weak));\n" for n in plain)
+        f.writelines(f"__typeof__({n}) drv_{n} __attribute__((weak)), gpu_{n} __attribute__((weak));\n" for n in plain)
         f.write("#pragma GCC visibility pop\n")
 
     with open(os.path.join(o.out_, "driver_entries.c"), "w") as f:
@@ -137,7 +137,7 @@ def main():
         f.write("struct mt_driver_entry mt_driver_entries[MT_DRIVER_ENTRIES] = {\n")
         for n in plain:
             own = f"same_{n}" if n in done else f"drv_{n}"
-            f.write(f'    {{"{n}", (void (*)(void)){own}, (void (*)(void)){n}, 0, 0, {now.get(n, 0)}}},\n')
+            f.write(f'    {{"{n}", (void (*)(void)){own}, (void (*)(void))gpu_{n}, (void (*)(void)){n}, {{0, 0}}, 0, {now.get(n, 0)}}},\n')
         f.write("};\n")
         for n, args in functions.items():
             if PER_THREAD.sub("", n) in functions:

@@ -113,7 +113,7 @@ def driver(ours, local):
     return ["", "## The driver API", "",
             f"`libmemtrace.so` has the {len(names)} functions of `cuda.h` under the names that `libcuda.so.1` exports (those for",
             "per-thread default streams not counted). On a GPU each is the real driver's, untouched: kernels that a program",
-            f"launches by them there have no trace. On the CPU device {len(here)} work, and are traced:", "", text(here), "",
+            f"launches by them there have no records, and are counted. On the CPU device {len(here)} work, and are traced:", "", text(here), "",
             "The others say their name once on stderr and return `CUDA_ERROR_NOT_SUPPORTED`:", "", text(absent)]
 
 

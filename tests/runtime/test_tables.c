@@ -4,6 +4,7 @@
 #include "api.h"
 #include "program.h"
 #include "util.h"
+#include <cuda.h>
 #include <dlfcn.h>
 
 static void **fake_context, ***fake_args;
@@ -197,11 +198,58 @@ static void old_driver(void **state)
     }
 }
 
+/* ---- launches by the driver API ---------------------------------------------------------------------- */
+
+__typeof__(cuLaunchKernel) cuLaunchKernel_ptsz;
+
+static int launch_driver(void *unused)
+{
+    void *fake = dlopen(FAKE_CUDART, RTLD_NOW);
+    int *launches = dlsym(fake, "fake_driver_launches"), *streams = dlsym(fake, "fake_driver_streams");
+    CUfunction kernel = (CUfunction)launches;
+    int n = 9, bad = 0;
+    void *args[] = {&n};
+    for (int i = 0; i < 3 && !bad; i++)
+        bad = cuLaunchKernel(kernel, 2, 3, 4, 5, 6, 7, 8, NULL, args, NULL);
+    bad = bad || cuLaunchKernel((CUfunction)&n, 2, 3, 4, 5, 6, 7, 8, NULL, args, NULL) != 700;
+    bad = bad || cuLaunchKernel_ptsz(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL);
+    if (bad || *launches != 4 || streams[0] != 4 || streams[1] != 1)
+        fprintf(stderr, "wrong: %d launches of the driver\n", bad ? -1 : *launches);
+    return bad;
+}
+
+static void say_driver(void *unused)
+{
+    if (in_child(launch_driver, NULL))
+        fprintf(stderr, "wrong: the child failed\n");
+}
+
+static void driver_counted(void **state)
+{
+    const char *dir = fresh_dir();
+    setenv("MEMTRACE_DEVICE", "gpu", 1);
+    unsetenv("FAKE_COUNT_ERROR");
+    char *saw = said(say_driver, NULL);
+    if (strstr(saw, "wrong") ||
+        !strstr(saw,
+                "named and others of its file run on the GPU without a trace: it was loaded by the driver"))
+        fail_msg("%s", saw);
+    char *text = slurp(in_dir(dir, "MemTrace-pipe-0.meta"), NULL);
+    assert_int_equal(count_lines(text, "\"launch\"", "\"mangled\":\"_Z5named\"",
+                                 "\"grid\":[2,3,4],\"block\":[5,6,7]", "\"traced\":false", "\"status\":0",
+                                 NULL),
+                     3);
+    assert_int_equal(count_lines(text, "\"launch\"", "\"status\":700", NULL), 1);
+    assert_int_equal(count_lines(text, "\"end\"", "\"complete\":false", NULL), 1);
+    free(saw);
+    free(text);
+}
+
 /* "tables" or "driver". */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest without[] = {cmocka_unit_test(tables_run), cmocka_unit_test(no_memory)};
-    const struct CMUnitTest driver[] = {cmocka_unit_test(old_driver)};
+    const struct CMUnitTest driver[] = {cmocka_unit_test(driver_counted), cmocka_unit_test(old_driver)};
     void *fake = dlopen(FAKE_CUDART, RTLD_NOW | RTLD_LOCAL);
     setenv("MEMTRACE_DEVICE", "gpu", 1);
     setenv("MEMTRACE_CUDART", FAKE_CUDART, 1);
