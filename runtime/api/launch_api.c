@@ -91,6 +91,7 @@ static void launch_api_describe(struct gpu_call *g, const struct mt_host_site *s
         .image = g->function->module->image,
         .kernel = k,
         .symbol = g->function->host,
+        .function = g->function->of_driver,
         .stream = mt_stream_named(c->stream),
         .cooperative = c->cooperative,
         .line = {.kernel = k->pretty,

@@ -79,7 +79,8 @@ void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why
     m->image = image;
     m->why = why;
     load_bind_tables(m);
-    load_bind_addresses(m);
+    if (!mt_device_chosen_gpu())
+        load_bind_addresses(m);
     mt_modules_leave();
 }
 
@@ -100,9 +101,7 @@ static unsigned load_architecture(void)
     return (unsigned)least;
 }
 
-/* For a GPU, of code that came without tables: they are made, and code with record calls, which the real
- * runtime gets. */
-static struct mt_image *load_for_gpu(struct mt_module *m, struct mt_made_code **made, const char **why)
+struct mt_image *mt_module_for_gpu(struct mt_module *m, struct mt_made_code **made, const char **why)
 {
     const char *name = mt_made_name(m);
     unsigned arch = load_architecture();
@@ -114,6 +113,7 @@ static struct mt_image *load_for_gpu(struct mt_module *m, struct mt_made_code **
     pthread_mutex_lock(&making);
     struct mt_made_code *c = mt_made_ask(m, name, arch);
     pthread_mutex_unlock(&making);
+    mt_image_tables_only();
     struct mt_image *image = mt_made_load(c, why);
     if (image)
         *made = c;
@@ -132,7 +132,7 @@ static struct mt_image *load_carried(struct mt_module *m, int *foreign, struct m
     if (mt_device_cudart()) { /* a GPU runs the code, and not this processor */
         mt_image_tables_only();
         if (!carried && !m->fatbins && mt_tracing())
-            return load_for_gpu(m, made, why);
+            return mt_module_for_gpu(m, made, why);
     } else if (!carried) {
         *foreign = 1;
         return NULL;

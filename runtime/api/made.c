@@ -86,6 +86,11 @@ void *mt_made_wrapper(struct mt_made_code *c)
     return &c->wrapper;
 }
 
+const void *mt_made_fatbin(const struct mt_made_code *c)
+{
+    return c->made.fatbin;
+}
+
 void mt_made_free(struct mt_made_code *c)
 {
     if (c)

@@ -14,5 +14,6 @@ struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, un
 struct mt_image *mt_made_load(struct mt_made_code *c, const char **why);
 /* What the real runtime is to get of code that was made for a GPU, in place of the module's own; stays. */
 void *mt_made_wrapper(struct mt_made_code *c);
+const void *mt_made_fatbin(const struct mt_made_code *c);
 void mt_made_free(struct mt_made_code *c);
 #endif

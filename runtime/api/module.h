@@ -52,6 +52,7 @@ struct mt_function {
     _Atomic int told; /* that the version without runs in its place */
     char traced_key;
     cudaKernel_t traced_handle;
+    void *of_driver; /* the same where the program has loaded the module by the driver API */
     char *_Atomic pretty, *_Atomic signature; /* without a table: its name; made when it is first needed */
     struct mt_function *next;                 /* of the module */
 };
@@ -80,6 +81,10 @@ struct mt_variable *mt_variable_find(const void *host);
 void mt_module_load_tables(struct mt_module *m);
 /* Something of it is needed: its image is made where it carried none. */
 void mt_module_need(struct mt_module *m);
+/* For a GPU, of code that came without tables: they are made, and code with record calls, *made, which the
+ * GPU gets. NULL: *why. */
+struct mt_made_code;
+struct mt_image *mt_module_for_gpu(struct mt_module *m, struct mt_made_code **made, const char **why);
 /* Gives a module its image, or says why there is none (the module's to keep), with all that its tables name.
  */
 void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why);

@@ -1,9 +1,11 @@
-/* Launches by the driver API on a GPU: the real driver carries them out as they are, without records, and they are
- * counted: a trace that lacks them is not complete. */
-#include "driver.h"
+/* Launches by the driver API on a GPU: of functions that are known with a version with record calls
+ * (traced.c) that one runs. Others run as they are, and are counted: a trace that lacks them is not complete.
+ */
+#include "launch.h"
 #include "api/device.h"
 #include "api/launch.h"
 #include "api/module.h"
+#include "api/plain.h"
 #include "api/stream.h"
 #include "base/fork.h"
 #include <pthread.h>
@@ -34,8 +36,8 @@ static void counted_know(CUfunction f)
 #endif
     pthread_mutex_lock(&lock);
     if (!mt_function_find(f))
-        __cudaRegisterFunction((void **)&counted_module, (const char *)f, NULL, name ? name : "a kernel of the driver API", -1,
-                               NULL, NULL, NULL, NULL, NULL);
+        __cudaRegisterFunction((void **)&counted_module, (const char *)f, NULL,
+                               name ? name : "a kernel of the driver API", -1, NULL, NULL, NULL, NULL, NULL);
     pthread_mutex_unlock(&lock);
 }
 
@@ -57,16 +59,27 @@ struct counted_call {
 
 static cudaError_t counted_run(void *call, const void *version, void **args)
 {
-    struct counted_call *c = call;
-    c->result = c->launch(c);
+    struct counted_call *c = call, with = *c;
+    struct mt_function *f = mt_function_find(version);
+    if (f && f->has_traced && version == mt_traced_of(f)) {
+        with.f = f->of_driver;
+        with.params = args; /* with the context after the last one */
+        with.extra = NULL;
+    }
+    c->result = with.launch(&with);
     return (cudaError_t)c->result; /* the numbers are the same */
 }
 
 static CUresult counted_launch(struct counted_call *c)
 {
+    struct mt_driver_arguments a;
     counted_know(c->f);
     counted_know_stream((CUstream)c->config->stream);
-    mt_launch_traced(c->f, c->config, c->params, counted_run, c);
+    if (mt_driver_arguments(&a, c->f, c->params, c->extra))
+        c->result = c->launch(c); /* says what is wrong */
+    else
+        mt_launch_traced(c->f, c->config, a.args, counted_run, c);
+    free(a.made);
     return c->result;
 }
 
@@ -88,12 +101,13 @@ CUresult GPU(cuLaunchKernel)(CUfunction f, unsigned gx, unsigned gy, unsigned gz
 static CUresult counted_together(const struct counted_call *c)
 {
     const struct mt_launch_config *l = c->config;
-    return REAL(cuLaunchCooperativeKernel)(c->f, l->grid.x, l->grid.y, l->grid.z, l->block.x, l->block.y, l->block.z,
-                                           (unsigned)l->shared, (CUstream)l->stream, c->params);
+    return REAL(cuLaunchCooperativeKernel)(c->f, l->grid.x, l->grid.y, l->grid.z, l->block.x, l->block.y,
+                                           l->block.z, (unsigned)l->shared, (CUstream)l->stream, c->params);
 }
 
-CUresult GPU(cuLaunchCooperativeKernel)(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                        unsigned bz, unsigned shared, CUstream stream, void **params)
+CUresult GPU(cuLaunchCooperativeKernel)(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                        unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                        void **params)
 {
     struct mt_launch_config l = {{gx, gy, gz}, {bx, by, bz}, shared, (cudaStream_t)stream, 1, {0}};
     struct counted_call c = {.launch = counted_together, .f = f, .config = &l, .params = params};
@@ -122,3 +136,15 @@ CUresult GPU(cuLaunchKernelEx)(const CUlaunchConfig *config, CUfunction f, void 
     return counted_launch(&c);
 }
 #endif
+
+/* ---- fills, of which the runtime has one of bytes ---- */
+
+CUresult GPU(cuMemsetD8_v2)(CUdeviceptr p, unsigned char value, size_t n)
+{
+    return mt_driver_result(cudaMemset(MT_POINTER(p), value, n));
+}
+
+CUresult GPU(cuMemsetD8Async)(CUdeviceptr p, unsigned char value, size_t n, CUstream stream)
+{
+    return mt_driver_result(cudaMemsetAsync(MT_POINTER(p), value, n, (cudaStream_t)stream));
+}

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import gen_entries  # noqa: E402
 
 DECL = re.compile(r"^\s*CUresult\s+(?P<name>cu[A-Z]\w*)\s*\((?P<args>.*)\)\s*$")
-ROW = re.compile(r"^(SAME|NOW|FREE)\((\w+)(?:,\s*(\w+))?\)")
+ROW = re.compile(r"^(SAME|NOW|FREE|BOTH)\((\w+)(?:,\s*(\w+))?\)")
 PER_THREAD = re.compile(r"_pt[ds][sz]$")
 
 
@@ -48,14 +48,16 @@ def is_narrow(args):
 
 
 def rows(path):
-    same, now = {}, {}
+    same, now, both = {}, {}, set()
     for line in open(path, encoding="utf-8"):
         m = ROW.match(line)
         if m and m[1] == "SAME":
             same[m[2]] = m[3]
+        elif m and m[1] == "BOTH":
+            both.add(m[2])
         elif m:
             now[m[2]] = 2 if m[1] == "FREE" else 1
-    return same, now
+    return same, now, both
 
 
 def base_of(name):
@@ -113,8 +115,8 @@ def main():
     plain = [n for n in functions if not PER_THREAD.search(n)]
     if len(plain) < 300 or len(runtime) < 150:
         sys.exit(f"gen_driver.py: only {len(plain)} functions found in {o.include_}/cuda.h: its layout is not understood")
-    same_rows, now = rows(o.def_)
-    for n in [*same_rows, *now]:
+    same_rows, now, both = rows(o.def_)
+    for n in [*same_rows, *now, *both]:
         if n not in functions:
             print(f"gen_driver.py: {n} of driver.def is not in cuda.h", file=sys.stderr)
 
@@ -137,7 +139,7 @@ def main():
         f.write("struct mt_driver_entry mt_driver_entries[MT_DRIVER_ENTRIES] = {\n")
         for n in plain:
             own = f"same_{n}" if n in done else f"drv_{n}"
-            f.write(f'    {{"{n}", (void (*)(void)){own}, (void (*)(void))gpu_{n}, (void (*)(void)){n}, {{0, 0}}, 0, {now.get(n, 0)}}},\n')
+            f.write(f'    {{"{n}", (void (*)(void)){own}, (void (*)(void)){own if n in both else f"gpu_{n}"}, (void (*)(void)){n}, {{0, 0}}, 0, {now.get(n, 0)}}},\n')
         f.write("};\n")
         for n, args in functions.items():
             if PER_THREAD.sub("", n) in functions:

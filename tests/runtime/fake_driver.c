@@ -1,5 +1,5 @@
-/* The driver in the same library as the runtime that test_forward and test_tables put in the real ones' places: in a folder
- * where the library has the driver's name. */
+/* The driver in the same library as the runtime that test_forward and test_tables put in the real ones'
+ * places: in a folder where the library has the driver's name. */
 int cuInit(unsigned flags)
 {
     return 0;

@@ -57,10 +57,48 @@ EXPORT int cuStreamWriteValue32_v2(void *stream, unsigned long long to, uint32_t
     return in_order(stream, cuda_write_now, v);
 }
 
-/* There is one module. */
+/* ---- what the program itself asks of the driver: the device's own driver API ----------------------------
+ */
+
+typedef long cuda_function(long, long, long, long, long, long, long, long, long, long, long);
+
+static cuda_function *cuda_device(const char *name)
+{
+    static int begun;
+    void *(*find)(const char *) = (void *(*)(const char *))cuda_runtime("standin_find");
+    if (!begun++)
+        ((int (*)(unsigned))find("cuInit"))(0);
+    return (cuda_function *)find(name);
+}
+
+#define FORWARD(name)                                                                                        \
+    EXPORT long name(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j, long k) \
+    {                                                                                                        \
+        return cuda_device(#name)(a, b, c, d, e, f, g, h, i, j, k);                                          \
+    }
+FORWARD(cuDeviceGet)
+FORWARD(cuDevicePrimaryCtxRetain)
+FORWARD(cuCtxSetCurrent)
+FORWARD(cuCtxSynchronize)
+FORWARD(cuMemAlloc_v2)
+FORWARD(cuMemcpyHtoD_v2)
+FORWARD(cuMemcpyDtoH_v2)
+FORWARD(cuModuleLoadData)
+FORWARD(cuModuleGetFunction)
+FORWARD(cuModuleUnload)
+FORWARD(cuFuncSetAttribute)
+FORWARD(cuFuncGetName)
+FORWARD(cuLibraryLoadData)
+FORWARD(cuLibraryGetKernel)
+FORWARD(cuKernelGetFunction)
+FORWARD(cuLaunchKernel)
+
+/* The runtime's functions are not the driver's: of them there is one module. */
 EXPORT int cuFuncGetModule(void **module, void *function)
 {
-    *module = function;
+    long e = cuda_device("cuFuncGetModule")((long)module, (long)function, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    if (e)
+        *module = function;
     return 0;
 }
 
@@ -68,5 +106,8 @@ EXPORT int cuModuleGetGlobal_v2(unsigned long long *address, size_t *bytes, void
 {
     int (*find)(unsigned long long *, size_t *, const char *) =
         (int (*)(unsigned long long *, size_t *, const char *))cuda_runtime("standin_global");
+    if (!cuda_device("cuModuleGetGlobal_v2")((long)address, (long)bytes, (long)module, (long)name, 0, 0, 0, 0,
+                                             0, 0, 0))
+        return 0;
     return module ? find(address, bytes, name) : 1;
 }

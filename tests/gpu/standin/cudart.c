@@ -48,16 +48,19 @@ static void standin_set(const char *name, const char *value, char **was)
 /* It reads its variables when it is first called. */
 static void standin_open(void)
 {
-    char *kind = NULL, *traced = NULL;
+    char *kind = NULL, *traced = NULL, *options = NULL;
     int (*count)(int *), n;
     standin_set("MEMTRACE_DEVICE", "cpu", &kind);
     standin_set("MEMTRACE_ENABLE", "0", &traced);
+    standin_set("MEMTRACE_PTX_OPTIONS", "--mt-only=nothing", &options);
     device = dlmopen(LM_ID_NEWLM, getenv("MEMTRACE_TEST_DEVICE"), RTLD_NOW);
     count = device ? (int (*)(int *))dlsym(device, "cudaGetDeviceCount") : NULL;
     if (!count || count(&n))
         standin_fail("MEMTRACE_TEST_DEVICE", device ? "no device" : dlerror());
     standin_set("MEMTRACE_DEVICE", kind, &kind);
     standin_set("MEMTRACE_ENABLE", traced, &traced);
+    standin_set("MEMTRACE_PTX_OPTIONS", options, &options);
+    free(options);
     free(kind);
     free(traced);
 }
@@ -127,6 +130,13 @@ __attribute__((visibility("default"))) int standin_global(unsigned long long *ad
     *address = (uintptr_t)at;
     *bytes = sizeof(uint32_t);
     return e;
+}
+
+/* For the stand-in of the driver: a function of the device's own. */
+__attribute__((visibility("default"))) void *standin_find(const char *name)
+{
+    pthread_once(&once, standin_open);
+    return dlsym(device, name);
 }
 
 static int standin_missing(void)
