@@ -126,10 +126,7 @@ static void json_row(struct mt_json *j, const struct mt_compare *c, const struct
     mt_json_object(j, NULL, 0);
     mt_json_text(j, "path", r->path);
     mt_json_text(j, "kind", r->kind);
-    if (r->complete < 0)
-        mt_json_text(j, "complete", NULL);
-    else
-        mt_json_bool(j, "complete", r->complete);
+    mt_json_known(j, "complete", r->complete);
     mt_json_u64(j, "nodes", r->sequence.elements);
     mt_json_u64(j, "runs", r->sequence.all_runs);
     mt_json_u64(j, "compared", r->compared);

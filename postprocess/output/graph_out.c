@@ -192,10 +192,7 @@ void mt_stride_graph_write_json(struct mt_json *j, const struct mt_stride_graph 
     for (size_t i = 0; i < w->ninputs; i++)
         mt_json_text(j, NULL, w->inputs[i]);
     mt_json_end(j);
-    if (w->complete < 0)
-        mt_json_text(j, "complete", NULL);
-    else
-        mt_json_bool(j, "complete", w->complete);
+    mt_json_known(j, "complete", w->complete);
     mt_json_array(j, "notes", 0);
     mt_json_text(j, NULL, w->stride);
     for (size_t i = 0; i < w->nnotes; i++)

@@ -259,6 +259,14 @@ void mt_json_bool(struct mt_json *j, const char *key, int value)
     json_put(j, value ? "true" : "false", value ? 4 : 5);
 }
 
+void mt_json_known(struct mt_json *j, const char *key, int value)
+{
+    if (value < 0)
+        mt_json_text(j, key, NULL);
+    else
+        mt_json_bool(j, key, value);
+}
+
 void mt_json_hex(struct mt_json *j, const char *key, uint64_t value)
 {
     char text[64];

@@ -31,6 +31,7 @@ void mt_json_u64(struct mt_json *j, const char *key, uint64_t value);
 void mt_json_i64(struct mt_json *j, const char *key, int64_t value);
 void mt_json_real(struct mt_json *j, const char *key, double value); /* six decimals; no number: null */
 void mt_json_bool(struct mt_json *j, const char *key, int value);
+void mt_json_known(struct mt_json *j, const char *key, int value);    /* below 0: not known, null */
 void mt_json_hex(struct mt_json *j, const char *key, uint64_t value); /* "0x…" */
 
 /* A member that is JSON already, `count` times, as a line of the array under way. */

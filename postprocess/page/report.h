@@ -82,7 +82,8 @@ struct mt_report {
     const char *title; /* NULL: the program's name */
     const char *const *notes;
     size_t nnotes;
-    int complete, local, strict, host; /* options of the analysis */
+    int complete;            /* 0: no; -1: not known */
+    int local, strict, host; /* options of the analysis */
     int from_json;
     int with_sources;         /* lines of source files go into the page */
     const char *const *roots; /* folders whose files the user means; sources elsewhere need a known hash */

@@ -19,7 +19,7 @@ static void write_words(struct mt_json *j, const struct mt_report *r)
         mt_json_text(j, NULL, r->inputs[i]);
     mt_json_end(j);
     mt_json_bool(j, "from_json", r->from_json);
-    mt_json_bool(j, "complete", r->complete);
+    mt_json_known(j, "complete", r->complete);
     mt_json_array(j, "notes", 0);
     for (size_t i = 0; i < r->nnotes; i++)
         mt_json_text(j, NULL, r->notes[i]);

@@ -344,8 +344,10 @@ static int on_shared(struct loader *l, const json_t *o)
 
 static int on_lost(struct loader *l, const json_t *o)
 {
-    l->pub.lost += get_u64(o, "count", 1);
-    l->pub.lost_why = get_text(l, o, "why");
+    uint64_t count = get_u64(o, "count", 1);
+    l->pub.lost += count;
+    if (count || !*l->pub.lost_why)
+        l->pub.lost_why = get_text(l, o, "why");
     return 0;
 }
 

@@ -317,9 +317,10 @@ void mt_merge_finish(struct mt_source_merge *m)
         struct mt_error err;
         if (in->ops->end(in, &m->stop, &err) != 0)
             mt_merge_note(m, 1, "%s", err.message);
+        struct mt_host_reader *container = mt_input_container(in);
         if (mt_input_companion(in))
             check_end(m, in);
-        else if (!mt_input_container(in) && !in->pass.damaged)
+        else if (!in->pass.damaged && !(container && mt_companion_speaks(mt_host_companion(container))))
             mt_merge_note(m, MT_NOT_KNOWN, "%s: is read without companion: nothing says whether it is whole",
                           in->path);
         check_beside(m, in);

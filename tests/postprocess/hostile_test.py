@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -24,7 +25,8 @@ BIN = os.path.abspath(sys.argv[1])
 MEMORY = 4 << 30  # bytes of address space, most of it the empty tables of mt-extract
 END = {"records_written": 2, "records_counted": 2}
 LAUNCH = {"ev": "launch", "seq": 5, "kernel": "k", "traced": True, "records": 2}
-SANITIZED = b"__asan" in open(os.path.join(BIN, "mt-dump"), "rb").read()
+with open(os.path.join(BIN, "mt-dump"), "rb") as program:
+    SANITIZED = re.search(b"__[at]san_init", program.read()) is not None
 
 
 class Case(unittest.TestCase):
@@ -349,7 +351,7 @@ class Cut(Case):
         self.assertFalse(self.extract(self.path("copy.mtc"), code=3)["complete"], "packed anew it is as cut as before")
         whole = mtc.head(features=mtc.HAS_DEVICE)
         self.file("t.mtc", whole + mtc.tail(whole))
-        self.assertTrue(self.extract(self.cut)["complete"], "an empty container that was closed")
+        self.assertIsNone(self.extract(self.cut)["complete"], "an empty container that was closed: of which trace?")
 
     def test_the_file_beside_it(self):
         self.file("t.mtc.meta", companion([]))

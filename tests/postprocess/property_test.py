@@ -265,7 +265,7 @@ def run_case(job):
             problem = "output differs\n got      %s\n expected %s" % (json.dumps(shown), json.dumps(expected))
         elif [k for k in got if k in SECTIONS] != [s for s in SECTIONS if s in options["sections"] and (s[0] != "H" or s in expected)]:
             problem = "sections are %s" % list(got)
-        elif got["complete"] != (whole and None not in metas) or r.returncode != (0 if whole else 3):
+        elif got["complete"] is not (False if not whole else None if None in metas else True) or r.returncode != (0 if whole else 3):
             problem = "complete %s, exit code %d, trace whole %s" % (got["complete"], r.returncode, whole)
         else:
             problem = check_invariants(got)

@@ -106,13 +106,43 @@ class Whole(Case):
         self.file("cut", trace(launches)[:-len(trace(launches[:1])) + 1])
         for args in ([], ["--threads", "3"], ["-s", "quick", "--no-host"]):
             o = self.extract(*args, self.path("cut"))
-            self.assertEqual((o["complete"], o["launches"] if "launches" in o else 2), (False, 2))
+            self.assertEqual((o["complete"], o["launches"] if "launches" in o else 2), (None, 2))
             self.assertIn("cut: is read without companion: nothing says whether it is whole", " ".join(o["notes"]))
+        self.tool("mt-convert", "-o", self.path("cut.mtc"), self.path("cut"))
+        self.tool("mt-convert", "--to", "mtc", "-o", self.path("twice.mtc"), self.path("cut.mtc"))
+        for path in ("cut", "cut.mtc", "twice.mtc"):
+            self.not_known(self.path(path))
 
-        graph = json.loads(self.tool("mt-graph", "-f", "json", self.path("cut")).stdout)
-        self.assertIsNone(graph["complete"])
-        shutil.copy(self.path("cut"), self.path("again"))
-        self.tool("mt-compare", self.path("cut"), self.path("again"))
+    def not_known(self, path):
+        """The same answer everywhere, and no exit code."""
+        with open(self.path("comm.json"), "wb") as f:
+            f.write(self.tool("mt-extract", path).stdout)
+        with open(self.path("comm.json"), "rb") as f:
+            self.assertIsNone(json.load(f)["complete"])
+        self.assertIn(b"; not known whether that is all\n", self.tool("mt-extract", "--format=text", path).stdout)
+        self.assertIsNone(json.loads(self.tool("mt-graph", "-f", "json", path).stdout)["complete"])
+        shutil.copy(path, self.path("again"))
+        compared = json.loads(self.tool("mt-compare", "-f", "json", path, self.path("again")).stdout)
+        self.assertEqual([i["complete"] for i in compared["inputs"]], [None, None])
+        for inputs in ([path], ["--from", self.path("comm.json")]):
+            self.tool("mt-report", "-o", self.path("page.html"), *inputs)
+            with open(self.path("page.html"), encoding="utf-8") as f:
+                self.assertIn('"complete": null', f.read())
+
+    def test_convert_of_damage(self):
+        """A copy without what was damaged is not whole, and says why."""
+        store = record(0, STORE, 4, 0x10, (0, 0, 0))
+        out = self.convert(self.pair([store], []), 0)
+        with open(out, "rb") as f:
+            data = bytearray(f.read())
+        for chunk in list(mtc.chunks(bytes(data)))[:-1]:
+            bad = bytearray(data)
+            bad[chunk.offset + 64] ^= 1
+            self.file("bad.mtc", bytes(bad))
+            for to in ("mtc", "raw"):
+                self.tool("mt-convert", "--to", to, "-o", self.path("copy"), self.path("bad.mtc"), code=3)
+                o = self.extract(self.path("copy"), code=3)
+                self.assertEqual((o["complete"], "could not read all of " + self.path("bad.mtc") in " ".join(o["notes"])), (False, True), (chunk, to, o["notes"]))
 
     def convert(self, path, code, *words):
         err = self.tool("mt-convert", "-o", self.path("out.mtc"), path, code=code).stderr.decode()

@@ -329,6 +329,8 @@ int mt_inputs_finish(struct mt_source *s, int *complete)
         if (problem[i].code == MT_E_SYSTEM)
             return MT_EXIT_FAILURE;
     int lacks = mt_source_lacks(s);
+    if (!*complete && !lacks)
+        *complete = -1;
     return lacks < 0 ? mt_cli_fail("no memory for the notes on the trace")
            : lacks   ? MT_EXIT_INPUT
                      : MT_EXIT_OK;

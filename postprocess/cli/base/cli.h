@@ -80,7 +80,8 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code);
 struct mt_source *mt_inputs_live(struct mt_inputs *in, int *code);
 /* Both. */
 struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code);
-/* Says all notes and returns the exit code that they ask for; *complete as of mt_source_notes. */
+/* Says all notes and returns the exit code that they ask for; *complete as of mt_source_notes, but -1 when
+ * nothing is known to be missing, nor that all is there. */
 int mt_inputs_finish(struct mt_source *s, int *complete);
 
 /* Options that the programs have in common. */

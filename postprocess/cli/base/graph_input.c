@@ -204,11 +204,9 @@ static int read_traces(struct mt_stride_graph_input *in, struct mt_stride_graph 
     if (rc < 0)
         return mt_cli_failed(&err);
     size_t notes;
-    int code = mt_inputs_finish(in->source, &in->complete);
+    int ignored, code = mt_inputs_finish(in->source, &in->complete);
     mt_filter_explain(&in->filter, launches, in->launches);
-    const char *const *text = mt_source_notes(in->source, &notes, &in->complete);
-    if (!in->complete && !mt_source_lacks(in->source))
-        in->complete = -1; /* not known */
+    const char *const *text = mt_source_notes(in->source, &notes, &ignored);
     in->notes = calloc(notes + 3, sizeof *in->notes);
     for (size_t i = 0; in->notes && i < notes; i++)
         if ((in->notes[in->nnotes] = strdup(text[i])))

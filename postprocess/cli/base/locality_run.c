@@ -295,7 +295,9 @@ int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_com
                          const struct mt_extract_text *head)
 {
     fprintf(f, "%zu launches, %" PRIu64 " accesses%s\n", comm->nlaunches, comm->records,
-            head->complete ? "" : "; INCOMPLETE");
+            head->complete > 0 ? ""
+            : head->complete   ? "; not known whether that is all"
+                               : "; INCOMPLETE");
     for (size_t i = 0; i < head->nnotes; i++)
         fprintf(f, "note: %s\n", head->notes[i]);
     for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)

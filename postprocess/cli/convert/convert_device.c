@@ -232,6 +232,20 @@ static void put_live(struct work *x)
     }
 }
 
+/* What the companion of a copy that lacks something ends with. An exit code. */
+static int put_partial(struct work *x)
+{
+    int code = x->meta_path && !x->meta ? open_companion(x) : 0;
+    if (code || !x->meta)
+        return code ? code : MT_EXIT_INPUT;
+    char *lines = mt_convert_partial_lines(x->r->window.name, mt_host_companion(x->r));
+    if (!lines)
+        return mt_cli_fail("no memory for the companion");
+    code = fputs(lines, x->meta) == EOF ? convert_device_failed(x->meta_path, errno) : MT_EXIT_INPUT;
+    free(lines);
+    return code;
+}
+
 int mt_convert_to_raw(const char *path, FILE *f, const char *meta, int named,
                       const struct mt_convert_choice *want)
 {
@@ -258,7 +272,7 @@ int mt_convert_to_raw(const char *path, FILE *f, const char *meta, int named,
         x.r->meta.lines_arg = &x;
         putc(MT_RAW_RECORD_SIZE, f);
         (live ? put_live : put_chosen)(&x);
-        code = x.code;
+        code = x.code == MT_EXIT_INPUT ? put_partial(&x) : x.code;
         int missing = mt_convert_container_complete(path, mt_host_companion(x.r), !want->no_beside);
         if (mt_container_whole(x.r, &err) != 0) {
             mt_cli_say("%s", err.message);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "convert_write.h"
 #include "memtrace/order.h"
+#include "reader/host_internal.h" /* mt_companion_speaks */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -61,6 +62,32 @@ char *mt_convert_kernel_line(uint32_t id, const char *name)
     free(text);
     json_decref(o);
     return line;
+}
+
+char *mt_convert_partial_lines(const char *path, const struct mt_companion *c)
+{
+    char *why = NULL, *lost, *end, *lines = NULL;
+    if (asprintf(&why, "mt-convert could not read all of %s", path) < 0)
+        return NULL;
+    /* A path need not be UTF-8; a line is. */
+    json_t *o = json_pack("{s:s, s:i, s:s}", "ev", "lost", "count", 0, "why", why);
+    if (!o)
+        o = json_pack("{s:s, s:i, s:s}", "ev", "lost", "count", 0, "why",
+                      "mt-convert could not read all of it");
+    json_t *e = json_pack("{s:s, s:I, s:I, s:I, s:b}", "ev", "end", "records_written",
+                          (json_int_t)c->records_written, "records_counted", (json_int_t)c->records_counted,
+                          "launches", (json_int_t)c->nlaunches, "complete", 0);
+    lost = text_of(o);
+    end = text_of(e);
+    int ends = c->has_end || !mt_companion_speaks(c);
+    if (lost && end && asprintf(&lines, ends ? "%s\n%s\n" : "%s\n", lost, end) < 0)
+        lines = NULL;
+    json_decref(o);
+    json_decref(e);
+    free(lost);
+    free(end);
+    free(why);
+    return lines;
 }
 
 int mt_convert_is_kernel(const char *line, size_t n)

@@ -148,7 +148,7 @@ static int say_meta(struct mt_db *db, const struct mt_formats *f, const struct m
     rc |= mt_db_say(db, "format", "memtrace-comm");
     rc |= mt_db_say(db, "version", "1");
     rc |= mt_db_say(db, "tool", "mt-extract " MEMTRACE_VERSION);
-    rc |= mt_db_say(db, "complete", complete ? "1" : "0");
+    rc |= mt_db_say(db, "complete", complete > 0 ? "1" : complete ? "not known" : "0");
     rc |= mt_db_say(db, "tag",
                     f->tag             ? f->tag
                     : program          ? program + 1
@@ -286,7 +286,7 @@ static int write_database(const struct mt_formats *f, const struct mt_comm_resul
     *interrupted = mt_cli_stop != 0;
     if (*interrupted)
         mt_cli_say("interrupted: not all ranges are in the database");
-    if (say_meta(db, f, r, r->complete && !*interrupted) != 0 || mt_db_finish(db) != 0) {
+    if (say_meta(db, f, r, *interrupted ? 0 : r->complete) != 0 || mt_db_finish(db) != 0) {
         mt_cli_say("%s: %s", m.path, mt_db_why(db));
         goto out;
     }

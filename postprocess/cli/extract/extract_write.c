@@ -24,7 +24,7 @@ static void write_head(struct mt_extract *x, int complete, uint64_t untraced, ui
     for (size_t i = 0; i < x->p.inputs.npaths; i++)
         mt_json_text(j, NULL, x->p.inputs.paths[i]);
     mt_json_end(j);
-    mt_json_bool(j, "complete", complete);
+    mt_json_known(j, "complete", complete);
     mt_json_array(j, "notes", 0);
     for (size_t i = 0; i < notes; i++)
         mt_json_text(j, NULL, note[i]);
@@ -119,6 +119,7 @@ int mt_extract_write_other(struct mt_extract *x, int *complete)
     if (mt_comm_merged(x->p.comm) != 0)
         return mt_cli_fail("no memory for the transfers");
     int interrupted = 0, code = mt_formats_write(&x->formats, &r, &x->p.out, &x->p.progress, &interrupted);
-    *complete &= !interrupted;
+    if (interrupted)
+        *complete = 0;
     return code;
 }

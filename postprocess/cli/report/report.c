@@ -191,6 +191,7 @@ static int report_fill(struct make *m)
 {
     struct mt_report *r = &m->report;
     struct mt_error err;
+    int ignored;
     r->inputs = m->p.inputs.paths;
     r->ninputs = m->p.inputs.npaths;
     r->local = m->p.options.local;
@@ -200,7 +201,7 @@ static int report_fill(struct make *m)
     r->supersteps_text = m->p.filter.supersteps_text;
     if (mt_source_untraced(m->p.source, &r->untraced_accesses, &r->untraced_launches, &err) != 0)
         return mt_cli_failed(&err);
-    r->notes = mt_source_notes(m->p.source, &r->nnotes, &r->complete);
+    r->notes = mt_source_notes(m->p.source, &r->nnotes, &ignored);
     if (mt_report_take_comm(r, m->p.comm) != 0 || take_companions(m) != 0)
         return mt_cli_fail("no memory for the report");
     if (mt_estimates_gather(&m->p.estimates, m->p.source, m->p.inputs.npaths) != 0)
@@ -243,7 +244,7 @@ static int start_analyses(struct make *m)
 
 static int from_traces(struct make *m)
 {
-    int code, complete;
+    int code;
     m->p.inputs.threads = m->p.threads;
     if (!(m->p.source = mt_inputs_source(&m->p.inputs, &code)))
         return code;
@@ -256,7 +257,7 @@ static int from_traces(struct make *m)
     /* Their order must not depend on the number of threads. */
     if (mt_comm_merged(m->p.comm) != 0)
         return mt_cli_fail("no memory for the report");
-    int input = mt_inputs_finish(m->p.source, &complete);
+    int input = mt_inputs_finish(m->p.source, &m->report.complete);
     code = report_fill(m);
     if (!m->p.options.host)
         mt_filter_explain(&m->p.filter, m->p.comm->nlaunches, m->report.launches.n);

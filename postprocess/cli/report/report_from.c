@@ -238,7 +238,8 @@ static void report_from_head(struct reading *x, struct mt_report_from *f, json_t
     r->inputs = f->inputs;
     r->notes = f->notes;
     r->from_json = 1;
-    r->complete = json_is_true(json_object_get(o, "complete"));
+    const json_t *complete = json_object_get(o, "complete");
+    r->complete = json_is_null(complete) ? -1 : json_is_true(complete);
     r->local = same && strcmp(same, "local") == 0;
     r->strict = json_is_true(json_object_get(options, "strict"));
     r->host = json_is_true(json_object_get(options, "host"));

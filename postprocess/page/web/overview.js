@@ -53,7 +53,7 @@ function drawOverview(section) {
   const name = data.title || (data.program ? baseName(data.program) : data.inputs.length ? baseName(data.inputs[0]) : "Memory trace");
   document.title = name + " – memtrace report";
   section.append(el("h1", {id: "title"}, name,
-    el("span", {class: "badge " + (data.complete ? "good" : "bad"), id: "complete"}, data.complete ? "complete" : "incomplete")));
+    el("span", {class: "badge " + (data.complete ? "good" : "bad"), id: "complete"}, data.complete ? "complete" : data.complete === null ? "not known whether complete" : "incomplete")));
   const facts = [];
   if (data.program) facts.push(["program ", data.program]);
   if (data.device) facts.push(["device ", (data.device_name || data.device) + (data.device_sms ? ", " + many(data.device_sms, "SM") : "")]);
@@ -73,7 +73,8 @@ function drawOverview(section) {
   if (t.unordered) tiles.push(bytesTile("unordered", t.unordered, "writer and reader in one launch", "unordered"));
   section.append(el("div", {class: "tiles"}, ...tiles));
   if (gaps.length || !data.complete)
-    section.append(el("div", {class: "warn", id: "missing"}, data.complete ? "Not in these figures:" : "The trace is not complete; what was whole is shown.",
+    section.append(el("div", {class: "warn", id: "missing"}, data.complete ? "Not in these figures:" :
+      data.complete === null ? "Nothing says whether the trace is complete." : "The trace is not complete; what was whole is shown.",
       el("ul", {}, ...data.notes.map((n) => el("li", {}, n)), ...gaps.map((n) => el("li", {}, n)))));
   const glance = drawGlance();
   if (glance) section.append(glance);
