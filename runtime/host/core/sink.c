@@ -38,6 +38,7 @@ static struct {
     struct mt_spin meta_lock;
     struct mt_jsonl line;
     struct mt_buffer *meta; /* lines not yet queued */
+    struct mt_buffer *last; /* for the lines at the end, when no more memory is to be had */
 
     char *text;
     size_t text_bytes;
@@ -311,6 +312,7 @@ static int open_container(char *why, unsigned size)
     blank[sizeof blank - 1] = 0;
     mt_jsonl_begin(&s.line, "");
     mt_jsonl_string(&s.line, "", blank);
+    s.last = mt_core_sink_buffer(MT_BUFFER_META, 0, 0);
     sink_header();
     if (mt_g.e->spawn) {
         s.running = s.joins = 1;
@@ -403,6 +405,8 @@ void mt_core_sink_close(int killed)
     if (s.writer) {
         stop_worker();
         mt_core_queue_finish();
+        if (s.last)
+            mt_core_sink_return(s.last);
         end_line(killed);
         push_meta();
         mt_core_queue_finish();
