@@ -59,7 +59,8 @@ static void in_parent(void)
     pthread_mutex_unlock(&forking);
 }
 
-/* New ones: a lock remembers the thread that took it by a number which is another's here. */
+/* New ones: a lock remembers the thread that took it by a number which is another's here. Given back before,
+ * so that ThreadSanitizer, which may be in the program, does not take the new one for the locked one. */
 static void in_child(void)
 {
     pthread_mutexattr_t recursive;
@@ -67,6 +68,8 @@ static void in_child(void)
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     for (size_t i = 0; i < fork_count(); i++) {
         const struct mt_fork_lock *l = &__start_mt_fork_locks[i];
+        if (taken[i])
+            give_back(l);
         taken[i] = 0;
         if (l->kind == MT_FORK_RWLOCK)
             pthread_rwlock_init(l->lock, NULL);
@@ -74,6 +77,7 @@ static void in_child(void)
             pthread_mutex_init(l->lock, l->kind == MT_FORK_RECURSIVE ? &recursive : NULL);
     }
     pthread_mutexattr_destroy(&recursive);
+    pthread_mutex_unlock(&forking);
     pthread_mutex_init(&forking, NULL);
 }
 

@@ -168,3 +168,12 @@ def failures(world):
     same("and they do", result.streams(), [0, 1, 2])
     result = world.run_ok([app, "untraced"], MEMTRACE_SINK=f"extract:{out}")
     same("no launch, no result, no words", (os.listdir(folder), result.err), ([], ""))
+
+
+@case("live.sanitized")
+def sanitized(world):
+    """In a program with ThreadSanitizer, which a start of mt-extract ended."""
+    app = world.compile(os.path.join(world.src, "sanitized.cu"), "-O1", "-fsanitize=thread")
+    for env in ({}, {"MEMTRACE_SINK": "extract:" + os.path.join(world.folder("out"), "comm.json")}):
+        result = world.run_ok(app, **env)
+        same(f"output, words with {env}", (result.out, "ThreadSanitizer" in result.err), ("1 2000 1 0\n", False))
