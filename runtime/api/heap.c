@@ -232,7 +232,7 @@ static int free_block(void *base, unsigned kinds, int condemned)
     struct mt_range r;
     pthread_rwlock_rdlock(&life);
     const struct mt_block *b = begins_at(base, kinds);
-    int ok = b && __atomic_load_n(&b->condemned, __ATOMIC_RELAXED) == condemned;
+    int ok = b && b->condemned == condemned;
     pthread_rwlock_unlock(&life);
     if (!ok || !mt_ranges_take(&blocks, (uint64_t)(uintptr_t)base, &r))
         return 0;
@@ -253,9 +253,11 @@ int mt_heap_free_condemned(void *base)
 
 int mt_heap_condemn(void *base, unsigned kinds)
 {
-    pthread_rwlock_rdlock(&life);
+    pthread_rwlock_wrlock(&life); /* others copy the block */
     struct mt_block *b = begins_at(base, kinds);
-    int ok = b && !__atomic_exchange_n(&b->condemned, 1, __ATOMIC_RELAXED);
+    int ok = b && !b->condemned;
+    if (ok)
+        b->condemned = 1;
     pthread_rwlock_unlock(&life);
     return ok;
 }

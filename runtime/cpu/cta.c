@@ -224,7 +224,8 @@ static void thread_exit(struct mt_cta *cta, int reuse)
     struct mt_fiber *self = cta->current, *f;
     struct mt_stack *stack = self->stack;
     void *dead;
-    if (MT_UNLIKELY(mt_stack_unguarded) && stack->canary && *stack->canary != MT_CANARY) {
+    if (MT_UNLIKELY(atomic_load_explicit(&mt_stack_unguarded, memory_order_relaxed)) && stack->canary &&
+        *stack->canary != MT_CANARY) {
         *stack->canary = MT_CANARY;
         mt_fault_fail(MT_ERR_LAUNCH,
                       "stack overflow of a device thread (%zu bytes; MEMTRACE_CPU_STACK sets more)",

@@ -219,7 +219,7 @@ static inline void mt_stack_give(struct mt_worker *w, struct mt_stack *stack)
 {
     w->free_stacks[w->nfree++] = stack;
 }
-extern int mt_stack_unguarded; /* some stacks have a canary */
+extern _Atomic int mt_stack_unguarded; /* some stacks have a canary */
 struct mt_stack *mt_stack_for_loops(void);
 size_t mt_stack_bytes(void);
 

@@ -20,7 +20,7 @@ size_t mt_stack_bytes(void)
     return stack_bytes;
 }
 
-int mt_stack_unguarded;
+_Atomic int mt_stack_unguarded;
 
 static struct mt_stack *stack_make(char *low, size_t bytes, unsigned colour, int guarded)
 {
@@ -32,7 +32,7 @@ static struct mt_stack *stack_make(char *low, size_t bytes, unsigned colour, int
     if (!guarded) {
         s->canary = (uint64_t *)low;
         *s->canary = MT_CANARY;
-        mt_stack_unguarded = 1;
+        atomic_store_explicit(&mt_stack_unguarded, 1, memory_order_relaxed);
     }
     return s;
 }

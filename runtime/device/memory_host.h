@@ -33,6 +33,6 @@ static inline void mt_load_pair(const uint64_t *p, uint64_t *a, uint64_t *b)
 }
 static inline void mt_store(uint64_t *p, uint64_t v)
 {
-    __atomic_store_n(p, v, __ATOMIC_RELAXED);
+    __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
 #endif

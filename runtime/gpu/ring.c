@@ -7,10 +7,11 @@ static const uint64_t *ring_slot(const struct mt_ring *r, uint64_t i)
     return r->slots[(r->at + i) & r->mask].w;
 }
 
-/* Word i of the packet at r->at. 0 when its tag is not there yet. */
+/* Word i of the packet at r->at. 0 when its tag is not there yet. On the CPU device what was written when the
+ * launch began is to be seen then, too. */
 static int ring_word(const struct mt_ring *r, uint32_t i, uint64_t *out)
 {
-    uint64_t w = __atomic_load_n(&ring_slot(r, i / MT_SLOT_WORDS)[i % MT_SLOT_WORDS], __ATOMIC_RELAXED);
+    uint64_t w = __atomic_load_n(&ring_slot(r, i / MT_SLOT_WORDS)[i % MT_SLOT_WORDS], __ATOMIC_ACQUIRE);
     *out = w & MT_WORD_MASK;
     return (w & ~MT_WORD_MASK) == mt_packet_tag(r->at + i / MT_SLOT_WORDS, r->mask + 1);
 }

@@ -358,10 +358,10 @@ void mt_trace_close(struct mt_trace *t)
 {
     if (!t || mt_forked())
         return;
+    pthread_mutex_lock(&lock); /* mt_trace_flush or mt_trace_finish may be at it, from another thread */
     end_companion(t);
     mt_companion_park(t->companion);
     t->closed = 1;
-    pthread_mutex_lock(&lock); /* mt_trace_flush may be at it, from another thread */
     trace_close_output(t);
     pthread_mutex_unlock(&lock);
 }

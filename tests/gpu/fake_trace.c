@@ -19,6 +19,8 @@ struct mt_trace {
 };
 static pthread_mutex_t untraced_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned nuntraced;
+static pthread_mutex_t launches_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* tests look while launches begin and end */
 unsigned fake_reports;
 char fake_report[512];
 
@@ -37,8 +39,11 @@ void fake_trace_free(struct mt_trace *t)
 
 const struct fake_launch *fake_trace_launches(struct mt_trace *t, size_t *count)
 {
+    pthread_mutex_lock(&launches_lock);
     *count = t->count;
-    return t->launches;
+    const struct fake_launch *launches = t->launches;
+    pthread_mutex_unlock(&launches_lock);
+    return launches;
 }
 
 unsigned fake_untraced(void)
@@ -86,10 +91,12 @@ void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
         return; /* it is not traced after all */
     fake_trace_must(!t->open, "begin within a launch");
     t->open = 1;
+    pthread_mutex_lock(&launches_lock);
     t->launches = realloc(t->launches, (t->count + 1) * sizeof *t->launches);
     struct fake_launch *f = &t->launches[t->count++];
     memset(f, 0, sizeof *f);
     snprintf(f->kernel, sizeof f->kernel, "%s", l->kernel);
+    pthread_mutex_unlock(&launches_lock);
 }
 
 void mt_trace_append(void *trace, const void *records, size_t n)
@@ -141,7 +148,9 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
     }
     fake_trace_must(t->open, "end without begin");
     t->open = 0;
+    pthread_mutex_lock(&launches_lock);
     t->launches[t->count - 1].line = *l;
+    pthread_mutex_unlock(&launches_lock);
 }
 
 void mt_trace_device(const char *kind, const char *name, unsigned sms)

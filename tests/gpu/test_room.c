@@ -38,6 +38,11 @@ static void *room_leader(void *data)
     return NULL;
 }
 
+static const struct host_thread *room_thread(unsigned i)
+{
+    return __atomic_load_n(&rig.thread[i], __ATOMIC_ACQUIRE);
+}
+
 static void room_nap(void)
 {
     nanosleep(&(struct timespec){0, 200000}, NULL);
@@ -100,11 +105,11 @@ static void one_asks(void **state)
         room_nap();
         waiting = 0;
         for (unsigned i = 0; i < LEADERS; i++)
-            waiting += __atomic_load_n(&rig.thread[i]->slept, __ATOMIC_RELAXED) >= 20;
+            waiting += __atomic_load_n(&room_thread(i)->slept, __ATOMIC_RELAXED) >= 20;
     }
     for (unsigned i = 0; i < LEADERS; i++) {
-        uint32_t asked = __atomic_load_n(&rig.thread[i]->asked, __ATOMIC_RELAXED);
-        asking += asked > __atomic_load_n(&rig.thread[i]->slept, __ATOMIC_RELAXED) / 200;
+        uint32_t asked = __atomic_load_n(&room_thread(i)->asked, __ATOMIC_RELAXED);
+        asking += asked > __atomic_load_n(&room_thread(i)->slept, __ATOMIC_RELAXED) / 200;
     }
     assert_int_equal(asking, 1);
     read_all(1);
