@@ -45,8 +45,8 @@ static int child_descriptors(const int *from)
     return 0;
 }
 
-/* clone by a name that no sanitizer in the program puts itself before: ThreadSanitizer's takes what shares our
- * memory for a fork, and ends the program, or ignores the calling thread from then on. */
+/* clone by a name that no sanitizer in the program puts itself before: ThreadSanitizer's takes what shares
+ * our memory for a fork, and ends the program, or ignores the calling thread from then on. */
 extern int __clone(int (*run)(void *), void *stack, int flags, void *arg, ...);
 
 /* It shares our memory until it runs the program: a sanitizer's sigaction and _exit, which keep books there,
