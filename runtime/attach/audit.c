@@ -212,6 +212,20 @@ static const char *audit_before(const char *name)
     return NULL;
 }
 
+/* A library that libmemtrace-libraries.so stands in for where there is no GPU: the tables of runtime/libraries. */
+static int audit_is_stand_in(const char *base, char *ours, size_t size)
+{
+    static const char *const names[] = {MT_LIBRARY_NAMES};
+    const char *device = getenv("MEMTRACE_DEVICE");
+    int cpu = device && strcmp(device, "cpu") == 0;
+    if (!cpu && (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0))
+        return 0;
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(base, names[i]) == 0)
+            return snprintf(ours, size, "%smemtrace/cudart/%s", folder, base) > 0 && access(ours, R_OK) == 0;
+    return 0;
+}
+
 /* A name with no slash stays: libmemtrace.so must come to be known by it. Each place where it is then looked
  * for is answered with ours, so that neither a run path nor a cache comes first. libmemtrace.so itself looks
  * for the real one. */
@@ -220,6 +234,8 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
     static char ours[sizeof folder + 64];
     if (!strchr(name, '/') || (runtime && *cookie == (uintptr_t)runtime))
         return (char *)(uintptr_t)name;
+    if (audit_is_stand_in(audit_base_name(name), ours, sizeof ours))
+        return ours;
     int major = audit_major(audit_base_name(name)), driver = audit_is_driver(name) && !audit_is_left(*cookie);
     const char *file = audit_before(name);
     if (major < 0 && !driver && !file)
