@@ -103,8 +103,7 @@ static void blas_one(const struct mt_blas *b, int64_t batch)
     if (b->f->row->value == MT_BLAS_INT) {
         int index = ((int (*)(P16))b->fortran)(BLAS_ARGUMENTS(f.p));
         memcpy(out, &(int64_t){index}, b->wide ? sizeof(int64_t) : sizeof(int));
-    }
-    if (b->f->row->value == MT_BLAS_NONE)
+    } else if (b->f->row->value == MT_BLAS_NONE)
         ((void (*)(P16))b->fortran)(BLAS_ARGUMENTS(f.p));
     else if (b->letter == 'S' || b->letter == 'C')
         *(float *)out = ((float (*)(P16))b->fortran)(BLAS_ARGUMENTS(f.p));
