@@ -97,6 +97,7 @@ def extracted(build, traces):
     j = json.loads(subprocess.run([os.path.join(build, "bin/mt-extract"), "--sections", "transfers", "--no-host", *traces],
                                   text=True, capture_output=True, check=True).stdout)
     check(j["complete"] is True, "the trace is not complete")
+    check(j["libraries"] and all(k.startswith(v) for k, v in j["libraries"].items()), "libraries of mt-extract")
     return {(int(s), int(t)): cell["Size"] for by_cta in j["transfers"].values() for steps in by_cta.values()
             for s, readers in steps.items() for ctas in readers.values() for to in ctas.values() for t, cell in to.items()}
 
