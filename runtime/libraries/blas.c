@@ -39,6 +39,8 @@ struct blas_arguments {
     void *p[16];
     int number[MT_BLAS_ARGS];
     char letter[MT_BLAS_ARGS];
+    void *work;
+    int lwork;
 };
 
 static char blas_letter(char kind, int64_t value)
@@ -66,6 +68,12 @@ static void *blas_argument(const struct mt_blas *b, struct blas_arguments *f, in
     case 'A':
     case 'R':
         return (void *)(uintptr_t)mt_blas_scalar(b, i);
+    case 'F':
+        return (void *)(intptr_t)b->a[i];
+    case 'w':
+        return f->work;
+    case 'l':
+        return &f->lwork;
     case 'P':
     case 'W':
     case 'M':
@@ -86,9 +94,8 @@ static void *blas_argument(const struct mt_blas *b, struct blas_arguments *f, in
 
 /* More arguments than the function has do no harm; the first that are too many are the lengths of its
  * letters, which are 1. */
-static void blas_one(const struct mt_blas *b, int64_t batch)
+static void blas_one(const struct mt_blas *b, struct blas_arguments f, int64_t batch)
 {
-    struct blas_arguments f;
     int n = 0, result = -1;
     for (int i = 0; b->f->row->kinds[i]; i++) {
         void *p = blas_argument(b, &f, i, batch);
@@ -111,13 +118,31 @@ static void blas_one(const struct mt_blas *b, int64_t batch)
         *(double *)out = ((double (*)(P16))b->fortran)(BLAS_ARGUMENTS(f.p));
 }
 
+/* Scratch memory of our own: what the program gave may be small, and what is in it is nobody's. */
+static void *blas_work(const struct mt_blas *b, struct blas_arguments *f)
+{
+    int64_t most = 1;
+    for (int i = 0; b->f->row->kinds[i]; i++)
+        if (b->f->row->kinds[i] == 'n' && b->a[i] > most)
+            most = b->a[i];
+    most = most > INT_MAX / 64 ? INT_MAX / 64 : most;
+    f->lwork = (int)most * 64;
+    return f->work = malloc((size_t)f->lwork * mt_blas_letter_bytes(b->letter));
+}
+
 static int blas_run(struct mt_library_call *c)
 {
     struct mt_blas *b = (struct mt_blas *)c;
     if (b->f->row->run)
         return b->f->row->run(b);
+    struct blas_arguments f = {.work = NULL};
+    if (strchr(b->f->row->kinds, 'w') && !blas_work(b, &f)) {
+        mt_lib_say("%s: out of memory", b->call.name);
+        return -1;
+    }
     for (int64_t i = 0; i < mt_blas_batches(b); i++)
-        blas_one(b, i);
+        blas_one(b, f, i);
+    free(f.work);
     return 0;
 }
 
@@ -130,13 +155,15 @@ static size_t blas_scalar_bytes(const struct mt_blas *b, int i)
     char kind = b->f->row->kinds[i];
     if (kind == 'R' || kind == 'Y')
         return b->letter == 'C' || b->letter == 'Z' ? bytes / 2 : bytes;
+    if (kind == 'F')
+        return sizeof(int);
     return kind == 'A' || kind == 'X' ? bytes : kind == 'I' ? b->wide ? sizeof(int64_t) : sizeof(int) : 0;
 }
 
 static void blas_scalars(struct mt_blas_walk *w, const struct mt_blas *b, const char *kinds)
 {
-    for (int i = 0; b->device && b->f->row->kinds[i]; i++)
-        if (strchr(kinds, b->f->row->kinds[i]))
+    for (int i = 0; b->f->row->kinds[i]; i++)
+        if ((b->device || b->f->row->kinds[i] == 'F') && strchr(kinds, b->f->row->kinds[i]))
             w->bad |= __mt_library_note(w->notes, w->pass == MT_BLAS_READS ? MT_LIBRARY_READ : MT_LIBRARY_WRITE,
                                         (const void *)(intptr_t)b->a[i], blas_scalar_bytes(b, i), 1, 0) != 0;
 }
@@ -152,7 +179,7 @@ static void blas_ranges(struct mt_library_call *c, struct mt_library_notes *note
     if (!w.bad)
         b->f->row->shapes(&w, b);
     if (!w.bad)
-        blas_scalars(&w, b, "XYI");
+        blas_scalars(&w, b, "XYIF");
 }
 
 /* ---- calling */
@@ -167,7 +194,7 @@ static int blas_check(const struct mt_blas *b, int i)
         return MT_BLAS_INVALID_VALUE;
     if (strchr("tusd", kind) && (v < 0 || v > most[(unsigned char)kind]))
         return MT_BLAS_INVALID_VALUE;
-    if (strchr("ARXYI", kind) && !v)
+    if (strchr("ARXYIF", kind) && !v)
         return MT_BLAS_INVALID_VALUE;
     if (strchr("ni", kind) && (v > INT_MAX || v < INT_MIN)) {
         mt_lib_say("%s: sizes beyond 32 bits are not there on the CPU device", b->call.name);
@@ -196,7 +223,7 @@ static int blas_is_empty(const struct mt_blas *b)
 {
     const char *kinds = b->f->row->kinds;
     int first = mt_blas_find(b, 'n', 0), second = mt_blas_find(b, 'n', first + 1);
-    if (strpbrk(kinds, "XYI"))
+    if (strpbrk(kinds, "XYIF"))
         return 0;
     /* of a square result (a triangle, no side) the second number is the length of its sums */
     int square = strchr(kinds, 'u') && !strchr(kinds, 's');
@@ -227,10 +254,10 @@ static int blas_submit(struct mt_blas *b, void *stream)
     return e ? MT_BLAS_EXECUTION_FAILED : MT_BLAS_OK;
 }
 
-int mt_blas_call(void *handle, const struct mt_blas_function *f, int wide, const int64_t *arguments)
+static int blas_call(struct mt_blas_handle *h, const struct mt_blas_function *f, int wide,
+                     const int64_t *arguments)
 {
-    struct mt_blas_handle *h = mt_blas_handle(handle);
-    struct mt_blas b = {.call = {sizeof b, f->name, "cublas", blas_ranges, blas_run}};
+    struct mt_blas b = {.call = {sizeof b, f->name, f->library, blas_ranges, blas_run}};
     if (!h)
         return MT_BLAS_NOT_INITIALIZED;
     blas_take(&b, f, arguments);
@@ -248,4 +275,18 @@ int mt_blas_call(void *handle, const struct mt_blas_function *f, int wide, const
         return MT_BLAS_NOT_SUPPORTED;
     blas_take_scalars(&b);
     return blas_submit(&b, h->stream);
+}
+
+/* cuSOLVER's statuses have other numbers. */
+static int blas_status(const struct mt_blas_function *f, int status)
+{
+    static const char solver[] = {[MT_BLAS_NOT_INITIALIZED] = 1, [MT_BLAS_ALLOC_FAILED] = 2,
+                                  [MT_BLAS_INVALID_VALUE] = 3,   [MT_BLAS_MAPPING_ERROR] = 5,
+                                  [MT_BLAS_EXECUTION_FAILED] = 6, [MT_BLAS_NOT_SUPPORTED] = 9};
+    return strcmp(f->library, "cusolver") ? status : solver[status];
+}
+
+int mt_blas_call(void *handle, const struct mt_blas_function *f, int wide, const int64_t *arguments)
+{
+    return blas_status(f, blas_call(mt_blas_handle(handle), f, wide, arguments));
 }

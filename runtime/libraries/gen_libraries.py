@@ -15,7 +15,9 @@ import os
 import re
 
 KINDS = {"n": "n", "i": "i", "op": "t", "fill": "u", "side": "s", "diag": "d", "e": "e", "type": "y", "compute": "c", "scalar": "A",
-         "real": "R", "result": "X", "rresult": "Y", "iresult": "I", "stride": "S", "batch": "B"}
+         "real": "R", "result": "X", "rresult": "Y", "iresult": "I", "stride": "S", "batch": "B",
+         "work": "w", "lwork": "l", "scratch": "v", "lscratch": "e", "info": "F"}
+INTS = ("lwork", "lscratch")
 ENUMS = {"op": "cublasOperation_t", "fill": "cublasFillMode_t", "side": "cublasSideMode_t", "diag": "cublasDiagType_t",
          "e": "cublasGemmAlgo_t", "type": "cudaDataType", "compute": "cublasComputeType_t"}
 ELEMENT = {"H": "__half", "S": "float", "D": "double", "C": "cuComplex", "Z": "cuDoubleComplex"}
@@ -46,7 +48,7 @@ class Parameter:
             return "int"
         if self.kind in ("n", "i", "batch"):
             return "int64_t" if wide else "int"
-        return "long long" if self.kind == "stride" else "const void *"
+        return "int" if self.kind in INTS else "long long" if self.kind == "stride" else "const void *"
 
     def true_type(self, wide, letter):
         """As NVIDIA's header has it."""
@@ -56,11 +58,15 @@ class Parameter:
             return ENUMS[self.kind]
         if self.kind in ("n", "i", "batch"):
             return "int64_t" if wide else "int"
+        if self.kind in INTS:
+            return "int"
+        if self.memory and self.memory[3] == "int":
+            element = "int"
         if self.memory:
             const, star = "const " if self.memory[1] == "in" else "", "*const *" if self.memory[2] else "*"
             return f"{const}{element} {star}"
         return {"stride": "long long int", "scalar": f"const {element} *", "real": f"const {real} *", "result": f"{element} *",
-                "rresult": f"{real} *", "iresult": "int64_t *" if wide else "int *"}[self.kind]
+                "rresult": f"{real} *", "work": f"{element} *", "scratch": f"{element} *", "info": "int *", "iresult": "int64_t *" if wide else "int *"}[self.kind]
 
 
 class Call:
@@ -80,14 +86,15 @@ class Call:
 
     def exported(self, name):
         base = f"{self.library}{name}{'_v2' if self.v2 else ''}"
-        return [(base, False), (base + "_64", True)]
+        return [(base, False), (base + "_64", True)] if self.library == "cublas" else [(base, False)]
 
     def variants(self):
         """(name, its type's letter, Fortran's name, [(exported, wide)])"""
         for each in self.names:
             name, _, letter = each.partition(":")
-            letter = letter or re.search(r"[SDCZ]", name)[0]
-            fortran = letter.lower() + self.options["as"] if "as" in self.options else name.lower()
+            bare = name.removeprefix("Dn") if self.library == "cusolver" else name
+            letter = letter or re.search(r"[SDCZ]", bare)[0]
+            fortran = letter.lower() + self.options["as"] if "as" in self.options else bare.lower()
             yield name, letter, fortran + "_", self.exported(name)
 
 
@@ -139,9 +146,9 @@ def shapes(c):
         if not p.memory:
             continue
         mode, array, typ, zero, scalar, shape, args = p.memory.groups()
-        if typ and typ not in index or scalar and scalar not in index:
+        if typ and typ != "int" and typ not in index or scalar and scalar not in index:
             raise SystemExit(f"{c.where}: {p.name}: of which parameters?")
-        of = f"{{{i}, {index.get('stride' + p.name, -1)}, {index[typ] if typ else -1}, {index[scalar] if scalar else -1}, " \
+        of = f"{{{i}, {index.get('stride' + p.name, -1)}, {-2 if typ == 'int' else index[typ] if typ else -1}, {index[scalar] if scalar else -1}, " \
              f"MT_BLAS_{mode.upper()}, {int(bool(array))}, {int(zero == '!')}}}"
         out.append(f"{indent}if (mt_blas_operand(w, b, &(const struct mt_blas_operand){of}))\n"
                    f"{indent}    mt_blas_{shape}(w, {args});\n")
@@ -162,7 +169,7 @@ def calls_c(calls):
         out.append(f'static const struct mt_blas_row row_{c.id} = {{"{kinds}", {value}, shapes_{c.id}, '
                    f'{o.get("run", "0")}, {o.get("prepare", "0")}}};\n')
         for name, letter, fortran, exported in c.variants():
-            out.append(f'static const struct mt_blas_function f_{name} = {{"{c.library}{name}", "{fortran}", \'{letter}\', '
+            out.append(f'static const struct mt_blas_function f_{name} = {{"{c.library}{name}", "{c.library}", "{fortran}", \'{letter}\', '
                        f'&row_{c.id}}};\n')
             for e, wide in exported:
                 args = ", ".join(f"{p.type(wide)}{'' if p.type(wide).endswith('*') else ' '}{p.name}" for p in c.parameters)
@@ -219,7 +226,7 @@ def declare_h(calls):
             kinds = {p.kind for p in c.parameters}
             for e, wide in exported:
                 args = ", ".join(p.true_type(wide, "X" if "compute" in kinds else letter) for p in c.parameters)
-                out.append(f"MT_DECLARED({e}, {c.library}Handle_t, {args})\n")
+                out.append(f"MT_DECLARED{'_HALF' if letter == 'H' else ''}({e}, {c.library}{'Dn' if c.library == 'cusolver' else ''}Handle_t, {args})\n")
     return "".join(out)
 
 

@@ -3,7 +3,7 @@
 
 static size_t shapes_size(const struct mt_blas *b, const struct mt_blas_operand *o)
 {
-    return mt_blas_letter_bytes(o->type < 0 ? b->letter : mt_blas_letter(b->a[o->type]));
+    return mt_blas_letter_bytes(o->type == -2 ? 'I' : o->type < 0 ? b->letter : mt_blas_letter(b->a[o->type]));
 }
 
 /* The pointers of an array: once for all of a batch. */
@@ -82,4 +82,12 @@ void mt_blas_tri(struct mt_blas_walk *w, int64_t fill, int64_t diag, int64_t n, 
 void mt_blas_sym(struct mt_blas_walk *w, int64_t fill, int64_t n, int64_t ld)
 {
     mt_blas_tri(w, fill, 0, n, ld);
+}
+
+void mt_blas_under(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t ld)
+{
+    if (w->pass == MT_BLAS_CHECK)
+        mt_blas_mat(w, rows, cols, ld);
+    for (int64_t j = 0; w->pass != MT_BLAS_CHECK && j < cols && !w->bad; j++)
+        shapes_note(w, j * ld + j + 1, rows - j - 1, 1, 0);
 }

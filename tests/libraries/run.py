@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 
-BACKENDS = {"cublas": ("libopenblas.so.0",), "missing": ()}
+BLAS = "libopenblas.so.0"
+BACKENDS = {"cublas": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "missing": ()}
 failures = 0
 
 
