@@ -1,5 +1,5 @@
-/* Calls of libraries (cuBLAS and others) as operations of a stream. The trace has them as launches of one CTA:
- * what they read and write are blocks, which their arguments tell. libmemtrace-libraries.so computes. */
+/* Calls of libraries (cuBLAS and others) as operations of a stream. The trace has them as launches of one
+ * CTA: what they read and write are blocks, which their arguments tell. libmemtrace-libraries.so computes. */
 #include "libcall.h"
 #include "capture.h"
 #include "device.h"
@@ -48,7 +48,8 @@ static void libcall_flush(struct mt_library_notes *n)
     n->accesses = 0;
 }
 
-static void libcall_run(struct mt_library_notes *n, uint32_t meta, uint64_t base, uint32_t count, int64_t stride)
+static void libcall_run(struct mt_library_notes *n, uint32_t meta, uint64_t base, uint32_t count,
+                        int64_t stride)
 {
     n->room.runs[n->n++] = (struct mt_access_run){
         .base = base, .stride = stride, .meta = meta, .count = count, .warp = MT_RUN_NO_WARP};
@@ -108,15 +109,16 @@ EXPORT int __mt_library_note(struct mt_library_notes *n, int type, const void *p
     if (count > 1 && stride == (int64_t)bytes && !__builtin_mul_overflow(bytes, count, &bytes))
         count = 1;
     if (!libcall_inside(base, bytes, count, stride)) {
-        mt_report("%s: %s %zu times %zu bytes from %#llx on, which is not memory of the device", n->call->name,
-                  type == MT_LIBRARY_READ ? "reads" : "writes", count, bytes, (unsigned long long)base);
+        mt_report("%s: %s %zu times %zu bytes from %#llx on, which is not memory of the device",
+                  n->call->name, type == MT_LIBRARY_READ ? "reads" : "writes", count, bytes,
+                  (unsigned long long)base);
         n->wrong = 1;
         return -1;
     }
     for (size_t i = 0; bytes > MT_RAW_MAX_SIZE && i < count; i++)
         for (size_t at = 0; at < bytes; at += MT_RAW_MAX_SIZE)
-            libcall_put(n, type, base + i * (uint64_t)stride + at, bytes - at < MT_RAW_MAX_SIZE ? bytes - at : MT_RAW_MAX_SIZE, 1,
-                        0);
+            libcall_put(n, type, base + i * (uint64_t)stride + at,
+                        bytes - at < MT_RAW_MAX_SIZE ? bytes - at : MT_RAW_MAX_SIZE, 1, 0);
     if (bytes <= MT_RAW_MAX_SIZE)
         libcall_put(n, type, base, bytes, count, stride);
     return 0;

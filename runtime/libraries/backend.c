@@ -37,9 +37,10 @@ void (*mt_lib_function(enum mt_lib_backend backend, const char *name, const char
         if (b->handle)
             mt_lib_say("%s: %s has no function %s; the call fails", caller, b->name, name);
         else
-            mt_lib_say("%s: on the CPU device %s computes it, and %s cannot be loaded; install it (Debian, Ubuntu: "
-                       "apt install %s). The call fails",
-                       caller, b->name, b->file, b->package);
+            mt_lib_say(
+                "%s: on the CPU device %s computes it, and %s cannot be loaded; install it (Debian, Ubuntu: "
+                "apt install %s). The call fails",
+                caller, b->name, b->file, b->package);
     }
     return f;
 }

@@ -1,5 +1,5 @@
-/* A call of cuBLAS: its arguments are checked, and it goes into the stream of its handle. There it is noted what it
- * touches, and Fortran's function of the same name computes. */
+/* A call of cuBLAS: its arguments are checked, and it goes into the stream of its handle. There it is noted
+ * what it touches, and Fortran's function of the same name computes. */
 #include "blas.h"
 #include "library.h"
 #include <limits.h>
@@ -164,8 +164,9 @@ static void blas_scalars(struct mt_blas_walk *w, const struct mt_blas *b, const 
 {
     for (int i = 0; b->f->row->kinds[i]; i++)
         if ((b->device || b->f->row->kinds[i] == 'F') && strchr(kinds, b->f->row->kinds[i]))
-            w->bad |= __mt_library_note(w->notes, w->pass == MT_BLAS_READS ? MT_LIBRARY_READ : MT_LIBRARY_WRITE,
-                                        (const void *)(intptr_t)b->a[i], blas_scalar_bytes(b, i), 1, 0) != 0;
+            w->bad |=
+                __mt_library_note(w->notes, w->pass == MT_BLAS_READS ? MT_LIBRARY_READ : MT_LIBRARY_WRITE,
+                                  (const void *)(intptr_t)b->a[i], blas_scalar_bytes(b, i), 1, 0) != 0;
 }
 
 static void blas_ranges(struct mt_library_call *c, struct mt_library_notes *notes)
@@ -280,9 +281,9 @@ static int blas_call(struct mt_blas_handle *h, const struct mt_blas_function *f,
 /* cuSOLVER's statuses have other numbers. */
 static int blas_status(const struct mt_blas_function *f, int status)
 {
-    static const char solver[] = {[MT_BLAS_NOT_INITIALIZED] = 1, [MT_BLAS_ALLOC_FAILED] = 2,
-                                  [MT_BLAS_INVALID_VALUE] = 3,   [MT_BLAS_MAPPING_ERROR] = 5,
-                                  [MT_BLAS_EXECUTION_FAILED] = 6, [MT_BLAS_NOT_SUPPORTED] = 9};
+    static const char solver[] = {
+        [MT_BLAS_NOT_INITIALIZED] = 1, [MT_BLAS_ALLOC_FAILED] = 2,     [MT_BLAS_INVALID_VALUE] = 3,
+        [MT_BLAS_MAPPING_ERROR] = 5,   [MT_BLAS_EXECUTION_FAILED] = 6, [MT_BLAS_NOT_SUPPORTED] = 9};
     return strcmp(f->library, "cusolver") ? status : solver[status];
 }
 

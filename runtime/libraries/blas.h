@@ -1,6 +1,6 @@
-/* Calls of cuBLAS: what the rows of cublas.def become. A call is a block without pointers into itself, so that it can
- * wait in a stream or be part of a graph. Statuses are cuBLAS's; numbers of its enumerations are written out
- * in comments, because not every toolkit has its header. */
+/* Calls of cuBLAS: what the rows of cublas.def become. A call is a block without pointers into itself, so
+ * that it can wait in a stream or be part of a graph. Statuses are cuBLAS's; numbers of its enumerations are
+ * written out in comments, because not every toolkit has its header. */
 #ifndef MT_LIBRARIES_BLAS_H
 #define MT_LIBRARIES_BLAS_H
 #include "abi.h"
@@ -17,8 +17,8 @@ enum mt_blas_status {
     MT_BLAS_NOT_SUPPORTED = 15,
 };
 
-/* Types of elements. Their letters: S, D float and double, C, Z complex of them, H half, B bfloat16, I int32, i
- * int8. */
+/* Types of elements. Their letters: S, D float and double, C, Z complex of them, H half, B bfloat16, I int32,
+ * i int8. */
 char mt_blas_letter(int64_t cuda_type); /* 0: none of these */
 size_t mt_blas_letter_bytes(char letter);
 
@@ -26,9 +26,10 @@ struct mt_blas;
 struct mt_blas_walk;
 enum mt_blas_value { MT_BLAS_NONE, MT_BLAS_REAL, MT_BLAS_INT }; /* what the Fortran function returns */
 
-/* Parameters: n, i numbers; t, u, s, d enumerations that Fortran has as letters; e, y, c those that it does not have; A, R
- * scalars; X, Y, I results; P, W memory read or written, M, Q arrays of pointers to such; S, B strides and number of a
- * batch; w, l scratch memory and its length, v one that Fortran does not have; F an int of the device, written. */
+/* Parameters: n, i numbers; t, u, s, d enumerations that Fortran has as letters; e, y, c those that it does
+ * not have; A, R scalars; X, Y, I results; P, W memory read or written, M, Q arrays of pointers to such; S, B
+ * strides and number of a batch; w, l scratch memory and its length, v one that Fortran does not have; F an
+ * int of the device, written. */
 struct mt_blas_row {
     const char *kinds;
     enum mt_blas_value value;
@@ -79,7 +80,8 @@ struct mt_blas_walk {
     int bad;       /* an argument is wrong, or memory is not there */
 };
 
-/* Arguments by number, -1: none; type -2: int. zero: memory is left alone when the scalar is 0, else it is not read. */
+/* Arguments by number, -1: none; type -2: int. zero: memory is left alone when the scalar is 0, else it is
+ * not read. */
 struct mt_blas_operand {
     int at, stride, type, scalar;
     enum mt_blas_mode mode;
@@ -107,8 +109,8 @@ struct mt_blas_handle {
 struct mt_blas_handle *mt_blas_handle(void *handle); /* NULL: it is none */
 
 /* ---- gemm.c */
-/* C = alpha op(A) op(B) + beta C with elements of any of the types, column-major; alpha and beta are of type `scalar`.
- * 0, or -1, which was said. */
+/* C = alpha op(A) op(B) + beta C with elements of any of the types, column-major; alpha and beta are of type
+ * `scalar`. 0, or -1, which was said. */
 struct mt_gemm {
     int64_t transa, transb, m, n, k, lda, ldb, ldc;
     const void *a, *b, *alpha, *beta;

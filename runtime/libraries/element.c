@@ -6,7 +6,8 @@
 
 char mt_blas_letter(int64_t cuda_type)
 {
-    static const char letters[] = {[0] = 'S', [1] = 'D', [2] = 'H', [3] = 'i', [4] = 'C', [5] = 'Z', [10] = 'I', [14] = 'B'};
+    static const char letters[] = {
+        [0] = 'S', [1] = 'D', [2] = 'H', [3] = 'i', [4] = 'C', [5] = 'Z', [10] = 'I', [14] = 'B'};
     return cuda_type < 0 || cuda_type >= (int64_t)sizeof letters ? 0 : letters[cuda_type];
 }
 
@@ -68,7 +69,7 @@ double _Complex mt_element_get(char letter, const void *p, int64_t i)
 
 static int64_t element_whole(double v, int64_t low, int64_t high)
 {
-    return v < (double)low ? low : v > (double)high ? high : (int64_t)nearbyint(v);
+    return v<(double)low ? low : v>(double) high ? high : (int64_t)nearbyint(v);
 }
 
 void mt_element_put(char letter, void *p, int64_t i, double _Complex v)

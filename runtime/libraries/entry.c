@@ -67,6 +67,14 @@ static void *entry_real(int library)
 /* So that entry_real knows this library. */
 __attribute__((visibility("default"))) const char __mt_libraries[] = "memtrace";
 
+static void entry_say_gpu(int library)
+{
+    static int said[sizeof nones / sizeof *nones];
+    if (!__atomic_exchange_n(&said[library], 1, __ATOMIC_RELAXED))
+        mt_lib_say("calls of %s are not recorded on a GPU: the trace does not know what they read and write",
+                   mt_lib_libraries[library].name);
+}
+
 static void *entry_find(uint32_t index)
 {
     struct mt_lib_entry *e = &mt_lib_entries[index];
@@ -74,6 +82,8 @@ static void *entry_find(uint32_t index)
     void *real = gpu ? entry_real(e->library) : NULL, *f = gpu ? NULL : mt_lib_impls[index];
     if (real)
         f = dlsym(real, e->name);
+    if (f && gpu)
+        entry_say_gpu(e->library);
     if (!f && !__atomic_exchange_n(&e->said, 1, __ATOMIC_RELAXED))
         mt_lib_say("%s: %s; it returns status %d", e->name,
                    !gpu   ? "the CPU device does not have this function"

@@ -1,5 +1,6 @@
-/* Entry points of the libraries: a jump through a slot for each name, as in runtime/api. Its first use sets the slot to the
- * stand-in's function, on a GPU to that of the real library. gen_libraries.py makes tables and jumps. */
+/* Entry points of the libraries: a jump through a slot for each name, as in runtime/api. Its first use sets
+ * the slot to the stand-in's function, on a GPU to that of the real library. gen_libraries.py makes tables
+ * and jumps. */
 #ifndef MT_LIBRARIES_ENTRY_H
 #define MT_LIBRARIES_ENTRY_H
 #include <stdint.h>

@@ -85,10 +85,10 @@ static void fft_ranges(struct mt_library_call *call, struct mt_library_notes *no
 
 /* ---- computing */
 
-typedef void *fft_c2c(int rank, const int *n, int many, void *in, const int *inembed, int istride, int idist, void *out,
-                      const int *onembed, int ostride, int odist, int sign, unsigned flags);
-typedef void *fft_real(int rank, const int *n, int many, void *in, const int *inembed, int istride, int idist, void *out,
-                       const int *onembed, int ostride, int odist, unsigned flags);
+typedef void *fft_c2c(int rank, const int *n, int many, void *in, const int *inembed, int istride, int idist,
+                      void *out, const int *onembed, int ostride, int odist, int sign, unsigned flags);
+typedef void *fft_real(int rank, const int *n, int many, void *in, const int *inembed, int istride, int idist,
+                       void *out, const int *onembed, int ostride, int odist, unsigned flags);
 enum { ESTIMATE = 1 << 6 }; /* FFTW_ESTIMATE: arrays are not touched while a plan is made */
 
 /* FFTW makes one plan at a time. */
@@ -105,8 +105,9 @@ static void (*fft_function(const struct mt_fft_plan *p, const char *name, const 
 
 static void *fft_plan(const struct fft_call *c, void *in)
 {
-    static const char *const names[] = {
-        [MT_FFT_C2C] = "plan_many_dft", [MT_FFT_R2C] = "plan_many_dft_r2c", [MT_FFT_C2R] = "plan_many_dft_c2r"};
+    static const char *const names[] = {[MT_FFT_C2C] = "plan_many_dft",
+                                        [MT_FFT_R2C] = "plan_many_dft_r2c",
+                                        [MT_FFT_C2R] = "plan_many_dft_c2r"};
     const struct mt_fft_plan *p = &c->plan;
     const struct mt_fft_layout *i = &p->in, *o = &p->out;
     int kind = p->type & 0xf;
@@ -114,10 +115,10 @@ static void *fft_plan(const struct fft_call *c, void *in)
     if (!f)
         return NULL;
     if (kind == MT_FFT_C2C)
-        return ((fft_c2c *)f)(p->rank, p->n, (int)p->batch, in, i->embed, i->stride, (int)i->dist, c->out, o->embed,
-                              o->stride, (int)o->dist, c->sign, ESTIMATE);
-    return ((fft_real *)f)(p->rank, p->n, (int)p->batch, in, i->embed, i->stride, (int)i->dist, c->out, o->embed, o->stride,
-                           (int)o->dist, ESTIMATE);
+        return ((fft_c2c *)f)(p->rank, p->n, (int)p->batch, in, i->embed, i->stride, (int)i->dist, c->out,
+                              o->embed, o->stride, (int)o->dist, c->sign, ESTIMATE);
+    return ((fft_real *)f)(p->rank, p->n, (int)p->batch, in, i->embed, i->stride, (int)i->dist, c->out,
+                           o->embed, o->stride, (int)o->dist, ESTIMATE);
 }
 
 /* FFTW's way from complex to real numbers destroys its input: it gets a copy. */
@@ -159,8 +160,8 @@ static int fft_run(struct mt_library_call *call)
 
 /* ---- calling */
 
-/* Without layouts of its own a plan's data lie close together; real data that are transformed in place leave room for the
- * complex ones. */
+/* Without layouts of its own a plan's data lie close together; real data that are transformed in place leave
+ * room for the complex ones. */
 static void fft_settle(struct mt_fft_plan *p, int in_place)
 {
     int last = p->rank - 1, kind = p->type & 0xf, half = p->n[last] / 2 + 1;
@@ -182,10 +183,8 @@ static void fft_settle(struct mt_fft_plan *p, int in_place)
 
 int mt_fft_exec(const struct mt_fft_plan *p, const char *name, int type, const void *in, void *out, int sign)
 {
-    struct fft_call c = {.call = {sizeof c, name, "cufft", fft_ranges, fft_run},
-                         .in = in,
-                         .out = out,
-                         .sign = sign};
+    struct fft_call c = {
+        .call = {sizeof c, name, "cufft", fft_ranges, fft_run}, .in = in, .out = out, .sign = sign};
     if (!p || !p->made)
         return MT_FFT_INVALID_PLAN;
     if (!in || !out || p->type != type || (sign != 1 && sign != -1))

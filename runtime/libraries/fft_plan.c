@@ -96,7 +96,8 @@ static int fft_plan_check(const struct request *r)
     if (r->rank < 1 || r->rank > 3)
         return MT_FFT_INVALID_VALUE;
     for (int d = 0; d < r->rank; d++)
-        if (!fft_plan_fits(r->n[d]) || (r->own_layout && (!fft_plan_fits(r->inembed[d]) || !fft_plan_fits(r->onembed[d]))))
+        if (!fft_plan_fits(r->n[d]) ||
+            (r->own_layout && (!fft_plan_fits(r->inembed[d]) || !fft_plan_fits(r->onembed[d]))))
             return MT_FFT_INVALID_SIZE;
     if (!fft_plan_fits(r->batch))
         return MT_FFT_INVALID_SIZE;
@@ -150,8 +151,13 @@ static struct request fft_plan_close(int rank, int x, int y, int z, int type, in
 static struct request fft_plan_many(int rank, const int *n, const int *inembed, int istride, int idist,
                                     const int *onembed, int ostride, int odist, int type, int batch)
 {
-    struct request r = {.rank = n ? rank : 0, .istride = istride, .idist = idist, .ostride = ostride,
-                        .odist = odist,       .batch = batch,     .type = type};
+    struct request r = {.rank = n ? rank : 0,
+                        .istride = istride,
+                        .idist = idist,
+                        .ostride = ostride,
+                        .odist = odist,
+                        .batch = batch,
+                        .type = type};
     r.own_layout = inembed && onembed;
     for (int d = 0; d < rank && rank <= 3 && n; d++) {
         r.n[d] = n[d];
@@ -161,12 +167,17 @@ static struct request fft_plan_many(int rank, const int *n, const int *inembed, 
     return r;
 }
 
-static struct request fft_plan_many_64(int rank, const long long *n, const long long *inembed, long long istride,
-                                       long long idist, const long long *onembed, long long ostride,
-                                       long long odist, int type, long long batch)
+static struct request fft_plan_many_64(int rank, const long long *n, const long long *inembed,
+                                       long long istride, long long idist, const long long *onembed,
+                                       long long ostride, long long odist, int type, long long batch)
 {
-    struct request r = {.rank = n ? rank : 0, .istride = istride, .idist = idist, .ostride = ostride,
-                        .odist = odist,       .batch = batch,     .type = type};
+    struct request r = {.rank = n ? rank : 0,
+                        .istride = istride,
+                        .idist = idist,
+                        .ostride = ostride,
+                        .odist = odist,
+                        .batch = batch,
+                        .type = type};
     r.own_layout = inembed && onembed;
     for (int d = 0; d < rank && rank <= 3 && n; d++) {
         r.n[d] = n[d];
@@ -205,7 +216,9 @@ static int fft_plan_size(const struct request *r, size_t *work)
         return fft_plan_size(&make, work);                                                                   \
     }
 #define REQUEST (struct request[1])
-#define MANY_ int rank, int *n, int *inembed, int istride, int idist, int *onembed, int ostride, int odist, int type, int batch
+#define MANY_                                                                                                \
+    int rank, int *n, int *inembed, int istride, int idist, int *onembed, int ostride, int odist, int type,  \
+        int batch
 #define MANY_64_                                                                                             \
     int rank, long long *n, long long *inembed, long long istride, long long idist, long long *onembed,      \
         long long ostride, long long odist, int type, long long batch
@@ -213,18 +226,21 @@ static int fft_plan_size(const struct request *r, size_t *work)
 #define CLOSE_2 REQUEST{fft_plan_close(2, nx, ny, 1, type, 1)}[0]
 #define CLOSE_3 REQUEST{fft_plan_close(3, nx, ny, nz, type, 1)}[0]
 #define MANY REQUEST{fft_plan_many(rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch)}[0]
-#define MANY_64 REQUEST{fft_plan_many_64(rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch)}[0]
+#define MANY_64                                                                                              \
+    REQUEST{fft_plan_many_64(rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch)}[0]
 
 DIMENSIONS(1d, (int *plan, int nx, int type, int batch), CLOSE_1)
 DIMENSIONS(2d, (int *plan, int nx, int ny, int type), CLOSE_2)
 DIMENSIONS(3d, (int *plan, int nx, int ny, int nz, int type), CLOSE_3)
 DIMENSIONS(Many, (int *plan, MANY_), MANY)
-OTHERS(1d, (int plan, int nx, int type, int batch, size_t *work), (int plan, int nx, int type, int batch, size_t *work),
-       (int nx, int type, int batch, size_t *work), CLOSE_1)
-OTHERS(2d, (int plan, int nx, int ny, int type, size_t *work), (int plan, int nx, int ny, int type, size_t *work),
-       (int nx, int ny, int type, size_t *work), CLOSE_2)
+OTHERS(1d, (int plan, int nx, int type, int batch, size_t *work),
+       (int plan, int nx, int type, int batch, size_t *work), (int nx, int type, int batch, size_t *work),
+       CLOSE_1)
+OTHERS(2d, (int plan, int nx, int ny, int type, size_t *work),
+       (int plan, int nx, int ny, int type, size_t *work), (int nx, int ny, int type, size_t *work), CLOSE_2)
 OTHERS(3d, (int plan, int nx, int ny, int nz, int type, size_t *work),
-       (int plan, int nx, int ny, int nz, int type, size_t *work), (int nx, int ny, int nz, int type, size_t *work), CLOSE_3)
+       (int plan, int nx, int ny, int nz, int type, size_t *work),
+       (int nx, int ny, int nz, int type, size_t *work), CLOSE_3)
 OTHERS(Many, (int plan, MANY_, size_t *work), (int plan, MANY_, size_t *work), (MANY_, size_t *work), MANY)
 
 int impl_cufftMakePlanMany64(int plan, MANY_64_, size_t *work)

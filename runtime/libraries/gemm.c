@@ -1,5 +1,5 @@
-/* Products of matrices whose elements have any of the types: converted, computed by OpenBLAS in float or double, and
- * converted back. */
+/* Products of matrices whose elements have any of the types: converted, computed by OpenBLAS in float or
+ * double, and converted back. */
 #include "blas.h"
 #include "element.h"
 #include "library.h"
@@ -37,16 +37,14 @@ typedef void gemm_function(const char *, const char *, const int *, const int *,
 
 static int gemm_call(const struct mt_gemm *g, char work)
 {
-    char name[] = {work == 'S'   ? 's'
-                   : work == 'D' ? 'd'
-                   : work == 'C' ? 'c'
-                                 : 'z',
-                   'g', 'e', 'm', 'm', '_', 0};
+    char name[] = {
+        work == 'S' ? 's' : work == 'D' ? 'd' : work == 'C' ? 'c' : 'z', 'g', 'e', 'm', 'm', '_', 0};
     gemm_function *f = (gemm_function *)mt_lib_function(MT_LIB_OPENBLAS, name, g->name);
     int m = (int)g->m, n = (int)g->n, k = (int)g->k, lda = (int)g->lda, ldb = (int)g->ldb, ldc = (int)g->ldc;
     if (!f)
         return -1;
-    f(&"NTC"[g->transa], &"NTC"[g->transb], &m, &n, &k, g->alpha, g->a, &lda, g->b, &ldb, g->beta, g->c, &ldc, 1, 1);
+    f(&"NTC"[g->transa], &"NTC"[g->transb], &m, &n, &k, g -> alpha, g -> a, &lda, g -> b, &ldb, g -> beta,
+      g -> c, &ldc, 1, 1);
     return 0;
 }
 
@@ -120,7 +118,8 @@ int mt_blas_ex_types(struct mt_blas *b)
         at = mt_blas_find(b, 'y', at + 1);
         b->types[i] = at < 0 ? b->letter : mt_blas_letter(b->a[at]);
         if (!b->types[i]) {
-            mt_lib_say("%s: elements of cudaDataType %d are not there on the CPU device", b->call.name, (int)b->a[at]);
+            mt_lib_say("%s: elements of cudaDataType %d are not there on the CPU device", b->call.name,
+                       (int)b->a[at]);
             return MT_BLAS_NOT_SUPPORTED;
         }
         if (at < 0)

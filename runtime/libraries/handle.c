@@ -156,7 +156,8 @@ int impl_cublasGetLoggerCallback(void (**callback)(const char *))
 
 /* ---- vectors and matrices between host and device: copies, and recorded as such */
 
-int cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, int kind);
+int cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+                 int kind);
 int cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
                       int kind, void *stream);
 
@@ -172,7 +173,7 @@ struct copy {
     void *stream;
 };
 
-static int copy_run(const struct copy *c)
+static int handle_copy(const struct copy *c)
 {
     size_t dpitch = (size_t)c->to_ld * c->element, spitch = (size_t)c->from_ld * c->element;
     size_t width = (size_t)c->rows * c->element, height = (size_t)c->cols;
@@ -192,24 +193,25 @@ static int copy_run(const struct copy *c)
     int impl_cublas##name##Vector##suffix(number n, number bytes, const void *x, number incx, void *y,       \
                                           number incy)                                                       \
     {                                                                                                        \
-        return copy_run(&(struct copy){x, y, incx, incy, bytes > 0 ? (size_t)bytes : 0, 1, n, kind_, 0, 0}); \
+        return handle_copy(                                                                                  \
+            &(struct copy){x, y, incx, incy, bytes > 0 ? (size_t)bytes : 0, 1, n, kind_, 0, 0});             \
     }                                                                                                        \
     int impl_cublas##name##VectorAsync##suffix(number n, number bytes, const void *x, number incx, void *y,  \
                                                number incy, void *stream)                                    \
     {                                                                                                        \
-        return copy_run(                                                                                     \
+        return handle_copy(                                                                                  \
             &(struct copy){x, y, incx, incy, bytes > 0 ? (size_t)bytes : 0, 1, n, kind_, 1, stream});        \
     }                                                                                                        \
     int impl_cublas##name##Matrix##suffix(number rows, number cols, number bytes, const void *a, number lda, \
                                           void *b, number ldb)                                               \
     {                                                                                                        \
-        return copy_run(                                                                                     \
+        return handle_copy(                                                                                  \
             &(struct copy){a, b, lda, ldb, bytes > 0 ? (size_t)bytes : 0, rows, cols, kind_, 0, 0});         \
     }                                                                                                        \
     int impl_cublas##name##MatrixAsync##suffix(number rows, number cols, number bytes, const void *a,        \
                                                number lda, void *b, number ldb, void *stream)                \
     {                                                                                                        \
-        return copy_run(                                                                                     \
+        return handle_copy(                                                                                  \
             &(struct copy){a, b, lda, ldb, bytes > 0 ? (size_t)bytes : 0, rows, cols, kind_, 1, stream});    \
     }
 

@@ -58,13 +58,14 @@ int mt_blas_trmm(struct mt_blas *b)
             memmove(column, from + (size_t)(j * b->a[10]) * element, (size_t)m * element);
     }
     if (!zero)
-        f(&"LR"[b->a[0]], &"LU"[b->a[1]], &"NTC"[b->a[2]], &"NU"[b->a[3]], &m, &n, mt_blas_scalar(b, 6), more_at(b, 7),
-          &lda, to, &ldc, 1, 1, 1, 1);
+        f(&"LR"[b->a[0]], &"LU"[b->a[1]], &"NTC"[b->a[2]], &"NU"[b->a[3]], &m, &n, mt_blas_scalar(b, 6),
+          more_at(b, 7), &lda, to, &ldc, 1, 1, 1, 1);
     return 0;
 }
 
 /* Element i, j of op(p). */
-static double _Complex more_op(const struct mt_blas *b, const void *p, int64_t op, int64_t ld, int64_t i, int64_t j)
+static double _Complex more_op(const struct mt_blas *b, const void *p, int64_t op, int64_t ld, int64_t i,
+                               int64_t j)
 {
     double _Complex v = mt_element_get(b->letter, p, op ? i * ld + j : j * ld + i);
     return op == 2 ? ~v : v;

@@ -3,7 +3,9 @@
 
 static size_t shapes_size(const struct mt_blas *b, const struct mt_blas_operand *o)
 {
-    return mt_blas_letter_bytes(o->type == -2 ? 'I' : o->type < 0 ? b->letter : mt_blas_letter(b->a[o->type]));
+    return mt_blas_letter_bytes(o->type == -2 ? 'I'
+                                : o->type < 0 ? b->letter
+                                              : mt_blas_letter(b->a[o->type]));
 }
 
 /* The pointers of an array: once for all of a batch. */
@@ -11,10 +13,12 @@ static void shapes_array(struct mt_blas_walk *w, const struct mt_blas *b, int at
 {
     size_t bytes = (size_t)mt_blas_batches(b) * sizeof(void *);
     if (w->pass == MT_BLAS_READS && !w->batch)
-        w->bad |= __mt_library_note(w->notes, MT_LIBRARY_READ, (const void *)(intptr_t)b->a[at], bytes, 1, 0) != 0;
+        w->bad |=
+            __mt_library_note(w->notes, MT_LIBRARY_READ, (const void *)(intptr_t)b->a[at], bytes, 1, 0) != 0;
 }
 
-static int shapes_wanted(const struct mt_blas_walk *w, const struct mt_blas *b, const struct mt_blas_operand *o)
+static int shapes_wanted(const struct mt_blas_walk *w, const struct mt_blas *b,
+                         const struct mt_blas_operand *o)
 {
     int zero = o->scalar >= 0 && mt_blas_is_zero(b->scalar, mt_blas_scalar(b, o->scalar));
     if (w->pass == MT_BLAS_READS)
@@ -37,7 +41,8 @@ int mt_blas_operand(struct mt_blas_walk *w, const struct mt_blas *b, const struc
     return 1;
 }
 
-static void shapes_note(struct mt_blas_walk *w, int64_t first, int64_t elements, int64_t count, int64_t stride)
+static void shapes_note(struct mt_blas_walk *w, int64_t first, int64_t elements, int64_t count,
+                        int64_t stride)
 {
     if (w->bad || elements <= 0 || count <= 0)
         return;

@@ -1,6 +1,6 @@
-/* cuBLAS: each call next to a naive algorithm over the model's memory. Functions are looked up by name, because not every
- * toolkit has cublas_v2.h. */
-#include "model.h"
+/* cuBLAS: each call next to a naive algorithm over the model's memory. Functions are looked up by name,
+ * because not every toolkit has cublas_v2.h. */
+#include "cublas.h"
 #include <complex.h>
 #include <cuda_runtime_api.h>
 #include <math.h>
@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *handle;
-static char name[64];
-typedef const void *in;
-typedef void *out;
+void *handle;
+char name[64];
 
 static int is_complex(char t)
 {
@@ -46,16 +44,10 @@ static number mat(struct memory *m, long offset, int op, long ld, long i, long j
     return conjugate_if(op, get(m, offset + (op ? i * ld + j : j * ld + i)));
 }
 
-static void done(char t)
+void done(char t)
 {
     end(name, tolerance_of(t));
 }
-
-#define CALL(...)                                                                                            \
-    do {                                                                                                     \
-        int status = __VA_ARGS__;                                                                            \
-        check(!status, "%s: status %d", name, status);                                                       \
-    } while (0)
 
 /* ---- vectors */
 
@@ -93,12 +85,14 @@ static void test_sums(char t)
             expected += k == 2 ? (u < 0 ? -u : u) : u * v;
         }
         if (k == 0)
-            CALL(((int (*)(void *, int, in, int, in, int, out))f)(handle, n, x->device, 2, y->device, 3, result));
+            CALL(((int (*)(void *, int, in, int, in, int, out))f)(handle, n, x->device, 2, y->device, 3,
+                                                                  result));
         else
             CALL(((int (*)(void *, int, in, int, out))f)(handle, n, x->device, 2, result));
         double got = t == 'S' ? *(float *)result : *(double *)result;
         got = k == 1 ? got * got : got;
-        check(fabs(got - expected) <= tolerance_of(t) * fabs(expected), "%s: %g, expected %g", name, got, expected);
+        check(fabs(got - expected) <= tolerance_of(t) * fabs(expected), "%s: %g, expected %g", name, got,
+              expected);
         done(t);
     }
     snprintf(name, sizeof name, "cublasI%camax", t | 0x20);
@@ -151,13 +145,15 @@ static void test_copies(char t)
         put(x, 2 * i, v);
         put(y, 3 * i, u);
     }
-    CALL(((int (*)(void *, int, out, int, out, int))function("%s_v2", name))(handle, 5, x->device, 2, y->device, 3));
+    CALL(((int (*)(void *, int, out, int, out, int))function("%s_v2", name))(handle, 5, x->device, 2,
+                                                                             y->device, 3));
     done(t);
     snprintf(name, sizeof name, "cublas%ccopy", t);
     begin();
     for (long i = 0; i < 5; i++)
         put(y, i, get(x, 4 * i));
-    CALL(((int (*)(void *, int, in, int, out, int))function("%s_v2", name))(handle, 5, x->device, 4, y->device, 1));
+    CALL(((int (*)(void *, int, in, int, out, int))function("%s_v2", name))(handle, 5, x->device, 4,
+                                                                            y->device, 1));
     done(t);
     snprintf(name, sizeof name, "cublas%cscal", t);
     begin();
@@ -235,11 +231,12 @@ static void test_gemm(char t, int ta, int tb, number a, number b, int wide)
     begin();
     model_gemm(&p, A, B, C);
     if (wide) {
-        int (*f)(void *, int, int, int64_t, int64_t, int64_t, in, in, int64_t, in, int64_t, in, out, int64_t) =
-            function("%s_v2_64", name);
+        int (*f)(void *, int, int, int64_t, int64_t, int64_t, in, in, int64_t, in, int64_t, in, out,
+                 int64_t) = function("%s_v2_64", name);
         CALL(f(handle, ta, tb, 4, 3, 5, &alpha, pa, 6, pb, 7, &beta, pc, 9));
     } else {
-        int (*f)(void *, int, int, int, int, int, in, in, int, in, int, in, out, int) = function("%s_v2", name);
+        int (*f)(void *, int, int, int, int, int, in, in, int, in, int, in, out, int) =
+            function("%s_v2", name);
         CALL(f(handle, ta, tb, 4, 3, 5, &alpha, pa, 6, pb, 7, &beta, pc, 9));
     }
     done(t);
@@ -256,8 +253,8 @@ static void test_strided(char t, int ta)
         p.offset_a = i * 24, p.offset_b = 0, p.offset_c = i * 20;
         model_gemm(&p, A, B, C);
     }
-    int (*f)(void *, int, int, int, int, int, in, in, int, long long, in, int, long long, in, out, int, long long, int) =
-        function("%s", name);
+    int (*f)(void *, int, int, int, int, int, in, in, int, long long, in, int, long long, in, out, int,
+             long long, int) = function("%s", name);
     CALL(f(handle, ta, 0, 4, 3, 2, &one, A->device, 5, 24, B->device, 4, 0, &one, C->device, 6, 20, 3));
     done(t);
 }
@@ -309,7 +306,8 @@ static void test_gemm_ex(char ab, int ab_type, char c, int c_type, int compute, 
     model_gemm(&p, A, B, C);
     int (*f)(void *, int, int, int, int, int, in, in, int, int, in, int, int, in, out, int, int, int, int) =
         function("%s", name);
-    CALL(f(handle, 1, 0, 4, 3, 5, &two, A->device, ab_type, 6, B->device, ab_type, 7, &one, C->device, c_type, 9, compute, -1));
+    CALL(f(handle, 1, 0, 4, 3, 5, &two, A->device, ab_type, 6, B->device, ab_type, 7, &one, C->device, c_type,
+           9, compute, -1));
     done(c);
 }
 
@@ -359,7 +357,8 @@ static void test_symm(char t, int side, int fill)
         for (long i = 0; i < 4; i++) {
             number sum = 0;
             for (long l = 0; l < (side ? 3 : 4); l++)
-                sum += side ? get(B, l * 5 + i) * symmetric(A, fill, 6, l, j) : symmetric(A, fill, 6, i, l) * get(B, j * 5 + l);
+                sum += side ? get(B, l * 5 + i) * symmetric(A, fill, 6, l, j)
+                            : symmetric(A, fill, 6, i, l) * get(B, j * 5 + l);
             put(C, j * 7 + i, sum);
         }
     int (*f)(void *, int, int, int, int, in, in, int, in, int, in, out, int) = function("%s_v2", name);
@@ -384,7 +383,8 @@ static void model_triangle(struct memory *A, int side, int fill, int op, int dia
             number sum = 0;
             for (long l = 0; l < (side ? 3 : 4); l++) {
                 long r = side ? l : i, c = side ? j : l;
-                number a = op ? conjugate_if(op, triangle(A, fill, diag, 6, c, r)) : triangle(A, fill, diag, 6, r, c);
+                number a = op ? conjugate_if(op, triangle(A, fill, diag, 6, c, r))
+                              : triangle(A, fill, diag, 6, r, c);
                 sum += side ? B[l * 4 + i] * a : a * B[j * 4 + l];
             }
             R[j * 4 + i] = sum;
@@ -404,7 +404,8 @@ static void test_triangle(char t, int side, int fill, int op, int diag)
     model_triangle(A, side, fill, op, diag, before, after);
     for (int k = 0; k < 12; k++)
         put(C, k / 4 * 7 + k % 4, after[k]);
-    int (*trmm)(void *, int, int, int, int, int, int, in, in, int, in, int, out, int) = function("%s_v2", name);
+    int (*trmm)(void *, int, int, int, int, int, int, in, in, int, in, int, out, int) =
+        function("%s_v2", name);
     CALL(trmm(handle, side, fill, op, diag, 4, 3, &one, A->device, 6, B->device, 5, C->device, 7));
     done(t);
     snprintf(name, sizeof name, "cublas%ctrsm", t);
@@ -439,94 +440,6 @@ static void test_geam(char t, int ta, number b)
     int (*g)(void *, int, int, int, in, int, in, int, out, int) = function("%s", name);
     CALL(g(handle, 1, 4, 3, A->device, 5, B->device, 2, C->device, 7));
     done(t);
-}
-
-/* ---- scalars on the device, streams, graphs, errors */
-
-static void test_device_scalars(void)
-{
-    struct memory *x = memory_new('D', 10), *y = memory_new('D', 10);
-    struct memory *alpha = memory_of('D', 1, (number[]){3}), *sum = memory_of('D', 1, (number[]){0});
-    int (*mode)(void *, int) = function("cublasSetPointerMode_v2");
-    double s = 0;
-    mode(handle, 1);
-    snprintf(name, sizeof name, "cublasDaxpy");
-    begin();
-    for (long i = 0; i < 10; i++)
-        put(y, i, get(alpha, 0) * get(x, i) + get(y, i));
-    CALL(((int (*)(void *, int, in, in, int, out, int))function("cublasDaxpy_v2"))(handle, 10, alpha->device, x->device, 1,
-                                                                                   y->device, 1));
-    done('D');
-    snprintf(name, sizeof name, "cublasDasum");
-    begin();
-    for (long i = 0; i < 10; i++)
-        s += cabs(get(x, i));
-    put(sum, 0, s);
-    CALL(((int (*)(void *, int, in, int, out))function("cublasDasum_v2"))(handle, 10, x->device, 1, sum->device));
-    done('D');
-    mode(handle, 0);
-}
-
-/* Two launches of a graph with one call. */
-static void test_graph(void)
-{
-    struct memory *x = memory_new('S', 10), *y = memory_new('S', 10);
-    float two = 2;
-    cudaStream_t stream;
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    int (*set_stream)(void *, cudaStream_t) = function("cublasSetStream_v2");
-    snprintf(name, sizeof name, "cublasSaxpy");
-    check(!cudaStreamCreate(&stream) && !set_stream(handle, stream), "stream");
-    check(!cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-    CALL(((int (*)(void *, int, in, in, int, out, int))function("cublasSaxpy_v2"))(handle, 10, &two, x->device, 1, y->device, 1));
-    two = 100; /* the call took it as it was */
-    check(!cudaStreamEndCapture(stream, &graph) && !cudaGraphInstantiate(&exec, graph, 0), "graph");
-    for (int k = 0; k < 2; k++) {
-        begin();
-        for (long i = 0; i < 10; i++)
-            put(y, i, 2 * get(x, i) + get(y, i));
-        check(!cudaGraphLaunch(exec, stream) && !cudaStreamSynchronize(stream), "launch of a graph");
-        done('S');
-    }
-    check(!set_stream(handle, NULL), "default stream");
-    cudaGraphExecDestroy(exec);
-    cudaGraphDestroy(graph);
-}
-
-static void test_errors(void)
-{
-    float one = 1;
-    struct memory *x = memory_new('S', 16);
-    int (*gemm)(void *, int, int, int, int, int, in, in, int, in, int, in, out, int) = function("cublasSgemm_v2");
-    char *p = x->device;
-    begin();
-    check(gemm(NULL, 0, 0, 2, 2, 2, &one, p, 2, p, 2, &one, p, 2) == 1, "gemm without a handle");
-    check(gemm(handle, 0, 0, -1, 2, 2, &one, p, 2, p, 2, &one, p, 2) == 7, "gemm with m < 0");
-    check(gemm(handle, 0, 0, 2, 2, 2, &one, p, 1, p, 2, &one, p, 2) == 7, "gemm with lda < m");
-    check(gemm(handle, 5, 0, 2, 2, 2, &one, p, 2, p, 2, &one, p, 2) == 7, "gemm with a bad op");
-    check(gemm(handle, 0, 0, 2, 2, 2, NULL, p, 2, p, 2, &one, p, 2) == 7, "gemm without alpha");
-    check(gemm(handle, 0, 0, 2, 2, 2, &one, NULL, 2, p, 2, &one, p, 2) == 7, "gemm without A");
-    check(gemm(handle, 0, 0, 0, 2, 2, &one, NULL, 2, p, 2, &one, p, 2) == 0, "gemm of nothing");
-    end_without();
-}
-
-static void test_management(void)
-{
-    int v = -1;
-    const char *(*status_name)(int) = function("cublasGetStatusName");
-    check(!strcmp(status_name(13), "CUBLAS_STATUS_EXECUTION_FAILED"), "cublasGetStatusName");
-    check(!((int (*)(void *, int *))function("cublasGetVersion_v2"))(handle, &v) && v >= 130000, "version %d", v);
-    check(!((int (*)(void *, int))function("cublasSetMathMode"))(handle, 3), "cublasSetMathMode");
-    check(!((int (*)(void *, int *))function("cublasGetMathMode"))(handle, &v) && v == 3, "math mode %d", v);
-    float from[12], to[12] = {0}, *d;
-    for (int i = 0; i < 12; i++)
-        from[i] = (float)i;
-    cudaMalloc((void **)&d, sizeof from);
-    typedef int matrix(int, int, int, in, int, out, int);
-    check(!((matrix *)function("cublasSetMatrix"))(2, 3, 4, from, 4, d, 3), "cublasSetMatrix");
-    check(!((matrix *)function("cublasGetMatrix"))(2, 3, 4, d, 3, to, 2), "cublasGetMatrix");
-    check(to[0] == 0 && to[1] == 1 && to[2] == 4 && to[3] == 5 && to[4] == 8 && to[5] == 9, "matrix there and back");
 }
 
 static void test_type(char t)

@@ -121,14 +121,17 @@ static void run(struct transform t, int plan)
 {
     int kind = t.type & ~WIDE, wide = t.type & WIDE, status;
     char real = wide ? 'D' : 'S', both = wide ? 'Z' : 'C';
-    struct memory *in = memory_new(kind == R2C ? real : both, 300), *out = memory_new(kind == C2R ? real : both, 300);
+    struct memory *in = memory_new(kind == R2C ? real : both, 300),
+                  *out = memory_new(kind == C2R ? real : both, 300);
     make_symmetric(&t, in);
     begin();
     model(&t, in, out);
     if (kind == C2C)
-        status = ((int (*)(int, void *, void *, int))function("%s", name_of(t.type)))(plan, in->device, out->device, t.sign);
+        status = ((int (*)(int, void *, void *, int))function("%s", name_of(t.type)))(plan, in->device,
+                                                                                      out->device, t.sign);
     else
-        status = ((int (*)(int, void *, void *))function("%s", name_of(t.type)))(plan, in->device, out->device);
+        status =
+            ((int (*)(int, void *, void *))function("%s", name_of(t.type)))(plan, in->device, out->device);
     check(!status, "%s: status %d", name_of(t.type), status);
     end(name_of(t.type), wide ? 1e-11 : 1e-4);
     check(!((int (*)(int))function("cufftDestroy"))(plan), "cufftDestroy");

@@ -151,8 +151,10 @@ static void test_getrf(char t, int op)
     for (int i = 0; i < N; i++)
         get(pivots, i);
     put(info, 0, 0);
-    int (*getrs)(void *, int, int, int, const void *, int, const int *, void *, int, int *) = function("%s", name);
-    CALL(getrs(handle, op, N, R, A->device, LD, (const int *)pivots->device, B->device, LDB, (int *)info->device));
+    int (*getrs)(void *, int, int, int, const void *, int, const int *, void *, int, int *) =
+        function("%s", name);
+    CALL(getrs(handle, op, N, R, A->device, LD, (const int *)pivots->device, B->device, LDB,
+               (int *)info->device));
     end(name, loose(t));
 }
 
@@ -183,7 +185,8 @@ static void reflect(number a[M][N], number *tau)
 
 static void test_geqrf(char t)
 {
-    struct memory *A = memory_new(t, N * LD), *T = memory_new(t, N), *info = zero_info(), *C = memory_new(t, R * LD);
+    struct memory *A = memory_new(t, N * LD), *T = memory_new(t, N), *info = zero_info(),
+                  *C = memory_new(t, R * LD);
     number a[M][N], tau[N];
     int unitary = t == 'C' || t == 'Z';
     snprintf(name, sizeof name, "cusolverDn%cgeqrf", t);
@@ -221,9 +224,10 @@ static void test_geqrf(char t)
             put(C, r * LD + i, c[i]);
     }
     put(info, 0, 0);
-    int (*mqr)(void *, int, int, int, int, int, const void *, int, const void *, void *, int, void *, int, int *) =
-        function("%s", name);
-    CALL(mqr(handle, 0, unitary ? 2 : 1, M, R, N, A->device, LD, T->device, C->device, LD, work, 32, (int *)info->device));
+    int (*mqr)(void *, int, int, int, int, int, const void *, int, const void *, void *, int, void *, int,
+               int *) = function("%s", name);
+    CALL(mqr(handle, 0, unitary ? 2 : 1, M, R, N, A->device, LD, T->device, C->device, LD, work, 32,
+             (int *)info->device));
     end(name, loose(t));
 }
 
@@ -249,8 +253,8 @@ int main(void)
     int lwork = 0;
     cudaMalloc((void **)&work, 4096);
     check(!((int (*)(void **))function("cusolverDnCreate"))(&handle), "cusolverDnCreate");
-    check(!((int (*)(void *, int, int, void *, int, int *))function("cusolverDnSgeqrf_bufferSize"))(handle, 4, 4, work, 4,
-                                                                                                     &lwork) &&
+    check(!((int (*)(void *, int, int, void *, int, int *))function("cusolverDnSgeqrf_bufferSize"))(
+              handle, 4, 4, work, 4, &lwork) &&
               lwork > 0,
           "size of a workspace");
     for (const char *t = "SDCZ"; *t; t++) {

@@ -44,13 +44,17 @@ void check(int good, const char *format, ...)
 
 size_t element(char letter)
 {
-    static const char sizes[128] = {['S'] = 4, ['D'] = 8, ['C'] = 8, ['Z'] = 16, ['H'] = 2, ['B'] = 2, ['I'] = 4, ['i'] = 1};
+    static const char sizes[128] = {
+        ['S'] = 4, ['D'] = 8, ['C'] = 8, ['Z'] = 16, ['H'] = 2, ['B'] = 2, ['I'] = 4, ['i'] = 1};
     return (size_t)sizes[(unsigned char)letter];
 }
 
 double tolerance_of(char letter)
 {
-    return letter == 'S' || letter == 'C' ? 2e-5 : letter == 'D' || letter == 'Z' ? 1e-12 : letter == 'H' ? 2e-3 : 1e-2;
+    return letter == 'S' || letter == 'C'   ? 2e-5
+           : letter == 'D' || letter == 'Z' ? 1e-12
+           : letter == 'H'                  ? 2e-3
+                                            : 1e-2;
 }
 
 void set(char letter, void *p, long i, number v)
@@ -187,8 +191,8 @@ static void compare(const char *kernel, const struct memory *m, double tolerance
         number x = value(m->letter, now, (long)i), y = peek(m, (long)i);
         int same = cabs(x - y) <= tolerance * (cabs(y) + 1);
         if (!same && !bad++)
-            check(0, "%s: element %zu of %zu: %g %+g i, expected %g %+g i", kernel, i, m->count, creal(x), cimag(x),
-                  creal(y), cimag(y));
+            check(0, "%s: element %zu of %zu: %g %+g i, expected %g %+g i", kernel, i, m->count, creal(x),
+                  cimag(x), creal(y), cimag(y));
     }
     /* what differs in the last bits is no reason to differ later */
     memcpy(m->expected, now, bytes);

@@ -1,5 +1,5 @@
-/* A model of memory that notes which bytes are read and written: naive algorithms over it say what a library's call must
- * compute and touch. Shared by the cases of all libraries. */
+/* A model of memory that notes which bytes are read and written: naive algorithms over it say what a
+ * library's call must compute and touch. Shared by the cases of all libraries. */
 #ifndef TEST_LIBRARIES_MODEL_H
 #define TEST_LIBRARIES_MODEL_H
 #include <stddef.h>
@@ -31,7 +31,8 @@ size_t element(char letter);
 
 /* A call is about to be made: nothing has been touched. */
 void begin(void);
-/* It has been made: what was noted is printed for `kernel`, and the device's memory compared. `tolerance`: relative. */
+/* It has been made: what was noted is printed for `kernel`, and the device's memory compared. `tolerance`:
+ * relative. */
 void end(const char *kernel, double tolerance);
 /* The same where the call made no launch. */
 void end_without(void);

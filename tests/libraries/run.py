@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 BLAS = "libopenblas.so.0"
-BACKENDS = {"cublas": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "missing": ()}
+BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "missing": ()}
 failures = 0
 
 
@@ -112,7 +112,7 @@ def test_library(build, work, program):
         want = expected(p.stdout)
         events = [e for e in launches(traces) if e.get("library")]
         check([e["kernel"] for e in events] == [n for n, _ in want], f"{form}: launches of the companion")
-        check(all(e["library"] == re.match("[a-z]+", program)[0] and e["traced"] and not e["status"] for e in events),
+        check(all(e["library"] == re.match("[a-zA-Z]+", program)[0] and e["traced"] and not e["status"] for e in events),
               f"{form}: a launch that is none of a library, was not traced or failed")
         compare(want, traced(build, traces), form)
         # Operands that overlap are counted once here, and once each there: no case reads such from another call.
