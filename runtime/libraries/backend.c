@@ -3,6 +3,8 @@
 #include "library.h"
 #include "abi.h"
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,11 +29,22 @@ static struct backend {
     [MT_LIB_FFTWF] = {"FFTW for float", "libfftw3f.so.3", "libfftw3-single3", NULL, 0},
 };
 
+/* OpenBLAS makes its threads while it is loaded: they are not for the program's signals. */
+static void *backend_open(const char *file)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return handle;
+}
+
 void (*mt_lib_function(enum mt_lib_backend backend, const char *name, const char *caller))(void)
 {
     struct backend *b = &backends[backend];
     if (!b->handle)
-        b->handle = dlopen(b->file, RTLD_NOW | RTLD_LOCAL);
+        b->handle = backend_open(b->file);
     void (*f)(void) = b->handle ? (void (*)(void))dlsym(b->handle, name) : NULL;
     if (!f && !b->said++) {
         if (b->handle)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 BLAS = "libopenblas.so.0"
-BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "missing": ()}
+BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "cusparse": (BLAS,), "missing": ()}
 failures = 0
 
 
