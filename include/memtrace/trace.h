@@ -118,6 +118,7 @@ struct mt_launch_event {
     int has_ctas;   /* MEMTRACE_CTAS or MEMTRACE_SAMPLE was set: of `ctas` CTAs `traced_ctas` are traced */
     uint64_t ctas, traced_ctas;
     const char *left_out; /* the setting that left it out, "" */
+    const char *library;  /* a call of this library ("cublas"); "": a kernel */
 };
 
 struct mt_alloc_event {

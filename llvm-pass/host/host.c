@@ -18,7 +18,11 @@ static int is_cuda_call(const char *name)
         while (isdigit((unsigned char)*name))
             name++;
     }
-    return mt_starts(name, "cuda") && isupper((unsigned char)name[4]);
+    static const char *const begin[] = {"cuda", "cublas", "cufft", "curand", "cusparse", "cusolver"};
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (mt_starts(name, begin[i]) && isupper((unsigned char)name[strlen(begin[i])]))
+            return 1;
+    return 0;
 }
 
 static int is_stub(const char *name)

@@ -19,7 +19,7 @@ static void write_dim(struct mt_json *j, const uint64_t dim[3])
     mt_json_end(j);
 }
 
-/* stream, grid, block, shared, begin, end, file, line, records, untraced, status */
+/* stream, grid, block, shared, begin, end, file, line, records, untraced, status, library */
 static void write_event(struct mt_json *j, const struct mt_launch_event *e, uint64_t zero)
 {
     mt_json_u64(j, NULL, e->stream);
@@ -36,6 +36,7 @@ static void write_event(struct mt_json *j, const struct mt_launch_event *e, uint
         mt_json_text(j, NULL, NULL);
     mt_json_u64(j, NULL, e->untraced);
     mt_json_i64(j, NULL, e->status);
+    mt_json_text(j, NULL, *e->library ? e->library : NULL);
 }
 
 static void write_volume(struct mt_json *j, const struct mt_report_volume *v)

@@ -188,6 +188,7 @@ static int on_launch(struct loader *l, const json_t *o)
     e->no_records = !get_bool(o, "recorded", 1);
     e->traced = get_bool(o, "traced", 1);
     e->left_out = get_text(l, o, "left_out");
+    e->library = get_text(l, o, "library");
     get_ctas(o, e);
     e->status = (int)get_u64(o, "status", 0);
     return 0;

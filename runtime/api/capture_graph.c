@@ -14,6 +14,7 @@ static enum cudaGraphNodeType type_of(const struct mt_op *op)
         [MT_OP_KERNEL] = cudaGraphNodeTypeKernel,      [MT_OP_COPY] = cudaGraphNodeTypeMemcpy,
         [MT_OP_FILL] = cudaGraphNodeTypeMemset,        [MT_OP_HOST] = cudaGraphNodeTypeHost,
         [MT_OP_RECORD] = cudaGraphNodeTypeEventRecord, [MT_OP_WAIT] = cudaGraphNodeTypeWaitEvent,
+        [MT_OP_LIBRARY] = cudaGraphNodeTypeEmpty, /* nobody can ask for its parameters */
         [MT_OP_OTHER] = cudaGraphNodeTypeEmpty,
     };
     return types[op->kind];

@@ -1,9 +1,14 @@
-/* First call of an entry point: %r11d is its index. Finds the target with all argument registers kept, and jumps. */
+/* First call of an entry point: %r11d is its index. Finds the target with all argument registers kept, and jumps. Also
+ * for runtime/libraries, under its own names. */
 	.text
-	.globl mt_entry_first
-	.hidden mt_entry_first
-	.type mt_entry_first, @function
-mt_entry_first:
+#ifndef MT_FIRST
+#define MT_FIRST mt_entry_first
+#define MT_RESOLVE mt_entry_resolve
+#endif
+	.globl MT_FIRST
+	.hidden MT_FIRST
+	.type MT_FIRST, @function
+MT_FIRST:
 	.cfi_startproc
 	pushq %rbp
 	.cfi_def_cfa_offset 16
@@ -28,7 +33,7 @@ mt_entry_first:
 	movups %xmm6, 160(%rsp)
 	movups %xmm7, 176(%rsp)
 	movl %r11d, %edi
-	call mt_entry_resolve
+	call MT_RESOLVE
 	movq %rax, %r11
 	movq 0(%rsp), %rdi
 	movq 8(%rsp), %rsi
@@ -49,5 +54,5 @@ mt_entry_first:
 	.cfi_def_cfa %rsp, 8
 	jmp *%r11
 	.cfi_endproc
-	.size mt_entry_first, . - mt_entry_first
+	.size MT_FIRST, . - MT_FIRST
 	.section .note.GNU-stack,"",@progbits

@@ -8,6 +8,7 @@
 #include "event.h"
 #include "graph.h"
 #include "launch.h"
+#include "libcall.h"
 #include "map.h"
 #include "trace/site.h"
 #include "base/fork.h"
@@ -34,6 +35,8 @@ static void graph_exec_bind(struct mt_op *op, struct mt_stream *s)
 {
     if (op->kind == MT_OP_KERNEL)
         mt_launch_bind(op, s);
+    else if (op->kind == MT_OP_LIBRARY)
+        mt_libcall_bind(op, s);
     else if (op->kind == MT_OP_COPY)
         mt_copy_bind(op, s);
     else if (op->kind == MT_OP_FILL)

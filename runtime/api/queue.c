@@ -205,7 +205,7 @@ void mt_op_enqueue(struct mt_stream *s, struct mt_op *op)
     pthread_mutex_unlock(&lock);
     if (!late)
         return;
-    mt_trace_drop(s->trace, op->kind == MT_OP_KERNEL);
+    mt_trace_drop(s->trace, mt_op_is_launch(op));
     mt_op_free(op);
 }
 
@@ -444,8 +444,8 @@ static void drop_all(void)
     for (struct mt_stream *s = active; s; s = s->next_active) {
         uint64_t n = 0;
         for (struct mt_op *op = s->first; op; op = op->next) {
-            n += op->kind == MT_OP_KERNEL;
-            others += op->kind != MT_OP_KERNEL;
+            n += mt_op_is_launch(op);
+            others += !mt_op_is_launch(op);
         }
         mt_trace_drop(s->trace, n);
         launches += n;

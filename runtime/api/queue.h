@@ -19,7 +19,7 @@ struct mt_mark {
     uint64_t time_ns; /* when it was reached */
 };
 
-enum mt_op_kind { MT_OP_KERNEL, MT_OP_COPY, MT_OP_FILL, MT_OP_HOST, MT_OP_RECORD, MT_OP_WAIT, MT_OP_OTHER };
+enum mt_op_kind { MT_OP_KERNEL, MT_OP_COPY, MT_OP_FILL, MT_OP_HOST, MT_OP_RECORD, MT_OP_WAIT, MT_OP_LIBRARY, MT_OP_OTHER };
 enum { MT_OP_DONE, MT_OP_PENDING };
 
 /* The beginning of every operation: one block of malloc, `bytes` long, that points to nothing inside itself,
@@ -42,6 +42,12 @@ struct mt_op {
     struct mt_mark *reaches; /* is reached when this ends */
     const struct mt_host_site *site;
 };
+
+/* 1: the trace has it as a launch. */
+static inline int mt_op_is_launch(const struct mt_op *op)
+{
+    return op->kind == MT_OP_KERNEL || op->kind == MT_OP_LIBRARY;
+}
 
 /* A block of `bytes` with its head filled. NULL: out of memory. */
 void *mt_op_new(size_t bytes, enum mt_op_kind kind, int (*run)(struct mt_op *));

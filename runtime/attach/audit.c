@@ -103,14 +103,29 @@ static int audit_is_left(uintptr_t cookie)
     return nleft == sizeof left / sizeof *left;
 }
 
+/* A library that libmemtrace-libraries.so stands in for where there is no GPU: the tables of runtime/libraries. */
+static int audit_is_stand_in(const char *base, char *ours, size_t size)
+{
+    static const char *const names[] = {MT_LIBRARY_NAMES};
+    const char *device = getenv("MEMTRACE_DEVICE");
+    int cpu = device && strcmp(device, "cpu") == 0;
+    if (!cpu && (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0))
+        return 0;
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(base, names[i]) == 0)
+            return snprintf(ours, size, "%smemtrace/cudart/%s", folder, base) > 0 && access(ours, R_OK) == 0;
+    return 0;
+}
+
 static void audit_look(const struct link_map *map)
 {
-    char room[PATH_MAX];
+    char room[PATH_MAX], ours[PATH_MAX];
     const char *path = audit_path(map, room);
     struct mt_attach_object o;
     struct mt_attach_takeover t = {.object = &o, .base = map->l_addr};
     int major;
     if (!strchr(path, '/') || strncmp(audit_base_name(path), "libmemtrace", 11) == 0 ||
+        audit_is_stand_in(audit_base_name(path), ours, sizeof ours) || /* found here, and ours is loaded */
         mt_attach_object_open(&o, path) != 0)
         return;
     switch (mt_attach_object_cudart(&o, &t.symbols, &major)) {
@@ -220,6 +235,8 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
     static char ours[sizeof folder + 64];
     if (!strchr(name, '/') || (runtime && *cookie == (uintptr_t)runtime))
         return (char *)(uintptr_t)name;
+    if (audit_is_stand_in(audit_base_name(name), ours, sizeof ours))
+        return ours;
     int major = audit_major(audit_base_name(name)), driver = audit_is_driver(name) && !audit_is_left(*cookie);
     const char *file = audit_before(name);
     if (major < 0 && !driver && !file)

@@ -286,6 +286,8 @@ void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
     mt_jsonl_string(j, "kernel", l->kernel);
     mt_jsonl_string(j, "mangled", l->mangled);
     mt_jsonl_string(j, "signature", l->signature);
+    if (l->library)
+        mt_jsonl_string(j, "library", l->library);
     mt_jsonl_u32x3(j, "grid", l->grid);
     mt_jsonl_u32x3(j, "block", l->block);
     mt_jsonl_u64(j, "shared", l->shared);

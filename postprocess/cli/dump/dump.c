@@ -136,6 +136,8 @@ static void show_launch(FILE *f, const struct options *x, const struct mt_item *
                 "%s%s:%" PRIu64 "\n",
                 e->grid[0], e->grid[1], e->grid[2], e->block[0], e->block[1], e->block[2],
                 *e->file ? " launched at " : " launch site unknown ", e->file, e->line);
+    if (e && *e->library)
+        fprintf(f, "# a call of the library %s\n", e->library);
 }
 
 /* One item of the trace as text; `shown` counts the records (runs) of the launch under way. */

@@ -194,6 +194,8 @@ static void show_launch(FILE *f, const struct mt_launch_event *e)
             ",%" PRIu64 " records %" PRIu64 " untraced %" PRIu64 " ns %" PRIu64,
             *e->signature ? e->signature : e->kernel, e->seq, e->grid[0], e->grid[1], e->grid[2], e->block[0],
             e->block[1], e->block[2], e->records, e->untraced, e->end_ns - e->begin_ns);
+    if (*e->library)
+        fprintf(f, " library %s", e->library);
     if (!e->traced)
         fputs(" not traced", f);
     if (e->status)

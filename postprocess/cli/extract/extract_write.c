@@ -12,6 +12,29 @@ int mt_extract_addresses_failed(const struct mt_addresses *a)
                        a->sys ? strerror(a->sys) : "");
 }
 
+/* {"cublasSgemm": "cublas"}: launches that are calls of libraries. */
+static void write_libraries(struct mt_extract *x)
+{
+    const char *seen[512];
+    size_t n = 0;
+    for (size_t i = 0; x->p.events && i < x->p.comm->nlaunches && n < sizeof seen / sizeof *seen; i++) {
+        const struct mt_launch_event *e = x->p.events[i];
+        size_t k = 0;
+        if (!e || !*e->library)
+            continue;
+        while (k < n && strcmp(seen[k], e->kernel) != 0)
+            k++;
+        if (k < n)
+            continue;
+        if (!n)
+            mt_json_object(&x->json, "libraries", 1);
+        seen[n++] = e->kernel;
+        mt_json_text(&x->json, e->kernel, e->library);
+    }
+    if (n)
+        mt_json_end(&x->json);
+}
+
 static void write_head(struct mt_extract *x, int complete, uint64_t untraced, uint64_t untraced_launches)
 {
     struct mt_json *j = &x->json;
@@ -48,6 +71,7 @@ static void write_head(struct mt_extract *x, int complete, uint64_t untraced, ui
     mt_json_u64(j, "unknown", x->p.comm->unknown);
     mt_json_u64(j, "untraced", untraced);
     mt_json_u64(j, "untraced_launches", untraced_launches);
+    write_libraries(x);
 }
 
 /* The section addresses; 1 if it was cut short. -1: *code says why. */

@@ -84,7 +84,7 @@ function unpackLaunch(r) {
   return {superstep: r[0], kernel: r[1], load: r[2], store: r[3], commLoad: r[4], commStore: r[5], ctas: r[6], sms: r[7],
           known: e, stream: e ? r[8] : null, grid: e ? r[9] : null, block: e ? r[10] : null, shared: e ? r[11] : null,
           begin: e ? r[12] : null, end: e ? r[13] : null, file: e ? r[14] : "", line: e ? r[15] : null,
-          records: e ? r[16] : null, untraced: e ? r[17] : null, status: e ? r[18] : null};
+          records: e ? r[16] : null, untraced: e ? r[17] : null, status: e ? r[18] : null, library: e ? r[19] : null};
 }
 
 const kernelNames = data.kernels;

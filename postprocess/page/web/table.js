@@ -75,7 +75,7 @@ function placeColumn() {
 function dimText(d) { return d ? d.join("×") : "–"; }
 
 function kernelRows() {
-  const rows = kernelNames.map((name) => ({name, launches: 0, ctas: 0, load: 0, store: 0, commLoad: 0, commStore: 0, ns: 0, timed: false}));
+  const rows = kernelNames.map((name) => ({name, launches: 0, ctas: 0, load: 0, store: 0, commLoad: 0, commStore: 0, ns: 0, timed: false, library: null}));
   for (const l of launches) {
     const r = rows[l.kernel];
     r.launches++;
@@ -84,6 +84,7 @@ function kernelRows() {
     r.store += l.store;
     r.commLoad += l.commLoad;
     r.commStore += l.commStore;
+    r.library = r.library || l.library;
     if (l.known) { r.ns += l.end - l.begin; r.timed = true; }
   }
   for (const r of rows) if (!r.timed) r.ns = null;
@@ -118,12 +119,17 @@ function estimateRows() {
   return Object.keys(data.estimates).flatMap((k) => [row(k, null, data.estimates[k]), ...Object.keys(data.estimates[k].supersteps).map((s) => row(k, +s, data.estimates[k].supersteps[s]))]);
 }
 
+// Calls of libraries (cublasSgemm) are launches, too; what they touch is known from their arguments.
+function libraryColumn() {
+  return launches.some((l) => l.library) ? [textColumn("library", "library")] : [];
+}
+
 function tableList() {
   const list = [];
-  list.push(["Kernels", kernelRows(), [textColumn("kernel", "name", true), numberColumn("launches", "launches"),
+  list.push(["Kernels", kernelRows(), [textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("launches", "launches"),
     numberColumn("CTA instances", "ctas"), ...volumeColumns, numberColumn("time (ns)", "ns")]]);
   list.push(["Launches", launches.concat(untracedLaunches).map((l) => Object.assign({name: kernelNames[l.kernel], ns: l.known ? l.end - l.begin : null}, l)), [
-    numberColumn("superstep", "superstep", "– : not traced"), textColumn("kernel", "name", true), numberColumn("stream", "stream"),
+    numberColumn("superstep", "superstep", "– : not traced"), textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("stream", "stream"),
     {name: "grid", get: (r) => r.grid && r.grid[0] * r.grid[1] * r.grid[2], text: (r) => dimText(r.grid), num: true},
     {name: "block", get: (r) => r.block && r.block[0] * r.block[1] * r.block[2], text: (r) => dimText(r.block), num: true},
     ...volumeColumns, numberColumn("records", "records"), numberColumn("untraced", "untraced", "accesses that have no record"),

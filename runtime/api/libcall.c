@@ -1,0 +1,221 @@
+/* Calls of libraries (cuBLAS and others) as operations of a stream. The trace has them as launches of one
+ * CTA: what they read and write are blocks, which their arguments tell. libmemtrace-libraries.so computes. */
+#include "libcall.h"
+#include "capture.h"
+#include "device.h"
+#include "entry.h"
+#include "error.h"
+#include "heap.h"
+#include "memtrace/device.h"
+#include "memtrace/record.h"
+#include "queue.h"
+#include "base/report.h"
+#include "trace/events.h"
+#include "trace/selection.h"
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+enum { BATCH = 64, RUN_MAX = 1 << 20 };
+
+struct libcall_op {
+    struct mt_op op;
+    struct mt_trace *trace;
+    struct mt_launch_line line;
+    struct mt_library_call call; /* its block goes on behind this */
+};
+
+/* Of one call under way: its records, some at a time. */
+struct mt_library_notes {
+    struct mt_trace *trace;
+    const struct mt_library_call *call;
+    uint64_t records, sums[6]; /* sums: as mt_launch_line.recorded */
+    int wrong;
+    unsigned n;
+    uint64_t accesses;
+    union {
+        struct mt_raw_record records[BATCH];
+        struct mt_access_run runs[BATCH];
+    } room;
+};
+
+static void libcall_flush(struct mt_library_notes *n)
+{
+    if (n->n && mt_trace_compact())
+        mt_trace_append_runs(n->trace, n->room.runs, n->n, n->accesses);
+    else if (n->n)
+        mt_trace_append(n->trace, n->room.records, n->n);
+    n->n = 0;
+    n->accesses = 0;
+}
+
+static void libcall_run(struct mt_library_notes *n, uint32_t meta, uint64_t base, uint32_t count,
+                        int64_t stride)
+{
+    n->room.runs[n->n++] = (struct mt_access_run){
+        .base = base, .stride = stride, .meta = meta, .count = count, .warp = MT_RUN_NO_WARP};
+    n->accesses += count;
+    if (n->n == BATCH)
+        libcall_flush(n);
+}
+
+static void libcall_record(struct mt_library_notes *n, uint32_t meta, uint64_t base)
+{
+    n->room.records[n->n++] = (struct mt_raw_record){{meta, base, 0}};
+    if (n->n == BATCH)
+        libcall_flush(n);
+}
+
+/* Pieces that fit into a record. */
+static void libcall_put(struct mt_library_notes *n, int type, uint64_t base, size_t bytes, size_t count,
+                        int64_t stride)
+{
+    uint32_t meta = mt_rec_meta(type == MT_LIBRARY_READ ? MT_LOAD : MT_STORE, (uint32_t)bytes);
+    n->records += count;
+    n->sums[2 * type] += count;
+    n->sums[2 * type + 1] += (uint64_t)count * bytes;
+    if (!n->trace)
+        return;
+    for (size_t i = 0; i < count;) {
+        size_t some = !mt_trace_compact() ? 1 : count - i < RUN_MAX ? count - i : RUN_MAX;
+        uint64_t at = base + (uint64_t)i * (uint64_t)stride;
+        if (mt_trace_compact())
+            libcall_run(n, meta, at, (uint32_t)some, stride);
+        else
+            libcall_record(n, meta, at);
+        i += some;
+    }
+}
+
+/* Do all pieces lie in one block of memory? */
+static int libcall_inside(uint64_t base, size_t bytes, size_t count, int64_t stride)
+{
+    struct mt_block b;
+    uint64_t reach, last = base;
+    uint64_t step = stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
+    if (__builtin_mul_overflow(step, count - 1, &reach))
+        return 0;
+    base -= stride < 0 ? reach : 0;
+    last = base + reach;
+    return mt_heap_find((const void *)(uintptr_t)base, &b) && last >= base && last - b.base <= b.bytes &&
+           bytes <= b.bytes - (last - b.base);
+}
+
+EXPORT int __mt_library_note(struct mt_library_notes *n, int type, const void *p, size_t bytes, size_t count,
+                             int64_t stride)
+{
+    uint64_t base = (uint64_t)(uintptr_t)p;
+    if (!bytes || !count || n->wrong)
+        return n->wrong ? -1 : 0;
+    if (count > 1 && stride == (int64_t)bytes && !__builtin_mul_overflow(bytes, count, &bytes))
+        count = 1;
+    if (!libcall_inside(base, bytes, count, stride)) {
+        mt_report("%s: %s %zu times %zu bytes from %#llx on, which is not memory of the device",
+                  n->call->name, type == MT_LIBRARY_READ ? "reads" : "writes", count, bytes,
+                  (unsigned long long)base);
+        n->wrong = 1;
+        return -1;
+    }
+    for (size_t i = 0; bytes > MT_RAW_MAX_SIZE && i < count; i++)
+        for (size_t at = 0; at < bytes; at += MT_RAW_MAX_SIZE)
+            libcall_put(n, type, base + i * (uint64_t)stride + at,
+                        bytes - at < MT_RAW_MAX_SIZE ? bytes - at : MT_RAW_MAX_SIZE, 1, 0);
+    if (bytes <= MT_RAW_MAX_SIZE)
+        libcall_put(n, type, base, bytes, count, stride);
+    return 0;
+}
+
+static cudaError_t libcall_perform(struct libcall_op *o)
+{
+    struct mt_library_notes n = {.call = &o->call};
+    if (!o->line.in_parts || o->line.traced_ctas)
+        n.trace = o->trace;
+    o->call.ranges(&o->call, &n);
+    libcall_flush(&n);
+    if (n.trace || !o->trace) {
+        o->line.records = o->trace ? n.records : 0;
+        memcpy(o->line.recorded, n.sums, sizeof n.sums);
+    }
+    if (n.wrong)
+        return cudaErrorIllegalAddress;
+    return o->call.run(&o->call) ? cudaErrorLaunchFailure : cudaSuccess;
+}
+
+static int libcall_start(struct mt_op *op)
+{
+    struct libcall_op *o = (struct libcall_op *)op;
+    int noted = !mt_device_gpu_path();
+    if (noted)
+        mt_trace_begin(o->trace, &o->line);
+    cudaError_t e = libcall_perform(o);
+    o->line.status = e;
+    if (noted)
+        mt_trace_end(o->trace, &o->line);
+    if (e)
+        mt_fail_sticky(e);
+    return MT_OP_DONE;
+}
+
+/* Under MEMTRACE_CHANNEL=warp a stream's records come from its ring alone. */
+static void libcall_miss(struct mt_stream *s, const char *name)
+{
+    static _Atomic int said;
+    if (!said++)
+        mt_note("calls of libraries (%s) are not traced with MEMTRACE_CHANNEL=warp", name);
+    mt_trace_miss(mt_stream_trace(s), "calls of libraries are not traced with MEMTRACE_CHANNEL=warp");
+}
+
+void mt_libcall_bind(struct mt_op *op, struct mt_stream *s)
+{
+    struct libcall_op *o = (struct libcall_op *)op;
+    o->trace = NULL;
+    o->line.called = mt_event_next();
+    if (!mt_tracing() || !mt_selection_takes(&o->line))
+        return;
+    if (mt_device_gpu_path())
+        libcall_miss(s, o->call.name);
+    else
+        o->trace = mt_stream_trace(s);
+}
+
+static struct libcall_op *libcall_make(const struct mt_library_call *c)
+{
+    struct libcall_op *o = mt_op_new(sizeof *o - sizeof o->call + c->bytes, MT_OP_LIBRARY, libcall_start);
+    if (!o)
+        return NULL;
+    memcpy(&o->call, c, c->bytes);
+    o->op.site = mt_host_site_take();
+    o->trace = NULL;
+    o->line = (struct mt_launch_line){.kernel = c->name,
+                                      .mangled = c->name,
+                                      .signature = c->name,
+                                      .library = c->library,
+                                      .grid = {1, 1, 1},
+                                      .block = {1, 1, 1},
+                                      .site = o->op.site};
+    return o;
+}
+
+EXPORT int __mt_library_submit(void *stream, const struct mt_library_call *c)
+{
+    MT_RETURN_IF_FAILED();
+    struct mt_stream *s = mt_stream_get(stream);
+    if (!s)
+        return (int)mt_fail(cudaErrorInvalidResourceHandle);
+    cudaError_t e = mt_capture_check(s, MT_CALL_ASYNC);
+    struct libcall_op *o = e ? NULL : libcall_make(c);
+    if (!o)
+        return (int)(e ? e : mt_fail(cudaErrorMemoryAllocation));
+    if (!mt_capturing(s))
+        mt_libcall_bind(&o->op, s);
+    return (int)mt_op_submit(s, &o->op);
+}
+
+EXPORT int __mt_library_on_gpu(void)
+{
+    return mt_device_is_gpu();
+}
+
+EXPORT void __mt_library_say(const char *text)
+{
+    mt_report("%s", text);
+}

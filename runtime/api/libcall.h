@@ -1,0 +1,10 @@
+/* Calls of libraries as operations of a stream (libraries/abi.h). */
+#ifndef MT_API_LIBCALL_H
+#define MT_API_LIBCALL_H
+#include "libraries/abi.h"
+
+struct mt_op;
+struct mt_stream;
+/* Before it is queued in `s`: the trace that its records go to. */
+void mt_libcall_bind(struct mt_op *op, struct mt_stream *s);
+#endif

@@ -1,0 +1,35 @@
+/* What libmemtrace-libraries.so and libmemtrace.so agree on: a call of a library (cublasSgemm) as an
+ * operation of a stream, which the trace has as a launch. */
+#ifndef MT_LIBRARIES_ABI_H
+#define MT_LIBRARIES_ABI_H
+#include <stddef.h>
+#include <stdint.h>
+
+struct mt_library_notes; /* libmemtrace.so's */
+
+/* The beginning of one block of `bytes` that points to nothing inside itself: it is copied, and in a graph it
+ * runs many times. Strings last. Both functions run in the stream's order, on any thread, and may not wait.
+ */
+struct mt_library_call {
+    size_t bytes;
+    const char *name, *library; /* "cublasSgemm", "cublas" */
+    /* Notes what will be read and written (__mt_library_note), reads first. */
+    void (*ranges)(struct mt_library_call *c, struct mt_library_notes *n);
+    /* Computes. 0, or -1: it could not, which was said; the stream then has an error as of a kernel. */
+    int (*run)(struct mt_library_call *c);
+};
+
+enum { MT_LIBRARY_READ, MT_LIBRARY_WRITE }; /* as the types of records */
+
+/* Puts a copy of it into the stream; what a launch there would return: a cudaError_t. */
+#define MT_LIBRARY_SUBMIT "__mt_library_submit"
+int __mt_library_submit(void *stream, const struct mt_library_call *c);
+/* `count` pieces of `bytes`, `stride` bytes apart. 0; -1: a piece is not in memory of the device; then the
+ * call will not run, and the program gets cudaErrorIllegalAddress. */
+int __mt_library_note(struct mt_library_notes *n, int type, const void *p, size_t bytes, size_t count,
+                      int64_t stride);
+/* 1: calls go to the real libraries. */
+int __mt_library_on_gpu(void);
+/* One line on stderr. */
+void __mt_library_say(const char *text);
+#endif

@@ -1,0 +1,59 @@
+/* The libraries that compute: found when they are first needed, and none of them has to be there. */
+#define _GNU_SOURCE
+#include "library.h"
+#include "abi.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+void mt_lib_say(const char *format, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    __mt_library_say(text);
+}
+
+static struct backend {
+    const char *name, *file, *package;
+    void *_Atomic handle;
+    _Atomic int said;
+} backends[MT_LIB_BACKENDS] = {
+    [MT_LIB_OPENBLAS] = {"OpenBLAS", "libopenblas.so.0", "libopenblas0-pthread", NULL, 0},
+    [MT_LIB_FFTW] = {"FFTW", "libfftw3.so.3", "libfftw3-double3", NULL, 0},
+    [MT_LIB_FFTWF] = {"FFTW for float", "libfftw3f.so.3", "libfftw3-single3", NULL, 0},
+};
+
+/* OpenBLAS makes its threads while it is loaded: they are not for the program's signals. */
+static void *backend_open(const char *file)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return handle;
+}
+
+void (*mt_lib_function(enum mt_lib_backend backend, const char *name, const char *caller))(void)
+{
+    struct backend *b = &backends[backend];
+    if (!b->handle)
+        b->handle = backend_open(b->file);
+    void (*f)(void) = b->handle ? (void (*)(void))dlsym(b->handle, name) : NULL;
+    if (!f && !b->said++) {
+        if (b->handle)
+            mt_lib_say("%s: %s has no function %s; the call fails", caller, b->name, name);
+        else
+            mt_lib_say(
+                "%s: on the CPU device %s computes it, and %s cannot be loaded; install it (Debian, Ubuntu: "
+                "apt install %s). The call fails",
+                caller, b->name, b->file, b->package);
+    }
+    return f;
+}

@@ -1,0 +1,293 @@
+/* A call of cuBLAS: its arguments are checked, and it goes into the stream of its handle. There it is noted
+ * what it touches, and Fortran's function of the same name computes. */
+#include "blas.h"
+#include "library.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cudaStreamSynchronize(void *stream);
+
+int mt_blas_find(const struct mt_blas *b, char kind, int from)
+{
+    const char *kinds = b->f->row->kinds, *at = from < (int)strlen(kinds) ? strchr(kinds + from, kind) : NULL;
+    return at ? (int)(at - kinds) : -1;
+}
+
+int64_t mt_blas_batches(const struct mt_blas *b)
+{
+    int at = mt_blas_find(b, 'B', 0);
+    return at < 0 ? 1 : b->a[at];
+}
+
+const void *mt_blas_scalar(const struct mt_blas *b, int i)
+{
+    return b->device ? (const void *)(intptr_t)b->a[i] : b->value[i];
+}
+
+char *mt_blas_pointer(const struct mt_blas *b, int i, int stride, size_t bytes, int64_t batch)
+{
+    char *p = (char *)(intptr_t)b->a[i], kind = b->f->row->kinds[i];
+    if (kind == 'M' || kind == 'Q') /* an array of pointers */
+        return ((char **)p)[batch];
+    return stride < 0 ? p : p + batch * b->a[stride] * (int64_t)bytes;
+}
+
+/* ---- computing */
+
+struct blas_arguments {
+    void *p[16];
+    int number[MT_BLAS_ARGS];
+    char letter[MT_BLAS_ARGS];
+    void *work;
+    int lwork;
+};
+
+static char blas_letter(char kind, int64_t value)
+{
+    static const char *const letters[] = {['t'] = "NTC", ['u'] = "LU", ['s'] = "LR", ['d'] = "NU"};
+    return letters[(unsigned char)kind][value];
+}
+
+/* Where Fortran finds argument i; NULL: it does not have it. */
+static void *blas_argument(const struct mt_blas *b, struct blas_arguments *f, int i, int64_t batch)
+{
+    char kind = b->f->row->kinds[i];
+    int stride = -1;
+    switch (kind) {
+    case 'n':
+    case 'i':
+        f->number[i] = (int)b->a[i];
+        return &f->number[i];
+    case 't':
+    case 'u':
+    case 's':
+    case 'd':
+        f->letter[i] = blas_letter(kind, b->a[i]);
+        return &f->letter[i];
+    case 'A':
+    case 'R':
+        return (void *)(uintptr_t)mt_blas_scalar(b, i);
+    case 'F':
+        return (void *)(intptr_t)b->a[i];
+    case 'w':
+        return f->work;
+    case 'l':
+        return &f->lwork;
+    case 'P':
+    case 'W':
+    case 'M':
+    case 'Q':
+        for (int j = i + 1; b->f->row->kinds[j] && !strchr("PWMQ", b->f->row->kinds[j]); j++)
+            stride = b->f->row->kinds[j] == 'S' ? j : stride;
+        return mt_blas_pointer(b, i, stride, mt_blas_letter_bytes(b->letter), batch);
+    default:
+        return NULL;
+    }
+}
+
+#define BLAS_ARGUMENTS(P)                                                                                    \
+    P[0], P[1], P[2], P[3], P[4], P[5], P[6], P[7], P[8], P[9], P[10], P[11], P[12], P[13], P[14], P[15]
+#define P1 void *
+#define P4 P1, P1, P1, P1
+#define P16 P4, P4, P4, P4
+
+/* More arguments than the function has do no harm; the first that are too many are the lengths of its
+ * letters, which are 1. */
+static void blas_one(const struct mt_blas *b, struct blas_arguments f, int64_t batch)
+{
+    int n = 0, result = -1;
+    for (int i = 0; b->f->row->kinds[i]; i++) {
+        void *p = blas_argument(b, &f, i, batch);
+        if (p)
+            f.p[n++] = p;
+        else if (strchr("XYI", b->f->row->kinds[i]))
+            result = i;
+    }
+    while (n < 16)
+        f.p[n++] = (void *)1;
+    void *out = result < 0 ? NULL : (void *)(intptr_t)b->a[result];
+    if (b->f->row->value == MT_BLAS_INT) {
+        int index = ((int (*)(P16))b->fortran)(BLAS_ARGUMENTS(f.p));
+        memcpy(out, &(int64_t){index}, b->wide ? sizeof(int64_t) : sizeof(int));
+    } else if (b->f->row->value == MT_BLAS_NONE)
+        ((void (*)(P16))b->fortran)(BLAS_ARGUMENTS(f.p));
+    else if (b->letter == 'S' || b->letter == 'C')
+        *(float *)out = ((float (*)(P16))b->fortran)(BLAS_ARGUMENTS(f.p));
+    else
+        *(double *)out = ((double (*)(P16))b->fortran)(BLAS_ARGUMENTS(f.p));
+}
+
+/* Scratch memory of our own: what the program gave may be small, and what is in it is nobody's. */
+static void *blas_work(const struct mt_blas *b, struct blas_arguments *f)
+{
+    int64_t most = 1;
+    for (int i = 0; b->f->row->kinds[i]; i++)
+        if (b->f->row->kinds[i] == 'n' && b->a[i] > most)
+            most = b->a[i];
+    most = most > INT_MAX / 64 ? INT_MAX / 64 : most;
+    f->lwork = (int)most * 64;
+    return f->work = malloc((size_t)f->lwork * mt_blas_letter_bytes(b->letter));
+}
+
+static int blas_run(struct mt_library_call *c)
+{
+    struct mt_blas *b = (struct mt_blas *)c;
+    if (b->f->row->run)
+        return b->f->row->run(b);
+    struct blas_arguments f = {.work = NULL};
+    if (strchr(b->f->row->kinds, 'w') && !blas_work(b, &f)) {
+        mt_lib_say("%s: out of memory", b->call.name);
+        return -1;
+    }
+    for (int64_t i = 0; i < mt_blas_batches(b); i++)
+        blas_one(b, f, i);
+    free(f.work);
+    return 0;
+}
+
+/* ---- what it touches */
+
+/* Bytes of a scalar or a result; 0: argument i is neither. */
+static size_t blas_scalar_bytes(const struct mt_blas *b, int i)
+{
+    size_t bytes = mt_blas_letter_bytes(b->scalar);
+    char kind = b->f->row->kinds[i];
+    if (kind == 'R' || kind == 'Y')
+        return b->letter == 'C' || b->letter == 'Z' ? bytes / 2 : bytes;
+    if (kind == 'F')
+        return sizeof(int);
+    return kind == 'A' || kind == 'X' ? bytes : kind == 'I' ? b->wide ? sizeof(int64_t) : sizeof(int) : 0;
+}
+
+static void blas_scalars(struct mt_blas_walk *w, const struct mt_blas *b, const char *kinds)
+{
+    for (int i = 0; b->f->row->kinds[i]; i++)
+        if ((b->device || b->f->row->kinds[i] == 'F') && strchr(kinds, b->f->row->kinds[i]))
+            w->bad |=
+                __mt_library_note(w->notes, w->pass == MT_BLAS_READS ? MT_LIBRARY_READ : MT_LIBRARY_WRITE,
+                                  (const void *)(intptr_t)b->a[i], blas_scalar_bytes(b, i), 1, 0) != 0;
+}
+
+static void blas_ranges(struct mt_library_call *c, struct mt_library_notes *notes)
+{
+    struct mt_blas *b = (struct mt_blas *)c;
+    struct mt_blas_walk w = {.pass = MT_BLAS_READS, .notes = notes};
+    blas_scalars(&w, b, "AR");
+    if (!w.bad)
+        b->f->row->shapes(&w, b);
+    w.pass = MT_BLAS_WRITES;
+    if (!w.bad)
+        b->f->row->shapes(&w, b);
+    if (!w.bad)
+        blas_scalars(&w, b, "XYIF");
+}
+
+/* ---- calling */
+
+/* One number or enumeration. A status. */
+static int blas_check(const struct mt_blas *b, int i)
+{
+    static const int most[] = {['t'] = 2, ['u'] = 1, ['s'] = 1, ['d'] = 1};
+    char kind = b->f->row->kinds[i];
+    int64_t v = b->a[i];
+    if (strchr("nB", kind) && v < 0)
+        return MT_BLAS_INVALID_VALUE;
+    if (strchr("tusd", kind) && (v < 0 || v > most[(unsigned char)kind]))
+        return MT_BLAS_INVALID_VALUE;
+    if (strchr("ARXYIF", kind) && !v)
+        return MT_BLAS_INVALID_VALUE;
+    if (strchr("ni", kind) && (v > INT_MAX || v < INT_MIN)) {
+        mt_lib_say("%s: sizes beyond 32 bits are not there on the CPU device", b->call.name);
+        return MT_BLAS_NOT_SUPPORTED;
+    }
+    return MT_BLAS_OK;
+}
+
+static int blas_check_numbers(const struct mt_blas *b)
+{
+    int status = MT_BLAS_OK;
+    for (int i = 0; b->f->row->kinds[i] && !status; i++)
+        status = blas_check(b, i);
+    return status;
+}
+
+static int blas_check_shapes(const struct mt_blas *b)
+{
+    struct mt_blas_walk w = {.pass = MT_BLAS_CHECK};
+    b->f->row->shapes(&w, b);
+    return w.bad ? MT_BLAS_INVALID_VALUE : MT_BLAS_OK;
+}
+
+/* Nothing to do, and no result to write: no launch. */
+static int blas_is_empty(const struct mt_blas *b)
+{
+    const char *kinds = b->f->row->kinds;
+    int first = mt_blas_find(b, 'n', 0), second = mt_blas_find(b, 'n', first + 1);
+    if (strpbrk(kinds, "XYIF"))
+        return 0;
+    /* of a square result (a triangle, no side) the second number is the length of its sums */
+    int square = strchr(kinds, 'u') && !strchr(kinds, 's');
+    return !b->a[first] || (second >= 0 && !square && !b->a[second]) || !mt_blas_batches(b);
+}
+
+static void blas_take(struct mt_blas *b, const struct mt_blas_function *f, const int64_t *arguments)
+{
+    size_t n = strlen(f->row->kinds);
+    b->f = f;
+    b->letter = b->scalar = f->letter;
+    memcpy(b->a, arguments, n * sizeof *arguments);
+}
+
+/* Scalars of the host are as they are now. */
+static void blas_take_scalars(struct mt_blas *b)
+{
+    for (int i = 0; !b->device && b->f->row->kinds[i]; i++)
+        if (strchr("AR", b->f->row->kinds[i]))
+            memcpy(b->value[i], (const void *)(intptr_t)b->a[i], blas_scalar_bytes(b, i));
+}
+
+static int blas_submit(struct mt_blas *b, void *stream)
+{
+    int e = __mt_library_submit(stream, &b->call);
+    if (!e && !b->device && strpbrk(b->f->row->kinds, "XYI"))
+        e = cudaStreamSynchronize(stream);
+    return e ? MT_BLAS_EXECUTION_FAILED : MT_BLAS_OK;
+}
+
+static int blas_call(struct mt_blas_handle *h, const struct mt_blas_function *f, int wide,
+                     const int64_t *arguments)
+{
+    struct mt_blas b = {.call = {sizeof b, f->name, f->library, blas_ranges, blas_run}};
+    if (!h)
+        return MT_BLAS_NOT_INITIALIZED;
+    blas_take(&b, f, arguments);
+    b.device = h->pointer_mode;
+    b.wide = wide;
+    int status = f->row->prepare ? f->row->prepare(&b) : MT_BLAS_OK;
+    if (!status)
+        status = blas_check_numbers(&b);
+    if (status || blas_is_empty(&b))
+        return status;
+    if ((status = blas_check_shapes(&b)))
+        return status;
+    b.fortran = mt_lib_function(MT_LIB_OPENBLAS, f->row->run ? "sgemm_" : f->fortran, f->name);
+    if (!b.fortran)
+        return MT_BLAS_NOT_SUPPORTED;
+    blas_take_scalars(&b);
+    return blas_submit(&b, h->stream);
+}
+
+/* cuSOLVER's statuses have other numbers. */
+static int blas_status(const struct mt_blas_function *f, int status)
+{
+    static const char solver[] = {
+        [MT_BLAS_NOT_INITIALIZED] = 1, [MT_BLAS_ALLOC_FAILED] = 2,     [MT_BLAS_INVALID_VALUE] = 3,
+        [MT_BLAS_MAPPING_ERROR] = 5,   [MT_BLAS_EXECUTION_FAILED] = 6, [MT_BLAS_NOT_SUPPORTED] = 9};
+    return strcmp(f->library, "cusolver") ? status : solver[status];
+}
+
+int mt_blas_call(void *handle, const struct mt_blas_function *f, int wide, const int64_t *arguments)
+{
+    return blas_status(f, blas_call(mt_blas_handle(handle), f, wide, arguments));
+}

@@ -1,0 +1,102 @@
+/* Where the calls of a library go: to the stand-in, or on a GPU to the real library. */
+#define _GNU_SOURCE
+#include "entry.h"
+#include "abi.h"
+#include "library.h"
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+static int entry_unsupported(int library)
+{
+    return mt_lib_libraries[library].unsupported;
+}
+
+/* A function for each library, so that each returns a status of its own. */
+static int entry_none_0(void)
+{
+    return entry_unsupported(0);
+}
+
+static int entry_none_1(void)
+{
+    return entry_unsupported(1);
+}
+
+static int entry_none_2(void)
+{
+    return entry_unsupported(2);
+}
+
+static int entry_none_3(void)
+{
+    return entry_unsupported(3);
+}
+
+static int entry_none_4(void)
+{
+    return entry_unsupported(4);
+}
+
+static int entry_none_5(void)
+{
+    return entry_unsupported(5);
+}
+
+static int (*const nones[])(void) = {entry_none_0, entry_none_1, entry_none_2,
+                                     entry_none_3, entry_none_4, entry_none_5};
+
+/* The real library, never ourselves in its place. */
+static void *entry_real(int library)
+{
+    static void *_Atomic handles[sizeof nones / sizeof *nones];
+    const char *soname = mt_lib_libraries[library].soname;
+    static const char *const folders[] = {"", MEMTRACE_CUDA_ROOT "/lib64/", MEMTRACE_CUDA_ROOT "/lib/"};
+    for (size_t i = 0; !handles[library] && i < sizeof folders / sizeof *folders; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s%s", folders[i], soname);
+        void *h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (h && !dlsym(h, "__mt_libraries"))
+            handles[library] = h;
+        else if (h)
+            dlclose(h);
+    }
+    return handles[library];
+}
+
+/* So that entry_real knows this library. */
+__attribute__((visibility("default"))) const char __mt_libraries[] = "memtrace";
+
+static void entry_say_gpu(int library)
+{
+    static int said[sizeof nones / sizeof *nones];
+    if (!__atomic_exchange_n(&said[library], 1, __ATOMIC_RELAXED))
+        mt_lib_say("calls of %s are not recorded on a GPU: the trace does not know what they read and write",
+                   mt_lib_libraries[library].name);
+}
+
+static void *entry_find(uint32_t index)
+{
+    struct mt_lib_entry *e = &mt_lib_entries[index];
+    int gpu = __mt_library_on_gpu();
+    void *real = gpu ? entry_real(e->library) : NULL, *f = gpu ? NULL : mt_lib_impls[index];
+    if (real)
+        f = dlsym(real, e->name);
+    if (f && gpu)
+        entry_say_gpu(e->library);
+    if (!f && !__atomic_exchange_n(&e->said, 1, __ATOMIC_RELAXED))
+        mt_lib_say("%s: %s; it returns status %d", e->name,
+                   !gpu   ? "the CPU device does not have this function"
+                   : real ? "not in the library in use"
+                          : "the real library is not found",
+                   mt_lib_libraries[e->library].unsupported);
+    return f;
+}
+
+void *mt_lib_resolve(uint32_t index)
+{
+    void *f = entry_find(index);
+    if (f)
+        __atomic_store_n(&mt_lib_slots[index], f, __ATOMIC_RELEASE);
+    return f ? f : (void *)nones[mt_lib_entries[index].library];
+}

@@ -1,0 +1,11 @@
+/* What the stand-ins share: words to the user, and the libraries that compute. */
+#ifndef MT_LIBRARIES_LIBRARY_H
+#define MT_LIBRARIES_LIBRARY_H
+
+void mt_lib_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+enum mt_lib_backend { MT_LIB_OPENBLAS, MT_LIB_FFTW, MT_LIB_FFTWF, MT_LIB_BACKENDS };
+/* A function of it. NULL: `caller` cannot be done; the first time this is said, with the package that is
+ * missing. */
+void (*mt_lib_function(enum mt_lib_backend backend, const char *name, const char *caller))(void);
+#endif

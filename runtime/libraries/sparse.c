@@ -1,0 +1,213 @@
+/* Products with sparse matrices: cusparseSpMV and cusparseSpMM. Of the dense factor only those rows are read
+ * that the sparse one has entries for: its indices are looked at when the call runs. */
+#include "sparse.h"
+#include "blas.h"
+#include "element.h"
+#include "library.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct sparse_call {
+    struct mt_library_call call;
+    struct mt_sparse a;
+    struct mt_dense b, c;
+    int opa, opb, device;
+    char scalar;
+    const void *alpha, *beta; /* on the device */
+    unsigned char value[2][16];
+};
+
+static const void *sparse_scalar(const struct sparse_call *c, int i)
+{
+    return c->device ? i ? c->beta : c->alpha : c->value[i];
+}
+
+static double _Complex sparse_number(const struct sparse_call *c, int i)
+{
+    return mt_element_get(c->scalar, sparse_scalar(c, i), 0);
+}
+
+/* ---- entries */
+
+struct entry {
+    int64_t at, row, col; /* of op(a), from 0 */
+};
+
+static int64_t sparse_index(const void *p, int bytes, int64_t i)
+{
+    return bytes == 8 ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
+}
+
+/* The next one; e->at begins at -1, e->row at 0 (with rows: of the matrix as it is, in *row). 0: there is
+ * none; -1: an index is not one. */
+static int sparse_next(const struct mt_sparse *a, int op, int64_t *row, struct entry *e)
+{
+    if (++e->at >= a->entries)
+        return 0;
+    int64_t col = sparse_index(a->columns, a->column_bytes, e->at) - a->base;
+    if (a->coordinates)
+        *row = sparse_index(a->offsets, a->offset_bytes, e->at) - a->base;
+    while (!a->coordinates && *row < a->rows &&
+           sparse_index(a->offsets, a->offset_bytes, *row + 1) - a->base <= e->at)
+        ++*row;
+    if (*row < 0 || *row >= a->rows || col < 0 || col >= a->cols)
+        return -1;
+    e->row = op ? col : *row;
+    e->col = op ? *row : col;
+    return 1;
+}
+
+/* ---- what it touches */
+
+static int64_t sparse_inner(const struct sparse_call *c)
+{
+    return c->opa ? c->a.rows : c->a.cols;
+}
+
+static int sparse_note_a(const struct mt_sparse *a, struct mt_library_notes *notes)
+{
+    size_t offsets = (size_t)(a->coordinates ? a->entries : a->rows + 1), entries = (size_t)a->entries;
+    return __mt_library_note(notes, MT_LIBRARY_READ, a->offsets, offsets * (size_t)a->offset_bytes, 1, 0) ||
+           __mt_library_note(notes, MT_LIBRARY_READ, a->columns, entries * (size_t)a->column_bytes, 1, 0) ||
+           __mt_library_note(notes, MT_LIBRARY_READ, a->values, entries * mt_blas_letter_bytes(a->letter), 1,
+                             0);
+}
+
+/* `count` rows of op(b) from `first` on. */
+static void sparse_note_rows(const struct sparse_call *c, struct mt_library_notes *notes, int64_t first,
+                             int64_t count)
+{
+    size_t element = mt_blas_letter_bytes(c->b.letter);
+    size_t columns = (size_t)(c->opb ? c->b.rows : c->b.cols);
+    const char *p = c->b.values;
+    int64_t ld = c->b.ld * (int64_t)element;
+    if (c->b.row_major == (c->opb != 0)) /* rows of op(b) are next to each other */
+        __mt_library_note(notes, MT_LIBRARY_READ, p + first * (int64_t)element, (size_t)count * element,
+                          columns, ld);
+    else
+        __mt_library_note(notes, MT_LIBRARY_READ, p + first * ld, columns * element, (size_t)count, ld);
+}
+
+static void sparse_note_b(const struct sparse_call *c, struct mt_library_notes *notes)
+{
+    int64_t n = sparse_inner(c), row = 0;
+    char *used = calloc(1, (size_t)n + 1);
+    struct entry e = {-1, 0, 0};
+    while (used && sparse_next(&c->a, c->opa, &row, &e) > 0)
+        used[e.col] = 1;
+    for (int64_t i = 0, count; used && i < n; i += count + 1) {
+        for (count = 0; i + count < n && used[i + count];)
+            count++;
+        if (count)
+            sparse_note_rows(c, notes, i, count);
+    }
+    free(used);
+}
+
+static void sparse_note_c(const struct mt_dense *c, struct mt_library_notes *notes, int type)
+{
+    size_t element = mt_blas_letter_bytes(c->letter);
+    int64_t run = c->row_major ? c->cols : c->rows, count = c->row_major ? c->rows : c->cols;
+    __mt_library_note(notes, type, c->values, (size_t)run * element, (size_t)count, c->ld * (int64_t)element);
+}
+
+static void sparse_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
+{
+    struct sparse_call *c = (struct sparse_call *)call;
+    size_t scalar = mt_blas_letter_bytes(c->scalar);
+    if (c->device && (__mt_library_note(notes, MT_LIBRARY_READ, c->alpha, scalar, 1, 0) ||
+                      __mt_library_note(notes, MT_LIBRARY_READ, c->beta, scalar, 1, 0)))
+        return;
+    if (sparse_number(c, 0) != 0) {
+        if (sparse_note_a(&c->a, notes))
+            return;
+        sparse_note_b(c, notes);
+    }
+    if (sparse_number(c, 1) != 0)
+        sparse_note_c(&c->c, notes, MT_LIBRARY_READ);
+    sparse_note_c(&c->c, notes, MT_LIBRARY_WRITE);
+}
+
+/* ---- computing */
+
+static int64_t sparse_place(const struct mt_dense *m, int op, int64_t i, int64_t j)
+{
+    return (op != 0) == m->row_major ? j * m->ld + i : i * m->ld + j;
+}
+
+static double _Complex sparse_conjugate_if(int op, double _Complex v)
+{
+    return op == 2 ? ~v : v;
+}
+
+/* Sums by row and column of c. 0; -1: an index is not one. */
+static int sparse_sum(const struct sparse_call *c, double _Complex *sums)
+{
+    struct entry e = {-1, 0, 0};
+    int64_t row = 0;
+    int more = 0;
+    while (sparse_number(c, 0) != 0 && (more = sparse_next(&c->a, c->opa, &row, &e)) > 0) {
+        double _Complex v = sparse_conjugate_if(c->opa, mt_element_get(c->a.letter, c->a.values, e.at));
+        for (int64_t j = 0; j < c->c.cols; j++)
+            sums[e.row * c->c.cols + j] +=
+                v * sparse_conjugate_if(c->opb, mt_element_get(c->b.letter, c->b.values,
+                                                               sparse_place(&c->b, c->opb, e.col, j)));
+    }
+    return more;
+}
+
+static int sparse_run(struct mt_library_call *call)
+{
+    struct sparse_call *c = (struct sparse_call *)call;
+    double _Complex alpha = sparse_number(c, 0), beta = sparse_number(c, 1);
+    double _Complex *sums = calloc((size_t)(c->c.rows * c->c.cols) + 1, sizeof *sums);
+    int rc = sums ? sparse_sum(c, sums) : -1;
+    for (int64_t i = 0; !rc && i < c->c.rows; i++)
+        for (int64_t j = 0; j < c->c.cols; j++) {
+            int64_t at = sparse_place(&c->c, 0, i, j);
+            double _Complex v = alpha * sums[i * c->c.cols + j];
+            v += beta == 0 ? 0 : beta * mt_element_get(c->c.letter, c->c.values, at);
+            mt_element_put(c->c.letter, c->c.values, at, v);
+        }
+    if (rc)
+        mt_lib_say("%s: %s", c->call.name,
+                   sums ? "an index is outside of the sparse matrix" : "out of memory");
+    free(sums);
+    return rc;
+}
+
+/* ---- calling */
+
+static int sparse_fits(const struct sparse_call *c)
+{
+    int64_t rows = c->opa ? c->a.cols : c->a.rows;
+    return rows == c->c.rows && sparse_inner(c) == (c->opb ? c->b.cols : c->b.rows) &&
+           (c->opb ? c->b.rows : c->b.cols) == c->c.cols;
+}
+
+int mt_sparse_multiply(void *handle, const char *name, int opa, int opb, const void *alpha,
+                       const struct mt_sparse *a, const struct mt_dense *b, const void *beta,
+                       const struct mt_dense *c, int compute)
+{
+    struct mt_blas_handle *h = mt_blas_handle(handle);
+    struct sparse_call call = {.call = {sizeof call, name, "cusparse", sparse_ranges, sparse_run}};
+    if (!h)
+        return MT_SPARSE_NOT_INITIALIZED;
+    if (!alpha || !a || !b || !beta || !c || opa < 0 || opa > 2 || opb < 0 || opb > 2)
+        return MT_SPARSE_INVALID_VALUE;
+    call.a = *a, call.b = *b, call.c = *c, call.opa = opa, call.opb = opb;
+    call.scalar = mt_blas_letter(compute);
+    if (!call.scalar)
+        return MT_SPARSE_NOT_SUPPORTED;
+    if (!sparse_fits(&call))
+        return MT_SPARSE_INVALID_VALUE;
+    call.device = h->pointer_mode;
+    call.alpha = alpha, call.beta = beta;
+    if (!call.device) {
+        memcpy(call.value[0], alpha, mt_blas_letter_bytes(call.scalar));
+        memcpy(call.value[1], beta, mt_blas_letter_bytes(call.scalar));
+    }
+    if (!c->rows || !c->cols)
+        return MT_SPARSE_OK;
+    return __mt_library_submit(h->stream, &call.call) ? MT_SPARSE_EXECUTION_FAILED : MT_SPARSE_OK;
+}

@@ -1,0 +1,23 @@
+/* What the cases of cuBLAS share. */
+#ifndef TEST_LIBRARIES_CUBLAS_H
+#define TEST_LIBRARIES_CUBLAS_H
+#include "model.h"
+
+extern void *handle;
+extern char name[64]; /* of the function at hand */
+typedef const void *in;
+typedef void *out;
+
+/* The call of `name` has been made, on elements of this type. */
+void done(char t);
+#define CALL(...)                                                                                            \
+    do {                                                                                                     \
+        int status = __VA_ARGS__;                                                                            \
+        check(!status, "%s: status %d", name, status);                                                       \
+    } while (0)
+
+void test_device_scalars(void);
+void test_graph(void);
+void test_errors(void);
+void test_management(void);
+#endif

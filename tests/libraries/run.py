@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Calls of libraries: run.py BUILD WORK CASE. The program compares results with naive algorithms of its own, and prints what each
+call must read and write; here that is compared with the trace, byte by byte, and with the transfers that mt-extract finds."""
+import ctypes
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+BLAS = "libopenblas.so.0"
+BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "cusparse": (BLAS,), "missing": ()}
+failures = 0
+
+
+def check(good, words):
+    global failures
+    if not good:
+        failures += 1
+        print(words, file=sys.stderr)
+
+
+def run(build, work, program, **more):
+    shutil.rmtree(work, ignore_errors=True)
+    os.makedirs(work)
+    env = dict(os.environ, MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=work, **more)
+    return subprocess.run([os.path.join(build, "tests/bin", program)], env=env, text=True, capture_output=True, check=False)
+
+
+def ranges(words):
+    """{"r": bytes, "w": bytes} as sets of (begin, end), apart and ascending."""
+    out = {"r": [], "w": []}
+    for w in words:
+        at, n = w[1:].split("+")
+        out[w[0]].append((int(at, 16), int(at, 16) + int(n)))
+    return {k: joined(v) for k, v in out.items()}
+
+
+def joined(list_):
+    out = []
+    for begin, end in sorted(list_):
+        if out and begin <= out[-1][1]:
+            out[-1] = (out[-1][0], max(end, out[-1][1]))
+        else:
+            out.append((begin, end))
+    return out
+
+
+def expected(text):
+    """[(kernel, ranges)] in order; calls that touch nothing make no difference."""
+    return [(w[1], ranges(w[2:])) for w in (line.split() for line in text.splitlines()) if w and w[0] == "call"]
+
+
+def traced(build, traces):
+    """The same of all traces of a run, by mt-dump."""
+    text = subprocess.run([os.path.join(build, "bin/mt-dump"), *traces], text=True, capture_output=True, check=True).stdout
+    out, kinds = [], {"load": "r", "store": "w"}
+    for line in text.splitlines():
+        w = line.split()
+        if w[:1] == ["launch"]:
+            out.append((w[2], {"r": [], "w": []}))
+        elif w and w[0] in kinds:
+            at = int(w[2], 16)
+            out[-1][1][kinds[w[0]]].append((at, at + int(w[1])))
+    return [(name, {k: joined(v) for k, v in r.items()}) for name, r in out]
+
+
+def launches(traces):
+    out = []
+    for t in traces:
+        with open(t + ".meta", encoding="utf-8") as f:
+            out += [e for e in map(json.loads, f) if e["ev"] == "launch"]
+    return sorted(out, key=lambda e: e["seq"])
+
+
+def compare(want, have, words):
+    check([n for n, _ in want] == [n for n, _ in have], f"{words}: {len(have)} launches of {len(want)}, or in another order")
+    for i, (w, h) in enumerate(zip(want, have)):
+        for k in "rw":
+            check(w[1][k] == h[1][k], f"{words}: call {i}, {w[0]}: {k} {h[1][k]}, expected {w[1][k]}")
+
+
+def transfers(calls):
+    """Bytes from call to call, by a last writer for each byte: {(writer's number, reader's number): bytes}."""
+    last, out = {}, {}
+    for n, (_, r) in enumerate(calls):
+        for begin, end in r["r"]:
+            for b in range(begin, end):
+                if b in last:
+                    out[last[b], n] = out.get((last[b], n), 0) + 1
+        for begin, end in r["w"]:
+            last.update((b, n) for b in range(begin, end))
+    return out
+
+
+def extracted(build, traces):
+    j = json.loads(subprocess.run([os.path.join(build, "bin/mt-extract"), "--sections", "transfers", "--no-host", *traces],
+                                  text=True, capture_output=True, check=True).stdout)
+    check(j["complete"] is True, "the trace is not complete")
+    check(j["libraries"] and all(k.startswith(v) for k, v in j["libraries"].items()), "libraries of mt-extract")
+    return {(int(s), int(t)): cell["Size"] for by_cta in j["transfers"].values() for steps in by_cta.values()
+            for s, readers in steps.items() for ctas in readers.values() for to in ctas.values() for t, cell in to.items()}
+
+
+def test_library(build, work, program):
+    want = {}
+    for form in ("raw", "compact"):
+        p = run(build, work, program, MEMTRACE_FORMAT=form)
+        check(p.returncode == 0 and not p.stderr, f"{form}: exit code {p.returncode}\n{p.stderr}")
+        traces = sorted(os.path.join(work, f) for f in os.listdir(work) if not f.endswith(".meta"))
+        want = expected(p.stdout)
+        events = [e for e in launches(traces) if e.get("library")]
+        check([e["kernel"] for e in events] == [n for n, _ in want], f"{form}: launches of the companion")
+        check(all(e["library"] == re.match("[a-zA-Z]+", program)[0] and e["traced"] and not e["status"] for e in events),
+              f"{form}: a launch that is none of a library, was not traced or failed")
+        compare(want, traced(build, traces), form)
+        # Operands that overlap are counted once here, and once each there: no case reads such from another call.
+        check(transfers(want) == extracted(build, traces), f"{form}: transfers")
+    return want
+
+
+def test_missing(build, work):
+    """Without OpenBLAS: what is missing is said, with its package, and the call fails."""
+    fake = os.path.join(work, "fake")
+    shutil.rmtree(work, ignore_errors=True)
+    os.makedirs(fake)
+    with open(os.path.join(fake, "libopenblas.so.0"), "w", encoding="utf-8") as f:
+        f.write("not a library\n")
+    env = dict(os.environ, MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=work, LD_LIBRARY_PATH=fake)
+    p = subprocess.run([os.path.join(build, "tests/bin/test_library_missing")], env=env, text=True, capture_output=True, check=False)
+    check(p.returncode == 0, f"exit code {p.returncode}")
+    lines = [x for x in p.stderr.splitlines() if x.startswith("memtrace: ")]
+    check(len(lines) == 2 and "cublasSaxpy" in lines[0] and "apt install libopenblas0-pthread" in lines[0],
+          f"what is missing: {p.stderr}")
+    check(len(lines) == 2 and "cublasSgemmGroupedBatched" in lines[1] and "status 15" in lines[1], f"what is not there: {p.stderr}")
+
+
+def main():
+    build, work, case = sys.argv[1:]
+    for library in BACKENDS[case]:
+        try:
+            ctypes.CDLL(library)
+        except OSError:
+            print(f"skipped: {library} is not installed")
+            return 77
+    if case == "missing":
+        test_missing(build, work)
+    else:
+        want = test_library(build, work, f"{case}_cases")
+        print(f"{case}: {len(want)} calls")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
