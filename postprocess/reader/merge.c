@@ -2,6 +2,7 @@
  * the launch that they precede. */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "host_internal.h"
 #include "memtrace/grow.h"
 #include "feed.h"
 

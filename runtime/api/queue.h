@@ -19,7 +19,16 @@ struct mt_mark {
     uint64_t time_ns; /* when it was reached */
 };
 
-enum mt_op_kind { MT_OP_KERNEL, MT_OP_COPY, MT_OP_FILL, MT_OP_HOST, MT_OP_RECORD, MT_OP_WAIT, MT_OP_LIBRARY, MT_OP_OTHER };
+enum mt_op_kind {
+    MT_OP_KERNEL,
+    MT_OP_COPY,
+    MT_OP_FILL,
+    MT_OP_HOST,
+    MT_OP_RECORD,
+    MT_OP_WAIT,
+    MT_OP_LIBRARY,
+    MT_OP_OTHER
+};
 enum { MT_OP_DONE, MT_OP_PENDING };
 
 /* The beginning of every operation: one block of malloc, `bytes` long, that points to nothing inside itself,

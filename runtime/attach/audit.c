@@ -103,7 +103,8 @@ static int audit_is_left(uintptr_t cookie)
     return nleft == sizeof left / sizeof *left;
 }
 
-/* A library that libmemtrace-libraries.so stands in for where there is no GPU: the tables of runtime/libraries. */
+/* A library that libmemtrace-libraries.so stands in for where there is no GPU: the tables of
+ * runtime/libraries. */
 static int audit_is_stand_in(const char *base, char *ours, size_t size)
 {
     static const char *const names[] = {MT_LIBRARY_NAMES};

@@ -1,6 +1,6 @@
-/* Modules that the driver loads on a GPU: where there is PTX, the real driver gets it with record calls, and the
- * functions that come out of it are known with both versions. Where it cannot be made, or the driver does not take it,
- * the program's own code goes there, and its launches are counted (counted.c). */
+/* Modules that the driver loads on a GPU: where there is PTX, the real driver gets it with record calls, and
+ * the functions that come out of it are known with both versions. Where it cannot be made, or the driver does
+ * not take it, the program's own code goes there, and its launches are counted (counted.c). */
 #include "driver.h"
 #include "api/device.h"
 #include "api/library.h"
@@ -69,7 +69,8 @@ static void traced_know(struct traced *t, CUfunction plain, CUfunction with, con
 {
     if (mt_function_find(plain))
         return;
-    __cudaRegisterFunction((void **)&t->module, (const char *)plain, NULL, name, -1, NULL, NULL, NULL, NULL, NULL);
+    __cudaRegisterFunction((void **)&t->module, (const char *)plain, NULL, name, -1, NULL, NULL, NULL, NULL,
+                           NULL);
     struct mt_function *f = mt_function_find(plain);
     if (f && with) {
         f->of_driver = with;
@@ -135,11 +136,15 @@ CUresult GPU(cuModuleLoadData)(CUmodule *module, const void *image)
     return traced_keep(t, e, e ? NULL : *module) ? e : REAL(cuModuleLoadData)(module, image);
 }
 
-CUresult GPU(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned n, CUjit_option *options, void **values)
+CUresult GPU(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned n, CUjit_option *options,
+                                 void **values)
 {
     struct traced *t = module ? traced_new(image) : NULL;
-    CUresult e = t ? REAL(cuModuleLoadDataEx)(module, traced_fatbin(t), n, options, values) : CUDA_ERROR_UNKNOWN;
-    return traced_keep(t, e, e ? NULL : *module) ? e : REAL(cuModuleLoadDataEx)(module, image, n, options, values);
+    CUresult e =
+        t ? REAL(cuModuleLoadDataEx)(module, traced_fatbin(t), n, options, values) : CUDA_ERROR_UNKNOWN;
+    return traced_keep(t, e, e ? NULL : *module)
+               ? e
+               : REAL(cuModuleLoadDataEx)(module, image, n, options, values);
 }
 
 CUresult GPU(cuModuleLoadFatBinary)(CUmodule *module, const void *image)
@@ -172,12 +177,13 @@ CUresult GPU(cuModuleUnload)(CUmodule module)
 #if CUDA_VERSION >= 12000
 /* ---- libraries ---- */
 
-CUresult GPU(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values, unsigned njit,
-                                CUlibraryOption *options, void **values, unsigned n)
+CUresult GPU(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values,
+                                unsigned njit, CUlibraryOption *options, void **values, unsigned n)
 {
     struct traced *t = library ? traced_new(code) : NULL;
-    CUresult e = t ? REAL(cuLibraryLoadData)(library, traced_fatbin(t), jit, jit_values, njit, options, values, n)
-                   : CUDA_ERROR_UNKNOWN;
+    CUresult e =
+        t ? REAL(cuLibraryLoadData)(library, traced_fatbin(t), jit, jit_values, njit, options, values, n)
+          : CUDA_ERROR_UNKNOWN;
     return traced_keep(t, e, e ? NULL : *library)
                ? e
                : REAL(cuLibraryLoadData)(library, code, jit, jit_values, njit, options, values, n);
@@ -190,7 +196,8 @@ CUresult GPU(cuLibraryGetKernel)(CUkernel *kernel, CUlibrary library, const char
     char *with = t ? traced_name(name) : NULL;
     CUkernel other = NULL;
     CUfunction function = NULL;
-    if (with && !REAL(cuLibraryGetKernel)(&other, library, with) && REAL(cuKernelGetFunction)(&function, other))
+    if (with && !REAL(cuLibraryGetKernel)(&other, library, with) &&
+        REAL(cuKernelGetFunction)(&function, other))
         function = NULL;
     if (t)
         traced_know(t, (CUfunction)*kernel, function, name);
@@ -216,7 +223,8 @@ CUresult GPU(cuLibraryGetModule)(CUmodule *module, CUlibrary library)
     return e;
 }
 
-CUresult GPU(cuKernelSetAttribute)(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
+CUresult GPU(cuKernelSetAttribute)(CUfunction_attribute attribute, int value, CUkernel kernel,
+                                   CUdevice device)
 {
     CUresult e = REAL(cuKernelSetAttribute)(attribute, value, kernel, device);
     CUfunction other = e ? NULL : traced_other((CUfunction)kernel);

@@ -1,5 +1,5 @@
-/* Kernels of kernels.ptx (the argument) by the driver API: loaded as a module and as a library, launched with pointers and with a
- * buffer of arguments. Prints what they have computed. */
+/* Kernels of kernels.ptx (the argument) by the driver API: loaded as a module and as a library, launched with
+ * pointers and with a buffer of arguments. Prints what they have computed. */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,8 @@ int main(int argc, char **argv)
         int n;
     } all = {a, p, a, N};
     size_t bytes = sizeof all;
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &all, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &all, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
     DO(cuLaunchKernel(add, (N + 63) / 64, 1, 1, 64, 1, 1, 0, NULL, NULL, extra));
     DO(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 64, 1, 1, 0, NULL, NULL, extra));
     DO(cuCtxSynchronize());
