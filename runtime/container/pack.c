@@ -62,13 +62,18 @@ static int make_room(struct mt_packer *p, size_t payload)
     if (want <= p->room)
         return 0;
     want += want / 2; /* the next payload is not much larger */
-    mt_pages_free(p->buffer, p->room);
-    p->room = 0;
-    p->buffer = mt_pages(want);
-    if (!p->buffer)
+    unsigned char *more = mt_pages(want);
+    if (!more) /* what there is will do for a smaller one */
         return -1;
+    mt_pages_free(p->buffer, p->room);
+    p->buffer = more;
     p->room = want;
     return 0;
+}
+
+int mt_packer_reserve(struct mt_packer *p, size_t bytes)
+{
+    return make_room(p, bytes);
 }
 
 #ifndef MT_CONTAINER_STORED

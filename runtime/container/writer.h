@@ -34,6 +34,8 @@ int mt_mtc_write(struct mt_mtc_writer *w, enum mt_mtc_chunk_type type, unsigned 
 struct mt_packer;                      /* a chunk that is not yet in a file; one user at a time */
 struct mt_packer *mt_packer_new(void); /* NULL: no memory */
 void mt_packer_free(struct mt_packer *p);
+int mt_packer_reserve(struct mt_packer *p,
+                      size_t bytes); /* for payloads of so many bytes. 0, or -1: no memory */
 /* level: 0 stores. 0 or an errno value. */
 int mt_mtc_pack(struct mt_packer *p, int level, enum mt_mtc_chunk_type type, unsigned flags, uint64_t key,
                 uint64_t first, uint64_t last, uint64_t items, const void *plain, size_t bytes);

@@ -54,10 +54,11 @@ void mt_core_queue_open(struct mt_mtc_writer *writer, int level)
     memset(&q, 0, sizeof q);
     q.writer = writer;
     q.level = level;
-    /* The first job is there before the program can have used up its memory. */
+    /* The first job, with room for the last lines, is there before the program can have used up its memory.
+     */
     struct job *job = mt_plat_map(sizeof *job);
-    if (job)
-        queue_equip(job);
+    if (job && !queue_equip(job))
+        mt_packer_reserve(job->packer, MT_BUFFER_ROOM);
     q.idle = job;
 }
 
