@@ -102,13 +102,15 @@ def clean_environment(**more):
     return {**env, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_CACHE": os.path.join(ARGS.work, "cache"), **more}
 
 
-def mt_run(*words, stdin=None, **env):
-    """What it does and says, and the accesses that it leaves: (kernel, kind, size) -> number."""
+def mt_run(*words, stdin=None, lost="", **env):
+    """What it does and says, and the accesses that it leaves: (kernel, kind, size) -> number. lost: why each trace is not whole."""
     with tempfile.TemporaryDirectory(dir=ARGS.work) as folder:
         done = call(os.path.join(ARGS.build, "bin", "mt-run"), "-o", folder, *words, cwd=ARGS.work, env=clean_environment(**env), stdin=stdin)
         found = collections.Counter()
         for path in sorted(glob.glob(os.path.join(folder, "MemTrace-pipe-*[0-9]"))):
-            expect(trace.Companion(path + ".meta").end()["complete"], path, "is not complete")
+            companion = trace.Companion(path + ".meta")
+            expect(companion.end()["complete"] == (not lost), path, "complete", not lost)
+            expect(all(re.search(lost, e["why"]) for e in companion.all("lost")) and len(companion.all("lost")) == bool(lost), companion.all("lost"))
             for launch in trace.read(path):
                 for sizes in launch.ctas().values():
                     for (kind, size), n in sizes.items():
@@ -180,6 +182,8 @@ def case_stripped():
     check(*mt_run("sh", "-c", "./stripped-app; echo $?"), "100\n", {}, err=said)
     done, found = mt_run("./opened", "./stripped-liblib.so")
     expect(re.fullmatch(r"thread (35|100|999) 0\n", done.stdout) and re.fullmatch(said, done.stderr) and not found, done)
+    done, found = mt_run("./opened", "./libearly.so", "./stripped-liblib.so", lost=r"stripped-liblib\.so: .* its CUDA calls are not traced")
+    expect(done.stdout.count(" 0 992\n") == 2 and re.fullmatch(said, done.stderr) and found == times(LIB, 2), done, found)
 
 
 def case_debugger():

@@ -1,5 +1,6 @@
-/* Preloaded, says which libraries have names in /proc at the end, and how many CPU images there are; as an auditor, which of
- * them are none of this process' files while they are loaded. A debugger opens these names. */
+/* Preloaded, says which libraries have names in /proc at the end, and how many CPU images there are; as an
+ * auditor, which of them are none of this process' files while they are loaded. A debugger opens these names.
+ */
 #define _GNU_SOURCE
 #include <link.h>
 #include <stdio.h>
