@@ -74,7 +74,9 @@ static int image_optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, ch
     mt_pass_options.level = level - '0';
     mt_pass_early(module);
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+    mt_ptx_keep_loads(module, 1);
     LLVMErrorRef e = LLVMRunPasses(module, passes, machine, o);
+    mt_ptx_keep_loads(module, 0);
     LLVMDisposePassBuilderOptions(o);
     if (e) {
         char *text = LLVMGetErrorMessage(e);
