@@ -185,6 +185,9 @@ static int read_directive(struct mt_ptx *x, const char *word, enum mt_ptx_linkag
             return read_variables(x, word[1], linkage);
     if (!strcmp(word, ".entry") || !strcmp(word, ".func"))
         return mt_ptx_read_function(x, linkage, word[1] == 'e');
+    if (!strcmp(word, ".local"))
+        return mt_parse_fail(&x->p,
+                             "variables of .local belong into a function: a GPU's ptxas takes none here");
     return mt_parse_fail(&x->p, "directive %.60s is not known", word);
 }
 
