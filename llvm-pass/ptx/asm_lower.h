@@ -37,7 +37,7 @@ int mt_asm_touches(const struct mt_asm *a, const struct mt_asm_statement *st, st
 /* asm_access.c */
 int mt_asm_has_branches(const struct mt_asm *a);
 
-/* PTX types: kind 'b', 's', 'u', 'f', 'g' (bfloat), 't' (tf32) or 'p'; lanes 2 for f16x2 and bf16x2. */
+/* PTX types: kind 'b', 's', 'u', 'f', 'g' (bfloat), 't' (tf32) or 'p'; lanes 2 for f16x2, bf16x2, f32x2. */
 struct mt_asm_type {
     char kind;
     unsigned bits, lanes; /* bits of one lane */

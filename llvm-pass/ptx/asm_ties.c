@@ -64,7 +64,7 @@ int mt_asm_type(const char *word, struct mt_asm_type *t)
         struct mt_asm_type type;
     } odd[] = {{"pred", {'p', 1, 1}},    {"f16x2", {'f', 16, 2}}, {"bf16", {'g', 16, 1}},
                {"bf16x2", {'g', 16, 2}}, {"tf32", {'t', 32, 1}},  {"u16x2", {'u', 16, 2}},
-               {"s16x2", {'s', 16, 2}}};
+               {"s16x2", {'s', 16, 2}},  {"f32x2", {'f', 32, 2}}};
     for (unsigned i = 0; i < sizeof odd / sizeof *odd; i++)
         if (!strcmp(word, odd[i].word)) {
             *t = odd[i].type;

@@ -33,4 +33,9 @@ struct mt_ptx_result {
  * or what was made is not valid. */
 LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *source,
                           struct mt_ptx_result *result);
+
+/* on 1: until it is called with 0, LLVM's passes make no load of these functions where the PTX has none, as
+ * they would out of an `if` where the address is a variable's. The PTX was optimised, and the hardware loads
+ * what it says. */
+void mt_ptx_keep_loads(LLVMModuleRef module, int on);
 #endif

@@ -185,6 +185,9 @@ static int read_directive(struct mt_ptx *x, const char *word, enum mt_ptx_linkag
             return read_variables(x, word[1], linkage);
     if (!strcmp(word, ".entry") || !strcmp(word, ".func"))
         return mt_ptx_read_function(x, linkage, word[1] == 'e');
+    if (!strcmp(word, ".local"))
+        return mt_parse_fail(&x->p,
+                             "variables of .local belong into a function: a GPU's ptxas takes none here");
     return mt_parse_fail(&x->p, "directive %.60s is not known", word);
 }
 
@@ -256,11 +259,40 @@ static int read_module(struct mt_ptx *x)
     return mt_ptx_initialise_all(x) || failed ? -1 : 0;
 }
 
+#define WEAK ".weak" /* no name of PTX has a full stop */
+
+/* LLVM makes loads that the program does not make only where they cannot fail. Those of a variable that may
+ * be nowhere can: while it optimises, such variables stand for the module's. */
+void mt_ptx_keep_loads(LLVMModuleRef module, int on)
+{
+    char name[1024];
+    for (LLVMValueRef v = LLVMGetFirstGlobal(module), next; v; v = next) {
+        size_t n;
+        const char *own = LLVMGetValueName2(v, &n);
+        next = LLVMGetNextGlobal(v);
+        if (n + sizeof WEAK > sizeof name || LLVMGetPointerAddressSpace(LLVMTypeOf(v)) != 1)
+            continue;
+        if (on && !LLVMIsDeclaration(v)) {
+            snprintf(name, sizeof name, "%s" WEAK, own);
+            LLVMValueRef weak = LLVMAddGlobalInAddressSpace(module, LLVMGlobalGetValueType(v), name, 1);
+            LLVMSetLinkage(weak, LLVMExternalWeakLinkage);
+            LLVMSetAlignment(weak, LLVMGetAlignment(v));
+            LLVMReplaceAllUsesWith(v, weak);
+        } else if (!on && n >= sizeof WEAK && strcmp(own + n - (sizeof WEAK - 1), WEAK) == 0) {
+            snprintf(name, sizeof name, "%.*s", (int)(n - (sizeof WEAK - 1)), own);
+            LLVMReplaceAllUsesWith(v, LLVMGetNamedGlobal(module, name));
+            LLVMDeleteGlobal(v);
+        }
+    }
+}
+
 /* Stack slots become values, and integers that are addresses pointers. */
 static void read_settle(struct mt_ptx *x)
 {
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+    mt_ptx_keep_loads(x->m, 1);
     LLVMErrorRef e = LLVMRunPasses(x->m, "function(sroa,simplifycfg)", NULL, o);
+    mt_ptx_keep_loads(x->m, 0);
     LLVMDisposePassBuilderOptions(o);
     if (e)
         LLVMConsumeError(e);

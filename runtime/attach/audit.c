@@ -1,5 +1,6 @@
 /* The auditor: leads whoever looks for libcudart.so to libmemtrace.so, and takes over static CUDA runtimes in
  * whatever is loaded, before its constructors run. */
+#include "abi.h"
 #include "attach.h"
 #include "abi.h"
 #include <dlfcn.h>
@@ -89,10 +90,17 @@ static const char *audit_path(const struct link_map *map, char room[PATH_MAX])
 static const struct link_map *left[64];
 static unsigned nleft;
 
-static void audit_leave(const struct link_map *map)
+static void audit_leave(const struct link_map *map, const char *path)
 {
+    struct mt_attach_left *told =
+        library.symbols ? mt_attach_library_find(&library, MT_ATTACH_LEFT, 0) : NULL;
     if (nleft < sizeof left / sizeof *left)
         left[nleft++] = map;
+    if (!told)
+        return;
+    if (!told->count)
+        snprintf(told->path, sizeof told->path, "%s", path);
+    __atomic_add_fetch(&told->count, 1, __ATOMIC_RELEASE);
 }
 
 static int audit_is_left(uintptr_t cookie)
@@ -132,10 +140,10 @@ static void audit_look(const struct link_map *map)
     switch (mt_attach_object_cudart(&o, &t.symbols, &major)) {
     case MT_CUDART_STATIC:
         if (audit_take_over(path, &t, major) != 0)
-            audit_leave(map);
+            audit_leave(map, path);
         break;
     case MT_CUDART_NAMELESS:
-        audit_leave(map);
+        audit_leave(map, path);
         mt_attach_say(
             "%s: the CUDA runtime in it cannot be taken over, for its symbols were stripped: its kernels "
             "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,

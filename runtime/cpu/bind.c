@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "abi.h"
 #include "base/held.h"
@@ -36,16 +37,21 @@ static const char *bind_sentence(const char *format, const char *a)
 /* ---- files ---- */
 
 /* The loader takes two files of one path for the same library, and descriptors are reused: a path of its own
- * for each image, by redundant components. */
+ * for each image, by redundant components. A debugger opens this path, too, while the loader tells it of the
+ * library, and /proc/self is the debugger then: it waited for ever at a pipe of its own. So the process has
+ * its number, where /proc knows it by that. */
 static void unique_path(char *path, size_t size, int fd)
 {
     static _Atomic unsigned counter;
     unsigned n = counter++;
     char turns[2 * 20 + 1];
+    struct stat file, there;
     for (int i = 0; i < 20; i++)
         memcpy(turns + 2 * i, n >> i & 1 ? "/." : "//", 2);
     turns[2 * 20] = 0;
-    snprintf(path, size, "/proc/self%s/fd/%d", turns, fd);
+    snprintf(path, size, "/proc/%d%s/fd/%d", (int)getpid(), turns, fd);
+    if (fstat(fd, &file) || stat(path, &there) || there.st_dev != file.st_dev || there.st_ino != file.st_ino)
+        snprintf(path, size, "/proc/self%s/fd/%d", turns, fd);
 }
 
 const char mt_image_limit[] = "the file size limit is below the size of its CPU image: raise it (ulimit -f)";
@@ -227,12 +233,26 @@ static const char *why_not(const char *said)
                          symbol + strlen("undefined symbol: " MT_DEVICE_PREFIX));
 }
 
+/* Once its descriptor is closed, the path may be any file of the program. Who lists the libraries and opens
+ * them (debuggers, writers of backtraces) must not read from that, nor wait for it: the image is called what
+ * /proc/self/maps calls it. The loader finds it by a copy of the path. NULL: it cannot be found. */
+static struct link_map *bind_rename(void *handle)
+{
+    static const char name[] = "/memfd:memtrace-cpu-image";
+    struct link_map *map = NULL;
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) || !map)
+        return NULL;
+    if (strlen(map->l_name) >= sizeof name)
+        memcpy(map->l_name, name, sizeof name);
+    return map;
+}
+
 static void bind_locate(struct mt_bind_piece *p)
 {
-    struct link_map *map = NULL;
     const Elf64_Ehdr *e = p->object;
     const Elf64_Phdr *h = (const void *)((const char *)p->object + e->e_phoff);
-    if (dlinfo(p->handle, RTLD_DI_LINKMAP, &map) || !map)
+    const struct link_map *map = bind_rename(p->handle);
+    if (!map)
         return;
     p->base = map->l_addr;
     for (unsigned i = 0; i < e->e_phnum; i++)
@@ -316,6 +336,8 @@ static int load_together(struct mt_bind_piece *piece, size_t n, struct file *fil
     }
     if (rc)
         dlclose(whole); /* else it stays, as the pieces do */
+    else
+        bind_rename(whole);
 out:
     if (f.fd >= 0)
         close(f.fd);

@@ -1,5 +1,6 @@
 /* The trace of one CUDA stream: a sink and its companion, numbered in the order of first traced launches. */
 #include "trace.h"
+#include "attach/abi.h"
 #include "compact.h"
 #include "events.h"
 #include "base/file.h"
@@ -321,6 +322,23 @@ void mt_trace_miss(struct mt_trace *t, const char *why)
         snprintf(t->why, sizeof t->why, "%s", why);
 }
 
+/* libmemtrace-attach.so writes it. */
+__attribute__((visibility("default"))) struct mt_attach_left __mt_attach_left;
+
+/* 1: CUDA code of the process is not traced at all, as `why` then says. */
+static int trace_left_code(char *why, size_t size)
+{
+    unsigned n = __atomic_load_n(&__mt_attach_left.count, __ATOMIC_ACQUIRE);
+    char more[40] = "";
+    if (n > 1)
+        snprintf(more, sizeof more, ", and %u more files", n - 1);
+    if (n)
+        snprintf(why, size,
+                 "%s%s: the CUDA runtime in it could not be taken over: its CUDA calls are not traced",
+                 __mt_attach_left.path, more);
+    return n != 0;
+}
+
 /* The companion before the trace is closed: whoever reads that to its end shall find it whole. The lines
  * inside a compact trace first: the companion says whether they could be written. */
 static void end_companion(struct mt_trace *t)
@@ -328,6 +346,11 @@ static void end_companion(struct mt_trace *t)
     int whole = t->closed ? t->whole
                           : trace_is_on(t) && t->written == t->counted && !t->busy && !t->dropped &&
                                 !t->disagree && !t->missed;
+    char left[512];
+    if (whole && !t->closed && trace_left_code(left, sizeof left)) {
+        memcpy(t->why, left, sizeof t->why);
+        whole = 0;
+    }
     t->whole = whole;
     if (t->dropped)
         snprintf(t->why, sizeof t->why, "the program ended before %llu launches of this stream did",

@@ -58,6 +58,7 @@ def make():
     os.makedirs(ARGS.work)
     cc, src = ARGS.cc, lambda name: os.path.join(SRC, name)
     build(cc, "-shared", "-fPIC", src("said.c"), "-o", "said.so")
+    build(cc, "-shared", "-fPIC", src("names.c"), "-o", "names.so")
     build(cc, "-static", "-x", "c", os.devnull, "-o", "whole", "-nostdlib", "-Wl,-e,0")
     with open(os.path.join(ARGS.work, "node.map"), "w", encoding="utf-8") as f:
         f.write("libcudart.so.12 { global: cuda*; local: *; };\n")
@@ -101,13 +102,15 @@ def clean_environment(**more):
     return {**env, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_CACHE": os.path.join(ARGS.work, "cache"), **more}
 
 
-def mt_run(*words, **env):
-    """What it does and says, and the accesses that it leaves: (kernel, kind, size) -> number."""
+def mt_run(*words, stdin=None, lost="", **env):
+    """What it does and says, and the accesses that it leaves: (kernel, kind, size) -> number. lost: why each trace is not whole."""
     with tempfile.TemporaryDirectory(dir=ARGS.work) as folder:
-        done = call(os.path.join(ARGS.build, "bin", "mt-run"), "-o", folder, *words, cwd=ARGS.work, env=clean_environment(**env))
+        done = call(os.path.join(ARGS.build, "bin", "mt-run"), "-o", folder, *words, cwd=ARGS.work, env=clean_environment(**env), stdin=stdin)
         found = collections.Counter()
         for path in sorted(glob.glob(os.path.join(folder, "MemTrace-pipe-*[0-9]"))):
-            expect(trace.Companion(path + ".meta").end()["complete"], path, "is not complete")
+            companion = trace.Companion(path + ".meta")
+            expect(companion.end()["complete"] == (not lost), path, "complete", not lost)
+            expect(all(re.search(lost, e["why"]) for e in companion.all("lost")) and len(companion.all("lost")) == bool(lost), companion.all("lost"))
             for launch in trace.read(path):
                 for sizes in launch.ctas().values():
                     for (kind, size), n in sizes.items():
@@ -179,6 +182,17 @@ def case_stripped():
     check(*mt_run("sh", "-c", "./stripped-app; echo $?"), "100\n", {}, err=said)
     done, found = mt_run("./opened", "./stripped-liblib.so")
     expect(re.fullmatch(r"thread (35|100|999) 0\n", done.stdout) and re.fullmatch(said, done.stderr) and not found, done)
+    done, found = mt_run("./opened", "./libearly.so", "./stripped-liblib.so", lost=r"stripped-liblib\.so: .* its CUDA calls are not traced")
+    expect(done.stdout.count(" 0 992\n") == 2 and re.fullmatch(said, done.stderr) and found == times(LIB, 2), done, found)
+
+
+def case_debugger():
+    """Names of CPU images lead to the process' own file while that is loaded, and nowhere later; gdb does not wait at a pipe."""
+    names = os.path.join(ARGS.work, "names.so")
+    check(*mt_run("./app", LD_PRELOAD=names, LD_AUDIT=names), "sum 499500\nimages 1\n", APP)
+    if shutil.which("gdb"):
+        done, found = mt_run("gdb", "-batch", "-nx", "-ex", "set debuginfod enabled off", "-ex", "run", "./app", stdin=subprocess.DEVNULL)
+        expect("ptrace" in done.stderr or "sum 499500\n" in done.stdout and "exited normally" in done.stdout and found == APP, done, found)
 
 
 def case_refused():

@@ -13,8 +13,15 @@ that CUDA's rules give. This page is written by a run on the CPU device:
 
 The tests `conformance.*` fail when a row fails, or when the rows here are not those of the programs.
 [tests/conformance/README.md](../tests/conformance/README.md) says how to add one.
+
+The last column is about the same programs built by `nvcc -O3 -arch=sm_90 -lineinfo` and run under mt-run: there the
+results and accesses must be the same. The tests `ptx.conformance.*` fail when they are not. A dash: nvcc does not compile
+the program, or it is about clang.
+
+    python3 tests/ptx/conformance.py --build build --write TOPIC
 """
-COLUMNS = "| row | checks | accesses, expected = found | result |\n|---|---|---|---|\n"
+COLUMNS = "| row | checks | accesses, expected = found | result | by nvcc |\n|---|---|---|---|---|\n"
+NOT_THERE = "–"
 
 
 def cell(text):
@@ -35,11 +42,35 @@ class Page:
                 parts = re.split(r"^## (.*)\n", f.read(), flags=re.M)
             self.sections = dict(zip(parts[1::2], parts[2::2]))
 
+    def lines(self, topic):
+        """The rows of a topic as lists of cells, the first one is the name as code."""
+        return [line[2:-2].split(" | ") for line in re.findall(r"^\| `.*\|$", self.sections.get(topic, ""), re.M)]
+
+    def by_nvcc(self, topic):
+        """What the last column says, by the name's cell."""
+        return {cells[0]: cells[4] for cells in self.lines(topic) if len(cells) > 4}
+
+    def put_by_nvcc(self, topic, words):
+        """Fills the last column; words: by the row's name."""
+        words = {code(name): cell(text) for name, text in words.items()}
+        rows = [cells[:4] + [words.get(cells[0], NOT_THERE)] for cells in self.lines(topic)]
+        self.sections[topic] = f"\n{len(rows)} rows.\n\n" + COLUMNS + "".join("| " + " | ".join(r) + " |\n" for r in rows) + "\n"
+
+    def nvcc_differs(self, topic, words):
+        """1 and a word on stdout when the last column does not say this."""
+        there = self.by_nvcc(topic)
+        stale = [name for name, text in words.items() if there.get(code(name)) != cell(text)]
+        for name in stale[:5]:
+            print(f"FAILED {topic}: {name}: the last column of docs/conformance.md says {there.get(code(name))}, not {words[name]}")
+        if stale:
+            print("docs/conformance.md is stale: python3 tests/ptx/conformance.py --build build --write " + topic)
+        return int(bool(stale))
+
     def put(self, topic, rows):
-        lines = []
+        lines, by_nvcc = [], self.by_nvcc(topic)
         for name, what, verdict, accesses, note in rows:
             result = verdict + (", " + note if note else "")
-            lines.append(f"| {code(name)} | {cell(what)} | {cell(accesses)} | {cell(result)} |\n")
+            lines.append(f"| {code(name)} | {cell(what)} | {cell(accesses)} | {cell(result)} | {by_nvcc.get(code(name), NOT_THERE)} |\n")
         self.sections[topic] = f"\n{len(rows)} rows.\n\n" + COLUMNS + "".join(lines) + "\n"
 
     def differs(self, topic, rows):

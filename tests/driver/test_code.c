@@ -59,6 +59,30 @@ void driver_link(void **state)
     OK(cuMemFree(p));
 }
 
+/* Pairs of f32 in one register, as nvcc has them for sm_100 and later: fused, rounded to zero and flushed. */
+void driver_pairs(void **state)
+{
+    static const char text[] =
+        ".version 8.6\n.target sm_100\n.address_size 64\n.visible .entry pairs(.param .u64 p)\n{\n"
+        ".reg .b64 %x<9>;\nld.param.u64 %x1, [p];\nld.global.v4.b64 {%x2, %x3, %x4, %x5}, [%x1];\n"
+        "fma.rn.f32x2 %x6, %x2, %x3, %x4;\nst.global.b64 [%x1], %x6;\n"
+        "add.rz.ftz.f32x2 %x6, %x4, %x5;\nst.global.b64 [%x1+8], %x6;\n"
+        "sub.f32x2 %x6, %x2, %x3;\nmul.rn.f32x2 %x7, %x6, %x3;\nst.global.b64 [%x1+16], %x7;\nret;\n}\n";
+    float v[8] = {1 + 0x1p-12f, -3, 1 + 0x1p-12f, 0.5f, 1, 0x1p-149f, -0x1p-30f, 0x1p-149f};
+    const float want[6] = {2 + 0x1p-11f, -1.5f, 1 - 0x1p-24f, 0, 0, -1.75f};
+    CUmodule m;
+    CUfunction f;
+    CUdeviceptr p = driver_alloc(sizeof v);
+    OK(cuModuleLoadData(&m, text));
+    OK(cuModuleGetFunction(&f, m, "pairs"));
+    OK(cuMemcpyHtoD(p, v, sizeof v));
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&p}, NULL));
+    OK(cuMemcpyDtoH(v, p, sizeof v));
+    assert_memory_equal(v, want, sizeof want);
+    OK(cuModuleUnload(m));
+    OK(cuMemFree(p));
+}
+
 /* Each load is a module of its own, with its own variables. */
 static void *driver_load_one(void *bad)
 {
@@ -101,7 +125,7 @@ void driver_libraries(void **state)
     OK(cuLibraryLoadFromFile(&library, KERNELS, NULL, NULL, 0, NULL, NULL, 0));
     OK(cuLibraryGetKernel(&kernel, library, "iota"));
     OK(cuLibraryGetKernelCount(&n, library));
-    assert_int_equal(n, 3);
+    assert_int_equal(n, 4);
     OK(cuKernelGetFunction(&f, kernel));
     OK(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 5, 1, 1, 0, NULL, args, NULL));
     OK(cuMemcpyDtoH(value, p, sizeof value));

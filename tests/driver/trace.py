@@ -31,7 +31,7 @@ with tempfile.TemporaryDirectory() as folder:
         for v in launches.values():
             load, store = bytes_of.get(kernel, (0, 0))
             bytes_of[kernel] = load + v["Load"], store + v["Store"]
-    want = {"add": (8 * ADD, 4 * ADD), "count": (4 * COUNT, 4 * COUNT), "iota": (0, 4 * IOTA), "k": (4, 4)}
+    want = {"add": (8 * ADD, 4 * ADD), "count": (4 * COUNT, 4 * COUNT), "iota": (0, 4 * IOTA), "k": (4, 4), "seldom": (4, 4), "pairs": (32, 24)}
     if bytes_of != want or not got["complete"]:
         sys.exit(f"bytes are {bytes_of}, expected {want}; complete: {got['complete']} {got['notes']}")
     text = "".join(open(f).read() for f in glob.glob(folder + "/*.meta"))

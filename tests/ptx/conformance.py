@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The conformance programs through nvcc: conformance.py --build DIR [--work DIR] TOPIC...
+"""The conformance programs through nvcc: conformance.py --build DIR [--work DIR] [--write] TOPIC...
 
-nvcc compiles tests/conformance/TOPIC.cu, the CPU image is made of the PTX in the program while it runs, and the rows must give what
-they give through clang: results and accesses. Rows that cannot hold are in DIFFERENT, with the reason. Exit code 1 if a
-row fails, 77 without nvcc."""
+nvcc compiles tests/conformance/TOPIC.cu, mt-run runs it, and the rows must give what they give through clang: results and
+accesses. Rows that cannot hold are in DIFFERENT, with the reason. --write puts the results into the last column of
+docs/conformance.md; without it they must be there. Exit code 1 if a row fails, 77 without nvcc."""
 import argparse
 import os
 import shlex
@@ -34,18 +34,18 @@ def nvcc_of(build):
 
 
 def build_program(build, source, flags, out):
-    """A shell script at `out` that runs the program with our runtime."""
+    """A shell script at `out` that runs the program under mt-run."""
     optimise = ["-G"] if "-O0" in flags else ["-O3", "-lineinfo"]
     arch = [] if any(f.startswith("-arch") for f in flags) else ["-arch=sm_90"]
-    command = [nvcc_of(build), "-std=c++17", "--expt-relaxed-constexpr", "--cudart=shared", *arch, *optimise, "-Xcompiler=-O0",
+    command = [nvcc_of(build), "-std=c++17", "--expt-relaxed-constexpr", *arch, *optimise, "-Xcompiler=-O0",
                "-I" + os.path.dirname(source), *[f for f in flags if not f.startswith("-O")], source, "-o", out + ".bin"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     if done.returncode != 0:
         raise run.Broken(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr[-4000:]}")
     with open(out, "w", encoding="utf-8") as f:
         f.write(f"""#!/bin/sh
-export LD_LIBRARY_PATH={shlex.quote(os.path.join(build, "cuda-overlay", "lib64"))} MEMTRACE_CACHE={shlex.quote(out + ".cache")}
-exec {shlex.quote(out + ".bin")} "$@"
+export MEMTRACE_CACHE={shlex.quote(out + ".cache")}
+exec {shlex.quote(os.path.join(build, "bin", "mt-run"))} {shlex.quote(out + ".bin")} "$@"
 """)
     os.chmod(out, 0o755)
 
@@ -54,6 +54,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     parser.add_argument("--work")
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("topics", nargs="+")
     args = parser.parse_args()
     args.build, args.failed = os.path.realpath(args.build), 0
@@ -62,15 +63,22 @@ def main():
         return 77
     run.compile_program = lambda build, source, flags, out: build_program(build, source, flags, out)
     compare = run.compare
+    page = run.table.Page(os.path.join(HERE, "..", "..", "docs", "conformance.md"))
     work = os.path.realpath(args.work) if args.work else tempfile.mkdtemp(prefix="memtrace-ptx-")
     try:
         for topic in args.topics:
             def held(fields, found):
                 verdict = compare(fields, found)
-                return ("skipped: " + DIFFERENT[topic, fields[0]], "") if (topic, fields[0]) in DIFFERENT else verdict
+                return ("differs: " + DIFFERENT[topic, fields[0]], "") if (topic, fields[0]) in DIFFERENT else verdict
             run.compare = held
             os.makedirs(os.path.join(work, topic), exist_ok=True)
-            run.run_topic(args, os.path.join(work, topic), topic)
+            rows = run.run_topic(args, os.path.join(work, topic), topic)
+            words = {name: verdict for name, _, verdict, _, _ in rows or ()}
+            if args.write:
+                page.put_by_nvcc(topic, words)
+                page.save(run.topics())
+            elif rows:
+                args.failed += page.nvcc_differs(topic, words)
     except (run.Broken, subprocess.TimeoutExpired) as why:
         print(f"FAILED {why}")
         return 1

@@ -25,6 +25,7 @@ static const struct refused_row {
     {HEAD ".visible .entry k(\n", 0, 5, "expected"},
     {HEAD ".visible .entry k() {\nret;\n", 0, 6, "'}' missing"},
     {HEAD ".visible .entry k() {\nret;\n}\n.visible .entry k() { ret; }\n", 0, 7, "defined twice"},
+    {HEAD ".local .align 4 .b8 a[8];\n", 0, 4, "belong into a function"},
     {HEAD ".global .u32 a[2] = {1, 2, 3};\n", 0, 4, "more values"},
     {HEAD ".global .u64 a = nobody;\n", 0, 4, "nobody"},
     {HEAD ".global .u32 x;\n.global .u32 x;\n", 1, 5, "defined twice"},

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <llvm-c/Core.h>
 #include <llvm-c/Linker.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -66,6 +67,16 @@ static LLVMTargetMachineRef image_machine(unsigned arch)
                                    LLVMCodeModelDefault);
 }
 
+/* LLVM would move a load into the one branch that uses its value. In clang's code the GPU then loads there
+ * only; that of PTX loads where the PTX says, which is what is to be recorded. */
+static void image_sink_nothing(void)
+{
+    static const char *const words[] = {"mt-ptx", "-instcombine-code-sinking=0"};
+    static int done;
+    if (!done++)
+        LLVMParseCommandLineOptions(sizeof words / sizeof *words, words, NULL);
+}
+
 /* What clang does with device code between its own IR and the pass. */
 static int image_optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, char level)
 {
@@ -74,7 +85,10 @@ static int image_optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, ch
     mt_pass_options.level = level - '0';
     mt_pass_early(module);
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+    image_sink_nothing();
+    mt_ptx_keep_loads(module, 1);
     LLVMErrorRef e = LLVMRunPasses(module, passes, machine, o);
+    mt_ptx_keep_loads(module, 0);
     LLVMDisposePassBuilderOptions(o);
     if (e) {
         char *text = LLVMGetErrorMessage(e);

@@ -82,6 +82,63 @@ MODES(UNARY, sqrt)
 MODES(FMA, fma)
 MODES(FMA, mad)
 
+/* ---- pairs of f32 in 64 bits, from sm_100 on ---- */
+static MT_INLINE float pair_low(uint64_t a)
+{
+    return mt_f32((uint32_t)a);
+}
+
+static MT_INLINE float pair_high(uint64_t a)
+{
+    return mt_f32((uint32_t)(a >> 32));
+}
+
+static MT_INLINE uint64_t pair_of(float low, float high)
+{
+    return mt_u32(low) | (uint64_t)mt_u32(high) << 32;
+}
+
+/* The expression is of x, y and z, which are an element each of a, b and c. */
+#define PAIR(name, expression)                                                                               \
+    static MT_INLINE float pair_##name(float x, float y, float z)                                            \
+    {                                                                                                        \
+        return expression;                                                                                   \
+    }
+#define PAIR2(name, expression)                                                                              \
+    PAIR(name, expression)                                                                                   \
+    MT_BUILTIN uint64_t mtb_ptx_##name##_f32x2(uint64_t a, uint64_t b)                                       \
+    {                                                                                                        \
+        return pair_of(pair_##name(pair_low(a), pair_low(b), 0),                                             \
+                       pair_##name(pair_high(a), pair_high(b), 0));                                          \
+    }
+#define PAIR3(name, expression)                                                                              \
+    PAIR(name, expression)                                                                                   \
+    MT_BUILTIN uint64_t mtb_ptx_##name##_f32x2(uint64_t a, uint64_t b, uint64_t c)                           \
+    {                                                                                                        \
+        return pair_of(pair_##name(pair_low(a), pair_low(b), pair_low(c)),                                   \
+                       pair_##name(pair_high(a), pair_high(b), pair_high(c)));                               \
+    }
+#define PAIR_NEAREST(op, sign)                                                                               \
+    PAIR2(op, x sign y)                                                                                      \
+    PAIR2(op##_rn, x sign y)                                                                                 \
+    PAIR2(op##_ftz, F(F(x) sign F(y)))                                                                       \
+    PAIR2(op##_rn_ftz, F(F(x) sign F(y)))
+#define PAIR_BINARY(mode, rc, op)                                                                            \
+    PAIR2(op##_##mode, mt_##op##_f(x, y, rc))                                                                \
+    PAIR2(op##_##mode##_ftz, F(mt_##op##_f(F(x), F(y), rc)))
+#define PAIR_FMA(mode, rc, op)                                                                               \
+    PAIR3(op##_##mode, mt_fma_f(x, y, z, rc))                                                                \
+    PAIR3(op##_##mode##_ftz, F(mt_fma_f(F(x), F(y), F(z), rc)))
+PAIR_NEAREST(add, +)
+PAIR_NEAREST(sub, -)
+PAIR_NEAREST(mul, *)
+PAIR3(fma_rn, __builtin_fmaf(x, y, z))
+PAIR3(fma_rn_ftz, F(__builtin_fmaf(F(x), F(y), F(z))))
+MODES(PAIR_BINARY, add)
+MODES(PAIR_BINARY, sub)
+MODES(PAIR_BINARY, mul)
+MODES(PAIR_FMA, fma)
+
 /* ---- approximations: at least as exact as the GPU's ---- */
 #define APPROX(op, expression)                                                                               \
     MT_BUILTIN float mtb_ptx_##op##_approx_f32(float a)                                                      \
