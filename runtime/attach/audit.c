@@ -136,10 +136,13 @@ static void audit_look(const struct link_map *map)
         break;
     case MT_CUDART_NAMELESS:
         audit_leave(map);
-        mt_attach_say(
-            "%s: the CUDA runtime in it cannot be taken over, for its symbols were stripped: its kernels "
-            "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,
-            path);
+        /* Without kernels, as NVIDIA's bindings for Python: nothing is lost unless it is called, and then it
+         * fails. */
+        if (mt_attach_object_section(&o, ".nv_fatbin") || audit_is_verbose())
+            mt_attach_say(
+                "%s: the CUDA runtime in it cannot be taken over, for its symbols were stripped: its kernels "
+                "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,
+                path);
         break;
     default:
         break;
