@@ -82,6 +82,13 @@ def attention(q, k, v, out, scale, T: tl.constexpr, BLOCK: tl.constexpr, D: tl.c
     tl.store(out + row[:, None] * D + d[None, :], sums / total[:, None])  # LINE attention store 4096
 
 
+@triton.jit
+def remainder(x, p, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + i)  # LINE remainder load 1024
+    tl.store(out + i, v * v - tl.load(p + i))  # LINE remainder load 1024 store 1024
+
+
 def exact_softmax(row):
     top = max(row)
     e = [math.exp(v - top) for v in row]
@@ -121,6 +128,16 @@ def try_attention(t=64, block=32, d=16):
             assert abs(got[i * d + x] - sum(p[j] * v[j * d + x] for j in range(t))) < 2e-3
 
 
+def try_remainder(n=128):
+    """What a product loses when it is rounded: nothing is left of it unless multiplication and subtraction are one."""
+    v = [1 + (2 * i + 1) / 8192 for i in range(n)]
+    rounded = [struct.unpack("f", struct.pack("f", a * a))[0] for a in v]
+    x, p, out = Array(n, v), Array(n, rounded), Array(n)
+    for fused in True, False:
+        remainder[(1,)](x, p, out, BLOCK=n, enable_fp_fusion=fused)
+        assert out.get() == [a * a - r if fused else 0 for a, r in zip(v, rounded)], fused
+
+
 def main():
     context = ctypes.c_void_p()
     assert cu.cuInit(0) == 0
@@ -131,6 +148,7 @@ def main():
     try_softmax()
     try_product()
     try_attention()
+    try_remainder()
     assert cu.cuCtxSynchronize() == 0
 
 

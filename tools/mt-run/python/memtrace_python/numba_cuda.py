@@ -36,7 +36,9 @@ def link_in_driver(codes):
     check("cuLinkCreate_v2", 0, None, None, ctypes.byref(state))
     try:
         for kind, name, data in codes:
-            number = {"cubin": 0, "ptx": 1, "fatbin": 2}[kind]
+            number = {"cubin": 0, "ptx": 1, "fatbin": 2}.get(kind)
+            if number is None:
+                raise RuntimeError(f"memtrace: {name}: code of the kind {kind} cannot be linked to a kernel on the CPU device")
             check("cuLinkAddData_v2", state, number, data, ctypes.c_size_t(len(data)), name.encode(), 0, None, None)
         check("cuLinkComplete", state, ctypes.byref(out), ctypes.byref(size))
         return ctypes.string_at(out, size.value)
@@ -44,8 +46,29 @@ def link_in_driver(codes):
         cuda.cuLinkDestroy(state)
 
 
+def link_as_ptx(library, linkable):
+    """What is linked to a kernel besides LTO-IR is joined in the driver, which has what libcudadevrt is for."""
+    link_all = need(library, "_link_all", ("linker", "ignore_nonlto"))
+
+    def is_ltoir(code):
+        return code.endswith(".ltoir") if isinstance(code, str) else isinstance(code, linkable.LTOIR)
+
+    def _link_all(self, linker, cc, ignore_nonlto=False):
+        devrt, self.needs_cudadevrt = self.needs_cudadevrt, False
+        try:
+            if not ignore_nonlto and not all(is_ltoir(code) for code in self._linking_files) or devrt:
+                linker.lto = False
+            link_all(self, linker, cc, ignore_nonlto)
+        finally:
+            self.needs_cudadevrt = devrt
+
+    need(linkable, "LTOIR")
+    library._link_all = _link_all
+
+
 def attach(dispatcher):
-    from numba.cuda.cudadrv import driver
+    from numba.cuda import codegen
+    from numba.cuda.cudadrv import driver, linkable_code
     linker = need(driver, "_Linker")
     lto, code_type = need(driver, "Linker"), need(driver, "ObjectCode")
     options = need(linker, "_get_linker_options", ("ptx",))
@@ -67,5 +90,6 @@ def attach(dispatcher):
 
     if not hasattr(linker, "complete") or not hasattr(code_type, "from_cubin"):
         raise Unknown("there is no _Linker.complete")
+    link_as_ptx(need(codegen, "CUDACodeLibrary"), linkable_code)
     with_lines(need(dispatcher, "CUDADispatcher"))
     linker.complete = complete

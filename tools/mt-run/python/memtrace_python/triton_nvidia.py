@@ -12,10 +12,19 @@ KNOWN = "triton 3.9"
 ARCH = "sm89"  # later ones multiply matrices by wgmma, which the CPU device does not run
 OUR_DRIVER = os.path.normpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "cudart"))
 ROUNDED = re.compile(r"\b(add|sub|mul)(\.ftz)?(\.f32|\.f64|\.f32x2)\b")
+INLINE = re.compile(r"// begin inline asm\n.*?// end inline asm\n", re.S)
+PLACE = re.compile(r"^[ \t]*\.loc[ \t][^\n]*\n", re.M)
+
+
+def one_place(block):
+    """The compiler numbers the lines of inline assembly on from that of the source: only the first is one of the source."""
+    first = PLACE.search(block[0])
+    return block[0][:first.end()] + PLACE.sub("", block[0][first.end():]) if first else block[0]
 
 
 def as_cubin(ptx, fused):
     """ptxas makes multiply-adds unless it is told not to; in the text the rounding says it."""
+    ptx = INLINE.sub(one_place, ptx)
     if not fused:
         ptx = ROUNDED.sub(r"\1.rn\2\3", ptx)
     return ptx.encode() + b"\0"
