@@ -6,14 +6,11 @@ import sys
 
 def hook():
     """Nothing of ours may end the interpreter's start."""
-    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         import memtrace_python
         memtrace_python.watch()
     except Exception as why:
         sys.stderr.write("memtrace: the hook for Python packages does not work: %s: %s\n" % (type(why).__name__, why))
-    finally:
-        sys.dont_write_bytecode = written
 
 
 def next_one():
