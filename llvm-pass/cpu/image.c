@@ -231,8 +231,8 @@ static LLVMValueRef image_cpu(struct mt_lowering *l)
 static int architecture_of(const struct mt_unit *u)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
-        LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(
-            f, LLVMAttributeFunctionIndex, MT_PTX_ARCHITECTURE, strlen(MT_PTX_ARCHITECTURE));
+        LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, MT_PTX_ARCHITECTURE,
+                                                           strlen(MT_PTX_ARCHITECTURE));
         unsigned n;
         if (!LLVMIsDeclaration(f) && mt_unit_architecture(f))
             return a ? atoi(LLVMGetStringAttributeValue(a, &n)) : mt_unit_architecture(f);

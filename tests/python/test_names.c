@@ -13,7 +13,8 @@ static const struct {
     const char *given, *wanted; /* NULL: stays */
 } rows[] = {
     {"__main__::add[abi:v1]" FLAGS, "add"},
-    {"__main__::add[abi:v1]" FLAGS "(Array<float, 1, C, mutable, aligned>)", "add(Array<float, 1, C, mutable, aligned>)"},
+    {"__main__::add[abi:v1]" FLAGS "(Array<float, 1, C, mutable, aligned>)",
+     "add(Array<float, 1, C, mutable, aligned>)"},
     {"cudapy::__main__::add[abi:v12]" FLAGS, "add"},
     {"physics::force::pull[abi:v2]" FLAGS, "physics.force.pull"},
     {"__main__::make::_3clocals_3e::k[abi:v3]" FLAGS, "make.<locals>.k"},

@@ -70,8 +70,8 @@ def attach(which, module):
     try:
         hook.attach(module)
     except Unknown as why:
-        say(f"{version_of(hook.PACKAGES)} is not known ({why}): its kernels are not traced, and do not run on the CPU device; "
-            f"known: {hook.KNOWN}")
+        say(f"{version_of(hook.PACKAGES)} is not known ({why}): it is left as it is, and kernels that it loads as machine code do not "
+            f"run on the CPU device; known: {hook.KNOWN}")
 
 
 class Watch:
