@@ -1,6 +1,7 @@
 // Thin C++ over LLVM 19: what llvm-c lacks (shim.h). All logic is in C.
 #include "shim.h"
 #include "options.h"
+#include "python_name.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Analysis/CaptureTracking.h"
 #include "llvm/Analysis/LoopInfo.h"
@@ -141,16 +142,16 @@ void mt_shim_diag(LLVMContextRef context, LLVMValueRef inst, enum mt_severity se
 
 char *mt_shim_demangle(const char *name, int whole)
 {
-    if (whole)
-        return strdup(demangle(name).c_str());
     ItaniumPartialDemangler D;
-    if (!D.partialDemangle(name) && D.isFunction()) {
-        size_t n = 0;
-        if (char *text = D.getFunctionName(nullptr, &n))
-            return text;
-    }
-    std::string text = demangle(name);
-    return strdup(text.c_str());
+    char *text = nullptr;
+    size_t n = 0;
+    if (!whole && !D.partialDemangle(name) && D.isFunction())
+        text = D.getFunctionName(nullptr, &n);
+    if (!text)
+        text = strdup(demangle(name).c_str());
+    if (text)
+        mt_python_name(text);
+    return text;
 }
 
 void mt_shim_expand_constant_users(LLVMValueRef *globals, unsigned n)

@@ -27,7 +27,7 @@ int mt_is_toolchain_file(const char *path);
 enum mt_severity { MT_DIAG_ERROR, MT_DIAG_WARNING, MT_DIAG_NOTE };
 void mt_shim_diag(LLVMContextRef context, LLVMValueRef inst, enum mt_severity severity, const char *message);
 
-/* Demangles: pretty without parameters ("ns::k<float>") or whole. malloc'ed;
+/* Demangles: pretty without parameters ("ns::k<float>") or whole; Numba's as Python names. malloc'ed;
  * a plain C name comes back as it is. */
 char *mt_shim_demangle(const char *name, int whole);
 

@@ -1,6 +1,7 @@
 /* The image's tables as LLVM constants, in the order of runtime/cpu/image.def. */
 #include "lower.h"
 #include "base/modes.h"
+#include "ptx/module.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,11 +227,16 @@ static LLVMValueRef image_cpu(struct mt_lowering *l)
     return image_text(l, mt_starts(name, "x86-64-v") ? name : with_level);
 }
 
+/* What programs ask for: CUB chooses by it how many threads a kernel gets. */
 static int architecture_of(const struct mt_unit *u)
 {
-    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
+        LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, MT_PTX_ARCHITECTURE,
+                                                           strlen(MT_PTX_ARCHITECTURE));
+        unsigned n;
         if (!LLVMIsDeclaration(f) && mt_unit_architecture(f))
-            return mt_unit_architecture(f);
+            return a ? atoi(LLVMGetStringAttributeValue(a, &n)) : mt_unit_architecture(f);
+    }
     return 0;
 }
 

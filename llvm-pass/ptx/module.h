@@ -29,6 +29,9 @@ struct mt_ptx_result {
     unsigned architecture; /* the N of .target sm_N */
 };
 
+/* An attribute of functions with a body: that N, which may be newer than what LLVM compiles for. */
+#define MT_PTX_ARCHITECTURE "memtrace-ptx-architecture"
+
 /* The module, which the caller owns, or NULL after `tell`: the text outside of functions is not understood,
  * or what was made is not valid. */
 LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *source,

@@ -363,6 +363,8 @@ static void declare_target(struct mt_ptx *x, LLVMValueRef f)
     snprintf(cpu, sizeof cpu, "sm_%u",
              x->architecture < 90 ? x->architecture : 90); /* as LLVM 19 knows them */
     LLVMAddTargetDependentFunctionAttr(f, "target-cpu", cpu);
+    snprintf(cpu, sizeof cpu, "%u", x->architecture);
+    LLVMAddTargetDependentFunctionAttr(f, MT_PTX_ARCHITECTURE, cpu);
     LLVMAddTargetDependentFunctionAttr(f, "target-features", "+ptx83");
 }
 

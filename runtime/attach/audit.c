@@ -90,13 +90,14 @@ static const char *audit_path(const struct link_map *map, char room[PATH_MAX])
 static const struct link_map *left[64];
 static unsigned nleft;
 
+/* `path`: what it does is in no trace; NULL: it does nothing. */
 static void audit_leave(const struct link_map *map, const char *path)
 {
     struct mt_attach_left *told =
         library.symbols ? mt_attach_library_find(&library, MT_ATTACH_LEFT, 0) : NULL;
     if (nleft < sizeof left / sizeof *left)
         left[nleft++] = map;
-    if (!told)
+    if (!told || !path)
         return;
     if (!told->count)
         snprintf(told->path, sizeof told->path, "%s", path);
@@ -132,7 +133,7 @@ static void audit_look(const struct link_map *map)
     const char *path = audit_path(map, room);
     struct mt_attach_object o;
     struct mt_attach_takeover t = {.object = &o, .base = map->l_addr};
-    int major;
+    int major, kernels;
     if (!strchr(path, '/') || strncmp(audit_base_name(path), "libmemtrace", 11) == 0 ||
         audit_is_stand_in(audit_base_name(path), ours, sizeof ours) || /* found here, and ours is loaded */
         mt_attach_object_open(&o, path) != 0)
@@ -143,11 +144,15 @@ static void audit_look(const struct link_map *map)
             audit_leave(map, path);
         break;
     case MT_CUDART_NAMELESS:
-        audit_leave(map, path);
-        mt_attach_say(
-            "%s: the CUDA runtime in it cannot be taken over, for its symbols were stripped: its kernels "
-            "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,
-            path);
+        /* Without kernels, as NVIDIA's bindings for Python: nothing is lost unless it is called, and then it
+         * fails. */
+        kernels = mt_attach_object_section(&o, ".nv_fatbin") != NULL;
+        audit_leave(map, kernels ? path : NULL);
+        if (kernels || audit_is_verbose())
+            mt_attach_say(
+                "%s: the CUDA runtime in it cannot be taken over, for its symbols were stripped: its kernels "
+                "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,
+                path);
         break;
     default:
         break;

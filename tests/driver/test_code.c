@@ -83,6 +83,21 @@ void driver_pairs(void **state)
     OK(cuMemFree(p));
 }
 
+/* Newer than what LLVM 19 compiles for: programs are told what the code is, for they choose by it. */
+void driver_newer(void **state)
+{
+    static const char text[] =
+        ".version 8.7\n.target sm_120\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n";
+    CUmodule m;
+    CUfunction f;
+    int version;
+    OK(cuModuleLoadData(&m, text));
+    OK(cuModuleGetFunction(&f, m, "k"));
+    OK(cuFuncGetAttribute(&version, CU_FUNC_ATTRIBUTE_PTX_VERSION, f));
+    assert_int_equal(version, 120);
+    OK(cuModuleUnload(m));
+}
+
 /* Each load is a module of its own, with its own variables. */
 static void *driver_load_one(void *bad)
 {

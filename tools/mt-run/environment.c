@@ -10,7 +10,9 @@
 
 static const struct {
     const char *variable, *file, *separators;
-} environment_parts[] = {{"LD_AUDIT", "libmemtrace-attach.so", ":"}, {"LD_PRELOAD", "libmemtrace.so", ": "}};
+} environment_parts[] = {{"LD_AUDIT", "libmemtrace-attach.so", ":"},
+                         {"LD_PRELOAD", "libmemtrace.so", ": "},
+                         {"PYTHONPATH", "memtrace/python", ":"}};
 #define RESERVE "glibc.rtld.optional_static_tls"
 enum { PARTS = sizeof environment_parts / sizeof *environment_parts };
 

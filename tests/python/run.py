@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Kernels of Numba, CuPy and Triton under mt-run: run.py --build DIR [--venv DIR] CASE
+
+The programs in programs/ compare their results themselves. A comment "LINE kernel kind bytes [kind bytes]" in them says what
+the line does in all launches together; sums over kernels are below. Both are counted by hand. Exit codes: 0 fine, 1 a case
+fails, 77 the packages are not there (./setup python-tests)."""
+import argparse
+import collections
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+import trace  # noqa: E402
+
+ARGS = None
+# kernel: accesses of threads by kind. Those of CuPy's own: an element each, and a sum of all.
+NUMBA = {"add": {"load": 2048, "store": 1024}, "reverse": {"load": 1024, "store": 1024}, "histogram": {"load": 1024, "atomic": 1024}}
+TRITON = {"add": {"load": 2000, "store": 1000}, "softmax": {"load": 2800, "store": 2800}}
+CUPY = {"add": {"load": 2048, "store": 1024}, "scale": {"load": 32, "store": 32},
+        "cupy_multiply__float32_float32_float32": {"load": 2048, "store": 1024},
+        "cupy_add__float32_float32_float32": {"load": 2048, "store": 1024},
+        "cupy_sum": {"load": 1024, "store": 1}, "cupy_max": {"load": 1024, "store": 1}, "cupy_argmax": {"load": 1024, "store": 1}}
+# CUB's kernels for the sums: the last one stores the place and the value, which a kernel of CuPy's copies.
+CUB = [{"load": 1024, "store": 1}, {"load": 1024, "store": 1}, {"load": 1024, "store": 2}]
+
+
+class Wrong(Exception):
+    pass
+
+
+def expect(holds, *words):
+    if not holds:
+        raise Wrong(" ".join(str(w) for w in words))
+
+
+def mt_run(folder, *words, cwd=None, **env):
+    base = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACE_", "LD_", "PYTHON", "CUPY_", "TRITON_", "NUMBA_"))}
+    base.update(MEMTRACE_DEVICE="cpu", MEMTRACE_CACHE=os.path.join(ARGS.build, "tests", "python-cache"),
+                TRITON_DEFAULT_FP_FUSION="1", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0", **env)
+    return subprocess.run([os.path.join(ARGS.build, "bin", "mt-run"), "-o", folder, *words], env=base, cwd=cwd or folder,
+                          capture_output=True, text=True, timeout=3000)
+
+
+def tool(name, *words):
+    done = subprocess.run([os.path.join(ARGS.build, "bin", name), *words], capture_output=True, text=True, timeout=100)
+    expect(done.returncode == 0, name, done.stderr)
+    return done.stdout
+
+
+def python():
+    path = os.path.join(ARGS.venv, "bin", "python3")
+    if not os.access(path, os.X_OK):
+        print(f"no {path}: ./setup python-tests makes it")
+        sys.exit(77)
+    return path
+
+
+def accesses(folder):
+    """kernel -> kind -> accesses, from the records by a reader of its own."""
+    found = collections.defaultdict(collections.Counter)
+    for path in glob.glob(os.path.join(folder, "MemTrace-pipe-*[0-9]")):
+        expect(trace.Companion(path + ".meta").end()["complete"], path, "is not complete")
+        for launch in trace.read(path):
+            for sizes in launch.ctas().values():
+                for (kind, _), n in sizes.items():
+                    found[launch.kernel][kind] += n
+    return {kernel: dict(kinds) for kernel, kinds in found.items()}
+
+
+def marked(program):
+    """(kernel, line, kind) -> bytes, as the comments have them."""
+    found = {}
+    with open(program, encoding="utf-8") as f:
+        for number, line in enumerate(f, 1):
+            mark = re.search(r"LINE (\w+)((?: \w+ \d+)+)", line)
+            for kind, size in re.findall(r"(\w+) (\d+)", mark[2]) if mark else []:
+                found[mark[1], number, kind] = int(size)
+    return found
+
+
+def by_line(folder, program):
+    """The same, traced, for lines of this file; and kernel -> file for the other lines."""
+    found, others = {}, {}
+    for kernel, places in json.loads(tool("mt-extract", "--sections", "coalescing", folder))["coalescing"]["kernels"].items():
+        for place, kinds in places.items():
+            path, _, line = place.rpartition(":")
+            if path != program:
+                others[kernel] = path
+                continue
+            for kind, v in kinds.items():
+                found[kernel, int(line), kind] = v["bytes"]
+    return found, others
+
+
+def run_both(name, counts, **env):
+    """Raw for the counts, compact for the lines and the page. What was said, and files of other lines."""
+    program = os.path.join(HERE, "programs", name)
+    with tempfile.TemporaryDirectory() as raw, tempfile.TemporaryDirectory() as compact:
+        done = mt_run(raw, python(), program, **env)
+        expect((done.returncode, done.stdout) == (0, "right\n"), name, done.returncode, done.stdout, done.stderr)
+        found = accesses(raw)
+        for kernel, kinds in counts.items():
+            expect(found.get(kernel) == kinds, kernel, "has", found.get(kernel), "and not", kinds, "of", found)
+        done = mt_run(compact, "-f", "compact", python(), program, **env)
+        expect((done.returncode, done.stdout) == (0, "right\n"), name, done.returncode, done.stdout, done.stderr)
+        lines, others = by_line(compact, program)
+        expect(lines == marked(program), "lines", lines, "and not", marked(program))
+        page = os.path.join(compact, "page.html")
+        tool("mt-report", compact, "-o", page)
+        with open(page, encoding="utf-8") as f:
+            text = f.read()
+        expect("LINE add load" in text, "the page does not show the source")
+        generated = {}
+        for kernel, path in others.items():
+            with open(path, encoding="utf-8") as f:
+                generated[kernel] = f.read()
+        return done.stderr, found, generated
+
+
+def case_numba():
+    said, found, generated = run_both("numba_kernels.py", NUMBA)
+    expect(not generated and sum(sum(k.values()) for k in found.values()) == 7168, found, generated)
+    expect("memtrace:" not in said, said)
+
+
+def case_triton():
+    said, found, generated = run_both("triton_kernels.py", TRITON)
+    expect(sorted(found) == ["add", "attention", "product", "remainder", "softmax"] and not generated, found, generated)
+    expect("memtrace:" not in said, said)
+
+
+def case_cupy():
+    _, found, generated = run_both("cupy_kernels.py", CUPY, CUPY_ACCELERATORS="")
+    expect(set(found) == set(CUPY), found)
+    expect("out0 = in0 * in1" in generated["cupy_multiply__float32_float32_float32"], generated)
+    expect("a[threadIdx.x] *= 3" in generated["scale"], generated)
+
+
+def case_cub():
+    """The library's image takes minutes to make, once."""
+    own = {k: v for k, v in CUPY.items() if k not in ("cupy_sum", "cupy_max", "cupy_argmax")}
+    own["cupy_copy__int32_int64"] = {"load": 1, "store": 1}
+    _, found, _ = run_both("cupy_kernels.py", own, CUPY_ACCELERATORS="cub")
+    others = [kinds for kernel, kinds in found.items() if "cub::" in kernel]
+    expect(len(found) == len(own) + len(CUB) and others == CUB, found)
+
+
+def write(folder, path, text):
+    path = os.path.join(folder, path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+SHOW = "import sys; print(sys.modules['sitecustomize'].__file__, [p for p in sys.path if 'memtrace' in p], flush=True)"
+
+
+def case_hook():
+    """A sitecustomize that is there is found, a failing one is reported as without us, sys.path does not show ours, children of
+    the program have the hook, too."""
+    hook = os.path.join(os.path.realpath(ARGS.build), "lib", "memtrace", "python")
+    with tempfile.TemporaryDirectory() as folder:
+        done = mt_run(folder, sys.executable, "-c", SHOW.replace("'memtrace'", repr(hook)))
+        expect(done.stdout == f"{hook}/sitecustomize.py []\n" or " []\n" in done.stdout, done)
+        expect(done.returncode == 0 and not done.stderr, done)
+        write(folder, "theirs/sitecustomize.py", "print('theirs', flush=True)\n")
+        child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SHOW!r}])"
+        done = mt_run(folder, sys.executable, "-c", child, PYTHONPATH=os.path.join(folder, "theirs"))
+        expect(done.stdout == f"theirs\ntheirs\n{folder}/theirs/sitecustomize.py []\n", done)
+        write(folder, "theirs/sitecustomize.py", "import nowhere_to_be_found\n")
+        done = mt_run(folder, sys.executable, "-c", "print('runs')", PYTHONPATH=os.path.join(folder, "theirs"))
+        expect(done.stdout == "runs\n" and "nowhere_to_be_found" in done.stderr and "memtrace" not in done.stderr, done)
+
+
+def case_unknown():
+    """Packages that are not what the hook knows: one sentence each, and the program goes on."""
+    known = {"numba/cuda/dispatcher.py": "numba", "cupy/cuda/compiler.py": "cupy", "triton/backends/nvidia/compiler.py": "triton"}
+    with tempfile.TemporaryDirectory() as folder:
+        for path in known:
+            parts = path.split("/")
+            for i in range(1, len(parts)):
+                write(folder, os.path.join(*parts[:i], "__init__.py"), "")
+            write(folder, path, "")
+        for name in "codegen", "cudadrv/__init__", "cudadrv/driver", "cudadrv/linkable_code":
+            write(folder, f"numba/cuda/{name}.py", "")
+        program = "import numba.cuda.dispatcher, cupy.cuda.compiler, triton.backends.nvidia.compiler; print('runs')"
+        done = mt_run(folder, sys.executable, "-c", program)
+        said = [line for line in done.stderr.splitlines() if re.match(r"memtrace: \S+ .* is not known \(there is no \w+\): ", line)]
+        expect(done.returncode == 0 and done.stdout == "runs\n", done)
+        expect(len(said) == 3 == len(done.stderr.splitlines()), done.stderr)
+        # In a process without our driver nothing is looked at.
+        done = mt_run(folder, "env", "-u", "LD_AUDIT", "-u", "LD_PRELOAD", sys.executable, "-c", program)
+        expect((done.stdout, done.stderr) == ("runs\n", ""), done)
+
+
+def main():
+    global ARGS
+    cases = {name[5:]: case for name, case in globals().items() if name.startswith("case_")}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--venv")
+    parser.add_argument("case", choices=cases)
+    ARGS = parser.parse_args()
+    ARGS.build = os.path.realpath(ARGS.build)
+    ARGS.venv = ARGS.venv or os.path.join(ARGS.build, "python-tests")
+    try:
+        cases[ARGS.case]()
+    except Wrong as why:
+        sys.exit(f"python.{ARGS.case}: {why}")
+    print(f"{ARGS.case}: as counted by hand")
+
+
+main()

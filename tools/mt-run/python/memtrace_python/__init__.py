@@ -1,0 +1,103 @@
+"""Makes Python packages that compile kernels hand over PTX, where the driver is memtrace's and kernels run on its CPU device.
+
+A module that is watched is changed in memory when its import has ended; on a GPU, and in a process without our driver,
+nothing is. A package that is not what its file here was written for is left as it is, and that is said."""
+import importlib
+import importlib.util
+import os
+import sys
+
+# The import that is waited for: the file here whose attach(module) is called then.
+WATCHED = {
+    "numba.cuda.dispatcher": "numba_cuda",
+    "cupy.cuda.compiler": "cupy_nvrtc",
+    "triton.backends.nvidia.compiler": "triton_nvidia",
+}
+
+
+class Unknown(Exception):
+    """The package lacks what this hook changes, or has it in another form."""
+
+
+def say(text):
+    sys.stderr.write(f"memtrace: {text}\n")
+    sys.stderr.flush()
+
+
+def driver_is_ours():
+    import ctypes
+    try:
+        return hasattr(ctypes.CDLL("libcuda.so.1"), "mt_runtime_version")
+    except OSError:
+        return False
+
+
+def version_of(package):
+    from importlib import metadata
+    for name in package:
+        try:
+            return f"{name} {metadata.version(name)}"
+        except metadata.PackageNotFoundError:
+            pass
+    return f"{package[0]} of unknown version"
+
+
+def need(thing, name, parameters=None):
+    """The attribute; Unknown if it is not there, or does not take these parameters."""
+    import inspect
+    found = getattr(thing, name, None)
+    if found is None:
+        raise Unknown(f"there is no {name}")
+    if parameters and not set(parameters) <= set(inspect.signature(found).parameters):
+        raise Unknown(f"{name} takes other arguments")
+    return found
+
+
+def cache_folder(package):
+    """A folder for what the package keeps, apart from what it keeps for a GPU; None: nothing is kept."""
+    root = os.environ.get("MEMTRACE_CACHE")
+    if root == "off":
+        return None
+    if not root:
+        root = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "memtrace")
+    return os.path.join(root, "python", package)
+
+
+def attach(which, module):
+    if not driver_is_ours():
+        return
+    hook = importlib.import_module("memtrace_python." + which)
+    try:
+        hook.attach(module)
+    except Unknown as why:
+        say(f"{version_of(hook.PACKAGES)} is not known ({why}): it is left as it is, and kernels that it loads as machine code do not "
+            f"run on the CPU device; known: {hook.KNOWN}")
+
+
+class Watch:
+    """A finder that finds what the others find, and notices when it has been imported."""
+
+    def __init__(self):
+        self.waiting = dict(WATCHED)
+
+    def find_spec(self, name, path=None, target=None):
+        which = self.waiting.pop(name, None)
+        if not which:
+            return None
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target) if finder is not self and hasattr(finder, "find_spec") else None
+            if spec:
+                break
+        else:
+            return None
+        run = getattr(spec.loader, "exec_module", None)
+        if run:
+            def then(module):
+                run(module)
+                attach(which, module)
+            spec.loader.exec_module = then
+        return spec
+
+
+def watch():
+    sys.meta_path.insert(0, Watch())

@@ -1,0 +1,47 @@
+"""Triton: what it takes for a cubin is the PTX, as text. Its cache lies in a folder of our own."""
+import atexit
+import os
+import re
+import shutil
+import tempfile
+
+from memtrace_python import cache_folder, need
+
+PACKAGES = ("triton",)
+KNOWN = "triton 3.9"
+ARCH = "sm89"  # later ones multiply matrices by wgmma, which the CPU device does not run
+OUR_DRIVER = os.path.normpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "cudart"))
+ROUNDED = re.compile(r"\b(add|sub|mul)(\.ftz)?(\.f32|\.f64|\.f32x2)\b")
+INLINE = re.compile(r"// begin inline asm\n.*?// end inline asm\n", re.S)
+PLACE = re.compile(r"^[ \t]*\.loc[ \t][^\n]*\n", re.M)
+
+
+def one_place(block):
+    """The compiler numbers the lines of inline assembly on from that of the source: only the first is one of the source."""
+    first = PLACE.search(block[0])
+    return block[0][:first.end()] + PLACE.sub("", block[0][first.end():]) if first else block[0]
+
+
+def as_cubin(ptx, fused):
+    """ptxas makes multiply-adds unless it is told not to; in the text the rounding says it."""
+    ptx = INLINE.sub(one_place, ptx)
+    if not fused:
+        ptx = ROUNDED.sub(r"\1.rn\2\3", ptx)
+    return ptx.encode() + b"\0"
+
+
+def attach(compiler):
+    backend = need(compiler, "CUDABackend")
+    need(backend, "make_cubin", ("src", "opt"))
+
+    def make_cubin(self, src, metadata, opt, *more, **named):
+        return as_cubin(src, getattr(opt, "enable_fp_fusion", True))
+
+    backend.make_cubin = make_cubin
+    folder = cache_folder("triton")
+    if not folder:
+        folder = tempfile.mkdtemp(prefix="memtrace-triton-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["TRITON_CACHE_DIR"] = folder
+    os.environ.setdefault("TRITON_OVERRIDE_ARCH", ARCH)
+    os.environ["TRITON_LIBCUDA_PATH"] = OUR_DRIVER  # what it links its launcher to
