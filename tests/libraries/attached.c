@@ -8,5 +8,6 @@ int main(void)
 {
     void *handle, *x;
     double alpha = 2;
-    return cublasCreate_v2(&handle) || cudaMalloc(&x, 64) || cudaMemset(x, 0, 64) || cublasDscal_v2(handle, 4, &alpha, x, 2);
+    return cublasCreate_v2(&handle) || cudaMalloc(&x, 64) || cudaMemset(x, 0, 64) ||
+           cublasDscal_v2(handle, 4, &alpha, x, 2);
 }
