@@ -10,7 +10,9 @@ import subprocess
 import sys
 
 BLAS = "libopenblas.so.0"
-BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "cusparse": (BLAS,), "missing": ()}
+BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "cusparse": (BLAS,), "linked": (BLAS,), "attached": (BLAS,),
+            "missing": ()}
+HERE = os.path.dirname(os.path.abspath(__file__))
 failures = 0
 
 
@@ -136,6 +138,38 @@ def test_missing(build, work):
     check(len(lines) == 2 and "cublasSgemmGroupedBatched" in lines[1] and "status 15" in lines[1], f"what is not there: {p.stderr}")
 
 
+def start(work, command):
+    """Runs it; the launches of its one trace."""
+    env = dict(os.environ, MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=work)
+    p = subprocess.run(command, env=env, text=True, capture_output=True, check=False)
+    check(p.returncode == 0 and not p.stderr, f"{command}: exit code {p.returncode}: {p.stderr}")
+    return launches([os.path.join(work, "MemTrace-pipe-0")])
+
+
+def test_linked(build, work):
+    """mt-cc -lcublas: kernels and the call between them, with its line."""
+    shutil.rmtree(work, ignore_errors=True)
+    os.makedirs(work)
+    app = os.path.join(work, "app")
+    subprocess.run([os.path.join(build, "bin/mt-cc"), "-O1", os.path.join(HERE, "linked.cu"), "-lcublas", "-o", app], check=True)
+    call = [e for e in start(work, [app]) if e["kernel"] == "cublasSaxpy"]
+    check(len(call) == 1 and call[0]["line"] == 25 and call[0]["file"].endswith("linked.cu"), f"place of the call: {call}")
+    # x in steps of two, and the first half of y
+    have = extracted(build, [os.path.join(work, "MemTrace-pipe-0")])
+    check(have == {(0, 2): 128, (1, 2): 128, (2, 3): 128, (1, 3): 128}, f"transfers: {have}")
+
+
+def test_attached(build, work):
+    """A program that NVIDIA's library was meant for, under mt-run."""
+    shutil.rmtree(work, ignore_errors=True)
+    os.makedirs(work)
+    app, names = os.path.join(work, "app"), os.path.join(build, "lib/memtrace/cudart")
+    subprocess.run(["cc", os.path.join(HERE, "attached.c"), "-o", app, "-L" + names, "-l:libcublas.so.13", "-l:libcudart.so",
+                    "-Wl,--allow-shlib-undefined"], check=True)
+    events = start(work, [os.path.join(build, "bin/mt-run"), app])
+    check([(e["kernel"], e.get("library"), e["records"]) for e in events] == [("cublasDscal", "cublas", 8)], f"launches: {events}")
+
+
 def main():
     build, work, case = sys.argv[1:]
     for library in BACKENDS[case]:
@@ -144,8 +178,8 @@ def main():
         except OSError:
             print(f"skipped: {library} is not installed")
             return 77
-    if case == "missing":
-        test_missing(build, work)
+    if case in ("linked", "attached", "missing"):
+        {"linked": test_linked, "attached": test_attached, "missing": test_missing}[case](build, work)
     else:
         want = test_library(build, work, f"{case}_cases")
         print(f"{case}: {len(want)} calls")
