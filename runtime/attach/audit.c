@@ -100,7 +100,7 @@ static void audit_leave(const struct link_map *map, const char *path)
     if (!told || !path)
         return;
     if (!told->count)
-        snprintf(told->path, sizeof told->path, "%s", path);
+        snprintf(told->path, sizeof told->path, "%.399s", path);
     __atomic_add_fetch(&told->count, 1, __ATOMIC_RELEASE);
 }
 

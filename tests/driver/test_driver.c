@@ -406,24 +406,15 @@ static void driver_names(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(driver_devices),
-        cmocka_unit_test(driver_contexts),
-        cmocka_unit_test(driver_launches),
-        cmocka_unit_test(driver_seldom),
-        cmocka_unit_test(driver_attributes),
-        cmocka_unit_test(driver_bad_code),
-        cmocka_unit_test(driver_link),
-        cmocka_unit_test(driver_pairs),
-        cmocka_unit_test(driver_newer),
-        cmocka_unit_test(driver_many_threads),
-        cmocka_unit_test(driver_libraries),
-        cmocka_unit_test(driver_runtime_libraries),
-        cmocka_unit_test(driver_copies),
-        cmocka_unit_test(driver_arrays),
-        cmocka_unit_test(driver_addresses),
-        cmocka_unit_test(driver_mapped),
-        cmocka_unit_test(driver_graphs),
-        cmocka_unit_test(driver_names),
+        cmocka_unit_test(driver_devices),    cmocka_unit_test(driver_contexts),
+        cmocka_unit_test(driver_launches),   cmocka_unit_test(driver_seldom),
+        cmocka_unit_test(driver_attributes), cmocka_unit_test(driver_bad_code),
+        cmocka_unit_test(driver_link),       cmocka_unit_test(driver_pairs),
+        cmocka_unit_test(driver_newer),      cmocka_unit_test(driver_many_threads),
+        cmocka_unit_test(driver_libraries),  cmocka_unit_test(driver_runtime_libraries),
+        cmocka_unit_test(driver_copies),     cmocka_unit_test(driver_arrays),
+        cmocka_unit_test(driver_addresses),  cmocka_unit_test(driver_mapped),
+        cmocka_unit_test(driver_graphs),     cmocka_unit_test(driver_names),
     };
     return cmocka_run_group_tests(tests, driver_begin, NULL);
 }
