@@ -12,6 +12,7 @@
 #include "trace/trace.h"
 #include "cpu/cpu.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -286,7 +287,8 @@ static void select_start(void)
     mt_cpu_set_heap_hook(device_heap);
     start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, mt_device_sms());
     if (start_error)
-        mt_report("the CPU device cannot start: %s", strerror(start_error));
+        mt_report("the CPU device cannot start: %s%s", strerror(start_error),
+                  start_error == ENOMEM ? "; is there a limit on memory (ulimit -v)?" : "");
 }
 
 int mt_device_start(void)

@@ -4,7 +4,9 @@
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
 #include "local.h"
@@ -23,6 +25,17 @@ void mt_fault_where(char *text, size_t size)
     const struct mt_cpu_tls *t = &mt_cpu_tls;
     snprintf(text, size, "CTA (%u,%u,%u), thread (%u,%u,%u)", t->ctaid[0], t->ctaid[1], t->ctaid[2],
              t->tid[0], t->tid[1], t->tid[2]);
+}
+
+/* Where a kernel has no waits its threads run in a loop, and only that knows which one it is at. */
+static void fault_where_now(char *text, size_t size, const struct mt_run *run, int sig)
+{
+    const struct mt_cpu_tls *t = &mt_cpu_tls;
+    if (run->loop)
+        snprintf(text, size, "CTA (%u,%u,%u), one of its threads%s", t->ctaid[0], t->ctaid[1], t->ctaid[2],
+                 sig == SIGSEGV || sig == SIGBUS ? " (MEMTRACE_CHECK=1 says which)" : "");
+    else
+        mt_fault_where(text, size);
 }
 
 void mt_fault_record(struct mt_run *run, int code, const char *text)
@@ -87,6 +100,12 @@ void mt_cpu_assertfail(const char *message, const char *file, uint32_t line, con
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 #define NSIGNALS (sizeof signals / sizeof signals[0])
 static struct sigaction before[NSIGNALS];
+/* What the program has put there since: it comes first then, and may call what it found, which is ours. */
+static const struct sigaction *_Atomic since[NSIGNALS];
+static _Thread_local struct {
+    void *context;
+    char *frame;
+} handed; /* to a handler of the program's */
 
 /* Is the instruction at `p` a vector move that wants an aligned address? Only then a general protection
  * fault, which names no address, means a misaligned one. */
@@ -152,6 +171,30 @@ static int fault_describe(char *text, size_t size, int sig, const siginfo_t *inf
     return sig == SIGFPE || sig == SIGILL ? MT_ERR_LAUNCH : MT_ERR_ADDRESS;
 }
 
+/* To the program, whose fault or signal it is. */
+static void fault_hand_on(size_t i, siginfo_t *info, void *context)
+{
+    int sig = signals[i];
+    char *frame = __builtin_frame_address(0);
+    const struct sigaction *to = atomic_load(&since[i]);
+    if (!to || (context == handed.context && frame < handed.frame)) /* by what `since` has called */
+        to = &before[i];
+    __typeof__(handed) outer = handed;
+    handed.context = context;
+    handed.frame = frame;
+    if (to->sa_flags & SA_SIGINFO) {
+        to->sa_sigaction(sig, info, context);
+    } else if (to->sa_handler != SIG_DFL && to->sa_handler != SIG_IGN) {
+        to->sa_handler(sig);
+    } else if (to->sa_handler == SIG_DFL || info->si_code > 0) {
+        /* the fault happens again, now with the default action; one that was sent and is ignored is not */
+        sigaction(sig, to, NULL);
+        if (info->si_code <= 0)
+            raise(sig);
+    }
+    handed = outer;
+}
+
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
     struct mt_worker *w = mt_worker_self;
@@ -159,7 +202,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
     if (w && w->in_device && cta && info->si_code > 0) {
         ucontext_t *uc = context;
         char where[128], what[320], text[512];
-        mt_fault_where(where, sizeof where);
+        fault_where_now(where, sizeof where, cta->run, sig);
         int code = fault_describe(what, sizeof what, sig, info,
                                   (const void *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
         snprintf(text, sizeof text, "%.120s: %s", where, what);
@@ -170,31 +213,37 @@ static void on_signal(int sig, siginfo_t *info, void *context)
             (greg_t)(((uintptr_t)w->fault_stack + 4 * MT_FAULT_STACK) & ~(uintptr_t)63) - 8;
         return;
     }
-    for (size_t i = 0; i < NSIGNALS; i++) {
-        if (signals[i] != sig)
-            continue;
-        if (before[i].sa_flags & SA_SIGINFO) {
-            before[i].sa_sigaction(sig, info, context);
-        } else if (before[i].sa_handler != SIG_DFL && before[i].sa_handler != SIG_IGN) {
-            before[i].sa_handler(sig);
-        } else if (before[i].sa_handler == SIG_IGN && info->si_code <= 0) {
-            return; /* sent, and ignored: we stay for the faults of kernels */
-        } else {    /* the fault happens again, now with the default action */
-            sigaction(sig, &before[i], NULL);
-            if (info->si_code <= 0)
-                raise(sig);
-        }
-    }
+    for (size_t i = 0; i < NSIGNALS; i++)
+        if (signals[i] == sig)
+            fault_hand_on(i, info, context);
 }
 
-void mt_fault_install(void)
+static void fault_put(size_t i, struct sigaction *old)
 {
     struct sigaction sa;
     memset(&sa, 0, sizeof sa);
     sa.sa_sigaction = on_signal;
     sa.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaction(signals[i], &sa, old);
+}
+
+void mt_fault_install(void)
+{
     for (size_t i = 0; i < NSIGNALS; i++)
-        sigaction(signals[i], &sa, &before[i]);
+        fault_put(i, &before[i]);
+}
+
+void mt_fault_take_back(void)
+{
+    for (size_t i = 0; i < NSIGNALS; i++) {
+        struct sigaction now, *kept;
+        if (sigaction(signals[i], NULL, &now) ||
+            (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) || !(kept = malloc(sizeof *kept)))
+            continue;
+        *kept = now;
+        atomic_store(&since[i], kept); /* stays: another thread may be about to call it */
+        fault_put(i, NULL);
+    }
 }
 
 void mt_fault_thread(struct mt_worker *w)

@@ -330,6 +330,7 @@ int mt_cpu_start(struct mt_cpu_launch *l)
     if (rc)
         return rc;
     l->message[0] = 0;
+    mt_fault_take_back();
     struct mt_run *run = calloc(1, sizeof *run);
     if (!run)
         return pool_reject(l, MT_ERR_MEMORY, "no memory for a launch");

@@ -72,6 +72,8 @@ struct mt_stack {
 /* Saves the callee-saved registers on the running stack, its pointer in *save, and continues where `to`
  * stopped: that call of mt_fiber_switch returns `result`. */
 uint64_t mt_fiber_switch(void **save, void *to, uint64_t result);
+/* Calls f(a, b) on the stack whose pointer was saved as `sp`, below what is there; returns when it does. */
+void mt_fiber_call(void *sp, void (*f)(void *a, int b), void *a, int b);
 /* Makes `stack` start in mt_fiber_main when switched to. */
 void *mt_fiber_prepare(struct mt_stack *stack);
 _Noreturn void mt_fiber_main(void); /* cta.c */
@@ -299,6 +301,8 @@ void mt_barrier_describe(struct mt_cta *cta, char *text, size_t size);
 /* fault.c */
 #define MT_FAULT_STACK 16384
 void mt_fault_install(void);
+/* Before a launch: the program may have put handlers of its own there since. */
+void mt_fault_take_back(void);
 void mt_fault_thread(
     struct mt_worker *w); /* signal stack of this worker; w->fault_stack has 4 * MT_FAULT_STACK */
 /* Records the launch's failure (first one wins) and gives the worker its control back. On a worker only. */

@@ -105,15 +105,12 @@ static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
     return rest;
 }
 
-/* Hands the buffer's records to the launch they belong to. all: in compact mode,
- * those of the warp at work, too. */
-static void worker_flush(struct mt_worker *w, int all)
+static void worker_flush_here(void *worker, int all)
 {
+    struct mt_worker *w = worker;
     struct mt_run *run = w->run;
     uint64_t words = (uint64_t)(mt_cpu_tls.cur - w->buffer), rest = 0;
     if (words && run && (run->launch->flush || run->launch->flush_runs)) {
-        int in_device = w->in_device;
-        w->in_device = 0; /* a fault in there is not the kernel's */
         if (w->warps) {
             rest = put_together(w, words / 3, all);
         } else {
@@ -122,10 +119,23 @@ static void worker_flush(struct mt_worker *w, int all)
                 worker_tally(run, w->buffer, words / 3);
             run->launch->flush(run->launch->flush_ctx, w->buffer, words / 3);
         }
-        w->in_device = in_device;
     }
     mt_cpu_tls.cur = w->buffer + rest;
     set_limit(w, w->limit);
+}
+
+/* Hands the buffer's records to the launch they belong to. all: in compact mode, those of the warp at work,
+ * too. On the worker's own stack: a device thread may have used up nearly all of its own, and an overflow
+ * that takes locks of the trace with it cannot be a failed launch. */
+static void worker_flush(struct mt_worker *w, int all)
+{
+    int in_device = w->in_device;
+    w->in_device = 0; /* a fault in there is not the kernel's */
+    if (in_device)
+        mt_fiber_call(w->sched_sp, worker_flush_here, w, all);
+    else
+        worker_flush_here(w, all);
+    w->in_device = in_device;
 }
 
 /* No more records of the worker's run will come. */

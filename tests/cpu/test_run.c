@@ -274,7 +274,6 @@ static void run_failures(void **state)
 {
     int *null = NULL;
     uint32_t deep = 100000, shallow = 10;
-    mt_fault_install(); /* cmocka has put its own handlers there */
     expect_failure("trap_at", NULL, 719, "CTA (3,0,0), thread (5,0,0)", "trap");
     expect_failure("assert_at", NULL, 710, "x > 0", "file.cu:42");
     expect_failure("assert_at", NULL, 710, "CTA (1,0,0), thread (2,0,0)", "");

@@ -149,11 +149,14 @@ static int program_look(struct program *p, const char *path, int depth)
         p->what = "it is a script: what runs it is looked at as it loads libraries";
         code = depth < NESTING ? program_look(p, interpreter, depth + 1) : 0;
     } else if ((code = program_check_rights(path, &st)) == 0) {
-        if (mt_attach_object_open(&o, path) == 0) {
+        int why = mt_attach_object_open(&o, path);
+        if (why == 0) {
             code = program_check_object(p, path, &o);
             mt_attach_object_close(&o);
-        } else {
+        } else if (why == ENOEXEC) {
             code = program_check_other(path, head, (size_t)n);
+        } else {
+            mt_run_say("%s cannot be read, and is not looked at: %s", path, strerror(why));
         }
     }
     if (fd >= 0)
