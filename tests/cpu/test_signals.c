@@ -1,5 +1,5 @@
-/* A program that installs handlers after its first launch: faults of kernels are failed launches, its own are its own, and a
- * handler that calls the one that was there before is not called by that again. */
+/* A program that installs handlers after its first launch: faults of kernels are failed launches, its own are
+ * its own, and a handler that calls the one that was there before is not called by that again. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -67,6 +67,7 @@ int main(void)
     }
     int status = 0;
     waitpid(pid, &status, 0);
-    expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "the default action, by the handler before ours");
+    expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV,
+           "the default action, by the handler before ours");
     return 0;
 }
