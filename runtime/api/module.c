@@ -116,12 +116,12 @@ struct mt_variable *mt_variable_find(const void *host)
 
 /* ---- the real runtime ---- */
 
-static int is_without_tables(const struct mt_module *m)
+static int module_lacks_tables(const struct mt_module *m)
 {
     return m->ended && !m->tried;
 }
 
-static int is_unknown_there(const struct mt_module *m)
+static int module_is_unsent(const struct mt_module *m)
 {
     return m->ended && !m->sent;
 }
@@ -155,12 +155,12 @@ void mt_modules_to_gpu(void)
 {
     mt_modules_enter();
     to_gpu = 1;
-    for (struct mt_module *m; (m = mt_modules_next(is_without_tables));) {
+    for (struct mt_module *m; (m = mt_modules_next(module_lacks_tables));) {
         mt_modules_leave();
         mt_module_load_tables(m);
         mt_modules_enter();
     }
-    for (struct mt_module *m; (m = mt_modules_next(is_unknown_there));)
+    for (struct mt_module *m; (m = mt_modules_next(module_is_unsent));)
         register_real(m);
     mt_modules_leave();
 }

@@ -15,7 +15,7 @@ static volatile int calls, chains;
 static sigjmp_buf back;
 static void *volatile nowhere = (void *)16;
 
-static void handler(int sig, siginfo_t *info, void *context)
+static void signals_handler(int sig, siginfo_t *info, void *context)
 {
     calls++;
     if (chains)
@@ -30,7 +30,7 @@ static void own_fault(void)
         *(volatile int *)nowhere = 1;
 }
 
-static void expect(int holds, const char *what)
+static void signals_expect(int holds, const char *what)
 {
     if (!holds) {
         fprintf(stderr, "FAILED: %s: %d calls\n", what, calls);
@@ -38,7 +38,7 @@ static void expect(int holds, const char *what)
     }
 }
 
-static int run(const struct mt_image *image, int *null)
+static int signals_run(const struct mt_image *image, int *null)
 {
     struct mt_cpu_launch l = {0};
     void *args[] = {&null};
@@ -49,14 +49,14 @@ int main(void)
 {
     mt_cpu_init(2, 4);
     struct mt_image *image = load_test_image();
-    struct sigaction sa = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    expect(run(image, NULL) == 700, "a fault before there is a handler");
+    struct sigaction sa = {.sa_sigaction = signals_handler, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    signals_expect(signals_run(image, NULL) == 700, "a fault before there is a handler");
     sigaction(SIGSEGV, &sa, &found);
-    expect(run(image, NULL) == 700 && calls == 0, "a fault of a kernel");
+    signals_expect(signals_run(image, NULL) == 700 && calls == 0, "a fault of a kernel");
     for (int i = 1; i < 4; i++) {
         own_fault();
-        expect(calls == i, "a fault of the program's");
-        expect(run(image, NULL) == 700 && calls == i, "a fault of a kernel after it");
+        signals_expect(calls == i, "a fault of the program's");
+        signals_expect(signals_run(image, NULL) == 700 && calls == i, "a fault of a kernel after it");
     }
     pid_t pid = fork();
     if (!pid) {
@@ -67,7 +67,7 @@ int main(void)
     }
     int status = 0;
     waitpid(pid, &status, 0);
-    expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV,
-           "the default action, by the handler before ours");
+    signals_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV,
+                   "the default action, by the handler before ours");
     return 0;
 }

@@ -21,7 +21,7 @@ struct scalar {
     char bytes[16];
 };
 
-static struct scalar scalar(char t, number v)
+static struct scalar cublas_scalar(char t, number v)
 {
     struct scalar s;
     set(t, s.bytes, 0, v);
@@ -33,13 +33,13 @@ static number conjugate_if(int op, number v)
     return op == 2 ? conj(v) : v;
 }
 
-static long vec(long n, long inc, long i)
+static long cublas_vec(long n, long inc, long i)
 {
     return inc < 0 ? (i - n + 1) * inc : i * inc;
 }
 
 /* Element i, j of op(m). */
-static number mat(struct memory *m, long offset, int op, long ld, long i, long j)
+static number cublas_mat(struct memory *m, long offset, int op, long ld, long i, long j)
 {
     return conjugate_if(op, get(m, offset + (op ? i * ld + j : j * ld + i)));
 }
@@ -57,14 +57,14 @@ static void test_axpy(char t, int n, int incx, int incy)
     int (*f)(void *, int, in, in, int, out, int) = function("%s_v2", name);
     struct memory *x = memory_new(t, 40), *y = memory_new(t, 40);
     number a = is_complex(t) ? 2 - I : 2;
-    struct scalar alpha = scalar(t, a);
+    struct scalar alpha = cublas_scalar(t, a);
     begin();
     for (long i = 0; i < n; i++)
-        put(y, vec(n, incy, i), a * get(x, vec(n, incx, i)) + get(y, vec(n, incy, i)));
+        put(y, cublas_vec(n, incy, i), a * get(x, cublas_vec(n, incx, i)) + get(y, cublas_vec(n, incy, i)));
     CALL(f(handle, n, &alpha, x->device, incx, y->device, incy));
     done(t);
     begin();
-    struct scalar zero = scalar(t, 0);
+    struct scalar zero = cublas_scalar(t, 0);
     CALL(f(handle, n, &zero, x->device, incx, y->device, incy));
     done(t);
 }
@@ -124,7 +124,7 @@ static void test_dotc(char t)
         number expected = 0;
         begin();
         for (long i = 0; i < 6; i++)
-            expected += conjugate_if(c ? 2 : 0, get(x, vec(6, -2, i))) * get(y, i);
+            expected += conjugate_if(c ? 2 : 0, get(x, cublas_vec(6, -2, i))) * get(y, i);
         put(r, 0, expected);
         int (*mode)(void *, int) = function("cublasSetPointerMode_v2");
         mode(handle, 1);
@@ -137,7 +137,7 @@ static void test_dotc(char t)
 static void test_copies(char t)
 {
     struct memory *x = memory_new(t, 40), *y = memory_new(t, 40);
-    struct scalar three = scalar(t, 3);
+    struct scalar three = cublas_scalar(t, 3);
     snprintf(name, sizeof name, "cublas%cswap", t);
     begin();
     for (long i = 0; i < 5; i++) {
@@ -170,14 +170,14 @@ static void test_gemv(char t, int op, number b)
     int m = 5, n = 3, lda = 7;
     snprintf(name, sizeof name, "cublas%cgemv", t);
     struct memory *A = memory_new(t, 40), *x = memory_new(t, 40), *y = memory_new(t, 40);
-    struct scalar alpha = scalar(t, 2), beta = scalar(t, b);
+    struct scalar alpha = cublas_scalar(t, 2), beta = cublas_scalar(t, b);
     int rows = op ? n : m, cols = op ? m : n;
     begin();
     for (long i = 0; i < rows; i++) {
         number sum = 0;
         for (long j = 0; j < cols; j++)
-            sum += mat(A, 0, op, lda, i, j) * get(x, vec(cols, -2, j));
-        put(y, vec(rows, 3, i), 2 * sum + (b != 0 ? b * get(y, vec(rows, 3, i)) : 0));
+            sum += cublas_mat(A, 0, op, lda, i, j) * get(x, cublas_vec(cols, -2, j));
+        put(y, cublas_vec(rows, 3, i), 2 * sum + (b != 0 ? b * get(y, cublas_vec(rows, 3, i)) : 0));
     }
     int (*f)(void *, int, int, int, in, in, int, in, int, in, out, int) = function("%s_v2", name);
     CALL(f(handle, op, m, n, &alpha, A->device, lda, x->device, -2, &beta, y->device, 3));
@@ -188,7 +188,7 @@ static void test_ger(char t)
 {
     snprintf(name, sizeof name, is_complex(t) ? "cublas%cgerc" : "cublas%cger", t);
     struct memory *A = memory_new(t, 40), *x = memory_new(t, 20), *y = memory_new(t, 20);
-    struct scalar alpha = scalar(t, 2);
+    struct scalar alpha = cublas_scalar(t, 2);
     begin();
     for (long j = 0; j < 3; j++)
         for (long i = 0; i < 4; i++)
@@ -212,7 +212,8 @@ static void model_gemm(const struct product *p, struct memory *A, struct memory 
             number sum = 0;
             long at = p->offset_c + j * p->ldc + i;
             for (long l = 0; l < p->k && p->alpha != 0; l++)
-                sum += mat(A, p->offset_a, p->ta, p->lda, i, l) * mat(B, p->offset_b, p->tb, p->ldb, l, j);
+                sum += cublas_mat(A, p->offset_a, p->ta, p->lda, i, l) *
+                       cublas_mat(B, p->offset_b, p->tb, p->ldb, l, j);
             number v = p->alpha * sum;
             if (p->beta != 0)
                 v += p->beta * get(C, at);
@@ -225,7 +226,7 @@ static void test_gemm(char t, int ta, int tb, number a, number b, int wide)
     struct product p = {ta, tb, 4, 3, 5, 6, 7, 9, 1, 2, 3, a, b};
     snprintf(name, sizeof name, "cublas%cgemm", t);
     struct memory *A = memory_new(t, 60), *B = memory_new(t, 60), *C = memory_new(t, 60);
-    struct scalar alpha = scalar(t, a), beta = scalar(t, b);
+    struct scalar alpha = cublas_scalar(t, a), beta = cublas_scalar(t, b);
     const char *pa = A->device + element(t), *pb = B->device + 2 * element(t);
     char *pc = C->device + 3 * element(t);
     begin();
@@ -247,7 +248,7 @@ static void test_strided(char t, int ta)
     struct product p = {ta, 0, 4, 3, 2, 5, 4, 6, 0, 0, 0, 1, 1};
     snprintf(name, sizeof name, "cublas%cgemmStridedBatched", t);
     struct memory *A = memory_new(t, 90), *B = memory_new(t, 60), *C = memory_new(t, 90);
-    struct scalar one = scalar(t, 1);
+    struct scalar one = cublas_scalar(t, 1);
     begin();
     for (int i = 0; i < 3; i++) {
         p.offset_a = i * 24, p.offset_b = 0, p.offset_c = i * 20;
@@ -260,7 +261,7 @@ static void test_strided(char t, int ta)
 }
 
 /* Pointers to places in device memory, in device memory; they are read. */
-static struct memory *pointers(struct memory *m, const int *offsets, int n)
+static struct memory *cublas_pointers(struct memory *m, const int *offsets, int n)
 {
     struct memory *p = memory_new('D', (size_t)n);
     for (int i = 0; i < n; i++) {
@@ -283,8 +284,9 @@ static void test_batched(char t)
     struct product p = {0, 1, 4, 3, 2, 5, 4, 6, 0, 0, 0, 1, 0};
     snprintf(name, sizeof name, "cublas%cgemmBatched", t);
     struct memory *A = memory_new(t, 90), *B = memory_new(t, 90), *C = memory_new(t, 90);
-    struct memory *pa = pointers(A, oa, 2), *pb = pointers(B, ob, 2), *pc = pointers(C, oc, 2);
-    struct scalar one = scalar(t, 1), zero = scalar(t, 0);
+    struct memory *pa = cublas_pointers(A, oa, 2), *pb = cublas_pointers(B, ob, 2),
+                  *pc = cublas_pointers(C, oc, 2);
+    struct scalar one = cublas_scalar(t, 1), zero = cublas_scalar(t, 0);
     begin();
     for (int i = 0; i < 2; i++) {
         p.offset_a = oa[i], p.offset_b = ob[i], p.offset_c = oc[i];
@@ -301,7 +303,7 @@ static void test_gemm_ex(char ab, int ab_type, char c, int c_type, int compute, 
     struct product p = {1, 0, 4, 3, 5, 6, 7, 9, 0, 0, 0, 2, 1};
     snprintf(name, sizeof name, "cublasGemmEx");
     struct memory *A = memory_new(ab, 60), *B = memory_new(ab, 60), *C = memory_new(c, 60);
-    struct scalar two = scalar(s, 2), one = scalar(s, 1);
+    struct scalar two = cublas_scalar(s, 2), one = cublas_scalar(s, 1);
     begin();
     model_gemm(&p, A, B, C);
     int (*f)(void *, int, int, int, int, int, in, in, int, int, in, int, int, in, out, int, int, int, int) =
@@ -317,12 +319,12 @@ static int in_triangle(int fill, int diag, long i, long j)
 }
 
 /* Element i, j of a matrix of which a triangle is stored. */
-static number triangle(struct memory *A, int fill, int diag, long ld, long i, long j)
+static number cublas_triangle(struct memory *A, int fill, int diag, long ld, long i, long j)
 {
     return in_triangle(fill, diag, i, j) ? get(A, j * ld + i) : i == j ? 1 : 0;
 }
 
-static number symmetric(struct memory *A, int fill, long ld, long i, long j)
+static number cublas_symmetric(struct memory *A, int fill, long ld, long i, long j)
 {
     return in_triangle(fill, 0, i, j) ? get(A, j * ld + i) : get(A, i * ld + j);
 }
@@ -331,7 +333,7 @@ static void test_syrk(char t, int fill, int op, number b)
 {
     snprintf(name, sizeof name, "cublas%csyrk", t);
     struct memory *A = memory_new(t, 60), *C = memory_new(t, 60);
-    struct scalar alpha = scalar(t, 2), beta = scalar(t, b);
+    struct scalar alpha = cublas_scalar(t, 2), beta = cublas_scalar(t, b);
     begin();
     for (long j = 0; j < 4; j++)
         for (long i = 0; i < 4; i++) {
@@ -339,7 +341,7 @@ static void test_syrk(char t, int fill, int op, number b)
             if (!in_triangle(fill, 0, i, j))
                 continue;
             for (long l = 0; l < 3; l++)
-                sum += mat(A, 0, op, 6, i, l) * mat(A, 0, op, 6, j, l);
+                sum += cublas_mat(A, 0, op, 6, i, l) * cublas_mat(A, 0, op, 6, j, l);
             put(C, j * 5 + i, 2 * sum + (b != 0 ? b * get(C, j * 5 + i) : 0));
         }
     int (*f)(void *, int, int, int, int, in, in, int, in, out, int) = function("%s_v2", name);
@@ -351,14 +353,14 @@ static void test_symm(char t, int side, int fill)
 {
     snprintf(name, sizeof name, "cublas%csymm", t);
     struct memory *A = memory_new(t, 60), *B = memory_new(t, 60), *C = memory_new(t, 60);
-    struct scalar one = scalar(t, 1), zero = scalar(t, 0);
+    struct scalar one = cublas_scalar(t, 1), zero = cublas_scalar(t, 0);
     begin();
     for (long j = 0; j < 3; j++)
         for (long i = 0; i < 4; i++) {
             number sum = 0;
             for (long l = 0; l < (side ? 3 : 4); l++)
-                sum += side ? get(B, l * 5 + i) * symmetric(A, fill, 6, l, j)
-                            : symmetric(A, fill, 6, i, l) * get(B, j * 5 + l);
+                sum += side ? get(B, l * 5 + i) * cublas_symmetric(A, fill, 6, l, j)
+                            : cublas_symmetric(A, fill, 6, i, l) * get(B, j * 5 + l);
             put(C, j * 7 + i, sum);
         }
     int (*f)(void *, int, int, int, int, in, in, int, in, int, in, out, int) = function("%s_v2", name);
@@ -367,7 +369,7 @@ static void test_symm(char t, int side, int fill)
 }
 
 /* A triangle whose diagonal is large, so that solving keeps digits. */
-static struct memory *solvable(char t, long n, long ld)
+static struct memory *cublas_solvable(char t, long n, long ld)
 {
     number v[64];
     for (long i = 0; i < n * ld; i++)
@@ -383,8 +385,8 @@ static void model_triangle(struct memory *A, int side, int fill, int op, int dia
             number sum = 0;
             for (long l = 0; l < (side ? 3 : 4); l++) {
                 long r = side ? l : i, c = side ? j : l;
-                number a = op ? conjugate_if(op, triangle(A, fill, diag, 6, c, r))
-                              : triangle(A, fill, diag, 6, r, c);
+                number a = op ? conjugate_if(op, cublas_triangle(A, fill, diag, 6, c, r))
+                              : cublas_triangle(A, fill, diag, 6, r, c);
                 sum += side ? B[l * 4 + i] * a : a * B[j * 4 + l];
             }
             R[j * 4 + i] = sum;
@@ -394,8 +396,8 @@ static void model_triangle(struct memory *A, int side, int fill, int op, int dia
 /* trmm says what it must be; trsm of that gives B back. */
 static void test_triangle(char t, int side, int fill, int op, int diag)
 {
-    struct memory *A = solvable(t, side ? 3 : 4, 6), *B = memory_new(t, 40), *C = memory_new(t, 40);
-    struct scalar one = scalar(t, 1);
+    struct memory *A = cublas_solvable(t, side ? 3 : 4, 6), *B = memory_new(t, 40), *C = memory_new(t, 40);
+    struct scalar one = cublas_scalar(t, 1);
     number before[12], after[12];
     snprintf(name, sizeof name, "cublas%ctrmm", t);
     begin();
@@ -424,11 +426,12 @@ static void test_geam(char t, int ta, number b)
 {
     snprintf(name, sizeof name, "cublas%cgeam", t);
     struct memory *A = memory_new(t, 40), *B = memory_new(t, 40), *C = memory_new(t, 40);
-    struct scalar alpha = scalar(t, 2), beta = scalar(t, b);
+    struct scalar alpha = cublas_scalar(t, 2), beta = cublas_scalar(t, b);
     begin();
     for (long j = 0; j < 3; j++)
         for (long i = 0; i < 4; i++)
-            put(C, j * 7 + i, 2 * mat(A, 0, ta, 5, i, j) + (b != 0 ? b * mat(B, 0, 0, 6, i, j) : 0));
+            put(C, j * 7 + i,
+                2 * cublas_mat(A, 0, ta, 5, i, j) + (b != 0 ? b * cublas_mat(B, 0, 0, 6, i, j) : 0));
     int (*f)(void *, int, int, int, int, in, in, int, in, in, int, out, int) = function("%s", name);
     CALL(f(handle, ta, 0, 4, 3, &alpha, A->device, 5, &beta, B->device, 6, C->device, 7));
     done(t);

@@ -25,7 +25,7 @@ static void set_attribute(const char *of, void *d, int number, const void *value
     check(!f(d, number, value, bytes), "attribute %d of a %s", number, of);
 }
 
-static struct matrix matrix(char t, int order, long rows, long cols)
+static struct matrix cublasLt_matrix(char t, int order, long rows, long cols)
 {
     struct matrix a = {memory_new(t, 120), NULL, order, (order ? cols : rows) + 2, 55};
     int (*create)(void **, int, uint64_t, uint64_t, int64_t) = function("cublasLtMatrixLayoutCreate");
@@ -37,12 +37,12 @@ static struct matrix matrix(char t, int order, long rows, long cols)
     return a;
 }
 
-static long at(const struct matrix *a, long i, long j, long batch)
+static long cublasLt_at(const struct matrix *a, long i, long j, long batch)
 {
     return batch * a->stride + (a->order ? i * a->ld + j : j * a->ld + i);
 }
 
-static number after(unsigned epilogue, number v)
+static number cublasLt_after(unsigned epilogue, number v)
 {
     double x = creal(v);
     if (epilogue & 2)
@@ -57,11 +57,11 @@ struct product {
     double alpha, beta;
 };
 
-static void test(struct product p)
+static void cublasLt_test(struct product p)
 {
-    struct matrix A = matrix(p.ab, p.order_a, p.transa ? K : M, p.transa ? M : K);
-    struct matrix B = matrix(p.ab, p.order_b, p.transb ? N : K, p.transb ? K : N);
-    struct matrix C = matrix(p.cd, p.order_d, M, N), D = matrix(p.cd, p.order_d, M, N);
+    struct matrix A = cublasLt_matrix(p.ab, p.order_a, p.transa ? K : M, p.transa ? M : K);
+    struct matrix B = cublasLt_matrix(p.ab, p.order_b, p.transb ? N : K, p.transb ? K : N);
+    struct matrix C = cublasLt_matrix(p.cd, p.order_d, M, N), D = cublasLt_matrix(p.cd, p.order_d, M, N);
     struct memory *bias = memory_new(p.cd, M);
     void *desc;
     char alpha[8], beta[8];
@@ -80,11 +80,11 @@ static void test(struct product p)
             for (long j = 0; j < N; j++) {
                 number sum = 0;
                 for (long k = 0; k < K; k++)
-                    sum += get(A.m, p.transa ? at(&A, k, i, b) : at(&A, i, k, b)) *
-                           get(B.m, p.transb ? at(&B, j, k, b) : at(&B, k, j, b));
-                sum = p.alpha * sum + (p.beta != 0 ? p.beta * get(C.m, at(&C, i, j, b)) : 0);
+                    sum += get(A.m, p.transa ? cublasLt_at(&A, k, i, b) : cublasLt_at(&A, i, k, b)) *
+                           get(B.m, p.transb ? cublasLt_at(&B, j, k, b) : cublasLt_at(&B, k, j, b));
+                sum = p.alpha * sum + (p.beta != 0 ? p.beta * get(C.m, cublasLt_at(&C, i, j, b)) : 0);
                 sum += p.epilogue & 4 ? get(bias, i) : 0;
-                put(D.m, at(&D, i, j, b), after(p.epilogue, sum));
+                put(D.m, cublasLt_at(&D, i, j, b), cublasLt_after(p.epilogue, sum));
             }
     int (*matmul)(void *, void *, const void *, const void *, void *, const void *, void *, const void *,
                   const void *, void *, void *, void *, const void *, void *, size_t, cudaStream_t) =
@@ -98,7 +98,8 @@ static void test(struct product p)
 /* A program asks for a way to compute, and gets one. */
 static void test_heuristic(void)
 {
-    struct matrix A = matrix('S', 0, M, K), B = matrix('S', 0, K, N), D = matrix('S', 0, M, N);
+    struct matrix A = cublasLt_matrix('S', 0, M, K), B = cublasLt_matrix('S', 0, K, N),
+                  D = cublasLt_matrix('S', 0, M, N);
     void *desc, *preference;
     char results[96];
     int count = -1;
@@ -119,16 +120,16 @@ int main(void)
 {
     check(!((int (*)(void **))function("cublasLtCreate"))(&handle), "cublasLtCreate");
     for (int i = 0; i < 32; i++)
-        test((struct product){'D', 'D', 'D', 70, i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3 & 1, i >> 4, 1, 2,
-                              i % 3});
+        cublasLt_test((struct product){'D', 'D', 'D', 70, i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3 & 1, i >> 4,
+                                       1, 2, i % 3});
     for (unsigned e = 0; e < 2; e++) {
-        test((struct product){'S', 'S', 'S', 68, 1, 0, 0, 0, (int)e, 4, 1, 0});
-        test((struct product){'S', 'S', 'S', 68, 1, 0, 0, 0, (int)e, 2 | 4, 1, 1});
-        test((struct product){'S', 'S', 'S', 68, 1, 0, 0, 0, (int)e, 32 | 4, 0.125, 0});
+        cublasLt_test((struct product){'S', 'S', 'S', 68, 1, 0, 0, 0, (int)e, 4, 1, 0});
+        cublasLt_test((struct product){'S', 'S', 'S', 68, 1, 0, 0, 0, (int)e, 2 | 4, 1, 1});
+        cublasLt_test((struct product){'S', 'S', 'S', 68, 1, 0, 0, 0, (int)e, 32 | 4, 0.125, 0});
     }
-    test((struct product){'H', 'H', 'S', 68, 1, 0, 0, 0, 0, 32, 0.125, 1});
-    test((struct product){'B', 'B', 'S', 68, 1, 0, 0, 0, 0, 1, 0.125, 0});
-    test((struct product){'i', 'I', 'I', 72, 1, 0, 0, 0, 0, 1, 1, 0});
+    cublasLt_test((struct product){'H', 'H', 'S', 68, 1, 0, 0, 0, 0, 32, 0.125, 1});
+    cublasLt_test((struct product){'B', 'B', 'S', 68, 1, 0, 0, 0, 0, 1, 0.125, 0});
+    cublasLt_test((struct product){'i', 'I', 'I', 72, 1, 0, 0, 0, 0, 1, 1, 0});
     test_heuristic();
     check(!((int (*)(void *))function("cublasLtDestroy"))(handle), "cublasLtDestroy");
     return failures ? 1 : 0;

@@ -13,7 +13,7 @@ struct transform {
     int rank, n[3], inembed[3], istride, idist, onembed[3], ostride, odist, type, batch, sign;
 };
 
-static long place(const struct transform *t, int output, const int *i, int batch)
+static long cufft_place(const struct transform *t, int output, const int *i, int batch)
 {
     const int *embed = output ? t->onembed : t->inembed;
     long at = 0;
@@ -22,13 +22,13 @@ static long place(const struct transform *t, int output, const int *i, int batch
     return (long)batch * (output ? t->odist : t->idist) + at * (output ? t->ostride : t->istride);
 }
 
-static void unpack(const int *n, int rank, int flat, int *i)
+static void cufft_unpack(const int *n, int rank, int flat, int *i)
 {
     for (int d = rank - 1; d >= 0; flat /= n[d], d--)
         i[d] = flat % n[d];
 }
 
-static int product(const int *n, int rank)
+static int cufft_product(const int *n, int rank)
 {
     int p = 1;
     for (int d = 0; d < rank; d++)
@@ -36,7 +36,7 @@ static int product(const int *n, int rank)
     return p;
 }
 
-static number turn(const struct transform *t, const int *i, const int *k)
+static number cufft_turn(const struct transform *t, const int *i, const int *k)
 {
     double angle = 0;
     for (int d = 0; d < t->rank; d++)
@@ -45,37 +45,37 @@ static number turn(const struct transform *t, const int *i, const int *k)
 }
 
 /* Element `flat` of the input; of the halves of real transforms the rest follows by symmetry. */
-static number input(const struct transform *t, struct memory *in, const int *half, int flat, int batch)
+static number cufft_input(const struct transform *t, struct memory *in, const int *half, int flat, int batch)
 {
     int i[3] = {0}, mirrored[3], kind = t->type & ~WIDE;
-    unpack(t->n, t->rank, flat, i);
+    cufft_unpack(t->n, t->rank, flat, i);
     if (kind != C2R || i[t->rank - 1] < half[t->rank - 1])
-        return get(in, place(t, 0, i, batch));
+        return get(in, cufft_place(t, 0, i, batch));
     for (int d = 0; d < t->rank; d++)
         mirrored[d] = (t->n[d] - i[d]) % t->n[d];
-    return conj(get(in, place(t, 0, mirrored, batch)));
+    return conj(get(in, cufft_place(t, 0, mirrored, batch)));
 }
 
-static void model(const struct transform *t, struct memory *in, struct memory *out)
+static void cufft_model(const struct transform *t, struct memory *in, struct memory *out)
 {
-    int half[3], total = product(t->n, t->rank), kind = t->type & ~WIDE;
+    int half[3], total = cufft_product(t->n, t->rank), kind = t->type & ~WIDE;
     memcpy(half, t->n, sizeof half);
     half[t->rank - 1] = t->n[t->rank - 1] / 2 + 1;
     const int *outputs = kind == R2C ? half : t->n;
     number sums[256];
     for (int b = 0; b < t->batch; b++) {
-        int count = product(outputs, t->rank), k[3] = {0}, i[3] = {0};
+        int count = cufft_product(outputs, t->rank), k[3] = {0}, i[3] = {0};
         for (int o = 0; o < count; o++) {
-            unpack(outputs, t->rank, o, k);
+            cufft_unpack(outputs, t->rank, o, k);
             sums[o] = 0;
             for (int e = 0; e < total; e++) {
-                unpack(t->n, t->rank, e, i);
-                sums[o] += input(t, in, half, e, b) * turn(t, i, k);
+                cufft_unpack(t->n, t->rank, e, i);
+                sums[o] += cufft_input(t, in, half, e, b) * cufft_turn(t, i, k);
             }
         }
         for (int o = 0; o < count; o++) {
-            unpack(outputs, t->rank, o, k);
-            put(out, place(t, 1, k, b), sums[o]);
+            cufft_unpack(outputs, t->rank, o, k);
+            put(out, cufft_place(t, 1, k, b), sums[o]);
         }
     }
 }
@@ -103,21 +103,21 @@ static void make_symmetric(const struct transform *t, struct memory *in)
 {
     if ((t->type & ~WIDE) != C2R)
         return;
-    for (int flat = 0; flat < product(t->n, t->rank) * t->batch; flat++) {
-        int i[3] = {0}, m[3] = {0}, b = flat / product(t->n, t->rank);
-        unpack(t->n, t->rank, flat % product(t->n, t->rank), i);
+    for (int flat = 0; flat < cufft_product(t->n, t->rank) * t->batch; flat++) {
+        int i[3] = {0}, m[3] = {0}, b = flat / cufft_product(t->n, t->rank);
+        cufft_unpack(t->n, t->rank, flat % cufft_product(t->n, t->rank), i);
         for (int d = 0; d < t->rank; d++)
             m[d] = (t->n[d] - i[d]) % t->n[d];
         if (i[t->rank - 1] > t->n[t->rank - 1] / 2 || m[t->rank - 1] > t->n[t->rank - 1] / 2)
             continue;
-        set(in->letter, in->expected, place(t, 0, m, b), conj(peek(in, place(t, 0, i, b))));
-        if (place(t, 0, m, b) == place(t, 0, i, b))
-            set(in->letter, in->expected, place(t, 0, i, b), creal(peek(in, place(t, 0, i, b))));
+        set(in->letter, in->expected, cufft_place(t, 0, m, b), conj(peek(in, cufft_place(t, 0, i, b))));
+        if (cufft_place(t, 0, m, b) == cufft_place(t, 0, i, b))
+            set(in->letter, in->expected, cufft_place(t, 0, i, b), creal(peek(in, cufft_place(t, 0, i, b))));
     }
     cudaMemcpy(in->device, in->expected, in->count * element(in->letter), cudaMemcpyHostToDevice);
 }
 
-static void run(struct transform t, int plan)
+static void cufft_run(struct transform t, int plan)
 {
     int kind = t.type & ~WIDE, wide = t.type & WIDE, status;
     char real = wide ? 'D' : 'S', both = wide ? 'Z' : 'C';
@@ -125,7 +125,7 @@ static void run(struct transform t, int plan)
                   *out = memory_new(kind == C2R ? real : both, 300);
     make_symmetric(&t, in);
     begin();
-    model(&t, in, out);
+    cufft_model(&t, in, out);
     if (kind == C2C)
         status = ((int (*)(int, void *, void *, int))function("%s", name_of(t.type)))(plan, in->device,
                                                                                       out->device, t.sign);
@@ -146,8 +146,8 @@ static struct transform close_together(int rank, int x, int y, int z, int type, 
         t.onembed[last] = t.n[last] / 2 + 1;
     if (kind == C2R)
         t.inembed[last] = t.n[last] / 2 + 1;
-    t.idist = product(t.inembed, rank);
-    t.odist = product(t.onembed, rank);
+    t.idist = cufft_product(t.inembed, rank);
+    t.odist = cufft_product(t.onembed, rank);
     return t;
 }
 
@@ -155,11 +155,11 @@ static void test_close(int type, int sign)
 {
     int p = 0;
     check(!((int (*)(int *, int, int, int))function("cufftPlan1d"))(&p, 12, type, 3), "cufftPlan1d");
-    run(close_together(1, 12, 1, 1, type, 3, sign), p);
+    cufft_run(close_together(1, 12, 1, 1, type, 3, sign), p);
     check(!((int (*)(int *, int, int, int))function("cufftPlan2d"))(&p, 4, 7, type), "cufftPlan2d");
-    run(close_together(2, 4, 7, 1, type, 1, sign), p);
+    cufft_run(close_together(2, 4, 7, 1, type, 1, sign), p);
     check(!((int (*)(int *, int, int, int, int))function("cufftPlan3d"))(&p, 3, 4, 5, type), "cufftPlan3d");
-    run(close_together(3, 3, 4, 5, type, 1, sign), p);
+    cufft_run(close_together(3, 3, 4, 5, type, 1, sign), p);
 }
 
 /* Gaps between elements, rows and transforms. */
@@ -169,7 +169,7 @@ static void test_many(int type, int sign)
     int p = 0;
     int (*many)(int *, int, int *, int *, int, int, int *, int, int, int, int) = function("cufftPlanMany");
     check(!many(&p, 2, t.n, t.inembed, 2, 60, t.onembed, 3, 100, type, 2), "cufftPlanMany");
-    run(t, p);
+    cufft_run(t, p);
 }
 
 /* In place, rows of real numbers leave room for the complex ones. */
@@ -185,7 +185,7 @@ static void test_in_place(void)
         for (int k = 0; k < 6; k++) {
             sums[b][k] = 0;
             for (int i = 0; i < 10; i++)
-                sums[b][k] += get(m, b * 12 + i) * turn(&t, &i, &k);
+                sums[b][k] += get(m, b * 12 + i) * cufft_turn(&t, &i, &k);
         }
     for (int i = 0; i < 24; i++)
         put(m, i, i % 2 ? cimag(sums[i / 12][i % 12 / 2]) : creal(sums[i / 12][i % 12 / 2]));

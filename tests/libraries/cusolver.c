@@ -17,13 +17,13 @@ static char *work;
         check(!status, "%s: status %d", name, status);                                                       \
     } while (0)
 
-static double loose(char t)
+static double cusolver_loose(char t)
 {
     return t == 'S' || t == 'C' ? 1e-3 : 1e-10;
 }
 
 /* Hermitian and positive: large on its diagonal. */
-static struct memory *positive(char t)
+static struct memory *cusolver_positive(char t)
 {
     number v[N * LD];
     for (int j = 0; j < N; j++)
@@ -42,7 +42,7 @@ static struct memory *zero_info(void)
 /* A = L L^H in the lower triangle, by columns; then two right sides are solved. */
 static void test_potrf(char t, int fill)
 {
-    struct memory *A = positive(t), *info = zero_info(), *B = memory_new(t, R * LDB);
+    struct memory *A = cusolver_positive(t), *info = zero_info(), *B = memory_new(t, R * LDB);
     number L[N][N] = {{0}};
     snprintf(name, sizeof name, "cusolverDn%cpotrf", t);
     begin();
@@ -59,7 +59,7 @@ static void test_potrf(char t, int fill)
     put(info, 0, 0);
     int (*potrf)(void *, int, int, void *, int, void *, int, int *) = function("%s", name);
     CALL(potrf(handle, fill, N, A->device, LD, work, 32, (int *)info->device));
-    end(name, loose(t));
+    end(name, cusolver_loose(t));
     snprintf(name, sizeof name, "cusolverDn%cpotrs", t);
     begin();
     for (int r = 0; r < R; r++) {
@@ -84,10 +84,10 @@ static void test_potrf(char t, int fill)
     put(info, 0, 0);
     int (*potrs)(void *, int, int, int, const void *, int, void *, int, int *) = function("%s", name);
     CALL(potrs(handle, fill, N, R, A->device, LD, B->device, LDB, (int *)info->device));
-    end(name, loose(t));
+    end(name, cusolver_loose(t));
 }
 
-static double size1(number v)
+static double cusolver_size1(number v)
 {
     return fabs(creal(v)) + fabs(cimag(v));
 }
@@ -107,7 +107,7 @@ static void test_getrf(char t, int op)
     for (int k = 0; k < N; k++) {
         int best = k;
         for (int i = k; i < N; i++)
-            best = size1(U[i][k]) > size1(U[best][k]) * (1 + 1e-6) ? i : best;
+            best = cusolver_size1(U[i][k]) > cusolver_size1(U[best][k]) * (1 + 1e-6) ? i : best;
         for (int j = 0; j < N; j++) {
             number v = U[k][j];
             U[k][j] = U[best][j];
@@ -126,7 +126,7 @@ static void test_getrf(char t, int op)
     put(info, 0, 0);
     int (*getrf)(void *, int, int, void *, int, void *, int *, int *) = function("%s", name);
     CALL(getrf(handle, N, N, A->device, LD, work, (int *)pivots->device, (int *)info->device));
-    end(name, loose(t));
+    end(name, cusolver_loose(t));
     snprintf(name, sizeof name, "cusolverDn%cgetrs", t);
     begin();
     for (int r = 0; r < R; r++) { /* right sides for which the solution is known */
@@ -155,11 +155,11 @@ static void test_getrf(char t, int op)
         function("%s", name);
     CALL(getrs(handle, op, N, R, A->device, LD, (const int *)pivots->device, B->device, LDB,
                (int *)info->device));
-    end(name, loose(t));
+    end(name, cusolver_loose(t));
 }
 
 /* Householder's reflections with LAPACK's choice of signs. */
-static void reflect(number a[M][N], number *tau)
+static void cusolver_reflect(number a[M][N], number *tau)
 {
     for (int k = 0; k < N; k++) {
         double below = 0;
@@ -194,7 +194,7 @@ static void test_geqrf(char t)
     for (int j = 0; j < N; j++)
         for (int i = 0; i < M; i++)
             a[i][j] = get(A, j * LD + i);
-    reflect(a, tau);
+    cusolver_reflect(a, tau);
     for (int j = 0; j < N; j++) {
         put(T, j, tau[j]);
         for (int i = 0; i < M; i++)
@@ -203,7 +203,7 @@ static void test_geqrf(char t)
     put(info, 0, 0);
     int (*geqrf)(void *, int, int, void *, int, void *, void *, int, int *) = function("%s", name);
     CALL(geqrf(handle, M, N, A->device, LD, T->device, work, 32, (int *)info->device));
-    end(name, loose(t));
+    end(name, cusolver_loose(t));
     /* C = Q^H C */
     snprintf(name, sizeof name, "cusolverDn%c%s", t, unitary ? "unmqr" : "ormqr");
     begin();
@@ -228,7 +228,7 @@ static void test_geqrf(char t)
                int *) = function("%s", name);
     CALL(mqr(handle, 0, unitary ? 2 : 1, M, R, N, A->device, LD, T->device, C->device, LD, work, 32,
              (int *)info->device));
-    end(name, loose(t));
+    end(name, cusolver_loose(t));
 }
 
 /* Not positive: info says where. */

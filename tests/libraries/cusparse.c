@@ -22,7 +22,7 @@ struct sparse {
     void *matrix;
 };
 
-static struct memory *integers(const int *v, int n, int base, int wide)
+static struct memory *cusparse_integers(const int *v, int n, int base, int wide)
 {
     number list[16] = {0};
     for (int i = 0; i < n; i++)
@@ -35,10 +35,11 @@ static struct memory *integers(const int *v, int n, int base, int wide)
     return m;
 }
 
-static struct sparse sparse(char t, int coordinates, int base, int wide)
+static struct sparse cusparse_sparse(char t, int coordinates, int base, int wide)
 {
-    struct sparse s = {integers(coordinates ? rows : starts, coordinates ? ENTRIES : ROWS + 1, base, wide),
-                       integers(cols, ENTRIES, base, wide), memory_new(t, ENTRIES), NULL};
+    struct sparse s = {
+        cusparse_integers(coordinates ? rows : starts, coordinates ? ENTRIES : ROWS + 1, base, wide),
+        cusparse_integers(cols, ENTRIES, base, wide), memory_new(t, ENTRIES), NULL};
     int index = wide ? 3 : 2, status;
     if (coordinates)
         status =
@@ -67,7 +68,7 @@ struct dense {
     int row_major;
 };
 
-static struct dense dense(char t, long r, long c, int row_major)
+static struct dense cusparse_dense(char t, long r, long c, int row_major)
 {
     struct dense d = {memory_new(t, 60), NULL, (row_major ? c : r) + 1, row_major};
     int (*create)(void **, int64_t, int64_t, int64_t, void *, int, int) = function("cusparseCreateDnMat");
@@ -75,7 +76,7 @@ static struct dense dense(char t, long r, long c, int row_major)
     return d;
 }
 
-static long at(const struct dense *d, int op, long i, long j)
+static long cusparse_at(const struct dense *d, int op, long i, long j)
 {
     long r = op ? j : i, c = op ? i : j;
     return d->row_major ? r * d->ld + c : c * d->ld + r;
@@ -86,8 +87,8 @@ static number conjugate_if(int op, number v)
     return op == 2 ? conj(v) : v;
 }
 
-static void model(const struct sparse *s, int opa, int opb, number beta, struct dense *b, struct dense *c,
-                  long n)
+static void cusparse_model(const struct sparse *s, int opa, int opb, number beta, struct dense *b,
+                           struct dense *c, long n)
 {
     read_all(s->offsets), read_all(s->columns), read_all(s->values);
     for (long i = 0; i < (opa ? COLS : ROWS); i++)
@@ -96,17 +97,20 @@ static void model(const struct sparse *s, int opa, int opb, number beta, struct 
             for (int e = 0; e < ENTRIES; e++)
                 if ((opa ? cols[e] : rows[e]) == i)
                     sum += conjugate_if(opa, peek(s->values, e)) *
-                           conjugate_if(opb, get(b->m, at(b, opb, opa ? rows[e] : cols[e], j)));
+                           conjugate_if(opb, get(b->m, cusparse_at(b, opb, opa ? rows[e] : cols[e], j)));
             sum *= 2;
-            put(c->m, at(c, 0, i, j), sum + (beta != 0 ? beta * get(c->m, at(c, 0, i, j)) : 0));
+            put(c->m, cusparse_at(c, 0, i, j),
+                sum + (beta != 0 ? beta * get(c->m, cusparse_at(c, 0, i, j)) : 0));
         }
 }
 
-static void test(char t, int opa, int opb, int order_b, int order_c, int coordinates, int wide, number b)
+static void cusparse_test(char t, int opa, int opb, int order_b, int order_c, int coordinates, int wide,
+                          number b)
 {
-    struct sparse s = sparse(t, coordinates, wide, wide);
+    struct sparse s = cusparse_sparse(t, coordinates, wide, wide);
     long inner = opa ? ROWS : COLS, outer = opa ? COLS : ROWS;
-    struct dense B = dense(t, opb ? N : inner, opb ? inner : N, order_b), C = dense(t, outer, N, order_c);
+    struct dense B = cusparse_dense(t, opb ? N : inner, opb ? inner : N, order_b),
+                 C = cusparse_dense(t, outer, N, order_c);
     char alpha[16], beta[16];
     size_t bytes = 1;
     set(t, alpha, 0, 2);
@@ -117,7 +121,7 @@ static void test(char t, int opa, int opb, int order_b, int order_c, int coordin
                                                           C.matrix, cuda_type(t), 0, &bytes),
           "size of a buffer");
     begin();
-    model(&s, opa, opb, b, &B, &C, N);
+    cusparse_model(&s, opa, opb, b, &B, &C, N);
     typedef int multiply(void *, int, int, const void *, void *, void *, const void *, void *, int, int,
                          void *);
     int status = ((multiply *)function("cusparseSpMM"))(handle, opa, opb, alpha, s.matrix, B.matrix, beta,
@@ -128,7 +132,7 @@ static void test(char t, int opa, int opb, int order_b, int order_c, int coordin
 
 static void test_vector(char t, int op, number b)
 {
-    struct sparse s = sparse(t, 0, 0, 0);
+    struct sparse s = cusparse_sparse(t, 0, 0, 0);
     long inner = op ? ROWS : COLS, outer = op ? COLS : ROWS;
     struct dense x = {memory_new(t, 8), NULL, inner, 0}, y = {memory_new(t, 8), NULL, outer, 0};
     char alpha[16], beta[16];
@@ -139,7 +143,7 @@ static void test_vector(char t, int op, number b)
               !create(&y.matrix, outer, y.m->device, cuda_type(t)),
           "vectors");
     begin();
-    model(&s, op, 0, b, &x, &y, 1);
+    cusparse_model(&s, op, 0, b, &x, &y, 1);
     typedef int multiply(void *, int, const void *, void *, void *, const void *, void *, int, int, void *);
     int status = ((multiply *)function("cusparseSpMV"))(handle, op, alpha, s.matrix, x.matrix, beta, y.matrix,
                                                         cuda_type(t), 0, NULL);
@@ -157,7 +161,7 @@ int main(void)
         for (int op = 0; op < 3; op++)
             test_vector(*t, op, op);
         for (int i = 0; i < 32; i++)
-            test(*t, i % 3, i / 3 % 3, i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3 & 1, i >> 4);
+            cusparse_test(*t, i % 3, i / 3 % 3, i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3 & 1, i >> 4);
     }
     check(!((int (*)(void *))function("cusparseDestroy"))(handle), "cusparseDestroy");
     return failures ? 1 : 0;

@@ -88,7 +88,7 @@ void set(char letter, void *p, long i, number v)
     }
 }
 
-static number value(char letter, const void *p, long i)
+static number model_value(char letter, const void *p, long i)
 {
     switch (letter) {
     case 'S':
@@ -148,7 +148,7 @@ struct memory *memory_new(char letter, size_t count)
 
 number peek(const struct memory *m, long i)
 {
-    return value(m->letter, m->expected, i);
+    return model_value(m->letter, m->expected, i);
 }
 
 number get(struct memory *m, long i)
@@ -182,13 +182,13 @@ static void print_ranges(char what, const struct memory *m, const unsigned char 
     }
 }
 
-static void compare(const char *kernel, const struct memory *m, double tolerance)
+static void model_compare(const char *kernel, const struct memory *m, double tolerance)
 {
     size_t bytes = m->count * element(m->letter), bad = 0;
     char *now = malloc(bytes);
     check(!cudaMemcpy(now, m->device, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
     for (size_t i = 0; i < m->count; i++) {
-        number x = value(m->letter, now, (long)i), y = peek(m, (long)i);
+        number x = model_value(m->letter, now, (long)i), y = peek(m, (long)i);
         int same = cabs(x - y) <= tolerance * (cabs(y) + 1);
         if (!same && !bad++)
             check(0, "%s: element %zu of %zu: %g %+g i, expected %g %+g i", kernel, i, m->count, creal(x),
@@ -199,7 +199,7 @@ static void compare(const char *kernel, const struct memory *m, double tolerance
     free(now);
 }
 
-static int touched(const struct memory *m)
+static int model_touched(const struct memory *m)
 {
     size_t bytes = m->count * element(m->letter);
     return memchr(m->read, 1, bytes) || memchr(m->written, 1, bytes);
@@ -214,12 +214,12 @@ void end(const char *kernel, double tolerance)
     }
     printf("\n");
     for (unsigned i = 0; i < nmemories; i++)
-        if (touched(memories[i]))
-            compare(kernel, memories[i], tolerance);
+        if (model_touched(memories[i]))
+            model_compare(kernel, memories[i], tolerance);
 }
 
 void end_without(void)
 {
     for (unsigned i = 0; i < nmemories; i++)
-        compare("no launch", memories[i], 0);
+        model_compare("no launch", memories[i], 0);
 }

@@ -13,7 +13,7 @@ static const char *const texts[] = {
     "__device__ int inc(int x)\n{\n    return x + 1;\n}\n",
 };
 
-static int add(nvJitLinkHandle link, const char *text, int lto)
+static int nvjitlink_add(nvJitLinkHandle link, const char *text, int lto)
 {
     nvrtcProgram p;
     size_t bytes;
@@ -40,8 +40,9 @@ int main(int argc, char **argv)
     CUfunction f;
     CUdeviceptr d;
     int r[64];
-    if (nvJitLinkCreate(&link, lto ? 2 : 1, options) || add(link, texts[0], lto) ||
-        add(link, texts[1], lto) || nvJitLinkComplete(link) || nvJitLinkGetLinkedCubinSize(link, &bytes))
+    if (nvJitLinkCreate(&link, lto ? 2 : 1, options) || nvjitlink_add(link, texts[0], lto) ||
+        nvjitlink_add(link, texts[1], lto) || nvJitLinkComplete(link) ||
+        nvJitLinkGetLinkedCubinSize(link, &bytes))
         return 1;
     char *code = malloc(bytes);
     if (nvJitLinkGetLinkedCubin(link, code) || nvJitLinkDestroy(&link))
