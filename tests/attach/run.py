@@ -82,11 +82,14 @@ def make():
     build(cc, src("linked.c"), "./libearly.so", "-o", "linked")
     build(cc, src("opened.c"), "-o", "opened")
     cuda = os.path.dirname(os.path.dirname(nvcc))
-    if os.path.exists(cuda + "/lib64/libnvrtc.so"):
+    has = [all(os.path.exists(os.path.join(cuda, p)) for p in (f"lib64/lib{lib}.so", f"include/{lib}.h", "lib64/stubs/libcuda.so"))
+           for lib in ("nvrtc", "nvJitLink")]
+    if has[0]:
         words = [cc, src("nvrtc.c"), f"-I{cuda}/include", f"-L{cuda}/lib64/stubs", "-lcuda"]
         build(*words, f"-L{cuda}/lib64", "-lnvrtc", "-o", "nvrtc")
         build(*words, "-DOPENED", "-o", "nvrtc-opened")
         build(*words[:3], f"-L{ARGS.build}/cuda-overlay/lib64", "-lcuda", "-lnvrtc", f"-Wl,-rpath,{ARGS.build}/lib", "-o", "nvrtc-ours")
+    if all(has):
         build(*words[:1], src("nvjitlink.c"), *words[2:], f"-L{cuda}/lib64", "-lnvrtc", "-lnvJitLink", "-o", "nvjitlink")
     for name in "app", "liblib.so":
         build("strip", name, "-o", "stripped-" + name)
