@@ -17,7 +17,9 @@
 enum { WAITING = 8192 };
 static struct link_map *waiting[WAITING]; /* mapped, and not looked at yet */
 static unsigned nwaiting, lost;
-static struct link_map *runtime; /* libmemtrace.so */
+static struct link_map *runtime;  /* libmemtrace.so */
+static struct link_map *stand_in; /* libmemtrace-libraries.so: what it asks for is what it stands in for */
+static char stand_in_name[PATH_MAX]; /* that the dynamic linker knows it by */
 static struct mt_attach_library library;
 static char folder[PATH_MAX - 64]; /* this library's */
 
@@ -249,8 +251,12 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
     static char ours[sizeof folder + 64];
     if (!strchr(name, '/') || (runtime && *cookie == (uintptr_t)runtime))
         return (char *)(uintptr_t)name;
-    if (audit_is_stand_in(audit_base_name(name), ours, sizeof ours))
+    if (stand_in && *cookie == (uintptr_t)stand_in)
+        return (char *)(uintptr_t)name;
+    if (audit_is_stand_in(audit_base_name(name), ours, sizeof ours)) {
+        snprintf(stand_in_name, sizeof stand_in_name, "%s", name);
         return ours;
+    }
     int major = audit_major(audit_base_name(name)), driver = audit_is_driver(name) && !audit_is_left(*cookie);
     const char *file = audit_before(name);
     if (major < 0 && !driver && !file)
@@ -278,6 +284,10 @@ EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie
     if (!runtime && strcmp(audit_base_name(map->l_name), "libmemtrace.so") == 0 &&
         mt_attach_library_read(&library, map) == 0)
         runtime = map;
+    if (!stand_in && *map->l_name &&
+        (strcmp(map->l_name, stand_in_name) == 0 ||
+         strcmp(audit_base_name(map->l_name), "libmemtrace-libraries.so") == 0))
+        stand_in = map;
     if (nwaiting < WAITING)
         waiting[nwaiting++] = map;
     else if (!lost++)

@@ -27,15 +27,28 @@ static struct backend {
     [MT_LIB_OPENBLAS] = {"OpenBLAS", "libopenblas.so.0", "libopenblas0-pthread", NULL, 0},
     [MT_LIB_FFTW] = {"FFTW", "libfftw3.so.3", "libfftw3-double3", NULL, 0},
     [MT_LIB_FFTWF] = {"FFTW for float", "libfftw3f.so.3", "libfftw3-single3", NULL, 0},
+    [MT_LIB_CURAND] = {"NVIDIA's cuRAND", "libcurand.so.10", "libcurand-13-0", NULL, 0},
 };
 
-/* OpenBLAS makes its threads while it is loaded: they are not for the program's signals. */
-static void *backend_open(const char *file)
+/* So that mt_lib_open knows this library. */
+__attribute__((visibility("default"))) const char __mt_libraries[] = "memtrace";
+
+void *mt_lib_open(const char *file)
 {
+    static const char *const folders[] = {"", MEMTRACE_CUDA_ROOT "/lib64/", MEMTRACE_CUDA_ROOT "/lib/"};
     sigset_t all, before;
+    void *handle = NULL;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; !handle && i < sizeof folders / sizeof *folders; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s%s", folders[i], file);
+        handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (handle && dlsym(handle, "__mt_libraries")) {
+            dlclose(handle);
+            handle = NULL;
+        }
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return handle;
 }
@@ -44,7 +57,7 @@ void (*mt_lib_function(enum mt_lib_backend backend, const char *name, const char
 {
     struct backend *b = &backends[backend];
     if (!b->handle)
-        b->handle = backend_open(b->file);
+        b->handle = mt_lib_open(b->file);
     void (*f)(void) = b->handle ? (void (*)(void))dlsym(b->handle, name) : NULL;
     if (!f && !b->said++) {
         if (b->handle)

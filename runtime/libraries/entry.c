@@ -5,7 +5,6 @@
 #include "library.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
-#include <stdio.h>
 
 static int entry_unsupported(int library)
 {
@@ -46,26 +45,13 @@ static int entry_none_5(void)
 static int (*const nones[])(void) = {entry_none_0, entry_none_1, entry_none_2,
                                      entry_none_3, entry_none_4, entry_none_5};
 
-/* The real library, never ourselves in its place. */
 static void *entry_real(int library)
 {
     static void *_Atomic handles[sizeof nones / sizeof *nones];
-    const char *soname = mt_lib_libraries[library].soname;
-    static const char *const folders[] = {"", MEMTRACE_CUDA_ROOT "/lib64/", MEMTRACE_CUDA_ROOT "/lib/"};
-    for (size_t i = 0; !handles[library] && i < sizeof folders / sizeof *folders; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s%s", folders[i], soname);
-        void *h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (h && !dlsym(h, "__mt_libraries"))
-            handles[library] = h;
-        else if (h)
-            dlclose(h);
-    }
+    if (!handles[library])
+        handles[library] = mt_lib_open(mt_lib_libraries[library].soname);
     return handles[library];
 }
-
-/* So that entry_real knows this library. */
-__attribute__((visibility("default"))) const char __mt_libraries[] = "memtrace";
 
 static void entry_say_gpu(int library)
 {

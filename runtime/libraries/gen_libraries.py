@@ -112,7 +112,7 @@ def read(paths):
                 call.parameters += [Parameter(w, where) for w in words]
             elif words[0] == "library":
                 library = words[1]
-                libraries.append((library, words[2], int(words[3])))
+                libraries.append((library, words[2], int(words[3]), words[4:]))
             elif words[0] == "call":
                 call = Call(library, words[1:], where)
                 calls.append(call)
@@ -182,7 +182,7 @@ def calls_c(calls):
 def names_c(libraries, names):
     out = ['/* Made by gen_libraries.py. */\n#include "entry.h"\n'
            "const struct mt_lib_library mt_lib_libraries[] = {\n"]
-    out += [f'    {{"{n}", "{soname}", {status}}},\n' for n, soname, status in libraries]
+    out += [f'    {{"{n}", "{soname}", {status}}},\n' for n, soname, status, _ in libraries]
     out.append("};\nstruct mt_lib_entry mt_lib_entries[] = {\n")
     for n, _ in names:
         out.append(f'    {{"{n}", {library_of(libraries, n)}, 0}},\n')
@@ -191,16 +191,19 @@ def names_c(libraries, names):
 
 def library_of(libraries, name):
     """The longest that it begins with: cublasLt comes before cublas."""
-    fits = [(len(l), i) for i, (l, _, _) in enumerate(libraries) if name.startswith(l)]
+    fits = [(len(l), i) for i, (l, *_) in enumerate(libraries) if name.startswith(l)]
     return max(fits)[1]
 
 
-def entries_s(names):
+def entries_s(libraries, names):
     out = ["/* Made by gen_libraries.py. */\n\t.text\n"]
     for i, (n, _) in enumerate(names):
-        out.append(f"\t.globl {n}\n\t.type {n}, @function\n\t.p2align 4\n{n}:\n\t.cfi_startproc\n\tendbr64\n"
+        out.append(f"\t.type {n}.entry, @function\n\t.p2align 4\n{n}.entry:\n\t.cfi_startproc\n\tendbr64\n"
                    f"\tjmp *mt_lib_slots+{8 * i}(%rip)\n{n}.first:\n\tmovl ${i}, %r11d\n\tjmp mt_lib_first\n\t.cfi_endproc\n"
-                   f"\t.size {n}, . - {n}\n")
+                   f"\t.size {n}.entry, . - {n}.entry\n")
+        _, soname, _, older = libraries[library_of(libraries, n)]
+        for at, v in [("@@", soname)] + [("@", v) for v in older]:
+            out.append(f"\t.globl {n}.{v}\n\t.set {n}.{v}, {n}.entry\n\t.symver {n}.{v}, {n}{at}{v}\n")
     out.append('\t.section .data.rel,"aw",@progbits\n\t.p2align 3\n\t.globl mt_lib_slots\n\t.hidden mt_lib_slots\n'
                "\t.type mt_lib_slots, @object\nmt_lib_slots:\n")
     out += [f"\t.quad {n}.first\n" for n, _ in names]
@@ -213,8 +216,9 @@ def entries_s(names):
 
 def exports(libraries, names):
     out = ["MEMTRACE_1 {\nglobal:\n    __mt_libraries;\nlocal:\n    *;\n};\n"]
-    for i, (_, soname, _) in enumerate(libraries):
+    for i, (_, soname, _, older) in enumerate(libraries):
         mine = " ".join(n + ";" for n, _ in names if library_of(libraries, n) == i)
+        out += [f"{o} {{\n}};\n" for o in older]
         out.append(f"{soname} {{\nglobal:\n    {mine}\n}};\n")
     return "".join(out)
 
@@ -236,7 +240,7 @@ def main():
     ap.add_argument("tables", nargs="+")
     o = ap.parse_args()
     libraries, names, calls = read(o.tables)
-    made = {"calls.c": calls_c(calls), "names.c": names_c(libraries, names), "entries.S": entries_s(names),
+    made = {"calls.c": calls_c(calls), "names.c": names_c(libraries, names), "entries.S": entries_s(libraries, names),
             "exports.map": exports(libraries, names), "declare.h": declare_h(calls)}
     for name, text in made.items():
         with open(os.path.join(o.out, name), "w", encoding="utf-8") as f:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Calls of libraries: run.py BUILD WORK CASE. The program compares results with naive algorithms of its own, and prints what each
+"""Calls of libraries: run.py BUILD WORK CASE CUDA. The program compares results with naive algorithms of its own, and prints what each
 call must read and write; here that is compared with the trace, byte by byte, and with the transfers that mt-extract finds."""
 import ctypes
 import json
@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 BLAS = "libopenblas.so.0"
-BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "cusparse": (BLAS,), "linked": (BLAS,), "attached": (BLAS,),
+BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "cusparse": (BLAS,), "curand": (), "curand_all": (), "random": (), "linked": (BLAS,), "attached": (BLAS,),
             "missing": ()}
 HERE = os.path.dirname(os.path.abspath(__file__))
 failures = 0
@@ -23,11 +23,11 @@ def check(good, words):
         print(words, file=sys.stderr)
 
 
-def run(build, work, program, **more):
+def run(build, work, program, *arguments, **more):
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work)
     env = dict(os.environ, MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=work, **more)
-    return subprocess.run([os.path.join(build, "tests/bin", program)], env=env, text=True, capture_output=True, check=False)
+    return subprocess.run([os.path.join(build, "tests/bin", program), *arguments], env=env, text=True, capture_output=True, check=False)
 
 
 def ranges(words):
@@ -105,10 +105,10 @@ def extracted(build, traces):
             for s, readers in steps.items() for ctas in readers.values() for to in ctas.values() for t, cell in to.items()}
 
 
-def test_library(build, work, program):
+def test_library(build, work, program, *arguments):
     want = {}
     for form in ("raw", "compact"):
-        p = run(build, work, program, MEMTRACE_FORMAT=form)
+        p = run(build, work, program, *arguments, MEMTRACE_FORMAT=form)
         check(p.returncode == 0 and not p.stderr, f"{form}: exit code {p.returncode}\n{p.stderr}")
         traces = sorted(os.path.join(work, f) for f in os.listdir(work) if not f.endswith(".meta"))
         want = expected(p.stdout)
@@ -133,9 +133,10 @@ def test_missing(build, work):
     p = subprocess.run([os.path.join(build, "tests/bin/test_library_missing")], env=env, text=True, capture_output=True, check=False)
     check(p.returncode == 0, f"exit code {p.returncode}")
     lines = [x for x in p.stderr.splitlines() if x.startswith("memtrace: ")]
-    check(len(lines) == 2 and "cublasSaxpy" in lines[0] and "apt install libopenblas0-pthread" in lines[0],
+    check(len(lines) == 3 and "cublasSaxpy" in lines[0] and "apt install libopenblas0-pthread" in lines[0],
           f"what is missing: {p.stderr}")
-    check(len(lines) == 2 and "cublasSgemmGroupedBatched" in lines[1] and "status 15" in lines[1], f"what is not there: {p.stderr}")
+    check(len(lines) == 3 and "cublasSgemmGroupedBatched" in lines[1] and "status 15" in lines[1], f"what is not there: {p.stderr}")
+    check(len(lines) == 3 and "curandCreateGenerator" in lines[2] and "libcurand.so.10" in lines[2], f"what is missing: {p.stderr}")
 
 
 def start(work, command):
@@ -159,29 +160,63 @@ def test_linked(build, work):
     check(have == {(0, 2): 128, (1, 2): 128, (2, 3): 128, (1, 3): 128}, f"transfers: {have}")
 
 
-def test_attached(build, work):
-    """A program that NVIDIA's library was meant for, under mt-run."""
+def test_random(build, work):
+    """Numbers of the host's and the device's functions, with a program that includes NVIDIA's headers."""
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work)
-    app, names = os.path.join(work, "app"), os.path.join(build, "lib/memtrace/cudart")
-    subprocess.run(["cc", os.path.join(HERE, "attached.c"), "-o", app, "-L" + names, "-l:libcublas.so.13", "-l:libcudart.so",
-                    "-Wl,--allow-shlib-undefined"], check=True)
-    events = start(work, [os.path.join(build, "bin/mt-run"), app])
-    check([(e["kernel"], e.get("library"), e["records"]) for e in events] == [("cublasDscal", "cublas", 8)], f"launches: {events}")
+    app = os.path.join(work, "app")
+    subprocess.run([os.path.join(build, "bin/mt-cc"), "-O1", os.path.join(HERE, "curand_kernel.cu"), "-lcurand", "-o", app], check=True)
+    events = [(e["kernel"], e.get("records")) for e in start(work, [app]) if e.get("library")]
+    check(events == [("curandGenerate", 1)] * 3, f"launches: {events}")
+
+
+def build_stub(work, soname, names):
+    """A library with these names under its own version, as NVIDIA's have them."""
+    stub = os.path.join(work, soname)
+    source, versions = stub + ".c", stub + ".map"
+    with open(source, "w", encoding="utf-8") as f:
+        f.write("".join(f"int {n}(void) {{ return 99; }}\n" for n in names))
+    with open(versions, "w", encoding="utf-8") as f:
+        f.write(soname + " { global: *; };\n")
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", stub, "-Wl,-soname," + soname, "-Wl,--version-script=" + versions], check=True)
+    return stub
+
+
+def test_attached(build, work, random):
+    """Programs that NVIDIA's libraries were meant for, those of CUDA 13 and 12, under mt-run."""
+    names = os.path.join(build, "lib/memtrace/cudart")
+    for version in ("13", "12"):
+        shutil.rmtree(work, ignore_errors=True)
+        os.makedirs(work)
+        app = os.path.join(work, "app")
+        libraries = [build_stub(work, "libcublas.so." + version, ["cublasCreate_v2", "cublasDscal_v2"]),
+                     build_stub(work, "libcurand.so.10", ["curandCreateGenerator", "curandGenerateUniformDouble"])]
+        subprocess.run(["cc", os.path.join(HERE, "attached.c"), "-o", app, *libraries, "-Wl,-rpath," + work, "-L" + names, "-l:libcudart.so",
+                        "-Wl,--allow-shlib-undefined"], check=True)
+        events = start(work, [os.path.join(build, "bin/mt-run"), app, *(["random"] if random else [])])
+        have = [(e["kernel"], e.get("library"), e["records"]) for e in events]
+        check(have == [("cublasDscal", "cublas", 8), *([("curandGenerateUniformDouble", "curand", 1)] if random else [])],
+              f"CUDA {version}: launches: {have}")
 
 
 def main():
-    build, work, case = sys.argv[1:]
+    build, work, case, cuda = sys.argv[1:]
+    random = next((f for d in ("lib64", "lib") for f in [f"{cuda}/{d}/libcurand.so.10"] if os.path.exists(f)), None)
     for library in BACKENDS[case]:
         try:
             ctypes.CDLL(library)
         except OSError:
             print(f"skipped: {library} is not installed")
             return 77
-    if case in ("linked", "attached", "missing"):
-        {"linked": test_linked, "attached": test_attached, "missing": test_missing}[case](build, work)
+    if "rand" in case and not random:
+        print("skipped: the toolkit has no libcurand.so.10")
+        return 77
+    tests = {"linked": test_linked, "missing": test_missing, "random": test_random, "attached": lambda *o: test_attached(*o, random)}
+    if case in tests:
+        tests[case](build, work)
     else:
-        want = test_library(build, work, f"{case}_cases")
+        more = [random, "all"] if case == "curand_all" else [random] if case == "curand" else []
+        want = test_library(build, work, f"{case.removesuffix('_all')}_cases", *more)
         print(f"{case}: {len(want)} calls")
     return 1 if failures else 0
 

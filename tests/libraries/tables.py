@@ -23,14 +23,14 @@ if os.path.exists(f"{cuda}/include/cublas_v2.h") and os.path.exists(f"{cuda}/inc
 else:
     print("no header of cuBLAS and cuSOLVER to compare with")
 ours = {n for n, _ in names}
-for library, soname, _ in libraries:
+for library, soname, _, _ in libraries:
     paths = [f for d in ("lib64", "lib") for f in [f"{cuda}/{d}/{soname}"] if os.path.exists(f)]
     if not paths:
         print(f"no {soname} to compare with")
         continue
     text = subprocess.run(["nm", "-D", "--defined-only", paths[0]], text=True, capture_output=True, check=True).stdout
     theirs = {re.sub("@.*", "", w[2]) for w in map(str.split, text.splitlines()) if w[1] in "TtWi" and w[2].startswith(library)}
-    mine = {n for n in ours if gen_libraries.library_of(libraries, n) == [l for l, _, _ in libraries].index(library)}
+    mine = {n for n in ours if gen_libraries.library_of(libraries, n) == [l for l, *_ in libraries].index(library)}
     if theirs - mine:
         bad.append(f"{soname} has what the table lacks: " + " ".join(sorted(theirs - mine)))
     if mine - theirs:
