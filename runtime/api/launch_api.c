@@ -5,6 +5,7 @@
 #include "entry.h"
 #include "error.h"
 #include "gpu/gpu.h"
+#include "libcall.h"
 #include "plain.h"
 #include "stream.h"
 #include "untabled.h"
@@ -68,7 +69,7 @@ static int launch_api_captured(cudaStream_t stream)
 /* Is it to be in the trace of its stream? If it then runs without records, that is not complete. */
 static void launch_api_select(struct gpu_call *g, struct mt_stream *s)
 {
-    if (s && mt_tracing() && mt_selection_takes(&g->launch.line))
+    if (s && !mt_libcall_inside() && mt_tracing() && mt_selection_takes(&g->launch.line))
         g->launch.trace = mt_stream_trace(s);
 }
 

@@ -5,6 +5,7 @@
 #include "device.h"
 #include "entry.h"
 #include "error.h"
+#include "gpu/gpu.h"
 #include "heap.h"
 #include "memtrace/device.h"
 #include "memtrace/record.h"
@@ -12,10 +13,27 @@
 #include "base/report.h"
 #include "trace/events.h"
 #include "trace/selection.h"
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
 enum { BATCH = 64, RUN_MAX = 1 << 20 };
+
+struct libcall_piece {
+    uint64_t base, count;
+    int64_t stride;
+    uint32_t bytes;
+    int type;
+};
+
+/* Of a call on a GPU, where the trace takes its records later. */
+struct libcall_known {
+    struct mt_gpu_known known;
+    const char *name;
+    struct libcall_piece *pieces;
+    size_t n, room;
+};
 
 struct libcall_op {
     struct mt_op op;
@@ -27,7 +45,8 @@ struct libcall_op {
 /* Of one call under way: its records, some at a time. */
 struct mt_library_notes {
     struct mt_trace *trace;
-    const struct mt_library_call *call;
+    const char *name;
+    struct libcall_known *known; /* gets them in place of the trace */
     uint64_t records, sums[6]; /* sums: as mt_launch_line.recorded */
     int wrong;
     unsigned n;
@@ -65,6 +84,22 @@ static void libcall_record(struct mt_library_notes *n, uint32_t meta, uint64_t b
         libcall_flush(n);
 }
 
+static void libcall_keep(struct mt_library_notes *n, const struct libcall_piece *piece)
+{
+    struct libcall_known *k = n->known;
+    if (k->n == k->room) {
+        size_t room = k->room ? 2 * k->room : 64;
+        struct libcall_piece *more = realloc(k->pieces, room * sizeof *more);
+        if (!more) {
+            n->wrong = 1;
+            return;
+        }
+        k->pieces = more;
+        k->room = room;
+    }
+    k->pieces[k->n++] = *piece;
+}
+
 /* Pieces that fit into a record. */
 static void libcall_put(struct mt_library_notes *n, int type, uint64_t base, size_t bytes, size_t count,
                         int64_t stride)
@@ -73,6 +108,8 @@ static void libcall_put(struct mt_library_notes *n, int type, uint64_t base, siz
     n->records += count;
     n->sums[2 * type] += count;
     n->sums[2 * type + 1] += (uint64_t)count * bytes;
+    if (n->known)
+        libcall_keep(n, &(struct libcall_piece){base, count, stride, (uint32_t)bytes, type});
     if (!n->trace)
         return;
     for (size_t i = 0; i < count;) {
@@ -108,9 +145,9 @@ EXPORT int __mt_library_note(struct mt_library_notes *n, int type, const void *p
         return n->wrong ? -1 : 0;
     if (count > 1 && stride == (int64_t)bytes && !__builtin_mul_overflow(bytes, count, &bytes))
         count = 1;
-    if (!libcall_inside(base, bytes, count, stride)) {
+    if (!n->known && !libcall_inside(base, bytes, count, stride)) {
         mt_report("%s: %s %zu times %zu bytes from %#llx on, which is not memory of the device",
-                  n->call->name, type == MT_LIBRARY_READ ? "reads" : "writes", count, bytes,
+                  n->name, type == MT_LIBRARY_READ ? "reads" : "writes", count, bytes,
                   (unsigned long long)base);
         n->wrong = 1;
         return -1;
@@ -126,7 +163,7 @@ EXPORT int __mt_library_note(struct mt_library_notes *n, int type, const void *p
 
 static cudaError_t libcall_perform(struct libcall_op *o)
 {
-    struct mt_library_notes n = {.call = &o->call};
+    struct mt_library_notes n = {.name = o->call.name};
     if (!o->line.in_parts || o->line.traced_ctas)
         n.trace = o->trace;
     o->call.ranges(&o->call, &n);
@@ -177,26 +214,140 @@ void mt_libcall_bind(struct mt_op *op, struct mt_stream *s)
         o->trace = mt_stream_trace(s);
 }
 
+static struct mt_launch_line libcall_line(const struct mt_library_call *c)
+{
+    return (struct mt_launch_line){.kernel = c->name,
+                                   .mangled = c->name,
+                                   .signature = c->name,
+                                   .library = c->library,
+                                   .grid = {1, 1, 1},
+                                   .block = {1, 1, 1},
+                                   .site = mt_host_site_take()};
+}
+
 static struct libcall_op *libcall_make(const struct mt_library_call *c)
 {
     struct libcall_op *o = mt_op_new(sizeof *o - sizeof o->call + c->bytes, MT_OP_LIBRARY, libcall_start);
     if (!o)
         return NULL;
     memcpy(&o->call, c, c->bytes);
-    o->op.site = mt_host_site_take();
     o->trace = NULL;
-    o->line = (struct mt_launch_line){.kernel = c->name,
-                                      .mangled = c->name,
-                                      .signature = c->name,
-                                      .library = c->library,
-                                      .grid = {1, 1, 1},
-                                      .block = {1, 1, 1},
-                                      .site = o->op.site};
+    o->line = libcall_line(c);
+    o->op.site = o->line.site;
     return o;
 }
 
-EXPORT int __mt_library_submit(void *stream, const struct mt_library_call *c)
+/* ---- on a GPU */
+
+static __thread int inside; /* a call of a real library */
+
+int mt_libcall_inside(void)
 {
+    return inside;
+}
+
+static void libcall_write(struct mt_gpu_known *known, struct mt_trace *t)
+{
+    struct libcall_known *k = (struct libcall_known *)known;
+    struct mt_library_notes n = {.name = k->name, .trace = t};
+    for (size_t i = 0; t && i < k->n; i++)
+        libcall_put(&n, k->pieces[i].type, k->pieces[i].base, k->pieces[i].bytes, k->pieces[i].count,
+                    k->pieces[i].stride);
+    if (t)
+        libcall_flush(&n);
+    free(k->pieces);
+    free(k);
+}
+
+/* What it will read and write; NULL: no memory. */
+static struct mt_gpu_known *libcall_know(struct mt_library_call *c)
+{
+    struct libcall_known *k = calloc(1, sizeof *k);
+    struct mt_library_notes n = {.name = c->name, .known = k};
+    if (!k)
+        return NULL;
+    k->name = c->name;
+    k->known.write = libcall_write;
+    c->ranges(c, &n);
+    k->known.records = n.records;
+    memcpy(k->known.recorded, n.sums, sizeof n.sums);
+    if (!n.wrong)
+        return &k->known;
+    libcall_write(&k->known, NULL);
+    return NULL;
+}
+
+/* Kernels of the library are its own business. */
+static int libcall_real(struct mt_library_call *c)
+{
+    inside++;
+    int status = c->run(c);
+    inside--;
+    return status;
+}
+
+static int libcall_submit_gpu(cudaStream_t stream, struct mt_library_call *c)
+{
+    struct mt_stream *s = mt_stream_get(stream);
+    struct mt_gpu_launch l = {.stream = mt_stream_named(stream), .line = libcall_line(c)};
+    int there = !inside && mt_tracing() && mt_gpu() && s;
+    if (there && mt_gpu()->capturing(l.stream)) {
+        __mt_library_miss(c->name);
+        there = 0;
+    }
+    if (!there)
+        return libcall_real(c);
+    l.line.called = mt_event_next();
+    if (mt_selection_takes(&l.line)) {
+        l.trace = mt_stream_trace(s);
+        l.known = libcall_know(c);
+        if (!l.known) {
+            mt_report("%s is not traced: no memory", c->name);
+            mt_trace_miss(l.trace, NULL);
+            l.trace = NULL;
+        }
+    }
+    mt_gpu()->launch(&l);
+    int status = libcall_real(c);
+    mt_gpu()->issued(&l, status ? cudaErrorUnknown : cudaSuccess);
+    return status;
+}
+
+enum { FETCH_MS = 10000 };
+
+/* The stream may wait for what the program does only later: not for ever, then. */
+EXPORT int __mt_library_fetch(void *stream, void *to, const void *from, size_t bytes)
+{
+    const struct timespec rest = {0, 50000};
+    cudaError_t e = cudaErrorNotReady;
+    int clean = mt_error_hold();
+    if (mt_gpu() && !mt_gpu()->capturing(mt_stream_named(stream)))
+        for (int i = 0; i < FETCH_MS * 20 && (e = MT_NEXT(cudaStreamQuery)(stream)) == cudaErrorNotReady; i++)
+            nanosleep(&rest, NULL);
+    if (!e)
+        e = MT_NEXT(cudaMemcpy)(to, from, bytes, cudaMemcpyDefault);
+    mt_error_release(clean);
+    return e ? -1 : 0;
+}
+
+EXPORT void __mt_library_miss(const char *name)
+{
+    static _Atomic int said;
+    char why[200];
+    if (inside || !mt_tracing())
+        return;
+    snprintf(why, sizeof why, "what %.100s reads and writes on a GPU is not known", name);
+    if (!said++)
+        mt_report("%s: the trace is not complete (said once)", why);
+    mt_trace_miss_anywhere(why);
+}
+
+/* ---- */
+
+EXPORT int __mt_library_submit(void *stream, struct mt_library_call *c)
+{
+    if (mt_device_is_gpu())
+        return libcall_submit_gpu(stream, c);
     MT_RETURN_IF_FAILED();
     struct mt_stream *s = mt_stream_get(stream);
     if (!s)

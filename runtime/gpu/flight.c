@@ -286,7 +286,10 @@ static int is_complete(struct mt_flight *f, uint64_t looked, uint64_t moved)
 static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
 {
     struct mt_launch_line *l = &f->launch.line;
+    struct mt_gpu_known *known = f->launch.known;
     if (f->cancelled) {
+        if (known)
+            known->write(known, NULL);
         l->status = f->status;
         if (!l->status)
             mt_trace_miss(q->trace, NULL);
@@ -302,6 +305,11 @@ static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
         l->records++; /* how many are missing is not known; one stands for them */
     l->untraced = f->untraced;
     memcpy(l->counts, f->counts, sizeof l->counts);
+    if (known) {
+        l->records += known->records;
+        memcpy(l->recorded, known->recorded, sizeof l->recorded);
+        known->write(known, q->trace);
+    }
     l->status = f->status;
     if (f->taken < f->counted)
         mt_report("kernel %s: the GPU made %llu records, %llu arrived", l->kernel,

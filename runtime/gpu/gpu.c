@@ -198,6 +198,8 @@ static void *gpu_launch(struct mt_gpu_launch *l)
 /* With a trace: that it is not traced was said. */
 static void log_untraced(struct mt_gpu_launch *l, cudaError_t status)
 {
+    if (l->known)
+        l->known->write(l->known, NULL);
     if (l->trace && !status)
         mt_trace_miss(l->trace, NULL);
     mt_trace_begin(NULL, &l->line);

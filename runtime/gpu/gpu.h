@@ -7,6 +7,13 @@
 #include "cpu/cpu.h"
 #include <cuda_runtime_api.h>
 
+/* Records that are known before a launch is issued, of a library's call. `write` is called once: puts them into the trace
+ * (NULL: nowhere, since it was not issued) and gives back *k. */
+struct mt_gpu_known {
+    uint64_t records, recorded[6]; /* as in mt_launch_line */
+    void (*write)(struct mt_gpu_known *k, struct mt_trace *t);
+};
+
 /* One launch of an instrumented kernel, from before it is issued to after. */
 struct mt_gpu_launch {
     const struct mt_image *image; /* sites and kernels of the module, or NULL */
@@ -18,6 +25,7 @@ struct mt_gpu_launch {
     cudaStream_t stream;
     int cooperative;
     int plain;   /* after it was issued: it runs without record calls, since with them it would not */
+    struct mt_gpu_known *known; /* or NULL; the callee's from `launch` on */
     void *state; /* the GPU path's own */
 };
 

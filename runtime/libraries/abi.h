@@ -9,7 +9,7 @@ struct mt_library_notes; /* libmemtrace.so's */
 
 /* The beginning of one block of `bytes` that points to nothing inside itself: it is copied, and in a graph it
  * runs many times. Strings last. Both functions run in the stream's order, on any thread, and may not wait.
- */
+ * On a GPU they run once, on the calling thread, while it submits: `run` calls the real library. */
 struct mt_library_call {
     size_t bytes;
     const char *name, *library; /* "cublasSgemm", "cublas" */
@@ -21,15 +21,19 @@ struct mt_library_call {
 
 enum { MT_LIBRARY_READ, MT_LIBRARY_WRITE }; /* as the types of records */
 
-/* Puts a copy of it into the stream; what a launch there would return: a cudaError_t. */
-#define MT_LIBRARY_SUBMIT "__mt_library_submit"
-int __mt_library_submit(void *stream, const struct mt_library_call *c);
+/* Puts a copy of it into the stream; what a launch there would return: a cudaError_t. On a GPU what `run` returns. */
+int __mt_library_submit(void *stream, struct mt_library_call *c);
 /* `count` pieces of `bytes`, `stride` bytes apart. 0; -1: a piece is not in memory of the device; then the
  * call will not run, and the program gets cudaErrorIllegalAddress. */
 int __mt_library_note(struct mt_library_notes *n, int type, const void *p, size_t bytes, size_t count,
                       int64_t stride);
 /* 1: calls go to the real libraries. */
 int __mt_library_on_gpu(void);
+/* On a GPU: what is in its memory when the stream comes to the next operation. 0; -1: that is not known, as the stream is
+ * being captured or does not end. */
+int __mt_library_fetch(void *stream, void *to, const void *from, size_t bytes);
+/* What `name` reads and writes is in no trace: they are incomplete. Said once. */
+void __mt_library_miss(const char *name);
 /* One line on stderr. */
 void __mt_library_say(const char *text);
 #endif

@@ -22,14 +22,14 @@ int64_t mt_blas_batches(const struct mt_blas *b)
 
 const void *mt_blas_scalar(const struct mt_blas *b, int i)
 {
-    return b->device ? (const void *)(intptr_t)b->a[i] : b->value[i];
+    return b->device && !b->fetched ? (const void *)(intptr_t)b->a[i] : b->value[i];
 }
 
 char *mt_blas_pointer(const struct mt_blas *b, int i, int stride, size_t bytes, int64_t batch)
 {
     char *p = (char *)(intptr_t)b->a[i], kind = b->f->row->kinds[i];
     if (kind == 'M' || kind == 'Q') /* an array of pointers */
-        return ((char **)p)[batch];
+        return (b->arrays[i] ? (char **)b->arrays[i] : (char **)p)[batch];
     return stride < 0 ? p : p + batch * b->a[stride] * (int64_t)bytes;
 }
 
@@ -148,8 +148,7 @@ static int blas_run(struct mt_library_call *c)
 
 /* ---- what it touches */
 
-/* Bytes of a scalar or a result; 0: argument i is neither. */
-static size_t blas_scalar_bytes(const struct mt_blas *b, int i)
+size_t mt_blas_scalar_bytes(const struct mt_blas *b, int i)
 {
     size_t bytes = mt_blas_letter_bytes(b->scalar);
     char kind = b->f->row->kinds[i];
@@ -166,7 +165,7 @@ static void blas_scalars(struct mt_blas_walk *w, const struct mt_blas *b, const 
         if ((b->device || b->f->row->kinds[i] == 'F') && strchr(kinds, b->f->row->kinds[i]))
             w->bad |=
                 __mt_library_note(w->notes, w->pass == MT_BLAS_READS ? MT_LIBRARY_READ : MT_LIBRARY_WRITE,
-                                  (const void *)(intptr_t)b->a[i], blas_scalar_bytes(b, i), 1, 0) != 0;
+                                  (const void *)(intptr_t)b->a[i], mt_blas_scalar_bytes(b, i), 1, 0) != 0;
 }
 
 static void blas_ranges(struct mt_library_call *c, struct mt_library_notes *notes)
@@ -198,7 +197,8 @@ static int blas_check(const struct mt_blas *b, int i)
     if (strchr("ARXYIF", kind) && !v)
         return MT_BLAS_INVALID_VALUE;
     if (strchr("ni", kind) && (v > INT_MAX || v < INT_MIN)) {
-        mt_lib_say("%s: sizes beyond 32 bits are not there on the CPU device", b->call.name);
+        if (!__mt_library_on_gpu())
+            mt_lib_say("%s: sizes beyond 32 bits are not there on the CPU device", b->call.name);
         return MT_BLAS_NOT_SUPPORTED;
     }
     return MT_BLAS_OK;
@@ -244,7 +244,7 @@ static void blas_take_scalars(struct mt_blas *b)
 {
     for (int i = 0; !b->device && b->f->row->kinds[i]; i++)
         if (strchr("AR", b->f->row->kinds[i]))
-            memcpy(b->value[i], (const void *)(intptr_t)b->a[i], blas_scalar_bytes(b, i));
+            memcpy(b->value[i], (const void *)(intptr_t)b->a[i], mt_blas_scalar_bytes(b, i));
 }
 
 static int blas_submit(struct mt_blas *b, void *stream)
@@ -255,27 +255,34 @@ static int blas_submit(struct mt_blas *b, void *stream)
     return e ? MT_BLAS_EXECUTION_FAILED : MT_BLAS_OK;
 }
 
+int mt_blas_make(struct mt_blas *b, const struct mt_blas_function *f, int wide, int device,
+                 const int64_t *arguments, int *empty)
+{
+    *b = (struct mt_blas){.call = {sizeof *b, f->name, f->library, blas_ranges, blas_run}};
+    blas_take(b, f, arguments);
+    b->device = device;
+    b->wide = wide;
+    int status = f->row->prepare ? f->row->prepare(b) : MT_BLAS_OK;
+    if (!status)
+        status = blas_check_numbers(b);
+    *empty = !status && blas_is_empty(b);
+    if (!status && !*empty && !(status = blas_check_shapes(b)))
+        blas_take_scalars(b);
+    return status;
+}
+
 static int blas_call(struct mt_blas_handle *h, const struct mt_blas_function *f, int wide,
                      const int64_t *arguments)
 {
-    struct mt_blas b = {.call = {sizeof b, f->name, f->library, blas_ranges, blas_run}};
+    struct mt_blas b;
+    int empty;
     if (!h)
         return MT_BLAS_NOT_INITIALIZED;
-    blas_take(&b, f, arguments);
-    b.device = h->pointer_mode;
-    b.wide = wide;
-    int status = f->row->prepare ? f->row->prepare(&b) : MT_BLAS_OK;
-    if (!status)
-        status = blas_check_numbers(&b);
-    if (status || blas_is_empty(&b))
-        return status;
-    if ((status = blas_check_shapes(&b)))
+    int status = mt_blas_make(&b, f, wide, h->pointer_mode, arguments, &empty);
+    if (status || empty)
         return status;
     b.fortran = mt_lib_function(MT_LIB_OPENBLAS, f->row->run ? "sgemm_" : f->fortran, f->name);
-    if (!b.fortran)
-        return MT_BLAS_NOT_SUPPORTED;
-    blas_take_scalars(&b);
-    return blas_submit(&b, h->stream);
+    return b.fortran ? blas_submit(&b, h->stream) : MT_BLAS_NOT_SUPPORTED;
 }
 
 /* cuSOLVER's statuses have other numbers. */
@@ -287,7 +294,10 @@ static int blas_status(const struct mt_blas_function *f, int status)
     return strcmp(f->library, "cusolver") ? status : solver[status];
 }
 
-int mt_blas_call(void *handle, const struct mt_blas_function *f, int wide, const int64_t *arguments)
+int mt_blas_call(void *handle, const struct mt_blas_function *f, const char *exported, int wide,
+                 const int64_t *arguments)
 {
+    if (__mt_library_on_gpu())
+        return mt_blas_call_gpu(handle, f, exported, wide, arguments);
     return blas_status(f, blas_call(mt_blas_handle(handle), f, wide, arguments));
 }

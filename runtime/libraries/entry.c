@@ -5,6 +5,7 @@
 #include "library.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <string.h>
 
 static int entry_unsupported(int library)
 {
@@ -53,23 +54,25 @@ static void *entry_real(int library)
     return handles[library];
 }
 
-static void entry_say_gpu(int library)
+void (*mt_lib_real(const char *library, const char *name))(void)
 {
-    static int said[sizeof nones / sizeof *nones];
-    if (!__atomic_exchange_n(&said[library], 1, __ATOMIC_RELAXED))
-        mt_lib_say("calls of %s are not recorded on a GPU: the trace does not know what they read and write",
-                   mt_lib_libraries[library].name);
+    for (int i = 0; i < (int)(sizeof nones / sizeof *nones); i++)
+        if (strcmp(mt_lib_libraries[i].name, library) == 0) {
+            void *real = entry_real(i);
+            return real ? (void (*)(void))dlsym(real, name) : NULL;
+        }
+    return NULL;
 }
 
 static void *entry_find(uint32_t index)
 {
     struct mt_lib_entry *e = &mt_lib_entries[index];
     int gpu = __mt_library_on_gpu();
-    void *real = gpu ? entry_real(e->library) : NULL, *f = gpu ? NULL : mt_lib_impls[index];
-    if (real)
-        f = dlsym(real, e->name);
-    if (f && gpu)
-        entry_say_gpu(e->library);
+    void *real = gpu ? entry_real(e->library) : NULL, *f = real ? dlsym(real, e->name) : NULL;
+    if (f && e->gpu == MT_LIB_UNKNOWN)
+        __mt_library_miss(e->name);
+    if (!gpu || (f && e->gpu == MT_LIB_OURS))
+        f = mt_lib_impls[index];
     if (!f && !__atomic_exchange_n(&e->said, 1, __ATOMIC_RELAXED))
         mt_lib_say("%s: %s; it returns status %d", e->name,
                    !gpu   ? "the CPU device does not have this function"

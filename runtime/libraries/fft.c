@@ -13,6 +13,8 @@ struct fft_call {
     const void *in;
     void *out;
     int sign;
+    int handle; /* on a GPU: NVIDIA's plan, and its function */
+    void (*real)(void);
 };
 
 static int fft_is_double(const struct mt_fft_plan *p)
@@ -67,20 +69,21 @@ static void fft_note(struct mt_library_notes *notes, int type, const struct fft_
     }
 }
 
-static void fft_side_note(const struct fft_call *c, struct mt_library_notes *notes, int output)
+static void fft_side_note(const struct fft_call *c, struct mt_library_notes *notes, int output, int type)
 {
     struct fft_side s = fft_side(&c->plan, output);
     const char *p = output ? c->out : c->in;
     for (int64_t i = 0; i < c->plan.batch; i++)
-        fft_note(notes, output ? MT_LIBRARY_WRITE : MT_LIBRARY_READ, &s,
-                 p + i * s.at->dist * (int64_t)s.element);
+        fft_note(notes, type, &s, p + i * s.at->dist * (int64_t)s.element);
 }
 
 static void fft_ranges(struct mt_library_call *call, struct mt_library_notes *notes)
 {
     const struct fft_call *c = (const struct fft_call *)call;
-    fft_side_note(c, notes, 0);
-    fft_side_note(c, notes, 1);
+    fft_side_note(c, notes, 0, MT_LIBRARY_READ);
+    if (c->real && (c->plan.type & 0xf) == MT_FFT_C2R && c->plan.rank > 1 && c->in != c->out)
+        fft_side_note(c, notes, 0, MT_LIBRARY_WRITE); /* cuFFT overwrites its input then */
+    fft_side_note(c, notes, 1, MT_LIBRARY_WRITE);
 }
 
 /* ---- computing */
@@ -194,4 +197,31 @@ int mt_fft_exec(const struct mt_fft_plan *p, const char *name, int type, const v
     c.plan = *p;
     fft_settle(&c.plan, in == out);
     return __mt_library_submit(p->stream, &c.call) ? MT_FFT_EXEC_FAILED : MT_FFT_SUCCESS;
+}
+
+/* Those without a sign do not look at it. */
+static int fft_run_gpu(struct mt_library_call *call)
+{
+    const struct fft_call *c = (const struct fft_call *)call;
+    return ((int (*)(int, const void *, void *, int))c->real)(c->handle, c->in, c->out, c->sign);
+}
+
+int mt_fft_exec_gpu(int handle, const struct mt_fft_plan *p, const char *name, const void *in, void *out,
+                    int sign)
+{
+    struct fft_call c = {.call = {sizeof c, name, "cufft", fft_ranges, fft_run_gpu},
+                         .in = in,
+                         .out = out,
+                         .sign = sign,
+                         .handle = handle,
+                         .real = mt_lib_real("cufft", name)};
+    if (p && p->made) {
+        c.plan = *p;
+        fft_settle(&c.plan, in == out);
+        return __mt_library_submit(p->stream, &c.call);
+    }
+    int status = fft_run_gpu(&c.call);
+    if (!status)
+        __mt_library_miss(name);
+    return status;
 }

@@ -33,4 +33,7 @@ struct mt_fft_plan {
 size_t mt_fft_real_bytes(const struct mt_fft_plan *p);
 /* The transform of `type` that was asked for by `name`; p NULL: no such plan. A status. */
 int mt_fft_exec(const struct mt_fft_plan *p, const char *name, int type, const void *in, void *out, int sign);
+/* The same on a GPU, by NVIDIA's plan. */
+int mt_fft_exec_gpu(int handle, const struct mt_fft_plan *p, const char *name, const void *in, void *out,
+                    int sign);
 #endif

@@ -1,5 +1,6 @@
 /* Plans of cuFFT: handles are numbers. */
 #include "fft.h"
+#include "abi.h"
 #include "library.h"
 #include <limits.h>
 #include <pthread.h>
@@ -33,9 +34,28 @@ static int fft_plan_set(int handle, const struct mt_fft_plan *p)
     return there ? MT_FFT_SUCCESS : MT_FFT_INVALID_PLAN;
 }
 
+/* On a GPU: NVIDIA's function of these parameters, which makes and has the plan. */
+#define REAL(which, parameters) ((int(*) parameters)mt_lib_real("cufft", "cufft" #which))
+
+/* On a GPU: NVIDIA's plan has this number. One beyond our table is not known when it is used. */
+static int fft_plan_hold(int handle)
+{
+    pthread_mutex_lock(&lock);
+    if (handle > 0 && handle < PLANS && !plans[handle].used) {
+        memset(&plans[handle], 0, sizeof plans[handle]);
+        plans[handle].used = 1;
+    }
+    pthread_mutex_unlock(&lock);
+    return MT_FFT_SUCCESS;
+}
+
 int impl_cufftCreate(int *handle)
 {
     int i = 1;
+    if (__mt_library_on_gpu()) {
+        int status = REAL(Create, (int *))(handle);
+        return status ? status : fft_plan_hold(*handle);
+    }
     if (!handle)
         return MT_FFT_INVALID_VALUE;
     pthread_mutex_lock(&lock);
@@ -58,14 +78,17 @@ int impl_cufftDestroy(int handle)
     if (there)
         plans[handle].used = 0;
     pthread_mutex_unlock(&lock);
+    if (__mt_library_on_gpu())
+        return REAL(Destroy, (int))(handle);
     return there ? MT_FFT_SUCCESS : MT_FFT_INVALID_PLAN;
 }
 
 int impl_cufftSetStream(int handle, void *stream)
 {
     struct mt_fft_plan p;
-    if (!fft_plan_get(handle, &p))
-        return MT_FFT_INVALID_PLAN;
+    int gpu = __mt_library_on_gpu(), status = gpu ? REAL(SetStream, (int, void *))(handle, stream) : 0;
+    if (status || !fft_plan_get(handle, &p))
+        return gpu ? status : MT_FFT_INVALID_PLAN;
     p.stream = stream;
     return fft_plan_set(handle, &p);
 }
@@ -143,28 +166,17 @@ static int fft_plan_new(int *handle, const struct request *r)
     return status;
 }
 
+/* On a GPU: NVIDIA's plan has been made. One that we do not understand is not known when it is used. */
+static int fft_plan_follow(int handle, const struct request *r)
+{
+    fft_plan_hold(handle);
+    fft_plan_make(handle, r, NULL);
+    return MT_FFT_SUCCESS;
+}
+
 static struct request fft_plan_close(int rank, int x, int y, int z, int type, int batch)
 {
     return (struct request){.rank = rank, .n = {x, y, z}, .batch = batch, .type = type};
-}
-
-static struct request fft_plan_many(int rank, const int *n, const int *inembed, int istride, int idist,
-                                    const int *onembed, int ostride, int odist, int type, int batch)
-{
-    struct request r = {.rank = n ? rank : 0,
-                        .istride = istride,
-                        .idist = idist,
-                        .ostride = ostride,
-                        .odist = odist,
-                        .batch = batch,
-                        .type = type};
-    r.own_layout = inembed && onembed;
-    for (int d = 0; d < rank && rank <= 3 && n; d++) {
-        r.n[d] = n[d];
-        r.inembed[d] = r.own_layout ? inembed[d] : 0;
-        r.onembed[d] = r.own_layout ? onembed[d] : 0;
-    }
-    return r;
 }
 
 static struct request fft_plan_many_64(int rank, const long long *n, const long long *inembed,
@@ -187,6 +199,14 @@ static struct request fft_plan_many_64(int rank, const long long *n, const long 
     return r;
 }
 
+/* Extents as numbers of 64 bits, in `to`. */
+static const long long *fft_plan_wide(int rank, const int *from, long long to[3])
+{
+    for (int d = 0; from && d < rank && d < 3; d++)
+        to[d] = from[d];
+    return from ? to : NULL;
+}
+
 /* Bytes of a work area for `r`: none. */
 static int fft_plan_size(const struct request *r, size_t *work)
 {
@@ -196,17 +216,25 @@ static int fft_plan_size(const struct request *r, size_t *work)
     return status;
 }
 
-#define DIMENSIONS(which, parameters, make)                                                                  \
+#define DIMENSIONS(which, parameters, arguments, make)                                                       \
     int impl_cufftPlan##which parameters                                                                     \
     {                                                                                                        \
-        return fft_plan_new(plan, &make);                                                                    \
+        if (!__mt_library_on_gpu())                                                                          \
+            return fft_plan_new(plan, &make);                                                                \
+        int status = REAL(Plan##which, parameters) arguments;                                                \
+        return status ? status : fft_plan_follow(*plan, &make);                                              \
     }
-#define OTHERS(which, parameters, sizes, estimates, make)                                                    \
+#define MAKE(which, parameters, arguments, make)                                                             \
     int impl_cufftMakePlan##which parameters                                                                 \
     {                                                                                                        \
-        return fft_plan_make(plan, &make, work);                                                             \
-    }                                                                                                        \
-    int impl_cufftGetSize##which sizes                                                                       \
+        if (!__mt_library_on_gpu())                                                                          \
+            return fft_plan_make(plan, &make, work);                                                         \
+        int status = REAL(MakePlan##which, parameters) arguments;                                            \
+        return status ? status : fft_plan_follow(plan, &make);                                               \
+    }
+#define OTHERS(which, parameters, arguments, estimates, make)                                                \
+    MAKE(which, parameters, arguments, make)                                                                 \
+    int impl_cufftGetSize##which parameters                                                                  \
     {                                                                                                        \
         struct mt_fft_plan p;                                                                                \
         return fft_plan_get(plan, &p) ? fft_plan_size(&make, work) : MT_FFT_INVALID_PLAN;                    \
@@ -216,37 +244,34 @@ static int fft_plan_size(const struct request *r, size_t *work)
         return fft_plan_size(&make, work);                                                                   \
     }
 #define REQUEST (struct request[1])
+#define WIDE(from) fft_plan_wide(rank, from, (long long[3]){0})
 #define MANY_                                                                                                \
     int rank, int *n, int *inembed, int istride, int idist, int *onembed, int ostride, int odist, int type,  \
         int batch
 #define MANY_64_                                                                                             \
     int rank, long long *n, long long *inembed, long long istride, long long idist, long long *onembed,      \
         long long ostride, long long odist, int type, long long batch
+#define MANY_NAMES rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch
 #define CLOSE_1 REQUEST{fft_plan_close(1, nx, 1, 1, type, batch)}[0]
 #define CLOSE_2 REQUEST{fft_plan_close(2, nx, ny, 1, type, 1)}[0]
 #define CLOSE_3 REQUEST{fft_plan_close(3, nx, ny, nz, type, 1)}[0]
-#define MANY REQUEST{fft_plan_many(rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch)}[0]
-#define MANY_64                                                                                              \
-    REQUEST{fft_plan_many_64(rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch)}[0]
+#define MANY                                                                                                 \
+    REQUEST{fft_plan_many_64(rank, WIDE(n), WIDE(inembed), istride, idist, WIDE(onembed), ostride, odist,    \
+                             type, batch)}[0]
+#define MANY_64 REQUEST{fft_plan_many_64(MANY_NAMES)}[0]
 
-DIMENSIONS(1d, (int *plan, int nx, int type, int batch), CLOSE_1)
-DIMENSIONS(2d, (int *plan, int nx, int ny, int type), CLOSE_2)
-DIMENSIONS(3d, (int *plan, int nx, int ny, int nz, int type), CLOSE_3)
-DIMENSIONS(Many, (int *plan, MANY_), MANY)
-OTHERS(1d, (int plan, int nx, int type, int batch, size_t *work),
-       (int plan, int nx, int type, int batch, size_t *work), (int nx, int type, int batch, size_t *work),
-       CLOSE_1)
-OTHERS(2d, (int plan, int nx, int ny, int type, size_t *work),
-       (int plan, int nx, int ny, int type, size_t *work), (int nx, int ny, int type, size_t *work), CLOSE_2)
-OTHERS(3d, (int plan, int nx, int ny, int nz, int type, size_t *work),
-       (int plan, int nx, int ny, int nz, int type, size_t *work),
+DIMENSIONS(1d, (int *plan, int nx, int type, int batch), (plan, nx, type, batch), CLOSE_1)
+DIMENSIONS(2d, (int *plan, int nx, int ny, int type), (plan, nx, ny, type), CLOSE_2)
+DIMENSIONS(3d, (int *plan, int nx, int ny, int nz, int type), (plan, nx, ny, nz, type), CLOSE_3)
+DIMENSIONS(Many, (int *plan, MANY_), (plan, MANY_NAMES), MANY)
+OTHERS(1d, (int plan, int nx, int type, int batch, size_t *work), (plan, nx, type, batch, work),
+       (int nx, int type, int batch, size_t *work), CLOSE_1)
+OTHERS(2d, (int plan, int nx, int ny, int type, size_t *work), (plan, nx, ny, type, work),
+       (int nx, int ny, int type, size_t *work), CLOSE_2)
+OTHERS(3d, (int plan, int nx, int ny, int nz, int type, size_t *work), (plan, nx, ny, nz, type, work),
        (int nx, int ny, int nz, int type, size_t *work), CLOSE_3)
-OTHERS(Many, (int plan, MANY_, size_t *work), (int plan, MANY_, size_t *work), (MANY_, size_t *work), MANY)
-
-int impl_cufftMakePlanMany64(int plan, MANY_64_, size_t *work)
-{
-    return fft_plan_make(plan, &MANY_64, work);
-}
+OTHERS(Many, (int plan, MANY_, size_t *work), (plan, MANY_NAMES, work), (MANY_, size_t *work), MANY)
+MAKE(Many64, (int plan, MANY_64_, size_t *work), (plan, MANY_NAMES, work), MANY_64)
 
 int impl_cufftGetSizeMany64(int plan, MANY_64_, size_t *work)
 {
@@ -295,8 +320,9 @@ int impl_cufftGetProperty(int what, int *value)
 
 static int fft_plan_exec(int handle, const char *name, int type, const void *in, void *out, int sign)
 {
-    struct mt_fft_plan p;
-    return mt_fft_exec(fft_plan_get(handle, &p) ? &p : NULL, name, type, in, out, sign);
+    struct mt_fft_plan p, *there = fft_plan_get(handle, &p) ? &p : NULL;
+    return __mt_library_on_gpu() ? mt_fft_exec_gpu(handle, there, name, in, out, sign)
+                                 : mt_fft_exec(there, name, type, in, out, sign);
 }
 
 #define EXEC_C2C(name, type)                                                                                 \

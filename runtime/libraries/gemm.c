@@ -118,7 +118,8 @@ int mt_blas_ex_types(struct mt_blas *b)
         at = mt_blas_find(b, 'y', at + 1);
         b->types[i] = at < 0 ? b->letter : mt_blas_letter(b->a[at]);
         if (!b->types[i]) {
-            mt_lib_say("%s: elements of cudaDataType %d are not there on the CPU device", b->call.name,
+            if (!__mt_library_on_gpu())
+                mt_lib_say("%s: elements of cudaDataType %d are not there on the CPU device", b->call.name,
                        (int)b->a[at]);
             return MT_BLAS_NOT_SUPPORTED;
         }

@@ -21,6 +21,10 @@ INTS = ("lwork", "lscratch")
 ENUMS = {"op": "cublasOperation_t", "fill": "cublasFillMode_t", "side": "cublasSideMode_t", "diag": "cublasDiagType_t",
          "e": "cublasGemmAlgo_t", "type": "cudaDataType", "compute": "cublasComputeType_t"}
 ELEMENT = {"H": "__half", "S": "float", "D": "double", "C": "cuComplex", "Z": "cuDoubleComplex"}
+# On a GPU: how a call gets where it belongs, as runtime/libraries/entry.h has it.
+FORWARD, OURS, UNKNOWN = range(3)
+# Names of functions that neither read nor write what a kernel may know.
+QUIET = re.compile("Create(?!Identity|Poisson)|Destroy|Get|Set(?!up)|[bB]ufferSize|Logger|Host$|Version|Estimate|Debug|Init$|_internal$|^_")
 MEMORY = re.compile(r"(in|out|io)(\*?)(?:/(\w+))?(?:([?!])(\w+))?=(\w+)\((.*)\)$")
 
 
@@ -98,6 +102,10 @@ class Call:
             yield name, letter, fortran + "_", self.exported(name)
 
 
+def on_gpu(word, name):
+    return OURS if word == "both" else FORWARD if word == "own" or QUIET.search(name) else UNKNOWN
+
+
 def read(paths):
     names, calls, libraries = [], [], []
     for path in paths:
@@ -116,14 +124,15 @@ def read(paths):
             elif words[0] == "call":
                 call = Call(library, words[1:], where)
                 calls.append(call)
-            elif words[0] in ("own", "absent"):
+            elif words[0] in ("own", "both", "absent"):
                 for w in words[1:]:
-                    names += [(library + n, words[0] == "own") for n in expand(w)]
+                    names += [(library + n, words[0] != "absent", on_gpu(words[0], n)) for n in expand(w)]
             else:
                 raise SystemExit(f"{where}: {words[0]}: what is that?")
     for c in calls:
-        names += [(e, True) for _, _, _, exported in c.variants() for e, _ in exported]
-    twice = {n for n, _ in names if [m for m, _ in names].count(n) > 1} if len(names) < 3000 else set()
+        names += [(e, True, OURS) for _, _, _, exported in c.variants() for e, _ in exported]
+    all_names = [n for n, *_ in names]
+    twice = {n for n in all_names if all_names.count(n) > 1} if len(names) < 3000 else set()
     if twice:
         raise SystemExit("gen_libraries.py: twice: " + " ".join(sorted(twice)))
     return libraries, names, calls
@@ -175,7 +184,7 @@ def calls_c(calls):
                 args = ", ".join(f"{p.type(wide)}{'' if p.type(wide).endswith('*') else ' '}{p.name}" for p in c.parameters)
                 values = ", ".join(f"(int64_t)(intptr_t){p.name}" if p.type(wide).endswith("*") else p.name for p in c.parameters)
                 out.append(f"int impl_{e}(void *handle, {args});\nint impl_{e}(void *handle, {args})\n{{\n"
-                           f"    return mt_blas_call(handle, &f_{name}, {int(wide)}, (const int64_t[]){{{values}}});\n}}\n")
+                           f"    return mt_blas_call(handle, &f_{name}, \"{e}\", {int(wide)}, (const int64_t[]){{{values}}});\n}}\n")
     return "".join(out) + "#pragma GCC visibility pop\n"
 
 
@@ -184,8 +193,8 @@ def names_c(libraries, names):
            "const struct mt_lib_library mt_lib_libraries[] = {\n"]
     out += [f'    {{"{n}", "{soname}", {status}}},\n' for n, soname, status, _ in libraries]
     out.append("};\nstruct mt_lib_entry mt_lib_entries[] = {\n")
-    for n, _ in names:
-        out.append(f'    {{"{n}", {library_of(libraries, n)}, 0}},\n')
+    for n, _, gpu in names:
+        out.append(f'    {{"{n}", {library_of(libraries, n)}, {gpu}, 0}},\n')
     return "".join(out) + "};\n"
 
 
@@ -197,7 +206,7 @@ def library_of(libraries, name):
 
 def entries_s(libraries, names):
     out = ["/* Made by gen_libraries.py. */\n\t.text\n"]
-    for i, (n, _) in enumerate(names):
+    for i, (n, *_) in enumerate(names):
         out.append(f"\t.type {n}.entry, @function\n\t.p2align 4\n{n}.entry:\n\t.cfi_startproc\n\tendbr64\n"
                    f"\tjmp *mt_lib_slots+{8 * i}(%rip)\n{n}.first:\n\tmovl ${i}, %r11d\n\tjmp mt_lib_first\n\t.cfi_endproc\n"
                    f"\t.size {n}.entry, . - {n}.entry\n")
@@ -206,10 +215,10 @@ def entries_s(libraries, names):
             out.append(f"\t.globl {n}.{v}\n\t.set {n}.{v}, {n}.entry\n\t.symver {n}.{v}, {n}{at}{v}\n")
     out.append('\t.section .data.rel,"aw",@progbits\n\t.p2align 3\n\t.globl mt_lib_slots\n\t.hidden mt_lib_slots\n'
                "\t.type mt_lib_slots, @object\nmt_lib_slots:\n")
-    out += [f"\t.quad {n}.first\n" for n, _ in names]
+    out += [f"\t.quad {n}.first\n" for n, *_ in names]
     out.append("\t.size mt_lib_slots, . - mt_lib_slots\n\t.globl mt_lib_impls\n\t.hidden mt_lib_impls\n"
                "\t.type mt_lib_impls, @object\nmt_lib_impls:\n")
-    out += [f"\t.quad impl_{n}\n" if there else "\t.quad 0\n" for n, there in names]
+    out += [f"\t.quad impl_{n}\n" if there else "\t.quad 0\n" for n, there, _ in names]
     out.append('\t.size mt_lib_impls, . - mt_lib_impls\n\t.section .note.GNU-stack,"",@progbits\n')
     return "".join(out)
 
@@ -217,7 +226,7 @@ def entries_s(libraries, names):
 def exports(libraries, names):
     out = ["MEMTRACE_1 {\nglobal:\n    __mt_libraries;\nlocal:\n    *;\n};\n"]
     for i, (_, soname, _, older) in enumerate(libraries):
-        mine = " ".join(n + ";" for n, _ in names if library_of(libraries, n) == i)
+        mine = " ".join(n + ";" for n, *_ in names if library_of(libraries, n) == i)
         out += [f"{o} {{\n}};\n" for o in older]
         out.append(f"{soname} {{\nglobal:\n    {mine}\n}};\n")
     return "".join(out)

@@ -36,7 +36,8 @@ struct rand_generator {
     uint64_t number; /* another one for each generator that is made; 0: there is none */
     int host, type;
     void *stream;
-    void *real, *probe; /* NVIDIA's: the generator; one that only tells what can be set */
+    void *real, *probe; /* NVIDIA's: the generator; on the CPU device one for a device has another, which only tells what
+                           can be set */
     struct rand_settings asked, done;
     pthread_mutex_t lock; /* real and done */
     struct rand_generator *next;
@@ -123,6 +124,12 @@ static int rand_settle(struct rand_generator *g, const struct rand_settings *ask
     return status;
 }
 
+/* On a GPU the generator is NVIDIA's for it, and has all settings. */
+static int rand_run_gpu(struct mt_library_call *call)
+{
+    return rand_generate((struct rand_call *)call);
+}
+
 static int rand_run(struct mt_library_call *call)
 {
     struct rand_call *c = (struct rand_call *)call;
@@ -172,6 +179,10 @@ static int rand_call(struct rand_generator *g, const struct rand_kind *kind, voi
         return NOT_INITIALIZED;
     if (g->host)
         return rand_generate(&c);
+    if (__mt_library_on_gpu()) {
+        c.call.run = rand_run_gpu;
+        return __mt_library_submit(g->stream, &c.call);
+    }
     int status = n ? rand_check(g, kind, n, a) : OK;
     if (status || !n)
         return status;
@@ -256,12 +267,14 @@ static void rand_give(struct rand_generator *g)
 
 static int rand_create(struct rand_generator **out, int type, int host)
 {
-    int (*create)(void **, int) = (int (*)(void **, int))rand_function("curandCreateGeneratorHost");
+    int gpu = __mt_library_on_gpu();
+    int (*create)(void **, int) = (int (*)(void **, int))rand_function(
+        gpu && !host ? "curandCreateGenerator" : "curandCreateGeneratorHost");
     void *real = NULL, *probe = NULL;
     if (!create)
         return INITIALIZATION_FAILED;
     int status = create(&real, type);
-    if (!status && !host)
+    if (!status && !host && !gpu)
         status = create(&probe, type);
     struct rand_generator *g = status ? NULL : rand_take();
     if (!g)
@@ -295,7 +308,7 @@ int impl_curandDestroyGenerator(struct rand_generator *g)
     int (*destroy)(void *) = (int (*)(void *))rand_function("curandDestroyGenerator");
     if (!g || !g->number || !destroy)
         return NOT_INITIALIZED;
-    if (!g->host)
+    if (g->probe)
         cudaDeviceSynchronize();
     pthread_mutex_lock(&g->lock);
     g->number = 0;
@@ -312,7 +325,9 @@ int impl_curandSetStream(struct rand_generator *g, void *stream)
     if (!g || !g->number)
         return NOT_INITIALIZED;
     g->stream = stream;
-    return OK;
+    int (*set)(void *, void *) =
+        g->probe ? NULL : (int (*)(void *, void *))rand_function("curandSetStream");
+    return set ? set(g->real, stream) : OK;
 }
 
 /* A generator for a device may have an order that it likes best; the host's is the one by default. */
@@ -326,7 +341,7 @@ static int rand_ask(struct rand_generator *g, enum setting s, uint64_t value)
 {
     if (!g || !g->number)
         return NOT_INITIALIZED;
-    if (g->host)
+    if (!g->probe)
         return rand_set(g->real, s, value);
     if (s == ORDERING)
         value = rand_ordering(g, value);

@@ -322,10 +322,22 @@ void mt_trace_miss(struct mt_trace *t, const char *why)
         snprintf(t->why, sizeof t->why, "%s", why);
 }
 
+static char missed_why[256];
+static _Atomic int missed; /* 1: being written, 2: as missed_why says */
+
+void mt_trace_miss_anywhere(const char *why)
+{
+    int none = 0;
+    if (!atomic_compare_exchange_strong(&missed, &none, 1))
+        return;
+    snprintf(missed_why, sizeof missed_why, "%s", why);
+    missed = 2;
+}
+
 /* libmemtrace-attach.so writes it. */
 __attribute__((visibility("default"))) struct mt_attach_left __mt_attach_left;
 
-/* 1: CUDA code of the process is not traced at all, as `why` then says. */
+/* 1: there is CUDA code of the process that is not traced at all, as `why` then says. */
 static int trace_left_code(char *why, size_t size)
 {
     unsigned n = __atomic_load_n(&__mt_attach_left.count, __ATOMIC_ACQUIRE);
@@ -336,7 +348,9 @@ static int trace_left_code(char *why, size_t size)
         snprintf(why, size,
                  "%s%s: the CUDA runtime in it could not be taken over: its CUDA calls are not traced",
                  __mt_attach_left.path, more);
-    return n != 0;
+    else if (missed == 2)
+        snprintf(why, size, "%s", missed_why);
+    return n || missed == 2;
 }
 
 /* The companion before the trace is closed: whoever reads that to its end shall find it whole. The lines

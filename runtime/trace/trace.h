@@ -36,6 +36,8 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l);
 /* A launch that should have been in it ran without records, which was said, or not at all: the trace is
  * incomplete. `why`: a sentence, or NULL. */
 void mt_trace_miss(struct mt_trace *t, const char *why);
+/* The same of what has no stream: all traces that are not closed are incomplete. The first reason stays. */
+void mt_trace_miss_anywhere(const char *why);
 /* `launches` that should have been in it will not run: the trace is incomplete. */
 void mt_trace_drop(struct mt_trace *t, uint64_t launches);
 void mt_trace_close(struct mt_trace *t);

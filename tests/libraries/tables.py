@@ -22,7 +22,7 @@ if os.path.exists(f"{cuda}/include/cublas_v2.h") and os.path.exists(f"{cuda}/inc
         bad.append(p.stderr)
 else:
     print("no header of cuBLAS and cuSOLVER to compare with")
-ours = {n for n, _ in names}
+ours = {n for n, *_ in names}
 for library, soname, _, _ in libraries:
     paths = [f for d in ("lib64", "lib") for f in [f"{cuda}/{d}/{soname}"] if os.path.exists(f)]
     if not paths:
