@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 BLAS = "libopenblas.so.0"
-BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "cusparse": (BLAS,), "curand": (), "curand_all": (), "random": (), "linked": (BLAS,), "attached": (BLAS,),
+BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "cusparse": (BLAS,), "curand": (), "curand_all": (), "random": (), "gpu": (), "linked": (BLAS,), "attached": (BLAS,),
             "missing": ()}
 HERE = os.path.dirname(os.path.abspath(__file__))
 failures = 0
@@ -54,9 +54,11 @@ def expected(text):
     return [(w[1], ranges(w[2:])) for w in (line.split() for line in text.splitlines()) if w and w[0] == "call"]
 
 
-def traced(build, traces):
-    """The same of all traces of a run, by mt-dump."""
-    text = subprocess.run([os.path.join(build, "bin/mt-dump"), *traces], text=True, capture_output=True, check=True).stdout
+def traced(build, traces, code=0):
+    """The same of all traces of a run, by mt-dump; 3 is its exit code for those that are not complete."""
+    p = subprocess.run([os.path.join(build, "bin/mt-dump"), *traces], text=True, capture_output=True, check=False)
+    check(p.returncode == code, f"mt-dump: exit code {p.returncode}: {p.stderr}")
+    text = p.stdout
     out, kinds = [], {"load": "r", "store": "w"}
     for line in text.splitlines():
         w = line.split()
@@ -199,6 +201,43 @@ def test_attached(build, work, random):
               f"CUDA {version}: launches: {have}")
 
 
+def test_gpu(build, work):
+    """On a GPU's stand-in, with libraries that are fakes of NVIDIA's: the calls among the kernels of their stream, on the side
+    of libmemtrace-libraries.so by mt-cc."""
+    sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+    import world  # noqa: E402
+    shutil.rmtree(work, ignore_errors=True)
+    os.makedirs(work)
+    app, standin = os.path.join(work, "app"), world.Standin(build)
+    names = ("libcublas.so.13", "libcufft.so.12", "libcurand.so.10")
+    for name in names:
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", os.path.join(HERE, "gpu/fake.c"), "-o", os.path.join(work, name), "-ldl"], check=True)
+    subprocess.run([os.path.join(build, "bin/mt-cc"), "-O1", os.path.join(HERE, "gpu/calls.cu"), "-lcublas",
+                    "-lcufft", "-lcurand", "-o", app], check=True)
+    standin.images(app)
+    for form, unknown in (("raw", []), ("compact", []), ("compact", ["unknown"])):
+        out = os.path.join(work, form)
+        shutil.rmtree(out, ignore_errors=True)
+        env = {**os.environ, **standin.variables, "MEMTRACE_DIR": out, "MEMTRACE_FORMAT": form}
+        env["LD_LIBRARY_PATH"] += ":" + work
+        os.makedirs(out)
+        p = subprocess.run([app, *unknown], env=env, text=True, capture_output=True, check=False)
+        # Of the stand-in's code no variable says which sites it has.
+        said = [x for x in p.stderr.splitlines() if "sites of its program are not known" not in x]
+        check(p.returncode == 0 and len(said) == len(unknown) and all("cublasSgelsBatched" in x for x in said),
+              f"{form}: exit code {p.returncode}\n{p.stderr}")
+        trace = next(os.path.join(out, f) for f in os.listdir(out) if not f.endswith(".meta"))
+        want, have = expected(p.stdout), [(n, r) for n, r in traced(build, [trace], 3 if unknown else 0) if n.startswith("cu")]
+        compare(want, have, form)
+        events = [e["kernel"] for e in launches([trace])]
+        check(events == ["fill"] * 4 + ["cublasSaxpy", "twice"] + ["fill"] * 2 + ["cublasSgemm"] +
+              ["fill"] * 2 + ["cublasSgemm", "cublasSgemmBatched", "curandGenerateUniform", "cufftExecC2C", "twice"],
+              f"{form}: launches {events}")
+        j = json.loads(subprocess.run([os.path.join(build, "bin/mt-extract"), "--no-host", trace], text=True, capture_output=True,
+                                      check=False).stdout)
+        check(j["complete"] is not bool(unknown), f"{form} {unknown}: complete is {j['complete']}")
+
+
 def main():
     build, work, case, cuda = sys.argv[1:]
     random = next((f for d in ("lib64", "lib") for f in [f"{cuda}/{d}/libcurand.so.10"] if os.path.exists(f)), None)
@@ -211,7 +250,7 @@ def main():
     if "rand" in case and not random:
         print("skipped: the toolkit has no libcurand.so.10")
         return 77
-    tests = {"linked": test_linked, "missing": test_missing, "random": test_random, "attached": lambda *o: test_attached(*o, random)}
+    tests = {"linked": test_linked, "missing": test_missing, "random": test_random, "gpu": test_gpu, "attached": lambda *o: test_attached(*o, random)}
     if case in tests:
         tests[case](build, work)
     else:

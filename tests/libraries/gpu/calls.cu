@@ -1,0 +1,114 @@
+// Kernels and calls of libraries in one stream of a GPU; prints what each call must read and write. argv[1]: one of them is not known.
+#include <cstdio>
+#include <curand.h> // which clang includes itself
+extern "C" {
+int cublasCreate_v2(void **handle);
+int cublasSetStream_v2(void *handle, cudaStream_t stream);
+int cublasSetPointerMode_v2(void *handle, int mode);
+int cublasSaxpy_v2(void *handle, int n, const float *alpha, const float *x, int incx, float *y, int incy);
+int cublasSgemm_v2(void *handle, int transa, int transb, int m, int n, int k, const float *alpha, const float *a, int lda,
+                   const float *b, int ldb, const float *beta, float *c, int ldc);
+int cublasSgemmBatched(void *handle, int transa, int transb, int m, int n, int k, const float *alpha, float **a, int lda,
+                       float **b, int ldb, const float *beta, float **c, int ldc, int count);
+int cublasSgelsBatched(void *handle);
+int cufftPlan1d(int *plan, int n, int type, int batch);
+int cufftSetStream(int plan, cudaStream_t stream);
+int cufftExecC2C(int plan, void *in, void *out, int sign);
+}
+
+__global__ void fill(float *p, float v)
+{
+    p[threadIdx.x] = v;
+}
+__global__ void twice(float *p)
+{
+    p[threadIdx.x] *= 2;
+}
+
+static int bad;
+static void expect(int good, const char *what)
+{
+    if (!good)
+        std::fprintf(stderr, "%s\n", what);
+    bad |= !good;
+}
+
+static void columns(char kind, const float *p, int rows, int cols, int ld)
+{
+    for (int j = 0; j < cols; j++)
+        std::printf(" %c%p+%d", kind, (const void *)(p + j * ld), rows * 4);
+}
+
+static void gemm(const float *a, const float *b, const float *c, int sum)
+{
+    columns('r', a, 2, 4, 3);
+    columns('r', b, 4, 3, 5);
+    if (sum)
+        columns('r', c, 2, 3, 4);
+    columns('w', c, 2, 3, 4);
+}
+
+int main(int argc, char **argv)
+{
+    cudaStream_t s;
+    void *handle;
+    curandGenerator_t generator;
+    int plan;
+    float *x, *a, *b, *c, *scalars, **pointers, alpha = 3, host[256];
+    cudaStreamCreate(&s);
+    cudaMalloc(&x, 1024);
+    cudaMalloc(&a, 1024);
+    cudaMalloc(&b, 1024);
+    cudaMalloc(&c, 1024);
+    cudaMalloc(&scalars, 8);
+    cudaMalloc(&pointers, 6 * sizeof *pointers);
+    expect(!cublasCreate_v2(&handle) && !cublasSetStream_v2(handle, s) && !cufftPlan1d(&plan, 8, 0x29, 2) &&
+               !cufftSetStream(plan, s) && !curandCreateGenerator(&generator, CURAND_RNG_PSEUDO_XORWOW) && !curandSetStream(generator, s),
+           "handles");
+    fill<<<1, 256, 0, s>>>(x, 1);
+    fill<<<1, 256, 0, s>>>(a, 2);
+    fill<<<1, 256, 0, s>>>(b, 3);
+    fill<<<1, 256, 0, s>>>(c, 4);
+    std::printf("call cublasSaxpy");
+    for (int i = 0; i < 8; i++)
+        std::printf(" r%p+4", (void *)(x + 2 * i));
+    std::printf(" r%p+32 w%p+32\n", (void *)c, (void *)c);
+    expect(!cublasSaxpy_v2(handle, 8, &alpha, x, 2, c, 1), "axpy");
+    twice<<<1, 64, 0, s>>>(c);
+    cudaMemcpyAsync(host, c, 256, cudaMemcpyDeviceToHost, s);
+    cudaStreamSynchronize(s);
+    for (int i = 0; i < 64; i++)
+        expect(host[i] == (i < 8 ? 14 : 8), "axpy between kernels");
+    // alpha and beta are on the device: beta is 0 there when the stream comes to it, and then 1
+    cublasSetPointerMode_v2(handle, 1);
+    for (int sum = 0; sum < 2; sum++) {
+        fill<<<1, 1, 0, s>>>(scalars, 1);
+        fill<<<1, 1, 0, s>>>(scalars + 1, (float)sum);
+        std::printf("call cublasSgemm r%p+8", (void *)scalars);
+        gemm(a, b, c, sum);
+        std::printf("\n");
+        expect(!cublasSgemm_v2(handle, 0, 0, 2, 3, 4, scalars, a, 3, b, 5, scalars + 1, c, 4), "gemm");
+    }
+    cudaMemcpy(host, c, 64, cudaMemcpyDeviceToHost);
+    for (int i = 0; i < 12; i++)
+        expect(host[i] == (i % 4 < 2 ? 48 : i < 8 ? 14 : 8), "gemm with gaps");
+    cublasSetPointerMode_v2(handle, 0);
+    float one = 1, zero = 0, *batch[6] = {a, a + 64, b, b + 64, c, c + 64};
+    cudaMemcpy(pointers, batch, sizeof batch, cudaMemcpyHostToDevice);
+    std::printf("call cublasSgemmBatched r%p+48", (void *)pointers);
+    gemm(a, b, c, 0);
+    gemm(a + 64, b + 64, c + 64, 0);
+    std::printf("\n");
+    expect(!cublasSgemmBatched(handle, 0, 0, 2, 3, 4, &one, pointers, 3, pointers + 2, 5, &zero, pointers + 4, 4, 2), "batch");
+    std::printf("call curandGenerateUniform w%p+60\n", (void *)x);
+    expect(!curandGenerateUniform(generator, x, 15), "numbers");
+    std::printf("call cufftExecC2C r%p+128 w%p+128\n", (void *)x, (void *)b);
+    expect(!cufftExecC2C(plan, x, b, -1), "transform");
+    cudaMemcpy(host, b, 64, cudaMemcpyDeviceToHost);
+    expect(host[0] == 1 && host[14] == 1.0F / 15 && host[15] == 1, "numbers, transformed");
+    if (argc > 1)
+        expect(!cublasSgelsBatched(handle), "what is not known");
+    twice<<<1, 64, 0, s>>>(b);
+    expect(!cudaDeviceSynchronize(), "end");
+    return bad;
+}
