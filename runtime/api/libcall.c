@@ -278,7 +278,7 @@ static struct mt_gpu_known *libcall_know(struct mt_library_call *c)
 }
 
 /* Kernels of the library are its own business. */
-static int libcall_real(struct mt_library_call *c)
+EXPORT int __mt_library_forward(struct mt_library_call *c)
 {
     inside++;
     int status = c->run(c);
@@ -296,7 +296,7 @@ static int libcall_submit_gpu(cudaStream_t stream, struct mt_library_call *c)
         there = 0;
     }
     if (!there)
-        return libcall_real(c);
+        return __mt_library_forward(c);
     l.line.called = mt_event_next();
     if (mt_selection_takes(&l.line)) {
         l.trace = mt_stream_trace(s);
@@ -308,7 +308,7 @@ static int libcall_submit_gpu(cudaStream_t stream, struct mt_library_call *c)
         }
     }
     mt_gpu()->launch(&l);
-    int status = libcall_real(c);
+    int status = __mt_library_forward(c);
     mt_gpu()->issued(&l, status ? cudaErrorUnknown : cudaSuccess);
     return status;
 }

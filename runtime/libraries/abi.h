@@ -32,6 +32,8 @@ int __mt_library_on_gpu(void);
 /* On a GPU: what is in its memory when the stream comes to the next operation. 0; -1: that is not known, as the stream is
  * being captured or does not end. */
 int __mt_library_fetch(void *stream, void *to, const void *from, size_t bytes);
+/* On a GPU: calls c->run for a call that is in no trace. Calls of libraries from there are not the program's. */
+int __mt_library_forward(struct mt_library_call *c);
 /* What `name` reads and writes is in no trace: they are incomplete. Said once. */
 void __mt_library_miss(const char *name);
 /* One line on stderr. */

@@ -65,7 +65,7 @@ int mt_blas_call_gpu(void *handle, const struct mt_blas_function *f, const char 
     b.real = mt_lib_real(f->library, exported);
     b.call.run = blas_gpu_run;
     known = known && (empty || !blas_gpu_fetch(&b, stream));
-    int status = known && !empty ? __mt_library_submit(stream, &b.call) : blas_gpu_run(&b.call);
+    int status = known && !empty ? __mt_library_submit(stream, &b.call) : __mt_library_forward(&b.call);
     if (!status && !known)
         __mt_library_miss(f->name);
     for (int i = 0; i < MT_BLAS_ARGS; i++)

@@ -220,7 +220,7 @@ int mt_fft_exec_gpu(int handle, const struct mt_fft_plan *p, const char *name, c
         fft_settle(&c.plan, in == out);
         return __mt_library_submit(p->stream, &c.call);
     }
-    int status = fft_run_gpu(&c.call);
+    int status = __mt_library_forward(&c.call);
     if (!status)
         __mt_library_miss(name);
     return status;

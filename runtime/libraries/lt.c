@@ -199,6 +199,38 @@ int impl_cublasLtMatmulPreferenceInit_internal(void *out, size_t room)
     return lt_init(out, room, &(struct mt_lt_preference){0}, sizeof(struct mt_lt_preference));
 }
 
+/* ---- on a GPU */
+
+typedef int lt_get_real(const void *, int, void *, size_t, size_t *);
+
+/* All that the table has, and none of the others, whose numbers `others` lists: it ends with -1. */
+static int lt_read(const char *name, const void *real, const struct attribute *table, void *to, const int *others)
+{
+    lt_get_real *get = (lt_get_real *)mt_lib_real("cublasLt", name);
+    size_t written;
+    uint64_t value = 0;
+    int bad = !get || !real;
+    for (; !bad && table->number >= 0; table++)
+        bad = get(real, table->number, (char *)to + table->at, table->bytes, &written);
+    for (; !bad && *others >= 0; others++, value = 0) /* of older libraries some are not there */
+        bad = !get(real, *others, &value, sizeof value, &written) && value;
+    return bad ? -1 : 0;
+}
+
+int mt_lt_read_desc(struct mt_lt_desc *d, const void *real)
+{
+    static const int pointers[] = {11, 17, 18, 19, 20, 21, 23, 24, 36, -1};
+    *d = lt_desc(0, 0);
+    return lt_read("cublasLtMatmulDescGetAttribute", real, of_desc, d, pointers);
+}
+
+int mt_lt_read_layout(struct mt_lt_layout *l, const void *real)
+{
+    static const int planes[] = {7, -1};
+    *l = lt_layout(0, 0, 0, 0);
+    return lt_read("cublasLtMatrixLayoutGetAttribute", real, of_layout, l, planes);
+}
+
 /* One way to compute it, which needs no workspace. */
 int impl_cublasLtMatmulAlgoGetHeuristic(void *handle, const struct mt_lt_desc *d,
                                         const struct mt_lt_layout *a, const struct mt_lt_layout *b,

@@ -18,6 +18,9 @@ struct lt_call {
     void *pd;
     char scalar;
     unsigned char value[2][16];
+    int fetched; /* alpha and beta are on the device, but what they are is in `value` */
+    void (*real)(void);
+    int64_t arguments[16]; /* on a GPU */
 };
 
 /* ---- checks */
@@ -80,7 +83,7 @@ int mt_lt_check(const struct mt_lt_desc *d, const struct mt_lt_layout *a, const 
     if (d->transa < 0 || d->transa > 2 || d->transb < 0 || d->transb > 2 || !lt_matmul_fits(d, a, b, c, out))
         return MT_BLAS_INVALID_VALUE;
     const char *lacks = lt_matmul_lacks(d, a, b, c, out);
-    if (lacks)
+    if (lacks && !__mt_library_on_gpu())
         mt_lib_say("%s: %s is not there on the CPU device", name, lacks);
     return lacks ? MT_BLAS_NOT_SUPPORTED : MT_BLAS_OK;
 }
@@ -89,7 +92,7 @@ int mt_lt_check(const struct mt_lt_desc *d, const struct mt_lt_layout *a, const 
 
 static const void *lt_matmul_scalar(const struct lt_call *c, int i)
 {
-    return c->d.pointer_mode ? i ? c->beta : c->alpha : c->value[i];
+    return c->d.pointer_mode && !c->fetched ? i ? c->beta : c->alpha : c->value[i];
 }
 
 static char lt_matmul_bias_letter(const struct lt_call *c)
@@ -226,28 +229,86 @@ static int lt_matmul_run(struct mt_library_call *call)
     return rc;
 }
 
-int impl_cublasLtMatmul(void *handle, const struct mt_lt_desc *d, const void *alpha, const void *pa,
-                        const struct mt_lt_layout *a, const void *pb, const struct mt_lt_layout *b,
-                        const void *beta, const void *pc, const struct mt_lt_layout *c, void *pd,
-                        const struct mt_lt_layout *out, const void *algorithm, void *workspace, size_t bytes,
+static void lt_matmul_take(struct lt_call *l, const void *alpha, const void *pa, const void *pb, const void *beta,
+                           const void *pc, void *pd)
+{
+    l->pa = pa, l->pb = pb, l->pc = pc, l->pd = pd, l->alpha = alpha, l->beta = beta;
+    l->scalar = mt_lt_scalar(&l->d);
+    if (!l->d.pointer_mode) {
+        memcpy(l->value[0], alpha, mt_blas_letter_bytes(l->scalar));
+        memcpy(l->value[1], beta, mt_blas_letter_bytes(l->scalar));
+    }
+}
+
+/* NVIDIA's; all arguments are integers or pointers. */
+static int lt_matmul_run_gpu(struct mt_library_call *call)
+{
+    const struct lt_call *l = (const struct lt_call *)call;
+    const int64_t *a = l->arguments;
+    typedef int matmul(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                       int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
+    return ((matmul *)l->real)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12],
+                               a[13], a[14], a[15]);
+}
+
+/* 0, or -1: what it touches is not known. */
+static int lt_matmul_know(struct lt_call *l, const void *d, const void *a, const void *b, const void *c,
+                          const void *out)
+{
+    return mt_lt_read_desc(&l->d, d) || mt_lt_read_layout(&l->a, a) || mt_lt_read_layout(&l->b, b) ||
+                   mt_lt_read_layout(&l->c, c) || mt_lt_read_layout(&l->out, out) ||
+                   mt_lt_check(&l->d, &l->a, &l->b, &l->c, &l->out, l->call.name)
+               ? -1
+               : 0;
+}
+
+static int lt_matmul_fetch(struct lt_call *l, void *stream)
+{
+    size_t bytes = mt_blas_letter_bytes(l->scalar);
+    if (!l->d.pointer_mode)
+        return 0;
+    l->fetched = 1;
+    return __mt_library_fetch(stream, l->value[0], l->alpha, bytes) ||
+           __mt_library_fetch(stream, l->value[1], l->beta, bytes);
+}
+
+int impl_cublasLtMatmul(void *handle, const void *d, const void *alpha, const void *pa, const void *a,
+                        const void *pb, const void *b, const void *beta, const void *pc, const void *c,
+                        void *pd, const void *out, const void *algorithm, void *workspace, size_t bytes,
                         void *stream)
 {
     struct lt_call l = {.call = {sizeof l, "cublasLtMatmul", "cublasLt", lt_matmul_ranges, lt_matmul_run}};
-    if (!mt_blas_handle(handle))
+    int gpu = __mt_library_on_gpu(), status;
+    if (!gpu && !mt_blas_handle(handle))
         return MT_BLAS_NOT_INITIALIZED;
-    if (!d || !alpha || !beta || !a || !b || !c || !out || !pa || !pb || !pd)
+    if (!gpu && (!d || !alpha || !beta || !a || !b || !c || !out || !pa || !pb || !pd))
         return MT_BLAS_INVALID_VALUE;
-    int status = mt_lt_check(d, a, b, c, out, l.call.name);
+    if (gpu) {
+        const void *const p[] = {handle, d, alpha, pa, a, pb, b, beta, pc, c, pd, out, algorithm, workspace};
+        for (int i = 0; i < 14; i++)
+            l.arguments[i] = (int64_t)(intptr_t)p[i];
+        l.arguments[14] = (int64_t)bytes;
+        l.arguments[15] = (int64_t)(intptr_t)stream;
+        l.real = mt_lib_real("cublasLt", l.call.name);
+        l.call.run = lt_matmul_run_gpu;
+        int known = !lt_matmul_know(&l, d, a, b, c, out);
+        if (known) {
+            lt_matmul_take(&l, alpha, pa, pb, beta, pc, pd);
+            known = !lt_matmul_fetch(&l, stream);
+        }
+        status = known ? __mt_library_submit(stream, &l.call) : __mt_library_forward(&l.call);
+        if (!known && !status)
+            __mt_library_miss(l.call.name);
+        return status;
+    }
+    status = mt_lt_check(d, a, b, c, out, l.call.name);
     if (status)
         return status;
-    l.d = *d, l.a = *a, l.b = *b, l.c = *c, l.out = *out;
-    l.pa = pa, l.pb = pb, l.pc = pc, l.pd = pd, l.alpha = alpha, l.beta = beta;
-    l.scalar = mt_lt_scalar(d);
-    if (!d->pointer_mode) {
-        memcpy(l.value[0], alpha, mt_blas_letter_bytes(l.scalar));
-        memcpy(l.value[1], beta, mt_blas_letter_bytes(l.scalar));
-    }
-    if (lt_matmul_has_bias(&l) && !d->bias)
+    l.d = *(const struct mt_lt_desc *)d;
+    l.a = *(const struct mt_lt_layout *)a, l.b = *(const struct mt_lt_layout *)b;
+    l.c = *(const struct mt_lt_layout *)c, l.out = *(const struct mt_lt_layout *)out;
+    lt_matmul_take(&l, alpha, pa, pb, beta, pc, pd);
+    if (lt_matmul_has_bias(&l) && !l.d.bias)
         return MT_BLAS_INVALID_VALUE;
     if (!mt_lib_function(MT_LIB_OPENBLAS, "sgemm_", l.call.name))
         return MT_BLAS_NOT_SUPPORTED;

@@ -15,11 +15,14 @@ struct sparse_call {
     char scalar;
     const void *alpha, *beta; /* on the device */
     unsigned char value[2][16];
+    int fetched; /* alpha and beta are on the device, but what they are is in `value` */
+    void (*real)(void);
+    int64_t arguments[11]; /* on a GPU */
 };
 
 static const void *sparse_scalar(const struct sparse_call *c, int i)
 {
-    return c->device ? i ? c->beta : c->alpha : c->value[i];
+    return c->device && !c->fetched ? i ? c->beta : c->alpha : c->value[i];
 }
 
 static double _Complex sparse_number(const struct sparse_call *c, int i)
@@ -44,11 +47,13 @@ static int sparse_next(const struct mt_sparse *a, int op, int64_t *row, struct e
 {
     if (++e->at >= a->entries)
         return 0;
-    int64_t col = sparse_index(a->columns, a->column_bytes, e->at) - a->base;
+    const void *offsets = a->read_offsets ? a->read_offsets : a->offsets;
+    int64_t col =
+        sparse_index(a->read_columns ? a->read_columns : a->columns, a->column_bytes, e->at) - a->base;
     if (a->coordinates)
-        *row = sparse_index(a->offsets, a->offset_bytes, e->at) - a->base;
+        *row = sparse_index(offsets, a->offset_bytes, e->at) - a->base;
     while (!a->coordinates && *row < a->rows &&
-           sparse_index(a->offsets, a->offset_bytes, *row + 1) - a->base <= e->at)
+           sparse_index(offsets, a->offset_bytes, *row + 1) - a->base <= e->at)
         ++*row;
     if (*row < 0 || *row >= a->rows || col < 0 || col >= a->cols)
         return -1;
@@ -210,4 +215,52 @@ int mt_sparse_multiply(void *handle, const char *name, int opa, int opb, const v
     if (!c->rows || !c->cols)
         return MT_SPARSE_OK;
     return __mt_library_submit(h->stream, &call.call) ? MT_SPARSE_EXECUTION_FAILED : MT_SPARSE_OK;
+}
+
+/* ---- on a GPU */
+
+static int sparse_run_gpu(struct mt_library_call *call)
+{
+    const struct sparse_call *c = (const struct sparse_call *)call;
+    const int64_t *a = c->arguments;
+    typedef int multiply(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                         int64_t, int64_t);
+    return ((multiply *)c->real)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]);
+}
+
+/* What the handle and the descriptors say. 0, or -1: what it touches is not known. */
+static int sparse_know(struct sparse_call *c, const struct mt_sparse_arguments *s, void **stream, int vector)
+{
+    void *handle = (void *)(intptr_t)s->list[0];
+    int (*of_stream)(void *, void **) = (int (*)(void *, void **))mt_lib_real("cusparse", "cusparseGetStream");
+    int (*of_mode)(void *, int *) = (int (*)(void *, int *))mt_lib_real("cusparse", "cusparseGetPointerMode");
+    c->opa = s->opa, c->opb = s->opb, c->alpha = s->alpha, c->beta = s->beta;
+    c->scalar = mt_blas_letter(s->compute);
+    if (!of_stream || !of_mode || of_stream(handle, stream) || of_mode(handle, &c->device) || !c->scalar ||
+        mt_sparse_read(&c->a, s->a) || mt_dense_read(&c->b, s->b, vector) ||
+        mt_dense_read(&c->c, s->c, vector) || !sparse_fits(c))
+        return -1;
+    const void *const scalars[] = {s->alpha, s->beta};
+    size_t bytes = mt_blas_letter_bytes(c->scalar);
+    for (int i = 0; i < 2; i++)
+        if (!c->device)
+            memcpy(c->value[i], scalars[i], bytes);
+        else if (__mt_library_fetch(*stream, c->value[i], scalars[i], bytes))
+            return -1;
+    c->fetched = 1;
+    return mt_sparse_fetch(&c->a, *stream);
+}
+
+int mt_sparse_multiply_gpu(const char *name, const struct mt_sparse_arguments *s)
+{
+    struct sparse_call c = {.call = {sizeof c, name, "cusparse", sparse_ranges, sparse_run_gpu}};
+    void *stream = NULL;
+    memcpy(c.arguments, s->list, sizeof c.arguments);
+    c.real = mt_lib_real("cusparse", name);
+    int known = !sparse_know(&c, s, &stream, strcmp(name, "cusparseSpMV") == 0);
+    int status = known ? __mt_library_submit(stream, &c.call) : __mt_library_forward(&c.call);
+    if (!known && !status)
+        __mt_library_miss(name);
+    mt_sparse_release(&c.a);
+    return status;
 }

@@ -19,6 +19,7 @@ struct mt_sparse {
     const void *offsets, *columns, *values;
     int coordinates, offset_bytes, column_bytes, base;
     char letter;
+    const void *read_offsets, *read_columns; /* what is in offsets and columns, if that is not to be read there */
 };
 
 /* Column-major, or row-major. A vector has one column. */
@@ -29,8 +30,25 @@ struct mt_dense {
     int row_major;
 };
 
+/* Of a cusparseIndexType_t; 0: it is not there. */
+int mt_sparse_index_bytes(int type);
+
 /* c = alpha op(a) op(b) + beta c as a call of `name`. A status. */
 int mt_sparse_multiply(void *handle, const char *name, int opa, int opb, const void *alpha,
                        const struct mt_sparse *a, const struct mt_dense *b, const void *beta,
                        const struct mt_dense *c, int compute);
+/* The same on a GPU by NVIDIA's function, whose arguments these are, the handle first. */
+struct mt_sparse_arguments {
+    int64_t list[11]; /* in their order; of cusparseSpMV the last is none */
+    int opa, opb, compute;
+    const void *alpha, *a, *b, *beta, *c;
+};
+int mt_sparse_multiply_gpu(const char *name, const struct mt_sparse_arguments *s);
+
+/* ---- sparse_gpu.c: what NVIDIA's descriptors say. 0; -1: something that is not known here. */
+int mt_sparse_read(struct mt_sparse *out, const void *real);
+int mt_dense_read(struct mt_dense *out, const void *real, int vector);
+/* Brings a's indices, as they are when the stream comes to the call. -1: that cannot be known. */
+int mt_sparse_fetch(struct mt_sparse *a, void *stream);
+void mt_sparse_release(struct mt_sparse *a);
 #endif

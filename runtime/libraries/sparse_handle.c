@@ -1,4 +1,5 @@
 /* Handles and descriptors of cuSPARSE. A handle is one of cuBLAS. */
+#include "abi.h"
 #include "blas.h"
 #include "library.h"
 #include "sparse.h"
@@ -86,13 +87,17 @@ const char *impl_cusparseGetErrorString(int status)
 
 /* ---- matrices */
 
+int mt_sparse_index_bytes(int type)
+{
+    return type == 2 ? 4 : type == 3 ? 8 : 0; /* CUSPARSE_INDEX_32I, 64I */
+}
+
 static int sparse_handle_keep(void **out, const struct mt_sparse *s, int row_type, int column_type)
 {
-    static const int bytes[] = {0, 2, 4, 8}; /* CUSPARSE_INDEX_16U, 32I, 64I */
     if (!out || s->rows < 0 || s->cols < 0 || s->entries < 0 ||
         (s->entries && (!s->offsets || !s->columns || !s->values)))
         return MT_SPARSE_INVALID_VALUE;
-    if (row_type < 2 || row_type > 3 || column_type < 2 || column_type > 3 || !s->letter) {
+    if (!mt_sparse_index_bytes(row_type) || !mt_sparse_index_bytes(column_type) || !s->letter) {
         mt_lib_say("cusparse: this type of indices or elements is not there on the CPU device");
         return MT_SPARSE_NOT_SUPPORTED;
     }
@@ -100,8 +105,8 @@ static int sparse_handle_keep(void **out, const struct mt_sparse *s, int row_typ
     if (!m)
         return MT_SPARSE_ALLOC_FAILED;
     *m = *s;
-    m->offset_bytes = bytes[row_type];
-    m->column_bytes = bytes[column_type];
+    m->offset_bytes = mt_sparse_index_bytes(row_type);
+    m->column_bytes = mt_sparse_index_bytes(column_type);
     *out = m;
     return MT_SPARSE_OK;
 }
@@ -110,7 +115,14 @@ int impl_cusparseCreateCsr(void **out, int64_t rows, int64_t cols, int64_t entri
                            const void *columns, const void *values, int offset_type, int column_type,
                            int base, int type)
 {
-    struct mt_sparse s = {rows, cols, entries, offsets, columns, values, 0, 0, 0, base, mt_blas_letter(type)};
+    struct mt_sparse s = {.rows = rows,
+                          .cols = cols,
+                          .entries = entries,
+                          .offsets = offsets,
+                          .columns = columns,
+                          .values = values,
+                          .base = base,
+                          .letter = mt_blas_letter(type)};
     return sparse_handle_keep(out, &s, offset_type, column_type);
 }
 
@@ -125,7 +137,15 @@ int impl_cusparseCreateConstCsr(void **out, int64_t rows, int64_t cols, int64_t 
 int impl_cusparseCreateCoo(void **out, int64_t rows, int64_t cols, int64_t entries, const void *row,
                            const void *col, const void *values, int index_type, int base, int type)
 {
-    struct mt_sparse s = {rows, cols, entries, row, col, values, 1, 0, 0, base, mt_blas_letter(type)};
+    struct mt_sparse s = {.rows = rows,
+                          .cols = cols,
+                          .entries = entries,
+                          .offsets = row,
+                          .columns = col,
+                          .values = values,
+                          .coordinates = 1,
+                          .base = base,
+                          .letter = mt_blas_letter(type)};
     return sparse_handle_keep(out, &s, index_type, index_type);
 }
 
@@ -206,10 +226,17 @@ int impl_cusparseSpMV_preprocess(void *handle, int op, const void *alpha, const 
     return mt_blas_handle(handle) ? MT_SPARSE_OK : MT_SPARSE_NOT_INITIALIZED;
 }
 
+#define WORD(p) ((int64_t)(intptr_t)(p))
+
 int impl_cusparseSpMV(void *handle, int op, const void *alpha, const struct mt_sparse *a,
                       const struct mt_dense *x, const void *beta, const struct mt_dense *y, int compute,
                       int algorithm, void *buffer)
 {
+    if (__mt_library_on_gpu())
+        return mt_sparse_multiply_gpu(
+            "cusparseSpMV", &(struct mt_sparse_arguments){{WORD(handle), op, WORD(alpha), WORD(a), WORD(x),
+                                                           WORD(beta), WORD(y), compute, algorithm, WORD(buffer), 0},
+                                                          op, 0, compute, alpha, a, x, beta, y});
     return mt_sparse_multiply(handle, "cusparseSpMV", op, 0, alpha, a, x, beta, y, compute);
 }
 
@@ -231,5 +258,10 @@ int impl_cusparseSpMM(void *handle, int opa, int opb, const void *alpha, const s
                       const struct mt_dense *b, const void *beta, const struct mt_dense *c, int compute,
                       int algorithm, void *buffer)
 {
+    if (__mt_library_on_gpu())
+        return mt_sparse_multiply_gpu(
+            "cusparseSpMM", &(struct mt_sparse_arguments){{WORD(handle), opa, opb, WORD(alpha), WORD(a), WORD(b),
+                                                           WORD(beta), WORD(c), compute, algorithm, WORD(buffer)},
+                                                          opa, opb, compute, alpha, a, b, beta, c});
     return mt_sparse_multiply(handle, "cusparseSpMM", opa, opb, alpha, a, b, beta, c, compute);
 }

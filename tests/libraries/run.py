@@ -209,13 +209,13 @@ def test_gpu(build, work):
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work)
     app, standin = os.path.join(work, "app"), world.Standin(build)
-    names = ("libcublas.so.13", "libcufft.so.12", "libcurand.so.10")
+    names = ("libcublas.so.13", "libcublasLt.so.13", "libcufft.so.12", "libcurand.so.10", "libcusparse.so.12")
     for name in names:
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", os.path.join(HERE, "gpu/fake.c"), "-o", os.path.join(work, name), "-ldl"], check=True)
     subprocess.run([os.path.join(build, "bin/mt-cc"), "-O1", os.path.join(HERE, "gpu/calls.cu"), "-lcublas",
-                    "-lcufft", "-lcurand", "-o", app], check=True)
+                    "-lcublasLt", "-lcufft", "-lcurand", "-lcusparse", "-o", app], check=True)
     standin.images(app)
-    for form, unknown in (("raw", []), ("compact", []), ("compact", ["unknown"])):
+    for form, unknown in (("raw", []), ("compact", []), ("compact", ["cublasSgelsBatched"]), ("compact", ["cublasLtMatmul", "too"])):
         out = os.path.join(work, form)
         shutil.rmtree(out, ignore_errors=True)
         env = {**os.environ, **standin.variables, "MEMTRACE_DIR": out, "MEMTRACE_FORMAT": form}
@@ -224,14 +224,14 @@ def test_gpu(build, work):
         p = subprocess.run([app, *unknown], env=env, text=True, capture_output=True, check=False)
         # Of the stand-in's code no variable says which sites it has.
         said = [x for x in p.stderr.splitlines() if "sites of its program are not known" not in x]
-        check(p.returncode == 0 and len(said) == len(unknown) and all("cublasSgelsBatched" in x for x in said),
+        check(p.returncode == 0 and len(said) == bool(unknown) and all(unknown[0] in x for x in said),
               f"{form}: exit code {p.returncode}\n{p.stderr}")
         trace = next(os.path.join(out, f) for f in os.listdir(out) if not f.endswith(".meta"))
         want, have = expected(p.stdout), [(n, r) for n, r in traced(build, [trace], 3 if unknown else 0) if n.startswith("cu")]
         compare(want, have, form)
         events = [e["kernel"] for e in launches([trace])]
         check(events == ["fill"] * 4 + ["cublasSaxpy", "twice"] + ["fill"] * 2 + ["cublasSgemm"] +
-              ["fill"] * 2 + ["cublasSgemm", "cublasSgemmBatched", "curandGenerateUniform", "cufftExecC2C", "twice"],
+              ["fill"] * 2 + ["cublasSgemm", "cublasSgemmBatched", "curandGenerateUniform", "cufftExecC2C", "cublasLtMatmul", "cusparseSpMV", "twice"],
               f"{form}: launches {events}")
         j = json.loads(subprocess.run([os.path.join(build, "bin/mt-extract"), "--no-host", trace], text=True, capture_output=True,
                                       check=False).stdout)

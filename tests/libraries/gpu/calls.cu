@@ -11,6 +11,18 @@ int cublasSgemm_v2(void *handle, int transa, int transb, int m, int n, int k, co
 int cublasSgemmBatched(void *handle, int transa, int transb, int m, int n, int k, const float *alpha, float **a, int lda,
                        float **b, int ldb, const float *beta, float **c, int ldc, int count);
 int cublasSgelsBatched(void *handle);
+int cublasLtMatmulDescCreate(void **d, int compute, int scale);
+int cublasLtMatmulDescSetAttribute(void *d, int number, const void *value, size_t bytes);
+int cublasLtMatrixLayoutCreate(void **l, int type, size_t rows, size_t cols, long ld);
+int cublasLtMatmul(void *handle, void *d, const float *alpha, const float *a, void *la, const float *b, void *lb,
+                   const float *beta, const float *c, void *lc, float *out, void *lout, void *algorithm, void *workspace,
+                   size_t bytes, cudaStream_t stream);
+int cusparseCreate(void **handle);
+int cusparseSetStream(void *handle, cudaStream_t stream);
+int cusparseCreateCsr(void **m, long rows, long cols, long entries, void *offsets, void *columns, void *values, int, int, int,
+                      int);
+int cusparseCreateDnVec(void **v, long rows, void *values, int type);
+int cusparseSpMV(void *handle, int op, const float *alpha, void *a, void *x, const float *beta, void *y, int type, int, void *);
 int cufftPlan1d(int *plan, int n, int type, int batch);
 int cufftSetStream(int plan, cudaStream_t stream);
 int cufftExecC2C(int plan, void *in, void *out, int sign);
@@ -46,6 +58,45 @@ static void gemm(const float *a, const float *b, const float *c, int sum)
     if (sum)
         columns('r', c, 2, 3, 4);
     columns('w', c, 2, 3, 4);
+}
+
+/* As the batch before, of one; with `scale` something that memtrace does not know takes part. */
+static void lt(void *handle, cudaStream_t s, const float *a, const float *b, float *c, const float *scale)
+{
+    void *d, *la, *lb, *lc;
+    float one = 1, zero = 0;
+    expect(!cublasLtMatmulDescCreate(&d, 68, 0) && !cublasLtMatrixLayoutCreate(&la, 0, 2, 4, 3) &&
+               !cublasLtMatrixLayoutCreate(&lb, 0, 4, 3, 5) && !cublasLtMatrixLayoutCreate(&lc, 0, 2, 3, 4),
+           "descriptors");
+    if (scale)
+        cublasLtMatmulDescSetAttribute(d, 17, &scale, sizeof scale);
+    else {
+        std::printf("call cublasLtMatmul");
+        gemm(a, b, c, 0);
+        std::printf("\n");
+    }
+    expect(!cublasLtMatmul(handle, d, &one, a, la, b, lb, &zero, c, lc, c, lc, nullptr, nullptr, 0, s), "Lt");
+}
+
+/* 1 2 0 0 / 0 0 0 3 times x: its third element is not read. */
+static void sparse(cudaStream_t s, float *x, float *y)
+{
+    int *indices, host[] = {0, 2, 3, 0, 1, 3};
+    float *values, one = 1, zero = 0, of_host[] = {1, 2, 3}, got[2];
+    void *handle, *m, *vx, *vy;
+    cudaMalloc(&indices, sizeof host);
+    cudaMalloc(&values, sizeof of_host);
+    cudaMemcpy(indices, host, sizeof host, cudaMemcpyHostToDevice);
+    cudaMemcpy(values, of_host, sizeof of_host, cudaMemcpyHostToDevice);
+    expect(!cusparseCreate(&handle) && !cusparseSetStream(handle, s) &&
+               !cusparseCreateCsr(&m, 2, 4, 3, indices, indices + 3, values, 2, 2, 0, 0) &&
+               !cusparseCreateDnVec(&vx, 4, x, 0) && !cusparseCreateDnVec(&vy, 2, y, 0),
+           "sparse matrix");
+    std::printf("call cusparseSpMV r%p+24 r%p+12 r%p+8 r%p+4 w%p+8\n", (void *)indices, (void *)values, (void *)x,
+                (void *)(x + 3), (void *)y);
+    expect(!cusparseSpMV(handle, 0, &one, m, vx, &zero, vy, 0, 0, nullptr), "sparse product");
+    cudaMemcpy(got, y, sizeof got, cudaMemcpyDeviceToHost);
+    expect(got[0] == 2 && got[1] == 0.75F, "sums of the sparse product");
 }
 
 int main(int argc, char **argv)
@@ -106,7 +157,11 @@ int main(int argc, char **argv)
     expect(!cufftExecC2C(plan, x, b, -1), "transform");
     cudaMemcpy(host, b, 64, cudaMemcpyDeviceToHost);
     expect(host[0] == 1 && host[14] == 1.0F / 15 && host[15] == 1, "numbers, transformed");
-    if (argc > 1)
+    lt(handle, s, a, b, c, nullptr);
+    sparse(s, x, c);
+    if (argc > 2)
+        lt(handle, s, a, b, c, scalars);
+    else if (argc > 1)
         expect(!cublasSgelsBatched(handle), "what is not known");
     twice<<<1, 64, 0, s>>>(b);
     expect(!cudaDeviceSynchronize(), "end");
