@@ -47,7 +47,7 @@ struct mt_library_notes {
     struct mt_trace *trace;
     const char *name;
     struct libcall_known *known; /* gets them in place of the trace */
-    uint64_t records, sums[6]; /* sums: as mt_launch_line.recorded */
+    uint64_t records, sums[6];   /* sums: as mt_launch_line.recorded */
     int wrong;
     unsigned n;
     uint64_t accesses;
@@ -146,9 +146,8 @@ EXPORT int __mt_library_note(struct mt_library_notes *n, int type, const void *p
     if (count > 1 && stride == (int64_t)bytes && !__builtin_mul_overflow(bytes, count, &bytes))
         count = 1;
     if (!n->known && !libcall_inside(base, bytes, count, stride)) {
-        mt_report("%s: %s %zu times %zu bytes from %#llx on, which is not memory of the device",
-                  n->name, type == MT_LIBRARY_READ ? "reads" : "writes", count, bytes,
-                  (unsigned long long)base);
+        mt_report("%s: %s %zu times %zu bytes from %#llx on, which is not memory of the device", n->name,
+                  type == MT_LIBRARY_READ ? "reads" : "writes", count, bytes, (unsigned long long)base);
         n->wrong = 1;
         return -1;
     }

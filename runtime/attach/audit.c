@@ -17,8 +17,8 @@
 enum { WAITING = 8192 };
 static struct link_map *waiting[WAITING]; /* mapped, and not looked at yet */
 static unsigned nwaiting, lost;
-static struct link_map *runtime;  /* libmemtrace.so */
-static struct link_map *stand_in; /* libmemtrace-libraries.so: what it asks for is what it stands in for */
+static struct link_map *runtime;     /* libmemtrace.so */
+static struct link_map *stand_in;    /* libmemtrace-libraries.so: what it asks for is what it stands in for */
 static char stand_in_name[PATH_MAX]; /* that the dynamic linker knows it by */
 static struct mt_attach_library library;
 static char folder[PATH_MAX - 64]; /* this library's */
@@ -114,19 +114,25 @@ static int audit_is_left(uintptr_t cookie)
     return nleft == sizeof left / sizeof *left;
 }
 
-/* A library that libmemtrace-libraries.so stands in for where there is no GPU: the tables of
- * runtime/libraries. */
-static int audit_is_stand_in(const char *base, char *ours, size_t size)
+/* A library of the tables of runtime/libraries. */
+static int audit_is_tabled(const char *base)
 {
     static const char *const names[] = {MT_LIBRARY_NAMES};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(base, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* One that libmemtrace-libraries.so stands in for where there is no GPU. */
+static int audit_is_stand_in(const char *base, char *ours, size_t size)
+{
     const char *device = getenv("MEMTRACE_DEVICE");
     int cpu = device && strcmp(device, "cpu") == 0;
     if (!cpu && (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0))
         return 0;
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(base, names[i]) == 0)
-            return snprintf(ours, size, "%smemtrace/cudart/%s", folder, base) > 0 && access(ours, R_OK) == 0;
-    return 0;
+    return audit_is_tabled(base) && snprintf(ours, size, "%smemtrace/cudart/%s", folder, base) > 0 &&
+           access(ours, R_OK) == 0;
 }
 
 static void audit_look(const struct link_map *map)
@@ -135,8 +141,9 @@ static void audit_look(const struct link_map *map)
     const char *path = audit_path(map, room);
     struct mt_attach_object o;
     struct mt_attach_takeover t = {.object = &o, .base = map->l_addr};
-    int major, kernels;
+    int major, kernels, tabled = audit_is_tabled(audit_base_name(path));
     if (!strchr(path, '/') || strncmp(audit_base_name(path), "libmemtrace", 11) == 0 ||
+        (tabled && stand_in) ||                                        /* it knows their calls */
         audit_is_stand_in(audit_base_name(path), ours, sizeof ours) || /* found here, and ours is loaded */
         mt_attach_object_open(&o, path) != 0)
         return;
@@ -156,7 +163,9 @@ static void audit_look(const struct link_map *map)
                 "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,
                 path);
         break;
-    default:
+    default: /* such as cuFFT, in which no runtime is to be seen */
+        if (tabled)
+            audit_leave(map, path);
         break;
     }
     mt_attach_object_close(&o);

@@ -7,8 +7,8 @@
 #include "cpu/cpu.h"
 #include <cuda_runtime_api.h>
 
-/* Records that are known before a launch is issued, of a library's call. `write` is called once: puts them into the trace
- * (NULL: nowhere, since it was not issued) and gives back *k. */
+/* Records that are known before a launch is issued, of a library's call. `write` is called once: puts them
+ * into the trace (NULL: nowhere, since it was not issued) and gives back *k. */
 struct mt_gpu_known {
     uint64_t records, recorded[6]; /* as in mt_launch_line */
     void (*write)(struct mt_gpu_known *k, struct mt_trace *t);
@@ -24,9 +24,9 @@ struct mt_gpu_launch {
     struct mt_launch_line line; /* filled but for what mt_trace_begin and mt_trace_end fill */
     cudaStream_t stream;
     int cooperative;
-    int plain;   /* after it was issued: it runs without record calls, since with them it would not */
+    int plain; /* after it was issued: it runs without record calls, since with them it would not */
     struct mt_gpu_known *known; /* or NULL; the callee's from `launch` on */
-    void *state; /* the GPU path's own */
+    void *state;                /* the GPU path's own */
 };
 
 /* What a wait of the program is for: launches of before it. */

@@ -21,7 +21,8 @@ struct mt_library_call {
 
 enum { MT_LIBRARY_READ, MT_LIBRARY_WRITE }; /* as the types of records */
 
-/* Puts a copy of it into the stream; what a launch there would return: a cudaError_t. On a GPU what `run` returns. */
+/* Puts a copy of it into the stream; what a launch there would return: a cudaError_t. On a GPU what `run`
+ * returns. */
 int __mt_library_submit(void *stream, struct mt_library_call *c);
 /* `count` pieces of `bytes`, `stride` bytes apart. 0; -1: a piece is not in memory of the device; then the
  * call will not run, and the program gets cudaErrorIllegalAddress. */
@@ -29,10 +30,11 @@ int __mt_library_note(struct mt_library_notes *n, int type, const void *p, size_
                       int64_t stride);
 /* 1: calls go to the real libraries. */
 int __mt_library_on_gpu(void);
-/* On a GPU: what is in its memory when the stream comes to the next operation. 0; -1: that is not known, as the stream is
- * being captured or does not end. */
+/* On a GPU: what is in its memory when the stream comes to the next operation. 0; -1: that is not known, as
+ * the stream is being captured or does not end. */
 int __mt_library_fetch(void *stream, void *to, const void *from, size_t bytes);
-/* On a GPU: calls c->run for a call that is in no trace. Calls of libraries from there are not the program's. */
+/* On a GPU: calls c->run for a call that is in no trace. Calls of libraries from there are not the program's.
+ */
 int __mt_library_forward(struct mt_library_call *c);
 /* What `name` reads and writes is in no trace: they are incomplete. Said once. */
 void __mt_library_miss(const char *name);

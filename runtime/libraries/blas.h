@@ -63,7 +63,8 @@ struct mt_blas {
 /* The call of `f` with these arguments, without the handle, by its exported name. A status. */
 int mt_blas_call(void *handle, const struct mt_blas_function *f, const char *exported, int wide,
                  const int64_t *arguments);
-/* Makes b that call; its function on the CPU device is not looked for. A status; *empty: there is nothing to do. */
+/* Makes b that call; its function on the CPU device is not looked for. A status; *empty: there is nothing to
+ * do. */
 int mt_blas_make(struct mt_blas *b, const struct mt_blas_function *f, int wide, int device,
                  const int64_t *arguments, int *empty);
 /* Bytes of argument i if it is a scalar or a result, else 0. */

@@ -1,5 +1,6 @@
-/* A call of cuBLAS or cuSOLVER on a GPU: NVIDIA's function computes it, and it is noted before what that will touch. What the
- * call's arguments do not say (a beta on the device, the pointers of a batch) is fetched from there. */
+/* A call of cuBLAS or cuSOLVER on a GPU: NVIDIA's function computes it, and it is noted before what that will
+ * touch. What the call's arguments do not say (a beta on the device, the pointers of a batch) is fetched from
+ * there. */
 #include "blas.h"
 #include "library.h"
 #include <stdlib.h>
@@ -55,8 +56,8 @@ int mt_blas_call_gpu(void *handle, const struct mt_blas_function *f, const char 
     struct mt_blas b;
     void *stream = NULL;
     int device, empty = 0;
-    int known = !blas_gpu_ask(handle, f, &stream, &device) &&
-                !mt_blas_make(&b, f, wide, device, arguments, &empty);
+    int known =
+        !blas_gpu_ask(handle, f, &stream, &device) && !mt_blas_make(&b, f, wide, device, arguments, &empty);
     if (!known) {
         b = (struct mt_blas){.f = f};
         memcpy(b.a, arguments, strlen(f->row->kinds) * sizeof *arguments);

@@ -9,8 +9,8 @@ struct mt_lib_library {
     const char *name, *soname;
     int unsupported; /* its status for what is not there */
 };
-/* On a GPU a call goes to the real library as it is; to ours, which knows what it reads and writes and then calls the
- * real one; or to the real one, and what it reads and writes is not known. */
+/* On a GPU a call goes to the real library as it is; to ours, which knows what it reads and writes and then
+ * calls the real one; or to the real one, and what it reads and writes is not known. */
 enum mt_lib_gpu { MT_LIB_FORWARD, MT_LIB_OURS, MT_LIB_UNKNOWN };
 struct mt_lib_entry {
     const char *name;

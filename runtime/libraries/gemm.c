@@ -120,7 +120,7 @@ int mt_blas_ex_types(struct mt_blas *b)
         if (!b->types[i]) {
             if (!__mt_library_on_gpu())
                 mt_lib_say("%s: elements of cudaDataType %d are not there on the CPU device", b->call.name,
-                       (int)b->a[at]);
+                           (int)b->a[at]);
             return MT_BLAS_NOT_SUPPORTED;
         }
         if (at < 0)

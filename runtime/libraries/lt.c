@@ -204,7 +204,8 @@ int impl_cublasLtMatmulPreferenceInit_internal(void *out, size_t room)
 typedef int lt_get_real(const void *, int, void *, size_t, size_t *);
 
 /* All that the table has, and none of the others, whose numbers `others` lists: it ends with -1. */
-static int lt_read(const char *name, const void *real, const struct attribute *table, void *to, const int *others)
+static int lt_read(const char *name, const void *real, const struct attribute *table, void *to,
+                   const int *others)
 {
     lt_get_real *get = (lt_get_real *)mt_lib_real("cublasLt", name);
     size_t written;

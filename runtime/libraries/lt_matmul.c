@@ -229,8 +229,8 @@ static int lt_matmul_run(struct mt_library_call *call)
     return rc;
 }
 
-static void lt_matmul_take(struct lt_call *l, const void *alpha, const void *pa, const void *pb, const void *beta,
-                           const void *pc, void *pd)
+static void lt_matmul_take(struct lt_call *l, const void *alpha, const void *pa, const void *pb,
+                           const void *beta, const void *pc, void *pd)
 {
     l->pa = pa, l->pb = pb, l->pc = pc, l->pd = pd, l->alpha = alpha, l->beta = beta;
     l->scalar = mt_lt_scalar(&l->d);
@@ -247,8 +247,8 @@ static int lt_matmul_run_gpu(struct mt_library_call *call)
     const int64_t *a = l->arguments;
     typedef int matmul(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                        int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
-    return ((matmul *)l->real)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12],
-                               a[13], a[14], a[15]);
+    return ((matmul *)l->real)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11],
+                               a[12], a[13], a[14], a[15]);
 }
 
 /* 0, or -1: what it touches is not known. */

@@ -1,6 +1,6 @@
-/* cuRAND over the generators for the host that NVIDIA's own library has: they give the numbers that its generators
- * for a device give, and need no GPU. What the program sets is kept here, and given to such a generator when
- * the stream comes to the call that needs it. */
+/* cuRAND over the generators for the host that NVIDIA's own library has: they give the numbers that its
+ * generators for a device give, and need no GPU. What the program sets is kept here, and given to such a
+ * generator when the stream comes to the call that needs it. */
 #include "abi.h"
 #include "library.h"
 #include <pthread.h>
@@ -36,8 +36,8 @@ struct rand_generator {
     uint64_t number; /* another one for each generator that is made; 0: there is none */
     int host, type;
     void *stream;
-    void *real, *probe; /* NVIDIA's: the generator; on the CPU device one for a device has another, which only tells what
-                           can be set */
+    void *real, *probe; /* NVIDIA's: the generator; on the CPU device one for a device has another, which only
+                           tells what can be set */
     struct rand_settings asked, done;
     pthread_mutex_t lock; /* real and done */
     struct rand_generator *next;
@@ -101,7 +101,8 @@ static int rand_generate(const struct rand_call *c)
     case PLAIN:
         return ((int (*)(void *, void *, size_t))f)(real, c->out, c->n);
     case FLOATS:
-        return ((int (*)(void *, void *, size_t, float, float))f)(real, c->out, c->n, (float)c->a, (float)c->b);
+        return ((int (*)(void *, void *, size_t, float, float))f)(real, c->out, c->n, (float)c->a,
+                                                                  (float)c->b);
     case DOUBLES:
         return ((int (*)(void *, void *, size_t, double, double))f)(real, c->out, c->n, c->a, c->b);
     case LAMBDA:
@@ -325,8 +326,7 @@ int impl_curandSetStream(struct rand_generator *g, void *stream)
     if (!g || !g->number)
         return NOT_INITIALIZED;
     g->stream = stream;
-    int (*set)(void *, void *) =
-        g->probe ? NULL : (int (*)(void *, void *))rand_function("curandSetStream");
+    int (*set)(void *, void *) = g->probe ? NULL : (int (*)(void *, void *))rand_function("curandSetStream");
     return set ? set(g->real, stream) : OK;
 }
 

@@ -232,7 +232,8 @@ static int sparse_run_gpu(struct mt_library_call *call)
 static int sparse_know(struct sparse_call *c, const struct mt_sparse_arguments *s, void **stream, int vector)
 {
     void *handle = (void *)(intptr_t)s->list[0];
-    int (*of_stream)(void *, void **) = (int (*)(void *, void **))mt_lib_real("cusparse", "cusparseGetStream");
+    int (*of_stream)(void *, void **) =
+        (int (*)(void *, void **))mt_lib_real("cusparse", "cusparseGetStream");
     int (*of_mode)(void *, int *) = (int (*)(void *, int *))mt_lib_real("cusparse", "cusparseGetPointerMode");
     c->opa = s->opa, c->opb = s->opb, c->alpha = s->alpha, c->beta = s->beta;
     c->scalar = mt_blas_letter(s->compute);

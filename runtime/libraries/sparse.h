@@ -19,7 +19,8 @@ struct mt_sparse {
     const void *offsets, *columns, *values;
     int coordinates, offset_bytes, column_bytes, base;
     char letter;
-    const void *read_offsets, *read_columns; /* what is in offsets and columns, if that is not to be read there */
+    const void *read_offsets,
+        *read_columns; /* what is in offsets and columns, if that is not to be read there */
 };
 
 /* Column-major, or row-major. A vector has one column. */

@@ -1,4 +1,5 @@
-/* Matrices of cuSPARSE on a GPU: what NVIDIA's descriptors of them say, and their indices, which are there. */
+/* Matrices of cuSPARSE on a GPU: what NVIDIA's descriptors of them say, and their indices, which are there.
+ */
 #include "abi.h"
 #include "blas.h"
 #include "library.h"

@@ -234,9 +234,17 @@ int impl_cusparseSpMV(void *handle, int op, const void *alpha, const struct mt_s
 {
     if (__mt_library_on_gpu())
         return mt_sparse_multiply_gpu(
-            "cusparseSpMV", &(struct mt_sparse_arguments){{WORD(handle), op, WORD(alpha), WORD(a), WORD(x),
-                                                           WORD(beta), WORD(y), compute, algorithm, WORD(buffer), 0},
-                                                          op, 0, compute, alpha, a, x, beta, y});
+            "cusparseSpMV",
+            &(struct mt_sparse_arguments){{WORD(handle), op, WORD(alpha), WORD(a), WORD(x), WORD(beta),
+                                           WORD(y), compute, algorithm, WORD(buffer), 0},
+                                          op,
+                                          0,
+                                          compute,
+                                          alpha,
+                                          a,
+                                          x,
+                                          beta,
+                                          y});
     return mt_sparse_multiply(handle, "cusparseSpMV", op, 0, alpha, a, x, beta, y, compute);
 }
 
@@ -260,8 +268,16 @@ int impl_cusparseSpMM(void *handle, int opa, int opb, const void *alpha, const s
 {
     if (__mt_library_on_gpu())
         return mt_sparse_multiply_gpu(
-            "cusparseSpMM", &(struct mt_sparse_arguments){{WORD(handle), opa, opb, WORD(alpha), WORD(a), WORD(b),
-                                                           WORD(beta), WORD(c), compute, algorithm, WORD(buffer)},
-                                                          opa, opb, compute, alpha, a, b, beta, c});
+            "cusparseSpMM",
+            &(struct mt_sparse_arguments){{WORD(handle), opa, opb, WORD(alpha), WORD(a), WORD(b), WORD(beta),
+                                           WORD(c), compute, algorithm, WORD(buffer)},
+                                          opa,
+                                          opb,
+                                          compute,
+                                          alpha,
+                                          a,
+                                          b,
+                                          beta,
+                                          c});
     return mt_sparse_multiply(handle, "cusparseSpMM", opa, opb, alpha, a, b, beta, c, compute);
 }

@@ -1,5 +1,5 @@
-/* cuRAND next to NVIDIA's generators for the host: the same numbers and statuses, and only they are written. argv[1]:
- * NVIDIA's library; argv[2], if there is one: the generators that take seconds to begin, too. */
+/* cuRAND next to NVIDIA's generators for the host: the same numbers and statuses, and only they are written.
+ * argv[1]: NVIDIA's library; argv[2], if there is one: the generators that take seconds to begin, too. */
 #include "model.h"
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -7,16 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { XORWOW = 101, MRG32K3A = 121, MTGP32 = 141, MT19937 = 142, PHILOX = 161, SOBOL32 = 201, SOBOL64 = 203 };
+enum {
+    XORWOW = 101,
+    MRG32K3A = 121,
+    MTGP32 = 141,
+    MT19937 = 142,
+    PHILOX = 161,
+    SOBOL32 = 201,
+    SOBOL64 = 203
+};
 enum { DEFAULT = 101, LEGACY = 103, DYNAMIC = 104, MOST = 64 };
 
 static const struct kind {
     const char *name;
     size_t bytes;
     char form; /* of its parameters: - none, f two floats, d two doubles, l lambda */
-} kinds[] = {{"curandGenerate", 4, '-'},       {"curandGenerateLongLong", 8, '-'},
-             {"curandGenerateUniform", 4, '-'}, {"curandGenerateUniformDouble", 8, '-'},
-             {"curandGenerateNormal", 4, 'f'},  {"curandGenerateNormalDouble", 8, 'd'},
+} kinds[] = {{"curandGenerate", 4, '-'},          {"curandGenerateLongLong", 8, '-'},
+             {"curandGenerateUniform", 4, '-'},   {"curandGenerateUniformDouble", 8, '-'},
+             {"curandGenerateNormal", 4, 'f'},    {"curandGenerateNormalDouble", 8, 'd'},
              {"curandGenerateLogNormal", 4, 'f'}, {"curandGenerateLogNormalDouble", 8, 'd'},
              {"curandGeneratePoisson", 4, 'l'}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -148,9 +156,10 @@ static void test_statuses(int type)
             int want = curand_generate(curand_theirs(kinds[i].name), &kinds[i], p.theirs, out, n, lambda, 1);
             if (!want && n)
                 continue;
-            int status = curand_generate(function("%s", kinds[i].name), &kinds[i], p.ours, NULL, n, lambda, 1);
-            check(status == want, "generator %d: %s of %zu: status %d, NVIDIA's %d", type,
-                  kinds[i].name, n, status, want);
+            int status =
+                curand_generate(function("%s", kinds[i].name), &kinds[i], p.ours, NULL, n, lambda, 1);
+            check(status == want, "generator %d: %s of %zu: status %d, NVIDIA's %d", type, kinds[i].name, n,
+                  status, want);
             end_without();
         }
     curand_end(p);
@@ -164,7 +173,8 @@ static void test_graph(void)
     cudaStream_t s;
     cudaGraph_t graph;
     cudaGraphExec_t exec;
-    check(!cudaStreamCreate(&s) && !((int (*)(void *, void *))function("curandSetStream"))(p.ours, s), "stream");
+    check(!cudaStreamCreate(&s) && !((int (*)(void *, void *))function("curandSetStream"))(p.ours, s),
+          "stream");
     check(!cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal), "capture");
     check(!curand_generate(function("curandGenerate"), &kinds[0], p.ours, m->device, 8, 0, 0), "captured");
     check(!cudaStreamEndCapture(s, &graph) && !cudaGraphInstantiate(&exec, graph, 0), "graph");

@@ -1,5 +1,5 @@
-// Numbers of cuRAND's host functions next to those of the device functions of curand_kernel.h, where NVIDIA's guide says which is
-// which: XORWOW in the old order, Philox, Sobol.
+// Numbers of cuRAND's host functions next to those of the device functions of curand_kernel.h, where NVIDIA's
+// guide says which is which: XORWOW in the old order, Philox, Sobol.
 #include <cstdio>
 #include <curand.h>
 #include <curand_kernel.h>
@@ -54,7 +54,8 @@ int main()
     int good = 1;
     cudaMalloc(&of_host, sizeof host);
     cudaMalloc(&of_device, sizeof device);
-    good &= !curandCreateGenerator(&g, CURAND_RNG_PSEUDO_XORWOW) && !curandSetPseudoRandomGeneratorSeed(g, SEED) &&
+    good &= !curandCreateGenerator(&g, CURAND_RNG_PSEUDO_XORWOW) &&
+            !curandSetPseudoRandomGeneratorSeed(g, SEED) &&
             !curandSetGeneratorOrdering(g, CURAND_ORDERING_PSEUDO_LEGACY) && !curandGenerate(g, of_host, N);
     xorwow<<<STREAMS / 256, 256>>>(of_device);
     good &= compare("XORWOW");

@@ -1,4 +1,5 @@
-/* What a program gets where OpenBLAS and NVIDIA's cuRAND are not installed, and of a function that is not there. */
+/* What a program gets where OpenBLAS and NVIDIA's cuRAND are not installed, and of a function that is not
+ * there. */
 #define _GNU_SOURCE
 #include "model.h"
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
-// Kernels and calls of libraries in one stream of a GPU; prints what each call must read and write. argv[1]: one of them is not known.
+// Kernels and calls of libraries in one stream of a GPU; prints what each call must read and write. argv[1]:
+// one of them is not known.
 #include <cstdio>
 #include <curand.h> // which clang includes itself
 extern "C" {
@@ -6,23 +7,25 @@ int cublasCreate_v2(void **handle);
 int cublasSetStream_v2(void *handle, cudaStream_t stream);
 int cublasSetPointerMode_v2(void *handle, int mode);
 int cublasSaxpy_v2(void *handle, int n, const float *alpha, const float *x, int incx, float *y, int incy);
-int cublasSgemm_v2(void *handle, int transa, int transb, int m, int n, int k, const float *alpha, const float *a, int lda,
-                   const float *b, int ldb, const float *beta, float *c, int ldc);
-int cublasSgemmBatched(void *handle, int transa, int transb, int m, int n, int k, const float *alpha, float **a, int lda,
-                       float **b, int ldb, const float *beta, float **c, int ldc, int count);
+int cublasSgemm_v2(void *handle, int transa, int transb, int m, int n, int k, const float *alpha,
+                   const float *a, int lda, const float *b, int ldb, const float *beta, float *c, int ldc);
+int cublasSgemmBatched(void *handle, int transa, int transb, int m, int n, int k, const float *alpha,
+                       float **a, int lda, float **b, int ldb, const float *beta, float **c, int ldc,
+                       int count);
 int cublasSgelsBatched(void *handle);
 int cublasLtMatmulDescCreate(void **d, int compute, int scale);
 int cublasLtMatmulDescSetAttribute(void *d, int number, const void *value, size_t bytes);
 int cublasLtMatrixLayoutCreate(void **l, int type, size_t rows, size_t cols, long ld);
-int cublasLtMatmul(void *handle, void *d, const float *alpha, const float *a, void *la, const float *b, void *lb,
-                   const float *beta, const float *c, void *lc, float *out, void *lout, void *algorithm, void *workspace,
-                   size_t bytes, cudaStream_t stream);
+int cublasLtMatmul(void *handle, void *d, const float *alpha, const float *a, void *la, const float *b,
+                   void *lb, const float *beta, const float *c, void *lc, float *out, void *lout,
+                   void *algorithm, void *workspace, size_t bytes, cudaStream_t stream);
 int cusparseCreate(void **handle);
 int cusparseSetStream(void *handle, cudaStream_t stream);
-int cusparseCreateCsr(void **m, long rows, long cols, long entries, void *offsets, void *columns, void *values, int, int, int,
-                      int);
+int cusparseCreateCsr(void **m, long rows, long cols, long entries, void *offsets, void *columns,
+                      void *values, int, int, int, int);
 int cusparseCreateDnVec(void **v, long rows, void *values, int type);
-int cusparseSpMV(void *handle, int op, const float *alpha, void *a, void *x, const float *beta, void *y, int type, int, void *);
+int cusparseSpMV(void *handle, int op, const float *alpha, void *a, void *x, const float *beta, void *y,
+                 int type, int, void *);
 int cufftPlan1d(int *plan, int n, int type, int batch);
 int cufftSetStream(int plan, cudaStream_t stream);
 int cufftExecC2C(int plan, void *in, void *out, int sign);
@@ -92,8 +95,8 @@ static void sparse(cudaStream_t s, float *x, float *y)
                !cusparseCreateCsr(&m, 2, 4, 3, indices, indices + 3, values, 2, 2, 0, 0) &&
                !cusparseCreateDnVec(&vx, 4, x, 0) && !cusparseCreateDnVec(&vy, 2, y, 0),
            "sparse matrix");
-    std::printf("call cusparseSpMV r%p+24 r%p+12 r%p+8 r%p+4 w%p+8\n", (void *)indices, (void *)values, (void *)x,
-                (void *)(x + 3), (void *)y);
+    std::printf("call cusparseSpMV r%p+24 r%p+12 r%p+8 r%p+4 w%p+8\n", (void *)indices, (void *)values,
+                (void *)x, (void *)(x + 3), (void *)y);
     expect(!cusparseSpMV(handle, 0, &one, m, vx, &zero, vy, 0, 0, nullptr), "sparse product");
     cudaMemcpy(got, y, sizeof got, cudaMemcpyDeviceToHost);
     expect(got[0] == 2 && got[1] == 0.75F, "sums of the sparse product");
@@ -114,7 +117,8 @@ int main(int argc, char **argv)
     cudaMalloc(&scalars, 8);
     cudaMalloc(&pointers, 6 * sizeof *pointers);
     expect(!cublasCreate_v2(&handle) && !cublasSetStream_v2(handle, s) && !cufftPlan1d(&plan, 8, 0x29, 2) &&
-               !cufftSetStream(plan, s) && !curandCreateGenerator(&generator, CURAND_RNG_PSEUDO_XORWOW) && !curandSetStream(generator, s),
+               !cufftSetStream(plan, s) && !curandCreateGenerator(&generator, CURAND_RNG_PSEUDO_XORWOW) &&
+               !curandSetStream(generator, s),
            "handles");
     fill<<<1, 256, 0, s>>>(x, 1);
     fill<<<1, 256, 0, s>>>(a, 2);
@@ -150,7 +154,9 @@ int main(int argc, char **argv)
     gemm(a, b, c, 0);
     gemm(a + 64, b + 64, c + 64, 0);
     std::printf("\n");
-    expect(!cublasSgemmBatched(handle, 0, 0, 2, 3, 4, &one, pointers, 3, pointers + 2, 5, &zero, pointers + 4, 4, 2), "batch");
+    expect(!cublasSgemmBatched(handle, 0, 0, 2, 3, 4, &one, pointers, 3, pointers + 2, 5, &zero, pointers + 4,
+                               4, 2),
+           "batch");
     std::printf("call curandGenerateUniform w%p+60\n", (void *)x);
     expect(!curandGenerateUniform(generator, x, 15), "numbers");
     std::printf("call cufftExecC2C r%p+128 w%p+128\n", (void *)x, (void *)b);

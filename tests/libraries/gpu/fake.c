@@ -1,5 +1,5 @@
-/* Stands in for NVIDIA's libraries where there is no GPU (tests/gpu/standin): a few functions, which wait for their stream and
- * compute in plain loops. Handles are its own, so that nobody can look into them. */
+/* Stands in for NVIDIA's libraries where there is no GPU (tests/gpu/standin): a few functions, which wait for
+ * their stream and compute in plain loops. Handles are its own, so that nobody can look into them. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -59,8 +59,8 @@ int cublasSaxpy_v2(struct handle *h, int n, const float *alpha, const float *x, 
 }
 
 /* Neither is transposed. */
-int cublasSgemm_v2(struct handle *h, int transa, int transb, int m, int n, int k, const float *alpha, const float *a,
-                   int lda, const float *b, int ldb, const float *beta, float *c, int ldc)
+int cublasSgemm_v2(struct handle *h, int transa, int transb, int m, int n, int k, const float *alpha,
+                   const float *a, int lda, const float *b, int ldb, const float *beta, float *c, int ldc)
 {
     fake_wait(h->stream);
     for (int j = 0; j < n; j++)
@@ -74,8 +74,8 @@ int cublasSgemm_v2(struct handle *h, int transa, int transb, int m, int n, int k
 }
 
 int cublasSgemmBatched(struct handle *h, int transa, int transb, int m, int n, int k, const float *alpha,
-                       const float *const *a, int lda, const float *const *b, int ldb, const float *beta, float *const *c,
-                       int ldc, int count)
+                       const float *const *a, int lda, const float *const *b, int ldb, const float *beta,
+                       float *const *c, int ldc, int count)
 {
     fake_wait(h->stream);
     int status = 0;
@@ -175,13 +175,14 @@ int cublasLtMatrixLayoutGetAttribute(const int64_t *d, int number, void *to, siz
 }
 
 int cublasLtMatmul(struct handle *h, const int64_t *d, const float *alpha, const float *a, const int64_t *la,
-                   const float *b, const int64_t *lb, const float *beta, const float *c, const int64_t *lc, float *out,
-                   const int64_t *lout, const void *algorithm, void *workspace, size_t bytes, void *stream)
+                   const float *b, const int64_t *lb, const float *beta, const float *c, const int64_t *lc,
+                   float *out, const int64_t *lout, const void *algorithm, void *workspace, size_t bytes,
+                   void *stream)
 {
     struct handle in = {stream, 0};
     return c != out || lc[4] != lout[4] || !h || !d || algorithm || workspace || bytes ||
-           cublasSgemm_v2(&in, 0, 0, (int)la[2], (int)lb[3], (int)la[3], alpha, a, (int)la[4], b, (int)lb[4], beta, out,
-                          (int)lout[4]);
+           cublasSgemm_v2(&in, 0, 0, (int)la[2], (int)lb[3], (int)la[3], alpha, a, (int)la[4], b, (int)lb[4],
+                          beta, out, (int)lout[4]);
 }
 
 /* Matrices of cuSPARSE: words, too. */
@@ -219,9 +220,9 @@ int cusparseCreateCsr(struct matrix **out, int64_t rows, int64_t cols, int64_t e
     return offset_type != 2 || column_type != 2 || base || type;
 }
 
-int cusparseConstCsrGet(const struct matrix *m, int64_t *rows, int64_t *cols, int64_t *entries, const int **offsets,
-                        const int **columns, const float **values, int *offset_type, int *column_type, int *base,
-                        int *type)
+int cusparseConstCsrGet(const struct matrix *m, int64_t *rows, int64_t *cols, int64_t *entries,
+                        const int **offsets, const int **columns, const float **values, int *offset_type,
+                        int *column_type, int *base, int *type)
 {
     *rows = m->rows, *cols = m->cols, *entries = m->entries;
     *offsets = m->offsets, *columns = m->columns, *values = m->values;
