@@ -1,6 +1,7 @@
 /* Calls of libraries (cuBLAS and others) as operations of a stream. The trace has them as launches of one
  * CTA: what they read and write are blocks, which their arguments tell. libmemtrace-libraries.so computes. */
 #include "libcall.h"
+#include "attach/abi.h"
 #include "capture.h"
 #include "device.h"
 #include "entry.h"
@@ -358,6 +359,14 @@ EXPORT int __mt_library_submit(void *stream, struct mt_library_call *c)
     if (!mt_capturing(s))
         mt_libcall_bind(&o->op, s);
     return (int)mt_op_submit(s, &o->op);
+}
+
+/* libmemtrace-attach.so writes it. */
+EXPORT char __mt_attach_curand[MT_ATTACH_PATH];
+
+EXPORT const char *__mt_library_curand(void)
+{
+    return __mt_attach_curand;
 }
 
 EXPORT int __mt_library_on_gpu(void)

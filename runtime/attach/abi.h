@@ -16,6 +16,8 @@ int __mt_attach_missing(struct mt_attach_missing *m);
  * there, libmemtrace.so opens it. */
 #define MT_ATTACH_PATH 4096
 extern char __mt_attach_nvrtc[MT_ATTACH_PATH], __mt_attach_nvjitlink[MT_ATTACH_PATH];
+/* The same of cuRAND, which libmemtrace-libraries.so needs for what it stands in for. */
+extern char __mt_attach_curand[MT_ATTACH_PATH];
 
 /* Files with a CUDA runtime of their own that was left as it is: what they do is in no trace. The auditor
  * writes the first one's path, then the number. */

@@ -252,6 +252,16 @@ static const char *audit_before(const char *name)
     return NULL;
 }
 
+/* Where the program would have found cuRAND, which may be in a package of Python. */
+static void audit_tell_place(const char *name)
+{
+    char *place = library.symbols && strncmp(audit_base_name(name), "libcurand.so", 12) == 0
+                      ? mt_attach_library_find(&library, "__mt_attach_curand", 0)
+                      : NULL;
+    if (place && !*place && strlen(name) < MT_ATTACH_PATH && access(name, R_OK) == 0)
+        strcpy(place, name);
+}
+
 /* A name with no slash stays: libmemtrace.so must come to be known by it. Each place where it is then looked
  * for is answered with ours, so that neither a run path nor a cache comes first. libmemtrace.so itself looks
  * for the real one. */
@@ -263,6 +273,7 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
     if (stand_in && *cookie == (uintptr_t)stand_in)
         return (char *)(uintptr_t)name;
     if (audit_is_stand_in(audit_base_name(name), ours, sizeof ours)) {
+        audit_tell_place(name);
         snprintf(stand_in_name, sizeof stand_in_name, "%s", name);
         return ours;
     }

@@ -38,6 +38,8 @@ int __mt_library_fetch(void *stream, void *to, const void *from, size_t bytes);
 int __mt_library_forward(struct mt_library_call *c);
 /* What `name` reads and writes is in no trace: they are incomplete. Said once. */
 void __mt_library_miss(const char *name);
+/* Where the program would have found cuRAND; "": that is not known. */
+const char *__mt_library_curand(void);
 /* One line on stderr. */
 void __mt_library_say(const char *text);
 #endif

@@ -3,11 +3,13 @@
 #include "library.h"
 #include "abi.h"
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 void mt_lib_say(const char *format, ...)
 {
@@ -33,22 +35,28 @@ static struct backend {
 /* So that mt_lib_open knows this library. */
 __attribute__((visibility("default"))) const char __mt_libraries[] = "memtrace";
 
+/* NULL: it is not there, or ourselves. */
+static void *backend_open(const char *folder, const char *file)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s%s", folder, file);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle || !dlsym(handle, "__mt_libraries"))
+        return handle;
+    dlclose(handle);
+    return NULL;
+}
+
 void *mt_lib_open(const char *file)
 {
     static const char *const folders[] = {"", MEMTRACE_CUDA_ROOT "/lib64/", MEMTRACE_CUDA_ROOT "/lib/"};
     sigset_t all, before;
-    void *handle = NULL;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (size_t i = 0; !handle && i < sizeof folders / sizeof *folders; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s%s", folders[i], file);
-        handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (handle && dlsym(handle, "__mt_libraries")) {
-            dlclose(handle);
-            handle = NULL;
-        }
-    }
+    int placed = strcmp(file, backends[MT_LIB_CURAND].file) == 0 && *__mt_library_curand();
+    void *handle = placed ? backend_open("", __mt_library_curand()) : NULL;
+    for (size_t i = 0; !handle && i < sizeof folders / sizeof *folders; i++)
+        handle = backend_open(folders[i], file);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return handle;
 }

@@ -4,7 +4,7 @@
 
 void mt_lib_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A library by its name, NVIDIA's where the toolkit has it, never ourselves in its place; NULL: there is
+/* A library by its name, NVIDIA's where the program has it or the toolkit, never ourselves in its place; NULL: there is
  * none. OpenBLAS makes its threads while it is loaded: they are not for the program's signals. */
 void *mt_lib_open(const char *file);
 

@@ -182,7 +182,7 @@ static int rand_call(struct rand_generator *g, const struct rand_kind *kind, voi
         return rand_generate(&c);
     if (__mt_library_on_gpu()) {
         c.call.run = rand_run_gpu;
-        return __mt_library_submit(g->stream, &c.call);
+        return n ? __mt_library_submit(g->stream, &c.call) : __mt_library_forward(&c.call);
     }
     int status = n ? rand_check(g, kind, n, a) : OK;
     if (status || !n)
@@ -266,6 +266,12 @@ static void rand_give(struct rand_generator *g)
     pthread_mutex_unlock(&rand_lock);
 }
 
+static int rand_destroy(void *real)
+{
+    int (*destroy)(void *) = (int (*)(void *))rand_function("curandDestroyGenerator");
+    return !real ? OK : destroy ? destroy(real) : NOT_INITIALIZED;
+}
+
 static int rand_create(struct rand_generator **out, int type, int host)
 {
     int gpu = __mt_library_on_gpu();
@@ -278,8 +284,10 @@ static int rand_create(struct rand_generator **out, int type, int host)
     if (!status && !host && !gpu)
         status = create(&probe, type);
     struct rand_generator *g = status ? NULL : rand_take();
-    if (!g)
+    if (!g) {
+        rand_destroy(real);
         return status ? status : ALLOCATION_FAILED;
+    }
     pthread_mutex_lock(&g->lock);
     g->host = host;
     g->type = type;
@@ -306,16 +314,14 @@ int impl_curandCreateGeneratorHost(struct rand_generator **out, int type)
 /* As the library does, it waits for what it has under way. */
 int impl_curandDestroyGenerator(struct rand_generator *g)
 {
-    int (*destroy)(void *) = (int (*)(void *))rand_function("curandDestroyGenerator");
-    if (!g || !g->number || !destroy)
+    if (!g || !g->number)
         return NOT_INITIALIZED;
     if (g->probe)
         cudaDeviceSynchronize();
     pthread_mutex_lock(&g->lock);
     g->number = 0;
-    int status = destroy(g->real);
-    if (g->probe)
-        destroy(g->probe);
+    int status = rand_destroy(g->real);
+    rand_destroy(g->probe);
     pthread_mutex_unlock(&g->lock);
     rand_give(g);
     return status;
