@@ -149,10 +149,10 @@ static void test_statuses(int type)
         if (type < 200 || v > 20000)
             curand_set(p, "curandSetQuasiRandomGeneratorDimensions", v, v);
     curand_set(p, "curandSetGeneratorOrdering", 105, 105);
+    begin();
     for (int i = 0; i < KINDS; i++)
         for (size_t n = 0; n < 4 * dimensions; n++) {
             double lambda = n == 3 ? -1 : n == 5 ? 4e5 : n == 6 ? 4.1e5 : n;
-            begin();
             int want = curand_generate(curand_theirs(kinds[i].name), &kinds[i], p.theirs, out, n, lambda, 1);
             if (!want && n)
                 continue;
@@ -160,8 +160,8 @@ static void test_statuses(int type)
                 curand_generate(function("%s", kinds[i].name), &kinds[i], p.ours, NULL, n, lambda, 1);
             check(status == want, "generator %d: %s of %zu: status %d, NVIDIA's %d", type, kinds[i].name, n,
                   status, want);
-            end_without();
         }
+    end_without();
     curand_end(p);
 }
 
