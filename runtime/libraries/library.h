@@ -4,8 +4,9 @@
 
 void mt_lib_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A library by its name, NVIDIA's where the program has it or the toolkit, never ourselves in its place; NULL: there is
- * none. OpenBLAS makes its threads while it is loaded: they are not for the program's signals. */
+/* A library by its name, NVIDIA's where the program has it or the toolkit, never ourselves in its place;
+ * NULL: there is none. OpenBLAS makes its threads while it is loaded: they are not for the program's signals.
+ */
 void *mt_lib_open(const char *file);
 
 /* A function of the real library ("cublas") that this one stands in for; NULL: there is none. */

@@ -214,13 +214,14 @@ def test_gpu(build, work):
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work)
     app, standin = os.path.join(work, "app"), world.Standin(build)
-    names = ("libcublas.so.13", "libcublasLt.so.13", "libcufft.so.12", "libcurand.so.10", "libcusparse.so.12")
+    names = ("libcublas.so.13", "libcublasLt.so.13", "libcufft.so.12", "libcurand.so.10", "libcusparse.so.12", "libcusolver.so.12")
     for name in names:
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", os.path.join(HERE, "gpu/fake.c"), "-o", os.path.join(work, name), "-ldl"], check=True)
     subprocess.run([os.path.join(build, "bin/mt-cc"), "-O1", os.path.join(HERE, "gpu/calls.cu"), "-lcublas",
-                    "-lcublasLt", "-lcufft", "-lcurand", "-lcusparse", "-o", app], check=True)
+                    "-lcublasLt", "-lcufft", "-lcurand", "-lcusparse", "-lcusolver", "-o", app], check=True)
     standin.images(app)
-    for form, unknown in (("raw", []), ("compact", []), ("compact", ["cublasSgelsBatched"]), ("compact", ["cublasLtMatmul", "too"])):
+    for form, unknown in (("raw", []), ("compact", []), ("compact", ["cublasSgelsBatched"]), ("compact", ["cublasLtMatmul", "2"]),
+                          ("compact", ["cublasSaxpy", "2", "3"])):
         out = os.path.join(work, form)
         shutil.rmtree(out, ignore_errors=True)
         env = {**os.environ, **standin.variables, "MEMTRACE_DIR": out, "MEMTRACE_FORMAT": form}
@@ -236,7 +237,7 @@ def test_gpu(build, work):
         compare(want, have, form)
         events = [e["kernel"] for e in launches([trace])]
         check(events == ["fill"] * 4 + ["cublasSaxpy", "twice"] + ["fill"] * 2 + ["cublasSgemm"] +
-              ["fill"] * 2 + ["cublasSgemm", "cublasSgemmBatched", "curandGenerateUniform", "cufftExecC2C", "cublasLtMatmul", "cusparseSpMV", "twice"],
+              ["fill"] * 2 + ["cublasSgemm", "cublasSgemmBatched", "curandGenerateUniform", "cufftExecC2C", "cublasLtMatmul", "cusparseSpMV", "cusolverDnSpotrf", "twice"],
               f"{form}: launches {events}")
         j = json.loads(subprocess.run([os.path.join(build, "bin/mt-extract"), "--no-host", trace], text=True, capture_output=True,
                                       check=False).stdout)

@@ -26,6 +26,9 @@ int cusparseCreateCsr(void **m, long rows, long cols, long entries, void *offset
 int cusparseCreateDnVec(void **v, long rows, void *values, int type);
 int cusparseSpMV(void *handle, int op, const float *alpha, void *a, void *x, const float *beta, void *y,
                  int type, int, void *);
+int cusolverDnCreate(void **handle);
+int cusolverDnSetStream(void *handle, cudaStream_t stream);
+int cusolverDnSpotrf(void *handle, int upper, int n, float *a, int lda, float *work, int lwork, int *info);
 int cufftPlan1d(int *plan, int n, int type, int batch);
 int cufftSetStream(int plan, cudaStream_t stream);
 int cufftExecC2C(int plan, void *in, void *out, int sign);
@@ -102,6 +105,28 @@ static void sparse(cudaStream_t s, float *x, float *y)
     expect(got[0] == 2 && got[1] == 0.75F, "sums of the sparse product");
 }
 
+static void solver(cudaStream_t s, float *a, float *work)
+{
+    void *handle;
+    int *info;
+    cudaMalloc(&info, sizeof *info);
+    expect(!cusolverDnCreate(&handle) && !cusolverDnSetStream(handle, s), "solver");
+    std::printf("call cusolverDnSpotrf w%p+4", (void *)info);
+    for (int j = 0; j < 3; j++)
+        std::printf(" r%p+%d w%p+%d", (void *)(a + 6 * j), 4 * (3 - j), (void *)(a + 6 * j), 4 * (3 - j));
+    std::printf("\n");
+    expect(!cusolverDnSpotrf(handle, 0, 3, a, 5, work, 8, info), "potrf");
+}
+
+static void captured(void *handle, cudaStream_t s, float *x, float *y)
+{
+    cudaGraph_t graph;
+    float one = 1;
+    cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+    expect(!cublasSaxpy_v2(handle, 4, &one, x, 1, y, 1), "captured");
+    expect(!cudaStreamEndCapture(s, &graph), "graph");
+}
+
 int main(int argc, char **argv)
 {
     cudaStream_t s;
@@ -165,7 +190,10 @@ int main(int argc, char **argv)
     expect(host[0] == 1 && host[14] == 1.0F / 15 && host[15] == 1, "numbers, transformed");
     lt(handle, s, a, b, c, nullptr);
     sparse(s, x, c);
-    if (argc > 2)
+    solver(s, a, x);
+    if (argc > 3)
+        captured(handle, s, x, c);
+    else if (argc > 2)
         lt(handle, s, a, b, c, scalars);
     else if (argc > 1)
         expect(!cublasSgelsBatched(handle), "what is not known");
