@@ -31,6 +31,7 @@ struct mt_pass_options {
     int lockstep;      /* enum mt_lockstep (modes.h): what the CPU device runs in step */
     int verbose;
     int rdc;              /* -fgpu-rdc: device code of several files is linked into one program */
+    int part;             /* a part of a module: its variables are, or are for, another image */
     int host;             /* enum mt_host_tracing: trace the host's accesses, too */
     int host_stack;       /* 1 (default): also those to local variables whose address stays in the function */
     char *host_functions; /* regex: these stay functions, so that they can be traced by name; NULL: none */

@@ -277,9 +277,9 @@ static void lower_call(struct mt_lowering *l, LLVMValueRef call)
     if (LLVMGetIntrinsicID(callee))
         return;
     if (by_name(l, call, "mtb_", name)) {
-        if (l->u->options->rdc &&
-            !mt_starts(name, "cuda")) /* another file's; the device's own API is nobody's */
-            return;
+        if (l->u->options->part ? mt_is_shared_name(callee) /* another image's */
+                                : l->u->options->rdc && !mt_starts(name, "cuda"))
+            return; /* another file's; the device's own API is nobody's */
         char what[300];
         snprintf(what, sizeof what, "call of %s, which this file does not define", name);
         lower_calls_unsupported(l, call, what);

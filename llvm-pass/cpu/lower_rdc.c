@@ -1,6 +1,7 @@
 /* Relocatable device code (-fgpu-rdc): functions and variables that other files know keep their names, after
  * a prefix, and the image of each file binds to the others' when
- * the program is loaded (runtime/cpu/bind.c). */
+ * the program is loaded (runtime/cpu/bind.c). So do parts of a module that have images of their own; where none
+ * of its functions is called by pointer, they share variables alone. */
 #include "lower.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
@@ -59,8 +60,9 @@ static int is_kernel(struct mt_lowering *l, LLVMValueRef function)
 
 void mt_lower_exports(struct mt_lowering *l)
 {
-    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
-        if (!is_local(f) && !is_own(mt_name(f)) && !is_kernel(l, f) &&
+    for (LLVMValueRef f = l->u->options->rdc ? LLVMGetFirstFunction(l->module) : NULL; f;
+         f = LLVMGetNextFunction(f))
+        if (!mt_is_shared_name(f) && !is_local(f) && !is_own(mt_name(f)) && !is_kernel(l, f) &&
             (!LLVMIsDeclaration(f) || LLVMGetFirstUse(f)))
             lower_rdc_share(f);
     for (LLVMValueRef g = LLVMGetFirstGlobal(l->module); g; g = LLVMGetNextGlobal(g))

@@ -10,6 +10,11 @@
 #include <stddef.h>
 #include <llvm-c/Core.h>
 
+/* What is wanted of a module. A large one is compiled kernel by kernel: the base is what they share, its
+ * variables and the functions that are called by pointer; a kernel comes with what it calls, and finds the
+ * base's under names with MT_DEVICE_PREFIX (cpu/abi.h). */
+enum mt_ptx_part { MT_PTX_WHOLE, MT_PTX_BASE, MT_PTX_KERNEL };
+
 struct mt_ptx_source {
     const char *name; /* of the file: for lines where the PTX has no .loc */
     const char *text;
@@ -17,6 +22,8 @@ struct mt_ptx_source {
     /* What could not be read: the line in the text, counted from 1, and a sentence. */
     void (*tell)(void *ctx, unsigned line, const char *message);
     void *ctx;
+    enum mt_ptx_part part;
+    const char *kernel; /* MT_PTX_KERNEL: its name */
 };
 
 /* What was read of a module. */
@@ -27,13 +34,18 @@ struct mt_ptx_result {
         failed;     /* functions that were not understood: they run into an instruction that nobody can run */
     unsigned lines; /* 1: the PTX has lines of its source; 0: its own are taken */
     unsigned architecture; /* the N of .target sm_N */
+    /* Not of a whole module: */
+    int pointers;     /* 1: it has functions that are called by pointer */
+    char *names;      /* of a base: its kernels, each ended by NUL; malloc'ed, */
+    size_t names_end; /* their bytes */
+    const char *undivided; /* why no base can be made; NULL: it can */
 };
 
 /* An attribute of functions with a body: that N, which may be newer than what LLVM compiles for. */
 #define MT_PTX_ARCHITECTURE "memtrace-ptx-architecture"
 
 /* The module, which the caller owns, or NULL after `tell`: the text outside of functions is not understood,
- * or what was made is not valid. */
+ * or what was made is not valid; or without, `undivided`. */
 LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *source,
                           struct mt_ptx_result *result);
 

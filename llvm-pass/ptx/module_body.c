@@ -115,7 +115,7 @@ LLVMValueRef mt_ptx_memory(struct mt_ptx_body *b, const struct mt_asm_operand *o
 LLVMValueRef mt_ptx_symbol(struct mt_ptx *x, const char *name)
 {
     struct mt_ptx_function *f = mt_ptx_find_function(x, name);
-    LLVMValueRef v = f ? f->value : LLVMGetNamedGlobal(x->m, name);
+    LLVMValueRef v = f ? mt_ptx_address(x, f) : LLVMGetNamedGlobal(x->m, name);
     return v ? LLVMConstPtrToInt(v, LLVMInt64TypeInContext(x->c)) : NULL;
 }
 

@@ -306,6 +306,8 @@ static int declare_directive(struct mt_ptx *x, struct mt_ptx_function *f, const 
             if (have < table[i].numbers && !mt_parse_accept(p, ','))
                 break;
         }
+        if (!f->value) /* a kernel that is not wanted */
+            return 0;
         if (!table[i].key)
             declare_cluster(x, f, n);
         else if (table[i].numbers == 1 && *table[i].key)
@@ -420,7 +422,7 @@ static struct mt_ptx_function *declare_record(struct mt_ptx *x, const char *name
         return NULL;
     }
     *f = (struct mt_ptx_function){.name = name, .sig = *sig, .is_kernel = is_kernel};
-    f->value = declare_value(x, f);
+    f->value = mt_ptx_wants(x, name, is_kernel) ? declare_value(x, f) : NULL;
     if (x->last)
         x->last->next = f;
     else
@@ -471,7 +473,8 @@ int mt_ptx_read_function(struct mt_ptx *x, enum mt_ptx_linkage linkage, int is_k
     if (declare_skip_body(p))
         return -1;
     f->end = (size_t)(p->at - p->text) - 1;
-    declare_link(f->value, linkage, 1, is_kernel);
+    if (f->value)
+        declare_link(f->value, linkage, 1, is_kernel);
     return 0;
 }
 

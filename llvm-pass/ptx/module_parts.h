@@ -42,7 +42,8 @@ struct mt_ptx_function {
     const char *name;
     struct mt_ptx_signature sig;
     LLVMValueRef value;
-    int is_kernel;
+    int is_kernel, done; /* done: its body is read */
+    int taken;           /* its address is somewhere: it may be called by pointer */
     size_t at, end; /* the body between its braces; at == 0: only declared */
     size_t place;   /* of its name */
     struct mt_ptx_function *next;
@@ -84,6 +85,18 @@ unsigned mt_ptx_line(struct mt_ptx *x, size_t offset); /* quick for offsets that
 /* A word of letters, digits, '_', '$', '%', and with `opcode` dots; NULL: failed. */
 int mt_ptx_at_word(struct mt_ptx *x, const char *word); /* past it when it is at the cursor */
 int mt_ptx_unsigned(struct mt_parser *p, uint64_t max, uint64_t *out);
+
+/* module_part.c. Is it to be declared at all? */
+int mt_ptx_wants(const struct mt_ptx *x, const char *name, int is_kernel);
+/* Finds the functions whose address is taken, and fills in what the result says of parts. 0, or -1: failed. */
+int mt_ptx_divide(struct mt_ptx *x);
+/* Is a part to have this function, as far as is known by now? */
+int mt_ptx_has(const struct mt_ptx *x, const struct mt_ptx_function *f);
+/* When no more are to come: drops those that the part does not have. Those that stay are its own, but for
+ * what others find by pointer. */
+void mt_ptx_settle_part(struct mt_ptx *x);
+/* The value that has the function's address. */
+LLVMValueRef mt_ptx_address(struct mt_ptx *x, const struct mt_ptx_function *f);
 
 /* module_declare.c. A linkage word (".visible") or not. */
 int mt_ptx_linkage_of(const char *word, enum mt_ptx_linkage *linkage);

@@ -218,20 +218,30 @@ static int read_all(struct mt_ptx *x)
 
 /* ---- functions ----------------------------------------------------------------------------------------- */
 
+static void read_function(struct mt_ptx *x, struct mt_ptx_function *f)
+{
+    x->result->functions++;
+    x->result->kernels += (unsigned)f->is_kernel;
+    f->done = 1;
+    if (!mt_ptx_translate(x, f))
+        return;
+    struct mt_asm_error why = x->error;
+    snprintf(x->error.message, sizeof x->error.message, "%.90s cannot run: %.120s", f->name, why.message);
+    mt_ptx_tell(x);
+    mt_ptx_refuse(x, f);
+    x->result->failed++;
+}
+
+/* What they call is known when they are read, so a part takes several turns. */
 static void read_functions(struct mt_ptx *x)
 {
-    for (struct mt_ptx_function *f = x->first; f; f = f->next) {
-        if (!f->at)
-            continue;
-        x->result->functions++;
-        x->result->kernels += (unsigned)f->is_kernel;
-        if (!mt_ptx_translate(x, f))
-            continue;
-        struct mt_asm_error why = x->error;
-        snprintf(x->error.message, sizeof x->error.message, "%.90s cannot run: %.120s", f->name, why.message);
-        mt_ptx_tell(x);
-        mt_ptx_refuse(x, f);
-        x->result->failed++;
+    for (int more = 1; more;) {
+        more = 0;
+        for (struct mt_ptx_function *f = x->first; f; f = f->next)
+            if (f->at && !f->done && mt_ptx_has(x, f)) {
+                read_function(x, f);
+                more = x->source->part != MT_PTX_WHOLE;
+            }
     }
 }
 
@@ -254,9 +264,13 @@ static int read_module(struct mt_ptx *x)
 {
     if (read_all(x))
         return -1;
-    int failed = mt_ptx_initialise_all(x);
+    int failed = mt_ptx_initialise_all(x), part = x->source->part != MT_PTX_WHOLE;
+    if (part && mt_ptx_divide(x))
+        return -1;
     read_functions(x);
-    return mt_ptx_initialise_all(x) || failed ? -1 : 0;
+    if (part)
+        mt_ptx_settle_part(x);
+    return mt_ptx_initialise_all(x) || failed || x->result->undivided ? -1 : 0;
 }
 
 #define WEAK ".weak" /* no name of PTX has a full stop */
@@ -270,18 +284,25 @@ void mt_ptx_keep_loads(LLVMModuleRef module, int on)
         size_t n;
         const char *own = LLVMGetValueName2(v, &n);
         next = LLVMGetNextGlobal(v);
+        int weak_one = n >= sizeof WEAK && strcmp(own + n - (sizeof WEAK - 1), WEAK) == 0;
         if (n + sizeof WEAK > sizeof name || LLVMGetPointerAddressSpace(LLVMTypeOf(v)) != 1)
             continue;
-        if (on && !LLVMIsDeclaration(v)) {
+        if (on && !weak_one) {
             snprintf(name, sizeof name, "%s" WEAK, own);
             LLVMValueRef weak = LLVMAddGlobalInAddressSpace(module, LLVMGlobalGetValueType(v), name, 1);
             LLVMSetLinkage(weak, LLVMExternalWeakLinkage);
             LLVMSetAlignment(weak, LLVMGetAlignment(v));
             LLVMReplaceAllUsesWith(v, weak);
-        } else if (!on && n >= sizeof WEAK && strcmp(own + n - (sizeof WEAK - 1), WEAK) == 0) {
+        } else if (!on && weak_one) {
             snprintf(name, sizeof name, "%.*s", (int)(n - (sizeof WEAK - 1)), own);
-            LLVMReplaceAllUsesWith(v, LLVMGetNamedGlobal(module, name));
-            LLVMDeleteGlobal(v);
+            LLVMValueRef strong = LLVMGetNamedGlobal(module, name);
+            if (strong) {
+                LLVMReplaceAllUsesWith(v, strong);
+                LLVMDeleteGlobal(v);
+            } else { /* another image's, and LLVM has removed what nobody used */
+                LLVMSetValueName2(v, name, strlen(name));
+                LLVMSetLinkage(v, LLVMExternalLinkage);
+            }
         }
     }
 }
@@ -297,7 +318,7 @@ static void read_settle(struct mt_ptx *x)
     if (e)
         LLVMConsumeError(e);
     for (struct mt_ptx_function *f = x->first; f; f = f->next)
-        if (f->at)
+        if (f->done)
             mt_ptx_find_pointers(f->value);
 }
 

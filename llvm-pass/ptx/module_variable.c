@@ -17,7 +17,7 @@ static unsigned variable_space(const struct mt_ptx_variable *v)
 
 /* What belongs to one file alone is known to the host by name, too: its copies may change it,
  * as clang's do. */
-static void variable_link(struct mt_ptx_variable *v, enum mt_ptx_linkage linkage)
+static void variable_link(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt_ptx_linkage linkage)
 {
     LLVMValueRef g = v->value;
     LLVMTypeRef type = LLVMGlobalGetValueType(g);
@@ -28,6 +28,8 @@ static void variable_link(struct mt_ptx_variable *v, enum mt_ptx_linkage linkage
         LLVMSetLinkage(g, linkage == MT_PTX_STATIC ? LLVMInternalLinkage : LLVMExternalLinkage);
         return;
     }
+    if (x->source->part == MT_PTX_KERNEL) /* it is the base's */
+        return;
     LLVMSetInitializer(g, LLVMConstNull(type));
     LLVMSetExternallyInitialized(g, 1);
     if (linkage == MT_PTX_WEAK || linkage == MT_PTX_COMMON)
@@ -53,7 +55,7 @@ int mt_ptx_declare_variable(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt
     }
     v->value = LLVMAddGlobalInAddressSpace(x->m, mt_ptx_type_of(x, v), v->name, variable_space(v));
     LLVMSetAlignment(v->value, v->align);
-    variable_link(v, local && linkage == MT_PTX_STATIC && v->space == 's' ? MT_PTX_STATIC : linkage);
+    variable_link(x, v, local && linkage == MT_PTX_STATIC && v->space == 's' ? MT_PTX_STATIC : linkage);
     if (v->managed)
         mt_ptx_annotate(x, v->value, "managed", 1);
     if (old) {
@@ -166,6 +168,8 @@ static LLVMValueRef variable_address(struct mt_ptx *x)
         return NULL;
     struct mt_ptx_function *f = mt_ptx_find_function(x, name);
     LLVMValueRef v = f ? f->value : LLVMGetNamedGlobal(x->m, name);
+    if (f)
+        f->taken = 1;
     if (!v) {
         mt_parse_fail(p, "'%.100s' is not declared", name);
         return NULL;
@@ -368,6 +372,8 @@ static int variable_initialise(struct mt_ptx *x, const struct mt_ptx_pending *n)
 int mt_ptx_initialise_all(struct mt_ptx *x)
 {
     int failed = 0;
+    if (x->source->part == MT_PTX_KERNEL)
+        x->pending = NULL;
     for (; x->pending; x->pending = x->pending->next)
         if (variable_initialise(x, x->pending)) {
             mt_ptx_tell(x);

@@ -17,7 +17,7 @@ cudaError_t mt_function_get(const void *func, struct mt_function **f)
         return mt_fail(cudaErrorInvalidDeviceFunction);
     if ((*f)->kernel)
         return cudaSuccess;
-    mt_module_complain((*f)->module, (*f)->name);
+    mt_function_complain(*f);
     return mt_fail(cudaErrorNoKernelImageForDevice);
 }
 
@@ -33,7 +33,7 @@ cudaError_t IMPL(cudaFuncGetAttributes)(struct cudaFuncAttributes *a, const void
     a->numRegs = MT_DEV_KERNEL_REGISTERS;
     /* Host code chooses launch shapes by it (CUB), as device code was compiled for it. */
     a->binaryVersion = MT_DEV_MAJOR * 10 + MT_DEV_MINOR;
-    a->ptxVersion = (int)f->module->image->head->arch;
+    a->ptxVersion = (int)f->image->head->arch;
     if (!a->ptxVersion)
         a->ptxVersion = a->binaryVersion;
     a->maxDynamicSharedSizeBytes = (int)mt_launch_dynamic_max(f);

@@ -252,7 +252,7 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
     l->config = *c;
     l->trace = NULL;
     l->run = (struct mt_cpu_launch){
-        .image = f->module->image,
+        .image = f->image,
         .kernel = k,
         .grid = {c->grid.x, c->grid.y, c->grid.z},
         .block = {c->block.x, c->block.y, c->block.z},
@@ -310,9 +310,7 @@ cudaError_t mt_launch_op(struct mt_op **out, const void *func, const struct mt_l
         return mt_fail(cudaErrorNoKernelImageForDevice);
     }
     if (!f->kernel && f->module->foreign) {
-        mt_report(
-            "kernel %s cannot run on the CPU device: there is no PTX of it beside that of others of its file",
-            f->name);
+        mt_function_complain(f);
         return mt_fail(cudaErrorNoKernelImageForDevice);
     }
     if (!f->kernel) {

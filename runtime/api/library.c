@@ -58,7 +58,8 @@ static struct library *library_new(const struct mt_device_code *code, size_t n)
         copy[code[i].bytes] = '\0'; /* PTX ends so */
         l->code[l->module.nfatbins++] = copy;
     }
-    l->module.ended = l->module.tried = l->module.loaded = l->module.made = l->module.foreign = 1;
+    l->module.ended = l->module.tried = l->module.loaded = l->module.lazy.made =
+        l->module.foreign = 1;
     return l;
 }
 
@@ -71,6 +72,9 @@ static void library_list_kernels(struct mt_module *m)
             __cudaRegisterFunction((void **)m, (const char *)kernel, NULL, kernel->name, -1, NULL, NULL, NULL,
                                    NULL, NULL);
         }
+    for (size_t at = 0; at < m->later_end; at += strlen(m->later + at) + 1)
+        __cudaRegisterFunction((void **)m, m->later + at, NULL, m->later + at, -1, NULL, NULL, NULL, NULL,
+                               NULL);
 }
 
 static enum mt_library_error library_load(struct mt_module **out, const struct mt_device_code *code, size_t n,
@@ -88,8 +92,10 @@ static enum mt_library_error library_load(struct mt_module **out, const struct m
     if (!l)
         return MT_LIBRARY_MEMORY;
     struct mt_module *m = &l->module;
-    struct mt_made_code *made = mt_image_carried(m->fatbins, n) ? NULL : mt_made_ask(m, mt_made_name(m), 0);
-    struct mt_image *image = made ? mt_made_load(made, &said) : mt_image_load_all(m->fatbins, n, &said);
+    struct mt_made_code *made = mt_image_carried(m->fatbins, n) ? NULL : mt_made_ask(m, mt_made_name(m), 0, NULL);
+    struct mt_image *image =
+        made ? mt_made_load(made, NULL, &said) : mt_image_load_all(m->fatbins, n, NULL, &said);
+    m->later = mt_made_kernels(made, &m->later_end);
     mt_made_free(made);
     if (!image) {
         mt_report("device code that the program loads cannot run on the CPU device: %s",

@@ -12,7 +12,9 @@
 #include "base/demangle.h"
 #include "base/fork.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,17 +25,19 @@ static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* mt-ptx may take se
 MT_FORK_LOCK(making, MT_FORK_MODULES);
 static _Thread_local int load_inside; /* constructors of images run then */
 
-static void load_wait(const struct mt_module *m, const _Atomic int *done)
+static void load_wait(const _Atomic int *loading, const _Atomic int *done)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
-    for (unsigned i = 0; i < PATIENCE_MS && m->loading && !*done; i++)
+    for (unsigned i = 0; i < PATIENCE_MS && *loading && !*done; i++)
         nanosleep(&moment, NULL);
 }
 
 static void load_bind_functions(struct mt_module *m)
 {
-    for (struct mt_function *f = m->functions; f; f = f->next)
+    for (struct mt_function *f = m->functions; f; f = f->next) {
         f->kernel = m->image ? mt_image_find_kernel(m->image, f->name) : NULL;
+        f->image = m->image;
+    }
 }
 
 static void load_bind_variables(struct mt_module *m)
@@ -111,10 +115,10 @@ struct mt_image *mt_module_for_gpu(struct mt_module *m, struct mt_made_code **ma
         return NULL;
     }
     pthread_mutex_lock(&making);
-    struct mt_made_code *c = mt_made_ask(m, name, arch);
+    struct mt_made_code *c = mt_made_ask(m, name, arch, NULL);
     pthread_mutex_unlock(&making);
     mt_image_tables_only();
-    struct mt_image *image = mt_made_load(c, why);
+    struct mt_image *image = mt_made_load(c, NULL, why);
     if (image)
         *made = c;
     else
@@ -137,7 +141,7 @@ static struct mt_image *load_carried(struct mt_module *m, int *foreign, struct m
         *foreign = 1;
         return NULL;
     }
-    return fatbins ? mt_image_load_all(fatbins, n, why) : mt_image_load(m->wrapper, why);
+    return fatbins ? mt_image_load_all(fatbins, n, NULL, why) : mt_image_load(m->wrapper, why);
 }
 
 void mt_module_load_tables(struct mt_module *m)
@@ -145,7 +149,7 @@ void mt_module_load_tables(struct mt_module *m)
     const char *why = NULL;
     struct mt_made_code *made = NULL;
     int foreign = 0;
-    load_wait(m, &m->tried);
+    load_wait(&m->loading, &m->tried);
     if (m->tried || load_inside)
         return;
     m->loading++;
@@ -194,35 +198,122 @@ void mt_modules_load(void)
     mt_modules_leave();
 }
 
+/* ---- images that are made ---- */
+
 /* Once, and others wait for it: the dynamic linker has no part in it. */
-static void load_ask(struct mt_module *m)
+static void load_ask(struct mt_lazy *l, pthread_mutex_t *one, struct mt_module *m, const char *kernel,
+                     const char *name)
 {
-    const char *name = mt_made_name(m);
-    pthread_mutex_lock(&making);
-    if (!m->asked)
-        m->made_code = mt_made_ask(m, name, 0);
-    m->asked = 1;
-    pthread_mutex_unlock(&making);
+    pthread_mutex_lock(one);
+    if (!l->asked)
+        l->code = mt_made_ask(m, name, 0, kernel);
+    l->asked = 1;
+    pthread_mutex_unlock(one);
+}
+
+/* It was asked for: loads it, and binds it with the lock of the modules. */
+static void load_made(struct mt_lazy *l, struct mt_module *m, struct mt_function *f,
+                      void (*bind)(struct mt_module *m, struct mt_function *f, struct mt_image *image,
+                                   const char *why))
+{
+    load_wait(&l->loading, &l->made);
+    l->loading++;
+    if (!l->made && !load_inside) {
+        const char *why = NULL;
+        load_inside = 1;
+        struct mt_image *image = mt_made_load(l->code, f ? m->image : NULL, &why);
+        load_inside = 0;
+        mt_modules_enter();
+        if (!l->made)
+            bind(m, f, image, why);
+        l->made = 1;
+        mt_modules_leave();
+    }
+    if (--l->loading == 0 && l->made)
+        mt_made_free(atomic_exchange(&l->code, NULL));
+}
+
+static void load_bind_module(struct mt_module *m, struct mt_function *f, struct mt_image *image,
+                             const char *why)
+{
+    m->later = mt_made_kernels(m->lazy.code, &m->later_end);
+    mt_module_bind(m, image, why);
 }
 
 void mt_module_need(struct mt_module *m)
 {
-    if (!m->foreign || m->made)
+    if (!m->foreign || m->lazy.made)
         return;
-    load_ask(m);
-    load_wait(m, &m->made);
-    m->loading++;
-    if (!m->made && !load_inside) {
-        const char *why = NULL;
-        load_inside = 1;
-        struct mt_image *image = mt_made_load(m->made_code, &why);
-        load_inside = 0;
-        mt_modules_enter();
-        if (!m->made)
-            mt_module_bind(m, image, why);
-        m->made = 1;
-        mt_modules_leave();
+    load_ask(&m->lazy, &making, m, NULL, mt_made_name(m));
+    load_made(&m->lazy, m, NULL, load_bind_module);
+}
+
+/* ---- kernels of large modules ---- */
+
+/* Several are made at once, each once; which lock is a kernel's follows from its name. */
+#define SLOTS 8
+static pthread_mutex_t slots[SLOTS] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+                                       PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+                                       PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+                                       PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+#define SLOT(n) MT_FORK_ENTRY(slot##n, &slots[n], MT_FORK_MUTEX, MT_FORK_MODULES)
+SLOT(0);
+SLOT(1);
+SLOT(2);
+SLOT(3);
+SLOT(4);
+SLOT(5);
+SLOT(6);
+SLOT(7);
+
+static pthread_mutex_t *load_slot(const char *name)
+{
+    cpu_set_t set;
+    unsigned hash = 0, n = sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+    for (; *name; name++)
+        hash = hash * 31 + (unsigned char)*name;
+    return &slots[hash % (n < 1 ? 1 : n < SLOTS ? n : SLOTS)];
+}
+
+static int load_is_later(const struct mt_module *m, const char *kernel)
+{
+    const char *name = m->later, *end = name + m->later_end;
+    while (name < end && strcmp(name, kernel) != 0)
+        name += strlen(name) + 1;
+    return name < end;
+}
+
+static void load_bind_kernel(struct mt_module *m, struct mt_function *f, struct mt_image *image,
+                             const char *why)
+{
+    f->image = image;
+    f->kernel = image ? mt_image_find_kernel(image, f->name) : NULL;
+    f->why = why;
+    if (image)
+        mt_event_sites(image);
+}
+
+/* What messages call it: "KERNEL of FILE". */
+static char *load_name_kernel(const struct mt_module *m, const struct mt_function *f)
+{
+    char *name = NULL, *pretty = (mt_demangle_prepare(), mt_demangle(f->name));
+    if (asprintf(&name, "%s of %s", pretty ? pretty : f->name, mt_made_name(m)) < 0)
+        name = NULL;
+    free(pretty);
+    return name;
+}
+
+void mt_function_need(struct mt_function *f)
+{
+    struct mt_module *m = f->module;
+    if (!m->later || f->lazy.made || !m->image)
+        return;
+    if (!load_is_later(m, f->name)) {
+        f->lazy.made = 1;
+        return;
     }
-    if (--m->loading == 0 && m->made)
-        mt_made_free(atomic_exchange(&m->made_code, NULL));
+    char *name = load_name_kernel(m, f);
+    load_ask(&f->lazy, load_slot(f->name), m, f->name, name ? name : f->name);
+    free(name);
+    load_made(&f->lazy, m, f, load_bind_kernel);
 }

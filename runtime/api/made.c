@@ -14,7 +14,7 @@
 
 struct mt_made_code {
     struct mt_made made;
-    const char *name;
+    char *name;
     char why[2048]; /* "": it was made */
     struct {        /* as compiled code has it */
         int magic, version;
@@ -47,7 +47,8 @@ static void made_tell(const char *what, const struct mt_made *made)
         mt_report("%s: %u more lines of this kind: mt-ptx says all of them", what, n - LINES);
 }
 
-struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, unsigned gpu)
+struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, unsigned gpu,
+                                 const char *kernel)
 {
     size_t n;
     const void *const *fatbins = mt_module_fatbins(m, &n);
@@ -56,22 +57,36 @@ struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, un
     for (size_t i = 0; code && i < n; i++)
         code[i] = (struct mt_device_code){fatbins[i], mt_device_code_bytes(fatbins[i])};
     if (c) {
-        c->name = name;
+        const struct mt_to_make make = {code, n, name, gpu, kernel};
         strcpy(c->why, "no memory");
-        if (code && n && mt_image_make(code, n, name, gpu, &c->made, c->why, sizeof c->why) == 0)
+        c->name = strdup(name);
+        if (code && n && c->name && mt_image_make(&make, &c->made, c->why, sizeof c->why) == 0)
             *c->why = 0;
         for (const struct mt_made_text *t = NULL;
              !*c->why && mt_tracing() && (t = mt_made_next(&c->made, t));)
-            mt_source_keep(t->name, t + 1, t->bytes);
+            if (*t->name)
+                mt_source_keep(t->name, t + 1, t->bytes);
     }
     free(code);
     return c;
 }
 
-struct mt_image *mt_made_load(struct mt_made_code *c, const char **why)
+char *mt_made_kernels(const struct mt_made_code *c, size_t *bytes)
+{
+    const struct mt_made_text *t = NULL;
+    char *names = NULL;
+    while (c && !*c->why && (t = mt_made_next(&c->made, t)))
+        if (!*t->name && t->bytes && (names = malloc(t->bytes))) {
+            *bytes = t->bytes;
+            return memcpy(names, t + 1, t->bytes);
+        }
+    return NULL;
+}
+
+struct mt_image *mt_made_load(struct mt_made_code *c, struct mt_image *base, const char **why)
 {
     const char *bad = NULL;
-    struct mt_image *image = c && !*c->why ? mt_image_load_all(&c->made.fatbin, 1, &bad) : NULL;
+    struct mt_image *image = c && !*c->why ? mt_image_load_all(&c->made.fatbin, 1, base, &bad) : NULL;
     if (c && !*c->why)
         made_tell(c->name, &c->made);
     *why = image ? NULL : strdup(bad ? bad : c ? c->why : "no memory");
@@ -93,7 +108,9 @@ const void *mt_made_fatbin(const struct mt_made_code *c)
 
 void mt_made_free(struct mt_made_code *c)
 {
-    if (c)
+    if (c) {
         free(c->made.block);
+        free(c->name);
+    }
     free(c);
 }

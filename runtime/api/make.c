@@ -93,28 +93,27 @@ static void make_key_part(char *key, const char *tool, const char *name)
     make_key_file(key, path);
 }
 
-static void make_key(char *key, const char *tool, unsigned gpu, const struct mt_device_code *code, size_t n)
+static void make_key(char *key, const char *tool, const struct mt_to_make *m)
 {
     const uint32_t version = MT_IMAGE_VERSION;
+    const char *kernel = m->kernel ? m->kernel : "";
     *key = 0;
     mt_cache_key(key, &version, sizeof version);
-    mt_cache_key(key, &gpu, sizeof gpu);
+    mt_cache_key(key, &m->gpu, sizeof m->gpu);
+    mt_cache_key(key, kernel, strlen(kernel));
     make_key_file(key, tool);
     make_key_part(key, tool, "cpu-builtins.bc");
-    if (gpu)
+    if (m->gpu)
         make_key_part(key, tool, "gpu-device.bc");
     mt_cache_key(key, mt_options()->ptx_options, strlen(mt_options()->ptx_options));
-    for (size_t i = 0; i < n; i++)
-        mt_cache_key(key, code[i].data, code[i].bytes);
+    for (size_t i = 0; i < m->n; i++)
+        mt_cache_key(key, m->code[i].data, m->code[i].bytes);
 }
 
 /* ---- mt-ptx ------------------------------------------------------------------------------------ */
 
 struct work {
-    const char *what;
-    const struct mt_device_code *code;
-    size_t n;
-    unsigned gpu;
+    const struct mt_to_make *m;
     int input, output, words, line[2]; /* memory files; and a socket: mt-ptx says how far it is, and each side
                                           sees by it that the other one has ended */
     pid_t pid;
@@ -133,13 +132,13 @@ static int make_put_input(struct work *w)
     off_t at = 0;
     int error = 0;
     struct mt_held h = mt_hold(SIGXFSZ);
-    for (size_t i = 0; i < w->n && !error; i++)
-        for (size_t done = 0; done < w->code[i].bytes && !error;) {
-            ssize_t n = pwrite(w->input, (const char *)w->code[i].data + done, w->code[i].bytes - done, at);
+    for (size_t i = 0; i < w->m->n && !error; i++)
+        for (size_t done = 0, all = w->m->code[i].bytes; done < all && !error;) {
+            ssize_t n = pwrite(w->input, (const char *)w->m->code[i].data + done, all - done, at);
             if (n > 0) {
                 done += (size_t)n;
                 at += n;
-                at = done < w->code[i].bytes ? at : (at + 7) & ~(off_t)7;
+                at = done < all ? at : (at + 7) & ~(off_t)7;
             } else if (n == 0 || errno != EINTR)
                 error = n ? errno : ENOSPC;
         }
@@ -172,14 +171,15 @@ static void make_close(struct work *w)
 static int make_start(struct work *w, const char *key, const char *folder, char *why, size_t size)
 {
     const struct mt_options *o = mt_options();
-    char *words[WORDS + 9], limit[32], gpu[32], *options = strdup(o->ptx_options), *save = NULL;
+    char *words[WORDS + 11], limit[32], gpu[32], *options = strdup(o->ptx_options), *save = NULL;
     size_t n = 0;
     snprintf(limit, sizeof limit, "%llu", (unsigned long long)o->cache_limit);
     words[n++] = (char *)"mt-ptx";
     words[n++] = (char *)"--serve";
-    snprintf(gpu, sizeof gpu, "--gpu=sm_%u", w->gpu);
-    if (w->gpu)
-        words[n++] = gpu;
+    snprintf(gpu, sizeof gpu, "--gpu=sm_%u", w->m->gpu);
+    words[n++] = w->m->gpu ? gpu : w->m->kernel ? (char *)"--kernel" : (char *)"--base";
+    if (w->m->kernel)
+        words[n++] = (char *)(uintptr_t)w->m->kernel;
     if (*folder) {
         words[n++] = (char *)"--cache";
         words[n++] = (char *)folder;
@@ -225,11 +225,11 @@ static void make_tell(const struct work *w, unsigned seconds, int *said)
     if (!terminal) {
         if (*said < 0)
             mt_note("the device code of %s is being made into a CPU image, which takes long this once",
-                    w->what);
+                    w->m->what);
         *said = 0;
         return;
     }
-    int n = snprintf(text, sizeof text, "\rmemtrace: making a CPU image of %.120s: %s, %u s ", w->what,
+    int n = snprintf(text, sizeof text, "\rmemtrace: making a CPU image of %.120s: %s, %u s ", w->m->what,
                      w->stage, seconds);
     if (n > 0 && write(STDERR_FILENO, text, (size_t)n) > 0)
         *said = (int)seconds;
@@ -261,13 +261,10 @@ static void make_why(const struct work *w, char *why, size_t size)
     snprintf(why, size, "%s", *text ? text : "mt-ptx ended without a word");
 }
 
-static int make_by_tool(const struct mt_device_code *code, size_t n, const char *what, unsigned gpu,
-                        const char *key, const char *folder, struct mt_cache_entry *e, char *why, size_t size)
+static int make_by_tool(const struct mt_to_make *m, const char *key, const char *folder,
+                        struct mt_cache_entry *e, char *why, size_t size)
 {
-    struct work w = {.what = what,
-                     .code = code,
-                     .n = n,
-                     .gpu = gpu,
+    struct work w = {.m = m,
                      .input = -1,
                      .output = -1,
                      .words = -1,
@@ -335,15 +332,14 @@ const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct
     return at + sizeof *t <= end && t->bytes <= (size_t)(end - at) - sizeof *t ? t : NULL;
 }
 
-static int make_or_find(const struct mt_device_code *code, size_t n, const char *what, unsigned gpu,
-                        struct mt_made *out, char *why, size_t size)
+static int make_or_find(const struct mt_to_make *m, struct mt_made *out, char *why, size_t size)
 {
     char tool[PATH_MAX], path[PATH_MAX], key[MT_CACHE_KEY];
     char *name[] = {(char *)"mt-ptx", NULL};
     struct mt_cache_entry e;
     struct mt_child c = {.file = mt_options()->ptx_tool, .words = name};
     mt_child_file(&c, tool, sizeof tool);
-    make_key(key, tool, gpu, code, n);
+    make_key(key, tool, m);
     int folder = -1, rc = -1;
     *path = 0;
     if (*tool) /* else nobody knows which one it will be */
@@ -351,7 +347,7 @@ static int make_or_find(const struct mt_device_code *code, size_t n, const char 
     out->kept = folder >= 0 && mt_cache_find(folder, key, &e) == 0;
     if (folder >= 0)
         close(folder);
-    if (!out->kept && make_by_tool(code, n, what, gpu, key, path, &e, why, size))
+    if (!out->kept && make_by_tool(m, key, path, &e, why, size))
         return -1;
     rc = make_take(&e, out);
     if (rc) {
@@ -361,15 +357,14 @@ static int make_or_find(const struct mt_device_code *code, size_t n, const char 
     return rc;
 }
 
-int mt_image_make(const struct mt_device_code *code, size_t n, const char *what, unsigned gpu,
-                  struct mt_made *out, char *why, size_t size)
+int mt_image_make(const struct mt_to_make *m, struct mt_made *out, char *why, size_t size)
 {
     int saved = errno, rc = -1;
     *out = (struct mt_made){0};
     if (getauxval(AT_SECURE))
         snprintf(why, size, "no CPU image is made of device code in a setuid program");
     else
-        rc = make_or_find(code, n, what, gpu, out, why, size);
+        rc = make_or_find(m, out, why, size);
     errno = saved;
     return rc;
 }

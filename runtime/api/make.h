@@ -22,7 +22,8 @@ size_t mt_device_code_bytes(const void *data);
 /* After the image, at a multiple of 8: PTX whose lines are those of its accesses, each text after such a
  * head and with zeros up to 8. */
 struct mt_made_text {
-    char name[48]; /* what sites call the file; of its contents alone */
+    char name[48]; /* what sites call the file; of its contents alone. "": no such text, but the names of a
+                      large module's kernels, each ended by NUL: they have images of their own */
     uint64_t bytes;
 };
 
@@ -37,10 +38,14 @@ struct mt_made {
 };
 /* The first text, or the next one; NULL: there is no more. Its bytes come after the head. */
 const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct mt_made_text *last);
-/* Makes one image of all the code, fatbins that belong together (-rdc) or one piece of any kind, or takes it
- * from the folder. May take seconds, and says so then; `what` is what it calls the code. 0, or -1 with a
- * sentence in *why. `gpu`: an architecture (90) for which the fatbin then has code with record calls, or 0.
- */
-int mt_image_make(const struct mt_device_code *code, size_t n, const char *what, unsigned gpu,
-                  struct mt_made *out, char *why, size_t size);
+struct mt_to_make {
+    const struct mt_device_code *code; /* fatbins that belong together (-rdc), or one piece of any kind */
+    size_t n;
+    const char *what;   /* messages call it so */
+    unsigned gpu;       /* an architecture (90) for which the fatbin is to have code with record calls, or 0 */
+    const char *kernel; /* of a large module: this kernel's image. NULL: all of it, or what kernels share */
+};
+/* Makes one image of the code, or takes it from the folder. May take seconds, and says so then. 0, or -1 with
+ * a sentence in *why. */
+int mt_image_make(const struct mt_to_make *m, struct mt_made *out, char *why, size_t size);
 #endif

@@ -73,6 +73,15 @@ void mt_module_complain(struct mt_module *m, const char *kernel)
             kernel, m->why ? m->why : "its file has no CPU image");
 }
 
+void mt_function_complain(const struct mt_function *f)
+{
+    if (f->module->image && f->module->foreign)
+        mt_report("kernel %s cannot run on the CPU device: %s", f->name,
+                  f->why ? f->why : "there is no PTX of it beside that of others of its file");
+    else
+        mt_module_complain(f->module, f->name);
+}
+
 void mt_module_untraced(struct mt_module *m, const char *kernel)
 {
     mt_modules_enter();
@@ -90,8 +99,10 @@ struct mt_function *mt_function_find(const void *host)
 {
     mt_modules_load();
     struct mt_function *f = host ? mt_map_get(&functions, host) : NULL;
-    if (f)
+    if (f) {
         mt_module_need(f->module);
+        mt_function_need(f);
+    }
     return f;
 }
 
@@ -222,6 +233,7 @@ void REC(__cudaRegisterFunction)(void **handle, const char *host, char *device, 
     m->functions = f;
     if (m->image)
         f->kernel = mt_image_find_kernel(m->image, f->name);
+    f->image = m->image;
     mt_modules_leave();
 }
 
@@ -327,7 +339,7 @@ void mt_module_forget(struct mt_module *m)
         }
     if (!m->loaded)
         mt_modules_unloaded--;
-    m->loaded = m->tried = m->made = 1;
+    m->loaded = m->tried = m->lazy.made = 1;
     for (struct mt_function *f = m->functions; f; f = f->next) {
         mt_map_drop(&functions, f->host, f);
         mt_map_drop(&functions, f, f);

@@ -6,6 +6,14 @@
 #include "crt.h"
 #include "cpu/cpu.h"
 
+/* An image that mt-ptx makes when it is first needed (made.h). */
+struct mt_lazy {
+    _Atomic int loading; /* threads that are at it */
+    int asked;           /* for it: */
+    struct mt_made_code *_Atomic code;
+    _Atomic int made; /* it is there, or will never be */
+};
+
 struct mt_module {
     const void *wrapper; /* what __cudaRegisterFatBinary got */
     /* Relocatable device code that no device linker saw: the files' fatbins instead of a wrapper, and the
@@ -22,10 +30,11 @@ struct mt_module {
     int loaded;          /* all of the module is, for the device in use */
     int limited;         /* by the process's file size limit: compiling it again would not help */
     int said;            /* the missing image was reported */
-    int foreign;         /* no image came with it: one is made when something of it is needed (made.h) */
-    int asked;           /* for that image: */
-    struct mt_made_code *_Atomic made_code;
-    _Atomic int made; /* it is there, or will never be */
+    int foreign;         /* no image came with it: one is made when something of it is needed: */
+    struct mt_lazy lazy;
+    char *later; /* of a large one that is what its kernels share, and these are the kernels that have their own,
+                    */
+    size_t later_end; /* each ended by NUL. NULL: all are in it */
     int sent;         /* to the real runtime, */
     void **real;      /* which knows it by this handle */
     struct mt_function *functions;
@@ -39,7 +48,10 @@ struct mt_function {
     char *device;     /* as registered */
     int thread_limit;
     struct mt_module *module;
-    const struct mt_image_kernel *kernel; /* NULL: not in the image; valid once the module is loaded */
+    const struct mt_image_kernel *kernel; /* NULL: not in the image; valid once the module is loaded, */
+    struct mt_image *image;               /* which it is in */
+    struct mt_lazy lazy;                  /* that image, where it has one of its own; */
+    const char *why;                      /* why it has none */
     int dynamic_shared_max;               /* attribute; -1: the default */
     int carveout;
     int cluster[3];          /* attributes: the size that its clusters must have, 0: any; */
@@ -81,6 +93,8 @@ struct mt_variable *mt_variable_find(const void *host);
 void mt_module_load_tables(struct mt_module *m);
 /* Something of it is needed: its image is made where it carried none. */
 void mt_module_need(struct mt_module *m);
+/* A kernel is needed: where it is one of those that have their own image, that is made. */
+void mt_function_need(struct mt_function *f);
 /* For a GPU, of code that came without tables: they are made, and code with record calls, *made, which the
  * GPU gets. NULL: *why. */
 struct mt_made_code;
@@ -94,6 +108,8 @@ void mt_module_forget(struct mt_module *m);
 const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n);
 /* Says once per module why its kernels cannot run; `kernel` (or variable) is the first that is missing. */
 void mt_module_complain(struct mt_module *m, const char *kernel);
+/* Says why this kernel cannot. */
+void mt_function_complain(const struct mt_function *f);
 /* Says once per module why its kernels run on a GPU without a trace. */
 void mt_module_untraced(struct mt_module *m, const char *kernel);
 /* Loads what is registered and not loaded yet; how many that is. */

@@ -17,13 +17,12 @@
 #include "abi.h"
 #include "base/held.h"
 
-#define PATH_ROOM 96
 #define EMPTY {.fd = -1}
 
 /* A memory file on its way into the process. */
 struct file {
     int fd;
-    char path[PATH_ROOM];
+    char path[MT_BIND_PATH];
 };
 
 static _Thread_local char message[512];
@@ -181,7 +180,7 @@ struct umbrella {
 
 static void *make_umbrella(const struct file *files, size_t n, uint64_t *size)
 {
-    uint64_t names = sizeof(struct umbrella), names_size = 1 + n * PATH_ROOM;
+    uint64_t names = sizeof(struct umbrella), names_size = 1 + n * MT_BIND_PATH;
     uint64_t dynamic = (names + names_size + 15) & ~15ull;
     *size = dynamic + (n + 6) * sizeof(Elf64_Dyn);
     unsigned char *bytes = calloc(1, *size);
@@ -208,9 +207,10 @@ static void *make_umbrella(const struct file *files, size_t n, uint64_t *size)
     u->segment[2] = (Elf64_Phdr){.p_type = PT_GNU_STACK, .p_flags = PF_R | PF_W, .p_align = 16};
     u->hash[0] = u->hash[1] = 1;
     for (size_t i = 0; i < n; i++) {
-        uint64_t at = 1 + i * PATH_ROOM;
-        memcpy(bytes + names + at, files[i].path, PATH_ROOM);
-        *d++ = (Elf64_Dyn){.d_tag = DT_NEEDED, .d_un.d_val = at};
+        uint64_t at = 1 + i * MT_BIND_PATH;
+        memcpy(bytes + names + at, files[i].path, MT_BIND_PATH);
+        if (*files[i].path)
+            *d++ = (Elf64_Dyn){.d_tag = DT_NEEDED, .d_un.d_val = at};
     }
     *d++ = (Elf64_Dyn){.d_tag = DT_HASH, .d_un.d_ptr = offsetof(struct umbrella, hash)};
     *d++ = (Elf64_Dyn){.d_tag = DT_STRTAB, .d_un.d_ptr = names};
@@ -272,11 +272,12 @@ static int load_one(struct mt_bind_piece *p, const char **why)
         close(f.fd);
     if (!p->handle)
         return -1;
+    memcpy(p->path, f.path, sizeof p->path);
     bind_locate(p);
     return 0;
 }
 
-/* Copies of the pieces whose symbols may be changed, in files. */
+/* files[n] is what they are loaded under. Copies of the pieces whose symbols may be changed, in files. */
 static int make_files(const struct mt_bind_piece *piece, size_t n, struct file *files, const char **why)
 {
     struct symbols *symbols = calloc(n, sizeof *symbols);
@@ -311,7 +312,7 @@ static int load_together(struct mt_bind_piece *piece, size_t n, struct file *fil
 {
     struct file f = EMPTY;
     uint64_t size;
-    void *bytes = make_umbrella(files, n, &size), *whole = NULL;
+    void *bytes = make_umbrella(files, n + 1, &size), *whole = NULL;
     int rc = -1;
     if (!bytes) {
         *why = "no memory to load the CPU image";
@@ -331,6 +332,7 @@ static int load_together(struct mt_bind_piece *piece, size_t n, struct file *fil
             *why = why_not(dlerror());
             rc = -1;
         } else {
+            memcpy(piece[i].path, files[i].path, sizeof piece[i].path);
             bind_locate(&piece[i]);
         }
     }
@@ -345,18 +347,20 @@ out:
     return rc;
 }
 
-int mt_bind_load(struct mt_bind_piece *piece, size_t n, const char **why)
+int mt_bind_load(struct mt_bind_piece *piece, size_t n, const char *under, const char **why)
 {
     for (size_t i = 0; i < n; i++) {
         piece[i].handle = NULL;
         piece[i].base = piece[i].bytes = 0;
     }
-    if (n == 1)
+    if (n == 1 && !under)
         return load_one(piece, why);
     struct file *files = calloc(n + 1, sizeof *files);
     int rc = -1;
-    for (size_t i = 0; files && i < n; i++)
+    for (size_t i = 0; files && i <= n; i++)
         files[i].fd = -1;
+    if (files && under)
+        snprintf(files[n].path, sizeof files[n].path, "%s", under);
     if (!files)
         *why = "no memory to load the CPU image";
     else if (!make_files(piece, n, files, why))

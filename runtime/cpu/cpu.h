@@ -14,7 +14,8 @@ struct mt_image {
     uint32_t site_base;    /* global id of sites[0], unique in the process */
     struct mt_image *next; /* of all images */
     struct mt_image *peer; /* the next image of the same program (-fgpu-rdc), or NULL */
-    uint64_t base, bytes;  /* where it was loaded */
+    uint64_t base, bytes;  /* where it was loaded, */
+    char path[96];         /* and by which name the dynamic linker knows it */
     uint64_t shared_size;  /* static shared memory of all of the program's images */
 };
 
@@ -25,9 +26,11 @@ const void *const *mt_image_fatbins(const void *wrapper, size_t *n);
 int mt_image_carried(const void *const *fatbins, size_t n);
 /* Finds the payloads after fatbins of one program, loads them (memfd + dlopen), registers their constants.
  * Those without a payload are left out, unless none has one. The result is the first image, its peers the
- * others. NULL: *why says what is missing, as a sentence for the user (static or thread-local). */
+ * others. They may use the variables and functions of `base`, the last peer then; or NULL. NULL: *why says
+ * what is missing, as a sentence for the user (static or thread-local). */
 struct mt_image *mt_image_load(const void *wrapper, const char **why); /* of mt_image_fatbins */
-struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, const char **why);
+struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, struct mt_image *base,
+                                   const char **why);
 /* *why of images that are beside GPU code in which kernels have the hidden
  * parameter under the program's names. */
 extern const char mt_image_too_old[];

@@ -231,17 +231,18 @@ static const struct mt_image_head *find_head(const struct mt_bind_piece *p, cons
     return NULL;
 }
 
-/* Each image's static shared memory behind the one's before; dynamic shared memory behind all. */
-static void lay_out_shared(struct mt_image *first)
+/* Each image's static shared memory behind the one's before; dynamic shared memory behind all. What they were
+ * loaded under, `base`, has none. */
+static void lay_out_shared(struct mt_image *first, const struct mt_image *base)
 {
     uint64_t end = 0;
-    for (struct mt_image *i = first; i; i = i->peer) {
+    for (struct mt_image *i = first; i != base; i = i->peer) {
         struct mt_image_shared *s = (void *)(uintptr_t)i->head->shared;
         if (s)
             s->base = end;
         end += i->head->shared_size;
     }
-    for (struct mt_image *i = first; i; i = i->peer) {
+    for (struct mt_image *i = first; i != base; i = i->peer) {
         struct mt_image_shared *s = (void *)(uintptr_t)i->head->shared;
         if (s)
             s->dynamic = end;
@@ -249,44 +250,46 @@ static void lay_out_shared(struct mt_image *first)
     }
 }
 
-static void image_drop(struct mt_image *first)
+static void image_drop(struct mt_image *first, const struct mt_image *base)
 {
-    for (struct mt_image *i = first, *next; i; i = next) {
+    for (struct mt_image *i = first, *next; i != base; i = next) {
         next = i->peer;
         free(i);
     }
 }
 
 /* Images of loaded pieces, in their order; NULL with *why. */
-static struct mt_image *make_images(const struct group *g, const char **why)
+static struct mt_image *make_images(const struct group *g, struct mt_image *base, const char **why)
 {
-    struct mt_image *first = NULL;
+    struct mt_image *first = base;
     for (size_t i = g->n; i-- > 0;) {
         const struct mt_image_head *head = find_head(&g->piece[i], why);
         struct mt_image *image = head ? calloc(1, sizeof *image) : NULL;
         if (!image) {
             *why = head ? "no memory to load the CPU image" : *why;
-            image_drop(first);
+            image_drop(first, base);
             return NULL;
         }
         image->head = head;
         image->handle = g->piece[i].handle;
         image->base = g->piece[i].base;
         image->bytes = g->piece[i].bytes;
+        _Static_assert(sizeof image->path == MT_BIND_PATH, "of one length");
+        memcpy(image->path, g->piece[i].path, sizeof image->path);
         image->peer = first;
         first = image;
     }
-    lay_out_shared(first);
+    lay_out_shared(first, base);
     return first;
 }
 
-static int image_publish(struct mt_image *first)
+static int image_publish(struct mt_image *first, const struct mt_image *base)
 {
     int rc = 0;
     pthread_mutex_lock(&lock);
-    for (struct mt_image *i = first; i && !rc; i = i->peer)
+    for (struct mt_image *i = first; i != base && !rc; i = i->peer)
         rc = add_constants(i->head);
-    for (struct mt_image *i = first; i && !rc; i = i->peer) {
+    for (struct mt_image *i = first; i != base && !rc; i = i->peer) {
         i->site_base = sites;
         if (i->head->site_base)
             *(uint32_t *)(uintptr_t)i->head->site_base = sites;
@@ -298,7 +301,8 @@ static int image_publish(struct mt_image *first)
     return rc;
 }
 
-struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, const char **why)
+struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, struct mt_image *base,
+                                   const char **why)
 {
     static _Atomic int published; /* several may do it: the dynamic linker is not to be called under a lock */
     struct group g = {0};
@@ -310,16 +314,16 @@ struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, const c
     for (size_t i = 0; i < n; i++)
         if (add_payload(&g, fatbins[i], why))
             bare = *why;
-    if (!g.n || mt_bind_load(g.piece, g.n, why)) {
+    if (!g.n || mt_bind_load(g.piece, g.n, base ? base->path : NULL, why)) {
         *why = g.n ? *why : bare;
         goto out;
     }
-    first = make_images(&g, why);
+    first = make_images(&g, base, why);
     for (size_t i = 0; !first && i < g.n; i++)
         dlclose(g.piece[i].handle);
-    if (first && image_publish(first)) {
+    if (first && image_publish(first, base)) {
         *why = "no memory to load the CPU image";
-        image_drop(first);
+        image_drop(first, base);
         first = NULL;
     }
 out:
@@ -345,7 +349,7 @@ struct mt_image *mt_image_load(const void *wrapper, const char **why)
     size_t n;
     const void *const *fatbins = mt_image_fatbins(wrapper, &n);
     if (fatbins)
-        return mt_image_load_all(fatbins, n, why);
+        return mt_image_load_all(fatbins, n, NULL, why);
     *why = "__cudaRegisterFatBinary was given something else than a fatbin wrapper";
     return NULL;
 }

@@ -19,7 +19,7 @@ static struct mt_module counted_module = {
     .ended = 1,
     .loaded = 1,
     .tried = 1,
-    .made = 1,
+    .lazy.made = 1,
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_MODULES);

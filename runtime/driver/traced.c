@@ -35,7 +35,7 @@ static struct traced *traced_new(const void *image)
         memcpy(&t->given[0], (const char *)image + 8, sizeof image);
     m->fatbins = t->given;
     m->nfatbins = mt_device_code_bytes(t->given[0]) ? 1 : 0;
-    m->ended = m->tried = m->loaded = m->made = 1;
+    m->ended = m->tried = m->loaded = m->lazy.made = 1;
     m->image = m->nfatbins ? mt_module_for_gpu(m, &t->code, &m->why) : NULL;
     m->nfatbins = 0;
     if (!m->image) {

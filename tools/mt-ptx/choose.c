@@ -46,7 +46,8 @@ static const struct fatbin_entry *choose_next(const struct module *m, const stru
     return found;
 }
 
-static int choose_read(LLVMContextRef context, const char *input, const char *name, struct reading *r)
+static int choose_read(LLVMContextRef context, const char *input, const char *name, const struct wanted *w,
+                       struct reading *r)
 {
     size_t size;
     int code = mt_ptxtool_fatbin_unpack(input, r->entry, &r->text);
@@ -61,8 +62,13 @@ static int choose_read(LLVMContextRef context, const char *input, const char *na
                                    .text = (const char *)r->text.data,
                                    .length = r->text.size,
                                    .tell = choose_tell,
-                                   .ctx = &told};
-    r->module = mt_ptx_read(context, &source, &r->result);
+                                   .ctx = &told,
+                                   .part = w->part,
+                                   .kernel = w->kernel};
+    if (w->part == MT_PTX_BASE && r->text.size <= w->divide)
+        r->result.undivided = "it is small";
+    else
+        r->module = mt_ptx_read(context, &source, &r->result);
     r->result.failed += r->module ? mt_ptxtool_check(r->module, told.to) : 0;
     return fclose(told.to) ? 1 : 0;
 }
@@ -71,6 +77,8 @@ void mt_ptxtool_reading_free(struct reading *r)
 {
     mt_cudabin_bytes_free(&r->text);
     free(r->said);
+    free(r->result.names);
+    r->result.names = NULL;
     r->said = NULL;
 }
 
@@ -88,13 +96,13 @@ static int choose_is_better(const struct reading *a, const struct reading *b)
 }
 
 int mt_ptxtool_read_best(LLVMContextRef context, const char *input, const struct module *m, const char *name,
-                         unsigned gpu, struct reading *out)
+                         const struct wanted *w, struct reading *out)
 {
     const struct fatbin_entry *e = NULL;
     *out = (struct reading){0};
-    for (int tries = 0; tries < MOST_TRIES && (e = choose_next(m, e, gpu ? gpu : CPU_DEVICE)); tries++) {
+    for (int tries = 0; tries < MOST_TRIES && (e = choose_next(m, e, w->gpu ? w->gpu : CPU_DEVICE)); tries++) {
         struct reading r = {.entry = e};
-        int code = choose_read(context, input, name, &r);
+        int code = choose_read(context, input, name, w, &r);
         if (code != 0) {
             choose_drop(&r);
             choose_drop(out);
@@ -106,7 +114,7 @@ int mt_ptxtool_read_best(LLVMContextRef context, const char *input, const struct
         } else {
             choose_drop(&r);
         }
-        if (out->module && !out->result.failed) {
+        if ((out->module && !out->result.failed) || out->result.undivided) {
             break;
         }
     }

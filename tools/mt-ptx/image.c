@@ -264,47 +264,68 @@ static int image_of_module(const struct request *r, LLVMModuleRef module, const 
     return code;
 }
 
-/* Another text for the runtime to keep beside the trace. */
-static int image_add_text(struct bytes *texts, const struct reading *reading)
+/* Another text for the runtime. */
+static int image_add_text(struct bytes *texts, const char *name, const void *data, size_t bytes)
 {
-    struct mt_made_text head = {.bytes = reading->text.size};
+    struct mt_made_text head = {.bytes = bytes};
     size_t all = sizeof head + ((head.bytes + 7) & ~(size_t)7);
     unsigned char *more = realloc(texts->data, texts->size + all);
     if (!more) {
         return -1;
     }
-    snprintf(head.name, sizeof head.name, "%s", reading->name);
+    snprintf(head.name, sizeof head.name, "%s", name);
     memset(more + texts->size, 0, all);
     memcpy(more + texts->size, &head, sizeof head);
-    memcpy(more + texts->size + sizeof head, reading->text.data, reading->text.size);
+    memcpy(more + texts->size + sizeof head, data, bytes);
     texts->data = more;
     texts->size += all;
     return 0;
 }
 
-/* The best PTX of one module; NULL after messages. `texts` as below. */
-static LLVMModuleRef image_read(const struct request *r, LLVMContextRef context, const char *input,
-                                const struct module *m, struct bytes *texts, struct mt_ptx_result *sum,
-                                int *code)
+/* What the runtime is to have beside the image: the text whose lines are those of accesses, to keep it beside
+ * the trace, and the kernels that it may ask for. */
+static void image_add_texts(struct bytes *texts, const struct wanted *w, const struct reading *reading)
+{
+    const struct mt_ptx_result *result = &reading->result;
+    int bad = 0;
+    if (!result->lines && w->part != MT_PTX_KERNEL) { /* that has come with the base */
+        bad = image_add_text(texts, reading->name, reading->text.data, reading->text.size);
+    }
+    if (w->part == MT_PTX_BASE) {
+        bad |= image_add_text(texts, "", result->names, result->names_end);
+    }
+    if (bad) {
+        fprintf(stderr, "mt-ptx: out of memory: the PTX is not kept\n");
+    }
+}
+
+/* The best PTX of one module; NULL after messages, or as it cannot be divided. `texts` as below. */
+static LLVMModuleRef image_read(const struct request *r, const struct wanted *w, LLVMContextRef context,
+                                const char *input, const struct module *m, struct bytes *texts,
+                                struct mt_ptx_result *sum, int *code)
 {
     struct reading reading;
     char numbered[4200];
     snprintf(numbered, sizeof numbered, m->number ? "%s#%u" : "%s", input, m->number);
-    *code = mt_ptxtool_read_best(context, input, m, texts ? NULL : numbered, r->gpu, &reading);
+    *code = mt_ptxtool_read_best(context, input, m, texts ? NULL : numbered, w, &reading);
     if (*code != 0) {
         return NULL;
     }
     const struct mt_ptx_result *result = &reading.result;
-    fputs(reading.said, stderr);
+    if (!result->undivided) {
+        fputs(reading.said, stderr);
+    }
     *code = reading.module ? 0 : 3;
     if (reading.module && r->verbose) {
         fprintf(stderr, "mt-ptx: %s: %u kernels, %u other functions, %u not understood; lines of the %s\n",
                 texts ? reading.name : numbered, result->kernels, result->functions - result->kernels,
                 result->failed, result->lines ? "source" : "PTX");
     }
-    if (reading.module && texts && !result->lines && image_add_text(texts, &reading) != 0) {
-        fprintf(stderr, "mt-ptx: out of memory: the PTX is not kept\n");
+    if (reading.module && texts) {
+        image_add_texts(texts, w, &reading);
     }
+    sum->undivided = result->undivided;
+    sum->pointers |= result->pointers;
     sum->architecture = result->architecture > sum->architecture ? result->architecture : sum->architecture;
     sum->failed += result->failed;
     mt_ptxtool_reading_free(&reading);
@@ -312,9 +333,9 @@ static LLVMModuleRef image_read(const struct request *r, LLVMContextRef context,
 }
 
 /* All modules as one; NULL after messages. `sum`: the newest architecture, and what was not understood. */
-static LLVMModuleRef image_read_all(const struct request *r, LLVMContextRef context, const char *input,
-                                    const struct module *modules, unsigned n, struct bytes *texts,
-                                    struct mt_ptx_result *sum, int *code)
+static LLVMModuleRef image_read_all(const struct request *r, const struct wanted *w, LLVMContextRef context,
+                                    const char *input, const struct module *modules, unsigned n,
+                                    struct bytes *texts, struct mt_ptx_result *sum, int *code)
 {
     LLVMModuleRef all = NULL;
     *sum = (struct mt_ptx_result){0};
@@ -323,7 +344,7 @@ static LLVMModuleRef image_read_all(const struct request *r, LLVMContextRef cont
         if (!mt_ptxtool_module_has(&modules[i], FATBIN_PTX)) {
             continue;
         }
-        LLVMModuleRef module = image_read(r, context, input, &modules[i], texts, sum, code);
+        LLVMModuleRef module = image_read(r, w, context, input, &modules[i], texts, sum, code);
         if (module && all && LLVMLinkModules2(all, module)) { /* says why */
             *code = 1;
             module = NULL;
@@ -339,6 +360,20 @@ static LLVMModuleRef image_read_all(const struct request *r, LLVMContextRef cont
     return all;
 }
 
+static struct wanted image_wanted(const struct request *r, const struct module *modules, unsigned n)
+{
+    unsigned have = 0;
+    for (unsigned i = 0; i < n; i++) {
+        have += mt_ptxtool_module_has(&modules[i], FATBIN_PTX) != 0;
+    }
+    return (struct wanted){.gpu = r->gpu,
+                           .kernel = r->kernel,
+                           .divide = r->divide,
+                           .part = r->kernel              ? MT_PTX_KERNEL
+                                   : r->base && have == 1 ? MT_PTX_BASE
+                                                          : MT_PTX_WHOLE};
+}
+
 int mt_ptxtool_image_make(const struct request *r, const char *input, const struct module *modules,
                           unsigned n, struct bytes *texts)
 {
@@ -347,8 +382,15 @@ int mt_ptxtool_image_make(const struct request *r, const char *input, const stru
     LLVMContextRef context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(context, image_diagnose, &errors);
     image_stage(r, "reading");
-    LLVMModuleRef module = image_read_all(r, context, input, modules, n, texts, &sum, &code);
+    struct wanted w = image_wanted(r, modules, n);
+    LLVMModuleRef module = image_read_all(r, &w, context, input, modules, n, texts, &sum, &code);
+    if (!module && sum.undivided) {
+        w.part = MT_PTX_WHOLE;
+        module = image_read_all(r, &w, context, input, modules, n, texts, &sum, &code);
+    }
     if (module) {
+        mt_pass_options.part = w.part != MT_PTX_WHOLE;
+        mt_pass_options.rdc = w.part != MT_PTX_WHOLE && sum.pointers;
         code = image_of_module(r, module, input, &sum, &errors);
         LLVMDisposeModule(module);
     }

@@ -169,8 +169,9 @@ static void list_head(struct list *l, const struct module *m, const struct fatbi
 static int list_module(struct list *l, LLVMContextRef context, const struct input *in, const struct module *m)
 {
     struct reading r = {0};
-    int code =
-        mt_ptxtool_module_has(m, FATBIN_PTX) ? mt_ptxtool_read_best(context, in->name, m, "PTX", 0, &r) : 0;
+    int code = mt_ptxtool_module_has(m, FATBIN_PTX)
+                   ? mt_ptxtool_read_best(context, in->name, m, "PTX", &(struct wanted){0}, &r)
+                   : 0;
     if (code != 0) {
         return code;
     }

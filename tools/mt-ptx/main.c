@@ -18,6 +18,8 @@ static const char usage[] =
     "assembles\n"
     "      --emit-ptx=sm_N    write that PTX alone\n"
     "      --list             say which device code INPUT has, and stop\n"
+    "      --divide=SIZE      for programs: modules with more bytes of PTX than that are compiled kernel by kernel;\n"
+    "                         default 256K; off: none\n"
     "      --module=N         take the PTX of this one of several modules, counted from 0 as --list does\n"
     "  -O, --level=LEVEL      optimise as clang does with -O0 to -O3; default 2\n"
     "      --cache-list       say what is kept of images that programs had made, and stop\n"
@@ -30,6 +32,8 @@ static const char usage[] =
     "      --help             this text\n"
     "      --version          the version\n";
 
+#define DIVIDE (256u << 10) /* bytes of PTX: below, all of it takes few seconds */
+
 enum {
     OPTION_IR = 256,
     OPTION_GPU,
@@ -37,6 +41,9 @@ enum {
     OPTION_LIST,
     OPTION_MODULE,
     OPTION_SERVE,
+    OPTION_BASE,
+    OPTION_KERNEL,
+    OPTION_DIVIDE,
     OPTION_CACHE,
     OPTION_CACHE_KEY,
     OPTION_CACHE_LIMIT,
@@ -52,6 +59,9 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"list", no_argument, NULL, OPTION_LIST},
                                         {"module", required_argument, NULL, OPTION_MODULE},
                                         {"serve", no_argument, NULL, OPTION_SERVE},
+                                        {"base", no_argument, NULL, OPTION_BASE},
+                                        {"kernel", required_argument, NULL, OPTION_KERNEL},
+                                        {"divide", required_argument, NULL, OPTION_DIVIDE},
                                         {"cache", required_argument, NULL, OPTION_CACHE},
                                         {"cache-key", required_argument, NULL, OPTION_CACHE_KEY},
                                         {"cache-limit", required_argument, NULL, OPTION_CACHE_LIMIT},
@@ -100,6 +110,20 @@ static int parse_number(const char *word, int *out)
     return 0;
 }
 
+static int parse_size(const char *word, uint64_t *out)
+{
+    char *end;
+    unsigned long long n = strtoull(word, &end, 10);
+    unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 0;
+    *out = n << shift;
+    if (strcmp(word, "off") == 0) {
+        *out = UINT64_MAX;
+    } else if (end == word || *word == '-' || end[shift != 0] || n > UINT32_MAX) {
+        return usage_error("%s is not a size: 256K and so on, or off", word);
+    }
+    return 0;
+}
+
 static int parse_arch(const char *word, unsigned *out)
 {
     char *end = NULL;
@@ -115,7 +139,7 @@ static int parse_arch(const char *word, unsigned *out)
 static int parse_arguments(int argc, char **argv, struct request *r)
 {
     int c;
-    *r = (struct request){.number = -1, .level = '2'};
+    *r = (struct request){.number = -1, .level = '2', .divide = DIVIDE};
     if (take_pass_options(&argc, argv) != 0) {
         return 2;
     }
@@ -144,6 +168,17 @@ static int parse_arguments(int argc, char **argv, struct request *r)
             break;
         case OPTION_SERVE:
             r->serve = 1;
+            break;
+        case OPTION_BASE:
+            r->base = 1;
+            break;
+        case OPTION_KERNEL:
+            r->kernel = optarg;
+            break;
+        case OPTION_DIVIDE:
+            if (parse_size(optarg, &r->divide) != 0) {
+                return 2;
+            }
             break;
         case OPTION_CACHE:
             r->cache = optarg;

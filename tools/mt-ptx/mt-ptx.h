@@ -92,13 +92,21 @@ struct reading {
     char *said;    /* messages, each ended by LF; "" */
     char name[48]; /* of the text, for lines that are its own */
 };
+/* What is wanted of a module. */
+struct wanted {
+    unsigned gpu; /* as in struct request */
+    enum mt_ptx_part part;
+    const char *kernel; /* of such a part */
+    uint64_t divide;    /* bytes of PTX that are not worth it: no base is made of so few */
+};
 /* Reads the PTX of the module that is the best for a GPU of architecture `gpu`, or with 0 for the CPU device.
  * Such a device says that it is an sm_90, and programs choose what they do by that; so the newest up to it
  * comes first, as the driver takes it, then what is newer; the first one is taken of which everything is
  * understood, or of which the least is not. `name`: what messages call it; NULL: by what it holds. 0, or the
- * exit code when there is none or it is damaged. */
+ * exit code when there is none or it is damaged. Of a module that cannot be divided no base is read, and the
+ * result says so. */
 int mt_ptxtool_read_best(LLVMContextRef context, const char *input, const struct module *m, const char *name,
-                         unsigned gpu, struct reading *out);
+                         const struct wanted *w, struct reading *out);
 void mt_ptxtool_reading_free(struct reading *r); /* but not the module */
 
 /* ---- image.c */
@@ -112,9 +120,13 @@ struct request {
     void (*stage)(const char *name); /* told what begins now, NULL: nobody */
     unsigned gpu; /* N of sm_N: code for a GPU is made, too, and goes into the image; 0: none */
     int emit_ptx; /* that code alone, as text */
+    int base;     /* of one module with more than `divide` bytes of PTX only what its kernels share, */
+    uint64_t divide;
+    const char *kernel; /* and of such a module this one; NULL: all */
 };
 /* Reads the modules, which make one program, and writes what is asked for. `texts` gets those whose lines
- * nobody else's source has, one after the other (struct mt_made_text), or is NULL. */
+ * nobody else's source has, one after the other (struct mt_made_text), or is NULL. Behind them, without a
+ * name: the kernels of a module of which a base was made, each ended by NUL. */
 int mt_ptxtool_image_make(const struct request *r, const char *input, const struct module *modules,
                           unsigned n, struct bytes *texts);
 
