@@ -14,28 +14,29 @@ ACROSS = 1 << 20
 IOTA = ACROSS + 5 + 5 + 50
 
 build = sys.argv[1]
-with tempfile.TemporaryDirectory() as folder:
-    env = dict(os.environ, MEMTRACE_DIR=folder, MEMTRACE_CACHE=os.path.join(build, "tests", "cache"))
-    run = subprocess.run([os.path.join(build, "tests/bin/test_driver")], env=env, capture_output=True, text=True, timeout=300)
-    if run.returncode:
-        sys.exit(run.stdout + run.stderr)
-    said = [line for line in run.stderr.splitlines() if "cuTensorMapReplaceAddress" in line]
-    if len(said) != 1:
-        sys.exit("the missing function was not named once:\n" + run.stderr)
-    out = subprocess.run([os.path.join(build, "bin/mt-extract"), folder], capture_output=True, text=True, timeout=300)
-    if out.returncode:
-        sys.exit(out.stderr)
-    got = json.loads(out.stdout)
-    bytes_of = {}
-    for kernel, launches in got["KDV"].items():
-        for v in launches.values():
-            load, store = bytes_of.get(kernel, (0, 0))
-            bytes_of[kernel] = load + v["Load"], store + v["Store"]
-    want = {"add": (8 * ADD, 4 * ADD), "count": (4 * COUNT, 4 * COUNT), "iota": (0, 4 * IOTA), "k": (4, 4), "seldom": (4, 4), "pairs": (32, 24)}
-    if bytes_of != want or not got["complete"]:
-        sys.exit(f"bytes are {bytes_of}, expected {want}; complete: {got['complete']} {got['notes']}")
-    text = "".join(open(f).read() for f in glob.glob(folder + "/*.meta"))
-    for kind in ('"ev":"memcpy"', '"ev":"memset"', '"ev":"alloc"'):
-        if kind not in text:
-            sys.exit(f"no companion has a line with {kind}")
+for options in "", "--divide=0":  # each module as one image, and each kernel with its own
+    with tempfile.TemporaryDirectory() as folder:
+        env = dict(os.environ, MEMTRACE_DIR=folder, MEMTRACE_CACHE=os.path.join(build, "tests", "cache"), MEMTRACE_PTX_OPTIONS=options)
+        run = subprocess.run([os.path.join(build, "tests/bin/test_driver")], env=env, capture_output=True, text=True, timeout=300)
+        if run.returncode:
+            sys.exit(run.stdout + run.stderr)
+        said = [line for line in run.stderr.splitlines() if "cuTensorMapReplaceAddress" in line]
+        if len(said) != 1:
+            sys.exit("the missing function was not named once:\n" + run.stderr)
+        out = subprocess.run([os.path.join(build, "bin/mt-extract"), folder], capture_output=True, text=True, timeout=300)
+        if out.returncode:
+            sys.exit(out.stderr)
+        got = json.loads(out.stdout)
+        bytes_of = {}
+        for kernel, launches in got["KDV"].items():
+            for v in launches.values():
+                load, store = bytes_of.get(kernel, (0, 0))
+                bytes_of[kernel] = load + v["Load"], store + v["Store"]
+        want = {"add": (8 * ADD, 4 * ADD), "count": (4 * COUNT, 4 * COUNT), "iota": (0, 4 * IOTA), "k": (4, 4), "seldom": (4, 4), "pairs": (32, 24)}
+        if bytes_of != want or not got["complete"]:
+            sys.exit(f"bytes are {bytes_of}, expected {want}; complete: {got['complete']} {got['notes']}")
+        text = "".join(open(f).read() for f in glob.glob(folder + "/*.meta"))
+        for kind in ('"ev":"memcpy"', '"ev":"memset"', '"ev":"alloc"'):
+            if kind not in text:
+                sys.exit(f"no companion has a line with {kind}")
 print("kernels, bytes and copies are as counted by hand")

@@ -94,7 +94,7 @@ exit $code
         return lines.count("ended")
 
     def companion(self):
-        with open(os.path.join(self.folder, "MemTrace-pipe-0.meta"), encoding="utf-8") as f:
+        with open(glob.glob(os.path.join(self.folder, "MemTrace-pipe-0*.meta"))[0], encoding="utf-8") as f:
             return [json.loads(line) for line in f]
 
     def images(self):

@@ -288,7 +288,7 @@ static void image_add_texts(struct bytes *texts, const struct wanted *w, const s
 {
     const struct mt_ptx_result *result = &reading->result;
     int bad = 0;
-    if (!result->lines && w->part != MT_PTX_KERNEL) { /* that has come with the base */
+    if (!result->lines && (w->part != MT_PTX_KERNEL || reading->later)) { /* else it has come with the base */
         bad = image_add_text(texts, reading->name, reading->text.data, reading->text.size);
     }
     if (w->part == MT_PTX_BASE) {

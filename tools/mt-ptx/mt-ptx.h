@@ -88,6 +88,7 @@ struct reading {
     LLVMModuleRef module; /* the caller's; NULL: not even outside of functions was it understood */
     struct mt_ptx_result result;
     const struct fatbin_entry *entry;
+    int later; /* that is not the first choice */
     struct bytes text;
     char *said;    /* messages, each ended by LF; "" */
     char name[48]; /* of the text, for lines that are its own */

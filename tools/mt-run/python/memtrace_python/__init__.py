@@ -60,6 +60,10 @@ def cache_folder(package):
         return None
     if not root:
         root = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "memtrace")
+    try:
+        os.makedirs(root, mode=0o700, exist_ok=True)  # images are not kept where others can look
+    except OSError:
+        return None
     return os.path.join(root, "python", package)
 
 

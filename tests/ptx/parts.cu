@@ -1,0 +1,175 @@
+// Compiled by nvcc, and run with libmemtrace.so as its CUDA runtime, as one image and kernel by kernel: parts.py. Each kernel
+// uses what others use, so that a second storage or address of anything shows in what is printed.
+#include <cstdio>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+__device__ int counter = 5;
+__device__ int table[256];
+__constant__ int factors[4] = {1, 2, 3, 4};
+
+__device__ __noinline__ int ticket()
+{
+    static int next = 100;
+    return atomicAdd(&next, 1);
+}
+
+__global__ void add(const int *x, int *y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = x[i] * factors[i & 3] + counter;
+}
+
+__global__ void count(int *y)
+{
+    __shared__ int sum;
+    if (!threadIdx.x)
+        sum = 0;
+    __syncthreads();
+    atomicAdd(&sum, table[threadIdx.x]);
+    __syncthreads();
+    if (!threadIdx.x) {
+        y[0] = sum;
+        counter += 1;
+    }
+}
+
+__global__ void fill(int *y)
+{
+    table[threadIdx.x] = threadIdx.x;
+    if (!threadIdx.x)
+        y[1] = ticket();
+}
+
+__global__ void where(unsigned long long *p)
+{
+    p[0] = (unsigned long long)&counter;
+    p[1] = (unsigned long long)factors;
+    p[2] = ticket();
+    printf("in %s\n", "where");
+}
+
+#ifdef POINTERS
+typedef int (*function)(int);
+__device__ __noinline__ int twice(int x)
+{
+    table[x] = x;
+    return 2 * x;
+}
+__device__ __noinline__ int thrice(int x)
+{
+    return twice(x) + x;
+}
+__device__ function functions[2] = {twice, thrice};
+__device__ function chosen;
+
+__global__ void choose(int i)
+{
+    chosen = i ? thrice : twice;
+}
+
+__global__ void by_pointer(int *y)
+{
+    y[threadIdx.x] = functions[threadIdx.x & 1](threadIdx.x) + (chosen == functions[1] ? 1000 : 0);
+}
+
+__global__ void by_chosen(int *y)
+{
+    y[threadIdx.x] = chosen(threadIdx.x) + thrice(1);
+}
+#endif
+
+#define MANY(n) __global__ void many_##n(int *y) { atomicAdd(&y[n], n + counter); }
+MANY(0) MANY(1) MANY(2) MANY(3) MANY(4) MANY(5)
+
+static int *device(int n)
+{
+    int *p = nullptr;
+    cudaMalloc(&p, n * sizeof *p);
+    cudaMemset(p, 0, n * sizeof *p);
+    return p;
+}
+
+static void show(const char *name, const int *p, int n)
+{
+    std::vector<int> h(n);
+    cudaMemcpy(h.data(), p, n * sizeof *p, cudaMemcpyDeviceToHost);
+    printf("%s", name);
+    for (int x : h)
+        printf(" %d", x);
+    printf("\n");
+}
+
+// Before any kernel is there.
+static void *symbols()
+{
+    void *at = nullptr;
+    size_t bytes = 0;
+    int first = 0, changed[4] = {10, 20, 30, 40};
+    cudaGetSymbolAddress(&at, counter);
+    cudaGetSymbolSize(&bytes, counter);
+    cudaMemcpyFromSymbol(&first, counter, sizeof first);
+    cudaMemcpyToSymbol(factors, changed, sizeof changed);
+    printf("symbol %d %d of %d bytes\n", at != nullptr, first, (int)bytes);
+    return at;
+}
+
+static void kernels(void *at)
+{
+    int n = 64, *x = device(n), *y = device(n);
+    unsigned long long *p, h[3], constant;
+    cudaMalloc(&p, sizeof h);
+    cudaMemset(x, 1, n * sizeof *x); // 16843009 each
+    add<<<2, 32>>>(x, y, n);
+    show("add", y, 4);
+    fill<<<1, 256>>>(y);
+    count<<<1, 256>>>(y);
+    add<<<2, 32>>>(x, y + 2, n - 2);
+    show("count", y, 4);
+    where<<<1, 1>>>(p);
+    cudaMemcpy(h, p, sizeof h, cudaMemcpyDeviceToHost);
+    cudaGetSymbolAddress((void **)&constant, factors);
+    printf("where %d %d %d\n", h[0] == (unsigned long long)at, h[1] == constant, (int)h[2]);
+    cudaFuncAttributes a;
+    printf("attributes %s", cudaGetErrorName(cudaFuncGetAttributes(&a, count)));
+    printf(" %d\n", (int)a.sharedSizeBytes);
+#ifdef POINTERS
+    choose<<<1, 1>>>(1);
+    by_pointer<<<1, 8>>>(y);
+    show("by_pointer", y, 8);
+    by_chosen<<<1, 8>>>(y);
+    show("by_chosen", y, 8);
+#endif
+}
+
+static void threads()
+{
+    int *y = device(8);
+    std::vector<std::thread> all;
+    for (int t = 0; t < 12; t++)
+        all.emplace_back([y, t] {
+            void (*const list[])(int *) = {many_0, many_1, many_2, many_3, many_4, many_5};
+            for (int k = 0; k < 6; k++)
+                list[(k + t) % 6]<<<1, 2>>>(y);
+        });
+    for (auto &t : all)
+        t.join();
+    show("threads", y, 6);
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    if (!strcmp(mode, "memory")) {
+        device(4);
+    } else {
+        void *at = symbols();
+        if (!strcmp(mode, "threads"))
+            threads();
+        else if (strcmp(mode, "symbols") != 0)
+            kernels(at);
+    }
+    printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}
