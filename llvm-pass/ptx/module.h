@@ -35,9 +35,9 @@ struct mt_ptx_result {
     unsigned lines; /* 1: the PTX has lines of its source; 0: its own are taken */
     unsigned architecture; /* the N of .target sm_N */
     /* Not of a whole module: */
-    int pointers;     /* 1: it has functions that are called by pointer */
-    char *names;      /* of a base: its kernels, each ended by NUL; malloc'ed, */
-    size_t names_end; /* their bytes */
+    int pointers;          /* 1: it has functions that are called by pointer */
+    char *names;           /* of a base: its kernels, each ended by NUL; malloc'ed, */
+    size_t names_end;      /* their bytes */
     const char *undivided; /* why no base can be made; NULL: it can */
 };
 

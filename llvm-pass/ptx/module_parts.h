@@ -44,8 +44,8 @@ struct mt_ptx_function {
     LLVMValueRef value;
     int is_kernel, done; /* done: its body is read */
     int taken;           /* its address is somewhere: it may be called by pointer */
-    size_t at, end; /* the body between its braces; at == 0: only declared */
-    size_t place;   /* of its name */
+    size_t at, end;      /* the body between its braces; at == 0: only declared */
+    size_t place;        /* of its name */
     struct mt_ptx_function *next;
 };
 
@@ -88,7 +88,8 @@ int mt_ptx_unsigned(struct mt_parser *p, uint64_t max, uint64_t *out);
 
 /* module_part.c. Is it to be declared at all? */
 int mt_ptx_wants(const struct mt_ptx *x, const char *name, int is_kernel);
-/* Finds the functions whose address is taken, and fills in what the result says of parts. 0, or -1: failed. */
+/* Finds the functions whose address is taken, and fills in what the result says of parts. 0, or -1: failed.
+ */
 int mt_ptx_divide(struct mt_ptx *x);
 /* Is a part to have this function, as far as is known by now? */
 int mt_ptx_has(const struct mt_ptx *x, const struct mt_ptx_function *f);

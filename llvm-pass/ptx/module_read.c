@@ -150,9 +150,12 @@ static int read_variables(struct mt_ptx *x, char space, enum mt_ptx_linkage link
         return -1;
     const char *here = p->at;
     if (mt_ptx_declare_variable(x, v, linkage, 0)) {
+        if (x->source->part == MT_PTX_KERNEL) /* that was said of the base */
+            x->error = (struct mt_asm_error){0}, p->failed = 0;
+        else
+            x->result->failed++;
         mt_ptx_tell(x);
         p->at = here;
-        x->result->failed++;
         while (p->at < p->end && *p->at != ';')
             p->at++;
         return mt_parse_expect(p, ';');

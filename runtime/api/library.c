@@ -58,8 +58,7 @@ static struct library *library_new(const struct mt_device_code *code, size_t n)
         copy[code[i].bytes] = '\0'; /* PTX ends so */
         l->code[l->module.nfatbins++] = copy;
     }
-    l->module.ended = l->module.tried = l->module.loaded = l->module.lazy.made =
-        l->module.foreign = 1;
+    l->module.ended = l->module.tried = l->module.loaded = l->module.lazy.made = l->module.foreign = 1;
     return l;
 }
 
@@ -92,7 +91,8 @@ static enum mt_library_error library_load(struct mt_module **out, const struct m
     if (!l)
         return MT_LIBRARY_MEMORY;
     struct mt_module *m = &l->module;
-    struct mt_made_code *made = mt_image_carried(m->fatbins, n) ? NULL : mt_made_ask(m, mt_made_name(m), 0, NULL);
+    struct mt_made_code *made =
+        mt_image_carried(m->fatbins, n) ? NULL : mt_made_ask(m, mt_made_name(m), 0, NULL);
     struct mt_image *image =
         made ? mt_made_load(made, NULL, &said) : mt_image_load_all(m->fatbins, n, NULL, &said);
     m->later = mt_made_kernels(made, &m->later_end);

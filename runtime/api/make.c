@@ -264,12 +264,7 @@ static void make_why(const struct work *w, char *why, size_t size)
 static int make_by_tool(const struct mt_to_make *m, const char *key, const char *folder,
                         struct mt_cache_entry *e, char *why, size_t size)
 {
-    struct work w = {.m = m,
-                     .input = -1,
-                     .output = -1,
-                     .words = -1,
-                     .line = {-1, -1},
-                     .stage = "starting"};
+    struct work w = {.m = m, .input = -1, .output = -1, .words = -1, .line = {-1, -1}, .stage = "starting"};
     int rc = make_open(&w);
     if (rc)
         snprintf(why, size, "no memory for its device code: %s", strerror(errno));

@@ -15,18 +15,30 @@ static void take_message(void *ctx, unsigned line, const char *message)
         abort();
 }
 
-static void read_text(const char *text, size_t size)
+static void read_part(struct mt_ptx_source *source, struct mt_ptx_result *result)
 {
-    struct mt_ptx_result result;
-    struct mt_ptx_source source = {.name = "fuzz.ptx", .text = text, .length = size, .tell = take_message};
     LLVMContextRef context = LLVMContextCreate();
     told = 0;
-    LLVMModuleRef module = mt_ptx_read(context, &source, &result);
-    if ((!module || result.failed) && !told)
+    LLVMModuleRef module = mt_ptx_read(context, source, result);
+    if ((!module || result->failed) && !told && !result->undivided)
         abort();
     if (module)
         LLVMDisposeModule(module);
     LLVMContextDispose(context);
+}
+
+static void read_text(const char *text, size_t size)
+{
+    struct mt_ptx_result result, one;
+    struct mt_ptx_source source = {.name = "fuzz.ptx", .text = text, .length = size, .tell = take_message};
+    read_part(&source, &result);
+    source.part = MT_PTX_BASE;
+    read_part(&source, &result);
+    source.part = MT_PTX_KERNEL;
+    source.kernel = result.names;
+    if (result.names)
+        read_part(&source, &one);
+    free(result.names);
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)

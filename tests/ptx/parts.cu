@@ -1,5 +1,6 @@
-// Compiled by nvcc, and run with libmemtrace.so as its CUDA runtime, as one image and kernel by kernel: parts.py. Each kernel
-// uses what others use, so that a second storage or address of anything shows in what is printed.
+// Compiled by nvcc, and run with libmemtrace.so as its CUDA runtime, as one image and kernel by kernel:
+// parts.py. Each kernel uses what others use, so that a second storage or address of anything shows in what
+// is printed.
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -81,10 +82,15 @@ __global__ void by_chosen(int *y)
 }
 #endif
 
-#define MANY(n) __global__ void many_##n(int *y) { atomicAdd(&y[n], n + counter); }
-MANY(0) MANY(1) MANY(2) MANY(3) MANY(4) MANY(5)
+#define MANY(n)                                                                                              \
+    __global__ void many_##n(int *y)                                                                         \
+    {                                                                                                        \
+        atomicAdd(&y[n], n + counter);                                                                       \
+    }
+MANY(0)
+MANY(1) MANY(2) MANY(3) MANY(4) MANY(5)
 
-static int *device(int n)
+    static int *device(int n)
 {
     int *p = nullptr;
     cudaMalloc(&p, n * sizeof *p);

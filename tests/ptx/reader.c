@@ -19,12 +19,27 @@ static void reader_tell(void *ctx, unsigned line, const char *message)
     }
 }
 
+static LLVMModuleRef reader_any(struct mt_ptx_source *source, struct mt_ptx_result *result,
+                                struct reader_words *words)
+{
+    source->name = "test.ptx";
+    source->tell = reader_tell;
+    source->ctx = words;
+    *words = (struct reader_words){0};
+    return mt_ptx_read(asm_context(), source, result);
+}
+
 LLVMModuleRef reader_read(const char *text, size_t length, struct mt_ptx_result *result,
                           struct reader_words *words)
 {
-    struct mt_ptx_source source = {"test.ptx", text, length, reader_tell, words};
-    *words = (struct reader_words){0};
-    return mt_ptx_read(asm_context(), &source, result);
+    return reader_any(&(struct mt_ptx_source){.text = text, .length = length}, result, words);
+}
+
+LLVMModuleRef reader_part(const char *text, enum mt_ptx_part part, const char *kernel,
+                          struct mt_ptx_result *result, struct reader_words *words)
+{
+    struct mt_ptx_source source = {.text = text, .length = strlen(text), .part = part, .kernel = kernel};
+    return reader_any(&source, result, words);
 }
 
 void *reader_jit(const char *text, const char *function)

@@ -12,6 +12,8 @@ struct reader_words {
 /* NULL: it was refused. The module is the caller's. */
 LLVMModuleRef reader_read(const char *text, size_t length, struct mt_ptx_result *result,
                           struct reader_words *words);
+LLVMModuleRef reader_part(const char *text, enum mt_ptx_part part, const char *kernel,
+                          struct mt_ptx_result *result, struct reader_words *words);
 /* A function of the text, compiled for the host; the test fails when that cannot be. */
 void *reader_jit(const char *text, const char *function);
 #endif
