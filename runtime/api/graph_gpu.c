@@ -34,7 +34,8 @@ struct kernel_node {
     struct mt_launch_config c;
     int off; /* cudaGraphNodeSetEnabled */
 };
-struct exec {
+struct mt_graph_exec {
+    const struct mt_graph_api *api;
     struct kernel_node *list; /* in an order that the graph allows */
     unsigned n;
     size_t cap;
@@ -60,7 +61,7 @@ static void free_context(struct mt_gpu_node *gpu)
         mt_gpu()->node_free(gpu);
 }
 
-static void free_exec(struct exec *x)
+static void free_exec(struct mt_graph_exec *x)
 {
     for (unsigned i = 0; x && i < x->n; i++)
         free_context(x->list[i].gpu);
@@ -69,7 +70,7 @@ static void free_exec(struct exec *x)
     free(x);
 }
 
-static struct kernel_node *graph_gpu_find(struct exec *x, cudaGraphNode_t node)
+static struct kernel_node *graph_gpu_find(struct mt_graph_exec *x, cudaGraphNode_t node)
 {
     for (unsigned i = 0; x && i < x->n; i++)
         if (x->list[i].handle == node)
@@ -80,10 +81,11 @@ static struct kernel_node *graph_gpu_find(struct exec *x, cudaGraphNode_t node)
 /* ---- which kernels a graph has ------------------------------------------------------------------- */
 
 /* Gives a kernel node this function of ours, with this hidden parameter. */
-static cudaError_t set_kernel(cudaGraphNode_t node, const void *function, void *context)
+static cudaError_t set_kernel(const struct mt_graph_exec *x, cudaGraphNode_t node, const void *function,
+                              void *context)
 {
     struct cudaKernelNodeParams p;
-    cudaError_t e = MT_NEXT(cudaGraphKernelNodeGetParams)(node, &p);
+    cudaError_t e = x->api->get(node, &p);
     struct mt_function *f = e ? NULL : mt_function_find(p.func);
     if (!f || !f->kernel || !p.kernelParams)
         return e ? e : cudaErrorInvalidValue;
@@ -96,7 +98,7 @@ static cudaError_t set_kernel(cudaGraphNode_t node, const void *function, void *
     p.func = (void *)(uintptr_t)function;
     p.kernelParams = args;
     p.extra = NULL;
-    e = MT_NEXT(cudaGraphKernelNodeSetParams)(node, &p);
+    e = x->api->set(node, &p);
     free(args);
     return e;
 }
@@ -126,7 +128,7 @@ static int is_cooperative(cudaGraphNode_t node)
            value.cooperative;
 }
 
-static struct kernel_node *graph_gpu_add(struct exec *x)
+static struct kernel_node *graph_gpu_add(struct mt_graph_exec *x)
 {
     if (mt_grow(&x->list, &x->cap, x->n + 1, sizeof *x->list))
         return NULL;
@@ -135,7 +137,7 @@ static struct kernel_node *graph_gpu_add(struct exec *x)
 }
 
 /* Why a kernel of ours cannot have a context; NREASONS: it can, or it was said elsewhere. */
-static int graph_gpu_misses(const struct exec *x, const struct mt_function *f,
+static int graph_gpu_misses(const struct mt_graph_exec *x, const struct mt_function *f,
                             const struct cudaKernelNodeParams *p, enum reason *why)
 {
     static const char *const words[] = {
@@ -147,14 +149,14 @@ static int graph_gpu_misses(const struct exec *x, const struct mt_function *f,
 }
 
 /* The node runs what is to run: with a context, or the version without record calls. 0: it cannot. */
-static int graph_gpu_give(struct kernel_node *k, cudaGraphNode_t node, struct mt_gpu_node *had)
+static int graph_gpu_give(const struct mt_graph_exec *x, struct kernel_node *k, cudaGraphNode_t node, struct mt_gpu_node *had)
 {
     const void *plain = untraced_version(k->f, &k->c);
     k->plain = plain != NULL;
     k->gpu = plain ? NULL : had ? had : mt_gpu()->node_new();
     if (!plain && !k->gpu)
         return 0;
-    if (!set_kernel(node, plain ? plain : mt_traced_of(k->f), plain ? NULL : mt_gpu()->node_context(k->gpu)))
+    if (!set_kernel(x, node, plain ? plain : mt_traced_of(k->f), plain ? NULL : mt_gpu()->node_context(k->gpu)))
         return 1;
     say_once(NOT_SET, "the runtime does not take their launch context");
     if (k->gpu != had)
@@ -166,11 +168,11 @@ static int graph_gpu_give(struct kernel_node *k, cudaGraphNode_t node, struct mt
 
 /* A kernel node with its context, if it is one of ours. `old`: where the contexts come from, as long as it
  * has any. */
-static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
+static void take_kernel(struct mt_graph_exec *x, cudaGraphNode_t node, struct mt_graph_exec *old)
 {
     struct cudaKernelNodeParams p;
     enum reason why;
-    if (MT_NEXT(cudaGraphKernelNodeGetParams)(node, &p))
+    if (x->api->get(node, &p))
         return;
     struct mt_function *f = mt_function_find(p.func);
     if (!f || (f->kernel && !(f->kernel->flags & MT_KERNEL_TRACED)))
@@ -186,11 +188,11 @@ static void take_kernel(struct exec *x, cudaGraphNode_t node, struct exec *old)
     }
     struct mt_gpu_node *had = old && x->n < old->n ? old->list[x->n].gpu : NULL;
     *k = (struct kernel_node){.handle = node, .f = f, .symbol = p.func, .c = c};
-    k->missed = missed || !graph_gpu_give(k, node, had);
+    k->missed = missed || !graph_gpu_give(x, k, node, had);
     x->n++;
 }
 
-static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
+static void take_graph(struct mt_graph_exec *x, cudaGraph_t graph, struct mt_graph_exec *old)
 {
     size_t n;
     int clean = mt_error_hold(); /* nodes of libraries are not known to this runtime */
@@ -213,28 +215,30 @@ static void take_graph(struct exec *x, cudaGraph_t graph, struct exec *old)
 }
 
 /* The program's own graph is as it was. */
-static void graph_gpu_restore(const struct exec *x)
+static void graph_gpu_restore(const struct mt_graph_exec *x)
 {
     int clean = mt_error_hold();
     for (unsigned i = 0; i < x->n; i++)
         if (!x->list[i].missed)
-            set_kernel(x->list[i].handle, x->list[i].symbol, NULL);
+            set_kernel(x, x->list[i].handle, x->list[i].symbol, NULL);
     mt_error_release(clean);
 }
 
 /* ---- making one ready ---------------------------------------------------------------------------- */
 
-static struct exec *graph_gpu_begin(cudaGraph_t graph)
+struct mt_graph_exec *mt_graph_gpu_begin(cudaGraph_t graph, const struct mt_graph_api *api)
 {
     if (!mt_device_gpu_path() || !mt_gpu())
         return NULL;
-    struct exec *x = calloc(1, sizeof *x);
-    if (x)
+    struct mt_graph_exec *x = calloc(1, sizeof *x);
+    if (x) {
+        x->api = api;
         take_graph(x, graph, NULL);
+    }
     return x;
 }
 
-static cudaError_t graph_gpu_end(struct exec *x, const cudaGraphExec_t *out, cudaError_t e)
+cudaError_t mt_graph_gpu_end(struct mt_graph_exec *x, const cudaGraphExec_t *out, cudaError_t e)
 {
     if (!x)
         return e;
@@ -244,38 +248,8 @@ static cudaError_t graph_gpu_end(struct exec *x, const cudaGraphExec_t *out, cud
     return e;
 }
 
-cudaError_t REC(cudaGraphInstantiateWithFlags)(cudaGraphExec_t *out, cudaGraph_t graph,
-                                               unsigned long long flags)
+cudaError_t mt_graph_gpu_destroyed(cudaGraphExec_t exec, cudaError_t e)
 {
-    struct exec *x = graph_gpu_begin(graph);
-    return graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiateWithFlags)(out, graph, flags));
-}
-
-#if CUDART_VERSION >= 12000
-cudaError_t REC(cudaGraphInstantiate)(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
-{
-    struct exec *x = graph_gpu_begin(graph);
-    return graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiate)(out, graph, flags));
-}
-
-cudaError_t REC(cudaGraphInstantiateWithParams)(cudaGraphExec_t *out, cudaGraph_t graph,
-                                                cudaGraphInstantiateParams *params)
-{
-    struct exec *x = graph_gpu_begin(graph);
-    return graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiateWithParams)(out, graph, params));
-}
-#else
-cudaError_t REC(cudaGraphInstantiate)(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *error_node,
-                                      char *log, size_t size)
-{
-    struct exec *x = begin(graph);
-    return end(x, out, MT_NEXT(cudaGraphInstantiate)(out, graph, error_node, log, size));
-}
-#endif
-
-cudaError_t REC(cudaGraphExecDestroy)(cudaGraphExec_t exec)
-{
-    cudaError_t e = MT_NEXT(cudaGraphExecDestroy)(exec);
     if (!e && exec)
         free_exec(mt_map_take(&execs, exec));
     return e;
@@ -283,7 +257,7 @@ cudaError_t REC(cudaGraphExecDestroy)(cudaGraphExec_t exec)
 
 static void graph_gpu_forget(void *exec, void *data)
 {
-    struct exec *x = exec;
+    struct mt_graph_exec *x = exec;
     x->n = 0; /* its contexts are gone with the device */
 }
 
@@ -312,7 +286,7 @@ void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node, const str
 
 void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p)
 {
-    struct exec *x = exec ? mt_map_get(&execs, exec) : NULL;
+    struct mt_graph_exec *x = exec ? mt_map_get(&execs, exec) : NULL;
     struct kernel_node *k = graph_gpu_find(x, node);
     struct mt_function *f = x ? mt_function_find(p->func) : NULL;
     if (!k && f && (!f->kernel || f->kernel->flags & MT_KERNEL_TRACED) && (k = graph_gpu_add(x))) {
@@ -328,29 +302,33 @@ void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const stru
 }
 
 /* The contexts stay, and with them what is under way; kernels that were not there before get new ones. */
-static struct exec *begin_update(struct exec *x, cudaGraph_t graph)
+struct mt_graph_exec *mt_graph_gpu_update(cudaGraphExec_t exec, cudaGraph_t graph)
 {
-    struct exec *now = x ? calloc(1, sizeof *now) : NULL;
-    if (now)
+    struct mt_graph_exec *x = exec ? mt_map_get(&execs, exec) : NULL,
+                         *now = x ? calloc(1, sizeof *now) : NULL;
+    if (now) {
+        now->api = x->api;
         take_graph(now, graph, x);
+    }
     return now;
 }
 
-static cudaError_t end_update(struct exec *x, struct exec *now, cudaError_t e)
+cudaError_t mt_graph_gpu_updated(cudaGraphExec_t exec, struct mt_graph_exec *now, cudaError_t e)
 {
-    if (!now)
+    struct mt_graph_exec *x = now ? mt_map_get(&execs, exec) : NULL;
+    if (!x)
         return e;
     graph_gpu_restore(now);
     for (unsigned i = 0; !e && i < x->n && i < now->n; i++) {
         now->list[i].handle = x->list[i].handle; /* the program goes on to name it so */
         now->list[i].off = x->list[i].off;
     }
-    const struct exec *gone = e ? now : x, *kept = e ? x : now;
+    const struct mt_graph_exec *gone = e ? now : x, *kept = e ? x : now;
     for (unsigned i = 0; i < gone->n; i++)
         if (i >= kept->n || kept->list[i].gpu != gone->list[i].gpu)
             free_context(gone->list[i].gpu);
     if (!e) {
-        struct exec swap = *x;
+        struct mt_graph_exec swap = *x;
         x->list = now->list;
         x->n = now->n;
         x->cap = now->cap;
@@ -361,25 +339,8 @@ static cudaError_t end_update(struct exec *x, struct exec *now, cudaError_t e)
     return e;
 }
 
-#if CUDART_VERSION >= 12000
-cudaError_t REC(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph,
-                                     cudaGraphExecUpdateResultInfo *info)
+cudaError_t mt_graph_gpu_enabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled, cudaError_t e)
 {
-    struct exec *x = exec ? mt_map_get(&execs, exec) : NULL, *now = begin_update(x, graph);
-    return end_update(x, now, MT_NEXT(cudaGraphExecUpdate)(exec, graph, info));
-}
-#else
-cudaError_t REC(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphNode_t *error_node,
-                                     enum cudaGraphExecUpdateResult *result)
-{
-    struct exec *x = exec ? mt_map_get(&execs, exec) : NULL, *now = begin_update(x, graph);
-    return end_update(x, now, MT_NEXT(cudaGraphExecUpdate)(exec, graph, error_node, result));
-}
-#endif
-
-cudaError_t REC(cudaGraphNodeSetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled)
-{
-    cudaError_t e = MT_NEXT(cudaGraphNodeSetEnabled)(exec, node, enabled);
     struct kernel_node *k = e ? NULL : graph_gpu_find(mt_map_get(&execs, exec), node);
     if (k)
         k->off = !enabled;
@@ -387,11 +348,9 @@ cudaError_t REC(cudaGraphNodeSetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t n
 }
 
 /* Which of its kernels are whose is not known any more. */
-cudaError_t REC(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                      cudaGraph_t child)
+cudaError_t mt_graph_gpu_child(cudaGraphExec_t exec, cudaError_t e)
 {
-    cudaError_t e = MT_NEXT(cudaGraphExecChildGraphNodeSetParams)(exec, node, child);
-    struct exec *x = e ? NULL : mt_map_get(&execs, exec);
+    struct mt_graph_exec *x = e ? NULL : mt_map_get(&execs, exec);
     if (x && x->n) {
         x->blind = 1;
         say_once(CHILD, "a child graph was replaced in one that is ready to be launched");
@@ -403,7 +362,7 @@ cudaError_t REC(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cuda
 
 /* CUDA lets a graph's launches follow each other, whatever their streams. Ours are more than that: what
  * comes after the launch must come before the next one, too. 0 when it does. */
-static int graph_gpu_follow(struct exec *x, struct mt_stream *s, cudaStream_t stream)
+static int graph_gpu_follow(struct mt_graph_exec *x, struct mt_stream *s, cudaStream_t stream)
 {
     int bad = 0;
     if (x->stream && x->stream != s->id) {
@@ -440,6 +399,7 @@ static struct mt_gpu_launch graph_gpu_describe(const struct kernel_node *k, cuda
     return (struct mt_gpu_launch){.image = k->f->module->image,
                                   .kernel = i,
                                   .symbol = k->f->host,
+                                  .function = k->f->of_driver,
                                   .stream = mt_stream_named(stream),
                                   .line = {.kernel = i->pretty,
                                            .mangled = i->name,
@@ -454,7 +414,7 @@ static struct mt_gpu_launch graph_gpu_describe(const struct kernel_node *k, cuda
                                            .no_records = (i->flags & MT_KERNEL_NO_RECORDS) != 0}};
 }
 
-static cudaError_t graph_gpu_launch(struct exec *x, cudaGraphExec_t exec, cudaStream_t stream,
+static cudaError_t graph_gpu_launch(struct mt_graph_exec *x, cudaGraphExec_t exec, cudaStream_t stream,
                                     struct mt_stream *s, const struct mt_host_site *site)
 {
     struct mt_gpu_launch *launches = calloc(x->n, sizeof *launches);
@@ -475,22 +435,22 @@ static cudaError_t graph_gpu_launch(struct exec *x, cudaGraphExec_t exec, cudaSt
         n++;
     }
     mt_gpu()->graph_launch(nodes, launches, n);
-    e = MT_NEXT(cudaGraphLaunch)(exec, stream);
+    e = x->api->launch(exec, stream);
     mt_gpu()->graph_issued(nodes, launches, n, e);
     free(launches);
     free(nodes);
     return e;
 }
 
-cudaError_t REC(cudaGraphLaunch)(cudaGraphExec_t exec, cudaStream_t stream)
+cudaError_t mt_graph_gpu_launch(cudaGraphExec_t exec, cudaStream_t stream, const struct mt_graph_api *api)
 {
-    struct exec *x = exec && mt_device_gpu_path() ? mt_map_get(&execs, exec) : NULL;
+    struct mt_graph_exec *x = exec && mt_device_gpu_path() ? mt_map_get(&execs, exec) : NULL;
     if (!x || !x->n || mt_gpu()->capturing(mt_stream_named(stream)))
-        return MT_NEXT(cudaGraphLaunch)(exec, stream);
+        return api->launch(exec, stream);
     const struct mt_host_site *site = mt_host_site_take();
     struct mt_stream *s = mt_stream_get(stream);
     if (!s)
-        return MT_NEXT(cudaGraphLaunch)(exec, stream);
+        return api->launch(exec, stream);
     if (mt_device_is_gpu())
         mt_modules_log_symbols();
     return graph_gpu_launch(x, exec, stream, s, site);

@@ -106,7 +106,7 @@ CUresult mt_driver_copy_params(struct cudaMemcpy3DParms *p, const CUDA_MEMCPY3D_
     return CUDA_SUCCESS;
 }
 
-static CUDA_MEMCPY3D_v2 copy_of_2d(const CUDA_MEMCPY2D_v2 *c)
+CUDA_MEMCPY3D_v2 mt_driver_copy_2d(const CUDA_MEMCPY2D_v2 *c)
 {
     return (CUDA_MEMCPY3D_v2){.srcXInBytes = c->srcXInBytes,
                               .srcY = c->srcY,
@@ -148,7 +148,7 @@ CUresult DRV(cuMemcpy3DAsync_v2)(const CUDA_MEMCPY3D_v2 *c, CUstream stream)
 
 CUresult DRV(cuMemcpy2D_v2)(const CUDA_MEMCPY2D_v2 *c)
 {
-    CUDA_MEMCPY3D_v2 as3 = c ? copy_of_2d(c) : (CUDA_MEMCPY3D_v2){0};
+    CUDA_MEMCPY3D_v2 as3 = c ? mt_driver_copy_2d(c) : (CUDA_MEMCPY3D_v2){0};
     return c ? copy_start(&as3, NULL, 1) : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -159,7 +159,7 @@ CUresult DRV(cuMemcpy2DUnaligned_v2)(const CUDA_MEMCPY2D_v2 *c)
 
 CUresult DRV(cuMemcpy2DAsync_v2)(const CUDA_MEMCPY2D_v2 *c, CUstream stream)
 {
-    CUDA_MEMCPY3D_v2 as3 = c ? copy_of_2d(c) : (CUDA_MEMCPY3D_v2){0};
+    CUDA_MEMCPY3D_v2 as3 = c ? mt_driver_copy_2d(c) : (CUDA_MEMCPY3D_v2){0};
     return c ? copy_start(&as3, stream, 0) : CUDA_ERROR_INVALID_VALUE;
 }
 

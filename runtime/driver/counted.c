@@ -25,7 +25,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_MODULES);
 
 /* What is known of a function: its name. Several threads may come with a new one. */
-static void counted_know(CUfunction f)
+void mt_driver_know(CUfunction f)
 {
     const char *name = NULL;
     if (mt_function_find(f))
@@ -42,7 +42,7 @@ static void counted_know(CUfunction f)
 }
 
 /* The driver's streams come to be known by what is launched in them. */
-static void counted_know_stream(CUstream stream)
+void mt_driver_know_stream(CUstream stream)
 {
     if (!mt_stream_get((cudaStream_t)stream))
         mt_stream_add((cudaStream_t)stream, cudaStreamNonBlocking, 0);
@@ -73,8 +73,8 @@ static cudaError_t counted_run(void *call, const void *version, void **args)
 static CUresult counted_launch(struct counted_call *c)
 {
     struct mt_driver_arguments a;
-    counted_know(c->f);
-    counted_know_stream((CUstream)c->config->stream);
+    mt_driver_know(c->f);
+    mt_driver_know_stream((CUstream)c->config->stream);
     if (mt_driver_arguments(&a, c->f, c->params, c->extra))
         c->result = c->launch(c); /* says what is wrong */
     else
@@ -136,15 +136,3 @@ CUresult GPU(cuLaunchKernelEx)(const CUlaunchConfig *config, CUfunction f, void 
     return counted_launch(&c);
 }
 #endif
-
-/* ---- fills, of which the runtime has one of bytes ---- */
-
-CUresult GPU(cuMemsetD8_v2)(CUdeviceptr p, unsigned char value, size_t n)
-{
-    return mt_driver_result(cudaMemset(MT_POINTER(p), value, n));
-}
-
-CUresult GPU(cuMemsetD8Async)(CUdeviceptr p, unsigned char value, size_t n, CUstream stream)
-{
-    return mt_driver_result(cudaMemsetAsync(MT_POINTER(p), value, n, (cudaStream_t)stream));
-}

@@ -2,6 +2,7 @@
  * functions. */
 #include "copy.h"
 #include "launch.h"
+#include "api/module.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,13 +102,20 @@ CUresult DRV(cuGraphExecKernelNodeSetParams_v2)(CUgraphExec exec, CUgraphNode no
              : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* As cuModuleGetFunction gave it. */
+static CUfunction graph_function(const void *func)
+{
+    struct mt_function *f = mt_function_find(func);
+    return f ? (CUfunction)mt_function_handle(f) : (CUfunction)(uintptr_t)func;
+}
+
 CUresult DRV(cuGraphKernelNodeGetParams)(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1 *p)
 {
     struct cudaKernelNodeParams k;
     CUresult e = p ? mt_driver_result(cudaGraphKernelNodeGetParams((cudaGraphNode_t)node, &k))
                    : CUDA_ERROR_INVALID_VALUE;
     if (!e)
-        *p = (CUDA_KERNEL_NODE_PARAMS_v1){k.func,         k.gridDim.x,  k.gridDim.y,  k.gridDim.z,
+        *p = (CUDA_KERNEL_NODE_PARAMS_v1){graph_function(k.func), k.gridDim.x,  k.gridDim.y,  k.gridDim.z,
                                           k.blockDim.x,   k.blockDim.y, k.blockDim.z, k.sharedMemBytes,
                                           k.kernelParams, NULL};
     return e;

@@ -75,6 +75,7 @@ static void traced_know(struct traced *t, CUfunction plain, CUfunction with, con
     if (f && with) {
         f->of_driver = with;
         mt_function_alias(&f->traced_key, f);
+        mt_function_alias(with, f);
         f->has_traced = 1;
     }
 }
