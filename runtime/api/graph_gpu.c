@@ -149,14 +149,16 @@ static int graph_gpu_misses(const struct mt_graph_exec *x, const struct mt_funct
 }
 
 /* The node runs what is to run: with a context, or the version without record calls. 0: it cannot. */
-static int graph_gpu_give(const struct mt_graph_exec *x, struct kernel_node *k, cudaGraphNode_t node, struct mt_gpu_node *had)
+static int graph_gpu_give(const struct mt_graph_exec *x, struct kernel_node *k, cudaGraphNode_t node,
+                          struct mt_gpu_node *had)
 {
     const void *plain = untraced_version(k->f, &k->c);
     k->plain = plain != NULL;
     k->gpu = plain ? NULL : had ? had : mt_gpu()->node_new();
     if (!plain && !k->gpu)
         return 0;
-    if (!set_kernel(x, node, plain ? plain : mt_traced_of(k->f), plain ? NULL : mt_gpu()->node_context(k->gpu)))
+    if (!set_kernel(x, node, plain ? plain : mt_traced_of(k->f),
+                    plain ? NULL : mt_gpu()->node_context(k->gpu)))
         return 1;
     say_once(NOT_SET, "the runtime does not take their launch context");
     if (k->gpu != had)

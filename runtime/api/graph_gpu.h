@@ -17,8 +17,8 @@ cudaError_t mt_graph_gpu_end(struct mt_graph_exec *x, const cudaGraphExec_t *out
 /* The same when it is updated. */
 struct mt_graph_exec *mt_graph_gpu_update(cudaGraphExec_t exec, cudaGraph_t graph);
 cudaError_t mt_graph_gpu_updated(cudaGraphExec_t exec, struct mt_graph_exec *now, cudaError_t e);
-/* After a node was switched on or off, a child graph replaced, or all of it destroyed, if `e` says that it was
- * done. */
+/* After a node was switched on or off, a child graph replaced, or all of it destroyed, if `e` says that it
+ * was done. */
 cudaError_t mt_graph_gpu_enabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled, cudaError_t e);
 cudaError_t mt_graph_gpu_child(cudaGraphExec_t exec, cudaError_t e);
 cudaError_t mt_graph_gpu_destroyed(cudaGraphExec_t exec, cudaError_t e);

@@ -115,9 +115,9 @@ CUresult DRV(cuGraphKernelNodeGetParams)(CUgraphNode node, CUDA_KERNEL_NODE_PARA
     CUresult e = p ? mt_driver_result(cudaGraphKernelNodeGetParams((cudaGraphNode_t)node, &k))
                    : CUDA_ERROR_INVALID_VALUE;
     if (!e)
-        *p = (CUDA_KERNEL_NODE_PARAMS_v1){graph_function(k.func), k.gridDim.x,  k.gridDim.y,  k.gridDim.z,
-                                          k.blockDim.x,   k.blockDim.y, k.blockDim.z, k.sharedMemBytes,
-                                          k.kernelParams, NULL};
+        *p = (CUDA_KERNEL_NODE_PARAMS_v1){
+            graph_function(k.func), k.gridDim.x,  k.gridDim.y,      k.gridDim.z,    k.blockDim.x,
+            k.blockDim.y,           k.blockDim.z, k.sharedMemBytes, k.kernelParams, NULL};
     return e;
 }
 

@@ -144,8 +144,8 @@ CUresult GPU(cuGraphExecKernelNodeSetParams_v2)(CUgraphExec exec, CUgraphNode no
         q.kernelParams = args;
         q.extra = NULL;
     }
-    CUresult e = context && !args ? CUDA_ERROR_OUT_OF_MEMORY
-                                  : REAL(cuGraphExecKernelNodeSetParams_v2)(exec, node, &q);
+    CUresult e =
+        context && !args ? CUDA_ERROR_OUT_OF_MEMORY : REAL(cuGraphExecKernelNodeSetParams_v2)(exec, node, &q);
     if (!e)
         mt_graph_gpu_changed((cudaGraphExec_t)exec, (cudaGraphNode_t)node, &k);
     free(args);

@@ -53,7 +53,8 @@ FILL(8, unsigned char)
 FILL(16, unsigned short)
 FILL(32, unsigned)
 
-/* ---- arrays: their handle stands for the address, with no bytes, as the runtime's do (record_memory.c) ---- */
+/* ---- arrays: their handle stands for the address, with no bytes, as the runtime's do (record_memory.c) ----
+ */
 
 static CUresult recorded_array(CUresult e, const void *const *array)
 {

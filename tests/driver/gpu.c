@@ -20,7 +20,8 @@ static char text[100000];
 static int gpu_fills(CUdeviceptr p)
 {
     CUarray array;
-    CUDA_ARRAY_DESCRIPTOR d = {.Width = 8, .Height = 4, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
+    CUDA_ARRAY_DESCRIPTOR d = {
+        .Width = 8, .Height = 4, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
     unsigned found[32] = {0}, sum = 0;
     DO(cuMemsetD8(p, 1, 100));
     DO(cuMemsetD16(p, 0x0202, 100));

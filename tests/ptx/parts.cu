@@ -88,7 +88,8 @@ __global__ void by_chosen(int *y)
         atomicAdd(&y[n], n + counter);                                                                       \
     }
 MANY(0)
-MANY(1) MANY(2) MANY(3) MANY(4) MANY(5)
+MANY(1)
+MANY(2) MANY(3) MANY(4) MANY(5)
 
     static int *device(int n)
 {

@@ -36,31 +36,26 @@ static void divide_list(LLVMModuleRef m, char *out, size_t size)
             if (strncmp(name, "llvm.", 5) == 0)
                 continue;
             strncat(out,
-                    LLVMIsDeclaration(v)                        ? "u:"
+                    LLVMIsDeclaration(v)                       ? "u:"
                     : LLVMGetLinkage(v) == LLVMInternalLinkage ? "i:"
-                                                                : "d:",
+                                                               : "d:",
                     size - strlen(out) - 1);
             strncat(out, name, size - strlen(out) - 1);
             strncat(out, " ", size - strlen(out) - 1);
         }
 }
 
-static const char module[] = HEAD
-    ".global .u32 x = 7;\n.const .u32 c[2] = {1, 2};\n" FUNCTION("leaf", "") FUNCTION(
-        "direct",
-        "call leaf, ();\n") FUNCTION("by_table",
-                                     "// leaf\ncall.uni \n leaf,\n ();\n") FUNCTION("by_mov",
-                                                                                    "") FUNCTION("both",
-                                                                                                 "call by_mov, ();\n")
-        FUNCTION("unused", "") ".global .u64 table[1] = {by_table};\n" KERNEL(
-            "first",
-            "{ // callseq\n@%p1 call.uni direct, ();\n}\nmov.u64 %rd1, x;\n"
-            "L: .loc 1 2 3, function_name $s, inlined_at 1 2 3\ncall direct, ();\n") KERNEL("second",
-                                                                                            "mov.b64 "
-                                                                                            "{%r1,%r2}, "
-                                                                                            "by_mov;\n"
-                                                                                            "call by_mov, ();\n"
-                                                                                            "call both, ();\n");
+static const char module[] = HEAD ".global .u32 x = 7;\n.const .u32 c[2] = {1, 2};\n" FUNCTION("leaf", "")
+    FUNCTION("direct", "call leaf, ();\n") FUNCTION("by_table", "// leaf\ncall.uni \n leaf,\n ();\n")
+        FUNCTION("by_mov", "") FUNCTION("both", "call by_mov, ();\n")
+            FUNCTION("unused", "") ".global .u64 table[1] = {by_table};\n" KERNEL(
+                "first", "{ // callseq\n@%p1 call.uni direct, ();\n}\nmov.u64 %rd1, x;\n"
+                         "L: .loc 1 2 3, function_name $s, inlined_at 1 2 3\ncall direct, ();\n")
+                KERNEL("second", "mov.b64 "
+                                 "{%r1,%r2}, "
+                                 "by_mov;\n"
+                                 "call by_mov, ();\n"
+                                 "call both, ();\n");
 
 static void divide_parts(void **state)
 {
