@@ -113,9 +113,9 @@ def driver(ours, local):
     return ["", "## The driver API", "",
             f"`libmemtrace.so` has the {len(names)} functions of `cuda.h` under the names that `libcuda.so.1` exports (those for",
             "per-thread default streams not counted). On a GPU they are the real driver's, with what tracing needs before it: PTX that a",
-            "program loads gets record calls (other kernels run untraced, and are counted), and memory, copies but for arrays, fills of",
-            "bytes and streams go over NVIDIA's runtime, where they are logged. Kernels of graphs that the driver API builds are neither",
-            f"traced nor counted there. On the CPU device {len(here)} functions work, and are traced:", "", text(here), "",
+            "program loads gets record calls, and so do its kernels in graphs (other kernels run untraced, and are counted); memory, copies,",
+            "fills, arrays and streams are logged. What else writes to memory there is not: `cuStreamWriteValue*`, virtual memory, external memory.",
+            f"On the CPU device {len(here)} functions work, and are traced:", "", text(here), "",
             "The others say their name once on stderr and return `CUDA_ERROR_NOT_SUPPORTED`:", "", text(absent)]
 
 

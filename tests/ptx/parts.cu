@@ -82,16 +82,12 @@ __global__ void by_chosen(int *y)
 }
 #endif
 
-#define MANY(n)                                                                                              \
-    __global__ void many_##n(int *y)                                                                         \
-    {                                                                                                        \
-        atomicAdd(&y[n], n + counter);                                                                       \
-    }
-MANY(0)
-MANY(1)
-MANY(2) MANY(3) MANY(4) MANY(5)
+template <int N> __global__ void many(int *y)
+{
+    atomicAdd(&y[N], N + counter);
+}
 
-    static int *device(int n)
+static int *device(int n)
 {
     int *p = nullptr;
     cudaMalloc(&p, n * sizeof *p);
@@ -157,7 +153,7 @@ static void threads()
     std::vector<std::thread> all;
     for (int t = 0; t < 12; t++)
         all.emplace_back([y, t] {
-            void (*const list[])(int *) = {many_0, many_1, many_2, many_3, many_4, many_5};
+            void (*const list[])(int *) = {many<0>, many<1>, many<2>, many<3>, many<4>, many<5>};
             for (int k = 0; k < 6; k++)
                 list[(k + t) % 6]<<<1, 2>>>(y);
         });
