@@ -1,6 +1,6 @@
 /* What the driver API does to memory on a GPU, and the runtime has no function for, or none that takes what
- * the driver has made: fills with elements of 2 and 4 bytes, arrays, copies of rows. The real driver does it,
- * and the trace has its line. */
+ * the driver has made: fills with elements of 2 and 4 bytes, words that streams write, arrays, copies of
+ * rows. The real driver does it, and the trace has its line. */
 #include "copy.h"
 #include "launch.h"
 #include "api/box.h"
@@ -52,6 +52,18 @@ static CUresult recorded_fill(CUresult e, CUdeviceptr p, size_t pitch, unsigned 
 FILL(8, unsigned char)
 FILL(16, unsigned short)
 FILL(32, unsigned)
+
+#define VALUE(bits, version)                                                                                 \
+    CUresult GPU(cuStreamWriteValue##bits##version)(CUstream s, CUdeviceptr p, cuuint##bits##_t value,       \
+                                                    unsigned flags)                                          \
+    {                                                                                                        \
+        return recorded_fill(REAL(cuStreamWriteValue##bits##version)(s, p, value, flags), p, 0,              \
+                             (unsigned)value, 1, (bits) / 8, 1, s);                                          \
+    }
+VALUE(32, )
+VALUE(64, )
+VALUE(32, _v2)
+VALUE(64, _v2)
 
 /* ---- arrays: their handle stands for the address, with no bytes, as the runtime's do (record_memory.c) ----
  */
@@ -159,7 +171,7 @@ CUresult GPU(cuMemcpy3DAsync_v2)(const CUDA_MEMCPY3D_v2 *c, CUstream s)
     return e ? e : recorded_copy(e, c, s);
 }
 
-/* Bytes of one-dimensional arrays: `array` is one side, `p` or `other` the other one. */
+/* Bytes in a row; an array's handle may be a side. */
 static CUresult recorded_row(CUresult e, void *dst, const void *src, enum cudaMemcpyKind kind, size_t bytes,
                              CUstream stream)
 {
@@ -207,4 +219,17 @@ CUresult GPU(cuMemcpyAtoA_v2)(CUarray dst, size_t to, CUarray src, size_t from, 
 {
     return recorded_row(REAL(cuMemcpyAtoA_v2)(dst, to, src, from, n), dst, src, cudaMemcpyDeviceToDevice, n,
                         NULL);
+}
+
+CUresult GPU(cuMemcpyPeer)(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t n)
+{
+    return recorded_row(REAL(cuMemcpyPeer)(dst, to, src, from, n), MT_POINTER(dst), MT_POINTER(src),
+                        cudaMemcpyDeviceToDevice, n, NULL);
+}
+
+CUresult GPU(cuMemcpyPeerAsync)(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t n,
+                                CUstream s)
+{
+    return recorded_row(REAL(cuMemcpyPeerAsync)(dst, to, src, from, n, s), MT_POINTER(dst), MT_POINTER(src),
+                        cudaMemcpyDeviceToDevice, n, s);
 }

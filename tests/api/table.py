@@ -114,7 +114,7 @@ def driver(ours, local):
             f"`libmemtrace.so` has the {len(names)} functions of `cuda.h` under the names that `libcuda.so.1` exports (those for",
             "per-thread default streams not counted). On a GPU they are the real driver's, with what tracing needs before it: PTX that a",
             "program loads gets record calls, and so do its kernels in graphs (other kernels run untraced, and are counted); memory, copies,",
-            "fills, arrays and streams are logged. What else writes to memory there is not: `cuStreamWriteValue*`, virtual memory, external memory.",
+            "fills, arrays and streams are logged. Not logged there: batches of memory operations, copies and fills in graphs, memory of `cuMemMap`, external memory.",
             f"On the CPU device {len(here)} functions work, and are traced:", "", text(here), "",
             "The others say their name once on stderr and return `CUDA_ERROR_NOT_SUPPORTED`:", "", text(absent)]
 

@@ -17,7 +17,7 @@
 static char text[100000];
 
 /* Fills of all widths, and copies through an array: each leaves a line, which gpu.py knows. */
-static int gpu_fills(CUdeviceptr p)
+static int gpu_fills(CUdeviceptr p, CUcontext context)
 {
     CUarray array;
     CUDA_ARRAY_DESCRIPTOR d = {
@@ -30,6 +30,8 @@ static int gpu_fills(CUdeviceptr p)
     DO(cuMemsetD2D32(p, 64, 7, 2, 2));
     DO(cuMemsetD32Async(p, 9, 1, NULL));
     DO(cuMemsetD2D16Async(p + 8, 32, 0, 2, 3, NULL));
+    DO(cuStreamWriteValue32(NULL, p + 124, 5, 0));
+    DO(cuMemcpyPeer(p + 64, context, p, context, 16));
     DO(cuArrayCreate(&array, &d));
     CUDA_MEMCPY2D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                        .srcDevice = p,
@@ -152,7 +154,7 @@ int main(int argc, char **argv)
     DO(cuCtxSynchronize());
     DO(cuMemcpyDtoH(sums, a, sizeof sums));
     DO(gpu_graphs(iota, add, p, a));
-    DO(gpu_fills(p));
+    DO(gpu_fills(p, context));
     DO(cuModuleUnload(module));
     printf("%d %d %g %g\n", numbers[1], numbers[N - 1], sums[0], sums[N - 1]);
     return 0;

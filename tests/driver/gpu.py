@@ -21,8 +21,8 @@ def contents(result):
 
 LAUNCHES = [("iota", 1000)] * 3 + [("add", 3000), ("add", 192)]
 GRAPHS = [("iota", 1000), ("add", 3000)] * 2 + [("iota", 500), ("add", 3000), ("add", 3000), ("iota", 500)]
-FILLS = [(1, 100, None), (2, 200, None), (3, 128, None), (0, 8, 4), (7, 16, 8), (9, 4, None), (0, 12, 4)]  # value, bytes, a row's
-COPIES = [("d2h", 4000), ("h2d", 4000), ("d2h", 4000), ("d2d", 128), ("d2h", 128)]
+FILLS = [(1, 100, None), (2, 200, None), (3, 128, None), (0, 8, 4), (7, 16, 8), (9, 4, None), (0, 12, 4), (5, 4, None)]  # value, bytes, a row's
+COPIES = [("d2h", 4000), ("h2d", 4000), ("d2h", 4000), ("d2d", 16), ("d2d", 128), ("d2h", 128)]
 
 
 def companion_of(result, form="raw", stream=0):
