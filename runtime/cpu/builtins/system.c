@@ -33,3 +33,33 @@ MT_BUILTIN int32_t mtb_nvvm_reflect(const char *what)
 {
     return mtb___nvvm_reflect(what);
 }
+
+/* libcudadevrt's barrier of a grid, which Numba calls. The word is the one that cooperative groups' own
+ * barrier uses, and counts in the same way: its top bit flips when the last CTA has come. The accesses are
+ * the library's: no records. */
+#define CG_SCOPE_GRID 1
+#define CG_BARRIER 1 /* the word of the workspace */
+#define CG_INVALID_VALUE 1
+
+MT_BUILTIN uint64_t mtb_cudaCGGetIntrinsicHandle(uint32_t scope)
+{
+    return scope == CG_SCOPE_GRID ? (uint64_t)mt_cpu_tls.grid_workspace : 0;
+}
+
+MT_BUILTIN uint32_t mtb_cudaCGSynchronize(uint64_t handle, uint32_t flags)
+{
+    uint32_t *barrier = (uint32_t *)handle + CG_BARRIER;
+    const struct mt_cpu_tls *t = &mt_cpu_tls;
+    if (!handle || flags) /* not a cooperative launch */
+        return CG_INVALID_VALUE;
+    mt_cpu_barrier(0, 0, 0, 0);
+    if (!(t->tid[0] | t->tid[1] | t->tid[2])) {
+        uint32_t ctas = t->nctaid[0] * t->nctaid[1] * t->nctaid[2];
+        uint32_t first = !(t->ctaid[0] | t->ctaid[1] | t->ctaid[2]);
+        uint32_t before = __atomic_fetch_add(barrier, first ? 0x80000000u - (ctas - 1) : 1, __ATOMIC_SEQ_CST);
+        while (!((before ^ __atomic_load_n(barrier, __ATOMIC_SEQ_CST)) >> 31))
+            mt_cpu_yield();
+    }
+    mt_cpu_barrier(0, 0, 0, 0);
+    return 0;
+}
