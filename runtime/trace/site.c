@@ -2,6 +2,7 @@
  * "Host side of the pass"). */
 #define _GNU_SOURCE
 #include "site.h"
+#include "python.h"
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
@@ -45,7 +46,7 @@ __attribute__((visibility("default"))) void __mt_host_site(const struct mt_host_
 
 const struct mt_host_site *mt_host_site_take(void)
 {
-    const struct mt_host_site *site = mt_host_site_there(pending) ? pending : NULL;
+    const struct mt_host_site *site = mt_host_site_there(pending) ? pending : mt_python_site();
     pending = NULL;
     taken = site;
     return site;

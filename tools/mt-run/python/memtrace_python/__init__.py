@@ -7,11 +7,14 @@ import importlib.util
 import os
 import sys
 
-# The import that is waited for: the file here whose attach(module) is called then.
+# The import that is waited for: the file here whose attach(module) is called then. None: only lines of calls are wanted.
 WATCHED = {
     "numba.cuda.dispatcher": "numba_cuda",
     "cupy.cuda.compiler": "cupy_nvrtc",
     "triton.backends.nvidia.compiler": "triton_nvidia",
+    "torch._C": None,
+    "cuda.bindings.driver": None,
+    "pycuda._driver": None,
 }
 
 
@@ -68,7 +71,8 @@ def cache_folder(package):
 
 
 def attach(which, module):
-    if not driver_is_ours():
+    importlib.import_module("memtrace_python.lines").on()
+    if not which or not driver_is_ours():
         return
     hook = importlib.import_module("memtrace_python." + which)
     try:
@@ -85,9 +89,9 @@ class Watch:
         self.waiting = dict(WATCHED)
 
     def find_spec(self, name, path=None, target=None):
-        which = self.waiting.pop(name, None)
-        if not which:
+        if name not in self.waiting:
             return None
+        which = self.waiting.pop(name)
         for finder in sys.meta_path:
             spec = finder.find_spec(name, path, target) if finder is not self and hasattr(finder, "find_spec") else None
             if spec:

@@ -1,0 +1,38 @@
+/* The line of a Python program that makes a CUDA call.
+ *
+ * Packages give up the interpreter's lock around such calls, and it must not be asked for here: another
+ * thread may hold it and wait for what this one holds. But the thread's own frames stand still meanwhile, so
+ * they are read as they lie in memory. How they lie, the hook finds out and tests
+ * (tools/mt-run/python/memtrace_python/lines.py). */
+#ifndef MT_TRACE_PYTHON_H
+#define MT_TRACE_PYTHON_H
+#include <stdint.h>
+#include "site.h"
+
+/* Offsets are bytes in the structure that the name begins with. */
+struct mt_python {
+    uint32_t bytes;        /* of this structure */
+    uint32_t thread_frame; /* the frame that runs, or what has it ... */
+    uint32_t holder_frame; /* ... there; UINT32_MAX: it is in the thread's state itself */
+    uint32_t frame_code, frame_previous, frame_instruction;
+    uint32_t code_file, code_instructions;
+    uint32_t string_length, string_state; /* 64 bits, 32 bits */
+    uint32_t state_ascii;                 /* this bit: all characters are ASCII */
+    uint32_t state_kind;                  /* from this bit on, 3 bits: bytes of a character */
+    uint32_t string_ascii, string_other;  /* the characters, if they are, if not */
+    const void *code_type;
+    void *(*thread)(void);                   /* PyGILState_GetThisThreadState */
+    int (*line)(const void *code, int byte); /* PyCode_Addr2Line */
+    /* How paths begin whose lines say nothing of the program; '!' before it: they do. The first that fits
+     * counts. NULL at the end. */
+    const char *const *skip;
+};
+
+/* For the hook. `p` stays its own, and as it is, until another or NULL is set; NULL: lines are not looked
+ * for. -1: it is of another version of this structure, and nothing has changed. */
+int __mt_python_set(const struct mt_python *p);
+/* For the hook's test: the line of the Python program that calls this, 0 if not known, and its file. */
+unsigned __mt_python_line(char *file, unsigned long size);
+/* The place of the call under way; NULL: not known. Valid for ever. */
+const struct mt_host_site *mt_python_site(void);
+#endif

@@ -1,0 +1,129 @@
+"""Tells the driver how Python's frames lie in memory, so that a launch, an allocation or a copy has the line that made it.
+
+What can differ between versions is found by looking for known values into the memory of known objects. Then the driver is
+asked for a line that is known, too: lines are on only if it has found that one."""
+import atexit
+import ctypes
+import importlib.util
+import os
+import sys
+import types
+
+from memtrace_python import Unknown, cache_folder, say
+
+DIRECT = 0xffffffff
+# Where the state of a thread has what has its frame, and where that has it; later versions have it in the state.
+HOLDERS = {(3, 11): (56, 8), (3, 12): (56, 0)}
+# Packages whose own lines say nothing of the program.
+PACKAGES = ("numba", "numba_cuda", "llvmlite", "cupy", "cupyx", "cupy_backends", "triton", "torch", "functorch", "cuda", "pycuda", "numpy")
+kept = []  # what the driver has pointers to
+
+
+class Layout(ctypes.Structure):
+    """struct mt_python of runtime/trace/python.h."""
+    _fields_ = [(name, ctypes.c_uint32) for name in (
+        "bytes", "thread_frame", "holder_frame", "frame_code", "frame_previous", "frame_instruction", "code_file", "code_instructions",
+        "string_length", "string_state", "state_ascii", "state_kind", "string_ascii", "string_other")] + [
+        (name, ctypes.c_void_p) for name in ("code_type", "thread", "line", "skip")]
+
+
+def words(address, n):
+    return (ctypes.c_uint64 * n).from_address(address)[:]
+
+
+def place(found, value, what):
+    """Where one of these words is the value, in bytes. The low bits of a pointer may be in use."""
+    for at, word in enumerate(found):
+        if value in (word, word & ~7):
+            return at * 8
+    raise Unknown(f"there is no {what}")
+
+
+def add_strings(layout):
+    """The state of a string: three bits for the bytes of a character, one that is always set here, one for ASCII."""
+    length = layout.bytes + 1  # no constants: those are interned
+    samples = [character * length for character in ("x", "\xe9", "\u0100", "\U00010000")]
+    states = [words(id(s), 5)[4] & 0xffffffff for s in samples]
+    layout.string_length, layout.string_state = 16, 32
+    layout.string_ascii, layout.string_other = sys.getsizeof("") - 1, sys.getsizeof("\xe9") - 2
+    for shift in range(28):
+        if [v >> shift & 31 for v in states] == [25, 9, 10, 12] and words(id(samples[0]), 3)[2] == length:
+            layout.state_kind, layout.state_ascii = shift, shift + 4
+            return
+    raise Unknown("strings are others")
+
+
+def add_frames(layout, state):
+    """This function's frame is the one that runs; who called it stands still."""
+    inner = sys._getframe()
+    outer = inner.f_back
+    frame, caller = words(id(inner), 4)[3], words(id(outer), 4)[3]
+    code = outer.f_code
+    layout.code_instructions = types.CodeType.__basicsize__
+    layout.code_file = place(words(id(code), layout.code_instructions // 8), id(code.co_filename), "file")
+    layout.frame_code = place(words(caller, 8), id(code), "code")
+    layout.frame_previous = place(words(frame, 10), caller, "caller")
+    layout.frame_instruction = place(words(caller, 12), id(code) + layout.code_instructions + outer.f_lasti, "instruction")
+    holder = HOLDERS.get(sys.version_info[:2])
+    # Read here: in another function its frame would be the one that runs.
+    if holder:
+        layout.thread_frame, layout.holder_frame = holder
+        there = words(state + holder[0], 1)[0] + holder[1]
+        place((ctypes.c_uint64 * 1).from_address(there)[:], frame, "frame")
+    else:
+        layout.holder_frame = DIRECT
+        layout.thread_frame = place((ctypes.c_uint64 * 24).from_address(state)[:], frame, "frame")
+
+
+def add_skipped(layout):
+    paths = [os.path.dirname(os.path.abspath(__file__)) + os.sep]
+    for name in PACKAGES:
+        spec = importlib.util.find_spec(name)
+        paths += [os.path.join(p, "") for p in spec.submodule_search_locations or ()] if spec else []
+    generated, here = cache_folder("torch"), os.path.dirname(os.__file__)
+    if generated:
+        paths.append(os.path.join(generated, ""))
+    paths += ["!" + os.path.join(here, name, "") for name in ("site-packages", "dist-packages")]
+    paths += [os.path.join(here, ""), "<frozen", "<shim", "<eval_with_key", "<__array_function__"]
+    skip = (ctypes.c_char_p * (len(paths) + 1))(*(os.fsencode(p) for p in paths))
+    kept.append(skip)
+    layout.skip = ctypes.addressof(skip)
+
+
+def tried(driver):
+    """The line of the call below, as the driver finds it."""
+    file = ctypes.create_string_buffer(4096)
+    line, known = driver.__mt_python_line(file, 4096), sys._getframe().f_lineno
+    return os.fsdecode(file.value) == __file__ and line == known
+
+
+def make(driver):
+    if sys.version_info < (3, 11) or sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise Unknown("it is older than 3.11, or of another kind")
+    layout = Layout(bytes=ctypes.sizeof(Layout), code_type=id(types.CodeType))
+    kept.append(layout)
+    python = ctypes.pythonapi
+    python.PyGILState_GetThisThreadState.restype = ctypes.c_void_p
+    state = python.PyGILState_GetThisThreadState()
+    layout.thread, layout.line = (ctypes.cast(f, ctypes.c_void_p).value
+                                  for f in (python.PyGILState_GetThisThreadState, python.PyCode_Addr2Line))
+    add_strings(layout)
+    add_frames(layout, state)
+    driver.__mt_python_set(ctypes.byref(layout))
+    if not tried(driver):
+        raise Unknown("a known line is not found")
+    add_skipped(layout)
+
+
+def on():
+    """Once in a process."""
+    driver = ctypes.CDLL(None)
+    if kept or not hasattr(driver, "__mt_python_set"):
+        return
+    try:
+        make(driver)
+        atexit.register(driver.__mt_python_set, None)
+    except Exception as why:
+        driver.__mt_python_set(None)
+        say(f"Python {sys.version.split()[0]}: its frames are not known ({why}): launches, allocations and copies have no line; "
+            "known: CPython 3.11")
