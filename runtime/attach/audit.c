@@ -89,29 +89,68 @@ static const char *audit_path(const struct link_map *map, char room[PATH_MAX])
 
 /* Objects with a CUDA runtime of their own that is left as it is. It checks private tables of NVIDIA's
  * driver: ours is not for it. */
-static const struct link_map *left[64];
+static struct audit_left {
+    const struct link_map *map;
+    int nameless, has_kernels, told;
+} left[64];
 static unsigned nleft;
 
-/* `path`: what it does is in no trace; NULL: it does nothing. */
-static void audit_leave(const struct link_map *map, const char *path)
+static int audit_has_gpu(void)
 {
+    const char *device = getenv("MEMTRACE_DEVICE");
+    return !(device && strcmp(device, "cpu") == 0) &&
+           (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0);
+}
+
+/* It is at work, and what it does is in no trace. */
+static void audit_tell_left(struct audit_left *l)
+{
+    char room[PATH_MAX];
+    const char *path = audit_path(l->map, room);
     struct mt_attach_left *told =
         library.symbols ? mt_attach_library_find(&library, MT_ATTACH_LEFT, 0) : NULL;
-    if (nleft < sizeof left / sizeof *left)
-        left[nleft++] = map;
-    if (!told || !path)
+    if (l->told++)
+        return;
+    if (l->nameless && (l->has_kernels || audit_is_verbose()))
+        mt_attach_say(
+            "%s: the CUDA runtime in it cannot be taken over, for its symbols were stripped: its kernels "
+            "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,
+            path);
+    if (!told || !l->has_kernels)
         return;
     if (!told->count)
         snprintf(told->path, sizeof told->path, "%.399s", path);
     __atomic_add_fetch(&told->count, 1, __ATOMIC_RELEASE);
 }
 
-static int audit_is_left(uintptr_t cookie)
+/* Without a GPU it does nothing before it looks for a driver: many libraries never do. */
+static void audit_leave(const struct link_map *map, int nameless, int has_kernels)
+{
+    if (nleft == sizeof left / sizeof *left)
+        return;
+    left[nleft] = (struct audit_left){.map = map, .nameless = nameless, .has_kernels = has_kernels};
+    if (audit_has_gpu())
+        audit_tell_left(&left[nleft]);
+    nleft++;
+}
+
+static struct audit_left *audit_find_left(uintptr_t cookie)
 {
     for (unsigned i = 0; i < nleft; i++)
-        if ((uintptr_t)left[i] == cookie)
+        if ((uintptr_t)left[i].map == cookie)
+            return &left[i];
+    return NULL;
+}
+
+/* NVIDIA's libraries that PyTorch and others load and seldom call. If they are called, they fail and say so:
+ * their kernels are no part of the program that it would lose without a word. */
+static int audit_is_told_by_itself(const char *base)
+{
+    static const char *const names[] = {"libcusparseLt.so", "libcufile.so", NULL};
+    for (unsigned i = 0; names[i]; i++)
+        if (strncmp(base, names[i], strlen(names[i])) == 0)
             return 1;
-    return nleft == sizeof left / sizeof *left;
+    return 0;
 }
 
 /* A library of the tables of runtime/libraries. */
@@ -127,9 +166,7 @@ static int audit_is_tabled(const char *base)
 /* One that libmemtrace-libraries.so stands in for where there is no GPU. */
 static int audit_is_stand_in(const char *base, char *ours, size_t size)
 {
-    const char *device = getenv("MEMTRACE_DEVICE");
-    int cpu = device && strcmp(device, "cpu") == 0;
-    if (!cpu && (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0))
+    if (audit_has_gpu())
         return 0;
     return audit_is_tabled(base) && snprintf(ours, size, "%smemtrace/cudart/%s", folder, base) > 0 &&
            access(ours, R_OK) == 0;
@@ -141,7 +178,7 @@ static void audit_look(const struct link_map *map)
     const char *path = audit_path(map, room);
     struct mt_attach_object o;
     struct mt_attach_takeover t = {.object = &o, .base = map->l_addr};
-    int major, kernels, tabled = audit_is_tabled(audit_base_name(path));
+    int major, tabled = audit_is_tabled(audit_base_name(path));
     if (!strchr(path, '/') || strncmp(audit_base_name(path), "libmemtrace", 11) == 0 ||
         (tabled && stand_in) ||                                        /* it knows their calls */
         audit_is_stand_in(audit_base_name(path), ours, sizeof ours) || /* found here, and ours is loaded */
@@ -150,22 +187,17 @@ static void audit_look(const struct link_map *map)
     switch (mt_attach_object_cudart(&o, &t.symbols, &major)) {
     case MT_CUDART_STATIC:
         if (audit_take_over(path, &t, major) != 0)
-            audit_leave(map, path);
+            audit_leave(map, 0, 1);
         break;
     case MT_CUDART_NAMELESS:
-        /* Without kernels, as NVIDIA's bindings for Python: nothing is lost unless it is called, and then it
-         * fails. */
-        kernels = mt_attach_object_section(&o, ".nv_fatbin") != NULL;
-        audit_leave(map, kernels ? path : NULL);
-        if (kernels || audit_is_verbose())
-            mt_attach_say(
-                "%s: the CUDA runtime in it cannot be taken over, for its symbols were stripped: its kernels "
-                "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,
-                path);
+        /* Without kernels, as NVIDIA's bindings for Python: nothing is lost, it fails. */
+        audit_leave(map, 1,
+                    mt_attach_object_section(&o, ".nv_fatbin") != NULL &&
+                        (audit_has_gpu() || !audit_is_told_by_itself(audit_base_name(path))));
         break;
     default: /* such as cuFFT, in which no runtime is to be seen */
         if (tabled)
-            audit_leave(map, path);
+            audit_leave(map, 0, 1);
         break;
     }
     mt_attach_object_close(&o);
@@ -196,12 +228,16 @@ static int audit_major(const char *name)
 
 /* The driver is ours where there is none, or where the CPU device is asked for: on a GPU NVIDIA's runtime
  * needs its own. */
-static int audit_is_driver(const char *name)
+static int audit_is_driver(const char *name, uintptr_t cookie)
 {
     const char *device = getenv("MEMTRACE_DEVICE");
-    return (strcmp(audit_base_name(name), "libcuda.so.1") == 0 ||
-            strcmp(audit_base_name(name), "libcuda.so") == 0) &&
-           (access(name, R_OK) != 0 || (device && strcmp(device, "cpu") == 0));
+    struct audit_left *asks = audit_find_left(cookie);
+    if (strcmp(audit_base_name(name), "libcuda.so.1") != 0 &&
+        strcmp(audit_base_name(name), "libcuda.so") != 0)
+        return 0;
+    if (asks)
+        audit_tell_left(asks);
+    return !asks && (access(name, R_OK) != 0 || (device && strcmp(device, "cpu") == 0));
 }
 
 /* Libraries that libmemtrace.so stands before, and where it looks for their paths. */
@@ -277,7 +313,7 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
         snprintf(stand_in_name, sizeof stand_in_name, "%s", name);
         return ours;
     }
-    int major = audit_major(audit_base_name(name)), driver = audit_is_driver(name) && !audit_is_left(*cookie);
+    int major = audit_major(audit_base_name(name)), driver = audit_is_driver(name, *cookie);
     const char *file = audit_before(name);
     if (major < 0 && !driver && !file)
         return (char *)(uintptr_t)name;

@@ -84,7 +84,7 @@ def add_skipped(layout):
     if generated:
         paths.append(os.path.join(generated, ""))
     paths += ["!" + os.path.join(here, name, "") for name in ("site-packages", "dist-packages")]
-    paths += [os.path.join(here, ""), "<frozen", "<shim", "<eval_with_key", "<__array_function__"]
+    paths += [os.path.join(here, ""), "<frozen", "<string>", "<shim", "<eval_with_key", "<__array_function__"]
     skip = (ctypes.c_char_p * (len(paths) + 1))(*(os.fsencode(p) for p in paths))
     kept.append(skip)
     layout.skip = ctypes.addressof(skip)
