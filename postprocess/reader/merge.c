@@ -280,7 +280,7 @@ static void check_end(struct mt_source_merge *m, const struct mt_input *in)
 static void check_beside(struct mt_source_merge *m, const struct mt_input *in)
 {
     const struct mt_companion *c = in->companion, *b = in->beside;
-    if (!b || b == c || !c->has_end || (b->complete && b->lost <= c->lost && !b->bad_lines))
+    if (!b || b == c || !c->has_end || (b->complete >= c->complete && b->lost <= c->lost && !b->bad_lines))
         return;
     if (b->lost)
         mt_merge_note(m, 1, "%s: says otherwise than %s: %llu records were lost: %s", b->path, in->path,

@@ -305,11 +305,7 @@ cudaError_t mt_launch_op(struct mt_op **out, const void *func, const struct mt_l
     struct mt_function *f = mt_function_find(func);
     if (!f)
         return mt_fail(cudaErrorInvalidDeviceFunction);
-    if (!f->module->image) {
-        mt_module_complain(f->module, f->name);
-        return mt_fail(cudaErrorNoKernelImageForDevice);
-    }
-    if (!f->kernel && f->module->foreign) {
+    if (!f->module->image || (!f->kernel && f->module->foreign)) {
         mt_function_complain(f);
         return mt_fail(cudaErrorNoKernelImageForDevice);
     }

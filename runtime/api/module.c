@@ -54,16 +54,19 @@ const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n)
     return m->fatbins;
 }
 
-void mt_module_complain(struct mt_module *m, const char *kernel)
+int mt_module_complain(struct mt_module *m, const char *mangled)
 {
     mt_modules_enter();
     int said = m->said;
     m->said = 1;
     mt_modules_leave();
+    mt_demangle_prepare();
+    char *demangled = mt_demangle(mangled);
+    const char *kernel = demangled ? demangled : mangled;
     if (!said && m->limited)
         mt_report("kernel %s cannot run on the CPU device: %s", kernel, m->why ? m->why : "no memory");
     else if (!said && m->foreign)
-        mt_report("%s has no code for the CPU device: %s; mt-cc compiles its file with such code", kernel,
+        mt_report("%.200s has no code for the CPU device: %s; mt-cc compiles its file with such code", kernel,
                   m->why ? m->why : "there is no memory");
     else if (!said)
         mt_report(
@@ -71,15 +74,23 @@ void mt_module_complain(struct mt_module *m, const char *kernel)
             "MEMTRACE_ENABLE=0 runs a program untraced), or with clang++ -fplugin=libMemtrace-AA.so and "
             "--cuda-path=<build>/cuda-overlay",
             kernel, m->why ? m->why : "its file has no CPU image");
+    free(demangled);
+    return !said;
 }
 
-void mt_function_complain(const struct mt_function *f)
+void mt_function_complain(struct mt_function *f)
 {
-    if (f->module->image && f->module->foreign)
-        mt_report("kernel %s cannot run on the CPU device: %s", f->name,
+    int said = atomic_exchange(&f->told, 1), alone = f->module->image && f->module->foreign;
+    if ((!alone && mt_module_complain(f->module, f->name)) || said || !f->module->foreign)
+        return;
+    mt_demangle_prepare();
+    char *name = mt_demangle(f->name);
+    if (alone)
+        mt_report("kernel %.200s cannot run on the CPU device: %s", name ? name : f->name,
                   f->why ? f->why : "there is no PTX of it beside that of others of its file");
     else
-        mt_module_complain(f->module, f->name);
+        mt_report("kernel %.200s cannot run on the CPU device, like others of its file", name ? name : f->name);
+    free(name);
 }
 
 void mt_module_untraced(struct mt_module *m, const char *kernel)

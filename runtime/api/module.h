@@ -62,7 +62,7 @@ struct mt_function {
     /* On a GPU: its version with record calls (plain.h),
      * known to the real runtime by traced_key's address. */
     int has_traced;
-    _Atomic int told; /* that the version without runs in its place */
+    _Atomic int told; /* that the version without runs in its place; on the CPU device: that it cannot run */
     char traced_key;
     cudaKernel_t traced_handle;
     void *of_driver; /* the same where the program has loaded the module by the driver API */
@@ -107,10 +107,11 @@ void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why
 void mt_module_forget(struct mt_module *m);
 /* The module's fatbins; NULL: what it registered is not one. */
 const void *const *mt_module_fatbins(const struct mt_module *m, size_t *n);
-/* Says once per module why its kernels cannot run; `kernel` (or variable) is the first that is missing. */
-void mt_module_complain(struct mt_module *m, const char *kernel);
-/* Says why this kernel cannot. */
-void mt_function_complain(const struct mt_function *f);
+/* Says once per module why its kernels cannot run; `kernel` (or variable) is the first that is missing.
+ * 1: it was said now. */
+int mt_module_complain(struct mt_module *m, const char *kernel);
+/* The same for a kernel that was called; of other files' code each is named once. */
+void mt_function_complain(struct mt_function *f);
 /* Says once per module why its kernels run on a GPU without a trace. */
 void mt_module_untraced(struct mt_module *m, const char *kernel);
 /* Loads what is registered and not loaded yet; how many that is. */

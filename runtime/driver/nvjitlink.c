@@ -247,7 +247,8 @@ static __attribute__((used)) long jit___nvJitLinkAPI(long a, long b, long c, lon
                 VERSION(12, 3, name, f) VERSION(12, 4, name, f) VERSION(12, 5, name, f)                      \
                     VERSION(12, 6, name, f) VERSION(12, 7, name, f) VERSION(12, 8, name, f)                  \
                         VERSION(12, 9, name, f) VERSION(13, 0, name, f) VERSION(13, 1, name, f)              \
-                            VERSION(13, 2, name, f));
+                            VERSION(13, 2, name, f) VERSION(13, 3, name, f) VERSION(13, 4, name, f)          \
+                                VERSION(13, 5, name, f));
 __asm__(PLAIN(nvJitLinkVersion, jit_nvJitLinkVersion) PLAIN(__nvJitLinkAPI, jit___nvJitLinkAPI));
 #undef MT_NVJITLINK
 #undef MT_NVJITLINK_OWN

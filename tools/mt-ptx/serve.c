@@ -77,7 +77,7 @@ static void serve_name(void *ctx, const char *name)
 {
     unsigned *n = ctx;
     if (++*n <= 8) {
-        fprintf(stderr, "%s%s", *n > 1 ? ", " : " (kernels ", name);
+        fprintf(stderr, "%s%.50s%s", *n > 1 ? ", " : " (kernels ", name, strlen(name) > 50 ? "..." : "");
     }
 }
 

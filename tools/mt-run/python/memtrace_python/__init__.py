@@ -12,7 +12,8 @@ WATCHED = {
     "numba.cuda.dispatcher": "numba_cuda",
     "cupy.cuda.compiler": "cupy_nvrtc",
     "triton.backends.nvidia.compiler": "triton_nvidia",
-    "torch._C": None,
+    "torch._C": "torch_inductor",
+    "torch._inductor.runtime.triton_heuristics": "torch_inductor",
     "cuda.bindings.driver": None,
     "pycuda._driver": None,
 }
