@@ -13,6 +13,8 @@ WATCHED = {
     "cupy.cuda.compiler": "cupy_nvrtc",
     "triton.backends.nvidia.compiler": "triton_nvidia",
     "torch._C": "torch_inductor",
+    "torch._inductor.config": "torch_inductor",
+    "torch._inductor.utils": "torch_inductor",
     "torch._inductor.runtime.triton_heuristics": "torch_inductor",
     "cuda.bindings.driver": None,
     "pycuda._driver": None,

@@ -1,5 +1,6 @@
-"""torch.compile: of several ways to compile a kernel the first one is taken, for times on the CPU device say nothing of a GPU,
-and each trial would be a launch of the trace. What it makes lies in a folder of our own."""
+"""torch.compile. Its processes that compile have the hook, too. What it makes lies in a folder of our own. Constants are not
+computed beforehand, for that is done by PyTorch's own kernels, which are machine code. Of several ways to compile a kernel the
+first one is taken: times on the CPU device say nothing of a GPU, and each trial would be a launch of the trace."""
 import atexit
 import os
 import shutil
@@ -9,9 +10,10 @@ from memtrace_python import cache_folder, need
 
 PACKAGES = ("torch",)
 KNOWN = "torch 2.15"
+HOOK = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def keep_apart():
+def keep_apart(_):
     folder = cache_folder("torch")
     if not folder:
         folder = tempfile.mkdtemp(prefix="memtrace-torch-")
@@ -19,11 +21,23 @@ def keep_apart():
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
 
 
-def attach(module):
-    if module.__name__ == "torch._C":
-        keep_apart()
-        return
-    tuner = need(module, "CachingAutotuner")
+def no_constants(config):
+    need(config, "joint_graph_constant_folding")
+    config.joint_graph_constant_folding = False
+
+
+def hook_children(utils):
+    environment = need(utils, "python_subprocess_env")
+
+    def python_subprocess_env():
+        env = environment()
+        return {**env, "PYTHONPATH": os.pathsep.join((HOOK, env["PYTHONPATH"]))}
+
+    utils.python_subprocess_env = python_subprocess_env
+
+
+def take_first(heuristics):
+    tuner = need(heuristics, "CachingAutotuner")
     need(tuner, "benchmark_all_configs", ("args", "kwargs"))
     need(tuner, "autotune_to_one_config")
 
@@ -31,3 +45,11 @@ def attach(module):
         return {launcher: float(at) for at, launcher in enumerate(self.launchers)}
 
     tuner.benchmark_all_configs = benchmark_all_configs
+
+
+CHANGES = {"torch._C": keep_apart, "torch._inductor.config": no_constants, "torch._inductor.utils": hook_children,
+           "torch._inductor.runtime.triton_heuristics": take_first}
+
+
+def attach(module):
+    CHANGES[module.__name__](module)
