@@ -2,8 +2,8 @@
 """Kernels of Numba, CuPy and Triton under mt-run: run.py --build DIR [--venv DIR] CASE
 
 The programs in programs/ compare their results themselves. A comment "LINE kernel kind bytes [kind bytes]" in them says what
-the line does in all launches together; sums over kernels are below. Both are counted by hand. Exit codes: 0 fine, 1 a case
-fails, 77 the packages are not there (./setup python-tests)."""
+the line does in all launches together, "CALL" what the driver is asked for from there; sums over kernels are below. All are
+counted by hand. Exit codes: 0 fine, 1 a case fails, 77 the packages are not there (./setup python-tests)."""
 import argparse
 import collections
 import glob
@@ -21,7 +21,8 @@ import trace  # noqa: E402
 
 ARGS = None
 # kernel: accesses of threads by kind. Those of CuPy's own: an element each, and a sum of all.
-NUMBA = {"add": {"load": 2048, "store": 1024}, "reverse": {"load": 1024, "store": 1024}, "histogram": {"load": 1024, "atomic": 1024}}
+NUMBA = {"add": {"load": 2048, "store": 1024}, "reverse": {"load": 1024, "store": 1024}, "histogram": {"load": 1024, "atomic": 1024},
+         "turn": {"load": 5120, "store": 5120}}
 TRITON = {"add": {"load": 2000, "store": 1000}, "softmax": {"load": 2800, "store": 2800}}
 CUPY = {"add": {"load": 2048, "store": 1024}, "scale": {"load": 32, "store": 32},
         "cupy_multiply__float32_float32_float32": {"load": 2048, "store": 1024},
@@ -85,6 +86,26 @@ def marked(program):
     return found
 
 
+def calls(folder, program):
+    """(line, what) of all launches, by their kernel, and copies, by their kind; allocations must have a line, too. Variables of
+    a module have none."""
+    found = set()
+    for path in glob.glob(os.path.join(folder, "MemTrace-pipe-*[0-9].meta")):
+        for e in trace.Companion(path).events:
+            what = {"launch": e.get("kernel"), "memcpy": e.get("kind"), "memset": "memset", "alloc": "alloc"}.get(e["ev"])
+            if what and not (what == "alloc" and e["kind"] == "symbol"):
+                expect(e["file"] == program and e["line"] > 0, "no line of the program:", e)
+                if what != "alloc":
+                    found.add((e["line"], what))
+    return found
+
+
+def marked_calls(program):
+    with open(program, encoding="utf-8") as f:
+        marks = [(number, re.search(r"# CALL (.*)", line)) for number, line in enumerate(f, 1)]
+    return {(number, what) for number, mark in marks if mark for what in mark[1].split()}
+
+
 def by_line(folder, program):
     """The same, traced, for lines of this file; and kernel -> file for the other lines."""
     found, others = {}, {}
@@ -99,7 +120,7 @@ def by_line(folder, program):
     return found, others
 
 
-def run_both(name, counts, **env):
+def run_both(name, counts, all_calls=True, **env):
     """Raw for the counts, compact for the lines and the page. What was said, and files of other lines."""
     program = os.path.join(HERE, "programs", name)
     with tempfile.TemporaryDirectory() as raw, tempfile.TemporaryDirectory() as compact:
@@ -108,6 +129,9 @@ def run_both(name, counts, **env):
         found = accesses(raw)
         for kernel, kinds in counts.items():
             expect(found.get(kernel) == kinds, kernel, "has", found.get(kernel), "and not", kinds, "of", found)
+        made = calls(raw, program)
+        if all_calls:
+            expect(made == marked_calls(program), "calls", sorted(made ^ marked_calls(program)))
         done = mt_run(compact, "-f", "compact", python(), program, **env)
         expect((done.returncode, done.stdout) == (0, "right\n"), name, done.returncode, done.stdout, done.stderr)
         lines, others = by_line(compact, program)
@@ -126,7 +150,7 @@ def run_both(name, counts, **env):
 
 def case_numba():
     said, found, generated = run_both("numba_kernels.py", NUMBA)
-    expect(not generated and sum(sum(k.values()) for k in found.values()) == 7168, found, generated)
+    expect(not generated and sum(sum(k.values()) for k in found.values()) == 17408, found, generated)
     expect("memtrace:" not in said, said)
 
 
@@ -147,7 +171,7 @@ def case_cub():
     """Of the library's hundreds of kernels those that are called are compiled."""
     own = {k: v for k, v in CUPY.items() if k not in ("cupy_sum", "cupy_max", "cupy_argmax")}
     own["cupy_copy__int32_int64"] = {"load": 1, "store": 1}
-    _, found, _ = run_both("cupy_kernels.py", own, CUPY_ACCELERATORS="cub")
+    _, found, _ = run_both("cupy_kernels.py", own, all_calls=False, CUPY_ACCELERATORS="cub")
     others = [kinds for kernel, kinds in found.items() if "cub::" in kernel]
     expect(len(found) == len(own) + len(CUB) and others == CUB, found)
 
@@ -198,6 +222,73 @@ def case_unknown():
         # In a process without our driver nothing is looked at.
         done = mt_run(folder, "env", "-u", "LD_AUDIT", "-u", "LD_PRELOAD", sys.executable, "-c", program)
         expect((done.stdout, done.stderr) == ("runs\n", ""), done)
+
+
+# What it allocates has as many bytes as the line's number says from which it is asked to.
+PACKAGE = """
+import ctypes
+cu = ctypes.CDLL("libcuda.so.1")
+context, module, kernel = (ctypes.c_void_p() for _ in range(3))
+PTX = b".version 8.0\\n.target sm_80\\n.address_size 64\\n.visible .entry k() { ret; }\\n"
+def begin():
+    assert not cu.cuInit(0) and not cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    assert not cu.cuCtxSetCurrent(context) and not cu.cuModuleLoadData(ctypes.byref(module), PTX)
+    assert not cu.cuModuleGetFunction(ctypes.byref(kernel), module, b"k")
+    assert not cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+def take(n):
+    assert not cu.cuCtxSetCurrent(context) and not cu.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(n))
+"""
+ASKING = """import sys, threading
+import cuda.bindings.driver  # what the hook waits for
+from numpy import begin, take
+here = lambda: sys._getframe(1).f_lineno
+begin()
+take(here())
+def generate():
+    take(here())
+    yield [take(here()) for _ in range(2)]
+class Body:
+    take(here())
+    def __call__(self):
+        take(here())
+list(generate())
+Body()()
+thread = threading.Thread(target=lambda: take(here()))
+thread.start()
+thread.join()
+exec("take(%d)" % here())
+sorted([2, 1], key=lambda _: take(here()) or 0)
+"""
+
+
+def allocations(folder):
+    """(bytes, line, file); the launch, which has no bytes, is in line 5."""
+    events = [e for path in glob.glob(os.path.join(folder, "*.meta")) for e in trace.Companion(path).events]
+    return sorted((e["bytes"] if e["ev"] == "alloc" else 5, e["line"], e["file"]) for e in events if e["ev"] in ("alloc", "launch"))
+
+
+def case_lines():
+    """Lines of calls, without a package but one of ours in the place of two that are known; how a frame's file name is stored
+    depends on its letters. Where frames are not known this is said, and there are no lines."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in (("cuda/__init__.py", ""), ("cuda/bindings/__init__.py", ""), ("cuda/bindings/driver.py", ""),
+                           ("numpy/__init__.py", PACKAGE)):
+            write(folder, path, text)
+        for at, name in enumerate(("plain.py", "caf\xe9.py", "\u4e2d.py", "\U0001f600.py")):
+            out, program = os.path.join(folder, str(at)), os.path.join(folder, name)
+            os.mkdir(out)
+            write(folder, name, ASKING)
+            done = mt_run(out, sys.executable, program)
+            expect((done.returncode, done.stdout, done.stderr) == (0, "", ""), done)
+            lines = [5, 6, 8, 9, 9, 11, 13, 16, 19, 20, 20]
+            got = allocations(out)
+            expect([g[0] for g in got] == lines and all(g[1:] == (g[0], program) for g in got), got)
+        out = os.path.join(folder, "other")
+        os.mkdir(out)
+        write(folder, "other.py", "import sys\nsys.version_info = (3, 10)\n" + ASKING)
+        done = mt_run(out, sys.executable, os.path.join(folder, "other.py"))
+        expect(done.returncode == 0 and re.fullmatch(r"memtrace: Python \S+: its frames are not known \(.*\n", done.stderr), done)
+        expect({g[1:] for g in allocations(out)} == {(0, "")}, allocations(out))
 
 
 def main():

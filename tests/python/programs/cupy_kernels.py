@@ -16,15 +16,15 @@ SCALE = cp.RawModule(code="extern \"C\" __global__ void scale(float *a)\n{\n  a[
 
 def main():
     host = np.arange(N, dtype=np.float32)
-    a, b, c = cp.asarray(host), cp.asarray(np.ones(N, dtype=np.float32)), cp.empty(N, dtype=np.float32)
-    ADD((N // 256,), (256,), (a, b, c, np.int32(N)))
-    assert np.array_equal(cp.asnumpy(c), host + 1)
-    assert np.array_equal(cp.asnumpy(a * b + c), 2 * host + 1)
-    SCALE.get_function("scale")((1,), (32,), (c,))
-    assert np.array_equal(cp.asnumpy(c)[:33], np.append((host[:32] + 1) * 3, 33))
-    assert float(a.sum()) == N * (N - 1) / 2
-    assert float(a.max()) == N - 1
-    assert int(cp.argmax(a)) == N - 1
+    a, b, c = cp.asarray(host), cp.asarray(np.ones(N, dtype=np.float32)), cp.empty(N, dtype=np.float32)  # CALL h2d
+    ADD((N // 256,), (256,), (a, b, c, np.int32(N)))  # CALL add
+    assert np.array_equal(cp.asnumpy(c), host + 1)  # CALL d2h
+    assert np.array_equal(cp.asnumpy(a * b + c), 2 * host + 1)  # CALL cupy_multiply__float32_float32_float32 cupy_add__float32_float32_float32 d2h
+    SCALE.get_function("scale")((1,), (32,), (c,))  # CALL scale
+    assert np.array_equal(cp.asnumpy(c)[:33], np.append((host[:32] + 1) * 3, 33))  # CALL d2h
+    assert float(a.sum()) == N * (N - 1) / 2  # CALL cupy_sum d2h
+    assert float(a.max()) == N - 1  # CALL cupy_max d2h
+    assert int(cp.argmax(a)) == N - 1  # CALL cupy_argmax d2h
 
 
 main()

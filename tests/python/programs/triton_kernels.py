@@ -17,13 +17,13 @@ class Array:
         self.host, self.dtype, self.at = (kind * n)(*values), dtype, ctypes.c_uint64()
         self.bytes = ctypes.c_size_t(ctypes.sizeof(self.host))
         assert cu.cuMemAlloc_v2(ctypes.byref(self.at), self.bytes) == 0
-        assert cu.cuMemcpyHtoD_v2(self.at, self.host, self.bytes) == 0
+        assert cu.cuMemcpyHtoD_v2(self.at, self.host, self.bytes) == 0  # CALL h2d
 
     def data_ptr(self):
         return self.at.value
 
     def get(self):
-        assert cu.cuMemcpyDtoH_v2(self.host, self.at, self.bytes) == 0
+        assert cu.cuMemcpyDtoH_v2(self.host, self.at, self.bytes) == 0  # CALL d2h
         return list(self.host)
 
 
@@ -97,14 +97,14 @@ def exact_softmax(row):
 
 def try_add(n=1000):
     x, y, z = Array(n, range(n)), Array(n, [1.0] * n), Array(n)
-    add[(4,)](x, y, z, n, BLOCK=256)
+    add[(4,)](x, y, z, n, BLOCK=256)  # CALL add
     assert z.get() == [i + 1.0 for i in range(n)]
 
 
 def try_softmax(rows=4, n=700):
     x = [random.random() for _ in range(rows * n)]
     a, out = Array(rows * n, x), Array(rows * n)
-    softmax[(rows,)](out, a, n, BLOCK=1024)
+    softmax[(rows,)](out, a, n, BLOCK=1024)  # CALL softmax
     want = [v for r in range(rows) for v in exact_softmax(x[r * n:r * n + n])]
     assert all(abs(g - w) < 1e-6 for g, w in zip(out.get(), want))
 
@@ -112,7 +112,7 @@ def try_softmax(rows=4, n=700):
 def try_product(n=64):
     x, y = [float(i * 7 % 5) for i in range(n * n)], [float(i * 3 % 7) for i in range(n * n)]
     a, b, c = Array(n * n, half(x), ctypes.c_uint16, "fp16"), Array(n * n, half(y), ctypes.c_uint16, "fp16"), Array(n * n)
-    product[(1,)](a, b, c, M=n, N=n, K=n)
+    product[(1,)](a, b, c, M=n, N=n, K=n)  # CALL product
     assert c.get() == [sum(x[i * n + k] * y[k * n + j] for k in range(n)) for i in range(n) for j in range(n)]
 
 
@@ -120,7 +120,7 @@ def try_attention(t=64, block=32, d=16):
     q, k, v = ([random.randint(-8, 8) / 8 for _ in range(t * d)] for _ in range(3))
     a = [Array(t * d, half(x), ctypes.c_uint16, "fp16") for x in (q, k, v)]
     out = Array(t * d)
-    attention[(t // block,)](*a, out, 0.25, T=t, BLOCK=block, D=d)
+    attention[(t // block,)](*a, out, 0.25, T=t, BLOCK=block, D=d)  # CALL attention
     got = out.get()
     for i in range(t):
         p = exact_softmax([0.25 * sum(q[i * d + x] * k[j * d + x] for x in range(d)) for j in range(t)])
@@ -134,7 +134,7 @@ def try_remainder(n=128):
     rounded = [struct.unpack("f", struct.pack("f", a * a))[0] for a in v]
     x, p, out = Array(n, v), Array(n, rounded), Array(n)
     for fused in True, False:
-        remainder[(1,)](x, p, out, BLOCK=n, enable_fp_fusion=fused)
+        remainder[(1,)](x, p, out, BLOCK=n, enable_fp_fusion=fused)  # CALL remainder
         assert out.get() == [a * a - r if fused else 0 for a, r in zip(v, rounded)], fused
 
 
