@@ -1,4 +1,5 @@
 /* cuLink* on the CPU device: several pieces of device code become one image when they are loaded. */
+#define _GNU_SOURCE
 #include "driver.h"
 #include "link.h"
 #include "api/library.h"
@@ -61,6 +62,10 @@ int mt_link_add(struct mt_linked_code **code, enum mt_link_kind kind, const void
 
 struct CUlinkState_st {
     struct mt_linked_code *code;
+    int machine; /* not only PTX is in it */
+    unsigned n;  /* what the program asked to be told: its own, and there until the end */
+    CUjit_option *options;
+    void **values;
 };
 
 CUresult DRV(cuLinkCreate_v2)(unsigned n, CUjit_option *options, void **values, CUlinkState *out)
@@ -70,7 +75,28 @@ CUresult DRV(cuLinkCreate_v2)(unsigned n, CUjit_option *options, void **values, 
         free(s);
         return out ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
     }
+    s->n = n;
+    s->options = options;
+    s->values = values;
     *out = s;
+    return CUDA_SUCCESS;
+}
+
+/* The real one finds errors in the code when it gets it; so does this, by loading it once, which the cache
+ * keeps. */
+static CUresult link_try(CUlinkState s, const struct mt_linked_code *code, int machine)
+{
+    struct mt_module *m = NULL;
+    char *why = NULL;
+    enum mt_library_error e = mt_library_load(&m, &(struct mt_device_code){code, code->bytes}, 1, &why);
+    if (e) /* else the room for a log stays as it is, for what comes */
+        mt_driver_log(s->n, s->options, s->values, why);
+    free(why);
+    if (e)
+        return e == MT_LIBRARY_MEMORY ? CUDA_ERROR_OUT_OF_MEMORY
+               : machine              ? CUDA_ERROR_NO_BINARY_FOR_GPU
+                                      : CUDA_ERROR_INVALID_PTX;
+    mt_library_unload(m);
     return CUDA_SUCCESS;
 }
 
@@ -79,6 +105,16 @@ static CUresult link_take(CUlinkState s, CUjitInputType type, const void *data, 
     enum mt_link_kind kind = type == CU_JIT_INPUT_PTX     ? MT_LINK_PTX
                              : type == CU_JIT_INPUT_CUBIN ? MT_LINK_CUBIN
                                                           : MT_LINK_FATBIN;
+    /* What asks for functions of other pieces can only be tried with them. */
+    int whole = kind == MT_LINK_PTX && !memmem(data, bytes, ".extern", 7);
+    struct mt_linked_code *alone = whole ? mt_link_new() : NULL;
+    CUresult e = CUDA_SUCCESS;
+    if (alone && !mt_link_add(&alone, kind, data, bytes))
+        e = link_try(s, alone, 0);
+    free(alone);
+    if (e)
+        return e;
+    s->machine |= kind != MT_LINK_PTX;
     return mt_link_add(&s->code, kind, data, bytes) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
@@ -113,20 +149,15 @@ CUresult DRV(cuLinkAddFile_v2)(CUlinkState s, CUjitInputType type, const char *p
     return e;
 }
 
-/* The real one finds errors in the code now; so does this, by loading it once, which the cache keeps. */
 CUresult DRV(cuLinkComplete)(CUlinkState s, void **out, size_t *bytes)
 {
-    struct mt_module *m = NULL;
-    char *why = NULL;
     if (!s || !out)
         return s ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
     if (s->code->bytes == sizeof *s->code)
         return CUDA_ERROR_INVALID_IMAGE;
-    enum mt_library_error e = mt_library_load(&m, &(struct mt_device_code){s->code, s->code->bytes}, 1, &why);
-    free(why);
+    CUresult e = link_try(s, s->code, s->machine);
     if (e)
-        return e == MT_LIBRARY_PTX ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_NO_BINARY_FOR_GPU;
-    mt_library_unload(m);
+        return e;
     *out = s->code;
     if (bytes)
         *bytes = s->code->bytes;

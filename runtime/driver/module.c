@@ -16,8 +16,7 @@ static struct mt_module *module_of(void *handle)
 
 /* ---- loading ---- */
 
-/* What a program asked to be told (CU_JIT_ERROR_LOG_BUFFER and the like). */
-static void module_log(unsigned n, const CUjit_option *options, void **values, const char *why)
+void mt_driver_log(unsigned n, const CUjit_option *options, void **values, const char *why)
 {
     char *buffer[2] = {NULL, NULL};
     const char *text[2] = {"", why ? why : ""};
@@ -54,7 +53,7 @@ static CUresult module_load(CUmodule *out, const struct mt_device_code *code, un
     char *why = NULL;
     CUresult e = results[mt_library_load(&m, code, 1, &why)];
     if (options && values)
-        module_log(n, options, values, why);
+        mt_driver_log(n, options, values, why);
     free(why);
     if (!e)
         *out = (CUmodule)m;

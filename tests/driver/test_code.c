@@ -59,6 +59,70 @@ void driver_link(void **state)
     OK(cuMemFree(p));
 }
 
+/* The same in libraries and in what is linked, and names that are not there: errors as CUDA's documentation
+ * lists them. */
+void driver_bad_names(void **state)
+{
+    CUlibrary library;
+    CUkernel kernel;
+    CUmodule m;
+    CUfunction f;
+    CUlinkState link;
+    CUdeviceptr p;
+    size_t bytes;
+    static char bad[] = HEAD "nonsense;\n";
+    char log[256] = "x";
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    assert_int_equal(cuLibraryLoadData(&library, bad, NULL, NULL, 0, NULL, NULL, 0), CUDA_ERROR_INVALID_PTX);
+    assert_int_equal(cuLibraryLoadFromFile(&library, "/nowhere.ptx", NULL, NULL, 0, NULL, NULL, 0),
+                     CUDA_ERROR_FILE_NOT_FOUND);
+    OK(cuLinkCreate(2, options, values, &link));
+    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)caller, sizeof caller, "a", 0, NULL, NULL));
+    assert_int_equal(cuLinkAddData(link, CU_JIT_INPUT_PTX, bad, sizeof bad, "a", 0, NULL, NULL),
+                     CUDA_ERROR_INVALID_PTX);
+    assert_non_null(strstr(log, "nonsense"));
+    OK(cuLinkDestroy(link));
+    assert_int_equal(cuModuleLoadData(&m, NULL), CUDA_ERROR_INVALID_VALUE);
+    OK(cuModuleLoad(&m, KERNELS));
+    assert_int_equal(cuModuleGetFunction(&f, m, "nope"), CUDA_ERROR_NOT_FOUND);
+    assert_int_equal(cuModuleGetFunction(&f, m, NULL), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuModuleGetGlobal(&p, &bytes, m, "nope"), CUDA_ERROR_NOT_FOUND);
+    OK(cuModuleUnload(m));
+    OK(cuLibraryLoadFromFile(&library, KERNELS, NULL, NULL, 0, NULL, NULL, 0));
+    assert_int_equal(cuLibraryGetKernel(&kernel, library, "nope"), CUDA_ERROR_NOT_FOUND);
+    assert_int_equal(cuLibraryGetGlobal(&p, &bytes, library, "nope"), CUDA_ERROR_NOT_FOUND);
+    OK(cuLibraryUnload(library));
+}
+
+/* Handles of what was unloaded, and what came out of it. */
+void driver_freed(void **state)
+{
+    CUlibrary library;
+    CUkernel kernel;
+    CUmodule m;
+    CUfunction f, other;
+    CUdeviceptr p = driver_alloc(4);
+    size_t bytes;
+    int count = 1, value;
+    void *args[] = {&p, &count};
+    OK(cuModuleLoad(&m, KERNELS));
+    OK(cuModuleGetFunction(&f, m, "iota"));
+    OK(cuModuleUnload(m));
+    assert_int_equal(cuModuleGetFunction(&other, m, "iota"), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuModuleGetGlobal(&p, &bytes, m, "counter"), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, f), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL), CUDA_ERROR_INVALID_HANDLE);
+    OK(cuLibraryLoadFromFile(&library, KERNELS, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&kernel, library, "iota"));
+    OK(cuLibraryUnload(library));
+    assert_int_equal(cuLibraryGetKernel(&kernel, library, "iota"), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuLibraryUnload(library), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL),
+                     CUDA_ERROR_INVALID_HANDLE);
+    OK(cuMemFree(p));
+}
+
 /* Pairs of f32 in one register, as nvcc has them for sm_100 and later: fused, rounded to zero and flushed. */
 void driver_pairs(void **state)
 {

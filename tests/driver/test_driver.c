@@ -491,6 +491,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(driver_devices),    cmocka_unit_test(driver_contexts),
         cmocka_unit_test(driver_launches),   cmocka_unit_test(driver_seldom),
         cmocka_unit_test(driver_attributes), cmocka_unit_test(driver_bad_code),
+        cmocka_unit_test(driver_bad_names),  cmocka_unit_test(driver_freed),
         cmocka_unit_test(driver_link),       cmocka_unit_test(driver_pairs),
         cmocka_unit_test(driver_newer),      cmocka_unit_test(driver_many_threads),
         cmocka_unit_test(driver_libraries),  cmocka_unit_test(driver_runtime_libraries),
