@@ -3,6 +3,7 @@
 #include "base/fork.h"
 #include "base/report.h"
 #include "events.h"
+#include "sources.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,12 +85,15 @@ static const struct mt_host_site *python_keep(const char *file, uint32_t line)
             found = s;
     }
     char *copy = found || nsites == SITES ? NULL : strdup(file);
+    int fresh = copy != NULL;
     if (copy) {
         sites[nsites] = (struct mt_host_site){.file = copy, .function = "", .name = "", .line = line};
         found = &sites[nsites++];
         bucket[at] = nsites;
     }
     pthread_mutex_unlock(&lock);
+    if (fresh)
+        mt_source_line(found->file);
     static int said;
     if (!found && !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
         mt_report("CUDA calls come from more than %d lines of Python, or there is no memory: the others have "

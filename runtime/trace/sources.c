@@ -25,17 +25,21 @@ enum { MOST_FILES = 256, LARGEST = 16 << 20 }; /* PTX may be as long as that */
 
 static char *seen[MOST_FILES];
 static unsigned nseen;
+static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(noting, MT_FORK_LEAVES);
 
 /* 1 when the name is new. */
 static int sources_note(const char *file)
 {
-    for (unsigned i = nseen; i-- > 0;) /* sites of one file are together */
-        if (strcmp(seen[i], file) == 0)
-            return 0;
-    if (nseen == MOST_FILES || !(seen[nseen] = strdup(file)))
-        return 0;
-    nseen++;
-    return 1;
+    int found = 0;
+    pthread_mutex_lock(&noting);
+    for (unsigned i = nseen; i-- > 0 && !found;) /* sites of one file are together */
+        found = strcmp(seen[i], file) == 0;
+    if (nseen == MOST_FILES || (!found && !(seen[nseen] = strdup(file))))
+        found = 1;
+    nseen += !found;
+    pthread_mutex_unlock(&noting);
+    return !found;
 }
 
 /* A FIFO or a terminal by that name is not waited for. 0, or -1. */

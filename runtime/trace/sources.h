@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* Writes the line of a file when its name is met for the first time, if it is a regular file of a size that
- * sources have and can be read. Calls of one thread at a time. */
+ * sources have and can be read. */
 void mt_source_line(const char *file);
 /* Writes a text that is in no file (PTX of the program's) into MEMTRACE_DIR, under a name that says what is
  * in it; it is not written again when it is there. From here on sites that call their file so have its path.

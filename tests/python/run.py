@@ -42,7 +42,7 @@ def expect(holds, *words):
 
 
 def mt_run(folder, *words, cwd=None, **env):
-    base = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACE_", "LD_", "PYTHON", "CUPY_", "TRITON_", "NUMBA_"))}
+    base = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACE_", "LD_", "PYTHON", "CUPY_", "TRITON_", "NUMBA_", "TORCH"))}
     base.update(MEMTRACE_DEVICE="cpu", MEMTRACE_CACHE=os.path.join(ARGS.build, "tests", "python-cache"),
                 TRITON_DEFAULT_FP_FUSION="1", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0", **env)
     return subprocess.run([os.path.join(ARGS.build, "bin", "mt-run"), "-o", folder, *words], env=base, cwd=cwd or folder,
@@ -86,16 +86,17 @@ def marked(program):
     return found
 
 
-def calls(folder, program):
+def calls(folder, program, elsewhere=None):
     """(line, what) of all launches, by their kernel, and copies, by their kind; allocations must have a line, too. Variables of
-    a module have none."""
+    a module have none. What threads of a package do has a line `elsewhere`."""
     found = set()
     for path in glob.glob(os.path.join(folder, "MemTrace-pipe-*[0-9].meta")):
         for e in trace.Companion(path).events:
             what = {"launch": e.get("kernel"), "memcpy": e.get("kind"), "memset": "memset", "alloc": "alloc"}.get(e["ev"])
             if what and not (what == "alloc" and e["kind"] == "symbol"):
-                expect(e["file"] == program and e["line"] > 0, "no line of the program:", e)
-                if what != "alloc":
+                inside = e["file"] == program
+                expect(e["line"] > 0 and (inside or elsewhere and elsewhere in e["file"]), "no line of the program:", e)
+                if what != "alloc" and inside:
                     found.add((e["line"], what))
     return found
 
@@ -120,7 +121,7 @@ def by_line(folder, program):
     return found, others
 
 
-def run_both(name, counts, all_calls=True, **env):
+def run_both(name, counts, marks=set.__eq__, elsewhere=None, shown="LINE add load", **env):
     """Raw for the counts, compact for the lines and the page. What was said, and files of other lines."""
     program = os.path.join(HERE, "programs", name)
     with tempfile.TemporaryDirectory() as raw, tempfile.TemporaryDirectory() as compact:
@@ -129,9 +130,8 @@ def run_both(name, counts, all_calls=True, **env):
         found = accesses(raw)
         for kernel, kinds in counts.items():
             expect(found.get(kernel) == kinds, kernel, "has", found.get(kernel), "and not", kinds, "of", found)
-        made = calls(raw, program)
-        if all_calls:
-            expect(made == marked_calls(program), "calls", sorted(made ^ marked_calls(program)))
+        made = calls(raw, program, elsewhere)
+        expect(marks(made, marked_calls(program)), "calls", sorted(made ^ marked_calls(program)))
         done = mt_run(compact, "-f", "compact", python(), program, **env)
         expect((done.returncode, done.stdout) == (0, "right\n"), name, done.returncode, done.stdout, done.stderr)
         lines, others = by_line(compact, program)
@@ -140,7 +140,7 @@ def run_both(name, counts, all_calls=True, **env):
         tool("mt-report", compact, "-o", page)
         with open(page, encoding="utf-8") as f:
             text = f.read()
-        expect("LINE add load" in text, "the page does not show the source")
+        expect(shown in text, "the page does not show the source")
         generated = {}
         for kernel, path in others.items():
             with open(path, encoding="utf-8") as f:
@@ -171,9 +171,44 @@ def case_cub():
     """Of the library's hundreds of kernels those that are called are compiled."""
     own = {k: v for k, v in CUPY.items() if k not in ("cupy_sum", "cupy_max", "cupy_argmax")}
     own["cupy_copy__int32_int64"] = {"load": 1, "store": 1}
-    _, found, _ = run_both("cupy_kernels.py", own, all_calls=False, CUPY_ACCELERATORS="cub")
+    _, found, _ = run_both("cupy_kernels.py", own, marks=lambda made, marked: True, CUPY_ACCELERATORS="cub")
     others = [kinds for kernel, kinds in found.items() if "cub::" in kernel]
     expect(len(found) == len(own) + len(CUB) and others == CUB, found)
+
+
+def need_torch():
+    if not glob.glob(os.path.join(ARGS.venv, "lib", "python*", "site-packages", "torch", "__init__.py")):
+        print("no torch: ./setup python-tests torch takes it")
+        sys.exit(77)
+
+
+# A thread has two floats of a row of 100, so 50 threads of each of 64 rows access two operands and the result; one stores a sum.
+FUSED = "triton_per_fused__softmax_add_mul_prepare_softmax_online_sum_0"
+TORCH = {FUSED: {"load": 2 * 50 * 64, "store": 50 * 64 + 64}}
+
+
+def case_torch():
+    need_torch()
+    said, found, generated = run_both("torch_compiled.py", TORCH, marks=set.issuperset, elsewhere="/torch/autograd/",
+                                      shown="def work(x, y):")
+    expect("tl.load(in_ptr0" in generated[FUSED] and "kernel" not in said, said)
+    names = {re.sub("_[0-9]+$|^triton_(per|poi|red)_fused_+", "", k)[:15] for k in found}
+    expect(len(found) > 8 and {"cublasLtMatmul", "cublasGemmEx", "native_layer_no"} <= names, names)
+
+
+def case_torch_eager():
+    """What does not run is an error for the program, is named once, and is counted in the trace, which is not complete."""
+    need_torch()
+    with tempfile.TemporaryDirectory() as folder:
+        done = mt_run(folder, python(), os.path.join(HERE, "programs", "torch_eager.py"))
+        expect((done.returncode, done.stdout) == (0, "right\n"), done)
+        lines = [line for line in done.stderr.splitlines() if "at::native::" in line]
+        named = [re.findall(r"at::native::\w+<[^<>]*at::native::[\w:]+", line)[0] for line in lines]
+        expect(len(named) == len(set(named)) == 3, lines)
+        done = subprocess.run([os.path.join(ARGS.build, "bin", "mt-extract"), folder], capture_output=True, text=True, timeout=100)
+        found = json.loads(done.stdout)
+        expect(done.returncode == 3 and not found["complete"] and found["untraced_launches"] == 4, done)
+        expect("did not run" in found["notes"][0] and list(found["libraries"].values()) == ["cublas"], found["notes"])
 
 
 def write(folder, path, text):
