@@ -1,24 +1,34 @@
-# Sourced by ./setup: the packages that tests/python runs, in a virtual environment of their own (about 2 GB).
+# Sourced by ./setup: the packages that tests/python runs, in a virtual environment of their own (about 2 GB, with PyTorch 5 GB).
 
-# python_tests_install: into build/python-tests; what is there already stays.
+# python_tests_take LIST WHAT: what the list names goes into the environment, unless it is there.
+python_tests_take() {
+    local venv=$build/python-tests list=tools/setup/$1
+    cmp -s "$list" "$venv/$1" && return
+    say "taking $2 from PyPI into $venv (minutes)"
+    "$venv/bin/python3" -m pip install --quiet --no-deps --only-binary :all: --require-hashes --disable-pip-version-check \
+        -r "$list" </dev/null || fail "could not install the packages of $list"
+    cp "$list" "$venv/$1"
+}
+
+# python_tests_install [torch]: into build/python-tests; what is there already stays.
 python_tests_install() {
-    local venv=$build/python-tests wanted=tools/setup/python-tests.txt
-    if cmp -s "$wanted" "$venv/made-of"; then
-        say "the packages of tests/python are in $venv"
-        return
+    local venv=$build/python-tests
+    case ${1-} in
+    "" | torch) ;;
+    *) fail "python-tests: torch, or nothing" ;;
+    esac
+    if ! cmp -s tools/setup/python-tests.txt "$venv/python-tests.txt"; then
+        # Triton compiles its launcher: Python.h.
+        local missing=() name
+        for name in python3-venv python3-dev; do
+            dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -qx installed || missing+=("$name")
+        done
+        if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
+            apt_install "${missing[@]}"
+        fi
+        python3 -m venv --clear "$venv" || fail "cannot make a virtual environment in $venv"
     fi
-    # Triton compiles its launcher: Python.h.
-    local missing=() name
-    for name in python3-venv python3-dev; do
-        dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -qx installed || missing+=("$name")
-    done
-    if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
-        apt_install "${missing[@]}"
-    fi
-    say "taking Numba, CuPy and Triton from PyPI into $venv (about 2 GB; minutes)"
-    python3 -m venv --clear "$venv" || fail "cannot make a virtual environment in $venv"
-    "$venv/bin/python3" -m pip install --quiet --no-deps --only-binary :all: --disable-pip-version-check -r "$wanted" </dev/null ||
-        fail "could not install the packages of $wanted"
-    cp "$wanted" "$venv/made-of"
+    python_tests_take python-tests.txt "Numba, CuPy and Triton"
+    [ -z "${1-}" ] || python_tests_take python-tests-torch.txt PyTorch
     say "the packages of tests/python are in $venv; ./setup test -R '^python' runs their tests"
 }
