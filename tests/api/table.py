@@ -25,6 +25,7 @@ NOTES = {
     "cudaIpcGetMemHandle": "allocations of 1 MiB and more",
     "cudaDeviceReset": "CPU device: streams and events that the program made are cudaErrorInvalidResourceHandle afterwards",
     "cudaDeviceSetLimit": "kept, without effect on kernels",
+    "cudaLogsRegisterCallback": "never called: what is wrong is said on stderr",
     "cudaMemAdvise": "kept for cudaMemRangeGetAttribute, no effect",
     "cudaMemPrefetchAsync": "kept for cudaMemRangeGetAttribute, no effect",
     "cudaMalloc3DArray": "block-compressed, sparse and deferred arrays: cudaErrorNotSupported",

@@ -370,6 +370,26 @@ static void driver_graphs(void **state)
     OK(cuMemFree(p));
 }
 
+#if CUDA_VERSION >= 12090
+static void driver_never(void *data, CUlogLevel level, char *message, size_t length)
+{
+}
+static void driver_logs(void **state)
+{
+    CUlogsCallbackHandle first, second;
+    assert_int_equal(cuLogsRegisterCallback(NULL, NULL, &first), CUDA_ERROR_INVALID_VALUE);
+    OK(cuLogsRegisterCallback(driver_never, NULL, &first));
+    OK(cuLogsRegisterCallback(driver_never, NULL, &second));
+    OK(cuLogsUnregisterCallback(first));
+    assert_int_equal(cuLogsUnregisterCallback(first), CUDA_ERROR_INVALID_VALUE);
+    OK(cuLogsUnregisterCallback(second));
+}
+#else
+static void driver_logs(void **state)
+{
+}
+#endif
+
 static void driver_names(void **state)
 {
     void *f = NULL;
@@ -497,8 +517,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(driver_libraries),  cmocka_unit_test(driver_runtime_libraries),
         cmocka_unit_test(driver_copies),     cmocka_unit_test(driver_arrays),
         cmocka_unit_test(driver_addresses),  cmocka_unit_test(driver_mapped),
-        cmocka_unit_test(driver_graphs),     cmocka_unit_test(driver_names),
-        cmocka_unit_test(driver_missing),    cmocka_unit_test(driver_stream_memory),
+        cmocka_unit_test(driver_graphs),     cmocka_unit_test(driver_logs),
+        cmocka_unit_test(driver_names),      cmocka_unit_test(driver_missing),
+        cmocka_unit_test(driver_stream_memory),
     };
     return cmocka_run_group_tests(tests, driver_begin, NULL);
 }
