@@ -9,6 +9,9 @@
 
 #define LOCAL_MAX ((size_t)1 << 38) /* 256 GiB of address space; halved until the kernel grants it */
 #define LOCAL_MIN ((size_t)1 << 28)
+/* Reserved at both ends, and no part of it: memory of the device may lie beside the range, and an access that
+ * misses that by a little must not pass for one of a stack. */
+#define LOCAL_EDGE ((size_t)1 << 20)
 #define GUARD_MAX 12288 /* each guard page costs two of the process's 65,530 mappings */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -25,8 +28,8 @@ int mt_local_init(void)
         void *p = mmap(NULL, want, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p != MAP_FAILED) {
             madvise(p, want, MADV_DONTDUMP);
-            base = p;
-            bytes_reserved = want;
+            base = (char *)p + LOCAL_EDGE;
+            bytes_reserved = want - 2 * LOCAL_EDGE;
             rc = 0;
         }
     }
