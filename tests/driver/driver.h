@@ -21,6 +21,7 @@ CUdeviceptr driver_alloc(size_t bytes);
 void driver_bad_code(void **state);
 void driver_bad_names(void **state);
 void driver_freed(void **state);
+void driver_grid(void **state);
 void driver_link(void **state);
 void driver_pairs(void **state);
 void driver_newer(void **state);

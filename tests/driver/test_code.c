@@ -147,6 +147,42 @@ void driver_pairs(void **state)
     OK(cuMemFree(p));
 }
 
+/* libcudadevrt's barrier of a grid, which Numba calls: after it each thread has seen all of them come. */
+void driver_grid(void **state)
+{
+    static const char text[] =
+        HEAD ".extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 s);\n"
+             ".extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 h, .param .b32 f);\n"
+             ".visible .entry together(.param .u64 p)\n{\n.reg .b32 %r<6>;\n.reg .b64 %rd<3>;\nld.param.u64 "
+             "%rd1, [p];\n"
+             "{ .param .b32 s; .param .b64 h; st.param.b32 [s], 1; call (h), cudaCGGetIntrinsicHandle, (s);\n"
+             "ld.param.b64 %rd2, [h]; }\natom.global.add.u32 %r1, [%rd1], 1;\n"
+             "{ .param .b64 h; .param .b32 f; .param .b32 e; st.param.b64 [h], %rd2; st.param.b32 [f], 0;\n"
+             "call (e), cudaCGSynchronize, (h, f); ld.param.b32 %r2, [e]; }\n"
+             "ld.volatile.global.u32 %r3, [%rd1];\natom.global.add.u32 %r4, [%rd1+4], %r3;\n"
+             "atom.global.or.b32 %r5, [%rd1+8], %r2;\nret;\n}\n";
+    enum { CTAS = 8, THREADS = 64, ALL = CTAS * THREADS };
+    unsigned seen[3];
+    CUmodule m;
+    CUfunction f;
+    CUdeviceptr p = driver_alloc(sizeof seen);
+    void *args[] = {&p};
+    OK(cuModuleLoadData(&m, text));
+    OK(cuModuleGetFunction(&f, m, "together"));
+    OK(cuMemsetD32(p, 0, 3));
+    OK(cuLaunchCooperativeKernel(f, CTAS, 1, 1, THREADS, 1, 1, 0, NULL, args));
+    OK(cuMemcpyDtoH(seen, p, sizeof seen));
+    assert_int_equal(seen[0], ALL);
+    assert_int_equal(seen[1], ALL * ALL);
+    assert_int_equal(seen[2], 0);
+    OK(cuLaunchKernel(f, CTAS, 1, 1, THREADS, 1, 1, 0, NULL, args,
+                      NULL)); /* no such grid: an error, no wait */
+    OK(cuMemcpyDtoH(seen, p, sizeof seen));
+    assert_int_not_equal(seen[2], 0);
+    OK(cuModuleUnload(m));
+    OK(cuMemFree(p));
+}
+
 /* Newer than what LLVM 19 compiles for: programs are told what the code is, for they choose by it. */
 void driver_newer(void **state)
 {

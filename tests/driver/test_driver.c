@@ -518,8 +518,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(driver_copies),     cmocka_unit_test(driver_arrays),
         cmocka_unit_test(driver_addresses),  cmocka_unit_test(driver_mapped),
         cmocka_unit_test(driver_graphs),     cmocka_unit_test(driver_logs),
-        cmocka_unit_test(driver_names),      cmocka_unit_test(driver_missing),
-        cmocka_unit_test(driver_stream_memory),
+        cmocka_unit_test(driver_grid),       cmocka_unit_test(driver_names),
+        cmocka_unit_test(driver_missing),    cmocka_unit_test(driver_stream_memory),
     };
     return cmocka_run_group_tests(tests, driver_begin, NULL);
 }
