@@ -26,9 +26,8 @@ static int copy_span(const struct mt_box *b, const struct mt_side *s, uint64_t *
 static cudaError_t check_device(const struct mt_side *s, uint64_t bytes)
 {
     struct mt_block b;
-    if (!mt_heap_find(s->p, &b) || bytes > b.base + b.bytes - (uint64_t)(uintptr_t)s->p)
-        return cudaErrorInvalidValue;
-    return cudaSuccess;
+    uint64_t reach = mt_heap_reach(s->p, &b);
+    return reach && bytes <= reach ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 /* A pointer the host can reach; the program's own memory is in no table. */

@@ -46,14 +46,14 @@ static int fill_run(struct mt_op *op)
 static cudaError_t fill_check(const struct mt_fill *f, int *host)
 {
     struct mt_block b;
-    uint64_t rows, planes, bytes;
+    uint64_t rows, planes, bytes, reach = mt_heap_reach(f->p, &b);
     if (f->height * f->depth > 1 && f->width > f->pitch)
         return cudaErrorInvalidPitchValue;
     if (__builtin_mul_overflow(f->height - 1, f->pitch, &rows) ||
         __builtin_mul_overflow(f->depth - 1, f->slice, &planes) ||
         __builtin_add_overflow(rows, planes, &bytes) || __builtin_add_overflow(bytes, f->width, &bytes))
         return cudaErrorInvalidValue;
-    if (!mt_heap_find(f->p, &b) || bytes > b.base + b.bytes - (uint64_t)(uintptr_t)f->p)
+    if (!reach || bytes > reach)
         return cudaErrorInvalidValue;
     *host = b.kind != MT_HEAP_DEVICE && b.kind != MT_HEAP_SYMBOL && b.kind != MT_HEAP_IPC;
     return cudaSuccess;

@@ -128,14 +128,13 @@ static void libcall_put(struct mt_library_notes *n, int type, uint64_t base, siz
 static int libcall_inside(uint64_t base, size_t bytes, size_t count, int64_t stride)
 {
     struct mt_block b;
-    uint64_t reach, last = base;
+    uint64_t span;
     uint64_t step = stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
-    if (__builtin_mul_overflow(step, count - 1, &reach))
+    if (__builtin_mul_overflow(step, count - 1, &span))
         return 0;
-    base -= stride < 0 ? reach : 0;
-    last = base + reach;
-    return mt_heap_find((const void *)(uintptr_t)base, &b) && last >= base && last - b.base <= b.bytes &&
-           bytes <= b.bytes - (last - b.base);
+    base -= stride < 0 ? span : 0;
+    uint64_t reach = mt_heap_reach((const void *)(uintptr_t)base, &b);
+    return span <= reach && bytes <= reach - span;
 }
 
 EXPORT int __mt_library_note(struct mt_library_notes *n, int type, const void *p, size_t bytes, size_t count,

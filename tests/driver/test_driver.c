@@ -300,6 +300,24 @@ static void driver_addresses(void **state)
     OK(cuMemFree(p));
 }
 
+/* Copies and fills across the border of two pieces, and not across their end. */
+static void driver_across(CUdeviceptr range, CUdeviceptr border, CUdeviceptr end)
+{
+    int value[4];
+    OK(cuMemcpyDtoH(value, border - 8, 16));
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(value[i], (int)(border - range) / 4 - 2 + i);
+    OK(cuMemsetD32(border - 4, 77, 2));
+    OK(cuMemcpyDtoD(range, border - 8, 16));
+    OK(cuMemcpyDtoH(value, range, 16));
+    assert_int_equal(value[0], (int)(border - range) / 4 - 2);
+    assert_int_equal(value[1], 77);
+    assert_int_equal(value[2], 77);
+    assert_int_equal(value[3], (int)(border - range) / 4 + 1);
+    assert_int_equal(cuMemcpyDtoH(value, end - 8, 16), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemsetD32(end - 4, 0, 2), CUDA_ERROR_INVALID_VALUE);
+}
+
 /* Two pieces of memory in one range of addresses; a kernel writes across the border. */
 static void driver_mapped(void **state)
 {
@@ -310,7 +328,7 @@ static void driver_mapped(void **state)
                                 .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
     CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     size_t granularity;
-    int n = N_ACROSS, value[2];
+    int n = N_ACROSS;
     OK(cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
     assert_int_equal(PIECE % granularity, 0);
     assert_int_equal(cuMemAddressReserve(&range, 100, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
@@ -325,10 +343,7 @@ static void driver_mapped(void **state)
     void *args[] = {&range, &n};
     OK(cuLaunchKernel(driver_function("iota"), N_ACROSS / 128, 1, 1, 128, 1, 1, 0, NULL, args, NULL));
     OK(cuCtxSynchronize());
-    OK(cuMemcpyDtoH(value, range + PIECE - 4, 4));
-    OK(cuMemcpyDtoH(value + 1, range + PIECE, 4));
-    assert_int_equal(value[0], PIECE / 4 - 1);
-    assert_int_equal(value[1], PIECE / 4);
+    driver_across(range, range + PIECE, range + 2 * PIECE);
     assert_int_equal(cuMemAddressFree(range, 2 * PIECE), CUDA_ERROR_INVALID_VALUE); /* still mapped */
     OK(cuMemUnmap(range, 2 * PIECE));
     OK(cuMemAddressFree(range, 2 * PIECE));
