@@ -45,8 +45,8 @@ int mt_heap_free_condemned(void *base);
 int mt_heap_share(void *base, int *fd, uint64_t *bytes);
 /* The block that holds `p`. 1 and *out, or 0. */
 int mt_heap_find(const void *p, struct mt_block *out);
-/* Bytes from `p` to the end of its block, and *out; 0: nothing holds `p`. Memory of cuMemMap goes on in what is mapped
- * right behind it, as copies across such borders are allowed. */
+/* Bytes from `p` to the end of its block, and *out; 0: nothing holds `p`. Memory of cuMemMap goes on in what
+ * is mapped right behind it, as copies across such borders are allowed. */
 uint64_t mt_heap_reach(const void *p, struct mt_block *out);
 /* The last block that begins at or below `address` and the first one above; bytes 0: there is none. */
 void mt_heap_around(uint64_t address, struct mt_block *below, struct mt_block *above);

@@ -12,7 +12,7 @@ static void barrier_release(struct mt_cta *cta, uint32_t id)
             f->result = b->acc;
     if (b->nwaiters == cta->alive) {
         for (uint32_t i = 0; i < cta->nwarps; i++)
-            cta->warp[i].blocked = cta->warp[i].streak = 0;
+            cta->warp[i].blocked = 0;
     } else {
         for (struct mt_fiber *f = w->head; f; f = f->next)
             cta->warp[f->warp].blocked &= ~(1u << f->lane);

@@ -107,7 +107,6 @@ struct mt_warp {
     uint32_t blocked; /* waiting for others: barrier, collective or parked */
     uint32_t parked;  /* at activemask or a step */
     uint32_t ngroups;
-    uint32_t streak; /* collectives completed without letting other warps go */
     struct mt_group group[MT_WARP];
     uint64_t value[MT_WARP]; /* what each lane brought */
     uint32_t a[MT_WARP], b[MT_WARP];

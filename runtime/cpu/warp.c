@@ -11,37 +11,21 @@ enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MA
 #define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
 #define MT_MEET_ORDER (1ull << 63) /* accesses of the warp channel: after steps, before activemask */
 #define PASSED_MAX 4096            /* times in a row that lanes may be left behind by those of lower order */
-#define STREAK_MAX 256             /* collectives of one warp in a row before other warps get their turn */
 
 static inline struct mt_fiber *lane_fiber(struct mt_cta *cta, uint32_t warp, uint32_t lane)
 {
     return &cta->fiber[warp * MT_WARP + lane];
 }
 
-/* Makes lanes ready, in lane order: at the head of the queue (their stacks are still in the cache), or at its
- * end when the warp has had its share. */
+/* Makes lanes ready, in lane order, after all that can run. So the warps of a CTA come to each collective
+ * about alike, as on a GPU: a warp that went on alone would overwrite shared memory that others are still to
+ * read, in programs that have no barrier there. */
 static void make_ready(struct mt_cta *cta, uint32_t warp, uint32_t lanes)
 {
-    struct mt_warp *w = &cta->warp[warp];
-    w->blocked &= ~lanes;
+    cta->warp[warp].blocked &= ~lanes;
     cta->nready += (uint32_t)__builtin_popcount(lanes);
-    if (MT_UNLIKELY(++w->streak > STREAK_MAX)) {
-        w->streak = 0;
-        for (uint32_t m = lanes; m; m &= m - 1)
-            mt_queue_append(&cta->ready, lane_fiber(cta, warp, (uint32_t)__builtin_ctz(m)));
-        return;
-    }
-    struct mt_fiber *head = cta->ready.head;
-    if (!head)
-        cta->ready.tail = lane_fiber(cta, warp, 31u - (uint32_t)__builtin_clz(lanes));
-    for (uint32_t m = lanes; m;) {
-        uint32_t lane = 31u - (uint32_t)__builtin_clz(m);
-        struct mt_fiber *f = lane_fiber(cta, warp, lane);
-        f->next = head;
-        head = f;
-        m &= ~(1u << lane);
-    }
-    cta->ready.head = head;
+    for (uint32_t m = lanes; m; m &= m - 1)
+        mt_queue_append(&cta->ready, lane_fiber(cta, warp, (uint32_t)__builtin_ctz(m)));
 }
 
 /* ---- what CUDA leaves undefined

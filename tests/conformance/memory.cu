@@ -242,6 +242,30 @@ ROW("memcpy of 4 bytes to a local variable", "four loads and four stores of a by
     r.stores(128, 1);
 }
 
+// Programs read them as float4: nvcc puts them so.
+static __device__ __noinline__ void local_fill(float *p, const float *in, int n)
+{
+    for (int i = 0; i < n; i++)
+        p[i] = in[i];
+}
+static __global__ void local_arrays(const float *in, unsigned *out)
+{
+    float a[8], b[13], c[5];
+    local_fill(a, in, 8);
+    local_fill(b, in, 13);
+    local_fill(c, in, 5);
+    out[threadIdx.x] = ((size_t)a | (size_t)b | (size_t)c) % 16;
+}
+ROW("local arrays of float", "begin at multiples of 16 bytes: 26 loads")
+{
+    conf::buffer<float> from(r, 13, [](long i) { return (float)i; });
+    conf::buffer<unsigned> to(r, 1, [](long) { return 99u; });
+    local_arrays<<<1, 1>>>(from, to);
+    to.is([](long) { return 0u; });
+    r.loads(26, 4);
+    r.stores(1, 4);
+}
+
 static __global__ void copy_n(char *to, const char *from, size_t n)
 {
     memcpy(to, from, n);

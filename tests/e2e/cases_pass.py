@@ -63,6 +63,13 @@ def lockstep_cta(world):
                  "rows: 32 of 32, relay: 96 of 96\n")
 
 
+@case("warps_alike")
+def warps_alike(world):
+    """Warps that overwrite what others read before a warp function: right, as no warp runs ahead."""
+    out = world.run_ok(world.compile(source(world, "warps_alike"), "-O2"), MEMTRACE_CPU_THREADS=1).out
+    same("rows", out, "20480 of 20480\n")
+
+
 @case("large_frame")
 def large_frame(world):
     """A frame larger than a device thread's stack ends the launch with words, and works with a larger stack."""
