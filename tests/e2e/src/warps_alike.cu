@@ -1,5 +1,6 @@
-// Sums of rows by warp functions, through one shared array with one barrier a row: a warp that ran ahead to the
-// next row would overwrite what others have not read yet. Warps of a GPU come to each warp function about alike.
+// Sums of rows by warp functions, through one shared array with one barrier a row: a warp that ran ahead to
+// the next row would overwrite what others have not read yet. Warps of a GPU come to each warp function about
+// alike.
 #include <cstdio>
 
 __device__ int over_warp(int v)
