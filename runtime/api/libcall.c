@@ -14,6 +14,7 @@
 #include "base/report.h"
 #include "trace/events.h"
 #include "trace/selection.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

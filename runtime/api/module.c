@@ -89,7 +89,8 @@ void mt_function_complain(struct mt_function *f)
         mt_report("kernel %.200s cannot run on the CPU device: %s", name ? name : f->name,
                   f->why ? f->why : "there is no PTX of it beside that of others of its file");
     else
-        mt_report("kernel %.200s cannot run on the CPU device, like others of its file", name ? name : f->name);
+        mt_report("kernel %.200s cannot run on the CPU device, like others of its file",
+                  name ? name : f->name);
     free(name);
 }
 

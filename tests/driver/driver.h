@@ -28,4 +28,6 @@ void driver_newer(void **state);
 void driver_many_threads(void **state);
 void driver_libraries(void **state);
 void driver_runtime_libraries(void **state);
+/* test_streams.c */
+void driver_stream_memory(void **state);
 #endif
