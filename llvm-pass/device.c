@@ -46,6 +46,7 @@ static void device_attach(LLVMModuleRef carrier, LLVMMemoryBufferRef object)
 static void make_cpu_image(struct mt_unit *u, LLVMModuleRef carrier)
 {
     LLVMModuleRef clone = LLVMCloneModule(u->module);
+    u->vector = u->options->vectors ? mt_vector_kernel : NULL;
     LLVMMemoryBufferRef object = mt_unit_emit(u, clone);
     if (object) {
         device_attach(carrier, object);
@@ -68,13 +69,18 @@ static void device_tell(struct mt_unit *u)
             "memtrace: %u kernels, %u sites, %u accesses without a record, %u places the CPU device "
             "cannot run\n",
             u->nkernels, u->nsites, untraced, unsupported);
-    for (unsigned i = 0; i < u->nkernels; i++)
-        fprintf(stderr, "memtrace: kernel %s: %s%s\n", u->kernels[i].pretty,
-                u->kernels[i].traced ? "traced" : "not traced",
+    for (unsigned i = 0; i < u->nkernels; i++) {
+        const struct mt_kernel *k = &u->kernels[i];
+        fprintf(stderr, "memtrace: kernel %s: %s%s%s%s\n", k->pretty, k->traced ? "traced" : "not traced",
                 !u->options->cpu_image ? ""
-                : u->kernels[i].steps  ? ", on the CPU device a fiber per thread, warps in step"
-                : u->kernels[i].sync   ? ", on the CPU device a fiber per thread"
-                                       : ", on the CPU device a loop over threads");
+                : k->steps             ? ", on the CPU device a fiber per thread, warps in step"
+                : k->sync              ? ", on the CPU device a fiber per thread"
+                                       : ", on the CPU device a loop over threads",
+                k->vector         ? "; not traced, warps as vectors"
+                : k->no_vector[0] ? "; its warps cannot be vectors: "
+                                  : "",
+                k->no_vector);
+    }
 }
 
 /* The back end takes dots out of local names, but not where its debug information says where a variable lies,
@@ -221,6 +227,7 @@ unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, int and_gpu, LLVM
     if (and_gpu)
         device_plan_gpu(&u);
     LLVMModuleRef clone = LLVMCloneModule(module);
+    u.vector = u.options->vectors ? mt_vector_kernel : NULL;
     unsigned have = mt_unit_emit_parts(&u, clone, n < most ? n : most, objects);
     LLVMDisposeModule(clone);
     if (have && mt_pass_options.verbose)

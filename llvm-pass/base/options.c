@@ -9,7 +9,8 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
-struct mt_pass_options mt_pass_options = {.cpu_image = 1, .gpu_trace = 1, .gpu_plain = 1, .host_stack = 1};
+struct mt_pass_options mt_pass_options = {
+    .cpu_image = 1, .gpu_trace = 1, .gpu_plain = 1, .vectors = 1, .host_stack = 1};
 enum mt_counting mt_pass_counting;
 
 static int set_switch(int *target, const char *value, const char **why)
@@ -169,6 +170,8 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return set_switch(&o->gpu_plain, value, why);
     if (IS("lockstep"))
         return set_lockstep(value, why);
+    if (IS("vectors"))
+        return set_switch(&o->vectors, value, why);
     if (IS("verbose"))
         return set_switch(&o->verbose, value, why);
     if (IS("contract-all"))
@@ -198,7 +201,7 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return options_set_cpu(value, why);
 #undef IS
     *why = "unknown key; known are kernels, exclude, only, cpu-image, gpu-trace, gpu-plain, lockstep, "
-           "verbose, cpu, "
+           "vectors, verbose, cpu, "
            "count, host, "
            "host-stack, host-functions";
     return -1;

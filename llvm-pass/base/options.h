@@ -30,6 +30,7 @@ struct mt_pass_options {
     int gpu_plain;     /* 1 (default): the GPU's code has each kernel as it was, too */
     int lockstep;      /* enum mt_lockstep (modes.h): what the CPU device runs in step */
     int verbose;
+    int vectors;          /* 1 (default): kernels get code for whole warps, too, where they can */
     int rdc;              /* -fgpu-rdc: device code of several files is linked into one program */
     int part;             /* a part of a module: its variables are, or are for, another image */
     int host;             /* enum mt_host_tracing: trace the host's accesses, too */

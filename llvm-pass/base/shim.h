@@ -62,6 +62,15 @@ void mt_shim_call_with(LLVMValueRef call, LLVMValueRef function, LLVMValueRef la
 LLVMValueRef mt_shim_clone_function(LLVMValueRef function, const char *suffix);
 /* Inlines the callee at this call; 1 if it could. */
 int mt_shim_inline(LLVMValueRef call);
+/* Runs passes of LLVM on one function; 0, or -1: there is no such pass. */
+int mt_shim_run_passes(LLVMValueRef function, const char *passes);
+/* How the form for vectors of an intrinsic has its argument, or -1: its result; 0: as a vector of no type of
+ * its own. With -2: is there one? */
+enum { MT_VECTOR_SCALAR = 1, MT_VECTOR_OVERLOADED = 2 };
+int mt_shim_vector_intrinsic(unsigned id, int argument);
+/* What an instruction promises of its result (no wrap, exact, in bounds …) goes, or is as that of another. */
+void mt_shim_drop_promises(LLVMValueRef inst);
+void mt_shim_copy_flags(LLVMValueRef to, LLVMValueRef from);
 /* Links what `to` declares and `from` defines, and what that needs; `from` is gone. 0, or -1. */
 int mt_shim_link_needed(LLVMModuleRef to, LLVMModuleRef from);
 void mt_shim_set_pic(LLVMModuleRef module);

@@ -39,6 +39,8 @@ struct mt_kernel {
     int flush;  /* runs with the processor's switch for denormals on */
     int steps;  /* the lanes of its warps wait for one another where they exchange data */
     uint32_t shared_static;
+    int vector;          /* has code for whole warps */
+    char no_vector[200]; /* why not */
 };
 
 struct mt_site {
@@ -50,6 +52,9 @@ struct mt_note {
     char *what, *file;
     uint32_t line, kind;
 };
+
+struct mt_lowering;
+struct mt_vector;
 
 struct mt_unit {
     LLVMModuleRef module;
@@ -69,7 +74,9 @@ struct mt_unit {
     unsigned nnotes;
     size_t notes_cap;
     uint64_t shared_size; /* of the CPU image */
-    int no_word;          /* a kernel has no room for the launch context's word: nothing reads it */
+    /* vector/run.c, or NULL: code for whole warps of a kernel, after the CPU image's builtins are linked. */
+    void (*vector)(struct mt_lowering *l, LLVMValueRef kernel, struct mt_vector *out);
+    int no_word; /* a kernel has no room for the launch context's word: nothing reads it */
 };
 
 /* Variables and functions that host code names, for the linkers to keep (clang, -fgpu-rdc). */
@@ -181,6 +188,7 @@ void mt_forget_purity(LLVMModuleRef module);
  * 0 or -1 (diagnosed). */
 int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone);
 /* emit.c: optimises and compiles it; malloc'ed object or NULL (diagnosed). */
+void mt_vector_kernel(struct mt_lowering *l, LLVMValueRef kernel, struct mt_vector *out); /* for u->vector */
 LLVMMemoryBufferRef mt_unit_emit(struct mt_unit *u, LLVMModuleRef clone);
 /* The same by up to n processes; as mt_pass_image_parts. */
 unsigned mt_unit_emit_parts(struct mt_unit *u, LLVMModuleRef clone, unsigned n, LLVMMemoryBufferRef *objects);

@@ -106,11 +106,14 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
                         (k->gpu_records ? MT_KERNEL_GPU_RECORDS : 0) |
                         (k->gpu_records && !k->has_plain ? MT_KERNEL_GPU_ALONE : 0) |
                         (k->flush ? MT_KERNEL_FLUSH : 0) | (mt_pass_counting ? MT_KERNEL_COUNTED : 0) |
-                        (mt_pass_counting == MT_COUNT_ONLY ? MT_KERNEL_NO_RECORDS : 0),
+                        (mt_pass_counting == MT_COUNT_ONLY ? MT_KERNEL_NO_RECORDS : 0) |
+                        (l->vector[i].waits ? MT_KERNEL_WARPS : 0),
                .entry = l->traced.entries[i],
                .loop = l->traced.loops[i],
                .plain_entry = l->plain.entries[i],
                .plain_loop = l->plain.loops[i],
+               .vector_rows = l->vector[i].rows,
+               .vector_tiles = l->vector[i].tiles,
                .params = params_table(l, i),
                .nparams = k->nparams,
                .shared_static = k->shared_static,

@@ -265,6 +265,16 @@ static void kernels_build(struct mt_lowering *l, unsigned k)
         l->plain.loops[k] = build_loop(l, l->plain.kernels[k]);
 }
 
+static void kernels_vector(struct mt_lowering *l, unsigned k)
+{
+    struct mt_kernel *kernel = &l->u->kernels[k];
+    if (!l->u->vector)
+        return;
+    l->u->vector(l, l->plain.kernels[k] ? l->plain.kernels[k] : l->traced.kernels[k], &l->vector[k]);
+    kernel->vector = l->vector[k].rows != NULL;
+    snprintf(kernel->no_vector, sizeof kernel->no_vector, "%s", l->vector[k].why);
+}
+
 void mt_lower_kernels(struct mt_lowering *l)
 {
     for (unsigned k = 0; k < l->u->nkernels; k++) {
@@ -275,6 +285,8 @@ void mt_lower_kernels(struct mt_lowering *l)
         l->u->kernels[k].steps = reach.steps;
         mt_reach_free(&reach);
     }
-    for (unsigned k = 0; k < l->u->nkernels; k++)
+    for (unsigned k = 0; k < l->u->nkernels; k++) {
+        kernels_vector(l, k);
         kernels_build(l, k);
+    }
 }

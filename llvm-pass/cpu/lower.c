@@ -281,7 +281,8 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     l.i64 = mt_type_int(u, 64);
     l.none = LLVMVoidTypeInContext(u->context);
     l.builtins = mt_load_bitcode(u, "cpu-builtins.bc");
-    if (!l.builtins || new_versions(u, &l.traced) || new_versions(u, &l.plain))
+    l.vector = calloc(u->nkernels + 1, sizeof *l.vector);
+    if (!l.builtins || !l.vector || new_versions(u, &l.traced) || new_versions(u, &l.plain))
         goto out;
     if (lower_simplify(&l))
         goto out;
@@ -327,6 +328,7 @@ out:
     free_versions(&l.traced);
     free_versions(&l.plain);
     free(l.vars);
+    free(l.vector);
     return rc;
 }
 

@@ -10,6 +10,14 @@ struct mt_var {
     uint32_t kind; /* enum mt_var_kind */
 };
 
+/* A kernel's code for whole warps (vector/), without record calls; NULL: none. */
+struct mt_vector {
+    LLVMValueRef rows;  /* for CTAs whose rows have a multiple of 32 threads */
+    LLVMValueRef tiles; /* of 16, and whole warps in all */
+    int waits;          /* they run one warp, not a CTA */
+    char why[200];      /* there is none */
+};
+
 struct mt_lowering {
     struct mt_unit *u;
     LLVMModuleRef module;   /* the clone, becomes x86-64 */
@@ -21,7 +29,8 @@ struct mt_lowering {
     struct mt_versions {
         LLVMValueRef *kernels, *entries, *loops;
     } traced, plain;
-    struct mt_var *vars; /* the program's device variables */
+    struct mt_vector *vector; /* by index of u->kernels */
+    struct mt_var *vars;      /* the program's device variables */
     unsigned nvars;
     LLVMValueRef site_base; /* what record calls add to their sites, when the loader sets it, or NULL */
     LLVMValueRef shared;    /* struct mt_image_shared of an image with relocatable device code, or NULL */
@@ -35,6 +44,7 @@ LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMVal
 /* Names of the functions that the runtime calls: this, and the kernel's. */
 #define MT_RUN_ENTRY "mt.entry."
 #define MT_RUN_LOOP "mt.loop."
+#define MT_RUN_WARPS "mt.warps."
 
 void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function); /* lower_calls.c */
 /* For calls of builtins: a value made to fit a type; n words of stack;

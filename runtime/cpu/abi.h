@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 10u
+#define MT_IMAGE_VERSION 11u
 /* Images before this one are beside GPU code in which the program's own
  * kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
@@ -73,6 +73,7 @@ enum mt_kernel_flags {
     MT_KERNEL_GPU_RECORDS = 128, /* the GPU's code has it with record calls, under MT_TRACED_SUFFIX, */
     MT_KERNEL_GPU_ALONE = 512,   /* and not without */
     MT_KERNEL_FLUSH = 256,       /* computes with float alone, whose denormals are zero */
+    MT_KERNEL_WARPS = 1024,      /* its vector code runs one warp, and warps wait for one another */
     MT_KERNEL_FRAMES = 8,        /* its functions keep frame pointers: activemask looks at all callers */
 };
 enum mt_var_kind { MT_VAR_DEVICE = 0, MT_VAR_CONSTANT = 1, MT_VAR_MANAGED = 2 };
@@ -202,6 +203,9 @@ int mt_cpu_is_constant(const void *p);
 
 /* CTA barriers. kind: 0 plain, 1 popc, 2 and, 3 or; returns the reduction. id 0..15, count 0 = whole CTA. */
 MT_CONVERGENT uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value);
+/* The same for all lanes of a warp that have not exited; `said`: how many of them have a value that is not 0,
+ * for kind 2 that is 0. Of `count` whole warps are counted. For code of whole warps alone. */
+MT_CONVERGENT uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t said);
 /* bar.arrive: counts, does not wait. */
 MT_CONVERGENT void mt_cpu_barrier_arrive(uint32_t id, uint32_t count);
 

@@ -35,11 +35,11 @@ static int barrier_complete(const struct mt_cta *cta, const struct mt_barrier *b
     return b->arrived >= (b->expected && b->expected < cta->alive ? b->expected : cta->alive);
 }
 
+/* value: how many of those that arrive say yes; for kind 2, whether all do. */
 static struct mt_barrier *barrier_arrive(struct mt_cta *cta, uint32_t kind, uint32_t id, uint32_t count,
                                          uint32_t value)
 {
     struct mt_barrier *b = &cta->barrier[id];
-    value = value != 0;
     if (b->arrived++ == 0) {
         b->acc = kind == 2;
         cta->active_barriers |= 1u << id;
@@ -52,12 +52,10 @@ static struct mt_barrier *barrier_arrive(struct mt_cta *cta, uint32_t kind, uint
     return b;
 }
 
-uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value)
+static uint32_t barrier_wait(struct mt_cta *cta, uint32_t kind, uint32_t id, uint32_t count, uint32_t value)
 {
-    struct mt_cta *cta = mt_cta_waiting("a barrier");
     struct mt_fiber *self = cta->current;
     struct mt_warp *w = &cta->warp[self->warp];
-    id %= MT_BARRIERS;
     struct mt_barrier *b = barrier_arrive(cta, kind, id, count, value);
     w->blocked |= 1u << self->lane;
     mt_queue_append(&b->waiters, self);
@@ -67,6 +65,19 @@ uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t val
     else if (MT_UNLIKELY(w->parked != 0))
         mt_warp_parked_check(cta, w, self->warp);
     return (uint32_t)mt_cta_block(cta, self);
+}
+
+uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value)
+{
+    struct mt_cta *cta = mt_cta_waiting("a barrier");
+    return barrier_wait(cta, kind, id % MT_BARRIERS, count, value != 0);
+}
+
+uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t said)
+{
+    struct mt_cta *cta = mt_cta_waiting("a barrier");
+    uint32_t value = kind == 1 ? said : kind == 2 ? said == 0 : said != 0;
+    return barrier_wait(cta, kind, id % MT_BARRIERS, (count + MT_WARP - 1) / MT_WARP, value);
 }
 
 void mt_cpu_barrier_arrive(uint32_t id, uint32_t count)

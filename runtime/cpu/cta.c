@@ -109,7 +109,7 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, ui
         return 0;
     memset(cta->shared + run->shared_bytes - MT_SHARED_RESERVED, 0, MT_SHARED_RESERVED);
     cta->nthreads = cta->alive = run->nthreads;
-    cta->nwarps = (run->nthreads + MT_WARP - 1) / MT_WARP;
+    cta->nwarps = run->warps ? run->nthreads : (run->nthreads + MT_WARP - 1) / MT_WARP;
     cta->unstarted = cta->nready = cta->yields = cta->parked = 0;
     cta->ready.head = cta->ready.tail = NULL;
     cta->cluster_waiters.head = cta->cluster_waiters.tail = NULL;
@@ -118,7 +118,7 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, ui
     memset(cta->next_tid, 0, sizeof cta->next_tid);
     for (uint32_t i = 0; i < cta->nwarps; i++) {
         struct mt_warp *warp = &cta->warp[i];
-        uint32_t left = cta->nthreads - i * MT_WARP;
+        uint32_t left = run->warps ? 1 : cta->nthreads - i * MT_WARP;
         warp->lanes = left >= MT_WARP ? ~0u : (1u << left) - 1;
         warp->exited = warp->blocked = warp->parked = warp->ngroups = warp->passed = 0;
     }
@@ -145,6 +145,14 @@ static struct mt_fiber *cta_start(struct mt_cta *cta, struct mt_stack *stack)
     f->tid[0] = tid[0];
     f->tid[1] = tid[1];
     f->tid[2] = tid[2];
+    if (cta->run->warps) { /* the first of its threads */
+        f->tid[0] = i * MT_WARP % block[0];
+        f->tid[1] = i * MT_WARP / block[0] % block[1];
+        f->tid[2] = i * MT_WARP / block[0] / block[1];
+        f->lane = 0;
+        f->warp = (uint16_t)i;
+        return f;
+    }
     if (++tid[0] == block[0]) {
         tid[0] = 0;
         if (++tid[1] == block[1]) {

@@ -32,7 +32,7 @@ static void fault_where_now(char *text, size_t size, const struct mt_run *run, i
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;
     const uint32_t *block = run->launch->block;
-    if (run->loop && (uint64_t)block[0] * block[1] * block[2] > 1)
+    if ((run->loop || run->warps) && (uint64_t)block[0] * block[1] * block[2] > 1)
         snprintf(text, size, "CTA (%u,%u,%u), one of its threads%s", t->ctaid[0], t->ctaid[1], t->ctaid[2],
                  sig == SIGSEGV || sig == SIGBUS ? " (MEMTRACE_CHECK=1 says which)" : "");
     else

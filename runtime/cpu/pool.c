@@ -284,6 +284,26 @@ static void pool_queue(struct mt_run *run)
             pthread_cond_signal(&pool.work);
 }
 
+static int pool_vectors = 1;
+
+void mt_cpu_set_vectors(int on)
+{
+    pool_vectors = on;
+}
+
+/* Code for whole warps that fits the CTA's shape, or NULL. */
+static void (*pool_vector(const struct mt_image_kernel *k, const uint32_t *block))(void **)
+{
+    const void *code = NULL;
+    if (!pool_vectors)
+        return NULL;
+    if (block[0] % MT_WARP == 0)
+        code = k->vector_rows;
+    else if (block[0] % (MT_WARP / 2) == 0 && (uint64_t)block[0] * block[1] * block[2] % MT_WARP == 0)
+        code = k->vector_tiles;
+    return (void (*)(void **))(uintptr_t)code;
+}
+
 /* Which code runs: a loop where there is one, but fibers when one thread must be able to end alone (at a bad
  * access), lanes meet to record, or CTAs may wait for each other; without record calls when nobody
  * wants to know. */
@@ -299,6 +319,17 @@ static void choose_code(struct mt_run *run)
     int fibers = cluster || run->launch->cooperative || mt_check_on || run->launch->channel;
     if (!(k->flags & MT_KERNEL_SYNC) && (!run->entry || !fibers))
         run->loop = plain ? k->plain_loop : k->loop;
+    void (*vector)(void **) = NULL;
+    if (!mt_check_on && !run->launch->flush && !run->launch->flush_runs && !run->launch->channel &&
+        !cluster && !run->launch->cooperative)
+        vector = pool_vector(k, run->launch->block);
+    if (vector) {
+        run->warps = (k->flags & MT_KERNEL_WARPS) != 0;
+        run->loop = run->quiet_loop = run->warps ? NULL : vector;
+        run->entry = run->quiet_entry = vector;
+        run->nthreads = run->warps ? run->nthreads / MT_WARP : run->nthreads;
+        return;
+    }
     run->quiet_entry = has_plain && k->plain_entry ? k->plain_entry : run->entry;
     run->quiet_loop = has_plain && k->plain_loop ? k->plain_loop : run->loop;
 }
@@ -314,7 +345,7 @@ static int pool_prepare(struct mt_run *run, struct mt_cpu_launch *l)
         run->total /= (uint64_t)l->cluster[0] * l->cluster[1] * l->cluster[2];
     run->shared_bytes = ((l->image->shared_size + l->dyn_shared + 15) & ~15ull) + MT_SHARED_RESERVED;
     mt_image_constant_hull(&run->const_base, &run->const_bytes);
-    choose_code(run);
+    choose_code(run); /* after nthreads */
     if (!run->loop && !run->entry)
         return pool_reject(l, MT_ERR_UNSUPPORTED, "the CPU image has no code for it");
     run->args = mt_image_args_copy(l, &run->workspace);

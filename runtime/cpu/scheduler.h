@@ -41,7 +41,8 @@ struct mt_run {
     void (*quiet_entry)(void **), (*quiet_loop)(void **); /* for CTAs that are not traced */
     uint64_t total;                                       /* CTAs, or clusters: what is claimed at once */
     uint64_t grid_id;
-    uint32_t nthreads; /* of a CTA */
+    uint32_t nthreads; /* of a CTA: its fibers, where it has any */
+    uint32_t warps;    /* a fiber is a warp */
     uint32_t cooperative;
     uint64_t shared_bytes, const_base, const_bytes;
     /* Under the pool's lock. */

@@ -39,6 +39,8 @@ static const char help[] =
     "  --mt-count=on|off|only  count accesses a second time, in addition to the records or instead of them "
     "(default "
     "off)\n"
+    "  --mt-vectors=on|off    CPU device: launches that are not traced run warps as vectors where they can "
+    "(default on)\n"
     "  --mt-cpu=NAME          CPU that the CPU device's code is for, or native (default x86-64-v3)\n"
     "  --mt-verbose=on|off    the pass says what it does\n"
     "  --env                  lines for a shell: eval \"$(mt-cc --env)\" makes clang++ do the same\n"

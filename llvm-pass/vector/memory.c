@@ -1,0 +1,293 @@
+/* Warps as vectors: memory. Lanes whose addresses follow one another are loaded and stored as a vector for
+ * each row, others are gathered and scattered; where several lanes store to one place, the last one's value
+ * stays. */
+#include "vector.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct access {
+    LLVMValueRef inst, pointer, value; /* value: of a store */
+    LLVMTypeRef type, element;
+    unsigned count, align;
+    int64_t size;
+    struct vec_rep at;
+    int fenced;
+};
+
+static void memory_fence(struct vec *v)
+{
+    static const char constraints[] = "~{memory}";
+    LLVMTypeRef type = LLVMFunctionType(v->l->none, NULL, 0, 0);
+    LLVMValueRef f =
+        LLVMGetInlineAsm(type, "", 0, constraints, sizeof constraints - 1, 1, 0, LLVMInlineAsmDialectATT, 0);
+    LLVMBuildCall2(v->b, type, f, NULL, 0, "");
+}
+
+static struct access memory_access(struct vec *v, LLVMValueRef inst)
+{
+    int store = LLVMGetInstructionOpcode(inst) == LLVMStore;
+    struct access a = {.inst = inst, .value = store ? LLVMGetOperand(inst, 0) : NULL};
+    a.pointer = LLVMGetOperand(inst, store);
+    a.type = store ? LLVMTypeOf(a.value) : LLVMTypeOf(inst);
+    a.element = LLVMGetTypeKind(a.type) == LLVMVectorTypeKind ? LLVMGetElementType(a.type) : a.type;
+    a.count = vec_count(a.type);
+    a.align = LLVMGetAlignment(inst);
+    a.size = (int64_t)LLVMStoreSizeOfType(v->layout, a.element) * a.count;
+    a.at = vec_get(v, a.pointer);
+    /* Vectors have no volatile and no atomic accesses; each lane's is one of the machine's all the same. */
+    a.fenced = LLVMGetVolatile(inst) || LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic;
+    return a;
+}
+
+static LLVMValueRef memory_align(struct vec *v, unsigned align)
+{
+    return vec_number(v, align ? align : 1);
+}
+
+/* Where a row's one access goes: nowhere when none of its lanes is here. */
+static LLVMValueRef memory_row_place(struct vec *v, const struct access *a, unsigned row)
+{
+    if (!v->mask)
+        return a->at.part[row];
+    LLVMValueRef bits = vec_mask_bits(v, v->mask), here = vec_number(v, (uint64_t)0xffff << 16 * row);
+    LLVMValueRef any =
+        LLVMBuildICmp(v->b, LLVMIntNE, LLVMBuildAnd(v->b, bits, here, ""), vec_number(v, 0), "");
+    LLVMValueRef nowhere = v->scratch;
+    if (LLVMTypeOf(a->at.part[row]) != LLVMTypeOf(nowhere))
+        nowhere = LLVMBuildAddrSpaceCast(v->b, nowhere, LLVMTypeOf(a->at.part[row]), "");
+    return LLVMBuildSelect(v->b, any, a->at.part[row], nowhere, "");
+}
+
+static LLVMValueRef memory_row_mask(struct vec *v, unsigned row, unsigned each)
+{
+    return vec_replicate_mask(v, vec_row_of(v, vec_mask(v), row, v->group), v->group, each);
+}
+
+static LLVMValueRef memory_load_row(struct vec *v, const struct access *a, unsigned row)
+{
+    LLVMTypeRef type = LLVMVectorType(a->element, v->group * a->count);
+    LLVMValueRef p = a->at.part[row];
+    if (!v->mask) {
+        LLVMValueRef load = LLVMBuildLoad2(v->b, type, p, "");
+        LLVMSetAlignment(load, a->align);
+        return load;
+    }
+    LLVMTypeRef types[] = {type, LLVMTypeOf(p)};
+    LLVMValueRef args[] = {p, memory_align(v, a->align), memory_row_mask(v, row, a->count),
+                           LLVMGetPoison(type)};
+    return vec_intrinsic(v, "llvm.masked.load", types, 2, args, 4);
+}
+
+static void memory_store_row(struct vec *v, const struct access *a, LLVMValueRef lanes, unsigned row)
+{
+    LLVMValueRef p = a->at.part[row], part = vec_row_of(v, lanes, row, v->group * a->count);
+    if (!v->mask) {
+        LLVMSetAlignment(LLVMBuildStore(v->b, part, p), a->align);
+        return;
+    }
+    LLVMTypeRef types[] = {LLVMTypeOf(part), LLVMTypeOf(p)};
+    LLVMValueRef args[] = {part, p, memory_align(v, a->align), memory_row_mask(v, row, a->count)};
+    vec_intrinsic(v, "llvm.masked.store", types, 2, args, 4);
+}
+
+/* Element i of each lane's vector: its addresses. */
+static LLVMValueRef memory_element(struct vec *v, const struct access *a, LLVMValueRef pointers, unsigned i)
+{
+    LLVMValueRef offset = LLVMConstInt(v->l->i64, i * (uint64_t)(a->size / a->count), 0);
+    return i ? LLVMBuildGEP2(v->b, v->l->i8, pointers, &offset, 1, "") : pointers;
+}
+
+static unsigned memory_element_align(const struct access *a)
+{
+    unsigned size = (unsigned)(a->size / a->count);
+    return a->count == 1 || a->align < size ? a->align : size & -size;
+}
+
+static LLVMValueRef memory_gather(struct vec *v, const struct access *a)
+{
+    LLVMValueRef pointers = vec_rep_lanes(v, &a->at, LLVMTypeOf(a->pointer)), part[16] = {0};
+    LLVMTypeRef type = LLVMVectorType(a->element, VEC_WIDTH);
+    int mask[VEC_WIDTH * 16];
+    for (unsigned i = 0; i < a->count; i++) {
+        LLVMTypeRef types[] = {type, LLVMTypeOf(pointers)};
+        LLVMValueRef args[] = {memory_element(v, a, pointers, i), memory_align(v, memory_element_align(a)),
+                               vec_mask(v), LLVMGetPoison(type)};
+        part[i] = vec_intrinsic(v, "llvm.masked.gather", types, 2, args, 4);
+    }
+    if (a->count == 1)
+        return part[0];
+    /* One behind the other, then lane by lane. */
+    unsigned n = VEC_WIDTH * a->count;
+    LLVMValueRef all = LLVMGetPoison(LLVMVectorType(a->element, n));
+    for (unsigned i = 0; i < a->count; i++) {
+        for (unsigned j = 0; j < n; j++)
+            mask[j] = j < VEC_WIDTH ? (int)j : -1;
+        LLVMValueRef wide = vec_shuffle(v, part[i], NULL, mask, n);
+        for (unsigned j = 0; j < n; j++)
+            mask[j] = j % a->count == i ? (int)(n + j / a->count) : (int)j;
+        all = vec_shuffle(v, all, wide, mask, n);
+    }
+    return all;
+}
+
+static void memory_scatter(struct vec *v, const struct access *a, LLVMValueRef lanes)
+{
+    LLVMValueRef pointers = vec_rep_lanes(v, &a->at, LLVMTypeOf(a->pointer));
+    int mask[VEC_WIDTH];
+    for (unsigned i = 0; i < a->count; i++) {
+        for (unsigned j = 0; j < VEC_WIDTH; j++)
+            mask[j] = (int)(j * a->count + i);
+        LLVMValueRef part = a->count == 1 ? lanes : vec_shuffle(v, lanes, NULL, mask, VEC_WIDTH);
+        LLVMTypeRef types[] = {LLVMTypeOf(part), LLVMTypeOf(pointers)};
+        LLVMValueRef args[] = {part, memory_element(v, a, pointers, i),
+                               memory_align(v, memory_element_align(a)), vec_mask(v)};
+        vec_intrinsic(v, "llvm.masked.scatter", types, 2, args, 4);
+    }
+}
+
+void vec_emit_load(struct vec *v, LLVMValueRef load)
+{
+    struct access a = memory_access(v, load);
+    if (a.at.kind == VEC_UNIFORM) {
+        vec_emit_copy(v, load);
+        return;
+    }
+    if (a.fenced)
+        memory_fence(v);
+    if (a.at.kind == VEC_ROWS && !a.at.stride) {
+        struct vec_rep r = {.kind = VEC_ROWS};
+        for (unsigned row = 0; row < v->rows; row++) {
+            r.part[row] = LLVMBuildLoad2(v->b, a.type, memory_row_place(v, &a, row), "");
+            LLVMSetAlignment(r.part[row], a.align < 16 ? a.align : 16);
+        }
+        vec_set(v, load, r);
+    } else if (a.at.kind == VEC_ROWS && a.at.stride == a.size) {
+        LLVMValueRef part[VEC_ROWS_MAX];
+        for (unsigned row = 0; row < v->rows; row++)
+            part[row] = memory_load_row(v, &a, row);
+        vec_set_lanes(v, load, vec_concat(v, part, v->group * a.count));
+    } else {
+        vec_set_lanes(v, load, memory_gather(v, &a));
+    }
+    if (a.fenced)
+        memory_fence(v);
+}
+
+/* What the last of some lanes (bits, not 0) has to say. */
+static LLVMValueRef memory_last(struct vec *v, LLVMValueRef lanes, LLVMTypeRef type, LLVMValueRef bits)
+{
+    LLVMValueRef args[] = {bits, LLVMConstInt(v->l->i1, 0, 0)};
+    LLVMValueRef zeros = vec_intrinsic(v, "llvm.ctlz", &v->l->i32, 1, args, 2);
+    LLVMValueRef lane =
+        LLVMBuildAnd(v->b, LLVMBuildSub(v->b, vec_number(v, 31), zeros, ""), vec_number(v, 31), "");
+    return vec_lane_of(v, vec_spill(v, lanes), type, lane);
+}
+
+static void memory_store_rows(struct vec *v, const struct access *a, const struct vec_rep *value)
+{
+    for (unsigned row = 0; row < v->rows; row++) {
+        LLVMValueRef bits = LLVMBuildAnd(v->b, vec_mask_bits(v, vec_mask(v)),
+                                         vec_number(v, v->rows == 1 ? ~0u : 0xffffu << 16 * row), "");
+        LLVMValueRef what = value->kind == VEC_LANES ? memory_last(v, value->part[0], a->type, bits)
+                                                     : value->part[value->kind == VEC_ROWS ? row : 0];
+        LLVMSetAlignment(LLVMBuildStore(v->b, what, memory_row_place(v, a, row)),
+                         a->align < 16 ? a->align : 16);
+    }
+}
+
+void vec_emit_store(struct vec *v, LLVMValueRef store)
+{
+    struct access a = memory_access(v, store);
+    struct vec_rep value = vec_get(v, a.value);
+    if (value.kind == VEC_ROWS && value.stride)
+        value = (struct vec_rep){.kind = VEC_LANES, .part = {vec_rep_lanes(v, &value, a.type)}};
+    if (a.at.kind == VEC_UNIFORM) {
+        LLVMValueRef copy = LLVMInstructionClone(store);
+        LLVMValueRef what = value.part[0];
+        if (value.kind != VEC_UNIFORM)
+            what = memory_last(v, vec_rep_lanes(v, &value, a.type), a.type, vec_mask_bits(v, vec_mask(v)));
+        LLVMSetOperand(copy, 0, what);
+        LLVMSetOperand(copy, 1, a.at.part[0]);
+        LLVMInsertIntoBuilder(v->b, copy);
+        return;
+    }
+    if (a.fenced)
+        memory_fence(v);
+    if (a.at.kind == VEC_ROWS && !a.at.stride) {
+        memory_store_rows(v, &a, &value);
+    } else if (a.at.kind == VEC_ROWS && a.at.stride == a.size) {
+        LLVMValueRef lanes = vec_rep_lanes(v, &value, a.type);
+        for (unsigned row = 0; row < v->rows; row++)
+            memory_store_row(v, &a, lanes, row);
+    } else {
+        memory_scatter(v, &a, vec_rep_lanes(v, &value, a.type));
+    }
+    if (a.fenced)
+        memory_fence(v);
+    if (LLVMGetOrdering(store) == LLVMAtomicOrderingSequentiallyConsistent)
+        LLVMBuildFence(v->b, LLVMAtomicOrderingSequentiallyConsistent, 0, "");
+}
+
+/* Of a thread's variable there are 32, one after the other. */
+void vec_emit_alloca(struct vec *v, LLVMValueRef alloca)
+{
+    struct vec_rep r = {.kind = VEC_ROWS};
+    LLVMTypeRef type = LLVMGetAllocatedType(alloca);
+    LLVMValueRef slot = vec_slot(v, LLVMArrayType2(type, VEC_WIDTH));
+    r.stride = (int64_t)LLVMABISizeOfType(v->layout, type);
+    LLVMSetAlignment(slot, LLVMGetAlignment(alloca) > 64 ? LLVMGetAlignment(alloca) : 64);
+    for (unsigned row = 0; row < v->rows; row++) {
+        LLVMValueRef at = LLVMConstInt(v->l->i64, row * v->group, 0);
+        r.part[row] = LLVMBuildGEP2(v->b, type, slot, &at, 1, "");
+        if (LLVMTypeOf(r.part[row]) != LLVMTypeOf(alloca))
+            r.part[row] = LLVMBuildAddrSpaceCast(v->b, r.part[row], LLVMTypeOf(alloca), "");
+    }
+    vec_set(v, alloca, r);
+}
+
+/* A result that nobody looks at, at one address: one operation on what all lanes bring. */
+static int memory_reduces(struct vec *v, LLVMValueRef rmw)
+{
+    static const struct {
+        LLVMAtomicRMWBinOp op;
+        const char *name;
+    } how[] = {{LLVMAtomicRMWBinOpAdd, "llvm.vector.reduce.add"},
+               {LLVMAtomicRMWBinOpAnd, "llvm.vector.reduce.and"},
+               {LLVMAtomicRMWBinOpOr, "llvm.vector.reduce.or"},
+               {LLVMAtomicRMWBinOpXor, "llvm.vector.reduce.xor"},
+               {LLVMAtomicRMWBinOpMax, "llvm.vector.reduce.smax"},
+               {LLVMAtomicRMWBinOpMin, "llvm.vector.reduce.smin"},
+               {LLVMAtomicRMWBinOpUMax, "llvm.vector.reduce.umax"},
+               {LLVMAtomicRMWBinOpUMin, "llvm.vector.reduce.umin"}};
+    LLVMTypeRef type = LLVMTypeOf(rmw);
+    LLVMAtomicRMWBinOp op = LLVMGetAtomicRMWBinOp(rmw);
+    if (LLVMGetFirstUse(rmw) || LLVMGetTypeKind(type) != LLVMIntegerTypeKind ||
+        vec_get(v, LLVMGetOperand(rmw, 0)).kind != VEC_UNIFORM)
+        return 0;
+    for (unsigned i = 0; i < sizeof how / sizeof *how; i++) {
+        if (how[i].op != op)
+            continue;
+        LLVMValueRef lanes = vec_lanes(v, LLVMGetOperand(rmw, 1)), neutral;
+        uint64_t top = (uint64_t)1 << (LLVMGetIntTypeWidth(type) - 1);
+        neutral = op == LLVMAtomicRMWBinOpAnd || op == LLVMAtomicRMWBinOpUMin ? LLVMConstAllOnes(type)
+                  : op == LLVMAtomicRMWBinOpMax                               ? LLVMConstInt(type, top, 0)
+                  : op == LLVMAtomicRMWBinOpMin                               ? LLVMConstInt(type, top - 1, 0)
+                                                                              : LLVMConstNull(type);
+        if (v->mask)
+            lanes = LLVMBuildSelect(v->b, v->mask, lanes, vec_splat(v, neutral, VEC_WIDTH), "");
+        LLVMTypeRef wide = LLVMTypeOf(lanes);
+        LLVMValueRef one = vec_intrinsic(v, how[i].name, &wide, 1, &lanes, 1),
+                     copy = LLVMInstructionClone(rmw);
+        LLVMSetOperand(copy, 0, vec_uniform(v, LLVMGetOperand(rmw, 0)));
+        LLVMSetOperand(copy, 1, one);
+        LLVMInsertIntoBuilder(v->b, copy);
+        return 1;
+    }
+    return 0;
+}
+
+void vec_emit_atomic(struct vec *v, LLVMValueRef rmw)
+{
+    if (!memory_reduces(v, rmw))
+        vec_by_lane(v, rmw);
+}

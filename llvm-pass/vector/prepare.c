@@ -1,0 +1,169 @@
+/* Warps as vectors: a copy of a kernel that calls nothing of its own module any more, with simple loops. */
+#include "vector.h"
+#include "base/modes.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_INSTRUCTIONS 6000u
+#define MOST_CALLS 1500u
+
+#define SREG "mtb_nvvm_read_ptx_sreg_"
+static const char *const prepare_registers[VEC_REGISTERS] = {
+    [VEC_TID_X] = "tid_x",
+    [VEC_TID_Y] = "tid_y",
+    [VEC_TID_Z] = "tid_z",
+    [VEC_LANE_ID] = "laneid",
+    [VEC_WARP_ID] = "warpid",
+    [VEC_EQ] = "lanemask_eq",
+    [VEC_LT] = "lanemask_lt",
+    [VEC_LE] = "lanemask_le",
+    [VEC_GT] = "lanemask_gt",
+    [VEC_GE] = "lanemask_ge",
+    [VEC_NTID_X] = "ntid_x",
+    "ntid_y",
+    "ntid_z",
+    "ctaid_x",
+    "ctaid_y",
+    "ctaid_z",
+    "nctaid_x",
+    "nctaid_y",
+    "nctaid_z",
+};
+
+int vec_register(const char *callee)
+{
+    if (mt_starts(callee, SREG))
+        for (int r = 0; r < VEC_REGISTERS; r++)
+            if (!strcmp(callee + strlen(SREG), prepare_registers[r]))
+                return r;
+    return -1;
+}
+
+const char *vec_callee(LLVMValueRef inst)
+{
+    LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
+    return callee ? mt_name(callee) : "";
+}
+
+int vec_calls(LLVMValueRef inst, const char *name)
+{
+    return !strcmp(vec_callee(inst), name);
+}
+
+int vec_is_lockstep_call(const char *callee)
+{
+    static const char *const names[] = {
+        "mt_cpu_shfl",  "mt_cpu_vote",       "mt_cpu_match_any", "mt_cpu_match_all",
+        "mt_cpu_redux", "mt_cpu_activemask", "mt_cpu_syncwarp",  NULL};
+    for (unsigned i = 0; names[i]; i++)
+        if (!strcmp(callee, names[i]))
+            return 1;
+    return 0;
+}
+
+/* Why this call cannot be in a vector's code, or NULL. */
+static const char *prepare_refuses(struct mt_lowering *l, LLVMValueRef inst)
+{
+    if (LLVMIsAInvokeInst(inst) || LLVMIsACallBrInst(inst))
+        return "an exception";
+    if (!LLVMIsACallInst(inst))
+        return NULL;
+    if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
+        return LLVMGetNumArgOperands(inst) ? "inline assembly" : NULL;
+    LLVMValueRef callee = mt_callee(inst);
+    if (!callee)
+        return "a call by pointer";
+    const char *name = mt_name(callee);
+    if (LLVMIsDeclaration(callee) && mt_is_shared_name(callee))
+        return "a call of another file's function";
+    for (unsigned i = 0; mt_waiting_functions[i]; i++)
+        if (!strcmp(name, mt_waiting_functions[i]) && strcmp(name, "mt_cpu_barrier") &&
+            strcmp(name, "mt_cpu_step") && !vec_is_lockstep_call(name))
+            return mt_waiting_functions[i];
+    if (mt_starts(name, "__mt_access_") || mt_starts(name, "__mt_count"))
+        return "records";
+    (void)l;
+    return NULL;
+}
+
+static int prepare_inlines(LLVMValueRef inst)
+{
+    LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
+    return callee && !LLVMIsDeclaration(callee) && vec_register(mt_name(callee)) < 0;
+}
+
+/* What is called, once: a function that calls itself never comes to an end, and is refused for its size. */
+static const char *prepare_inline(struct mt_lowering *l, LLVMValueRef f)
+{
+    unsigned calls = 0, n, more = 1;
+    while (more) {
+        LLVMValueRef *list = mt_instructions(f, &n);
+        if (!list)
+            return "no memory";
+        more = 0;
+        const char *why = n > MOST_INSTRUCTIONS || calls > MOST_CALLS ? "its size" : NULL;
+        for (unsigned i = 0; i < n && !why; i++)
+            if (prepare_inlines(list[i])) {
+                LLVMSetInstructionCallConv(list[i], LLVMGetFunctionCallConv(mt_callee(list[i])));
+                calls++;
+                more = 1;
+                if (!mt_shim_inline(list[i]))
+                    why = "a call that cannot be inlined";
+            }
+        free(list);
+        if (why)
+            return why;
+    }
+    LLVMValueRef *list = mt_instructions(f, &n);
+    const char *why = list ? NULL : "no memory";
+    for (unsigned i = 0; list && i < n; i++) {
+        if (!why)
+            why = prepare_refuses(l, list[i]);
+        const char *name = vec_callee(list[i]);
+        /* Warps are in step anyway. */
+        if (!strcmp(name, "mt_cpu_step") || mt_starts(name, "llvm.lifetime.") ||
+            mt_starts(name, "llvm.assume") || mt_starts(name, "llvm.experimental.noalias.scope") ||
+            mt_starts(name, "llvm.prefetch"))
+            LLVMInstructionEraseFromParent(list[i]);
+    }
+    free(list);
+    return why;
+}
+
+/* Each register is read once, where the function begins: so two ways bring the same value. */
+static void prepare_registers_once(struct mt_lowering *l, LLVMValueRef f)
+{
+    LLVMValueRef once[VEC_REGISTERS] = {0};
+    unsigned n;
+    LLVMValueRef *list = mt_instructions(f, &n);
+    for (unsigned i = 0; list && i < n; i++) {
+        int reg = vec_register(vec_callee(list[i]));
+        if (reg < 0)
+            continue;
+        if (!once[reg]) {
+            LLVMPositionBuilderBefore(l->builder, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(f)));
+            once[reg] = mt_build_call(l, mt_callee(list[i]), NULL, 0);
+        }
+        LLVMReplaceAllUsesWith(list[i], once[reg]);
+        LLVMInstructionEraseFromParent(list[i]);
+    }
+    free(list);
+}
+
+LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, const char **why)
+{
+    LLVMValueRef f = mt_shim_clone_function(kernel, ".warp");
+    LLVMRemoveEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex,
+                                   LLVMGetEnumAttributeKindForName("noinline", 8));
+    *why = l->u->options->lockstep == MT_LOCKSTEP_CTA ? "lockstep=cta" : prepare_inline(l, f);
+    if (!*why)
+        prepare_registers_once(l, f);
+    if (!*why && mt_shim_run_passes(f, "sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
+                                       "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa"))
+        *why = "LLVM's passes";
+    if (!*why)
+        return f;
+    LLVMDeleteFunction(f);
+    return NULL;
+}

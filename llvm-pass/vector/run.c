@@ -1,0 +1,209 @@
+/* Warps as vectors: the functions of the image that run a kernel so. Where its warps wait for one another,
+ * one runs a warp; else a CTA. */
+#include "vector.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_TWICE 300u /* instructions of a kernel whose masked code is there without masks, too */
+
+/* void body(parameters …, first thread's number, then x, y, z of each row's first thread) */
+static LLVMValueRef run_body(struct vec *v, const char *name)
+{
+    unsigned n = LLVMCountParams(v->from), all = n + 1 + 3 * v->rows;
+    LLVMTypeRef *types = malloc(all * sizeof *types);
+    if (!types)
+        return NULL;
+    for (unsigned i = 0; i < all; i++)
+        types[i] = i < n ? LLVMTypeOf(LLVMGetParam(v->from, i)) : v->l->i32;
+    v->to = LLVMAddFunction(v->module, name, LLVMFunctionType(v->l->none, types, all, 0));
+    free(types);
+    LLVMSetLinkage(v->to, LLVMInternalLinkage);
+    for (unsigned i = 0; i < n; i++)
+        v->value[i].now = (struct vec_rep){.kind = VEC_UNIFORM, .part = {LLVMGetParam(v->to, i)}};
+    v->linear = LLVMGetParam(v->to, n);
+    for (unsigned p = 0; p < v->rows; p++)
+        for (unsigned i = 0; i < 3; i++)
+            v->thread[i][p] = LLVMGetParam(v->to, n + 1 + 3 * p + i);
+    v->twice = v->nvalues < MOST_TWICE;
+    vec_emit(v);
+    return v->to;
+}
+
+struct place {
+    LLVMValueRef x, y, z;
+};
+
+static LLVMValueRef run_register(struct mt_lowering *l, const char *name)
+{
+    char full[64];
+    LLVMTypeRef type;
+    snprintf(full, sizeof full, "mtb_nvvm_read_ptx_sreg_%s", name);
+    LLVMValueRef f = mt_builtin(l, full, &type);
+    return LLVMBuildCall2(l->builder, type, f, NULL, 0, "");
+}
+
+static void run_call(struct vec *v, LLVMValueRef body, LLVMValueRef *args, unsigned n, LLVMValueRef linear,
+                     const struct place *place)
+{
+    args[n++] = linear;
+    for (unsigned p = 0; p < v->rows; p++) {
+        args[n++] = place[p].x;
+        args[n++] = place[p].y;
+        args[n++] = place[p].z;
+    }
+    mt_build_call(v->l, body, args, n);
+}
+
+/* The row behind one that begins at `at`. */
+static struct place run_next(struct vec *v, struct place at, struct place size)
+{
+    LLVMBuilderRef b = v->b;
+    LLVMValueRef zero = vec_number(v, 0), one = vec_number(v, 1);
+    LLVMValueRef x = LLVMBuildAdd(b, at.x, vec_number(v, v->group), "");
+    LLVMValueRef end = LLVMBuildICmp(b, LLVMIntEQ, x, size.x, "");
+    LLVMValueRef y = LLVMBuildSelect(b, end, LLVMBuildAdd(b, at.y, one, ""), at.y, "");
+    LLVMValueRef last = LLVMBuildICmp(b, LLVMIntEQ, y, size.y, "");
+    return (struct place){LLVMBuildSelect(b, end, zero, x, ""), LLVMBuildSelect(b, last, zero, y, ""),
+                          LLVMBuildSelect(b, last, LLVMBuildAdd(b, at.z, one, ""), at.z, "")};
+}
+
+static void run_warp(struct vec *v, LLVMValueRef body, LLVMValueRef *args, unsigned n, struct place size)
+{
+    struct place at[VEC_ROWS_MAX];
+    LLVMBuilderRef b = v->b;
+    LLVMValueRef linear = LLVMBuildShl(b, run_register(v->l, "warpid"), vec_number(v, 5), "");
+    for (unsigned p = 0; p < v->rows; p++) {
+        LLVMValueRef first = LLVMBuildAdd(b, linear, vec_number(v, p * v->group), "");
+        LLVMValueRef row = LLVMBuildUDiv(b, first, size.x, "");
+        at[p].x = LLVMBuildURem(b, first, size.x, "");
+        at[p].y = LLVMBuildURem(b, row, size.y, "");
+        at[p].z = LLVMBuildUDiv(b, row, size.y, "");
+    }
+    run_call(v, body, args, n, linear, at);
+}
+
+static void run_cta(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValueRef *args, unsigned n,
+                    struct place size)
+{
+    LLVMBuilderRef b = v->b;
+    LLVMValueRef threads = LLVMBuildMul(b, LLVMBuildMul(b, size.x, size.y, ""), size.z, ""),
+                 zero = vec_number(v, 0);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b), head = LLVMAppendBasicBlockInContext(v->context, f, "");
+    LLVMBasicBlockRef after = LLVMAppendBasicBlockInContext(v->context, f, "");
+    LLVMBuildBr(b, head);
+    LLVMPositionBuilderAtEnd(b, head);
+    LLVMValueRef phi[4], next[4];
+    for (unsigned i = 0; i < 4; i++) {
+        phi[i] = LLVMBuildPhi(b, v->l->i32, "");
+        LLVMAddIncoming(phi[i], &zero, &before, 1);
+    }
+    struct place at[VEC_ROWS_MAX + 1];
+    at[0] = (struct place){phi[1], phi[2], phi[3]};
+    for (unsigned p = 0; p < v->rows; p++)
+        at[p + 1] = run_next(v, at[p], size);
+    run_call(v, body, args, n, phi[0], at);
+    next[0] = LLVMBuildNUWAdd(b, phi[0], vec_number(v, VEC_WIDTH), "");
+    next[1] = at[v->rows].x;
+    next[2] = at[v->rows].y;
+    next[3] = at[v->rows].z;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
+    for (unsigned i = 0; i < 4; i++)
+        LLVMAddIncoming(phi[i], &next[i], &here, 1);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, next[0], threads, ""), head, after);
+    LLVMPositionBuilderAtEnd(b, after);
+}
+
+static LLVMValueRef run_runner(struct vec *v, LLVMValueRef body, const char *name, LLVMValueRef kernel)
+{
+    struct mt_lowering *l = v->l;
+    LLVMValueRef f = LLVMAddFunction(v->module, name, LLVMFunctionType(l->none, &l->ptr, 1, 0));
+    LLVMSetLinkage(f, LLVMInternalLinkage);
+    LLVMPositionBuilderAtEnd(v->b, LLVMAppendBasicBlockInContext(v->context, f, ""));
+    unsigned n = LLVMCountParams(kernel);
+    LLVMValueRef *args = malloc((n + 8) * sizeof *args);
+    for (unsigned i = 0; args && i < n; i++) {
+        LLVMValueRef index = LLVMConstInt(l->i64, i, 0);
+        LLVMValueRef slot = LLVMBuildGEP2(v->b, l->ptr, LLVMGetParam(f, 0), &index, 1, "");
+        args[i] = LLVMBuildLoad2(v->b, l->ptr, slot, "");
+        if (!mt_shim_byval_type(kernel, i))
+            args[i] = LLVMBuildLoad2(v->b, LLVMTypeOf(LLVMGetParam(kernel, i)), args[i], "");
+    }
+    struct place size = {run_register(l, "ntid_x"), run_register(l, "ntid_y"), run_register(l, "ntid_z")};
+    if (args && v->waits)
+        run_warp(v, body, args, n, size);
+    else if (args)
+        run_cta(v, f, body, args, n, size);
+    LLVMBuildRetVoid(v->b);
+    free(args);
+    return f;
+}
+
+static void run_target(struct mt_lowering *l, LLVMValueRef f)
+{
+    LLVMAddAttributeAtIndex(
+        f, LLVMAttributeFunctionIndex,
+        LLVMCreateEnumAttribute(l->u->context, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
+    mt_set_image_cpu(l->u, f);
+}
+
+/* The code for rows of `group` threads. NULL: out->why. */
+static LLVMValueRef run_build(struct mt_lowering *l, LLVMValueRef prepared, const char *name, unsigned group,
+                              struct mt_vector *out)
+{
+    struct vec v = {.l = l,
+                    .module = l->module,
+                    .context = l->u->context,
+                    .b = l->builder,
+                    .layout = LLVMGetModuleDataLayout(l->module),
+                    .mask_type = LLVMVectorType(l->i1, VEC_WIDTH),
+                    .group = group,
+                    .rows = VEC_WIDTH / group,
+                    .from = prepared};
+    LLVMValueRef body = NULL, runner = NULL;
+    char full[4300];
+    if (!vec_blocks(&v) && !vec_shapes(&v) && !vec_accept(&v)) {
+        snprintf(full, sizeof full, "mt.warp.%s.%u", name, group);
+        body = run_body(&v, full);
+    }
+    if (body && !v.why) {
+        run_target(l, body);
+        snprintf(full, sizeof full, MT_RUN_WARPS "%s.%u", name, group);
+        runner = run_runner(&v, body, full, prepared);
+        run_target(l, runner);
+    }
+    if (v.why)
+        snprintf(out->why, sizeof out->why, "%s", v.why);
+    out->waits = v.waits;
+    free(v.value);
+    free(v.table);
+    vec_blocks_free(&v);
+    return runner;
+}
+
+/* Does the kernel tell rows of a CTA apart? Else CTAs are seldom narrow. */
+static int run_has_rows(LLVMValueRef f)
+{
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+            int reg = vec_register(vec_callee(i));
+            if (reg == VEC_TID_Y || reg == VEC_TID_Z)
+                return 1;
+        }
+    return 0;
+}
+
+void mt_vector_kernel(struct mt_lowering *l, LLVMValueRef kernel, struct mt_vector *out)
+{
+    const char *refused;
+    memset(out, 0, sizeof *out);
+    LLVMValueRef f = vec_prepare(l, kernel, &refused);
+    if (!f) {
+        snprintf(out->why, sizeof out->why, "%s", refused);
+        return;
+    }
+    out->rows = run_build(l, f, mt_name(kernel), VEC_WIDTH, out);
+    if (out->rows && run_has_rows(f))
+        out->tiles = run_build(l, f, mt_name(kernel), VEC_WIDTH / 2, out);
+    LLVMDeleteFunction(f);
+}

@@ -1,0 +1,271 @@
+/* Warps as vectors: values in the new code. One that another block uses has a slot on the stack, which LLVM
+ * makes registers of; so no block need know how the lanes came to it. */
+#include "vector.h"
+#include <stdlib.h>
+#include <string.h>
+
+unsigned vec_count(LLVMTypeRef type)
+{
+    return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetVectorSize(type) : 1;
+}
+
+static LLVMTypeRef value_element(LLVMTypeRef type)
+{
+    return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;
+}
+
+/* The elements of a vector of a thread are together: lane 0's, lane 1's … */
+LLVMTypeRef vec_wide(struct vec *v, LLVMTypeRef type)
+{
+    LLVMTypeRef member[8];
+    switch (LLVMGetTypeKind(type)) {
+    case LLVMVoidTypeKind:
+        return type;
+    case LLVMIntegerTypeKind:
+    case LLVMHalfTypeKind:
+    case LLVMBFloatTypeKind:
+    case LLVMFloatTypeKind:
+    case LLVMDoubleTypeKind:
+    case LLVMPointerTypeKind:
+        return LLVMVectorType(type, VEC_WIDTH);
+    case LLVMVectorTypeKind:
+        return LLVMVectorType(LLVMGetElementType(type), VEC_WIDTH * LLVMGetVectorSize(type));
+    case LLVMStructTypeKind:
+        if (LLVMCountStructElementTypes(type) > 8)
+            return NULL;
+        for (unsigned i = 0; i < LLVMCountStructElementTypes(type); i++)
+            if (!(member[i] = vec_wide(v, LLVMStructGetTypeAtIndex(type, i))))
+                return NULL;
+        return LLVMStructTypeInContext(v->context, member, LLVMCountStructElementTypes(type), 0);
+    default:
+        return NULL;
+    }
+}
+
+LLVMValueRef vec_number(struct vec *v, uint64_t n)
+{
+    return LLVMConstInt(v->l->i32, n, 0);
+}
+
+LLVMValueRef vec_shuffle(struct vec *v, LLVMValueRef a, LLVMValueRef b, const int *mask, unsigned n)
+{
+    LLVMValueRef *index = malloc(n * sizeof *index);
+    if (!index)
+        return LLVMGetPoison(LLVMVectorType(LLVMGetElementType(LLVMTypeOf(a)), n));
+    for (unsigned i = 0; i < n; i++)
+        index[i] = mask[i] < 0 ? LLVMGetPoison(v->l->i32) : vec_number(v, (uint64_t)mask[i]);
+    LLVMValueRef r =
+        LLVMBuildShuffleVector(v->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(index, n), "");
+    free(index);
+    return r;
+}
+
+/* A scalar n times; a vector's elements n times, one after the other. */
+LLVMValueRef vec_splat(struct vec *v, LLVMValueRef scalar, unsigned n)
+{
+    LLVMTypeRef type = LLVMTypeOf(scalar);
+    unsigned count = vec_count(type);
+    int mask[VEC_WIDTH * 64];
+    if (LLVMGetTypeKind(type) != LLVMVectorTypeKind)
+        scalar = LLVMBuildInsertElement(v->b, LLVMGetPoison(LLVMVectorType(type, 1)), scalar,
+                                        vec_number(v, 0), "");
+    for (unsigned i = 0; i < n * count; i++)
+        mask[i] = (int)(i % count);
+    return vec_shuffle(v, scalar, NULL, mask, n * count);
+}
+
+LLVMValueRef vec_concat(struct vec *v, LLVMValueRef *part, unsigned each)
+{
+    int mask[VEC_WIDTH * 64];
+    if (v->rows == 1)
+        return part[0];
+    for (unsigned i = 0; i < 2 * each; i++)
+        mask[i] = (int)i;
+    return vec_shuffle(v, part[0], part[1], mask, 2 * each);
+}
+
+LLVMValueRef vec_row_of(struct vec *v, LLVMValueRef lanes, unsigned row, unsigned each)
+{
+    int mask[VEC_WIDTH * 64];
+    if (v->rows == 1)
+        return lanes;
+    for (unsigned i = 0; i < each; i++)
+        mask[i] = (int)(row * each + i);
+    return vec_shuffle(v, lanes, NULL, mask, each);
+}
+
+LLVMValueRef vec_iota(struct vec *v, LLVMTypeRef integer, unsigned n, unsigned group, int64_t stride)
+{
+    LLVMValueRef list[VEC_WIDTH];
+    for (unsigned i = 0; i < n; i++)
+        list[i] = LLVMConstInt(integer, (uint64_t)(stride * (int64_t)(i % group)), 1);
+    (void)v;
+    return LLVMConstVector(list, n);
+}
+
+LLVMValueRef vec_intrinsic(struct vec *v, const char *name, LLVMTypeRef *types, unsigned ntypes,
+                           LLVMValueRef *args, unsigned nargs)
+{
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(v->module, id, types, ntypes);
+    return LLVMBuildCall2(v->b, LLVMGlobalGetValueType(f), f, args, nargs, "");
+}
+
+LLVMValueRef vec_slot(struct vec *v, LLVMTypeRef type)
+{
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(v->b);
+    LLVMValueRef first = LLVMGetFirstInstruction(v->entry);
+    if (first)
+        LLVMPositionBuilderBefore(v->b, first);
+    else
+        LLVMPositionBuilderAtEnd(v->b, v->entry);
+    LLVMValueRef slot = LLVMBuildAlloca(v->b, type, "");
+    LLVMPositionBuilderAtEnd(v->b, here);
+    return slot;
+}
+
+static LLVMTypeRef value_part_type(struct vec *v, const struct vec_value *x)
+{
+    LLVMTypeRef type = LLVMTypeOf(x->from);
+    return x->shape.kind == VEC_LANES ? vec_wide(v, type) : type;
+}
+
+static unsigned value_parts(const struct vec *v, const struct vec_shape *s)
+{
+    return s->kind == VEC_ROWS ? v->rows : 1;
+}
+
+int vec_slots(struct vec *v)
+{
+    for (unsigned i = 0; i < v->nvalues; i++) {
+        struct vec_value *x = &v->value[i];
+        int phi = x->block >= 0 && LLVMIsAPHINode(x->from);
+        if (x->block < 0 || (!x->crosses && !phi))
+            continue;
+        LLVMTypeRef type = value_part_type(v, x);
+        if (!type)
+            return -1;
+        for (unsigned p = 0; p < value_parts(v, &x->shape); p++) {
+            x->slot[p] = x->crosses ? vec_slot(v, type) : NULL;
+            x->keep[p] = phi ? vec_slot(v, type) : NULL;
+        }
+    }
+    return 0;
+}
+
+struct vec_rep vec_get(struct vec *v, LLVMValueRef value)
+{
+    struct vec_value *x = vec_find(v, value);
+    struct vec_rep r = {.kind = VEC_UNIFORM};
+    if (!x) {
+        r.part[0] = value;
+        return r;
+    }
+    if (x->block < 0 || x->now_round == v->round)
+        return x->now;
+    r.kind = x->shape.kind;
+    r.stride = x->shape.stride;
+    for (unsigned p = 0; p < value_parts(v, &x->shape); p++)
+        r.part[p] = LLVMBuildLoad2(v->b, value_part_type(v, x), x->slot[p], "");
+    x->now = r;
+    x->now_round = v->round;
+    return r;
+}
+
+void vec_set(struct vec *v, LLVMValueRef inst, struct vec_rep rep)
+{
+    struct vec_value *x = vec_find(v, inst);
+    if (x->shape.kind == VEC_LANES && rep.kind != VEC_LANES)
+        rep = (struct vec_rep){.kind = VEC_LANES, .part = {vec_rep_lanes(v, &rep, LLVMTypeOf(inst))}};
+    x->now = rep;
+    x->now_round = v->round;
+    for (unsigned p = 0; x->crosses && p < value_parts(v, &x->shape); p++)
+        LLVMBuildStore(v->b, rep.part[p], x->slot[p]);
+}
+
+void vec_set_lanes(struct vec *v, LLVMValueRef inst, LLVMValueRef lanes)
+{
+    vec_set(v, inst, (struct vec_rep){.kind = VEC_LANES, .part = {lanes}});
+}
+
+void vec_set_uniform(struct vec *v, LLVMValueRef inst, LLVMValueRef value)
+{
+    vec_set(v, inst, (struct vec_rep){.kind = VEC_UNIFORM, .part = {value}});
+}
+
+static LLVMValueRef value_members(struct vec *v, const struct vec_rep *r, LLVMTypeRef type)
+{
+    LLVMValueRef all = LLVMGetPoison(vec_wide(v, type));
+    for (unsigned i = 0; i < LLVMCountStructElementTypes(type); i++) {
+        struct vec_rep one = {.kind = r->kind};
+        for (unsigned p = 0; p < (r->kind == VEC_ROWS ? v->rows : 1); p++)
+            one.part[p] = LLVMBuildExtractValue(v->b, r->part[p], i, "");
+        all =
+            LLVMBuildInsertValue(v->b, all, vec_rep_lanes(v, &one, LLVMStructGetTypeAtIndex(type, i)), i, "");
+    }
+    return all;
+}
+
+LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef type)
+{
+    if (r->kind == VEC_LANES)
+        return r->part[0];
+    if (LLVMGetTypeKind(type) == LLVMStructTypeKind)
+        return value_members(v, r, type);
+    if (r->kind == VEC_UNIFORM)
+        return LLVMIsPoison(r->part[0]) || LLVMIsUndef(r->part[0]) ? LLVMGetUndef(vec_wide(v, type))
+                                                                   : vec_splat(v, r->part[0], VEC_WIDTH);
+    LLVMValueRef row[VEC_ROWS_MAX] = {0};
+    for (unsigned p = 0; p < v->rows; p++)
+        row[p] = vec_splat(v, r->part[p], v->group);
+    LLVMValueRef base = vec_concat(v, row, v->group * vec_count(type));
+    if (!r->stride)
+        return base;
+    if (LLVMGetTypeKind(value_element(type)) == LLVMPointerTypeKind) {
+        LLVMValueRef steps = vec_iota(v, v->l->i64, VEC_WIDTH, v->group, r->stride);
+        return LLVMBuildGEP2(v->b, v->l->i8, base, &steps, 1, "");
+    }
+    return LLVMBuildAdd(v->b, base, vec_iota(v, type, VEC_WIDTH, v->group, r->stride), "");
+}
+
+LLVMValueRef vec_lanes(struct vec *v, LLVMValueRef value)
+{
+    struct vec_rep r = vec_get(v, value);
+    return vec_rep_lanes(v, &r, LLVMTypeOf(value));
+}
+
+LLVMValueRef vec_uniform(struct vec *v, LLVMValueRef value)
+{
+    return vec_get(v, value).part[0];
+}
+
+/* What the lanes of `edge` (NULL: all that are left, or all that will look) bring along. */
+void vec_store_phi(struct vec *v, struct vec_value *phi, const struct vec_rep *rep, LLVMValueRef edge)
+{
+    if (phi->shape.kind == VEC_LANES) {
+        LLVMTypeRef type = LLVMTypeOf(phi->from);
+        LLVMValueRef lanes = vec_rep_lanes(v, rep, type);
+        if (edge) {
+            LLVMValueRef old = LLVMBuildLoad2(v->b, vec_wide(v, type), phi->keep[0], "");
+            edge = vec_replicate_mask(v, edge, VEC_WIDTH, vec_count(type));
+            lanes = LLVMBuildSelect(v->b, edge, lanes, old, "");
+        }
+        LLVMBuildStore(v->b, lanes, phi->keep[0]);
+        return;
+    }
+    for (unsigned p = 0; p < value_parts(v, &phi->shape); p++)
+        LLVMBuildStore(v->b, rep->part[rep->kind == VEC_ROWS ? p : 0], phi->keep[p]);
+}
+
+/* kill: what is in the slot now is of no use to anyone later. */
+void vec_load_phi(struct vec *v, struct vec_value *phi, int kill)
+{
+    struct vec_rep r = {.kind = phi->shape.kind, .stride = phi->shape.stride};
+    for (unsigned p = 0; p < value_parts(v, &phi->shape); p++) {
+        LLVMTypeRef type = value_part_type(v, phi);
+        r.part[p] = LLVMBuildLoad2(v->b, type, phi->keep[p], "");
+        if (kill)
+            LLVMBuildStore(v->b, LLVMGetPoison(type), phi->keep[p]);
+    }
+    vec_set(v, phi->from, r);
+}

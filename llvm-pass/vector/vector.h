@@ -1,0 +1,204 @@
+/* Warps as vectors: a kernel's code for one thread becomes code for the 32 threads of a warp. What its parts
+ * share; nothing outside knows more than mt_vector_kernel (cpu/lower.h).
+ *
+ * Each value of the thread's code has a shape: uniform (one value for the warp), rows (for each row of
+ * threads one value, to which each lane adds `stride`), or lanes (a vector of 32). A row is `group`
+ * neighbouring threads that differ in threadIdx.x alone: 32 of them, or 16 where CTAs are as narrow.
+ *
+ * Blocks run one after the other, loops together (blocks.c). A block runs when any lane has come to it
+ * (`pending`), with the mask of those; so lanes that parted meet where their ways do. (Ideas: R. Karrenberg
+ * and S. Hack, Whole-Function Vectorization, CGO 2011; S. Moll and S. Hack, Partial Control-Flow
+ * Linearization, PLDI 2018.) */
+#ifndef MT_PASS_VECTOR_H
+#define MT_PASS_VECTOR_H
+#include "cpu/lower.h"
+
+#define VEC_WIDTH 32u
+#define VEC_ROWS_MAX 2u
+#define VEC_MANY 64 /* low zero bits of 0 */
+
+enum vec_kind { VEC_UNKNOWN, VEC_UNIFORM, VEC_ROWS, VEC_LANES };
+enum { VEC_SIGNED = 1, VEC_UNSIGNED = 2 };
+struct vec_shape {
+    uint8_t kind;
+    uint8_t zeros;  /* low bits that are zero: of the value, of the rows' first ones */
+    uint8_t extend; /* rows: made wider as this, it is still a row of that stride */
+    int64_t stride; /* rows: bytes for pointers */
+};
+
+/* A value in the new code: uniform and lanes have part[0] alone. */
+struct vec_rep {
+    uint8_t kind;
+    int64_t stride;
+    LLVMValueRef part[VEC_ROWS_MAX];
+};
+
+struct vec_value {
+    LLVMValueRef from;
+    struct vec_shape shape;
+    int block;                       /* index, -1: a parameter */
+    int crosses;                     /* another block uses it */
+    LLVMValueRef slot[VEC_ROWS_MAX]; /* where it is kept for those; a phi: where its edges put it */
+    LLVMValueRef keep[VEC_ROWS_MAX]; /* a phi: as slot of other values */
+    struct vec_rep now;              /* in the block that is being written, */
+    unsigned now_round;              /* if this is it */
+};
+
+struct vec_block {
+    LLVMBasicBlockRef from;
+    unsigned loop; /* innermost, 0: none */
+    int succ[2];
+    unsigned nsucc;
+    int meet;   /* where all ways from here meet; -1: the end */
+    int branch; /* index of a branch on which lanes part, or -1 */
+    int masked; /* not all lanes that are left come here together */
+    int joins;  /* its phis get values of several edges at once */
+    LLVMBasicBlockRef check, body;
+    LLVMBasicBlockRef full; /* of a masked one: its code for when all lanes are here, or NULL */
+    LLVMValueRef pending;   /* slot: the mask, or i1 when it is not masked */
+};
+struct vec_loop {
+    int first, last; /* blocks */
+    LLVMBasicBlockRef again;
+};
+/* A branch on which lanes part: which blocks can be reached on each way before they meet. */
+struct vec_branch {
+    int block;
+    unsigned char *reach[2];
+};
+
+struct vec {
+    struct mt_lowering *l;
+    LLVMModuleRef module;
+    LLVMContextRef context;
+    LLVMBuilderRef b;
+    LLVMTargetDataRef layout;
+    LLVMTypeRef mask_type;
+    unsigned group, rows;
+    LLVMValueRef from, to;
+    LLVMBasicBlockRef entry, done; /* of `to`: slots; the end */
+    struct vec_block *block;
+    unsigned nblocks;
+    struct vec_loop *loop; /* from 1 */
+    uint32_t *parents;     /* of loops, from 0 */
+    unsigned nloops;
+    struct vec_branch *branch;
+    unsigned nbranches;
+    struct vec_value *value;
+    unsigned nvalues;
+    unsigned *table; /* hash of values: index + 1 */
+    unsigned table_size;
+    LLVMValueRef linear;                  /* number of lane 0's thread */
+    LLVMValueRef thread[3][VEC_ROWS_MAX]; /* first of each row */
+    int now;                              /* the block that is being written, */
+    unsigned round;                       /* the how manyth that is */
+    int twice;                            /* masked blocks have code for all lanes, too */
+    LLVMValueRef mask;                    /* its lanes; NULL: all */
+    LLVMValueRef scratch;                 /* memory that nobody reads */
+    int waits;                            /* there is a barrier: a fiber for each warp */
+    uint64_t frame;                       /* bytes of local variables of a thread */
+    const char *why;                      /* cannot be done, or NULL */
+    char why_text[200];
+};
+
+/* prepare.c: a copy of the kernel with all that it calls inlined, in the form that the rest needs; NULL:
+ * *why. */
+LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, const char **why);
+/* Is the instruction a call of a function by this name? */
+int vec_calls(LLVMValueRef inst, const char *name);
+const char *vec_callee(LLVMValueRef inst); /* "": it is no direct call */
+/* Special registers that differ between threads, as calls in what is prepared. */
+enum vec_register {
+    VEC_TID_X,
+    VEC_TID_Y,
+    VEC_TID_Z,
+    VEC_LANE_ID,
+    VEC_WARP_ID,
+    VEC_EQ,
+    VEC_LT,
+    VEC_LE,
+    VEC_GT,
+    VEC_GE,
+    VEC_NTID_X,
+    VEC_REGISTERS = VEC_NTID_X + 9
+}; /* from ntid.x on: of the CTA, the grid */
+int vec_register(const char *callee); /* -1: none */
+
+/* blocks.c */
+int vec_blocks(struct vec *v); /* 0, or -1 with v->why */
+int vec_index(const struct vec *v, LLVMBasicBlockRef block);
+/* Lanes part at this block's branch. 0 or -1. */
+int vec_part(struct vec *v, int block);
+/* After all of them: which blocks are masked. */
+void vec_settle_masks(struct vec *v);
+/* Can lanes wait at block t while block b runs? */
+int vec_may_wait(const struct vec *v, int b, int t);
+/* Can b's lanes go straight to block `to`, as nobody waits at a block before it? */
+int vec_is_direct(const struct vec *v, int b, int to);
+void vec_blocks_free(struct vec *v);
+
+/* shape.c */
+int vec_shapes(struct vec *v); /* 0, or -1 with v->why */
+struct vec_shape vec_shape_of(const struct vec *v, LLVMValueRef value);
+struct vec_value *vec_find(const struct vec *v, LLVMValueRef value); /* NULL: a constant or global */
+int vec_is_lockstep_call(const char *callee);                        /* a warp collective */
+unsigned vec_bits(uint64_t x);                                       /* lowest n with x < 2^n */
+
+/* value.c */
+LLVMTypeRef vec_wide(struct vec *v, LLVMTypeRef type); /* of lanes; NULL: cannot be */
+unsigned vec_count(LLVMTypeRef type);                  /* elements of a scalar (1) or a vector */
+struct vec_rep vec_get(struct vec *v, LLVMValueRef value);
+LLVMValueRef vec_uniform(struct vec *v, LLVMValueRef value);
+LLVMValueRef vec_lanes(struct vec *v, LLVMValueRef value);
+LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef type);
+/* The value of an instruction of the block that is being written. */
+void vec_set(struct vec *v, LLVMValueRef inst, struct vec_rep rep);
+void vec_set_lanes(struct vec *v, LLVMValueRef inst, LLVMValueRef lanes);
+void vec_set_uniform(struct vec *v, LLVMValueRef inst, LLVMValueRef value);
+int vec_slots(struct vec *v);
+void vec_store_phi(struct vec *v, struct vec_value *phi, const struct vec_rep *rep, LLVMValueRef edge);
+void vec_load_phi(struct vec *v, struct vec_value *phi, int kill);
+LLVMValueRef vec_slot(struct vec *v, LLVMTypeRef type); /* an alloca in the entry */
+LLVMValueRef vec_splat(struct vec *v, LLVMValueRef scalar, unsigned n);
+LLVMValueRef vec_shuffle(struct vec *v, LLVMValueRef a, LLVMValueRef b, const int *mask, unsigned n);
+LLVMValueRef vec_number(struct vec *v, uint64_t n); /* i32 */
+LLVMValueRef vec_iota(struct vec *v, LLVMTypeRef integer, unsigned n, unsigned group, int64_t stride);
+LLVMValueRef vec_intrinsic(struct vec *v, const char *name, LLVMTypeRef *types, unsigned ntypes,
+                           LLVMValueRef *args, unsigned nargs);
+LLVMValueRef vec_concat(struct vec *v, LLVMValueRef *part, unsigned n_each);
+LLVMValueRef vec_row_of(struct vec *v, LLVMValueRef lanes, unsigned row, unsigned each);
+
+/* masks, emit.c */
+LLVMValueRef vec_mask(struct vec *v);                            /* of the block, as a vector */
+LLVMValueRef vec_mask_bits(struct vec *v, LLVMValueRef mask);    /* i32 */
+LLVMValueRef vec_masked_bits(struct vec *v, LLVMValueRef flags); /* flags of lanes that are here, i32 */
+LLVMValueRef vec_replicate_mask(struct vec *v, LLVMValueRef mask, unsigned lanes, unsigned each);
+void vec_emit(struct vec *v);
+
+/* plain.c: arithmetic. memory.c, lane.c, warp.c */
+void vec_emit_plain(struct vec *v, LLVMValueRef inst);
+void vec_emit_rows(struct vec *v, LLVMValueRef inst);
+void vec_emit_copy(struct vec *v, LLVMValueRef inst);
+int vec_is_plain_call(LLVMValueRef call);           /* of an intrinsic of which there is one for vectors */
+int vec_plain_ok(struct vec *v, LLVMValueRef inst); /* 0: v->why */
+void vec_emit_load(struct vec *v, LLVMValueRef load);
+void vec_emit_store(struct vec *v, LLVMValueRef store);
+void vec_emit_atomic(struct vec *v, LLVMValueRef rmw);
+void vec_emit_alloca(struct vec *v, LLVMValueRef alloca);
+void vec_by_lane(struct vec *v, LLVMValueRef inst);
+/* The same for each lane of the mask: the builder is in the loop, `lane` is an i32. */
+struct vec_each {
+    LLVMValueRef lane, bits;
+    LLVMBasicBlockRef head;
+};
+void vec_each_begin(struct vec *v, struct vec_each *e);
+void vec_each_end(struct vec *v, struct vec_each *e);
+/* Memory with the lanes of a value, one after the other; lane i's is at vec_lane_at. */
+LLVMValueRef vec_spill(struct vec *v, LLVMValueRef lanes);
+LLVMValueRef vec_lane_of(struct vec *v, LLVMValueRef slot, LLVMTypeRef type, LLVMValueRef lane);
+int vec_emit_warp(struct vec *v, LLVMValueRef call); /* 0: it is no collective */
+
+/* accept.c */
+int vec_accept(struct vec *v); /* 0, or -1 with v->why */
+void vec_refuse(struct vec *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#endif

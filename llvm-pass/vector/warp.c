@@ -1,0 +1,274 @@
+/* Warps as vectors: what the lanes of a warp do together, and the registers that tell them apart. */
+#include "vector.h"
+#include <string.h>
+#include "../../runtime/cpu/abi.h"
+
+static LLVMValueRef warp_argument(struct vec *v, LLVMValueRef call, unsigned i)
+{
+    return vec_lanes(v, LLVMGetOperand(call, i));
+}
+
+static LLVMTypeRef warp_vector(struct vec *v, LLVMTypeRef type)
+{
+    (void)v;
+    return LLVMVectorType(type, VEC_WIDTH);
+}
+
+static LLVMValueRef warp_all(struct vec *v, uint64_t n)
+{
+    return vec_splat(v, vec_number(v, n), VEC_WIDTH);
+}
+
+static LLVMValueRef warp_lane_ids(struct vec *v)
+{
+    return vec_iota(v, v->l->i32, VEC_WIDTH, VEC_WIDTH, 1);
+}
+
+/* value of lane from[i], for each lane i. Known beforehand it is a shuffle of registers. */
+static LLVMValueRef warp_pick(struct vec *v, LLVMValueRef value, LLVMValueRef from)
+{
+    int mask[VEC_WIDTH];
+    int known = LLVMIsConstant(from) && LLVMIsAConstantDataVector(from);
+    for (unsigned i = 0; known && i < VEC_WIDTH; i++)
+        mask[i] = (int)LLVMConstIntGetZExtValue(LLVMGetAggregateElement(from, i)) & 31;
+    value = LLVMBuildFreeze(v->b, value, "");
+    if (known)
+        return vec_shuffle(v, value, NULL, mask, VEC_WIDTH);
+    from = LLVMBuildAnd(v->b, LLVMBuildFreeze(v->b, from, ""), warp_all(v, 31), "");
+    LLVMValueRef at = LLVMBuildGEP2(v->b, v->l->i32, vec_spill(v, value), &from, 1, "");
+    LLVMTypeRef type = LLVMTypeOf(value), types[] = {type, LLVMTypeOf(at)};
+    LLVMValueRef args[] = {at, vec_number(v, 4), vec_mask(v), LLVMGetPoison(type)};
+    return vec_intrinsic(v, "llvm.masked.gather", types, 2, args, 4);
+}
+
+/* PTX, shfl.sync: the source lane, and whether it is within the segment; else the lane's own value stays. */
+static LLVMValueRef warp_shuffle(struct vec *v, LLVMValueRef call)
+{
+    LLVMBuilderRef b = v->b;
+    LLVMValueRef value = warp_argument(v, call, 1), by = warp_argument(v, call, 2),
+                 c = warp_argument(v, call, 3);
+    unsigned mode = (unsigned)LLVMConstIntGetZExtValue(LLVMGetOperand(call, 4));
+    LLVMValueRef lane = warp_lane_ids(v), low = warp_all(v, 31), from, in;
+    by = LLVMBuildAnd(b, by, low, "");
+    LLVMValueRef segment = LLVMBuildAnd(b, LLVMBuildLShr(b, c, warp_all(v, 8), ""), low, "");
+    LLVMValueRef clamp = LLVMBuildAnd(b, c, low, ""),
+                 free = LLVMBuildAnd(b, LLVMBuildNot(b, segment, ""), low, "");
+    LLVMValueRef first = LLVMBuildAnd(b, lane, segment, "");
+    LLVMValueRef last = LLVMBuildOr(b, first, LLVMBuildAnd(b, clamp, free, ""), "");
+    switch (mode) {
+    case MT_SHFL_UP:
+        from = LLVMBuildSub(b, lane, by, "");
+        break;
+    case MT_SHFL_DOWN:
+        from = LLVMBuildAdd(b, lane, by, "");
+        break;
+    case MT_SHFL_BFLY:
+        from = LLVMBuildXor(b, lane, by, "");
+        break;
+    default:
+        from = LLVMBuildOr(b, first, LLVMBuildAnd(b, by, free, ""), "");
+    }
+    in = LLVMBuildICmp(b, mode == MT_SHFL_UP ? LLVMIntSGE : LLVMIntSLE, from, last, "");
+    LLVMValueRef got = warp_pick(v, value, LLVMBuildSelect(b, in, from, lane, ""));
+    LLVMTypeRef wide = warp_vector(v, v->l->i64);
+    LLVMValueRef high = LLVMBuildShl(b, LLVMBuildZExt(b, in, wide, ""),
+                                     vec_splat(v, LLVMConstInt(v->l->i64, 32, 0), VEC_WIDTH), "");
+    return LLVMBuildOr(b, LLVMBuildZExt(b, got, wide, ""), high, "");
+}
+
+static LLVMValueRef warp_is_not_zero(struct vec *v, LLVMValueRef lanes)
+{
+    return LLVMBuildICmp(v->b, LLVMIntNE, lanes, LLVMConstNull(LLVMTypeOf(lanes)), "");
+}
+
+/* `members`: of the call, a number or one for each lane. */
+static LLVMValueRef warp_vote(struct vec *v, LLVMValueRef call, LLVMValueRef members)
+{
+    LLVMBuilderRef b = v->b;
+    LLVMValueRef flags = warp_is_not_zero(v, warp_argument(v, call, 1));
+    LLVMValueRef yes = vec_masked_bits(v, flags), no = vec_masked_bits(v, LLVMBuildNot(b, flags, ""));
+    int each = LLVMGetTypeKind(LLVMTypeOf(members)) == LLVMVectorTypeKind;
+    if (each) {
+        yes = vec_splat(v, yes, VEC_WIDTH);
+        no = vec_splat(v, no, VEC_WIDTH);
+    }
+    yes = LLVMBuildAnd(b, yes, members, "");
+    no = LLVMBuildAnd(b, no, members, "");
+    LLVMValueRef none = LLVMConstNull(LLVMTypeOf(yes)), r;
+    switch (LLVMConstIntGetZExtValue(LLVMGetOperand(call, 2))) {
+    case MT_VOTE_ALL:
+        r = LLVMBuildICmp(b, LLVMIntEQ, no, none, "");
+        break;
+    case MT_VOTE_ANY:
+        r = LLVMBuildICmp(b, LLVMIntNE, yes, none, "");
+        break;
+    case MT_VOTE_UNI:
+        r = LLVMBuildOr(b, LLVMBuildICmp(b, LLVMIntEQ, no, none, ""),
+                        LLVMBuildICmp(b, LLVMIntEQ, yes, none, ""), "");
+        break;
+    default:
+        return yes;
+    }
+    return LLVMBuildZExt(b, r, LLVMTypeOf(yes), "");
+}
+
+static LLVMValueRef warp_match_any(struct vec *v, LLVMValueRef call)
+{
+    struct vec_each e;
+    LLVMValueRef members = warp_argument(v, call, 0),
+                 value = LLVMBuildFreeze(v->b, warp_argument(v, call, 1), "");
+    LLVMValueRef all = vec_spill(v, value), out = vec_slot(v, warp_vector(v, v->l->i32));
+    vec_each_begin(v, &e);
+    LLVMValueRef one = vec_lane_of(v, all, v->l->i64, e.lane);
+    LLVMValueRef same = LLVMBuildICmp(v->b, LLVMIntEQ, value, vec_splat(v, one, VEC_WIDTH), "");
+    LLVMValueRef at = LLVMBuildGEP2(v->b, v->l->i32, out, &e.lane, 1, "");
+    LLVMBuildStore(v->b, vec_masked_bits(v, same), at);
+    vec_each_end(v, &e);
+    return LLVMBuildAnd(v->b, LLVMBuildLoad2(v->b, warp_vector(v, v->l->i32), out, ""), members, "");
+}
+
+static LLVMValueRef warp_bits(struct vec *v)
+{
+    return vec_mask_bits(v, vec_mask(v));
+}
+
+/* Lanes that are here and among the members. */
+static LLVMValueRef warp_taking_part(struct vec *v, LLVMValueRef members)
+{
+    return LLVMBuildBitCast(v->b, LLVMBuildAnd(v->b, warp_bits(v), members, ""), v->mask_type, "");
+}
+
+static LLVMValueRef warp_match_all(struct vec *v, LLVMValueRef call, LLVMValueRef members)
+{
+    LLVMValueRef value = LLVMBuildFreeze(v->b, warp_argument(v, call, 1), "");
+    LLVMValueRef here = LLVMBuildAnd(v->b, warp_bits(v), members, ""),
+                 args[] = {here, LLVMConstInt(v->l->i1, 0, 0)};
+    LLVMValueRef first =
+        LLVMBuildAnd(v->b, vec_intrinsic(v, "llvm.cttz", &v->l->i32, 1, args, 2), vec_number(v, 31), "");
+    LLVMValueRef one = vec_lane_of(v, vec_spill(v, value), v->l->i64, first);
+    LLVMValueRef other = LLVMBuildICmp(v->b, LLVMIntNE, value, vec_splat(v, one, VEC_WIDTH), "");
+    LLVMValueRef differ = LLVMBuildAnd(v->b, vec_masked_bits(v, other), members, "");
+    LLVMValueRef same = LLVMBuildICmp(v->b, LLVMIntEQ, differ, vec_number(v, 0), "");
+    return LLVMBuildSelect(v->b, same, members, vec_number(v, 0), "");
+}
+
+static LLVMValueRef warp_redux(struct vec *v, LLVMValueRef call, LLVMValueRef members)
+{
+    static const struct {
+        const char *name;
+        uint32_t neutral;
+    } how[] = {[MT_REDUX_ADD] = {"llvm.vector.reduce.add", 0},
+               [MT_REDUX_UMIN] = {"llvm.vector.reduce.umin", ~0u},
+               [MT_REDUX_UMAX] = {"llvm.vector.reduce.umax", 0},
+               [MT_REDUX_MIN] = {"llvm.vector.reduce.smin", INT32_MAX},
+               [MT_REDUX_MAX] = {"llvm.vector.reduce.smax", 1u << 31},
+               [MT_REDUX_AND] = {"llvm.vector.reduce.and", ~0u},
+               [MT_REDUX_OR] = {"llvm.vector.reduce.or", 0},
+               [MT_REDUX_XOR] = {"llvm.vector.reduce.xor", 0}};
+    unsigned op = (unsigned)LLVMConstIntGetZExtValue(LLVMGetOperand(call, 2));
+    LLVMValueRef value = LLVMBuildSelect(v->b, warp_taking_part(v, members), warp_argument(v, call, 1),
+                                         warp_all(v, how[op].neutral), "");
+    LLVMTypeRef type = LLVMTypeOf(value);
+    return vec_intrinsic(v, how[op].name, &type, 1, &value, 1);
+}
+
+/* All lanes of the warp that are left arrive at once: the runtime gets how many of them say yes. */
+static LLVMValueRef warp_barrier(struct vec *v, LLVMValueRef call)
+{
+    LLVMValueRef kind = LLVMGetOperand(call, 0), id = vec_uniform(v, LLVMGetOperand(call, 1));
+    LLVMValueRef count = vec_uniform(v, LLVMGetOperand(call, 2)), args[5], said = vec_number(v, 0);
+    LLVMTypeRef params[5];
+    unsigned mode = (unsigned)LLVMConstIntGetZExtValue(kind);
+    if (mode) {
+        LLVMValueRef flags = warp_is_not_zero(v, warp_argument(v, call, 3));
+        said = vec_masked_bits(v, mode == 2 ? LLVMBuildNot(v->b, flags, "") : flags);
+        said = vec_intrinsic(v, "llvm.ctpop", &v->l->i32, 1, &said, 1);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        params[i] = v->l->i32;
+    LLVMValueRef f = mt_declare(v->module, "mt_cpu_warp_barrier", LLVMFunctionType(v->l->i32, params, 4, 0));
+    args[0] = kind;
+    args[1] = id;
+    args[2] = count;
+    args[3] = said;
+    return mt_build_call(v->l, f, args, 4);
+}
+
+/* The lanes' bits below, at, above their own number: 1 << lane and what comes of it. */
+static LLVMValueRef warp_lane_mask(struct vec *v, int reg)
+{
+    LLVMValueRef list[VEC_WIDTH];
+    for (unsigned i = 0; i < VEC_WIDTH; i++) {
+        uint32_t eq = 1u << i, lt = eq - 1;
+        uint32_t n = reg == VEC_EQ   ? eq
+                     : reg == VEC_LT ? lt
+                     : reg == VEC_LE ? (eq | lt)
+                     : reg == VEC_GT ? ~(eq | lt)
+                                     : ~lt;
+        list[i] = vec_number(v, n);
+    }
+    return LLVMConstVector(list, VEC_WIDTH);
+}
+
+static void warp_register(struct vec *v, LLVMValueRef call, int reg)
+{
+    struct vec_rep r = {.kind = v->rows == 1 ? VEC_UNIFORM : VEC_ROWS};
+    switch (reg) {
+    case VEC_TID_X:
+    case VEC_LANE_ID:
+        r.kind = VEC_ROWS;
+        r.stride = 1;
+        for (unsigned p = 0; p < v->rows; p++)
+            r.part[p] = reg == VEC_TID_X ? v->thread[0][p] : vec_number(v, p * v->group);
+        vec_set(v, call, r);
+        return;
+    case VEC_TID_Y:
+    case VEC_TID_Z:
+        for (unsigned p = 0; p < v->rows; p++)
+            r.part[p] = v->thread[reg - VEC_TID_X][p];
+        vec_set(v, call, r);
+        return;
+    case VEC_WARP_ID:
+        vec_set_uniform(v, call, LLVMBuildLShr(v->b, v->linear, vec_number(v, 5), ""));
+        return;
+    default:
+        if (reg >= VEC_NTID_X)
+            vec_emit_copy(v, call);
+        else
+            vec_set_lanes(v, call, warp_lane_mask(v, reg));
+    }
+}
+
+int vec_emit_warp(struct vec *v, LLVMValueRef call)
+{
+    const char *name = vec_callee(call);
+    int reg = vec_register(name);
+    if (reg >= 0) {
+        warp_register(v, call, reg);
+        return 1;
+    }
+    if (!strcmp(name, "mt_cpu_barrier")) {
+        vec_set_uniform(v, call, warp_barrier(v, call));
+        return 1;
+    }
+    if (!vec_is_lockstep_call(name))
+        return 0;
+    if (!strcmp(name, "mt_cpu_syncwarp"))
+        return 1; /* they are in step */
+    if (!strcmp(name, "mt_cpu_activemask")) {
+        vec_set_uniform(v, call, warp_bits(v));
+    } else if (!strcmp(name, "mt_cpu_shfl")) {
+        vec_set_lanes(v, call, warp_shuffle(v, call));
+    } else if (!strcmp(name, "mt_cpu_match_any")) {
+        vec_set_lanes(v, call, warp_match_any(v, call));
+    } else if (vec_get(v, LLVMGetOperand(call, 0)).kind != VEC_UNIFORM) {
+        vec_set_lanes(v, call, warp_vote(v, call, warp_argument(v, call, 0)));
+    } else {
+        LLVMValueRef members = vec_uniform(v, LLVMGetOperand(call, 0));
+        vec_set_uniform(v, call,
+                        !strcmp(name, "mt_cpu_vote")        ? warp_vote(v, call, members)
+                        : !strcmp(name, "mt_cpu_match_all") ? warp_match_all(v, call, members)
+                                                            : warp_redux(v, call, members));
+    }
+    return 1;
+}
