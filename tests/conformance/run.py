@@ -71,10 +71,24 @@ def run_program(program, folder, extra, rows=()):
         raise Broken(f"{program} {shlex.join(rows)}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
     with open(results, encoding="utf-8") as f:
         lines = [line.rstrip("\n").split("\t") for line in f]
+    untraced = run_untraced(program, results + ".untraced", env, rows)
+    for line, other in zip(lines, untraced):
+        if line[:4] != other[:4]:
+            raise Broken(f"{program}: row {line[0]} is {line[2]} {line[3]}, but when it is not traced {other[2]} {other[3]}")
     accesses = read_accesses(folder)
     if len(accesses) != len(lines):
         raise Broken(f"{program} {shlex.join(rows)}: {len(lines)} rows, but {len(accesses)} marks in the trace")
     return list(zip(lines, accesses))
+
+
+def run_untraced(program, results, env, rows):
+    """The same rows by code without record calls: on the CPU device warps are vectors then."""
+    done = subprocess.run([program, "--out", results, *rows], capture_output=True, text=True, timeout=300, errors="replace",
+                          env={**env, "MEMTRACE_ENABLE": "0"})
+    if done.returncode != 0:
+        raise Broken(f"{program} {shlex.join(rows)}, not traced: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+    with open(results, encoding="utf-8") as f:
+        return [line.rstrip("\n").split("\t") for line in f]
 
 
 def read_accesses(folder):

@@ -1,0 +1,266 @@
+// Kernels for the ways in which addresses, lanes and waits can lie, with results that are known beforehand.
+// run.py knows how many of them run as vectors, and which do not.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#define N 4096
+
+// Unsigned numbers that wrap round within a row: lane 0 would be at 2^32 - 1.
+__global__ void wraps(const int *in, int *out)
+{
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x, left = i - 1;
+    out[i] = i > 0 ? in[left] : -1;
+}
+__global__ void reversed(const int *in, int *out, int n)
+{
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = in[n - 1 - i];
+}
+// Elements of 16 bytes, members of them, bytes, and an address that is the same for a row.
+__global__ void wide(const int4 *in, int4 *out)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int4 v = in[i];
+    out[i] = make_int4(v.w, v.z, v.y, v.x);
+}
+__global__ void bytes(const int *in, signed char *out)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (in[i] & 1)
+        out[i] = (signed char)in[i];
+    else
+        out[i] = -7;
+}
+__global__ void rows(const int *in, int *out)
+{
+    int row = blockIdx.x * blockDim.y + threadIdx.y;
+    if (threadIdx.x == 0 && row % 3)
+        out[row * 16] = in[row];
+    if (row % 2)
+        out[row * 16 + threadIdx.x] += in[row] + threadIdx.x;
+}
+// All lanes store to one place: the last one that is there stays.
+__global__ void last(int *out, const int *in)
+{
+    if (in[threadIdx.x] & 2)
+        out[blockIdx.x] = threadIdx.x;
+}
+// The threads that are left come to the barrier; the others have gone.
+__global__ void leaves(const int *in, int *out, int n)
+{
+    __shared__ int s[128];
+    s[threadIdx.x] = 0;
+    __syncthreads();
+    if (threadIdx.x >= n)
+        return;
+    s[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = s[n - 1 - threadIdx.x];
+}
+// Lanes leave a loop at different times, and take along what is the same for all that are still in it.
+__global__ void counts(const int *in, int *out)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x, steps = 0, x = i + 1;
+    while (x != 1 && steps < 1000) {
+        x = x & 1 ? 3 * x + 1 : x / 2;
+        steps++;
+    }
+    out[i] = steps;
+}
+// A division in lanes that are there alone; local arrays; structures by value.
+struct three {
+    int x, y, z;
+};
+__global__ void divides(const int *in, int *out, three by)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x, d = in[i] % 5, own[5];
+    for (int k = 0; k < 5; k++)
+        own[k] = k * by.x;
+    if (d)
+        out[i] = i / d + own[d] + i % d * by.y;
+    else
+        out[i] = by.z;
+}
+__global__ void votes(const int *in, unsigned *out)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned odd = __ballot_sync(~0u, in[i] & 1), here = 0, sum = 0;
+    if (in[i] & 1) {
+        here = __activemask();
+        sum = __popc(here & ((1u << (threadIdx.x & 31)) - 1));
+    }
+    out[i] = (odd == here || !(in[i] & 1)) ? sum + __shfl_xor_sync(~0u, threadIdx.x, 5) : ~0u;
+}
+__global__ void adds(const int *in, int *sum)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    atomicAdd(&sum[0], in[i]);
+    if (in[i] & 1)
+        atomicMax(&sum[1], in[i]);
+    atomicAdd(&sum[2 + (in[i] & 7)], 1);
+}
+// Not as vectors: a lane waits for another one; a call by pointer; a barrier in one half of a warp.
+__global__ void locks(int *lock, int *count)
+{
+    while (atomicCAS(lock, 0, 1))
+        ;
+    *(volatile int *)count += 1;
+    __threadfence();
+    atomicExch(lock, 0);
+}
+__device__ int twice(int x)
+{
+    return 2 * x;
+}
+__device__ int thrice(int x)
+{
+    return 3 * x;
+}
+__device__ int (*table[2])(int) = {twice, thrice};
+__global__ void points(const int *in, int *out)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = table[in[i] & 1](i);
+}
+__global__ void halves(int *out)
+{
+    __shared__ int s;
+    if (threadIdx.x == 40)
+        s = 0;
+    __syncthreads();
+    if (threadIdx.x < 16) {
+        atomicAdd(&s, 1);
+        asm volatile("bar.sync 1, 32;" ::: "memory");
+        out[threadIdx.x] = s;
+    } else if (threadIdx.x < 32) {
+        atomicAdd(&s, 1);
+        asm volatile("bar.sync 1, 32;" ::: "memory");
+        out[threadIdx.x] = s;
+    }
+}
+
+static int *in, *out;
+static int wrong;
+static void begin()
+{
+    memset(out, 0, N * 16);
+}
+static void done(const char *name, int (*expect)(int), int n)
+{
+    cudaError_t e = cudaDeviceSynchronize();
+    int bad = 0;
+    for (int i = 0; i < n; i++)
+        if (out[i] != expect(i) && !bad++)
+            printf("%s: [%d] is %d, not %d\n", name, i, out[i], expect(i));
+    printf("%s: %s, %d wrong\n", name, cudaGetErrorString(e), bad);
+    wrong += bad + (e != cudaSuccess);
+}
+static int value(int i)
+{
+    return (int)(i * 2654435761u >> 7) & 1023;
+}
+static int collatz(int i)
+{
+    int x = i + 1, n = 0;
+    for (; x != 1 && n < 1000; n++)
+        x = x & 1 ? 3 * x + 1 : x / 2;
+    return n;
+}
+static int rank(int i)
+{
+    int n = 0;
+    for (int k = i & ~31; k < i; k++)
+        n += value(k) & 1;
+    return (value(i) & 1 ? n : 0) + (i % 64 ^ 5);
+}
+static int added(int i)
+{
+    int n = 0;
+    for (int k = 0; k < N; k++)
+        n = i == 0   ? n + value(k)
+            : i == 1 ? (value(k) & 1 && value(k) > n ? value(k) : n)
+                     : n + ((value(k) & 7) == i - 2);
+    return n;
+}
+
+int main()
+{
+    cudaMallocManaged(&in, N * 16);
+    cudaMallocManaged(&out, N * 16);
+    for (int i = 0; i < 4 * N; i++)
+        in[i] = value(i);
+    begin();
+    wraps<<<N / 256, 256>>>(in, out);
+    done("wraps", [](int i) { return i ? value(i - 1) : -1; }, N);
+    begin();
+    reversed<<<N / 256, 256>>>(in, out, N);
+    done("reversed", [](int i) { return value(N - 1 - i); }, N);
+    begin();
+    wide<<<N / 256, 256>>>((int4 *)in, (int4 *)out);
+    done("wide", [](int i) { return value((i & ~3) + 3 - (i & 3)); }, 4 * N);
+    begin();
+    bytes<<<N / 64, 64>>>(in, (signed char *)out);
+    done(
+        "bytes",
+        [](int i) {
+            signed char b[4];
+            for (int k = 0; k < 4; k++)
+                b[k] = value(4 * i + k) & 1 ? (signed char)value(4 * i + k) : -7;
+            int x;
+            memcpy(&x, b, 4);
+            return x;
+        },
+        N / 4);
+    begin();
+    rows<<<N / 256, dim3(16, 16)>>>(in, out);
+    done(
+        "rows",
+        [](int i) {
+            int row = i / 16, x = i % 16;
+            return (x == 0 && row % 3 ? value(row) : 0) + (row % 2 ? value(row) + x : 0);
+        },
+        N);
+    begin();
+    last<<<8, 32>>>(out, in);
+    done(
+        "last",
+        [](int i) {
+            int n = 0;
+            for (int k = 0; k < 32; k++)
+                n = value(k) & 2 ? k : n;
+            return i < 8 ? n : 0;
+        },
+        8);
+    begin();
+    leaves<<<1, 128>>>(in, out, 77);
+    done("leaves", [](int i) { return i < 77 ? value(76 - i) : 0; }, 128);
+    begin();
+    counts<<<N / 128, 128>>>(in, out);
+    done("counts", collatz, N);
+    begin();
+    divides<<<N / 128, dim3(128)>>>(in, out, three{3, 7, -5});
+    done(
+        "divides",
+        [](int i) {
+            int d = value(i) % 5;
+            return d ? i / d + d * 3 + i % d * 7 : -5;
+        },
+        N);
+    begin();
+    votes<<<N / 64, 64>>>(in, (unsigned *)out);
+    done("votes", rank, N);
+    begin();
+    adds<<<N / 256, 256>>>(in, out);
+    done("adds", added, 10);
+    begin();
+    locks<<<2, 64>>>(out + 1, out);
+    done("locks", [](int i) { return i ? 0 : 128; }, 2);
+    begin();
+    points<<<N / 128, 128>>>(in, out);
+    done("points", [](int i) { return i * (value(i) & 1 ? 3 : 2); }, N);
+    begin();
+    halves<<<1, 64>>>(out);
+    done("halves", [](int i) { return i < 32 ? 32 : 0; }, 64);
+    puts(wrong ? "wrong" : "all right");
+    return wrong != 0;
+}
