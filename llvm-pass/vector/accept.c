@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_LANES 2000u  /* instructions on vectors: compiling takes a second for each five hundred */
-#define MOST_FRAME 16384u /* bytes of local variables of a thread, where a fiber has a warp */
+#define MOST_LANES 2000u /* instructions on vectors: compiling takes a second for each five hundred */
+#define MOST_FRAME                                                                                           \
+    8192u /* bytes of local variables of a thread: a warp's are half of the stack that it has */
 
 void vec_refuse(struct vec *v, const char *format, ...)
 {

@@ -319,8 +319,10 @@ static void emit_body(struct vec *v, int full)
     LLVMValueRef i = LLVMGetFirstInstruction(b->from), end = LLVMGetBasicBlockTerminator(b->from);
     for (; LLVMIsAPHINode(i); i = LLVMGetNextInstruction(i))
         vec_load_phi(v, vec_find(v, i), b->joins);
-    for (; i != end; i = LLVMGetNextInstruction(i))
+    for (; i != end; i = LLVMGetNextInstruction(i)) {
+        v->inst = i;
         emit_instruction(v, i);
+    }
     if (b->nsucc)
         emit_ways(v, end);
     else

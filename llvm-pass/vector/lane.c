@@ -15,6 +15,19 @@ static unsigned lane_each(LLVMTypeRef wide)
     return LLVMGetVectorSize(wide) / VEC_WIDTH;
 }
 
+static LLVMValueRef lane_memory(struct vec *v, LLVMTypeRef type)
+{
+    for (unsigned i = 0; i < v->nspilled; i++)
+        if (v->spilled[i].type == type && v->spilled[i].user != v->inst) {
+            v->spilled[i].user = v->inst;
+            return v->spilled[i].slot;
+        }
+    LLVMValueRef slot = vec_slot(v, type);
+    if (v->nspilled < sizeof v->spilled / sizeof *v->spilled)
+        v->spilled[v->nspilled++] = (struct vec_spilled){type, slot, v->inst};
+    return slot;
+}
+
 LLVMValueRef vec_spill(struct vec *v, LLVMValueRef lanes)
 {
     LLVMTypeRef wide = LLVMTypeOf(lanes), element = LLVMGetElementType(wide);
@@ -22,7 +35,7 @@ LLVMValueRef vec_spill(struct vec *v, LLVMValueRef lanes)
         wide = LLVMVectorType(v->l->i8, LLVMGetVectorSize(wide));
         lanes = LLVMBuildZExt(v->b, lanes, wide, "");
     }
-    LLVMValueRef slot = vec_slot(v, wide);
+    LLVMValueRef slot = lane_memory(v, wide);
     LLVMBuildStore(v->b, lanes, slot);
     return slot;
 }
@@ -69,7 +82,7 @@ static void lane_put(struct vec *v, LLVMValueRef slot, LLVMValueRef value, LLVMV
 static LLVMValueRef lane_result_slot(struct vec *v, LLVMTypeRef type)
 {
     LLVMTypeRef element = LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;
-    return vec_slot(v, LLVMVectorType(lane_memory_type(v, element), VEC_WIDTH * vec_count(type)));
+    return lane_memory(v, LLVMVectorType(lane_memory_type(v, element), VEC_WIDTH * vec_count(type)));
 }
 
 static LLVMValueRef lane_result(struct vec *v, LLVMValueRef slot, LLVMTypeRef type)

@@ -95,9 +95,17 @@ struct vec {
     int twice;                            /* masked blocks have code for all lanes, too */
     LLVMValueRef mask;                    /* its lanes; NULL: all */
     LLVMValueRef scratch;                 /* memory that nobody reads */
-    int waits;                            /* there is a barrier: a fiber for each warp */
-    uint64_t frame;                       /* bytes of local variables of a thread */
-    const char *why;                      /* cannot be done, or NULL */
+    /* Memory that lanes lie in while an instruction is done lane by lane; the next one has it again. */
+    struct vec_spilled {
+        LLVMTypeRef type;
+        LLVMValueRef slot;
+        LLVMValueRef user; /* the instruction */
+    } spilled[64];
+    unsigned nspilled;
+    LLVMValueRef inst; /* that is being written */
+    int waits;         /* there is a barrier: a fiber for each warp */
+    uint64_t frame;    /* bytes of local variables of a thread */
+    const char *why;   /* cannot be done, or NULL */
     char why_text[200];
 };
 

@@ -135,7 +135,7 @@ static struct mt_fiber *cta_start(struct mt_cta *cta, struct mt_stack *stack)
     const uint32_t *block = cta->run->launch->block;
     struct mt_fiber *f = &cta->fiber[i];
     if (!stack) {
-        stack = mt_stack_take(cta->worker);
+        stack = mt_stack_take(cta->worker, (int)cta->run->warps);
         if (!stack)
             mt_fault_fail(MT_ERR_MEMORY, "no memory for the stacks of the device threads");
         f->sp = mt_fiber_prepare(stack);
@@ -341,8 +341,9 @@ enum mt_status mt_cta_resume(struct mt_cta *cta)
     struct mt_worker *w = cta->worker;
     cta_bind(cta);
     /* start() may have to report that memory is exhausted, and there is no fiber yet to leave. */
-    if (!cta->ready.head && !w->nfree) {
-        struct mt_stack *s = mt_stack_take(w);
+    int warps = (int)cta->run->warps;
+    if (!cta->ready.head && !w->stacks[warps].nfree) {
+        struct mt_stack *s = mt_stack_take(w, warps);
         if (!s) {
             mt_fault_record(cta->run, MT_ERR_MEMORY, "no memory for the stacks of the device threads");
             return MT_CTA_FAILED;

@@ -67,6 +67,7 @@ struct mt_run {
 struct mt_stack {
     char *low;        /* lowest address */
     uint64_t *canary; /* lowest word: MT_CANARY, or the stack overflowed; NULL when a guard page shows it */
+    int warp;         /* runs a warp, which has 32 threads' local variables */
 };
 #define MT_CANARY 0x6d656d7472616365ull
 
@@ -185,9 +186,10 @@ struct mt_worker {
     enum mt_status status;
     int in_device; /* a fault now is the kernel's */
     unsigned id;
-    struct mt_stack **free_stacks; /* the last one first: its top is still in the cache */
-    unsigned nfree;
-    unsigned stacks; /* made so far */
+    struct mt_stacks {
+        struct mt_stack **free; /* the last one first: its top is still in the cache */
+        unsigned nfree, made;
+    } stacks[2]; /* of threads, of warps */
     struct mt_fiber loop_fiber;
     struct mt_cta *resident, *free_ctas, *loop_cta;
     struct mt_cluster *free_clusters;
@@ -216,10 +218,11 @@ extern int mt_cpu_compact; /* entries of warps.h are gathered, not raw records *
 void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid);
 
 /* stack.c: device stacks; the worker keeps its free ones. NULL when memory is exhausted. */
-struct mt_stack *mt_stack_take(struct mt_worker *w);
+struct mt_stack *mt_stack_take(struct mt_worker *w, int warp);
 static inline void mt_stack_give(struct mt_worker *w, struct mt_stack *stack)
 {
-    w->free_stacks[w->nfree++] = stack;
+    struct mt_stacks *of = &w->stacks[stack->warp];
+    of->free[of->nfree++] = stack;
 }
 extern _Atomic int mt_stack_unguarded; /* some stacks have a canary */
 struct mt_stack *mt_stack_for_loops(void);

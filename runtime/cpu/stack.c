@@ -5,7 +5,8 @@
 #include "scheduler.h"
 
 #define SLAB 32
-#define LOOP_MIN ((size_t)1 << 20) /* kernels without waits: one stack per worker, so it can be large */
+#define WARP_MIN ((size_t)512 << 10) /* address space: what is not touched has no memory */
+#define LOOP_MIN ((size_t)1 << 20)   /* kernels without waits: one stack per worker, so it can be large */
 
 static size_t stack_bytes = (size_t)64 << 10;
 
@@ -29,6 +30,7 @@ static struct mt_stack *stack_make(char *low, size_t bytes, unsigned colour, int
     struct mt_stack *s = (struct mt_stack *)(low + bytes - 64 - colour % 61 * 64);
     s->low = low;
     s->canary = NULL;
+    s->warp = 0;
     if (!guarded) {
         s->canary = (uint64_t *)low;
         *s->canary = MT_CANARY;
@@ -37,27 +39,32 @@ static struct mt_stack *stack_make(char *low, size_t bytes, unsigned colour, int
     return s;
 }
 
-static int add_slab(struct mt_worker *w)
+static int add_slab(struct mt_worker *w, int warp)
 {
-    size_t stride;
+    size_t stride, bytes = warp && stack_bytes < WARP_MIN ? WARP_MIN : stack_bytes;
     int guarded;
-    struct mt_stack **list = realloc(w->free_stacks, (w->stacks + SLAB) * sizeof *list);
+    struct mt_stacks *of = &w->stacks[warp];
+    struct mt_stack **list = realloc(of->free, (of->made + SLAB) * sizeof *list);
     if (!list)
         return -1;
-    w->free_stacks = list; /* room for all there are */
-    char *p = mt_local_alloc(stack_bytes, SLAB, &stride, &guarded);
+    of->free = list; /* room for all there are */
+    char *p = mt_local_alloc(bytes, SLAB, &stride, &guarded);
     if (!p)
         return -1;
-    for (unsigned i = SLAB; i-- > 0;)
-        mt_stack_give(w, stack_make(p + i * stride, stack_bytes, w->stacks++ * 7, guarded));
+    for (unsigned i = SLAB; i-- > 0;) {
+        struct mt_stack *s = stack_make(p + i * stride, bytes, of->made++ * 7, guarded);
+        s->warp = warp;
+        mt_stack_give(w, s);
+    }
     return 0;
 }
 
-struct mt_stack *mt_stack_take(struct mt_worker *w)
+struct mt_stack *mt_stack_take(struct mt_worker *w, int warp)
 {
-    if (MT_UNLIKELY(!w->nfree) && add_slab(w))
+    struct mt_stacks *of = &w->stacks[warp];
+    if (MT_UNLIKELY(!of->nfree) && add_slab(w, warp))
         return NULL;
-    return w->free_stacks[--w->nfree];
+    return of->free[--of->nfree];
 }
 
 struct mt_stack *mt_stack_for_loops(void)
