@@ -5,11 +5,17 @@
 #include <cstring>
 #define N 4096
 
-// Unsigned numbers that wrap round within a row: lane 0 would be at 2^32 - 1.
+// Unsigned numbers that wrap round within a row (lane 0 is at 2^32 - 5), or are above 2^31, made wider.
+__host__ __device__ int far(unsigned i)
+{
+    return (int)(((unsigned long long)(i - 5) * 0x123456789ull +
+                  (unsigned long long)(i + 0x80000003u) * 0x1234567ull) >>
+                 20);
+}
 __global__ void wraps(const int *in, int *out)
 {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x, left = i - 1;
-    out[i] = i > 0 ? in[left] : -1;
+    out[i] = (i > 0 ? in[left] : -1) + far(i);
 }
 __global__ void reversed(const int *in, int *out, int n)
 {
@@ -77,7 +83,7 @@ __global__ void divides(const int *in, int *out, three by)
     for (int k = 0; k < 5; k++)
         own[k] = k * by.x;
     if (d)
-        out[i] = i / d + own[d] + i % d * by.y;
+        out[i] = i / d + own[d] + i % d * by.y + (int)(i * 10000000019ll / d % 97);
     else
         out[i] = by.z;
 }
@@ -191,7 +197,7 @@ int main()
         in[i] = value(i);
     begin();
     wraps<<<N / 256, 256>>>(in, out);
-    done("wraps", [](int i) { return i ? value(i - 1) : -1; }, N);
+    done("wraps", [](int i) { return (i ? value(i - 1) : -1) + far((unsigned)i); }, N);
     begin();
     reversed<<<N / 256, 256>>>(in, out, N);
     done("reversed", [](int i) { return value(N - 1 - i); }, N);
@@ -243,7 +249,7 @@ int main()
         "divides",
         [](int i) {
             int d = value(i) % 5;
-            return d ? i / d + d * 3 + i % d * 7 : -5;
+            return d ? i / d + d * 3 + i % d * 7 + (int)(i * 10000000019ll / d % 97) : -5;
         },
         N);
     begin();
