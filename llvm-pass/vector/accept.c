@@ -94,11 +94,10 @@ static void accept_call(struct vec *v, LLVMValueRef call, int block, unsigned ch
 
 static void accept_alloca(struct vec *v, LLVMValueRef alloca)
 {
-    LLVMTypeRef type = LLVMGetAllocatedType(alloca);
     LLVMValueRef count = LLVMIsAConstantInt(LLVMGetOperand(alloca, 0));
     if (!count || LLVMConstIntGetZExtValue(count) != 1 || vec_find(v, alloca)->block != 0)
         vec_refuse(v, "local memory of a size that is known late");
-    v->frame += LLVMABISizeOfType(v->layout, type);
+    v->frame += (uint64_t)vec_alloca_step(v, alloca);
     if (v->frame > MOST_FRAME)
         vec_refuse(v, "%llu bytes of local variables", (unsigned long long)v->frame);
 }

@@ -232,13 +232,12 @@ void vec_emit_store(struct vec *v, LLVMValueRef store)
 void vec_emit_alloca(struct vec *v, LLVMValueRef alloca)
 {
     struct vec_rep r = {.kind = VEC_ROWS};
-    LLVMTypeRef type = LLVMGetAllocatedType(alloca);
-    LLVMValueRef slot = vec_slot(v, LLVMArrayType2(type, VEC_WIDTH));
-    r.stride = (int64_t)LLVMABISizeOfType(v->layout, type);
+    r.stride = vec_alloca_step(v, alloca);
+    LLVMValueRef slot = vec_slot(v, LLVMArrayType2(v->l->i8, (uint64_t)r.stride * VEC_WIDTH));
     LLVMSetAlignment(slot, LLVMGetAlignment(alloca) > 64 ? LLVMGetAlignment(alloca) : 64);
     for (unsigned row = 0; row < v->rows; row++) {
-        LLVMValueRef at = LLVMConstInt(v->l->i64, row * v->group, 0);
-        r.part[row] = LLVMBuildGEP2(v->b, type, slot, &at, 1, "");
+        LLVMValueRef at = LLVMConstInt(v->l->i64, (uint64_t)r.stride * row * v->group, 0);
+        r.part[row] = LLVMBuildGEP2(v->b, v->l->i8, slot, &at, 1, "");
         if (LLVMTypeOf(r.part[row]) != LLVMTypeOf(alloca))
             r.part[row] = LLVMBuildAddrSpaceCast(v->b, r.part[row], LLVMTypeOf(alloca), "");
     }

@@ -314,9 +314,16 @@ static struct vec_shape shape_select(const struct vec *v, LLVMValueRef select)
     return c.kind == VEC_UNIFORM ? shape_meet(v, a, b) : shape_pure(v, select);
 }
 
+int64_t vec_alloca_step(const struct vec *v, LLVMValueRef alloca)
+{
+    uint64_t size = LLVMABISizeOfType(v->layout, LLVMGetAllocatedType(alloca)),
+             align = LLVMGetAlignment(alloca);
+    return (int64_t)((size + align - 1) / align * align);
+}
+
 static struct vec_shape shape_alloca(const struct vec *v, LLVMValueRef alloca)
 {
-    return shape_rows(v, (int64_t)LLVMABISizeOfType(v->layout, LLVMGetAllocatedType(alloca)), 0, 0);
+    return shape_rows(v, vec_alloca_step(v, alloca), 0, 0);
 }
 
 static struct vec_shape shape_compute(const struct vec *v, LLVMValueRef inst, int block)

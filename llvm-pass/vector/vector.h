@@ -148,6 +148,8 @@ void vec_blocks_free(struct vec *v);
 /* shape.c */
 int vec_shapes(struct vec *v); /* 0, or -1 with v->why */
 struct vec_shape vec_shape_of(const struct vec *v, LLVMValueRef value);
+/* From a lane's local variable to the next lane's. */
+int64_t vec_alloca_step(const struct vec *v, LLVMValueRef alloca);
 struct vec_value *vec_find(const struct vec *v, LLVMValueRef value); /* NULL: a constant or global */
 int vec_is_lockstep_call(const char *callee);                        /* a warp collective */
 unsigned vec_bits(uint64_t x);                                       /* lowest n with x < 2^n */
