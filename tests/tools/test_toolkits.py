@@ -61,12 +61,12 @@ class Toolkits(Case):
 
     def test_made_again(self):
         self.toolkit(13000)
-        self.write("cuda/lib64/libcurand.so", "")
+        self.write("cuda/lib64/libnppc.so", "")
         self.make()
-        self.assertTrue(os.path.lexists(self.path("the overlay/lib64/libcurand.so")))
-        os.unlink(self.path("cuda/lib64/libcurand.so"))
+        self.assertTrue(os.path.lexists(self.path("the overlay/lib64/libnppc.so")))
+        os.unlink(self.path("cuda/lib64/libnppc.so"))
         self.make()
-        self.assertFalse(os.path.lexists(self.path("the overlay/lib64/libcurand.so")))
+        self.assertFalse(os.path.lexists(self.path("the overlay/lib64/libnppc.so")))
         self.assertEqual([n for n in os.listdir(self.work) if "new" in n], [])
 
     def test_someone_elses_folder_is_not_replaced(self):
