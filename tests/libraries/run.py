@@ -204,6 +204,8 @@ def test_attached(build, work):
                         "-Wl,--allow-shlib-undefined"], check=True)
         have = [(e["kernel"], e.get("library"), e["records"]) for e in start(work, [os.path.join(build, "bin/mt-run"), app])]
         check(have == [("cublasDscal", "cublas", 8), ("curandGenerateUniformDouble", "curand", 1)], f"CUDA {version}: launches: {have}")
+        said = subprocess.run([os.path.join(build, "bin/mt-run"), "--list", app], text=True, capture_output=True, check=True).stdout
+        check(all(path + ": on the CPU device memtrace does what it does" in said for path in libraries), f"CUDA {version}: --list: {said}")
 
 
 def test_gpu(build, work):

@@ -29,10 +29,25 @@ static const char *list_runtime(const struct mt_attach_object *o)
     }
 }
 
+/* A library of NVIDIA's whose place libmemtrace-libraries.so takes: its kernels do not run. */
+static int list_is_stood_in_for(const char *path)
+{
+    static const char *const names[] = {MT_LIBRARY_NAMES};
+    const char *slash = strrchr(path, '/');
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(slash ? slash + 1 : path, names[i]))
+            return 1;
+    return 0;
+}
+
 /* 1: it has device code or a runtime, and was listed; less: an exit code, negative. */
 static int list_file(const char *tool, const char *path)
 {
     struct mt_attach_object o;
+    if (list_is_stood_in_for(path)) {
+        printf("%s: on the CPU device memtrace does what it does; its calls are launches of the trace\n", path);
+        return 1;
+    }
     int code = 0, why = mt_attach_object_open(&o, path);
     if (why)
         return 0;
