@@ -277,6 +277,22 @@ static void blocks_reach(const struct vec *v, int from, int meet, unsigned char 
     free(stack);
 }
 
+/* All ways from a branch lead through the block where they meet, but some of them in a later round of a loop
+ * around both: then lanes meet behind that loop. 1: so they do, and the block is another one now. */
+static int blocks_meet_later(struct vec *v, int block, const struct vec_branch *branch)
+{
+    struct vec_block *b = &v->block[block];
+    for (unsigned loop = b->loop; loop && b->meet >= 0; loop = v->parents[loop - 1]) {
+        const struct vec_loop *l = &v->loop[loop];
+        if (b->meet < l->first || b->meet > l->last ||
+            !(branch->reach[0][l->first] || branch->reach[1][l->first]))
+            continue;
+        b->meet = v->block[b->meet].meet;
+        return 1;
+    }
+    return 0;
+}
+
 int vec_part(struct vec *v, int block)
 {
     struct vec_block *b = &v->block[block];
@@ -291,8 +307,12 @@ int vec_part(struct vec *v, int block)
     b->branch = (int)v->nbranches++;
     if (!branch->reach[0] || !branch->reach[1])
         return -1;
-    for (unsigned i = 0; i < 2; i++)
-        blocks_reach(v, b->succ[i], b->meet, branch->reach[i]);
+    do {
+        memset(branch->reach[0], 0, v->nblocks);
+        memset(branch->reach[1], 0, v->nblocks);
+        for (unsigned i = 0; i < 2; i++)
+            blocks_reach(v, b->succ[i], b->meet, branch->reach[i]);
+    } while (blocks_meet_later(v, block, branch));
     for (unsigned i = 0; i < v->nblocks; i++)
         v->block[i].joins |= branch->reach[0][i] && branch->reach[1][i];
     if (b->meet >= 0)

@@ -75,7 +75,7 @@ class Maker:
 
     def statement(self, budget, loops):
         r = self.r
-        kind = r.randrange(12) if budget > 0 else 0
+        kind = r.randrange(14) if budget > 0 else 0
         if kind < 4:
             self.assign()
         elif kind < 7:
@@ -98,6 +98,13 @@ class Maker:
             self.out(f"a += {i};")
             self.depth -= 1
             self.out("}")
+        elif kind in (12, 13):  # ends when the fuel does, in whichever loop that is
+            self.out(f"while {self.condition()} {{" if kind == 12 else "do {")
+            self.depth += 1
+            self.out("if (!fuel--) { fuel = 0; break; }")
+            self.block(budget - 1, loops + 1)
+            self.depth -= 1
+            self.out("}" if kind == 12 else f"}} while {self.condition()};")
         elif kind == 9 and loops:
             self.out(f"if {self.condition()} {r.choice(['break', 'continue'])};")
         elif kind == 10:
@@ -149,7 +156,7 @@ class Maker:
         self.lines = [f"__global__ void k{number}(const u *in, u *out, u *sums, u n)", "{"]
         self.out("__shared__ u shared[256];")
         self.out("u threads = blockDim.x * blockDim.y * blockDim.z, me = blockIdx.x * threads + tid();")
-        self.out("u a = in[tid() & (N - 1)], b = tid() * 7 + n, c = blockIdx.x, d = 1, own[4] = {a, b, c, 3}; float f = (float)(a & 63);")
+        self.out("u a = in[tid() & (N - 1)], b = tid() * 7 + n, c = blockIdx.x, d = 1, fuel = n + 9, own[4] = {a, b, c, 3}; float f = (float)(a & 63);")
         self.out("shared[tid()] = a; __syncthreads();" if r.randrange(2) else "shared[0] = 0; __syncthreads();" if r.randrange(2) else "(void)shared;")
         early = r.randrange(4) == 0
         calm = r.randrange(3) == 0  # neither barriers nor collectives
@@ -171,7 +178,7 @@ class Maker:
         if early:
             self.out(f"if {self.condition()} {{ out[me] = a; return; }}")
             self.block(2, 0)
-        self.out("out[me] = mix(a) ^ mix(b + 1) ^ mix(c + 2) ^ mix(d + 3) ^ own[a & 3] ^ own[1] ^ (u)(int)f;")
+        self.out("out[me] = mix(a) ^ mix(b + 1) ^ mix(c + 2) ^ mix(d + 3) ^ own[a & 3] ^ own[1] ^ (u)(int)f ^ fuel;")
         self.lines.append("}")
         return "\n".join(self.lines) + "\n"
 

@@ -73,6 +73,24 @@ __global__ void counts(const int *in, int *out)
     }
     out[i] = steps;
 }
+// Two loops that lanes leave at once, in different rounds; all ways lead through one block, some of them a
+// round later.
+__host__ __device__ int burns(int t, int fuel)
+{
+    while (t & 4) {
+        if (--fuel < 0)
+            break;
+        do {
+            if (--fuel < 0)
+                break;
+        } while (t % 3 == 0);
+    }
+    return fuel;
+}
+__global__ void burn(int fuel, int *out)
+{
+    out[threadIdx.x] = burns(threadIdx.x, fuel);
+}
 // A division in lanes that are there alone; local arrays; structures by value.
 struct three {
     int x, y, z;
@@ -243,6 +261,9 @@ int main()
     begin();
     counts<<<N / 128, 128>>>(in, out);
     done("counts", collatz, N);
+    begin();
+    burn<<<1, 64>>>(40, out);
+    done("burn", [](int i) { return burns(i, 40); }, 64);
     begin();
     divides<<<N / 128, dim3(128)>>>(in, out, three{3, 7, -5});
     done(

@@ -45,7 +45,8 @@ static int list_file(const char *tool, const char *path)
 {
     struct mt_attach_object o;
     if (list_is_stood_in_for(path)) {
-        printf("%s: on the CPU device memtrace does what it does; its calls are launches of the trace\n", path);
+        printf("%s: on the CPU device memtrace does what it does; its calls are launches of the trace\n",
+               path);
         return 1;
     }
     int code = 0, why = mt_attach_object_open(&o, path);
