@@ -28,7 +28,7 @@ int mt_shim_run_passes(LLVMValueRef function, const char *passes)
     return 0;
 }
 
-static bool withOverflow(Intrinsic::ID id)
+static bool intrinsicHasOverflow(Intrinsic::ID id)
 {
     switch (id) {
     case Intrinsic::sadd_with_overflow:
@@ -47,8 +47,8 @@ int mt_shim_vector_intrinsic(unsigned id, int argument)
 {
     auto I = (Intrinsic::ID)id;
     if (argument == -2)
-        return isTriviallyVectorizable(I) || withOverflow(I);
-    if (withOverflow(I))
+        return isTriviallyVectorizable(I) || intrinsicHasOverflow(I);
+    if (intrinsicHasOverflow(I))
         return argument == 0 ? MT_VECTOR_OVERLOADED : 0;
     return (argument >= 0 && isVectorIntrinsicWithScalarOpAtArg(I, argument) ? MT_VECTOR_SCALAR : 0) |
            (isVectorIntrinsicWithOverloadTypeAtArg(I, argument) ? MT_VECTOR_OVERLOADED : 0);

@@ -24,23 +24,23 @@ struct order {
     } *place;
 };
 
-static int order_compare(const void *a, const void *b)
+static int blocks_compare(const void *a, const void *b)
 {
     uintptr_t p = (uintptr_t)((const struct order_place *)a)->block,
               q = (uintptr_t)((const struct order_place *)b)->block;
     return p < q ? -1 : p > q;
 }
 
-static unsigned order_index(const struct order *o, LLVMBasicBlockRef block)
+static unsigned blocks_index(const struct order *o, LLVMBasicBlockRef block)
 {
     struct order_place key = {block, 0};
-    const struct order_place *p = bsearch(&key, o->place, o->n, sizeof key, order_compare);
+    const struct order_place *p = bsearch(&key, o->place, o->n, sizeof key, blocks_compare);
     return p->at;
 }
 
 /* The node that stands for a block among those of `region` (0: the function): itself, a loop, or none (-1).
  */
-static int order_node(const struct order *o, unsigned region, unsigned block)
+static int blocks_node(const struct order *o, unsigned region, unsigned block)
 {
     unsigned loop = o->loop[block];
     if (loop == region)
@@ -50,18 +50,18 @@ static int order_node(const struct order *o, unsigned region, unsigned block)
     return loop ? (int)(o->n + loop) : -1;
 }
 
-static unsigned order_successors(LLVMBasicBlockRef block)
+static unsigned blocks_successors(LLVMBasicBlockRef block)
 {
     return LLVMGetNumSuccessors(LLVMGetBasicBlockTerminator(block));
 }
 
-static LLVMBasicBlockRef order_successor(LLVMBasicBlockRef block, unsigned i)
+static LLVMBasicBlockRef blocks_successor(LLVMBasicBlockRef block, unsigned i)
 {
     return LLVMGetSuccessor(LLVMGetBasicBlockTerminator(block), i);
 }
 
 /* Post-order numbers of a search without recursion: small ones are early. */
-static int order_rank(struct order *o)
+static int blocks_rank(struct order *o)
 {
     unsigned *stack = malloc((o->n + 1) * sizeof *stack), *at = calloc(o->n + 1, sizeof *at), depth = 0,
              next = o->n;
@@ -73,12 +73,12 @@ static int order_rank(struct order *o)
     }
     while (depth) {
         unsigned b = stack[depth - 1];
-        if (at[b] == order_successors(o->block[b])) {
+        if (at[b] == blocks_successors(o->block[b])) {
             o->rank[b] = --next;
             depth--;
             continue;
         }
-        unsigned s = order_index(o, order_successor(o->block[b], at[b]++));
+        unsigned s = blocks_index(o, blocks_successor(o->block[b], at[b]++));
         if (!seen[s]) {
             seen[s] = 1;
             stack[depth++] = s;
@@ -91,45 +91,45 @@ static int order_rank(struct order *o)
 }
 
 /* Where a loop begins: its block that is come to from outside. */
-static unsigned order_header(const struct order *o, unsigned loop)
+static unsigned blocks_header(const struct order *o, unsigned loop)
 {
     unsigned best = 0, rank = ~0u;
     for (unsigned b = 0; b < o->n; b++)
-        if (order_node(o, loop, b) >= 0 && o->rank[b] < rank) {
+        if (blocks_node(o, loop, b) >= 0 && o->rank[b] < rank) {
             rank = o->rank[b];
             best = b;
         }
     return best;
 }
 
-static void order_count(struct order *o, unsigned region, unsigned header, int sign)
+static void blocks_count(struct order *o, unsigned region, unsigned header, int sign)
 {
     for (unsigned b = 0; b < o->n; b++) {
-        int from = order_node(o, region, b);
-        for (unsigned i = 0; from >= 0 && i < order_successors(o->block[b]); i++) {
-            unsigned s = order_index(o, order_successor(o->block[b], i));
-            int to = order_node(o, region, s);
+        int from = blocks_node(o, region, b);
+        for (unsigned i = 0; from >= 0 && i < blocks_successors(o->block[b]); i++) {
+            unsigned s = blocks_index(o, blocks_successor(o->block[b], i));
+            int to = blocks_node(o, region, s);
             if (to >= 0 && to != from && s != header)
                 o->in[to] += (unsigned)sign;
         }
     }
 }
 
-static void order_leave(struct order *o, unsigned region, unsigned header, int node)
+static void blocks_leave(struct order *o, unsigned region, unsigned header, int node)
 {
     for (unsigned b = 0; b < o->n; b++) {
-        if (order_node(o, region, b) != node)
+        if (blocks_node(o, region, b) != node)
             continue;
-        for (unsigned i = 0; i < order_successors(o->block[b]); i++) {
-            unsigned s = order_index(o, order_successor(o->block[b], i));
-            int to = order_node(o, region, s);
+        for (unsigned i = 0; i < blocks_successors(o->block[b]); i++) {
+            unsigned s = blocks_index(o, blocks_successor(o->block[b], i));
+            int to = blocks_node(o, region, s);
             if (to >= 0 && to != node && s != header)
                 o->in[to]--;
         }
     }
 }
 
-static int order_region(struct order *o, unsigned region, unsigned header)
+static int blocks_region(struct order *o, unsigned region, unsigned header)
 {
     struct vec *v = o->v;
     unsigned left = 0;
@@ -137,14 +137,14 @@ static int order_region(struct order *o, unsigned region, unsigned header)
     if (!mine)
         return -1;
     for (unsigned b = 0; b < o->n; b++) {
-        int node = order_node(o, region, b);
+        int node = blocks_node(o, region, b);
         if (node >= 0 && !mine[node]) {
             mine[node] = 1;
             o->in[node] = 0;
             left++;
         }
     }
-    order_count(o, region, header, 1);
+    blocks_count(o, region, header, 1);
     for (; left; left--) {
         int best = -1;
         unsigned rank = ~0u;
@@ -160,13 +160,13 @@ static int order_region(struct order *o, unsigned region, unsigned header)
         if (best < 0)
             break; /* not a loop with one beginning */
         mine[best] = 0;
-        order_leave(o, region, header, best);
+        blocks_leave(o, region, header, best);
         if ((unsigned)best < o->n) {
             v->block[o->nplaced++] = (struct vec_block){.from = o->block[best], .loop = region, .branch = -1};
         } else {
             unsigned loop = (unsigned)best - o->n;
             v->loop[loop].first = (int)o->nplaced;
-            if (order_region(o, loop, o->header[loop]))
+            if (blocks_region(o, loop, o->header[loop]))
                 break;
             v->loop[loop].last = (int)o->nplaced - 1;
         }
@@ -194,17 +194,17 @@ static int blocks_place(struct vec *v, struct order *o)
         first[i] = LLVMGetBasicBlockTerminator(o->block[i]);
         o->place[i] = (struct order_place){o->block[i], i};
     }
-    qsort(o->place, o->n, sizeof *o->place, order_compare);
+    qsort(o->place, o->n, sizeof *o->place, blocks_compare);
     o->nloops = v->nloops = mt_shim_loops(v->from, first, o->n, o->loop, &v->parents);
     o->parents = v->parents;
     free(first);
     v->loop = calloc(o->nloops + 1, sizeof *v->loop);
     o->in = calloc(o->n + o->nloops + 2, sizeof *o->in);
     o->header = calloc(o->nloops + 1, sizeof *o->header);
-    if (v->loop && o->in && o->header && !order_rank(o)) {
+    if (v->loop && o->in && o->header && !blocks_rank(o)) {
         for (unsigned i = 1; i <= o->nloops; i++)
-            o->header[i] = order_header(o, i);
-        rc = order_region(o, 0, 0);
+            o->header[i] = blocks_header(o, i);
+        rc = blocks_region(o, 0, 0);
     }
     free(o->in);
     free(o->header);
@@ -236,14 +236,14 @@ int vec_blocks(struct vec *v)
     for (unsigned i = 0; i < n && !rc; i++) {
         struct vec_block *b = &v->block[i];
         b->meet = meet[i] ? vec_index(v, meet[i]) : -1;
-        b->nsucc = order_successors(b->from);
+        b->nsucc = blocks_successors(b->from);
         if (b->nsucc > 2) {
             vec_refuse(v, "a branch of many ways");
             rc = -1;
             break;
         }
         for (unsigned s = 0; s < b->nsucc; s++)
-            b->succ[s] = vec_index(v, order_successor(b->from, s));
+            b->succ[s] = vec_index(v, blocks_successor(b->from, s));
     }
     free(o.block);
     free(o.loop);

@@ -63,7 +63,7 @@ int vec_is_lockstep_call(const char *callee)
 }
 
 /* Why this call cannot be in a vector's code, or NULL. */
-static const char *prepare_refuses(struct mt_lowering *l, LLVMValueRef inst)
+static const char *prepare_refuses(LLVMValueRef inst)
 {
     if (LLVMIsAInvokeInst(inst) || LLVMIsACallBrInst(inst))
         return "an exception";
@@ -83,7 +83,6 @@ static const char *prepare_refuses(struct mt_lowering *l, LLVMValueRef inst)
             return mt_waiting_functions[i];
     if (mt_starts(name, "__mt_access_") || mt_starts(name, "__mt_count"))
         return "records";
-    (void)l;
     return NULL;
 }
 
@@ -94,7 +93,7 @@ static int prepare_inlines(LLVMValueRef inst)
 }
 
 /* What is called, once: a function that calls itself never comes to an end, and is refused for its size. */
-static const char *prepare_inline(struct mt_lowering *l, LLVMValueRef f)
+static const char *prepare_inline(LLVMValueRef f)
 {
     unsigned calls = 0, n, more = 1;
     while (more) {
@@ -119,7 +118,7 @@ static const char *prepare_inline(struct mt_lowering *l, LLVMValueRef f)
     const char *why = list ? NULL : "no memory";
     for (unsigned i = 0; list && i < n; i++) {
         if (!why)
-            why = prepare_refuses(l, list[i]);
+            why = prepare_refuses(list[i]);
         const char *name = vec_callee(list[i]);
         /* Warps are in step anyway. */
         if (!strcmp(name, "mt_cpu_step") || mt_starts(name, "llvm.lifetime.") ||
@@ -156,7 +155,7 @@ LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, const char 
     LLVMValueRef f = mt_shim_clone_function(kernel, ".warp");
     LLVMRemoveEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex,
                                    LLVMGetEnumAttributeKindForName("noinline", 8));
-    *why = l->u->options->lockstep == MT_LOCKSTEP_CTA ? "lockstep=cta" : prepare_inline(l, f);
+    *why = l->u->options->lockstep == MT_LOCKSTEP_CTA ? "lockstep=cta" : prepare_inline(f);
     if (!*why)
         prepare_registers_once(l, f);
     if (!*why && mt_shim_run_passes(f, "sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"

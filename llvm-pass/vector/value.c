@@ -94,12 +94,11 @@ LLVMValueRef vec_row_of(struct vec *v, LLVMValueRef lanes, unsigned row, unsigne
     return vec_shuffle(v, lanes, NULL, mask, each);
 }
 
-LLVMValueRef vec_iota(struct vec *v, LLVMTypeRef integer, unsigned n, unsigned group, int64_t stride)
+LLVMValueRef vec_iota(LLVMTypeRef integer, unsigned n, unsigned group, int64_t stride)
 {
     LLVMValueRef list[VEC_WIDTH];
     for (unsigned i = 0; i < n; i++)
         list[i] = LLVMConstInt(integer, (uint64_t)(stride * (int64_t)(i % group)), 1);
-    (void)v;
     return LLVMConstVector(list, n);
 }
 
@@ -222,10 +221,10 @@ LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef t
     if (!r->stride)
         return base;
     if (LLVMGetTypeKind(value_element(type)) == LLVMPointerTypeKind) {
-        LLVMValueRef steps = vec_iota(v, v->l->i64, VEC_WIDTH, v->group, r->stride);
+        LLVMValueRef steps = vec_iota(v->l->i64, VEC_WIDTH, v->group, r->stride);
         return LLVMBuildGEP2(v->b, v->l->i8, base, &steps, 1, "");
     }
-    return LLVMBuildAdd(v->b, base, vec_iota(v, type, VEC_WIDTH, v->group, r->stride), "");
+    return LLVMBuildAdd(v->b, base, vec_iota(type, VEC_WIDTH, v->group, r->stride), "");
 }
 
 LLVMValueRef vec_lanes(struct vec *v, LLVMValueRef value)

@@ -172,7 +172,7 @@ LLVMValueRef vec_slot(struct vec *v, LLVMTypeRef type); /* an alloca in the entr
 LLVMValueRef vec_splat(struct vec *v, LLVMValueRef scalar, unsigned n);
 LLVMValueRef vec_shuffle(struct vec *v, LLVMValueRef a, LLVMValueRef b, const int *mask, unsigned n);
 LLVMValueRef vec_number(struct vec *v, uint64_t n); /* i32 */
-LLVMValueRef vec_iota(struct vec *v, LLVMTypeRef integer, unsigned n, unsigned group, int64_t stride);
+LLVMValueRef vec_iota(LLVMTypeRef integer, unsigned n, unsigned group, int64_t stride);
 LLVMValueRef vec_intrinsic(struct vec *v, const char *name, LLVMTypeRef *types, unsigned ntypes,
                            LLVMValueRef *args, unsigned nargs);
 LLVMValueRef vec_concat(struct vec *v, LLVMValueRef *part, unsigned n_each);

@@ -8,12 +8,6 @@ static LLVMValueRef warp_argument(struct vec *v, LLVMValueRef call, unsigned i)
     return vec_lanes(v, LLVMGetOperand(call, i));
 }
 
-static LLVMTypeRef warp_vector(struct vec *v, LLVMTypeRef type)
-{
-    (void)v;
-    return LLVMVectorType(type, VEC_WIDTH);
-}
-
 static LLVMValueRef warp_all(struct vec *v, uint64_t n)
 {
     return vec_splat(v, vec_number(v, n), VEC_WIDTH);
@@ -21,7 +15,7 @@ static LLVMValueRef warp_all(struct vec *v, uint64_t n)
 
 static LLVMValueRef warp_lane_ids(struct vec *v)
 {
-    return vec_iota(v, v->l->i32, VEC_WIDTH, VEC_WIDTH, 1);
+    return vec_iota(v->l->i32, VEC_WIDTH, VEC_WIDTH, 1);
 }
 
 /* value of lane from[i], for each lane i. Known beforehand it is a shuffle of registers. */
@@ -70,7 +64,7 @@ static LLVMValueRef warp_shuffle(struct vec *v, LLVMValueRef call)
     }
     in = LLVMBuildICmp(b, mode == MT_SHFL_UP ? LLVMIntSGE : LLVMIntSLE, from, last, "");
     LLVMValueRef got = warp_pick(v, value, LLVMBuildSelect(b, in, from, lane, ""));
-    LLVMTypeRef wide = warp_vector(v, v->l->i64);
+    LLVMTypeRef wide = LLVMVectorType(v->l->i64, VEC_WIDTH);
     LLVMValueRef high = LLVMBuildShl(b, LLVMBuildZExt(b, in, wide, ""),
                                      vec_splat(v, LLVMConstInt(v->l->i64, 32, 0), VEC_WIDTH), "");
     return LLVMBuildOr(b, LLVMBuildZExt(b, got, wide, ""), high, "");
@@ -117,14 +111,15 @@ static LLVMValueRef warp_match_any(struct vec *v, LLVMValueRef call)
     struct vec_each e;
     LLVMValueRef members = warp_argument(v, call, 0),
                  value = LLVMBuildFreeze(v->b, warp_argument(v, call, 1), "");
-    LLVMValueRef all = vec_spill(v, value), out = vec_slot(v, warp_vector(v, v->l->i32));
+    LLVMValueRef all = vec_spill(v, value), out = vec_slot(v, LLVMVectorType(v->l->i32, VEC_WIDTH));
     vec_each_begin(v, &e);
     LLVMValueRef one = vec_lane_of(v, all, v->l->i64, e.lane);
     LLVMValueRef same = LLVMBuildICmp(v->b, LLVMIntEQ, value, vec_splat(v, one, VEC_WIDTH), "");
     LLVMValueRef at = LLVMBuildGEP2(v->b, v->l->i32, out, &e.lane, 1, "");
     LLVMBuildStore(v->b, vec_masked_bits(v, same), at);
     vec_each_end(v, &e);
-    return LLVMBuildAnd(v->b, LLVMBuildLoad2(v->b, warp_vector(v, v->l->i32), out, ""), members, "");
+    return LLVMBuildAnd(v->b, LLVMBuildLoad2(v->b, LLVMVectorType(v->l->i32, VEC_WIDTH), out, ""), members,
+                        "");
 }
 
 static LLVMValueRef warp_bits(struct vec *v)

@@ -39,7 +39,7 @@ static struct mt_stack *stack_make(char *low, size_t bytes, unsigned colour, int
     return s;
 }
 
-static int add_slab(struct mt_worker *w, int warp)
+static int stack_add_slab(struct mt_worker *w, int warp)
 {
     size_t stride, bytes = warp && stack_bytes < WARP_MIN ? WARP_MIN : stack_bytes;
     int guarded;
@@ -62,7 +62,7 @@ static int add_slab(struct mt_worker *w, int warp)
 struct mt_stack *mt_stack_take(struct mt_worker *w, int warp)
 {
     struct mt_stacks *of = &w->stacks[warp];
-    if (MT_UNLIKELY(!of->nfree) && add_slab(w, warp))
+    if (MT_UNLIKELY(!of->nfree) && stack_add_slab(w, warp))
         return NULL;
     return of->free[--of->nfree];
 }

@@ -35,7 +35,7 @@ __global__ void philox(uint4 *out)
 }
 
 static unsigned host[N], device[N], *of_host, *of_device;
-static int compare(const char *what)
+static int kernel_compare(const char *what)
 {
     int same = 0;
     cudaMemcpy(host, of_host, sizeof host, cudaMemcpyDeviceToHost);
@@ -58,17 +58,17 @@ int main()
             !curandSetPseudoRandomGeneratorSeed(g, SEED) &&
             !curandSetGeneratorOrdering(g, CURAND_ORDERING_PSEUDO_LEGACY) && !curandGenerate(g, of_host, N);
     xorwow<<<STREAMS / 256, 256>>>(of_device);
-    good &= compare("XORWOW");
+    good &= kernel_compare("XORWOW");
     good &= !curandDestroyGenerator(g) && !curandCreateGenerator(&g, CURAND_RNG_QUASI_SOBOL32) &&
             !curandSetQuasiRandomGeneratorDimensions(g, 2) && !curandGenerate(g, of_host, N) &&
             !curandGetDirectionVectors32(&vectors, CURAND_DIRECTION_VECTORS_32_JOEKUO6);
     cudaMalloc(&there, 2 * sizeof *there);
     cudaMemcpy(there, vectors, 2 * sizeof *there, cudaMemcpyHostToDevice);
     sobol<<<1, 2>>>(of_device, there);
-    good &= compare("Sobol");
+    good &= kernel_compare("Sobol");
     good &= !curandDestroyGenerator(g) && !curandCreateGenerator(&g, CURAND_RNG_PSEUDO_PHILOX4_32_10) &&
             !curandSetPseudoRandomGeneratorSeed(g, SEED) && !curandGenerate(g, of_host, N);
     philox<<<N / 4 / 256, 256>>>((uint4 *)of_device);
-    good &= compare("Philox");
+    good &= kernel_compare("Philox");
     return !good;
 }

@@ -172,6 +172,7 @@ def ptx_lines(place, work):
 def cache(place, work):
     """What others may do to the folder, and what does not fit."""
     program = os.path.join(work, "lines")
+    place.run(program)
     place.made()
     shutil.rmtree(place.cache)
     procs = [subprocess.Popen([program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=place.environment())
@@ -282,8 +283,9 @@ def many(place, work):
     os.sched_setaffinity(0, all_of_them)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run_parts(about, compile_programs, parts):
+    """The command line of a test: each part in a place of its own. The exit code; 77: there is no nvcc."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     parser.add_argument("--work")
     args = parser.parse_args()
@@ -291,16 +293,13 @@ def main():
     if not nvcc:
         print("skipped: this CUDA toolkit has no nvcc")
         return 77
-    work = args.work or tempfile.mkdtemp(prefix="memtrace-images-")
+    work = args.work or tempfile.mkdtemp(prefix="memtrace-ptx-")
     try:
-        compile_all(nvcc, work)
-        for number, part in enumerate((first_runs, ptx_lines, cache, without, files, many)):
-            folder = os.path.join(work, f"place-{number}")
+        compile_programs(nvcc, work)
+        for part in parts:
+            folder = os.path.join(work, "place-" + part.__name__)
             os.makedirs(folder)
-            place = Place(os.path.realpath(args.build), folder)
-            if part is cache:
-                place.run(os.path.join(work, "lines"))
-            part(place, work)
+            part(Place(os.path.realpath(args.build), folder), work)
     finally:
         if not args.work:
             shutil.rmtree(work, ignore_errors=True)
@@ -309,4 +308,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_parts(__doc__, compile_all, (first_runs, ptx_lines, cache, without, files, many)))

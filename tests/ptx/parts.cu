@@ -87,7 +87,7 @@ template <int N> __global__ void many(int *y)
     atomicAdd(&y[N], N + counter);
 }
 
-static int *device(int n)
+static int *parts_device(int n)
 {
     int *p = nullptr;
     cudaMalloc(&p, n * sizeof *p);
@@ -95,7 +95,7 @@ static int *device(int n)
     return p;
 }
 
-static void show(const char *name, const int *p, int n)
+static void parts_show(const char *name, const int *p, int n)
 {
     std::vector<int> h(n);
     cudaMemcpy(h.data(), p, n * sizeof *p, cudaMemcpyDeviceToHost);
@@ -106,7 +106,7 @@ static void show(const char *name, const int *p, int n)
 }
 
 // Before any kernel is there.
-static void *symbols()
+static void *parts_symbols()
 {
     void *at = nullptr;
     size_t bytes = 0;
@@ -119,18 +119,18 @@ static void *symbols()
     return at;
 }
 
-static void kernels(void *at)
+static void parts_kernels(void *at)
 {
-    int n = 64, *x = device(n), *y = device(n);
+    int n = 64, *x = parts_device(n), *y = parts_device(n);
     unsigned long long *p, h[3], constant;
     cudaMalloc(&p, sizeof h);
     cudaMemset(x, 1, n * sizeof *x); // 16843009 each
     add<<<2, 32>>>(x, y, n);
-    show("add", y, 4);
+    parts_show("add", y, 4);
     fill<<<1, 256>>>(y);
     count<<<1, 256>>>(y);
     add<<<2, 32>>>(x, y + 2, n - 2);
-    show("count", y, 4);
+    parts_show("count", y, 4);
     where<<<1, 1>>>(p);
     cudaMemcpy(h, p, sizeof h, cudaMemcpyDeviceToHost);
     cudaGetSymbolAddress((void **)&constant, factors);
@@ -141,15 +141,15 @@ static void kernels(void *at)
 #ifdef POINTERS
     choose<<<1, 1>>>(1);
     by_pointer<<<1, 8>>>(y);
-    show("by_pointer", y, 8);
+    parts_show("by_pointer", y, 8);
     by_chosen<<<1, 8>>>(y);
-    show("by_chosen", y, 8);
+    parts_show("by_chosen", y, 8);
 #endif
 }
 
-static void threads()
+static void parts_threads()
 {
-    int *y = device(8);
+    int *y = parts_device(8);
     std::vector<std::thread> all;
     for (int t = 0; t < 12; t++)
         all.emplace_back([y, t] {
@@ -159,20 +159,20 @@ static void threads()
         });
     for (auto &t : all)
         t.join();
-    show("threads", y, 6);
+    parts_show("threads", y, 6);
 }
 
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
     if (!strcmp(mode, "memory")) {
-        device(4);
+        parts_device(4);
     } else {
-        void *at = symbols();
+        void *at = parts_symbols();
         if (!strcmp(mode, "threads"))
-            threads();
+            parts_threads();
         else if (strcmp(mode, "symbols") != 0)
-            kernels(at);
+            parts_kernels(at);
     }
     printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }

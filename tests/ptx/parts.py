@@ -4,13 +4,11 @@
 parts.cu, built by nvcc, prints what the arithmetic gives whether its module becomes one image or one for each kernel; what
 mt-extract finds in the traces of both is the same. How often mt-ptx is called says which kernels were compiled. Exit code 1 if
 something differs, 77 without nvcc."""
-import argparse
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -111,28 +109,5 @@ def bad(place, work):
     expect("incomplete", not place.companion()[-1]["complete"], "")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--work")
-    args = parser.parse_args()
-    nvcc = conformance.nvcc_of(os.path.realpath(args.build))
-    if not nvcc:
-        print("skipped: this CUDA toolkit has no nvcc")
-        return 77
-    work = args.work or tempfile.mkdtemp(prefix="memtrace-parts-")
-    try:
-        compile_all(nvcc, work)
-        for part in plain, pointers, threads, bad:
-            folder = os.path.join(work, "place-" + part.__name__)
-            os.makedirs(folder)
-            part(images.Place(os.path.realpath(args.build), folder), work)
-    finally:
-        if not args.work:
-            shutil.rmtree(work, ignore_errors=True)
-    print(f"{images.failed} failures" if images.failed else "all of it holds")
-    return 1 if images.failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(images.run_parts(__doc__, compile_all, (plain, pointers, threads, bad)))

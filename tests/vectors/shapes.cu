@@ -6,7 +6,7 @@
 #define N 4096
 
 // Unsigned numbers that wrap round within a row (lane 0 is at 2^32 - 5), or are above 2^31, made wider.
-__host__ __device__ int far(unsigned i)
+__host__ __device__ int shapes_far(unsigned i)
 {
     return (int)(((unsigned long long)(i - 5) * 0x123456789ull +
                   (unsigned long long)(i + 0x80000003u) * 0x1234567ull) >>
@@ -15,7 +15,7 @@ __host__ __device__ int far(unsigned i)
 __global__ void wraps(const int *in, int *out)
 {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x, left = i - 1;
-    out[i] = (i > 0 ? in[left] : -1) + far(i);
+    out[i] = (i > 0 ? in[left] : -1) + shapes_far(i);
 }
 __global__ void reversed(const int *in, int *out, int n)
 {
@@ -75,7 +75,7 @@ __global__ void counts(const int *in, int *out)
 }
 // Two loops that lanes leave at once, in different rounds; all ways lead through one block, some of them a
 // round later.
-__host__ __device__ int burns(int t, int fuel)
+__host__ __device__ int shapes_burns(int t, int fuel)
 {
     while (t & 4) {
         if (--fuel < 0)
@@ -89,7 +89,7 @@ __host__ __device__ int burns(int t, int fuel)
 }
 __global__ void burn(int fuel, int *out)
 {
-    out[threadIdx.x] = burns(threadIdx.x, fuel);
+    out[threadIdx.x] = shapes_burns(threadIdx.x, fuel);
 }
 // A division in lanes that are there alone; local arrays; structures by value.
 struct three {
@@ -165,11 +165,11 @@ __global__ void halves(int *out)
 
 static int *in, *out;
 static int wrong;
-static void begin()
+static void shapes_begin()
 {
     memset(out, 0, N * 16);
 }
-static void done(const char *name, int (*expect)(int), int n)
+static void shapes_done(const char *name, int (*expect)(int), int n)
 {
     cudaError_t e = cudaDeviceSynchronize();
     int bad = 0;
@@ -179,31 +179,31 @@ static void done(const char *name, int (*expect)(int), int n)
     printf("%s: %s, %d wrong\n", name, cudaGetErrorString(e), bad);
     wrong += bad + (e != cudaSuccess);
 }
-static int value(int i)
+static int shapes_value(int i)
 {
     return (int)(i * 2654435761u >> 7) & 1023;
 }
-static int collatz(int i)
+static int shapes_collatz(int i)
 {
     int x = i + 1, n = 0;
     for (; x != 1 && n < 1000; n++)
         x = x & 1 ? 3 * x + 1 : x / 2;
     return n;
 }
-static int rank(int i)
+static int shapes_rank(int i)
 {
     int n = 0;
     for (int k = i & ~31; k < i; k++)
-        n += value(k) & 1;
-    return (value(i) & 1 ? n : 0) + (i % 64 ^ 5);
+        n += shapes_value(k) & 1;
+    return (shapes_value(i) & 1 ? n : 0) + (i % 64 ^ 5);
 }
-static int added(int i)
+static int shapes_added(int i)
 {
     int n = 0;
     for (int k = 0; k < N; k++)
-        n = i == 0   ? n + value(k)
-            : i == 1 ? (value(k) & 1 && value(k) > n ? value(k) : n)
-                     : n + ((value(k) & 7) == i - 2);
+        n = i == 0   ? n + shapes_value(k)
+            : i == 1 ? (shapes_value(k) & 1 && shapes_value(k) > n ? shapes_value(k) : n)
+                     : n + ((shapes_value(k) & 7) == i - 2);
     return n;
 }
 
@@ -212,82 +212,82 @@ int main()
     cudaMallocManaged(&in, N * 16);
     cudaMallocManaged(&out, N * 16);
     for (int i = 0; i < 4 * N; i++)
-        in[i] = value(i);
-    begin();
+        in[i] = shapes_value(i);
+    shapes_begin();
     wraps<<<N / 256, 256>>>(in, out);
-    done("wraps", [](int i) { return (i ? value(i - 1) : -1) + far((unsigned)i); }, N);
-    begin();
+    shapes_done("wraps", [](int i) { return (i ? shapes_value(i - 1) : -1) + shapes_far((unsigned)i); }, N);
+    shapes_begin();
     reversed<<<N / 256, 256>>>(in, out, N);
-    done("reversed", [](int i) { return value(N - 1 - i); }, N);
-    begin();
+    shapes_done("reversed", [](int i) { return shapes_value(N - 1 - i); }, N);
+    shapes_begin();
     wide<<<N / 256, 256>>>((int4 *)in, (int4 *)out);
-    done("wide", [](int i) { return value((i & ~3) + 3 - (i & 3)); }, 4 * N);
-    begin();
+    shapes_done("wide", [](int i) { return shapes_value((i & ~3) + 3 - (i & 3)); }, 4 * N);
+    shapes_begin();
     bytes<<<N / 64, 64>>>(in, (signed char *)out);
-    done(
+    shapes_done(
         "bytes",
         [](int i) {
             signed char b[4];
             for (int k = 0; k < 4; k++)
-                b[k] = value(4 * i + k) & 1 ? (signed char)value(4 * i + k) : -7;
+                b[k] = shapes_value(4 * i + k) & 1 ? (signed char)shapes_value(4 * i + k) : -7;
             int x;
             memcpy(&x, b, 4);
             return x;
         },
         N / 4);
-    begin();
+    shapes_begin();
     rows<<<N / 256, dim3(16, 16)>>>(in, out);
-    done(
+    shapes_done(
         "rows",
         [](int i) {
             int row = i / 16, x = i % 16;
-            return (x == 0 && row % 3 ? value(row) : 0) + (row % 2 ? value(row) + x : 0);
+            return (x == 0 && row % 3 ? shapes_value(row) : 0) + (row % 2 ? shapes_value(row) + x : 0);
         },
         N);
-    begin();
+    shapes_begin();
     last<<<8, 32>>>(out, in);
-    done(
+    shapes_done(
         "last",
         [](int i) {
             int n = 0;
             for (int k = 0; k < 32; k++)
-                n = value(k) & 2 ? k : n;
+                n = shapes_value(k) & 2 ? k : n;
             return i < 8 ? n : 0;
         },
         8);
-    begin();
+    shapes_begin();
     leaves<<<1, 128>>>(in, out, 77);
-    done("leaves", [](int i) { return i < 77 ? value(76 - i) : 0; }, 128);
-    begin();
+    shapes_done("leaves", [](int i) { return i < 77 ? shapes_value(76 - i) : 0; }, 128);
+    shapes_begin();
     counts<<<N / 128, 128>>>(in, out);
-    done("counts", collatz, N);
-    begin();
+    shapes_done("counts", shapes_collatz, N);
+    shapes_begin();
     burn<<<1, 64>>>(40, out);
-    done("burn", [](int i) { return burns(i, 40); }, 64);
-    begin();
+    shapes_done("burn", [](int i) { return shapes_burns(i, 40); }, 64);
+    shapes_begin();
     divides<<<N / 128, dim3(128)>>>(in, out, three{3, 7, -5});
-    done(
+    shapes_done(
         "divides",
         [](int i) {
-            int d = value(i) % 5;
+            int d = shapes_value(i) % 5;
             return d ? i / d + d * 3 + i % d * 7 + (int)(i * 10000000019ll / d % 97) : -5;
         },
         N);
-    begin();
+    shapes_begin();
     votes<<<N / 64, 64>>>(in, (unsigned *)out);
-    done("votes", rank, N);
-    begin();
+    shapes_done("votes", shapes_rank, N);
+    shapes_begin();
     adds<<<N / 256, 256>>>(in, out);
-    done("adds", added, 10);
-    begin();
+    shapes_done("adds", shapes_added, 10);
+    shapes_begin();
     locks<<<2, 64>>>(out + 1, out);
-    done("locks", [](int i) { return i ? 0 : 128; }, 2);
-    begin();
+    shapes_done("locks", [](int i) { return i ? 0 : 128; }, 2);
+    shapes_begin();
     points<<<N / 128, 128>>>(in, out);
-    done("points", [](int i) { return i * (value(i) & 1 ? 3 : 2); }, N);
-    begin();
+    shapes_done("points", [](int i) { return i * (shapes_value(i) & 1 ? 3 : 2); }, N);
+    shapes_begin();
     halves<<<1, 64>>>(out);
-    done("halves", [](int i) { return i < 32 ? 32 : 0; }, 64);
+    shapes_done("halves", [](int i) { return i < 32 ? 32 : 0; }, 64);
     puts(wrong ? "wrong" : "all right");
     return wrong != 0;
 }

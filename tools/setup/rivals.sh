@@ -10,6 +10,9 @@ rivals_install() {
         apt_install "${missing[@]}"
     fi
     if [ ! -e "$folder/icd/intel.icd" ]; then
+        if ! python3 -m pip --version >/dev/null 2>&1; then
+            apt_install python3-pip
+        fi
         rm -rf "$folder"
         mkdir -p "$folder/wheels" "$folder/lib" "$folder/icd"
         say "taking Intel's OpenCL runtime from PyPI into $folder (about 300 MB)"
