@@ -184,9 +184,10 @@ static void select_look(struct found *f)
 static void select_find(void)
 {
     static struct found nothing = {.why = "there is no memory"};
-    struct found *f = found ? NULL : calloc(1, sizeof *f), *none = NULL;
+    struct found *none = NULL;
     if (found)
         return;
+    struct found *f = calloc(1, sizeof *f);
     if (f) {
         f->why = "";
         select_look(f);
