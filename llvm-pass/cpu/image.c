@@ -114,6 +114,8 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
                .plain_loop = l->plain.loops[i],
                .vector_rows = l->vector[i].rows,
                .vector_tiles = l->vector[i].tiles,
+               .record_rows = l->vector[i].record_rows,
+               .record_tiles = l->vector[i].record_tiles,
                .params = params_table(l, i),
                .nparams = k->nparams,
                .shared_static = k->shared_static,

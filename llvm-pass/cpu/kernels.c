@@ -130,6 +130,10 @@ void mt_declare_registers(struct mt_lowering *l)
     }
     mt_builtin(l, "mtb_set_thread", &type);
     mt_builtin(l, "mtb_set_thread_number", &type);
+    static const char *const records[] = {"__mt_warp_global", "__mt_warp_generic", "__mt_warp_global_lanes",
+                                          "__mt_warp_generic_lanes"};
+    for (unsigned i = 0; l->u->vector && i < sizeof records / sizeof *records; i++)
+        mt_builtin(l, records[i], &type);
 }
 
 static int register_of(const char *callee)
@@ -270,7 +274,7 @@ static void kernels_vector(struct mt_lowering *l, unsigned k)
     struct mt_kernel *kernel = &l->u->kernels[k];
     if (!l->u->vector)
         return;
-    l->u->vector(l, l->plain.kernels[k] ? l->plain.kernels[k] : l->traced.kernels[k], &l->vector[k]);
+    l->u->vector(l, l->traced.kernels[k], l->plain.kernels[k], &l->vector[k]);
     kernel->vector = l->vector[k].rows != NULL;
     snprintf(kernel->no_vector, sizeof kernel->no_vector, "%s", l->vector[k].why);
 }

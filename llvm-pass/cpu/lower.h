@@ -10,12 +10,13 @@ struct mt_var {
     uint32_t kind; /* enum mt_var_kind */
 };
 
-/* A kernel's code for whole warps (vector/), without record calls; NULL: none. */
+/* A kernel's code for whole warps (vector/); NULL: none. */
 struct mt_vector {
     LLVMValueRef rows;  /* for CTAs whose rows have a multiple of 32 threads */
     LLVMValueRef tiles; /* of 16, and whole warps in all */
-    int waits;          /* they run one warp, not a CTA */
-    char why[200];      /* there is none */
+    LLVMValueRef record_rows, record_tiles; /* with record calls */
+    int waits;                              /* they run one warp, not a CTA */
+    char why[200];                          /* there is none */
 };
 
 struct mt_lowering {

@@ -25,7 +25,7 @@ static int accept_is_idle(LLVMBasicBlockRef block)
 {
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i))
         if (LLVMIsAStoreInst(i) || LLVMIsAAtomicRMWInst(i) || LLVMIsAAtomicCmpXchgInst(i) ||
-            LLVMIsAFenceInst(i) || (LLVMIsACallInst(i) && !vec_is_plain_call(i)))
+            LLVMIsAFenceInst(i) || (LLVMIsACallInst(i) && !vec_is_plain_call(i) && !vec_is_record(i)))
             return 0;
     return 1;
 }

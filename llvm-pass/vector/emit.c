@@ -286,7 +286,7 @@ static void emit_instruction(struct vec *v, LLVMValueRef inst)
         vec_emit_copy(v, inst);
         return;
     case LLVMCall:
-        if (vec_emit_warp(v, inst))
+        if (vec_emit_warp(v, inst) || vec_emit_record(v, inst))
             return;
         if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst))) {
             vec_emit_copy(v, inst);

@@ -151,7 +151,7 @@ void vec_by_lane(struct vec *v, LLVMValueRef inst)
         out[m] = lane_result_slot(v, kind == LLVMStructTypeKind ? LLVMStructGetTypeAtIndex(type, m) : type);
     vec_each_begin(v, &e);
     LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
-    if (callee && !LLVMGetIntrinsicID(callee))
+    if (callee && !LLVMGetIntrinsicID(callee) && !vec_is_record(inst))
         lane_set_thread(v, e.lane);
     LLVMValueRef copy = LLVMInstructionClone(inst);
     for (int i = 0; i < n; i++) {

@@ -81,15 +81,14 @@ static const char *prepare_refuses(LLVMValueRef inst)
         if (!strcmp(name, mt_waiting_functions[i]) && strcmp(name, "mt_cpu_barrier") &&
             strcmp(name, "mt_cpu_step") && !vec_is_lockstep_call(name))
             return mt_waiting_functions[i];
-    if (mt_starts(name, "__mt_access_") || mt_starts(name, "__mt_count"))
-        return "records";
     return NULL;
 }
 
 static int prepare_inlines(LLVMValueRef inst)
 {
     LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
-    return callee && !LLVMIsDeclaration(callee) && vec_register(mt_name(callee)) < 0;
+    return callee && !LLVMIsDeclaration(callee) && vec_register(mt_name(callee)) < 0 &&
+           !mt_starts(mt_name(callee), "__mt_");
 }
 
 /* What is called, once: a function that calls itself never comes to an end, and is refused for its size. */
@@ -157,9 +156,11 @@ LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, const char 
                                    LLVMGetEnumAttributeKindForName("noinline", 8));
     *why = l->u->options->lockstep == MT_LOCKSTEP_CTA ? "lockstep=cta" : prepare_inline(f);
     if (!*why)
+        *why = vec_prepare_records(l, f);
+    if (!*why)
         prepare_registers_once(l, f);
     if (!*why && mt_shim_run_passes(f, "sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
-                                       "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa"))
+                                       "adce,lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa"))
         *why = "LLVM's passes";
     if (!*why)
         return f;

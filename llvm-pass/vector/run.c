@@ -174,7 +174,7 @@ static LLVMValueRef run_build(struct mt_lowering *l, LLVMValueRef prepared, cons
     }
     if (v.why)
         snprintf(out->why, sizeof out->why, "%s", v.why);
-    out->waits = v.waits;
+    out->waits |= v.waits;
     free(v.value);
     free(v.table);
     vec_blocks_free(&v);
@@ -193,17 +193,32 @@ static int run_has_rows(LLVMValueRef f)
     return 0;
 }
 
-void mt_vector_kernel(struct mt_lowering *l, LLVMValueRef kernel, struct mt_vector *out)
+/* Both forms of one version of the kernel. */
+static void run_version(struct mt_lowering *l, LLVMValueRef kernel, const char *name, LLVMValueRef *rows,
+                        LLVMValueRef *tiles, struct mt_vector *out)
 {
     const char *refused;
-    memset(out, 0, sizeof *out);
     LLVMValueRef f = vec_prepare(l, kernel, &refused);
     if (!f) {
         snprintf(out->why, sizeof out->why, "%s", refused);
         return;
     }
-    out->rows = run_build(l, f, mt_name(kernel), VEC_WIDTH, out);
-    if (out->rows && run_has_rows(f))
-        out->tiles = run_build(l, f, mt_name(kernel), VEC_WIDTH / 2, out);
+    *rows = run_build(l, f, name, VEC_WIDTH, out);
+    if (*rows && run_has_rows(f))
+        *tiles = run_build(l, f, name, VEC_WIDTH / 2, out);
     LLVMDeleteFunction(f);
+}
+
+void mt_vector_kernel(struct mt_lowering *l, LLVMValueRef kernel, LLVMValueRef plain, struct mt_vector *out)
+{
+    char name[4300];
+    memset(out, 0, sizeof *out);
+    run_version(l, plain ? plain : kernel, mt_name(plain ? plain : kernel), &out->rows, &out->tiles, out);
+    snprintf(name, sizeof name, "%s.record", mt_name(kernel));
+    if (plain && out->rows)
+        run_version(l, kernel, name, &out->record_rows, &out->record_tiles, out);
+    else if (out->rows) {
+        out->record_rows = out->rows;
+        out->record_tiles = out->tiles;
+    }
 }

@@ -112,6 +112,11 @@ struct vec {
 /* prepare.c: a copy of the kernel with all that it calls inlined, in the form that the rest needs; NULL:
  * *why. */
 LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, const char **why);
+/* record.c: record calls as the rest knows them. NULL, or why not. */
+const char *vec_prepare_records(struct mt_lowering *l, LLVMValueRef f);
+/* Is it a call that only counts or records? */
+int vec_is_record(LLVMValueRef inst);
+int vec_emit_record(struct vec *v, LLVMValueRef call); /* 0: it is none */
 /* Is the instruction a call of a function by this name? */
 int vec_calls(LLVMValueRef inst, const char *name);
 const char *vec_callee(LLVMValueRef inst); /* "": it is no direct call */

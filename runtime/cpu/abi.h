@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 11u
+#define MT_IMAGE_VERSION 12u
 /* Images before this one are beside GPU code in which the program's own
  * kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
@@ -128,6 +128,8 @@ struct mt_image_head {
 /* Sums of the second count: accesses and bytes of loads, of stores, of atomics. */
 #define MT_COUNTS 6u
 
+struct mt_access_run; /* memtrace/device.h */
+
 /* State of the device thread that runs on this OS thread, and of its trace buffer. Device threads never move
  * between OS threads. The pass reads no field by offset: all access is through builtins. */
 struct mt_cpu_tls {
@@ -144,6 +146,11 @@ struct mt_cpu_tls {
      * is not traced runs recording code all the same, cur/end describe a scratch buffer, so that it has no
      * other test. Under MEMTRACE_CHECK=1 and MEMTRACE_CHANNEL=warp cur is always end: each access asks. */
     uint64_t *cur, *end;
+    /* Accesses of warps, by code for whole warps: appended at run; run == run_end calls mt_cpu_run_room. The
+     * addresses of one that is not even lie at run_address; there is room for as many as the runs need. */
+    struct mt_access_run *run, *run_end;
+    uint64_t *run_address;
+    uint64_t run_cta; /* as in raw records */
     /* The record's first word is (site << 32 | meta) & site_mask | smid_hi, its third one `third`. In raw
      * records that is the SM, and the CTA; in entries for compact traces (warps.h) the site, and the thread's
      * number and the access's place: third is cta | (number & thread_mask), and (place & place_mask). */
@@ -187,6 +194,8 @@ extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-
  * `site` and this place: returns the new `cur` (always with room for one record). The buffer is handed on
  * when it is full. Under MEMTRACE_CHECK=1 a bad access ends the thread instead: then it does not return. */
 uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place);
+/* run == run_end: the new `run`, always with room for one and 32 addresses. */
+struct mt_access_run *mt_cpu_run_room(void);
 /* cur == end, before a block of `bytes` (not 0). 1: it is recorded; 0: the caller has to. */
 int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place);
 /* Is this address __constant__ data of any image? (Only asked for generic pointers

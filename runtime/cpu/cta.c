@@ -22,6 +22,7 @@ static void cta_place(const struct mt_cta *cta)
     struct mt_cpu_tls *t = &mt_cpu_tls;
     uint64_t word = mt_rec_cta(cta->ctaid[0], cta->ctaid[1], cta->ctaid[2]);
     t->smid = cta->smid;
+    t->run_cta = word;
     if (mt_cpu_compact) {
         mt_worker_mark(cta->worker, word, cta->smid);
     } else {

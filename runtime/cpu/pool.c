@@ -291,17 +291,41 @@ void mt_cpu_set_vectors(int on)
     pool_vectors = on;
 }
 
-/* Code for whole warps that fits the CTA's shape, or NULL. */
-static void (*pool_vector(const struct mt_image_kernel *k, const uint32_t *block))(void **)
+/* Which of two versions for whole warps fits the CTA's shape, or NULL. */
+static void (*pool_vector(const uint32_t *block, const void *rows, const void *tiles))(void **)
 {
     const void *code = NULL;
     if (!pool_vectors)
         return NULL;
     if (block[0] % MT_WARP == 0)
-        code = k->vector_rows;
+        code = rows;
     else if (block[0] % (MT_WARP / 2) == 0 && (uint64_t)block[0] * block[1] * block[2] % MT_WARP == 0)
-        code = k->vector_tiles;
+        code = tiles;
     return (void (*)(void **))(uintptr_t)code;
+}
+
+static int pool_is_traced(const struct mt_cpu_launch *l)
+{
+    return l->flush || l->flush_runs || l->channel;
+}
+
+/* Warps as vectors. 0: not this launch. */
+static int choose_vector(struct mt_run *run)
+{
+    const struct mt_cpu_launch *l = run->launch;
+    const struct mt_image_kernel *k = l->kernel;
+    void (*quiet)(void **) = pool_vector(l->block, k->vector_rows, k->vector_tiles);
+    void (*code)(void **) =
+        pool_is_traced(l) ? pool_vector(l->block, k->record_rows, k->record_tiles) : quiet;
+    if (mt_check_on || l->channel || l->cluster[0] || l->cooperative || !code || !quiet)
+        return 0;
+    run->warps = (k->flags & MT_KERNEL_WARPS) != 0;
+    run->loop = run->warps ? NULL : code;
+    run->quiet_loop = run->warps ? NULL : quiet;
+    run->entry = code;
+    run->quiet_entry = quiet;
+    run->nthreads = run->warps ? run->nthreads / MT_WARP : run->nthreads;
+    return 1;
 }
 
 /* Which code runs: a loop where there is one, but fibers when one thread must be able to end alone (at a bad
@@ -311,25 +335,16 @@ static void choose_code(struct mt_run *run)
 {
     const struct mt_image_kernel *k = run->launch->kernel;
     int has_plain = !mt_check_on && (k->plain_entry || k->plain_loop);
-    int plain = has_plain && !run->launch->flush && !run->launch->flush_runs && !run->launch->channel;
+    int plain = has_plain && !pool_is_traced(run->launch);
     int cluster = run->launch->cluster[0] != 0;
+    if (choose_vector(run))
+        return;
     if (cluster && !k->plain_entry) /* without record calls there is the loop alone */
         plain = 0;
     run->entry = plain ? k->plain_entry : k->entry;
     int fibers = cluster || run->launch->cooperative || mt_check_on || run->launch->channel;
     if (!(k->flags & MT_KERNEL_SYNC) && (!run->entry || !fibers))
         run->loop = plain ? k->plain_loop : k->loop;
-    void (*vector)(void **) = NULL;
-    if (!mt_check_on && !run->launch->flush && !run->launch->flush_runs && !run->launch->channel &&
-        !cluster && !run->launch->cooperative)
-        vector = pool_vector(k, run->launch->block);
-    if (vector) {
-        run->warps = (k->flags & MT_KERNEL_WARPS) != 0;
-        run->loop = run->quiet_loop = run->warps ? NULL : vector;
-        run->entry = run->quiet_entry = vector;
-        run->nthreads = run->warps ? run->nthreads / MT_WARP : run->nthreads;
-        return;
-    }
     run->quiet_entry = has_plain && k->plain_entry ? k->plain_entry : run->entry;
     run->quiet_loop = has_plain && k->plain_loop ? k->plain_loop : run->loop;
 }

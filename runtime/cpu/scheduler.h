@@ -202,6 +202,7 @@ struct mt_worker {
     uint64_t buffer_words;  /* that it has */
     uint64_t small, limit;  /* words that are filled before they are handed on: at first, and now */
     struct mt_warps *warps; /* for compact traces, or NULL */
+    struct mt_runs *runs;   /* what code for whole warps records */
     int quiet; /* a CTA that is not traced runs: records go to `scratch`, and this waits meanwhile: */
     struct {
         uint64_t *cur, *end, untraced, counts[MT_COUNTS];
@@ -233,6 +234,11 @@ struct mt_worker *mt_worker_new(void); /* with what it needs; NULL: no memory */
 void *mt_worker_main(void *worker);
 /* quiet 1: what device code records and counts from here on is forgotten; 0: no longer. */
 void mt_worker_quiet(struct mt_worker *w, int quiet);
+
+/* runs.c */
+struct mt_runs *mt_runs_new(void);           /* NULL: no memory */
+void mt_runs_open(struct mt_worker *worker); /* on its thread: they are empty */
+void mt_runs_flush(struct mt_worker *worker);
 
 /* pool.c */
 /* Blocks until there is something to claim. Returns the number of SMs. */

@@ -142,6 +142,7 @@ static void worker_flush(struct mt_worker *w, int all)
 static void flush_last(struct mt_worker *w)
 {
     worker_flush(w, 1);
+    mt_runs_flush(w);
     if (!w->warps)
         return;
     mt_warps_flush(w->warps);
@@ -459,8 +460,9 @@ struct mt_worker *mt_worker_new(void)
     w->buffer = aligned_alloc(64, (w->buffer_words * 8 + 63) & ~63ull);
     w->loop_cta = calloc(1, sizeof *w->loop_cta);
     w->fault_stack = malloc(4 * MT_FAULT_STACK);
+    w->runs = mt_runs_new();
     w->warps = mt_cpu_compact ? mt_warps_new() : NULL;
-    int all = w->buffer && w->loop_cta && w->fault_stack && (w->warps || !mt_cpu_compact);
+    int all = w->buffer && w->loop_cta && w->fault_stack && w->runs && (w->warps || !mt_cpu_compact);
     w->loop_fiber.stack = all ? mt_stack_for_loops() : NULL; /* last: it cannot be given back */
     if (w->loop_fiber.stack) {
         w->loop_fiber.sp = mt_fiber_prepare(w->loop_fiber.stack);
@@ -468,6 +470,7 @@ struct mt_worker *mt_worker_new(void)
     }
     if (w->warps)
         mt_warps_free(w->warps);
+    free(w->runs);
     free(w->fault_stack);
     free(w->loop_cta);
     free(w->buffer);
@@ -485,6 +488,7 @@ void *mt_worker_main(void *worker)
     t->local_bytes = mt_local_bytes();
     t->cur = w->buffer;
     set_limit(w, w->limit);
+    mt_runs_open(w);
     t->site_mask = mt_cpu_compact ? UINT64_MAX : UINT32_MAX;
     t->thread_mask = mt_cpu_compact ? UINT64_MAX : 0;
     t->place_mask = mt_cpu_compact ? (UINT64_MAX >> 1) & ~(uint64_t)(MT_PLACE_ONE - 1) : 0;

@@ -1,0 +1,156 @@
+/* Warps as vectors: records. What a warp accesses at once is one entry: the first lane's address and the step
+ * to the next lane's, or the addresses of all, under the mask (runtime/cpu/builtins/warp_access.c). */
+#include "vector.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define RECORD "__mt_access_"
+
+/* Calls that look for nothing but their arguments: LLVM may keep what it knows of memory across them. */
+static LLVMValueRef record_declare(struct mt_lowering *l, const char *name, LLVMTypeRef type)
+{
+    LLVMValueRef f = LLVMGetNamedFunction(l->module, name);
+    if (f)
+        return f;
+    f = LLVMAddFunction(l->module, name, type);
+    static const struct {
+        const char *name;
+        uint64_t value;
+    } attributes[] = {{"memory", 3 << 2 /* inaccessible memory, read and written */}, {"nounwind", 0}, {"willreturn", 0}};
+    for (unsigned i = 0; i < sizeof attributes / sizeof *attributes; i++)
+        LLVMAddAttributeAtIndex(
+            f, LLVMAttributeFunctionIndex,
+            LLVMCreateEnumAttribute(
+                l->u->context,
+                LLVMGetEnumAttributeKindForName(attributes[i].name, strlen(attributes[i].name)),
+                attributes[i].value));
+    return f;
+}
+
+/* "__mt_access_global_at" (p, meta, site, place) becomes "mt.record.global" (p, meta, site), and so does what
+ * has its size as an argument when that is a number. */
+static const char *record_prepare(struct mt_lowering *l, LLVMValueRef call, const char *name)
+{
+    LLVMValueRef args[] = {LLVMGetOperand(call, 0), LLVMGetOperand(call, 1), LLVMGetOperand(call, 2)};
+    int generic = mt_starts(name, RECORD "generic"), sized = strstr(name, "_n_at") != NULL;
+    if (sized) {
+        if (!LLVMIsAConstantInt(args[1]) || LLVMConstIntGetZExtValue(args[1]) > MT_RAW_MAX_SIZE)
+            return "records of a length that is known late";
+        uint64_t bytes = LLVMConstIntGetZExtValue(args[1]), type = LLVMConstIntGetZExtValue(args[2]);
+        args[1] = LLVMConstInt(l->i32, type << 28 | bytes, 0);
+        args[2] = LLVMGetOperand(call, 3);
+    }
+    LLVMTypeRef types[] = {l->ptr, l->i32, l->i32}, type = LLVMFunctionType(l->none, types, 3, 0);
+    LLVMPositionBuilderBefore(l->builder, call);
+    if (LLVMTypeOf(args[0]) != l->ptr)
+        args[0] = LLVMBuildAddrSpaceCast(l->builder, args[0], l->ptr, "");
+    if (!sized || LLVMConstIntGetZExtValue(args[1]) & MT_RAW_MAX_SIZE)
+        LLVMBuildCall2(l->builder, type,
+                       record_declare(l, generic ? "mt.record.generic" : "mt.record.global", type), args, 3,
+                       "");
+    LLVMInstructionEraseFromParent(call);
+    return NULL;
+}
+
+const char *vec_prepare_records(struct mt_lowering *l, LLVMValueRef f)
+{
+    unsigned n;
+    LLVMValueRef *list = mt_instructions(f, &n);
+    const char *why = list ? NULL : "no memory";
+    for (unsigned i = 0; list && !why && i < n; i++) {
+        const char *name = vec_callee(list[i]);
+        if (mt_starts(name, RECORD)) {
+            why = record_prepare(l, list[i], name);
+        } else if (!strcmp(name, "__mt_place_get")) {
+            LLVMReplaceAllUsesWith(list[i], LLVMConstNull(l->i64));
+            LLVMInstructionEraseFromParent(list[i]);
+        } else if (!strcmp(name, "__mt_place_set")) {
+            LLVMInstructionEraseFromParent(list[i]);
+        }
+    }
+    free(list);
+    return why;
+}
+
+int vec_is_record(LLVMValueRef inst)
+{
+    const char *name = vec_callee(inst);
+    return mt_starts(name, "mt.record.") || mt_starts(name, "__mt_");
+}
+
+static void record_call(struct vec *v, const char *name, LLVMValueRef *args, unsigned n)
+{
+    LLVMTypeRef type;
+    LLVMValueRef f = mt_builtin(v->l, name, &type);
+    LLVMBuildCall2(v->b, type, f, args, n, "");
+}
+
+static LLVMValueRef record_mask(struct vec *v)
+{
+    return vec_mask_bits(v, vec_mask(v));
+}
+
+/* Evenly spaced: `base` is lane 0's. */
+static void record_even(struct vec *v, LLVMValueRef call, int generic, LLVMValueRef base, int64_t stride)
+{
+    LLVMValueRef args[] = {base,
+                           LLVMConstInt(v->l->i64, (uint64_t)stride, 1),
+                           record_mask(v),
+                           LLVMGetOperand(call, 1),
+                           LLVMGetOperand(call, 2),
+                           v->linear};
+    record_call(v, generic ? "__mt_warp_generic" : "__mt_warp_global", args, 6);
+}
+
+static void record_lanes(struct vec *v, LLVMValueRef call, int generic, LLVMValueRef pointers)
+{
+    LLVMTypeRef wide = LLVMVectorType(v->l->i64, VEC_WIDTH);
+    LLVMValueRef args[] = {vec_spill(v, LLVMBuildPtrToInt(v->b, pointers, wide, "")), record_mask(v),
+                           LLVMGetOperand(call, 1), LLVMGetOperand(call, 2), v->linear};
+    record_call(v, generic ? "__mt_warp_generic_lanes" : "__mt_warp_global_lanes", args, 5);
+}
+
+/* Rows may follow one another: then they are one. */
+static void record_rows(struct vec *v, LLVMValueRef call, int generic, const struct vec_rep *at)
+{
+    LLVMValueRef base[VEC_ROWS_MAX], even = NULL;
+    LLVMBasicBlockRef way[3];
+    uint64_t step = (uint64_t)(at->stride * (int64_t)v->group);
+    for (unsigned r = 0; r < v->rows; r++)
+        base[r] = LLVMBuildFreeze(v->b, LLVMBuildPtrToInt(v->b, at->part[r], v->l->i64, ""), "");
+    for (unsigned r = 1; r < v->rows; r++) {
+        LLVMValueRef due = LLVMBuildAdd(v->b, base[r - 1], LLVMConstInt(v->l->i64, step, 1), "");
+        LLVMValueRef is = LLVMBuildICmp(v->b, LLVMIntEQ, due, base[r], "");
+        even = even ? LLVMBuildAnd(v->b, even, is, "") : is;
+    }
+    if (!even) {
+        record_even(v, call, generic, base[0], at->stride);
+        return;
+    }
+    for (unsigned i = 0; i < 3; i++)
+        way[i] = LLVMAppendBasicBlockInContext(v->context, v->to, "");
+    LLVMBuildCondBr(v->b, even, way[0], way[1]);
+    LLVMPositionBuilderAtEnd(v->b, way[0]);
+    record_even(v, call, generic, base[0], at->stride);
+    LLVMBuildBr(v->b, way[2]);
+    LLVMPositionBuilderAtEnd(v->b, way[1]);
+    record_lanes(v, call, generic, vec_rep_lanes(v, at, v->l->ptr));
+    LLVMBuildBr(v->b, way[2]);
+    LLVMPositionBuilderAtEnd(v->b, way[2]);
+}
+
+int vec_emit_record(struct vec *v, LLVMValueRef call)
+{
+    const char *name = vec_callee(call);
+    if (!mt_starts(name, "mt.record."))
+        return 0;
+    int generic = !strcmp(name, "mt.record.generic");
+    struct vec_rep at = vec_get(v, LLVMGetOperand(call, 0));
+    if (at.kind == VEC_UNIFORM)
+        record_even(v, call, generic, LLVMBuildPtrToInt(v->b, at.part[0], v->l->i64, ""), 0);
+    else if (at.kind == VEC_ROWS)
+        record_rows(v, call, generic, &at);
+    else
+        record_lanes(v, call, generic, at.part[0]);
+    return 1;
+}

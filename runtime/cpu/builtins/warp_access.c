@@ -1,0 +1,152 @@
+/* Records of code for whole warps (llvm-pass/vector/record.c): what the warp accesses at once is one run.
+ * `thread`: number of lane 0's in its CTA. */
+#include "builtin.h"
+#include "memtrace/device.h"
+
+#define LANES 32
+
+extern uint32_t __mt_site_base; /* see access.c */
+
+struct what {
+    uint32_t meta, site, thread;
+};
+
+static MT_INLINE void warp_append(struct mt_access_run *r, uint64_t base, int64_t stride, const uint64_t *addresses,
+                                  uint32_t mask, uint32_t count, struct what w)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    r->base = base;
+    r->stride = stride;
+    r->addresses = addresses;
+    r->cta = t->run_cta;
+    r->smid = t->smid;
+    r->meta = w.meta;
+    r->count = count;
+    r->mask = mask;
+    r->warp = w.thread / LANES;
+    r->site = w.site + __mt_site_base;
+    t->run = r + 1;
+}
+
+static MT_INLINE struct mt_access_run *warp_room(void)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    struct mt_access_run *r = t->run;
+    return __builtin_expect(r == t->run_end, 0) ? mt_cpu_run_room() : r;
+}
+
+/* The lanes' addresses one after the other. Returns how many. */
+static MT_INLINE uint32_t warp_gather(uint64_t *to, const uint64_t *lane, uint32_t mask)
+{
+    uint32_t n = 0;
+    for (; mask; mask &= mask - 1)
+        to[n++] = lane[__builtin_ctz(mask)];
+    return n;
+}
+
+static __attribute__((noinline)) void warp_lanes(const uint64_t *lane, uint32_t mask, struct what w)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    struct mt_access_run *r = warp_room();
+    uint64_t *to = t->run_address, odd = 0;
+    uint32_t n = LANES;
+    if (!mask)
+        return;
+    if (mask == UINT32_MAX)
+        __builtin_memcpy(to, lane, LANES * sizeof *to);
+    else
+        n = warp_gather(to, lane, mask);
+    uint64_t stride = n > 1 ? to[1] - to[0] : 0;
+    for (uint32_t i = 0; i < n; i++)
+        odd |= to[i] ^ (to[0] + i * stride);
+    warp_append(r, to[0], (int64_t)stride, odd ? to : 0, mask, n, w);
+    if (odd)
+        t->run_address = to + n;
+}
+
+/* Some lanes of a row. */
+static __attribute__((noinline)) void warp_some(uint64_t base, int64_t stride, uint32_t mask, struct what w)
+{
+    uint64_t lane[LANES];
+    uint32_t first = mask ? (uint32_t)__builtin_ctz(mask) : 0, m = mask >> first;
+    if (mask && (!(m & (m + 1)) || !stride)) {
+        warp_append(warp_room(), base + first * (uint64_t)stride, stride, 0, mask,
+                    (uint32_t)__builtin_popcount(mask), w);
+        return;
+    }
+    for (uint32_t i = 0; i < LANES; i++)
+        lane[i] = base + i * (uint64_t)stride;
+    warp_lanes(lane, mask, w);
+}
+
+static MT_INLINE void warp_even(uint64_t base, int64_t stride, uint32_t mask, struct what w)
+{
+    if (mask == UINT32_MAX)
+        warp_append(warp_room(), base, stride, 0, mask, LANES, w);
+    else
+        warp_some(base, stride, mask, w);
+}
+
+static MT_INLINE bool warp_is_global(uint64_t a)
+{
+    if (a - mt_cpu_tls.local_base < mt_cpu_tls.local_bytes)
+        return false;
+    return !(a - mt_cpu_tls.const_base < mt_cpu_tls.const_bytes && mt_cpu_is_constant((const void *)a));
+}
+
+/* Lanes of the mask whose addresses are global. */
+static MT_INLINE uint32_t warp_globals(const uint64_t *lane, uint32_t mask)
+{
+    uint32_t global = 0;
+    for (uint32_t m = mask; m; m &= m - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(m);
+        global |= (uint32_t)warp_is_global(lane[i]) << i;
+    }
+    return global;
+}
+
+/* Some lanes of the row may be in memory that is not global. */
+static __attribute__((noinline)) void warp_mixed(uint64_t base, int64_t stride, uint32_t mask, struct what w)
+{
+    uint64_t lane[LANES];
+    for (uint32_t i = 0; i < LANES; i++)
+        lane[i] = base + i * (uint64_t)stride;
+    mask = warp_globals(lane, mask);
+    if (mask)
+        warp_some(base, stride, mask, w);
+}
+
+MT_INLINED void __mt_warp_global(uint64_t base, int64_t stride, uint32_t mask, uint32_t meta, uint32_t site,
+                                 uint32_t thread)
+{
+    warp_even(base, stride, mask, (struct what){meta, site, thread});
+}
+
+MT_INLINED void __mt_warp_generic(uint64_t base, int64_t stride, uint32_t mask, uint32_t meta, uint32_t site,
+                                  uint32_t thread)
+{
+    const struct mt_cpu_tls *t = &mt_cpu_tls;
+    uint64_t last = base + (LANES - 1) * (uint64_t)stride, low = stride < 0 ? last : base,
+             size = stride < 0 ? base - last : last - base;
+    /* [low, low + size] meets neither of the two. */
+    if (__builtin_expect(low - t->local_base >= t->local_bytes && t->local_base - low > size &&
+                             low - t->const_base >= t->const_bytes && t->const_base - low > size,
+                         1))
+        warp_even(base, stride, mask, (struct what){meta, site, thread});
+    else
+        warp_mixed(base, stride, mask, (struct what){meta, site, thread});
+}
+
+MT_BUILTIN void __mt_warp_global_lanes(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site,
+                                       uint32_t thread)
+{
+    warp_lanes(lane, mask, (struct what){meta, site, thread});
+}
+
+MT_BUILTIN void __mt_warp_generic_lanes(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site,
+                                        uint32_t thread)
+{
+    mask = warp_globals(lane, mask);
+    if (mask)
+        warp_lanes(lane, mask, (struct what){meta, site, thread});
+}

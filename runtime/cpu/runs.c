@@ -1,0 +1,106 @@
+/* Records of launches whose code runs whole warps (builtins/warp_access.c makes them): a worker's buffer of
+ * runs, handed on as they are to compact traces, lane by lane to raw ones. */
+#include <stdlib.h>
+#include <string.h>
+#include "image.h"
+#include "memtrace/record.h"
+#include "scheduler.h"
+#include "warps.h"
+
+struct mt_runs {
+    struct mt_access_run run[MT_WARPS_RUNS];
+    uint64_t address[MT_WARPS_RUNS * MT_WARP]; /* of runs that are not even */
+};
+
+struct mt_runs *mt_runs_new(void)
+{
+    return malloc(sizeof(struct mt_runs)); /* most of it is never touched */
+}
+
+void mt_runs_open(struct mt_worker *w)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    t->run = w->runs->run;
+    t->run_end = w->runs->run + MT_WARPS_RUNS;
+    t->run_address = w->runs->address;
+}
+
+/* Adds up the accesses of a launch whose program counts them, too. */
+static void runs_tally(struct mt_run *run, const struct mt_access_run *r, size_t n)
+{
+    uint64_t sum[MT_COUNTS] = {0};
+    for (size_t i = 0; i < n; i++) {
+        uint32_t type = r[i].meta >> 28;
+        if (type < MT_COUNTS / 2) {
+            sum[2 * type] += r[i].count;
+            sum[2 * type + 1] += (uint64_t)r[i].count * (r[i].meta & MT_RAW_MAX_SIZE);
+        }
+    }
+    for (unsigned i = 0; i < MT_COUNTS; i++)
+        atomic_fetch_add_explicit(&run->recorded[i], sum[i], memory_order_relaxed);
+}
+
+/* Raw records, as many as the worker's other buffer has room for at a time. */
+static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size_t n)
+{
+    struct mt_cpu_launch *l = w->run->launch;
+    uint64_t *at = w->buffer, *end = w->buffer + w->buffer_words;
+    for (size_t k = 0; k < n; k++) {
+        uint64_t what = (uint64_t)r[k].smid << 32 | r[k].meta, address = r[k].base;
+        for (uint32_t i = 0; i < r[k].count; i++, address += (uint64_t)r[k].stride) {
+            if (at == end) {
+                l->flush(l->flush_ctx, w->buffer, w->buffer_words / 3);
+                at = w->buffer;
+            }
+            at[0] = what;
+            at[1] = r[k].addresses ? r[k].addresses[i] : address;
+            at[2] = r[k].cta;
+            at += 3;
+        }
+    }
+    if (at > w->buffer)
+        l->flush(l->flush_ctx, w->buffer, (uint64_t)(at - w->buffer) / 3);
+}
+
+static void runs_flush_here(void *worker, int unused)
+{
+    struct mt_worker *w = worker;
+    struct mt_run *run = w->run;
+    struct mt_access_run *r = w->runs->run;
+    size_t n = (size_t)(mt_cpu_tls.run - r);
+    uint64_t accesses = 0;
+    (void)unused;
+    if (n && run) {
+        const struct mt_image *image = run->launch->image;
+        uint32_t base = image->head->site_base ? 0 : image->site_base; /* else the image has added it */
+        for (size_t i = 0; i < n; i++) {
+            accesses += r[i].count;
+            r[i].site += base;
+        }
+        atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
+        if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
+            runs_tally(run, r, n);
+        if (run->launch->flush_runs)
+            run->launch->flush_runs(run->launch->flush_ctx, r, n, accesses);
+        else if (run->launch->flush)
+            runs_expand(w, r, n);
+    }
+    mt_runs_open(w);
+}
+
+void mt_runs_flush(struct mt_worker *w)
+{
+    int in_device = w->in_device;
+    w->in_device = 0; /* a fault in there is not the kernel's */
+    if (in_device)
+        mt_fiber_call(w->sched_sp, runs_flush_here, w, 0);
+    else
+        runs_flush_here(w, 0);
+    w->in_device = in_device;
+}
+
+struct mt_access_run *mt_cpu_run_room(void)
+{
+    mt_runs_flush(mt_worker_self);
+    return mt_cpu_tls.run;
+}
