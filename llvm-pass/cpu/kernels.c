@@ -130,8 +130,9 @@ void mt_declare_registers(struct mt_lowering *l)
     }
     mt_builtin(l, "mtb_set_thread", &type);
     mt_builtin(l, "mtb_set_thread_number", &type);
-    static const char *const records[] = {"__mt_warp_global", "__mt_warp_generic", "__mt_warp_global_lanes",
-                                          "__mt_warp_generic_lanes"};
+    static const char *const records[] = {"__mt_warp_global",       "__mt_warp_generic",
+                                          "__mt_warp_global_rows",  "__mt_warp_generic_rows",
+                                          "__mt_warp_global_lanes", "__mt_warp_generic_lanes"};
     for (unsigned i = 0; l->u->vector && i < sizeof records / sizeof *records; i++)
         mt_builtin(l, records[i], &type);
 }

@@ -110,33 +110,24 @@ static void record_lanes(struct vec *v, LLVMValueRef call, int generic, LLVMValu
     record_call(v, generic ? "__mt_warp_generic_lanes" : "__mt_warp_global_lanes", args, 5);
 }
 
-/* Rows may follow one another: then they are one. */
+/* Two rows of all lanes; the builtin knows whether they are one. */
 static void record_rows(struct vec *v, LLVMValueRef call, int generic, const struct vec_rep *at)
 {
-    LLVMValueRef base[VEC_ROWS_MAX], even = NULL;
-    LLVMBasicBlockRef way[3];
-    uint64_t step = (uint64_t)(at->stride * (int64_t)v->group);
-    for (unsigned r = 0; r < v->rows; r++)
-        base[r] = LLVMBuildFreeze(v->b, LLVMBuildPtrToInt(v->b, at->part[r], v->l->i64, ""), "");
-    for (unsigned r = 1; r < v->rows; r++) {
-        LLVMValueRef due = LLVMBuildAdd(v->b, base[r - 1], LLVMConstInt(v->l->i64, step, 1), "");
-        LLVMValueRef is = LLVMBuildICmp(v->b, LLVMIntEQ, due, base[r], "");
-        even = even ? LLVMBuildAnd(v->b, even, is, "") : is;
-    }
-    if (!even) {
-        record_even(v, call, generic, base[0], at->stride);
+    if (v->rows == 1) {
+        record_even(v, call, generic, LLVMBuildPtrToInt(v->b, at->part[0], v->l->i64, ""), at->stride);
         return;
     }
-    for (unsigned i = 0; i < 3; i++)
-        way[i] = LLVMAppendBasicBlockInContext(v->context, v->to, "");
-    LLVMBuildCondBr(v->b, even, way[0], way[1]);
-    LLVMPositionBuilderAtEnd(v->b, way[0]);
-    record_even(v, call, generic, base[0], at->stride);
-    LLVMBuildBr(v->b, way[2]);
-    LLVMPositionBuilderAtEnd(v->b, way[1]);
-    record_lanes(v, call, generic, vec_rep_lanes(v, at, v->l->ptr));
-    LLVMBuildBr(v->b, way[2]);
-    LLVMPositionBuilderAtEnd(v->b, way[2]);
+    if (v->mask || v->rows > 2) {
+        record_lanes(v, call, generic, vec_rep_lanes(v, at, v->l->ptr));
+        return;
+    }
+    LLVMValueRef args[] = {LLVMBuildPtrToInt(v->b, at->part[0], v->l->i64, ""),
+                           LLVMBuildPtrToInt(v->b, at->part[1], v->l->i64, ""),
+                           LLVMConstInt(v->l->i64, (uint64_t)at->stride, 1),
+                           LLVMGetOperand(call, 1),
+                           LLVMGetOperand(call, 2),
+                           v->linear};
+    record_call(v, generic ? "__mt_warp_generic_rows" : "__mt_warp_global_rows", args, 6);
 }
 
 int vec_emit_record(struct vec *v, LLVMValueRef call)

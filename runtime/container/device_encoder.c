@@ -101,16 +101,16 @@ static uint32_t context_of(struct work *w, const struct mt_access_run *r, unsign
 
 /* ---- which access of the code ---- */
 
-/* The address that base code `code` stands for; 3: from where the difference counts. *known: there is one. */
-static inline uint64_t device_encoder_predict(struct mt_mtc_device_encoder *e, const struct mt_table_slot *s,
-                                              uint32_t slot, uint32_t c, unsigned code)
+/* The address that base code `code` stands for; 3: from where the difference counts. `own`: the slot's last
+ * address in the context, or NULL. */
+static inline uint64_t device_encoder_predict(const struct mt_mtc_device_encoder *e,
+                                              const struct mt_table_slot *s, uint32_t c, const uint64_t *own,
+                                              unsigned code)
 {
-    const uint64_t *own;
     if (code == 0)
         return s->last + s->stride;
     if (code == 1)
         return e->contexts[c].address + s->offset;
-    own = mt_own_find(e, c, slot);
     if (code == 2)
         return own ? *own + s->step : s->last;
     return own ? *own : s->last;
@@ -119,9 +119,9 @@ static inline uint64_t device_encoder_predict(struct mt_mtc_device_encoder *e, c
 static int device_encoder_hits(struct mt_mtc_device_encoder *e, uint32_t slot, uint32_t c, uint64_t base)
 {
     const struct mt_table_slot *s = &e->slots[slot];
-    return device_encoder_predict(e, s, slot, c, 0) == base ||
-           device_encoder_predict(e, s, slot, c, 1) == base ||
-           device_encoder_predict(e, s, slot, c, 2) == base;
+    const uint64_t *own = mt_own_find(e, c, slot);
+    return device_encoder_predict(e, s, c, own, 0) == base ||
+           device_encoder_predict(e, s, c, own, 1) == base || device_encoder_predict(e, s, c, own, 2) == base;
 }
 
 /* Runs without site: the slot that foresaw the address, or that was near; MT_NONE: make one. */
@@ -190,18 +190,28 @@ static uint32_t slot_of(struct work *w, const struct mt_access_run *r, uint32_t 
 
 /* ---- which lanes ---- */
 
-static int is_shape(const struct mt_shape *h, const struct mt_access_run *r)
+/* Are the lanes as far from the first one as before? A whole warp's without a branch: the compiler makes
+ * vectors of that. */
+static int device_encoder_as_before(const uint64_t *a, uint64_t base, const uint64_t *delta, uint32_t n)
+{
+    uint64_t odd = 0;
+    if (n == MT_MTC_MAX_LANES)
+        for (uint32_t i = 0; i < MT_MTC_MAX_LANES; i++)
+            odd |= (a[i] - base) ^ delta[i];
+    else
+        for (uint32_t i = 1; i < n && !odd; i++)
+            odd = (a[i] - base) ^ delta[i];
+    return !odd;
+}
+
+static inline int is_shape(const struct mt_shape *h, const struct mt_access_run *r)
 {
     if (h->mask != r->mask || h->count != r->count)
         return 0;
     if (!r->addresses)
         return !h->irregular && (h->stride == (uint64_t)r->stride || r->count == 1);
-    if (!h->irregular)
-        return 0;
-    for (uint32_t i = 1; i < r->count; i++)
-        if (r->addresses[i] - r->base != h->delta[i])
-            return 0;
-    return 1;
+    return h->irregular && r->addresses[1] - r->base == h->delta[1] &&
+           device_encoder_as_before(r->addresses, r->base, h->delta, r->count);
 }
 
 static void new_shape(struct work *w, struct mt_shape *h, const struct mt_access_run *r)
@@ -298,10 +308,9 @@ static unsigned device_encoder_gather(struct work *w, struct mt_table_slot *s, c
 
 /* What the run changes for predictions. */
 static inline void device_encoder_note(struct mt_mtc_device_encoder *e, struct mt_table_slot *s,
-                                       uint32_t slot, uint32_t c, uint64_t base)
+                                       uint32_t slot, uint32_t c, const uint64_t *own, uint64_t base)
 {
     struct mt_context *x = &e->contexts[c];
-    const uint64_t *own = mt_own_find(e, c, slot);
     if (s->seen) {
         uint64_t d = base - s->last;
         s->stride = d == s->difference ? d : s->stride;
@@ -329,6 +338,7 @@ static int encode_run(struct work *w, const struct mt_access_run *r)
     if (slot == MT_NONE)
         return -1;
     struct mt_table_slot *s = &e->slots[slot];
+    const uint64_t *own = mt_own_find(e, c, slot);
     w->context = c;
     if (!is_shape(&s->shape[s->now], r)) {
         int other = is_shape(&s->shape[s->now ^ 1], r);
@@ -341,13 +351,13 @@ static int encode_run(struct work *w, const struct mt_access_run *r)
     if (token >> 6 == 3) {
         code = device_encoder_gather(w, s, r);
     } else {
-        while (code < 3 && device_encoder_predict(e, s, slot, c, code) != r->base)
+        while (code < 3 && device_encoder_predict(e, s, c, own, code) != r->base)
             code++;
         if (code == 3)
-            w->bases = mt_leb_signed(w->bases, r->base - device_encoder_predict(e, s, slot, c, 3));
+            w->bases = mt_leb_signed(w->bases, r->base - device_encoder_predict(e, s, c, own, 3));
     }
     *w->tokens++ = (unsigned char)(token | code << 4);
-    device_encoder_note(e, s, slot, c, r->base);
+    device_encoder_note(e, s, slot, c, own, r->base);
     return 0;
 }
 
@@ -356,6 +366,8 @@ static void device_encoder_straighten(struct mt_access_run *r)
 {
     uint64_t stride = r->count > 1 ? r->addresses[1] - r->addresses[0] : 0;
     r->base = r->addresses[0];
+    if (r->addresses[r->count - 1] != r->base + (r->count - 1) * stride)
+        return;
     for (uint32_t i = 2; i < r->count; i++)
         if (r->addresses[i] - r->addresses[i - 1] != stride)
             return;
@@ -377,6 +389,17 @@ static int encode_addresses(struct work *w, const struct mt_access_run *from)
     return 0;
 }
 
+/* Has the mask as many lanes? */
+static inline int device_encoder_counts(const struct mt_access_run *r)
+{
+    uint32_t m = r->mask;
+    if (m == UINT32_MAX)
+        return r->count == MT_MTC_MAX_LANES;
+    m -= m >> 1 & 0x55555555; /* not every x86-64 counts bits in one instruction */
+    m = (m & 0x33333333) + (m >> 2 & 0x33333333);
+    return ((m + (m >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24 == r->count;
+}
+
 /* What the runs need at most. 0, or why they cannot be encoded. */
 static const char *device_encoder_measure(const struct mt_access_run *runs, size_t count, uint64_t *pieces,
                                           uint64_t *gathers, uint64_t *accesses)
@@ -385,7 +408,7 @@ static const char *device_encoder_measure(const struct mt_access_run *runs, size
     *gathers = *accesses = 0;
     for (size_t i = 0; i < count; i++) {
         const struct mt_access_run *r = &runs[i];
-        if (r->count == 0 || (r->mask && (unsigned)__builtin_popcount(r->mask) != r->count) ||
+        if (r->count == 0 || (r->mask && !device_encoder_counts(r)) ||
             r->meta >> 28 > 3 || !(r->meta & ((1u << 28) - 1)))
             return "a run without accesses, or with another number of lanes than its mask, or of no known "
                    "type";

@@ -116,6 +116,17 @@ static __attribute__((noinline)) void warp_mixed(uint64_t base, int64_t stride, 
         warp_some(base, stride, mask, w);
 }
 
+/* Is [base, base + (n - 1) * stride] surely global? It meets neither of the ranges that are not. */
+static MT_INLINE bool warp_all_global(uint64_t base, int64_t stride, uint32_t n)
+{
+    const struct mt_cpu_tls *t = &mt_cpu_tls;
+    uint64_t last = base + (n - 1) * (uint64_t)stride, low = stride < 0 ? last : base,
+             size = stride < 0 ? base - last : last - base;
+    return __builtin_expect(low - t->local_base >= t->local_bytes && t->local_base - low > size &&
+                                low - t->const_base >= t->const_bytes && t->const_base - low > size,
+                            1);
+}
+
 MT_INLINED void __mt_warp_global(uint64_t base, int64_t stride, uint32_t mask, uint32_t meta, uint32_t site,
                                  uint32_t thread)
 {
@@ -125,16 +136,48 @@ MT_INLINED void __mt_warp_global(uint64_t base, int64_t stride, uint32_t mask, u
 MT_INLINED void __mt_warp_generic(uint64_t base, int64_t stride, uint32_t mask, uint32_t meta, uint32_t site,
                                   uint32_t thread)
 {
-    const struct mt_cpu_tls *t = &mt_cpu_tls;
-    uint64_t last = base + (LANES - 1) * (uint64_t)stride, low = stride < 0 ? last : base,
-             size = stride < 0 ? base - last : last - base;
-    /* [low, low + size] meets neither of the two. */
-    if (__builtin_expect(low - t->local_base >= t->local_bytes && t->local_base - low > size &&
-                             low - t->const_base >= t->const_bytes && t->const_base - low > size,
-                         1))
+    if (warp_all_global(base, stride, LANES))
         warp_even(base, stride, mask, (struct what){meta, site, thread});
     else
         warp_mixed(base, stride, mask, (struct what){meta, site, thread});
+}
+
+static MT_INLINE void warp_rows(uint64_t *to, uint64_t base, uint64_t base1, uint64_t stride)
+{
+    for (uint32_t i = 0; i < LANES / 2; i++)
+        to[i] = base + i * stride;
+    for (uint32_t i = 0; i < LANES / 2; i++)
+        to[LANES / 2 + i] = base1 + i * stride;
+}
+
+/* All lanes of two rows of 16. */
+MT_INLINED void __mt_warp_global_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t meta,
+                                      uint32_t site, uint32_t thread)
+{
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    struct mt_access_run *r = warp_room();
+    uint64_t *to = t->run_address;
+    if (base1 == base + LANES / 2 * (uint64_t)stride) {
+        warp_append(r, base, stride, 0, UINT32_MAX, LANES, (struct what){meta, site, thread});
+        return;
+    }
+    warp_rows(to, base, base1, (uint64_t)stride);
+    t->run_address = to + LANES;
+    warp_append(r, base, stride, to, UINT32_MAX, LANES, (struct what){meta, site, thread});
+}
+
+MT_INLINED void __mt_warp_generic_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t meta,
+                                       uint32_t site, uint32_t thread)
+{
+    uint64_t lane[LANES];
+    if (warp_all_global(base, stride, LANES / 2) && warp_all_global(base1, stride, LANES / 2)) {
+        __mt_warp_global_rows(base, base1, stride, meta, site, thread);
+        return;
+    }
+    warp_rows(lane, base, base1, (uint64_t)stride);
+    uint32_t mask = warp_globals(lane, UINT32_MAX);
+    if (mask)
+        warp_lanes(lane, mask, (struct what){meta, site, thread});
 }
 
 MT_BUILTIN void __mt_warp_global_lanes(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site,
