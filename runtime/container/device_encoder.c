@@ -119,7 +119,9 @@ static inline uint64_t device_encoder_predict(const struct mt_mtc_device_encoder
 static int device_encoder_hits(struct mt_mtc_device_encoder *e, uint32_t slot, uint32_t c, uint64_t base)
 {
     const struct mt_table_slot *s = &e->slots[slot];
-    const uint64_t *own = mt_own_find(e, c, slot);
+    uint64_t who;
+    const struct mt_own *o = mt_own_place(e, c, slot, &who);
+    const uint64_t *own = o->who == who ? &o->address : NULL;
     return device_encoder_predict(e, s, c, own, 0) == base ||
            device_encoder_predict(e, s, c, own, 1) == base || device_encoder_predict(e, s, c, own, 2) == base;
 }
@@ -306,11 +308,10 @@ static unsigned device_encoder_gather(struct work *w, struct mt_table_slot *s, c
 
 /* ---- all of it ---- */
 
-/* What the run changes for predictions. */
-static inline void device_encoder_note(struct mt_mtc_device_encoder *e, struct mt_table_slot *s,
-                                       uint32_t slot, uint32_t c, const uint64_t *own, uint64_t base)
+/* What the run changes for predictions. own: the slot's last address in the context, or NULL. */
+static inline void device_encoder_note(struct mt_table_slot *s, struct mt_context *x, const uint64_t *own,
+                                       uint64_t base)
 {
-    struct mt_context *x = &e->contexts[c];
     if (s->seen) {
         uint64_t d = base - s->last;
         s->stride = d == s->difference ? d : s->stride;
@@ -321,24 +322,63 @@ static inline void device_encoder_note(struct mt_mtc_device_encoder *e, struct m
         s->step = d == s->own_difference ? d : s->step;
         s->own_difference = d;
     }
-    mt_own_set(e, c, slot, base);
     s->offset = base - x->address;
     s->last = base;
     s->seen = 1;
     x->address = base;
+}
+
+/* The run's first address, and what is known from now on. Each instruction counts: most runs are nothing
+ * else. */
+static inline __attribute__((always_inline)) void device_encoder_base(struct work *w,
+                                                                      const struct mt_access_run *r, uint32_t c,
+                                                                      uint32_t slot, unsigned token)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    struct mt_table_slot *s = &e->slots[slot];
+    struct mt_context *x = &e->contexts[c];
+    uint64_t who, base = r->base;
+    struct mt_own *o = mt_own_place(e, c, slot, &who);
+    const uint64_t *own = o->who == who ? &o->address : NULL;
+    unsigned code = 0;
+    if (token >> 6 == 3) {
+        code = device_encoder_gather(w, s, r);
+    } else if (base != s->last + s->stride) {
+        for (code = 1; code < 3 && device_encoder_predict(e, s, c, own, code) != base;)
+            code++;
+        if (code == 3)
+            w->bases = mt_leb_signed(w->bases, base - device_encoder_predict(e, s, c, own, 3));
+    }
+    device_encoder_note(s, x, own, base);
     x->slot = slot;
+    o->who = who;
+    o->address = base;
+    *w->tokens++ = (unsigned char)(token | code << 4);
+}
+
+/* The slot that came after the warp's last one the last time, the same lanes: most runs. 0: it is not so. */
+static inline int device_encoder_usual(struct work *w, const struct mt_access_run *r)
+{
+    const struct mt_mtc_device_encoder *e = w->e;
+    uint32_t c = w->context;
+    if (c == MT_NONE || !is_context(&e->contexts[c], r))
+        return 0;
+    uint32_t slot = e->slots[e->contexts[c].slot].next;
+    if (!is_slot(e, slot, r) || !r->site || !is_shape(&e->slots[slot].shape[e->slots[slot].now], r))
+        return 0;
+    device_encoder_base(w, r, c, slot, 0);
+    return 1;
 }
 
 /* 0, or -1 without memory. */
-static int encode_run(struct work *w, const struct mt_access_run *r)
+static __attribute__((noinline)) int encode_other(struct work *w, const struct mt_access_run *r)
 {
     struct mt_mtc_device_encoder *e = w->e;
-    unsigned token = 0, code = 0;
+    unsigned token = 0;
     uint32_t c = context_of(w, r, &token), slot = c != MT_NONE ? slot_of(w, r, c, &token) : MT_NONE;
     if (slot == MT_NONE)
         return -1;
     struct mt_table_slot *s = &e->slots[slot];
-    const uint64_t *own = mt_own_find(e, c, slot);
     w->context = c;
     if (!is_shape(&s->shape[s->now], r)) {
         int other = is_shape(&s->shape[s->now ^ 1], r);
@@ -348,17 +388,13 @@ static int encode_run(struct work *w, const struct mt_access_run *r)
         if (!other && !r->addresses)
             new_shape(w, &s->shape[s->now], r);
     }
-    if (token >> 6 == 3) {
-        code = device_encoder_gather(w, s, r);
-    } else {
-        while (code < 3 && device_encoder_predict(e, s, c, own, code) != r->base)
-            code++;
-        if (code == 3)
-            w->bases = mt_leb_signed(w->bases, r->base - device_encoder_predict(e, s, c, own, 3));
-    }
-    *w->tokens++ = (unsigned char)(token | code << 4);
-    device_encoder_note(e, s, slot, c, own, r->base);
+    device_encoder_base(w, r, c, slot, token);
     return 0;
+}
+
+static inline int encode_run(struct work *w, const struct mt_access_run *r)
+{
+    return device_encoder_usual(w, r) ? 0 : encode_other(w, r);
 }
 
 /* Are the lanes' addresses evenly spaced? Then in *r as a stride. */

@@ -64,15 +64,11 @@ uint32_t mt_context_add(struct mt_mtc_device_encoder *e, const struct mt_access_
 uint32_t mt_slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta);
 uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta);
 
-/* The last address of slot s in context c. NULL: not known. */
-static inline uint64_t *mt_own_find(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s)
+/* Where the last address of slot s in context c is, when `who` is this. */
+static inline struct mt_own *mt_own_place(const struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s,
+                                          uint64_t *who)
 {
-    struct mt_own *o = &e->own[MT_MTC_OWN_PLACE(c, s)];
-    return o->who == ((uint64_t)e->epoch << 42 | (uint64_t)c << 21 | s) ? &o->address : NULL;
-}
-static inline void mt_own_set(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s, uint64_t address)
-{
-    e->own[MT_MTC_OWN_PLACE(c, s)] =
-        (struct mt_own){(uint64_t)e->epoch << 42 | (uint64_t)c << 21 | s, address};
+    *who = (uint64_t)e->epoch << 42 | (uint64_t)c << 21 | s;
+    return &e->own[MT_MTC_OWN_PLACE(c, s)];
 }
 #endif

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs kernels as vectors, as threads in a loop or on fibers, traced and not: all must give the same.
+"""Runs kernels as vectors, as threads in a loop or on fibers, traced and not: all must give the same, and the traces of
+vectors and of threads must say that each thread accessed the same, in the same order.
 
 run.py --build DIR --kernels N SEED...   kernels made by chance (generate.py); SEED is a number or A-B
 run.py --build DIR --shapes              shapes.cu: kernels whose results are known beforehand"""
@@ -20,8 +21,12 @@ WAYS = {
     "vectors": {"MEMTRACE_ENABLE": "0"},
     "one worker": {"MEMTRACE_ENABLE": "0", "MEMTRACE_CPU_THREADS": "1"},
     "traced": {},
+    "traced threads": {"MEMTRACE_CPU_VECTORS": "0"},
     "fibers": {"MEMTRACE_CHECK": "1"},
 }
+
+
+WAITS = {"locks"}  # how often they look depends on who comes first
 
 
 def call(command, **variables):
@@ -40,7 +45,45 @@ def build(args, source, program, *flags):
     return said.count("; not traced, warps as vectors"), re.findall(r"its warps cannot be vectors: (.*)", said)
 
 
-def compare(program, folder):
+def accesses(args, trace):
+    """For each launch of a compact trace its kernel and what each thread accessed: {(CTA, thread): [(site, type, bytes, offset)]};
+    offsets are from the lowest address of all, as addresses differ from run to run; of variables, in their page."""
+    launches = []
+    for line in call([os.path.join(args.build, "bin", "mt-dump"), "--runs", trace]).stdout.splitlines():
+        word = line.split()
+        if word[0] == "launch":
+            launches.append((word[2], {}))
+        found = re.match(r"(load|store|atomic) (\d+)(?: x (\d+))? (\S+)(?: ([+-]\d+))? cta (\S+) sm \d+ warp (\d+) mask (\S+) site (\d+)", line)
+        if not found:
+            continue
+        kind, size, count, at, stride, cta, warp, mask, site = found.groups()
+        lanes = [i for i in range(32) if int(mask, 16) >> i & 1]
+        listed = [int(a, 16) for a in at.split(",")]
+        if len(listed) == 1:
+            listed = [listed[0] + i * int(stride or 0) for i in range(int(count or 1))]
+        for lane, address in zip(lanes, listed, strict=True):
+            launches[-1][1].setdefault((cta, int(warp) * 32 + lane), []).append((site, kind, size, address))
+    lowest = min((a[3] for _, threads in launches for seq in threads.values() for a in seq), default=0)
+    return [(name, {t: [(*a[:3], a[3] - lowest if a[3] - lowest < 1 << 22 else a[3] % 4096) for a in seq] for t, seq in threads.items()})
+            for name, threads in launches]
+
+
+def compare_accesses(args, program, folder):
+    """Vectors and threads: what each thread did. Returns how many accesses were compared."""
+    seen = []
+    for on in "1", "0":
+        call([program], MEMTRACE_DIR=folder, MEMTRACE_FORMAT="compact", MEMTRACE_CPU_VECTORS=on)
+        seen.append(accesses(args, os.path.join(folder, "MemTrace-pipe-0.mtc")))
+    if [name for name, _ in seen[0]] != [name for name, _ in seen[1]]:
+        sys.exit(f"{program}: the traces of vectors and of threads have other launches")
+    for (name, a), (_, b) in zip(*seen):
+        for thread in () if name in WAITS else sorted(a.keys() | b.keys()):
+            if a.get(thread) != b.get(thread):
+                sys.exit(f"{program}: {name}, thread {thread}: as vectors {a.get(thread)}, else {b.get(thread)}")
+    return sum(len(seq) for _, threads in seen[0] for seq in threads.values())
+
+
+def compare(args, program, folder):
     first = None
     for way, variables in WAYS.items():
         out = call([program], MEMTRACE_DIR=folder, **variables).stdout
@@ -52,6 +95,8 @@ def compare(program, folder):
                 sys.exit(f"{program}: {first[0]}: {a}; {way}: {b}")
         if first[1] != out:
             sys.exit(f"{program}: {way} says less or more than {first[0]}")
+    if compare_accesses(args, program, folder) < 1000:
+        sys.exit(f"{program}: hardly any access was recorded")
     return first[1]
 
 
@@ -71,7 +116,7 @@ def main():
                 # one spins, one calls by pointer, one has a barrier that some lanes do not come to
                 if (have, sorted(lack)) != (12, ["a barrier that not all lanes come to", "a call by pointer", "mt_cpu_yield"]):
                     sys.exit(f"shapes.cu {level}: {have} kernels as vectors, not: {lack}")
-                said = compare(os.path.join(work, "shapes"), folder)
+                said = compare(args, os.path.join(work, "shapes"), folder)
                 if said.splitlines()[-1] != "all right":
                     sys.exit(said)
         for word in args.seeds:
@@ -83,7 +128,7 @@ def main():
                 have, lack = build(args, source, os.path.join(work, "chance"), "-O1")
                 if have < 0.8 * args.kernels:
                     sys.exit(f"seed {seed}: only {have} of {args.kernels} kernels run as vectors: {lack}")
-                compare(os.path.join(work, "chance"), folder)
+                compare(args, os.path.join(work, "chance"), folder)
                 print(f"seed {seed}: {have} of {args.kernels} kernels as vectors, the same in {len(WAYS)} ways", flush=True)
 
 
