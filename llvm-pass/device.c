@@ -76,9 +76,10 @@ static void device_tell(struct mt_unit *u)
                 : k->steps             ? ", on the CPU device a fiber per thread, warps in step"
                 : k->sync              ? ", on the CPU device a fiber per thread"
                                        : ", on the CPU device a loop over threads",
-                k->vector         ? "; not traced, warps as vectors"
-                : k->no_vector[0] ? "; its warps cannot be vectors: "
-                                  : "",
+                k->vector && !k->no_vector[0] ? "; or warps as vectors"
+                : k->vector                   ? "; not traced, warps as vectors; traced ones cannot be: "
+                : k->no_vector[0]             ? "; its warps cannot be vectors: "
+                                              : "",
                 k->no_vector);
     }
 }

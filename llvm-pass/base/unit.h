@@ -40,7 +40,7 @@ struct mt_kernel {
     int steps;  /* the lanes of its warps wait for one another where they exchange data */
     uint32_t shared_static;
     int vector;          /* has code for whole warps */
-    char no_vector[200]; /* why not */
+    char no_vector[200]; /* why not, or not with record calls */
 };
 
 struct mt_site {

@@ -88,7 +88,7 @@ static int prepare_inlines(LLVMValueRef inst)
 {
     LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
     return callee && !LLVMIsDeclaration(callee) && vec_register(mt_name(callee)) < 0 &&
-           !mt_starts(mt_name(callee), "__mt_");
+           !vec_is_record(inst);
 }
 
 /* What is called, once: a function that calls itself never comes to an end, and is refused for its size. */

@@ -59,7 +59,7 @@ const char *vec_prepare_records(struct mt_lowering *l, LLVMValueRef f)
     const char *why = list ? NULL : "no memory";
     for (unsigned i = 0; list && !why && i < n; i++) {
         const char *name = vec_callee(list[i]);
-        if (mt_starts(name, RECORD)) {
+        if (mt_starts(name, RECORD) && mt_ends(name, "_at")) {
             why = record_prepare(l, list[i], name);
         } else if (!strcmp(name, "__mt_place_get")) {
             LLVMReplaceAllUsesWith(list[i], LLVMConstNull(l->i64));
@@ -75,7 +75,8 @@ const char *vec_prepare_records(struct mt_lowering *l, LLVMValueRef f)
 int vec_is_record(LLVMValueRef inst)
 {
     const char *name = vec_callee(inst);
-    return mt_starts(name, "mt.record.") || mt_starts(name, "__mt_");
+    return mt_starts(name, "mt.record.") || (mt_starts(name, RECORD) && mt_ends(name, "_at")) ||
+           mt_starts(name, "__mt_place_") || !strcmp(name, "__mt_count") || !strcmp(name, "__mt_untraced");
 }
 
 static void record_call(struct vec *v, const char *name, LLVMValueRef *args, unsigned n)

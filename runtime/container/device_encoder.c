@@ -1,42 +1,11 @@
-/* Runs of a kernel launch -> payload of a device chunk: docs/trace-format.md, "Device chunk". */
-#define _GNU_SOURCE
+/* Runs of a kernel launch -> columns of a device chunk: docs/trace-format.md, "Device chunk". */
 #include "container/device_tables.h"
 #include "container/leb.h"
-#include "container/pages.h"
-#include "container/writer.h"
 #include <string.h>
 
-enum {                     /* most bytes that one run puts into a column */
-       CONTEXT_BYTES = 40, /* a new context: flags 1, CTA 3 * 10, warp 5, SM 5; or a number 5; and a slot 5 */
-       SHAPE_BYTES = 36,   /* a new slot: 5 + 5; a shape: 1 + 4 + 5 + 10 */
-       BASE_BYTES = 10,
-       LANE_BYTES = 280, /* 2 + 4 + 5 + 32 * 8, and 8 that are written and not meant */
-};
 enum { ANONYMOUS = 64, FAR = 1 << 16 }; /* slots for runs without site; such addresses are apart */
 enum { NEW_MASK = 1, NEW_COUNT = 2, NEW_STRIDE = 4 };
 enum { SAME_LANES = 0x80, WHOLE = 64, PACKED_MAX = 56 };
-
-struct work { /* places in the columns */
-    struct mt_mtc_device_encoder *e;
-    unsigned char *tokens, *contexts, *shapes, *bases, *lanes;
-    uint32_t context;            /* of the run before */
-    uint32_t newest_site;        /* of the slot made last */
-    struct mt_access_run newest; /* the first run of the context made last */
-};
-
-struct mt_mtc_device_encoder *mt_mtc_device_encoder_new(void)
-{
-    return mt_pages(sizeof(struct mt_mtc_device_encoder));
-}
-
-void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e)
-{
-    if (!e)
-        return;
-    mt_tables_free(e);
-    mt_pages_free(e->out, e->out_room);
-    mt_pages_free(e, sizeof *e);
-}
 
 /* ---- which warp ---- */
 
@@ -70,7 +39,7 @@ static int is_context(const struct mt_context *c, const struct mt_access_run *r)
 }
 
 /* The number of the run's context; what the token says of it goes to *token. MT_NONE: no memory. */
-static uint32_t context_of(struct work *w, const struct mt_access_run *r, unsigned *token)
+static uint32_t context_of(struct mt_device_work *w, const struct mt_access_run *r, unsigned *token)
 {
     struct mt_mtc_device_encoder *e = w->e;
     uint32_t before = w->context, now;
@@ -155,7 +124,7 @@ static int is_slot(const struct mt_mtc_device_encoder *e, uint32_t slot, const s
     return slot != MT_NONE && e->slots[slot].site == r->site && e->slots[slot].meta == r->meta;
 }
 
-static uint32_t slot_of(struct work *w, const struct mt_access_run *r, uint32_t c, unsigned *token)
+static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c, unsigned *token)
 {
     struct mt_mtc_device_encoder *e = w->e;
     uint32_t before = e->contexts[c].slot, now;
@@ -216,7 +185,7 @@ static inline int is_shape(const struct mt_shape *h, const struct mt_access_run 
            device_encoder_as_before(r->addresses, r->base, h->delta, r->count);
 }
 
-static void new_shape(struct work *w, struct mt_shape *h, const struct mt_access_run *r)
+static void new_shape(struct mt_device_work *w, struct mt_shape *h, const struct mt_access_run *r)
 {
     unsigned char *flags = w->shapes++;
     *flags = 0;
@@ -268,7 +237,7 @@ static unsigned char *device_encoder_pack(unsigned char *out, const uint64_t *a,
 }
 
 /* Lanes that have addresses of their own. Returns the token's base code. */
-static unsigned device_encoder_gather(struct work *w, struct mt_table_slot *s, const struct mt_access_run *r)
+static unsigned device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const struct mt_access_run *r)
 {
     const struct mt_shape *was = &s->shape[s->now];
     struct mt_shape *h = &s->shape[s->now ^= 1];
@@ -330,7 +299,7 @@ static inline void device_encoder_note(struct mt_table_slot *s, struct mt_contex
 
 /* The run's first address, and what is known from now on. Each instruction counts: most runs are nothing
  * else. */
-static inline __attribute__((always_inline)) void device_encoder_base(struct work *w,
+static inline __attribute__((always_inline)) void device_encoder_base(struct mt_device_work *w,
                                                                       const struct mt_access_run *r, uint32_t c,
                                                                       uint32_t slot, unsigned token)
 {
@@ -357,7 +326,7 @@ static inline __attribute__((always_inline)) void device_encoder_base(struct wor
 }
 
 /* The slot that came after the warp's last one the last time, the same lanes: most runs. 0: it is not so. */
-static inline int device_encoder_usual(struct work *w, const struct mt_access_run *r)
+static inline int device_encoder_usual(struct mt_device_work *w, const struct mt_access_run *r)
 {
     const struct mt_mtc_device_encoder *e = w->e;
     uint32_t c = w->context;
@@ -371,7 +340,7 @@ static inline int device_encoder_usual(struct work *w, const struct mt_access_ru
 }
 
 /* 0, or -1 without memory. */
-static __attribute__((noinline)) int encode_other(struct work *w, const struct mt_access_run *r)
+static __attribute__((noinline)) int encode_other(struct mt_device_work *w, const struct mt_access_run *r)
 {
     struct mt_mtc_device_encoder *e = w->e;
     unsigned token = 0;
@@ -392,7 +361,7 @@ static __attribute__((noinline)) int encode_other(struct work *w, const struct m
     return 0;
 }
 
-static inline int encode_run(struct work *w, const struct mt_access_run *r)
+static inline int encode_run(struct mt_device_work *w, const struct mt_access_run *r)
 {
     return device_encoder_usual(w, r) ? 0 : encode_other(w, r);
 }
@@ -412,7 +381,7 @@ static void device_encoder_straighten(struct mt_access_run *r)
 }
 
 /* A run with addresses: regular, or pieces of as many lanes as a gather has. */
-static int encode_addresses(struct work *w, const struct mt_access_run *from)
+static int encode_addresses(struct mt_device_work *w, const struct mt_access_run *from)
 {
     struct mt_access_run r = *from;
     for (uint32_t left = from->count; left; left -= r.count) {
@@ -425,97 +394,10 @@ static int encode_addresses(struct work *w, const struct mt_access_run *from)
     return 0;
 }
 
-/* Has the mask as many lanes? */
-static inline int device_encoder_counts(const struct mt_access_run *r)
+int mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
 {
-    uint32_t m = r->mask;
-    if (m == UINT32_MAX)
-        return r->count == MT_MTC_MAX_LANES;
-    m -= m >> 1 & 0x55555555; /* not every x86-64 counts bits in one instruction */
-    m = (m & 0x33333333) + (m >> 2 & 0x33333333);
-    return ((m + (m >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24 == r->count;
-}
-
-/* What the runs need at most. 0, or why they cannot be encoded. */
-static const char *device_encoder_measure(const struct mt_access_run *runs, size_t count, uint64_t *pieces,
-                                          uint64_t *gathers, uint64_t *accesses)
-{
-    *pieces = count;
-    *gathers = *accesses = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct mt_access_run *r = &runs[i];
-        if (r->count == 0 || (r->mask && !device_encoder_counts(r)) ||
-            r->meta >> 28 > 3 || !(r->meta & ((1u << 28) - 1)))
-            return "a run without accesses, or with another number of lanes than its mask, or of no known "
-                   "type";
-        *accesses += r->count;
-        if (r->addresses) {
-            uint64_t n = (r->count + (uint64_t)MT_MTC_MAX_LANES - 1) / MT_MTC_MAX_LANES;
-            *gathers += n;
-            *pieces += n - 1;
-        }
-    }
-    return count > MT_MTC_MAX_RUNS || *pieces > MT_MTC_MAX_RUNS || *accesses > MT_MTC_MAX_ACCESSES
-               ? "too many runs or accesses for one chunk"
-               : NULL;
-}
-
-/* Room for the columns, one after the other. 0, or -1 without memory. */
-static int device_encoder_begin(struct work *w, struct mt_mtc_device_encoder *e, uint64_t pieces,
-                                uint64_t gathers)
-{
-    size_t want = sizeof(struct mt_mtc_columns) + pieces * (1 + CONTEXT_BYTES + SHAPE_BYTES + BASE_BYTES) +
-                  gathers * LANE_BYTES + 64;
-    if (want > e->out_room) {
-        mt_pages_free(e->out, e->out_room);
-        e->out_room = 0;
-        if (!(e->out = mt_pages(want)))
-            return -1;
-        e->out_room = want;
-    }
-    if (mt_tables_begin(e) != 0)
-        return -1;
-    *w = (struct work){.e = e, .context = MT_NONE, .newest = {.warp = MT_RUN_NO_WARP}};
-    w->tokens = e->out + sizeof(struct mt_mtc_columns);
-    w->contexts = w->tokens + pieces;
-    w->shapes = w->contexts + pieces * CONTEXT_BYTES;
-    w->bases = w->shapes + pieces * SHAPE_BYTES;
-    w->lanes = w->bases + pieces * BASE_BYTES;
-    return 0;
-}
-
-/* Moves the column that began at `from` and ends at `end` down to `to`; returns its bytes. */
-static uint32_t close_up(unsigned char **to, const unsigned char *from, const unsigned char *end)
-{
-    size_t bytes = (size_t)(end - from);
-    memmove(*to, from, bytes);
-    *to += bytes;
-    return (uint32_t)bytes;
-}
-
-size_t mt_mtc_encode_device(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
-                            uint64_t *accesses, const void **payload, const char **why)
-{
-    uint64_t pieces, gathers;
-    struct work w, at;
-    *why = device_encoder_measure(runs, count, &pieces, &gathers, accesses);
-    if (*why)
-        return 0;
-    *why = "no memory for encoding a chunk";
-    if (device_encoder_begin(&w, e, pieces, gathers) != 0)
-        return 0;
-    at = w;
     for (size_t i = 0; i < count; i++)
-        if ((runs[i].addresses ? encode_addresses(&w, &runs[i]) : encode_run(&w, &runs[i])) != 0)
-            return 0;
-    struct mt_mtc_columns columns = {.runs = (uint32_t)pieces};
-    unsigned char *to = w.tokens;
-    columns.contexts = close_up(&to, at.contexts, w.contexts);
-    columns.shapes = close_up(&to, at.shapes, w.shapes);
-    columns.bases = close_up(&to, at.bases, w.bases);
-    columns.lanes = close_up(&to, at.lanes, w.lanes);
-    memcpy(e->out, &columns, sizeof columns);
-    *payload = e->out;
-    *why = NULL;
-    return (size_t)(to - e->out);
+        if ((runs[i].addresses ? encode_addresses(w, &runs[i]) : encode_run(w, &runs[i])) != 0)
+            return -1;
+    return 0;
 }

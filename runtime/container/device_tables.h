@@ -41,7 +41,20 @@ struct mt_own {
     uint64_t address;
 };
 
+/* A chunk in the making: places in its columns. */
+struct mt_device_work {
+    struct mt_mtc_device_encoder *e;
+    unsigned char *tokens, *contexts, *shapes, *bases, *lanes;
+    uint32_t context;            /* of the run before */
+    uint32_t newest_site;        /* of the slot made last */
+    struct mt_access_run newest; /* the first run of the context made last */
+};
+/* Puts the runs into the columns, which have room. 0, or -1 without memory. */
+int mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count);
+
 struct mt_mtc_device_encoder {
+    struct mt_device_work begin, at; /* the columns: where they begin, how far they are */
+    uint64_t pieces, gathers, accesses, room_pieces, room_gathers;
     uint32_t epoch; /* number of the chunk */
     struct mt_context *contexts;
     struct mt_table_slot *slots; /* [0] stands for "before the first run" */

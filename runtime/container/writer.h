@@ -92,4 +92,11 @@ void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e);
  * order in which readers see its accesses; those of launches of different streams may be mixed. */
 size_t mt_mtc_encode_device(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
                             uint64_t *accesses, const void **payload, const char **why);
+/* The same chunk bit by bit, so that runs need not lie in memory until it is full: begin with room for `runs`
+ * runs (NULL, or why not); add says 1, or 0: there is no room for these, end the chunk and begin another one,
+ * or -1 with *why (the chunk is of no use then); end gives the payload. */
+const char *mt_mtc_device_begin(struct mt_mtc_device_encoder *e, size_t runs);
+int mt_mtc_device_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
+                      const char **why);
+size_t mt_mtc_device_end(struct mt_mtc_device_encoder *e, uint64_t *accesses, const void **payload);
 #endif

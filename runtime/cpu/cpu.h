@@ -51,7 +51,7 @@ unsigned mt_cpu_threads(void);
  * without waits have at least 1 MiB). Both before the first launch; later calls have no effect. */
 void mt_cpu_set_buffer(size_t bytes);
 void mt_cpu_set_stack(size_t bytes);
-/* Launches that are not traced run warps as vectors where they can (the default), or not. */
+/* Launches run warps as vectors where they can (the default), or not. */
 void mt_cpu_set_vectors(int on);
 /* From now on accesses are gathered with their sites and threads, for mt_cpu_launch.flush_runs; before the
  * first launch. */

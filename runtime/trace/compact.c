@@ -16,8 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HELD_MAX                                                                                             \
-    65536u /* bytes of a payload that waits until it is known whether it is its launch's only one */
+#define CHUNK_RUNS 8192u /* of a chunk; what the encoder knows of so many stays in the cache */
 
 struct mt_compact {
     struct mt_file file;
@@ -35,13 +34,11 @@ struct mt_compact {
     size_t nkernels;
     uint64_t sites; /* mt_log_sites when meta lines were written out last */
 
-    /* This launch. A small first payload is held: the chunk may turn out to be the only one. */
-    pthread_mutex_t lock; /* guards what follows */
+    /* This launch. Each thread that brings runs has a chunk in the making. */
+    pthread_mutex_t lock; /* guards `open`, and the order of chunks */
     uint64_t key, seq;
     int begun; /* its first chunk is written */
-    void *held;
-    size_t held_bytes;
-    uint64_t held_items;
+    struct encoder *open;
     _Atomic uint64_t kept; /* accesses in the file */
     uint64_t before;       /* bytes in the file */
 };
@@ -50,6 +47,7 @@ struct mt_compact {
 
 struct encoder {
     struct mt_mtc_device_encoder *e;
+    pthread_t owner; /* while it is open */
     struct encoder *next;
 };
 static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -151,7 +149,10 @@ static void compact_close(void *self)
     for (size_t i = 0; i < c->nkernels; i++)
         free(c->kernels[i]);
     free(c->kernels);
-    free(c->held);
+    for (struct encoder *x; (x = c->open);) { /* of a launch that did not end */
+        c->open = x->next;
+        give_encoder(x);
+    }
     free(c->path);
     free(c);
 }
@@ -241,62 +242,77 @@ static int compact_begin(void *self, const struct mt_launch_line *l)
     return 0;
 }
 
-/* With the lock: the first payload of a launch. 1: it is kept or written; 0: it is not the first one. */
-static int put_first(struct mt_compact *c, const void *payload, size_t bytes, uint64_t items)
+/* Writes what the encoder has; `last` of the launch. */
+static void compact_put(struct mt_compact *c, struct encoder *x, unsigned last)
 {
-    if (c->begun)
-        return 0;
-    if (!c->held && bytes <= HELD_MAX && (c->held = malloc(bytes))) {
-        memcpy(c->held, payload, bytes);
-        c->held_bytes = bytes;
-        c->held_items = items;
-        return 1;
-    }
+    const void *payload;
+    uint64_t items;
+    size_t bytes = mt_mtc_device_end(x->e, &items, &payload);
+    pthread_mutex_lock(&c->lock);
+    unsigned first = c->begun ? 0 : MT_MTC_BEGIN;
     c->begun = 1;
-    if (!c->held) {
-        write_chunk(c, MT_MTC_BEGIN, payload, bytes, items);
-        return 1;
+    if (first || last) /* others do not wait for the compression */
+        write_chunk(c, first | last, payload, bytes, items);
+    pthread_mutex_unlock(&c->lock);
+    if (!first && !last)
+        write_chunk(c, 0, payload, bytes, items);
+}
+
+/* The calling thread's; a new one has begun a chunk. NULL: *why. */
+static struct encoder *compact_encoder(struct mt_compact *c, const char **why)
+{
+    pthread_mutex_lock(&c->lock);
+    struct encoder *x = c->open;
+    while (x && !pthread_equal(x->owner, pthread_self()))
+        x = x->next;
+    pthread_mutex_unlock(&c->lock);
+    if (x)
+        return x;
+    x = take_encoder();
+    *why = x ? mt_mtc_device_begin(x->e, CHUNK_RUNS) : strerror(ENOMEM);
+    if (*why) {
+        if (x)
+            give_encoder(x);
+        return NULL;
     }
-    write_chunk(c, MT_MTC_BEGIN, c->held, c->held_bytes, c->held_items);
-    free(c->held);
-    c->held = NULL;
-    return 0;
+    x->owner = pthread_self();
+    pthread_mutex_lock(&c->lock);
+    x->next = c->open;
+    c->open = x;
+    pthread_mutex_unlock(&c->lock);
+    return x;
 }
 
 static void compact_append(void *self, const struct mt_access_run *runs, size_t count, uint64_t accesses)
 {
     struct mt_compact *c = self;
-    const void *payload;
-    const char *why = strerror(ENOMEM);
-    uint64_t items;
+    const char *why = NULL;
+    (void)accesses;
     if (c->off)
         return;
-    struct encoder *x = take_encoder();
-    size_t bytes = x ? mt_mtc_encode_device(x->e, runs, count, &items, &payload, &why) : 0;
-    if (bytes && items == accesses) {
-        pthread_mutex_lock(&c->lock);
-        int done = put_first(c, payload, bytes, items);
-        pthread_mutex_unlock(&c->lock);
-        if (!done)
-            write_chunk(c, 0, payload, bytes, items);
-    } else {
-        compact_fail(c, bytes ? "runs and accesses differ in number" : why, c->good);
+    struct encoder *x = compact_encoder(c, &why);
+    int rc = x ? mt_mtc_device_add(x->e, runs, count, &why) : -1;
+    if (rc == 0) {
+        compact_put(c, x, 0);
+        why = mt_mtc_device_begin(x->e, count > CHUNK_RUNS ? count : CHUNK_RUNS);
+        rc = why ? -1 : mt_mtc_device_add(x->e, runs, count, &why);
     }
-    if (x)
-        give_encoder(x);
+    if (rc <= 0)
+        compact_fail(c, why ? why : "too many runs for a chunk", c->good);
 }
 
 static uint64_t compact_end(void *self, uint64_t *bytes)
 {
     static const struct mt_mtc_columns nothing;
     struct mt_compact *c = self;
-    unsigned flags = MT_MTC_END | (c->begun ? 0 : MT_MTC_BEGIN);
-    if (!c->off && c->held)
-        write_chunk(c, flags, c->held, c->held_bytes, c->held_items);
-    else if (!c->off)
-        write_chunk(c, flags, &nothing, sizeof nothing, 0);
-    free(c->held);
-    c->held = NULL;
+    if (!c->off && !c->open)
+        write_chunk(c, MT_MTC_END | (c->begun ? 0 : MT_MTC_BEGIN), &nothing, sizeof nothing, 0);
+    for (struct encoder *x; (x = c->open);) {
+        c->open = x->next;
+        if (!c->off)
+            compact_put(c, x, c->open ? 0 : MT_MTC_END);
+        give_encoder(x);
+    }
     *bytes = mt_mtc_writer_bytes(c->writer) - c->before;
     return c->kept;
 }

@@ -42,7 +42,7 @@ def build(args, source, program, *flags):
     """Compiles; returns (kernels that have code for warps, why others have none)."""
     said = call([os.path.join(args.build, "bin", "mt-cc"), "-std=c++17", "-w", "--mt-gpu-trace=off", "--mt-verbose=on", *flags, source,
                  "-o", program]).stderr
-    return said.count("; not traced, warps as vectors"), re.findall(r"its warps cannot be vectors: (.*)", said)
+    return said.count("; or warps as vectors"), re.findall(r"its warps cannot be vectors: (.*)", said)
 
 
 def accesses(args, trace):
