@@ -132,7 +132,8 @@ void mt_declare_registers(struct mt_lowering *l)
     mt_builtin(l, "mtb_set_thread_number", &type);
     static const char *const records[] = {"__mt_warp_global",       "__mt_warp_generic",
                                           "__mt_warp_global_rows",  "__mt_warp_generic_rows",
-                                          "__mt_warp_global_lanes", "__mt_warp_generic_lanes"};
+                                          "__mt_warp_global_lanes", "__mt_warp_generic_lanes",
+                                          "__mt_warp_undefined",    "__mt_warp_turn"};
     for (unsigned i = 0; l->u->vector && i < sizeof records / sizeof *records; i++)
         mt_builtin(l, records[i], &type);
 }

@@ -183,12 +183,83 @@ int vec_index(const struct vec *v, LLVMBasicBlockRef block)
     return -1;
 }
 
+/* Is the loop in, or the same as, `around`? */
+static int blocks_is_in(const struct order *o, unsigned loop, unsigned around)
+{
+    while (loop && loop != around)
+        loop = o->parents[loop - 1];
+    return loop == around;
+}
+
+/* Do the block's values leave the loop through phis alone? Others are kept for the lanes of the last round. */
+static int blocks_keeps_values(const struct order *o, unsigned b, unsigned loop)
+{
+    for (LLVMValueRef i = LLVMGetFirstInstruction(o->block[b]); i; i = LLVMGetNextInstruction(i))
+        for (LLVMUseRef use = LLVMGetFirstUse(i); use; use = LLVMGetNextUse(use)) {
+            LLVMValueRef user = LLVMGetUser(use);
+            unsigned at = blocks_index(o, LLVMGetInstructionParent(user));
+            if (blocks_is_in(o, o->loop[at], loop))
+                continue;
+            for (unsigned n = 0; LLVMIsAPHINode(user) && n < LLVMCountIncoming(user); n++)
+                if (LLVMGetIncomingValue(user, n) == i &&
+                    !blocks_is_in(o, o->loop[blocks_index(o, LLVMGetIncomingBlock(user, n))], loop))
+                    return 0;
+            if (!LLVMIsAPHINode(user))
+                return 0;
+        }
+    return 1;
+}
+
+/* Is the block come to from the loop alone? */
+static int blocks_is_behind(const struct order *o, unsigned b, unsigned loop)
+{
+    unsigned ways = 0;
+    LLVMValueRef block = LLVMBasicBlockAsValue(o->block[b]);
+    for (LLVMUseRef use = LLVMGetFirstUse(block); use; use = LLVMGetNextUse(use), ways++)
+        if (!blocks_is_in(o, o->loop[blocks_index(o, LLVMGetInstructionParent(LLVMGetUser(use)))], loop))
+            return 0;
+    return ways != 0;
+}
+
+/* What lanes do between leaving a loop and the place where all that leave it meet, they do in the round in
+ * which they leave, as on a GPU: such blocks are part of the loop. `next`: where all ways from a block meet;
+ * `taken` has room for a mark for each block. */
+static void blocks_take_exits(struct order *o, const LLVMBasicBlockRef *next, unsigned char *taken)
+{
+    for (unsigned loop = o->nloops; loop; loop--) { /* inner ones come later in the list */
+        unsigned outside = o->parents[loop - 1], changed = 1;
+        LLVMBasicBlockRef meet = o->block[o->header[loop]];
+        while (meet && blocks_is_in(o, o->loop[blocks_index(o, meet)], loop))
+            meet = next[blocks_index(o, meet)];
+        memset(taken, 0, o->n);
+        while (changed) {
+            changed = 0;
+            for (unsigned b = 0; b < o->n; b++)
+                if (o->loop[b] == outside && o->block[b] != meet && blocks_is_behind(o, b, loop)) {
+                    o->loop[b] = loop;
+                    changed = taken[b] = 1;
+                }
+        }
+        for (changed = 1; changed;) {
+            changed = 0;
+            for (unsigned b = 0; b < o->n; b++)
+                if (taken[b] && !(blocks_is_behind(o, b, loop) && blocks_keeps_values(o, b, loop))) {
+                    o->loop[b] = outside;
+                    changed = 1;
+                    taken[b] = 0;
+                }
+        }
+    }
+}
+
 static int blocks_place(struct vec *v, struct order *o)
 {
     LLVMValueRef *first = calloc(o->n + 1, sizeof(LLVMValueRef));
+    LLVMBasicBlockRef *next = calloc(o->n + 1, sizeof *next);
+    unsigned char *taken = calloc(o->n + 1, 1);
     int rc = -1;
-    if (!first)
-        return -1;
+    if (!first || !next || !taken)
+        goto out;
     LLVMGetBasicBlocks(v->from, o->block);
     for (unsigned i = 0; i < o->n; i++) {
         first[i] = LLVMGetBasicBlockTerminator(o->block[i]);
@@ -197,17 +268,22 @@ static int blocks_place(struct vec *v, struct order *o)
     qsort(o->place, o->n, sizeof *o->place, blocks_compare);
     o->nloops = v->nloops = mt_shim_loops(v->from, first, o->n, o->loop, &v->parents);
     o->parents = v->parents;
-    free(first);
     v->loop = calloc(o->nloops + 1, sizeof *v->loop);
     o->in = calloc(o->n + o->nloops + 2, sizeof *o->in);
     o->header = calloc(o->nloops + 1, sizeof *o->header);
     if (v->loop && o->in && o->header && !blocks_rank(o)) {
         for (unsigned i = 1; i <= o->nloops; i++)
             o->header[i] = blocks_header(o, i);
+        mt_shim_post_dominators(v->from, o->block, o->n, next);
+        blocks_take_exits(o, next, taken);
         rc = blocks_region(o, 0, 0);
     }
+out:
     free(o->in);
     free(o->header);
+    free(first);
+    free(next);
+    free(taken);
     return rc;
 }
 

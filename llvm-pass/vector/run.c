@@ -163,6 +163,7 @@ static LLVMValueRef run_build(struct mt_lowering *l, LLVMValueRef prepared, cons
     LLVMValueRef body = NULL, runner = NULL;
     char full[4300];
     if (!vec_blocks(&v) && !vec_shapes(&v) && !vec_accept(&v)) {
+        vec_turns(&v);
         snprintf(full, sizeof full, "mt.warp.%s.%u", name, group);
         body = run_body(&v, full);
     }

@@ -38,6 +38,7 @@ struct vec_value {
     struct vec_shape shape;
     int block;                       /* index, -1: a parameter */
     int crosses;                     /* another block uses it */
+    int turn;                        /* a warp function before which the warp lets others go on */
     LLVMValueRef slot[VEC_ROWS_MAX]; /* where it is kept for those; a phi: where its edges put it */
     LLVMValueRef keep[VEC_ROWS_MAX]; /* a phi: as slot of other values */
     struct vec_rep now;              /* in the block that is being written, */
@@ -52,6 +53,7 @@ struct vec_block {
     int meet;   /* where all ways from here meet; -1: the end */
     int branch; /* index of a branch on which lanes part, or -1 */
     int masked; /* not all lanes that are left come here together */
+    int touched; /* memory, since the last turn, by those who come to it */
     int joins;  /* its phis get values of several edges at once */
     LLVMBasicBlockRef check, body;
     LLVMBasicBlockRef full; /* of a masked one: its code for when all lanes are here, or NULL */
@@ -144,6 +146,8 @@ int vec_index(const struct vec *v, LLVMBasicBlockRef block);
 int vec_part(struct vec *v, int block);
 /* After all of them: which blocks are masked. */
 void vec_settle_masks(struct vec *v);
+/* warp.c: which warp functions are turns. */
+void vec_turns(struct vec *v);
 /* Can lanes wait at block t while block b runs? */
 int vec_may_wait(const struct vec *v, int b, int t);
 /* Can b's lanes go straight to block `to`, as nobody waits at a block before it? */

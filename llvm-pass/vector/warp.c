@@ -35,6 +35,57 @@ static LLVMValueRef warp_pick(struct vec *v, LLVMValueRef value, LLVMValueRef fr
     return vec_intrinsic(v, "llvm.masked.gather", types, 2, args, 4);
 }
 
+/* Lanes whose result CUDA leaves undefined, seldom any: `from` (may be NULL) is where they shuffle from. */
+static void warp_tell(struct vec *v, LLVMValueRef lanes, LLVMValueRef from)
+{
+    LLVMTypeRef type;
+    LLVMBasicBlockRef some = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
+                      rest = LLVMAppendBasicBlockInContext(v->context, v->to, "");
+    LLVMBuildCondBr(v->b, LLVMBuildICmp(v->b, LLVMIntNE, lanes, vec_number(v, 0), ""), some, rest);
+    LLVMPositionBuilderAtEnd(v->b, some);
+    LLVMValueRef args[] = {v->linear, lanes, from ? vec_spill(v, from) : LLVMConstNull(v->l->ptr)};
+    LLVMValueRef f = mt_builtin(v->l, "__mt_warp_undefined", &type);
+    LLVMBuildCall2(v->b, type, f, args, 3, "");
+    LLVMBuildBr(v->b, rest);
+    LLVMPositionBuilderAtEnd(v->b, rest);
+}
+
+/* Bit i of x, for each lane i. */
+static LLVMValueRef warp_bit_of(struct vec *v, LLVMValueRef x, LLVMValueRef i)
+{
+    LLVMValueRef bit = LLVMBuildAnd(v->b, LLVMBuildLShr(v->b, x, i, ""), warp_all(v, 1), "");
+    return LLVMBuildICmp(v->b, LLVMIntNE, bit, LLVMConstNull(LLVMTypeOf(bit)), "");
+}
+
+static int warp_names_all(LLVMValueRef call)
+{
+    LLVMValueRef members = LLVMGetOperand(call, 0);
+    return LLVMIsAConstantInt(members) && (uint32_t)LLVMConstIntGetZExtValue(members) == UINT32_MAX;
+}
+
+/* Lanes that the mask of their warp function does not name. */
+static void warp_check_named(struct vec *v, LLVMValueRef call)
+{
+    LLVMValueRef named;
+    if (warp_names_all(call))
+        return;
+    named = warp_bit_of(v, warp_argument(v, call, 0), warp_lane_ids(v));
+    warp_tell(v, vec_masked_bits(v, LLVMBuildNot(v->b, named, "")), NULL);
+}
+
+/* Lanes that are within the segment, but shuffle from one that is not here. */
+static void warp_check_there(struct vec *v, LLVMValueRef call, LLVMValueRef from, LLVMValueRef in)
+{
+    if (!v->mask && warp_names_all(call))
+        return;
+    LLVMValueRef here = vec_splat(v, vec_mask_bits(v, vec_mask(v)), VEC_WIDTH);
+    from = LLVMBuildAnd(v->b, LLVMBuildFreeze(v->b, from, ""), warp_all(v, 31), "");
+    LLVMValueRef there = warp_bit_of(v, LLVMBuildAnd(v->b, here, warp_argument(v, call, 0), ""), from);
+    LLVMValueRef own = LLVMBuildICmp(v->b, LLVMIntEQ, from, warp_lane_ids(v), "");
+    there = LLVMBuildOr(v->b, there, own, "");
+    warp_tell(v, vec_masked_bits(v, LLVMBuildAnd(v->b, in, LLVMBuildNot(v->b, there, ""), "")), from);
+}
+
 /* PTX, shfl.sync: the source lane, and whether it is within the segment; else the lane's own value stays. */
 static LLVMValueRef warp_shuffle(struct vec *v, LLVMValueRef call)
 {
@@ -63,6 +114,7 @@ static LLVMValueRef warp_shuffle(struct vec *v, LLVMValueRef call)
         from = LLVMBuildOr(b, first, LLVMBuildAnd(b, by, free, ""), "");
     }
     in = LLVMBuildICmp(b, mode == MT_SHFL_UP ? LLVMIntSGE : LLVMIntSLE, from, last, "");
+    warp_check_there(v, call, from, in);
     LLVMValueRef got = warp_pick(v, value, LLVMBuildSelect(b, in, from, lane, ""));
     LLVMTypeRef wide = LLVMVectorType(v->l->i64, VEC_WIDTH);
     LLVMValueRef high = LLVMBuildShl(b, LLVMBuildZExt(b, in, wide, ""),
@@ -234,6 +286,56 @@ static void warp_register(struct vec *v, LLVMValueRef call, int reg)
     }
 }
 
+static int warp_is_memory(LLVMValueRef inst)
+{
+    return LLVMIsALoadInst(inst) || LLVMIsAStoreInst(inst) || LLVMIsAAtomicRMWInst(inst) ||
+           LLVMIsAAtomicCmpXchgInst(inst) ||
+           (LLVMIsACallInst(inst) && !vec_is_plain_call(inst) && !vec_is_record(inst));
+}
+
+/* What is true where the block ends, when this is where it begins. */
+static int warp_touches(struct vec *v, const struct vec_block *b, int touched)
+{
+    for (LLVMValueRef i = LLVMGetFirstInstruction(b->from); i; i = LLVMGetNextInstruction(i)) {
+        const char *name = vec_callee(i);
+        if (!strcmp(name, "mt_cpu_barrier")) {
+            touched = 0;
+        } else if (vec_is_lockstep_call(name)) {
+            vec_find(v, i)->turn = touched;
+            touched = 0;
+        } else if (vec_register(name) < 0 && warp_is_memory(i)) {
+            touched = 1;
+        }
+    }
+    return touched;
+}
+
+/* Warps that take no turns run from barrier to barrier, each past all its warp functions; on a GPU, and with
+ * fibers, others have read meanwhile what one of them writes behind such a function. */
+void vec_turns(struct vec *v)
+{
+    for (int more = 1; more;) {
+        more = 0;
+        for (unsigned b = 0; b < v->nblocks; b++) {
+            int touched = warp_touches(v, &v->block[b], v->block[b].touched);
+            for (unsigned i = 0; i < v->block[b].nsucc; i++) {
+                struct vec_block *to = &v->block[v->block[b].succ[i]];
+                more |= touched && !to->touched;
+                to->touched |= touched;
+            }
+        }
+    }
+}
+
+static void warp_turn(struct vec *v, LLVMValueRef call)
+{
+    LLVMTypeRef type;
+    if (v->waits && vec_find(v, call)->turn) {
+        LLVMValueRef f = mt_builtin(v->l, "__mt_warp_turn", &type);
+        LLVMBuildCall2(v->b, type, f, NULL, 0, "");
+    }
+}
+
 int vec_emit_warp(struct vec *v, LLVMValueRef call)
 {
     const char *name = vec_callee(call);
@@ -248,8 +350,11 @@ int vec_emit_warp(struct vec *v, LLVMValueRef call)
     }
     if (!vec_is_lockstep_call(name))
         return 0;
+    warp_turn(v, call);
     if (!strcmp(name, "mt_cpu_syncwarp"))
         return 1; /* they are in step */
+    if (strcmp(name, "mt_cpu_activemask"))
+        warp_check_named(v, call);
     if (!strcmp(name, "mt_cpu_activemask")) {
         vec_set_uniform(v, call, warp_bits(v));
     } else if (!strcmp(name, "mt_cpu_shfl")) {

@@ -250,6 +250,13 @@ MT_CONVERGENT uint32_t mt_cpu_activemask(void);
  * those with the lowest `order` go on, as a warp that reconverges lets those further back catch up. `order`
  * rises along the code of a function. */
 MT_CONVERGENT void mt_cpu_step(uint32_t order);
+/* Code for whole warps: results of these lanes that CUDA does not define. from: the lane that each of the 32
+ * shuffles from, which is not there; NULL: the mask of the warp function does not name them. */
+void mt_cpu_warp_undefined(uint32_t warp, uint32_t lanes, const uint32_t *from);
+
+/* The warp lets the others that can run go first. For code of whole warps that waits. */
+MT_CONVERGENT void mt_cpu_warp_turn(void);
+
 /* ---- matrices of a warp ----
  *
  * One wmma, mma, ldmatrix, stmatrix or movmatrix. All lanes of the warp meet; the last to come works for all,

@@ -380,6 +380,24 @@ void mt_cta_abandon(struct mt_cta *cta)
     cta->active_barriers = (1u << MT_BARRIERS) - 1;
 }
 
+void mt_cpu_warp_turn(void)
+{
+    struct mt_cta *cta = mt_cta_current();
+    struct mt_fiber *self = cta->current, *f;
+    if (MT_UNLIKELY(cta->run->loop != NULL))
+        return;
+    if (cta->unstarted < cta->nthreads)
+        f = cta_start(cta, NULL);
+    else if (cta->ready.head)
+        f = cta_pick(cta);
+    else
+        return;
+    mt_queue_append(&cta->ready, self);
+    cta->nready++;
+    cta_enter(cta, f);
+    mt_fiber_switch(&self->sp, f->sp, f->result);
+}
+
 /* Where a device thread may be for long without waiting: lets other fibers of the CTA,
  * then other CTAs, go on. */
 void mt_cpu_yield(void)

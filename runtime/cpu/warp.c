@@ -57,6 +57,18 @@ static void warp_absent(struct mt_cta *cta, uint32_t warp, uint32_t lane, uint32
     warp_undefined(cta, warp, lane, what);
 }
 
+void mt_cpu_warp_undefined(uint32_t warp, uint32_t lanes, const uint32_t *from)
+{
+    char what[96] = "is not in the mask of its warp function";
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(m);
+        if (from)
+            snprintf(what, sizeof what, "shuffles from lane %u, which has exited or does not take part",
+                     from[lane]);
+        warp_undefined(mt_cta_current(), warp, lane, what);
+    }
+}
+
 /* ---- results
  * ---------------------------------------------------------------------------------------------------- */
 

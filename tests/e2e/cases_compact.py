@@ -147,11 +147,11 @@ def read_of(world, app, threads):
 def divergent(world):
     for level in ("-O0", "-O2"):
         app = world.compile(os.path.join(world.src, "divergent.cu"), level)
-        for env in ({"MEMTRACE_CPU_THREADS": 1}, {"MEMTRACE_CPU_THREADS": 2}, {"MEMTRACE_CHECK": 1},
-                    {"MEMTRACE_CPU_THREADS": 1, "MEMTRACE_BUFFER": "4K"}, {"MEMTRACE_CHANNEL": "warp"}):
+        for env in ({"MEMTRACE_CPU_THREADS": 1}, {"MEMTRACE_CPU_THREADS": 2}, {"MEMTRACE_CHECK": 1}, {"MEMTRACE_CPU_VECTORS": 0},
+                    {"MEMTRACE_CPU_THREADS": 1, "MEMTRACE_BUFFER": "4K", "MEMTRACE_CPU_VECTORS": 0}, {"MEMTRACE_CHANNEL": "warp"}):
             raw, packed = both(world, app, **env)
             same_records(f"divergent {level} {env}", raw, packed)
-            if "MEMTRACE_CPU_THREADS" in env:
+            if "MEMTRACE_CPU_VECTORS" in env:  # else a raw trace has the lanes of an access one after the other
                 for kernel in ("rows", "branches", "copies"):
                     in_turn(f"divergent {level} {env} {kernel}", raw, packed, kernel)
         if level == "-O0":  # the loop is as it was written: a warp goes round as often as its longest row is long
@@ -244,7 +244,7 @@ def limits(world):
     def run(name, limit):
         folder = world.folder(name)
         env = dict(os.environ, MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", MEMTRACE_FORMAT="compact", MEMTRACE_CPU_THREADS="1")
-        process = subprocess.run([app, "100000"], capture_output=True, text=True, env=env,
+        process = subprocess.run([app, "1000000"], capture_output=True, text=True, env=env,
                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
         same("exit code", process.returncode == 0, limit > 4096)
         return os.path.join(folder, "MemTrace-pipe-0.mtc"), process.stderr

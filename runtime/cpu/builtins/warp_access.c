@@ -193,3 +193,14 @@ MT_BUILTIN void __mt_warp_generic_lanes(const uint64_t *lane, uint32_t mask, uin
     if (mask)
         warp_lanes(lane, mask, (struct what){meta, site, thread});
 }
+
+/* Here, as all that code for whole warps calls is. */
+MT_BUILTIN void __mt_warp_undefined(uint32_t thread, uint32_t lanes, const uint32_t *from)
+{
+    mt_cpu_warp_undefined(thread / LANES, lanes, from);
+}
+
+MT_BUILTIN void __mt_warp_turn(void)
+{
+    mt_cpu_warp_turn();
+}
