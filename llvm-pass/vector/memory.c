@@ -33,7 +33,9 @@ static struct access memory_access(struct vec *v, LLVMValueRef inst)
     a.count = vec_count(a.type);
     a.align = LLVMGetAlignment(inst);
     a.size = (int64_t)LLVMStoreSizeOfType(v->layout, a.element) * a.count;
-    a.at = vec_get(v, a.pointer);
+    a.at = vec_get_row(v, a.pointer);
+    if (a.at.source && a.at.stride != a.size)
+        a.at = vec_get(v, a.pointer);
     /* Vectors have no volatile and no atomic accesses; each lane's is one of the machine's all the same. */
     a.fenced = LLVMGetVolatile(inst) || LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic;
     return a;
@@ -145,6 +147,51 @@ static void memory_scatter(struct vec *v, const struct access *a, LLVMValueRef l
     }
 }
 
+/* Numbers that have no flags may wrap round within a row, but do not: they are looked at when it runs. The
+ * builder is where they do not; elsewhere the access is done lane by lane. */
+struct checked {
+    LLVMBasicBlockRef row, lanes, after;
+    LLVMValueRef by_lane; /* of a load */
+};
+
+static struct checked memory_check_row(struct vec *v, const struct access *a)
+{
+    struct checked c = {.row = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
+                        .lanes = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
+                        .after = LLVMAppendBasicBlockInContext(v->context, v->to, "")};
+    if (a->value)
+        vec_get(v, a->value); /* here, for both ways */
+    LLVMValueRef branch = LLVMBuildCondBr(v->b, vec_is_row(v, &a->at), c.row, c.lanes);
+    vec_set_seldom(v, branch);
+    LLVMPositionBuilderAtEnd(v->b, c.lanes);
+    vec_by_lane(v, a->inst);
+    c.by_lane = a->value ? NULL : vec_get(v, a->inst).part[0];
+    LLVMBuildBr(v->b, c.after);
+    c.lanes = LLVMGetInsertBlock(v->b);
+    LLVMPositionBuilderAtEnd(v->b, c.row);
+    return c;
+}
+
+static LLVMValueRef memory_load_rows(struct vec *v, const struct access *a)
+{
+    LLVMValueRef part[VEC_ROWS_MAX], lanes, both;
+    struct checked c = {0};
+    if (a->at.source)
+        c = memory_check_row(v, a);
+    for (unsigned row = 0; row < v->rows; row++)
+        part[row] = memory_load_row(v, a, row);
+    lanes = vec_concat(v, part, v->group * a->count);
+    if (!c.after)
+        return lanes;
+    LLVMBuildBr(v->b, c.after);
+    c.row = LLVMGetInsertBlock(v->b);
+    LLVMPositionBuilderAtEnd(v->b, c.after);
+    both = LLVMBuildPhi(v->b, LLVMTypeOf(lanes), "");
+    LLVMAddIncoming(both, &lanes, &c.row, 1);
+    LLVMAddIncoming(both, &c.by_lane, &c.lanes, 1);
+    return both;
+}
+
 void vec_emit_load(struct vec *v, LLVMValueRef load)
 {
     struct access a = memory_access(v, load);
@@ -162,10 +209,7 @@ void vec_emit_load(struct vec *v, LLVMValueRef load)
         }
         vec_set(v, load, r);
     } else if (a.at.kind == VEC_ROWS && a.at.stride == a.size) {
-        LLVMValueRef part[VEC_ROWS_MAX];
-        for (unsigned row = 0; row < v->rows; row++)
-            part[row] = memory_load_row(v, &a, row);
-        vec_set_lanes(v, load, vec_concat(v, part, v->group * a.count));
+        vec_set_lanes(v, load, memory_load_rows(v, &a));
     } else {
         vec_set_lanes(v, load, memory_gather(v, &a));
     }
@@ -195,6 +239,19 @@ static void memory_store_rows(struct vec *v, const struct access *a, const struc
     }
 }
 
+static void memory_store_lanes(struct vec *v, const struct access *a, LLVMValueRef lanes)
+{
+    struct checked c = {0};
+    if (a->at.source)
+        c = memory_check_row(v, a);
+    for (unsigned row = 0; row < v->rows; row++)
+        memory_store_row(v, a, lanes, row);
+    if (!c.after)
+        return;
+    LLVMBuildBr(v->b, c.after);
+    LLVMPositionBuilderAtEnd(v->b, c.after);
+}
+
 void vec_emit_store(struct vec *v, LLVMValueRef store)
 {
     struct access a = memory_access(v, store);
@@ -216,9 +273,7 @@ void vec_emit_store(struct vec *v, LLVMValueRef store)
     if (a.at.kind == VEC_ROWS && !a.at.stride) {
         memory_store_rows(v, &a, &value);
     } else if (a.at.kind == VEC_ROWS && a.at.stride == a.size) {
-        LLVMValueRef lanes = vec_rep_lanes(v, &value, a.type);
-        for (unsigned row = 0; row < v->rows; row++)
-            memory_store_row(v, &a, lanes, row);
+        memory_store_lanes(v, &a, vec_rep_lanes(v, &value, a.type));
     } else {
         memory_scatter(v, &a, vec_rep_lanes(v, &value, a.type));
     }

@@ -24,12 +24,17 @@ struct vec_shape {
     uint8_t zeros;  /* low bits that are zero: of the value, of the rows' first ones */
     uint8_t extend; /* rows: made wider as this, it is still a row of that stride */
     int64_t stride; /* rows: bytes for pointers */
+    /* Rows if this value's number (value[source - 1], made wider) does not wrap round within a row, of which
+     * the value has `scale` in it; 0: they are. Who does not ask (vec_get_row) gets lanes. */
+    unsigned source;
+    int64_t scale;
 };
 
 /* A value in the new code: uniform and lanes have part[0] alone. */
 struct vec_rep {
     uint8_t kind;
-    int64_t stride;
+    int64_t stride, scale;
+    unsigned source; /* as in vec_shape */
     LLVMValueRef part[VEC_ROWS_MAX];
 };
 
@@ -148,6 +153,8 @@ void vec_blocks_free(struct vec *v);
 /* shape.c */
 int vec_shapes(struct vec *v); /* 0, or -1 with v->why */
 struct vec_shape vec_shape_of(const struct vec *v, LLVMValueRef value);
+/* VEC_SIGNED or VEC_UNSIGNED: how the row of a sext or zext is made wider. */
+unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst);
 /* From a lane's local variable to the next lane's. */
 int64_t vec_alloca_step(const struct vec *v, LLVMValueRef alloca);
 struct vec_value *vec_find(const struct vec *v, LLVMValueRef value); /* NULL: a constant or global */
@@ -158,6 +165,9 @@ unsigned vec_bits(uint64_t x);                                       /* lowest n
 LLVMTypeRef vec_wide(struct vec *v, LLVMTypeRef type); /* of lanes; NULL: cannot be */
 unsigned vec_count(LLVMTypeRef type);                  /* elements of a scalar (1) or a vector */
 struct vec_rep vec_get(struct vec *v, LLVMValueRef value);
+/* … as a row, also where that is only known when it runs: then vec_is_row says it, an i1. */
+struct vec_rep vec_get_row(struct vec *v, LLVMValueRef value);
+LLVMValueRef vec_is_row(struct vec *v, const struct vec_rep *r);
 LLVMValueRef vec_uniform(struct vec *v, LLVMValueRef value);
 LLVMValueRef vec_lanes(struct vec *v, LLVMValueRef value);
 LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef type);
@@ -173,6 +183,7 @@ LLVMValueRef vec_splat(struct vec *v, LLVMValueRef scalar, unsigned n);
 LLVMValueRef vec_shuffle(struct vec *v, LLVMValueRef a, LLVMValueRef b, const int *mask, unsigned n);
 LLVMValueRef vec_number(struct vec *v, uint64_t n); /* i32 */
 LLVMValueRef vec_iota(LLVMTypeRef integer, unsigned n, unsigned group, int64_t stride);
+void vec_set_seldom(struct vec *v, LLVMValueRef branch); /* its second way is hardly ever taken */
 LLVMValueRef vec_intrinsic(struct vec *v, const char *name, LLVMTypeRef *types, unsigned ntypes,
                            LLVMValueRef *args, unsigned nargs);
 LLVMValueRef vec_concat(struct vec *v, LLVMValueRef *part, unsigned n_each);
