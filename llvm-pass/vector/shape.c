@@ -47,8 +47,8 @@ static unsigned shape_span(const struct vec *v, int64_t stride)
 static struct vec_shape shape_rows(const struct vec *v, int64_t stride, unsigned zeros, unsigned extend)
 {
     if (!stride) /* one row is the warp */
-        return (struct vec_shape){v->rows == 1 ? VEC_UNIFORM : VEC_ROWS, (uint8_t)zeros,
-                                  VEC_SIGNED | VEC_UNSIGNED, 0, 0, 0};
+        return (struct vec_shape){
+            v->rows == 1 ? VEC_UNIFORM : VEC_ROWS, (uint8_t)zeros, VEC_SIGNED | VEC_UNSIGNED, 0, 0, 0};
     if (zeros >= shape_span(v, stride))
         extend = VEC_SIGNED | VEC_UNSIGNED;
     return (struct vec_shape){VEC_ROWS, (uint8_t)zeros, (uint8_t)extend, stride, 0, 0};

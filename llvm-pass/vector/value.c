@@ -114,7 +114,8 @@ void vec_set_seldom(struct vec *v, LLVMValueRef branch)
 {
     static const char weights[] = "branch_weights";
     LLVMMetadataRef list[] = {LLVMMDStringInContext2(v->context, weights, sizeof weights - 1),
-                              LLVMValueAsMetadata(vec_number(v, 2000)), LLVMValueAsMetadata(vec_number(v, 1))};
+                              LLVMValueAsMetadata(vec_number(v, 2000)),
+                              LLVMValueAsMetadata(vec_number(v, 1))};
     LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(v->context, "prof", 4),
                     LLVMMetadataAsValue(v->context, LLVMMDNodeInContext2(v->context, list, 3)));
 }
@@ -264,7 +265,8 @@ static LLVMValueRef value_rises(struct vec *v, const struct vec_rep *r)
     LLVMValueRef all =
         LLVMBuildCast(v->b, value_extension(v, x->from), vec_rep_lanes(v, &narrow, type), lanes, "");
     all = LLVMBuildSub(v->b, all, vec_rep_lanes(v, &first, v->l->i64), "");
-    all = LLVMBuildMul(v->b, all, vec_splat(v, LLVMConstInt(v->l->i64, (uint64_t)r->scale, 1), VEC_WIDTH), "");
+    all =
+        LLVMBuildMul(v->b, all, vec_splat(v, LLVMConstInt(v->l->i64, (uint64_t)r->scale, 1), VEC_WIDTH), "");
     int64_t rest = r->stride - r->scale * wide.stride;
     return LLVMBuildAdd(v->b, all, vec_iota(v->l->i64, VEC_WIDTH, v->group, rest), "");
 }
@@ -285,10 +287,9 @@ LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef t
     if (!r->stride)
         return base;
     int pointer = LLVMGetTypeKind(value_element(type)) == LLVMPointerTypeKind;
-    LLVMValueRef steps = r->source ? value_rises(v, r)
-                                   : vec_iota(pointer ? v->l->i64 : type, VEC_WIDTH, v->group, r->stride);
-    return pointer ? LLVMBuildGEP2(v->b, v->l->i8, base, &steps, 1, "")
-                   : LLVMBuildAdd(v->b, base, steps, "");
+    LLVMValueRef steps =
+        r->source ? value_rises(v, r) : vec_iota(pointer ? v->l->i64 : type, VEC_WIDTH, v->group, r->stride);
+    return pointer ? LLVMBuildGEP2(v->b, v->l->i8, base, &steps, 1, "") : LLVMBuildAdd(v->b, base, steps, "");
 }
 
 LLVMValueRef vec_lanes(struct vec *v, LLVMValueRef value)
