@@ -95,6 +95,7 @@ struct vec {
     unsigned table_size;
     LLVMValueRef linear;                  /* number of lane 0's thread */
     LLVMValueRef thread[3][VEC_ROWS_MAX]; /* first of each row */
+    LLVMValueRef cta[9];                  /* registers from %ntid.x on, read once */
     int now;                              /* the block that is being written, */
     unsigned round;                       /* the how manyth that is */
     int twice;                            /* masked blocks have code for all lanes, too */
@@ -135,7 +136,9 @@ enum vec_register {
     VEC_NTID_X,
     VEC_REGISTERS = VEC_NTID_X + 9
 }; /* from ntid.x on: of the CTA, the grid */
+#define VEC_CTA_REGISTERS (VEC_REGISTERS - VEC_NTID_X)
 int vec_register(const char *callee); /* -1: none */
+const char *vec_register_name(int reg);
 
 /* blocks.c */
 int vec_blocks(struct vec *v); /* 0, or -1 with v->why */

@@ -228,7 +228,7 @@ static void warp_register(struct vec *v, LLVMValueRef call, int reg)
         return;
     default:
         if (reg >= VEC_NTID_X)
-            vec_emit_copy(v, call);
+            vec_set_uniform(v, call, v->cta[reg - VEC_NTID_X]);
         else
             vec_set_lanes(v, call, warp_lane_mask(v, reg));
     }
