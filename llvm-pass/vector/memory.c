@@ -2,6 +2,7 @@
  * each row, others are gathered and scattered; where several lanes store to one place, the last one's value
  * stays. */
 #include "vector.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,6 +148,36 @@ static void memory_scatter(struct vec *v, const struct access *a, LLVMValueRef l
     }
 }
 
+/* Lanes' elements that are not side by side, or some that are smaller than 32 bits: without registers for
+ * masks, LLVM would write 32 loads or stores, with as many branches. */
+static int memory_wants_help(struct vec *v, const struct access *a)
+{
+    int apart =
+        a->at.kind == VEC_LANES || (a->at.kind == VEC_ROWS && a->at.stride && a->at.stride != a->size);
+    return !v->has_masks && (apart || (v->mask && a->at.stride && a->size / a->count < 4));
+}
+
+static void memory_help(struct vec *v, const struct access *a)
+{
+    char name[32];
+    LLVMTypeRef type;
+    snprintf(name, sizeof name, "mtb_%s_%u", a->value ? "scatter" : "gather", (unsigned)a->size);
+    LLVMValueRef f = mt_builtin(v->l, name, &type);
+    if (!f) { /* of an odd size */
+        vec_by_lane(v, a->inst);
+        return;
+    }
+    if (a->fenced)
+        memory_fence(v);
+    LLVMValueRef args[] = {vec_spill(v, vec_lanes(v, a->pointer)), vec_mask_bits(v, vec_mask(v)),
+                           a->value ? vec_spill(v, vec_lanes(v, a->value)) : vec_result_slot(v, a->type)};
+    LLVMBuildCall2(v->b, type, f, args, 3, "");
+    if (!a->value)
+        vec_set_lanes(v, a->inst, LLVMBuildLoad2(v->b, vec_wide(v, a->type), args[2], ""));
+    if (a->fenced)
+        memory_fence(v);
+}
+
 /* Numbers that have no flags may wrap round within a row, but do not: they are looked at when it runs. The
  * builder is where they do not; elsewhere the access is done lane by lane. */
 struct checked {
@@ -164,7 +195,7 @@ static struct checked memory_check_row(struct vec *v, const struct access *a)
     LLVMValueRef branch = LLVMBuildCondBr(v->b, vec_is_row(v, &a->at), c.row, c.lanes);
     vec_set_seldom(v, branch);
     LLVMPositionBuilderAtEnd(v->b, c.lanes);
-    vec_by_lane(v, a->inst);
+    memory_help(v, a);
     c.by_lane = a->value ? NULL : vec_get(v, a->inst).part[0];
     LLVMBuildBr(v->b, c.after);
     c.lanes = LLVMGetInsertBlock(v->b);
@@ -197,6 +228,10 @@ void vec_emit_load(struct vec *v, LLVMValueRef load)
     struct access a = memory_access(v, load);
     if (a.at.kind == VEC_UNIFORM) {
         vec_emit_copy(v, load);
+        return;
+    }
+    if (memory_wants_help(v, &a)) {
+        memory_help(v, &a);
         return;
     }
     if (a.fenced)
@@ -255,6 +290,10 @@ static void memory_store_lanes(struct vec *v, const struct access *a, LLVMValueR
 void vec_emit_store(struct vec *v, LLVMValueRef store)
 {
     struct access a = memory_access(v, store);
+    if (memory_wants_help(v, &a)) {
+        memory_help(v, &a);
+        return;
+    }
     struct vec_rep value = vec_get(v, a.value);
     if (value.kind == VEC_ROWS && value.stride)
         value = (struct vec_rep){.kind = VEC_LANES, .part = {vec_rep_lanes(v, &value, a.type)}};

@@ -35,7 +35,8 @@ void vec_emit_rows(struct vec *v, LLVMValueRef inst)
         in[i] = vec_get_row(v, LLVMGetOperand(inst, (unsigned)i));
     for (unsigned p = 0; p < v->rows; p++) {
         LLVMValueRef first = in[0].part[in[0].kind == VEC_ROWS ? p : 0];
-        if (op == LLVMZExt && s.stride) {
+        if ((op == LLVMZExt || (op == LLVMSExt && s.source)) && s.stride) {
+            first = s.source ? LLVMBuildFreeze(v->b, first, "") : first; /* branches depend on it */
             LLVMOpcode as = vec_extends_as(v, inst) == VEC_SIGNED ? LLVMSExt : LLVMZExt;
             r.part[p] = LLVMBuildCast(v->b, as, first, LLVMTypeOf(inst), "");
             continue;

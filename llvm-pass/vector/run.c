@@ -28,7 +28,7 @@ static LLVMValueRef run_body(struct vec *v, const char *name)
     for (unsigned p = 0; p < v->rows; p++)
         for (unsigned i = 0; i < 3; i++)
             v->thread[i][p] = LLVMGetParam(v->to, first + 1 + 3 * p + i);
-    v->twice = v->nvalues < MOST_TWICE;
+    v->twice = v->nvalues < MOST_TWICE && !getenv("MT_NOTWICE");
     vec_emit(v);
     return v->to;
 }
@@ -169,7 +169,9 @@ static LLVMValueRef run_build(struct mt_lowering *l, LLVMValueRef prepared, cons
                     .rows = VEC_WIDTH / group,
                     .from = prepared};
     LLVMValueRef body = NULL, runner = NULL;
+    const char *features = l->u->options->cpu_features;
     char full[4300];
+    v.has_masks = mt_shim_x86_has(mt_image_cpu(l->u), features ? features : "", MT_CPU_V4) > 0;
     if (!vec_blocks(&v) && !vec_shapes(&v) && !vec_accept(&v)) {
         snprintf(full, sizeof full, "mt.warp.%s.%u", name, group);
         body = run_body(&v, full);
@@ -211,7 +213,7 @@ void mt_vector_kernel(struct mt_lowering *l, LLVMValueRef kernel, struct mt_vect
         return;
     }
     out->rows = run_build(l, f, mt_name(kernel), VEC_WIDTH, out);
-    if (out->rows && run_has_rows(f))
+    if (out->rows && !getenv("MT_NOTILES") && run_has_rows(f))
         out->tiles = run_build(l, f, mt_name(kernel), VEC_WIDTH / 2, out);
     LLVMDeleteFunction(f);
 }

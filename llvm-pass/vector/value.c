@@ -248,7 +248,7 @@ LLVMValueRef vec_is_row(struct vec *v, const struct vec_rep *r)
         LLVMValueRef same = LLVMBuildICmp(v->b, LLVMIntEQ, last, again, "");
         all = all ? LLVMBuildAnd(v->b, all, same, "") : same;
     }
-    return LLVMBuildFreeze(v->b, all, "");
+    return all;
 }
 
 /* How much more than the row's first lane the others have in them, when numbers wrap round: i64. */

@@ -110,6 +110,7 @@ struct vec {
     unsigned nspilled;
     LLVMValueRef inst; /* that is being written */
     int waits;         /* there is a barrier: a fiber for each warp */
+    int has_masks;     /* the processor has registers for masks (AVX-512) */
     uint64_t frame;    /* bytes of local variables of a thread */
     const char *why;   /* cannot be done, or NULL */
     char why_text[200];
@@ -219,6 +220,7 @@ void vec_each_begin(struct vec *v, struct vec_each *e);
 void vec_each_end(struct vec *v, struct vec_each *e);
 /* Memory with the lanes of a value, one after the other; lane i's is at vec_lane_at. */
 LLVMValueRef vec_spill(struct vec *v, LLVMValueRef lanes);
+LLVMValueRef vec_result_slot(struct vec *v, LLVMTypeRef type); /* for lanes of it; not i1 */
 LLVMValueRef vec_lane_of(struct vec *v, LLVMValueRef slot, LLVMTypeRef type, LLVMValueRef lane);
 int vec_emit_warp(struct vec *v, LLVMValueRef call); /* 0: it is no collective */
 

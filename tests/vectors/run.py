@@ -20,7 +20,8 @@ WAYS = {
     "vectors": {"MEMTRACE_ENABLE": "0"},
     "one worker": {"MEMTRACE_ENABLE": "0", "MEMTRACE_CPU_THREADS": "1"},
     "traced": {},
-    "fibers": {"MEMTRACE_CHECK": "1"},
+    "fibers": {"MEMTRACE_ENABLE": "0", "MEMTRACE_CPU_VECTORS": "fibers"},
+    "checked": {"MEMTRACE_CHECK": "1"},
 }
 
 
