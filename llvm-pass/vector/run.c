@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_TWICE 300u /* instructions of a kernel whose masked code is there without masks, too */
+/* Instructions and blocks of a kernel whose masked code is there without masks, too. */
+#define MOST_TWICE 300u
+#define MOST_BLOCKS_TWICE 24u
 
 /* void body(parameters …, registers of the CTA, first thread's number, then x, y, z of each row's first
  * thread) */
@@ -28,7 +30,7 @@ static LLVMValueRef run_body(struct vec *v, const char *name)
     for (unsigned p = 0; p < v->rows; p++)
         for (unsigned i = 0; i < 3; i++)
             v->thread[i][p] = LLVMGetParam(v->to, first + 1 + 3 * p + i);
-    v->twice = v->nvalues < MOST_TWICE && !getenv("MT_NOTWICE");
+    v->twice = v->nvalues < MOST_TWICE && v->nblocks < MOST_BLOCKS_TWICE;
     vec_emit(v);
     return v->to;
 }
@@ -213,7 +215,7 @@ void mt_vector_kernel(struct mt_lowering *l, LLVMValueRef kernel, struct mt_vect
         return;
     }
     out->rows = run_build(l, f, mt_name(kernel), VEC_WIDTH, out);
-    if (out->rows && !getenv("MT_NOTILES") && run_has_rows(f))
+    if (out->rows && run_has_rows(f))
         out->tiles = run_build(l, f, mt_name(kernel), VEC_WIDTH / 2, out);
     LLVMDeleteFunction(f);
 }
