@@ -130,6 +130,11 @@ void mt_declare_registers(struct mt_lowering *l)
     }
     mt_builtin(l, "mtb_set_thread", &type);
     mt_builtin(l, "mtb_set_thread_number", &type);
+    for (int size = 1; l->u->vector && size <= 16; size *= 2)
+        for (int store = 0; store < 2; store++) {
+            snprintf(name, sizeof name, "mtb_%s_%d", store ? "scatter" : "gather", size);
+            mt_builtin(l, name, &type);
+        }
     static const char *const records[] = {"__mt_warp_global",       "__mt_warp_generic",
                                           "__mt_warp_global_rows",  "__mt_warp_generic_rows",
                                           "__mt_warp_global_lanes", "__mt_warp_generic_lanes",

@@ -254,6 +254,21 @@ static void lower_asm(struct mt_lowering *l, LLVMValueRef call)
     lower_calls_unsupported(l, call, what);
 }
 
+/* CUDA's expf and its relatives take the whole part of a number between 0 and 1 times 252 by adding 1.5 *
+ * 2^23 with rounding towards minus infinity. In general that takes ten times as long as there. */
+static int calls_adds_down(LLVMValueRef call, const char *k)
+{
+    LLVMValueRef number = mt_starts(k, "fma.rm.") ? LLVMGetOperand(call, 0) : NULL;
+    LLVMValueRef from = number && LLVMIsACallInst(number) ? mt_callee(number) : NULL;
+    LLVMBool lost;
+    if (!from || !mt_starts(mt_name(from), "mtb_nvvm_saturate_") || mt_ends(k, ".d") ||
+        !LLVMIsAConstantFP(LLVMGetOperand(call, 1)) || !LLVMIsAConstantFP(LLVMGetOperand(call, 2)))
+        return 0;
+    double by = LLVMConstRealGetDouble(LLVMGetOperand(call, 1), &lost),
+           to = LLVMConstRealGetDouble(LLVMGetOperand(call, 2), &lost);
+    return by >= 0 && by <= 4096 && to >= 10e6 && to <= 14e6;
+}
+
 static void lower_call(struct mt_lowering *l, LLVMValueRef call)
 {
     LLVMPositionBuilderBefore(l->builder, call);
@@ -270,6 +285,8 @@ static void lower_call(struct mt_lowering *l, LLVMValueRef call)
         return;
     if (mt_starts(name, "llvm.nvvm.")) {
         const char *k = name + strlen("llvm.nvvm.");
+        if (calls_adds_down(call, k) && !by_name(l, call, "mtb_", "fma_down_to_whole"))
+            return;
         if (lower_memory(l, call, k) && mt_lower_matrix(l, call, k) && by_name(l, call, "mtb_nvvm_", k))
             lower_calls_unsupported(l, call, name);
         return;

@@ -164,22 +164,25 @@ static LLVMValueRef emit_surely_compared(struct vec *v, LLVMValueRef inst, int w
     LLVMValueRef a = LLVMGetOperand(inst, 0), b = LLVMGetOperand(inst, 1), all = NULL;
     LLVMIntPredicate p = LLVMGetICmpPredicate(inst);
     int swapped = vec_shape_of(v, a).kind == VEC_UNIFORM;
-    struct vec_shape s = vec_shape_of(v, swapped ? b : a);
+    struct vec_rep row = vec_get_row(v, swapped ? b : a);
+    struct vec_value *x = vec_find(v, swapped ? b : a);
+    struct vec_shape s = x ? x->shape : vec_shape_of(v, b);
     unsigned how = p >= LLVMIntSGT && p <= LLVMIntSLE   ? VEC_SIGNED
                    : p >= LLVMIntUGT && p <= LLVMIntULE ? VEC_UNSIGNED
                                                         : 0;
     if (s.kind != VEC_ROWS || vec_shape_of(v, swapped ? a : b).kind != VEC_UNIFORM || !(s.extend & how) ||
         LLVMGetTypeKind(LLVMTypeOf(a)) != LLVMIntegerTypeKind)
         return NULL;
-    struct vec_rep row = vec_get(v, swapped ? b : a);
     LLVMValueRef other = vec_uniform(v, swapped ? a : b);
     LLVMValueRef step = LLVMConstInt(LLVMTypeOf(a), (uint64_t)(s.stride * (int64_t)(v->group - 1)), 1);
     p = wanted ? p : mt_inverse_predicate(p);
+    if (row.source)
+        all = vec_is_row(v, &row);
     for (unsigned i = 0; i < 2 * v->rows; i++) {
-        LLVMValueRef x = row.part[i / 2];
-        x = i % 2 ? LLVMBuildAdd(v->b, x, step, "") : x;
-        x = LLVMBuildICmp(v->b, p, swapped ? other : x, swapped ? x : other, "");
-        all = all ? LLVMBuildAnd(v->b, all, x, "") : x;
+        LLVMValueRef at = row.part[i / 2];
+        at = i % 2 ? LLVMBuildAdd(v->b, at, step, "") : at;
+        at = LLVMBuildICmp(v->b, p, swapped ? other : at, swapped ? at : other, "");
+        all = all ? LLVMBuildAnd(v->b, all, at, "") : at;
     }
     return all;
 }

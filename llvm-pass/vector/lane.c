@@ -79,7 +79,7 @@ static void lane_put(struct vec *v, LLVMValueRef slot, LLVMValueRef value, LLVMV
     }
 }
 
-static LLVMValueRef lane_result_slot(struct vec *v, LLVMTypeRef type)
+LLVMValueRef vec_result_slot(struct vec *v, LLVMTypeRef type)
 {
     LLVMTypeRef element = LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;
     return lane_memory(v, LLVMVectorType(lane_memory_type(v, element), VEC_WIDTH * vec_count(type)));
@@ -148,7 +148,7 @@ void vec_by_lane(struct vec *v, LLVMValueRef inst)
     }
     unsigned members = kind == LLVMStructTypeKind ? LLVMCountStructElementTypes(type) : 1;
     for (unsigned m = 0; used && m < members; m++)
-        out[m] = lane_result_slot(v, kind == LLVMStructTypeKind ? LLVMStructGetTypeAtIndex(type, m) : type);
+        out[m] = vec_result_slot(v, kind == LLVMStructTypeKind ? LLVMStructGetTypeAtIndex(type, m) : type);
     vec_each_begin(v, &e);
     LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
     if (callee && !LLVMGetIntrinsicID(callee) && !vec_is_record(inst))

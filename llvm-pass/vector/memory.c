@@ -2,6 +2,7 @@
  * each row, others are gathered and scattered; where several lanes store to one place, the last one's value
  * stays. */
 #include "vector.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,9 @@ static struct access memory_access(struct vec *v, LLVMValueRef inst)
     a.count = vec_count(a.type);
     a.align = LLVMGetAlignment(inst);
     a.size = (int64_t)LLVMStoreSizeOfType(v->layout, a.element) * a.count;
-    a.at = vec_get(v, a.pointer);
+    a.at = vec_get_row(v, a.pointer);
+    if (a.at.source && a.at.stride != a.size)
+        a.at = vec_get(v, a.pointer);
     /* Vectors have no volatile and no atomic accesses; each lane's is one of the machine's all the same. */
     a.fenced = LLVMGetVolatile(inst) || LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic;
     return a;
@@ -145,11 +148,90 @@ static void memory_scatter(struct vec *v, const struct access *a, LLVMValueRef l
     }
 }
 
+/* Lanes' elements that are not side by side, or some that are smaller than 32 bits: without registers for
+ * masks, LLVM would write 32 loads or stores, with as many branches. */
+static int memory_wants_help(struct vec *v, const struct access *a)
+{
+    int apart =
+        a->at.kind == VEC_LANES || (a->at.kind == VEC_ROWS && a->at.stride && a->at.stride != a->size);
+    return !v->has_masks && (apart || (v->mask && a->at.stride && a->size / a->count < 4));
+}
+
+static void memory_help(struct vec *v, const struct access *a)
+{
+    char name[32];
+    LLVMTypeRef type;
+    snprintf(name, sizeof name, "mtb_%s_%u", a->value ? "scatter" : "gather", (unsigned)a->size);
+    LLVMValueRef f = mt_builtin(v->l, name, &type);
+    if (!f) { /* of an odd size */
+        vec_by_lane(v, a->inst);
+        return;
+    }
+    if (a->fenced)
+        memory_fence(v);
+    LLVMValueRef args[] = {vec_spill(v, vec_lanes(v, a->pointer)), vec_mask_bits(v, vec_mask(v)),
+                           a->value ? vec_spill(v, vec_lanes(v, a->value)) : vec_result_slot(v, a->type)};
+    LLVMBuildCall2(v->b, type, f, args, 3, "");
+    if (!a->value)
+        vec_set_lanes(v, a->inst, LLVMBuildLoad2(v->b, vec_wide(v, a->type), args[2], ""));
+    if (a->fenced)
+        memory_fence(v);
+}
+
+/* Numbers that have no flags may wrap round within a row, but do not: they are looked at when it runs. The
+ * builder is where they do not; elsewhere the access is done lane by lane. */
+struct checked {
+    LLVMBasicBlockRef row, lanes, after;
+    LLVMValueRef by_lane; /* of a load */
+};
+
+static struct checked memory_check_row(struct vec *v, const struct access *a)
+{
+    struct checked c = {.row = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
+                        .lanes = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
+                        .after = LLVMAppendBasicBlockInContext(v->context, v->to, "")};
+    if (a->value)
+        vec_get(v, a->value); /* here, for both ways */
+    LLVMValueRef branch = LLVMBuildCondBr(v->b, vec_is_row(v, &a->at), c.row, c.lanes);
+    vec_set_seldom(v, branch);
+    LLVMPositionBuilderAtEnd(v->b, c.lanes);
+    memory_help(v, a);
+    c.by_lane = a->value ? NULL : vec_get(v, a->inst).part[0];
+    LLVMBuildBr(v->b, c.after);
+    c.lanes = LLVMGetInsertBlock(v->b);
+    LLVMPositionBuilderAtEnd(v->b, c.row);
+    return c;
+}
+
+static LLVMValueRef memory_load_rows(struct vec *v, const struct access *a)
+{
+    LLVMValueRef part[VEC_ROWS_MAX], lanes, both;
+    struct checked c = {0};
+    if (a->at.source)
+        c = memory_check_row(v, a);
+    for (unsigned row = 0; row < v->rows; row++)
+        part[row] = memory_load_row(v, a, row);
+    lanes = vec_concat(v, part, v->group * a->count);
+    if (!c.after)
+        return lanes;
+    LLVMBuildBr(v->b, c.after);
+    c.row = LLVMGetInsertBlock(v->b);
+    LLVMPositionBuilderAtEnd(v->b, c.after);
+    both = LLVMBuildPhi(v->b, LLVMTypeOf(lanes), "");
+    LLVMAddIncoming(both, &lanes, &c.row, 1);
+    LLVMAddIncoming(both, &c.by_lane, &c.lanes, 1);
+    return both;
+}
+
 void vec_emit_load(struct vec *v, LLVMValueRef load)
 {
     struct access a = memory_access(v, load);
     if (a.at.kind == VEC_UNIFORM) {
         vec_emit_copy(v, load);
+        return;
+    }
+    if (memory_wants_help(v, &a)) {
+        memory_help(v, &a);
         return;
     }
     if (a.fenced)
@@ -162,10 +244,7 @@ void vec_emit_load(struct vec *v, LLVMValueRef load)
         }
         vec_set(v, load, r);
     } else if (a.at.kind == VEC_ROWS && a.at.stride == a.size) {
-        LLVMValueRef part[VEC_ROWS_MAX];
-        for (unsigned row = 0; row < v->rows; row++)
-            part[row] = memory_load_row(v, &a, row);
-        vec_set_lanes(v, load, vec_concat(v, part, v->group * a.count));
+        vec_set_lanes(v, load, memory_load_rows(v, &a));
     } else {
         vec_set_lanes(v, load, memory_gather(v, &a));
     }
@@ -195,9 +274,26 @@ static void memory_store_rows(struct vec *v, const struct access *a, const struc
     }
 }
 
+static void memory_store_lanes(struct vec *v, const struct access *a, LLVMValueRef lanes)
+{
+    struct checked c = {0};
+    if (a->at.source)
+        c = memory_check_row(v, a);
+    for (unsigned row = 0; row < v->rows; row++)
+        memory_store_row(v, a, lanes, row);
+    if (!c.after)
+        return;
+    LLVMBuildBr(v->b, c.after);
+    LLVMPositionBuilderAtEnd(v->b, c.after);
+}
+
 void vec_emit_store(struct vec *v, LLVMValueRef store)
 {
     struct access a = memory_access(v, store);
+    if (memory_wants_help(v, &a)) {
+        memory_help(v, &a);
+        return;
+    }
     struct vec_rep value = vec_get(v, a.value);
     if (value.kind == VEC_ROWS && value.stride)
         value = (struct vec_rep){.kind = VEC_LANES, .part = {vec_rep_lanes(v, &value, a.type)}};
@@ -216,9 +312,7 @@ void vec_emit_store(struct vec *v, LLVMValueRef store)
     if (a.at.kind == VEC_ROWS && !a.at.stride) {
         memory_store_rows(v, &a, &value);
     } else if (a.at.kind == VEC_ROWS && a.at.stride == a.size) {
-        LLVMValueRef lanes = vec_rep_lanes(v, &value, a.type);
-        for (unsigned row = 0; row < v->rows; row++)
-            memory_store_row(v, &a, lanes, row);
+        memory_store_lanes(v, &a, vec_rep_lanes(v, &value, a.type));
     } else {
         memory_scatter(v, &a, vec_rep_lanes(v, &value, a.type));
     }

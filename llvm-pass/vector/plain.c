@@ -25,19 +25,20 @@ void vec_emit_copy(struct vec *v, LLVMValueRef inst)
 void vec_emit_rows(struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape s = vec_find(v, inst)->shape;
-    struct vec_rep r = {.kind = VEC_ROWS, .stride = s.stride};
+    struct vec_rep r = {.kind = VEC_ROWS, .stride = s.stride, .source = s.source, .scale = s.scale};
     LLVMOpcode op = LLVMGetInstructionOpcode(inst);
     int n = LLVMGetNumOperands(inst);
     struct vec_rep *in = calloc((size_t)n + 1, sizeof *in);
     if (!in)
         return;
     for (int i = 0; i < n; i++)
-        in[i] = vec_get(v, LLVMGetOperand(inst, (unsigned)i));
+        in[i] = vec_get_row(v, LLVMGetOperand(inst, (unsigned)i));
     for (unsigned p = 0; p < v->rows; p++) {
         LLVMValueRef first = in[0].part[in[0].kind == VEC_ROWS ? p : 0];
-        if (op == LLVMZExt && s.stride) {
-            int as = vec_shape_of(v, LLVMGetOperand(inst, 0)).extend & VEC_UNSIGNED;
-            r.part[p] = LLVMBuildCast(v->b, as ? LLVMZExt : LLVMSExt, first, LLVMTypeOf(inst), "");
+        if ((op == LLVMZExt || (op == LLVMSExt && s.source)) && s.stride) {
+            first = s.source ? LLVMBuildFreeze(v->b, first, "") : first; /* branches depend on it */
+            LLVMOpcode as = vec_extends_as(v, inst) == VEC_SIGNED ? LLVMSExt : LLVMZExt;
+            r.part[p] = LLVMBuildCast(v->b, as, first, LLVMTypeOf(inst), "");
             continue;
         }
         if (op == LLVMOr && LLVMGetIsDisjoint(inst)) {

@@ -40,6 +40,11 @@ int vec_register(const char *callee)
     return -1;
 }
 
+const char *vec_register_name(int reg)
+{
+    return prepare_registers[reg];
+}
+
 const char *vec_callee(LLVMValueRef inst)
 {
     LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;

@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_TWICE 300u /* instructions of a kernel whose masked code is there without masks, too */
+/* Instructions and blocks of a kernel whose masked code is there without masks, too. */
+#define MOST_TWICE 300u
+#define MOST_BLOCKS_TWICE 24u
 
-/* void body(parameters …, first thread's number, then x, y, z of each row's first thread) */
+/* void body(parameters …, registers of the CTA, first thread's number, then x, y, z of each row's first
+ * thread) */
 static LLVMValueRef run_body(struct vec *v, const char *name)
 {
-    unsigned n = LLVMCountParams(v->from), all = n + 1 + 3 * v->rows;
+    unsigned n = LLVMCountParams(v->from), first = n + VEC_CTA_REGISTERS, all = first + 1 + 3 * v->rows;
     LLVMTypeRef *types = malloc(all * sizeof *types);
     if (!types)
         return NULL;
@@ -21,11 +24,13 @@ static LLVMValueRef run_body(struct vec *v, const char *name)
     LLVMSetLinkage(v->to, LLVMInternalLinkage);
     for (unsigned i = 0; i < n; i++)
         v->value[i].now = (struct vec_rep){.kind = VEC_UNIFORM, .part = {LLVMGetParam(v->to, i)}};
-    v->linear = LLVMGetParam(v->to, n);
+    for (unsigned i = 0; i < VEC_CTA_REGISTERS; i++)
+        v->cta[i] = LLVMGetParam(v->to, n + i);
+    v->linear = LLVMGetParam(v->to, first);
     for (unsigned p = 0; p < v->rows; p++)
         for (unsigned i = 0; i < 3; i++)
-            v->thread[i][p] = LLVMGetParam(v->to, n + 1 + 3 * p + i);
-    v->twice = v->nvalues < MOST_TWICE;
+            v->thread[i][p] = LLVMGetParam(v->to, first + 1 + 3 * p + i);
+    v->twice = v->nvalues < MOST_TWICE && v->nblocks < MOST_BLOCKS_TWICE;
     vec_emit(v);
     return v->to;
 }
@@ -121,7 +126,7 @@ static LLVMValueRef run_runner(struct vec *v, LLVMValueRef body, const char *nam
     LLVMSetLinkage(f, LLVMInternalLinkage);
     LLVMPositionBuilderAtEnd(v->b, LLVMAppendBasicBlockInContext(v->context, f, ""));
     unsigned n = LLVMCountParams(kernel);
-    LLVMValueRef *args = malloc((n + 8) * sizeof *args);
+    LLVMValueRef *args = malloc((n + VEC_CTA_REGISTERS + 1 + 3 * VEC_ROWS_MAX) * sizeof *args);
     for (unsigned i = 0; args && i < n; i++) {
         LLVMValueRef index = LLVMConstInt(l->i64, i, 0);
         LLVMValueRef slot = LLVMBuildGEP2(v->b, l->ptr, LLVMGetParam(f, 0), &index, 1, "");
@@ -129,7 +134,12 @@ static LLVMValueRef run_runner(struct vec *v, LLVMValueRef body, const char *nam
         if (!mt_shim_byval_type(kernel, i))
             args[i] = LLVMBuildLoad2(v->b, LLVMTypeOf(LLVMGetParam(kernel, i)), args[i], "");
     }
-    struct place size = {run_register(l, "ntid_x"), run_register(l, "ntid_y"), run_register(l, "ntid_z")};
+    for (int i = 0; args && i < VEC_CTA_REGISTERS; i++)
+        args[n++] = run_register(l, vec_register_name(VEC_NTID_X + i));
+    struct place size = {0};
+    if (args)
+        size = (struct place){args[n - VEC_CTA_REGISTERS], args[n - VEC_CTA_REGISTERS + 1],
+                              args[n - VEC_CTA_REGISTERS + 2]};
     if (args && v->waits)
         run_warp(v, body, args, n, size);
     else if (args)
@@ -161,7 +171,9 @@ static LLVMValueRef run_build(struct mt_lowering *l, LLVMValueRef prepared, cons
                     .rows = VEC_WIDTH / group,
                     .from = prepared};
     LLVMValueRef body = NULL, runner = NULL;
+    const char *features = l->u->options->cpu_features;
     char full[4300];
+    v.has_masks = mt_shim_x86_has(mt_image_cpu(l->u), features ? features : "", MT_CPU_V4) > 0;
     if (!vec_blocks(&v) && !vec_shapes(&v) && !vec_accept(&v)) {
         vec_turns(&v);
         snprintf(full, sizeof full, "mt.warp.%s.%u", name, group);

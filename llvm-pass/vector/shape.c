@@ -33,10 +33,10 @@ static void shape_add(struct vec *v, LLVMValueRef value, int block)
 
 static struct vec_shape shape_uniform(unsigned zeros)
 {
-    return (struct vec_shape){VEC_UNIFORM, (uint8_t)zeros, VEC_SIGNED | VEC_UNSIGNED, 0};
+    return (struct vec_shape){VEC_UNIFORM, (uint8_t)zeros, VEC_SIGNED | VEC_UNSIGNED, 0, 0, 0};
 }
 
-static const struct vec_shape shape_lanes = {VEC_LANES, 0, 0, 0};
+static const struct vec_shape shape_lanes = {VEC_LANES, 0, 0, 0, 0, 0};
 
 /* Bits in which the lanes of a row differ, when its first one has zeros there. */
 static unsigned shape_span(const struct vec *v, int64_t stride)
@@ -47,14 +47,14 @@ static unsigned shape_span(const struct vec *v, int64_t stride)
 static struct vec_shape shape_rows(const struct vec *v, int64_t stride, unsigned zeros, unsigned extend)
 {
     if (!stride) /* one row is the warp */
-        return (struct vec_shape){v->rows == 1 ? VEC_UNIFORM : VEC_ROWS, (uint8_t)zeros,
-                                  VEC_SIGNED | VEC_UNSIGNED, 0};
+        return (struct vec_shape){
+            v->rows == 1 ? VEC_UNIFORM : VEC_ROWS, (uint8_t)zeros, VEC_SIGNED | VEC_UNSIGNED, 0, 0, 0};
     if (zeros >= shape_span(v, stride))
         extend = VEC_SIGNED | VEC_UNSIGNED;
-    return (struct vec_shape){VEC_ROWS, (uint8_t)zeros, (uint8_t)extend, stride};
+    return (struct vec_shape){VEC_ROWS, (uint8_t)zeros, (uint8_t)extend, stride, 0, 0};
 }
 
-struct vec_shape vec_shape_of(const struct vec *v, LLVMValueRef value)
+static struct vec_shape shape_as_is(const struct vec *v, LLVMValueRef value)
 {
     struct vec_value *found = vec_find(v, value);
     if (found)
@@ -66,9 +66,34 @@ struct vec_shape vec_shape_of(const struct vec *v, LLVMValueRef value)
     return shape_uniform(n ? (unsigned)__builtin_ctzll(n) : VEC_MANY);
 }
 
+struct vec_shape vec_shape_of(const struct vec *v, LLVMValueRef value)
+{
+    struct vec_shape s = shape_as_is(v, value);
+    return s.source ? shape_lanes : s;
+}
+
 static struct vec_shape shape_operand(const struct vec *v, LLVMValueRef inst, unsigned i)
 {
     return vec_shape_of(v, LLVMGetOperand(inst, i));
+}
+
+/* For operations that can be done on rows of which it is only known when they run that they are some. */
+static struct vec_shape shape_row_operand(const struct vec *v, LLVMValueRef inst, unsigned i)
+{
+    return shape_as_is(v, LLVMGetOperand(inst, i));
+}
+
+/* Rows from one that has `scale` times the number of `source`. */
+static struct vec_shape shape_from(struct vec_shape rows, unsigned source, int64_t scale)
+{
+    if (!source || rows.kind == VEC_LANES)
+        return rows;
+    if (!rows.stride || !scale || scale > 1 << 24 || scale < -(1 << 24))
+        return shape_lanes;
+    rows.zeros = 0;
+    rows.source = source;
+    rows.scale = scale;
+    return rows;
 }
 
 static int shape_is_flat(struct vec_shape s)
@@ -122,18 +147,19 @@ static unsigned shape_flags(LLVMValueRef inst)
 
 static struct vec_shape shape_sum(const struct vec *v, LLVMValueRef inst, int sign, unsigned flags)
 {
-    struct vec_shape a = shape_operand(v, inst, 0), b = shape_operand(v, inst, 1);
+    struct vec_shape a = shape_row_operand(v, inst, 0), b = shape_row_operand(v, inst, 1);
     unsigned zeros = a.zeros < b.zeros ? a.zeros : b.zeros;
     if (a.kind == VEC_UNIFORM && b.kind == VEC_UNIFORM)
         return shape_uniform(zeros);
-    if (a.kind == VEC_LANES || b.kind == VEC_LANES)
+    if (a.kind == VEC_LANES || b.kind == VEC_LANES || (a.source && b.source && a.source != b.source))
         return shape_lanes;
-    return shape_rows(v, a.stride + sign * b.stride, zeros, flags);
+    return shape_from(shape_rows(v, a.stride + sign * b.stride, zeros, flags), a.source | b.source,
+                      a.scale + sign * b.scale);
 }
 
 static struct vec_shape shape_product(const struct vec *v, LLVMValueRef inst, int shift)
 {
-    struct vec_shape a = shape_operand(v, inst, 0), b = shape_operand(v, inst, 1);
+    struct vec_shape a = shape_row_operand(v, inst, 0), b = shape_operand(v, inst, 1);
     int64_t n;
     if (a.kind == VEC_UNIFORM && b.kind == VEC_UNIFORM) {
         unsigned zeros = a.zeros;
@@ -156,7 +182,8 @@ static struct vec_shape shape_product(const struct vec *v, LLVMValueRef inst, in
     if (n > 1 << 24 || n < -(1 << 24))
         return shape_lanes;
     unsigned zeros = a.zeros + (n ? (unsigned)__builtin_ctzll((uint64_t)n) : VEC_MANY);
-    return shape_rows(v, a.stride * n, zeros > VEC_MANY ? VEC_MANY : zeros, shape_flags(inst));
+    return shape_from(shape_rows(v, a.stride * n, zeros > VEC_MANY ? VEC_MANY : zeros, shape_flags(inst)),
+                      a.source, a.scale * n);
 }
 
 /* And, or, xor with a constant, where it leaves the bits alone in which lanes differ. */
@@ -200,28 +227,40 @@ static struct vec_shape shape_right(const struct vec *v, LLVMValueRef inst)
     return shape_rows(v, a.stride >> n, a.zeros - (unsigned)n, 0);
 }
 
-static struct vec_shape shape_wider(const struct vec *v, LLVMValueRef inst, unsigned how)
+unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst)
+{
+    if (LLVMGetInstructionOpcode(inst) == LLVMSExt)
+        return VEC_SIGNED;
+    /* What is not negative in any lane that may be here is the same extended as a signed number. */
+    int as_signed = !(shape_operand(v, inst, 0).extend & VEC_UNSIGNED) && LLVMGetNNeg(inst);
+    return as_signed ? VEC_SIGNED : VEC_UNSIGNED;
+}
+
+static struct vec_shape shape_wider(const struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape a = shape_operand(v, inst, 0);
     if (a.kind != VEC_ROWS || !a.stride)
         return a.kind == VEC_UNIFORM ? shape_uniform(a.zeros) : a.kind == VEC_LANES ? a : shape_pure(v, inst);
-    /* What is not negative in any lane that may be here is the same extended as a signed number. */
-    if (how == VEC_UNSIGNED && !(a.extend & VEC_UNSIGNED) && LLVMGetNNeg(inst))
-        how = VEC_SIGNED;
-    if (!(a.extend & how))
+    unsigned how = vec_extends_as(v, inst);
+    struct vec_shape s =
+        shape_rows(v, a.stride, a.zeros, VEC_SIGNED | (how == VEC_UNSIGNED ? VEC_UNSIGNED : 0));
+    if (a.extend & how)
+        return s;
+    if (LLVMGetIntTypeWidth(LLVMTypeOf(inst)) != 64 ||
+        LLVMGetIntTypeWidth(LLVMTypeOf(LLVMGetOperand(inst, 0))) != 32)
         return shape_lanes;
-    return shape_rows(v, a.stride, a.zeros, VEC_SIGNED | (how == VEC_UNSIGNED ? VEC_UNSIGNED : 0));
+    return shape_from(s, (unsigned)(vec_find(v, inst) - v->value) + 1, 1);
 }
 
 static struct vec_shape shape_address(const struct vec *v, LLVMValueRef gep)
 {
-    struct vec_shape s = shape_operand(v, gep, 0);
+    struct vec_shape s = shape_row_operand(v, gep, 0);
     LLVMTypeRef type = LLVMGetGEPSourceElementType(gep);
     int n = LLVMGetNumOperands(gep);
     if (LLVMGetTypeKind(LLVMTypeOf(gep)) != LLVMPointerTypeKind)
         return shape_pure(v, gep);
     for (int i = 1; i < n; i++) {
-        struct vec_shape at = shape_operand(v, gep, (unsigned)i);
+        struct vec_shape at = shape_row_operand(v, gep, (unsigned)i);
         if (i > 1 && LLVMGetTypeKind(type) == LLVMStructTypeKind) {
             type = LLVMStructGetTypeAtIndex(
                 type, (unsigned)LLVMConstIntGetZExtValue(LLVMGetOperand(gep, (unsigned)i)));
@@ -236,9 +275,11 @@ static struct vec_shape shape_address(const struct vec *v, LLVMValueRef gep)
             at.stride < -(1 << 24))
             return shape_lanes;
         unsigned width = LLVMGetIntTypeWidth(LLVMTypeOf(LLVMGetOperand(gep, (unsigned)i)));
-        if (at.stride && width < 64 && !(at.extend & VEC_SIGNED))
+        if ((at.stride && width < 64 && !(at.extend & VEC_SIGNED)) ||
+            (at.source && s.source && at.source != s.source))
             return shape_lanes;
-        s = shape_rows(v, (s.kind == VEC_ROWS ? s.stride : 0) + at.stride * size, 0, 0);
+        s = shape_from(shape_rows(v, (s.kind == VEC_ROWS ? s.stride : 0) + at.stride * size, 0, 0),
+                       s.source | at.source, s.scale + at.scale * size);
     }
     return s;
 }
@@ -353,9 +394,8 @@ static struct vec_shape shape_compute(const struct vec *v, LLVMValueRef inst, in
     case LLVMAShr:
         return shape_right(v, inst);
     case LLVMSExt:
-        return shape_wider(v, inst, VEC_SIGNED);
     case LLVMZExt:
-        return shape_wider(v, inst, VEC_UNSIGNED);
+        return shape_wider(v, inst);
     case LLVMTrunc: {
         struct vec_shape a = shape_operand(v, inst, 0);
         return a.kind == VEC_ROWS && a.stride ? shape_rows(v, a.stride, a.zeros, 0) : a;
@@ -395,7 +435,8 @@ static struct vec_shape shape_compute(const struct vec *v, LLVMValueRef inst, in
 
 static int shape_same(struct vec_shape a, struct vec_shape b)
 {
-    return a.kind == b.kind && a.stride == b.stride && a.zeros == b.zeros && a.extend == b.extend;
+    return a.kind == b.kind && a.stride == b.stride && a.zeros == b.zeros && a.extend == b.extend &&
+           a.source == b.source && a.scale == b.scale;
 }
 
 static int shape_settle(struct vec *v)
@@ -464,6 +505,11 @@ static void shape_crossings(struct vec *v)
                     x->crosses |= LLVMGetIncomingBlock(user, n) != v->block[x->block].from;
         }
     }
+    for (unsigned i = 0; i < v->nvalues; i++) /* whose number others need to know whether they are rows */
+        if (v->value[i].shape.source) {
+            struct vec_value *x = &v->value[v->value[i].shape.source - 1];
+            x->crosses |= v->value[i].crosses || v->value[i].block != x->block;
+        }
 }
 
 int vec_shapes(struct vec *v)

@@ -110,6 +110,16 @@ LLVMValueRef vec_intrinsic(struct vec *v, const char *name, LLVMTypeRef *types, 
     return LLVMBuildCall2(v->b, LLVMGlobalGetValueType(f), f, args, nargs, "");
 }
 
+void vec_set_seldom(struct vec *v, LLVMValueRef branch)
+{
+    static const char weights[] = "branch_weights";
+    LLVMMetadataRef list[] = {LLVMMDStringInContext2(v->context, weights, sizeof weights - 1),
+                              LLVMValueAsMetadata(vec_number(v, 2000)),
+                              LLVMValueAsMetadata(vec_number(v, 1))};
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(v->context, "prof", 4),
+                    LLVMMetadataAsValue(v->context, LLVMMDNodeInContext2(v->context, list, 3)));
+}
+
 LLVMValueRef vec_slot(struct vec *v, LLVMTypeRef type)
 {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(v->b);
@@ -127,6 +137,16 @@ static LLVMTypeRef value_part_type(struct vec *v, const struct vec_value *x)
 {
     LLVMTypeRef type = LLVMTypeOf(x->from);
     return x->shape.kind == VEC_LANES ? vec_wide(v, type) : type;
+}
+
+static struct vec_rep value_of_shape(const struct vec_shape *s)
+{
+    return (struct vec_rep){.kind = s->kind, .stride = s->stride, .source = s->source, .scale = s->scale};
+}
+
+static struct vec_rep value_as_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef type)
+{
+    return (struct vec_rep){.kind = VEC_LANES, .part = {vec_rep_lanes(v, r, type)}};
 }
 
 static unsigned value_parts(const struct vec *v, const struct vec_shape *s)
@@ -152,7 +172,7 @@ int vec_slots(struct vec *v)
     return 0;
 }
 
-struct vec_rep vec_get(struct vec *v, LLVMValueRef value)
+struct vec_rep vec_get_row(struct vec *v, LLVMValueRef value)
 {
     struct vec_value *x = vec_find(v, value);
     struct vec_rep r = {.kind = VEC_UNIFORM};
@@ -162,8 +182,7 @@ struct vec_rep vec_get(struct vec *v, LLVMValueRef value)
     }
     if (x->block < 0 || x->now_round == v->round)
         return x->now;
-    r.kind = x->shape.kind;
-    r.stride = x->shape.stride;
+    r = value_of_shape(&x->shape);
     for (unsigned p = 0; p < value_parts(v, &x->shape); p++)
         r.part[p] = LLVMBuildLoad2(v->b, value_part_type(v, x), x->slot[p], "");
     x->now = r;
@@ -171,11 +190,17 @@ struct vec_rep vec_get(struct vec *v, LLVMValueRef value)
     return r;
 }
 
+struct vec_rep vec_get(struct vec *v, LLVMValueRef value)
+{
+    struct vec_rep r = vec_get_row(v, value);
+    return r.source ? value_as_lanes(v, &r, LLVMTypeOf(value)) : r;
+}
+
 void vec_set(struct vec *v, LLVMValueRef inst, struct vec_rep rep)
 {
     struct vec_value *x = vec_find(v, inst);
     if (x->shape.kind == VEC_LANES && rep.kind != VEC_LANES)
-        rep = (struct vec_rep){.kind = VEC_LANES, .part = {vec_rep_lanes(v, &rep, LLVMTypeOf(inst))}};
+        rep = value_as_lanes(v, &rep, LLVMTypeOf(inst));
     x->now = rep;
     x->now_round = v->round;
     for (unsigned p = 0; x->crosses && p < value_parts(v, &x->shape); p++)
@@ -205,6 +230,47 @@ static LLVMValueRef value_members(struct vec *v, const struct vec_rep *r, LLVMTy
     return all;
 }
 
+static LLVMOpcode value_extension(struct vec *v, LLVMValueRef inst)
+{
+    return vec_extends_as(v, inst) == VEC_SIGNED ? LLVMSExt : LLVMZExt;
+}
+
+LLVMValueRef vec_is_row(struct vec *v, const struct vec_rep *r)
+{
+    struct vec_value *x = &v->value[r->source - 1];
+    struct vec_rep wide = vec_get_row(v, x->from);
+    LLVMTypeRef narrow = LLVMTypeOf(LLVMGetOperand(x->from, 0)), type = LLVMTypeOf(x->from);
+    LLVMValueRef all = NULL, step = LLVMConstInt(type, (uint64_t)(wide.stride * (int64_t)(v->group - 1)), 1);
+    for (unsigned p = 0; p < v->rows; p++) {
+        LLVMValueRef last = LLVMBuildAdd(v->b, wide.part[p], step, "");
+        LLVMValueRef again = LLVMBuildCast(v->b, value_extension(v, x->from),
+                                           LLVMBuildTrunc(v->b, last, narrow, ""), type, "");
+        LLVMValueRef same = LLVMBuildICmp(v->b, LLVMIntEQ, last, again, "");
+        all = all ? LLVMBuildAnd(v->b, all, same, "") : same;
+    }
+    return all;
+}
+
+/* How much more than the row's first lane the others have in them, when numbers wrap round: i64. */
+static LLVMValueRef value_rises(struct vec *v, const struct vec_rep *r)
+{
+    struct vec_value *x = &v->value[r->source - 1];
+    struct vec_rep wide = vec_get_row(v, x->from), narrow = {.kind = VEC_ROWS, .stride = wide.stride},
+                   first = {.kind = VEC_ROWS};
+    LLVMTypeRef type = LLVMTypeOf(LLVMGetOperand(x->from, 0)), lanes = LLVMVectorType(v->l->i64, VEC_WIDTH);
+    for (unsigned p = 0; p < v->rows; p++) {
+        first.part[p] = wide.part[p];
+        narrow.part[p] = LLVMBuildTrunc(v->b, wide.part[p], type, "");
+    }
+    LLVMValueRef all =
+        LLVMBuildCast(v->b, value_extension(v, x->from), vec_rep_lanes(v, &narrow, type), lanes, "");
+    all = LLVMBuildSub(v->b, all, vec_rep_lanes(v, &first, v->l->i64), "");
+    all =
+        LLVMBuildMul(v->b, all, vec_splat(v, LLVMConstInt(v->l->i64, (uint64_t)r->scale, 1), VEC_WIDTH), "");
+    int64_t rest = r->stride - r->scale * wide.stride;
+    return LLVMBuildAdd(v->b, all, vec_iota(v->l->i64, VEC_WIDTH, v->group, rest), "");
+}
+
 LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef type)
 {
     if (r->kind == VEC_LANES)
@@ -220,11 +286,10 @@ LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef t
     LLVMValueRef base = vec_concat(v, row, v->group * vec_count(type));
     if (!r->stride)
         return base;
-    if (LLVMGetTypeKind(value_element(type)) == LLVMPointerTypeKind) {
-        LLVMValueRef steps = vec_iota(v->l->i64, VEC_WIDTH, v->group, r->stride);
-        return LLVMBuildGEP2(v->b, v->l->i8, base, &steps, 1, "");
-    }
-    return LLVMBuildAdd(v->b, base, vec_iota(type, VEC_WIDTH, v->group, r->stride), "");
+    int pointer = LLVMGetTypeKind(value_element(type)) == LLVMPointerTypeKind;
+    LLVMValueRef steps =
+        r->source ? value_rises(v, r) : vec_iota(pointer ? v->l->i64 : type, VEC_WIDTH, v->group, r->stride);
+    return pointer ? LLVMBuildGEP2(v->b, v->l->i8, base, &steps, 1, "") : LLVMBuildAdd(v->b, base, steps, "");
 }
 
 LLVMValueRef vec_lanes(struct vec *v, LLVMValueRef value)
@@ -259,7 +324,7 @@ void vec_store_phi(struct vec *v, struct vec_value *phi, const struct vec_rep *r
 /* kill: what is in the slot now is of no use to anyone later. */
 void vec_load_phi(struct vec *v, struct vec_value *phi, int kill)
 {
-    struct vec_rep r = {.kind = phi->shape.kind, .stride = phi->shape.stride};
+    struct vec_rep r = value_of_shape(&phi->shape);
     for (unsigned p = 0; p < value_parts(v, &phi->shape); p++) {
         LLVMTypeRef type = value_part_type(v, phi);
         r.part[p] = LLVMBuildLoad2(v->b, type, phi->keep[p], "");

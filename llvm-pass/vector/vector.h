@@ -24,12 +24,17 @@ struct vec_shape {
     uint8_t zeros;  /* low bits that are zero: of the value, of the rows' first ones */
     uint8_t extend; /* rows: made wider as this, it is still a row of that stride */
     int64_t stride; /* rows: bytes for pointers */
+    /* Rows if this value's number (value[source - 1], made wider) does not wrap round within a row, of which
+     * the value has `scale` in it; 0: they are. Who does not ask (vec_get_row) gets lanes. */
+    unsigned source;
+    int64_t scale;
 };
 
 /* A value in the new code: uniform and lanes have part[0] alone. */
 struct vec_rep {
     uint8_t kind;
-    int64_t stride;
+    int64_t stride, scale;
+    unsigned source; /* as in vec_shape */
     LLVMValueRef part[VEC_ROWS_MAX];
 };
 
@@ -92,6 +97,7 @@ struct vec {
     unsigned table_size;
     LLVMValueRef linear;                  /* number of lane 0's thread */
     LLVMValueRef thread[3][VEC_ROWS_MAX]; /* first of each row */
+    LLVMValueRef cta[9];                  /* registers from %ntid.x on, read once */
     int now;                              /* the block that is being written, */
     unsigned round;                       /* the how manyth that is */
     int twice;                            /* masked blocks have code for all lanes, too */
@@ -106,6 +112,7 @@ struct vec {
     unsigned nspilled;
     LLVMValueRef inst; /* that is being written */
     int waits;         /* there is a barrier: a fiber for each warp */
+    int has_masks;     /* the processor has registers for masks (AVX-512) */
     uint64_t frame;    /* bytes of local variables of a thread */
     const char *why;   /* cannot be done, or NULL */
     char why_text[200];
@@ -137,7 +144,9 @@ enum vec_register {
     VEC_NTID_X,
     VEC_REGISTERS = VEC_NTID_X + 9
 }; /* from ntid.x on: of the CTA, the grid */
+#define VEC_CTA_REGISTERS (VEC_REGISTERS - VEC_NTID_X)
 int vec_register(const char *callee); /* -1: none */
+const char *vec_register_name(int reg);
 
 /* blocks.c */
 int vec_blocks(struct vec *v); /* 0, or -1 with v->why */
@@ -157,6 +166,8 @@ void vec_blocks_free(struct vec *v);
 /* shape.c */
 int vec_shapes(struct vec *v); /* 0, or -1 with v->why */
 struct vec_shape vec_shape_of(const struct vec *v, LLVMValueRef value);
+/* VEC_SIGNED or VEC_UNSIGNED: how the row of a sext or zext is made wider. */
+unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst);
 /* From a lane's local variable to the next lane's. */
 int64_t vec_alloca_step(const struct vec *v, LLVMValueRef alloca);
 struct vec_value *vec_find(const struct vec *v, LLVMValueRef value); /* NULL: a constant or global */
@@ -167,6 +178,9 @@ unsigned vec_bits(uint64_t x);                                       /* lowest n
 LLVMTypeRef vec_wide(struct vec *v, LLVMTypeRef type); /* of lanes; NULL: cannot be */
 unsigned vec_count(LLVMTypeRef type);                  /* elements of a scalar (1) or a vector */
 struct vec_rep vec_get(struct vec *v, LLVMValueRef value);
+/* … as a row, also where that is only known when it runs: then vec_is_row says it, an i1. */
+struct vec_rep vec_get_row(struct vec *v, LLVMValueRef value);
+LLVMValueRef vec_is_row(struct vec *v, const struct vec_rep *r);
 LLVMValueRef vec_uniform(struct vec *v, LLVMValueRef value);
 LLVMValueRef vec_lanes(struct vec *v, LLVMValueRef value);
 LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef type);
@@ -182,6 +196,7 @@ LLVMValueRef vec_splat(struct vec *v, LLVMValueRef scalar, unsigned n);
 LLVMValueRef vec_shuffle(struct vec *v, LLVMValueRef a, LLVMValueRef b, const int *mask, unsigned n);
 LLVMValueRef vec_number(struct vec *v, uint64_t n); /* i32 */
 LLVMValueRef vec_iota(LLVMTypeRef integer, unsigned n, unsigned group, int64_t stride);
+void vec_set_seldom(struct vec *v, LLVMValueRef branch); /* its second way is hardly ever taken */
 LLVMValueRef vec_intrinsic(struct vec *v, const char *name, LLVMTypeRef *types, unsigned ntypes,
                            LLVMValueRef *args, unsigned nargs);
 LLVMValueRef vec_concat(struct vec *v, LLVMValueRef *part, unsigned n_each);
@@ -214,6 +229,7 @@ void vec_each_begin(struct vec *v, struct vec_each *e);
 void vec_each_end(struct vec *v, struct vec_each *e);
 /* Memory with the lanes of a value, one after the other; lane i's is at vec_lane_at. */
 LLVMValueRef vec_spill(struct vec *v, LLVMValueRef lanes);
+LLVMValueRef vec_result_slot(struct vec *v, LLVMTypeRef type); /* for lanes of it; not i1 */
 LLVMValueRef vec_lane_of(struct vec *v, LLVMValueRef slot, LLVMTypeRef type, LLVMValueRef lane);
 int vec_emit_warp(struct vec *v, LLVMValueRef call); /* 0: it is no collective */
 

@@ -31,7 +31,8 @@ static LLVMValueRef warp_pick(struct vec *v, LLVMValueRef value, LLVMValueRef fr
     from = LLVMBuildAnd(v->b, LLVMBuildFreeze(v->b, from, ""), warp_all(v, 31), "");
     LLVMValueRef at = LLVMBuildGEP2(v->b, v->l->i32, vec_spill(v, value), &from, 1, "");
     LLVMTypeRef type = LLVMTypeOf(value), types[] = {type, LLVMTypeOf(at)};
-    LLVMValueRef args[] = {at, vec_number(v, 4), vec_mask(v), LLVMGetPoison(type)};
+    LLVMValueRef here = v->has_masks ? vec_mask(v) : LLVMConstAllOnes(v->mask_type);
+    LLVMValueRef args[] = {at, vec_number(v, 4), here, LLVMGetPoison(type)};
     return vec_intrinsic(v, "llvm.masked.gather", types, 2, args, 4);
 }
 
@@ -280,7 +281,7 @@ static void warp_register(struct vec *v, LLVMValueRef call, int reg)
         return;
     default:
         if (reg >= VEC_NTID_X)
-            vec_emit_copy(v, call);
+            vec_set_uniform(v, call, v->cta[reg - VEC_NTID_X]);
         else
             vec_set_lanes(v, call, warp_lane_mask(v, reg));
     }

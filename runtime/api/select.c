@@ -282,7 +282,7 @@ static void select_start(void)
         mt_cpu_set_compact();
     mt_cpu_set_buffer(mt_options()->buffer);
     mt_cpu_set_stack(mt_options()->cpu_stack);
-    mt_cpu_set_vectors(mt_options()->cpu_vectors);
+    mt_cpu_set_code((enum mt_cpu_code)mt_options()->cpu_vectors);
     mt_check_start();
     if (mt_device_gpu_path())
         mt_cpu_set_channel();

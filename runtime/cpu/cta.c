@@ -281,16 +281,21 @@ static int next_in_loop(struct mt_cta *cta)
         return 0;
     uint64_t linear = c->next++;
     cta->worker->finished++; /* the one before */
-    if (++at[0] == grid[0]) {
-        at[0] = 0;
-        if (++at[1] == grid[1]) {
-            at[1] = 0;
-            at[2]++;
+    /* Not read back after they are stored: a load of two of them would wait until all that the kernel has
+     * stored before is in the cache. */
+    uint32_t x = at[0] + 1, y = at[1], z = at[2];
+    if (x == grid[0]) {
+        x = 0;
+        if (++y == grid[1]) {
+            y = 0;
+            z++;
         }
     }
+    t->ctaid[0] = at[0] = x;
+    t->ctaid[1] = at[1] = y;
+    t->ctaid[2] = at[2] = z;
     if (++cta->smid == t->nsmid)
         cta->smid = 0;
-    memcpy(t->ctaid, at, sizeof t->ctaid);
     if (MT_UNLIKELY(ctas != NULL)) {
         cta->quiet = !mt_cta_is_traced(ctas, linear, at);
         mt_worker_quiet(cta->worker, cta->quiet);

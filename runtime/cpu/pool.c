@@ -284,18 +284,18 @@ static void pool_queue(struct mt_run *run)
             pthread_cond_signal(&pool.work);
 }
 
-static int pool_vectors = 1;
+static enum mt_cpu_code pool_code = MT_CPU_VECTORS;
 
-void mt_cpu_set_vectors(int on)
+void mt_cpu_set_code(enum mt_cpu_code code)
 {
-    pool_vectors = on;
+    pool_code = code;
 }
 
 /* Which of two versions for whole warps fits the CTA's shape, or NULL. */
 static void (*pool_vector(const uint32_t *block, const void *rows, const void *tiles))(void **)
 {
     const void *code = NULL;
-    if (!pool_vectors)
+    if (pool_code != MT_CPU_VECTORS)
         return NULL;
     if (block[0] % MT_WARP == 0)
         code = rows;
@@ -339,10 +339,11 @@ static void choose_code(struct mt_run *run)
     int cluster = run->launch->cluster[0] != 0;
     if (choose_vector(run))
         return;
-    if (cluster && !k->plain_entry) /* without record calls there is the loop alone */
-        plain = 0;
+    int fibers = cluster || run->launch->cooperative || mt_check_on || run->launch->channel ||
+                 pool_code == MT_CPU_FIBERS;
+    if ((cluster || pool_code == MT_CPU_FIBERS) && !k->plain_entry)
+        plain = 0; /* without record calls there is the loop alone */
     run->entry = plain ? k->plain_entry : k->entry;
-    int fibers = cluster || run->launch->cooperative || mt_check_on || run->launch->channel;
     if (!(k->flags & MT_KERNEL_SYNC) && (!run->entry || !fibers))
         run->loop = plain ? k->plain_loop : k->loop;
     run->quiet_entry = has_plain && k->plain_entry ? k->plain_entry : run->entry;

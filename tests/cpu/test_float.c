@@ -223,6 +223,42 @@ static float min_of(float a, float b, int max, int nan)
     return less != max ? a : b;
 }
 
+/* 2^x for all floats in steps, from those that become 0 to those that become infinity: one unit at most. */
+static void float_powers(void)
+{
+    for (uint64_t u = 0; u < (uint64_t)1 << 32; u += 977) {
+        uint32_t bits = (uint32_t)u;
+        float x, y;
+        memcpy(&x, &bits, sizeof x);
+        y = mtb_nvvm_ex2_approx_f(x);
+        double want = exp2(x);
+        int e;
+        frexp(want, &e);
+        double unit = ldexp(1, (e < -125 ? -125 : e) - 24);
+        CHECK(isnan(x)          ? isnan(y)
+              : want >= 0x1p128 ? isinf(y) && y > 0
+              : want > FLT_MAX  ? y >= FLT_MAX
+                                : fabs(y - want) < unit,
+              "ex2(%a) = %a, not %a", (double)x, (double)y, want);
+    }
+}
+
+/* The fma of CUDA's expf, in which a saturated number is multiplied: as the processor rounds it down. */
+float mtb_fma_down_to_whole(float, float, float);
+static void float_down(void)
+{
+    static const float by[] = {252, 251, 1, 0.3f, 4096}, to[] = {12582913, 12582912, 10000001, 14000000};
+    for (int i = 0; i < 400000; i++) {
+        volatile float a =
+            i < 1000 ? (float)i / 252 / 4 : ldexpf((float)(rnd() >> 40), -24 - (int)(rnd() % 90 / 6));
+        a = a > 1 ? 1 : a;
+        volatile float b = by[rnd() % 5], c = to[rnd() % 4];
+        float got = mtb_fma_down_to_whole(a, b, c), want = IN_MODE(2, float, fmaf(a, b, c));
+        CHECK(got == want, "fma(%a, %a, %a) rounded down: %a, not %a", (double)a, (double)b, (double)c,
+              (double)got, (double)want);
+    }
+}
+
 static void float_others(void)
 {
     for (int i = 0; i < 200000; i++) {
@@ -235,7 +271,7 @@ static void float_others(void)
               "rsqrt(%a)", (double)a);
         CHECK(close_to(mtb_nvvm_sqrt_approx_f(a), sqrtl(a), 1, 24) || a == 0, "sqrt(%a)", (double)a);
         float mid = (float)(rnd() % 100000) / 800.0f - 62.5f;
-        CHECK(close_to(mtb_nvvm_ex2_approx_f(mid), exp2l(mid), 2, 24), "ex2(%a)", (double)mid);
+        CHECK(close_to(mtb_nvvm_ex2_approx_f(mid), exp2l(mid), 1, 24), "ex2(%a)", (double)mid);
         CHECK(close_to(mtb_nvvm_lg2_approx_f(fabsf(b)), log2l(fabsl(b)), 2, 24) || b == 0, "lg2(%a)",
               (double)b);
         CHECK(fabsl(mtb_nvvm_sin_approx_f(mid) - sinl(mid)) < 0x1p-23, "sin(%a)", (double)mid);
@@ -281,6 +317,8 @@ int main(void)
 {
     float_arithmetic();
     float_conversions();
+    float_powers();
+    float_down();
     float_others();
     return report("f32 and f64");
 }

@@ -17,6 +17,15 @@ __global__ void wraps(const int *in, int *out)
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x, left = i - 1;
     out[i] = (i > 0 ? in[left] : -1) + shapes_far(i);
 }
+// The same with a number of lanes that are left out, for loads and stores, in rows of 32 and of 16.
+__global__ void shifted(const int *in, int *out, unsigned by)
+{
+    unsigned i = (blockIdx.x * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x, at = i - by;
+    if (i >= by)
+        out[at] = in[at] + in[2 * at + by];
+    else
+        out[N - 1 - i] = i;
+}
 __global__ void reversed(const int *in, int *out, int n)
 {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -216,6 +225,13 @@ int main()
     shapes_begin();
     wraps<<<N / 256, 256>>>(in, out);
     shapes_done("wraps", [](int i) { return (i ? shapes_value(i - 1) : -1) + shapes_far((unsigned)i); }, N);
+    for (int narrow = 0; narrow < 2; narrow++) {
+        shapes_begin();
+        shifted<<<N / 256, narrow ? dim3(16, 16) : dim3(256)>>>(in, out, 21);
+        shapes_done(
+            "shifted",
+            [](int i) { return i < N - 21 ? shapes_value(i) + shapes_value(2 * i + 21) : N - 1 - i; }, N);
+    }
     shapes_begin();
     reversed<<<N / 256, 256>>>(in, out, N);
     shapes_done("reversed", [](int i) { return shapes_value(N - 1 - i); }, N);

@@ -87,6 +87,13 @@ UNARY(sqrt, __builtin_sqrtf(a), __builtin_sqrt(a))
 FMA_MODE(rz, MT_RZ)
 FMA_MODE(rm, MT_RM)
 FMA_MODE(rp, MT_RP)
+/* a * b + c rounded down, where a * b is not negative and much smaller than c and c's last place is 1: the
+ * rest is exact. */
+MT_BUILTIN float mtb_fma_down_to_whole(float a, float b, float c)
+{
+    float sum = __builtin_fmaf(a, b, c), rest = __builtin_fmaf(a, b, c - sum);
+    return rest < 0 ? sum - 1 : sum;
+}
 MT_BUILTIN float mtb_nvvm_fma_rn_f(float a, float b, float c)
 {
     return __builtin_fmaf(a, b, c);
