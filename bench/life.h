@@ -1,5 +1,5 @@
-/* The kernels of life.def: their launches, inputs, and what they must give, computed in plain C. Both drivers (loops.cu, opencl/loops.c)
- * include it; n floats in a and b are inputs, c is the result. */
+/* The kernels of life.def: their launches, inputs, and what they must give, computed in plain C. Both drivers
+ * (loops.cu, opencl/loops.c) include it; n floats in a and b are inputs, c is the result. */
 #ifndef MT_BENCH_LIFE_H
 #define MT_BENCH_LIFE_H
 #include <math.h>
@@ -8,10 +8,12 @@
 #include "loops.h"
 
 enum {
-    GEMM = 512,         /* rows and columns */
-    ROW = 1024,         /* elements of a row of softmax, layernorm and warp_sum */
-    DX = 128, DY = 64, DZ = 128, /* cells of the stencil */
-    SPARSE = 4096,      /* rows and columns of the sparse matrix */
+    GEMM = 512, /* rows and columns */
+    ROW = 1024, /* elements of a row of softmax, layernorm and warp_sum */
+    DX = 128,
+    DY = 64,
+    DZ = 128,      /* cells of the stencil */
+    SPARSE = 4096, /* rows and columns of the sparse matrix */
     MANY_BODIES = 4096
 };
 
@@ -122,7 +124,8 @@ static inline void stencil3d_expected(const float *a, const float *b, float *c)
             }
 }
 
-/* The sparse matrix: b has SPARSE + 1 beginnings of rows and then the columns, as whole numbers; a has the values, and x at its end. */
+/* The sparse matrix: b has SPARSE + 1 beginnings of rows and then the columns, as whole numbers; a has the
+ * values, and x at its end. */
 static inline void mt_life_sparse(float *b)
 {
     int *row = (int *)b, *column = row + SPARSE + 1, at = 0;

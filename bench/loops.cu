@@ -1,6 +1,6 @@
-// Kernels whose CPU-device code bench/run holds against the same loops in C (loops.c); compiled together with those of life.cu.
-// Usage: loops KERNEL LAUNCHES; prints elapsed and processor seconds of the launches,
-// and a sum over the result.
+// Kernels whose CPU-device code bench/run holds against the same loops in C (loops.c); compiled together with
+// those of life.cu. Usage: loops KERNEL LAUNCHES; prints elapsed and processor seconds of the launches, and a
+// sum over the result.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,6 +1,6 @@
-/* bench/loops.cu and life.cu on an OpenCL runtime for this processor: loops FOLDER KERNEL LAUNCHES prints what
- * loops.cu prints; FOLDER has loops.cl and life.cl. loops FOLDER says which runtimes there are. OCL_RUNTIME: a part of
- * the name of the one to take.
+/* bench/loops.cu and life.cu on an OpenCL runtime for this processor: loops FOLDER KERNEL LAUNCHES prints
+ * what loops.cu prints; FOLDER has loops.cl and life.cl. loops FOLDER says which runtimes there are.
+ * OCL_RUNTIME: a part of the name of the one to take.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #define _GNU_SOURCE
