@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the kernels of bench/life.cu as vectors: all have code for that, and each gives what plain C does (bench/life.h). life.py --build DIR"""
+"""Runs kernels that have a host reference of their own as vectors: those of bench/life.cu (bench/life.h), and bounded.cu. All have code
+for that, and each gives what the host gives. life.py --build DIR"""
 import argparse
 import os
 import re
@@ -7,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-BENCH = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "bench")
+HERE = os.path.dirname(os.path.realpath(__file__))
+BENCH = os.path.join(HERE, "..", "..", "bench")
 
 
 def call(command, **variables):
@@ -18,6 +20,13 @@ def call(command, **variables):
     return done.stderr
 
 
+def build(args, program, *sources):
+    said = call([os.path.join(args.build, "bin", "mt-cc"), "-O2", "-w", "--mt-gpu-trace=off", "--mt-verbose=on", *sources, "-o", program])
+    lack = re.findall(r"kernel (.*?):.* its warps cannot be vectors: (.*)", said)
+    if lack or "warps as vectors" not in said:
+        sys.exit(f"not as vectors: {lack}\n{said}")
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--build", required=True)
@@ -25,15 +34,12 @@ def main():
     with open(os.path.join(BENCH, "life.def"), encoding="utf-8") as f:
         kernels = re.findall(r"^LIFE\((\w+)", f.read(), re.M)
     with tempfile.TemporaryDirectory() as work:
-        program = os.path.join(work, "life")
-        sources = [os.path.join(BENCH, name) for name in ("loops.cu", "life.cu")]
-        said = call([os.path.join(args.build, "bin", "mt-cc"), "-O2", "-w", "--mt-gpu-trace=off", "--mt-verbose=on", *sources, "-o", program])
-        lack = re.findall(r"kernel (.*?):.* its warps cannot be vectors: (.*)", said)
-        if lack or "warps as vectors" not in said:
-            sys.exit(f"not as vectors: {lack}\n{said}")
-        for kernel in kernels:
-            call([program, kernel, "1"], MEMTRACE_ENABLE="0", MEMTRACE_DIR=work)
-    print(f"{len(kernels)} kernels as vectors give what plain C gives")
+        life, bounded = os.path.join(work, "life"), os.path.join(work, "bounded")
+        build(args, life, os.path.join(BENCH, "loops.cu"), os.path.join(BENCH, "life.cu"))
+        build(args, bounded, os.path.join(HERE, "bounded.cu"))
+        for command in [[life, kernel, "1"] for kernel in kernels] + [[bounded]]:
+            call(command, MEMTRACE_ENABLE="0", MEMTRACE_DIR=work)
+    print(f"{len(kernels)} kernels of bench/life.cu and bounded.cu as vectors give what the host gives")
 
 
 if __name__ == "__main__":
