@@ -49,12 +49,54 @@ static int endless_is_silent(LLVMBasicBlockRef block)
     return 1;
 }
 
+/* The way back of a loop that the language wants to come to an end. */
+static int endless_is_way_back(LLVMBasicBlockRef block)
+{
+    unsigned kind = LLVMGetMDKindID("llvm.loop", strlen("llvm.loop")), length;
+    LLVMValueRef node = LLVMGetMetadata(LLVMGetBasicBlockTerminator(block), kind), part[16], word;
+    unsigned n = node ? (unsigned)LLVMGetMDNodeNumOperands(node) : 0;
+    if (!n || n > 16)
+        return 0;
+    LLVMGetMDNodeOperands(node, part);
+    for (unsigned i = 1; i < n; i++) {
+        if (!LLVMIsAMDNode(part[i]) || LLVMGetMDNodeNumOperands(part[i]) != 1)
+            continue;
+        LLVMGetMDNodeOperands(part[i], &word);
+        const char *text = LLVMIsAMDString(word) ? LLVMGetMDString(word, &length) : NULL;
+        if (text && length == strlen("llvm.loop.mustprogress") && mt_starts(text, "llvm.loop.mustprogress"))
+            return 1;
+    }
+    return 0;
+}
+
+/* Do all rounds of what has no end go through such ways back, silently? */
+static int endless_may_go(struct endless *e)
+{
+    unsigned char *done = calloc(e->n, 1);
+    int all = done != NULL;
+    for (unsigned i = 0; i < e->n && all; i++) {
+        done[i] = e->ends[i] || endless_is_way_back(e->block[i]);
+        all = e->ends[i] || endless_is_silent(e->block[i]);
+    }
+    for (int more = all; more;) {
+        more = 0;
+        for (unsigned i = e->n; i--;) {
+            LLVMValueRef last = LLVMGetBasicBlockTerminator(e->block[i]);
+            unsigned left = done[i] ? 0 : LLVMGetNumSuccessors(last);
+            for (unsigned s = LLVMGetNumSuccessors(last); left && s--;)
+                left -= done[endless_index(e, LLVMGetSuccessor(last, s))];
+            if (!done[i] && !left)
+                more = done[i] = 1;
+        }
+    }
+    all = all && !memchr(done, 0, e->n);
+    free(done);
+    return all;
+}
+
 static void endless_cut(struct mt_lowering *l, LLVMValueRef f, const struct endless *e)
 {
     LLVMBasicBlockRef never = NULL;
-    for (unsigned i = 0; i < e->n; i++)
-        if (!e->ends[i] && !endless_is_silent(e->block[i]))
-            return;
     for (unsigned i = 0; i < e->n; i++) {
         LLVMValueRef last = LLVMGetBasicBlockTerminator(e->block[i]);
         for (unsigned s = 0; e->ends[i] && s < LLVMGetNumSuccessors(last); s++) {
@@ -72,16 +114,13 @@ static void endless_cut(struct mt_lowering *l, LLVMValueRef f, const struct endl
 
 void vec_cut_endless(struct mt_lowering *l, LLVMValueRef f)
 {
-    unsigned kind = LLVMGetEnumAttributeKindForName("mustprogress", strlen("mustprogress"));
     struct endless e = {.n = LLVMCountBasicBlocks(f)};
-    if (!LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind))
-        return;
     e.block = malloc(e.n * sizeof *e.block);
     e.ends = calloc(e.n, 1);
     if (e.block && e.ends) {
         LLVMGetBasicBlocks(f, e.block);
         endless_find(&e);
-        if (e.ends[0])
+        if (memchr(e.ends, 0, e.n) && endless_may_go(&e))
             endless_cut(l, f, &e);
     }
     free(e.block);
