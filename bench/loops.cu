@@ -1,11 +1,12 @@
-// Kernels whose CPU-device code bench/run holds against the same loops in C (loops.c).
-// Usage: loops KERNEL LAUNCHES; prints elapsed and processor seconds of the launches,
-// and a sum over the result.
+// Kernels whose CPU-device code bench/run holds against the same loops in C (loops.c); compiled together with
+// those of life.cu. Usage: loops KERNEL LAUNCHES; prints elapsed and processor seconds of the launches, and a
+// sum over the result.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 #include "loops.h"
+#include "life.h"
 
 #define CHECK(call)                                                                                          \
     do {                                                                                                     \
@@ -114,8 +115,12 @@ __global__ void nothing()
 {
 }
 
+void mt_life_launch(const struct mt_life *k, const float *a, const float *b, float *c);
+
 static uint32_t launch(const char *name, float *a, float *b, float *c)
 {
+    if (const struct mt_life *life = mt_life_find(name))
+        return mt_life_launch(life, a, b, c), life->results;
     dim3 tiles(MATRIX / TILE, MATRIX / TILE), tile(TILE, TILE);
     if (!strcmp(name, "vector_add"))
         return vector_add<<<N / 256, 256>>>(a, b, c, N), N;
@@ -152,7 +157,7 @@ int main(int argc, char **argv)
     std::vector<float> host(N);
     for (int i = 0; i < 3; i++) {
         CHECK(cudaMalloc((void **)&d[i], N * sizeof(float)));
-        mt_fill(host.data(), N, i + 1);
+        mt_life_fill(argv[1], host.data(), i);
         CHECK(cudaMemcpy(d[i], host.data(), N * sizeof(float), cudaMemcpyHostToDevice));
     }
     CHECK(cudaMemset(d[2], 0, N * sizeof(float)));
@@ -174,6 +179,9 @@ int main(int argc, char **argv)
             host[i] = (float)(i + 1) * (v / (launches + 1));
         }
     }
+    if (const struct mt_life *life = mt_life_find(argv[1]))
+        if (mt_life_check(life, host.data()))
+            return 1;
     mt_print(elapsed, processor, host.data(), results);
     return 0;
 }

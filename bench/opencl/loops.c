@@ -1,12 +1,13 @@
-/* bench/loops.cu on an OpenCL runtime for this processor: loops LOOPS.CL KERNEL LAUNCHES prints what loops.cu
- * prints. loops LOOPS.CL says which runtimes there are. OCL_RUNTIME: a part of the name of the one to take.
+/* bench/loops.cu and life.cu on an OpenCL runtime for this processor: loops FOLDER KERNEL LAUNCHES prints
+ * what loops.cu prints; FOLDER has loops.cl and life.cl. loops FOLDER says which runtimes there are.
+ * OCL_RUNTIME: a part of the name of the one to take.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #define _GNU_SOURCE
 #include <CL/cl.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../loops.h"
+#include "../life.h"
 
 #define CHECK(call)                                                                                          \
     do {                                                                                                     \
@@ -52,8 +53,29 @@ static cl_platform_id loops_runtime(int list)
     return found;
 }
 
-static char *loops_text(const char *path)
+/* The row of a kernel of loops.cl, or one made of the row of life.def; false when there is none. */
+static int loops_find(const char *name, struct kernel *found)
 {
+    const struct mt_life *life = mt_life_find(name);
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (!strcmp(name, kernels[i].name)) {
+            *found = kernels[i];
+            return 1;
+        }
+    if (!life)
+        return 0;
+    *found = (struct kernel){.name = life->name, .n = life->n, .results = life->results};
+    for (int i = 0; i < 2; i++) {
+        found->local[i] = life->block[i];
+        found->global[i] = (size_t)life->grid[i] * life->block[i];
+    }
+    return 1;
+}
+
+static char *loops_text(const char *folder, const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = fopen(path, "r");
     char *text = calloc(1, 65536);
     if (!f || !text || !fread(text, 1, 65535, f)) {
@@ -66,21 +88,18 @@ static char *loops_text(const char *path)
 
 int main(int argc, char **argv)
 {
-    const struct kernel *k = NULL;
+    struct kernel k;
     int launches = argc == 4 ? atoi(argv[3]) : 0;
     if (argc == 2)
         return loops_runtime(1) == NULL;
-    for (size_t i = 0; launches > 0 && i < sizeof kernels / sizeof *kernels; i++)
-        if (!strcmp(argv[2], kernels[i].name))
-            k = &kernels[i];
-    if (!k) {
-        fprintf(stderr, "usage: loops LOOPS.CL [KERNEL LAUNCHES]\n");
+    if (launches < 1 || !loops_find(argv[2], &k)) {
+        fprintf(stderr, "usage: loops FOLDER [KERNEL LAUNCHES]\n");
         return 2;
     }
     cl_int e;
     cl_device_id device;
     cl_platform_id platform = loops_runtime(0);
-    char *text = loops_text(argv[1]);
+    char *text = loops_text(argv[1], mt_life_find(k.name) ? "life.cl" : "loops.cl");
     if (!platform)
         return 3;
     CHECK(clGetDeviceIDs(platform, CL_DEVICE_TYPE_CPU, 1, &device, NULL));
@@ -91,12 +110,12 @@ int main(int argc, char **argv)
     cl_program program = clCreateProgramWithSource(context, 1, (const char **)&text, NULL, &e);
     CHECK(e);
     CHECK(clBuildProgram(program, 1, &device, "", NULL, NULL));
-    cl_kernel kernel = clCreateKernel(program, k->name, &e);
+    cl_kernel kernel = clCreateKernel(program, k.name, &e);
     CHECK(e);
     float *host = calloc(N, sizeof *host);
     cl_mem memory[3];
     for (cl_uint i = 0; host && i < 3; i++) {
-        mt_fill(host, N, i + 1);
+        mt_life_fill(k.name, host, (int)i);
         if (i == 2)
             memset(host, 0, N * sizeof *host);
         memory[i] =
@@ -104,18 +123,18 @@ int main(int argc, char **argv)
         CHECK(e);
         CHECK(clSetKernelArg(kernel, i, sizeof memory[i], &memory[i]));
     }
-    CHECK(clSetKernelArg(kernel, 3, sizeof k->n, &k->n));
-    cl_uint dimensions = k->global[1] > 1 ? 2 : 1;
-    CHECK(clEnqueueNDRangeKernel(queue, kernel, dimensions, NULL, k->global, k->local, 0, NULL, NULL));
+    CHECK(clSetKernelArg(kernel, 3, sizeof k.n, &k.n));
+    cl_uint dimensions = k.global[1] > 1 ? 2 : 1;
+    CHECK(clEnqueueNDRangeKernel(queue, kernel, dimensions, NULL, k.global, k.local, 0, NULL, NULL));
     CHECK(clFinish(queue));
     double elapsed = mt_clock(CLOCK_MONOTONIC), processor = mt_clock(CLOCK_PROCESS_CPUTIME_ID);
     for (int i = 0; i < launches; i++)
-        CHECK(clEnqueueNDRangeKernel(queue, kernel, dimensions, NULL, k->global, k->local, 0, NULL, NULL));
+        CHECK(clEnqueueNDRangeKernel(queue, kernel, dimensions, NULL, k.global, k.local, 0, NULL, NULL));
     CHECK(clFinish(queue));
     elapsed = mt_clock(CLOCK_MONOTONIC) - elapsed;
     processor = mt_clock(CLOCK_PROCESS_CPUTIME_ID) - processor;
     CHECK(clEnqueueReadBuffer(queue, memory[2], CL_TRUE, 0, N * sizeof *host, host, 0, NULL, NULL));
-    uint32_t results = k->results;
+    uint32_t results = k.results;
     if (!results) { /* the histogram's whole numbers, as floats */
         results = BINS;
         for (uint32_t i = 0; i < BINS; i++) {
@@ -124,6 +143,8 @@ int main(int argc, char **argv)
             host[i] = (float)(i + 1) * (float)(v / (unsigned)(launches + 1));
         }
     }
+    if (mt_life_find(k.name) && mt_life_check(mt_life_find(k.name), host))
+        return 1;
     mt_print(elapsed, processor, host, results);
     return 0;
 }

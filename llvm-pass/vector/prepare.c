@@ -164,8 +164,11 @@ LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, const char 
         *why = vec_prepare_records(l, f);
     if (!*why)
         prepare_registers_once(l, f);
-    if (!*why && mt_shim_run_passes(f, "sroa,early-cse,adce,simplifycfg,instcombine<no-verify-fixpoint>,"
-                                       "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa"))
+    if (!*why)
+        vec_cut_endless(l, f);
+    if (!*why &&
+        mt_shim_run_passes(f, "simplifycfg,sroa,early-cse,adce,simplifycfg,instcombine<no-verify-fixpoint>,"
+                              "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa"))
         *why = "LLVM's passes";
     if (!*why)
         return f;

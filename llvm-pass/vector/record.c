@@ -118,9 +118,16 @@ static void record_rows(struct vec *v, LLVMValueRef call, int generic, const str
         record_even(v, call, generic, LLVMBuildPtrToInt(v->b, at->part[0], v->l->i64, ""), at->stride);
         return;
     }
-    if (v->mask || v->rows > 2) {
+    LLVMBasicBlockRef way[3];
+    for (unsigned i = 0; i < 3 && v->mask; i++)
+        way[i] = LLVMAppendBasicBlockInContext(v->context, v->to, "");
+    if (v->mask) {
+        LLVMValueRef all = LLVMBuildICmp(v->b, LLVMIntEQ, record_mask(v), vec_number(v, ~0u), "");
+        LLVMBuildCondBr(v->b, all, way[0], way[1]);
+        LLVMPositionBuilderAtEnd(v->b, way[1]);
         record_lanes(v, call, generic, vec_rep_lanes(v, at, v->l->ptr));
-        return;
+        LLVMBuildBr(v->b, way[2]);
+        LLVMPositionBuilderAtEnd(v->b, way[0]);
     }
     LLVMValueRef args[] = {LLVMBuildPtrToInt(v->b, at->part[0], v->l->i64, ""),
                            LLVMBuildPtrToInt(v->b, at->part[1], v->l->i64, ""),
@@ -129,6 +136,10 @@ static void record_rows(struct vec *v, LLVMValueRef call, int generic, const str
                            LLVMGetOperand(call, 2),
                            v->linear};
     record_call(v, generic ? "__mt_warp_generic_rows" : "__mt_warp_global_rows", args, 6);
+    if (v->mask) {
+        LLVMBuildBr(v->b, way[2]);
+        LLVMPositionBuilderAtEnd(v->b, way[2]);
+    }
 }
 
 int vec_emit_record(struct vec *v, LLVMValueRef call)

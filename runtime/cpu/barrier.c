@@ -76,8 +76,15 @@ uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t val
 uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t said)
 {
     struct mt_cta *cta = mt_cta_waiting("a barrier");
+    struct mt_fiber *self = cta->current;
     uint32_t value = kind == 1 ? said : kind == 2 ? said == 0 : said != 0;
-    return barrier_wait(cta, kind, id % MT_BARRIERS, (count + MT_WARP - 1) / MT_WARP, value);
+    struct mt_barrier *b =
+        barrier_arrive(cta, kind, id %= MT_BARRIERS, (count + MT_WARP - 1) / MT_WARP, value);
+    mt_queue_append(&b->waiters, self);
+    b->nwaiters++;
+    if (barrier_complete(cta, b))
+        barrier_release(cta, id);
+    return (uint32_t)mt_cta_block(cta, self);
 }
 
 void mt_cpu_barrier_arrive(uint32_t id, uint32_t count)

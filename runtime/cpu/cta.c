@@ -110,7 +110,7 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, ui
         return 0;
     memset(cta->shared + run->shared_bytes - MT_SHARED_RESERVED, 0, MT_SHARED_RESERVED);
     cta->nthreads = cta->alive = run->nthreads;
-    cta->nwarps = run->warps ? run->nthreads : (run->nthreads + MT_WARP - 1) / MT_WARP;
+    cta->nwarps = run->warps ? 0 : (run->nthreads + MT_WARP - 1) / MT_WARP;
     cta->unstarted = cta->nready = cta->yields = cta->parked = 0;
     cta->ready.head = cta->ready.tail = NULL;
     cta->cluster_waiters.head = cta->cluster_waiters.tail = NULL;
@@ -119,7 +119,7 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, ui
     memset(cta->next_tid, 0, sizeof cta->next_tid);
     for (uint32_t i = 0; i < cta->nwarps; i++) {
         struct mt_warp *warp = &cta->warp[i];
-        uint32_t left = run->warps ? 1 : cta->nthreads - i * MT_WARP;
+        uint32_t left = cta->nthreads - i * MT_WARP;
         warp->lanes = left >= MT_WARP ? ~0u : (1u << left) - 1;
         warp->exited = warp->blocked = warp->parked = warp->ngroups = warp->passed = 0;
     }
@@ -143,13 +143,15 @@ static struct mt_fiber *cta_start(struct mt_cta *cta, struct mt_stack *stack)
     }
     cta->unstarted = i + 1;
     f->stack = stack;
-    f->tid[0] = tid[0];
-    f->tid[1] = tid[1];
+    /* In one store, as cta_enter loads them, which may be at once. */
+    *(two_numbers *)f->tid = tid[0] | (uint64_t)tid[1] << 32;
     f->tid[2] = tid[2];
     if (cta->run->warps) { /* the first of its threads */
-        f->tid[0] = i * MT_WARP % block[0];
-        f->tid[1] = i * MT_WARP / block[0] % block[1];
-        f->tid[2] = i * MT_WARP / block[0] / block[1];
+        for (tid[0] += MT_WARP; tid[0] >= block[0]; tid[0] -= block[0])
+            if (++tid[1] == block[1]) {
+                tid[1] = 0;
+                tid[2]++;
+            }
         f->lane = 0;
         f->warp = (uint16_t)i;
         return f;
@@ -219,12 +221,9 @@ uint64_t mt_cta_block(struct mt_cta *cta, struct mt_fiber *self)
     return mt_fiber_switch(&self->sp, f->sp, f->result);
 }
 
-struct mt_cta *mt_cta_waiting(const char *what)
+void mt_cta_cannot_wait(const char *what)
 {
-    struct mt_cta *cta = mt_cta_current();
-    if (MT_UNLIKELY(cta->run->loop != NULL))
-        mt_fault_fail(MT_ERR_LAUNCH, "%s in a kernel that was compiled as one without waits", what);
-    return cta;
+    mt_fault_fail(MT_ERR_LAUNCH, "%s in a kernel that was compiled as one without waits", what);
 }
 
 /* The running thread has ended. Returns when its stack was handed to the next thread (only if `reuse`). */
@@ -242,7 +241,8 @@ static void thread_exit(struct mt_cta *cta, int reuse)
     }
     cta->yields = 0;
     cta->alive--;
-    mt_warp_exited(cta, self);
+    if (!cta->run->warps)
+        mt_warp_exited(cta, self);
     if (cta->active_barriers)
         mt_barrier_exited(cta);
     mt_cluster_exited(cta);

@@ -42,7 +42,7 @@ struct mt_run {
     uint64_t total;                                       /* CTAs, or clusters: what is claimed at once */
     uint64_t grid_id;
     uint32_t nthreads; /* of a CTA: its fibers, where it has any */
-    uint32_t warps;    /* a fiber is a warp */
+    uint32_t warps;    /* a fiber is a warp, and struct mt_warp is not used */
     uint32_t cooperative;
     uint64_t shared_bytes, const_base, const_bytes;
     /* Under the pool's lock. */
@@ -150,7 +150,7 @@ struct mt_cta {
     uint32_t next_tid[3];
     uint32_t alive;           /* threads not exited, unstarted included */
     uint32_t yields;          /* in a row, by all fibers */
-    uint32_t nwarps, parked;  /* parked: lanes of all warps */
+    uint32_t nwarps, parked;  /* of lanes with a fiber each; parked: lanes of all warps */
     uint32_t active_barriers; /* bit per barrier with arrivals */
     uint32_t spins;           /* times in a row that the CTA did nothing but yield */
     uint32_t ctaid[3], smid;
@@ -275,12 +275,19 @@ void mt_cta_abandon(struct mt_cta *cta);
  * self->result when it is resumed. To be called last: a waiting fiber then has no frames but
  * its own on its stack. */
 uint64_t mt_cta_block(struct mt_cta *cta, struct mt_fiber *self);
-/* The current CTA, for a wait; a kernel compiled as a loop cannot wait: that fails the launch. */
-struct mt_cta *mt_cta_waiting(const char *what);
-
 static inline struct mt_cta *mt_cta_current(void)
 {
     return mt_cpu_tls.cta_state;
+}
+
+/* The current CTA, for a wait; a kernel compiled as a loop cannot wait: that fails the launch. */
+_Noreturn void mt_cta_cannot_wait(const char *what);
+static inline struct mt_cta *mt_cta_waiting(const char *what)
+{
+    struct mt_cta *cta = mt_cta_current();
+    if (MT_UNLIKELY(cta->run->loop != NULL))
+        mt_cta_cannot_wait(what);
+    return cta;
 }
 
 static inline void mt_queue_append(struct mt_queue *q, struct mt_fiber *f)

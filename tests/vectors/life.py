@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Runs kernels that have a host reference of their own as vectors: those of bench/life.cu (bench/life.h), and bounded.cu. All have code
+for that, and each gives what the host gives. life.py --build DIR"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+BENCH = os.path.join(HERE, "..", "..", "bench")
+
+
+def call(command, **variables):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env={**env, "MEMTRACE_DEVICE": "cpu", **variables})
+    if done.returncode:
+        sys.exit(f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stderr
+
+
+def build(args, program, *sources):
+    said = call([os.path.join(args.build, "bin", "mt-cc"), "-O2", "-w", "--mt-gpu-trace=off", "--mt-verbose=on", *sources, "-o", program])
+    lack = re.findall(r"kernel (.*?):.* its warps cannot be vectors: (.*)", said)
+    if lack or "warps as vectors" not in said:
+        sys.exit(f"not as vectors: {lack}\n{said}")
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--build", required=True)
+    args = p.parse_args()
+    with open(os.path.join(BENCH, "life.def"), encoding="utf-8") as f:
+        kernels = re.findall(r"^LIFE\((\w+)", f.read(), re.M)
+    with tempfile.TemporaryDirectory() as work:
+        life, bounded = os.path.join(work, "life"), os.path.join(work, "bounded")
+        build(args, life, os.path.join(BENCH, "loops.cu"), os.path.join(BENCH, "life.cu"))
+        build(args, bounded, os.path.join(HERE, "bounded.cu"))
+        for command in [[life, kernel, "1"] for kernel in kernels] + [[bounded]]:
+            call(command, MEMTRACE_ENABLE="0", MEMTRACE_DIR=work)
+    print(f"{len(kernels)} kernels of bench/life.cu and bounded.cu as vectors give what the host gives")
+
+
+if __name__ == "__main__":
+    main()
