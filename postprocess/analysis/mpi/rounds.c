@@ -231,7 +231,6 @@ static int rounds_take_in(struct mt_ranks *t, uint64_t number)
     }
     if (rc != 0 || rounds_hand_on_runs(t, number) != 0)
         return -1;
-    mt_stats_accesses(s->taken);
     return rounds_go_on(t, UINT64_MAX);
 }
 

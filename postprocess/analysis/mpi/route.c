@@ -224,6 +224,7 @@ static int route_records(struct mt_ranks *t, const struct mt_span *span, uint64_
 {
     struct mt_rounds *s = t->rounds;
     int rc = 0;
+    mt_stats_accesses(n);
     for (size_t done = 0, piece; done < n && rc == 0; done += piece) {
         piece = n - done < MT_ROUND_PIECE ? n - done : MT_ROUND_PIECE;
         if (mt_parts_records(&s->parts, span->path, span->offset + (from + done) * MT_RAW_RECORD_SIZE,
@@ -260,6 +261,7 @@ static int route_chunk(struct mt_ranks *t, struct mt_device_parts *p, size_t chu
     struct mt_error err;
     size_t n;
     int rc = mt_device_parts_seek(p, chunk, &err);
+    mt_stats_accesses(end - number);
     while (rc == 0 && (rc = mt_device_parts_next(p, &runs, &n, &err)) > 0) {
         for (size_t i = 0, length; i < n; i += length) {
             if ((!last || last->cta != runs[i].cta || last->smid != runs[i].smid) &&

@@ -19,7 +19,8 @@ enum mt_rank_phase {
 enum mt_rank_phase mt_stats_phase(enum mt_rank_phase phase);
 /* Sent to other ranks, and received from them. */
 void mt_stats_bytes(uint64_t sent, uint64_t received);
-/* Called by all ranks: rank 0 writes a table to stderr, a line per rank. `accesses`: analysed by this one. */
-void mt_stats_print(void);
+/* In this rank's part of the trace. */
 void mt_stats_accesses(uint64_t accesses);
+/* Called by all ranks: rank 0 writes a table to stderr, a line per rank. */
+void mt_stats_print(void);
 #endif
