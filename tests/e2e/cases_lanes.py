@@ -107,7 +107,7 @@ def compare(programs, result, known=frozenset()):
 def build(world, kernels, level):
     path = os.path.join(world.folder("source"), "lanes.cu")
     programs = lanes_model.write(path, range(kernels))
-    return programs, world.compile(path, level, "--mt-vectors=off")  # all runs are traced
+    return programs, world.compile(path, level, "--mt-vectors=off", "--mt-gpu-trace=off")  # all runs are traced, on the CPU device
 
 
 @case("lanes.random")
