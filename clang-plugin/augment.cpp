@@ -244,4 +244,5 @@ class AugmentAction : public PluginASTAction
 };
 } // namespace
 
-static FrontendPluginRegistry::Add<AugmentAction> register_augment("cuda-aug", "writes the annotated source to a file");
+static FrontendPluginRegistry::Add<AugmentAction> register_augment("cuda-aug",
+                                                                   "writes the annotated source to a file");

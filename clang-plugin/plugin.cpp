@@ -62,4 +62,4 @@ class PluginAction : public PluginASTAction
 } // namespace
 
 static FrontendPluginRegistry::Add<PluginAction> register_plugin("memtrace",
-                                                        "memory-trace instrumentation of CUDA code");
+                                                                 "memory-trace instrumentation of CUDA code");

@@ -1,5 +1,5 @@
-/* Rows that take turns (analysis/mpi/turns.c): what is found is what was there, record by record, and rows that are
- * said to lie apart give the same readers and writers in whichever order they come. */
+/* Rows that take turns (analysis/mpi/turns.c): what is found is what was there, record by record, and rows
+ * that are said to lie apart give the same readers and writers in whichever order they come. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,14 +36,16 @@ static void make(struct mt_raw_record *r)
         }
         for (unsigned t = 0; t < turns; t++)
             for (unsigned p = 0; p < period && i < RECORDS; p++)
-                r[i++] = mt_rec_pack(cta & 1, (uint32_t)type[p], (uint32_t)size[p], base[p] + t * (uint64_t)stride[p], cta);
+                r[i++] = mt_rec_pack(cta & 1, (uint32_t)type[p], (uint32_t)size[p],
+                                     base[p] + t * (uint64_t)stride[p], cta);
         if (i < RECORDS && below(2))
             r[i++] = mt_rec_pack(1, below(3), 4, origin + 8192 + below(4096), below(2));
     }
 }
 
 /* Accesses k of row p, as the rows say. */
-static struct mt_raw_record expected(const struct mt_turns *t, const struct mt_raw_record *first, unsigned p, uint32_t k)
+static struct mt_raw_record expected(const struct mt_turns *t, const struct mt_raw_record *first, unsigned p,
+                                     uint32_t k)
 {
     struct mt_raw_record r = first[p];
     r.w[1] += k * (uint64_t)t->stride[p];
@@ -87,7 +89,8 @@ static int check_apart(const struct mt_turns *t, const struct mt_raw_record *r)
     static struct seen turns, rows;
     struct mt_access_run run[MT_TURNS_PERIOD];
     for (unsigned p = 0; p < t->period; p++)
-        run[p] = (struct mt_access_run){.base = r[p].w[1], .stride = t->stride[p], .meta = (uint32_t)r[p].w[0], .count = t->count};
+        run[p] = (struct mt_access_run){
+            .base = r[p].w[1], .stride = t->stride[p], .meta = (uint32_t)r[p].w[0], .count = t->count};
     if (!mt_turns_apart(run, t->period))
         return 0;
     memset(&turns, 0, sizeof turns);
@@ -136,9 +139,12 @@ static void runs(void **state)
             unsigned period = 1 + below(9), turns = 1 + below(8), lanes = 1 + below(32);
             uint64_t base = origin + 8192 + below(1024);
             for (unsigned k = 0; k < period * turns && i < RECORDS; k++)
-                r[i++] = (struct mt_access_run){.base = base + 64 * (k % period) + k / period * lanes * 4, .stride = 4,
-                                                .meta = (k % period ? MT_STORE : MT_LOAD) << 28 | 4u, .count = lanes,
-                                                .addresses = below(100) ? NULL : &seed, .cta = below(60) ? 5 : 6};
+                r[i++] = (struct mt_access_run){.base = base + 64 * (k % period) + k / period * lanes * 4,
+                                                .stride = 4,
+                                                .meta = (k % period ? MT_STORE : MT_LOAD) << 28 | 4u,
+                                                .count = lanes,
+                                                .addresses = below(100) ? NULL : &seed,
+                                                .cta = below(60) ? 5 : 6};
         }
         for (size_t i = 0, length; i < RECORDS; i += length) {
             length = mt_turns_runs(&hint, &t, r + i, RECORDS - i, BITS);
@@ -146,7 +152,8 @@ static void runs(void **state)
             for (size_t k = 0; k < length; k++) {
                 const struct mt_access_run *first = &r[i + k % t.period], *one = &r[i + k];
                 uint64_t done = k / t.period * t.block, last = one->base + (one->count - 1) * 4;
-                assert_true(length <= RECORDS - i && !one->addresses && one->cta == r[i].cta && one->meta == first->meta);
+                assert_true(length <= RECORDS - i && !one->addresses && one->cta == r[i].cta &&
+                            one->meta == first->meta);
                 assert_true(one->count == t.block && one->stride == t.stride[k % t.period] && done < t.count);
                 assert_int_equal(one->base, first->base + done * (uint64_t)one->stride);
                 assert_int_equal(first->base >> BITS, (last + 3) >> BITS);
@@ -166,8 +173,9 @@ static void borders(void **state)
     for (unsigned i = 0; i < 64; i++)
         r[i] = mt_rec_pack(0, MT_STORE, 8, (uint64_t)0 - 256 + 8 * i, 1);
     assert_int_equal(mt_turns_records(&hint, &t, r, 64, BITS), 32);
-    struct mt_access_run rows[2] = {{.base = (uint64_t)0 - 256, .stride = 8, .meta = MT_STORE << 28 | 8u, .count = 32},
-                                    {.base = (uint64_t)0 - 128, .stride = 8, .meta = MT_LOAD << 28 | 8u, .count = 16}};
+    struct mt_access_run rows[2] = {
+        {.base = (uint64_t)0 - 256, .stride = 8, .meta = MT_STORE << 28 | 8u, .count = 32},
+        {.base = (uint64_t)0 - 128, .stride = 8, .meta = MT_LOAD << 28 | 8u, .count = 16}};
     assert_false(mt_turns_apart(rows, 2));
     rows[1].base = (uint64_t)0 - 512;
     assert_true(mt_turns_apart(rows, 2));
@@ -175,6 +183,7 @@ static void borders(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(records), cmocka_unit_test(runs), cmocka_unit_test(borders)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(records), cmocka_unit_test(runs),
+                                       cmocka_unit_test(borders)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -399,7 +399,8 @@ static struct mt_team *ranks_team(const struct mt_comm_options *options)
     int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (!t || mt_exchange_init(&t->exchange, (unsigned)rank, (unsigned)size) != 0 || mt_comm_init(&t->comm, options) != 0) {
+    if (!t || mt_exchange_init(&t->exchange, (unsigned)rank, (unsigned)size) != 0 ||
+        mt_comm_init(&t->comm, options) != 0) {
         if (t)
             ranks_free(&t->team);
         return NULL;

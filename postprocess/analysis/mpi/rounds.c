@@ -194,7 +194,7 @@ static int rounds_take_unit(struct mt_ranks *t, struct mt_raw_record *r, size_t 
         runs[i] = rounds_run_of(r + 2 * i);
     *length = 2 * n;
     return mt_turns_apart(runs, n) ? rounds_take_runs(t, runs, n, number)
-                                  : rounds_take_turns(t, runs, n, (uint32_t)(r[1].w[1] >> 40), number);
+                                   : rounds_take_turns(t, runs, n, (uint32_t)(r[1].w[1] >> 40), number);
 }
 
 /* Units of one rank; `number` as in rounds_take_in. */

@@ -5,10 +5,9 @@
  *   ONE      a record
  *   SEVERAL  a record that goes to several ranks; its number is in the unit after it
  *   RUN      base, CTA, SM and meta word as in a record; then {stride, count, number of addresses}; then the
- *            addresses, if it has any. Rows that take turns (turns.h): as many RUNs, one after another; the first
- *            one has their number and a turn's accesses in the upper half of its count (mt_unit_turns)
- *   MARK     what follows is of launch w[1], counted in this round from 1;
- *            0: one that began in an earlier one */
+ *            addresses, if it has any. Rows that take turns (turns.h): as many RUNs, one after another; the
+ * first one has their number and a turn's accesses in the upper half of its count (mt_unit_turns) MARK what
+ * follows is of launch w[1], counted in this round from 1; 0: one that began in an earlier one */
 #ifndef MT_MPI_ROUNDS_H
 #define MT_MPI_ROUNDS_H
 #include "parts.h"
@@ -48,7 +47,7 @@ struct mt_rounds {
     struct mt_parts parts;
     struct mt_round_event *events; /* of the round to come */
     size_t nevents;
-    uint64_t cost, accesses; /* of its spans */
+    uint64_t cost, accesses;     /* of its spans */
     struct mt_raw_record *slice; /* [MT_ROUND_PIECE] */
     struct mt_turns_hint turns;
     uint64_t *sent;          /* by rank: number of the last record that went there and to others */

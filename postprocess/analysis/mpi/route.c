@@ -172,7 +172,8 @@ static int route_run(struct mt_ranks *t, const struct mt_access_run *r, uint64_t
 
 /* Rows that take turns, each to its owner; those of one owner take turns there, too. first[]: the first
  * access of each. */
-static int route_send_turns(struct mt_ranks *t, const struct mt_turns *rows, const struct mt_raw_record *first)
+static int route_send_turns(struct mt_ranks *t, const struct mt_turns *rows,
+                            const struct mt_raw_record *first)
 {
     unsigned left = (1u << rows->period) - 1;
     while (left) {

@@ -260,7 +260,8 @@ static void extract_stats(const struct mt_extract *x)
         return;
     }
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &busy);
-    mt_cli_say("%.3f s of processor time for %llu accesses", (double)busy.tv_sec + (double)busy.tv_nsec * 1e-9,
+    mt_cli_say("%.3f s of processor time for %llu accesses",
+               (double)busy.tv_sec + (double)busy.tv_nsec * 1e-9,
                x->p.team ? (unsigned long long)mt_team_count(x->p.team) : 0);
 }
 
