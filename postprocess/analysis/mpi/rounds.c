@@ -37,7 +37,8 @@ int mt_ranks_by_parts(struct mt_team *team)
     s->slice = malloc(MT_ROUND_PIECE * sizeof *s->slice);
     s->sent = calloc(t->size, sizeof *s->sent);
     s->marked = calloc(t->size, sizeof *s->marked);
-    s->counts = calloc(t->size, 2 * sizeof *s->counts);
+    s->counts = calloc(t->size, 3 * sizeof *s->counts);
+    s->most = MT_ROUND_COST;
     s->places = calloc(t->size, sizeof *s->places);
     s->runs = malloc(RUNS * sizeof *s->runs);
     return s->events && s->slice && s->sent && s->marked && s->counts && s->places && s->runs
@@ -47,22 +48,37 @@ int mt_ranks_by_parts(struct mt_team *team)
 
 /* ---- together ---- */
 
+/* What this rank sends in the round, in percent of what a round of records is to be. */
+static int rounds_full(const struct mt_ranks *t)
+{
+    uint64_t bytes = 0, percent;
+    for (unsigned i = 0; i < t->size; i++)
+        bytes += t->exchange.out[i].used;
+    percent = bytes * 100 / ((uint64_t)MT_ROUND_COST * MT_RAW_RECORD_SIZE);
+    return percent < 10000 ? (int)percent : 10000;
+}
+
 /* Everybody learns of all actors, in order, and whether to stop. `bad`: this rank's part is damaged. 0; 1:
  * some part is; -1: no memory. */
 static int rounds_meet_all(struct mt_ranks *t, int bad)
 {
     struct mt_rounds *s = t->rounds;
-    int mine[2] = {bad ? -1 : (int)s->nmine, mt_ranks_wants_stop()}, total = 0;
-    MPI_Allgather(mine, 2, MPI_INT, s->counts, 2, MPI_INT, MPI_COMM_WORLD);
+    int mine[3] = {bad ? -1 : (int)s->nmine, mt_ranks_wants_stop(), rounds_full(t)}, total = 0, full = 0;
+    MPI_Allgather(mine, 3, MPI_INT, s->counts, 3, MPI_INT, MPI_COMM_WORLD);
     for (unsigned i = 0; i < t->size; i++) {
-        int n = s->counts[2 * i];
+        int n = s->counts[3 * i];
         if (n < 0)
             return 1;
-        t->stopped |= s->counts[2 * i + 1];
+        t->stopped |= s->counts[3 * i + 1];
+        full = s->counts[3 * i + 2] > full ? s->counts[3 * i + 2] : full;
         s->places[i] = 3 * total;
         s->counts[i] = 3 * n; /* after what is read next */
         total += n;
     }
+    if (full < 25 && s->most < MT_ROUND_MOST)
+        s->most *= 2;
+    else if (full > 100 && s->most > MT_ROUND_COST)
+        s->most /= 2;
     s->nall = (size_t)total;
     s->met = 0;
     if (total == 0)
@@ -288,7 +304,7 @@ int mt_rounds_copy(struct mt_ranks *t, const struct mt_copy_event *e)
 static uint64_t rounds_cut(struct mt_ranks *t, const struct mt_span *rest, uint64_t *cost, uint64_t *accesses)
 {
     struct mt_rounds *s = t->rounds;
-    uint64_t most = (uint64_t)MT_ROUND_COST * t->size, room = s->cost < most ? most - s->cost : 0, n = 0;
+    uint64_t most = (uint64_t)s->most * t->size, room = s->cost < most ? most - s->cost : 0, n = 0;
     if (!rest->chunks) {
         *cost = *accesses = rest->count < room ? rest->count : room;
         return *cost;

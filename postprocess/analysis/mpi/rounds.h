@@ -16,6 +16,8 @@
 
 enum {
     MT_ROUND_COST = 1 << 17, /* for a rank, in records */
+    MT_ROUND_MOST = 1 << 21, /* the same while they make little to send: each round waits for all */
+    MT_ROUND_SHORT = 4,      /* accesses of a run that is not worth one */
     MT_ROUND_PIECE = 1 << 13 /* records read at a time: they stay in the processor's cache */
 };
 #define MT_UNIT_KIND (12u << 28)
@@ -48,7 +50,10 @@ struct mt_rounds {
     struct mt_round_event *events; /* of the round to come */
     size_t nevents;
     uint64_t cost, accesses;     /* of its spans */
+    uint32_t most;               /* what that may cost a rank; the same everywhere */
     struct mt_raw_record *slice; /* [MT_ROUND_PIECE] */
+    size_t held;                 /* of short runs, as records in the slice, */
+    uint64_t held_number;        /* and the number of the first */
     struct mt_turns_hint turns;
     uint64_t *sent;          /* by rank: number of the last record that went there and to others */
     uint64_t *marked;        /* by rank: launch of what was sent last, + 1; 0: nothing yet */

@@ -236,6 +236,27 @@ static int route_records(struct mt_ranks *t, const struct mt_span *span, uint64_
     return rc;
 }
 
+/* What was held goes, with the rows that are in it. */
+static int route_release(struct mt_ranks *t)
+{
+    struct mt_rounds *s = t->rounds;
+    size_t n = s->held;
+    s->held = 0;
+    return n ? route_piece(t, s->slice, n, s->held_number) : 0;
+}
+
+/* A short run, as records: their neighbours may make rows of them, as threads do that load a few elements
+ * side by side. */
+static int route_hold(struct mt_ranks *t, const struct mt_access_run *r, uint64_t number)
+{
+    struct mt_rounds *s = t->rounds;
+    int rc = s->held + MT_ROUND_SHORT > MT_ROUND_PIECE ? route_release(t) : 0;
+    s->held_number = s->held ? s->held_number : number;
+    for (uint32_t i = 0; i < r->count; i++)
+        s->slice[s->held++] = route_record_of(r, r->base + i * (uint64_t)r->stride);
+    return rc;
+}
+
 /* r[0], which has this number, and those of the next n that go with it; *length: how many. */
 static int route_runs(struct mt_ranks *t, const struct mt_access_run *r, size_t n, size_t *length,
                       uint64_t number)
@@ -245,8 +266,13 @@ static int route_runs(struct mt_ranks *t, const struct mt_access_run *r, size_t 
     *length = mt_turns_runs(&t->rounds->turns, &rows, r, n, MT_REGION_BITS);
     if (*length == 0) {
         *length = 1;
-        return route_run(t, r, number);
+        if (!r->addresses && r->count <= MT_ROUND_SHORT)
+            return route_hold(t, r, number);
+        int rc = route_release(t);
+        return rc ? rc : route_run(t, r, number);
     }
+    if (route_release(t) != 0)
+        return -1;
     for (unsigned i = 0; i < rows.period; i++)
         first[i] = route_record_of(&r[i], r[i].base);
     return route_send_turns(t, &rows, first);
@@ -278,7 +304,7 @@ static int route_chunk(struct mt_ranks *t, struct mt_device_parts *p, size_t chu
         last = &before;
         rc = 0;
     }
-    return rc != 0 || number != end;
+    return rc != 0 || number != end ? 1 : route_release(t);
 }
 
 /* The part of a span that costs [lo, hi); it costs [pos, *pos'). Moves *pos and s->number on. */
