@@ -211,7 +211,7 @@ void Writer::HandleTranslationUnit(ASTContext &)
 
 namespace
 {
-class Action : public PluginASTAction
+class AugmentAction : public PluginASTAction
 {
   protected:
     bool ParseArgs(const CompilerInstance &compiler, const std::vector<std::string> &arguments) override
@@ -244,4 +244,5 @@ class Action : public PluginASTAction
 };
 } // namespace
 
-static FrontendPluginRegistry::Add<Action> registration("cuda-aug", "writes the annotated source to a file");
+static FrontendPluginRegistry::Add<AugmentAction> register_augment("cuda-aug",
+                                                                   "writes the annotated source to a file");

@@ -39,7 +39,7 @@ class Consumer : public ASTConsumer
     CompilerInstance &compiler;
 };
 
-class Action : public PluginASTAction
+class PluginAction : public PluginASTAction
 {
   protected:
     bool ParseArgs(const CompilerInstance &compiler, const std::vector<std::string> &arguments) override
@@ -61,5 +61,5 @@ class Action : public PluginASTAction
 };
 } // namespace
 
-static FrontendPluginRegistry::Add<Action> registration("memtrace",
-                                                        "memory-trace instrumentation of CUDA code");
+static FrontendPluginRegistry::Add<PluginAction> register_plugin("memtrace",
+                                                                 "memory-trace instrumentation of CUDA code");

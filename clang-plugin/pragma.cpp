@@ -114,4 +114,4 @@ void mt::hand_over_regions(const CompilerInstance &compiler)
     all = Regions();
 }
 
-static PragmaHandlerRegistry::Add<Handler> registration("memtrace", "#pragma memtrace on|off");
+static PragmaHandlerRegistry::Add<Handler> register_pragma("memtrace", "#pragma memtrace on|off");

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 BIN, GEN = sys.argv[1:3]  # --memory: memory does not grow with the records
+LAUNCH = 2 * 512 * 512 * 16 + 512 * 512  # records of matmul16: each thread loads an element of two tiles 16 times, and stores one
 
 
 def extract(pattern, records, *options):
@@ -60,7 +61,7 @@ def single_bytes():
 
 def peak(launches):
     """Records read from a pipe, and the most memory that mt-extract had (KiB)."""
-    gen = subprocess.Popen([GEN, "matmul", str((launches - 1) * (65 << 20) + 1)], stdout=subprocess.PIPE)
+    gen = subprocess.Popen([GEN, "matmul16", str((launches - 1) * LAUNCH + 1)], stdout=subprocess.PIPE)
     out = subprocess.Popen([BIN + "/mt-extract", "-s", "quick", "--threads=2", "-"], stdin=gen.stdout,
                            stdout=subprocess.PIPE)
     gen.stdout.close()
@@ -71,11 +72,12 @@ def peak(launches):
 
 
 def memory():
-    """Three times the records over the same bytes: the same memory, but for the CTAs of two launches."""
+    """Five times the records over the same bytes: the same memory, but for the CTAs of four launches. A tenth of a byte for each
+    record would show."""
     records, small = peak(1)
-    assert records == 65 << 20
-    records, big = peak(3)
-    assert records == 3 * (65 << 20)
+    assert records == LAUNCH
+    records, big = peak(5)
+    assert records == 5 * LAUNCH
     assert big < 1.2 * small, (small, big)
 
 

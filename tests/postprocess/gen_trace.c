@@ -1,6 +1,7 @@
 /* gen_trace PATTERN RECORDS > trace: big regular traces for speed measurements and for tests of length.
  *   stencil   1-D, 3 loads and 1 store of 4 bytes per thread, two buffers swapped at each launch, CTA by CTA
  *   matmul    tiled C = A * B, 32x32 threads per CTA: 2 loads per thread and tile, 1 store at the end
+ *   matmul16  the same with 16 x 16 tiles, not 32 x 32
  *   bytes     like stencil with 1-byte elements
  *   histogram each thread loads one byte and adds to one of 256 counters, 2^20 threads a launch, the warps of
  *             8 CTAs in turn: every atomic is communication
@@ -63,25 +64,26 @@ static void gen_trace_stencil(uint64_t wanted, uint32_t size)
     }
 }
 
-static void gen_trace_matmul(uint64_t wanted)
+static void gen_trace_matmul(uint64_t wanted, const uint32_t tiles)
 {
-    enum { TILE = 32, TILES = 32, N = TILE * TILES };
-    uint64_t a = 0x7f0000000000, b = a + 4ull * N * N, c = b + 4ull * N * N;
+    enum { TILE = 32 };
+    const uint32_t n = TILE * tiles;
+    uint64_t a = 0x7f0000000000, b = a + 4ull * n * n, c = b + 4ull * n * n;
     while (made < wanted) {
         fputs("matmul<32>(float*, float*, float*)\n", stdout);
-        for (uint32_t by = 0; by < TILES; by++)
-            for (uint32_t bx = 0; bx < TILES; bx++) {
+        for (uint32_t by = 0; by < tiles; by++)
+            for (uint32_t bx = 0; bx < tiles; bx++) {
                 uint64_t cta = mt_rec_cta(bx, by, 0);
-                uint32_t sm = (by * TILES + bx) % SMS;
-                for (uint32_t k = 0; k < TILES; k++)
+                uint32_t sm = (by * tiles + bx) % SMS;
+                for (uint32_t k = 0; k < tiles; k++)
                     for (uint32_t t = 0; t < TILE * TILE; t++) {
                         uint32_t x = t % TILE, y = t / TILE;
-                        gen_trace_put(sm, MT_LOAD, 4, a + 4ull * ((by * TILE + y) * N + k * TILE + x), cta);
-                        gen_trace_put(sm, MT_LOAD, 4, b + 4ull * ((k * TILE + y) * N + bx * TILE + x), cta);
+                        gen_trace_put(sm, MT_LOAD, 4, a + 4ull * ((by * TILE + y) * n + k * TILE + x), cta);
+                        gen_trace_put(sm, MT_LOAD, 4, b + 4ull * ((k * TILE + y) * n + bx * TILE + x), cta);
                     }
                 for (uint32_t t = 0; t < TILE * TILE; t++)
                     gen_trace_put(sm, MT_STORE, 4,
-                                  c + 4ull * ((by * TILE + t / TILE) * N + bx * TILE + t % TILE), cta);
+                                  c + 4ull * ((by * TILE + t / TILE) * n + bx * TILE + t % TILE), cta);
             }
         end_kernel();
         uint64_t old = a; /* the next launch reads what this one wrote */
@@ -141,13 +143,15 @@ int main(int argc, char **argv)
     else if (wanted && strcmp(argv[1], "bytes") == 0)
         gen_trace_stencil(wanted, 1);
     else if (wanted && strcmp(argv[1], "matmul") == 0)
-        gen_trace_matmul(wanted);
+        gen_trace_matmul(wanted, 32);
+    else if (wanted && strcmp(argv[1], "matmul16") == 0)
+        gen_trace_matmul(wanted, 16);
     else if (wanted && strcmp(argv[1], "histogram") == 0)
         gen_trace_histogram(wanted);
     else if (wanted && strcmp(argv[1], "random") == 0)
         gen_trace_anywhere(wanted);
     else {
-        fputs("usage: gen_trace stencil|matmul|bytes|histogram|random RECORDS > trace\n", stderr);
+        fputs("usage: gen_trace stencil|matmul|matmul16|bytes|histogram|random RECORDS > trace\n", stderr);
         return 2;
     }
     return fflush(stdout) || ferror(stdout) ? 1 : 0;

@@ -59,6 +59,8 @@ struct mt_session {
                  void *arg);
     /* After it, together: all results come to the one that reports. */
     int (*fold)(struct mt_team *t, const struct mt_share_ops *ops, void *arg);
+    /* Together: a table of what each of them did, on stderr. */
+    void (*stats)(void);
 };
 
 static inline int mt_session_reports(const struct mt_session *s)

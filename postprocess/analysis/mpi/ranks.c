@@ -2,7 +2,6 @@
  * that fails ends them all (MPI_Abort): none waits for one that is gone. */
 #define _GNU_SOURCE
 #include "ranks.h"
-#include "memtrace/grow.h"
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,6 +25,7 @@ static void ranks_begin(int *argc, char ***argv, volatile sig_atomic_t *stop)
 {
     /* Each rank has a thread that reads, and there may be more ranks than processors: who waits gives way. */
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    mt_stats_phase(MT_RANK_START);
     MPI_Init(argc, argv);
     stop_flag = stop;
     if (!ranks_reports() && !freopen("/dev/null", "w", stdout))
@@ -135,10 +135,14 @@ static int ranks_settle(struct mt_ranks *t)
     c->ncrossings = 0;
     if (mt_exchange_all(x) != 0)
         return mt_ranks_fail(t, "out of memory");
-    for (size_t i = 0; i < x->received / sizeof(struct mt_crossing); i++) {
-        struct mt_crossing n;
-        memcpy(&n, x->in + i * sizeof n, sizeof n);
-        mt_comm_cross(c, n.record, n.src, n.dst);
+    size_t at = 0, bytes;
+    for (unsigned from = 0; from < t->size; from++) {
+        const char *part = mt_exchange_part(x, from, &at, &bytes);
+        for (size_t i = 0; i < bytes / sizeof(struct mt_crossing); i++) {
+            struct mt_crossing n;
+            memcpy(&n, part + i * sizeof n, sizeof n);
+            mt_comm_cross(c, n.record, n.src, n.dst);
+        }
     }
     return mt_comm_settle(&self, 1);
 }
@@ -213,12 +217,15 @@ static int ranks_write_moved(struct mt_ranks *t)
     struct mt_exchange *x = &t->exchange;
     if (mt_exchange_all(x) != 0)
         return -1;
-    for (size_t i = 0; i < x->received / sizeof(struct moved); i++) {
-        struct moved m;
-        memcpy(&m, x->in + i * sizeof m, sizeof m);
-        mt_shadow_fill(t->comm.shadow, m.to, m.length, m.entry, m.start);
+    size_t at = 0, bytes;
+    for (unsigned from = 0; from < t->size; from++) {
+        const char *part = mt_exchange_part(x, from, &at, &bytes);
+        for (size_t i = 0; i < bytes / sizeof(struct moved); i++) {
+            struct moved m;
+            memcpy(&m, part + i * sizeof m, sizeof m);
+            mt_shadow_fill(t->comm.shadow, m.to, m.length, m.entry, m.start);
+        }
     }
-    mt_exchange_clear(x);
     return t->comm.shadow->failed ? -1 : 0;
 }
 
@@ -360,6 +367,7 @@ static struct mt_comm *ranks_finish(struct mt_team *team)
     struct mt_comm *c = &t->comm;
     if (t->rounds && mt_rounds_flush(t) != 0)
         return NULL;
+    mt_stats_phase(MT_RANK_RESULTS);
     if (ranks_all_as_one(t->why || c->why ? -1 : ranks_settle(t)) != 0) {
         mt_ranks_fail(t, c->why ? c->why : "another rank failed");
         return NULL;
@@ -374,7 +382,9 @@ static struct mt_comm *ranks_finish(struct mt_team *team)
         ranks_sum_up(t, &c->hosts[0].load, c->nhosts, sizeof *c->hosts);
     uint64_t unknown = c->unknown;
     MPI_Reduce(&unknown, &c->unknown, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
-    return ranks_gather_transfers(t) == 0 && ranks_gather_keys(t) == 0 ? c : NULL;
+    int rc = ranks_gather_transfers(t) != 0 || ranks_gather_keys(t) != 0;
+    mt_stats_phase(MT_RANK_WRITE);
+    return rc ? NULL : c;
 }
 
 /* ---- */
@@ -389,7 +399,8 @@ static struct mt_team *ranks_team(const struct mt_comm_options *options)
     int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (!t || mt_exchange_init(&t->exchange, (unsigned)size) != 0 || mt_comm_init(&t->comm, options) != 0) {
+    if (!t || mt_exchange_init(&t->exchange, (unsigned)rank, (unsigned)size) != 0 ||
+        mt_comm_init(&t->comm, options) != 0) {
         if (t)
             ranks_free(&t->team);
         return NULL;
@@ -416,4 +427,5 @@ const struct mt_session mt_ranks_session = {
     .stopped = ranks_stopped,
     .share = mt_ranks_share,
     .fold = mt_ranks_fold,
+    .stats = mt_stats_print,
 };

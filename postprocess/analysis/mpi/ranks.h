@@ -5,27 +5,49 @@
 #include "analysis/comm/comm_internal.h"
 #include "analysis/comm/shadow.h"
 #include "analysis/comm/session.h"
+#include "memtrace/grow.h"
+#include "stats.h"
+
+struct mt_exchange_bytes {
+    char *data;
+    size_t used, room;
+};
 
 /* Bytes from every rank to every rank. */
 struct mt_exchange {
-    unsigned ranks;
-    struct {
-        char *data;
-        size_t used, room;
-    } *out;
-    char *in; /* received: of rank 0 first */
-    size_t received, room;
-    int *counts, *places;         /* [2 * ranks] each: sent, received */
-    struct mt_stretch *stretches; /* room for one page */
+    unsigned ranks, rank;
+    struct mt_exchange_bytes *out; /* by rank */
+    struct mt_exchange_bytes in;   /* received from the others */
+    struct mt_exchange_bytes own;  /* what this rank sent itself: the buffer it was put in */
+    int *counts;                   /* [2 * ranks]: sent, received */
+    struct mt_stretch *stretches;  /* room for one page */
 };
 
-int mt_exchange_init(struct mt_exchange *x, unsigned ranks);
+int mt_exchange_init(struct mt_exchange *x, unsigned rank, unsigned ranks);
 void mt_exchange_free(struct mt_exchange *x);
 void mt_exchange_clear(struct mt_exchange *x);
-int mt_exchange_add(struct mt_exchange *x, unsigned to, const void *data, size_t bytes);
-/* Called by all ranks: in and received are set; what was added is gone. 0, or -1 without memory or with more
- * than 2 GiB for one rank. */
+/* Room for so many bytes more, which the caller writes; NULL without memory. */
+static inline void *mt_exchange_room(struct mt_exchange *x, unsigned to, size_t bytes)
+{
+    struct mt_exchange_bytes *out = &x->out[to];
+    if (mt_grow(&out->data, &out->room, out->used + bytes, 1) != 0)
+        return NULL;
+    out->used += bytes;
+    return out->data + out->used - bytes;
+}
+static inline int mt_exchange_add(struct mt_exchange *x, unsigned to, const void *data, size_t bytes)
+{
+    void *room = mt_exchange_room(x, to, bytes);
+    if (room)
+        memcpy(room, data, bytes);
+    return room ? 0 : -1;
+}
+/* Called by all ranks: what was added is gone, and parts can be asked for. 0, or -1 without memory or with
+ * more than 2 GiB for one rank. */
 int mt_exchange_all(struct mt_exchange *x);
+/* What came from this rank, *bytes of it, until the next exchange. Parts are asked for once, rank 0's first:
+ * *at is 0 before, and is moved on. */
+char *mt_exchange_part(const struct mt_exchange *x, unsigned from, size_t *at, size_t *bytes);
 /* n things of `size` bytes to a rank, which asks how many are announced and takes them. */
 int mt_exchange_to(unsigned to, const void *data, size_t n, size_t size);
 size_t mt_exchange_announced(unsigned from);

@@ -5,19 +5,29 @@
  *   ONE      a record
  *   SEVERAL  a record that goes to several ranks; its number is in the unit after it
  *   RUN      base, CTA, SM and meta word as in a record; then {stride, count, number of addresses}; then the
- *            addresses, if it has any
- *   MARK     what follows is of launch w[1], counted in this round from 1;
- *            0: one that began in an earlier one */
+ *            addresses, if it has any. Rows that take turns (turns.h): as many RUNs, one after another; the
+ * first one has their number and a turn's accesses in the upper half of its count (mt_unit_turns) MARK what
+ * follows is of launch w[1], counted in this round from 1; 0: one that began in an earlier one */
 #ifndef MT_MPI_ROUNDS_H
 #define MT_MPI_ROUNDS_H
 #include "parts.h"
 #include "ranks.h"
+#include "turns.h"
 
-enum { MT_ROUND_COST = 1 << 17 /* for a rank, in records */ };
+enum {
+    MT_ROUND_COST = 1 << 17, /* for a rank, in records */
+    MT_ROUND_MOST = 1 << 21, /* the same while they make little to send: each round waits for all */
+    MT_ROUND_SHORT = 4,      /* accesses of a run that is not worth one */
+    MT_ROUND_PIECE = 1 << 13 /* records read at a time: they stay in the processor's cache */
+};
 #define MT_UNIT_KIND (12u << 28)
 #define MT_UNIT_SEVERAL (4u << 28)
 #define MT_UNIT_RUN (8u << 28)
 #define MT_UNIT_MARK (12u << 28)
+static inline uint64_t mt_unit_turns(unsigned rows, uint32_t block)
+{
+    return (uint64_t)rows << 32 | (uint64_t)block << 40;
+}
 
 struct mt_round_event {
     enum { MT_ROUND_LAUNCH, MT_ROUND_COPY, MT_ROUND_SPAN } kind;
@@ -39,8 +49,12 @@ struct mt_rounds {
     struct mt_parts parts;
     struct mt_round_event *events; /* of the round to come */
     size_t nevents;
-    uint64_t cost, accesses; /* of its spans */
-    struct mt_raw_record *slice;
+    uint64_t cost, accesses;     /* of its spans */
+    uint32_t most;               /* what that may cost a rank; the same everywhere */
+    struct mt_raw_record *slice; /* [MT_ROUND_PIECE] */
+    size_t held;                 /* of short runs, as records in the slice, */
+    uint64_t held_number;        /* and the number of the first */
+    struct mt_turns_hint turns;
     uint64_t *sent;          /* by rank: number of the last record that went there and to others */
     uint64_t *marked;        /* by rank: launch of what was sent last, + 1; 0: nothing yet */
     struct mt_pairmap known; /* actors that this rank announced in the launch */

@@ -1,6 +1,7 @@
 /* Accesses on their way to those who own what they touch. */
 #define _GNU_SOURCE
 #include "rounds.h"
+#include "turns.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
@@ -22,16 +23,20 @@ static int route_announce(struct mt_rounds *s, uint64_t cta, uint64_t smid)
     return 0;
 }
 
-static int route_send_units(struct mt_ranks *t, unsigned to, const struct mt_raw_record *units, size_t n)
+/* The receiver knows which launch is under way. */
+static inline int route_mark(struct mt_ranks *t, unsigned to)
 {
     struct mt_rounds *s = t->rounds;
-    if (s->marked[to] != s->launch + 1) {
-        const struct mt_raw_record mark = {{MT_UNIT_MARK, s->launch, 0}};
-        s->marked[to] = s->launch + 1;
-        if (mt_exchange_add(&t->exchange, to, &mark, sizeof mark) != 0)
-            return -1;
-    }
-    return mt_exchange_add(&t->exchange, to, units, n * sizeof *units);
+    const struct mt_raw_record mark = {{MT_UNIT_MARK, s->launch, 0}};
+    if (s->marked[to] == s->launch + 1)
+        return 0;
+    s->marked[to] = s->launch + 1;
+    return mt_exchange_add(&t->exchange, to, &mark, sizeof mark);
+}
+
+static int route_send_units(struct mt_ranks *t, unsigned to, const struct mt_raw_record *units, size_t n)
+{
+    return route_mark(t, to) != 0 ? -1 : mt_exchange_add(&t->exchange, to, units, n * sizeof *units);
 }
 
 /* To every owner of a part of the access, with its number. */
@@ -165,28 +170,112 @@ static int route_run(struct mt_ranks *t, const struct mt_access_run *r, uint64_t
 
 /* ---- this rank's part ---- */
 
-/* Records of a raw trace, the first of which has the number `number`. 0; 1: there is one that cannot be; -1:
- * no memory. */
+/* Rows that take turns, each to its owner; those of one owner take turns there, too. first[]: the first
+ * access of each. */
+static int route_send_turns(struct mt_ranks *t, const struct mt_turns *rows,
+                            const struct mt_raw_record *first)
+{
+    unsigned left = (1u << rows->period) - 1;
+    while (left) {
+        struct mt_raw_record units[2 * MT_TURNS_PERIOD];
+        unsigned to = mt_comm_owner(first[__builtin_ctz(left)].w[1], t->size), n = 0;
+        for (unsigned rest = left; rest; rest &= rest - 1) {
+            unsigned i = (unsigned)__builtin_ctz(rest);
+            if (mt_comm_owner(first[i].w[1], t->size) != to)
+                continue;
+            left &= ~(1u << i);
+            units[2 * n] = first[i];
+            units[2 * n].w[0] |= MT_UNIT_RUN;
+            units[2 * n++ + 1] = (struct mt_raw_record){{(uint64_t)rows->stride[i], rows->count, 0}};
+        }
+        units[1].w[1] |= mt_unit_turns(n, rows->block);
+        if (route_send_units(t, to, units, 2 * n) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Records, the first of which has the number `number`. 0; 1: there is one that cannot be; -1: no memory. */
+static int route_piece(struct mt_ranks *t, const struct mt_raw_record *r, size_t n, uint64_t number)
+{
+    struct mt_rounds *s = t->rounds;
+    const struct mt_raw_record *last = NULL;
+    struct mt_turns rows;
+    for (size_t i = 0, length; i < n; i += length) {
+        if ((!last || last->w[2] != r[i].w[2] || (last->w[0] ^ r[i].w[0]) >> 32) &&
+            route_announce(s, r[i].w[2], r[i].w[0] >> 32) != 0)
+            return -1;
+        last = &r[i];
+        length = mt_turns_records(&s->turns, &rows, last, n - i, MT_REGION_BITS);
+        for (size_t k = i; k < i + (length ? rows.period : 1); k++) {
+            uint32_t meta = (uint32_t)r[k].w[0];
+            if (meta >= 4u << 28 || !(meta & MT_RAW_MAX_SIZE))
+                return 1;
+        }
+        if ((length ? route_send_turns(t, &rows, last) : route_send_record(t, last, number + i)) != 0)
+            return -1;
+        length += length == 0;
+    }
+    return 0;
+}
+
+/* The same of records of a raw trace. */
 static int route_records(struct mt_ranks *t, const struct mt_span *span, uint64_t from, size_t n,
                          uint64_t number)
 {
     struct mt_rounds *s = t->rounds;
-    const struct mt_raw_record *last = NULL;
-    if (mt_parts_records(&s->parts, span->path, span->offset + from * MT_RAW_RECORD_SIZE, s->slice, n) != 0)
-        return 1;
-    for (size_t i = 0; i < n; i++) {
-        const struct mt_raw_record *r = &s->slice[i];
-        uint32_t meta = (uint32_t)r->w[0];
-        if (meta >= 4u << 28 || !(meta & MT_RAW_MAX_SIZE))
+    int rc = 0;
+    mt_stats_accesses(n);
+    for (size_t done = 0, piece; done < n && rc == 0; done += piece) {
+        piece = n - done < MT_ROUND_PIECE ? n - done : MT_ROUND_PIECE;
+        if (mt_parts_records(&s->parts, span->path, span->offset + (from + done) * MT_RAW_RECORD_SIZE,
+                             s->slice, piece) != 0)
             return 1;
-        if ((!last || last->w[2] != r->w[2] || (last->w[0] ^ r->w[0]) >> 32) &&
-            route_announce(s, r->w[2], r->w[0] >> 32) != 0)
-            return -1;
-        last = r;
-        if (route_send_record(t, r, number + i) != 0)
-            return -1;
+        rc = route_piece(t, s->slice, piece, number + done);
     }
-    return 0;
+    return rc;
+}
+
+/* What was held goes, with the rows that are in it. */
+static int route_release(struct mt_ranks *t)
+{
+    struct mt_rounds *s = t->rounds;
+    size_t n = s->held;
+    s->held = 0;
+    return n ? route_piece(t, s->slice, n, s->held_number) : 0;
+}
+
+/* A short run, as records: their neighbours may make rows of them, as threads do that load a few elements
+ * side by side. */
+static int route_hold(struct mt_ranks *t, const struct mt_access_run *r, uint64_t number)
+{
+    struct mt_rounds *s = t->rounds;
+    int rc = s->held + MT_ROUND_SHORT > MT_ROUND_PIECE ? route_release(t) : 0;
+    s->held_number = s->held ? s->held_number : number;
+    for (uint32_t i = 0; i < r->count; i++)
+        s->slice[s->held++] = route_record_of(r, r->base + i * (uint64_t)r->stride);
+    return rc;
+}
+
+/* r[0], which has this number, and those of the next n that go with it; *length: how many. */
+static int route_runs(struct mt_ranks *t, const struct mt_access_run *r, size_t n, size_t *length,
+                      uint64_t number)
+{
+    struct mt_turns rows;
+    struct mt_raw_record first[MT_TURNS_PERIOD];
+    *length = mt_turns_runs(&t->rounds->turns, &rows, r, n, MT_REGION_BITS);
+    if (*length == 0) {
+        *length = 1;
+        if (!r->addresses && r->count <= MT_ROUND_SHORT)
+            return route_hold(t, r, number);
+        int rc = route_release(t);
+        return rc ? rc : route_run(t, r, number);
+    }
+    if (route_release(t) != 0)
+        return -1;
+    for (unsigned i = 0; i < rows.period; i++)
+        first[i] = route_record_of(&r[i], r[i].base);
+    return route_send_turns(t, &rows, first);
 }
 
 /* The same of a chunk that has so many accesses. */
@@ -199,21 +288,23 @@ static int route_chunk(struct mt_ranks *t, struct mt_device_parts *p, size_t chu
     struct mt_error err;
     size_t n;
     int rc = mt_device_parts_seek(p, chunk, &err);
+    mt_stats_accesses(end - number);
     while (rc == 0 && (rc = mt_device_parts_next(p, &runs, &n, &err)) > 0) {
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0, length; i < n; i += length) {
             if ((!last || last->cta != runs[i].cta || last->smid != runs[i].smid) &&
                 route_announce(s, runs[i].cta, runs[i].smid) != 0)
                 return -1;
             last = &runs[i];
-            if (route_run(t, last, number) != 0)
+            if (route_runs(t, last, n - i, &length, number) != 0)
                 return -1;
-            number += last->count;
+            for (size_t k = 0; k < length; k++)
+                number += last[k].count;
         }
         before = *last; /* the next runs take its place */
         last = &before;
         rc = 0;
     }
-    return rc != 0 || number != end;
+    return rc != 0 || number != end ? 1 : route_release(t);
 }
 
 /* The part of a span that costs [lo, hi); it costs [pos, *pos'). Moves *pos and s->number on. */

@@ -38,7 +38,7 @@ static int share_records(const struct share *s, const struct mt_span *span, size
     if (s->ops->launch(s->arg, number, share_mine(s, at)) != 0)
         return -1;
     for (uint64_t n; from < end; from += n) {
-        n = end - from < MT_ROUND_COST ? end - from : MT_ROUND_COST;
+        n = end - from < MT_ROUND_PIECE ? end - from : MT_ROUND_PIECE;
         if (mt_ranks_wants_stop())
             return 1;
         if (mt_parts_records(&r->parts, span->path, span->offset + from * MT_RAW_RECORD_SIZE, r->slice,
@@ -84,6 +84,7 @@ int mt_ranks_share(struct mt_team *team, const struct mt_span *spans, size_t n,
     struct share s = {.team = t, .ops = ops, .arg = arg, .last = t->rank + 1 == t->size};
     uint64_t *accesses = malloc((n + 1) * sizeof *accesses), at = 0;
     int rc = accesses ? 0 : -1, worst[2], own[2];
+    mt_stats_phase(MT_RANK_FURTHER);
     for (size_t i = 0; i < n && rc == 0; i++)
         s.total += accesses[i] = share_accesses_of(&t->rounds->parts, &spans[i]);
     s.lo = (uint64_t)((__uint128_t)s.total * t->rank / t->size);

@@ -75,6 +75,7 @@ out:
 
 struct mt_launch_ends *mt_ranks_split(const char *const *paths, size_t npaths)
 {
+    mt_stats_phase(MT_RANK_LAUNCHES);
     struct mt_launch_ends *ends = mt_ranks_members() > 1 ? calloc(npaths + 1, sizeof *ends) : NULL;
     int every = split_all(ends != NULL);
     for (size_t i = 0; every && i < npaths; i++) {
@@ -82,6 +83,7 @@ struct mt_launch_ends *mt_ranks_split(const char *const *paths, size_t npaths)
         every = split_all(split_same((uint64_t)container)) &&
                 (container ? split_container(paths[i], &ends[i]) : split_raw(paths[i], &ends[i])) == 0;
     }
+    mt_stats_phase(MT_RANK_START);
     if (every)
         return ends;
     mt_ranks_unsplit(ends, npaths);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ADDRESSES_BUDGET = 1 << 30 }; /* bytes of operations in memory, of the section addresses */
@@ -250,6 +251,20 @@ static void close_all(struct mt_extract *x)
         x->p.session->unsplit(x->ends, n);
 }
 
+/* What it took. */
+static void extract_stats(const struct mt_extract *x)
+{
+    struct timespec busy;
+    if (x->p.session) {
+        x->p.session->stats();
+        return;
+    }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &busy);
+    mt_cli_say("%.3f s of processor time for %llu accesses",
+               (double)busy.tv_sec + (double)busy.tv_nsec * 1e-9,
+               x->p.team ? (unsigned long long)mt_team_count(x->p.team) : 0);
+}
+
 int main(int argc, char **argv)
 {
     static struct mt_extract x; /* holds the output buffer */
@@ -292,6 +307,8 @@ int main(int argc, char **argv)
     if (!together)
         mt_output_abandon(&x.p.out);
     code = code < 0 ? MT_EXIT_OK : code;
+    if (x.stats && together)
+        extract_stats(&x);
     if (x.p.session)
         code = x.p.session->end(code, together);
     close_all(&x);

@@ -25,6 +25,7 @@ struct mt_extract {
     int no_more;                   /* the further analyses were interrupted */
     struct mt_formats formats;
     int chosen; /* --sections was given */
+    int stats;  /* --stats was */
 };
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */

@@ -74,6 +74,8 @@ static const char help[] =
     "      --threads=N         use N threads (default: as many as there are processors, at most 32)\n"
     "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
     "      --no-companion      do as if there were no companion\n"
+    "      --stats             say on stderr how long it took; under mpirun a line per rank, with bytes "
+    "exchanged\n"
     "      --live              what programs start themselves when MEMTRACE_SINK asks for it\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
@@ -86,10 +88,11 @@ static const char help[] =
     "interrupted (Ctrl-C): what was whole is in the output, which then says \"complete\": false and why.\n"
     "Definitions with a worked example: docs/definitions.md.\n";
 
-enum { OPT_LIVE = 256 };
+enum { OPT_LIVE = 256, OPT_STATS };
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"sections", required_argument, NULL, 's'},
                                         {"live", no_argument, NULL, OPT_LIVE},
+                                        {"stats", no_argument, NULL, OPT_STATS},
                                         MT_FORMAT_OPTIONS,
                                         MT_PIPELINE_OPTIONS};
 
@@ -146,6 +149,9 @@ static int extract_option(void *arg, int o)
         return mt_formats_option(&x->formats, o, optarg);
     case OPT_LIVE:
         x->live = 1;
+        return 0;
+    case OPT_STATS:
+        x->stats = 1;
         return 0;
     default:
         return mt_pipeline_option(&x->p, o, help);
