@@ -33,6 +33,8 @@ struct mt_run_launch {
     int cooperative;                   /* its CTAs may wait for each other */
 };
 
+enum { MT_RUNS_AHEAD = 16 }; /* what will be needed by the run so far ahead is brought near */
+
 static inline uint32_t mt_run_type(const struct mt_access_run *r)
 {
     return r->meta >> 28;
