@@ -17,7 +17,7 @@ struct mt_countmap {
 
 static inline size_t mt_countmap_place(const struct mt_countmap *m, uint64_t key)
 {
-    return (key ^ key >> 31) * 0x9e3779b97f4a7c15ull >> (64 - m->bits);
+    return (key ^ key >> 29) * 0xd6e8feb86659fd93ull >> (64 - m->bits);
 }
 /* Will be asked for soon: its place is brought near. */
 static inline void mt_countmap_soon(const struct mt_countmap *m, uint64_t key)

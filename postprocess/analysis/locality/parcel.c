@@ -66,6 +66,18 @@ void mt_parcel_map(struct mt_parcel *p, const struct mt_pairmap *m)
     mt_pairmap_each(m, pack_pair, p);
 }
 
+static void parcel_count(void *arg, uint64_t key, uint64_t count)
+{
+    mt_parcel_u64(arg, key);
+    mt_parcel_u64(arg, count);
+}
+
+void mt_parcel_counts(struct mt_parcel *p, const struct mt_countmap *m)
+{
+    mt_parcel_u64(p, m->count);
+    mt_countmap_each(m, parcel_count, p);
+}
+
 /* Equal neighbours as one. */
 void mt_parcel_cells(struct mt_parcel *p, const struct mt_cells *c)
 {
@@ -160,6 +172,14 @@ void mt_unpack_map(struct mt_unpack *u, struct mt_pairmap *m)
         uint64_t pair[3];
         mt_unpack_bytes(u, pair, sizeof pair);
         u->failed |= !mt_pairmap_get(m, pair[0], pair[1], pair[2]);
+    }
+}
+
+void mt_unpack_counts(struct mt_unpack *u, struct mt_countmap *m)
+{
+    for (size_t n = mt_unpack_count(u, 2 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
+        uint64_t key = mt_unpack_u64(u), count = mt_unpack_u64(u);
+        u->failed |= count == 0 || mt_countmap_add(m, key, count) != 0;
     }
 }
 

@@ -1,6 +1,7 @@
 /* Reuse distances and working sets, of CTAs, SMs and the device. */
 #include "reuse.h"
 #include "memtrace/grow.h"
+#include "analysis/base/counting.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ struct state {
     struct context *contexts[2]; /* by level */
     size_t count[2], room[2];
     struct mt_pairmap index; /* (CTA or SM, level) -> index */
-    struct mt_pairmap uses;  /* line -> uses */
+    struct mt_countmap uses; /* of lines */
     uint64_t last[2];        /* CTA and SM of contexts last_index */
     size_t last_index[2];
 };
@@ -34,7 +35,7 @@ static void reuse_drop(struct mt_launch_window_state *w)
         free(s->contexts[level]);
     }
     mt_pairmap_free(&s->index);
-    mt_pairmap_free(&s->uses);
+    mt_countmap_free(&s->uses);
     free(s);
 }
 
@@ -111,10 +112,8 @@ static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t
     l->uses += uses;
     if (!mt_reuse_sampled(line, x->options.sample_bits))
         return 0;
-    uint64_t *n = mt_pairmap_get(&s->uses, line, 0, 0);
-    if (!n)
+    if (mt_countmap_add(&s->uses, line, uses) != 0)
         return -1;
-    *n += uses;
     for (int level = 0; level < 2 && s->w.launch.selected; level++) {
         struct context *c = context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid);
         uint64_t distance = c ? mt_use_stack_use(&c->stack, line) : MT_STACK_FAILED;
@@ -128,46 +127,71 @@ static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t
     return distance == MT_STACK_COLD ? add_device_first(x, line, x->count - 1) : 0;
 }
 
-/* Lanes that go their own way find nothing in the caches:
- * all are asked for before the first one is looked at. */
-static void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r)
+/* Lanes that go their own way find nothing in the caches: all are asked for before the first one is looked
+ * at. So is the run that comes a little later. Inlined, or gcc drops the call of what only brings near. */
+MT_ALWAYS_INLINE void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r, uint32_t count)
 {
     const struct state *s = (const struct state *)x->window.tail;
     const struct context *sm = s->count[MT_REUSE_SM] && s->last[MT_REUSE_SM] == r->smid
                                    ? &s->contexts[MT_REUSE_SM][s->last_index[MT_REUSE_SM]]
                                    : NULL; /* it is not made here: it may have no use that is looked at */
-    for (uint32_t k = 0; k < r->count; k++) {
-        uint64_t line = r->addresses[k] >> x->options.line_bits;
-        mt_pairmap_soon(&s->uses, line, 0);
+    for (uint32_t k = 0; k < count; k++) {
+        uint64_t line = mt_run_address(r, k) >> x->options.line_bits;
+        mt_countmap_soon(&s->uses, line);
         mt_use_stack_soon(&x->device, line);
         if (sm)
             mt_use_stack_soon(&sm->stack, line);
     }
 }
 
+/* Accesses in a row come to each line once. */
+static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r)
+{
+    const uint64_t size = mt_run_size(r), bytes = size * r->count;
+    const unsigned bits = x->options.line_bits;
+    for (uint64_t at = 0, n; at < bytes; at += n) {
+        const uint64_t address = r->base + at, left = (1ull << bits) - (address & ((1ull << bits) - 1));
+        n = bytes - at < left ? bytes - at : left;
+        if (reuse_use(x, r, address >> bits, (at + n - 1) / size - at / size + 1) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Access by access: neighbours that use one line are as one. */
+static int reuse_each(struct mt_reuse *x, const struct mt_access_run *r)
+{
+    const unsigned bits = x->options.line_bits;
+    uint64_t pending = 0, uses = 0; /* a line, and how often it was used just now */
+    for (uint32_t k = 0; k < r->count; k++) {
+        uint64_t first, lines = mt_lines_of(mt_run_address(r, k), mt_run_size(r), bits, &first);
+        for (uint64_t j = 0; j < lines; j++) {
+            uint64_t line = mt_line_after(first, j, bits);
+            if (uses && line == pending) {
+                uses++;
+                continue;
+            }
+            if (uses && reuse_use(x, r, pending, uses) != 0)
+                return -1;
+            pending = line;
+            uses = 1;
+        }
+    }
+    return reuse_use(x, r, pending, uses);
+}
+
 int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n)
 {
-    unsigned bits = x->options.line_bits;
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
-        uint64_t pending = 0, uses = 0; /* a line, and how often it was used just now */
-        if (r->addresses && !x->options.sample_bits)
-            reuse_soon(x, r);
-        for (uint32_t k = 0; k < r->count; k++) {
-            uint64_t first, lines = mt_lines_of(mt_run_address(r, k), mt_run_size(r), bits, &first);
-            for (uint64_t j = 0; j < lines; j++) {
-                uint64_t line = mt_line_after(first, j, bits);
-                if (uses && line == pending) {
-                    uses++;
-                    continue;
-                }
-                if (uses && reuse_use(x, r, pending, uses) != 0)
-                    return -1;
-                pending = line;
-                uses = 1;
-            }
+        if (!x->options.sample_bits) {
+            if (i + MT_RUNS_AHEAD < n)
+                reuse_soon(x, r + MT_RUNS_AHEAD, 1);
+            if (r->addresses)
+                reuse_soon(x, r, r->count);
         }
-        if (uses && reuse_use(x, r, pending, uses) != 0)
+        const int row = !r->addresses && r->count > 1 && r->stride == (int64_t)mt_run_size(r);
+        if ((row ? reuse_row : reuse_each)(x, r) != 0)
             return -1;
     }
     return 0;
@@ -232,10 +256,9 @@ static struct mt_reuse_launch *launch_of(struct mt_reuse *x, uint64_t superstep)
     return &x->launches[lo];
 }
 
-static void add_squares(void *arg, uint64_t line, uint64_t zero, uint64_t uses)
+static void add_squares(void *arg, uint64_t line, uint64_t uses)
 {
     (void)line;
-    (void)zero;
     *(uint64_t *)arg += uses * uses;
 }
 
@@ -255,7 +278,7 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
     struct mt_reuse_counts *c = &l->level[MT_REUSE_DEVICE];
     c->contexts = 1;
     c->lines = c->largest = s->uses.count;
-    mt_pairmap_each(&s->uses, add_squares, &l->squares);
+    mt_countmap_each(&s->uses, add_squares, &l->squares);
     return 0;
 }
 
@@ -309,13 +332,10 @@ static void merge_one(void *arg, uint64_t id, uint64_t level, uint64_t index)
         m->failed = 1;
 }
 
-static void merge_uses(void *arg, uint64_t line, uint64_t zero, uint64_t uses)
+static void merge_uses(void *arg, uint64_t line, uint64_t uses)
 {
     struct merging *m = arg;
-    uint64_t *n = mt_pairmap_get(&m->into->uses, line, zero, 0);
-    if (n)
-        *n += uses;
-    else
+    if (mt_countmap_add(&m->into->uses, line, uses) != 0)
         m->failed = 1;
 }
 
@@ -323,7 +343,7 @@ static int merge_launch(void *arg, struct mt_launch_window_state *into, struct m
 {
     struct merging m = {arg, (struct state *)into, (struct state *)from, 0};
     mt_pairmap_each(&m.from->index, merge_one, &m);
-    mt_pairmap_each(&m.from->uses, merge_uses, &m);
+    mt_countmap_each(&m.from->uses, merge_uses, &m);
     return m.failed ? -1 : 0;
 }
 
@@ -401,7 +421,7 @@ static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state 
     const struct state *s = (const struct state *)w;
     mt_parcel_u64(p, s->index.count);
     mt_pairmap_each(&s->index, pack_context, &(struct packing){p, s});
-    mt_parcel_map(p, &s->uses);
+    mt_parcel_counts(p, &s->uses);
 }
 
 static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
@@ -417,7 +437,7 @@ static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
         c->nfirsts = c->room = firsts;
         mt_unpack_stack(u, &c->stack);
     }
-    mt_unpack_map(u, &s->uses);
+    mt_unpack_counts(u, &s->uses);
 }
 
 /* Most buckets are empty. */

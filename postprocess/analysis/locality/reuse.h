@@ -5,6 +5,7 @@
  * `uses` are then those of the sample, distances are scaled already. Fed and merged as runs.h says. */
 #ifndef MT_ANALYSIS_REUSE_H
 #define MT_ANALYSIS_REUSE_H
+#include "analysis/base/countmap.h"
 #include "analysis/base/pairmap.h"
 #include "analysis/base/runs.h"
 #include "analysis/base/stack.h"
