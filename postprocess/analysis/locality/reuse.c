@@ -22,8 +22,6 @@ struct state {
     size_t last_index[2];
 };
 
-/* ---- parts ---- */
-
 static void reuse_drop(struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
@@ -144,40 +142,48 @@ MT_ALWAYS_INLINE void reuse_soon(const struct mt_reuse *x, const struct mt_acces
     }
 }
 
-/* Accesses in a row come to each line once. */
-static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r)
+struct pending { /* a line, and how often it was used just now */
+    uint64_t line, uses;
+};
+
+/* Neighbours that use one line are as one. */
+static int reuse_next(struct mt_reuse *x, const struct mt_access_run *r, struct pending *p, uint64_t line,
+                      uint64_t uses)
 {
-    const uint64_t size = mt_run_size(r), bytes = size * r->count;
+    if (p->uses && p->line == line) {
+        p->uses += uses;
+        return 0;
+    }
+    int rc = p->uses ? reuse_use(x, r, p->line, p->uses) : 0;
+    *p = (struct pending){line, uses};
+    return rc;
+}
+
+/* Accesses in a row come to each line once. */
+static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r, const struct mt_piece *piece,
+                     struct pending *p)
+{
+    const uint64_t size = mt_run_size(r);
     const unsigned bits = x->options.line_bits;
-    for (uint64_t at = 0, n; at < bytes; at += n) {
-        const uint64_t address = r->base + at, left = (1ull << bits) - (address & ((1ull << bits) - 1));
-        n = bytes - at < left ? bytes - at : left;
-        if (reuse_use(x, r, address >> bits, (at + n - 1) / size - at / size + 1) != 0)
+    for (uint64_t at = 0, n; at < piece->bytes; at += n) {
+        const uint64_t address = piece->address + at,
+                       left = (1ull << bits) - (address & ((1ull << bits) - 1));
+        n = piece->bytes - at < left ? piece->bytes - at : left;
+        if (reuse_next(x, r, p, address >> bits,
+                       piece->accesses == 1 ? 1 : (at + n - 1) / size - at / size + 1) != 0)
             return -1;
     }
     return 0;
 }
 
-/* Access by access: neighbours that use one line are as one. */
-static int reuse_each(struct mt_reuse *x, const struct mt_access_run *r)
+static int reuse_run(struct mt_reuse *x, const struct mt_access_run *r)
 {
-    const unsigned bits = x->options.line_bits;
-    uint64_t pending = 0, uses = 0; /* a line, and how often it was used just now */
-    for (uint32_t k = 0; k < r->count; k++) {
-        uint64_t first, lines = mt_lines_of(mt_run_address(r, k), mt_run_size(r), bits, &first);
-        for (uint64_t j = 0; j < lines; j++) {
-            uint64_t line = mt_line_after(first, j, bits);
-            if (uses && line == pending) {
-                uses++;
-                continue;
-            }
-            if (uses && reuse_use(x, r, pending, uses) != 0)
-                return -1;
-            pending = line;
-            uses = 1;
-        }
-    }
-    return reuse_use(x, r, pending, uses);
+    struct pending p = {0, 0};
+    struct mt_piece piece;
+    for (uint32_t at = 0; mt_run_piece(r, &at, &piece);)
+        if (reuse_row(x, r, &piece, &p) != 0)
+            return -1;
+    return reuse_use(x, r, p.line, p.uses);
 }
 
 int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n)
@@ -190,8 +196,7 @@ int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n
             if (r->addresses)
                 reuse_soon(x, r, r->count);
         }
-        const int row = !r->addresses && r->count > 1 && r->stride == (int64_t)mt_run_size(r);
-        if ((row ? reuse_row : reuse_each)(x, r) != 0)
+        if (reuse_run(x, r) != 0)
             return -1;
     }
     return 0;
@@ -199,25 +204,9 @@ int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n
 
 /* ---- launches ---- */
 
-static int close_launch(void *arg, struct mt_launch_window_state *w);
-static int merge_launch(void *arg, struct mt_launch_window_state *into, struct mt_launch_window_state *from);
-static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w);
-static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w);
-
 static struct mt_launch_window_state *reuse_make(const struct mt_run_launch *launch)
 {
     return mt_launch_window_new(sizeof(struct state), launch);
-}
-
-static const struct mt_launch_window_ops ops = {merge_launch, close_launch, reuse_drop,
-                                                pack_state,   reuse_make,   unpack_state};
-
-int mt_reuse_init(struct mt_reuse *x, const struct mt_run_options *o)
-{
-    memset(x, 0, sizeof *x);
-    x->options = *o;
-    x->window.ops = &ops;
-    return 0;
 }
 
 static struct mt_reuse_launch *new_launch(struct mt_reuse *x)
@@ -438,6 +427,17 @@ static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
         mt_unpack_stack(u, &c->stack);
     }
     mt_unpack_counts(u, &s->uses);
+}
+
+static const struct mt_launch_window_ops ops = {merge_launch, close_launch, reuse_drop,
+                                                pack_state,   reuse_make,   unpack_state};
+
+int mt_reuse_init(struct mt_reuse *x, const struct mt_run_options *o)
+{
+    memset(x, 0, sizeof *x);
+    x->options = *o;
+    x->window.ops = &ops;
+    return 0;
 }
 
 /* Most buckets are empty. */
