@@ -126,7 +126,8 @@ static int stack_compact(struct mt_use_stack *s)
 static int stack_grow(struct mt_use_stack *s)
 {
     struct mt_use_stack t = *s;
-    t.bits = s->slot ? s->bits + 1 : 4;
+    t.bits =
+        !s->slot ? 4 : s->bits + (s->bits < 12 ? 2 : 1); /* there are many small ones, which grow often */
     t.slot = calloc((size_t)1 << t.bits, sizeof *t.slot);
     if (!t.slot)
         return -1;

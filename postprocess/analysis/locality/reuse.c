@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LANES_AHEAD = 8 };
+
 /* One CTA or SM in one launch. */
 struct context {
     struct mt_use_stack stack;
@@ -76,14 +78,6 @@ static int add_device_first(struct mt_reuse *x, uint64_t line, size_t launch)
 
 /* ---- uses ---- */
 
-int mt_reuse_sampled(uint64_t line, unsigned sample_bits)
-{
-    line = (line ^ line >> 30) * 0xbf58476d1ce4e5b9ull;
-    line = (line ^ line >> 27) * 0x94d049bb133111ebull;
-    line ^= line >> 31;
-    return (line & ((1ull << sample_bits) - 1)) == 0;
-}
-
 static unsigned reuse_bucket(const struct mt_reuse *x, uint64_t distance)
 {
     distance <<= x->options.sample_bits;
@@ -125,15 +119,17 @@ static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t
     return distance == MT_STACK_COLD ? add_device_first(x, line, x->count - 1) : 0;
 }
 
-/* Lanes that go their own way find nothing in the caches: all are asked for before the first one is looked
- * at. So is the run that comes a little later. Inlined, or gcc drops the call of what only brings near. */
-MT_ALWAYS_INLINE void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r, uint32_t count)
+/* Lanes that go their own way find nothing in the caches: each is asked for some lanes before it is looked
+ * at, and so is the run that comes a little later. Inlined, or gcc drops the call of what only brings near.
+ */
+MT_ALWAYS_INLINE void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r, uint32_t from,
+                                 uint32_t count)
 {
     const struct state *s = (const struct state *)x->window.tail;
     const struct context *sm = s->count[MT_REUSE_SM] && s->last[MT_REUSE_SM] == r->smid
                                    ? &s->contexts[MT_REUSE_SM][s->last_index[MT_REUSE_SM]]
                                    : NULL; /* it is not made here: it may have no use that is looked at */
-    for (uint32_t k = 0; k < count; k++) {
+    for (uint32_t k = from; k < count; k++) {
         uint64_t line = mt_run_address(r, k) >> x->options.line_bits;
         mt_countmap_soon(&s->uses, line);
         mt_use_stack_soon(&x->device, line);
@@ -180,9 +176,12 @@ static int reuse_run(struct mt_reuse *x, const struct mt_access_run *r)
 {
     struct pending p = {0, 0};
     struct mt_piece piece;
-    for (uint32_t at = 0; mt_run_piece(r, &at, &piece);)
+    for (uint32_t at = 0; mt_run_piece(r, &at, &piece);) {
+        if (r->addresses && at + LANES_AHEAD <= r->count)
+            reuse_soon(x, r, at + LANES_AHEAD - 1, at + LANES_AHEAD);
         if (reuse_row(x, r, &piece, &p) != 0)
             return -1;
+    }
     return reuse_use(x, r, p.line, p.uses);
 }
 
@@ -192,9 +191,9 @@ int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n
         const struct mt_access_run *r = &runs[i];
         if (!x->options.sample_bits) {
             if (i + MT_RUNS_AHEAD < n)
-                reuse_soon(x, r + MT_RUNS_AHEAD, 1);
+                reuse_soon(x, r + MT_RUNS_AHEAD, 0, 1);
             if (r->addresses)
-                reuse_soon(x, r, r->count);
+                reuse_soon(x, r, 0, r->count < LANES_AHEAD ? r->count : LANES_AHEAD);
         }
         if (reuse_run(x, r) != 0)
             return -1;
