@@ -189,7 +189,7 @@ static void graph_runs_top(void **state)
 
 /* ---- by chance: a warp at once makes what its threads make one by one ---- */
 
-static uint32_t chance(uint32_t *seed, uint32_t below)
+static uint32_t graph_runs_chance(uint32_t *seed, uint32_t below)
 {
     *seed = *seed * 1664525u + 1013904223u;
     return (uint32_t)((uint64_t)(*seed >> 4) * below >> 28);
@@ -200,18 +200,20 @@ static uint32_t chance(uint32_t *seed, uint32_t below)
 static struct mt_access_run some_run(uint32_t *seed, uint64_t *addresses)
 {
     static const int64_t strides[] = {4, 4, 4, 0, -8, 64, 1000};
-    uint32_t mask = chance(seed, 3) ? 0xffffffffu >> chance(seed, 2) * 16 : chance(seed, 1u << 28) | 1;
-    struct mt_access_run r = warp_run(0x1000 + 128 * chance(seed, 40), strides[chance(seed, 7)],
-                                      chance(seed, 8) ? mask : MT_RUN_NO_MASK, chance(seed, 2));
-    r.cta = mt_rec_cta(chance(seed, 2), 0, 0);
-    r.meta = chance(seed, 3) << 28 | 4;
+    uint32_t mask = graph_runs_chance(seed, 3) ? 0xffffffffu >> graph_runs_chance(seed, 2) * 16
+                                               : graph_runs_chance(seed, 1u << 28) | 1;
+    struct mt_access_run r =
+        warp_run(0x1000 + 128 * graph_runs_chance(seed, 40), strides[graph_runs_chance(seed, 7)],
+                 graph_runs_chance(seed, 8) ? mask : MT_RUN_NO_MASK, graph_runs_chance(seed, 2));
+    r.cta = mt_rec_cta(graph_runs_chance(seed, 2), 0, 0);
+    r.meta = graph_runs_chance(seed, 3) << 28 | 4;
     if (!r.mask) {
-        r.count = 1 + chance(seed, 40);
+        r.count = 1 + graph_runs_chance(seed, 40);
         r.warp = MT_RUN_NO_WARP;
     }
-    if (chance(seed, 4) == 0) {
+    if (graph_runs_chance(seed, 4) == 0) {
         for (uint32_t i = 0; i < r.count; i++)
-            addresses[i] = 0x1000 + 4 * chance(seed, 1 + chance(seed, 2) * 1200);
+            addresses[i] = 0x1000 + 4 * graph_runs_chance(seed, 1 + graph_runs_chance(seed, 2) * 1200);
         r.base = addresses[0];
         r.addresses = addresses;
     }
@@ -245,7 +247,7 @@ struct seen {
     uint64_t hash, count;
 };
 
-static int see(void *arg, const struct mt_stride_graph_access *a, int64_t stride, size_t node)
+static int graph_runs_see(void *arg, const struct mt_stride_graph_access *a, int64_t stride, size_t node)
 {
     struct seen *s = arg;
     s->hash = (s->hash ^ a->address ^ (uint64_t)stride << 32 ^ node << 16) * 0x9e3779b97f4a7c15ull;
@@ -286,7 +288,7 @@ static void graph_runs_by_chance(void **state)
             assert_int_equal(mt_buffers_init(&b[i], allocs, 3), 0);
             mt_stride_graph_init(&g[i], MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, &b[i]);
             g[i].most_nodes = k % 3 == 0 ? 5 : 0;
-            g[i].watch = k % 2 ? see : NULL;
+            g[i].watch = k % 2 ? graph_runs_see : NULL;
             g[i].watch_arg = &seen[i];
         }
         for (uint32_t n = 0; n < 60; n++) {
@@ -308,12 +310,47 @@ static void graph_runs_by_chance(void **state)
     }
 }
 
+/* Between lanes: evenly spaced runs, and lists in which a stride follows itself, make what the same addresses
+ * make that are looked at one by one, because somebody watches. */
+static void graph_runs_lanes_by_chance(void **state)
+{
+    (void)state;
+    uint64_t addresses[64], listed[64];
+    for (uint32_t seed = 9, k = 0; k < 300; k++) {
+        struct mt_stride_graph g[2];
+        struct seen seen = {0};
+        for (int i = 0; i < 2; i++) {
+            graph_runs_start(&g[i]);
+            g[i].most_nodes = k % 3 == 0 ? 5 : 0;
+        }
+        g[1].watch = graph_runs_see;
+        g[1].watch_arg = &seen;
+        for (uint32_t n = 0; n < 40; n++) {
+            struct mt_access_run r = some_run(&seed, addresses), one = r;
+            for (uint32_t i = 0; i < r.count; i++)
+                listed[i] = address_of(&r, i);
+            one.addresses = listed;
+            assert_int_equal(mt_stride_graph_lanes(&g[0], &r, 1), 0);
+            assert_int_equal(mt_stride_graph_lanes(&g[1], &one, 1), 0);
+        }
+        uint64_t counted = 0;
+        for (size_t i = 0; i < g[0].nnodes; i++)
+            counted += g[0].nodes[i].count;
+        assert_int_equal(counted, seen.count);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(mt_stride_graph_finish(&g[i], 0), 0);
+        expect_same(&g[0], &g[1]);
+        for (int i = 0; i < 2; i++)
+            mt_stride_graph_free(&g[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graph_runs_threads),  cmocka_unit_test(masked_lanes),
-        cmocka_unit_test(without_lanes),       cmocka_unit_test(graph_runs_lanes),
-        cmocka_unit_test(graph_runs_limits),   cmocka_unit_test(graph_runs_top),
-        cmocka_unit_test(graph_runs_by_chance)};
+        cmocka_unit_test(graph_runs_threads),   cmocka_unit_test(masked_lanes),
+        cmocka_unit_test(without_lanes),        cmocka_unit_test(graph_runs_lanes),
+        cmocka_unit_test(graph_runs_limits),    cmocka_unit_test(graph_runs_top),
+        cmocka_unit_test(graph_runs_by_chance), cmocka_unit_test(graph_runs_lanes_by_chance)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -355,7 +355,7 @@ int mt_stride_graph_runs(struct mt_stride_graph *g, const struct mt_access_run *
 static int lanes_step(struct mt_stride_graph *g, struct mt_graph_warp *w, struct step *s)
 {
     int64_t stride[LANES];
-    uint32_t node[LANES + 1], n = 0;
+    uint32_t node[LANES + 1], times[LANES], n = 0; /* strides, and how often each follows itself */
     if (!s->r->addresses && !g->watch) {
         size_t at = step_node(g, s, s->r->stride, s->count);
         if (at == SIZE_MAX)
@@ -363,12 +363,18 @@ static int lanes_step(struct mt_stride_graph *g, struct mt_graph_warp *w, struct
         const uint32_t to = at == (size_t)MT_GRAPH_NO_NODE ? 0 : (uint32_t)at + 1;
         return warp_visit(g, w, 1, to) != 0 ? -1 : graph_link(g, to, to, s->count - 1);
     }
-    for (; n < s->count; n++)
-        stride[n] = (int64_t)(mt_run_address(s->r, s->first + n) - mt_run_address(s->r, s->first + n - 1));
-    mt_stride_graph_soon(g, &s->a, stride, n);
+    for (uint32_t i = s->first; i < s->first + s->count; i++) {
+        const int64_t of = (int64_t)(mt_run_address(s->r, i) - mt_run_address(s->r, i - 1));
+        const int again = n && stride[n - 1] == of && !g->watch;
+        n += !again;
+        stride[n - 1] = of;
+        times[n - 1] = again ? times[n - 1] + 1 : 1;
+    }
+    if (n > 2)
+        mt_stride_graph_soon(g, &s->a, stride, n);
     node[0] = w->lanes ? w->node : 0;
     for (uint32_t i = 0; i < n; i++) {
-        size_t at = step_node(g, s, stride[i], 1);
+        size_t at = step_node(g, s, stride[i], times[i]);
         if (at == SIZE_MAX)
             return -1;
         node[i + 1] = at == (size_t)MT_GRAPH_NO_NODE ? 0 : (uint32_t)at + 1;
@@ -379,6 +385,7 @@ static int lanes_step(struct mt_stride_graph *g, struct mt_graph_warp *w, struct
         struct step one = {
             .r = s->r, .first = s->first + i, .count = 1, .lanes = 1, .actor = s->actor, .a = s->a};
         if (graph_link(g, node[i], node[i + 1], 1) != 0 ||
+            graph_link(g, node[i + 1], node[i + 1], times[i] - 1) != 0 ||
             step_watch(g, &one, 1, stride[i], node[i + 1] ? node[i + 1] - 1 : (size_t)MT_GRAPH_NO_NODE) != 0)
             return -1;
     }
