@@ -187,11 +187,170 @@ static void graph_runs_top(void **state)
     }
 }
 
+/* ---- by chance: a warp at once makes what its threads make one by one ---- */
+
+static uint32_t graph_runs_chance(uint32_t *seed, uint32_t below)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)(*seed >> 4) * below >> 28);
+}
+
+/* Few warps, places and strides, so that lanes part and meet; some addresses are beyond the end of a buffer.
+ */
+static struct mt_access_run some_run(uint32_t *seed, uint64_t *addresses)
+{
+    static const int64_t strides[] = {4, 4, 4, 0, -8, 64, 1000};
+    uint32_t mask = graph_runs_chance(seed, 3) ? 0xffffffffu >> graph_runs_chance(seed, 2) * 16
+                                               : graph_runs_chance(seed, 1u << 28) | 1;
+    struct mt_access_run r =
+        warp_run(0x1000 + 128 * graph_runs_chance(seed, 40), strides[graph_runs_chance(seed, 7)],
+                 graph_runs_chance(seed, 8) ? mask : MT_RUN_NO_MASK, graph_runs_chance(seed, 2));
+    r.cta = mt_rec_cta(graph_runs_chance(seed, 2), 0, 0);
+    r.meta = graph_runs_chance(seed, 3) << 28 | 4;
+    if (!r.mask) {
+        r.count = 1 + graph_runs_chance(seed, 40);
+        r.warp = MT_RUN_NO_WARP;
+    }
+    if (graph_runs_chance(seed, 4) == 0) {
+        for (uint32_t i = 0; i < r.count; i++)
+            addresses[i] = 0x1000 + 4 * graph_runs_chance(seed, 1 + graph_runs_chance(seed, 2) * 1200);
+        r.base = addresses[0];
+        r.addresses = addresses;
+    }
+    return r;
+}
+
+static uint64_t address_of(const struct mt_access_run *r, uint32_t i)
+{
+    return r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
+}
+
+static int one_by_one(struct mt_stride_graph *g, struct mt_buffers *b, const struct mt_access_run *r)
+{
+    uint32_t left = r->mask;
+    for (uint32_t i = 0; i < r->count; i++, left &= left - 1) {
+        const struct mt_alloc_event *in = mt_buffers_find(b, address_of(r, i));
+        struct mt_stride_graph_access a = {
+            .actor = r->cta << 8 | (r->mask ? r->warp * 33 + (unsigned)__builtin_ctz(left) : 200),
+            .buffer = in ? in->id : MT_BUFFER_NONE,
+            .bytes = in ? in->bytes : 0,
+            .address = address_of(r, i),
+            .type = r->meta >> 28,
+            .site = kernel};
+        if (mt_stride_graph_access(g, &a) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+struct seen {
+    uint64_t hash, count;
+};
+
+static int graph_runs_see(void *arg, const struct mt_stride_graph_access *a, int64_t stride, size_t node)
+{
+    struct seen *s = arg;
+    s->hash = (s->hash ^ a->address ^ (uint64_t)stride << 32 ^ node << 16) * 0x9e3779b97f4a7c15ull;
+    s->count++;
+    return 0;
+}
+
+static void expect_same(const struct mt_stride_graph *a, const struct mt_stride_graph *b)
+{
+    assert_int_equal(a->records, b->records);
+    assert_int_equal(a->left_out, b->left_out);
+    assert_int_equal(a->nnodes, b->nnodes);
+    assert_int_equal(a->nedges, b->nedges);
+    for (size_t i = 0; i < a->nnodes; i++) {
+        assert_int_equal(a->nodes[i].buffer, b->nodes[i].buffer);
+        assert_int_equal(a->nodes[i].stride, b->nodes[i].stride);
+        assert_int_equal(a->nodes[i].type, b->nodes[i].type);
+        assert_int_equal(a->nodes[i].count, b->nodes[i].count);
+        assert_int_equal(a->nodes[i].bytes, b->nodes[i].bytes);
+    }
+    for (size_t i = 0; i < a->nedges; i++)
+        expect_edge(a, i, b->edges[i].from, b->edges[i].to, b->edges[i].count);
+}
+
+static void graph_runs_by_chance(void **state)
+{
+    (void)state;
+    static const struct mt_alloc_event allocs[] = {
+        {.id = 0, .base = 0x1000, .bytes = 0x600, .seq = 1, .free_seq = MT_SEQ_NONE, .kind = "device"},
+        {.id = 1, .base = 0x1600, .bytes = 0x700, .seq = 1, .free_seq = MT_SEQ_NONE, .kind = "device"},
+        {.id = 2, .base = 0x1800, .bytes = 0x100, .seq = 1, .free_seq = MT_SEQ_NONE, .kind = "device"}};
+    uint64_t addresses[64];
+    for (uint32_t seed = 1, k = 0; k < 400; k++) {
+        struct mt_stride_graph g[2];
+        struct mt_buffers b[2];
+        struct seen seen[2] = {{0}};
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(mt_buffers_init(&b[i], allocs, 3), 0);
+            mt_stride_graph_init(&g[i], MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE, &b[i]);
+            g[i].most_nodes = k % 3 == 0 ? 5 : 0;
+            g[i].watch = k % 2 ? graph_runs_see : NULL;
+            g[i].watch_arg = &seen[i];
+        }
+        for (uint32_t n = 0; n < 60; n++) {
+            struct mt_access_run r = some_run(&seed, addresses);
+            for (int i = 0; i < 2 && n % 30 == 0; i++)
+                mt_stride_graph_launch(&g[i], kernel, 7);
+            assert_int_equal(mt_stride_graph_runs(&g[0], &r, 1), 0);
+            assert_int_equal(one_by_one(&g[1], &b[1], &r), 0);
+        }
+        assert_int_equal(seen[0].hash, seen[1].hash);
+        assert_int_equal(seen[0].count, seen[1].count);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(mt_stride_graph_finish(&g[i], 0), 0);
+        expect_same(&g[0], &g[1]);
+        for (int i = 0; i < 2; i++) {
+            mt_stride_graph_free(&g[i]);
+            mt_buffers_free(&b[i]);
+        }
+    }
+}
+
+/* Between lanes: evenly spaced runs, and lists in which a stride follows itself, make what the same addresses
+ * make that are looked at one by one, because somebody watches. */
+static void graph_runs_lanes_by_chance(void **state)
+{
+    (void)state;
+    uint64_t addresses[64], listed[64];
+    for (uint32_t seed = 9, k = 0; k < 300; k++) {
+        struct mt_stride_graph g[2];
+        struct seen seen = {0};
+        for (int i = 0; i < 2; i++) {
+            graph_runs_start(&g[i]);
+            g[i].most_nodes = k % 3 == 0 ? 5 : 0;
+        }
+        g[1].watch = graph_runs_see;
+        g[1].watch_arg = &seen;
+        for (uint32_t n = 0; n < 40; n++) {
+            struct mt_access_run r = some_run(&seed, addresses), one = r;
+            for (uint32_t i = 0; i < r.count; i++)
+                listed[i] = address_of(&r, i);
+            one.addresses = listed;
+            assert_int_equal(mt_stride_graph_lanes(&g[0], &r, 1), 0);
+            assert_int_equal(mt_stride_graph_lanes(&g[1], &one, 1), 0);
+        }
+        uint64_t counted = 0;
+        for (size_t i = 0; i < g[0].nnodes; i++)
+            counted += g[0].nodes[i].count;
+        assert_int_equal(counted, seen.count);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(mt_stride_graph_finish(&g[i], 0), 0);
+        expect_same(&g[0], &g[1]);
+        for (int i = 0; i < 2; i++)
+            mt_stride_graph_free(&g[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graph_runs_threads), cmocka_unit_test(masked_lanes),
-        cmocka_unit_test(without_lanes),      cmocka_unit_test(graph_runs_lanes),
-        cmocka_unit_test(graph_runs_limits),  cmocka_unit_test(graph_runs_top)};
+        cmocka_unit_test(graph_runs_threads),   cmocka_unit_test(masked_lanes),
+        cmocka_unit_test(without_lanes),        cmocka_unit_test(graph_runs_lanes),
+        cmocka_unit_test(graph_runs_limits),    cmocka_unit_test(graph_runs_top),
+        cmocka_unit_test(graph_runs_by_chance), cmocka_unit_test(graph_runs_lanes_by_chance)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

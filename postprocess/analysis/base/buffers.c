@@ -6,6 +6,12 @@
 
 MT_ORDER_POINTED_2(by_base, struct mt_alloc_event, base, id)
 
+static void buffers_forget(struct mt_buffers *b)
+{
+    for (int i = 0; i < MT_BUFFERS_RECENT; i++)
+        b->recent[i] = (struct mt_buffer_stretch){1, 0, NULL};
+}
+
 int mt_buffers_init(struct mt_buffers *b, const struct mt_alloc_event *allocs, size_t n)
 {
     memset(b, 0, sizeof *b);
@@ -21,6 +27,7 @@ int mt_buffers_init(struct mt_buffers *b, const struct mt_alloc_event *allocs, s
             b->changes[b->nchanges++] = allocs[i].free_seq;
     }
     qsort(b->changes, b->nchanges, sizeof *b->changes, mt_order_u64);
+    buffers_forget(b);
     return 0;
 }
 
@@ -46,7 +53,8 @@ void mt_buffers_launch(struct mt_buffers *b, uint64_t seq)
         return;
     b->built = 1;
     b->generation = generation;
-    b->nlive = b->last = 0;
+    b->nlive = 0;
+    buffers_forget(b);
     for (size_t i = 0; seq != MT_SEQ_NONE && i < b->nallocs; i++) {
         const struct mt_alloc_event *a = &b->allocs[i];
         /* What a kernel allocates itself has a later number than its launch. */
@@ -57,11 +65,9 @@ void mt_buffers_launch(struct mt_buffers *b, uint64_t seq)
     qsort(b->live, b->nlive, sizeof *b->live, by_base);
 }
 
-const struct mt_alloc_event *mt_buffers_find(struct mt_buffers *b, uint64_t address)
+const struct mt_buffer_stretch *mt_buffers_stretch_slow(struct mt_buffers *b, uint64_t address)
 {
-    if (b->last < b->nlive && address - b->live[b->last]->base < b->live[b->last]->bytes &&
-        (b->last + 1 == b->nlive || address < b->live[b->last + 1]->base))
-        return b->live[b->last];
+    struct mt_buffer_stretch *s = &b->recent[b->next++ % MT_BUFFERS_RECENT];
     size_t lo = 0, hi = b->nlive; /* the number of allocations that begin at or before the address */
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
@@ -70,8 +76,19 @@ const struct mt_alloc_event *mt_buffers_find(struct mt_buffers *b, uint64_t addr
         else
             hi = mid;
     }
-    if (lo == 0 || address - b->live[lo - 1]->base >= b->live[lo - 1]->bytes)
-        return NULL;
-    b->last = lo - 1;
-    return b->live[lo - 1];
+    *s = (struct mt_buffer_stretch){0, lo < b->nlive ? b->live[lo]->base - 1 : UINT64_MAX, NULL};
+    if (lo == 0)
+        return s;
+    const struct mt_alloc_event *a = b->live[lo - 1];
+    uint64_t end = a->base + (a->bytes - 1); /* its last byte; live ones have some */
+    if (end < a->base)
+        end = UINT64_MAX;
+    if (address > end) {
+        s->first = end + 1;
+    } else {
+        s->first = a->base;
+        s->last = end < s->last ? end : s->last;
+        s->in = a;
+    }
+    return s;
 }

@@ -5,6 +5,14 @@
 #include <stdint.h>
 #include "memtrace/trace.h"
 
+/* Addresses first to last, both included, all of which lie in one live allocation, or in none. */
+struct mt_buffer_stretch {
+    uint64_t first, last;
+    const struct mt_alloc_event *in; /* NULL: in none */
+};
+
+enum { MT_BUFFERS_RECENT = 4 };
+
 struct mt_buffers {
     const struct mt_alloc_event *allocs; /* the caller's */
     size_t nallocs;
@@ -14,14 +22,27 @@ struct mt_buffers {
     size_t nchanges;
     size_t generation; /* changes before the launch that `live` is of */
     int built;
-    size_t last; /* index into `live` found last */
+    struct mt_buffer_stretch recent[MT_BUFFERS_RECENT]; /* found last; first > last: none */
+    unsigned next;                                      /* of them to be replaced */
 };
 
 /* 0, or -1 without memory. */
 int mt_buffers_init(struct mt_buffers *b, const struct mt_alloc_event *allocs, size_t n);
 /* From now on addresses are those of the launch with this seq (MT_SEQ_NONE: not known, nothing is live). */
 void mt_buffers_launch(struct mt_buffers *b, uint64_t seq);
-/* The live allocation that holds the byte, or NULL. */
-const struct mt_alloc_event *mt_buffers_find(struct mt_buffers *b, uint64_t address);
+/* The stretch that the byte is in: as long as it can be. Valid until the next call. */
+const struct mt_buffer_stretch *mt_buffers_stretch_slow(struct mt_buffers *b, uint64_t address);
+static inline const struct mt_buffer_stretch *mt_buffers_stretch(struct mt_buffers *b, uint64_t address)
+{
+    for (int i = 0; i < MT_BUFFERS_RECENT; i++)
+        if (address >= b->recent[i].first && address <= b->recent[i].last)
+            return &b->recent[i];
+    return mt_buffers_stretch_slow(b, address);
+}
+/* The live allocation that holds the byte, or NULL. Of several the one with the highest base. */
+static inline const struct mt_alloc_event *mt_buffers_find(struct mt_buffers *b, uint64_t address)
+{
+    return mt_buffers_stretch(b, address)->in;
+}
 void mt_buffers_free(struct mt_buffers *b);
 #endif

@@ -33,6 +33,8 @@ struct mt_run_launch {
     int cooperative;                   /* its CTAs may wait for each other */
 };
 
+enum { MT_RUNS_AHEAD = 16 }; /* what will be needed by the run so far ahead is brought near */
+
 static inline uint32_t mt_run_type(const struct mt_access_run *r)
 {
     return r->meta >> 28;
@@ -60,7 +62,7 @@ static inline uint64_t mt_line_after(uint64_t first, uint64_t i, unsigned bits)
 }
 
 /* Pieces of a run: bytes that lie together and whose order and cut do not matter. Calls for each access, or
- * once for a run without gaps that is shorter than 2^32 bytes. */
+ * once for those that follow each other without gaps. */
 struct mt_piece {
     uint64_t address, bytes;
     uint32_t accesses;
@@ -68,16 +70,17 @@ struct mt_piece {
 /* Piece number *at (0 first); 0: there is none. Moves *at on. */
 static inline int mt_run_piece(const struct mt_access_run *r, uint32_t *at, struct mt_piece *p)
 {
-    uint32_t size = mt_run_size(r);
-    if (*at >= r->count)
+    const uint32_t size = mt_run_size(r), first = *at;
+    uint32_t end = first + 1;
+    if (first >= r->count)
         return 0;
-    if (!r->addresses && r->count > 1 && r->stride == (int64_t)size) {
-        *p = (struct mt_piece){r->base, (uint64_t)size * r->count, r->count};
-        *at = r->count;
-        return 1;
-    }
-    *p = (struct mt_piece){mt_run_address(r, *at), size, 1};
-    (*at)++;
+    if (r->addresses)
+        while (end < r->count && r->addresses[end] == r->addresses[end - 1] + size)
+            end++;
+    else if (r->stride == (int64_t)size)
+        end = r->count;
+    *p = (struct mt_piece){mt_run_address(r, first), (uint64_t)size * (end - first), end - first};
+    *at = end;
     return 1;
 }
 #endif

@@ -8,7 +8,6 @@
 struct mt_use_stack_entry {
     uint64_t line;
     uint32_t time; /* of its last use; 0: free */
-    uint32_t mark; /* the user's */
 };
 
 struct mt_use_stack {
@@ -17,7 +16,7 @@ struct mt_use_stack {
     uint32_t lines; /* in the list */
     uint32_t now;   /* time of the last use; times are 1 .. cap */
     uint32_t cap;
-    uint64_t *at;    /* line used at a time */
+    uint32_t *at;    /* slot of the line used at a time */
     uint64_t *alive; /* a bit per time: it is the last use of its line */
     uint32_t *tree;  /* how many bits each word of `alive` has, and sums of these: stack.c */
 };
@@ -36,14 +35,7 @@ static inline size_t mt_use_stack_place(const struct mt_use_stack *s, uint64_t l
 static inline void mt_use_stack_soon(const struct mt_use_stack *s, uint64_t line)
 {
     if (s->slot)
-        __builtin_prefetch(&s->slot[mt_use_stack_place(s, line)]);
-}
-/* The entry of the line, NULL if it was never used. Valid until the next use. */
-struct mt_use_stack_entry *mt_use_stack_find(const struct mt_use_stack *s, uint64_t line);
-/* The line used last; only if s->lines > 0. */
-static inline uint64_t mt_use_stack_top(const struct mt_use_stack *s)
-{
-    return s->at[s->now];
+        __builtin_prefetch(&s->slot[mt_use_stack_place(s, line)], 1);
 }
 /* Lines by last use, earliest first: *time is 0 at first. 0: no more. */
 int mt_use_stack_next(const struct mt_use_stack *s, uint32_t *time, uint64_t *line);

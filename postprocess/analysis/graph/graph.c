@@ -20,9 +20,14 @@ void mt_stride_graph_free(struct mt_stride_graph *g)
     free(g->index);
     mt_pairmap_free(&g->previous);
     mt_pairmap_free(&g->current);
-    mt_pairmap_free(&g->links);
+    mt_countmap_free(&g->links);
     mt_pairmap_free(&g->seen);
     mt_pairmap_free(&g->actors);
+    mt_pairmap_free(&g->tracks_of);
+    free(g->warps);
+    free(g->tracks);
+    free(g->lane_places);
+    free(g->lane_nodes);
     memset(g, 0, sizeof *g);
 }
 
@@ -32,7 +37,7 @@ void mt_stride_graph_launch(struct mt_stride_graph *g, const char *kernel, uint6
     g->launches++;
     mt_pairmap_clear(&g->previous);
     mt_pairmap_clear(&g->current);
-    mt_pairmap_clear(&g->actors);
+    mt_stride_graph_runs_launch(g);
     if (g->buffers)
         mt_buffers_launch(g->buffers, seq);
 }
@@ -45,60 +50,95 @@ static int same_key(const struct mt_node *a, const struct mt_node *b)
            a->site == b->site;
 }
 
-static size_t index_slot(const struct mt_stride_graph *g, const struct mt_node *key)
+static uint64_t key_hash(const struct mt_node *key)
 {
-    size_t mask = ((size_t)1 << g->index_bits) - 1;
     uint64_t h = key->buffer * 0x9e3779b97f4a7c15ull;
     h = (h ^ h >> 31 ^ (uint64_t)key->stride) * 0xd6e8feb86659fd93ull;
-    h = (h ^ h >> 31 ^ key->type ^ key->size << 2 ^ (uint64_t)(uintptr_t)key->site) * 0x9e3779b97f4a7c15ull;
-    size_t i = h >> (64 - g->index_bits);
-    while (g->index[i] && !same_key(&g->nodes[g->index[i] - 1], key))
+    return (h ^ h >> 31 ^ key->type ^ key->size << 2 ^ (uint64_t)(uintptr_t)key->site) *
+           0x9e3779b97f4a7c15ull;
+}
+
+/* Where the key is, or would be. */
+static struct mt_graph_index *index_find(const struct mt_stride_graph *g, const struct mt_node *key,
+                                         uint64_t hash)
+{
+    size_t mask = ((size_t)1 << g->index_bits) - 1, i = hash >> (64 - g->index_bits);
+    while (g->index[i].node &&
+           (g->index[i].tag != (uint32_t)hash || !same_key(&g->nodes[g->index[i].node - 1], key)))
         i = (i + 1) & mask;
-    return i;
+    return &g->index[i];
 }
 
 static int index_grow(struct mt_stride_graph *g)
 {
-    unsigned bits = g->index ? g->index_bits + 1 : 8;
-    uint32_t *fresh = calloc((size_t)1 << bits, sizeof *fresh);
+    struct mt_graph_index *fresh = calloc(g->index ? (size_t)2 << g->index_bits : 256, sizeof *fresh);
     if (!fresh)
         return -1;
+    g->index_bits = g->index ? g->index_bits + 1 : 8;
     free(g->index);
     g->index = fresh;
-    g->index_bits = bits;
-    for (size_t i = 0; i < g->nnodes; i++)
-        g->index[index_slot(g, &g->nodes[i])] = (uint32_t)i + 1;
+    for (size_t i = 0; i < g->nnodes; i++) {
+        uint64_t hash = key_hash(&g->nodes[i]);
+        *index_find(g, &g->nodes[i], hash) = (struct mt_graph_index){(uint32_t)i + 1, (uint32_t)hash};
+    }
     return 0;
 }
 
-enum { NO_NODE = -2 }; /* as a size_t: there are enough already */
-
-/* The node with this key, made if need be; SIZE_MAX without memory, (size_t)NO_NODE. */
-static size_t node_get(struct mt_stride_graph *g, const struct mt_node *key)
+static struct mt_node key_of(const struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
+                             int64_t stride)
 {
+    return (struct mt_node){.buffer = g->key & MT_NODE_BUFFER ? a->buffer : 0,
+                            .stride = g->key & MT_NODE_STRIDE ? stride : 0,
+                            .type = g->key & MT_NODE_TYPE ? a->type : 0,
+                            .size = g->key & MT_NODE_SIZE ? a->bytes : 0,
+                            .site = g->key & MT_NODE_SITE ? a->site : NULL};
+}
+
+size_t mt_stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a, int64_t stride)
+{
+    const struct mt_node key = key_of(g, a, stride);
+    const uint64_t hash = key_hash(&key);
     if ((!g->index || (g->nnodes + 1) * 2 > (size_t)1 << g->index_bits) && index_grow(g) != 0)
         return SIZE_MAX;
-    size_t slot = index_slot(g, key);
-    if (g->index[slot])
-        return g->index[slot] - 1;
+    struct mt_graph_index *slot = index_find(g, &key, hash);
+    if (slot->node)
+        return slot->node - 1;
     if (g->most_nodes && g->nnodes >= g->most_nodes)
-        return (size_t)NO_NODE;
-    if (g->nnodes == UINT32_MAX - 1)
+        return (size_t)MT_GRAPH_NO_NODE;
+    if (g->nnodes == UINT32_MAX - 1 ||
+        mt_grow(&g->nodes, &g->node_room, g->nnodes + 1, sizeof *g->nodes) != 0)
         return SIZE_MAX;
-    if (mt_grow(&g->nodes, &g->node_room, g->nnodes + 1, sizeof *g->nodes) != 0)
-        return SIZE_MAX;
-    g->nodes[g->nnodes] = *key;
-    g->index[slot] = (uint32_t)g->nnodes + 1;
+    g->nodes[g->nnodes] = key;
+    *slot = (struct mt_graph_index){(uint32_t)g->nnodes + 1, (uint32_t)hash};
     return g->nnodes++;
 }
 
-static int node_seen(struct mt_stride_graph *g, size_t n, const struct mt_stride_graph_access *a)
+/* First the places of the index, and when they are near, the nodes that they name. */
+void mt_stride_graph_soon(const struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
+                          const int64_t *stride, size_t n)
+{
+    const struct mt_graph_index *slot[MT_GRAPH_LANES];
+    if (!g->index || n > MT_GRAPH_LANES)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_node key = key_of(g, a, stride[i]);
+        slot[i] = &g->index[key_hash(&key) >> (64 - g->index_bits)];
+        __builtin_prefetch(slot[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (slot[i]->node)
+            __builtin_prefetch(&g->nodes[slot[i]->node - 1], 1);
+}
+
+int mt_stride_graph_seen(struct mt_stride_graph *g, size_t n, const struct mt_stride_graph_access *a,
+                         uint64_t times)
 {
     struct mt_node *node = &g->nodes[n];
-    if (node->count++ == 0) {
+    if (node->count == 0) {
         node->kernel = a->site;
         node->bytes = a->bytes;
     }
+    node->count += times;
     if (node->last != a->site) {
         uint64_t *seen = mt_pairmap_get(&g->seen, n, (uint64_t)(uintptr_t)a->site, 0);
         if (!seen)
@@ -112,6 +152,25 @@ static int node_seen(struct mt_stride_graph *g, size_t n, const struct mt_stride
 
 /* ---- accesses ---- */
 
+/* The actor's next access, whose stride is known. */
+static int graph_step(struct mt_stride_graph *g, const struct mt_stride_graph_access *a, int64_t stride)
+{
+    size_t n = mt_stride_graph_node(g, a, stride);
+    uint64_t *current = n == SIZE_MAX ? NULL : mt_pairmap_get(&g->current, a->actor, 0, 0);
+    if (!current)
+        return -1;
+    if (n == (size_t)MT_GRAPH_NO_NODE) {
+        g->left_out++;
+        *current = 0; /* what comes next follows nothing that is shown */
+        return 0;
+    }
+    if (mt_stride_graph_seen(g, n, a, 1) != 0 ||
+        (*current && mt_countmap_add(&g->links, (*current - 1) << 32 | n, 1) != 0))
+        return -1;
+    *current = n + 1;
+    return g->watch ? g->watch(g->watch_arg, a, stride, n) : 0;
+}
+
 int mt_stride_graph_access(struct mt_stride_graph *g, const struct mt_stride_graph_access *a)
 {
     size_t before = g->previous.count;
@@ -123,35 +182,7 @@ int mt_stride_graph_access(struct mt_stride_graph *g, const struct mt_stride_gra
         return 0; /* the first access of this actor in this buffer */
     int64_t stride = (int64_t)(a->address - *previous);
     *previous = a->address;
-    return mt_stride_graph_node(g, a, stride);
-}
-
-int mt_stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a, int64_t stride)
-{
-    struct mt_node key = {.buffer = g->key & MT_NODE_BUFFER ? a->buffer : 0,
-                          .stride = g->key & MT_NODE_STRIDE ? stride : 0,
-                          .type = g->key & MT_NODE_TYPE ? a->type : 0,
-                          .size = g->key & MT_NODE_SIZE ? a->bytes : 0,
-                          .site = g->key & MT_NODE_SITE ? a->site : NULL};
-    size_t n = node_get(g, &key);
-    uint64_t *current = n == SIZE_MAX ? NULL : mt_pairmap_get(&g->current, a->actor, 0, 0);
-    if (!current)
-        return -1;
-    if (n == (size_t)NO_NODE) {
-        g->left_out++;
-        *current = 0; /* what comes next follows nothing that is shown */
-        return 0;
-    }
-    if (node_seen(g, n, a) != 0)
-        return -1;
-    if (*current) {
-        uint64_t *link = mt_pairmap_get(&g->links, *current - 1, n, 0);
-        if (!link)
-            return -1;
-        ++*link;
-    }
-    *current = n + 1;
-    return g->watch ? g->watch(g->watch_arg, a, stride, n) : 0;
+    return graph_step(g, a, stride);
 }
 
 int mt_stride_graph_records(struct mt_stride_graph *g, const struct mt_raw_record *r, size_t count)
@@ -196,9 +227,10 @@ struct collect {
     uint64_t min_count;
 };
 
-static void collect_edge(void *arg, uint64_t from, uint64_t to, uint64_t count)
+static void collect_edge(void *arg, uint64_t link, uint64_t count)
 {
     struct collect *c = arg;
+    uint32_t from = (uint32_t)(link >> 32), to = (uint32_t)link;
     if (count >= c->min_count && c->place[from] && c->place[to])
         c->g->edges[c->g->nedges++] = (struct mt_edge){c->place[from] - 1, c->place[to] - 1, count};
 }
@@ -223,7 +255,7 @@ int mt_stride_graph_finish(struct mt_stride_graph *g, uint64_t min_count)
         }
     g->dropped = g->nnodes - kept;
     g->nnodes = kept;
-    mt_pairmap_each(&g->links, collect_edge, &(struct collect){g, place, min_count});
+    mt_countmap_each(&g->links, collect_edge, &(struct collect){g, place, min_count});
     qsort(g->edges, g->nedges, sizeof *g->edges, edge_order);
     free(place);
     return 0;

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "analysis/base/buffers.h"
+#include "analysis/base/countmap.h"
 #include "analysis/base/pairmap.h"
 
 enum mt_node_field {
@@ -47,6 +48,23 @@ struct mt_edge {
     uint64_t count;
 };
 
+/* Runs are looked at a warp at a time: as long as its lanes do alike, one step is for all of them. Lanes that
+ * part have an entry each, in a block of 32. */
+struct mt_graph_warp {
+    uint32_t lanes;  /* that are at a node */
+    uint32_t node;   /* + 1, of all of them, unless `parted` */
+    uint32_t block;  /* of `lane_nodes` + 1; 0: none yet */
+    uint32_t parted; /* its block counts */
+};
+struct mt_graph_track { /* where a warp was last in a buffer */
+    uint32_t lanes;     /* that were there; the others' first access is still to come */
+    uint32_t block;     /* of `lane_places` + 1; 0: none yet */
+    uint32_t parted;    /* its block counts; else lane k of `lanes` was at base + k * stride */
+    uint64_t base;
+    int64_t stride;
+};
+enum { MT_GRAPH_LANES = 32, MT_GRAPH_MEMOS = 64 };
+
 struct mt_stride_graph {
     unsigned key; /* mt_node_field bits */
     struct mt_node *nodes;
@@ -68,11 +86,27 @@ struct mt_stride_graph {
     const char *kernel;
     struct mt_pairmap previous; /* (actor, buffer) -> address, of the launch under way */
     struct mt_pairmap current;  /* actor -> node + 1, of the launch under way */
-    struct mt_pairmap links;    /* (from, to) -> count */
+    struct mt_countmap links;   /* from << 32 | to -> count */
     struct mt_pairmap seen;     /* (node, kernel) */
-    struct mt_pairmap actors;   /* (CTA, warp) -> number, of the launch under way (graph_runs.c) */
-    uint32_t *index;            /* node + 1 by hash of the key */
+    struct mt_graph_index {
+        uint32_t node; /* + 1; 0: free */
+        uint32_t tag;  /* of the hash: most others are told apart by it */
+    } *index;          /* by hash of the key */
     unsigned index_bits;
+    /* of runs in the launch under way (graph_runs.c) */
+    struct mt_pairmap actors;    /* (CTA, warp) -> number */
+    struct mt_pairmap tracks_of; /* (number, buffer) -> index into tracks */
+    struct mt_graph_warp *warps; /* by number */
+    struct mt_graph_track *tracks;
+    uint64_t (*lane_places)[MT_GRAPH_LANES];
+    uint32_t (*lane_nodes)[MT_GRAPH_LANES]; /* + 1; 0: none */
+    size_t nwarps, warp_room, ntracks, track_room, nplaces, place_room, nlane_nodes, lane_node_room;
+    uint64_t last_cta, last_warp, last_number; /* what `actors` said last, if there is a warp */
+    struct {
+        uint64_t buffer;
+        int64_t stride;
+        uint32_t type, node; /* + 1; 0: none */
+    } memo[MT_GRAPH_MEMOS];  /* nodes that were met, by a hash */
 };
 
 void mt_stride_graph_init(struct mt_stride_graph *g, unsigned key, struct mt_buffers *buffers);
@@ -81,8 +115,6 @@ void mt_stride_graph_launch(struct mt_stride_graph *g, const char *kernel, uint6
 /* Any accesses; those of one actor in their order. */
 int mt_stride_graph_access(struct mt_stride_graph *g, const struct mt_stride_graph_access *a);
 int mt_stride_graph_records(struct mt_stride_graph *g, const struct mt_raw_record *records, size_t count);
-/* The actor's next access, whose stride the caller knows. */
-int mt_stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a, int64_t stride);
 /* Accesses as runs: the actor is the thread where warp and lanes are known, else the CTA. */
 int mt_stride_graph_runs(struct mt_stride_graph *g, const struct mt_access_run *runs, size_t count);
 /* The graph of lanes instead: the stride is the address of a lane less that of the next lower active lane in
@@ -95,4 +127,19 @@ int mt_stride_graph_finish(struct mt_stride_graph *g, uint64_t min_count);
  * the edges between them. 0, or -1 without memory. */
 int mt_stride_graph_top(struct mt_stride_graph *g, size_t most);
 void mt_stride_graph_free(struct mt_stride_graph *g);
+
+/* ---- for graph_runs.c ---- */
+
+enum { MT_GRAPH_NO_NODE = -2 }; /* as a size_t: there are enough already */
+/* The node of this access, made if need be; (size_t)MT_GRAPH_NO_NODE; SIZE_MAX without memory. */
+size_t mt_stride_graph_node(struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
+                            int64_t stride);
+/* `n` more accesses of it. */
+int mt_stride_graph_seen(struct mt_stride_graph *g, size_t node, const struct mt_stride_graph_access *a,
+                         uint64_t n);
+/* The nodes of n such accesses will be asked for soon. */
+void mt_stride_graph_soon(const struct mt_stride_graph *g, const struct mt_stride_graph_access *a,
+                          const int64_t *stride, size_t n);
+/* A launch begins. */
+void mt_stride_graph_runs_launch(struct mt_stride_graph *g);
 #endif

@@ -27,6 +27,35 @@ int mt_coalescing_launch(struct mt_coalescing *c, const struct mt_run_launch *la
 
 MT_ORDER_1(by_first, struct range, first)
 
+/* Ranges of one length. If they are not too far apart, each finds its place by how many come before it: no
+ * branch depends on them, and four are compared at once. */
+static void ranges_sort(struct range *ranges, size_t n)
+{
+    int32_t at[2 * WARP], rank[2 * WARP] = {0};
+    struct range in[2 * WARP];
+    uint64_t least = UINT64_MAX, most = 0;
+    for (size_t i = 0; i < n; i++) {
+        least = ranges[i].first < least ? ranges[i].first : least;
+        most = ranges[i].first > most ? ranges[i].first : most;
+    }
+    if (most - least > INT32_MAX) {
+        qsort(ranges, n, sizeof *ranges, by_first);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        at[i] = (int32_t)(ranges[i].first - least);
+        in[i] = ranges[i];
+    }
+    for (size_t j = 0; j < n; j++) {
+        for (size_t i = 0; i < j; i++)
+            rank[i] += at[j] < at[i];
+        for (size_t i = j + 1; i < n; i++)
+            rank[i] += at[j] <= at[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        ranges[rank[i]] = in[i];
+}
+
 /* What the lanes touch, ascending; an access over the end of the address space is two ranges. */
 static size_t ranges_of(const struct mt_access_run *r, struct range *out)
 {
@@ -45,7 +74,7 @@ static size_t ranges_of(const struct mt_access_run *r, struct range *out)
         out[n++] = (struct range){a, last};
     }
     if (!sorted)
-        qsort(out, n, sizeof *out, by_first);
+        ranges_sort(out, n);
     return n;
 }
 
@@ -70,6 +99,10 @@ static uint64_t coalescing_units(const struct range *ranges, size_t n, unsigned 
 static struct mt_coalescing_cell *cell_of(struct mt_coalescing *c, const char *kernel, uint32_t line,
                                           uint32_t type)
 {
+    size_t *memo = &c->cell_memo[(line << 2 ^ type) % MT_COALESCING_MEMOS];
+    struct mt_coalescing_cell *known = *memo ? &c->cells[*memo - 1] : NULL;
+    if (known && known->kernel == kernel && known->line == line && known->type == type)
+        return known;
     uint64_t *i =
         mt_pairmap_get(&c->index, (uint64_t)(uintptr_t)kernel, (uint64_t)line << 4 | type, UINT64_MAX);
     if (!i)
@@ -80,11 +113,18 @@ static struct mt_coalescing_cell *cell_of(struct mt_coalescing *c, const char *k
         *i = c->count++;
         c->cells[*i] = (struct mt_coalescing_cell){.kernel = kernel, .line = line, .type = type};
     }
+    *memo = *i + 1;
     return &c->cells[*i];
 }
 
 static int add_stride(struct mt_coalescing *c, size_t cell, int64_t stride, uint64_t requests)
 {
+    size_t *memo = &c->stride_memo[(cell * 5 ^ (uint64_t)stride) % MT_COALESCING_MEMOS];
+    struct mt_coalescing_stride *known = *memo ? &c->strides[*memo - 1] : NULL;
+    if (known && known->cell == cell && known->stride == stride) {
+        known->requests += requests;
+        return 0;
+    }
     uint64_t *i = mt_pairmap_get(&c->stride_index, cell, (uint64_t)stride, UINT64_MAX);
     if (!i)
         return -1;
@@ -94,6 +134,7 @@ static int add_stride(struct mt_coalescing *c, size_t cell, int64_t stride, uint
         *i = c->nstrides++;
         c->strides[*i] = (struct mt_coalescing_stride){.cell = cell, .stride = stride};
     }
+    *memo = *i + 1;
     c->strides[*i].requests += requests;
     return 0;
 }
@@ -108,20 +149,57 @@ static int coalescing_regular(const struct mt_access_run *r, int64_t *stride)
     return 1;
 }
 
-static int coalescing_request(struct mt_coalescing *c, const struct mt_access_run *r)
+static struct mt_coalescing_shape coalescing_shape(const struct mt_access_run *r)
 {
     struct range ranges[2 * WARP];
+    size_t n = ranges_of(r, ranges);
+    return (struct mt_coalescing_shape){.stride = r->stride,
+                                        .size = mt_run_size(r),
+                                        .count = r->count,
+                                        .in_line = (uint32_t)r->base & ((1u << MT_LINE_BITS) - 1),
+                                        .distinct = coalescing_units(ranges, n, 0),
+                                        .sectors = (uint32_t)coalescing_units(ranges, n, MT_SECTOR_BITS),
+                                        .lines = (uint32_t)coalescing_units(ranges, n, MT_LINE_BITS)};
+}
+
+/* Does it lie far from both ends of the address space? */
+static int coalescing_within(const struct mt_access_run *r)
+{
+    const int64_t far = 1ll << 40;
+    return r->stride > -far && r->stride < far && r->base > 1ull << 45 && r->base < 1ull << 62;
+}
+
+/* The shape of a request: as a rule one like it was met before. `own` is for others. */
+static const struct mt_coalescing_shape *
+coalescing_known(struct mt_coalescing *c, const struct mt_access_run *r, struct mt_coalescing_shape *own)
+{
+    const uint32_t in_line = (uint32_t)r->base & ((1u << MT_LINE_BITS) - 1), size = mt_run_size(r);
+    if (r->addresses || !coalescing_within(r)) {
+        *own = coalescing_shape(r);
+        return own;
+    }
+    const uint64_t h =
+        ((uint64_t)r->stride << 16 ^ in_line << 9 ^ size << 5 ^ r->count) * 0x9e3779b97f4a7c15ull;
+    struct mt_coalescing_shape *s = &c->shapes[h >> 56];
+    if (s->count != r->count || s->stride != r->stride || s->in_line != in_line || s->size != size)
+        *s = coalescing_shape(r);
+    return s;
+}
+
+static int coalescing_request(struct mt_coalescing *c, const struct mt_access_run *r)
+{
+    struct mt_coalescing_shape own;
+    const struct mt_coalescing_shape *s = coalescing_known(c, r, &own);
     struct mt_coalescing_cell *cell =
         cell_of(c, c->launch.kernel, mt_site_line(c->launch.sites, r->site), mt_run_type(r));
     if (!cell)
         return -1;
-    size_t n = ranges_of(r, ranges);
     cell->requests++;
     cell->accesses += r->count;
     cell->bytes += (uint64_t)mt_run_size(r) * r->count;
-    cell->distinct += coalescing_units(ranges, n, 0);
-    cell->sectors += coalescing_units(ranges, n, MT_SECTOR_BITS);
-    cell->lines += coalescing_units(ranges, n, MT_LINE_BITS);
+    cell->distinct += s->distinct;
+    cell->sectors += s->sectors;
+    cell->lines += s->lines;
     int64_t stride;
     if (r->count == 1)
         cell->single++;

@@ -25,6 +25,15 @@ struct mt_coalescing_stride {
     uint64_t requests;
 };
 
+/* Of an evenly spaced request: all that counts is where in a line it begins. */
+struct mt_coalescing_shape {
+    int64_t stride;
+    uint32_t size, count, in_line; /* count 0: none */
+    uint32_t sectors, lines;
+    uint64_t distinct;
+};
+enum { MT_COALESCING_SHAPES = 256, MT_COALESCING_MEMOS = 16 };
+
 struct mt_coalescing {
     struct mt_coalescing_cell *cells; /* in no order */
     struct mt_coalescing_stride
@@ -35,6 +44,8 @@ struct mt_coalescing {
     size_t room, stride_room;
     struct mt_pairmap index, stride_index;
     struct mt_run_launch launch;
+    struct mt_coalescing_shape shapes[MT_COALESCING_SHAPES];                 /* met lately, by a hash */
+    size_t cell_memo[MT_COALESCING_MEMOS], stride_memo[MT_COALESCING_MEMOS]; /* the same; + 1 */
 };
 
 int mt_coalescing_init(struct mt_coalescing *c, const struct mt_run_options *o);

@@ -1,47 +1,142 @@
-/* Conflicts: bytes that two CTAs of one launch access, at least one of them with a plain store. */
+/* Conflicts: bytes that two CTAs of one launch access, at least one of them with a plain store.
+ *
+ * A cell says what its byte (or word) has seen. Nearly all have seen one side only, by one CTA or several:
+ * such a cell names the side and the two first CTAs by number, so that nothing has to be looked up. Others
+ * are the number of a list of sides (byte_states.h). */
 #include "conflicts.h"
 #include "memtrace/grow.h"
 #include "byte_states.h"
-#include "analysis/base/cells.h"
 #include "analysis/base/order.h"
 #include <stdlib.h>
 #include <string.h>
 
+/* LISTED | number of the state; or side + 1, first and second CTA (the same one if there is no second). */
+#define LISTED (1ull << 63)
+enum { CTA_BITS = 24, SIDE_SHIFT = 2 * CTA_BITS, MOST_CTAS = 1 << CTA_BITS, MOST_SIDES = (1 << 15) - 1 };
+
 struct state {
     struct mt_launch_window_state w;
-    struct mt_cells cells; /* state of each byte */
+    struct mt_cells cells;
     struct mt_byte_states states;
+    struct mt_pairmap ctas, sides; /* -> number */
+    uint64_t *order;               /* of a CTA, by number: z-major */
+    uint32_t *side;                /* by number */
+    size_t nctas, nsides, cta_room, side_room;
+    /* who touches now, by number; and what its last step was: a step is not 0 to 0 */
+    uint32_t cta_number, side_number;
+    uint64_t from, to;
 };
 
 static void conflicts_drop(struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
+    s->cells.pool = NULL; /* it may be that of a part that is gone */
     mt_cells_free(&s->cells);
     mt_byte_states_free(&s->states);
+    mt_pairmap_free(&s->ctas);
+    mt_pairmap_free(&s->sides);
+    free(s->order);
+    free(s->side);
     free(s);
 }
 
-static int conflicts_touch(struct state *s, const struct mt_piece *p, uint32_t side, uint64_t cta)
+/* ---- who ---- */
+
+/* The side and the CTA (its z-major number) from now on. 0, or -1 without memory. */
+static int conflicts_by(struct state *s, uint32_t side, uint64_t cta)
 {
-    uint32_t from = 0,
-             to = 0; /* what the byte before went through: 0 stays 0 for nobody, so it is not known */
-    uint64_t address = p->address, bytes = p->bytes;
-    while (bytes) {
-        uint64_t n;
-        uint32_t *c = mt_cells_at(&s->cells, address, bytes, &n);
-        if (!c)
+    if (s->nctas && s->nsides && s->order[s->cta_number] == cta && s->side[s->side_number] == side)
+        return 0;
+    const uint64_t *c = mt_pairmap_get(&s->ctas, cta, 0, s->nctas);
+    const uint64_t *i = mt_pairmap_get(&s->sides, side, 0, s->nsides);
+    if (!c || !i || mt_grow(&s->order, &s->cta_room, s->nctas + 1, sizeof *s->order) != 0 ||
+        mt_grow(&s->side, &s->side_room, s->nsides + 1, sizeof *s->side) != 0 || *c >= UINT32_MAX)
+        return -1;
+    s->order[*c] = cta;
+    s->side[*i] = side;
+    s->nctas += *c == s->nctas;
+    s->nsides += *i == s->nsides;
+    s->cta_number = (uint32_t)*c;
+    s->side_number = (uint32_t)*i;
+    s->from = s->to = 0;
+    return 0;
+}
+
+static uint64_t single_of(uint64_t side, uint64_t first, uint64_t second)
+{
+    return (side + 1) << SIDE_SHIFT | first << CTA_BITS | second;
+}
+static uint32_t single_side(uint64_t cell)
+{
+    return (uint32_t)(cell >> SIDE_SHIFT) - 1;
+}
+static uint32_t single_first(uint64_t cell)
+{
+    return (uint32_t)(cell >> CTA_BITS) & (MOST_CTAS - 1);
+}
+static uint32_t single_second(uint64_t cell)
+{
+    return (uint32_t)cell & (MOST_CTAS - 1);
+}
+
+/* The sides of a cell that is not 0: *n of them; `one` has room for one. */
+static const struct mt_byte_side *sides_of(const struct state *s, uint64_t cell, struct mt_byte_side *one,
+                                           size_t *n)
+{
+    if (cell & LISTED) {
+        const struct mt_byte_state *t = &s->states.states[(uint32_t)cell];
+        *n = t->count;
+        return s->states.sides + t->first;
+    }
+    *n = 1;
+    memset(one, 0, sizeof *one);
+    *one = (struct mt_byte_side){{s->order[single_first(cell)], s->order[single_second(cell)]},
+                                 s->side[single_side(cell)]};
+    return one;
+}
+
+/* What a cell becomes that this CTA touches with this side; 0 without memory. */
+static uint64_t conflicts_step(struct state *s, uint64_t cell)
+{
+    const uint32_t cta = s->cta_number, side = s->side_number;
+    if (!cell && cta < MOST_CTAS && side < MOST_SIDES)
+        return single_of(side, cta, cta);
+    if (cell && !(cell & LISTED) && single_side(cell) == side && cta < MOST_CTAS) {
+        const uint32_t a = single_first(cell), b = single_second(cell);
+        if (cta == a || cta == b)
+            return cell;
+        if (s->order[cta] < s->order[a])
+            return single_of(side, cta, a);
+        return a == b || s->order[cta] < s->order[b] ? single_of(side, a, cta) : cell;
+    }
+    uint32_t state = (uint32_t)cell;
+    if (cell && !(cell & LISTED)) {
+        struct mt_byte_side one;
+        size_t n;
+        sides_of(s, cell, &one, &n);
+        state = mt_byte_states_intern(&s->states, &one, 1);
+    }
+    if (state != MT_STATE_FAILED)
+        state = mt_byte_states_step(&s->states, state, s->side[side], s->order[cta]);
+    return state == MT_STATE_FAILED ? 0 : LISTED | state;
+}
+
+static int conflicts_touch(struct state *s, const struct mt_piece *piece)
+{
+    for (uint64_t at = 0, n; at < piece->bytes; at += n) {
+        const uint64_t address = piece->address + at;
+        struct mt_cells_page *p = mt_cells_at(&s->cells, address, piece->bytes - at, &n);
+        if (!p)
             return -1;
-        for (uint64_t i = 0; i < n; i++) {
-            if (c[i] != from || !to) {
-                from = c[i];
-                to = mt_byte_states_step(&s->states, from, side, cta);
-                if (to == MT_STATE_FAILED)
+        uint64_t *c = p->cell + ((address & (MT_CELLS_PAGE - 1)) >> p->shift);
+        for (uint64_t i = 0; i < n >> p->shift; i++) {
+            if (c[i] != s->from || !s->to) {
+                s->from = c[i];
+                if (!(s->to = conflicts_step(s, c[i])))
                     return -1;
             }
-            c[i] = to;
+            c[i] = s->to;
         }
-        address += n;
-        bytes -= n;
     }
     return 0;
 }
@@ -52,18 +147,25 @@ int mt_conflicts_runs(struct mt_conflicts *x, const struct mt_access_run *runs, 
     const struct mt_run_launch *l = &s->w.launch;
     if (!l->selected)
         return 0;
+    s->cells.pool = &x->pool;
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
         uint32_t at = 0;
         struct mt_piece piece;
+        if (i + MT_RUNS_AHEAD < n)
+            mt_cells_soon(&s->cells, runs[i + MT_RUNS_AHEAD].base);
         if (mt_run_type(r) > MT_ATOMIC)
             continue;
-        uint32_t side = mt_site_line(l->sites, r->site) << 2 | mt_run_type(r);
         for (uint32_t k = 0; r->addresses && k < r->count; k++)
             mt_cells_soon(&s->cells, r->addresses[k]);
-        while (mt_run_piece(r, &at, &piece))
-            if (conflicts_touch(s, &piece, side, mt_cta_order(r->cta)) != 0)
+        if (conflicts_by(s, mt_site_line(l->sites, r->site) << 2 | mt_run_type(r), mt_cta_order(r->cta)) != 0)
+            return -1;
+        while (mt_run_piece(r, &at, &piece)) {
+            if (!r->addresses && r->stride == 0)
+                at = r->count; /* all the same bytes */
+            if (conflicts_touch(s, &piece) != 0)
                 return -1;
+        }
     }
     return 0;
 }
@@ -102,20 +204,18 @@ static struct mt_conflict *conflict_of(struct mt_conflicts *x, struct mt_pairmap
     return &x->list[*i];
 }
 
-/* The conflicts of `bytes` bytes that are in one state, the first of them at `address`. */
-static int conflicts_of(struct mt_conflicts *x, struct mt_pairmap *pairs, const struct state *s,
-                        size_t number, uint64_t bytes, uint64_t address)
+/* The conflicts of `bytes` bytes that saw these sides, the first of them at `address`. */
+static int conflicts_of(struct mt_conflicts *x, struct mt_pairmap *pairs, const struct mt_run_launch *l,
+                        const struct mt_byte_side *sides, size_t n, uint64_t bytes, uint64_t address)
 {
-    const struct mt_byte_state *t = &s->states.states[number];
-    const struct mt_byte_side *sides = s->states.sides + t->first;
-    for (size_t i = 0; i < t->count; i++)
-        for (size_t j = i; j < t->count; j++) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i; j < n; j++) {
             uint64_t a, b;
             if (mt_side_type(sides[i].side) != MT_STORE && mt_side_type(sides[j].side) != MT_STORE)
                 continue;
             if (!conflicts_two(&sides[i], &sides[j], &a, &b))
                 continue;
-            struct mt_conflict *c = conflict_of(x, pairs, &s->w.launch, sides[i].side, sides[j].side);
+            struct mt_conflict *c = conflict_of(x, pairs, l, sides[i].side, sides[j].side);
             if (!c)
                 return -1;
             if (!c->bytes || address < c->address) {
@@ -128,74 +228,109 @@ static int conflicts_of(struct mt_conflicts *x, struct mt_pairmap *pairs, const 
     return 0;
 }
 
+/* Each state: how many bytes are in it, and the lowest one. */
+struct where {
+    uint64_t bytes, address;
+};
+
+/* Cells of a page that are alike count as one. Those with one side conflict if two CTAs stored. */
+static int close_page(struct mt_conflicts *x, struct mt_pairmap *pairs, const struct state *s,
+                      const struct mt_cells_page *page, struct where *where)
+{
+    const size_t cells = MT_CELLS_PAGE >> page->shift;
+    for (size_t i = 0, end; i < cells; i = end) {
+        const uint64_t cell = page->cell[i];
+        for (end = i + 1; end < cells && page->cell[end] == cell;)
+            end++;
+        const uint64_t bytes = (end - i) << page->shift,
+                       address = (page->number << MT_CELLS_BITS) + (i << page->shift);
+        if (cell & LISTED) {
+            struct where *w = &where[(uint32_t)cell];
+            w->address = w->bytes ? w->address : address;
+            w->bytes += bytes;
+        } else if (cell && single_first(cell) != single_second(cell) &&
+                   mt_side_type(s->side[single_side(cell)]) == MT_STORE) {
+            struct mt_byte_side one;
+            size_t n;
+            sides_of(s, cell, &one, &n);
+            if (conflicts_of(x, pairs, &s->w.launch, &one, n, bytes, address) != 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
 static int close_launch(void *arg, struct mt_launch_window_state *w)
 {
+    struct mt_conflicts *x = arg;
     struct state *s = (struct state *)w;
     struct mt_pairmap pairs = {0};
-    int rc = -1;
-    uint64_t *bytes = calloc(s->states.nstates, sizeof *bytes);
-    uint64_t *address = calloc(s->states.nstates, sizeof *address);
-    if (!bytes || !address)
-        goto out;
+    struct where *where = calloc(s->states.nstates, sizeof *where);
+    int rc = where ? 0 : -1;
     mt_cells_sort(&s->cells);
-    for (size_t p = 0; p < s->cells.count; p++) {
-        const struct mt_cells_page *page = s->cells.pages[p];
-        for (size_t i = 0; i < MT_CELLS_PAGE; i++)
-            if (bytes[page->cell[i]]++ == 0)
-                address[page->cell[i]] = (page->number << MT_CELLS_BITS) + i;
+    for (size_t p = 0; rc == 0 && p < s->cells.count; p++)
+        rc = close_page(x, &pairs, s, s->cells.pages[p], where);
+    for (size_t i = 1; rc == 0 && i < s->states.nstates; i++) {
+        const struct mt_byte_state *t = &s->states.states[i];
+        if (where[i].bytes)
+            rc = conflicts_of(x, &pairs, &s->w.launch, s->states.sides + t->first, t->count, where[i].bytes,
+                              where[i].address);
     }
-    rc = 0;
-    for (size_t i = 1; rc == 0 && i < s->states.nstates; i++)
-        if (bytes[i])
-            rc = conflicts_of(arg, &pairs, s, i, bytes[i], address[i]);
-out:
-    free(bytes);
-    free(address);
+    free(where);
     mt_pairmap_free(&pairs);
+    s->cells.pool = &x->pool;
+    mt_cells_free(&s->cells);
     return rc;
 }
 
 /* ---- parts ---- */
 
-/* A byte in state `a` that also saw what state `b` of another part says. */
-static uint32_t conflicts_joined(struct state *s, uint32_t a, const struct mt_byte_states *other, uint32_t b)
+/* A byte in `cell` that also saw what cell `b` of another part says; 0 without memory. */
+static uint64_t conflicts_joined(struct state *s, uint64_t cell, const struct state *other, uint64_t b)
 {
-    const struct mt_byte_state *t = &other->states[b];
-    for (size_t i = 0; i < t->count && a != MT_STATE_FAILED; i++) {
-        const struct mt_byte_side *side = &other->sides[t->first + i];
-        for (int k = 0; k < 1 + (side->cta[1] != side->cta[0]) && a != MT_STATE_FAILED; k++)
-            a = mt_byte_states_step(&s->states, a, side->side, side->cta[k]);
-    }
-    return a;
+    struct mt_byte_side one;
+    size_t n;
+    const struct mt_byte_side *side = sides_of(other, b, &one, &n);
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < 1 + (side[i].cta[1] != side[i].cta[0]); k++)
+            if (conflicts_by(s, side[i].side, side[i].cta[k]) != 0 || !(cell = conflicts_step(s, cell)))
+                return 0;
+    return cell;
 }
 
-static int merge_launch(void *x, struct mt_launch_window_state *into, struct mt_launch_window_state *from)
+static int merge_page(struct state *a, const struct state *b, const struct mt_cells_page *page)
 {
-    struct state *a = (struct state *)into, *b = (struct state *)from;
-    uint32_t was = 0, with = 0, now = 0;
-    (void)x;
-    for (size_t p = 0; p < b->cells.count; p++) {
-        const struct mt_cells_page *page = b->cells.pages[p];
-        uint64_t n;
-        uint32_t *c = mt_cells_at(&a->cells, page->number << MT_CELLS_BITS, MT_CELLS_PAGE, &n);
-        for (size_t i = 0; c && i < MT_CELLS_PAGE; i++) {
-            if (!page->cell[i])
-                continue;
-            if (c[i] != was || page->cell[i] != with) {
-                was = c[i];
-                with = page->cell[i];
-                now = conflicts_joined(a, was, &b->states, with);
-                if (now == MT_STATE_FAILED)
-                    return -1;
-            }
-            c[i] = now;
+    uint64_t was = 0, with = 0, now = 0;
+    struct mt_cells_page *p = mt_cells_page(&a->cells, page->number);
+    if (!p || (!page->shift && mt_cells_refine(p) != 0))
+        return -1;
+    for (size_t i = 0; i < (size_t)MT_CELLS_PAGE >> p->shift; i++) {
+        const uint64_t cell = page->cell[i << p->shift >> page->shift];
+        if (!cell)
+            continue;
+        if (!now || p->cell[i] != was || cell != with) {
+            was = p->cell[i];
+            with = cell;
+            if (!(now = conflicts_joined(a, was, b, with)))
+                return -1;
         }
-        if (!c)
-            return -1;
+        p->cell[i] = now;
     }
     return 0;
 }
 
+static int merge_launch(void *arg, struct mt_launch_window_state *into, struct mt_launch_window_state *from)
+{
+    struct mt_conflicts *x = arg;
+    struct state *a = (struct state *)into, *b = (struct state *)from;
+    a->cells.pool = &x->pool;
+    for (size_t p = 0; p < b->cells.count; p++)
+        if (merge_page(a, b, b->cells.pages[p]) != 0)
+            return -1;
+    return 0;
+}
+
+/* Cells have numbers of the lists that are written before them. */
 static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
 {
     const struct state *s = (const struct state *)w;
@@ -205,7 +340,27 @@ static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state 
         mt_parcel_u64(p, t->count);
         mt_parcel_bytes(p, s->states.sides + t->first, t->count * sizeof *s->states.sides);
     }
+    mt_parcel_u64(p, s->nctas);
+    mt_parcel_bytes(p, s->order, s->nctas * sizeof *s->order);
+    mt_parcel_u64(p, s->nsides);
+    for (size_t i = 0; i < s->nsides; i++)
+        mt_parcel_u64(p, s->side[i]);
     mt_parcel_cells(p, &s->cells);
+}
+
+static void unpack_names(struct mt_unpack *u, struct state *s)
+{
+    s->nctas = mt_unpack_count(u, sizeof *s->order);
+    s->order = mt_unpack_array(u, s->nctas, sizeof *s->order);
+    s->cta_room = s->nctas;
+    for (size_t i = 0; i < s->nctas && !u->failed; i++)
+        u->failed |= !mt_pairmap_get(&s->ctas, s->order[i], 0, i);
+    size_t n = mt_unpack_count(u, sizeof(uint64_t));
+    u->failed |= mt_grow(&s->side, &s->side_room, n + 1, sizeof *s->side) != 0;
+    for (; s->nsides < n && !u->failed; s->nsides++) {
+        s->side[s->nsides] = (uint32_t)mt_unpack_u64(u);
+        u->failed |= !mt_pairmap_get(&s->sides, s->side[s->nsides], 0, s->nsides);
+    }
 }
 
 static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
@@ -218,7 +373,11 @@ static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
         u->failed = u->failed || mt_byte_states_intern(&s->states, sides, count) != i;
         free(sides);
     }
-    mt_unpack_cells(u, &s->cells);
+    unpack_names(u, s);
+    if (u->failed)
+        s->nctas = s->nsides = 0;
+    else
+        mt_unpack_cells(u, &s->cells);
 }
 
 static struct mt_launch_window_state *conflicts_make(const struct mt_run_launch *launch)
@@ -285,6 +444,7 @@ void mt_conflicts_unpack(struct mt_unpack *u, struct mt_conflicts *x)
 void mt_conflicts_free(struct mt_conflicts *x)
 {
     mt_launch_window_free(&x->window);
+    mt_cells_pool_free(&x->pool);
     free(x->list);
     memset(x, 0, sizeof *x);
 }

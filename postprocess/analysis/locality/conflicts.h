@@ -5,6 +5,7 @@
  * not matter. */
 #ifndef MT_ANALYSIS_CONFLICTS_H
 #define MT_ANALYSIS_CONFLICTS_H
+#include "analysis/base/cells.h"
 #include "window.h"
 
 /* line << 2 | type */
@@ -33,6 +34,7 @@ struct mt_conflicts {
     /* state */
     size_t room;
     struct mt_launch_window window;
+    struct mt_cells_pool pool;
 };
 
 int mt_conflicts_init(struct mt_conflicts *x, const struct mt_run_options *o);

@@ -66,17 +66,33 @@ void mt_parcel_map(struct mt_parcel *p, const struct mt_pairmap *m)
     mt_pairmap_each(m, pack_pair, p);
 }
 
+static void parcel_count(void *arg, uint64_t key, uint64_t count)
+{
+    mt_parcel_u64(arg, key);
+    mt_parcel_u64(arg, count);
+}
+
+void mt_parcel_counts(struct mt_parcel *p, const struct mt_countmap *m)
+{
+    mt_parcel_u64(p, m->count);
+    mt_countmap_each(m, parcel_count, p);
+}
+
 /* Equal neighbours as one. */
 void mt_parcel_cells(struct mt_parcel *p, const struct mt_cells *c)
 {
     mt_parcel_u64(p, c->count);
     for (size_t i = 0; i < c->count; i++) {
         const struct mt_cells_page *page = c->pages[i];
+        const uint32_t cells = MT_CELLS_PAGE >> page->shift;
         mt_parcel_u64(p, page->number);
-        for (uint32_t k = 0, n; k < MT_CELLS_PAGE; k += n) {
-            for (n = 1; k + n < MT_CELLS_PAGE && page->cell[k + n] == page->cell[k]; n++)
+        mt_parcel_u64(p, page->shift);
+        mt_parcel_bytes(p, page->counts, c->counts * sizeof *page->counts);
+        for (uint32_t k = 0, n; k < cells; k += n) {
+            for (n = 1; k + n < cells && page->cell[k + n] == page->cell[k]; n++)
                 ;
-            mt_parcel_u64(p, (uint64_t)n << 32 | page->cell[k]);
+            mt_parcel_u64(p, n);
+            mt_parcel_u64(p, page->cell[k]);
         }
     }
 }
@@ -159,16 +175,28 @@ void mt_unpack_map(struct mt_unpack *u, struct mt_pairmap *m)
     }
 }
 
-void mt_unpack_cells(struct mt_unpack *u, struct mt_cells *c)
+void mt_unpack_counts(struct mt_unpack *u, struct mt_countmap *m)
 {
     for (size_t n = mt_unpack_count(u, 2 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
+        uint64_t key = mt_unpack_u64(u), count = mt_unpack_u64(u);
+        u->failed |= count == 0 || mt_countmap_add(m, key, count) != 0;
+    }
+}
+
+void mt_unpack_cells(struct mt_unpack *u, struct mt_cells *c)
+{
+    for (size_t n = mt_unpack_count(u, 4 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
         struct mt_cells_page *page = mt_cells_page(c, mt_unpack_u64(u));
-        u->failed |= !page;
-        for (uint32_t k = 0; k < MT_CELLS_PAGE && !u->failed;) {
-            uint64_t v = mt_unpack_u64(u), end = k + (v >> 32);
-            u->failed |= end == k || end > MT_CELLS_PAGE;
-            while (k < end && !u->failed)
-                page->cell[k++] = (uint32_t)v;
+        u->failed |= !page || (mt_unpack_u64(u) == 0 && mt_cells_refine(page) != 0);
+        if (u->failed)
+            return;
+        const uint64_t cells = MT_CELLS_PAGE >> page->shift;
+        mt_unpack_bytes(u, page->counts, c->counts * sizeof *page->counts);
+        for (uint64_t k = 0; k < cells && !u->failed;) {
+            uint64_t length = mt_unpack_u64(u), v = mt_unpack_u64(u);
+            u->failed |= length == 0 || length > cells - k;
+            for (; length && !u->failed; length--)
+                page->cell[k++] = v;
         }
     }
 }

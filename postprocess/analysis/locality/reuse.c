@@ -1,8 +1,11 @@
 /* Reuse distances and working sets, of CTAs, SMs and the device. */
 #include "reuse.h"
 #include "memtrace/grow.h"
+#include "analysis/base/counting.h"
 #include <stdlib.h>
 #include <string.h>
+
+enum { LANES_AHEAD = 8 };
 
 /* One CTA or SM in one launch. */
 struct context {
@@ -16,12 +19,10 @@ struct state {
     struct context *contexts[2]; /* by level */
     size_t count[2], room[2];
     struct mt_pairmap index; /* (CTA or SM, level) -> index */
-    struct mt_pairmap uses;  /* line -> uses */
+    struct mt_countmap uses; /* of lines */
     uint64_t last[2];        /* CTA and SM of contexts last_index */
     size_t last_index[2];
 };
-
-/* ---- parts ---- */
 
 static void reuse_drop(struct mt_launch_window_state *w)
 {
@@ -34,7 +35,7 @@ static void reuse_drop(struct mt_launch_window_state *w)
         free(s->contexts[level]);
     }
     mt_pairmap_free(&s->index);
-    mt_pairmap_free(&s->uses);
+    mt_countmap_free(&s->uses);
     free(s);
 }
 
@@ -77,14 +78,6 @@ static int add_device_first(struct mt_reuse *x, uint64_t line, size_t launch)
 
 /* ---- uses ---- */
 
-int mt_reuse_sampled(uint64_t line, unsigned sample_bits)
-{
-    line = (line ^ line >> 30) * 0xbf58476d1ce4e5b9ull;
-    line = (line ^ line >> 27) * 0x94d049bb133111ebull;
-    line ^= line >> 31;
-    return (line & ((1ull << sample_bits) - 1)) == 0;
-}
-
 static unsigned reuse_bucket(const struct mt_reuse *x, uint64_t distance)
 {
     distance <<= x->options.sample_bits;
@@ -111,10 +104,8 @@ static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t
     l->uses += uses;
     if (!mt_reuse_sampled(line, x->options.sample_bits))
         return 0;
-    uint64_t *n = mt_pairmap_get(&s->uses, line, 0, 0);
-    if (!n)
+    if (mt_countmap_add(&s->uses, line, uses) != 0)
         return -1;
-    *n += uses;
     for (int level = 0; level < 2 && s->w.launch.selected; level++) {
         struct context *c = context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid);
         uint64_t distance = c ? mt_use_stack_use(&c->stack, line) : MT_STACK_FAILED;
@@ -128,46 +119,83 @@ static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t
     return distance == MT_STACK_COLD ? add_device_first(x, line, x->count - 1) : 0;
 }
 
-/* Lanes that go their own way find nothing in the caches:
- * all are asked for before the first one is looked at. */
-static void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r)
+/* Lanes that go their own way find nothing in the caches: each is asked for some lanes before it is looked
+ * at, and so is the run that comes a little later. Inlined, or gcc drops the call of what only brings near.
+ */
+MT_ALWAYS_INLINE void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r, uint32_t from,
+                                 uint32_t count)
 {
     const struct state *s = (const struct state *)x->window.tail;
     const struct context *sm = s->count[MT_REUSE_SM] && s->last[MT_REUSE_SM] == r->smid
                                    ? &s->contexts[MT_REUSE_SM][s->last_index[MT_REUSE_SM]]
                                    : NULL; /* it is not made here: it may have no use that is looked at */
-    for (uint32_t k = 0; k < r->count; k++) {
-        uint64_t line = r->addresses[k] >> x->options.line_bits;
-        mt_pairmap_soon(&s->uses, line, 0);
+    for (uint32_t k = from; k < count; k++) {
+        uint64_t line = mt_run_address(r, k) >> x->options.line_bits;
+        mt_countmap_soon(&s->uses, line);
         mt_use_stack_soon(&x->device, line);
         if (sm)
             mt_use_stack_soon(&sm->stack, line);
     }
 }
 
+struct pending { /* a line, and how often it was used just now */
+    uint64_t line, uses;
+};
+
+/* Neighbours that use one line are as one. */
+static int reuse_next(struct mt_reuse *x, const struct mt_access_run *r, struct pending *p, uint64_t line,
+                      uint64_t uses)
+{
+    if (p->uses && p->line == line) {
+        p->uses += uses;
+        return 0;
+    }
+    int rc = p->uses ? reuse_use(x, r, p->line, p->uses) : 0;
+    *p = (struct pending){line, uses};
+    return rc;
+}
+
+/* Accesses in a row come to each line once. */
+static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r, const struct mt_piece *piece,
+                     struct pending *p)
+{
+    const uint64_t size = mt_run_size(r);
+    const unsigned bits = x->options.line_bits;
+    for (uint64_t at = 0, n; at < piece->bytes; at += n) {
+        const uint64_t address = piece->address + at,
+                       left = (1ull << bits) - (address & ((1ull << bits) - 1));
+        n = piece->bytes - at < left ? piece->bytes - at : left;
+        if (reuse_next(x, r, p, address >> bits,
+                       piece->accesses == 1 ? 1 : (at + n - 1) / size - at / size + 1) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int reuse_run(struct mt_reuse *x, const struct mt_access_run *r)
+{
+    struct pending p = {0, 0};
+    struct mt_piece piece;
+    for (uint32_t at = 0; mt_run_piece(r, &at, &piece);) {
+        if (r->addresses && at + LANES_AHEAD <= r->count)
+            reuse_soon(x, r, at + LANES_AHEAD - 1, at + LANES_AHEAD);
+        if (reuse_row(x, r, &piece, &p) != 0)
+            return -1;
+    }
+    return reuse_use(x, r, p.line, p.uses);
+}
+
 int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n)
 {
-    unsigned bits = x->options.line_bits;
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
-        uint64_t pending = 0, uses = 0; /* a line, and how often it was used just now */
-        if (r->addresses && !x->options.sample_bits)
-            reuse_soon(x, r);
-        for (uint32_t k = 0; k < r->count; k++) {
-            uint64_t first, lines = mt_lines_of(mt_run_address(r, k), mt_run_size(r), bits, &first);
-            for (uint64_t j = 0; j < lines; j++) {
-                uint64_t line = mt_line_after(first, j, bits);
-                if (uses && line == pending) {
-                    uses++;
-                    continue;
-                }
-                if (uses && reuse_use(x, r, pending, uses) != 0)
-                    return -1;
-                pending = line;
-                uses = 1;
-            }
+        if (!x->options.sample_bits) {
+            if (i + MT_RUNS_AHEAD < n)
+                reuse_soon(x, r + MT_RUNS_AHEAD, 0, 1);
+            if (r->addresses)
+                reuse_soon(x, r, 0, r->count < LANES_AHEAD ? r->count : LANES_AHEAD);
         }
-        if (uses && reuse_use(x, r, pending, uses) != 0)
+        if (reuse_run(x, r) != 0)
             return -1;
     }
     return 0;
@@ -175,25 +203,9 @@ int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n
 
 /* ---- launches ---- */
 
-static int close_launch(void *arg, struct mt_launch_window_state *w);
-static int merge_launch(void *arg, struct mt_launch_window_state *into, struct mt_launch_window_state *from);
-static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w);
-static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w);
-
 static struct mt_launch_window_state *reuse_make(const struct mt_run_launch *launch)
 {
     return mt_launch_window_new(sizeof(struct state), launch);
-}
-
-static const struct mt_launch_window_ops ops = {merge_launch, close_launch, reuse_drop,
-                                                pack_state,   reuse_make,   unpack_state};
-
-int mt_reuse_init(struct mt_reuse *x, const struct mt_run_options *o)
-{
-    memset(x, 0, sizeof *x);
-    x->options = *o;
-    x->window.ops = &ops;
-    return 0;
 }
 
 static struct mt_reuse_launch *new_launch(struct mt_reuse *x)
@@ -232,10 +244,9 @@ static struct mt_reuse_launch *launch_of(struct mt_reuse *x, uint64_t superstep)
     return &x->launches[lo];
 }
 
-static void add_squares(void *arg, uint64_t line, uint64_t zero, uint64_t uses)
+static void add_squares(void *arg, uint64_t line, uint64_t uses)
 {
     (void)line;
-    (void)zero;
     *(uint64_t *)arg += uses * uses;
 }
 
@@ -255,7 +266,7 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
     struct mt_reuse_counts *c = &l->level[MT_REUSE_DEVICE];
     c->contexts = 1;
     c->lines = c->largest = s->uses.count;
-    mt_pairmap_each(&s->uses, add_squares, &l->squares);
+    mt_countmap_each(&s->uses, add_squares, &l->squares);
     return 0;
 }
 
@@ -309,13 +320,10 @@ static void merge_one(void *arg, uint64_t id, uint64_t level, uint64_t index)
         m->failed = 1;
 }
 
-static void merge_uses(void *arg, uint64_t line, uint64_t zero, uint64_t uses)
+static void merge_uses(void *arg, uint64_t line, uint64_t uses)
 {
     struct merging *m = arg;
-    uint64_t *n = mt_pairmap_get(&m->into->uses, line, zero, 0);
-    if (n)
-        *n += uses;
-    else
+    if (mt_countmap_add(&m->into->uses, line, uses) != 0)
         m->failed = 1;
 }
 
@@ -323,7 +331,7 @@ static int merge_launch(void *arg, struct mt_launch_window_state *into, struct m
 {
     struct merging m = {arg, (struct state *)into, (struct state *)from, 0};
     mt_pairmap_each(&m.from->index, merge_one, &m);
-    mt_pairmap_each(&m.from->uses, merge_uses, &m);
+    mt_countmap_each(&m.from->uses, merge_uses, &m);
     return m.failed ? -1 : 0;
 }
 
@@ -401,7 +409,7 @@ static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state 
     const struct state *s = (const struct state *)w;
     mt_parcel_u64(p, s->index.count);
     mt_pairmap_each(&s->index, pack_context, &(struct packing){p, s});
-    mt_parcel_map(p, &s->uses);
+    mt_parcel_counts(p, &s->uses);
 }
 
 static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
@@ -417,7 +425,18 @@ static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
         c->nfirsts = c->room = firsts;
         mt_unpack_stack(u, &c->stack);
     }
-    mt_unpack_map(u, &s->uses);
+    mt_unpack_counts(u, &s->uses);
+}
+
+static const struct mt_launch_window_ops ops = {merge_launch, close_launch, reuse_drop,
+                                                pack_state,   reuse_make,   unpack_state};
+
+int mt_reuse_init(struct mt_reuse *x, const struct mt_run_options *o)
+{
+    memset(x, 0, sizeof *x);
+    x->options = *o;
+    x->window.ops = &ops;
+    return 0;
 }
 
 /* Most buckets are empty. */

@@ -5,6 +5,7 @@
  * `uses` are then those of the sample, distances are scaled already. Fed and merged as runs.h says. */
 #ifndef MT_ANALYSIS_REUSE_H
 #define MT_ANALYSIS_REUSE_H
+#include "analysis/base/countmap.h"
 #include "analysis/base/pairmap.h"
 #include "analysis/base/runs.h"
 #include "analysis/base/stack.h"
@@ -56,5 +57,11 @@ void mt_reuse_pack(struct mt_parcel *p, const struct mt_reuse *x);
 void mt_reuse_unpack(struct mt_unpack *u, struct mt_reuse *x);
 void mt_reuse_free(struct mt_reuse *x);
 /* Is the line in the sample? */
-int mt_reuse_sampled(uint64_t line, unsigned sample_bits);
+static inline int mt_reuse_sampled(uint64_t line, unsigned sample_bits)
+{
+    line = (line ^ line >> 30) * 0xbf58476d1ce4e5b9ull;
+    line = (line ^ line >> 27) * 0x94d049bb133111ebull;
+    line ^= line >> 31;
+    return (line & ((1ull << sample_bits) - 1)) == 0;
+}
 #endif

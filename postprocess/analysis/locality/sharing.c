@@ -1,17 +1,16 @@
-/* A byte's cell: who touched it (0 nobody, 1 + number of the CTA, MANY) << 1 | it was stored into. */
+/* A byte's cell: who touched it (0 nobody, 1 + number of the CTA, MANY) << 1 | it was stored into. A page's
+ * counts are the accesses of its lines. */
 #include "sharing.h"
 #include "memtrace/grow.h"
-#include "analysis/base/cells.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define MANY 0x7fffffffu
+#define MANY 0x7fffffffull /* its bits are all set: or'ed to any other number, it remains */
 
 struct state {
     struct mt_launch_window_state w;
     struct mt_pairmap numbers; /* CTA -> its number in this launch */
     struct mt_cells cells;
-    struct mt_pairmap accesses; /* line -> accesses */
     uint64_t last_cta;
     uint32_t last_number; /* of last_cta, + 1; 0: none */
 };
@@ -19,10 +18,17 @@ struct state {
 static void sharing_drop(struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
+    s->cells.pool = NULL; /* it may be that of a part that is gone */
     mt_pairmap_free(&s->numbers);
-    mt_pairmap_free(&s->accesses);
     mt_cells_free(&s->cells);
     free(s);
+}
+
+/* Before a page of the state may be made: the state may have come from another part. */
+static void sharing_prepare(struct mt_sharing *x, struct state *s)
+{
+    s->cells.counts = MT_CELLS_PAGE >> x->options.line_bits;
+    s->cells.pool = &x->pool;
 }
 
 /* 1 + the CTA's number; 0 without memory, or with too many CTAs. */
@@ -37,53 +43,41 @@ static uint32_t number_of(struct state *s, uint64_t cta)
     return s->last_number = (uint32_t)*n;
 }
 
-static uint32_t sharing_joined(uint32_t a, uint32_t b)
+static uint64_t sharing_joined(uint64_t a, uint64_t b)
 {
-    uint32_t x = a >> 1, y = b >> 1;
+    uint64_t x = a >> 1, y = b >> 1;
     return (x == y || !y ? x : !x ? y : MANY) << 1 | ((a | b) & 1);
 }
 
-static int sharing_touch(struct state *s, uint64_t address, uint64_t bytes, uint32_t cell)
+/* Bytes that one CTA touched, all of one page. */
+static void sharing_touch(struct mt_cells_page *p, uint64_t address, uint64_t n, uint64_t cell)
 {
-    while (bytes) {
-        uint64_t n;
-        uint32_t *c = mt_cells_at(&s->cells, address, bytes, &n);
-        if (!c)
-            return -1;
-        for (uint64_t i = 0; i < n; i++)
-            c[i] = sharing_joined(c[i], cell);
-        address += n;
-        bytes -= n;
+    uint64_t *c = p->cell + ((address & (MT_CELLS_PAGE - 1)) >> p->shift);
+    for (uint64_t i = 0; i < n >> p->shift; i++) { /* without branches: who was there is anybody's guess */
+        const uint64_t touched = 0 - (uint64_t)(c[i] != 0), other = 0 - (uint64_t)((c[i] ^ cell) >> 1 != 0);
+        c[i] |= (cell & (~touched | 1)) | (MANY << 1 & touched & other);
     }
-    return 0;
 }
 
-static int count_line(struct state *s, uint64_t line, uint64_t accesses)
+/* A piece of a run: `accesses` of `size` bytes in a row. Each counts at each line that it touches. */
+static int sharing_piece(struct state *s, const struct mt_piece *piece, uint32_t size, uint64_t times,
+                         unsigned bits, uint64_t cell)
 {
-    uint64_t *n = mt_pairmap_get(&s->accesses, line, 0, 0);
-    if (!n)
-        return -1;
-    *n += accesses;
-    return 0;
-}
-
-static int count_lines(struct state *s, const struct mt_access_run *r, unsigned bits)
-{
-    uint64_t pending = 0, accesses = 0;
-    for (uint32_t i = 0; i < r->count; i++) {
-        uint64_t first, lines = mt_lines_of(mt_run_address(r, i), mt_run_size(r), bits, &first);
-        for (uint64_t k = 0; k < lines; k++) {
-            uint64_t line = mt_line_after(first, k, bits);
-            if (accesses && line != pending) {
-                if (count_line(s, pending, accesses) != 0)
-                    return -1;
-                accesses = 0;
-            }
-            pending = line;
-            accesses++;
+    for (uint64_t at = 0, n; at < piece->bytes; at += n) {
+        const uint64_t address = piece->address + at;
+        struct mt_cells_page *p = mt_cells_at(&s->cells, address, piece->bytes - at, &n);
+        if (!p)
+            return -1;
+        sharing_touch(p, address, n, cell);
+        for (uint64_t in = 0, more; in < n; in += more) { /* line by line */
+            const uint64_t byte = (address + in) & (MT_CELLS_PAGE - 1),
+                           left = (1ull << bits) - (byte & ((1ull << bits) - 1));
+            more = n - in < left ? n - in : left;
+            p->counts[byte >> bits] +=
+                piece->accesses == 1 ? times : (at + in + more - 1) / size - (at + in) / size + 1;
         }
     }
-    return accesses ? count_line(s, pending, accesses) : 0;
+    return 0;
 }
 
 int mt_sharing_runs(struct mt_sharing *x, const struct mt_access_run *runs, size_t n)
@@ -91,21 +85,30 @@ int mt_sharing_runs(struct mt_sharing *x, const struct mt_access_run *runs, size
     struct state *s = (struct state *)x->window.tail;
     if (!s->w.launch.selected)
         return 0;
+    sharing_prepare(x, s);
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
+        if (i + MT_RUNS_AHEAD < n)
+            mt_cells_soon(&s->cells, runs[i + MT_RUNS_AHEAD].base);
         if (mt_run_type(r) > MT_ATOMIC)
             continue;
-        uint32_t number = number_of(s, r->cta), at = 0;
+        uint64_t cell = number_of(s, r->cta);
+        uint32_t at = 0;
         struct mt_piece piece;
-        for (uint32_t k = 0; r->addresses && k < r->count; k++) {
+        for (uint32_t k = 0; r->addresses && k < r->count; k++)
             mt_cells_soon(&s->cells, r->addresses[k]);
-            mt_pairmap_soon(&s->accesses, r->addresses[k] >> x->options.line_bits, 0);
-        }
-        if (!number || count_lines(s, r, x->options.line_bits) != 0)
+        if (!cell)
             return -1;
-        while (mt_run_piece(r, &at, &piece))
-            if (sharing_touch(s, piece.address, piece.bytes, number << 1 | (mt_run_type(r) != MT_LOAD)) != 0)
+        cell = cell << 1 | (mt_run_type(r) != MT_LOAD);
+        while (mt_run_piece(r, &at, &piece)) {
+            uint64_t times = 1;
+            if (!r->addresses && r->stride == 0) { /* all the same bytes */
+                times = r->count;
+                at = r->count;
+            }
+            if (sharing_piece(s, &piece, mt_run_size(r), times, x->options.line_bits, cell) != 0)
                 return -1;
+        }
     }
     return 0;
 }
@@ -169,14 +172,14 @@ static void sharing_offer(struct top *t, size_t most, const struct mt_sharing_li
 
 static int sharing_ascending(const void *a, const void *b)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
 /* CTAs that store into a line whose stored bytes have one CTA each. */
-static uint64_t sharing_writers(const uint32_t *c, size_t n)
+static uint64_t sharing_writers(const uint64_t *c, size_t n)
 {
-    uint32_t stored[1 << MT_CELLS_BITS];
+    uint64_t stored[1 << MT_CELLS_BITS];
     size_t found = 0;
     uint64_t count = 0;
     for (size_t i = 0; i < n; i++)
@@ -188,12 +191,13 @@ static uint64_t sharing_writers(const uint32_t *c, size_t n)
     return count;
 }
 
-/* One line: its n cells. */
-static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const uint32_t *c,
-                      uint64_t address, struct top *top)
+/* One line, the one at byte `in` of its page. */
+static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const struct mt_cells_page *page,
+                      size_t in, struct top *top)
 {
-    size_t n = (size_t)1 << x->options.line_bits, touched = n;
-    uint32_t all = 0;
+    const uint64_t *c = page->cell + (in >> page->shift);
+    size_t n = (size_t)1 << x->options.line_bits >> page->shift, touched = n;
+    uint64_t all = 0;
     int conflict = 0;
     for (size_t i = 0; i < n; i++) {
         if (c[i] && touched == n)
@@ -203,20 +207,20 @@ static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const
     }
     if (!all)
         return 0;
+    const uint64_t address = (page->number << MT_CELLS_BITS) + in;
     enum mt_sharing_kind kind = all >> 1 != MANY ? MT_SHARED_PRIVATE
                                 : !(all & 1)     ? MT_SHARED_READ
                                 : conflict       ? MT_SHARED_TRUE
                                                  : MT_SHARED_FALSE;
-    const struct mt_alloc_event *a = mt_buffers_find(&x->buffers, address + touched);
+    const struct mt_alloc_event *a = mt_buffers_find(&x->buffers, address + (touched << page->shift));
     struct mt_sharing_line line = {.superstep = s->w.launch.superstep,
                                    .address = address,
                                    .alloc = a ? (uint64_t)(a - x->buffers.allocs) : MT_SHARING_NO_ALLOC,
                                    .kind = kind};
-    uint64_t *accesses = mt_pairmap_get(&s->accesses, address >> x->options.line_bits, 0, 0);
     struct mt_sharing_cell *cell = cell_of(x, first, &s->w.launch, line.alloc);
-    if (!accesses || !cell)
+    if (!cell)
         return -1;
-    line.accesses = *accesses;
+    line.accesses = page->counts[in >> x->options.line_bits];
     cell->lines[kind]++;
     cell->accesses[kind] += line.accesses;
     if (kind < MT_SHARED_TRUE)
@@ -253,12 +257,14 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
     for (size_t p = 0; rc == 0 && p < s->cells.count; p++) {
         const struct mt_cells_page *page = s->cells.pages[p];
         for (size_t i = 0; rc == 0 && i < MT_CELLS_PAGE; i += line)
-            rc = count_kind(x, s, first, &page->cell[i], (page->number << MT_CELLS_BITS) + i, top);
+            rc = count_kind(x, s, first, page, i, top);
     }
     if (rc == 0)
         rc = sharing_keep(x, &top[0]) != 0 || sharing_keep(x, &top[1]) != 0 ? -1 : 0;
     free(top[0].line);
     free(top[1].line);
+    s->cells.pool = &x->pool;
+    mt_cells_free(&s->cells);
     return rc;
 }
 
@@ -266,7 +272,7 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
 
 struct merging {
     struct state *into;
-    uint32_t *number; /* of `into`, by that of `from` */
+    uint64_t *number; /* of `into`, by that of `from` */
     int failed;
 };
 
@@ -278,33 +284,30 @@ static void sharing_renumber(void *arg, uint64_t cta, uint64_t zero, uint64_t nu
         m->failed = 1;
 }
 
-static void add_accesses(void *arg, uint64_t line, uint64_t zero, uint64_t accesses)
+static int merge_page(struct mt_cells *into, const struct mt_cells_page *page, const uint64_t *number)
 {
-    struct merging *m = arg;
-    (void)zero;
-    if (count_line(m->into, line, accesses) != 0)
-        m->failed = 1;
+    struct mt_cells_page *p = mt_cells_page(into, page->number);
+    if (!p || (!page->shift && mt_cells_refine(p) != 0))
+        return -1;
+    for (size_t i = 0; i < (size_t)MT_CELLS_PAGE >> p->shift; i++) {
+        uint64_t cell = page->cell[i << p->shift >> page->shift], who = cell >> 1;
+        p->cell[i] = sharing_joined(p->cell[i], (who == MANY ? MANY : number[who]) << 1 | (cell & 1));
+    }
+    for (size_t i = 0; i < into->counts; i++)
+        p->counts[i] += page->counts[i];
+    return 0;
 }
 
 static int merge_launch(void *x, struct mt_launch_window_state *into, struct mt_launch_window_state *from)
 {
     struct state *a = (struct state *)into, *b = (struct state *)from;
     struct merging m = {a, calloc(b->numbers.count + 1, sizeof *m.number), 0};
-    (void)x;
     if (!m.number)
         return -1;
+    sharing_prepare(x, a);
     mt_pairmap_each(&b->numbers, sharing_renumber, &m);
-    mt_pairmap_each(&b->accesses, add_accesses, &m);
-    for (size_t p = 0; p < b->cells.count && !m.failed; p++) {
-        const struct mt_cells_page *page = b->cells.pages[p];
-        uint64_t n;
-        uint32_t *c = mt_cells_at(&a->cells, page->number << MT_CELLS_BITS, MT_CELLS_PAGE, &n);
-        for (size_t i = 0; c && i < MT_CELLS_PAGE; i++) {
-            uint32_t cell = page->cell[i], who = cell >> 1;
-            c[i] = sharing_joined(c[i], (who == MANY ? MANY : m.number[who]) << 1 | (cell & 1));
-        }
-        m.failed |= !c;
-    }
+    for (size_t p = 0; p < b->cells.count && !m.failed; p++)
+        m.failed = merge_page(&a->cells, b->cells.pages[p], m.number) != 0;
     free(m.number);
     return m.failed ? -1 : 0;
 }
@@ -313,7 +316,7 @@ static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state 
 {
     const struct state *s = (const struct state *)w;
     mt_parcel_map(p, &s->numbers);
-    mt_parcel_map(p, &s->accesses);
+    mt_parcel_u64(p, s->cells.counts);
     mt_parcel_cells(p, &s->cells);
 }
 
@@ -321,8 +324,9 @@ static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
     mt_unpack_map(u, &s->numbers);
-    mt_unpack_map(u, &s->accesses);
-    mt_unpack_cells(u, &s->cells);
+    s->cells.counts = mt_unpack_u64(u);
+    if ((u->failed |= s->cells.counts > MT_CELLS_PAGE) == 0)
+        mt_unpack_cells(u, &s->cells);
 }
 
 static struct mt_launch_window_state *sharing_make(const struct mt_run_launch *launch)
@@ -393,6 +397,7 @@ void mt_sharing_unpack(struct mt_unpack *u, struct mt_sharing *x)
 void mt_sharing_free(struct mt_sharing *x)
 {
     mt_launch_window_free(&x->window);
+    mt_cells_pool_free(&x->pool);
     mt_buffers_free(&x->buffers);
     free(x->cells);
     free(x->top);

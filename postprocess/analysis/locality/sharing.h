@@ -6,6 +6,7 @@
 #ifndef MT_ANALYSIS_SHARING_H
 #define MT_ANALYSIS_SHARING_H
 #include "analysis/base/buffers.h"
+#include "analysis/base/cells.h"
 #include "window.h"
 
 enum mt_sharing_kind { MT_SHARED_PRIVATE, MT_SHARED_READ, MT_SHARED_TRUE, MT_SHARED_FALSE, MT_SHARING_KINDS };
@@ -36,6 +37,7 @@ struct mt_sharing {
     size_t room, top_room;
     struct mt_launch_window window;
     struct mt_buffers buffers;
+    struct mt_cells_pool pool;
 };
 
 /* `allocs`: the caller's, kept. */
