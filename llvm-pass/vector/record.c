@@ -111,32 +111,43 @@ static void record_lanes(struct vec *v, LLVMValueRef call, int generic, LLVMValu
     record_call(v, generic ? "__mt_warp_generic_lanes" : "__mt_warp_global_lanes", args, 5);
 }
 
-/* Two rows of all lanes; the builtin knows whether they are one. */
+/* When are the addresses rows that one call can say? NULL: always. */
+static LLVMValueRef record_condition(struct vec *v, const struct vec_rep *at)
+{
+    LLVMValueRef is = at->source ? vec_is_row(v, at) : NULL, all;
+    if (v->rows == 1 || !v->mask)
+        return is;
+    all = LLVMBuildICmp(v->b, LLVMIntEQ, record_mask(v), vec_number(v, ~0u), "");
+    return is ? LLVMBuildAnd(v->b, is, all, "") : all;
+}
+
 static void record_rows(struct vec *v, LLVMValueRef call, int generic, const struct vec_rep *at)
 {
-    if (v->rows == 1) {
-        record_even(v, call, generic, LLVMBuildPtrToInt(v->b, at->part[0], v->l->i64, ""), at->stride);
-        return;
-    }
     LLVMBasicBlockRef way[3];
-    for (unsigned i = 0; i < 3 && v->mask; i++)
+    LLVMValueRef condition = record_condition(v, at), base[VEC_ROWS_MAX];
+    for (unsigned i = 0; i < 3 && condition; i++)
         way[i] = LLVMAppendBasicBlockInContext(v->context, v->to, "");
-    if (v->mask) {
-        LLVMValueRef all = LLVMBuildICmp(v->b, LLVMIntEQ, record_mask(v), vec_number(v, ~0u), "");
-        LLVMBuildCondBr(v->b, all, way[0], way[1]);
+    if (condition) {
+        LLVMBuildCondBr(v->b, condition, way[0], way[1]);
         LLVMPositionBuilderAtEnd(v->b, way[1]);
-        record_lanes(v, call, generic, vec_rep_lanes(v, at, v->l->ptr));
+        record_lanes(v, call, generic, vec_lanes(v, LLVMGetOperand(call, 0)));
         LLVMBuildBr(v->b, way[2]);
         LLVMPositionBuilderAtEnd(v->b, way[0]);
     }
-    LLVMValueRef args[] = {LLVMBuildPtrToInt(v->b, at->part[0], v->l->i64, ""),
-                           LLVMBuildPtrToInt(v->b, at->part[1], v->l->i64, ""),
-                           LLVMConstInt(v->l->i64, (uint64_t)at->stride, 1),
-                           LLVMGetOperand(call, 1),
-                           LLVMGetOperand(call, 2),
-                           v->linear};
-    record_call(v, generic ? "__mt_warp_generic_rows" : "__mt_warp_global_rows", args, 6);
-    if (v->mask) {
+    for (unsigned r = 0; r < v->rows; r++)
+        base[r] = LLVMBuildPtrToInt(v->b, at->part[r], v->l->i64, "");
+    if (v->rows == 1) {
+        record_even(v, call, generic, base[0], at->stride);
+    } else { /* two rows of all lanes; the builtin knows whether they are one */
+        LLVMValueRef args[] = {base[0],
+                               base[1],
+                               LLVMConstInt(v->l->i64, (uint64_t)at->stride, 1),
+                               LLVMGetOperand(call, 1),
+                               LLVMGetOperand(call, 2),
+                               v->linear};
+        record_call(v, generic ? "__mt_warp_generic_rows" : "__mt_warp_global_rows", args, 6);
+    }
+    if (condition) {
         LLVMBuildBr(v->b, way[2]);
         LLVMPositionBuilderAtEnd(v->b, way[2]);
     }
@@ -148,7 +159,7 @@ int vec_emit_record(struct vec *v, LLVMValueRef call)
     if (!mt_starts(name, "mt.record."))
         return 0;
     int generic = !strcmp(name, "mt.record.generic");
-    struct vec_rep at = vec_get(v, LLVMGetOperand(call, 0));
+    struct vec_rep at = vec_get_row(v, LLVMGetOperand(call, 0));
     if (at.kind == VEC_UNIFORM)
         record_even(v, call, generic, LLVMBuildPtrToInt(v->b, at.part[0], v->l->i64, ""), 0);
     else if (at.kind == VEC_ROWS)

@@ -9,28 +9,6 @@ unsigned vec_bits(uint64_t x)
     return x ? 64 - (unsigned)__builtin_clzll(x) : 0;
 }
 
-static unsigned shape_hash(const struct vec *v, LLVMValueRef value)
-{
-    return (unsigned)(((uintptr_t)value >> 4) * 0x9e3779b97f4a7c15ull >> 32) & (v->table_size - 1);
-}
-
-struct vec_value *vec_find(const struct vec *v, LLVMValueRef value)
-{
-    for (unsigned i = shape_hash(v, value); v->table[i]; i = (i + 1) & (v->table_size - 1))
-        if (v->value[v->table[i] - 1].from == value)
-            return &v->value[v->table[i] - 1];
-    return NULL;
-}
-
-static void shape_add(struct vec *v, LLVMValueRef value, int block)
-{
-    unsigned i = shape_hash(v, value);
-    while (v->table[i])
-        i = (i + 1) & (v->table_size - 1);
-    v->value[v->nvalues] = (struct vec_value){.from = value, .block = block};
-    v->table[i] = ++v->nvalues;
-}
-
 static struct vec_shape shape_uniform(unsigned zeros)
 {
     return (struct vec_shape){VEC_UNIFORM, (uint8_t)zeros, VEC_SIGNED | VEC_UNSIGNED, 0, 0, 0};
@@ -465,28 +443,6 @@ static int shape_settle(struct vec *v)
     return 0;
 }
 
-static int shape_values(struct vec *v)
-{
-    unsigned n = LLVMCountParams(v->from);
-    for (unsigned b = 0; b < v->nblocks; b++)
-        for (LLVMValueRef i = LLVMGetFirstInstruction(v->block[b].from); i; i = LLVMGetNextInstruction(i))
-            n++;
-    for (v->table_size = 64; v->table_size < 2 * n;)
-        v->table_size *= 2;
-    v->value = calloc(n + 1, sizeof *v->value);
-    v->table = calloc(v->table_size, sizeof *v->table);
-    if (!v->value || !v->table)
-        return -1;
-    for (unsigned i = 0; i < LLVMCountParams(v->from); i++) {
-        shape_add(v, LLVMGetParam(v->from, i), -1);
-        v->value[i].shape = shape_uniform(0);
-    }
-    for (unsigned b = 0; b < v->nblocks; b++)
-        for (LLVMValueRef i = LLVMGetFirstInstruction(v->block[b].from); i; i = LLVMGetNextInstruction(i))
-            shape_add(v, i, (int)b);
-    return 0;
-}
-
 /* Who is used in other blocks than its own; a phi uses at the end of the block that its value comes from. */
 static void shape_crossings(struct vec *v)
 {
@@ -514,7 +470,7 @@ static void shape_crossings(struct vec *v)
 
 int vec_shapes(struct vec *v)
 {
-    if (shape_values(v)) {
+    if (vec_values(v)) {
         vec_refuse(v, "no memory");
         return -1;
     }

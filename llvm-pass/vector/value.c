@@ -1,8 +1,52 @@
-/* Warps as vectors: values in the new code. One that another block uses has a slot on the stack, which LLVM
- * makes registers of; so no block need know how the lanes came to it. */
+/* Warps as vectors: the values of a function, and what they are in the new code. One that another block uses
+ * has a slot on the stack, which LLVM makes registers of; so no block need know how the lanes came to it. */
 #include "vector.h"
 #include <stdlib.h>
 #include <string.h>
+
+static unsigned value_hash(const struct vec *v, LLVMValueRef value)
+{
+    return (unsigned)(((uintptr_t)value >> 4) * 0x9e3779b97f4a7c15ull >> 32) & (v->table_size - 1);
+}
+
+struct vec_value *vec_find(const struct vec *v, LLVMValueRef value)
+{
+    for (unsigned i = value_hash(v, value); v->table[i]; i = (i + 1) & (v->table_size - 1))
+        if (v->value[v->table[i] - 1].from == value)
+            return &v->value[v->table[i] - 1];
+    return NULL;
+}
+
+static void value_add(struct vec *v, LLVMValueRef value, int block)
+{
+    unsigned i = value_hash(v, value);
+    while (v->table[i])
+        i = (i + 1) & (v->table_size - 1);
+    v->value[v->nvalues] = (struct vec_value){.from = value, .block = block};
+    v->table[i] = ++v->nvalues;
+}
+
+int vec_values(struct vec *v)
+{
+    unsigned n = LLVMCountParams(v->from);
+    for (unsigned b = 0; b < v->nblocks; b++)
+        for (LLVMValueRef i = LLVMGetFirstInstruction(v->block[b].from); i; i = LLVMGetNextInstruction(i))
+            n++;
+    for (v->table_size = 64; v->table_size < 2 * n;)
+        v->table_size *= 2;
+    v->value = calloc(n + 1, sizeof *v->value);
+    v->table = calloc(v->table_size, sizeof *v->table);
+    if (!v->value || !v->table)
+        return -1;
+    for (unsigned i = 0; i < LLVMCountParams(v->from); i++) {
+        value_add(v, LLVMGetParam(v->from, i), -1);
+        v->value[i].shape = (struct vec_shape){.kind = VEC_UNIFORM, .extend = VEC_SIGNED | VEC_UNSIGNED};
+    }
+    for (unsigned b = 0; b < v->nblocks; b++)
+        for (LLVMValueRef i = LLVMGetFirstInstruction(v->block[b].from); i; i = LLVMGetNextInstruction(i))
+            value_add(v, i, (int)b);
+    return 0;
+}
 
 unsigned vec_count(LLVMTypeRef type)
 {

@@ -173,13 +173,14 @@ struct vec_shape vec_shape_of(const struct vec *v, LLVMValueRef value);
 unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst);
 /* From a lane's local variable to the next lane's. */
 int64_t vec_alloca_step(const struct vec *v, LLVMValueRef alloca);
-struct vec_value *vec_find(const struct vec *v, LLVMValueRef value); /* NULL: a constant or global */
-int vec_is_lockstep_call(const char *callee);                        /* a warp collective */
-unsigned vec_bits(uint64_t x);                                       /* lowest n with x < 2^n */
+int vec_is_lockstep_call(const char *callee); /* a warp collective */
+unsigned vec_bits(uint64_t x);                /* lowest n with x < 2^n */
 
 /* value.c */
-LLVMTypeRef vec_wide(struct vec *v, LLVMTypeRef type); /* of lanes; NULL: cannot be */
-unsigned vec_count(LLVMTypeRef type);                  /* elements of a scalar (1) or a vector */
+int vec_values(struct vec *v); /* lists them, parameters first. 0 or -1 */
+struct vec_value *vec_find(const struct vec *v, LLVMValueRef value); /* NULL: a constant or global */
+LLVMTypeRef vec_wide(struct vec *v, LLVMTypeRef type);               /* of lanes; NULL: cannot be */
+unsigned vec_count(LLVMTypeRef type); /* elements of a scalar (1) or a vector */
 struct vec_rep vec_get(struct vec *v, LLVMValueRef value);
 /* … as a row, also where that is only known when it runs: then vec_is_row says it, an i1. */
 struct vec_rep vec_get_row(struct vec *v, LLVMValueRef value);
