@@ -114,6 +114,7 @@ static const char *prepare_inline(LLVMValueRef f)
         if (why)
             return why;
     }
+    vec_cut_endless(f);
     LLVMValueRef *list = mt_instructions(f, &n);
     const char *why = list ? NULL : "no memory";
     for (unsigned i = 0; list && i < n; i++) {
@@ -158,11 +159,8 @@ LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, const char 
     *why = l->u->options->lockstep == MT_LOCKSTEP_CTA ? "lockstep=cta" : prepare_inline(f);
     if (!*why)
         prepare_registers_once(l, f);
-    if (!*why)
-        vec_cut_endless(l, f);
-    if (!*why &&
-        mt_shim_run_passes(f, "simplifycfg,sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
-                              "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa"))
+    if (!*why && mt_shim_run_passes(f, "sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
+                                       "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa"))
         *why = "LLVM's passes";
     if (!*why)
         return f;
