@@ -40,7 +40,8 @@ static int endless_is_silent(LLVMBasicBlockRef block)
 {
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) {
         if (LLVMIsAAtomicRMWInst(i) || LLVMIsAAtomicCmpXchgInst(i) || LLVMIsAFenceInst(i) ||
-            (LLVMIsACallInst(i) && !mt_starts(vec_callee(i), "llvm.")))
+            (LLVMIsACallInst(i) && !mt_starts(vec_callee(i), "llvm.") &&
+             !mt_starts(vec_callee(i), "__mt_access_")))
             return 0;
         if ((LLVMIsALoadInst(i) || LLVMIsAStoreInst(i)) &&
             (LLVMGetVolatile(i) || LLVMGetOrdering(i) != LLVMAtomicOrderingNotAtomic))
@@ -94,25 +95,25 @@ static int endless_may_go(struct endless *e)
     return all;
 }
 
-static void endless_cut(struct mt_lowering *l, LLVMValueRef f, const struct endless *e)
+/* Ways to what has no end become ways to nowhere. */
+static void endless_cut(LLVMValueRef f, const struct endless *e)
 {
-    LLVMBasicBlockRef never = NULL;
+    LLVMContextRef context = LLVMGetTypeContext(LLVMTypeOf(f));
+    LLVMBasicBlockRef never = LLVMAppendBasicBlockInContext(context, f, "never");
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(context);
+    LLVMPositionBuilderAtEnd(b, never);
+    LLVMBuildUnreachable(b);
+    LLVMDisposeBuilder(b);
     for (unsigned i = 0; i < e->n; i++) {
         LLVMValueRef last = LLVMGetBasicBlockTerminator(e->block[i]);
-        for (unsigned s = 0; e->ends[i] && s < LLVMGetNumSuccessors(last); s++) {
-            if (e->ends[endless_index(e, LLVMGetSuccessor(last, s))])
-                continue;
-            if (!never) {
-                never = LLVMAppendBasicBlockInContext(LLVMGetTypeContext(LLVMTypeOf(f)), f, "never");
-                LLVMPositionBuilderAtEnd(l->builder, never);
-                LLVMBuildUnreachable(l->builder);
-            }
-            LLVMSetSuccessor(last, s, never);
-        }
+        for (unsigned s = 0; e->ends[i] && s < LLVMGetNumSuccessors(last); s++)
+            if (!e->ends[endless_index(e, LLVMGetSuccessor(last, s))])
+                LLVMSetSuccessor(last, s, never);
     }
+    mt_shim_run_passes(f, "simplifycfg");
 }
 
-void vec_cut_endless(struct mt_lowering *l, LLVMValueRef f)
+void vec_cut_endless(LLVMValueRef f)
 {
     struct endless e = {.n = LLVMCountBasicBlocks(f)};
     e.block = malloc(e.n * sizeof *e.block);
@@ -120,8 +121,8 @@ void vec_cut_endless(struct mt_lowering *l, LLVMValueRef f)
     if (e.block && e.ends) {
         LLVMGetBasicBlocks(f, e.block);
         endless_find(&e);
-        if (memchr(e.ends, 0, e.n) && endless_may_go(&e))
-            endless_cut(l, f, &e);
+        if (e.ends[0] && memchr(e.ends, 0, e.n) && endless_may_go(&e))
+            endless_cut(f, &e);
     }
     free(e.block);
     free(e.ends);

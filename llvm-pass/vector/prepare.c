@@ -118,6 +118,7 @@ static const char *prepare_inline(LLVMValueRef f)
         if (why)
             return why;
     }
+    vec_cut_endless(f);
     LLVMValueRef *list = mt_instructions(f, &n);
     const char *why = list ? NULL : "no memory";
     for (unsigned i = 0; list && i < n; i++) {
@@ -164,11 +165,8 @@ LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, const char 
         *why = vec_prepare_records(l, f);
     if (!*why)
         prepare_registers_once(l, f);
-    if (!*why)
-        vec_cut_endless(l, f);
-    if (!*why &&
-        mt_shim_run_passes(f, "simplifycfg,sroa,early-cse,adce,simplifycfg,instcombine<no-verify-fixpoint>,"
-                              "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa"))
+    if (!*why && mt_shim_run_passes(f, "sroa,early-cse,adce,simplifycfg,instcombine<no-verify-fixpoint>,"
+                                       "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa"))
         *why = "LLVM's passes";
     if (!*why)
         return f;

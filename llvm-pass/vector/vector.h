@@ -148,8 +148,8 @@ enum vec_register {
 int vec_register(const char *callee); /* -1: none */
 const char *vec_register_name(int reg);
 
-/* endless.c: ways to loops without an end lead nowhere; blocks that nobody comes to any more are left. */
-void vec_cut_endless(struct mt_lowering *l, LLVMValueRef f);
+/* endless.c: takes loops without an end out of a function, which nobody comes to. */
+void vec_cut_endless(LLVMValueRef f);
 
 /* blocks.c */
 int vec_blocks(struct vec *v); /* 0, or -1 with v->why */
