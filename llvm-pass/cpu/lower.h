@@ -12,8 +12,8 @@ struct mt_var {
 
 /* A kernel's code for whole warps (vector/); NULL: none. */
 struct mt_vector {
-    LLVMValueRef rows;  /* for CTAs whose rows have a multiple of 32 threads */
-    LLVMValueRef tiles; /* of 16, and whole warps in all */
+    LLVMValueRef rows;                      /* for CTAs whose rows have a multiple of 32 threads */
+    LLVMValueRef tiles;                     /* of 16, and whole warps in all */
     LLVMValueRef record_rows, record_tiles; /* with record calls */
     int waits;                              /* they run one warp, not a CTA */
     char why[200];                          /* there is none */

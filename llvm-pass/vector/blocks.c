@@ -191,7 +191,8 @@ static int blocks_is_in(const struct order *o, unsigned loop, unsigned around)
     return loop == around;
 }
 
-/* Do the block's values leave the loop through phis alone? Others are kept for the lanes of the last round. */
+/* Do the block's values leave the loop through phis alone? Others are kept for the lanes of the last round.
+ */
 static int blocks_keeps_values(const struct order *o, unsigned b, unsigned loop)
 {
     for (LLVMValueRef i = LLVMGetFirstInstruction(o->block[b]); i; i = LLVMGetNextInstruction(i))

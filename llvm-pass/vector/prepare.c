@@ -92,8 +92,7 @@ static const char *prepare_refuses(LLVMValueRef inst)
 static int prepare_inlines(LLVMValueRef inst)
 {
     LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
-    return callee && !LLVMIsDeclaration(callee) && vec_register(mt_name(callee)) < 0 &&
-           !vec_is_record(inst);
+    return callee && !LLVMIsDeclaration(callee) && vec_register(mt_name(callee)) < 0 && !vec_is_record(inst);
 }
 
 /* What is called, once: a function that calls itself never comes to an end, and is refused for its size. */

@@ -16,14 +16,14 @@ static LLVMValueRef record_declare(struct mt_lowering *l, const char *name, LLVM
     static const struct {
         const char *name;
         uint64_t value;
-    } attributes[] = {{"memory", 3 << 2 /* inaccessible memory, read and written */}, {"nounwind", 0}, {"willreturn", 0}};
+    } attributes[] = {
+        {"memory", 3 << 2 /* inaccessible memory, read and written */}, {"nounwind", 0}, {"willreturn", 0}};
     for (unsigned i = 0; i < sizeof attributes / sizeof *attributes; i++)
-        LLVMAddAttributeAtIndex(
-            f, LLVMAttributeFunctionIndex,
-            LLVMCreateEnumAttribute(
-                l->u->context,
-                LLVMGetEnumAttributeKindForName(attributes[i].name, strlen(attributes[i].name)),
-                attributes[i].value));
+        LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex,
+                                LLVMCreateEnumAttribute(l->u->context,
+                                                        LLVMGetEnumAttributeKindForName(
+                                                            attributes[i].name, strlen(attributes[i].name)),
+                                                        attributes[i].value));
     return f;
 }
 

@@ -55,11 +55,11 @@ struct vec_block {
     unsigned loop; /* innermost, 0: none */
     int succ[2];
     unsigned nsucc;
-    int meet;   /* where all ways from here meet; -1: the end */
-    int branch; /* index of a branch on which lanes part, or -1 */
-    int masked; /* not all lanes that are left come here together */
+    int meet;    /* where all ways from here meet; -1: the end */
+    int branch;  /* index of a branch on which lanes part, or -1 */
+    int masked;  /* not all lanes that are left come here together */
     int touched; /* memory, since the last turn, by those who come to it */
-    int joins;  /* its phis get values of several edges at once */
+    int joins;   /* its phis get values of several edges at once */
     LLVMBasicBlockRef check, body;
     LLVMBasicBlockRef full; /* of a masked one: its code for when all lanes are here, or NULL */
     LLVMValueRef pending;   /* slot: the mask, or i1 when it is not masked */

@@ -39,14 +39,14 @@ static inline int device_chunk_counts(const struct mt_access_run *r)
 
 /* What the runs need at most. 0, or why they cannot be encoded. */
 static const char *device_chunk_measure(const struct mt_access_run *runs, size_t count, uint64_t *pieces,
-                                          uint64_t *gathers, uint64_t *accesses)
+                                        uint64_t *gathers, uint64_t *accesses)
 {
     *pieces = count;
     *gathers = *accesses = 0;
     for (size_t i = 0; i < count; i++) {
         const struct mt_access_run *r = &runs[i];
-        if (r->count == 0 || (r->mask && !device_chunk_counts(r)) ||
-            r->meta >> 28 > 3 || !(r->meta & ((1u << 28) - 1)))
+        if (r->count == 0 || (r->mask && !device_chunk_counts(r)) || r->meta >> 28 > 3 ||
+            !(r->meta & ((1u << 28) - 1)))
             return "a run without accesses, or with another number of lanes than its mask, or of no known "
                    "type";
         *accesses += r->count;

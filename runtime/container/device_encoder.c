@@ -237,7 +237,8 @@ static unsigned char *device_encoder_pack(unsigned char *out, const uint64_t *a,
 }
 
 /* Lanes that have addresses of their own. Returns the token's base code. */
-static unsigned device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const struct mt_access_run *r)
+static unsigned device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s,
+                                      const struct mt_access_run *r)
 {
     const struct mt_shape *was = &s->shape[s->now];
     struct mt_shape *h = &s->shape[s->now ^= 1];
@@ -300,8 +301,9 @@ static inline void device_encoder_note(struct mt_table_slot *s, struct mt_contex
 /* The run's first address, and what is known from now on. Each instruction counts: most runs are nothing
  * else. */
 static inline __attribute__((always_inline)) void device_encoder_base(struct mt_device_work *w,
-                                                                      const struct mt_access_run *r, uint32_t c,
-                                                                      uint32_t slot, unsigned token)
+                                                                      const struct mt_access_run *r,
+                                                                      uint32_t c, uint32_t slot,
+                                                                      unsigned token)
 {
     struct mt_mtc_device_encoder *e = w->e;
     struct mt_table_slot *s = &e->slots[slot];

@@ -23,7 +23,7 @@
 #define MT_ENTRY_PLACE_AT 10
 #define MT_ENTRY_MARK UINT64_MAX /* third word of a mark; first word: SM id, second: CTA as in a record */
 
-#define MT_WARPS_RUNS 512u          /* handed on at a time, at most */
+#define MT_WARPS_RUNS 512u           /* handed on at a time, at most */
 #define MT_WARPS_ACCESSES (1u << 14) /* the accesses in them, at most */
 
 /* `accesses`: of threads, in these runs. Runs and addresses are the caller's again when it returns. */

@@ -11,8 +11,8 @@ struct what {
     uint32_t meta, site, thread;
 };
 
-static MT_INLINE void warp_append(struct mt_access_run *r, uint64_t base, int64_t stride, const uint64_t *addresses,
-                                  uint32_t mask, uint32_t count, struct what w)
+static MT_INLINE void warp_append(struct mt_access_run *r, uint64_t base, int64_t stride,
+                                  const uint64_t *addresses, uint32_t mask, uint32_t count, struct what w)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     r->base = base;
