@@ -76,7 +76,7 @@ static const char *device_chunk_begin(struct mt_mtc_device_encoder *e, uint64_t 
     if (mt_tables_begin(e) != 0)
         return no_memory;
     struct mt_device_work *w = &e->at;
-    *w = (struct mt_device_work){.e = e, .context = MT_NONE, .newest = {.warp = MT_RUN_NO_WARP}};
+    *w = (struct mt_device_work){.e = e, .context = MT_NONE};
     w->tokens = e->out + sizeof(struct mt_mtc_columns);
     w->contexts = w->tokens + pieces;
     w->shapes = w->contexts + pieces * CONTEXT_BYTES;

@@ -9,8 +9,7 @@ enum { SAME_LANES = 0x80, WHOLE = 64, PACKED_MAX = 56 };
 
 /* ---- which warp ---- */
 
-static unsigned char *put_context(unsigned char *out, const struct mt_access_run *r,
-                                  const struct mt_access_run *b)
+static unsigned char *put_context(unsigned char *out, const struct mt_access_run *r, const struct mt_context *b)
 {
     unsigned char *flags = out++;
     uint64_t dx = (r->cta >> 32) - (b->cta >> 32);
@@ -41,8 +40,10 @@ static int is_context(const struct mt_context *c, const struct mt_access_run *r)
 /* The number of the run's context; what the token says of it goes to *token. MT_NONE: no memory. */
 static uint32_t context_of(struct mt_device_work *w, const struct mt_access_run *r, unsigned *token)
 {
+    static const struct mt_context none = {.warp = MT_RUN_NO_WARP};
     struct mt_mtc_device_encoder *e = w->e;
     uint32_t before = w->context, now;
+    int is_new = 0;
     if (before != MT_NONE) {
         const struct mt_context *b = &e->contexts[before];
         if (is_context(b, r))
@@ -52,15 +53,14 @@ static uint32_t context_of(struct mt_device_work *w, const struct mt_access_run 
             return b->successor;
         }
     }
-    if ((now = mt_context_find(e, r)) != MT_NONE) {
+    if ((now = mt_context_of(e, r, &is_new)) == MT_NONE)
+        return now;
+    if (!is_new) {
         *token |= 2;
         w->contexts = mt_leb_signed(w->contexts, (uint64_t)now - before);
     } else {
-        if ((now = mt_context_add(e, r)) == MT_NONE)
-            return now;
         *token |= 3;
-        w->contexts = put_context(w->contexts, r, &w->newest);
-        w->newest = *r;
+        w->contexts = put_context(w->contexts, r, now ? &e->contexts[now - 1] : &none);
         e->contexts[now].address = before != MT_NONE ? e->contexts[before].address : 0;
     }
     if (before != MT_NONE)

@@ -91,35 +91,40 @@ static void index_put(struct mt_index *x, uint32_t epoch, uint32_t hash, uint32_
     x->cells[i] = (uint64_t)epoch << 32 | number;
 }
 
-uint32_t mt_context_find(const struct mt_mtc_device_encoder *e, const struct mt_access_run *r)
+/* Four times as many cells. 0, or -1 without memory. */
+static int device_tables_more_cells(struct mt_mtc_device_encoder *e)
 {
-    const struct mt_index *x = &e->context_index;
-    for (uint32_t i = hash_context(r->cta, r->warp, r->smid) & x->mask; x->cells[i] >> 32 == e->epoch;
-         i = (i + 1) & x->mask) {
+    struct mt_index *x = &e->context_index;
+    if (index_room(x, 4 * (x->mask + 1)) != 0)
+        return -1;
+    for (uint32_t i = 0; i < e->ncontexts; i++) {
+        const struct mt_context *c = &e->contexts[i];
+        index_put(x, e->epoch, hash_context(c->cta, c->warp, c->smid), i);
+    }
+    return 0;
+}
+
+uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, int *is_new)
+{
+    struct mt_index *x = &e->context_index;
+    uint32_t hash = hash_context(r->cta, r->warp, r->smid), i = hash & x->mask, number = e->ncontexts;
+    for (; x->cells[i] >> 32 == e->epoch; i = (i + 1) & x->mask) {
         const struct mt_context *c = &e->contexts[(uint32_t)x->cells[i]];
         if (c->cta == r->cta && c->warp == r->warp && c->smid == r->smid)
             return (uint32_t)x->cells[i];
     }
-    return MT_NONE;
-}
-
-uint32_t mt_context_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *r)
-{
-    struct mt_index *x = &e->context_index;
-    uint32_t number = e->ncontexts;
+    *is_new = 1;
     if (device_tables_grow((void **)&e->contexts, &e->context_room, (size_t)number + 1,
                            sizeof *e->contexts) != 0)
         return MT_NONE;
     if (2 * x->used > x->mask) {
-        if (index_room(x, 4 * (x->mask + 1)) != 0)
+        if (device_tables_more_cells(e) != 0)
             return MT_NONE;
-        for (uint32_t i = 0; i < number; i++) {
-            const struct mt_context *c = &e->contexts[i];
-            index_put(x, e->epoch, hash_context(c->cta, c->warp, c->smid), i);
-        }
+        index_put(x, e->epoch, hash, number);
+    } else {
+        x->cells[i] = (uint64_t)e->epoch << 32 | number;
     }
     x->used++;
-    index_put(x, e->epoch, hash_context(r->cta, r->warp, r->smid), number);
     e->contexts[number] =
         (struct mt_context){.cta = r->cta, .warp = r->warp, .smid = r->smid, .successor = MT_NONE};
     return e->ncontexts++;

@@ -45,9 +45,8 @@ struct mt_own {
 struct mt_device_work {
     struct mt_mtc_device_encoder *e;
     unsigned char *tokens, *contexts, *shapes, *bases, *lanes;
-    uint32_t context;            /* of the run before */
-    uint32_t newest_site;        /* of the slot made last */
-    struct mt_access_run newest; /* the first run of the context made last */
+    uint32_t context;     /* of the run before */
+    uint32_t newest_site; /* of the slot made last */
 };
 /* Puts the runs into the columns, which have room. 0, or -1 without memory. */
 int mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count);
@@ -69,10 +68,9 @@ struct mt_mtc_device_encoder {
 /* Forgets the chunk before. 0, or -1 without memory. */
 int mt_tables_begin(struct mt_mtc_device_encoder *e);
 void mt_tables_free(struct mt_mtc_device_encoder *e);
-/* The number of the run's context or MT_NONE. */
-uint32_t mt_context_find(const struct mt_mtc_device_encoder *e, const struct mt_access_run *r);
-/* The number of a new one, MT_NONE without memory. The tables may move. */
-uint32_t mt_context_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *r);
+/* The number of the run's context; *is_new is set when there was none, and the tables may have moved then. MT_NONE:
+ * no memory for it. */
+uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, int *is_new);
 /* The first slot of this site and meta, or MT_NONE. */
 uint32_t mt_slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta);
 uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta);
