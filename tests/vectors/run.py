@@ -47,13 +47,15 @@ def build(args, source, program, *flags):
 
 
 def accesses(args, trace):
-    """For each launch of a compact trace its kernel and what each thread accessed: {(CTA, thread): [(site, type, bytes, offset)]};
-    offsets are from the lowest address of all, as addresses differ from run to run; of variables, in their page."""
-    launches = []
-    for line in call([os.path.join(args.build, "bin", "mt-dump"), "--runs", trace]).stdout.splitlines():
+    """For each launch of a compact trace its kernel and what each thread accessed: {(CTA, thread): [(site, type, bytes, place)]}; a place is
+    an allocation's number and an offset in it, as addresses differ from run to run."""
+    launches, allocations = [], []
+    for line in call([os.path.join(args.build, "bin", "mt-dump"), "--runs", "--companion", trace]).stdout.splitlines():
         word = line.split()
         if word[0] == "launch":
             launches.append((word[2], {}))
+        if word[0] == "alloc":
+            allocations.append((int(word[2], 16), int(word[3])))
         found = re.match(r"(load|store|atomic) (\d+)(?: x (\d+))? (\S+)(?: ([+-]\d+))? cta (\S+) sm \d+ warp (\d+) mask (\S+) site (\d+)", line)
         if not found:
             continue
@@ -63,10 +65,9 @@ def accesses(args, trace):
         if len(listed) == 1:
             listed = [listed[0] + i * int(stride or 0) for i in range(int(count or 1))]
         for lane, address in zip(lanes, listed, strict=True):
-            launches[-1][1].setdefault((cta, int(warp) * 32 + lane), []).append((site, kind, size, address))
-    lowest = min((a[3] for _, threads in launches for seq in threads.values() for a in seq), default=0)
-    return [(name, {t: [(*a[:3], a[3] - lowest if a[3] - lowest < 1 << 22 else a[3] % 4096) for a in seq] for t, seq in threads.items()})
-            for name, threads in launches]
+            place = next((i, address - base) for i, (base, length) in enumerate(allocations) if 0 <= address - base < length)
+            launches[-1][1].setdefault((cta, int(warp) * 32 + lane), []).append((site, kind, size, place))
+    return launches
 
 
 def compare_accesses(args, program, folder):
