@@ -9,7 +9,8 @@ enum { SAME_LANES = 0x80, WHOLE = 64, PACKED_MAX = 56 };
 
 /* ---- which warp ---- */
 
-static unsigned char *put_context(unsigned char *out, const struct mt_access_run *r, const struct mt_context *b)
+static unsigned char *put_context(unsigned char *out, const struct mt_access_run *r,
+                                  const struct mt_context *b)
 {
     unsigned char *flags = out++;
     uint64_t dx = (r->cta >> 32) - (b->cta >> 32);

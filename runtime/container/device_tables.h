@@ -68,8 +68,8 @@ struct mt_mtc_device_encoder {
 /* Forgets the chunk before. 0, or -1 without memory. */
 int mt_tables_begin(struct mt_mtc_device_encoder *e);
 void mt_tables_free(struct mt_mtc_device_encoder *e);
-/* The number of the run's context; *is_new is set when there was none, and the tables may have moved then. MT_NONE:
- * no memory for it. */
+/* The number of the run's context; *is_new is set when there was none, and the tables may have moved then.
+ * MT_NONE: no memory for it. */
 uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, int *is_new);
 /* The first slot of this site and meta, or MT_NONE. */
 uint32_t mt_slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta);
