@@ -66,8 +66,11 @@ def lockstep_cta(world):
 @case("warps_alike")
 def warps_alike(world):
     """Warps that overwrite what others read before a warp function: right, as no warp runs ahead."""
-    out = world.run_ok(world.compile(source(world, "warps_alike"), "-O2"), MEMTRACE_CPU_THREADS=1).out
-    same("rows", out, "20480 of 20480\n")
+    app = world.compile(source(world, "warps_alike"), "-O2")
+    for traced in (True, False):
+        for vectors in (1, 0):
+            out = world.run_ok(app, traced=traced, MEMTRACE_CPU_THREADS=1, MEMTRACE_CPU_VECTORS=vectors).out
+            same(f"rows, traced: {traced}, vectors: {vectors}", out, "20480 of 20480\n")
 
 
 @case("large_frame")
