@@ -310,7 +310,7 @@ static int pool_is_traced(const struct mt_cpu_launch *l)
 }
 
 /* Warps as vectors. 0: not this launch. */
-static int choose_vector(struct mt_run *run)
+static int pool_choose_vector(struct mt_run *run)
 {
     const struct mt_cpu_launch *l = run->launch;
     const struct mt_image_kernel *k = l->kernel;
@@ -337,7 +337,7 @@ static void choose_code(struct mt_run *run)
     int has_plain = !mt_check_on && (k->plain_entry || k->plain_loop);
     int plain = has_plain && !pool_is_traced(run->launch);
     int cluster = run->launch->cluster[0] != 0;
-    if (choose_vector(run))
+    if (pool_choose_vector(run))
         return;
     int fibers = cluster || run->launch->cooperative || mt_check_on || run->launch->channel ||
                  pool_code == MT_CPU_FIBERS;

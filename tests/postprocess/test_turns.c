@@ -13,7 +13,7 @@ enum { BITS = 10, REGION = 1 << BITS, RECORDS = 400, MEMORY = 1 << 14 };
 static const uint64_t origin = 0x7f0000000000;
 static uint64_t seed = 88172645463325252ull;
 
-static unsigned below(unsigned n)
+static unsigned turns_below(unsigned n)
 {
     seed ^= seed << 13;
     seed ^= seed >> 7;
@@ -22,30 +22,30 @@ static unsigned below(unsigned n)
 }
 
 /* A pattern of a few places, now and then another one, now and then nonsense between. */
-static void make(struct mt_raw_record *r)
+static void turns_make(struct mt_raw_record *r)
 {
     for (size_t i = 0; i < RECORDS;) {
-        unsigned period = 1 + below(9), turns = 1 + below(40);
-        uint64_t base[9], size[9], type[9], cta = below(3);
+        unsigned period = 1 + turns_below(9), turns = 1 + turns_below(40);
+        uint64_t base[9], size[9], type[9], cta = turns_below(3);
         int64_t stride[9];
         for (unsigned p = 0; p < period; p++) {
-            base[p] = origin + 8192 + below(1024);
-            size[p] = 1u << below(4);
-            type[p] = below(4);
-            stride[p] = (int64_t[]){(int64_t)size[p], 0, -(int64_t)size[p], 24, 3}[below(5)];
+            base[p] = origin + 8192 + turns_below(1024);
+            size[p] = 1u << turns_below(4);
+            type[p] = turns_below(4);
+            stride[p] = (int64_t[]){(int64_t)size[p], 0, -(int64_t)size[p], 24, 3}[turns_below(5)];
         }
         for (unsigned t = 0; t < turns; t++)
             for (unsigned p = 0; p < period && i < RECORDS; p++)
                 r[i++] = mt_rec_pack(cta & 1, (uint32_t)type[p], (uint32_t)size[p],
                                      base[p] + t * (uint64_t)stride[p], cta);
-        if (i < RECORDS && below(2))
-            r[i++] = mt_rec_pack(1, below(3), 4, origin + 8192 + below(4096), below(2));
+        if (i < RECORDS && turns_below(2))
+            r[i++] = mt_rec_pack(1, turns_below(3), 4, origin + 8192 + turns_below(4096), turns_below(2));
     }
 }
 
 /* Accesses k of row p, as the rows say. */
-static struct mt_raw_record expected(const struct mt_turns *t, const struct mt_raw_record *first, unsigned p,
-                                     uint32_t k)
+static struct mt_raw_record turns_expected(const struct mt_turns *t, const struct mt_raw_record *first,
+                                           unsigned p, uint32_t k)
 {
     struct mt_raw_record r = first[p];
     r.w[1] += k * (uint64_t)t->stride[p];
@@ -57,7 +57,8 @@ static void check_rows(const struct mt_turns *t, const struct mt_raw_record *r, 
     assert_true(length <= left && t->period >= 1 && t->period <= MT_TURNS_PERIOD && t->count % t->block == 0);
     assert_int_equal(length, (size_t)t->period * t->count);
     for (size_t i = 0; i < length; i++) {
-        struct mt_raw_record want = expected(t, r, (unsigned)(i % t->period), (uint32_t)(i / t->period));
+        struct mt_raw_record want =
+            turns_expected(t, r, (unsigned)(i % t->period), (uint32_t)(i / t->period));
         uint64_t size = r[i].w[0] & MT_RAW_MAX_SIZE;
         assert_memory_equal(&r[i], &want, sizeof want);
         assert_int_equal(r[i].w[1] >> BITS, r[i % t->period].w[1] >> BITS);
@@ -72,7 +73,7 @@ struct seen {
     unsigned read[MT_TURNS_PERIOD][MT_TURNS_PERIOD + 1]; /* bytes, by reader and writer + 1 */
 };
 
-static void touch(struct seen *s, const struct mt_access_run *rows, unsigned p, uint32_t k)
+static void turns_touch(struct seen *s, const struct mt_access_run *rows, unsigned p, uint32_t k)
 {
     uint64_t at = rows[p].base + k * (uint64_t)rows[p].stride - origin;
     uint32_t type = rows[p].meta >> 28, size = rows[p].meta & MT_RAW_MAX_SIZE;
@@ -97,22 +98,22 @@ static int check_apart(const struct mt_turns *t, const struct mt_raw_record *r)
     memset(&rows, 0, sizeof rows);
     for (uint32_t k = 0; k < t->count; k++)
         for (unsigned p = 0; p < t->period; p++)
-            touch(&turns, run, p, k);
+            turns_touch(&turns, run, p, k);
     for (unsigned p = 0; p < t->period; p++)
         for (uint32_t k = 0; k < t->count; k++)
-            touch(&rows, run, p, k);
+            turns_touch(&rows, run, p, k);
     assert_memory_equal(&turns, &rows, sizeof rows);
     return 1;
 }
 
-static void records(void **state)
+static void turns_records(void **state)
 {
     static struct mt_raw_record r[RECORDS];
     struct mt_turns_hint hint = {0};
     struct mt_turns t;
     size_t found = 0, apart = 0, tied = 0;
     for (unsigned round = 0; round < 2000; round++) {
-        make(r);
+        turns_make(r);
         for (size_t i = 0, length; i < RECORDS; i += length) {
             length = mt_turns_records(&hint, &t, r + i, RECORDS - i, BITS);
             if (length) {
@@ -128,7 +129,7 @@ static void records(void **state)
 }
 
 /* The same of runs: they are taken apart into records again. */
-static void runs(void **state)
+static void turns_runs(void **state)
 {
     static struct mt_access_run r[RECORDS];
     struct mt_turns_hint hint = {0};
@@ -136,15 +137,15 @@ static void runs(void **state)
     size_t found = 0;
     for (unsigned round = 0; round < 500; round++) {
         for (size_t i = 0; i < RECORDS;) {
-            unsigned period = 1 + below(9), turns = 1 + below(8), lanes = 1 + below(32);
-            uint64_t base = origin + 8192 + below(1024);
+            unsigned period = 1 + turns_below(9), turns = 1 + turns_below(8), lanes = 1 + turns_below(32);
+            uint64_t base = origin + 8192 + turns_below(1024);
             for (unsigned k = 0; k < period * turns && i < RECORDS; k++)
                 r[i++] = (struct mt_access_run){.base = base + 64 * (k % period) + k / period * lanes * 4,
                                                 .stride = 4,
                                                 .meta = (k % period ? MT_STORE : MT_LOAD) << 28 | 4u,
                                                 .count = lanes,
-                                                .addresses = below(100) ? NULL : &seed,
-                                                .cta = below(60) ? 5 : 6};
+                                                .addresses = turns_below(100) ? NULL : &seed,
+                                                .cta = turns_below(60) ? 5 : 6};
         }
         for (size_t i = 0, length; i < RECORDS; i += length) {
             length = mt_turns_runs(&hint, &t, r + i, RECORDS - i, BITS);
@@ -165,7 +166,7 @@ static void runs(void **state)
 }
 
 /* At the end of the address space nothing goes around it. */
-static void borders(void **state)
+static void turns_borders(void **state)
 {
     struct mt_raw_record r[64];
     struct mt_turns_hint hint = {0};
@@ -183,7 +184,7 @@ static void borders(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(records), cmocka_unit_test(runs),
-                                       cmocka_unit_test(borders)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(turns_records), cmocka_unit_test(turns_runs),
+                                       cmocka_unit_test(turns_borders)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,15 +19,6 @@ static MT_INLINE void access_record(uint64_t address, uint32_t meta, uint32_t si
     t->cur = cur + 3;
 }
 
-static MT_INLINE bool is_global(const void *p)
-{
-    uint64_t a = (uint64_t)p;
-    if (a - mt_cpu_tls.local_base < mt_cpu_tls.local_bytes)
-        return false;
-    return !(__builtin_expect(a - mt_cpu_tls.const_base < mt_cpu_tls.const_bytes, 0) &&
-             mt_cpu_is_constant(p));
-}
-
 MT_INLINED void __mt_access_global_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
 {
     access_record((uint64_t)p, meta, site, place);
@@ -35,7 +26,7 @@ MT_INLINED void __mt_access_global_at(void *p, uint32_t meta, uint32_t site, uin
 
 MT_INLINED void __mt_access_generic_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
 {
-    if (is_global(p))
+    if (mt_is_global((uint64_t)p))
         access_record((uint64_t)p, meta, site, place);
 }
 
@@ -56,7 +47,7 @@ MT_BUILTIN void __mt_access_global_n_at(void *p, uint64_t bytes, uint32_t type, 
 MT_BUILTIN void __mt_access_generic_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site,
                                          uint64_t place)
 {
-    if (is_global(p))
+    if (mt_is_global((uint64_t)p))
         __mt_access_global_n_at(p, bytes, type, site, place);
 }
 
@@ -74,7 +65,7 @@ MT_INLINED uint64_t __mt_place_get(void)
 /* The second count (llvm-pass/cpu/count.c). */
 MT_INLINED void __mt_count(void *p, uint64_t accesses, uint64_t bytes, uint32_t kind)
 {
-    if (accesses && is_global(p)) {
+    if (accesses && mt_is_global((uint64_t)p)) {
         mt_cpu_tls.counts[2 * kind] += accesses;
         mt_cpu_tls.counts[2 * kind + 1] += bytes;
     }

@@ -41,4 +41,12 @@ static MT_INLINE float mt_ftz(float x)
 {
     return (mt_u32(x) & 0x7f800000) ? x : mt_f32(mt_u32(x) & 0x80000000);
 }
+/* Is it neither of a stack, shared memory or arguments, nor a constant? */
+static MT_INLINE bool mt_is_global(uint64_t a)
+{
+    if (a - mt_cpu_tls.local_base < mt_cpu_tls.local_bytes)
+        return false;
+    return !(__builtin_expect(a - mt_cpu_tls.const_base < mt_cpu_tls.const_bytes, 0) &&
+             mt_cpu_is_constant((const void *)a));
+}
 #endif

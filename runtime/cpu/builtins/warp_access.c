@@ -87,20 +87,13 @@ static MT_INLINE void warp_even(uint64_t base, int64_t stride, uint32_t mask, st
         warp_some(base, stride, mask, w);
 }
 
-static MT_INLINE bool warp_is_global(uint64_t a)
-{
-    if (a - mt_cpu_tls.local_base < mt_cpu_tls.local_bytes)
-        return false;
-    return !(a - mt_cpu_tls.const_base < mt_cpu_tls.const_bytes && mt_cpu_is_constant((const void *)a));
-}
-
 /* Lanes of the mask whose addresses are global. */
 static MT_INLINE uint32_t warp_globals(const uint64_t *lane, uint32_t mask)
 {
     uint32_t global = 0;
     for (uint32_t m = mask; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
-        global |= (uint32_t)warp_is_global(lane[i]) << i;
+        global |= (uint32_t)mt_is_global(lane[i]) << i;
     }
     return global;
 }
