@@ -12,6 +12,7 @@ static const Help help[] = {
     {"kernels=REGEX", "trace only kernels whose name fits (POSIX extended)"},
     {"exclude=REGEX", "do not trace kernels whose name fits"},
     {"only=LIST", "record only these, ','-separated: loads, stores, atomics"},
+    {"spaces=LIST", "memory of which accesses are recorded, ','-separated: global (default), shared, local"},
     {"cpu-image=on|off", "add an image for the CPU device (on)"},
     {"gpu-trace=on|off", "instrument the GPU's code (on)"},
     {"gpu-plain=on|off",

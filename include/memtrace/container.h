@@ -26,6 +26,7 @@
 #define MT_MTC_HAS_HOST 1u   /* host chunks */
 #define MT_MTC_HAS_TIMES 2u  /* host records carry times: Lamport timestamps, or order of execution */
 #define MT_MTC_HAS_DEVICE 4u /* device chunks */
+#define MT_MTC_HAS_SPACES 8u /* in which not all accesses are to global memory */
 
 #define MT_MTC_FIELD(type, name, offset) type name;
 struct mt_mtc_head {

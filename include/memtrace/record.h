@@ -12,6 +12,33 @@ enum mt_access_type {
 #include "memtrace/record.def"
 };
 
+enum mt_access_space {
+#define MT_ACCESS_SPACE(name, code, text) MT_IN_##name = code,
+#include "memtrace/record.def"
+};
+enum mt_access_sync {
+#define MT_ACCESS_SYNC(name, code, text) MT_SYNC_##name = code,
+#include "memtrace/record.def"
+};
+/* Address of a barrier's record: its number, 0 to 15, or */
+#define MT_BARRIER_CLUSTER 0xfeu
+#define MT_BARRIER_UNKNOWN 0xffu
+
+/* Is there such a type in compact traces? */
+static inline int mt_rec_known(uint32_t type)
+{
+    return type < 16 && 0x777fu >> type & 1;
+}
+/* Of a type as compact traces have it: the space (3: not an access), and the type in that space. */
+static inline uint32_t mt_rec_space(uint32_t type)
+{
+    return type >> 2;
+}
+static inline uint32_t mt_rec_type_in(uint32_t type, enum mt_access_space space)
+{
+    return type | (uint32_t)space << 2;
+}
+
 /* One record as it is on disk. All zeros is the end-of-kernel mark (EOT). */
 struct mt_raw_record {
     uint64_t w[3];

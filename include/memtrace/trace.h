@@ -112,6 +112,7 @@ struct mt_launch_event {
     int traced, status;
     int cooperative; /* its CTAs may wait for each other (grid.sync) */
     int has_records; /* the key "records" was there */
+    uint64_t others; /* beside them, of other memory, and barriers */
     int has_counts;  /* a second count: accesses and bytes of loads, of stores, of atomics */
     uint64_t counts[6];
     int no_records; /* compiled with count=only */
@@ -152,6 +153,7 @@ struct mt_range_event {
 struct mt_site_event {
     uint64_t id, line, column, size;
     const char *file, *function, *op, *var;
+    const char *space; /* "shared", "local"; "": global, or not known before it runs */
     /* host traces: */
     uint64_t ip;
     const char *module, *text, *reads, *writes;
@@ -214,7 +216,8 @@ struct mt_companion {
     int has_end, complete, has_written;
 #define MT_NO_END                                                                                            \
     "the program was killed, left by _exit or quick_exit, could not write it (a full disk), or still runs"
-    uint64_t records_written, records_counted;
+    uint64_t records_written, records_counted; /* of global memory */
+    uint64_t others_written;                   /* of other memory, and barriers */
     /* lines that could not be read: count, and what was wrong with the first one (with its offset) */
     uint64_t bad_lines;
     struct mt_error bad;
@@ -236,6 +239,8 @@ enum mt_source_flags {
     MT_SOURCE_RUNS = 16,        /* records are handed out as runs: MT_ITEM_RUNS instead of MT_ITEM_BATCH */
     MT_SOURCE_OWN_RUNS = 32,    /* containers' runs are handed out as MT_ITEM_RUNS, raw traces' records as
                                    MT_ITEM_BATCH: each as it is, for who takes both */
+    MT_SOURCE_SPACES = 64,      /* with runs: containers' accesses of shared and local memory and barriers, too
+                                   (record.h: mt_rec_space); without it nobody sees them */
     MT_SOURCE_HOST = 8, /* compact containers of host accesses (host.h) may be among the inputs: MT_ITEM_HOST;
                            without it they are MT_E_INPUT. Those of kernels are traces as raw ones are */
 };
@@ -323,6 +328,8 @@ MT_API struct mt_source *mt_source_open(const char *const *paths, size_t npaths,
 MT_API int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_error *err);
 /* Starts again at the first launch. Needs MT_SOURCE_REWIND. 0, or -1 with *err. */
 MT_API int mt_source_rewind(struct mt_source *s, struct mt_error *err);
+/* With or without what MT_SOURCE_SPACES adds, from the next rewind on. */
+MT_API void mt_source_spaces(struct mt_source *s, int on);
 MT_API void mt_source_close(struct mt_source *s);
 
 /* The user wants no more: as if the stop flag had been raised. Nothing comes any more,

@@ -39,34 +39,43 @@ static int set_regex(char **target, const char *value, const char **why)
     return 0;
 }
 
+/* A bit for each of the `n` words that a list names; 0: it is not such a list. */
+static uint32_t options_list(const char *value, const char *const *words, unsigned n)
+{
+    uint32_t mask = 0;
+    while (*value) {
+        size_t length = strcspn(value, ",+");
+        uint32_t hit = 0;
+        for (unsigned i = 0; i < n; i++)
+            if (length == strlen(words[i]) && !strncmp(value, words[i], length))
+                hit = 1u << i;
+        if (!hit)
+            return 0;
+        mask |= hit;
+        value += length + (value[length] != 0);
+    }
+    return mask;
+}
+
 static int set_only(const char *value, const char **why)
 {
     static const char *const words[] = {"loads", "stores", "atomics"}; /* by enum mt_access_type */
-    uint32_t mask = 0;
-    if (!strcmp(value, "nothing")) {
-        mt_pass_options.only = MT_ONLY_NOTHING;
-        return 0;
-    }
-    while (*value) {
-        size_t n = strcspn(value, ",+");
-        int hit = 0;
-        for (unsigned i = 0; i < 3; i++)
-            if (n == strlen(words[i]) && !strncmp(value, words[i], n)) {
-                mask |= 1u << i;
-                hit = 1;
-            }
-        if (!hit) {
-            *why = "expected nothing, or a list of loads, stores, atomics, separated by ','";
-            return -1;
-        }
-        value += n + (value[n] != 0);
-    }
-    if (!mask) {
-        *why = "expected nothing, or a list of loads, stores, atomics, separated by ','";
-        return -1;
-    }
-    mt_pass_options.only = mask;
-    return 0;
+    uint32_t mask = strcmp(value, "nothing") ? options_list(value, words, 3) : MT_ONLY_NOTHING;
+    *why = "expected nothing, or a list of loads, stores, atomics, separated by ','";
+    if (mask)
+        mt_pass_options.only = mask;
+    return mask ? 0 : -1;
+}
+
+/* Global memory is always recorded. */
+static int options_set_spaces(const char *value, const char **why)
+{
+    static const char *const words[] = {"global", "shared", "local"}; /* the bit before: MT_SPACES_* */
+    uint32_t mask = options_list(value, words, 3);
+    *why = "expected global, or a list of global, shared, local, separated by ',', with global in it";
+    if (mask & 1)
+        mt_pass_options.spaces = mask >> 1;
+    return mask & 1 ? 0 : -1;
 }
 
 static int set_host(const char *value, const char **why)
@@ -162,6 +171,8 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return set_regex(&o->exclude, value, why);
     if (IS("only"))
         return set_only(value, why);
+    if (IS("spaces"))
+        return options_set_spaces(value, why);
     if (IS("cpu-image"))
         return set_switch(&o->cpu_image, value, why);
     if (IS("gpu-trace"))
@@ -200,7 +211,7 @@ int mt_pass_option_set(const char *key_value, const char **why)
     if (IS("cpu"))
         return options_set_cpu(value, why);
 #undef IS
-    *why = "unknown key; known are kernels, exclude, only, cpu-image, gpu-trace, gpu-plain, lockstep, "
+    *why = "unknown key; known are kernels, exclude, only, spaces, cpu-image, gpu-trace, gpu-plain, lockstep, "
            "vectors, verbose, cpu, "
            "count, host, "
            "host-stack, host-functions";

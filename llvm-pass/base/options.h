@@ -17,10 +17,14 @@ struct mt_off_range {
 enum mt_host_tracing { MT_HOST_TRACE_OFF, MT_HOST_TRACE_ON, MT_HOST_TRACE_ATOMIC };
 
 #define MT_ONLY_NOTHING 0x80000000u
+/* Bits of `spaces`, beside global memory. */
+#define MT_SPACES_SHARED 1u
+#define MT_SPACES_LOCAL 2u
 struct mt_pass_options {
     char *kernels;     /* POSIX extended regex on the pretty kernel name: trace only these; NULL = all */
     char *exclude;     /* and not these */
     uint32_t only;     /* bit per enum mt_access_type; 0 = all; MT_ONLY_NOTHING: no record call at all */
+    uint32_t spaces;   /* MT_SPACES_*: memory of which accesses have records, too */
     int level;         /* optimisation, 0 (default) to 3, as the code generator is asked for */
     int contract_all;  /* -ffp-contract=fast: any product and sum may be fused, not only those that say so */
     int strip_debug;   /* line tables were turned on by us: remove all debug info after the pass */
@@ -45,7 +49,7 @@ extern struct mt_pass_options mt_pass_options;
 
 /* Sets one option from "key=value"; 0, or -1 with *why set (static text). Used for -fplugin-arg-memtrace-*
  * and for MEMTRACE_PASS_OPTIONS (key=value, separated by ';'). Keys: kernels, exclude, only (comma list of
- * loads, stores, atomics, or nothing), cpu-image (on|off), gpu-trace (on|off), gpu-plain (on|off), lockstep
+ * loads, stores, atomics, or nothing), spaces (comma list of global, shared, local), cpu-image (on|off), gpu-trace (on|off), gpu-plain (on|off), lockstep
  * (auto|on|off|cta), count (on|off|only), level (0 to 3; for opt, where no pipeline says it), contract-all
  * (on|off; for opt), verbose (on|off), rdc (on|off), cpu, host (on|off|atomic), host-stack (on|off),
  * host-functions (a regex), gpu-runtime (a file; for benchmarks). */

@@ -112,7 +112,20 @@ void mt_unit_name_sites(struct mt_unit *u);
 int mt_unit_wanted(const struct mt_unit *u, LLVMValueRef inst);
 
 /* access.c: what an instruction does to memory. */
-enum mt_space { MT_SPACE_NONE, MT_SPACE_GLOBAL, MT_SPACE_GENERIC, MT_SPACE_OTHER };
+enum mt_space {
+    MT_SPACE_NONE,
+    MT_SPACE_GLOBAL,
+    MT_SPACE_GENERIC, /* to be asked at run time */
+    MT_SPACE_SHARED,  /* from here on: certainly not global */
+    MT_SPACE_LOCAL,
+    MT_SPACE_ON_CHIP, /* shared or local */
+    MT_SPACE_OTHER    /* constants, parameters */
+};
+static inline int mt_space_may_be_global(enum mt_space s)
+{
+    return s <= MT_SPACE_GENERIC;
+}
+
 struct mt_access {
     enum mt_access_type op;
     LLVMValueRef pointer; /* pointer or i64 address */
@@ -122,6 +135,7 @@ struct mt_access {
     LLVMValueRef
         only_if; /* integer: the access happens when it is not 0 (or, only_if_not, when it is); or NULL */
     int only_if_not;
+    unsigned lanes; /* only the first so many of a warp do it; 0: all */
     enum mt_space space;
 };
 #define MT_MAX_ACCESSES 4
@@ -129,7 +143,19 @@ struct mt_access {
  * (*what, static or until the next call, says how). */
 int mt_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[MT_MAX_ACCESSES],
                  const char **what);
+/* What a call of inline asm does to shared memory; as mt_access_of. */
+int mt_shared_accesses_of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_MAX_ACCESSES]);
 enum mt_space mt_space_of(struct mt_unit *u, LLVMValueRef pointer);
+/* spaces.c: do accesses there get a record (option spaces)? */
+int mt_space_is_recorded(const struct mt_unit *u, enum mt_space s);
+/* The part of a record function's name that says where: "global", "generic", "shared", "number", "any". */
+const char *mt_space_word(const struct mt_unit *u, enum mt_space s);
+/* What its calls have as the access's type. */
+uint32_t mt_space_type(const struct mt_unit *u, const struct mt_access *a);
+/* Where in local memory a pointer leads, as a number: a pointer to nowhere. */
+LLVMValueRef mt_local_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer);
+/* Does the instruction order accesses of shared memory? *number: of the barrier, an integer. */
+int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, enum mt_access_sync *kind, LLVMValueRef *number);
 /* The base of a pointer through GEPs and casts only. */
 LLVMValueRef mt_base_of(LLVMValueRef pointer);
 /* step_marks.c */

@@ -95,7 +95,7 @@ static void lower_index(struct mt_lowering *l, LLVMValueRef address)
     for (unsigned i = 1, n = (unsigned)LLVMGetNumOperands(address); i < n; i++) {
         LLVMValueRef index = LLVMGetOperand(address, i);
         if (!LLVMIsAZExtInst(index) || LLVMGetNNeg(index) || LLVMTypeOf(LLVMGetOperand(index, 0)) != l->i32 ||
-            mt_space_of(l->u, LLVMGetOperand(address, 0)) != MT_SPACE_OTHER)
+            mt_space_may_be_global(mt_space_of(l->u, LLVMGetOperand(address, 0))))
             continue;
         LLVMSetIsInBounds(address, 0);
         LLVMSetOperand(address, i,

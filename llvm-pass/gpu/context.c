@@ -11,6 +11,7 @@
 #include "base/modes.h"
 #include "../../runtime/device/packet.h"
 #include "memtrace/grow.h"
+#include "spaces.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,12 @@ static int is_record_function(const char *name)
 static int is_generic(const char *name)
 {
     return mt_starts(name, "__mt_access_generic");
+}
+
+/* Beside global memory (option spaces). */
+static int is_of_space(const char *name)
+{
+    return !is_generic(name) && !mt_starts(name, "__mt_access_global");
 }
 
 /* The record functions, all that call them, all that call those… */
@@ -327,10 +334,10 @@ static LLVMValueRef leads_elsewhere(struct mt_unit *u, LLVMBuilderRef b, LLVMVal
 static void say_left_out(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call, LLVMValueRef left_out)
 {
     unsigned last = (unsigned)LLVMGetNumArgOperands(call) - 1;
-    LLVMValueRef site = LLVMGetOperand(call, last), none;
-    LLVMPositionBuilderBefore(b, call);
-    if (is_generic(mt_name(mt_callee(call)))) {
-        LLVMValueRef elsewhere = leads_elsewhere(u, b, LLVMGetOperand(call, 0));
+    LLVMValueRef site = LLVMGetOperand(call, last), none, elsewhere = mt_gpu_settle_space(u, b, call);
+    if (is_generic(mt_name(mt_callee(call))))
+        elsewhere = leads_elsewhere(u, b, LLVMGetOperand(call, 0));
+    if (elsewhere) {
         left_out = left_out ? LLVMBuildOr(b, left_out, elsewhere, "") : elsewhere;
     }
     if (!left_out)
@@ -362,8 +369,11 @@ static LLVMValueRef record_function_of_gpu(struct mt_unit *u, LLVMValueRef f)
     char name[64];
     const char *what = mt_name(f), *last = strrchr(what, '_');
     if (mt_starts(what, "__mt_access_"))
-        snprintf(name, sizeof name, "__mt_gpu_%s_global%s",
-                 mt_pass_counting == MT_COUNT_ONLY ? "count" : "access", strcmp(last, "_n") ? "" : "_n");
+        snprintf(name, sizeof name, "__mt_gpu_%s%s",
+                 mt_pass_counting == MT_COUNT_ONLY ? "count_global"
+                 : is_of_space(what)               ? "access_space"
+                                                   : "access_global",
+                 strcmp(last, "_n") ? "" : "_n");
     else
         snprintf(name, sizeof name, "__mt_gpu_%s", what + strlen("__mt_"));
     return LLVMGetNamedFunction(u->module, name);

@@ -90,6 +90,7 @@ struct mt_asm_access {
     uint32_t size;  /* bytes per thread (vector × element), or 0 when size_argument says */
     int size_argument; /* operand of the call with the run-time byte count (0 = no access), or -1 */
     int generic;       /* 1: may be global, to be tested; 0: global */
+    unsigned lanes;    /* only the first so many lanes of the warp do it; 0: all */
     int predicated;    /* 1: may not happen; see only_if */
     int only_if;       /* predicated: operand of the call that must be non-zero (integer), or -1: unknown */
     int only_if_inverted; /* … that must be zero instead */
@@ -100,6 +101,17 @@ struct mt_asm_access {
  * way that is not understood (textures, tensor copies, warp-collective loads, syntax errors,
  * more than max). */
 int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
+/* The same for shared memory. An address is what the asm has: of 32 bits, or a generic pointer's 64. */
+int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
+
+/* A barrier that an inline-asm call waits at or arrives at. */
+struct mt_asm_barrier {
+    enum mt_access_sync kind;
+    int argument;    /* operand of the call with its number, or -1: */
+    uint64_t number; /* this one */
+};
+/* 1; 0: the asm has none. */
+int mt_asm_barrier_of(LLVMValueRef call, struct mt_asm_barrier *out);
 
 /* Matrix loads and stores of a warp, by the words of the opcode or of the intrinsic's name (asm_wmma.c). */
 struct mt_wmma {

@@ -22,6 +22,8 @@ struct scan {
     const struct mt_asm_ties *t;
     LLVMValueRef call;
     struct known *regs; /* per register of the body, then per output of the call */
+    struct mt_asm_barrier *barrier;
+    int shared;         /* accesses of shared memory are asked for, else of global memory */
     struct mt_asm_access *out;
     int count, max;
 };
@@ -115,11 +117,11 @@ static void asm_access_follow(struct scan *s, const struct mt_asm_statement *st)
 static int asm_access_add(struct scan *s, const struct mt_asm_statement *st, const struct mt_asm_touch *t)
 {
     struct mt_asm_access x = {
-        .op = t->op, .size = t->size, .size_argument = -1, .generic = t->generic, .only_if = -1};
+        .op = t->op, .size = t->size, .size_argument = -1, .generic = t->generic, .lanes = t->lanes, .only_if = -1};
     const struct mt_asm_operand *m = t->memory;
     int64_t c;
     struct known k = value_of(s, &m->items[0]);
-    if (k.other)
+    if (k.other && !s->shared)
         return 0;
     if (k.global)
         x.generic = 0;
@@ -159,7 +161,7 @@ static int asm_access_add(struct scan *s, const struct mt_asm_statement *st, con
 static int asm_access_access(struct scan *s, const struct mt_asm_statement *st)
 {
     struct mt_asm_touch t;
-    int found = mt_asm_touches(s->a, st, &t);
+    int found = (s->shared ? mt_asm_touches_shared : mt_asm_touches)(s->a, st, &t);
     return found > 0 ? asm_access_add(s, st, &t) : found;
 }
 
@@ -174,34 +176,89 @@ int mt_asm_has_branches(const struct mt_asm *a)
     return 0;
 }
 
-int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max)
+/* What `each` says of the statements, with what is known of registers before each. It goes on while it is 0;
+ * -1 also if the text is not understood. *branches: see above. */
+static int asm_access_scan(struct scan *s, int (*each)(struct scan *, const struct mt_asm_statement *),
+                           int *branches)
 {
     struct mt_asm_error error;
     struct mt_asm_ties ties;
     size_t length;
     int result = -1;
-    const char *text = LLVMGetInlineAsmAsmString(LLVMGetCalledValue(call), &length);
+    const char *text = LLVMGetInlineAsmAsmString(LLVMGetCalledValue(s->call), &length);
     struct mt_asm *a = mt_asm_parse(text, length, &error);
-    struct scan s = {.a = a, .t = &ties, .call = call, .out = out, .max = max};
-    if (!a || mt_asm_ties_read(call, &ties, &error))
+    s->a = a;
+    s->t = &ties;
+    if (!a || mt_asm_ties_read(s->call, &ties, &error))
         goto out;
-    s.regs = malloc((a->nregs + ties.noutputs + 1) * sizeof *s.regs);
-    if (!s.regs)
+    s->regs = malloc((a->nregs + ties.noutputs + 1) * sizeof *s->regs);
+    if (!s->regs)
         goto out;
     for (unsigned i = 0; i < a->nregs + ties.noutputs; i++)
-        s.regs[i] = nothing;
+        s->regs[i] = nothing;
     for (unsigned i = 0; i < ties.noutputs; i++) /* "+r": the output starts as an input */
-        s.regs[a->nregs + i].argument = ties.operands[i].argument;
-    for (unsigned i = 0; i < a->nstatements; i++) {
+        s->regs[a->nregs + i].argument = ties.operands[i].argument;
+    result = 0;
+    for (unsigned i = 0; i < a->nstatements && !result; i++) {
         if (a->statements[i].label)
             continue;
-        if (asm_access_access(&s, &a->statements[i]))
-            goto out;
-        asm_access_follow(&s, &a->statements[i]);
+        if (!(result = each(s, &a->statements[i])))
+            asm_access_follow(s, &a->statements[i]);
     }
-    result = s.count && mt_asm_has_branches(a) ? -1 : s.count;
+    *branches = mt_asm_has_branches(a);
 out:
-    free(s.regs);
+    free(s->regs);
     mt_asm_free(a);
     return result;
+}
+
+static int asm_access_list(LLVMValueRef call, struct mt_asm_access *out, int max, int shared)
+{
+    struct scan s = {.call = call, .out = out, .max = max, .shared = shared};
+    int branches = 0;
+    if (asm_access_scan(&s, asm_access_access, &branches))
+        return -1;
+    return s.count && branches ? -1 : s.count;
+}
+
+int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max)
+{
+    return asm_access_list(call, out, max, 0);
+}
+
+int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max)
+{
+    return asm_access_list(call, out, max, 1);
+}
+
+/* bar.sync, bar.arrive, bar.red, the same as barrier.cta.…; bar.warp.sync; barrier.cluster.arrive, .wait */
+static int asm_access_barrier(struct scan *s, const struct mt_asm_statement *st)
+{
+    struct mt_asm_barrier *out = s->barrier;
+    const struct mt_asm_operand *number = st->noperands ? &st->operands[mt_asm_has(st, "red")] : NULL;
+    int64_t c;
+    if (strcmp(st->parts[0], "bar") && strcmp(st->parts[0], "barrier"))
+        return 0;
+    *out = (struct mt_asm_barrier){.kind = MT_SYNC_BARRIER, .argument = -1, .number = MT_BARRIER_CLUSTER};
+    if (mt_asm_has(st, "warp"))
+        out->kind = MT_SYNC_WARP;
+    else if (mt_asm_has(st, "arrive"))
+        out->kind = MT_SYNC_ARRIVE;
+    if (out->kind == MT_SYNC_WARP || mt_asm_has(st, "cluster"))
+        return 1;
+    out->number = MT_BARRIER_UNKNOWN;
+    if (number && constant_of(s, number, &c)) {
+        out->number = (uint64_t)c;
+    } else if (number) {
+        struct known k = value_of(s, number);
+        out->argument = k.offset ? -1 : k.argument;
+    }
+    return 1;
+}
+
+int mt_asm_barrier_of(LLVMValueRef call, struct mt_asm_barrier *out)
+{
+    struct scan s = {.call = call, .barrier = out};
+    int branches;
+    return asm_access_scan(&s, asm_access_barrier, &branches) > 0;
 }

@@ -31,9 +31,12 @@ struct mt_asm_touch {
     const struct mt_asm_operand *length; /* bytes, or NULL */
     const struct mt_asm_operand *ignore; /* predicate: when it is set nothing is touched; or NULL */
     int generic;                         /* may be global; 0: is */
+    unsigned lanes;                      /* only the first so many of a warp; 0: all */
 };
 /* 1, 0: nothing global, or nothing to record; -1: may touch global memory in a way that is not understood. */
 int mt_asm_touches(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t);
+/* The same for shared memory; t->generic has no meaning. Barriers that lie in it are not data. */
+int mt_asm_touches_shared(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t);
 /* asm_access.c */
 int mt_asm_has_branches(const struct mt_asm *a);
 

@@ -89,6 +89,65 @@ static int touch_bulk(const struct mt_asm *a, const struct mt_asm_statement *st,
     return found;
 }
 
+/* ---- shared memory -------------------------------------------------------------------------------- */
+
+static int touch_is_shared(const char *part)
+{
+    return part && !strncmp(part, "shared", 6);
+}
+
+/* ldmatrix.sync.aligned.SHAPE.xN…, stmatrix: 8 * N lanes have the address of 16 bytes each. */
+static int touch_matrix(const struct mt_asm_statement *st, enum mt_access_type op, struct mt_asm_touch *t)
+{
+    int found = touch_set(t, op, touch_memory(st, 0), 16, 0);
+    t->lanes = mt_asm_has(st, "x4") ? 0 : mt_asm_has(st, "x2") ? 16 : 8;
+    return mt_asm_has(st, "m8n8") ? found : -1;
+}
+
+/* Copies: what lies on their shared side. */
+static int touch_shared_copy(const struct mt_asm_statement *st, struct mt_asm_touch *t)
+{
+    static const char *const none[] = {"mbarrier",     "prefetch", "commit_group",
+                                       "wait_group", "wait_all", NULL};
+    int reduce = !strcmp(st->parts[1], "reduce"), bulk = mt_asm_has(st, "bulk"), found = 0;
+    unsigned at = bulk ? (reduce ? 4 : 3) : 3; /* cp.async.ca.shared.global */
+    for (unsigned i = 0; none[i]; i++)
+        if (mt_asm_has(st, none[i]))
+            return 0;
+    if (mt_asm_has(st, "tensor") || mt_asm_has(st, "cp_mask") || st->nparts < at + 2 || st->noperands < 3)
+        return -1;
+    if (touch_is_shared(st->parts[at]) && touch_is_shared(st->parts[at + 1]))
+        return -1; /* both sides */
+    if (touch_is_shared(st->parts[at]))
+        found = touch_set(t, reduce ? MT_ATOMIC : MT_STORE, touch_memory(st, 0), 0, 0);
+    else if (touch_is_shared(st->parts[at + 1]))
+        found = touch_set(t, MT_LOAD, touch_memory(st, 1), 0, 0);
+    t->length = &st->operands[2];
+    return found;
+}
+
+int mt_asm_touches_shared(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t)
+{
+    const char *op = st->parts[0];
+    int shared = 0;
+    for (unsigned i = 1; i < st->nparts; i++)
+        shared |= touch_is_shared(st->parts[i]);
+    if (!strcmp(op, "ldmatrix") || !strcmp(op, "stmatrix"))
+        return touch_matrix(st, *op == 'l' ? MT_LOAD : MT_STORE, t);
+    if (!strcmp(op, "wgmma") || !strncmp(op, "tcgen05", 7))
+        return -1;
+    if (!shared || !touch_memory(st, 0) || !strcmp(op, "mbarrier") ||
+        mt_asm_has(st, "mbarrier::complete_tx::bytes"))
+        return 0;
+    if (!strcmp(op, "cp"))
+        return touch_shared_copy(st, t);
+    if (strcmp(op, "ld") && strcmp(op, "st") && strcmp(op, "atom") && strcmp(op, "red"))
+        return -1;
+    int found = touch_set(t, *op == 'l' ? MT_LOAD : *op == 's' ? MT_STORE : MT_ATOMIC, touch_memory(st, 0),
+                          touch_bytes(st), 0);
+    return t->size ? found : -1;
+}
+
 /* ---- families that are counted -------------------------------------------------------------------- */
 
 static int touch_unknown(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t)

@@ -20,7 +20,9 @@ struct walk {
 
 static enum mt_space of_address_space(unsigned as)
 {
-    return as == 0 ? MT_SPACE_GENERIC : as == 1 ? MT_SPACE_GLOBAL : MT_SPACE_OTHER;
+    static const enum mt_space known[] = {MT_SPACE_GENERIC, MT_SPACE_GLOBAL, MT_SPACE_OTHER,
+                                          MT_SPACE_SHARED,  MT_SPACE_OTHER,  MT_SPACE_LOCAL};
+    return as < sizeof known / sizeof *known ? known[as] : MT_SPACE_OTHER;
 }
 
 /* Join of two paths: NONE (no information: undef, null, a cycle) gives way. */
@@ -30,6 +32,8 @@ static enum mt_space access_join(enum mt_space a, enum mt_space b)
         return b;
     if (b == MT_SPACE_NONE || a == b)
         return a;
+    if (!mt_space_may_be_global(a) && !mt_space_may_be_global(b))
+        return MT_SPACE_ON_CHIP;
     return MT_SPACE_GENERIC;
 }
 
@@ -82,7 +86,7 @@ static enum mt_space access_walk(struct walk *w, LLVMValueRef v)
                                              : (LLVMOpcode)0;
     switch (op) {
     case LLVMAlloca:
-        return MT_SPACE_OTHER;
+        return MT_SPACE_LOCAL;
     case LLVMGetElementPtr:
     case LLVMBitCast:
     case LLVMAddrSpaceCast:
@@ -130,14 +134,14 @@ static int access_one(struct mt_unit *u, struct mt_access *a, enum mt_access_typ
                       uint32_t size)
 {
     *a = (struct mt_access){.op = op, .pointer = pointer, .size = size, .space = mt_space_of(u, pointer)};
-    return a->space != MT_SPACE_OTHER && size != 0;
+    return mt_space_is_recorded(u, a->space) && size != 0;
 }
 
 static int access_block(struct mt_unit *u, struct mt_access *a, enum mt_access_type op, LLVMValueRef pointer,
                         LLVMValueRef bytes)
 {
     *a = (struct mt_access){.op = op, .pointer = pointer, .bytes = bytes, .space = mt_space_of(u, pointer)};
-    return a->space != MT_SPACE_OTHER;
+    return mt_space_is_recorded(u, a->space);
 }
 
 /* For messages. Textures and surfaces have no addresses;
@@ -190,7 +194,27 @@ static int of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_
             a->only_if = LLVMGetOperand(call, (unsigned)raw[i].only_if);
             a->only_if_not = raw[i].only_if_inverted;
         }
-        n += a->space != MT_SPACE_OTHER;
+        n += mt_space_is_recorded(u, a->space);
+    }
+    return n;
+}
+
+/* On the shared side of inline asm; the same as of_asm. */
+int mt_shared_accesses_of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_MAX_ACCESSES])
+{
+    struct mt_asm_access raw[MT_MAX_ACCESSES];
+    int n = mt_asm_shared_accesses(call, raw, MT_MAX_ACCESSES);
+    for (int i = 0; i < n; i++) {
+        if (raw[i].argument < 0 || raw[i].predicated)
+            return -1;
+        out[i] = (struct mt_access){.op = raw[i].op,
+                                    .pointer = LLVMGetOperand(call, (unsigned)raw[i].argument),
+                                    .offset = raw[i].offset,
+                                    .size = raw[i].size,
+                                    .lanes = raw[i].lanes,
+                                    .space = MT_SPACE_SHARED};
+        if (raw[i].size_argument >= 0)
+            out[i].bytes = LLVMGetOperand(call, (unsigned)raw[i].size_argument);
     }
     return n;
 }
@@ -224,10 +248,10 @@ static int of_intrinsic(struct mt_unit *u, LLVMValueRef call, const char *name, 
     if (mt_starts(k, "atomic."))
         return access_one(u, &out[0], MT_ATOMIC, ARG(0), size_of(u, type));
     if (mt_starts(k, "cp.async.ca.shared.global.") || mt_starts(k, "cp.async.cg.shared.global.")) {
-        if (mt_ends(k, ".s"))
-            return access_block(u, &out[0], MT_LOAD, ARG(1), ARG(2));
-        return access_one(u, &out[0], MT_LOAD, ARG(1),
-                          (uint32_t)atoi(k + strlen("cp.async.ca.shared.global.")));
+        uint32_t size = (uint32_t)atoi(k + strlen("cp.async.ca.shared.global."));
+        int n = mt_ends(k, ".s") ? access_block(u, &out[0], MT_LOAD, ARG(1), ARG(2))
+                                 : access_one(u, &out[0], MT_LOAD, ARG(1), size);
+        return n + access_one(u, &out[n], MT_STORE, ARG(0), size);
     }
     if (mt_starts(k, "cp.async.bulk.tensor") || mt_starts(k, "cp.async.bulk.shared") ||
         mt_starts(k, "cp.async.bulk.global") || mt_starts(k, "tex.") || mt_starts(k, "tld4.") ||

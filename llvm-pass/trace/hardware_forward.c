@@ -82,8 +82,7 @@ static int forward_same_place(const struct forward_access *a, const struct forwa
 static int forward_is_recorded(const struct forward *f, const struct forward_access *a)
 {
     LLVMValueRef pointer = LLVMGetOperand(a->inst, a->is_store ? 1 : 0);
-    enum mt_space space = mt_space_of(f->u, pointer);
-    return space == MT_SPACE_GLOBAL || space == MT_SPACE_GENERIC;
+    return mt_space_is_recorded(f->u, mt_space_of(f->u, pointer));
 }
 
 static int forward_has_mark(const struct forward *f, const struct forward_access *a, const char *mark)

@@ -382,8 +382,7 @@ static void split_fill(struct split *to, LLVMValueRef byte, uint64_t bytes)
 
 static int split_is_recorded(struct mt_unit *u, LLVMValueRef pointer)
 {
-    enum mt_space space = mt_space_of(u, pointer);
-    return space == MT_SPACE_GLOBAL || space == MT_SPACE_GENERIC;
+    return mt_space_is_recorded(u, mt_space_of(u, pointer));
 }
 
 /* 1: the call is taken apart. Long copies and those of unknown length are loops already. */

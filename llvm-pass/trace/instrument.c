@@ -1,4 +1,4 @@
-/* Puts a record call before each access to global memory, and gives each kernel its hidden parameter. */
+/* Puts a record call before each access to global memory (and, with the option spaces, to others), and gives each kernel its hidden parameter. */
 #include "base/unit.h"
 #include "ptx/asm.h"
 #include "pass.h"
@@ -18,13 +18,22 @@ static LLVMValueRef record_function(struct tracer *t, const char *name, LLVMType
     return mt_declare(t->u->module, name, type);
 }
 
+static int instrument_wants(const struct tracer *t, enum mt_access_type op)
+{
+    return !t->u->options->only || t->u->options->only >> op & 1;
+}
+
 static LLVMValueRef as_pointer(struct tracer *t, const struct mt_access *a)
 {
     LLVMValueRef p = a->pointer;
     LLVMTypeRef type = LLVMTypeOf(p);
-    if (LLVMGetTypeKind(type) == LLVMIntegerTypeKind)
-        p = LLVMBuildIntToPtr(t->builder, LLVMBuildZExtOrBitCast(t->builder, p, t->i64, ""), t->ptr, "");
-    else if (LLVMGetPointerAddressSpace(type))
+    unsigned as = a->space == MT_SPACE_SHARED ? 3 : 0; /* what asm has as an address is none of this process */
+    if (LLVMGetTypeKind(type) == LLVMIntegerTypeKind) {
+        p = LLVMBuildIntToPtr(t->builder, LLVMBuildZExtOrBitCast(t->builder, p, t->i64, ""),
+                              LLVMPointerTypeInContext(t->u->context, as), "");
+        type = LLVMTypeOf(p);
+    }
+    if (LLVMGetPointerAddressSpace(type))
         p = LLVMBuildAddrSpaceCast(t->builder, p, t->ptr, "");
     if (a->offset) {
         LLVMValueRef offset = LLVMConstInt(t->i64, (uint64_t)a->offset, 1);
@@ -46,10 +55,20 @@ static uint32_t needed_alignment(LLVMValueRef inst, uint32_t size)
     return align < 16 ? align : 16;
 }
 
+/* i32, not 0: the lane is one of the first `lanes`. */
+static LLVMValueRef instrument_is_lane(struct tracer *t, unsigned lanes)
+{
+    static const char name[] = "llvm.nvvm.read.ptx.sreg.laneid";
+    LLVMValueRef f =
+        LLVMGetIntrinsicDeclaration(t->u->module, LLVMLookupIntrinsicID(name, sizeof name - 1), NULL, 0);
+    LLVMValueRef lane = LLVMBuildCall2(t->builder, LLVMGlobalGetValueType(f), f, NULL, 0, "");
+    LLVMValueRef is = LLVMBuildICmp(t->builder, LLVMIntULT, lane, LLVMConstInt(t->i32, lanes, 0), "");
+    return LLVMBuildZExt(t->builder, is, t->i32, "");
+}
+
 static void instrument_record(struct tracer *t, LLVMValueRef inst, const struct mt_access *a)
 {
     struct mt_unit *u = t->u;
-    int generic = a->space == MT_SPACE_GENERIC;
     uint32_t size = a->size;
     LLVMValueRef bytes = a->bytes;
     if (bytes && LLVMIsAConstantInt(bytes) && LLVMConstIntGetZExtValue(bytes) <= MT_RAW_MAX_SIZE) {
@@ -58,7 +77,7 @@ static void instrument_record(struct tracer *t, LLVMValueRef inst, const struct 
             return;
         bytes = NULL;
     }
-    LLVMValueRef condition = a->only_if;
+    LLVMValueRef condition = a->lanes ? instrument_is_lane(t, a->lanes) : a->only_if;
     if (condition && LLVMIsAConstantInt(condition)) {
         if (!LLVMConstIntGetZExtValue(condition) == !a->only_if_not)
             return;
@@ -72,25 +91,47 @@ static void instrument_record(struct tracer *t, LLVMValueRef inst, const struct 
             bytes ? LLVMBuildIntCast2(t->builder, bytes, t->i64, 0, "") : LLVMConstInt(t->i64, size, 0);
         bytes = LLVMBuildSelect(t->builder, happens, whole, LLVMConstNull(t->i64), "");
     }
-    uint32_t site = mt_unit_add_site(u, inst, a->op, bytes ? 0 : size,
+    char name[64];
+    const char *word = mt_space_word(u, a->space);
+    uint32_t type = mt_space_type(u, a), shown = a->space == MT_SPACE_GENERIC ? a->op : type;
+    uint32_t site = mt_unit_add_site(u, inst, shown, bytes ? 0 : size,
                                      bytes ? 0 : needed_alignment(inst, size), mt_variable_of(a->pointer));
-    LLVMValueRef pointer = as_pointer(t, a), id = LLVMConstInt(t->i32, site, 0);
+    LLVMValueRef pointer = as_pointer(t, a);
+    if (a->space == MT_SPACE_LOCAL)
+        pointer = mt_local_number(u, t->builder, pointer);
+    LLVMValueRef id = LLVMConstInt(t->i32, site, 0);
     if (bytes) {
         LLVMValueRef args[] = {pointer, LLVMBuildIntCast2(t->builder, bytes, t->i64, 0, ""),
-                               LLVMConstInt(t->i32, a->op, 0), id};
-        const char *name = generic ? "__mt_access_generic_n" : "__mt_access_global_n";
+                               LLVMConstInt(t->i32, type, 0), id};
+        snprintf(name, sizeof name, "__mt_access_%s_n", word);
         LLVMBuildCall2(t->builder, t->block_type, record_function(t, name, t->block_type), args, 4, "");
     } else {
-        LLVMValueRef args[] = {pointer, LLVMConstInt(t->i32, mt_rec_meta(a->op, size), 0), id};
-        const char *name = generic ? "__mt_access_generic" : "__mt_access_global";
+        LLVMValueRef args[] = {pointer, LLVMConstInt(t->i32, mt_rec_meta(type, size), 0), id};
+        snprintf(name, sizeof name, "__mt_access_%s", word);
         LLVMBuildCall2(t->builder, t->fixed_type, record_function(t, name, t->fixed_type), args, 3, "");
     }
 }
 
+static void instrument_sync(struct tracer *t, LLVMValueRef inst)
+{
+    enum mt_access_sync kind;
+    LLVMValueRef number;
+    if (!mt_sync_of(t->u, inst, &kind, &number))
+        return;
+    LLVMPositionBuilderBefore(t->builder, inst);
+    LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(inst));
+    uint32_t site = mt_unit_add_site(t->u, inst, kind, 1, 0, NULL);
+    number = LLVMBuildIntCast2(t->builder, number, t->i64, 0, "");
+    LLVMValueRef args[] = {LLVMBuildIntToPtr(t->builder, number, t->ptr, ""),
+                           LLVMConstInt(t->i32, mt_rec_meta(kind, 1), 0), LLVMConstInt(t->i32, site, 0)};
+    LLVMBuildCall2(t->builder, t->fixed_type, record_function(t, "__mt_access_number", t->fixed_type), args,
+                   3, "");
+}
+
 static void instrument_untraced(struct tracer *t, LLVMValueRef inst, const char *what)
 {
-    mt_diag(t->u, inst, MT_DIAG_WARNING, "global memory access without a record (counted at run time): %s",
-            what);
+    mt_diag(t->u, inst, MT_DIAG_WARNING, "%s memory access without a record (counted at run time): %s",
+            t->u->options->spaces ? "global or shared" : "global", what);
     LLVMValueRef id = LLVMConstInt(t->i32, mt_unit_add_note(t->u, inst, MT_NOTE_UNTRACED, what), 0);
     LLVMBuildCall2(t->builder, t->note_type, record_function(t, "__mt_untraced", t->note_type), &id, 1, "");
 }
@@ -116,12 +157,12 @@ static int record_wmma(struct tracer *t, LLVMValueRef inst)
     }
     if (mt_wmma_read(words, n, &w))
         return 0;
-    if (t->u->options->only && !(t->u->options->only >> w.op & 1))
+    if (!instrument_wants(t, w.op))
         return 1;
     LLVMValueRef p = LLVMGetOperand(inst, 0);
     enum mt_space space = mt_space_of(t->u, p);
     struct mt_access plain = {.pointer = p}, a = {.op = w.op, .size = w.size, .space = space};
-    if (space == MT_SPACE_OTHER)
+    if (!mt_space_is_recorded(t->u, space))
         return 1;
     LLVMValueRef stride = strided ? LLVMGetOperand(inst, LLVMGetNumArgOperands(inst) - 1) : NULL;
     LLVMValueRef base = LLVMBuildPtrToInt(t->builder, as_pointer(t, &plain), t->i64, "");
@@ -147,7 +188,7 @@ static void ahead_access(void *ctx, LLVMBuilderRef b, const struct mt_asm_ahead_
                                .bytes = x->bytes,
                                .space = x->generic ? MT_SPACE_GENERIC : MT_SPACE_GLOBAL};
     at.builder = b;
-    if (!at.u->options->only || at.u->options->only >> x->op & 1)
+    if (instrument_wants(&at, x->op))
         instrument_record(&at, a->call, &access);
 }
 
@@ -203,12 +244,27 @@ static void record_arguments(struct tracer *t, LLVMValueRef inst)
         LLVMValueRef pointer = LLVMGetOperand(inst, i);
         struct passed p = {t, inst, {.op = MT_LOAD, .pointer = pointer}};
         if (!type || instrument_is_passed_again(inst, i, type) ||
-            (t->u->options->only && !(t->u->options->only >> MT_LOAD & 1)))
+            !instrument_wants(t, MT_LOAD))
             continue;
         p.access.space = mt_space_of(t->u, pointer);
-        if (p.access.space != MT_SPACE_OTHER)
+        if (mt_space_is_recorded(t->u, p.access.space))
             mt_argument_parts(t->u, type, mt_shim_param_align(inst, i), 0, passed_part, &p);
     }
+}
+
+/* What inline asm does to shared memory. */
+static void instrument_asm_shared(struct tracer *t, LLVMValueRef inst)
+{
+    struct mt_access access[MT_MAX_ACCESSES];
+    if (!(t->u->options->spaces & MT_SPACES_SHARED) || !LLVMIsACallInst(inst) ||
+        !LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
+        return;
+    int n = mt_shared_accesses_of_asm(t->u, inst, access);
+    if (n < 0)
+        instrument_untraced(t, inst, "inline asm on shared memory");
+    for (int i = 0; i < n; i++)
+        if (instrument_wants(t, access[i].op))
+            instrument_record(t, inst, &access[i]);
 }
 
 static void instrument_function(struct tracer *t, LLVMValueRef function)
@@ -227,8 +283,10 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
         if (count < 0 && !record_wmma(t, list[i]) && !record_ahead(t, list[i]))
             instrument_untraced(t, list[i], what);
         for (int j = 0; j < count; j++)
-            if (!t->u->options->only || t->u->options->only >> access[j].op & 1)
+            if (instrument_wants(t, access[j].op))
                 instrument_record(t, list[i], &access[j]);
+        instrument_asm_shared(t, list[i]);
+        instrument_sync(t, list[i]);
     }
     free(list);
 }

@@ -32,6 +32,8 @@ static LLVMValueRef record_declare(struct mt_lowering *l, const char *name, LLVM
 static const char *record_prepare(struct mt_lowering *l, LLVMValueRef call, const char *name)
 {
     LLVMValueRef args[] = {LLVMGetOperand(call, 0), LLVMGetOperand(call, 1), LLVMGetOperand(call, 2)};
+    if (mt_starts(name, RECORD "any"))
+        return "records of memory of several kinds";
     int generic = mt_starts(name, RECORD "generic"), sized = strstr(name, "_n_at") != NULL;
     if (sized) {
         if (!LLVMIsAConstantInt(args[1]) || LLVMConstIntGetZExtValue(args[1]) > MT_RAW_MAX_SIZE)

@@ -107,6 +107,7 @@ static int on_site(struct loader *l, const json_t *o)
     s->function = get_text(l, o, "function");
     s->op = get_text(l, o, "op");
     s->var = get_text(l, o, "var");
+    s->space = get_text(l, o, "space");
     s->ip = get_u64(o, "ip", 0);
     s->module = get_text(l, o, "module");
     s->text = get_text(l, o, "text");
@@ -183,6 +184,7 @@ static int on_launch(struct loader *l, const json_t *o)
     e->end_ns = get_u64(o, "end_ns", 0);
     e->has_records = json_is_integer(json_object_get(o, "records"));
     e->records = get_u64(o, "records", 0);
+    e->others = get_u64(o, "others", 0);
     e->untraced = get_u64(o, "untraced", 0);
     get_counts(o, e);
     e->no_records = !get_bool(o, "recorded", 1);
@@ -359,6 +361,7 @@ static int on_end(struct loader *l, const json_t *o)
     c->has_written = json_is_integer(json_object_get(o, "records_written"));
     c->records_written = get_u64(o, "records_written", 0);
     c->records_counted = get_u64(o, "records_counted", c->records_written);
+    c->others_written = get_u64(o, "others_written", 0);
     c->complete = get_bool(o, "complete", 1);
     return 0;
 }

@@ -17,7 +17,7 @@ struct mt_decoders {
     pthread_cond_t done; /* a thread has done its part of a job */
     unsigned wanted, started;
     pthread_t *threads;
-    int quit;
+    int quit, spaces;
     struct mt_chunk_queue *queues;
     struct mt_run_block *spare;
 };
@@ -53,6 +53,7 @@ static int decoders_decode(struct mt_chunk_job *j, struct mt_run_block *b)
     struct mt_device_decoder *d = &j->decoder;
     uint64_t *lanes = b->lanes;
     int rc;
+    d->spaces = __atomic_load_n(&b->of->spaces, __ATOMIC_RELAXED);
     b->count = 0;
     b->accesses = 0;
     b->last = 0;
@@ -161,6 +162,11 @@ static void decoders_help(struct mt_chunk_queue *q)
 }
 
 /* ---- threads ---- */
+
+void mt_decoders_spaces(struct mt_decoders *d, int on)
+{
+    __atomic_store_n(&d->spaces, on, __ATOMIC_RELAXED);
+}
 
 struct mt_decoders *mt_decoders_new(unsigned threads)
 {

@@ -57,6 +57,8 @@ struct mt_chunk_queue {
 /* `threads`: that decode, the readers' own one among them. They start when they are needed.
  * NULL: no memory. */
 struct mt_decoders *mt_decoders_new(unsigned threads);
+/* on: what they decode from now on has runs of all memory, not of global memory alone. */
+void mt_decoders_spaces(struct mt_decoders *d, int on);
 /* After all its queues; blocks that are out must have been given back. NULL is fine. */
 void mt_decoders_free(struct mt_decoders *d);
 

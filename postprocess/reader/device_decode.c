@@ -2,6 +2,7 @@
 #include "device_decode.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
+#include "memtrace/record.h"
 #include <string.h>
 
 #define NONE UINT32_MAX
@@ -196,7 +197,7 @@ static int new_slot(struct mt_device_decoder *d)
         return device_decode_damaged(d, NULL);
     if (number_signed(d, &d->shapes, &site) != 0 || device_decode_number(d, &d->shapes, &meta) != 0)
         return -1;
-    if (meta >> 28 > 3 || !(meta & ((1u << 28) - 1)))
+    if (!mt_rec_known((uint32_t)(meta >> 28 & UINT32_MAX)) || meta >> 32 || !(meta & ((1u << 28) - 1)))
         return device_decode_damaged(d, "has an access of no known type, or of 0 bytes");
     struct mt_device_slot *s = &d->slot[n];
     memset(s, 0, offsetof(struct mt_device_slot, shape));
@@ -443,6 +444,8 @@ int mt_device_decode_next(struct mt_device_decoder *d, struct mt_access_run *run
             rc = device_decode_damaged(d, "has more accesses than any has");
         if (rc != 0)
             break;
+        if (mt_rec_space(runs[n].meta >> 28) && !d->spaces)
+            continue;
         lanes += runs[n].addresses ? runs[n].count : 0;
         n++;
     }

@@ -16,7 +16,8 @@ struct mt_device_decoder {
     struct mt_device_slot *slot;       /* accesses of the code; [0]: before the first run */
     size_t context_room, slot_room;
     uint32_t ncontexts, nslots, before, epoch;
-    uint64_t accesses; /* so far */
+    uint64_t accesses; /* so far, of all memory */
+    int spaces;        /* runs of shared and local memory and of barriers are handed out, too */
     struct mt_device_own *own;
     const char *why; /* after -1; NULL: no memory */
 };

@@ -132,7 +132,8 @@ static int device_input_start(struct mt_input *in, const struct mt_stop *stop, s
 {
     (void)stop;
     in->container = (struct mt_container_state){.reader = in->container.reader, .places = in->ends != NULL};
-    in->ends = NULL;                                                 /* the next pass reads */
+    in->ends = NULL; /* the next pass reads */
+    mt_host_reader_spaces(in->container.reader, in->spaces);
     return in->live ? 0 : mt_host_rewind(in->container.reader, err); /* live: opened a moment ago */
 }
 

@@ -174,6 +174,13 @@ void mt_host_reader_threads(struct mt_host_reader *r, unsigned threads)
     r->device.threads = threads;
 }
 
+void mt_host_reader_spaces(struct mt_host_reader *r, int on)
+{
+    r->device.spaces = on;
+    if (r->device.decoders)
+        mt_decoders_spaces(r->device.decoders, on);
+}
+
 void mt_device_use(struct mt_host_reader *r, struct mt_decoders *decoders, unsigned threads)
 {
     r->device.decoders = decoders;
@@ -188,6 +195,8 @@ static int open_queue(struct mt_host_reader *r, struct mt_error *err)
     if (!d->decoders) {
         d->decoders = mt_decoders_new(d->threads);
         d->own_decoders = 1;
+        if (d->decoders)
+            mt_decoders_spaces(d->decoders, d->spaces);
     }
     d->queue = d->decoders ? calloc(1, sizeof *d->queue) : NULL;
     if (d->queue && mt_queue_open(d->queue, d->decoders, d->threads) == 0)

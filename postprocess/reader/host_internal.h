@@ -208,6 +208,7 @@ struct mt_device_state {
     struct mt_intern unnamed; /* names for kernels that no line names */
     /* decoders.h */
     unsigned threads;
+    int spaces; /* runs of all memory */
     struct mt_decoders *decoders;
     int own_decoders;
     struct mt_chunk_queue *queue;

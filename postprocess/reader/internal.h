@@ -144,6 +144,7 @@ struct mt_input {
     const struct mt_launch_ends *ends; /* skip records, in the first pass */
     struct mt_decoders *decoders;      /* NULL, or threads for the chunks of a container: so many */
     unsigned threads;
+    int spaces; /* of a container: runs of all memory */
     struct mt_input_pass pass;
     union { /* of ops */
         struct mt_raw_state raw;
@@ -196,6 +197,7 @@ struct mt_source_merge {
     struct mt_input *inputs;
     size_t ninputs, input_room;
     int ordered;                  /* launches by seq; else by input */
+    int spaces;                   /* runs of all memory, not of global memory alone */
     int hosts;                    /* containers are read along */
     struct mt_decoders *decoders; /* of all containers */
     struct mt_copy_event *copies; /* to hand out, ascending seq */

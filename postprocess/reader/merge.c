@@ -63,11 +63,12 @@ static size_t merge_choose(struct mt_source_merge *m, uint64_t *seq)
 static void check_launch(struct mt_source_merge *m, struct mt_input *in)
 {
     const struct mt_launch_event *e = m->launch;
-    if (e && e->has_records && e->records != in->pass.in_launch && !in->pass.mismatch) {
+    uint64_t records = e ? e->records + (m->spaces ? e->others : 0) : 0;
+    if (e && e->has_records && records != in->pass.in_launch && !in->pass.mismatch) {
         in->pass.mismatch = 1;
         mt_merge_note(m, 1, "%s: launch %llu of the trace has %llu records, its companion says %llu",
                       in->path, (unsigned long long)in->pass.launches, (unsigned long long)in->pass.in_launch,
-                      (unsigned long long)e->records);
+                      (unsigned long long)records);
     }
 }
 
@@ -268,9 +269,10 @@ static void check_end(struct mt_source_merge *m, const struct mt_input *in)
                       (unsigned long long)c->records_counted, (unsigned long long)c->records_written);
     if (mt_input_is_host(in))
         return; /* its chunks are counted one by one */
-    if (c->has_written && c->records_written != in->pass.records)
+    uint64_t records = c->records_written + (m->spaces ? c->others_written : 0);
+    if (c->has_written && records != in->pass.records)
         mt_merge_note(m, 1, "%s: has %llu records, its companion says %llu", in->path,
-                      (unsigned long long)in->pass.records, (unsigned long long)c->records_written);
+                      (unsigned long long)in->pass.records, (unsigned long long)records);
     if (traced != in->pass.launches)
         mt_merge_note(m, 1, "%s: has %llu launches, its companion says %llu", in->path,
                       (unsigned long long)in->pass.launches, (unsigned long long)traced);

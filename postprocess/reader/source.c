@@ -202,6 +202,7 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
         m->inputs[i].decoders = m->decoders;
         m->inputs[i].threads = m->decoders ? source_share(o->threads, npaths) : 1;
     }
+    mt_source_spaces(s, (o->flags & MT_SOURCE_SPACES) != 0);
     if (open_inputs(s, paths, o, err) != 0)
         goto fail;
     for (size_t i = 0; i < npaths; i++) {
@@ -275,6 +276,7 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
     }
     s->flags = flags | MT_SOURCE_NO_HOST;
     m->ninputs = 1;
+    mt_source_spaces(s, (flags & MT_SOURCE_SPACES) != 0);
     m->ordered = 1;
     m->stop = (struct mt_stop){stop, &s->halt};
     struct mt_input *in = m->inputs;
@@ -288,6 +290,13 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
         return s;
     mt_source_close(s);
     return NULL;
+}
+
+void mt_source_spaces(struct mt_source *s, int on)
+{
+    s->merge.spaces = on;
+    for (size_t i = 0; i < s->merge.ninputs; i++)
+        s->merge.inputs[i].spaces = on;
 }
 
 /* Ends the thread; from here on the merge is ours. */

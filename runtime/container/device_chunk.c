@@ -3,6 +3,7 @@
 #include "container/device_tables.h"
 #include "container/pages.h"
 #include "container/writer.h"
+#include "memtrace/record.h"
 #include <string.h>
 
 enum {                     /* most bytes that one run puts into a column */
@@ -45,7 +46,7 @@ static const char *device_chunk_measure(const struct mt_access_run *runs, size_t
     *gathers = *accesses = 0;
     for (size_t i = 0; i < count; i++) {
         const struct mt_access_run *r = &runs[i];
-        if (r->count == 0 || (r->mask && !device_chunk_counts(r)) || r->meta >> 28 > 3 ||
+        if (r->count == 0 || (r->mask && !device_chunk_counts(r)) || !mt_rec_known(r->meta >> 28) ||
             !(r->meta & ((1u << 28) - 1)))
             return "a run without accesses, or with another number of lanes than its mask, or of no known "
                    "type";

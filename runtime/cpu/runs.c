@@ -62,6 +62,35 @@ static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size
         l->flush(l->flush_ctx, w->buffer, (uint64_t)(at - w->buffer) / 3);
 }
 
+/* Runs of shared memory have pointers; a trace has what lies before them in the CTA's. */
+static void runs_rebase(struct mt_access_run *r)
+{
+    uint64_t base = (uint64_t)mt_cpu_tls.shared, *address = (uint64_t *)r->addresses; /* in mt_runs */
+    r->base -= base;
+    for (uint32_t i = 0; address && i < r->count; i++)
+        address[i] -= base;
+}
+
+/* Gives the runs their sites, and takes out what raw traces do not have. Returns how many are left. */
+static size_t runs_settle(struct mt_access_run *r, size_t n, uint32_t site_base, int compact,
+                          uint64_t *accesses)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t space = mt_rec_space(r[i].meta >> 28);
+        r[i].site += site_base;
+        if (MT_UNLIKELY(space) && !compact)
+            continue;
+        if (MT_UNLIKELY(space == MT_IN_SHARED))
+            runs_rebase(&r[i]);
+        *accesses += r[i].count;
+        if (kept < i)
+            r[kept] = r[i];
+        kept++;
+    }
+    return kept;
+}
+
 static void runs_flush_here(void *worker, int unused)
 {
     struct mt_worker *w = worker;
@@ -73,10 +102,7 @@ static void runs_flush_here(void *worker, int unused)
     if (n && run) {
         const struct mt_image *image = run->launch->image;
         uint32_t base = image->head->site_base ? 0 : image->site_base; /* else the image has added it */
-        for (size_t i = 0; i < n; i++) {
-            accesses += r[i].count;
-            r[i].site += base;
-        }
+        n = runs_settle(r, n, base, run->launch->flush_runs != NULL, &accesses);
         atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
         if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
             runs_tally(run, r, n);

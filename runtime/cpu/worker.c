@@ -175,7 +175,8 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint
     struct mt_worker *w = mt_worker_self;
     struct mt_cpu_tls *t = &mt_cpu_tls;
     if (MT_UNLIKELY(mt_check_on)) {
-        mt_check_access(address, meta, site, __builtin_return_address(0));
+        if (!mt_rec_space(meta >> 28)) /* global memory alone is checked */
+            mt_check_access(address, meta, site, __builtin_return_address(0));
         if (mt_channel_on)
             return mt_channel_access(address, meta, site, place);
         if (w->quiet)

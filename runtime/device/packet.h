@@ -26,7 +26,7 @@ struct mt_slot {
 };
 
 /* Slot 0 by words, bit 63 of each being the tag:
- *   0   kind 60..62 | type 57..59 | warp 52..56 | smid 40..51 | context 28..39 | x 0..27
+ *   0   kind 60..62 | type 56..59 | warp 51..55 | smid 40..50 | context 28..39 | x 0..27
  *   1   mask 31..62 | site 0..30
  *   2   CTA as in the raw record (x is below 2^31)
  *   3   y
@@ -65,7 +65,7 @@ static inline uint64_t mt_packet_tag(uint64_t position, uint64_t slots)
 static inline uint64_t mt_packet_first(uint32_t kind, uint32_t type, uint32_t warp, uint32_t smid,
                                        uint32_t context, uint32_t x)
 {
-    return (uint64_t)(kind << 28 | (type & 7) << 25 | (warp & 31) << 20 | (smid & 0xfff) << 8) << 32 |
+    return (uint64_t)(kind << 28 | (type & 15) << 24 | (warp & 31) << 19 | (smid & 0x7ff) << 8) << 32 |
            (uint64_t)(context & 0xfff) << 28 | x;
 }
 
@@ -112,7 +112,8 @@ struct mt_gpu_context {
     uint64_t untraced;  /* accesses that have no record */
     uint64_t counts[6]; /* without records: accesses and bytes of loads, stores, atomics */
     uint64_t ctas;      /* struct mt_cta_rule, read when the parameter has MT_CONTEXT_IN_PARTS */
-    uint64_t pad[6];
+    uint64_t spaces;    /* not 0: of shared and local memory, too, and of barriers */
+    uint64_t pad[5];
     uint64_t records[MT_GPU_COUNTERS]; /* records made, by CTA number */
 };
 

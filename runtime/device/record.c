@@ -310,6 +310,26 @@ void __mt_gpu_access_global_n(const void *address, uint64_t bytes, uint32_t type
         record_block(c, (uint64_t)address, bytes, type, site);
 }
 
+/* ---- shared and local memory, barriers ----------------------------------------------------------- */
+
+/* Raw traces have no room for what these are. */
+void __mt_gpu_access_space(const void *pointer, uint32_t meta, uint32_t site, struct mt_gpu_context *c)
+{
+    if (!(c = context_of(site, c)))
+        return;
+    if (c->spaces || !mt_rec_space(meta >> 28))
+        __mt_gpu_access_global(pointer, meta, site, c);
+}
+
+void __mt_gpu_access_space_n(const void *address, uint64_t bytes, uint32_t type, uint32_t site,
+                             struct mt_gpu_context *c)
+{
+    if (!(c = context_of(site, c)))
+        return;
+    if (c->spaces || !mt_rec_space(type))
+        __mt_gpu_access_global_n(address, bytes, type, site, c);
+}
+
 /* ---- counting instead of recording (option count=only) ------------------------------------------- */
 
 /* The lanes that run an access together count it together. */

@@ -18,7 +18,8 @@ static struct mt_gpu_node *node_make_some(struct mt_gpu_device *d)
         image[i] = (struct mt_gpu_context){.rings = (uint64_t)(uintptr_t)d->on_device,
                                            .ring_mask = MT_GPU_RINGS - 1,
                                            .id = MT_PACKET_NOBODY,
-                                           .ctas = d->ctas};
+                                           .ctas = d->ctas,
+                                           .spaces = mt_trace_compact() != 0};
     cu->ThreadExchangeStreamCaptureMode(&mode);
     cudaError_t e = cu->Malloc(&memory, sizeof image);
     if (!e)

@@ -72,10 +72,10 @@ int mt_ring_take(struct mt_ring *r, struct mt_packet *p)
         if (!ring_word(r, i, &w[i]))
             return 0;
     p->kind = (uint32_t)(w[0] >> 60);
-    p->warp = (uint32_t)(w[0] >> 52) & 31;
-    p->smid = (uint32_t)(w[0] >> 40) & 0xfff;
+    p->warp = (uint32_t)(w[0] >> 51) & 31;
+    p->smid = (uint32_t)(w[0] >> 40) & 0x7ff;
     p->context = (uint32_t)(w[0] >> 28) & 0xfff;
-    p->meta = ((uint32_t)(w[0] >> 57) & 7) << 28 | (uint32_t)(w[0] & MT_RAW_MAX_SIZE);
+    p->meta = ((uint32_t)(w[0] >> 56) & 15) << 28 | (uint32_t)(w[0] & MT_RAW_MAX_SIZE);
     p->mask = (uint32_t)(w[1] >> 31);
     p->site = (uint32_t)w[1] & 0x7fffffff;
     p->cta = w[2];

@@ -32,6 +32,7 @@ struct mt_compact {
 
     char **kernels; /* that have a line; ids are 1, 2, … */
     size_t nkernels;
+    int spaces;     /* the head says that there are accesses to shared or local memory */
     uint64_t sites; /* mt_log_sites when meta lines were written out last */
 
     /* This launch. Each thread that brings runs has a chunk in the making. */
@@ -174,7 +175,9 @@ static struct mt_compact *compact_new(const char *path, const struct mt_companio
                : mt_file_open(&c->file, path, MT_FILE_WAIT, why, size))
         goto fail;
     struct mt_mtc_file file = {write_file, c};
-    c->writer = mt_mtc_writer_open(&file, MT_MTC_HAS_DEVICE, level, why, size);
+    c->spaces = mt_log_spaces();
+    c->writer =
+        mt_mtc_writer_open(&file, MT_MTC_HAS_DEVICE | (c->spaces ? MT_MTC_HAS_SPACES : 0), level, why, size);
     if (!c->writer) {
         snprintf(why, size, "%s: %s", path, *c->error ? c->error : "no memory for a compact trace");
         goto fail;
@@ -233,6 +236,11 @@ static int compact_begin(void *self, const struct mt_launch_line *l)
         mt_companion_flush(c->inside, 1);
         c->sites = sites;
     }
+    if (!c->off && !c->spaces && mt_log_spaces())
+        compact_fail(c,
+                     "code that records shared or local memory was loaded after this trace began: load it "
+                     "before the first traced launch",
+                     c->good);
     if (c->off)
         return -1;
     c->key = MT_MTC_DEVICE_KEY(c->stream, kernel);
@@ -342,6 +350,7 @@ static void compact_last(void *self, int busy)
 }
 
 const struct mt_output_ops mt_compact_ops = {
+    .spaces = 1,
     .begin = compact_begin,
     .append_runs = compact_append,
     .end = compact_end,

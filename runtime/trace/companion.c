@@ -300,6 +300,8 @@ void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
     mt_jsonl_u64(j, "begin_ns", l->begin_ns);
     mt_jsonl_u64(j, "end_ns", l->end_ns);
     mt_jsonl_u64(j, "records", l->records);
+    if (l->others)
+        mt_jsonl_u64(j, "others", l->others);
     mt_jsonl_u64(j, "untraced", l->untraced);
     if (l->undefined)
         mt_jsonl_u64(j, "undefined", l->undefined);
@@ -403,6 +405,8 @@ void mt_companion_end(struct mt_companion_writer *c, const struct mt_companion_e
         mt_jsonl_begin(&c->line, "end");
         mt_jsonl_u64(&c->line, "records_written", e->written);
         mt_jsonl_u64(&c->line, "records_counted", e->counted);
+        if (e->others)
+            mt_jsonl_u64(&c->line, "others_written", e->others);
         mt_jsonl_u64(&c->line, "launches", e->launches);
         mt_jsonl_bool(&c->line, "complete", e->complete);
         put_line(c);

@@ -32,6 +32,7 @@ struct mt_launch_line {
     const struct mt_host_site *site;
     uint64_t begin_ns, end_ns;
     uint64_t records; /* of this launch, as the device counted them */
+    uint64_t others;  /* in a compact trace beside them: of shared and local memory, barriers */
     uint64_t untraced;
     uint64_t undefined; /* results of warp functions that CUDA does not define; CPU device */
     /* The second count: accesses and bytes of loads, stores, atomics, by the program's own counters; the same
@@ -47,7 +48,7 @@ struct mt_launch_line {
 };
 
 struct mt_companion_end {
-    uint64_t written, counted, launches;
+    uint64_t written, counted, others, launches; /* written, counted: of global memory */
     int complete;
 };
 

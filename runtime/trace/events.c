@@ -303,7 +303,10 @@ void mt_event_event(const char *op, uint64_t event, int64_t stream)
 
 static const char *op_name(uint32_t op)
 {
-    switch (op) {
+    switch (mt_rec_space(op) <= MT_IN_LOCAL ? op & 3 : op) {
+#define MT_ACCESS_SYNC(name, code, text)                                                                     \
+    case code:                                                                                               \
+        return text;
 #define MT_ACCESS_TYPE(name, code, text)                                                                     \
     case code:                                                                                               \
         return text;
@@ -333,6 +336,12 @@ void mt_event_check(const struct mt_event_check *c)
 }
 
 static _Atomic uint64_t site_tables;
+static _Atomic int site_spaces;
+
+int mt_log_spaces(void)
+{
+    return site_spaces;
+}
 
 uint64_t mt_log_sites(void)
 {
@@ -366,6 +375,10 @@ void mt_event_sites(const struct mt_image *image)
         mt_jsonl_u64(&j, "column", site->column);
         mt_jsonl_string(&j, "function", site->function);
         mt_jsonl_string(&j, "op", op_name(site->op));
+        if (mt_rec_space(site->op) == MT_IN_SHARED || mt_rec_space(site->op) == MT_IN_LOCAL)
+            mt_jsonl_string(&j, "space", mt_rec_space(site->op) == MT_IN_SHARED ? "shared" : "local");
+        if (mt_rec_space(site->op))
+            site_spaces = 1;
         mt_jsonl_u64(&j, "size", site->size);
         mt_jsonl_string(&j, "var", site->variable);
         mt_jsonl_end(&j);

@@ -17,6 +17,8 @@ uint64_t mt_event_seq(void);
 uint64_t mt_event_next(void);
 /* Tables of sites in the log so far. */
 uint64_t mt_log_sites(void);
+/* 1: some of them are of shared or local memory, or barriers. */
+int mt_log_spaces(void);
 /* Returns the allocation's id (0, 1, 2 …). `name` and `site` may be NULL. */
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name,
                         const struct mt_host_site *site);

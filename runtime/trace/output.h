@@ -16,6 +16,7 @@ struct mt_access_run;
 struct mt_launch_line;
 
 struct mt_output_ops {
+    int spaces; /* takes runs of other memory than global, and of barriers (record.def), too */
     /* The number of a launch that begins now. NULL: mt_event_seq. */
     uint64_t (*number)(void *self);
     /* Begins the launch of this line. 0, or -1 when it is off. */

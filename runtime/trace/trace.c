@@ -10,6 +10,7 @@
 #include "base/report.h"
 #include "selection.h"
 #include "sink.h"
+#include "memtrace/device.h"
 #include "memtrace/record.h"
 #include "base/fork.h"
 #include <limits.h>
@@ -30,6 +31,8 @@ struct mt_trace {
     int refused;             /* it could never be opened: its launches are in all other companions */
     struct mt_trace *next;
     _Atomic int busy;                                   /* a launch is under way */
+    uint64_t others;           /* written beside them: not of global memory */
+    _Atomic uint64_t others_now; /* of the launch under way */
     uint64_t written, counted, lost, launches, dropped; /* dropped: launches that never ran */
     uint64_t disagree;                                  /* launches whose records and counters differ */
     _Atomic uint64_t missed;                            /* launches that ran without records */
@@ -236,10 +239,31 @@ void mt_trace_append(void *trace, const void *records, size_t n)
         t->ops->append(t->out, records, n);
 }
 
+/* To an output that takes accesses of global memory alone. */
+static void trace_append_global(struct mt_trace *t, const struct mt_access_run *runs, size_t n)
+{
+    for (size_t i = 0, from; i < n; i++) {
+        uint64_t accesses = 0;
+        for (from = i; i < n && !mt_rec_space(runs[i].meta >> 28); i++)
+            accesses += runs[i].count;
+        if (i > from)
+            t->ops->append_runs(t->out, runs + from, i - from, accesses);
+    }
+}
+
 void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, uint64_t accesses)
 {
     struct mt_trace *t = trace;
-    if (t->out && t->ops->append_runs)
+    uint64_t others = 0;
+    if (!t->out || !t->ops->append_runs)
+        return;
+    for (size_t i = 0; mt_log_spaces() && i < n; i++)
+        others += mt_rec_space(runs[i].meta >> 28) ? runs[i].count : 0;
+    if (others)
+        atomic_fetch_add(&t->others_now, others);
+    if (others && !t->ops->spaces)
+        trace_append_global(t, runs, n);
+    else
         t->ops->append_runs(t->out, runs, n, accesses);
 }
 
@@ -291,7 +315,13 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
         }
         return;
     }
-    uint64_t written = l->traced ? trace_end_launch(t) : 0;
+    uint64_t written = l->traced ? trace_end_launch(t) : 0, others = atomic_exchange(&t->others_now, 0);
+    l->records -= others < l->records ? others : l->records;
+    if (l->traced && t->ops->spaces) {
+        written -= others < written ? others : written;
+        l->others = others;
+        t->others += others;
+    }
     t->written += written;
     t->counted += l->records;
     t->launches++;
@@ -381,7 +411,7 @@ static void end_companion(struct mt_trace *t)
         mt_companion_lost(t->inside, t->lost, t->why);
         t->told = 1;
     }
-    struct mt_companion_end e = {t->written, t->counted, t->launches, whole && !mt_log_dropped()};
+    struct mt_companion_end e = {t->written, t->counted, t->others, t->launches, whole && !mt_log_dropped()};
     mt_companion_end(t->inside, &e);
     if (t->inside && whole && !trace_is_on(t)) { /* these lines did not fit any more */
         t->whole = e.complete = 0;

@@ -50,7 +50,7 @@ static void check_record(const struct mt_raw_record *r, unsigned smid, unsigned 
 static uint64_t ring_first(uint64_t kind, uint64_t type, uint64_t warp, uint64_t sm, uint64_t context,
                            uint64_t x)
 {
-    return kind << 60 | type << 57 | warp << 52 | sm << 40 | context << 28 | x;
+    return kind << 60 | type << 56 | warp << 51 | sm << 40 | context << 28 | x;
 }
 #define SECOND(mask, site) ((uint64_t)(mask) << 31 | (site))
 

@@ -29,6 +29,7 @@ static const char help[] =
     "  --mt-kernels=REGEX     trace only kernels whose name matches (POSIX extended)\n"
     "  --mt-exclude=REGEX     and not these\n"
     "  --mt-only=LIST         loads, stores, atomics: only these accesses\n"
+    "  --mt-spaces=LIST       global, shared, local: memory of which accesses are recorded (default: global)\n"
     "  --mt-cpu-image=on|off  code for the CPU device (default on)\n"
     "  --mt-gpu-trace=on|off  tracing code for the GPU (default on)\n"
     "  --mt-gpu-plain=on|off  each kernel for the GPU a second time, for launches that are not traced "

@@ -63,7 +63,7 @@ static const char *const no_link[] = {"-c",        "-S",           "-E",       "
                                       "-emit-ast", "--precompile", "--analyze"};
 
 /* Options of ours that go to the plugin as key=value. */
-static const char *const plugin_keys[] = {"kernels",        "exclude",  "only",    "cpu-image", "gpu-trace",
+static const char *const plugin_keys[] = {"kernels",        "exclude",  "only", "spaces", "cpu-image", "gpu-trace",
                                           "gpu-plain",      "lockstep", "verbose", "cpu",       "host-stack",
                                           "host-functions", "count",    "vectors"};
 

@@ -290,7 +290,7 @@ int main(int argc, char **argv)
     if (code == 0 && !x.companion)
         x.inputs.flags |= MT_SOURCE_NO_HOST; /* one FIFO is shown as it comes */
     if (x.runs)
-        x.inputs.flags |= MT_SOURCE_RUNS;
+        x.inputs.flags |= MT_SOURCE_RUNS | MT_SOURCE_SPACES;
     if (code == 0 && s) {
         mt_inputs_take(&x.inputs, argc, argv);
         code = dump_run(&x, s);

@@ -15,10 +15,17 @@ void mt_dump_run(FILE *f, const struct mt_access_run *r, const struct mt_compani
 {
     static const char *const types[] = {
 #define MT_ACCESS_TYPE(name, code, text) [code] = text,
+#define MT_ACCESS_SYNC(name, code, text) [code] = text,
 #include "memtrace/record.def"
     };
+    static const char *const spaces[] = {
+#define MT_ACCESS_SPACE(name, code, text) [code] = text " ",
+#include "memtrace/record.def"
+        ""};
+    uint32_t type = r->meta >> 28, space = mt_rec_space(type);
     const struct mt_site_event *s = site_of(c, r->site);
-    fprintf(f, "%s %u x %" PRIu32 " 0x%" PRIx64, types[r->meta >> 28 & 3], r->meta & ((1u << 28) - 1),
+    fprintf(f, "%s%s %u x %" PRIu32 " 0x%" PRIx64, space ? spaces[space] : "",
+            types[space <= MT_IN_LOCAL ? type & 3 : type], r->meta & ((1u << 28) - 1),
             r->count, r->base);
     if (r->addresses)
         for (uint32_t i = 1; i < r->count; i++)

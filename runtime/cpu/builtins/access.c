@@ -1,23 +1,5 @@
 /* The record calls that the pass puts before each access; `place`: see lower_places.c of the pass. */
-#include "builtin.h"
-#define RECORD_MAX ((1u << 28) - 1) /* bytes one record can say */
-
-/* The pass defines it: 0, but for images of several files that make one program (-fgpu-rdc), where a kernel
- * of one runs functions of another. */
-extern uint32_t __mt_site_base;
-
-static MT_INLINE void access_record(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
-{
-    struct mt_cpu_tls *t = &mt_cpu_tls;
-    uint64_t *cur = t->cur;
-    site += __mt_site_base;
-    if (__builtin_expect(cur == t->end, 0))
-        cur = mt_cpu_trace_room(address, meta, site, place);
-    cur[0] = (((uint64_t)site << 32 | meta) & t->site_mask) | t->smid_hi;
-    cur[1] = address;
-    cur[2] = t->third | (place & t->place_mask);
-    t->cur = cur + 3;
-}
+#include "access.h"
 
 MT_INLINED void __mt_access_global_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
 {

@@ -1,0 +1,64 @@
+/* Record calls of shared and local memory in the GPU's code (option spaces): addresses become numbers in their
+ * space, and the type says which that is. */
+#include "base/unit.h"
+#include "spaces.h"
+#include <string.h>
+
+#define SHARED_SPACE 3
+#define LOCAL_SPACE 5
+
+static LLVMValueRef spaces_is(struct mt_unit *u, LLVMBuilderRef b, const char *name, LLVMValueRef pointer)
+{
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(u->module, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0);
+    return LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &pointer, 1, "");
+}
+
+/* A pointer's address in a space, as a pointer that leads nowhere. */
+static LLVMValueRef spaces_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer, unsigned space)
+{
+    LLVMValueRef p = LLVMBuildAddrSpaceCast(b, pointer, LLVMPointerTypeInContext(u->context, space), "");
+    LLVMValueRef number = LLVMBuildPtrToInt(b, p, mt_type_int(u, 64), "");
+    number = LLVMBuildAnd(b, number, LLVMConstInt(mt_type_int(u, 64), 0xffffffff, 0), "");
+    return LLVMBuildIntToPtr(b, number, mt_type_ptr(u), "");
+}
+
+/* The type is the last but one argument, alone or with the size: what is done, and the spaces wanted. */
+static LLVMValueRef spaces_any(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call, unsigned at)
+{
+    LLVMValueRef p = LLVMGetOperand(call, 0), what = LLVMGetOperand(call, at);
+    uint32_t value = (uint32_t)LLVMConstIntGetZExtValue(what), shift = at == 1 ? 28 : 0;
+    uint32_t wanted = value >> (shift + 2), plain = value & ~(3u << (shift + 2));
+    LLVMTypeRef type = LLVMTypeOf(what);
+    LLVMValueRef is_global = spaces_is(u, b, "llvm.nvvm.isspacep.global", p), here = is_global;
+    LLVMValueRef address = p, kind = LLVMConstInt(type, plain, 0);
+    static const struct {
+        uint32_t bit;
+        const char *test;
+        unsigned space;
+        enum mt_access_space code;
+    } others[] = {{MT_SPACES_SHARED, "llvm.nvvm.isspacep.shared", SHARED_SPACE, MT_IN_SHARED},
+                  {MT_SPACES_LOCAL, "llvm.nvvm.isspacep.local", LOCAL_SPACE, MT_IN_LOCAL}};
+    for (unsigned i = 0; i < 2; i++) {
+        if (!(wanted & others[i].bit))
+            continue;
+        LLVMValueRef is = spaces_is(u, b, others[i].test, p);
+        LLVMValueRef code = LLVMConstInt(type, plain | (uint32_t)others[i].code << (shift + 2), 0);
+        address = LLVMBuildSelect(b, is, spaces_number(u, b, p, others[i].space), address, "");
+        kind = LLVMBuildSelect(b, is, code, kind, "");
+        here = LLVMBuildOr(b, here, is, "");
+    }
+    LLVMSetOperand(call, 0, address);
+    LLVMSetOperand(call, at, kind);
+    return LLVMBuildNot(b, here, "");
+}
+
+LLVMValueRef mt_gpu_settle_space(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call)
+{
+    const char *name = mt_name(mt_callee(call));
+    LLVMPositionBuilderBefore(b, call);
+    if (mt_starts(name, "__mt_access_any"))
+        return spaces_any(u, b, call, mt_ends(name, "_n") ? 2 : 1);
+    if (mt_starts(name, "__mt_access_shared"))
+        LLVMSetOperand(call, 0, spaces_number(u, b, LLVMGetOperand(call, 0), SHARED_SPACE));
+    return NULL;
+}

@@ -1,0 +1,132 @@
+/* Shared and local memory, and what orders accesses there (option spaces). The CPU device's side:
+ * runtime/cpu/builtins/access_spaces.c; the GPU's: llvm-pass/gpu/spaces.c. */
+#include "base/unit.h"
+#include "ptx/asm.h"
+#include <string.h>
+
+int mt_space_is_recorded(const struct mt_unit *u, enum mt_space s)
+{
+    uint32_t spaces = u->options->spaces;
+    return mt_space_may_be_global(s) || (s == MT_SPACE_SHARED && spaces & MT_SPACES_SHARED) ||
+           (s == MT_SPACE_LOCAL && spaces & MT_SPACES_LOCAL) || (s == MT_SPACE_ON_CHIP && spaces);
+}
+
+const char *mt_space_word(const struct mt_unit *u, enum mt_space s)
+{
+    switch (s) {
+    case MT_SPACE_GLOBAL:
+        return "global";
+    case MT_SPACE_SHARED:
+        return "shared";
+    case MT_SPACE_LOCAL:
+        return "number";
+    default:
+        return u->options->spaces ? "any" : "generic";
+    }
+}
+
+uint32_t mt_space_type(const struct mt_unit *u, const struct mt_access *a)
+{
+    switch (a->space) {
+    case MT_SPACE_GLOBAL:
+        return a->op;
+    case MT_SPACE_SHARED:
+        return mt_rec_type_in(a->op, MT_IN_SHARED);
+    case MT_SPACE_LOCAL:
+        return mt_rec_type_in(a->op, MT_IN_LOCAL);
+    default: /* which spaces are wanted, for the record function */
+        return a->op | u->options->spaces << 2;
+    }
+}
+
+/* Variables of the module's functions one after the other, as each has its own place on the stack. */
+static uint64_t spaces_offset(struct mt_unit *u, LLVMValueRef variable)
+{
+    uint64_t at = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+                if (!LLVMIsAAllocaInst(i))
+                    continue;
+                uint64_t align = LLVMGetAlignment(i) ? LLVMGetAlignment(i) : 1;
+                LLVMValueRef count = LLVMGetOperand(i, 0);
+                at = (at + align - 1) / align * align;
+                if (i == variable)
+                    return at;
+                at += LLVMABISizeOfType(u->layout, LLVMGetAllocatedType(i)) *
+                      (LLVMIsAConstantInt(count) ? LLVMConstIntGetZExtValue(count) : 1);
+            }
+    return at;
+}
+
+LLVMValueRef mt_local_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer)
+{
+    LLVMTypeRef i64 = mt_type_int(u, 64);
+    LLVMValueRef base = mt_base_of(pointer), at = LLVMBuildPtrToInt(b, pointer, i64, "");
+    if (LLVMIsAAllocaInst(base)) {
+        at = LLVMBuildSub(b, at, LLVMBuildPtrToInt(b, base, i64, ""), "");
+        at = LLVMBuildAdd(b, at, LLVMConstInt(i64, spaces_offset(u, base), 0), "");
+    } else { /* one of several */
+        at = LLVMBuildAnd(b, at, LLVMConstInt(i64, 0xffffff, 0), "");
+    }
+    return LLVMBuildIntToPtr(b, at, mt_type_ptr(u), "");
+}
+
+/* ---- barriers ---- */
+
+static const struct spaces_barrier {
+    const char *name; /* after "llvm.nvvm." */
+    enum mt_access_sync kind;
+    int number; /* its argument; -1: barrier 0, -2: the cluster's */
+} spaces_barriers[] = {
+    {"barrier0", MT_SYNC_BARRIER, -1},
+    {"barrier0.popc", MT_SYNC_BARRIER, -1},
+    {"barrier0.and", MT_SYNC_BARRIER, -1},
+    {"barrier0.or", MT_SYNC_BARRIER, -1},
+    {"bar.sync", MT_SYNC_BARRIER, 0},
+    {"barrier.n", MT_SYNC_BARRIER, 0},
+    {"barrier", MT_SYNC_BARRIER, 0},
+    {"barrier.sync", MT_SYNC_BARRIER, 0},
+    {"barrier.sync.cnt", MT_SYNC_BARRIER, 0},
+    {"bar.warp.sync", MT_SYNC_WARP, -1},
+    {"barrier.cluster.arrive", MT_SYNC_ARRIVE, -2},
+    {"barrier.cluster.arrive.relaxed", MT_SYNC_ARRIVE, -2},
+    {"barrier.cluster.wait", MT_SYNC_BARRIER, -2},
+    {"barrier.cluster.arrive.aligned", MT_SYNC_ARRIVE, -2},
+    {"barrier.cluster.arrive.relaxed.aligned", MT_SYNC_ARRIVE, -2},
+    {"barrier.cluster.wait.aligned", MT_SYNC_BARRIER, -2},
+};
+
+static int spaces_barrier_of_asm(struct mt_unit *u, LLVMValueRef inst, enum mt_access_sync *kind,
+                                 LLVMValueRef *number)
+{
+    struct mt_asm_barrier found;
+    if (!mt_asm_barrier_of(inst, &found))
+        return 0;
+    *kind = found.kind;
+    *number = found.argument < 0 ? LLVMConstInt(mt_type_int(u, 64), found.number, 0)
+                                 : LLVMGetOperand(inst, (unsigned)found.argument);
+    return 1;
+}
+
+int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, enum mt_access_sync *kind, LLVMValueRef *number)
+{
+    if (!(u->options->spaces & MT_SPACES_SHARED) || !LLVMIsACallInst(inst))
+        return 0;
+    if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
+        return spaces_barrier_of_asm(u, inst, kind, number);
+    const char *name = mt_name(mt_callee(inst));
+    if (!mt_starts(name, "llvm.nvvm.bar"))
+        return 0;
+    for (unsigned i = 0; i < sizeof spaces_barriers / sizeof *spaces_barriers; i++) {
+        const struct spaces_barrier *s = &spaces_barriers[i];
+        if (strcmp(name + strlen("llvm.nvvm."), s->name))
+            continue;
+        *kind = s->kind;
+        *number = s->number >= 0 ? LLVMGetOperand(inst, (unsigned)s->number)
+                                 : LLVMConstInt(mt_type_int(u, 64),
+                                                s->number == -1 ? 0 : MT_BARRIER_CLUSTER, 0);
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,91 @@
+/* The record calls of shared and local memory and of barriers (option spaces of the pass). Compact traces
+ * alone have them. */
+#include "access.h"
+#include "memtrace/record.h"
+
+/* Words are whole in compact traces; in raw ones only the lower half is. */
+static MT_INLINE bool spaces_wanted(void)
+{
+    return mt_cpu_tls.site_mask >> 32 != 0;
+}
+
+/* Where in the CTA's shared memory an address lies: a pointer, or what PTX has in 32 bits (see
+ * mt_asm_shared_address). In the memory of another CTA of the cluster: the CTA's number + 1 in the upper half. */
+static MT_INLINE uint64_t spaces_shared(uint64_t p)
+{
+    uint64_t base = (uint64_t)mt_cpu_tls.shared, stride = mt_cpu_tls.cluster_stride;
+    uint32_t delta = (uint32_t)p - (uint32_t)base;
+    if (p >> 32 == 0)
+        p = base + (delta + MT_SHARED_WINDOW < 2 * MT_SHARED_WINDOW ? (uint64_t)(int32_t)delta : p);
+    if (__builtin_expect(p - base < mt_cpu_tls.shared_bytes || !stride, 1))
+        return p - base;
+    uint64_t at = p - (uint64_t)mt_cpu_tls.cluster_shared;
+    return (at / stride + 1) << 32 | at % stride;
+}
+
+/* A generic pointer. meta's type: what is done | spaces to be recorded besides global memory << 2.
+ * 0: nothing to record; else the type, with *address as the trace has it. */
+static MT_INLINE bool spaces_of(uint64_t *address, uint32_t *type)
+{
+    uint32_t wanted = *type >> 2, op = *type & 3;
+    uint64_t p = *address;
+    bool shared = p - (uint64_t)mt_cpu_tls.shared < mt_cpu_tls.shared_bytes;
+    *type = op;
+    if (mt_is_global(p))
+        return true;
+    if (!spaces_wanted() || mt_cpu_is_constant((const void *)p) || !(wanted & (shared ? 1 : 2)))
+        return false;
+    *type = mt_rec_type_in(op, shared ? MT_IN_SHARED : MT_IN_LOCAL);
+    *address = shared ? spaces_shared(p) : p & 0xffffff;
+    return true;
+}
+
+static void spaces_block(uint64_t a, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
+{
+    while (bytes) {
+        uint64_t n = bytes < RECORD_MAX ? bytes : RECORD_MAX;
+        access_record(a, (uint32_t)(type << 28 | n), site, place);
+        a += n;
+        bytes -= n;
+    }
+}
+
+MT_BUILTIN void __mt_access_shared_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
+{
+    if (spaces_wanted())
+        access_record(spaces_shared((uint64_t)p), meta, site, place);
+}
+
+MT_BUILTIN void __mt_access_shared_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
+{
+    if (spaces_wanted())
+        spaces_block(spaces_shared((uint64_t)p), bytes, type, site, place);
+}
+
+/* Local memory, barriers: the address is a number that the pass has made. */
+MT_BUILTIN void __mt_access_number_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
+{
+    if (spaces_wanted())
+        access_record((uint64_t)p, meta, site, place);
+}
+
+MT_BUILTIN void __mt_access_number_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
+{
+    if (spaces_wanted())
+        spaces_block((uint64_t)p, bytes, type, site, place);
+}
+
+MT_BUILTIN void __mt_access_any_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
+{
+    uint64_t a = (uint64_t)p;
+    uint32_t type = meta >> 28;
+    if (spaces_of(&a, &type))
+        access_record(a, type << 28 | (meta & RECORD_MAX), site, place);
+}
+
+MT_BUILTIN void __mt_access_any_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
+{
+    uint64_t a = (uint64_t)p;
+    if (spaces_of(&a, &type))
+        spaces_block(a, bytes, type, site, place);
+}
