@@ -1,0 +1,182 @@
+/* See banks.h. */
+#include "banks.h"
+#include "memtrace/grow.h"
+#include "memtrace/record.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = 32, WORD = 4, MOST_BYTES = 16, NONE = 0, KNOWN_BITS = 10 };
+
+/* What an evenly spaced access costs depends on few things. */
+struct mt_bank_known {
+    int64_t stride;
+    uint32_t offset, mask, meta, wavefronts, least, worst;
+};
+
+/* The words that a step has asked for so far: by bank those that differ. */
+struct step {
+    uint32_t words;            /* of all lanes of the step */
+    uint64_t word[LANES * 2];  /* a lane's 4 bytes may lie in two, its 8 in three */
+    uint8_t in_bank[MT_BANKS]; /* different words */
+};
+
+static void step_add(struct step *s, uint64_t word, int atomic)
+{
+    for (uint32_t i = 0; i < s->words && !atomic; i++)
+        if (s->word[i] == word)
+            return;
+    s->word[s->words++] = word;
+    s->in_bank[word % MT_BANKS]++;
+}
+
+static uint32_t step_ways(const struct step *s)
+{
+    uint32_t most = 0;
+    for (int i = 0; i < MT_BANKS; i++)
+        most = s->in_bank[i] > most ? s->in_bank[i] : most;
+    return most;
+}
+
+uint32_t mt_bank_wavefronts(const struct mt_access_run *r, uint32_t *least, uint32_t *worst)
+{
+    uint32_t size = r->meta & MT_RAW_MAX_SIZE, sum = 0, i = 0;
+    uint32_t together = size <= WORD ? LANES : size <= 2 * WORD ? LANES / 2 : LANES / 4;
+    int atomic = (r->meta >> 28 & 3) == MT_ATOMIC;
+    *least = *worst = 0;
+    if (!r->mask || !size || size > MOST_BYTES)
+        return 0;
+    for (uint32_t first = 0; first < LANES; first += together) {
+        struct step s;
+        s.words = 0;
+        memset(s.in_bank, 0, sizeof s.in_bank);
+        for (uint32_t lane = first; lane < first + together; lane++) {
+            if (!(r->mask >> lane & 1))
+                continue;
+            uint64_t a = r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
+            i++;
+            for (uint64_t w = a / WORD; w <= (a + size - 1) / WORD && s.words < LANES * 2; w++)
+                step_add(&s, w, atomic);
+        }
+        uint32_t ways = step_ways(&s);
+        sum += ways;
+        *least += ways != 0;
+        *worst = ways > *worst ? ways : *worst;
+    }
+    return sum;
+}
+
+static uint32_t banks_cost(struct mt_banks *b, const struct mt_access_run *r, uint32_t *least, uint32_t *worst)
+{
+    uint32_t offset = (uint32_t)(r->base % (MT_BANKS * WORD));
+    if (r->addresses || !r->mask)
+        return mt_bank_wavefronts(r, least, worst);
+    uint64_t h = ((uint64_t)r->stride * 0x9e3779b97f4a7c15u) ^ ((uint64_t)r->mask << 20 ^ offset ^ r->meta) *
+                                                                   0xbf58476d1ce4e5b9u;
+    struct mt_bank_known *k = &b->known[h >> (64 - KNOWN_BITS)];
+    if (!k->mask || k->stride != r->stride || k->offset != offset || k->mask != r->mask || k->meta != r->meta) {
+        *k = (struct mt_bank_known){.stride = r->stride, .offset = offset, .mask = r->mask, .meta = r->meta};
+        k->wavefronts = mt_bank_wavefronts(r, &k->least, &k->worst);
+    }
+    *least = k->least;
+    *worst = k->worst;
+    return k->wavefronts;
+}
+
+/* ---- cells ---- */
+
+int mt_banks_init(struct mt_banks *b)
+{
+    memset(b, 0, sizeof *b);
+    b->known = calloc(1u << KNOWN_BITS, sizeof *b->known);
+    b->slots_room = 256;
+    b->slots = calloc(b->slots_room, sizeof *b->slots);
+    return b->known && b->slots ? 0 : -1;
+}
+
+void mt_banks_free(struct mt_banks *b)
+{
+    free(b->cells);
+    free(b->slots);
+    free(b->known);
+    memset(b, 0, sizeof *b);
+}
+
+void mt_banks_launch(struct mt_banks *b, uint32_t launch, uint32_t input)
+{
+    b->launch = launch;
+    b->input = input;
+    b->last = UINT32_MAX;
+}
+
+static size_t banks_slot(const struct mt_banks *b, uint32_t launch, uint32_t input, uint32_t site, uint32_t type)
+{
+    uint64_t h = ((uint64_t)launch << 32 | site) * 0x9e3779b97f4a7c15u + (input * 16u + type) * 0x85ebca6bu;
+    size_t at = (h ^ h >> 29) % b->slots_room;
+    for (;; at = (at + 1) % b->slots_room) {
+        if (!b->slots[at])
+            return at;
+        const struct mt_bank_cell *c = &b->cells[b->slots[at] - 1];
+        if (c->launch == launch && c->input == input && c->site == site && c->type == type)
+            return at;
+    }
+}
+
+static int banks_rehash(struct mt_banks *b)
+{
+    uint32_t *old = b->slots;
+    b->slots_room *= 2;
+    b->slots = calloc(b->slots_room, sizeof *b->slots);
+    if (!b->slots) {
+        b->slots = old;
+        b->slots_room /= 2;
+        return -1;
+    }
+    free(old);
+    for (size_t i = 0; i < b->count; i++) {
+        const struct mt_bank_cell *c = &b->cells[i];
+        b->slots[banks_slot(b, c->launch, c->input, c->site, c->type)] = (uint32_t)i + 1;
+    }
+    return 0;
+}
+
+static struct mt_bank_cell *banks_cell(struct mt_banks *b, uint32_t site, uint32_t type)
+{
+    if (b->last < b->count && b->cells[b->last].site == site && b->cells[b->last].type == type)
+        return &b->cells[b->last];
+    size_t at = banks_slot(b, b->launch, b->input, site, type);
+    if (!b->slots[at]) {
+        if (b->count * 2 >= b->slots_room) {
+            if (banks_rehash(b) != 0)
+                return NULL;
+            at = banks_slot(b, b->launch, b->input, site, type);
+        }
+        if (mt_grow(&b->cells, &b->room, b->count + 1, sizeof *b->cells) != 0)
+            return NULL;
+        b->cells[b->count] =
+            (struct mt_bank_cell){.launch = b->launch, .input = b->input, .site = site, .type = type};
+        b->slots[at] = (uint32_t)++b->count;
+    }
+    b->last = b->slots[at] - 1;
+    return &b->cells[b->last];
+}
+
+int mt_banks_runs(struct mt_banks *b, const struct mt_access_run *runs, size_t n)
+{
+    for (const struct mt_access_run *r = runs, *end = runs + n; r < end; r++) {
+        uint32_t type = r->meta >> 28, space = mt_rec_space(type), least = 0, worst = 0, wavefronts = 0;
+        if (space != MT_IN_SHARED && space != MT_IN_LOCAL)
+            continue;
+        struct mt_bank_cell *c = banks_cell(b, r->site, type);
+        if (!c)
+            return -1;
+        if (space == MT_IN_SHARED && !(wavefronts = banks_cost(b, r, &least, &worst)))
+            b->blocks += r->count;
+        c->requests++;
+        c->accesses += r->count;
+        c->bytes += (uint64_t)r->count * (r->meta & MT_RAW_MAX_SIZE);
+        c->wavefronts += wavefronts;
+        c->least += least;
+        c->worst = worst > c->worst ? worst : c->worst;
+    }
+    return 0;
+}

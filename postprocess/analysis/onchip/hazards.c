@@ -1,0 +1,218 @@
+/* See hazards.h. CTAs that are under way are in a table and in order of their last use; those that were not
+ * used for longest make room. */
+#include "hazards.h"
+#include "hazard_cta.h"
+#include "memtrace/grow.h"
+#include "memtrace/record.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SIZE = 16, MOST_BYTES = 256 << 20 };
+
+int mt_hazards_init(struct mt_hazards *h)
+{
+    memset(h, 0, sizeof *h);
+    h->slots_room = 64;
+    return (h->slots = calloc(h->slots_room, sizeof *h->slots)) ? 0 : -1;
+}
+
+/* ---- the list ---- */
+
+static size_t hazards_slot(const struct mt_hazards *h, const struct mt_hazard *x)
+{
+    uint64_t n = ((uint64_t)x->site[0] << 32 | x->site[1]) * 0x9e3779b97f4a7c15u ^
+                 ((uint64_t)(uintptr_t)x->kernel >> 4) * 0xbf58476d1ce4e5b9u ^
+                 (x->kind * 2u + x->within + x->type[0] * 8u + x->type[1] * 32u + x->input * 128u);
+    size_t at = (n ^ n >> 31) % h->slots_room;
+    for (; h->slots[at]; at = (at + 1) % h->slots_room) {
+        const struct mt_hazard *y = &h->list[h->slots[at] - 1];
+        if (y->kernel == x->kernel && y->input == x->input && !memcmp(y->site, x->site, sizeof x->site) &&
+            !memcmp(y->type, x->type, sizeof x->type) && y->kind == x->kind && y->within == x->within)
+            break;
+    }
+    return at;
+}
+
+static int hazards_rehash(struct mt_hazards *h)
+{
+    size_t room = h->slots_room * 2;
+    uint32_t *slots = calloc(room, sizeof *slots);
+    if (!slots)
+        return -1;
+    free(h->slots);
+    h->slots = slots;
+    h->slots_room = room;
+    for (size_t i = 0; i < h->count; i++)
+        h->slots[hazards_slot(h, &h->list[i])] = (uint32_t)i + 1;
+    return 0;
+}
+
+static int hazards_add(struct mt_hazards *h, const struct mt_hazard *x)
+{
+    size_t at = hazards_slot(h, x);
+    if (!h->slots[at]) {
+        if (2 * h->count >= h->slots_room) {
+            if (hazards_rehash(h) != 0)
+                return -1;
+            at = hazards_slot(h, x);
+        }
+        if (mt_grow(&h->list, &h->room, h->count + 1, sizeof *h->list) != 0)
+            return -1;
+        h->list[h->count] = *x;
+        h->list[h->count].launches = 1;
+        h->list[h->count].last = x->launch;
+        h->slots[at] = (uint32_t)++h->count;
+    }
+    struct mt_hazard *y = &h->list[h->slots[at] - 1];
+    y->count++;
+    y->launches += y->last != x->launch;
+    y->last = x->launch;
+    return 0;
+}
+
+/* ---- CTAs ---- */
+
+static void hazards_unlink(struct mt_hazards *h, struct mt_hazard_cta *c)
+{
+    *(c->newer ? &c->newer->older : &h->newest) = c->older;
+    *(c->older ? &c->older->newer : &h->oldest) = c->newer;
+    c->newer = c->older = NULL;
+}
+
+static void hazards_front(struct mt_hazards *h, struct mt_hazard_cta *c)
+{
+    c->older = h->newest;
+    c->newer = NULL;
+    *(h->newest ? &h->newest->newer : &h->oldest) = c;
+    h->newest = c;
+}
+
+static void hazards_close(struct mt_hazards *h, struct mt_hazard_cta *c)
+{
+    HASH_DELETE(hh, h->table, c);
+    hazards_unlink(h, c);
+    c->older = h->idle;
+    h->idle = c;
+    h->current = NULL;
+}
+
+static struct mt_hazard_cta *hazards_open(struct mt_hazards *h, uint64_t cta)
+{
+    struct mt_hazard_cta *c = h->idle;
+    if (!c && h->bytes > MOST_BYTES && h->oldest) {
+        h->parted++;
+        hazards_close(h, h->oldest);
+        c = h->idle;
+    }
+    if (c)
+        h->idle = c->older;
+    else if (!(c = calloc(1, sizeof *c)))
+        return NULL;
+    else
+        h->bytes += sizeof *c;
+    mt_hazard_cta_reset(c);
+    c->cta = cta;
+    hazards_front(h, c);
+    HASH_ADD(hh, h->table, cta, sizeof c->cta, c);
+    return c;
+}
+
+static struct mt_hazard_cta *hazards_cta(struct mt_hazards *h, uint64_t cta)
+{
+    struct mt_hazard_cta *c = h->current;
+    if (c && c->cta == cta)
+        return c;
+    HASH_FIND(hh, h->table, &cta, sizeof cta, c);
+    if (c) {
+        hazards_unlink(h, c);
+        hazards_front(h, c);
+    }
+    return h->current = c ? c : hazards_open(h, cta);
+}
+
+void mt_hazards_launch(struct mt_hazards *h, uint32_t launch, uint32_t input, const char *kernel)
+{
+    while (h->oldest)
+        hazards_close(h, h->oldest);
+    h->launch = launch;
+    h->input = input;
+    h->kernel = kernel;
+}
+
+void mt_hazards_free(struct mt_hazards *h)
+{
+    mt_hazards_launch(h, 0, 0, NULL);
+    while (h->idle) {
+        struct mt_hazard_cta *c = h->idle;
+        h->idle = c->older;
+        mt_hazard_cta_free(c);
+    }
+    free(h->list);
+    free(h->slots);
+    memset(h, 0, sizeof *h);
+}
+
+/* ---- accesses ---- */
+
+struct found {
+    struct mt_hazards *h;
+    const struct mt_hazard_cta *cta;
+};
+
+static int hazards_found(void *arg, const struct mt_hazard *what)
+{
+    struct found *f = arg;
+    struct mt_hazard x = *what;
+    x.kernel = f->h->kernel;
+    x.launch = f->h->launch;
+    x.input = f->h->input;
+    x.cta = f->cta->cta;
+    return hazards_add(f->h, &x);
+}
+
+static int hazards_access(struct mt_hazards *h, struct mt_hazard_cta *c, const struct mt_access_run *r)
+{
+    struct found f = {h, c};
+    struct mt_hazard_access a = {.warp = r->warp,
+                                 .size = r->meta & MT_RAW_MAX_SIZE,
+                                 .type = r->meta >> 28 & 3,
+                                 .site = r->site,
+                                 .found = hazards_found,
+                                 .arg = &f};
+    size_t before = mt_hazard_cta_bytes(c);
+    uint32_t mask = r->mask;
+    mt_hazard_go_on(c, r->warp);
+    c->run++;
+    for (uint32_t i = 0; i < r->count; i++, mask &= mask - 1) {
+        a.address = r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
+        a.lane = (uint32_t)__builtin_ctz(mask);
+        if (a.address >= MT_HAZARD_MOST_SHARED)
+            h->unjudged++;
+        else if (mt_hazard_touch(c, &a) != 0)
+            return -1;
+    }
+    h->bytes += mt_hazard_cta_bytes(c) - before;
+    return 0;
+}
+
+int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size_t n)
+{
+    for (const struct mt_access_run *r = runs, *end = runs + n; r < end; r++) {
+        uint32_t type = r->meta >> 28;
+        int sync = type >= MT_SYNC_BARRIER;
+        if (!sync && mt_rec_space(type) != MT_IN_SHARED)
+            continue;
+        if (r->warp >= MT_HAZARD_WARPS || !r->mask || (r->meta & MT_RAW_MAX_SIZE) > MOST_SIZE) {
+            h->unjudged += sync ? 0 : r->count;
+            continue;
+        }
+        struct mt_hazard_cta *c = hazards_cta(h, r->cta);
+        if (!c)
+            return -1;
+        if (sync)
+            mt_hazard_sync(c, r->warp, type, r->base);
+        else if (hazards_access(h, c, r) != 0)
+            return -1;
+    }
+    return 0;
+}

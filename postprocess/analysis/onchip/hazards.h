@@ -1,0 +1,56 @@
+/* Hazards of shared memory: accesses of two threads of a CTA to the same bytes, at least one of them a plain
+ * store, that no barrier orders. Fed with runs in the order of the trace, barriers among them, as a source
+ * with MT_SOURCE_SPACES hands them out.
+ *
+ * Order is what barriers make (vector clocks of warps). A warp that goes on after a barrier is ordered after
+ * all that had arrived there by then. Lanes of one warp are ordered by barriers, too, by __syncwarp, and within
+ * an instruction; by nothing else. Two atomics make no hazard. Of several loads since the last store all that
+ * came since the CTA's newest barrier are remembered, and the last one. Not judged, and counted: copies of more
+ * than 16 bytes, other CTAs' memory (clusters), warps that are not known. Of a barrier that a part of a warp
+ * takes the whole warp is taken to be a part. */
+#ifndef MT_ANALYSIS_HAZARDS_H
+#define MT_ANALYSIS_HAZARDS_H
+#include <stddef.h>
+#include <stdint.h>
+#include "memtrace/device.h"
+
+enum mt_hazard_kind { MT_HAZARD_RAW, MT_HAZARD_WAR, MT_HAZARD_WAW }; /* of the second access */
+
+struct mt_hazard {
+    /* the key */
+    const char *kernel; /* the caller's, kept */
+    uint32_t input, site[2];
+    uint32_t type[2];   /* load, store, atomic; in the order of the trace */
+    uint8_t kind;       /* enum mt_hazard_kind */
+    uint8_t within;     /* 1: both of one warp */
+    /* sums, and the first one */
+    uint64_t count;     /* words of 4 bytes, or bytes where a word is shared by smaller accesses */
+    uint64_t launches;  /* launches with it */
+    uint32_t launch;    /* the first one's */
+    uint64_t cta;       /* as word 2 of a raw record */
+    uint32_t thread[2]; /* numbers in the CTA */
+    uint64_t address;   /* in shared memory */
+    uint32_t last;      /* launch that was counted last */
+};
+
+struct mt_hazards {
+    struct mt_hazard *list; /* in order of appearance */
+    size_t count;
+    uint64_t unjudged;   /* accesses */
+    uint64_t parted;     /* CTAs that were forgotten for want of room before their launch ended */
+    /* state */
+    size_t room, slots_room, bytes;
+    uint32_t *slots;
+    const char *kernel;
+    uint32_t launch, input;
+    struct mt_hazard_cta *newest, *oldest, *idle, *table; /* open CTAs, by last use; free ones; by number */
+    struct mt_hazard_cta *current;
+};
+
+/* 0, or -1 without memory; so the others. */
+int mt_hazards_init(struct mt_hazards *h);
+/* A launch begins: the CTAs of the one before have ended. */
+void mt_hazards_launch(struct mt_hazards *h, uint32_t launch, uint32_t input, const char *kernel);
+int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size_t n);
+void mt_hazards_free(struct mt_hazards *h);
+#endif
