@@ -231,22 +231,30 @@ int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max
     return asm_access_list(call, out, max, 1);
 }
 
-/* bar.sync, bar.arrive, bar.red, the same as barrier.cta.…; bar.warp.sync; barrier.cluster.arrive, .wait */
+/* bar.sync, bar.arrive, bar.red, the same as barrier.cta.…; bar.warp.sync; barrier.cluster.arrive, .wait;
+ * mbarrier.arrive, .test_wait, .try_wait */
 static int asm_access_barrier(struct scan *s, const struct mt_asm_statement *st)
 {
     struct mt_asm_barrier *out = s->barrier;
     const struct mt_asm_operand *number = st->noperands ? &st->operands[mt_asm_has(st, "red")] : NULL;
     int64_t c;
+    *out = (struct mt_asm_barrier){.kind = MT_SYNC_BARRIER, .argument = -1, .number = MT_BARRIER_UNKNOWN};
+    if (!strcmp(st->parts[0], "mbarrier") && (mt_asm_has(st, "test_wait") || mt_asm_has(st, "try_wait")))
+        return 1;
+    if (!strcmp(st->parts[0], "mbarrier") && mt_asm_has(st, "arrive")) {
+        out->kind = MT_SYNC_ARRIVE;
+        return 1;
+    }
     if (strcmp(st->parts[0], "bar") && strcmp(st->parts[0], "barrier"))
         return 0;
-    *out = (struct mt_asm_barrier){.kind = MT_SYNC_BARRIER, .argument = -1, .number = MT_BARRIER_CLUSTER};
+    if (mt_asm_has(st, "cluster"))
+        out->number = MT_BARRIER_CLUSTER;
     if (mt_asm_has(st, "warp"))
         out->kind = MT_SYNC_WARP;
     else if (mt_asm_has(st, "arrive"))
         out->kind = MT_SYNC_ARRIVE;
     if (out->kind == MT_SYNC_WARP || mt_asm_has(st, "cluster"))
         return 1;
-    out->number = MT_BARRIER_UNKNOWN;
     if (number && constant_of(s, number, &c)) {
         out->number = (uint64_t)c;
     } else if (number) {

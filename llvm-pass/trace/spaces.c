@@ -97,6 +97,17 @@ static const struct spaces_barrier {
     {"barrier.cluster.wait.aligned", MT_SYNC_BARRIER, -2},
 };
 
+/* Barriers in shared memory, whose places are not known as numbers. */
+static const char *const spaces_arrivals[] = {"mbarrier.arrive", NULL};
+static const char *const spaces_waits[] = {"mbarrier.test.wait", "mbarrier.try.wait", NULL};
+
+static int spaces_starts(const char *name, const char *const *list)
+{
+    while (*list && !mt_starts(name, *list))
+        list++;
+    return *list != NULL;
+}
+
 static int spaces_barrier_of_asm(struct mt_unit *u, LLVMValueRef inst, enum mt_access_sync *kind,
                                  LLVMValueRef *number)
 {
@@ -116,11 +127,17 @@ int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, enum mt_access_sync *kind, 
     if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
         return spaces_barrier_of_asm(u, inst, kind, number);
     const char *name = mt_name(mt_callee(inst));
-    if (!mt_starts(name, "llvm.nvvm.bar"))
+    if (!mt_starts(name, "llvm.nvvm."))
         return 0;
+    name += strlen("llvm.nvvm.");
+    if (spaces_starts(name, spaces_arrivals) || spaces_starts(name, spaces_waits)) {
+        *kind = spaces_starts(name, spaces_waits) ? MT_SYNC_BARRIER : MT_SYNC_ARRIVE;
+        *number = LLVMConstInt(mt_type_int(u, 64), MT_BARRIER_UNKNOWN, 0);
+        return 1;
+    }
     for (unsigned i = 0; i < sizeof spaces_barriers / sizeof *spaces_barriers; i++) {
         const struct spaces_barrier *s = &spaces_barriers[i];
-        if (strcmp(name + strlen("llvm.nvvm."), s->name))
+        if (strcmp(name, s->name))
             continue;
         *kind = s->kind;
         *number = s->number >= 0 ? LLVMGetOperand(inst, (unsigned)s->number)

@@ -62,13 +62,22 @@ static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size
         l->flush(l->flush_ctx, w->buffer, (uint64_t)(at - w->buffer) / 3);
 }
 
-/* Runs of shared memory have pointers; a trace has what lies before them in the CTA's. */
+/* What lies before an address in the CTA's shared memory; of 32 bits as in builtins/access_spaces.c. */
+static uint64_t runs_offset(uint64_t address, uint64_t base)
+{
+    uint32_t delta = (uint32_t)address - (uint32_t)base;
+    if (address >> 32 == 0 && delta + MT_SHARED_WINDOW >= 2 * MT_SHARED_WINDOW)
+        return address;
+    return address >> 32 ? address - base : (uint64_t)(int32_t)delta;
+}
+
+/* Runs of shared memory have pointers. */
 static void runs_rebase(struct mt_access_run *r)
 {
     uint64_t base = (uint64_t)mt_cpu_tls.shared, *address = (uint64_t *)r->addresses; /* in mt_runs */
-    r->base -= base;
+    r->base = runs_offset(r->base, base);
     for (uint32_t i = 0; address && i < r->count; i++)
-        address[i] -= base;
+        address[i] = runs_offset(address[i], base);
 }
 
 /* Gives the runs their sites, and takes out what raw traces do not have. Returns how many are left. */

@@ -4,6 +4,7 @@
 #include "trace/events.h"
 #include "base/report.h"
 #include "trace/selection.h"
+#include "trace/trace.h"
 #include "device/ctas.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -99,6 +100,7 @@ static cudaError_t make_contexts(const struct mt_cuda *cu, struct mt_gpu_device 
         d->before[i].ring_mask = MT_GPU_RINGS - 1;
         d->before[i].id = i;
         d->before[i].ctas = d->ctas;
+        d->before[i].spaces = mt_trace_compact() != 0;
         d->free[d->nfree++] = MT_GPU_CONTEXTS - 1 - i;
     }
     memcpy(d->mirror, d->before, sizeof d->before);

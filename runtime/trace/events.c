@@ -340,7 +340,8 @@ static _Atomic int site_spaces;
 
 int mt_log_spaces(void)
 {
-    return site_spaces;
+    /* Code that is compiled when it is needed comes late: its option says it before. */
+    return site_spaces || strstr(mt_options()->ptx_options, "--mt-spaces=") != NULL;
 }
 
 uint64_t mt_log_sites(void)

@@ -27,6 +27,8 @@ static const char usage[] =
     "  -o, --output=DIR       folder of the traces, made if it is not there (MEMTRACE_DIR)\n"
     "  -f, --format=FORMAT    raw or compact (MEMTRACE_FORMAT)\n"
     "  -k, --kernels=REGEX    trace only kernels whose name matches (MEMTRACE_KERNELS)\n"
+    "  -s, --spaces=LIST      global,shared,local or less: memory of which accesses are recorded; compact traces\n"
+    "                         (default: global; the rest is for mt-shared)\n"
     "  -d, --device=DEVICE    auto, gpu or cpu (MEMTRACE_DEVICE)\n"
     "  -v, --verbose          say what the program is, which device is used and where traces go\n"
     "      --list             say what PROGRAM and its libraries carry, and run nothing\n"
@@ -41,6 +43,7 @@ enum { OPTION_LIST = 256, OPTION_SHOW, OPTION_HELP, OPTION_VERSION };
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"format", required_argument, NULL, 'f'},
                                         {"kernels", required_argument, NULL, 'k'},
+                                        {"spaces", required_argument, NULL, 's'},
                                         {"device", required_argument, NULL, 'd'},
                                         {"verbose", no_argument, NULL, 'v'},
                                         {"list", no_argument, NULL, OPTION_LIST},
@@ -98,6 +101,34 @@ static int main_choice(const char *variable, const char *value, const char *cons
     return mt_run_refuse("%s is not what %s can be; mt-run --help says more", value, variable);
 }
 
+static int main_is_spaces(const char *list)
+{
+    static const char *const words[] = {"global", "shared", "local"};
+    unsigned has = 0;
+    while (*list) {
+        size_t n = strcspn(list, ","), i = 0;
+        while (i < 3 && (strlen(words[i]) != n || strncmp(words[i], list, n) != 0))
+            i++;
+        has |= 1u << i;
+        list += n + (list[n] == ',');
+    }
+    return has & 1 && !(has & 8);
+}
+
+static int main_spaces(const char *list)
+{
+    if (!main_is_spaces(list))
+        return mt_run_refuse("'%s' is not global, or a list of global, shared, local with global in it", list);
+    const char *before = getenv("MEMTRACE_PTX_OPTIONS");
+    char *options;
+    if (asprintf(&options, "%s%s--mt-spaces=%s", before ? before : "", before && *before ? " " : "", list) < 0)
+        return EXIT_FAILED;
+    setenv("MEMTRACE_PTX_OPTIONS", options, 1);
+    setenv("MEMTRACE_FORMAT", "compact", 0);
+    free(options);
+    return 0;
+}
+
 /* -1: go on; otherwise the exit code. */
 static int main_option(struct request *r, int c)
 {
@@ -116,6 +147,9 @@ static int main_option(struct request *r, int c)
         break;
     case 'k':
         setenv("MEMTRACE_KERNELS", optarg, 1);
+        break;
+    case 's':
+        code = main_spaces(optarg);
         break;
     case 'v':
         r->verbose = 1;
@@ -175,7 +209,7 @@ int main(int argc, char **argv)
     struct request r = {0};
     int c;
     mt_words_begin("mt-run: no memory");
-    while ((c = getopt_long(argc, argv, "+o:f:k:d:v", options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "+o:f:k:d:s:v", options, NULL)) != -1) {
         int code = main_option(&r, c);
         if (code >= 0)
             return code;

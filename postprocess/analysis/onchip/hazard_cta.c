@@ -14,6 +14,7 @@ void mt_hazard_cta_reset(struct mt_hazard_cta *c)
     memset(c->clock, 0, sizeof c->clock);
     memset(c->barrier, 0, sizeof c->barrier);
     memset(c->at, -1, sizeof c->at);
+    memset(c->lanes, 0, sizeof c->lanes);
     for (uint32_t w = 0; w < MT_HAZARD_WARPS; w++)
         c->clock[w][w] = 1;
     c->generation = 1;
@@ -42,9 +43,9 @@ static void cta_join(uint32_t *into, const uint32_t *from)
         into[i] = from[i] > into[i] ? from[i] : into[i];
 }
 
-void mt_hazard_go_on(struct mt_hazard_cta *c, uint32_t warp)
+void mt_hazard_go_on(struct mt_hazard_cta *c, uint32_t warp, uint32_t lanes)
 {
-    if (c->at[warp] < 0)
+    if (c->at[warp] < 0 || !(c->lanes[warp] & lanes))
         return;
     struct mt_hazard_barrier *b = &c->barrier[c->at[warp]];
     for (uint32_t m = b->waiting; m; m &= m - 1) {
@@ -52,6 +53,7 @@ void mt_hazard_go_on(struct mt_hazard_cta *c, uint32_t warp)
         cta_join(c->clock[w], b->clock);
         c->clock[w][w]++;
         c->at[w] = -1;
+        c->lanes[w] = 0;
     }
     memset(b, 0, sizeof *b);
     c->generation++;
@@ -62,10 +64,10 @@ static uint32_t barrier_place(uint64_t number)
     return number < 16 ? (uint32_t)number : number == MT_BARRIER_CLUSTER ? 16 : 17;
 }
 
-void mt_hazard_sync(struct mt_hazard_cta *c, uint32_t warp, uint32_t kind, uint64_t number)
+void mt_hazard_sync(struct mt_hazard_cta *c, uint32_t warp, uint32_t lanes, uint32_t kind, uint64_t number)
 {
     uint32_t place = barrier_place(number);
-    mt_hazard_go_on(c, warp);
+    mt_hazard_go_on(c, warp, lanes);
     if (kind == MT_SYNC_WARP) {
         c->clock[warp][warp]++;
         return;
@@ -76,7 +78,8 @@ void mt_hazard_sync(struct mt_hazard_cta *c, uint32_t warp, uint32_t kind, uint6
         return;
     }
     c->barrier[place].waiting |= 1u << warp;
-    c->at[warp] = (int8_t)place;
+    c->at[warp] = (int8_t)place; /* lanes at two of them at a time: the later one counts for all */
+    c->lanes[warp] |= lanes;
 }
 
 /* Is what the thread did at that time ordered before what the warp does now? */

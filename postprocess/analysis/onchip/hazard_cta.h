@@ -30,7 +30,8 @@ struct mt_hazard_barrier {
 struct mt_hazard_cta {
     uint64_t cta;
     uint32_t clock[MT_HAZARD_WARPS][MT_HAZARD_WARPS];
-    int8_t at[MT_HAZARD_WARPS]; /* barrier at which the warp waits; -1: none */
+    int8_t at[MT_HAZARD_WARPS];     /* barrier at which the warp waits; -1: none */
+    uint32_t lanes[MT_HAZARD_WARPS]; /* that have arrived there */
     struct mt_hazard_barrier barrier[MT_HAZARD_BARRIERS];
     uint32_t generation; /* barriers passed */
     uint32_t run;        /* instructions so far */
@@ -50,10 +51,10 @@ struct mt_hazard_access {
 
 void mt_hazard_cta_reset(struct mt_hazard_cta *c);
 void mt_hazard_cta_free(struct mt_hazard_cta *c);
-/* The warp arrives at a barrier; kind: enum mt_access_sync. */
-void mt_hazard_sync(struct mt_hazard_cta *c, uint32_t warp, uint32_t kind, uint64_t number);
-/* The warp does something: if it waited, it waits no more. */
-void mt_hazard_go_on(struct mt_hazard_cta *c, uint32_t warp);
+/* These lanes of the warp arrive at a barrier; kind: enum mt_access_sync. */
+void mt_hazard_sync(struct mt_hazard_cta *c, uint32_t warp, uint32_t lanes, uint32_t kind, uint64_t number);
+/* They do something: if one of them waited, the barrier is passed by all that had arrived. */
+void mt_hazard_go_on(struct mt_hazard_cta *c, uint32_t warp, uint32_t lanes);
 /* One thread's access. 0, or -1 without memory. */
 int mt_hazard_touch(struct mt_hazard_cta *c, const struct mt_hazard_access *a);
 /* Bytes that its cells take. */

@@ -181,7 +181,7 @@ static int hazards_access(struct mt_hazards *h, struct mt_hazard_cta *c, const s
                                  .arg = &f};
     size_t before = mt_hazard_cta_bytes(c);
     uint32_t mask = r->mask;
-    mt_hazard_go_on(c, r->warp);
+    mt_hazard_go_on(c, r->warp, mask);
     c->run++;
     for (uint32_t i = 0; i < r->count; i++, mask &= mask - 1) {
         a.address = r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
@@ -210,7 +210,7 @@ int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size
         if (!c)
             return -1;
         if (sync)
-            mt_hazard_sync(c, r->warp, type, r->base);
+            mt_hazard_sync(c, r->warp, r->mask, type, r->base);
         else if (hazards_access(h, c, r) != 0)
             return -1;
     }

@@ -6,8 +6,8 @@
  * all that had arrived there by then. Lanes of one warp are ordered by barriers, too, by __syncwarp, and within
  * an instruction; by nothing else. Two atomics make no hazard. Of several loads since the last store all that
  * came since the CTA's newest barrier are remembered, and the last one. Not judged, and counted: copies of more
- * than 16 bytes, other CTAs' memory (clusters), warps that are not known. Of a barrier that a part of a warp
- * takes the whole warp is taken to be a part. */
+ * than 16 bytes, other CTAs' memory (clusters), warps that are not known. What a part of a warp does at a
+ * barrier orders all that its warp did before. */
 #ifndef MT_ANALYSIS_HAZARDS_H
 #define MT_ANALYSIS_HAZARDS_H
 #include <stddef.h>

@@ -1,0 +1,172 @@
+"""Records of shared and local memory, and what mt-shared makes of them. The program is src/onchip.cu."""
+import json
+import os
+
+import cases_compact
+from world import case, holds, same
+
+SPACES = "--mt-spaces=global,shared,local"
+WARP = {"MEMTRACE_CHANNEL": "warp"}
+WAYS = ({}, {"MEMTRACE_CPU_VECTORS": "0"}, {"MEMTRACE_CPU_VECTORS": "fibers"}, WARP)
+
+# Of each line of `banks`, of one warp: wavefronts, and those that are conflicts. From CUDA's rule, by hand.
+BANKS = {"row": (1, 0), "column": (32, 31), "padded": (1, 0), "every second": (2, 1), "one word": (1, 0),
+         "pairs of a column": (16, 15), "doubles": (2, 0), "every second double": (4, 2), "fours": (4, 0),
+         "every second four": (8, 4), "bytes": (1, 0), "half of a column": (16, 15), "atomics at one word": (32, 31),
+         "atomics of a row": (1, 0), "doubles, backwards": (2, 0)}
+
+# Words at which two threads race: {(kernel, name of one line, name of the other, between): words}, whatever the order of the two.
+HAZARDS = {
+    # each thread's word is read by one of another warp, in two CTAs
+    ("unordered", "unordered load", "unordered store", "warps"): 256,
+    # thread 0 reads the words of 31 lanes of its warp and of 96 threads of others
+    ("summed_by_one", "summed load", "summed store", "lanes"): 31,
+    ("summed_by_one", "summed load", "summed store", "warps"): 96,
+    ("lanes_unordered", "lanes load", "lanes store", "lanes"): 128,
+    # three warps write what the one before them wrote
+    ("overwritten", "overwritten", "overwritten", "warps"): 96,
+    # bytes: 124 of them are a neighbour's in the same warp, 3 of another's
+    ("halves_meet", "halves load", "halves store", "lanes"): 124,
+    ("halves_meet", "halves load", "halves store", "warps"): 3,
+}
+
+
+def anywhere():
+    """Different words of the fullest bank for the line "anywhere"."""
+    words = {(i * i * 7 + i * 13) % 1024 for i in range(32)}
+    return max(sum(1 for w in words if w % 32 == b) for b in range(32))
+
+
+def program(world, *flags):
+    return world.compile(os.path.join(world.src, "onchip.cu"), "-O2", *flags)
+
+
+def names(world):
+    """{line: name}"""
+    with open(os.path.join(world.src, "onchip.cu")) as f:
+        return {i: text.split("// ")[1].strip() for i, text in enumerate(f, 1) if "// " in text}
+
+
+def shared(world, result, *options):
+    return json.loads(world.call([world.tool("mt-shared"), "--format", "json", *options, result.path() + ".mtc"]).stdout)
+
+
+def check_banks(world, got, ctas=2):
+    name, want = names(world), {**BANKS, "anywhere": (anywhere(), anywhere() - 1)}
+    kernels = [launch["kernel"] for launch in got["launches"]]
+    found = {}
+    for c in got["banks"]:
+        if kernels[c["launch"]] == "banks":
+            at = found.setdefault(name[c["line"]], [0, 0])
+            at[0] += c["wavefronts"]
+            at[1] += c["conflicts"]
+    same("wavefronts and conflicts", found, {k: [ctas * a, ctas * b] for k, (a, b) in want.items()})
+
+
+def check_hazards(world, got):
+    name, found = names(world), {}
+    for h in got["hazards"]:
+        sides = sorted(name.get(h[i]["line"], f"line {h[i]['line']}") for i in ("first", "second"))
+        key = (h["kernel"], *sides, h["between"])
+        found[key] = found.get(key, 0) + h["count"]
+    same("hazards", found, HAZARDS)
+    same("judged", (got["unjudged"], got["parted"]), (0, 0))
+
+
+@case("onchip.banks")
+def onchip_banks(world):
+    """Bank conflicts of accesses whose banks are known, however the warps run."""
+    app = program(world, SPACES)
+    for way in WAYS:
+        result = world.run_ok(app, MEMTRACE_FORMAT="compact", **way)
+        same("words", result.err, "")
+        check_banks(world, shared(world, result))
+
+
+@case("onchip.hazards")
+def onchip_hazards(world):
+    """Accesses that no barrier orders are found, word by word, and no others."""
+    app = program(world, SPACES)
+    for way in WAYS:
+        check_hazards(world, shared(world, world.run_ok(app, MEMTRACE_FORMAT="compact", **way)))
+
+
+def local_of(world, got):
+    """{(name or line, type): accesses}"""
+    name, out = names(world), {}
+    for c in got["local"]:
+        key = (name.get(c["line"], c["line"]), c["type"])
+        out[key] = out.get(key, 0) + c["accesses"]
+    return out
+
+
+@case("onchip.local")
+def onchip_local(world):
+    """Local arrays, and pointers of which only the run shows where they lead."""
+    app = program(world, SPACES)
+    for way in WAYS:
+        result = world.run_ok(app, MEMTRACE_FORMAT="compact", **way)
+        got = shared(world, result)
+        found = local_of(world, got)
+        same("local", {k: found.get(k) for k in (("local store", "store"), ("local load", "load"), ("anywhere load", "load"))},
+             {("local store", "store"): 8 * 64, ("local load", "load"): 12 * 64, ("anywhere load", "load"): 4 * 64})
+        kernels = [launch["kernel"] for launch in got["launches"]]
+        loads = sum(c["accesses"] for c in got["banks"]
+                    if names(world).get(c["line"]) == "anywhere load" and kernels[c["launch"]] == "mixed")
+        same("shared loads of a pointer", loads, 4 * 64)
+
+
+def sums(world, result):
+    """Launches, CTAs, records, loads, stores, atomics, bytes of each kernel: what mt-dump --stat says but for addresses."""
+    path = result.path() if os.path.exists(result.path()) else result.path() + ".mtc"
+    rows = [row.split() for row in world.call([world.tool("mt-dump"), "--stat", path]).stdout.splitlines()[1:]]
+    return [(row[:9], row[-1]) for row in rows]
+
+
+@case("onchip.beside")
+def onchip_beside(world):
+    """What is recorded of global memory, and the program's output, are the same with and without; raw traces have nothing else."""
+    plain, more = program(world), program(world, SPACES)
+    out = world.run_ok(plain, traced=False).out
+    before = world.run_ok(plain, MEMTRACE_FORMAT="compact")
+    for way in (*WAYS, {"MEMTRACE_FORMAT": "raw"}, {"MEMTRACE_FORMAT": "raw", **WARP}, {"MEMTRACE_CHECK": "1"}):
+        result = world.run_ok(more, **{"MEMTRACE_FORMAT": "compact", **way})
+        same(f"output {way}", result.out, out)
+        same(f"global memory {way}", sums(world, result), sums(world, before))
+        raw = os.path.exists(result.path())
+        end = result.companion().end() if raw else cases_compact.read(result)[1].end()
+        holds(f"complete {way}", end["complete"])
+        same(f"beside it {way}", "others_written" in end, not raw)
+    refused = world.call([world.tool("mt-shared"), before.path() + ".mtc"], 2).stderr
+    holds("the way out", "--mt-spaces=global,shared,local" in refused)
+
+
+def totals(world, result):
+    """Without lines: sums of shared and of local memory per kernel and type; threads at barriers; words with hazards."""
+    got = shared(world, result)
+    kernels, out = [launch["kernel"] for launch in got["launches"]], {}
+    for what in ("banks", "local"):
+        for c in got[what]:
+            at = out.setdefault((what, kernels[c["launch"]], c["type"]), [0] * 4)
+            for i, key in enumerate(("accesses", "bytes", "wavefronts", "conflicts")):
+                at[i] += c.get(key, 0)
+    if not world.standin:  # its shared addresses are whole pointers, not what lies before them in the CTA's
+        for h in got["hazards"]:
+            key = ("hazards", h["kernel"], h["between"])
+            out[key] = out.get(key, 0) + h["count"]
+    kernel = None
+    for line in world.call([world.tool("mt-dump"), "--runs", result.path() + ".mtc"]).stdout.splitlines():
+        kernel = line.split()[2] if line.startswith("launch ") else kernel
+        for what in ("barrier 1 x ", "arrive 1 x ", "warp barrier 1 x "):
+            if line.startswith(what):
+                out[what, kernel] = out.get((what, kernel), 0) + int(line[len(what):].split()[0])
+    return out
+
+
+@case("onchip.text")
+def onchip_text(world):
+    """The GPU's code (with --standin), or its record functions: the same as the CPU device's."""
+    app = program(world, SPACES)
+    a, b = (totals(world, world.run_ok(app, MEMTRACE_FORMAT="compact", **way)) for way in ({}, WARP))
+    same("shared and local memory", b, a)
+    holds("barriers", a["barrier 1 x ", "ordered"] == 3 * 2 * 128 and a["arrive 1 x ", "handed_over"] == 3 * 2 * 128)
