@@ -197,7 +197,9 @@ static int new_slot(struct mt_device_decoder *d)
         return device_decode_damaged(d, NULL);
     if (number_signed(d, &d->shapes, &site) != 0 || device_decode_number(d, &d->shapes, &meta) != 0)
         return -1;
-    if (!mt_rec_known((uint32_t)(meta >> 28 & UINT32_MAX)) || meta >> 32 || !(meta & ((1u << 28) - 1)))
+    uint64_t type = meta >> 28;
+    if (type > MT_SYNC_WARP || !mt_rec_known((uint32_t)type) || (type > MT_UNKNOWN && !d->types) ||
+        !(meta & ((1u << 28) - 1)))
         return device_decode_damaged(d, "has an access of no known type, or of 0 bytes");
     struct mt_device_slot *s = &d->slot[n];
     memset(s, 0, offsetof(struct mt_device_slot, shape));

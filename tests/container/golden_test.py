@@ -1,7 +1,7 @@
 """Golden containers: golden_test.py READ_MTC READ_DEVICE MT_CONVERT FOLDER
 
 succeed/NAME.mtc: NAME.txt is what the reader hands out in file order, NAME.seq.txt by sequence number,
-NAME.device.txt
+NAME.device.txt, NAME.all.txt (with shared and local memory)
 accesses of kernels, by launches; NAME.FORMAT.txt what mt-convert makes of it; each also after packing it anew. fail/NAME.mtc: fail/expected.json says
 the offset, words of the message and how many records are whole."""
 import json
@@ -42,6 +42,9 @@ def succeed(name, mtc, base):
         with open(mtc, "rb") as f:
             check(name + ", device, pipe", run("sh", "-c", "cat | '%s' next -" % read_device, stdin=f).stdout, slurp(base + ".device.txt"))
         count += 2
+    if os.path.exists(base + ".all.txt"):
+        check(name + ", device, all memory", run(read_device, "all", mtc).stdout, slurp(base + ".all.txt"))
+        count += 1
     for form in ("atomic", "mat", "insn"):
         want = "%s.%s.txt" % (base, form)
         if os.path.exists(want):

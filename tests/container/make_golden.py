@@ -6,7 +6,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from mtc import DEVICE, HAS_DEVICE, HAS_HOST, HAS_TIMES, HOST, INDEX, META, chunk, head, leb, sleb, tail  # noqa: E402
+from mtc import DEVICE, HAS_DEVICE, HAS_HOST, HAS_SPACES, HAS_TIMES, HOST, INDEX, META, chunk, head, leb, sleb, tail  # noqa: E402
 
 TIMED = HAS_HOST | HAS_TIMES
 
@@ -159,6 +159,23 @@ def succeed():
         device(columns((3, 3, 0, 2, b"\0", sleb(1) + leb(4) + b"\2" + leb(1))), 1, seq=11, flags=2) +
         meta(*({"ev": "launch", "seq": s, "stream": 0, "kernel": "k<int>", "traced": True, "records": n}
                for s, n in ((5, 63), (9, 0), (11, 3))), {"ev": "end", "records_written": 66, "complete": True}))
+    # Memory that is not global, and barriers; spaces.device.txt has what readers hand out unasked, spaces.all.txt all.
+    yield "spaces", closed(head(features=HAS_DEVICE | HAS_SPACES, minor=2) + meta(
+        {"ev": "header", "version": 1, "format": "compact"}, KERNEL,
+        *({"ev": "site", "id": i, "file": "k.cu", "line": 10 + i, "column": 1, "function": "k", "op": op, "size": 4, "var": "", **more}
+          for i, op, more in ((1, "load", {}), (2, "store", {"space": "shared"}), (3, "barrier", {}), (4, "load", {"space": "local"})))) +
+        device(columns(
+            (3, 3, 3, 2, b"\0", sleb(1) + leb(4) + b"\1" + u32(3), sleb(4096)),  # site 1, load of 4 by lanes 0 and 1
+            (0, 3, 3, 2, b"", sleb(1) + leb(5 << 28 | 4) + b"\1" + u32(3), sleb(16 - 4096)),  # site 2, shared store at 16
+            (0, 3, 3, 2, b"", sleb(1) + leb(12 << 28 | 1) + b"\5" + u32(3) + sleb(0), sleb(-16)),  # site 3, barrier 0
+            (0, 3, 3, 2, b"", sleb(1) + leb(8 << 28 | 4) + b"\5" + u32(3) + sleb(0), sleb(8)),  # site 4, local load at 8
+            (0, 2, 0, 0, leb(1)),  # site 1 again
+            (0, 3, 3, 2, b"", sleb(-2) + leb(6 << 28 | 4) + b"\1" + u32(1), sleb(32 - 4096)),  # site 2, shared atomic at 32
+            (0, 3, 3, 2, b"", sleb(1) + leb(14 << 28 | 1) + b"\5" + u32(3) + sleb(0), sleb(-32)),  # site 3, barrier of the warp
+            (0, 3, 3, 2, b"", sleb(0) + leb(13 << 28 | 1) + b"\5" + u32(3) + sleb(0), sleb(1))),  # and one without waiting, 1
+            15) +
+        meta({"ev": "launch", "seq": 5, "stream": 0, "kernel": "k<int>", "traced": True, "records": 4, "others": 11},
+             {"ev": "end", "records_written": 4, "others_written": 11, "complete": True}))
 
 
 def fail():
@@ -239,6 +256,9 @@ def fail_device():
     yield bad("device-next", "not there yet", one, (0, 0, 0, 0))
     yield bad("device-second", "not there yet", one, (0, 1, 0, 0))
     yield bad("device-type", "no known type", (3, 3, 0, 2, b"\0", sleb(1) + leb(4 << 28 | 4) + b"\0"))
+    for kind in (7, 11, 15):  # with the feature, too
+        yield (f"spaces-type-{kind}", head(features=HAS_DEVICE | HAS_SPACES, minor=2) + meta(KERNEL) +
+               device(columns((3, 3, 0, 2, b"\0", sleb(1) + leb(kind << 28 | 4) + b"\0")), 1) + good, len(start), "no known type", 1)
     yield bad("device-size", "0 bytes", (3, 3, 0, 2, b"\0", sleb(1) + leb(1 << 28) + b"\0"))
     yield bad("device-shape", "lanes that it does not name", one, (0, 2, 0, 1, leb(1)))
     yield bad("device-shape-flags", "no meaning", (3, 3, 0, 2, b"\0", sleb(1) + leb(4) + b"\3" + u32(1)))

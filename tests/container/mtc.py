@@ -12,7 +12,7 @@ import struct
 M64 = (1 << 64) - 1
 MAGIC = bytes([0x89]) + b"MTC\r\n\x1a\n"
 META, HOST, INDEX, DEVICE = 1, 2, 3, 4
-HAS_HOST, HAS_TIMES, HAS_DEVICE = 1, 2, 4
+HAS_HOST, HAS_TIMES, HAS_DEVICE, HAS_SPACES = 1, 2, 4, 8
 
 _xxh = ctypes.CDLL("libxxhash.so.0")
 _xxh.XXH3_64bits_withSeed.restype = ctypes.c_uint64
@@ -326,8 +326,8 @@ def device(payload):
 
 # ---- building files ----
 
-def head(features=HAS_HOST, version=1, first=64, magic=MAGIC):
-    h = magic + struct.pack("<IHHQQQIIQ", first, version, 0, features, 1000, 2000, 42, 0, 0)
+def head(features=HAS_HOST, version=1, first=64, magic=MAGIC, minor=0):
+    h = magic + struct.pack("<IHHQQQIIQ", first, version, minor, features, 1000, 2000, 42, 0, 0)
     return h + struct.pack("<Q", xxh3(h)) + bytes(max(0, first - 64))
 
 

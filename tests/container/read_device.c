@@ -1,6 +1,7 @@
 /* What libmemtrace-reader makes of a container of kernels' accesses, in the words of gen_device, with "e" at
  * a launch's end and "! CODE OFFSET MESSAGE" for damage:
- *   read_device next|source|runs FILE       by mt_device_next, as items of records, as items of runs
+ *   read_device next|all|source|runs FILE   by mt_device_next, the same with all memory, as items of records,
+ *                                           as items of runs
  * Records have 0 for warp, mask and site. */
 #include "memtrace/host.h"
 #include <inttypes.h>
@@ -28,7 +29,7 @@ static void read_device_problem(const struct mt_error *e)
     printf("! %d %" PRIu64 " %s\n", (int)e->code, e->offset, e->message);
 }
 
-static int by_next(const char *path)
+static int by_next(const char *path, int all)
 {
     struct mt_error err;
     struct mt_run_batch b;
@@ -36,6 +37,8 @@ static int by_next(const char *path)
     int rc = 1;
     if (!r)
         read_device_problem(&err);
+    else
+        mt_host_reader_spaces(r, all);
     while (r && (rc = mt_device_next(r, &b, &err)) != 0) {
         if (rc < 0) {
             read_device_problem(&err);
@@ -91,5 +94,7 @@ int main(int argc, char **argv)
 {
     if (argc != 3)
         return 2;
-    return strcmp(argv[1], "next") == 0 ? by_next(argv[2]) : by_source(argv[2], strcmp(argv[1], "runs") == 0);
+    if (strcmp(argv[1], "next") == 0 || strcmp(argv[1], "all") == 0)
+        return by_next(argv[2], strcmp(argv[1], "all") == 0);
+    return by_source(argv[2], strcmp(argv[1], "runs") == 0);
 }

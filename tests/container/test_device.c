@@ -117,7 +117,8 @@ static void device_refused(void **state)
     assert_non_null(why)
     REFUSED(r.count = 0);
     REFUSED(r.meta = 0);
-    REFUSED(r.meta = 4u << 28 | 4);
+    REFUSED(r.meta = 7u << 28 | 4);
+    REFUSED(r.meta = 15u << 28 | 4);
     REFUSED(r.mask = 3);
     REFUSED(r.count = (uint32_t)MT_MTC_MAX_ACCESSES + 1);
     mt_mtc_device_encoder_free(e);

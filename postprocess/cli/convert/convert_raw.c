@@ -182,7 +182,7 @@ static int convert_raw_convert(struct work *x, struct mt_reader *r, const char *
     struct mt_mtc_file file = {mt_convert_write, f};
     struct mt_mtc_head head = {.magic = MT_MTC_MAGIC,
                                .version = MT_MTC_VERSION,
-                               .minor = MT_MTC_MINOR,
+                               .minor = MT_MTC_MINOR - 1,
                                .features = MT_MTC_HAS_DEVICE};
     if (x->companion) {
         head.pid = (uint32_t)x->companion->pid;
