@@ -49,7 +49,10 @@ static int convert_device_choose(struct mt_host_reader *r, const struct mt_conve
         several |= stream != MT_SEQ_NONE && stream != l[i].stream;
         stream = l[i].stream;
         c->seq[c->count++] = l[i].seq;
-        c->accesses += l[i].accesses;
+        const struct mt_launch_event *e = mt_device_launch_event(r, l[i].seq);
+        uint64_t others = e && e->others < l[i].accesses ? e->others : 0;
+        c->accesses += l[i].accesses - others;
+        c->others += others;
     }
     c->all = c->count == n && !want->has_stream;
     if (single && several)

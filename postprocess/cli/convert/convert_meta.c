@@ -118,6 +118,8 @@ static int convert_meta_change(const struct mt_convert_chosen *c, int raw, json_
     if (strcmp(ev, "end") == 0)
         return json_object_set_new(o, "records_written", json_integer((json_int_t)c->accesses)) == 0 &&
                json_object_set_new(o, "records_counted", json_integer((json_int_t)c->accesses)) == 0 &&
+               (!c->others ||
+                json_object_set_new(o, "others_written", json_integer((json_int_t)c->others)) == 0) &&
                json_object_set_new(o, "launches", json_integer((json_int_t)c->count)) == 0;
     if (strcmp(ev, "launch") != 0 || !json_is_true(json_object_get(o, "traced")) ||
         mt_convert_is_chosen(c, (uint64_t)json_integer_value(json_object_get(o, "seq"))))

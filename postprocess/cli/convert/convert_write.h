@@ -32,7 +32,7 @@ struct mt_convert_chosen {
     int all;
     uint64_t *seq;
     size_t count;
-    uint64_t accesses;
+    uint64_t accesses, others; /* to global memory; other ones, and barriers */
 };
 struct mt_convert_choice;
 /* What of the file at `path` is wanted; c->seq is to be freed. 0, or an exit code. */
