@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 #define MT_MTC_VERSION 1
-#define MT_MTC_MINOR 2                          /* 1: device chunks, flags in the index; 2: MT_MTC_HAS_SPACES */
-#define MT_MTC_MAGIC 0x0a1a0a0d43544d89ull      /* bytes 89 'M' 'T' 'C' 0d 0a 1a 0a */
-#define MT_MTC_CHUNK_MAGIC 0x4b43544du          /* "MTCK" */
+#define MT_MTC_MINOR 2                     /* 1: device chunks, flags in the index; 2: MT_MTC_HAS_SPACES */
+#define MT_MTC_MAGIC 0x0a1a0a0d43544d89ull /* bytes 89 'M' 'T' 'C' 0d 0a 1a 0a */
+#define MT_MTC_CHUNK_MAGIC 0x4b43544du     /* "MTCK" */
 #define MT_MTC_TAIL_MAGIC 0x0a0d444e4543544dull /* "MTCEND\r\n" */
 
 /* A payload has at most so many bytes when decoded; readers refuse more. */

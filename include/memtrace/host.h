@@ -94,8 +94,8 @@ MT_API void mt_device_seek(struct mt_host_reader *r, size_t index);
  * same. Default 1: nobody else. Before the first mt_device_next. */
 MT_API void mt_host_reader_threads(struct mt_host_reader *r, unsigned threads);
 
-/* on: runs of shared and local memory and of barriers (record.h: mt_rec_space) are handed out, too. Before the
- * first mt_device_next. */
+/* on: runs of shared and local memory and of barriers (record.h: mt_rec_space) are handed out, too. Before
+ * the first mt_device_next. */
 MT_API void mt_host_reader_spaces(struct mt_host_reader *r, int on);
 
 struct mt_run_batch {

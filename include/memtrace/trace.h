@@ -239,8 +239,8 @@ enum mt_source_flags {
     MT_SOURCE_RUNS = 16,        /* records are handed out as runs: MT_ITEM_RUNS instead of MT_ITEM_BATCH */
     MT_SOURCE_OWN_RUNS = 32,    /* containers' runs are handed out as MT_ITEM_RUNS, raw traces' records as
                                    MT_ITEM_BATCH: each as it is, for who takes both */
-    MT_SOURCE_SPACES = 64,      /* with runs: containers' accesses of shared and local memory and barriers, too
-                                   (record.h: mt_rec_space); without it nobody sees them */
+    MT_SOURCE_SPACES = 64, /* with runs: containers' accesses of shared and local memory and barriers, too
+                              (record.h: mt_rec_space); without it nobody sees them */
     MT_SOURCE_HOST = 8, /* compact containers of host accesses (host.h) may be among the inputs: MT_ITEM_HOST;
                            without it they are MT_E_INPUT. Those of kernels are traces as raw ones are */
 };

@@ -211,10 +211,11 @@ int mt_pass_option_set(const char *key_value, const char **why)
     if (IS("cpu"))
         return options_set_cpu(value, why);
 #undef IS
-    *why = "unknown key; known are kernels, exclude, only, spaces, cpu-image, gpu-trace, gpu-plain, lockstep, "
-           "vectors, verbose, cpu, "
-           "count, host, "
-           "host-stack, host-functions";
+    *why =
+        "unknown key; known are kernels, exclude, only, spaces, cpu-image, gpu-trace, gpu-plain, lockstep, "
+        "vectors, verbose, cpu, "
+        "count, host, "
+        "host-stack, host-functions";
     return -1;
 }
 

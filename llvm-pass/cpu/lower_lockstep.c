@@ -15,7 +15,8 @@ static int lockstep_yields(struct mt_lowering *l, LLVMValueRef inst)
     if (!p)
         return 0;
     unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(p));
-    return as ? as == 1 || as == 3 : mt_may_be_shared(l->u, p) || mt_space_may_be_global(mt_space_of(l->u, p));
+    return as ? as == 1 || as == 3
+              : mt_may_be_shared(l->u, p) || mt_space_may_be_global(mt_space_of(l->u, p));
 }
 
 void mt_lower_lockstep(struct mt_lowering *l)

@@ -1,5 +1,5 @@
-/* Record calls of shared and local memory in the GPU's code (option spaces): addresses become numbers in their
- * space, and the type says which that is. */
+/* Record calls of shared and local memory in the GPU's code (option spaces): addresses become numbers in
+ * their space, and the type says which that is. */
 #include "base/unit.h"
 #include "spaces.h"
 #include <string.h>
@@ -9,7 +9,8 @@
 
 static LLVMValueRef spaces_is(struct mt_unit *u, LLVMBuilderRef b, const char *name, LLVMValueRef pointer)
 {
-    LLVMValueRef f = LLVMGetIntrinsicDeclaration(u->module, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0);
+    LLVMValueRef f =
+        LLVMGetIntrinsicDeclaration(u->module, LLVMLookupIntrinsicID(name, strlen(name)), NULL, 0);
     return LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &pointer, 1, "");
 }
 

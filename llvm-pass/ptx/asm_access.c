@@ -23,7 +23,7 @@ struct scan {
     LLVMValueRef call;
     struct known *regs; /* per register of the body, then per output of the call */
     struct mt_asm_barrier *barrier;
-    int shared;         /* accesses of shared memory are asked for, else of global memory */
+    int shared; /* accesses of shared memory are asked for, else of global memory */
     struct mt_asm_access *out;
     int count, max;
 };
@@ -116,8 +116,12 @@ static void asm_access_follow(struct scan *s, const struct mt_asm_statement *st)
 /* Adds what a statement touches, as values outside the asm. 0 or -1. */
 static int asm_access_add(struct scan *s, const struct mt_asm_statement *st, const struct mt_asm_touch *t)
 {
-    struct mt_asm_access x = {
-        .op = t->op, .size = t->size, .size_argument = -1, .generic = t->generic, .lanes = t->lanes, .only_if = -1};
+    struct mt_asm_access x = {.op = t->op,
+                              .size = t->size,
+                              .size_argument = -1,
+                              .generic = t->generic,
+                              .lanes = t->lanes,
+                              .only_if = -1};
     const struct mt_asm_operand *m = t->memory;
     int64_t c;
     struct known k = value_of(s, &m->items[0]);

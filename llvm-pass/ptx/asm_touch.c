@@ -107,7 +107,7 @@ static int touch_matrix(const struct mt_asm_statement *st, enum mt_access_type o
 /* Copies: what lies on their shared side. */
 static int touch_shared_copy(const struct mt_asm_statement *st, struct mt_asm_touch *t)
 {
-    static const char *const none[] = {"mbarrier",     "prefetch", "commit_group",
+    static const char *const none[] = {"mbarrier",   "prefetch", "commit_group",
                                        "wait_group", "wait_all", NULL};
     int reduce = !strcmp(st->parts[1], "reduce"), bulk = mt_asm_has(st, "bulk"), found = 0;
     unsigned at = bulk ? (reduce ? 4 : 3) : 3; /* cp.async.ca.shared.global */
@@ -143,8 +143,11 @@ int mt_asm_touches_shared(const struct mt_asm *a, const struct mt_asm_statement 
         return touch_shared_copy(st, t);
     if (strcmp(op, "ld") && strcmp(op, "st") && strcmp(op, "atom") && strcmp(op, "red"))
         return -1;
-    int found = touch_set(t, *op == 'l' ? MT_LOAD : *op == 's' ? MT_STORE : MT_ATOMIC, touch_memory(st, 0),
-                          touch_bytes(st), 0);
+    int found = touch_set(t,
+                          *op == 'l'   ? MT_LOAD
+                          : *op == 's' ? MT_STORE
+                                       : MT_ATOMIC,
+                          touch_memory(st, 0), touch_bytes(st), 0);
     return t->size ? found : -1;
 }
 

@@ -1,4 +1,5 @@
-/* Puts a record call before each access to global memory (and, with the option spaces, to others), and gives each kernel its hidden parameter. */
+/* Puts a record call before each access to global memory (and, with the option spaces, to others), and gives
+ * each kernel its hidden parameter. */
 #include "base/unit.h"
 #include "ptx/asm.h"
 #include "pass.h"
@@ -27,7 +28,8 @@ static LLVMValueRef as_pointer(struct tracer *t, const struct mt_access *a)
 {
     LLVMValueRef p = a->pointer;
     LLVMTypeRef type = LLVMTypeOf(p);
-    unsigned as = a->space == MT_SPACE_SHARED ? 3 : 0; /* what asm has as an address is none of this process */
+    unsigned as =
+        a->space == MT_SPACE_SHARED ? 3 : 0; /* what asm has as an address is none of this process */
     if (LLVMGetTypeKind(type) == LLVMIntegerTypeKind) {
         p = LLVMBuildIntToPtr(t->builder, LLVMBuildZExtOrBitCast(t->builder, p, t->i64, ""),
                               LLVMPointerTypeInContext(t->u->context, as), "");
@@ -243,8 +245,7 @@ static void record_arguments(struct tracer *t, LLVMValueRef inst)
         LLVMTypeRef type = mt_shim_byval_type(inst, i);
         LLVMValueRef pointer = LLVMGetOperand(inst, i);
         struct passed p = {t, inst, {.op = MT_LOAD, .pointer = pointer}};
-        if (!type || instrument_is_passed_again(inst, i, type) ||
-            !instrument_wants(t, MT_LOAD))
+        if (!type || instrument_is_passed_again(inst, i, type) || !instrument_wants(t, MT_LOAD))
             continue;
         p.access.space = mt_space_of(t->u, pointer);
         if (mt_space_is_recorded(t->u, p.access.space))

@@ -140,9 +140,9 @@ int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, enum mt_access_sync *kind, 
         if (strcmp(name, s->name))
             continue;
         *kind = s->kind;
-        *number = s->number >= 0 ? LLVMGetOperand(inst, (unsigned)s->number)
-                                 : LLVMConstInt(mt_type_int(u, 64),
-                                                s->number == -1 ? 0 : MT_BARRIER_CLUSTER, 0);
+        *number = s->number >= 0
+                      ? LLVMGetOperand(inst, (unsigned)s->number)
+                      : LLVMConstInt(mt_type_int(u, 64), s->number == -1 ? 0 : MT_BARRIER_CLUSTER, 0);
         return 1;
     }
     return 0;

@@ -31,8 +31,8 @@ struct mt_trace {
     int refused;             /* it could never be opened: its launches are in all other companions */
     struct mt_trace *next;
     _Atomic int busy;                                   /* a launch is under way */
-    uint64_t others;           /* written beside them: not of global memory */
-    _Atomic uint64_t others_now; /* of the launch under way */
+    uint64_t others;                                    /* written beside them: not of global memory */
+    _Atomic uint64_t others_now;                        /* of the launch under way */
     uint64_t written, counted, lost, launches, dropped; /* dropped: launches that never ran */
     uint64_t disagree;                                  /* launches whose records and counters differ */
     _Atomic uint64_t missed;                            /* launches that ran without records */

@@ -30,7 +30,7 @@ TOOLS = [["mt-extract", "-s", "all"], ["mt-extract", "-s", "more"], ["mt-extract
          ["mt-graph", "-f", "graphml", "-n", "buffer,stride,type,size,site"], ["mt-dump"], ["mt-dump", "-c"], ["mt-dump", "-s"], ["mt-dump", "--runs"],
          ["mt-dump", "--counts"], ["mt-dump", "--chunks", "--sites"], ["mt-convert", "--to", "mtc", "-o", "OUT"],
          ["mt-convert", "--to", "raw", "-o", "OUT"], ["mt-convert", "--to", "mat"], ["mt-convert", "--to", "atomic"], ["mt-convert", "--to", "insn"],
-         ["mt-compare", "-f", "json"], ["mt-compare", "-f", "csv"], ["mt-merge"]]
+         ["mt-compare", "-f", "json"], ["mt-compare", "-f", "csv"], ["mt-merge"], ["mt-shared"], ["mt-shared", "-f", "json"]]
 FROM = [["mt-report", "-o", "OUT", "--from"]]
 LIMIT, MEMORY = 30, 2000  # seconds and MiB of one case, under sanitizers and on a busy machine
 SANITIZERS = {"ASAN_OPTIONS": f"detect_leaks=1:allocator_may_return_null=1:max_allocation_size_mb={MEMORY}:hard_rss_limit_mb={MEMORY}:exitcode=99",

@@ -63,9 +63,9 @@ static const char *const no_link[] = {"-c",        "-S",           "-E",       "
                                       "-emit-ast", "--precompile", "--analyze"};
 
 /* Options of ours that go to the plugin as key=value. */
-static const char *const plugin_keys[] = {"kernels",        "exclude",  "only", "spaces", "cpu-image", "gpu-trace",
-                                          "gpu-plain",      "lockstep", "verbose", "cpu",       "host-stack",
-                                          "host-functions", "count",    "vectors"};
+static const char *const plugin_keys[] = {"kernels",    "exclude",        "only",     "spaces",  "cpu-image",
+                                          "gpu-trace",  "gpu-plain",      "lockstep", "verbose", "cpu",
+                                          "host-stack", "host-functions", "count",    "vectors"};
 
 static int is_one_of(const char *word, const char *const *list, size_t n)
 {

@@ -27,7 +27,8 @@ static const char usage[] =
     "  -o, --output=DIR       folder of the traces, made if it is not there (MEMTRACE_DIR)\n"
     "  -f, --format=FORMAT    raw or compact (MEMTRACE_FORMAT)\n"
     "  -k, --kernels=REGEX    trace only kernels whose name matches (MEMTRACE_KERNELS)\n"
-    "  -s, --spaces=LIST      global,shared,local or less: memory of which accesses are recorded; compact traces\n"
+    "  -s, --spaces=LIST      global,shared,local or less: memory of which accesses are recorded; compact "
+    "traces\n"
     "                         (default: global; the rest is for mt-shared)\n"
     "  -d, --device=DEVICE    auto, gpu or cpu (MEMTRACE_DEVICE)\n"
     "  -v, --verbose          say what the program is, which device is used and where traces go\n"
@@ -118,10 +119,12 @@ static int main_is_spaces(const char *list)
 static int main_spaces(const char *list)
 {
     if (!main_is_spaces(list))
-        return mt_run_refuse("'%s' is not global, or a list of global, shared, local with global in it", list);
+        return mt_run_refuse("'%s' is not global, or a list of global, shared, local with global in it",
+                             list);
     const char *before = getenv("MEMTRACE_PTX_OPTIONS");
     char *options;
-    if (asprintf(&options, "%s%s--mt-spaces=%s", before ? before : "", before && *before ? " " : "", list) < 0)
+    if (asprintf(&options, "%s%s--mt-spaces=%s", before ? before : "", before && *before ? " " : "", list) <
+        0)
         return EXIT_FAILED;
     setenv("MEMTRACE_PTX_OPTIONS", options, 1);
     setenv("MEMTRACE_FORMAT", "compact", 0);

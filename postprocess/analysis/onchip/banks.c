@@ -65,15 +65,17 @@ uint32_t mt_bank_wavefronts(const struct mt_access_run *r, uint32_t *least, uint
     return sum;
 }
 
-static uint32_t banks_cost(struct mt_banks *b, const struct mt_access_run *r, uint32_t *least, uint32_t *worst)
+static uint32_t banks_cost(struct mt_banks *b, const struct mt_access_run *r, uint32_t *least,
+                           uint32_t *worst)
 {
     uint32_t offset = (uint32_t)(r->base % (MT_BANKS * WORD));
     if (r->addresses || !r->mask)
         return mt_bank_wavefronts(r, least, worst);
-    uint64_t h = ((uint64_t)r->stride * 0x9e3779b97f4a7c15u) ^ ((uint64_t)r->mask << 20 ^ offset ^ r->meta) *
-                                                                   0xbf58476d1ce4e5b9u;
+    uint64_t h = ((uint64_t)r->stride * 0x9e3779b97f4a7c15u) ^
+                 ((uint64_t)r->mask << 20 ^ offset ^ r->meta) * 0xbf58476d1ce4e5b9u;
     struct mt_bank_known *k = &b->known[h >> (64 - KNOWN_BITS)];
-    if (!k->mask || k->stride != r->stride || k->offset != offset || k->mask != r->mask || k->meta != r->meta) {
+    if (!k->mask || k->stride != r->stride || k->offset != offset || k->mask != r->mask ||
+        k->meta != r->meta) {
         *k = (struct mt_bank_known){.stride = r->stride, .offset = offset, .mask = r->mask, .meta = r->meta};
         k->wavefronts = mt_bank_wavefronts(r, &k->least, &k->worst);
     }
@@ -108,7 +110,8 @@ void mt_banks_launch(struct mt_banks *b, uint32_t launch, uint32_t input)
     b->last = UINT32_MAX;
 }
 
-static size_t banks_slot(const struct mt_banks *b, uint32_t launch, uint32_t input, uint32_t site, uint32_t type)
+static size_t banks_slot(const struct mt_banks *b, uint32_t launch, uint32_t input, uint32_t site,
+                         uint32_t type)
 {
     uint64_t h = ((uint64_t)launch << 32 | site) * 0x9e3779b97f4a7c15u + (input * 16u + type) * 0x85ebca6bu;
     size_t at = (h ^ h >> 29) % b->slots_room;

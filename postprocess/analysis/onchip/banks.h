@@ -1,10 +1,10 @@
 /* Bank conflicts of shared memory, and volumes of shared and local memory, per launch and site. Fed with runs
  * of warps as a source with MT_SOURCE_SPACES hands them out; what is not of such memory is passed over.
  *
- * Shared memory has 32 banks of 4 bytes. A warp's access of up to 4 bytes a lane is served at once, of 8 bytes
- * by half-warps, of 16 bytes by quarter-warps; each of these steps takes as many wavefronts as the fullest bank
- * has different words of 4 bytes in it. Lanes that load or store the same word share it; atomics do not.
- * Source: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later. */
+ * Shared memory has 32 banks of 4 bytes. A warp's access of up to 4 bytes a lane is served at once, of 8
+ * bytes by half-warps, of 16 bytes by quarter-warps; each of these steps takes as many wavefronts as the
+ * fullest bank has different words of 4 bytes in it. Lanes that load or store the same word share it; atomics
+ * do not. Source: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later. */
 #ifndef MT_ANALYSIS_BANKS_H
 #define MT_ANALYSIS_BANKS_H
 #include <stddef.h>

@@ -91,8 +91,8 @@ static int is_before(const struct mt_hazard_cta *c, uint32_t thread, uint32_t cl
 
 /* ---- cells ---- */
 
-static int cell_tell(const struct mt_hazard_access *a, enum mt_hazard_kind kind, uint32_t thread, uint32_t site,
-                     uint32_t type, uint64_t address)
+static int cell_tell(const struct mt_hazard_access *a, enum mt_hazard_kind kind, uint32_t thread,
+                     uint32_t site, uint32_t type, uint64_t address)
 {
     struct mt_hazard x = {.site = {site, a->site},
                           .type = {type, a->type},

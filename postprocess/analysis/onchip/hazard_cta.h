@@ -7,8 +7,8 @@
 
 enum {
     MT_HAZARD_WARPS = 32,
-    MT_HAZARD_BARRIERS = 18,          /* 16 numbered ones, the cluster's, those whose number is not known */
-    MT_HAZARD_MOST_SHARED = 1 << 20   /* bytes: more than any GPU has */
+    MT_HAZARD_BARRIERS = 18,        /* 16 numbered ones, the cluster's, those whose number is not known */
+    MT_HAZARD_MOST_SHARED = 1 << 20 /* bytes: more than any GPU has */
 };
 
 /* The last accesses of a word, or of a byte. Threads are warp * 32 + lane. */
@@ -16,8 +16,8 @@ struct mt_hazard_cell {
     uint32_t write_clock, write_site, write_run;
     uint32_t read_clock, read_site;
     uint32_t readers, generation; /* warps that loaded it since this generation of barriers began */
-    uint32_t bytes;               /* of a word that smaller accesses share: where its 4 cells are; 0: it has none */
-    uint16_t writer, reader;      /* MT_HAZARD_NOBODY */
+    uint32_t bytes; /* of a word that smaller accesses share: where its 4 cells are; 0: it has none */
+    uint16_t writer, reader; /* MT_HAZARD_NOBODY */
     uint8_t write_type;
 };
 #define MT_HAZARD_NOBODY 0xffffu
@@ -30,7 +30,7 @@ struct mt_hazard_barrier {
 struct mt_hazard_cta {
     uint64_t cta;
     uint32_t clock[MT_HAZARD_WARPS][MT_HAZARD_WARPS];
-    int8_t at[MT_HAZARD_WARPS];     /* barrier at which the warp waits; -1: none */
+    int8_t at[MT_HAZARD_WARPS];      /* barrier at which the warp waits; -1: none */
     uint32_t lanes[MT_HAZARD_WARPS]; /* that have arrived there */
     struct mt_hazard_barrier barrier[MT_HAZARD_BARRIERS];
     uint32_t generation; /* barriers passed */

@@ -3,11 +3,11 @@
  * with MT_SOURCE_SPACES hands them out.
  *
  * Order is what barriers make (vector clocks of warps). A warp that goes on after a barrier is ordered after
- * all that had arrived there by then. Lanes of one warp are ordered by barriers, too, by __syncwarp, and within
- * an instruction; by nothing else. Two atomics make no hazard. Of several loads since the last store all that
- * came since the CTA's newest barrier are remembered, and the last one. Not judged, and counted: copies of more
- * than 16 bytes, other CTAs' memory (clusters), warps that are not known. What a part of a warp does at a
- * barrier orders all that its warp did before. */
+ * all that had arrived there by then. Lanes of one warp are ordered by barriers, too, by __syncwarp, and
+ * within an instruction; by nothing else. Two atomics make no hazard. Of several loads since the last store
+ * all that came since the CTA's newest barrier are remembered, and the last one. Not judged, and counted:
+ * copies of more than 16 bytes, other CTAs' memory (clusters), warps that are not known. What a part of a
+ * warp does at a barrier orders all that its warp did before. */
 #ifndef MT_ANALYSIS_HAZARDS_H
 #define MT_ANALYSIS_HAZARDS_H
 #include <stddef.h>
@@ -20,9 +20,9 @@ struct mt_hazard {
     /* the key */
     const char *kernel; /* the caller's, kept */
     uint32_t input, site[2];
-    uint32_t type[2];   /* load, store, atomic; in the order of the trace */
-    uint8_t kind;       /* enum mt_hazard_kind */
-    uint8_t within;     /* 1: both of one warp */
+    uint32_t type[2]; /* load, store, atomic; in the order of the trace */
+    uint8_t kind;     /* enum mt_hazard_kind */
+    uint8_t within;   /* 1: both of one warp */
     /* sums, and the first one */
     uint64_t count;     /* words of 4 bytes, or bytes where a word is shared by smaller accesses */
     uint64_t launches;  /* launches with it */
@@ -36,8 +36,8 @@ struct mt_hazard {
 struct mt_hazards {
     struct mt_hazard *list; /* in order of appearance */
     size_t count;
-    uint64_t unjudged;   /* accesses */
-    uint64_t parted;     /* CTAs that were forgotten for want of room before their launch ended */
+    uint64_t unjudged; /* accesses */
+    uint64_t parted;   /* CTAs that were forgotten for want of room before their launch ended */
     /* state */
     size_t room, slots_room, bytes;
     uint32_t *slots;

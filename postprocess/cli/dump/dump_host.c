@@ -286,7 +286,8 @@ int mt_dump_host_show(FILE *f, const char *path, const struct mt_dump_host *o, s
         return mt_cli_failed(&err);
     if (mt_host_reader_head(r)->features & MT_MTC_HAS_DEVICE) {
         mt_host_reader_threads(r, mt_cli_processors());
-        *device = mt_source_of_container(r, path, o->runs ? MT_SOURCE_RUNS | MT_SOURCE_SPACES : 0, &mt_cli_stop, &err);
+        *device = mt_source_of_container(r, path, o->runs ? MT_SOURCE_RUNS | MT_SOURCE_SPACES : 0,
+                                         &mt_cli_stop, &err);
         if (*device)
             return 0;
         return mt_cli_failed(&err);

@@ -25,8 +25,7 @@ void mt_dump_run(FILE *f, const struct mt_access_run *r, const struct mt_compani
     uint32_t type = r->meta >> 28, space = mt_rec_space(type);
     const struct mt_site_event *s = site_of(c, r->site);
     fprintf(f, "%s%s %u x %" PRIu32 " 0x%" PRIx64, space ? spaces[space] : "",
-            types[space <= MT_IN_LOCAL ? type & 3 : type], r->meta & ((1u << 28) - 1),
-            r->count, r->base);
+            types[space <= MT_IN_LOCAL ? type & 3 : type], r->meta & ((1u << 28) - 1), r->count, r->base);
     if (r->addresses)
         for (uint32_t i = 1; i < r->count; i++)
             fprintf(f, ",0x%" PRIx64, r->addresses[i]);

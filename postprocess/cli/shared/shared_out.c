@@ -11,7 +11,8 @@ static const char *const types[] = {
 #define MT_ACCESS_TYPE(name, code, text) [code] = text,
 #include "memtrace/record.def"
 };
-static const char *const kinds[] = {[MT_HAZARD_RAW] = "RAW", [MT_HAZARD_WAR] = "WAR", [MT_HAZARD_WAW] = "WAW"};
+static const char *const kinds[] = {
+    [MT_HAZARD_RAW] = "RAW", [MT_HAZARD_WAR] = "WAR", [MT_HAZARD_WAW] = "WAW"};
 
 /* Cells of all launches that have the same kernel, place and type. */
 struct sum {
@@ -96,7 +97,8 @@ static const char *short_variable(const struct mt_site_event *s)
 static int banks_text(FILE *f, const struct mt_shared *x, const struct sum *s, size_t n)
 {
     struct mt_table t;
-    mt_table_init(&t, "Bank conflicts of shared memory: wavefronts beyond what the accesses would take without",
+    mt_table_init(&t,
+                  "Bank conflicts of shared memory: wavefronts beyond what the accesses would take without",
                   "line|variable|kernel|type|>requests|>wavefronts|>conflicts|>a request|>worst");
     for (size_t i = 0; i < n; i++) {
         const struct mt_bank_cell *c = &s[i].cell;
@@ -181,11 +183,14 @@ int mt_shared_text(FILE *f, const struct mt_shared *x)
                             : "; INCOMPLETE");
     if (x->hazards.unjudged)
         fprintf(f,
-                "note: %" PRIu64 " accesses to shared memory are not looked at for hazards: block copies, other "
+                "note: %" PRIu64
+                " accesses to shared memory are not looked at for hazards: block copies, other "
                 "CTAs' memory\n",
                 x->hazards.unjudged);
     if (x->hazards.parted)
-        fprintf(f, "note: %" PRIu64 " CTAs were under way at a time with too many others: hazards may be missing\n",
+        fprintf(f,
+                "note: %" PRIu64
+                " CTAs were under way at a time with too many others: hazards may be missing\n",
                 x->hazards.parted);
     int rc = banks_text(f, x, s, n);
     rc = rc ? rc : hazards_text(f, x);

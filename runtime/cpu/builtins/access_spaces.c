@@ -10,7 +10,8 @@ static MT_INLINE bool spaces_wanted(void)
 }
 
 /* Where in the CTA's shared memory an address lies: a pointer, or what PTX has in 32 bits (see
- * mt_asm_shared_address). In the memory of another CTA of the cluster: the CTA's number + 1 in the upper half. */
+ * mt_asm_shared_address). In the memory of another CTA of the cluster: the CTA's number + 1 in the upper
+ * half. */
 static MT_INLINE uint64_t spaces_shared(uint64_t p)
 {
     uint64_t base = (uint64_t)mt_cpu_tls.shared, stride = mt_cpu_tls.cluster_stride;

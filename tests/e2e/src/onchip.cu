@@ -1,4 +1,5 @@
-/* Shared and local memory: each access in a line of its own, whose bank conflicts, hazards and counts are known (cases_onchip.py).
+/* Shared and local memory: each access in a line of its own, whose bank conflicts, hazards and counts are
+ * known (cases_onchip.py).
  * "// name" is what the cases call the line. */
 #include <cstdio>
 #include <cuda_pipeline.h>
@@ -13,7 +14,8 @@ extern __shared__ __align__(16) char memory[];
 __device__ __forceinline__ float4 four_at(const float4 *p)
 {
     float4 f;
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(f.x), "=f"(f.y), "=f"(f.z), "=f"(f.w) // fours
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(f.x), "=f"(f.y), "=f"(f.z), "=f"(f.w) // fours
                  : "r"((unsigned)__cvta_generic_to_shared(p)));
     return f;
 }
@@ -21,7 +23,8 @@ __device__ __forceinline__ float4 four_at(const float4 *p)
 __device__ __forceinline__ float4 four_at(const float4 *p, long offset)
 {
     float4 f;
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4+0];" : "=f"(f.x), "=f"(f.y), "=f"(f.z), "=f"(f.w) // every second four
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4+0];"
+                 : "=f"(f.x), "=f"(f.y), "=f"(f.z), "=f"(f.w) // every second four
                  : "l"(__cvta_generic_to_shared(p) + offset));
     return f;
 }
@@ -42,9 +45,9 @@ __global__ void banks(float *out, double *doubles, float4 *fours, const unsigned
     __syncwarp();
     s[t * 2] = t; // every second
     __syncwarp();
-    out[t] = s[7]; // one word
+    out[t] = s[7];          // one word
     out[t] = s[t / 2 * 32]; // pairs of a column
-    out[t] = s[where[t]]; // anywhere
+    out[t] = s[where[t]];   // anywhere
     __syncwarp();
     d[t] = t; // doubles
     __syncwarp();
@@ -84,7 +87,7 @@ __global__ void ordered(int *out)
 __global__ void unordered(int *out)
 {
     __shared__ int s[128];
-    s[threadIdx.x] = threadIdx.x; // unordered store
+    s[threadIdx.x] = threadIdx.x;            // unordered store
     out[threadIdx.x] = s[127 - threadIdx.x]; // unordered load
 }
 
@@ -112,7 +115,7 @@ __global__ void lanes_in_order(int *out)
 __global__ void lanes_unordered(int *out)
 {
     __shared__ int s[128];
-    s[threadIdx.x] = threadIdx.x; // lanes store
+    s[threadIdx.x] = threadIdx.x;          // lanes store
     out[threadIdx.x] = s[threadIdx.x ^ 1]; // lanes load
 }
 
@@ -137,7 +140,8 @@ __global__ void counted(int *out)
 
 __global__ void bytes_beside(unsigned char *out)
 {
-    __shared__ unsigned char s[128]; /* neighbours of a word are of one warp; the last lane of a warp writes its neighbour's, too */
+    __shared__ unsigned char s[128]; /* neighbours of a word are of one warp; the last lane of a warp writes
+                                        its neighbour's, too */
     s[threadIdx.x] = threadIdx.x;
     out[threadIdx.x] = s[threadIdx.x];
 }
