@@ -37,25 +37,33 @@ static inline int device_chunk_counts(const struct mt_access_run *r)
     return ((m + (m >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24 == r->count;
 }
 
+/* Can the run not be encoded? */
+static inline int device_chunk_bad(const struct mt_access_run *r)
+{
+    return (r->count == 0) | (r->meta >> 30 != 0) | !(r->meta & ((1u << 28) - 1)) ||
+           (r->mask && !device_chunk_counts(r)) || (r->row && r->count > MT_RUN_ROWS);
+}
+
 /* What the runs need at most. 0, or why they cannot be encoded. */
 static const char *device_chunk_measure(const struct mt_access_run *runs, size_t count, uint64_t *pieces,
                                         uint64_t *gathers, uint64_t *accesses)
 {
-    *pieces = count;
-    *gathers = *accesses = 0;
+    uint64_t more = 0, apart = 0, sum = 0;
     for (size_t i = 0; i < count; i++) {
         const struct mt_access_run *r = &runs[i];
-        if (r->count == 0 || (r->mask && !device_chunk_counts(r)) || r->meta >> 28 > 3 ||
-            !(r->meta & ((1u << 28) - 1)))
+        if (device_chunk_bad(r))
             return "a run without accesses, or with another number of lanes than its mask, or of no known "
                    "type";
-        *accesses += r->count;
-        if (r->addresses) {
+        sum += r->count;
+        if (r->row || r->addresses) {
             uint64_t n = (r->count + (uint64_t)MT_MTC_MAX_LANES - 1) / MT_MTC_MAX_LANES;
-            *gathers += n;
-            *pieces += n - 1;
+            apart += n;
+            more += n - 1;
         }
     }
+    *pieces = count + more;
+    *gathers = apart;
+    *accesses = sum;
     return NULL;
 }
 
@@ -76,7 +84,7 @@ static const char *device_chunk_begin(struct mt_mtc_device_encoder *e, uint64_t 
     if (mt_tables_begin(e) != 0)
         return no_memory;
     struct mt_device_work *w = &e->at;
-    *w = (struct mt_device_work){.e = e, .context = MT_NONE};
+    *w = (struct mt_device_work){.e = e, .context = MT_NONE, .fresh = MT_NONE};
     w->tokens = e->out + sizeof(struct mt_mtc_columns);
     w->contexts = w->tokens + pieces;
     w->shapes = w->contexts + pieces * CONTEXT_BYTES;

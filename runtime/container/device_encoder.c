@@ -1,6 +1,7 @@
 /* Runs of a kernel launch -> columns of a device chunk: docs/trace-format.md, "Device chunk". */
 #include "container/device_tables.h"
 #include "container/leb.h"
+#include <stddef.h>
 #include <string.h>
 
 enum { ANONYMOUS = 64, FAR = 1 << 16 }; /* slots for runs without site; such addresses are apart */
@@ -49,6 +50,7 @@ static uint32_t context_of(struct mt_device_work *w, const struct mt_access_run 
         const struct mt_context *b = &e->contexts[before];
         if (is_context(b, r))
             return before;
+        w->fresh = MT_NONE;
         if (b->successor != MT_NONE && is_context(&e->contexts[b->successor], r)) {
             *token |= 1;
             return b->successor;
@@ -63,6 +65,7 @@ static uint32_t context_of(struct mt_device_work *w, const struct mt_access_run 
         *token |= 3;
         w->contexts = put_context(w->contexts, r, now ? &e->contexts[now - 1] : &none);
         e->contexts[now].address = before != MT_NONE ? e->contexts[before].address : 0;
+        w->fresh = now;
     }
     if (before != MT_NONE)
         e->contexts[before].successor = now;
@@ -86,28 +89,46 @@ static inline uint64_t device_encoder_predict(const struct mt_mtc_device_encoder
     return own ? *own : s->last;
 }
 
-static int device_encoder_hits(struct mt_mtc_device_encoder *e, uint32_t slot, uint32_t c, uint64_t base)
+/* Has the slot no run in context c, which is new? */
+static inline int device_encoder_first(const struct mt_device_work *w, const struct mt_table_slot *s,
+                                       uint32_t c)
 {
-    const struct mt_table_slot *s = &e->slots[slot];
+    return w->fresh == c && s->visited != c;
+}
+
+/* The slot's last address in context c, or NULL. */
+static inline const uint64_t *device_encoder_own(struct mt_device_work *w, uint32_t slot, uint32_t c)
+{
     uint64_t who;
-    const struct mt_own *o = mt_own_place(e, c, slot, &who);
-    const uint64_t *own = o->who == who ? &o->address : NULL;
+    if (device_encoder_first(w, &w->e->slots[slot], c))
+        return NULL;
+    if (w->e->nvisits)
+        mt_own_settle(w->e);
+    const struct mt_own *o = mt_own_place(w->e, c, slot, &who);
+    return o->who == who ? &o->address : NULL;
+}
+
+static int device_encoder_hits(struct mt_device_work *w, uint32_t slot, uint32_t c, uint64_t base)
+{
+    const struct mt_mtc_device_encoder *e = w->e;
+    const struct mt_table_slot *s = &e->slots[slot];
+    const uint64_t *own = device_encoder_own(w, slot, c);
     return device_encoder_predict(e, s, c, own, 0) == base ||
            device_encoder_predict(e, s, c, own, 1) == base || device_encoder_predict(e, s, c, own, 2) == base;
 }
 
 /* Runs without site: the slot that foresaw the address, or that was near; MT_NONE: make one. */
-static uint32_t device_encoder_anonymous(struct mt_mtc_device_encoder *e, const struct mt_access_run *r,
-                                         uint32_t c)
+static uint32_t device_encoder_anonymous(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c)
 {
+    const struct mt_mtc_device_encoder *e = w->e;
     const struct mt_table_slot *l = &e->slots[e->contexts[c].slot];
     uint64_t nearest = UINT64_MAX;
     uint32_t best = MT_NONE, n = 0;
     if (l->next != MT_NONE && e->slots[l->next].site == 0 && e->slots[l->next].meta == r->meta &&
-        device_encoder_hits(e, l->next, c, r->base))
+        device_encoder_hits(w, l->next, c, r->base))
         return l->next;
     if (l->second != MT_NONE && e->slots[l->second].site == 0 && e->slots[l->second].meta == r->meta &&
-        device_encoder_hits(e, l->second, c, r->base))
+        device_encoder_hits(w, l->second, c, r->base))
         return l->second;
     for (uint32_t i = mt_slot_find(e, 0, r->meta); i != MT_NONE; i = e->slots[i].others, n++) {
         uint64_t d = r->base - e->slots[i].last;
@@ -131,7 +152,7 @@ static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r,
     uint32_t before = e->contexts[c].slot, now;
     struct mt_table_slot *l = &e->slots[before];
     if (__builtin_expect(r->site == 0, 0))
-        now = device_encoder_anonymous(e, r, c);
+        now = device_encoder_anonymous(w, r, c);
     else if (is_slot(e, l->next, r))
         return l->next;
     else if (is_slot(e, l->second, r))
@@ -176,10 +197,22 @@ static int device_encoder_as_before(const uint64_t *a, uint64_t base, const uint
     return !odd;
 }
 
+/* The same for rows. */
+static int device_encoder_rows_as_before(const struct mt_shape *h, const struct mt_access_run *r)
+{
+    if (h->row == r->row)
+        return h->stride == (uint64_t)r->stride && h->apart == (uint64_t)r->apart;
+    uint64_t room[MT_RUN_ROWS];
+    struct mt_access_run apart = mt_run_without_rows(r, room);
+    return device_encoder_as_before(apart.addresses, r->base, h->delta, r->count);
+}
+
 static inline int is_shape(const struct mt_shape *h, const struct mt_access_run *r)
 {
     if (h->mask != r->mask || h->count != r->count)
         return 0;
+    if (__builtin_expect(r->row != 0, 0))
+        return h->irregular && device_encoder_rows_as_before(h, r);
     if (!r->addresses)
         return !h->irregular && (h->stride == (uint64_t)r->stride || r->count == 1);
     return h->irregular && r->addresses[1] - r->base == h->delta[1] &&
@@ -238,9 +271,12 @@ static unsigned char *device_encoder_pack(unsigned char *out, const uint64_t *a,
 }
 
 /* Lanes that have addresses of their own. Returns the token's base code. */
-static unsigned device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s,
-                                      const struct mt_access_run *r)
+static __attribute__((noinline)) unsigned device_encoder_gather(struct mt_device_work *w,
+                                                                struct mt_table_slot *s,
+                                                                const struct mt_access_run *run)
 {
+    uint64_t room[MT_RUN_ROWS];
+    const struct mt_access_run apart = mt_run_without_rows(run, room), *r = &apart;
     const struct mt_shape *was = &s->shape[s->now];
     struct mt_shape *h = &s->shape[s->now ^= 1];
     uint64_t low = UINT64_MAX, high = 0, any = 0;
@@ -274,6 +310,9 @@ static unsigned device_encoder_gather(struct mt_device_work *w, struct mt_table_
     h->irregular = 1;
     h->mask = r->mask;
     h->count = r->count;
+    h->row = run->row;
+    h->stride = (uint64_t)run->stride;
+    h->apart = run->row ? (uint64_t)run->apart : 0;
     return code;
 }
 
@@ -299,8 +338,23 @@ static inline void device_encoder_note(struct mt_table_slot *s, struct mt_contex
     x->address = base;
 }
 
-/* The run's first address, and what is known from now on. Each instruction counts: most runs are nothing
- * else. */
+/* After all else: the slot's last address in context c is `base`. */
+static inline void device_encoder_visit(struct mt_device_work *w, struct mt_table_slot *s, uint32_t c,
+                                        uint32_t slot, uint64_t base)
+{
+    if (device_encoder_first(w, s, c)) {
+        s->visited = c;
+        mt_own_later(w->e, c, slot, base);
+        return;
+    }
+    uint64_t who;
+    struct mt_own *o = mt_own_place(w->e, c, slot, &who);
+    s->visited = c;
+    o->who = who;
+    o->address = base;
+}
+
+/* The run's first address, and what is known from now on. */
 static inline __attribute__((always_inline)) void device_encoder_base(struct mt_device_work *w,
                                                                       const struct mt_access_run *r,
                                                                       uint32_t c, uint32_t slot,
@@ -309,9 +363,8 @@ static inline __attribute__((always_inline)) void device_encoder_base(struct mt_
     struct mt_mtc_device_encoder *e = w->e;
     struct mt_table_slot *s = &e->slots[slot];
     struct mt_context *x = &e->contexts[c];
-    uint64_t who, base = r->base;
-    struct mt_own *o = mt_own_place(e, c, slot, &who);
-    const uint64_t *own = o->who == who ? &o->address : NULL;
+    uint64_t base = r->base;
+    const uint64_t *own = device_encoder_own(w, slot, c);
     unsigned code = 0;
     if (token >> 6 == 3) {
         code = device_encoder_gather(w, s, r);
@@ -323,12 +376,56 @@ static inline __attribute__((always_inline)) void device_encoder_base(struct mt_
     }
     device_encoder_note(s, x, own, base);
     x->slot = slot;
-    o->who = who;
-    o->address = base;
+    device_encoder_visit(w, s, c, slot, base);
+    s->like = *r;
+    if (!r->site || (!r->row && r->addresses))
+        s->like.count = 0;
     *w->tokens++ = (unsigned char)(token | code << 4);
 }
 
-/* The slot that came after the warp's last one the last time, the same lanes: most runs. 0: it is not so. */
+/* Is the run, of context x, like the last one of its slot and at the address that its stride foresees? Each
+ * instruction counts: most runs are nothing else. */
+static inline int device_encoder_foreseen(const struct mt_context *x, const struct mt_table_slot *s,
+                                          const struct mt_access_run *r)
+{
+    uint64_t run[8], like[8], context[2], odd;
+    memcpy(run, r, sizeof run);
+    memcpy(like, &s->like, sizeof like);
+    memcpy(context, x, sizeof context);
+    odd = (run[0] ^ (s->last + s->stride)) | (run[1] ^ like[1]) | (run[2] ^ like[2]) |
+          (run[3] ^ context[0]) | (run[4] ^ context[1]) | (run[5] ^ like[5]) | (run[6] ^ like[6]) |
+          (r->row ^ s->like.row);
+    return !odd;
+}
+_Static_assert(sizeof(struct mt_access_run) == 64 && offsetof(struct mt_access_run, cta) == 24 &&
+                   offsetof(struct mt_access_run, smid) == 32 && offsetof(struct mt_access_run, meta) == 40 &&
+                   offsetof(struct mt_access_run, row) == 56 && offsetof(struct mt_context, cta) == 0 &&
+                   offsetof(struct mt_context, smid) == 8 && offsetof(struct mt_context, warp) == 12,
+               "device_encoder_foreseen compares them by words");
+
+/* Such a run, of the slot that came after the warp's last one the last time. 0: it is not so. */
+static inline int device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *r,
+                                       unsigned token)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    uint32_t c = w->context;
+    if (c == MT_NONE)
+        return 0;
+    struct mt_context *x = &e->contexts[c];
+    uint32_t slot = e->slots[x->slot].next;
+    if (slot == MT_NONE)
+        return 0;
+    struct mt_table_slot *s = &e->slots[slot];
+    if (!device_encoder_foreseen(x, s, r))
+        return 0;
+    device_encoder_note(s, x, device_encoder_own(w, slot, c), r->base);
+    x->slot = slot;
+    device_encoder_visit(w, s, c, slot, r->base);
+    *w->tokens++ = (unsigned char)token;
+    return 1;
+}
+
+/* The same slot, and the same lanes as before. 0: it is not so. */
 static inline int device_encoder_usual(struct mt_device_work *w, const struct mt_access_run *r)
 {
     const struct mt_mtc_device_encoder *e = w->e;
@@ -342,22 +439,26 @@ static inline int device_encoder_usual(struct mt_device_work *w, const struct mt
     return 1;
 }
 
-/* 0, or -1 without memory. */
+/* All others. 0, or -1 without memory. */
 static __attribute__((noinline)) int encode_other(struct mt_device_work *w, const struct mt_access_run *r)
 {
     struct mt_mtc_device_encoder *e = w->e;
     unsigned token = 0;
-    uint32_t c = context_of(w, r, &token), slot = c != MT_NONE ? slot_of(w, r, c, &token) : MT_NONE;
-    if (slot == MT_NONE)
+    uint32_t c = context_of(w, r, &token), slot;
+    if (c == MT_NONE)
+        return -1;
+    w->context = c;
+    if (token && device_encoder_quick(w, r, token))
+        return 0;
+    if ((slot = slot_of(w, r, c, &token)) == MT_NONE)
         return -1;
     struct mt_table_slot *s = &e->slots[slot];
-    w->context = c;
     if (!is_shape(&s->shape[s->now], r)) {
-        int other = is_shape(&s->shape[s->now ^ 1], r);
-        token |= other ? 1 << 6 : r->addresses ? 3 << 6 : 2 << 6;
-        if (other || !r->addresses)
+        int other = is_shape(&s->shape[s->now ^ 1], r), apart = r->row || r->addresses;
+        token |= other ? 1 << 6 : apart ? 3 << 6 : 2 << 6;
+        if (other || !apart)
             s->now ^= 1;
-        if (!other && !r->addresses)
+        if (!other && !apart)
             new_shape(w, &s->shape[s->now], r);
     }
     device_encoder_base(w, r, c, slot, token);
@@ -366,7 +467,7 @@ static __attribute__((noinline)) int encode_other(struct mt_device_work *w, cons
 
 static inline int encode_run(struct mt_device_work *w, const struct mt_access_run *r)
 {
-    return device_encoder_usual(w, r) ? 0 : encode_other(w, r);
+    return device_encoder_quick(w, r, 0) || device_encoder_usual(w, r) ? 0 : encode_other(w, r);
 }
 
 /* Are the lanes' addresses evenly spaced? Then in *r as a stride. */
@@ -400,7 +501,8 @@ static int encode_addresses(struct mt_device_work *w, const struct mt_access_run
 int mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if ((runs[i].addresses ? encode_addresses(w, &runs[i]) : encode_run(w, &runs[i])) != 0)
+        if ((!runs[i].row && runs[i].addresses ? encode_addresses(w, &runs[i]) : encode_run(w, &runs[i])) !=
+            0)
             return -1;
     return 0;
 }

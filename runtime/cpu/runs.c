@@ -46,15 +46,16 @@ static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size
     struct mt_cpu_launch *l = w->run->launch;
     uint64_t *at = w->buffer, *end = w->buffer + w->buffer_words;
     for (size_t k = 0; k < n; k++) {
-        uint64_t what = (uint64_t)r[k].smid << 32 | r[k].meta, address = r[k].base;
-        for (uint32_t i = 0; i < r[k].count; i++, address += (uint64_t)r[k].stride) {
+        uint64_t what = (uint64_t)r[k].smid << 32 | r[k].meta, address = r[k].base, room[MT_RUN_ROWS];
+        const struct mt_access_run lanes = mt_run_without_rows(&r[k], room);
+        for (uint32_t i = 0; i < lanes.count; i++, address += (uint64_t)lanes.stride) {
             if (at == end) {
                 l->flush(l->flush_ctx, w->buffer, w->buffer_words / 3);
                 at = w->buffer;
             }
             at[0] = what;
-            at[1] = r[k].addresses ? r[k].addresses[i] : address;
-            at[2] = r[k].cta;
+            at[1] = lanes.addresses ? lanes.addresses[i] : address;
+            at[2] = lanes.cta;
             at += 3;
         }
     }
