@@ -26,22 +26,23 @@ void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e)
     mt_pages_free(e, sizeof *e);
 }
 
-/* Has the mask as many lanes? */
-static inline int device_chunk_counts(const struct mt_access_run *r)
+/* Has the mask, which is not 0, as many lanes? */
+static int device_chunk_counts(const struct mt_access_run *r)
 {
     uint32_t m = r->mask;
-    if (m == UINT32_MAX)
-        return r->count == MT_MTC_MAX_LANES;
     m -= m >> 1 & 0x55555555; /* not every x86-64 counts bits in one instruction */
     m = (m & 0x33333333) + (m >> 2 & 0x33333333);
     return ((m + (m >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24 == r->count;
 }
 
-/* Can the run not be encoded? */
-static inline int device_chunk_bad(const struct mt_access_run *r)
+/* Can the run be encoded? */
+static inline int device_chunk_good(const struct mt_access_run *r)
 {
-    return (r->count == 0) | (r->meta >> 30 != 0) | !(r->meta & ((1u << 28) - 1)) ||
-           (r->mask && !device_chunk_counts(r)) || (r->row && r->count > MT_RUN_ROWS);
+    if (!(r->meta & ((1u << 28) - 1)) || r->meta >> 30)
+        return 0;
+    if (__builtin_expect(r->mask == UINT32_MAX, 1))
+        return r->count == MT_MTC_MAX_LANES;
+    return r->count && (!r->mask || device_chunk_counts(r)) && (!r->row || r->count <= MT_RUN_ROWS);
 }
 
 /* What the runs need at most. 0, or why they cannot be encoded. */
@@ -51,7 +52,7 @@ static const char *device_chunk_measure(const struct mt_access_run *runs, size_t
     uint64_t more = 0, apart = 0, sum = 0;
     for (size_t i = 0; i < count; i++) {
         const struct mt_access_run *r = &runs[i];
-        if (device_chunk_bad(r))
+        if (!device_chunk_good(r))
             return "a run without accesses, or with another number of lanes than its mask, or of no known "
                    "type";
         sum += r->count;

@@ -39,8 +39,8 @@ static int is_context(const struct mt_context *c, const struct mt_access_run *r)
     return c->cta == r->cta && c->warp == r->warp && c->smid == r->smid;
 }
 
-/* The number of the run's context; what the token says of it goes to *token. MT_NONE: no memory. */
-static uint32_t context_of(struct mt_device_work *w, const struct mt_access_run *r, unsigned *token)
+/* The number of the run's context; what the token says of it goes to w->token. MT_NONE: no memory. */
+static inline uint32_t context_of(struct mt_device_work *w, const struct mt_access_run *r)
 {
     static const struct mt_context none = {.warp = MT_RUN_NO_WARP};
     struct mt_mtc_device_encoder *e = w->e;
@@ -52,17 +52,17 @@ static uint32_t context_of(struct mt_device_work *w, const struct mt_access_run 
             return before;
         w->fresh = MT_NONE;
         if (b->successor != MT_NONE && is_context(&e->contexts[b->successor], r)) {
-            *token |= 1;
+            w->token |= 1;
             return b->successor;
         }
     }
     if ((now = mt_context_of(e, r, &is_new)) == MT_NONE)
         return now;
     if (!is_new) {
-        *token |= 2;
+        w->token |= 2;
         w->contexts = mt_leb_signed(w->contexts, (uint64_t)now - before);
     } else {
-        *token |= 3;
+        w->token |= 3;
         w->contexts = put_context(w->contexts, r, now ? &e->contexts[now - 1] : &none);
         e->contexts[now].address = before != MT_NONE ? e->contexts[before].address : 0;
         w->fresh = now;
@@ -96,7 +96,7 @@ static inline int device_encoder_first(const struct mt_device_work *w, const str
     return w->fresh == c && s->visited != c;
 }
 
-/* The slot's last address in context c, or NULL. */
+/* The slot's last address in context c, or NULL. Valid until the next call. */
 static inline const uint64_t *device_encoder_own(struct mt_device_work *w, uint32_t slot, uint32_t c)
 {
     uint64_t who;
@@ -146,7 +146,7 @@ static int is_slot(const struct mt_mtc_device_encoder *e, uint32_t slot, const s
     return slot != MT_NONE && e->slots[slot].site == r->site && e->slots[slot].meta == r->meta;
 }
 
-static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c, unsigned *token)
+static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
     uint32_t before = e->contexts[c].slot, now;
@@ -165,15 +165,15 @@ static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r,
         if ((now = mt_slot_add(e, r->site, r->meta)) == MT_NONE)
             return now;
         l = &e->slots[before]; /* they may have moved */
-        *token |= 3 << 2;
+        w->token |= 3 << 2;
         w->shapes = mt_leb_signed(w->shapes, (uint64_t)(int32_t)(r->site - w->newest_site));
         w->shapes = mt_leb(w->shapes, r->meta);
         w->newest_site = r->site;
         e->slots[now].last = e->slots[now].low = e->contexts[c].address;
     } else if (now == l->second) {
-        *token |= 1 << 2;
+        w->token |= 1 << 2;
     } else {
-        *token |= 2 << 2;
+        w->token |= 2 << 2;
         w->contexts = mt_leb(w->contexts, now);
     }
     l->second = l->next;
@@ -318,19 +318,13 @@ static __attribute__((noinline)) unsigned device_encoder_gather(struct mt_device
 
 /* ---- all of it ---- */
 
-/* What the run changes for predictions. own: the slot's last address in the context, or NULL. */
-static inline void device_encoder_note(struct mt_table_slot *s, struct mt_context *x, const uint64_t *own,
-                                       uint64_t base)
+/* What the run changes for predictions, but for those from the slot's last address in the context. */
+static inline void device_encoder_note(struct mt_table_slot *s, struct mt_context *x, uint64_t base)
 {
     if (s->seen) {
         uint64_t d = base - s->last;
         s->stride = d == s->difference ? d : s->stride;
         s->difference = d;
-    }
-    if (own) {
-        uint64_t d = base - *own;
-        s->step = d == s->own_difference ? d : s->step;
-        s->own_difference = d;
     }
     s->offset = base - x->address;
     s->last = base;
@@ -338,27 +332,26 @@ static inline void device_encoder_note(struct mt_table_slot *s, struct mt_contex
     x->address = base;
 }
 
-/* After all else: the slot's last address in context c is `base`. */
-static inline void device_encoder_visit(struct mt_device_work *w, struct mt_table_slot *s, uint32_t c,
+/* What a further run of the slot in context c changes. */
+static inline void device_encoder_again(struct mt_mtc_device_encoder *e, struct mt_table_slot *s, uint32_t c,
                                         uint32_t slot, uint64_t base)
 {
-    if (device_encoder_first(w, s, c)) {
-        s->visited = c;
-        mt_own_later(w->e, c, slot, base);
-        return;
-    }
     uint64_t who;
-    struct mt_own *o = mt_own_place(w->e, c, slot, &who);
-    s->visited = c;
+    if (__builtin_expect(e->nvisits != 0, 0))
+        mt_own_settle(e);
+    struct mt_own *o = mt_own_place(e, c, slot, &who);
+    if (o->who == who) {
+        uint64_t d = base - o->address;
+        s->step = d == s->own_difference ? d : s->step;
+        s->own_difference = d;
+    }
     o->who = who;
     o->address = base;
 }
 
 /* The run's first address, and what is known from now on. */
-static inline __attribute__((always_inline)) void device_encoder_base(struct mt_device_work *w,
-                                                                      const struct mt_access_run *r,
-                                                                      uint32_t c, uint32_t slot,
-                                                                      unsigned token)
+static void device_encoder_base(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c,
+                                uint32_t slot)
 {
     struct mt_mtc_device_encoder *e = w->e;
     struct mt_table_slot *s = &e->slots[slot];
@@ -366,7 +359,7 @@ static inline __attribute__((always_inline)) void device_encoder_base(struct mt_
     uint64_t base = r->base;
     const uint64_t *own = device_encoder_own(w, slot, c);
     unsigned code = 0;
-    if (token >> 6 == 3) {
+    if (w->token >> 6 == 3) {
         code = device_encoder_gather(w, s, r);
     } else if (base != s->last + s->stride) {
         for (code = 1; code < 3 && device_encoder_predict(e, s, c, own, code) != base;)
@@ -374,100 +367,115 @@ static inline __attribute__((always_inline)) void device_encoder_base(struct mt_
         if (code == 3)
             w->bases = mt_leb_signed(w->bases, base - device_encoder_predict(e, s, c, own, 3));
     }
-    device_encoder_note(s, x, own, base);
+    device_encoder_note(s, x, base);
     x->slot = slot;
-    device_encoder_visit(w, s, c, slot, base);
+    if (device_encoder_first(w, s, c))
+        mt_own_later(e, c, slot, base);
+    else
+        device_encoder_again(e, s, c, slot, base);
+    s->visited = c;
     s->like = *r;
     if (!r->site || (!r->row && r->addresses))
         s->like.count = 0;
-    *w->tokens++ = (unsigned char)(token | code << 4);
+    *w->tokens++ = (unsigned char)(w->token | code << 4);
+    w->token = 0;
 }
 
-/* Is the run, of context x, like the last one of its slot and at the address that its stride foresees? Each
- * instruction counts: most runs are nothing else. */
+/* ---- most runs ---- */
+
+static inline uint64_t device_encoder_word(const void *of, size_t offset)
+{
+    uint64_t word;
+    memcpy(&word, (const char *)of + offset, sizeof word);
+    return word;
+}
+
+/* Is the run, of context x, like the last one of its slot and at the address that its stride foresees? */
 static inline int device_encoder_foreseen(const struct mt_context *x, const struct mt_table_slot *s,
                                           const struct mt_access_run *r)
 {
-    uint64_t run[8], like[8], context[2], odd;
-    memcpy(run, r, sizeof run);
-    memcpy(like, &s->like, sizeof like);
-    memcpy(context, x, sizeof context);
-    odd = (run[0] ^ (s->last + s->stride)) | (run[1] ^ like[1]) | (run[2] ^ like[2]) |
-          (run[3] ^ context[0]) | (run[4] ^ context[1]) | (run[5] ^ like[5]) | (run[6] ^ like[6]) |
-          (r->row ^ s->like.row);
-    return !odd;
+    enum { SMID = offsetof(struct mt_access_run, smid), META = offsetof(struct mt_access_run, meta) };
+    enum { COUNT = offsetof(struct mt_access_run, count), AT = offsetof(struct mt_context, smid) };
+    const struct mt_access_run *l = &s->like;
+    uint64_t odd = (r->base ^ (s->last + s->stride)) | (uint64_t)(r->stride ^ l->stride) |
+                   (uint64_t)(r->apart ^ l->apart) | (r->row ^ l->row) | (r->cta ^ x->cta);
+    odd |= device_encoder_word(r, SMID) ^ device_encoder_word(x, AT);
+    odd |= device_encoder_word(r, META) ^ device_encoder_word(l, META);
+    return !(odd | (device_encoder_word(r, COUNT) ^ device_encoder_word(l, COUNT)));
 }
-_Static_assert(sizeof(struct mt_access_run) == 64 && offsetof(struct mt_access_run, cta) == 24 &&
-                   offsetof(struct mt_access_run, smid) == 32 && offsetof(struct mt_access_run, meta) == 40 &&
-                   offsetof(struct mt_access_run, row) == 56 && offsetof(struct mt_context, cta) == 0 &&
-                   offsetof(struct mt_context, smid) == 8 && offsetof(struct mt_context, warp) == 12,
-               "device_encoder_foreseen compares them by words");
+#define NEIGHBOURS(type, a, b) (offsetof(struct type, b) == offsetof(struct type, a) + 4)
+_Static_assert(NEIGHBOURS(mt_access_run, smid, warp) && NEIGHBOURS(mt_access_run, meta, site) &&
+                   NEIGHBOURS(mt_access_run, count, mask) && NEIGHBOURS(mt_context, smid, warp),
+               "device_encoder_foreseen compares two fields at once");
 
-/* Such a run, of the slot that came after the warp's last one the last time. 0: it is not so. */
-static inline int device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *r,
-                                       unsigned token)
+/* Such runs of context c, each of the slot that came after the warp's last one the last time: how many of them
+ * are here. Each instruction counts. */
+static inline size_t device_encoder_foreseen_runs(struct mt_device_work *w, const struct mt_access_run *runs,
+                                                  size_t count, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
-    uint32_t c = w->context;
-    if (c == MT_NONE)
-        return 0;
     struct mt_context *x = &e->contexts[c];
-    uint32_t slot = e->slots[x->slot].next;
+    struct mt_table_slot *s = &e->slots[x->slot], *now;
+    unsigned char *tokens = w->tokens;
+    uint64_t before = x->address;
+    uint32_t fresh = w->fresh, slot;
+    size_t i = 0;
+    for (; i < count && (slot = s->next) != MT_NONE; i++, s = now) {
+        now = &e->slots[slot];
+        if (!device_encoder_foreseen(x, now, &runs[i]))
+            break;
+        uint64_t base = runs[i].base;
+        if (fresh == c && now->visited != c)
+            mt_own_later(e, c, slot, base);
+        else
+            device_encoder_again(e, now, c, slot, base);
+        now->visited = c;
+        now->difference = now->stride;
+        now->offset = base - before;
+        now->last = before = base;
+        *tokens++ = 0;
+    }
+    if (i) {
+        *w->tokens = (unsigned char)w->token;
+        w->token = 0;
+        w->tokens = tokens;
+        x->address = before;
+        x->slot = (uint32_t)(s - e->slots);
+    }
+    return i;
+}
+
+/* All runs up to the first one that is not so; its context is then w->context (MT_NONE: no memory). */
+static size_t device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
+{
+    size_t i = 0, n;
+    do {
+        w->context = context_of(w, &runs[i]);
+        n = w->context == MT_NONE ? 0 : device_encoder_foreseen_runs(w, &runs[i], count - i, w->context);
+        i += n;
+    } while (n && i < count);
+    return i;
+}
+
+/* ---- all runs ---- */
+
+/* A run of w->context. 0, or -1 without memory. */
+static int device_encoder_other(struct mt_device_work *w, const struct mt_access_run *r)
+{
+    uint32_t c = w->context, slot = c != MT_NONE ? slot_of(w, r, c) : MT_NONE;
     if (slot == MT_NONE)
-        return 0;
-    struct mt_table_slot *s = &e->slots[slot];
-    if (!device_encoder_foreseen(x, s, r))
-        return 0;
-    device_encoder_note(s, x, device_encoder_own(w, slot, c), r->base);
-    x->slot = slot;
-    device_encoder_visit(w, s, c, slot, r->base);
-    *w->tokens++ = (unsigned char)token;
-    return 1;
-}
-
-/* The same slot, and the same lanes as before. 0: it is not so. */
-static inline int device_encoder_usual(struct mt_device_work *w, const struct mt_access_run *r)
-{
-    const struct mt_mtc_device_encoder *e = w->e;
-    uint32_t c = w->context;
-    if (c == MT_NONE || !is_context(&e->contexts[c], r))
-        return 0;
-    uint32_t slot = e->slots[e->contexts[c].slot].next;
-    if (!is_slot(e, slot, r) || !r->site || !is_shape(&e->slots[slot].shape[e->slots[slot].now], r))
-        return 0;
-    device_encoder_base(w, r, c, slot, 0);
-    return 1;
-}
-
-/* All others. 0, or -1 without memory. */
-static __attribute__((noinline)) int encode_other(struct mt_device_work *w, const struct mt_access_run *r)
-{
-    struct mt_mtc_device_encoder *e = w->e;
-    unsigned token = 0;
-    uint32_t c = context_of(w, r, &token), slot;
-    if (c == MT_NONE)
         return -1;
-    w->context = c;
-    if (token && device_encoder_quick(w, r, token))
-        return 0;
-    if ((slot = slot_of(w, r, c, &token)) == MT_NONE)
-        return -1;
-    struct mt_table_slot *s = &e->slots[slot];
+    struct mt_table_slot *s = &w->e->slots[slot];
     if (!is_shape(&s->shape[s->now], r)) {
         int other = is_shape(&s->shape[s->now ^ 1], r), apart = r->row || r->addresses;
-        token |= other ? 1 << 6 : apart ? 3 << 6 : 2 << 6;
+        w->token |= other ? 1 << 6 : apart ? 3 << 6 : 2 << 6;
         if (other || !apart)
             s->now ^= 1;
         if (!other && !apart)
             new_shape(w, &s->shape[s->now], r);
     }
-    device_encoder_base(w, r, c, slot, token);
+    device_encoder_base(w, r, c, slot);
     return 0;
-}
-
-static inline int encode_run(struct mt_device_work *w, const struct mt_access_run *r)
-{
-    return device_encoder_quick(w, r, 0) || device_encoder_usual(w, r) ? 0 : encode_other(w, r);
 }
 
 /* Are the lanes' addresses evenly spaced? Then in *r as a stride. */
@@ -484,7 +492,7 @@ static void device_encoder_straighten(struct mt_access_run *r)
     r->addresses = NULL;
 }
 
-/* A run with addresses: regular, or pieces of as many lanes as a gather has. */
+/* A run with addresses: regular, or pieces of as many lanes as a gather has. 0, or -1 without memory. */
 static int encode_addresses(struct mt_device_work *w, const struct mt_access_run *from)
 {
     struct mt_access_run r = *from;
@@ -492,7 +500,7 @@ static int encode_addresses(struct mt_device_work *w, const struct mt_access_run
         r.addresses = from->addresses + (from->count - left);
         r.count = left < MT_MTC_MAX_LANES ? left : MT_MTC_MAX_LANES;
         device_encoder_straighten(&r);
-        if (encode_run(w, &r) != 0)
+        if (!device_encoder_quick(w, &r, 1) && device_encoder_other(w, &r) != 0)
             return -1;
     }
     return 0;
@@ -500,9 +508,10 @@ static int encode_addresses(struct mt_device_work *w, const struct mt_access_run
 
 int mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if ((!runs[i].row && runs[i].addresses ? encode_addresses(w, &runs[i]) : encode_run(w, &runs[i])) !=
-            0)
+    for (size_t i = 0; i < count && (i += device_encoder_quick(w, &runs[i], count - i)) < count; i++) {
+        const struct mt_access_run *r = &runs[i];
+        if ((!r->row && r->addresses ? encode_addresses(w, r) : device_encoder_other(w, r)) != 0)
             return -1;
+    }
     return 0;
 }

@@ -116,17 +116,6 @@ static int device_tables_index_contexts(struct mt_mtc_device_encoder *e)
     return 0;
 }
 
-/* Is the run of a warp after all that there are, as launches run them? Then it is new. */
-static int device_tables_ahead(struct mt_mtc_device_encoder *e, const struct mt_access_run *r)
-{
-    uint64_t cta = (r->cta & 0xffff) << 48 | (r->cta >> 16 & 0xffff) << 32 | r->cta >> 32;
-    if (e->ncontexts && (cta < e->top || (cta == e->top && r->warp <= e->top_warp)))
-        return 0;
-    e->top = cta;
-    e->top_warp = r->warp;
-    return 1;
-}
-
 static uint32_t device_tables_find_context(const struct mt_mtc_device_encoder *e,
                                            const struct mt_access_run *r)
 {
@@ -140,23 +129,44 @@ static uint32_t device_tables_find_context(const struct mt_mtc_device_encoder *e
     return MT_NONE;
 }
 
-uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, int *is_new)
+/* Is the run of a warp after all that there are, as launches run them? Then it is new. */
+static int device_tables_ahead(struct mt_mtc_device_encoder *e, const struct mt_access_run *r)
+{
+    uint64_t cta = (r->cta & 0xffff) << 48 | (r->cta >> 16 & 0xffff) << 32 | r->cta >> 32;
+    if (e->ncontexts && (cta < e->top || (cta == e->top && r->warp <= e->top_warp)))
+        return 0;
+    e->top = cta;
+    e->top_warp = r->warp;
+    return 1;
+}
+
+static uint32_t device_tables_add_context(struct mt_mtc_device_encoder *e, const struct mt_access_run *r,
+                                          int *is_new)
 {
     uint32_t number = e->ncontexts;
-    if (!device_tables_ahead(e, r)) {
-        if (device_tables_index_contexts(e) != 0)
-            return MT_NONE;
-        uint32_t found = device_tables_find_context(e, r);
-        if (found != MT_NONE)
-            return found;
-    }
     *is_new = 1;
-    if (device_tables_grow((void **)&e->contexts, &e->context_room, (size_t)number + 1,
+    if (__builtin_expect(number == e->context_room, 0) &&
+        device_tables_grow((void **)&e->contexts, &e->context_room, (size_t)number + 1,
                            sizeof *e->contexts) != 0)
         return MT_NONE;
     e->contexts[number] =
         (struct mt_context){.cta = r->cta, .warp = r->warp, .smid = r->smid, .successor = MT_NONE};
     return e->ncontexts++;
+}
+
+static __attribute__((noinline)) uint32_t device_tables_search(struct mt_mtc_device_encoder *e,
+                                                               const struct mt_access_run *r, int *is_new)
+{
+    if (device_tables_index_contexts(e) != 0)
+        return MT_NONE;
+    uint32_t found = device_tables_find_context(e, r);
+    return found != MT_NONE ? found : device_tables_add_context(e, r, is_new);
+}
+
+uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, int *is_new)
+{
+    return device_tables_ahead(e, r) ? device_tables_add_context(e, r, is_new)
+                                     : device_tables_search(e, r, is_new);
 }
 
 void mt_own_settle(struct mt_mtc_device_encoder *e)

@@ -59,6 +59,7 @@ struct mt_device_work {
     uint32_t context;     /* of the run before */
     uint32_t fresh;       /* that context when it has had all runs since it was made, or MT_NONE */
     uint32_t newest_site; /* of the slot made last */
+    unsigned token;       /* what is known of the next run's */
 };
 /* Puts the runs into the columns, which have room. 0, or -1 without memory. */
 int mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count);
@@ -96,9 +97,9 @@ uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t me
 void mt_own_settle(struct mt_mtc_device_encoder *e);
 static inline void mt_own_later(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s, uint64_t address)
 {
-    e->visits[e->nvisits++] = (struct mt_visit){c, s, address};
     if (__builtin_expect(e->nvisits == MT_VISITS, 0))
         mt_own_settle(e);
+    e->visits[e->nvisits++] = (struct mt_visit){c, s, address};
 }
 /* Where the last address of slot s in context c is, when `who` is this. Visits are settled. */
 static inline struct mt_own *mt_own_place(const struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s,
