@@ -17,8 +17,9 @@
  * lowest active lane. Without one it is a piece of the CTA's accesses that happen to be evenly spaced;
  * neighbours may be of one thread or of several.
  *
- * On its way from the CPU device into a trace, never from a reader, a run may consist of rows of `row` accesses
- * (not 0), at most MT_RUN_ROWS accesses in all: access i is at base + i / row * apart + i % row * stride. */
+ * On its way from the CPU device into a trace, never from a reader, a run may consist of rows of `row`
+ * accesses (not 0), at most MT_RUN_ROWS accesses in all: access i is at base + i / row * apart + i % row *
+ * stride. */
 struct mt_access_run {
     uint64_t base;
     int64_t stride; /* bytes; any value when count is 1 or addresses are given */

@@ -271,9 +271,8 @@ static unsigned char *device_encoder_pack(unsigned char *out, const uint64_t *a,
 }
 
 /* Lanes that have addresses of their own. Returns the token's base code. */
-static __attribute__((noinline)) unsigned device_encoder_gather(struct mt_device_work *w,
-                                                                struct mt_table_slot *s,
-                                                                const struct mt_access_run *run)
+static __attribute__((noinline)) unsigned
+device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const struct mt_access_run *run)
 {
     uint64_t room[MT_RUN_ROWS];
     const struct mt_access_run apart = mt_run_without_rows(run, room), *r = &apart;
@@ -408,8 +407,8 @@ _Static_assert(NEIGHBOURS(mt_access_run, smid, warp) && NEIGHBOURS(mt_access_run
                    NEIGHBOURS(mt_access_run, count, mask) && NEIGHBOURS(mt_context, smid, warp),
                "device_encoder_foreseen compares two fields at once");
 
-/* Such runs of context c, each of the slot that came after the warp's last one the last time: how many of them
- * are here. Each instruction counts. */
+/* Such runs of context c, each of the slot that came after the warp's last one the last time: how many of
+ * them are here. Each instruction counts. */
 static inline size_t device_encoder_foreseen_runs(struct mt_device_work *w, const struct mt_access_run *runs,
                                                   size_t count, uint32_t c)
 {
@@ -506,11 +505,24 @@ static int encode_addresses(struct mt_device_work *w, const struct mt_access_run
     return 0;
 }
 
+/* Rows, or one. 0, or -1 without memory. */
+static int encode_rows(struct mt_device_work *w, const struct mt_access_run *from)
+{
+    struct mt_access_run r = *from;
+    if (r.count <= r.row || (uint64_t)r.apart == r.row * (uint64_t)r.stride) {
+        r.row = 0;
+        r.addresses = NULL;
+    }
+    return device_encoder_quick(w, &r, 1) ? 0 : device_encoder_other(w, &r);
+}
+
 int mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
 {
     for (size_t i = 0; i < count && (i += device_encoder_quick(w, &runs[i], count - i)) < count; i++) {
         const struct mt_access_run *r = &runs[i];
-        if ((!r->row && r->addresses ? encode_addresses(w, r) : device_encoder_other(w, r)) != 0)
+        if ((r->row         ? encode_rows(w, r)
+             : r->addresses ? encode_addresses(w, r)
+                            : device_encoder_other(w, r)) != 0)
             return -1;
     }
     return 0;

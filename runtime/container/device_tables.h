@@ -8,7 +8,7 @@
 #define MT_VISITS 8192u
 
 struct mt_context { /* a warp of a CTA on an SM; without warps the CTA */
-    uint64_t cta;       /* this and the next two as in struct mt_access_run */
+    uint64_t cta;   /* this and the next two as in struct mt_access_run */
     uint32_t smid, warp;
     uint64_t address;   /* of its last run */
     uint32_t slot;      /* of its last run, 0: none yet */

@@ -146,8 +146,8 @@ static size_t kernel_runs(const struct kernel *k, struct mt_access_run *runs, si
     return n;
 }
 
-/* Warps one after the other, in loops or not, back again or not: rows come back, and the bytes are those of the
- * same runs with each address given. */
+/* Warps one after the other, in loops or not, back again or not: rows come back, and the bytes are those of
+ * the same runs with each address given. */
 static void device_rows(void **state)
 {
     struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
@@ -251,7 +251,8 @@ static void device_damage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(device_kernels), cmocka_unit_test(random_runs), cmocka_unit_test(device_rows),
-                                       cmocka_unit_test(device_refused), cmocka_unit_test(device_damage)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(device_kernels), cmocka_unit_test(random_runs),
+                                       cmocka_unit_test(device_rows), cmocka_unit_test(device_refused),
+                                       cmocka_unit_test(device_damage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
