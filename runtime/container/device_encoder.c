@@ -247,29 +247,6 @@ static unsigned bits_of(uint64_t v)
     return v ? 64 - (unsigned)__builtin_clzll(v) : 0;
 }
 
-/* Lanes as multiples of 1 << shift above the anchor, `width` bits each. Returns what is after. */
-static unsigned char *device_encoder_pack(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor,
-                                          unsigned shift, unsigned width)
-{
-    uint64_t bits = 0;
-    unsigned have = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t v = (a[i] - anchor) >> shift;
-        if (width == WHOLE) {
-            memcpy(out, &v, sizeof v);
-            out += sizeof v;
-            continue;
-        }
-        bits |= v << have; /* have < 8 and width <= 56 */
-        have += width;
-        memcpy(out, &bits, sizeof bits);
-        out += have / 8;
-        bits >>= have / 8 * 8;
-        have %= 8;
-    }
-    return out + (have != 0);
-}
-
 /* Lanes that have addresses of their own. Returns the token's base code. */
 static __attribute__((noinline)) unsigned
 device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const struct mt_access_run *run)
@@ -305,7 +282,7 @@ device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const s
         if (!r->mask)
             w->lanes = mt_leb(w->lanes, r->count);
     }
-    w->lanes = device_encoder_pack(w->lanes, r->addresses, r->count, s->low, shift, width);
+    w->lanes = mt_bits_put(w->lanes, r->addresses, r->count, s->low, shift, width);
     h->irregular = 1;
     h->mask = r->mask;
     h->count = r->count;
