@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define RECORD "__mt_access_"
+#define RECORD_GLOBAL 1 /* address space of global memory */
 
 /* Calls that look for nothing but their arguments: LLVM may keep what it knows of memory across them. */
 static LLVMValueRef record_declare(struct mt_lowering *l, const char *name, LLVMTypeRef type)
@@ -27,6 +28,13 @@ static LLVMValueRef record_declare(struct mt_lowering *l, const char *name, LLVM
     return f;
 }
 
+/* A global pointer as it was before it was made generic: more is known of its shape. */
+static LLVMValueRef record_pointer(LLVMValueRef p)
+{
+    LLVMValueRef from = LLVMIsAAddrSpaceCastInst(p) ? LLVMGetOperand(p, 0) : p;
+    return LLVMGetPointerAddressSpace(LLVMTypeOf(from)) == RECORD_GLOBAL ? from : p;
+}
+
 /* "__mt_access_global_at" (p, meta, site, place) becomes "mt.record.global" (p, meta, site), and so does what
  * has its size as an argument when that is a number. */
 static const char *record_prepare(struct mt_lowering *l, LLVMValueRef call, const char *name)
@@ -42,14 +50,17 @@ static const char *record_prepare(struct mt_lowering *l, LLVMValueRef call, cons
         args[1] = LLVMConstInt(l->i32, type << 28 | bytes, 0);
         args[2] = LLVMGetOperand(call, 3);
     }
-    LLVMTypeRef types[] = {l->ptr, l->i32, l->i32}, type = LLVMFunctionType(l->none, types, 3, 0);
     LLVMPositionBuilderBefore(l->builder, call);
-    if (LLVMTypeOf(args[0]) != l->ptr)
+    if (!generic)
+        args[0] = record_pointer(args[0]);
+    int global = LLVMGetPointerAddressSpace(LLVMTypeOf(args[0])) == RECORD_GLOBAL;
+    if (LLVMTypeOf(args[0]) != l->ptr && (generic || !global))
         args[0] = LLVMBuildAddrSpaceCast(l->builder, args[0], l->ptr, "");
+    LLVMTypeRef types[] = {LLVMTypeOf(args[0]), l->i32, l->i32},
+                type = LLVMFunctionType(l->none, types, 3, 0);
+    const char *to = generic ? "mt.record.generic" : global ? "mt.record.global.1" : "mt.record.global";
     if (!sized || LLVMConstIntGetZExtValue(args[1]) & MT_RAW_MAX_SIZE)
-        LLVMBuildCall2(l->builder, type,
-                       record_declare(l, generic ? "mt.record.generic" : "mt.record.global", type), args, 3,
-                       "");
+        LLVMBuildCall2(l->builder, type, record_declare(l, to, type), args, 3, "");
     LLVMInstructionEraseFromParent(call);
     return NULL;
 }

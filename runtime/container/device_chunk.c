@@ -27,36 +27,45 @@ void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e)
     mt_pages_free(e, sizeof *e);
 }
 
-/* Has the mask as many lanes? */
-static inline int device_chunk_counts(const struct mt_access_run *r)
+/* Has the mask, which is not 0, as many lanes? */
+static int device_chunk_counts(const struct mt_access_run *r)
 {
     uint32_t m = r->mask;
-    if (m == UINT32_MAX)
-        return r->count == MT_MTC_MAX_LANES;
     m -= m >> 1 & 0x55555555; /* not every x86-64 counts bits in one instruction */
     m = (m & 0x33333333) + (m >> 2 & 0x33333333);
     return ((m + (m >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24 == r->count;
+}
+
+/* Can the run be encoded? */
+static inline int device_chunk_good(const struct mt_access_run *r)
+{
+    if (!(r->meta & ((1u << 28) - 1)) || !mt_rec_known(r->meta >> 28))
+        return 0;
+    if (__builtin_expect(r->mask == UINT32_MAX, 1))
+        return r->count == MT_MTC_MAX_LANES;
+    return r->count && (!r->mask || device_chunk_counts(r)) && (!r->row || r->count <= MT_RUN_ROWS);
 }
 
 /* What the runs need at most. 0, or why they cannot be encoded. */
 static const char *device_chunk_measure(const struct mt_access_run *runs, size_t count, uint64_t *pieces,
                                         uint64_t *gathers, uint64_t *accesses)
 {
-    *pieces = count;
-    *gathers = *accesses = 0;
+    uint64_t more = 0, apart = 0, sum = 0;
     for (size_t i = 0; i < count; i++) {
         const struct mt_access_run *r = &runs[i];
-        if (r->count == 0 || (r->mask && !device_chunk_counts(r)) || !mt_rec_known(r->meta >> 28) ||
-            !(r->meta & ((1u << 28) - 1)))
+        if (!device_chunk_good(r))
             return "a run without accesses, or with another number of lanes than its mask, or of no known "
                    "type";
-        *accesses += r->count;
-        if (r->addresses) {
+        sum += r->count;
+        if (r->row || r->addresses) {
             uint64_t n = (r->count + (uint64_t)MT_MTC_MAX_LANES - 1) / MT_MTC_MAX_LANES;
-            *gathers += n;
-            *pieces += n - 1;
+            apart += n;
+            more += n - 1;
         }
     }
+    *pieces = count + more;
+    *gathers = apart;
+    *accesses = sum;
     return NULL;
 }
 
@@ -77,7 +86,7 @@ static const char *device_chunk_begin(struct mt_mtc_device_encoder *e, uint64_t 
     if (mt_tables_begin(e) != 0)
         return no_memory;
     struct mt_device_work *w = &e->at;
-    *w = (struct mt_device_work){.e = e, .context = MT_NONE};
+    *w = (struct mt_device_work){.e = e, .context = MT_NONE, .fresh = MT_NONE};
     w->tokens = e->out + sizeof(struct mt_mtc_columns);
     w->contexts = w->tokens + pieces;
     w->shapes = w->contexts + pieces * CONTEXT_BYTES;

@@ -1,6 +1,7 @@
 /* Runs of a kernel launch -> columns of a device chunk: docs/trace-format.md, "Device chunk". */
 #include "container/device_tables.h"
 #include "container/leb.h"
+#include <stddef.h>
 #include <string.h>
 
 enum { ANONYMOUS = 64, FAR = 1 << 16 }; /* slots for runs without site; such addresses are apart */
@@ -38,8 +39,8 @@ static int is_context(const struct mt_context *c, const struct mt_access_run *r)
     return c->cta == r->cta && c->warp == r->warp && c->smid == r->smid;
 }
 
-/* The number of the run's context; what the token says of it goes to *token. MT_NONE: no memory. */
-static uint32_t context_of(struct mt_device_work *w, const struct mt_access_run *r, unsigned *token)
+/* The number of the run's context; what the token says of it goes to w->token. MT_NONE: no memory. */
+static inline uint32_t context_of(struct mt_device_work *w, const struct mt_access_run *r)
 {
     static const struct mt_context none = {.warp = MT_RUN_NO_WARP};
     struct mt_mtc_device_encoder *e = w->e;
@@ -49,20 +50,22 @@ static uint32_t context_of(struct mt_device_work *w, const struct mt_access_run 
         const struct mt_context *b = &e->contexts[before];
         if (is_context(b, r))
             return before;
+        w->fresh = MT_NONE;
         if (b->successor != MT_NONE && is_context(&e->contexts[b->successor], r)) {
-            *token |= 1;
+            w->token |= 1;
             return b->successor;
         }
     }
     if ((now = mt_context_of(e, r, &is_new)) == MT_NONE)
         return now;
     if (!is_new) {
-        *token |= 2;
+        w->token |= 2;
         w->contexts = mt_leb_signed(w->contexts, (uint64_t)now - before);
     } else {
-        *token |= 3;
+        w->token |= 3;
         w->contexts = put_context(w->contexts, r, now ? &e->contexts[now - 1] : &none);
         e->contexts[now].address = before != MT_NONE ? e->contexts[before].address : 0;
+        w->fresh = now;
     }
     if (before != MT_NONE)
         e->contexts[before].successor = now;
@@ -86,28 +89,46 @@ static inline uint64_t device_encoder_predict(const struct mt_mtc_device_encoder
     return own ? *own : s->last;
 }
 
-static int device_encoder_hits(struct mt_mtc_device_encoder *e, uint32_t slot, uint32_t c, uint64_t base)
+/* Has the slot no run in context c, which is new? */
+static inline int device_encoder_first(const struct mt_device_work *w, const struct mt_table_slot *s,
+                                       uint32_t c)
 {
-    const struct mt_table_slot *s = &e->slots[slot];
+    return w->fresh == c && s->visited != c;
+}
+
+/* The slot's last address in context c, or NULL. Valid until the next call. */
+static inline const uint64_t *device_encoder_own(struct mt_device_work *w, uint32_t slot, uint32_t c)
+{
     uint64_t who;
-    const struct mt_own *o = mt_own_place(e, c, slot, &who);
-    const uint64_t *own = o->who == who ? &o->address : NULL;
+    if (device_encoder_first(w, &w->e->slots[slot], c))
+        return NULL;
+    if (w->e->nvisits)
+        mt_own_settle(w->e);
+    const struct mt_own *o = mt_own_place(w->e, c, slot, &who);
+    return o->who == who ? &o->address : NULL;
+}
+
+static int device_encoder_hits(struct mt_device_work *w, uint32_t slot, uint32_t c, uint64_t base)
+{
+    const struct mt_mtc_device_encoder *e = w->e;
+    const struct mt_table_slot *s = &e->slots[slot];
+    const uint64_t *own = device_encoder_own(w, slot, c);
     return device_encoder_predict(e, s, c, own, 0) == base ||
            device_encoder_predict(e, s, c, own, 1) == base || device_encoder_predict(e, s, c, own, 2) == base;
 }
 
 /* Runs without site: the slot that foresaw the address, or that was near; MT_NONE: make one. */
-static uint32_t device_encoder_anonymous(struct mt_mtc_device_encoder *e, const struct mt_access_run *r,
-                                         uint32_t c)
+static uint32_t device_encoder_anonymous(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c)
 {
+    const struct mt_mtc_device_encoder *e = w->e;
     const struct mt_table_slot *l = &e->slots[e->contexts[c].slot];
     uint64_t nearest = UINT64_MAX;
     uint32_t best = MT_NONE, n = 0;
     if (l->next != MT_NONE && e->slots[l->next].site == 0 && e->slots[l->next].meta == r->meta &&
-        device_encoder_hits(e, l->next, c, r->base))
+        device_encoder_hits(w, l->next, c, r->base))
         return l->next;
     if (l->second != MT_NONE && e->slots[l->second].site == 0 && e->slots[l->second].meta == r->meta &&
-        device_encoder_hits(e, l->second, c, r->base))
+        device_encoder_hits(w, l->second, c, r->base))
         return l->second;
     for (uint32_t i = mt_slot_find(e, 0, r->meta); i != MT_NONE; i = e->slots[i].others, n++) {
         uint64_t d = r->base - e->slots[i].last;
@@ -125,13 +146,13 @@ static int is_slot(const struct mt_mtc_device_encoder *e, uint32_t slot, const s
     return slot != MT_NONE && e->slots[slot].site == r->site && e->slots[slot].meta == r->meta;
 }
 
-static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c, unsigned *token)
+static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
     uint32_t before = e->contexts[c].slot, now;
     struct mt_table_slot *l = &e->slots[before];
     if (__builtin_expect(r->site == 0, 0))
-        now = device_encoder_anonymous(e, r, c);
+        now = device_encoder_anonymous(w, r, c);
     else if (is_slot(e, l->next, r))
         return l->next;
     else if (is_slot(e, l->second, r))
@@ -144,15 +165,15 @@ static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r,
         if ((now = mt_slot_add(e, r->site, r->meta)) == MT_NONE)
             return now;
         l = &e->slots[before]; /* they may have moved */
-        *token |= 3 << 2;
+        w->token |= 3 << 2;
         w->shapes = mt_leb_signed(w->shapes, (uint64_t)(int32_t)(r->site - w->newest_site));
         w->shapes = mt_leb(w->shapes, r->meta);
         w->newest_site = r->site;
         e->slots[now].last = e->slots[now].low = e->contexts[c].address;
     } else if (now == l->second) {
-        *token |= 1 << 2;
+        w->token |= 1 << 2;
     } else {
-        *token |= 2 << 2;
+        w->token |= 2 << 2;
         w->contexts = mt_leb(w->contexts, now);
     }
     l->second = l->next;
@@ -176,10 +197,22 @@ static int device_encoder_as_before(const uint64_t *a, uint64_t base, const uint
     return !odd;
 }
 
+/* The same for rows. */
+static int device_encoder_rows_as_before(const struct mt_shape *h, const struct mt_access_run *r)
+{
+    if (h->row == r->row)
+        return h->stride == (uint64_t)r->stride && h->apart == (uint64_t)r->apart;
+    uint64_t room[MT_RUN_ROWS];
+    struct mt_access_run apart = mt_run_without_rows(r, room);
+    return device_encoder_as_before(apart.addresses, r->base, h->delta, r->count);
+}
+
 static inline int is_shape(const struct mt_shape *h, const struct mt_access_run *r)
 {
     if (h->mask != r->mask || h->count != r->count)
         return 0;
+    if (__builtin_expect(r->row != 0, 0))
+        return h->irregular && device_encoder_rows_as_before(h, r);
     if (!r->addresses)
         return !h->irregular && (h->stride == (uint64_t)r->stride || r->count == 1);
     return h->irregular && r->addresses[1] - r->base == h->delta[1] &&
@@ -214,33 +247,12 @@ static unsigned bits_of(uint64_t v)
     return v ? 64 - (unsigned)__builtin_clzll(v) : 0;
 }
 
-/* Lanes as multiples of 1 << shift above the anchor, `width` bits each. Returns what is after. */
-static unsigned char *device_encoder_pack(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor,
-                                          unsigned shift, unsigned width)
-{
-    uint64_t bits = 0;
-    unsigned have = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t v = (a[i] - anchor) >> shift;
-        if (width == WHOLE) {
-            memcpy(out, &v, sizeof v);
-            out += sizeof v;
-            continue;
-        }
-        bits |= v << have; /* have < 8 and width <= 56 */
-        have += width;
-        memcpy(out, &bits, sizeof bits);
-        out += have / 8;
-        bits >>= have / 8 * 8;
-        have %= 8;
-    }
-    return out + (have != 0);
-}
-
 /* Lanes that have addresses of their own. Returns the token's base code. */
-static unsigned device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s,
-                                      const struct mt_access_run *r)
+static __attribute__((noinline)) unsigned
+device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const struct mt_access_run *run)
 {
+    uint64_t room[MT_RUN_ROWS];
+    const struct mt_access_run apart = mt_run_without_rows(run, room), *r = &apart;
     const struct mt_shape *was = &s->shape[s->now];
     struct mt_shape *h = &s->shape[s->now ^= 1];
     uint64_t low = UINT64_MAX, high = 0, any = 0;
@@ -270,28 +282,25 @@ static unsigned device_encoder_gather(struct mt_device_work *w, struct mt_table_
         if (!r->mask)
             w->lanes = mt_leb(w->lanes, r->count);
     }
-    w->lanes = device_encoder_pack(w->lanes, r->addresses, r->count, s->low, shift, width);
+    w->lanes = mt_bits_put(w->lanes, r->addresses, r->count, s->low, shift, width);
     h->irregular = 1;
     h->mask = r->mask;
     h->count = r->count;
+    h->row = run->row;
+    h->stride = (uint64_t)run->stride;
+    h->apart = run->row ? (uint64_t)run->apart : 0;
     return code;
 }
 
 /* ---- all of it ---- */
 
-/* What the run changes for predictions. own: the slot's last address in the context, or NULL. */
-static inline void device_encoder_note(struct mt_table_slot *s, struct mt_context *x, const uint64_t *own,
-                                       uint64_t base)
+/* What the run changes for predictions, but for those from the slot's last address in the context. */
+static inline void device_encoder_note(struct mt_table_slot *s, struct mt_context *x, uint64_t base)
 {
     if (s->seen) {
         uint64_t d = base - s->last;
         s->stride = d == s->difference ? d : s->stride;
         s->difference = d;
-    }
-    if (own) {
-        uint64_t d = base - *own;
-        s->step = d == s->own_difference ? d : s->step;
-        s->own_difference = d;
     }
     s->offset = base - x->address;
     s->last = base;
@@ -299,21 +308,34 @@ static inline void device_encoder_note(struct mt_table_slot *s, struct mt_contex
     x->address = base;
 }
 
-/* The run's first address, and what is known from now on. Each instruction counts: most runs are nothing
- * else. */
-static inline __attribute__((always_inline)) void device_encoder_base(struct mt_device_work *w,
-                                                                      const struct mt_access_run *r,
-                                                                      uint32_t c, uint32_t slot,
-                                                                      unsigned token)
+/* What a further run of the slot in context c changes. */
+static inline void device_encoder_again(struct mt_mtc_device_encoder *e, struct mt_table_slot *s, uint32_t c,
+                                        uint32_t slot, uint64_t base)
+{
+    uint64_t who;
+    if (__builtin_expect(e->nvisits != 0, 0))
+        mt_own_settle(e);
+    struct mt_own *o = mt_own_place(e, c, slot, &who);
+    if (o->who == who) {
+        uint64_t d = base - o->address;
+        s->step = d == s->own_difference ? d : s->step;
+        s->own_difference = d;
+    }
+    o->who = who;
+    o->address = base;
+}
+
+/* The run's first address, and what is known from now on. */
+static void device_encoder_base(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c,
+                                uint32_t slot)
 {
     struct mt_mtc_device_encoder *e = w->e;
     struct mt_table_slot *s = &e->slots[slot];
     struct mt_context *x = &e->contexts[c];
-    uint64_t who, base = r->base;
-    struct mt_own *o = mt_own_place(e, c, slot, &who);
-    const uint64_t *own = o->who == who ? &o->address : NULL;
+    uint64_t base = r->base;
+    const uint64_t *own = device_encoder_own(w, slot, c);
     unsigned code = 0;
-    if (token >> 6 == 3) {
+    if (w->token >> 6 == 3) {
         code = device_encoder_gather(w, s, r);
     } else if (base != s->last + s->stride) {
         for (code = 1; code < 3 && device_encoder_predict(e, s, c, own, code) != base;)
@@ -321,52 +343,115 @@ static inline __attribute__((always_inline)) void device_encoder_base(struct mt_
         if (code == 3)
             w->bases = mt_leb_signed(w->bases, base - device_encoder_predict(e, s, c, own, 3));
     }
-    device_encoder_note(s, x, own, base);
+    device_encoder_note(s, x, base);
     x->slot = slot;
-    o->who = who;
-    o->address = base;
-    *w->tokens++ = (unsigned char)(token | code << 4);
+    if (device_encoder_first(w, s, c))
+        mt_own_later(e, c, slot, base);
+    else
+        device_encoder_again(e, s, c, slot, base);
+    s->visited = c;
+    s->like = *r;
+    if (!r->site || (!r->row && r->addresses))
+        s->like.count = 0;
+    *w->tokens++ = (unsigned char)(w->token | code << 4);
+    w->token = 0;
 }
 
-/* The slot that came after the warp's last one the last time, the same lanes: most runs. 0: it is not so. */
-static inline int device_encoder_usual(struct mt_device_work *w, const struct mt_access_run *r)
+/* ---- most runs ---- */
+
+static inline uint64_t device_encoder_word(const void *of, size_t offset)
 {
-    const struct mt_mtc_device_encoder *e = w->e;
-    uint32_t c = w->context;
-    if (c == MT_NONE || !is_context(&e->contexts[c], r))
-        return 0;
-    uint32_t slot = e->slots[e->contexts[c].slot].next;
-    if (!is_slot(e, slot, r) || !r->site || !is_shape(&e->slots[slot].shape[e->slots[slot].now], r))
-        return 0;
-    device_encoder_base(w, r, c, slot, 0);
-    return 1;
+    uint64_t word;
+    memcpy(&word, (const char *)of + offset, sizeof word);
+    return word;
 }
 
-/* 0, or -1 without memory. */
-static __attribute__((noinline)) int encode_other(struct mt_device_work *w, const struct mt_access_run *r)
+/* Is the run, of context x, like the last one of its slot and at the address that its stride foresees? */
+static inline int device_encoder_foreseen(const struct mt_context *x, const struct mt_table_slot *s,
+                                          const struct mt_access_run *r)
+{
+    enum { SMID = offsetof(struct mt_access_run, smid), META = offsetof(struct mt_access_run, meta) };
+    enum { COUNT = offsetof(struct mt_access_run, count), AT = offsetof(struct mt_context, smid) };
+    const struct mt_access_run *l = &s->like;
+    uint64_t odd = (r->base ^ (s->last + s->stride)) | (uint64_t)(r->stride ^ l->stride) |
+                   (uint64_t)(r->apart ^ l->apart) | (r->row ^ l->row) | (r->cta ^ x->cta);
+    odd |= device_encoder_word(r, SMID) ^ device_encoder_word(x, AT);
+    odd |= device_encoder_word(r, META) ^ device_encoder_word(l, META);
+    return !(odd | (device_encoder_word(r, COUNT) ^ device_encoder_word(l, COUNT)));
+}
+#define NEIGHBOURS(type, a, b) (offsetof(struct type, b) == offsetof(struct type, a) + 4)
+_Static_assert(NEIGHBOURS(mt_access_run, smid, warp) && NEIGHBOURS(mt_access_run, meta, site) &&
+                   NEIGHBOURS(mt_access_run, count, mask) && NEIGHBOURS(mt_context, smid, warp),
+               "device_encoder_foreseen compares two fields at once");
+
+/* Such runs of context c, each of the slot that came after the warp's last one the last time: how many of
+ * them are here. Each instruction counts. */
+static inline size_t device_encoder_foreseen_runs(struct mt_device_work *w, const struct mt_access_run *runs,
+                                                  size_t count, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
-    unsigned token = 0;
-    uint32_t c = context_of(w, r, &token), slot = c != MT_NONE ? slot_of(w, r, c, &token) : MT_NONE;
-    if (slot == MT_NONE)
-        return -1;
-    struct mt_table_slot *s = &e->slots[slot];
-    w->context = c;
-    if (!is_shape(&s->shape[s->now], r)) {
-        int other = is_shape(&s->shape[s->now ^ 1], r);
-        token |= other ? 1 << 6 : r->addresses ? 3 << 6 : 2 << 6;
-        if (other || !r->addresses)
-            s->now ^= 1;
-        if (!other && !r->addresses)
-            new_shape(w, &s->shape[s->now], r);
+    struct mt_context *x = &e->contexts[c];
+    struct mt_table_slot *s = &e->slots[x->slot], *now;
+    unsigned char *tokens = w->tokens;
+    uint64_t before = x->address;
+    uint32_t fresh = w->fresh, slot;
+    size_t i = 0;
+    for (; i < count && (slot = s->next) != MT_NONE; i++, s = now) {
+        now = &e->slots[slot];
+        if (!device_encoder_foreseen(x, now, &runs[i]))
+            break;
+        uint64_t base = runs[i].base;
+        if (fresh == c && now->visited != c)
+            mt_own_later(e, c, slot, base);
+        else
+            device_encoder_again(e, now, c, slot, base);
+        now->visited = c;
+        now->difference = now->stride;
+        now->offset = base - before;
+        now->last = before = base;
+        *tokens++ = 0;
     }
-    device_encoder_base(w, r, c, slot, token);
-    return 0;
+    if (i) {
+        *w->tokens = (unsigned char)w->token;
+        w->token = 0;
+        w->tokens = tokens;
+        x->address = before;
+        x->slot = (uint32_t)(s - e->slots);
+    }
+    return i;
 }
 
-static inline int encode_run(struct mt_device_work *w, const struct mt_access_run *r)
+/* All runs up to the first one that is not so; its context is then w->context (MT_NONE: no memory). */
+static size_t device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
 {
-    return device_encoder_usual(w, r) ? 0 : encode_other(w, r);
+    size_t i = 0, n;
+    do {
+        w->context = context_of(w, &runs[i]);
+        n = w->context == MT_NONE ? 0 : device_encoder_foreseen_runs(w, &runs[i], count - i, w->context);
+        i += n;
+    } while (n && i < count);
+    return i;
+}
+
+/* ---- all runs ---- */
+
+/* A run of w->context. 0, or -1 without memory. */
+static int device_encoder_other(struct mt_device_work *w, const struct mt_access_run *r)
+{
+    uint32_t c = w->context, slot = c != MT_NONE ? slot_of(w, r, c) : MT_NONE;
+    if (slot == MT_NONE)
+        return -1;
+    struct mt_table_slot *s = &w->e->slots[slot];
+    if (!is_shape(&s->shape[s->now], r)) {
+        int other = is_shape(&s->shape[s->now ^ 1], r), apart = r->row || r->addresses;
+        w->token |= other ? 1 << 6 : apart ? 3 << 6 : 2 << 6;
+        if (other || !apart)
+            s->now ^= 1;
+        if (!other && !apart)
+            new_shape(w, &s->shape[s->now], r);
+    }
+    device_encoder_base(w, r, c, slot);
+    return 0;
 }
 
 /* Are the lanes' addresses evenly spaced? Then in *r as a stride. */
@@ -383,7 +468,7 @@ static void device_encoder_straighten(struct mt_access_run *r)
     r->addresses = NULL;
 }
 
-/* A run with addresses: regular, or pieces of as many lanes as a gather has. */
+/* A run with addresses: regular, or pieces of as many lanes as a gather has. 0, or -1 without memory. */
 static int encode_addresses(struct mt_device_work *w, const struct mt_access_run *from)
 {
     struct mt_access_run r = *from;
@@ -391,16 +476,31 @@ static int encode_addresses(struct mt_device_work *w, const struct mt_access_run
         r.addresses = from->addresses + (from->count - left);
         r.count = left < MT_MTC_MAX_LANES ? left : MT_MTC_MAX_LANES;
         device_encoder_straighten(&r);
-        if (encode_run(w, &r) != 0)
+        if (!device_encoder_quick(w, &r, 1) && device_encoder_other(w, &r) != 0)
             return -1;
     }
     return 0;
 }
 
+/* Rows, or one. 0, or -1 without memory. */
+static int encode_rows(struct mt_device_work *w, const struct mt_access_run *from)
+{
+    struct mt_access_run r = *from;
+    if (r.count <= r.row || (uint64_t)r.apart == r.row * (uint64_t)r.stride) {
+        r.row = 0;
+        r.addresses = NULL;
+    }
+    return device_encoder_quick(w, &r, 1) ? 0 : device_encoder_other(w, &r);
+}
+
 int mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if ((runs[i].addresses ? encode_addresses(w, &runs[i]) : encode_run(w, &runs[i])) != 0)
+    for (size_t i = 0; i < count && (i += device_encoder_quick(w, &runs[i], count - i)) < count; i++) {
+        const struct mt_access_run *r = &runs[i];
+        if ((r->row         ? encode_rows(w, r)
+             : r->addresses ? encode_addresses(w, r)
+                            : device_encoder_other(w, r)) != 0)
             return -1;
+    }
     return 0;
 }

@@ -35,7 +35,8 @@ static int index_room(struct mt_index *x, uint32_t cells)
 
 int mt_tables_begin(struct mt_mtc_device_encoder *e)
 {
-    if (!e->own && !(e->own = mt_pages(MT_MTC_OWN_PLACES * sizeof *e->own)))
+    if ((!e->own && !(e->own = mt_pages(MT_MTC_OWN_PLACES * sizeof *e->own))) ||
+        (!e->visits && !(e->visits = mt_pages(MT_VISITS * sizeof *e->visits))))
         return -1;
     if ((!e->context_index.cells && index_room(&e->context_index, 4 * CONTEXTS) != 0) ||
         (!e->slot_index.cells && index_room(&e->slot_index, 4 * SLOTS) != 0))
@@ -50,7 +51,7 @@ int mt_tables_begin(struct mt_mtc_device_encoder *e)
         e->epoch = 1;
     }
     e->context_index.used = e->slot_index.used = 0;
-    e->ncontexts = 0;
+    e->ncontexts = e->nvisits = 0;
     e->nslots = 1;
     e->slots[0].next = e->slots[0].second = MT_NONE;
     return 0;
@@ -61,6 +62,7 @@ void mt_tables_free(struct mt_mtc_device_encoder *e)
     mt_pages_free(e->contexts, e->context_room * sizeof *e->contexts);
     mt_pages_free(e->slots, e->slot_room * sizeof *e->slots);
     mt_pages_free(e->own, MT_MTC_OWN_PLACES * sizeof *e->own);
+    mt_pages_free(e->visits, MT_VISITS * sizeof *e->visits);
     if (e->context_index.cells)
         mt_pages_free(e->context_index.cells, ((size_t)e->context_index.mask + 1) * sizeof(uint64_t));
     if (e->slot_index.cells)
@@ -91,43 +93,92 @@ static void index_put(struct mt_index *x, uint32_t epoch, uint32_t hash, uint32_
     x->cells[i] = (uint64_t)epoch << 32 | number;
 }
 
-/* Four times as many cells. 0, or -1 without memory. */
-static int device_tables_more_cells(struct mt_mtc_device_encoder *e)
+static void device_tables_put_context(struct mt_mtc_device_encoder *e, uint32_t number)
+{
+    const struct mt_context *c = &e->contexts[number];
+    index_put(&e->context_index, e->epoch, hash_context(c->cta, c->warp, c->smid), number);
+}
+
+/* All contexts into the index. 0, or -1 without memory. */
+static int device_tables_index_contexts(struct mt_mtc_device_encoder *e)
 {
     struct mt_index *x = &e->context_index;
-    if (index_room(x, 4 * (x->mask + 1)) != 0)
-        return -1;
-    for (uint32_t i = 0; i < e->ncontexts; i++) {
-        const struct mt_context *c = &e->contexts[i];
-        index_put(x, e->epoch, hash_context(c->cta, c->warp, c->smid), i);
+    uint32_t cells = x->mask + 1;
+    while (2 * e->ncontexts >= cells)
+        cells *= 4;
+    if (cells != x->mask + 1) {
+        if (index_room(x, cells) != 0)
+            return -1;
+        x->used = 0;
     }
+    for (; x->used < e->ncontexts; x->used++)
+        device_tables_put_context(e, x->used);
     return 0;
 }
 
-uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, int *is_new)
+static uint32_t device_tables_find_context(const struct mt_mtc_device_encoder *e,
+                                           const struct mt_access_run *r)
 {
-    struct mt_index *x = &e->context_index;
-    uint32_t hash = hash_context(r->cta, r->warp, r->smid), i = hash & x->mask, number = e->ncontexts;
-    for (; x->cells[i] >> 32 == e->epoch; i = (i + 1) & x->mask) {
+    const struct mt_index *x = &e->context_index;
+    for (uint32_t i = hash_context(r->cta, r->warp, r->smid) & x->mask; x->cells[i] >> 32 == e->epoch;
+         i = (i + 1) & x->mask) {
         const struct mt_context *c = &e->contexts[(uint32_t)x->cells[i]];
         if (c->cta == r->cta && c->warp == r->warp && c->smid == r->smid)
             return (uint32_t)x->cells[i];
     }
+    return MT_NONE;
+}
+
+/* Is the run of a warp after all that there are, as launches run them? Then it is new. */
+static int device_tables_ahead(struct mt_mtc_device_encoder *e, const struct mt_access_run *r)
+{
+    uint64_t cta = (r->cta & 0xffff) << 48 | (r->cta >> 16 & 0xffff) << 32 | r->cta >> 32;
+    if (e->ncontexts && (cta < e->top || (cta == e->top && r->warp <= e->top_warp)))
+        return 0;
+    e->top = cta;
+    e->top_warp = r->warp;
+    return 1;
+}
+
+static uint32_t device_tables_add_context(struct mt_mtc_device_encoder *e, const struct mt_access_run *r,
+                                          int *is_new)
+{
+    uint32_t number = e->ncontexts;
     *is_new = 1;
-    if (device_tables_grow((void **)&e->contexts, &e->context_room, (size_t)number + 1,
+    if (__builtin_expect(number == e->context_room, 0) &&
+        device_tables_grow((void **)&e->contexts, &e->context_room, (size_t)number + 1,
                            sizeof *e->contexts) != 0)
         return MT_NONE;
-    if (2 * x->used > x->mask) {
-        if (device_tables_more_cells(e) != 0)
-            return MT_NONE;
-        index_put(x, e->epoch, hash, number);
-    } else {
-        x->cells[i] = (uint64_t)e->epoch << 32 | number;
-    }
-    x->used++;
     e->contexts[number] =
         (struct mt_context){.cta = r->cta, .warp = r->warp, .smid = r->smid, .successor = MT_NONE};
     return e->ncontexts++;
+}
+
+static __attribute__((noinline)) uint32_t device_tables_search(struct mt_mtc_device_encoder *e,
+                                                               const struct mt_access_run *r, int *is_new)
+{
+    if (device_tables_index_contexts(e) != 0)
+        return MT_NONE;
+    uint32_t found = device_tables_find_context(e, r);
+    return found != MT_NONE ? found : device_tables_add_context(e, r, is_new);
+}
+
+uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, int *is_new)
+{
+    return device_tables_ahead(e, r) ? device_tables_add_context(e, r, is_new)
+                                     : device_tables_search(e, r, is_new);
+}
+
+void mt_own_settle(struct mt_mtc_device_encoder *e)
+{
+    for (uint32_t i = 0; i < e->nvisits; i++) {
+        const struct mt_visit *v = &e->visits[i];
+        uint64_t who;
+        struct mt_own *o = mt_own_place(e, v->context, v->slot, &who);
+        o->who = who;
+        o->address = v->address;
+    }
+    e->nvisits = 0;
 }
 
 uint32_t mt_slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta)
@@ -151,7 +202,7 @@ uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t me
     memset(s, 0, offsetof(struct mt_table_slot, shape));
     memset(&s->shape[0], 0, offsetof(struct mt_shape, delta));
     memset(&s->shape[1], 0, offsetof(struct mt_shape, delta));
-    s->next = s->second = s->others = MT_NONE;
+    s->next = s->second = s->others = s->visited = MT_NONE;
     s->site = site;
     s->meta = meta;
     if (first != MT_NONE) { /* after the first one: only that one is in the index */

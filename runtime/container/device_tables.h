@@ -5,24 +5,29 @@
 #include "memtrace/device.h"
 
 #define MT_NONE UINT32_MAX
+#define MT_VISITS 8192u
 
 struct mt_context { /* a warp of a CTA on an SM; without warps the CTA */
-    uint64_t cta;
-    uint32_t warp, smid;
+    uint64_t cta;   /* this and the next two as in struct mt_access_run */
+    uint32_t smid, warp;
     uint64_t address;   /* of its last run */
     uint32_t slot;      /* of its last run, 0: none yet */
     uint32_t successor; /* the context that came after it, MT_NONE: none yet */
 };
 
 struct mt_shape { /* lanes of a run */
-    uint64_t stride;
+    uint64_t stride, apart;
     uint32_t mask, count;
-    uint32_t irregular; /* `delta` counts, not `stride` */
+    uint32_t irregular; /* `delta` counts, not `stride`, */
+    uint32_t row;       /* and with rows it says the same as stride, apart and row */
     uint64_t delta[MT_MTC_MAX_LANES];
 };
 
 struct mt_table_slot { /* a site with a type and a size */
-    uint64_t last, stride, difference, step, own_difference, offset, low;
+    uint64_t last, stride, difference, step, own_difference, offset;
+    struct mt_access_run like; /* the run before; count 0: no run is compared with it */
+    uint32_t visited;          /* context of the run before, MT_NONE: none yet */
+    uint64_t low;
     uint32_t next, second; /* the two last different successors, latest first; MT_NONE: none */
     uint32_t site, meta;
     uint32_t others; /* runs without site: a further slot of the same meta, or MT_NONE */
@@ -40,13 +45,21 @@ struct mt_own {
     uint64_t who; /* epoch, context, slot */
     uint64_t address;
 };
+/* What is still to be written to the table of struct mt_own: the first run of a slot in a context that is new
+ * looks for nothing there, and most are never looked for. */
+struct mt_visit {
+    uint32_t context, slot;
+    uint64_t address;
+};
 
 /* A chunk in the making: places in its columns. */
 struct mt_device_work {
     struct mt_mtc_device_encoder *e;
     unsigned char *tokens, *contexts, *shapes, *bases, *lanes;
     uint32_t context;     /* of the run before */
+    uint32_t fresh;       /* that context when it has had all runs since it was made, or MT_NONE */
     uint32_t newest_site; /* of the slot made last */
+    unsigned token;       /* what is known of the next run's */
 };
 /* Puts the runs into the columns, which have room. 0, or -1 without memory. */
 int mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count);
@@ -59,8 +72,13 @@ struct mt_mtc_device_encoder {
     struct mt_table_slot *slots; /* [0] stands for "before the first run" */
     uint32_t ncontexts, nslots;
     size_t context_room, slot_room;
-    struct mt_index context_index, slot_index;
-    struct mt_own *own; /* MT_MTC_OWN_PLACES */
+    struct mt_index context_index, slot_index; /* contexts: the first `used` ones; the others when one is
+                                                  looked for */
+    uint64_t top;                              /* greatest CTA in the order of launches, */
+    uint32_t top_warp;                         /* and its greatest warp */
+    struct mt_own *own;                        /* MT_MTC_OWN_PLACES, but for `visits` */
+    struct mt_visit *visits;
+    uint32_t nvisits;
     unsigned char *out;
     size_t out_room;
 };
@@ -75,7 +93,15 @@ uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_r
 uint32_t mt_slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta);
 uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta);
 
-/* Where the last address of slot s in context c is, when `who` is this. */
+/* Writes the visits to their places. */
+void mt_own_settle(struct mt_mtc_device_encoder *e);
+static inline void mt_own_later(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s, uint64_t address)
+{
+    if (__builtin_expect(e->nvisits == MT_VISITS, 0))
+        mt_own_settle(e);
+    e->visits[e->nvisits++] = (struct mt_visit){c, s, address};
+}
+/* Where the last address of slot s in context c is, when `who` is this. Visits are settled. */
 static inline struct mt_own *mt_own_place(const struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s,
                                           uint64_t *who)
 {

@@ -46,15 +46,16 @@ static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size
     struct mt_cpu_launch *l = w->run->launch;
     uint64_t *at = w->buffer, *end = w->buffer + w->buffer_words;
     for (size_t k = 0; k < n; k++) {
-        uint64_t what = (uint64_t)r[k].smid << 32 | r[k].meta, address = r[k].base;
-        for (uint32_t i = 0; i < r[k].count; i++, address += (uint64_t)r[k].stride) {
+        uint64_t what = (uint64_t)r[k].smid << 32 | r[k].meta, address = r[k].base, room[MT_RUN_ROWS];
+        const struct mt_access_run lanes = mt_run_without_rows(&r[k], room);
+        for (uint32_t i = 0; i < lanes.count; i++, address += (uint64_t)lanes.stride) {
             if (at == end) {
                 l->flush(l->flush_ctx, w->buffer, w->buffer_words / 3);
                 at = w->buffer;
             }
             at[0] = what;
-            at[1] = r[k].addresses ? r[k].addresses[i] : address;
-            at[2] = r[k].cta;
+            at[1] = lanes.addresses ? lanes.addresses[i] : address;
+            at[2] = lanes.cta;
             at += 3;
         }
     }
@@ -74,7 +75,8 @@ static uint64_t runs_offset(uint64_t address, uint64_t base)
 /* Runs of shared memory have pointers. */
 static void runs_rebase(struct mt_access_run *r)
 {
-    uint64_t base = (uint64_t)mt_cpu_tls.shared, *address = (uint64_t *)r->addresses; /* in mt_runs */
+    uint64_t base = (uint64_t)mt_cpu_tls.shared;
+    uint64_t *address = r->row ? NULL : (uint64_t *)r->addresses; /* in mt_runs */
     r->base = runs_offset(r->base, base);
     for (uint32_t i = 0; address && i < r->count; i++)
         address[i] = runs_offset(address[i], base);

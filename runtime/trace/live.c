@@ -310,11 +310,13 @@ static void live_put(struct mt_live *s, struct launch *l, const void *payload, s
 
 static size_t bytes_of(const struct mt_access_run *r)
 {
-    return sizeof(struct mt_live_run) + (r->addresses ? r->count * sizeof *r->addresses : 0);
+    return sizeof(struct mt_live_run) + (r->row || r->addresses ? r->count * sizeof *r->addresses : 0);
 }
 
-static char *put_run(char *to, const struct mt_access_run *r)
+static char *put_run(char *to, const struct mt_access_run *run)
 {
+    uint64_t room[MT_RUN_ROWS];
+    const struct mt_access_run lanes = mt_run_without_rows(run, room), *r = &lanes;
     struct mt_live_run w = {.base = r->base,
                             .stride = r->stride,
                             .cta = r->cta,

@@ -16,6 +16,8 @@ enum { BATCH = 100, MANY = 30000 };
 
 static uint64_t address_of(const struct mt_access_run *r, uint32_t i)
 {
+    if (r->row)
+        return r->base + i / r->row * (uint64_t)r->apart + i % r->row * (uint64_t)r->stride;
     return r->addresses ? r->addresses[i] : r->base + i * (uint64_t)r->stride;
 }
 
@@ -100,6 +102,92 @@ static void random_runs(void **state)
     mt_mtc_device_encoder_free(e);
 }
 
+/* What a kernel made by chance does: its sites, which of them are in a loop, and how its warps take turns. */
+struct kernel {
+    uint32_t warps, sites, times[8], stride[8], apart[8];
+    int back, passes; /* one run in `back` is of an earlier CTA; each warp comes `passes` times */
+};
+
+static struct mt_access_run kernel_run(const struct kernel *k, uint32_t cta, uint32_t warp, uint32_t site,
+                                       uint32_t time)
+{
+    uint64_t x = cta % 16, y = cta / 16, far = (uint64_t)(site + 1) << 32;
+    struct mt_access_run r = {.base = far + (cta * k->warps + warp) * UINT64_C(128) + time * UINT64_C(4096),
+                              .stride = k->stride[site],
+                              .cta = x << 32 | y << 16,
+                              .smid = cta % 3,
+                              .warp = warp,
+                              .meta = (site % 3) << 28 | 4,
+                              .site = site == 7 ? 0 : site + 1,
+                              .count = 32,
+                              .mask = UINT32_MAX};
+    if (!some_draw(200))
+        r.base += 4 * some_draw(1000);
+    if (k->apart[site]) {
+        r.row = 16;
+        r.apart = some_draw(50) ? k->apart[site] : 64 * some_draw(3);
+    } else if (!some_draw(100)) {
+        r.mask = 0xffff;
+        r.count = 16;
+    }
+    return r;
+}
+
+static size_t kernel_runs(const struct kernel *k, struct mt_access_run *runs, size_t most)
+{
+    size_t n = 0;
+    for (uint32_t cta = 0; n < most; cta++)
+        for (uint32_t turn = 0; turn < k->warps * (uint32_t)k->passes; turn++)
+            for (uint32_t site = 0; site < k->sites; site++)
+                for (uint32_t time = 0; time < k->times[site] && n < most; time++) {
+                    int back = k->back && !some_draw((uint32_t)k->back);
+                    runs[n++] = kernel_run(k, back ? some_draw(cta + 1) : cta, turn % k->warps, site, time);
+                }
+    return n;
+}
+
+/* Warps one after the other, in loops or not, back again or not: rows come back, and the bytes are those of
+ * the same runs with each address given. */
+static void device_rows(void **state)
+{
+    struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
+    struct mt_access_run *runs = malloc(MANY * sizeof *runs), *apart = malloc(MANY * sizeof *apart);
+    uint64_t *lanes = malloc(MANY * 32 * sizeof *lanes), sum;
+    const void *payload;
+    const char *why;
+    (void)state;
+    for (unsigned number = 1; number <= 40; number++) {
+        some_seed = number;
+        struct kernel k = {.warps = 1 + some_draw(8), .sites = 1 + some_draw(8)};
+        k.passes = 1 + (int)some_draw(2);
+        k.back = some_draw(2) ? 0 : 30;
+        for (unsigned i = 0; i < 8; i++) {
+            k.times[i] = some_draw(3) ? 1 : 1 + some_draw(20);
+            k.stride[i] = 4 * some_draw(3);
+            k.apart[i] = some_draw(3) ? 0 : 1024;
+        }
+        size_t count = kernel_runs(&k, runs, MANY);
+        memcpy(apart, runs, count * sizeof *runs);
+        for (size_t i = 0; i < count; i++) {
+            for (uint32_t lane = 0; runs[i].row && lane < 32; lane++)
+                lanes[i * 32 + lane] = address_of(&runs[i], lane);
+            apart[i].addresses = runs[i].row ? lanes + i * 32 : NULL;
+            apart[i].row = 0;
+        }
+        size_t bytes = mt_mtc_encode_device(e, apart, count, &sum, &payload, &why);
+        void *copy = malloc(bytes);
+        memcpy(copy, payload, bytes);
+        assert_int_equal(mt_mtc_encode_device(e, runs, count, &sum, &payload, &why), bytes);
+        assert_memory_equal(copy, payload, bytes);
+        device_same(runs, count, payload, bytes);
+        free(copy);
+    }
+    free(runs);
+    free(apart);
+    free(lanes);
+    mt_mtc_device_encoder_free(e);
+}
+
 static void device_refused(void **state)
 {
     struct mt_mtc_device_encoder *e = mt_mtc_device_encoder_new();
@@ -120,6 +208,7 @@ static void device_refused(void **state)
     REFUSED(r.meta = 7u << 28 | 4);
     REFUSED(r.meta = 15u << 28 | 4);
     REFUSED(r.mask = 3);
+    REFUSED(r.count = MT_RUN_ROWS + 1; r.row = 16);
     REFUSED(r.count = (uint32_t)MT_MTC_MAX_ACCESSES + 1);
     mt_mtc_device_encoder_free(e);
 }
@@ -164,6 +253,7 @@ static void device_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(device_kernels), cmocka_unit_test(random_runs),
-                                       cmocka_unit_test(device_refused), cmocka_unit_test(device_damage)};
+                                       cmocka_unit_test(device_rows), cmocka_unit_test(device_refused),
+                                       cmocka_unit_test(device_damage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

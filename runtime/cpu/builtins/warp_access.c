@@ -18,6 +18,7 @@ static MT_INLINE void warp_append(struct mt_access_run *r, uint64_t base, int64_
     r->base = base;
     r->stride = stride;
     r->addresses = addresses;
+    r->row = 0;
     r->cta = t->run_cta;
     r->smid = t->smid;
     r->meta = w.meta;
@@ -147,16 +148,12 @@ static MT_INLINE void warp_rows(uint64_t *to, uint64_t base, uint64_t base1, uin
 MT_INLINED void __mt_warp_global_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t meta,
                                       uint32_t site, uint32_t thread)
 {
-    struct mt_cpu_tls *t = &mt_cpu_tls;
     struct mt_access_run *r = warp_room();
-    uint64_t *to = t->run_address;
-    if (base1 == base + LANES / 2 * (uint64_t)stride) {
-        warp_append(r, base, stride, 0, UINT32_MAX, LANES, (struct what){meta, site, thread});
-        return;
-    }
-    warp_rows(to, base, base1, (uint64_t)stride);
-    t->run_address = to + LANES;
-    warp_append(r, base, stride, to, UINT32_MAX, LANES, (struct what){meta, site, thread});
+    int64_t apart = (int64_t)(base1 - base);
+    int one = apart == LANES / 2 * stride;
+    warp_append(r, base, stride, 0, UINT32_MAX, LANES, (struct what){meta, site, thread});
+    r->apart = one ? 0 : apart;
+    r->row = one ? 0 : LANES / 2;
 }
 
 MT_INLINED void __mt_warp_generic_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t meta,
