@@ -39,23 +39,32 @@ static void reuse_drop(struct mt_launch_window_state *w)
     free(s);
 }
 
-static struct context *context_of(struct state *s, int level, uint64_t id)
+/* One that is new expects as many lines as the one before it has. */
+static struct context *context_find(struct state *s, int level, uint64_t id)
 {
-    if (s->count[level] && s->last[level] == id)
-        return &s->contexts[level][s->last_index[level]];
     uint64_t *i = mt_pairmap_get(&s->index, id, (uint64_t)level, UINT64_MAX);
     if (!i)
         return NULL;
     if (*i == UINT64_MAX) {
-        if (mt_grow(&s->contexts[level], &s->room[level], s->count[level] + 1, sizeof *s->contexts[level]) !=
-            0)
+        const size_t n = s->count[level];
+        if (mt_grow(&s->contexts[level], &s->room[level], n + 1, sizeof *s->contexts[level]) != 0)
             return NULL;
+        struct context *c = &s->contexts[level][n];
+        *c = (struct context){0};
         *i = s->count[level]++;
-        s->contexts[level][*i] = (struct context){0};
+        if (n && mt_use_stack_expect(&c->stack, c[-1].stack.lines) != 0)
+            return NULL;
     }
     s->last[level] = id;
     s->last_index[level] = *i;
     return &s->contexts[level][*i];
+}
+
+MT_ALWAYS_INLINE struct context *context_of(struct state *s, int level, uint64_t id)
+{
+    if (s->count[level] && s->last[level] == id)
+        return &s->contexts[level][s->last_index[level]];
+    return context_find(s, level, id);
 }
 
 static int add_first(struct context *c, uint64_t line)
@@ -102,7 +111,7 @@ static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t
     struct state *s = (struct state *)x->window.tail;
     struct mt_reuse_launch *l = &x->launches[x->count - 1];
     l->uses += uses;
-    if (!mt_reuse_sampled(line, x->options.sample_bits))
+    if (x->options.sample_bits && !mt_reuse_sampled(line, x->options.sample_bits))
         return 0;
     if (mt_countmap_add(&s->uses, line, uses) != 0)
         return -1;
