@@ -263,11 +263,17 @@ INLINE int all_records(struct mt_comm *c, const struct mt_raw_record *r, size_t 
 
 /* ---- runs ---- */
 
+/* Does a row of lanes begin here, as far as one look says? */
+INLINE bool row_soon(const uint64_t *a, uint32_t count, uint32_t size)
+{
+    return count >= ROW && a[ROW - 1] == a[0] + (ROW - 1) * (uint64_t)size;
+}
+
 /* Lanes from a[0] on that lie side by side, as the rows of a block of 8 or 16 threads a row do;
  * 0: too few. */
 INLINE uint32_t row_of_lanes(const uint64_t *a, uint32_t count, uint32_t size)
 {
-    if (count < ROW || a[ROW - 1] != a[0] + (ROW - 1) * (uint64_t)size)
+    if (!row_soon(a, count, size))
         return 0;
     uint32_t n = 1;
     while (n < count && a[n] == a[n - 1] + size)
@@ -275,8 +281,8 @@ INLINE uint32_t row_of_lanes(const uint64_t *a, uint32_t count, uint32_t size)
     return n < ROW ? 0 : n;
 }
 
-/* Lanes from a[0] on that load `size` bytes, a word or two, of data that do not count, or that are of the source whose
- * transfer is under way and were read before: they change nothing but sums. How many. */
+/* Lanes from a[0] on, up to the next row, that load `size` bytes, a word or two, of data that do not count, or that are
+ * of the source whose transfer is under way and were read before: they change nothing but sums. How many. */
 INLINE uint32_t comm_access_known(struct mt_comm *c, struct run *run, const uint64_t *a, uint32_t count,
                                   uint32_t size, const bool plain)
 {
@@ -287,7 +293,7 @@ INLINE uint32_t comm_access_known(struct mt_comm *c, struct run *run, const uint
         const uint64_t number = a[k] >> MT_PAGE_BITS;
         const unsigned slot = number & 1023;
         const struct mt_page *p = s->recent[slot].page;
-        if (s->recent[slot].number != number || (a[k] & (size - 1)))
+        if (s->recent[slot].number != number || (a[k] & (size - 1)) || row_soon(a + k, count - k, size))
             break;
         if (!p)
             continue;
@@ -319,20 +325,18 @@ INLINE void comm_access_lanes(struct mt_comm *c, struct run *run, const struct m
 {
     const uint32_t size = r->meta & MT_RAW_MAX_SIZE;
     bool known = !sharded && r->meta >> 28 == MT_LOAD && (size == 4 || size == 8);
-    for (uint32_t k = 0; k < r->count;) {
-        uint32_t n = known ? comm_access_known(c, run, r->addresses + k, r->count - k, size, plain) : 0;
-        known = known && (n || !k); /* sources that change from lane to lane are not asked for again */
-        k += n;
-        if (k == r->count)
-            return;
+    for (uint32_t k = 0, n; k < r->count; k += n) {
         n = row_of_lanes(r->addresses + k, r->count - k, size);
-        if (!n || !mt_comm_row(c, run, r->meta, r->addresses[k], n)) {
-            n = 1;
-            run->record++;
-            run->base = r->addresses[k];
-            access_one(c, run, r->meta, r->addresses[k], plain, sharded);
-        }
-        k += n;
+        if (n && mt_comm_row(c, run, r->meta, r->addresses[k], n))
+            continue;
+        n = known ? comm_access_known(c, run, r->addresses + k, r->count - k, size, plain) : 0;
+        known = known && (n || !k); /* sources that change from lane to lane are not asked for again */
+        if (n)
+            continue;
+        n = 1;
+        run->record++;
+        run->base = r->addresses[k];
+        access_one(c, run, r->meta, r->addresses[k], plain, sharded);
     }
 }
 
