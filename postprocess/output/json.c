@@ -202,11 +202,11 @@ void mt_json_u64(struct mt_json *j, const char *key, uint64_t value)
     put_u64(j, value);
 }
 
-/* `count` members that are the text with all that is before it: one is written, what is there then doubles. */
+/* `count` members that are the text with all that is before it: one is written, what is there then doubles.
+ */
 static void json_again(struct mt_json *j, const char *text, size_t n, uint32_t count)
 {
-    const size_t before =
-                     (j->flat ? 0 : 1 + (j->depth < 32 ? j->depth : 32)) + 1 + (size_t)(j->flat != 0),
+    const size_t before = (j->flat ? 0 : 1 + (j->depth < 32 ? j->depth : 32)) + 1 + (size_t)(j->flat != 0),
                  all = before + n;
     while (count > 0) {
         if (j->used + all > sizeof j->buffer)

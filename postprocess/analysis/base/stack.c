@@ -18,10 +18,11 @@ MT_ALWAYS_INLINE size_t slot_of(const struct mt_use_stack *s, uint64_t line)
 
 /* ---- times ---- */
 
-/* Sums have levels. The lowest has one for each word of `alive`, in groups of 16: how many bits the words before it in
- * its group have. The next has one for each group: how many the groups before it have in a group of groups; and so on
- * until there is one group. So to ask is to add one sum of each level, and a word that changes changes the sums behind
- * it, all at once. The word of the last use is not in them yet: most uses come and go there. */
+/* Sums have levels. The lowest has one for each word of `alive`, in groups of 16: how many bits the words
+ * before it in its group have. The next has one for each group: how many the groups before it have in a group
+ * of groups; and so on until there is one group. So to ask is to add one sum of each level, and a word that
+ * changes changes the sums behind it, all at once. The word of the last use is not in them yet: most uses
+ * come and go there. */
 MT_ALWAYS_INLINE uint32_t stack_groups(uint32_t sums)
 {
     return (sums + 15) >> 4;

@@ -23,8 +23,8 @@ struct mt_use_stack {
     uint32_t cap;
     /* One block of memory, which begins at the tree: */
     struct mt_use_stack_group *tree; /* how many bits of `alive` are before each word: stack.c */
-    uint64_t *alive;          /* a bit per time: it is the last use of its line */
-    uint32_t *at;             /* slot of the line used at a time */
+    uint64_t *alive;                 /* a bit per time: it is the last use of its line */
+    uint32_t *at;                    /* slot of the line used at a time */
 };
 
 #define MT_STACK_COLD UINT64_MAX

@@ -281,8 +281,9 @@ INLINE uint32_t row_of_lanes(const uint64_t *a, uint32_t count, uint32_t size)
     return n < ROW ? 0 : n;
 }
 
-/* Lanes from a[0] on, up to the next row, that load `size` bytes, a word or two, of data that do not count, or that are
- * of the source whose transfer is under way and were read before: they change nothing but sums. How many. */
+/* Lanes from a[0] on, up to the next row, that load `size` bytes, a word or two, of data that do not count,
+ * or that are of the source whose transfer is under way and were read before: they change nothing but sums.
+ * How many. */
 INLINE uint32_t comm_access_known(struct mt_comm *c, struct run *run, const uint64_t *a, uint32_t count,
                                   uint32_t size, const bool plain)
 {

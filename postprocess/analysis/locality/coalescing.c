@@ -27,8 +27,8 @@ int mt_coalescing_launch(struct mt_coalescing *c, const struct mt_run_launch *la
 
 MT_ORDER_1(by_first, struct range, first)
 
-/* If the ranges are not too far apart, each finds its place by how many come before it: no branch depends on them,
- * and four are compared at once. */
+/* If the ranges are not too far apart, each finds its place by how many come before it: no branch depends on
+ * them, and four are compared at once. */
 static void ranges_sort(struct range *ranges, size_t n)
 {
     int32_t at[2 * WARP], rank[2 * WARP] = {0};
@@ -56,8 +56,8 @@ static void ranges_sort(struct range *ranges, size_t n)
         ranges[rank[i]] = in[i];
 }
 
-/* What the lanes touch, ascending, lanes side by side as one; what goes over the end of the address space is two
- * ranges. */
+/* What the lanes touch, ascending, lanes side by side as one; what goes over the end of the address space is
+ * two ranges. */
 static size_t ranges_of(const struct mt_access_run *r, struct range *out)
 {
     const uint64_t size = mt_run_size(r);

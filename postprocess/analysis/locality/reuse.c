@@ -40,13 +40,15 @@ static void reuse_drop(struct mt_launch_window_state *w)
 }
 
 /* One that is new expects as many lines as the one before it has. */
-static struct context *context_find(struct state *s, int level, uint64_t id)
+static struct context *context_of(struct state *s, int level, uint64_t id)
 {
+    const size_t n = s->count[level];
+    if (n && s->last[level] == id)
+        return &s->contexts[level][s->last_index[level]];
     uint64_t *i = mt_pairmap_get(&s->index, id, (uint64_t)level, UINT64_MAX);
     if (!i)
         return NULL;
     if (*i == UINT64_MAX) {
-        const size_t n = s->count[level];
         if (mt_grow(&s->contexts[level], &s->room[level], n + 1, sizeof *s->contexts[level]) != 0)
             return NULL;
         struct context *c = &s->contexts[level][n];
@@ -58,13 +60,6 @@ static struct context *context_find(struct state *s, int level, uint64_t id)
     s->last[level] = id;
     s->last_index[level] = *i;
     return &s->contexts[level][*i];
-}
-
-MT_ALWAYS_INLINE struct context *context_of(struct state *s, int level, uint64_t id)
-{
-    if (s->count[level] && s->last[level] == id)
-        return &s->contexts[level][s->last_index[level]];
-    return context_find(s, level, id);
 }
 
 static int add_first(struct context *c, uint64_t line)
@@ -128,9 +123,7 @@ static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t
     return distance == MT_STACK_COLD ? add_device_first(x, line, x->count - 1) : 0;
 }
 
-/* Lanes that go their own way find nothing in the caches: each is asked for some lanes before it is looked
- * at, and so is the run that comes a little later. Inlined, or gcc drops the call of what only brings near.
- */
+/* Lanes that go their own way are not in the caches: each is asked for early. Inlined, or gcc drops it. */
 MT_ALWAYS_INLINE void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r, uint32_t from,
                                  uint32_t count)
 {
@@ -406,9 +399,8 @@ static void pack_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
 {
     const struct packing *k = arg;
     const struct context *c = &k->s->contexts[level][index];
-    mt_parcel_u64(k->p, id);
-    mt_parcel_u64(k->p, level);
-    mt_parcel_u64(k->p, c->nfirsts);
+    const uint64_t head[] = {id, level, c->nfirsts};
+    mt_parcel_bytes(k->p, head, sizeof head);
     mt_parcel_bytes(k->p, c->firsts, c->nfirsts * sizeof *c->firsts);
     mt_parcel_stack(k->p, &c->stack);
 }

@@ -54,8 +54,8 @@ void mt_cancel_hold(void)
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &mt_self.cancel_type);
 }
 
-/* An access of atomic mode calls no function that is a point of cancellation, so its state may stay as it is: to change
- * it would cost more than all the rest. */
+/* An access of atomic mode calls no function that is a point of cancellation, so its state may stay as it is:
+ * to change it would cost more than all the rest. */
 void mt_cancel_defer(void)
 {
     if (mt_self.state != 1) {
