@@ -202,29 +202,37 @@ void mt_json_u64(struct mt_json *j, const char *key, uint64_t value)
     put_u64(j, value);
 }
 
+/* `count` members that are the text with all that is before it: one is written, what is there then doubles.
+ */
+static void json_again(struct mt_json *j, const char *text, size_t n, uint32_t count)
+{
+    const size_t before = (j->flat ? 0 : 1 + (j->depth < 32 ? j->depth : 32)) + 1 + (size_t)(j->flat != 0),
+                 all = before + n;
+    while (count > 0) {
+        if (j->used + all > sizeof j->buffer)
+            json_flush(j);
+        char *at = j->buffer + j->used;
+        size_t most = (sizeof j->buffer - j->used) / all, want = count < most ? count : most;
+        memset(at, ' ', before);
+        at[0] = ',';
+        if (!j->flat)
+            at[1] = '\n';
+        memcpy(at + before, text, n);
+        for (size_t have = 1, more; have < want; have += more) {
+            more = have < want - have ? have : want - have;
+            memcpy(at + have * all, at, more * all);
+        }
+        j->used += want * all;
+        count -= (uint32_t)want;
+    }
+}
+
 void mt_json_raw(struct mt_json *j, const char *text, size_t n, uint32_t count)
 {
-    char lines[1 << 12];
     json_member(j, NULL);
     json_put(j, text, n);
-    /* The same line with all that is before it, several times over. */
-    size_t before = (j->flat ? 0 : 1 + (j->depth < 32 ? j->depth : 32)) + 1 + (j->flat != 0),
-           all = before + n;
-    if (count > 1 && all <= sizeof lines) {
-        memset(lines, ' ', before);
-        lines[0] = ',';
-        if (!j->flat)
-            lines[1] = '\n';
-        memcpy(lines + before, text, n);
-        size_t most = sizeof lines / all, have = 1, want = count - 1 < most ? count - 1 : most;
-        for (size_t more; have < want; have += more) {
-            more = have < want - have ? have : want - have;
-            memcpy(lines + have * all, lines, more * all);
-        }
-        for (uint32_t left = count - 1; left > 0; left -= (uint32_t)want) {
-            want = left < want ? left : want;
-            json_put(j, lines, want * all);
-        }
+    if (n < sizeof j->buffer / 2) {
+        json_again(j, text, n, count - 1);
         return;
     }
     while (--count > 0) {

@@ -18,53 +18,58 @@ MT_ALWAYS_INLINE size_t slot_of(const struct mt_use_stack *s, uint64_t line)
 
 /* ---- times ---- */
 
-/* Sums have levels: a counter for each word of `alive`, one for 16 of them, and so on until 16 are left. A
- * level is filled up to whole groups of 16, which are added up at once. The word of the last use is not in
- * them yet: most uses come and go there. */
-MT_ALWAYS_INLINE uint32_t whole_groups(uint32_t n)
+/* Sums have levels. The lowest has one for each word of `alive`, in groups of 16: how many bits the words
+ * before it in its group have. The next has one for each group: how many the groups before it have in a group
+ * of groups; and so on until there is one group. So to ask is to add one sum of each level, and a word that
+ * changes changes the sums behind it, all at once. The word of the last use is not in them yet: most uses
+ * come and go there. */
+MT_ALWAYS_INLINE uint32_t stack_groups(uint32_t sums)
 {
-    return (n + 15) & ~15u;
+    return (sums + 15) >> 4;
 }
 
-static size_t stack_counters(uint32_t words)
+static size_t stack_all_groups(uint32_t words)
 {
-    uint32_t n = whole_groups(words);
+    uint32_t n = stack_groups(words);
     size_t all = n;
-    while (n > 16)
-        all += n = whole_groups(n >> 4);
+    while (n > 1)
+        all += n = stack_groups(n);
     return all;
+}
+
+/* Word k of a group has d more. */
+MT_ALWAYS_INLINE void group_add(struct mt_use_stack_group *g, uint32_t k, uint32_t d)
+{
+    static const uint32_t behind[32] = {[16] = ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u,
+                                        ~0u,        ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u};
+    for (uint32_t i = 0; i < 16; i++)
+        g->sum[i] += behind[15 - k + i] & d;
 }
 
 MT_ALWAYS_INLINE void tree_add(struct mt_use_stack *s, uint32_t w, uint32_t d)
 {
-    uint32_t *c = s->tree;
-    for (uint32_t n = whole_groups(s->cap / 64 + 1);; n = whole_groups(n >> 4), w >>= 4) {
-        c[w] += d;
-        if (n == 16)
+    struct mt_use_stack_group *level = s->tree;
+    for (uint32_t n = stack_groups(s->cap / 64 + 1);; n = stack_groups(n)) {
+        group_add(&level[w >> 4], w & 15, d);
+        if (n == 1)
             break;
-        c += n;
+        level += n;
+        w >>= 4;
     }
-}
-
-/* The first k of a group; without branches, k being anything. */
-MT_ALWAYS_INLINE uint32_t sum_of(const uint32_t *group, uint32_t k)
-{
-    uint32_t sum = 0;
-    for (uint32_t i = 0; i < 16; i++)
-        sum += i < k ? group[i] : 0;
-    return sum;
 }
 
 /* Takes one from word w; how many there are in the words before it. */
 MT_ALWAYS_INLINE uint32_t tree_take(struct mt_use_stack *s, uint32_t w)
 {
-    uint32_t *c = s->tree, before = 0;
-    for (uint32_t n = whole_groups(s->cap / 64 + 1);; n = whole_groups(n >> 4), w >>= 4) {
-        before += sum_of(c + (w & ~15u), w & 15);
-        c[w]--;
-        if (n == 16)
+    struct mt_use_stack_group *level = s->tree;
+    uint32_t before = 0;
+    for (uint32_t n = stack_groups(s->cap / 64 + 1);; n = stack_groups(n)) {
+        before += level[w >> 4].sum[w & 15];
+        group_add(&level[w >> 4], w & 15, ~0u);
+        if (n == 1)
             break;
-        c += n;
+        level += n;
+        w >>= 4;
     }
     return before;
 }
@@ -89,24 +94,29 @@ MT_ALWAYS_INLINE void stack_bear(struct mt_use_stack *s)
     s->alive[s->now / 64] |= 1ull << s->now % 64;
 }
 
-/* Makes room for times: those that are not a last use any more are removed, and the list gets room for four
- * times its lines. */
+/* Memory for times, none of which is in use: four for each line. */
+static int stack_times(struct mt_use_stack *s, uint32_t lines)
+{
+    s->cap = lines < 16 ? 63 : (lines / (lines < MOST / 4 ? 16 : 32) + 1) * 64 - 1;
+    s->now = 0;
+    const size_t words = s->cap / 64 + 1, groups = stack_all_groups((uint32_t)words),
+                 zero = groups * sizeof *s->tree + words * sizeof *s->alive,
+                 all = zero + 64 * words * sizeof *s->at;
+    s->tree = aligned_alloc(sizeof *s->tree, (all + sizeof *s->tree - 1) & ~(sizeof *s->tree - 1));
+    if (!s->tree)
+        return -1;
+    s->alive = (uint64_t *)(s->tree + groups);
+    s->at = (uint32_t *)(s->alive + words);
+    memset(s->tree, 0, zero);
+    return 0;
+}
+
+/* Makes room for times: those that are not a last use any more are removed. */
 static int stack_compact(struct mt_use_stack *s)
 {
     struct mt_use_stack t = *s;
-    if (s->lines > MOST)
+    if (s->lines > MOST || stack_times(&t, s->lines) != 0)
         return -1;
-    t.cap = s->lines < 16 ? 63 : (s->lines / (s->lines < MOST / 4 ? 16 : 32) + 1) * 64 - 1;
-    t.at = malloc(((size_t)t.cap + 1) * sizeof *t.at);
-    t.alive = calloc(t.cap / 64 + 1, sizeof *t.alive);
-    t.tree = calloc(stack_counters(t.cap / 64 + 1), sizeof *t.tree);
-    if (!t.at || !t.alive || !t.tree) {
-        free(t.at);
-        free(t.alive);
-        free(t.tree);
-        return -1;
-    }
-    t.now = 0;
     for (uint32_t w = 0; s->at && w <= s->now / 64; w++)
         for (uint64_t bits = s->alive[w]; bits; bits &= bits - 1) {
             const uint32_t slot = s->at[w * 64 + (uint32_t)__builtin_ctzll(bits)];
@@ -114,8 +124,6 @@ static int stack_compact(struct mt_use_stack *s)
             t.at[t.now] = slot;
             t.slot[slot].time = t.now;
         }
-    free(s->at);
-    free(s->alive);
     free(s->tree);
     *s = t;
     return 0;
@@ -140,6 +148,15 @@ static int stack_grow(struct mt_use_stack *s)
     free(s->slot);
     *s = t;
     return 0;
+}
+
+int mt_use_stack_expect(struct mt_use_stack *s, uint32_t lines)
+{
+    if (s->slot || lines < 8 || lines > MOST / 4)
+        return 0;
+    s->bits = 32 - (unsigned)__builtin_clz(2 * lines);
+    s->slot = calloc((size_t)1 << s->bits, sizeof *s->slot);
+    return s->slot ? stack_times(s, lines) : -1;
 }
 
 MT_WITH_COUNTING uint64_t mt_use_stack_use(struct mt_use_stack *s, uint64_t line)
@@ -185,8 +202,6 @@ int mt_use_stack_next(const struct mt_use_stack *s, uint32_t *time, uint64_t *li
 void mt_use_stack_free(struct mt_use_stack *s)
 {
     free(s->slot);
-    free(s->at);
-    free(s->alive);
     free(s->tree);
     memset(s, 0, sizeof *s);
 }

@@ -10,15 +10,21 @@ struct mt_use_stack_entry {
     uint32_t time; /* of its last use; 0: free */
 };
 
+/* Sixteen sums, which change together. */
+struct mt_use_stack_group {
+    uint32_t sum[16];
+};
+
 struct mt_use_stack {
     struct mt_use_stack_entry *slot; /* open addressing */
     unsigned bits;
     uint32_t lines; /* in the list */
     uint32_t now;   /* time of the last use; times are 1 .. cap */
     uint32_t cap;
-    uint32_t *at;    /* slot of the line used at a time */
-    uint64_t *alive; /* a bit per time: it is the last use of its line */
-    uint32_t *tree;  /* how many bits each word of `alive` has, and sums of these: stack.c */
+    /* One block of memory, which begins at the tree: */
+    struct mt_use_stack_group *tree; /* how many bits of `alive` are before each word: stack.c */
+    uint64_t *alive;                 /* a bit per time: it is the last use of its line */
+    uint32_t *at;                    /* slot of the line used at a time */
 };
 
 #define MT_STACK_COLD UINT64_MAX
@@ -27,6 +33,8 @@ struct mt_use_stack {
 /* Zero-initialised is empty. One use: the distance, or COLD for a first one, or FAILED (no memory, or more
  * than 2^30 lines). */
 uint64_t mt_use_stack_use(struct mt_use_stack *s, uint64_t line);
+/* To an empty one: it will have about so many lines. 0, or -1 without memory. */
+int mt_use_stack_expect(struct mt_use_stack *s, uint32_t lines);
 static inline size_t mt_use_stack_place(const struct mt_use_stack *s, uint64_t line)
 {
     return (line ^ line >> 31) * 0x9e3779b97f4a7c15ull >> (64 - s->bits);

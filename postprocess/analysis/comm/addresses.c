@@ -142,17 +142,24 @@ static int addresses_push(struct mt_addresses *a, struct mt_chain *c)
     return 0;
 }
 
-INLINE int addresses_append(struct mt_addresses *a, uint64_t rank, uint32_t who, uint32_t what)
+/* Another operation than the last one. */
+static __attribute__((noinline)) int addresses_next(struct mt_addresses *a, struct mt_chain *c, uint32_t who,
+                                                    uint32_t what)
 {
-    struct mt_chain *c = &a->chain[rank];
-    if (c->last.count && c->last.who == who && c->last.what == what && c->last.count < UINT32_MAX) {
-        c->last.count++;
-        return 0;
-    }
     if (c->last.count && addresses_push(a, c) != 0)
         return -1;
     c->last = (struct mt_operation){who, what, 1};
     return 0;
+}
+
+INLINE int addresses_append(struct mt_addresses *a, uint64_t rank, uint32_t who, uint32_t what)
+{
+    struct mt_chain *c = &a->chain[rank];
+    if (c->last.who == who && c->last.what == what && c->last.count - 1 < UINT32_MAX - 1) {
+        c->last.count++;
+        return 0;
+    }
+    return addresses_next(a, c, who, what);
 }
 
 /* ---- records ---- */
@@ -165,26 +172,33 @@ INLINE int addresses_append(struct mt_addresses *a, uint64_t rank, uint32_t who,
 #define WITH_COUNTING
 #endif
 
-/* The last few kinds that were met. */
+/* The last few kinds that were met: `meta` and the bytes before the key, and their number. */
 struct recent {
     struct {
-        uint32_t before, meta, what;
-    } kind[8];
+        uint64_t kind; /* 0: none, as each access has a size */
+        uint32_t what;
+    } at[8];
 };
+
+/* Its number. UINT32_MAX without memory. */
+static __attribute__((noinline)) uint32_t recent_find(struct mt_addresses *a, struct recent *r, unsigned i,
+                                                      uint64_t kind)
+{
+    uint32_t what = what_of(a, (uint32_t)(kind >> 32), (uint32_t)kind);
+    if (what != UINT32_MAX) {
+        r->at[i].kind = kind;
+        r->at[i].what = what;
+    }
+    return what;
+}
 
 INLINE int addresses_operation(struct mt_addresses *a, struct recent *r, uint32_t who, uint64_t rank,
                                uint32_t before, uint32_t meta)
 {
+    uint64_t kind = (uint64_t)before << 32 | meta;
     unsigned i = (before ^ meta ^ meta >> 28) & 7;
-    if (r->kind[i].what == UINT32_MAX || r->kind[i].before != before || r->kind[i].meta != meta) {
-        uint32_t what = what_of(a, before, meta);
-        if (what == UINT32_MAX)
-            return -1;
-        r->kind[i].before = before;
-        r->kind[i].meta = meta;
-        r->kind[i].what = what;
-    }
-    return addresses_append(a, rank, who, r->kind[i].what);
+    uint32_t what = r->at[i].kind == kind ? r->at[i].what : recent_find(a, r, i, kind);
+    return what == UINT32_MAX ? -1 : addresses_append(a, rank, who, what);
 }
 
 /* The keys among `size` bytes at `address`, all of page p; `before`: bytes of the access before them. */
@@ -207,23 +221,11 @@ INLINE int page_keys(struct mt_addresses *a, struct recent *r, uint32_t who, con
     return 0;
 }
 
-INLINE int access_keys(struct mt_addresses *a, struct recent *r, uint32_t who, uint64_t address,
-                       uint32_t meta)
+/* The same in any number of pages. */
+static __attribute__((noinline)) int range_keys(struct mt_addresses *a, struct recent *r, uint32_t who,
+                                                uint64_t address, uint32_t meta)
 {
     uint32_t size = meta & MT_RAW_MAX_SIZE;
-    unsigned bit = address & 63;
-    if (bit + size < 64) { /* nearly all: in one word of the bitmap */
-        const struct mt_keypage *p = mt_keyset_find(a->keys, address >> MT_KEY_BITS);
-        unsigned in_page = address & ((1u << MT_KEY_BITS) - 1);
-        uint64_t bits = p ? p->bits[in_page >> 6] >> bit & ((1ull << size) - 1) : 0;
-        if (!bits)
-            return 0;
-        uint64_t rank = mt_keyset_rank(p, in_page);
-        for (; bits; bits &= bits - 1, rank++)
-            if (addresses_operation(a, r, who, rank, (uint32_t)__builtin_ctzll(bits), meta) != 0)
-                return -1;
-        return 0;
-    }
     for (uint32_t done = 0; done < size;) {
         uint32_t room = (1u << MT_KEY_BITS) - (uint32_t)(address & ((1u << MT_KEY_BITS) - 1));
         uint32_t n = size - done < room ? size - done : room;
@@ -236,22 +238,56 @@ INLINE int access_keys(struct mt_addresses *a, struct recent *r, uint32_t who, u
     return 0;
 }
 
-static void recent_init(struct recent *r)
+INLINE int access_keys(struct mt_addresses *a, struct recent *r, uint32_t who, uint64_t address,
+                       uint32_t meta)
 {
-    for (size_t i = 0; i < sizeof r->kind / sizeof *r->kind; i++)
-        r->kind[i].what = UINT32_MAX;
+    uint32_t size = meta & MT_RAW_MAX_SIZE;
+    unsigned bit = address & 63;
+    if (__builtin_expect(bit + size > 64 || size == 64, 0))
+        return range_keys(a, r, who, address, meta);
+    /* nearly all: in one word of the bitmap */
+    const struct mt_keypage *p = mt_keyset_find(a->keys, address >> MT_KEY_BITS);
+    unsigned in_page = address & ((1u << MT_KEY_BITS) - 1);
+    uint64_t bits = p ? p->bits[in_page >> 6] >> bit & ((1ull << size) - 1) : 0;
+    if (!bits)
+        return 0;
+    uint64_t rank = mt_keyset_rank(p, in_page);
+    for (; bits; bits &= bits - 1, rank++)
+        if (addresses_operation(a, r, who, rank, (uint32_t)__builtin_ctzll(bits), meta) != 0)
+            return -1;
+    return 0;
+}
+
+/* As many of records[0 .. n) as are like the first one and, in its page, where no key is. */
+INLINE size_t addresses_beside(struct mt_addresses *a, const struct mt_raw_record *r, size_t n)
+{
+    uint64_t page = r->w[1] >> MT_KEY_BITS, size = r->w[0] & MT_RAW_MAX_SIZE;
+    if (mt_keyset_find(a->keys, page))
+        return 0;
+    size_t k = 0;
+    while (k < n && r[k].w[0] == r[0].w[0] && r[k].w[2] == r[0].w[2] && r[k].w[1] >> MT_KEY_BITS == page &&
+           (r[k].w[1] + size - 1) >> MT_KEY_BITS == page)
+        k++;
+    return k;
 }
 
 WITH_COUNTING int mt_addresses_records(struct mt_addresses *a, const struct mt_raw_record *records, size_t n,
                                        uint64_t superstep)
 {
-    struct recent r;
-    recent_init(&r);
+    struct recent recent = {0};
+    const struct mt_raw_record *r = records, *end = records + n;
     a->records += n;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t who = who_of(a, superstep, records[i].w[2], (uint32_t)(records[i].w[0] >> 32));
-        if (who == UINT32_MAX || access_keys(a, &r, who, records[i].w[1], (uint32_t)records[i].w[0]) != 0)
+    while (r < end) {
+        uint64_t cta = r->w[2], smid = r->w[0] >> 32;
+        uint32_t who = who_of(a, superstep, cta, (uint32_t)smid);
+        if (who == UINT32_MAX)
             return -1;
+        do {
+            size_t beside = addresses_beside(a, r, (size_t)(end - r));
+            if (!beside && access_keys(a, &recent, who, r->w[1], (uint32_t)r->w[0]) != 0)
+                return -1;
+            r += beside ? beside : 1;
+        } while (r < end && r->w[2] == cta && r->w[0] >> 32 == smid);
     }
     return a->why ? -1 : 0;
 }
@@ -259,8 +295,7 @@ WITH_COUNTING int mt_addresses_records(struct mt_addresses *a, const struct mt_r
 WITH_COUNTING int mt_addresses_runs(struct mt_addresses *a, const struct mt_access_run *runs, size_t n,
                                     uint64_t superstep)
 {
-    struct recent r;
-    recent_init(&r);
+    struct recent r = {0};
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *run = &runs[i];
         uint32_t who = who_of(a, superstep, run->cta, run->smid);

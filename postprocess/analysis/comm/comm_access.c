@@ -263,11 +263,17 @@ INLINE int all_records(struct mt_comm *c, const struct mt_raw_record *r, size_t 
 
 /* ---- runs ---- */
 
+/* Does a row of lanes begin here, as far as one look says? */
+INLINE bool row_soon(const uint64_t *a, uint32_t count, uint32_t size)
+{
+    return count >= ROW && a[ROW - 1] == a[0] + (ROW - 1) * (uint64_t)size;
+}
+
 /* Lanes from a[0] on that lie side by side, as the rows of a block of 8 or 16 threads a row do;
  * 0: too few. */
 INLINE uint32_t row_of_lanes(const uint64_t *a, uint32_t count, uint32_t size)
 {
-    if (count < ROW || a[ROW - 1] != a[0] + (ROW - 1) * (uint64_t)size)
+    if (!row_soon(a, count, size))
         return 0;
     uint32_t n = 1;
     while (n < count && a[n] == a[n - 1] + size)
@@ -275,12 +281,76 @@ INLINE uint32_t row_of_lanes(const uint64_t *a, uint32_t count, uint32_t size)
     return n < ROW ? 0 : n;
 }
 
+/* Lanes from a[0] on, up to the next row, that load `size` bytes, a word or two, of data that do not count,
+ * or that are of the source whose transfer is under way and were read before: they change nothing but sums.
+ * How many. */
+INLINE uint32_t comm_access_known(struct mt_comm *c, struct run *run, const uint64_t *a, uint32_t count,
+                                  uint32_t size, const bool plain)
+{
+    const struct mt_shadow *s = c->shadow;
+    const uint32_t self = run->self, source = run->source;
+    uint32_t k = 0, taken = 0, last = 0;
+    for (; k < count; k++) {
+        const uint64_t number = a[k] >> MT_PAGE_BITS;
+        const unsigned slot = number & 1023;
+        const struct mt_page *p = s->recent[slot].page;
+        if (s->recent[slot].number != number || (a[k] & (size - 1)) || row_soon(a + k, count - k, size))
+            break;
+        if (!p)
+            continue;
+        const uint32_t word = (uint32_t)(a[k] >> 2), entry = p->entry[word & p->mask],
+                       src = entry & ~MT_ENTRY_READ;
+        if (p->mask >= MT_PAGE_WORDS || p->entry[(word + size / 8) & p->mask] != entry)
+            break;
+        if (src == 0 || src == self)
+            continue;
+        if (src != source || unread(c, entry, plain) || !(plain || src & MT_ENTRY_HOST))
+            break; /* with options, what a kernel wrote may not count, or is among the keys */
+        taken++;
+        last = k;
+    }
+    if (taken) {
+        struct mt_transfer *t = &c->transfers[run->transfer];
+        run->comm_load += source & MT_ENTRY_HOST ? 0 : (uint64_t)taken * size;
+        t->size += (uint64_t)taken * size;
+        t->count += taken;
+        t->last = run->record + last + 1;
+    }
+    run->record += k;
+    run->load += (uint64_t)k * size;
+    return k;
+}
+
+INLINE void comm_access_lanes(struct mt_comm *c, struct run *run, const struct mt_access_run *r,
+                              const bool plain, const bool sharded)
+{
+    const uint32_t size = r->meta & MT_RAW_MAX_SIZE;
+    bool known = !sharded && r->meta >> 28 == MT_LOAD && (size == 4 || size == 8);
+    for (uint32_t k = 0, n; k < r->count; k += n) {
+        n = row_of_lanes(r->addresses + k, r->count - k, size);
+        if (n && mt_comm_row(c, run, r->meta, r->addresses[k], n))
+            continue;
+        n = known ? comm_access_known(c, run, r->addresses + k, r->count - k, size, plain) : 0;
+        known = known && (n || !k); /* sources that change from lane to lane are not asked for again */
+        if (n)
+            continue;
+        n = 1;
+        run->record++;
+        run->base = r->addresses[k];
+        access_one(c, run, r->meta, r->addresses[k], plain, sharded);
+    }
+}
+
 INLINE void one_run(struct mt_comm *c, struct run *run, const struct mt_access_run *r, const bool plain,
                     const bool sharded)
 {
     uint32_t size = r->meta & MT_RAW_MAX_SIZE;
     uint64_t base = r->base, stride = (uint64_t)r->stride;
-    if (!r->addresses && r->count > 1) {
+    if (r->addresses) {
+        comm_access_lanes(c, run, r, plain, sharded);
+        return;
+    }
+    if (r->count > 1) {
         if (stride == size && mt_comm_row(c, run, r->meta, base, r->count))
             return;
         /* Backwards, no two touch the same bytes either: who comes first makes no difference. */
@@ -290,16 +360,10 @@ INLINE void one_run(struct mt_comm *c, struct run *run, const struct mt_access_r
         if (stride == 0 && mt_comm_repeat(c, run, r->meta, base, r->count))
             return;
     }
-    for (uint32_t k = 0; k < r->count; k++) {
-        uint64_t address = r->addresses ? r->addresses[k] : base + k * stride;
-        uint32_t n = r->addresses ? row_of_lanes(r->addresses + k, r->count - k, size) : 0;
-        if (n && mt_comm_row(c, run, r->meta, address, n)) {
-            k += n - 1;
-            continue;
-        }
+    for (uint32_t k = 0; k < r->count; k++, base += stride) {
         run->record++;
-        run->base = address;
-        access_one(c, run, r->meta, address, plain, sharded);
+        run->base = base;
+        access_one(c, run, r->meta, base, plain, sharded);
     }
 }
 

@@ -27,8 +27,8 @@ int mt_coalescing_launch(struct mt_coalescing *c, const struct mt_run_launch *la
 
 MT_ORDER_1(by_first, struct range, first)
 
-/* Ranges of one length. If they are not too far apart, each finds its place by how many come before it: no
- * branch depends on them, and four are compared at once. */
+/* If the ranges are not too far apart, each finds its place by how many come before it: no branch depends on
+ * them, and four are compared at once. */
 static void ranges_sort(struct range *ranges, size_t n)
 {
     int32_t at[2 * WARP], rank[2 * WARP] = {0};
@@ -56,14 +56,16 @@ static void ranges_sort(struct range *ranges, size_t n)
         ranges[rank[i]] = in[i];
 }
 
-/* What the lanes touch, ascending; an access over the end of the address space is two ranges. */
+/* What the lanes touch, ascending, lanes side by side as one; what goes over the end of the address space is
+ * two ranges. */
 static size_t ranges_of(const struct mt_access_run *r, struct range *out)
 {
+    const uint64_t size = mt_run_size(r);
+    struct mt_piece piece;
     size_t n = 0;
-    uint64_t before = mt_run_size(r) - 1;
     int sorted = 1;
-    for (uint32_t i = 0; i < r->count && i < WARP; i++) {
-        uint64_t a = mt_run_address(r, i), last = a + before;
+    for (uint32_t at = 0, from = 0; at < WARP && mt_run_piece(r, &at, &piece); from = at) {
+        uint64_t a = piece.address, last = a + size * ((at < WARP ? at : WARP) - from) - 1;
         if (last < a) {
             out[n++] = (struct range){0, last};
             out[n++] = (struct range){a, UINT64_MAX};

@@ -39,19 +39,23 @@ static void reuse_drop(struct mt_launch_window_state *w)
     free(s);
 }
 
+/* One that is new expects as many lines as the one before it has. */
 static struct context *context_of(struct state *s, int level, uint64_t id)
 {
-    if (s->count[level] && s->last[level] == id)
+    const size_t n = s->count[level];
+    if (n && s->last[level] == id)
         return &s->contexts[level][s->last_index[level]];
     uint64_t *i = mt_pairmap_get(&s->index, id, (uint64_t)level, UINT64_MAX);
     if (!i)
         return NULL;
     if (*i == UINT64_MAX) {
-        if (mt_grow(&s->contexts[level], &s->room[level], s->count[level] + 1, sizeof *s->contexts[level]) !=
-            0)
+        if (mt_grow(&s->contexts[level], &s->room[level], n + 1, sizeof *s->contexts[level]) != 0)
             return NULL;
+        struct context *c = &s->contexts[level][n];
+        *c = (struct context){0};
         *i = s->count[level]++;
-        s->contexts[level][*i] = (struct context){0};
+        if (n && mt_use_stack_expect(&c->stack, c[-1].stack.lines) != 0)
+            return NULL;
     }
     s->last[level] = id;
     s->last_index[level] = *i;
@@ -102,7 +106,7 @@ static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t
     struct state *s = (struct state *)x->window.tail;
     struct mt_reuse_launch *l = &x->launches[x->count - 1];
     l->uses += uses;
-    if (!mt_reuse_sampled(line, x->options.sample_bits))
+    if (x->options.sample_bits && !mt_reuse_sampled(line, x->options.sample_bits))
         return 0;
     if (mt_countmap_add(&s->uses, line, uses) != 0)
         return -1;
@@ -119,9 +123,7 @@ static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t
     return distance == MT_STACK_COLD ? add_device_first(x, line, x->count - 1) : 0;
 }
 
-/* Lanes that go their own way find nothing in the caches: each is asked for some lanes before it is looked
- * at, and so is the run that comes a little later. Inlined, or gcc drops the call of what only brings near.
- */
+/* Lanes that go their own way are not in the caches: each is asked for early. Inlined, or gcc drops it. */
 MT_ALWAYS_INLINE void reuse_soon(const struct mt_reuse *x, const struct mt_access_run *r, uint32_t from,
                                  uint32_t count)
 {
@@ -397,9 +399,8 @@ static void pack_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
 {
     const struct packing *k = arg;
     const struct context *c = &k->s->contexts[level][index];
-    mt_parcel_u64(k->p, id);
-    mt_parcel_u64(k->p, level);
-    mt_parcel_u64(k->p, c->nfirsts);
+    const uint64_t head[] = {id, level, c->nfirsts};
+    mt_parcel_bytes(k->p, head, sizeof head);
     mt_parcel_bytes(k->p, c->firsts, c->nfirsts * sizeof *c->firsts);
     mt_parcel_stack(k->p, &c->stack);
 }

@@ -85,7 +85,7 @@ static void access_leave(void)
 void mt_atomic_begin(const struct mt_core_operand *o, unsigned n)
 {
     access_leave();
-    mt_enter();
+    mt_enter_access();
     struct mt_core_thread *t = n ? mt_llvm_thread() : NULL;
     if (!t) {
         mt_leave();
@@ -102,7 +102,7 @@ void __mt_host_begin(uint32_t site, uint64_t address, uint64_t bytes)
         return;
     }
     access_leave();
-    mt_enter();
+    mt_enter_access();
     struct mt_core_thread *t = bytes ? mt_llvm_thread() : NULL;
     if (!t) {
         mt_leave();
@@ -150,9 +150,9 @@ void __mt_host_end(uint32_t failed)
     if (!mt_atomic || !s->core)
         return;
     if (s->locked)
-        mt_cancel_hold();
+        mt_cancel_defer();
     else
-        mt_enter();
+        mt_enter_access();
     mt_core_atomic_end(s->core, NULL, 0, failed != 0);
     s->locked = 0;
     mt_leave();

@@ -84,7 +84,7 @@ struct mt_self {
     int locked;     /* atomic mode: between begin and end */
     /* in the core, where neither a handler nor pthread_cancel may end or leave us with its locks */
     unsigned inside;
-    int cancel_state, cancel_type; /* the thread's own */
+    int cancel_state, cancel_type; /* the thread's own; state -1: it is as it was */
     int held;                      /* a signal came meanwhile: all wait, blocked … */
     sigset_t held_mask;            /* … until this mask is back */
     uint64_t lost;
@@ -107,9 +107,11 @@ void mt_access(uint32_t site, uint64_t address, uint64_t bytes);
 /* Brackets around all that calls the core, nested ones too. At the end of the outermost one the signals that
  * came meanwhile are delivered: their handlers may leave us, and so may pthread_cancel. */
 void mt_enter(void);
+void mt_enter_access(void); /* the same around one access of atomic mode */
 void mt_leave(void);
 void mt_cancel_back(void); /* inside of them: a function of the program's is called */
 void mt_cancel_hold(void);
+void mt_cancel_defer(void); /* as mt_enter_access does */
 /* signal.c */
 void mt_signals_release(void);     /* what came while we were inside */
 int mt_signals_open(int switches); /* switches: SIGUSR1 and SIGUSR2 turn tracing on and off */

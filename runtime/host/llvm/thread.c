@@ -54,11 +54,32 @@ void mt_cancel_hold(void)
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &mt_self.cancel_type);
 }
 
+/* An access of atomic mode calls no function that is a point of cancellation, so its state may stay as it is:
+ * to change it would cost more than all the rest. */
+void mt_cancel_defer(void)
+{
+    if (mt_self.state != 1) {
+        mt_cancel_hold();
+        return;
+    }
+    mt_self.cancel_state = -1;
+    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &mt_self.cancel_type);
+}
+
 /* An asynchronous one that came meanwhile ends the thread here. */
 void mt_cancel_back(void)
 {
-    pthread_setcancelstate(mt_self.cancel_state, NULL);
-    pthread_setcanceltype(mt_self.cancel_type, NULL);
+    if (mt_self.cancel_state >= 0)
+        pthread_setcancelstate(mt_self.cancel_state, NULL);
+    if (mt_self.cancel_type != PTHREAD_CANCEL_DEFERRED)
+        pthread_setcanceltype(mt_self.cancel_type, NULL);
+}
+
+void mt_enter_access(void)
+{
+    if (!mt_self.inside++)
+        mt_cancel_defer();
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 void mt_enter(void)
