@@ -14,8 +14,8 @@ extern __shared__ __align__(16) char memory[];
 __device__ __forceinline__ float4 four_at(const float4 *p)
 {
     float4 f;
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(f.x), "=f"(f.y), "=f"(f.z), "=f"(f.w) // fours
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" // fours
+                 : "=f"(f.x), "=f"(f.y), "=f"(f.z), "=f"(f.w)
                  : "r"((unsigned)__cvta_generic_to_shared(p)));
     return f;
 }
@@ -23,8 +23,8 @@ __device__ __forceinline__ float4 four_at(const float4 *p)
 __device__ __forceinline__ float4 four_at(const float4 *p, long offset)
 {
     float4 f;
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4+0];"
-                 : "=f"(f.x), "=f"(f.y), "=f"(f.z), "=f"(f.w) // every second four
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4+0];" // every second four
+                 : "=f"(f.x), "=f"(f.y), "=f"(f.z), "=f"(f.w)
                  : "l"(__cvta_generic_to_shared(p) + offset));
     return f;
 }
