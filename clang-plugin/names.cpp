@@ -1,5 +1,6 @@
 /* Names of the host's variables and members, which the pass needs to call an allocation after what holds it
- * (llvm-pass/host/host_names.c). Clang's release builds keep no names of values, so annotations carry them. */
+ * (llvm-pass/host/host_names.c). Clang's release builds keep no names of values, so annotations carry them.
+ */
 #include "plugin.h"
 
 /* What a variable of a type is to the pass: p pointer, r record or array, & reference, ? not known before the
@@ -23,12 +24,11 @@ static char shape_of(const clang::ASTContext &context, clang::QualType type)
 
 static uint64_t size_of(const clang::ASTContext &context, clang::QualType type)
 {
-    if (type->isDependentType() || type->isIncompleteType() || type->isFunctionType() || !type->isObjectType() ||
-        !type->isConstantSizeType())
+    if (type->isDependentType() || type->isIncompleteType() || type->isFunctionType() ||
+        !type->isObjectType() || !type->isConstantSizeType())
         return 0;
     const auto *record = type->getAsCXXRecordDecl();
-    return record && record->isInvalidDecl() ? 0
-                                             : (uint64_t)context.getTypeSizeInChars(type).getQuantity();
+    return record && record->isInvalidDecl() ? 0 : (uint64_t)context.getTypeSizeInChars(type).getQuantity();
 }
 
 /* The annotation of this variable or member: name, shape, shape of what it points or refers to ('-': nothing
@@ -37,7 +37,8 @@ static void annotate_variable(const clang::CompilerInstance &compiler, clang::De
 {
     const clang::ASTContext &context = decl->getASTContext();
     clang::QualType type = decl->getType(), holds = type;
-    char shape = decl->getName().empty() || decl->isInvalidDecl() ? '\0' : shape_of(context, type), inner = '-';
+    char shape = decl->getName().empty() || decl->isInvalidDecl() ? '\0' : shape_of(context, type),
+         inner = '-';
     if (!shape || decl->getLocation().isInvalid() ||
         compiler.getSourceManager().isInSystemHeader(decl->getLocation()))
         return;
@@ -49,9 +50,10 @@ static void annotate_variable(const clang::CompilerInstance &compiler, clang::De
         inner = shape_of(context, holds);
         inner = inner ? inner : '-';
     }
-    mt::add_annotation(decl, (mt::variable_word + llvm::Twine('\t') + decl->getName() + "\t" + llvm::Twine(shape) +
-                              "\t" + llvm::Twine(inner) + "\t" + llvm::Twine(size_of(context, holds)))
-                                 .str());
+    mt::add_annotation(decl,
+                       (mt::variable_word + llvm::Twine('\t') + decl->getName() + "\t" + llvm::Twine(shape) +
+                        "\t" + llvm::Twine(inner) + "\t" + llvm::Twine(size_of(context, holds)))
+                           .str());
 }
 
 namespace

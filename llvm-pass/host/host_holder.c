@@ -101,7 +101,8 @@ static void holder_take(struct mt_host_holder *h, const char *text, size_t lengt
         h->bytes = h->bytes * 10 + (uint64_t)(*c - '0');
 }
 
-static int holder_find(const struct mt_host_variables *v, LLVMValueRef p, struct mt_host_holder *h, unsigned step);
+static int holder_find(const struct mt_host_variables *v, LLVMValueRef p, struct mt_host_holder *h,
+                       unsigned step);
 
 /* The slot in which a member function keeps `this`: it has no annotation, and its only store is that of the
  * first parameter. */
@@ -261,7 +262,8 @@ static int holder_in_global(const struct mt_host_variables *v, LLVMValueRef glob
     return 1;
 }
 
-static int holder_find(const struct mt_host_variables *v, LLVMValueRef p, struct mt_host_holder *h, unsigned step)
+static int holder_find(const struct mt_host_variables *v, LLVMValueRef p, struct mt_host_holder *h,
+                       unsigned step)
 {
     struct mt_host_variable key = {.value = p};
     const struct mt_host_variable *found = v->n ? bsearch(&key, v->list, v->n, sizeof key, by_value) : NULL;

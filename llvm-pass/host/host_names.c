@@ -1,6 +1,6 @@
-/* Host side, before optimisation: calls that may allocate device memory tell the runtime which variables their
- * caller has for it (docs/internals.md). What is asked afterwards: has one of these variables the address of
- * something that was allocated meanwhile? So any wrapper works, and the outermost name counts. */
+/* Host side, before optimisation: calls that may allocate device memory tell the runtime which variables
+ * their caller has for it (docs/internals.md). What is asked afterwards: has one of these variables the
+ * address of something that was allocated meanwhile? So any wrapper works, and the outermost name counts. */
 #include "host.h"
 #include "../../runtime/trace/site.h"
 #include <stdlib.h>
@@ -49,7 +49,8 @@ static int names_list_functions(struct names *n)
 /* Names that never lead to device memory. */
 static int names_is_other(const char *name)
 {
-    static const char *const begin[] = {"llvm.", "__", "_ZNSt", "_ZNKSt", "_ZSt", "_ZNK", "_Zn", "_Zd", "_ZN9__gnu_cxx"};
+    static const char *const begin[] = {"llvm.", "__",  "_ZNSt", "_ZNKSt",       "_ZSt",
+                                        "_ZNK",  "_Zn", "_Zd",   "_ZN9__gnu_cxx"};
     for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
         if (mt_starts(name, begin[i]))
             return 1;
@@ -90,10 +91,12 @@ static int names_may_allocate(struct names *n, LLVMValueRef call, unsigned depth
 
 /* ---- the calls of the runtime ---- */
 
-/* A helper that calls `target` of the runtime if it is linked in, and else returns zero: one copy per program. */
+/* A helper that calls `target` of the runtime if it is linked in, and else returns zero: one copy per
+ * program. */
 static LLVMValueRef names_helper(struct names *n, const char *target, const char *helper, LLVMTypeRef type)
 {
-    LLVMValueRef to = LLVMAddFunction(n->module, target, type), f = LLVMAddFunction(n->module, helper, type), arg[5];
+    LLVMValueRef to = LLVMAddFunction(n->module, target, type), f = LLVMAddFunction(n->module, helper, type),
+                 arg[5];
     LLVMSetLinkage(to, LLVMExternalWeakLinkage);
     LLVMSetLinkage(f, LLVMLinkOnceODRLinkage);
     LLVMSetVisibility(f, LLVMHiddenVisibility);
@@ -123,9 +126,11 @@ static LLVMValueRef names_constant(struct names *n, const struct mt_host_holder 
     strcpy(after_root, arrow || bare ? "." : "");
     strcat(after_root, rest + (arrow ? 2 : 0));
     uint64_t bytes = !h->bytes || h->shape == 'p' ? 8 : h->bytes < MOST_BYTES ? h->bytes : MOST_BYTES;
-    LLVMValueRef field[] = {mt_private_text(n->module, h->name, ""), mt_private_text(n->module, after_root, ""),
-                            LLVMConstInt(n->i32, bytes, 0), LLVMConstInt(n->i32, record, 0)};
-    _Static_assert(sizeof(struct mt_host_name) == 2 * sizeof(char *) + 2 * sizeof(uint32_t), "as written here");
+    LLVMValueRef field[] = {mt_private_text(n->module, h->name, ""),
+                            mt_private_text(n->module, after_root, ""), LLVMConstInt(n->i32, bytes, 0),
+                            LLVMConstInt(n->i32, record, 0)};
+    _Static_assert(sizeof(struct mt_host_name) == 2 * sizeof(char *) + 2 * sizeof(uint32_t),
+                   "as written here");
     return mt_private_constant(n->module, LLVMConstStructInContext(n->context, field, 4, 0), "");
 }
 
@@ -138,14 +143,16 @@ static LLVMValueRef names_behind(LLVMValueRef call)
 {
     if (LLVMIsAInvokeInst(call))
         return mt_shim_behind_invoke(call);
-    LLVMValueRef next = LLVMGetTailCallKind(call) == LLVMTailCallKindMustTail ? NULL : LLVMGetNextInstruction(call);
+    LLVMValueRef next =
+        LLVMGetTailCallKind(call) == LLVMTailCallKindMustTail ? NULL : LLVMGetNextInstruction(call);
     return next && !LLVMIsAUnreachableInst(next) ? next : NULL;
 }
 
 static void names_ask(struct names *n, LLVMValueRef call, const struct asked *list, unsigned count)
 {
     if (!n->before) {
-        n->before = names_helper(n, "__mt_host_allocations", "__mt_host_allocations_if_linked", n->before_type);
+        n->before =
+            names_helper(n, "__mt_host_allocations", "__mt_host_allocations_if_linked", n->before_type);
         n->after = names_helper(n, "__mt_host_named", "__mt_host_named_if_linked", n->after_type);
     }
     LLVMValueRef behind = names_behind(call);
@@ -163,8 +170,8 @@ static void names_ask(struct names *n, LLVMValueRef call, const struct asked *li
         if (value && LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMPointerTypeKind)
             value = LLVMBuildPtrToInt(n->builder, value, n->i64, "");
         index = index ? LLVMBuildIntCast2(n->builder, index, n->i64, 1, "") : LLVMConstAllOnes(n->i64);
-        LLVMValueRef arg[] = {names_constant(n, &a->holder), before, a->slot ? a->slot : LLVMConstNull(n->ptr),
-                              value ? value : zero, index};
+        LLVMValueRef arg[] = {names_constant(n, &a->holder), before,
+                              a->slot ? a->slot : LLVMConstNull(n->ptr), value ? value : zero, index};
         LLVMBuildCall2(n->builder, n->after_type, n->after, arg, 5, "");
     }
     LLVMSetCurrentDebugLocation2(n->builder, NULL);
@@ -199,7 +206,8 @@ static void names_in_call(struct names *n, const struct mt_host_variables *v, LL
         struct asked *a = &list[count];
         a->slot = LLVMGetOperand(call, i);
         a->value = NULL;
-        if (LLVMGetTypeKind(LLVMTypeOf(a->slot)) == LLVMPointerTypeKind && !LLVMIsAConstantPointerNull(a->slot))
+        if (LLVMGetTypeKind(LLVMTypeOf(a->slot)) == LLVMPointerTypeKind &&
+            !LLVMIsAConstantPointerNull(a->slot))
             count += (unsigned)mt_host_holder_of(v, a->slot, &a->holder);
     }
     count += names_of_result(v, call, &list[count]);

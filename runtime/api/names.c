@@ -1,4 +1,5 @@
-/* What allocations are called: by the variables of the caller that hold their addresses, and by memtrace_name. */
+/* What allocations are called: by the variables of the caller that hold their addresses, and by
+ * memtrace_name. */
 #include "array.h"
 #include "objects.h"
 #include "memtrace/annotate.h"
