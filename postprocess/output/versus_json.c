@@ -2,7 +2,8 @@
 #include "versus_out.h"
 #include <stdlib.h>
 
-static void versus_json_side(struct mt_json *j, const char *key, const struct mt_side_row *r, enum mt_figure f)
+static void versus_json_side(struct mt_json *j, const char *key, const struct mt_side_row *r,
+                             enum mt_figure f)
 {
     if (r && r->known >> f & 1)
         mt_json_u64(j, key, r->v[f]);
@@ -39,7 +40,8 @@ static void versus_json_figures(struct mt_json *j, const struct mt_versus_row *r
     mt_json_end(j);
 }
 
-static void versus_json_rows(struct mt_json *j, const char *key, const struct mt_versus_kernel *k, enum mt_side_by by)
+static void versus_json_rows(struct mt_json *j, const char *key, const struct mt_versus_kernel *k,
+                             enum mt_side_by by)
 {
     mt_json_array(j, key, 0);
     for (size_t i = 0; i < k->count[by]; i++) {

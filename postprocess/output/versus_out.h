@@ -1,4 +1,4 @@
-/* Two runs side by side: as tables, as JSON (docs/man/mt-compare.md) and as the rows of a page. */
+/* Two runs side by side: as tables and as JSON (docs/man/mt-compare.md). */
 #ifndef MT_OUTPUT_VERSUS_OUT_H
 #define MT_OUTPUT_VERSUS_OUT_H
 #include <stdio.h>
@@ -24,6 +24,4 @@ int mt_versus_turn(const struct mt_versus_row *r, enum mt_figure f);
 int mt_versus_text(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w);
 /* One whole document. 0, or -1 without memory. */
 int mt_versus_json(struct mt_json *j, const struct mt_versus *p, const struct mt_versus_words *w);
-/* The page, an HTML document that needs nothing else; `css` is put into it. 0, or -1 without memory. */
-int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w, const char *css, size_t bytes);
 #endif

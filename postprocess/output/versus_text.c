@@ -65,7 +65,8 @@ char *mt_versus_sentence(const struct mt_versus *p)
         int turn = mt_versus_turn(&p->all, (enum mt_figure)i);
         if (!turn)
             continue;
-        fprintf(f, "%s%s %s", between, mt_figure_words[i].words, mt_versus_cell(cell, &p->all, (enum mt_figure)i));
+        fprintf(f, "%s%s %s", between, mt_figure_words[i].words,
+                mt_versus_cell(cell, &p->all, (enum mt_figure)i));
         between = ", ";
     }
     double a = mt_side_efficiency(p->all.a), b = mt_side_efficiency(p->all.b);
@@ -114,7 +115,8 @@ static void versus_kernel_name(struct mt_table *t, const struct mt_versus_row *r
         versus_name(t, r->a ? r->a->kernel : NULL, r->b ? r->b->kernel : NULL);
 }
 
-static void versus_cells(struct mt_table *t, const struct mt_versus_row *r, const enum mt_figure *list, size_t n)
+static void versus_cells(struct mt_table *t, const struct mt_versus_row *r, const enum mt_figure *list,
+                         size_t n)
 {
     char cell[MT_VERSUS_CELL];
     for (size_t i = 0; i < n; i++)
@@ -143,8 +145,8 @@ static int versus_sums(FILE *f, const struct mt_versus *p)
 
 static int versus_kernel_table(FILE *f, const struct mt_versus *p)
 {
-    static const enum mt_figure list[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED, MT_FIGURE_STORED,
-                                          MT_FIGURE_SECTORS,  MT_FIGURES,       MT_FIGURE_CONFLICTS,
+    static const enum mt_figure list[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,   MT_FIGURE_STORED,
+                                          MT_FIGURE_SECTORS,  MT_FIGURES,         MT_FIGURE_CONFLICTS,
                                           MT_FIGURE_CROSSING, MT_FIGURE_FOOTPRINT};
     struct mt_table t;
     mt_table_init(&t, "By kernel",
@@ -160,16 +162,19 @@ static int versus_kernel_table(FILE *f, const struct mt_versus *p)
 
 static int versus_part_table(FILE *f, const struct mt_versus *p, enum mt_side_by by)
 {
-    static const enum mt_figure lines[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED, MT_FIGURE_SECTORS,
-                                           MT_FIGURES, MT_FIGURE_CONFLICTS},
-                                buffers[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED, MT_FIGURE_FALSELY};
+    static const enum mt_figure lines[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,
+                                           MT_FIGURE_SECTORS,  MT_FIGURES,       MT_FIGURE_CONFLICTS},
+                                buffers[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,
+                                             MT_FIGURE_FALSELY};
     struct mt_table t;
     if (by == MT_SIDE_LINES)
-        mt_table_init(&t, "By source line",
-                      "line|kernel|>accesses|>bytes loaded|>bytes stored|>sectors|>efficiency|>conflicting bytes");
+        mt_table_init(
+            &t, "By source line",
+            "line|kernel|>accesses|>bytes loaded|>bytes stored|>sectors|>efficiency|>conflicting bytes");
     else
-        mt_table_init(&t, "By buffer",
-                      "buffer|kernel|>accesses|>bytes loaded|>bytes stored|>accesses to falsely shared lines");
+        mt_table_init(
+            &t, "By buffer",
+            "buffer|kernel|>accesses|>bytes loaded|>bytes stored|>accesses to falsely shared lines");
     for (size_t i = 0; i < p->count; i++)
         for (size_t k = 0; k < p->kernels[i].count[by]; k++) {
             const struct mt_versus_row *r = &p->kernels[i].part[by][k];

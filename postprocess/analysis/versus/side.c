@@ -15,7 +15,8 @@ const struct mt_figure_words mt_figure_words[MT_FIGURES] = {
 /* ---- rows ---- */
 
 /* A row to be added to; NULL: no memory. */
-static struct mt_side_row *side_row(struct mt_side *s, enum mt_side_by by, const char *kernel, const char *place)
+static struct mt_side_row *side_row(struct mt_side *s, enum mt_side_by by, const char *kernel,
+                                    const char *place)
 {
     if (mt_grow((void **)&s->rows[by], &s->room[by], s->count[by] + 1, sizeof **s->rows) != 0)
         return NULL;
@@ -67,8 +68,8 @@ static void side_settle(struct mt_side *s, enum mt_side_by by)
 static int side_launches(struct mt_side *s, const struct mt_comm *c)
 {
     for (size_t i = 0; i < c->nlaunches; i++) {
-        struct mt_side_row *r = c->launches[i].selected ? side_row(s, MT_SIDE_KERNELS, c->launches[i].kernel, "")
-                                                        : NULL;
+        struct mt_side_row *r =
+            c->launches[i].selected ? side_row(s, MT_SIDE_KERNELS, c->launches[i].kernel, "") : NULL;
         if (!r && c->launches[i].selected)
             return -1;
         if (!r)
@@ -87,8 +88,8 @@ static int side_crossing(struct mt_side *s, const struct mt_comm *c, const struc
 {
     s->devices = p->devices;
     for (size_t i = 0; i < p->nlaunches && i < c->nlaunches; i++) {
-        struct mt_side_row *r = c->launches[i].selected ? side_row(s, MT_SIDE_KERNELS, c->launches[i].kernel, "")
-                                                        : NULL;
+        struct mt_side_row *r =
+            c->launches[i].selected ? side_row(s, MT_SIDE_KERNELS, c->launches[i].kernel, "") : NULL;
         if (r)
             side_add(r, MT_FIGURE_CROSSING, p->launches[i].cross[MT_PLACE_BLOCK]);
         else if (c->launches[i].selected)
@@ -123,14 +124,16 @@ static int side_lines(struct mt_side *s, const struct mt_side_of *of)
         for (size_t i = 0; by != MT_BY_VAR && i < l->count[by]; i++) {
             const struct mt_lines_cell *c = &l->cells[by][i];
             uint64_t id = UINT64_MAX;
-            const char *place = by == MT_BY_LINE ? of->sites->lines.names[c->place]
-                                                 : side_buffer(s, of->more, c->place, &id);
+            const char *place =
+                by == MT_BY_LINE ? of->sites->lines.names[c->place] : side_buffer(s, of->more, c->place, &id);
             struct mt_side_row *r =
-                place ? side_row(s, by == MT_BY_LINE ? MT_SIDE_LINES : MT_SIDE_BUFFERS, c->kernel, place) : NULL;
+                place ? side_row(s, by == MT_BY_LINE ? MT_SIDE_LINES : MT_SIDE_BUFFERS, c->kernel, place)
+                      : NULL;
             if (!r)
                 return -1;
             r->first = id;
-            side_add(r, MT_FIGURE_ACCESSES, c->accesses[MT_LOAD] + c->accesses[MT_STORE] + c->accesses[MT_ATOMIC]);
+            side_add(r, MT_FIGURE_ACCESSES,
+                     c->accesses[MT_LOAD] + c->accesses[MT_STORE] + c->accesses[MT_ATOMIC]);
             side_add(r, MT_FIGURE_LOADED, c->load);
             side_add(r, MT_FIGURE_STORED, c->store);
         }
@@ -144,8 +147,8 @@ static int side_requests(struct mt_side *s, const struct mt_side_of *of)
     for (size_t i = 0; i < c->count; i++)
         for (int by = MT_SIDE_KERNELS; by <= MT_SIDE_LINES; by++) {
             const struct mt_coalescing_cell *x = &c->cells[i];
-            struct mt_side_row *r =
-                side_row(s, (enum mt_side_by)by, x->kernel, by == MT_SIDE_LINES ? of->sites->lines.names[x->line] : "");
+            struct mt_side_row *r = side_row(s, (enum mt_side_by)by, x->kernel,
+                                             by == MT_SIDE_LINES ? of->sites->lines.names[x->line] : "");
             if (!r)
                 return -1;
             side_add(r, MT_FIGURE_REQUESTS, x->requests);
@@ -182,7 +185,8 @@ static int side_caches(struct mt_side *s, const struct mt_locality *m)
         struct mt_side_row *r = l->selected ? side_row(s, MT_SIDE_KERNELS, l->kernel, "") : NULL;
         if (r)
             side_add(r, MT_FIGURE_FOOTPRINT,
-                     l->level[MT_REUSE_DEVICE].lines << (m->reuse.options.line_bits + m->reuse.options.sample_bits));
+                     l->level[MT_REUSE_DEVICE].lines
+                         << (m->reuse.options.line_bits + m->reuse.options.sample_bits));
         else if (l->selected)
             return -1;
     }
@@ -247,7 +251,8 @@ static void side_tokens(struct mt_side *s, struct mt_side_row *r)
             hi = mid;
     }
     size_t end = lo;
-    while (file && end < s->ntokens && s->tokens[end].line == key.line && strcmp(s->tokens[end].file, file) == 0)
+    while (file && end < s->ntokens && s->tokens[end].line == key.line &&
+           strcmp(s->tokens[end].file, file) == 0)
         end++;
     if (file && end > lo) {
         r->tokens = s->hashes + 2 * lo;
@@ -288,7 +293,8 @@ static void side_known(struct mt_side *s, const struct mt_side_of *of)
     unsigned lanes = 1u << MT_FIGURE_REQUESTS | 1u << MT_FIGURE_SECTORS | 1u << MT_FIGURE_DISTINCT;
     for (size_t i = 0; i < s->count[MT_SIDE_KERNELS]; i++) {
         struct mt_side_row *r = &s->rows[MT_SIDE_KERNELS][i];
-        r->known = masks ? r->known | always | lanes | 1u << MT_FIGURE_ACCESSES : (r->known | always) & ~lanes;
+        r->known =
+            masks ? r->known | always | lanes | 1u << MT_FIGURE_ACCESSES : (r->known | always) & ~lanes;
         side_join(&s->all, r);
     }
     for (size_t i = 0; i < s->count[MT_SIDE_LINES]; i++)

@@ -23,8 +23,9 @@ struct mt_side_row {
     const char *place;  /* a line as "file:line", a buffer's name; "" of a kernel, "?": not known */
     unsigned known;     /* a bit for each figure */
     uint64_t v[MT_FIGURES];
-    uint64_t first;      /* of buffers: lowest number of an allocation that is called so */
-    const uint64_t *tokens; /* of lines: its accesses by column, hashed (with variable, then without); NULL: none */
+    uint64_t first; /* of buffers: lowest number of an allocation that is called so */
+    const uint64_t
+        *tokens; /* of lines: its accesses by column, hashed (with variable, then without); NULL: none */
     size_t ntokens;
 };
 enum mt_side_by { MT_SIDE_KERNELS, MT_SIDE_LINES, MT_SIDE_BUFFERS, MT_SIDE_BY };

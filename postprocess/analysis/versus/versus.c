@@ -15,7 +15,8 @@ struct half {
     size_t n, *to;
 };
 
-static int versus_half(struct half *h, const struct mt_side *s, enum mt_side_by by, const struct mt_side_row *kernel)
+static int versus_half(struct half *h, const struct mt_side *s, enum mt_side_by by,
+                       const struct mt_side_row *kernel)
 {
     size_t first = 0, end;
     while (kernel && first < s->count[by] && strcmp(s->rows[by][first].kernel, kernel->kernel) != 0)
@@ -24,7 +25,8 @@ static int versus_half(struct half *h, const struct mt_side *s, enum mt_side_by 
         end++;
     if (by == MT_SIDE_KERNELS)
         end = s->count[by];
-    *h = (struct half){s->count[by] ? s->rows[by] + first : NULL, end - first, malloc((end - first + 1) * sizeof *h->to)};
+    *h = (struct half){s->count[by] ? s->rows[by] + first : NULL, end - first,
+                       malloc((end - first + 1) * sizeof *h->to)};
     for (size_t i = 0; h->to && i < h->n; i++)
         h->to[i] = NONE;
     return h->to ? 0 : -1;
@@ -76,7 +78,7 @@ static size_t *versus_order(const struct half *h, int (*before)(const void *, co
 
 /* Joins what is alike and has no partner, in the order of allocations. Nothing where that would take long. */
 static int versus_alike(struct half *a, struct half *b,
-                      int (*alike)(const struct mt_side_row *, const struct mt_side_row *))
+                        int (*alike)(const struct mt_side_row *, const struct mt_side_row *))
 {
     size_t *oa = versus_order(a, by_first), *ob = versus_order(b, by_first);
     int rc = oa && ob ? 0 : -1;
@@ -122,7 +124,8 @@ static int alike_kind(const struct mt_side_row *x, const struct mt_side_row *y)
 
 /* ---- lines ---- */
 
-/* How alike the accesses of two lines are, up to 1000: by operation and variable, and less by operation alone. */
+/* How alike the accesses of two lines are, up to 1000: by operation and variable, and less by operation
+ * alone. */
 static unsigned versus_tokens(const struct mt_side_row *x, const struct mt_side_row *y, unsigned which)
 {
     size_t same = 0, most = x->ntokens > y->ntokens ? x->ntokens : y->ntokens;
@@ -145,7 +148,8 @@ static const char *versus_base(const char *place)
 
 static unsigned versus_score(const struct mt_side_row *x, const struct mt_side_row *y)
 {
-    unsigned strong = versus_tokens(x, y, 0), weak = versus_tokens(x, y, 1) / 4, score = strong > weak ? strong : weak;
+    unsigned strong = versus_tokens(x, y, 0), weak = versus_tokens(x, y, 1) / 4,
+             score = strong > weak ? strong : weak;
     if (!x->ntokens && !y->ntokens)
         return strcmp(x->place, y->place) == 0 ? 1000 : 0;
     return score ? score + (strcmp(versus_base(x->place), versus_base(y->place)) == 0 ? 10 : 0) : 0;
@@ -156,7 +160,8 @@ static int line_before(const void *a, const void *b, void *arg)
 {
     const struct mt_side_row *rows = arg, *x = &rows[*(const size_t *)a], *y = &rows[*(const size_t *)b];
     const char *cx = strrchr(x->place, ':'), *cy = strrchr(y->place, ':');
-    size_t nx = cx ? (size_t)(cx - x->place) : strlen(x->place), ny = cy ? (size_t)(cy - y->place) : strlen(y->place);
+    size_t nx = cx ? (size_t)(cx - x->place) : strlen(x->place),
+           ny = cy ? (size_t)(cy - y->place) : strlen(y->place);
     int d = strncmp(x->place, y->place, nx < ny ? nx : ny);
     if (d || nx != ny)
         return d ? d : nx < ny ? -1 : 1;
@@ -172,7 +177,8 @@ static int versus_align(struct half *a, struct half *b)
     int rc = best && oa && ob ? 0 : -1;
     for (size_t i = a->n; rc == 0 && i-- > 0;)
         for (size_t k = b->n; k-- > 0;) {
-            uint32_t skip = best[(i + 1) * w + k] > best[i * w + k + 1] ? best[(i + 1) * w + k] : best[i * w + k + 1];
+            uint32_t skip =
+                best[(i + 1) * w + k] > best[i * w + k + 1] ? best[(i + 1) * w + k] : best[i * w + k + 1];
             unsigned score = versus_score(&a->rows[oa[i]], &b->rows[ob[k]]);
             uint32_t take = score ? best[(i + 1) * w + k + 1] + score : 0;
             best[i * w + k] = take > skip ? take : skip;
@@ -203,7 +209,8 @@ static int versus_lines(struct half *a, struct half *b)
         versus_equal(a, b, key_place);
         return 0;
     }
-    return versus_align(a, b) | versus_alike(a, b, alike_accesses); /* the second: lines that changed places */
+    return versus_align(a, b) |
+           versus_alike(a, b, alike_accesses); /* the second: lines that changed places */
 }
 
 /* ---- together ---- */
@@ -220,7 +227,7 @@ static size_t versus_collect(const struct half *a, const struct half *b, struct 
 }
 
 static int versus_part(struct mt_versus_kernel *kernel, enum mt_side_by by, const struct mt_side *sa,
-                     const struct mt_side *sb)
+                       const struct mt_side *sb)
 {
     struct half a, b = {.to = NULL};
     int rc = versus_half(&a, sa, by, kernel->row.a) | versus_half(&b, sb, by, kernel->row.b);
@@ -242,7 +249,8 @@ static int versus_kernels(struct mt_versus *p, const struct mt_side *sa, const s
 {
     struct half a, b = {.to = NULL};
     int rc = versus_half(&a, sa, MT_SIDE_KERNELS, NULL) | versus_half(&b, sb, MT_SIDE_KERNELS, NULL);
-    struct mt_versus_row *rows = malloc((sa->count[MT_SIDE_KERNELS] + sb->count[MT_SIDE_KERNELS] + 1) * sizeof *rows);
+    struct mt_versus_row *rows =
+        malloc((sa->count[MT_SIDE_KERNELS] + sb->count[MT_SIDE_KERNELS] + 1) * sizeof *rows);
     if (rc == 0 && rows) {
         versus_equal(&a, &b, key_kernel);
         rc = versus_alike(&a, &b, alike_template);
@@ -263,9 +271,9 @@ static uint64_t versus_weight(const struct mt_versus_row *r)
     uint64_t most = 0;
     for (int i = 0; i < 2; i++) {
         const struct mt_side_row *x = i ? r->b : r->a;
-        uint64_t n = !x                                     ? 0
+        uint64_t n = !x                                  ? 0
                      : x->known >> MT_FIGURE_SECTORS & 1 ? x->v[MT_FIGURE_SECTORS]
-                                                            : x->v[MT_FIGURE_LOADED] + x->v[MT_FIGURE_STORED];
+                                                         : x->v[MT_FIGURE_LOADED] + x->v[MT_FIGURE_STORED];
         most = n > most ? n : most;
     }
     return most;
@@ -304,7 +312,10 @@ static void versus_judge(struct mt_versus *p)
         less |= change <= -MT_VERSUS_SLACK;
         more |= change >= MT_VERSUS_SLACK;
     }
-    p->verdict = less && more ? MT_VERDICT_MIXED : less ? MT_VERDICT_BETTER : more ? MT_VERDICT_WORSE : MT_VERDICT_SAME;
+    p->verdict = less && more ? MT_VERDICT_MIXED
+                 : less       ? MT_VERDICT_BETTER
+                 : more       ? MT_VERDICT_WORSE
+                              : MT_VERDICT_SAME;
     p->other_work = p->all.a->v[MT_FIGURE_LOADED] != p->all.b->v[MT_FIGURE_LOADED] ||
                     p->all.a->v[MT_FIGURE_STORED] != p->all.b->v[MT_FIGURE_STORED];
 }

@@ -1,5 +1,5 @@
-/* Two runs side by side: which kernel, line and buffer of one is which of the other (docs/definitions.md, "Before
- * and after"). */
+/* Two runs side by side: which kernel, line and buffer of one is which of the other (docs/definitions.md,
+ * "Before and after"). */
 #ifndef MT_ANALYSIS_VERSUS_H
 #define MT_ANALYSIS_VERSUS_H
 #include "side.h"
@@ -10,7 +10,8 @@ struct mt_versus_row {
 };
 struct mt_versus_kernel {
     struct mt_versus_row row;
-    struct mt_versus_row *part[MT_SIDE_BY]; /* lines and buffers, in the order of b, then those that only a has */
+    struct mt_versus_row
+        *part[MT_SIDE_BY]; /* lines and buffers, in the order of b, then those that only a has */
     size_t count[MT_SIDE_BY];
 };
 enum mt_verdict { MT_VERDICT_SAME, MT_VERDICT_BETTER, MT_VERDICT_WORSE, MT_VERDICT_MIXED };

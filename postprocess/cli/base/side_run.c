@@ -41,8 +41,9 @@ int mt_two_runs_read(struct mt_two_runs *t)
             return code;
         worst = code ? code : worst;
     }
-    return mt_versus_make(&t->versus, &t->side[0], &t->side[1]) == 0 ? worst
-                                                                 : mt_cli_fail("no memory for the comparison");
+    return mt_versus_make(&t->versus, &t->side[0], &t->side[1]) == 0
+               ? worst
+               : mt_cli_fail("no memory for the comparison");
 }
 
 void mt_two_runs_free(struct mt_two_runs *t)

@@ -1,5 +1,5 @@
-/* One run of a program through all analyses, to its figures (analysis/versus/side.h): mt-compare --volumes, mt-report
- * A -- B. */
+/* One run of a program through all analyses, to its figures (analysis/versus/side.h): mt-compare --volumes,
+ * mt-report A -- B. */
 #ifndef MT_CLI_SIDE_RUN_H
 #define MT_CLI_SIDE_RUN_H
 #include "pipeline.h"
@@ -12,8 +12,8 @@ struct mt_two_runs {
     struct mt_versus versus;
     int complete[2];
 };
-/* Reads both, one after the other, and puts them side by side. 0 or MT_EXIT_INPUT (what was whole is compared),
- * or another exit code after saying why. */
+/* Reads both, one after the other, and puts them side by side. 0 or MT_EXIT_INPUT (what was whole is
+ * compared), or another exit code after saying why. */
 int mt_two_runs_read(struct mt_two_runs *t);
 /* Not the pipelines. */
 void mt_two_runs_free(struct mt_two_runs *t);

@@ -20,7 +20,8 @@ static const char help[] =
     "  mt-compare --svg heat.svg runs/*.mtc > matrix.txt   many, with a picture\n"
     "  mt-compare run-1 run-2                              folders: the newest run in each\n"
     "  mt-compare --format json --ngram 4 a.mtc b.mtc      also the n-grams that are frequent\n"
-    "  mt-compare --volumes before/ after/                 bytes, sectors, efficiency, conflicts by kernel, line "
+    "  mt-compare --volumes before/ after/                 bytes, sectors, efficiency, conflicts by kernel, "
+    "line "
     "and buffer\n"
     "\n"
     "TRACE is a raw trace of kernels, a container (.mtc) or MAT text trace of host code, or a graph saved "
@@ -41,9 +42,11 @@ static const char help[] =
     "two traces\n"
     "                have in common\n"
     "\n"
-    "With --volumes BEFORE and AFTER are each a trace, or a folder of traces (the newest run in it). The first "
+    "With --volumes BEFORE and AFTER are each a trace, or a folder of traces (the newest run in it). The "
+    "first "
     "line says\n"
-    "whether less is moved. Only --format (text, json), --output, --kernels, --supersteps and the companions go "
+    "whether less is moved. Only --format (text, json), --output, --kernels, --supersteps and the companions "
+    "go "
     "with it.\n"
     "\n"
     "Options:\n"
@@ -77,7 +80,7 @@ struct options {
     enum { TEXT, CSV, JSON } format;
     struct mt_compare_view view;
     int all, lanes;
-    int volumes, of_walks; /* --volumes; an option that does not go with it */
+    int volumes, of_walks;            /* --volumes; an option that does not go with it */
     const char *of_threads, *of_ctas; /* a trace of kernels whose strides are those of threads, of CTAs */
 };
 
@@ -387,8 +390,9 @@ int main(int argc, char **argv)
     if (code == 0) {
         mt_inputs_take(&x.inputs, argc, argv);
         if (x.volumes && (x.inputs.npaths != 2 || x.of_walks || x.format == CSV))
-            code = mt_cli_usage("--volumes takes two runs, and of the formats text and json; it has no measures, no "
-                                "picture and no lanes");
+            code = mt_cli_usage(
+                "--volumes takes two runs, and of the formats text and json; it has no measures, no "
+                "picture and no lanes");
         else if (x.inputs.npaths < 2)
             code = mt_cli_usage("give at least two traces to compare");
         else if (x.inputs.ncompanions > x.inputs.npaths)

@@ -24,7 +24,8 @@ static int volumes_prepare(struct mt_pipeline *p, const struct mt_volumes *v, si
 static int volumes_write(const struct mt_volumes *v, const struct mt_two_runs *t)
 {
     static struct mt_json json; /* holds the output buffer */
-    struct mt_versus_words w = {{v->inputs->paths, v->inputs->paths + 1}, {1, 1}, {t->complete[0], t->complete[1]}};
+    struct mt_versus_words w = {
+        {v->inputs->paths, v->inputs->paths + 1}, {1, 1}, {t->complete[0], t->complete[1]}};
     int code = mt_output_ready(v->out);
     FILE *f = code || v->json ? NULL : mt_output_stream(v->out);
     if (code || (!v->json && !f))
