@@ -56,7 +56,8 @@ static void page_figure(FILE *f, const struct mt_versus_row *r, enum mt_figure f
         fputs(" → ", f);
         page_number(f, r->b, figure);
         if (mt_versus_change(r, figure, &change))
-            fprintf(f, " <small>%s%.1f %%</small>", change < 0 ? "−" : "+", 100 * (change < 0 ? -change : change));
+            fprintf(f, " <small>%s%.1f %%</small>", change < 0 ? "−" : "+",
+                    100 * (change < 0 ? -change : change));
     }
     fputs("</td>", f);
 }
@@ -95,9 +96,12 @@ static void page_bars(FILE *f, const struct mt_versus_row *r, enum mt_figure fig
 
 static void page_sums(FILE *f, const struct mt_versus *p)
 {
-    fputs("<section class=\"card\"><h2>The whole runs</h2>\n<p class=\"lead\"><i class=\"key a\"></i>A <i class=\"key "
-          "b\"></i>B. Figures that are better where less is moved are coloured; the others only say how much was "
-          "done.</p>\n<table><thead><tr><th scope=\"col\">figure</th><th scope=\"col\" class=\"num\">A → B</th><th "
+    fputs("<section class=\"card\"><h2>The whole runs</h2>\n<p class=\"lead\"><i class=\"key a\"></i>A <i "
+          "class=\"key "
+          "b\"></i>B. Figures that are better where less is moved are coloured; the others only say how much "
+          "was "
+          "done.</p>\n<table><thead><tr><th scope=\"col\">figure</th><th scope=\"col\" class=\"num\">A → "
+          "B</th><th "
           "scope=\"col\" class=\"bars\">in proportion</th></tr></thead><tbody>\n",
           f);
     for (int i = 0; i < MT_FIGURES; i++) {
@@ -108,11 +112,12 @@ static void page_sums(FILE *f, const struct mt_versus *p)
     }
     fputs("<tr><th scope=\"row\">efficiency</th>", f);
     page_efficiency(f, &p->all);
-    fprintf(f,
-            "<td class=\"bars\" aria-hidden=\"true\"><i class=\"a\" style=\"width:%.1f%%\"></i><i class=\"b\" "
-            "style=\"width:%.1f%%\"></i></td></tr>\n</tbody></table></section>\n",
-            100 * (mt_side_efficiency(p->all.a) > 0 ? mt_side_efficiency(p->all.a) : 0),
-            100 * (mt_side_efficiency(p->all.b) > 0 ? mt_side_efficiency(p->all.b) : 0));
+    fprintf(
+        f,
+        "<td class=\"bars\" aria-hidden=\"true\"><i class=\"a\" style=\"width:%.1f%%\"></i><i class=\"b\" "
+        "style=\"width:%.1f%%\"></i></td></tr>\n</tbody></table></section>\n",
+        100 * (mt_side_efficiency(p->all.a) > 0 ? mt_side_efficiency(p->all.a) : 0),
+        100 * (mt_side_efficiency(p->all.b) > 0 ? mt_side_efficiency(p->all.b) : 0));
 }
 
 /* ---- kernels ---- */
@@ -121,9 +126,11 @@ static const enum mt_figure of_kernel[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,
                                            MT_FIGURE_RECEIVED, MT_FIGURE_SECTORS,   MT_FIGURES,
                                            MT_FIGURE_FALSELY,  MT_FIGURE_CONFLICTS, MT_FIGURE_CROSSING,
                                            MT_FIGURE_FOOTPRINT},
-                            of_line[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,   MT_FIGURE_REQUESTS,
-                                         MT_FIGURE_SECTORS,  MT_FIGURES,       MT_FIGURE_CONFLICTS},
-                            of_buffer[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED, MT_FIGURE_FALSELY};
+                            of_line[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED,  MT_FIGURE_STORED,
+                                         MT_FIGURE_REQUESTS, MT_FIGURE_SECTORS, MT_FIGURES,
+                                         MT_FIGURE_CONFLICTS},
+                            of_buffer[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,
+                                           MT_FIGURE_FALSELY};
 #define LENGTH(list) (sizeof list / sizeof *list)
 
 static void page_head(FILE *f, const char *first, const enum mt_figure *list, size_t n)
@@ -233,12 +240,15 @@ int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
     fputs("</p>\n", f);
     if (p->moved)
         fprintf(f, "<p class=\"lead\">%zu %s found again at another place by what %s.</p>\n", p->moved,
-                p->moved == 1 ? "source line was" : "source lines were", p->moved == 1 ? "it accesses" : "they access");
+                p->moved == 1 ? "source line was" : "source lines were",
+                p->moved == 1 ? "it accesses" : "they access");
     page_sums(f, p);
     for (size_t i = 0; i < p->count; i++)
         page_kernel(f, &p->kernels[i], i < OPEN_KERNELS);
-    fputs("<footer>Efficiency: different bytes asked for / bytes moved in sectors of 32. Between devices: if the CTAs "
-          "ran on two, in blocks. Words and rules: definitions.md, mt-compare(1).</footer>\n</main></body></html>\n",
+    fputs("<footer>Efficiency: different bytes asked for / bytes moved in sectors of 32. Between devices: if "
+          "the CTAs "
+          "ran on two, in blocks. Words and rules: definitions.md, "
+          "mt-compare(1).</footer>\n</main></body></html>\n",
           f);
     free(sentence);
     return 0;

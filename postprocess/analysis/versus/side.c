@@ -15,7 +15,7 @@ const struct mt_figure_words mt_figure_words[MT_FIGURES] = {
 /* ---- rows ---- */
 
 /* A row to be added to; NULL: no memory. */
-static struct mt_side_row *side_row(struct mt_side *s, enum mt_side_by by, const char *kernel,
+static struct mt_side_row *side_row(struct mt_run_side *s, enum mt_side_by by, const char *kernel,
                                     const char *place)
 {
     if (mt_grow((void **)&s->rows[by], &s->room[by], s->count[by] + 1, sizeof **s->rows) != 0)
@@ -50,7 +50,7 @@ static void side_join(struct mt_side_row *into, const struct mt_side_row *r)
     into->first = r->first < into->first ? r->first : into->first;
 }
 
-static void side_settle(struct mt_side *s, enum mt_side_by by)
+static void side_settle(struct mt_run_side *s, enum mt_side_by by)
 {
     size_t n = 0;
     if (s->count[by])
@@ -65,7 +65,7 @@ static void side_settle(struct mt_side *s, enum mt_side_by by)
 
 /* ---- where from ---- */
 
-static int side_launches(struct mt_side *s, const struct mt_comm *c)
+static int side_launches(struct mt_run_side *s, const struct mt_comm *c)
 {
     for (size_t i = 0; i < c->nlaunches; i++) {
         struct mt_side_row *r =
@@ -84,7 +84,7 @@ static int side_launches(struct mt_side *s, const struct mt_comm *c)
     return 0;
 }
 
-static int side_crossing(struct mt_side *s, const struct mt_comm *c, const struct mt_placement *p)
+static int side_crossing(struct mt_run_side *s, const struct mt_comm *c, const struct mt_placement *p)
 {
     s->devices = p->devices;
     for (size_t i = 0; i < p->nlaunches && i < c->nlaunches; i++) {
@@ -99,7 +99,8 @@ static int side_crossing(struct mt_side *s, const struct mt_comm *c, const struc
 }
 
 /* A buffer's name; what has none is called by kind and place. Owned by the side. */
-static const char *side_buffer(struct mt_side *s, const struct mt_locality *m, uint64_t alloc, uint64_t *id)
+static const char *side_buffer(struct mt_run_side *s, const struct mt_locality *m, uint64_t alloc,
+                               uint64_t *id)
 {
     if (alloc >= m->nallocs)
         return "?";
@@ -117,7 +118,7 @@ static const char *side_buffer(struct mt_side *s, const struct mt_locality *m, u
     return s->texts[s->ntexts++] = text;
 }
 
-static int side_lines(struct mt_side *s, const struct mt_side_of *of)
+static int side_lines(struct mt_run_side *s, const struct mt_side_of *of)
 {
     for (int by = MT_BY_LINE; by <= MT_BY_ALLOC; by++) {
         const struct mt_lines *l = &of->more->lines;
@@ -141,7 +142,7 @@ static int side_lines(struct mt_side *s, const struct mt_side_of *of)
     return 0;
 }
 
-static int side_requests(struct mt_side *s, const struct mt_side_of *of)
+static int side_requests(struct mt_run_side *s, const struct mt_side_of *of)
 {
     const struct mt_coalescing *c = &of->more->coalescing;
     for (size_t i = 0; i < c->count; i++)
@@ -161,7 +162,7 @@ static int side_requests(struct mt_side *s, const struct mt_side_of *of)
 }
 
 /* A conflict counts at both of its lines, once where they are the same. */
-static int side_conflicts(struct mt_side *s, const struct mt_side_of *of)
+static int side_conflicts(struct mt_run_side *s, const struct mt_side_of *of)
 {
     for (size_t i = 0; i < of->more->conflicts.count; i++) {
         const struct mt_conflict *c = &of->more->conflicts.list[i];
@@ -178,7 +179,7 @@ static int side_conflicts(struct mt_side *s, const struct mt_side_of *of)
     return 0;
 }
 
-static int side_caches(struct mt_side *s, const struct mt_locality *m)
+static int side_caches(struct mt_run_side *s, const struct mt_locality *m)
 {
     for (size_t i = 0; i < m->reuse.count; i++) {
         const struct mt_reuse_launch *l = &m->reuse.launches[i];
@@ -213,7 +214,7 @@ static uint64_t side_hash(uint64_t h, const char *text)
     return h * 31;
 }
 
-int mt_side_sites(struct mt_side *s, const struct mt_site_event *sites, size_t n)
+int mt_side_sites(struct mt_run_side *s, const struct mt_site_event *sites, size_t n)
 {
     if (mt_grow((void **)&s->tokens, &s->token_room, s->ntokens + n, sizeof *s->tokens) != 0)
         return -1;
@@ -237,7 +238,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Those of the line that the row is about; tokens are sorted. */
-static void side_tokens(struct mt_side *s, struct mt_side_row *r)
+static void side_tokens(struct mt_run_side *s, struct mt_side_row *r)
 {
     const char *colon = strrchr(r->place, ':');
     char *file = colon ? strndup(r->place, (size_t)(colon - r->place)) : NULL;
@@ -262,7 +263,7 @@ static void side_tokens(struct mt_side *s, struct mt_side_row *r)
 }
 
 /* Sites that several kernels or streams have are one. */
-static int side_all_tokens(struct mt_side *s)
+static int side_all_tokens(struct mt_run_side *s)
 {
     size_t n = 0;
     if (s->ntokens)
@@ -284,7 +285,7 @@ static int side_all_tokens(struct mt_side *s)
 }
 
 /* What an analysis looked for and did not find is zero, not unknown. */
-static void side_known(struct mt_side *s, const struct mt_side_of *of)
+static void side_known(struct mt_run_side *s, const struct mt_side_of *of)
 {
     int masks = of->more->coalescing.masked || !of->more->coalescing.unmasked;
     unsigned always = 1u << MT_FIGURE_CONFLICTS | 1u << MT_FIGURE_FALSELY | 1u << MT_FIGURE_FOOTPRINT |
@@ -303,7 +304,7 @@ static void side_known(struct mt_side *s, const struct mt_side_of *of)
         s->rows[MT_SIDE_BUFFERS][i].known |= 1u << MT_FIGURE_FALSELY;
 }
 
-int mt_side_fill(struct mt_side *s, const struct mt_side_of *of)
+int mt_side_fill(struct mt_run_side *s, const struct mt_side_of *of)
 {
     s->all = (struct mt_side_row){.kernel = "", .place = "", .first = UINT64_MAX};
     if (side_launches(s, of->comm) != 0 || side_crossing(s, of->comm, of->placement) != 0 ||
@@ -316,7 +317,7 @@ int mt_side_fill(struct mt_side *s, const struct mt_side_of *of)
     return side_all_tokens(s);
 }
 
-void mt_side_free(struct mt_side *s)
+void mt_side_free(struct mt_run_side *s)
 {
     for (int by = 0; by < MT_SIDE_BY; by++)
         free(s->rows[by]);
@@ -325,5 +326,5 @@ void mt_side_free(struct mt_side *s)
     free(s->texts);
     free(s->tokens);
     free(s->hashes);
-    *s = (struct mt_side){0};
+    *s = (struct mt_run_side){0};
 }

@@ -30,7 +30,7 @@ struct mt_side_row {
 };
 enum mt_side_by { MT_SIDE_KERNELS, MT_SIDE_LINES, MT_SIDE_BUFFERS, MT_SIDE_BY };
 
-struct mt_side {
+struct mt_run_side {
     struct mt_side_row all, *rows[MT_SIDE_BY]; /* by kernel and place */
     size_t count[MT_SIDE_BY], room[MT_SIDE_BY];
     unsigned devices; /* of the figure `crossing` */
@@ -52,10 +52,10 @@ struct mt_side_of {
 };
 
 /* Sites of a companion; before the fill. 0, or -1 without memory. */
-int mt_side_sites(struct mt_side *s, const struct mt_site_event *sites, size_t n);
+int mt_side_sites(struct mt_run_side *s, const struct mt_site_event *sites, size_t n);
 /* 0, or -1 without memory. */
-int mt_side_fill(struct mt_side *s, const struct mt_side_of *of);
-void mt_side_free(struct mt_side *s);
+int mt_side_fill(struct mt_run_side *s, const struct mt_side_of *of);
+void mt_side_free(struct mt_run_side *s);
 /* The efficiency of docs/definitions.md; negative: not known. */
 static inline double mt_side_efficiency(const struct mt_side_row *r)
 {

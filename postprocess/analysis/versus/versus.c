@@ -15,7 +15,7 @@ struct half {
     size_t n, *to;
 };
 
-static int versus_half(struct half *h, const struct mt_side *s, enum mt_side_by by,
+static int versus_half(struct half *h, const struct mt_run_side *s, enum mt_side_by by,
                        const struct mt_side_row *kernel)
 {
     size_t first = 0, end;
@@ -226,8 +226,8 @@ static size_t versus_collect(const struct half *a, const struct half *b, struct 
     return n;
 }
 
-static int versus_part(struct mt_versus_kernel *kernel, enum mt_side_by by, const struct mt_side *sa,
-                       const struct mt_side *sb)
+static int versus_part(struct mt_versus_kernel *kernel, enum mt_side_by by, const struct mt_run_side *sa,
+                       const struct mt_run_side *sb)
 {
     struct half a, b = {.to = NULL};
     int rc = versus_half(&a, sa, by, kernel->row.a) | versus_half(&b, sb, by, kernel->row.b);
@@ -245,7 +245,7 @@ static int versus_part(struct mt_versus_kernel *kernel, enum mt_side_by by, cons
     return kernel->part[by] ? 0 : -1;
 }
 
-static int versus_kernels(struct mt_versus *p, const struct mt_side *sa, const struct mt_side *sb)
+static int versus_kernels(struct mt_versus *p, const struct mt_run_side *sa, const struct mt_run_side *sb)
 {
     struct half a, b = {.to = NULL};
     int rc = versus_half(&a, sa, MT_SIDE_KERNELS, NULL) | versus_half(&b, sb, MT_SIDE_KERNELS, NULL);
@@ -320,7 +320,7 @@ static void versus_judge(struct mt_versus *p)
                     p->all.a->v[MT_FIGURE_STORED] != p->all.b->v[MT_FIGURE_STORED];
 }
 
-int mt_versus_make(struct mt_versus *p, const struct mt_side *a, const struct mt_side *b)
+int mt_versus_make(struct mt_versus *p, const struct mt_run_side *a, const struct mt_run_side *b)
 {
     *p = (struct mt_versus){.all = {&a->all, &b->all}};
     if (versus_kernels(p, a, b) != 0)

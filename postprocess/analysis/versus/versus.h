@@ -30,7 +30,7 @@ struct mt_versus {
 #define MT_VERSUS_SLACK 0.01
 
 /* `a` and `b` stay the caller's, and as they are. 0, or -1 without memory. */
-int mt_versus_make(struct mt_versus *p, const struct mt_side *a, const struct mt_side *b);
+int mt_versus_make(struct mt_versus *p, const struct mt_run_side *a, const struct mt_run_side *b);
 void mt_versus_free(struct mt_versus *p);
 /* (b - a) / a of a figure in *change: 1; 0: one of the two is not known or does not exist, or a is 0. */
 int mt_versus_change(const struct mt_versus_row *r, enum mt_figure f, double *change);

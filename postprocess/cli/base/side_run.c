@@ -2,7 +2,7 @@
 #include "side_run.h"
 #include "output/comm_json.h"
 
-static int side_run_sites(struct mt_pipeline *p, struct mt_side *side)
+static int side_run_sites(struct mt_pipeline *p, struct mt_run_side *side)
 {
     for (size_t i = 0; i < p->inputs.npaths; i++) {
         const struct mt_companion *c = mt_source_companion(p->source, i);
@@ -12,7 +12,7 @@ static int side_run_sites(struct mt_pipeline *p, struct mt_side *side)
     return 0;
 }
 
-static int side_run_read(struct mt_pipeline *p, struct mt_side *side, int *complete)
+static int side_run_read(struct mt_pipeline *p, struct mt_run_side *side, int *complete)
 {
     int code;
     p->inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;

@@ -8,7 +8,7 @@
 /* Two runs; static, for they are large. */
 struct mt_two_runs {
     struct mt_pipeline *p[2]; /* the caller's: initialised, with options and inputs */
-    struct mt_side side[2];
+    struct mt_run_side side[2];
     struct mt_versus versus;
     int complete[2];
 };

@@ -4,7 +4,7 @@
 #include "cli/base/pipeline.h"
 
 struct mt_report_versus {
-    struct mt_pipeline *a; /* has its inputs and what was asked for */
+    struct mt_pipeline *a;       /* has its inputs and what was asked for */
     const char *const *paths[2]; /* as they were given */
     size_t npaths[2];
     const char *title, *output;
