@@ -14,15 +14,22 @@ class Consumer : public ASTConsumer
     }
     bool HandleTopLevelDecl(DeclGroupRef group) override
     {
-        if (compiler.getLangOpts().CUDA)
-            for (Decl *decl : group)
+        for (Decl *decl : group) {
+            if (compiler.getLangOpts().CUDA)
                 mt::annotate_tree(compiler, decl);
+            mt::name_variables(compiler, decl);
+        }
         return true;
     }
     void HandleInlineFunctionDefinition(FunctionDecl *function) override
     {
         if (compiler.getLangOpts().CUDA)
             mt::annotate_tree(compiler, function);
+        mt::name_variables(compiler, function);
+    }
+    void HandleTagDeclDefinition(TagDecl *tag) override
+    {
+        mt::name_members(compiler, tag);
     }
     /* A template is used: its instance may be called before its body is made at the end of the file. */
     void HandleCXXImplicitFunctionInstantiation(FunctionDecl *function) override

@@ -32,6 +32,12 @@ void annotate_tree(const clang::CompilerInstance &compiler, clang::Decl *decl);
 /* Annotates this function, if it is the kind that is. */
 void annotate_function(const clang::CompilerInstance &compiler, clang::FunctionDecl *function);
 
+/* ---- names.cpp: what the host's variables are called -------------------------------------------------- */
+inline constexpr const char variable_word[] = MT_ANNOTATION "variable";
+/* Annotates the local variables in `decl` that can hold a pointer, and the members of a class. */
+void name_variables(const clang::CompilerInstance &compiler, clang::Decl *decl);
+void name_members(const clang::CompilerInstance &compiler, clang::TagDecl *decl);
+
 /* ---- arguments.cpp: -fplugin-arg-memtrace-* ---------------------------------------------------------- */
 /* False after an error, which has been reported. */
 bool read_arguments(const clang::CompilerInstance &compiler, const std::vector<std::string> &arguments);

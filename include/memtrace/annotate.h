@@ -16,7 +16,10 @@
  *
  *     MEMTRACE_START; … MEMTRACE_STOP;   // launches between a stop and the next start are not traced
  *
- * With MEMTRACE_FROM_START=0 in the environment nothing is traced before the first start. */
+ * With MEMTRACE_FROM_START=0 in the environment nothing is traced before the first start.
+ *
+ *     MEMTRACE_NAME(p, "weights");       // the allocation that p points into is called so in all results
+ */
 #ifndef MEMTRACE_ANNOTATE_H
 #define MEMTRACE_ANNOTATE_H
 
@@ -32,11 +35,14 @@ extern "C" {
 #endif
 void memtrace_start(void) __attribute__((weak));
 void memtrace_stop(void) __attribute__((weak));
+/* Names the allocation that `p` points into; `name` is copied. What is at p is not looked at. */
+void memtrace_name(const void *p, const char *name) __attribute__((weak));
 #ifdef __cplusplus
 }
 #endif
 #define MEMTRACE_START ((void)(memtrace_start ? memtrace_start() : (void)0))
 #define MEMTRACE_STOP ((void)(memtrace_stop ? memtrace_stop() : (void)0))
+#define MEMTRACE_NAME(p, name) ((void)(memtrace_name ? memtrace_name((p), (name)) : (void)0))
 #endif
 
 #ifdef MEMTRACE_PLUGIN

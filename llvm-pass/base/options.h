@@ -64,7 +64,9 @@ void mt_pass_options_from_environment(void);
  * column TAB parameter names separated by ',' memtrace.device  TAB the same, for __device__ functions
  *   memtrace.skip          the function's own code is not traced; a kernel: its launches are not traced
  *   memtrace.trace         overrides a skip by pragma or filter
- *   memtrace.cluster  TAB x TAB y TAB z  CTAs of a kernel's clusters (__cluster_dims__) */
+ *   memtrace.variable  TAB name TAB shape TAB shape TAB bytes: a host variable or member
+ * (clang-plugin/names.cpp) memtrace.cluster  TAB x TAB y TAB z  CTAs of a kernel's clusters
+ * (__cluster_dims__) */
 #define MT_ANNOTATION "memtrace."
 #ifdef __cplusplus
 }

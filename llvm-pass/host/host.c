@@ -9,7 +9,7 @@
 #include <llvm-c/DebugInfo.h>
 
 /* "cudaMalloc", or the C++ wrapper templates of cuda_runtime.h: "_ZL10cudaMallocIfE9cudaErrorPPT_m". */
-static int is_cuda_call(const char *name)
+int mt_host_is_cuda_call(const char *name)
 {
     if (mt_starts(name, "_Z")) {
         name += 2;
@@ -86,7 +86,7 @@ static int mark_calls(struct host *h, LLVMValueRef function)
         LLVMOpcode op = LLVMGetInstructionOpcode(list[i]);
         LLVMValueRef callee = op == LLVMCall || op == LLVMInvoke ? mt_callee(list[i]) : NULL;
         const char *name = callee ? mt_name(callee) : "";
-        if (!is_cuda_call(name) && !is_stub(name))
+        if (!mt_host_is_cuda_call(name) && !is_stub(name))
             continue;
         if (!h->hook)
             h->hook = make_hook(h);
@@ -106,7 +106,7 @@ int mt_pass_host(LLVMModuleRef module)
     if (mt_shim_is_nvptx(module))
         return 0;
     struct host h = {.module = module, .context = LLVMGetModuleContext(module)};
-    int changed = 0;
+    int changed = mt_host_names(module);
     h.builder = LLVMCreateBuilderInContext(h.context);
     h.ptr = LLVMPointerTypeInContext(h.context, 0);
     h.i32 = LLVMInt32TypeInContext(h.context);
@@ -114,7 +114,7 @@ int mt_pass_host(LLVMModuleRef module)
     for (LLVMValueRef f = LLVMGetFirstFunction(module), next; f; f = next) {
         next = LLVMGetNextFunction(f);
         /* Stubs and header wrappers pass a call on: the place that counts is their caller's. */
-        if (!LLVMIsDeclaration(f) && !is_stub(mt_name(f)) && !is_cuda_call(mt_name(f)))
+        if (!LLVMIsDeclaration(f) && !is_stub(mt_name(f)) && !mt_host_is_cuda_call(mt_name(f)))
             changed |= mark_calls(&h, f);
     }
     LLVMDisposeBuilder(h.builder);

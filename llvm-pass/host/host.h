@@ -1,6 +1,7 @@
 /* Host side of the pass: what its files share. host.c marks CUDA calls; host_trace.c drives the tracing of
  * the host's own accesses (option host), host_access.c says what an instruction does, host_record.c puts the
- * records in, host_table.c writes the module's tables, host_name.c keeps variables' names. */
+ * records in, host_table.c writes the module's tables, host_name.c keeps variables' names. host_names.c
+ * and host_holder.c name allocations after what holds them. */
 #ifndef MT_PASS_HOST_H
 #define MT_PASS_HOST_H
 #include "base/unit.h"
@@ -95,6 +96,49 @@ void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const 
 void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef function);
 void mt_host_mark_annotation(struct mt_host_recorder *r, LLVMValueRef call);
 void mt_host_mark_allocation(struct mt_host_recorder *r, LLVMValueRef call);
+
+/* ---- host.c ---- */
+
+/* cudaMalloc and so on, and the wrappers of cuda_runtime.h. */
+int mt_host_is_cuda_call(const char *name);
+
+/* ---- host_holder.c ---- */
+
+struct mt_host_variable {
+    LLVMValueRef value; /* what the annotation is about */
+    const char *text;   /* its fields after the word; not ended by NUL */
+    size_t length;
+};
+/* Of one function. */
+struct mt_host_variables {
+    LLVMTargetDataRef layout;
+    LLVMValueRef *inst; /* all instructions */
+    unsigned ninst, n, annotations;
+    struct mt_host_variable *list; /* by value */
+};
+/* What holds, or may get, a pointer: as the source writes it. */
+struct mt_host_holder {
+    char name[256];
+    size_t length, root; /* root: where the variable ends and its members begin; 0: the variable is `this` */
+    char shape, inner;   /* p pointer, r record or array, & reference, ? not known */
+    int pointed, cut;
+    uint64_t bytes;
+    LLVMValueRef index; /* of the last [] in the name; NULL: it has none */
+};
+/* 1 when it has annotations of ours. `v` is to be dropped in any case; that removes them. */
+int mt_host_variables_read(struct mt_host_variables *v, LLVMTargetDataRef layout, LLVMValueRef function);
+void mt_host_variables_drop(struct mt_host_variables *v);
+/* 1: it leads to a variable or a part of one. */
+int mt_host_holder_of(const struct mt_host_variables *v, LLVMValueRef pointer, struct mt_host_holder *h);
+
+/* Where the value, or what a cast made of it, is stored first; NULL: nowhere. */
+LLVMValueRef mt_host_stored(LLVMValueRef value, unsigned depth);
+
+/* ---- host_names.c ---- */
+
+/* Calls that may allocate say which variables get the memory; takes the AST side's annotations out. 1:
+ * changed. */
+int mt_host_names(LLVMModuleRef module);
 
 /* ---- host_name.c ---- */
 

@@ -45,16 +45,31 @@ static void dot_place(FILE *f, const char *place)
     dot_text(f, text);
 }
 
-/* ID stride size kernel - count; what is not in the key is a star. */
-static void dot_label(FILE *f, const struct mt_stride_graph *g, const struct mt_node *n, int places)
+MT_ORDER_1(by_id, struct mt_alloc_event, id)
+
+const char *mt_stride_graph_buffer_name(const struct mt_stride_graph_words *w, uint64_t buffer)
+{
+    struct mt_alloc_event key = {.id = buffer};
+    const struct mt_alloc_event *a =
+        w->allocs && w->nallocs ? bsearch(&key, w->allocs, w->nallocs, sizeof key, by_id) : NULL;
+    return a ? a->name : "";
+}
+
+/* ID:NAME stride size kernel - count; what is not in the key is a star. */
+static void dot_label(FILE *f, const struct mt_stride_graph *g, const struct mt_node *n,
+                      const struct mt_stride_graph_words *w)
 {
     unsigned key = g->key;
+    const char *name = key & MT_NODE_BUFFER ? mt_stride_graph_buffer_name(w, n->buffer) : "";
     if (!(key & MT_NODE_BUFFER))
         fputs("* ", f);
     else if (n->buffer == MT_BUFFER_NONE)
         fputs("- ", f);
-    else
-        fprintf(f, "%" PRIu64 " ", n->buffer);
+    else {
+        fprintf(f, *name ? "%" PRIu64 ":" : "%" PRIu64, n->buffer);
+        dot_text(f, name);
+        fputc(' ', f);
+    }
     if (key & MT_NODE_STRIDE)
         fprintf(f, "%" PRId64 " ", n->stride);
     else
@@ -63,7 +78,7 @@ static void dot_label(FILE *f, const struct mt_stride_graph *g, const struct mt_
         fprintf(f, "%" PRIu64 " ", n->bytes);
     else
         fputs(key & (MT_NODE_BUFFER | MT_NODE_SIZE) ? "- " : "* ", f);
-    (places ? dot_place : dot_text)(f, n->kernel);
+    (w->places ? dot_place : dot_text)(f, n->kernel);
     if (n->kernels > 1)
         fprintf(f, " and %u more", n->kernels - 1);
     fprintf(f, " - %" PRIu64, n->count);
@@ -79,10 +94,11 @@ void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
         fputs("\"\n", f);
     }
     fprintf(f, "  // %s\n", w->stride);
-    fprintf(f,
-            "  // label: buffer stride bytes-of-the-buffer %s - count; writes gray, reads white, atomics "
-            "octagons\n",
-            w->places ? "file-line" : "kernel");
+    fprintf(
+        f,
+        "  // label: buffer:name stride bytes-of-the-buffer %s - count; writes gray, reads white, atomics "
+        "octagons\n",
+        w->places ? "file-line" : "kernel");
     for (size_t i = 0; i < w->nnotes; i++) {
         fputs("  // ", f);
         dot_text(f, w->notes[i]);
@@ -93,7 +109,7 @@ void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
     fputs("  node [style=filled, fillcolor=white];\n", f);
     for (size_t i = 0; i < g->nnodes; i++) {
         fprintf(f, "  n%zu [label=\"", i);
-        dot_label(f, g, &g->nodes[i], w->places);
+        dot_label(f, g, &g->nodes[i], w);
         fprintf(f, "\", %s];\n", g->key & MT_NODE_TYPE ? looks[g->nodes[i].type] : "fillcolor=white");
     }
     for (size_t i = 0; i < g->nedges; i++)

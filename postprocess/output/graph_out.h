@@ -25,6 +25,8 @@ struct mt_stride_graph_words {
 /* A name per mt_node_field bit, in order. */
 extern const char *const mt_node_fields[5];
 
+/* "" where it has none. */
+const char *mt_stride_graph_buffer_name(const struct mt_stride_graph_words *w, uint64_t buffer);
 /* To `f`, which keeps its error state. */
 void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
                                const struct mt_stride_graph_words *w);

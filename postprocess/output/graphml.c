@@ -9,12 +9,19 @@ static void data_u64(FILE *f, const char *key, uint64_t value)
     fprintf(f, "<data key=\"%s\">%" PRIu64 "</data>", key, value);
 }
 
-static void one_node(FILE *f, const struct mt_stride_graph *g, size_t i)
+static void one_node(FILE *f, const struct mt_stride_graph *g, const struct mt_stride_graph_words *w,
+                     size_t i)
 {
     const struct mt_node *n = &g->nodes[i];
+    const char *name = g->key & MT_NODE_BUFFER ? mt_stride_graph_buffer_name(w, n->buffer) : "";
     fprintf(f, "    <node id=\"n%zu\">", i);
     if (g->key & MT_NODE_BUFFER && n->buffer != MT_BUFFER_NONE)
         data_u64(f, "buffer", n->buffer);
+    if (*name) {
+        fputs("<data key=\"name\">", f);
+        mt_xml_text(f, name);
+        fputs("</data>", f);
+    }
     if (g->key & MT_NODE_STRIDE)
         fprintf(f, "<data key=\"stride\">%" PRId64 "</data>", n->stride);
     if (g->key & MT_NODE_TYPE)
@@ -34,10 +41,10 @@ void mt_stride_graph_write_graphml(FILE *f, const struct mt_stride_graph *g,
 {
     static const struct {
         const char *name, *of, *type;
-    } keys[] = {{"buffer", "node", "long"},       {"stride", "node", "long"},  {"type", "node", "string"},
-                {"size", "node", "long"},         {"site", "node", "string"},  {"sites", "node", "long"},
-                {"count", "node", "long"},        {"times", "edge", "long"},   {"input", "graph", "string"},
-                {"complete", "graph", "boolean"}, {"notes", "graph", "string"}};
+    } keys[] = {{"buffer", "node", "long"},   {"name", "node", "string"},       {"stride", "node", "long"},
+                {"type", "node", "string"},   {"size", "node", "long"},         {"site", "node", "string"},
+                {"sites", "node", "long"},    {"count", "node", "long"},        {"times", "edge", "long"},
+                {"input", "graph", "string"}, {"complete", "graph", "boolean"}, {"notes", "graph", "string"}};
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<graphml "
           "xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n",
           f);
@@ -60,7 +67,7 @@ void mt_stride_graph_write_graphml(FILE *f, const struct mt_stride_graph *g,
     }
     fputs("</data>\n", f);
     for (size_t i = 0; i < g->nnodes; i++)
-        one_node(f, g, i);
+        one_node(f, g, w, i);
     for (size_t i = 0; i < g->nedges; i++) {
         fprintf(f, "    <edge source=\"n%u\" target=\"n%u\">", g->edges[i].from, g->edges[i].to);
         data_u64(f, "times", g->edges[i].count);

@@ -164,7 +164,7 @@ static void write_requests(struct mt_json *j, const struct mt_coalescing_cell *c
     mt_json_u64(j, "distinct", c->distinct);
     mt_json_u64(j, "sectors", c->sectors);
     mt_json_u64(j, "lines", c->lines);
-    mt_json_real(j, "efficiency", (double)c->bytes / ((double)c->sectors * (1 << MT_SECTOR_BITS)));
+    mt_json_real(j, "efficiency", mt_efficiency(c->distinct, c->sectors));
     mt_json_u64(j, "single", c->single);
     mt_json_u64(j, "irregular", c->irregular);
     mt_json_object(j, "strides", 1);

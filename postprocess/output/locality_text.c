@@ -151,7 +151,7 @@ int mt_coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sit
     }
     mt_table_init(&t,
                   "Coalescing: 32-byte sectors and 128-byte lines per request of a warp, most traffic first; "
-                  "efficiency: bytes asked for / moved",
+                  "efficiency: different bytes asked for / bytes moved",
                   "line|kernel|type|>requests|>lanes|>sectors|>lines|>efficiency|>usual stride");
     for (size_t i = 0; i < c->count; i++) {
         const struct mt_coalescing_cell *x = &c->cells[i];
@@ -164,7 +164,7 @@ int mt_coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sit
         mt_table_say(&t, "%.1f", (double)x->accesses / n);
         mt_table_say(&t, "%.2f", (double)x->sectors / n);
         mt_table_say(&t, "%.2f", (double)x->lines / n);
-        locality_text_percent(&t, x->bytes, x->sectors << MT_SECTOR_BITS);
+        mt_table_say(&t, "%.1f %%", 100.0 * mt_efficiency(x->distinct, x->sectors));
         usual_stride(&t, c, i);
     }
     if (mt_table_print(&t, f, ROWS) != 0)

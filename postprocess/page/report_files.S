@@ -33,6 +33,9 @@ mt_report_\name\()_end:
     file d3
     .incbin "d3.min.js"
     end d3
+    file versus_css
+    .incbin "versus.css"
+    end versus_css
     file licence
     .incbin "d3-licence.txt"
     end licence

@@ -7,6 +7,7 @@ MT_REPORT_FILE(html);
 MT_REPORT_FILE(css);
 MT_REPORT_FILE(js);
 MT_REPORT_FILE(d3);
+MT_REPORT_FILE(versus_css);
 MT_REPORT_FILE(licence);
 #undef MT_REPORT_FILE
 #endif

@@ -13,7 +13,11 @@ struct loader {
     struct release {
         uint64_t id, seq;
     } *frees; /* matched with the allocations at the end */
-    size_t nfrees, free_room;
+    struct naming {
+        uint64_t id;
+        const char *name;
+    } *names; /* so are these; the last one of an allocation counts */
+    size_t nfrees, free_room, nnames, name_room;
     size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room, kernel_room,
         range_room, stream_room, text_room;
     int out_of_memory;
@@ -228,6 +232,17 @@ static int on_free(struct loader *l, const json_t *o)
     return 0;
 }
 
+static int on_name(struct loader *l, const json_t *o)
+{
+    uint64_t id = get_u64(o, "id", MT_SEQ_NONE);
+    if (id == MT_SEQ_NONE || !json_is_string(json_object_get(o, "name")))
+        return -1;
+    struct naming *n = companion_append(l, (void **)&l->names, &l->nnames, &l->name_room, sizeof *n);
+    if (n)
+        *n = (struct naming){id, get_text(l, o, "name")};
+    return 0;
+}
+
 static int on_cut(struct loader *l, const json_t *o)
 {
     if (get_u64(o, "seq", MT_SEQ_NONE) == MT_SEQ_NONE || get_u64(o, "id", MT_SEQ_NONE) == MT_SEQ_NONE)
@@ -374,7 +389,7 @@ static const struct handler {
                 {"memset", on_memset},     {"lost", on_lost},     {"end", on_end},
                 {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
                 {"kernel", on_kernel},     {"range", on_range},   {"stream", on_stream},
-                {"shared", on_shared},     {"source", on_source}};
+                {"shared", on_shared},     {"source", on_source}, {"name", on_name}};
 
 /* ---- lines ---- */
 
@@ -404,7 +419,14 @@ MT_ORDER_1(by_seq, struct mt_copy_event, seq)
 
 MT_ORDER_1(by_id, struct mt_alloc_event, id)
 
-/* Puts copies and allocations in order and tells allocations when they were freed. */
+static struct mt_alloc_event *companion_alloc(struct mt_companion *c, uint64_t id)
+{
+    struct mt_alloc_event key = {.id = id};
+    return c->nallocs ? bsearch(&key, c->allocs, c->nallocs, sizeof key, by_id) : NULL;
+}
+
+/* Puts copies and allocations in order and tells allocations what they are called and when they were freed.
+ */
 void mt_companion_settle(struct mt_companion *c)
 {
     const struct loader *l = (struct loader *)c;
@@ -413,17 +435,21 @@ void mt_companion_settle(struct mt_companion *c)
     if (c->nallocs)
         qsort(c->allocs, c->nallocs, sizeof *c->allocs, by_id);
     for (size_t i = 0; i < l->nfrees; i++) {
-        struct mt_alloc_event key = {.id = l->frees[i].id};
-        struct mt_alloc_event *a =
-            c->nallocs ? bsearch(&key, c->allocs, c->nallocs, sizeof key, by_id) : NULL;
+        struct mt_alloc_event *a = companion_alloc(c, l->frees[i].id);
         if (a)
             a->free_seq = l->frees[i].seq;
+    }
+    for (size_t i = 0; i < l->nnames; i++) {
+        struct mt_alloc_event *a = companion_alloc(c, l->names[i].id);
+        if (a)
+            a->name = l->names[i].name;
     }
 }
 
 void mt_companion_forget_memory(struct mt_companion *c)
 {
-    c->ncopies = c->nallocs = ((struct loader *)c)->nfrees = 0;
+    struct loader *l = (struct loader *)c;
+    c->ncopies = c->nallocs = l->nfrees = l->nnames = 0;
 }
 
 struct mt_companion *mt_companion_new(const char *name)
@@ -461,6 +487,7 @@ void mt_companion_free(struct mt_companion *c)
     struct loader *l = (struct loader *)c;
     mt_intern_free(&l->strings);
     free(l->frees);
+    free(l->names);
     free(c->launches);
     free(c->allocs);
     free(c->copies);

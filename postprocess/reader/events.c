@@ -93,8 +93,12 @@ static void drop_doubles(struct mt_source_merge *m, struct mt_alloc_event *alloc
         struct mt_alloc_event *last = n ? &allocs[n - 1] : NULL;
         if (!last || last->id != allocs[i].id)
             allocs[n++] = allocs[i];
-        else if (allocs[i].free_seq < last->free_seq)
-            last->free_seq = allocs[i].free_seq;
+        else {
+            if (allocs[i].free_seq < last->free_seq)
+                last->free_seq = allocs[i].free_seq;
+            if (!*last->name)
+                last->name = allocs[i].name;
+        }
     }
     *nallocs = n;
 }

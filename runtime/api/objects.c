@@ -1,17 +1,23 @@
 /* Allocations as the trace knows them, on both devices: an id per allocation, found by address. */
+#define _GNU_SOURCE
 #include "objects.h"
 #include "trace/events.h"
 #include "trace/ranges.h"
 #include "base/fork.h"
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct mt_object {
     uint64_t id, base, bytes;
     const char *kind;
+    char *rest; /* of its name; malloc'ed, NULL: it has no name */
 };
 static struct mt_ranges objects = MT_RANGES_INIT;
 MT_FORK_TABLE(objects);
+static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER; /* names, and that nobody frees what gets one */
+MT_FORK_LOCK(naming, MT_FORK_LEAVES);
 
 void mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct mt_host_site *site)
 {
@@ -21,7 +27,7 @@ void mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct
     struct mt_object *o = malloc(sizeof *o);
     if (!o)
         return; /* its free will not be logged */
-    *o = (struct mt_object){id, (uint64_t)(uintptr_t)p, bytes, kind};
+    *o = (struct mt_object){id, (uint64_t)(uintptr_t)p, bytes, kind, NULL};
     if (mt_ranges_add(&objects, o->base, bytes, o))
         free(o);
 }
@@ -38,8 +44,50 @@ void mt_object_done(struct mt_object *o, int freed)
         return;
     if (freed)
         mt_event_free(o->id, o->base);
-    if (freed || mt_ranges_add(&objects, o->base, o->bytes, o))
-        free(o);
+    if (!freed && !mt_ranges_add(&objects, o->base, o->bytes, o))
+        return;
+    pthread_mutex_lock(&naming);
+    free(o->rest);
+    free(o);
+    pthread_mutex_unlock(&naming);
+}
+
+/* With the lock held. */
+static void object_rename(struct mt_object *o, const struct mt_object_name *n)
+{
+    const char *kept = n->record && o->rest ? o->rest : "";
+    char *rest = NULL, *name = NULL;
+    int arrow = n->record == MT_NAME_POINTED && *kept == '.';
+    if (asprintf(&rest, "%s%s", n->rest, kept) < 0 ||
+        asprintf(&name, "%s%s%s", n->name, arrow ? "->" : "", kept + arrow) < 0) {
+        free(rest); /* without memory it keeps the name that it has */
+        return;
+    }
+    mt_event_name(o->id, name);
+    free(name);
+    free(o->rest);
+    o->rest = rest;
+}
+
+void mt_object_name(uint64_t base, uint64_t since, const struct mt_object_name *n)
+{
+    struct mt_range r;
+    pthread_mutex_lock(&naming);
+    if (base && mt_ranges_find(&objects, base, &r)) {
+        struct mt_object *o = r.data;
+        if (o->base == base && o->id >= since)
+            object_rename(o, n);
+    }
+    pthread_mutex_unlock(&naming);
+}
+
+void mt_object_name_whole(const void *p, const char *name)
+{
+    struct mt_range r;
+    pthread_mutex_lock(&naming);
+    if (mt_ranges_find(&objects, (uint64_t)(uintptr_t)p, &r))
+        object_rename(r.data, &(struct mt_object_name){name, "", 0});
+    pthread_mutex_unlock(&naming);
 }
 
 int mt_object_is_device(const void *p)

@@ -8,6 +8,15 @@
 /* kind as in companions ("cudaMalloc", "managed", "host", "array", "async").
  * Nothing happens when p is NULL. */
 void mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct mt_host_site *site);
+struct mt_object_name {
+    const char *name, *rest; /* as the source writes it; what follows its first variable: ".col[2]" */
+    uint32_t record; /* not MT_NAME_POINTER: of what contains the address: the member keeps its name */
+};
+/* The allocation that begins at `base` is called so, if its id is not below `since`: a function allocated it
+ * that its caller has called since then. */
+void mt_object_name(uint64_t base, uint64_t since, const struct mt_object_name *n);
+/* The allocation that `p` points into is called so, whatever it was called before. */
+void mt_object_name_whole(const void *p, const char *name);
 struct mt_object;
 /* Before a free: takes the object out, so that the address can be given out again. NULL: unknown. */
 struct mt_object *mt_object_take(const void *p);

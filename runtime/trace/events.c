@@ -33,7 +33,7 @@ static struct mt_fd spill_file = MT_FD_NONE;
 static struct mt_jsonl line;
 /* The next number. Engines that see the process from outside (qemu) find it by its name. */
 __attribute__((visibility("default"))) _Atomic uint64_t __mt_host_seq;
-static uint64_t alloc_id;
+static uint64_t alloc_id; /* atomic: read without the lock */
 
 uint64_t mt_now_ns(void)
 {
@@ -205,7 +205,7 @@ uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const c
 {
     if (!events_begin("alloc"))
         return 0;
-    uint64_t id = alloc_id++;
+    uint64_t id = __atomic_fetch_add(&alloc_id, 1, __ATOMIC_RELAXED);
     char *source_name = mt_demangle(name);
     mt_jsonl_u64(&line, "id", id);
     mt_jsonl_address(&line, "base", base);
@@ -216,6 +216,22 @@ uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const c
     events_end();
     free(source_name);
     return id;
+}
+
+uint64_t mt_event_allocations(void)
+{
+    return __atomic_load_n(&alloc_id, __ATOMIC_RELAXED);
+}
+
+void mt_event_name(uint64_t id, const char *name)
+{
+    struct mt_jsonl j = {0};
+    mt_jsonl_begin(&j, "name");
+    mt_jsonl_u64(&j, "id", id);
+    mt_jsonl_string(&j, "name", name);
+    mt_jsonl_end(&j);
+    mt_log_line(&j);
+    mt_jsonl_free(&j);
 }
 
 void mt_event_free(uint64_t id, uint64_t base)

@@ -23,6 +23,10 @@ int mt_log_spaces(void);
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name,
                         const struct mt_host_site *site);
 void mt_event_free(uint64_t id, uint64_t base);
+/* The allocation is called so from its beginning; a later name counts. */
+void mt_event_name(uint64_t id, const char *name);
+/* How many allocations there have been: the next one's id. */
+uint64_t mt_event_allocations(void);
 
 struct mt_event_copy {
     const char *kind; /* h2h h2d d2h d2d */

@@ -16,4 +16,12 @@ const struct mt_host_site *mt_host_site_take(void);
 int mt_host_site_there(const struct mt_host_site *site);
 /* What was taken last on this thread: within a CUDA call, its place. */
 const struct mt_host_site *mt_host_site_taken(void);
+/* What a variable of the caller is called that may have got memory from a call (llvm-pass/host/host_names.c).
+ */
+struct mt_host_name {
+    const char *name, *rest; /* "s->col[]"; what is behind its first variable, ".col[]" */
+    uint32_t bytes, record;  /* of what it is; enum mt_name_record */
+};
+/* A pointer; a record or array, which has pointers somewhere in it; a record that a pointer leads to. */
+enum mt_name_record { MT_NAME_POINTER, MT_NAME_RECORD, MT_NAME_POINTED };
 #endif

@@ -20,6 +20,10 @@ def extract(world, result, *options):
     return world.extract(paths, SECTIONS, *options)
 
 
+def extract_text(world, result):
+    return world.call([world.tool("mt-extract"), "--format=text", "-s", "coalescing", result.path() + ".mtc"]).stdout
+
+
 def marks(source):
     """{mark: "file:line"} of the comments `// @mark`."""
     with open(source) as f:
@@ -33,33 +37,36 @@ def run(world, *flags):
     return marks(source), extract(world, result, "--line-size=128"), result
 
 
-# mark: (type, lanes, size, sectors a request, lines of 128 bytes a request, lane stride or None)
+# mark: (type, lanes, size, different bytes, sectors and lines of 128 bytes a request, lane stride or None, efficiency in percent)
 REQUESTS = {
-    "unit-load": ("load", 32, 4, 4, 1, 4),
-    "unit-store": ("store", 32, 4, 4, 1, 4),
-    "wide-load": ("load", 32, 4, 32, 32, 128),
-    "shifted-load": ("load", 32, 4, 5, 2, 4),  # 128 bytes from a sector's second word on
-    "uniform-load": ("load", 32, 4, 1, 1, 0),
-    "double-load": ("load", 32, 8, 8, 2, 8),
-    "odd-load": ("load", 16, 4, 4, 1, 8),
-    "atomic": ("atomic", 32, 4, 1, 1, None),  # four words in turn
+    "unit-load": ("load", 32, 4, 128, 4, 1, 4, 100),
+    "unit-store": ("store", 32, 4, 128, 4, 1, 4, 100),
+    "wide-load": ("load", 32, 4, 128, 32, 32, 128, 12.5),
+    "shifted-load": ("load", 32, 4, 128, 5, 2, 4, 80),  # 128 bytes from a sector's second word on
+    "uniform-load": ("load", 32, 4, 4, 1, 1, 0, 12.5),  # one word of a sector
+    "double-load": ("load", 32, 8, 256, 8, 2, 8, 100),
+    "odd-load": ("load", 16, 4, 64, 4, 1, 8, 50),
+    "atomic": ("atomic", 32, 4, 16, 1, 1, None, 50),  # four words in turn
 }
 
 
 @case("analyses.coalescing")
 def coalescing(world):
-    line, out, _ = run(world, "-O2")
+    line, out, result = run(world, "-O2")
     found = {}
     for kernel, lines in out["coalescing"]["kernels"].items():
         for place, types in lines.items():
             for kind, cell in types.items():
                 found[place, kind] = cell
-    for mark, (kind, lanes, size, sectors, lines, stride) in REQUESTS.items():
+    text = extract_text(world, result)
+    for mark, (kind, lanes, size, distinct, sectors, lines, stride, percent) in REQUESTS.items():
         cell = found[line[mark], kind]
-        want = {"requests": WARPS, "accesses": WARPS * lanes, "bytes": WARPS * lanes * size, "sectors": WARPS * sectors,
-                "lines": WARPS * lines, "efficiency": round(lanes * size / (32 * sectors), 6), "single": 0,
+        want = {"requests": WARPS, "accesses": WARPS * lanes, "bytes": WARPS * lanes * size, "distinct": WARPS * distinct, "sectors": WARPS * sectors,
+                "lines": WARPS * lines, "efficiency": percent / 100, "single": 0,
                 "irregular": WARPS if stride is None else 0, "strides": {} if stride is None else {str(stride): WARPS}}
         same(mark, {k: cell[k] for k in want}, want)
+        row = re.search(rf"^  {re.escape(os.path.basename(line[mark]))} +\S+ +{kind} .*$", text, re.M)
+        holds(f"{mark}: the same figure in the text: {row and row.group()}", row and f" {percent:.1f} %" in row.group())
     cell = found[line["gather-load"], "load"]
     squares = {lane * lane % 32 for lane in range(32)}
     same("gathered", (cell["irregular"], cell["distinct"], cell["sectors"], cell["lines"]),

@@ -313,7 +313,7 @@ def graph(world):
             world.call(["dot", "-Tsvg", "-o", os.path.join(world.folder("svg"), "g.svg")], input=dot)
         number, nodes, edges = {}, {}, {}
         for ident, buffer, stride, count, look in re.findall(
-                r'^ *(n\d+) \[label="(\d+) (-?\d+) \d+ [^"]* - (\d+)", (.*)\];$', dot, re.M):
+                r'^ *(n\d+) \[label="(\d+)(?::\S+)? (-?\d+) \d+ [^"]* - (\d+)", (.*)\];$', dot, re.M):
             kind = "atomic" if "octagon" in look else "store" if "#c0c0c0" in look else "load"
             number[ident] = int(buffer), int(stride), kind
             nodes[number[ident]] = int(count)

@@ -98,7 +98,7 @@ def coalescing(trace, sites):
         c = table[kernel, line, kind]
         out.setdefault(kernel, {}).setdefault(line, {})[TYPES[kind]] = {
             **{k: c[k] for k in ("requests", "accesses", "bytes", "distinct", "sectors", "lines")},
-            "efficiency": round(c["bytes"] / (c["sectors"] * 32), 6),
+            "efficiency": round(c["distinct"] / (c["sectors"] * 32), 6),
             "single": c["single"],
             "irregular": c["irregular"],
             "strides": {str(s): c["strides"][s] for s in sorted(c["strides"])},

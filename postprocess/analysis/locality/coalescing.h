@@ -19,6 +19,13 @@ struct mt_coalescing_cell {
     uint64_t single, irregular;  /* requests of one lane; of lanes without one distance */
 };
 
+/* Of the bytes that requests move, those that they need (docs/definitions.md): 0 to 1. The one definition,
+ * for lines, kernels and buffers alike. */
+static inline double mt_efficiency(uint64_t distinct, uint64_t sectors)
+{
+    return sectors ? (double)distinct / ((double)sectors * (1 << MT_SECTOR_BITS)) : 0;
+}
+
 struct mt_coalescing_stride {
     size_t cell;
     int64_t stride;

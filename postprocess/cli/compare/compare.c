@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/base/graph_input.h"
 #include "graph_json.h"
+#include "volumes.h"
 #include "output/compare_out.h"
 #include <errno.h>
 #include <math.h>
@@ -11,6 +12,7 @@
 
 static const char help[] =
     "Usage: mt-compare [OPTION]... TRACE TRACE...\n"
+    "       mt-compare --volumes [OPTION]... BEFORE AFTER\n"
     "Says how alike traces walk through memory: a matrix of similarities, 1 for the same, 0 for nothing in "
     "common.\n"
     "\n"
@@ -18,6 +20,9 @@ static const char help[] =
     "  mt-compare --svg heat.svg runs/*.mtc > matrix.txt   many, with a picture\n"
     "  mt-compare run-1 run-2                              folders: the newest run in each\n"
     "  mt-compare --format json --ngram 4 a.mtc b.mtc      also the n-grams that are frequent\n"
+    "  mt-compare --volumes before/ after/                 bytes, sectors, efficiency, conflicts by kernel, "
+    "line "
+    "and buffer\n"
     "\n"
     "TRACE is a raw trace of kernels, a container (.mtc) or MAT text trace of host code, or a graph saved "
     "with\n"
@@ -37,7 +42,15 @@ static const char help[] =
     "two traces\n"
     "                have in common\n"
     "\n"
+    "With --volumes BEFORE and AFTER are each a trace, or a folder of traces (the newest run in it). The "
+    "first "
+    "line says\n"
+    "whether less is moved. Only --format (text, json), --output, --kernels, --supersteps and the companions "
+    "go "
+    "with it.\n"
+    "\n"
     "Options:\n"
+    "      --volumes           compare what two runs moved, not how they walked\n"
     "  -f, --format=FORMAT     text (default), csv or json (both measures and the frequent n-grams)\n"
     "  -m, --measure=MEASURE   levenshtein (default) or ngrams, for text, csv and svg\n"
     "  -d, --distance          distances instead of similarities: 0 for the same, 1 for nothing in common\n"
@@ -67,9 +80,11 @@ struct options {
     enum { TEXT, CSV, JSON } format;
     struct mt_compare_view view;
     int all, lanes;
+    int volumes, of_walks;            /* --volumes; an option that does not go with it */
     const char *of_threads, *of_ctas; /* a trace of kernels whose strides are those of threads, of CTAs */
 };
 
+enum { OPT_VOLUMES = 256 };
 static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
                                              {"measure", required_argument, NULL, 'm'},
                                              {"distance", no_argument, NULL, 'd'},
@@ -80,6 +95,7 @@ static const struct option long_options[] = {{"format", required_argument, NULL,
                                              {"svg", required_argument, NULL, 's'},
                                              {"all", no_argument, NULL, 'a'},
                                              {"lanes", no_argument, NULL, 'l'},
+                                             {"volumes", no_argument, NULL, OPT_VOLUMES},
                                              MT_COMMON_OPTIONS};
 
 static int compare_word(const char *const *names, const char *list, unsigned *chosen)
@@ -114,7 +130,11 @@ static int compare_option(void *arg, int o)
     unsigned chosen = 0;
     uint64_t n = 0;
     int rc;
+    x->of_walks |= o < OPT_VOLUMES && strchr("mdncpsal", o);
     switch (o) {
+    case OPT_VOLUMES:
+        x->volumes = 1;
+        return 0;
     case 'f':
         rc = compare_word(formats, "text, csv, json", &chosen);
         x->format = chosen;
@@ -369,7 +389,11 @@ int main(int argc, char **argv)
         mt_cli_options(argc, argv, "f:m:dn:p:c:o:s:al" MT_COMMON_SHORT, long_options, compare_option, &x);
     if (code == 0) {
         mt_inputs_take(&x.inputs, argc, argv);
-        if (x.inputs.npaths < 2)
+        if (x.volumes && (x.inputs.npaths != 2 || x.of_walks || x.format == CSV))
+            code = mt_cli_usage(
+                "--volumes takes two runs, and of the formats text and json; it has no measures, no "
+                "picture and no lanes");
+        else if (x.inputs.npaths < 2)
             code = mt_cli_usage("give at least two traces to compare");
         else if (x.inputs.ncompanions > x.inputs.npaths)
             code = mt_cli_usage("%zu companions for %zu traces", x.inputs.ncompanions, x.inputs.npaths);
@@ -379,7 +403,8 @@ int main(int argc, char **argv)
     if (code == 0 && x.svg)
         code = mt_output_open(&picture, x.svg, &x.inputs);
     if (code == 0)
-        code = compare_run(&x, &c, &out, &picture);
+        code = x.volumes ? mt_volumes_run(&(struct mt_volumes){&x.inputs, &x.filter, &out, x.format == JSON})
+                         : compare_run(&x, &c, &out, &picture);
     mt_output_abandon(&out);
     mt_output_abandon(&picture);
     compare_release(&c);

@@ -3,6 +3,7 @@
 #include "cli/base/pipeline.h"
 #include "cli/base/graph_input.h"
 #include "report_from.h"
+#include "report_versus.h"
 #include "analysis/base/buffers.h"
 #include "analysis/comm/comm.h"
 #include "analysis/graph/graph.h"
@@ -20,6 +21,7 @@ enum { MOST_NODES = 1 << 17, MOST_WARPS = 1 << 14, MANY_LAUNCHES = 100000 };
 static const char help[] =
     "Usage: mt-report [OPTION]... TRACE...\n"
     "       mt-report [OPTION]... --from comm.json\n"
+    "       mt-report [OPTION]... BEFORE... -- AFTER...\n"
     "Makes one HTML page of memory traces: what ran when, who sent how many bytes to whom, how buffers are "
     "walked\n"
     "through. The page needs no network and no other file.\n"
@@ -28,6 +30,8 @@ static const char help[] =
     "  mt-report run-2 -o report.html                      a folder: all of the newest run in it\n"
     "  mt-report MemTrace-pipe-0 MemTrace-host.mtc -o report.html    with the host code around them\n"
     "  mt-report --from comm.json -o report.html           of what mt-extract wrote: volumes and transfers\n"
+    "  mt-report before -- after -o report.html            two runs side by side, by kernel, line and "
+    "buffer\n"
     "\n"
     "TRACE is as in mt-extract. Companions (TRACE.meta) that a pattern also names are not inputs of their "
     "own.\n"
@@ -297,26 +301,70 @@ static int report_run(struct make *m)
     return code;
 }
 
+/* Where "--" is; argc: nowhere, or there is nothing behind it. */
+static int report_middle(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], "--") == 0)
+            return i;
+    return argc;
+}
+
+/* One run, whose inputs may be behind "--". An exit code. */
+static int report_one(struct make *m, int argc, char **argv, int middle)
+{
+    if (middle < argc)
+        optind = middle + 1;
+    mt_inputs_take(&m->p.inputs, argc, argv);
+    int code = mt_inputs_folders(&m->p.inputs);
+    if (code == 0)
+        code = mt_output_open(&m->p.out, m->output, &m->p.inputs);
+    return code ? code : report_run(m);
+}
+
+/* Two runs. An exit code. */
+static int report_two(struct make *m, int argc, char **argv, int middle)
+{
+    struct mt_report_versus r = {.a = &m->p};
+    mt_inputs_take(&m->p.inputs, middle, argv);
+    r.paths[0] = m->p.inputs.paths;
+    r.npaths[0] = m->p.inputs.npaths;
+    optind = 0; /* options may be behind "--", too */
+    int code = report_parse(m, argc - middle, argv + middle);
+    if (code)
+        return code;
+    r.title = m->title;
+    r.output = m->output;
+    r.paths[1] = (const char *const *)argv + middle + optind;
+    r.npaths[1] = (size_t)(argc - middle - optind);
+    m->p.beside = NULL;
+    if (m->from || m->quick || m->p.inputs.ncompanions)
+        return mt_cli_usage("--from, --quick and --companion do not go with two runs");
+    if (!r.npaths[1])
+        return mt_cli_usage("two runs are compared: there is none behind --");
+    if (!m->output && isatty(STDOUT_FILENO))
+        return mt_cli_usage("a page is not written to a terminal: give -o FILE");
+    return mt_report_versus(&r);
+}
+
 int main(int argc, char **argv)
 {
     static struct make m;
+    int middle = report_middle(argc, argv);
     mt_cli_start("mt-report");
     mt_pipeline_init(&m.p);
     mt_locality_run_section(&m.p.more, "more", 4);
     m.p.more.quiet = 1; /* the page says it */
     m.p.beside = report_graphs;
     m.p.arg = &m;
-    int code = report_parse(&m, argc, argv);
-    if (code == 0 && (!m.output || strcmp(m.output, "-") == 0) && isatty(STDOUT_FILENO))
+    int code = report_parse(&m, middle, argv), two = code == 0 && middle < argc && optind < middle;
+    if (code == 0 && !two && (!m.output || strcmp(m.output, "-") == 0) && isatty(STDOUT_FILENO))
         code = mt_cli_usage("a page is not written to a terminal: give -o FILE");
     m.p.inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;
-    mt_inputs_take(&m.p.inputs, argc, argv);
-    if (code == 0)
-        code = mt_inputs_folders(&m.p.inputs);
-    if (code == 0)
-        code = mt_output_open(&m.p.out, m.output, &m.p.inputs);
-    if (code == 0)
-        code = report_run(&m);
+    if (code == 0 && two)
+        code = report_two(&m, argc, argv, middle);
+    else if (code == 0)
+        code = report_one(&m, argc, argv, middle);
     mt_report_free(&m.report);
     mt_stride_graph_free(&m.graph);
     mt_stride_graph_free(&m.lanes);

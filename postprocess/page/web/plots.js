@@ -46,7 +46,7 @@ function coalescingBlock() {
     title: [r.kernel, r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r)].join("\n"),
     parts: [[Math.min(r.distinct, r.sectors * sectorBytes), "load"], [Math.max(0, r.sectors * sectorBytes - r.distinct), "store-pale"]],
     text: (r.sectors / r.requests).toFixed(1) + " sectors per request, " + percent(r.distinct, r.sectors * sectorBytes) + " used"})), "Sectors moved by line", 14);
-  const out = block("Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once; the efficiency of mt-extract counts it each time), and what is moved in vain.", el("p", {id: "coalescing-sum"},
+  const out = block("Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of mt-extract), and what is moved in vain.", el("p", {id: "coalescing-sum"},
     many(sum("requests"), "request") + ", " + many(sum("sectors"), "sector") + " (" + bytes(moved) + "), " + percent(sum("distinct"), moved) + " of it used"), picture,
     colourLegend([["load", "used"], ["store-pale", "moved in vain"]]));
   out.className = "wide";

@@ -1,0 +1,100 @@
+/* Names of the host's variables and members, which the pass needs to call an allocation after what holds it
+ * (llvm-pass/host/host_names.c). Clang's release builds keep no names of values, so annotations carry them.
+ */
+#include "plugin.h"
+
+/* What a variable of a type is to the pass: p pointer, r record or array, & reference, ? not known before the
+ * template is used; '\0': nothing that holds a pointer. */
+static char shape_of(const clang::ASTContext &context, clang::QualType type)
+{
+    if (const auto *alias = type->getAs<clang::TypedefType>())
+        if (alias->getDecl()->getName() == "CUdeviceptr")
+            return 'p';
+    if (type->isReferenceType())
+        return '&';
+    if (type->isPointerType())
+        return type->isFunctionPointerType() ? '\0' : 'p';
+    if (type->isDependentType())
+        return '?';
+    if (type->isRecordType())
+        return 'r';
+    const clang::ArrayType *array = context.getAsArrayType(type);
+    return array && shape_of(context, array->getElementType()) ? 'r' : '\0';
+}
+
+static uint64_t size_of(const clang::ASTContext &context, clang::QualType type)
+{
+    if (type->isDependentType() || type->isIncompleteType() || type->isFunctionType() ||
+        !type->isObjectType() || !type->isConstantSizeType())
+        return 0;
+    const auto *record = type->getAsCXXRecordDecl();
+    return record && record->isInvalidDecl() ? 0 : (uint64_t)context.getTypeSizeInChars(type).getQuantity();
+}
+
+/* The annotation of this variable or member: name, shape, shape of what it points or refers to ('-': nothing
+ * of interest) and the bytes of that, or of itself where it does neither. */
+static void annotate_variable(const clang::CompilerInstance &compiler, clang::DeclaratorDecl *decl)
+{
+    const clang::ASTContext &context = decl->getASTContext();
+    clang::QualType type = decl->getType(), holds = type;
+    char shape = decl->getName().empty() || decl->isInvalidDecl() ? '\0' : shape_of(context, type),
+         inner = '-';
+    if (!shape || decl->getLocation().isInvalid() ||
+        compiler.getSourceManager().isInSystemHeader(decl->getLocation()))
+        return;
+    for (const auto *annotation : decl->specific_attrs<clang::AnnotateAttr>())
+        if (annotation->getAnnotation().starts_with(mt::variable_word))
+            return;
+    if (shape == '&' || type->isPointerType()) {
+        holds = type->getPointeeType();
+        inner = shape_of(context, holds);
+        inner = inner ? inner : '-';
+    }
+    mt::add_annotation(decl,
+                       (mt::variable_word + llvm::Twine('\t') + decl->getName() + "\t" + llvm::Twine(shape) +
+                        "\t" + llvm::Twine(inner) + "\t" + llvm::Twine(size_of(context, holds)))
+                           .str());
+}
+
+namespace
+{
+class Namer : public clang::RecursiveASTVisitor<Namer>
+{
+  public:
+    explicit Namer(const clang::CompilerInstance &c) : compiler(c)
+    {
+    }
+    bool VisitVarDecl(clang::VarDecl *variable)
+    {
+        if (variable->hasLocalStorage())
+            annotate_variable(compiler, variable);
+        return true;
+    }
+
+  private:
+    const clang::CompilerInstance &compiler;
+};
+} // namespace
+
+static bool is_named(const clang::CompilerInstance &compiler, const clang::Decl *decl)
+{
+    return !compiler.getLangOpts().CUDAIsDevice && mt::makes_code(compiler) &&
+           !(decl->getLocation().isValid() &&
+             compiler.getSourceManager().isInSystemHeader(decl->getLocation()));
+}
+
+void mt::name_variables(const clang::CompilerInstance &compiler, clang::Decl *decl)
+{
+    if (is_named(compiler, decl))
+        Namer(compiler).TraverseDecl(decl);
+}
+
+void mt::name_members(const clang::CompilerInstance &compiler, clang::TagDecl *decl)
+{
+    auto *record = llvm::dyn_cast<clang::RecordDecl>(decl);
+    if (!record || !is_named(compiler, decl) || record->isLambda())
+        return;
+    for (clang::FieldDecl *field : record->fields())
+        if (!field->isBitField())
+            annotate_variable(compiler, field);
+}

@@ -1,0 +1,39 @@
+/* Two runs side by side: which kernel, line and buffer of one is which of the other (docs/definitions.md,
+ * "Before and after"). */
+#ifndef MT_ANALYSIS_VERSUS_H
+#define MT_ANALYSIS_VERSUS_H
+#include "side.h"
+
+/* Of run a and of run b; NULL: the run has none that fits. */
+struct mt_versus_row {
+    const struct mt_side_row *a, *b;
+};
+struct mt_versus_kernel {
+    struct mt_versus_row row;
+    struct mt_versus_row
+        *part[MT_SIDE_BY]; /* lines and buffers, in the order of b, then those that only a has */
+    size_t count[MT_SIDE_BY];
+};
+enum mt_verdict { MT_VERDICT_SAME, MT_VERDICT_BETTER, MT_VERDICT_WORSE, MT_VERDICT_MIXED };
+extern const char *const mt_verdict_words[4];
+
+struct mt_versus {
+    struct mt_versus_row all;
+    struct mt_versus_kernel *kernels; /* most sectors (bytes where these are not known) of the two first */
+    size_t count;
+    enum mt_verdict verdict;
+    int other_work; /* the two do not access the same number of bytes */
+    size_t moved;   /* lines that were found again elsewhere */
+};
+
+/* Less than this part is no change for the verdict. */
+#define MT_VERSUS_SLACK 0.01
+
+/* `a` and `b` stay the caller's, and as they are. 0, or -1 without memory. */
+int mt_versus_make(struct mt_versus *p, const struct mt_run_side *a, const struct mt_run_side *b);
+void mt_versus_free(struct mt_versus *p);
+/* (b - a) / a of a figure in *change: 1; 0: one of the two is not known or does not exist, or a is 0. */
+int mt_versus_change(const struct mt_versus_row *r, enum mt_figure f, double *change);
+/* Both are there and know the figure. */
+int mt_versus_both(const struct mt_versus_row *r, enum mt_figure f);
+#endif

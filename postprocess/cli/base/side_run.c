@@ -1,0 +1,54 @@
+/* One run of a program through all analyses, to its figures. */
+#include "side_run.h"
+#include "output/comm_json.h"
+
+static int side_run_sites(struct mt_pipeline *p, struct mt_run_side *side)
+{
+    for (size_t i = 0; i < p->inputs.npaths; i++) {
+        const struct mt_companion *c = mt_source_companion(p->source, i);
+        if (c && c->nsites && mt_side_sites(side, c->sites, c->nsites) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int side_run_read(struct mt_pipeline *p, struct mt_run_side *side, int *complete)
+{
+    int code;
+    p->inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;
+    p->inputs.threads = p->threads;
+    if ((code = mt_inputs_folders(&p->inputs)) != 0 || !(p->source = mt_inputs_source(&p->inputs, &code)))
+        return code;
+    mt_progress_init(&p->progress);
+    mt_pipeline_host(p);
+    p->options.transfers = 1;
+    if ((code = mt_pipeline_start(p, p->threads)) != 0 || (code = mt_pipeline_read(p)) != 0)
+        return code;
+    int input = mt_inputs_finish(p->source, complete);
+    struct mt_side_of of = {p->comm, &p->more.more, &p->more.sites, &p->more.placement};
+    if (mt_comm_merged(p->comm) != 0 || mt_locality_run_finish(&p->more, p->comm) != 0 ||
+        side_run_sites(p, side) != 0 || mt_side_fill(side, &of) != 0)
+        return mt_cli_fail("no memory for the comparison");
+    return input;
+}
+
+int mt_two_runs_read(struct mt_two_runs *t)
+{
+    int worst = 0;
+    for (int i = 0; i < 2; i++) {
+        int code = side_run_read(t->p[i], &t->side[i], &t->complete[i]);
+        if (code && code != MT_EXIT_INPUT)
+            return code;
+        worst = code ? code : worst;
+    }
+    return mt_versus_make(&t->versus, &t->side[0], &t->side[1]) == 0
+               ? worst
+               : mt_cli_fail("no memory for the comparison");
+}
+
+void mt_two_runs_free(struct mt_two_runs *t)
+{
+    mt_versus_free(&t->versus);
+    mt_side_free(&t->side[0]);
+    mt_side_free(&t->side[1]);
+}

@@ -1,0 +1,255 @@
+/* The page of two runs side by side: written as it is shown, without a script. */
+#define _GNU_SOURCE
+#include "versus_page.h"
+#include "report_files.h"
+#include "output/xml.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPEN_KERNELS = 5 }; /* the others are folded up */
+
+static const char *versus_base(const char *place)
+{
+    const char *slash = strrchr(place, '/');
+    return slash && slash[1] ? slash + 1 : place;
+}
+
+static void page_element(FILE *f, const char *open, const char *text, const char *close)
+{
+    fputs(open, f);
+    mt_xml_text(f, text);
+    fputs(close, f);
+}
+
+/* ---- cells ---- */
+
+static const char *page_turn(int turn)
+{
+    return turn > 0 ? "num better" : turn < 0 ? "num worse" : "num";
+}
+
+static void page_number(FILE *f, const struct mt_side_row *r, enum mt_figure figure)
+{
+    if (!r || !(r->known >> figure & 1)) {
+        fputs("–", f);
+        return;
+    }
+    char digits[32];
+    int n = snprintf(digits, sizeof digits, "%" PRIu64, r->v[figure]);
+    for (int i = 0; i < n; i++)
+        fprintf(f, i && (n - i) % 3 == 0 ? ",%c" : "%c", digits[i]);
+}
+
+static int page_equal(const struct mt_versus_row *r, enum mt_figure figure)
+{
+    return mt_versus_both(r, figure) && r->a->v[figure] == r->b->v[figure];
+}
+
+/* "4,608 → 1,024 −77.8 %", one number where both are equal. */
+static void page_figure(FILE *f, const struct mt_versus_row *r, enum mt_figure figure)
+{
+    double change;
+    fprintf(f, "<td class=\"%s\">", page_turn(mt_versus_turn(r, figure)));
+    page_number(f, r->a ? r->a : r->b, figure);
+    if (!page_equal(r, figure) && r->a && r->b) {
+        fputs(" → ", f);
+        page_number(f, r->b, figure);
+        if (mt_versus_change(r, figure, &change))
+            fprintf(f, " <small>%s%.1f %%</small>", change < 0 ? "−" : "+",
+                    100 * (change < 0 ? -change : change));
+    }
+    fputs("</td>", f);
+}
+
+static void page_efficiency(FILE *f, const struct mt_versus_row *r)
+{
+    char cell[MT_VERSUS_CELL];
+    const struct mt_versus_row one = {r->a ? r->a : r->b, r->b ? r->b : r->a}; /* where there is one only */
+    double a = mt_side_efficiency(one.a), b = mt_side_efficiency(one.b);
+    int turn = a < 0 || b < 0 ? 0 : b - a > MT_VERSUS_SLACK ? 1 : a - b > MT_VERSUS_SLACK ? -1 : 0;
+    fprintf(f, "<td class=\"%s\">", page_turn(turn));
+    mt_versus_efficiency(cell, &one);
+    const char *arrow = strstr(cell, " -> ");
+    if (arrow)
+        fprintf(f, "%.*s → %s", (int)(arrow - cell), cell, arrow + 4);
+    else
+        fputs(*cell == '-' ? "–" : cell, f);
+    fputs("</td>", f);
+}
+
+/* ---- the whole runs ---- */
+
+static double page_part(const struct mt_side_row *r, enum mt_figure figure, uint64_t most)
+{
+    return most && r->known >> figure & 1 ? 100.0 * (double)r->v[figure] / (double)most : 0;
+}
+
+static void page_bars(FILE *f, const struct mt_versus_row *r, enum mt_figure figure)
+{
+    uint64_t a = r->a->v[figure], b = r->b->v[figure], most = a > b ? a : b;
+    fprintf(f,
+            "<td class=\"bars\" aria-hidden=\"true\"><i class=\"a\" style=\"width:%.1f%%\"></i>"
+            "<i class=\"b\" style=\"width:%.1f%%\"></i></td>",
+            page_part(r->a, figure, most), page_part(r->b, figure, most));
+}
+
+static void page_sums(FILE *f, const struct mt_versus *p)
+{
+    fputs("<section class=\"card\"><h2>The whole runs</h2>\n<p class=\"lead\"><i class=\"key a\"></i>A <i "
+          "class=\"key "
+          "b\"></i>B. Figures that are better where less is moved are coloured; the others only say how much "
+          "was "
+          "done.</p>\n<table><thead><tr><th scope=\"col\">figure</th><th scope=\"col\" class=\"num\">A → "
+          "B</th><th "
+          "scope=\"col\" class=\"bars\">in proportion</th></tr></thead><tbody>\n",
+          f);
+    for (int i = 0; i < MT_FIGURES; i++) {
+        page_element(f, "<tr><th scope=\"row\">", mt_figure_words[i].words, "</th>");
+        page_figure(f, &p->all, (enum mt_figure)i);
+        page_bars(f, &p->all, (enum mt_figure)i);
+        fputs("</tr>\n", f);
+    }
+    fputs("<tr><th scope=\"row\">efficiency</th>", f);
+    page_efficiency(f, &p->all);
+    fprintf(
+        f,
+        "<td class=\"bars\" aria-hidden=\"true\"><i class=\"a\" style=\"width:%.1f%%\"></i><i class=\"b\" "
+        "style=\"width:%.1f%%\"></i></td></tr>\n</tbody></table></section>\n",
+        100 * (mt_side_efficiency(p->all.a) > 0 ? mt_side_efficiency(p->all.a) : 0),
+        100 * (mt_side_efficiency(p->all.b) > 0 ? mt_side_efficiency(p->all.b) : 0));
+}
+
+/* ---- kernels ---- */
+
+static const enum mt_figure of_kernel[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,    MT_FIGURE_STORED,
+                                           MT_FIGURE_RECEIVED, MT_FIGURE_SECTORS,   MT_FIGURES,
+                                           MT_FIGURE_FALSELY,  MT_FIGURE_CONFLICTS, MT_FIGURE_CROSSING,
+                                           MT_FIGURE_FOOTPRINT},
+                            of_line[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED,  MT_FIGURE_STORED,
+                                         MT_FIGURE_REQUESTS, MT_FIGURE_SECTORS, MT_FIGURES,
+                                         MT_FIGURE_CONFLICTS},
+                            of_buffer[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,
+                                           MT_FIGURE_FALSELY};
+#define LENGTH(list) (sizeof list / sizeof *list)
+
+static void page_head(FILE *f, const char *first, const enum mt_figure *list, size_t n)
+{
+    fprintf(f, "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">%s</th>", first);
+    for (size_t i = 0; i < n; i++)
+        fprintf(f, "<th scope=\"col\" class=\"num\">%s</th>",
+                list[i] == MT_FIGURES ? "efficiency" : mt_figure_words[list[i]].words);
+    fputs("</tr></thead><tbody>\n", f);
+}
+
+static void page_cells(FILE *f, const struct mt_versus_row *r, const enum mt_figure *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == MT_FIGURES)
+            page_efficiency(f, r);
+        else
+            page_figure(f, r, list[i]);
+    fputs("</tr>\n", f);
+}
+
+/* Both names where they differ; what one run lacks says so. */
+static void page_name(FILE *f, const char *a, const char *b, int places)
+{
+    const char *one = a ? a : b;
+    if (places)
+        page_element(f, "<span title=\"", one, "\">");
+    page_element(f, "", places ? versus_base(one) : one, "");
+    if (a && b && strcmp(places ? versus_base(a) : a, places ? versus_base(b) : b) != 0)
+        page_element(f, " → ", places ? versus_base(b) : b, "");
+    fputs(places ? "</span>" : "", f);
+    if (!a || !b)
+        fputs(a ? " <em>A only</em>" : " <em>B only</em>", f);
+}
+
+static void page_rows(FILE *f, const struct mt_versus_kernel *k, enum mt_side_by by)
+{
+    const enum mt_figure *list = by == MT_SIDE_LINES ? of_line : of_buffer;
+    size_t n = by == MT_SIDE_LINES ? LENGTH(of_line) : LENGTH(of_buffer);
+    if (!k->count[by])
+        return;
+    page_head(f, by == MT_SIDE_LINES ? "source line" : "buffer", list, n);
+    for (size_t i = 0; i < k->count[by]; i++) {
+        const struct mt_versus_row *r = &k->part[by][i];
+        fputs("<tr><th scope=\"row\">", f);
+        page_name(f, r->a ? r->a->place : NULL, r->b ? r->b->place : NULL, by == MT_SIDE_LINES);
+        fputs("</th>", f);
+        page_cells(f, r, list, n);
+    }
+    fputs("</tbody></table></div>\n", f);
+}
+
+static void page_kernel(FILE *f, const struct mt_versus_kernel *k, int open)
+{
+    char cell[MT_VERSUS_CELL];
+    const struct mt_versus_row *r = &k->row;
+    fprintf(f, "<details class=\"card\"%s><summary><h2>", open ? " open" : "");
+    page_name(f, r->a ? r->a->kernel : NULL, r->b ? r->b->kernel : NULL, 0);
+    fputs("</h2>", f);
+    if (mt_versus_both(r, MT_FIGURE_SECTORS) || mt_versus_both(r, MT_FIGURE_LOADED)) {
+        enum mt_figure figure = mt_versus_both(r, MT_FIGURE_SECTORS) ? MT_FIGURE_SECTORS : MT_FIGURE_LOADED;
+        page_element(f, "<span>", mt_figure_words[figure].words, " ");
+        page_element(f, "", mt_versus_cell(cell, r, figure), "</span>");
+    }
+    fputs("</summary>\n", f);
+    page_head(f, "kernel", of_kernel, LENGTH(of_kernel));
+    fputs("<tr><th scope=\"row\">all launches</th>", f);
+    page_cells(f, r, of_kernel, LENGTH(of_kernel));
+    fputs("</tbody></table></div>\n", f);
+    page_rows(f, k, MT_SIDE_LINES);
+    page_rows(f, k, MT_SIDE_BUFFERS);
+    fputs("</details>\n", f);
+}
+
+/* ---- the page ---- */
+
+static void page_inputs(FILE *f, const struct mt_versus_words *w, int i)
+{
+    fprintf(f, "<p class=\"input\"><b><i class=\"key %c\"></i>%c</b> ", 'a' + i, 'A' + i);
+    for (size_t k = 0; k < w->npaths[i]; k++)
+        page_element(f, k ? ", <code>" : "<code>", w->paths[i][k], "</code>");
+    fputs(w->complete[i] == 0  ? " <em>incomplete: something is missing in this run</em>"
+          : w->complete[i] < 0 ? " <em>not known whether it is complete</em>"
+                               : "",
+          f);
+    fputs("</p>\n", f);
+}
+
+int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w, const char *title)
+{
+    static const char *const classes[] = {"same", "better", "worse", "mixed"};
+    char *sentence = mt_versus_sentence(p);
+    if (!sentence)
+        return -1;
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+          "content=\"width=device-width, initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
+          "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" "
+          "href=\"data:,\">\n",
+          f);
+    page_element(f, "<title>", title ? title : "Before and after", "</title>\n<style>\n");
+    fwrite(mt_report_versus_css, 1, (size_t)(mt_report_versus_css_end - mt_report_versus_css), f);
+    page_element(f, "</style></head><body><main>\n<h1>", title ? title : "Before and after", "</h1>\n");
+    page_inputs(f, w, 0);
+    page_inputs(f, w, 1);
+    fprintf(f, "<p class=\"verdict %s\">", classes[p->verdict]);
+    mt_xml_text(f, sentence);
+    fputs("</p>\n", f);
+    if (p->moved)
+        fprintf(f, "<p class=\"lead\">%zu %s found again at another place by what %s.</p>\n", p->moved,
+                p->moved == 1 ? "source line was" : "source lines were",
+                p->moved == 1 ? "it accesses" : "they access");
+    page_sums(f, p);
+    for (size_t i = 0; i < p->count; i++)
+        page_kernel(f, &p->kernels[i], i < OPEN_KERNELS);
+    fputs("<footer>Efficiency: different bytes asked for / bytes moved in sectors of 32. Between devices: if "
+          "the CTAs "
+          "ran on two, in blocks. Words and rules: definitions.md, "
+          "mt-compare(1).</footer>\n</main></body></html>\n",
+          f);
+    free(sentence);
+    return 0;
+}

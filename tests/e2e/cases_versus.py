@@ -1,0 +1,101 @@
+"""Two runs side by side (mt-compare --volumes, mt-report A -- B): tests/e2e/src/versus before and after, counted by hand."""
+import json
+import os
+import re
+
+from world import case, holds, same
+
+WARPS = 64 * 64 // 32
+# (figure, before, after) of whole kernels. A warp's row of 32 floats is 4 sectors, its column of 32 rows is 32; scale's flag is one
+# sector for each warp that stores it, and 4 bytes that 16 CTAs store, or one thread.
+KERNELS = {
+    "transpose": {"launches": (1, 1), "loaded": (16384, 16384), "stored": (16384, 16384), "requests": (2 * WARPS, 2 * WARPS),
+                  "sectors": (WARPS * (4 + 32), WARPS * (4 + 4)), "distinct": (32768, 32768), "conflicts": (0, 0),
+                  "falsely_shared": (4096, 0)},
+    "scale": {"launches": (1, 1), "loaded": (16384, 16384), "stored": (16384 + 4096 * 4, 16384 + 4),
+              "requests": (3 * WARPS, 2 * WARPS + 1), "sectors": (WARPS * (4 + 4 + 1), WARPS * (4 + 4) + 1),
+              "distinct": (32768 + WARPS * 4, 32768 + 4), "conflicts": (4, 0)},
+}
+# Where the line is that has these words: each of before and of after, None: it has no partner.
+LINES = {("out[x * N + y] =", "= in[(y + i)"), (None, "out[(y + i)"), ("*flag = factor", "*flag = factor"), ("out[i] *=", "out[i] *=")}
+BUFFERS = {"transpose": {("in", "in"), ("out", "out")}, "scale": {("flag", "flag"), ("out", "out")}}
+
+
+def source(world, side):
+    return os.path.join(world.src, "versus", side, "transpose.cu")
+
+
+def line_of(world, side, words):
+    if words is None:
+        return None
+    with open(source(world, side), encoding="utf-8") as f:
+        [number] = [n for n, text in enumerate(f, 1) if words in text]
+    return f"{source(world, side)}:{number}"
+
+
+def runs(world):
+    folders = []
+    for side in ("before", "after"):
+        result = world.run_ok([world.compile(source(world, side), "-O2")], MEMTRACE_FORMAT="compact")
+        same("results", result.out, "done\n")
+        folders.append(result.folder)
+    return folders
+
+
+@case("versus.volumes")
+def volumes(world):
+    before, after = runs(world)
+    compare = [world.tool("mt-compare"), "--volumes"]
+    out = json.loads(world.call([*compare, "--format", "json", before, after]).stdout)
+    same("verdict", (out["format"], out["verdict"], out["same_work"]), ("memtrace-volumes", "better", False))
+    same("kernels, most sectors first", [(k["a"], k["b"]) for k in out["kernels"]], [(k, k) for k in KERNELS])
+    lines = set()
+    for kernel in out["kernels"]:
+        for figure, (a, b) in KERNELS[kernel["a"]].items():
+            same(f"{kernel['a']}: {figure}", kernel[figure], {"a": a, "b": b, "change": round((b - a) / a, 6) if a else None})
+        lines |= {(line["a"], line["b"]) for line in kernel["lines"]}
+        same("buffers of " + kernel["a"], {(b["a"], b["b"]) for b in kernel["buffers"]}, BUFFERS[kernel["a"]])
+    same("lines that moved", lines, {(line_of(world, "before", a), line_of(world, "after", b)) for a, b in LINES})
+    [flag] = [line for line in out["kernels"][1]["lines"] if line["a"] == line_of(world, "before", "*flag = factor")]
+    same("its efficiency: a word of a sector", flag["efficiency"], {"a": 0.125, "b": 0.125})
+    same("its sectors", (flag["sectors"]["a"], flag["sectors"]["b"]), (WARPS, 1))
+    same("efficiency of transpose", out["kernels"][0]["efficiency"], {"a": round(8 / 36, 6), "b": 1.0})
+    text = world.call([*compare, before, after]).stdout
+    holds("the text has signs: " + text, "B is better: sectors 5760 -> 2049 (-64.4 %)" in text and "4608 -> 1024 (-77.8 %)" in text)
+    back = json.loads(world.call([*compare, "--format=json", after, before]).stdout)
+    same("the other way round", (back["verdict"], back["all"]["sectors"]), ("worse", {"a": 2049, "b": 5760, "change": round(3711 / 2049, 6)}))
+    nothing = json.loads(world.call([*compare, "--format=json", before, before]).stdout)
+    same("one run with itself", (nothing["verdict"], nothing["same_work"]), ("same", True))
+    holds("nothing moved", all(line["a"] == line["b"] for k in nothing["kernels"] for line in k["lines"]))
+    some = json.loads(world.call([*compare, "--format=json", "-k", "scale", before, after]).stdout)
+    same("one kernel", [k["b"] for k in some["kernels"]], ["scale"])
+    world.call([*compare, before], code=2)
+    world.call([*compare, "--lanes", before, after], code=2)
+    world.call([*compare, "--format=csv", before, after], code=2)
+
+
+@case("versus.page")
+def page(world):
+    before, after = runs(world)
+    path = os.path.join(world.folder("page"), "r.html")
+    world.call([world.tool("mt-report"), "--title", "<b>&\"", before, "--", after, "-o", path])
+    html = open(path, encoding="utf-8").read()
+    holds("verdict and figures", "B is better" in html and "4,608 → 1,024" in html and "22.2 % → 100.0 %" in html)
+    holds("a title is no tag", "<h1>&lt;b&gt;&amp;&quot;</h1>" in html or "<h1>&lt;b&gt;&amp;\"</h1>" in html)
+    holds("no script", "<script" not in html and "default-src 'none'" in html)
+    opened, closed = re.findall(r"<(table|details|section|tr|td|th|span)\b", html), re.findall(r"</(table|details|section|tr|td|th|span)>", html)
+    same("tags are closed", sorted(opened), sorted(closed))
+    app = world.compile(os.path.join(world.src, "names.cu"), "-O2", "-std=c++17", "-I" + os.path.join(world.source, "include"))
+    odd = world.run_ok([app], MEMTRACE_FORMAT="compact").folder
+    world.call([world.tool("mt-report"), odd, "--", odd, "-o", path])
+    html = open(path, encoding="utf-8").read()
+    holds("names are text", "called &lt;b&gt;" in html and "called <b>" not in html and "The whole runs" in html)
+    raw = world.run_ok([world.compile(source(world, "before"), "-O2")], MEMTRACE_FORMAT="raw")
+    world.call([world.tool("mt-report"), raw.folder, "--", after, "-o", path])
+    holds("without lanes there are no sectors", "5,760" not in open(path, encoding="utf-8").read())
+    trace = os.path.join(after, "MemTrace-pipe-0.mtc")
+    world.call([world.tool("mt-report"), before, "--", trace, "-o", trace], code=2)
+    world.call([world.tool("mt-report"), "--quick", before, "--", after, "-o", path], code=2)
+    world.call([world.tool("mt-report"), before, "--", "-o", path], code=2)
+    world.call([world.tool("mt-report"), "-o", path, "--", before])
+    holds("one run behind --", "<script" in open(path, encoding="utf-8").read())
