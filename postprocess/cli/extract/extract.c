@@ -1,6 +1,7 @@
 /* mt-extract: traces in, comm.json out. */
 #define _GNU_SOURCE
 #include "extract.h"
+#include "extract_tables.h"
 #ifdef MEMTRACE_MPI
 #include "analysis/mpi/ranks.h"
 #else
@@ -177,6 +178,9 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
         code = check_inputs(x);
     if (code || !mt_session_reports(x->p.session))
         return code;
+    if (x->formats.folder)
+        return x->live || x->whole ? mt_cli_usage("--live writes one file: take --table, or --format=sqlite")
+                                   : mt_tables_folder(x->output);
     code = mt_output_open(&x->p.out, x->output, &x->p.inputs);
     return code || !(x->live || x->whole) ? code : mt_live_hold(&x->p.out);
 }
@@ -286,11 +290,9 @@ int main(int argc, char **argv)
     x.formats.top = 200;
     x.sections = (1u << MT_SECTIONS) - 1;
     int code = mt_extract_parse(&x, argc, argv);
-    if (code == 0 && x.formats.format != MT_FORMAT_JSON && x.formats.format != MT_FORMAT_TEXT &&
-        x.p.more.options.chosen)
-        code = mt_cli_usage("the further analyses come out as --format=json or text only");
     if (code == 0)
-        code = mt_formats_check(&x.formats, &x.sections, x.chosen, x.output, &x.p.inputs.flags);
+        code = mt_formats_check(&x.formats, &x.sections, &x.p.more.options.chosen, x.chosen, x.output,
+                                &x.p.inputs.flags);
     if (code == 0)
         code = extract_prepare(&x, argc, argv);
     if (code == 0 && (x.live || x.whole))

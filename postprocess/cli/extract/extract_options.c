@@ -146,6 +146,7 @@ static int extract_option(void *arg, int o)
     case MT_OPT_BY:
     case MT_OPT_EDGES:
     case MT_OPT_TAG:
+    case MT_OPT_TABLE:
         return mt_formats_option(&x->formats, o, optarg);
     case OPT_LIVE:
         x->live = 1;

@@ -1,6 +1,7 @@
 /* Writing the result of mt-extract: JSON, text, or another format. */
 #define _GNU_SOURCE
 #include "extract.h"
+#include "extract_tables.h"
 #include "output/comm_json.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -133,16 +134,29 @@ int mt_extract_write(struct mt_extract *x, int complete)
 
 int mt_extract_write_other(struct mt_extract *x, int *complete)
 {
+    const char *notes[MT_LOCALITY_RUN_NOTES];
     struct mt_comm_result r = {.comm = x->p.comm,
                                .source = x->p.source,
                                .events = x->p.events,
                                .inputs = x->p.inputs.paths,
                                .ninputs = x->p.inputs.npaths,
                                .sections = x->sections,
-                               .complete = *complete};
+                               .complete = *complete,
+                               .tag = x->formats.tag,
+                               .chosen = x->p.more.options.chosen,
+                               .locality = &x->p.more.more,
+                               .sites = &x->p.more.sites,
+                               .placement = &x->p.more.placement,
+                               .notes = notes};
+    for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
+        if (x->p.more.notes[i][0])
+            notes[r.nnotes++] = x->p.more.notes[i];
     if (mt_comm_merged(x->p.comm) != 0)
         return mt_cli_fail("no memory for the transfers");
-    int interrupted = 0, code = mt_formats_write(&x->formats, &r, &x->p.out, &x->p.progress, &interrupted);
+    if (!mt_formats_tables(&x->formats))
+        return mt_formats_write(&x->formats, &r, &x->p.out);
+    int interrupted = 0, code = mt_tables_write(&x->formats, &r, &x->p.out, x->output, &x->p.inputs,
+                                                &x->p.progress, &interrupted);
     if (interrupted)
         *complete = 0;
     return code;
