@@ -1,4 +1,5 @@
-/* The results in other forms than JSON: tables (CSV, SQLite, Parquet), a graph (DOT). docs/man/mt-extract.md says what is in them. */
+/* The results in other forms than JSON: tables (CSV, SQLite, Parquet), a graph (DOT). docs/man/mt-extract.md
+ * says what is in them. */
 #ifndef MT_OUTPUT_COMM_FORMATS_H
 #define MT_OUTPUT_COMM_FORMATS_H
 #include <stdio.h>
@@ -42,8 +43,8 @@ int mt_dot_write(FILE *f, const struct mt_comm_result *r, enum mt_dot_by by, siz
 
 /* ---- tables: SQLite, CSV, Parquet (relations.h) ---- */
 
-/* The tables that these further analyses (a bit per enum mt_locality_section) and the communication analysis make: a bit
- * each. */
+/* The tables that these further analyses (a bit per enum mt_locality_section) and the communication analysis
+ * make: a bit each. */
 unsigned mt_relations_of(unsigned chosen);
 /* The bit of the further analysis that the table needs; 0: none. */
 unsigned mt_relations_section(enum mt_relation_number number);

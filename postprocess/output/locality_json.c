@@ -95,8 +95,7 @@ struct mt_lines_cell *mt_lines_sorted(const struct mt_locality *m, const struct 
                                       enum mt_lines_by by)
 {
     struct lines_order o = {m, sites, by};
-    struct mt_lines_cell *cells =
-        locality_json_copy(m->lines.cells[by], m->lines.count[by], sizeof *cells);
+    struct mt_lines_cell *cells = locality_json_copy(m->lines.cells[by], m->lines.count[by], sizeof *cells);
     if (cells)
         qsort_r(cells, m->lines.count[by], sizeof *cells, by_place, &o);
     return cells;

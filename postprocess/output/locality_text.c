@@ -299,7 +299,8 @@ static int conflict_order(const void *a, const void *b)
 static void side_text(struct mt_table *t, const struct mt_sites *sites, uint32_t side)
 {
     uint32_t line = mt_side_line(side);
-    mt_table_say(t, "%s %s", mt_access_types[mt_side_type(side)], line ? short_line(sites->lines.names[line]) : "?");
+    mt_table_say(t, "%s %s", mt_access_types[mt_side_type(side)],
+                 line ? short_line(sites->lines.names[line]) : "?");
 }
 
 static void cta_text(struct mt_table *t, uint64_t cta)

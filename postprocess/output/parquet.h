@@ -1,14 +1,20 @@
-/* A writer of Parquet files, as far as tables need it: flat columns, plain encoding, pages compressed with zstd. The format
- * is Apache's: the structures' field numbers are those of parquet.thrift in github.com/apache/parquet-format, written in
- * Thrift's compact protocol. Rows are kept until a row group is full (65,536 rows, or 32 MiB); the file is written front to
- * back, so it may be a pipe. Functions return 0, or -1 without memory; write errors are the stream's. */
+/* A writer of Parquet files, as far as tables need it: flat columns, plain encoding, pages compressed with
+ * zstd. The format is Apache's: the structures' field numbers are those of parquet.thrift in
+ * github.com/apache/parquet-format, written in Thrift's compact protocol. Rows are kept until a row group is
+ * full (65,536 rows, or 32 MiB); the file is written front to back, so it may be a pipe. Functions return 0,
+ * or -1 without memory; write errors are the stream's. */
 #ifndef MT_OUTPUT_PARQUET_H
 #define MT_OUTPUT_PARQUET_H
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-enum mt_parquet_type { MT_PARQUET_BOOLEAN = 0, MT_PARQUET_INT64 = 2, MT_PARQUET_DOUBLE = 5, MT_PARQUET_TEXT = 6 };
+enum mt_parquet_type {
+    MT_PARQUET_BOOLEAN = 0,
+    MT_PARQUET_INT64 = 2,
+    MT_PARQUET_DOUBLE = 5,
+    MT_PARQUET_TEXT = 6
+};
 
 struct mt_parquet_column {
     const char *name; /* the caller's, kept */

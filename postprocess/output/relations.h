@@ -1,5 +1,5 @@
-/* The results as tables (relations.def): who makes rows gives them to one of three writers, which knows nothing but the
- * descriptions. Functions that return int: 0, or -1 with rows->why. */
+/* The results as tables (relations.def): who makes rows gives them to one of three writers, which knows
+ * nothing but the descriptions. Functions that return int: 0, or -1 with rows->why. */
 #ifndef MT_OUTPUT_RELATIONS_H
 #define MT_OUTPUT_RELATIONS_H
 #include <stddef.h>
@@ -74,12 +74,14 @@ struct mt_tuples {
 };
 
 int mt_tuples_begin(struct mt_tuples *w, enum mt_relation_number number);
-void mt_tuples_number(struct mt_tuples *w, uint64_t v); /* also of a boolean; addresses of 2^63 and more are negative */
+void mt_tuples_number(struct mt_tuples *w,
+                      uint64_t v); /* also of a boolean; addresses of 2^63 and more are negative */
 void mt_tuples_real(struct mt_tuples *w, double v);
 /* "" is NULL where the column may be. */
 void mt_tuples_text(struct mt_tuples *w, const char *v);
 void mt_tuples_null(struct mt_tuples *w, unsigned columns);
-/* "file:line" as two columns, both NULL for "?". `room`: MT_TUPLES_FILE bytes that live until mt_tuples_next. */
+/* "file:line" as two columns, both NULL for "?". `room`: MT_TUPLES_FILE bytes that live until mt_tuples_next.
+ */
 enum { MT_TUPLES_FILE = 4200 };
 void mt_tuples_place(struct mt_tuples *w, const char *place, char *room);
 /* x, y, z of a CTA: word 2 of its records. */
@@ -92,7 +94,8 @@ int mt_tuples_memory(struct mt_tuples *w); /* there was none: -1 */
 
 /* CSV: RFC 4180 with LF, a line of column names, nothing for NULL. arg: a FILE; its errors are ferror's. */
 extern const struct mt_tuples_ops mt_tuples_as_csv;
-/* Parquet (parquet.h): one table a file. arg: a struct mt_tuples_parquet with its file; its errors are ferror's. */
+/* Parquet (parquet.h): one table a file. arg: a struct mt_tuples_parquet with its file; its errors are
+ * ferror's. */
 struct mt_parquet;
 struct mt_tuples_parquet {
     FILE *f;

@@ -100,7 +100,7 @@ int mt_tuples_of_transfers(struct mt_tuples *w, const struct mt_comm_result *r)
         mt_tuples_number(w, x->size);
         mt_tuples_number(w, x->count);
         mt_tuples_number(w, !((x->src | x->dst) & MT_ENTRY_HOST) &&
-                              c->actors[x->src].launch == c->actors[x->dst].launch);
+                                c->actors[x->src].launch == c->actors[x->dst].launch);
         rc = mt_tuples_next(w);
     }
     free(order);
@@ -227,7 +227,8 @@ int mt_tuples_of_ranges(struct mt_tuples *w, const struct mt_comm_result *r)
 static int relations_say(struct mt_tuples *w, const char *key, const char *value)
 {
     size_t n = strlen(value);
-    char *visible = mt_text_is_plain(value, n) ? NULL : mt_text_visible_copy(value, n); /* a path may be anything */
+    char *visible =
+        mt_text_is_plain(value, n) ? NULL : mt_text_visible_copy(value, n); /* a path may be anything */
     mt_tuples_text(w, key);
     mt_tuples_text(w, visible ? visible : value);
     int rc = mt_tuples_next(w);
@@ -269,7 +270,9 @@ int mt_tuples_of_meta(struct mt_tuples *w, const struct mt_comm_result *r)
     const char *const first[][2] = {{"format", "memtrace-comm"},
                                     {"version", "1"},
                                     {"tool", "mt-extract " MEMTRACE_VERSION},
-                                    {"complete", r->complete > 0 ? "1" : r->complete ? "not known" : "0"},
+                                    {"complete", r->complete > 0 ? "1"
+                                                 : r->complete   ? "not known"
+                                                                 : "0"},
                                     {"tag", tag}};
     for (size_t i = 0; rc == 0 && i < sizeof first / sizeof *first; i++)
         rc = relations_say(w, first[i][0], first[i][1]);

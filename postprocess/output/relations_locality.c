@@ -232,8 +232,8 @@ int mt_tuples_of_shared_lines(struct mt_tuples *w, const struct mt_comm_result *
 
 /* ---- conflicts ---- */
 
-static int relations_conflict(struct mt_tuples *w, const struct mt_comm_result *r, const struct mt_conflict *c,
-                              struct mt_buffers *buffers)
+static int relations_conflict(struct mt_tuples *w, const struct mt_comm_result *r,
+                              const struct mt_conflict *c, struct mt_buffers *buffers)
 {
     const struct mt_locality *m = r->locality;
     char room[2][MT_TUPLES_FILE], label[MT_ALLOC_LABEL];

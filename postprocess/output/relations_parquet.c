@@ -19,9 +19,8 @@ static int relations_parquet_begin(void *arg, const struct mt_relation *r, char 
     struct mt_tuples_parquet *w = arg;
     struct mt_parquet_column columns[MT_RELATION_COLUMNS];
     for (unsigned i = 0; i < r->n; i++)
-        columns[i] =
-            (struct mt_parquet_column){r->columns[i].name, relations_types[r->columns[i].type],
-                                       r->columns[i].presence == MT_MAYBE};
+        columns[i] = (struct mt_parquet_column){r->columns[i].name, relations_types[r->columns[i].type],
+                                                r->columns[i].presence == MT_MAYBE};
     w->p = mt_parquet_begin(w->f, columns, r->n);
     return w->p ? 0 : relations_parquet_memory(why);
 }
@@ -31,7 +30,7 @@ static int relations_parquet_row(void *arg, const struct mt_relation *r, const s
     struct mt_tuples_parquet *w = arg;
     int rc = 0;
     for (unsigned i = 0; i < r->n && rc == 0; i++)
-        rc = v[i].null                         ? mt_parquet_null(w->p, i)
+        rc = v[i].null                       ? mt_parquet_null(w->p, i)
              : r->columns[i].type == MT_TEXT ? mt_parquet_text(w->p, i, v[i].text)
              : r->columns[i].type == MT_REAL ? mt_parquet_real(w->p, i, v[i].real)
                                              : mt_parquet_number(w->p, i, v[i].number);
@@ -48,7 +47,7 @@ static int relations_parquet_end(void *arg, const struct mt_relation *r, char *w
 }
 
 const struct mt_tuples_ops mt_tuples_as_parquet = {relations_parquet_begin, relations_parquet_row,
-                                            relations_parquet_end};
+                                                   relations_parquet_end};
 
 void mt_tuples_parquet_free(struct mt_tuples_parquet *w)
 {

@@ -1,5 +1,5 @@
-/* Tables as an SQLite database, and its views. Integers are signed there: addresses of 2^63 and more, which no
- * process has, come out negative. */
+/* Tables as an SQLite database, and its views. Integers are signed there: addresses of 2^63 and more, which
+ * no process has, come out negative. */
 #include "comm_formats.h"
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -45,7 +45,8 @@ static void relations_sqlite_create(sqlite3_str *s, const struct mt_relation *r)
 {
     static const char *const types[] = {
         [MT_INTEGER] = "INTEGER", [MT_REAL] = "REAL", [MT_TEXT] = "TEXT", [MT_BOOLEAN] = "INTEGER"};
-    static const char *const presence[] = {[MT_KEY] = " PRIMARY KEY", [MT_SURE] = " NOT NULL", [MT_MAYBE] = ""};
+    static const char *const presence[] = {
+        [MT_KEY] = " PRIMARY KEY", [MT_SURE] = " NOT NULL", [MT_MAYBE] = ""};
     sqlite3_str_appendf(s, "CREATE TABLE %s (", r->name);
     for (unsigned i = 0; i < r->n; i++) {
         const struct mt_column *c = &r->columns[i];
@@ -113,7 +114,8 @@ struct mt_db *mt_db_open(const char *path, char *why, size_t size)
         return NULL;
     }
     if (sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE, NULL) ||
-        sqlite3_exec(d->db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;", NULL, NULL, NULL)) {
+        sqlite3_exec(d->db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;", NULL, NULL,
+                     NULL)) {
         snprintf(why, size, "%s", d->db ? sqlite3_errmsg(d->db) : "out of memory");
         mt_db_close(d);
         return NULL;

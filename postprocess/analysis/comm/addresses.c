@@ -145,6 +145,7 @@ static int addresses_push(struct mt_addresses *a, struct mt_chain *c)
 INLINE int addresses_append(struct mt_addresses *a, uint64_t rank, uint32_t who, uint32_t what)
 {
     struct mt_chain *c = &a->chain[rank];
+    a->operations++;
     if (c->last.count && c->last.who == who && c->last.what == what && c->last.count < UINT32_MAX) {
         c->last.count++;
         return 0;

@@ -59,7 +59,8 @@ static int extract_formats_tables(struct mt_formats *f, unsigned *sections, unsi
     if (f->one && f->format == MT_FORMAT_PARQUET && to_stdout && isatty(STDOUT_FILENO))
         return mt_cli_usage("a Parquet file is nothing for a terminal: -o FILE");
     if (chosen && *sections == ADDRESSES)
-        return mt_cli_usage("the section addresses is not a table; the table ranges says who touched which bytes");
+        return mt_cli_usage(
+            "the section addresses is not a table; the table ranges says who touched which bytes");
     if (f->one)
         *more |= mt_relations_section(f->table);
     *sections = TRANSFERS;
@@ -73,22 +74,27 @@ int mt_formats_check(struct mt_formats *f, unsigned *sections, unsigned *more, i
 {
     struct stat st;
     size_t n = output ? strlen(output) : 0;
-    if (f->one && f->format != MT_FORMAT_CSV && f->format != MT_FORMAT_PARQUET && f->format != MT_FORMAT_SQLITE)
+    if (f->one && f->format != MT_FORMAT_CSV && f->format != MT_FORMAT_PARQUET &&
+        f->format != MT_FORMAT_SQLITE)
         return mt_cli_usage("--table is for --format=csv and parquet");
     f->folder = !f->one && (f->format == MT_FORMAT_PARQUET ||
-                            (f->format == MT_FORMAT_CSV && n && (output[n - 1] == '/' || (stat(output, &st) == 0 && S_ISDIR(st.st_mode)))));
+                            (f->format == MT_FORMAT_CSV && n &&
+                             (output[n - 1] == '/' || (stat(output, &st) == 0 && S_ISDIR(st.st_mode)))));
     if (mt_formats_tables(f))
         return extract_formats_tables(f, sections, more, chosen, output, flags);
     switch (f->format) {
     case MT_FORMAT_CSV:
         if (*more)
-            return mt_cli_usage("the further analyses are several tables: -o FOLDER/, or one of them with --table=NAME");
+            return mt_cli_usage(
+                "the further analyses are several tables: -o FOLDER/, or one of them with --table=NAME");
         if (!chosen)
             *sections = TRANSFERS - 1;
         if (*sections & ADDRESSES)
-            return mt_cli_usage("the section addresses is not a table; take --format=json, or --table=ranges");
+            return mt_cli_usage(
+                "the section addresses is not a table; take --format=json, or --table=ranges");
         if (mt_csv_tables(*sections) > 1)
-            return mt_cli_usage("a CSV file holds one table: volumes (-s KCV,…) or -s transfers; all tables: -o FOLDER/");
+            return mt_cli_usage(
+                "a CSV file holds one table: volumes (-s KCV,…) or -s transfers; all tables: -o FOLDER/");
         return 0;
     case MT_FORMAT_TEXT:
         *sections &= ~ADDRESSES;

@@ -34,20 +34,21 @@ enum { MT_OPT_FORMAT = 896, MT_OPT_BY, MT_OPT_EDGES, MT_OPT_TAG, MT_OPT_TABLE };
 #define MT_FORMAT_HELP                                                                                       \
     "      --format=FORMAT     json (default), or\n"                                                         \
     "                          sqlite: a database with tables and views (needs -o; sqlite3 FILE .schema)\n"  \
-    "                          parquet, csv: the same tables as files in the folder that -o names, or one of\n"  \
-    "                          them with --table; csv without either: the volumes, or -s transfers\n"            \
+    "                          parquet, csv: the same tables as files in the folder that -o names, or one "  \
+    "of\n"                                                                                                   \
+    "                          them with --table; csv without either: the volumes, or -s transfers\n"        \
     "                          dot: who sends how much to whom, for Graphviz: mt-extract --format=dot T | "  \
     "dot -Tsvg\n"                                                                                            \
     "                          text: tables for people: volumes by kernel, the further analyses\n"           \
-    "      --table=NAME        csv, parquet: this table only (launches, transfers, lines, coalescing …)\n"         \
+    "      --table=NAME        csv, parquet: this table only (launches, transfers, lines, coalescing …)\n"   \
     "      --by=NODE           dot: nodes are kernel (default), launch or cta\n"                             \
     "      --edges=N           dot: the N largest transfers only (default 200; 0: all)\n"                    \
     "      --tag=TEXT          sqlite: name of this run in the view kernels (default: the program)\n"
 
 /* 0, or an exit code after saying why. */
 int mt_formats_option(struct mt_formats *f, int o, const char *value);
-/* After all options: do they go together? Chooses the sections where the user did not (`chosen` 0), the further analyses that
- * a table needs (*more, a bit each) and the source's flags. */
+/* After all options: do they go together? Chooses the sections where the user did not (`chosen` 0), the
+ * further analyses that a table needs (*more, a bit each) and the source's flags. */
 int mt_formats_check(struct mt_formats *f, unsigned *sections, unsigned *more, int chosen, const char *output,
                      unsigned *flags);
 /* Is the result tables (extract_tables.h)? After mt_formats_check. */

@@ -11,7 +11,8 @@
 /* ---- the ranges ---- */
 
 /* Another pass over the records. 0, or -1 after saying why. */
-static int extract_tables_pass(struct mt_tuples *w, const struct mt_comm_result *r, struct mt_progress *progress)
+static int extract_tables_pass(struct mt_tuples *w, const struct mt_comm_result *r,
+                               struct mt_progress *progress)
 {
     struct mt_touched ranges = {.nsets = 0};
     struct mt_item item;
@@ -71,8 +72,8 @@ static int extract_tables_ranges(struct mt_tuples *w, const struct mt_comm_resul
 }
 
 /* One table. 0, or -1 after saying why. */
-static int extract_tables_one(struct mt_tuples *w, enum mt_relation_number number, const struct mt_comm_result *r,
-                              struct mt_progress *progress, int *interrupted)
+static int extract_tables_one(struct mt_tuples *w, enum mt_relation_number number,
+                              const struct mt_comm_result *r, struct mt_progress *progress, int *interrupted)
 {
     if (number == MT_REL_ranges)
         return extract_tables_ranges(w, r, progress, interrupted);
@@ -238,7 +239,7 @@ static int extract_tables_file(enum mt_format format, enum mt_relation_number nu
         return code ? code : MT_EXIT_FAILURE;
     struct mt_tuples_parquet parquet = {f, NULL};
     struct mt_tuples w = {.ops = format == MT_FORMAT_CSV ? &mt_tuples_as_csv : &mt_tuples_as_parquet,
-                        .arg = format == MT_FORMAT_CSV ? (void *)f : &parquet};
+                          .arg = format == MT_FORMAT_CSV ? (void *)f : &parquet};
     int failed = extract_tables_one(&w, number, r, progress, interrupted);
     mt_tuples_parquet_free(&parquet);
     code = mt_output_close(out, f);
@@ -256,11 +257,15 @@ static int extract_tables_files(enum mt_format format, const struct mt_comm_resu
         enum mt_relation_number number = extract_tables_nth(i);
         struct mt_output out;
         char *path;
-        if (!(which >> number & 1))
-            continue;
         if (asprintf(&path, "%s/%s.%s", folder, mt_relations[number].name,
                      format == MT_FORMAT_CSV ? "csv" : "parquet") < 0)
             return mt_cli_fail("no memory for a path");
+        if (!(which >> number & 1)) {
+            if (access(path, F_OK) == 0)
+                mt_cli_say("%s: is of another run, it was not asked for now", path);
+            free(path);
+            continue;
+        }
         result.complete = *interrupted ? 0 : r->complete;
         code = mt_output_open(&out, path, in);
         if (code == 0) {
@@ -281,8 +286,9 @@ int mt_tables_folder(const char *folder)
         return MT_EXIT_USAGE;
     }
     if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode) || access(folder, W_OK | X_OK) != 0)
-        return mt_cli_usage("%s is not a folder to write to: tables are a file each; --table=NAME -o FILE writes one of them",
-                            folder);
+        return mt_cli_usage(
+            "%s is not a folder to write to: tables are a file each; --table=NAME -o FILE writes one of them",
+            folder);
     return 0;
 }
 

@@ -54,6 +54,8 @@ static void write_head(struct mt_extract *x, int complete, uint64_t untraced, ui
         mt_json_text(j, NULL, note[i]);
     if (x->no_addresses)
         mt_json_text(j, NULL, "addresses are left out: reading was interrupted");
+    if (x->many_addresses)
+        mt_json_text(j, NULL, MT_MANY_ADDRESSES);
     if (x->no_more)
         mt_json_text(j, NULL, "the further analyses are left out: reading was interrupted");
     mt_locality_run_notes(&x->p.more, j);
@@ -124,7 +126,7 @@ int mt_extract_write(struct mt_extract *x, int complete)
         mt_estimates_write(j, &x->p.estimates, x->p.comm, x->p.events) != 0 ||
         mt_comm_write(j, x->p.comm, x->sections) != 0 || mt_locality_run_write(&x->p.more, j, x->p.comm) != 0)
         return mt_cli_fail("no memory to sort the results");
-    if (x->sections & 1u << MT_ADDRESSES)
+    if (x->sections & 1u << MT_ADDRESSES && !x->many_addresses)
         cut = write_addresses(x, &code);
     mt_json_end(j);
     if (mt_json_close(j) != 0)
