@@ -88,7 +88,10 @@ void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
         dot_text(f, w->notes[i]);
         fputc('\n', f);
     }
-    if (!w->complete)
+    if (w->left_out)
+        fprintf(f, "  label=\"%s%zu of %zu kinds of access, those counted most\";\n",
+                w->complete ? "" : "incomplete; ", g->nnodes, g->nnodes + w->left_out);
+    else if (!w->complete)
         fputs("  label=\"incomplete\";\n", f);
     fputs("  node [style=filled, fillcolor=white];\n", f);
     for (size_t i = 0; i < g->nnodes; i++) {
