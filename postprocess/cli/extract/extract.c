@@ -155,8 +155,9 @@ static int extract_run(struct mt_extract *x)
         }
     }
     code = x->formats.format == MT_FORMAT_JSON   ? mt_extract_write(x, complete)
-           : x->formats.format == MT_FORMAT_TEXT ? mt_extract_write_text(x, complete)
-                                                 : mt_extract_write_other(x, &complete);
+           : x->formats.format == MT_FORMAT_TEXT || x->formats.format == MT_FORMAT_SUMMARY
+               ? mt_extract_write_text(x, complete)
+               : mt_extract_write_other(x, &complete);
     if ((x->live || x->whole) && !code && mt_live_say(STDIN_FILENO, MT_LIVE_WRITTEN) != 0)
         code = MT_EXIT_FAILURE; /* the program waits for this */
     return code ? code : input ? input : complete == known ? MT_EXIT_OK : MT_EXIT_INPUT;

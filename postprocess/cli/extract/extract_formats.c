@@ -19,12 +19,12 @@ static int extract_formats_word(const char *value, const char *const *words, con
 
 int mt_formats_option(struct mt_formats *f, int o, const char *value)
 {
-    static const char *const formats[] = {"json", "sqlite", "csv", "dot", "text", "parquet", NULL};
+    static const char *const formats[] = {"json", "sqlite", "csv", "dot", "text", "parquet", "summary", NULL};
     static const char *const nodes[] = {"kernel", "launch", "cta", NULL};
     int i;
     switch (o) {
     case MT_OPT_FORMAT:
-        i = extract_formats_word(value, formats, "--format (json, sqlite, csv, dot, text, parquet)");
+        i = extract_formats_word(value, formats, "--format (json, sqlite, csv, dot, text, parquet, summary)");
         f->format = i < 0 ? f->format : (enum mt_format)i;
         return i < 0 ? MT_EXIT_USAGE : 0;
     case MT_OPT_BY:
@@ -98,6 +98,12 @@ int mt_formats_check(struct mt_formats *f, unsigned *sections, unsigned *more, i
         return 0;
     case MT_FORMAT_TEXT:
         *sections &= ~ADDRESSES;
+        return 0;
+    case MT_FORMAT_SUMMARY:
+        if (chosen)
+            return mt_cli_usage("--sections is nothing for --format=summary: it takes what it needs");
+        *sections = TRANSFERS;
+        *more = (1u << MT_LOCALITY_SECTIONS) - 1;
         return 0;
     case MT_FORMAT_DOT:
         if (*more || (chosen && *sections != TRANSFERS))

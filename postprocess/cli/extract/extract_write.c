@@ -3,6 +3,7 @@
 #include "extract.h"
 #include "extract_tables.h"
 #include "output/comm_json.h"
+#include "output/summary.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,16 +94,58 @@ static int write_addresses(struct mt_extract *x, int *code)
     return rc;
 }
 
-int mt_extract_write_text(struct mt_extract *x, int complete)
+/* What outputs of other forms than JSON are made of; `notes` has room for MT_LOCALITY_RUN_NOTES. */
+static struct mt_comm_result extract_result(const struct mt_extract *x, int complete, const char **notes)
+{
+    struct mt_comm_result r = {.comm = x->p.comm,
+                               .source = x->p.source,
+                               .events = x->p.events,
+                               .inputs = x->p.inputs.paths,
+                               .ninputs = x->p.inputs.npaths,
+                               .sections = x->sections,
+                               .complete = complete,
+                               .tag = x->formats.tag,
+                               .chosen = x->p.more.options.chosen,
+                               .locality = &x->p.more.more,
+                               .sites = &x->p.more.sites,
+                               .placement = &x->p.more.placement,
+                               .notes = notes};
+    for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
+        if (x->p.more.notes[i][0])
+            notes[r.nnotes++] = x->p.more.notes[i];
+    return r;
+}
+
+/* Tables, or sentences. 0, or -1 without memory. */
+static int extract_text(struct mt_extract *x, FILE *f, int complete)
 {
     size_t notes;
-    int ignored, code = mt_output_ready(&x->p.out);
+    int ignored;
+    const char *more[MT_LOCALITY_RUN_NOTES];
+    const char *const *note = mt_source_notes(x->p.source, &notes, &ignored);
+    struct mt_extract_text head = {.notes = note,
+                                   .nnotes = notes,
+                                   .complete = complete,
+                                   .volumes = (x->sections & ~(1u << MT_TRANSFERS)) != 0,
+                                   .transfers = (x->sections & 1u << MT_TRANSFERS) != 0,
+                                   .estimates = &x->p.estimates};
+    if (mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths) != 0 ||
+        mt_comm_merged(x->p.comm) != 0)
+        return -1;
+    if (x->formats.format == MT_FORMAT_TEXT)
+        return mt_locality_run_text(&x->p.more, f, x->p.comm, &head);
+    struct mt_comm_result r = extract_result(x, complete, more);
+    mt_locality_run_head(&x->p.more, f, x->p.comm, &head);
+    return mt_summary_write(f, &r, &x->p.estimates);
+}
+
+int mt_extract_write_text(struct mt_extract *x, int complete)
+{
+    int code = mt_output_ready(&x->p.out);
     FILE *f = code ? NULL : mt_output_stream(&x->p.out);
     if (!f)
         return code ? code : MT_EXIT_FAILURE;
-    const char *const *note = mt_source_notes(x->p.source, &notes, &ignored);
-    const struct mt_extract_text head = {note, notes, complete, x->sections != 0};
-    int failed = mt_locality_run_text(&x->p.more, f, x->p.comm, &head);
+    int failed = extract_text(x, f, complete);
     if (failed)
         mt_cli_say("no memory to sort the results");
     code = mt_output_close(&x->p.out, f);
@@ -137,22 +180,7 @@ int mt_extract_write(struct mt_extract *x, int complete)
 int mt_extract_write_other(struct mt_extract *x, int *complete)
 {
     const char *notes[MT_LOCALITY_RUN_NOTES];
-    struct mt_comm_result r = {.comm = x->p.comm,
-                               .source = x->p.source,
-                               .events = x->p.events,
-                               .inputs = x->p.inputs.paths,
-                               .ninputs = x->p.inputs.npaths,
-                               .sections = x->sections,
-                               .complete = *complete,
-                               .tag = x->formats.tag,
-                               .chosen = x->p.more.options.chosen,
-                               .locality = &x->p.more.more,
-                               .sites = &x->p.more.sites,
-                               .placement = &x->p.more.placement,
-                               .notes = notes};
-    for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
-        if (x->p.more.notes[i][0])
-            notes[r.nnotes++] = x->p.more.notes[i];
+    struct mt_comm_result r = extract_result(x, *complete, notes);
     if (mt_comm_merged(x->p.comm) != 0)
         return mt_cli_fail("no memory for the transfers");
     if (!mt_formats_tables(&x->formats))
