@@ -35,7 +35,8 @@ static int comm_text_kernels(FILE *f, const struct mt_comm *c)
         return -1;
     for (size_t i = 0; i < c->ntransfers; i++) {
         const struct mt_transfer *x = &c->transfers[i];
-        list[i] = (struct flow){comm_text_kernel(c, x->src), comm_text_kernel(c, x->dst), x->size, x->count, 1};
+        list[i] =
+            (struct flow){comm_text_kernel(c, x->src), comm_text_kernel(c, x->dst), x->size, x->count, 1};
     }
     qsort(list, c->ntransfers, sizeof *list, comm_text_order);
     mt_table_init(&t, "Transfers: bytes that one kernel's CTAs (or the host) wrote and another's loaded",
@@ -110,8 +111,7 @@ static int comm_text_ctas(FILE *f, const struct mt_comm *c)
     for (size_t i = 0; i < n; i++)
         list[i] = (struct sized){c->transfers[order[i]].size, i};
     qsort(list, n, sizeof *list, comm_text_by_bytes);
-    mt_table_init(&t, "Between CTAs, largest first",
-                  "from|>launch|CTA|to|>launch|CTA|>bytes|>accesses|note");
+    mt_table_init(&t, "Between CTAs, largest first", "from|>launch|CTA|to|>launch|CTA|>bytes|>accesses|note");
     for (size_t i = 0; i < n && i < ROWS; i++)
         comm_text_row(&t, c, &c->transfers[order[list[i].place]]);
     free(order);
@@ -148,7 +148,8 @@ int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_com
                 store += c->actors[a].store;
             }
         }
-        int known = k->traced_ctas && found == k->traced_launches; /* else the trace is not what its companion says */
+        int known =
+            k->traced_ctas && found == k->traced_launches; /* else the trace is not what its companion says */
         mt_table_row(&t, load + store);
         mt_table_kernel(&t, k->kernel);
         mt_table_u64(&t, k->launches);

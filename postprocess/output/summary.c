@@ -255,8 +255,10 @@ static void summary_transfers(struct summary *s, const struct total *all)
         char *to = mt_kernel_short(f.pairs ? s->kernels[f.top.key & UINT32_MAX] : "");
         summary_say(s, 0, "CTAs load %s that another CTA wrote (%s of all loads)%s%s%s%s%s%s.",
                     summary_bytes(all->comm_load).text, summary_percent(all->comm_load, all->load).text,
-                    f.pairs > 1 ? ", most of it from " : f.pairs ? ", from " : "", from ? from : "?",
-                    f.pairs ? " to " : "", to ? to : "?", f.pairs > 1 ? ": " : "",
+                    f.pairs > 1 ? ", most of it from "
+                    : f.pairs   ? ", from "
+                                : "",
+                    from ? from : "?", f.pairs ? " to " : "", to ? to : "?", f.pairs > 1 ? ": " : "",
                     f.pairs > 1 ? summary_bytes(f.top.bytes).text : "");
         free(from);
         free(to);
@@ -287,8 +289,9 @@ static void summary_lines(struct summary *s)
     }
     for (size_t i = 1; sum && there && i < n; i++) {
         known += (size_t)there[i];
-        if (there[i] && (!top || sum[i] > sum[top] ||
-                         (sum[i] == sum[top] && strcmp(s->r->sites->lines.names[i], s->r->sites->lines.names[top]) < 0)))
+        if (there[i] &&
+            (!top || sum[i] > sum[top] ||
+             (sum[i] == sum[top] && strcmp(s->r->sites->lines.names[i], s->r->sites->lines.names[top]) < 0)))
             top = i;
     }
     if (known >= 2 && all)
@@ -327,8 +330,10 @@ static void summary_coalescing(struct summary *s)
     }
     char *kernel = top->line ? NULL : mt_kernel_short(top->kernel);
     summary_say(s, 1,
-                "Warps use %s of the %s that they move; most is lost by the %s at %s: %s sectors per request, %s used.",
-                summary_percent(moved - lost, moved).text, summary_bytes(moved).text, mt_access_types[top->type],
+                "Warps use %s of the %s that they move; most is lost by the %s at %s: %s sectors per "
+                "request, %s used.",
+                summary_percent(moved - lost, moved).text, summary_bytes(moved).text,
+                mt_access_types[top->type],
                 kernel ? kernel : summary_line(s->r->sites->lines.names[top->line]),
                 summary_decimals((double)top->sectors / (double)top->requests, 1).text,
                 summary_percent(top->distinct, top->sectors * SECTOR).text);
@@ -353,10 +358,11 @@ static void summary_sharing(struct summary *s)
     free(sum);
     if (!bad || (double)bad < 0.01 * (double)all)
         return;
-    summary_say(s, (double)bad > 0.1 * (double)all,
-                "%s of the accesses go to cache lines of %s bytes that CTAs share falsely, most of them in %s.",
-                summary_percent(bad, all).text, summary_count(1ull << x->options.line_bits).text,
-                mt_alloc_label(label, s->r->locality, top < n ? top : UINT64_MAX));
+    summary_say(
+        s, (double)bad > 0.1 * (double)all,
+        "%s of the accesses go to cache lines of %s bytes that CTAs share falsely, most of them in %s.",
+        summary_percent(bad, all).text, summary_count(1ull << x->options.line_bits).text,
+        mt_alloc_label(label, s->r->locality, top < n ? top : UINT64_MAX));
 }
 
 static void summary_conflicts(struct summary *s)
@@ -371,7 +377,9 @@ static void summary_conflicts(struct summary *s)
     for (size_t i = 0; list && i < x->count; i++)
         top = list[i].bytes > top->bytes ? &list[i] : top;
     if (list && !x->count)
-        summary_say(s, 0, "No two CTAs of one launch conflict: none writes with a plain store what another one touches.");
+        summary_say(
+            s, 0,
+            "No two CTAs of one launch conflict: none writes with a plain store what another one touches.");
     for (int i = 0; list && x->count && i < 2; i++) {
         uint32_t line = mt_side_line(top->side[i]);
         snprintf(side[i].text, sizeof side[i].text, "%.250s%s%s",
@@ -381,7 +389,8 @@ static void summary_conflicts(struct summary *s)
     if (list && x->count) {
         char *kernel = mt_kernel_short(top->kernel);
         summary_say(s, 1,
-                    "%s between CTAs of one launch (races, unless the program orders them), the largest in %s: %s against %s on %s.",
+                    "%s between CTAs of one launch (races, unless the program orders them), the largest in "
+                    "%s: %s against %s on %s.",
                     summary_many(x->count, "conflict", "conflicts").text, kernel ? kernel : "?", side[0].text,
                     side[1].text, summary_bytes(top->bytes).text);
         free(kernel);
@@ -399,10 +408,10 @@ static void summary_placement(struct summary *s)
         return;
     for (int i = 1; i < MT_PLACE_POLICIES; i++)
         best = p->cross[i] < p->cross[best] ? i : best;
-    summary_say(s, 0,
-                "Over %s, %s of the bytes that go between CTAs would cross with the best placement tried, %s.",
-                summary_many(p->devices, "device", "devices").text,
-                p->cross[best] ? summary_percent(p->cross[best], p->load).text : "none", names[best]);
+    summary_say(
+        s, 0, "Over %s, %s of the bytes that go between CTAs would cross with the best placement tried, %s.",
+        summary_many(p->devices, "device", "devices").text,
+        p->cross[best] ? summary_percent(p->cross[best], p->load).text : "none", names[best]);
 }
 
 /* ---- samples ---- */
@@ -424,7 +433,8 @@ static void summary_sample(struct summary *s, const struct mt_estimates *estimat
         return;
     char *kernel = mt_kernel_short(top->kernel);
     summary_say(s, 1,
-                "A sample: %s of %s CTAs of %s are traced; all of them would load about %s and store %s. No other figure is scaled.",
+                "A sample: %s of %s CTAs of %s are traced; all of them would load about %s and store %s. No "
+                "other figure is scaled.",
                 summary_count(top->traced_ctas).text, summary_count(top->ctas).text, kernel ? kernel : "?",
                 summary_bytes(mt_estimate(sum.load, top->ctas, top->traced_ctas)).text,
                 summary_bytes(mt_estimate(sum.store, top->ctas, top->traced_ctas)).text);
@@ -461,7 +471,8 @@ int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_es
         summary_say(&s, 0, "No launch is in this trace.");
     else if (!r->comm->records && !r->comm->host_accesses)
         summary_say(&s, 0,
-                    "No access of the traced launches was recorded: their kernels touch no global memory, or filters left nothing.");
+                    "No access of the traced launches was recorded: their kernels touch no global memory, or "
+                    "filters left nothing.");
     else
         summary_all(&s, estimates);
     for (int look = 1; look >= 0; look--)

@@ -5,7 +5,7 @@
 #include "comm_formats.h"
 #include "analysis/locality/estimates.h"
 
-/* A line each, those that deserve a look first, marked "! ". `r` has its transfers and all further analyses. 0, or -1 without
- * memory; write errors are the stream's. */
+/* A line each, those that deserve a look first, marked "! ". `r` has its transfers and all further analyses.
+ * 0, or -1 without memory; write errors are the stream's. */
 int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates);
 #endif

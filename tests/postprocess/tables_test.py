@@ -238,6 +238,10 @@ def by_hand():
     assert q("SELECT label FROM buffers WHERE kernel = 'sum' ORDER BY allocation") == [("#1 mid",), ("#2 total",)]
     with open(os.path.join(SOURCE, "docs/man/mt-extract.md"), encoding="utf-8") as f:
         man = f.read()
+    text = run("--format=text", "-s", "transfers", path, ok=(0,)).stdout
+    rows = [line.split() for line in text.splitlines()]
+    assert ["fill", "sum", "12", "3", "3"] in rows and ["sum", "sum", "4", "1", "1"] in rows, text
+    assert ["sum", "1", "0,0,0", "sum", "1", "1,0,0", "4", "1", "unordered"] in rows and "Bytes by kernel" not in text, text
     sql = re.search(r'"(SELECT DISTINCT [^"]*)"', man)[1]  # the manual's own: which kernel writes which buffer
     assert set(q(sql)) == {("fill", "mid", 11), ("sum", "total", 12)}, q(sql)
     with open(os.path.join(SOURCE, "postprocess/output/views.def"), encoding="utf-8") as f:

@@ -154,7 +154,7 @@ static int extract_run(struct mt_extract *x)
             complete = 0;
         }
     }
-    code = x->formats.format == MT_FORMAT_JSON   ? mt_extract_write(x, complete)
+    code = x->formats.format == MT_FORMAT_JSON ? mt_extract_write(x, complete)
            : x->formats.format == MT_FORMAT_TEXT || x->formats.format == MT_FORMAT_SUMMARY
                ? mt_extract_write_text(x, complete)
                : mt_extract_write_other(x, &complete);

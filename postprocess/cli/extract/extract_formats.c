@@ -19,12 +19,14 @@ static int extract_formats_word(const char *value, const char *const *words, con
 
 int mt_formats_option(struct mt_formats *f, int o, const char *value)
 {
-    static const char *const formats[] = {"json", "sqlite", "csv", "dot", "text", "parquet", "summary", NULL};
+    static const char *const formats[] = {"json",    "sqlite",  "csv",      "dot", "text",
+                                          "parquet", "summary", "perfetto", NULL};
     static const char *const nodes[] = {"kernel", "launch", "cta", NULL};
     int i;
     switch (o) {
     case MT_OPT_FORMAT:
-        i = extract_formats_word(value, formats, "--format (json, sqlite, csv, dot, text, parquet, summary)");
+        i = extract_formats_word(value, formats,
+                                 "--format (json, sqlite, csv, dot, text, parquet, summary, perfetto)");
         f->format = i < 0 ? f->format : (enum mt_format)i;
         return i < 0 ? MT_EXIT_USAGE : 0;
     case MT_OPT_BY:
@@ -99,11 +101,13 @@ int mt_formats_check(struct mt_formats *f, unsigned *sections, unsigned *more, i
     case MT_FORMAT_TEXT:
         *sections &= ~ADDRESSES;
         return 0;
+    case MT_FORMAT_PERFETTO:
     case MT_FORMAT_SUMMARY:
         if (chosen)
-            return mt_cli_usage("--sections is nothing for --format=summary: it takes what it needs");
+            return mt_cli_usage("--sections is nothing for summary and perfetto: they take what they need");
         *sections = TRANSFERS;
-        *more = (1u << MT_LOCALITY_SECTIONS) - 1;
+        if (f->format == MT_FORMAT_SUMMARY)
+            *more = (1u << MT_LOCALITY_SECTIONS) - 1;
         return 0;
     case MT_FORMAT_DOT:
         if (*more || (chosen && *sections != TRANSFERS))

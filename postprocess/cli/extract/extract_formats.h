@@ -11,7 +11,8 @@ enum mt_format {
     MT_FORMAT_DOT,
     MT_FORMAT_TEXT,
     MT_FORMAT_PARQUET,
-    MT_FORMAT_SUMMARY
+    MT_FORMAT_SUMMARY,
+    MT_FORMAT_PERFETTO
 };
 
 struct mt_formats {
@@ -40,8 +41,9 @@ enum { MT_OPT_FORMAT = 896, MT_OPT_BY, MT_OPT_EDGES, MT_OPT_TAG, MT_OPT_TABLE };
     "                          them with --table; csv without either: the volumes, or -s transfers\n"        \
     "                          dot: who sends how much to whom, for Graphviz: mt-extract --format=dot T | "  \
     "dot -Tsvg\n"                                                                                            \
-    "                          text: tables for people: volumes and transfers, the further analyses\n"        \
-    "                          summary: what stands out, in sentences\n"                                       \
+    "                          text: tables for people: volumes and transfers, the further analyses\n"       \
+    "                          perfetto: the timeline, for ui.perfetto.dev and chrome://tracing\n"           \
+    "                          summary: what stands out, in sentences\n"                                     \
     "      --table=NAME        csv, parquet: this table only (launches, transfers, lines, coalescing …)\n"   \
     "      --by=NODE           dot: nodes are kernel (default), launch or cta\n"                             \
     "      --edges=N           dot: the N largest transfers only (default 200; 0: all)\n"                    \

@@ -4,6 +4,7 @@
 #include "extract_tables.h"
 #include "output/comm_json.h"
 #include "output/summary.h"
+#include "output/timeline_json.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,12 +178,26 @@ int mt_extract_write(struct mt_extract *x, int complete)
     return code ? code : cut ? MT_EXIT_INPUT : 0;
 }
 
+static int extract_timeline(struct mt_extract *x, const struct mt_comm_result *r)
+{
+    int code = mt_output_ready(&x->p.out);
+    if (code)
+        return code;
+    mt_json_open(&x->json, x->p.out.fd);
+    int failed = mt_timeline_write(&x->json, r);
+    if (mt_json_close(&x->json) != 0)
+        return mt_output_failed(&x->p.out, x->json.error);
+    return failed ? mt_cli_fail("no memory for the timeline") : 0;
+}
+
 int mt_extract_write_other(struct mt_extract *x, int *complete)
 {
     const char *notes[MT_LOCALITY_RUN_NOTES];
     struct mt_comm_result r = extract_result(x, *complete, notes);
     if (mt_comm_merged(x->p.comm) != 0)
         return mt_cli_fail("no memory for the transfers");
+    if (x->formats.format == MT_FORMAT_PERFETTO)
+        return extract_timeline(x, &r);
     if (!mt_formats_tables(&x->formats))
         return mt_formats_write(&x->formats, &r, &x->p.out);
     int interrupted = 0, code = mt_tables_write(&x->formats, &r, &x->p.out, x->output, &x->p.inputs,

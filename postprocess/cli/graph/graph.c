@@ -49,7 +49,8 @@ static const char help[] =
     "buffer,stride,type);\n"
     "                          size: bytes of the buffer; site: the kernel, or file and line of host code\n"
     "  -m, --min-count=N       leave out nodes and edges counted less than N times\n"
-    "      --top=N             leave out all but the N nodes that are counted most (0 or all: none); pictures\n"
+    "      --top=N             leave out all but the N nodes that are counted most (0 or all: none); "
+    "pictures\n"
     "                          (DOT, --svg) have 24 unless this or --min-count is given\n"
     "  -l, --lanes             kernels: strides between the lanes of each access of a warp instead (compact "
     "traces)\n"
@@ -169,7 +170,8 @@ static int graph_shorten(struct options *x, struct mt_stride_graph *g, struct mt
     if (!x->chosen && graph_top(x, g, DRAWN) != 0)
         return mt_cli_fail("no memory for the graph");
     if (g->nnodes < all)
-        mt_cli_say("note: drawn are the %zu of %zu kinds of access that are counted most; --top=0 draws all, --top=N draws N",
+        mt_cli_say("note: drawn are the %zu of %zu kinds of access that are counted most; --top=0 draws all, "
+                   "--top=N draws N",
                    g->nnodes, all);
     words->left_out = x->left_out;
     return 0;
@@ -287,8 +289,8 @@ static int graph_run(struct options *x, struct mt_output *out)
     int code = mt_stride_graph_input_read(&x->in, &graph), input = code;
     if (code == MT_EXIT_INPUT)
         code = 0;
-    if (code == 0 && (mt_stride_graph_finish(&graph, x->min_count) != 0 ||
-                      graph_top(x, &graph, x->top) != 0)) {
+    if (code == 0 &&
+        (mt_stride_graph_finish(&graph, x->min_count) != 0 || graph_top(x, &graph, x->top) != 0)) {
         mt_cli_say("no memory for the graph");
         code = MT_EXIT_FAILURE;
     }
