@@ -1,5 +1,5 @@
-/* The run's timeline in Chrome's Trace Event Format: "X" a launch, "i" a copy, "b" and "e" an NVTX range, "s" and "f" the ends of a
- * flow, "M" names. Times are microseconds since the first event. */
+/* The run's timeline in Chrome's Trace Event Format: "X" a launch, "i" a copy, "b" and "e" an NVTX range, "s"
+ * and "f" the ends of a flow, "M" names. Times are microseconds since the first event. */
 #define _GNU_SOURCE
 #include "timeline_json.h"
 #include "comm_parts.h"
@@ -13,8 +13,8 @@ enum { FLOWS = 2000 };         /* drawn; the largest ones */
 struct timeline {
     struct mt_json *j;
     const struct mt_comm_result *r;
-    uint64_t zero; /* ns */
-    int ordered;   /* no launch has a time: each takes a microsecond */
+    uint64_t zero;                           /* ns */
+    int ordered;                             /* no launch has a time: each takes a microsecond */
     const struct mt_launch_event **untraced; /* each event once, by number */
     const struct mt_copy_event **copies;
     const struct mt_range_event **ranges;
@@ -138,7 +138,6 @@ static uint64_t timeline_json_stream(const struct mt_launch_event *e)
     return e ? e->stream & INT32_MAX : 0;
 }
 
-
 /* Names of processes, and of each stream that something is in. 0, or -1 without memory. */
 static int timeline_json_names(const struct timeline *t)
 {
@@ -243,9 +242,9 @@ static void timeline_json_untraced(const struct timeline *t)
 
 static void timeline_json_copies(const struct timeline *t)
 {
-    static const char *const names[] = {[MT_COPY_H2H] = "memcpy h2h", [MT_COPY_H2D] = "memcpy h2d",
-                                        [MT_COPY_D2H] = "memcpy d2h", [MT_COPY_D2D] = "memcpy d2d",
-                                        [MT_COPY_SET] = "memset",     [MT_COPY_NEW] = "new memory"};
+    static const char *const names[] = {
+        [MT_COPY_H2H] = "memcpy h2h", [MT_COPY_H2D] = "memcpy h2d", [MT_COPY_D2H] = "memcpy d2h",
+        [MT_COPY_D2D] = "memcpy d2d", [MT_COPY_SET] = "memset",     [MT_COPY_NEW] = "new memory"};
     for (size_t i = 0; i < t->ncopies && !t->ordered; i++) {
         const struct mt_copy_event *c = t->copies[i];
         if (!c->begin_ns)
@@ -306,7 +305,8 @@ static size_t timeline_json_sum(const struct timeline *t, struct flow *list)
         const struct mt_transfer *x = &c->transfers[i];
         if ((x->src | x->dst) & MT_ENTRY_HOST || c->actors[x->src].launch == c->actors[x->dst].launch)
             continue;
-        list[n++] = (struct flow){(uint64_t)c->actors[x->src].launch << 32 | c->actors[x->dst].launch, x->size};
+        list[n++] =
+            (struct flow){(uint64_t)c->actors[x->src].launch << 32 | c->actors[x->dst].launch, x->size};
     }
     qsort(list, n, sizeof *list, timeline_json_by_key);
     for (size_t i = 0; i < n; i++) {
@@ -366,7 +366,8 @@ static void timeline_json_head(const struct timeline *t)
     mt_json_text(t->j, "format", "memtrace timeline");
     mt_json_text(t->j, "tool", "mt-extract " MEMTRACE_VERSION);
     mt_json_known(t->j, "complete", t->r->complete);
-    mt_json_text(t->j, "times", t->ordered ? "not known: launches in their order, a microsecond each" : "of the companion");
+    mt_json_text(t->j, "times",
+                 t->ordered ? "not known: launches in their order, a microsecond each" : "of the companion");
     mt_json_u64(t->j, "launches_without_time", t->timeless);
     mt_json_u64(t->j, "flows_left_out", t->left_out);
     mt_json_end(t->j);
