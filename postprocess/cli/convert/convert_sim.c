@@ -87,7 +87,8 @@ int mt_convert_sim_host(struct mt_host_reader *r, FILE *f, enum mt_sim to, uint6
             stop = convert_sim_record(&x, r, &item, &item.records[i]) != 0;
         if (to == MT_SIM_CHAMPSIM && thread == UINT64_MAX && x.w.nthreads > 1) {
             convert_sim_end(&x, 0);
-            return mt_cli_usage("ChampSim takes a trace for each core, and there are several threads: give --thread=N");
+            return mt_cli_usage(
+                "ChampSim takes a trace for each core, and there are several threads: give --thread=N");
         }
     }
     return convert_sim_end(&x, code);

@@ -1,4 +1,5 @@
-/* The formats of simulators. Each is written from its project's own definition; docs/simulators.md names them. */
+/* The formats of simulators. Each is written from its project's own definition; docs/simulators.md names
+ * them. */
 #define _GNU_SOURCE
 #include "convert_sim.h"
 #include "memtrace/grow.h"
@@ -44,7 +45,17 @@ static uint32_t sim_piece(const struct mt_sim_access *a, uint32_t done)
 
 /* ---- drmemtrace: entries of 12 bytes ---- */
 
-enum { READ = 0, WRITE = 1, THREAD = 22, THREAD_EXIT = 23, PID = 24, HEADER = 25, FOOTER = 26, MARKER = 28, NO_FETCH = 29 };
+enum {
+    READ = 0,
+    WRITE = 1,
+    THREAD = 22,
+    THREAD_EXIT = 23,
+    PID = 24,
+    HEADER = 25,
+    FOOTER = 26,
+    MARKER = 28,
+    NO_FETCH = 29
+};
 enum { FILETYPE = 9, CACHE_LINE_SIZE = 10, VERSION = 12 }; /* markers */
 enum { FORMAT = 4, X86_64 = 0x40, IFILTERED = 0x80, ENTRY_MOST = 1 << 15 };
 
@@ -61,7 +72,8 @@ static int drmemtrace_begin(struct mt_sim_writer *w)
 {
     drmemtrace_put(w, HEADER, 0, FORMAT);
     drmemtrace_put(w, MARKER, VERSION, FORMAT);
-    drmemtrace_put(w, MARKER, FILETYPE, X86_64 | IFILTERED); /* instructions that access no memory are not there */
+    drmemtrace_put(w, MARKER, FILETYPE,
+                   X86_64 | IFILTERED); /* instructions that access no memory are not there */
     return 0;
 }
 
@@ -82,7 +94,8 @@ static int drmemtrace_access(struct mt_sim_writer *w, const struct mt_sim_access
     for (int write = 0; write < 2; write++)
         for (uint32_t done = 0; (write ? a->writes : a->reads) && done < a->size; done += ENTRY_MOST)
             drmemtrace_put(w, write ? WRITE : READ,
-                           (uint16_t)(a->size - done < ENTRY_MOST ? a->size - done : ENTRY_MOST), a->address + done);
+                           (uint16_t)(a->size - done < ENTRY_MOST ? a->size - done : ENTRY_MOST),
+                           a->address + done);
     return 0;
 }
 
