@@ -143,6 +143,7 @@ def said_of_large(binary, folder):
             notes = [x for x in r.stderr.splitlines() if "--top" in x]
             assert len(notes) == (drawn and nodes > 1000), (nodes, options, r.stderr)
             assert all("1001 nodes" in x and "--min-count" in x for x in notes), notes
+            assert not drawn or "rankdir" not in r.stdout  # a chain
             if drawn:
                 assert len(re.findall(r"^  n\d+ \[", r.stdout, re.M)) == nodes
 
