@@ -121,8 +121,8 @@ static int convert_settle(struct options *x)
     if (x->raw && (x->filter.kernels_text || x->filter.supersteps_text || x->choice.has_stream))
         return mt_cli_usage("%s: launches are chosen from a container: convert it first", x->input);
     if (features & MT_MTC_HAS_DEVICE && x->to != MTC && x->to != RAW)
-        return mt_cli_usage("%s: has accesses of kernels: it can become --to raw or mtc, and ramulator or gem5",
-                            x->input);
+        return mt_cli_usage(
+            "%s: has accesses of kernels: it can become --to raw or mtc, and ramulator or gem5", x->input);
     return 0;
 }
 
