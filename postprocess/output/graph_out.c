@@ -84,6 +84,17 @@ static void dot_label(FILE *f, const struct mt_stride_graph *g, const struct mt_
     fprintf(f, " - %" PRIu64, n->count);
 }
 
+/* Does a node have so many followers that dot, which puts them side by side, would draw a band? Edges are by
+ * their first node. */
+static int dot_is_wide(const struct mt_stride_graph *g)
+{
+    enum { FOLLOWERS = 8 };
+    size_t run = 0;
+    for (size_t i = 0; i < g->nedges && run <= FOLLOWERS; i++)
+        run = i && g->edges[i].from == g->edges[i - 1].from ? run + 1 : 1;
+    return run > FOLLOWERS;
+}
+
 void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
                                const struct mt_stride_graph_words *w)
 {
@@ -104,8 +115,13 @@ void mt_stride_graph_write_dot(FILE *f, const struct mt_stride_graph *g,
         dot_text(f, w->notes[i]);
         fputc('\n', f);
     }
-    if (!w->complete)
+    if (w->left_out)
+        fprintf(f, "  label=\"%s%zu of %zu kinds of access, those counted most\";\n",
+                w->complete ? "" : "incomplete; ", g->nnodes, g->nnodes + w->left_out);
+    else if (!w->complete)
         fputs("  label=\"incomplete\";\n", f);
+    if (dot_is_wide(g))
+        fputs("  rankdir=LR;\n", f); /* followers one below the other */
     fputs("  node [style=filled, fillcolor=white];\n", f);
     for (size_t i = 0; i < g->nnodes; i++) {
         fprintf(f, "  n%zu [label=\"", i);

@@ -13,6 +13,7 @@ struct mt_stride_graph_words {
     const char *const *notes;
     size_t nnotes;
     int complete;
+    size_t left_out; /* nodes that --top left out */
     uint64_t launches;
     const char *stride;                  /* what a stride is here */
     int places;                          /* sites are "file:line", not kernels */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const types[] = {
+const char *const mt_access_types[4] = {
 #define MT_ACCESS_TYPE(name, code, text) [code] = text,
 #include "memtrace/record.def"
 };
@@ -29,6 +29,15 @@ const char *mt_alloc_label(char *out, const struct mt_locality *m, uint64_t allo
 int mt_locality_compare_text(const char *a, const char *b)
 {
     return a == b ? 0 : strcmp(a, b);
+}
+
+/* For sorting; NULL without memory. */
+static void *locality_json_copy(const void *from, size_t n, size_t size)
+{
+    void *to = malloc((n + 1) * size);
+    if (to && n)
+        memcpy(to, from, n * size);
+    return to;
 }
 
 /* ---- lines ---- */
@@ -82,20 +91,27 @@ static void write_line_cell(struct mt_json *j, const struct mt_lines_cell *c)
     mt_json_end(j);
 }
 
-static int write_places(struct mt_json *j, const char *key, struct lines_order *o)
+struct mt_lines_cell *mt_lines_sorted(const struct mt_locality *m, const struct mt_sites *sites,
+                                      enum mt_lines_by by)
+{
+    struct lines_order o = {m, sites, by};
+    struct mt_lines_cell *cells = locality_json_copy(m->lines.cells[by], m->lines.count[by], sizeof *cells);
+    if (cells)
+        qsort_r(cells, m->lines.count[by], sizeof *cells, by_place, &o);
+    return cells;
+}
+
+static int write_places(struct mt_json *j, const char *key, const struct lines_order *o)
 {
     size_t n = o->m->lines.count[o->by];
     if (!mt_locality_has_sites(o->m, o->by)) {
         mt_json_text(j, key, NULL);
         return 0;
     }
-    struct mt_lines_cell *cells = malloc((n + 1) * sizeof *cells);
+    struct mt_lines_cell *cells = mt_lines_sorted(o->m, o->sites, o->by);
     char label[MT_ALLOC_LABEL];
     if (!cells)
         return -1;
-    if (n)
-        memcpy(cells, o->m->lines.cells[o->by], n * sizeof *cells);
-    qsort_r(cells, n, sizeof *cells, by_place, o);
     mt_json_object(j, key, 0);
     for (size_t i = 0; i < n;) {
         uint64_t place = cells[i].place;
@@ -145,11 +161,28 @@ static int by_request(const void *a, const void *b, void *arg)
 
 MT_ORDER_2(by_stride, struct mt_coalescing_stride, cell, stride)
 
-static void write_requests(struct mt_json *j, const struct mt_coalescing_cell *c, size_t cell,
-                           const struct mt_coalescing_stride *strides, size_t n)
+size_t *mt_coalescing_order(const struct mt_coalescing *c, const struct mt_sites *sites)
 {
-    char key[64];
-    size_t lo = 0, hi = n; /* the first of this cell */
+    struct cells_order o = {c, sites};
+    size_t *order = malloc((c->count + 1) * sizeof *order);
+    for (size_t i = 0; order && i < c->count; i++)
+        order[i] = i;
+    if (order)
+        qsort_r(order, c->count, sizeof *order, by_request, &o);
+    return order;
+}
+
+struct mt_coalescing_stride *mt_coalescing_strides(const struct mt_coalescing *c)
+{
+    struct mt_coalescing_stride *strides = locality_json_copy(c->strides, c->nstrides, sizeof *strides);
+    if (strides)
+        qsort(strides, c->nstrides, sizeof *strides, by_stride);
+    return strides;
+}
+
+size_t mt_coalescing_first_stride(const struct mt_coalescing_stride *strides, size_t n, size_t cell)
+{
+    size_t lo = 0, hi = n;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         if (strides[mid].cell < cell)
@@ -157,7 +190,15 @@ static void write_requests(struct mt_json *j, const struct mt_coalescing_cell *c
         else
             hi = mid;
     }
-    mt_json_object(j, types[c->type], 1);
+    return lo;
+}
+
+static void write_requests(struct mt_json *j, const struct mt_coalescing_cell *c, size_t cell,
+                           const struct mt_coalescing_stride *strides, size_t n)
+{
+    char key[64];
+    size_t lo = mt_coalescing_first_stride(strides, n, cell);
+    mt_json_object(j, mt_access_types[c->type], 1);
     mt_json_u64(j, "requests", c->requests);
     mt_json_u64(j, "accesses", c->accesses);
     mt_json_u64(j, "bytes", c->bytes);
@@ -179,24 +220,17 @@ static void write_requests(struct mt_json *j, const struct mt_coalescing_cell *c
 int mt_coalescing_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
 {
     const struct mt_coalescing *c = &m->coalescing;
-    struct cells_order o = {c, sites};
     if (!mt_locality_has_masks(m)) {
         mt_json_text(j, mt_locality_names[MT_LOCALITY_COALESCING], NULL);
         return 0;
     }
-    size_t *order = malloc((c->count + 1) * sizeof *order);
-    struct mt_coalescing_stride *strides = malloc((c->nstrides + 1) * sizeof *strides);
+    size_t *order = mt_coalescing_order(c, sites);
+    struct mt_coalescing_stride *strides = mt_coalescing_strides(c);
     if (!order || !strides) {
         free(order);
         free(strides);
         return -1;
     }
-    for (size_t i = 0; i < c->count; i++)
-        order[i] = i;
-    if (c->nstrides)
-        memcpy(strides, c->strides, c->nstrides * sizeof *strides);
-    qsort_r(order, c->count, sizeof *order, by_request, &o);
-    qsort(strides, c->nstrides, sizeof *strides, by_stride);
     mt_json_object(j, mt_locality_names[MT_LOCALITY_COALESCING], 0);
     mt_json_u64(j, "unmasked", c->unmasked);
     mt_json_object(j, "kernels", 0);
@@ -245,7 +279,7 @@ static void write_conflict(struct mt_json *j, const struct mt_conflict *c, const
     for (int i = 0; i < 2; i++) {
         uint32_t line = mt_side_line(c->side[i]);
         mt_json_object(j, i ? "b" : "a", 1);
-        mt_json_text(j, "type", types[mt_side_type(c->side[i])]);
+        mt_json_text(j, "type", mt_access_types[mt_side_type(c->side[i])]);
         mt_json_text(j, "line", line ? sites->lines.names[line] : NULL);
         mt_json_end(j);
     }
@@ -266,18 +300,23 @@ static void write_conflict(struct mt_json *j, const struct mt_conflict *c, const
     mt_json_end(j);
 }
 
+struct mt_conflict *mt_conflicts_sorted(const struct mt_conflicts *x)
+{
+    struct mt_conflict *list = locality_json_copy(x->list, x->count, sizeof *list);
+    if (list)
+        qsort(list, x->count, sizeof *list, by_side);
+    return list;
+}
+
 int mt_conflicts_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
 {
     size_t n = m->conflicts.count;
-    struct mt_conflict *list = malloc((n + 1) * sizeof *list);
+    struct mt_conflict *list = mt_conflicts_sorted(&m->conflicts);
     struct mt_buffers buffers;
     if (!list || mt_buffers_init(&buffers, m->allocs, m->nallocs) != 0) {
         free(list);
         return -1;
     }
-    if (n)
-        memcpy(list, m->conflicts.list, n * sizeof *list);
-    qsort(list, n, sizeof *list, by_side);
     mt_json_object(j, mt_locality_names[MT_LOCALITY_CONFLICTS], 0);
     struct mt_keys keys = {0};
     for (size_t i = 0; i < n; i++) {

@@ -37,6 +37,8 @@ void mt_keys_end(struct mt_json *j, struct mt_keys *k)
 
 /* ---- reuse ---- */
 
+const char *const mt_reuse_levels[MT_REUSE_LEVELS] = {"CTA", "SM", "device"};
+
 static int by_kernel(const void *a, const void *b)
 {
     const struct mt_reuse_launch *const *x = a, *const *y = b;
@@ -63,7 +65,6 @@ static void write_level(struct mt_json *j, const char *key, const struct mt_reus
 static void write_reuse_launch(struct mt_json *j, const char *key, const struct mt_reuse_launch *l,
                                unsigned sample_bits)
 {
-    static const char *const levels[] = {"CTA", "SM", "device"};
     uint64_t scale = 1ull << sample_bits;
     double unseen = (double)scale * ((double)scale - 1);
     mt_json_object(j, key, 0);
@@ -73,7 +74,7 @@ static void write_reuse_launch(struct mt_json *j, const char *key, const struct 
         mt_json_real(j, "error_lines", sqrt(unseen * (double)l->level[MT_REUSE_DEVICE].lines));
     }
     for (int level = 0; level < MT_REUSE_LEVELS; level++)
-        write_level(j, levels[level], &l->level[level], scale);
+        write_level(j, mt_reuse_levels[level], &l->level[level], scale);
     mt_json_end(j);
 }
 
@@ -106,7 +107,7 @@ int mt_reuse_json(struct mt_json *j, const struct mt_locality *m, const struct m
 
 /* ---- sharing ---- */
 
-static const char *const kinds[MT_SHARING_KINDS] = {"private", "read", "true", "false"};
+const char *const mt_sharing_kinds[MT_SHARING_KINDS] = {"private", "read", "true", "false"};
 
 static int by_alloc(const void *a, const void *b)
 {
@@ -147,7 +148,7 @@ static void write_top(struct mt_json *j, const struct mt_locality *m, const stru
         mt_json_hex(j, "address", top[lo].address);
         mt_json_text(j, "allocation",
                      top[lo].alloc < m->nallocs ? mt_alloc_label(label, m, top[lo].alloc) : NULL);
-        mt_json_text(j, "sharing", kinds[top[lo].kind]);
+        mt_json_text(j, "sharing", mt_sharing_kinds[top[lo].kind]);
         mt_json_u64(j, "accesses", top[lo].accesses);
         if (top[lo].kind == MT_SHARED_FALSE)
             mt_json_u64(j, "writers", top[lo].writers);
@@ -162,7 +163,7 @@ static void write_sharing_cell(struct mt_json *j, const struct mt_locality *m,
     char label[MT_ALLOC_LABEL];
     mt_json_object(j, mt_alloc_label(label, m, c->alloc), 1);
     for (int kind = 0; kind < MT_SHARING_KINDS; kind++) {
-        mt_json_object(j, kinds[kind], 1);
+        mt_json_object(j, mt_sharing_kinds[kind], 1);
         mt_json_u64(j, "lines", c->lines[kind]);
         mt_json_u64(j, "accesses", c->accesses[kind]);
         mt_json_end(j);
@@ -170,23 +171,33 @@ static void write_sharing_cell(struct mt_json *j, const struct mt_locality *m,
     mt_json_end(j);
 }
 
+int mt_sharing_sorted(const struct mt_sharing *s, struct mt_sharing_cell **cells,
+                      struct mt_sharing_line **top)
+{
+    *cells = malloc((s->count + 1) * sizeof **cells);
+    *top = malloc((s->ntop + 1) * sizeof **top);
+    if (!*cells || !*top) {
+        free(*cells);
+        free(*top);
+        return -1;
+    }
+    if (s->count)
+        memcpy(*cells, s->cells, s->count * sizeof **cells);
+    if (s->ntop)
+        memcpy(*top, s->top, s->ntop * sizeof **top);
+    qsort(*cells, s->count, sizeof **cells, by_alloc);
+    qsort(*top, s->ntop, sizeof **top, by_accesses);
+    return 0;
+}
+
 int mt_sharing_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
 {
     (void)sites;
     const struct mt_sharing *s = &m->sharing;
-    struct mt_sharing_cell *cells = malloc((s->count + 1) * sizeof *cells);
-    struct mt_sharing_line *top = malloc((s->ntop + 1) * sizeof *top);
-    if (!cells || !top) {
-        free(cells);
-        free(top);
+    struct mt_sharing_cell *cells;
+    struct mt_sharing_line *top;
+    if (mt_sharing_sorted(s, &cells, &top) != 0)
         return -1;
-    }
-    if (s->count)
-        memcpy(cells, s->cells, s->count * sizeof *cells);
-    if (s->ntop)
-        memcpy(top, s->top, s->ntop * sizeof *top);
-    qsort(cells, s->count, sizeof *cells, by_alloc);
-    qsort(top, s->ntop, sizeof *top, by_accesses);
     mt_json_object(j, mt_locality_names[MT_LOCALITY_SHARING], 0);
     mt_json_u64(j, "line_size", 1ull << s->options.line_bits);
     mt_json_object(j, "kernels", 0);
@@ -211,7 +222,7 @@ int mt_sharing_json(struct mt_json *j, const struct mt_locality *m, const struct
 
 /* ---- placement ---- */
 
-static const char *const policies[MT_PLACE_POLICIES] = {"block", "robin", "mincut"};
+const char *const mt_placement_policies[MT_PLACE_POLICIES] = {"block", "robin", "mincut"};
 
 static int by_launch(const void *a, const void *b, void *arg)
 {
@@ -225,7 +236,7 @@ static void write_policies(struct mt_json *j, const struct mt_placement *p)
 {
     mt_json_object(j, "policies", 0);
     for (int policy = 0; policy < MT_PLACE_POLICIES; policy++) {
-        mt_json_object(j, policies[policy], 1);
+        mt_json_object(j, mt_placement_policies[policy], 1);
         mt_json_u64(j, "cross", p->cross[policy]);
         mt_json_array(j, "traffic", 1);
         for (unsigned from = 0; from < p->devices; from++) {
@@ -278,7 +289,7 @@ int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const st
             mt_json_object(j, keys.step, 1);
             mt_json_u64(j, "load", l->load);
             for (int policy = 0; policy < MT_PLACE_POLICIES; policy++)
-                mt_json_u64(j, policies[policy], l->cross[policy]);
+                mt_json_u64(j, mt_placement_policies[policy], l->cross[policy]);
             mt_json_end(j);
         }
         mt_keys_end(j, &keys);

@@ -9,11 +9,6 @@
 
 enum { ROWS = 25 };
 
-static const char *const types[] = {
-#define MT_ACCESS_TYPE(name, code, text) [code] = text,
-#include "memtrace/record.def"
-};
-
 /* "file:line" without folders: a table has little room. */
 static const char *short_line(const char *line)
 {
@@ -159,7 +154,7 @@ int mt_coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sit
         mt_table_row(&t, x->sectors);
         mt_table_text(&t, short_line(sites->lines.names[x->line]));
         mt_table_kernel(&t, x->kernel);
-        mt_table_text(&t, types[x->type]);
+        mt_table_text(&t, mt_access_types[x->type]);
         mt_table_u64(&t, x->requests);
         mt_table_say(&t, "%.1f", (double)x->accesses / n);
         mt_table_say(&t, "%.2f", (double)x->sectors / n);
@@ -304,7 +299,8 @@ static int conflict_order(const void *a, const void *b)
 static void side_text(struct mt_table *t, const struct mt_sites *sites, uint32_t side)
 {
     uint32_t line = mt_side_line(side);
-    mt_table_say(t, "%s %s", types[mt_side_type(side)], line ? short_line(sites->lines.names[line]) : "?");
+    mt_table_say(t, "%s %s", mt_access_types[mt_side_type(side)],
+                 line ? short_line(sites->lines.names[line]) : "?");
 }
 
 static void cta_text(struct mt_table *t, uint64_t cta)

@@ -2,10 +2,15 @@
 #ifndef MT_OUTPUT_LOCALITY_TEXT_H
 #define MT_OUTPUT_LOCALITY_TEXT_H
 #include <stdio.h>
+#include "analysis/locality/estimates.h"
 #include "locality_json.h"
 
 /* Volumes by kernel, over all its selected launches. 0, or -1 without memory; so the others. */
 int mt_comm_text(FILE *f, const struct mt_comm *c);
+/* Who sent how much to whom: by kernel, and the largest of CTAs (comm_text.c). */
+int mt_transfers_text(FILE *f, const struct mt_comm *c);
+/* Of a sampled trace; nothing where there are none. */
+int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_comm *c);
 /* A table for each analysis of runs. */
 #define MT_ANALYSIS(NAME, name, cost, every)                                                                 \
     int mt_##name##_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites);

@@ -77,16 +77,21 @@ static int width_of(const char *s)
 }
 
 /* As shortKernel of the page (page/web/text.js) and its glance. */
-void mt_table_kernel(struct mt_table *t, const char *name)
+char *mt_kernel_short(const char *name)
 {
     enum { LONG = 40 };
+    char *text;
     const char *open = strchr(name, '<'), *end = open > name ? open : name + strlen(name), *from = name;
     for (const char *p = name; (p = strstr(p, "::")) && p < end; p++)
         from = p + 2;
     if (open > name && width_of(from) > LONG)
-        mt_table_say(t, "%.*s<…>", (int)(open - from), from);
-    else
-        mt_table_text(t, from);
+        return asprintf(&text, "%.*s<…>", (int)(open - from), from) < 0 ? NULL : text;
+    return strdup(from);
+}
+
+void mt_table_kernel(struct mt_table *t, const char *name)
+{
+    table_put(t, mt_kernel_short(name));
 }
 
 static int by_weight(const void *a, const void *b)

@@ -28,7 +28,8 @@ void mt_table_row(struct mt_table *t, uint64_t weight);
 /* The next cell of the row. */
 void mt_table_text(struct mt_table *t, const char *text);
 /* A kernel's name in short: without its namespaces, and where that is still long,
- * without template arguments. */
+ * without template arguments; to be freed, NULL without memory. And as a cell. */
+char *mt_kernel_short(const char *name);
 void mt_table_kernel(struct mt_table *t, const char *name);
 void mt_table_u64(struct mt_table *t, uint64_t n);
 __attribute__((format(printf, 2, 3))) void mt_table_say(struct mt_table *t, const char *format, ...);

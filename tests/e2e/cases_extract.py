@@ -307,7 +307,7 @@ def graph(world):
     for name, arguments in (("vector_add", [96, 32, 1]), ("vector_add", None), ("stencil_1d", None),
                             ("stencil_2d", None), ("histogram", None), ("reduction", None)):
         _, _, result = run_example(world, name, arguments, MEMTRACE_CPU_THREADS=1)
-        dot = world.call([world.tool("mt-graph"), result.path()]).stdout
+        dot = world.call([world.tool("mt-graph"), "--top=all", result.path()]).stdout
         holds(f"{name}: a DOT graph: {dot[:80]!r}", dot.startswith("digraph"))
         if name != "histogram":  # thousands of nodes: slow to lay out
             world.call(["dot", "-Tsvg", "-o", os.path.join(world.folder("svg"), "g.svg")], input=dot)

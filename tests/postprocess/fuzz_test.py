@@ -61,10 +61,13 @@ def damage_inside(rng, data):
 OTHERS = [
     ("mt-extract", ["-s", "all"]), ("mt-extract", ["--sections", "more"]), ("mt-extract", ["--format", "csv"]),
     ("mt-extract", ["--format", "sqlite", "-o", "FILE"]), ("mt-extract", ["--format", "dot"]),
+    ("mt-extract", ["--format", "summary"]), ("mt-extract", ["--format", "perfetto"]), ("mt-extract", ["--format", "sqlite", "-s", "more", "-o", "FILE"]),
+    ("mt-extract", ["--format", "parquet", "--table", "ranges"]), ("mt-extract", ["--format", "csv", "--table", "conflicts"]),
     ("mt-extract", ["--format", "text", "--threads", "3"]), ("mt-graph", []), ("mt-graph", ["-f", "graphml"]), ("mt-dump", []),
     ("mt-dump", ["--runs"]), ("mt-dump", ["--head", "3"]), ("mt-report", ["-o", "FILE"]), ("mt-convert", ["--to", "mtc"]),
     ("mt-convert", ["--to", "raw", "-o", "FILE"]), ("mt-convert", ["--to", "mat"]), ("mt-convert", ["--to", "atomic"]),
     ("mt-convert", ["--to", "insn"]), ("mt-convert", ["--to", "mtc", "--level", "0", "--launches", "0:2", "-o", "FILE"]),
+    ("mt-convert", ["--to", "drmemtrace"]), ("mt-convert", ["--to", "champsim"]), ("mt-convert", ["--to", "ramulator"]), ("mt-convert", ["--to", "gem5"]),
     ("mt-convert", ["--order", "file", "--to", "mat"]), ("mt-merge", []), ("mt-compare", []),
 ]
 

@@ -105,7 +105,7 @@ def check(binary, folder, rng):
     assert [n["id"] for n in got["nodes"]] == list(range(len(keys)))
     assert [(e["from"], e["to"]) for e in got["edges"]] == sorted((e["from"], e["to"]) for e in got["edges"])
     # DOT says the same
-    dot = subprocess.run([binary + "/mt-graph", *options, path], capture_output=True, check=True).stdout.decode()
+    dot = subprocess.run([binary + "/mt-graph", "--top=all", *options, path], capture_output=True, check=True).stdout.decode()
     assert re.findall(r"n(\d+) -> n(\d+) \[label=\"(\d+)\"", dot) == [
         (str(e["from"]), str(e["to"]), str(e["count"])) for e in got["edges"]
     ]
@@ -125,17 +125,25 @@ def check(binary, folder, rng):
 def said_of_large(binary, folder):
     """More nodes than dot can lay out: one note that names the way out, for DOT alone; the graph is written all the same."""
     path = os.path.join(folder, "large")
-    for nodes in (1000, 1001):
+    for nodes in (24, 25, 1000, 1001):
         addresses = [0]
         for stride in range(1, nodes + 1):
             addresses.append(addresses[-1] + 4 * stride)
         with open(path, "wb") as f:
             f.write(traces.trace([("k", [traces.record(0, 0, 4, 0x10000 + a, (0, 0, 0)) for a in addresses])]))
-        for options, drawn in (([], True), (["-f", "json"], False), (["-f", "graphml"], False), (["--top=1000"], False)):
+        for options, few in (([], True), (["--min-count=1"], False), (["--top=0"], False)):  # pictures have 24 unless asked
+            r = subprocess.run([binary + "/mt-graph", "--no-companion", *options, path], capture_output=True, check=True, text=True)
+            drawn = 24 if few else nodes
+            assert len(re.findall(r"^  n\d+ \[", r.stdout, re.M)) == drawn, (nodes, options)
+            assert ('label="24 of %d kinds' % nodes in r.stdout) == (drawn < nodes) == ("24 of %d kinds" % nodes in r.stderr)
+        r = subprocess.run([binary + "/mt-graph", "--no-companion", "-f", "json", path], capture_output=True, check=True, text=True)
+        assert len(json.loads(r.stdout)["nodes"]) == nodes and "kinds" not in r.stderr
+        for options, drawn in ((["--top=0"], True), (["-f", "json"], False), (["-f", "graphml"], False), (["--top=1000"], False)):
             r = subprocess.run([binary + "/mt-graph", "--no-companion", *options, path], capture_output=True, check=True, text=True)
             notes = [x for x in r.stderr.splitlines() if "--top" in x]
             assert len(notes) == (drawn and nodes > 1000), (nodes, options, r.stderr)
             assert all("1001 nodes" in x and "--min-count" in x for x in notes), notes
+            assert not drawn or "rankdir" not in r.stdout  # a chain
             if drawn:
                 assert len(re.findall(r"^  n\d+ \[", r.stdout, re.M)) == nodes
 

@@ -165,7 +165,7 @@ def read_graph(binary, path, fields, options, code=0):
 
 def same_everywhere(binary, path, fields, options, got):
     """DOT and GraphML say what JSON says."""
-    run = lambda form: subprocess.run([binary + "/mt-graph", "-f", form, "--node", ",".join(fields), *options, path],
+    run = lambda form: subprocess.run([binary + "/mt-graph", "-f", form, "--node", ",".join(fields), "--top=all", *options, path],
                                       capture_output=True, check=True).stdout.decode()
     edges = [(e["from"], e["to"], e["count"]) for e in got["edges"]]
     dot = run("dot")

@@ -155,6 +155,7 @@ static __attribute__((noinline)) int addresses_next(struct mt_addresses *a, stru
 INLINE int addresses_append(struct mt_addresses *a, uint64_t rank, uint32_t who, uint32_t what)
 {
     struct mt_chain *c = &a->chain[rank];
+    a->operations++;
     if (c->last.who == who && c->last.what == what && c->last.count - 1 < UINT32_MAX - 1) {
         c->last.count++;
         return 0;

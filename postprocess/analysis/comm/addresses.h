@@ -35,7 +35,8 @@ struct mt_addresses {
     struct mt_operator *who;
     struct mt_operation_kind *what;
     size_t nwho, nwhat;
-    uint64_t records; /* seen */
+    uint64_t records;    /* seen */
+    uint64_t operations; /* on keys; equal ones count one by one */
     /* state */
     size_t who_room, what_room;
     struct mt_pairmap who_index, what_index;

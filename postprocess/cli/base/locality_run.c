@@ -291,8 +291,8 @@ int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const st
     return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? mt_placement_write(j, &x->placement, comm, 1) : 0;
 }
 
-int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
-                         const struct mt_extract_text *head)
+void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
+                          const struct mt_extract_text *head)
 {
     fprintf(f, "%zu launches, %" PRIu64 " accesses%s\n", comm->nlaunches, comm->records,
             head->complete > 0 ? ""
@@ -303,7 +303,14 @@ int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_com
     for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
         if (x->notes[i][0])
             fprintf(f, "note: %s\n", x->notes[i]);
-    if (head->volumes && mt_comm_text(f, comm) != 0)
+}
+
+int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
+                         const struct mt_extract_text *head)
+{
+    mt_locality_run_head(x, f, comm, head);
+    if ((head->volumes && mt_comm_text(f, comm) != 0) || mt_estimates_text(f, head->estimates, comm) != 0 ||
+        (head->transfers && mt_transfers_text(f, comm) != 0))
         return -1;
     if (x->options.chosen && mt_locality_text(f, &x->more, &x->sites) != 0)
         return -1;

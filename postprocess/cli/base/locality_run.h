@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "analysis/comm/comm.h"
 #include "analysis/locality/crew.h"
+#include "analysis/locality/estimates.h"
 #include "analysis/locality/locality.h"
 #include "analysis/locality/placement.h"
 #include "output/json.h"
@@ -77,8 +78,12 @@ int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const st
 struct mt_extract_text {
     const char *const *notes;
     size_t nnotes;
-    int complete, volumes; /* volumes: a table of these, too */
+    int complete, volumes, transfers; /* volumes, transfers: a table of these, too */
+    const struct mt_estimates *estimates;
 };
+/* That alone. */
+void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
+                          const struct mt_extract_text *head);
 /* Everything as tables. 0, or -1 without memory; a write error is the stream's. */
 int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
                          const struct mt_extract_text *head);

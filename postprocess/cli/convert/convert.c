@@ -1,6 +1,7 @@
 /* mt-convert: raw traces to containers and back, containers of host traces to text, and packed anew. */
 #define _GNU_SOURCE
 #include "convert.h"
+#include "convert_sim.h"
 #include "reader/host_internal.h" /* windows on files are not part of the public interface */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static const char help[] =
     "                      atomic  TIME THREAD m[ r ADDRESS SIZE][ r2 ADDRESS][ w ADDRESS SIZE] and events\n"
     "                      insn    instructions by address, each with its executions\n"
     "                      mtc     a container with index, compressed\n"
+    "                      drmemtrace, champsim (host code), ramulator, gem5: for these simulators\n"
     "                      (default: mtc if FILE ends in .mtc or TRACE is raw, raw if it has kernels, else "
     "its mode)\n"
     "  -k, --kernels=REGEX only launches of kernels whose name matches (extended regular expression)\n"
@@ -35,6 +37,7 @@ static const char help[] =
     "      --stream=N      only launches of stream N\n"
     "      --companion=FILE, --no-companion   of a raw trace, read or written\n"
     "      --order=ORDER   atomic: time (default) or file (as written; any input, no memory)\n"
+    "      --thread=N      host code, for simulators: only this thread\n"
     "      --all           mat: accesses outside of all allocations too\n"
     "  -l, --level=N       mtc: compression, 0 (none) to 19 (default 3)\n"
     "  -h, --help          this text\n"
@@ -49,20 +52,33 @@ static const char help[] =
     "was\n"
     "interrupted: what was whole is in the output.\n";
 
-enum format { BY_MODE, MAT, ATOMIC, INSN, MTC, RAW };
-static const char *const formats[] = {"", "mat", "atomic", "insn", "mtc", "raw", NULL};
+enum format { BY_MODE, MAT, ATOMIC, INSN, MTC, RAW, SIM };
+static const char *const formats[] = {
+    "",           "mat",      "atomic",    "insn", "mtc", "raw",
+    "drmemtrace", "champsim", "ramulator", "gem5", NULL}; /* from SIM on: enum mt_sim */
 
 struct options {
     const char *output, *input, *companion;
     struct mt_filter filter;
     struct mt_convert_choice choice;
     int raw, no_companion; /* raw: the input is */
+    int kernels;           /* the input has them, and goes to a simulator */
     enum format to;
     enum mt_host_order order;
     int all, level;
+    uint64_t thread; /* UINT64_MAX: all */
 };
 
-enum { OPT_TO = 256, OPT_ORDER, OPT_ALL, OPT_LAUNCHES, OPT_STREAM, OPT_COMPANION, OPT_NO_COMPANION };
+enum {
+    OPT_TO = 256,
+    OPT_ORDER,
+    OPT_ALL,
+    OPT_LAUNCHES,
+    OPT_STREAM,
+    OPT_COMPANION,
+    OPT_NO_COMPANION,
+    OPT_THREAD
+};
 static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
                                              {"to", required_argument, NULL, OPT_TO},
                                              {"order", required_argument, NULL, OPT_ORDER},
@@ -72,6 +88,7 @@ static const struct option long_options[] = {{"output", required_argument, NULL,
                                              {"kernels", required_argument, NULL, 'k'},
                                              {"launches", required_argument, NULL, OPT_LAUNCHES},
                                              {"stream", required_argument, NULL, OPT_STREAM},
+                                             {"thread", required_argument, NULL, OPT_THREAD},
                                              {"companion", required_argument, NULL, OPT_COMPANION},
                                              {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
                                              {"version", no_argument, NULL, 'V'},
@@ -86,12 +103,26 @@ static int convert_settle(struct options *x)
     x->raw = mt_convert_is_raw(x->input); /* a FIFO shows later what it is */
     if (x->to == BY_MODE)
         x->to = to_mtc || x->raw ? MTC : features & MT_MTC_HAS_DEVICE ? RAW : BY_MODE;
+    int kernels = x->raw || (features & MT_MTC_HAS_DEVICE) != 0;
+    if (kernels && (x->to == SIM + MT_SIM_DRMEMTRACE || x->to == SIM + MT_SIM_CHAMPSIM))
+        return mt_cli_usage(
+            "%s: has accesses of kernels: --to ramulator and gem5 take these, %s takes host code", x->input,
+            formats[x->to]);
+    if (kernels && x->to >= SIM) {
+        x->kernels = 1;
+        return x->thread == UINT64_MAX && !x->choice.has_stream
+                   ? 0
+                   : mt_cli_usage("%s: --thread is for host code; a stream is chosen with --to mtc first",
+                                  x->input);
+    }
     if (x->raw && x->to != MTC)
-        return mt_cli_usage("%s: is a raw trace of kernels: it can become --to mtc", x->input);
+        return mt_cli_usage("%s: is a raw trace of kernels: it can become --to mtc, ramulator or gem5",
+                            x->input);
     if (x->raw && (x->filter.kernels_text || x->filter.supersteps_text || x->choice.has_stream))
         return mt_cli_usage("%s: launches are chosen from a container: convert it first", x->input);
     if (features & MT_MTC_HAS_DEVICE && x->to != MTC && x->to != RAW)
-        return mt_cli_usage("%s: has accesses of kernels: it can become --to raw or mtc", x->input);
+        return mt_cli_usage(
+            "%s: has accesses of kernels: it can become --to raw or mtc, and ramulator or gem5", x->input);
     return 0;
 }
 
@@ -107,7 +138,9 @@ static int convert_option(void *arg, int o)
         return 0;
     case OPT_TO:
         if ((i = mt_cli_word(optarg, formats)) <= BY_MODE)
-            return mt_cli_usage("'%s' is not a format: raw, mat, atomic, insn or mtc", optarg);
+            return mt_cli_usage(
+                "'%s' is not a format: raw, mat, atomic, insn, mtc, drmemtrace, champsim, ramulator or gem5",
+                optarg);
         x->to = (enum format)i;
         return 0;
     case OPT_ORDER:
@@ -131,6 +164,10 @@ static int convert_option(void *arg, int o)
         x->choice.stream = (uint32_t)n;
         x->choice.has_stream = 1;
         return 0;
+    case OPT_THREAD:
+        return mt_cli_number(optarg, 0, UINT64_MAX - 1, &x->thread)
+                   ? 0
+                   : mt_cli_usage("'%s' is not a thread: a number", optarg);
     case OPT_COMPANION:
         x->companion = optarg;
         return 0;
@@ -153,6 +190,9 @@ static int convert_parse(struct options *x, int argc, char **argv)
     x->input = argv[optind];
     if ((rc = convert_settle(x)) != 0)
         return rc;
+    int binary = x->to >= SIM && x->to != SIM + MT_SIM_RAMULATOR;
+    if (binary && (!x->output || strcmp(x->output, "-") == 0) && isatty(STDOUT_FILENO))
+        return mt_cli_usage("%s is not written to a terminal: give -o FILE", formats[x->to]);
     if ((x->to == MTC || x->to == RAW) && (!x->output || strcmp(x->output, "-") == 0) &&
         isatty(STDOUT_FILENO))
         return mt_cli_usage("%s is not written to a terminal: give -o FILE",
@@ -282,12 +322,13 @@ static int to_text(struct options *x, FILE *f)
     if (!r)
         return mt_cli_failed(&err);
     enum mt_host_order order = MT_HOST_BY_FILE;
+    int timed = (mt_host_reader_head(r)->features & MT_MTC_HAS_TIMES) != 0;
     int code = x->to == BY_MODE ? by_mode(x, r) : 0;
     if (code == 0 && x->to == ATOMIC)
         order = x->order;
     else if (code == 0)
-        order = x->to == MAT ? MT_HOST_BY_SEQ : MT_HOST_BY_TIME;
-    if (code == 0 && x->to != MAT && !(mt_host_reader_head(r)->features & MT_MTC_HAS_TIMES))
+        order = x->to == MAT || (x->to >= SIM && !timed) ? MT_HOST_BY_SEQ : MT_HOST_BY_TIME;
+    if (code == 0 && x->to != MAT && x->to < SIM && !(mt_host_reader_head(r)->features & MT_MTC_HAS_TIMES))
         code = mt_cli_usage("%s: its records have no times: it can become --to mat", x->input);
     if (code == 0 && mt_host_reader_order(r, order, &err) != 0)
         code = mt_cli_failed(&err);
@@ -296,6 +337,8 @@ static int to_text(struct options *x, FILE *f)
         code = mt_convert_mat(r, f, x->all);
     else if (started && x->to == ATOMIC)
         code = mt_convert_atomic(r, f);
+    else if (started && x->to >= SIM)
+        code = mt_convert_sim_host(r, f, (enum mt_sim)(x->to - SIM), x->thread);
     else if (started)
         code = mt_convert_insn(r, f);
     if (started && code != MT_EXIT_FAILURE) {
@@ -341,6 +384,13 @@ static int convert_input(struct options *x, FILE *f)
         free(meta);
         return code;
     }
+    if (x->kernels) {
+        struct mt_inputs in = {.paths = &x->input, .npaths = 1};
+        in.flags = x->no_companion ? MT_SOURCE_NO_COMPANION : 0;
+        in.companions = x->companion ? &x->companion : NULL;
+        in.ncompanions = x->companion != NULL;
+        return mt_convert_sim_kernels(&in, &x->filter, f, (enum mt_sim)(x->to - SIM));
+    }
     if (x->to != MTC)
         return to_text(x, f);
     struct mt_window in;
@@ -367,7 +417,7 @@ static int convert_run(struct options *x, struct mt_output *out)
 
 int main(int argc, char **argv)
 {
-    struct options x = {.order = MT_HOST_BY_TIME, .level = 3};
+    struct options x = {.order = MT_HOST_BY_TIME, .level = 3, .thread = UINT64_MAX};
     struct mt_output out = {0};
     mt_cli_start("mt-convert");
     mt_filter_init(&x.filter);

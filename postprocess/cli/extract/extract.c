@@ -1,6 +1,7 @@
 /* mt-extract: traces in, comm.json out. */
 #define _GNU_SOURCE
 #include "extract.h"
+#include "extract_tables.h"
 #ifdef MEMTRACE_MPI
 #include "analysis/mpi/ranks.h"
 #else
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 enum { ADDRESSES_BUDGET = 1 << 30 }; /* bytes of operations in memory, of the section addresses */
+enum { ADDRESSES_MOST = 1000000 };   /* operations that are listed unasked: some 100 MB of JSON */
 #define DATA_VOLUMES (1u << MT_KDV | 1u << MT_CDV | 1u << MT_SDV | 1u << MT_HDV)
 
 /* ---- reading ---- */
@@ -33,12 +35,22 @@ static int extract_span(void *arg, const struct mt_item *item, int selected)
     return -1;
 }
 
+/* Nobody asked for the section, and it would be longer than most tools can load. */
+static int too_many_addresses(struct mt_extract *x)
+{
+    x->many_addresses =
+        !x->chosen && (x->p.comm->keys.count > ADDRESSES_MOST || x->addresses.operations > ADDRESSES_MOST);
+    return x->many_addresses;
+}
+
 /* The second pass over all records: finds the operations on the addresses that the first one found. */
 static int address_pass(struct mt_extract *x)
 {
     struct mt_item item;
     struct mt_error err;
     int rc = 0, ok = 0;
+    if (too_many_addresses(x))
+        return 0;
     if (mt_keyset_index(&x->p.comm->keys) != 0 ||
         mt_addresses_init(&x->addresses, &x->p.comm->keys, ADDRESSES_BUDGET) != 0)
         return mt_extract_addresses_failed(&x->addresses);
@@ -52,13 +64,15 @@ static int address_pass(struct mt_extract *x)
         else if (item.kind == MT_ITEM_RUNS)
             ok = mt_addresses_runs(&x->addresses, item.runs, item.count, item.superstep);
         mt_progress_step(&x->p.progress, x->p.source, x->addresses.records);
+        if (ok == 0 && too_many_addresses(x))
+            break;
     }
     mt_progress_end(&x->p.progress);
     if (ok != 0)
         return mt_extract_addresses_failed(&x->addresses);
     if (rc < 0)
         return mt_cli_failed(&err);
-    if (!mt_cli_stop && x->addresses.records != x->p.comm->records)
+    if (!mt_cli_stop && !x->many_addresses && x->addresses.records != x->p.comm->records)
         return mt_cli_fail("the input changed while it was read");
     return 0;
 }
@@ -132,15 +146,18 @@ static int extract_run(struct mt_extract *x)
         mt_comm_forget(x->p.comm);
         if (!mt_cli_stop && (code = address_pass(x)) != 0)
             return code;
+        if (x->many_addresses)
+            mt_cli_say("%s", MT_MANY_ADDRESSES);
         if (mt_cli_stop) {
             mt_cli_say("interrupted: addresses are left out");
             x->no_addresses = 1;
             complete = 0;
         }
     }
-    code = x->formats.format == MT_FORMAT_JSON   ? mt_extract_write(x, complete)
-           : x->formats.format == MT_FORMAT_TEXT ? mt_extract_write_text(x, complete)
-                                                 : mt_extract_write_other(x, &complete);
+    code = x->formats.format == MT_FORMAT_JSON ? mt_extract_write(x, complete)
+           : x->formats.format == MT_FORMAT_TEXT || x->formats.format == MT_FORMAT_SUMMARY
+               ? mt_extract_write_text(x, complete)
+               : mt_extract_write_other(x, &complete);
     if ((x->live || x->whole) && !code && mt_live_say(STDIN_FILENO, MT_LIVE_WRITTEN) != 0)
         code = MT_EXIT_FAILURE; /* the program waits for this */
     return code ? code : input ? input : complete == known ? MT_EXIT_OK : MT_EXIT_INPUT;
@@ -177,6 +194,9 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
         code = check_inputs(x);
     if (code || !mt_session_reports(x->p.session))
         return code;
+    if (x->formats.folder)
+        return x->live || x->whole ? mt_cli_usage("--live writes one file: take --table, or --format=sqlite")
+                                   : mt_tables_folder(x->output);
     code = mt_output_open(&x->p.out, x->output, &x->p.inputs);
     return code || !(x->live || x->whole) ? code : mt_live_hold(&x->p.out);
 }
@@ -286,11 +306,9 @@ int main(int argc, char **argv)
     x.formats.top = 200;
     x.sections = (1u << MT_SECTIONS) - 1;
     int code = mt_extract_parse(&x, argc, argv);
-    if (code == 0 && x.formats.format != MT_FORMAT_JSON && x.formats.format != MT_FORMAT_TEXT &&
-        x.p.more.options.chosen)
-        code = mt_cli_usage("the further analyses come out as --format=json or text only");
     if (code == 0)
-        code = mt_formats_check(&x.formats, &x.sections, x.chosen, x.output, &x.p.inputs.flags);
+        code = mt_formats_check(&x.formats, &x.sections, &x.p.more.options.chosen, x.chosen, x.output,
+                                &x.p.inputs.flags);
     if (code == 0)
         code = extract_prepare(&x, argc, argv);
     if (code == 0 && (x.live || x.whole))

@@ -16,6 +16,7 @@ struct mt_extract {
     struct mt_json json;
     struct mt_addresses addresses;
     int no_addresses;     /* reading was interrupted */
+    int many_addresses;   /* they are left out */
     int live;             /* --live: launches come as they are made, */
     int whole;            /* or traces when they are whole */
     const char **streams; /* the paths of its inputs */
@@ -27,6 +28,9 @@ struct mt_extract {
     int chosen; /* --sections was given */
     int stats;  /* --stats was */
 };
+
+#define MT_MANY_ADDRESSES                                                                                    \
+    "addresses are left out: more than 1000000 operations; -s all or -s addresses lists them"
 
 /* 0: go on; -1: done, exit with 0; else the exit code. */
 int mt_extract_parse(struct mt_extract *x, int argc, char **argv);

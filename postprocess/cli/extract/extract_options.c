@@ -46,8 +46,11 @@ static const char help[] =
     "\n"
     "Options:\n"
     "  -o, --output=FILE       write to FILE instead of standard output\n"
-    "  -s, --sections=LIST     of KCV,KDV,CCV,CDV,SCV,SDV,HCV,HDV,transfers,addresses, or all (default), or\n"
-    "                          quick: all but addresses, or more: the six further analyses\n"
+    "  -s, --sections=LIST     of KCV,KDV,CCV,CDV,SCV,SDV,HCV,HDV,transfers,addresses, or all, or quick: "
+    "all\n"
+    "                          but addresses, or more: the six further analyses; default: all, addresses "
+    "only\n"
+    "                          where they have at most a million operations\n"
     "      --line-size=N           cache line of reuse and sharing, a power of two from 32 to 4096 (128)\n"
     "      --sample=N              reuse: look at one of N lines, a power of two (1: all)\n"
     "      --top=N                 sharing: name so many lines per launch (10)\n"
@@ -146,6 +149,7 @@ static int extract_option(void *arg, int o)
     case MT_OPT_BY:
     case MT_OPT_EDGES:
     case MT_OPT_TAG:
+    case MT_OPT_TABLE:
         return mt_formats_option(&x->formats, o, optarg);
     case OPT_LIVE:
         x->live = 1;

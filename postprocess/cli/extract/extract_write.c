@@ -1,7 +1,10 @@
 /* Writing the result of mt-extract: JSON, text, or another format. */
 #define _GNU_SOURCE
 #include "extract.h"
+#include "extract_tables.h"
 #include "output/comm_json.h"
+#include "output/summary.h"
+#include "output/timeline_json.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +56,8 @@ static void write_head(struct mt_extract *x, int complete, uint64_t untraced, ui
         mt_json_text(j, NULL, note[i]);
     if (x->no_addresses)
         mt_json_text(j, NULL, "addresses are left out: reading was interrupted");
+    if (x->many_addresses)
+        mt_json_text(j, NULL, MT_MANY_ADDRESSES);
     if (x->no_more)
         mt_json_text(j, NULL, "the further analyses are left out: reading was interrupted");
     mt_locality_run_notes(&x->p.more, j);
@@ -90,16 +95,58 @@ static int write_addresses(struct mt_extract *x, int *code)
     return rc;
 }
 
-int mt_extract_write_text(struct mt_extract *x, int complete)
+/* What outputs of other forms than JSON are made of; `notes` has room for MT_LOCALITY_RUN_NOTES. */
+static struct mt_comm_result extract_result(const struct mt_extract *x, int complete, const char **notes)
+{
+    struct mt_comm_result r = {.comm = x->p.comm,
+                               .source = x->p.source,
+                               .events = x->p.events,
+                               .inputs = x->p.inputs.paths,
+                               .ninputs = x->p.inputs.npaths,
+                               .sections = x->sections,
+                               .complete = complete,
+                               .tag = x->formats.tag,
+                               .chosen = x->p.more.options.chosen,
+                               .locality = &x->p.more.more,
+                               .sites = &x->p.more.sites,
+                               .placement = &x->p.more.placement,
+                               .notes = notes};
+    for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
+        if (x->p.more.notes[i][0])
+            notes[r.nnotes++] = x->p.more.notes[i];
+    return r;
+}
+
+/* Tables, or sentences. 0, or -1 without memory. */
+static int extract_text(struct mt_extract *x, FILE *f, int complete)
 {
     size_t notes;
-    int ignored, code = mt_output_ready(&x->p.out);
+    int ignored;
+    const char *more[MT_LOCALITY_RUN_NOTES];
+    const char *const *note = mt_source_notes(x->p.source, &notes, &ignored);
+    struct mt_extract_text head = {.notes = note,
+                                   .nnotes = notes,
+                                   .complete = complete,
+                                   .volumes = (x->sections & ~(1u << MT_TRANSFERS)) != 0,
+                                   .transfers = (x->sections & 1u << MT_TRANSFERS) != 0,
+                                   .estimates = &x->p.estimates};
+    if (mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths) != 0 ||
+        mt_comm_merged(x->p.comm) != 0)
+        return -1;
+    if (x->formats.format == MT_FORMAT_TEXT)
+        return mt_locality_run_text(&x->p.more, f, x->p.comm, &head);
+    struct mt_comm_result r = extract_result(x, complete, more);
+    mt_locality_run_head(&x->p.more, f, x->p.comm, &head);
+    return mt_summary_write(f, &r, &x->p.estimates);
+}
+
+int mt_extract_write_text(struct mt_extract *x, int complete)
+{
+    int code = mt_output_ready(&x->p.out);
     FILE *f = code ? NULL : mt_output_stream(&x->p.out);
     if (!f)
         return code ? code : MT_EXIT_FAILURE;
-    const char *const *note = mt_source_notes(x->p.source, &notes, &ignored);
-    const struct mt_extract_text head = {note, notes, complete, x->sections != 0};
-    int failed = mt_locality_run_text(&x->p.more, f, x->p.comm, &head);
+    int failed = extract_text(x, f, complete);
     if (failed)
         mt_cli_say("no memory to sort the results");
     code = mt_output_close(&x->p.out, f);
@@ -123,7 +170,7 @@ int mt_extract_write(struct mt_extract *x, int complete)
         mt_estimates_write(j, &x->p.estimates, x->p.comm, x->p.events) != 0 ||
         mt_comm_write(j, x->p.comm, x->sections) != 0 || mt_locality_run_write(&x->p.more, j, x->p.comm) != 0)
         return mt_cli_fail("no memory to sort the results");
-    if (x->sections & 1u << MT_ADDRESSES)
+    if (x->sections & 1u << MT_ADDRESSES && !x->many_addresses)
         cut = write_addresses(x, &code);
     mt_json_end(j);
     if (mt_json_close(j) != 0)
@@ -131,18 +178,30 @@ int mt_extract_write(struct mt_extract *x, int complete)
     return code ? code : cut ? MT_EXIT_INPUT : 0;
 }
 
+static int extract_timeline(struct mt_extract *x, const struct mt_comm_result *r)
+{
+    int code = mt_output_ready(&x->p.out);
+    if (code)
+        return code;
+    mt_json_open(&x->json, x->p.out.fd);
+    int failed = mt_timeline_write(&x->json, r);
+    if (mt_json_close(&x->json) != 0)
+        return mt_output_failed(&x->p.out, x->json.error);
+    return failed ? mt_cli_fail("no memory for the timeline") : 0;
+}
+
 int mt_extract_write_other(struct mt_extract *x, int *complete)
 {
-    struct mt_comm_result r = {.comm = x->p.comm,
-                               .source = x->p.source,
-                               .events = x->p.events,
-                               .inputs = x->p.inputs.paths,
-                               .ninputs = x->p.inputs.npaths,
-                               .sections = x->sections,
-                               .complete = *complete};
+    const char *notes[MT_LOCALITY_RUN_NOTES];
+    struct mt_comm_result r = extract_result(x, *complete, notes);
     if (mt_comm_merged(x->p.comm) != 0)
         return mt_cli_fail("no memory for the transfers");
-    int interrupted = 0, code = mt_formats_write(&x->formats, &r, &x->p.out, &x->p.progress, &interrupted);
+    if (x->formats.format == MT_FORMAT_PERFETTO)
+        return extract_timeline(x, &r);
+    if (!mt_formats_tables(&x->formats))
+        return mt_formats_write(&x->formats, &r, &x->p.out);
+    int interrupted = 0, code = mt_tables_write(&x->formats, &r, &x->p.out, x->output, &x->p.inputs,
+                                                &x->p.progress, &interrupted);
     if (interrupted)
         *complete = 0;
     return code;

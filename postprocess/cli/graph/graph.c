@@ -49,7 +49,9 @@ static const char help[] =
     "buffer,stride,type);\n"
     "                          size: bytes of the buffer; site: the kernel, or file and line of host code\n"
     "  -m, --min-count=N       leave out nodes and edges counted less than N times\n"
-    "      --top=N             leave out all but the N nodes that are counted most\n"
+    "      --top=N             leave out all but the N nodes that are counted most (0 or all: none); "
+    "pictures\n"
+    "                          (DOT, --svg) have 24 unless this or --min-count is given\n"
     "  -l, --lanes             kernels: strides between the lanes of each access of a warp instead (compact "
     "traces)\n"
     "  -a, --all               host traces: count accesses outside all allocations (the stack, libraries) "
@@ -76,9 +78,11 @@ struct options {
     uint64_t min_count;
     int sequence;
     uint64_t top; /* 0: all */
+    int chosen;   /* --top or --min-count was given: pictures have all that is left, too */
+    size_t left_out;
 };
 
-enum { OPT_SEQUENCE = 256, OPT_TOP, SEQUENCE_CAP = 1 << 20 };
+enum { OPT_SEQUENCE = 256, OPT_TOP, SEQUENCE_CAP = 1 << 20, DRAWN = 24 };
 
 static const struct option long_options[] = {
     {"format", required_argument, NULL, 'f'},  {"output", required_argument, NULL, 'o'},
@@ -128,9 +132,12 @@ static int graph_option(void *arg, int o)
     case 'n':
         return parse_node(x, optarg);
     case 'm':
+        x->chosen = 1;
         return graph_count(&x->min_count);
     case OPT_TOP:
-        return graph_count(&x->top);
+        x->chosen = 1;
+        x->top = 0;
+        return strcmp(optarg, "all") == 0 ? 0 : graph_count(&x->top);
     case 'a':
         x->in.all = 1;
         return 0;
@@ -146,6 +153,29 @@ static int graph_option(void *arg, int o)
 }
 
 extern char **environ;
+
+/* Keeps the `most` nodes that are counted most; 0: all. 0, or -1 without memory. */
+static int graph_top(struct options *x, struct mt_stride_graph *g, uint64_t most)
+{
+    size_t before = g->nnodes;
+    int rc = most ? mt_stride_graph_top(g, most) : 0;
+    x->left_out += before - g->nnodes;
+    return rc;
+}
+
+/* As many nodes as a picture shows legibly, unless the user chose; says what is not there. An exit code. */
+static int graph_shorten(struct options *x, struct mt_stride_graph *g, struct mt_stride_graph_words *words)
+{
+    size_t all = g->nnodes;
+    if (!x->chosen && graph_top(x, g, DRAWN) != 0)
+        return mt_cli_fail("no memory for the graph");
+    if (g->nnodes < all)
+        mt_cli_say("note: drawn are the %zu of %zu kinds of access that are counted most; --top=0 draws all, "
+                   "--top=N draws N",
+                   g->nnodes, all);
+    words->left_out = x->left_out;
+    return 0;
+}
 
 /* The graph as dot draws it. An exit code. */
 static int graph_draw(const struct options *x, const struct mt_stride_graph *g,
@@ -183,7 +213,7 @@ enum { DRAWABLE = 1000 };
 
 static void graph_warn(const struct options *x, const struct mt_stride_graph *g)
 {
-    if (g->nnodes > DRAWABLE && (x->format == DOT || x->svg))
+    if (g->nnodes > DRAWABLE && x->chosen && (x->format == DOT || x->svg))
         mt_cli_say("note: %zu nodes are more than dot can lay out in reasonable time (some %d): --top=N "
                    "keeps those that "
                    "are counted most, --min-count=N drops those counted less",
@@ -207,6 +237,8 @@ static int write_out(struct options *x, struct mt_stride_graph *g, const struct 
                                           .allocs = in->known ? in->allocs : NULL,
                                           .nallocs = in->known ? in->nallocs : 0};
     int code = mt_output_ready(out);
+    if (code == 0 && x->format == DOT)
+        code = graph_shorten(x, g, &words);
     if (code)
         return code;
     graph_warn(x, g);
@@ -220,6 +252,8 @@ static int write_out(struct options *x, struct mt_stride_graph *g, const struct 
             (x->format == GRAPHML ? mt_stride_graph_write_graphml : mt_stride_graph_write_dot)(f, g, &words);
         code = f ? mt_output_close(out, f) : MT_EXIT_FAILURE;
     }
+    if (!code && x->svg && x->format != DOT)
+        code = graph_shorten(x, g, &words);
     return !code && x->svg ? graph_draw(x, g, &words) : code;
 }
 
@@ -255,8 +289,8 @@ static int graph_run(struct options *x, struct mt_output *out)
     int code = mt_stride_graph_input_read(&x->in, &graph), input = code;
     if (code == MT_EXIT_INPUT)
         code = 0;
-    if (code == 0 && (mt_stride_graph_finish(&graph, x->min_count) != 0 ||
-                      (x->top && mt_stride_graph_top(&graph, x->top) != 0))) {
+    if (code == 0 &&
+        (mt_stride_graph_finish(&graph, x->min_count) != 0 || graph_top(x, &graph, x->top) != 0)) {
         mt_cli_say("no memory for the graph");
         code = MT_EXIT_FAILURE;
     }

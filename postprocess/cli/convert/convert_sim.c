@@ -1,0 +1,140 @@
+/* Accesses of host code, or of kernels, one by one to a simulator's format. */
+#define _GNU_SOURCE
+#include "convert_sim.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct feed {
+    struct mt_sim_writer w;
+    const struct mt_sim_format *to;
+    uint64_t thread; /* the one that is wanted; UINT64_MAX: all */
+    uint64_t untyped, longer, sizeless;
+    int failed;
+};
+
+/* 0, or -1 when nothing can be written any more. */
+static int convert_sim_one(struct feed *x, const struct mt_sim_access *a)
+{
+    if (x->thread != UINT64_MAX && a->thread != x->thread)
+        return 0;
+    if (!a->size || a->size > MT_SIM_LONGEST) {
+        x->sizeless += !a->size;
+        x->longer += a->size != 0;
+        return 0;
+    }
+    x->failed = x->to->access(&x->w, a) != 0;
+    x->w.count++;
+    x->w.thread = a->thread;
+    return x->failed || ferror(x->w.f) ? -1 : 0;
+}
+
+static void convert_sim_say(uint64_t n, const char *what)
+{
+    if (n)
+        mt_cli_say("%llu accesses are left out: %s", (unsigned long long)n, what);
+}
+
+static int convert_sim_end(struct feed *x, int code)
+{
+    if (!x->failed && x->to->end(&x->w) != 0)
+        x->failed = 1;
+    convert_sim_say(x->untyped, "it is not known whether they load or store");
+    convert_sim_say(x->longer, "they have more than 262144 bytes: block copies by one instruction");
+    convert_sim_say(x->sizeless, "their size is not known");
+    if (!x->w.count && x->thread != UINT64_MAX)
+        mt_cli_say("thread %llu has no access", (unsigned long long)x->thread);
+    free(x->w.threads);
+    mt_pairmap_free(&x->w.met);
+    return x->failed ? mt_cli_fail("no memory") : code;
+}
+
+/* ---- host code ---- */
+
+static int convert_sim_record(struct feed *x, struct mt_host_reader *r, const struct mt_host_item *item,
+                              const struct mt_host_record *a)
+{
+    const struct mt_host_site_info *s = mt_host_site(r, a->site);
+    enum mt_host_op op = s ? s->op : MT_HOST_UNKNOWN;
+    if (op == MT_HOST_EXEC)
+        return 0;
+    if (op == MT_HOST_UNKNOWN) {
+        x->untyped++;
+        return 0;
+    }
+    struct mt_sim_access access = {.thread = item->thread,
+                                   .ip = s->ip ? s->ip : a->site / 4,
+                                   .instruction = a->site / 4,
+                                   .site = a->site,
+                                   .address = a->address,
+                                   .size = a->size ? a->size : s->size,
+                                   .time = a->time,
+                                   .reads = op != MT_HOST_STORE,
+                                   .writes = op != MT_HOST_LOAD && op != MT_HOST_CAS_FAILED};
+    return convert_sim_one(x, &access);
+}
+
+int mt_convert_sim_host(struct mt_host_reader *r, FILE *f, enum mt_sim to, uint64_t thread)
+{
+    struct feed x = {.w = {.f = f, .companion = mt_host_companion(r), .thread = UINT64_MAX},
+                     .to = &mt_sim_formats[to],
+                     .thread = thread};
+    struct mt_host_item item;
+    int code = 0, stop = 0;
+    if (x.to->begin(&x.w) != 0)
+        return mt_cli_fail("no memory");
+    while (!stop && mt_convert_next(r, &item, &code) > 0) {
+        for (size_t i = 0; !stop && item.kind == MT_HOST_ITEM_RECORDS && i < item.count; i++)
+            stop = convert_sim_record(&x, r, &item, &item.records[i]) != 0;
+        if (to == MT_SIM_CHAMPSIM && thread == UINT64_MAX && x.w.nthreads > 1) {
+            convert_sim_end(&x, 0);
+            return mt_cli_usage(
+                "ChampSim takes a trace for each core, and there are several threads: give --thread=N");
+        }
+    }
+    return convert_sim_end(&x, code);
+}
+
+/* ---- kernels ---- */
+
+static int convert_sim_batch(struct feed *x, const struct mt_item *item)
+{
+    int stop = 0;
+    for (size_t i = 0; !stop && i < item->count; i++) {
+        const struct mt_raw_record *r = &item->records[i];
+        uint32_t type = mt_rec_type(r);
+        struct mt_sim_access a = {.thread = mt_rec_smid(r),
+                                  .address = mt_rec_address(r),
+                                  .size = (uint32_t)mt_rec_size(r),
+                                  .reads = type != MT_STORE,
+                                  .writes = type != MT_LOAD};
+        if (type == MT_UNKNOWN)
+            x->untyped++;
+        else
+            stop = convert_sim_one(x, &a);
+    }
+    return stop;
+}
+
+int mt_convert_sim_kernels(struct mt_inputs *in, const struct mt_filter *filter, FILE *f, enum mt_sim to)
+{
+    struct feed x = {.w = {.f = f, .thread = UINT64_MAX}, .to = &mt_sim_formats[to], .thread = UINT64_MAX};
+    struct mt_item item;
+    struct mt_error err;
+    int code = 0, rc = 0, complete;
+    in->flags |= MT_SOURCE_NO_HOST;
+    struct mt_source *s = mt_inputs_source(in, &code);
+    if (!s)
+        return code;
+    if (x.to->begin(&x.w) != 0) {
+        mt_source_close(s);
+        return mt_cli_fail("no memory");
+    }
+    while (!x.failed && !ferror(f) && (rc = mt_source_next(s, &item, &err)) > 0)
+        if (item.kind == MT_ITEM_BATCH && mt_filter_match(filter, item.kernel, item.superstep) &&
+            convert_sim_batch(&x, &item) != 0)
+            break;
+    code = rc < 0 ? mt_cli_failed(&err) : mt_inputs_finish(s, &complete);
+    code = convert_sim_end(&x, code);
+    mt_source_close(s);
+    return code;
+}

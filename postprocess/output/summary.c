@@ -1,0 +1,490 @@
+/* What stands out, in sentences. A sentence is only where the trace knows enough for it. */
+#define _GNU_SOURCE
+#include "summary.h"
+#include "comm_parts.h"
+#include "locality_parts.h"
+#include "table.h"
+#include "reader/text.h"
+#include "memtrace/order.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct words {
+    char text[64];
+};
+
+/* 1,234,567 */
+static struct words summary_count(uint64_t n)
+{
+    struct words w;
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%" PRIu64, n), at = 0;
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            w.text[at++] = ',';
+        w.text[at++] = digits[i];
+    }
+    w.text[at] = 0;
+    return w;
+}
+
+/* Halves are rounded up. */
+static struct words summary_decimals(double v, int decimals)
+{
+    struct words w;
+    snprintf(w.text, sizeof w.text, "%.*f", decimals, nextafter(v, INFINITY));
+    return w;
+}
+
+static struct words summary_bytes(uint64_t n)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double v = (double)n;
+    unsigned u = 0;
+    for (; v >= 1024 && u < sizeof units / sizeof *units - 1; u++)
+        v /= 1024;
+    struct words w, number = u ? summary_decimals(v, v < 10 ? 2 : v < 100 ? 1 : 0) : summary_count(n);
+    snprintf(w.text, sizeof w.text, "%.40s %s", number.text, units[u]);
+    return w;
+}
+
+/* 100 % is all of it, 0 % is nothing. */
+static struct words summary_percent(uint64_t part, uint64_t all)
+{
+    struct words w, number;
+    double p = all ? 100.0 * (double)part / (double)all : 0;
+    if (part == all || !part)
+        number = summary_decimals(p, 0);
+    else if (p < 0.1 || p > 99.9)
+        snprintf(number.text, sizeof number.text, "%s", p < 0.1 ? "< 0.1" : "> 99.9");
+    else
+        number = summary_decimals(p, 1);
+    snprintf(w.text, sizeof w.text, "%.40s %%", number.text);
+    return w;
+}
+
+static struct words summary_many(uint64_t n, const char *one, const char *more)
+{
+    struct words w;
+    snprintf(w.text, sizeof w.text, "%.40s %.20s", summary_count(n).text, n == 1 ? one : more);
+    return w;
+}
+
+static const char *summary_line(const char *line)
+{
+    const char *slash = strrchr(line, '/');
+    return slash && slash[1] ? slash + 1 : line;
+}
+
+/* ---- sentences under way ---- */
+
+enum { SENTENCES = 12 };
+struct summary {
+    const struct mt_comm_result *r;
+    char *sentence[SENTENCES];
+    int look[SENTENCES]; /* it deserves one */
+    unsigned n;
+    int failed;
+    uint32_t *rank; /* of each launch's kernel among the kernels */
+    const char **kernels;
+    size_t nkernels;
+};
+
+__attribute__((format(printf, 3, 4))) static void summary_say(struct summary *s, int look, const char *format,
+                                                              ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (s->n == SENTENCES || vasprintf(&s->sentence[s->n], format, args) < 0)
+        s->failed = 1;
+    else
+        s->look[s->n++] = look;
+    va_end(args);
+}
+
+/* ---- kernels ---- */
+
+static int summary_by_name(const void *a, const void *b, void *arg)
+{
+    const struct mt_comm *c = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int d = strcmp(c->launches[x].kernel, c->launches[y].kernel);
+    return d ? d : x < y ? -1 : x > y;
+}
+
+static int summary_rank(struct summary *s)
+{
+    const struct mt_comm *c = s->r->comm;
+    uint32_t *order = malloc((c->nlaunches + 1) * sizeof *order);
+    s->rank = malloc((c->nlaunches + 1) * sizeof *s->rank);
+    s->kernels = malloc((c->nlaunches + 1) * sizeof *s->kernels);
+    if (!order || !s->rank || !s->kernels) {
+        free(order);
+        return -1;
+    }
+    for (uint32_t i = 0; i < c->nlaunches; i++)
+        order[i] = i;
+    qsort_r(order, c->nlaunches, sizeof *order, summary_by_name, (void *)c);
+    for (size_t i = 0; i < c->nlaunches; i++) {
+        const char *name = c->launches[order[i]].kernel;
+        if (!s->nkernels || strcmp(s->kernels[s->nkernels - 1], name) != 0)
+            s->kernels[s->nkernels++] = name;
+        s->rank[order[i]] = (uint32_t)s->nkernels - 1;
+    }
+    free(order);
+    return 0;
+}
+
+struct total {
+    uint64_t load, store, comm_load, launches;
+};
+
+static struct total summary_launch(const struct mt_comm *c, size_t i)
+{
+    struct total t = {.launches = 1};
+    for (uint32_t k = c->launches[i].first; k < c->launches[i].end; k++) {
+        t.load += c->actors[k].load;
+        t.store += c->actors[k].store;
+        t.comm_load += c->actors[k].comm_load;
+    }
+    return t;
+}
+
+/* Sums of the selected launches, all together and of each kernel (`by`). */
+static struct total summary_totals(const struct summary *s, struct total *by)
+{
+    struct total all = {0};
+    for (size_t i = 0; i < s->r->comm->nlaunches; i++) {
+        if (!s->r->comm->launches[i].selected)
+            continue;
+        struct total t = summary_launch(s->r->comm, i);
+        struct total *const into[] = {&all, &by[s->rank[i]]};
+        for (int k = 0; k < 2; k++) {
+            into[k]->load += t.load;
+            into[k]->store += t.store;
+            into[k]->comm_load += t.comm_load;
+            into[k]->launches++;
+        }
+    }
+    return all;
+}
+
+static void summary_kernels(struct summary *s, const struct total *by, const struct total *all)
+{
+    size_t top = 0, n = 0;
+    for (size_t i = 0; i < s->nkernels; i++) {
+        n += by[i].launches != 0;
+        if (by[i].load + by[i].store > by[top].load + by[top].store)
+            top = i;
+    }
+    uint64_t moved = all->load + all->store;
+    if (!moved)
+        return;
+    char *name = mt_kernel_short(s->kernels[top]);
+    const struct total *t = &by[top];
+    if (n == 1)
+        summary_say(s, 0, "One kernel, %s, moves all bytes: %s loaded, %s stored in %s.", name ? name : "?",
+                    summary_bytes(t->load).text, summary_bytes(t->store).text,
+                    summary_many(t->launches, "launch", "launches").text);
+    else
+        summary_say(s, 0, "%s moves most: %s, %s of all bytes, in %s of %s.", name ? name : "?",
+                    summary_bytes(t->load + t->store).text, summary_percent(t->load + t->store, moved).text,
+                    summary_count(t->launches).text, summary_many(all->launches, "launch", "launches").text);
+    free(name);
+}
+
+/* ---- transfers ---- */
+
+struct pair {
+    uint64_t key, bytes; /* rank of the writer's kernel << 32 | of the reader's */
+};
+MT_ORDER_1(summary_pair_order, struct pair, key)
+
+struct flow {
+    uint64_t from_host, to_host, pairs;
+    struct pair top;
+};
+
+/* 0, or -1 without memory. */
+static int summary_flow(const struct summary *s, struct flow *f)
+{
+    const struct mt_comm *c = s->r->comm;
+    struct pair *list = malloc((c->ntransfers + 1) * sizeof *list);
+    size_t n = 0;
+    memset(f, 0, sizeof *f);
+    if (!list)
+        return -1;
+    for (size_t i = 0; i < c->ntransfers; i++) {
+        const struct mt_transfer *t = &c->transfers[i];
+        if (t->dst & MT_ENTRY_HOST)
+            f->to_host += t->size;
+        else if (t->src & MT_ENTRY_HOST)
+            f->from_host += t->size;
+        else
+            list[n++] = (struct pair){(uint64_t)s->rank[c->actors[t->src].launch] << 32 |
+                                          s->rank[c->actors[t->dst].launch],
+                                      t->size};
+    }
+    qsort(list, n, sizeof *list, summary_pair_order);
+    for (size_t i = 0; i < n; f->pairs++) {
+        struct pair sum = list[i];
+        for (i++; i < n && list[i].key == sum.key; i++)
+            sum.bytes += list[i].bytes;
+        if (sum.bytes > f->top.bytes)
+            f->top = sum;
+    }
+    free(list);
+    return 0;
+}
+
+static void summary_transfers(struct summary *s, const struct total *all)
+{
+    struct flow f;
+    if (summary_flow(s, &f) != 0) {
+        s->failed = 1;
+        return;
+    }
+    if (!all->comm_load) {
+        summary_say(s, 0, "No CTA loads what another CTA wrote%s",
+                    f.from_host ? ": all that has a writer came from the host." : ".");
+    } else {
+        char *from = mt_kernel_short(f.pairs ? s->kernels[f.top.key >> 32] : "");
+        char *to = mt_kernel_short(f.pairs ? s->kernels[f.top.key & UINT32_MAX] : "");
+        summary_say(s, 0, "CTAs load %s that another CTA wrote (%s of all loads)%s%s%s%s%s%s.",
+                    summary_bytes(all->comm_load).text, summary_percent(all->comm_load, all->load).text,
+                    f.pairs > 1 ? ", most of it from "
+                    : f.pairs   ? ", from "
+                                : "",
+                    from ? from : "?", f.pairs ? " to " : "", to ? to : "?", f.pairs > 1 ? ": " : "",
+                    f.pairs > 1 ? summary_bytes(f.top.bytes).text : "");
+        free(from);
+        free(to);
+    }
+    if (s->r->comm->options.host && f.to_host) {
+        if (f.from_host)
+            summary_say(s, 0, "Host code loads %s that CTAs wrote; CTAs load %s that the host wrote.",
+                        summary_bytes(f.to_host).text, summary_bytes(f.from_host).text);
+        else
+            summary_say(s, 0, "Host code loads %s that CTAs wrote.", summary_bytes(f.to_host).text);
+    }
+}
+
+/* ---- the further analyses ---- */
+
+static void summary_lines(struct summary *s)
+{
+    const struct mt_lines *l = &s->r->locality->lines;
+    size_t n = s->r->sites->lines.count, known = 0, top = 0;
+    uint64_t *sum = calloc(n + 1, sizeof *sum), all = 0;
+    char *there = calloc(n + 1, 1);
+    s->failed |= !sum || !there;
+    for (size_t i = 0; sum && there && i < l->count[MT_BY_LINE]; i++) {
+        const struct mt_lines_cell *c = &l->cells[MT_BY_LINE][i];
+        sum[c->place] += c->load + c->store;
+        there[c->place] = 1;
+        all += c->load + c->store;
+    }
+    for (size_t i = 1; sum && there && i < n; i++) {
+        known += (size_t)there[i];
+        if (there[i] &&
+            (!top || sum[i] > sum[top] ||
+             (sum[i] == sum[top] && strcmp(s->r->sites->lines.names[i], s->r->sites->lines.names[top]) < 0)))
+            top = i;
+    }
+    if (known >= 2 && all)
+        summary_say(s, 0, "Line %s moves most of %s: %s, %s of all bytes.",
+                    summary_line(s->r->sites->lines.names[top]), summary_many(known, "line", "lines").text,
+                    summary_bytes(sum[top]).text, summary_percent(sum[top], all).text);
+    free(sum);
+    free(there);
+}
+
+static void summary_coalescing(struct summary *s)
+{
+    enum { SECTOR = 1 << MT_SECTOR_BITS };
+    const struct mt_coalescing *x = &s->r->locality->coalescing;
+    uint64_t moved = 0, lost = 0, most = 0;
+    size_t *order = mt_coalescing_order(x, s->r->sites);
+    const struct mt_coalescing_cell *top = NULL;
+    s->failed |= !order;
+    for (size_t i = 0; order && i < x->count; i++) {
+        const struct mt_coalescing_cell *c = &x->cells[order[i]];
+        uint64_t all = c->sectors * SECTOR, vain = all > c->distinct ? all - c->distinct : 0;
+        moved += all;
+        lost += vain;
+        if (!top || vain > most) {
+            top = c;
+            most = vain;
+        }
+    }
+    free(order);
+    if (!moved || !top)
+        return;
+    if ((double)lost < 0.1 * (double)moved) {
+        summary_say(s, 0, "Warps use %s of the sectors that they move: accesses are well coalesced.",
+                    summary_percent(moved - lost, moved).text);
+        return;
+    }
+    char *kernel = top->line ? NULL : mt_kernel_short(top->kernel);
+    summary_say(s, 1,
+                "Warps use %s of the %s that they move; most is lost by the %s at %s: %s sectors per "
+                "request, %s used.",
+                summary_percent(moved - lost, moved).text, summary_bytes(moved).text,
+                mt_access_types[top->type],
+                kernel ? kernel : summary_line(s->r->sites->lines.names[top->line]),
+                summary_decimals((double)top->sectors / (double)top->requests, 1).text,
+                summary_percent(top->distinct, top->sectors * SECTOR).text);
+    free(kernel);
+}
+
+static void summary_sharing(struct summary *s)
+{
+    const struct mt_sharing *x = &s->r->locality->sharing;
+    size_t n = s->r->locality->nallocs, top = 0;
+    uint64_t *sum = calloc(n + 1, sizeof *sum), all = 0, bad = 0; /* [n]: in no allocation */
+    char label[MT_ALLOC_LABEL];
+    s->failed |= !sum;
+    for (size_t i = 0; sum && i < x->count; i++) {
+        for (int kind = 0; kind < MT_SHARING_KINDS; kind++)
+            all += x->cells[i].accesses[kind];
+        bad += x->cells[i].accesses[MT_SHARED_FALSE];
+        sum[x->cells[i].alloc < n ? x->cells[i].alloc : n] += x->cells[i].accesses[MT_SHARED_FALSE];
+    }
+    for (size_t i = 0; sum && i <= n; i++)
+        top = sum[i] > sum[top] ? i : top;
+    free(sum);
+    if (!bad || (double)bad < 0.01 * (double)all)
+        return;
+    summary_say(
+        s, (double)bad > 0.1 * (double)all,
+        "%s of the accesses go to cache lines of %s bytes that CTAs share falsely, most of them in %s.",
+        summary_percent(bad, all).text, summary_count(1ull << x->options.line_bits).text,
+        mt_alloc_label(label, s->r->locality, top < n ? top : UINT64_MAX));
+}
+
+static void summary_conflicts(struct summary *s)
+{
+    const struct mt_conflicts *x = &s->r->locality->conflicts;
+    struct mt_conflict *list = mt_conflicts_sorted(x);
+    const struct mt_conflict *top = list;
+    struct {
+        char text[300];
+    } side[2];
+    s->failed |= !list;
+    for (size_t i = 0; list && i < x->count; i++)
+        top = list[i].bytes > top->bytes ? &list[i] : top;
+    if (list && !x->count)
+        summary_say(
+            s, 0,
+            "No two CTAs of one launch conflict: none writes with a plain store what another one touches.");
+    for (int i = 0; list && x->count && i < 2; i++) {
+        uint32_t line = mt_side_line(top->side[i]);
+        snprintf(side[i].text, sizeof side[i].text, "%.250s%s%s",
+                 line ? summary_line(s->r->sites->lines.names[line]) : "", line ? " " : "",
+                 mt_access_types[mt_side_type(top->side[i])]);
+    }
+    if (list && x->count) {
+        char *kernel = mt_kernel_short(top->kernel);
+        summary_say(s, 1,
+                    "%s between CTAs of one launch (races, unless the program orders them), the largest in "
+                    "%s: %s against %s on %s.",
+                    summary_many(x->count, "conflict", "conflicts").text, kernel ? kernel : "?", side[0].text,
+                    side[1].text, summary_bytes(top->bytes).text);
+        free(kernel);
+    }
+    free(list);
+}
+
+static void summary_placement(struct summary *s)
+{
+    static const char *const names[MT_PLACE_POLICIES] = {"blocks of neighbours", "round robin",
+                                                         "least cut found"};
+    const struct mt_placement *p = s->r->placement;
+    int best = 0;
+    if (!p->load)
+        return;
+    for (int i = 1; i < MT_PLACE_POLICIES; i++)
+        best = p->cross[i] < p->cross[best] ? i : best;
+    summary_say(
+        s, 0, "Over %s, %s of the bytes that go between CTAs would cross with the best placement tried, %s.",
+        summary_many(p->devices, "device", "devices").text,
+        p->cross[best] ? summary_percent(p->cross[best], p->load).text : "none", names[best]);
+}
+
+/* ---- samples ---- */
+
+static void summary_sample(struct summary *s, const struct mt_estimates *estimates, const struct total *by)
+{
+    const struct mt_estimate *top = NULL;
+    struct total sum = {0};
+    for (size_t i = 0; i < estimates->n; i++) {
+        const struct mt_estimate *e = &estimates->list[i];
+        for (size_t k = 0; k < s->nkernels; k++)
+            if (e->traced_ctas && strcmp(s->kernels[k], e->kernel) == 0 && by[k].launches &&
+                by[k].load + by[k].store >= sum.load + sum.store) {
+                top = e;
+                sum = by[k];
+            }
+    }
+    if (!top || top->traced_ctas == top->ctas)
+        return;
+    char *kernel = mt_kernel_short(top->kernel);
+    summary_say(s, 1,
+                "A sample: %s of %s CTAs of %s are traced; all of them would load about %s and store %s. No "
+                "other figure is scaled.",
+                summary_count(top->traced_ctas).text, summary_count(top->ctas).text, kernel ? kernel : "?",
+                summary_bytes(mt_estimate(sum.load, top->ctas, top->traced_ctas)).text,
+                summary_bytes(mt_estimate(sum.store, top->ctas, top->traced_ctas)).text);
+    free(kernel);
+}
+
+static void summary_all(struct summary *s, const struct mt_estimates *estimates)
+{
+    struct total *by = calloc(s->nkernels + 1, sizeof *by);
+    if (!by) {
+        s->failed = 1;
+        return;
+    }
+    struct total all = summary_totals(s, by);
+    if (all.launches)
+        summary_conflicts(s);
+    summary_kernels(s, by, &all);
+    if (all.launches)
+        summary_transfers(s, &all);
+    summary_lines(s);
+    summary_coalescing(s);
+    summary_sharing(s);
+    summary_placement(s);
+    summary_sample(s, estimates, by);
+    free(by);
+}
+
+int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates)
+{
+    struct summary s = {.r = r};
+    if (summary_rank(&s) != 0)
+        s.failed = 1;
+    else if (!r->comm->nlaunches && !r->comm->host_accesses)
+        summary_say(&s, 0, "No launch is in this trace.");
+    else if (!r->comm->records && !r->comm->host_accesses)
+        summary_say(&s, 0,
+                    "No access of the traced launches was recorded: their kernels touch no global memory, or "
+                    "filters left nothing.");
+    else
+        summary_all(&s, estimates);
+    for (int look = 1; look >= 0; look--)
+        for (unsigned i = 0; i < s.n && !s.failed; i++)
+            if (s.look[i] == look) {
+                fputs(look ? "! " : "- ", f);
+                mt_text_put(f, s.sentence[i]);
+                fputc('\n', f);
+            }
+    for (unsigned i = 0; i < s.n; i++)
+        free(s.sentence[i]);
+    free(s.rank);
+    free(s.kernels);
+    return s.failed ? -1 : 0;
+}

@@ -1,0 +1,11 @@
+/* What stands out, in sentences: those of "At a glance" of the page (page/web/glance.js), for a terminal. */
+#ifndef MT_OUTPUT_SUMMARY_H
+#define MT_OUTPUT_SUMMARY_H
+#include <stdio.h>
+#include "comm_formats.h"
+#include "analysis/locality/estimates.h"
+
+/* A line each, those that deserve a look first, marked "! ". `r` has its transfers and all further analyses.
+ * 0, or -1 without memory; write errors are the stream's. */
+int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates);
+#endif

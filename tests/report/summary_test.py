@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""mt-extract --format=summary says what the page's "At a glance" says, sentence by sentence and in its order; on random traces and on
+the worked example, whose sentences are derived by hand in page_test.py. usage: summary_test.py BIN SOURCE GEN_DEVICE"""
+import os
+import random
+import subprocess
+import sys
+
+from page_case import BIN, Case, SOURCE, main, run
+import property_test as cases
+
+GEN_DEVICE = sys.argv.pop(3)
+
+
+class Summary(Case):
+    @classmethod
+    def make(cls):
+        golden = os.path.join(SOURCE, "tests/golden/succeed")
+        cls.cases = [[os.path.join(golden, n)] for n in ("worked-example.trace", "stencil.trace", "empty.trace", "no-access.trace")]
+        for seed in range(1, 7):
+            paths = [cls.path("t%d.mtc" % seed)]
+            if seed % 2:
+                subprocess.run([GEN_DEVICE, str(seed), "1", paths[0], "64"], check=True, stdout=subprocess.DEVNULL)
+            else:
+                data, metas, _, _, _ = cases.make_case(random.Random(seed), False)
+                paths = []
+                for i, (d, m) in enumerate(zip(data, metas)):
+                    paths.append(cls.write("t%d-%d" % (seed, i), d))
+                    if m is not None:
+                        cls.write("t%d-%d.meta" % (seed, i), m)
+            cls.cases.append(paths)
+
+    def test_the_same_sentences(self):
+        seen = set()
+        for paths in self.cases:
+            for options in ((), ("-t", "1:"), ("--devices=3", "--line-size=64")):
+                done = subprocess.run([BIN + "/mt-extract", "--format=summary", *options, *paths], capture_output=True, text=True)
+                self.assertIn(done.returncode, (0, 3), done.stderr)
+                said = [" ".join(x.split()) for x in done.stdout.splitlines() if x[:2] in ("! ", "- ")]
+                page = subprocess.run([BIN + "/mt-report", *options, *paths, "-o", self.path("r.html")], capture_output=True, text=True)
+                self.assertEqual(page.returncode, done.returncode)
+                self.page.open(self.path("r.html"))
+                shown = self.page.run("[...document.querySelectorAll('#glance li')].map((i) => [i.className, i.dataset.glance, i.innerText.replace(/\\s+/g, ' ')])")
+                self.assertEqual(said, [("! " if look else "- ") + words.removesuffix(" see") for look, _, words in shown], (paths, options))
+                seen |= {name for _, name, _ in shown}
+        self.assertGreaterEqual(seen, {"comm", "kernel", "conflicts", "coalescing", "sharing", "placement", "nothing"})
+
+    def test_by_hand(self):
+        said = run(BIN + "/mt-extract", "--format=summary", self.cases[0][0]).splitlines()
+        self.assertIn("! 25.0 % of the accesses go to cache lines of 128 bytes that CTAs share falsely, most of them in #2 out.", said)
+        self.assertIn("- CTAs load 16 B that another CTA wrote (57.1 % of all loads), most of it from fill to sum: 12 B.", said)
+
+
+if __name__ == "__main__":
+    main()
