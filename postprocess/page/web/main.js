@@ -40,7 +40,7 @@ function turn() {
 
 const panels = {};
 async function drawPage() {
-  const draws = {overview: drawOverview, timeline: drawTimeline, transfers: drawTransfers, volumes: drawVolumes, strides: drawStrides, lines: drawLines,
+  const draws = {overview: drawOverview, timeline: drawTimeline, transfers: drawTransfers, volumes: drawVolumes, buffers: drawBuffers, strides: drawStrides, lines: drawLines,
                  plots: drawPlots, tables: drawTables};
   const panel = async (id) => {
     const before = redraws.length;
@@ -60,13 +60,11 @@ async function drawPage() {
   for (const id of Object.keys(draws).slice(2)) await panel(id);
   document.getElementById("made").textContent = "Made by mt-report (memtrace " + data.tool + ") from " + data.inputs.join(", ") + ".";
   new ResizeObserver(askRedraw).observe(document.getElementById("main"));
-  if (location.hash) { // the place that was asked for has moved meanwhile
-    const there = document.getElementById(location.hash.slice(1));
-    if (there) there.scrollIntoView();
-  }
+  startSearch();
+  startAddress(); // the place that was asked for has moved meanwhile
 }
 
 startTheme();
 addEventListener("scroll", hideTip, {passive: true});
 // For scripts and tests: what is drawn, as numbers, from `ready` on.
-window.memtraceReport = {data, state, setState, panels, launches, kernelSums, totals, missCurve, chosenLaunches, unpackLists, turns: () => turns, ready: drawPage()};
+window.memtraceReport = {data, state, setState, panels, launches, totals, missCurve, chosenLaunches, unpackLists, figures, find, searchEntries, footprint, turns: () => turns, ready: drawPage()};
