@@ -144,7 +144,7 @@ int mt_traffic_text(FILE *f, const struct mt_locality *m, const struct mt_sites 
     char label[MT_ALLOC_LABEL];
     struct mt_table t;
     mt_table_init(&t, "Allocations and launches: in how many each was read and written",
-                  "allocation|>bytes|>read in|>written in|>bytes loaded|>bytes stored|>first|>last superstep");
+                  "allocation|>bytes|>read in|>written in|>bytes loaded|>bytes stored|>first|>last launch");
     for (size_t i = 0; i < g->count;) {
         const size_t first = i;
         uint64_t sum[4] = {0};

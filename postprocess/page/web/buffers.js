@@ -12,7 +12,7 @@ function bufferLink(label) { return traffic && traffic.allocations[label] ? () =
 const launchPlaces = launches.map((l) => l.superstep);
 function launchPlace(superstep) { return d3.bisectLeft(launchPlaces, superstep); }
 // Launches by so many pixels: places [from, to) of column i. Columns are no finer than `step` launches of the data.
-function launchColumns(width, step, least) {
+function columnsOf(width, step, least) {
   const n = Math.max(1, Math.min(Math.ceil(launches.length / step), Math.floor(width / least)));
   return {n, width: width / n, of: (i) => [Math.ceil(i * launches.length / n), Math.ceil((i + 1) * launches.length / n)], at: (place) => Math.min(n - 1, Math.floor(place * n / launches.length))};
 }
@@ -33,7 +33,8 @@ function labelRoom(width) { return Math.min(210, width * 0.34); }
 
 // ---- buffer by launch ----
 function bufferSums(b, columns) {
-  const out = {load: new Float64Array(columns.n), store: new Float64Array(columns.n), atomics: new Float64Array(columns.n), accesses: new Float64Array(columns.n)};
+  if (b.sums && b.sums.load.length === columns.n) return b.sums;
+  const out = b.sums = {load: new Float64Array(columns.n), store: new Float64Array(columns.n), atomics: new Float64Array(columns.n), accesses: new Float64Array(columns.n)};
   for (const r of b.launches) {
     const i = columns.at(launchPlace(r[0]));
     out.load[i] += r[1];
@@ -49,7 +50,7 @@ function bufferMap(shown) {
   function fit() { surface.setHeight(bufferRow.top + shown().length * bufferRow.height + bufferRow.axis); }
   function draw(c, width, height) {
     const left = labelRoom(width), list = shown();
-    columns = launchColumns(width - left - 4, traffic.launch_step, 3);
+    columns = columnsOf(width - left - 4, traffic.launch_step, 3);
     sums = list.map((b) => bufferSums(b, columns));
     const most = Math.max(1, d3.max(sums, (s) => Math.max(d3.max(s.load), d3.max(s.store)))), shade = (v) => 0.3 + 0.7 * Math.log2(1 + v) / Math.log2(1 + most);
     list.forEach((b, k) => {
@@ -147,13 +148,13 @@ function addressMap(shown) {
   function fit() { surface.setHeight(bufferRow.top + list().length * (strip() + 6) + bufferRow.axis); }
   function draw(c, width, height) {
     const left = labelRoom(width);
-    columns = launchColumns(width - left - 4, traffic.heat_step, 2);
+    columns = columnsOf(width - left - 4, traffic.heat_step, 2);
     sums = list().map((b) => heatSums(b, columns, of));
     let most = 0, least = Infinity;
     for (const s of sums) for (const v of s.grid) if (v) { most = Math.max(most, v); least = Math.min(least, v); }
     const shade = (v) => most > least ? 0.06 + 0.94 * Math.log(v / least) / Math.log(most / least) : 0.75;
     sums.forEach((s, k) => {
-      const b = list()[k], y = bufferRow.top + k * (strip() + 6), h = strip() / s.rows;
+      const b = list()[k], y = bufferRow.top + k * (strip() + 6);
       c.fillStyle = theme.soft;
       c.fillRect(left, y, width - left - 4, strip());
       c.fillStyle = theme.ink;
@@ -161,11 +162,8 @@ function addressMap(shown) {
       c.fillText(clipText(c, b.label, left - 10), left - 8, y + 8);
       c.fillStyle = theme.muted;
       c.fillText(bytes(b.bytes), left - 8, y + strip() - 8);
-      for (let i = 0; i < s.grid.length; i++) {
-        if (!s.grid[i]) continue;
-        c.fillStyle = ramp(shade(s.grid[i]));
-        c.fillRect(left + i % columns.n * columns.width, y + Math.floor(i / columns.n) * h, columns.width + 0.3, h + 0.3);
-      }
+      c.imageSmoothingEnabled = false;
+      c.drawImage(gridImage(s.grid, columns.n, s.rows, shade), left, y, width - left - 4, strip());
     });
     launchAxis(c, columns, left, height - 9, width);
     const bar = el("i", {class: "ramp", style: "background:linear-gradient(to right," + [0.06, 0.25, 0.5, 0.75, 1].map(ramp).join(",") + ")"});

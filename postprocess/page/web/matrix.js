@@ -62,16 +62,7 @@ function heatMap(label, model, choose) {
     }
   }
   function drawPixels(c, g, scale) {
-    const image = new ImageData(g.n, g.n), colours = d3.range(256).map((i) => d3.rgb(ramp(i / 255)));
-    for (let i = 0; i < g.n * g.n; i++) {
-      const v = grid.bytes[i];
-      if (!v) continue;
-      const p = colours[Math.round(255 * Math.min(1, scale(v)))];
-      image.data.set([p.r, p.g, p.b, 255], 4 * i);
-    }
-    const buffer = document.createElement("canvas");
-    buffer.width = buffer.height = g.n;
-    buffer.getContext("2d").putImageData(image, 0, 0);
+    const buffer = gridImage(grid.bytes, g.n, g.n, scale);
     c.imageSmoothingEnabled = false;
     c.drawImage(buffer, left, mapSize.top, g.side, g.side);
   }

@@ -137,6 +137,19 @@ function canvas(height, label, draw) {
   redraws.push(surface.draw);
   return surface;
 }
+// A picture with a pixel for each number that is not 0; shade(number): 0 to 1.
+function gridImage(grid, columns, rows, shade) {
+  const image = new ImageData(columns, rows), colours = d3.range(256).map((i) => d3.rgb(ramp(i / 255))), buffer = document.createElement("canvas");
+  for (let i = 0; i < columns * rows; i++) {
+    if (!grid[i]) continue;
+    const p = colours[Math.round(255 * Math.min(1, shade(grid[i])))];
+    image.data.set([p.r, p.g, p.b, 255], 4 * i);
+  }
+  buffer.width = columns;
+  buffer.height = rows;
+  buffer.getContext("2d").putImageData(image, 0, 0);
+  return buffer;
+}
 // Where the mouse is in a canvas, in CSS pixels.
 function at(event, e) {
   const box = e.getBoundingClientRect();
