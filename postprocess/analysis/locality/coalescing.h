@@ -53,7 +53,7 @@ struct mt_coalescing {
     struct mt_coalescing_stride *strides;
     size_t count, nstrides;
     struct mt_coalescing_set sites; /* by line, column and variable */
-    uint64_t masked, unmasked; /* accesses in selected launches, those of unknown type left out */
+    uint64_t masked, unmasked;      /* accesses in selected launches, those of unknown type left out */
     /* state */
     struct mt_run_launch launch;
     struct mt_coalescing_shape shapes[MT_COALESCING_SHAPES]; /* met lately, by a hash */

@@ -109,7 +109,8 @@ static int traffic_heat(struct mt_traffic *t, const struct mt_access_run *r, uin
     const unsigned bits = mt_traffic_piece_bits(a->bytes);
     for (uint32_t i = first, n; i < end; i += n) {
         const uint64_t piece = (mt_run_address(r, i) - a->base) >> bits, from = a->base + (piece << bits);
-        n = mt_run_within(r, i, from, from + ((1ull << bits) - 1) < from ? UINT64_MAX : from + ((1ull << bits) - 1));
+        n = mt_run_within(r, i, from,
+                          from + ((1ull << bits) - 1) < from ? UINT64_MAX : from + ((1ull << bits) - 1));
         n = n < end - i ? n : end - i;
         struct mt_traffic_cell c = traffic_count(t, r, (uint64_t)(a - t->buffers.allocs), n);
         c.piece = (uint32_t)piece;
@@ -123,12 +124,11 @@ int mt_traffic_runs(struct mt_traffic *t, const struct mt_access_run *runs, size
 {
     for (size_t k = 0; t->launch.selected && k < n; k++)
         for (uint32_t i = 0, in; i < runs[k].count; i += in) {
-            const struct mt_buffer_stretch *s =
-                mt_buffers_stretch(&t->buffers, mt_run_address(&runs[k], i));
+            const struct mt_buffer_stretch *s = mt_buffers_stretch(&t->buffers, mt_run_address(&runs[k], i));
             const struct mt_alloc_event *a = s->in;
             in = mt_run_within(&runs[k], i, s->first, s->last);
-            struct mt_traffic_cell c = traffic_count(
-                t, &runs[k], a ? (uint64_t)(a - t->buffers.allocs) : MT_TRAFFIC_NO_ALLOC, in);
+            struct mt_traffic_cell c =
+                traffic_count(t, &runs[k], a ? (uint64_t)(a - t->buffers.allocs) : MT_TRAFFIC_NO_ALLOC, in);
             if (traffic_add(&t->launches, &c) != 0 || (a && traffic_heat(t, &runs[k], i, i + in, a) != 0))
                 return -1;
         }

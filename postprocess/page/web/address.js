@@ -21,8 +21,15 @@ function writeAddress() {
   const hash = addressPanel || parts.length ? "#" + [addressPanel, ...parts].join("&") : location.pathname;
   if (hash !== location.hash) history.replaceState(null, "", hash);
 }
+let addressTimer = 0;
+// A slider changes the state faster than a browser lets the address be written.
+function askAddress() {
+  clearTimeout(addressTimer);
+  addressTimer = setTimeout(writeAddress, 150);
+}
 function followAddress() {
-  setState(readAddress());
+  const change = readAddress();
+  if (Object.keys(change).length) setState(change);
   const there = addressPanel && document.getElementById(addressPanel);
   if (there) there.scrollIntoView();
 }
@@ -40,7 +47,7 @@ function showChosen() {
   });
 }
 function startAddress() {
-  onState(writeAddress);
+  onState(askAddress);
   followAddress();
   showChosen();
   addEventListener("hashchange", followAddress);

@@ -1,12 +1,13 @@
 // Buffers and launches: which launch reads and writes which allocation, and where in it. data.traffic is as in comm.json.
 const traffic = data.traffic || null;
 // [{label, id, bytes, piece, launches, heat, all: bytes of all launches, from, to: places in `launches` between which it lives}], in the order of allocation.
-const buffers = traffic ? Object.keys(traffic.allocations).map((label) => {
-  const t = traffic.allocations[label], a = t.id === undefined ? null : allocations.find((k) => k.id === t.id);
-  return Object.assign({label, all: d3.sum(t.launches, (r) => r[1] + r[2]), from: a ? a.from : 0, to: a && a.to !== null ? a.to : launches.length}, t);
+const buffers = traffic && traffic.allocations ? Object.keys(traffic.allocations).map((label) => {
+  const t = traffic.allocations[label] || {}, a = t.id === undefined ? null : allocations.find((k) => k.id === t.id);
+  return Object.assign({label, all: d3.sum(t.launches || [], (r) => r[1] + r[2]), from: a ? a.from : 0, to: a && a.to !== null ? a.to : launches.length}, t);
 }) : [];
+const bufferLabels = new Set(buffers.map((b) => b.label));
 // What goes to a buffer of the panel; null where there is none.
-function bufferLink(label) { return traffic && traffic.allocations[label] ? () => setState({buffer: label}) : null; }
+function bufferLink(label) { return bufferLabels.has(label) ? () => setState({buffer: label}) : null; }
 
 // The place of a launch among those that are shown.
 const launchPlaces = launches.map((l) => l.superstep);
@@ -136,7 +137,7 @@ const bufferColumns = [Object.assign(textColumn("buffer", "label"), {pick: (r) =
 // ---- address by time ----
 const heatKinds = [["both", "Read and written", (r) => r[2] + r[3]], ["read", "Read", (r) => r[2]], ["written", "Written", (r) => r[3]]];
 function heatSums(b, columns, of) {
-  const rows = Math.max(1, Math.ceil(b.bytes / b.piece)), grid = new Float64Array(columns.n * rows);
+  const rows = Math.max(1, Math.min(MOST_PIECES, Math.ceil(b.bytes / b.piece) || 1)), grid = new Float64Array(columns.n * rows);
   for (const r of b.heat) grid[r[1] * columns.n + columns.at(launchPlace(r[0]))] += of(r);
   return {rows, grid};
 }
@@ -201,7 +202,17 @@ function drawBuffers(section) {
   // Those with most bytes, in the order in which they were allocated: of two that swap roles both are seen.
   const rank = new Map(buffers.slice().sort((a, b) => b.all - a.all).map((b, i) => [b, i])), shown = () => buffers.filter((b) => rank.get(b) < most || b.label === state.buffer);
   const map = bufferMap(shown), heat = addressMap(shown);
-  const refit = () => { map.fit(); heat.fit(); map.surface.draw(); heat.surface.draw(); select.value = state.buffer === null ? "" : state.buffer; more.hidden = most >= buffers.length; };
+  let drawn = null;
+  const refit = () => {
+    map.fit();
+    map.surface.draw();
+    if (drawn === state.buffer + " " + most) return; // addresses of all launches are the same whichever is looked at
+    drawn = state.buffer + " " + most;
+    heat.fit();
+    heat.surface.draw();
+    select.value = state.buffer === null ? "" : state.buffer;
+    more.hidden = most >= buffers.length;
+  };
   const more = el("button", {type: "button", class: "quiet", on: {click() { most = Math.min(most + 50, 500); refit(); }}}, "show more of the " + count(buffers.length) + " buffers");
   const select = el("select", {id: "buffer", "aria-label": "Buffer", on: {change() { setState({buffer: this.value || null}); }}}, el("option", {value: ""}, "those above"),
     ...buffers.slice().sort((a, b) => b.all - a.all).slice(0, 2000).map((b) => el("option", {value: b.label}, b.label)));

@@ -43,9 +43,17 @@ async function drawPage() {
   const draws = {overview: drawOverview, timeline: drawTimeline, transfers: drawTransfers, volumes: drawVolumes, buffers: drawBuffers, strides: drawStrides, lines: drawLines,
                  plots: drawPlots, tables: drawTables};
   const panel = async (id) => {
-    const before = redraws.length;
-    panels[id] = draws[id](document.getElementById(id));
-    for (const f of redraws.slice(before)) f();
+    const before = redraws.length, heard = state.listeners.length;
+    const section = document.getElementById(id);
+    try {
+      panels[id] = draws[id](section);
+      for (const f of redraws.slice(before)) f();
+    } catch (e) { // of data that mt-extract did not write; the other panels are drawn
+      redraws.length = before;
+      state.listeners.length = heard;
+      console.error(e);
+      section.append(nothing("This panel cannot be drawn: its data is not as mt-extract writes it (" + e.message + ")."));
+    }
     await turn();
   };
   drawNav();

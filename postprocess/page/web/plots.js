@@ -121,7 +121,12 @@ function reusePicture() {
     [textColumn("cache per", "level"), numberColumn("size (B)", "bytes"), numberColumn("misses", "misses"), numberColumn("uses", "uses")]), colourLegend(words), el("p", {class: "muted"}, footprintWords()));
 }
 // What the whole run touches, and its largest launch: [lines, launch with most, its lines]; null: not known.
+let footprintKept;
 function footprint() {
+  if (footprintKept === undefined) footprintKept = findFootprint();
+  return footprintKept;
+}
+function findFootprint() {
   if (!data.reuse || data.reuse.footprint === undefined) return null;
   let most = null;
   for (const kernel in data.reuse.kernels)
