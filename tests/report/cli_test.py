@@ -83,6 +83,17 @@ class CommandLine(Case):
         copy = shutil.copy(GOLDEN + "/worked-example.trace", self.dir)
         self.run_("mt-report", copy, "-o", copy, code=2)
 
+    @unittest.skipUnless(shutil.which("node"), "there is no node here")
+    def test_script(self):
+        """The page's scripts are programs, also where there is no browser to say so."""
+        html = self.run_("mt-report", GOLDEN + "/worked-example.trace").stdout
+        scripts = re.findall(r"<script>(.*?)</script>", html, re.S)
+        self.assertEqual(len(scripts), 2)
+        for i, script in enumerate(scripts):
+            path = self.file("s%d.js" % i, script)
+            done = subprocess.run(["node", "--check", path], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_terminal(self):
         """A page of half a million characters is not what anybody wants to see there."""
         main, end = os.openpty()

@@ -265,7 +265,7 @@ class Many(Panels):
         number, found = find("relax 317, kernel")
         self.assertEqual([number, found], [1, ["kernel " + self.NAME % (317, 317)]])
         number, found = find("<317,")
-        self.assertEqual([number, [f for f in found if f.startswith("launch")]], [5, [f"launch launch {s} " + self.NAME % (317, 317) for s in (317, 817, 1317, 1817)]])
+        self.assertEqual([number, [f for f in found if f.startswith("launch")]], [5, [f"launch {s} " + self.NAME % (317, 317) for s in (317, 817, 1317, 1817)]])
         self.assertEqual(find("float")[0], self.KERNELS + self.LAUNCHES)
         self.assertLessEqual(len(find("float")[1]), 80)
         self.page.run("document.querySelector('main').focus()")

@@ -5,7 +5,7 @@ function* searchEntries() {
   for (const b of buffers) yield {kind: "buffer", text: b.label, more: bytes(b.all), go: bufferLink(b.label)};
   for (const [file, lines] of lineFiles()) for (const [line, at] of lines) yield {kind: "line", text: file + ":" + line, more: at.bytes ? bytes(at.bytes) : "", go: lineLink(file + ":" + line)};
   for (const name in (data.lines && data.lines.variables) || {}) if (variableLink(name)) yield {kind: "variable", text: name, more: "", go: variableLink(name)};
-  for (const l of launches) yield {kind: "launch", text: "launch " + l.superstep + " " + kernelNames[l.kernel], more: bytes(l.load + l.store), go: () => { setState({superstep: l.superstep}); document.getElementById("timeline").scrollIntoView(); }};
+  for (const l of launches) yield {kind: "launch", text: l.superstep + " " + kernelNames[l.kernel], more: bytes(l.load + l.store), go: () => { setState({superstep: l.superstep}); document.getElementById("timeline").scrollIntoView(); }};
 }
 // All words of the needle must be there. At most mostFound of each kind, and how many there are.
 function find(entries, needle) {

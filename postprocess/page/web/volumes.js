@@ -12,7 +12,7 @@ function stepVolumes() {
 // Kernels, those with most bytes first.
 function kernelVolumes() {
   const rows = kernelRows().sort((a, b) => b.load + b.store - a.load - a.store), of = (key) => Float64Array.from(rows, (r) => r[key]);
-  return {n: rows.length, load: of("load"), store: of("store"), commLoad: of("commLoad"), commStore: of("commStore"), name: (i) => rows[i].name, tick: (i) => shortKernel(rows[i].name)};
+  return {n: rows.length, load: of("load"), store: of("store"), commLoad: of("commLoad"), commStore: of("commStore"), name: (i) => rows[i].name, tick: (i) => shortKernel(rows[i].name), tickRoom: 170};
 }
 // The parts of the chosen superstep, or all supersteps added up.
 function partVolumes(parts, names, unit) {
@@ -95,10 +95,14 @@ function drawVolumes(section) {
     c.fillStyle = theme.muted;
     c.fillRect(left, zero, width - left, 1);
     c.textAlign = "center";
-    const every = Math.max(1, Math.ceil(64 / w));
+    const apart = list.tickRoom || 64, every = Math.max(1, Math.ceil(apart / w));
+    let free = -Infinity;
     for (let b = 0; b < bins.n; b += every) {
-      const text = clipText(c, list.tick(bins.of(b)[0]), Math.max(60, w));
-      c.fillText(text, Math.max(left + c.measureText(text).width / 2, Math.min(width - c.measureText(text).width / 2, left + (b + 0.5) * w)), height - 9);
+      const text = clipText(c, list.tick(bins.of(b)[0]), Math.max(apart - 6, w - 6)), half = c.measureText(text).width / 2;
+      const x = Math.max(left + half, Math.min(width - half, left + (b + 0.5) * w));
+      if (x - half < free) continue;
+      c.fillText(text, x, height - 9);
+      free = x + half + 6;
     }
   }
   function lines(b) {
