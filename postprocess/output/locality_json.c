@@ -249,10 +249,11 @@ int mt_coalescing_json(struct mt_json *j, const struct mt_locality *m, const str
         mt_json_end(j);
     }
     mt_json_end(j);
+    int rc = mt_coalescing_sites_json(j, c, sites);
     mt_json_end(j);
     free(order);
     free(strides);
-    return 0;
+    return rc;
 }
 
 /* ---- conflicts ---- */

@@ -93,6 +93,7 @@ int mt_reuse_json(struct mt_json *j, const struct mt_locality *m, const struct m
     mt_json_object(j, mt_locality_names[MT_LOCALITY_REUSE], 0);
     mt_json_u64(j, "line_size", 1ull << r->options.line_bits);
     mt_json_u64(j, "sample", 1ull << r->options.sample_bits);
+    mt_json_u64(j, "footprint", (uint64_t)r->device.lines << r->options.sample_bits);
     mt_json_object(j, "kernels", 0);
     struct mt_keys keys = {0};
     for (size_t i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-/* Shared by locality_json.c, locality_launches_json.c and relations_locality.c. */
+/* Shared by locality_json.c, locality_launches_json.c, locality_places_json.c, placement_json.c and relations_locality.c. */
 #ifndef MT_OUTPUT_LOCALITY_PARTS_H
 #define MT_OUTPUT_LOCALITY_PARTS_H
 #include "locality_json.h"
@@ -7,6 +7,9 @@
     int mt_##name##_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites);
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
+
+/* The member "sites" of coalescing (locality_places_json.c). 0, or -1 without memory. */
+int mt_coalescing_sites_json(struct mt_json *j, const struct mt_coalescing *c, const struct mt_sites *sites);
 
 int mt_locality_compare_text(const char *a, const char *b);
 

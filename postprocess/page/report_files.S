@@ -19,15 +19,19 @@ mt_report_\name\()_end:
     file js
     .incbin "data.js"
     .incbin "text.js"
+    .incbin "figure.js"
     .incbin "table.js"
     .incbin "overview.js"
     .incbin "timeline.js"
     .incbin "matrix.js"
     .incbin "volumes.js"
+    .incbin "buffers.js"
     .incbin "graph.js"
     .incbin "lines.js"
     .incbin "plots.js"
     .incbin "glance.js"
+    .incbin "search.js"
+    .incbin "address.js"
     .incbin "main.js"
     end js
     file d3

@@ -1,8 +1,8 @@
 """The further analyses once more, access by access and byte by byte, from docs/definitions.md alone.
 
 Slow on purpose. A trace is a list of launches, dictionaries with superstep, seq (None: not known), kernel, selected and
-runs; a run has cta, sm, type, size, addresses, mask (0: none) and site. Sites are a list of (id, file, line, var) with "" for
-what is not there, allocations one of (id, base, bytes, seq, free seq or None, name).
+runs; a run has cta, sm, type, size, addresses, mask (0: none) and site. Sites are a list of (id, file, line, var, column) with
+"" for what is not there, allocations one of (id, base, bytes, seq, free seq or None, name).
 """
 TYPES = ["load", "store", "atomic", "unknown"]
 ALL = 2**64
@@ -30,10 +30,11 @@ def first_of(i):
 
 class Sites:
     def __init__(self, sites):
-        self.line = {i: "%s:%d" % (f, n) for i, f, n, v in sites if f and i}
-        self.var = {i: v for i, f, n, v in sites if v and i}
+        self.line = {i: "%s:%d" % (f, n) for i, f, n, v, c in sites if f and i}
+        self.var = {i: v for i, f, n, v, c in sites if v and i}
+        self.column = {i: c for i, f, n, v, c in sites if i and (f or v)}
         self.number = {}  # lines in the order of the site table
-        for i, f, n, v in sites:
+        for i, f, n, v, c in sites:
             if f:
                 self.number.setdefault("%s:%d" % (f, n), len(self.number) + 1)
 
@@ -61,6 +62,25 @@ def lines(trace, sites, allocs):
         show = (lambda p: label(allocs, p)) if i == 2 else lambda p: p or "?"
         out[key] = {show(p): {k: dict(zip(names, tables[i][p][k])) for k in sorted(tables[i][p])} for p in order}
     return out
+
+
+def coalescing_sites(trace, sites):
+    """The same sums by line, column, variable, kernel and type."""
+    table = {}
+    for launch in trace:
+        for r in launch["runs"] if launch["selected"] else []:
+            if r["type"] == "unknown" or not r["mask"]:
+                continue
+            line, var = sites.line.get(r["site"]), sites.var.get(r["site"])
+            key = ((line or "?").encode(), sites.column.get(r["site"], 0), (var or "?").encode(), launch["kernel"].encode(),
+                   TYPES.index(r["type"]))
+            c = table.setdefault(key, {"line": line, "column": key[1], "variable": var, "kernel": launch["kernel"], "type": r["type"],
+                                       "requests": 0, "accesses": 0, "bytes": 0, "distinct": 0, "sectors": 0, "lines": 0})
+            touched = [(a + i) % ALL for a in r["addresses"] for i in range(r["size"])]
+            for name, n in (("requests", 1), ("accesses", len(r["addresses"])), ("bytes", len(touched)), ("distinct", len(set(touched))),
+                            ("sectors", len({b // 32 for b in touched})), ("lines", len({b // 128 for b in touched}))):
+                c[name] += n
+    return [table[key] for key in sorted(table)]
 
 
 def coalescing(trace, sites):
@@ -103,7 +123,7 @@ def coalescing(trace, sites):
             "irregular": c["irregular"],
             "strides": {str(s): c["strides"][s] for s in sorted(c["strides"])},
         }
-    return {"unmasked": unmasked, "kernels": out}
+    return {"unmasked": unmasked, "kernels": out, "sites": coalescing_sites(trace, sites)}
 
 
 def sampled(line, bits):
@@ -166,7 +186,7 @@ def reuse(trace, line_size, bits):
             }
         out.setdefault(launch["kernel"], {})[launch["superstep"]] = cell
     ordered = {k: {str(s): out[k][s] for s in sorted(out[k])} for k in sorted(out, key=str.encode)}
-    return {"line_size": line_size, "sample": scale, "kernels": ordered}
+    return {"line_size": line_size, "sample": scale, "footprint": len(set(device)) * scale, "kernels": ordered}
 
 
 def sharing(trace, allocs, line_size, top):
@@ -254,7 +274,54 @@ def conflicts(trace, sites, allocs):
     return {k: {str(s): out[k][s] for s in sorted(out[k])} for k in sorted(out, key=str.encode)}
 
 
-def analyse(trace, sites, allocs, line_size=128, bits=0, top=10):
+def traffic(trace, allocs, most):
+    """Coarsened only when all is counted: neighbouring launches become one, in `heat` every third time neighbouring pieces."""
+    if not allocs:
+        return None
+    rows, heat = {}, {}
+    piece = [4] * len(allocs)
+    for i, (_, _, size, *_) in enumerate(allocs):
+        while -(-size // piece[i]) > 64:
+            piece[i] *= 2
+    for launch in trace:
+        for r in launch["runs"] if launch["selected"] else []:
+            for address in r["addresses"]:
+                a = alloc_of(allocs, launch["seq"], address)
+                loaded, stored = (r["size"] if r["type"] in types else 0 for types in (("load", "atomic"), ("store", "atomic")))
+                add = [loaded, stored] + [int(r["type"] == t) for t in TYPES]
+                keys = [(rows, (first_of(a), launch["superstep"], 0))]
+                if a is not None:
+                    keys.append((heat, (a, launch["superstep"], (address - allocs[a][1]) // piece[a])))
+                for table, key in keys:
+                    table[key] = [x + y for x, y in zip(table.get(key, [0] * 6), add)]
+    steps, pieces = [1, 1], 1
+    for which, limit in ((0, 4 * most), (1, most)):
+        level = 0
+        while len((rows, heat)[which]) > limit and level < 60:
+            level += 1
+            by_piece = which == 1 and level % 3 == 0
+            joined = {}
+            for (a, step, at), v in (rows, heat)[which].items():
+                key = (a, step, at // 2) if by_piece else (a, step // 2, at)
+                joined[key] = [x + y for x, y in zip(joined.get(key, [0] * 6), v)]
+            if by_piece:
+                pieces *= 2
+            else:
+                steps[which] *= 2
+            if which:
+                heat = joined
+            else:
+                rows = joined
+    out = {}
+    for a in sorted({key[0] for key in rows}):
+        cell = {} if a < 0 else {"id": allocs[a][0], "bytes": allocs[a][2], "piece": piece[a] * pieces}
+        cell["launches"] = [[s * steps[0], *rows[b, s, p]] for b, s, p in sorted(rows) if b == a]
+        cell["heat"] = [[s * steps[1], p, *heat[b, s, p][:2]] for b, s, p in sorted(heat) if b == a]
+        out[label(allocs, None if a < 0 else a)] = cell
+    return {"launch_step": steps[0], "heat_step": steps[1], "allocations": out}
+
+
+def analyse(trace, sites, allocs, line_size=128, bits=0, top=10, cells=1 << 16):
     s = Sites(sites)
     return {
         "lines": lines(trace, s, allocs),
@@ -262,4 +329,5 @@ def analyse(trace, sites, allocs, line_size=128, bits=0, top=10):
         "reuse": reuse(trace, line_size, bits),
         "sharing": sharing(trace, allocs, line_size, top),
         "conflicts": conflicts(trace, s, allocs),
+        "traffic": traffic(trace, allocs, cells),
     }

@@ -21,7 +21,7 @@ import property_test
 import traces
 
 POLICIES = ("block", "robin", "mincut")
-TABLES = ("lines", "coalescing", "reuse", "sharing", "conflicts")
+TABLES = ("lines", "coalescing", "reuse", "sharing", "conflicts", "traffic")
 
 
 def extract(program, paths, *options):

@@ -19,7 +19,7 @@ FILES = ["k.cu", "/src/b.cu", ""]
 
 def make_sites(rng):
     ids = rng.sample(range(0, 12), rng.randint(0, 8))
-    return [(i, rng.choice(FILES), rng.choice([7, 12, 100]), rng.choice(["in", "out", ""])) for i in ids]
+    return [(i, rng.choice(FILES), rng.choice([7, 12, 100]), rng.choice(["in", "out", ""]), rng.choice([3, 3, 9, 20])) for i in ids]
 
 
 def make_allocs(rng, base, span):
@@ -71,7 +71,7 @@ def make_case(rng):
     ctas = [(rng.choice([0, 1, 2, 3, 2**32 - 1]), rng.choice([0, 0, 1, 65535]), rng.choice([0, 0, 2, 65535]))
             for _ in range(rng.randint(1, 5))]
     sites, allocs = make_sites(rng), make_allocs(rng, base, span)
-    script = ["S %d %s %d %s" % (i, f or "-", n, v or "-") for i, f, n, v in sites]
+    script = ["S %d %s %d %s %d" % (i, f or "-", n, v or "-", c) for i, f, n, v, c in sites]
     script += ["A %d %d %d %d %d %s" % (i, b, n, s, 2**64 - 1 if d is None else d, t or "-")
                for i, b, n, s, d, t in allocs]
     cut = rng.choice([0, 0.05, 0.3])
@@ -104,9 +104,10 @@ def run_case(job):
     rng = random.Random(seed)
     trace, sites, allocs, script = make_case(rng)
     line_bits, bits, top = rng.choice([5, 6, 7, 7, 9]), rng.choice([0, 0, 0, 1, 3]), rng.choice([0, 1, 2, 10])
-    args = [program, str(line_bits), str(bits), str(top), str(seed)]
+    cells = rng.choice([0, 0, 3, 20, 100])
+    args = [program, str(line_bits), str(bits), str(top), str(seed), str(cells)]
     r = subprocess.run(args, input="\n".join(script).encode() + b"\n", capture_output=True, timeout=60)
-    expected = brute_locality.analyse(trace, sites, allocs, 2**line_bits, bits, top)
+    expected = brute_locality.analyse(trace, sites, allocs, 2**line_bits, bits, top, cells or 1 << 16)
     try:
         got = json.loads(r.stdout)
     except ValueError as e:

@@ -24,7 +24,7 @@ CASES = int(sys.argv[4]) if len(sys.argv) > 4 else 60
 PROGRAM, CONVERT = os.path.join(BIN, "mt-extract"), os.path.join(BIN, "mt-convert")
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
-FURTHER = ["lines", "coalescing", "reuse", "sharing", "conflicts", "placement"]
+FURTHER = ["lines", "coalescing", "reuse", "sharing", "conflicts", "traffic", "placement"]
 ROUND = 1 << 17  # records a rank (round_mpi.h)
 LIMIT = 120  # seconds; a hang fails the test
 

@@ -1,8 +1,8 @@
 /* Runs the further analyses on runs from a script, in parts that are merged in a random order, and writes
  * their sections as JSON. For locality_test.py: masks, warps and sites as no raw trace has them.
  *
- * usage: run_analyses LINE_BITS SAMPLE_BITS TOP SEED < script
- *   S id file line var            a site ("-": empty)
+ * usage: run_analyses LINE_BITS SAMPLE_BITS TOP SEED CELLS < script
+ *   S id file line var column     a site ("-": empty)
  *   A id base bytes seq free name an allocation; free -1: never
  *   L superstep seq selected kernel
  *   R base stride cta smid meta count mask warp site [address...]
@@ -84,7 +84,8 @@ static void run_analyses_line(char *words[], size_t n, const struct mt_locality_
         sites[nsites++] = (struct mt_site_event){.id = strtoull(words[1], NULL, 0),
                                                  .file = run_analyses_text(words[2]),
                                                  .line = strtoull(words[3], NULL, 0),
-                                                 .var = run_analyses_text(words[4])};
+                                                 .var = run_analyses_text(words[4]),
+                                                 .column = strtoull(words[5], NULL, 0)};
     else if (*words[0] == 'A')
         allocs[nallocs++] = (struct mt_alloc_event){.id = strtoull(words[1], NULL, 0),
                                                     .base = strtoull(words[2], NULL, 0),
@@ -136,12 +137,13 @@ int main(int argc, char **argv)
     static struct mt_json json;
     char *words[16 + LANES], *buffer = NULL;
     size_t room = 0;
-    if (argc != 5)
+    if (argc != 6)
         return 2;
     struct mt_locality_options o = {.chosen = (1u << MT_LOCALITY_PLACEMENT) - 1,
                                     .analysis.line_bits = (unsigned)atoi(argv[1]),
                                     .analysis.sample_bits = (unsigned)atoi(argv[2]),
-                                    .analysis.top = (size_t)atoi(argv[3])};
+                                    .analysis.top = (size_t)atoi(argv[3]),
+                                    .analysis.cells = (size_t)atoi(argv[5])};
     unsigned seed = (unsigned)atoi(argv[4]);
     while (getline(&buffer, &room, stdin) > 0) {
         size_t n = 0;

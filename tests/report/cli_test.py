@@ -83,6 +83,17 @@ class CommandLine(Case):
         copy = shutil.copy(GOLDEN + "/worked-example.trace", self.dir)
         self.run_("mt-report", copy, "-o", copy, code=2)
 
+    @unittest.skipUnless(shutil.which("node"), "there is no node here")
+    def test_script(self):
+        """The page's scripts are programs, also where there is no browser to say so."""
+        html = self.run_("mt-report", GOLDEN + "/worked-example.trace").stdout
+        scripts = re.findall(r"<script>(.*?)</script>", html, re.S)
+        self.assertEqual(len(scripts), 2)
+        for i, script in enumerate(scripts):
+            path = self.file("s%d.js" % i, script)
+            done = subprocess.run(["node", "--check", path], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_terminal(self):
         """A page of half a million characters is not what anybody wants to see there."""
         main, end = os.openpty()
@@ -266,7 +277,7 @@ class Figures(Case):
             raw, compact = self.data(path), self.data(self.dir + "/t.mtc")
             self.assertTrue(raw["complete"] and compact["complete"], (raw["notes"], compact["notes"]))
             self.assertEqual(self.page_view(compact), self.page_view(raw), seed)
-            for name in ("totals", "copies", "graph", "reuse", "sharing", "conflicts", "placement", "lines"):
+            for name in ("totals", "copies", "graph", "reuse", "sharing", "conflicts", "traffic", "placement", "lines"):
                 self.assertEqual(compact[name], raw[name], (seed, name))
 
     def test_further_analyses(self):
@@ -277,10 +288,61 @@ class Figures(Case):
             page = self.data("--line-size=32", "--devices=3", path)
             again = self.data("--from", self.file("comm.json", json.dumps(comm)))
             del comm["placement"]["assignment"]
-            for name in ("lines", "coalescing", "reuse", "sharing", "conflicts", "placement"):
+            for name in ("lines", "coalescing", "reuse", "sharing", "conflicts", "traffic", "placement"):
                 self.assertEqual(page[name], comm[name], (seed, name))
                 self.assertEqual(again[name], comm[name], (seed, name))
             self.assertNotIn("reuse", self.data("--quick", path))
+
+    def test_buffers(self):
+        """Two buffers that swap roles over four launches, one that lives for two of them; by hand, and as mt-extract has it."""
+        a, b, c = 0x10000, 0x20000, 0x30000
+        events = [{"ev": "alloc", "seq": i, "id": i, "base": hex(base), "bytes": n, "kind": "cudaMalloc", "name": name}
+                  for i, (base, n, name) in enumerate(((a, 1024, "ping"), (b, 1024, "pong")))]
+        launches = []
+        for step in range(4):
+            read, write = (a, b) if step % 2 == 0 else (b, a)
+            records = [record(0, LOAD, 4, read + 4 * i, (0, 0, 0)) for i in range(32)] + [record(0, STORE, 4, write + 512, (0, 0, 0))]
+            if step in (1, 2):
+                records.append(record(0, ATOMIC, 8, c, (0, 0, 0)))
+            launches.append(("k%d" % step, records))
+            if step == 1:
+                events.append({"ev": "alloc", "seq": 10 * step + 5, "id": 7, "base": hex(c), "bytes": 8, "kind": "cudaMalloc", "name": "once"})
+            events.append({"ev": "launch", "seq": 10 * step + 6, "kernel": "k%d" % step, "traced": True, "records": len(records)})
+        events.append({"ev": "free", "seq": 30, "id": 7})
+        t = self.file("t", trace(launches))
+        self.file("t.meta", companion(events, None, {"records_written": 134, "records_counted": 134}))
+        page, comm = self.data(t), json.loads(self.run_("mt-extract", "-s", "more", t).stdout)
+        for section in ("traffic", "reuse", "coalescing"):
+            self.assertEqual(page[section], comm[section])
+        rows = page["traffic"]["allocations"]
+        read, written = [128, 0, 32, 0, 0, 0], [0, 4, 0, 1, 0, 0]
+        self.assertEqual(rows["#0 ping"]["launches"], [[0, *read], [1, *written], [2, *read], [3, *written]])
+        self.assertEqual(rows["#1 pong"]["launches"], [[0, *written], [1, *read], [2, *written], [3, *read]])
+        self.assertEqual(rows["#7 once"], {"id": 7, "bytes": 8, "piece": 4, "launches": [[1, 8, 8, 0, 0, 1, 0], [2, 8, 8, 0, 0, 1, 0]], "heat": [[1, 0, 8, 8], [2, 0, 8, 8]]})
+        # 1,024 bytes are 64 pieces of 16: 32 loads of 4 bytes fill eight pieces, the store is in piece 32.
+        self.assertEqual(rows["#0 ping"]["piece"], 16)
+        self.assertEqual(rows["#0 ping"]["heat"], [[s, p, 16, 0] for s in (0,) for p in range(8)] + [[1, 32, 0, 4]] + [[2, p, 16, 0] for p in range(8)] + [[3, 32, 0, 4]])
+        # Lines of 128 bytes: each of the two has two, the third one; a launch touches two or three of these five.
+        self.assertEqual(page["reuse"]["footprint"], 5)
+        self.assertEqual(max(v["device"]["largest"] for steps in page["reuse"]["kernels"].values() for v in steps.values()), 3)
+        text = self.run_("mt-extract", "--format", "text", "-s", "traffic", t).stdout
+        self.assertEqual([line.split() for line in text.splitlines() if "#" in line],
+                         [["#0", "ping", "1024", "2", "2", "256", "8", "0", "3"], ["#1", "pong", "1024", "2", "2", "256", "8", "0", "3"], ["#7", "once", "8", "2", "2", "16", "16", "1", "2"]])
+
+    def test_many_launches_stay_small(self):
+        """4,000 launches that each touch all of 40 allocations: the grids are made coarser, and sums stay exact."""
+        events = [{"ev": "alloc", "seq": i, "id": i, "base": hex(0x100000 * (i + 1)), "bytes": 64, "kind": "cudaMalloc"} for i in range(40)]
+        records = [record(0, STORE, 4, 0x100000 * (i + 1) + 16 * k, (0, 0, 0)) for i in range(40) for k in range(4)]
+        events += [{"ev": "launch", "seq": 100 + i, "kernel": "k", "traced": True, "records": len(records)} for i in range(4000)]
+        t = self.file("t", trace([("k", records)] * 4000))
+        self.file("t.meta", companion(events, None, {"records_written": 4000 * len(records), "records_counted": 4000 * len(records)}))
+        section = json.loads(self.run_("mt-extract", "-s", "traffic", t).stdout)["traffic"]
+        self.assertEqual(section["launch_step"], 1)
+        cells = [c for a in section["allocations"].values() for c in a["heat"]]
+        self.assertLessEqual(len(cells), 1 << 16)
+        self.assertGreater(len(cells), 1 << 14, "no coarser than it must be")
+        self.assertEqual(sum(c[3] for c in cells), 4 * 4000 * len(records))
+        self.assertEqual(sum(r[2] for a in section["allocations"].values() for r in a["launches"]), 4 * 4000 * len(records))
 
     def test_deep_json(self):
         """A file that nobody's mt-extract wrote nests as deep as it likes."""

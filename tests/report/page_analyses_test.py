@@ -101,15 +101,16 @@ class Analyses(Case):
         data = json.loads(text)
         data["sites"] = [[i, "/src/<a>.cu", line, 1, op, 4, "k", name] for i, (line, op, name) in enumerate(((7, "load", "in"), (9, "load", "in"), (9, "store", "out")))]
         self.write("n.html", before + json.dumps(data).replace("<", "\\u003c") + after)
+        seen = "[...document.querySelectorAll('#lines .code tr[data-line]')].map((r) => [r.querySelector('.ops').innerText.trim(), r.querySelector('.words').innerText.trim(), r.querySelector('.words').title])"
         self.page.open(self.path("n.html"))
-        seen = "[...document.querySelectorAll('#lines .code td.ops')].map((n) => [n.innerText.trim(), n.title])"
         wide = self.page.run(seen)
-        self.assertEqual([" ".join(n[0].split()) for n in wide], ["256 B load 4 B in", "256 B load 4 B in, store 4 B out"])
+        self.assertEqual([n[:2] for n in wide], [["256 B", "load 4 B in"], ["256 B", "load 4 B in, store 4 B out"]])
+        self.assertEqual(wide[1][2].split("\n"), ["load 4 B in", "store 4 B out"])
         try:
             self.page.size(700, 900)
             self.page.settle()
             self.assertEqual([n[0] for n in self.page.run(seen)], ["256 B", "256 B"])
-            self.assertEqual([n[1] for n in self.page.run(seen)], [n[1] for n in wide])
+            self.assertEqual(self.page.run("[...document.querySelectorAll('#lines .code .words')].filter((e) => e.offsetParent).length"), 0)
         finally:
             self.page.size(1300, 900)
 
@@ -117,7 +118,7 @@ class Analyses(Case):
         self.page.open(self.path("j.html"))
         rows = self.page.run("[...document.querySelectorAll('#hot tr')].map((r) => [r.children[0].innerText, r.children[2].innerText])")
         self.assertEqual(rows[:2], [["<a>.cu:7", "256 B"], ["<a>.cu:9", "256 B"]])
-        self.assertEqual(self.page.run("[...document.querySelectorAll('#lines .code tr')].map((r) => [r.dataset.line, r.dataset.bytes])"), [["7", "256"], ["9", "256"]])
+        self.assertEqual(self.page.run("[...document.querySelectorAll('#lines .code tr[data-line]')].map((r) => [r.dataset.line, r.dataset.bytes])"), [["7", "256"], ["9", "256"]])
         self.assertIn("source not found", self.page.text("#lines .code"))
 
     def test_conflicts(self):
@@ -179,8 +180,8 @@ class Timeline(Case):
         width, height = self.page.run("(() => { const c = document.querySelector('#timeline canvas'); return [c.clientWidth, c.clientHeight]; })()")
         self.assertEqual(height, 8 + 5 * 34 + 26)
         for lane, time, words in ((0, 0, ["Host copies", "host → device: 64 B"]), (1, 9000, ["outer", "took 9.40 µs", "began at 600 ns", "thread 77"]),
-                                  (2, 3000, ["inner", "range of app", "took 5.20 µs", "still open"]), (3, 3000, ["alpha", "superstep 0", "took 4.00 µs", "began at 1.10 µs"]),
-                                  (4, 5000, ["beta", "not traced"]), (3, 9000, ["gamma", "superstep 1"])):
+                                  (2, 3000, ["inner", "range of app", "took 5.20 µs", "still open"]), (3, 3000, ["alpha", "launch 0", "took 4.00 µs", "began at 1.10 µs"]),
+                                  (4, 5000, ["beta", "not traced"]), (3, 9000, ["gamma", "launch 1"])):
             self.page.move("#timeline canvas", (92 + (width - 100) * time / 10000) / width, (8 + 34 * lane + 13) / height)
             tip = self.page.text("#tip").replace("\u00a0", " ")
             for word in words:

@@ -75,7 +75,7 @@ class Case(unittest.TestCase):
     def table(self, name):
         """Heads and rows of a table, as the page shows them (all must fit)."""
         self.page.click(f"#tables [role=tab][data-table={name}]")
-        return self.page.run("[...document.querySelectorAll('#tables table tr:not(.pad)')].map((r) => [...r.children].map((c) => c.innerText.trim()))")
+        return self.page.run("[...document.querySelectorAll('#tables table tr:not(.pad)')].map((r) => [...r.children].map((c) => c.textContent.trim()))")
 
     def glance(self):
         return dict(self.page.run("[...document.querySelectorAll('#glance li')].map((i) => [i.dataset.glance, i.innerText.replace(/\\s+/g, ' ')])"))

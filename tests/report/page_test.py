@@ -52,18 +52,18 @@ class Worked(Case):
         """Between two panels the page can answer."""
         self.assertGreaterEqual(self.page.run("memtraceReport.turns()"), 8)
 
-    def test_superstep_slider(self):
-        """With the keyboard: all, then the supersteps one after another."""
+    def test_launch_slider(self):
+        """With the keyboard: all, then the launches one after another."""
         self.assertEqual(self.map_sum("ctas"), [24, 6])
-        self.page.run("document.getElementById('superstep').focus()")
-        for words, cells in [("superstep 0: fill", [8, 2]), ("superstep 1: sum", [16, 4]), ("superstep 1: sum", [16, 4])]:
+        self.page.run("document.getElementById('launch').focus()")
+        for words, cells in [("launch 0: fill", [8, 2]), ("launch 1: sum", [16, 4]), ("launch 1: sum", [16, 4])]:
             self.page.key("ArrowRight")
-            self.assertEqual(self.page.text("#superstep-words"), words)
+            self.assertEqual(self.page.text("#launch-words"), words)
             self.assertEqual(self.map_sum("ctas"), cells)
             self.assertEqual(self.map_sum("kernels"), cells)
         self.page.key("ArrowLeft")
         self.page.key("ArrowLeft")
-        self.assertEqual(self.page.text("#superstep-words"), "all supersteps")
+        self.assertEqual(self.page.text("#launch-words"), "all launches")
 
     def test_choosing_a_kernel_pair(self):
         """<host>, fill, sum in rows and columns: a click on fill -> sum leaves its CTAs."""
@@ -157,7 +157,7 @@ class Names(Case):
         self.assertIn(EVIL, self.page.text("h1"))
         self.assertEqual(self.table("Kernels")[1][0], EVIL)
         self.assertEqual(self.table("Sites")[1][6], EVIL)
-        lines = self.page.run("[...document.querySelectorAll('#lines .code tr')].map((r) => r.children[1].innerText)")
+        lines = self.page.run("[...document.querySelectorAll('#lines .code td.source')].map((c) => c.innerText)")
         self.assertEqual(lines[1].strip(), EVIL + "</script>")
         self.page.move("#timeline canvas", 0.5, 0.3)
         self.assertIn(EVIL, self.page.text("#tip"))

@@ -115,12 +115,18 @@ class Page:
     def size(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
-    def open(self, path):
+    def visit(self, url):
         self.loaded = False
-        self.call("Page.navigate", url="file://" + os.path.abspath(path))
+        self.call("Page.navigate", url=url)
         until = time.monotonic() + self.patience
         while not self.loaded:
             self.take(self.message(until))
+
+    def open(self, path, address=""):
+        """address: what comes behind the file's name (#…)."""
+        if address:
+            self.visit("about:blank") # else only the address might change
+        self.visit("file://" + os.path.abspath(path) + address)
         self.run("window.memtraceReport && memtraceReport.ready")  # a report draws its panels one after another
         self.settle()
 

@@ -17,6 +17,7 @@ PICTURES = [
     ("report-overview", "templated", False, 1240, "document.querySelector('#timeline [data-value=true]').click()", None),
     ("report-transfers", "stencil_2d", False, 1000, "memtraceReport.setState({superstep: 2})", "#transfers"),
     ("report-volumes", "stencil_2d", False, 1000, "document.querySelector('#volumes [data-value=cta]').click()", "#volumes"),
+    ("report-buffers", "stencil_2d", False, 1000, "", "#buffers"),
     ("report-strides", "stencil_2d", True, 1000, "document.querySelector('#strides [data-value=lane_graph]').click()", "#strides"),
     ("report-caches", "histogram", False, 1100, "", "#plots"),
     ("report-lines", "histogram", False, 1000, "", "#lines"),

@@ -19,6 +19,7 @@ struct mt_run_options {
     unsigned line_bits;   /* of cache lines: 5 to 12 */
     unsigned sample_bits; /* of reuse: one of 2^sample_bits lines */
     size_t top;           /* of sharing: lines listed */
+    size_t cells;         /* of traffic: what a grid has at most before it is made coarser; 0: as usual */
     const struct mt_alloc_event *allocs;
     size_t nallocs;
 };
@@ -59,6 +60,24 @@ static inline uint64_t mt_lines_of(uint64_t address, uint64_t size, unsigned bit
 static inline uint64_t mt_line_after(uint64_t first, uint64_t i, unsigned bits)
 {
     return (first + i) & (~0ull >> bits);
+}
+
+/* How many accesses from number `i` on, which begins in [first, last], begin there one after another. */
+static inline uint32_t mt_run_within(const struct mt_access_run *r, uint32_t i, uint64_t first, uint64_t last)
+{
+    const uint64_t address = mt_run_address(r, i);
+    const uint32_t left = r->count - i;
+    if (r->addresses) {
+        uint32_t n = 1;
+        while (n < left && r->addresses[i + n] >= first && r->addresses[i + n] <= last)
+            n++;
+        return n;
+    }
+    if (r->stride == 0 || left == 1)
+        return left;
+    const uint64_t more = r->stride > 0 ? (last - address) / (uint64_t)r->stride
+                                        : (address - first) / (0 - (uint64_t)r->stride);
+    return more < left - 1 ? (uint32_t)more + 1 : left;
 }
 
 /* Pieces of a run: bytes that lie together and whose order and cut do not matter. Calls for each access, or

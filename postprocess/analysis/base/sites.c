@@ -85,8 +85,12 @@ int mt_sites_init(struct mt_sites *s)
 {
     memset(s, 0, sizeof *s);
     if (sites_rehash(&s->lines, 8) == 0 && sites_rehash(&s->vars, 8) == 0 &&
-        sites_append(&s->lines, "?", 0) == 0 && sites_append(&s->vars, "?", 0) == 0)
+        sites_rehash(&s->place_names, 8) == 0 && sites_append(&s->lines, "?", 0) == 0 &&
+        sites_append(&s->vars, "?", 0) == 0 && sites_append(&s->place_names, "?", 0) == 0 &&
+        mt_grow(&s->places, &s->places_room, 1, sizeof *s->places) == 0) {
+        s->places[0] = (struct mt_site_place){0};
         return 0;
+    }
     mt_sites_free(s);
     return -1;
 }
@@ -95,6 +99,26 @@ void mt_sites_free(struct mt_sites *s)
 {
     names_free(&s->lines);
     names_free(&s->vars);
+    names_free(&s->place_names);
+    free(s->places);
+    s->places = NULL;
+    s->places_room = 0;
+}
+
+/* The number of a place, 0 of one of which nothing is known, -1 without memory. */
+static int64_t sites_place(struct mt_sites *s, struct mt_site_place place)
+{
+    char name[64];
+    const size_t before = s->place_names.count;
+    if (!place.line && !place.var)
+        return 0;
+    snprintf(name, sizeof name, "%" PRIu32 " %" PRIu64 " %" PRIu32, place.line, place.column, place.var);
+    if (mt_grow(&s->places, &s->places_room, before + 1, sizeof *s->places) != 0)
+        return -1;
+    int64_t number = sites_number(&s->place_names, name);
+    if (number > 0)
+        s->places[number] = place;
+    return number;
 }
 
 static int sites_enter(struct mt_sites *s, struct mt_site_table *t, const struct mt_site_event *e)
@@ -111,6 +135,10 @@ static int sites_enter(struct mt_sites *s, struct mt_site_table *t, const struct
         var = sites_number(&s->vars, e->var);
     if (line < 0 || var < 0)
         return -1;
+    int64_t place = sites_place(s, (struct mt_site_place){(uint32_t)line, (uint32_t)var, e->column});
+    if (place < 0)
+        return -1;
+    t->place[e->id] = (uint32_t)place;
     t->line[e->id] = (uint32_t)line;
     t->var[e->id] = (uint32_t)var;
     return 0;
@@ -125,9 +153,10 @@ int mt_sites_table(struct mt_sites *s, struct mt_site_table *t, const struct mt_
             t->count = sites[k].id + 1;
     t->line = calloc(t->count + 1, sizeof *t->line);
     t->var = calloc(t->count + 1, sizeof *t->var);
-    while (t->line && t->var && i < n && sites_enter(s, t, &sites[i]) == 0)
+    t->place = calloc(t->count + 1, sizeof *t->place);
+    while (t->line && t->var && t->place && i < n && sites_enter(s, t, &sites[i]) == 0)
         i++;
-    if (t->line && t->var && i == n)
+    if (t->line && t->var && t->place && i == n)
         return 0;
     mt_site_table_free(t);
     return -1;
@@ -137,5 +166,6 @@ void mt_site_table_free(struct mt_site_table *t)
 {
     free(t->line);
     free(t->var);
+    free(t->place);
     memset(t, 0, sizeof *t);
 }

@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include "memtrace/trace.h"
 
-/* Of one input: line and variable of each site. */
+/* Of one input: line, variable and place of each site. */
 struct mt_site_table {
-    uint32_t *line, *var; /* by site id; 0: not known */
+    uint32_t *line, *var, *place; /* by site id; 0: not known */
     size_t count;
 };
 
@@ -20,8 +20,16 @@ struct mt_site_names {
     unsigned bits;
 };
 
+/* Where in a line an access is: several are apart by column and variable. */
+struct mt_site_place {
+    uint32_t line, var;
+    uint64_t column;
+};
+
 struct mt_sites {
-    struct mt_site_names lines, vars;
+    struct mt_site_names lines, vars, place_names; /* place_names: only for their numbers */
+    struct mt_site_place *places;                  /* by number; [0] is not known */
+    size_t places_room;
 };
 
 /* 0, or -1 without memory. */
@@ -34,6 +42,10 @@ void mt_site_table_free(struct mt_site_table *t);
 static inline uint32_t mt_site_line(const struct mt_site_table *t, uint32_t site)
 {
     return t && site && site < t->count ? t->line[site] : 0;
+}
+static inline uint32_t mt_site_place(const struct mt_site_table *t, uint32_t site)
+{
+    return t && site && site < t->count ? t->place[site] : 0;
 }
 static inline uint32_t mt_site_var(const struct mt_site_table *t, uint32_t site)
 {

@@ -98,47 +98,82 @@ static uint64_t coalescing_units(const struct range *ranges, size_t n, unsigned 
     return count;
 }
 
-static struct mt_coalescing_cell *cell_of(struct mt_coalescing *c, const char *kernel, uint32_t line,
-                                          uint32_t type)
+static struct mt_coalescing_cell *cell_of(struct mt_coalescing_set *s, const char *kernel, uint32_t line,
+                                          uint32_t place, uint32_t type)
 {
-    size_t *memo = &c->cell_memo[(line << 2 ^ type) % MT_COALESCING_MEMOS];
-    struct mt_coalescing_cell *known = *memo ? &c->cells[*memo - 1] : NULL;
-    if (known && known->kernel == kernel && known->line == line && known->type == type)
+    size_t *memo = &s->cell_memo[((line ^ place * 5) << 2 ^ type) % MT_COALESCING_MEMOS];
+    struct mt_coalescing_cell *known = *memo ? &s->cells[*memo - 1] : NULL;
+    if (known && known->kernel == kernel && known->line == line && known->place == place &&
+        known->type == type)
         return known;
-    uint64_t *i =
-        mt_pairmap_get(&c->index, (uint64_t)(uintptr_t)kernel, (uint64_t)line << 4 | type, UINT64_MAX);
+    uint64_t *i = mt_pairmap_get(&s->index, (uint64_t)(uintptr_t)kernel,
+                                 (uint64_t)place << 36 | (uint64_t)line << 4 | type, UINT64_MAX);
     if (!i)
         return NULL;
     if (*i == UINT64_MAX) {
-        if (mt_grow(&c->cells, &c->room, c->count + 1, sizeof *c->cells) != 0)
+        if (mt_grow(&s->cells, &s->room, s->count + 1, sizeof *s->cells) != 0)
             return NULL;
-        *i = c->count++;
-        c->cells[*i] = (struct mt_coalescing_cell){.kernel = kernel, .line = line, .type = type};
+        *i = s->count++;
+        s->cells[*i] =
+            (struct mt_coalescing_cell){.kernel = kernel, .line = line, .place = place, .type = type};
     }
     *memo = *i + 1;
-    return &c->cells[*i];
+    return &s->cells[*i];
 }
 
-static int add_stride(struct mt_coalescing *c, size_t cell, int64_t stride, uint64_t requests)
+static int add_stride(struct mt_coalescing_set *s, size_t cell, int64_t stride, uint64_t requests)
 {
-    size_t *memo = &c->stride_memo[(cell * 5 ^ (uint64_t)stride) % MT_COALESCING_MEMOS];
-    struct mt_coalescing_stride *known = *memo ? &c->strides[*memo - 1] : NULL;
+    size_t *memo = &s->stride_memo[(cell * 5 ^ (uint64_t)stride) % MT_COALESCING_MEMOS];
+    struct mt_coalescing_stride *known = *memo ? &s->strides[*memo - 1] : NULL;
     if (known && known->cell == cell && known->stride == stride) {
         known->requests += requests;
         return 0;
     }
-    uint64_t *i = mt_pairmap_get(&c->stride_index, cell, (uint64_t)stride, UINT64_MAX);
+    uint64_t *i = mt_pairmap_get(&s->stride_index, cell, (uint64_t)stride, UINT64_MAX);
     if (!i)
         return -1;
     if (*i == UINT64_MAX) {
-        if (mt_grow(&c->strides, &c->stride_room, c->nstrides + 1, sizeof *c->strides) != 0)
+        if (mt_grow(&s->strides, &s->stride_room, s->nstrides + 1, sizeof *s->strides) != 0)
             return -1;
-        *i = c->nstrides++;
-        c->strides[*i] = (struct mt_coalescing_stride){.cell = cell, .stride = stride};
+        *i = s->nstrides++;
+        s->strides[*i] = (struct mt_coalescing_stride){.cell = cell, .stride = stride};
     }
     *memo = *i + 1;
-    c->strides[*i].requests += requests;
+    s->strides[*i].requests += requests;
     return 0;
+}
+
+/* Adds all of `from`; what differs in their places only becomes one if `by_line`. 0, or -1 without memory. */
+static int coalescing_add(struct mt_coalescing_set *into, const struct mt_coalescing_set *from, int by_line)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        const struct mt_coalescing_cell *f = &from->cells[i];
+        struct mt_coalescing_cell *c = cell_of(into, f->kernel, f->line, by_line ? 0 : f->place, f->type);
+        if (!c)
+            return -1;
+        c->requests += f->requests;
+        c->accesses += f->accesses;
+        c->bytes += f->bytes;
+        c->distinct += f->distinct;
+        c->sectors += f->sectors;
+        c->lines += f->lines;
+        c->single += f->single;
+        c->irregular += f->irregular;
+    }
+    for (size_t i = 0; i < from->nstrides; i++) {
+        const struct mt_coalescing_stride *s = &from->strides[i];
+        const struct mt_coalescing_cell *f = &from->cells[s->cell];
+        struct mt_coalescing_cell *c = cell_of(into, f->kernel, f->line, by_line ? 0 : f->place, f->type);
+        if (!c || add_stride(into, (size_t)(c - into->cells), s->stride, s->requests) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void coalescing_forget(struct mt_coalescing_set *s)
+{
+    mt_pairmap_free(&s->index);
+    mt_pairmap_free(&s->stride_index);
 }
 
 /* However the run is written, an even distance is one. */
@@ -193,7 +228,8 @@ static int coalescing_request(struct mt_coalescing *c, const struct mt_access_ru
     struct mt_coalescing_shape own;
     const struct mt_coalescing_shape *s = coalescing_known(c, r, &own);
     struct mt_coalescing_cell *cell =
-        cell_of(c, c->launch.kernel, mt_site_line(c->launch.sites, r->site), mt_run_type(r));
+        cell_of(&c->sites, c->launch.kernel, mt_site_line(c->launch.sites, r->site),
+                mt_site_place(c->launch.sites, r->site), mt_run_type(r));
     if (!cell)
         return -1;
     cell->requests++;
@@ -208,7 +244,7 @@ static int coalescing_request(struct mt_coalescing *c, const struct mt_access_ru
     else if (!coalescing_regular(r, &stride))
         cell->irregular++;
     else
-        return add_stride(c, (size_t)(cell - c->cells), stride, 1);
+        return add_stride(&c->sites, (size_t)(cell - c->sites.cells), stride, 1);
     return 0;
 }
 
@@ -233,63 +269,54 @@ int mt_coalescing_runs(struct mt_coalescing *c, const struct mt_access_run *runs
 
 int mt_coalescing_merge(struct mt_coalescing *into, struct mt_coalescing *from)
 {
-    for (size_t i = 0; i < from->count; i++) {
-        const struct mt_coalescing_cell *f = &from->cells[i];
-        struct mt_coalescing_cell *c = cell_of(into, f->kernel, f->line, f->type);
-        if (!c)
-            return -1;
-        c->requests += f->requests;
-        c->accesses += f->accesses;
-        c->bytes += f->bytes;
-        c->distinct += f->distinct;
-        c->sectors += f->sectors;
-        c->lines += f->lines;
-        c->single += f->single;
-        c->irregular += f->irregular;
-    }
-    for (size_t i = 0; i < from->nstrides; i++) {
-        const struct mt_coalescing_stride *s = &from->strides[i];
-        const struct mt_coalescing_cell *f = &from->cells[s->cell];
-        struct mt_coalescing_cell *c = cell_of(into, f->kernel, f->line, f->type);
-        if (!c || add_stride(into, (size_t)(c - into->cells), s->stride, s->requests) != 0)
-            return -1;
-    }
     into->masked += from->masked;
     into->unmasked += from->unmasked;
-    return 0;
+    return coalescing_add(&into->sites, &from->sites, 0);
+}
+
+int mt_coalescing_finish(struct mt_coalescing *c)
+{
+    struct mt_coalescing_set lines = {0};
+    int rc = coalescing_add(&lines, &c->sites, 1);
+    coalescing_forget(&lines);
+    c->cells = lines.cells;
+    c->count = lines.count;
+    c->strides = lines.strides;
+    c->nstrides = lines.nstrides;
+    return rc;
 }
 
 void mt_coalescing_pack(struct mt_parcel *p, const struct mt_coalescing *c)
 {
     mt_parcel_u64(p, c->masked);
     mt_parcel_u64(p, c->unmasked);
-    mt_parcel_u64(p, c->count);
-    for (size_t i = 0; i < c->count; i++) {
-        mt_parcel_kernel(p, c->cells[i].kernel);
-        mt_parcel_bytes(p, &c->cells[i], sizeof *c->cells);
+    mt_parcel_u64(p, c->sites.count);
+    for (size_t i = 0; i < c->sites.count; i++) {
+        mt_parcel_kernel(p, c->sites.cells[i].kernel);
+        mt_parcel_bytes(p, &c->sites.cells[i], sizeof *c->sites.cells);
     }
-    mt_parcel_u64(p, c->nstrides);
-    mt_parcel_bytes(p, c->strides, c->nstrides * sizeof *c->strides);
+    mt_parcel_u64(p, c->sites.nstrides);
+    mt_parcel_bytes(p, c->sites.strides, c->sites.nstrides * sizeof *c->sites.strides);
 }
 
 void mt_coalescing_unpack(struct mt_unpack *u, struct mt_coalescing *c)
 {
     c->masked = mt_unpack_u64(u);
     c->unmasked = mt_unpack_u64(u);
-    for (size_t n = mt_unpack_count(u, sizeof *c->cells); n > 0 && !u->failed; n--) {
+    for (size_t n = mt_unpack_count(u, sizeof *c->sites.cells); n > 0 && !u->failed; n--) {
         struct mt_coalescing_cell f;
         const char *kernel = mt_unpack_kernel(u);
         mt_unpack_bytes(u, &f, sizeof f);
         f.kernel = kernel;
-        struct mt_coalescing_cell *to = cell_of(c, kernel, f.line, f.type);
+        struct mt_coalescing_cell *to = cell_of(&c->sites, kernel, f.line, f.place, f.type);
         if (to) /* cells are numbered as they were */
             *to = f;
         u->failed |= !to;
     }
-    for (size_t n = mt_unpack_count(u, sizeof *c->strides); n > 0 && !u->failed; n--) {
+    for (size_t n = mt_unpack_count(u, sizeof *c->sites.strides); n > 0 && !u->failed; n--) {
         struct mt_coalescing_stride s;
         mt_unpack_bytes(u, &s, sizeof s);
-        u->failed |= s.cell >= c->count || add_stride(c, s.cell, s.stride, s.requests) != 0;
+        u->failed |= s.cell >= c->sites.count || add_stride(&c->sites, s.cell, s.stride, s.requests) != 0;
     }
 }
 
@@ -297,7 +324,8 @@ void mt_coalescing_free(struct mt_coalescing *c)
 {
     free(c->cells);
     free(c->strides);
-    mt_pairmap_free(&c->index);
-    mt_pairmap_free(&c->stride_index);
+    free(c->sites.cells);
+    free(c->sites.strides);
+    coalescing_forget(&c->sites);
     memset(c, 0, sizeof *c);
 }

@@ -1,5 +1,6 @@
 /* How well the accesses of a warp go together: 32-byte sectors and 128-byte lines per request, and the
- * distance between neighbouring lanes, by kernel, source line and type. Only runs with a lane mask are
+ * distance between neighbouring lanes, by kernel, source line and type, and by
+ * the places in a line. Only runs with a lane mask are
  * requests; accesses of others are counted in `unmasked`. Fed and merged as runs.h says; the order of
  * accesses does not matter. */
 #ifndef MT_ANALYSIS_COALESCING_H
@@ -13,6 +14,7 @@ enum { MT_SECTOR_BITS = 5, MT_LINE_BITS = 7 };
 struct mt_coalescing_cell {
     const char *kernel;
     uint32_t line, type;         /* number of the source line */
+    uint32_t place;              /* number of line, column and variable; 0 in sums by line */
     uint64_t requests, accesses; /* of warps; of threads */
     uint64_t bytes, distinct;    /* asked for; of these, different ones within their request */
     uint64_t sectors, lines;     /* sums over requests */
@@ -41,29 +43,34 @@ struct mt_coalescing_shape {
 };
 enum { MT_COALESCING_SHAPES = 256, MT_COALESCING_MEMOS = 16 };
 
-struct mt_coalescing {
+/* Cells and the strides of their requests. */
+struct mt_coalescing_set {
     struct mt_coalescing_cell *cells; /* in no order */
     struct mt_coalescing_stride
         *strides; /* of requests of two lanes or more with one distance; in no order */
     size_t count, nstrides;
-    uint64_t masked, unmasked; /* accesses in selected launches, those of unknown type left out */
     /* state */
     size_t room, stride_room;
     struct mt_pairmap index, stride_index;
+    size_t cell_memo[MT_COALESCING_MEMOS], stride_memo[MT_COALESCING_MEMOS]; /* met lately, by a hash; + 1 */
+};
+
+struct mt_coalescing {
+    struct mt_coalescing_cell *cells; /* by source line, and the next three; after mt_coalescing_finish */
+    struct mt_coalescing_stride *strides;
+    size_t count, nstrides;
+    struct mt_coalescing_set sites; /* by line, column and variable */
+    uint64_t masked, unmasked;      /* accesses in selected launches, those of unknown type left out */
+    /* state */
     struct mt_run_launch launch;
-    struct mt_coalescing_shape shapes[MT_COALESCING_SHAPES];                 /* met lately, by a hash */
-    size_t cell_memo[MT_COALESCING_MEMOS], stride_memo[MT_COALESCING_MEMOS]; /* the same; + 1 */
+    struct mt_coalescing_shape shapes[MT_COALESCING_SHAPES]; /* met lately, by a hash */
 };
 
 int mt_coalescing_init(struct mt_coalescing *c, const struct mt_run_options *o);
 int mt_coalescing_launch(struct mt_coalescing *c, const struct mt_run_launch *launch);
 int mt_coalescing_runs(struct mt_coalescing *c, const struct mt_access_run *runs, size_t n);
 int mt_coalescing_merge(struct mt_coalescing *into, struct mt_coalescing *from);
-static inline int mt_coalescing_finish(struct mt_coalescing *x)
-{
-    (void)x; /* nothing is left open */
-    return 0;
-}
+int mt_coalescing_finish(struct mt_coalescing *c);
 void mt_coalescing_pack(struct mt_parcel *p, const struct mt_coalescing *c);
 void mt_coalescing_unpack(struct mt_unpack *u, struct mt_coalescing *c);
 void mt_coalescing_free(struct mt_coalescing *c);

@@ -50,25 +50,6 @@ static int lines_count(struct mt_lines *l, enum mt_lines_by by, uint64_t place, 
     return 0;
 }
 
-/* How many accesses from number `first` on begin in the stretch that it begins in. */
-static uint32_t lines_within(const struct mt_access_run *r, uint32_t first,
-                             const struct mt_buffer_stretch *in)
-{
-    const uint64_t address = mt_run_address(r, first);
-    const uint32_t left = r->count - first;
-    if (r->addresses) {
-        uint32_t n = 1;
-        while (n < left && r->addresses[first + n] >= in->first && r->addresses[first + n] <= in->last)
-            n++;
-        return n;
-    }
-    if (r->stride == 0 || left == 1)
-        return left;
-    const uint64_t more = r->stride > 0 ? (in->last - address) / (uint64_t)r->stride
-                                        : (address - in->first) / (0 - (uint64_t)r->stride);
-    return more < left - 1 ? (uint32_t)more + 1 : left;
-}
-
 /* Accesses in a row that begin in one allocation are counted together. */
 static int by_alloc(struct mt_lines *l, const struct mt_access_run *r)
 {
@@ -76,7 +57,7 @@ static int by_alloc(struct mt_lines *l, const struct mt_access_run *r)
     for (uint32_t i = 0, n; i < r->count; i += n) {
         const struct mt_buffer_stretch *s = mt_buffers_stretch(&l->buffers, mt_run_address(r, i));
         const uint64_t alloc = s->in ? (uint64_t)(s->in - l->buffers.allocs) : MT_LINES_NO_ALLOC;
-        n = lines_within(r, i, s);
+        n = mt_run_within(r, i, s->first, s->last);
         if (lines_count(l, MT_BY_ALLOC, alloc, type, n, (uint64_t)size * n) != 0)
             return -1;
     }

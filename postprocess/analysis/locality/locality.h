@@ -6,6 +6,7 @@
 #include "lines.h"
 #include "reuse.h"
 #include "sharing.h"
+#include "traffic.h"
 
 enum mt_locality_section {
 #define MT_ANALYSIS(NAME, name, cost, every) MT_LOCALITY_##NAME,

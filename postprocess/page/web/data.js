@@ -105,8 +105,9 @@ const sites = data.sites.map((r) => ({id: r[0], file: r[1], line: r[2], column: 
 const allocations = data.allocations.map((r) => ({id: r[0], kind: r[1], name: r[2], base: r[3], bytes: r[4], file: r[5], line: r[6],
                                                   from: r[7], to: r[8]}));
 
-// What the panels agree on: the superstep that is looked at (null: all), and kernels of the writer and reader.
-const state = {superstep: null, source: null, target: null, listeners: []};
+// What the panels agree on: the superstep that is looked at (null: all), kernels of the writer and reader,
+// a source line ("file:number"), a buffer (its label).
+const state = {superstep: null, source: null, target: null, line: null, buffer: null, listeners: []};
 function onState(f) { state.listeners.push(f); }
 function setState(change) {
   Object.assign(state, change);

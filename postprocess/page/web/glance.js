@@ -3,8 +3,9 @@
 function glanceItem(id, panel, warn, ...parts) { return {id, panel, warn, parts}; }
 // In a sentence, template arguments of a long name are only in the tooltip.
 function kernelWord(name) {
-  const short = shortKernel(name), open = short.indexOf("<");
-  return code(short.length > 40 && open > 0 ? short.slice(0, open) + "<…>" : short, name);
+  const short = shortKernel(name), open = short.indexOf("<"), base = short.slice(0, open + 1);
+  const alone = kernelNames.filter((k) => shortKernel(k).startsWith(base)).length < 2; // else the arguments tell instances apart
+  return code(short.length <= 40 ? short : open > 0 && alone ? base + "…>" : middle(short, 56), name);
 }
 function code(text, title) { return el("b", {class: "mono", title: title && title !== text ? title : null}, text); }
 function largest(list, of) { return list.reduce((m, r) => m === null || of(r) > of(m) ? r : m, null); }
@@ -36,14 +37,14 @@ function glanceLine() {
   const rows = volumeRows(hotLines, (name) => baseName(name)), of = (r) => r.parts[0][0] + r.parts[1][0], all = d3.sum(rows, of);
   const known = rows.filter((r) => r.key !== "?"); // what has no line is there, too
   if (known.length < 2 || !all) return null;
-  return glanceItem("line", "lines", false, "Line ", code(known[0].name, known[0].title), " moves most of ", many(known.length, "line"), ": ", bytes(of(known[0])), ", ", percent(of(known[0]), all), " of all bytes.");
+  return glanceItem("line", "lines&line=" + encodeURIComponent(known[0].key), false, "Line ", code(known[0].name, known[0].title), " moves most of ", many(known.length, "line"), ": ", bytes(of(known[0])), ", ", percent(of(known[0]), all), " of all bytes.");
 }
 function glanceCoalescing() {
-  const rows = data.coalescing ? coalescingRows() : [], vain = (r) => Math.max(0, r.sectors * sectorBytes - r.distinct);
+  const rows = data.coalescing ? coalescingLines() : [], vain = (r) => Math.max(0, r.sectors * sectorBytes - r.distinct);
   const moved = d3.sum(rows, (r) => r.sectors * sectorBytes), lost = d3.sum(rows, vain), top = largest(rows, vain);
   if (!moved) return null;
-  if (lost < 0.1 * moved) return glanceItem("coalescing", "plots", false, "Warps use ", percent(moved - lost, moved), " of the sectors that they move: accesses are well coalesced.");
-  return glanceItem("coalescing", "plots", true, "Warps use ", percent(moved - lost, moved), " of the ", bytes(moved), " that they move; most is lost by the ", top.type, " at ",
+  if (lost < 0.1 * moved) return glanceItem("coalescing", "coalescing", false, "Warps use ", percent(moved - lost, moved), " of the sectors that they move: accesses are well coalesced.");
+  return glanceItem("coalescing", "coalescing", true, "Warps use ", percent(moved - lost, moved), " of the ", bytes(moved), " that they move; most is lost by the ", top.type, " at ",
     top.line === "?" ? kernelWord(top.kernel) : code(baseName(top.line), top.line), ": ", (top.sectors / top.requests).toFixed(1), " sectors per request, ", percent(top.distinct, top.sectors * sectorBytes), " used.");
 }
 function glanceSharing() {
@@ -57,14 +58,14 @@ function glanceSharing() {
     }
   if (!bad || bad < 0.01 * all) return null;
   const top = largest([...sums], (p) => p[1]);
-  return glanceItem("sharing", "plots", bad > 0.1 * all, percent(bad, all), " of the accesses go to cache lines of ", count(data.sharing.line_size), " bytes that CTAs share falsely, most of them in ", code(top[0]), ".");
+  return glanceItem("sharing", "sharing", bad > 0.1 * all, percent(bad, all), " of the accesses go to cache lines of ", count(data.sharing.line_size), " bytes that CTAs share falsely, most of them in ", code(top[0]), ".");
 }
 function glanceConflicts() {
   if (!data.conflicts || !launches.length) return null;
   const rows = conflictRows();
-  if (!rows.length) return glanceItem("conflicts", "plots", false, "No two CTAs of one launch conflict: none writes with a plain store what another one touches.");
+  if (!rows.length) return glanceItem("conflicts", "conflicts", false, "No two CTAs of one launch conflict: none writes with a plain store what another one touches.");
   const top = largest(rows, (r) => r.bytes);
-  return glanceItem("conflicts", "plots", true, many(rows.length, "conflict"), " between CTAs of one launch (races, unless the program orders them), the largest in ", kernelWord(top.kernel), ": ",
+  return glanceItem("conflicts", "conflicts", true, many(rows.length, "conflict"), " between CTAs of one launch (races, unless the program orders them), the largest in ", kernelWord(top.kernel), ": ",
     code(top.a), " against ", code(top.b), " on ", bytes(top.bytes), ".");
 }
 function glancePlacement() {
@@ -72,7 +73,7 @@ function glancePlacement() {
   if (!p || !p.load) return null;
   const best = largest(Object.keys(p.policies), (k) => -p.policies[k].cross);
   const cross = p.policies[best].cross;
-  return glanceItem("placement", "plots", false, "Over ", many(p.devices, "device"), ", ", cross ? percent(cross, p.load) : "none", " of the bytes that go between CTAs would cross with the best placement tried, ", placementNames[best] || best, ".");
+  return glanceItem("placement", "placement", false, "Over ", many(p.devices, "device"), ", ", cross ? percent(cross, p.load) : "none", " of the bytes that go between CTAs would cross with the best placement tried, ", placementNames[best] || best, ".");
 }
 function glanceNothing() {
   return glanceItem("nothing", "timeline", false, launches.length ? "No access of the traced launches was recorded: their kernels touch no global memory, or filters left nothing." : "No launch is in this trace.");
@@ -81,5 +82,5 @@ function drawGlance() {
   const items = !data.totals.records && !data.totals.host_accesses && !data.from_json ? [glanceNothing()] : [glanceConflicts(), glanceKernels(), glanceTransfers(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glancePlacement()].filter(Boolean);
   items.sort((a, b) => b.warn - a.warn);
   return items.length ? el("div", {class: "glance", id: "glance"}, el("h2", {}, "At a glance"), el("ul", {}, ...items.map((i) =>
-    el("li", {class: i.warn ? "look" : "", "data-glance": i.id}, ...i.parts.filter((p) => p !== ""), " ", el("a", {href: "#" + i.panel}, "see"))))) : null;
+    el("li", {class: i.warn ? "look" : "", "data-glance": i.id}, ...i.parts.filter((p) => p !== ""), " ", el("a", {href: "#" + i.panel, "aria-label": "see " + i.panel.split("&")[0]}, "see"))))) : null;
 }

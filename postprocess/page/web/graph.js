@@ -39,6 +39,8 @@ function bufferName(n) {
   const a = allocations.find((k) => k.id === n.buffer);
   return "buffer " + n.buffer + (a && a.name ? " (" + a.name + ")" : "") + (n.size ? ", " + bytes(n.size) : "");
 }
+const strideColumns = [{name: "buffer", text: bufferName, get: bufferName}, numberColumn("stride (B)", "stride"), {name: "access", text: (n) => typeNames[n.type], get: (n) => n.type},
+  textColumn("kernel", "kernel", true), numberColumn("times", "count")];
 function nodeLines(n) {
   return [signed(n.stride) + " B, " + typeNames[n.type], bufferName(n), many(n.count, "time") + ", " + percent(n.count, n.all) + " of all",
           n.kernel + (n.kernels > 1 ? " and " + many(n.kernels - 1, "other kernel") : "")];
@@ -114,6 +116,7 @@ function drawStrides(section) {
     slider.value = most;
     draw();
   }) : "";
-  section.append(el("div", {class: "bar"}, choice, el("label", {}, "kinds of access", slider, words)), svg.node(), legend);
+  section.append(el("div", {class: "bar"}, choice, el("label", {}, "kinds of access", slider, words)),
+    figure("Stride graph", svg.node(), () => graphModel(g, g.nodes.length).nodes, strideColumns), legend);
   redraws.push(draw);
 }

@@ -10,25 +10,47 @@ function volumeSum(kernels) {
   }
   return v;
 }
+// Sums of requests: of a line, or of one access in it. data.coalescing is as in comm.json.
+function requestSum(list) {
+  const v = {requests: 0, accesses: 0, bytes: 0, distinct: 0, sectors: 0};
+  for (const r of list) for (const key in v) v[key] += r[key];
+  return v;
+}
+// What requests move, and what of it is used: a byte that several lanes of a request ask for counts once.
+function movedBytes(r) { return r.sectors * sectorBytes; }
+function usedBytes(r) { return Math.min(r.distinct, movedBytes(r)); }
+function usedShare(r) { return percent(usedBytes(r), movedBytes(r)); }
+function perRequest(r) { return r.requests ? (r.sectors / r.requests).toFixed(1) : ""; }
+
+// file -> line -> {ops: sites, launches, bytes, accesses, requests: rows of coalescing, parts: those of its accesses, conflicts: bytes}
 function lineIndex() {
   const files = new Map();
   const of = (file, line) => {
     if (!files.has(file)) files.set(file, new Map());
     const lines = files.get(file);
-    if (!lines.has(line)) lines.set(line, {ops: [], launches: 0, bytes: 0, accesses: 0});
+    if (!lines.has(line)) lines.set(line, {ops: [], launches: 0, bytes: 0, accesses: 0, requests: [], parts: [], conflicts: 0});
     return lines.get(line);
+  };
+  const named = (name) => {
+    const colon = (name || "").lastIndexOf(":");
+    return colon < 1 ? null : of(name.slice(0, colon), +name.slice(colon + 1)); // "?" is no line
   };
   for (const s of sites) if (s.file && s.line) of(s.file, s.line).ops.push(s);
   for (const l of launches) if (l.file && l.line) of(l.file, l.line).launches++;
   for (const name in hotLines || {}) {
-    const colon = name.lastIndexOf(":"), v = volumeSum(hotLines[name]);
-    if (colon < 1) continue; // "?"
-    const at = of(name.slice(0, colon), +name.slice(colon + 1));
+    const v = volumeSum(hotLines[name]), at = named(name);
+    if (!at) continue;
     at.accesses += v.accesses;
     at.bytes += v.load + v.store;
   }
+  for (const r of data.coalescing ? coalescingRows() : []) if (named(r.line)) named(r.line).requests.push(r);
+  for (const r of (data.coalescing && data.coalescing.sites) || []) if (named(r.line)) named(r.line).parts.push(r);
+  for (const c of data.conflicts ? conflictRows() : [])
+    for (const name of new Set([c.lineA, c.lineB])) if (named(name)) named(name).conflicts += c.bytes;
   return files;
 }
+const lineHeats = [["bytes", "Bytes", (at) => at.bytes], ["wasted", "Moved in vain", (at) => { const v = requestSum(at.requests); return movedBytes(v) - usedBytes(v); }],
+                   ["conflicts", "Conflicts", (at) => at.conflicts]];
 
 function siteWords(at) {
   const seen = new Map();
@@ -40,22 +62,48 @@ function siteWords(at) {
   if (at.launches) words.push(many(at.launches, "launch", "launches"));
   return words;
 }
+// The accesses of a line, apart by column, variable and type, over all kernels; [] where there is only one.
+function lineParts(at) {
+  const groups = new Map();
+  for (const r of at.parts) {
+    const key = JSON.stringify([r.column, r.variable, r.type]);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(r);
+  }
+  const parts = [...groups.values()].map((list) => Object.assign({column: list[0].column, variable: list[0].variable, type: list[0].type}, requestSum(list)));
+  for (const p of parts) p.bytes *= p.type === "atomic" ? 2 : 1; // loads and stores, as everywhere
+  return parts.length > 1 ? parts.sort((a, b) => a.column - b.column) : [];
+}
 
-function codeOf(file, lines, most) {
-  const text = new Map(data.sources[file] ? data.sources[file].lines : []);
+const codeHeads = [["line", "n", ""], ["bytes", "num", "asked for by all lanes; an atomic counts as a load and as a store"], ["sectors/\u200brequest", "num", "of 32 bytes; 4 is best where 32 lanes ask for 4 bytes each"], ["used", "num", "share of the moved sectors that a request uses"],
+                   ["conflicts", "num", "bytes on which CTAs of one launch conflict"], ["source", "source", ""], ["accesses", "words", "what the compiler made of the line"]];
+// The cells of a row after its number; v: sums of requests.
+function codeCells(volume, v, conflicts, source, words, title) {
+  return [el("td", {class: "num ops"}, ...volume), el("td", {class: "num"}, perRequest(v)), el("td", {class: "num"}, v.requests ? usedShare(v) : ""), el("td", {class: "num conflict"}, conflicts),
+    el("td", {class: "source"}, ...source), el("td", {class: "words", title}, words)];
+}
+function codeRow(n, text, at, heat, most) {
+  const words = at ? siteWords(at) : [], value = at ? heat(at) : 0;
+  const volume = [value ? el("i", {class: "heat", style: "width:" + Math.max(2, 60 * value / most) + "px"}) : "", at && at.bytes ? " " + bytes(at.bytes) : ""];
+  return el("tr", {class: at && at.ops.length ? "hit" : "", "data-line": n, "data-bytes": at ? at.bytes : 0}, el("td", {class: "n"}, String(n)),
+    ...codeCells(volume, requestSum(at ? at.requests : []), at && at.conflicts ? bytes(at.conflicts) : "", [text], words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "), words.join("\n")));
+}
+function partRow(p) {
+  return el("tr", {class: "part"}, el("td", {class: "n"}), ...codeCells([bytes(p.bytes)], p, "", ["└ column " + p.column + ", ", p.variable ? el("b", {}, p.variable) : "", p.variable ? ", " : "", p.type], many(p.requests, "request"), null));
+}
+function codeOf(file, lines, heat, most) {
+  const text = new Map(data.sources[file] ? data.sources[file].lines : []), bare = ![...lines.values()].some((at) => at.conflicts);
   const numbers = [...new Set([...text.keys(), ...lines.keys()])].sort((a, b) => a - b), body = el("tbody");
   let before = null;
   for (const n of numbers) {
-    if (text.size && before !== null && n > before + 1) body.append(el("tr", {class: "gap"}, el("td", {class: "n"}, "⋮"), el("td"), el("td")));
+    if (text.size && before !== null && n > before + 1) body.append(el("tr", {class: "gap"}, el("td", {class: "n"}, "⋮"), el("td", {colspan: codeHeads.length - 1})));
     before = n;
-    const at = lines.get(n), words = at ? siteWords(at) : [];
-    const notes = el("td", {class: "ops", title: words.join("\n")});
-    if (at && at.bytes) notes.append(el("i", {class: "heat", style: "width:" + Math.max(2, 90 * at.bytes / most) + "px"}), " " + bytes(at.bytes));
-    if (words.length) notes.append(el("span", {class: "words"}, "  " + (words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "))));
-    body.append(el("tr", {class: at && at.ops.length ? "hit" : "", "data-line": n, "data-bytes": at ? at.bytes : 0}, el("td", {class: "n"}, String(n)),
-      el("td", {}, text.has(n) ? text.get(n) : el("span", {class: "muted"}, "(source not found, or not to be shown: --source-root)")), notes));
+    const at = lines.get(n);
+    body.append(codeRow(n, text.has(n) ? text.get(n) : el("span", {class: "muted"}, "(source not found, or not to be shown: --source-root)"), at, heat, most),
+      ...(at ? lineParts(at).map(partRow) : []));
   }
-  return el("div", {class: "code", tabindex: "0", role: "region", "aria-label": "Source of " + file}, el("table", {}, body));
+  return el("div", {class: "code" + (bare ? " bare" : ""), tabindex: "0", role: "region", "aria-label": "Source of " + file},
+    el("table", {}, el("thead", {}, el("tr", {}, ...codeHeads.map(([name, kind, title]) => el("th", {scope: "col", class: kind + (name === "conflicts" ? " conflict" : ""), title: title || null}, name)))), body));
 }
 
 // The end of a path says more than its beginning.
@@ -63,55 +111,99 @@ function shortPath(path) {
   const parts = path.split("/");
   return path.length > 32 && parts.length > 4 ? "…/" + parts.slice(-3).join("/") : path;
 }
+// What goes to a line of the panel; null where there is none.
+function lineLink(name) {
+  const colon = (name || "").lastIndexOf(":");
+  return colon > 0 && lineFiles().has(name.slice(0, colon)) ? () => setState({line: name}) : null;
+}
+let lineFilesKept = null;
+function lineFiles() { return lineFilesKept = lineFilesKept || lineIndex(); }
+function lineTableRows(index) {
+  return [...index].flatMap(([file, lines]) => [...lines].flatMap(([line, at]) => [{file, line, part: "", bytes: at.bytes, conflicts: at.conflicts, v: requestSum(at.requests)},
+    ...lineParts(at).map((p) => ({file, line, part: "column " + p.column + ", " + (p.variable || "?") + ", " + p.type, bytes: p.bytes, conflicts: null, v: p}))]));
+}
+const lineTableColumns = [placeColumn(), textColumn("access", "part"), numberColumn("bytes", "bytes"), {name: "requests", num: true, get: (r) => r.v.requests, text: (r) => count(r.v.requests)},
+  {name: "sectors per request", num: true, get: (r) => r.v.requests ? r.v.sectors / r.v.requests : null, text: (r) => perRequest(r.v)},
+  {name: "used", num: true, get: (r) => r.v.sectors ? usedBytes(r.v) / movedBytes(r.v) : null, text: (r) => usedShare(r.v)}, numberColumn("conflicts (B)", "conflicts")];
 
 function drawLines(section) {
-  const index = lineIndex();
+  const index = lineFiles();
   if (!index.size) {
     section.append(nothing("No source lines are known: they are in the companion (MemTrace-pipe-N.meta), and none was read."));
-    return;
+    return null;
   }
   const weight = (lines) => d3.sum([...lines.values()], (l) => hotLines ? l.bytes : l.ops.length);
   const files = [...index.keys()].sort((a, b) => weight(index.get(b)) - weight(index.get(a)) || (a < b ? -1 : 1));
-  const most = d3.max([...index.values()], (lines) => d3.max([...lines.values()], (l) => l.bytes)) || 1;
-  const holder = el("div"), select = el("select", {id: "file", "aria-label": "Source file", on: {change() { show(this.value); }}},
+  const all = [...index].flatMap(([file, lines]) => [...lines].map(([line, at]) => ({file, line, at})));
+  const heats = lineHeats.filter(([, , of]) => all.some((l) => of(l.at)));
+  let heat = heats.length ? heats[0][2] : lineHeats[0][2], order = [], place = -1;
+  const holder = el("div"), words = el("output"), select = el("select", {id: "file", "aria-label": "Source file", on: {change() { show(this.value); }}},
     ...files.map((f) => el("option", {value: f, title: f}, shortPath(f) + "  (" + many(weight(index.get(f)) && !hotLines ? weight(index.get(f)) : index.get(f).size, hotLines ? "line" : "access site") + ")")));
   function show(file) {
-    clear(holder, codeOf(file, index.get(file), most));
-    const lines = index.get(file), hottest = [...lines.keys()].reduce((m, n) => lines.get(n).bytes > lines.get(m).bytes ? n : m);
+    const focused = holder.contains(document.activeElement);
+    select.value = file;
+    clear(holder, codeOf(file, index.get(file), heat, d3.max(all, (l) => heat(l.at)) || 1));
+    if (focused) holder.firstElementChild.focus({preventScroll: true});
+    const lines = index.get(file), hottest = [...lines.keys()].reduce((m, n) => heat(lines.get(n)) > heat(lines.get(m)) ? n : m);
     look(hottest);
   }
   // Scrolls the source to a line; its row.
   function look(line) {
     const row = holder.querySelector("tr[data-line='" + line + "']"), box = holder.firstElementChild;
-    box.scrollTop = row.offsetTop - box.clientHeight / 2;
+    if (row) box.scrollTop = row.offsetTop - box.clientHeight / 2;
     return row;
   }
-  // From a bar to its line.
+  function rank() {
+    order = all.filter((l) => heat(l.at)).sort((a, b) => heat(b.at) - heat(a.at) || a.line - b.line);
+    place = -1;
+  }
+  // To a line, from wherever it is named.
   function go(name) {
-    const colon = name.lastIndexOf(":"), file = name.slice(0, colon);
+    const colon = name.lastIndexOf(":"), file = name.slice(0, colon), line = +name.slice(colon + 1);
     if (!index.has(file)) return;
-    select.value = file;
     show(file);
-    look(name.slice(colon + 1)).classList.add("chosen");
+    const row = look(line);
+    if (row) row.classList.add("chosen");
+    place = order.findIndex((l) => l.file === file && l.line === line);
+    words.textContent = place < 0 ? "" : "number " + count(place + 1) + " of " + count(order.length);
     holder.firstElementChild.scrollIntoView({block: "nearest"});
   }
-  section.append(lead(!sites.length ? "No line is known to access global memory; what launches kernels is shown." : hotLines ? "Lines with accesses to global memory and the bytes they moved, with what the compiler made of them."
+  function step(by) {
+    if (!order.length) return;
+    const l = order[(place + by + order.length + (place < 0 && by < 0)) % order.length];
+    setState({line: l.file + ":" + l.line});
+  }
+  section.addEventListener("keydown", (event) => {
+    if (event.target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey || !["n", "p"].includes(event.key)) return;
+    event.preventDefault();
+    step(event.key === "n" ? 1 : -1);
+  });
+  section.append(lead(!sites.length ? "No line is known to access global memory; what launches kernels is shown." : hotLines ? "Lines with accesses to global memory: the bytes they moved, how well warps’ requests go together, and what the compiler made of them. Several accesses in one line are apart by column and variable."
     : data.lines === undefined ? "Lines with accesses to global memory, and what the compiler made of each; bytes by line were left out" + (data.from_json ? " (mt-extract --sections lines)." : " (--quick).")
     : "Lines with accesses to global memory, and what the compiler made of each. A raw trace does not say which line an access came from, so there are no counts per line; a compact trace does."),
-    el("div", {class: "bar"}, el("label", {}, "file", select)), holder);
+    el("div", {class: "bar"}, el("label", {}, "file", select), heats.length > 1 ? segments("Hottest by", heats.map(([k, t]) => [k, t]), heats[0][0], (v) => { heat = heats.find(([k]) => k === v)[2]; rank(); show(select.value); }) : "",
+      heats.length ? el("span", {class: "seg"}, el("button", {type: "button", id: "hotter", "aria-label": "the one before", "aria-keyshortcuts": "p", on: {click() { step(-1); }}}, "‹ p"),
+        el("button", {type: "button", id: "next-hottest", "aria-keyshortcuts": "n", on: {click() { step(1); }}}, "next hottest (n) ›")) : "", words, csvButton("Source lines", () => lineTableRows(index), lineTableColumns)), holder);
+  rank();
   show(files[0]);
   if (hotLines) {
     const rows = volumeRows(hotLines, (name) => baseName(name));
-    for (const r of rows) if (index.has(r.key.slice(0, r.key.lastIndexOf(":")))) r.pick = () => go(r.key);
-    section.insertBefore(el("div", {id: "hot"}, el("h3", {}, "Hottest lines"), bars(rows, "Bytes by line", 12),
+    for (const r of rows) r.pick = lineLink(r.key);
+    section.insertBefore(el("div", {id: "hot"}, el("h3", {}, "Hottest lines"), bars(rows, "Bytes by line", 12, ["loaded (B)", "stored (B)"]),
       colourLegend([["load", "loaded"], ["store", "stored"]])), holder.previousElementSibling);
   }
+  let shown = null;
+  onState(() => {
+    if (state.line !== null && state.line !== shown) go(state.line);
+    shown = state.line;
+  });
+  return {go, order: () => order};
 }
 
 // Rows for bars() of {name: {kernel: volume}}, the most bytes first.
 function volumeRows(places, shorten) {
   return Object.keys(places).map((name) => ({name, v: volumeSum(places[name]), kernels: Object.keys(places[name])}))
     .sort((a, b) => b.v.load + b.v.store - a.v.load - a.v.store || (a.name < b.name ? -1 : 1))
-    .map((r) => ({key: r.name, name: shorten(r.name), title: r.name + "\n" + r.kernels.join("\n") + "\nloaded " + exactBytes(r.v.load) + ", stored " + exactBytes(r.v.store)
+    .map((r) => ({key: r.name, full: r.name, name: shorten(r.name), title: r.name + "\n" + r.kernels.join("\n") + "\nloaded " + exactBytes(r.v.load) + ", stored " + exactBytes(r.v.store)
       + ", " + many(r.v.accesses, "access", "accesses"), parts: [[r.v.load, "load"], [r.v.store, "store"]], text: bytes(r.v.load + r.v.store)}));
 }

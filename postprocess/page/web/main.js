@@ -40,12 +40,20 @@ function turn() {
 
 const panels = {};
 async function drawPage() {
-  const draws = {overview: drawOverview, timeline: drawTimeline, transfers: drawTransfers, volumes: drawVolumes, strides: drawStrides, lines: drawLines,
+  const draws = {overview: drawOverview, timeline: drawTimeline, transfers: drawTransfers, volumes: drawVolumes, buffers: drawBuffers, strides: drawStrides, lines: drawLines,
                  plots: drawPlots, tables: drawTables};
   const panel = async (id) => {
-    const before = redraws.length;
-    panels[id] = draws[id](document.getElementById(id));
-    for (const f of redraws.slice(before)) f();
+    const before = redraws.length, heard = state.listeners.length;
+    const section = document.getElementById(id);
+    try {
+      panels[id] = draws[id](section);
+      for (const f of redraws.slice(before)) f();
+    } catch (e) { // of data that mt-extract did not write; the other panels are drawn
+      redraws.length = before;
+      state.listeners.length = heard;
+      console.error(e);
+      section.append(nothing("This panel cannot be drawn: its data is not as mt-extract writes it (" + e.message + ")."));
+    }
     await turn();
   };
   drawNav();
@@ -60,13 +68,11 @@ async function drawPage() {
   for (const id of Object.keys(draws).slice(2)) await panel(id);
   document.getElementById("made").textContent = "Made by mt-report (memtrace " + data.tool + ") from " + data.inputs.join(", ") + ".";
   new ResizeObserver(askRedraw).observe(document.getElementById("main"));
-  if (location.hash) { // the place that was asked for has moved meanwhile
-    const there = document.getElementById(location.hash.slice(1));
-    if (there) there.scrollIntoView();
-  }
+  startSearch();
+  startAddress(); // the place that was asked for has moved meanwhile
 }
 
 startTheme();
 addEventListener("scroll", hideTip, {passive: true});
 // For scripts and tests: what is drawn, as numbers, from `ready` on.
-window.memtraceReport = {data, state, setState, panels, launches, kernelSums, totals, missCurve, chosenLaunches, unpackLists, turns: () => turns, ready: drawPage()};
+window.memtraceReport = {data, state, setState, panels, launches, totals, missCurve, chosenLaunches, unpackLists, figures, find, searchEntries, footprint, turns: () => turns, ready: drawPage()};

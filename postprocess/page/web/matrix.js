@@ -62,16 +62,7 @@ function heatMap(label, model, choose) {
     }
   }
   function drawPixels(c, g, scale) {
-    const image = new ImageData(g.n, g.n), colours = d3.range(256).map((i) => d3.rgb(ramp(i / 255)));
-    for (let i = 0; i < g.n * g.n; i++) {
-      const v = grid.bytes[i];
-      if (!v) continue;
-      const p = colours[Math.round(255 * Math.min(1, scale(v)))];
-      image.data.set([p.r, p.g, p.b, 255], 4 * i);
-    }
-    const buffer = document.createElement("canvas");
-    buffer.width = buffer.height = g.n;
-    buffer.getContext("2d").putImageData(image, 0, 0);
+    const buffer = gridImage(grid.bytes, g.n, g.n, scale);
     c.imageSmoothingEnabled = false;
     c.drawImage(buffer, left, mapSize.top, g.side, g.side);
   }
@@ -99,7 +90,7 @@ function heatMap(label, model, choose) {
     for (const [i, place] of named(view.c, g.n, every)) {
       const text = clipText(c, model.name(place), Math.max(g.cell * every - 6, 20)), w = c.measureText(text).width;
       const x = Math.max(left, Math.min(left + g.side - w, left + (i + 0.5) * g.cell - w / 2));
-      if (x < free) continue;
+      if (x < free || (text.length < 10 && text.includes("…"))) continue; // so little of a name says nothing
       c.fillText(text, x, 9);
       free = x + w + 6;
     }
@@ -175,32 +166,25 @@ function heatMap(label, model, choose) {
     event.preventDefault();
   });
   e.addEventListener("blur", () => { if (cursor) { cursor = null; hideTip(); surface.draw(); } });
-  return {element: el("div", {}, e, legend), draw: surface.draw, whole() { whole(); surface.draw(); }, zoom(f) { zoomTo(view.n * f, view.r + view.n / 2, view.c + view.n / 2, 0.5, 0.5); },
+  return {element: e, legend, svg: surface.svg, draw: surface.draw, whole() { whole(); surface.draw(); }, zoom(f) { zoomTo(view.n * f, view.r + view.n / 2, view.c + view.n / 2, 0.5, 0.5); },
           sums: () => grid, view: () => view};
 }
 
 // ---- kernel to kernel ----
-// Superstep `step` of the reader (null: all). Rows without superstep, of traces with very many, count for all only.
-function kernelSums(step) {
-  const n = kernelNames.length, bytes = new Float64Array(n * n), accesses = new Float64Array(n * n);
-  for (const r of transferRows) {
-    if (step !== null && r[3] !== step) continue;
-    bytes[r[0] * n + r[2]] += r[4];
-    accesses[r[0] * n + r[2]] += r[5];
-  }
-  return {n, bytes, accesses};
-}
+// Rows without superstep, of traces with very many, count for all only.
+function rowShown(r) { return state.superstep === null || r[3] === state.superstep; }
 function kernelModel() {
-  const used = [...new Set(transferRows.flatMap((r) => [r[0], r[2]]))].sort((a, b) => a - b);
+  const used = [...new Set(transferRows.flatMap((r) => [r[0], r[2]]))].sort((a, b) => a - b), places = new Map(used.map((k, i) => [k, i]));
   return {used, origin: 0, left: 150, size: () => used.length, unit: () => "Choose a cell to see its CTAs.", name: (i) => shortKernel(kernelNames[used[i]] || ""),
     sum(r0, r1, c0, c1, n) {
-      const all = kernelSums(state.superstep), out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n)};
-      for (let i = r0; i < r1; i++)
-        for (let k = c0; k < c1; k++) {
-          const at = Math.floor((i - r0) * n / (r1 - r0)) * n + Math.floor((k - c0) * n / (c1 - c0)), from = used[i] * all.n + used[k];
-          out.bytes[at] += all.bytes[from];
-          out.count[at] += all.accesses[from];
-        }
+      const out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n)};
+      for (const r of transferRows) {
+        const i = places.get(r[0]), k = places.get(r[2]);
+        if (!rowShown(r) || i < r0 || i >= r1 || k < c0 || k >= c1) continue;
+        const at = Math.floor((i - r0) * n / (r1 - r0)) * n + Math.floor((k - c0) * n / (c1 - c0));
+        out.bytes[at] += r[4];
+        out.count[at] += r[5];
+      }
       return out;
     },
     lines: (rows, columns) => [kernelNames[used[rows[0]]] + " → " + kernelNames[used[columns[0]]], rows[1] - rows[0] > 1 ? "and " + count(rows[1] - rows[0] - 1) + " kernels beside" : null],
@@ -251,7 +235,7 @@ function ctaMarks(from, to, apart) {
 function ctaModel() {
   return {origin: cells.host ? 0 : 1, left: 72, size: () => cells.width, name: ctaName, marks: ctaMarks,
     unit: () => (cells.bin > 1 ? "One cell is at least " + cells.bin + " × " + cells.bin + " CTAs; --supersteps or --kernels show more. " : "")
-      + (cells.stepBin > 1 ? "Supersteps are put together by " + cells.stepBin + "." : ""),
+      + (cells.stepBin > 1 ? "Launches are put together by " + cells.stepBin + "." : ""),
     sum(r0, r1, c0, c1, n) {
       const out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n), work: 0}, rows = n / (r1 - r0), columns = n / (c1 - c0);
       for (const g of cells.groups) {
@@ -272,22 +256,46 @@ function ctaModel() {
   };
 }
 
+// ---- as tables ----
+function pairColumns(what) {
+  return [textColumn("from " + what, "from", true), textColumn("to " + what, "to", true), numberColumn("bytes", "bytes"), numberColumn("accesses", "accesses")];
+}
+function kernelPairRows() {
+  const pairs = new Map();
+  for (const r of transferRows) {
+    if (!rowShown(r)) continue;
+    const key = r[0] + " " + r[2], p = pairs.get(key) || {from: kernelNames[r[0]], to: kernelNames[r[2]], bytes: 0, accesses: 0};
+    p.bytes += r[4];
+    p.accesses += r[5];
+    pairs.set(key, p);
+  }
+  return [...pairs.values()];
+}
+// All cells that are shown, as the page has them; those of one pair of CTAs in several launches are several rows.
+function ctaPairRows() {
+  const rows = [], last = (place) => ctaRange([place, place + 1], cells.bin);
+  for (const g of cells.groups)
+    for (let i = g.from; groupShown(g) && i < g.to; i++)
+      rows.push({from: last(cells.row[i]), to: last(cells.column[i]), bytes: cells.size[i], accesses: cells.count[i]});
+  return rows;
+}
+
 // ---- the panel ----
 function superstepControl() {
   const steps = launches.map((l) => l.superstep);
-  const slider = el("input", {type: "range", min: "0", max: String(steps.length), value: "0", id: "superstep", "aria-label": "superstep", on: {input() {
+  const slider = el("input", {type: "range", min: "0", max: String(steps.length), value: "0", id: "launch", "aria-label": "launch", on: {input() {
     setState({superstep: +this.value ? steps[this.value - 1] : null});
   }}});
-  const words = el("output", {for: "superstep", id: "superstep-words"});
+  const words = el("output", {for: "launch", id: "launch-words"});
   function follow() {
     const i = state.superstep === null ? 0 : steps.indexOf(state.superstep) + 1;
     slider.value = i;
-    words.textContent = i ? "superstep " + count(steps[i - 1]) + ": " + kernelNames[launches[i - 1].kernel] : "all supersteps";
+    words.textContent = i ? "launch " + count(steps[i - 1]) + ": " + kernelNames[launches[i - 1].kernel] : "all launches";
     slider.setAttribute("aria-valuetext", words.textContent);
   }
   onState(follow);
   follow();
-  return el("label", {}, "superstep", slider, words);
+  return el("label", {class: "launch"}, "launch", slider, words);
 }
 
 function drawTransfers(section) {
@@ -299,7 +307,7 @@ function drawTransfers(section) {
     section.append(nothing("No bytes went from one CTA instance to another, nor from the host to a CTA."));
     return null;
   }
-  section.append(lead("Rows wrote the bytes last, columns loaded them. The superstep is the reader’s. Wheel or + and − zoom, drag moves, arrows walk from cell to cell."));
+  section.append(lead("Rows wrote the bytes last, columns loaded them. The launch is the reader’s. Wheel or + and − zoom, drag moves, arrows walk from cell to cell."));
   const kernels = heatMap("Transfers from kernel to kernel", kernelModel(), (row, column) => {
     const same = state.source === model.used[row] && state.target === model.used[column];
     setState({source: same ? null : model.used[row], target: same ? null : model.used[column]});
@@ -315,8 +323,8 @@ function drawTransfers(section) {
   }
   onState(follow);
   section.append(el("div", {class: "bar"}, superstepControl()),
-    el("div", {class: "two"}, el("div", {id: "kernel-map"}, el("h3", {}, "Kernel → kernel"), kernels.element),
-      el("div", {id: "cta-map"}, el("h3", {}, title, " ", reset), ctas.element, el("div", {class: "bar"},
+    el("div", {class: "two"}, el("div", {id: "kernel-map"}, el("h3", {}, "Kernel → kernel"), figure("Transfers from kernel to kernel", kernels, kernelPairRows, pairColumns("kernel")), kernels.legend),
+      el("div", {id: "cta-map"}, el("h3", {}, title, " ", reset), figure("Transfers from CTA to CTA", ctas, ctaPairRows, pairColumns("CTA")), ctas.legend, el("div", {class: "bar"},
         el("button", {type: "button", on: {click() { ctas.zoom(0.5); }}}, "Zoom in"), el("button", {type: "button", on: {click() { ctas.zoom(2); }}}, "Zoom out"),
         el("button", {type: "button", on: {click() { ctas.whole(); }}}, "Whole matrix")))));
   follow();

@@ -39,9 +39,9 @@ function missing() {
 function limits() {
   const out = [], o = data.options;
   if (o.kernels !== null) out.push("Only kernels whose name matches " + o.kernels + " are shown.");
-  if (o.supersteps !== null) out.push("Only supersteps " + o.supersteps + " are shown.");
-  if (o["same-cta"] === "local") out.push("A CTA id is one CTA in all supersteps (--same-cta=local): what it reads of itself is not communication.");
-  if (o.strict) out.push("What is written and read in one superstep is left out (--strict).");
+  if (o.supersteps !== null) out.push("Only launches " + o.supersteps + " are shown.");
+  if (o["same-cta"] === "local") out.push("A CTA id is one CTA in all launches (--same-cta=local): what it reads of itself is not communication.");
+  if (o.strict) out.push("What is written and read in one launch is left out (--strict).");
   if (!o.host) out.push("Host copies are not read (--no-host): bytes that only the host wrote have no writer.");
   if (data.from_json) out.push("Made from a comm.json: launch times, copies, allocations, source lines and strides are not in it.");
   else if (!data.companions) out.push("Without companion (MemTrace-pipe-N.meta): no times, no copies, no allocations, no source lines.");
@@ -66,6 +66,8 @@ function drawOverview(section) {
     tile("records", count(data.totals.records), "", "accesses of threads", undefined, "records")];
   if (data.has.data)
     tiles.push(bytesTile("loaded", t.load, "data volume", "load"), bytesTile("stored", t.store, "data volume", "store"));
+  const touched = footprint();
+  if (touched) tiles.push(bytesTile("footprint", touched.bytes, "of the whole run; of its largest launch " + bytes(touched.most), "footprint"));
   if (data.has.comm)
     tiles.push(bytesTile("communicated", t.commLoad, "another CTA wrote it" + (t.load ? ": " + percent(t.commLoad, t.load) + " of the loads" : ""), "commLoad"));
   if (data.has.transfers && t.fromHost) tiles.push(bytesTile("from the host", t.fromHost, "loaded, brought by copies", "fromHost"));

@@ -1,7 +1,7 @@
 // What mt-extract's further analyses found (the members of comm.json by the same names): coalescing, reuse, sharing,
 // conflicts, placement; bytes by allocation and variable.
-function block(title, text, ...children) {
-  return el("div", {}, el("h3", {}, title), text ? lead(text) : null, ...children);
+function block(id, title, text, ...children) {
+  return el("div", {id}, el("h3", {}, title), text ? lead(text) : null, ...children);
 }
 // The supersteps of {kernel: {superstep: value}} that are looked at: [[kernel, superstep, value], …].
 function chosenLaunches(kernels) {
@@ -12,12 +12,12 @@ function chosenLaunches(kernels) {
   return out;
 }
 // A block whose picture follows the chosen superstep.
-function living(title, text, draw) {
+function living(id, title, text, draw) {
   const holder = el("div");
   const follow = () => clear(holder, draw());
   onState(follow);
   follow();
-  return block(title, text, holder);
+  return block(id, title, text, holder);
 }
 
 // ---- coalescing ----
@@ -30,6 +30,22 @@ function coalescingRows() {
         rows.push(Object.assign({kernel, line, type}, data.coalescing.kernels[kernel][line][type]));
   return rows;
 }
+// The same over all kernels: instances of a template share their lines. What has no line stays apart by kernel.
+const coalescingSums = ["requests", "accesses", "bytes", "distinct", "sectors", "lines", "single", "irregular"];
+function coalescingLines() {
+  const sums = new Map();
+  for (const r of coalescingRows()) {
+    const key = JSON.stringify([r.line, r.type, r.line === "?" ? r.kernel : ""]), s = sums.get(key);
+    if (!s) {
+      sums.set(key, Object.assign({}, r, {kernels: 1, strides: Object.assign({}, r.strides)}));
+      continue;
+    }
+    s.kernels++;
+    for (const k of coalescingSums) s[k] += r[k];
+    for (const k in r.strides) s.strides[k] = (s.strides[k] || 0) + r.strides[k];
+  }
+  return [...sums.values()];
+}
 function strideWords(r) {
   const of = Object.keys(r.strides).map((s) => [s, r.strides[s]]).sort((a, b) => b[1] - a[1]).slice(0, 3);
   return of.map(([s, n]) => "stride " + s + " B: " + percent(n, r.requests)).concat(r.irregular ? ["irregular: " + percent(r.irregular, r.requests)] : [],
@@ -38,15 +54,15 @@ function strideWords(r) {
 function coalescingBlock() {
   if (data.coalescing === undefined) return null;
   if (data.coalescing === null)
-    return block("Coalescing", null, nothing("Coalescing needs the lanes of each warp; a raw trace has none, a compact trace (MEMTRACE_FORMAT=compact) has them."));
-  const rows = coalescingRows(), whole = rows.sort((a, b) => b.sectors - a.sectors);
-  if (!rows.length) return block("Coalescing", null, nothing("No warp accessed global memory."));
+    return block("coalescing", "Coalescing", null, nothing("Coalescing needs the lanes of each warp; a raw trace has none, a compact trace (MEMTRACE_FORMAT=compact) has them."));
+  const rows = coalescingLines(), whole = rows.sort((a, b) => b.sectors - a.sectors);
+  if (!rows.length) return block("coalescing", "Coalescing", null, nothing("No warp accessed global memory."));
   const sum = (key) => whole.reduce((s, r) => s + r[key], 0), moved = sum("sectors") * sectorBytes;
   const picture = bars(whole.map((r) => ({name: (r.line === "?" ? r.kernel : baseName(r.line)) + " " + r.type,
-    title: [r.kernel, r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r)].join("\n"),
-    parts: [[Math.min(r.distinct, r.sectors * sectorBytes), "load"], [Math.max(0, r.sectors * sectorBytes - r.distinct), "store-pale"]],
-    text: (r.sectors / r.requests).toFixed(1) + " sectors per request, " + percent(r.distinct, r.sectors * sectorBytes) + " used"})), "Sectors moved by line", 14);
-  const out = block("Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of mt-extract), and what is moved in vain.", el("p", {id: "coalescing-sum"},
+    title: [r.kernel + (r.kernels > 1 ? " and " + many(r.kernels - 1, "other kernel") : ""), r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r)].join("\n"),
+    full: [r.line === "?" ? r.kernel : r.line, r.type].join(" "), pick: lineLink(r.line), parts: [[usedBytes(r), "load"], [movedBytes(r) - usedBytes(r), "store-pale"]],
+    text: perRequest(r) + " sectors per request, " + usedShare(r) + " used"})), "Sectors moved by line", 14, ["used (B)", "moved in vain (B)"]);
+  const out = block("coalescing", "Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of mt-extract), and what is moved in vain.", el("p", {id: "coalescing-sum"},
     many(sum("requests"), "request") + ", " + many(sum("sectors"), "sector") + " (" + bytes(moved) + "), " + percent(sum("distinct"), moved) + " of it used"), picture,
     colourLegend([["load", "used"], ["store-pale", "moved in vain"]]));
   out.className = "wide";
@@ -100,12 +116,33 @@ function reusePicture() {
       .on("mousemove", (p) => showTip(d3.event.clientX, d3.event.clientY, ["per " + c.level + ", cache of " + bytes(p[0] * size), percent(p[2], c.uses) + " miss", many(p[2], "use") + " of " + count(c.uses)]))
       .on("mouseleave", hideTip);
   }
-  const words = curves.map((c) => [c.colour, (c.level === "device" ? "the device touches " : "one " + c.level + " touches at most ") + many(c.largest, "line") + " (" + bytes(c.largest * size) + ")"]);
-  return el("div", {}, svg.node(), colourLegend(words));
+  const words = curves.map((c) => [c.colour, (c.level === "device" ? (chosen.length > 1 ? "one launch touches at most " : "the launch touches ") : "one " + c.level + " touches at most ") + many(c.largest, "line") + " (" + bytes(c.largest * size) + ")"]);
+  return el("div", {}, figure("Misses by size of a cache", svg.node(), () => curves.flatMap((c) => c.points.map((p) => ({level: c.level, bytes: p[0] * size, misses: p[2], uses: c.uses}))),
+    [textColumn("cache per", "level"), numberColumn("size (B)", "bytes"), numberColumn("misses", "misses"), numberColumn("uses", "uses")]), colourLegend(words), el("p", {class: "muted"}, footprintWords()));
+}
+// What the whole run touches, and its largest launch: [lines, launch with most, its lines]; null: not known.
+let footprintKept;
+function footprint() {
+  if (footprintKept === undefined) footprintKept = findFootprint();
+  return footprintKept;
+}
+function findFootprint() {
+  if (!data.reuse || data.reuse.footprint === undefined) return null;
+  let most = null;
+  for (const kernel in data.reuse.kernels)
+    for (const step in data.reuse.kernels[kernel]) {
+      const lines = data.reuse.kernels[kernel][step].device.largest;
+      if (!most || lines > most.lines) most = {kernel, step: +step, lines};
+    }
+  return most && {lines: data.reuse.footprint, bytes: data.reuse.footprint * data.reuse.line_size, step: most.step, kernel: most.kernel, most: most.lines * data.reuse.line_size};
+}
+function footprintWords() {
+  const f = footprint();
+  return f ? "The whole run touches " + many(f.lines, "line") + " (" + bytes(f.bytes) + "); its largest launch, " + f.step + " (" + middle(shortKernel(f.kernel), 40) + "), " + bytes(f.most) + "." : "";
 }
 function reuseBlock() {
   if (!data.reuse) return null;
-  return living("Reuse", "How much would miss in a cache of a given size, if each CTA, each SM, or the whole device had one (least recently used line replaced, lines of "
+  return living("reuse", "Reuse", "How much would miss in a cache of a given size, if each CTA, each SM, or the whole device had one (least recently used line replaced, lines of "
     + data.reuse.line_size + " bytes" + (data.reuse.sample > 1 ? ", estimated from one line in " + data.reuse.sample : "") + ").", reusePicture);
 }
 
@@ -120,11 +157,11 @@ function sharingPicture() {
     }
     for (const t of v.top) if (t.sharing === "false") top.push(Object.assign({kernel, step}, t));
   }
-  const rows = [...sums].map(([name, s]) => ({name, all: sharingKinds.reduce((a, [k]) => a + s[k], 0), parts: sharingKinds.map(([k, c]) => [s[k], c]),
+  const rows = [...sums].map(([name, s]) => ({name, pick: bufferLink(name), all: sharingKinds.reduce((a, [k]) => a + s[k], 0), parts: sharingKinds.map(([k, c]) => [s[k], c]),
     title: name + "\n" + sharingKinds.map(([k, , w]) => w + ": " + many(s[k], "access", "accesses")).join("\n")})).sort((a, b) => b.all - a.all);
   for (const r of rows) r.text = count(r.all);
   top.sort((a, b) => b.accesses - a.accesses);
-  return el("div", {}, rows.length ? bars(rows, "Accesses by sharing", 8) : nothing("No accesses here."), colourLegend(sharingKinds.map(([, c, w]) => [c, w])),
+  return el("div", {}, rows.length ? bars(rows, "Accesses by sharing", 8, sharingKinds.map(([k]) => k)) : nothing("No accesses here."), colourLegend(sharingKinds.map(([, c, w]) => [c, w])),
     top.length ? el("p", {class: "muted"}, "Most falsely shared: " + top.slice(0, 3).map((t) => t.address + " of " + t.allocation + " (" + many(t.writers, "writer") + ", " + many(t.accesses, "access", "accesses") + ")").join("; ") + ".") : null);
 }
 
@@ -134,17 +171,18 @@ function conflictRows() {
   for (const kernel in data.conflicts)
     for (const step in data.conflicts[kernel])
       for (const c of data.conflicts[kernel][step])
-        rows.push({kernel, step: +step, a: (c.a.line ? baseName(c.a.line) + " " : "") + c.a.type, b: (c.b.line ? baseName(c.b.line) + " " : "") + c.b.type, bytes: c.bytes,
+        rows.push({kernel, step: +step, lineA: c.a.line, lineB: c.b.line, a: (c.a.line ? baseName(c.a.line) + " " : "") + c.a.type, b: (c.b.line ? baseName(c.b.line) + " " : "") + c.b.type, bytes: c.bytes,
           address: c.address, allocation: c.allocation || "–", ctas: c.ctas.map((k) => k.join(",")).join(" and ")});
   return rows;
 }
 function conflictsBlock() {
   if (!data.conflicts) return null;
   const rows = conflictRows();
-  if (!rows.length) return block("Conflicts between CTAs", null, nothing("No two CTAs of one launch touched the same byte with a plain store among them."));
-  const out = block("Conflicts between CTAs", "Bytes that two CTAs of one launch touched, at least one of them with a plain store: CUDA orders neither before the other.",
-    virtualTable(rows, [textColumn("kernel", "kernel", true), numberColumn("superstep", "step"), textColumn("one", "a"), textColumn("other", "b"), numberColumn("bytes", "bytes"),
-      textColumn("first at", "address", true), textColumn("allocation", "allocation"), textColumn("for example CTAs", "ctas")], "Conflicts"));
+  if (!rows.length) return block("conflicts", "Conflicts between CTAs", null, nothing("No two CTAs of one launch touched the same byte with a plain store among them."));
+  const out = block("conflicts", "Conflicts between CTAs", "Bytes that two CTAs of one launch touched, at least one of them with a plain store: CUDA orders neither before the other.",
+    virtualTable(rows, [textColumn("kernel", "kernel", true), launchColumn("step"), Object.assign(textColumn("one", "a"), {pick: (r) => lineLink(r.lineA)}),
+      Object.assign(textColumn("other", "b"), {pick: (r) => lineLink(r.lineB)}), numberColumn("bytes", "bytes"),
+      textColumn("first at", "address", true), Object.assign(textColumn("allocation", "allocation"), {pick: (r) => bufferLink(r.allocation)}), textColumn("for example CTAs", "ctas")], "Conflicts"));
   out.className = "wide";
   return out;
 }
@@ -154,20 +192,29 @@ const placementNames = {block: "blocks of neighbours", robin: "round robin", min
 function placementBlock() {
   const p = data.placement;
   if (!p) return null;
-  if (!p.load) return block("On " + many(p.devices, "device"), null, nothing("No CTA loads what another one wrote: nothing would cross."));
-  return block("On " + many(p.devices, "device"), "If each launch’s CTAs were dealt out to " + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " that CTAs load from each other.",
+  if (!p.load) return block("placement", "On " + many(p.devices, "device"), null, nothing("No CTA loads what another one wrote: nothing would cross."));
+  return block("placement", "On " + many(p.devices, "device"), "If each launch’s CTAs were dealt out to " + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " that CTAs load from each other.",
     bars(Object.keys(p.policies).map((k) => ({name: placementNames[k] || k, parts: [[p.policies[k].cross, "store"]], title: exactBytes(p.policies[k].cross),
-      text: bytes(p.policies[k].cross) + ", " + percent(p.policies[k].cross, p.load)})), "Bytes across devices", 8));
+      text: bytes(p.policies[k].cross) + ", " + percent(p.policies[k].cross, p.load)})), "Bytes across devices", 8, ["across (B)"]));
 }
 
-function volumesBlock(title, text, places) {
-  return places && Object.keys(places).length ? block(title, text, bars(volumeRows(places, (n) => n), title, 10), colourLegend([["load", "loaded"], ["store", "stored"]])) : null;
+// link: what goes from a name to its line or buffer.
+function volumesBlock(id, title, places, link) {
+  if (!places || !Object.keys(places).length) return null;
+  const rows = volumeRows(places, (n) => n);
+  for (const r of rows) r.pick = link(r.key);
+  return block(id, title, null, bars(rows, title, 10, ["loaded (B)", "stored (B)"]), colourLegend([["load", "loaded"], ["store", "stored"]]));
+}
+// The line with most bytes of a variable.
+function variableLink(name) {
+  const of = ((data.coalescing && data.coalescing.sites) || []).filter((r) => r.line && (r.variable || "?") === name);
+  return of.length ? lineLink(largest(of, (r) => r.bytes).line) : null;
 }
 
 function drawPlots(section) {
   const l = data.lines || {};
-  const panels = [coalescingBlock(), volumesBlock("By allocation", null, l.allocations), volumesBlock("By variable", null, l.variables), reuseBlock(),
-    data.sharing ? living("Sharing of cache lines", "Accesses by how the CTAs of a launch share the line of " + data.sharing.line_size + " bytes that they fall in.", sharingPicture) : null,
+  const panels = [coalescingBlock(), volumesBlock("allocations", "By allocation", l.allocations, bufferLink), volumesBlock("variables", "By variable", l.variables, variableLink), reuseBlock(),
+    data.sharing ? living("sharing", "Sharing of cache lines", "Accesses by how the CTAs of a launch share the line of " + data.sharing.line_size + " bytes that they fall in.", sharingPicture) : null,
     placementBlock(), conflictsBlock()].filter(Boolean);
   if (!panels.length) {
     section.append(nothing(data.from_json ? "The comm.json has none of the further analyses; mt-extract makes them with --sections more." : "These analyses were left out (--quick)."));

@@ -2,9 +2,9 @@
 // columns: [{name, get(row), text(row), num, mono, title}]; text is what is shown and filtered by.
 const rowHeight = 30;
 
-function virtualTable(rows, columns, label) {
-  let shown = rows, sorted = null, descending = false, needle = "", first = -1;
-  const search = el("input", {type: "search", placeholder: "Filter…", "aria-label": "Filter " + label, on: {input() {
+function virtualTable(rows, columns, label, filter) {
+  let shown = rows, sorted = null, descending = false, needle = (filter || "").toLowerCase(), first = -1;
+  const search = el("input", {type: "search", placeholder: "Filter…", value: filter, "aria-label": "Filter " + label, on: {input() {
     needle = this.value.toLowerCase();
     choose();
   }}});
@@ -51,14 +51,15 @@ function virtualTable(rows, columns, label) {
     if (from) trs.push(pad(from));
     for (let i = from; i < to; i++)
       trs.push(el("tr", {"aria-rowindex": i + 1}, ...columns.map((c) => {
-        const text = String(c.text(shown[i]));
-        return el("td", {class: (c.num ? "num " : "") + (c.mono ? "mono" : ""), title: c.hint ? c.hint(shown[i]) : text.length > 30 ? text : null}, text);
+        const row = shown[i], text = String(c.text(row)), pick = c.pick && c.pick(row);
+        return el("td", {class: (c.num ? "num " : "") + (c.mono ? "mono" : ""), title: c.hint ? c.hint(row) : text.length > midLong ? text : null},
+          pick ? el("button", {type: "button", class: "link", on: {click: pick}}, mid(text)) : mid(text));
       })));
     if (to < shown.length) trs.push(pad(shown.length - to));
     clear(body, ...trs);
   }
   choose();
-  return el("div", {}, el("div", {class: "bar"}, search, info), scroll);
+  return el("div", {}, el("div", {class: "bar"}, search, info, csvButton(label, () => shown, columns)), scroll);
 }
 
 // ---- the tables ----
@@ -69,8 +70,11 @@ function textColumn(name, key, mono) {
   return {name, mono, get: (r) => r[key], text: (r) => r[key] === "" || r[key] === null ? "–" : r[key]};
 }
 function placeColumn() {
-  return {name: "source", get: (r) => r.file ? r.file + ":" + String(r.line).padStart(8) : null, text: (r) => place(r.file, r.line),
+  return {name: "source", csv: (r) => r.file ? r.file + ":" + r.line : "", pick: (r) => lineLink(r.file + ":" + r.line), get: (r) => r.file ? r.file + ":" + String(r.line).padStart(8) : null, text: (r) => place(r.file, r.line),
           hint: (r) => r.file ? r.file + ":" + r.line : null};
+}
+function launchColumn(key, title) {
+  return Object.assign(numberColumn("launch", key, title), {pick: (r) => r[key] === null || !kernelBySuperstep.has(r[key]) ? null : () => setState({superstep: r[key]})});
 }
 function dimText(d) { return d ? d.join("×") : "–"; }
 
@@ -129,26 +133,26 @@ function tableList() {
   list.push(["Kernels", kernelRows(), [textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("launches", "launches"),
     numberColumn("CTA instances", "ctas"), ...volumeColumns, numberColumn("time (ns)", "ns")]]);
   list.push(["Launches", launches.concat(untracedLaunches).map((l) => Object.assign({name: kernelNames[l.kernel], ns: l.known ? l.end - l.begin : null}, l)), [
-    numberColumn("superstep", "superstep", "– : not traced"), textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("stream", "stream"),
-    {name: "grid", get: (r) => r.grid && r.grid[0] * r.grid[1] * r.grid[2], text: (r) => dimText(r.grid), num: true},
-    {name: "block", get: (r) => r.block && r.block[0] * r.block[1] * r.block[2], text: (r) => dimText(r.block), num: true},
+    launchColumn("superstep", "– : not traced"), textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("stream", "stream"),
+    {name: "grid", get: (r) => r.grid && r.grid[0] * r.grid[1] * r.grid[2], text: (r) => dimText(r.grid), csv: (r) => dimText(r.grid), num: true},
+    {name: "block", get: (r) => r.block && r.block[0] * r.block[1] * r.block[2], text: (r) => dimText(r.block), csv: (r) => dimText(r.block), num: true},
     ...volumeColumns, numberColumn("records", "records"), numberColumn("untraced", "untraced", "accesses that have no record"),
     numberColumn("begin (ns)", "begin"), numberColumn("time (ns)", "ns"), placeColumn()]]);
   if (data.has.transfers)
-    list.push(["Transfers", transferTableRows(), [textColumn("from", "source", true), numberColumn("superstep", "sourceStep"),
-      textColumn("to", "target", true), numberColumn("superstep", "targetStep"), numberColumn("bytes", "size"),
+    list.push(["Transfers", transferTableRows(), [textColumn("from", "source", true), launchColumn("sourceStep"),
+      textColumn("to", "target", true), launchColumn("targetStep"), numberColumn("bytes", "size"),
       numberColumn("accesses", "accesses"), numberColumn("unordered (B)", "unordered", "of writer and reader in one launch")]]);
   if (data.HDV)
-    list.push(["Host code", hostRows(), [textColumn("place", "name", true), numberColumn("superstep", "superstep", "launches before"), ...volumeColumns.slice(0, 2),
+    list.push(["Host code", hostRows(), [textColumn("place", "name", true), numberColumn("launches before", "superstep"), ...volumeColumns.slice(0, 2),
       numberColumn("from CTAs (B)", "commLoad", "bytes loaded that a CTA wrote last"), numberColumn("for CTAs (B)", "commStore", "bytes stored that a CTA loads")]]);
   if (data.estimates)
-    list.push(["Estimates", estimateRows(), [textColumn("kernel", "name", true), numberColumn("superstep", "superstep", "– : all of them"), numberColumn("CTAs", "ctas"), numberColumn("traced", "traced"),
+    list.push(["Estimates", estimateRows(), [textColumn("kernel", "name", true), launchColumn("superstep", "– : all of them"), numberColumn("CTAs", "ctas"), numberColumn("traced", "traced"),
       numberColumn("loaded, counted (B)", "load"), numberColumn("estimated (B)", "loadAll"), numberColumn("stored, counted (B)", "store"), numberColumn("estimated (B)", "storeAll")]]);
   list.push(["Sites", sites, [numberColumn("id", "id"), placeColumn(), numberColumn("column", "column"), textColumn("op", "op"),
     {name: "bytes", num: true, get: (r) => r.size, text: (r) => r.size ? count(r.size) : "run time"}, textColumn("variable", "name", true), textColumn("function", "func", true)]]);
   list.push(["Allocations", allocations, [numberColumn("id", "id"), textColumn("kind", "kind"), textColumn("name", "name", true),
     textColumn("base", "base", true), numberColumn("bytes", "bytes"), placeColumn(),
-    numberColumn("from launch", "from", "launches before it was made"), numberColumn("to launch", "to", "launches before it was freed")]]);
+    numberColumn("made before", "from", "the launch before which it was made, counted among those shown"), numberColumn("freed before", "to", "– : at the end")]]);
   list.push(["Copies", copies, [numberColumn("after launches", "after"), textColumn("kind", "kind"), textColumn("to", "dst", true),
     textColumn("from", "src", true), numberColumn("bytes", "bytes"), numberColumn("copies", "count")]]);
   return list;
@@ -164,11 +168,11 @@ function drawTables(section) {
   const list = tableList(), holder = el("div", {role: "tabpanel"});
   const tabs = list.map(([name, rows], i) => el("button", {type: "button", role: "tab", "data-table": name, on: {click() { show(i); }}},
     name + " ", el("span", {class: "muted"}, count(rows.length))));
-  function show(i) {
-    tabs.forEach((t, k) => { t.setAttribute("aria-selected", String(k === i)); t.firstElementChild.className = k === i ? "" : "muted"; });
+  function show(i, filter) {
+    tabs.forEach((t, k) => { t.setAttribute("aria-selected", String(k === i)); t.tabIndex = k === i ? 0 : -1; t.firstElementChild.className = k === i ? "" : "muted"; });
     const [name, rows, columns] = list[i];
     holder.setAttribute("data-table", name);
-    clear(holder, rows.length ? virtualTable(rows, columns, name) : nothing(emptyTables[name] || "There are none."));
+    clear(holder, rows.length ? virtualTable(rows, columns, name, filter) : nothing(emptyTables[name] || "There are none."));
   }
   const bar = el("div", {class: "tabs", role: "tablist", on: {keydown(event) {
     const step = {ArrowLeft: -1, ArrowRight: 1}[event.key], i = tabs.indexOf(document.activeElement);
@@ -178,4 +182,5 @@ function drawTables(section) {
   }}}, ...tabs);
   section.append(bar, holder);
   show(0);
+  return {show(name, filter) { show(list.findIndex((l) => l[0] === name), filter); }};
 }

@@ -28,6 +28,16 @@ function shortKernel(name) {
   const end = name.indexOf("<") > 0 ? name.indexOf("<") : name.length, colons = name.lastIndexOf("::", end);
   return colons > 0 ? name.slice(colons + 2) : name;
 }
+// A long text keeps both ends: instances of one template differ there.
+function middle(text, most) {
+  const head = Math.ceil((most - 1) * 0.45);
+  return text.length <= most ? text : text.slice(0, head) + "…" + text.slice(text.length - (most - 1 - head));
+}
+// The same as an element: what is in the middle gives way where there is no room for all of it.
+const midLong = 28, midEnd = 14;
+function mid(text) {
+  return text.length < midLong ? text : el("span", {class: "mid"}, el("span", {}, text.slice(0, -midEnd)), el("span", {}, text.slice(-midEnd)));
+}
 function baseName(path) { return path.slice(path.lastIndexOf("/") + 1); }
 function place(file, line) { return file ? baseName(file) + (line ? ":" + line : "") : "–"; }
 
@@ -99,11 +109,16 @@ function askRedraw() {
   }
 }
 
+const canvasFont = "12px system-ui, \"DejaVu Sans\", sans-serif";
 // A canvas of the width of its place and a height in CSS pixels; draw(context, width, height) again when needed.
 function canvas(height, label, draw) {
-  const e = el("canvas", {tabindex: "0", role: "img", "aria-label": label});
+  const e = el("canvas", {tabindex: "0", role: "application", "aria-roledescription": "chart", "aria-label": label});
   e.style.height = height + "px";
-  const surface = {element: e, width: 0, height, draw() {
+  const surface = {element: e, width: 0, height, svg() {
+    const v = vectorContext(surface.width, surface.height);
+    draw(v, surface.width, surface.height);
+    return v.text();
+  }, draw() {
     const ratio = Math.min(devicePixelRatio || 1, 3), width = e.clientWidth;
     if (!width) return;
     surface.width = width;
@@ -112,7 +127,7 @@ function canvas(height, label, draw) {
     const c = e.getContext("2d");
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     c.clearRect(0, 0, width, surface.height);
-    c.font = "12px system-ui, \"DejaVu Sans\", sans-serif";
+    c.font = canvasFont;
     c.textBaseline = "middle";
     draw(c, width, surface.height);
   }, setHeight(h) {
@@ -122,6 +137,19 @@ function canvas(height, label, draw) {
   redraws.push(surface.draw);
   return surface;
 }
+// A picture with a pixel for each number that is not 0; shade(number): 0 to 1.
+function gridImage(grid, columns, rows, shade) {
+  const image = new ImageData(columns, rows), colours = d3.range(256).map((i) => d3.rgb(ramp(i / 255))), buffer = document.createElement("canvas");
+  for (let i = 0; i < columns * rows; i++) {
+    if (!grid[i]) continue;
+    const p = colours[Math.round(255 * Math.min(1, shade(grid[i])))];
+    image.data.set([p.r, p.g, p.b, 255], 4 * i);
+  }
+  buffer.width = columns;
+  buffer.height = rows;
+  buffer.getContext("2d").putImageData(image, 0, 0);
+  return buffer;
+}
 // Where the mouse is in a canvas, in CSS pixels.
 function at(event, e) {
   const box = e.getBoundingClientRect();
@@ -129,24 +157,41 @@ function at(event, e) {
 }
 function clipText(c, text, width) {
   if (c.measureText(text).width <= width) return text;
-  let lo = 0, hi = text.length;
+  let lo = 0, hi = Math.min(text.length, Math.ceil(width)); // no letter is narrower than a pixel
   while (lo < hi) {
-    const mid = (lo + hi + 1) >> 1;
-    if (c.measureText(text.slice(0, mid) + "…").width <= width) lo = mid;
-    else hi = mid - 1;
+    const n = (lo + hi + 1) >> 1;
+    if (c.measureText(middle(text, n)).width <= width) lo = n;
+    else hi = n - 1;
   }
-  return lo ? text.slice(0, lo) + "…" : "";
+  return lo > 1 ? middle(text, lo) : "";
 }
 
-// Bars as elements: rows of {name, title, parts: [[value, colour name], …], text, pick}; all of one scale. At most `most` rows.
-// pick: what a click on the name does; may be missing.
-function bars(rows, label, most) {
-  const top = rows.reduce((m, r) => Math.max(m, r.parts.reduce((s, p) => s + p[0], 0)), 0) || 1, shown = rows.slice(0, most);
-  const body = shown.map((r) => el("tr", {}, el("th", {scope: "row", title: r.title || r.name}, r.pick ? el("button", {type: "button", class: "link", on: {click: r.pick}}, r.name) : r.name),
+// Rows of which the first `most` are shown, and more when they are asked for. draw(rows) -> elements.
+const moreRows = 100;
+function openable(rows, most, holder, draw) {
+  const button = el("button", {type: "button", class: "quiet", on: {click() { show(); }}});
+  let next = 0;
+  function show() {
+    const to = Math.min(rows.length, next ? next + moreRows : most);
+    holder.append(...draw(rows.slice(next, to)));
+    next = to;
+    button.hidden = next === rows.length;
+    button.textContent = "show " + (rows.length - next > moreRows ? moreRows + " of the " : "the ") + count(rows.length - next) + " others";
+  }
+  show();
+  return button;
+}
+// Bars as elements: rows of {name, title, parts: [[value, colour name], …], text, pick}; all of one scale. heads: what the parts are.
+// At first `most` rows. pick: what a click on the name does; may be missing.
+function bars(rows, label, most, heads) {
+  const top = rows.reduce((m, r) => Math.max(m, r.parts.reduce((s, p) => s + p[0], 0)), 0) || 1, body = el("tbody");
+  const more = openable(rows, most, body, (shown) => shown.map((r) => el("tr", {},
+    el("th", {scope: "row", title: r.title || r.name}, r.pick ? el("button", {type: "button", class: "link", on: {click: r.pick}}, mid(r.name)) : mid(r.name)),
     el("td", {class: "track"}, ...r.parts.filter((p) => p[0]).map((p) => el("i", {style: "width:" + (100 * p[0] / top) + "%;background:var(--" + p[1] + ")"}))),
-    el("td", {class: "num"}, r.text)));
-  return el("div", {}, el("table", {class: "bars", "aria-label": label}, el("tbody", {}, ...body)),
-    rows.length > most ? el("p", {class: "muted"}, "and " + count(rows.length - most) + " more") : "");
+    el("td", {class: "num"}, r.text))));
+  const columns = [{name: "name", text: (r) => r.full || r.name}, ...(heads || []).map((name, i) => ({name, num: true, get: (r) => r.parts[i][0]})), {name: "in words", text: (r) => r.text.replaceAll("\u00a0", " ")}];
+  figures[label] = {rows: () => rows, columns, csv: () => csvOf(rows, columns)};
+  return el("div", {class: "figure"}, el("table", {class: "bars", "aria-label": label}, body), el("div", {class: "tools", role: "group", "aria-label": label}, more, csvButton(label, () => rows, columns)));
 }
 function colourLegend(pairs) {
   return el("div", {class: "legend"}, ...pairs.map(([k, t]) => el("span", {}, el("i", {style: "background:var(--" + k + ")"}), t)));

@@ -36,6 +36,14 @@ function timelineItems(order) {
   return {items, names, most: most || 1, left};
 }
 
+// kinds, does the mark point up?, colour, words
+const copyMarks = [[["h2d"], false, "load", "copies host → device"], [["d2h"], true, "store", "copies device → host"], [["d2d", "h2h", "set", "new"], false, "muted", "other copies and fills"]];
+const timelineColumns = [textColumn("what", "what"), textColumn("name", "name", true), launchColumn("superstep"), numberColumn("stream", "stream"), numberColumn("begin (ns)", "begin"), numberColumn("time (ns)", "ns"), numberColumn("bytes", "bytes")];
+function timelineRows() {
+  const row = (l) => ({what: l.superstep === null ? "launch, not traced" : "launch", name: kernelNames[l.kernel], superstep: l.superstep, stream: l.stream, begin: l.begin, ns: l.known ? l.end - l.begin : null, bytes: l.load + l.store});
+  return launches.concat(untracedLaunches).map(row).concat(copies.map((c) => ({what: "copy " + c.kind, name: "", superstep: null, stream: null, begin: c.begin, ns: null, bytes: c.bytes})),
+    ranges.map((r) => ({what: "range", name: r.name, superstep: null, stream: null, begin: r.begin, ns: r.end - r.begin, bytes: null})));
+}
 function copySummary(list) {
   const kinds = {};
   for (const c of list) {
@@ -48,7 +56,7 @@ function copySummary(list) {
 }
 
 function launchLines(l) {
-  return [kernelNames[l.kernel], l.superstep === null ? "not traced" : "superstep " + l.superstep + ", stream " + (l.stream === null ? "not known" : l.stream),
+  return [kernelNames[l.kernel], l.superstep === null ? "not traced" : "launch " + l.superstep + ", stream " + (l.stream === null ? "not known" : l.stream),
     l.grid ? "grid " + dimText(l.grid) + ", block " + dimText(l.block) + (l.shared ? ", " + count(l.shared) + " B of dynamic shared memory" : "") : null,
     l.known && l.end > l.begin ? "took " + duration(l.end - l.begin) + ", began at " + duration(l.begin) : null,
     l.superstep === null ? null : "loaded " + exactBytes(l.load) + ", stored " + exactBytes(l.store),
@@ -158,7 +166,7 @@ function drawTimeline(section) {
       const x0 = x(item.from, width), x1 = item.copies ? x0 : x(item.to, width), y = row(item.lane);
       if (x1 < lane.left - 8 || x0 > width + 8) continue;
       if (x1 - x0 < 1.5) {
-        const key = item.lane * 1e5 + Math.round(x0);
+        const key = (item.copies ? item.copies[0].kind : "") + (item.lane * 1e5 + Math.round(x0));
         if (filled.has(key)) continue;
         filled.add(key);
       }
@@ -242,9 +250,11 @@ function drawTimeline(section) {
     }));
   bar.append(el("button", {type: "button", on: {click() { view = [0, model.most]; surface.draw(); }}}, "Whole run"));
   fit();
-  const used = [...new Set(launches.concat(untracedLaunches).map((l) => l.kernel))], legend = el("div", {class: "legend"});
-  redraws.push(() => clear(legend, ...used.slice(0, 12).map((k) => el("span", {class: "name", title: kernelNames[k]}, el("i", {style: "background:" + kernelColour(k)}), shortKernel(kernelNames[k]))),
-    used.length > 12 ? el("span", {}, "and " + many(used.length - 12, "more kernel")) : "", used.length > palette.length ? el("span", {}, "(colours come again)") : ""));
-  section.append(bar, el("div", {class: "plotbox"}, e), legend);
+  const used = [...new Set(launches.concat(untracedLaunches).map((l) => l.kernel))], kinds = new Set(copies.map((k) => k.kind)), legend = el("div", {class: "legend"});
+  const names = el("span", {class: "names"}), more = openable(used, 12, names, (shown) => shown.map((k) => el("span", {class: "name", title: kernelNames[k]},
+    el("i", {style: "background:" + (k ? kernelColour(k) : "var(--muted)")}), mid(shortKernel(kernelNames[k])))));
+  legend.append(...copyMarks.filter(([k]) => k.some((kind) => kinds.has(kind))).map(([, up, colour, words]) => el("span", {}, el("i", {class: up ? "up" : "down", style: "background:var(--" + colour + ")"}), words)),
+    names, used.length > palette.length ? el("span", {}, "(colours come again)") : "", more);
+  section.append(bar, figure("Timeline", surface, timelineRows, timelineColumns), legend);
   onState(surface.draw);
 }

@@ -1,13 +1,18 @@
 // Volumes as bars: loads up, stores down; pale all bytes, solid those that were communicated.
-const volumeKinds = [["step", "By superstep"], ["cta", "By CTA"], ["sm", "By SM"]];
+const volumeKinds = [["step", "By launch"], ["kernel", "By kernel"], ["cta", "By CTA"], ["sm", "By SM"]];
 
 // A list of volumes: {n, name(i), load, store, commLoad, commStore (arrays), pick(i)}.
 function stepVolumes() {
   const of = (key) => Float64Array.from(launches, (l) => l[key]);
   return {n: launches.length, load: of("load"), store: of("store"), commLoad: of("commLoad"), commStore: of("commStore"),
-          name: (i) => "superstep " + launches[i].superstep + ": " + kernelNames[launches[i].kernel], tick: (i) => String(launches[i].superstep),
+          name: (i) => "launch " + launches[i].superstep + ": " + kernelNames[launches[i].kernel], tick: (i) => String(launches[i].superstep),
           pick: (i) => setState({superstep: state.superstep === launches[i].superstep ? null : launches[i].superstep}),
           chosen: (i) => launches[i].superstep === state.superstep};
+}
+// Kernels, those with most bytes first.
+function kernelVolumes() {
+  const rows = kernelRows().sort((a, b) => b.load + b.store - a.load - a.store), of = (key) => Float64Array.from(rows, (r) => r[key]);
+  return {n: rows.length, load: of("load"), store: of("store"), commLoad: of("commLoad"), commStore: of("commStore"), name: (i) => rows[i].name, tick: (i) => shortKernel(rows[i].name), tickRoom: 170};
 }
 // The parts of the chosen superstep, or all supersteps added up.
 function partVolumes(parts, names, unit) {
@@ -29,7 +34,7 @@ function partVolumes(parts, names, unit) {
 }
 
 function drawVolumes(section) {
-  const has = {step: data.has.data || data.has.comm, cta: !!(ctaParts && ctaParts.groups.length), sm: !!(smParts && smParts.groups.length)};
+  const has = {step: data.has.data || data.has.comm, kernel: kernelNames.length > 2, cta: !!(ctaParts && ctaParts.groups.length), sm: !!(smParts && smParts.groups.length)};
   const kinds = volumeKinds.filter(([k]) => has[k]);
   if (!kinds.length || !launches.length) {
     section.append(nothing("There are no volumes: mt-extract left the sections out on request, or no launch was traced."));
@@ -39,13 +44,13 @@ function drawVolumes(section) {
     section.append(nothing("No byte of global memory was loaded or stored."));
     return null;
   }
-  let kind = kinds[0][0], list = null, bins = null;
+  let kind = kinds[0][0], list = null, bins = null, log = false;
   const left = 74, bottom = 24, surface = canvas(330, "Volumes as bars", draw), e = surface.element;
   const words = el("output", {});
   function take() {
-    list = kind === "step" ? stepVolumes() : kind === "cta" ? partVolumes(ctaParts, axisNames, "CTA") : partVolumes(smParts, null, "SM");
+    list = kind === "step" ? stepVolumes() : kind === "kernel" ? kernelVolumes() : kind === "cta" ? partVolumes(ctaParts, axisNames, "CTA") : partVolumes(smParts, null, "SM");
     const sum = (a) => a.reduce((x, y) => x + y, 0);
-    words.textContent = (kind === "step" || state.superstep === null ? "all supersteps" : "superstep " + state.superstep) + ": loaded " + bytes(sum(list.load)) + ", stored " + bytes(sum(list.store));
+    words.textContent = (kind === "step" || kind === "kernel" || state.superstep === null ? "all launches" : "launch " + state.superstep) + ": loaded " + bytes(sum(list.load)) + ", stored " + bytes(sum(list.store));
   }
   // No more bars than half as many as there are pixels: neighbours are added up.
   function binned(width) {
@@ -60,10 +65,11 @@ function drawVolumes(section) {
     if (!list) take();
     bins = binned(width);
     const up = Math.max(1, d3.max(bins.load), d3.max(bins.commLoad)), down = Math.max(d3.max(bins.store), d3.max(bins.commStore), up * 0.02);
-    const room = height - bottom - 14, zero = 8 + room * up / (up + down), y = d3.scaleLinear().domain([up, -down]).range([8, 8 + room]);
+    const room = height - bottom - 14, size = (v) => log ? Math.log2(1 + v) : v, zero = 8 + room * size(up) / (size(up) + size(down));
+    const y = (v) => v < 0 ? zero + (8 + room - zero) * size(-v) / size(down) : zero - (zero - 8) * size(v) / size(up);
     const w = (width - left) / bins.n, gap = w > 14 ? 3 : w > 5 ? 1 : 0;
     c.textAlign = "right";
-    for (const t of byteTicks(up, down)) {
+    for (const t of log ? logTicks(up, down) : byteTicks(up, down)) {
       if (Math.abs(y(t) - zero) < 14 && t) continue;
       c.fillStyle = theme.line;
       c.fillRect(left, Math.round(y(t)), width - left, 1);
@@ -89,10 +95,14 @@ function drawVolumes(section) {
     c.fillStyle = theme.muted;
     c.fillRect(left, zero, width - left, 1);
     c.textAlign = "center";
-    const every = Math.max(1, Math.ceil(64 / w));
+    const apart = list.tickRoom || 64, every = Math.max(1, Math.ceil(apart / w));
+    let free = -Infinity;
     for (let b = 0; b < bins.n; b += every) {
-      const text = clipText(c, list.tick(bins.of(b)[0]), Math.max(60, w));
-      c.fillText(text, Math.max(left + c.measureText(text).width / 2, Math.min(width - c.measureText(text).width / 2, left + (b + 0.5) * w)), height - 9);
+      const text = clipText(c, list.tick(bins.of(b)[0]), Math.max(apart - 6, w - 6)), half = c.measureText(text).width / 2;
+      const x = Math.max(left + half, Math.min(width - half, left + (b + 0.5) * w));
+      if (x - half < free) continue;
+      c.fillText(text, x, height - 9);
+      free = x + half + 6;
     }
   }
   function lines(b) {
@@ -130,11 +140,14 @@ function drawVolumes(section) {
     surface.draw();
   }
   onState(change);
+  const volumeTableRows = () => d3.range(list.n).map((i) => ({name: list.name(i), load: list.load[i], store: list.store[i], commLoad: list.commLoad[i], commStore: list.commStore[i]}));
   const legend = el("div", {class: "legend"});
   redraws.push(() => clear(legend, ...[["load-pale", "loaded"], ["load", "of it communication (another CTA wrote it)"], ["store-pale", "stored"], ["store", "of it communication (another CTA loads it)"]]
     .map(([k, t]) => el("span", {}, el("i", {style: "background:" + theme[k]}), t))));
-  section.append(lead("Bytes loaded (up) and stored (down). By CTA and by SM: of the chosen superstep, or of all."),
-    el("div", {class: "bar"}, segments("Volumes", kinds, kind, (v) => { kind = v; cursor = null; change(); }), words), el("div", {class: "plotbox"}, e), legend);
+  section.append(lead("Bytes loaded (up) and stored (down). By CTA and by SM: of the chosen launch, or of all. A logarithmic scale shows small ones beside large ones; bars are then not to be added up."),
+    el("div", {class: "bar"}, segments("Volumes", kinds, kind, (v) => { kind = v; cursor = null; change(); }),
+    segments("Scale of volumes", [["linear", "Linear"], ["log", "Log"]], "linear", (v) => { log = v === "log"; surface.draw(); }), words),
+  figure("Volumes", surface, volumeTableRows, [textColumn("part", "name", true), ...volumeColumns]), legend);
   return {list: () => list, bins: () => bins};
 }
 
@@ -142,4 +155,9 @@ function drawVolumes(section) {
 function byteTicks(up, down) {
   const most = Math.max(up, down), unit = Math.pow(1024, Math.max(0, Math.min(5, Math.floor(Math.log(most) / Math.log(1024)))));
   return d3.scaleLinear().domain([-down / unit, up / unit]).ticks(5).map((t) => t * unit).filter((t) => t === Math.floor(t) || unit > 1);
+}
+// Powers of 32, up to the most there is on each side.
+function logTicks(up, down) {
+  const of = (most) => d3.range(0, Math.floor(Math.log(most) / Math.log(32)) + 1).map((k) => 32 ** k);
+  return [0, ...of(up), ...of(down).map((t) => -t)].filter((t) => Math.abs(t) !== 1);
 }

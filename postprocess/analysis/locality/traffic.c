@@ -1,0 +1,226 @@
+/* Which allocation was read and written by which launch, and where in it. */
+#include "traffic.h"
+#include "memtrace/grow.h"
+#include "memtrace/order.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_LEVELS = 60 }; /* then there is a cell per allocation */
+
+int mt_traffic_init(struct mt_traffic *t, const struct mt_run_options *o)
+{
+    memset(t, 0, sizeof *t);
+    t->heat.most = o->cells ? o->cells : MT_TRAFFIC_CELLS;
+    t->launches.most = 4 * t->heat.most;
+    t->heat.piece_every = 3;
+    return mt_buffers_init(&t->buffers, o->allocs, o->nallocs);
+}
+
+int mt_traffic_launch(struct mt_traffic *t, const struct mt_run_launch *launch)
+{
+    t->launch = *launch;
+    mt_buffers_launch(&t->buffers, launch->seq);
+    return 0;
+}
+
+/* ---- a grid ---- */
+
+/* A cell in the grid's own steps, made if need be; NULL without memory. */
+static struct mt_traffic_cell *traffic_cell(struct mt_traffic_grid *g, uint64_t alloc, uint32_t superstep,
+                                            uint32_t piece)
+{
+    size_t *memo = &g->memo[(alloc * 64 + piece + superstep * 7) % MT_TRAFFIC_MEMOS];
+    struct mt_traffic_cell *known = *memo ? &g->cells[*memo - 1] : NULL;
+    if (known && known->alloc == alloc && known->superstep == superstep && known->piece == piece)
+        return known;
+    uint64_t *i = mt_pairmap_get(&g->index, alloc, (uint64_t)superstep << 32 | piece, UINT64_MAX);
+    if (!i)
+        return NULL;
+    if (*i == UINT64_MAX) {
+        if (mt_grow(&g->cells, &g->room, g->count + 1, sizeof *g->cells) != 0)
+            return NULL;
+        *i = g->count++;
+        g->cells[*i] = (struct mt_traffic_cell){.alloc = alloc, .superstep = superstep, .piece = piece};
+    }
+    *memo = *i + 1;
+    return &g->cells[*i];
+}
+
+static void traffic_sum(struct mt_traffic_cell *into, const struct mt_traffic_cell *from)
+{
+    into->load += from->load;
+    into->store += from->store;
+    for (int i = 0; i < 4; i++)
+        into->accesses[i] += from->accesses[i];
+}
+
+/* One level coarser. 0, or -1 without memory. */
+static int traffic_coarsen(struct mt_traffic_grid *g)
+{
+    const size_t n = g->count;
+    const int pieces = g->piece_every && ++g->level % g->piece_every == 0;
+    g->level += !g->piece_every;
+    *(pieces ? &g->piece_bits : &g->step_bits) += 1;
+    mt_pairmap_clear(&g->index);
+    memset(g->memo, 0, sizeof g->memo);
+    g->count = 0;
+    for (size_t i = 0; i < n; i++) { /* none goes after the place where it was */
+        const struct mt_traffic_cell c = g->cells[i];
+        struct mt_traffic_cell *to = traffic_cell(g, c.alloc, c.superstep >> !pieces, c.piece >> pieces);
+        if (!to)
+            return -1;
+        traffic_sum(to, &c);
+    }
+    return 0;
+}
+
+/* Adds a cell in steps of 1. 0, or -1 without memory. */
+static int traffic_add(struct mt_traffic_grid *g, const struct mt_traffic_cell *c)
+{
+    struct mt_traffic_cell *to =
+        traffic_cell(g, c->alloc, c->superstep >> g->step_bits, c->piece >> g->piece_bits);
+    if (!to)
+        return -1;
+    traffic_sum(to, c);
+    while (g->count > g->most && g->level < MOST_LEVELS)
+        if (traffic_coarsen(g) != 0)
+            return -1;
+    return 0;
+}
+
+/* ---- runs ---- */
+
+static struct mt_traffic_cell traffic_count(const struct mt_traffic *t, const struct mt_access_run *r,
+                                            uint64_t alloc, uint32_t n)
+{
+    const uint32_t type = mt_run_type(r) & 3;
+    const uint64_t bytes = (uint64_t)mt_run_size(r) * n;
+    struct mt_traffic_cell c = {.alloc = alloc, .superstep = (uint32_t)t->launch.superstep};
+    c.accesses[type] = n;
+    c.load = type == MT_LOAD || type == MT_ATOMIC ? bytes : 0;
+    c.store = type == MT_STORE || type == MT_ATOMIC ? bytes : 0;
+    return c;
+}
+
+/* Accesses [first, end), which begin in allocation `a`, by its pieces. */
+static int traffic_heat(struct mt_traffic *t, const struct mt_access_run *r, uint32_t first, uint32_t end,
+                        const struct mt_alloc_event *a)
+{
+    const unsigned bits = mt_traffic_piece_bits(a->bytes);
+    for (uint32_t i = first, n; i < end; i += n) {
+        const uint64_t piece = (mt_run_address(r, i) - a->base) >> bits, from = a->base + (piece << bits);
+        n = mt_run_within(r, i, from,
+                          from + ((1ull << bits) - 1) < from ? UINT64_MAX : from + ((1ull << bits) - 1));
+        n = n < end - i ? n : end - i;
+        struct mt_traffic_cell c = traffic_count(t, r, (uint64_t)(a - t->buffers.allocs), n);
+        c.piece = (uint32_t)piece;
+        if (traffic_add(&t->heat, &c) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int mt_traffic_runs(struct mt_traffic *t, const struct mt_access_run *runs, size_t n)
+{
+    for (size_t k = 0; t->launch.selected && k < n; k++)
+        for (uint32_t i = 0, in; i < runs[k].count; i += in) {
+            const struct mt_buffer_stretch *s = mt_buffers_stretch(&t->buffers, mt_run_address(&runs[k], i));
+            const struct mt_alloc_event *a = s->in;
+            in = mt_run_within(&runs[k], i, s->first, s->last);
+            struct mt_traffic_cell c =
+                traffic_count(t, &runs[k], a ? (uint64_t)(a - t->buffers.allocs) : MT_TRAFFIC_NO_ALLOC, in);
+            if (traffic_add(&t->launches, &c) != 0 || (a && traffic_heat(t, &runs[k], i, i + in, a) != 0))
+                return -1;
+        }
+    return 0;
+}
+
+static int traffic_merge_grid(struct mt_traffic_grid *into, const struct mt_traffic_grid *from)
+{
+    while (into->level < from->level)
+        if (traffic_coarsen(into) != 0)
+            return -1;
+    for (size_t i = 0; i < from->count; i++) {
+        struct mt_traffic_cell c = from->cells[i];
+        c.superstep <<= from->step_bits;
+        c.piece <<= from->piece_bits;
+        if (traffic_add(into, &c) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int mt_traffic_merge(struct mt_traffic *into, struct mt_traffic *from)
+{
+    return traffic_merge_grid(&into->launches, &from->launches) == 0 &&
+                   traffic_merge_grid(&into->heat, &from->heat) == 0
+               ? 0
+               : -1;
+}
+
+/* What is in no allocation comes first. */
+static int traffic_order(const void *a, const void *b)
+{
+    const struct mt_traffic_cell *x = a, *y = b;
+    if (x->alloc != y->alloc)
+        return x->alloc + 1 < y->alloc + 1 ? -1 : 1;
+    if (x->superstep != y->superstep)
+        return x->superstep < y->superstep ? -1 : 1;
+    return x->piece < y->piece ? -1 : x->piece > y->piece;
+}
+
+int mt_traffic_finish(struct mt_traffic *t)
+{
+    if (t->launches.count)
+        qsort(t->launches.cells, t->launches.count, sizeof *t->launches.cells, traffic_order);
+    if (t->heat.count)
+        qsort(t->heat.cells, t->heat.count, sizeof *t->heat.cells, traffic_order);
+    return 0;
+}
+
+/* ---- as bytes ---- */
+
+static void traffic_pack_grid(struct mt_parcel *p, const struct mt_traffic_grid *g)
+{
+    mt_parcel_u64(p, g->level);
+    mt_parcel_u64(p, g->count);
+    mt_parcel_bytes(p, g->cells, g->count * sizeof *g->cells);
+}
+
+void mt_traffic_pack(struct mt_parcel *p, const struct mt_traffic *t)
+{
+    traffic_pack_grid(p, &t->launches);
+    traffic_pack_grid(p, &t->heat);
+}
+
+static void traffic_unpack_grid(struct mt_unpack *u, struct mt_traffic_grid *g)
+{
+    uint64_t level = mt_unpack_u64(u);
+    u->failed |= level > MOST_LEVELS;
+    while (!u->failed && g->level < level)
+        u->failed |= traffic_coarsen(g) != 0;
+    for (size_t n = mt_unpack_count(u, sizeof *g->cells); n > 0 && !u->failed; n--) {
+        struct mt_traffic_cell c;
+        mt_unpack_bytes(u, &c, sizeof c);
+        struct mt_traffic_cell *to = traffic_cell(g, c.alloc, c.superstep, c.piece);
+        if (to)
+            traffic_sum(to, &c);
+        u->failed |= !to;
+    }
+}
+
+void mt_traffic_unpack(struct mt_unpack *u, struct mt_traffic *t)
+{
+    traffic_unpack_grid(u, &t->launches);
+    traffic_unpack_grid(u, &t->heat);
+}
+
+void mt_traffic_free(struct mt_traffic *t)
+{
+    free(t->launches.cells);
+    free(t->heat.cells);
+    mt_pairmap_free(&t->launches.index);
+    mt_pairmap_free(&t->heat.index);
+    mt_buffers_free(&t->buffers);
+    memset(t, 0, sizeof *t);
+}
