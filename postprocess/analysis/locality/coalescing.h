@@ -41,7 +41,7 @@ struct mt_coalescing_shape {
     uint32_t sectors, lines;
     uint64_t distinct;
 };
-enum { MT_COALESCING_SHAPES = 256, MT_COALESCING_MEMOS = 16 };
+enum { MT_COALESCING_SHAPES = 256, MT_COALESCING_MEMOS = 64 };
 
 /* Cells and the strides of their requests. */
 struct mt_coalescing_set {

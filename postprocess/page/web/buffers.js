@@ -1,8 +1,9 @@
 // Buffers and launches: which launch reads and writes which allocation, and where in it. data.traffic is as in comm.json.
 const traffic = data.traffic || null;
+const allocationOf = new Map(allocations.map((a) => [a.id, a]));
 // [{label, id, bytes, piece, launches, heat, all: bytes of all launches, from, to: places in `launches` between which it lives}], in the order of allocation.
 const buffers = traffic && traffic.allocations ? Object.keys(traffic.allocations).map((label) => {
-  const t = traffic.allocations[label] || {}, a = t.id === undefined ? null : allocations.find((k) => k.id === t.id);
+  const t = traffic.allocations[label] || {}, a = allocationOf.get(t.id);
   return Object.assign({label, all: d3.sum(t.launches || [], (r) => r[1] + r[2]), from: a ? a.from : 0, to: a && a.to !== null ? a.to : launches.length}, t);
 }) : [];
 const bufferLabels = new Set(buffers.map((b) => b.label));
