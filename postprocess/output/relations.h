@@ -17,6 +17,7 @@ enum mt_relation_of {
     MT_OF_REUSE,
     MT_OF_SHARING,
     MT_OF_CONFLICTS,
+    MT_OF_TRAFFIC,
     MT_OF_PLACEMENT
 };
 

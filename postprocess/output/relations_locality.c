@@ -204,6 +204,25 @@ int mt_tuples_of_sharing(struct mt_tuples *w, const struct mt_comm_result *r)
     return rc;
 }
 
+int mt_tuples_of_traffic(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_traffic_grid *g = &r->locality->traffic.launches;
+    char label[MT_ALLOC_LABEL];
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < g->count; i++) {
+        const struct mt_traffic_cell *c = &g->cells[i];
+        relations_buffer(w, r->locality, c->alloc, label);
+        mt_tuples_number(w, (uint64_t)c->superstep << g->step_bits);
+        mt_tuples_number(w, 1ull << g->step_bits);
+        mt_tuples_number(w, c->load);
+        mt_tuples_number(w, c->store);
+        for (int type = MT_LOAD; type <= MT_UNKNOWN; type++)
+            mt_tuples_number(w, c->accesses[type]);
+        rc = mt_tuples_next(w);
+    }
+    return rc;
+}
+
 int mt_tuples_of_shared_lines(struct mt_tuples *w, const struct mt_comm_result *r)
 {
     struct mt_sharing_cell *cells;
