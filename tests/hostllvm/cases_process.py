@@ -37,6 +37,13 @@ static volatile int cell[64];
 static int *volatile nowhere;
 static sigjmp_buf back;
 static void handler(int sig) { cell[63] = sig; siglongjmp(back, 1); }
+/* Allocates far below where the handler was, however large this processor's signal frames are. */
+__attribute__((noinline)) static void *deep(void)
+{
+    volatile char room[1 << 18];
+    room[cell[5]] = 1;
+    return malloc(64 + (size_t)room[cell[6]]);
+}
 int main(int argc, char **argv)
 {
     signal(SIGUSR1, handler);
@@ -51,6 +58,7 @@ int main(int argc, char **argv)
                 cell[2] = *nowhere;
             cell[3] = 4;
         }
+    nowhere = deep();
     cell[4] = 5;
     printf("%p\\n", (void *)cell);
     return 0;
