@@ -13,16 +13,16 @@ struct mt_formats {
     const char *tag;
 };
 
-enum { MT_OPT_FORMAT = 896, MT_OPT_BY, MT_OPT_EDGES, MT_OPT_TAG };
+enum { MT_OPT_BY = 896, MT_OPT_EDGES, MT_OPT_TAG };
 #define MT_FORMAT_OPTIONS                                                                                    \
-    {"format", required_argument, NULL, MT_OPT_FORMAT}, {"by", required_argument, NULL, MT_OPT_BY},          \
+    {"format", required_argument, NULL, 'f'}, {"by", required_argument, NULL, MT_OPT_BY},          \
         {"edges", required_argument, NULL, MT_OPT_EDGES},                                                    \
     {                                                                                                        \
         "tag", required_argument, NULL, MT_OPT_TAG                                                           \
     }
 
 #define MT_FORMAT_HELP                                                                                       \
-    "      --format=FORMAT     json (default), or\n"                                                         \
+    "  -f, --format=FORMAT     json (default), or\n"                                                         \
     "                          sqlite: a database with tables and views (needs -o; sqlite3 FILE .schema)\n"  \
     "                          csv: one table, the volumes or -s transfers\n"                                \
     "                          dot: who sends how much to whom, for Graphviz: mt-extract --format=dot T | "  \
