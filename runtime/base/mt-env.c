@@ -2,16 +2,19 @@
  * `mt-env --markdown` prints the table as it is in the documentation. Exit codes: 0,
  * 1 write error, 2 usage. */
 #include "options.h"
+#include "cli/base/near.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int mt_env_usage(FILE *f, int rc)
 {
-    fputs("usage: mt-env [--markdown]\n"
+    fputs("usage: mt-env [OPTION]\n"
           "Lists the MEMTRACE_* variables that traced programs read: name, default, value now, meaning.\n"
-          "  --markdown  the table for the documentation\n"
-          "  --help\n",
+          "  -q, --quiet    those that are set now alone, as NAME=value\n"
+          "      --markdown the table for the documentation\n"
+          "  -h, --help     this text\n"
+          "  -V, --version  the version\n",
           f);
     return rc;
 }
@@ -56,16 +59,39 @@ static void mt_env_markdown(void)
 #include "options.def"
 }
 
+static void mt_env_set(void)
+{
+#define MT_OPTION(kind, field, name, def, values, help)                                                      \
+    if (getenv(name))                                                                                        \
+        printf("%s=%s\n", name, getenv(name));
+#include "options.def"
+}
+
 int main(int argc, char **argv)
 {
-    if (argc > 2)
-        return mt_env_usage(stderr, 2);
-    if (argc == 2 && !strcmp(argv[1], "--help"))
+    static const struct option options[] = {{"markdown", no_argument, NULL, 'm'},
+                                            {"quiet", no_argument, NULL, 'q'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'V'},
+                                            {NULL, 0, NULL, 0}};
+    int c = 0;
+    if (mt_near_completion(argc, argv, "qhV", options))
+        return fflush(stdout) != 0;
+    if (argc > 1)
+        c = getopt_long(argc, argv, "qhV", options, NULL);
+    if (c == 'h')
         return mt_env_usage(stdout, 0);
-    if (argc == 2 && strcmp(argv[1], "--markdown"))
+    const char *near = c == '?' ? mt_near_option(argv[optind - 1], options) : NULL;
+    if (near)
+        fprintf(stderr, "mt-env: did you mean --%s?\n", near);
+    if (c == '?' || c == -1 || argc > 2)
         return mt_env_usage(stderr, 2);
-    if (argc == 2)
+    if (c == 'V')
+        puts("mt-env (memtrace) " MEMTRACE_VERSION);
+    else if (c == 'm')
         mt_env_markdown();
+    else if (c == 'q')
+        mt_env_set();
     else
         mt_env_plain();
     return fflush(stdout) || ferror(stdout) ? 1 : 0;

@@ -148,7 +148,7 @@ static const void *find_payload(const void *fatbin, uint64_t *size, int *list, c
     if (!*list && memcmp(p->magic, MT_PAYLOAD_MAGIC, sizeof p->magic)) {
         *why =
             "it has no CPU image: compile it with -fplugin=libMemtrace-AA.so and --cuda-path=<the memtrace "
-            "overlay> (mt-cc does both)";
+            "overlay> (mt-cc does both, but for --plain, which leaves it out)";
         return NULL;
     }
     *size = p->size;

@@ -19,7 +19,8 @@ class Install(Case):
     def test_installed_tree_works(self):
         prefix = self.path("in stalled")
         self.install(prefix)
-        for name in ("bin/mt-cc", "bin/mt-extract", "include/memtrace/record.h", "share/man/man1/mt-cc.1",
+        for name in ("bin/mt-cc", "bin/mt-extract", "include/memtrace/record.h", "share/man/man1/mt-cc.1", "share/man/man7/memtrace-environment.7",
+                     "share/doc/memtrace/docs/internals.md", "share/bash-completion/completions/mt-dump",
                      "libexec/memtrace/mt-overlay"):
             self.assertTrue(os.path.exists(os.path.join(prefix, name)), name)
         self.write("k.cu", PROGRAM)
@@ -40,6 +41,25 @@ class Install(Case):
         done = self.run_(f"{prefix}/bin/mt-cc", "--env", code=1)
         self.assertIn("blanks", done.stderr)
         self.cmake_package(prefix)
+
+    def test_reader_and_uninstall(self):
+        """A program built with pkg-config and one with find_package read a trace; then all is removed."""
+        prefix = tempfile.mkdtemp(prefix="memtrace-")
+        self.addCleanup(shutil.rmtree, prefix)
+        self.install(prefix)
+        self.write("r.c", '#include "memtrace/trace.h"\nint main(void) { struct mt_error e; '
+                          'return mt_source_open(0, 0, 0, &e) != 0; }\n')
+        pc = os.path.dirname(self.only(prefix, "memtrace-reader.pc"))
+        flags = self.run_("pkg-config", "--cflags", "--libs", "memtrace-reader", PKG_CONFIG_PATH=pc).stdout.split()
+        self.run_("cc", "r.c", "-o", "r", *flags)
+        self.write("CMakeLists.txt", "cmake_minimum_required(VERSION 3.25)\nproject(user C)\nfind_package(memtrace REQUIRED)\n"
+                                     "add_executable(r2 r.c)\ntarget_link_libraries(r2 memtrace::reader)\n")
+        self.run_("cmake", "-G", "Ninja", "-S", ".", "-B", "b", f"-DCMAKE_PREFIX_PATH={prefix}")
+        self.run_("ninja", "-C", "b")
+        for app in ("./r", "b/r2"):
+            self.run_(app, LD_LIBRARY_PATH=os.path.dirname(pc))
+        self.run_("cmake", "-P", os.path.join(os.path.dirname(__file__), "../../tools/package/uninstall.cmake"), cwd=world.build)
+        self.assertEqual([f for _, _, files in os.walk(prefix) for f in files], [])
 
     def test_environment(self):
         prefix = tempfile.mkdtemp(prefix="memtrace-")  # no blank in it

@@ -109,10 +109,11 @@ def page(text, version, default_name):
     title = lines[0].lstrip("# ").strip() if lines and lines[0].startswith("# ") else default_name
     match = re.match(r"([\w.-]+?)(?:\((\d)\))?(?:\s+[-–—:]+\s+(.*))?$", title)
     name, what = (match[1], match[3]) if match else (default_name, title)
+    section = match[2] if match and match[2] else "1"
     body = list(blocks(lines[1:] if lines and lines[0].startswith("# ") else lines))
     if not what and body and body[0][0] == "para":  # the one line stands below the title
         what = re.sub(r"[`*]", "", body.pop(0)[1]).rstrip(".")
-    out = [f'.TH "{name.upper()}" "1" "" "memtrace {version}" "memtrace"']
+    out = [f'.TH "{name.upper()}" "{section}" "" "memtrace {version}" "memtrace"']
     if not (body and body[0][0] == "heading" and body[0][1].lstrip("# ").upper() == "NAME"):
         out += [".SH NAME", literal(name) + (" \\- " + inline(what) if what else "")]
     for kind, content in body:

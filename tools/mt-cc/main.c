@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "cli/base/near.h"
 #include "device_link.h"
 #include "mt-cc.h"
 
@@ -45,7 +46,8 @@ static const char help[] =
     "  --mt-cpu=NAME          CPU that the CPU device's code is for, or native (default x86-64-v3)\n"
     "  --mt-verbose=on|off    the pass says what it does\n"
     "  --env                  lines for a shell: eval \"$(mt-cc --env)\" makes clang++ do the same\n"
-    "  --help, --version (-V)\n"
+    "  -q, --quiet            no notes of mt-cc's own; clang says what it says\n"
+    "  -h, --help; -V, --version\n"
     "\n"
     "environment: MEMTRACE_CLANG  the clang++ 19 to run instead of clang++-19\n"
     "exit codes: clang's; 1 when it cannot be run, 2 for a wrong option\n";
@@ -324,6 +326,9 @@ int main(int argc, char **argv)
         fputs(help, stdout);
         return 0;
     }
+    if (mt_near_completion(argc, argv, "qhV", mt_cc_options)) {
+        return fflush(stdout) != 0;
+    }
     if (mt_cc_places_find(&places) != 0) {
         return 1;
     }
@@ -344,7 +349,7 @@ int main(int argc, char **argv)
     main_print_toolkit(&r);
     if (r.show) {
         fflush(stdout);
-        for (size_t i = 0; i < r.notes.count; i++) {
+        for (size_t i = 0; !r.quiet && i < r.notes.count; i++) {
             fprintf(stderr, "mt-cc: note: %s\n", r.notes.word[i]);
         }
     } else if (!are_there(&r, &places)) {

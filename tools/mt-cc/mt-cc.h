@@ -3,6 +3,7 @@
 #ifndef MT_TOOLS_MT_CC_H
 #define MT_TOOLS_MT_CC_H
 #include <stddef.h>
+#include <getopt.h>
 #include "words.h"
 
 /* ---- places.c: where memtrace's own files are, relative to this executable ------------------------ */
@@ -40,7 +41,7 @@ struct request {
     struct words archs;  /* sm_NN without repetition; empty: the default */
     struct words plugin; /* -fplugin-arg-memtrace-… */
     struct words notes;  /* what was translated or dropped; shown by --show */
-    int show, plain;
+    int show, plain, quiet;
     int host;               /* the host's accesses are traced, too */
     int compiles;           /* there is C, C++ or CUDA source */
     int cuda;               /* there is CUDA source */
@@ -71,6 +72,8 @@ struct request {
 };
 #define FORWARD_COMPILER 1
 #define FORWARD_LINKER 2
+/* The options that are not clang's or nvcc's, as a table for shells and for what is misspelt. */
+extern const struct option mt_cc_options[];
 /* 0, or 2 after a message about a wrong option. */
 int mt_cc_request_read(struct request *r, int argc, char **argv);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cli/base/near.h"
 #include "mt-cc.h"
 
 /* Clang options whose value is the next argument: it must not pass for a file. */
@@ -62,10 +63,30 @@ static const char *const takes_value[] = {
 static const char *const no_link[] = {"-c",        "-S",           "-E",       "-M", "-MM", "-fsyntax-only",
                                       "-emit-ast", "--precompile", "--analyze"};
 
-/* Options of ours that go to the plugin as key=value. */
-static const char *const plugin_keys[] = {"kernels",    "exclude",        "only",     "spaces",  "cpu-image",
-                                          "gpu-trace",  "gpu-plain",      "lockstep", "verbose", "cpu",
-                                          "host-stack", "host-functions", "count",    "vectors"};
+/* Options of ours; --mt-KEY goes to the plugin as KEY=VALUE. */
+#define OF_PLUGIN(key) {"mt-" key, required_argument, NULL, 1}
+const struct option mt_cc_options[] = {{"show", no_argument, NULL, 0},
+                                       {"plain", no_argument, NULL, 0},
+                                       {"host", optional_argument, NULL, 0},
+                                       {"env", no_argument, NULL, 0},
+                                       {"quiet", no_argument, NULL, 0},
+                                       {"help", no_argument, NULL, 0},
+                                       {"version", no_argument, NULL, 0},
+                                       OF_PLUGIN("kernels"),
+                                       OF_PLUGIN("exclude"),
+                                       OF_PLUGIN("only"),
+                                       OF_PLUGIN("spaces"),
+                                       OF_PLUGIN("cpu-image"),
+                                       OF_PLUGIN("gpu-trace"),
+                                       OF_PLUGIN("gpu-plain"),
+                                       OF_PLUGIN("lockstep"),
+                                       OF_PLUGIN("verbose"),
+                                       OF_PLUGIN("cpu"),
+                                       OF_PLUGIN("host-stack"),
+                                       OF_PLUGIN("host-functions"),
+                                       OF_PLUGIN("count"),
+                                       OF_PLUGIN("vectors"),
+                                       {NULL, 0, NULL, 0}};
 
 static int is_one_of(const char *word, const char *const *list, size_t n)
 {
@@ -142,7 +163,7 @@ void mt_cc_request_arch(struct request *r, const char *name)
     }
     int use = usable_arch(r, sm);
     const char *suffix = use == sm && sm == LAST_ARCH && *end == 'a' ? "a" : "";
-    if (use != sm) {
+    if (use != sm && !r->quiet) {
         fprintf(stderr, "mt-cc: note: %s is not for clang 19 with CUDA %u.%u: taking sm_%d\n", name,
                 r->toolkit / 1000, r->toolkit % 1000 / 10, use);
     }
@@ -256,6 +277,10 @@ static int own_option(struct request *r, const char *arg)
         r->show = 1;
         return 1;
     }
+    if (strcmp(arg, "-q") == 0 || strcmp(arg, "--quiet") == 0) {
+        r->quiet = 1;
+        return 1;
+    }
     if (strcmp(arg, "--plain") == 0) {
         r->plain = 1;
         return 1;
@@ -272,16 +297,23 @@ static int own_option(struct request *r, const char *arg)
     if (strncmp(arg, "--mt-", 5) != 0) {
         return 0;
     }
-    for (size_t i = 0; i < sizeof plugin_keys / sizeof *plugin_keys; i++) {
-        size_t n = strlen(plugin_keys[i]);
-        if (strncmp(arg + 5, plugin_keys[i], n) == 0 && arg[5 + n] == '=') {
+    for (const struct option *o = mt_cc_options; o->name; o++) {
+        size_t n = strlen(o->name);
+        if (o->val && strncmp(arg + 2, o->name, n) == 0 && arg[2 + n] == '=') {
             mt_words_addf(&r->plugin, "-fplugin-arg-memtrace-%s", arg + 5);
             return 1;
         }
     }
+    const char *near = mt_near_option(arg, mt_cc_options);
+    if (near) {
+        fprintf(stderr, "mt-cc: unknown option %s; did you mean --%s?\n", arg, near);
+        return -1;
+    }
     fprintf(stderr, "mt-cc: unknown option %s; there are:", arg);
-    for (size_t i = 0; i < sizeof plugin_keys / sizeof *plugin_keys; i++) {
-        fprintf(stderr, " --mt-%s=", plugin_keys[i]);
+    for (const struct option *o = mt_cc_options; o->name; o++) {
+        if (o->val) {
+            fprintf(stderr, " --%s=", o->name);
+        }
     }
     fputc('\n', stderr);
     return -1;

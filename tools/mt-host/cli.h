@@ -41,7 +41,7 @@ struct request {
     struct words core;  /* the same for mt_core_options_parse: "mat", "--threshold=4096" … */
     const char *output; /* as given, or the mode's default */
     int signals;        /* --signal 1 */
-    int show, verbose;
+    int show, verbose, quiet;
     int exec;          /* become the program: it was one that we traced before its exec */
     const char *argv0; /* NULL: the program's name as given */
     char **program;    /* its argv */

@@ -22,7 +22,8 @@ static const char overview[] =
     "                   pin   the same with Intel Pin (PIN_ROOT set and the tool built; docs/host.md)\n"
     "  --show           print the command that would run\n"
     "  --verbose        a summary of the trace also when standard error is not a terminal\n"
-    "  --help, --version\n"
+    "  -q, --quiet      no summary of the trace, whatever standard error is\n"
+    "  -h, --help; -V, --version\n"
     "\n";
 static const char environment[] = "environment: MEMTRACE_QEMU (the qemu-x86_64 to run), PIN_ROOT (the Pin "
                                   "kit), MEMTRACE_PIN_TOOL (the built tool)\n"

@@ -24,7 +24,7 @@ static void main_show(const struct command *c)
 static int main_trace(const struct request *r, const struct command *c, const char *engine)
 {
     struct trace_before before;
-    int talk = r->verbose || isatty(STDERR_FILENO);
+    int talk = !r->quiet && (r->verbose || isatty(STDERR_FILENO));
     mt_hostrun_trace_before(&before, r->output);
     if (r->verbose)
         mt_hostrun_say("engine %s: %s", engine, c->path);

@@ -1,5 +1,6 @@
 /* The command line: a getopt_long table made of runtime/host/core/options.def and mt-host's own options. */
 #include "cli.h"
+#include "cli/base/near.h"
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ enum {
     OWN_ENGINE = 1000,
     OWN_SHOW,
     OWN_VERBOSE,
+    OWN_QUIET,
     OWN_HELP,
     OWN_VERSION,
     OWN_EXEC,
@@ -31,6 +33,7 @@ enum {
 static const struct option own[] = {{"engine", required_argument, NULL, OWN_ENGINE},
                                     {"show", no_argument, NULL, OWN_SHOW},
                                     {"verbose", no_argument, NULL, OWN_VERBOSE},
+                                    {"quiet", no_argument, NULL, OWN_QUIET},
                                     {"help", no_argument, NULL, OWN_HELP},
                                     {"version", no_argument, NULL, OWN_VERSION},
                                     {"exec", no_argument, NULL, OWN_EXEC}, /* these two: engines' own use */
@@ -39,14 +42,14 @@ enum { OWN = sizeof own / sizeof *own, ROWS = sizeof option_rows / sizeof *optio
 
 struct table {
     struct option longs[OWN + ROWS + 1];
-    char shorts[4 + 3 * ROWS];
+    char shorts[6 + 3 * ROWS];
 };
 
 static void make_table(struct table *t)
 {
     char *s = t->shorts;
     memset(t, 0, sizeof *t);
-    s += sprintf(s, "+:h"); /* stop at the first word that is not an option: the mode, then the program */
+    s += sprintf(s, "+:hqV"); /* stop at the first word that is not an option: the mode, then the program */
     memcpy(t->longs, own, sizeof own);
     for (size_t i = 0; i < option_count; i++) {
         const struct option_row *row = &option_rows[i];
@@ -88,7 +91,7 @@ static const char *mode_names(const char *letters, char text[64])
     return text;
 }
 
-static int wrong_option(const char *mode, int c, int argc, char **argv)
+static int wrong_option(const char *mode, int c, int argc, char **argv, const struct option *longs)
 {
     const struct option_row *row = row_of(optopt);
     const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
@@ -102,7 +105,9 @@ static int wrong_option(const char *mode, int c, int argc, char **argv)
         return mt_hostrun_usage(mode, "unknown option -%c", optopt);
     if (optopt) /* a value for an option that takes none */
         return mt_hostrun_usage(mode, "%s: this option takes no value", word);
-    return mt_hostrun_usage(mode, "option %s is unknown, or short for several", word);
+    const char *near = mt_near_option(word, longs);
+    return near ? mt_hostrun_usage(mode, "option %s is unknown: did you mean --%s?", word, near)
+                : mt_hostrun_usage(mode, "option %s is unknown, or short for several", word);
 }
 
 /* Keeps one option of the mode, in both spellings. */
@@ -121,11 +126,13 @@ static int read_options(struct request *r, int argc, char **argv, int *wants_hel
     struct table t;
     int c;
     make_table(&t);
+    if (mt_near_completion(argc, argv, t.shorts, t.longs))
+        return -1;
     while ((c = getopt_long(argc, argv, t.shorts, t.longs, NULL)) != -1) {
         const struct option_row *row = c == ':' || c == '?' ? NULL : row_of(c);
         const char *value = optarg;
         if (c == ':' || c == '?')
-            return wrong_option(r->mode, c, argc, argv);
+            return wrong_option(r->mode, c, argc, argv, t.longs);
         if (row) {
             /* A switch may be spelt -r 1, too. Only 0 and 1 are taken as the value. */
             if (!value && optind < argc && (!strcmp(argv[optind], "0") || !strcmp(argv[optind], "1")))
@@ -133,11 +140,13 @@ static int read_options(struct request *r, int argc, char **argv, int *wants_hel
             request_keep(r, row, value ? value : "1");
         } else if (c == OWN_ENGINE) {
             r->engine = optarg;
-        } else if (c == OWN_VERSION) {
+        } else if (c == OWN_VERSION || c == 'V') {
             printf("mt-host (memtrace) %s\n", MEMTRACE_VERSION);
             return -1;
         } else if (c == OWN_SHOW) {
             r->show = 1;
+        } else if (c == OWN_QUIET || c == 'q') {
+            r->quiet = 1;
         } else if (c == OWN_VERBOSE) {
             r->verbose = 1;
         } else if (c == OWN_EXEC) {

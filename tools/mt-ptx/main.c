@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../../llvm-pass/base/options.h"
+#include "cli/base/near.h"
 #include "mt-ptx.h"
 
 static const char usage[] =
@@ -51,8 +52,6 @@ enum {
     OPTION_CACHE_LIMIT,
     OPTION_CACHE_LIST,
     OPTION_CACHE_CLEAR,
-    OPTION_HELP,
-    OPTION_VERSION
 };
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"emit-ir", no_argument, NULL, OPTION_IR},
@@ -71,9 +70,12 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"cache-clear", no_argument, NULL, OPTION_CACHE_CLEAR},
                                         {"level", required_argument, NULL, 'O'},
                                         {"verbose", no_argument, NULL, 'v'},
-                                        {"help", no_argument, NULL, OPTION_HELP},
-                                        {"version", no_argument, NULL, OPTION_VERSION},
+                                        {"quiet", no_argument, NULL, 'q'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {"version", no_argument, NULL, 'V'},
                                         {NULL, 0, NULL, 0}};
+
+static const char letters[] = "o:O:vqhV";
 
 static int usage_error(const char *format, const char *word)
 {
@@ -145,7 +147,10 @@ static int parse_arguments(int argc, char **argv, struct request *r)
     if (take_pass_options(&argc, argv) != 0) {
         return 2;
     }
-    while ((c = getopt_long(argc, argv, "o:O:v", options, NULL)) != -1) {
+    if (mt_near_completion(argc, argv, letters, options)) {
+        return fflush(stdout) != 0;
+    }
+    while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
         switch (c) {
         case 'o':
             r->output = optarg;
@@ -206,14 +211,19 @@ static int parse_arguments(int argc, char **argv, struct request *r)
         case 'v':
             r->verbose = mt_pass_options.verbose = 1;
             break;
-        case OPTION_HELP:
+        case 'h':
             fputs(usage, stdout);
             return fflush(stdout) != 0;
-        case OPTION_VERSION:
-            puts("mt-ptx " MT_VERSION);
+        case 'V':
+            puts("mt-ptx (memtrace) " MT_VERSION);
             return fflush(stdout) != 0;
-        default:
-            return 2;
+        case 'q':
+            r->verbose = mt_pass_options.verbose = 0;
+            break;
+        default: {
+            const char *near = mt_near_option(argv[optind - 1], options);
+            return near ? usage_error("did you mean --%s?", near) : 2;
+        }
         }
     }
     if (r->serve || r->cache_list || r->cache_clear) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "cli/base/near.h"
 #include "words.h"
 
 static const char usage[] =
@@ -34,13 +35,14 @@ static const char usage[] =
     "  -v, --verbose          say what the program is, which device is used and where traces go\n"
     "      --list             say what PROGRAM and its libraries carry, and run nothing\n"
     "      --show             print the command that would run, as a line for a shell\n"
-    "      --help, --version\n"
+    "  -q, --quiet            say only what fails or makes a trace incomplete (MEMTRACE_QUIET)\n"
+    "  -h, --help; -V, --version\n"
     "\n"
     "All else is set by MEMTRACE_... variables; mt-env lists them. Exit status: the program's; 2: wrong "
     "command line, or\n"
     "PROGRAM cannot be traced, which is said; 1: it could not be started. Manual: docs/man/mt-run.md\n";
 
-enum { OPTION_LIST = 256, OPTION_SHOW, OPTION_HELP, OPTION_VERSION };
+enum { OPTION_LIST = 256, OPTION_SHOW };
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                         {"format", required_argument, NULL, 'f'},
                                         {"kernels", required_argument, NULL, 'k'},
@@ -49,9 +51,12 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"verbose", no_argument, NULL, 'v'},
                                         {"list", no_argument, NULL, OPTION_LIST},
                                         {"show", no_argument, NULL, OPTION_SHOW},
-                                        {"help", no_argument, NULL, OPTION_HELP},
-                                        {"version", no_argument, NULL, OPTION_VERSION},
+                                        {"quiet", no_argument, NULL, 'q'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {"version", no_argument, NULL, 'V'},
                                         {NULL, 0, NULL, 0}};
+static const char letters[] = "+o:f:k:d:s:vqhV";
+
 struct request {
     int list, show, verbose;
 };
@@ -94,12 +99,15 @@ static int main_output(const char *folder)
 
 static int main_choice(const char *variable, const char *value, const char *const *words)
 {
+    const char *const *all = words;
     for (; *words; words++)
         if (strcmp(*words, value) == 0) {
             setenv(variable, value, 1);
             return 0;
         }
-    return mt_run_refuse("%s is not what %s can be; mt-run --help says more", value, variable);
+    const char *near = mt_near_word(value, strlen(value), all);
+    return near ? mt_run_refuse("%s is not what %s can be: did you mean %s?", value, variable, near)
+                : mt_run_refuse("%s is not what %s can be; mt-run --help says more", value, variable);
 }
 
 static int main_is_spaces(const char *list)
@@ -158,16 +166,19 @@ static int main_option(struct request *r, int c)
         r->verbose = 1;
         setenv("MEMTRACE_VERBOSE", "1", 1);
         break;
+    case 'q':
+        setenv("MEMTRACE_QUIET", "1", 1);
+        break;
     case OPTION_LIST:
         r->list = 1;
         break;
     case OPTION_SHOW:
         r->show = 1;
         break;
-    case OPTION_HELP:
+    case 'h':
         fputs(usage, stdout);
         return fflush(stdout) != 0;
-    case OPTION_VERSION:
+    case 'V':
         puts("mt-run (memtrace) " MEMTRACE_VERSION);
         return fflush(stdout) != 0;
     default:
@@ -212,7 +223,12 @@ int main(int argc, char **argv)
     struct request r = {0};
     int c;
     mt_words_begin("mt-run: no memory");
-    while ((c = getopt_long(argc, argv, "+o:f:k:d:s:v", options, NULL)) != -1) {
+    if (mt_near_completion(argc, argv, letters, options))
+        return fflush(stdout) != 0;
+    while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
+        const char *near = c == '?' ? mt_near_option(argv[optind - 1], options) : NULL;
+        if (near)
+            mt_run_say("did you mean --%s?", near);
         int code = main_option(&r, c);
         if (code >= 0)
             return code;

@@ -67,7 +67,7 @@ void mt_cli_start(const char *name)
     }
 }
 
-int mt_cli_quiet;
+int mt_cli_quiet, mt_cli_brief;
 
 /* One line, whatever is in the names and files that it speaks of. */
 static void cli_line(const char *format, va_list args, const char *end, const char *name)
@@ -97,6 +97,22 @@ void mt_cli_say(const char *format, ...)
     va_start(args, format);
     cli_line(format, args, "\n", NULL);
     va_end(args);
+}
+
+void mt_cli_note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (!mt_cli_brief)
+        cli_line(format, args, "\n", NULL);
+    va_end(args);
+}
+
+void mt_cli_waits(const char *path)
+{
+    struct stat st;
+    if (isatty(STDERR_FILENO) && stat(path, &st) == 0 && S_ISFIFO(st.st_mode))
+        mt_cli_note("%s: is a pipe: waits until a program opens it to write", path);
 }
 
 int mt_cli_fail(const char *format, ...)
@@ -140,80 +156,6 @@ int mt_cli_failed(const struct mt_error *err)
 {
     mt_cli_say("%s", err->message);
     return mt_cli_exit_code(err);
-}
-
-/* ---- filters ---- */
-
-void mt_filter_init(struct mt_filter *f)
-{
-    memset(f, 0, sizeof *f);
-    f->end = UINT64_MAX;
-}
-
-int mt_filter_kernels(struct mt_filter *f, const char *text)
-{
-    if (f->has_kernels)
-        regfree(&f->kernels);
-    int e = regcomp(&f->kernels, text, REG_EXTENDED | REG_NOSUB);
-    f->has_kernels = e == 0;
-    if (e) {
-        char why[200];
-        regerror(e, &f->kernels, why, sizeof why);
-        return mt_cli_usage("'%s' is not a regular expression: %s", text, why);
-    }
-    f->kernels_text = text;
-    return 0;
-}
-
-static int cli_number(const char *text, const char **end, uint64_t *n)
-{
-    if (*text < '0' || *text > '9')
-        return -1;
-    errno = 0;
-    *n = strtoull(text, (char **)end, 10);
-    return errno ? -1 : 0;
-}
-
-int mt_filter_supersteps(struct mt_filter *f, const char *text)
-{
-    const char *p = text;
-    f->first = 0;
-    f->end = UINT64_MAX;
-    int bad = *p != ':' && cli_number(p, &p, &f->first) != 0;
-    if (!bad && *p == 0 && p != text)
-        f->end = f->first + 1;
-    else if (!bad && *p++ == ':')
-        bad = *p && (cli_number(p, &p, &f->end) != 0 || *p);
-    else
-        bad = 1;
-    if (bad || f->first > f->end)
-        return mt_cli_usage("'%s' is not a range of supersteps: give A:B (A included, B not), A:, :B or A",
-                            text);
-    f->supersteps_text = text;
-    return 0;
-}
-
-int mt_filter_match(const struct mt_filter *f, const char *kernel, uint64_t superstep)
-{
-    return superstep >= f->first && superstep < f->end &&
-           (!f->has_kernels || regexec(&f->kernels, kernel, 0, NULL, 0) == 0);
-}
-
-void mt_filter_explain(const struct mt_filter *f, uint64_t launches, uint64_t chosen)
-{
-    if (launches == 0 || chosen > 0 || (!f->has_kernels && !f->supersteps_text))
-        return;
-    mt_cli_say("no launch matches%s%s%s%s: the trace has %llu, and mt-dump --stat names their kernels",
-               f->has_kernels ? " --kernels " : "", f->has_kernels ? f->kernels_text : "",
-               f->supersteps_text ? " --supersteps " : "", f->supersteps_text ? f->supersteps_text : "",
-               (unsigned long long)launches);
-}
-
-void mt_filter_free(struct mt_filter *f)
-{
-    if (f->has_kernels)
-        regfree(&f->kernels);
-    f->has_kernels = 0;
 }
 
 /* ---- inputs ---- */
@@ -281,6 +223,8 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
     if (*code)
         return NULL;
     all_end_together = in->on;
+    for (size_t i = 0; !in->fds && i < in->npaths; i++)
+        mt_cli_waits(in->paths[i]);
     struct mt_source_options o = {.flags = in->flags,
                                   .companions = in->companions,
                                   .ncompanions = in->ncompanions,
@@ -323,63 +267,17 @@ int mt_inputs_finish(struct mt_source *s, int *complete)
     size_t notes, problems;
     const char *const *note = mt_source_notes(s, &notes, complete);
     const struct mt_error *problem = mt_source_problems(s, &problems);
+    int lacks = mt_source_lacks(s);
     for (size_t i = 0; i < notes; i++)
-        mt_cli_say("%s", note[i]);
+        lacks ? mt_cli_say("%s", note[i]) : mt_cli_note("%s", note[i]);
     for (size_t i = 0; i < problems; i++)
         if (problem[i].code == MT_E_SYSTEM)
             return MT_EXIT_FAILURE;
-    int lacks = mt_source_lacks(s);
     if (!*complete && !lacks)
         *complete = -1;
     return lacks < 0 ? mt_cli_fail("no memory for the notes on the trace")
            : lacks   ? MT_EXIT_INPUT
                      : MT_EXIT_OK;
-}
-
-int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,
-                   int (*take)(void *arg, int o), void *arg)
-{
-    int rc = 0, o;
-    while (rc == 0 && (o = getopt_long(argc, argv, letters, list, NULL)) != -1)
-        rc = take(arg, o);
-    return rc;
-}
-
-int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n)
-{
-    const char *end;
-    return cli_number(text, &end, n) == 0 && !*end && *n >= least && *n <= most;
-}
-
-int mt_cli_word(const char *text, const char *const *list)
-{
-    for (int i = 0; list[i]; i++)
-        if (strcmp(text, list[i]) == 0)
-            return i;
-    return -1;
-}
-
-int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const char *help)
-{
-    switch (o) {
-    case 'k':
-        return mt_filter_kernels(f, optarg);
-    case 't':
-        return mt_filter_supersteps(f, optarg);
-    case MT_OPT_COMPANION:
-        return mt_inputs_companion(in, optarg);
-    case MT_OPT_NO_COMPANION:
-        in->flags |= MT_SOURCE_NO_COMPANION;
-        return 0;
-    case 'h':
-        fputs(help, stdout);
-        return -1;
-    case 'V':
-        mt_cli_version();
-        return -1;
-    default:
-        return mt_cli_usage("unknown or incomplete option");
-    }
 }
 
 /* ---- output ---- */
@@ -477,7 +375,7 @@ static double cli_seconds(const struct timespec *a, const struct timespec *b)
 void mt_progress_init(struct mt_progress *p)
 {
     memset(p, 0, sizeof *p);
-    p->on = isatty(STDERR_FILENO);
+    p->on = isatty(STDERR_FILENO) && !mt_cli_brief;
     clock_gettime(CLOCK_MONOTONIC, &p->begin);
     p->last = p->begin;
 }

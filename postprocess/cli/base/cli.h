@@ -20,11 +20,17 @@ extern const char *mt_cli_name; /* for messages; set by mt_cli_start */
 extern volatile sig_atomic_t mt_cli_stop;
 /* While it is not 0, mt_cli_say and mt_cli_usage say nothing: another process says it. */
 extern int mt_cli_quiet;
+/* -q: nothing is said but what makes the program fail, or the trace incomplete. */
+extern int mt_cli_brief;
+/* Says on a terminal that opening `path`, if it is a FIFO, waits for who writes to it. */
+void mt_cli_waits(const char *path);
 
 void mt_cli_start(const char *name);
 /* From now on results are written: a signal does not cut them off. mt_output_ready says so, too. */
 void mt_cli_results(void);
 __attribute__((format(printf, 1, 2))) void mt_cli_say(const char *format, ...); /* one line on stderr */
+/* The same for what is good to know and no more: not with -q. */
+__attribute__((format(printf, 1, 2))) void mt_cli_note(const char *format, ...);
 /* The same; returns MT_EXIT_FAILURE. */
 __attribute__((format(printf, 1, 2))) int mt_cli_fail(const char *format, ...);
 void mt_cli_version(void);
@@ -44,7 +50,7 @@ struct mt_filter {
 };
 void mt_filter_init(struct mt_filter *f);
 int mt_filter_kernels(struct mt_filter *f, const char *text);    /* 0, or MT_EXIT_USAGE after saying why */
-int mt_filter_supersteps(struct mt_filter *f, const char *text); /* "A:B", "A:", ":B", "A" */
+int mt_filter_supersteps(struct mt_filter *f, const char *text); /* "A:B", "A:", ":B", "A", "A..B" */
 int mt_filter_match(const struct mt_filter *f, const char *kernel, uint64_t superstep);
 /* After reading: says it if the filters left nothing of `launches`. */
 void mt_filter_explain(const struct mt_filter *f, uint64_t launches, uint64_t chosen);
@@ -85,20 +91,28 @@ struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, in
 int mt_inputs_finish(struct mt_source *s, int *complete);
 
 /* Options that the programs have in common. */
-#define MT_COMMON_SHORT "k:t:hV"
+#define MT_COMMON_SHORT "k:t:qhV"
 enum { MT_OPT_COMPANION = 512, MT_OPT_NO_COMPANION };
 #define MT_COMMON_OPTIONS                                                                                    \
     {"kernels", required_argument, NULL, 'k'}, {"supersteps", required_argument, NULL, 't'},                 \
         {"companion", required_argument, NULL, MT_OPT_COMPANION},                                            \
-        {"no-companion", no_argument, NULL, MT_OPT_NO_COMPANION}, {"help", no_argument, NULL, 'h'},          \
-        {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}
-/* Options of getopt_long, each to `take`: 0: go on; -1: done, exit with 0; else the exit code. */
+        {"no-companion", no_argument, NULL, MT_OPT_NO_COMPANION}, MT_CLI_OPTIONS
+/* Those of all programs. */
+#define MT_CLI_OPTIONS                                                                                       \
+    {"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, \
+    {                                                                                                        \
+        NULL, 0, NULL, 0                                                                                     \
+    }
+/* Options of getopt_long, each to `take`: 0: go on; -1: done, exit with 0; else the exit code. -q and options that are
+ * not there are seen to, and so is --completion-options. */
 int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,
                    int (*take)(void *arg, int o), void *arg);
 /* 1 if the text is a number from `least` to `most`, and nothing else. */
 int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n);
-/* The place of the text in the list, which NULL ends; -1: it is not there. */
+/* The place of the text in the list, which NULL ends; -1: it is not there, and a word like it is named. */
 int mt_cli_word(const char *text, const char *const *list);
+/* Says which word of the list the `n` characters were probably meant to be, if there is one. */
+void mt_cli_hint(const char *text, size_t n, const char *const *list);
 /* Takes one of MT_COMMON_OPTIONS, as `take`. */
 int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const char *help);
 

@@ -24,8 +24,10 @@ static int open_pipe(const char *path)
     int fd = -1;
     if (strcmp(path, "-") == 0)
         fd = is_pipe(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : -1;
-    else if (stat(path, &st) == 0 && S_ISFIFO(st.st_mode))
+    else if (stat(path, &st) == 0 && S_ISFIFO(st.st_mode)) {
+        mt_cli_waits(path);
         fd = open(path, O_RDONLY | O_CLOEXEC); /* waits for the writer */
+    }
     if (fd >= 0 && !is_pipe(fd)) {
         close(fd);
         fd = -1;

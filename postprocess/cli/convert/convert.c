@@ -24,7 +24,8 @@ static const char help[] =
     "\n"
     "Options:\n"
     "  -o, --output=FILE   write to FILE instead of standard output\n"
-    "      --to=FORMAT     raw     records of kernels, of one stream; the companion goes to FILE.meta\n"
+    "  -f, --format=FORMAT, --to=FORMAT\n"
+    "                      raw     records of kernels, of one stream; the companion goes to FILE.meta\n"
     "                      mat     IP ADDRESS OFFSET BASE TYPE SIZE ALLOCSIZE and IP FILE:LINE lines\n"
     "                      atomic  TIME THREAD m[ r ADDRESS SIZE][ r2 ADDRESS][ w ADDRESS SIZE] and events\n"
     "                      insn    instructions by address, each with its executions\n"
@@ -33,13 +34,14 @@ static const char help[] =
     "                      (default: mtc if FILE ends in .mtc or TRACE is raw, raw if it has kernels, else "
     "its mode)\n"
     "  -k, --kernels=REGEX only launches of kernels whose name matches (extended regular expression)\n"
-    "      --launches=A:B  only launches A (counted from 0) to B, B not included; A:, :B and A will do\n"
+    "      --launches=A:B  only launches A (counted from 0) to B, B not included; A..B: B, too; A:, :B, A\n"
     "      --stream=N      only launches of stream N\n"
     "      --companion=FILE, --no-companion   of a raw trace, read or written\n"
     "      --order=ORDER   atomic: time (default) or file (as written; any input, no memory)\n"
     "      --thread=N      host code, for simulators: only this thread\n"
     "      --all           mat: accesses outside of all allocations too\n"
     "  -l, --level=N       mtc: compression, 0 (none) to 19 (default 3)\n"
+    "  -q, --quiet         say only what fails, and what the trace lacks\n"
     "  -h, --help          this text\n"
     "  -V, --version       the version\n"
     "\n"
@@ -81,18 +83,17 @@ enum {
 };
 static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
                                              {"to", required_argument, NULL, OPT_TO},
+                                             {"format", required_argument, NULL, 'f'},
                                              {"order", required_argument, NULL, OPT_ORDER},
                                              {"all", no_argument, NULL, OPT_ALL},
                                              {"level", required_argument, NULL, 'l'},
-                                             {"help", no_argument, NULL, 'h'},
                                              {"kernels", required_argument, NULL, 'k'},
                                              {"launches", required_argument, NULL, OPT_LAUNCHES},
                                              {"stream", required_argument, NULL, OPT_STREAM},
                                              {"thread", required_argument, NULL, OPT_THREAD},
                                              {"companion", required_argument, NULL, OPT_COMPANION},
                                              {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
-                                             {"version", no_argument, NULL, 'V'},
-                                             {NULL, 0, NULL, 0}};
+                                             MT_CLI_OPTIONS};
 
 /* What the input is, and what it becomes if nothing else was said. 0, or an exit code. */
 static int convert_settle(struct options *x)
@@ -137,6 +138,7 @@ static int convert_option(void *arg, int o)
         x->output = optarg;
         return 0;
     case OPT_TO:
+    case 'f':
         if ((i = mt_cli_word(optarg, formats)) <= BY_MODE)
             return mt_cli_usage(
                 "'%s' is not a format: raw, mat, atomic, insn, mtc, drmemtrace, champsim, ramulator or gem5",
@@ -182,7 +184,7 @@ static int convert_option(void *arg, int o)
 /* As an option. */
 static int convert_parse(struct options *x, int argc, char **argv)
 {
-    int rc = mt_cli_options(argc, argv, "o:l:k:hV", long_options, convert_option, x);
+    int rc = mt_cli_options(argc, argv, "o:f:l:k:qhV", long_options, convert_option, x);
     if (rc)
         return rc;
     if (argc - optind != 1)

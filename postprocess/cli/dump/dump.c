@@ -35,7 +35,7 @@ static const char help[] =
     "Options:\n"
     "  -n, --head=N            at most N records of each launch (host accesses: of each thread)\n"
     "  -k, --kernel=REGEX      only launches of kernels whose name matches (POSIX extended)\n"
-    "  -t, --supersteps=A:B    only launches A to B-1\n"
+    "  -t, --supersteps=A:B    only launches A to B-1 (A..B: to B; A:, :B, A)\n"
     "  -s, --stat              sums per kernel (host accesses: per thread) instead of records\n"
     "      --counts            instead of records accesses and bytes of each launch, by kind, and the "
     "program's "
@@ -49,6 +49,7 @@ static const char help[] =
     "      --sites             host accesses: the table of sites\n"
     "      --chunks            containers: the table of chunks\n"
     "      --no-companion      do as if there were no companion\n"
+    "  -q, --quiet             say only what fails, and what the trace lacks\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
     "\n"
@@ -75,9 +76,7 @@ static const struct option long_options[] = {{"head", required_argument, NULL, '
                                              {"sites", no_argument, NULL, OPT_SITES},
                                              {"chunks", no_argument, NULL, OPT_CHUNKS},
                                              {"runs", no_argument, NULL, OPT_RUNS},
-                                             {"help", no_argument, NULL, 'h'},
-                                             {"version", no_argument, NULL, 'V'},
-                                             {NULL, 0, NULL, 0}};
+                                             MT_CLI_OPTIONS};
 
 static int dump_option(void *arg, int o)
 {
@@ -285,7 +284,7 @@ int main(int argc, char **argv)
     struct mt_source *s = NULL;
     mt_cli_start("mt-dump");
     mt_filter_init(&x.filter);
-    int code = mt_cli_options(argc, argv, "n:k:t:sc::hV", long_options, dump_option, &x);
+    int code = mt_cli_options(argc, argv, "n:k:t:sc::qhV", long_options, dump_option, &x);
     int host = code == 0 ? dump_containers(&x, argc, argv, &code, &s) : 0;
     if (code == 0 && !x.companion)
         x.inputs.flags |= MT_SOURCE_NO_HOST; /* one FIFO is shown as it comes */

@@ -10,11 +10,10 @@
 
 static int extract_formats_word(const char *value, const char *const *words, const char *option)
 {
-    for (int i = 0; words[i]; i++)
-        if (strcmp(value, words[i]) == 0)
-            return i;
-    mt_cli_usage("'%s' is nothing for %s", value, option);
-    return -1;
+    int i = mt_cli_word(value, words);
+    if (i < 0)
+        mt_cli_usage("'%s' is nothing for %s", value, option);
+    return i;
 }
 
 int mt_formats_option(struct mt_formats *f, int o, const char *value)
@@ -24,7 +23,7 @@ int mt_formats_option(struct mt_formats *f, int o, const char *value)
     static const char *const nodes[] = {"kernel", "launch", "cta", NULL};
     int i;
     switch (o) {
-    case MT_OPT_FORMAT:
+    case 'f':
         i = extract_formats_word(value, formats,
                                  "--format (json, sqlite, csv, dot, text, parquet, summary, perfetto)");
         f->format = i < 0 ? f->format : (enum mt_format)i;

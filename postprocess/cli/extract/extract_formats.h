@@ -25,16 +25,16 @@ struct mt_formats {
     int folder; /* all tables, a file each; set by mt_formats_check */
 };
 
-enum { MT_OPT_FORMAT = 896, MT_OPT_BY, MT_OPT_EDGES, MT_OPT_TAG, MT_OPT_TABLE };
+enum { MT_OPT_BY = 896, MT_OPT_EDGES, MT_OPT_TAG, MT_OPT_TABLE };
 #define MT_FORMAT_OPTIONS                                                                                    \
-    {"format", required_argument, NULL, MT_OPT_FORMAT}, {"by", required_argument, NULL, MT_OPT_BY},          \
+    {"format", required_argument, NULL, 'f'}, {"by", required_argument, NULL, MT_OPT_BY},          \
         {"edges", required_argument, NULL, MT_OPT_EDGES}, {"table", required_argument, NULL, MT_OPT_TABLE},  \
     {                                                                                                        \
         "tag", required_argument, NULL, MT_OPT_TAG                                                           \
     }
 
 #define MT_FORMAT_HELP                                                                                       \
-    "      --format=FORMAT     json (default), or\n"                                                         \
+    "  -f, --format=FORMAT     json (default), or\n"                                                         \
     "                          sqlite: a database with tables and views (needs -o; sqlite3 FILE .schema)\n"  \
     "                          parquet, csv: the same tables as files in the folder that -o names, or one "  \
     "of\n"                                                                                                   \

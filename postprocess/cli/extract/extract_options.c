@@ -59,7 +59,7 @@ static const char help[] =
     "      --format=text           tables for people instead of JSON: volumes by kernel, and the further "
     "analyses\n"
     "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
-    "  -t, --supersteps=A:B    report launches A to B-1 (A: and :B and A alone work too)\n"
+    "  -t, --supersteps=A:B    report launches A to B-1 (A..B: to B; A:, :B, A)\n"
     "                          Both filters choose what is reported. Every record is still read, because any "
     "of\n"
     "                          them may be the last writer of what a reported kernel loads. Transfers are "
@@ -81,6 +81,7 @@ static const char help[] =
     "      --stats             say on stderr how long it took; under mpirun a line per rank, with bytes "
     "exchanged\n"
     "      --live              what programs start themselves when MEMTRACE_SINK asks for it\n"
+    "  -q, --quiet             say only what fails, and what the trace lacks\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
     "\n"
@@ -100,6 +101,15 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         MT_FORMAT_OPTIONS,
                                         MT_PIPELINE_OPTIONS};
 
+static int no_section(const char *text, size_t n)
+{
+    const char *all[MT_SECTIONS + MT_LOCALITY_SECTIONS + 4] = {"all", "quick", "more"};
+    memcpy(all + 3, mt_section_names, sizeof mt_section_names);
+    memcpy(all + 3 + MT_SECTIONS, mt_locality_names, sizeof mt_locality_names);
+    mt_cli_hint(text, n, all);
+    return mt_cli_usage("'%.*s' is not a section", (int)n, text);
+}
+
 static int parse_sections(struct mt_extract *x, const char *text)
 {
     x->sections = x->p.more.options.chosen = 0;
@@ -116,7 +126,7 @@ static int parse_sections(struct mt_extract *x, const char *text)
         else if (n == 5 && strncasecmp(text, "quick", 5) == 0)
             x->sections |= ((1u << MT_SECTIONS) - 1) & ~(1u << MT_ADDRESSES);
         else if (!mt_locality_run_section(&x->p.more, text, n))
-            return mt_cli_usage("'%.*s' is not a section", (int)n, text);
+            return no_section(text, n);
         text += n + (text[n] == ',');
     }
     return x->sections | x->p.more.options.chosen ? 0 : mt_cli_usage("no section chosen");
@@ -146,7 +156,7 @@ static int extract_option(void *arg, int o)
     case 's':
         x->chosen = 1;
         return parse_sections(x, optarg);
-    case MT_OPT_FORMAT:
+    case 'f':
     case MT_OPT_BY:
     case MT_OPT_EDGES:
     case MT_OPT_TAG:
@@ -165,6 +175,6 @@ static int extract_option(void *arg, int o)
 
 int mt_extract_parse(struct mt_extract *x, int argc, char **argv)
 {
-    int rc = mt_cli_options(argc, argv, "o:s:" MT_COMMON_SHORT, options, extract_option, x);
+    int rc = mt_cli_options(argc, argv, "o:s:f:" MT_COMMON_SHORT, options, extract_option, x);
     return rc == 0 && x->live ? check_live(x, x->output) : rc;
 }

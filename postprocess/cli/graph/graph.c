@@ -60,9 +60,10 @@ static const char help[] =
     "buffer\n"
     "      --sequence          json: the order of the nodes too, for mt-compare\n"
     "  -k, --kernels=REGEX     only launches of kernels whose name matches (POSIX extended)\n"
-    "  -t, --supersteps=A:B    only launches A to B-1\n"
+    "  -t, --supersteps=A:B    only launches A to B-1 (A..B: to B; A:, :B, A)\n"
     "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
     "      --no-companion      do as if there were no companion\n"
+    "  -q, --quiet             say only what fails, and what the trace lacks\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
     "\n"
@@ -91,6 +92,14 @@ static const struct option long_options[] = {
     {"lanes", no_argument, NULL, 'l'},         {"sequence", no_argument, NULL, OPT_SEQUENCE},
     {"top", required_argument, NULL, OPT_TOP}, MT_COMMON_OPTIONS};
 
+static int no_field(const char *text, size_t n)
+{
+    const char *all[6] = {NULL};
+    memcpy(all, mt_node_fields, 5 * sizeof *all);
+    mt_cli_hint(text, n, all);
+    return mt_cli_usage("'%.*s' is not a part of a node", (int)n, text);
+}
+
 static int parse_node(struct options *x, const char *text)
 {
     x->key = 0;
@@ -100,7 +109,7 @@ static int parse_node(struct options *x, const char *text)
         while (i < 5 && (strlen(mt_node_fields[i]) != n || strncmp(text, mt_node_fields[i], n) != 0))
             i++;
         if (i == 5)
-            return mt_cli_usage("'%.*s' is not a part of a node", (int)n, text);
+            return no_field(text, n);
         x->key |= 1u << i;
         text += n + (text[n] == ',');
     }
@@ -214,7 +223,7 @@ enum { DRAWABLE = 1000 };
 static void graph_warn(const struct options *x, const struct mt_stride_graph *g)
 {
     if (g->nnodes > DRAWABLE && x->chosen && (x->format == DOT || x->svg))
-        mt_cli_say("note: %zu nodes are more than dot can lay out in reasonable time (some %d): --top=N "
+        mt_cli_note("note: %zu nodes are more than dot can lay out in reasonable time (some %d): --top=N "
                    "keeps those that "
                    "are counted most, --min-count=N drops those counted less",
                    g->nnodes, DRAWABLE);

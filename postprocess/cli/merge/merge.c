@@ -230,6 +230,7 @@ static int take_file(struct merge_run *r, int fd)
 
 static int take_path(struct merge_run *r, const char *path)
 {
+    mt_cli_waits(path);
     int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     r->path = fd == STDIN_FILENO ? "standard input" : path;
     r->number = 0;
@@ -253,12 +254,25 @@ static void merge_help(void)
          "after the other, or standard input; writes 'thread TAB event ...' lines to standard output.\n"
          "\n"
          "  -t, --keep-timestamps   leave the timestamp in front of each line\n"
+         "  -q, --quiet             say only what fails, and which lines are bad\n"
          "  -h, --help              this text\n"
          "  -V, --version           version\n"
          "\n"
          "Order: timestamp, then thread, then input. thread_sync lines are left out.\n"
          "Exit code: 0 fine; 1 runtime failure; 2 usage; 3 lines were bad, late or cut off (the others are "
          "merged), or threads have no end.");
+}
+
+static int merge_option(void *arg, int o)
+{
+    struct merge_run *r = arg;
+    if (o == 't')
+        r->keep = 1;
+    else if (o == 'h')
+        merge_help();
+    else
+        mt_cli_version();
+    return o == 't' ? 0 : -1;
 }
 
 static int merge_finish(struct merge_run *r, int code)
@@ -285,22 +299,12 @@ static int merge_finish(struct merge_run *r, int code)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {{"keep-timestamps", no_argument, NULL, 't'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'V'},
-                                            {0}};
+                                            MT_CLI_OPTIONS};
     struct merge_run r = {0};
-    int c, code = 0;
     mt_cli_start("mt-merge");
-    while ((c = getopt_long(argc, argv, "thV", options, NULL)) != -1) {
-        if (c == 't')
-            r.keep = 1;
-        else if (c == 'h')
-            return merge_help(), MT_EXIT_OK;
-        else if (c == 'V')
-            return mt_cli_version(), MT_EXIT_OK;
-        else
-            return mt_cli_usage("this program has no such option");
-    }
+    int code = mt_cli_options(argc, argv, "tqhV", options, merge_option, &r);
+    if (code)
+        return code < 0 ? MT_EXIT_OK : code;
     mt_merge_init(&r.merge);
     r.merge.write = write_line;
     r.merge.self = &r;

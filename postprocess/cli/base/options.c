@@ -1,0 +1,152 @@
+/* The command line: options that the programs have in common, numbers, words, and which launches are reported. */
+#define _GNU_SOURCE
+#include "cli.h"
+#include "near.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void mt_filter_init(struct mt_filter *f)
+{
+    memset(f, 0, sizeof *f);
+    f->end = UINT64_MAX;
+}
+
+int mt_filter_kernels(struct mt_filter *f, const char *text)
+{
+    if (f->has_kernels)
+        regfree(&f->kernels);
+    int e = regcomp(&f->kernels, text, REG_EXTENDED | REG_NOSUB);
+    f->has_kernels = e == 0;
+    if (e) {
+        char why[200];
+        regerror(e, &f->kernels, why, sizeof why);
+        return mt_cli_usage("'%s' is not a regular expression: %s", text, why);
+    }
+    f->kernels_text = text;
+    return 0;
+}
+
+static int options_number(const char *text, const char **end, uint64_t *n)
+{
+    if (*text < '0' || *text > '9')
+        return -1;
+    errno = 0;
+    *n = strtoull(text, (char **)end, 10);
+    return errno ? -1 : 0;
+}
+
+int mt_filter_supersteps(struct mt_filter *f, const char *text)
+{
+    const char *p = text;
+    uint64_t last;
+    f->first = 0;
+    f->end = UINT64_MAX;
+    int bad = *p != ':' && options_number(p, &p, &f->first) != 0;
+    if (!bad && *p == 0 && p != text)
+        f->end = f->first + 1;
+    else if (!bad && strncmp(p, "..", 2) == 0)
+        bad = p == text || options_number(p + 2, &p, &last) != 0 || *p || last < f->first || (f->end = last + 1) == 0;
+    else if (!bad && *p++ == ':')
+        bad = *p && (options_number(p, &p, &f->end) != 0 || *p);
+    else
+        bad = 1;
+    if (bad || f->first > f->end)
+        return mt_cli_usage("'%s' is not a range of supersteps: give A..B (both included), A:B (A included, B not), A:, :B or A",
+                            text);
+    f->supersteps_text = text;
+    return 0;
+}
+
+int mt_filter_match(const struct mt_filter *f, const char *kernel, uint64_t superstep)
+{
+    return superstep >= f->first && superstep < f->end &&
+           (!f->has_kernels || regexec(&f->kernels, kernel, 0, NULL, 0) == 0);
+}
+
+void mt_filter_explain(const struct mt_filter *f, uint64_t launches, uint64_t chosen)
+{
+    if (launches == 0 || chosen > 0 || (!f->has_kernels && !f->supersteps_text))
+        return;
+    mt_cli_note("no launch matches%s%s%s%s: the trace has %llu, and mt-dump --stat names their kernels",
+               f->has_kernels ? " --kernels " : "", f->has_kernels ? f->kernels_text : "",
+               f->supersteps_text ? " --supersteps " : "", f->supersteps_text ? f->supersteps_text : "",
+               (unsigned long long)launches);
+}
+
+void mt_filter_free(struct mt_filter *f)
+{
+    if (f->has_kernels)
+        regfree(&f->kernels);
+    f->has_kernels = 0;
+}
+
+/* ---- options ---- */
+
+/* Of an option that getopt has complained of. */
+static int options_refuse(const char *argument, const struct option *list)
+{
+    const char *near = mt_near_option(argument, list);
+    return near ? mt_cli_usage("did you mean --%s?", near) : mt_cli_usage("unknown or incomplete option");
+}
+
+int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,
+                   int (*take)(void *arg, int o), void *arg)
+{
+    int rc = 0, o;
+    if (mt_near_completion(argc, argv, letters, list))
+        return -1;
+    while (rc == 0 && (o = getopt_long(argc, argv, letters, list, NULL)) != -1)
+        if (o == '?')
+            rc = options_refuse(argv[optind - 1], list);
+        else if (o == 'q')
+            mt_cli_brief = 1;
+        else
+            rc = take(arg, o);
+    return rc;
+}
+
+int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n)
+{
+    const char *end;
+    return options_number(text, &end, n) == 0 && !*end && *n >= least && *n <= most;
+}
+
+int mt_cli_word(const char *text, const char *const *list)
+{
+    for (int i = 0; list[i]; i++)
+        if (strcmp(text, list[i]) == 0)
+            return i;
+    mt_cli_hint(text, strlen(text), list);
+    return -1;
+}
+
+void mt_cli_hint(const char *text, size_t n, const char *const *list)
+{
+    const char *near = mt_near_word(text, n, list);
+    if (near)
+        mt_cli_say("'%.*s': did you mean '%s'?", (int)n, text, near);
+}
+
+int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const char *help)
+{
+    switch (o) {
+    case 'k':
+        return mt_filter_kernels(f, optarg);
+    case 't':
+        return mt_filter_supersteps(f, optarg);
+    case MT_OPT_COMPANION:
+        return mt_inputs_companion(in, optarg);
+    case MT_OPT_NO_COMPANION:
+        in->flags |= MT_SOURCE_NO_COMPANION;
+        return 0;
+    case 'h':
+        fputs(help, stdout);
+        return -1;
+    case 'V':
+        mt_cli_version();
+        return -1;
+    default:
+        return mt_cli_usage("unknown or incomplete option");
+    }
+}
