@@ -27,7 +27,7 @@ struct mt_formats {
 
 enum { MT_OPT_BY = 896, MT_OPT_EDGES, MT_OPT_TAG, MT_OPT_TABLE };
 #define MT_FORMAT_OPTIONS                                                                                    \
-    {"format", required_argument, NULL, 'f'}, {"by", required_argument, NULL, MT_OPT_BY},          \
+    {"format", required_argument, NULL, 'f'}, {"by", required_argument, NULL, MT_OPT_BY},                    \
         {"edges", required_argument, NULL, MT_OPT_EDGES}, {"table", required_argument, NULL, MT_OPT_TABLE},  \
     {                                                                                                        \
         "tag", required_argument, NULL, MT_OPT_TAG                                                           \
