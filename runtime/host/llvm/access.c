@@ -216,8 +216,7 @@ void __mt_host_leave(uint32_t function, uint64_t sp, uint64_t value)
     mt_leave();
 }
 
-/* What a longjmp has left may be a handler: here the stack says so, whereas later calls can reach below it.
- */
+/* A longjmp may have left a handler: here the stack says so, whereas later calls can reach below it. */
 void __mt_host_unwound(uint64_t sp)
 {
     if (!mt_self.frames && __mt_host_current != &mt_self.handler)
