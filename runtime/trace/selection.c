@@ -69,14 +69,17 @@ static void read_launches(const char *text)
     uint64_t first = 0, last = UINT64_MAX;
     if (!*text)
         return;
-    int has_first = selection_number(&at, &first), range = *at == ':' ? 1 : has_first && at[0] == '.' && at[1] == '.' ? 2 : 0;
+    int has_first = selection_number(&at, &first), range = *at == ':'                                  ? 1
+                                                           : has_first && at[0] == '.' && at[1] == '.' ? 2
+                                                                                                       : 0;
     at += range;
     int has_last = range && selection_number(&at, &last);
     if (!range)
         last = first;
     if (*at || (range == 2 && !has_last) || (!has_first && !has_last) || first > last) {
-        mt_report("MEMTRACE_LAUNCHES=%s: not A..B, A:B, A:, :B or A (launches are counted from 0); all are traced",
-                  text);
+        mt_report(
+            "MEMTRACE_LAUNCHES=%s: not A..B, A:B, A:, :B or A (launches are counted from 0); all are traced",
+            text);
         return;
     }
     rule.first = first;
@@ -200,8 +203,10 @@ uint64_t mt_selection_left_out(void)
 void mt_selection_wrote(uint64_t n)
 {
     uint64_t most = mt_options()->limit_warn, now = bytes += n;
-    if (mt_options()->format == MT_FORMAT_RAW && most && now >= most && now - n < most && !mt_options()->quiet)
-        mt_report("the raw traces have %.1f GiB (MEMTRACE_LIMIT_WARN) and grow on: MEMTRACE_FORMAT=compact needs a fraction of "
+    if (mt_options()->format == MT_FORMAT_RAW && most && now >= most && now - n < most &&
+        !mt_options()->quiet)
+        mt_report("the raw traces have %.1f GiB (MEMTRACE_LIMIT_WARN) and grow on: MEMTRACE_FORMAT=compact "
+                  "needs a fraction of "
                   "that, MEMTRACE_LIMIT ends them",
                   (double)now / (1 << 30));
 }

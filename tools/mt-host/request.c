@@ -30,14 +30,12 @@ enum {
     OWN_ARGV0,
     FIRST_ROW = 2000
 };
-static const struct option own[] = {{"engine", required_argument, NULL, OWN_ENGINE},
-                                    {"show", no_argument, NULL, OWN_SHOW},
-                                    {"verbose", no_argument, NULL, OWN_VERBOSE},
-                                    {"quiet", no_argument, NULL, OWN_QUIET},
-                                    {"help", no_argument, NULL, OWN_HELP},
-                                    {"version", no_argument, NULL, OWN_VERSION},
-                                    {"exec", no_argument, NULL, OWN_EXEC}, /* these two: engines' own use */
-                                    {"argv0", required_argument, NULL, OWN_ARGV0}};
+static const struct option own[] = {
+    {"engine", required_argument, NULL, OWN_ENGINE}, {"show", no_argument, NULL, OWN_SHOW},
+    {"verbose", no_argument, NULL, OWN_VERBOSE},     {"quiet", no_argument, NULL, OWN_QUIET},
+    {"help", no_argument, NULL, OWN_HELP},           {"version", no_argument, NULL, OWN_VERSION},
+    {"exec", no_argument, NULL, OWN_EXEC}, /* these two: engines' own use */
+    {"argv0", required_argument, NULL, OWN_ARGV0}};
 enum { OWN = sizeof own / sizeof *own, ROWS = sizeof option_rows / sizeof *option_rows };
 
 struct table {

@@ -43,18 +43,13 @@ static const char usage[] =
     "PROGRAM cannot be traced, which is said; 1: it could not be started. Manual: docs/man/mt-run.md\n";
 
 enum { OPTION_LIST = 256, OPTION_SHOW };
-static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                        {"format", required_argument, NULL, 'f'},
-                                        {"kernels", required_argument, NULL, 'k'},
-                                        {"spaces", required_argument, NULL, 's'},
-                                        {"device", required_argument, NULL, 'd'},
-                                        {"verbose", no_argument, NULL, 'v'},
-                                        {"list", no_argument, NULL, OPTION_LIST},
-                                        {"show", no_argument, NULL, OPTION_SHOW},
-                                        {"quiet", no_argument, NULL, 'q'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {"version", no_argument, NULL, 'V'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"output", required_argument, NULL, 'o'},  {"format", required_argument, NULL, 'f'},
+    {"kernels", required_argument, NULL, 'k'}, {"spaces", required_argument, NULL, 's'},
+    {"device", required_argument, NULL, 'd'},  {"verbose", no_argument, NULL, 'v'},
+    {"list", no_argument, NULL, OPTION_LIST},  {"show", no_argument, NULL, OPTION_SHOW},
+    {"quiet", no_argument, NULL, 'q'},         {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},       {NULL, 0, NULL, 0}};
 static const char letters[] = "+o:f:k:d:s:vqhV";
 
 struct request {

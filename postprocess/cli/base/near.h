@@ -4,13 +4,13 @@
 #include <getopt.h>
 #include <stddef.h>
 
-/* Of the list, which NULL ends, the word that the `n` characters of `text` were probably meant to be: at most a
- * third of them, and at most two, are wrong (one more, one less, another one, or two the wrong way round). NULL:
- * no word, or two, are that near. Upper and lower case are alike. */
+/* Of the list, which NULL ends, the word that the `n` characters of `text` were probably meant to be: at most
+ * a third of them, and at most two, are wrong (one more, one less, another one, or two the wrong way round).
+ * NULL: no word, or two, are that near. Upper and lower case are alike. */
 const char *mt_near_word(const char *text, size_t n, const char *const *list);
 /* The same for an argument "--name" or "--name=value", which getopt_long has refused. */
 const char *mt_near_option(const char *argument, const struct option *list);
-/* argv is `--completion-options` alone: prints the options, one a line, `--name=` where a value follows, and returns
- * 1; else 0. `letters` as for getopt. */
+/* argv is `--completion-options` alone: prints the options, one a line, `--name=` where a value follows, and
+ * returns 1; else 0. `letters` as for getopt. */
 int mt_near_completion(int argc, char **argv, const char *letters, const struct option *list);
 #endif

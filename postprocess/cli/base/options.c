@@ -1,4 +1,5 @@
-/* The command line: options that the programs have in common, numbers, words, and which launches are reported. */
+/* The command line: options that the programs have in common, numbers, words, and which launches are
+ * reported. */
 #define _GNU_SOURCE
 #include "cli.h"
 #include "near.h"
@@ -46,13 +47,15 @@ int mt_filter_supersteps(struct mt_filter *f, const char *text)
     if (!bad && *p == 0 && p != text)
         f->end = f->first + 1;
     else if (!bad && strncmp(p, "..", 2) == 0)
-        bad = p == text || options_number(p + 2, &p, &last) != 0 || *p || last < f->first || (f->end = last + 1) == 0;
+        bad = p == text || options_number(p + 2, &p, &last) != 0 || *p || last < f->first ||
+              (f->end = last + 1) == 0;
     else if (!bad && *p++ == ':')
         bad = *p && (options_number(p, &p, &f->end) != 0 || *p);
     else
         bad = 1;
     if (bad || f->first > f->end)
-        return mt_cli_usage("'%s' is not a range of supersteps: give A..B (both included), A:B (A included, B not), A:, :B or A",
+        return mt_cli_usage("'%s' is not a range of supersteps: give A..B (both included), A:B (A included, "
+                            "B not), A:, :B or A",
                             text);
     f->supersteps_text = text;
     return 0;
@@ -69,9 +72,9 @@ void mt_filter_explain(const struct mt_filter *f, uint64_t launches, uint64_t ch
     if (launches == 0 || chosen > 0 || (!f->has_kernels && !f->supersteps_text))
         return;
     mt_cli_note("no launch matches%s%s%s%s: the trace has %llu, and mt-dump --stat names their kernels",
-               f->has_kernels ? " --kernels " : "", f->has_kernels ? f->kernels_text : "",
-               f->supersteps_text ? " --supersteps " : "", f->supersteps_text ? f->supersteps_text : "",
-               (unsigned long long)launches);
+                f->has_kernels ? " --kernels " : "", f->has_kernels ? f->kernels_text : "",
+                f->supersteps_text ? " --supersteps " : "", f->supersteps_text ? f->supersteps_text : "",
+                (unsigned long long)launches);
 }
 
 void mt_filter_free(struct mt_filter *f)

@@ -15,7 +15,7 @@ struct mt_formats {
 
 enum { MT_OPT_BY = 896, MT_OPT_EDGES, MT_OPT_TAG };
 #define MT_FORMAT_OPTIONS                                                                                    \
-    {"format", required_argument, NULL, 'f'}, {"by", required_argument, NULL, MT_OPT_BY},          \
+    {"format", required_argument, NULL, 'f'}, {"by", required_argument, NULL, MT_OPT_BY},                    \
         {"edges", required_argument, NULL, MT_OPT_EDGES},                                                    \
     {                                                                                                        \
         "tag", required_argument, NULL, MT_OPT_TAG                                                           \

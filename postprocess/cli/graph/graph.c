@@ -194,9 +194,9 @@ static void graph_warn(const struct options *x, const struct mt_stride_graph *g)
 {
     if (g->nnodes > DRAWABLE && (x->format == DOT || x->svg))
         mt_cli_note("note: %zu nodes are more than dot can lay out in reasonable time (some %d): --top=N "
-                   "keeps those that "
-                   "are counted most, --min-count=N drops those counted less",
-                   g->nnodes, DRAWABLE);
+                    "keeps those that "
+                    "are counted most, --min-count=N drops those counted less",
+                    g->nnodes, DRAWABLE);
 }
 
 static int write_out(struct options *x, struct mt_stride_graph *g, const struct mt_sequence *sequence,

@@ -298,8 +298,7 @@ static int merge_finish(struct merge_run *r, int code)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"keep-timestamps", no_argument, NULL, 't'},
-                                            MT_CLI_OPTIONS};
+    static const struct option options[] = {{"keep-timestamps", no_argument, NULL, 't'}, MT_CLI_OPTIONS};
     struct merge_run r = {0};
     mt_cli_start("mt-merge");
     int code = mt_cli_options(argc, argv, "tqhV", options, merge_option, &r);
