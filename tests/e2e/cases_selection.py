@@ -49,6 +49,10 @@ def kernels(world):
 def launches(world):
     app, why = program(world), "MEMTRACE_LAUNCHES"
     same("a range", traced(world, app, MEMTRACE_LAUNCHES="3:5"), ([B, A, B], [why] * 3 + [None] * 3 + [why] * 4))
+    same("both included", traced(world, app, MEMTRACE_LAUNCHES="3..5")[0], [B, A, B])
+    for size, said in (("1", 1), ("0", 0)):
+        err = world.run_ok(app, MEMTRACE_LIMIT_WARN=size).err
+        same(f"MEMTRACE_LIMIT_WARN={size}", err.count("(MEMTRACE_LIMIT_WARN) and grow on"), said)
     same("one", traced(world, app, MEMTRACE_LAUNCHES="4")[0], [A])
     same("from", traced(world, app, MEMTRACE_LAUNCHES="8:")[0], [A, B])
     same("up to", traced(world, app, MEMTRACE_LAUNCHES=":2")[0], [A, B, A])

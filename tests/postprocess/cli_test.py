@@ -161,16 +161,6 @@ def given(tool, path):
     return [path, path] if tool == "mt-compare" else [path]
 
 
-def source(room, only=None):
-    """All that is in the files of a tool, or in one file of the room that they share."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "postprocess", "cli", room)
-    text = ""
-    for name in [only] if only else sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name), encoding="utf-8") as f:
-            text += f.read()
-    return text
-
-
 class Inputs(Case):
     def test_standard_input(self):
         data = trace([("w", WRITE), ("r", READ)])

@@ -58,7 +58,8 @@ class Install(Case):
         self.run_("ninja", "-C", "b")
         for app in ("./r", "b/r2"):
             self.run_(app, LD_LIBRARY_PATH=os.path.dirname(pc))
-        self.run_("cmake", "-P", os.path.join(os.path.dirname(__file__), "../../tools/package/uninstall.cmake"), cwd=world.build)
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/package/uninstall.cmake")
+        self.run_("sh", "-ec", 'cd "$0"; cmake -P "$1"', world.build, script)
         self.assertEqual([f for _, _, files in os.walk(prefix) for f in files], [])
 
     def test_environment(self):
