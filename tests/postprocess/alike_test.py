@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""What the command lines of all programs have in common. usage: alike_test.py BIN_FOLDER"""
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from traces import LOAD, record, trace
+
+BIN = os.path.abspath(sys.argv[1])
+C0 = (0, 0, 0)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="mt-cli-")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def file(self, name, data):
+        path = os.path.join(self.dir, name)
+        with open(path, "wb") as f:
+            f.write(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    def run_tool(self, tool, *args, **more):
+        more.setdefault("stdin", subprocess.DEVNULL) if "input" not in more else None
+        return subprocess.run([os.path.join(BIN, tool), *args], capture_output=True, timeout=120, **more)
+
+
+class Alike(Case):
+    """What all programs have in common."""
+
+    def tools(self):
+        return [t for t in sorted(os.listdir(BIN)) if t.startswith("mt-") and t != "mt-extract-mpi"]
+
+    def test_letters(self):
+        for tool in self.tools():
+            listed = self.run_tool(tool, "--completion-options").stdout.decode().split()
+            for option in ("--quiet", "--help", "--version"):
+                self.assertIn(option, listed, tool)
+            for option in ("-h", "-V", "--version"):
+                r = self.run_tool(tool, option)
+                self.assertEqual(r.returncode, 0, (tool, option, r.stderr))
+            self.assertTrue(r.stdout.startswith(tool.encode() + b" (memtrace) "), r.stdout)
+
+    def test_suggestions(self):
+        for tool in self.tools():
+            if tool != "mt-cc":  # whose other options are clang's
+                r = self.run_tool(tool, "--verison")
+                self.assertEqual(r.returncode, 2, tool)
+                self.assertIn(b"did you mean --version?", r.stderr, tool)
+            r = self.run_tool(tool, "--mt-xyzzy" if tool == "mt-cc" else "--xyzzy")
+            self.assertEqual(r.returncode, 2, tool)
+            self.assertNotIn(b"did you mean", r.stderr, tool)
+        self.assertIn(b"did you mean --mt-kernels?", self.run_tool("mt-cc", "--mt-kernel=a", "x.cu").stderr)
+        self.assertIn(b"did you mean 'transfers'?", self.run_tool("mt-extract", "-s", "KCV,transfer", "x").stderr)
+        self.assertIn(b"did you mean 'sqlite'?", self.run_tool("mt-extract", "-f", "sqlit", "x").stderr)
+
+    def test_bash(self):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/completion/memtrace.bash")
+        for tool in self.tools():
+            r = subprocess.run(["bash", "-c", f"""PATH={BIN}:$PATH; source "$1"; compopt() {{ :; }}
+                                COMP_WORDS=({tool} --ver); COMP_CWORD=1; _memtrace {tool}; printf '%s\\n' "${{COMPREPLY[@]}}"
+                                """, "bash", script], capture_output=True, text=True, timeout=60)
+            self.assertIn("--version", r.stdout.split(), (tool, r.stderr))
+
+    def test_ranges(self):
+        path = self.file("t", trace([(f"k{i}", [record(0, LOAD, 4, 16, C0)]) for i in range(6)]))
+        for text, want in (("1..3", "123"), ("1:3", "12"), ("2..2", "2"), ("4:", "45"), (":2", "01"), ("3", "3")):
+            out = self.run_tool("mt-dump", "--no-companion", "-t", text, path).stdout.decode()
+            self.assertEqual("".join(re.findall(r"(?m)^launch (\d)", out)), want, text)
+        for bad in ("3..1", "..2", "1..", "1..x", "0..18446744073709551615"):
+            self.assertEqual(self.run_tool("mt-dump", "-t", bad, path).returncode, 2, bad)
+
+    def test_waiting(self):
+        """On a terminal, a FIFO without a writer is said to be waited for; not with -q, nor in a file."""
+        fifo = os.path.join(self.dir, "fifo")
+        os.mkfifo(fifo)
+        for options, said in (([], True), (["-q"], False)):
+            ours, theirs = os.openpty()
+            p = subprocess.Popen([os.path.join(BIN, "mt-merge"), *options, fifo], stdout=subprocess.DEVNULL, stderr=theirs)
+            os.close(os.open(fifo, os.O_WRONLY))
+            self.assertEqual(p.wait(60), 0)
+            fcntl.fcntl(ours, fcntl.F_SETFL, os.O_NONBLOCK)
+            try:
+                text = os.read(ours, 4096)
+            except BlockingIOError:
+                text = b""
+            self.assertEqual(b"waits until a program opens it" in text, said, text)
+            os.close(ours)
+            os.close(theirs)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
