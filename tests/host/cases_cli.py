@@ -33,7 +33,7 @@ def words(w):
                        (["atomic", "-l", "63", "ls"], ["-l", "'63'", "power of two"]),
                        (["atomic", "-b", "0", "ls"], ["-b", "'0'"]),
                        (["atomic", "-d", "0", "ls"], ["-d", "'0'"]),
-                       (["mat", "-q", "ls"], ["-q"]), (["mat", "--nonsense", "ls"], ["--nonsense"]),
+                       (["mat", "-Q", "ls"], ["-Q"]), (["mat", "--nonsense", "ls"], ["--nonsense"]),
                        (["--engine=gdb", "mat", "ls"], ["gdb", "qemu"]),
                        (["insn", "--engine=llvm", "/bin/true"], ["--engine=qemu"]),
                        (["mat", "--engine=llvm", "/bin/true"], ["mt-cc --host"])):

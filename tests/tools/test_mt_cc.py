@@ -185,7 +185,7 @@ class Lines(Case):
         self.assertNotIn("--cuda-path=/usr/local/cuda", words)
 
     def test_wrong_usage(self):
-        self.assertIn("--mt-kernels=", self.run_(mt_cc(), "--mt-kernel=x", "k.cu", code=2).stderr)
+        self.assertIn("did you mean --mt-kernels?", self.run_(mt_cc(), "--mt-kernel=x", "k.cu", code=2).stderr)
         for option in ("-fatbin", "-cuda"):
             self.assertIn("-c", self.run_(mt_cc(), option, "k.cu", code=2).stderr)
         self.assertIn("needs a value", self.run_(mt_cc(), "k.cu", "-arch", code=2).stderr)

@@ -47,7 +47,7 @@ static const char help[] =
     "  --mt-verbose=on|off    the pass says what it does\n"
     "  --env                  lines for a shell: eval \"$(mt-cc --env)\" makes clang++ do the same\n"
     "  -q, --quiet            no notes of mt-cc's own; clang says what it says\n"
-    "  -h, --help; -V, --version\n"
+    "  -h, --help, -V, --version\n"
     "\n"
     "environment: MEMTRACE_CLANG  the clang++ 19 to run instead of clang++-19\n"
     "exit codes: clang's; 1 when it cannot be run, 2 for a wrong option\n";
