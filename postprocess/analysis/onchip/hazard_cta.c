@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 32, WORD = 4 };
+enum { LANES = 32, WORD = 4, NUMBERED = 16 };
 
-static const struct mt_hazard_cell untouched = {.writer = MT_HAZARD_NOBODY, .reader = MT_HAZARD_NOBODY};
+static const struct mt_hazard_cell untouched = {.store.thread = MT_HAZARD_NOBODY,
+                                                .atomic.thread = MT_HAZARD_NOBODY};
 
 void mt_hazard_cta_reset(struct mt_hazard_cta *c)
 {
@@ -17,7 +18,6 @@ void mt_hazard_cta_reset(struct mt_hazard_cta *c)
     memset(c->lanes, 0, sizeof c->lanes);
     for (uint32_t w = 0; w < MT_HAZARD_WARPS; w++)
         c->clock[w][w] = 1;
-    c->generation = 1;
     c->run = 0;
     c->nwords = 0;
     c->nbytes = 0;
@@ -43,20 +43,29 @@ static void cta_join(uint32_t *into, const uint32_t *from)
         into[i] = from[i] > into[i] ? from[i] : into[i];
 }
 
+static void cta_pass(struct mt_hazard_cta *c, uint32_t warp, const struct mt_hazard_barrier *b)
+{
+    cta_join(c->clock[warp], b->clock);
+    c->clock[warp][warp]++;
+    c->at[warp] = -1;
+    c->lanes[warp] = 0;
+}
+
 void mt_hazard_go_on(struct mt_hazard_cta *c, uint32_t warp, uint32_t lanes)
 {
-    if (c->at[warp] < 0 || !(c->lanes[warp] & lanes))
+    int place = c->at[warp];
+    if (place < 0 || !(c->lanes[warp] & lanes))
         return;
-    struct mt_hazard_barrier *b = &c->barrier[c->at[warp]];
-    for (uint32_t m = b->waiting; m; m &= m - 1) {
-        uint32_t w = (uint32_t)__builtin_ctz(m);
-        cta_join(c->clock[w], b->clock);
-        c->clock[w][w]++;
-        c->at[w] = -1;
-        c->lanes[w] = 0;
+    struct mt_hazard_barrier *b = &c->barrier[place];
+    if (place >=
+        NUMBERED) { /* arrivals and waits are apart: others may have come to wait for what is yet to come */
+        b->waiting &= ~(1u << warp);
+        cta_pass(c, warp, b);
+        return;
     }
+    for (uint32_t m = b->waiting; m; m &= m - 1)
+        cta_pass(c, (uint32_t)__builtin_ctz(m), b);
     memset(b, 0, sizeof *b);
-    c->generation++;
 }
 
 static uint32_t barrier_place(uint64_t number)
@@ -67,7 +76,8 @@ static uint32_t barrier_place(uint64_t number)
 void mt_hazard_sync(struct mt_hazard_cta *c, uint32_t warp, uint32_t lanes, uint32_t kind, uint64_t number)
 {
     uint32_t place = barrier_place(number);
-    mt_hazard_go_on(c, warp, lanes);
+    if (place < NUMBERED || c->at[warp] != (int)place || kind != MT_SYNC_BARRIER) /* else it asks again */
+        mt_hazard_go_on(c, warp, lanes);
     if (kind == MT_SYNC_WARP) {
         c->clock[warp][warp]++;
         return;
@@ -82,10 +92,9 @@ void mt_hazard_sync(struct mt_hazard_cta *c, uint32_t warp, uint32_t lanes, uint
     c->lanes[warp] |= lanes;
 }
 
-/* Is what the thread did at that time ordered before what the warp does now? */
-static int is_before(const struct mt_hazard_cta *c, uint32_t thread, uint32_t clock, uint32_t warp)
+/* Is what a warp did at that time ordered before what this one does now? */
+static int is_before(const struct mt_hazard_cta *c, uint32_t other, uint32_t clock, uint32_t warp)
 {
-    uint32_t other = thread / LANES;
     return other == warp ? clock < c->clock[warp][warp] : clock <= c->clock[warp][other];
 }
 
@@ -103,56 +112,68 @@ static int cell_tell(const struct mt_hazard_access *a, enum mt_hazard_kind kind,
     return a->found(a->arg, &x);
 }
 
-/* Another warp's load since the newest barrier, that is not the last one. */
-static int has_other_readers(const struct mt_hazard_cta *c, const struct mt_hazard_cell *x, uint32_t warp)
+/* Another thread's write in another instruction, that nothing orders before this access. */
+static int cell_races(const struct mt_hazard_cta *c, const struct mt_hazard_write *w,
+                      const struct mt_hazard_access *a)
 {
-    return x->generation == c->generation && x->readers & ~(1u << warp);
+    return w->thread != MT_HAZARD_NOBODY && w->thread != a->warp * LANES + a->lane && w->run != c->run &&
+           !is_before(c, w->thread / LANES, w->clock, a->warp);
 }
 
 static int cell_load(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a,
                      uint64_t address)
 {
-    uint32_t me = a->warp * LANES + a->lane;
+    struct mt_hazard_read now = {c->clock[a->warp][a->warp], a->site, 1u << a->lane, a->warp};
     int rc = 0;
-    if (x->writer != MT_HAZARD_NOBODY && x->writer != me && x->write_type == MT_STORE &&
-        !is_before(c, x->writer, x->write_clock, a->warp))
-        rc = cell_tell(a, MT_HAZARD_RAW, x->writer, x->write_site, x->write_type, address);
-    if (x->generation != c->generation)
-        x->readers = 0;
-    x->generation = c->generation;
-    x->readers |= 1u << a->warp;
-    x->reader = (uint16_t)me;
-    x->read_clock = c->clock[a->warp][a->warp];
-    x->read_site = a->site;
+    if (cell_races(c, &x->store, a))
+        rc = cell_tell(a, MT_HAZARD_RAW, x->store.thread, x->store.site, MT_STORE, address);
+    else if (cell_races(c, &x->atomic, a))
+        rc = cell_tell(a, MT_HAZARD_RAW, x->atomic.thread, x->atomic.site, MT_ATOMIC, address);
+    for (int i = 0; i < 2; i++)
+        if (x->read[i].lanes && x->read[i].warp == now.warp && x->read[i].clock == now.clock)
+            now.lanes |= x->read[i].lanes;
+    if (x->read[0].lanes && x->read[0].warp != now.warp)
+        x->read[1] = x->read[0];
+    x->read[0] = now;
     return rc;
 }
 
-static int cell_store(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a,
+/* A write after the loads of a warp. */
+static int cell_after(const struct mt_hazard_cta *c, const struct mt_hazard_read *r,
+                      const struct mt_hazard_access *a, uint64_t address)
+{
+    uint32_t lanes = r->warp == a->warp ? r->lanes & ~(1u << a->lane) : r->lanes;
+    if (!lanes || is_before(c, r->warp, r->clock, a->warp))
+        return 0;
+    int rc = cell_tell(a, MT_HAZARD_WAR, r->warp * LANES + (uint32_t)__builtin_ctz(lanes), r->site, MT_LOAD,
+                       address);
+    return rc ? rc : 1;
+}
+
+static int cell_write(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a,
                       uint64_t address)
 {
-    uint32_t me = a->warp * LANES + a->lane;
+    struct mt_hazard_write now = {c->clock[a->warp][a->warp], a->site, c->run,
+                                  (uint16_t)(a->warp * LANES + a->lane)};
     int rc = 0, plain = a->type == MT_STORE;
-    if (x->writer != MT_HAZARD_NOBODY && x->writer != me && (plain || x->write_type == MT_STORE) &&
-        x->write_run != c->run && !is_before(c, x->writer, x->write_clock, a->warp))
-        rc = cell_tell(a, MT_HAZARD_WAW, x->writer, x->write_site, x->write_type, address);
-    if (!rc && plain && x->reader != MT_HAZARD_NOBODY &&
-        ((x->reader != me && !is_before(c, x->reader, x->read_clock, a->warp)) ||
-         has_other_readers(c, x, a->warp)))
-        rc = cell_tell(a, MT_HAZARD_WAR, x->reader, x->read_site, MT_LOAD, address);
-    x->writer = (uint16_t)me;
-    x->write_clock = c->clock[a->warp][a->warp];
-    x->write_site = a->site;
-    x->write_type = (uint8_t)a->type;
-    x->write_run = c->run;
-    x->reader = MT_HAZARD_NOBODY;
-    x->readers = 0;
-    return rc;
+    if (cell_races(c, &x->store, a))
+        rc = cell_tell(a, MT_HAZARD_WAW, x->store.thread, x->store.site, MT_STORE, address);
+    else if (plain && cell_races(c, &x->atomic, a))
+        rc = cell_tell(a, MT_HAZARD_WAW, x->atomic.thread, x->atomic.site, MT_ATOMIC, address);
+    for (int i = 0; !rc && i < 2; i++)
+        rc = cell_after(c, &x->read[i], a, address);
+    *(plain ? &x->store : &x->atomic) = now;
+    if (plain) {
+        x->atomic.thread = MT_HAZARD_NOBODY;
+        memset(x->read, 0, sizeof x->read);
+    }
+    return rc < 0 ? -1 : 0;
 }
 
 static int cell_touch(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a,
                       uint64_t address)
 {
-    return a->type == MT_LOAD ? cell_load(c, x, a, address) : cell_store(c, x, a, address);
+    return a->type == MT_LOAD ? cell_load(c, x, a, address) : cell_write(c, x, a, address);
 }
 
 static int cta_reach(struct mt_hazard_cta *c, size_t words)

@@ -11,16 +11,24 @@ enum {
     MT_HAZARD_MOST_SHARED = 1 << 20 /* bytes: more than any GPU has */
 };
 
-/* The last accesses of a word, or of a byte. Threads are warp * 32 + lane. */
-struct mt_hazard_cell {
-    uint32_t write_clock, write_site, write_run;
-    uint32_t read_clock, read_site;
-    uint32_t readers, generation; /* warps that loaded it since this generation of barriers began */
-    uint32_t bytes; /* of a word that smaller accesses share: where its 4 cells are; 0: it has none */
-    uint16_t writer, reader; /* MT_HAZARD_NOBODY */
-    uint8_t write_type;
-};
 #define MT_HAZARD_NOBODY 0xffffu
+
+struct mt_hazard_write {
+    uint32_t clock, site, run;
+    uint16_t thread; /* warp * 32 + lane; or MT_HAZARD_NOBODY */
+};
+/* The newest loads of a warp, of one clock of it. */
+struct mt_hazard_read {
+    uint32_t clock, site, lanes; /* lanes: 0: nobody */
+    uint32_t warp;
+};
+/* The last accesses of a word, or of a byte. */
+struct mt_hazard_cell {
+    struct mt_hazard_write store, atomic;
+    struct mt_hazard_read
+        read[2];    /* since the last store: of the warp that came last, and of the one before it */
+    uint32_t bytes; /* of a word that smaller accesses share: where its 4 cells are; 0: it has none */
+};
 
 struct mt_hazard_barrier {
     uint32_t clock[MT_HAZARD_WARPS]; /* of those who arrived, joined */
@@ -33,8 +41,7 @@ struct mt_hazard_cta {
     int8_t at[MT_HAZARD_WARPS];      /* barrier at which the warp waits; -1: none */
     uint32_t lanes[MT_HAZARD_WARPS]; /* that have arrived there */
     struct mt_hazard_barrier barrier[MT_HAZARD_BARRIERS];
-    uint32_t generation; /* barriers passed */
-    uint32_t run;        /* instructions so far */
+    uint32_t run; /* instructions so far */
     struct mt_hazard_cell *words, *bytes;
     size_t nwords, words_room, nbytes, bytes_room;
     UT_hash_handle hh;

@@ -1,13 +1,14 @@
-/* Hazards of shared memory: accesses of two threads of a CTA to the same bytes, at least one of them a plain
- * store, that no barrier orders. Fed with runs in the order of the trace, barriers among them, as a source
- * with MT_SOURCE_SPACES hands them out.
+/* Hazards of shared memory: accesses of two threads of a CTA to the same bytes, at least one of them a write,
+ * not both atomics, that no barrier orders. Fed with runs in the order of the trace, barriers among them, as
+ * a source with MT_SOURCE_SPACES hands them out.
  *
  * Order is what barriers make (vector clocks of warps). A warp that goes on after a barrier is ordered after
  * all that had arrived there by then. Lanes of one warp are ordered by barriers, too, by __syncwarp, and
- * within an instruction; by nothing else. Two atomics make no hazard. Of several loads since the last store
- * all that came since the CTA's newest barrier are remembered, and the last one. Not judged, and counted:
- * copies of more than 16 bytes, other CTAs' memory (clusters), warps that are not known. What a part of a
- * warp does at a barrier orders all that its warp did before. */
+ * within an instruction; by nothing else. Two atomics make no hazard. Of the loads since the last plain store
+ * those of the two warps that came last are remembered. Not judged, and counted: copies of more than 16
+ * bytes, other CTAs' memory (clusters), warps that are not known. What a part of a warp does at a barrier
+ * orders all that its warp did before. Barriers in memory (mbarrier) are one: what one of them orders, all
+ * do. */
 #ifndef MT_ANALYSIS_HAZARDS_H
 #define MT_ANALYSIS_HAZARDS_H
 #include <stddef.h>

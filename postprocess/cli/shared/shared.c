@@ -98,6 +98,7 @@ static int shared_begin(struct mt_shared *x, const struct mt_item *item)
         .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
         .kernel = item->kernel,
     };
+    x->untraced += item->launch ? item->launch->untraced : 0;
     mt_banks_launch(&x->banks, (uint32_t)x->nlaunches, (uint32_t)item->input);
     mt_hazards_launch(&x->hazards, (uint32_t)x->nlaunches, (uint32_t)item->input, item->kernel);
     x->nlaunches++;
@@ -139,9 +140,10 @@ static int shared_check(const struct mt_inputs *in)
     for (size_t i = 0; i < in->npaths; i++)
         if (strcmp(in->paths[i], "-") == 0 || mt_container_features(in->paths[i]) & MT_MTC_HAS_SPACES)
             return 0;
-    return mt_cli_usage("%s: has no records of shared or local memory: compile with "
-                        "--mt-spaces=global,shared,local and run with MEMTRACE_FORMAT=compact",
-                        in->npaths ? in->paths[0] : "no input");
+    return mt_cli_usage(
+        "%s: has no records of shared or local memory: its kernels use none, or were not compiled with "
+        "--mt-spaces=global,shared,local (mt-run: --spaces) and run with MEMTRACE_FORMAT=compact",
+        in->npaths ? in->paths[0] : "no input");
 }
 
 static int shared_write(struct options *x, struct mt_output *out)

@@ -21,8 +21,9 @@ struct mt_shared {
     struct mt_hazards hazards;
     struct mt_shared_launch *launches;
     size_t nlaunches, launch_room;
-    uint64_t top; /* rows of a table */
-    int complete; /* as of mt_inputs_finish */
+    uint64_t untraced; /* accesses without a record, of any memory */
+    uint64_t top;      /* rows of a table */
+    int complete;      /* as of mt_inputs_finish */
 };
 
 /* The site's line in the companion of that input; NULL: not known. */

@@ -129,13 +129,66 @@ static void put_side(struct mt_table *t, const struct mt_shared *x, const struct
                  s ? s->line : 0);
 }
 
+/* Hazards of copies of the same code (unrolled loops) are one row. */
+struct hazard_row {
+    struct mt_hazard h;
+    const struct mt_site_event *side[2];
+};
+
+static int hazard_lines(const struct mt_site_event *a, const struct mt_site_event *b)
+{
+    if (!a || !b)
+        return !a - !b;
+    int d = strcmp(a->file, b->file);
+    return d ? d : (a->line > b->line) - (a->line < b->line);
+}
+
+static int hazard_order(const void *a, const void *b)
+{
+    const struct hazard_row *x = a, *y = b;
+    int d = strcmp(x->h.kernel, y->h.kernel);
+    for (int i = 0; i < 2 && !d; i++)
+        d = hazard_lines(x->side[i], y->side[i]);
+    for (int i = 0; i < 2 && !d; i++)
+        d = (x->h.type[i] > y->h.type[i]) - (x->h.type[i] < y->h.type[i]);
+    d = d ? d : x->h.kind - y->h.kind;
+    return d ? d : x->h.within - y->h.within;
+}
+
+/* Puts rows that are alike together; returns how many are left. */
+static size_t hazards_join(struct hazard_row *rows, size_t count)
+{
+    size_t n = 0;
+    qsort(rows, count, sizeof *rows, hazard_order);
+    for (size_t i = 0; i < count; i++) {
+        struct mt_hazard *to = n ? &rows[n - 1].h : NULL;
+        if (!n || hazard_order(&rows[n - 1], &rows[i])) {
+            rows[n++] = rows[i];
+            continue;
+        }
+        to->count += rows[i].h.count;
+        to->launches = to->launches > rows[i].h.launches ? to->launches : rows[i].h.launches;
+    }
+    return n;
+}
+
 static int hazards_text(FILE *f, const struct mt_shared *x)
 {
     struct mt_table t;
+    size_t count = x->hazards.count;
+    struct hazard_row *rows = malloc((count + 1) * sizeof *rows);
+    if (!rows)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        const struct mt_hazard *h = &x->hazards.list[i];
+        rows[i] = (struct hazard_row){
+            *h, {mt_shared_site(x, h->input, h->site[0]), mt_shared_site(x, h->input, h->site[1])}};
+    }
+    count = hazards_join(rows, count);
     mt_table_init(&t, "Hazards of shared memory: no barrier orders the two accesses",
                   "kind|first|second|kernel|between|>words|>launches|example");
-    for (size_t i = 0; i < x->hazards.count; i++) {
-        const struct mt_hazard *h = &x->hazards.list[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct mt_hazard *h = &rows[i].h;
         mt_table_row(&t, h->count);
         mt_table_text(&t, kinds[h->kind]);
         put_side(&t, x, h, 0);
@@ -148,6 +201,7 @@ static int hazards_text(FILE *f, const struct mt_shared *x)
                      (unsigned)(h->cta >> 16 & 0xffff), (unsigned)(h->cta & 0xffff), h->thread[0],
                      h->thread[1], h->address);
     }
+    free(rows);
     return mt_table_print(&t, f, x->top);
 }
 
@@ -181,6 +235,13 @@ int mt_shared_text(FILE *f, const struct mt_shared *x)
             x->complete > 0 ? ""
             : x->complete   ? "; not known whether that is all"
                             : "; INCOMPLETE");
+    if (x->untraced)
+        fprintf(
+            f,
+            "note: %" PRIu64
+            " accesses have no record (mt-cc and mt-run say which when they compile): shared memory may be "
+            "among them\n",
+            x->untraced);
     if (x->hazards.unjudged)
         fprintf(f,
                 "note: %" PRIu64
@@ -275,6 +336,7 @@ int mt_shared_json(struct mt_json *j, const struct mt_shared *x)
     mt_json_array(j, "local", 0);
     json_cells(j, x, MT_IN_LOCAL);
     mt_json_end(j);
+    mt_json_u64(j, "untraced", x->untraced);
     mt_json_u64(j, "unjudged", x->hazards.unjudged);
     mt_json_u64(j, "parted", x->hazards.parted);
     mt_json_end(j);

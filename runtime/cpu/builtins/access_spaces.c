@@ -24,13 +24,20 @@ static MT_INLINE uint64_t spaces_shared(uint64_t p)
     return (at / stride + 1) << 32 | at % stride;
 }
 
+/* Is it another CTA's shared memory? */
+static MT_INLINE bool spaces_of_cluster(uint64_t p)
+{
+    const uint32_t *n = mt_cpu_tls.cluster;
+    return p - (uint64_t)mt_cpu_tls.cluster_shared < mt_cpu_tls.cluster_stride * n[0] * n[1] * n[2];
+}
+
 /* A generic pointer. meta's type: what is done | spaces to be recorded besides global memory << 2.
  * 0: nothing to record; else the type, with *address as the trace has it. */
 static MT_INLINE bool spaces_of(uint64_t *address, uint32_t *type)
 {
     uint32_t wanted = *type >> 2, op = *type & 3;
     uint64_t p = *address;
-    bool shared = p - (uint64_t)mt_cpu_tls.shared < mt_cpu_tls.shared_bytes;
+    bool shared = p - (uint64_t)mt_cpu_tls.shared < mt_cpu_tls.shared_bytes || spaces_of_cluster(p);
     *type = op;
     if (mt_is_global(p))
         return true;

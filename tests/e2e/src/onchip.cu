@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cuda_pipeline.h>
 #include <cooperative_groups.h>
+#include <cuda/barrier>
 #include "../../../examples/common/example.h"
 namespace cg = cooperative_groups;
 
@@ -196,6 +197,83 @@ __global__ void copied(const int4 *in, int *out)
     out[threadIdx.x] = ((int *)s)[127 - threadIdx.x];
 }
 
+/* ---- what the last access alone does not show ---- */
+
+__global__ void set_late(int *out)
+{
+    __shared__ int n;
+    if (threadIdx.x == 0)
+        n = 0;        // set
+    atomicAdd(&n, 1); // added
+    __syncthreads();
+    out[threadIdx.x] = n;
+}
+
+__global__ void read_early(int *out)
+{
+    __shared__ int bins[4];
+    if (threadIdx.x < 4)
+        bins[threadIdx.x] = 0;
+    __syncthreads();
+    if (threadIdx.x % 32 == 5)
+        atomicAdd(&bins[threadIdx.x / 32], 1);    // binned
+    if (threadIdx.x < 4 && bins[threadIdx.x] > 1) // read out
+        out[threadIdx.x] = 1;
+}
+
+__global__ void neighbours_first(int *out)
+{
+    __shared__ int s[32];
+    s[threadIdx.x] = threadIdx.x;
+    __syncwarp();
+    int next = ((volatile int *)s)[(threadIdx.x + 1) % 32]; // next
+    int mine = ((volatile int *)s)[threadIdx.x];            // mine
+    s[threadIdx.x] = next + mine;                           // changed
+    __syncwarp();
+    out[threadIdx.x] = s[threadIdx.x];
+}
+
+__global__ void two_warps(int *out)
+{
+    __shared__ int s;
+    if (threadIdx.x == 0)
+        s = 1;
+    __syncthreads();
+    int got = *(volatile int *)&s; // both warps
+    __syncwarp();
+    if (threadIdx.x == 63)
+        s = 2; // by one
+    out[threadIdx.x] = got;
+}
+
+/* Full and empty as barriers in memory: nothing races. */
+__global__ void through_memory(int *out)
+{
+    using barrier = cuda::barrier<cuda::thread_scope_block>;
+#pragma nv_diag_suppress static_var_with_dynamic_init
+    __shared__ barrier full, empty;
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    if (t == 0) {
+        init(&full, 128);
+        init(&empty, 128);
+    }
+    __syncthreads();
+    for (int i = 0; i < 2; i++) {
+        if (t < 64) {
+            if (i)
+                empty.arrive_and_wait();
+            s[t] = t + i;
+            (void)full.arrive();
+        } else {
+            full.arrive_and_wait();
+            out[t] = s[127 - t];
+            if (!i)
+                (void)empty.arrive();
+        }
+    }
+}
+
 /* ---- local memory ---- */
 
 __global__ void local(int *out, int k)
@@ -258,6 +336,11 @@ int main()
     handed_over<<<2, 128>>>(ints);
     tiles<<<1, 128>>>(ints);
     copied<<<1, 128>>>((int4 *)out, ints + 1024);
+    set_late<<<1, 64>>>(ints);
+    read_early<<<1, 128>>>(ints + 2048);
+    neighbours_first<<<1, 32>>>(ints);
+    two_warps<<<1, 64>>>(ints);
+    through_memory<<<1, 128>>>(ints);
     local<<<1, 64>>>(ints, 3);
     mixed<<<1, 64>>>(ints + 1024, ints, 4);
     CHECK(cudaDeviceSynchronize());
