@@ -60,7 +60,12 @@ def main():
     results = []
     for page in pages:
         with tempfile.TemporaryDirectory(prefix="memtrace-docs-") as folder:
-            shutil.copy(os.path.join(source, "docs/tutorial/heat.cu"), folder)
+            for name in ("heat.cu", "bytes.c"):
+                shutil.copy(os.path.join(source, "docs/tutorial", name), folder)
+            with open(os.path.join(folder, "memtrace-reader.pc"), "w", encoding="utf-8") as f:  # as if it were installed
+                f.write(f"Name: memtrace-reader\nDescription: of this build\nVersion: 0\nCflags: -I{source}/include\n"
+                        f"Libs: -L{build}/lib -Wl,-rpath,{build}/lib -lmemtrace-reader\n")
+            env["PKG_CONFIG_PATH"] = folder
             results.append(run(os.path.join(source, "docs", page), folder, {**env, "MEMTRACE_DIR": folder}))
     return 1 if any(failed for _, failed in results) else 0 if any(ran for ran, _ in results) else 77
 
