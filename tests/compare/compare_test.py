@@ -274,6 +274,7 @@ def threads_and_ctas():
     call = lambda *args: subprocess.run([BIN + "/mt-compare", *args], capture_output=True)
     assert b"knows threads and" in call(with_threads, without).stderr
     assert b"knows threads" not in call(with_threads, with_threads).stderr
+    assert b"--lanes" in call(with_threads, with_threads).stderr
     assert b"knows threads" not in call(without, without).stderr
     lanes = json.loads(call("-f", "json", "--lanes", with_threads, with_threads).stdout)
     assert lanes["levenshtein"]["distance"] == [[0, 0], [0, 0]]

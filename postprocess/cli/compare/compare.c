@@ -247,6 +247,10 @@ static int read_all(struct options *x, struct mt_compare *c)
             "%s knows threads and %s does not: strides of threads and of CTAs are not alike even where "
             "the programs are",
             x->of_threads, x->of_ctas);
+    else if (x->of_threads && !x->lanes)
+        mt_cli_note("note: this compares what each thread does one after the other; how the lanes of a warp "
+                    "lie beside "
+                    "each other (coalescing) is compared with --lanes");
     return worst;
 }
 
