@@ -9,13 +9,6 @@
 
 enum { ROWS = 25 };
 
-/* "file:line" without folders: a table has little room. */
-static const char *short_line(const char *line)
-{
-    const char *slash = strrchr(line, '/');
-    return slash && slash[1] ? slash + 1 : line;
-}
-
 static void locality_text_percent(struct mt_table *t, uint64_t part, uint64_t all)
 {
     if (all)
@@ -98,7 +91,7 @@ static int lines_text_by(FILE *f, const struct mt_locality *m, const struct mt_s
     for (size_t i = 0; i < m->lines.count[by]; i++) {
         const struct mt_lines_cell *c = &m->lines.cells[by][i];
         mt_table_row(&t, c->load + c->store);
-        mt_table_text(&t, by == MT_BY_LINE  ? short_line(sites->lines.names[c->place])
+        mt_table_text(&t, by == MT_BY_LINE  ? mt_place_short(sites->lines.names[c->place])
                           : by == MT_BY_VAR ? sites->vars.names[c->place]
                                             : mt_alloc_label(label, m, c->place));
         mt_table_kernel(&t, c->kernel);
@@ -152,7 +145,7 @@ int mt_coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sit
         const struct mt_coalescing_cell *x = &c->cells[i];
         double n = (double)x->requests;
         mt_table_row(&t, x->sectors);
-        mt_table_text(&t, short_line(sites->lines.names[x->line]));
+        mt_table_text(&t, mt_place_short(sites->lines.names[x->line]));
         mt_table_kernel(&t, x->kernel);
         mt_table_text(&t, mt_access_types[x->type]);
         mt_table_u64(&t, x->requests);
@@ -300,7 +293,7 @@ static void side_text(struct mt_table *t, const struct mt_sites *sites, uint32_t
 {
     uint32_t line = mt_side_line(side);
     mt_table_say(t, "%s %s", mt_access_types[mt_side_type(side)],
-                 line ? short_line(sites->lines.names[line]) : "?");
+                 line ? mt_place_short(sites->lines.names[line]) : "?");
 }
 
 static void cta_text(struct mt_table *t, uint64_t cta)

@@ -73,12 +73,6 @@ static struct words summary_many(uint64_t n, const char *one, const char *more)
     return w;
 }
 
-static const char *summary_line(const char *line)
-{
-    const char *slash = strrchr(line, '/');
-    return slash && slash[1] ? slash + 1 : line;
-}
-
 /* ---- sentences under way ---- */
 
 enum { SENTENCES = 12 };
@@ -296,7 +290,7 @@ static void summary_lines(struct summary *s)
     }
     if (known >= 2 && all)
         summary_say(s, 0, "Line %s moves most of %s: %s, %s of all bytes.",
-                    summary_line(s->r->sites->lines.names[top]), summary_many(known, "line", "lines").text,
+                    mt_place_short(s->r->sites->lines.names[top]), summary_many(known, "line", "lines").text,
                     summary_bytes(sum[top]).text, summary_percent(sum[top], all).text);
     free(sum);
     free(there);
@@ -334,7 +328,7 @@ static void summary_coalescing(struct summary *s)
                 "request, %s used.",
                 summary_percent(moved - lost, moved).text, summary_bytes(moved).text,
                 mt_access_types[top->type],
-                kernel ? kernel : summary_line(s->r->sites->lines.names[top->line]),
+                kernel ? kernel : mt_place_short(s->r->sites->lines.names[top->line]),
                 summary_decimals((double)top->sectors / (double)top->requests, 1).text,
                 summary_percent(top->distinct, top->sectors * SECTOR).text);
     free(kernel);
@@ -383,7 +377,7 @@ static void summary_conflicts(struct summary *s)
     for (int i = 0; list && x->count && i < 2; i++) {
         uint32_t line = mt_side_line(top->side[i]);
         snprintf(side[i].text, sizeof side[i].text, "%.250s%s%s",
-                 line ? summary_line(s->r->sites->lines.names[line]) : "", line ? " " : "",
+                 line ? mt_place_short(s->r->sites->lines.names[line]) : "", line ? " " : "",
                  mt_access_types[mt_side_type(top->side[i])]);
     }
     if (list && x->count) {

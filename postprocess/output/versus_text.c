@@ -90,12 +90,6 @@ char *mt_versus_sentence(const struct mt_versus *p)
 
 /* ---- tables ---- */
 
-static const char *versus_base(const char *place)
-{
-    const char *slash = strrchr(place, '/');
-    return slash && slash[1] ? slash + 1 : place;
-}
-
 /* Both names of a row where they differ. */
 static void versus_name(struct mt_table *t, const char *a, const char *b)
 {
@@ -179,7 +173,8 @@ static int versus_part_table(FILE *f, const struct mt_versus *p, enum mt_side_by
         for (size_t k = 0; k < p->kernels[i].count[by]; k++) {
             const struct mt_versus_row *r = &p->kernels[i].part[by][k];
             mt_table_row(&t, 0);
-            versus_name(&t, r->a ? versus_base(r->a->place) : NULL, r->b ? versus_base(r->b->place) : NULL);
+            versus_name(&t, r->a ? mt_place_short(r->a->place) : NULL,
+                        r->b ? mt_place_short(r->b->place) : NULL);
             versus_kernel_name(&t, &p->kernels[i].row);
             if (by == MT_SIDE_LINES)
                 CELLS(&t, r, lines);

@@ -9,12 +9,6 @@
 
 enum { OPEN_KERNELS = 5 }; /* the others are folded up */
 
-static const char *versus_base(const char *place)
-{
-    const char *slash = strrchr(place, '/');
-    return slash && slash[1] ? slash + 1 : place;
-}
-
 static void page_element(FILE *f, const char *open, const char *text, const char *close)
 {
     fputs(open, f);
@@ -158,9 +152,9 @@ static void page_name(FILE *f, const char *a, const char *b, int places)
     const char *one = a ? a : b;
     if (places)
         page_element(f, "<span title=\"", one, "\">");
-    page_element(f, "", places ? versus_base(one) : one, "");
-    if (a && b && strcmp(places ? versus_base(a) : a, places ? versus_base(b) : b) != 0)
-        page_element(f, " → ", places ? versus_base(b) : b, "");
+    page_element(f, "", places ? mt_place_short(one) : one, "");
+    if (a && b && strcmp(places ? mt_place_short(a) : a, places ? mt_place_short(b) : b) != 0)
+        page_element(f, " → ", places ? mt_place_short(b) : b, "");
     fputs(places ? "</span>" : "", f);
     if (!a || !b)
         fputs(a ? " <em>A only</em>" : " <em>B only</em>", f);

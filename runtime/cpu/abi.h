@@ -116,6 +116,13 @@ struct mt_image_head {
  * near 0 or 2^32: a shared address of 32 bits is the low half of a pointer when it is as near to the CTA's
  * own, else an offset. */
 #define MT_SHARED_WINDOW (4u << 20)
+/* What a shared address of 32 bits stands for in a CTA whose shared memory begins at `base`; the pass has the
+ * same for code (mt_asm_shared_address). */
+static inline uint64_t mt_shared_whole(uint32_t p, uint64_t base)
+{
+    uint32_t delta = p - (uint32_t)base;
+    return base + (delta + MT_SHARED_WINDOW < 2 * MT_SHARED_WINDOW ? (uint64_t)(int32_t)delta : p);
+}
 
 /* After a CTA's shared memory, for cooperative groups (%reserved_smem_offset_*),
  * zero when the CTA begins. */

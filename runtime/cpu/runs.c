@@ -63,13 +63,10 @@ static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size
         l->flush(l->flush_ctx, w->buffer, (uint64_t)(at - w->buffer) / 3);
 }
 
-/* What lies before an address in the CTA's shared memory; of 32 bits as in builtins/access_spaces.c. */
+/* What lies before an address in the CTA's shared memory. */
 static uint64_t runs_offset(uint64_t address, uint64_t base)
 {
-    uint32_t delta = (uint32_t)address - (uint32_t)base;
-    if (address >> 32 == 0 && delta + MT_SHARED_WINDOW >= 2 * MT_SHARED_WINDOW)
-        return address;
-    return address >> 32 ? address - base : (uint64_t)(int32_t)delta;
+    return (address >> 32 ? address : mt_shared_whole((uint32_t)address, base)) - base;
 }
 
 /* Runs of shared memory have pointers. */

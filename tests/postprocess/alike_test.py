@@ -3,35 +3,17 @@
 import fcntl
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
+from tool_case import BIN, ToolCase
 from traces import LOAD, record, trace
 
-BIN = os.path.abspath(sys.argv[1])
 C0 = (0, 0, 0)
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="mt-cli-")
-        self.addCleanup(shutil.rmtree, self.dir)
-
-    def file(self, name, data):
-        path = os.path.join(self.dir, name)
-        with open(path, "wb") as f:
-            f.write(data if isinstance(data, bytes) else data.encode())
-        return path
-
-    def run_tool(self, tool, *args, **more):
-        more.setdefault("stdin", subprocess.DEVNULL) if "input" not in more else None
-        return subprocess.run([os.path.join(BIN, tool), *args], capture_output=True, timeout=120, **more)
-
-
-class Alike(Case):
+class Alike(ToolCase):
     """What all programs have in common."""
 
     def tools(self):

@@ -5,19 +5,17 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 import unittest
 
 import traces
+from tool_case import BIN, ToolCase
 from traces import ATOMIC, LOAD, STORE, companion, record, trace
 
-BIN = os.path.abspath(sys.argv[1])
 TOOLS = ("mt-extract", "mt-graph", "mt-dump", "mt-compare")
 C0, C1 = (0, 0, 0), (1, 0, 0)
 WRITE = [record(0, STORE, 4, 0x10, C0), record(0, STORE, 4, 0x14, C0)]
@@ -29,21 +27,7 @@ def launch(seq, kernel, records, **more):
     return dict({"ev": "launch", "seq": seq, "kernel": kernel, "traced": True, "records": records}, **more)
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="mt-cli-")
-        self.addCleanup(shutil.rmtree, self.dir)
-
-    def file(self, name, data):
-        path = os.path.join(self.dir, name)
-        with open(path, "wb") as f:
-            f.write(data if isinstance(data, bytes) else data.encode())
-        return path
-
-    def run_tool(self, tool, *args, **more):
-        more.setdefault("stdin", subprocess.DEVNULL) if "input" not in more else None
-        return subprocess.run([os.path.join(BIN, tool), *args], capture_output=True, timeout=120, **more)
-
+class Case(ToolCase):
     def extract(self, *args, code=0, **more):
         r = self.run_tool("mt-extract", *args, **more)
         self.assertEqual(r.returncode, code, r.stderr)

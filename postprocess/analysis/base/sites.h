@@ -4,6 +4,7 @@
 #define MT_ANALYSIS_SITES_H
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "memtrace/trace.h"
 
 /* Of one input: line, variable and place of each site. */
@@ -38,6 +39,13 @@ void mt_sites_free(struct mt_sites *s);
 /* Numbers the sites of one input. Sites without file have no line, those without variable none. 0 or -1. */
 int mt_sites_table(struct mt_sites *s, struct mt_site_table *t, const struct mt_site_event *sites, size_t n);
 void mt_site_table_free(struct mt_site_table *t);
+
+/* "file:line" without folders: a table has little room. */
+static inline const char *mt_place_short(const char *place)
+{
+    const char *slash = strrchr(place, '/');
+    return slash && slash[1] ? slash + 1 : place;
+}
 
 static inline uint32_t mt_site_line(const struct mt_site_table *t, uint32_t site)
 {

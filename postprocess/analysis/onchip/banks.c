@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 32, WORD = 4, MOST_BYTES = 16, NONE = 0, KNOWN_BITS = 10 };
+enum { LANES = 32, WORD = 4, MOST_BYTES = 16, KNOWN_BITS = 10 };
 
 /* What an evenly spaced access costs depends on few things. */
 struct mt_bank_known {
@@ -20,7 +20,7 @@ struct step {
     uint8_t in_bank[MT_BANKS]; /* different words */
 };
 
-static void step_add(struct step *s, uint64_t word, int atomic)
+static void banks_add(struct step *s, uint64_t word, int atomic)
 {
     for (uint32_t i = 0; i < s->words && !atomic; i++)
         if (s->word[i] == word)
@@ -29,7 +29,7 @@ static void step_add(struct step *s, uint64_t word, int atomic)
     s->in_bank[word % MT_BANKS]++;
 }
 
-static uint32_t step_ways(const struct step *s)
+static uint32_t banks_ways(const struct step *s)
 {
     uint32_t most = 0;
     for (int i = 0; i < MT_BANKS; i++)
@@ -55,9 +55,9 @@ uint32_t mt_bank_wavefronts(const struct mt_access_run *r, uint32_t *least, uint
             uint64_t a = r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
             i++;
             for (uint64_t w = a / WORD; w <= (a + size - 1) / WORD && s.words < LANES * 2; w++)
-                step_add(&s, w, atomic);
+                banks_add(&s, w, atomic);
         }
-        uint32_t ways = step_ways(&s);
+        uint32_t ways = banks_ways(&s);
         sum += ways;
         *least += ways != 0;
         *worst = ways > *worst ? ways : *worst;
@@ -90,15 +90,13 @@ int mt_banks_init(struct mt_banks *b)
 {
     memset(b, 0, sizeof *b);
     b->known = calloc(1u << KNOWN_BITS, sizeof *b->known);
-    b->slots_room = 256;
-    b->slots = calloc(b->slots_room, sizeof *b->slots);
-    return b->known && b->slots ? 0 : -1;
+    return b->known ? 0 : -1;
 }
 
 void mt_banks_free(struct mt_banks *b)
 {
     free(b->cells);
-    free(b->slots);
+    mt_pairmap_free(&b->places);
     free(b->known);
     memset(b, 0, sizeof *b);
 }
@@ -107,59 +105,20 @@ void mt_banks_launch(struct mt_banks *b, uint32_t launch, uint32_t input)
 {
     b->launch = launch;
     b->input = input;
-    b->last = UINT32_MAX;
-}
-
-static size_t banks_slot(const struct mt_banks *b, uint32_t launch, uint32_t input, uint32_t site,
-                         uint32_t type)
-{
-    uint64_t h = ((uint64_t)launch << 32 | site) * 0x9e3779b97f4a7c15u + (input * 16u + type) * 0x85ebca6bu;
-    size_t at = (h ^ h >> 29) % b->slots_room;
-    for (;; at = (at + 1) % b->slots_room) {
-        if (!b->slots[at])
-            return at;
-        const struct mt_bank_cell *c = &b->cells[b->slots[at] - 1];
-        if (c->launch == launch && c->input == input && c->site == site && c->type == type)
-            return at;
-    }
-}
-
-static int banks_rehash(struct mt_banks *b)
-{
-    uint32_t *old = b->slots;
-    b->slots_room *= 2;
-    b->slots = calloc(b->slots_room, sizeof *b->slots);
-    if (!b->slots) {
-        b->slots = old;
-        b->slots_room /= 2;
-        return -1;
-    }
-    free(old);
-    for (size_t i = 0; i < b->count; i++) {
-        const struct mt_bank_cell *c = &b->cells[i];
-        b->slots[banks_slot(b, c->launch, c->input, c->site, c->type)] = (uint32_t)i + 1;
-    }
-    return 0;
+    b->last = SIZE_MAX;
 }
 
 static struct mt_bank_cell *banks_cell(struct mt_banks *b, uint32_t site, uint32_t type)
 {
     if (b->last < b->count && b->cells[b->last].site == site && b->cells[b->last].type == type)
         return &b->cells[b->last];
-    size_t at = banks_slot(b, b->launch, b->input, site, type);
-    if (!b->slots[at]) {
-        if (b->count * 2 >= b->slots_room) {
-            if (banks_rehash(b) != 0)
-                return NULL;
-            at = banks_slot(b, b->launch, b->input, site, type);
-        }
-        if (mt_grow(&b->cells, &b->room, b->count + 1, sizeof *b->cells) != 0)
-            return NULL;
-        b->cells[b->count] =
+    uint64_t *at = mt_pairmap_get(&b->places, (uint64_t)b->launch << 32 | site, type, b->count);
+    if (!at || mt_grow(&b->cells, &b->room, b->count + 1, sizeof *b->cells) != 0)
+        return NULL;
+    if (*at == b->count)
+        b->cells[b->count++] =
             (struct mt_bank_cell){.launch = b->launch, .input = b->input, .site = site, .type = type};
-        b->slots[at] = (uint32_t)++b->count;
-    }
-    b->last = b->slots[at] - 1;
+    b->last = *at;
     return &b->cells[b->last];
 }
 

@@ -9,6 +9,7 @@
 #define MT_ANALYSIS_BANKS_H
 #include <stddef.h>
 #include <stdint.h>
+#include "analysis/base/pairmap.h"
 #include "memtrace/device.h"
 
 enum { MT_BANKS = 32 };
@@ -16,8 +17,9 @@ enum { MT_BANKS = 32 };
 struct mt_bank_cell {
     /* the key */
     uint32_t launch; /* as given to mt_banks_launch */
-    uint32_t input, site;
-    uint32_t type; /* of record.h, with its space */
+    uint32_t site;
+    uint32_t type;  /* of record.h, with its space */
+    uint32_t input; /* of the launch; no part of the key */
     /* sums */
     uint64_t requests;   /* accesses of a warp */
     uint64_t accesses;   /* of threads */
@@ -32,9 +34,9 @@ struct mt_banks {
     size_t count;
     uint64_t blocks; /* copies of more than 16 bytes a lane, and accesses of no known lanes: not judged */
     /* state */
-    size_t room, slots_room;
-    uint32_t *slots; /* cell + 1, 0: free */
-    uint32_t launch, input, last;
+    size_t room, last;
+    struct mt_pairmap places; /* launch and site, type -> cell */
+    uint32_t launch, input;
     struct mt_bank_known *known;
 };
 

@@ -9,63 +9,22 @@
 
 enum { MOST_SIZE = 16, MOST_BYTES = 256 << 20 };
 
-int mt_hazards_init(struct mt_hazards *h)
-{
-    memset(h, 0, sizeof *h);
-    h->slots_room = 64;
-    return (h->slots = calloc(h->slots_room, sizeof *h->slots)) ? 0 : -1;
-}
-
 /* ---- the list ---- */
-
-static size_t hazards_slot(const struct mt_hazards *h, const struct mt_hazard *x)
-{
-    uint64_t n = ((uint64_t)x->site[0] << 32 | x->site[1]) * 0x9e3779b97f4a7c15u ^
-                 ((uint64_t)(uintptr_t)x->kernel >> 4) * 0xbf58476d1ce4e5b9u ^
-                 (x->kind * 2u + x->within + x->type[0] * 8u + x->type[1] * 32u + x->input * 128u);
-    size_t at = (n ^ n >> 31) % h->slots_room;
-    for (; h->slots[at]; at = (at + 1) % h->slots_room) {
-        const struct mt_hazard *y = &h->list[h->slots[at] - 1];
-        if (y->kernel == x->kernel && y->input == x->input && !memcmp(y->site, x->site, sizeof x->site) &&
-            !memcmp(y->type, x->type, sizeof x->type) && y->kind == x->kind && y->within == x->within)
-            break;
-    }
-    return at;
-}
-
-static int hazards_rehash(struct mt_hazards *h)
-{
-    size_t room = h->slots_room * 2;
-    uint32_t *slots = calloc(room, sizeof *slots);
-    if (!slots)
-        return -1;
-    free(h->slots);
-    h->slots = slots;
-    h->slots_room = room;
-    for (size_t i = 0; i < h->count; i++)
-        h->slots[hazards_slot(h, &h->list[i])] = (uint32_t)i + 1;
-    return 0;
-}
 
 static int hazards_add(struct mt_hazards *h, const struct mt_hazard *x)
 {
-    size_t at = hazards_slot(h, x);
-    if (!h->slots[at]) {
-        if (2 * h->count >= h->slots_room) {
-            if (hazards_rehash(h) != 0)
-                return -1;
-            at = hazards_slot(h, x);
-        }
-        if (mt_grow(&h->list, &h->room, h->count + 1, sizeof *h->list) != 0)
-            return -1;
-        h->list[h->count] = *x;
-        h->list[h->count].launches = 1;
-        h->list[h->count].last = x->launch;
-        h->slots[at] = (uint32_t)++h->count;
+    uint32_t what = x->type[0] << 6 | x->type[1] << 4 | (uint32_t)x->kind << 2 | x->within;
+    uint64_t *at = mt_pairmap_get(&h->places, (uint64_t)x->site[0] << 32 | x->site[1],
+                                  (uint64_t)(uintptr_t)x->kernel << 8 | what, h->count);
+    if (!at || mt_grow(&h->list, &h->room, h->count + 1, sizeof *h->list) != 0)
+        return -1;
+    struct mt_hazard *y = &h->list[*at];
+    if (*at == h->count) {
+        *y = *x;
+        h->count++;
     }
-    struct mt_hazard *y = &h->list[h->slots[at] - 1];
     y->count++;
-    y->launches += y->last != x->launch;
+    y->launches += !y->launches || y->last != x->launch;
     y->last = x->launch;
     return 0;
 }
@@ -148,7 +107,7 @@ void mt_hazards_free(struct mt_hazards *h)
         mt_hazard_cta_free(c);
     }
     free(h->list);
-    free(h->slots);
+    mt_pairmap_free(&h->places);
     memset(h, 0, sizeof *h);
 }
 

@@ -13,6 +13,7 @@
 #define MT_ANALYSIS_HAZARDS_H
 #include <stddef.h>
 #include <stdint.h>
+#include "analysis/base/pairmap.h"
 #include "memtrace/device.h"
 
 enum mt_hazard_kind { MT_HAZARD_RAW, MT_HAZARD_WAR, MT_HAZARD_WAW }; /* of the second access */
@@ -20,11 +21,12 @@ enum mt_hazard_kind { MT_HAZARD_RAW, MT_HAZARD_WAR, MT_HAZARD_WAW }; /* of the s
 struct mt_hazard {
     /* the key */
     const char *kernel; /* the caller's, kept */
-    uint32_t input, site[2];
+    uint32_t site[2];
     uint32_t type[2]; /* load, store, atomic; in the order of the trace */
     uint8_t kind;     /* enum mt_hazard_kind */
     uint8_t within;   /* 1: both of one warp */
     /* sums, and the first one */
+    uint32_t input;
     uint64_t count;     /* words of 4 bytes, or bytes where a word is shared by smaller accesses */
     uint64_t launches;  /* launches with it */
     uint32_t launch;    /* the first one's */
@@ -34,24 +36,24 @@ struct mt_hazard {
     uint32_t last;      /* launch that was counted last */
 };
 
+/* Zero-initialised is empty. */
 struct mt_hazards {
     struct mt_hazard *list; /* in order of appearance */
     size_t count;
     uint64_t unjudged; /* accesses */
     uint64_t parted;   /* CTAs that were forgotten for want of room before their launch ended */
     /* state */
-    size_t room, slots_room, bytes;
-    uint32_t *slots;
+    size_t room, bytes;
+    struct mt_pairmap places; /* of the list: by sites; by kernel and the rest */
     const char *kernel;
     uint32_t launch, input;
     struct mt_hazard_cta *newest, *oldest, *idle, *table; /* open CTAs, by last use; free ones; by number */
     struct mt_hazard_cta *current;
 };
 
-/* 0, or -1 without memory; so the others. */
-int mt_hazards_init(struct mt_hazards *h);
 /* A launch begins: the CTAs of the one before have ended. */
 void mt_hazards_launch(struct mt_hazards *h, uint32_t launch, uint32_t input, const char *kernel);
+/* 0, or -1 without memory. */
 int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size_t n);
 void mt_hazards_free(struct mt_hazards *h);
 #endif

@@ -140,19 +140,13 @@ static unsigned versus_tokens(const struct mt_side_row *x, const struct mt_side_
     return most ? (unsigned)(1000 * same / most) : 0;
 }
 
-static const char *versus_base(const char *place)
-{
-    const char *slash = strrchr(place, '/');
-    return slash ? slash + 1 : place;
-}
-
 static unsigned versus_score(const struct mt_side_row *x, const struct mt_side_row *y)
 {
     unsigned strong = versus_tokens(x, y, 0), weak = versus_tokens(x, y, 1) / 4,
              score = strong > weak ? strong : weak;
     if (!x->ntokens && !y->ntokens)
         return strcmp(x->place, y->place) == 0 ? 1000 : 0;
-    return score ? score + (strcmp(versus_base(x->place), versus_base(y->place)) == 0 ? 10 : 0) : 0;
+    return score ? score + (strcmp(mt_place_short(x->place), mt_place_short(y->place)) == 0 ? 10 : 0) : 0;
 }
 
 /* "file:line" by file, then number: rows are in the order of texts. */
@@ -333,7 +327,7 @@ int mt_versus_make(struct mt_versus *p, const struct mt_run_side *a, const struc
             return -1;
         for (size_t l = 0; l < k->count[MT_SIDE_LINES]; l++) {
             const struct mt_versus_row *r = &k->part[MT_SIDE_LINES][l];
-            p->moved += r->a && r->b && strcmp(versus_base(r->a->place), versus_base(r->b->place)) != 0;
+            p->moved += r->a && r->b && strcmp(mt_place_short(r->a->place), mt_place_short(r->b->place)) != 0;
         }
     }
     versus_judge(p);

@@ -185,7 +185,7 @@ int main(int argc, char **argv)
         code = MT_EXIT_FAILURE;
     if (code == 0)
         code = shared_check(&s->inputs);
-    if (code == 0 && (mt_banks_init(&s->banks) != 0 || mt_hazards_init(&s->hazards) != 0))
+    if (code == 0 && mt_banks_init(&s->banks) != 0)
         code = mt_cli_fail("no memory");
     int input = 0;
     if (code == 0 && (code = input = shared_read(s)) == MT_EXIT_INPUT)

@@ -1,4 +1,5 @@
 /* What mt-shared found, as tables for people and as JSON. */
+#include "analysis/base/sites.h"
 #include "output/json.h"
 #include "output/table.h"
 #include "shared.h"
@@ -75,14 +76,13 @@ static struct sum *shared_sums(const struct mt_shared *x, size_t *count)
     return s;
 }
 
-/* "file:line" without folders. */
-static void put_place(struct mt_table *t, const struct mt_site_event *s)
+/* "file:line" without folders, after a word on what is there, or "". */
+static void put_place(struct mt_table *t, const char *what, const struct mt_site_event *s)
 {
-    const char *slash = s ? strrchr(s->file, '/') : NULL;
     if (s && *s->file)
-        mt_table_say(t, "%s:%" PRIu64, slash && slash[1] ? slash + 1 : s->file, s->line);
+        mt_table_say(t, "%s%s%s:%" PRIu64, what, *what ? " " : "", mt_place_short(s->file), s->line);
     else
-        mt_table_text(t, "?");
+        mt_table_say(t, "%s%s?", what, *what ? " " : "");
 }
 
 /* "transpose(float*, int)::tile" is said as "tile": the kernel stands beside it. */
@@ -105,7 +105,7 @@ static int banks_text(FILE *f, const struct mt_shared *x, const struct sum *s, s
         if (mt_rec_space(c->type) != MT_IN_SHARED)
             continue;
         mt_table_row(&t, (c->wavefronts - c->least) << 1 | (c->wavefronts > 0));
-        put_place(&t, s[i].site);
+        put_place(&t, "", s[i].site);
         mt_table_text(&t, short_variable(s[i].site));
         mt_table_kernel(&t, s[i].kernel);
         mt_table_text(&t, types[c->type & 3]);
@@ -116,17 +116,6 @@ static int banks_text(FILE *f, const struct mt_shared *x, const struct sum *s, s
         mt_table_say(&t, "%" PRIu32 "-way", c->worst);
     }
     return mt_table_print(&t, f, x->top);
-}
-
-static void put_side(struct mt_table *t, const struct mt_shared *x, const struct mt_hazard *h, int i)
-{
-    const struct mt_site_event *s = mt_shared_site(x, h->input, h->site[i]);
-    const char *slash = s ? strrchr(s->file, '/') : NULL;
-    mt_table_say(t, "%s %s:%" PRIu64, types[h->type[i]],
-                 !s || !*s->file     ? "?"
-                 : slash && slash[1] ? slash + 1
-                                     : s->file,
-                 s ? s->line : 0);
 }
 
 /* Hazards of copies of the same code (unrolled loops) are one row. */
@@ -191,8 +180,8 @@ static int hazards_text(FILE *f, const struct mt_shared *x)
         const struct mt_hazard *h = &rows[i].h;
         mt_table_row(&t, h->count);
         mt_table_text(&t, kinds[h->kind]);
-        put_side(&t, x, h, 0);
-        put_side(&t, x, h, 1);
+        for (int k = 0; k < 2; k++)
+            put_place(&t, types[h->type[k]], rows[i].side[k]);
         mt_table_kernel(&t, h->kernel);
         mt_table_text(&t, h->within ? "lanes of a warp" : "warps");
         mt_table_u64(&t, h->count);
@@ -214,7 +203,7 @@ static int local_text(FILE *f, const struct mt_shared *x, const struct sum *s, s
         if (mt_rec_space(c->type) != MT_IN_LOCAL)
             continue;
         mt_table_row(&t, c->bytes);
-        put_place(&t, s[i].site);
+        put_place(&t, "", s[i].site);
         mt_table_text(&t, short_variable(s[i].site));
         mt_table_kernel(&t, s[i].kernel);
         mt_table_text(&t, types[c->type & 3]);

@@ -18,12 +18,7 @@ MT_BUILTIN void __mt_access_global_n_at(void *p, uint64_t bytes, uint32_t type, 
     if (bytes && mt_cpu_tls.cur == mt_cpu_tls.end &&
         mt_cpu_trace_block(a, bytes, type, site + __mt_site_base, place))
         return;
-    while (bytes) {
-        uint64_t n = bytes < RECORD_MAX ? bytes : RECORD_MAX;
-        access_record(a, (uint32_t)(type << 28 | n), site, place);
-        a += n;
-        bytes -= n;
-    }
+    access_block(a, bytes, type, site, place);
 }
 
 MT_BUILTIN void __mt_access_generic_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site,

@@ -21,4 +21,15 @@ static MT_INLINE void access_record(uint64_t address, uint32_t meta, uint32_t si
     t->cur = cur + 3;
 }
 
+/* Of a long block several. */
+static MT_INLINE void access_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site,
+                                   uint64_t place)
+{
+    while (bytes) {
+        uint64_t n = bytes < RECORD_MAX ? bytes : RECORD_MAX;
+        access_record(address, (uint32_t)(type << 28 | n), site, place);
+        address += n;
+        bytes -= n;
+    }
+}
 #endif

@@ -15,9 +15,8 @@ static MT_INLINE bool spaces_wanted(void)
 static MT_INLINE uint64_t spaces_shared(uint64_t p)
 {
     uint64_t base = (uint64_t)mt_cpu_tls.shared, stride = mt_cpu_tls.cluster_stride;
-    uint32_t delta = (uint32_t)p - (uint32_t)base;
     if (p >> 32 == 0)
-        p = base + (delta + MT_SHARED_WINDOW < 2 * MT_SHARED_WINDOW ? (uint64_t)(int32_t)delta : p);
+        p = mt_shared_whole((uint32_t)p, base);
     if (__builtin_expect(p - base < mt_cpu_tls.shared_bytes || !stride, 1))
         return p - base;
     uint64_t at = p - (uint64_t)mt_cpu_tls.cluster_shared;
@@ -48,16 +47,6 @@ static MT_INLINE bool spaces_of(uint64_t *address, uint32_t *type)
     return true;
 }
 
-static void spaces_block(uint64_t a, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
-{
-    while (bytes) {
-        uint64_t n = bytes < RECORD_MAX ? bytes : RECORD_MAX;
-        access_record(a, (uint32_t)(type << 28 | n), site, place);
-        a += n;
-        bytes -= n;
-    }
-}
-
 MT_BUILTIN void __mt_access_shared_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
 {
     if (spaces_wanted())
@@ -67,7 +56,7 @@ MT_BUILTIN void __mt_access_shared_at(void *p, uint32_t meta, uint32_t site, uin
 MT_BUILTIN void __mt_access_shared_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
 {
     if (spaces_wanted())
-        spaces_block(spaces_shared((uint64_t)p), bytes, type, site, place);
+        access_block(spaces_shared((uint64_t)p), bytes, type, site, place);
 }
 
 /* Local memory, barriers: the address is a number that the pass has made. */
@@ -80,7 +69,7 @@ MT_BUILTIN void __mt_access_number_at(void *p, uint32_t meta, uint32_t site, uin
 MT_BUILTIN void __mt_access_number_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
 {
     if (spaces_wanted())
-        spaces_block((uint64_t)p, bytes, type, site, place);
+        access_block((uint64_t)p, bytes, type, site, place);
 }
 
 MT_BUILTIN void __mt_access_any_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
@@ -95,5 +84,5 @@ MT_BUILTIN void __mt_access_any_n_at(void *p, uint64_t bytes, uint32_t type, uin
 {
     uint64_t a = (uint64_t)p;
     if (spaces_of(&a, &type))
-        spaces_block(a, bytes, type, site, place);
+        access_block(a, bytes, type, site, place);
 }

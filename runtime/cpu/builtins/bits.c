@@ -133,13 +133,6 @@ static MT_INLINE uint64_t mapa(uint64_t p, uint32_t rank)
         mt_cpu_unsupported("mapa of a CTA that the cluster does not have, or of no shared address", "", 0);
     return p + ((uint64_t)rank - from) * mt_cpu_tls.cluster_stride;
 }
-/* What a shared address of 32 bits stands for, as mt_asm_shared_address (llvm-pass) has it. */
-static MT_INLINE uint64_t whole(uint32_t p)
-{
-    uint64_t base = (uint64_t)mt_cpu_tls.shared;
-    uint32_t delta = p - (uint32_t)base;
-    return base + (delta + MT_SHARED_WINDOW < 2 * MT_SHARED_WINDOW ? (uint64_t)(int32_t)delta : p);
-}
 MT_BUILTIN void *mtb_nvvm_mapa(void *p, uint32_t rank)
 {
     return (void *)mapa((uint64_t)p, rank);
@@ -158,11 +151,11 @@ MT_BUILTIN uint32_t mtb_nvvm_getctarank_shared_cluster(const void *p)
 }
 MT_BUILTIN uint32_t mtb_ptx_mapa_shared__cluster_u32(uint32_t p, uint32_t rank)
 {
-    return (uint32_t)mapa(whole(p), rank);
+    return (uint32_t)mapa(mt_shared_whole(p, (uint64_t)mt_cpu_tls.shared), rank);
 }
 MT_BUILTIN uint64_t mtb_ptx_mapa_shared__cluster_u64(uint64_t p, uint32_t rank)
 {
-    return mapa(p >> 32 ? p : whole((uint32_t)p), rank);
+    return mapa(p >> 32 ? p : mt_shared_whole((uint32_t)p, (uint64_t)mt_cpu_tls.shared), rank);
 }
 MT_BUILTIN uint64_t mtb_ptx_mapa_u64(uint64_t p, uint32_t rank)
 {
@@ -170,11 +163,11 @@ MT_BUILTIN uint64_t mtb_ptx_mapa_u64(uint64_t p, uint32_t rank)
 }
 MT_BUILTIN uint32_t mtb_ptx_getctarank_shared__cluster_u32(uint32_t p)
 {
-    return cluster_rank(whole(p));
+    return cluster_rank(mt_shared_whole(p, (uint64_t)mt_cpu_tls.shared));
 }
 MT_BUILTIN uint32_t mtb_ptx_getctarank_shared__cluster_u64(uint64_t p)
 {
-    return cluster_rank(p >> 32 ? p : whole((uint32_t)p));
+    return cluster_rank(p >> 32 ? p : mt_shared_whole((uint32_t)p, (uint64_t)mt_cpu_tls.shared));
 }
 MT_BUILTIN uint32_t mtb_ptx_getctarank_u64(uint64_t p)
 {

@@ -1,0 +1,25 @@
+"""A test case of command-line tools: a folder of its own, and the programs of the folder that is the first argument."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = os.path.abspath(sys.argv[1])
+
+
+class ToolCase(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="mt-cli-")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def file(self, name, data):
+        path = os.path.join(self.dir, name)
+        with open(path, "wb") as f:
+            f.write(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    def run_tool(self, tool, *args, **more):
+        more.setdefault("stdin", subprocess.DEVNULL) if "input" not in more else None
+        return subprocess.run([os.path.join(BIN, tool), *args], capture_output=True, timeout=120, **more)
