@@ -79,7 +79,7 @@ struct Trace : Choice {
 
 /* An argument as an expression; NULL: it is not one. A lone name at the front comes as a name, as in
  * attributes that take one. */
-static Expr *argument(Sema &sema, const ParsedAttr &attribute, unsigned i)
+static Expr *attributes_argument(Sema &sema, const ParsedAttr &attribute, unsigned i)
 {
     if (attribute.isArgExpr(i))
         return attribute.getArgAsExpr(i);
@@ -113,7 +113,7 @@ struct ClusterDims : ParsedAttrInfo {
     {
         SmallVector<Expr *, 3> sizes;
         for (unsigned i = 0; i < attribute.getNumArgs(); i++) {
-            Expr *size = argument(sema, attribute, i);
+            Expr *size = attributes_argument(sema, attribute, i);
             if (!size) {
                 sema.Diag(attribute.getLoc(), diag::err_attribute_argument_type)
                     << attribute << AANT_ArgumentIntegerConstant;

@@ -5,7 +5,7 @@
 namespace path = llvm::sys::path;
 
 /* -fdebug-prefix-map: the last one given that fits wins. */
-static void remap(const clang::CodeGenOptions &options, llvm::SmallVectorImpl<char> &name)
+static void place_remap(const clang::CodeGenOptions &options, llvm::SmallVectorImpl<char> &name)
 {
     for (auto it = options.DebugPrefixMap.rbegin(); it != options.DebugPrefixMap.rend(); ++it)
         if (path::replace_path_prefix(name, it->first, it->second))
@@ -16,12 +16,12 @@ std::string mt::traced_path(const clang::CompilerInstance &compiler, llvm::Strin
 {
     const clang::CodeGenOptions &options = compiler.getCodeGenOpts();
     llvm::SmallString<256> name(presumed);
-    remap(options, name);
+    place_remap(options, name);
     if (path::is_relative(name)) {
         llvm::SmallString<256> whole(options.DebugCompilationDir);
         if (whole.empty() && llvm::sys::fs::current_path(whole))
             whole.clear();
-        remap(options, whole);
+        place_remap(options, whole);
         path::append(whole, name);
         name = whole;
     }

@@ -33,7 +33,7 @@ class Handler : public PragmaHandler
 };
 } // namespace
 
-static void warn(Preprocessor &pp, SourceLocation at, StringRef text)
+static void pragma_warn(Preprocessor &pp, SourceLocation at, StringRef text)
 {
     if (!pp.getLangOpts().CUDAIsDevice) /* once per command, not once per side */
         mt::report(pp.getDiagnostics(), DiagnosticsEngine::Warning, at, text);
@@ -42,7 +42,7 @@ static void warn(Preprocessor &pp, SourceLocation at, StringRef text)
 /* -E: the pragma has to be in the output as it is, for the compiler that reads it. The printer knows no
  * pragma of ours, but writes whatever name a diagnostics pragma has, and takes care of lines; its own words
  * become a comment. */
-static void print(Preprocessor &pp, PragmaIntroducer introducer)
+static void pragma_print(Preprocessor &pp, PragmaIntroducer introducer)
 {
     std::string text = "memtrace ";
     for (Token token;;) {
@@ -58,22 +58,22 @@ static void print(Preprocessor &pp, PragmaIntroducer introducer)
 void Handler::HandlePragma(Preprocessor &pp, PragmaIntroducer introducer, Token &name)
 {
     if (pp.isPreprocessedOutput())
-        return print(pp, introducer);
+        return pragma_print(pp, introducer);
     Token word, rest;
     pp.LexUnexpandedToken(word);
     const IdentifierInfo *id = word.getIdentifierInfo();
     bool on = id && id->isStr("on"), off = id && id->isStr("off");
     if (!on && !off) {
-        warn(pp, word.getLocation(),
-             "expected '#pragma memtrace on' or '#pragma memtrace off'; pragma ignored");
+        pragma_warn(pp, word.getLocation(),
+                    "expected '#pragma memtrace on' or '#pragma memtrace off'; pragma ignored");
         if (word.isNot(tok::eod))
             pp.DiscardUntilEndOfDirective();
         return;
     }
     pp.LexUnexpandedToken(rest);
     if (rest.isNot(tok::eod)) {
-        warn(pp, rest.getLocation(),
-             "extra words after '#pragma memtrace " + id->getName().str() + "' ignored");
+        pragma_warn(pp, rest.getLocation(),
+                    "extra words after '#pragma memtrace " + id->getName().str() + "' ignored");
         pp.DiscardUntilEndOfDirective();
     }
     const SourceManager &sources = pp.getSourceManager();
@@ -85,13 +85,13 @@ void Handler::HandlePragma(Preprocessor &pp, PragmaIntroducer introducer, Token 
     auto file = std::make_pair(sources.getFileID(at), std::string(place.getFilename()));
     auto found = open.find(file);
     if (off && found != open.end()) {
-        warn(pp, name.getLocation(),
-             "tracing is off already, since line " + std::to_string(found->second.first) +
-                 "; regions do not nest");
+        pragma_warn(pp, name.getLocation(),
+                    "tracing is off already, since line " + std::to_string(found->second.first) +
+                        "; regions do not nest");
     } else if (off) {
         open[file] = {place.getFilename(), place.getLine(), UINT32_MAX};
     } else if (found == open.end()) {
-        warn(pp, name.getLocation(), "tracing is on already in this file");
+        pragma_warn(pp, name.getLocation(), "tracing is on already in this file");
     } else {
         found->second.last = place.getLine();
         regions().closed.push_back(found->second);

@@ -73,7 +73,7 @@ static void trace_contents(const char *path, char *text, size_t size)
     mt_host_reader_close(reader);
 }
 #else
-static void contents(const char *path, char *text, size_t size)
+static void trace_contents(const char *path, char *text, size_t size)
 {
     (void)path;
     (void)size;

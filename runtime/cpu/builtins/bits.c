@@ -126,7 +126,7 @@ MT_BUILTIN bool mtb_nvvm_isspacep_global(const void *p)
     return (uint64_t)p - mt_cpu_tls.local_base >= mt_cpu_tls.local_bytes && !mtb_nvvm_isspacep_const(p);
 }
 /* The same place in the shared memory of another CTA of the cluster. */
-static MT_INLINE uint64_t mapa(uint64_t p, uint32_t rank)
+static MT_INLINE uint64_t bits_mapa(uint64_t p, uint32_t rank)
 {
     uint32_t from = cluster_rank(p);
     if (__builtin_expect(rank >= cluster_ctas() || from == cluster_ctas(), 0))
@@ -135,11 +135,11 @@ static MT_INLINE uint64_t mapa(uint64_t p, uint32_t rank)
 }
 MT_BUILTIN void *mtb_nvvm_mapa(void *p, uint32_t rank)
 {
-    return (void *)mapa((uint64_t)p, rank);
+    return (void *)bits_mapa((uint64_t)p, rank);
 }
 MT_BUILTIN void *mtb_nvvm_mapa_shared_cluster(void *p, uint32_t rank)
 {
-    return (void *)mapa((uint64_t)p, rank);
+    return (void *)bits_mapa((uint64_t)p, rank);
 }
 MT_BUILTIN uint32_t mtb_nvvm_getctarank(const void *p)
 {
@@ -151,15 +151,15 @@ MT_BUILTIN uint32_t mtb_nvvm_getctarank_shared_cluster(const void *p)
 }
 MT_BUILTIN uint32_t mtb_ptx_mapa_shared__cluster_u32(uint32_t p, uint32_t rank)
 {
-    return (uint32_t)mapa(mt_shared_whole(p, (uint64_t)mt_cpu_tls.shared), rank);
+    return (uint32_t)bits_mapa(mt_shared_whole(p, (uint64_t)mt_cpu_tls.shared), rank);
 }
 MT_BUILTIN uint64_t mtb_ptx_mapa_shared__cluster_u64(uint64_t p, uint32_t rank)
 {
-    return mapa(p >> 32 ? p : mt_shared_whole((uint32_t)p, (uint64_t)mt_cpu_tls.shared), rank);
+    return bits_mapa(p >> 32 ? p : mt_shared_whole((uint32_t)p, (uint64_t)mt_cpu_tls.shared), rank);
 }
 MT_BUILTIN uint64_t mtb_ptx_mapa_u64(uint64_t p, uint32_t rank)
 {
-    return mapa(p, rank);
+    return bits_mapa(p, rank);
 }
 MT_BUILTIN uint32_t mtb_ptx_getctarank_shared__cluster_u32(uint32_t p)
 {

@@ -13,7 +13,7 @@
 
 /* Writes the state, going on to the next phase when this one is complete. A CTA stays on one OS thread, so
  * plain reads and writes do. */
-static MT_INLINE void update(uint64_t *bar, uint64_t expected, uint64_t pending, int64_t bytes)
+static MT_INLINE void mbarrier_update(uint64_t *bar, uint64_t expected, uint64_t pending, int64_t bytes)
 {
     uint64_t phase = PHASE(*bar);
     if (pending == 0 && bytes == 0) {
@@ -23,26 +23,26 @@ static MT_INLINE void update(uint64_t *bar, uint64_t expected, uint64_t pending,
     *bar = phase << 63 | ((uint64_t)bytes & 0x1fffff) << 40 | (expected & COUNT) << 20 | (pending & COUNT);
 }
 
-static MT_INLINE void init(uint64_t *bar, uint32_t count)
+static MT_INLINE void mbarrier_init(uint64_t *bar, uint32_t count)
 {
     *bar = (count & COUNT) << 20 | (count & COUNT);
 }
 
 /* `count` threads arrive, `drop` of them for good, and announce `bytes`. Returns the state before. */
-static MT_INLINE uint64_t arrive(uint64_t *bar, uint64_t count, uint64_t drop, int64_t bytes)
+static MT_INLINE uint64_t mbarrier_arrive(uint64_t *bar, uint64_t count, uint64_t drop, int64_t bytes)
 {
     uint64_t old = *bar, pending = PENDING(old);
-    update(bar, EXPECTED(old) - drop, count < pending ? pending - count : 0, BYTES(old) + bytes);
+    mbarrier_update(bar, EXPECTED(old) - drop, count < pending ? pending - count : 0, BYTES(old) + bytes);
     return old;
 }
 
-static MT_INLINE void expect(uint64_t *bar, int64_t bytes)
+static MT_INLINE void mbarrier_expect(uint64_t *bar, int64_t bytes)
 {
     uint64_t old = *bar;
-    update(bar, EXPECTED(old), PENDING(old), BYTES(old) + bytes);
+    mbarrier_update(bar, EXPECTED(old), PENDING(old), BYTES(old) + bytes);
 }
 
-static MT_INLINE bool over(const uint64_t *bar, uint64_t phase)
+static MT_INLINE bool mbarrier_over(const uint64_t *bar, uint64_t phase)
 {
     if (PHASE(*bar) == (phase & 1))
         mt_cpu_yield(); /* a waiting loop comes back here: others must get their turn */
@@ -53,30 +53,30 @@ static MT_INLINE bool over(const uint64_t *bar, uint64_t phase)
 #define NVVM(suffix)                                                                                         \
     MT_BUILTIN void mtb_nvvm_mbarrier_init##suffix(uint64_t *bar, uint32_t count)                            \
     {                                                                                                        \
-        init(bar, count);                                                                                    \
+        mbarrier_init(bar, count);                                                                           \
     }                                                                                                        \
     MT_BUILTIN void mtb_nvvm_mbarrier_inval##suffix(uint64_t *bar)                                           \
     {                                                                                                        \
     }                                                                                                        \
     MT_BUILTIN uint64_t mtb_nvvm_mbarrier_arrive##suffix(uint64_t *bar)                                      \
     {                                                                                                        \
-        return arrive(bar, 1, 0, 0);                                                                         \
+        return mbarrier_arrive(bar, 1, 0, 0);                                                                \
     }                                                                                                        \
     MT_BUILTIN uint64_t mtb_nvvm_mbarrier_arrive_noComplete##suffix(uint64_t *bar, uint32_t count)           \
     {                                                                                                        \
-        return arrive(bar, count, 0, 0);                                                                     \
+        return mbarrier_arrive(bar, count, 0, 0);                                                            \
     }                                                                                                        \
     MT_BUILTIN uint64_t mtb_nvvm_mbarrier_arrive_drop##suffix(uint64_t *bar)                                 \
     {                                                                                                        \
-        return arrive(bar, 1, 1, 0);                                                                         \
+        return mbarrier_arrive(bar, 1, 1, 0);                                                                \
     }                                                                                                        \
     MT_BUILTIN uint64_t mtb_nvvm_mbarrier_arrive_drop_noComplete##suffix(uint64_t *bar, uint32_t count)      \
     {                                                                                                        \
-        return arrive(bar, count, count, 0);                                                                 \
+        return mbarrier_arrive(bar, count, count, 0);                                                        \
     }                                                                                                        \
     MT_BUILTIN bool mtb_nvvm_mbarrier_test_wait##suffix(uint64_t *bar, uint64_t state)                       \
     {                                                                                                        \
-        return over(bar, PHASE(state));                                                                      \
+        return mbarrier_over(bar, PHASE(state));                                                             \
     }                                                                                                        \
     CP_ASYNC(mtb_nvvm_cp_async_mbarrier_arrive_noinc##suffix, mtb_nvvm_cp_async_mbarrier_arrive##suffix)
 /* This thread's copies are complete: an arrival (noinc); without noinc the arrival was
@@ -84,7 +84,7 @@ static MT_INLINE bool over(const uint64_t *bar, uint64_t phase)
 #define CP_ASYNC(noinc, inc)                                                                                 \
     MT_BUILTIN void noinc(uint64_t *bar)                                                                     \
     {                                                                                                        \
-        arrive(bar, 1, 0, 0);                                                                                \
+        mbarrier_arrive(bar, 1, 0, 0);                                                                       \
     }                                                                                                        \
     MT_BUILTIN void inc(uint64_t *bar)                                                                       \
     {                                                                                                        \
@@ -107,22 +107,22 @@ CP_ASYNC(mtb_ptx_cp_async_mbarrier_arrive_noinc_shared_b64, mtb_ptx_cp_async_mba
 #define PTX(space)                                                                                           \
     MT_BUILTIN void mtb_ptx_mbarrier_init##space##_b64(uint64_t *bar, uint32_t count)                        \
     {                                                                                                        \
-        init(bar, count);                                                                                    \
+        mbarrier_init(bar, count);                                                                           \
     }                                                                                                        \
     MT_BUILTIN void mtb_ptx_mbarrier_inval##space##_b64(uint64_t *bar)                                       \
     {                                                                                                        \
     }                                                                                                        \
     MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_noComplete##space##_b64(uint64_t *bar, uint32_t count)       \
     {                                                                                                        \
-        return arrive(bar, count, 0, 0);                                                                     \
+        return mbarrier_arrive(bar, count, 0, 0);                                                            \
     }                                                                                                        \
     MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_drop##space##_b64(uint64_t *bar, uint32_t count)             \
     {                                                                                                        \
-        return arrive(bar, count, count, 0);                                                                 \
+        return mbarrier_arrive(bar, count, count, 0);                                                        \
     }                                                                                                        \
     MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_drop_noComplete##space##_b64(uint64_t *bar, uint32_t count)  \
     {                                                                                                        \
-        return arrive(bar, count, count, 0);                                                                 \
+        return mbarrier_arrive(bar, count, count, 0);                                                        \
     }                                                                                                        \
     WAITS(space)                                                                                             \
     ARRIVES(space)
@@ -132,30 +132,30 @@ CP_ASYNC(mtb_ptx_cp_async_mbarrier_arrive_noinc_shared_b64, mtb_ptx_cp_async_mba
 #define WAIT(word, form)                                                                                     \
     MT_BUILTIN bool mtb_ptx_mbarrier_##word##form##_b64(uint64_t *bar, uint64_t state)                       \
     {                                                                                                        \
-        return over(bar, PHASE(state));                                                                      \
+        return mbarrier_over(bar, PHASE(state));                                                             \
     }                                                                                                        \
     MT_BUILTIN bool mtb_ptx_mbarrier_##word##_parity##form##_b64(uint64_t *bar, uint32_t parity)             \
     {                                                                                                        \
-        return over(bar, parity);                                                                            \
+        return mbarrier_over(bar, parity);                                                                   \
     }
 /* The pass adds a count of 1 where the instruction names none. */
 #define ARRIVE(form)                                                                                         \
     MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive##form##_b64(uint64_t *bar, uint32_t count)                   \
     {                                                                                                        \
-        return arrive(bar, count, 0, 0);                                                                     \
+        return mbarrier_arrive(bar, count, 0, 0);                                                            \
     }
 #define ARRIVES(form)                                                                                        \
     MT_BUILTIN uint64_t mtb_ptx_mbarrier_arrive_expect_tx##form##_b64(uint64_t *bar, uint32_t bytes)         \
     {                                                                                                        \
-        return arrive(bar, 1, 0, bytes);                                                                     \
+        return mbarrier_arrive(bar, 1, 0, bytes);                                                            \
     }                                                                                                        \
     MT_BUILTIN void mtb_ptx_mbarrier_expect_tx##form##_b64(uint64_t *bar, uint32_t bytes)                    \
     {                                                                                                        \
-        expect(bar, bytes);                                                                                  \
+        mbarrier_expect(bar, bytes);                                                                         \
     }                                                                                                        \
     MT_BUILTIN void mtb_ptx_mbarrier_complete_tx##form##_b64(uint64_t *bar, uint32_t bytes)                  \
     {                                                                                                        \
-        expect(bar, -(int64_t)bytes);                                                                        \
+        mbarrier_expect(bar, -(int64_t)bytes);                                                               \
     }
 PTX()
 PTX(_shared)
@@ -181,7 +181,7 @@ SCOPED(cluster, _shared__cluster)
         void *dst, const void *src, uint32_t bytes, uint64_t *bar)                                           \
     {                                                                                                        \
         __builtin_memcpy(dst, src, bytes);                                                                   \
-        expect(bar, -(int64_t)bytes);                                                                        \
+        mbarrier_expect(bar, -(int64_t)bytes);                                                               \
     }
 BULK(shared__cluster, global)
 BULK(shared__cta, global)

@@ -3,10 +3,10 @@
 #include "exp2.h"
 #include "rounding.h"
 #define F(x) mt_ftz(x)
-#define S(x) sat(x)
+#define S(x) math_saturate(x)
 #define NAN_F mt_f32(0x7fffffff)
 
-static MT_INLINE float sat(float x)
+static MT_INLINE float math_saturate(float x)
 {
     return x > 0 ? x < 1 ? x : 1 : 0; /* NaN becomes 0 */
 }
@@ -187,7 +187,7 @@ MT_BUILTIN uint64_t mtb_ptx_rsqrt_approx_f64(uint64_t a)
 }
 
 /* ---- min, max: -0 < +0; one NaN loses, or (.NaN) wins ---- */
-static MT_INLINE float extreme(float a, float b, bool smaller, bool nan)
+static MT_INLINE float math_extreme(float a, float b, bool smaller, bool nan)
 {
     if (a != a || b != b)
         return nan || (a != a && b != b) ? NAN_F : a != a ? b : a;
@@ -197,7 +197,7 @@ static MT_INLINE float extreme(float a, float b, bool smaller, bool nan)
 }
 static MT_INLINE float extreme_abs(float a, float b, bool smaller, bool nan)
 {
-    float r = extreme(__builtin_fabsf(a), __builtin_fabsf(b), smaller, nan);
+    float r = math_extreme(__builtin_fabsf(a), __builtin_fabsf(b), smaller, nan);
     return r != r ? r : mt_f32(mt_u32(r) | ((mt_u32(a) ^ mt_u32(b)) & 0x80000000));
 }
 #define EXTREME(op, smaller)                                                                                 \
@@ -206,11 +206,11 @@ static MT_INLINE float extreme_abs(float a, float b, bool smaller, bool nan)
 #define EXTREME_NAN(prefix, prefix_ftz, smaller, nan)                                                        \
     MT_BUILTIN float prefix##_f32(float a, float b)                                                          \
     {                                                                                                        \
-        return extreme(a, b, smaller, nan);                                                                  \
+        return math_extreme(a, b, smaller, nan);                                                             \
     }                                                                                                        \
     MT_BUILTIN float prefix_ftz##_f32(float a, float b)                                                      \
     {                                                                                                        \
-        return extreme(F(a), F(b), smaller, nan);                                                            \
+        return math_extreme(F(a), F(b), smaller, nan);                                                       \
     }                                                                                                        \
     MT_BUILTIN float prefix##_xorsign_abs_f32(float a, float b)                                              \
     {                                                                                                        \

@@ -7,13 +7,13 @@
 #define LANES2(DO, ...) DO(2, 16, __VA_ARGS__)
 #define LANES4(DO, ...) DO(4, 8, __VA_ARGS__)
 
-static MT_INLINE int32_t lane(uint32_t x, int i, int bits, bool is_signed)
+static MT_INLINE int32_t video_lane(uint32_t x, int i, int bits, bool is_signed)
 {
     uint32_t v = x >> i * bits & ((1u << bits) - 1);
     return is_signed ? (int32_t)(v << (32 - bits)) >> (32 - bits) : (int32_t)v;
 }
 
-static MT_INLINE int32_t clamp(int32_t v, int bits, bool is_signed)
+static MT_INLINE int32_t video_clamp(int32_t v, int bits, bool is_signed)
 {
     int32_t max = is_signed ? (1 << (bits - 1)) - 1 : (1 << bits) - 1,
             min = is_signed ? -(1 << (bits - 1)) : 0;
@@ -24,15 +24,16 @@ static MT_INLINE int32_t clamp(int32_t v, int bits, bool is_signed)
 #define EACH(n, bits, is_signed, saturate, expression)                                                       \
     uint32_t r = 0;                                                                                          \
     for (int i = 0; i < n; i++) {                                                                            \
-        int32_t x = lane(a, i, bits, is_signed), y = lane(b, i, bits, is_signed), v = expression;            \
+        int32_t x = video_lane(a, i, bits, is_signed), y = video_lane(b, i, bits, is_signed),                \
+                v = expression;                                                                              \
         if (saturate)                                                                                        \
-            v = clamp(v, bits, is_signed);                                                                   \
+            v = video_clamp(v, bits, is_signed);                                                             \
         r |= ((uint32_t)v & ((1u << bits) - 1)) << i * bits;                                                 \
     }                                                                                                        \
     return r;
 #define ADDED(n, bits, is_signed, expression)                                                                \
     for (int i = 0; i < n; i++) {                                                                            \
-        int32_t x = lane(a, i, bits, is_signed), y = lane(b, i, bits, is_signed);                            \
+        int32_t x = video_lane(a, i, bits, is_signed), y = video_lane(b, i, bits, is_signed);                \
         c += (uint32_t)(expression);                                                                         \
     }                                                                                                        \
     return c;

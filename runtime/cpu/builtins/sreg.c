@@ -102,7 +102,7 @@ MT_BUILTIN uint32_t mtb_ptx_sreg_dynamic_smem_size(void)
 {
     return mt_cpu_tls.dyn_shared;
 }
-static MT_INLINE uint32_t reserved(void)
+static MT_INLINE uint32_t sreg_reserved(void)
 {
     return (uint32_t)mt_cpu_tls.shared_bytes - MT_SHARED_RESERVED;
 }
@@ -111,13 +111,13 @@ static MT_INLINE uint32_t reserved(void)
     {                                                                                                        \
         return (uint32_t)(expression);                                                                       \
     }
-PTX(total_smem_size, reserved())
+PTX(total_smem_size, sreg_reserved())
 PTX(aggr_smem_size, mt_cpu_tls.shared_bytes)
-PTX(reserved_smem_offset_begin, reserved())
+PTX(reserved_smem_offset_begin, sreg_reserved())
 PTX(reserved_smem_offset_end, mt_cpu_tls.shared_bytes)
 PTX(reserved_smem_offset_cap, MT_SHARED_RESERVED)
-PTX(reserved_smem_offset_0, reserved())
-PTX(reserved_smem_offset_1, reserved() + 512)
+PTX(reserved_smem_offset_0, sreg_reserved())
+PTX(reserved_smem_offset_1, sreg_reserved() + 512)
 MT_BUILTIN uint32_t mtb_ptx_sreg_clock_hi(void)
 {
     return (uint32_t)(__builtin_readcyclecounter() >> 32);

@@ -32,7 +32,7 @@ static const struct option options[] = {
 typedef KNOB<std::string> Knob;
 static Knob *mode, *letters[OPTIONS], *names[OPTIONS];
 
-static Knob *knob(const std::string &name, const struct option *o)
+static Knob *pin_knob(const std::string &name, const struct option *o)
 {
     return new Knob(KNOB_MODE_APPEND, "pintool", name, "", std::string(o->help) + " (" + o->values + ")");
 }
@@ -41,8 +41,8 @@ static VOID make_knobs(VOID)
 {
     mode = new Knob(KNOB_MODE_WRITEONCE, "pintool", "mode", "mat", "what to trace: mat, atomic or insn");
     for (UINT32 i = 0; i < OPTIONS; i++) {
-        names[i] = knob(options[i].name, &options[i]);
-        letters[i] = options[i].letter ? knob(std::string(1, options[i].letter), &options[i]) : NULL;
+        names[i] = pin_knob(options[i].name, &options[i]);
+        letters[i] = options[i].letter ? pin_knob(std::string(1, options[i].letter), &options[i]) : NULL;
     }
 }
 
@@ -81,20 +81,20 @@ static struct {
     UINT32 state; /* 1 started, 2 at its end */
 } worker;
 
-static VOID work(VOID *)
+static VOID pin_work(VOID *)
 {
     worker.run(worker.arg);
     __atomic_store_n(&worker.state, 2u, __ATOMIC_RELEASE);
 }
 
-static int spawn(void (*run)(void *), void *arg, void **handle)
+static int pin_spawn(void (*run)(void *), void *arg, void **handle)
 {
     const int again = 11; /* EAGAIN */
     if (worker.state)
         return again;
     worker.run = run;
     worker.arg = arg;
-    if (PIN_SpawnInternalThread(work, NULL, 0, NULL) == INVALID_THREADID)
+    if (PIN_SpawnInternalThread(pin_work, NULL, 0, NULL) == INVALID_THREADID)
         return again;
     worker.state = 1;
     *handle = &worker;
@@ -102,13 +102,13 @@ static int spawn(void (*run)(void *), void *arg, void **handle)
 }
 
 /* At most ten seconds: when the process is torn down the thread may be gone without a word. */
-static void join(void *)
+static void pin_join(void *)
 {
     for (UINT32 i = 0; i < 10000 && __atomic_load_n(&worker.state, __ATOMIC_ACQUIRE) != 2; i++)
         PIN_Sleep(1);
 }
 
-static void yield(void)
+static void pin_yield(void)
 {
     PIN_Yield();
 }
@@ -134,7 +134,7 @@ static const char *program_of(int argc, char **argv)
     return NULL;
 }
 
-static int fail(const std::string &why)
+static int pin_fail(const std::string &why)
 {
     fprintf(stderr, "memtrace: %s\n", why.c_str());
     return 2;
@@ -156,20 +156,20 @@ int main(int argc, char *argv[])
     }
     struct mt_core_options *o = read_options(&why);
     if (!o)
-        return fail(why);
+        return pin_fail(why);
     mt_pin_mode = o->mode;
     mt_pin_register = PIN_ClaimToolRegister();
     if (!REG_valid(mt_pin_register))
-        return fail("Pin has no register left for the tool");
+        return pin_fail("Pin has no register left for the tool");
     engine.name = "pin";
     engine.program = program_of(argc, argv);
     engine.locate = mt_pin_locate;
     engine.plain = mt_pin_plain;
-    engine.yield = yield;
-    engine.spawn = spawn;
-    engine.join = join;
+    engine.yield = pin_yield;
+    engine.spawn = pin_spawn;
+    engine.join = pin_join;
     if (mt_core_start(o, &engine, text, sizeof text) != 0)
-        return fail(text);
+        return pin_fail(text);
     mt_pin_threads_init(o);
     mt_pin_access_init();
     PIN_AddPrepareForFiniFunction(on_prepare, NULL);

@@ -98,7 +98,7 @@ static VOID set_watch(struct mt_pin_thread *s)
 }
 
 /* The function is left: by a return, or (returned 0) some other way. */
-static VOID pop(struct mt_pin_thread *s, BOOL returned, ADDRINT value)
+static VOID calls_pop(struct mt_pin_thread *s, BOOL returned, ADDRINT value)
 {
     struct mt_pin_frame f = s->frames[--s->count];
     if (f.what == FUNCTION) {
@@ -115,7 +115,7 @@ static VOID pop(struct mt_pin_thread *s, BOOL returned, ADDRINT value)
         after_allocator(s->core, &f, value);
 }
 
-static struct mt_pin_frame *push(struct mt_pin_thread *s)
+static struct mt_pin_frame *calls_push(struct mt_pin_thread *s)
 {
     if (s->count == s->room) {
         UINT32 room = s->room ? 2 * s->room : 32;
@@ -139,8 +139,8 @@ static VOID on_call(struct mt_pin_thread *s, UINT32 what, UINT32 function, ADDRI
         return;
     }
     while (s->count && s->frames[s->count - 1].sp < sp && sp - s->frames[s->count - 1].sp < STACK)
-        pop(s, FALSE, 0);
-    struct mt_pin_frame *f = push(s);
+        calls_pop(s, FALSE, 0);
+    struct mt_pin_frame *f = calls_push(s);
     if (f) {
         *f = mt_pin_frame{sp, back - 1, what, function, FALSE, {a0, a1, a2}};
         if (what >= ALLOC)
@@ -164,7 +164,7 @@ static VOID on_return(struct mt_pin_thread *s, ADDRINT sp, ADDRINT value)
 {
     mt_pin_finish(s);
     while (s->count && s->frames[s->count - 1].sp <= sp && sp - s->frames[s->count - 1].sp < STACK)
-        pop(s, s->frames[s->count - 1].sp == sp, value);
+        calls_pop(s, s->frames[s->count - 1].sp == sp, value);
     set_watch(s);
 }
 
@@ -178,7 +178,7 @@ VOID mt_pin_calls_free(struct mt_pin_thread *s)
 
 /* ---- instrumentation ---- */
 
-static VOID hook(RTN rtn, UINT32 what, UINT32 function)
+static VOID calls_hook(RTN rtn, UINT32 what, UINT32 function)
 {
     RTN_Open(rtn);
     RTN_InsertCall(rtn, IPOINT_BEFORE, (AFUNPTR)on_call, IARG_REG_VALUE, mt_pin_register, IARG_UINT32, what,
@@ -207,9 +207,9 @@ static VOID hook_named(IMG img)
             std::string name = PIN_UndecorateSymbolName(RTN_Name(rtn), UNDECORATION_NAME_ONLY);
             UINT32 function = mt_core_function(name.c_str());
             if (function && (atomic || function <= MT_CORE_FN_END_ROI))
-                hook(rtn, FUNCTION, function);
+                calls_hook(rtn, FUNCTION, function);
             if (!atomic && is_routine(name.c_str()))
-                hook(rtn, ROUTINE, 0);
+                calls_hook(rtn, ROUTINE, 0);
         }
 }
 
@@ -226,7 +226,7 @@ static VOID hook_allocators(IMG img)
         if (known)
             continue;
         hooked[count++] = RTN_Address(rtn);
-        hook(rtn, allocators[i].what, i);
+        calls_hook(rtn, allocators[i].what, i);
     }
 }
 

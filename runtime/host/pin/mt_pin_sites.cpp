@@ -72,7 +72,7 @@ static VOID add_register(std::string &list, REG reg)
         list += (list.empty() ? "" : " ") + name;
 }
 
-static UINT32 define(INS ins, const struct mt_pin_insn *n)
+static UINT32 sites_define(INS ins, const struct mt_pin_insn *n)
 {
     struct mt_core_site s[4];
     UINT32 first = mt_pin_mode == MT_CORE_INSN;
@@ -111,7 +111,7 @@ VOID mt_pin_insn_of(INS ins, struct mt_pin_insn *n)
         n->site = found->second.site;
         return;
     }
-    n->site = define(ins, n);
+    n->site = sites_define(ins, n);
     (*sites)[INS_Address(ins)] = known{n->site, bytes};
 }
 
@@ -126,14 +126,14 @@ VOID mt_pin_sites_forget(ADDRINT low, ADDRINT high)
             ++i;
 }
 
-static VOID copy(char *to, size_t size, const std::string &from)
+static VOID sites_copy(char *to, size_t size, const std::string &from)
 {
     snprintf(to, size, "%s", from.c_str());
 }
 
 const char *mt_pin_plain(const char *symbol, char *room, unsigned size)
 {
-    copy(room, size, PIN_UndecorateSymbolName(symbol, UNDECORATION_COMPLETE));
+    sites_copy(room, size, PIN_UndecorateSymbolName(symbol, UNDECORATION_COMPLETE));
     return room;
 }
 
@@ -144,14 +144,14 @@ int mt_pin_locate(uint64_t ip, struct mt_core_place *place)
     memset(place, 0, sizeof *place);
     PIN_LockClient(); /* recursive: callbacks hold it already */
     PIN_GetSourceLocation((ADDRINT)ip, &column, &line, &file);
-    copy(place->file, sizeof place->file, file);
+    sites_copy(place->file, sizeof place->file, file);
     place->line = line > 0 && !file.empty() ? (uint32_t)line : 0;
     place->column = column > 0 && !file.empty() ? (uint32_t)column : 0;
-    copy(place->function, sizeof place->function,
-         PIN_UndecorateSymbolName(RTN_FindNameByAddress((ADDRINT)ip), UNDECORATION_NAME_ONLY));
+    sites_copy(place->function, sizeof place->function,
+               PIN_UndecorateSymbolName(RTN_FindNameByAddress((ADDRINT)ip), UNDECORATION_NAME_ONLY));
     IMG img = IMG_FindByAddress((ADDRINT)ip);
     if (IMG_Valid(img))
-        copy(place->module, sizeof place->module, IMG_Name(img));
+        sites_copy(place->module, sizeof place->module, IMG_Name(img));
     PIN_UnlockClient();
     return place->module[0] ? 0 : -1;
 }

@@ -18,7 +18,7 @@ static TLS_KEY key;
 static struct mt_pin_thread untraced = {~(ADDRINT)0, NULL, NULL, 0, 0, 0, 0, {0, 0, 0}, 0};
 static ADDRINT program_break; /* 0: not known yet */
 
-static struct mt_pin_thread *self(THREADID tid)
+static struct mt_pin_thread *threads_self(THREADID tid)
 {
     struct mt_pin_thread *s = (struct mt_pin_thread *)PIN_GetThreadData(key, tid);
     return s ? s : &untraced;
@@ -38,7 +38,7 @@ static VOID on_thread_start(THREADID tid, CONTEXT *ctxt, INT32, VOID *)
 
 static VOID on_thread_end(THREADID tid, const CONTEXT *, INT32, VOID *)
 {
-    struct mt_pin_thread *s = self(tid);
+    struct mt_pin_thread *s = threads_self(tid);
     if (s == &untraced)
         return;
     mt_pin_finish(s);
@@ -52,14 +52,14 @@ static VOID on_thread_end(THREADID tid, const CONTEXT *, INT32, VOID *)
 
 /* ---- system calls ---- */
 
-static ADDRINT pages(ADDRINT bytes)
+static ADDRINT threads_pages(ADDRINT bytes)
 {
     return (bytes + PAGE - 1) & ~(ADDRINT)(PAGE - 1);
 }
 
 static VOID on_syscall(THREADID tid, CONTEXT *ctxt, SYSCALL_STANDARD std, VOID *)
 {
-    struct mt_pin_thread *s = self(tid);
+    struct mt_pin_thread *s = threads_self(tid);
     mt_pin_finish(s); /* no lock is held while the kernel works */
     if (s == &untraced)
         return;
@@ -73,10 +73,10 @@ static VOID on_syscall(THREADID tid, CONTEXT *ctxt, SYSCALL_STANDARD std, VOID *
         mt_core_stop(0);
     /* Now: afterwards another thread may have got the range. */
     if (s->core && s->syscall == SYS_munmap && s->syscall_args[0] % PAGE == 0 && s->syscall_args[1])
-        mt_core_unmap(s->core, s->syscall_args[0], pages(s->syscall_args[1]));
+        mt_core_unmap(s->core, s->syscall_args[0], threads_pages(s->syscall_args[1]));
 }
 
-static VOID broke(struct mt_pin_thread *s, ADDRINT now)
+static VOID threads_broke(struct mt_pin_thread *s, ADDRINT now)
 {
     ADDRINT was = __atomic_exchange_n(&program_break, now, __ATOMIC_RELAXED);
     if (was && was != now)
@@ -85,7 +85,7 @@ static VOID broke(struct mt_pin_thread *s, ADDRINT now)
 
 static VOID on_syscall_done(THREADID tid, CONTEXT *ctxt, SYSCALL_STANDARD std, VOID *)
 {
-    struct mt_pin_thread *s = self(tid);
+    struct mt_pin_thread *s = threads_self(tid);
     ADDRINT number = s->syscall, result = PIN_GetSyscallReturn(ctxt, std), *a = s->syscall_args;
     if (s == &untraced)
         return;
@@ -93,11 +93,11 @@ static VOID on_syscall_done(THREADID tid, CONTEXT *ctxt, SYSCALL_STANDARD std, V
     if (!s->core || result > ~(ADDRINT)4095) /* -1..-4095: errno */
         return;
     if (number == SYS_mmap)
-        mt_core_alloc(s->core, MT_CORE_MMAP, result, pages(a[1]), s->syscall_ip);
+        mt_core_alloc(s->core, MT_CORE_MMAP, result, threads_pages(a[1]), s->syscall_ip);
     else if (number == SYS_mremap)
-        mt_core_remap(s->core, a[0], pages(a[1]), result, pages(a[2]), s->syscall_ip);
+        mt_core_remap(s->core, a[0], threads_pages(a[1]), result, threads_pages(a[2]), s->syscall_ip);
     else if (number == SYS_brk)
-        broke(s, result);
+        threads_broke(s, result);
 }
 
 /* ---- signals, forks ---- */
@@ -105,7 +105,7 @@ static VOID on_syscall_done(THREADID tid, CONTEXT *ctxt, SYSCALL_STANDARD std, V
 static VOID on_context_change(THREADID tid, CONTEXT_CHANGE_REASON reason, const CONTEXT *, CONTEXT *, INT32,
                               VOID *)
 {
-    struct mt_pin_thread *s = self(tid);
+    struct mt_pin_thread *s = threads_self(tid);
     if (mt_pin_mode == MT_CORE_ATOMIC && s->core) {
         mt_core_atomic_drop(s->core); /* still held: the instruction faulted and did not execute */
         mt_core_context_change(s->core);
@@ -123,7 +123,7 @@ static BOOL on_switch(THREADID, INT32 signal, CONTEXT *, BOOL, const EXCEPTION_I
 
 static VOID on_fork(THREADID tid, const CONTEXT *, VOID *)
 {
-    mt_pin_finish(self(tid));
+    mt_pin_finish(threads_self(tid));
 }
 
 static VOID on_fork_child(THREADID, const CONTEXT *, VOID *)
