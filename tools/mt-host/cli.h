@@ -35,7 +35,7 @@ extern const struct option_row option_rows[];
 extern const size_t option_count;
 
 struct request {
-    const char *engine; /* auto, llvm, qemu, pin */
+    const char *engine; /* auto, llvm, dynamorio, qemu, pin */
     const char *mode;   /* mat, insn, atomic */
     struct words given; /* the mode's options: "threshold", "4096", "signal", "1" … */
     struct words core;  /* the same for mt_core_options_parse: "mat", "--threshold=4096" … */
@@ -75,6 +75,11 @@ struct command {
 int mt_hostrun_engine_command(const struct request *r, const struct program *p, struct command *c,
                               const char **engine);
 int mt_hostrun_qemu_command(const struct request *r, const struct program *p, struct command *c);
+int mt_hostrun_dynamorio_command(const struct request *r, const struct program *p, struct command *c);
+/* 0 and both paths, or -1 and why the engine is not usable. */
+int mt_hostrun_dynamorio_find(char drrun[PATH_MAX], char client[PATH_MAX], const char **why);
+/* What --engines prints: each engine, whether it is usable here, and why not; on stdout. */
+void mt_hostrun_engines_print(void);
 int mt_hostrun_pin_command(const struct request *r, const struct program *p, struct command *c);
 /* ---- run, and words on the trace ---- */
 

@@ -28,6 +28,7 @@ enum {
     OWN_VERSION,
     OWN_EXEC,
     OWN_ARGV0,
+    OWN_ENGINES,
     FIRST_ROW = 2000
 };
 static const struct option own[] = {
@@ -35,7 +36,8 @@ static const struct option own[] = {
     {"verbose", no_argument, NULL, OWN_VERBOSE},     {"quiet", no_argument, NULL, OWN_QUIET},
     {"help", no_argument, NULL, OWN_HELP},           {"version", no_argument, NULL, OWN_VERSION},
     {"exec", no_argument, NULL, OWN_EXEC}, /* these two: engines' own use */
-    {"argv0", required_argument, NULL, OWN_ARGV0}};
+    {"argv0", required_argument, NULL, OWN_ARGV0},
+    {"engines", no_argument, NULL, OWN_ENGINES}};
 enum { OWN = sizeof own / sizeof *own, ROWS = sizeof option_rows / sizeof *option_rows };
 
 struct table {
@@ -141,6 +143,9 @@ static int read_options(struct request *r, int argc, char **argv, int *wants_hel
         } else if (c == OWN_VERSION || c == 'V') {
             printf("mt-host (memtrace) %s\n", MEMTRACE_VERSION);
             return -1;
+        } else if (c == OWN_ENGINES) {
+            mt_hostrun_engines_print();
+            return -1;
         } else if (c == OWN_SHOW) {
             r->show = 1;
         } else if (c == OWN_QUIET || c == 'q') {
@@ -160,11 +165,11 @@ static int read_options(struct request *r, int argc, char **argv, int *wants_hel
 
 static int check_engine(const struct request *r)
 {
-    static const char *const engines[] = {"auto", "llvm", "qemu", "pin"};
+    static const char *const engines[] = {"auto", "llvm", "dynamorio", "qemu", "pin"};
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
         if (strcmp(r->engine, engines[i]) == 0)
             return 0;
-    return mt_hostrun_usage(r->mode, "unknown engine %s: use auto, llvm, qemu or pin", r->engine);
+    return mt_hostrun_usage(r->mode, "unknown engine %s: use auto, llvm, dynamorio, qemu or pin", r->engine);
 }
 
 /* The words as the core reads them, and what it thinks of their values. */

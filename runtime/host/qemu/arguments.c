@@ -1,7 +1,7 @@
 /* The plugin's arguments. */
 #define _GNU_SOURCE
 #include "arguments.h"
-#include "follow.h"
+#include "../machine/follow.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +31,6 @@ int mt_arguments_parse(struct mt_core_options *o, int argc, char **argv, char *w
         return snprintf(why, size, "the plugin needs mode=mat, mode=insn or mode=atomic"), -1;
     if (mt_core_options_parse(o, n, word, why, size) != 0)
         return -1;
-    mt_follow_start(host, word, n, o);
+    mt_follow_start(host, "qemu", word, n, o);
     return 0;
 }

@@ -20,14 +20,14 @@
 #define _GNU_SOURCE
 #include "api.h"
 #include "arguments.h"
-#include "elffile.h"
-#include "guest.h"
-#include "insns.h"
-#include "map.h"
-#include "modules.h"
+#include "../machine/elffile.h"
+#include "../machine/guest.h"
+#include "../machine/insns.h"
+#include "../machine/map.h"
+#include "../machine/modules.h"
 #include "refused.h"
 #include "registers.h"
-#include "sequence.h"
+#include "../machine/sequence.h"
 #include "signals.h"
 #include "threads.h"
 #include "worker.h"
@@ -190,7 +190,7 @@ static void on_cas(unsigned vcpu, void *insn)
 
 static __attribute__((noinline)) void plugin_moved(struct mt_thread *t)
 {
-    mt_qemu_sequence_seen();
+    mt_sequence_seen();
     if (!mt_plugin.forked)
         mt_core_moved(t->core);
 }
@@ -241,7 +241,7 @@ static void on_behind_call(unsigned vcpu, void *ip)
         plugin_returned(t, ip);
         plugin_hide(vcpu, t);
     }
-    if (mt_plugin.mode == MT_CORE_MAT && mt_qemu_sequence_moved())
+    if (mt_plugin.mode == MT_CORE_MAT && mt_sequence_moved())
         plugin_moved(t); /* a CUDA call may have returned here */
 }
 
@@ -270,6 +270,8 @@ static void on_syscall_ret(qemu_plugin_id_t id, unsigned vcpu, int64_t number, i
     (void)id;
     if (!t || mt_plugin.forked)
         return;
+    if (number == SYS_rt_sigaction && t->syscall.number == number && result == 0 && t->syscall.args[1])
+        mt_signals_changed((int)t->syscall.args[0], mt_guest_u64(t->syscall.args[1]));
     mt_syscall_return(&t->syscall, t->core, number, result);
     if (!mt_takes_turns())
         mt_core_turn_begin(t->core);
@@ -370,7 +372,7 @@ static void look_around(const struct qemu_plugin_insn *first)
     *(void **)&path = dlsym(RTLD_DEFAULT, "qemu_plugin_path_to_binary");
     mt_guest_base = (uint64_t)(uintptr_t)qemu_plugin_insn_haddr(first) - qemu_plugin_insn_vaddr(first);
     mt_modules_start(path ? path() : NULL, &mt_plugin.options,
-                     mt_plugin.mode == MT_CORE_MAT || mt_plugin.options.container);
+                     mt_plugin.mode == MT_CORE_MAT || mt_plugin.options.container, NULL);
     mt_modules_globals();
     mt_signals_start(mt_plugin.options.signal, mt_plugin_death);
 }
@@ -420,7 +422,7 @@ static void on_exit_all(qemu_plugin_id_t id, void *arg)
 static struct mt_core_engine engine = {.name = "qemu",
                                        .locate = mt_modules_locate,
                                        .plain = mt_elf_variable,
-                                       .sequence = mt_qemu_sequence,
+                                       .sequence = mt_sequence,
                                        .spawn = mt_worker_spawn,
                                        .join = mt_worker_join,
                                        .addresses_late = 1};

@@ -1,6 +1,6 @@
 /* From what an engine sees (this instruction begins; this much was accessed there) to records of the core. */
 #include "record.h"
-#include "guest.h"
+#include "../machine/guest.h"
 
 enum { RAX = 0, RCX = 1, RDX = 2, RBX = 3 };
 

@@ -3,9 +3,9 @@
 #ifndef MT_HOST_QEMU_RECORD_H
 #define MT_HOST_QEMU_RECORD_H
 #include "baton.h"
-#include "calls.h"
-#include "insns.h"
-#include "syscalls.h"
+#include "../machine/calls.h"
+#include "../machine/insns.h"
+#include "../machine/syscalls.h"
 
 struct mt_thread {
     struct mt_core_thread *core;

@@ -1,9 +1,9 @@
 /* Instructions that qemu cannot run: it gives the program SIGILL there,
  * without a word of which one it was. */
 #include "refused.h"
-#include "decode.h"
-#include "guest.h"
-#include "modules.h"
+#include "../machine/decode.h"
+#include "../machine/guest.h"
+#include "../machine/modules.h"
 #include <stdio.h>
 #include <string.h>
 

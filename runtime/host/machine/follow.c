@@ -12,17 +12,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OWN = 6 }; /* mt-host --engine=qemu --exec --argv0=… … -- PATH */
+enum { OWN = 6 }; /* mt-host --engine=ENGINE --exec --argv0=… … -- PATH */
 
 static const char *follower;
+static char engine_word[64];
 static char *const *word;
 static int words;
 static char output[PATH_MAX];
 
-void mt_follow_start(const char *host, char *const *w, int count, const struct mt_core_options *o)
+void mt_follow_start(const char *host, const char *engine, char *const *w, int count,
+                     const struct mt_core_options *o)
 {
     char folder[PATH_MAX / 2];
     follower = host;
+    snprintf(engine_word, sizeof engine_word, "--engine=%s", engine);
     word = w;
     words = count;
     int whole = *o->output == '/' || mt_core_output_number(o->output) >= 0;
@@ -92,7 +95,7 @@ void mt_follow(const char *path, char *const *argv, char *const *envp)
     snprintf(name, sizeof name, "--output=%s", next);
     snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path);
     line[n++] = "mt-host";
-    line[n++] = "--engine=qemu";
+    line[n++] = engine_word;
     line[n++] = "--exec";
     line[n++] = first;
     line[n++] = word[0];

@@ -1,7 +1,7 @@
 /* A map of non-zero 64-bit numbers to numbers; grows, forgets nothing. Zeroed at first. One writer at a time;
  * readers need no lock: a table that became too small stays where it is. */
-#ifndef MT_HOST_QEMU_MAP_H
-#define MT_HOST_QEMU_MAP_H
+#ifndef MT_HOST_MACHINE_MAP_H
+#define MT_HOST_MACHINE_MAP_H
 #include <stddef.h>
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "modules.h"
 #include "elffile.h"
+#include "../core/platform.h"
 #include "memtrace/grow.h"
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ struct range {
 };
 
 static struct {
-    pthread_mutex_t lock;
+    struct mt_spin lock;
     struct module *modules; /* stay: places of what was unmapped may be asked for */
     struct range *ranges;
     size_t nranges, room;
@@ -35,8 +35,9 @@ static struct {
     dev_t device;
     ino_t inode;
     int allocations;
+    void (*found)(const struct mt_watch *);
     uint64_t sequence;
-} m = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} m;
 
 static const struct {
     const char *name;
@@ -147,6 +148,8 @@ static void modules_consider(void *arg, const char *name, uint64_t address)
     if (function)
         w->function = function;
     w->routine |= (uint8_t)routine;
+    if (m.found)
+        m.found(w);
 }
 
 static struct module *module_at(const char *path, uint64_t start, uint64_t offset, int main)
@@ -253,11 +256,13 @@ static struct module *module_of(uint64_t ip)
     return r ? r->module : NULL;
 }
 
-void mt_modules_start(const char *program, const struct mt_core_options *o, int allocations)
+void mt_modules_start(const char *program, const struct mt_core_options *o, int allocations,
+                      void (*found)(const struct mt_watch *))
 {
     struct stat s;
     m.options = o;
     m.allocations = allocations;
+    m.found = found;
     if (program && stat(program, &s) == 0) {
         m.device = s.st_dev;
         m.inode = s.st_ino;
@@ -269,44 +274,49 @@ void mt_modules_globals(void)
     FILE *f = fopen("/proc/self/maps", "re");
     char line[1024];
     struct module *program = NULL;
-    pthread_mutex_lock(&m.lock);
+    mt_spin_lock(&m.lock);
     while (f && !program && fgets(line, sizeof line, f)) {
         struct mapping p;
         if (modules_mapping(line, &p) == 0 && p.main)
             program = module_at(p.path, p.start, p.offset, 1);
     }
-    pthread_mutex_unlock(&m.lock);
+    mt_spin_unlock(&m.lock);
     if (f)
         fclose(f);
     if (program && program->elf)
         mt_core_globals(program->path, program->bias);
 }
 
+void mt_modules_look(uint64_t ip)
+{
+    mt_modules_is_main(ip);
+}
+
 const struct mt_watch *mt_modules_watch(uint64_t ip)
 {
-    pthread_mutex_lock(&m.lock);
+    mt_spin_lock(&m.lock);
     const struct mt_watch *w = NULL;
     if (module_of(ip))
         w = watch_at(ip, 0);
-    pthread_mutex_unlock(&m.lock);
+    mt_spin_unlock(&m.lock);
     return w;
 }
 
 int mt_modules_is_main(uint64_t ip)
 {
-    pthread_mutex_lock(&m.lock);
+    mt_spin_lock(&m.lock);
     struct module *x = module_of(ip);
     int is = x && x->main;
-    pthread_mutex_unlock(&m.lock);
+    mt_spin_unlock(&m.lock);
     return is;
 }
 
 int mt_modules_is_runtime(uint64_t ip)
 {
-    pthread_mutex_lock(&m.lock);
+    mt_spin_lock(&m.lock);
     struct module *x = module_of(ip);
     int is = x && x->runtime;
-    pthread_mutex_unlock(&m.lock);
+    mt_spin_unlock(&m.lock);
     return is;
 }
 
@@ -316,7 +326,7 @@ int mt_modules_locate(uint64_t ip, struct mt_core_place *place)
     struct mt_elf_place source;
     const char *name;
     int known = -1;
-    pthread_mutex_lock(&m.lock);
+    mt_spin_lock(&m.lock);
     struct module *x = module_of(ip);
     if (x) {
         known = 0;
@@ -330,19 +340,19 @@ int mt_modules_locate(uint64_t ip, struct mt_core_place *place)
             place->column = source.column;
         }
     }
-    pthread_mutex_unlock(&m.lock);
+    mt_spin_unlock(&m.lock);
     return known;
 }
 
 void mt_modules_changed(uint64_t base, uint64_t bytes)
 {
-    pthread_mutex_lock(&m.lock);
+    mt_spin_lock(&m.lock);
     for (size_t i = 0; i < m.nranges;)
         if (m.ranges[i].start < base + bytes && base < m.ranges[i].end)
             m.ranges[i] = m.ranges[--m.nranges];
         else
             i++;
-    pthread_mutex_unlock(&m.lock);
+    mt_spin_unlock(&m.lock);
 }
 
 uint64_t mt_modules_sequence(void)

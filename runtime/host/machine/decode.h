@@ -1,6 +1,6 @@
 /* What an x86-64 instruction does to memory, by Zydis. Knows no engine. */
-#ifndef MT_HOST_QEMU_DECODE_H
-#define MT_HOST_QEMU_DECODE_H
+#ifndef MT_HOST_MACHINE_DECODE_H
+#define MT_HOST_MACHINE_DECODE_H
 #include <stdint.h>
 #include "memtrace/container.h"
 

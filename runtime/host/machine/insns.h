@@ -1,6 +1,6 @@
 /* The instructions that were translated, with the sites of their operands. */
-#ifndef MT_HOST_QEMU_INSNS_H
-#define MT_HOST_QEMU_INSNS_H
+#ifndef MT_HOST_MACHINE_INSNS_H
+#define MT_HOST_MACHINE_INSNS_H
 #include "decode.h"
 
 struct mt_insn;

@@ -1,6 +1,6 @@
 /* Functions of interest that a guest thread is inside of: allocators, traced functions, routines. */
-#ifndef MT_HOST_QEMU_CALLS_H
-#define MT_HOST_QEMU_CALLS_H
+#ifndef MT_HOST_MACHINE_CALLS_H
+#define MT_HOST_MACHINE_CALLS_H
 #include "modules.h"
 
 struct mt_call_frame {

@@ -1,10 +1,9 @@
-/* What the guest asks the kernel for that matters here: its address space, exec, handlers of signals. */
+/* What the guest asks the kernel for that matters here: its address space, exec. */
 #define _GNU_SOURCE
 #include "syscalls.h"
 #include "follow.h"
 #include "guest.h"
 #include "modules.h"
-#include "signals.h"
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,7 +19,7 @@ static int syscalls_failed(int64_t result)
     return result < 0 && result >= -4095;
 }
 
-static uint64_t program_break; /* 0: not known yet; changes under qemu's own lock of the address space */
+static uint64_t program_break; /* 0: not known yet; changes under the lock of the address space that an engine has */
 
 /* A vector of strings of the guest as the host sees it; guest addresses are the host's unless the user moved
  * them, then exec is not followed. */
@@ -112,10 +111,6 @@ void mt_syscall_return(struct mt_syscall *s, struct mt_core_thread *t, int64_t n
         break;
     case SYS_brk:
         syscalls_broke(s, t, (uint64_t)result);
-        break;
-    case SYS_rt_sigaction:
-        if (s->args[1])
-            mt_signals_changed((int)s->args[0], mt_guest_u64(s->args[1]));
         break;
     default:
         break;

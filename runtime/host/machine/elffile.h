@@ -1,7 +1,7 @@
 /* An ELF file's functions and source lines, by libelf and libdw. Addresses are the file's own (p_vaddr).
  * Not thread-safe: modules.c locks. */
-#ifndef MT_HOST_QEMU_ELFFILE_H
-#define MT_HOST_QEMU_ELFFILE_H
+#ifndef MT_HOST_MACHINE_ELFFILE_H
+#define MT_HOST_MACHINE_ELFFILE_H
 #include <stdint.h>
 
 struct mt_elf;

@@ -1,6 +1,6 @@
 /* What the guest asks the kernel for that matters here: its address space, exec, handlers of signals. */
-#ifndef MT_HOST_QEMU_SYSCALLS_H
-#define MT_HOST_QEMU_SYSCALLS_H
+#ifndef MT_HOST_MACHINE_SYSCALLS_H
+#define MT_HOST_MACHINE_SYSCALLS_H
 #include <stdint.h>
 #include "../core/core.h"
 

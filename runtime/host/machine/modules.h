@@ -1,6 +1,6 @@
 /* What is mapped where in the guest: files, their functions of interest, source places. Thread-safe. */
-#ifndef MT_HOST_QEMU_MODULES_H
-#define MT_HOST_QEMU_MODULES_H
+#ifndef MT_HOST_MACHINE_MODULES_H
+#define MT_HOST_MACHINE_MODULES_H
 #include <stdint.h>
 #include "../core/core.h"
 
@@ -30,8 +30,12 @@ struct mt_watch {
     uint8_t routine;   /* --routine names it */
 };
 
-/* `program`: path of the main executable; allocations: whether allocators matter. */
-void mt_modules_start(const char *program, const struct mt_core_options *o, int allocations);
+/* `program`: path of the main executable; allocations: whether allocators matter. `found` (may be NULL) hears of
+ * each function of interest once its module is known, under the lock of this file. */
+void mt_modules_start(const char *program, const struct mt_core_options *o, int allocations,
+                      void (*found)(const struct mt_watch *));
+/* Looks at what is mapped at ip, if that has not been done. */
+void mt_modules_look(uint64_t ip);
 /* The function of interest that begins at ip, NULL if none does. Stays valid. */
 const struct mt_watch *mt_modules_watch(uint64_t ip);
 int mt_modules_is_main(uint64_t ip);

@@ -1,6 +1,6 @@
 /* Which registers an instruction reads and writes: Zydis's operands, and what those of 4.0 lack. */
-#ifndef MT_HOST_QEMU_EFFECTS_H
-#define MT_HOST_QEMU_EFFECTS_H
+#ifndef MT_HOST_MACHINE_EFFECTS_H
+#define MT_HOST_MACHINE_EFFECTS_H
 #include <Zydis/Zydis.h>
 
 enum { MT_EFFECT_READ = 1, MT_EFFECT_WRITE = 2 };

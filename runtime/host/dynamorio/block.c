@@ -1,0 +1,323 @@
+/* DynamoRIO's events for a block of code: what is inserted by mode. Functions that are called there are here. */
+#include "insert.h"
+#include "../machine/elements.h"
+#include "../machine/modules.h"
+#include <string.h>
+
+enum { ZERO_FLAG = 1 << 6 };
+
+static struct mt_client_thread *block_thread(void)
+{
+    struct mt_client_thread *t = mt_client_thread(dr_get_current_drcontext());
+    return t && t->core && !t->calls.silent && !mt_client.forked ? t : NULL;
+}
+
+static void block_mcontext(dr_mcontext_t *m, dr_mcontext_flags_t flags)
+{
+    m->size = sizeof *m;
+    m->flags = flags;
+    dr_get_mcontext(dr_get_current_drcontext(), m);
+}
+
+/* ---- one execution, in the words of the core ---- */
+
+static unsigned block_operands(const struct mt_insn *n, unsigned count, const uint64_t *address,
+                               const uint32_t *size, struct mt_core_operand o[MT_X86_OPERANDS])
+{
+    for (unsigned i = 0; i < count; i++)
+        o[i] = (struct mt_core_operand){address[i], n->operand[i].site, size[i] ? size[i] : n->operand[i].size};
+    return count;
+}
+
+static void block_record(struct mt_client_thread *t, const struct mt_core_operand *o)
+{
+    if (mt_client.mode == MT_CORE_MAT)
+        mt_core_access(t->core, o->site, o->address, o->size);
+    else if (mt_client.mode == MT_CORE_INSN)
+        mt_core_insn_operand(t->core, o->site, o->address, o->size);
+    else {
+        mt_core_atomic_begin_one(t->core, o->address, o->site, o->size);
+        mt_core_atomic_end(t->core, NULL, 0, 0);
+    }
+}
+
+/* ---- called before an instruction ---- */
+
+/* insn mode: it is executed now. */
+static void block_executed(const struct mt_insn *n)
+{
+    struct mt_client_thread *t = block_thread();
+    if (t)
+        mt_core_insn(t->core, n->site);
+}
+
+static void block_insn(const struct mt_insn *n, uint64_t packed, uint64_t a0, uint64_t a1, uint64_t a2)
+{
+    struct mt_client_thread *t = block_thread();
+    const uint64_t address[] = {a0, a1, a2};
+    if (!t)
+        return;
+    mt_core_insn(t->core, n->site);
+    for (unsigned i = 0; i < (packed & 3); i++) {
+        uint32_t size = (uint32_t)(packed >> 8);
+        mt_core_insn_operand(t->core, n->operand[i].site, address[i], size ? size : n->operand[i].size);
+    }
+}
+
+static void block_begin_one(const struct mt_insn *n, uint64_t size, uint64_t address)
+{
+    struct mt_client_thread *t = block_thread();
+    if (t)
+        mt_core_atomic_begin_one(t->core, address, n->operand[0].site,
+                                 size ? (uint32_t)size : n->operand[0].size);
+}
+
+static void block_begin(const struct mt_insn *n, uint64_t packed, uint64_t a0, uint64_t a1, uint64_t a2)
+{
+    struct mt_client_thread *t = block_thread();
+    const uint64_t address[] = {a0, a1, a2};
+    const uint32_t size[] = {(uint32_t)(packed >> 8), 0, 0};
+    struct mt_core_operand o[MT_X86_OPERANDS];
+    if (t)
+        mt_core_atomic_begin(t->core, o, block_operands(n, packed & 3, address, size, o));
+}
+
+static void block_end(void)
+{
+    struct mt_client_thread *t = block_thread();
+    if (t)
+        mt_core_atomic_end(t->core, NULL, 0, 0);
+}
+
+static void block_lost(void)
+{
+    struct mt_client_thread *t = block_thread();
+    if (t)
+        mt_core_lost(t->core, 1);
+}
+
+static void block_elements(const struct mt_insn *n)
+{
+    struct mt_client_thread *t = block_thread();
+    dr_mcontext_t m;
+    struct mt_elements_registers r;
+    uint64_t address[MT_ELEMENTS_MAX];
+    uint32_t each;
+    if (!t)
+        return;
+    block_mcontext(&m, DR_MC_ALL);
+    const uint64_t general[16] = {m.xax, m.xcx, m.xdx, m.xbx, m.xsp, m.xbp, m.xsi, m.xdi,
+                                  m.r8,  m.r9,  m.r10, m.r11, m.r12, m.r13, m.r14, m.r15};
+    memset(&r, 0, sizeof r);
+    memcpy(r.general, general, sizeof general);
+    r.ip = n->x86.ip;
+    for (unsigned i = 0; i < 8 && i < MCXT_NUM_OPMASK_SLOTS; i++)
+        r.mask[i] = m.opmask[i];
+    for (unsigned i = 0; i < 32 && i < MCXT_NUM_SIMD_SLOTS; i++)
+        memcpy(r.vector[i], &m.simd[i], sizeof m.simd[i] < 64 ? sizeof m.simd[i] : 64);
+    if (mt_client.mode == MT_CORE_INSN)
+        mt_core_insn(t->core, n->site);
+    else if (mt_client.mode == MT_CORE_MAT)
+        mt_client_look(t);
+    unsigned count = mt_elements(n->bytes, n->x86.length, &r, address, &each);
+    for (unsigned i = 0; i < count; i++)
+        block_record(t, &(struct mt_core_operand){address[i], n->operand[0].site, each});
+}
+
+/* ---- compare-and-swap ---- */
+
+static void block_swap(const struct mt_insn *n, uint64_t address)
+{
+    struct mt_client_thread *t = block_thread();
+    if (!t)
+        return;
+    t->swap = n;
+    t->swap_address = address;
+    if (mt_client.mode == MT_CORE_ATOMIC)
+        mt_core_atomic_begin_one(t->core, address, n->operand[0].site, n->operand[0].size);
+    else if (mt_client.mode == MT_CORE_INSN)
+        mt_core_insn(t->core, n->site);
+}
+
+static void block_swapped_so(struct mt_client_thread *t, int failed)
+{
+    const struct mt_insn *n = t->swap;
+    t->swap = NULL;
+    if (mt_client.mode == MT_CORE_ATOMIC) {
+        mt_core_atomic_end(t->core, NULL, 0, failed);
+        return;
+    }
+    if (mt_client.mode == MT_CORE_MAT)
+        mt_client_look(t);
+    block_record(t, &(struct mt_core_operand){t->swap_address, failed ? n->failed : n->operand[0].site,
+                                              n->operand[0].size});
+}
+
+static void block_swapped(void)
+{
+    struct mt_client_thread *t = block_thread();
+    dr_mcontext_t m;
+    if (!t || !t->swap)
+        return;
+    block_mcontext(&m, DR_MC_CONTROL);
+    block_swapped_so(t, !(m.xflags & ZERO_FLAG));
+}
+
+/* It ends its block, which only DynamoRIO's limit of a block's length brings about: what it will do is told from
+ * what is there now. */
+static void block_swap_last(const struct mt_insn *n, uint64_t address)
+{
+    struct mt_client_thread *t = block_thread();
+    dr_mcontext_t m;
+    uint64_t now[2] = {0, 0}, wanted[2] = {0, 0};
+    size_t got, bytes = n->operand[0].size > 16 ? 16 : n->operand[0].size;
+    if (!t)
+        return;
+    block_mcontext(&m, DR_MC_INTEGER);
+    block_swap(n, address);
+    dr_safe_read((const void *)(uintptr_t)address, bytes, now, &got);
+    wanted[0] = bytes == 8 && n->x86.cas_register == MT_X86_NO_REG ? m.xdx << 32 | (uint32_t)m.xax : m.xax;
+    wanted[1] = m.xdx;
+    block_swapped_so(t, memcmp(now, wanted, bytes) != 0);
+}
+
+/* ---- insertion ---- */
+
+static void block_call(void *d, instrlist_t *bb, instr_t *where, void *f, const struct mt_insn *n)
+{
+    dr_insert_clean_call(d, bb, where, f, false, n ? 1 : 0, OPND_CREATE_INTPTR(n));
+}
+
+static void block_app_call(void *d, instrlist_t *bb, instr_t *where, void *f, const struct mt_insn *n)
+{
+    dr_insert_clean_call_ex(d, bb, where, f, DR_CLEANCALL_READS_APP_CONTEXT | DR_CLEANCALL_SAVE_FLOAT, n ? 1 : 0,
+                            OPND_CREATE_INTPTR(n));
+}
+
+/* With the operands' addresses. */
+static void block_exact(void *d, instrlist_t *bb, const struct mt_step *s)
+{
+    reg_id_t r[MT_X86_OPERANDS];
+    opnd_t a[MT_X86_OPERANDS] = {OPND_CREATE_INT32(0), OPND_CREATE_INT32(0), OPND_CREATE_INT32(0)};
+    uint64_t packed = s->count | (uint64_t)s->size[0] << 8;
+    for (unsigned i = 0; i < s->count; i++) {
+        r[i] = mt_insert_address(d, bb, s, i);
+        a[i] = opnd_create_reg(r[i]);
+    }
+    if (mt_client.mode == MT_CORE_ATOMIC && s->count == 1)
+        dr_insert_clean_call(d, bb, s->instr, (void *)block_begin_one, false, 3, OPND_CREATE_INTPTR(s->insn),
+                             OPND_CREATE_INT32((int)s->size[0]), a[0]);
+    else
+        dr_insert_clean_call(d, bb, s->instr,
+                             mt_client.mode == MT_CORE_INSN ? (void *)block_insn : (void *)block_begin, false, 5,
+                             OPND_CREATE_INTPTR(s->insn), OPND_CREATE_INTPTR(packed), a[0], a[1], a[2]);
+    for (unsigned i = 0; i < s->count; i++)
+        drreg_unreserve_register(d, bb, s->instr, r[i]);
+    if (mt_client.mode == MT_CORE_ATOMIC && s->last) /* nothing of this block comes after it */
+        block_call(d, bb, s->instr, (void *)block_end, NULL);
+}
+
+static void block_insert_swap(void *d, instrlist_t *bb, const struct mt_step *s)
+{
+    reg_id_t r = mt_insert_address(d, bb, s, 0);
+    dr_insert_clean_call_ex(d, bb, s->instr, s->last ? (void *)block_swap_last : (void *)block_swap,
+                            s->last ? DR_CLEANCALL_READS_APP_CONTEXT : 0, 2, OPND_CREATE_INTPTR(s->insn),
+                            opnd_create_reg(r));
+    drreg_unreserve_register(d, bb, s->instr, r);
+}
+
+struct block {
+    struct mt_plan *plan;
+    reg_id_t window;
+    int repeated;
+    int swap; /* the instruction before was a compare-and-swap */
+};
+
+static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct block *b)
+{
+    switch (s->kind) {
+    case MT_STEP_NONE:
+        block_call(d, bb, s->instr, (void *)block_executed, s->insn); /* insn mode only */
+        break;
+    case MT_STEP_APPEND:
+        if (mt_client.mode == MT_CORE_MAT)
+            mt_insert_append(d, bb, s, &b->window);
+        else
+            block_exact(d, bb, s);
+        break;
+    case MT_STEP_SWAP:
+        block_insert_swap(d, bb, s);
+        b->swap = !s->last;
+        break;
+    case MT_STEP_ELEMENTS:
+        block_app_call(d, bb, s->instr, (void *)block_elements, s->insn);
+        break;
+    case MT_STEP_LOST:
+        block_call(d, bb, s->instr, (void *)block_lost, NULL);
+        break;
+    }
+}
+
+static dr_emit_flags_t on_insertion(void *d, void *tag, instrlist_t *bb, instr_t *instr, bool for_trace,
+                                    bool translating, void *user)
+{
+    struct block *b = user;
+    (void)tag, (void)for_trace, (void)translating;
+    if (!b || !b->plan || !instr_is_app(instr))
+        return DR_EMIT_DEFAULT;
+    if (b->swap)
+        block_app_call(d, bb, instr, (void *)block_swapped, NULL);
+    b->swap = 0;
+    const struct mt_step *s = mt_plan_step(b->plan, instr);
+    if (s)
+        block_step(d, bb, s, b);
+    else if (mt_client.mode == MT_CORE_ATOMIC && !instr_get_next_app(instr) && b->plan->count)
+        block_call(d, bb, instr, (void *)block_end, NULL);
+    return DR_EMIT_DEFAULT;
+}
+
+static dr_emit_flags_t on_app2app(void *d, void *tag, instrlist_t *bb, bool for_trace, bool translating,
+                                  void **user)
+{
+    struct block *b = dr_thread_alloc(d, sizeof *b);
+    bool expanded = false;
+    (void)tag, (void)for_trace, (void)translating;
+    *b = (struct block){.window = DR_REG_NULL};
+    *user = b;
+    if (mt_client.forked)
+        return DR_EMIT_DEFAULT;
+    drutil_expand_rep_string_ex(d, bb, &expanded, NULL);
+    b->repeated = expanded;
+    return DR_EMIT_DEFAULT;
+}
+
+static dr_emit_flags_t on_analysis(void *d, void *tag, instrlist_t *bb, bool for_trace, bool translating,
+                                   void *user)
+{
+    struct block *b = user;
+    (void)tag, (void)for_trace, (void)translating;
+    if (!mt_client.forked)
+        b->plan = mt_plan_make(d, bb, b->repeated);
+    return DR_EMIT_DEFAULT;
+}
+
+static dr_emit_flags_t on_inserted(void *d, void *tag, instrlist_t *bb, bool for_trace, bool translating,
+                                   void *user)
+{
+    struct block *b = user;
+    (void)tag, (void)bb, (void)for_trace, (void)translating;
+    mt_plan_free(b->plan);
+    dr_thread_free(d, b, sizeof *b);
+    return DR_EMIT_DEFAULT;
+}
+
+void mt_insert_start(void)
+{
+    mt_insert_start_room();
+    drmgr_register_bb_instrumentation_ex_event(on_app2app, on_analysis, on_insertion, on_inserted, NULL);
+}
+
+void mt_insert_stop(void)
+{
+    mt_insert_stop_room();
+}

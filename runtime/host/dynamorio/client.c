@@ -1,0 +1,174 @@
+/* Start and end of the client: options, the core, the thread that writes. */
+#define _GNU_SOURCE
+#include "client.h"
+#include "platform.h"
+#include "../machine/follow.h"
+#include "../machine/guest.h"
+#include "../machine/modules.h"
+#include "../machine/sequence.h"
+#include "../machine/elffile.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct mt_client mt_client;
+uint64_t mt_guest_base;
+
+enum { WORDS = 64 };
+
+/* ---- options: words after the client's name, in which mt-host writes %XX for all but letters, digits and
+ * some signs ---- */
+
+static int client_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static char *client_word(const char *given)
+{
+    char *word = strdup(given), *to = word;
+    for (const char *at = given; to && *at; at++) {
+        int high = *at == '%' ? client_digit(at[1]) : -1, low = high >= 0 ? client_digit(at[2]) : -1;
+        *to++ = low >= 0 ? (char)(high << 4 | low) : *at;
+        at += low >= 0 ? 2 : 0;
+    }
+    if (to)
+        *to = 0;
+    return word;
+}
+
+/* MODE --option=value … [follow=MT-HOST] */
+static int client_options(int argc, const char **argv, char *why, unsigned size)
+{
+    static char *word[WORDS];
+    const char *host = NULL;
+    int n = 0;
+    for (int i = 1; i < argc; i++) {
+        char *w = n < WORDS ? client_word(argv[i]) : NULL;
+        if (!w)
+            return snprintf(why, size, "too many options for the client"), -1;
+        if (strncmp(w, "follow=", 7) == 0)
+            host = w + 7;
+        else
+            word[n++] = w;
+    }
+    if (n == 0)
+        return snprintf(why, size, "the client has no options: run mt-host --engine=dynamorio"), -1;
+    if (mt_core_options_parse(&mt_client.options, n, word, why, size) != 0)
+        return -1;
+    mt_follow_start(host, "dynamorio", word, n, &mt_client.options);
+    return 0;
+}
+
+/* ---- the core's thread ---- */
+
+static struct {
+    void (*run)(void *);
+    void *arg;
+    uint32_t state; /* 1 started, 2 at its end */
+} worker;
+
+static void client_work(void *arg)
+{
+    (void)arg;
+    /* It has the core's locks; a thread of the program may wait for them where DynamoRIO would wait for it. */
+    dr_client_thread_set_suspendable(false);
+    worker.run(worker.arg);
+    __atomic_store_n(&worker.state, 2u, __ATOMIC_RELEASE);
+}
+
+static int client_spawn(void (*run)(void *), void *arg, void **handle)
+{
+    if (worker.state)
+        return EAGAIN;
+    worker.run = run;
+    worker.arg = arg;
+    if (!dr_create_client_thread(client_work, NULL))
+        return EAGAIN;
+    worker.state = 1;
+    *handle = &worker;
+    return 0;
+}
+
+/* At most ten seconds: when the process is torn down the thread may be gone without a word. */
+static void client_join(void *handle)
+{
+    (void)handle;
+    for (unsigned i = 0; i < 10000 && __atomic_load_n(&worker.state, __ATOMIC_ACQUIRE) != 2; i++)
+        mt_plat_sleep_ns(1000000);
+}
+
+static void client_yield(void)
+{
+    void *drcontext = dr_get_current_drcontext();
+    int safe = drcontext && dr_mark_safe_to_suspend(drcontext, true);
+    dr_thread_yield();
+    if (safe)
+        dr_mark_safe_to_suspend(drcontext, false);
+}
+
+/* ---- start and end ---- */
+
+static void client_exit(void)
+{
+    if (!mt_client.forked)
+        mt_core_stop(0);
+    mt_insert_stop();
+    drwrap_exit();
+    drutil_exit();
+    drreg_exit();
+    drmgr_exit();
+}
+
+static void client_module(void *drcontext, const module_data_t *info, bool loaded)
+{
+    (void)drcontext, (void)loaded;
+    mt_modules_look((uint64_t)(uintptr_t)info->start);
+    mt_functions_wrap();
+}
+
+static struct mt_core_engine engine = {.name = "dynamorio",
+                                       .locate = mt_modules_locate,
+                                       .plain = mt_elf_variable,
+                                       .sequence = mt_sequence,
+                                       .yield = client_yield,
+                                       .spawn = client_spawn,
+                                       .join = client_join};
+
+static int client_core(int argc, const char **argv, char *why, unsigned size)
+{
+    static char program[4096];
+    module_data_t *main = dr_get_main_module();
+    if (main && main->full_path)
+        snprintf(program, sizeof program, "%s", main->full_path);
+    dr_free_module_data(main);
+    engine.program = *program ? program : NULL;
+    if (client_options(argc, argv, why, size) != 0 || mt_core_start(&mt_client.options, &engine, why, size) != 0)
+        return -1;
+    mt_client.mode = mt_client.options.mode;
+    mt_modules_start(engine.program, &mt_client.options,
+                     mt_client.mode == MT_CORE_MAT || mt_client.options.container, mt_functions_found);
+    return 0;
+}
+
+DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[])
+{
+    static char why[512];
+    drreg_options_t registers = {sizeof registers, 6, false, NULL, false};
+    (void)id;
+    dr_set_client_name("memtrace", "https://memtrace.invalid");
+    drwrap_set_global_flags(DRWRAP_SAFE_READ_ARGS);
+    if (!drmgr_init() || drreg_init(&registers) != DRREG_SUCCESS || !drutil_init() || !drwrap_init()) {
+        dr_fprintf(STDERR, "memtrace: DynamoRIO's extensions do not start\n");
+        dr_abort_with_code(1);
+    }
+    if (client_core(argc, argv, why, sizeof why) != 0) {
+        dr_fprintf(STDERR, "memtrace: %s\n", why);
+        dr_abort_with_code(1);
+    }
+
+    mt_process_start();
+    mt_insert_start();
+    drmgr_register_module_load_event(client_module);
+    drmgr_register_exit_event(client_exit);
+}

@@ -1,0 +1,72 @@
+/* Functions of interest: drwrap sees entries and returns, machine/calls.h knows what they mean. */
+#include "client.h"
+#include "platform.h"
+#include "../machine/sequence.h"
+
+/* Inside the CUDA runtime nothing is traced: calls.h counts how deep. */
+static void functions_hide(struct mt_client_thread *t)
+{
+    mt_client_look(t);
+}
+
+static void functions_entered(void *wrap, void **user)
+{
+    struct mt_client_thread *t = mt_client_thread(drwrap_get_drcontext(wrap));
+    const struct mt_watch *w = *user;
+    dr_mcontext_t *m = drwrap_get_mcontext_ex(wrap, DR_MC_INTEGER | DR_MC_CONTROL);
+    if (!t || !t->core || !m || mt_client.forked)
+        return;
+    uint64_t args[3] = {m->xdi, m->xsi, m->xdx};
+    mt_client_look(t);
+    mt_calls_enter(&t->calls, t->core, w, m->xsp, (uint64_t)(uintptr_t)drwrap_get_retaddr(wrap) - 1, args);
+    functions_hide(t);
+}
+
+static void functions_left(void *wrap, void *user)
+{
+    if (!wrap) /* by longjmp: a later return shows it */
+        return;
+    struct mt_client_thread *t = mt_client_thread(drwrap_get_drcontext(wrap));
+    dr_mcontext_t *m = drwrap_get_mcontext_ex(wrap, DR_MC_INTEGER | DR_MC_CONTROL);
+    (void)user;
+    if (!t || !t->core || !m || mt_client.forked)
+        return;
+    mt_client_look(t);
+    mt_calls_return(&t->calls, t->core, (uint64_t)(uintptr_t)drwrap_get_retaddr(wrap), m->xsp, m->xax);
+    if (mt_client.mode == MT_CORE_MAT && mt_sequence_moved()) {
+        mt_sequence_seen();
+        mt_core_moved(t->core);
+    }
+    functions_hide(t);
+}
+
+/* ---- which ---- */
+
+enum { FOUND_MAX = 1 << 16 };
+
+static struct {
+    struct mt_spin lock;
+    const struct mt_watch *item[FOUND_MAX];
+    unsigned count, wrapped;
+} found;
+
+void mt_functions_found(const struct mt_watch *w)
+{
+    mt_spin_lock(&found.lock);
+    if (found.count < FOUND_MAX)
+        found.item[found.count++] = w;
+    mt_spin_unlock(&found.lock);
+}
+
+void mt_functions_wrap(void)
+{
+    for (;;) {
+        mt_spin_lock(&found.lock);
+        const struct mt_watch *w = found.wrapped < found.count ? found.item[found.wrapped++] : NULL;
+        mt_spin_unlock(&found.lock);
+        if (!w)
+            return;
+        drwrap_wrap_ex((app_pc)(uintptr_t)w->address, functions_entered, functions_left, (void *)w,
+                       DRWRAP_CALLCONV_AMD64);
+    }
+}

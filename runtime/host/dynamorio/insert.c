@@ -1,0 +1,190 @@
+/* mat mode: code that appends entries to the thread's buffer, without a call on the way. */
+#include "insert.h"
+#include <stddef.h>
+
+#define CUR ((int)offsetof(struct mt_core_thread, cur))
+#define LIMIT ((int)offsetof(struct mt_core_thread, limit))
+#define ENTRY ((int)sizeof(struct mt_host_entry))
+enum { PAGE = 4096 };
+
+/* ---- making room ---- */
+
+static void insert_room(void)
+{
+    struct mt_client_thread *t = mt_client_thread(dr_get_current_drcontext());
+    if (t)
+        mt_client_look(t);
+}
+
+/* One piece of code for all blocks: calls insert_room, goes back to where mt_client.back says. */
+void mt_insert_start_room(void)
+{
+    void *drcontext = dr_get_current_drcontext();
+    instrlist_t *code = instrlist_create(drcontext);
+    opnd_t back = opnd_create_far_base_disp(mt_client.segment, DR_REG_NULL, DR_REG_NULL, 0, (int)mt_client.back,
+                                            OPSZ_PTR);
+    instr_t *jump = INSTR_CREATE_jmp_ind(drcontext, back);
+    mt_client.look = dr_nonheap_alloc(PAGE, DR_MEMPROT_READ | DR_MEMPROT_WRITE | DR_MEMPROT_EXEC);
+    instrlist_meta_append(code, jump);
+    dr_insert_clean_call(drcontext, code, jump, (void *)insert_room, true, 0);
+    instrlist_encode(drcontext, code, mt_client.look, false);
+    instrlist_clear_and_destroy(drcontext, code);
+    dr_memory_protect(mt_client.look, PAGE, DR_MEMPROT_READ | DR_MEMPROT_EXEC);
+}
+
+void mt_insert_stop_room(void)
+{
+    if (mt_client.look)
+        dr_nonheap_free(mt_client.look, PAGE);
+}
+
+/* ---- pieces of code ---- */
+
+struct place {
+    void *drcontext;
+    instrlist_t *bb;
+    instr_t *where;
+};
+
+static void insert_one(const struct place *at, instr_t *instr)
+{
+    instrlist_meta_preinsert(at->bb, at->where, instr);
+}
+
+static void insert_which(const struct place *at, reg_id_t r)
+{
+    dr_insert_read_raw_tls(at->drcontext, at->bb, at->where, mt_client.segment, mt_client.slot, r);
+}
+
+static void insert_load(const struct place *at, reg_id_t r, reg_id_t from, int offset)
+{
+    insert_one(at, INSTR_CREATE_mov_ld(at->drcontext, opnd_create_reg(r), OPND_CREATE_MEMPTR(from, offset)));
+}
+
+/* p is the first free entry; r is scratch. */
+static void insert_open(const struct place *at, reg_id_t p, reg_id_t r)
+{
+    void *d = at->drcontext;
+    instr_t *ok = INSTR_CREATE_label(d), *back = INSTR_CREATE_label(d);
+    insert_which(at, r);
+    insert_load(at, p, r, CUR);
+    insert_one(at, INSTR_CREATE_cmp(d, opnd_create_reg(p), OPND_CREATE_MEMPTR(r, LIMIT)));
+    insert_one(at, INSTR_CREATE_jcc(d, OP_jb, opnd_create_instr(ok)));
+    instrlist_insert_mov_instr_addr(d, back, NULL, opnd_create_reg(r), at->bb, at->where, NULL, NULL);
+    dr_insert_write_raw_tls(d, at->bb, at->where, mt_client.segment, mt_client.back, r);
+    insert_one(at, INSTR_CREATE_jmp(d, opnd_create_pc(mt_client.look)));
+    insert_one(at, back);
+    insert_which(at, r);
+    insert_load(at, p, r, CUR);
+    insert_one(at, ok);
+}
+
+static int insert_is_plain(opnd_t o)
+{
+    return opnd_is_base_disp(o) && !opnd_is_far_base_disp(o) && opnd_get_index(o) == DR_REG_NULL &&
+           opnd_get_disp(o) == 0 && reg_is_64bit(opnd_get_base(o));
+}
+
+/* One entry. */
+static void insert_entry(const struct place *at, const struct mt_step *s, unsigned i, reg_id_t p, reg_id_t r,
+                         reg_id_t scratch)
+{
+    void *d = at->drcontext;
+    opnd_t o = s->operand[i];
+    int offset = (int)(s->slot + i) * ENTRY;
+    uint32_t site = s->insn->operand[s->which[i]].site;
+    drreg_restore_app_values(d, at->bb, at->where, o, NULL);
+    if (insert_is_plain(o)) {
+        r = opnd_get_base(o);
+    } else if (!drutil_insert_get_mem_addr(d, at->bb, at->where, o, r, scratch)) {
+        insert_one(at, XINST_CREATE_load_int(d, opnd_create_reg(r), OPND_CREATE_INT32(0)));
+    }
+    insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEMPTR(p, offset), opnd_create_reg(r)));
+    if (s->size[i] == 0 && site < INT32_MAX) { /* one store for site and size 0 */
+        insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEM64(p, offset + 8), OPND_CREATE_INT32((int)site)));
+        return;
+    }
+    insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEM32(p, offset + 8), OPND_CREATE_INT32((int)site)));
+    insert_one(at,
+               INSTR_CREATE_mov_st(d, OPND_CREATE_MEM32(p, offset + 12), OPND_CREATE_INT32((int)s->size[i])));
+}
+
+static void insert_close(const struct place *at, const struct mt_step *s, reg_id_t p, reg_id_t r)
+{
+    void *d = at->drcontext;
+    insert_which(at, r);
+    insert_one(at, INSTR_CREATE_lea(d, opnd_create_reg(p),
+                                    opnd_create_base_disp(p, DR_REG_NULL, 0, (int)(s->slot + s->count) * ENTRY,
+                                                          OPSZ_lea)));
+    insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEMPTR(r, CUR), opnd_create_reg(p)));
+}
+
+/* A register that no address needs. */
+static reg_id_t insert_reserve(const struct place *at, uint32_t avoid)
+{
+    drvector_t allowed;
+    reg_id_t r = DR_REG_NULL;
+    drreg_init_and_fill_vector(&allowed, true);
+    for (unsigned i = 0; i < 16; i++)
+        if (avoid >> i & 1)
+            drreg_set_vector_entry(&allowed, DR_REG_START_64 + i, false);
+    if (drreg_reserve_register(at->drcontext, at->bb, at->where, &allowed, &r) != DRREG_SUCCESS)
+        r = DR_REG_NULL;
+    drvector_delete(&allowed);
+    return r;
+}
+
+static void insert_release(const struct place *at, reg_id_t r)
+{
+    drreg_unreserve_register(at->drcontext, at->bb, at->where, r);
+}
+
+static int insert_far(const struct mt_step *s)
+{
+    for (unsigned i = 0; i < s->count; i++)
+        if (opnd_is_far_base_disp(s->operand[i]) || instr_get_opcode(s->instr) == OP_xlat)
+            return 1;
+    return 0;
+}
+
+void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s, reg_id_t *window)
+{
+    struct place at = {drcontext, bb, s->instr};
+    if (s->open) {
+        *window = insert_reserve(&at, s->avoid);
+        if (*window == DR_REG_NULL)
+            return;
+    }
+    reg_id_t p = *window, r, scratch = DR_REG_NULL;
+    if (p == DR_REG_NULL)
+        return;
+    r = insert_reserve(&at, s->avoid);
+    if (insert_far(s))
+        scratch = insert_reserve(&at, s->avoid);
+    if (s->open) {
+        drreg_reserve_aflags(drcontext, bb, s->instr);
+        insert_open(&at, p, r);
+        drreg_unreserve_aflags(drcontext, bb, s->instr);
+    }
+    for (unsigned i = 0; i < s->count; i++)
+        insert_entry(&at, s, i, p, r, scratch);
+    if (s->close) {
+        insert_close(&at, s, p, r);
+        insert_release(&at, p);
+        *window = DR_REG_NULL;
+    }
+    if (scratch != DR_REG_NULL)
+        insert_release(&at, scratch);
+    insert_release(&at, r);
+}
+
+/* The operand's address in a register, to be released. */
+reg_id_t mt_insert_address(void *drcontext, instrlist_t *bb, const struct mt_step *s, unsigned i)
+{
+    struct place at = {drcontext, bb, s->instr};
+    reg_id_t r = insert_reserve(&at, s->avoid), scratch = insert_reserve(&at, s->avoid);
+    drreg_restore_app_values(drcontext, bb, s->instr, s->operand[i], NULL);
+    drutil_insert_get_mem_addr(drcontext, bb, s->instr, s->operand[i], r, scratch);
+    insert_release(&at, scratch);
+    return r;
+}

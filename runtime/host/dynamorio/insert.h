@@ -1,0 +1,13 @@
+/* Code that is put into a block. All of it comes before the instruction of a step. */
+#ifndef MT_HOST_DYNAMORIO_INSERT_H
+#define MT_HOST_DYNAMORIO_INSERT_H
+#include "plan.h"
+
+void mt_insert_start_room(void);
+void mt_insert_stop_room(void);
+/* mat mode: the entries of a MT_STEP_APPEND. *window: the register that points into the buffer, kept from the
+ * step that opens a window to the one that closes it; DR_REG_NULL before and after. */
+void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s, reg_id_t *window);
+/* Reserves a register and puts the address of operand[i] into it; the caller gives it back (drreg). */
+reg_id_t mt_insert_address(void *drcontext, instrlist_t *bb, const struct mt_step *s, unsigned i);
+#endif

@@ -1,0 +1,207 @@
+/* Threads of the program, their system calls and signals, forks. */
+#define _GNU_SOURCE
+#include "client.h"
+#include "../machine/guest.h"
+#include "../machine/modules.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+enum { SIGNALS = 65 };
+
+/* What the program does about a signal, as far as it has said so: an address of a handler, SIG_DFL or SIG_IGN. */
+static uint64_t handler[SIGNALS];
+
+struct mt_client_thread *mt_client_thread(void *drcontext)
+{
+    return drmgr_get_tls_field(drcontext, mt_client.field);
+}
+
+/* ---- where entries go ---- */
+
+static struct mt_core_thread **process_slot(void)
+{
+    return (struct mt_core_thread **)((byte *)dr_get_dr_segment_base(mt_client.segment) + mt_client.slot);
+}
+
+static void process_aside(struct mt_client_thread *t)
+{
+    t->aside.cur = t->spare;
+    t->aside.limit = NULL;
+    *process_slot() = &t->aside;
+}
+
+void mt_client_look(struct mt_client_thread *t)
+{
+    struct mt_host_entry *end = t->aside.cur;
+    int traced = t->core && !t->calls.silent && !mt_client.forked;
+    for (struct mt_host_entry *e = t->spare; traced && e < end; e++)
+        mt_core_access(t->core, e->site, e->address, e->size);
+    process_aside(t);
+    if (traced && t->core->cur < __atomic_load_n(&t->core->limit, __ATOMIC_RELAXED))
+        *process_slot() = t->core;
+}
+
+/* ---- threads ---- */
+
+static void on_thread_start(void *drcontext)
+{
+    struct mt_client_thread *t = calloc(1, sizeof *t);
+    drmgr_set_tls_field(drcontext, mt_client.field, t);
+    if (!t) { /* its code must not run without */
+        dr_fprintf(STDERR, "memtrace: no memory for a thread\n");
+        dr_abort_with_code(1);
+        return;
+    }
+    t->syscall.number = -1;
+    t->core = mt_client.forked ? NULL : mt_core_thread_start((uint64_t)dr_get_thread_id(drcontext));
+    process_aside(t);
+}
+
+static void process_done(struct mt_client_thread *t)
+{
+    mt_client_look(t);
+    if (mt_client.mode == MT_CORE_ATOMIC && t->core && !mt_client.forked)
+        mt_core_atomic_end(t->core, NULL, 0, 0);
+}
+
+static void on_thread_end(void *drcontext)
+{
+    struct mt_client_thread *t = mt_client_thread(drcontext);
+    if (!t)
+        return;
+    if (t->core && !mt_client.forked) {
+        /* At the end of the process another thread may say this: its slot is not this thread's. */
+        for (struct mt_host_entry *e = t->spare; !t->calls.silent && e < t->aside.cur; e++)
+            mt_core_access(t->core, e->site, e->address, e->size);
+        if (mt_client.mode == MT_CORE_ATOMIC)
+            mt_core_atomic_end(t->core, NULL, 0, 0);
+        mt_core_thread_end(t->core);
+    }
+    mt_calls_free(&t->calls);
+    drmgr_set_tls_field(drcontext, mt_client.field, NULL);
+    free(t);
+}
+
+/* ---- system calls ---- */
+
+static bool on_filter(void *drcontext, int number)
+{
+    (void)drcontext, (void)number;
+    return true;
+}
+
+static bool on_syscall(void *drcontext, int number)
+{
+    struct mt_client_thread *t = mt_client_thread(drcontext);
+    uint64_t args[6];
+    if (!t || !t->core || mt_client.forked)
+        return true;
+    process_done(t);
+    for (int i = 0; i < 6; i++)
+        args[i] = (uint64_t)dr_syscall_get_param(drcontext, i);
+    uint64_t site = mt_calls_site(&t->calls);
+    if (!site) {
+        dr_mcontext_t m = {.size = sizeof m, .flags = DR_MC_CONTROL};
+        site = dr_get_mcontext(drcontext, &m) ? (uint64_t)(uintptr_t)m.pc : 0;
+    }
+    t->syscall.silent = t->calls.silent != 0;
+    if (number == SYS_exit_group)
+        mt_core_stop(0);
+    mt_syscall_enter(&t->syscall, t->core, number, args, site);
+    return true;
+}
+
+static void process_handles(const struct mt_syscall *s)
+{
+    uint64_t to;
+    size_t got;
+    if (s->args[1] && s->args[0] < SIGNALS &&
+        dr_safe_read((const void *)(uintptr_t)s->args[1], sizeof to, &to, &got))
+        __atomic_store_n(&handler[s->args[0]], to, __ATOMIC_RELAXED);
+}
+
+static void on_syscall_done(void *drcontext, int number)
+{
+    struct mt_client_thread *t = mt_client_thread(drcontext);
+    int64_t result = (int64_t)dr_syscall_get_result(drcontext);
+    if (!t || !t->core || mt_client.forked)
+        return;
+    if (number == SYS_rt_sigaction && result == 0 && t->syscall.number == number)
+        process_handles(&t->syscall);
+    mt_syscall_return(&t->syscall, t->core, number, result);
+    mt_client_look(t);
+}
+
+/* ---- signals ---- */
+
+static int process_kills(int number)
+{
+    switch (number) {
+    case SIGCHLD:
+    case SIGURG:
+    case SIGWINCH:
+    case SIGCONT:
+    case SIGSTOP:
+    case SIGTSTP:
+    case SIGTTIN:
+    case SIGTTOU:
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+static dr_signal_action_t on_signal(void *drcontext, dr_siginfo_t *info)
+{
+    struct mt_client_thread *t = mt_client_thread(drcontext);
+    int number = info->sig;
+    uint64_t to = number > 0 && number < SIGNALS ? __atomic_load_n(&handler[number], __ATOMIC_RELAXED) : 1;
+    if (mt_client.forked || !t)
+        return DR_SIGNAL_DELIVER;
+    if (mt_client.options.signal && (number == SIGUSR1 || number == SIGUSR2)) {
+        mt_core_switch(number == SIGUSR1);
+        return to > 1 ? DR_SIGNAL_DELIVER : DR_SIGNAL_SUPPRESS;
+    }
+    if (mt_client.mode == MT_CORE_ATOMIC && t->core) {
+        mt_core_atomic_drop(t->core);
+        mt_core_context_change(t->core);
+    }
+    if (to == 0 && process_kills(number) && !info->blocked)
+        mt_core_stop(1);
+    return DR_SIGNAL_DELIVER;
+}
+
+/* ---- forks ---- */
+
+static void on_fork(void *drcontext)
+{
+    struct mt_client_thread *t = mt_client_thread(drcontext);
+    mt_client.forked = 1;
+    mt_core_forked();
+    if (t)
+        process_aside(t);
+    dr_delay_flush_region(NULL, ~(size_t)0, 0, NULL); /* code without records from here on */
+}
+
+void mt_process_start(void)
+{
+    struct sigaction now;
+    for (int i = 1; i < SIGNALS; i++) /* what the program inherited */
+        if (sigaction(i, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
+            handler[i] = 1;
+    mt_client.field = drmgr_register_tls_field();
+    if (mt_client.field < 0 || !dr_raw_tls_calloc(&mt_client.segment, &mt_client.slot, 2, 0)) {
+        dr_fprintf(STDERR, "memtrace: DynamoRIO has no thread-local memory left\n");
+        dr_abort_with_code(1);
+    }
+    mt_client.back = mt_client.slot + (uint)sizeof(void *);
+    drmgr_register_filter_syscall_event(on_filter);
+    drmgr_register_thread_init_event(on_thread_start);
+    drmgr_register_thread_exit_event(on_thread_end);
+    drmgr_register_pre_syscall_event(on_syscall);
+    drmgr_register_post_syscall_event(on_syscall_done);
+    drmgr_register_signal_event(on_signal);
+    dr_register_fork_init_event(on_fork);
+}

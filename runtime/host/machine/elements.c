@@ -1,0 +1,200 @@
+/* Elements of gathers, scatters and masked accesses, by Zydis. */
+#include "elements.h"
+#include <Zydis/Zydis.h>
+#include <string.h>
+
+struct elements_insn {
+    ZydisDecodedInstruction i;
+    ZydisDecodedOperand o[ZYDIS_MAX_OPERAND_COUNT];
+    const ZydisDecodedOperand *memory; /* the one that is accessed; NULL: none */
+};
+
+static int elements_decode(struct elements_insn *n, const void *bytes, unsigned size)
+{
+    ZydisDecoder d;
+    ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    n->memory = NULL;
+    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&d, bytes, size, &n->i, n->o)))
+        return -1;
+    for (unsigned k = 0; k < n->i.operand_count && !n->memory; k++)
+        if (n->o[k].type == ZYDIS_OPERAND_TYPE_MEMORY && n->o[k].actions &&
+            n->o[k].mem.type != ZYDIS_MEMOP_TYPE_AGEN)
+            n->memory = &n->o[k];
+    return n->memory ? 0 : -1;
+}
+
+/* Bytes of an element of the mask in a vector register; 0: the instruction has none. */
+static unsigned elements_vector_mask(const struct elements_insn *n)
+{
+    switch (n->i.mnemonic) {
+    case ZYDIS_MNEMONIC_MASKMOVDQU:
+    case ZYDIS_MNEMONIC_VMASKMOVDQU:
+        return 1;
+    case ZYDIS_MNEMONIC_VMASKMOVPS:
+    case ZYDIS_MNEMONIC_VPMASKMOVD:
+        return 4;
+    case ZYDIS_MNEMONIC_VMASKMOVPD:
+    case ZYDIS_MNEMONIC_VPMASKMOVQ:
+        return 8;
+    default:
+        if (n->memory->mem.type == ZYDIS_MEMOP_TYPE_VSIB && n->i.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX)
+            return n->memory->element_size / 8u;
+        return 0;
+    }
+}
+
+static int elements_opmask(const struct elements_insn *n)
+{
+    return n->i.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX && n->i.avx.mask.reg > ZYDIS_REGISTER_K0 &&
+           n->i.avx.mask.reg <= ZYDIS_REGISTER_K7;
+}
+
+int mt_elements_needed(const void *bytes, unsigned size)
+{
+    struct elements_insn n;
+    return elements_decode(&n, bytes, size) == 0 &&
+           (n.memory->mem.type == ZYDIS_MEMOP_TYPE_VSIB || elements_vector_mask(&n) || elements_opmask(&n));
+}
+
+/* The vector register that has the mask: the second explicit register of a move, the third operand of a
+ * gather. */
+static const ZydisDecodedOperand *elements_mask_register(const struct elements_insn *n)
+{
+    if (n->memory->mem.type == ZYDIS_MEMOP_TYPE_VSIB)
+        return &n->o[2];
+    return &n->o[1];
+}
+
+static uint64_t elements_general(const struct mt_elements_registers *r, ZydisRegister name)
+{
+    ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, name);
+    if (ZydisRegisterGetClass(whole) != ZYDIS_REGCLASS_GPR64)
+        return 0;
+    uint64_t v = r->general[ZydisRegisterGetId(whole)];
+    return ZydisRegisterGetClass(name) == ZYDIS_REGCLASS_GPR32 ? (uint32_t)v : v;
+}
+
+static const uint8_t *elements_vector(const struct mt_elements_registers *r, ZydisRegister name)
+{
+    ZyanI8 id = ZydisRegisterGetId(name);
+    return r->vector[id >= 0 && id < 32 ? id : 0];
+}
+
+static int elements_wanted(const struct elements_insn *n, const struct mt_elements_registers *r, unsigned k)
+{
+    unsigned bytes = elements_vector_mask(n);
+    if (bytes)
+        return elements_vector(r, elements_mask_register(n)->reg.value)[k * bytes + bytes - 1] >> 7;
+    if (elements_opmask(n))
+        return (int)(r->mask[n->i.avx.mask.reg - ZYDIS_REGISTER_K0] >> k & 1);
+    return 1;
+}
+
+static unsigned elements_index_bytes(const struct elements_insn *n)
+{
+    switch (n->i.mnemonic) {
+    case ZYDIS_MNEMONIC_VGATHERDPD:
+    case ZYDIS_MNEMONIC_VGATHERDPS:
+    case ZYDIS_MNEMONIC_VPGATHERDD:
+    case ZYDIS_MNEMONIC_VPGATHERDQ:
+    case ZYDIS_MNEMONIC_VSCATTERDPD:
+    case ZYDIS_MNEMONIC_VSCATTERDPS:
+    case ZYDIS_MNEMONIC_VPSCATTERDD:
+    case ZYDIS_MNEMONIC_VPSCATTERDQ:
+        return 4;
+    default:
+        return 8;
+    }
+}
+
+/* Of a gather or scatter: as many as both its vector of data and that of indices hold. */
+static unsigned elements_gathered(const struct elements_insn *n, unsigned each)
+{
+    unsigned index = ZydisRegisterGetWidth(ZYDIS_MACHINE_MODE_LONG_64, n->memory->mem.index) / 8u;
+    const ZydisDecodedOperand *data = n->o[0].type == ZYDIS_OPERAND_TYPE_REGISTER ? &n->o[0] : NULL;
+    for (unsigned k = 1; !data && k < n->i.operand_count; k++) /* a scatter's comes last */
+        if (n->o[k].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+            ZydisRegisterGetClass(n->o[k].reg.value) != ZYDIS_REGCLASS_MASK)
+            data = &n->o[k];
+    unsigned wide = data ? ZydisRegisterGetWidth(ZYDIS_MACHINE_MODE_LONG_64, data->reg.value) / 8u : each;
+    unsigned count = index / elements_index_bytes(n), room = wide / each;
+    return count < room ? count : room;
+}
+
+static uint64_t elements_index(const struct elements_insn *n, const struct mt_elements_registers *r, unsigned k)
+{
+    const uint8_t *v = elements_vector(r, n->memory->mem.index);
+    int64_t wide;
+    int32_t narrow;
+    if (elements_index_bytes(n) == 4) {
+        memcpy(&narrow, v + 4 * k, sizeof narrow);
+        wide = narrow;
+    } else {
+        memcpy(&wide, v + 8 * k, sizeof wide);
+    }
+    return (uint64_t)wide * n->memory->mem.scale;
+}
+
+/* The chosen elements lie side by side. */
+static int elements_packed(const struct elements_insn *n)
+{
+    switch (n->i.mnemonic) {
+    case ZYDIS_MNEMONIC_VCOMPRESSPD:
+    case ZYDIS_MNEMONIC_VCOMPRESSPS:
+    case ZYDIS_MNEMONIC_VPCOMPRESSB:
+    case ZYDIS_MNEMONIC_VPCOMPRESSD:
+    case ZYDIS_MNEMONIC_VPCOMPRESSQ:
+    case ZYDIS_MNEMONIC_VPCOMPRESSW:
+    case ZYDIS_MNEMONIC_VEXPANDPD:
+    case ZYDIS_MNEMONIC_VEXPANDPS:
+    case ZYDIS_MNEMONIC_VPEXPANDB:
+    case ZYDIS_MNEMONIC_VPEXPANDD:
+    case ZYDIS_MNEMONIC_VPEXPANDQ:
+    case ZYDIS_MNEMONIC_VPEXPANDW:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* One element for all of the vector ({1to16}): is any of them asked for? */
+static int elements_any(const struct elements_insn *n, const struct mt_elements_registers *r)
+{
+    unsigned wide = n->i.avx.vector_length, each = n->memory->element_size ? n->memory->element_size : 8;
+    for (unsigned k = 0; k < wide / each; k++)
+        if (elements_wanted(n, r, k))
+            return 1;
+    return 0;
+}
+
+unsigned mt_elements(const void *bytes, unsigned size, const struct mt_elements_registers *r,
+                     uint64_t address[MT_ELEMENTS_MAX], uint32_t *each)
+{
+    struct elements_insn n;
+    unsigned found = 0;
+    *each = 0;
+    if (elements_decode(&n, bytes, size) != 0)
+        return 0;
+    const ZydisDecodedOperand *m = n.memory;
+    int scattered = m->mem.type == ZYDIS_MEMOP_TYPE_VSIB, packed = elements_packed(&n);
+    unsigned vector = scattered ? 0 : elements_vector_mask(&n);
+    *each = vector ? vector : m->element_size ? m->element_size / 8u : m->size / 8u;
+    uint64_t base = elements_general(r, m->mem.base) + (uint64_t)m->mem.disp.value;
+    if (m->mem.segment == ZYDIS_REGISTER_FS || m->mem.segment == ZYDIS_REGISTER_GS)
+        base += r->segment;
+    if (m->mem.base == ZYDIS_REGISTER_RIP)
+        base += r->ip + n.i.length;
+    if (!scattered)
+        base += elements_general(r, m->mem.index) * m->mem.scale;
+    if (n.i.avx.broadcast.mode != ZYDIS_BROADCAST_MODE_INVALID && !n.i.avx.broadcast.is_static) {
+        address[0] = base;
+        return (unsigned)elements_any(&n, r);
+    }
+    unsigned count = scattered ? elements_gathered(&n, *each) : *each ? m->size / 8u / *each : 0;
+    for (unsigned k = 0; k < count && k < MT_ELEMENTS_MAX; k++)
+        if (elements_wanted(&n, r, k)) {
+            address[found] = scattered ? base + elements_index(&n, r, k) : base + (packed ? found : k) * *each;
+            found++;
+        }
+    return found;
+}

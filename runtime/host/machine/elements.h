@@ -1,0 +1,25 @@
+/* The elements of memory that one execution of an instruction touches, where its operands alone do not say it:
+ * gathers, scatters, masked moves and anything under a mask of AVX-512, compressing and expanding ones. Knows
+ * no engine. Rules: Intel SDM vol. 2 (VPGATHERDD, VMASKMOV, VPCOMPRESSD; vol. 1, 15.6 on masked faults). */
+#ifndef MT_HOST_MACHINE_ELEMENTS_H
+#define MT_HOST_MACHINE_ELEMENTS_H
+#include <stdint.h>
+
+enum { MT_ELEMENTS_MAX = 64 };
+
+/* Before the instruction. */
+struct mt_elements_registers {
+    uint64_t general[16];   /* as encoded */
+    uint64_t mask[8];       /* k0 to k7 */
+    uint8_t vector[32][64]; /* xmm, ymm, zmm: the lowest bytes */
+    uint64_t segment;       /* base of FS or GS, if the instruction has one */
+    uint64_t ip;            /* of the instruction */
+};
+
+/* 1 if what it touches depends on a mask or on a vector of indices. */
+int mt_elements_needed(const void *bytes, unsigned size);
+/* Addresses of the elements, in the order of their numbers; *each is their size in bytes. Their count, 0 when
+ * the mask leaves none. */
+unsigned mt_elements(const void *bytes, unsigned size, const struct mt_elements_registers *r,
+                     uint64_t address[MT_ELEMENTS_MAX], uint32_t *each);
+#endif
