@@ -36,6 +36,7 @@ static void block_record(struct mt_client_thread *t, const struct mt_core_operan
     else if (mt_client.mode == MT_CORE_INSN)
         mt_core_insn_operand(t->core, o->site, o->address, o->size);
     else {
+        mt_core_atomic_end(t->core, NULL, 0, 0);
         mt_core_atomic_begin_one(t->core, o->address, o->site, o->size);
         mt_core_atomic_end(t->core, NULL, 0, 0);
     }
@@ -67,9 +68,10 @@ static void block_insn(const struct mt_insn *n, uint64_t packed, uint64_t a0, ui
 static void block_begin_one(const struct mt_insn *n, uint64_t size, uint64_t address)
 {
     struct mt_client_thread *t = block_thread();
-    if (t)
-        mt_core_atomic_begin_one(t->core, address, n->operand[0].site,
-                                 size ? (uint32_t)size : n->operand[0].size);
+    if (!t)
+        return;
+    mt_core_atomic_end(t->core, NULL, 0, 0); /* the instruction before */
+    mt_core_atomic_begin_one(t->core, address, n->operand[0].site, size ? (uint32_t)size : n->operand[0].size);
 }
 
 static void block_begin(const struct mt_insn *n, uint64_t packed, uint64_t a0, uint64_t a1, uint64_t a2)
@@ -78,8 +80,10 @@ static void block_begin(const struct mt_insn *n, uint64_t packed, uint64_t a0, u
     const uint64_t address[] = {a0, a1, a2};
     const uint32_t size[] = {(uint32_t)(packed >> 8), 0, 0};
     struct mt_core_operand o[MT_X86_OPERANDS];
-    if (t)
-        mt_core_atomic_begin(t->core, o, block_operands(n, packed & 3, address, size, o));
+    if (!t)
+        return;
+    mt_core_atomic_end(t->core, NULL, 0, 0);
+    mt_core_atomic_begin(t->core, o, block_operands(n, packed & 3, address, size, o));
 }
 
 static void block_end(void)
@@ -133,9 +137,10 @@ static void block_swap(const struct mt_insn *n, uint64_t address)
         return;
     t->swap = n;
     t->swap_address = address;
-    if (mt_client.mode == MT_CORE_ATOMIC)
+    if (mt_client.mode == MT_CORE_ATOMIC) {
+        mt_core_atomic_end(t->core, NULL, 0, 0);
         mt_core_atomic_begin_one(t->core, address, n->operand[0].site, n->operand[0].size);
-    else if (mt_client.mode == MT_CORE_INSN)
+    } else if (mt_client.mode == MT_CORE_INSN)
         mt_core_insn(t->core, n->site);
 }
 
@@ -281,11 +286,17 @@ static dr_emit_flags_t on_app2app(void *d, void *tag, instrlist_t *bb, bool for_
 {
     struct block *b = dr_thread_alloc(d, sizeof *b);
     bool expanded = false;
+    static int started;
     (void)tag, (void)for_trace, (void)translating;
     *b = (struct block){.window = DR_REG_NULL};
     *user = b;
     if (mt_client.forked)
         return DR_EMIT_DEFAULT;
+    if (!started) {
+        started = 1;
+        mt_modules_globals();
+        mt_client_worker();
+    }
     drutil_expand_rep_string_ex(d, bb, &expanded, NULL);
     b->repeated = expanded;
     return DR_EMIT_DEFAULT;

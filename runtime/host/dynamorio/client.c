@@ -65,7 +65,7 @@ static int client_options(int argc, const char **argv, char *why, unsigned size)
 static struct {
     void (*run)(void *);
     void *arg;
-    uint32_t state; /* 1 started, 2 at its end */
+    uint32_t state; /* 0 not started, 1 started, 2 at its end */
 } worker;
 
 static void client_work(void *arg)
@@ -75,25 +75,39 @@ static void client_work(void *arg)
     dr_client_thread_set_suspendable(false);
     worker.run(worker.arg);
     __atomic_store_n(&worker.state, 2u, __ATOMIC_RELEASE);
+    /* A thread that is about to end while DynamoRIO ends the process has it wait for ever: stay. */
+    dr_client_thread_set_suspendable(true);
+    for (;;)
+        dr_sleep(1000);
 }
 
+/* Only taken note of: a thread that is made before the program runs may start without what DynamoRIO needs of it. */
 static int client_spawn(void (*run)(void *), void *arg, void **handle)
 {
-    if (worker.state)
+    if (worker.run)
         return EAGAIN;
     worker.run = run;
     worker.arg = arg;
-    if (!dr_create_client_thread(client_work, NULL))
-        return EAGAIN;
-    worker.state = 1;
     *handle = &worker;
     return 0;
+}
+
+void mt_client_worker(void)
+{
+    uint32_t none = 0;
+    if (worker.run && __atomic_compare_exchange_n(&worker.state, &none, 1u, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) &&
+        !dr_create_client_thread(client_work, NULL))
+        __atomic_store_n(&worker.state, 0u, __ATOMIC_RELEASE);
 }
 
 /* At most ten seconds: when the process is torn down the thread may be gone without a word. */
 static void client_join(void *handle)
 {
     (void)handle;
+    if (!__atomic_load_n(&worker.state, __ATOMIC_ACQUIRE)) { /* there was none */
+        worker.run(worker.arg);
+        return;
+    }
     for (unsigned i = 0; i < 10000 && __atomic_load_n(&worker.state, __ATOMIC_ACQUIRE) != 2; i++)
         mt_plat_sleep_ns(1000000);
 }

@@ -48,6 +48,9 @@ struct mt_client_thread *mt_client_thread(void *drcontext);
 /* Hands what waits in `spare` to the core, and chooses where the next entries go. */
 void mt_client_look(struct mt_client_thread *t);
 
+/* client.c: starts the thread that writes, once the program runs. */
+void mt_client_worker(void);
+
 /* block.c: what is put into code. */
 void mt_insert_start(void);
 void mt_insert_stop(void);
