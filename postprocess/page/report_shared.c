@@ -74,8 +74,8 @@ static void shared_places(struct mt_json *j, const struct mt_onchip_rows *r, uin
     mt_json_end(j);
 }
 
-/* Of each row that is shown: launches with it; of each superstep, requests, accesses, bytes, wavefronts, those
- * without conflicts, worst. */
+/* Of each row that is shown: launches with it; of each superstep, requests, accesses, bytes, wavefronts,
+ * those without conflicts, worst. */
 static int shared_cells(struct mt_json *j, const struct mt_report *r, const struct mt_onchip_place **shown,
                         size_t n)
 {

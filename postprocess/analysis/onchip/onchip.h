@@ -1,5 +1,5 @@
-/* Shared and local memory of the launches of a source that has MT_SOURCE_SPACES: bank conflicts and hazards, and
- * from them the rows that people read. Functions that return int: 0, or -1 without memory. */
+/* Shared and local memory of the launches of a source that has MT_SOURCE_SPACES: bank conflicts and hazards,
+ * and from them the rows that people read. Functions that return int: 0, or -1 without memory. */
 #ifndef MT_ANALYSIS_ONCHIP_H
 #define MT_ANALYSIS_ONCHIP_H
 #include "banks.h"

@@ -26,8 +26,8 @@ struct mt_pipeline {
     struct mt_estimates estimates;
     const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
     size_t nevents, event_room;
-    int selected;    /* the launch under way is */
-    const char *why; /* of a failure that is not the team's */
+    int selected;                 /* the launch under way is */
+    const char *why;              /* of a failure that is not the team's */
     struct mt_access_run *global; /* runs of a batch in which there were others, too */
     size_t global_room;
     /* The tool's own, with `arg`; NULL: nothing. Each returns 0, or -1 (with why). `beside` gets batches and
