@@ -1,4 +1,5 @@
-/* Shared and local memory whose figures are known (page_shared_test.py). "// name" is what the test calls the line. */
+/* Shared and local memory whose figures are known (page_shared_test.py). "// name" is what the test calls the
+ * line. */
 #include <cstdio>
 
 __global__ void banks(float *out)
@@ -10,7 +11,7 @@ __global__ void banks(float *out)
     __syncwarp();
     out[t] = tile[t]; // row
     __syncwarp();
-    tile[t * 2] = t; // every second
+    tile[t * 2] = t;     // every second
     atomicAdd(&hits, 1); // one word
     __syncwarp();
     out[t] = tile[t * 2]; // every second again
