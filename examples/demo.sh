@@ -50,8 +50,8 @@ tutorial() {
             env -u MEMTRACE_PATTERN -u MEMTRACE_ENABLE MEMTRACE_FORMAT=compact MEMTRACE_DIR="$folder/$way" MEMTRACE_DEVICE=cpu \
                 "$folder/$way/heat" || return 1
     done &&
-        "$build/bin/mt-report" "$folder/before" -o "$folder/report.html" &&
-        "$build/bin/mt-report" --title "Heat in a plate" "$folder/before" -- "$folder/after" -o "$folder/both.html"
+        cd "$folder" && "$build/bin/mt-report" before -o report.html &&
+        "$build/bin/mt-report" --title "Heat in a plate" before -- after -o both.html
 }
 export -f one report
 export build out here
@@ -83,7 +83,7 @@ else
     echo "demo: Graphviz (dot) is not installed; no pictures" >&2
 fi
 if [ -x "$build/bin/mt-report" ]; then
-    tutorial >"$out/tutorial.log" 2>&1 || { echo "demo: the tutorial's program failed:" >&2; cat "$out/tutorial.log" >&2; exit 1; }
+    (tutorial) >"$out/tutorial.log" 2>&1 || { echo "demo: the tutorial's program failed:" >&2; cat "$out/tutorial.log" >&2; exit 1; }
     reports="Reports, to be opened in a browser:
 $(for name in $examples; do echo "  $out/$name/report.html"; done)
   $out/tutorial/report.html (docs/tutorial.md, with shared memory)
