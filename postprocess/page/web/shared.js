@@ -39,13 +39,14 @@ function sharedBars(label, rows, columns, of, empty) {
   const follow = () => {
     shown = of(chosenRows(rows));
     none.hidden = shown.length > 0;
+    box.hidden = !shown.length;
     clear(body);
     clear(more, openable(shown, 14, body, barRows(shown)));
   };
-  onState(follow);
-  follow();
   const box = figure(label, barsPicture(picture, () => shown.slice(0, body.children.length)), () => chosenRows(rows), columns);
   box.querySelector(".tools").prepend(more);
+  onState(follow);
+  follow();
   return el("div", {}, none, box);
 }
 const sharedColumns = [Object.assign(placeColumn(), {get: (r) => r.at, text: placeWords, hint: (r) => r.at}), numberColumn("column", "column"), textColumn("variable", "variable", true), textColumn("kernel", "kernel", true), textColumn("type", "type"),
