@@ -39,6 +39,20 @@ one() {
         return 1
     fi
 }
+# The tutorial's program before and after, with shared memory: a page of the first, and one of the two side by side.
+tutorial() {
+    folder=$out/tutorial
+    rm -rf "$folder"
+    mkdir -p "$folder/before" "$folder/after"
+    for way in before after; do
+        flag=; [ $way = before ] || flag=-DFIXED
+        "$build/bin/mt-cc" -O2 --mt-spaces=global,shared $flag "$here/../docs/tutorial/heat.cu" -o "$folder/$way/heat" &&
+            env -u MEMTRACE_PATTERN -u MEMTRACE_ENABLE MEMTRACE_FORMAT=compact MEMTRACE_DIR="$folder/$way" MEMTRACE_DEVICE=cpu \
+                "$folder/$way/heat" || return 1
+    done &&
+        cd "$folder" && "$build/bin/mt-report" before -o report.html &&
+        "$build/bin/mt-report" --title "Heat in a plate" before -- after -o both.html
+}
 export -f one report
 export build out here
 echo "Compiling, running and extracting $(echo $examples | wc -w) examples …"
@@ -69,8 +83,11 @@ else
     echo "demo: Graphviz (dot) is not installed; no pictures" >&2
 fi
 if [ -x "$build/bin/mt-report" ]; then
+    (tutorial) >"$out/tutorial.log" 2>&1 || { echo "demo: the tutorial's program failed:" >&2; cat "$out/tutorial.log" >&2; exit 1; }
     reports="Reports, to be opened in a browser:
 $(for name in $examples; do echo "  $out/$name/report.html"; done)
+  $out/tutorial/report.html (docs/tutorial.md, with shared memory)
+  $out/tutorial/both.html (before and after)
 "
 else
     reports=

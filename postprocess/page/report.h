@@ -11,6 +11,8 @@
 
 struct mt_stride_graph;
 struct mt_comm;
+struct mt_onchip;
+struct mt_onchip_rows;
 struct mt_report_name;
 
 #define MT_REPORT_HOST 0u           /* the kernel number of "<host>" */
@@ -76,6 +78,9 @@ struct mt_report {
      * or -1 without memory. */
     int (*more)(void *arg, struct mt_json *j);
     void *more_arg;
+    /* Shared and local memory (analysis/onchip/onchip.h), the caller's; NULL: not looked at. */
+    const struct mt_onchip *onchip;
+    const struct mt_onchip_rows *onchip_rows;
     /* words */
     const char *const *inputs;
     size_t ninputs;
@@ -133,6 +138,8 @@ size_t mt_report_place(const uint64_t *axis, size_t n, uint64_t key);
 /* report_lists.c: launches, copies, allocations, sites, graph. */
 int mt_report_write_lists(struct mt_json *j, const struct mt_report *r);
 int mt_report_write_graph(struct mt_json *j, const struct mt_report *r);
+/* report_shared.c: shared and local memory; nothing where there is none. */
+int mt_report_write_shared(struct mt_json *j, const struct mt_report *r);
 /* report_source.c: lines of source files around those that the report speaks of. A trace may name any file,
  * and a page is made to be given away: only files are read that the user named a folder of, or whose contents
  * a companion of the user's own knew. */

@@ -29,6 +29,7 @@ mt_report_\name\()_end:
     .incbin "graph.js"
     .incbin "lines.js"
     .incbin "plots.js"
+    .incbin "shared.js"
     .incbin "glance.js"
     .incbin "search.js"
     .incbin "address.js"

@@ -69,7 +69,7 @@ int mt_report_json(struct mt_json *j, const struct mt_report *r)
     int bad = mt_report_write_lists(j, r) != 0 || mt_report_write_volumes(j, r) != 0 ||
               ((r->has & MT_REPORT_TRANSFERS) && mt_report_write_transfers(j, r) != 0) ||
               mt_report_write_graph(j, r) != 0 || mt_report_write_sources(j, r) != 0 ||
-              (r->more && r->more(r->more_arg, j) != 0);
+              mt_report_write_shared(j, r) != 0 || (r->more && r->more(r->more_arg, j) != 0);
     mt_json_end(j);
     return bad ? -1 : 0;
 }

@@ -95,6 +95,17 @@ class Demo(unittest.TestCase):
                 self.assertEqual(sum(v["Load"] for v in volumes), sum(launch[2] for launch in data["launches"]), path)
                 self.assertEqual(sum(v["Store"] for v in volumes), sum(launch[3] for launch in data["launches"]), path)
 
+    def test_tutorial(self):
+        """A page with shared memory, whose column of 32 words is 32-way conflicts, and one of the two versions."""
+        with open(os.path.join(self.out, "tutorial", "report.html"), encoding="utf-8") as f:
+            data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', f.read(), re.S)[1])
+        # turn runs twice; its 64 CTAs of 8 warps load four columns each
+        tile = [r for r in data["shared"]["banks"]["rows"] if r["kernel"] == "turn" and r["type"] == "load"]
+        self.assertEqual([(r["variable"], r["requests"], r["wavefronts"], r["ideal"], r["worst"]) for r in tile], [("tile", 2 * 64 * 8 * 4, 32 * 4096, 4096, 32)])
+        self.assertEqual(data["shared"]["hazards"]["rows"], [])
+        with open(os.path.join(self.out, "tutorial", "both.html"), encoding="utf-8") as f:
+            self.assertIn("B is mixed", f.read())
+
     def test_lanes(self):
         """c[i] = a[i] + b[i]: all lanes of all accesses are 4 bytes from their neighbours."""
         folder = os.path.join(self.out, "vector_add", "compact")

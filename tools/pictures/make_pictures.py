@@ -12,16 +12,18 @@ import zlib
 import chromium
 
 DOCS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "docs", "pictures")
-# file, example, dark, width, what to do first, element
+# file, page, dark, width, what to do first, element
 PICTURES = [
-    ("report-overview", "templated", False, 1240, "document.querySelector('#timeline [data-value=true]').click()", None),
-    ("report-transfers", "stencil_2d", False, 1000, "memtraceReport.setState({superstep: 2})", "#transfers"),
-    ("report-volumes", "stencil_2d", False, 1000, "document.querySelector('#volumes [data-value=cta]').click()", "#volumes"),
-    ("report-buffers", "stencil_2d", False, 1000, "", "#buffers"),
-    ("report-strides", "stencil_2d", True, 1000, "document.querySelector('#strides [data-value=lane_graph]').click()", "#strides"),
-    ("report-caches", "histogram", False, 1100, "", "#plots"),
-    ("report-lines", "histogram", False, 1000, "", "#lines"),
-    ("report-tables", "memcpy_forms", True, 1000, "document.querySelector('[data-table=Launches]').click()", "#tables"),
+    ("report-overview", "templated/report", False, 1240, "document.querySelector('#timeline [data-value=true]').click()", None),
+    ("report-transfers", "stencil_2d/report", False, 1000, "memtraceReport.setState({superstep: 2})", "#transfers"),
+    ("report-volumes", "stencil_2d/report", False, 1000, "document.querySelector('#volumes [data-value=cta]').click()", "#volumes"),
+    ("report-buffers", "stencil_2d/report", False, 1000, "", "#buffers"),
+    ("report-strides", "stencil_2d/report", True, 1000, "document.querySelector('#strides [data-value=lane_graph]').click()", "#strides"),
+    ("report-caches", "histogram/report", False, 1100, "", "#plots"),
+    ("report-lines", "histogram/report", False, 1000, "", "#lines"),
+    ("report-tables", "memcpy_forms/report", True, 1000, "document.querySelector('[data-table=Launches]').click()", "#tables"),
+    ("report-shared", "tutorial/report", False, 1000, "", "#shared"),
+    ("report-versus", "tutorial/both", False, 1240, "", None),
 ]
 
 
@@ -89,9 +91,9 @@ def main():
         sys.exit("there is no Chromium here")
     demo, out = sys.argv[1], sys.argv[2] if len(sys.argv) == 3 else DOCS
     total = 0
-    for name, example, dark, width, script, element in PICTURES:
+    for name, html, dark, width, script, element in PICTURES:
         with chromium.Page(width, 720 if element else 940, dark) as page:
-            page.open(os.path.join(demo, example, "report.html"))
+            page.open(os.path.join(demo, html + ".html"))
             if element: # the bar at the top would lie over it
                 page.run("document.querySelector('.top').style.position = 'static'")
             if script:

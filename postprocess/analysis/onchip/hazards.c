@@ -9,6 +9,9 @@
 
 enum { MOST_SIZE = 16, MOST_BYTES = 256 << 20 };
 
+const char *const mt_hazard_words[] = {
+    [MT_HAZARD_RAW] = "RAW", [MT_HAZARD_WAR] = "WAR", [MT_HAZARD_WAW] = "WAW"};
+
 /* ---- the list ---- */
 
 static int hazards_add(struct mt_hazards *h, const struct mt_hazard *x)

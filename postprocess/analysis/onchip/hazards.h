@@ -17,6 +17,7 @@
 #include "memtrace/device.h"
 
 enum mt_hazard_kind { MT_HAZARD_RAW, MT_HAZARD_WAR, MT_HAZARD_WAW }; /* of the second access */
+extern const char *const mt_hazard_words[];                          /* "RAW" … */
 
 struct mt_hazard {
     /* the key */

@@ -2,6 +2,7 @@
 #include "pipeline.h"
 #include "output/comm_json.h"
 #include "memtrace/grow.h"
+#include "memtrace/record.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +73,28 @@ static int pipeline_launch(struct mt_pipeline *p, const struct mt_item *item)
     return mt_team_launch(p->team, item->kernel, p->selected);
 }
 
-static int pipeline_feed(struct mt_pipeline *p, const struct mt_item *item)
+/* Takes out of the item what is not of global memory. */
+static int pipeline_global(struct mt_pipeline *p, struct mt_item *item)
+{
+    size_t n = 0;
+    while (n < item->count && mt_rec_space(item->runs[n].meta >> 28) == MT_IN_GLOBAL)
+        n++;
+    if (n == item->count)
+        return 0;
+    if (mt_grow(&p->global, &p->global_room, item->count, sizeof *p->global) != 0) {
+        p->why = "no memory for the records of shared and local memory";
+        return -1;
+    }
+    memcpy(p->global, item->runs, n * sizeof *p->global);
+    for (size_t i = n; i < item->count; i++)
+        if (mt_rec_space(item->runs[i].meta >> 28) == MT_IN_GLOBAL)
+            p->global[n++] = item->runs[i];
+    item->runs = p->global;
+    item->count = n;
+    return 0;
+}
+
+static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
 {
     if (item->kind == MT_ITEM_COPY)
         return mt_team_copy(p->team, item->copy);
@@ -82,6 +104,9 @@ static int pipeline_feed(struct mt_pipeline *p, const struct mt_item *item)
         return -1;
     if (p->inputs.ends)
         return p->span(p->arg, item, p->selected);
+    if (p->spaces && item->kind == MT_ITEM_RUNS &&
+        (p->spaces(p->arg, item, p->selected) != 0 || pipeline_global(p, item) != 0))
+        return -1;
     /* All at a time, on the same batch. */
     int more = mt_locality_run_begin(&p->more, item, p->selected);
     int rc = item->kind == MT_ITEM_RUNS ? mt_team_runs(p->team, item->runs, item->count)
@@ -124,6 +149,7 @@ void mt_pipeline_free(struct mt_pipeline *p)
     mt_team_free(p->team);
     mt_estimates_free(&p->estimates);
     free(p->events);
+    free(p->global);
     mt_locality_run_free(&p->more);
     mt_source_close(p->source);
     mt_filter_free(&p->filter);

@@ -26,13 +26,17 @@ struct mt_pipeline {
     struct mt_estimates estimates;
     const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
     size_t nevents, event_room;
-    int selected;    /* the launch under way is */
-    const char *why; /* of a failure that is not the team's */
+    int selected;                 /* the launch under way is */
+    const char *why;              /* of a failure that is not the team's */
+    struct mt_access_run *global; /* runs of a batch in which there were others, too */
+    size_t global_room;
     /* The tool's own, with `arg`; NULL: nothing. Each returns 0, or -1 (with why). `beside` gets batches and
      * runs while the analyses have them; `span` what is not read here (inputs.ends), in place of the
-     * analyses. */
+     * analyses; `spaces` runs of all memory, of which only those of global memory go on to the others (with
+     * MT_SOURCE_SPACES). */
     int (*beside)(void *arg, const struct mt_item *item, int selected);
     int (*span)(void *arg, const struct mt_item *item, int selected);
+    int (*spaces)(void *arg, const struct mt_item *item, int selected);
     void *arg;
 };
 

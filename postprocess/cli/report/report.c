@@ -7,6 +7,7 @@
 #include "analysis/base/buffers.h"
 #include "analysis/comm/comm.h"
 #include "analysis/graph/graph.h"
+#include "analysis/onchip/onchip.h"
 #include "analysis/comm/team.h"
 #include "output/comm_json.h"
 #include "page/report.h"
@@ -46,9 +47,9 @@ static const char help[] =
     "      --no-source         do not put lines of source files into the page\n"
     "      --quick             volumes and transfers only: no stride graph, none of mt-extract's further "
     "analyses\n"
-    "                          (lines, coalescing, reuse, sharing, conflicts, placement), which take most of "
-    "the "
-    "time\n"
+    "                          (lines, coalescing, reuse, sharing, conflicts, placement) and no shared "
+    "memory,\n"
+    "                          which take most of the time\n"
     "      --line-size=N, --sample=N, --devices=N, --top=N    of these, as in mt-extract\n"
     "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    report launches A to B-1 (A..B: to B; A:, :B, A)\n"
@@ -70,6 +71,8 @@ struct make {
     int no_source, quick;
     struct mt_buffers buffers;
     struct mt_stride_graph graph, lanes;
+    struct mt_onchip onchip;
+    struct mt_onchip_rows onchip_rows;
     struct mt_report report;
     MT_REPORT_LIST(const char *) roots;
 };
@@ -160,6 +163,16 @@ static int report_graphs(void *arg, const struct mt_item *item, int selected)
     return -1;
 }
 
+/* Shared and local memory, the same. */
+static int report_spaces(void *arg, const struct mt_item *item, int selected)
+{
+    struct make *m = arg;
+    if (mt_onchip_item(&m->onchip, item, selected) == 0)
+        return 0;
+    m->p.why = "no memory for shared memory";
+    return -1;
+}
+
 /* Which companions there are, and what they say. */
 static int take_companions(struct make *m)
 {
@@ -218,6 +231,10 @@ static int report_fill(struct make *m)
     if (mt_locality_run_finish(&m->p.more, m->p.comm) != 0 || mt_stride_graph_finish(&m->graph, 0) != 0 ||
         mt_stride_graph_finish(&m->lanes, 0) != 0)
         return mt_cli_fail("no memory for the report");
+    if (mt_onchip_rows_make(&m->onchip_rows, &m->onchip, m->p.source) != 0)
+        return mt_cli_fail("no memory for the report");
+    r->onchip = &m->onchip;
+    r->onchip_rows = &m->onchip_rows;
     r->graph.graph = &m->graph;
     r->graph.stride = mt_stride_graph_kernel_stride(&m->graph, 0);
     if (m->lanes.nnodes) {
@@ -235,6 +252,10 @@ static int start_analyses(struct make *m)
     m->p.options.transfers = 1;
     if (m->quick)
         m->p.more.options.chosen = 0;
+    else if (mt_onchip_init(&m->onchip) == 0)
+        m->p.spaces = report_spaces;
+    else
+        return mt_cli_fail("no memory for the report");
     int code = mt_pipeline_start(&m->p, m->p.threads);
     if (code)
         return code;
@@ -251,6 +272,7 @@ static int from_traces(struct make *m)
 {
     int code;
     m->p.inputs.threads = m->p.threads;
+    m->p.inputs.flags |= m->quick ? 0 : MT_SOURCE_SPACES;
     if (!(m->p.source = mt_inputs_source(&m->p.inputs, &code)))
         return code;
     mt_progress_init(&m->p.progress);
@@ -369,6 +391,8 @@ int main(int argc, char **argv)
     mt_report_free(&m.report);
     mt_stride_graph_free(&m.graph);
     mt_stride_graph_free(&m.lanes);
+    mt_onchip_rows_free(&m.onchip_rows);
+    mt_onchip_free(&m.onchip);
     mt_buffers_free(&m.buffers);
     mt_pipeline_free(&m.p);
     free(m.roots.at);

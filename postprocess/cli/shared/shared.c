@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "output/json.h"
 #include "shared.h"
-#include "memtrace/grow.h"
 #include "memtrace/host.h"
 #include "memtrace/container.h"
 #include <stdlib.h>
@@ -76,35 +75,6 @@ static int shared_option(void *arg, int o)
     }
 }
 
-const struct mt_site_event *mt_shared_site(const struct mt_shared *x, uint32_t input, uint32_t site)
-{
-    const struct mt_companion *c = site ? mt_source_companion(x->source, input) : NULL;
-    size_t low = 0, high = c ? c->nsites : 0;
-    if (c && site <= c->nsites && c->sites[site - 1].id == site) /* the usual case: 1, 2, 3 … */
-        return &c->sites[site - 1];
-    for (; low < high; low++)
-        if (c->sites[low].id == site)
-            return &c->sites[low];
-    return NULL;
-}
-
-/* 0, or -1 without memory. */
-static int shared_begin(struct mt_shared *x, const struct mt_item *item)
-{
-    if (mt_grow(&x->launches, &x->launch_room, x->nlaunches + 1, sizeof *x->launches) != 0)
-        return -1;
-    x->launches[x->nlaunches] = (struct mt_shared_launch){
-        .superstep = item->superstep,
-        .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
-        .kernel = item->kernel,
-    };
-    x->untraced += item->launch ? item->launch->untraced : 0;
-    mt_banks_launch(&x->banks, (uint32_t)x->nlaunches, (uint32_t)item->input);
-    mt_hazards_launch(&x->hazards, (uint32_t)x->nlaunches, (uint32_t)item->input, item->kernel);
-    x->nlaunches++;
-    return 0;
-}
-
 static int shared_read(struct mt_shared *x)
 {
     struct mt_item item;
@@ -116,13 +86,9 @@ static int shared_read(struct mt_shared *x)
     while (!failed && !mt_cli_stop && (rc = mt_source_next(x->source, &item, &err)) > 0) {
         if (item.kind != MT_ITEM_RUNS)
             continue;
-        if (item.flags & MT_BATCH_BEGIN) {
+        if (item.flags & MT_BATCH_BEGIN)
             selected = mt_filter_match(&x->filter, item.kernel, item.superstep);
-            failed = selected && shared_begin(x, &item) != 0;
-        }
-        if (selected && !failed)
-            failed = mt_banks_runs(&x->banks, item.runs, item.count) != 0 ||
-                     mt_hazards_runs(&x->hazards, item.runs, item.count) != 0;
+        failed = mt_onchip_item(&x->found, &item, selected) != 0;
         mt_progress_step(&progress, x->source, runs += item.count);
     }
     mt_progress_end(&progress);
@@ -130,7 +96,7 @@ static int shared_read(struct mt_shared *x)
         return mt_cli_fail("no memory for the results");
     if (!mt_cli_stop && rc < 0)
         return mt_cli_failed(&err);
-    mt_filter_explain(&x->filter, x->nlaunches, x->nlaunches);
+    mt_filter_explain(&x->filter, x->found.nlaunches, x->found.nlaunches);
     return mt_inputs_finish(x->source, &x->complete);
 }
 
@@ -185,7 +151,7 @@ int main(int argc, char **argv)
         code = MT_EXIT_FAILURE;
     if (code == 0)
         code = shared_check(&s->inputs);
-    if (code == 0 && mt_banks_init(&s->banks) != 0)
+    if (code == 0 && mt_onchip_init(&s->found) != 0)
         code = mt_cli_fail("no memory");
     int input = 0;
     if (code == 0 && (code = input = shared_read(s)) == MT_EXIT_INPUT)
@@ -193,10 +159,8 @@ int main(int argc, char **argv)
     if (code == 0)
         code = shared_write(&x, &out);
     mt_output_abandon(&out);
-    mt_banks_free(&s->banks);
-    mt_hazards_free(&s->hazards);
+    mt_onchip_free(&s->found);
     mt_source_close(s->source);
-    free(s->launches);
     mt_filter_free(&s->filter);
     mt_inputs_free(&s->inputs);
     return code < 0 ? MT_EXIT_OK : code ? code : input;

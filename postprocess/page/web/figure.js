@@ -44,6 +44,31 @@ function vectorContext(width, height) {
     text: () => `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui, DejaVu Sans, sans-serif" font-size="12"><rect width="100%" height="100%" fill="${theme.card}"/>` + out.join("") + "</svg>"};
   return c;
 }
+// A table of bars as a picture for figure(); rows(): those of bars() that it shows.
+function barsPicture(element, rows) {
+  const size = () => ({width: Math.max(640, element.clientWidth), height: Math.max(1, rows().length) * barHeight});
+  return {element, size, svg: () => barsSvg(rows(), size().width)};
+}
+const barHeight = 24;
+function barsSvg(rows, width) {
+  const height = barHeight, c = vectorContext(width, Math.max(1, rows.length) * height), top = d3.max(rows, (r) => d3.sum(r.parts, (p) => p[0])) || 1, left = width * 0.28, right = width * 0.3;
+  const colours = getComputedStyle(document.documentElement);
+  rows.forEach((r, i) => {
+    let x = left;
+    c.fillStyle = theme.ink;
+    c.fillText(clipText(c, r.name, left - 10), 2, (i + 0.5) * height);
+    for (const [v, colour] of r.parts) {
+      c.fillStyle = colours.getPropertyValue("--" + colour).trim();
+      c.fillRect(x, i * height + 4, v / top * (width - left - right), height - 8);
+      x += v / top * (width - left - right);
+    }
+    c.fillStyle = theme.muted;
+    c.textAlign = "right";
+    c.fillText(clipText(c, r.text, right - 10), width - 2, (i + 0.5) * height);
+    c.textAlign = "left";
+  });
+  return c.text();
+}
 // An SVG element of the page with the styles that it has there.
 const svgStyles = ["fill", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "font-size", "font-family", "text-anchor"];
 function svgText(e) {
@@ -79,7 +104,7 @@ const figures = {}; // by label, for scripts and tests: {svg(), png(), rows(), c
 // A picture (an element of the page, or what canvas() returned) with its files and its figures as a table. rows(): what it shows now.
 function figure(label, picture, rows, columns) {
   const element = picture.element || picture, svg = picture.svg || (() => svgText(element));
-  const png = () => { const b = element.getBoundingClientRect(); return pngOf(svg(), b.width, b.height); };
+  const png = () => { const b = picture.size ? picture.size() : element.getBoundingClientRect(); return pngOf(svg(), b.width, b.height); };
   const holder = el("div", {class: "astable"});
   const shown = () => table.getAttribute("aria-expanded") === "true";
   const fill = () => clear(holder, shown() ? virtualTable(rows(), columns, label) : "");

@@ -22,13 +22,13 @@ function usedBytes(r) { return Math.min(r.distinct, movedBytes(r)); }
 function usedShare(r) { return percent(usedBytes(r), movedBytes(r)); }
 function perRequest(r) { return r.requests ? (r.sectors / r.requests).toFixed(1) : ""; }
 
-// file -> line -> {ops: sites, launches, bytes, accesses, requests: rows of coalescing, parts: those of its accesses, conflicts: bytes}
+// file -> line -> {ops: sites, launches, bytes, accesses, requests: rows of coalescing, parts: those of its accesses, conflicts: bytes, banks: wavefronts of conflicts}
 function lineIndex() {
   const files = new Map();
   const of = (file, line) => {
     if (!files.has(file)) files.set(file, new Map());
     const lines = files.get(file);
-    if (!lines.has(line)) lines.set(line, {ops: [], launches: 0, bytes: 0, accesses: 0, requests: [], parts: [], conflicts: 0});
+    if (!lines.has(line)) lines.set(line, {ops: [], launches: 0, bytes: 0, accesses: 0, requests: [], parts: [], conflicts: 0, banks: 0});
     return lines.get(line);
   };
   const named = (name) => {
@@ -47,10 +47,11 @@ function lineIndex() {
   for (const r of (data.coalescing && data.coalescing.sites) || []) if (named(r.line)) named(r.line).parts.push(r);
   for (const c of data.conflicts ? conflictRows() : [])
     for (const name of new Set([c.lineA, c.lineB])) if (named(name)) named(name).conflicts += c.bytes;
+  for (const r of data.shared ? data.shared.banks.rows : []) if (r.file && r.line) of(r.file, r.line).banks += bankConflicts(r);
   return files;
 }
 const lineHeats = [["bytes", "Bytes", (at) => at.bytes], ["wasted", "Moved in vain", (at) => { const v = requestSum(at.requests); return movedBytes(v) - usedBytes(v); }],
-                   ["conflicts", "Conflicts", (at) => at.conflicts]];
+                   ["conflicts", "Conflicts", (at) => at.conflicts], ["banks", "Bank conflicts", (at) => at.banks]];
 
 function siteWords(at) {
   const seen = new Map();
@@ -75,21 +76,23 @@ function lineParts(at) {
   return parts.length > 1 ? parts.sort((a, b) => a.column - b.column) : [];
 }
 
+// Is there a column of bank conflicts?
+const bankColumn = !!data.shared && data.shared.banks.rows.some((r) => r.wavefronts > r.ideal);
 const codeHeads = [["line", "n", ""], ["bytes", "num", "asked for by all lanes; an atomic counts as a load and as a store"], ["sectors/\u200brequest", "num", "of 32 bytes; 4 is best where 32 lanes ask for 4 bytes each"], ["used", "num", "share of the moved sectors that a request uses"],
-                   ["conflicts", "num", "bytes on which CTAs of one launch conflict"], ["source", "source", ""], ["accesses", "words", "what the compiler made of the line"]];
+                   ["conflicts", "num", "bytes on which CTAs of one launch conflict"], ...(bankColumn ? [["bank conflicts", "num", "wavefronts of shared memory beyond what its requests would take without"]] : []), ["source", "source", ""], ["accesses", "words", "what the compiler made of the line"]];
 // The cells of a row after its number; v: sums of requests.
-function codeCells(volume, v, conflicts, source, words, title) {
+function codeCells(volume, v, conflicts, banks, source, words, title) {
   return [el("td", {class: "num ops"}, ...volume), el("td", {class: "num"}, perRequest(v)), el("td", {class: "num"}, v.requests ? usedShare(v) : ""), el("td", {class: "num conflict"}, conflicts),
-    el("td", {class: "source"}, ...source), el("td", {class: "words", title}, words)];
+    ...(bankColumn ? [el("td", {class: "num"}, banks ? count(banks) : "")] : []), el("td", {class: "source"}, ...source), el("td", {class: "words", title}, words)];
 }
 function codeRow(n, text, at, heat, most) {
   const words = at ? siteWords(at) : [], value = at ? heat(at) : 0;
   const volume = [value ? el("i", {class: "heat", style: "width:" + Math.max(2, 60 * value / most) + "px"}) : "", at && at.bytes ? " " + bytes(at.bytes) : ""];
   return el("tr", {class: at && at.ops.length ? "hit" : "", "data-line": n, "data-bytes": at ? at.bytes : 0}, el("td", {class: "n"}, String(n)),
-    ...codeCells(volume, requestSum(at ? at.requests : []), at && at.conflicts ? bytes(at.conflicts) : "", [text], words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "), words.join("\n")));
+    ...codeCells(volume, requestSum(at ? at.requests : []), at && at.conflicts ? bytes(at.conflicts) : "", at ? at.banks : 0, [text], words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "), words.join("\n")));
 }
 function partRow(p) {
-  return el("tr", {class: "part"}, el("td", {class: "n"}), ...codeCells([bytes(p.bytes)], p, "", ["└ column " + p.column + ", ", p.variable ? el("b", {}, p.variable) : "", p.variable ? ", " : "", p.type], many(p.requests, "request"), null));
+  return el("tr", {class: "part"}, el("td", {class: "n"}), ...codeCells([bytes(p.bytes)], p, "", 0, ["└ column " + p.column + ", ", p.variable ? el("b", {}, p.variable) : "", p.variable ? ", " : "", p.type], many(p.requests, "request"), null));
 }
 function codeOf(file, lines, heat, most) {
   const text = new Map(data.sources[file] ? data.sources[file].lines : []), bare = ![...lines.values()].some((at) => at.conflicts);
@@ -119,12 +122,12 @@ function lineLink(name) {
 let lineFilesKept = null;
 function lineFiles() { return lineFilesKept = lineFilesKept || lineIndex(); }
 function lineTableRows(index) {
-  return [...index].flatMap(([file, lines]) => [...lines].flatMap(([line, at]) => [{file, line, part: "", bytes: at.bytes, conflicts: at.conflicts, v: requestSum(at.requests)},
-    ...lineParts(at).map((p) => ({file, line, part: "column " + p.column + ", " + (p.variable || "?") + ", " + p.type, bytes: p.bytes, conflicts: null, v: p}))]));
+  return [...index].flatMap(([file, lines]) => [...lines].flatMap(([line, at]) => [{file, line, part: "", bytes: at.bytes, conflicts: at.conflicts, banks: at.banks, v: requestSum(at.requests)},
+    ...lineParts(at).map((p) => ({file, line, part: "column " + p.column + ", " + (p.variable || "?") + ", " + p.type, bytes: p.bytes, conflicts: null, banks: null, v: p}))]));
 }
 const lineTableColumns = [placeColumn(), textColumn("access", "part"), numberColumn("bytes", "bytes"), {name: "requests", num: true, get: (r) => r.v.requests, text: (r) => count(r.v.requests)},
   {name: "sectors per request", num: true, get: (r) => r.v.requests ? r.v.sectors / r.v.requests : null, text: (r) => perRequest(r.v)},
-  {name: "used", num: true, get: (r) => r.v.sectors ? usedBytes(r.v) / movedBytes(r.v) : null, text: (r) => usedShare(r.v)}, numberColumn("conflicts (B)", "conflicts")];
+  {name: "used", num: true, get: (r) => r.v.sectors ? usedBytes(r.v) / movedBytes(r.v) : null, text: (r) => usedShare(r.v)}, numberColumn("conflicts (B)", "conflicts"), ...(bankColumn ? [numberColumn("bank conflicts", "banks")] : [])];
 
 function drawLines(section) {
   const index = lineFiles();

@@ -40,11 +40,13 @@ function turn() {
 
 const panels = {};
 async function drawPage() {
+  startShared();
   const draws = {overview: drawOverview, timeline: drawTimeline, transfers: drawTransfers, volumes: drawVolumes, buffers: drawBuffers, strides: drawStrides, lines: drawLines,
-                 plots: drawPlots, tables: drawTables};
+                 plots: drawPlots, shared: drawShared, tables: drawTables};
   const panel = async (id) => {
     const before = redraws.length, heard = state.listeners.length;
     const section = document.getElementById(id);
+    if (!section) return;
     try {
       panels[id] = draws[id](section);
       for (const f of redraws.slice(before)) f();

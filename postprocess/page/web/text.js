@@ -181,14 +181,18 @@ function openable(rows, most, holder, draw) {
   show();
   return button;
 }
+// What openable() draws of rows of bars(): a row of the table each. all: those that share the scale.
+function barRows(all) {
+  const top = all.reduce((m, r) => Math.max(m, r.parts.reduce((s, p) => s + p[0], 0)), 0) || 1;
+  return (shown) => shown.map((r) => el("tr", {},
+    el("th", {scope: "row", title: r.title || r.name}, r.pick ? el("button", {type: "button", class: "link", on: {click: r.pick}}, mid(r.name)) : mid(r.name)),
+    el("td", {class: "track"}, ...r.parts.filter((p) => p[0]).map((p) => el("i", {style: "width:" + (100 * p[0] / top) + "%;background:var(--" + p[1] + ")"}))),
+    el("td", {class: "num"}, r.text)));
+}
 // Bars as elements: rows of {name, title, parts: [[value, colour name], …], text, pick}; all of one scale. heads: what the parts are.
 // At first `most` rows. pick: what a click on the name does; may be missing.
 function bars(rows, label, most, heads) {
-  const top = rows.reduce((m, r) => Math.max(m, r.parts.reduce((s, p) => s + p[0], 0)), 0) || 1, body = el("tbody");
-  const more = openable(rows, most, body, (shown) => shown.map((r) => el("tr", {},
-    el("th", {scope: "row", title: r.title || r.name}, r.pick ? el("button", {type: "button", class: "link", on: {click: r.pick}}, mid(r.name)) : mid(r.name)),
-    el("td", {class: "track"}, ...r.parts.filter((p) => p[0]).map((p) => el("i", {style: "width:" + (100 * p[0] / top) + "%;background:var(--" + p[1] + ")"}))),
-    el("td", {class: "num"}, r.text))));
+  const body = el("tbody"), more = openable(rows, most, body, barRows(rows));
   const columns = [{name: "name", text: (r) => r.full || r.name}, ...(heads || []).map((name, i) => ({name, num: true, get: (r) => r.parts[i][0]})), {name: "in words", text: (r) => r.text.replaceAll("\u00a0", " ")}];
   figures[label] = {rows: () => rows, columns, csv: () => csvOf(rows, columns)};
   return el("div", {class: "figure"}, el("table", {class: "bars", "aria-label": label}, body), el("div", {class: "tools", role: "group", "aria-label": label}, more, csvButton(label, () => rows, columns)));

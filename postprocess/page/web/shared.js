@@ -1,0 +1,141 @@
+// Shared and local memory: bank conflicts and local memory by line, hazards. data.shared has the rows of mt-shared's tables; it is there
+// only where the trace has records of such memory.
+const shared = data.shared || null;
+const sharedFigures = ["requests", "accesses", "bytes", "wavefronts", "ideal", "worst"];
+// The rows of banks and of local, each with `by`: launch -> its figures; null: too many of them to be in the page.
+function unpackShared() {
+  const from = shared.cells === null ? null : unpacker(shared.cells);
+  const of = (list) => list.rows.map((r) => {
+    const row = Object.assign({at: r.file ? r.file + ":" + r.line : "?", by: from && new Map()}, r);
+    for (let n = from ? from.next() : 0; n > 0; n--) {
+      const launch = from.next();
+      row.by.set(launch, Object.fromEntries(sharedFigures.map((key) => [key, from.next()])));
+    }
+    return row;
+  });
+  return {banks: of(shared.banks), local: of(shared.local)};
+}
+let sharedKept = null;
+function sharedRows() { return sharedKept = sharedKept || unpackShared(); }
+// Of the launch that is looked at, or of all: those of no figure are not there.
+function chosenRows(rows) {
+  return state.superstep === null || shared.cells === null ? rows : rows.filter((r) => r.by.has(state.superstep)).map((r) => Object.assign({}, r, {launches: 1}, r.by.get(state.superstep)));
+}
+function bankConflicts(r) { return r.wavefronts - r.ideal; }
+function ways(n) { return n + "-way"; }
+function placeWords(r) { return r.file ? place(r.file, r.line) : "?"; }
+// The kernel stands in a name only where it tells rows apart.
+function rowName(rows) {
+  const base = (r) => [placeWords(r), r.type, r.variable].filter(Boolean).join(" "), times = new Map();
+  for (const r of rows) times.set(base(r), (times.get(base(r)) || 0) + 1);
+  return (r) => base(r) + (times.get(base(r)) > 1 ? ", column " + r.column + " of " + shortKernel(r.kernel) : "");
+}
+function leftOut(list, what) { return list.left_out ? " The " + count(list.left_out) + " " + what + " with fewest are left out." : ""; }
+
+// Bars that follow the launch, with all figures as a table. of(rows): rows of bars() of those that are looked at.
+function sharedBars(label, rows, columns, of, empty) {
+  const body = el("tbody"), picture = el("table", {class: "bars", "aria-label": label}, body), none = nothing(empty), more = el("span", {class: "quiet"});
+  let shown = [];
+  const follow = () => {
+    shown = of(chosenRows(rows));
+    none.hidden = shown.length > 0;
+    box.hidden = !shown.length;
+    clear(body);
+    clear(more, openable(shown, 14, body, barRows(shown)));
+  };
+  const box = figure(label, barsPicture(picture, () => shown.slice(0, body.children.length)), () => chosenRows(rows), columns);
+  box.querySelector(".tools").prepend(more);
+  onState(follow);
+  follow();
+  return el("div", {}, none, box);
+}
+const sharedColumns = [Object.assign(placeColumn(), {get: (r) => r.at, text: placeWords, hint: (r) => r.at}), numberColumn("column", "column"), textColumn("variable", "variable", true), textColumn("kernel", "kernel", true), textColumn("type", "type"),
+  numberColumn("launches", "launches"), numberColumn("requests", "requests", "accesses of a warp"), numberColumn("accesses", "accesses", "of threads"), numberColumn("bytes", "bytes")];
+const bankColumns = sharedColumns.concat([numberColumn("wavefronts", "wavefronts"), numberColumn("without conflicts", "ideal", "wavefronts that the requests would take at least"),
+  {name: "conflicts", num: true, get: bankConflicts, text: (r) => count(bankConflicts(r))}, {name: "a request", num: true, title: "wavefronts", get: (r) => r.wavefronts / r.requests, text: (r) => (r.wavefronts / r.requests).toFixed(2)},
+  {name: "worst", num: true, get: (r) => r.worst, text: (r) => ways(r.worst)}]);
+
+function banksBlock() {
+  const {banks} = sharedRows();
+  if (!banks.length) return null;
+  const picture = sharedBars("Bank conflicts by line", banks, bankColumns, (rows) => {
+    const name = rowName(rows);
+    return rows.slice().sort((a, b) => bankConflicts(b) - bankConflicts(a) || b.wavefronts - a.wavefronts).map((r) => ({name: name(r), full: [r.at, r.type, r.variable].filter(Boolean).join(" "), pick: lineLink(r.at),
+      title: [r.kernel, r.at + (r.column ? ", column " + r.column : "") + ", " + r.type + (r.variable ? " of " + r.variable : ""), many(r.requests, "request") + " of " + many(r.accesses, "lane"),
+        many(r.wavefronts, "wavefront") + ", " + count(r.ideal) + " without conflicts", "worst request: " + ways(r.worst)].join("\n"),
+      parts: [[r.ideal, "load"], [bankConflicts(r), "store"]], text: count(r.wavefronts) + " for " + many(r.requests, "request") + ", " + (bankConflicts(r) ? "up to " + ways(r.worst) : "no conflict")}));
+  }, "The chosen launch has no access to shared memory.");
+  const sum = el("p", {id: "banks-sum"}), follow = () => {
+    const rows = chosenRows(banks), all = d3.sum(rows, (r) => r.wavefronts), lost = d3.sum(rows, bankConflicts);
+    sum.textContent = many(d3.sum(rows, (r) => r.requests), "request") + " in " + many(all, "wavefront") + ", " + (lost ? percent(lost, all) + " of them conflicts" : "none of them a conflict");
+  };
+  onState(follow);
+  follow();
+  const out = block("banks", "Bank conflicts", "Wavefronts that warps’ requests to shared memory take: 32 banks of 4 bytes, each gives one word at a time. What requests would take without conflicts, and what is beyond it."
+    + (shared.cells === null && launches.length > 1 ? " Of all launches: they are too many to be told apart here." : "") + leftOut(shared.banks, "lines"), sum, picture, colourLegend([["load", "without conflicts"], ["store", "conflicts"]]));
+  out.className = "wide";
+  return out;
+}
+
+function localBlock() {
+  const {local} = sharedRows();
+  if (!local.length) return null;
+  return block("local", "Local memory", "Bytes of local arrays and of variables whose address is taken. What ptxas spills is not in the trace." + leftOut(shared.local, "lines"),
+    sharedBars("Local memory by line", local, sharedColumns, (rows) => {
+      const name = rowName(rows);
+      return rows.slice().sort((a, b) => b.bytes - a.bytes).map((r) => ({name: name(r), full: [r.at, r.type, r.variable].filter(Boolean).join(" "), pick: lineLink(r.at), title: [r.kernel, r.at, many(r.requests, "request") + " of " + many(r.accesses, "lane"), exactBytes(r.bytes)].join("\n"),
+        parts: [[r.type === "store" ? 0 : r.bytes, "load"], [r.type === "store" ? r.bytes : 0, "store"]], text: bytes(r.bytes) + " in " + many(r.accesses, "access", "accesses")}));
+    }, "The chosen launch has no access to local memory."), colourLegend([["load", "loaded"], ["store", "stored"]]));
+}
+
+// ---- hazards ----
+const hazardWords = {RAW: "a load after a store", WAR: "a store after a load", WAW: "a store after a store"};
+function hazardRows() {
+  return shared.hazards.rows.map((r) => Object.assign({between: r.lanes ? "lanes of a warp" : "warps", example: r.cta.join(",") + ": " + r.first.thread + ", " + r.second.thread + " at 0x" + r.address.toString(16)}, r));
+}
+function sideColumn(name) {
+  const words = (r) => r[name].type + " " + placeWords(r[name]), full = (r) => r[name].type + (r[name].file ? " " + r[name].file + ":" + r[name].line : "");
+  return {name, get: words, text: words, csv: full, hint: full, pick: (r) => lineLink(r[name].file + ":" + r[name].line)};
+}
+function hazardNotes() {
+  const out = [];
+  if (shared.unjudged) out.push(many(shared.unjudged, "access is", "accesses are") + " not looked at: block copies, other CTAs’ memory.");
+  if (shared.parted) out.push(many(shared.parted, "CTA was", "CTAs were") + " under way at a time with too many others: hazards may be missing.");
+  if (data.totals.untraced) out.push("Accesses without a record may be among them.");
+  return out.join(" ");
+}
+function hazardsBlock() {
+  if (!shared.banks.rows.length) return null;
+  const rows = hazardRows(), notes = hazardNotes();
+  const out = block("hazards", "Hazards", "Accesses of two threads of a CTA to the same bytes of shared memory, at least one of them a write, that no barrier orders (all launches)." + leftOut(shared.hazards, "pairs"),
+    rows.length ? virtualTable(rows, [{name: "kind", get: (r) => r.kind, text: (r) => r.kind, hint: (r) => hazardWords[r.kind]}, sideColumn("first"), sideColumn("second"), textColumn("kernel", "kernel", true), textColumn("between", "between"),
+      numberColumn("words", "words", "of 4 bytes, each time that it happens; bytes, where a smaller access has touched the word"), numberColumn("launches", "launches"), Object.assign(launchColumn("launch", "with the example"), {name: "in launch"}), textColumn("CTA: threads", "example")], "Hazards")
+      : nothing("Barriers order all that was looked at."), notes ? el("p", {class: "muted"}, notes) : null);
+  out.className = "wide";
+  return out;
+}
+
+// Without such records there is no panel.
+function startShared() {
+  if (!shared) document.getElementById("shared").remove();
+  else if (!shared.banks.rows.length) document.getElementById("shared-title").textContent = "Local memory";
+}
+function drawShared(section) {
+  section.append(el("div", {class: "blocks"}, ...[banksBlock(), hazardsBlock(), localBlock()].filter(Boolean)));
+  return {rows: sharedRows};
+}
+
+// ---- at a glance ----
+function glanceBanks() {
+  const rows = shared ? shared.banks.rows : [], lost = d3.sum(rows, bankConflicts), all = d3.sum(rows, (r) => r.wavefronts);
+  if (!lost) return null;
+  const top = largest(rows, bankConflicts);
+  return glanceItem("banks", "banks", lost > 0.1 * all, percent(lost, all), " of the wavefronts of shared memory are bank conflicts, most of them of the ", top.type, " at ",
+    top.file ? code(place(top.file, top.line), top.file + ":" + top.line) : kernelWord(top.kernel), " (" + ways(top.worst) + ").");
+}
+function glanceHazards() {
+  const rows = shared ? shared.hazards.rows : [];
+  if (!rows.length) return null;
+  const top = largest(rows, (r) => r.words), side = (s) => code(s.type + " " + placeWords(s), s.file + ":" + s.line);
+  return glanceItem("hazards", "hazards", true, many(rows.length + shared.hazards.left_out, "hazard"), " in shared memory (no barrier orders two threads of a CTA), the largest in ", kernelWord(top.kernel), ": ", side(top.first), " before ", side(top.second), " on ", many(top.words, "word"), ".");
+}
