@@ -25,7 +25,7 @@ void mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct
     if (!p || !mt_tracing())
         return;
     uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)p, bytes, kind, NULL, site);
-    mt_python_name(id, site);
+    mt_python_array(id, site);
     struct mt_object *o = malloc(sizeof *o);
     if (!o)
         return; /* its free will not be logged */

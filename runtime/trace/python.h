@@ -63,7 +63,7 @@ void __mt_python_answer(uint64_t number, const char *name);
 /* The process ends: __mt_python_ask waits no more. */
 void __mt_python_close(void);
 /* The allocation `id` has been made by the call under way. It gets its name, now or when the hook says it. */
-void mt_python_name(uint64_t id, const struct mt_host_site *site);
+void mt_python_array(uint64_t id, const struct mt_host_site *site);
 /* It has got another name. */
 void mt_python_forget(uint64_t id);
 /* 1: the place is one of a Python program. */

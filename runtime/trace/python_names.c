@@ -68,7 +68,7 @@ static struct call *names_find(struct mt_python_asked *a)
     return c;
 }
 
-void mt_python_name(uint64_t id, const struct mt_host_site *site)
+void mt_python_array(uint64_t id, const struct mt_host_site *site)
 {
     struct mt_python_asked a = {0};
     if (!mt_python_is(site))
