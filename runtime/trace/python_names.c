@@ -1,4 +1,5 @@
-/* What a Python program calls its allocations. Each place that allocates is asked for once; then its name is known here. */
+/* What a Python program calls its allocations. Each place that allocates is asked for once; then its name is
+ * known here. */
 #include "python.h"
 #include "base/fork.h"
 #include "events.h"
@@ -12,7 +13,7 @@ struct waiting { /* for its name */
     struct waiting *next;
     uint64_t id;
 };
-struct call { /* an expression and those that led to it */
+struct call {                  /* an expression and those that led to it */
     struct call *next, *later; /* in its bucket, to be asked for */
     struct mt_python_asked asked;
     char *name; /* NULL: not known yet; "": it has none */
