@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "objects.h"
 #include "trace/events.h"
+#include "trace/python.h"
 #include "trace/ranges.h"
 #include "base/fork.h"
 #include <pthread.h>
@@ -24,6 +25,7 @@ void mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct
     if (!p || !mt_tracing())
         return;
     uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)p, bytes, kind, NULL, site);
+    mt_python_array(id, site);
     struct mt_object *o = malloc(sizeof *o);
     if (!o)
         return; /* its free will not be logged */
@@ -84,10 +86,18 @@ void mt_object_name(uint64_t base, uint64_t since, const struct mt_object_name *
 void mt_object_name_whole(const void *p, const char *name)
 {
     struct mt_range r;
-    pthread_mutex_lock(&naming);
-    if (mt_ranges_find(&objects, (uint64_t)(uintptr_t)p, &r))
-        object_rename(r.data, &(struct mt_object_name){name, "", 0});
-    pthread_mutex_unlock(&naming);
+    uint64_t id = 0;
+    for (int forgotten = 0; forgotten < 2; forgotten++) {
+        pthread_mutex_lock(&naming);
+        int found = mt_ranges_find(&objects, (uint64_t)(uintptr_t)p, &r);
+        if (found && !forgotten)
+            id = ((struct mt_object *)r.data)->id;
+        if (found && forgotten)
+            object_rename(r.data, &(struct mt_object_name){name, "", 0});
+        pthread_mutex_unlock(&naming);
+        if (found && !forgotten)
+            mt_python_forget(id); /* has a lock that comes before this one */
+    }
 }
 
 int mt_object_is_device(const void *p)

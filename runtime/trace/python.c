@@ -102,6 +102,11 @@ static const struct mt_host_site *python_keep(const char *file, uint32_t line)
     return found;
 }
 
+int mt_python_is(const struct mt_host_site *site)
+{
+    return (uintptr_t)site >= (uintptr_t)sites && (uintptr_t)site < (uintptr_t)(sites + SITES);
+}
+
 /* ---- frames ---- */
 
 static const char *python_at(const char *object, uint32_t offset)
@@ -128,29 +133,77 @@ static int python_is_skipped(const struct mt_python *p, const char *file)
     return 0;
 }
 
-const struct mt_host_site *mt_python_site(void)
+struct python_walk {
+    const struct mt_python *p;
+    const char *frame, *code; /* the next one; what the last one runs, there at this byte */
+    int byte, line, skipped;
+    unsigned left;
+    char file[PATH];
+};
+
+static struct python_walk *python_begin(struct python_walk *w)
 {
     const struct mt_python *p = layout;
     const char *thread = p && mt_tracing() ? p->thread() : NULL;
-    const char *frame = thread ? python_at(thread, p->thread_frame) : NULL, *code, *last = NULL;
-    char file[PATH], other[PATH];
-    int byte = 0;
-    if (frame && p->holder_frame != UINT32_MAX)
-        frame = python_at(frame, p->holder_frame);
-    for (unsigned i = 0; frame && i < FRAMES; i++, frame = python_at(frame, p->frame_previous)) {
-        if (!(code = python_code(p, frame)) || python_text(p, python_at(code, p->code_file), other))
+    w->p = p;
+    w->left = FRAMES;
+    w->frame = thread ? python_at(thread, p->thread_frame) : NULL;
+    if (w->frame && p->holder_frame != UINT32_MAX)
+        w->frame = python_at(w->frame, p->holder_frame);
+    return w;
+}
+
+/* The next frame outwards that has a line; the interpreter's own, around __init__, have none. 0: there is
+ * none. */
+static int python_next(struct python_walk *w)
+{
+    const struct mt_python *p = w->p;
+    for (const char *frame; (frame = w->frame) && w->left--;) {
+        w->frame = python_at(frame, p->frame_previous);
+        w->code = python_code(p, frame);
+        if (!w->code || python_text(p, python_at(w->code, p->code_file), w->file))
             continue;
-        int skipped = python_is_skipped(p, other);
-        if (skipped && !strncmp(other, "<frozen", 7))
+        w->byte = (int)(python_at(frame, p->frame_instruction) - (w->code + p->code_instructions));
+        w->line = p->line(w->code, w->byte);
+        w->skipped = python_is_skipped(p, w->file);
+        if (w->line > 0)
+            return 1;
+    }
+    return 0;
+}
+
+const struct mt_host_site *mt_python_site(void)
+{
+    struct python_walk walk, *w = python_begin(&walk);
+    char file[PATH];
+    int line = 0;
+    while (python_next(w)) {
+        if (w->skipped && !strncmp(w->file, "<frozen", 7))
             continue;
-        last = code; /* the outermost, if all are skipped: python3 -m of a package */
-        byte = (int)(python_at(frame, p->frame_instruction) - (code + p->code_instructions));
-        memcpy(file, other, strlen(other) + 1);
-        if (!skipped)
+        line = w->line; /* the outermost, if all are skipped: python3 -m of a package */
+        memcpy(file, w->file, strlen(w->file) + 1);
+        if (!w->skipped)
             break;
     }
-    int line = last ? p->line(last, byte) : 0;
     return line > 0 ? python_keep(file, (uint32_t)line) : NULL;
+}
+
+unsigned mt_python_places(struct mt_python_place *out, unsigned room)
+{
+    struct python_walk walk, *w = python_begin(&walk);
+    unsigned n = 0;
+    while (n < room && python_next(w)) {
+        int at[4] = {0};
+        if (w->skipped && n && *w->file != '<')
+            break;
+        if (w->skipped || !w->p->place(w->code, w->byte, &at[0], &at[1], &at[2], &at[3]))
+            continue;
+        const struct mt_host_site *site = at[0] > 0 ? python_keep(w->file, (uint32_t)at[0]) : NULL;
+        if (!site)
+            break;
+        out[n++] = (struct mt_python_place){site->file, at[0], at[1], at[2], at[3]};
+    }
+    return n;
 }
 
 __attribute__((visibility("default"))) unsigned __mt_python_line(char *file, unsigned long size)

@@ -121,7 +121,7 @@ def by_line(folder, program):
     return found, others
 
 
-def run_both(name, counts, marks=set.__eq__, elsewhere=None, shown="LINE add load", **env):
+def run_both(name, counts, marks=set.__eq__, elsewhere=None, shown="LINE add load", names=(), **env):
     """Raw for the counts, compact for the lines and the page. What was said, and files of other lines."""
     program = os.path.join(HERE, "programs", name)
     with tempfile.TemporaryDirectory() as raw, tempfile.TemporaryDirectory() as compact:
@@ -130,6 +130,8 @@ def run_both(name, counts, marks=set.__eq__, elsewhere=None, shown="LINE add loa
         found = accesses(raw)
         for kernel, kinds in counts.items():
             expect(found.get(kernel) == kinds, kernel, "has", found.get(kernel), "and not", kinds, "of", found)
+        events = [e for path in glob.glob(os.path.join(raw, "*.meta")) for e in trace.Companion(path).events if e["ev"] == "name"]
+        expect(set(names) <= {e["name"] for e in events}, "names", names, "and not", events)
         made = calls(raw, program, elsewhere) if marks else set()
         expect(not marks or marks(made, marked_calls(program)), "calls", sorted(made ^ marked_calls(program)))
         done = mt_run(compact, "-f", "compact", python(), program, **env)
@@ -149,7 +151,7 @@ def run_both(name, counts, marks=set.__eq__, elsewhere=None, shown="LINE add loa
 
 
 def case_numba():
-    said, found, generated = run_both("numba_kernels.py", NUMBA)
+    said, found, generated = run_both("numba_kernels.py", NUMBA, names=("a", "b", "c", "h"))
     expect(not generated and sum(sum(k.values()) for k in found.values()) == 17408, found, generated)
     expect("memtrace:" not in said, said)
 
@@ -161,7 +163,7 @@ def case_triton():
 
 
 def case_cupy():
-    _, found, generated = run_both("cupy_kernels.py", CUPY, CUPY_ACCELERATORS="")
+    _, found, generated = run_both("cupy_kernels.py", CUPY, names=("a", "b", "c"), CUPY_ACCELERATORS="")
     expect(set(found) == set(CUPY), found)
     expect("out0 = in0 * in1" in generated["cupy_multiply__float32_float32_float32"], generated)
     expect("a[threadIdx.x] *= 3" in generated["scale"], generated)
@@ -327,6 +329,81 @@ def case_lines():
         done = mt_run(out, sys.executable, os.path.join(folder, "other.py"))
         expect(done.returncode == 0 and re.fullmatch(r"memtrace: Python \S+: its frames are not known \(.*\n", done.stderr), done)
         expect({g[1:] for g in allocations(out)} == {(0, "")}, allocations(out))
+
+
+# A package whose arrays are allocations of a byte more each.
+ARRAYS = PACKAGE + """
+import sys
+count = 0
+class Array:
+    def __init__(self):
+        global count
+        count += 1
+        self.pointer = ctypes.c_uint64()
+        assert not cu.cuMemAlloc_v2(ctypes.byref(self.pointer), ctypes.c_size_t(count))
+    def __add__(self, other):
+        return Array()
+    __iadd__ = __add__
+    def reshape(self, *_):
+        return self
+    def __getitem__(self, _):
+        return self
+    def reduce(self, _):
+        return self
+    def __enter__(self):
+        return self
+    def __exit__(self, *_):
+        pass
+    def name(self, text):
+        ctypes.CDLL(None).memtrace_name(self.pointer, text.encode())
+        return self
+take = lambda n: Array()
+Parameter = lambda a: a
+operators = sys.modules[__name__]
+"""
+
+
+def names_wanted(program):
+    """(line, name) of each allocation in the order in which they are made, None: none; lines whose name is known without columns."""
+    found, alone = [], {}
+    with open(program, encoding="utf-8") as f:
+        for number, text in enumerate(f, 1):
+            mark = re.search(r"# NAMES (.*?)( LINE)?$", text)
+            for name in mark[1].split() if mark else ():
+                name = None if name == "-" else name.replace("~", " ")
+                found.append(name)
+                if mark[2]:
+                    alone[number] = name
+    return found, alone
+
+
+def case_names():
+    """What arrays are called: the names of the companion are those that the program's comments have. Without columns those of plain
+    assignments; then no name is wrong."""
+    program = os.path.join(HERE, "programs", "array_names.py")
+    wanted, alone = names_wanted(program)
+    hook = os.path.join(os.path.realpath(ARGS.build), "lib", "memtrace", "python")
+    sys.path.insert(0, hook)
+    from memtrace_python.names import Names
+    got = {line: Names().find([(program, line, -1, -1, -1)]) for line in alone}
+    expect(got == alone, got, "and not", alone)
+    if sys.version_info < (3, 11):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in (("cuda/__init__.py", ""), ("cuda/bindings/__init__.py", ""), ("cuda/bindings/driver.py", ""),
+                           ("numpy/__init__.py", ARRAYS), ("package.py", "import cuda.bindings.driver\nfrom numpy import *\n")):
+            write(folder, path, text)
+        for flags in (), ("-X", "no_debug_ranges"):
+            out = tempfile.mkdtemp(dir=folder)
+            done = mt_run(out, sys.executable, "-B", *flags, program, PYTHONPATH=folder)
+            expect((done.returncode, done.stdout, done.stderr) == (0, "", ""), done)
+            events = [e for path in glob.glob(os.path.join(out, "*.meta")) for e in trace.Companion(path).events]
+            names = {e["id"]: e["name"] for e in events if e["ev"] == "name"}
+            got = [names.get(e["id"]) for e in events if e["ev"] == "alloc"]
+            expect(len(got) == len(wanted), len(got), "allocations, not", len(wanted))
+            wrong = [(n, w, g) for n, (w, g) in enumerate(zip(wanted, got)) if g != w and (g or not flags)]
+            expect(not wrong, "names (number, wanted, found)", flags, wrong)
+            expect(not flags or got.count(None) < len(got) - len(alone), "without columns", got)
 
 
 def main():

@@ -9,7 +9,7 @@ import os
 import sys
 import types
 
-from memtrace_python import Unknown, cache_folder, say
+from memtrace_python import Unknown, answers, cache_folder, say
 
 DIRECT = 0xffffffff
 # Where the state of a thread has what has its frame, and where that has it; later versions have it in the state.
@@ -24,7 +24,7 @@ class Layout(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint32) for name in (
         "bytes", "thread_frame", "holder_frame", "frame_code", "frame_previous", "frame_instruction", "code_file", "code_instructions",
         "string_length", "string_state", "state_ascii", "state_kind", "string_ascii", "string_other")] + [
-        (name, ctypes.c_void_p) for name in ("code_type", "thread", "line", "skip")]
+        (name, ctypes.c_void_p) for name in ("code_type", "thread", "line", "place", "skip")]
 
 
 def words(address, n):
@@ -106,8 +106,8 @@ def make(driver):
     python = ctypes.pythonapi
     python.PyGILState_GetThisThreadState.restype = ctypes.c_void_p
     state = python.PyGILState_GetThisThreadState()
-    layout.thread, layout.line = (ctypes.cast(f, ctypes.c_void_p).value
-                                  for f in (python.PyGILState_GetThisThreadState, python.PyCode_Addr2Line))
+    layout.thread, layout.line, layout.place = (ctypes.cast(f, ctypes.c_void_p).value for f in (
+        python.PyGILState_GetThisThreadState, python.PyCode_Addr2Line, python.PyCode_Addr2Location))
     add_strings(layout)
     add_frames(layout, state)
     driver.__mt_python_set(ctypes.byref(layout))
@@ -124,6 +124,7 @@ def on():
     try:
         make(driver)
         atexit.register(driver.__mt_python_set, None)
+        answers.begin(driver)
     except Exception as why:
         driver.__mt_python_set(None)
         say(f"Python {sys.version.split()[0]}: its frames are not known ({why}): launches, allocations and copies have no line; "
