@@ -237,6 +237,12 @@ int mt_shared_text(FILE *f, const struct mt_shared *x)
                 " accesses to shared memory are not looked at for hazards: block copies, other "
                 "CTAs' memory\n",
                 x->hazards.unjudged);
+    if (x->hazards.loose)
+        fprintf(f,
+                "note: threads were %" PRIu64
+                " times at barriers in memory of which is not known which one it was, or "
+                "whether they waited: hazards may be missing\n",
+                x->hazards.loose);
     if (x->hazards.parted)
         fprintf(f,
                 "note: %" PRIu64
@@ -327,6 +333,7 @@ int mt_shared_json(struct mt_json *j, const struct mt_shared *x)
     mt_json_end(j);
     mt_json_u64(j, "untraced", x->untraced);
     mt_json_u64(j, "unjudged", x->hazards.unjudged);
+    mt_json_u64(j, "loose", x->hazards.loose);
     mt_json_u64(j, "parted", x->hazards.parted);
     mt_json_end(j);
     return 0;
