@@ -62,9 +62,9 @@ def onchip_phases(world):
     a, b = (objects(world, world.run_ok(app, MEMTRACE_FORMAT="compact", **way)) for way in ({}, WARP))
     same("phases", b, a)
     got = {key: n for key, n in a.items() if key[0] in ("next_phase", "not_over", "in_a_hurry")}
-    # two CTAs of 64; nobody's wait is over; 128 in each phase, of which half wait. 2: set up
+    # two CTAs of 64; nobody's wait is over; 128 in each phase. 2: set up
     same("by hand", got, {("next_phase", "arrive", 0): 128, ("next_phase", "arrive", 1): 128, ("next_phase", "barrier", 0): 128,
                           ("next_phase", "arrive", 2): 2, ("not_over", "arrive", 0): 32, ("not_over", "arrive", 2): 1,
                           ("in_a_hurry", "arrive", 0): 128, ("in_a_hurry", "arrive", 1): 128, ("in_a_hurry", "arrive", 2): 1,
-                          ("in_a_hurry", "barrier", 0): 64, ("in_a_hurry", "barrier", 1): 64})
+                          ("in_a_hurry", "barrier", 0): 128, ("in_a_hurry", "barrier", 1): 128})
     holds("set up twice", a["set_up_again", "arrive", 2] == 2 and a["set_up_again", "arrive", 0] == 64)

@@ -182,7 +182,7 @@ __global__ void in_a_hurry(int *out)
     for (int i = 0; i < 2; i++) {
         if (t < 64) {
             s[t] = t + i; // overwritten early
-            (void)full.arrive();
+            full.arrive_and_wait();
         } else {
             full.arrive_and_wait();
             out[t] = s[127 - t]; // read late
