@@ -162,7 +162,7 @@ struct mt_sync {
     int64_t offset;      /* objects: to add to it */
     int init;            /* it is set up */
     LLVMValueRef parity; /* of the phase, integer; NULL: to be asked for */
-    int output;          /* result of the call that is not 0 when the wait is over; -1: it is, or it is none */
+    int output; /* result of the call that is not 0 when the wait is over; -1: it is, or it is none */
 };
 /* 1 or 0. Records of waits for objects come after the instruction. */
 int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out);

@@ -21,8 +21,8 @@ struct scan {
     const struct mt_asm *a;
     const struct mt_asm_ties *t;
     LLVMValueRef call;
-    struct known *regs; /* per register of the body, then per output of the call */
-    struct mt_asm_barrier *barrier; /* barriers are asked for: what was found, */
+    struct known *regs;                /* per register of the body, then per output of the call */
+    struct mt_asm_barrier *barrier;    /* barriers are asked for: what was found, */
     const struct mt_asm_operand *over; /* and what says whether a wait is over */
     int barriers;
     int shared; /* accesses of shared memory are asked for, else of global memory */
@@ -252,18 +252,23 @@ static int barrier_operand(struct scan *s, const struct mt_asm_operand *o, int *
 
 static void barrier_unknown(struct mt_asm_barrier *out)
 {
-    *out = (struct mt_asm_barrier){
-        .kind = MT_SYNC_BARRIER, .argument = -1, .number = MT_BARRIER_UNKNOWN, .phase = -1, .parity = -1, .result = -1};
+    *out = (struct mt_asm_barrier){.kind = MT_SYNC_BARRIER,
+                                   .argument = -1,
+                                   .number = MT_BARRIER_UNKNOWN,
+                                   .phase = -1,
+                                   .parity = -1,
+                                   .result = -1};
 }
 
-/* The object of mbarrier.…, cp.async.mbarrier.arrive. 0, or -1: it is not known, or another CTA's. */
+/* The object of mbarrier.…, cp.async.mbarrier.arrive. 0, or -1: it is not known, another CTA's, or there is a
+ * predicate. */
 static int barrier_object(struct scan *s, const struct mt_asm_statement *st)
 {
     const struct mt_asm_operand *m = NULL;
     for (unsigned i = 0; i < st->noperands && !m; i++)
         if (st->operands[i].kind == MT_ASM_MEMORY)
             m = &st->operands[i];
-    if (!m || m->nitems != 1 || m->second || strstr(st->opcode, "shared::cluster"))
+    if (!m || m->nitems != 1 || m->second || st->predicate || strstr(st->opcode, "shared::cluster"))
         return -1;
     struct known k = value_of(s, &m->items[0]);
     s->barrier->object = 1;

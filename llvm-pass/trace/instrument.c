@@ -154,7 +154,8 @@ static void instrument_sync(struct tracer *t, LLVMValueRef inst)
     if (s.size == MT_SYNC_OF_OBJECT)
         what = sync_object(t, &s, &name);
     else
-        what = LLVMBuildIntToPtr(t->builder, LLVMBuildIntCast2(t->builder, s.what, t->i64, 0, ""), t->ptr, "");
+        what =
+            LLVMBuildIntToPtr(t->builder, LLVMBuildIntCast2(t->builder, s.what, t->i64, 0, ""), t->ptr, "");
     if (s.output < 0) {
         LLVMValueRef args[] = {what, LLVMConstInt(t->i32, mt_rec_meta(s.kind, s.size), 0), site};
         LLVMBuildCall2(t->builder, t->fixed_type, record_function(t, name, t->fixed_type), args, 3, "");

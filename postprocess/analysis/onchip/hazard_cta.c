@@ -98,8 +98,7 @@ static int cell_after(const struct mt_hazard_read *r, const struct mt_hazard_acc
 static int cell_write(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a,
                       uint64_t address)
 {
-    struct mt_hazard_write now = {a->group->time, a->site, c->run,
-                                  (uint16_t)(a->warp * LANES + a->lane)};
+    struct mt_hazard_write now = {a->group->time, a->site, c->run, (uint16_t)(a->warp * LANES + a->lane)};
     int rc = 0, plain = a->type == MT_STORE;
     if (cell_races(c, &x->store, a))
         rc = cell_tell(a, MT_HAZARD_WAW, x->store.thread, x->store.site, MT_STORE, address);

@@ -23,7 +23,7 @@ struct mt_hazard_read {
 struct mt_hazard_cell {
     struct mt_hazard_write store, atomic;
     struct mt_hazard_read
-        read[2];    /* since the last store: those that came last, and those before them without order between */
+        read[2]; /* since the last store: those that came last, and those before them without order between */
     uint32_t bytes; /* of a word that smaller accesses share: where its 4 cells are; 0: it has none */
 };
 

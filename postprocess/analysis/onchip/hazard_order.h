@@ -18,10 +18,10 @@ enum {
 };
 
 struct mt_hazard_barrier {
-    uint64_t key;                        /* see hazard_sync.c */
-    uint32_t waiting[MT_HAZARD_WARPS];   /* lanes that wait */
-    uint32_t arrived;                    /* of one warp's: lanes */
-    uint32_t phase;                      /* of the newest arrivals: 0, 1 */
+    uint64_t key;                         /* see hazard_sync.c */
+    uint32_t waiting[MT_HAZARD_WARPS];    /* lanes that wait */
+    uint32_t arrived;                     /* of one warp's: lanes */
+    uint32_t phase;                       /* of the newest arrivals: 0, 1 */
     uint32_t clock[2][MT_HAZARD_THREADS]; /* of those who arrived, by phase; others: the first one */
     UT_hash_handle hh;
 };

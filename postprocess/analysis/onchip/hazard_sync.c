@@ -2,9 +2,9 @@
  *
  *     the CTA's            its number, 0 to 15
  *     the cluster's        MT_BARRIER_CLUSTER: arrivals and waits apart, in turns
- *     not known which      MT_BARRIER_UNKNOWN: whoever arrives there arrives at all, whoever waits there waits for all
- *     of lanes of a warp   warp and mask
- *     in memory (mbarrier) its address: arrivals and waits apart, each with its phase
+ *     not known which      MT_BARRIER_UNKNOWN: whoever arrives there arrives at all, whoever waits there
+ * waits for all of lanes of a warp   warp and mask in memory (mbarrier) its address: arrivals and waits
+ * apart, each with its phase
  *
  * Those who wait at a numbered barrier or at one of a warp have passed it when one of them goes on, or when
  * all lanes of the mask are there. */

@@ -1,5 +1,5 @@
-/* What barriers order and what they do not: mbarriers and their phases, parts of warps. How many words race in each
- * kernel is known (cases_barriers.py).
+/* What barriers order and what they do not: mbarriers and their phases, parts of warps. How many words race
+ * in each kernel is known (cases_barriers.py).
  * "// name" is what the cases call the line. */
 #include <cstdio>
 #include <cuda/barrier>
@@ -40,10 +40,11 @@ __device__ __forceinline__ void wait_for(object *o, unsigned parity)
 __device__ __forceinline__ bool is_over(object *o, unsigned parity)
 {
     unsigned over;
-    asm volatile("{ .reg .pred over; mbarrier.test_wait.parity.shared.b64 over, [%1], %2; selp.b32 %0, 1, 0, over; }"
-                 : "=r"(over)
-                 : "r"(place(o)), "r"(parity)
-                 : "memory");
+    asm volatile(
+        "{ .reg .pred over; mbarrier.test_wait.parity.shared.b64 over, [%1], %2; selp.b32 %0, 1, 0, over; }"
+        : "=r"(over)
+        : "r"(place(o)), "r"(parity)
+        : "memory");
     return over;
 }
 
