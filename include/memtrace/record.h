@@ -20,9 +20,18 @@ enum mt_access_sync {
 #define MT_ACCESS_SYNC(name, code, text) MT_SYNC_##name = code,
 #include "memtrace/record.def"
 };
-/* Address of a barrier's record: its number, 0 to 15, or */
+/* What the address of a barrier's record is, by its size: a number, 0 to 15 or one of these; */
+#define MT_SYNC_OF_NUMBER 1u
 #define MT_BARRIER_CLUSTER 0xfeu
 #define MT_BARRIER_UNKNOWN 0xffu
+/* of __syncwarp, the lanes that are to come; */
+#define MT_SYNC_OF_LANES 4u
+/* of an mbarrier, where it is in shared memory, with the phase it is in (arrivals) or was in (waits, recorded
+ * when they are over); or it is set up. */
+#define MT_SYNC_OF_OBJECT 8u
+#define MT_MBARRIER_ODD 1u /* the phase */
+#define MT_MBARRIER_INIT 2u
+#define MT_MBARRIER_FLAGS 7u
 
 /* Is there such a type in compact traces? */
 static inline int mt_rec_known(uint32_t type)

@@ -154,8 +154,18 @@ const char *mt_space_word(const struct mt_unit *u, enum mt_space s);
 uint32_t mt_space_type(const struct mt_unit *u, const struct mt_access *a);
 /* Where in local memory a pointer leads, as a number: a pointer to nowhere. */
 LLVMValueRef mt_local_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer);
-/* Does the instruction order accesses of shared memory? *number: of the barrier, an integer. */
-int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, enum mt_access_sync *kind, LLVMValueRef *number);
+/* An instruction that orders accesses of shared memory. */
+struct mt_sync {
+    enum mt_access_sync kind;
+    uint32_t size;       /* MT_SYNC_OF_…: what the address of its record is */
+    LLVMValueRef what;   /* integer: that; of an object: its address, or a pointer */
+    int64_t offset;      /* objects: to add to it */
+    int init;            /* it is set up */
+    LLVMValueRef parity; /* of the phase, integer; NULL: to be asked for */
+    int output; /* result of the call that is not 0 when the wait is over; -1: it is, or it is none */
+};
+/* 1 or 0. Records of waits for objects come after the instruction. */
+int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out);
 /* The base of a pointer through GEPs and casts only. */
 LLVMValueRef mt_base_of(LLVMValueRef pointer);
 /* step_marks.c */

@@ -53,13 +53,36 @@ static LLVMValueRef spaces_any(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef
     return LLVMBuildNot(b, here, "");
 }
 
+/* An mbarrier's number with the phase that it is in as its lowest bit; after a wait with the one before. */
+static LLVMValueRef spaces_phase(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef number, int before)
+{
+    static const char text[] = "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [$1], $2; "
+                               "selp.u32 $0, 1, 0, p; }",
+                      ties[] = "=r,r,n,~{memory}";
+    LLVMTypeRef i32 = mt_type_int(u, 32), i64 = mt_type_int(u, 64);
+    LLVMTypeRef type = LLVMFunctionType(i32, (LLVMTypeRef[]){i32, i32}, 2, 0);
+    LLVMValueRef ask = LLVMGetInlineAsm(type, text, sizeof text - 1, ties, sizeof ties - 1, 1, 0,
+                                        LLVMInlineAsmDialectATT, 0);
+    LLVMValueRef at = LLVMBuildPtrToInt(b, number, i64, "");
+    /* parity 0 is over: it is in an odd phase */
+    LLVMValueRef args[] = {LLVMBuildTrunc(b, at, i32, ""), LLVMConstInt(i32, (unsigned)before, 0)};
+    LLVMValueRef odd = LLVMBuildZExt(b, LLVMBuildCall2(b, type, ask, args, 2, ""), i64, "");
+    return LLVMBuildIntToPtr(b, LLVMBuildOr(b, at, odd, ""), mt_type_ptr(u), "");
+}
+
 LLVMValueRef mt_gpu_settle_space(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call)
 {
     const char *name = mt_name(mt_callee(call));
     LLVMPositionBuilderBefore(b, call);
     if (mt_starts(name, "__mt_access_any"))
         return spaces_any(u, b, call, mt_ends(name, "_n") ? 2 : 1);
-    if (mt_starts(name, "__mt_access_shared"))
+    int phase = mt_starts(name, "__mt_access_phase");
+    if (phase || mt_starts(name, "__mt_access_mbarrier") || mt_starts(name, "__mt_access_shared"))
         LLVMSetOperand(call, 0, spaces_number(u, b, LLVMGetOperand(call, 0), SHARED_SPACE));
+    if (phase) {
+        uint64_t what = LLVMConstIntGetZExtValue(LLVMGetOperand(call, mt_ends(name, "_n") ? 2 : 1));
+        uint64_t kind = mt_ends(name, "_n") ? what : what >> 28;
+        LLVMSetOperand(call, 0, spaces_phase(u, b, LLVMGetOperand(call, 0), kind == MT_SYNC_BARRIER));
+    }
     return NULL;
 }

@@ -107,8 +107,15 @@ int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max
 /* A barrier that an inline-asm call waits at or arrives at. */
 struct mt_asm_barrier {
     enum mt_access_sync kind;
-    int argument;    /* operand of the call with its number, or -1: */
+    int object;      /* an mbarrier: what follows is its address */
+    int argument;    /* operand of the call with its number (mask, address), or -1: */
     uint64_t number; /* this one */
+    /* of objects */
+    int64_t offset; /* to add to the argument */
+    int init;       /* it is set up */
+    int phase;      /* operand with the phase that is waited for, or -1: */
+    int64_t parity; /* this one; -1: the one before the object's */
+    int result;     /* output of the call that is not 0 when the wait is over; -1: it is over */
 };
 /* 1; 0: the asm has none. */
 int mt_asm_barrier_of(LLVMValueRef call, struct mt_asm_barrier *out);

@@ -21,8 +21,10 @@ struct scan {
     const struct mt_asm *a;
     const struct mt_asm_ties *t;
     LLVMValueRef call;
-    struct known *regs; /* per register of the body, then per output of the call */
-    struct mt_asm_barrier *barrier;
+    struct known *regs;                /* per register of the body, then per output of the call */
+    struct mt_asm_barrier *barrier;    /* barriers are asked for: what was found, */
+    const struct mt_asm_operand *over; /* and what says whether a wait is over */
+    int barriers;
     int shared; /* accesses of shared memory are asked for, else of global memory */
     struct mt_asm_access *out;
     int count, max;
@@ -235,42 +237,132 @@ int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max
     return asm_access_list(call, out, max, 1);
 }
 
-/* bar.sync, bar.arrive, bar.red, the same as barrier.cta.…; bar.warp.sync; barrier.cluster.arrive, .wait;
- * mbarrier.arrive, .test_wait, .try_wait */
-static int asm_access_barrier(struct scan *s, const struct mt_asm_statement *st)
+/* ---- barriers ----------------------------------------------------------------------------------- */
+
+/* Which operand of the call a statement's operand is, or which constant. 0, or -1: not known. */
+static int barrier_operand(struct scan *s, const struct mt_asm_operand *o, int *argument, int64_t *value)
+{
+    *argument = -1;
+    if (constant_of(s, o, value))
+        return 0;
+    struct known k = value_of(s, o);
+    *argument = k.offset ? -1 : k.argument;
+    return *argument < 0 ? -1 : 0;
+}
+
+static void barrier_unknown(struct mt_asm_barrier *out)
+{
+    *out = (struct mt_asm_barrier){.kind = MT_SYNC_BARRIER,
+                                   .argument = -1,
+                                   .number = MT_BARRIER_UNKNOWN,
+                                   .phase = -1,
+                                   .parity = -1,
+                                   .result = -1};
+}
+
+/* The object of mbarrier.…, cp.async.mbarrier.arrive. 0, or -1: it is not known, another CTA's, or there is a
+ * predicate. */
+static int barrier_object(struct scan *s, const struct mt_asm_statement *st)
+{
+    const struct mt_asm_operand *m = NULL;
+    for (unsigned i = 0; i < st->noperands && !m; i++)
+        if (st->operands[i].kind == MT_ASM_MEMORY)
+            m = &st->operands[i];
+    if (!m || m->nitems != 1 || m->second || st->predicate || strstr(st->opcode, "shared::cluster"))
+        return -1;
+    struct known k = value_of(s, &m->items[0]);
+    s->barrier->object = 1;
+    s->barrier->argument = k.argument;
+    s->barrier->offset = k.offset + m->offset;
+    return k.argument < 0 ? -1 : 0;
+}
+
+/* What a wait says: an output itself, or a register that may become one. */
+static void barrier_says(struct scan *s, const struct mt_asm_operand *o)
+{
+    if (o->kind == MT_ASM_ARG && o->index < s->t->noutputs)
+        s->barrier->result = s->t->operands[o->index].output;
+    else if (o->kind == MT_ASM_REG)
+        s->over = o;
+}
+
+static void barrier_in_memory(struct scan *s, const struct mt_asm_statement *st)
+{
+    struct mt_asm_barrier *out = s->barrier;
+    int wait = mt_asm_has(st, "test_wait") || mt_asm_has(st, "try_wait");
+    out->kind = wait ? MT_SYNC_BARRIER : MT_SYNC_ARRIVE;
+    out->init = mt_asm_has(st, "init");
+    if (barrier_object(s, st) != 0) {
+        out->object = out->init = 0;
+        out->argument = -1;
+        out->number = MT_BARRIER_UNKNOWN;
+        return;
+    }
+    if (!wait)
+        return;
+    barrier_says(s, &st->operands[0]);
+    if (mt_asm_has(st, "parity") && st->noperands > 2 &&
+        barrier_operand(s, &st->operands[2], &out->phase, &out->parity) != 0)
+        out->parity = -1;
+}
+
+static void barrier_of_cta(struct scan *s, const struct mt_asm_statement *st)
 {
     struct mt_asm_barrier *out = s->barrier;
     const struct mt_asm_operand *number = st->noperands ? &st->operands[mt_asm_has(st, "red")] : NULL;
     int64_t c;
-    *out = (struct mt_asm_barrier){.kind = MT_SYNC_BARRIER, .argument = -1, .number = MT_BARRIER_UNKNOWN};
-    if (!strcmp(st->parts[0], "mbarrier") && (mt_asm_has(st, "test_wait") || mt_asm_has(st, "try_wait")))
-        return 1;
-    if (!strcmp(st->parts[0], "mbarrier") && mt_asm_has(st, "arrive")) {
-        out->kind = MT_SYNC_ARRIVE;
-        return 1;
-    }
-    if (strcmp(st->parts[0], "bar") && strcmp(st->parts[0], "barrier"))
-        return 0;
-    if (mt_asm_has(st, "cluster"))
-        out->number = MT_BARRIER_CLUSTER;
     if (mt_asm_has(st, "warp"))
         out->kind = MT_SYNC_WARP;
     else if (mt_asm_has(st, "arrive"))
         out->kind = MT_SYNC_ARRIVE;
-    if (out->kind == MT_SYNC_WARP || mt_asm_has(st, "cluster"))
-        return 1;
-    if (number && constant_of(s, number, &c)) {
+    if (mt_asm_has(st, "cluster"))
+        out->number = MT_BARRIER_CLUSTER;
+    else if (number && barrier_operand(s, number, &out->argument, &c) == 0 && out->argument < 0)
         out->number = (uint64_t)c;
-    } else if (number) {
-        struct known k = value_of(s, number);
-        out->argument = k.offset ? -1 : k.argument;
-    }
-    return 1;
+}
+
+static int is_in_memory(const struct mt_asm_statement *st)
+{
+    if (!strcmp(st->parts[0], "mbarrier"))
+        return mt_asm_has(st, "init") || mt_asm_has(st, "arrive") || mt_asm_has(st, "arrive_drop") ||
+               mt_asm_has(st, "test_wait") || mt_asm_has(st, "try_wait");
+    return !strcmp(st->parts[0], "cp") && mt_asm_has(st, "mbarrier") && mt_asm_has(st, "arrive");
+}
+
+/* bar.sync, bar.arrive, bar.red, the same as barrier.cta.…; bar.warp.sync; barrier.cluster.arrive, .wait;
+ * mbarrier.init, .arrive, .test_wait, .try_wait; cp.async.mbarrier.arrive */
+static int asm_access_barrier(struct scan *s, const struct mt_asm_statement *st)
+{
+    int memory = is_in_memory(st), cta = !strcmp(st->parts[0], "bar") || !strcmp(st->parts[0], "barrier");
+    int64_t yes, no;
+    if (s->over && !strcmp(st->parts[0], "selp") && st->noperands == 4 &&
+        st->operands[3].kind == MT_ASM_REG && st->operands[3].index == s->over->index &&
+        st->operands[0].kind == MT_ASM_ARG && st->operands[0].index < s->t->noutputs &&
+        constant_of(s, &st->operands[1], &yes) && yes && constant_of(s, &st->operands[2], &no) && !no)
+        s->barrier->result = s->t->operands[st->operands[0].index].output;
+    if (!memory && !cta)
+        return 0;
+    barrier_unknown(s->barrier);
+    if (s->barriers++) /* one record cannot say both */
+        return 1;
+    if (memory)
+        barrier_in_memory(s, st);
+    else
+        barrier_of_cta(s, st);
+    return 0;
 }
 
 int mt_asm_barrier_of(LLVMValueRef call, struct mt_asm_barrier *out)
 {
     struct scan s = {.call = call, .barrier = out};
-    int branches;
-    return asm_access_scan(&s, asm_access_barrier, &branches) > 0;
+    int branches = 0, loops = 0;
+    int rc = asm_access_scan(&s, asm_access_barrier, &branches);
+    if (rc < 0 || !s.barriers)
+        return 0;
+    loops = branches && LLVMGetTypeKind(LLVMTypeOf(call)) == LLVMVoidTypeKind;
+    if (out->object && out->kind == MT_SYNC_BARRIER && out->result < 0 && !loops)
+        barrier_unknown(out);
+    if (out->object && branches && out->result >= 0)
+        barrier_unknown(out);
+    return 1;
 }

@@ -114,20 +114,56 @@ static void instrument_record(struct tracer *t, LLVMValueRef inst, const struct 
     }
 }
 
+/* An object's address with MT_MBARRIER_… in its lower bits. *name: whose record it is. */
+static LLVMValueRef sync_object(struct tracer *t, const struct mt_sync *s, const char **name)
+{
+    struct mt_access at = {.pointer = s->what, .offset = s->offset, .space = MT_SPACE_SHARED};
+    LLVMValueRef flags = NULL, p;
+    *name = s->init || s->parity ? "__mt_access_mbarrier" : "__mt_access_phase";
+    if (s->init)
+        flags = LLVMConstInt(t->i64, MT_MBARRIER_INIT, 0);
+    else if (s->parity)
+        flags = LLVMBuildAnd(t->builder, LLVMBuildIntCast2(t->builder, s->parity, t->i64, 0, ""),
+                             LLVMConstInt(t->i64, MT_MBARRIER_ODD, 0), "");
+    p = as_pointer(t, &at);
+    return flags ? LLVMBuildGEP2(t->builder, mt_type_int(t->u, 8), p, &flags, 1, "") : p;
+}
+
+/* i64: `size` if the wait is over, else 0. */
+static LLVMValueRef sync_size(struct tracer *t, const struct mt_sync *s, LLVMValueRef inst)
+{
+    LLVMValueRef over = inst;
+    if (LLVMGetTypeKind(LLVMTypeOf(inst)) == LLVMStructTypeKind)
+        over = LLVMBuildExtractValue(t->builder, inst, (unsigned)s->output, "");
+    over = LLVMBuildICmp(t->builder, LLVMIntNE, over, LLVMConstNull(LLVMTypeOf(over)), "");
+    return LLVMBuildSelect(t->builder, over, LLVMConstInt(t->i64, s->size, 0), LLVMConstNull(t->i64), "");
+}
+
 static void instrument_sync(struct tracer *t, LLVMValueRef inst)
 {
-    enum mt_access_sync kind;
-    LLVMValueRef number;
-    if (!mt_sync_of(t->u, inst, &kind, &number))
+    struct mt_sync s;
+    const char *name = "__mt_access_number";
+    char sized[64];
+    LLVMValueRef what;
+    if (!mt_sync_of(t->u, inst, &s))
         return;
-    LLVMPositionBuilderBefore(t->builder, inst);
+    int after = s.size == MT_SYNC_OF_OBJECT && s.kind == MT_SYNC_BARRIER;
+    LLVMPositionBuilderBefore(t->builder, after ? LLVMGetNextInstruction(inst) : inst);
     LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(inst));
-    uint32_t site = mt_unit_add_site(t->u, inst, kind, 1, 0, NULL);
-    number = LLVMBuildIntCast2(t->builder, number, t->i64, 0, "");
-    LLVMValueRef args[] = {LLVMBuildIntToPtr(t->builder, number, t->ptr, ""),
-                           LLVMConstInt(t->i32, mt_rec_meta(kind, 1), 0), LLVMConstInt(t->i32, site, 0)};
-    LLVMBuildCall2(t->builder, t->fixed_type, record_function(t, "__mt_access_number", t->fixed_type), args,
-                   3, "");
+    LLVMValueRef site = LLVMConstInt(t->i32, mt_unit_add_site(t->u, inst, s.kind, s.size, 0, NULL), 0);
+    if (s.size == MT_SYNC_OF_OBJECT)
+        what = sync_object(t, &s, &name);
+    else
+        what =
+            LLVMBuildIntToPtr(t->builder, LLVMBuildIntCast2(t->builder, s.what, t->i64, 0, ""), t->ptr, "");
+    if (s.output < 0) {
+        LLVMValueRef args[] = {what, LLVMConstInt(t->i32, mt_rec_meta(s.kind, s.size), 0), site};
+        LLVMBuildCall2(t->builder, t->fixed_type, record_function(t, name, t->fixed_type), args, 3, "");
+        return;
+    }
+    LLVMValueRef args[] = {what, sync_size(t, &s, inst), LLVMConstInt(t->i32, s.kind, 0), site};
+    snprintf(sized, sizeof sized, "%s_n", name);
+    LLVMBuildCall2(t->builder, t->block_type, record_function(t, sized, t->block_type), args, 4, "");
 }
 
 static void instrument_untraced(struct tracer *t, LLVMValueRef inst, const char *what)

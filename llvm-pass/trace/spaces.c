@@ -88,7 +88,7 @@ static const struct spaces_barrier {
     {"barrier", MT_SYNC_BARRIER, 0},
     {"barrier.sync", MT_SYNC_BARRIER, 0},
     {"barrier.sync.cnt", MT_SYNC_BARRIER, 0},
-    {"bar.warp.sync", MT_SYNC_WARP, -1},
+    {"bar.warp.sync", MT_SYNC_WARP, 0},
     {"barrier.cluster.arrive", MT_SYNC_ARRIVE, -2},
     {"barrier.cluster.arrive.relaxed", MT_SYNC_ARRIVE, -2},
     {"barrier.cluster.wait", MT_SYNC_BARRIER, -2},
@@ -97,52 +97,76 @@ static const struct spaces_barrier {
     {"barrier.cluster.wait.aligned", MT_SYNC_BARRIER, -2},
 };
 
-/* Barriers in shared memory, whose places are not known as numbers. */
-static const char *const spaces_arrivals[] = {"mbarrier.arrive", NULL};
-static const char *const spaces_waits[] = {"mbarrier.test.wait", "mbarrier.try.wait", NULL};
+/* On objects in shared memory. */
+static const struct spaces_object {
+    const char *name; /* what begins after "llvm.nvvm." */
+    enum mt_access_sync kind;
+    int init;
+} spaces_objects[] = {
+    {"mbarrier.init", MT_SYNC_ARRIVE, 1},
+    {"mbarrier.arrive", MT_SYNC_ARRIVE, 0},
+    {"cp.async.mbarrier.arrive", MT_SYNC_ARRIVE, 0},
+    {"mbarrier.test.wait", MT_SYNC_BARRIER, 0},
+    {"mbarrier.try.wait", MT_SYNC_BARRIER, 0},
+};
 
-static int spaces_starts(const char *name, const char *const *list)
+static int spaces_sync_of_asm(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out)
 {
-    while (*list && !mt_starts(name, *list))
-        list++;
-    return *list != NULL;
-}
-
-static int spaces_barrier_of_asm(struct mt_unit *u, LLVMValueRef inst, enum mt_access_sync *kind,
-                                 LLVMValueRef *number)
-{
+    LLVMTypeRef i64 = mt_type_int(u, 64);
     struct mt_asm_barrier found;
     if (!mt_asm_barrier_of(inst, &found))
         return 0;
-    *kind = found.kind;
-    *number = found.argument < 0 ? LLVMConstInt(mt_type_int(u, 64), found.number, 0)
-                                 : LLVMGetOperand(inst, (unsigned)found.argument);
+    out->kind = found.kind;
+    out->what = found.argument < 0 ? LLVMConstInt(i64, found.number, 0)
+                                   : LLVMGetOperand(inst, (unsigned)found.argument);
+    out->size = found.object                 ? MT_SYNC_OF_OBJECT
+                : found.kind != MT_SYNC_WARP ? MT_SYNC_OF_NUMBER
+                                             : MT_SYNC_OF_LANES;
+    if (found.kind == MT_SYNC_WARP && found.argument < 0 && found.number == MT_BARRIER_UNKNOWN)
+        out->size = MT_SYNC_OF_NUMBER; /* the mask is made in the asm */
+    if (!found.object)
+        return 1;
+    out->offset = found.offset;
+    out->init = found.init;
+    if (found.phase >= 0)
+        out->parity = LLVMGetOperand(inst, (unsigned)found.phase);
+    else if (found.parity >= 0)
+        out->parity = LLVMConstInt(i64, (uint64_t)found.parity, 0);
+    out->output = found.result;
     return 1;
 }
 
-int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, enum mt_access_sync *kind, LLVMValueRef *number)
+int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out)
 {
+    *out = (struct mt_sync){.size = MT_SYNC_OF_NUMBER, .output = -1};
     if (!(u->options->spaces & MT_SPACES_SHARED) || !LLVMIsACallInst(inst))
         return 0;
     if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
-        return spaces_barrier_of_asm(u, inst, kind, number);
+        return spaces_sync_of_asm(u, inst, out);
     const char *name = mt_name(mt_callee(inst));
     if (!mt_starts(name, "llvm.nvvm."))
         return 0;
     name += strlen("llvm.nvvm.");
-    if (spaces_starts(name, spaces_arrivals) || spaces_starts(name, spaces_waits)) {
-        *kind = spaces_starts(name, spaces_waits) ? MT_SYNC_BARRIER : MT_SYNC_ARRIVE;
-        *number = LLVMConstInt(mt_type_int(u, 64), MT_BARRIER_UNKNOWN, 0);
+    for (unsigned i = 0; i < sizeof spaces_objects / sizeof *spaces_objects; i++) {
+        const struct spaces_object *s = &spaces_objects[i];
+        if (!mt_starts(name, s->name))
+            continue;
+        out->kind = s->kind;
+        out->size = MT_SYNC_OF_OBJECT;
+        out->what = LLVMGetOperand(inst, 0);
+        out->init = s->init;
+        out->output = s->kind == MT_SYNC_BARRIER ? 0 : -1;
         return 1;
     }
     for (unsigned i = 0; i < sizeof spaces_barriers / sizeof *spaces_barriers; i++) {
         const struct spaces_barrier *s = &spaces_barriers[i];
         if (strcmp(name, s->name))
             continue;
-        *kind = s->kind;
-        *number = s->number >= 0
-                      ? LLVMGetOperand(inst, (unsigned)s->number)
-                      : LLVMConstInt(mt_type_int(u, 64), s->number == -1 ? 0 : MT_BARRIER_CLUSTER, 0);
+        out->kind = s->kind;
+        out->size = s->kind == MT_SYNC_WARP ? MT_SYNC_OF_LANES : MT_SYNC_OF_NUMBER;
+        out->what = s->number >= 0
+                        ? LLVMGetOperand(inst, (unsigned)s->number)
+                        : LLVMConstInt(mt_type_int(u, 64), s->number == -1 ? 0 : MT_BARRIER_CLUSTER, 0);
         return 1;
     }
     return 0;

@@ -42,6 +42,8 @@ static const char *record_prepare(struct mt_lowering *l, LLVMValueRef call, cons
     LLVMValueRef args[] = {LLVMGetOperand(call, 0), LLVMGetOperand(call, 1), LLVMGetOperand(call, 2)};
     if (mt_starts(name, RECORD "any"))
         return "records of memory of several kinds";
+    if (mt_starts(name, RECORD "mbarrier") || mt_starts(name, RECORD "phase"))
+        return "barriers in memory";
     int generic = mt_starts(name, RECORD "generic"), sized = strstr(name, "_n_at") != NULL;
     if (sized) {
         if (!LLVMIsAConstantInt(args[1]) || LLVMConstIntGetZExtValue(args[1]) > MT_RAW_MAX_SIZE)

@@ -167,6 +167,7 @@ int mt_report_write_shared(struct mt_json *j, const struct mt_report *r)
     mt_json_object(j, "shared", 0);
     mt_json_u64(j, "blocks", r->onchip->banks.blocks);
     mt_json_u64(j, "unjudged", r->onchip->hazards.unjudged);
+    mt_json_u64(j, "loose", r->onchip->hazards.loose);
     mt_json_u64(j, "parted", r->onchip->hazards.parted);
     shared_places(j, rows, MT_IN_SHARED, shown, &banks);
     shared_places(j, rows, MT_IN_LOCAL, shown + banks, &local);

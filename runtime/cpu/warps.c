@@ -3,6 +3,7 @@
  * between two waits. */
 #include "warps.h"
 #include "keys.h"
+#include "memtrace/record.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -282,6 +283,47 @@ static size_t find_phase(struct phase *p, const uint64_t *e, const uint64_t *end
     return at == end && !all ? 0 : (size_t)(at - e) / MT_ENTRY_WORDS;
 }
 
+/* ---- barriers in memory ---- */
+
+/* Of an entry: the object's address, without its phase; 0: it is of no such barrier. */
+static uint64_t cut_object(const uint64_t *entry, uint32_t type)
+{
+    uint32_t meta = (uint32_t)entry[0];
+    return meta == mt_rec_meta(type, MT_SYNC_OF_OBJECT) ? (entry[1] | MT_MBARRIER_FLAGS) + 1 : 0;
+}
+
+/* Has one of the first `lanes` lanes arrived at this object, at a place behind this wait's? */
+static int cut_is_needed(const struct phase *p, uint32_t lanes, const uint64_t *wait, uint64_t object)
+{
+    for (uint32_t i = 0; i < lanes; i++)
+        for (size_t k = 0; k < p->count[i]; k++) {
+            const uint64_t *at = p->at[i] + k * MT_ENTRY_WORDS;
+            if (cut_object(at, MT_SYNC_ARRIVE) == object && place_of(at) >= place_of(wait))
+                return 1;
+        }
+    return 0;
+}
+
+/* A lane that goes on because one before it in the phase has arrived comes after that one, wherever the two
+ * are in the code: the phase ends there. Returns its entries. */
+static size_t warps_cut(struct phase *p, size_t n)
+{
+    for (uint32_t i = 1; i < p->lanes; i++)
+        for (size_t k = 0; k < p->count[i]; k++) {
+            const uint64_t *at = p->at[i] + k * MT_ENTRY_WORDS;
+            uint64_t object = cut_object(at, MT_SYNC_BARRIER);
+            if (!object || !cut_is_needed(p, i, at, object))
+                continue;
+            n = (size_t)(at - p->at[0]) / MT_ENTRY_WORDS;
+            p->count[i] = k;
+            p->lanes = i + (k > 0);
+            for (p->mask = 0, i = 0; i < p->lanes; i++)
+                p->mask |= 1u << (p->at[i][2] & THREAD) % LANES;
+            return n;
+        }
+    return n;
+}
+
 size_t mt_warps_put(struct mt_warps *w, const uint64_t *entries, size_t count, int all, uint64_t *accesses)
 {
     const uint64_t *at = entries, *end = entries + count * MT_ENTRY_WORDS;
@@ -298,10 +340,12 @@ size_t mt_warps_put(struct mt_warps *w, const uint64_t *entries, size_t count, i
         size_t n = find_phase(&p, at, end, all, &same);
         if (!n)
             break;
-        if (same)
+        if (same) {
             emit_alike(w, &p);
-        else
+        } else {
+            n = warps_cut(&p, n);
             emit_different(w, &p);
+        }
         *accesses += n;
         at += n * MT_ENTRY_WORDS;
     }

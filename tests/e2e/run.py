@@ -29,6 +29,7 @@ import cases_channel  # noqa: E402,F401
 import cases_language  # noqa: E402,F401
 import cases_pass  # noqa: E402,F401
 import cases_lanes  # noqa: E402,F401
+import cases_barriers  # noqa: E402,F401
 import cases_onchip  # noqa: E402,F401
 import cases_names  # noqa: E402,F401
 import cases_versus  # noqa: E402,F401

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import time
 
-from world import case, holds, same
+from world import MACHINE, ENGINES, case, holds, same
 
 
 def refused(w, *words, says, code=2, **variables):
@@ -136,7 +136,7 @@ def both(w, command, words=(), **more):
     return traced
 
 
-@case("cli.transparent", "llvm", "qemu")
+@case("cli.transparent", *ENGINES)
 def transparent(w):
     """argv[0], words, variables, standard input and exit code arrive; no variable of ours does."""
     program, text = w.compile("hello.c"), w.path("stdin")
@@ -148,7 +148,7 @@ def transparent(w):
     both(w, [program], trace=os.path.join(w.work, "a, b=c\\d", "x,,y z.mtc"))
 
 
-@case("cli.transparent_path", "qemu")
+@case("cli.transparent_path", *MACHINE)
 def path(w):
     """Names in PATH and relative ones; scripts, scripts of scripts; static and position-dependent programs."""
     program = w.compile("hello.c")
@@ -176,7 +176,7 @@ def names(w, program):
         both(w, [name, "6"])
 
 
-@case("cli.signals", "llvm", "qemu")
+@case("cli.signals", *ENGINES)
 def signals(w):
     """Signals to mt-host reach the program; the trace is whole up to there, and mt-host's exit code says it."""
     program = w.compile("lives.c")
@@ -197,7 +197,7 @@ def signals(w):
               f'"size":{256 * 64}' in process.stdout)
 
 
-@case("cli.talk", "llvm", "qemu")
+@case("cli.talk", *ENGINES)
 def talk(w):
     """--verbose: where the trace is, how many accesses, what next. An output that cannot be written is said."""
     program = w.compile("hello.c")

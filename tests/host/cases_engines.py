@@ -11,7 +11,7 @@ see the same multiset of (buffer, offset, size, reads, writes), but for:
 import collections
 import os
 
-from world import case, holds, same
+from world import ENGINES, case, holds, same
 
 BLOCKS = (1444, 1555)  # touched by memcpy, memset, memmove
 
@@ -68,7 +68,7 @@ def check(w, engine, level):
         same(f"{engine} {level}: bytes {key}", sorted(covered[key]), sorted(bytes_))
 
 
-@case("engines.touches", "llvm", "qemu")
+@case("engines.touches", *ENGINES)
 def touches(w):
     for level in ("-O0", "-O1", "-O2"):
         check(w, w.engine, level)

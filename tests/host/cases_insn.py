@@ -4,7 +4,7 @@ import re
 import struct
 import subprocess
 
-from world import Skipped, case, holds, need, same
+from world import MACHINE, Skipped, case, holds, need, same
 
 FLOW = re.compile(r"j\w+|call|ret|syscall|loop\w*|hlt|ud2|int3?|rep.*")
 PREFIXES = {"rep", "repz", "repnz", "repe", "repne", "lock", "bnd", "notrack", "cs", "ds", "es", "ss", "data16", "addr32",
@@ -132,12 +132,12 @@ def against_zydis(w, path, base, insns):
                     same(f"{x} in {text} is marked as floating-point or vector", x.endswith("*"), vector)
 
 
-@case("insn.true", "qemu")
+@case("insn.true", *MACHINE)
 def true(w):
     compare(w, need("true"), minimum=50)
 
 
-@case("insn.larger", "qemu")
+@case("insn.larger", *MACHINE)
 def larger(w):
     """bash: 1.2 MB of code, thousands of instructions executed, hundreds of thousands of times."""
     script = "f() { echo $(( $1 * 7 )) ${x/a/b}; }; x=abc; for i in 1 2 3; do f $i; done; printf '%05.2f\\n' 3.14159"
@@ -145,7 +145,7 @@ def larger(w):
     holds(f"{len(executions)} executions", len(executions) > 100000)
 
 
-@case("insn.own", "qemu")
+@case("insn.own", *MACHINE)
 def own(w):
     """Vector, floating-point and atomic instructions, loops."""
     program = w.compile("touches.c", "-O2")
@@ -158,7 +158,7 @@ def own(w):
     holds(f"{len(loop)} instructions in the loop of 134", 4 <= len(loop) <= 8)
 
 
-@case("insn.container", "qemu")
+@case("insn.container", *MACHINE)
 def container(w):
     """The container has the same executions as the text."""
     program = w.compile("routines.c", "-O1")

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import time
 
-from world import ENGINES, case, holds, same
+from world import MACHINE, ENGINES, case, holds, same
 
 
 def summary(graph, sizes):
@@ -135,7 +135,7 @@ def files(w):
     same("mt-graph of it", nodes, {k: v for k, v in NODES.items() if k[0] == A})
 
 
-@case("mat.files_named", "qemu")
+@case("mat.files_named", *MACHINE)
 def files_named(w):
     """Without -o: memtrace.txt and sourcelines.txt in the current folder. What is not a file of its own leaves the places there,
     too. A container is refused."""

@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-from world import case, holds, need, same
+from world import ENGINES, case, holds, need, same
 
 
 def compare(w, command, stdin=b"", mode="mat", words=(), trace="t.mtc", timeout=240):
@@ -80,7 +80,7 @@ def sort(w):
     compare(w, [need("sort"), "--parallel=4", "-S", "8M", "-n", path])
 
 
-@case("programs.exceptions", "llvm", "qemu")
+@case("programs.exceptions", *ENGINES)
 def exceptions(w):
     for mode, trace in (("mat", "t.mtc"), ("atomic", "t.out")):
         program = w.compile("throws.cpp", "-O2", atomic=mode == "atomic")

@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 
-ENGINES = ("llvm", "qemu")
+ENGINES = ("llvm", "dynamorio", "qemu")
+MACHINE = ("dynamorio", "qemu")  # on machine code
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
 
 
@@ -71,6 +72,9 @@ class World:
         """1 if the engine can run here."""
         if engine == "qemu":
             return os.path.exists(self.part("mt-host-qemu.so")) and shutil.which("qemu-x86_64") is not None
+        if engine == "dynamorio":
+            said = subprocess.run([self.tool("mt-host"), "--engines"], capture_output=True, text=True)
+            return re.search(r"^dynamorio +usable:", said.stdout, re.M) is not None
         return any(os.path.exists(os.path.join(self.build, "lib", n)) for n in ("libmemtrace-host.so",)) and \
             os.path.exists(os.path.join(self.build, "bin", "mt-cc"))
 

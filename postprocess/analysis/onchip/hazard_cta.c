@@ -5,19 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 32, WORD = 4, NUMBERED = 16 };
+enum { LANES = MT_HAZARD_LANES, WORD = 4 };
 
 static const struct mt_hazard_cell untouched = {.store.thread = MT_HAZARD_NOBODY,
                                                 .atomic.thread = MT_HAZARD_NOBODY};
 
 void mt_hazard_cta_reset(struct mt_hazard_cta *c)
 {
-    memset(c->clock, 0, sizeof c->clock);
-    memset(c->barrier, 0, sizeof c->barrier);
-    memset(c->at, -1, sizeof c->at);
-    memset(c->lanes, 0, sizeof c->lanes);
-    for (uint32_t w = 0; w < MT_HAZARD_WARPS; w++)
-        c->clock[w][w] = 1;
+    mt_hazard_order_reset(&c->order);
     c->run = 0;
     c->nwords = 0;
     c->nbytes = 0;
@@ -25,6 +20,7 @@ void mt_hazard_cta_reset(struct mt_hazard_cta *c)
 
 void mt_hazard_cta_free(struct mt_hazard_cta *c)
 {
+    mt_hazard_order_free(&c->order);
     free(c->words);
     free(c->bytes);
     free(c);
@@ -32,70 +28,7 @@ void mt_hazard_cta_free(struct mt_hazard_cta *c)
 
 size_t mt_hazard_cta_bytes(const struct mt_hazard_cta *c)
 {
-    return sizeof *c + (c->words_room + c->bytes_room) * sizeof *c->words;
-}
-
-/* ---- order ---- */
-
-static void cta_join(uint32_t *into, const uint32_t *from)
-{
-    for (uint32_t i = 0; i < MT_HAZARD_WARPS; i++)
-        into[i] = from[i] > into[i] ? from[i] : into[i];
-}
-
-static void cta_pass(struct mt_hazard_cta *c, uint32_t warp, const struct mt_hazard_barrier *b)
-{
-    cta_join(c->clock[warp], b->clock);
-    c->clock[warp][warp]++;
-    c->at[warp] = -1;
-    c->lanes[warp] = 0;
-}
-
-void mt_hazard_go_on(struct mt_hazard_cta *c, uint32_t warp, uint32_t lanes)
-{
-    int place = c->at[warp];
-    if (place < 0 || !(c->lanes[warp] & lanes))
-        return;
-    struct mt_hazard_barrier *b = &c->barrier[place];
-    if (place >=
-        NUMBERED) { /* arrivals and waits are apart: others may have come to wait for what is yet to come */
-        b->waiting &= ~(1u << warp);
-        cta_pass(c, warp, b);
-        return;
-    }
-    for (uint32_t m = b->waiting; m; m &= m - 1)
-        cta_pass(c, (uint32_t)__builtin_ctz(m), b);
-    memset(b, 0, sizeof *b);
-}
-
-static uint32_t barrier_place(uint64_t number)
-{
-    return number < 16 ? (uint32_t)number : number == MT_BARRIER_CLUSTER ? 16 : 17;
-}
-
-void mt_hazard_sync(struct mt_hazard_cta *c, uint32_t warp, uint32_t lanes, uint32_t kind, uint64_t number)
-{
-    uint32_t place = barrier_place(number);
-    if (place < NUMBERED || c->at[warp] != (int)place || kind != MT_SYNC_BARRIER) /* else it asks again */
-        mt_hazard_go_on(c, warp, lanes);
-    if (kind == MT_SYNC_WARP) {
-        c->clock[warp][warp]++;
-        return;
-    }
-    cta_join(c->barrier[place].clock, c->clock[warp]);
-    if (kind == MT_SYNC_ARRIVE) {
-        c->clock[warp][warp]++;
-        return;
-    }
-    c->barrier[place].waiting |= 1u << warp;
-    c->at[warp] = (int8_t)place; /* lanes at two of them at a time: the later one counts for all */
-    c->lanes[warp] |= lanes;
-}
-
-/* Is what a warp did at that time ordered before what this one does now? */
-static int is_before(const struct mt_hazard_cta *c, uint32_t other, uint32_t clock, uint32_t warp)
-{
-    return other == warp ? clock < c->clock[warp][warp] : clock <= c->clock[warp][other];
+    return sizeof *c + c->order.bytes + (c->words_room + c->bytes_room) * sizeof *c->words;
 }
 
 /* ---- cells ---- */
@@ -117,33 +50,45 @@ static int cell_races(const struct mt_hazard_cta *c, const struct mt_hazard_writ
                       const struct mt_hazard_access *a)
 {
     return w->thread != MT_HAZARD_NOBODY && w->thread != a->warp * LANES + a->lane && w->run != c->run &&
-           !is_before(c, w->thread / LANES, w->clock, a->warp);
+           !mt_hazard_is_before(a->group, w->thread, w->time);
+}
+
+/* Of the loads' lanes those of other threads that nothing orders before this access. */
+static uint32_t cell_unordered(const struct mt_hazard_read *r, const struct mt_hazard_access *a)
+{
+    uint32_t left = 0;
+    for (uint32_t m = r->warp == a->warp ? r->lanes & ~(1u << a->lane) : r->lanes; m; m &= m - 1)
+        if (!mt_hazard_is_before(a->group, r->warp * LANES + (uint32_t)__builtin_ctz(m), r->time))
+            left |= m & -m;
+    return left;
 }
 
 static int cell_load(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a,
                      uint64_t address)
 {
-    struct mt_hazard_read now = {c->clock[a->warp][a->warp], a->site, 1u << a->lane, a->warp};
+    struct mt_hazard_read now = {a->group->time, a->site, 1u << a->lane, a->warp}, *last = &x->read[0];
     int rc = 0;
     if (cell_races(c, &x->store, a))
         rc = cell_tell(a, MT_HAZARD_RAW, x->store.thread, x->store.site, MT_STORE, address);
     else if (cell_races(c, &x->atomic, a))
         rc = cell_tell(a, MT_HAZARD_RAW, x->atomic.thread, x->atomic.site, MT_ATOMIC, address);
-    for (int i = 0; i < 2; i++)
-        if (x->read[i].lanes && x->read[i].warp == now.warp && x->read[i].clock == now.clock)
-            now.lanes |= x->read[i].lanes;
-    if (x->read[0].lanes && x->read[0].warp != now.warp)
-        x->read[1] = x->read[0];
-    x->read[0] = now;
+    if (last->lanes && last->warp == now.warp && last->time == now.time) {
+        now.lanes |= last->lanes;
+    } else if (last->lanes && cell_unordered(last, a)) {
+        struct mt_hazard_read before = x->read[1];
+        x->read[1] = *last;
+        if (before.lanes && before.warp == now.warp && before.time == now.time)
+            now.lanes |= before.lanes;
+    }
+    *last = now;
     return rc;
 }
 
-/* A write after the loads of a warp. */
-static int cell_after(const struct mt_hazard_cta *c, const struct mt_hazard_read *r,
-                      const struct mt_hazard_access *a, uint64_t address)
+/* A write after loads. */
+static int cell_after(const struct mt_hazard_read *r, const struct mt_hazard_access *a, uint64_t address)
 {
-    uint32_t lanes = r->warp == a->warp ? r->lanes & ~(1u << a->lane) : r->lanes;
-    if (!lanes || is_before(c, r->warp, r->clock, a->warp))
+    uint32_t lanes = cell_unordered(r, a);
+    if (!lanes)
         return 0;
     int rc = cell_tell(a, MT_HAZARD_WAR, r->warp * LANES + (uint32_t)__builtin_ctz(lanes), r->site, MT_LOAD,
                        address);
@@ -153,15 +98,14 @@ static int cell_after(const struct mt_hazard_cta *c, const struct mt_hazard_read
 static int cell_write(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a,
                       uint64_t address)
 {
-    struct mt_hazard_write now = {c->clock[a->warp][a->warp], a->site, c->run,
-                                  (uint16_t)(a->warp * LANES + a->lane)};
+    struct mt_hazard_write now = {a->group->time, a->site, c->run, (uint16_t)(a->warp * LANES + a->lane)};
     int rc = 0, plain = a->type == MT_STORE;
     if (cell_races(c, &x->store, a))
         rc = cell_tell(a, MT_HAZARD_WAW, x->store.thread, x->store.site, MT_STORE, address);
     else if (plain && cell_races(c, &x->atomic, a))
         rc = cell_tell(a, MT_HAZARD_WAW, x->atomic.thread, x->atomic.site, MT_ATOMIC, address);
     for (int i = 0; !rc && i < 2; i++)
-        rc = cell_after(c, &x->read[i], a, address);
+        rc = cell_after(&x->read[i], a, address);
     *(plain ? &x->store : &x->atomic) = now;
     if (plain) {
         x->atomic.thread = MT_HAZARD_NOBODY;

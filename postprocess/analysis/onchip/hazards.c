@@ -51,8 +51,11 @@ static void hazards_front(struct mt_hazards *h, struct mt_hazard_cta *c)
 
 static void hazards_close(struct mt_hazards *h, struct mt_hazard_cta *c)
 {
+    size_t before = mt_hazard_cta_bytes(c);
     HASH_DELETE(hh, h->table, c);
     hazards_unlink(h, c);
+    mt_hazard_cta_reset(c);
+    h->bytes -= before - mt_hazard_cta_bytes(c);
     c->older = h->idle;
     h->idle = c;
     h->current = NULL;
@@ -72,7 +75,6 @@ static struct mt_hazard_cta *hazards_open(struct mt_hazards *h, uint64_t cta)
         return NULL;
     else
         h->bytes += sizeof *c;
-    mt_hazard_cta_reset(c);
     c->cta = cta;
     hazards_front(h, c);
     HASH_ADD(hh, h->table, cta, sizeof c->cta, c);
@@ -141,19 +143,17 @@ static int hazards_access(struct mt_hazards *h, struct mt_hazard_cta *c, const s
                                  .site = r->site,
                                  .found = hazards_found,
                                  .arg = &f};
-    size_t before = mt_hazard_cta_bytes(c);
     uint32_t mask = r->mask;
-    mt_hazard_go_on(c, r->warp, mask);
+    mt_hazard_go_on(&c->order, r->warp, mask);
     c->run++;
     for (uint32_t i = 0; i < r->count; i++, mask &= mask - 1) {
         a.address = r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
         a.lane = (uint32_t)__builtin_ctz(mask);
         if (a.address >= MT_HAZARD_MOST_SHARED)
             h->unjudged++;
-        else if (mt_hazard_touch(c, &a) != 0)
+        else if (!(a.group = mt_hazard_group_of(&c->order, r->warp, a.lane)) || mt_hazard_touch(c, &a) != 0)
             return -1;
     }
-    h->bytes += mt_hazard_cta_bytes(c) - before;
     return 0;
 }
 
@@ -171,10 +171,12 @@ int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size
         struct mt_hazard_cta *c = hazards_cta(h, r->cta);
         if (!c)
             return -1;
-        if (sync)
-            mt_hazard_sync(c, r->warp, r->mask, type, r->base);
-        else if (hazards_access(h, c, r) != 0)
+        size_t before = mt_hazard_cta_bytes(c);
+        if ((sync ? mt_hazard_sync(&c->order, r) : hazards_access(h, c, r)) != 0)
             return -1;
+        h->bytes += mt_hazard_cta_bytes(c) - before;
+        h->loose += c->order.loose;
+        c->order.loose = 0;
     }
     return 0;
 }

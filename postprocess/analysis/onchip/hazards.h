@@ -2,13 +2,12 @@
  * not both atomics, that no barrier orders. Fed with runs in the order of the trace, barriers among them, as
  * a source with MT_SOURCE_SPACES hands them out.
  *
- * Order is what barriers make (vector clocks of warps). A warp that goes on after a barrier is ordered after
- * all that had arrived there by then. Lanes of one warp are ordered by barriers, too, by __syncwarp, and
- * within an instruction; by nothing else. Two atomics make no hazard. Of the loads since the last plain store
- * those of the two warps that came last are remembered. Not judged, and counted: copies of more than 16
- * bytes, other CTAs' memory (clusters), warps that are not known. What a part of a warp does at a barrier
- * orders all that its warp did before. Barriers in memory (mbarrier) are one: what one of them orders, all
- * do. */
+ * Order is what barriers make (vector clocks of threads, hazard_order.h). A thread that goes on after a
+ * barrier is ordered after all that had arrived there by then; of an mbarrier, in the phase that is over.
+ * Lanes of one warp are ordered by barriers, too, by __syncwarp, and within an instruction; by nothing else.
+ * Two atomics make no hazard. Of the loads since the last plain store the newest are remembered, and those
+ * before them that nothing orders before those. Not judged, and counted: copies of more than 16 bytes, other
+ * CTAs' memory (clusters), warps that are not known. */
 #ifndef MT_ANALYSIS_HAZARDS_H
 #define MT_ANALYSIS_HAZARDS_H
 #include <stddef.h>
@@ -42,6 +41,7 @@ struct mt_hazards {
     struct mt_hazard *list; /* in order of appearance */
     size_t count;
     uint64_t unjudged; /* accesses */
+    uint64_t loose;    /* threads at barriers that order more than they should: which one is not known */
     uint64_t parted;   /* CTAs that were forgotten for want of room before their launch ended */
     /* state */
     size_t room, bytes;

@@ -107,6 +107,12 @@ static void shared_head(FILE *f, const struct mt_shared *x)
                 " accesses to shared memory are not looked at for hazards: block copies, other "
                 "CTAs' memory\n",
                 x->found.hazards.unjudged);
+    if (x->found.hazards.loose)
+        fprintf(f,
+                "note: threads were %" PRIu64
+                " times at barriers in memory of which is not known which one it was, or "
+                "whether they waited: hazards may be missing\n",
+                x->found.hazards.loose);
     if (x->found.hazards.parted)
         fprintf(f,
                 "note: %" PRIu64
@@ -206,6 +212,7 @@ int mt_shared_json(struct mt_json *j, const struct mt_shared *x)
     mt_json_end(j);
     mt_json_u64(j, "untraced", x->found.untraced);
     mt_json_u64(j, "unjudged", x->found.hazards.unjudged);
+    mt_json_u64(j, "loose", x->found.hazards.loose);
     mt_json_u64(j, "parted", x->found.hazards.parted);
     mt_json_end(j);
     return 0;

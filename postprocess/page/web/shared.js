@@ -100,6 +100,7 @@ function sideColumn(name) {
 function hazardNotes() {
   const out = [];
   if (shared.unjudged) out.push(many(shared.unjudged, "access is", "accesses are") + " not looked at: block copies, other CTAs’ memory.");
+  if (shared.loose) out.push("Threads were " + many(shared.loose, "time", "times") + " at barriers in memory of which is not known which one it was, or whether they waited: hazards may be missing.");
   if (shared.parted) out.push(many(shared.parted, "CTA was", "CTAs were") + " under way at a time with too many others: hazards may be missing.");
   if (data.totals.untraced) out.push("Accesses without a record may be among them.");
   return out.join(" ");

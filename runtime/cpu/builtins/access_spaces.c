@@ -86,3 +86,42 @@ MT_BUILTIN void __mt_access_any_n_at(void *p, uint64_t bytes, uint32_t type, uin
     if (spaces_of(&a, &type))
         access_block(a, bytes, type, site, place);
 }
+
+/* An mbarrier: its address with MT_MBARRIER_… in its lower bits. */
+static MT_INLINE uint64_t spaces_object(uint64_t p)
+{
+    return spaces_shared(p & ~(uint64_t)MT_MBARRIER_FLAGS) | (p & MT_MBARRIER_FLAGS);
+}
+
+/* The same, which phase is to be found out: the one it is in, after a wait the one before. */
+static MT_INLINE uint64_t spaces_phase(uint64_t p, uint32_t type)
+{
+    const uint64_t *object =
+        (const uint64_t *)(p >> 32 ? p : mt_shared_whole((uint32_t)p, (uint64_t)mt_cpu_tls.shared));
+    return spaces_shared(p) | (*object >> 63 ^ (type == MT_SYNC_BARRIER));
+}
+
+MT_BUILTIN void __mt_access_mbarrier_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
+{
+    if (spaces_wanted())
+        access_record(spaces_object((uint64_t)p), meta, site, place);
+}
+
+MT_BUILTIN void __mt_access_mbarrier_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site,
+                                          uint64_t place)
+{
+    if (spaces_wanted())
+        access_block(spaces_object((uint64_t)p), bytes, type, site, place);
+}
+
+MT_BUILTIN void __mt_access_phase_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
+{
+    if (spaces_wanted())
+        access_record(spaces_phase((uint64_t)p, meta >> 28), meta, site, place);
+}
+
+MT_BUILTIN void __mt_access_phase_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
+{
+    if (spaces_wanted() && bytes)
+        access_block(spaces_phase((uint64_t)p, type), bytes, type, site, place);
+}

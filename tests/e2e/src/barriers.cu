@@ -1,0 +1,350 @@
+/* What barriers order and what they do not: mbarriers and their phases, parts of warps. How many words race
+ * in each kernel is known (cases_barriers.py).
+ * "// name" is what the cases call the line. */
+#include <cstdio>
+#include <cuda/barrier>
+#include "../../../examples/common/example.h"
+
+typedef unsigned long long object;
+
+__device__ __forceinline__ unsigned place(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+
+__device__ __forceinline__ void set_up(object *o, unsigned count)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(place(o)), "r"(count) : "memory");
+}
+
+__device__ __forceinline__ void arrive(object *o)
+{
+    asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(place(o)) : "memory");
+}
+
+/* As many programs have it: a loop within the assembly. */
+__device__ __forceinline__ void wait_for(object *o, unsigned parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred over;\n"
+                 "AGAIN:\n"
+                 "mbarrier.try_wait.parity.shared.b64 over, [%0], %1;\n"
+                 "@over bra DONE;\n"
+                 "bra AGAIN;\n"
+                 "DONE:\n"
+                 "}" ::"r"(place(o)),
+                 "r"(parity)
+                 : "memory");
+}
+
+__device__ __forceinline__ bool is_over(object *o, unsigned parity)
+{
+    unsigned over;
+    asm volatile(
+        "{ .reg .pred over; mbarrier.test_wait.parity.shared.b64 over, [%1], %2; selp.b32 %0, 1, 0, over; }"
+        : "=r"(over)
+        : "r"(place(o)), "r"(parity)
+        : "memory");
+    return over;
+}
+
+/* ---- objects ---- */
+
+__global__ void same_object(int *out)
+{
+    __shared__ object o;
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    if (t == 0)
+        set_up(&o, 32);
+    __syncthreads();
+    if (t < 32) {
+        s[t] = t;
+        arrive(&o);
+    } else {
+        wait_for(&o, 0);
+        out[t] = s[t - 32];
+    }
+}
+
+/* Warp 0 arrives at one, warp 1 waits for the other, at which warp 2 arrives. */
+__global__ void other_object(int *out)
+{
+    __shared__ object o[2];
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    if (t < 2)
+        set_up(&o[t], 32);
+    __syncthreads();
+    if (t < 32) {
+        s[t] = t; // stored for one
+        arrive(&o[0]);
+    } else if (t < 64) {
+        wait_for(&o[1], 0);
+        out[t] = s[t - 32]; // loaded after the other
+    } else {
+        arrive(&o[1]);
+    }
+}
+
+/* What comes before an arrival in the next phase is not over yet. */
+__global__ void next_phase(int *out)
+{
+    __shared__ object o;
+    __shared__ int first[32], second[32];
+    int t = threadIdx.x;
+    if (t == 0)
+        set_up(&o, 64);
+    __syncthreads();
+    if (t < 32) {
+        first[t] = t;
+        arrive(&o);
+        wait_for(&o, 0);
+        second[t] = t; // stored in the next phase
+        arrive(&o);
+    } else {
+        arrive(&o);
+        wait_for(&o, 0);
+        out[t] = first[t - 32];
+        out[t + 64] = second[t - 32]; // loaded in this one
+        arrive(&o);
+    }
+}
+
+__global__ void not_over(int *out)
+{
+    __shared__ object o;
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    if (t == 0)
+        set_up(&o, 33);
+    __syncthreads();
+    if (t < 32) {
+        s[t] = t; // stored, and not waited for
+        arrive(&o);
+    } else {
+        out[t] = is_over(&o, 0);
+        out[t + 32] = s[t - 32]; // loaded all the same
+    }
+}
+
+__global__ void polled(int *out)
+{
+    __shared__ object o;
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    if (t == 0)
+        set_up(&o, 32);
+    __syncthreads();
+    if (t < 32) {
+        s[t] = t;
+        arrive(&o);
+    } else {
+        while (!is_over(&o, 0))
+            ;
+        out[t] = s[t - 32];
+    }
+}
+
+__global__ void set_up_again(int *out)
+{
+    __shared__ object o;
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    for (int i = 0; i < 2; i++) {
+        if (t == 0)
+            set_up(&o, 32);
+        __syncthreads();
+        if (t < 32) {
+            s[32 * i + t] = t;
+            arrive(&o);
+        } else {
+            wait_for(&o, 0);
+            out[t] = s[32 * i + t - 32];
+        }
+        __syncthreads();
+        if (t == 0)
+            asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(place(&o)) : "memory");
+    }
+}
+
+/* The producer does not ask whether what it overwrites has been read. */
+__global__ void in_a_hurry(int *out)
+{
+    using barrier = cuda::barrier<cuda::thread_scope_block>;
+#pragma nv_diag_suppress static_var_with_dynamic_init
+    __shared__ barrier full;
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    if (t == 0)
+        init(&full, 128);
+    __syncthreads();
+#pragma unroll 1
+    for (int i = 0; i < 2; i++) {
+        if (t < 64) {
+            s[t] = t + i; // overwritten early
+            full.arrive_and_wait();
+        } else {
+            full.arrive_and_wait();
+            out[t] = s[127 - t]; // read late
+        }
+    }
+}
+
+/* ---- parts of warps ---- */
+
+/* One lane arrives for its warp, which has not met. */
+__global__ void elected(int *out)
+{
+    __shared__ object o;
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    if (t == 0)
+        set_up(&o, 1);
+    __syncthreads();
+    if (t < 32) {
+        s[t] = t; // stored by all lanes
+        if (t == 0)
+            arrive(&o);
+    } else {
+        wait_for(&o, 0);
+        out[t] = s[t - 32]; // loaded after one arrived
+    }
+}
+
+__global__ void elected_after_all(int *out)
+{
+    __shared__ object o;
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    if (t == 0)
+        set_up(&o, 1);
+    __syncthreads();
+    if (t < 32) {
+        s[t] = t;
+        __syncwarp();
+        if (t == 0)
+            arrive(&o);
+    } else {
+        wait_for(&o, 0);
+        out[t] = s[t - 32];
+    }
+}
+
+/* One lane waits for its warp. */
+__global__ void waited_by_one(int *out)
+{
+    __shared__ object o;
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    if (t == 0)
+        set_up(&o, 32);
+    __syncthreads();
+    if (t < 32) {
+        s[t] = t; // stored for one lane
+        arrive(&o);
+    } else {
+        if (t == 32)
+            wait_for(&o, 0);
+        out[t] = s[t - 32]; // loaded by those who have not waited
+    }
+}
+
+/* Those who wait stand before those who arrive, in one warp. */
+__global__ void within_a_warp(int *out)
+{
+    __shared__ object o;
+    __shared__ int s[16];
+    int t = threadIdx.x;
+    if (t == 0)
+        set_up(&o, 16);
+    __syncwarp();
+    if (t >= 16) {
+        wait_for(&o, 0);
+        out[t] = s[t - 16];
+    } else {
+        s[t] = t;
+        arrive(&o);
+    }
+}
+
+/* Half a warp returns, and takes part in nothing. */
+__global__ void gone(int *out)
+{
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    if (t < 32)
+        s[t] = t; // stored by half a warp that leaves
+    if (t >= 16 && t < 32)
+        return;
+    __syncthreads();
+    if (t >= 32)
+        out[t] = s[t - 32]; // loaded after they left
+}
+
+__global__ void half_a_warp(int *out)
+{
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    s[t] = t; // stored by a warp
+    if (t < 16) {
+        __syncwarp(0xffff);
+        out[t] = s[t ^ 1];
+        out[t + 32] = s[t + 16]; // loaded from the other half
+    }
+}
+
+/* The lanes of a warp come to its barrier in two parts. */
+__global__ void two_parts(int *out)
+{
+    __shared__ int s[16];
+    int t = threadIdx.x;
+    if (t >= 16) {
+        asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+        out[t] = s[t - 16];
+    } else {
+        s[t] = t;
+        asm volatile("// another one\n\tbar.warp.sync 0xffffffff;" ::: "memory");
+    }
+}
+
+/* Warps 0 and 1 meet, warps 2 and 3 meet elsewhere. */
+__global__ void pairs(int *out)
+{
+    __shared__ int s[128];
+    int t = threadIdx.x;
+    s[t] = t; // stored by pairs
+    if (t < 64)
+        asm volatile("barrier.sync 1, 64;" ::: "memory");
+    else
+        asm volatile("barrier.sync 2, 64;" ::: "memory");
+    out[t] = s[t ^ 32];
+    if (t < 64)
+        out[t + 128] = s[t + 64]; // loaded from the other pair
+}
+
+int main()
+{
+    char *out;
+    CHECK(cudaMalloc(&out, 1 << 16));
+    CHECK(cudaMemset(out, 0, 1 << 16));
+    int *ints = (int *)out;
+    same_object<<<2, 64>>>(ints);
+    other_object<<<2, 96>>>(ints);
+    next_phase<<<2, 64>>>(ints);
+    not_over<<<1, 64>>>(ints);
+    polled<<<1, 64>>>(ints);
+    set_up_again<<<1, 64>>>(ints);
+    in_a_hurry<<<1, 128>>>(ints);
+    elected<<<1, 64>>>(ints);
+    elected_after_all<<<1, 64>>>(ints);
+    waited_by_one<<<1, 64>>>(ints);
+    within_a_warp<<<1, 32>>>(ints);
+    gone<<<1, 64>>>(ints);
+    half_a_warp<<<1, 32>>>(ints);
+    two_parts<<<1, 32>>>(ints);
+    pairs<<<1, 128>>>(ints);
+    CHECK(cudaDeviceSynchronize());
+    puts("done");
+    return 0;
+}
