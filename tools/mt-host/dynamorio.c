@@ -1,5 +1,5 @@
-/* The command for DynamoRIO with the client memtrace/mt-host-dynamorio.so: drrun … -c CLIENT WORD… -- program.
- * The words' syntax: runtime/host/dynamorio/client.c. */
+/* The command for DynamoRIO with the client memtrace/mt-host-dynamorio.so: drrun … -c CLIENT WORD… --
+ * program. The words' syntax: runtime/host/dynamorio/client.c. */
 #include "cli.h"
 #include <ctype.h>
 #include <errno.h>
@@ -52,8 +52,8 @@ static char *dynamorio_words(const struct request *r)
     return NULL;
 }
 
-/* drrun looks the program up as a shell does and hands its first argument on as it is. That one the program sees,
- * if it leads to the same file. */
+/* drrun looks the program up as a shell does and hands its first argument on as it is. That one the program
+ * sees, if it leads to the same file. */
 static const char *dynamorio_name(const struct program *p)
 {
     char found[PATH_MAX];
@@ -79,10 +79,11 @@ int mt_hostrun_dynamorio_command(const struct request *r, const struct program *
     }
     if (strlen(words) + strlen(client) > WORDS_MOST) {
         free(words);
-        return mt_hostrun_refuse("the options are too long for DynamoRIO: use a shorter --output, or --engine=qemu");
+        return mt_hostrun_refuse(
+            "the options are too long for DynamoRIO: use a shorter --output, or --engine=qemu");
     }
-    static const char *const fixed[] = {"-stack_size", "512K" /* libdw's lines need 150 */, "-no_follow_children",
-                                        "-c"};
+    static const char *const fixed[] = {"-stack_size", "512K" /* libdw's lines need 150 */,
+                                        "-no_follow_children", "-c"};
     mt_words_add(&c->argv, c->path); /* it finds its libraries beside that */
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         mt_words_add(&c->argv, fixed[i]);

@@ -75,12 +75,13 @@ static const struct {
     int (*command)(const struct request *r, const struct program *p, struct command *c);
     int chosen; /* when none is asked for */
 } engines[] = {
-    {"dynamorio", engine_dynamorio, mt_hostrun_dynamorio_command, 1},
+    {"dynamorio", engine_dynamorio, mt_hostrun_dynamorio_command, 0},
     {"qemu", engine_qemu, mt_hostrun_qemu_command, 1},
     {"pin", engine_pin, mt_hostrun_pin_command, 0},
 };
 
-/* Of those that are chosen unasked the first that is usable; the last one if none is: its command says what to do. */
+/* Of those that are chosen unasked the first that is usable; the last one if none is: its command says what
+ * to do. */
 static const char *engine_machine(void)
 {
     char path[PATH_MAX];

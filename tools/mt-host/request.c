@@ -36,8 +36,7 @@ static const struct option own[] = {
     {"verbose", no_argument, NULL, OWN_VERBOSE},     {"quiet", no_argument, NULL, OWN_QUIET},
     {"help", no_argument, NULL, OWN_HELP},           {"version", no_argument, NULL, OWN_VERSION},
     {"exec", no_argument, NULL, OWN_EXEC}, /* these two: engines' own use */
-    {"argv0", required_argument, NULL, OWN_ARGV0},
-    {"engines", no_argument, NULL, OWN_ENGINES}};
+    {"argv0", required_argument, NULL, OWN_ARGV0},   {"engines", no_argument, NULL, OWN_ENGINES}};
 enum { OWN = sizeof own / sizeof *own, ROWS = sizeof option_rows / sizeof *option_rows };
 
 struct table {

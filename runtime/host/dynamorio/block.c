@@ -1,4 +1,5 @@
-/* DynamoRIO's events for a block of code: what is inserted by mode. Functions that are called there are here. */
+/* DynamoRIO's events for a block of code: what is inserted by mode. Functions that are called there are here.
+ */
 #include "insert.h"
 #include "../machine/elements.h"
 #include "../machine/modules.h"
@@ -25,7 +26,8 @@ static unsigned block_operands(const struct mt_insn *n, unsigned count, const ui
                                const uint32_t *size, struct mt_core_operand o[MT_X86_OPERANDS])
 {
     for (unsigned i = 0; i < count; i++)
-        o[i] = (struct mt_core_operand){address[i], n->operand[i].site, size[i] ? size[i] : n->operand[i].size};
+        o[i] =
+            (struct mt_core_operand){address[i], n->operand[i].site, size[i] ? size[i] : n->operand[i].size};
     return count;
 }
 
@@ -71,7 +73,8 @@ static void block_begin_one(const struct mt_insn *n, uint64_t size, uint64_t add
     if (!t)
         return;
     mt_core_atomic_end(t->core, NULL, 0, 0); /* the instruction before */
-    mt_core_atomic_begin_one(t->core, address, n->operand[0].site, size ? (uint32_t)size : n->operand[0].size);
+    mt_core_atomic_begin_one(t->core, address, n->operand[0].site,
+                             size ? (uint32_t)size : n->operand[0].size);
 }
 
 static void block_begin(const struct mt_insn *n, uint64_t packed, uint64_t a0, uint64_t a1, uint64_t a2)
@@ -168,8 +171,8 @@ static void block_swapped(void)
     block_swapped_so(t, !(m.xflags & ZERO_FLAG));
 }
 
-/* It ends its block, which only DynamoRIO's limit of a block's length brings about: what it will do is told from
- * what is there now. */
+/* It ends its block, which only DynamoRIO's limit of a block's length brings about: what it will do is told
+ * from what is there now. */
 static void block_swap_last(const struct mt_insn *n, uint64_t address)
 {
     struct mt_client_thread *t = block_thread();
@@ -195,8 +198,8 @@ static void block_call(void *d, instrlist_t *bb, instr_t *where, void *f, const 
 
 static void block_app_call(void *d, instrlist_t *bb, instr_t *where, void *f, const struct mt_insn *n)
 {
-    dr_insert_clean_call_ex(d, bb, where, f, DR_CLEANCALL_READS_APP_CONTEXT | DR_CLEANCALL_SAVE_FLOAT, n ? 1 : 0,
-                            OPND_CREATE_INTPTR(n));
+    dr_insert_clean_call_ex(d, bb, where, f, DR_CLEANCALL_READS_APP_CONTEXT | DR_CLEANCALL_SAVE_FLOAT,
+                            n ? 1 : 0, OPND_CREATE_INTPTR(n));
 }
 
 /* With the operands' addresses. */
@@ -214,8 +217,8 @@ static void block_exact(void *d, instrlist_t *bb, const struct mt_step *s)
                              OPND_CREATE_INT32((int)s->size[0]), a[0]);
     else
         dr_insert_clean_call(d, bb, s->instr,
-                             mt_client.mode == MT_CORE_INSN ? (void *)block_insn : (void *)block_begin, false, 5,
-                             OPND_CREATE_INTPTR(s->insn), OPND_CREATE_INTPTR(packed), a[0], a[1], a[2]);
+                             mt_client.mode == MT_CORE_INSN ? (void *)block_insn : (void *)block_begin, false,
+                             5, OPND_CREATE_INTPTR(s->insn), OPND_CREATE_INTPTR(packed), a[0], a[1], a[2]);
     for (unsigned i = 0; i < s->count; i++)
         drreg_unreserve_register(d, bb, s->instr, r[i]);
     if (mt_client.mode == MT_CORE_ATOMIC && s->last) /* nothing of this block comes after it */

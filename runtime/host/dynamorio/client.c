@@ -71,7 +71,8 @@ static struct {
 static void client_work(void *arg)
 {
     (void)arg;
-    /* It has the core's locks; a thread of the program may wait for them where DynamoRIO would wait for it. */
+    /* It has the core's locks; a thread of the program may wait for them where DynamoRIO would wait for it.
+     */
     dr_client_thread_set_suspendable(false);
     worker.run(worker.arg);
     __atomic_store_n(&worker.state, 2u, __ATOMIC_RELEASE);
@@ -81,7 +82,8 @@ static void client_work(void *arg)
         dr_sleep(1000);
 }
 
-/* Only taken note of: a thread that is made before the program runs may start without what DynamoRIO needs of it. */
+/* Only taken note of: a thread that is made before the program runs may start without what DynamoRIO needs of
+ * it. */
 static int client_spawn(void (*run)(void *), void *arg, void **handle)
 {
     if (worker.run)
@@ -95,7 +97,8 @@ static int client_spawn(void (*run)(void *), void *arg, void **handle)
 void mt_client_worker(void)
 {
     uint32_t none = 0;
-    if (worker.run && __atomic_compare_exchange_n(&worker.state, &none, 1u, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) &&
+    if (worker.run &&
+        __atomic_compare_exchange_n(&worker.state, &none, 1u, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) &&
         !dr_create_client_thread(client_work, NULL))
         __atomic_store_n(&worker.state, 0u, __ATOMIC_RELEASE);
 }
@@ -157,7 +160,8 @@ static int client_core(int argc, const char **argv, char *why, unsigned size)
         snprintf(program, sizeof program, "%s", main->full_path);
     dr_free_module_data(main);
     engine.program = *program ? program : NULL;
-    if (client_options(argc, argv, why, size) != 0 || mt_core_start(&mt_client.options, &engine, why, size) != 0)
+    if (client_options(argc, argv, why, size) != 0 ||
+        mt_core_start(&mt_client.options, &engine, why, size) != 0)
         return -1;
     mt_client.mode = mt_client.options.mode;
     mt_modules_start(engine.program, &mt_client.options,

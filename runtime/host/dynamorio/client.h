@@ -1,8 +1,8 @@
-/* The DynamoRIO client: memtrace's engine for unmodified x86-64 programs that run on the processor itself. A thin
- * layer between DynamoRIO and the core (core.h); what is known of machine code is in machine/.
+/* The DynamoRIO client: memtrace's engine for unmodified x86-64 programs that run on the processor itself. A
+ * thin layer between DynamoRIO and the core (core.h); what is known of machine code is in machine/.
  *
- * Code that is about to be executed is copied into DynamoRIO's cache; what is inserted there is decided once for
- * each block (plan.h). Records are as the other engines on machine code make them. */
+ * Code that is about to be executed is copied into DynamoRIO's cache; what is inserted there is decided once
+ * for each block (plan.h). Records are as the other engines on machine code make them. */
 #ifndef MT_HOST_DYNAMORIO_CLIENT_H
 #define MT_HOST_DYNAMORIO_CLIENT_H
 #include "dr_api.h"
@@ -21,8 +21,8 @@ enum { MT_SPARE = 2 * MT_CORE_SLACK };
 /* One for each thread of the program, known to its code by a slot of DynamoRIO's segment (mt_client.slot: the
  * address of `aside` or of the core's struct). */
 struct mt_client_thread {
-    /* Stands in for the core's struct when the core has no room, wants to look at each access, or does not trace
-     * this thread: entries go to `spare` and from there, at the next look, one by one to the core. */
+    /* Stands in for the core's struct when the core has no room, wants to look at each access, or does not
+     * trace this thread: entries go to `spare` and from there, at the next look, one by one to the core. */
     struct mt_core_thread aside;
     struct mt_host_entry spare[MT_SPARE];
     struct mt_core_thread *core; /* NULL: the thread is not traced */
@@ -36,11 +36,11 @@ struct mt_client_thread {
 struct mt_client {
     struct mt_core_options options;
     enum mt_core_mode mode;
-    int field;            /* drmgr's, of struct mt_client_thread */
-    reg_id_t segment;     /* DynamoRIO's thread-local memory */
-    uint slot, back;      /* two words of it: which struct (above); where mt_client.look returns to */
-    byte *look;           /* code that makes room and jumps to *back */
-    uint32_t forked;      /* this is a child: nothing is traced */
+    int field;        /* drmgr's, of struct mt_client_thread */
+    reg_id_t segment; /* DynamoRIO's thread-local memory */
+    uint slot, back;  /* two words of it: which struct (above); where mt_client.look returns to */
+    byte *look;       /* code that makes room and jumps to *back */
+    uint32_t forked;  /* this is a child: nothing is traced */
 };
 extern struct mt_client mt_client;
 

@@ -21,8 +21,8 @@ void mt_insert_start_room(void)
 {
     void *drcontext = dr_get_current_drcontext();
     instrlist_t *code = instrlist_create(drcontext);
-    opnd_t back = opnd_create_far_base_disp(mt_client.segment, DR_REG_NULL, DR_REG_NULL, 0, (int)mt_client.back,
-                                            OPSZ_PTR);
+    opnd_t back = opnd_create_far_base_disp(mt_client.segment, DR_REG_NULL, DR_REG_NULL, 0,
+                                            (int)mt_client.back, OPSZ_PTR);
     instr_t *jump = INSTR_CREATE_jmp_ind(drcontext, back);
     mt_client.look = dr_nonheap_alloc(PAGE, DR_MEMPROT_READ | DR_MEMPROT_WRITE | DR_MEMPROT_EXEC);
     instrlist_meta_append(code, jump);
@@ -101,7 +101,8 @@ static void insert_entry(const struct place *at, const struct mt_step *s, unsign
     }
     insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEMPTR(p, offset), opnd_create_reg(r)));
     if (s->size[i] == 0 && site < INT32_MAX) { /* one store for site and size 0 */
-        insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEM64(p, offset + 8), OPND_CREATE_INT32((int)site)));
+        insert_one(at,
+                   INSTR_CREATE_mov_st(d, OPND_CREATE_MEM64(p, offset + 8), OPND_CREATE_INT32((int)site)));
         return;
     }
     insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEM32(p, offset + 8), OPND_CREATE_INT32((int)site)));
@@ -114,8 +115,8 @@ static void insert_close(const struct place *at, const struct mt_step *s, reg_id
     void *d = at->drcontext;
     insert_which(at, r);
     insert_one(at, INSTR_CREATE_lea(d, opnd_create_reg(p),
-                                    opnd_create_base_disp(p, DR_REG_NULL, 0, (int)(s->slot + s->count) * ENTRY,
-                                                          OPSZ_lea)));
+                                    opnd_create_base_disp(p, DR_REG_NULL, 0,
+                                                          (int)(s->slot + s->count) * ENTRY, OPSZ_lea)));
     insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEMPTR(r, CUR), opnd_create_reg(p)));
 }
 

@@ -19,8 +19,8 @@ static const struct mt_insn *plan_insn(void *drcontext, app_pc pc, int traced)
     if (size <= 0 || size > 15 || !dr_safe_read(pc, (size_t)size, bytes, &got))
         return NULL;
     mt_spin_lock(&insns);
-    const struct mt_insn *n = mt_insn_get((uint64_t)(uintptr_t)pc, bytes, (unsigned)size,
-                                          mt_client.mode == MT_CORE_INSN, traced);
+    const struct mt_insn *n =
+        mt_insn_get((uint64_t)(uintptr_t)pc, bytes, (unsigned)size, mt_client.mode == MT_CORE_INSN, traced);
     mt_spin_unlock(&insns);
     return n;
 }
@@ -137,7 +137,8 @@ static void plan_window(struct mt_plan *p, struct mt_step *s)
         plan_close(p);
         return;
     }
-    if (p->used && (p->used + s->count > MT_CORE_SLACK || plan_popcount(p->avoid | s->avoid) > MOST_REGISTERS))
+    if (p->used &&
+        (p->used + s->count > MT_CORE_SLACK || plan_popcount(p->avoid | s->avoid) > MOST_REGISTERS))
         plan_close(p);
     if (!p->used) {
         s->open = 1;

@@ -12,7 +12,8 @@ enum mt_step_kind {
 };
 
 /* One instruction of the program in a block. mat mode: the entries of steps that follow one another lie in a
- * window, one piece of the buffer. `open`: room is made before this one; `close`: the window is complete with it. */
+ * window, one piece of the buffer. `open`: room is made before this one; `close`: the window is complete with
+ * it. */
 struct mt_step {
     instr_t *instr;
     const struct mt_insn *insn;
@@ -29,10 +30,10 @@ struct mt_step {
 struct mt_plan {
     struct mt_step *step;
     unsigned count, room;
-    unsigned next;     /* the one that is inserted next */
-    int repeated;      /* a rep instruction was made a loop here */
-    unsigned begin;    /* first step of the window */
-    unsigned used;     /* entries of it */
+    unsigned next;  /* the one that is inserted next */
+    int repeated;   /* a rep instruction was made a loop here */
+    unsigned begin; /* first step of the window */
+    unsigned used;  /* entries of it */
     uint32_t avoid;
 };
 

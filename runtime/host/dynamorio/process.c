@@ -10,7 +10,8 @@
 
 enum { SIGNALS = 65 };
 
-/* What the program does about a signal, as far as it has said so: an address of a handler, SIG_DFL or SIG_IGN. */
+/* What the program does about a signal, as far as it has said so: an address of a handler, SIG_DFL or
+ * SIG_IGN. */
 static uint64_t handler[SIGNALS];
 
 struct mt_client_thread *mt_client_thread(void *drcontext)

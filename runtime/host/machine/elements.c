@@ -121,7 +121,8 @@ static unsigned elements_gathered(const struct elements_insn *n, unsigned each)
     return count < room ? count : room;
 }
 
-static uint64_t elements_index(const struct elements_insn *n, const struct mt_elements_registers *r, unsigned k)
+static uint64_t elements_index(const struct elements_insn *n, const struct mt_elements_registers *r,
+                               unsigned k)
 {
     const uint8_t *v = elements_vector(r, n->memory->mem.index);
     int64_t wide;
@@ -193,7 +194,8 @@ unsigned mt_elements(const void *bytes, unsigned size, const struct mt_elements_
     unsigned count = scattered ? elements_gathered(&n, *each) : *each ? m->size / 8u / *each : 0;
     for (unsigned k = 0; k < count && k < MT_ELEMENTS_MAX; k++)
         if (elements_wanted(&n, r, k)) {
-            address[found] = scattered ? base + elements_index(&n, r, k) : base + (packed ? found : k) * *each;
+            address[found] =
+                scattered ? base + elements_index(&n, r, k) : base + (packed ? found : k) * *each;
             found++;
         }
     return found;

@@ -1,6 +1,7 @@
-/* The elements of memory that one execution of an instruction touches, where its operands alone do not say it:
- * gathers, scatters, masked moves and anything under a mask of AVX-512, compressing and expanding ones. Knows
- * no engine. Rules: Intel SDM vol. 2 (VPGATHERDD, VMASKMOV, VPCOMPRESSD; vol. 1, 15.6 on masked faults). */
+/* The elements of memory that one execution of an instruction touches, where its operands alone do not say
+ * it: gathers, scatters, masked moves and anything under a mask of AVX-512, compressing and expanding ones.
+ * Knows no engine. Rules: Intel SDM vol. 2 (VPGATHERDD, VMASKMOV, VPCOMPRESSD; vol. 1, 15.6 on masked
+ * faults). */
 #ifndef MT_HOST_MACHINE_ELEMENTS_H
 #define MT_HOST_MACHINE_ELEMENTS_H
 #include <stdint.h>

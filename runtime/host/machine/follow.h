@@ -5,8 +5,8 @@
 #define MT_HOST_MACHINE_FOLLOW_H
 #include "../core/core.h"
 
-/* Keeps what is needed later: path of mt-host (NULL: exec is not followed), the engine's name, the core's words
- * (mode first) and the output's absolute name. */
+/* Keeps what is needed later: path of mt-host (NULL: exec is not followed), the engine's name, the core's
+ * words (mode first) and the output's absolute name. */
 void mt_follow_start(const char *host, const char *engine, char *const *words, int count,
                      const struct mt_core_options *o);
 /* 1 if mt-host can trace this file: an x86-64 program or a script. */

@@ -30,8 +30,8 @@ struct mt_watch {
     uint8_t routine;   /* --routine names it */
 };
 
-/* `program`: path of the main executable; allocations: whether allocators matter. `found` (may be NULL) hears of
- * each function of interest once its module is known, under the lock of this file. */
+/* `program`: path of the main executable; allocations: whether allocators matter. `found` (may be NULL) hears
+ * of each function of interest once its module is known, under the lock of this file. */
 void mt_modules_start(const char *program, const struct mt_core_options *o, int allocations,
                       void (*found)(const struct mt_watch *));
 /* Looks at what is mapped at ip, if that has not been done. */

@@ -19,7 +19,8 @@ static int syscalls_failed(int64_t result)
     return result < 0 && result >= -4095;
 }
 
-static uint64_t program_break; /* 0: not known yet; changes under the lock of the address space that an engine has */
+static uint64_t
+    program_break; /* 0: not known yet; changes under the lock of the address space that an engine has */
 
 /* A vector of strings of the guest as the host sees it; guest addresses are the host's unless the user moved
  * them, then exec is not followed. */
