@@ -12,7 +12,6 @@
 #include <string.h>
 
 struct mt_client mt_client;
-uint64_t mt_guest_base;
 
 enum { WORDS = 64 };
 

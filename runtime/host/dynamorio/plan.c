@@ -97,7 +97,7 @@ static void plan_operands(struct mt_step *s)
     }
 }
 
-static enum mt_step_kind plan_kind(const struct mt_insn *n)
+static enum mt_plan_kind plan_kind(const struct mt_insn *n)
 {
     if (!n->site || !n->x86.count)
         return MT_STEP_NONE;

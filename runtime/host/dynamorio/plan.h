@@ -3,7 +3,7 @@
 #define MT_HOST_DYNAMORIO_PLAN_H
 #include "client.h"
 
-enum mt_step_kind {
+enum mt_plan_kind {
     MT_STEP_NONE,     /* touches no memory, or is not traced */
     MT_STEP_APPEND,   /* operands with addresses that are known before it */
     MT_STEP_SWAP,     /* a compare-and-swap: its site is known after it */
@@ -17,7 +17,7 @@ enum mt_step_kind {
 struct mt_step {
     instr_t *instr;
     const struct mt_insn *insn;
-    enum mt_step_kind kind;
+    enum mt_plan_kind kind;
     unsigned slot; /* of its first entry in the window */
     unsigned open : 1, close : 1, last : 1 /* of the block */;
     uint32_t avoid; /* registers that the window's addresses need: bit 0 rax … bit 15 r15 */

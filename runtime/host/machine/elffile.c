@@ -249,6 +249,7 @@ int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_place *place)
 /* ---- names ---- */
 
 typedef char *demangler(const char *, char *, size_t *, int *);
+extern demangler __cxa_demangle __attribute__((weak));
 
 /* "result ns::f<a, b>(x, y) const" -> "ns::f<a, b>", in place; the start is returned. */
 static char *name_only(char *s)
@@ -281,12 +282,14 @@ static char *elffile_demangled(const char *name)
     int status = -1;
     if (strncmp(name, "_Z", 2) != 0)
         return NULL;
-    if (!looked) { /* qemu has no C++ library, the system has */
+    if (!looked && __cxa_demangle) /* the engine was linked with it */
+        demangle = __cxa_demangle;
+    else if (!looked) { /* qemu has no C++ library, the system has */
         void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
         if (library)
             *(void **)&demangle = dlsym(library, "__cxa_demangle");
-        looked = 1;
     }
+    looked = 1;
     return demangle ? demangle(name, NULL, NULL, &status) : NULL;
 }
 

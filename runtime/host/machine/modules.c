@@ -1,6 +1,7 @@
 /* What is mapped where in the guest: files, their functions of interest, source places. */
 #define _GNU_SOURCE
 #include "modules.h"
+#include "guest.h"
 #include "elffile.h"
 #include "../core/platform.h"
 #include "memtrace/grow.h"
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+
+uint64_t mt_guest_base;
 
 struct module {
     struct module *next;

@@ -41,8 +41,6 @@
 
 MT_EXPORT int qemu_plugin_version = 1;
 
-uint64_t mt_guest_base;
-
 static int calls, has_registers;
 static struct mt_guest_map call_of; /* address behind a call -> of the call */
 static qemu_insn_data_1 *data_1;    /* one of the two */
