@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 import compact  # noqa: E402
+import headers  # noqa: E402
 import trace  # noqa: E402
 import table  # noqa: E402
 
@@ -48,8 +49,8 @@ class Broken(Exception):
 
 def compile_program(build, source, flags, out):
     device = ["--mt-gpu-trace=off"] if os.environ.get("MEMTRACE_DEVICE", "cpu") == "cpu" else []  # half the time
-    command = [os.path.join(build, "bin", "mt-cc"), "-std=c++17", "-I" + HERE, "-Xarch_host", "-O0", *device, *flags,
-               source, "-o", out]
+    mt_cc, words = os.path.join(build, "bin", "mt-cc"), ["-std=c++17", "-I" + HERE, "-Xarch_host", "-O0", *device, *flags]
+    command = [mt_cc, *words, *headers.words(mt_cc, words), source, "-o", out]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     if done.returncode != 0:
         raise Broken(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr[-6000:]}")
