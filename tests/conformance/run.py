@@ -180,7 +180,7 @@ def run_topic(args, work, topic):
     first = None
     for level in wish["levels"].split():
         program = os.path.join(work, topic + level)
-        compile_program(args.build, source, [level, *shlex.split(wish["flags"])], program)
+        compile_program(args.build, source, [level, *shlex.split(wish["flags"]), *getattr(args, "flag", ())], program)
         pairs = run_program(program, program + ".run", wish["environment"]) if has_plain(program) else []
         for number, name in enumerate(names_of(program, "alone")):
             pairs += run_program(program, f"{program}.alone{number}", wish["environment"], [name])
@@ -219,6 +219,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--sections", action="store_true", help="only look for sections of topics that are gone")
     parser.add_argument("--compact", action="store_true", help="into compact traces, whose accesses must be the same")
+    parser.add_argument("--flag", action="append", default=[], help="one more word for mt-cc; may be given again")
     parser.add_argument("topics", nargs="*")
     args = parser.parse_args()
     if args.compact:

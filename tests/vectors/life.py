@@ -9,6 +9,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+import headers  # noqa: E402
 BENCH = os.path.join(HERE, "..", "..", "bench")
 
 
