@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 import compact  # noqa: E402
+import headers  # noqa: E402
 import trace  # noqa: E402
 import table  # noqa: E402
 
@@ -48,8 +49,8 @@ class Broken(Exception):
 
 def compile_program(build, source, flags, out):
     device = ["--mt-gpu-trace=off"] if os.environ.get("MEMTRACE_DEVICE", "cpu") == "cpu" else []  # half the time
-    command = [os.path.join(build, "bin", "mt-cc"), "-std=c++17", "-I" + HERE, "-Xarch_host", "-O0", *device, *flags,
-               source, "-o", out]
+    mt_cc, words = os.path.join(build, "bin", "mt-cc"), ["-std=c++17", "-I" + HERE, "-Xarch_host", "-O0", *device, *flags]
+    command = [mt_cc, *words, *headers.words(mt_cc, words), source, "-o", out]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     if done.returncode != 0:
         raise Broken(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr[-6000:]}")
@@ -179,7 +180,7 @@ def run_topic(args, work, topic):
     first = None
     for level in wish["levels"].split():
         program = os.path.join(work, topic + level)
-        compile_program(args.build, source, [level, *shlex.split(wish["flags"])], program)
+        compile_program(args.build, source, [level, *shlex.split(wish["flags"]), *getattr(args, "flag", ())], program)
         pairs = run_program(program, program + ".run", wish["environment"]) if has_plain(program) else []
         for number, name in enumerate(names_of(program, "alone")):
             pairs += run_program(program, f"{program}.alone{number}", wish["environment"], [name])
@@ -218,6 +219,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--sections", action="store_true", help="only look for sections of topics that are gone")
     parser.add_argument("--compact", action="store_true", help="into compact traces, whose accesses must be the same")
+    parser.add_argument("--flag", action="append", default=[], help="one more word for mt-cc; may be given again")
     parser.add_argument("topics", nargs="*")
     args = parser.parse_args()
     if args.compact:

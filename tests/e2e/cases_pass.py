@@ -3,6 +3,7 @@ import os
 import re
 import resource
 
+import headers
 import trace
 from cases_programs import totals
 from world import OPT_LEVELS, case, holds, same
@@ -12,13 +13,33 @@ def source(world, name):
     return os.path.join(world.src, name + ".cu")
 
 
+@case("headers")
+def headers_parsed_once(world):
+    """Most tests take CUDA's headers from a file that clang made of them: what comes out is the same as without."""
+    folder, mt_cc = world.folder("headers"), world.tool("mt-cc")
+    for path, level in ((world.example("matrix_multiply"), "-O2"), (source(world, "kinds"), "-O0")):
+        for half, flags in (("device", ["-S", "--cuda-device-only"]), ("host", ["-c", "--mt-gpu-trace=off"])):
+            words = headers.words(mt_cc, [level, *flags])
+            holds(f"{half}: a file for each half that is compiled", len(words) == (2 if half == "device" else 4))
+            made = []
+            for more in ([], words):
+                out = os.path.join(folder, "out")
+                world.call([mt_cc, level, *flags, *more, path, "-o", out])
+                with open(out, "rb") as f:  # the host half's names of variables have no fixed order
+                    made.append(f.read() if half == "device" else sorted(world.call(["nm", "-S", out]).stdout.split()))
+            holds(f"{path} {level}, {half}: the same", made[0] and made[0] == made[1])
+    same("words that may change what headers say", [headers.words(mt_cc, [word]) for word in (
+        "-g", "-DNDEBUG", "-D__CUDA_NO_HALF_OPERATORS__", "-fno-gpu-rdc", "-MD")], [[]] * 5)
+
+
 @case("warp_synchronous")
 def warp_synchronous(world):
     """Lanes that exchange data with no barrier between are found, said and run in step; their accesses stay the same."""
     for level in OPT_LEVELS:
         app = os.path.join(world.folder("build"), "app")
-        said = world.call([world.tool("mt-cc"), *world.flags, level, "--mt-verbose=on",
-                           source(world, "warp_synchronous"), "-o", app]).stderr
+        words = [*world.flags, level, "--mt-verbose=on"]
+        said = world.call([world.tool("mt-cc"), *words, *headers.words(world.tool("mt-cc"), words), source(world, "warp_synchronous"),
+                           "-o", app]).stderr
         same(f"{level}: kernels in step", said.count("a fiber per thread, warps in step"), 9)
         for threads in (1, 2):
             result = world.run_ok(app, MEMTRACE_CPU_THREADS=threads)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 
+import headers
 import trace
 
 OPT_LEVELS = ("-O0", "-O1", "-O2", "-O3")
@@ -141,7 +142,10 @@ class World:
             shutil.copy2(kept, out)
             process = None
         else:
-            process = self.call([self.tool("mt-cc"), *self.flags, *flags, *sources, "-o", out], code)
+            words = [*self.flags, *flags]
+            if code == 0 and all(s.endswith(".cu") for s in sources):
+                words += headers.words(self.tool("mt-cc"), words)
+            process = self.call([self.tool("mt-cc"), *words, *sources, "-o", out], code)
             if kept and not process.stderr:
                 shutil.copy2(out, f"{kept}.{os.getpid()}")
                 os.replace(f"{kept}.{os.getpid()}", kept)

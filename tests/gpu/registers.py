@@ -11,6 +11,10 @@ import re
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "e2e"))
+import headers  # noqa: E402
+
 TRACED = "__memtrace_traced"
 SM_REGISTERS, MOST = 65536, 1024
 
@@ -49,8 +53,8 @@ def threads(registers):
 def check(o, source, arch):
     """Of the kernels that can record: [(name, possible threads, with, without)]"""
     name = os.path.join(o.work, "%s.%s" % (os.path.splitext(os.path.basename(source))[0], arch))
-    run(o.mt_cc, "-O2", "-std=c++17", "--mt-cpu-image=off", "-arch=" + arch, "-ptx", source, "-o", name + ".ptx",
-        *("-I" + i for i in o.include))
+    words = ["-O2", "-std=c++17", "--mt-cpu-image=off", "-arch=" + arch, "-ptx", *("-I" + i for i in o.include)]
+    run(o.mt_cc, *words, *headers.words(o.mt_cc, words), source, "-o", name + ".ptx")
     with open(name + ".ptx", encoding="utf-8") as f:
         limit = bounds(f.read())
     used = kernels(run(os.path.join(o.cuda, "bin", "ptxas"), "-v", "-arch=" + arch, name + ".ptx", "-o", name + ".cubin"))

@@ -14,8 +14,9 @@ from random import Random
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(HERE, "..", "conformance"))
+sys.path[:0] = [os.path.join(HERE, "..", "conformance"), os.path.join(HERE, "..", "e2e")]
 import chance  # noqa: E402
+import headers  # noqa: E402
 import ptx  # noqa: E402
 import shapes  # noqa: E402
 
@@ -151,7 +152,8 @@ class Run:
         """Paths of the PTX without the plugin and with it."""
         label = os.path.basename(path)
         files = [os.path.join(self.work, f"{label}{level}.{kind}.ptx") for kind in ("plain", "traced")]
-        command = [os.path.join(self.build, "bin", "mt-cc"), "-S", "--cuda-device-only", "-std=c++17", level, *flags, path, "-o"]
+        mt_cc, words = os.path.join(self.build, "bin", "mt-cc"), ["-S", "--cuda-device-only", "-std=c++17", level, *flags]
+        command = [mt_cc, *words, *headers.words(mt_cc, words), path, "-o"]
         tool(*command, files[0], "--plain")
         tool(*command, files[1], "--mt-cpu-image=off")
         return files

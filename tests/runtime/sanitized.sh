@@ -3,7 +3,7 @@
 # usage: sanitized.sh SOURCE FOLDER GENERATOR CUDA CC CXX LAUNCHER
 set -e
 unset MAKEFLAGS
-cmake -S "$1" -B "$2" -G "$3" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DMEMTRACE_SANITIZE=address,undefined \
+cmake -S "$1" -B "$2" -G "$3" -DCMAKE_BUILD_TYPE=Debug -DMEMTRACE_SANITIZE=address,undefined \
     "-DMEMTRACE_PARTS=runtime;tests" -DMEMTRACE_TESTS=runtime -DMEMTRACE_CUDA="$4" -DCMAKE_C_COMPILER="$5" \
     -DCMAKE_CXX_COMPILER="$6" -DCMAKE_C_COMPILER_LAUNCHER="$7" >"$2.log" 2>&1 || { cat "$2.log"; exit 1; }
 cmake --build "$2" --parallel 2 --target sanitized_tests >"$2.log" 2>&1 || { tail -40 "$2.log"; exit 1; }

@@ -9,6 +9,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+import headers  # noqa: E402
 BENCH = os.path.join(HERE, "..", "..", "bench")
 
 
@@ -21,7 +24,8 @@ def call(command, **variables):
 
 
 def build(args, program, *sources):
-    said = call([os.path.join(args.build, "bin", "mt-cc"), "-O2", "-w", "--mt-gpu-trace=off", "--mt-verbose=on", *sources, "-o", program])
+    mt_cc, words = os.path.join(args.build, "bin", "mt-cc"), ["-O2", "-w", "--mt-gpu-trace=off", "--mt-verbose=on"]
+    said = call([mt_cc, *words, *headers.words(mt_cc, words), *sources, "-o", program])
     lack = re.findall(r"kernel (.*?):.* its warps cannot be vectors: (.*)", said)
     if lack or "warps as vectors" not in said:
         sys.exit(f"not as vectors: {lack}\n{said}")

@@ -13,8 +13,9 @@ import tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
 import generate  # noqa: E402
+import headers  # noqa: E402
 
 WAYS = {
     "threads": {"MEMTRACE_ENABLE": "0", "MEMTRACE_CPU_VECTORS": "0"},
@@ -41,8 +42,8 @@ def call(command, **variables):
 
 def build(args, source, program, *flags):
     """Compiles; returns (kernels that have code for warps, why others have none)."""
-    said = call([os.path.join(args.build, "bin", "mt-cc"), "-std=c++17", "-w", "--mt-gpu-trace=off", "--mt-verbose=on", *flags, source,
-                 "-o", program]).stderr
+    mt_cc, words = os.path.join(args.build, "bin", "mt-cc"), ["-std=c++17", "-w", "--mt-gpu-trace=off", "--mt-verbose=on", *flags]
+    said = call([mt_cc, *words, *headers.words(mt_cc, words), source, "-o", program]).stderr
     return said.count("; or warps as vectors"), re.findall(r"its warps cannot be vectors: (.*)", said)
 
 
