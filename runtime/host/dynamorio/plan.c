@@ -165,6 +165,8 @@ static void plan_add(struct mt_plan *p, void *drcontext, instr_t *instr)
     struct mt_step s = {.instr = instr, .insn = n};
     if (!n || (p->repeated && !instr_reads_memory(instr) && !instr_writes_memory(instr)))
         return;
+    if (mt_modules_watch(n->x86.ip)) /* a call comes here, which may look after the buffer */
+        plan_close(p);
     s.kind = plan_kind(n);
     if (s.kind == MT_STEP_APPEND || s.kind == MT_STEP_SWAP)
         plan_operands(&s);
