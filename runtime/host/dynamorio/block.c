@@ -328,7 +328,7 @@ static dr_emit_flags_t on_inserted(void *d, void *tag, instrlist_t *bb, bool for
 void mt_insert_start(void)
 {
     /* What is called at a function's entry comes before the records of its first instruction. */
-    static drmgr_priority_t after_calls = {sizeof after_calls, "memtrace", NULL, DRMGR_PRIORITY_NAME_DRWRAP,
+    static drmgr_priority_t after_calls = {sizeof after_calls, "memtrace", NULL, NULL,
                                            DRMGR_PRIORITY_INSERT_DRWRAP + 1};
     mt_insert_start_room();
     if (!drmgr_register_bb_instrumentation_ex_event(on_app2app, on_analysis, on_insertion, on_inserted,

@@ -73,6 +73,7 @@ static void client_work(void *arg)
     /* It has the core's locks; a thread of the program may wait for them where DynamoRIO would wait for it.
      */
     dr_client_thread_set_suspendable(false);
+    mt_process_ctype();
     worker.run(worker.arg);
     __atomic_store_n(&worker.state, 2u, __ATOMIC_RELEASE);
     /* A thread that is about to end while DynamoRIO ends the process has it wait for ever: stay. */

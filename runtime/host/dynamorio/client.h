@@ -61,4 +61,6 @@ void mt_functions_wrap(void);
 
 /* process.c: threads, system calls, signals, forks. */
 void mt_process_start(void);
+/* In each thread: what isdigit, sscanf and their like need. */
+void mt_process_ctype(void);
 #endif

@@ -3,6 +3,7 @@
 #include "client.h"
 #include "../machine/guest.h"
 #include "../machine/modules.h"
+#include <ctype.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +47,25 @@ void mt_client_look(struct mt_client_thread *t)
 
 /* ---- threads ---- */
 
+/* glibc sets these pointers when it makes a thread; DynamoRIO's own copy of it makes none. */
+static const unsigned short *ctype_classes;
+static const int *ctype_lower, *ctype_upper;
+
+void mt_process_ctype(void)
+{
+    if (!ctype_classes) { /* the first thread */
+        ctype_classes = *__ctype_b_loc();
+        ctype_lower = *__ctype_tolower_loc();
+        ctype_upper = *__ctype_toupper_loc();
+    }
+    *(const unsigned short **)__ctype_b_loc() = ctype_classes;
+    *(const int **)__ctype_tolower_loc() = ctype_lower;
+    *(const int **)__ctype_toupper_loc() = ctype_upper;
+}
+
 static void on_thread_start(void *drcontext)
 {
+    mt_process_ctype();
     struct mt_client_thread *t = calloc(1, sizeof *t);
     drmgr_set_tls_field(drcontext, mt_client.field, t);
     if (!t) { /* its code must not run without */
@@ -189,6 +207,7 @@ static void on_fork(void *drcontext)
 void mt_process_start(void)
 {
     struct sigaction now;
+    mt_process_ctype();
     for (int i = 1; i < SIGNALS; i++) /* what the program inherited */
         if (sigaction(i, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
             handler[i] = 1;
