@@ -28,6 +28,7 @@ struct mt_client_thread {
     struct mt_core_thread *core; /* NULL: the thread is not traced */
     struct mt_calls calls;
     struct mt_syscall syscall;
+    int lent; /* a child of vfork runs in its place */
     const struct mt_insn *swap; /* a compare-and-swap under way */
     uint64_t swap_address;
     uint64_t address[MT_X86_OPERANDS]; /* of the instruction's operands (insn and atomic mode) */
