@@ -10,7 +10,7 @@ enum { ZERO_FLAG = 1 << 6 };
 static struct mt_client_thread *block_thread(void)
 {
     struct mt_client_thread *t = mt_client_thread(dr_get_current_drcontext());
-    return t && t->core && !t->calls.silent && !t->lent && !mt_client.forked ? t : NULL;
+    return t && t->core && !t->calls.silent && !mt_client.forked ? t : NULL;
 }
 
 static void block_mcontext(dr_mcontext_t *m, dr_mcontext_flags_t flags)

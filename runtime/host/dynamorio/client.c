@@ -126,11 +126,9 @@ static void client_yield(void)
 
 /* ---- start and end ---- */
 
-static process_id_t process;
-
 static void client_exit(void)
 {
-    if (!mt_client.forked && dr_get_process_id() == process)
+    if (!mt_client.forked && (process_id_t)mt_plat_pid() == mt_client.process)
         mt_core_stop(0);
     mt_insert_stop();
     drwrap_exit();
@@ -187,7 +185,7 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[])
         dr_abort_with_code(1);
     }
 
-    process = dr_get_process_id();
+    mt_client.process = dr_get_process_id();
     mt_process_start();
     mt_insert_start();
     drmgr_register_module_load_event(client_module);

@@ -28,7 +28,6 @@ struct mt_client_thread {
     struct mt_core_thread *core; /* NULL: the thread is not traced */
     struct mt_calls calls;
     struct mt_syscall syscall;
-    int lent; /* a child of vfork runs in its place */
     const struct mt_insn *swap; /* a compare-and-swap under way */
     uint64_t swap_address;
     uint64_t address[MT_X86_OPERANDS]; /* of the instruction's operands (insn and atomic mode) */
@@ -41,7 +40,8 @@ struct mt_client {
     reg_id_t segment; /* DynamoRIO's thread-local memory */
     uint slot, back;  /* two words of it: which struct (above); where mt_client.look returns to */
     byte *look;       /* code that makes room and jumps to *back */
-    uint32_t forked;  /* this is a child: nothing is traced */
+    process_id_t process;
+    uint32_t forked; /* this is a child: nothing is traced */
 };
 extern struct mt_client mt_client;
 

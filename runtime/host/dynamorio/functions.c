@@ -14,7 +14,7 @@ static void functions_entered(void *wrap, void **user)
     struct mt_client_thread *t = mt_client_thread(drwrap_get_drcontext(wrap));
     const struct mt_watch *w = *user;
     dr_mcontext_t *m = drwrap_get_mcontext_ex(wrap, DR_MC_INTEGER | DR_MC_CONTROL);
-    if (!t || !t->core || !m || t->lent || mt_client.forked)
+    if (!t || !t->core || !m || mt_client.forked)
         return;
     uint64_t args[3] = {m->xdi, m->xsi, m->xdx};
     mt_client_look(t);
@@ -29,7 +29,7 @@ static void functions_left(void *wrap, void *user)
     struct mt_client_thread *t = mt_client_thread(drwrap_get_drcontext(wrap));
     dr_mcontext_t *m = drwrap_get_mcontext_ex(wrap, DR_MC_INTEGER | DR_MC_CONTROL);
     (void)user;
-    if (!t || !t->core || !m || t->lent || mt_client.forked)
+    if (!t || !t->core || !m || mt_client.forked)
         return;
     mt_client_look(t);
     mt_calls_return(&t->calls, t->core, (uint64_t)(uintptr_t)drwrap_get_retaddr(wrap), m->xsp, m->xax);

@@ -1,10 +1,10 @@
 /* Threads of the program, their system calls and signals, forks. */
 #define _GNU_SOURCE
 #include "client.h"
+#include "platform.h"
 #include "../machine/guest.h"
 #include "../machine/modules.h"
 #include <ctype.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void process_aside(struct mt_client_thread *t)
 void mt_client_look(struct mt_client_thread *t)
 {
     struct mt_host_entry *end = t->aside.cur;
-    int traced = t->core && !t->calls.silent && !t->lent && !mt_client.forked;
+    int traced = t->core && !t->calls.silent && !mt_client.forked;
     for (struct mt_host_entry *e = t->spare; traced && e < end; e++)
         mt_core_access(t->core, e->site, e->address, e->size);
     process_aside(t);
@@ -75,7 +75,9 @@ static void on_thread_start(void *drcontext)
         return;
     }
     t->syscall.number = -1;
-    t->core = mt_client.forked ? NULL : mt_core_thread_start((uint64_t)dr_get_thread_id(drcontext));
+    /* A child of vfork or posix_spawn runs as a thread in this memory, until it becomes another program. */
+    int own = (process_id_t)mt_plat_pid() == mt_client.process;
+    t->core = mt_client.forked || !own ? NULL : mt_core_thread_start((uint64_t)dr_get_thread_id(drcontext));
     process_aside(t);
 }
 
@@ -112,22 +114,11 @@ static bool on_filter(void *drcontext, int number)
     return true;
 }
 
-/* 1 if a child will run in this process's memory, in the place of the calling thread, until it becomes another
- * program: vfork, posix_spawn. */
-static int process_lends(int number, const uint64_t args[6])
-{
-    uint64_t flags = number == SYS_clone ? args[0] : 0;
-    size_t got;
-    if (number == SYS_clone3)
-        dr_safe_read((const void *)(uintptr_t)args[0], sizeof flags, &flags, &got);
-    return number == SYS_vfork || ((flags & CLONE_VM) && !(flags & CLONE_THREAD));
-}
-
 static bool on_syscall(void *drcontext, int number)
 {
     struct mt_client_thread *t = mt_client_thread(drcontext);
     uint64_t args[6];
-    if (!t || !t->core || t->lent || mt_client.forked)
+    if (!t || !t->core || mt_client.forked)
         return true;
     process_done(t);
     for (int i = 0; i < 6; i++)
@@ -141,10 +132,6 @@ static bool on_syscall(void *drcontext, int number)
     if (number == SYS_exit_group)
         mt_core_stop(0);
     mt_syscall_enter(&t->syscall, t->core, number, args, site);
-    if (process_lends(number, args)) {
-        t->lent = 1;
-        process_aside(t);
-    }
     return true;
 }
 
@@ -162,10 +149,6 @@ static void on_syscall_done(void *drcontext, int number)
     struct mt_client_thread *t = mt_client_thread(drcontext);
     int64_t result = (int64_t)dr_syscall_get_result(drcontext);
     if (!t || !t->core || mt_client.forked)
-        return;
-    if (t->lent && result != 0 && (number == SYS_clone || number == SYS_clone3 || number == SYS_vfork))
-        t->lent = 0; /* the thread is its own again */
-    if (t->lent)
         return;
     if (number == SYS_rt_sigaction && result == 0 && t->syscall.number == number)
         process_handles(&t->syscall);
@@ -217,8 +200,6 @@ static dr_signal_action_t on_signal(void *drcontext, dr_siginfo_t *info)
 static void on_fork(void *drcontext)
 {
     struct mt_client_thread *t = mt_client_thread(drcontext);
-    if (t && t->lent)
-        return;
     mt_client.forked = 1;
     mt_core_forked();
     if (t)
