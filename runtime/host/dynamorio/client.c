@@ -82,8 +82,19 @@ static void client_work(void *arg)
         dr_sleep(1000);
 }
 
-/* Only taken note of: a thread that is made before the program runs may start without what DynamoRIO needs of
- * it. */
+static uint32_t running; /* the program's first code has been seen */
+
+static void client_begin(void)
+{
+    uint32_t none = 0;
+    if (running && worker.run &&
+        __atomic_compare_exchange_n(&worker.state, &none, 1u, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) &&
+        !dr_create_client_thread(client_work, NULL))
+        __atomic_store_n(&worker.state, 0u, __ATOMIC_RELEASE);
+}
+
+/* Before the program runs it is only taken note of: a thread that is made then may start without what
+ * DynamoRIO needs of it. */
 static int client_spawn(void (*run)(void *), void *arg, void **handle)
 {
     if (worker.run)
@@ -91,16 +102,14 @@ static int client_spawn(void (*run)(void *), void *arg, void **handle)
     worker.run = run;
     worker.arg = arg;
     *handle = &worker;
+    client_begin();
     return 0;
 }
 
 void mt_client_worker(void)
 {
-    uint32_t none = 0;
-    if (worker.run &&
-        __atomic_compare_exchange_n(&worker.state, &none, 1u, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) &&
-        !dr_create_client_thread(client_work, NULL))
-        __atomic_store_n(&worker.state, 0u, __ATOMIC_RELEASE);
+    running = 1;
+    client_begin();
 }
 
 /* At most ten seconds: when the process is torn down the thread may be gone without a word. */

@@ -25,6 +25,7 @@ struct mt_client_thread {
      * trace this thread: entries go to `spare` and from there, at the next look, one by one to the core. */
     struct mt_core_thread aside;
     struct mt_host_entry spare[MT_SPARE];
+    struct mt_core_thread **slot; /* mt_client.slot of this thread */
     struct mt_core_thread *core; /* NULL: the thread is not traced */
     struct mt_calls calls;
     struct mt_syscall syscall;

@@ -23,6 +23,7 @@ struct mt_client_thread *mt_client_thread(void *drcontext)
 
 /* ---- where entries go ---- */
 
+/* Of the calling thread. A system call: once a thread. */
 static struct mt_core_thread **process_slot(void)
 {
     return (struct mt_core_thread **)((byte *)dr_get_dr_segment_base(mt_client.segment) + mt_client.slot);
@@ -32,7 +33,7 @@ static void process_aside(struct mt_client_thread *t)
 {
     t->aside.cur = t->spare;
     t->aside.limit = NULL;
-    *process_slot() = &t->aside;
+    *t->slot = &t->aside;
 }
 
 void mt_client_look(struct mt_client_thread *t)
@@ -43,7 +44,7 @@ void mt_client_look(struct mt_client_thread *t)
         mt_core_access(t->core, e->site, e->address, e->size);
     process_aside(t);
     if (traced && t->core->cur < __atomic_load_n(&t->core->limit, __ATOMIC_RELAXED))
-        *process_slot() = t->core;
+        *t->slot = t->core;
 }
 
 /* ---- threads ---- */
@@ -74,6 +75,7 @@ static void on_thread_start(void *drcontext)
         dr_abort_with_code(1);
         return;
     }
+    t->slot = process_slot();
     t->syscall.number = -1;
     /* A child of vfork or posix_spawn runs as a thread in this memory, until it becomes another program. */
     int own = (process_id_t)mt_plat_pid() == mt_client.process;
