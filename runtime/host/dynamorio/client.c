@@ -184,7 +184,7 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[])
     drreg_options_t registers = {sizeof registers, 6, false, NULL, false};
     (void)id;
     dr_set_client_name("memtrace", "https://memtrace.invalid");
-    drwrap_set_global_flags(DRWRAP_SAFE_READ_ARGS);
+    drwrap_set_global_flags(DRWRAP_SAFE_READ_ARGS | DRWRAP_NO_FRILLS | DRWRAP_FAST_CLEANCALLS);
     if (!drmgr_init() || drreg_init(&registers) != DRREG_SUCCESS || !drutil_init() || !drwrap_init()) {
         dr_fprintf(STDERR, "memtrace: DynamoRIO's extensions do not start\n");
         dr_abort_with_code(1);

@@ -26,7 +26,7 @@ struct mt_client_thread {
     struct mt_core_thread aside;
     struct mt_host_entry spare[MT_SPARE];
     struct mt_core_thread **slot; /* mt_client.slot of this thread */
-    struct mt_core_thread *core; /* NULL: the thread is not traced */
+    struct mt_core_thread *core;  /* NULL: the thread is not traced */
     struct mt_calls calls;
     struct mt_syscall syscall;
     const struct mt_insn *swap; /* a compare-and-swap under way */
