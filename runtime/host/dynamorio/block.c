@@ -227,6 +227,10 @@ static void block_exact(void *d, instrlist_t *bb, const struct mt_step *s)
 
 static void block_insert_swap(void *d, instrlist_t *bb, const struct mt_step *s)
 {
+    if (mt_client.mode == MT_CORE_MAT && !s->last) {
+        mt_insert_swap(d, bb, s);
+        return;
+    }
     reg_id_t r = mt_insert_address(d, bb, s, 0);
     dr_insert_clean_call_ex(d, bb, s->instr, s->last ? (void *)block_swap_last : (void *)block_swap,
                             s->last ? DR_CLEANCALL_READS_APP_CONTEXT : 0, 2, OPND_CREATE_INTPTR(s->insn),
@@ -234,11 +238,19 @@ static void block_insert_swap(void *d, instrlist_t *bb, const struct mt_step *s)
     drreg_unreserve_register(d, bb, s->instr, r);
 }
 
+static void block_insert_swapped(void *d, instrlist_t *bb, instr_t *where, const struct mt_insn *n)
+{
+    if (mt_client.mode == MT_CORE_MAT)
+        mt_insert_swapped(d, bb, where, n);
+    else
+        block_app_call(d, bb, where, (void *)block_swapped, NULL);
+}
+
 struct block {
     struct mt_plan *plan;
     reg_id_t window;
     int repeated;
-    int swap; /* the instruction before was a compare-and-swap */
+    const struct mt_insn *swap; /* the instruction before, a compare-and-swap */
 };
 
 static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct block *b)
@@ -255,7 +267,7 @@ static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct
         break;
     case MT_STEP_SWAP:
         block_insert_swap(d, bb, s);
-        b->swap = !s->last;
+        b->swap = s->last ? NULL : s->insn;
         break;
     case MT_STEP_ELEMENTS:
         block_app_call(d, bb, s->instr, (void *)block_elements, s->insn);
@@ -274,8 +286,8 @@ static dr_emit_flags_t on_insertion(void *d, void *tag, instrlist_t *bb, instr_t
     if (!b || !b->plan || !instr_is_app(instr))
         return DR_EMIT_DEFAULT;
     if (b->swap)
-        block_app_call(d, bb, instr, (void *)block_swapped, NULL);
-    b->swap = 0;
+        block_insert_swapped(d, bb, instr, b->swap);
+    b->swap = NULL;
     const struct mt_step *s = mt_plan_step(b->plan, instr);
     if (s)
         block_step(d, bb, s, b);

@@ -37,10 +37,11 @@ struct mt_client_thread {
 struct mt_client {
     struct mt_core_options options;
     enum mt_core_mode mode;
-    int field;        /* drmgr's, of struct mt_client_thread */
-    reg_id_t segment; /* DynamoRIO's thread-local memory */
-    uint slot, back;  /* two words of it: which struct (above); where mt_client.look returns to */
-    byte *look;       /* code that makes room and jumps to *back */
+    int field;          /* drmgr's, of struct mt_client_thread */
+    reg_id_t segment;   /* DynamoRIO's thread-local memory */
+    uint slot, back;    /* words of it: which struct (above); where mt_client.look returns to; */
+    uint address, site; /* a compare-and-swap's, until it is known what it did */
+    byte *look;         /* code that makes room and jumps to *back */
     process_id_t process;
     uint32_t forked; /* this is a child: nothing is traced */
 };

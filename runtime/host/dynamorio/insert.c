@@ -110,13 +110,13 @@ static void insert_entry(const struct place *at, const struct mt_step *s, unsign
                INSTR_CREATE_mov_st(d, OPND_CREATE_MEM32(p, offset + 12), OPND_CREATE_INT32((int)s->size[i])));
 }
 
-static void insert_close(const struct place *at, const struct mt_step *s, reg_id_t p, reg_id_t r)
+static void insert_close(const struct place *at, unsigned entries, reg_id_t p, reg_id_t r)
 {
     void *d = at->drcontext;
     insert_which(at, r);
-    insert_one(at, INSTR_CREATE_lea(d, opnd_create_reg(p),
-                                    opnd_create_base_disp(p, DR_REG_NULL, 0,
-                                                          (int)(s->slot + s->count) * ENTRY, OPSZ_lea)));
+    insert_one(at,
+               INSTR_CREATE_lea(d, opnd_create_reg(p),
+                                opnd_create_base_disp(p, DR_REG_NULL, 0, (int)entries * ENTRY, OPSZ_lea)));
     insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEMPTR(r, CUR), opnd_create_reg(p)));
 }
 
@@ -170,7 +170,7 @@ void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s,
     for (unsigned i = 0; i < s->count; i++)
         insert_entry(&at, s, i, p, r, scratch);
     if (s->close) {
-        insert_close(&at, s, p, r);
+        insert_close(&at, s->slot + s->count, p, r);
         insert_release(&at, p);
         *window = DR_REG_NULL;
     }
@@ -188,4 +188,36 @@ reg_id_t mt_insert_address(void *drcontext, instrlist_t *bb, const struct mt_ste
     drutil_insert_get_mem_addr(drcontext, bb, s->instr, s->operand[i], r, scratch);
     insert_release(&at, scratch);
     return r;
+}
+
+/* ---- compare-and-swap ---- */
+
+void mt_insert_swap(void *drcontext, instrlist_t *bb, const struct mt_step *s)
+{
+    reg_id_t r = mt_insert_address(drcontext, bb, s, 0);
+    dr_insert_write_raw_tls(drcontext, bb, s->instr, mt_client.segment, mt_client.address, r);
+    drreg_unreserve_register(drcontext, bb, s->instr, r);
+}
+
+/* The flags are still those of the swap: ZF, it wrote. */
+void mt_insert_swapped(void *d, instrlist_t *bb, instr_t *where, const struct mt_insn *n)
+{
+    struct place at = {d, bb, where};
+    reg_id_t p = insert_reserve(&at, 0), r = insert_reserve(&at, 0);
+    drreg_restore_app_aflags(d, bb, where);
+    insert_one(&at,
+               INSTR_CREATE_mov_imm(d, opnd_create_reg(p), OPND_CREATE_INT64((int64)n->operand[0].site)));
+    insert_one(&at, INSTR_CREATE_mov_imm(d, opnd_create_reg(r), OPND_CREATE_INT64((int64)n->failed)));
+    insert_one(&at, INSTR_CREATE_cmovcc(d, OP_cmovz, opnd_create_reg(r), opnd_create_reg(p)));
+    dr_insert_write_raw_tls(d, bb, where, mt_client.segment, mt_client.site, r);
+    drreg_reserve_aflags(d, bb, where);
+    insert_open(&at, p, r);
+    drreg_unreserve_aflags(d, bb, where);
+    dr_insert_read_raw_tls(d, bb, where, mt_client.segment, mt_client.address, r);
+    insert_one(&at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEMPTR(p, 0), opnd_create_reg(r)));
+    dr_insert_read_raw_tls(d, bb, where, mt_client.segment, mt_client.site, r);
+    insert_one(&at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEMPTR(p, 8), opnd_create_reg(r)));
+    insert_close(&at, 1, p, r);
+    insert_release(&at, p);
+    insert_release(&at, r);
 }

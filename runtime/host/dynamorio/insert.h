@@ -8,6 +8,9 @@ void mt_insert_stop_room(void);
 /* mat mode: the entries of a MT_STEP_APPEND. *window: the register that points into the buffer, kept from the
  * step that opens a window to the one that closes it; DR_REG_NULL before and after. */
 void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s, reg_id_t *window);
+/* mat mode: a compare-and-swap, before it, and before the instruction that follows it (`where`). */
+void mt_insert_swap(void *drcontext, instrlist_t *bb, const struct mt_step *s);
+void mt_insert_swapped(void *drcontext, instrlist_t *bb, instr_t *where, const struct mt_insn *n);
 /* Reserves a register and puts the address of operand[i] into it; the caller gives it back (drreg). */
 reg_id_t mt_insert_address(void *drcontext, instrlist_t *bb, const struct mt_step *s, unsigned i);
 #endif

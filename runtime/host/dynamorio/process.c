@@ -217,11 +217,13 @@ void mt_process_start(void)
         if (sigaction(i, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
             handler[i] = 1;
     mt_client.field = drmgr_register_tls_field();
-    if (mt_client.field < 0 || !dr_raw_tls_calloc(&mt_client.segment, &mt_client.slot, 2, 0)) {
+    if (mt_client.field < 0 || !dr_raw_tls_calloc(&mt_client.segment, &mt_client.slot, 4, 0)) {
         dr_fprintf(STDERR, "memtrace: DynamoRIO has no thread-local memory left\n");
         dr_abort_with_code(1);
     }
     mt_client.back = mt_client.slot + (uint)sizeof(void *);
+    mt_client.address = mt_client.back + (uint)sizeof(void *);
+    mt_client.site = mt_client.address + (uint)sizeof(void *);
     drmgr_register_filter_syscall_event(on_filter);
     drmgr_register_thread_init_event(on_thread_start);
     drmgr_register_thread_exit_event(on_thread_end);
