@@ -228,6 +228,8 @@ struct mt_companion {
  * `end` lines the last one counts. */
 MT_API struct mt_companion *mt_companion_load(const char *path, struct mt_error *err);
 MT_API void mt_companion_free(struct mt_companion *c);
+/* The site of that number; NULL: not known, or c is NULL. */
+MT_API const struct mt_site_event *mt_companion_site(const struct mt_companion *c, uint64_t id);
 
 /* ---- several traces in launch order ------------------------------------------------------------------ */
 

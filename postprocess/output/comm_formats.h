@@ -6,6 +6,7 @@
 #include "comm_json.h"
 #include "memtrace/trace.h"
 #include "analysis/comm/ranges.h"
+#include "analysis/onchip/onchip.h"
 #include "locality_json.h"
 #include "relations.h"
 
@@ -23,7 +24,8 @@ struct mt_comm_result {
     const struct mt_locality *locality;
     const struct mt_sites *sites;
     const struct mt_placement *placement;
-    const char *const *notes; /* besides the source's */
+    const struct mt_onchip_rows *onchip; /* of the summary; NULL: no records of shared and local memory */
+    const char *const *notes;            /* besides the source's */
     size_t nnotes;
 };
 

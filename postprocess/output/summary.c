@@ -4,78 +4,19 @@
 #include "comm_parts.h"
 #include "locality_parts.h"
 #include "table.h"
+#include "numbers.h"
 #include "reader/text.h"
 #include "memtrace/order.h"
+#include "memtrace/record.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct words {
-    char text[64];
-};
-
-/* 1,234,567 */
-static struct words summary_count(uint64_t n)
-{
-    struct words w;
-    char digits[32];
-    int length = snprintf(digits, sizeof digits, "%" PRIu64, n), at = 0;
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0)
-            w.text[at++] = ',';
-        w.text[at++] = digits[i];
-    }
-    w.text[at] = 0;
-    return w;
-}
-
-/* Halves are rounded up. */
-static struct words summary_decimals(double v, int decimals)
-{
-    struct words w;
-    snprintf(w.text, sizeof w.text, "%.*f", decimals, nextafter(v, INFINITY));
-    return w;
-}
-
-static struct words summary_bytes(uint64_t n)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    double v = (double)n;
-    unsigned u = 0;
-    for (; v >= 1024 && u < sizeof units / sizeof *units - 1; u++)
-        v /= 1024;
-    struct words w, number = u ? summary_decimals(v, v < 10 ? 2 : v < 100 ? 1 : 0) : summary_count(n);
-    snprintf(w.text, sizeof w.text, "%.40s %s", number.text, units[u]);
-    return w;
-}
-
-/* 100 % is all of it, 0 % is nothing. */
-static struct words summary_percent(uint64_t part, uint64_t all)
-{
-    struct words w, number;
-    double p = all ? 100.0 * (double)part / (double)all : 0;
-    if (part == all || !part)
-        number = summary_decimals(p, 0);
-    else if (p < 0.1 || p > 99.9)
-        snprintf(number.text, sizeof number.text, "%s", p < 0.1 ? "< 0.1" : "> 99.9");
-    else
-        number = summary_decimals(p, 1);
-    snprintf(w.text, sizeof w.text, "%.40s %%", number.text);
-    return w;
-}
-
-static struct words summary_many(uint64_t n, const char *one, const char *more)
-{
-    struct words w;
-    snprintf(w.text, sizeof w.text, "%.40s %.20s", summary_count(n).text, n == 1 ? one : more);
-    return w;
-}
-
 /* ---- sentences under way ---- */
 
-enum { SENTENCES = 12 };
+enum { SENTENCES = 14 };
 struct summary {
     const struct mt_comm_result *r;
     char *sentence[SENTENCES];
@@ -181,12 +122,13 @@ static void summary_kernels(struct summary *s, const struct total *by, const str
     const struct total *t = &by[top];
     if (n == 1)
         summary_say(s, 0, "One kernel, %s, moves all bytes: %s loaded, %s stored in %s.", name ? name : "?",
-                    summary_bytes(t->load).text, summary_bytes(t->store).text,
-                    summary_many(t->launches, "launch", "launches").text);
+                    mt_number_bytes(t->load).text, mt_number_bytes(t->store).text,
+                    mt_number_many(t->launches, "launch", "launches").text);
     else
         summary_say(s, 0, "%s moves most: %s, %s of all bytes, in %s of %s.", name ? name : "?",
-                    summary_bytes(t->load + t->store).text, summary_percent(t->load + t->store, moved).text,
-                    summary_count(t->launches).text, summary_many(all->launches, "launch", "launches").text);
+                    mt_number_bytes(t->load + t->store).text,
+                    mt_number_percent(t->load + t->store, moved).text, mt_number_count(t->launches).text,
+                    mt_number_many(all->launches, "launch", "launches").text);
     free(name);
 }
 
@@ -248,21 +190,21 @@ static void summary_transfers(struct summary *s, const struct total *all)
         char *from = mt_kernel_short(f.pairs ? s->kernels[f.top.key >> 32] : "");
         char *to = mt_kernel_short(f.pairs ? s->kernels[f.top.key & UINT32_MAX] : "");
         summary_say(s, 0, "CTAs load %s that another CTA wrote (%s of all loads)%s%s%s%s%s%s.",
-                    summary_bytes(all->comm_load).text, summary_percent(all->comm_load, all->load).text,
+                    mt_number_bytes(all->comm_load).text, mt_number_percent(all->comm_load, all->load).text,
                     f.pairs > 1 ? ", most of it from "
                     : f.pairs   ? ", from "
                                 : "",
                     from ? from : "?", f.pairs ? " to " : "", to ? to : "?", f.pairs > 1 ? ": " : "",
-                    f.pairs > 1 ? summary_bytes(f.top.bytes).text : "");
+                    f.pairs > 1 ? mt_number_bytes(f.top.bytes).text : "");
         free(from);
         free(to);
     }
     if (s->r->comm->options.host && f.to_host) {
         if (f.from_host)
             summary_say(s, 0, "Host code loads %s that CTAs wrote; CTAs load %s that the host wrote.",
-                        summary_bytes(f.to_host).text, summary_bytes(f.from_host).text);
+                        mt_number_bytes(f.to_host).text, mt_number_bytes(f.from_host).text);
         else
-            summary_say(s, 0, "Host code loads %s that CTAs wrote.", summary_bytes(f.to_host).text);
+            summary_say(s, 0, "Host code loads %s that CTAs wrote.", mt_number_bytes(f.to_host).text);
     }
 }
 
@@ -290,8 +232,9 @@ static void summary_lines(struct summary *s)
     }
     if (known >= 2 && all)
         summary_say(s, 0, "Line %s moves most of %s: %s, %s of all bytes.",
-                    mt_place_short(s->r->sites->lines.names[top]), summary_many(known, "line", "lines").text,
-                    summary_bytes(sum[top]).text, summary_percent(sum[top], all).text);
+                    mt_place_short(s->r->sites->lines.names[top]),
+                    mt_number_many(known, "line", "lines").text, mt_number_bytes(sum[top]).text,
+                    mt_number_percent(sum[top], all).text);
     free(sum);
     free(there);
 }
@@ -319,18 +262,18 @@ static void summary_coalescing(struct summary *s)
         return;
     if ((double)lost < 0.1 * (double)moved) {
         summary_say(s, 0, "Warps use %s of the sectors that they move: accesses are well coalesced.",
-                    summary_percent(moved - lost, moved).text);
+                    mt_number_percent(moved - lost, moved).text);
         return;
     }
     char *kernel = top->line ? NULL : mt_kernel_short(top->kernel);
     summary_say(s, 1,
                 "Warps use %s of the %s that they move; most is lost by the %s at %s: %s sectors per "
                 "request, %s used.",
-                summary_percent(moved - lost, moved).text, summary_bytes(moved).text,
+                mt_number_percent(moved - lost, moved).text, mt_number_bytes(moved).text,
                 mt_access_types[top->type],
                 kernel ? kernel : mt_place_short(s->r->sites->lines.names[top->line]),
-                summary_decimals((double)top->sectors / (double)top->requests, 1).text,
-                summary_percent(top->distinct, top->sectors * SECTOR).text);
+                mt_number_decimals((double)top->sectors / (double)top->requests, 1).text,
+                mt_number_percent(top->distinct, top->sectors * SECTOR).text);
     free(kernel);
 }
 
@@ -355,7 +298,7 @@ static void summary_sharing(struct summary *s)
     summary_say(
         s, (double)bad > 0.1 * (double)all,
         "%s of the accesses go to cache lines of %s bytes that CTAs share falsely, most of them in %s.",
-        summary_percent(bad, all).text, summary_count(1ull << x->options.line_bits).text,
+        mt_number_percent(bad, all).text, mt_number_count(1ull << x->options.line_bits).text,
         mt_alloc_label(label, s->r->locality, top < n ? top : UINT64_MAX));
 }
 
@@ -385,8 +328,8 @@ static void summary_conflicts(struct summary *s)
         summary_say(s, 1,
                     "%s between CTAs of one launch (races, unless the program orders them), the largest in "
                     "%s: %s against %s on %s.",
-                    summary_many(x->count, "conflict", "conflicts").text, kernel ? kernel : "?", side[0].text,
-                    side[1].text, summary_bytes(top->bytes).text);
+                    mt_number_many(x->count, "conflict", "conflicts").text, kernel ? kernel : "?",
+                    side[0].text, side[1].text, mt_number_bytes(top->bytes).text);
         free(kernel);
     }
     free(list);
@@ -404,8 +347,65 @@ static void summary_placement(struct summary *s)
         best = p->cross[i] < p->cross[best] ? i : best;
     summary_say(
         s, 0, "Over %s, %s of the bytes that go between CTAs would cross with the best placement tried, %s.",
-        summary_many(p->devices, "device", "devices").text,
-        p->cross[best] ? summary_percent(p->cross[best], p->load).text : "none", names[best]);
+        mt_number_many(p->devices, "device", "devices").text,
+        p->cross[best] ? mt_number_percent(p->cross[best], p->load).text : "none", names[best]);
+}
+
+/* ---- shared memory ---- */
+
+/* "kernel.cu:12", or "?" */
+static struct mt_number summary_site(const struct mt_site_event *site)
+{
+    struct mt_number w;
+    const char *slash = site ? strrchr(site->file, '/') : NULL;
+    if (site && *site->file)
+        snprintf(w.text, sizeof w.text, "%.40s:%" PRIu64, slash ? slash + 1 : site->file, site->line);
+    else
+        strcpy(w.text, "?");
+    return w;
+}
+
+static void summary_banks(struct summary *s, const struct mt_onchip_rows *x)
+{
+    const struct mt_bank_cell *top = NULL;
+    const struct mt_site_event *site = NULL;
+    uint64_t lost = 0, all = 0;
+    for (size_t i = 0; i < x->nplaces; i++) {
+        const struct mt_bank_cell *c = &x->places[i].sum;
+        if (mt_rec_space(c->type) != MT_IN_SHARED)
+            continue;
+        lost += c->wavefronts - c->least;
+        all += c->wavefronts;
+        if (!top || c->wavefronts - c->least > top->wavefronts - top->least) {
+            top = c;
+            site = x->places[i].site;
+        }
+    }
+    if (lost)
+        summary_say(s, (double)lost > 0.1 * (double)all,
+                    "%s of the wavefronts of shared memory are bank conflicts, most of them of the %s at %s "
+                    "(%" PRIu32 "-way).",
+                    mt_number_percent(lost, all).text, mt_access_types[top->type & 3],
+                    summary_site(site).text, top->worst);
+}
+
+static void summary_hazards(struct summary *s, const struct mt_onchip_rows *x)
+{
+    const struct mt_onchip_hazard *top = x->hazards;
+    for (size_t i = 0; i < x->nhazards; i++)
+        top = x->hazards[i].h.count > top->h.count ? &x->hazards[i] : top;
+    if (!x->nhazards)
+        return;
+    char *kernel = mt_kernel_short(top->h.kernel);
+    summary_say(
+        s, 1,
+        "%s in shared memory (no barrier orders two threads of a CTA), the largest in %s: %s %s before "
+        "%s %s on %s.",
+        mt_number_many(x->nhazards, "hazard", "hazards").text, kernel ? kernel : "?",
+        mt_access_types[top->h.type[0] & 3], summary_site(top->side[0]).text,
+        mt_access_types[top->h.type[1] & 3], summary_site(top->side[1]).text,
+        mt_number_many(top->h.count, "word", "words").text);
+    free(kernel);
 }
 
 /* ---- samples ---- */
@@ -429,9 +429,10 @@ static void summary_sample(struct summary *s, const struct mt_estimates *estimat
     summary_say(s, 1,
                 "A sample: %s of %s CTAs of %s are traced; all of them would load about %s and store %s. No "
                 "other figure is scaled.",
-                summary_count(top->traced_ctas).text, summary_count(top->ctas).text, kernel ? kernel : "?",
-                summary_bytes(mt_estimate(sum.load, top->ctas, top->traced_ctas)).text,
-                summary_bytes(mt_estimate(sum.store, top->ctas, top->traced_ctas)).text);
+                mt_number_count(top->traced_ctas).text, mt_number_count(top->ctas).text,
+                kernel ? kernel : "?",
+                mt_number_bytes(mt_estimate(sum.load, top->ctas, top->traced_ctas)).text,
+                mt_number_bytes(mt_estimate(sum.store, top->ctas, top->traced_ctas)).text);
     free(kernel);
 }
 
@@ -451,6 +452,10 @@ static void summary_all(struct summary *s, const struct mt_estimates *estimates)
     summary_lines(s);
     summary_coalescing(s);
     summary_sharing(s);
+    if (s->r->onchip) {
+        summary_banks(s, s->r->onchip);
+        summary_hazards(s, s->r->onchip);
+    }
     summary_placement(s);
     summary_sample(s, estimates, by);
     free(by);

@@ -119,7 +119,34 @@ static void versus_cells(struct mt_table *t, const struct mt_versus_row *r, cons
         else
             mt_table_text(t, mt_versus_cell(cell, r, list[i]));
 }
-#define CELLS(t, r, list) versus_cells(t, r, list, sizeof list / sizeof *list)
+
+size_t mt_versus_known(const struct mt_versus *p, const enum mt_figure *figures, size_t n,
+                       enum mt_figure *out)
+{
+    unsigned known = p->all.a->known | p->all.b->known;
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (figures[i] == MT_FIGURES || known >> figures[i] & 1)
+            out[kept++] = figures[i];
+    return kept;
+}
+
+/* A table with `heads`, then a column for each of the figures that are known. */
+static size_t versus_table(struct mt_table *t, const struct mt_versus *p, const char *title,
+                           const char *heads, const enum mt_figure *figures, size_t n, enum mt_figure *out)
+{
+    static const char *const shorter[MT_FIGURES + 1] = {
+        [MT_FIGURE_CROSSING] = "between devices", [MT_FIGURE_FOOTPRINT] = "footprint",
+        [MT_FIGURE_BANKS] = "bank conflicts",     [MT_FIGURE_HAZARDS] = "hazards",
+        [MT_FIGURE_LOCAL] = "bytes local",        [MT_FIGURES] = "efficiency"};
+    char text[512];
+    size_t kept = mt_versus_known(p, figures, n, out), at = (size_t)snprintf(text, sizeof text, "%s", heads);
+    for (size_t i = 0; i < kept && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "|>%s",
+                               shorter[out[i]] ? shorter[out[i]] : mt_figure_words[out[i]].words);
+    mt_table_init(t, title, text);
+    return kept;
+}
 
 static int versus_sums(FILE *f, const struct mt_versus *p)
 {
@@ -127,6 +154,8 @@ static int versus_sums(FILE *f, const struct mt_versus *p)
     char cell[MT_VERSUS_CELL];
     mt_table_init(&t, "The whole runs", "figure|A -> B");
     for (int i = 0; i < MT_FIGURES; i++) {
+        if (!((p->all.a->known | p->all.b->known) >> i & 1))
+            continue;
         mt_table_row(&t, 0);
         mt_table_text(&t, mt_figure_words[i].words);
         mt_table_text(&t, mt_versus_cell(cell, &p->all, (enum mt_figure)i));
@@ -139,36 +168,34 @@ static int versus_sums(FILE *f, const struct mt_versus *p)
 
 static int versus_kernel_table(FILE *f, const struct mt_versus *p)
 {
-    static const enum mt_figure list[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,   MT_FIGURE_STORED,
-                                          MT_FIGURE_SECTORS,  MT_FIGURES,         MT_FIGURE_CONFLICTS,
-                                          MT_FIGURE_CROSSING, MT_FIGURE_FOOTPRINT};
+    static const enum mt_figure list[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,    MT_FIGURE_STORED,
+                                          MT_FIGURE_SECTORS,  MT_FIGURES,          MT_FIGURE_CONFLICTS,
+                                          MT_FIGURE_CROSSING, MT_FIGURE_FOOTPRINT, MT_FIGURE_BANKS,
+                                          MT_FIGURE_HAZARDS,  MT_FIGURE_LOCAL};
+    enum mt_figure known[sizeof list / sizeof *list];
     struct mt_table t;
-    mt_table_init(&t, "By kernel",
-                  "kernel|>launches|>bytes loaded|>bytes stored|>sectors|>efficiency|>conflicting bytes|"
-                  ">between devices|>footprint");
+    size_t n = versus_table(&t, p, "By kernel", "kernel", list, sizeof list / sizeof *list, known);
     for (size_t i = 0; i < p->count; i++) {
         mt_table_row(&t, 0);
         versus_kernel_name(&t, &p->kernels[i].row);
-        CELLS(&t, &p->kernels[i].row, list);
+        versus_cells(&t, &p->kernels[i].row, known, n);
     }
     return mt_table_print(&t, f, ROWS);
 }
 
 static int versus_part_table(FILE *f, const struct mt_versus *p, enum mt_side_by by)
 {
-    static const enum mt_figure lines[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,
-                                           MT_FIGURE_SECTORS,  MT_FIGURES,       MT_FIGURE_CONFLICTS},
+    static const enum mt_figure lines[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED,  MT_FIGURE_STORED,
+                                           MT_FIGURE_SECTORS,  MT_FIGURES,        MT_FIGURE_CONFLICTS,
+                                           MT_FIGURE_BANKS,    MT_FIGURE_HAZARDS, MT_FIGURE_LOCAL},
                                 buffers[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,
                                              MT_FIGURE_FALSELY};
+    enum mt_figure known[sizeof lines / sizeof *lines];
     struct mt_table t;
-    if (by == MT_SIDE_LINES)
-        mt_table_init(
-            &t, "By source line",
-            "line|kernel|>accesses|>bytes loaded|>bytes stored|>sectors|>efficiency|>conflicting bytes");
-    else
-        mt_table_init(
-            &t, "By buffer",
-            "buffer|kernel|>accesses|>bytes loaded|>bytes stored|>accesses to falsely shared lines");
+    size_t n = by == MT_SIDE_LINES ? versus_table(&t, p, "By source line", "line|kernel", lines,
+                                                  sizeof lines / sizeof *lines, known)
+                                   : versus_table(&t, p, "By buffer", "buffer|kernel", buffers,
+                                                  sizeof buffers / sizeof *buffers, known);
     for (size_t i = 0; i < p->count; i++)
         for (size_t k = 0; k < p->kernels[i].count[by]; k++) {
             const struct mt_versus_row *r = &p->kernels[i].part[by][k];
@@ -176,10 +203,7 @@ static int versus_part_table(FILE *f, const struct mt_versus *p, enum mt_side_by
             versus_name(&t, r->a ? mt_place_short(r->a->place) : NULL,
                         r->b ? mt_place_short(r->b->place) : NULL);
             versus_kernel_name(&t, &p->kernels[i].row);
-            if (by == MT_SIDE_LINES)
-                CELLS(&t, r, lines);
-            else
-                CELLS(&t, r, buffers);
+            versus_cells(&t, r, known, n);
         }
     return mt_table_print(&t, f, ROWS);
 }

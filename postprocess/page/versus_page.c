@@ -99,6 +99,8 @@ static void page_sums(FILE *f, const struct mt_versus *p)
           "scope=\"col\" class=\"bars\">in proportion</th></tr></thead><tbody>\n",
           f);
     for (int i = 0; i < MT_FIGURES; i++) {
+        if (!((p->all.a->known | p->all.b->known) >> i & 1))
+            continue;
         page_element(f, "<tr><th scope=\"row\">", mt_figure_words[i].words, "</th>");
         page_figure(f, &p->all, (enum mt_figure)i);
         page_bars(f, &p->all, (enum mt_figure)i);
@@ -116,13 +118,15 @@ static void page_sums(FILE *f, const struct mt_versus *p)
 
 /* ---- kernels ---- */
 
-static const enum mt_figure of_kernel[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,    MT_FIGURE_STORED,
-                                           MT_FIGURE_RECEIVED, MT_FIGURE_SECTORS,   MT_FIGURES,
-                                           MT_FIGURE_FALSELY,  MT_FIGURE_CONFLICTS, MT_FIGURE_CROSSING,
-                                           MT_FIGURE_FOOTPRINT},
-                            of_line[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED,  MT_FIGURE_STORED,
-                                         MT_FIGURE_REQUESTS, MT_FIGURE_SECTORS, MT_FIGURES,
-                                         MT_FIGURE_CONFLICTS},
+static const enum mt_figure of_kernel[] = {MT_FIGURE_LAUNCHES,  MT_FIGURE_LOADED,    MT_FIGURE_STORED,
+                                           MT_FIGURE_RECEIVED,  MT_FIGURE_SECTORS,   MT_FIGURES,
+                                           MT_FIGURE_FALSELY,   MT_FIGURE_CONFLICTS, MT_FIGURE_CROSSING,
+                                           MT_FIGURE_FOOTPRINT, MT_FIGURE_BANKS,     MT_FIGURE_HAZARDS,
+                                           MT_FIGURE_LOCAL},
+                            of_line[] = {MT_FIGURE_ACCESSES,  MT_FIGURE_LOADED,  MT_FIGURE_STORED,
+                                         MT_FIGURE_REQUESTS,  MT_FIGURE_SECTORS, MT_FIGURES,
+                                         MT_FIGURE_CONFLICTS, MT_FIGURE_BANKS,   MT_FIGURE_HAZARDS,
+                                         MT_FIGURE_LOCAL},
                             of_buffer[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,
                                            MT_FIGURE_FALSELY};
 #define LENGTH(list) (sizeof list / sizeof *list)
@@ -160,10 +164,12 @@ static void page_name(FILE *f, const char *a, const char *b, int places)
         fputs(a ? " <em>A only</em>" : " <em>B only</em>", f);
 }
 
-static void page_rows(FILE *f, const struct mt_versus_kernel *k, enum mt_side_by by)
+static void page_rows(FILE *f, const struct mt_versus *p, const struct mt_versus_kernel *k,
+                      enum mt_side_by by)
 {
-    const enum mt_figure *list = by == MT_SIDE_LINES ? of_line : of_buffer;
-    size_t n = by == MT_SIDE_LINES ? LENGTH(of_line) : LENGTH(of_buffer);
+    enum mt_figure list[LENGTH(of_line)];
+    size_t n = by == MT_SIDE_LINES ? mt_versus_known(p, of_line, LENGTH(of_line), list)
+                                   : mt_versus_known(p, of_buffer, LENGTH(of_buffer), list);
     if (!k->count[by])
         return;
     page_head(f, by == MT_SIDE_LINES ? "source line" : "buffer", list, n);
@@ -177,8 +183,10 @@ static void page_rows(FILE *f, const struct mt_versus_kernel *k, enum mt_side_by
     fputs("</tbody></table></div>\n", f);
 }
 
-static void page_kernel(FILE *f, const struct mt_versus_kernel *k, int open)
+static void page_kernel(FILE *f, const struct mt_versus *p, const struct mt_versus_kernel *k, int open)
 {
+    enum mt_figure list[LENGTH(of_kernel)];
+    size_t n = mt_versus_known(p, of_kernel, LENGTH(of_kernel), list);
     char cell[MT_VERSUS_CELL];
     const struct mt_versus_row *r = &k->row;
     fprintf(f, "<details class=\"card\"%s><summary><h2>", open ? " open" : "");
@@ -190,12 +198,12 @@ static void page_kernel(FILE *f, const struct mt_versus_kernel *k, int open)
         page_element(f, "", mt_versus_cell(cell, r, figure), "</span>");
     }
     fputs("</summary>\n", f);
-    page_head(f, "kernel", of_kernel, LENGTH(of_kernel));
+    page_head(f, "kernel", list, n);
     fputs("<tr><th scope=\"row\">all launches</th>", f);
-    page_cells(f, r, of_kernel, LENGTH(of_kernel));
+    page_cells(f, r, list, n);
     fputs("</tbody></table></div>\n", f);
-    page_rows(f, k, MT_SIDE_LINES);
-    page_rows(f, k, MT_SIDE_BUFFERS);
+    page_rows(f, p, k, MT_SIDE_LINES);
+    page_rows(f, p, k, MT_SIDE_BUFFERS);
     fputs("</details>\n", f);
 }
 
@@ -238,7 +246,7 @@ int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
                 p->moved == 1 ? "it accesses" : "they access");
     page_sums(f, p);
     for (size_t i = 0; i < p->count; i++)
-        page_kernel(f, &p->kernels[i], i < OPEN_KERNELS);
+        page_kernel(f, p, &p->kernels[i], i < OPEN_KERNELS);
     fputs("<footer>Efficiency: different bytes asked for / bytes moved in sectors of 32. Between devices: if "
           "the CTAs "
           "ran on two, in blocks. Words and rules: definitions.md, "

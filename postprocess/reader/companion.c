@@ -430,6 +430,7 @@ static struct mt_alloc_event *companion_alloc(struct mt_companion *c, uint64_t i
 void mt_companion_settle(struct mt_companion *c)
 {
     const struct loader *l = (struct loader *)c;
+    mt_companion_order_sites(c);
     if (c->ncopies)
         qsort(c->copies, c->ncopies, sizeof *c->copies, by_seq);
     if (c->nallocs)

@@ -34,6 +34,8 @@ int mt_companion_add(struct mt_companion *c, const char *text, size_t bytes, uin
 void mt_companion_forget_memory(struct mt_companion *c);
 /* Puts events in order; again after more lines. */
 void mt_companion_settle(struct mt_companion *c);
+/* Part of it: by number. */
+void mt_companion_order_sites(struct mt_companion *c);
 
 /* Two flags end reading: the user's and, when a source is closed or asked early, its own.
  * Either may be NULL. */

@@ -2,6 +2,7 @@
  * known here. */
 #include "python.h"
 #include "base/fork.h"
+#include "base/report.h"
 #include "events.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -51,12 +52,22 @@ static int names_same(const struct mt_python_asked *a, const struct mt_python_as
     return 1;
 }
 
+static void names_full(void)
+{
+    static int said;
+    if (!said++)
+        mt_say("more than %d places of the Python program make arrays: those of further places have no name",
+               CALLS);
+}
+
 /* With the lock held. NULL: there are too many, or no memory; such allocations have no name. */
 static struct call *names_find(struct mt_python_asked *a)
 {
     struct call **bucket = &buckets[names_bucket(a)], *c = *bucket;
     while (c && !names_same(&c->asked, a))
         c = c->next;
+    if (!c && ncalls == CALLS)
+        names_full();
     if (c || ncalls == CALLS || !(c = calloc(1, sizeof *c)))
         return c;
     c->asked = *a;

@@ -1,6 +1,7 @@
 """Records of shared and local memory, and what mt-shared makes of them. The program is src/onchip.cu."""
 import json
 import os
+import re
 
 import cases_compact
 from world import case, holds, same
@@ -181,3 +182,61 @@ def onchip_text(world):
     a, b = (totals(world, world.run_ok(app, MEMTRACE_FORMAT="compact", **way)) for way in ({}, WARP))
     same("shared and local memory", b, a)
     holds("barriers", a["barrier 1 x ", "ordered"] == 3 * 2 * 128 and a["arrive 1 x ", "handed_over"] == 3 * 2 * 128)
+
+
+@case("onchip.matrix")
+def onchip_matrix(world):
+    """A tile of 16 x 16: halves are 512 bytes, floats 1024, of 128 bytes a wavefront. Of ldmatrix's rows, 32 bytes apart, each second one
+    has the same banks."""
+    app = world.compile(os.path.join(world.src, "onchip_matrix.cu"), "-O2", "--cuda-gpu-arch=sm_80", SPACES)
+    result = world.run_ok([app], MEMTRACE_FORMAT="compact")
+    same("the product", result.out, "16\n")
+    name, found = names(world, "onchip_matrix.cu"), {}
+    got = shared(world, result)
+    for c in got["banks"]:
+        if c["line"] in name:
+            found[name[c["line"]]] = (c["requests"], c["wavefronts"], c["conflicts"])
+    same("requests, wavefronts, conflicts", found, {"wmma load": (1, 4, 0), "wmma store": (1, 8, 0), "ldmatrix": (1, 8, 4)})
+
+
+@case("onchip.versus")
+def onchip_versus(world):
+    """Two runs side by side: what is on the chip counts, too, and a summary says it."""
+    run = world.run_ok(program(world, SPACES), MEMTRACE_FORMAT="compact")
+    path = run.path() + ".mtc"
+    compare = [world.tool("mt-compare"), "--volumes", "--format=json"]
+    name = names(world)
+    both = json.loads(world.call([*compare, path, path]).stdout)
+    same("verdict", both["verdict"], "same")
+    direct = shared(world, run)
+    same("all conflicts", both["all"]["bank_conflicts"]["a"], sum(c["conflicts"] for c in direct["banks"]))
+    same("all hazards", both["all"]["hazards"]["a"], sum(h["count"] for h in direct["hazards"]))
+    same("all of local memory", both["all"]["local"]["a"], sum(c["bytes"] for c in direct["local"]))
+    kernels = {k["a"]: k for k in both["kernels"]}
+    same("hazards of a kernel", kernels["unordered"]["hazards"]["b"], 256)
+    lines = {name.get(int(line["a"].rsplit(":", 1)[1])): line for line in kernels["banks"]["lines"] if line["a"] != "?"}
+    same("conflicts of a line", lines["column"]["bank_conflicts"]["a"], 2 * BANKS["column"][1])
+    text = world.call([world.tool("mt-compare"), "--volumes", path, path]).stdout
+    holds("columns of the text", "bank conflicts  hazards  bytes local" in re.sub(" {2,}", "  ", text))
+    without = world.run_ok([world.compile(os.path.join(world.src, "onchip.cu"), "-O2")], MEMTRACE_FORMAT="compact").path() + ".mtc"
+    one = json.loads(world.call([*compare, path, without]).stdout)
+    same("what one run does not know", one["all"]["bank_conflicts"]["b"], None)
+    holds("nor the other", "bank_conflicts" not in json.loads(world.call([*compare, without, without]).stdout)["all"])
+    page = os.path.join(world.folder("page"), "r.html")
+    world.call([world.tool("mt-report"), path, "--", path, "-o", page])
+    holds("the page", "wavefronts of bank conflicts" in open(page, encoding="utf-8").read())
+    world.call([world.tool("mt-report"), without, "--", without, "-o", page])
+    holds("a page without", "wavefronts of bank conflicts" not in open(page, encoding="utf-8").read())
+    says = world.call([world.tool("mt-extract"), "--format=summary", path]).stdout
+    lost, waves = (sum(c[k] for c in direct["banks"]) for k in ("conflicts", "wavefronts"))
+    holds("the summary: " + says, f"! {100 * lost / waves:.1f} % of the wavefronts of shared memory are bank conflicts" in says and
+          "hazards in shared memory (no barrier orders two threads of a CTA), the largest in lanes_unordered: store" in says)
+    holds("a summary without", "shared memory" not in world.call([world.tool("mt-extract"), "--format=summary", without]).stdout)
+    rows = world.call([world.tool("mt-dump"), "--format=csv", path]).stdout.splitlines()
+    same("columns of CSV", rows[0], "launch,kernel,type,bytes,address,cta_x,cta_y,cta_z,sm")
+    plain = [line for line in world.call([world.tool("mt-dump"), path]).stdout.splitlines() if " cta " in line]
+    same("records", len(rows) - 1, len(plain))
+    kind, size, address, _, cta, _, sm = plain[0].split()
+    same("the first one", rows[1].split(",")[2:], [kind, size, str(int(address, 16)), *cta.split(","), sm])
+    world.call([world.tool("mt-dump"), "--format=csv", "--stat", path], code=2)
+    world.call([world.tool("mt-report"), "--format=pdf", path], code=2)

@@ -40,6 +40,7 @@ struct request {
     struct words given; /* the mode's options: "threshold", "4096", "signal", "1" … */
     struct words core;  /* the same for mt_core_options_parse: "mat", "--threshold=4096" … */
     const char *output; /* as given, or the mode's default */
+    int container;      /* that is what it is */
     int signals;        /* --signal 1 */
     int show, verbose, quiet;
     int exec;          /* become the program: it was one that we traced before its exec */

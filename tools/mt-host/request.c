@@ -189,6 +189,7 @@ static int check_options(struct request *r)
     if (mt_core_options_parse(&o, (int)r->core.count, r->core.word, why, sizeof why) != 0)
         return mt_hostrun_usage(r->mode, "%s", why);
     r->output = o.output;
+    r->container = o.container;
     mt_core_options_free(&o);
     return 0;
 }

@@ -83,18 +83,16 @@ static void trace_contents(const char *path, char *text, size_t size)
 
 static void next_step(const struct request *r)
 {
-    size_t n = strlen(r->output);
-    int container = n > 4 && strcmp(r->output + n - 4, ".mtc") == 0;
     switch (*r->mode) {
     case 'm':
         mt_hostrun_say("next: mt-graph %s | dot -Tsvg > graph.svg", r->output);
         break;
     case 'i':
-        mt_hostrun_say("next: %s %s", container ? "mt-dump" : "less", r->output);
+        mt_hostrun_say("next: %s %s", r->container ? "mt-dump" : "less", r->output);
         break;
     default:
-        mt_hostrun_say("next: %s %s%s", container ? "mt-dump" : "mt-merge <", r->output,
-                       container ? "" : " | less");
+        mt_hostrun_say("next: %s %s%s", r->container ? "mt-dump" : "mt-merge <", r->output,
+                       r->container ? "" : " | less");
     }
 }
 

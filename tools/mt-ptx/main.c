@@ -14,6 +14,8 @@ static const char usage[] =
     "\n"
     "  -o, --output=IMAGE     where the image goes; with --emit-ir the IR, `-` (the default) is standard "
     "output\n"
+    "  -f, --format=FORMAT    image (default), ir (as --emit-ir), or ptx: of the GPU that --gpu names, "
+    "alone\n"
     "      --emit-ir          write the LLVM IR that is made of the PTX, and stop\n"
     "      --gpu=sm_N         put code for GPUs into IMAGE, too: PTX with record calls, which the driver "
     "assembles\n"
@@ -54,6 +56,7 @@ enum {
     OPTION_CACHE_CLEAR,
 };
 static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                        {"format", required_argument, NULL, 'f'},
                                         {"emit-ir", no_argument, NULL, OPTION_IR},
                                         {"gpu", required_argument, NULL, OPTION_GPU},
                                         {"emit-ptx", required_argument, NULL, OPTION_PTX},
@@ -75,7 +78,7 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"version", no_argument, NULL, 'V'},
                                         {NULL, 0, NULL, 0}};
 
-static const char letters[] = "o:O:vqhV";
+static const char letters[] = "f:o:O:vqhV";
 
 static int usage_error(const char *format, const char *word)
 {
@@ -155,6 +158,13 @@ static int parse_arguments(int argc, char **argv, struct request *r)
         case 'o':
             r->output = optarg;
             break;
+        case 'f':
+            if (strcmp(optarg, "image") && strcmp(optarg, "ir") && strcmp(optarg, "ptx")) {
+                return usage_error("%s is not a format: image, ir or ptx", optarg);
+            }
+            r->emit_ir = *optarg == 'i' && optarg[1] == 'r';
+            r->emit_ptx = *optarg == 'p';
+            break;
         case OPTION_IR:
             r->emit_ir = 1;
             break;
@@ -228,6 +238,9 @@ static int parse_arguments(int argc, char **argv, struct request *r)
     }
     if (r->serve || r->cache_list || r->cache_clear) {
         return optind < argc ? usage_error("%s is too much here", argv[optind]) : -1;
+    }
+    if (r->emit_ptx && !r->gpu) {
+        return usage_error("%s", "--format=ptx needs the GPU, as in --gpu=sm_80");
     }
     if (optind + 1 != argc) {
         return usage_error("%s", optind == argc ? "no input" : "more than one input");

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 32, WORD = 4, MOST_BYTES = 16, KNOWN_BITS = 10 };
+enum { LANES = 32, WORD = 4, MOST_BYTES = 32, KNOWN_BITS = 10 };
 
 /* What an evenly spaced access costs depends on few things. */
 struct mt_bank_known {
@@ -40,7 +40,10 @@ static uint32_t banks_ways(const struct step *s)
 uint32_t mt_bank_wavefronts(const struct mt_access_run *r, uint32_t *least, uint32_t *worst)
 {
     uint32_t size = r->meta & MT_RAW_MAX_SIZE, sum = 0, i = 0;
-    uint32_t together = size <= WORD ? LANES : size <= 2 * WORD ? LANES / 2 : LANES / 4;
+    uint32_t together = size <= WORD       ? LANES
+                        : size <= 2 * WORD ? LANES / 2
+                        : size <= 4 * WORD ? LANES / 4
+                                           : LANES / 8;
     int atomic = (r->meta >> 28 & 3) == MT_ATOMIC;
     *least = *worst = 0;
     if (!r->mask || !size || size > MOST_BYTES)

@@ -32,7 +32,7 @@ struct mt_bank_cell {
 struct mt_banks {
     struct mt_bank_cell *cells; /* in order of appearance */
     size_t count;
-    uint64_t blocks; /* copies of more than 16 bytes a lane, and accesses of no known lanes: not judged */
+    uint64_t blocks; /* copies of more than 32 bytes a lane, and accesses of no known lanes: not judged */
     /* state */
     size_t room, last;
     struct mt_pairmap places; /* launch and site, type -> cell */
@@ -46,6 +46,6 @@ void mt_banks_launch(struct mt_banks *b, uint32_t launch, uint32_t input);
 int mt_banks_runs(struct mt_banks *b, const struct mt_access_run *runs, size_t n);
 void mt_banks_free(struct mt_banks *b);
 /* Wavefronts of one access of a warp to shared memory; *least: without conflicts; *worst: ways of the worst
- * step. 0: it cannot be said (no lanes, more than 16 bytes each). */
+ * step. 0: it cannot be said (no lanes, more than 32 bytes each). */
 uint32_t mt_bank_wavefronts(const struct mt_access_run *r, uint32_t *least, uint32_t *worst);
 #endif

@@ -5,14 +5,7 @@
 
 const struct mt_site_event *mt_onchip_site(const struct mt_source *s, uint32_t input, uint32_t site)
 {
-    const struct mt_companion *c = site ? mt_source_companion(s, input) : NULL;
-    size_t n = c ? c->nsites : 0;
-    if (c && site <= n && c->sites[site - 1].id == site) /* the usual case: 1, 2, 3 … */
-        return &c->sites[site - 1];
-    for (size_t i = 0; i < n; i++)
-        if (c->sites[i].id == site)
-            return &c->sites[i];
-    return NULL;
+    return site ? mt_companion_site(mt_source_companion(s, input), site) : NULL;
 }
 
 const char *mt_onchip_variable(const struct mt_site_event *site)

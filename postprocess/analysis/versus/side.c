@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "side.h"
 #include "memtrace/grow.h"
+#include "memtrace/record.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,49 @@ static int side_caches(struct mt_run_side *s, const struct mt_locality *m)
     return 0;
 }
 
+/* ---- shared and local memory ---- */
+
+/* A figure of a line, and of its kernel where that is said. */
+static int side_onchip_add(struct mt_run_side *s, const char *kernel, const struct mt_site_event *site,
+                           enum mt_figure figure, uint64_t n, int with_kernel)
+{
+    char *text;
+    const char *place = "?";
+    if (site && *site->file) {
+        if (mt_grow((void **)&s->texts, &s->text_room, s->ntexts + 1, sizeof *s->texts) != 0 ||
+            asprintf(&text, "%s:%llu", site->file, (unsigned long long)site->line) < 0)
+            return -1;
+        place = s->texts[s->ntexts++] = text;
+    }
+    struct mt_side_row *r = side_row(s, MT_SIDE_LINES, kernel, place);
+    if (r)
+        side_add(r, figure, n);
+    if (r && with_kernel && (r = side_row(s, MT_SIDE_KERNELS, kernel, "")))
+        side_add(r, figure, n);
+    return r ? 0 : -1;
+}
+
+/* A hazard counts at both of its lines, once where they are the same. */
+static int side_onchip(struct mt_run_side *s, const struct mt_onchip_rows *x)
+{
+    int bad = 0;
+    for (size_t i = 0; i < x->nplaces && !bad; i++) {
+        const struct mt_onchip_place *p = &x->places[i];
+        int local = mt_rec_space(p->sum.type) == MT_IN_LOCAL;
+        bad = side_onchip_add(s, p->kernel, p->site, local ? MT_FIGURE_LOCAL : MT_FIGURE_BANKS,
+                              local ? p->sum.bytes : p->sum.wavefronts - p->sum.least, 1);
+    }
+    for (size_t i = 0; i < x->nhazards && !bad; i++) {
+        const struct mt_site_event *const *side = x->hazards[i].side;
+        int same = side[0] == side[1] || (side[0] && side[1] && side[0]->line == side[1]->line &&
+                                          !strcmp(side[0]->file, side[1]->file));
+        for (int k = 0; k < 2 - same && !bad; k++)
+            bad = side_onchip_add(s, x->hazards[i].h.kernel, side[k], MT_FIGURE_HAZARDS,
+                                  x->hazards[i].h.count, !k);
+    }
+    return bad;
+}
+
 /* ---- accesses of lines ---- */
 
 static uint64_t side_hash(uint64_t h, const char *text)
@@ -291,15 +335,18 @@ static void side_known(struct mt_run_side *s, const struct mt_side_of *of)
     unsigned always = 1u << MT_FIGURE_CONFLICTS | 1u << MT_FIGURE_FALSELY | 1u << MT_FIGURE_FOOTPRINT |
                       1u << MT_FIGURE_LOADED | 1u << MT_FIGURE_STORED | 1u << MT_FIGURE_RECEIVED |
                       1u << MT_FIGURE_LAUNCHES | 1u << MT_FIGURE_CROSSING;
+    unsigned onchip =
+        of->onchip ? 1u << MT_FIGURE_BANKS | 1u << MT_FIGURE_HAZARDS | 1u << MT_FIGURE_LOCAL : 0;
     unsigned lanes = 1u << MT_FIGURE_REQUESTS | 1u << MT_FIGURE_SECTORS | 1u << MT_FIGURE_DISTINCT;
     for (size_t i = 0; i < s->count[MT_SIDE_KERNELS]; i++) {
         struct mt_side_row *r = &s->rows[MT_SIDE_KERNELS][i];
         r->known =
             masks ? r->known | always | lanes | 1u << MT_FIGURE_ACCESSES : (r->known | always) & ~lanes;
+        r->known |= onchip;
         side_join(&s->all, r);
     }
     for (size_t i = 0; i < s->count[MT_SIDE_LINES]; i++)
-        s->rows[MT_SIDE_LINES][i].known |= 1u << MT_FIGURE_CONFLICTS | (masks ? lanes : 0);
+        s->rows[MT_SIDE_LINES][i].known |= 1u << MT_FIGURE_CONFLICTS | (masks ? lanes : 0) | onchip;
     for (size_t i = 0; i < s->count[MT_SIDE_BUFFERS]; i++)
         s->rows[MT_SIDE_BUFFERS][i].known |= 1u << MT_FIGURE_FALSELY;
 }
@@ -309,7 +356,7 @@ int mt_side_fill(struct mt_run_side *s, const struct mt_side_of *of)
     s->all = (struct mt_side_row){.kernel = "", .place = "", .first = UINT64_MAX};
     if (side_launches(s, of->comm) != 0 || side_crossing(s, of->comm, of->placement) != 0 ||
         side_lines(s, of) != 0 || side_requests(s, of) != 0 || side_conflicts(s, of) != 0 ||
-        side_caches(s, of->more) != 0)
+        side_caches(s, of->more) != 0 || (of->onchip && side_onchip(s, of->onchip) != 0))
         return -1;
     for (int by = 0; by < MT_SIDE_BY; by++)
         side_settle(s, (enum mt_side_by)by);

@@ -5,6 +5,7 @@
 #include "analysis/locality/locality.h"
 #include "analysis/locality/placement.h"
 #include "analysis/base/sites.h"
+#include "analysis/onchip/onchip.h"
 
 enum mt_figure {
 #define MT_FIGURE(NAME, name, words, judged) MT_FIGURE_##NAME,
@@ -39,7 +40,7 @@ struct mt_run_side {
         uint64_t line, column, hash, weak;
     } *tokens;
     uint64_t *hashes; /* of rows' tokens */
-    char **texts;     /* buffers' names */
+    char **texts;     /* names of buffers and lines */
     size_t ntokens, token_room, nhashes, ntexts, text_room;
 };
 
@@ -49,6 +50,7 @@ struct mt_side_of {
     const struct mt_locality *more;
     const struct mt_sites *sites;
     const struct mt_placement *placement;
+    const struct mt_onchip_rows *onchip; /* NULL: the run has no records of shared and local memory */
 };
 
 /* Sites of a companion; before the fill. 0, or -1 without memory. */

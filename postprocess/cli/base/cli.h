@@ -109,6 +109,8 @@ int mt_cli_options(int argc, char **argv, const char *letters, const struct opti
 int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n);
 /* The place of the text in the list, which NULL ends; -1: it is not there, and a word like it is named. */
 int mt_cli_word(const char *text, const char *const *list);
+/* --format of a program that has one format: 0, or MT_EXIT_USAGE after saying so. */
+int mt_cli_format(const char *only);
 /* Says which word of the list the `n` characters were probably meant to be, if there is one. */
 void mt_cli_hint(const char *text, size_t n, const char *const *list);
 /* Takes one of MT_COMMON_OPTIONS, as `take`. */

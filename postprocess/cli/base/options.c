@@ -153,3 +153,9 @@ int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const cha
         return mt_cli_usage("unknown or incomplete option");
     }
 }
+
+int mt_cli_format(const char *only)
+{
+    return strcmp(optarg, only) == 0 ? 0
+                                     : mt_cli_usage("'%s' is not a format: it is always %s", optarg, only);
+}

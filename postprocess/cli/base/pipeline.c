@@ -104,8 +104,11 @@ static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
         return -1;
     if (p->inputs.ends)
         return p->span(p->arg, item, p->selected);
-    if (p->spaces && item->kind == MT_ITEM_RUNS &&
-        (p->spaces(p->arg, item, p->selected) != 0 || pipeline_global(p, item) != 0))
+    if (p->onchip && mt_onchip_item(p->onchip, item, p->selected) != 0) {
+        p->why = "no memory for shared memory";
+        return -1;
+    }
+    if (p->onchip && item->kind == MT_ITEM_RUNS && pipeline_global(p, item) != 0)
         return -1;
     /* All at a time, on the same batch. */
     int more = mt_locality_run_begin(&p->more, item, p->selected);

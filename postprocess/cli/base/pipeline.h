@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "locality_run.h"
 #include "analysis/comm/session.h"
+#include "analysis/onchip/onchip.h"
 #include "output/estimates_json.h"
 
 struct mt_pipeline {
@@ -32,12 +33,13 @@ struct mt_pipeline {
     size_t global_room;
     /* The tool's own, with `arg`; NULL: nothing. Each returns 0, or -1 (with why). `beside` gets batches and
      * runs while the analyses have them; `span` what is not read here (inputs.ends), in place of the
-     * analyses; `spaces` runs of all memory, of which only those of global memory go on to the others (with
-     * MT_SOURCE_SPACES). */
+     * analyses. */
     int (*beside)(void *arg, const struct mt_item *item, int selected);
     int (*span)(void *arg, const struct mt_item *item, int selected);
-    int (*spaces)(void *arg, const struct mt_item *item, int selected);
     void *arg;
+    /* The caller's; NULL: not looked at. With MT_SOURCE_SPACES: has runs of all memory, of which only those
+     * of global memory go on to the others. */
+    struct mt_onchip *onchip;
 };
 
 enum { MT_OPT_SAME = 1024, MT_OPT_STRICT, MT_OPT_NO_HOST, MT_OPT_THREADS };

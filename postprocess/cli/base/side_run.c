@@ -12,10 +12,25 @@ static int side_run_sites(struct mt_pipeline *p, struct mt_run_side *side)
     return 0;
 }
 
-static int side_run_read(struct mt_pipeline *p, struct mt_run_side *side, int *complete)
+static int side_run_fill(struct mt_pipeline *p, struct mt_run_side *side)
+{
+    struct mt_onchip_rows rows = {0};
+    struct mt_side_of of = {p->comm, &p->more.more, &p->more.sites, &p->more.placement, NULL};
+    int bad = mt_comm_merged(p->comm) != 0 || mt_locality_run_finish(&p->more, p->comm) != 0 ||
+              side_run_sites(p, side) != 0;
+    if (!bad && p->onchip->banks.count) {
+        bad = mt_onchip_rows_make(&rows, p->onchip, p->source) != 0;
+        of.onchip = &rows;
+    }
+    bad = bad || mt_side_fill(side, &of) != 0;
+    mt_onchip_rows_free(&rows);
+    return bad ? mt_cli_fail("no memory for the comparison") : 0;
+}
+
+static int side_run_all(struct mt_pipeline *p, struct mt_run_side *side, int *complete)
 {
     int code;
-    p->inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS;
+    p->inputs.flags |= MT_SOURCE_HOST | MT_SOURCE_RUNS | MT_SOURCE_SPACES;
     p->inputs.threads = p->threads;
     if ((code = mt_inputs_folders(&p->inputs)) != 0 || !(p->source = mt_inputs_source(&p->inputs, &code)))
         return code;
@@ -25,11 +40,19 @@ static int side_run_read(struct mt_pipeline *p, struct mt_run_side *side, int *c
     if ((code = mt_pipeline_start(p, p->threads)) != 0 || (code = mt_pipeline_read(p)) != 0)
         return code;
     int input = mt_inputs_finish(p->source, complete);
-    struct mt_side_of of = {p->comm, &p->more.more, &p->more.sites, &p->more.placement};
-    if (mt_comm_merged(p->comm) != 0 || mt_locality_run_finish(&p->more, p->comm) != 0 ||
-        side_run_sites(p, side) != 0 || mt_side_fill(side, &of) != 0)
-        return mt_cli_fail("no memory for the comparison");
-    return input;
+    code = side_run_fill(p, side);
+    return code ? code : input;
+}
+
+static int side_run_read(struct mt_pipeline *p, struct mt_run_side *side, int *complete)
+{
+    struct mt_onchip onchip;
+    p->onchip = &onchip;
+    int code = mt_onchip_init(&onchip) == 0 ? side_run_all(p, side, complete)
+                                            : mt_cli_fail("no memory for shared memory");
+    mt_onchip_free(&onchip);
+    p->onchip = NULL;
+    return code;
 }
 
 int mt_two_runs_read(struct mt_two_runs *t)

@@ -5,6 +5,7 @@
 #include "dump_host.h"
 #include "memtrace/host.h"
 #include "analysis/locality/estimates.h"
+#include "output/csv.h"
 #include "reader/text.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -33,6 +34,7 @@ static const char help[] =
     "Lines that begin with # are remarks. Several traces are shown in launch order, by their companions.\n"
     "\n"
     "Options:\n"
+    "  -f, --format=FORMAT     text (default) or csv: the records of kernels, a line each\n"
     "  -n, --head=N            at most N records of each launch (host accesses: of each thread)\n"
     "  -k, --kernel=REGEX      only launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    only launches A to B-1 (A..B: to B; A:, :B, A)\n"
@@ -61,11 +63,12 @@ struct options {
     struct mt_inputs inputs;
     struct mt_filter filter;
     uint64_t head;
-    int stat, counts, companion, sites, chunks, runs;
+    int stat, counts, companion, sites, chunks, runs, csv;
 };
 
 enum { OPT_SITES = 256, OPT_CHUNKS, OPT_COUNTS, OPT_RUNS };
-static const struct option long_options[] = {{"head", required_argument, NULL, 'n'},
+static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
+                                             {"head", required_argument, NULL, 'n'},
                                              {"kernel", required_argument, NULL, 'k'},
                                              {"kernels", required_argument, NULL, 'k'},
                                              {"supersteps", required_argument, NULL, 't'},
@@ -80,8 +83,13 @@ static const struct option long_options[] = {{"head", required_argument, NULL, '
 
 static int dump_option(void *arg, int o)
 {
+    static const char *const formats[] = {"text", "csv", NULL};
     struct options *x = arg;
     switch (o) {
+    case 'f':
+        return (x->csv = mt_cli_word(optarg, formats)) >= 0
+                   ? 0
+                   : mt_cli_usage("'%s' is not a format: text or csv", optarg);
     case 'n':
         return mt_cli_number(optarg, 0, UINT64_MAX, &x->head) ? 0
                                                               : mt_cli_usage("'%s' is not a count", optarg);
@@ -139,6 +147,22 @@ static void show_launch(FILE *f, const struct options *x, const struct mt_item *
         fprintf(f, "# a call of the library %s\n", e->library);
 }
 
+/* The same as lines of CSV, launch by launch. */
+static void show_csv(FILE *f, const struct options *x, const struct mt_item *item, uint64_t *shown)
+{
+    if (item->flags & MT_BATCH_BEGIN)
+        *shown = 0;
+    for (size_t i = 0; i < item->count && *shown + i < x->head; i++) {
+        const struct mt_raw_record *r = &item->records[i];
+        fprintf(f, "%" PRIu64 ",", item->superstep);
+        mt_csv_text(f, item->kernel);
+        fprintf(f, ",%s,%u,%" PRIu64 ",%u,%u,%u,%u\n", types[mt_rec_type(r)], (unsigned)mt_rec_size(r),
+                mt_rec_address(r), (unsigned)mt_rec_cta_x(r), (unsigned)mt_rec_cta_y(r),
+                (unsigned)mt_rec_cta_z(r), (unsigned)mt_rec_smid(r));
+    }
+    *shown += item->count;
+}
+
 /* One item of the trace as text; `shown` counts the records (runs) of the launch under way. */
 static void show_item(FILE *f, const struct options *x, const struct mt_item *item,
                       const struct mt_companion *c, uint64_t *shown)
@@ -190,6 +214,8 @@ static int dump_run(struct options *x, struct mt_source *s)
     uint64_t launches = 0, chosen = 0;
     int rc, selected = 0, ok = 0, complete, differ = 0;
     mt_progress_init(&progress);
+    if (x->csv)
+        fputs("launch,kernel,type,bytes,address,cta_x,cta_y,cta_z,sm\n", f);
     for (size_t i = 0; x->companion && i < x->inputs.npaths; i++)
         mt_dump_companion(f, x->inputs.paths[i], mt_source_companion(s, i));
     for (size_t i = 0; x->chunks && i < x->inputs.npaths; i++)
@@ -207,6 +233,8 @@ static int dump_run(struct options *x, struct mt_source *s)
             ok = mt_stat_add(&stat, &item);
         else if (selected && x->counts)
             differ |= count_item(f, &item, &tally);
+        else if (selected && x->csv)
+            show_csv(f, x, &item, &shown);
         else if (selected)
             show_item(f, x, &item, mt_source_companion(s, item.input), &shown);
         records += item.count;
@@ -263,6 +291,10 @@ static int dump_containers(const struct options *x, int argc, char **argv, int *
         *code = mt_cli_usage("containers and traces of kernels are shown one kind at a time");
     else if (!n && optind < argc && (x->sites || (x->chunks && !mt_is_container(argv[optind]))))
         *code = mt_cli_usage("--sites and --chunks are for containers (.mtc)");
+    else if (x->csv && (x->stat || x->counts || x->companion || x->sites || x->chunks || x->runs))
+        *code = mt_cli_usage("--format=csv is of records alone; mt-extract --format=csv has tables of sums");
+    else if (x->csv && n && !any_fifo)
+        *code = mt_cli_usage("--format=csv is of kernels' records: this is a container of host accesses");
     else if (x->runs && ((n && !any_fifo) || x->stat || x->counts))
         *code = mt_cli_usage("--runs shows accesses of kernels, no sums");
     else if (n && !any_fifo && (x->filter.kernels_text || x->filter.supersteps_text))
@@ -284,7 +316,7 @@ int main(int argc, char **argv)
     struct mt_source *s = NULL;
     mt_cli_start("mt-dump");
     mt_filter_init(&x.filter);
-    int code = mt_cli_options(argc, argv, "n:k:t:sc::qhV", long_options, dump_option, &x);
+    int code = mt_cli_options(argc, argv, "f:n:k:t:sc::qhV", long_options, dump_option, &x);
     int host = code == 0 ? dump_containers(&x, argc, argv, &code, &s) : 0;
     if (code == 0 && !x.companion)
         x.inputs.flags |= MT_SOURCE_NO_HOST; /* one FIFO is shown as it comes */

@@ -3,14 +3,6 @@
 #include "dump.h"
 #include <inttypes.h>
 
-static const struct mt_site_event *site_of(const struct mt_companion *c, uint32_t id)
-{
-    for (size_t i = 0; c && id && i < c->nsites; i++)
-        if (c->sites[i].id == id)
-            return &c->sites[i];
-    return NULL;
-}
-
 void mt_dump_run(FILE *f, const struct mt_access_run *r, const struct mt_companion *c)
 {
     static const char *const types[] = {
@@ -23,7 +15,7 @@ void mt_dump_run(FILE *f, const struct mt_access_run *r, const struct mt_compani
 #include "memtrace/record.def"
         ""};
     uint32_t type = r->meta >> 28, space = mt_rec_space(type);
-    const struct mt_site_event *s = site_of(c, r->site);
+    const struct mt_site_event *s = r->site ? mt_companion_site(c, r->site) : NULL;
     fprintf(f, "%s%s %u x %" PRIu32 " 0x%" PRIx64, space ? spaces[space] : "",
             types[space <= MT_IN_LOCAL ? type & 3 : type], r->meta & ((1u << 28) - 1), r->count, r->base);
     if (r->addresses)

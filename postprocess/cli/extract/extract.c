@@ -140,6 +140,8 @@ static int extract_run(struct mt_extract *x)
     }
     if (!x->p.why && mt_locality_run_finish(&x->p.more, x->p.comm) != 0)
         x->p.why = "no memory for the further analyses";
+    if (!x->p.why && x->p.onchip && mt_onchip_rows_make(&x->onchip_rows, &x->onchip, x->p.source) != 0)
+        x->p.why = "no memory for shared memory";
     if (x->p.why)
         return mt_cli_fail("%s", x->p.why);
     if (x->sections & 1u << MT_ADDRESSES) {
@@ -188,6 +190,12 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     x->p.inputs.threads = x->p.threads > 2 ? x->p.threads - 1 : 1; /* the analysis is the other one */
     x->p.inputs.on = mt_session_members(x->p.session) > 1;         /* they end together */
     x->by_parts = mt_session_members(x->p.session) > 1;
+    if (x->formats.format == MT_FORMAT_SUMMARY && mt_session_members(x->p.session) == 1) {
+        x->p.inputs.flags |= MT_SOURCE_SPACES;
+        x->p.onchip = &x->onchip;
+        if (mt_onchip_init(&x->onchip) != 0)
+            return mt_cli_fail("no memory for shared memory");
+    }
     mt_inputs_take(&x->p.inputs, argc, argv);
     int code = mt_inputs_folders(&x->p.inputs);
     if (!code)
@@ -263,6 +271,8 @@ static void close_all(struct mt_extract *x)
 {
     size_t n = x->p.inputs.npaths;
     mt_addresses_free(&x->addresses);
+    mt_onchip_rows_free(&x->onchip_rows);
+    mt_onchip_free(&x->onchip);
     free(x->streams);
     mt_extract_share_free(&x->share);
     mt_pipeline_free(&x->p);

@@ -25,6 +25,8 @@ struct mt_extract {
     int sharing;                   /* the others wait for this member */
     int no_more;                   /* the further analyses were interrupted */
     struct mt_formats formats;
+    struct mt_onchip onchip; /* of the summary, by one process */
+    struct mt_onchip_rows onchip_rows;
     int chosen; /* --sections was given */
     int stats;  /* --stats was */
 };

@@ -253,6 +253,7 @@ static void merge_help(void)
          "one\n"
          "after the other, or standard input; writes 'thread TAB event ...' lines to standard output.\n"
          "\n"
+         "  -f, --format=FORMAT     text: there is no other\n"
          "  -t, --keep-timestamps   leave the timestamp in front of each line\n"
          "  -q, --quiet             say only what fails, and which lines are bad\n"
          "  -h, --help              this text\n"
@@ -266,6 +267,8 @@ static void merge_help(void)
 static int merge_option(void *arg, int o)
 {
     struct merge_run *r = arg;
+    if (o == 'f')
+        return mt_cli_format("text");
     if (o == 't')
         r->keep = 1;
     else if (o == 'h')
@@ -298,10 +301,12 @@ static int merge_finish(struct merge_run *r, int code)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"keep-timestamps", no_argument, NULL, 't'}, MT_CLI_OPTIONS};
+    static const struct option options[] = {{"format", required_argument, NULL, 'f'},
+                                            {"keep-timestamps", no_argument, NULL, 't'},
+                                            MT_CLI_OPTIONS};
     struct merge_run r = {0};
     mt_cli_start("mt-merge");
-    int code = mt_cli_options(argc, argv, "tqhV", options, merge_option, &r);
+    int code = mt_cli_options(argc, argv, "f:tqhV", options, merge_option, &r);
     if (code)
         return code < 0 ? MT_EXIT_OK : code;
     mt_merge_init(&r.merge);

@@ -38,6 +38,8 @@ static const char help[] =
     "own.\n"
     "\n"
     "Options:\n"
+    "  -f, --format=FORMAT     html: there is no other (mt-extract has the figures as text, JSON and "
+    "tables)\n"
     "  -o, --output=FILE       write to FILE instead of standard output\n"
     "      --from=FILE         take the figures from a comm.json, not from traces\n"
     "      --title=TEXT        heading of the page (default: the program's name)\n"
@@ -78,7 +80,8 @@ struct make {
 };
 
 enum { OPT_FROM = 256, OPT_TITLE, OPT_NO_SOURCE, OPT_SOURCE_ROOT, OPT_QUICK };
-static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+static const struct option options[] = {{"format", required_argument, NULL, 'f'},
+                                        {"output", required_argument, NULL, 'o'},
                                         {"from", required_argument, NULL, OPT_FROM},
                                         {"title", required_argument, NULL, OPT_TITLE},
                                         {"no-source", no_argument, NULL, OPT_NO_SOURCE},
@@ -102,6 +105,8 @@ static int report_option(void *arg, int o)
 {
     struct make *m = arg;
     switch (o) {
+    case 'f':
+        return mt_cli_format("html");
     case 'o':
         m->output = optarg;
         return 0;
@@ -133,7 +138,7 @@ static int of_traces(const struct make *m)
 
 static int report_parse(struct make *m, int argc, char **argv)
 {
-    int rc = mt_cli_options(argc, argv, "o:" MT_COMMON_SHORT, options, report_option, m);
+    int rc = mt_cli_options(argc, argv, "f:o:" MT_COMMON_SHORT, options, report_option, m);
     if (rc == 0 && m->from && optind < argc)
         rc = mt_cli_usage("--from takes the place of traces: '%s' is one too many", argv[optind]);
     if (rc == 0 && m->from && of_traces(m))
@@ -160,16 +165,6 @@ static int report_graphs(void *arg, const struct mt_item *item, int selected)
         mt_stride_graph_lanes(&m->lanes, item->runs, item->count) == 0)
         return 0;
     m->p.why = "no memory for the stride graphs";
-    return -1;
-}
-
-/* Shared and local memory, the same. */
-static int report_spaces(void *arg, const struct mt_item *item, int selected)
-{
-    struct make *m = arg;
-    if (mt_onchip_item(&m->onchip, item, selected) == 0)
-        return 0;
-    m->p.why = "no memory for shared memory";
     return -1;
 }
 
@@ -253,7 +248,7 @@ static int start_analyses(struct make *m)
     if (m->quick)
         m->p.more.options.chosen = 0;
     else if (mt_onchip_init(&m->onchip) == 0)
-        m->p.spaces = report_spaces;
+        m->p.onchip = &m->onchip;
     else
         return mt_cli_fail("no memory for the report");
     int code = mt_pipeline_start(&m->p, m->p.threads);

@@ -104,8 +104,8 @@ static void shared_head(FILE *f, const struct mt_shared *x)
     if (x->found.hazards.unjudged)
         fprintf(f,
                 "note: %" PRIu64
-                " accesses to shared memory are not looked at for hazards: block copies, other "
-                "CTAs' memory\n",
+                " accesses to shared memory are not looked at for hazards: block copies, wide "
+                "matrices, other CTAs' memory\n",
                 x->found.hazards.unjudged);
     if (x->found.hazards.loose)
         fprintf(f,

@@ -22,11 +22,12 @@ static const struct option options[] = {
 #define COUNT (sizeof options / sizeof *options)
 
 static const struct {
-    const char *name, *output;
+    const char *name, *output[3]; /* of no format, of text, of containers */
     char letter;
-} modes[] = {[MT_CORE_MAT] = {"mat", "mat_trace.mtc", 'M'},
-             [MT_CORE_INSN] = {"insn", "insn_trace.out", 'I'},
-             [MT_CORE_ATOMIC] = {"atomic", "memory_trace.out", 'A'}};
+} modes[] = {
+    [MT_CORE_MAT] = {"mat", {"mat_trace.mtc", "mat_trace.out", "mat_trace.mtc"}, 'M'},
+    [MT_CORE_INSN] = {"insn", {"insn_trace.out", "insn_trace.out", "insn_trace.mtc"}, 'I'},
+    [MT_CORE_ATOMIC] = {"atomic", {"memory_trace.out", "memory_trace.out", "memory_trace.mtc"}, 'A'}};
 
 static void *options_field(struct mt_core_options *o, const struct option *d)
 {
@@ -185,14 +186,22 @@ int mt_core_options_parse(struct mt_core_options *o, int argc, char *const *argv
         mt_core_options_free(o);
         return -1;
     }
+    if (*o->format && strcmp(o->format, "text") && strcmp(o->format, "mtc")) {
+        snprintf(why, size, "option --format: '%s' is not text or mtc", o->format);
+        mt_core_options_free(o);
+        return -1;
+    }
     if (!*o->output)
-        o->output = o->mat_files ? "memtrace.txt" : modes[mode].output;
+        o->output =
+            o->mat_files ? "memtrace.txt" : modes[mode].output[*o->format ? 1 + (*o->format == 'm') : 0];
     size_t n = strlen(o->output);
-    o->container = n > 4 && !strcmp(o->output + n - 4, ".mtc");
+    o->container = *o->format ? *o->format == 'm' : n > 4 && !strcmp(o->output + n - 4, ".mtc");
     if (!o->container || !o->mat_files)
         return 0;
-    snprintf(why, size, "option --mat-files: %s would be a container; give an -o that does not end in .mtc",
-             o->output);
+    snprintf(
+        why, size,
+        "option --mat-files: %s would be a container; give an -o that does not end in .mtc, and no --format",
+        o->output);
     mt_core_options_free(o);
     return -1;
 }
