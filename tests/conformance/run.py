@@ -178,7 +178,7 @@ def run_topic(args, work, topic):
         print(f"{topic}: skipped, the CUDA toolkit has no {', '.join(missing)}")
         return None
     first = None
-    for level in wish["levels"].split():
+    for level in wish["levels"].split()[:1 if getattr(args, "first", False) else None]:
         program = os.path.join(work, topic + level)
         compile_program(args.build, source, [level, *shlex.split(wish["flags"]), *getattr(args, "flag", ())], program)
         pairs = run_program(program, program + ".run", wish["environment"]) if has_plain(program) else []
@@ -220,6 +220,7 @@ def main():
     parser.add_argument("--sections", action="store_true", help="only look for sections of topics that are gone")
     parser.add_argument("--compact", action="store_true", help="into compact traces, whose accesses must be the same")
     parser.add_argument("--flag", action="append", default=[], help="one more word for mt-cc; may be given again")
+    parser.add_argument("--first", action="store_true", help="only the first of each program's levels")
     parser.add_argument("topics", nargs="*")
     args = parser.parse_args()
     if args.compact:

@@ -24,14 +24,14 @@
 // RUN: %host -O2 -g %s | FileCheck %s --check-prefix=FULL
 // FULL: distinct !DICompileUnit({{.*}}emissionKind: FullDebug
 // RUN: %host -O2 -gline-tables-only %s | FileCheck %s --check-prefix=LINES
-// RUN: %cuda --cuda-host-only -S -emit-llvm -Xclang -disable-llvm-passes -o - -O2 -gline-tables-only %s | FileCheck %s --check-prefix=LINES
+// RUN: %quick --cuda-host-only -S -emit-llvm -Xclang -disable-llvm-passes -o - -O2 -gline-tables-only %s | FileCheck %s --check-prefix=LINES
 // LINES: distinct !DICompileUnit(
 // LINES-NOT: debugInfoForProfiling: true
 // LINES-SAME: emissionKind: LineTablesOnly
 
 // In what comes out at the end there is none of it.
-// RUN: %cuda -fplugin=%plugin -O2 --cuda-device-only -S %s -o - | FileCheck %s --check-prefix=GONE
-// RUN: %cuda -fplugin=%plugin -O2 --cuda-host-only -S %s -o - | FileCheck %s --check-prefix=GONE
+// RUN: %quick -fplugin=%plugin -O2 --cuda-device-only -S %s -o - | FileCheck %s --check-prefix=GONE
+// RUN: %quick -fplugin=%plugin -O2 --cuda-host-only -S %s -o - | FileCheck %s --check-prefix=GONE
 // GONE-NOT: {{\.loc|\.debug_|DISubprogram|DILocation|memtrace\.(kernel|device)}}
 #line 40
 template <class T> __device__ T helper(T *p) { return p[0] + (T)1 + p[1]; }

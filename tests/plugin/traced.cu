@@ -1,17 +1,17 @@
 // What attributes and pragmas choose is what the pass records, at every level: the calls of record functions in each
 // kernel's final code are counted. Bodies are straight, so that the count is the number of accesses written here.
-// RUN: %cuda -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -emit-llvm -O0 %s -o %t.ll
+// RUN: %quick -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -emit-llvm -O0 %s -o %t.ll
 // RUN: %python %S/Inputs/record_calls.py %t.ll | FileCheck %s
-// RUN: %cuda -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -emit-llvm -O1 %s -o %t.ll
+// RUN: %quick -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -emit-llvm -O1 %s -o %t.ll
 // RUN: %python %S/Inputs/record_calls.py %t.ll | FileCheck %s
-// RUN: %cuda -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -emit-llvm -O2 %s -o %t.ll
+// RUN: %quick -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -emit-llvm -O2 %s -o %t.ll
 // RUN: %python %S/Inputs/record_calls.py %t.ll | FileCheck %s
-// RUN: %cuda -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -emit-llvm -O3 %s -o %t.ll
+// RUN: %quick -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -emit-llvm -O3 %s -o %t.ll
 // RUN: %python %S/Inputs/record_calls.py %t.ll | FileCheck %s
 // With debug info of the user's own, and with -save-temps, the choice is the same.
-// RUN: %cuda -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -emit-llvm -O2 -g %s -o %t.ll
+// RUN: %quick -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -emit-llvm -O2 -g %s -o %t.ll
 // RUN: %python %S/Inputs/record_calls.py %t.ll | FileCheck %s
-// RUN: %cuda -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -emit-llvm -O2 -gline-tables-only %s -o %t.ll
+// RUN: %quick -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -emit-llvm -O2 -gline-tables-only %s -o %t.ll
 // RUN: %python %S/Inputs/record_calls.py %t.ll | FileCheck %s
 // RUN: mkdir -p %t.d && %cuda -fplugin=%plugin -fplugin-arg-memtrace-cpu-image=off --cuda-device-only -S -O1 -save-temps=obj %s -o %t.d/out.s
 // RUN: llvm-dis %t.d/traced-cuda-nvptx64-nvidia-cuda-sm_75.bc -o %t.ll
