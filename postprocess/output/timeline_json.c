@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { DEVICE = 1, HOST = 2 }; /* processes of the timeline */
+enum { STREAMS = 1 << 30 };    /* tid of stream 0: no thread of Linux has such a number */
 enum { FLOWS = 2000 };         /* drawn; the largest ones */
 
 struct timeline {
@@ -120,7 +121,9 @@ static void timeline_json_begin(const struct timeline *t, const char *phase, con
     mt_json_text(t->j, "ph", phase);
     mt_json_text(t->j, "name", name);
     mt_json_u64(t->j, "pid", (uint64_t)process);
-    mt_json_u64(t->j, "tid", thread & INT32_MAX);
+    /* Perfetto knows threads by their number alone, of whatever process, and 0 is nobody's. */
+    uint64_t number = process == DEVICE ? STREAMS + thread % STREAMS : thread % STREAMS;
+    mt_json_u64(t->j, "tid", number ? number : (uint64_t)process);
 }
 
 static void timeline_json_name(const struct timeline *t, const char *what, int process, uint64_t thread,

@@ -10,6 +10,7 @@ import tempfile
 import traces
 
 BIN = sys.argv[1]
+STREAMS = 1 << 30  # the thread of stream 0
 
 
 def extract(*args):
@@ -36,7 +37,7 @@ def check(out):
              "e": {"ts", "id", "cat", "args"}, "s": {"ts", "id", "cat", "args"}, "f": {"ts", "id", "cat", "bp", "args"}}
     for e in out["traceEvents"]:
         assert set(e) == {"ph", "name", "pid", "tid"} | needs[e["ph"]], e
-        assert isinstance(e["name"], str) and all(isinstance(e[k], int) and 0 <= e[k] < 2**31 for k in ("pid", "tid"))
+        assert isinstance(e["name"], str) and all(isinstance(e[k], int) and 0 < e[k] < 2**31 for k in ("pid", "tid"))
         assert all(isinstance(e[k], float) and e[k] >= 0 for k in ("ts", "dur") if k in e) and isinstance(e["args"], dict)
         by[e["ph"]].append(e)
         if e["ph"] == "X":
@@ -80,13 +81,13 @@ def timed(folder):
     out = extract("--format=perfetto", a, b)
     by = check(out)
     got = [(e["name"], e["tid"], e["ts"], e["dur"], e["cat"]) for e in by["X"]]
-    assert got == [(name, 0, 2.0, 3.0, "kernel"), ("r", 1, 6.0, 0.75, "kernel"), ("quiet", 0, 5.0, 0.5, "untraced")], got
+    assert got == [(name, STREAMS, 2.0, 3.0, "kernel"), ("r", STREAMS + 1, 6.0, 0.75, "kernel"), ("quiet", STREAMS, 5.0, 0.5, "untraced")], got
     args = by["X"][0]["args"]
     assert (args["superstep"], args["grid"], args["block"], args["file"], args["line"], args["load"], args["store"], args["comm_store"]) == (
         0, "4 x 1 x 1", "32 x 2 x 1", "a.cu", 3, 0, 16, 16), args
-    assert [(e["name"], e["pid"], e["tid"], e["ts"], e["args"]["bytes"]) for e in by["i"]] == [("memcpy h2d", 2, 0, 1.0, 16), ("memset", 1, 1, 1.5, 8)]
+    assert [(e["name"], e["pid"], e["tid"], e["ts"], e["args"]["bytes"]) for e in by["i"]] == [("memcpy h2d", 2, 2, 1.0, 16), ("memset", 1, STREAMS + 1, 1.5, 8)]
     assert [(b["name"], b["tid"], b["ts"], e["ts"]) for b, e in zip(by["b"], by["e"])] == [("part 0", 7, 0.0, 4.0), ("part 1", 7, 3.0, 26.5)]
-    assert [(s["tid"], s["ts"], f["tid"], f["ts"], s["args"]["bytes"]) for s, f in zip(by["s"], by["f"])] == [(0, 4.999, 1, 6.0, 16)]
+    assert [(s["tid"], s["ts"], f["tid"], f["ts"], s["args"]["bytes"]) for s, f in zip(by["s"], by["f"])] == [(STREAMS, 4.999, STREAMS + 1, 6.0, 16)]
     assert "a program" in [e["args"]["name"] for e in by["M"]]
     assert out["otherData"]["complete"] is True and out["otherData"]["times"] == "of the companion"
 

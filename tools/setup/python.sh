@@ -1,4 +1,4 @@
-# Sourced by ./setup: the packages that tests/python runs, and those that post.tables_foreign reads our tables with, in a virtual
+# Sourced by ./setup: the packages that tests/python runs, those that post.tables_foreign and post.perfetto read our tables and timelines with, in a virtual
 # environment of their own (about 2 GB, with PyTorch 5 GB).
 
 # python_tests_take LIST WHAT: what the list names goes into the environment, unless it is there.
@@ -30,7 +30,7 @@ python_tests_install() {
         python3 -m venv --clear "$venv" || fail "cannot make a virtual environment in $venv"
     fi
     python_tests_take python-tests.txt "Numba, CuPy and Triton"
-    python_tests_take python-tests-tables.txt "DuckDB, PyArrow and pandas"
+    python_tests_take python-tests-tables.txt "DuckDB, PyArrow, pandas and Perfetto"
     [ -z "${1-}" ] || python_tests_take python-tests-torch.txt PyTorch
     say "the packages of tests/python are in $venv; ./setup test -R '^python' runs their tests"
 }
