@@ -250,6 +250,7 @@ struct block {
     struct mt_plan *plan;
     reg_id_t window;
     int repeated;
+    int filled; /* entries of the window, of instructions before */
     const struct mt_insn *swap; /* the instruction before, a compare-and-swap */
 };
 
@@ -260,10 +261,12 @@ static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct
         block_call(d, bb, s->instr, (void *)block_executed, s->insn); /* insn mode only */
         break;
     case MT_STEP_APPEND:
-        if (mt_client.mode == MT_CORE_MAT)
+        if (mt_client.mode == MT_CORE_MAT) {
             mt_insert_append(d, bb, s, &b->window);
-        else
+            b->filled = b->window == DR_REG_NULL ? 0 : (int)(s->slot + s->count);
+        } else {
             block_exact(d, bb, s);
+        }
         break;
     case MT_STEP_SWAP:
         block_insert_swap(d, bb, s);
@@ -285,6 +288,8 @@ static dr_emit_flags_t on_insertion(void *d, void *tag, instrlist_t *bb, instr_t
     (void)tag, (void)for_trace, (void)translating;
     if (!b || !b->plan || !instr_is_app(instr))
         return DR_EMIT_DEFAULT;
+    if (mt_client.mode == MT_CORE_MAT && b->plan->count)
+        mt_insert_filled(d, bb, instr, b->filled);
     if (b->swap)
         block_insert_swapped(d, bb, instr, b->swap);
     b->swap = NULL;

@@ -29,6 +29,9 @@ struct mt_client_thread {
     struct mt_core_thread *core;  /* NULL: the thread is not traced */
     struct mt_calls calls;
     struct mt_syscall syscall;
+    /* The place in copied code where a signal came last (NULL: not there), and what of cur it leaves to do. */
+    const byte *stopped;
+    int filled;
     const struct mt_insn *swap; /* a compare-and-swap under way */
     uint64_t swap_address;
     uint64_t address[MT_X86_OPERANDS]; /* of the instruction's operands (insn and atomic mode) */

@@ -7,6 +7,35 @@
 #define ENTRY ((int)sizeof(struct mt_host_entry))
 enum { PAGE = 4096 };
 
+/* ---- notes of what is filled ---- */
+
+enum { NOTES = MT_X86_OPERANDS + MT_CORE_SLACK + 1 };
+
+static ptr_uint_t notes; /* the first: -MT_X86_OPERANDS entries */
+
+void mt_insert_filled(void *drcontext, instrlist_t *bb, instr_t *where, int entries)
+{
+    instr_t *label = INSTR_CREATE_label(drcontext);
+    instr_set_note(label, (void *)(notes + (ptr_uint_t)(entries + MT_X86_OPERANDS)));
+    instrlist_meta_preinsert(bb, where, label);
+}
+
+int mt_insert_filled_at(void *drcontext, instrlist_t *copy, const byte *start, const byte *pc)
+{
+    int entries = 0;
+    for (instr_t *i = instrlist_first(copy); i; i = instr_get_next(i)) {
+        ptr_uint_t note = (ptr_uint_t)instr_get_note(i) - notes;
+        if (instr_is_label(i)) {
+            entries = note < NOTES ? (int)note - MT_X86_OPERANDS : entries;
+            continue;
+        }
+        start += instr_length(drcontext, i);
+        if (start > pc)
+            break;
+    }
+    return entries;
+}
+
 /* ---- making room ---- */
 
 static void insert_room(void)
@@ -24,6 +53,7 @@ void mt_insert_start_room(void)
     opnd_t back = opnd_create_far_base_disp(mt_client.segment, DR_REG_NULL, DR_REG_NULL, 0,
                                             (int)mt_client.back, OPSZ_PTR);
     instr_t *jump = INSTR_CREATE_jmp_ind(drcontext, back);
+    notes = drmgr_reserve_note_range(NOTES);
     mt_client.look = dr_nonheap_alloc(PAGE, DR_MEMPROT_READ | DR_MEMPROT_WRITE | DR_MEMPROT_EXEC);
     instrlist_meta_append(code, jump);
     dr_insert_clean_call(drcontext, code, jump, (void *)insert_room, true, 0);
@@ -171,6 +201,7 @@ void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s,
         insert_entry(&at, s, i, p, r, scratch);
     if (s->close) {
         insert_close(&at, s->slot + s->count, p, r);
+        mt_insert_filled(drcontext, bb, s->instr, -(int)s->count);
         insert_release(&at, p);
         *window = DR_REG_NULL;
     }

@@ -1,6 +1,7 @@
 /* Threads of the program, their system calls and signals, forks. */
 #define _GNU_SOURCE
 #include "client.h"
+#include "insert.h"
 #include "platform.h"
 #include "../machine/guest.h"
 #include "../machine/modules.h"
@@ -177,6 +178,43 @@ static int process_kills(int number)
     }
 }
 
+/* Asked for by a signal, but also where the code then goes on: only on_signal knows. */
+static bool on_restore(void *drcontext, bool restore_memory, dr_restore_state_info_t *info)
+{
+    struct mt_client_thread *t = mt_client_thread(drcontext);
+    const dr_fault_fragment_info_t *f = &info->fragment_info;
+    (void)restore_memory;
+    if (!t || mt_client.mode != MT_CORE_MAT || !info->raw_mcontext_valid)
+        return true;
+    t->stopped = info->raw_mcontext->pc;
+    t->filled =
+        f->ilist ? mt_insert_filled_at(drcontext, f->ilist, f->cache_start_pc, t->stopped) : 0;
+    return true;
+}
+
+/* The block will not be gone on with: its entries count up to the instruction that did not end. */
+static void process_broken_off(struct mt_client_thread *t, const dr_siginfo_t *info)
+{
+    if (!info->raw_mcontext_valid || info->raw_mcontext->pc != t->stopped)
+        return;
+    struct mt_core_thread *to = *t->slot;
+    __atomic_store_n(&to->cur, to->cur + t->filled, __ATOMIC_RELEASE);
+    t->stopped = NULL;
+    t->filled = 0;
+}
+
+/* DynamoRIO stops threads by SIGILL, but has given it back to the system when the program dies of it: its own
+ * end would wait for ever for the thread that writes. */
+static void process_die(int number)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    kill(mt_plat_pid(), number);
+}
+
 static dr_signal_action_t on_signal(void *drcontext, dr_siginfo_t *info)
 {
     struct mt_client_thread *t = mt_client_thread(drcontext);
@@ -188,12 +226,18 @@ static dr_signal_action_t on_signal(void *drcontext, dr_siginfo_t *info)
         mt_core_switch(number == SIGUSR1);
         return to > 1 ? DR_SIGNAL_DELIVER : DR_SIGNAL_SUPPRESS;
     }
+    if (to != 1)
+        process_broken_off(t, info);
     if (mt_client.mode == MT_CORE_ATOMIC && t->core) {
         mt_core_atomic_drop(t->core);
         mt_core_context_change(t->core);
     }
-    if (to == 0 && process_kills(number) && !info->blocked)
+    if (to == 0 && process_kills(number) && !info->blocked) {
+        mt_client_look(t);
         mt_core_stop(1);
+        if (number == SIGILL)
+            process_die(number);
+    }
     return DR_SIGNAL_DELIVER;
 }
 
@@ -229,6 +273,7 @@ void mt_process_start(void)
     drmgr_register_thread_exit_event(on_thread_end);
     drmgr_register_pre_syscall_event(on_syscall);
     drmgr_register_post_syscall_event(on_syscall_done);
+    drmgr_register_restore_state_ex_event(on_restore);
     drmgr_register_signal_event(on_signal);
     dr_register_fork_init_event(on_fork);
 }
