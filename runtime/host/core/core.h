@@ -200,6 +200,8 @@ void mt_core_atomic_alone(struct mt_core_thread *t, const struct mt_core_operand
  * the output is a container, cur < limit holds and accesses of instructions with one operand may be appended
  * as in mat mode (mt_core_append): they get their times from their order. */
 void mt_core_turn_begin(struct mt_core_thread *t);
+/* Opens at once what the first access of a turn opens otherwise. */
+void mt_core_turn_open(struct mt_core_thread *t);
 void mt_core_turn_end(struct mt_core_thread *t);
 /* Another thread takes the turn from t, which sleeps outside of the core: to be called by that other one. */
 void mt_core_turn_stolen(struct mt_core_thread *t);

@@ -91,6 +91,17 @@ void mt_core_turn_begin(struct mt_core_thread *pub)
     pub->state->turn = 1;
 }
 
+void mt_core_turn_open(struct mt_core_thread *pub)
+{
+    struct mt_core_thread_state *t = pub->state;
+    if (t->busy)
+        return;
+    mt_turns_close(t);
+    if (mt_turns(t) && mt_turns_full(t))
+        mt_atomic_write(t, t->time);
+    mt_turns_open(t);
+}
+
 void mt_core_turn_end(struct mt_core_thread *pub)
 {
     mt_turns_close(pub->state);

@@ -37,6 +37,8 @@ static void block_record(struct mt_client_thread *t, const struct mt_core_operan
         mt_core_access(t->core, o->site, o->address, o->size);
     else if (mt_client.mode == MT_CORE_INSN)
         mt_core_insn_operand(t->core, o->site, o->address, o->size);
+    else if (mt_client.turns)
+        mt_core_atomic_alone_one(t->core, o->address, o->site, o->size);
     else {
         mt_core_atomic_end(t->core, NULL, 0, 0);
         mt_core_atomic_begin_one(t->core, o->address, o->site, o->size);
@@ -89,6 +91,21 @@ static void block_begin(const struct mt_insn *n, uint64_t packed, uint64_t a0, u
     mt_core_atomic_begin(t->core, o, block_operands(n, packed & 3, address, size, o));
 }
 
+/* By turns: several operands, which have one time. */
+static void block_alone(const struct mt_insn *n, uint64_t packed, uint64_t a0, uint64_t a1, uint64_t a2)
+{
+    struct mt_client_thread *t = block_thread();
+    const uint64_t address[] = {a0, a1, a2};
+    const uint32_t size[] = {(uint32_t)(packed >> 8), 0, 0};
+    struct mt_core_operand o[MT_X86_OPERANDS];
+    if (!t)
+        return;
+    mt_client_look(t);
+    t->hand.inside++;
+    mt_core_atomic_alone(t->core, o, block_operands(n, packed & 3, address, size, o), 0);
+    t->hand.inside--;
+}
+
 static void block_end(void)
 {
     struct mt_client_thread *t = block_thread();
@@ -124,11 +141,13 @@ static void block_elements(const struct mt_insn *n)
         memcpy(r.vector[i], &m.simd[i], sizeof m.simd[i] < 64 ? sizeof m.simd[i] : 64);
     if (mt_client.mode == MT_CORE_INSN)
         mt_core_insn(t->core, n->site);
-    else if (mt_client.mode == MT_CORE_MAT)
+    else if (mt_client_appends())
         mt_client_look(t);
+    t->hand.inside++;
     unsigned count = mt_elements(n->bytes, n->x86.length, &r, address, &each);
     for (unsigned i = 0; i < count; i++)
         block_record(t, &(struct mt_core_operand){address[i], n->operand[0].site, each});
+    t->hand.inside--;
 }
 
 /* ---- compare-and-swap ---- */
@@ -140,7 +159,9 @@ static void block_swap(const struct mt_insn *n, uint64_t address)
         return;
     t->swap = n;
     t->swap_address = address;
-    if (mt_client.mode == MT_CORE_ATOMIC) {
+    if (mt_client.turns)
+        mt_client_look(t); /* between the load of the value and its swap others may come */
+    else if (mt_client.mode == MT_CORE_ATOMIC) {
         mt_core_atomic_end(t->core, NULL, 0, 0);
         mt_core_atomic_begin_one(t->core, address, n->operand[0].site, n->operand[0].size);
     } else if (mt_client.mode == MT_CORE_INSN)
@@ -151,6 +172,13 @@ static void block_swapped_so(struct mt_client_thread *t, int failed)
 {
     const struct mt_insn *n = t->swap;
     t->swap = NULL;
+    if (mt_client.turns) {
+        struct mt_core_operand o = {t->swap_address, n->operand[0].site, n->operand[0].size};
+        t->hand.inside++;
+        mt_core_atomic_alone(t->core, &o, 1, failed);
+        t->hand.inside--;
+        return;
+    }
     if (mt_client.mode == MT_CORE_ATOMIC) {
         mt_core_atomic_end(t->core, NULL, 0, failed);
         return;
@@ -212,16 +240,19 @@ static void block_exact(void *d, instrlist_t *bb, const struct mt_step *s)
         r[i] = mt_insert_address(d, bb, s, i);
         a[i] = opnd_create_reg(r[i]);
     }
-    if (mt_client.mode == MT_CORE_ATOMIC && s->count == 1)
+    if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns && s->count == 1)
         dr_insert_clean_call(d, bb, s->instr, (void *)block_begin_one, false, 3, OPND_CREATE_INTPTR(s->insn),
                              OPND_CREATE_INT32((int)s->size[0]), a[0]);
     else
         dr_insert_clean_call(d, bb, s->instr,
-                             mt_client.mode == MT_CORE_INSN ? (void *)block_insn : (void *)block_begin, false,
+                             mt_client.mode == MT_CORE_INSN ? (void *)block_insn
+                             : mt_client.turns              ? (void *)block_alone
+                                                            : (void *)block_begin,
+                             false,
                              5, OPND_CREATE_INTPTR(s->insn), OPND_CREATE_INTPTR(packed), a[0], a[1], a[2]);
     for (unsigned i = 0; i < s->count; i++)
         drreg_unreserve_register(d, bb, s->instr, r[i]);
-    if (mt_client.mode == MT_CORE_ATOMIC && s->last) /* nothing of this block comes after it */
+    if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns && s->last) /* nothing of this block comes after it */
         block_call(d, bb, s->instr, (void *)block_end, NULL);
 }
 
@@ -261,12 +292,11 @@ static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct
         block_call(d, bb, s->instr, (void *)block_executed, s->insn); /* insn mode only */
         break;
     case MT_STEP_APPEND:
-        if (mt_client.mode == MT_CORE_MAT) {
-            mt_insert_append(d, bb, s, &b->window);
-            b->filled = b->window == DR_REG_NULL ? 0 : (int)(s->slot + s->count);
-        } else {
-            block_exact(d, bb, s);
-        }
+        mt_insert_append(d, bb, s, &b->window);
+        b->filled = b->window == DR_REG_NULL ? 0 : (int)(s->slot + s->count);
+        break;
+    case MT_STEP_CALL:
+        block_exact(d, bb, s);
         break;
     case MT_STEP_SWAP:
         block_insert_swap(d, bb, s);
@@ -281,6 +311,14 @@ static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct
     }
 }
 
+/* The end of a block that may go on with itself for ever. */
+static int block_is_loop(instrlist_t *bb, instr_t *instr)
+{
+    instr_t *first = instrlist_first_app(bb);
+    return !instr_get_next_app(instr) && (instr_is_cbr(instr) || instr_is_ubr(instr)) &&
+           instr_get_branch_target_pc(instr) <= instr_get_app_pc(first);
+}
+
 static dr_emit_flags_t on_insertion(void *d, void *tag, instrlist_t *bb, instr_t *instr, bool for_trace,
                                     bool translating, void *user)
 {
@@ -288,7 +326,7 @@ static dr_emit_flags_t on_insertion(void *d, void *tag, instrlist_t *bb, instr_t
     (void)tag, (void)for_trace, (void)translating;
     if (!b || !b->plan || !instr_is_app(instr))
         return DR_EMIT_DEFAULT;
-    if (mt_client.mode == MT_CORE_MAT && b->plan->count)
+    if (mt_client_appends() && b->plan->count)
         mt_insert_filled(d, bb, instr, b->filled);
     if (b->swap)
         block_insert_swapped(d, bb, instr, b->swap);
@@ -296,7 +334,9 @@ static dr_emit_flags_t on_insertion(void *d, void *tag, instrlist_t *bb, instr_t
     const struct mt_step *s = mt_plan_step(b->plan, instr);
     if (s)
         block_step(d, bb, s, b);
-    else if (mt_client.mode == MT_CORE_ATOMIC && !instr_get_next_app(instr) && b->plan->count)
+    else if (mt_client.turns && !b->plan->count && block_is_loop(bb, instr))
+        mt_insert_look(d, bb, instr);
+    else if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns && !instr_get_next_app(instr) && b->plan->count)
         block_call(d, bb, instr, (void *)block_end, NULL);
     return DR_EMIT_DEFAULT;
 }

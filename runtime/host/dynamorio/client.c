@@ -14,6 +14,7 @@
 struct mt_client mt_client;
 
 enum { WORDS = 64 };
+enum { LOCKS = 64 }; /* the default of --locks */
 
 /* ---- options: words after the client's name, in which mt-host writes %XX for all but letters, digits and
  * some signs ---- */
@@ -169,10 +170,17 @@ static int client_core(int argc, const char **argv, char *why, unsigned size)
         snprintf(program, sizeof program, "%s", main->full_path);
     dr_free_module_data(main);
     engine.program = *program ? program : NULL;
-    if (client_options(argc, argv, why, size) != 0 ||
-        mt_core_start(&mt_client.options, &engine, why, size) != 0)
+    if (client_options(argc, argv, why, size) != 0)
         return -1;
+    /* Who asks for so many locks gets them. */
     mt_client.mode = mt_client.options.mode;
+    engine.addresses_late = mt_client.turns =
+        mt_client.mode == MT_CORE_ATOMIC && mt_client.options.container && !mt_client.options.test &&
+        mt_client.options.locks == LOCKS;
+    if (mt_client.turns)
+        mt_turn_start();
+    if (mt_core_start(&mt_client.options, &engine, why, size) != 0)
+        return -1;
     mt_modules_start(engine.program, &mt_client.options,
                      mt_client.mode == MT_CORE_MAT || mt_client.options.container, mt_functions_found);
     return 0;

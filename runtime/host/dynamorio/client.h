@@ -11,6 +11,7 @@
 #include "drutil.h"
 #include "drwrap.h"
 #include "core.h"
+#include "../machine/baton.h"
 #include "../machine/calls.h"
 #include "../machine/insns.h"
 #include "../machine/syscalls.h"
@@ -27,6 +28,8 @@ struct mt_client_thread {
     struct mt_host_entry spare[MT_SPARE];
     struct mt_core_thread **slot; /* mt_client.slot of this thread */
     struct mt_core_thread *core;  /* NULL: the thread is not traced */
+    struct mt_baton_hand hand;    /* atomic mode by turns */
+    struct mt_client_thread *next; /* of those that ended */
     struct mt_calls calls;
     struct mt_syscall syscall;
     /* The place in copied code where a signal came last (NULL: not there), and what of cur it leaves to do. */
@@ -40,6 +43,7 @@ struct mt_client_thread {
 struct mt_client {
     struct mt_core_options options;
     enum mt_core_mode mode;
+    int turns;          /* atomic mode into a container: one thread at a time, and no locks (turns.c) */
     int field;          /* drmgr's, of struct mt_client_thread */
     reg_id_t segment;   /* DynamoRIO's thread-local memory */
     uint slot, back;    /* words of it: which struct (above); where mt_client.look returns to; */
@@ -50,9 +54,23 @@ struct mt_client {
 };
 extern struct mt_client mt_client;
 
+/* Code appends entries itself. */
+static inline int mt_client_appends(void)
+{
+    return mt_client.mode == MT_CORE_MAT || mt_client.turns;
+}
 struct mt_client_thread *mt_client_thread(void *drcontext);
 /* Hands what waits in `spare` to the core, and chooses where the next entries go. */
 void mt_client_look(struct mt_client_thread *t);
+
+/* turns.c: whose turn it is. The calling thread's `t` waits until it has the turn; lets others have theirs, if
+ * they wait, and comes back; gives it away. Nothing where there are no turns. */
+void mt_turn_start(void);
+void mt_turn_hold(struct mt_client_thread *t);
+void mt_turn_yield(struct mt_client_thread *t);
+void mt_turn_leave(struct mt_client_thread *t);
+/* At the program's end: for some tenths of a second at most. */
+void mt_turn_last(struct mt_client_thread *t);
 
 /* client.c: starts the thread that writes, once the program runs. */
 void mt_client_worker(void);

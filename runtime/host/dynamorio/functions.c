@@ -18,7 +18,9 @@ static void functions_entered(void *wrap, void **user)
         return;
     uint64_t args[3] = {m->xdi, m->xsi, m->xdx};
     mt_client_look(t);
+    t->hand.inside++;
     mt_calls_enter(&t->calls, t->core, w, m->xsp, (uint64_t)(uintptr_t)drwrap_get_retaddr(wrap) - 1, args);
+    t->hand.inside--;
     functions_hide(t);
 }
 
@@ -32,11 +34,13 @@ static void functions_left(void *wrap, void *user)
     if (!t || !t->core || !m || mt_client.forked)
         return;
     mt_client_look(t);
+    t->hand.inside++;
     mt_calls_return(&t->calls, t->core, (uint64_t)(uintptr_t)drwrap_get_retaddr(wrap), m->xsp, m->xax);
     if (mt_client.mode == MT_CORE_MAT && mt_sequence_moved()) {
         mt_sequence_seen();
         mt_core_moved(t->core);
     }
+    t->hand.inside--;
     functions_hide(t);
 }
 

@@ -210,6 +210,17 @@ void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s,
     insert_release(&at, r);
 }
 
+void mt_insert_look(void *drcontext, instrlist_t *bb, instr_t *where)
+{
+    struct place at = {drcontext, bb, where};
+    reg_id_t p = insert_reserve(&at, 0), r = insert_reserve(&at, 0);
+    drreg_reserve_aflags(drcontext, bb, where);
+    insert_open(&at, p, r);
+    drreg_unreserve_aflags(drcontext, bb, where);
+    insert_release(&at, p);
+    insert_release(&at, r);
+}
+
 /* The operand's address in a register, to be released. */
 reg_id_t mt_insert_address(void *drcontext, instrlist_t *bb, const struct mt_step *s, unsigned i)
 {

@@ -16,6 +16,8 @@ int mt_insert_filled_at(void *drcontext, instrlist_t *copy, const byte *start, c
 /* mat mode: a compare-and-swap, before it, and before the instruction that follows it (`where`). */
 void mt_insert_swap(void *drcontext, instrlist_t *bb, const struct mt_step *s);
 void mt_insert_swapped(void *drcontext, instrlist_t *bb, instr_t *where, const struct mt_insn *n);
+/* Looks after the thread's buffer, if somebody asked for it. */
+void mt_insert_look(void *drcontext, instrlist_t *bb, instr_t *where);
 /* Reserves a register and puts the address of operand[i] into it; the caller gives it back (drreg). */
 reg_id_t mt_insert_address(void *drcontext, instrlist_t *bb, const struct mt_step *s, unsigned i);
 #endif

@@ -170,6 +170,8 @@ static void plan_add(struct mt_plan *p, void *drcontext, instr_t *instr)
     s.kind = plan_kind(n);
     if (s.kind == MT_STEP_APPEND || s.kind == MT_STEP_SWAP)
         plan_operands(&s);
+    if (s.kind == MT_STEP_APPEND && (!mt_client_appends() || (mt_client.turns && s.count != 1)))
+        s.kind = MT_STEP_CALL;
     if (s.kind == MT_STEP_NONE && mt_client.mode != MT_CORE_INSN)
         return;
     plan_window(p, &s);

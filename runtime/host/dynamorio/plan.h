@@ -5,13 +5,14 @@
 
 enum mt_plan_kind {
     MT_STEP_NONE,     /* touches no memory, or is not traced */
-    MT_STEP_APPEND,   /* operands with addresses that are known before it */
+    MT_STEP_APPEND,   /* operands with addresses that are known before it: code appends them */
+    MT_STEP_CALL,     /* such operands, but a function has to be called */
     MT_STEP_SWAP,     /* a compare-and-swap: its site is known after it */
     MT_STEP_ELEMENTS, /* masks or vectors of indices say what it touches */
     MT_STEP_LOST,     /* touches memory in a way that is not understood */
 };
 
-/* One instruction of the program in a block. mat mode: the entries of steps that follow one another lie in a
+/* One instruction of the program in a block. The entries of steps that follow one another lie in a
  * window, one piece of the buffer. `open`: room is made before this one; `close`: the window is complete with
  * it. */
 struct mt_step {

@@ -37,13 +37,31 @@ static void process_aside(struct mt_client_thread *t)
     *t->slot = &t->aside;
 }
 
-void mt_client_look(struct mt_client_thread *t)
+static void process_hand(struct mt_client_thread *t)
 {
     struct mt_host_entry *end = t->aside.cur;
+    for (struct mt_host_entry *e = t->spare; !t->calls.silent && e < end; e++)
+        if (mt_client.turns)
+            mt_core_atomic_alone_one(t->core, e->address, e->site, e->size);
+        else
+            mt_core_access(t->core, e->site, e->address, e->size);
+}
+
+void mt_client_look(struct mt_client_thread *t)
+{
     int traced = t->core && !t->calls.silent && !mt_client.forked;
-    for (struct mt_host_entry *e = t->spare; traced && e < end; e++)
-        mt_core_access(t->core, e->site, e->address, e->size);
+    t->hand.inside++;
+    if (t->core && !mt_client.forked) {
+        mt_turn_hold(t);
+        process_hand(t);
+    }
     process_aside(t);
+    if (mt_client.turns && t->core && !mt_client.forked) {
+        mt_turn_yield(t);
+        if (traced && mt_core_on())
+            mt_core_turn_open(t->core);
+    }
+    t->hand.inside--;
     if (traced && t->core->cur < __atomic_load_n(&t->core->limit, __ATOMIC_RELAXED))
         *t->slot = t->core;
 }
@@ -66,10 +84,39 @@ void mt_process_ctype(void)
     *(const int **)__ctype_toupper_loc() = ctype_upper;
 }
 
+/* By turns others may still look at a thread that has ended. */
+static struct mt_spin ended_lock;
+static struct mt_client_thread *ended;
+
+static struct mt_client_thread *process_new(void)
+{
+    mt_spin_lock(&ended_lock);
+    struct mt_client_thread *t = ended;
+    ended = t ? t->next : NULL;
+    mt_spin_unlock(&ended_lock);
+    if (!t)
+        return calloc(1, sizeof *t);
+    memset(t, 0, sizeof *t);
+    return t;
+}
+
+static void process_old(struct mt_client_thread *t)
+{
+    t->core = NULL;
+    if (!mt_client.turns) {
+        free(t);
+        return;
+    }
+    mt_spin_lock(&ended_lock);
+    t->next = ended;
+    ended = t;
+    mt_spin_unlock(&ended_lock);
+}
+
 static void on_thread_start(void *drcontext)
 {
     mt_process_ctype();
-    struct mt_client_thread *t = calloc(1, sizeof *t);
+    struct mt_client_thread *t = process_new();
     drmgr_set_tls_field(drcontext, mt_client.field, t);
     if (!t) { /* its code must not run without */
         dr_fprintf(STDERR, "memtrace: no memory for a thread\n");
@@ -80,14 +127,19 @@ static void on_thread_start(void *drcontext)
     t->syscall.number = -1;
     /* A child of vfork or posix_spawn runs as a thread in this memory, until it becomes another program. */
     int own = (process_id_t)mt_plat_pid() == mt_client.process;
-    t->core = mt_client.forked || !own ? NULL : mt_core_thread_start((uint64_t)dr_get_thread_id(drcontext));
+    t->hand.thread = (int)dr_get_thread_id(drcontext);
+    if (!mt_client.forked && own) {
+        mt_turn_hold(t);
+        t->core = mt_core_thread_start((uint64_t)dr_get_thread_id(drcontext));
+        mt_turn_leave(t);
+    }
     process_aside(t);
 }
 
 static void process_done(struct mt_client_thread *t)
 {
     mt_client_look(t);
-    if (mt_client.mode == MT_CORE_ATOMIC && t->core && !mt_client.forked)
+    if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns && t->core && !mt_client.forked)
         mt_core_atomic_end(t->core, NULL, 0, 0);
 }
 
@@ -98,15 +150,19 @@ static void on_thread_end(void *drcontext)
         return;
     if (t->core && !mt_client.forked) {
         /* At the end of the process another thread may say this: its slot is not this thread's. */
-        for (struct mt_host_entry *e = t->spare; !t->calls.silent && e < t->aside.cur; e++)
-            mt_core_access(t->core, e->site, e->address, e->size);
-        if (mt_client.mode == MT_CORE_ATOMIC)
+        t->hand.inside++;
+        mt_turn_hold(t);
+        process_hand(t);
+        if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns)
             mt_core_atomic_end(t->core, NULL, 0, 0);
         mt_core_thread_end(t->core);
+        t->core = NULL;
+        mt_turn_leave(t);
+        t->hand.inside--;
     }
     mt_calls_free(&t->calls);
     drmgr_set_tls_field(drcontext, mt_client.field, NULL);
-    free(t);
+    process_old(t);
 }
 
 /* ---- system calls ---- */
@@ -124,6 +180,7 @@ static bool on_syscall(void *drcontext, int number)
     if (!t || !t->core || mt_client.forked)
         return true;
     process_done(t);
+    t->hand.inside++;
     for (int i = 0; i < 6; i++)
         args[i] = (uint64_t)dr_syscall_get_param(drcontext, i);
     uint64_t site = mt_calls_site(&t->calls);
@@ -135,6 +192,11 @@ static bool on_syscall(void *drcontext, int number)
     if (number == SYS_exit_group)
         mt_core_stop(0);
     mt_syscall_enter(&t->syscall, t->core, number, args, site);
+    t->hand.inside--;
+    if (mt_client.turns) { /* it may wait for others */
+        process_aside(t);
+        mt_turn_leave(t);
+    }
     return true;
 }
 
@@ -156,7 +218,8 @@ static void on_syscall_done(void *drcontext, int number)
     if (number == SYS_rt_sigaction && result == 0 && t->syscall.number == number)
         process_handles(&t->syscall);
     mt_syscall_return(&t->syscall, t->core, number, result);
-    mt_client_look(t);
+    if (!mt_client.turns) /* the next access takes the turn */
+        mt_client_look(t);
 }
 
 /* ---- signals ---- */
@@ -184,7 +247,7 @@ static bool on_restore(void *drcontext, bool restore_memory, dr_restore_state_in
     struct mt_client_thread *t = mt_client_thread(drcontext);
     const dr_fault_fragment_info_t *f = &info->fragment_info;
     (void)restore_memory;
-    if (!t || mt_client.mode != MT_CORE_MAT || !info->raw_mcontext_valid)
+    if (!t || !mt_client_appends() || !info->raw_mcontext_valid)
         return true;
     t->stopped = info->raw_mcontext->pc;
     t->filled =
@@ -228,12 +291,14 @@ static dr_signal_action_t on_signal(void *drcontext, dr_siginfo_t *info)
     }
     if (to != 1)
         process_broken_off(t, info);
-    if (mt_client.mode == MT_CORE_ATOMIC && t->core) {
+    if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns && t->core) {
         mt_core_atomic_drop(t->core);
         mt_core_context_change(t->core);
     }
     if (to == 0 && process_kills(number) && !info->blocked) {
-        mt_client_look(t);
+        mt_turn_last(t);
+        if (!mt_client.turns || mt_baton_holder == &t->hand)
+            mt_client_look(t);
         mt_core_stop(1);
         if (number == SIGILL)
             process_die(number);

@@ -2,7 +2,7 @@
  * All functions are called by the thread itself. */
 #ifndef MT_HOST_QEMU_RECORD_H
 #define MT_HOST_QEMU_RECORD_H
-#include "baton.h"
+#include "../machine/baton.h"
 #include "../machine/calls.h"
 #include "../machine/insns.h"
 #include "../machine/syscalls.h"

@@ -1,4 +1,4 @@
-/* Who of the guest's threads may run: atomic mode under an engine that learns addresses after the access. */
+/* See baton.h. */
 #define _GNU_SOURCE
 #include "baton.h"
 #include <fcntl.h>
@@ -10,11 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLOTS = 1024, SPINS = 500, STEP_MS = 2 };
+enum { SLOTS = 1024, SPINS = 500, SLEEPER_US = 4000 };
 
 uint32_t mt_baton_blocks = 1;
 struct mt_baton_hand *mt_baton_holder;
 void (*mt_baton_stolen)(struct mt_baton_hand *from);
+void (*mt_baton_asked)(struct mt_baton_hand *holder);
+uint32_t mt_baton_step_us = 2000;
 
 static struct {
     _Alignas(64) uint32_t next;    /* ticket for the next one who asks */
@@ -58,6 +60,13 @@ static int take_from_sleeper(uint32_t ticket)
     return 1;
 }
 
+static void baton_ask(uint32_t ticket)
+{
+    struct mt_baton_hand *h = __atomic_load_n(&mt_baton_holder, __ATOMIC_ACQUIRE);
+    if (mt_baton_asked && h && __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE) == ticket - 1)
+        mt_baton_asked(h);
+}
+
 int mt_baton_take(struct mt_baton_hand *h, unsigned ms)
 {
     uint32_t ticket = __atomic_fetch_add(&b.next, 1, __ATOMIC_ACQ_REL);
@@ -70,12 +79,13 @@ int mt_baton_take(struct mt_baton_hand *h, unsigned ms)
             __builtin_ia32_pause();
             continue;
         }
-        struct timespec t = {0, STEP_MS * 1000000};
+        struct timespec t = {0, mt_baton_step_us * 1000l};
         syscall(SYS_futex, slot, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
-        waited += STEP_MS;
-        if (waited >= 2 * STEP_MS && take_from_sleeper(ticket))
+        waited += mt_baton_step_us;
+        baton_ask(ticket);
+        if (waited >= SLEEPER_US && take_from_sleeper(ticket))
             break;
-        if (ms && waited >= ms)
+        if (ms && waited >= 1000 * ms)
             return -1; /* only who ends the process: the others may wait for this ticket for ever */
     }
     baton_become(h, ticket);
