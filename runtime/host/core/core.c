@@ -1,5 +1,6 @@
 /* Start, stop, fork. */
 #include "output.h"
+#include "atomic.h"
 #include "state.h"
 #include <stdio.h>
 #include <string.h>
@@ -88,7 +89,7 @@ static void core_collect(void)
             continue;
         }
         if (t->live && t->buffer) {
-            if (mt_g.o->mode == MT_CORE_ATOMIC)
+            if (mt_g.o->mode == MT_CORE_ATOMIC || mt_turns(t))
                 mt_atomic_stop(t);
             else if (mt_g.o->mode == MT_CORE_INSN)
                 mt_insn_flush(t);

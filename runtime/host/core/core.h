@@ -67,6 +67,9 @@ struct mt_core_engine {
     void (*report)(const char *line); /* one line for the user, without LF; NULL: stderr with "memtrace: " */
     /* Addresses of an access are known only after it: atomic mode then uses one lock for all (says so). */
     int addresses_late;
+    /* Only one thread at a time runs in insn mode, too: its entries may be appended as in mat mode, in a turn
+     * (mt_core_turn_begin); the instruction itself is operand 0 and comes first. */
+    int insn_turns;
 };
 
 /* Opens the output and starts. 0, or -1: *why is a sentence for the user; everything below then does nothing.

@@ -1,6 +1,7 @@
 /* Insn mode: executions in a global order. Text is by instruction, so it can only be written at the end:
  * until then entries wait in a spool. */
-#include "state.h"
+#include "atomic.h"
+#include "order.h"
 #include "spool.h"
 #include "text.h"
 #include <errno.h>
@@ -78,9 +79,35 @@ static void insn_leave(struct mt_core_thread_state *t)
     t->busy = 0;
 }
 
+/* By turns, as in atomic mode: the next time, or (`more`) the same once more. */
+static void insn_turn(struct mt_core_thread_state *t, uint64_t address, uint32_t site, uint32_t size,
+                      int more)
+{
+    if (!mt_on() || !t->live)
+        return;
+    if (t->busy) {
+        mt_count(&t->lost, 1);
+        return;
+    }
+    mt_turns_close(t);
+    if (!more)
+        t->time = mt_order_tick(t->time);
+    mt_turns_append(t, address, t->time, site, size);
+    if (mt_turns_full(t)) {
+        t->busy = 1;
+        mt_atomic_write(t, t->time);
+        t->busy = 0;
+    }
+    mt_turns_open(t);
+}
+
 void mt_core_insn(struct mt_core_thread *pub, uint32_t site)
 {
     struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    if (t && mt_turns(t)) {
+        insn_turn(t, 0, site, 0, 0);
+        return;
+    }
     if (!insn_enter(t))
         return;
     if (t->buffer->count >= MT_BUFFER_TIMED_MAX - RESERVE)
@@ -93,6 +120,10 @@ void mt_core_insn(struct mt_core_thread *pub, uint32_t site)
 void mt_core_insn_operand(struct mt_core_thread *pub, uint32_t site, uint64_t address, uint32_t size)
 {
     struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    if (t && mt_turns(t)) {
+        insn_turn(t, address, site, size, 1);
+        return;
+    }
     if (!insn_enter(t))
         return;
     insn_append(t, address, site, size);
@@ -104,6 +135,12 @@ void mt_core_insn_operand(struct mt_core_thread *pub, uint32_t site, uint64_t ad
 static void insn_event(struct mt_core_thread_state *t, enum mt_host_event kind, uint64_t arg)
 {
     struct mt_buffer *b = t->buffer;
+    if (mt_turns(t)) {
+        mt_turns_close(t);
+        t->time = mt_order_alone > t->time ? mt_order_alone : t->time;
+        mt_turns_append(t, arg, t->time + 1, 0, (uint32_t)kind);
+        return;
+    }
     t->order = __atomic_load_n(&mt_g.order, __ATOMIC_RELAXED);
     b->timed[b->count++] = (struct mt_host_timed_entry){arg, t->order, 0, (uint32_t)kind};
     if (b->count >= MT_BUFFER_TIMED_MAX - RESERVE)
@@ -113,6 +150,7 @@ static void insn_event(struct mt_core_thread_state *t, enum mt_host_event kind, 
 void mt_insn_thread(struct mt_core_thread_state *t)
 {
     mt_spin_lock(&t->lock);
+    t->name = (int64_t)t->number;
     if (mt_g.o->container && t->buffer)
         insn_event(t, MT_HOST_EV_THREAD_START, t->number);
     mt_spin_unlock(&t->lock);
@@ -123,7 +161,10 @@ void mt_insn_end(struct mt_core_thread_state *t)
     mt_spin_lock(&t->lock);
     if (mt_g.o->container && t->buffer)
         insn_event(t, MT_HOST_EV_THREAD_END, 0);
-    insn_flush(t);
+    if (mt_turns(t))
+        mt_atomic_flush(t);
+    else
+        insn_flush(t);
     mt_spin_unlock(&t->lock);
 }
 

@@ -54,10 +54,8 @@ struct mt_core_thread *mt_core_thread_start(uint64_t native_id)
 {
     if (!mt_on())
         return NULL;
-    struct mt_buffer *b = mt_core_sink_buffer(mt_g.o->mode == MT_CORE_MAT      ? MT_BUFFER_ENTRIES
-                                              : mt_g.o->mode == MT_CORE_ATOMIC ? mt_atomic_kind()
-                                                                               : MT_BUFFER_TIMED,
-                                              0, mt_seq_now());
+    struct mt_buffer *b = mt_core_sink_buffer(
+        mt_g.o->mode == MT_CORE_MAT ? MT_BUFFER_ENTRIES : mt_atomic_kind(), 0, mt_seq_now());
     mt_spin_lock(&mt_g.threads_lock);
     struct mt_core_thread_state *t = b && mt_on() ? slot_take() : NULL;
     if (t) {
@@ -68,7 +66,7 @@ struct mt_core_thread *mt_core_thread_start(uint64_t native_id)
         t->seq = b->seq;
         if (mt_g.o->mode == MT_CORE_MAT)
             mt_mat_start(t);
-        else if (mt_g.o->mode == MT_CORE_ATOMIC)
+        else
             mt_atomic_fresh(t);
         __atomic_store_n(&t->live, 1, __ATOMIC_RELEASE);
     } else if (mt_on()) {

@@ -16,7 +16,8 @@ static struct mt_host_entry *limit_of(const struct mt_core_thread_state *t)
 
 enum mt_buffer_kind mt_atomic_kind(void)
 {
-    return mt_g.e->addresses_late && mt_g.o->container && !mt_g.o->test ? MT_BUFFER_COUNTED : MT_BUFFER_TIMED;
+    int turns = mt_g.o->mode == MT_CORE_INSN ? mt_g.e->insn_turns : mt_g.e->addresses_late;
+    return turns && mt_g.o->container && !mt_g.o->test ? MT_BUFFER_COUNTED : MT_BUFFER_TIMED;
 }
 
 void mt_atomic_fresh(struct mt_core_thread_state *t)
@@ -24,8 +25,20 @@ void mt_atomic_fresh(struct mt_core_thread_state *t)
     if (t->buffer->kind != MT_BUFFER_COUNTED)
         return;
     t->mark = t->buffer->entry;
-    t->running = 0;
+    t->running = mt_g.o->mode == MT_CORE_INSN; /* its order begins with 0: what is 0 there is 1 here */
     __atomic_store_n(&t->pub.cur, t->mark, __ATOMIC_RELEASE);
+}
+
+/* Times that the entries from mark to there take: in atomic mode one each, for others are not appended there.
+ */
+static uint64_t turns_steps(const struct mt_core_thread_state *t, const struct mt_host_entry *end)
+{
+    uint64_t n = 0;
+    if (mt_g.o->mode == MT_CORE_ATOMIC)
+        return (uint64_t)(end - t->mark);
+    for (const struct mt_host_entry *e = t->mark; e < end; e++)
+        n += !MT_HOST_OPERAND(e->site);
+    return n;
 }
 
 void mt_turns_close(struct mt_core_thread_state *t)
@@ -33,8 +46,8 @@ void mt_turns_close(struct mt_core_thread_state *t)
     if (!mt_turns(t))
         return;
     __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_RELAXED);
-    uint64_t n = (uint64_t)(t->pub.cur - t->mark);
-    t->mark += n;
+    uint64_t n = turns_steps(t, t->pub.cur);
+    t->mark = t->pub.cur;
     t->running += n;
     if (n)
         t->time = t->running;
@@ -115,7 +128,7 @@ void mt_core_turn_stolen(struct mt_core_thread *pub)
     if (!mt_turns(t))
         return;
     __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_SEQ_CST);
-    uint64_t time = t->running + (uint64_t)(__atomic_load_n(&t->pub.cur, __ATOMIC_ACQUIRE) - t->mark);
+    uint64_t time = t->running + turns_steps(t, __atomic_load_n(&t->pub.cur, __ATOMIC_ACQUIRE));
     if (time > mt_order_alone)
         mt_order_alone = time;
 }

@@ -139,11 +139,11 @@ static void block_elements(const struct mt_insn *n)
         r.mask[i] = m.opmask[i];
     for (unsigned i = 0; i < 32 && i < MCXT_NUM_SIMD_SLOTS; i++)
         memcpy(r.vector[i], &m.simd[i], sizeof m.simd[i] < 64 ? sizeof m.simd[i] : 64);
-    if (mt_client.mode == MT_CORE_INSN)
-        mt_core_insn(t->core, n->site);
-    else if (mt_client_appends())
+    if (mt_client_appends())
         mt_client_look(t);
     t->hand.inside++;
+    if (mt_client.mode == MT_CORE_INSN)
+        mt_core_insn(t->core, n->site);
     unsigned count = mt_elements(n->bytes, n->x86.length, &r, address, &each);
     for (unsigned i = 0; i < count; i++)
         block_record(t, &(struct mt_core_operand){address[i], n->operand[0].site, each});
@@ -161,7 +161,7 @@ static void block_swap(const struct mt_insn *n, uint64_t address)
     t->swap_address = address;
     if (mt_client.turns)
         mt_client_look(t); /* between the load of the value and its swap others may come */
-    else if (mt_client.mode == MT_CORE_ATOMIC) {
+    if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns) {
         mt_core_atomic_end(t->core, NULL, 0, 0);
         mt_core_atomic_begin_one(t->core, address, n->operand[0].site, n->operand[0].size);
     } else if (mt_client.mode == MT_CORE_INSN)
@@ -172,7 +172,7 @@ static void block_swapped_so(struct mt_client_thread *t, int failed)
 {
     const struct mt_insn *n = t->swap;
     t->swap = NULL;
-    if (mt_client.turns) {
+    if (mt_client.turns && mt_client.mode == MT_CORE_ATOMIC) {
         struct mt_core_operand o = {t->swap_address, n->operand[0].site, n->operand[0].size};
         t->hand.inside++;
         mt_core_atomic_alone(t->core, &o, 1, failed);
@@ -248,11 +248,12 @@ static void block_exact(void *d, instrlist_t *bb, const struct mt_step *s)
                              mt_client.mode == MT_CORE_INSN ? (void *)block_insn
                              : mt_client.turns              ? (void *)block_alone
                                                             : (void *)block_begin,
-                             false,
-                             5, OPND_CREATE_INTPTR(s->insn), OPND_CREATE_INTPTR(packed), a[0], a[1], a[2]);
+                             false, 5, OPND_CREATE_INTPTR(s->insn), OPND_CREATE_INTPTR(packed), a[0], a[1],
+                             a[2]);
     for (unsigned i = 0; i < s->count; i++)
         drreg_unreserve_register(d, bb, s->instr, r[i]);
-    if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns && s->last) /* nothing of this block comes after it */
+    if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns &&
+        s->last) /* nothing of this block comes after it */
         block_call(d, bb, s->instr, (void *)block_end, NULL);
 }
 
@@ -281,7 +282,7 @@ struct block {
     struct mt_plan *plan;
     reg_id_t window;
     int repeated;
-    int filled; /* entries of the window, of instructions before */
+    int filled;                 /* entries of the window, of instructions before */
     const struct mt_insn *swap; /* the instruction before, a compare-and-swap */
 };
 
@@ -293,7 +294,7 @@ static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct
         break;
     case MT_STEP_APPEND:
         mt_insert_append(d, bb, s, &b->window);
-        b->filled = b->window == DR_REG_NULL ? 0 : (int)(s->slot + s->count);
+        b->filled = b->window == DR_REG_NULL ? 0 : (int)(s->slot + s->exec + s->count);
         break;
     case MT_STEP_CALL:
         block_exact(d, bb, s);
@@ -336,7 +337,8 @@ static dr_emit_flags_t on_insertion(void *d, void *tag, instrlist_t *bb, instr_t
         block_step(d, bb, s, b);
     else if (mt_client.turns && !b->plan->count && block_is_loop(bb, instr))
         mt_insert_look(d, bb, instr);
-    else if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns && !instr_get_next_app(instr) && b->plan->count)
+    else if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns && !instr_get_next_app(instr) &&
+             b->plan->count)
         block_call(d, bb, instr, (void *)block_end, NULL);
     return DR_EMIT_DEFAULT;
 }

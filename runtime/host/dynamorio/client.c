@@ -174,9 +174,12 @@ static int client_core(int argc, const char **argv, char *why, unsigned size)
         return -1;
     /* Who asks for so many locks gets them. */
     mt_client.mode = mt_client.options.mode;
-    engine.addresses_late = mt_client.turns =
-        mt_client.mode == MT_CORE_ATOMIC && mt_client.options.container && !mt_client.options.test &&
-        mt_client.options.locks == LOCKS;
+    engine.insn_turns = 1;
+    engine.addresses_late = !mt_client.options.test && mt_client.options.locks == LOCKS;
+    mt_client.turns =
+        mt_client.options.container &&
+        (mt_client.mode == MT_CORE_INSN || (mt_client.mode == MT_CORE_ATOMIC && engine.addresses_late));
+    engine.addresses_late &= mt_client.turns;
     if (mt_client.turns)
         mt_turn_start();
     if (mt_core_start(&mt_client.options, &engine, why, size) != 0)

@@ -26,13 +26,14 @@ struct mt_client_thread {
      * trace this thread: entries go to `spare` and from there, at the next look, one by one to the core. */
     struct mt_core_thread aside;
     struct mt_host_entry spare[MT_SPARE];
-    struct mt_core_thread **slot; /* mt_client.slot of this thread */
-    struct mt_core_thread *core;  /* NULL: the thread is not traced */
-    struct mt_baton_hand hand;    /* atomic mode by turns */
+    struct mt_core_thread **slot;  /* mt_client.slot of this thread */
+    struct mt_core_thread *core;   /* NULL: the thread is not traced */
+    struct mt_baton_hand hand;     /* atomic mode by turns */
     struct mt_client_thread *next; /* of those that ended */
     struct mt_calls calls;
     struct mt_syscall syscall;
-    /* The place in copied code where a signal came last (NULL: not there), and what of cur it leaves to do. */
+    /* The place in copied code where a signal came last (NULL: not there), and what of cur it leaves to do.
+     */
     const byte *stopped;
     int filled;
     const struct mt_insn *swap; /* a compare-and-swap under way */
@@ -43,8 +44,8 @@ struct mt_client_thread {
 struct mt_client {
     struct mt_core_options options;
     enum mt_core_mode mode;
-    int turns;          /* atomic mode into a container: one thread at a time, and no locks (turns.c) */
-    int field;          /* drmgr's, of struct mt_client_thread */
+    int turns; /* atomic and insn mode into a container: one thread at a time, and no locks (turns.c) */
+    int field; /* drmgr's, of struct mt_client_thread */
     reg_id_t segment;   /* DynamoRIO's thread-local memory */
     uint slot, back;    /* words of it: which struct (above); where mt_client.look returns to; */
     uint address, site; /* a compare-and-swap's, until it is known what it did */
@@ -63,8 +64,8 @@ struct mt_client_thread *mt_client_thread(void *drcontext);
 /* Hands what waits in `spare` to the core, and chooses where the next entries go. */
 void mt_client_look(struct mt_client_thread *t);
 
-/* turns.c: whose turn it is. The calling thread's `t` waits until it has the turn; lets others have theirs, if
- * they wait, and comes back; gives it away. Nothing where there are no turns. */
+/* turns.c: whose turn it is. The calling thread's `t` waits until it has the turn; lets others have theirs,
+ * if they wait, and comes back; gives it away. Nothing where there are no turns. */
 void mt_turn_start(void);
 void mt_turn_hold(struct mt_client_thread *t);
 void mt_turn_yield(struct mt_client_thread *t);

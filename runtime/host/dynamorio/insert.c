@@ -9,14 +9,14 @@ enum { PAGE = 4096 };
 
 /* ---- notes of what is filled ---- */
 
-enum { NOTES = MT_X86_OPERANDS + MT_CORE_SLACK + 1 };
+enum { NOTES = MT_X86_OPERANDS + 1 + MT_CORE_SLACK + 1 };
 
-static ptr_uint_t notes; /* the first: -MT_X86_OPERANDS entries */
+static ptr_uint_t notes; /* the first: -MT_X86_OPERANDS - 1 entries */
 
 void mt_insert_filled(void *drcontext, instrlist_t *bb, instr_t *where, int entries)
 {
     instr_t *label = INSTR_CREATE_label(drcontext);
-    instr_set_note(label, (void *)(notes + (ptr_uint_t)(entries + MT_X86_OPERANDS)));
+    instr_set_note(label, (void *)(notes + (ptr_uint_t)(entries + MT_X86_OPERANDS + 1)));
     instrlist_meta_preinsert(bb, where, label);
 }
 
@@ -26,7 +26,7 @@ int mt_insert_filled_at(void *drcontext, instrlist_t *copy, const byte *start, c
     for (instr_t *i = instrlist_first(copy); i; i = instr_get_next(i)) {
         ptr_uint_t note = (ptr_uint_t)instr_get_note(i) - notes;
         if (instr_is_label(i)) {
-            entries = note < NOTES ? (int)note - MT_X86_OPERANDS : entries;
+            entries = note < NOTES ? (int)note - MT_X86_OPERANDS - 1 : entries;
             continue;
         }
         start += instr_length(drcontext, i);
@@ -121,7 +121,7 @@ static void insert_entry(const struct place *at, const struct mt_step *s, unsign
 {
     void *d = at->drcontext;
     opnd_t o = s->operand[i];
-    int offset = (int)(s->slot + i) * ENTRY;
+    int offset = (int)(s->slot + s->exec + i) * ENTRY;
     uint32_t site = s->insn->operand[s->which[i]].site;
     drreg_restore_app_values(d, at->bb, at->where, o, NULL);
     if (insert_is_plain(o)) {
@@ -138,6 +138,21 @@ static void insert_entry(const struct place *at, const struct mt_step *s, unsign
     insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEM32(p, offset + 8), OPND_CREATE_INT32((int)site)));
     insert_one(at,
                INSTR_CREATE_mov_st(d, OPND_CREATE_MEM32(p, offset + 12), OPND_CREATE_INT32((int)s->size[i])));
+}
+
+/* Of the instruction itself. */
+static void insert_exec(const struct place *at, const struct mt_step *s, reg_id_t p, reg_id_t r)
+{
+    void *d = at->drcontext;
+    int offset = (int)s->slot * ENTRY;
+    insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEM64(p, offset), OPND_CREATE_INT32(0)));
+    if (s->insn->site < INT32_MAX) {
+        insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEM64(p, offset + 8),
+                                           OPND_CREATE_INT32((int)s->insn->site)));
+        return;
+    }
+    insert_one(at, INSTR_CREATE_mov_imm(d, opnd_create_reg(r), OPND_CREATE_INT64((int64_t)s->insn->site)));
+    insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEM64(p, offset + 8), opnd_create_reg(r)));
 }
 
 static void insert_close(const struct place *at, unsigned entries, reg_id_t p, reg_id_t r)
@@ -197,11 +212,13 @@ void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s,
         insert_open(&at, p, r);
         drreg_unreserve_aflags(drcontext, bb, s->instr);
     }
+    if (s->exec)
+        insert_exec(&at, s, p, r);
     for (unsigned i = 0; i < s->count; i++)
         insert_entry(&at, s, i, p, r, scratch);
     if (s->close) {
-        insert_close(&at, s->slot + s->count, p, r);
-        mt_insert_filled(drcontext, bb, s->instr, -(int)s->count);
+        insert_close(&at, s->slot + s->exec + s->count, p, r);
+        mt_insert_filled(drcontext, bb, s->instr, -(int)(s->exec + s->count));
         insert_release(&at, p);
         *window = DR_REG_NULL;
     }

@@ -9,9 +9,11 @@ void mt_insert_stop_room(void);
  * step that opens a window to the one that closes it; DR_REG_NULL before and after. */
 void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s, reg_id_t *window);
 /* mat mode: notes without code, of what a fault leaves: from here on, a signal finds
- * so many entries at and after cur; fewer than 0: so many before cur are of an instruction that did not end. */
+ * so many entries at and after cur; fewer than 0: so many before cur are of an instruction that did not end.
+ */
 void mt_insert_filled(void *drcontext, instrlist_t *bb, instr_t *where, int entries);
-/* What the last note before `pc` says, an address in the copy of a block (or several) that begins at `start`. */
+/* What the last note before `pc` says, an address in the copy of a block (or several) that begins at `start`.
+ */
 int mt_insert_filled_at(void *drcontext, instrlist_t *copy, const byte *start, const byte *pc);
 /* mat mode: a compare-and-swap, before it, and before the instruction that follows it (`where`). */
 void mt_insert_swap(void *drcontext, instrlist_t *bb, const struct mt_step *s);

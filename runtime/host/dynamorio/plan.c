@@ -137,15 +137,15 @@ static void plan_window(struct mt_plan *p, struct mt_step *s)
         plan_close(p);
         return;
     }
-    if (p->used &&
-        (p->used + s->count > MT_CORE_SLACK || plan_popcount(p->avoid | s->avoid) > MOST_REGISTERS))
+    unsigned entries = s->exec + s->count;
+    if (p->used && (p->used + entries > MT_CORE_SLACK || plan_popcount(p->avoid | s->avoid) > MOST_REGISTERS))
         plan_close(p);
     if (!p->used) {
         s->open = 1;
         p->begin = p->count;
     }
     s->slot = p->used;
-    p->used += s->count;
+    p->used += entries;
     p->avoid |= s->avoid;
 }
 
@@ -170,8 +170,13 @@ static void plan_add(struct mt_plan *p, void *drcontext, instr_t *instr)
     s.kind = plan_kind(n);
     if (s.kind == MT_STEP_APPEND || s.kind == MT_STEP_SWAP)
         plan_operands(&s);
-    if (s.kind == MT_STEP_APPEND && (!mt_client_appends() || (mt_client.turns && s.count != 1)))
+    int insn = mt_client.mode == MT_CORE_INSN;
+    if (s.kind == MT_STEP_APPEND && (!mt_client_appends() || (mt_client.turns && !insn && s.count != 1)))
         s.kind = MT_STEP_CALL;
+    if (insn && mt_client.turns && (s.kind == MT_STEP_NONE || s.kind == MT_STEP_APPEND)) {
+        s.kind = MT_STEP_APPEND;
+        s.exec = 1;
+    }
     if (s.kind == MT_STEP_NONE && mt_client.mode != MT_CORE_INSN)
         return;
     plan_window(p, &s);

@@ -41,7 +41,11 @@ static void process_hand(struct mt_client_thread *t)
 {
     struct mt_host_entry *end = t->aside.cur;
     for (struct mt_host_entry *e = t->spare; !t->calls.silent && e < end; e++)
-        if (mt_client.turns)
+        if (mt_client.mode == MT_CORE_INSN && !MT_HOST_OPERAND(e->site))
+            mt_core_insn(t->core, e->site);
+        else if (mt_client.mode == MT_CORE_INSN)
+            mt_core_insn_operand(t->core, e->site, e->address, e->size);
+        else if (mt_client.turns)
             mt_core_atomic_alone_one(t->core, e->address, e->site, e->size);
         else
             mt_core_access(t->core, e->site, e->address, e->size);
@@ -250,8 +254,7 @@ static bool on_restore(void *drcontext, bool restore_memory, dr_restore_state_in
     if (!t || !mt_client_appends() || !info->raw_mcontext_valid)
         return true;
     t->stopped = info->raw_mcontext->pc;
-    t->filled =
-        f->ilist ? mt_insert_filled_at(drcontext, f->ilist, f->cache_start_pc, t->stopped) : 0;
+    t->filled = f->ilist ? mt_insert_filled_at(drcontext, f->ilist, f->cache_start_pc, t->stopped) : 0;
     return true;
 }
 

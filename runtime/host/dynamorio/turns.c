@@ -1,6 +1,6 @@
-/* Atomic mode into a container: threads take turns, so that what a thread appends in its turn is in the order
- * of its accesses, without a lock for each. Who waits asks the holder to look (mt_core_thread.limit): it does
- * at its next window, or at the next round of a loop without accesses. */
+/* Atomic and insn mode into a container: threads take turns, so that what a thread appends in its turn is in
+ * the order of its accesses, without a lock for each. Who waits asks the holder to look
+ * (mt_core_thread.limit): it does at its next window, or at the next round of a loop without accesses. */
 #include "client.h"
 #include <stddef.h>
 
