@@ -19,7 +19,7 @@ static const char overview[] =
     "                   llvm  what the compiler put in: fastest, source lines and variables, not the "
     "libraries\n"
     "                   qemu  any x86-64 program as it is, libraries included (package qemu-user)\n"
-    "                   dynamorio  the same, where memtrace was built with DYNAMORIO_HOME\n"
+    "                   dynamorio  the same, faster, where memtrace was built with DYNAMORIO_HOME\n"
     "                   pin   the same with Intel Pin (PIN_ROOT set and the tool built; docs/host.md)\n"
     "  --engines        list the engines that can be used here, and why the others cannot\n"
     "  --show           print the command that would run\n"
