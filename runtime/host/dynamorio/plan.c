@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A window keeps one register; so many at most may be needed by its addresses. */
+/* A window keeps one register; so many at most may be needed by its addresses or changed by its code: drreg
+ * loses what it keeps in a register where the program changes that and never reads it. */
 enum { MOST_REGISTERS = 10 };
 
 static struct mt_spin insns; /* mt_insn_get: one at a time */
@@ -52,6 +53,16 @@ static int plan_same(opnd_t o, const struct mt_x86_operand *x)
     if (!opnd_is_base_disp(o))
         return x->base == MT_X86_NO_REG;
     return plan_register(opnd_get_base(o)) == x->base;
+}
+
+static uint32_t plan_writes(instr_t *instr)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < instr_num_dsts(instr); i++) {
+        opnd_t o = instr_get_dst(instr, (uint)i);
+        bits |= opnd_is_reg(o) ? plan_bit(opnd_get_reg(o)) : 0;
+    }
+    return bits;
 }
 
 /* DynamoRIO's operand for one of ours; 0, or -1: it has none. */
@@ -138,15 +149,17 @@ static void plan_window(struct mt_plan *p, struct mt_step *s)
         return;
     }
     unsigned entries = s->exec + s->count;
-    if (p->used && (p->used + entries > MT_CORE_SLACK || plan_popcount(p->avoid | s->avoid) > MOST_REGISTERS))
+    if (p->used && (p->used + entries > MT_CORE_SLACK ||
+                    plan_popcount(p->avoid | p->written | s->avoid) > MOST_REGISTERS))
         plan_close(p);
     if (!p->used) {
         s->open = 1;
         p->begin = p->count;
+        p->written = 0;
     }
     s->slot = p->used;
     p->used += entries;
-    p->avoid |= s->avoid;
+    p->avoid |= p->written | s->avoid;
 }
 
 /* ---- a block ---- */
@@ -200,6 +213,7 @@ struct mt_plan *mt_plan_make(void *drcontext, instrlist_t *bb, int repeated)
     for (instr_t *i = first; i; i = instr_get_next_app(i)) {
         unsigned before = p->count;
         plan_add(p, drcontext, i);
+        p->written |= plan_writes(i);
         if (p->count > before && !instr_get_next_app(i))
             p->step[before].last = 1;
     }

@@ -22,7 +22,7 @@ struct mt_step {
     unsigned slot; /* of its first entry in the window */
     unsigned open : 1, close : 1, last : 1 /* of the block */;
     unsigned exec : 1; /* insn mode: an entry for the instruction itself comes first */
-    uint32_t avoid;    /* registers that the window's addresses need: bit 0 rax … bit 15 r15 */
+    uint32_t avoid; /* registers that the window's addresses need or its code changes: bit 0 rax … bit 15 r15 */
     opnd_t operand[MT_X86_OPERANDS];
     uint32_t size[MT_X86_OPERANDS]; /* 0: as the site says */
     uint8_t which[MT_X86_OPERANDS]; /* operand of insn that operand[i] is */
@@ -37,6 +37,7 @@ struct mt_plan {
     unsigned begin; /* first step of the window */
     unsigned used;  /* entries of it */
     uint32_t avoid;
+    uint32_t written; /* registers that the program changed since the window was opened */
 };
 
 /* Of all instructions of the program in the block. NULL without memory. */
