@@ -1,7 +1,9 @@
 /* DynamoRIO's events for a block of code: what is inserted by mode. Functions that are called there are here.
  */
 #include "insert.h"
+#include "platform.h"
 #include "../machine/elements.h"
+#include "../machine/map.h"
 #include "../machine/modules.h"
 #include <string.h>
 
@@ -217,6 +219,54 @@ static void block_swap_last(const struct mt_insn *n, uint64_t address)
     block_swapped_so(t, memcmp(now, wanted, bytes) != 0);
 }
 
+/* ---- where calls come back ---- */
+
+/* longjmp and exceptions leave functions without a return: what shows it is the stack pointer behind some
+ * call. */
+static struct mt_guest_map behind; /* addresses of instructions behind calls; under behind_lock */
+static struct mt_spin behind_lock;
+
+static int block_watches_returns(void)
+{
+    return mt_client.options.routine.count || *mt_client.options.functions;
+}
+
+static void block_landed(const void *ip)
+{
+    struct mt_client_thread *t = mt_client_thread(dr_get_current_drcontext());
+    dr_mcontext_t m;
+    if (!t || !t->core || !t->calls.count || mt_client.forked)
+        return;
+    block_mcontext(&m, DR_MC_INTEGER | DR_MC_CONTROL);
+    mt_client_look(t);
+    t->hand.inside++;
+    mt_calls_return(&t->calls, t->core, (uint64_t)(uintptr_t)ip, m.xsp, m.xax);
+    t->hand.inside--;
+    mt_client_look(t);
+}
+
+static void block_note_call(instrlist_t *bb)
+{
+    instr_t *last = instrlist_last_app(bb);
+    if (!last || !instr_is_call(last) || !block_watches_returns())
+        return;
+    uint64_t next = (uint64_t)(uintptr_t)instr_get_app_pc(last) +
+                    (uint64_t)instr_length(dr_get_current_drcontext(), last);
+    mt_spin_lock(&behind_lock);
+    mt_guest_map_put(&behind, next, 1);
+    mt_spin_unlock(&behind_lock);
+}
+
+static int block_is_behind_call(instrlist_t *bb, instr_t *instr)
+{
+    if (!block_watches_returns() || instr != instrlist_first_app(bb))
+        return 0;
+    mt_spin_lock(&behind_lock);
+    int found = mt_guest_map_get(&behind, (uint64_t)(uintptr_t)instr_get_app_pc(instr)) != 0;
+    mt_spin_unlock(&behind_lock);
+    return found;
+}
+
 /* ---- insertion ---- */
 
 static void block_call(void *d, instrlist_t *bb, instr_t *where, void *f, const struct mt_insn *n)
@@ -327,6 +377,9 @@ static dr_emit_flags_t on_insertion(void *d, void *tag, instrlist_t *bb, instr_t
     (void)tag, (void)for_trace, (void)translating;
     if (!b || !b->plan || !instr_is_app(instr))
         return DR_EMIT_DEFAULT;
+    if (block_is_behind_call(bb, instr))
+        dr_insert_clean_call_ex(d, bb, instr, (void *)block_landed, DR_CLEANCALL_READS_APP_CONTEXT, 1,
+                                OPND_CREATE_INTPTR(instr_get_app_pc(instr)));
     if (mt_client_appends() && b->plan->count)
         mt_insert_filled(d, bb, instr, b->filled);
     if (b->swap)
@@ -369,6 +422,7 @@ static dr_emit_flags_t on_analysis(void *d, void *tag, instrlist_t *bb, bool for
 {
     struct block *b = user;
     (void)tag, (void)for_trace, (void)translating;
+    block_note_call(bb);
     if (!mt_client.forked)
         b->plan = mt_plan_make(d, bb, b->repeated);
     return DR_EMIT_DEFAULT;

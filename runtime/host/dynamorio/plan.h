@@ -22,7 +22,8 @@ struct mt_step {
     unsigned slot; /* of its first entry in the window */
     unsigned open : 1, close : 1, last : 1 /* of the block */;
     unsigned exec : 1; /* insn mode: an entry for the instruction itself comes first */
-    uint32_t avoid; /* registers that the window's addresses need or its code changes: bit 0 rax … bit 15 r15 */
+    uint32_t
+        avoid; /* registers that the window's addresses need or its code changes: bit 0 rax … bit 15 r15 */
     opnd_t operand[MT_X86_OPERANDS];
     uint32_t size[MT_X86_OPERANDS]; /* 0: as the site says */
     uint8_t which[MT_X86_OPERANDS]; /* operand of insn that operand[i] is */
