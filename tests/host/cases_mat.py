@@ -284,3 +284,20 @@ def killed(w):
               process.returncode in (0, 3))
         if number == signal.SIGKILL:
             same("mt-graph says that the trace is cut off", process.returncode, 3)
+
+
+@case("mat.broken", *MACHINE)
+def broken(w):
+    """A fault leaves of its block what came before it, not the access that failed; registers that the program changes
+    and never reads stay its own; a program that dies of a trap ends."""
+    program = w.compile("broken.c", "-O1", "-fomit-frame-pointer")
+    for words in ([], ["trap"]):
+        native = subprocess.run([program, *words], capture_output=True, text=True, env=w.environment())
+        result = w.host("mat", "--", program, *words, trace="t.txt", code=None, timeout=60)
+        same("output", result.out, native.stdout)
+        same("exit code", result.code, native.returncode if native.returncode >= 0 else 128 - native.returncode)
+        seen = collections.Counter((allocated, offset, {1: "r", 2: "w"}[kind])
+                                   for _, _, offset, _, kind, _, allocated, _ in w.mat(result)
+                                   if allocated in (1777, 1888))
+        same("accesses", dict(seen), {**{(1777, k, "w"): 100 for k in (0, 4, 12, 16)}, (1777, 8, "r"): 100,
+                                      (1777, 12, "r"): 100, (1888, 0, "r"): 700, (1888, 4, "w"): 700})
