@@ -8,8 +8,12 @@
 #include "../machine/sequence.h"
 #include "../machine/elffile.h"
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 struct mt_client mt_client;
 
@@ -66,6 +70,7 @@ static struct {
     void (*run)(void *);
     void *arg;
     uint32_t state; /* 0 not started, 1 started, 2 at its end */
+    pid_t process;  /* DynamoRIO makes its threads processes of their own in this memory */
 } worker;
 
 static void client_work(void *arg)
@@ -75,9 +80,10 @@ static void client_work(void *arg)
      */
     dr_client_thread_set_suspendable(false);
     mt_process_ctype();
+    worker.process = (pid_t)syscall(SYS_gettid);
     worker.run(worker.arg);
     __atomic_store_n(&worker.state, 2u, __ATOMIC_RELEASE);
-    /* A thread that is about to end while DynamoRIO ends the process has it wait for ever: stay. */
+    /* A thread that is about to end while DynamoRIO ends the process has it wait for ever: client_join does it. */
     dr_client_thread_set_suspendable(true);
     for (;;)
         dr_sleep(1000);
@@ -123,6 +129,9 @@ static void client_join(void *handle)
     }
     for (unsigned i = 0; i < 10000 && __atomic_load_n(&worker.state, __ATOMIC_ACQUIRE) != 2; i++)
         mt_plat_sleep_ns(1000000);
+    /* It would outlive an exec and a signal that ends the process, with the program's pipes open. */
+    if (worker.process > 0 && kill(worker.process, SIGKILL) == 0)
+        waitpid(worker.process, NULL, __WALL);
 }
 
 static void client_yield(void)
