@@ -83,7 +83,8 @@ static void client_work(void *arg)
     worker.process = (pid_t)syscall(SYS_gettid);
     worker.run(worker.arg);
     __atomic_store_n(&worker.state, 2u, __ATOMIC_RELEASE);
-    /* A thread that is about to end while DynamoRIO ends the process has it wait for ever: client_join does it. */
+    /* A thread that is about to end while DynamoRIO ends the process has it wait for ever: client_join does
+     * it. */
     dr_client_thread_set_suspendable(true);
     for (;;)
         dr_sleep(1000);
