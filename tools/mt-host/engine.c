@@ -75,7 +75,7 @@ static const struct {
     int (*command)(const struct request *r, const struct program *p, struct command *c);
     int chosen; /* when none is asked for */
 } engines[] = {
-    {"dynamorio", engine_dynamorio, mt_hostrun_dynamorio_command, 0},
+    {"dynamorio", engine_dynamorio, mt_hostrun_dynamorio_command, 1},
     {"qemu", engine_qemu, mt_hostrun_qemu_command, 1},
     {"pin", engine_pin, mt_hostrun_pin_command, 0},
 };

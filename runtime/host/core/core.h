@@ -64,6 +64,7 @@ struct mt_core_engine {
      * program do it themselves. join waits for its end. */
     int (*spawn)(void (*run)(void *), void *arg, void **handle);
     void (*join)(void *handle);
+    void (*idle)(void);               /* that thread has nothing to write: called now and then. May be NULL */
     void (*report)(const char *line); /* one line for the user, without LF; NULL: stderr with "memtrace: " */
     /* Addresses of an access are known only after it: atomic mode then uses one lock for all (says so). */
     int addresses_late;

@@ -67,6 +67,8 @@ static void sink_work(void *arg)
         sink_drain();
         if (quit || mt_g.forked)
             break;
+        if (mt_g.e->idle)
+            mt_g.e->idle();
         mt_plat_wait(&s.work, seen, IDLE_NS);
     }
     __atomic_store_n(&s.running, 0, __ATOMIC_RELEASE);

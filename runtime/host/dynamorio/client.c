@@ -71,7 +71,15 @@ static struct {
     void *arg;
     uint32_t state; /* 0 not started, 1 started, 2 at its end */
     pid_t process;  /* DynamoRIO makes its threads processes of their own in this memory */
+    void *context;
 } worker;
+
+/* Of the worker: SIGKILL ends the program's process and not this one, which would hold its pipes open. */
+static void client_idle(void)
+{
+    if ((process_id_t)getppid() != mt_client.process)
+        syscall(SYS_exit_group, 0);
+}
 
 static void client_work(void *arg)
 {
@@ -80,14 +88,17 @@ static void client_work(void *arg)
      */
     dr_client_thread_set_suspendable(false);
     mt_process_ctype();
+    worker.context = dr_get_current_drcontext();
     worker.process = (pid_t)syscall(SYS_gettid);
     worker.run(worker.arg);
     __atomic_store_n(&worker.state, 2u, __ATOMIC_RELEASE);
     /* A thread that is about to end while DynamoRIO ends the process has it wait for ever: client_join does
      * it. */
     dr_client_thread_set_suspendable(true);
-    for (;;)
+    for (;;) {
+        client_idle();
         dr_sleep(1000);
+    }
 }
 
 static uint32_t running; /* the program's first code has been seen */
@@ -138,6 +149,11 @@ static void client_join(void *handle)
 static void client_yield(void)
 {
     void *drcontext = dr_get_current_drcontext();
+    if (drcontext && drcontext == worker.context) { /* it may wait for who is gone */
+        client_idle();
+        dr_thread_yield();
+        return;
+    }
     int safe = drcontext && dr_mark_safe_to_suspend(drcontext, true);
     dr_thread_yield();
     if (safe)
@@ -170,7 +186,8 @@ static struct mt_core_engine engine = {.name = "dynamorio",
                                        .sequence = mt_sequence,
                                        .yield = client_yield,
                                        .spawn = client_spawn,
-                                       .join = client_join};
+                                       .join = client_join,
+                                       .idle = client_idle};
 
 static int client_core(int argc, const char **argv, char *why, unsigned size)
 {

@@ -6,9 +6,11 @@
 #include "../machine/guest.h"
 #include "../machine/modules.h"
 #include <ctype.h>
+#include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 enum { SIGNALS = 65 };
@@ -51,8 +53,16 @@ static void process_hand(struct mt_client_thread *t)
             mt_core_access(t->core, e->site, e->address, e->size);
 }
 
+/* DynamoRIO does close_range itself, and then says nothing of its end. */
+static void process_skipped(struct mt_client_thread *t)
+{
+    if (t->syscall.number == SYS_close_range)
+        mt_syscall_return(&t->syscall, t->core, SYS_close_range, 0);
+}
+
 void mt_client_look(struct mt_client_thread *t)
 {
+    process_skipped(t);
     int traced = t->core && !t->calls.silent && !mt_client.forked;
     t->hand.inside++;
     if (t->core && !mt_client.forked) {
@@ -154,6 +164,7 @@ static void on_thread_end(void *drcontext)
         return;
     if (t->core && !mt_client.forked) {
         /* At the end of the process another thread may say this: its slot is not this thread's. */
+        process_skipped(t);
         t->hand.inside++;
         mt_turn_hold(t);
         process_hand(t);
@@ -170,6 +181,31 @@ static void on_thread_end(void *drcontext)
 }
 
 /* ---- system calls ---- */
+
+/* The highest descriptor that is open, or may be. */
+static reg_t process_highest(void)
+{
+    struct rlimit most = {0};
+    reg_t highest = 0;
+    DIR *d = opendir("/proc/self/fd");
+    for (struct dirent *e; d && (e = readdir(d));) {
+        reg_t fd = strtoul(e->d_name, NULL, 10);
+        highest = fd > highest ? fd : highest;
+    }
+    if (d)
+        closedir(d);
+    else if (getrlimit(RLIMIT_NOFILE, &most) == 0)
+        highest = most.rlim_max;
+    return highest;
+}
+
+/* DynamoRIO goes through all numbers of the range, and most programs name four billions. */
+static void process_close_range(void *drcontext, const uint64_t args[6])
+{
+    reg_t highest = process_highest();
+    if (args[0] <= args[1] && args[1] > highest)
+        dr_syscall_set_param(drcontext, 1, highest > args[0] ? highest : (reg_t)args[0]);
+}
 
 static bool on_filter(void *drcontext, int number)
 {
@@ -197,6 +233,10 @@ static bool on_syscall(void *drcontext, int number)
         mt_core_stop(0);
     mt_syscall_enter(&t->syscall, t->core, number, args, site);
     t->hand.inside--;
+    if (number == SYS_close_range) {
+        process_close_range(drcontext, args);
+        process_aside(t); /* the next access looks */
+    }
     if (mt_client.turns) { /* it may wait for others */
         process_aside(t);
         mt_turn_leave(t);
