@@ -301,3 +301,24 @@ def broken(w):
                                    if allocated in (1777, 1888))
         same("accesses", dict(seen), {**{(1777, k, "w"): 100 for k in (0, 4, 12, 16)}, (1777, 8, "r"): 100,
                                       (1777, 12, "r"): 100, (1888, 0, "r"): 700, (1888, 4, "w"): 700})
+
+
+@case("mat.jit", *MACHINE)
+def jit(w):
+    """Code that is written between its runs, and stores beside it: the program's registers stay its own, and all is
+    seen."""
+    program = w.compile("jit.c", "-O1")
+    rounds = 300
+    for trace in ("t.txt", "t.mtc"):
+        result = w.host("mat", "--", program, trace=trace)
+        same("output", result.out, f"wrong 0 sum {7 * rounds} added {1002 + 1000 * rounds}\n")
+    result = w.host("mat", "--", program, trace="t.txt")
+    seen = collections.Counter((allocated, offset, {1: "r", 2: "w"}[kind])
+                               for _, _, offset, _, kind, _, allocated, _ in w.mat(result)
+                               if allocated in (1777, 1888, 1999))
+    want = {(1777, 0, "w"): 1, (1777, 0, "r"): rounds, (1888, 0, "w"): rounds, (1888, 0, "r"): rounds,
+            (1999, 16, "r"): rounds + 1, (1999, 16, "w"): rounds + 1}  # `add` is both; printed once
+    want.update({(1999, 8 * k, "r"): rounds for k in (0, 1, 3)})
+    want.update({(1999, 8 * k, "w"): 1 for k in (0, 1, 3)})
+    want.update({(1999, 8 * k, "w"): rounds for k in (4, 5, 6)})
+    same("accesses", dict(seen), want)
