@@ -127,8 +127,7 @@ static void block_elements(const struct mt_insn *n)
     struct mt_client_thread *t = block_thread();
     dr_mcontext_t m;
     struct mt_elements_registers r;
-    uint64_t address[MT_ELEMENTS_MAX];
-    uint32_t each;
+    struct mt_element e[MT_ELEMENTS_MAX];
     if (!t)
         return;
     block_mcontext(&m, DR_MC_ALL);
@@ -146,9 +145,9 @@ static void block_elements(const struct mt_insn *n)
     t->hand.inside++;
     if (mt_client.mode == MT_CORE_INSN)
         mt_core_insn(t->core, n->site);
-    unsigned count = mt_elements(n->bytes, n->x86.length, &r, address, &each);
+    unsigned count = mt_elements(n->bytes, n->x86.length, &r, e);
     for (unsigned i = 0; i < count; i++)
-        block_record(t, &(struct mt_core_operand){address[i], n->operand[0].site, each});
+        block_record(t, &(struct mt_core_operand){e[i].address, n->operand[0].site, e[i].size});
     t->hand.inside--;
 }
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLOTS = 1024, SPINS = 500, SLEEPER_US = 4000 };
+enum { SLOTS = 1024, SPINS = 500, SLEEPER_US = 4000, LONGEST_US = 100000 };
 
 uint32_t mt_baton_blocks = 1;
 struct mt_baton_hand *mt_baton_holder;
@@ -45,6 +45,15 @@ static int baton_sleeps(int thread)
     return state && state[1] == ' ' && state[2] == 'S';
 }
 
+/* Whose ticket that is looks again. */
+static void baton_wake(uint32_t ticket)
+{
+    uint32_t *slot = &b.slot[ticket % SLOTS];
+    __atomic_fetch_add(slot, 1, __ATOMIC_RELEASE);
+    if ((int32_t)(__atomic_load_n(&b.next, __ATOMIC_ACQUIRE) - ticket) > 0)
+        syscall(SYS_futex, slot, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
 /* The next in line takes it from one who cannot hand it on. */
 static int take_from_sleeper(uint32_t ticket)
 {
@@ -57,6 +66,7 @@ static int take_from_sleeper(uint32_t ticket)
         return 0;
     if (mt_baton_stolen)
         mt_baton_stolen(h);
+    baton_wake(ticket + 1);
     return 1;
 }
 
@@ -65,6 +75,15 @@ static void baton_ask(uint32_t ticket)
     struct mt_baton_hand *h = __atomic_load_n(&mt_baton_holder, __ATOMIC_ACQUIRE);
     if (mt_baton_asked && h && __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE) == ticket - 1)
         mt_baton_asked(h);
+}
+
+/* The next in line asks the holder every step; those behind are woken when they are the next, and must not
+ * take the processor from the holder until then. */
+static uint32_t baton_sleep_us(uint32_t ticket)
+{
+    uint32_t ahead = ticket - __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE);
+    uint32_t far = ahead < LONGEST_US / SLEEPER_US ? ahead * SLEEPER_US : LONGEST_US;
+    return ahead <= 1 ? mt_baton_step_us : far;
 }
 
 int mt_baton_take(struct mt_baton_hand *h, unsigned ms)
@@ -79,9 +98,10 @@ int mt_baton_take(struct mt_baton_hand *h, unsigned ms)
             __builtin_ia32_pause();
             continue;
         }
-        struct timespec t = {0, mt_baton_step_us * 1000l};
+        uint32_t us = baton_sleep_us(ticket);
+        struct timespec t = {0, us * 1000l};
         syscall(SYS_futex, slot, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
-        waited += mt_baton_step_us;
+        waited += us;
         baton_ask(ticket);
         if (waited >= SLEEPER_US && take_from_sleeper(ticket))
             break;
@@ -96,14 +116,13 @@ void mt_baton_give(struct mt_baton_hand *h)
 {
     if (__atomic_load_n(&mt_baton_holder, __ATOMIC_RELAXED) != h)
         return;
-    uint32_t mine = h->ticket, *slot = &b.slot[(mine + 1) % SLOTS];
+    uint32_t mine = h->ticket;
     struct mt_baton_hand *me = h;
     __atomic_compare_exchange_n(&mt_baton_holder, &me, NULL, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
     if (!__atomic_compare_exchange_n(&b.serving, &mine, mine + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return; /* it was taken away */
-    __atomic_fetch_add(slot, 1, __ATOMIC_RELEASE);
-    if (__atomic_load_n(&b.next, __ATOMIC_ACQUIRE) != h->ticket + 1)
-        syscall(SYS_futex, slot, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    baton_wake(h->ticket + 1);
+    baton_wake(h->ticket + 2);
 }
 
 int mt_baton_wanted(const struct mt_baton_hand *h)

@@ -168,35 +168,53 @@ static int elements_any(const struct elements_insn *n, const struct mt_elements_
     return 0;
 }
 
+/* Where element 0 is, as if all were there; of gathers and scatters without their index. */
+static uint64_t elements_base(const struct elements_insn *n, const struct mt_elements_registers *r)
+{
+    const ZydisDecodedOperand *m = n->memory;
+    uint64_t base = elements_general(r, m->mem.base) + (uint64_t)m->mem.disp.value;
+    if (m->mem.segment == ZYDIS_REGISTER_FS || m->mem.segment == ZYDIS_REGISTER_GS)
+        base += r->segment;
+    if (m->mem.base == ZYDIS_REGISTER_RIP)
+        base += r->ip + n->i.length;
+    if (m->mem.type != ZYDIS_MEMOP_TYPE_VSIB)
+        base += elements_general(r, m->mem.index) * m->mem.scale;
+    return base;
+}
+
+/* Appends, or makes the last one longer. */
+static unsigned elements_put(struct mt_element *e, unsigned found, uint64_t address, uint32_t size,
+                             int joined)
+{
+    if (joined && found && e[found - 1].address + e[found - 1].size == address) {
+        e[found - 1].size += size;
+        return found;
+    }
+    e[found] = (struct mt_element){address, size};
+    return found + 1;
+}
+
 unsigned mt_elements(const void *bytes, unsigned size, const struct mt_elements_registers *r,
-                     uint64_t address[MT_ELEMENTS_MAX], uint32_t *each)
+                     struct mt_element e[MT_ELEMENTS_MAX])
 {
     struct elements_insn n;
-    unsigned found = 0;
-    *each = 0;
+    unsigned found = 0, chosen = 0;
     if (elements_decode(&n, bytes, size) != 0)
         return 0;
     const ZydisDecodedOperand *m = n.memory;
     int scattered = m->mem.type == ZYDIS_MEMOP_TYPE_VSIB, packed = elements_packed(&n);
     unsigned vector = scattered ? 0 : elements_vector_mask(&n);
-    *each = vector ? vector : m->element_size ? m->element_size / 8u : m->size / 8u;
-    uint64_t base = elements_general(r, m->mem.base) + (uint64_t)m->mem.disp.value;
-    if (m->mem.segment == ZYDIS_REGISTER_FS || m->mem.segment == ZYDIS_REGISTER_GS)
-        base += r->segment;
-    if (m->mem.base == ZYDIS_REGISTER_RIP)
-        base += r->ip + n.i.length;
-    if (!scattered)
-        base += elements_general(r, m->mem.index) * m->mem.scale;
-    if (n.i.avx.broadcast.mode != ZYDIS_BROADCAST_MODE_INVALID && !n.i.avx.broadcast.is_static) {
-        address[0] = base;
-        return (unsigned)elements_any(&n, r);
-    }
-    unsigned count = scattered ? elements_gathered(&n, *each) : *each ? m->size / 8u / *each : 0;
+    uint32_t each = vector ? vector : m->element_size ? m->element_size / 8u : m->size / 8u;
+    uint64_t base = elements_base(&n, r);
+    if (n.i.avx.broadcast.mode != ZYDIS_BROADCAST_MODE_INVALID && !n.i.avx.broadcast.is_static)
+        return elements_any(&n, r) ? elements_put(e, 0, base, each, 0) : 0;
+    unsigned count = scattered ? elements_gathered(&n, each) : each ? m->size / 8u / each : 0;
     for (unsigned k = 0; k < count && k < MT_ELEMENTS_MAX; k++)
         if (elements_wanted(&n, r, k)) {
-            address[found] =
-                scattered ? base + elements_index(&n, r, k) : base + (packed ? found : k) * *each;
-            found++;
+            uint64_t at =
+                scattered ? base + elements_index(&n, r, k) : base + (uint64_t)(packed ? chosen : k) * each;
+            found = elements_put(e, found, at, each, !scattered);
+            chosen++;
         }
     return found;
 }

@@ -17,10 +17,15 @@ struct mt_elements_registers {
     uint64_t ip;            /* of the instruction */
 };
 
+struct mt_element {
+    uint64_t address;
+    uint32_t size; /* bytes */
+};
+
 /* 1 if what it touches depends on a mask or on a vector of indices. */
 int mt_elements_needed(const void *bytes, unsigned size);
-/* Addresses of the elements, in the order of their numbers; *each is their size in bytes. Their count, 0 when
- * the mask leaves none. */
+/* What is touched, in the order of the elements' numbers: of a gather or scatter each element, of others each
+ * run of neighbours. Their count, 0 when the mask leaves none. */
 unsigned mt_elements(const void *bytes, unsigned size, const struct mt_elements_registers *r,
-                     uint64_t address[MT_ELEMENTS_MAX], uint32_t *each);
+                     struct mt_element e[MT_ELEMENTS_MAX]);
 #endif
