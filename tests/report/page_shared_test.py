@@ -159,6 +159,10 @@ class Program(Pages):
                 self.assertEqual(self.page.run("document.documentElement.scrollWidth"), width)
                 out = self.page.run("[...document.querySelectorAll('#shared *')].filter((e) => e.offsetParent && !e.closest('.scroll') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 99))")
                 self.assertEqual(out, [], width)
+                # Names of bars and lines of source are there as they are.
+                self.assertEqual(self.page.run("[...document.querySelectorAll('#banks .bars th, #banks .bars .mid > *')].filter((e) => e.scrollWidth > e.clientWidth && getComputedStyle(e).display !== 'inline').map((e) => e.innerText)"), [], width)
+                source = self.page.run("[...document.querySelectorAll('#lines tr.hit td.source')].map((e) => [e.getBoundingClientRect().left, e.clientWidth, e.innerText.length])")
+                self.assertTrue(source and all(left < width - 190 and room > 180 for left, room, _ in source), (width, source))
         finally:
             self.page.size(1300, 900)
 
