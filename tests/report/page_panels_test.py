@@ -324,7 +324,7 @@ class Nonsense(Panels):
 
 class Large(Panels):
     """Numbers and names that need room: a comm.json of eight kernels, each of which reads of the one before."""
-    RECORDS = 268488800
+    RECORDS, BUFFERS = 268488800, 13
     NAMES = [f"stage_{i}_{'x' * i}" for i in range(8)]
 
     @classmethod
@@ -333,6 +333,19 @@ class Large(Panels):
         volumes = {name: {str(i): {"Load": 2**40, "Store": 2**39}} for i, name in enumerate(cls.NAMES)}
         cls.write("l.json", json.dumps({"format": "memtrace-comm", "version": 1, "inputs": ["x"], "complete": True, "notes": [], "records": cls.RECORDS, "KDV": volumes, "KCV": volumes, "transfers": transfers}))
         run(BIN + "/mt-report", "--from", cls.path("l.json"), "-o", cls.path("l.html"))
+        events = [{"ev": "alloc", "seq": 0, "id": i, "base": hex(4096 * (1 + i)), "bytes": 64, "kind": "cudaMalloc", "name": f"b{i}"} for i in range(cls.BUFFERS)]
+        events += [{"ev": "launch", "seq": 1, "kernel": "k", "traced": True, "records": 2 * cls.BUFFERS}]
+        cls.write("t", trace([("k", [record(0, LOAD, 4, 4096 * (1 + i) + k, (0, 0, 0)) for i in range(cls.BUFFERS) for k in (0, 4)])]))
+        cls.write("t.meta", companion(events, None, {"records_written": 2 * cls.BUFFERS, "records_counted": 2 * cls.BUFFERS}))
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
+
+    def test_rims(self):
+        """More buffers than colours: no two have the same rim, and each has its number."""
+        self.page.open(self.path("r.html"))
+        rims = dict(self.page.run("[...document.querySelectorAll('#graph .node')].map((n) => [n.querySelector('.small').textContent, ['stroke', 'stroke-dasharray'].map((k) => n.querySelector('circle').getAttribute(k)).join()])"))
+        self.assertEqual(sorted(rims), sorted(f"#{i}" for i in range(self.BUFFERS)))
+        self.assertEqual(len(set(rims.values())), self.BUFFERS)
+        self.assertIn("The first one has none: 13 of 26 accesses.", self.page.text("#strides .lead"))
 
     def test_room(self):
         try:
