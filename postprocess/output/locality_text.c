@@ -353,10 +353,11 @@ int mt_locality_text(FILE *f, const struct mt_locality *m, const struct mt_sites
     return rc;
 }
 
+const char *const mt_placement_words[MT_PLACE_POLICIES] = {"blocks of CTAs", "round robin",
+                                                           "least traffic found"};
+
 int mt_placement_text(FILE *f, const struct mt_placement *p)
 {
-    static const char *const policies[MT_PLACE_POLICIES] = {"blocks of CTAs", "round robin",
-                                                            "least traffic found"};
     struct mt_table t;
     char title[200];
     snprintf(title, sizeof title,
@@ -365,7 +366,7 @@ int mt_placement_text(FILE *f, const struct mt_placement *p)
     mt_table_init(&t, title, "placement|>bytes|>part");
     for (int policy = 0; policy < MT_PLACE_POLICIES; policy++) {
         mt_table_row(&t, 0);
-        mt_table_text(&t, policies[policy]);
+        mt_table_text(&t, mt_placement_words[policy]);
         mt_table_u64(&t, p->cross[policy]);
         locality_text_percent(&t, p->cross[policy], p->load);
     }

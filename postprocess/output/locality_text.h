@@ -18,5 +18,7 @@ int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_com
 #undef MT_ANALYSIS
 /* What was chosen of them. */
 int mt_locality_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites);
+/* What people read for the policies: "blocks of CTAs" …; the page has the same (web/plots.js). */
+extern const char *const mt_placement_words[MT_PLACE_POLICIES];
 int mt_placement_text(FILE *f, const struct mt_placement *p);
 #endif

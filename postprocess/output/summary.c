@@ -3,6 +3,7 @@
 #include "summary.h"
 #include "comm_parts.h"
 #include "locality_parts.h"
+#include "locality_text.h"
 #include "table.h"
 #include "numbers.h"
 #include "reader/text.h"
@@ -337,8 +338,6 @@ static void summary_conflicts(struct summary *s)
 
 static void summary_placement(struct summary *s)
 {
-    static const char *const names[MT_PLACE_POLICIES] = {"blocks of neighbours", "round robin",
-                                                         "least cut found"};
     const struct mt_placement *p = s->r->placement;
     int best = 0;
     if (!p->load)
@@ -348,7 +347,7 @@ static void summary_placement(struct summary *s)
     summary_say(
         s, 0, "Over %s, %s of the bytes that go between CTAs would cross with the best placement tried, %s.",
         mt_number_many(p->devices, "device", "devices").text,
-        p->cross[best] ? mt_number_percent(p->cross[best], p->load).text : "none", names[best]);
+        p->cross[best] ? mt_number_percent(p->cross[best], p->load).text : "none", mt_placement_words[best]);
 }
 
 /* ---- shared memory ---- */
@@ -446,19 +445,40 @@ static void summary_all(struct summary *s, const struct mt_estimates *estimates)
     struct total all = summary_totals(s, by);
     if (all.launches)
         summary_conflicts(s);
+    if (s->r->onchip)
+        summary_hazards(s, s->r->onchip);
     summary_kernels(s, by, &all);
     if (all.launches)
         summary_transfers(s, &all);
     summary_lines(s);
     summary_coalescing(s);
     summary_sharing(s);
-    if (s->r->onchip) {
+    if (s->r->onchip)
         summary_banks(s, s->r->onchip);
-        summary_hazards(s, s->r->onchip);
-    }
     summary_placement(s);
     summary_sample(s, estimates, by);
     free(by);
+}
+
+static int summary_any_launch(const struct mt_comm *c)
+{
+    for (size_t i = 0; i < c->nlaunches; i++)
+        if (c->launches[i].selected)
+            return 1;
+    return 0;
+}
+
+static void summary_nothing(struct summary *s)
+{
+    const struct mt_onchip_rows *x = s->r->onchip && s->r->onchip->nplaces ? s->r->onchip : NULL;
+    summary_say(s, 0,
+                "No access of the traced launches %swas recorded: their kernels touch no global memory, or "
+                "filters left nothing.",
+                x ? "to global memory " : "");
+    if (x) {
+        summary_hazards(s, x);
+        summary_banks(s, x);
+    }
 }
 
 int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates)
@@ -466,12 +486,10 @@ int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_es
     struct summary s = {.r = r};
     if (summary_rank(&s) != 0)
         s.failed = 1;
-    else if (!r->comm->nlaunches && !r->comm->host_accesses)
-        summary_say(&s, 0, "No launch is in this trace.");
+    else if (!summary_any_launch(r->comm) && !r->comm->host_accesses)
+        summary_say(&s, 0, "No launch is in this trace, or filters left none.");
     else if (!r->comm->records && !r->comm->host_accesses)
-        summary_say(&s, 0,
-                    "No access of the traced launches was recorded: their kernels touch no global memory, or "
-                    "filters left nothing.");
+        summary_nothing(&s);
     else
         summary_all(&s, estimates);
     for (int look = 1; look >= 0; look--)

@@ -57,7 +57,7 @@ static void versus_json_rows(struct mt_json *j, const char *key, const struct mt
 
 int mt_versus_json(struct mt_json *j, const struct mt_versus *p, const struct mt_versus_words *w)
 {
-    char *sentence = mt_versus_sentence(p);
+    char *sentence = mt_versus_sentence(p, 0);
     if (!sentence)
         return -1;
     mt_json_object(j, NULL, 0);

@@ -10,20 +10,22 @@ struct mt_versus_words {
     size_t npaths[2];
     int complete[2]; /* below 0: not known */
 };
+/* `page` in what follows: numbers as pages have them, "8,192 → 2,048 (−75.0 %)". */
 /* The verdict as a sentence: the caller frees it; NULL without memory. */
-char *mt_versus_sentence(const struct mt_versus *p);
+char *mt_versus_sentence(const struct mt_versus *p, int page);
 /* A figure of both runs: "8192 -> 2048 (-75.0 %)", "12" where they are equal, "-" where it is not known.
  * Returns out. */
 enum { MT_VERSUS_CELL = 96 };
-const char *mt_versus_cell(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, enum mt_figure f);
+const char *mt_versus_cell(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, enum mt_figure f,
+                           int page);
 /* The same of the efficiency, in percent and points. */
-const char *mt_versus_efficiency(char out[MT_VERSUS_CELL], const struct mt_versus_row *r);
+const char *mt_versus_efficiency(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, int page);
 /* Less is better, and it got 1: better, -1: worse; 0: neither, or not known. */
 int mt_versus_turn(const struct mt_versus_row *r, enum mt_figure f);
-/* Of `n` figures those that one of the runs knows, in `out`; MT_FIGURES, the efficiency, is always. How many.
- */
-size_t mt_versus_known(const struct mt_versus *p, const enum mt_figure *figures, size_t n,
-                       enum mt_figure *out);
+/* Of `n` figures those of which a run has any in these rows, in `out`; MT_FIGURES is the efficiency. How
+ * many. */
+size_t mt_versus_shown(const struct mt_versus_row *rows, size_t nrows, const enum mt_figure *figures,
+                       size_t n, enum mt_figure *out);
 /* Everything as tables. 0, or -1 without memory. */
 int mt_versus_text(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w);
 /* One whole document. 0, or -1 without memory. */

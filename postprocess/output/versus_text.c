@@ -1,58 +1,70 @@
 /* Two runs side by side, for people: the verdict, sums, kernels, lines, buffers. */
 #define _GNU_SOURCE
 #include "versus_out.h"
+#include "numbers.h"
 #include "table.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 25 };
 
-const char *mt_versus_cell(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, enum mt_figure f)
+static struct mt_number versus_digits(uint64_t n, int page)
 {
-    char side[2][32];
+    struct mt_number w = mt_number_count(n);
+    if (!page)
+        snprintf(w.text, sizeof w.text, "%" PRIu64, n);
+    return w;
+}
+
+const char *mt_versus_cell(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, enum mt_figure f,
+                           int page)
+{
+    struct mt_number side[2];
     double change;
     const struct mt_side_row *row[2] = {r->a, r->b};
     for (int i = 0; i < 2; i++)
         if (row[i] && row[i]->known >> f & 1)
-            snprintf(side[i], sizeof side[i], "%" PRIu64, row[i]->v[f]);
+            side[i] = versus_digits(row[i]->v[f], page);
         else
-            strcpy(side[i], "-");
-    if (strcmp(side[0], side[1]) == 0)
-        snprintf(out, MT_VERSUS_CELL, "%s", side[0]);
-    else if (mt_versus_change(r, f, &change))
-        snprintf(out, MT_VERSUS_CELL, "%s -> %s (%+.1f %%)", side[0], side[1], 100 * change);
+            strcpy(side[i].text, page ? "–" : "-");
+    const char *arrow = page ? " → " : " -> ";
+    if (strcmp(side[0].text, side[1].text) == 0)
+        snprintf(out, MT_VERSUS_CELL, "%.30s", side[0].text);
+    else if (!mt_versus_change(r, f, &change))
+        snprintf(out, MT_VERSUS_CELL, "%.30s%s%.30s", side[0].text, arrow, side[1].text);
+    else if (page)
+        snprintf(out, MT_VERSUS_CELL, "%.30s → %.30s (%s%.1f\u00a0%%)", side[0].text, side[1].text,
+                 change < 0 ? "−" : "+", 100 * fabs(change));
     else
-        snprintf(out, MT_VERSUS_CELL, "%s -> %s", side[0], side[1]);
+        snprintf(out, MT_VERSUS_CELL, "%.30s -> %.30s (%+.1f %%)", side[0].text, side[1].text, 100 * change);
     return out;
 }
 
-static void versus_percent(char out[32], double efficiency)
+static void versus_percent(char out[32], double efficiency, int page)
 {
     if (efficiency < 0)
-        strcpy(out, "-");
+        strcpy(out, page ? "–" : "-");
     else
-        snprintf(out, 32, "%.1f %%", 100 * efficiency);
+        snprintf(out, 32, page ? "%.1f\u00a0%%" : "%.1f %%", 100 * efficiency);
 }
 
-const char *mt_versus_efficiency(char out[MT_VERSUS_CELL], const struct mt_versus_row *r)
+const char *mt_versus_efficiency(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, int page)
 {
     char a[32], b[32];
-    versus_percent(a, mt_side_efficiency(r->a));
-    versus_percent(b, mt_side_efficiency(r->b));
-    snprintf(out, MT_VERSUS_CELL, strcmp(a, b) == 0 ? "%s" : "%s -> %s", a, b);
+    versus_percent(a, mt_side_efficiency(r->a), page);
+    versus_percent(b, mt_side_efficiency(r->b), page);
+    snprintf(out, MT_VERSUS_CELL, strcmp(a, b) == 0 ? "%s" : page ? "%s → %s" : "%s -> %s", a, b);
     return out;
 }
 
 int mt_versus_turn(const struct mt_versus_row *r, enum mt_figure f)
 {
-    if (!mt_figure_words[f].judged || !mt_versus_both(r, f))
-        return 0;
-    double a = (double)r->a->v[f], b = (double)r->b->v[f];
-    return b < a * (1 - MT_VERSUS_SLACK) ? 1 : b > a * (1 + MT_VERSUS_SLACK) ? -1 : 0;
+    return mt_figure_words[f].judged && r->a && r->b ? -mt_versus_moved(r, f) : 0;
 }
 
-char *mt_versus_sentence(const struct mt_versus *p)
+char *mt_versus_sentence(const struct mt_versus *p, int page)
 {
     char *text = NULL, cell[MT_VERSUS_CELL];
     size_t bytes;
@@ -66,18 +78,18 @@ char *mt_versus_sentence(const struct mt_versus *p)
         if (!turn)
             continue;
         fprintf(f, "%s%s %s", between, mt_figure_words[i].words,
-                mt_versus_cell(cell, &p->all, (enum mt_figure)i));
+                mt_versus_cell(cell, &p->all, (enum mt_figure)i, page));
         between = ", ";
     }
     double a = mt_side_efficiency(p->all.a), b = mt_side_efficiency(p->all.b);
     if (a >= 0 && b >= 0 && (a - b > 0.001 || b - a > 0.001)) {
-        fprintf(f, "%sefficiency %s", between, mt_versus_efficiency(cell, &p->all));
+        fprintf(f, "%sefficiency %s", between, mt_versus_efficiency(cell, &p->all, page));
         between = ", ";
     }
     if (p->other_work) {
         fprintf(f, "; the two do not access the same number of bytes: loaded %s",
-                mt_versus_cell(cell, &p->all, MT_FIGURE_LOADED));
-        fprintf(f, ", stored %s", mt_versus_cell(cell, &p->all, MT_FIGURE_STORED));
+                mt_versus_cell(cell, &p->all, MT_FIGURE_LOADED, page));
+        fprintf(f, ", stored %s", mt_versus_cell(cell, &p->all, MT_FIGURE_STORED, page));
     }
     fputc('.', f);
     int bad = ferror(f) | fclose(f);
@@ -115,35 +127,37 @@ static void versus_cells(struct mt_table *t, const struct mt_versus_row *r, cons
     char cell[MT_VERSUS_CELL];
     for (size_t i = 0; i < n; i++)
         if (list[i] == MT_FIGURES)
-            mt_table_text(t, mt_versus_efficiency(cell, r));
+            mt_table_text(t, mt_versus_efficiency(cell, r, 0));
         else
-            mt_table_text(t, mt_versus_cell(cell, r, list[i]));
+            mt_table_text(t, mt_versus_cell(cell, r, list[i], 0));
 }
 
-size_t mt_versus_known(const struct mt_versus *p, const enum mt_figure *figures, size_t n,
-                       enum mt_figure *out)
+size_t mt_versus_shown(const struct mt_versus_row *rows, size_t nrows, const enum mt_figure *figures,
+                       size_t n, enum mt_figure *out)
 {
-    unsigned known = p->all.a->known | p->all.b->known;
+    uint64_t some[MT_FIGURES] = {0};
     size_t kept = 0;
+    for (size_t i = 0; i < 2 * nrows; i++) {
+        const struct mt_side_row *r = i % 2 ? rows[i / 2].b : rows[i / 2].a;
+        for (int f = 0; r && f < MT_FIGURES; f++)
+            some[f] |= r->known >> f & 1 ? r->v[f] : 0;
+    }
     for (size_t i = 0; i < n; i++)
-        if (figures[i] == MT_FIGURES || known >> figures[i] & 1)
+        if (some[figures[i] == MT_FIGURES ? MT_FIGURE_SECTORS : figures[i]])
             out[kept++] = figures[i];
     return kept;
 }
 
-/* A table with `heads`, then a column for each of the figures that are known. */
+/* A table with `heads`, then a column for each of the figures that one of the runs has. */
 static size_t versus_table(struct mt_table *t, const struct mt_versus *p, const char *title,
                            const char *heads, const enum mt_figure *figures, size_t n, enum mt_figure *out)
 {
-    static const char *const shorter[MT_FIGURES + 1] = {
-        [MT_FIGURE_CROSSING] = "between devices", [MT_FIGURE_FOOTPRINT] = "footprint",
-        [MT_FIGURE_BANKS] = "bank conflicts",     [MT_FIGURE_HAZARDS] = "hazards",
-        [MT_FIGURE_LOCAL] = "bytes local",        [MT_FIGURES] = "efficiency"};
     char text[512];
-    size_t kept = mt_versus_known(p, figures, n, out), at = (size_t)snprintf(text, sizeof text, "%s", heads);
+    size_t kept = mt_versus_shown(&p->all, 1, figures, n, out),
+           at = (size_t)snprintf(text, sizeof text, "%s", heads);
     for (size_t i = 0; i < kept && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "|>%s",
-                               shorter[out[i]] ? shorter[out[i]] : mt_figure_words[out[i]].words);
+                               out[i] == MT_FIGURES ? "efficiency" : mt_figure_words[out[i]].head);
     mt_table_init(t, title, text);
     return kept;
 }
@@ -158,11 +172,11 @@ static int versus_sums(FILE *f, const struct mt_versus *p)
             continue;
         mt_table_row(&t, 0);
         mt_table_text(&t, mt_figure_words[i].words);
-        mt_table_text(&t, mt_versus_cell(cell, &p->all, (enum mt_figure)i));
+        mt_table_text(&t, mt_versus_cell(cell, &p->all, (enum mt_figure)i, 0));
     }
     mt_table_row(&t, 0);
     mt_table_text(&t, "efficiency");
-    mt_table_text(&t, mt_versus_efficiency(cell, &p->all));
+    mt_table_text(&t, mt_versus_efficiency(cell, &p->all, 0));
     return mt_table_print(&t, f, ROWS);
 }
 
@@ -210,7 +224,7 @@ static int versus_part_table(FILE *f, const struct mt_versus *p, enum mt_side_by
 
 int mt_versus_text(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w)
 {
-    char *sentence = mt_versus_sentence(p);
+    char *sentence = mt_versus_sentence(p, 0);
     if (!sentence)
         return -1;
     for (int i = 0; i < 2; i++) {

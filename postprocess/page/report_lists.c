@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "report.h"
 #include "analysis/graph/graph.h"
+#include "analysis/onchip/onchip.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
@@ -214,7 +215,7 @@ static void write_sites(struct mt_json *j, const struct mt_report *r)
         mt_json_text(j, NULL, s->op);
         mt_json_u64(j, NULL, s->size);
         mt_json_text(j, NULL, s->function);
-        mt_json_text(j, NULL, s->var);
+        mt_json_text(j, NULL, *s->space ? mt_onchip_variable(s) : s->var);
         mt_json_end(j);
     }
     mt_json_end(j);
@@ -316,7 +317,8 @@ static int write_graph(struct mt_json *j, const char *key, const struct mt_repor
     mt_json_text(j, "stride", from->stride);
     mt_json_u64(j, "nodes_in_all", g->nnodes);
     mt_json_u64(j, "edges_in_all", g->nedges);
-    mt_json_u64(j, "accesses", all);
+    mt_json_u64(j, "strides", all);
+    mt_json_u64(j, "accesses", g->records);
     mt_json_u64(j, "left_out", g->left_out);
     mt_json_array(j, "nodes", 0);
     for (size_t i = 0; i < g->nnodes && i < MOST_NODES; i++) {

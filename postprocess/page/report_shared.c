@@ -134,6 +134,29 @@ static void shared_hazard(struct mt_json *j, const struct mt_report *r, const st
     mt_json_end(j);
 }
 
+/* Of each row that is shown: launches with it; of each, superstep and words. */
+static int shared_hazard_cells(struct mt_json *j, const struct mt_report *r,
+                               const struct mt_onchip_hazard **shown, size_t n)
+{
+    struct mt_pack p = {0};
+    uint64_t cells = 0;
+    for (size_t i = 0; i < n; i++)
+        cells += shown[i]->h.launches;
+    if (cells > MOST_CELLS) {
+        mt_json_text(j, "cells", NULL);
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        mt_pack_u64(&p, shown[i]->h.launches);
+        for (size_t k = shown[i]->first; k < shown[i]->end; k++) {
+            const struct mt_hazard_share *c = &r->onchip_rows->hazard_cells[k];
+            mt_pack_u64(&p, r->onchip->launches[c->launch].superstep);
+            mt_pack_u64(&p, c->count);
+        }
+    }
+    return mt_pack_write(&p, j, "cells");
+}
+
 static int shared_hazards(struct mt_json *j, const struct mt_report *r)
 {
     const struct mt_onchip_rows *rows = r->onchip_rows;
@@ -150,9 +173,10 @@ static int shared_hazards(struct mt_json *j, const struct mt_report *r)
     for (size_t i = 0; i < n; i++)
         shared_hazard(j, r, shown[i]);
     mt_json_end(j);
+    int rc = shared_hazard_cells(j, r, shown, n);
     mt_json_end(j);
     free(shown);
-    return 0;
+    return rc;
 }
 
 int mt_report_write_shared(struct mt_json *j, const struct mt_report *r)

@@ -2,12 +2,12 @@
 #define _GNU_SOURCE
 #include "versus_page.h"
 #include "report_files.h"
+#include "output/numbers.h"
 #include "output/xml.h"
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPEN_KERNELS = 5 }; /* the others are folded up */
+enum { OPEN_KERNELS = 20 }; /* of those that changed; the others are folded up */
 
 static void page_element(FILE *f, const char *open, const char *text, const char *close)
 {
@@ -25,14 +25,10 @@ static const char *page_turn(int turn)
 
 static void page_number(FILE *f, const struct mt_side_row *r, enum mt_figure figure)
 {
-    if (!r || !(r->known >> figure & 1)) {
+    if (!r || !(r->known >> figure & 1))
         fputs("–", f);
-        return;
-    }
-    char digits[32];
-    int n = snprintf(digits, sizeof digits, "%" PRIu64, r->v[figure]);
-    for (int i = 0; i < n; i++)
-        fprintf(f, i && (n - i) % 3 == 0 ? ",%c" : "%c", digits[i]);
+    else
+        fputs(mt_number_count(r->v[figure]).text, f);
 }
 
 static int page_equal(const struct mt_versus_row *r, enum mt_figure figure)
@@ -46,11 +42,11 @@ static void page_figure(FILE *f, const struct mt_versus_row *r, enum mt_figure f
     double change;
     fprintf(f, "<td class=\"%s\">", page_turn(mt_versus_turn(r, figure)));
     page_number(f, r->a ? r->a : r->b, figure);
-    if (!page_equal(r, figure) && r->a && r->b) {
+    if (!page_equal(r, figure) && r->a && r->b && (r->a->known | r->b->known) >> figure & 1) {
         fputs(" → ", f);
         page_number(f, r->b, figure);
         if (mt_versus_change(r, figure, &change))
-            fprintf(f, " <small>%s%.1f %%</small>", change < 0 ? "−" : "+",
+            fprintf(f, " <small>%s%.1f\u00a0%%</small>", change < 0 ? "−" : "+",
                     100 * (change < 0 ? -change : change));
     }
     fputs("</td>", f);
@@ -63,13 +59,7 @@ static void page_efficiency(FILE *f, const struct mt_versus_row *r)
     double a = mt_side_efficiency(one.a), b = mt_side_efficiency(one.b);
     int turn = a < 0 || b < 0 ? 0 : b - a > MT_VERSUS_SLACK ? 1 : a - b > MT_VERSUS_SLACK ? -1 : 0;
     fprintf(f, "<td class=\"%s\">", page_turn(turn));
-    mt_versus_efficiency(cell, &one);
-    const char *arrow = strstr(cell, " -> ");
-    if (arrow)
-        fprintf(f, "%.*s → %s", (int)(arrow - cell), cell, arrow + 4);
-    else
-        fputs(*cell == '-' ? "–" : cell, f);
-    fputs("</td>", f);
+    fprintf(f, "%s</td>", mt_versus_efficiency(cell, &one, 1));
 }
 
 /* ---- the whole runs ---- */
@@ -135,8 +125,11 @@ static void page_head(FILE *f, const char *first, const enum mt_figure *list, si
 {
     fprintf(f, "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">%s</th>", first);
     for (size_t i = 0; i < n; i++)
-        fprintf(f, "<th scope=\"col\" class=\"num\">%s</th>",
-                list[i] == MT_FIGURES ? "efficiency" : mt_figure_words[list[i]].words);
+        if (list[i] == MT_FIGURES)
+            fputs("<th scope=\"col\" class=\"num\">efficiency</th>", f);
+        else
+            fprintf(f, "<th scope=\"col\" class=\"num\" title=\"%s\">%s</th>", mt_figure_words[list[i]].words,
+                    mt_figure_words[list[i]].head);
     fputs("</tr></thead><tbody>\n", f);
 }
 
@@ -164,46 +157,58 @@ static void page_name(FILE *f, const char *a, const char *b, int places)
         fputs(a ? " <em>A only</em>" : " <em>B only</em>", f);
 }
 
-static void page_rows(FILE *f, const struct mt_versus *p, const struct mt_versus_kernel *k,
-                      enum mt_side_by by)
+static void page_rows(FILE *f, const struct mt_versus_kernel *k, enum mt_side_by by)
 {
     enum mt_figure list[LENGTH(of_line)];
-    size_t n = by == MT_SIDE_LINES ? mt_versus_known(p, of_line, LENGTH(of_line), list)
-                                   : mt_versus_known(p, of_buffer, LENGTH(of_buffer), list);
+    const int lines = by == MT_SIDE_LINES;
+    size_t n = mt_versus_shown(k->part[by], k->count[by], lines ? of_line : of_buffer,
+                               lines ? LENGTH(of_line) : LENGTH(of_buffer), list);
     if (!k->count[by])
         return;
-    page_head(f, by == MT_SIDE_LINES ? "source line" : "buffer", list, n);
+    page_head(f, lines ? "source line" : "buffer", list, n);
     for (size_t i = 0; i < k->count[by]; i++) {
         const struct mt_versus_row *r = &k->part[by][i];
         fputs("<tr><th scope=\"row\">", f);
-        page_name(f, r->a ? r->a->place : NULL, r->b ? r->b->place : NULL, by == MT_SIDE_LINES);
+        page_name(f, r->a ? r->a->place : NULL, r->b ? r->b->place : NULL, lines);
         fputs("</th>", f);
         page_cells(f, r, list, n);
     }
     fputs("</tbody></table></div>\n", f);
 }
 
-static void page_kernel(FILE *f, const struct mt_versus *p, const struct mt_versus_kernel *k, int open)
+/* Figures that changed, or what the kernel has most of. */
+static void page_changes(FILE *f, const struct mt_versus_row *r)
+{
+    char cell[MT_VERSUS_CELL];
+    enum mt_figure most = mt_versus_both(r, MT_FIGURE_SECTORS) ? MT_FIGURE_SECTORS : MT_FIGURE_LOADED;
+    int some = 0;
+    for (int i = 0; i < MT_FIGURES && r->a && r->b; i++)
+        if (mt_versus_moved(r, (enum mt_figure)i)) {
+            some = 1;
+            fprintf(f, "<span class=\"%s\">%s %s</span>", page_turn(mt_versus_turn(r, (enum mt_figure)i)),
+                    mt_figure_words[i].head, mt_versus_cell(cell, r, (enum mt_figure)i, 1));
+        }
+    if (!some && mt_versus_both(r, most))
+        fprintf(f, "<span>%s %s, nothing changed</span>", mt_figure_words[most].head,
+                mt_versus_cell(cell, r, most, 1));
+}
+
+static void page_kernel(FILE *f, const struct mt_versus_kernel *k, int open)
 {
     enum mt_figure list[LENGTH(of_kernel)];
-    size_t n = mt_versus_known(p, of_kernel, LENGTH(of_kernel), list);
-    char cell[MT_VERSUS_CELL];
     const struct mt_versus_row *r = &k->row;
+    size_t n = mt_versus_shown(r, 1, of_kernel, LENGTH(of_kernel), list);
     fprintf(f, "<details class=\"card\"%s><summary><h2>", open ? " open" : "");
     page_name(f, r->a ? r->a->kernel : NULL, r->b ? r->b->kernel : NULL, 0);
     fputs("</h2>", f);
-    if (mt_versus_both(r, MT_FIGURE_SECTORS) || mt_versus_both(r, MT_FIGURE_LOADED)) {
-        enum mt_figure figure = mt_versus_both(r, MT_FIGURE_SECTORS) ? MT_FIGURE_SECTORS : MT_FIGURE_LOADED;
-        page_element(f, "<span>", mt_figure_words[figure].words, " ");
-        page_element(f, "", mt_versus_cell(cell, r, figure), "</span>");
-    }
+    page_changes(f, r);
     fputs("</summary>\n", f);
     page_head(f, "kernel", list, n);
     fputs("<tr><th scope=\"row\">all launches</th>", f);
     page_cells(f, r, list, n);
     fputs("</tbody></table></div>\n", f);
-    page_rows(f, p, k, MT_SIDE_LINES);
-    page_rows(f, p, k, MT_SIDE_BUFFERS);
+    page_rows(f, k, MT_SIDE_LINES);
+    page_rows(f, k, MT_SIDE_BUFFERS);
     fputs("</details>\n", f);
 }
 
@@ -224,7 +229,7 @@ static void page_inputs(FILE *f, const struct mt_versus_words *w, int i)
 int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w, const char *title)
 {
     static const char *const classes[] = {"same", "better", "worse", "mixed"};
-    char *sentence = mt_versus_sentence(p);
+    char *sentence = mt_versus_sentence(p, 1);
     if (!sentence)
         return -1;
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
@@ -246,7 +251,7 @@ int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
                 p->moved == 1 ? "it accesses" : "they access");
     page_sums(f, p);
     for (size_t i = 0; i < p->count; i++)
-        page_kernel(f, p, &p->kernels[i], i < OPEN_KERNELS);
+        page_kernel(f, &p->kernels[i], i < OPEN_KERNELS && p->kernels[i].change > 0);
     fputs("<footer>Efficiency: different bytes asked for / bytes moved in sectors of 32. Between devices: if "
           "the CTAs "
           "ran on two, in blocks. Words and rules: definitions.md, "

@@ -80,8 +80,17 @@ def page(world):
     path = os.path.join(world.folder("page"), "r.html")
     world.call([world.tool("mt-report"), "--title", "<b>&\"", before, "--", after, "-o", path])
     html = open(path, encoding="utf-8").read()
-    holds("verdict and figures", "B is better" in html and "4,608 → 1,024" in html and "22.2 % → 100.0 %" in html)
+    holds("verdict and figures", "B is better" in html and "4,608 → 1,024" in html and "22.2\u00a0% → 100.0\u00a0%" in html)
     holds("a title is no tag", "<h1>&lt;b&gt;&amp;&quot;</h1>" in html or "<h1>&lt;b&gt;&amp;\"</h1>" in html)
+    holds("numbers of the verdict", "sectors 5,760 → 2,049 (−64.4\u00a0%)" in html)
+    once = world.run_ok([world.compile(source(world, "before"), "-O2", "-DONCE")], MEMTRACE_FORMAT="compact").folder
+    world.call([world.tool("mt-report"), before, "--", once, "-o", path])
+    some = open(path, encoding="utf-8").read().split("<details")[1:]
+    heads = [re.sub("<[^>]*>", "|", part.partition("</summary>")[0]) for part in some]
+    same("what changed is first, and open; scale has fewer sectors", [re.split(r"\|+", h) for h in heads],
+         [[' class="card" open>', "scale", "bytes stored 32,768 → 16,388 (−50.0\u00a0%)", "sectors 1,152 → 1,025 (−11.0\u00a0%)", "conflicting bytes 4 → 0 (−100.0\u00a0%)", ""], [' class="card">', "transpose", "sectors 4,608, nothing changed", ""]])
+    columns = [re.findall(r"<th scope=\"col\"[^>]*>([^<]*)", part.partition("</table>")[0])[1:] for part in some]
+    holds(f"columns that are zero in both are not there: {columns}", "conflicting bytes" in columns[0] and not {"conflicting bytes", "hazards"} & set(columns[1]))
     holds("no script", "<script" not in html and "default-src 'none'" in html)
     opened, closed = re.findall(r"<(table|details|section|tr|td|th|span)\b", html), re.findall(r"</(table|details|section|tr|td|th|span)>", html)
     same("tags are closed", sorted(opened), sorted(closed))

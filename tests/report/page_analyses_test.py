@@ -132,7 +132,7 @@ class Lanes(Case):
     @classmethod
     def make(cls):
         trace_path = os.path.join(SOURCE, "tests/golden/container/succeed/device.mtc")
-        code = subprocess.run([BIN + "/mt-extract", "-s", "KDV", trace_path], capture_output=True).returncode
+        code = cls.code = subprocess.run([BIN + "/mt-extract", "-s", "KDV", trace_path], capture_output=True).returncode
         cls.comm = json.loads(run(BIN + "/mt-extract", "-s", "more", trace_path, code=code))
         cls.graph = json.loads(run(BIN + "/mt-graph", "--lanes", "-f", "json", trace_path, code=code))
         run(BIN + "/mt-report", trace_path, "-o", cls.path("r.html"), code=code)
@@ -150,6 +150,11 @@ class Lanes(Case):
         self.page.open(self.path("r.html"))
         shown = "[...document.querySelectorAll('#graph .node')].map((n) => n.getAttribute('aria-label'))"
         threads = self.page.run(shown)
+        share = lambda: self.page.text("#strides output").replace("\u00a0", " ").rpartition(", ")[2]
+        records = int(run(BIN + "/mt-dump", "--format=csv", os.path.join(SOURCE, "tests/golden/container/succeed/device.mtc"), code=self.code).count("\n")) - 1
+        of_threads = sum(int(re.search(r"([\d,]+) times?", t)[1].replace(",", "")) for t in threads)
+        self.assertLess(of_threads, records)
+        self.assertEqual(share(), f"{100 * of_threads / records:.1f} % of all accesses")
         self.page.click("#strides [data-value=lane_graph]")
         lanes = self.page.run(shown)
         self.assertNotEqual(lanes, threads)
@@ -158,6 +163,7 @@ class Lanes(Case):
         expected = sorted(f"{sign(n['stride'])} B, {words[n['type']]}, {grouped(n['count'])} time" for n in self.graph["nodes"])
         got = sorted(f"{l.split(', ')[0]}, {l.split(', ')[1]}, " + next(p for p in l.split(", ") if " time" in p).removesuffix("s") for l in lanes)
         self.assertEqual(got, expected)
+        self.assertEqual(share(), f"{100 * sum(n['count'] for n in self.graph['nodes']) / records:.1f} % of all accesses")
 
 
 class Timeline(Case):

@@ -322,6 +322,52 @@ class Nonsense(Panels):
             self.page.problems.clear()
 
 
+class Large(Panels):
+    """Numbers and names that need room: a comm.json of eight kernels, each of which reads of the one before."""
+    RECORDS, BUFFERS = 268488800, 13
+    NAMES = [f"stage_{i}_{'x' * i}" for i in range(8)]
+
+    @classmethod
+    def make(cls):
+        transfers = {a: {"0,0,0": {str(i): {b: {"1,0,0": {str(i + 1): {"Size": 4, "cnt": 1}}}}}} for i, (a, b) in enumerate(zip(cls.NAMES, cls.NAMES[1:]))}
+        volumes = {name: {str(i): {"Load": 2**40, "Store": 2**39}} for i, name in enumerate(cls.NAMES)}
+        cls.write("l.json", json.dumps({"format": "memtrace-comm", "version": 1, "inputs": ["x"], "complete": True, "notes": [], "records": cls.RECORDS, "KDV": volumes, "KCV": volumes, "transfers": transfers}))
+        run(BIN + "/mt-report", "--from", cls.path("l.json"), "-o", cls.path("l.html"))
+        events = [{"ev": "alloc", "seq": 0, "id": i, "base": hex(4096 * (1 + i)), "bytes": 64, "kind": "cudaMalloc", "name": f"b{i}"} for i in range(cls.BUFFERS)]
+        events += [{"ev": "launch", "seq": 1, "kernel": "k", "traced": True, "records": 2 * cls.BUFFERS}]
+        cls.write("t", trace([("k", [record(0, LOAD, 4, 4096 * (1 + i) + k, (0, 0, 0)) for i in range(cls.BUFFERS) for k in (0, 4)])]))
+        cls.write("t.meta", companion(events, None, {"records_written": 2 * cls.BUFFERS, "records_counted": 2 * cls.BUFFERS}))
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
+
+    def test_rims(self):
+        """More buffers than colours: no two have the same rim, and each has its number."""
+        self.page.open(self.path("r.html"))
+        rims = dict(self.page.run("[...document.querySelectorAll('#graph .node')].map((n) => [n.querySelector('.small').textContent, ['stroke', 'stroke-dasharray'].map((k) => n.querySelector('circle').getAttribute(k)).join()])"))
+        self.assertEqual(sorted(rims), sorted(f"#{i}" for i in range(self.BUFFERS)))
+        self.assertEqual(len(set(rims.values())), self.BUFFERS)
+        self.assertIn("The first one has none: 13 of 26 accesses.", self.page.text("#strides .lead"))
+
+    def test_room(self):
+        try:
+            for width in (400, 1280):
+                self.page.size(width, 900)
+                self.page.open(self.path("l.html"))
+                self.assertEqual(self.figure("records"), "268,488,800")
+                self.assertEqual(self.page.run("[document.querySelector('[data-figure=records]').title, document.querySelector('[data-figure=records] .v').innerText]"), ["268,488,800", "268.5 million"])
+                self.assertEqual(self.page.run("[...document.querySelectorAll('.tile')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.innerText)"), [])
+                rows = self.page.run("(() => { const n = {}; for (const e of document.querySelectorAll('.tile')) n[e.offsetTop] = (n[e.offsetTop] || 0) + 1; return Object.values(n); })()")
+                self.assertLess(max(rows) - min(rows), len(rows) + 1, rows)
+                self.assertGreaterEqual(min(rows), max(rows) // 2, rows)
+                # The place of each name is that of its column; none is left out.
+                texts = [t for t in self.svg("Transfers from kernel to kernel").iter(SVG + "text") if t.get("transform")]
+                self.assertEqual([(t.text, "rotate(-90)" in t.get("transform")) for t in texts], [(name, True) for name in self.NAMES])
+                x = [float(t.get("transform")[10:].split()[0]) for t in texts]
+                self.assertEqual(x, sorted(x))
+                self.assertGreater(min(b - a for a, b in zip(x, x[1:])), 14)
+        finally:
+            self.page.size(1300, 900)
+
+
 class Hostile(Panels):
     """Names that are markup or formulas stay text in files, too."""
     @classmethod

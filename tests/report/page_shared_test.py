@@ -103,16 +103,27 @@ class Program(Pages):
         self.assertIn("155", self.page.run("[...document.querySelector('#lines .chosen').children].map((c) => c.innerText)"))
 
     def test_hazards(self):
-        """Each of 64 threads loads what one of the other warp stores; which comes first is up to the run."""
+        """Each of 64 threads of three CTAs loads what one of the other warp stores; which comes first is up to the run."""
         line = {name: n for n, name in names().items()}
-        rows = self.page.run("[...document.querySelectorAll('#hazards tbody tr')].map((r) => [...r.children].map((c) => c.innerText))")
+        table = "[...document.querySelectorAll('#hazards tbody tr')].map((r) => [...r.children].map((c) => c.innerText))"
+        rows = self.page.run(table)
         store, load = (f"{kind} shared.cu:{line[name]}" for kind, name in (("store", "stored"), ("load", "loaded")))
-        self.assertEqual(sum(int(r[5]) for r in rows), 64)
+        self.assertEqual(sum(int(r[5]) for r in rows), 3 * 64)
         for r in rows:
             self.assertEqual(r[:3], ["RAW", store, load] if r[0] == "RAW" else ["WAR", load, store])
-            self.assertEqual(r[3:5] + r[6:8], ["unordered", "warps", "1", "2"])
+            self.assertEqual(r[3:5], ["unordered", "warps"])
+            self.assertIn(r[6:8], (["2", "2"], ["1", "2"], ["1", "4"]))
             a, b, address = re.fullmatch(r"0,0,0: (\d+), (\d+) at 0x([0-9a-f]+)", r[8]).groups()
             self.assertEqual(int(a) + int(b), 63)
+        self.assertIn("2", {r[7] for r in rows})
+        for step, words in ((2, 64), (4, 2 * 64)):
+            self.page.run(f"memtraceReport.setState({{superstep: {step}}})")
+            some = self.page.run(table)
+            self.assertEqual([sum(int(r[5]) for r in some), {r[6] for r in some}], [words, {"1"}])
+            self.assertEqual([r[7:] for r in some], [next(a[7:] if a[7] == str(step) else ["–", "–"] for a in rows if a[:3] == r[:3]) for r in some])
+        self.page.run("memtraceReport.setState({superstep: 0})")
+        self.assertIn("The chosen launch has none.", self.page.text("#hazards"))
+        self.page.run("memtraceReport.setState({superstep: null})")
         self.page.click("#hazards tbody td:nth-child(2) button")
         self.assertEqual(self.chosen(), [line["stored" if rows[0][0] == "RAW" else "loaded"]])
 
@@ -126,8 +137,8 @@ class Program(Pages):
         glance, line = self.glance(), {name: n for n, name in names().items()}
         self.assertIn("hazard", glance["hazards"])
         self.assertIn("shared memory (no barrier orders two threads of a CTA), the largest in unordered:", glance["hazards"])
-        # 345 of banks and 4 of the other kernel; 25 and 4 of them without conflicts
-        self.assertEqual(glance["banks"].replace("\u00a0", " "), f"91.7 % of the wavefronts of shared memory are bank conflicts, most of them of the store at shared.cu:{line['column']} (32-way). see")
+        # 345 of banks and 12 of the other kernel; 25 and 12 of them without conflicts
+        self.assertEqual(glance["banks"].replace("\u00a0", " "), f"89.6 % of the wavefronts of shared memory are bank conflicts, most of them of the store at shared.cu:{line['column']} (32-way). see")
         self.page.click("#glance [data-glance=banks] a")
         self.assertEqual(self.page.run("location.hash"), "#banks")
 
@@ -159,6 +170,10 @@ class Program(Pages):
                 self.assertEqual(self.page.run("document.documentElement.scrollWidth"), width)
                 out = self.page.run("[...document.querySelectorAll('#shared *')].filter((e) => e.offsetParent && !e.closest('.scroll') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 99))")
                 self.assertEqual(out, [], width)
+                # Names of bars and lines of source are there as they are.
+                self.assertEqual(self.page.run("[...document.querySelectorAll('#banks .bars th, #banks .bars .mid > *')].filter((e) => e.scrollWidth > e.clientWidth && getComputedStyle(e).display !== 'inline').map((e) => e.innerText)"), [], width)
+                source = self.page.run("[...document.querySelectorAll('#lines tr.hit td.source')].map((e) => [e.getBoundingClientRect().left, e.clientWidth, e.innerText.length])")
+                self.assertTrue(source and all(left < width - 190 and room > 180 for left, room, _ in source), (width, source))
         finally:
             self.page.size(1300, 900)
 

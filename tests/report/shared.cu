@@ -45,5 +45,6 @@ int main()
     banks<<<3, 32>>>((float *)out);
     unordered<<<1, 64>>>((int *)out);
     local<<<1, 64>>>((int *)out, 3);
+    unordered<<<2, 64>>>((int *)out);
     return cudaDeviceSynchronize() != cudaSuccess;
 }

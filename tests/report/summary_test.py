@@ -8,6 +8,7 @@ import sys
 
 from page_case import BIN, Case, SOURCE, main, run
 import property_test as cases
+from spaces import LOAD, SHARED, STORE, container
 
 GEN_DEVICE = sys.argv.pop(3)
 
@@ -29,6 +30,11 @@ class Summary(Case):
                     if m is not None:
                         cls.write("t%d-%d.meta" % (seed, i), m)
             cls.cases.append(paths)
+        # Hazards and conflicts of shared memory; with bad accesses to global memory, and without any.
+        lines = [("a.cu", 1 + i, "v") for i in range(4)]
+        onchip = [(1, LOAD + SHARED, 4, 0xffffffff, 0, 64), (2, STORE + SHARED, 4, 3, 0, 4), (1, LOAD + SHARED, 4, 2, 0, 4)]
+        cls.cases.append([cls.write("onchip.mtc", container([("k", onchip)], lines))])
+        cls.cases.append([cls.write("both.mtc", container([("k", [(3, LOAD, 4, 0xffffffff, 4096, 128), *onchip])], lines))])
 
     def test_the_same_sentences(self):
         seen = set()
@@ -43,7 +49,7 @@ class Summary(Case):
                 shown = self.page.run("[...document.querySelectorAll('#glance li')].map((i) => [i.className, i.dataset.glance, i.innerText.replace(/\\s+/g, ' ')])")
                 self.assertEqual(said, [("! " if look else "- ") + words.removesuffix(" see") for look, _, words in shown], (paths, options))
                 seen |= {name for _, name, _ in shown}
-        self.assertGreaterEqual(seen, {"comm", "kernel", "conflicts", "coalescing", "sharing", "placement", "nothing"})
+        self.assertGreaterEqual(seen, {"comm", "kernel", "conflicts", "coalescing", "sharing", "placement", "nothing", "hazards", "banks"})
 
     def test_by_hand(self):
         said = run(BIN + "/mt-extract", "--format=summary", self.cases[0][0]).splitlines()

@@ -19,16 +19,21 @@ static int hazards_add(struct mt_hazards *h, const struct mt_hazard *x)
     uint32_t what = x->type[0] << 6 | x->type[1] << 4 | (uint32_t)x->kind << 2 | x->within;
     uint64_t *at = mt_pairmap_get(&h->places, (uint64_t)x->site[0] << 32 | x->site[1],
                                   (uint64_t)(uintptr_t)x->kernel << 8 | what, h->count);
-    if (!at || mt_grow(&h->list, &h->room, h->count + 1, sizeof *h->list) != 0)
+    if (!at || mt_grow(&h->list, &h->room, h->count + 1, sizeof *h->list) != 0 ||
+        mt_grow(&h->cells, &h->cell_room, h->ncells + 1, sizeof *h->cells) != 0)
         return -1;
     struct mt_hazard *y = &h->list[*at];
     if (*at == h->count) {
         *y = *x;
         h->count++;
     }
+    if (!y->launches || h->cells[y->cell].launch != x->launch) {
+        y->launches++;
+        y->cell = h->ncells++;
+        h->cells[y->cell] = (struct mt_hazard_share){0, (uint32_t)*at, x->launch};
+    }
+    h->cells[y->cell].count++;
     y->count++;
-    y->launches += !y->launches || y->last != x->launch;
-    y->last = x->launch;
     return 0;
 }
 
@@ -112,6 +117,7 @@ void mt_hazards_free(struct mt_hazards *h)
         mt_hazard_cta_free(c);
     }
     free(h->list);
+    free(h->cells);
     mt_pairmap_free(&h->places);
     memset(h, 0, sizeof *h);
 }

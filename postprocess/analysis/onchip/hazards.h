@@ -33,18 +33,25 @@ struct mt_hazard {
     uint64_t cta;       /* as word 2 of a raw record */
     uint32_t thread[2]; /* numbers in the CTA */
     uint64_t address;   /* in shared memory */
-    uint32_t last;      /* launch that was counted last */
+    size_t cell;        /* the newest of its cells */
+};
+
+/* What of a hazard is of one launch. */
+struct mt_hazard_share {
+    uint64_t count;
+    uint32_t hazard, launch; /* the first: in the list */
 };
 
 /* Zero-initialised is empty. */
 struct mt_hazards {
-    struct mt_hazard *list; /* in order of appearance */
-    size_t count;
+    struct mt_hazard *list;        /* in order of appearance */
+    struct mt_hazard_share *cells; /* in the order of launches */
+    size_t count, ncells;
     uint64_t unjudged; /* accesses */
     uint64_t loose;    /* threads at barriers that order more than they should: which one is not known */
     uint64_t parted;   /* CTAs that were forgotten for want of room before their launch ended */
     /* state */
-    size_t room, bytes;
+    size_t room, cell_room, bytes;
     struct mt_pairmap places; /* of the list: by sites; by kernel and the rest */
     const char *kernel;
     uint32_t launch, input;

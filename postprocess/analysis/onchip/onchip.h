@@ -40,6 +40,7 @@ struct mt_onchip_place {
 struct mt_onchip_hazard {
     struct mt_hazard h; /* sums; the rest: of one of them */
     const struct mt_site_event *side[2];
+    size_t first, end; /* its cells, in the order of launches */
 };
 
 struct mt_onchip_rows {
@@ -48,6 +49,7 @@ struct mt_onchip_rows {
     struct mt_bank_cell *cells; /* of the places */
     struct mt_onchip_hazard *hazards;
     size_t nhazards;
+    struct mt_hazard_share *hazard_cells; /* their `hazard` is one of these rows */
 };
 
 /* Adds the figures of a cell; not its key. */

@@ -118,28 +118,60 @@ static int hazard_order(const void *a, const void *b)
     return d ? d : x->h.within - y->h.within;
 }
 
+static int hazard_cell_order(const void *a, const void *b)
+{
+    const struct mt_hazard_share *x = a, *y = b;
+    int d = (x->hazard > y->hazard) - (x->hazard < y->hazard);
+    return d ? d : (x->launch > y->launch) - (x->launch < y->launch);
+}
+
+/* row: that of each hazard of the list. */
+static int rows_hazard_cells(struct mt_onchip_rows *r, const struct mt_hazards *h, const uint32_t *row)
+{
+    struct mt_hazard_share *cells = r->hazard_cells = malloc((h->ncells + 1) * sizeof *cells);
+    size_t n = 0;
+    if (!cells)
+        return -1;
+    for (size_t i = 0; i < h->ncells; i++)
+        cells[i] = (struct mt_hazard_share){h->cells[i].count, row[h->cells[i].hazard], h->cells[i].launch};
+    qsort(cells, h->ncells, sizeof *cells, hazard_cell_order);
+    for (size_t i = 0; i < h->ncells; i++) {
+        struct mt_onchip_hazard *to = &r->hazards[cells[i].hazard];
+        if (n && hazard_cell_order(&cells[n - 1], &cells[i]) == 0) {
+            cells[n - 1].count += cells[i].count;
+            continue;
+        }
+        to->first = to->end ? to->first : n;
+        cells[n] = cells[i];
+        to->end = ++n;
+        to->h.launches = to->end - to->first;
+    }
+    return 0;
+}
+
 static int rows_hazards(struct mt_onchip_rows *r, const struct mt_onchip *x, const struct mt_source *s)
 {
     size_t count = x->hazards.count;
     struct mt_onchip_hazard *rows = r->hazards = malloc((count + 1) * sizeof *rows);
-    if (!rows)
-        return -1;
-    for (size_t i = 0; i < count; i++) {
+    uint32_t *row = malloc((count + 1) * sizeof *row);
+    for (size_t i = 0; rows && i < count; i++) {
         const struct mt_hazard *h = &x->hazards.list[i];
         rows[i] = (struct mt_onchip_hazard){
-            *h, {mt_onchip_site(s, h->input, h->site[0]), mt_onchip_site(s, h->input, h->site[1])}};
+            *h, {mt_onchip_site(s, h->input, h->site[0]), mt_onchip_site(s, h->input, h->site[1])}, i, 0};
     }
-    qsort(rows, count, sizeof *rows, hazard_order);
-    for (size_t i = 0; i < count; i++) {
-        struct mt_hazard *to = r->nhazards ? &rows[r->nhazards - 1].h : NULL;
-        if (!to || hazard_order(&rows[r->nhazards - 1], &rows[i])) {
+    if (rows)
+        qsort(rows, count, sizeof *rows, hazard_order);
+    for (size_t i = 0; rows && row && i < count; i++) {
+        int other = !r->nhazards || hazard_order(&rows[r->nhazards - 1], &rows[i]);
+        row[rows[i].first] = (uint32_t)(r->nhazards - !other);
+        if (other)
             rows[r->nhazards++] = rows[i];
-            continue;
-        }
-        to->count += rows[i].h.count;
-        to->launches = to->launches > rows[i].h.launches ? to->launches : rows[i].h.launches;
+        else
+            rows[r->nhazards - 1].h.count += rows[i].h.count;
     }
-    return 0;
+    int rc = rows && row ? rows_hazard_cells(r, &x->hazards, row) : -1;
+    free(row);
+    return rc;
 }
 
 int mt_onchip_rows_make(struct mt_onchip_rows *r, const struct mt_onchip *x, const struct mt_source *s)
@@ -153,5 +185,6 @@ void mt_onchip_rows_free(struct mt_onchip_rows *r)
     free(r->places);
     free(r->cells);
     free(r->hazards);
+    free(r->hazard_cells);
     memset(r, 0, sizeof *r);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 const struct mt_figure_words mt_figure_words[MT_FIGURES] = {
-#define MT_FIGURE(NAME, name, words, judged) {#name, words, judged},
+#define MT_FIGURE(NAME, name, words, head, judged) {#name, words, head, judged},
 #include "figures.def"
 #undef MT_FIGURE
 };

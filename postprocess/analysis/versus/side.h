@@ -8,13 +8,13 @@
 #include "analysis/onchip/onchip.h"
 
 enum mt_figure {
-#define MT_FIGURE(NAME, name, words, judged) MT_FIGURE_##NAME,
+#define MT_FIGURE(NAME, name, words, head, judged) MT_FIGURE_##NAME,
 #include "figures.def"
 #undef MT_FIGURE
     MT_FIGURES
 };
 struct mt_figure_words {
-    const char *name, *words;
+    const char *name, *words, *head; /* head: as a column is called */
     int judged;
 };
 extern const struct mt_figure_words mt_figure_words[MT_FIGURES];

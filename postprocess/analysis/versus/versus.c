@@ -273,9 +273,11 @@ static uint64_t versus_weight(const struct mt_versus_row *r)
     return most;
 }
 
-static int by_weight(const void *a, const void *b)
+static int versus_order_kernels(const void *a, const void *b)
 {
     const struct mt_versus_kernel *x = a, *y = b;
+    if (x->change != y->change)
+        return x->change < y->change ? 1 : -1;
     uint64_t p = versus_weight(&x->row), q = versus_weight(&y->row);
     const struct mt_side_row *u = x->row.b ? x->row.b : x->row.a, *v = y->row.b ? y->row.b : y->row.a;
     return p != q ? (p < q ? 1 : -1) : strcmp(u->kernel, v->kernel);
@@ -294,18 +296,43 @@ int mt_versus_change(const struct mt_versus_row *r, enum mt_figure f, double *ch
     return 1;
 }
 
+int mt_versus_moved(const struct mt_versus_row *r, enum mt_figure f)
+{
+    double v[2] = {0, 0};
+    const struct mt_side_row *side[2] = {r->a, r->b};
+    if (!mt_figure_words[f].judged && f != MT_FIGURE_LOADED && f != MT_FIGURE_STORED)
+        return 0;
+    for (int i = 0; i < 2; i++)
+        if (side[i] && !(side[i]->known >> f & 1))
+            return 0;
+        else if (side[i])
+            v[i] = (double)side[i]->v[f];
+    double least = v[0] * MT_VERSUS_SLACK, change = v[1] - v[0];
+    return change == 0 ? 0 : change <= -least ? -1 : change >= least;
+}
+
+static double versus_part_moved(const struct mt_versus_row *all, const struct mt_versus_row *r)
+{
+    double most = 0;
+    for (int f = 0; f < MT_FIGURES; f++) {
+        double a = r->a ? (double)r->a->v[f] : 0, b = r->b ? (double)r->b->v[f] : 0;
+        uint64_t whole = all->a->v[f] > all->b->v[f] ? all->a->v[f] : all->b->v[f];
+        if (!mt_versus_moved(r, (enum mt_figure)f))
+            continue;
+        double part = (a < b ? b - a : a - b) / (double)whole;
+        most = part > most ? part : most;
+    }
+    return most;
+}
+
 static void versus_judge(struct mt_versus *p)
 {
     int less = 0, more = 0;
-    double change;
-    for (int f = 0; f < MT_FIGURES; f++) {
-        if (!mt_figure_words[f].judged || !mt_versus_both(&p->all, (enum mt_figure)f))
-            continue;
-        if (!mt_versus_change(&p->all, (enum mt_figure)f, &change))
-            change = p->all.b->v[f] ? 1 : 0; /* from nothing */
-        less |= change <= -MT_VERSUS_SLACK;
-        more |= change >= MT_VERSUS_SLACK;
-    }
+    for (int f = 0; f < MT_FIGURES; f++)
+        if (mt_figure_words[f].judged) {
+            less |= mt_versus_moved(&p->all, (enum mt_figure)f) < 0;
+            more |= mt_versus_moved(&p->all, (enum mt_figure)f) > 0;
+        }
     p->verdict = less && more ? MT_VERDICT_MIXED
                  : less       ? MT_VERDICT_BETTER
                  : more       ? MT_VERDICT_WORSE
@@ -319,8 +346,10 @@ int mt_versus_make(struct mt_versus *p, const struct mt_run_side *a, const struc
     *p = (struct mt_versus){.all = {&a->all, &b->all}};
     if (versus_kernels(p, a, b) != 0)
         return -1;
+    for (size_t i = 0; i < p->count; i++)
+        p->kernels[i].change = versus_part_moved(&p->all, &p->kernels[i].row);
     if (p->count)
-        qsort(p->kernels, p->count, sizeof *p->kernels, by_weight);
+        qsort(p->kernels, p->count, sizeof *p->kernels, versus_order_kernels);
     for (size_t i = 0; i < p->count; i++) {
         struct mt_versus_kernel *k = &p->kernels[i];
         if (versus_part(k, MT_SIDE_LINES, a, b) != 0 || versus_part(k, MT_SIDE_BUFFERS, a, b) != 0)

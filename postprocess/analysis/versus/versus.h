@@ -13,13 +13,15 @@ struct mt_versus_kernel {
     struct mt_versus_row
         *part[MT_SIDE_BY]; /* lines and buffers, in the order of b, then those that only a has */
     size_t count[MT_SIDE_BY];
+    double change; /* the most that it has of the difference of a figure of mt_versus_moved: 1 is all there is
+                    * of the figure; 0: none of them moved */
 };
 enum mt_verdict { MT_VERDICT_SAME, MT_VERDICT_BETTER, MT_VERDICT_WORSE, MT_VERDICT_MIXED };
 extern const char *const mt_verdict_words[4];
 
 struct mt_versus {
     struct mt_versus_row all;
-    struct mt_versus_kernel *kernels; /* most sectors (bytes where these are not known) of the two first */
+    struct mt_versus_kernel *kernels; /* by `change`, then most sectors (bytes where these are not known) */
     size_t count;
     enum mt_verdict verdict;
     int other_work; /* the two do not access the same number of bytes */
@@ -36,4 +38,8 @@ void mt_versus_free(struct mt_versus *p);
 int mt_versus_change(const struct mt_versus_row *r, enum mt_figure f, double *change);
 /* Both are there and know the figure. */
 int mt_versus_both(const struct mt_versus_row *r, enum mt_figure f);
+/* 1: the figure is more in b, -1: less, by MT_VERSUS_SLACK or more. 0: neither, or not known, or it is none
+ * that says that something changed: these are the judged ones, and bytes. What a run does not have at all is
+ * 0. */
+int mt_versus_moved(const struct mt_versus_row *r, enum mt_figure f);
 #endif

@@ -26,7 +26,7 @@ function csvButton(label, rows, columns) {
 function markup(text) { return String(text).replace(/[<>&"\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, (c) => ({"<": "&lt;", ">": "&gt;", "&": "&amp;", "\"": "&quot;"}[c] || "\ufffd")); }
 function vectorContext(width, height) {
   const out = [], stack = [], probe = document.createElement("canvas").getContext("2d"), n = (v) => +v.toFixed(2);
-  let path = "", clip = "", clips = 0;
+  let path = "", clip = "", clips = 0, turn = "";
   const put = (text, how) => out.push(text + (c.globalAlpha < 1 ? ` opacity="${n(c.globalAlpha)}"` : "") + clip + how);
   const filled = () => ` fill="${c.fillStyle}"`, stroked = () => ` fill="none" stroke="${c.strokeStyle}" stroke-width="${c.lineWidth}"`;
   const box = (x, y, w, h) => `<rect x="${n(Math.min(x, x + w))}" y="${n(Math.min(y, y + h))}" width="${n(Math.abs(w))}" height="${n(Math.abs(h))}"`;
@@ -37,9 +37,10 @@ function vectorContext(width, height) {
     beginPath() { path = ""; }, moveTo(x, y) { path += `M${n(x)} ${n(y)}`; }, lineTo(x, y) { path += `L${n(x)} ${n(y)}`; },
     rect(x, y, w, h) { path += `M${n(x)} ${n(y)}h${n(w)}v${n(h)}h${n(-w)}z`; }, roundRect(x, y, w, h) { c.rect(x, y, w, h); },
     fill() { put(`<path d="${path}"` + filled(), "/>"); }, stroke() { put(`<path d="${path}"` + stroked(), "/>"); },
-    save() { stack.push(clip); }, restore() { clip = stack.pop(); },
+    save() { stack.push([clip, turn]); }, restore() { [clip, turn] = stack.pop(); },
+    translate(x, y) { turn += `translate(${n(x)} ${n(y)})`; }, rotate(a) { turn += `rotate(${n(180 * a / Math.PI)})`; }, // of texts
     clip() { out.push(`<clipPath id="clip${++clips}"><path d="${path}"/></clipPath>`); clip = ` clip-path="url(#clip${clips})"`; },
-    fillText(t, x, y) { put(`<text x="${n(x)}" y="${n(y)}" dominant-baseline="central" text-anchor="${{right: "end", center: "middle"}[c.textAlign] || "start"}"` + filled(), ">" + markup(t) + "</text>"); },
+    fillText(t, x, y) { put(`<text x="${n(x)}" y="${n(y)}" dominant-baseline="central" text-anchor="${{right: "end", center: "middle"}[c.textAlign] || "start"}"` + (turn && ` transform="${turn}"`) + filled(), ">" + markup(t) + "</text>"); },
     drawImage(e, x, y, w, h) { put(`<image x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${n(h)}" preserveAspectRatio="none" style="image-rendering:pixelated" href="${e.toDataURL()}"`, "/>"); },
     text: () => `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui, DejaVu Sans, sans-serif" font-size="12"><rect width="100%" height="100%" fill="${theme.card}"/>` + out.join("") + "</svg>"};
   return c;

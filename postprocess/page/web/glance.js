@@ -76,10 +76,10 @@ function glancePlacement() {
   return glanceItem("placement", "placement", false, "Over ", many(p.devices, "device"), ", ", cross ? percent(cross, p.load) : "none", " of the bytes that go between CTAs would cross with the best placement tried, ", placementNames[best] || best, ".");
 }
 function glanceNothing() {
-  return glanceItem("nothing", "timeline", false, launches.length ? "No access of the traced launches " + (shared ? "to global memory " : "") + "was recorded: their kernels touch no global memory, or filters left nothing." : "No launch is in this trace.");
+  return glanceItem("nothing", "timeline", false, launches.length ? "No access of the traced launches " + (shared ? "to global memory " : "") + "was recorded: their kernels touch no global memory, or filters left nothing." : "No launch is in this trace, or filters left none.");
 }
 function drawGlance() {
-  const items = (!data.totals.records && !data.totals.host_accesses && !data.from_json ? [glanceNothing(), glanceHazards(), glanceBanks()] : [glanceConflicts(), glanceHazards(), glanceKernels(), glanceTransfers(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glanceBanks(), glancePlacement()]).filter(Boolean);
+  const items = ((!launches.length || !data.totals.records) && !data.totals.host_accesses && !data.from_json ? [glanceNothing(), glanceHazards(), glanceBanks()] : [glanceConflicts(), glanceHazards(), glanceKernels(), glanceTransfers(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glanceBanks(), glancePlacement()]).filter(Boolean);
   items.sort((a, b) => b.warn - a.warn);
   return items.length ? el("div", {class: "glance", id: "glance"}, el("h2", {}, "At a glance"), el("ul", {}, ...items.map((i) =>
     el("li", {class: i.warn ? "look" : "", "data-glance": i.id}, ...i.parts.filter((p) => p !== ""), " ", el("a", {href: "#" + i.panel, "aria-label": "see " + i.panel.split("&")[0]}, "see"))))) : null;

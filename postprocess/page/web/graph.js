@@ -5,7 +5,7 @@ function graphModel(g, most) {
   const nodes = g.nodes.slice(0, most).map((r, i) => ({id: i, all: g.accesses, buffer: r[0], stride: r[1], type: r[2], size: r[3], kernel: r[4], kernels: r[5], count: r[6]}));
   const links = g.edges.filter((r) => r[0] < nodes.length && r[1] < nodes.length).map((r) => ({source: nodes[r[0]], target: nodes[r[1]], count: r[2]}));
   const top = Math.max(1, nodes.length ? nodes[0].count : 1);
-  for (const n of nodes) n.r = 18 + 20 * Math.sqrt(n.count / top);
+  for (const n of nodes) n.r = 20 + 18 * Math.sqrt(n.count / top);
   return {nodes, links};
 }
 // Positions, the same each time: d3's forces start from a spiral and draw no random numbers.
@@ -37,12 +37,12 @@ function strideLabel(n) { return Math.abs(n.stride) < 10000 ? signed(n.stride) :
 function bufferName(n) {
   if (n.buffer === null) return "outside all allocations";
   const a = allocations.find((k) => k.id === n.buffer);
-  return "buffer " + n.buffer + (a && a.name ? " (" + a.name + ")" : "") + (n.size ? ", " + bytes(n.size) : "");
+  return "buffer #" + n.buffer + (a && a.name ? " (" + a.name + ")" : "") + (n.size ? ", " + bytes(n.size) : "");
 }
 const strideColumns = [{name: "buffer", text: bufferName, get: bufferName}, numberColumn("stride (B)", "stride"), {name: "access", text: (n) => typeNames[n.type], get: (n) => n.type},
   textColumn("kernel", "kernel", true), numberColumn("times", "count")];
 function nodeLines(n) {
-  return [signed(n.stride) + " B, " + typeNames[n.type], bufferName(n), many(n.count, "time") + ", " + percent(n.count, n.all) + " of all",
+  return [signed(n.stride) + " B, " + typeNames[n.type], bufferName(n), many(n.count, "time") + ", " + percent(n.count, n.all) + " of all accesses",
           n.kernel + (n.kernels > 1 ? " and " + many(n.kernels - 1, "other kernel") : "")];
 }
 // From rim to rim, a little bent, so that both directions can be distinguished.
@@ -75,10 +75,11 @@ function drawStrides(section) {
     drawn = key;
     const model = graphModel(g, most);
     layout(model, width, height);
-    stride.textContent = "S" + g.stride.slice(1) + "." + (g.left_out ? " Left out for their number: " + many(g.left_out, "access", "accesses")
+    const without = g.accesses - g.strides - g.left_out;
+    stride.textContent = "S" + g.stride.slice(1) + "." + (without ? " The first one has none: " + count(without) + " of " + many(g.accesses, "access", "accesses") + "." : "") + (g.left_out ? " Left out for their number: " + many(g.left_out, "access", "accesses")
       + " of further kinds, or of other warps than the first 16,384 of a launch." : "");
     const shown = d3.sum(model.nodes, (n) => n.count);
-    words.textContent = many(model.nodes.length, "kind") + " of " + count(g.nodes_in_all) + ", " + percent(shown, g.accesses) + (g === data.graph ? " of the accesses" : " of the pairs of lanes");
+    words.textContent = many(model.nodes.length, "kind") + " of " + count(g.nodes_in_all) + ", " + percent(shown, g.accesses) + " of all accesses";
     svg.selectAll("*").remove();
     svg.append("defs").append("marker").attr("id", "arrow").attr("viewBox", "0 0 8 8").attr("refX", 6).attr("refY", 4).attr("markerWidth", 9).attr("markerHeight", 9)
       .attr("markerUnits", "userSpaceOnUse").attr("orient", "auto").append("path").attr("d", "M0,0 L8,4 L0,8 Z").attr("fill", theme.muted);
@@ -86,7 +87,7 @@ function drawStrides(section) {
     const edges = svg.append("g").selectAll("path").data(model.links).join("path").attr("class", "edge").attr("marker-end", "url(#arrow)")
       .attr("stroke-width", (l) => 0.8 + 4 * Math.sqrt(l.count / top)).attr("stroke-opacity", (l) => 0.25 + 0.55 * Math.sqrt(l.count / top)).attr("d", edgePath)
       .on("mousemove", (l) => showTip(d3.event.clientX, d3.event.clientY, [signed(l.source.stride) + " B → " + signed(l.target.stride) + " B", many(l.count, "time")])).on("mouseleave", hideTip);
-    const buffers = [...new Set(model.nodes.map((n) => n.buffer))];
+    const buffers = [...new Set(model.nodes.map((n) => n.buffer).filter((b) => b !== null))], lap = (n) => n.buffer === null ? 0 : Math.floor(buffers.indexOf(n.buffer) / palette.length);
     const nodes = svg.append("g").selectAll("g").data(model.nodes).join("g").attr("class", "node").attr("tabindex", 0).attr("role", "img")
       .attr("aria-label", (n) => nodeLines(n).join(", ")).attr("transform", (n) => `translate(${n.x},${n.y})`)
       .on("mousemove", (n) => showTip(d3.event.clientX, d3.event.clientY, nodeLines(n))).on("mouseleave", hideTip)
@@ -101,11 +102,12 @@ function drawStrides(section) {
     const colour = (n) => n.buffer === null ? theme.muted : palette[buffers.indexOf(n.buffer) % palette.length];
     nodes.filter((n) => n.type === 2).append("circle").attr("r", (n) => n.r + 4).attr("fill", "none").attr("stroke", colour).attr("stroke-width", 1.5);
     nodes.append("circle").attr("r", (n) => n.r).attr("fill", (n) => n.type === 0 ? theme.node : theme["node-write"]).attr("stroke", colour).attr("stroke-width", 3)
-      .attr("stroke-dasharray", (n) => n.type === 3 ? "4 3" : null);
-    nodes.append("text").attr("y", (n) => n.r > 23 ? 0 : 4).text(strideLabel).style("font-size", (n) => Math.min(12, (2 * n.r - 5) / (0.6 * strideLabel(n).length)) + "px");
-    nodes.filter((n) => n.r > 23).append("text").attr("class", "small").attr("y", 12).text((n) => n.buffer === null ? "–" : "#" + n.buffer);
-    const key2 = buffers.slice(0, 10).map((b) => el("span", {}, el("i", {style: "background:" + (b === null ? theme.muted : palette[buffers.indexOf(b) % palette.length])}), bufferName({buffer: b, size: model.nodes.find((n) => n.buffer === b).size})));
-    clear(legend, el("span", {}, "open: loads, filled: stores, double ring: atomics; number: stride in bytes; rim: buffer"), ...key2);
+      .attr("stroke-dasharray", (n) => n.type === 3 ? "1 3" : lap(n) ? 14 - 2 * lap(n) + " 3" : null);
+    nodes.append("text").text(strideLabel).style("font-size", (n) => Math.min(12, 12 * (2 * n.r - 12) / textWidth(strideLabel(n))) + "px");
+    nodes.append("text").attr("class", "small").attr("y", 11).text((n) => n.buffer === null ? "–" : "#" + n.buffer);
+    // More buffers than colours: the further ones have dashed rims.
+    const key2 = buffers.map((b) => model.nodes.find((n) => n.buffer === b)).map((n) => el("span", {}, el("i", {style: "border:3px " + (lap(n) ? "dashed " : "solid ") + colour(n)}), bufferName(n)));
+    clear(legend, el("span", {}, "open: loads, filled: stores, double ring: atomics; number: stride in bytes; rim and #: buffer"), ...key2);
   }
   const legend = el("div", {class: "legend"});
   const choice = data.lane_graph ? segments("Strides", [["graph", "From access to access"], ["lane_graph", "From lane to lane"]], "graph", (v) => {

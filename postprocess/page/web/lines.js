@@ -82,8 +82,8 @@ const codeHeads = [["line", "n", ""], ["bytes", "num", "asked for by all lanes; 
                    ["conflicts", "num", "bytes on which CTAs of one launch conflict"], ...(bankColumn ? [["bank conflicts", "num", "wavefronts of shared memory beyond what its requests would take without"]] : []), ["source", "source", ""], ["accesses", "words", "what the compiler made of the line"]];
 // The cells of a row after its number; v: sums of requests.
 function codeCells(volume, v, conflicts, banks, source, words, title) {
-  return [el("td", {class: "num ops"}, ...volume), el("td", {class: "num"}, perRequest(v)), el("td", {class: "num"}, v.requests ? usedShare(v) : ""), el("td", {class: "num conflict"}, conflicts),
-    ...(bankColumn ? [el("td", {class: "num"}, banks ? count(banks) : "")] : []), el("td", {class: "source"}, ...source), el("td", {class: "words", title}, words)];
+  return [el("td", {class: "num ops"}, ...volume), el("td", {class: "num", "data-head": "sectors/request"}, perRequest(v)), el("td", {class: "num", "data-head": "used"}, v.requests ? usedShare(v) : ""),
+    el("td", {class: "num conflict", "data-head": "in conflict"}, conflicts), ...(bankColumn ? [el("td", {class: "num", "data-head": "bank conflicts"}, banks ? count(banks) : "")] : []), el("td", {class: "source"}, ...source), el("td", {class: "words", title}, words)];
 }
 function codeRow(n, text, at, heat, most) {
   const words = at ? siteWords(at) : [], value = at ? heat(at) : 0;

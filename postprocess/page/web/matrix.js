@@ -1,12 +1,12 @@
 // Heat maps of who sent what to whom: kernel to kernel, CTA to CTA. One drawing for both: a map asks its model for the
 // sums of a part of the matrix on a grid no finer than its pixels, so that work and picture stay small however many CTAs
 // there are.
-const mapSize = {top: 20, most: 560, cell: 112};
+const mapSize = {top: 20, turned: 110, most: 560, cell: 112};
 
 // model: size(), origin (first place shown), sum(rows [r0, r1), columns [c0, c1), n rows, n columns) -> {bytes, count},
 // name(place), lines(range of rows, range of columns) -> words of the tooltip
 function heatMap(label, model, choose) {
-  let view = null, grid = null, cursor = null, drag = null;
+  let view = null, grid = null, cursor = null, drag = null, top = mapSize.top;
   const left = model.left;
   const surface = canvas(420, label, draw), e = surface.element;
   const legend = el("div", {class: "legend"});
@@ -18,12 +18,19 @@ function heatMap(label, model, choose) {
   }
   // Few places need no large picture.
   function sideOf(width) { return Math.min(width - left - 4, mapSize.most, size() * mapSize.cell); }
+  // Names of columns that are wider than these stand upright.
+  function columnNames() { return model.upright ? d3.range(view.c, view.c + Math.min(view.n, 512)).map(model.name) : []; }
+  function topOf(c, width) {
+    const widest = d3.max(columnNames(), (name) => c.measureText(name).width) || 0;
+    return widest + 6 > sideOf(width) / view.n ? Math.max(mapSize.top, Math.min(widest, mapSize.turned) + 8) : mapSize.top;
+  }
   // Places [from, to) of bin i of n; bins may differ by one place.
   function range(start, i, n) { return [start + Math.ceil(i * view.n / n), start + Math.ceil((i + 1) * view.n / n)]; }
 
   function draw(c, width) {
     if (!view || view.n > size()) whole();
-    const wanted = sideOf(width) + mapSize.top + 26;
+    top = topOf(c, width);
+    const wanted = sideOf(width) + top + 26;
     if (Math.abs(wanted - surface.height) > 1) {
       surface.setHeight(wanted);
       askRedraw();
@@ -35,14 +42,14 @@ function heatMap(label, model, choose) {
     for (const v of grid.bytes) if (v > 0) { most = Math.max(most, v); least = Math.min(least, v); }
     const scale = most > least ? (v) => 0.06 + 0.94 * Math.log(v / least) / Math.log(most / least) : () => 0.75;
     c.fillStyle = theme.soft;
-    c.fillRect(left, mapSize.top, g.side, g.side);
+    c.fillRect(left, top, g.side, g.side);
     if (g.n <= 80) drawCells(c, g, scale);
     else drawPixels(c, g, scale);
     drawAxes(c, g);
     if (cursor) {
       c.strokeStyle = theme.ink;
       c.lineWidth = 2;
-      c.strokeRect(left + cursor[1] * g.cell, mapSize.top + cursor[0] * g.cell, Math.max(g.cell, 3), Math.max(g.cell, 3));
+      c.strokeRect(left + cursor[1] * g.cell, top + cursor[0] * g.cell, Math.max(g.cell, 3), Math.max(g.cell, 3));
     }
     drawLegend(least, most);
   }
@@ -51,7 +58,7 @@ function heatMap(label, model, choose) {
     for (let i = 0; i < g.n * g.n; i++) {
       const v = grid.bytes[i];
       if (!v) continue;
-      const x = left + i % g.n * g.cell, y = mapSize.top + Math.floor(i / g.n) * g.cell;
+      const x = left + i % g.n * g.cell, y = top + Math.floor(i / g.n) * g.cell;
       c.fillStyle = ramp(scale(v));
       c.fillRect(x + gap, y + gap, g.cell - 2 * gap, g.cell - 2 * gap);
       if (g.cell > 54) {
@@ -64,7 +71,7 @@ function heatMap(label, model, choose) {
   function drawPixels(c, g, scale) {
     const buffer = gridImage(grid.bytes, g.n, g.n, scale);
     c.imageSmoothingEnabled = false;
-    c.drawImage(buffer, left, mapSize.top, g.side, g.side);
+    c.drawImage(buffer, left, top, g.side, g.side);
   }
   // Bins that are named, about one in `every`, and the places by whose names: the model's marks, if not all fit.
   function named(start, n, every) {
@@ -75,12 +82,12 @@ function heatMap(label, model, choose) {
     return out;
   }
   function drawAxes(c, g) {
-    const every = Math.max(1, Math.ceil(g.n / Math.max(1, Math.floor(g.side / 64)))), down = Math.max(1, Math.ceil(g.n / Math.max(1, Math.floor(g.side / 20))));
+    const step = (apart) => Math.max(1, Math.ceil(g.n / Math.max(1, Math.floor(g.side / apart)))), upright = top > mapSize.top, every = step(upright ? 15 : 64), down = step(20);
     c.fillStyle = theme.muted;
     c.textAlign = "right";
     let clear = -Infinity;
     for (const [i, place] of named(view.r, g.n, down)) {
-      const y = mapSize.top + Math.max((i + 0.5) * g.cell, 6);
+      const y = top + Math.max((i + 0.5) * g.cell, 6);
       if (y - clear < 14) continue;
       clear = y;
       c.fillText(clipText(c, model.name(place), left - 12), left - 6, y);
@@ -88,14 +95,22 @@ function heatMap(label, model, choose) {
     c.textAlign = "left";
     let free = 0;
     for (const [i, place] of named(view.c, g.n, every)) {
+      if (upright) {
+        c.save();
+        c.translate(left + (i + 0.5) * g.cell, top - 5);
+        c.rotate(-Math.PI / 2);
+        c.fillText(clipText(c, model.name(place), mapSize.turned), 0, 0);
+        c.restore();
+        continue;
+      }
       const text = clipText(c, model.name(place), Math.max(g.cell * every - 6, 20)), w = c.measureText(text).width;
       const x = Math.max(left, Math.min(left + g.side - w, left + (i + 0.5) * g.cell - w / 2));
       if (x < free || (text.length < 10 && text.includes("…"))) continue; // so little of a name says nothing
       c.fillText(text, x, 9);
       free = x + w + 6;
     }
-    c.fillText("writer ↓", 0, 9);
-    c.fillText("reader →", left, mapSize.top + g.side + 14);
+    c.fillText("writer ↓", 0, top - 11);
+    c.fillText("reader →", left, top + g.side + 14);
   }
   function drawLegend(least, most) {
     if (!most) {
@@ -109,7 +124,7 @@ function heatMap(label, model, choose) {
   }
   function cellAt(event) {
     if (!view) return null;
-    const [px, py] = at(event, e), g = geometry(), i = Math.floor((py - mapSize.top) / g.cell), k = Math.floor((px - left) / g.cell);
+    const [px, py] = at(event, e), g = geometry(), i = Math.floor((py - top) / g.cell), k = Math.floor((px - left) / g.cell);
     return i < 0 || k < 0 || i >= g.n || k >= g.n ? null : [i, k];
   }
   function words(cell) {
@@ -155,7 +170,7 @@ function heatMap(label, model, choose) {
       cursor = cursor ? [0, 1].map((i) => Math.max(0, Math.min(g.n - 1, cursor[i] + step[i]))) : [0, 0];
       surface.draw();
       const box = e.getBoundingClientRect();
-      showTip(box.left + left + cursor[1] * g.cell, box.top + mapSize.top + cursor[0] * g.cell, words(cursor));
+      showTip(box.left + left + cursor[1] * g.cell, box.top + top + cursor[0] * g.cell, words(cursor));
     } else if (event.key === "+" || event.key === "=" || event.key === "-") {
       const at = cursor || [g.n / 2, g.n / 2];
       zoomTo(view.n * (event.key === "-" ? 1.5 : 1 / 1.5), view.r + at[0] / g.n * view.n, view.c + at[1] / g.n * view.n, at[0] / g.n, at[1] / g.n);
@@ -175,7 +190,7 @@ function heatMap(label, model, choose) {
 function rowShown(r) { return state.superstep === null || r[3] === state.superstep; }
 function kernelModel() {
   const used = [...new Set(transferRows.flatMap((r) => [r[0], r[2]]))].sort((a, b) => a - b), places = new Map(used.map((k, i) => [k, i]));
-  return {used, origin: 0, left: 150, size: () => used.length, unit: () => "Choose a cell to see its CTAs.", name: (i) => shortKernel(kernelNames[used[i]] || ""),
+  return {used, origin: 0, left: 150, upright: true, size: () => used.length, unit: () => "Choose a cell to see its CTAs.", name: (i) => shortKernel(kernelNames[used[i]] || ""),
     sum(r0, r1, c0, c1, n) {
       const out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n)};
       for (const r of transferRows) {

@@ -21,6 +21,10 @@ function tile(name, value, unit, more, exact, key) {
   return el("div", {class: "tile", title: exact || null, "data-figure": key, "data-exact": exact === undefined ? value : exact},
     el("div", {class: "k"}, name), el("div", {class: "v"}, value, unit ? el("small", {}, " " + unit) : null), el("div", {class: "x"}, more || ""));
 }
+function countTile(name, n, more, key) {
+  const [value, unit] = countParts(n);
+  return tile(name, value, unit, more, count(n), key);
+}
 function bytesTile(name, n, more, key) {
   const [value, unit] = bytesParts(n);
   return tile(name, value, unit, more, count(n) + " B", key);
@@ -61,9 +65,9 @@ function drawOverview(section) {
   section.append(el("div", {class: "facts"}, ...facts.map(([k, v]) => el("span", {}, k, el("b", {title: v}, v)))));
   const timed = launches.filter((l) => l.known && l.end > l.begin);
   const span = timed.length ? timed.reduce((m, l) => Math.max(m, l.end), 0) - timed.reduce((m, l) => Math.min(m, l.begin), Infinity) : 0;
-  const tiles = [tile("launches", count(launches.length), "", many(kernels, "kernel") + (span ? ", " + duration(span) : ""), undefined, "launches"),
-    tile("CTA instances", count(t.ctas), "", "with accesses; " + many(axisNames.length, "CTA id"), undefined, "ctas"),
-    tile("records", count(data.totals.records), "", "accesses of threads", undefined, "records")];
+  const tiles = [countTile("launches", launches.length, many(kernels, "kernel") + (span ? ", " + duration(span) : ""), "launches"),
+    countTile("CTA instances", t.ctas, "with accesses; " + many(axisNames.length, "CTA id"), "ctas"),
+    countTile("records", data.totals.records, "accesses of threads", "records")];
   if (data.has.data)
     tiles.push(bytesTile("loaded", t.load, "data volume", "load"), bytesTile("stored", t.store, "data volume", "store"));
   const touched = footprint();
@@ -73,7 +77,12 @@ function drawOverview(section) {
   if (data.has.transfers && t.fromHost) tiles.push(bytesTile("from the host", t.fromHost, "loaded, brought by copies", "fromHost"));
   if (data.has.transfers && t.toHost) tiles.push(bytesTile("to host code", t.toHost, "read by the host, written by CTAs", "toHost"));
   if (t.unordered) tiles.push(bytesTile("unordered", t.unordered, "writer and reader in one launch", "unordered"));
-  section.append(el("div", {class: "tiles"}, ...tiles));
+  const box = el("div", {class: "tiles"}, ...tiles);
+  redraws.push(() => { // rows of about the same length: nine are five and four, not eight and one
+    const fit = Math.max(1, Math.floor((box.clientWidth + 13) / 146)), rows = Math.ceil(tiles.length / fit);
+    box.style.gridTemplateColumns = "repeat(" + Math.ceil(tiles.length / rows) + ", minmax(0, 1fr))";
+  });
+  section.append(box);
   if (gaps.length || !data.complete)
     section.append(el("div", {class: "warn", id: "missing"}, data.complete ? "Not in these figures:" :
       data.complete === null ? "Nothing says whether the trace is complete." : "The trace is not complete; what was whole is shown.",

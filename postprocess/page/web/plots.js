@@ -188,7 +188,7 @@ function conflictsBlock() {
 }
 
 // ---- placement ----
-const placementNames = {block: "blocks of neighbours", robin: "round robin", mincut: "least cut found"};
+const placementNames = {block: "blocks of CTAs", robin: "round robin", mincut: "least traffic found"};
 function placementBlock() {
   const p = data.placement;
   if (!p) return null;

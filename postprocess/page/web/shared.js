@@ -90,8 +90,19 @@ function localBlock() {
 
 // ---- hazards ----
 const hazardWords = {RAW: "a load after a store", WAR: "a store after a load", WAW: "a store after a store"};
+// Each with `by`: launch -> words; null: too many of them to be in the page.
 function hazardRows() {
-  return shared.hazards.rows.map((r) => Object.assign({between: r.lanes ? "lanes of a warp" : "warps", example: r.cta.join(",") + ": " + r.first.thread + ", " + r.second.thread + " at 0x" + r.address.toString(16)}, r));
+  const from = shared.hazards.cells === null ? null : unpacker(shared.hazards.cells);
+  return shared.hazards.rows.map((r) => {
+    const row = Object.assign({between: r.lanes ? "lanes of a warp" : "warps", example: r.cta.join(",") + ": " + r.first.thread + ", " + r.second.thread + " at 0x" + r.address.toString(16), by: from && new Map()}, r);
+    for (let n = from ? from.next() : 0; n > 0; n--) row.by.set(from.next(), from.next());
+    return row;
+  });
+}
+// Of the launch that is looked at, or of all. The example is of one launch.
+function chosenHazards(rows) {
+  const step = state.superstep;
+  return step === null || shared.hazards.cells === null ? rows : rows.filter((r) => r.by.has(step)).map((r) => Object.assign({}, r, {words: r.by.get(step), launches: 1}, r.launch === step ? {} : {launch: null, example: ""}));
 }
 function sideColumn(name) {
   const words = (r) => r[name].type + " " + placeWords(r[name]), full = (r) => r[name].type + (r[name].file ? " " + r[name].file + ":" + r[name].line : "");
@@ -107,13 +118,23 @@ function hazardNotes() {
 }
 function hazardsBlock() {
   if (!shared.banks.rows.length) return null;
-  const rows = hazardRows(), notes = hazardNotes();
-  const out = block("hazards", "Hazards", "Accesses of two threads of a CTA to the same bytes of shared memory, at least one of them a write, that no barrier orders (all launches)." + leftOut(shared.hazards, "pairs"),
-    rows.length ? virtualTable(rows, [{name: "kind", get: (r) => r.kind, text: (r) => r.kind, hint: (r) => hazardWords[r.kind]}, sideColumn("first"), sideColumn("second"), textColumn("kernel", "kernel", true), textColumn("between", "between"),
-      numberColumn("words", "words", "of 4 bytes, each time that it happens; bytes, where a smaller access has touched the word"), numberColumn("launches", "launches"), Object.assign(launchColumn("launch", "with the example"), {name: "in launch"}), textColumn("CTA: threads", "example")], "Hazards")
-      : nothing("Barriers order all that was looked at."), notes ? el("p", {class: "muted"}, notes) : null);
+  const rows = hazardRows(), notes = hazardNotes(), holder = el("div");
+  let drawn;
+  const follow = () => { // what is filtered and scrolled stays while the launch does
+    if (drawn !== state.superstep) clear(holder, hazardTable(chosenHazards(rows), rows.length));
+    drawn = state.superstep;
+  };
+  onState(follow);
+  follow();
+  const out = block("hazards", "Hazards", "Accesses of two threads of a CTA to the same bytes of shared memory, at least one of them a write, that no barrier orders."
+    + (shared.hazards.cells === null ? " Of all launches: they are too many to be told apart here." : "") + leftOut(shared.hazards, "pairs"), holder, notes ? el("p", {class: "muted"}, notes) : null);
   out.className = "wide";
   return out;
+}
+function hazardTable(rows, all) {
+  if (!rows.length) return nothing(all ? "The chosen launch has none." : "Barriers order all that was looked at.");
+  return virtualTable(rows, [{name: "kind", get: (r) => r.kind, text: (r) => r.kind, hint: (r) => hazardWords[r.kind]}, sideColumn("first"), sideColumn("second"), textColumn("kernel", "kernel", true), textColumn("between", "between"),
+      numberColumn("words", "words", "of 4 bytes, each time that it happens; bytes, where a smaller access has touched the word"), numberColumn("launches", "launches"), Object.assign(launchColumn("launch", "with the example"), {name: "in launch"}), textColumn("CTA: threads", "example")], "Hazards");
 }
 
 // Without such records there is no panel.

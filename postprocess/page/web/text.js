@@ -11,6 +11,12 @@ function bytesParts(n) {
 function bytes(n) { return bytesParts(n).join(" "); }
 function exactBytes(n) { return n < 1024 ? count(n) + " B" : count(n) + " B (" + bytes(n) + ")"; }
 
+// So many that the whole number would not fit a small place: [268, "million"].
+function countParts(n) {
+  const [scale, word] = n < 1e7 ? [1, ""] : n < 1e9 ? [1e6, "million"] : n < 1e12 ? [1e9, "billion"] : [1e12, "trillion"];
+  return [scale === 1 ? count(n) : (n / scale).toPrecision(4).replace(/\.?0+$/, ""), word];
+}
+
 function duration(ns) {
   if (ns < 1e3) return count(ns) + "\u00a0ns";
   if (ns < 1e6) return (ns / 1e3).toFixed(ns < 1e4 ? 2 : 1) + "\u00a0µs";
@@ -166,6 +172,13 @@ function clipText(c, text, width) {
   return lo > 1 ? middle(text, lo) : "";
 }
 
+// Of a text in the canvas' font.
+const ruler = document.createElement("canvas").getContext("2d");
+function textWidth(text) {
+  ruler.font = canvasFont;
+  return ruler.measureText(text).width;
+}
+
 // Rows of which the first `most` are shown, and more when they are asked for. draw(rows) -> elements.
 const moreRows = 100;
 function openable(rows, most, holder, draw) {
@@ -176,7 +189,7 @@ function openable(rows, most, holder, draw) {
     holder.append(...draw(rows.slice(next, to)));
     next = to;
     button.hidden = next === rows.length;
-    button.textContent = "show " + (rows.length - next > moreRows ? moreRows + " of the " : "the ") + count(rows.length - next) + " others";
+    button.textContent = "show " + (rows.length - next > moreRows ? moreRows + " of the " : "") + many(rows.length - next, "other");
   }
   show();
   return button;
