@@ -7,7 +7,7 @@
 #include "../machine/modules.h"
 #include <string.h>
 
-enum { ZERO_FLAG = 1 << 6 };
+enum { ZERO_FLAG = 1 << 6, SWAPS = 16 };
 
 static struct mt_client_thread *block_thread(void)
 {
@@ -153,6 +153,17 @@ static void block_elements(const struct mt_insn *n)
 
 /* ---- compare-and-swap ---- */
 
+/* Between the load of the value and its swap others may come: now and then. If they came each time, many
+ * threads and their locks would get nowhere. */
+static void block_swap_turn(struct mt_client_thread *t)
+{
+    int others = ++t->swaps % SWAPS == 0;
+    if (others)
+        t->asked = 1;
+    if (others || *t->slot == &t->aside || mt_baton_holder != &t->hand)
+        mt_client_look(t);
+}
+
 static void block_swap(const struct mt_insn *n, uint64_t address)
 {
     struct mt_client_thread *t = block_thread();
@@ -161,7 +172,7 @@ static void block_swap(const struct mt_insn *n, uint64_t address)
     t->swap = n;
     t->swap_address = address;
     if (mt_client.turns)
-        mt_client_look(t); /* between the load of the value and its swap others may come */
+        block_swap_turn(t);
     if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns) {
         mt_core_atomic_end(t->core, NULL, 0, 0);
         mt_core_atomic_begin_one(t->core, address, n->operand[0].site, n->operand[0].size);

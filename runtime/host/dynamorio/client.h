@@ -38,6 +38,7 @@ struct mt_client_thread {
     int filled;
     const struct mt_insn *swap; /* a compare-and-swap under way */
     uint64_t swap_address;
+    uint32_t swaps, asked;             /* by turns: how many there were; 1: others asked for the turn */
     uint64_t address[MT_X86_OPERANDS]; /* of the instruction's operands (insn and atomic mode) */
 };
 
@@ -65,7 +66,7 @@ struct mt_client_thread *mt_client_thread(void *drcontext);
 void mt_client_look(struct mt_client_thread *t);
 
 /* turns.c: whose turn it is. The calling thread's `t` waits until it has the turn; lets others have theirs,
- * if they wait, and comes back; gives it away. Nothing where there are no turns. */
+ * if they asked, and comes back; gives it away. Nothing where there are no turns. */
 void mt_turn_start(void);
 void mt_turn_hold(struct mt_client_thread *t);
 void mt_turn_yield(struct mt_client_thread *t);

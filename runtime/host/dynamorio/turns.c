@@ -15,6 +15,7 @@ static struct mt_client_thread *turn_of(struct mt_baton_hand *h)
 static void turn_asked(struct mt_baton_hand *h)
 {
     struct mt_core_thread *core = turn_of(h)->core;
+    __atomic_store_n(&turn_of(h)->asked, 1u, __ATOMIC_RELAXED);
     if (core)
         __atomic_store_n(&core->limit, NULL, __ATOMIC_SEQ_CST);
 }
@@ -38,6 +39,7 @@ static int turn_take(struct mt_client_thread *t, unsigned ms)
     void *drcontext = dr_get_current_drcontext();
     int safe = drcontext && dr_mark_safe_to_suspend(drcontext, true);
     int rc = mt_baton_take(&t->hand, ms);
+    __atomic_store_n(&t->asked, 0u, __ATOMIC_RELAXED);
     if (safe)
         dr_mark_safe_to_suspend(drcontext, false);
     if (rc == 0 && t->core)
@@ -62,7 +64,8 @@ void mt_turn_leave(struct mt_client_thread *t)
 
 void mt_turn_yield(struct mt_client_thread *t)
 {
-    if (mt_client.turns && mt_baton_holder == &t->hand && mt_baton_wanted(&t->hand))
+    if (mt_client.turns && mt_baton_holder == &t->hand && __atomic_load_n(&t->asked, __ATOMIC_RELAXED) &&
+        mt_baton_wanted(&t->hand))
         mt_turn_leave(t);
     mt_turn_hold(t);
 }

@@ -59,7 +59,9 @@ static int take_from_sleeper(uint32_t ticket)
 {
     struct mt_baton_hand *h = __atomic_load_n(&mt_baton_holder, __ATOMIC_ACQUIRE);
     uint32_t before = ticket - 1;
-    if (!h || h->inside || __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE) != before ||
+    /* Who has taken it and has not said so yet is the holder before it, too: nobody takes it from him twice.
+     */
+    if (!h || h->inside || h->ticket != before || __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE) != before ||
         !baton_sleeps(h->thread) || h->inside)
         return 0;
     if (!__atomic_compare_exchange_n(&b.serving, &before, ticket, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -79,9 +81,8 @@ static void baton_ask(uint32_t ticket)
 
 /* The next in line asks the holder every step; those behind are woken when they are the next, and must not
  * take the processor from the holder until then. */
-static uint32_t baton_sleep_us(uint32_t ticket)
+static uint32_t baton_sleep_us(uint32_t ahead)
 {
-    uint32_t ahead = ticket - __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE);
     uint32_t far = ahead < LONGEST_US / SLEEPER_US ? ahead * SLEEPER_US : LONGEST_US;
     return ahead <= 1 ? mt_baton_step_us : far;
 }
@@ -89,21 +90,23 @@ static uint32_t baton_sleep_us(uint32_t ticket)
 int mt_baton_take(struct mt_baton_hand *h, unsigned ms)
 {
     uint32_t ticket = __atomic_fetch_add(&b.next, 1, __ATOMIC_ACQ_REL);
-    unsigned waited = 0;
+    unsigned waited = 0, next = 0;
     for (unsigned step = 0;; step++) {
         uint32_t *slot = &b.slot[ticket % SLOTS], seen = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-        if (__atomic_load_n(&b.serving, __ATOMIC_ACQUIRE) == ticket)
+        uint32_t ahead = ticket - __atomic_load_n(&b.serving, __ATOMIC_ACQUIRE);
+        if (!ahead)
             break;
-        if (step < SPINS) {
+        if (step < SPINS && ahead == 1) {
             __builtin_ia32_pause();
             continue;
         }
-        uint32_t us = baton_sleep_us(ticket);
+        uint32_t us = baton_sleep_us(ahead);
         struct timespec t = {0, us * 1000l};
         syscall(SYS_futex, slot, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
         waited += us;
+        next += ahead == 1 ? us : 0;
         baton_ask(ticket);
-        if (waited >= SLEEPER_US && take_from_sleeper(ticket))
+        if (next >= SLEEPER_US && take_from_sleeper(ticket))
             break;
         if (ms && waited >= 1000 * ms)
             return -1; /* only who ends the process: the others may wait for this ticket for ever */
