@@ -10,8 +10,11 @@ see the same multiset of (buffer, offset, size, reads, writes), but for:
   - the compile-time engine sees no library function: what free() and printf() do is not in its trace."""
 import collections
 import os
+import re
+import shutil
+import subprocess
 
-from world import ENGINES, case, holds, same
+from world import ENGINES, Skipped, case, holds, need, read_mat, same
 
 BLOCKS = (1444, 1555)  # touched by memcpy, memset, memmove
 
@@ -91,3 +94,38 @@ def differ(w):
     same("files that the compile-time engine has accesses in", places["llvm"] - {""}, {"touches.c"})
     holds(f"qemu sees the C library, too: {len(rows['qemu'])} accesses, {len(rows['llvm'])}",
           len(rows["qemu"]) > 10 * len(rows["llvm"]))
+
+
+def sample(w):
+    """DynamoRIO's drrun, and its own sample client that writes each access, copied: it writes beside itself."""
+    said = w.call([w.tool("mt-host"), "--engines"]).stdout
+    found = re.search(r"^dynamorio +usable: (.*)/bin64/drrun$", said, re.M)
+    for folder in ("samples/bin64", "api/bin") if found else ():
+        library = os.path.join(found[1], folder, "libmemtrace_simple.so")
+        if os.path.exists(library):
+            os.makedirs(os.path.join(w.work, "sample"), exist_ok=True)
+            return os.path.join(found[1], "bin64", "drrun"), shutil.copy(library, os.path.join(w.work, "sample"))
+    raise Skipped("no DynamoRIO with its sample memtrace_simple here")
+
+
+@case("engines.sample")
+def counts_of_sample(w):
+    """Reads and writes of whole programs, libraries and start included: DynamoRIO's own sample counts as many, to 0.2 %."""
+    drrun, library = sample(w)
+    steady = ["setarch", "-R"] if shutil.which("setarch") else []
+    for command in ([need("true")], [need("sort"), "-n", os.path.join(w.source, "README.md")],
+                    [w.compile("touches.c", "-O1", engine="dynamorio")]):
+        subprocess.run([*steady, drrun, "-no_follow_children", "-c", library, "--", *command], check=True, timeout=120,
+                       stdout=subprocess.DEVNULL, env=w.environment())
+        theirs = 0
+        for name in os.listdir(os.path.dirname(library)):
+            if name.endswith(".log"):
+                path = os.path.join(os.path.dirname(library), name)
+                with open(path, encoding="ascii") as f:
+                    theirs += sum(line.endswith((", r\n", ", w\n")) for line in f)
+                os.unlink(path)
+        trace = w.path("all.txt")
+        w.call([*steady, w.tool("mt-host"), "-q", "--engine=dynamorio", "mat", "--all", "-o", trace, "--", *command],
+               env=w.environment())
+        ours = len(read_mat(trace))
+        holds(f"{command[0]}: {ours} accesses, the sample has {theirs}", theirs and abs(ours / theirs - 1) <= 0.002)
