@@ -153,9 +153,11 @@ static int elements_check(const struct row *row, unsigned round)
     r.general[RDX] = THIRD;
     r.mask[1] = given.mask;
     memcpy(r.vector, given.vector, sizeof given.vector);
-    if (!mt_elements_needed(after.code, (unsigned)after.length))
+    struct mt_elements_form *form = mt_elements_form(after.code, (unsigned)after.length);
+    if (!form)
         return printf("%s: not taken for a masked access\n", row->name), 1;
-    unsigned n = mt_elements(after.code, (unsigned)after.length, &r, e);
+    unsigned n = mt_elements(form, &r, e);
+    free(form);
     for (unsigned i = 0; i < n; i++)
         for (unsigned k = 0; k < e[i].size; k++)
             if (e[i].address + k < BYTES)

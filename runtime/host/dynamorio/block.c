@@ -145,7 +145,7 @@ static void block_elements(const struct mt_insn *n)
     t->hand.inside++;
     if (mt_client.mode == MT_CORE_INSN)
         mt_core_insn(t->core, n->site);
-    unsigned count = mt_elements(n->bytes, n->x86.length, &r, e);
+    unsigned count = mt_elements(n->elements, &r, e);
     for (unsigned i = 0; i < count; i++)
         block_record(t, &(struct mt_core_operand){e[i].address, n->operand[0].site, e[i].size});
     t->hand.inside--;

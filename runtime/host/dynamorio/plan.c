@@ -20,8 +20,12 @@ static const struct mt_insn *plan_insn(void *drcontext, app_pc pc, int traced)
     if (size <= 0 || size > 15 || !dr_safe_read(pc, (size_t)size, bytes, &got))
         return NULL;
     mt_spin_lock(&insns);
-    const struct mt_insn *n =
+    struct mt_insn *n =
         mt_insn_get((uint64_t)(uintptr_t)pc, bytes, (unsigned)size, mt_client.mode == MT_CORE_INSN, traced);
+    if (n && !n->elements_known) {
+        n->elements = mt_elements_form(n->bytes, n->x86.length);
+        n->elements_known = 1;
+    }
     mt_spin_unlock(&insns);
     return n;
 }
@@ -112,7 +116,7 @@ static enum mt_plan_kind plan_kind(const struct mt_insn *n)
 {
     if (!n->site || !n->x86.count)
         return MT_STEP_NONE;
-    if (mt_elements_needed(n->bytes, n->x86.length))
+    if (n->elements)
         return MT_STEP_ELEMENTS;
     return n->x86.cas ? MT_STEP_SWAP : MT_STEP_APPEND;
 }

@@ -1,15 +1,16 @@
 /* Elements of gathers, scatters and masked accesses, by Zydis. */
 #include "elements.h"
 #include <Zydis/Zydis.h>
+#include <stdlib.h>
 #include <string.h>
 
-struct elements_insn {
+struct mt_elements_form {
     ZydisDecodedInstruction i;
     ZydisDecodedOperand o[ZYDIS_MAX_OPERAND_COUNT];
     const ZydisDecodedOperand *memory; /* the one that is accessed; NULL: none */
 };
 
-static int elements_decode(struct elements_insn *n, const void *bytes, unsigned size)
+static int elements_decode(struct mt_elements_form *n, const void *bytes, unsigned size)
 {
     ZydisDecoder d;
     ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
@@ -24,7 +25,7 @@ static int elements_decode(struct elements_insn *n, const void *bytes, unsigned 
 }
 
 /* Bytes of an element of the mask in a vector register; 0: the instruction has none. */
-static unsigned elements_vector_mask(const struct elements_insn *n)
+static unsigned elements_vector_mask(const struct mt_elements_form *n)
 {
     switch (n->i.mnemonic) {
     case ZYDIS_MNEMONIC_MASKMOVDQU:
@@ -43,22 +44,27 @@ static unsigned elements_vector_mask(const struct elements_insn *n)
     }
 }
 
-static int elements_opmask(const struct elements_insn *n)
+static int elements_opmask(const struct mt_elements_form *n)
 {
     return n->i.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX && n->i.avx.mask.reg > ZYDIS_REGISTER_K0 &&
            n->i.avx.mask.reg <= ZYDIS_REGISTER_K7;
 }
 
-int mt_elements_needed(const void *bytes, unsigned size)
+struct mt_elements_form *mt_elements_form(const void *bytes, unsigned size)
 {
-    struct elements_insn n;
-    return elements_decode(&n, bytes, size) == 0 &&
-           (n.memory->mem.type == ZYDIS_MEMOP_TYPE_VSIB || elements_vector_mask(&n) || elements_opmask(&n));
+    struct mt_elements_form n, *kept = NULL;
+    if (elements_decode(&n, bytes, size) == 0 &&
+        (n.memory->mem.type == ZYDIS_MEMOP_TYPE_VSIB || elements_vector_mask(&n) || elements_opmask(&n)) &&
+        (kept = malloc(sizeof *kept))) {
+        *kept = n;
+        kept->memory = kept->o + (n.memory - n.o);
+    }
+    return kept;
 }
 
 /* The vector register that has the mask: the second explicit register of a move, the third operand of a
  * gather. */
-static const ZydisDecodedOperand *elements_mask_register(const struct elements_insn *n)
+static const ZydisDecodedOperand *elements_mask_register(const struct mt_elements_form *n)
 {
     if (n->memory->mem.type == ZYDIS_MEMOP_TYPE_VSIB)
         return &n->o[2];
@@ -80,7 +86,8 @@ static const uint8_t *elements_vector(const struct mt_elements_registers *r, Zyd
     return r->vector[id >= 0 && id < 32 ? id : 0];
 }
 
-static int elements_wanted(const struct elements_insn *n, const struct mt_elements_registers *r, unsigned k)
+static int elements_wanted(const struct mt_elements_form *n, const struct mt_elements_registers *r,
+                           unsigned k)
 {
     unsigned bytes = elements_vector_mask(n);
     if (bytes)
@@ -90,7 +97,7 @@ static int elements_wanted(const struct elements_insn *n, const struct mt_elemen
     return 1;
 }
 
-static unsigned elements_index_bytes(const struct elements_insn *n)
+static unsigned elements_index_bytes(const struct mt_elements_form *n)
 {
     switch (n->i.mnemonic) {
     case ZYDIS_MNEMONIC_VGATHERDPD:
@@ -108,7 +115,7 @@ static unsigned elements_index_bytes(const struct elements_insn *n)
 }
 
 /* Of a gather or scatter: as many as both its vector of data and that of indices hold. */
-static unsigned elements_gathered(const struct elements_insn *n, unsigned each)
+static unsigned elements_gathered(const struct mt_elements_form *n, unsigned each)
 {
     unsigned index = ZydisRegisterGetWidth(ZYDIS_MACHINE_MODE_LONG_64, n->memory->mem.index) / 8u;
     const ZydisDecodedOperand *data = n->o[0].type == ZYDIS_OPERAND_TYPE_REGISTER ? &n->o[0] : NULL;
@@ -121,7 +128,7 @@ static unsigned elements_gathered(const struct elements_insn *n, unsigned each)
     return count < room ? count : room;
 }
 
-static uint64_t elements_index(const struct elements_insn *n, const struct mt_elements_registers *r,
+static uint64_t elements_index(const struct mt_elements_form *n, const struct mt_elements_registers *r,
                                unsigned k)
 {
     const uint8_t *v = elements_vector(r, n->memory->mem.index);
@@ -137,7 +144,7 @@ static uint64_t elements_index(const struct elements_insn *n, const struct mt_el
 }
 
 /* The chosen elements lie side by side. */
-static int elements_packed(const struct elements_insn *n)
+static int elements_packed(const struct mt_elements_form *n)
 {
     switch (n->i.mnemonic) {
     case ZYDIS_MNEMONIC_VCOMPRESSPD:
@@ -159,7 +166,7 @@ static int elements_packed(const struct elements_insn *n)
 }
 
 /* One element for all of the vector ({1to16}): is any of them asked for? */
-static int elements_any(const struct elements_insn *n, const struct mt_elements_registers *r)
+static int elements_any(const struct mt_elements_form *n, const struct mt_elements_registers *r)
 {
     unsigned wide = n->i.avx.vector_length, each = n->memory->element_size ? n->memory->element_size : 8;
     for (unsigned k = 0; k < wide / each; k++)
@@ -169,7 +176,7 @@ static int elements_any(const struct elements_insn *n, const struct mt_elements_
 }
 
 /* Where element 0 is, as if all were there; of gathers and scatters without their index. */
-static uint64_t elements_base(const struct elements_insn *n, const struct mt_elements_registers *r)
+static uint64_t elements_base(const struct mt_elements_form *n, const struct mt_elements_registers *r)
 {
     const ZydisDecodedOperand *m = n->memory;
     uint64_t base = elements_general(r, m->mem.base) + (uint64_t)m->mem.disp.value;
@@ -194,25 +201,22 @@ static unsigned elements_put(struct mt_element *e, unsigned found, uint64_t addr
     return found + 1;
 }
 
-unsigned mt_elements(const void *bytes, unsigned size, const struct mt_elements_registers *r,
+unsigned mt_elements(const struct mt_elements_form *n, const struct mt_elements_registers *r,
                      struct mt_element e[MT_ELEMENTS_MAX])
 {
-    struct elements_insn n;
     unsigned found = 0, chosen = 0;
-    if (elements_decode(&n, bytes, size) != 0)
-        return 0;
-    const ZydisDecodedOperand *m = n.memory;
-    int scattered = m->mem.type == ZYDIS_MEMOP_TYPE_VSIB, packed = elements_packed(&n);
-    unsigned vector = scattered ? 0 : elements_vector_mask(&n);
+    const ZydisDecodedOperand *m = n->memory;
+    int scattered = m->mem.type == ZYDIS_MEMOP_TYPE_VSIB, packed = elements_packed(n);
+    unsigned vector = scattered ? 0 : elements_vector_mask(n);
     uint32_t each = vector ? vector : m->element_size ? m->element_size / 8u : m->size / 8u;
-    uint64_t base = elements_base(&n, r);
-    if (n.i.avx.broadcast.mode != ZYDIS_BROADCAST_MODE_INVALID && !n.i.avx.broadcast.is_static)
-        return elements_any(&n, r) ? elements_put(e, 0, base, each, 0) : 0;
-    unsigned count = scattered ? elements_gathered(&n, each) : each ? m->size / 8u / each : 0;
+    uint64_t base = elements_base(n, r);
+    if (n->i.avx.broadcast.mode != ZYDIS_BROADCAST_MODE_INVALID && !n->i.avx.broadcast.is_static)
+        return elements_any(n, r) ? elements_put(e, 0, base, each, 0) : 0;
+    unsigned count = scattered ? elements_gathered(n, each) : each ? m->size / 8u / each : 0;
     for (unsigned k = 0; k < count && k < MT_ELEMENTS_MAX; k++)
-        if (elements_wanted(&n, r, k)) {
+        if (elements_wanted(n, r, k)) {
             uint64_t at =
-                scattered ? base + elements_index(&n, r, k) : base + (uint64_t)(packed ? chosen : k) * each;
+                scattered ? base + elements_index(n, r, k) : base + (uint64_t)(packed ? chosen : k) * each;
             found = elements_put(e, found, at, each, !scattered);
             chosen++;
         }

@@ -22,10 +22,12 @@ struct mt_element {
     uint32_t size; /* bytes */
 };
 
-/* 1 if what it touches depends on a mask or on a vector of indices. */
-int mt_elements_needed(const void *bytes, unsigned size);
+/* An instruction of that kind, decoded; by free() when it is not needed any more. NULL: what it touches
+ * depends on no mask and on no vector of indices, or there is no memory. */
+struct mt_elements_form;
+struct mt_elements_form *mt_elements_form(const void *bytes, unsigned size);
 /* What is touched, in the order of the elements' numbers: of a gather or scatter each element, of others each
  * run of neighbours. Their count, 0 when the mask leaves none. */
-unsigned mt_elements(const void *bytes, unsigned size, const struct mt_elements_registers *r,
+unsigned mt_elements(const struct mt_elements_form *form, const struct mt_elements_registers *r,
                      struct mt_element e[MT_ELEMENTS_MAX]);
 #endif

@@ -20,6 +20,8 @@ struct mt_insn {
     uint32_t site;   /* of operand 0; 0 if it has none */
     uint32_t failed; /* of operand 0 of a compare-and-swap that did not write */
     struct mt_operand operand[MT_X86_OPERANDS];
+    struct mt_elements_form *elements; /* elements.h; made by engines that need it, */
+    int elements_known;                /* once */
 };
 
 /* The instruction with these bytes, made if it is new; `traced`: with its sites. Insn mode (`whole`): operand
