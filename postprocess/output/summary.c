@@ -277,6 +277,26 @@ static void summary_coalescing(struct summary *s)
     free(kernel);
 }
 
+static void summary_turns(struct summary *s)
+{
+    char *sentence;
+    s->failed |= mt_turns_sentence(s->r, s->rank, s->kernels, &sentence) != 0;
+    if (sentence)
+        summary_say(s, 0, "%s", sentence);
+    free(sentence);
+}
+
+static void summary_footprint(struct summary *s)
+{
+    const struct mt_reuse *x = &s->r->locality->reuse;
+    uint64_t lines = (uint64_t)x->device.lines << x->options.sample_bits;
+    if (lines)
+        summary_say(s, 0, "The run touches %s of %s bytes: its footprint is %s.",
+                    mt_number_many(lines, "cache line", "cache lines").text,
+                    mt_number_count(1ull << x->options.line_bits).text,
+                    mt_number_bytes(lines << x->options.line_bits).text);
+}
+
 static void summary_sharing(struct summary *s)
 {
     const struct mt_sharing *x = &s->r->locality->sharing;
@@ -428,7 +448,8 @@ static void summary_sample(struct summary *s, const struct mt_estimates *estimat
     char *kernel = mt_kernel_short(top->kernel);
     summary_say(s, 1,
                 "A sample: %s of %s CTAs of %s are traced; all of them would load about %s and store %s. No "
-                "other figure is scaled.",
+                "other figure is scaled, and what a CTA read of one that is not traced has an earlier "
+                "sender, or none.",
                 mt_number_count(top->traced_ctas).text, mt_number_count(top->ctas).text,
                 kernel ? kernel : "?",
                 mt_number_bytes(mt_estimate(sum.load, top->ctas, top->traced_ctas)).text,
@@ -452,6 +473,8 @@ static void summary_all(struct summary *s, const struct mt_estimates *estimates)
     summary_lines(s);
     summary_coalescing(s);
     summary_sharing(s);
+    summary_turns(s);
+    summary_footprint(s);
     if (s->r->onchip) {
         summary_banks(s, s->r->onchip);
         summary_hazards(s, s->r->onchip);

@@ -52,6 +52,20 @@ int mt_versus_turn(const struct mt_versus_row *r, enum mt_figure f)
     return b < a * (1 - MT_VERSUS_SLACK) ? 1 : b > a * (1 + MT_VERSUS_SLACK) ? -1 : 0;
 }
 
+/* Figures that count and that one of the two does not know. */
+static void versus_one_knows(FILE *f, const struct mt_versus *p)
+{
+    for (int side = 0; side < 2; side++) {
+        const struct mt_side_row *here = side ? p->all.b : p->all.a, *there = side ? p->all.a : p->all.b;
+        const char *between = side ? "; not compared: only B knows " : "; not compared: only A knows ";
+        for (int i = 0; i < MT_FIGURES; i++)
+            if (mt_figure_words[i].judged && (here->known & ~there->known) >> i & 1) {
+                fprintf(f, "%s%s", between, mt_figure_words[i].words);
+                between = ", ";
+            }
+    }
+}
+
 char *mt_versus_sentence(const struct mt_versus *p)
 {
     char *text = NULL, cell[MT_VERSUS_CELL];
@@ -79,6 +93,7 @@ char *mt_versus_sentence(const struct mt_versus *p)
                 mt_versus_cell(cell, &p->all, MT_FIGURE_LOADED));
         fprintf(f, ", stored %s", mt_versus_cell(cell, &p->all, MT_FIGURE_STORED));
     }
+    versus_one_knows(f, p);
     fputc('.', f);
     int bad = ferror(f) | fclose(f);
     if (bad) {
@@ -120,31 +135,57 @@ static void versus_cells(struct mt_table *t, const struct mt_versus_row *r, cons
             mt_table_text(t, mt_versus_cell(cell, r, list[i]));
 }
 
-size_t mt_versus_known(const struct mt_versus *p, const enum mt_figure *figures, size_t n,
+/* The figures that one of the two has more than nothing of. */
+static unsigned versus_some(const struct mt_versus_row *r)
+{
+    const struct mt_side_row *const side[2] = {r->a, r->b};
+    unsigned some = 0;
+    for (int i = 0; i < 2; i++)
+        for (int f = 0; side[i] && f < MT_FIGURES; f++)
+            some |= side[i]->v[f] ? side[i]->known & 1u << f : 0;
+    return some;
+}
+
+size_t mt_versus_shown(const struct mt_versus *p, enum mt_side_by by, const enum mt_figure *figures, size_t n,
                        enum mt_figure *out)
 {
-    unsigned known = p->all.a->known | p->all.b->known;
+    unsigned some = 0;
     size_t kept = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        some |= by == MT_SIDE_KERNELS ? versus_some(&p->kernels[i].row) : 0;
+        for (size_t k = 0; by != MT_SIDE_KERNELS && k < p->kernels[i].count[by]; k++)
+            some |= versus_some(&p->kernels[i].part[by][k]);
+    }
     for (size_t i = 0; i < n; i++)
-        if (figures[i] == MT_FIGURES || known >> figures[i] & 1)
+        if (some >> (figures[i] == MT_FIGURES ? MT_FIGURE_SECTORS : figures[i]) & 1)
             out[kept++] = figures[i];
     return kept;
 }
 
-/* A table with `heads`, then a column for each of the figures that are known. */
-static size_t versus_table(struct mt_table *t, const struct mt_versus *p, const char *title,
+const char *mt_versus_no_lines(const struct mt_versus *p)
+{
+    static const char *const words[] = {NULL, "not known of A: only compact traces of kernels have them",
+                                        "not known of B: only compact traces of kernels have them",
+                                        "not known of either: only compact traces of kernels have them"};
+    return words[p->no_lines];
+}
+
+/* A table with `heads`, then a column for each of the figures that have something to show. */
+static size_t versus_table(struct mt_table *t, const struct mt_versus *p, enum mt_side_by by,
                            const char *heads, const enum mt_figure *figures, size_t n, enum mt_figure *out)
 {
+    static const char *const titles[] = {"By kernel", "By source line", "By buffer"};
     static const char *const shorter[MT_FIGURES + 1] = {
-        [MT_FIGURE_CROSSING] = "between devices", [MT_FIGURE_FOOTPRINT] = "footprint",
+        [MT_FIGURE_CROSSING] = "between devices", [MT_FIGURE_LARGEST] = "largest launch",
         [MT_FIGURE_BANKS] = "bank conflicts",     [MT_FIGURE_HAZARDS] = "hazards",
         [MT_FIGURE_LOCAL] = "bytes local",        [MT_FIGURES] = "efficiency"};
     char text[512];
-    size_t kept = mt_versus_known(p, figures, n, out), at = (size_t)snprintf(text, sizeof text, "%s", heads);
+    size_t kept = mt_versus_shown(p, by, figures, n, out),
+           at = (size_t)snprintf(text, sizeof text, "%s", heads);
     for (size_t i = 0; i < kept && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "|>%s",
                                shorter[out[i]] ? shorter[out[i]] : mt_figure_words[out[i]].words);
-    mt_table_init(t, title, text);
+    mt_table_init(t, titles[by], text);
     return kept;
 }
 
@@ -168,13 +209,13 @@ static int versus_sums(FILE *f, const struct mt_versus *p)
 
 static int versus_kernel_table(FILE *f, const struct mt_versus *p)
 {
-    static const enum mt_figure list[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,    MT_FIGURE_STORED,
-                                          MT_FIGURE_SECTORS,  MT_FIGURES,          MT_FIGURE_CONFLICTS,
-                                          MT_FIGURE_CROSSING, MT_FIGURE_FOOTPRINT, MT_FIGURE_BANKS,
+    static const enum mt_figure list[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,  MT_FIGURE_STORED,
+                                          MT_FIGURE_SECTORS,  MT_FIGURES,        MT_FIGURE_CONFLICTS,
+                                          MT_FIGURE_CROSSING, MT_FIGURE_LARGEST, MT_FIGURE_BANKS,
                                           MT_FIGURE_HAZARDS,  MT_FIGURE_LOCAL};
     enum mt_figure known[sizeof list / sizeof *list];
     struct mt_table t;
-    size_t n = versus_table(&t, p, "By kernel", "kernel", list, sizeof list / sizeof *list, known);
+    size_t n = versus_table(&t, p, MT_SIDE_KERNELS, "kernel", list, sizeof list / sizeof *list, known);
     for (size_t i = 0; i < p->count; i++) {
         mt_table_row(&t, 0);
         versus_kernel_name(&t, &p->kernels[i].row);
@@ -192,10 +233,14 @@ static int versus_part_table(FILE *f, const struct mt_versus *p, enum mt_side_by
                                              MT_FIGURE_FALSELY};
     enum mt_figure known[sizeof lines / sizeof *lines];
     struct mt_table t;
-    size_t n = by == MT_SIDE_LINES ? versus_table(&t, p, "By source line", "line|kernel", lines,
-                                                  sizeof lines / sizeof *lines, known)
-                                   : versus_table(&t, p, "By buffer", "buffer|kernel", buffers,
-                                                  sizeof buffers / sizeof *buffers, known);
+    if (by == MT_SIDE_LINES && p->no_lines) {
+        fprintf(f, "\nBy source line: %s\n", mt_versus_no_lines(p));
+        return 0;
+    }
+    size_t n =
+        by == MT_SIDE_LINES
+            ? versus_table(&t, p, by, "line|kernel", lines, sizeof lines / sizeof *lines, known)
+            : versus_table(&t, p, by, "buffer|kernel", buffers, sizeof buffers / sizeof *buffers, known);
     for (size_t i = 0; i < p->count; i++)
         for (size_t k = 0; k < p->kernels[i].count[by]; k++) {
             const struct mt_versus_row *r = &p->kernels[i].part[by][k];

@@ -118,10 +118,10 @@ static void page_sums(FILE *f, const struct mt_versus *p)
 
 /* ---- kernels ---- */
 
-static const enum mt_figure of_kernel[] = {MT_FIGURE_LAUNCHES,  MT_FIGURE_LOADED,    MT_FIGURE_STORED,
-                                           MT_FIGURE_RECEIVED,  MT_FIGURE_SECTORS,   MT_FIGURES,
-                                           MT_FIGURE_FALSELY,   MT_FIGURE_CONFLICTS, MT_FIGURE_CROSSING,
-                                           MT_FIGURE_FOOTPRINT, MT_FIGURE_BANKS,     MT_FIGURE_HAZARDS,
+static const enum mt_figure of_kernel[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,    MT_FIGURE_STORED,
+                                           MT_FIGURE_RECEIVED, MT_FIGURE_SECTORS,   MT_FIGURES,
+                                           MT_FIGURE_FALSELY,  MT_FIGURE_CONFLICTS, MT_FIGURE_CROSSING,
+                                           MT_FIGURE_LARGEST,  MT_FIGURE_BANKS,     MT_FIGURE_HAZARDS,
                                            MT_FIGURE_LOCAL},
                             of_line[] = {MT_FIGURE_ACCESSES,  MT_FIGURE_LOADED,  MT_FIGURE_STORED,
                                          MT_FIGURE_REQUESTS,  MT_FIGURE_SECTORS, MT_FIGURES,
@@ -168,8 +168,8 @@ static void page_rows(FILE *f, const struct mt_versus *p, const struct mt_versus
                       enum mt_side_by by)
 {
     enum mt_figure list[LENGTH(of_line)];
-    size_t n = by == MT_SIDE_LINES ? mt_versus_known(p, of_line, LENGTH(of_line), list)
-                                   : mt_versus_known(p, of_buffer, LENGTH(of_buffer), list);
+    size_t n = by == MT_SIDE_LINES ? mt_versus_shown(p, by, of_line, LENGTH(of_line), list)
+                                   : mt_versus_shown(p, by, of_buffer, LENGTH(of_buffer), list);
     if (!k->count[by])
         return;
     page_head(f, by == MT_SIDE_LINES ? "source line" : "buffer", list, n);
@@ -186,7 +186,7 @@ static void page_rows(FILE *f, const struct mt_versus *p, const struct mt_versus
 static void page_kernel(FILE *f, const struct mt_versus *p, const struct mt_versus_kernel *k, int open)
 {
     enum mt_figure list[LENGTH(of_kernel)];
-    size_t n = mt_versus_known(p, of_kernel, LENGTH(of_kernel), list);
+    size_t n = mt_versus_shown(p, MT_SIDE_KERNELS, of_kernel, LENGTH(of_kernel), list);
     char cell[MT_VERSUS_CELL];
     const struct mt_versus_row *r = &k->row;
     fprintf(f, "<details class=\"card\"%s><summary><h2>", open ? " open" : "");
@@ -244,6 +244,8 @@ int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
         fprintf(f, "<p class=\"lead\">%zu %s found again at another place by what %s.</p>\n", p->moved,
                 p->moved == 1 ? "source line was" : "source lines were",
                 p->moved == 1 ? "it accesses" : "they access");
+    if (p->no_lines)
+        fprintf(f, "<p class=\"lead\">Source lines: %s.</p>\n", mt_versus_no_lines(p));
     page_sums(f, p);
     for (size_t i = 0; i < p->count; i++)
         page_kernel(f, p, &p->kernels[i], i < OPEN_KERNELS);

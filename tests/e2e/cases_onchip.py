@@ -216,6 +216,7 @@ def onchip_versus(world):
     same("hazards of a kernel", kernels["unordered"]["hazards"]["b"], 256)
     lines = {name.get(int(line["a"].rsplit(":", 1)[1])): line for line in kernels["banks"]["lines"] if line["a"] != "?"}
     same("conflicts of a line", lines["column"]["bank_conflicts"]["a"], 2 * BANKS["column"][1])
+    same("of global memory it has nothing", (lines["column"]["accesses"], lines["column"]["sectors"]), ({"a": 0, "b": 0, "change": None},) * 2)
     text = world.call([world.tool("mt-compare"), "--volumes", path, path]).stdout
     holds("columns of the text", "bank conflicts  hazards  bytes local" in re.sub(" {2,}", "  ", text))
     without = world.run_ok([world.compile(os.path.join(world.src, "onchip.cu"), "-O2")], MEMTRACE_FORMAT="compact").path() + ".mtc"

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """mt-extract --format=summary says what the page's "At a glance" says, sentence by sentence and in its order; on random traces and on
-the worked example, whose sentences are derived by hand in page_test.py. usage: summary_test.py BIN SOURCE GEN_DEVICE"""
+the worked example, whose sentences are derived by hand in page_test.py. What a tile or a panel of the page shows instead (footprint, buffers
+that take turns) is counted here by hand. usage: summary_test.py BIN SOURCE GEN_DEVICE"""
 import os
 import random
+import re
 import subprocess
 import sys
 
 from page_case import BIN, Case, SOURCE, main, run
 import property_test as cases
+import traces
 
+OWN = re.compile("- (The run touches |.* take turns: )")
 GEN_DEVICE = sys.argv.pop(3)
 
 
@@ -36,7 +40,7 @@ class Summary(Case):
             for options in ((), ("-t", "1:"), ("--devices=3", "--line-size=64")):
                 done = subprocess.run([BIN + "/mt-extract", "--format=summary", *options, *paths], capture_output=True, text=True)
                 self.assertIn(done.returncode, (0, 3), done.stderr)
-                said = [" ".join(x.split()) for x in done.stdout.splitlines() if x[:2] in ("! ", "- ")]
+                said = [" ".join(x.split()) for x in done.stdout.splitlines() if x[:2] in ("! ", "- ") and not OWN.match(x)]
                 page = subprocess.run([BIN + "/mt-report", *options, *paths, "-o", self.path("r.html")], capture_output=True, text=True)
                 self.assertEqual(page.returncode, done.returncode)
                 self.page.open(self.path("r.html"))
@@ -49,6 +53,31 @@ class Summary(Case):
         said = run(BIN + "/mt-extract", "--format=summary", self.cases[0][0]).splitlines()
         self.assertIn("! 25.0 % of the accesses go to cache lines of 128 bytes that CTAs share falsely, most of them in #2 out.", said)
         self.assertIn("- CTAs load 16 B that another CTA wrote (57.1 % of all loads), most of it from fill to sum: 12 B.", said)
+        self.assertIn("- The run touches 3 cache lines of 128 bytes: its footprint is 384 B.", said)
+
+    def turns(self, launches, sizes=(256, 256, 256)):
+        """launches: (kernel, [(type, buffer)]); buffers of these sizes. What is said of turns."""
+        records = [(k, [traces.record(0, kind, 4, 0x1000 * (b + 1), (0, 0, 0)) for kind, b in uses]) for k, uses in launches]
+        path = self.write("turns", traces.trace(records))
+        events = [{"ev": "alloc", "seq": 0, "id": i, "base": hex(0x1000 * (i + 1)), "bytes": n, "kind": "cudaMalloc", "name": "abcd"[i]} for i, n in enumerate(sizes)]
+        events += [{"ev": "launch", "seq": i + 1, "kernel": k, "traced": True, "records": len(r)} for i, (k, r) in enumerate(records)]
+        n = sum(len(r) for _, r in records)
+        self.write("turns.meta", traces.companion(events, None, {"records_written": n, "records_counted": n}))
+        return [x for x in run(BIN + "/mt-extract", "--format=summary", path).splitlines() if " take turns" in x]
+
+    def test_turns(self):
+        forth, back = [(traces.LOAD, 0), (traces.STORE, 1)], [(traces.LOAD, 1), (traces.STORE, 0)]
+        between = ("other", [(traces.LOAD, 0), (traces.STORE, 0)])
+        say = "- #0 a and #1 b (256 B each) take turns: k reads one and writes the other, and its next launch the other way round, "
+        self.assertEqual(self.turns([("k", forth), between, ("k", back), ("k", forth), between]), [say + "2 times."])
+        self.assertEqual(self.turns([("k", forth), ("k", back)]), [say + "1 time."])
+        more = [(traces.LOAD, 2), (traces.STORE, 3)], [(traces.LOAD, 3), (traces.STORE, 2)]
+        self.assertEqual(self.turns([("k", forth + more[0]), ("k", back + more[1])], (256,) * 4), [say + "1 time; so do others: 1 pair."])
+        for launches in ([("k", forth), ("k", forth)], [("k", forth), ("l", back)],  # one direction only; of another kernel
+                         [("k", [(traces.LOAD, 0), (traces.STORE, 0)])] * 3, [("k", [(traces.ATOMIC, 0)])] * 3,  # in place
+                         [("k", forth + [(traces.LOAD, 1)]), ("k", back)]):  # the written one is read, too
+            self.assertEqual(self.turns(launches), [], launches)
+        self.assertEqual(self.turns([("k", forth), ("k", back)], (256, 128)), [], "of other sizes")
 
 
 if __name__ == "__main__":
