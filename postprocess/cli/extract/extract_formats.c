@@ -36,8 +36,9 @@ int mt_formats_option(struct mt_formats *f, int o, const char *value)
         f->tag = value;
         return 0;
     case MT_OPT_TABLE:
-        f->table = mt_relation_named(value);
-        f->one = f->table != MT_REL_NONE;
+        i = mt_cli_word(value, mt_relation_names);
+        f->table = (enum mt_relation_number)i;
+        f->one = i >= 0;
         return f->one ? 0 : mt_cli_usage("'%s' is not a table; the manual has a list of them", value);
     default:
         return mt_cli_number(value, 0, UINT64_MAX, &f->top)
