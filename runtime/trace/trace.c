@@ -13,6 +13,7 @@
 #include "memtrace/device.h"
 #include "memtrace/record.h"
 #include "base/fork.h"
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -139,6 +140,22 @@ static void open_live(struct mt_trace *t, const char *path, const struct mt_comp
         trace_refuse(t);
 }
 
+/* In a folder that is not there no stream gets a file: one message, not two for each. No folder is made: in
+ * another's program a misspelt name would become one, and a sandbox may kill who tries. */
+static int trace_no_folder(struct mt_trace *t, const char *path)
+{
+    static int said;
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash > path ? (int)(slash - path) : 1, path);
+    if (access(folder, F_OK) == 0 || errno != ENOENT)
+        return 0;
+    snprintf(t->why, sizeof t->why, "%.200s does not exist; create this folder, or set MEMTRACE_DIR", folder);
+    if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+        mt_report_file("%s; nothing is traced", t->why);
+    return 1;
+}
+
 static void open_files(struct mt_trace *t)
 {
     char path[PATH_MAX - 8], meta[PATH_MAX];
@@ -172,6 +189,8 @@ static void open_files(struct mt_trace *t)
             trace_refuse(t);
         return;
     }
+    if (trace_no_folder(t, path))
+        return;
     t->companion = mt_companion_open(meta, &h, t->why, sizeof t->why);
     if (!t->companion)
         mt_report_file("%s; stream %llu has no companion", t->why, (unsigned long long)t->n);
