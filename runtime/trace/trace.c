@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct mt_trace {
@@ -140,17 +141,22 @@ static void open_live(struct mt_trace *t, const char *path, const struct mt_comp
         trace_refuse(t);
 }
 
-/* In a folder that is not there no stream gets a file: one message, not two for each. No folder is made: in
- * another's program a misspelt name would become one, and a sandbox may kill who tries. */
+/* In a folder that is not there, or is a file, no stream gets a file: one message, not two for each. No
+ * folder is made: in another's program a misspelt name would become one, and a sandbox may kill who tries. */
 static int trace_no_folder(struct mt_trace *t, const char *path)
 {
     static int said;
     char folder[PATH_MAX];
+    struct stat st;
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash > path ? (int)(slash - path) : 1, path);
-    if (access(folder, F_OK) == 0 || errno != ENOENT)
+    int there = stat(folder, &st) == 0;
+    if (there ? S_ISDIR(st.st_mode) : errno != ENOENT)
         return 0;
-    snprintf(t->why, sizeof t->why, "%.200s does not exist; create this folder, or set MEMTRACE_DIR", folder);
+    snprintf(t->why, sizeof t->why,
+             there ? "%.200s is no folder; set MEMTRACE_DIR"
+                   : "%.200s does not exist; create this folder, or set MEMTRACE_DIR",
+             folder);
     if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
         mt_report_file("%s; nothing is traced", t->why);
     return 1;
