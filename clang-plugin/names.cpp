@@ -33,12 +33,12 @@ static uint64_t size_of(const clang::ASTContext &context, clang::QualType type)
 
 /* The annotation of this variable or member: name, shape, shape of what it points or refers to ('-': nothing
  * of interest) and the bytes of that, or of itself where it does neither. */
-static void annotate_variable(const clang::CompilerInstance &compiler, clang::DeclaratorDecl *decl)
+static void annotate_variable(const clang::CompilerInstance &compiler, clang::DeclaratorDecl *decl,
+                              llvm::StringRef name, clang::QualType type)
 {
     const clang::ASTContext &context = decl->getASTContext();
-    clang::QualType type = decl->getType(), holds = type;
-    char shape = decl->getName().empty() || decl->isInvalidDecl() ? '\0' : shape_of(context, type),
-         inner = '-';
+    clang::QualType holds = type;
+    char shape = name.empty() || decl->isInvalidDecl() ? '\0' : shape_of(context, type), inner = '-';
     if (!shape || decl->getLocation().isInvalid() ||
         compiler.getSourceManager().isInSystemHeader(decl->getLocation()))
         return;
@@ -50,10 +50,9 @@ static void annotate_variable(const clang::CompilerInstance &compiler, clang::De
         inner = shape_of(context, holds);
         inner = inner ? inner : '-';
     }
-    mt::add_annotation(decl,
-                       (mt::variable_word + llvm::Twine('\t') + decl->getName() + "\t" + llvm::Twine(shape) +
-                        "\t" + llvm::Twine(inner) + "\t" + llvm::Twine(size_of(context, holds)))
-                           .str());
+    mt::add_annotation(decl, (mt::variable_word + llvm::Twine('\t') + name + "\t" + llvm::Twine(shape) +
+                              "\t" + llvm::Twine(inner) + "\t" + llvm::Twine(size_of(context, holds)))
+                                 .str());
 }
 
 namespace
@@ -67,7 +66,21 @@ class Namer : public clang::RecursiveASTVisitor<Namer>
     bool VisitVarDecl(clang::VarDecl *variable)
     {
         if (variable->hasLocalStorage())
-            annotate_variable(compiler, variable);
+            annotate_variable(compiler, variable, variable->getName(), variable->getType());
+        return true;
+    }
+    /* What a lambda captures is a member of it without a name: it is the variable, reference or not. */
+    bool VisitLambdaExpr(clang::LambdaExpr *lambda)
+    {
+        auto field = lambda->getLambdaClass()->field_begin(), end = lambda->getLambdaClass()->field_end();
+        for (const clang::LambdaCapture &capture : lambda->captures()) {
+            if (field == end)
+                break;
+            if (capture.capturesVariable())
+                annotate_variable(compiler, *field, capture.getCapturedVar()->getName(),
+                                  field->getType().getNonReferenceType());
+            ++field;
+        }
         return true;
     }
 
@@ -96,5 +109,5 @@ void mt::name_members(const clang::CompilerInstance &compiler, clang::TagDecl *d
         return;
     for (clang::FieldDecl *field : record->fields())
         if (!field->isBitField())
-            annotate_variable(compiler, field);
+            annotate_variable(compiler, field, field->getName(), field->getType());
 }

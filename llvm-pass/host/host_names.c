@@ -185,11 +185,37 @@ static int names_is_address(LLVMTypeRef type)
            (LLVMGetTypeKind(type) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(type) == 64);
 }
 
+/* By its mangled name: C1 or C2 after a class's name or arguments. A class may be called C1 itself: its name
+ * comes after its length. */
+static int names_is_constructor(const char *name)
+{
+    for (const char *p = mt_starts(name, "_ZN") ? name + 3 : ""; (p = strchr(p, 'C')); p++)
+        if ((p[1] == '1' || p[1] == '2') && (p[2] == 'E' || p[2] == 'I') && !(p[-1] >= '0' && p[-1] <= '9'))
+            return 1;
+    return 0;
+}
+
+/* The object that a constructor makes of the value: unique_ptr p(make(n)). 1: out->holder is it, as what
+ * holds the pointer itself. */
+static int names_of_owner(const struct mt_host_variables *v, LLVMValueRef value, struct asked *out)
+{
+    for (LLVMUseRef u = LLVMGetFirstUse(value); u; u = LLVMGetNextUse(u)) {
+        LLVMValueRef call = LLVMGetUser(u);
+        const char *name = LLVMIsACallInst(call) || LLVMIsAInvokeInst(call) ? mt_name(mt_callee(call)) : "";
+        if (!names_is_constructor(name) || LLVMGetNumArgOperands(call) < 2 ||
+            LLVMGetOperand(call, 1) != value || !mt_host_holder_of(v, LLVMGetOperand(call, 0), &out->holder))
+            continue;
+        out->holder.shape = 'p';
+        return 1;
+    }
+    return 0;
+}
+
 /* A pointer that is returned; records are returned through memory, or have no name. */
 static unsigned names_of_result(const struct mt_host_variables *v, LLVMValueRef call, struct asked *out)
 {
     LLVMValueRef slot = names_is_address(LLVMTypeOf(call)) ? mt_host_stored(call, 0) : NULL;
-    if (!slot || !mt_host_holder_of(v, slot, &out->holder))
+    if (slot ? !mt_host_holder_of(v, slot, &out->holder) : !names_of_owner(v, call, out))
         return 0;
     out->holder.index = NULL; /* it may be computed after the call */
     out->slot = NULL;

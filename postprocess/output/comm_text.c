@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 25 };
-
 /* ---- transfers ---- */
 
 struct flow {
@@ -27,7 +25,7 @@ static int comm_text_order(const void *a, const void *b)
     return d || x->to == y->to ? d : strcmp(x->to, y->to);
 }
 
-static int comm_text_kernels(FILE *f, const struct mt_comm *c)
+static int comm_text_kernels(FILE *f, const struct mt_comm *c, size_t rows)
 {
     struct flow *list = malloc((c->ntransfers + 1) * sizeof *list);
     struct mt_table t;
@@ -56,7 +54,7 @@ static int comm_text_kernels(FILE *f, const struct mt_comm *c)
         mt_table_u64(&t, sum.transfers);
     }
     free(list);
-    return mt_table_print(&t, f, ROWS);
+    return mt_table_print(&t, f, rows);
 }
 
 /* Kernel, launch and CTA of an end; of the host its place. */
@@ -98,7 +96,7 @@ static void comm_text_row(struct mt_table *t, const struct mt_comm *c, const str
     mt_table_text(t, inside ? "unordered" : "");
 }
 
-static int comm_text_ctas(FILE *f, const struct mt_comm *c)
+static int comm_text_ctas(FILE *f, const struct mt_comm *c, size_t rows)
 {
     size_t *order = mt_transfers_sort(c), n = c->ntransfers;
     struct sized *list = malloc((n + 1) * sizeof *list);
@@ -112,24 +110,31 @@ static int comm_text_ctas(FILE *f, const struct mt_comm *c)
         list[i] = (struct sized){c->transfers[order[i]].size, i};
     qsort(list, n, sizeof *list, comm_text_by_bytes);
     mt_table_init(&t, "Between CTAs, largest first", "from|>launch|CTA|to|>launch|CTA|>bytes|>accesses|note");
-    for (size_t i = 0; i < n && i < ROWS; i++)
+    for (size_t i = 0; i < n && i < rows; i++)
         comm_text_row(&t, c, &c->transfers[order[list[i].place]]);
     free(order);
     free(list);
-    int rc = mt_table_print(&t, f, ROWS);
-    if (rc == 0 && n > ROWS)
-        fprintf(f, "  ... and %zu more\n", n - ROWS);
+    int rc = mt_table_print(&t, f, rows);
+    if (rc == 0 && n > rows)
+        fprintf(f, "  ... and %zu more\n", n - rows);
     return rc;
 }
 
-int mt_transfers_text(FILE *f, const struct mt_comm *c)
+int mt_transfers_text(FILE *f, const struct mt_comm *c, const struct mt_estimates *e, size_t rows)
 {
-    return comm_text_kernels(f, c) != 0 ? -1 : comm_text_ctas(f, c);
+    if (comm_text_kernels(f, c, rows) != 0)
+        return -1;
+    if (e->n)
+        fputs("  a sample: what a CTA that is not traced wrote is not seen, so its bytes have an earlier "
+              "sender here, or "
+              "none\n",
+              f);
+    return comm_text_ctas(f, c, rows);
 }
 
 /* ---- estimates ---- */
 
-int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_comm *c)
+int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_comm *c, size_t rows)
 {
     struct mt_table t;
     if (!e->n)
@@ -165,5 +170,5 @@ int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_com
                 mt_table_text(&t, "-");
         }
     }
-    return mt_table_print(&t, f, ROWS);
+    return mt_table_print(&t, f, rows);
 }

@@ -137,7 +137,7 @@ int mt_traffic_json(struct mt_json *j, const struct mt_locality *m, const struct
     return 0;
 }
 
-int mt_traffic_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_traffic_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
 {
     (void)sites;
     const struct mt_traffic_grid *g = &m->traffic.launches;
@@ -165,5 +165,5 @@ int mt_traffic_text(FILE *f, const struct mt_locality *m, const struct mt_sites 
         mt_table_u64(&t, (uint64_t)g->cells[first].superstep << g->step_bits);
         mt_table_u64(&t, (uint64_t)g->cells[i - 1].superstep << g->step_bits);
     }
-    return mt_table_print(&t, f, 25);
+    return mt_table_print(&t, f, rows);
 }

@@ -2,12 +2,11 @@
 #define _GNU_SOURCE
 #include "locality_text.h"
 #include "locality_parts.h"
+#include "numbers.h"
 #include "table.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { ROWS = 25 };
 
 static void locality_text_percent(struct mt_table *t, uint64_t part, uint64_t all)
 {
@@ -36,7 +35,7 @@ static int same_kernel(const struct by_name *list, size_t n, size_t i, size_t fi
     return i < n && mt_locality_compare_text(list[i].kernel, list[first].kernel) == 0;
 }
 
-int mt_comm_text(FILE *f, const struct mt_comm *c)
+int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows)
 {
     struct mt_table t;
     struct by_name *list = malloc((c->nlaunches + 1) * sizeof *list);
@@ -68,13 +67,13 @@ int mt_comm_text(FILE *f, const struct mt_comm *c)
             mt_table_u64(&t, sum[k]);
     }
     free(list);
-    return mt_table_print(&t, f, ROWS);
+    return mt_table_print(&t, f, rows);
 }
 
 /* ---- lines ---- */
 
 static int lines_text_by(FILE *f, const struct mt_locality *m, const struct mt_sites *sites,
-                         enum mt_lines_by by)
+                         enum mt_lines_by by, size_t rows)
 {
     static const char *const titles[] = {"Bytes by source line", "Bytes by variable", "Bytes by allocation"};
     static const char *const heads[] = {
@@ -100,14 +99,14 @@ static int lines_text_by(FILE *f, const struct mt_locality *m, const struct mt_s
         mt_table_u64(&t, c->load);
         mt_table_u64(&t, c->store);
     }
-    return mt_table_print(&t, f, ROWS);
+    return mt_table_print(&t, f, rows);
 }
 
-int mt_lines_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_lines_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
 {
     int rc = 0;
     for (int by = 0; rc == 0 && by < MT_LINES_BY; by++)
-        rc = lines_text_by(f, m, sites, (enum mt_lines_by)by);
+        rc = lines_text_by(f, m, sites, (enum mt_lines_by)by, rows);
     return rc;
 }
 
@@ -129,7 +128,7 @@ static void usual_stride(struct mt_table *t, const struct mt_coalescing *c, size
         mt_table_text(t, c->cells[cell].irregular >= c->cells[cell].single ? "irregular" : "one lane");
 }
 
-int mt_coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
 {
     const struct mt_coalescing *c = &m->coalescing;
     struct mt_table t;
@@ -155,7 +154,7 @@ int mt_coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sit
         mt_table_say(&t, "%.1f %%", 100.0 * mt_efficiency(x->distinct, x->sectors));
         usual_stride(&t, c, i);
     }
-    if (mt_table_print(&t, f, ROWS) != 0)
+    if (mt_table_print(&t, f, rows) != 0)
         return -1;
     if (c->unmasked)
         fprintf(f, "  %" PRIu64 " accesses have no lane mask and are left out\n", c->unmasked);
@@ -198,7 +197,16 @@ static void locality_text_add(struct mt_reuse_counts *sum, const struct mt_reuse
     sum->largest = c->largest > sum->largest ? c->largest : sum->largest;
 }
 
-int mt_reuse_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
+/* How much the whole run touches, as a line. */
+static void locality_text_footprint(FILE *f, const struct mt_reuse *r)
+{
+    uint64_t lines = (uint64_t)r->device.lines << r->options.sample_bits;
+    fprintf(f, "  the run touches %s of %llu bytes (%s): its footprint\n",
+            mt_number_many(lines, "line", "lines").text, 1ull << r->options.line_bits,
+            mt_number_bytes(lines << r->options.line_bits).text);
+}
+
+int mt_reuse_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
 {
     (void)sites;
     static const char *const levels[] = {"CTA", "SM", "device"};
@@ -228,7 +236,10 @@ int mt_reuse_text(FILE *f, const struct mt_locality *m, const struct mt_sites *s
             reuse_row(&t, list[first].kernel, levels[level], &sum[level], 1ull << r->options.sample_bits);
     }
     free(list);
-    return mt_table_print(&t, f, (size_t)ROWS * MT_REUSE_LEVELS);
+    if (mt_table_print(&t, f, rows * MT_REUSE_LEVELS) != 0)
+        return -1;
+    locality_text_footprint(f, r);
+    return 0;
 }
 
 /* ---- sharing ---- */
@@ -240,7 +251,7 @@ static int shared_order(const void *a, const void *b)
     return d ? d : x->alloc + 1 < y->alloc + 1 ? -1 : x->alloc + 1 > y->alloc + 1;
 }
 
-int mt_sharing_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_sharing_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
 {
     (void)sites;
     const struct mt_sharing *s = &m->sharing;
@@ -275,7 +286,7 @@ int mt_sharing_text(FILE *f, const struct mt_locality *m, const struct mt_sites 
         mt_table_u64(&t, all);
     }
     free(cells);
-    return mt_table_print(&t, f, ROWS);
+    return mt_table_print(&t, f, rows);
 }
 
 /* ---- conflicts ---- */
@@ -301,7 +312,7 @@ static void cta_text(struct mt_table *t, uint64_t cta)
     mt_table_say(t, "%" PRIu64 ",%" PRIu64 ",%" PRIu64, cta >> 32, cta >> 16 & 0xffff, cta & 0xffff);
 }
 
-int mt_conflicts_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_conflicts_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
 {
     size_t n = m->conflicts.count;
     struct mt_conflict *list = malloc((n + 1) * sizeof *list);
@@ -335,13 +346,13 @@ int mt_conflicts_text(FILE *f, const struct mt_locality *m, const struct mt_site
         mt_table_text(&t, list[first].cooperative ? "cooperative" : "");
     }
     free(list);
-    return mt_table_print(&t, f, ROWS);
+    return mt_table_print(&t, f, rows);
 }
 
-int mt_locality_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_locality_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
 {
     static int (*const write[MT_LOCALITY_OF_RUNS])(FILE *, const struct mt_locality *,
-                                                   const struct mt_sites *) = {
+                                                   const struct mt_sites *, size_t) = {
 #define MT_ANALYSIS(NAME, name, cost, every) mt_##name##_text,
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
@@ -349,7 +360,7 @@ int mt_locality_text(FILE *f, const struct mt_locality *m, const struct mt_sites
     int rc = 0;
     for (int i = 0; i < MT_LOCALITY_OF_RUNS && rc == 0; i++)
         if (mt_locality_has(m, (enum mt_locality_section)i))
-            rc = write[i](f, m, sites);
+            rc = write[i](f, m, sites, rows);
     return rc;
 }
 
@@ -370,5 +381,5 @@ int mt_placement_text(FILE *f, const struct mt_placement *p)
         mt_table_u64(&t, p->cross[policy]);
         locality_text_percent(&t, p->cross[policy], p->load);
     }
-    return mt_table_print(&t, f, ROWS);
+    return mt_table_print(&t, f, MT_PLACE_POLICIES);
 }

@@ -5,19 +5,20 @@
 #include "analysis/locality/estimates.h"
 #include "locality_json.h"
 
-/* Volumes by kernel, over all its selected launches. 0, or -1 without memory; so the others. */
-int mt_comm_text(FILE *f, const struct mt_comm *c);
+/* Volumes by kernel, over all its selected launches, at most `rows` of the table. 0, or -1 without memory; so
+ * the others. */
+int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows);
 /* Who sent how much to whom: by kernel, and the largest of CTAs (comm_text.c). */
-int mt_transfers_text(FILE *f, const struct mt_comm *c);
+int mt_transfers_text(FILE *f, const struct mt_comm *c, const struct mt_estimates *e, size_t rows);
 /* Of a sampled trace; nothing where there are none. */
-int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_comm *c);
+int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_comm *c, size_t rows);
 /* A table for each analysis of runs. */
 #define MT_ANALYSIS(NAME, name, cost, every)                                                                 \
-    int mt_##name##_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites);
+    int mt_##name##_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows);
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
 /* What was chosen of them. */
-int mt_locality_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites);
+int mt_locality_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows);
 /* What people read for the policies: "blocks of CTAs" …; the page has the same (web/plots.js). */
 extern const char *const mt_placement_words[MT_PLACE_POLICIES];
 int mt_placement_text(FILE *f, const struct mt_placement *p);

@@ -27,13 +27,11 @@ const struct mt_relation mt_relations[MT_RELATIONS] = {
 #define MT_COLUMN(name, column, type, presence, refers, what)
 #include "relations.def"
 
-enum mt_relation_number mt_relation_named(const char *name)
-{
-    int i = 0;
-    while (i < MT_RELATIONS && strcmp(mt_relations[i].name, name) != 0)
-        i++;
-    return i < MT_RELATIONS ? (enum mt_relation_number)i : MT_REL_NONE;
-}
+const char *const mt_relation_names[MT_RELATIONS + 1] = {
+#define MT_RELATION(name, of, what) #name,
+#define MT_COLUMN(name, column, type, presence, refers, what)
+#include "relations.def"
+};
 
 /* ---- rows ---- */
 

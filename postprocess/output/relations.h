@@ -47,8 +47,7 @@ struct mt_relation {
 };
 extern const struct mt_relation mt_relations[MT_RELATIONS];
 
-/* The number of the table of this name; MT_REL_NONE: there is none. */
-enum mt_relation_number mt_relation_named(const char *name);
+extern const char *const mt_relation_names[MT_RELATIONS + 1]; /* NULL ends them */
 
 struct mt_value {
     int null;

@@ -64,7 +64,7 @@ int mt_tuples_of_host_volumes(struct mt_tuples *w, const struct mt_comm_result *
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < c->nhosts; i++) {
         const struct mt_host_actor *h = &c->hosts[i];
-        mt_tuples_number(w, i);
+        mt_tuples_number(w, i + 1); /* never 0: to SQL a place is true, a CTA's NULL is not */
         mt_tuples_number(w, h->superstep);
         mt_tuples_text(w, mt_comm_place_name(c, h->place));
         mt_tuples_number(w, h->load);
@@ -80,7 +80,7 @@ static void relations_end(struct mt_tuples *w, const struct mt_comm *c, uint32_t
 {
     if (id & MT_ENTRY_HOST) {
         mt_tuples_null(w, 4);
-        mt_tuples_number(w, id & MT_ENTRY_MAX);
+        mt_tuples_number(w, (uint64_t)(id & MT_ENTRY_MAX) + 1);
     } else {
         mt_tuples_number(w, c->actors[id].launch);
         mt_tuples_cta(w, c->actors[id].cta);

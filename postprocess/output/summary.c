@@ -26,7 +26,7 @@ struct summary {
     int failed;
     uint32_t *rank; /* of each launch's kernel among the kernels */
     const char **kernels;
-    size_t nkernels;
+    size_t nkernels, selected; /* launches that filters left */
 };
 
 __attribute__((format(printf, 3, 4))) static void summary_say(struct summary *s, int look, const char *format,
@@ -69,6 +69,7 @@ static int summary_rank(struct summary *s)
         if (!s->nkernels || strcmp(s->kernels[s->nkernels - 1], name) != 0)
             s->kernels[s->nkernels++] = name;
         s->rank[order[i]] = (uint32_t)s->nkernels - 1;
+        s->selected += c->launches[i].selected != 0;
     }
     free(order);
     return 0;
@@ -278,6 +279,26 @@ static void summary_coalescing(struct summary *s)
     free(kernel);
 }
 
+static void summary_turns(struct summary *s)
+{
+    char *sentence;
+    s->failed |= mt_turns_sentence(s->r, s->rank, s->kernels, &sentence) != 0;
+    if (sentence)
+        summary_say(s, 0, "%s", sentence);
+    free(sentence);
+}
+
+static void summary_footprint(struct summary *s)
+{
+    const struct mt_reuse *x = &s->r->locality->reuse;
+    uint64_t lines = (uint64_t)x->device.lines << x->options.sample_bits;
+    if (lines)
+        summary_say(s, 0, "The run touches %s of %s bytes: its footprint is %s.",
+                    mt_number_many(lines, "cache line", "cache lines").text,
+                    mt_number_count(1ull << x->options.line_bits).text,
+                    mt_number_bytes(lines << x->options.line_bits).text);
+}
+
 static void summary_sharing(struct summary *s)
 {
     const struct mt_sharing *x = &s->r->locality->sharing;
@@ -364,12 +385,13 @@ static struct mt_number summary_site(const struct mt_site_event *site)
     return w;
 }
 
-static void summary_banks(struct summary *s, const struct mt_onchip_rows *x)
+static void summary_banks(struct summary *s)
 {
+    const struct mt_onchip_rows *x = s->r->onchip;
     const struct mt_bank_cell *top = NULL;
     const struct mt_site_event *site = NULL;
     uint64_t lost = 0, all = 0;
-    for (size_t i = 0; i < x->nplaces; i++) {
+    for (size_t i = 0; x && i < x->nplaces; i++) {
         const struct mt_bank_cell *c = &x->places[i].sum;
         if (mt_rec_space(c->type) != MT_IN_SHARED)
             continue;
@@ -388,13 +410,14 @@ static void summary_banks(struct summary *s, const struct mt_onchip_rows *x)
                     summary_site(site).text, top->worst);
 }
 
-static void summary_hazards(struct summary *s, const struct mt_onchip_rows *x)
+static void summary_hazards(struct summary *s)
 {
+    const struct mt_onchip_rows *x = s->r->onchip;
+    if (!x || !x->nhazards)
+        return;
     const struct mt_onchip_hazard *top = x->hazards;
     for (size_t i = 0; i < x->nhazards; i++)
         top = x->hazards[i].h.count > top->h.count ? &x->hazards[i] : top;
-    if (!x->nhazards)
-        return;
     char *kernel = mt_kernel_short(top->h.kernel);
     summary_say(
         s, 1,
@@ -427,7 +450,8 @@ static void summary_sample(struct summary *s, const struct mt_estimates *estimat
     char *kernel = mt_kernel_short(top->kernel);
     summary_say(s, 1,
                 "A sample: %s of %s CTAs of %s are traced; all of them would load about %s and store %s. No "
-                "other figure is scaled.",
+                "other figure is scaled, and what a CTA read of one that is not traced has an earlier "
+                "sender, or none.",
                 mt_number_count(top->traced_ctas).text, mt_number_count(top->ctas).text,
                 kernel ? kernel : "?",
                 mt_number_bytes(mt_estimate(sum.load, top->ctas, top->traced_ctas)).text,
@@ -445,40 +469,29 @@ static void summary_all(struct summary *s, const struct mt_estimates *estimates)
     struct total all = summary_totals(s, by);
     if (all.launches)
         summary_conflicts(s);
-    if (s->r->onchip)
-        summary_hazards(s, s->r->onchip);
+    summary_hazards(s);
     summary_kernels(s, by, &all);
     if (all.launches)
         summary_transfers(s, &all);
     summary_lines(s);
     summary_coalescing(s);
     summary_sharing(s);
-    if (s->r->onchip)
-        summary_banks(s, s->r->onchip);
+    summary_turns(s);
+    summary_footprint(s);
+    summary_banks(s);
     summary_placement(s);
     summary_sample(s, estimates, by);
     free(by);
 }
 
-static int summary_any_launch(const struct mt_comm *c)
-{
-    for (size_t i = 0; i < c->nlaunches; i++)
-        if (c->launches[i].selected)
-            return 1;
-    return 0;
-}
-
 static void summary_nothing(struct summary *s)
 {
-    const struct mt_onchip_rows *x = s->r->onchip && s->r->onchip->nplaces ? s->r->onchip : NULL;
     summary_say(s, 0,
                 "No access of the traced launches %swas recorded: their kernels touch no global memory, or "
                 "filters left nothing.",
-                x ? "to global memory " : "");
-    if (x) {
-        summary_hazards(s, x);
-        summary_banks(s, x);
-    }
+                s->r->onchip && s->r->onchip->nplaces ? "to global memory " : "");
+    summary_hazards(s);
+    summary_banks(s);
 }
 
 int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates)
@@ -486,7 +499,7 @@ int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_es
     struct summary s = {.r = r};
     if (summary_rank(&s) != 0)
         s.failed = 1;
-    else if (!summary_any_launch(r->comm) && !r->comm->host_accesses)
+    else if (!s.selected && !r->comm->host_accesses)
         summary_say(&s, 0, "No launch is in this trace, or filters left none.");
     else if (!r->comm->records && !r->comm->host_accesses)
         summary_nothing(&s);

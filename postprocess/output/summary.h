@@ -5,6 +5,11 @@
 #include "comm_formats.h"
 #include "analysis/locality/estimates.h"
 
+/* Of buffers of equal size that take turns, in *sentence, which the caller frees; NULL: there are none.
+ * `rank`: of each launch's kernel among `kernels`. 0, or -1 without memory. */
+int mt_turns_sentence(const struct mt_comm_result *r, const uint32_t *rank, const char *const *kernels,
+                      char **sentence);
+
 /* A line each, those that deserve a look first, marked "! ". `r` has its transfers and all further analyses.
  * 0, or -1 without memory; write errors are the stream's. */
 int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates);

@@ -22,10 +22,12 @@ const char *mt_versus_cell(char out[MT_VERSUS_CELL], const struct mt_versus_row 
 const char *mt_versus_efficiency(char out[MT_VERSUS_CELL], const struct mt_versus_row *r, int page);
 /* Less is better, and it got 1: better, -1: worse; 0: neither, or not known. */
 int mt_versus_turn(const struct mt_versus_row *r, enum mt_figure f);
-/* Of `n` figures those of which a run has any in these rows, in `out`; MT_FIGURES is the efficiency. How
- * many. */
+/* Of `n` figures those of which a run has any in these rows, in `out`; MT_FIGURES, the efficiency, is where
+ * sectors are. How many. */
 size_t mt_versus_shown(const struct mt_versus_row *rows, size_t nrows, const enum mt_figure *figures,
                        size_t n, enum mt_figure *out);
+/* Why there are no source lines; NULL: there are. */
+const char *mt_versus_no_lines(const struct mt_versus *p);
 /* Everything as tables. 0, or -1 without memory. */
 int mt_versus_text(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w);
 /* One whole document. 0, or -1 without memory. */

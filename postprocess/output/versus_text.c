@@ -64,6 +64,20 @@ int mt_versus_turn(const struct mt_versus_row *r, enum mt_figure f)
     return mt_figure_words[f].judged && r->a && r->b ? -mt_versus_moved(r, f) : 0;
 }
 
+/* Figures that count and that one of the two does not know. */
+static void versus_one_knows(FILE *f, const struct mt_versus *p)
+{
+    for (int side = 0; side < 2; side++) {
+        const struct mt_side_row *here = side ? p->all.b : p->all.a, *there = side ? p->all.a : p->all.b;
+        const char *between = side ? "; not compared: only B knows " : "; not compared: only A knows ";
+        for (int i = 0; i < MT_FIGURES; i++)
+            if (mt_figure_words[i].judged && (here->known & ~there->known) >> i & 1) {
+                fprintf(f, "%s%s", between, mt_figure_words[i].words);
+                between = ", ";
+            }
+    }
+}
+
 char *mt_versus_sentence(const struct mt_versus *p, int page)
 {
     char *text = NULL, cell[MT_VERSUS_CELL];
@@ -91,6 +105,7 @@ char *mt_versus_sentence(const struct mt_versus *p, int page)
                 mt_versus_cell(cell, &p->all, MT_FIGURE_LOADED, page));
         fprintf(f, ", stored %s", mt_versus_cell(cell, &p->all, MT_FIGURE_STORED, page));
     }
+    versus_one_knows(f, p);
     fputc('.', f);
     int bad = ferror(f) | fclose(f);
     if (bad) {
@@ -148,6 +163,14 @@ size_t mt_versus_shown(const struct mt_versus_row *rows, size_t nrows, const enu
     return kept;
 }
 
+const char *mt_versus_no_lines(const struct mt_versus *p)
+{
+    static const char *const words[] = {NULL, "not known of A: only compact traces of kernels have them",
+                                        "not known of B: only compact traces of kernels have them",
+                                        "not known of either: only compact traces of kernels have them"};
+    return words[p->no_lines];
+}
+
 /* A table with `heads`, then a column for each of the figures that one of the runs has. */
 static size_t versus_table(struct mt_table *t, const struct mt_versus *p, const char *title,
                            const char *heads, const enum mt_figure *figures, size_t n, enum mt_figure *out)
@@ -182,9 +205,9 @@ static int versus_sums(FILE *f, const struct mt_versus *p)
 
 static int versus_kernel_table(FILE *f, const struct mt_versus *p)
 {
-    static const enum mt_figure list[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,    MT_FIGURE_STORED,
-                                          MT_FIGURE_SECTORS,  MT_FIGURES,          MT_FIGURE_CONFLICTS,
-                                          MT_FIGURE_CROSSING, MT_FIGURE_FOOTPRINT, MT_FIGURE_BANKS,
+    static const enum mt_figure list[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,  MT_FIGURE_STORED,
+                                          MT_FIGURE_SECTORS,  MT_FIGURES,        MT_FIGURE_CONFLICTS,
+                                          MT_FIGURE_CROSSING, MT_FIGURE_LARGEST, MT_FIGURE_BANKS,
                                           MT_FIGURE_HAZARDS,  MT_FIGURE_LOCAL};
     enum mt_figure known[sizeof list / sizeof *list];
     struct mt_table t;
@@ -206,6 +229,10 @@ static int versus_part_table(FILE *f, const struct mt_versus *p, enum mt_side_by
                                              MT_FIGURE_FALSELY};
     enum mt_figure known[sizeof lines / sizeof *lines];
     struct mt_table t;
+    if (by == MT_SIDE_LINES && p->no_lines) {
+        fprintf(f, "\nBy source line: %s\n", mt_versus_no_lines(p));
+        return 0;
+    }
     size_t n = by == MT_SIDE_LINES ? versus_table(&t, p, "By source line", "line|kernel", lines,
                                                   sizeof lines / sizeof *lines, known)
                                    : versus_table(&t, p, "By buffer", "buffer|kernel", buffers,

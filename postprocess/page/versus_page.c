@@ -108,10 +108,10 @@ static void page_sums(FILE *f, const struct mt_versus *p)
 
 /* ---- kernels ---- */
 
-static const enum mt_figure of_kernel[] = {MT_FIGURE_LAUNCHES,  MT_FIGURE_LOADED,    MT_FIGURE_STORED,
-                                           MT_FIGURE_RECEIVED,  MT_FIGURE_SECTORS,   MT_FIGURES,
-                                           MT_FIGURE_FALSELY,   MT_FIGURE_CONFLICTS, MT_FIGURE_CROSSING,
-                                           MT_FIGURE_FOOTPRINT, MT_FIGURE_BANKS,     MT_FIGURE_HAZARDS,
+static const enum mt_figure of_kernel[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,    MT_FIGURE_STORED,
+                                           MT_FIGURE_RECEIVED, MT_FIGURE_SECTORS,   MT_FIGURES,
+                                           MT_FIGURE_FALSELY,  MT_FIGURE_CONFLICTS, MT_FIGURE_CROSSING,
+                                           MT_FIGURE_LARGEST,  MT_FIGURE_BANKS,     MT_FIGURE_HAZARDS,
                                            MT_FIGURE_LOCAL},
                             of_line[] = {MT_FIGURE_ACCESSES,  MT_FIGURE_LOADED,  MT_FIGURE_STORED,
                                          MT_FIGURE_REQUESTS,  MT_FIGURE_SECTORS, MT_FIGURES,
@@ -249,6 +249,8 @@ int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
         fprintf(f, "<p class=\"lead\">%zu %s found again at another place by what %s.</p>\n", p->moved,
                 p->moved == 1 ? "source line was" : "source lines were",
                 p->moved == 1 ? "it accesses" : "they access");
+    if (p->no_lines)
+        fprintf(f, "<p class=\"lead\">Source lines: %s.</p>\n", mt_versus_no_lines(p));
     page_sums(f, p);
     for (size_t i = 0; i < p->count; i++)
         page_kernel(f, &p->kernels[i], i < OPEN_KERNELS && p->kernels[i].change > 0);

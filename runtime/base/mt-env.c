@@ -74,23 +74,26 @@ int main(int argc, char **argv)
                                             {"help", no_argument, NULL, 'h'},
                                             {"version", no_argument, NULL, 'V'},
                                             {NULL, 0, NULL, 0}};
-    int c = 0;
-    if (mt_near_completion(argc, argv, "qhV", options))
+    int c, what = 0;
+    if (mt_near_completion(argc, argv, "qhV", options) || mt_near_values(argc, argv, "qhV", options))
         return fflush(stdout) != 0;
-    if (argc > 1)
-        c = getopt_long(argc, argv, "qhV", options, NULL);
-    if (c == 'h')
+    while (what != 'h' && what != 'V' && (c = getopt_long(argc, argv, "qhV", options, NULL)) != -1) {
+        const char *near = c == '?' ? mt_near_option(argv[optind - 1], options) : NULL;
+        if (near)
+            fprintf(stderr, "mt-env: did you mean --%s?\n", near);
+        if (c == '?')
+            return mt_env_usage(stderr, 2);
+        what = c;
+    }
+    if (what == 'h')
         return mt_env_usage(stdout, 0);
-    const char *near = c == '?' ? mt_near_option(argv[optind - 1], options) : NULL;
-    if (near)
-        fprintf(stderr, "mt-env: did you mean --%s?\n", near);
-    if (c == '?' || c == -1 || argc > 2)
+    if (what != 'V' && optind < argc)
         return mt_env_usage(stderr, 2);
-    if (c == 'V')
+    if (what == 'V')
         puts("mt-env (memtrace) " MEMTRACE_VERSION);
-    else if (c == 'm')
+    else if (what == 'm')
         mt_env_markdown();
-    else if (c == 'q')
+    else if (what == 'q')
         mt_env_set();
     else
         mt_env_plain();

@@ -13,12 +13,14 @@
 #include "memtrace/device.h"
 #include "memtrace/record.h"
 #include "base/fork.h"
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct mt_trace {
@@ -139,6 +141,27 @@ static void open_live(struct mt_trace *t, const char *path, const struct mt_comp
         trace_refuse(t);
 }
 
+/* In a folder that is not there, or is a file, no stream gets a file: one message, not two for each. No
+ * folder is made: in another's program a misspelt name would become one, and a sandbox may kill who tries. */
+static int trace_no_folder(struct mt_trace *t, const char *path)
+{
+    static int said;
+    char folder[PATH_MAX];
+    struct stat st;
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash > path ? (int)(slash - path) : 1, path);
+    int there = stat(folder, &st) == 0;
+    if (there ? S_ISDIR(st.st_mode) : errno != ENOENT)
+        return 0;
+    snprintf(t->why, sizeof t->why,
+             there ? "%.200s is no folder; set MEMTRACE_DIR"
+                   : "%.200s does not exist; create this folder, or set MEMTRACE_DIR",
+             folder);
+    if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+        mt_report_file("%s; nothing is traced", t->why);
+    return 1;
+}
+
 static void open_files(struct mt_trace *t)
 {
     char path[PATH_MAX - 8], meta[PATH_MAX];
@@ -172,6 +195,8 @@ static void open_files(struct mt_trace *t)
             trace_refuse(t);
         return;
     }
+    if (trace_no_folder(t, path))
+        return;
     t->companion = mt_companion_open(meta, &h, t->why, sizeof t->why);
     if (!t->companion)
         mt_report_file("%s; stream %llu has no companion", t->why, (unsigned long long)t->n);

@@ -67,7 +67,7 @@ def usage():
     expect("order", run(convert, "--order", "random", "a"), 2, "'random' is not an order")
     expect("option", run(convert, "--nonsense", "a"), 2, "unknown")
     expect("missing", run(convert, "/nowhere/x.mtc"), 2, "/nowhere/x.mtc: cannot open")
-    expect("folder", run(convert, "--to", "mat", "/"), 2, "/: cannot read")
+    expect("folder", run(convert, "--to", "mat", "/"), 2, "this directory has no trace")
     expect("no container", run(convert, "--to", "mat", __file__), 2, "not a container")
     expect("to mtc of no container", run(convert, "--to", "mtc", __file__), 2, "not a container")
     expect("no times", run(convert, "--to", "atomic", ok("mat.mtc")), 2, "can become --to mat")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """run_docs.py BUILD SOURCE PAGE...: runs the commands of a page of docs/ ("    $ command") in one folder, and looks for the lines
-that are shown after them, blanks put together, "…" for anything. A section that says "Needs PROGRAM." is skipped, and counted, where
+that are shown after them, blanks put together, "…" for anything. Where marks ("! ") are shown, all are, but for a line "…". A section that says "Needs PROGRAM." is skipped, and counted, where
 that is missing. Exit code: 0, 1 a command failed or did not show a line, 77 all was skipped."""
 import os
 import re
@@ -32,6 +32,13 @@ def shown(want, got):
     return any(re.fullmatch(pattern.replace(r"\ .*", r".*").replace(r".*\ ", ".*"), " ".join(line.split())) for line in got.splitlines())
 
 
+def marks(lines, said):
+    """Marks of a summary that the page leaves out: readers count those that it shows."""
+    if not any(line.strip().startswith("! ") for line in lines) or "…" in [line.strip() for line in lines]:
+        return []
+    return [line for line in said.splitlines() if line.startswith("! ") and not any(shown(want, line) for want in lines)]
+
+
 def run(page, folder, env):
     ran = skipped = failed = 0
     for heading, needs, commands in blocks(page):
@@ -45,7 +52,8 @@ def run(page, folder, env):
             p = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
             said = p.stdout + p.stderr
             wrong = [f"exit code {p.returncode}"] if p.returncode else []
-            wrong += [f"does not show {line.strip()!r}" for line in lines if not shown(line, said)]
+            wrong += [f"does not show {line.strip()!r}" for line in lines if line.strip() != "…" and not shown(line, said)]
+            wrong += [f"does not tell of {line!r}" for line in marks(lines, said)]
             for why in wrong:
                 print(f"{os.path.basename(page)}:{number}: {command}\n  {why}\n{said[-1500:]}")
             failed += bool(wrong)

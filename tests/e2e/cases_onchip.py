@@ -11,7 +11,7 @@ WARP = {"MEMTRACE_CHANNEL": "warp"}
 WAYS = ({}, {"MEMTRACE_CPU_VECTORS": "0"}, {"MEMTRACE_CPU_VECTORS": "fibers"}, WARP)
 
 # Of each line of `banks`, of one warp: wavefronts, and those that are conflicts. From CUDA's rule, by hand.
-BANKS = {"row": (1, 0), "column": (32, 31), "padded": (1, 0), "every second": (2, 1), "one word": (1, 0),
+BANKS = {"row": (1, 0), "column": (32, 31), "padded": (1, 0), "every second": (2, 1), "one word": (2, 0),
          "pairs of a column": (16, 15), "doubles": (2, 0), "every second double": (4, 2), "fours": (4, 0),
          "every second four": (8, 4), "bytes": (1, 0), "half of a column": (16, 15), "atomics at one word": (32, 31),
          "atomics of a row": (1, 0), "doubles, backwards": (2, 0)}
@@ -92,6 +92,15 @@ def onchip_banks(world):
         result = world.run_ok(app, MEMTRACE_FORMAT="compact", **way)
         same("words", result.err, "")
         check_banks(world, shared(world, result))
+    got = shared(world, result)
+    columns = {}
+    for c in got["banks"] + got["local"]:
+        columns.setdefault(c["line"], set()).add(c["column"])
+    holds("a line with two accesses", any(len(c) > 1 for c in columns.values()))
+    text = world.call([world.tool("mt-shared"), "--top=1000", result.path() + ".mtc"]).stdout
+    places = re.findall(r"(?m)^  onchip\.cu:([\d:]+) ", text.split("Hazards of")[0])
+    same("columns where they tell accesses apart", set(places),
+         {f"{c['line']}:{c['column']}" if len(columns[c["line"]]) > 1 else str(c["line"]) for c in got["banks"]})
 
 
 @case("onchip.hazards")
@@ -216,6 +225,7 @@ def onchip_versus(world):
     same("hazards of a kernel", kernels["unordered"]["hazards"]["b"], 256)
     lines = {name.get(int(line["a"].rsplit(":", 1)[1])): line for line in kernels["banks"]["lines"] if line["a"] != "?"}
     same("conflicts of a line", lines["column"]["bank_conflicts"]["a"], 2 * BANKS["column"][1])
+    same("of global memory it has nothing", (lines["column"]["accesses"], lines["column"]["sectors"]), ({"a": 0, "b": 0, "change": None},) * 2)
     text = world.call([world.tool("mt-compare"), "--volumes", path, path]).stdout
     holds("columns of the text", "bank conflicts  hazards  bytes local" in re.sub(" {2,}", "  ", text))
     without = world.run_ok([world.compile(os.path.join(world.src, "onchip.cu"), "-O2")], MEMTRACE_FORMAT="compact").path() + ".mtc"

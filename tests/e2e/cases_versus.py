@@ -11,10 +11,11 @@ WARPS = 64 * 64 // 32
 KERNELS = {
     "transpose": {"launches": (1, 1), "loaded": (16384, 16384), "stored": (16384, 16384), "requests": (2 * WARPS, 2 * WARPS),
                   "sectors": (WARPS * (4 + 32), WARPS * (4 + 4)), "distinct": (32768, 32768), "conflicts": (0, 0),
-                  "falsely_shared": (4096, 0)},
+                  "falsely_shared": (4096, 0), "accesses": (8192, 8192), "largest_launch": (32768, 32768)},
     "scale": {"launches": (1, 1), "loaded": (16384, 16384), "stored": (16384 + 4096 * 4, 16384 + 4),
               "requests": (3 * WARPS, 2 * WARPS + 1), "sectors": (WARPS * (4 + 4 + 1), WARPS * (4 + 4) + 1),
-              "distinct": (32768 + WARPS * 4, 32768 + 4), "conflicts": (4, 0)},
+              "distinct": (32768 + WARPS * 4, 32768 + 4), "conflicts": (4, 0),
+              "accesses": (3 * 4096, 2 * 4096 + 1), "largest_launch": (16384 + 128, 16384 + 128)},
 }
 # Where the line is that has these words: each of before and of after, None: it has no partner.
 LINES = {("out[x * N + y] =", "= in[(y + i)"), (None, "out[(y + i)"), ("*flag = factor", "*flag = factor"), ("out[i] *=", "out[i] *=")}
@@ -60,6 +61,8 @@ def volumes(world):
     same("its efficiency: a word of a sector", flag["efficiency"], {"a": 0.125, "b": 0.125})
     same("its sectors", (flag["sectors"]["a"], flag["sectors"]["b"]), (WARPS, 1))
     same("efficiency of transpose", out["kernels"][0]["efficiency"], {"a": round(8 / 36, 6), "b": 1.0})
+    same("footprint: two plates and a flag", out["all"]["footprint"], {"a": 2 * 16384 + 128, "b": 2 * 16384 + 128, "change": 0})
+    holds("of the run alone", all("footprint" not in k for k in out["kernels"]))
     text = world.call([*compare, before, after]).stdout
     holds("the text has signs: " + text, "B is better: sectors 5760 -> 2049 (-64.4 %)" in text and "4608 -> 1024 (-77.8 %)" in text)
     back = json.loads(world.call([*compare, "--format=json", after, before]).stdout)
@@ -67,6 +70,15 @@ def volumes(world):
     nothing = json.loads(world.call([*compare, "--format=json", before, before]).stdout)
     same("one run with itself", (nothing["verdict"], nothing["same_work"]), ("same", True))
     holds("nothing moved", all(line["a"] == line["b"] for k in nothing["kernels"] for line in k["lines"]))
+    text = world.call([*compare, after, after]).stdout
+    same("a column of nothing is left out", (text.count("conflicting bytes"), text.count("sectors")), (1, 3))
+    raw = world.run_ok([world.compile(source(world, "before"), "-O2")], MEMTRACE_FORMAT="raw").folder
+    half = json.loads(world.call([*compare, "--format=json", raw, before]).stdout)
+    same("raw traces know accesses", [half["all"]["accesses"][side] for side in "ab"], [8192 + 3 * 4096] * 2)
+    same("lines of one run are no lines", [k["lines"] for k in half["kernels"]], [[], []])
+    holds("and it is said: " + half["sentence"], half["sentence"].startswith("B is the same; not compared: only B knows sectors"))
+    text = world.call([*compare, raw, before]).stdout
+    holds("in the text, too: " + text, "By source line: not known of A" in text and "(none) ->" not in text)
     some = json.loads(world.call([*compare, "--format=json", "-k", "scale", before, after]).stdout)
     same("one kernel", [k["b"] for k in some["kernels"]], ["scale"])
     world.call([*compare, before], code=2)

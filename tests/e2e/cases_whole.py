@@ -93,6 +93,10 @@ def no_file(world):
     same("launches, and those without a trace", (comm["launches"], comm["untraced_launches"]),
          (2 * traced, 2 * (streams - traced)))
     holds(f"why: {comm['notes']}", any("too many open files" in note for note in comm["notes"]))
+    missing = os.path.join(folder, "none")
+    process = subprocess.run([app, "3", "2"], capture_output=True, text=True, timeout=120, env={**environment, "MEMTRACE_DIR": missing})
+    same("a folder that is not there is said once, and is not made", (process.returncode, process.stderr, os.path.exists(missing)),
+         (0, f"memtrace: {missing} does not exist; create this folder, or set MEMTRACE_DIR; nothing is traced\n", False))
     one = os.path.join(folder, "MemTrace-pipe-0")
     same("one trace knows them, too", extract(world, one, code=3)[0]["untraced_launches"], 2 * (streams - traced))
 

@@ -49,6 +49,27 @@ class Alike(ToolCase):
                                 COMP_WORDS=({tool} --ver); COMP_CWORD=1; _memtrace {tool}; printf '%s\\n' "${{COMPREPLY[@]}}"
                                 """, "bash", script], capture_output=True, text=True, timeout=60)
             self.assertIn("--version", r.stdout.split(), (tool, r.stderr))
+        for words, want in (("mt-extract --format = sq", ["sqlite"]), ("mt-extract --format =", ["json", "perfetto"]), ("mt-convert -f ra", ["raw", "ramulator"]),
+                            ("mt-extract -s KDV,transf", ["KDV,transfers"]), ("mt-extract --table = cta_", ["cta_volumes"]), ("mt-host at", ["atomic"]),
+                            ("mt-host --engine = q", ["qemu"]), ("mt-run -f co", ["compact"]), ("mt-extract --output = sq", []), ("mt-extract -q sq", []),
+                            ("mt-extract sq", [])):
+            r = subprocess.run(["bash", "-c", f"""PATH={BIN}:$PATH; source "$1"; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+                                _memtrace "${{COMP_WORDS[0]}}"; printf '%s\n' "${{COMPREPLY[@]}}"
+                                """, "bash", script], capture_output=True, text=True, timeout=60)
+            got = r.stdout.split()
+            self.assertTrue(set(want) <= set(got) and (len(got) == len(want) or words.endswith("=")), (words, got, r.stderr))
+
+    def test_words(self):
+        """Each word that a tool offers for an option is one that it takes."""
+        for tool, option in (("mt-extract", "-f"), ("mt-extract", "-s"), ("mt-extract", "--table"), ("mt-convert", "--to"), ("mt-graph", "--node"),
+                             ("mt-compare", "--format"), ("mt-dump", "-f"), ("mt-shared", "-f"), ("mt-host", "--engine"), ("mt-ptx", "--format")):
+            offered = self.run_tool(tool, "--completion-values", option).stdout.decode().split()
+            self.assertGreater(len(offered), 1, (tool, option))
+            for word in offered:
+                said = self.run_tool(tool, option, word, *(["mat"] if tool == "mt-host" else []), "no-such-file").stderr.decode()
+                self.assertNotRegex(said, "is not one of|is not a |is nothing for|unknown engine|did you mean", (tool, option, word))
+            self.assertRegex(self.run_tool(tool, *(["mat"] if tool == "mt-host" else []), option, "xyzzy", "x").stderr.decode(),
+                             "is not |is nothing |unknown engine", (tool, option))
 
     def test_ranges(self):
         path = self.file("t", trace([(f"k{i}", [record(0, LOAD, 4, 16, C0)]) for i in range(6)]))

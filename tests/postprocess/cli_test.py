@@ -52,7 +52,7 @@ class Usage(Case):
             names = [x[2:].rstrip("=") for x in listed if x.startswith("--")]
             self.assertIn("version", names)
             for name in names:
-                if (tool, name) != ("mt-dump", "kernels"):  # the other tools' spelling, accepted too
+                if (tool, name) != ("mt-dump", "kernel"):  # an older spelling, accepted too
                     self.assertIn("--" + name, text)
 
     def test_wrong_usage(self):

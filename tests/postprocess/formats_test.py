@@ -110,6 +110,8 @@ def check_sqlite(tool, args, out, folder, launches, whole):
                           "LEFT JOIN launches b ON b.id = dst_launch LEFT JOIN host_volumes p ON p.id = src_host "
                           "LEFT JOIN host_volumes q ON q.id = dst_host"))
     assert len(got) == len(set(got)) and set(got) == flatten_transfers(out), set(got) ^ flatten_transfers(out)
+    assert q("SELECT (SELECT count(*) FROM transfers WHERE src_host), (SELECT count(*) FROM transfers WHERE dst_host)") == {
+        (sum(t[0] == "<host>" for t in got), sum(t[3] == "<host>" for t in got))}, "the host is true, its first place, too"
     kernels = q("SELECT id, tag, kernel, launch FROM kernels")
     assert all(t == "a tag" and i == n for i, t, _, n in kernels)
     reported = {i for i, in q("SELECT id FROM launches WHERE selected")}

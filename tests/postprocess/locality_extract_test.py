@@ -229,6 +229,8 @@ def as_text(program, folder):
           rows(program, os.path.join(folder, "false"), "sharing"))
     check("reuse", ["k", "CTA", "1", "5", "33.3", "%", "66.7", "%", "66.7", "%", "66.7", "%", "66.7", "%"] in
           rows(program, os.path.join(folder, "loop"), "reuse"))
+    check("footprint", "the run touches 5 lines of 128 bytes (640 B): its footprint".split() in rows(program, os.path.join(folder, "loop"), "reuse"))
+    check("no more rows than --top", [["...", "and", "1", "more"] in rows(program, path, "KDV", *o) for o in ((), ("--top=1",), ("--top=2",))] == [0, 1, 0])
     r = subprocess.run("%s --format=text %s > /dev/full" % (program, path), shell=True, capture_output=True)
     check("a full disk is told", r.returncode == 1 and b"No space left" in r.stderr)
 

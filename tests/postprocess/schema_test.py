@@ -121,8 +121,10 @@ def main():
                 check(validator, out)
             check(validator, extract(*paths))
         out = extract("-s", "all,more", sampled(folder))
-        text = subprocess.run([os.path.join(BIN, "mt-extract"), "--format=text", "-s", "KDV", sampled(folder)], capture_output=True, text=True).stdout
+        text = subprocess.run([os.path.join(BIN, "mt-extract"), "--format=text", "-s", "KDV,transfers", sampled(folder)], capture_output=True, text=True).stdout
         assert ["k", "1", "1", "2", "1", "0", "4", "0", "8"] in [x.split() for x in text.splitlines()], text  # one of two CTAs stored 4 bytes
+        assert "an earlier sender" in text and "a sample" not in subprocess.run(
+            [os.path.join(BIN, "mt-extract"), "--format=text", "-s", "transfers", "--no-companion", sampled(folder)], capture_output=True, text=True).stdout
         check(validator, out)
         refused(validator, out)
     missing = set(schema["properties"]) - SEEN - {"interrupted"}

@@ -212,6 +212,39 @@ def kernels(folder):
         assert "host code" in convert("--to", to, path, code=2)[1]
 
 
+def streams(folder):
+    """Launches of two streams take turns: one input for the simulator, in launch order, and a stream of it."""
+    run = os.path.join(folder, "run")
+    os.mkdir(run)
+    rng = random.Random(6)
+    launches = [(1 + i, i % 2 if i < 4 else 1, [(0, 0x10000 * (i + 1) + rng.randrange(4096)) for _ in range(20)]) for i in range(5)]
+    says = [{"ev": "stream", "stream": s, "trace": "MemTrace-pipe-%d" % s} for s in (0, 1)]
+    for s in (0, 1):
+        mine = [(n, r) for n, stream, r in launches if stream == s]
+        path = os.path.join(run, "MemTrace-pipe-%d" % s)
+        with open(path, "wb") as f:
+            f.write(traces.trace([("k", [traces.record(0, k, 4, at, (0, 0, 0)) for k, at in r]) for _, r in mine]))
+        with open(path + ".meta", "w", encoding="utf-8") as f:
+            f.write(traces.companion([{"ev": "launch", "seq": n, "kernel": "k", "stream": s, "traced": True, "records": len(r)} for n, r in mine] + says,
+                                     {"stream": s, "trace": "MemTrace-pipe-%d" % s},
+                                     {"records_written": 20 * len(mine), "records_counted": 20 * len(mine)}))
+    both = [os.path.join(run, "MemTrace-pipe-%d" % s) for s in (0, 1)]
+
+    def want(*chosen):
+        return [(False, b) for n, s, r in launches if s in chosen for _, at in r for b, _ in blocks(at, 4)]
+
+    for inputs in ([run], both, both[::-1], [b + end for b in both for end in ("", ".meta")]):
+        for options, chosen in (([], (0, 1)), (["--stream=1"], (1,)), (["--stream=0"], (0,))):
+            got, said = convert("--to", "ramulator", *options, *inputs)
+            assert (list(ramulator(got)), said) == (want(*chosen), ""), (inputs, options, said)
+    assert len(list(gem5(convert("--to", "gem5", "-t", "1..3", run)[0]))) == sum(len(list(blocks(at, 4))) for n, _, r in launches if 2 <= n <= 4 for _, at in r)
+    got, said = convert("--to", "ramulator", both[1], code=3)
+    assert list(ramulator(got)) == want(1) and "name it, too, or the folder" in said
+    assert "no launch of stream 7" in convert("--to", "ramulator", "--stream=7", run)[1]
+    assert "one trace at a time" in convert("--to", "mtc", "-o", os.path.join(folder, "no"), run, code=2)[1]
+    assert "--thread is for host code" in convert("--to", "ramulator", "--thread=0", run, code=2)[1]
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="mt-sim-") as folder:
         for seed in range(12):
@@ -225,7 +258,9 @@ def main():
             assert ("%d accesses are left out: they have more" % left in convert("--to", "ramulator", path)[1]) == bool(left)
             one = [x for x in accesses if x[0] == 0]
             assert len(drmemtrace(convert("--to", "drmemtrace", "--thread=0", path)[0])) >= len(one)
+        assert "has host code" in convert("--to", "ramulator", "--stream=0", path, code=2)[1]
         kernels(folder)
+        streams(folder)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def near(a, b):
 def tables(folder, args, sections):
     """All tables, and that they are one thing in all forms: {table: [{column: value}]}."""
     out = {}
-    for form, name in (("sqlite", "db"), ("csv", "csv/"), ("parquet", "parquet")):
+    for form, name in (("sqlite", "db"), ("csv", "csv"), ("parquet", "parquet")):
         run("--format=" + form, "-s", sections, "--tag==a tag", "-o", os.path.join(folder, name), *args)
     db = sqlite3.connect(os.path.join(folder, "db"))
     assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)] and not db.execute("PRAGMA foreign_key_check").fetchall()
@@ -226,6 +226,7 @@ def by_hand():
     db = sqlite3.connect(out)
     q = lambda sql: db.execute(sql).fetchall()
     assert q("SELECT kernel, launches, load, store, comm_load, comm_store FROM busiest_kernels") == [("sum", 1, 20, 8, 16, 4), ("fill", 1, 8, 8, 0, 8)]
+    assert q("SELECT typeof(load), load FROM kernel_volumes") == [("integer", 8), ("integer", 20)]
     assert set(q("SELECT source, reader, bytes, accesses FROM kernel_transfers")) == {("fill", "sum", 12, 3), ("sum", "sum", 4, 1)}
     assert q("SELECT source, source_cta, reader, cta, bytes FROM cta_transfers WHERE unordered") == [("sum", "0,0,0", "sum", "1,0,0", 4)]
     assert set(q("SELECT kernel, name, reads, writes FROM kernel_buffers")) == {
@@ -260,7 +261,7 @@ def by_hand():
 def usage():
     for args, word in ((["--format=parquet", "x"], "FOLDER"), (["--format=csv", "--table=none", "x"], "not a table"),
                        (["--table=lines", "x"], "csv and parquet"), (["--format=sqlite", "--table=lines", "-o", "y", "x"], "all tables"),
-                       (["--format=csv", "-s", "lines", "x"], "--table"), (["--format=parquet", "-o", "/dev/null", "x"], "folder"),
+                       (["--format=csv", "-s", "lines", "x"], "--table"), (["--format=csv", "-s", "more", "-o", "-", "x"], "FOLDER"), (["--format=parquet", "-o", "/dev/null", "x"], "folder"),
                        (["--format=dot", "-s", "lines", "x"], "transfers"), (["--format=sqlite", "-s", "addresses", "-o", "y", "x"], "ranges")):
         p = run(*args, ok=(2,))
         assert word in p.stderr, (args, p.stderr)

@@ -156,8 +156,8 @@ class Whole(Case):
         self.convert(self.pair(one, [], end), 0)
         streams = [{"ev": "stream", "stream": i, "trace": f"MemTrace-pipe-{i}"} for i in range(3)]
         self.convert(self.pair(one, streams[:1]), 0)
-        out = self.convert(self.pair(one, streams), 3, "is a part of the run: the launches of 2 other streams are in MemTrace-pipe-1")
-        self.assertEqual(self.extract(out, code=3)["records"], 1)
+        out = self.convert(self.pair(one, streams), 0, "is a part of the run: the launches of 2 other streams are in MemTrace-pipe-1")
+        self.assertEqual(self.extract(out, code=3)["records"], 1, "the copy says so itself")
         refused = {"ev": "stream", "stream": 9, "trace": "x", "why": "no room"}
         self.convert(self.pair(one, [refused]), 3, "stream 9 of the process has no trace: no room")
 

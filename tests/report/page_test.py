@@ -46,6 +46,7 @@ class Worked(Case):
             "conflicts": "No two CTAs of one launch conflict: none writes with a plain store what another one touches. see",
             "kernel": "sum moves most: 28 B, 63.6 % of all bytes, in 1 of 2 launches. see",
             "comm": "CTAs load 16 B that another CTA wrote (57.1 % of all loads), most of it from fill to sum: 12 B. see",
+            "footprint": "The run touches 3 cache lines of 128 bytes: its footprint is 384 B. see",
             "placement": "Over 2 devices, 50.0 % of the bytes that go between CTAs would cross with the best placement tried, blocks of CTAs. see"})
 
     def test_panels_one_by_one(self):

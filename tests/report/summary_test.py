@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """mt-extract --format=summary says what the page's "At a glance" says, sentence by sentence and in its order; on random traces and on
-the worked example, whose sentences are derived by hand in page_test.py. usage: summary_test.py BIN SOURCE GEN_DEVICE"""
+the worked example, whose sentences are derived by hand in page_test.py. Buffers that take turns are counted here by hand. usage: summary_test.py BIN SOURCE GEN_DEVICE"""
 import os
 import random
 import subprocess
@@ -9,6 +9,7 @@ import sys
 from page_case import BIN, Case, SOURCE, main, run
 import property_test as cases
 from spaces import LOAD, SHARED, STORE, container
+import traces
 
 GEN_DEVICE = sys.argv.pop(3)
 
@@ -35,6 +36,22 @@ class Summary(Case):
         onchip = [(1, LOAD + SHARED, 4, 0xffffffff, 0, 64), (2, STORE + SHARED, 4, 3, 0, 4), (1, LOAD + SHARED, 4, 2, 0, 4)]
         cls.cases.append([cls.write("onchip.mtc", container([("k", onchip)], lines))])
         cls.cases.append([cls.write("both.mtc", container([("k", [(3, LOAD, 4, 0xffffffff, 4096, 128), *onchip])], lines))])
+        # Random launches that swap buffers, of two sizes, or do not: the page finds those that take turns by itself.
+        for seed in range(3):
+            rng = random.Random(seed)
+            some = [(rng.choice("kl"), [(rng.choice((traces.LOAD, traces.STORE)), b) for b in range(6) if rng.random() < 0.9]) for _ in range(30)]
+            cls.cases.append([cls.launches("swap%d" % seed, some, (256,) * 3 + (512,) * 3)])
+
+    @classmethod
+    def launches(cls, name, launches, sizes=(256, 256, 256)):
+        """A trace of launches: (kernel, [(type, buffer)]); buffers of these sizes."""
+        records = [(k, [traces.record(0, kind, 4, 0x1000 * (b + 1), (0, 0, 0)) for kind, b in uses]) for k, uses in launches]
+        path = cls.write(name, traces.trace(records))
+        events = [{"ev": "alloc", "seq": 0, "id": i, "base": hex(0x1000 * (i + 1)), "bytes": n, "kind": "cudaMalloc", "name": "abcdef"[i]} for i, n in enumerate(sizes)]
+        events += [{"ev": "launch", "seq": i + 1, "kernel": k, "traced": True, "records": len(r)} for i, (k, r) in enumerate(records)]
+        n = sum(len(r) for _, r in records)
+        cls.write(name + ".meta", traces.companion(events, None, {"records_written": n, "records_counted": n}))
+        return path
 
     def test_the_same_sentences(self):
         seen = set()
@@ -49,12 +66,30 @@ class Summary(Case):
                 shown = self.page.run("[...document.querySelectorAll('#glance li')].map((i) => [i.className, i.dataset.glance, i.innerText.replace(/\\s+/g, ' ')])")
                 self.assertEqual(said, [("! " if look else "- ") + words.removesuffix(" see") for look, _, words in shown], (paths, options))
                 seen |= {name for _, name, _ in shown}
-        self.assertGreaterEqual(seen, {"comm", "kernel", "conflicts", "coalescing", "sharing", "placement", "nothing", "hazards", "banks"})
+        self.assertGreaterEqual(seen, {"comm", "kernel", "conflicts", "coalescing", "sharing", "placement", "nothing", "hazards", "banks", "turns", "footprint"})
 
     def test_by_hand(self):
         said = run(BIN + "/mt-extract", "--format=summary", self.cases[0][0]).splitlines()
         self.assertIn("! 25.0 % of the accesses go to cache lines of 128 bytes that CTAs share falsely, most of them in #2 out.", said)
         self.assertIn("- CTAs load 16 B that another CTA wrote (57.1 % of all loads), most of it from fill to sum: 12 B.", said)
+        self.assertIn("- The run touches 3 cache lines of 128 bytes: its footprint is 384 B.", said)
+
+    def turns(self, *of):
+        return [x for x in run(BIN + "/mt-extract", "--format=summary", self.launches("turns", *of)).splitlines() if " take turns" in x]
+
+    def test_turns(self):
+        forth, back = [(traces.LOAD, 0), (traces.STORE, 1)], [(traces.LOAD, 1), (traces.STORE, 0)]
+        between = ("other", [(traces.LOAD, 0), (traces.STORE, 0)])
+        say = "- #0 a and #1 b (256 B each) take turns: k reads one and writes the other, and its next launch the other way round, "
+        self.assertEqual(self.turns([("k", forth), between, ("k", back), ("k", forth), between]), [say + "2 times."])
+        self.assertEqual(self.turns([("k", forth), ("k", back)]), [say + "1 time."])
+        more = [(traces.LOAD, 2), (traces.STORE, 3)], [(traces.LOAD, 3), (traces.STORE, 2)]
+        self.assertEqual(self.turns([("k", forth + more[0]), ("k", back + more[1])], (256,) * 4), [say + "1 time; so do others: 1 pair."])
+        for launches in ([("k", forth), ("k", forth)], [("k", forth), ("l", back)],  # one direction only; of another kernel
+                         [("k", [(traces.LOAD, 0), (traces.STORE, 0)])] * 3, [("k", [(traces.ATOMIC, 0)])] * 3,  # in place
+                         [("k", forth + [(traces.LOAD, 1)]), ("k", back)]):  # the written one is read, too
+            self.assertEqual(self.turns(launches), [], launches)
+        self.assertEqual(self.turns([("k", forth), ("k", back)], (256, 128)), [], "of other sizes")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ import sys
 import tempfile
 
 BIN, SOURCE, SHELL = sys.argv[1:]
-WANTED = {"mt-extract --sect": "--sections=", "mt-dump --qui": "--quiet", "mt-extract unique": "unique-file"}
+WANTED = {"mt-extract --sect": "--sections=", "mt-dump --qui": "--quiet", "mt-extract unique": "unique-file",
+          "mt-extract --format=sq": "--format=sqlite", "mt-extract -f sq": "sqlite", "mt-extract -s KDV,transf": "KDV,transfers", "mt-host at": "atomic",
+          "mt-extract -o unique": "unique-file"}
 # zsh completes only at a terminal, which zpty is: what is typed after "@" is shown with what it becomes.
 ZSH = """zmodload zsh/zpty
 zpty z zsh -f -i

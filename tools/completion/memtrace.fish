@@ -1,3 +1,20 @@
-# fish: options of the mt- programs, as each of them lists its own; else files.
+# fish: options of the mt- programs, and the words that an option's value can be, as each of them lists its own; else files.
 set -l tool (status basename | string replace -r '\.fish$' '')
+function __memtrace_values
+    set -l word (commandline -ct)
+    set -l words (commandline -opc)
+    set -l option ''
+    set -l begun ''
+    if string match -q -- '--*=*' $word
+        set option (string replace -r '=.*' '' -- $word)
+        set begun $option=
+    else if test (count $words) -gt 1
+        set option $words[-1]
+        string match -q -- '-*' $option; or return 1
+    end
+    string match -q -- '*,*' $word; and set begun (string replace -r '[^,]*$' '' -- $word)
+    set -l values ($words[1] --completion-values "$option" 2>/dev/null)
+    test (count $values) -gt 0; and printf '%s\n' $begun$values
+end
 complete -c $tool -n 'string match -q -- "-*" (commandline -ct)' -a "($tool --completion-options 2>/dev/null)"
+complete -c $tool -n '__memtrace_values >/dev/null' -f -a '(__memtrace_values)'

@@ -326,7 +326,8 @@ int main(int argc, char **argv)
         fputs(help, stdout);
         return 0;
     }
-    if (mt_near_completion(argc, argv, "qhV", mt_cc_options)) {
+    if (mt_near_completion(argc, argv, "qhV", mt_cc_options) ||
+        mt_near_values(argc, argv, "qhV", mt_cc_options)) {
         return fflush(stdout) != 0;
     }
     if (mt_cc_places_find(&places) != 0) {

@@ -69,6 +69,9 @@ static const struct option_row *row_of(int code)
     return NULL;
 }
 
+static const char *const modes[] = {"mat", "insn", "atomic", NULL};
+static const char *const engines[] = {"auto", "llvm", "dynamorio", "qemu", "pin", NULL};
+
 static char mode_letter(const char *mode)
 {
     return strcmp(mode, "mat") == 0      ? 'M'
@@ -120,12 +123,28 @@ static void request_keep(struct request *r, const struct option_row *row, const 
         r->signals = strcmp(value, "0") != 0;
 }
 
+/* What a shell asks for: the words that an option's value, or the kind of trace, can be. 1: it did. */
+static int request_words(int argc, char **argv, const struct table *t)
+{
+    int c = mt_near_values(argc, argv, t->shorts, t->longs);
+    const struct option_row *row = c > 0 ? row_of(c) : NULL;
+    const char *const *list = c == OWN_ENGINE ? engines : c < 0 && !*argv[2] ? modes : NULL;
+    if (list)
+        mt_near_word("", 0, list);
+    for (const char *p = row && strchr(row->values, '|') ? row->values : ""; *p;) {
+        size_t n = strcspn(p, "|");
+        printf("%.*s\n", (int)n, p);
+        p += n + (p[n] == '|');
+    }
+    return c != 0;
+}
+
 static int read_options(struct request *r, int argc, char **argv, int *wants_help)
 {
     struct table t;
     int c;
     make_table(&t);
-    if (mt_near_completion(argc, argv, t.shorts, t.longs))
+    if (mt_near_completion(argc, argv, t.shorts, t.longs) || request_words(argc, argv, &t))
         return -1;
     while ((c = getopt_long(argc, argv, t.shorts, t.longs, NULL)) != -1) {
         const struct option_row *row = c == ':' || c == '?' ? NULL : row_of(c);
@@ -164,10 +183,12 @@ static int read_options(struct request *r, int argc, char **argv, int *wants_hel
 
 static int check_engine(const struct request *r)
 {
-    static const char *const engines[] = {"auto", "llvm", "dynamorio", "qemu", "pin"};
-    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
+    for (size_t i = 0; engines[i]; i++)
         if (strcmp(r->engine, engines[i]) == 0)
             return 0;
+    const char *near = mt_near_word(r->engine, strlen(r->engine), engines);
+    if (near)
+        return mt_hostrun_usage(r->mode, "unknown engine %s: did you mean %s?", r->engine, near);
     return mt_hostrun_usage(r->mode, "unknown engine %s: use auto, llvm, dynamorio, qemu or pin", r->engine);
 }
 

@@ -34,8 +34,9 @@ static const char usage[] =
     "vectors, "
     "count, cpu\n"
     "  -v, --verbose          say how many kernels there are, and how each runs\n"
-    "      --help             this text\n"
-    "      --version          the version\n";
+    "  -q, --quiet            say only what fails\n"
+    "  -h, --help             this text\n"
+    "  -V, --version          the version\n";
 
 #define DIVIDE (256u << 10) /* bytes of PTX: below, all of it takes few seconds */
 
@@ -55,20 +56,22 @@ enum {
     OPTION_CACHE_LIST,
     OPTION_CACHE_CLEAR,
 };
-static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+/* First those that other programs of ours use alone: they are in no list. */
+enum { INTERNAL = 5 };
+static const struct option options[] = {{"serve", no_argument, NULL, OPTION_SERVE},
+                                        {"base", no_argument, NULL, OPTION_BASE},
+                                        {"kernel", required_argument, NULL, OPTION_KERNEL},
+                                        {"cache-key", required_argument, NULL, OPTION_CACHE_KEY},
+                                        {"cache-limit", required_argument, NULL, OPTION_CACHE_LIMIT},
+                                        {"output", required_argument, NULL, 'o'},
                                         {"format", required_argument, NULL, 'f'},
                                         {"emit-ir", no_argument, NULL, OPTION_IR},
                                         {"gpu", required_argument, NULL, OPTION_GPU},
                                         {"emit-ptx", required_argument, NULL, OPTION_PTX},
                                         {"list", no_argument, NULL, OPTION_LIST},
                                         {"module", required_argument, NULL, OPTION_MODULE},
-                                        {"serve", no_argument, NULL, OPTION_SERVE},
-                                        {"base", no_argument, NULL, OPTION_BASE},
-                                        {"kernel", required_argument, NULL, OPTION_KERNEL},
                                         {"divide", required_argument, NULL, OPTION_DIVIDE},
                                         {"cache", required_argument, NULL, OPTION_CACHE},
-                                        {"cache-key", required_argument, NULL, OPTION_CACHE_KEY},
-                                        {"cache-limit", required_argument, NULL, OPTION_CACHE_LIMIT},
                                         {"cache-list", no_argument, NULL, OPTION_CACHE_LIST},
                                         {"cache-clear", no_argument, NULL, OPTION_CACHE_CLEAR},
                                         {"level", required_argument, NULL, 'O'},
@@ -77,6 +80,7 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"help", no_argument, NULL, 'h'},
                                         {"version", no_argument, NULL, 'V'},
                                         {NULL, 0, NULL, 0}};
+static const char *const formats[] = {"image", "ir", "ptx", NULL};
 
 static const char letters[] = "f:o:O:vqhV";
 
@@ -150,7 +154,13 @@ static int parse_arguments(int argc, char **argv, struct request *r)
     if (take_pass_options(&argc, argv) != 0) {
         return 2;
     }
-    if (mt_near_completion(argc, argv, letters, options)) {
+    if (mt_near_completion(argc, argv, letters, options + INTERNAL)) {
+        return fflush(stdout) != 0;
+    }
+    if ((c = mt_near_values(argc, argv, letters, options)) != 0) {
+        if (c == 'f') {
+            mt_near_word("", 0, formats);
+        }
         return fflush(stdout) != 0;
     }
     while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
@@ -160,7 +170,9 @@ static int parse_arguments(int argc, char **argv, struct request *r)
             break;
         case 'f':
             if (strcmp(optarg, "image") && strcmp(optarg, "ir") && strcmp(optarg, "ptx")) {
-                return usage_error("%s is not a format: image, ir or ptx", optarg);
+                const char *near = mt_near_word(optarg, strlen(optarg), formats);
+                return near ? usage_error("did you mean --format=%s?", near)
+                            : usage_error("%s is not a format: image, ir or ptx", optarg);
             }
             r->emit_ir = *optarg == 'i' && optarg[1] == 'r';
             r->emit_ptx = *optarg == 'p';
@@ -231,7 +243,7 @@ static int parse_arguments(int argc, char **argv, struct request *r)
             r->verbose = mt_pass_options.verbose = 0;
             break;
         default: {
-            const char *near = mt_near_option(argv[optind - 1], options);
+            const char *near = mt_near_option(argv[optind - 1], options + INTERNAL);
             return near ? usage_error("did you mean --%s?", near) : 2;
         }
         }

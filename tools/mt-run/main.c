@@ -92,7 +92,8 @@ static int main_output(const char *folder)
     return 0;
 }
 
-static int main_choice(const char *variable, const char *value, const char *const *words)
+/* `choices`: `words` as people read them. */
+static int main_choice(const char *variable, const char *value, const char *const *words, const char *choices)
 {
     const char *const *all = words;
     for (; *words; words++)
@@ -102,13 +103,14 @@ static int main_choice(const char *variable, const char *value, const char *cons
         }
     const char *near = mt_near_word(value, strlen(value), all);
     return near ? mt_run_refuse("%s is not what %s can be: did you mean %s?", value, variable, near)
-                : mt_run_refuse("%s is not what %s can be; mt-run --help says more", value, variable);
+                : mt_run_refuse("%s is not what %s can be: %s", value, variable, choices);
 }
 
 static int main_is_spaces(const char *list)
 {
-    static const char *const words[] = {"global", "shared", "local"};
+    static const char *const words[] = {"global", "shared", "local", NULL};
     unsigned has = 0;
+    mt_near_word(list, 0, words); /* a shell may ask for them */
     while (*list) {
         size_t n = strcspn(list, ","), i = 0;
         while (i < 3 && (strlen(words[i]) != n || strncmp(words[i], list, n) != 0))
@@ -146,10 +148,10 @@ static int main_option(struct request *r, int c)
         code = main_output(optarg);
         break;
     case 'f':
-        code = main_choice("MEMTRACE_FORMAT", optarg, formats);
+        code = main_choice("MEMTRACE_FORMAT", optarg, formats, "raw or compact");
         break;
     case 'd':
-        code = main_choice("MEMTRACE_DEVICE", optarg, devices);
+        code = main_choice("MEMTRACE_DEVICE", optarg, devices, "auto, gpu or cpu");
         break;
     case 'k':
         setenv("MEMTRACE_KERNELS", optarg, 1);
@@ -220,6 +222,11 @@ int main(int argc, char **argv)
     mt_words_begin("mt-run: no memory");
     if (mt_near_completion(argc, argv, letters, options))
         return fflush(stdout) != 0;
+    if ((c = mt_near_values(argc, argv, letters, options)) != 0) {
+        if (c > 0)
+            main_option(&r, c);
+        return fflush(stdout) != 0;
+    }
     while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
         const char *near = c == '?' ? mt_near_option(argv[optind - 1], options) : NULL;
         if (near)

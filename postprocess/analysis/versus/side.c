@@ -39,11 +39,11 @@ static int by_key(const void *a, const void *b)
     return d ? d : strcmp(x->place, y->place);
 }
 
-/* The one figure that is a maximum. */
+/* One figure is a maximum. */
 static void side_join(struct mt_side_row *into, const struct mt_side_row *r)
 {
     for (int f = 0; f < MT_FIGURES; f++)
-        if (f != MT_FIGURE_FOOTPRINT)
+        if (f != MT_FIGURE_LARGEST)
             into->v[f] += r->v[f];
         else if (r->v[f] > into->v[f])
             into->v[f] = r->v[f];
@@ -138,6 +138,12 @@ static int side_lines(struct mt_run_side *s, const struct mt_side_of *of)
                      c->accesses[MT_LOAD] + c->accesses[MT_STORE] + c->accesses[MT_ATOMIC]);
             side_add(r, MT_FIGURE_LOADED, c->load);
             side_add(r, MT_FIGURE_STORED, c->store);
+            /* Each access is of one buffer, or of none ("?"): so the kernel's are summed. */
+            uint64_t n = r->v[MT_FIGURE_ACCESSES];
+            if (by == MT_BY_ALLOC && !(r = side_row(s, MT_SIDE_KERNELS, c->kernel, "")))
+                return -1;
+            if (by == MT_BY_ALLOC)
+                side_add(r, MT_FIGURE_ACCESSES, n);
         }
     }
     return 0;
@@ -156,8 +162,6 @@ static int side_requests(struct mt_run_side *s, const struct mt_side_of *of)
             side_add(r, MT_FIGURE_REQUESTS, x->requests);
             side_add(r, MT_FIGURE_SECTORS, x->sectors);
             side_add(r, MT_FIGURE_DISTINCT, x->distinct);
-            if (by == MT_SIDE_KERNELS)
-                side_add(r, MT_FIGURE_ACCESSES, x->accesses);
         }
     return 0;
 }
@@ -186,7 +190,7 @@ static int side_caches(struct mt_run_side *s, const struct mt_locality *m)
         const struct mt_reuse_launch *l = &m->reuse.launches[i];
         struct mt_side_row *r = l->selected ? side_row(s, MT_SIDE_KERNELS, l->kernel, "") : NULL;
         if (r)
-            side_add(r, MT_FIGURE_FOOTPRINT,
+            side_add(r, MT_FIGURE_LARGEST,
                      l->level[MT_REUSE_DEVICE].lines
                          << (m->reuse.options.line_bits + m->reuse.options.sample_bits));
         else if (l->selected)
@@ -332,23 +336,30 @@ static int side_all_tokens(struct mt_run_side *s)
 static void side_known(struct mt_run_side *s, const struct mt_side_of *of)
 {
     int masks = of->more->coalescing.masked || !of->more->coalescing.unmasked;
-    unsigned always = 1u << MT_FIGURE_CONFLICTS | 1u << MT_FIGURE_FALSELY | 1u << MT_FIGURE_FOOTPRINT |
+    unsigned always = 1u << MT_FIGURE_CONFLICTS | 1u << MT_FIGURE_FALSELY | 1u << MT_FIGURE_LARGEST |
                       1u << MT_FIGURE_LOADED | 1u << MT_FIGURE_STORED | 1u << MT_FIGURE_RECEIVED |
-                      1u << MT_FIGURE_LAUNCHES | 1u << MT_FIGURE_CROSSING;
+                      1u << MT_FIGURE_LAUNCHES | 1u << MT_FIGURE_CROSSING | 1u << MT_FIGURE_ACCESSES;
+    unsigned lines = 1u << MT_FIGURE_CONFLICTS | 1u << MT_FIGURE_ACCESSES | 1u << MT_FIGURE_LOADED |
+                     1u << MT_FIGURE_STORED;
     unsigned onchip =
         of->onchip ? 1u << MT_FIGURE_BANKS | 1u << MT_FIGURE_HAZARDS | 1u << MT_FIGURE_LOCAL : 0;
     unsigned lanes = 1u << MT_FIGURE_REQUESTS | 1u << MT_FIGURE_SECTORS | 1u << MT_FIGURE_DISTINCT;
     for (size_t i = 0; i < s->count[MT_SIDE_KERNELS]; i++) {
         struct mt_side_row *r = &s->rows[MT_SIDE_KERNELS][i];
-        r->known =
-            masks ? r->known | always | lanes | 1u << MT_FIGURE_ACCESSES : (r->known | always) & ~lanes;
+        r->known = masks ? r->known | always | lanes : (r->known | always) & ~lanes;
         r->known |= onchip;
         side_join(&s->all, r);
     }
     for (size_t i = 0; i < s->count[MT_SIDE_LINES]; i++)
-        s->rows[MT_SIDE_LINES][i].known |= 1u << MT_FIGURE_CONFLICTS | (masks ? lanes : 0) | onchip;
+        s->rows[MT_SIDE_LINES][i].known |= lines | (masks ? lanes : 0) | onchip;
     for (size_t i = 0; i < s->count[MT_SIDE_BUFFERS]; i++)
         s->rows[MT_SIDE_BUFFERS][i].known |= 1u << MT_FIGURE_FALSELY;
+    const struct mt_reuse *u = &of->more->reuse;
+    side_add(&s->all, MT_FIGURE_FOOTPRINT,
+             (uint64_t)u->device.lines << (u->options.line_bits + u->options.sample_bits));
+    s->has_lines = !s->count[MT_SIDE_LINES];
+    for (size_t i = 0; i < s->count[MT_SIDE_LINES]; i++)
+        s->has_lines |= strcmp(s->rows[MT_SIDE_LINES][i].place, "?") != 0;
 }
 
 int mt_side_fill(struct mt_run_side *s, const struct mt_side_of *of)

@@ -35,6 +35,7 @@ struct mt_run_side {
     struct mt_side_row all, *rows[MT_SIDE_BY]; /* by kernel and place */
     size_t count[MT_SIDE_BY], room[MT_SIDE_BY];
     unsigned devices; /* of the figure `crossing` */
+    int has_lines;    /* the trace knows source lines */
     struct mt_side_token {
         const char *file;
         uint64_t line, column, hash, weak;

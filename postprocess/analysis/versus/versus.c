@@ -343,7 +343,8 @@ static void versus_judge(struct mt_versus *p)
 
 int mt_versus_make(struct mt_versus *p, const struct mt_run_side *a, const struct mt_run_side *b)
 {
-    *p = (struct mt_versus){.all = {&a->all, &b->all}};
+    *p = (struct mt_versus){.all = {&a->all, &b->all},
+                            .no_lines = (a->has_lines ? 0 : 1) + (b->has_lines ? 0 : 2)};
     if (versus_kernels(p, a, b) != 0)
         return -1;
     for (size_t i = 0; i < p->count; i++)
@@ -352,7 +353,8 @@ int mt_versus_make(struct mt_versus *p, const struct mt_run_side *a, const struc
         qsort(p->kernels, p->count, sizeof *p->kernels, versus_order_kernels);
     for (size_t i = 0; i < p->count; i++) {
         struct mt_versus_kernel *k = &p->kernels[i];
-        if (versus_part(k, MT_SIDE_LINES, a, b) != 0 || versus_part(k, MT_SIDE_BUFFERS, a, b) != 0)
+        if ((!p->no_lines && versus_part(k, MT_SIDE_LINES, a, b) != 0) ||
+            versus_part(k, MT_SIDE_BUFFERS, a, b) != 0)
             return -1;
         for (size_t l = 0; l < k->count[MT_SIDE_LINES]; l++) {
             const struct mt_versus_row *r = &k->part[MT_SIDE_LINES][l];

@@ -26,6 +26,7 @@ struct mt_versus {
     enum mt_verdict verdict;
     int other_work; /* the two do not access the same number of bytes */
     size_t moved;   /* lines that were found again elsewhere */
+    int no_lines;   /* a bit for each run that knows no source lines: then none are compared */
 };
 
 /* Less than this part is no change for the verdict. */

@@ -102,7 +102,7 @@ enum { MT_OPT_COMPANION = 512, MT_OPT_NO_COMPANION };
     {"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'},                                     \
         {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}
 /* Options of getopt_long, each to `take`: 0: go on; -1: done, exit with 0; else the exit code. -q and options
- * that are not there are seen to, and so is --completion-options. */
+ * that are not there are seen to, and so are --completion-options and --completion-values. */
 int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,
                    int (*take)(void *arg, int o), void *arg);
 /* 1 if the text is a number from `least` to `most`, and nothing else. */

@@ -19,6 +19,7 @@ void mt_locality_run_init(struct mt_locality_run *x)
     x->options.analysis.line_bits = MT_LINE_BITS;
     x->options.analysis.top = 10;
     x->devices = 2;
+    x->rows = 25;
 }
 
 /* ---- options ---- */
@@ -72,6 +73,7 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
         if (!mt_cli_number(value, 0, 1000000, &n))
             return mt_cli_usage("--top is a number up to 1000000, not '%s'", value);
         x->options.analysis.top = n;
+        x->rows = n ? n : x->rows;
         return 0;
     }
 }
@@ -309,10 +311,11 @@ int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_com
                          const struct mt_extract_text *head)
 {
     mt_locality_run_head(x, f, comm, head);
-    if ((head->volumes && mt_comm_text(f, comm) != 0) || mt_estimates_text(f, head->estimates, comm) != 0 ||
-        (head->transfers && mt_transfers_text(f, comm) != 0))
+    if ((head->volumes && mt_comm_text(f, comm, x->rows) != 0) ||
+        mt_estimates_text(f, head->estimates, comm, x->rows) != 0 ||
+        (head->transfers && mt_transfers_text(f, comm, head->estimates, x->rows) != 0))
         return -1;
-    if (x->options.chosen && mt_locality_text(f, &x->more, &x->sites) != 0)
+    if (x->options.chosen && mt_locality_text(f, &x->more, &x->sites, x->rows) != 0)
         return -1;
     return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? mt_placement_text(f, &x->placement) : 0;
 }
@@ -340,9 +343,11 @@ void mt_locality_run_again(struct mt_locality_run *x)
     const struct mt_locality_options options = x->options;
     const unsigned devices = x->devices;
     const int quiet = x->quiet;
+    const size_t rows = x->rows;
     mt_locality_run_free(x);
     mt_locality_run_init(x);
     x->options = options;
     x->devices = devices;
     x->quiet = quiet;
+    x->rows = rows;
 }

@@ -15,7 +15,8 @@ enum { MT_LOCALITY_RUN_RUNS = 1 << 14, MT_LOCALITY_RUN_NOTES = 3 };
 struct mt_locality_run {
     struct mt_locality_options options;
     unsigned devices;
-    int quiet; /* notes are not said */
+    int quiet;   /* notes are not said */
+    size_t rows; /* of a table for people, at most */
     /* state */
     const struct mt_source *source;
     struct mt_locality more;

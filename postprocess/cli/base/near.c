@@ -54,8 +54,14 @@ static void near_try(struct near_search *s, const char *word)
     s->distance = d;
 }
 
+static char no_word[] = "?";
+static int near_listing; /* a shell wants the words themselves */
+
 const char *mt_near_word(const char *text, size_t n, const char *const *list)
 {
+    for (; near_listing && *list; list++)
+        if (**list)
+            puts(*list);
     struct near_search s = {.text = text, .n = n, .distance = WRONG + 1};
     for (; *list; list++)
         near_try(&s, *list);
@@ -90,4 +96,19 @@ int mt_near_completion(int argc, char **argv, const char *letters, const struct 
         if (isalnum((unsigned char)*letters))
             printf("-%c\n", *letters);
     return 1;
+}
+
+int mt_near_values(int argc, char **argv, const char *letters, const struct option *list)
+{
+    if (argc != 3 || strcmp(argv[1], "--completion-values") != 0)
+        return 0;
+    const char *word = argv[2];
+    const char *letter = word[0] == '-' && word[1] && !word[2] ? strchr(letters, word[1]) : NULL;
+    int option = letter && isalnum((unsigned char)*letter) && letter[1] == ':' ? *letter : -1;
+    for (; strncmp(word, "--", 2) == 0 && list->name; list++)
+        if (list->has_arg == required_argument && strcmp(word + 2, list->name) == 0)
+            option = list->val;
+    near_listing = 1;
+    optarg = no_word;
+    return option == 'o' ? -1 : option; /* a file: none is made for this */
 }

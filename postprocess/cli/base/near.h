@@ -13,4 +13,9 @@ const char *mt_near_option(const char *argument, const struct option *list);
 /* argv is `--completion-options` alone: prints the options, one a line, `--name=` where a value follows, and
  * returns 1; else 0. `letters` as for getopt. */
 int mt_near_completion(int argc, char **argv, const char *letters, const struct option *list);
+/* argv is `--completion-values OPTION` (-f, --format): returns the option's number of getopt_long, with a
+ * value in `optarg` that no list has, to be taken as always; mt_near_word then prints the list that it is
+ * given, a word a line. -1: OPTION has no such list ("" is what stands first on the command line). 0: argv is
+ * something else. */
+int mt_near_values(int argc, char **argv, const char *letters, const struct option *list);
 #endif

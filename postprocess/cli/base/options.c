@@ -99,6 +99,10 @@ int mt_cli_options(int argc, char **argv, const char *letters, const struct opti
     int rc = 0, o;
     if (mt_near_completion(argc, argv, letters, list))
         return -1;
+    if ((o = mt_near_values(argc, argv, letters, list)) != 0) {
+        mt_cli_quiet = 1;
+        return o > 0 ? (take(arg, o), -1) : -1;
+    }
     while (rc == 0 && (o = getopt_long(argc, argv, letters, list, NULL)) != -1)
         if (o == '?')
             rc = options_refuse(argv[optind - 1], list);

@@ -43,7 +43,7 @@ static const char help[] =
     "                have in common\n"
     "\n"
     "With --volumes BEFORE and AFTER are each a trace, or a folder of traces (the newest run in it). The "
-    "first "
+    "third "
     "line says\n"
     "whether less is moved. Only --format (text, json), --output, --kernels, --supersteps and the companions "
     "go "

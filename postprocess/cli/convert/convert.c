@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static const char help[] =
-    "Usage: mt-convert [OPTION]... TRACE\n"
+    "Usage: mt-convert [OPTION]... TRACE...\n"
     "Turns a raw trace of kernels into a compact container and back, a container of host accesses into text, "
     "or packs\n"
     "a container anew.\n"
@@ -19,6 +19,7 @@ static const char help[] =
     "  mt-convert -o MemTrace-pipe-0 trace.mtc         and MemTrace-pipe-0.meta, if the container has its "
     "lines\n"
     "  mt-convert --kernels stencil -o some.mtc trace.mtc\n"
+    "  mt-convert --to ramulator -o run.trace run-2    all streams of the newest run in a folder\n"
     "  mt-convert -o trace.txt host.mtc                the text of the mode that it was traced in\n"
     "  mt-convert --to mtc --level 9 -o small.mtc trace.mtc\n"
     "\n"
@@ -33,9 +34,11 @@ static const char help[] =
     "                      drmemtrace, champsim (host code), ramulator, gem5: for these simulators\n"
     "                      (default: mtc if FILE ends in .mtc or TRACE is raw, raw if it has kernels, else "
     "its mode)\n"
-    "  -k, --kernels=REGEX only launches of kernels whose name matches (extended regular expression)\n"
-    "      --launches=A:B  only launches A (counted from 0) to B, B not included; A..B: B, too; A:, :B, A\n"
-    "      --stream=N      only launches of stream N\n"
+    "  -k, --kernels=REGEX kernels: only launches of those whose name matches (extended regular expression)\n"
+    "  -t, --supersteps=A:B, --launches=A:B\n"
+    "                      kernels: only launches A (counted from 0) to B, B not included; A..B: B, too; A:, "
+    ":B, A\n"
+    "      --stream=N      kernels: only launches of stream N; of a raw trace, for simulators only\n"
     "      --companion=FILE, --no-companion   of a raw trace, read or written\n"
     "      --order=ORDER   atomic: time (default) or file (as written; any input, no memory)\n"
     "      --thread=N      host code, for simulators: only this thread\n"
@@ -45,6 +48,8 @@ static const char help[] =
     "  -h, --help          this text\n"
     "  -V, --version       the version\n"
     "\n"
+    "One TRACE, or for ramulator and gem5 all streams of a run, in launch order: their traces, or a folder "
+    "of them.\n"
     "TRACE is a file; a FIFO or - will do for --to mtc and raw, and for --order file, if no launches are "
     "chosen.\n"
     "A raw FIFO needs --to mtc or -o FILE.mtc, and its launches are numbered as they come, without "
@@ -61,26 +66,18 @@ static const char *const formats[] = {
 
 struct options {
     const char *output, *input, *companion;
+    struct mt_inputs inputs; /* `input` is the first, and the only one but for kernels to simulators */
     struct mt_filter filter;
     struct mt_convert_choice choice;
     int raw, no_companion; /* raw: the input is */
-    int kernels;           /* the input has them, and goes to a simulator */
+    int kernels;           /* the inputs have them, and go to a simulator */
     enum format to;
     enum mt_host_order order;
     int all, level;
     uint64_t thread; /* UINT64_MAX: all */
 };
 
-enum {
-    OPT_TO = 256,
-    OPT_ORDER,
-    OPT_ALL,
-    OPT_LAUNCHES,
-    OPT_STREAM,
-    OPT_COMPANION,
-    OPT_NO_COMPANION,
-    OPT_THREAD
-};
+enum { OPT_TO = 256, OPT_ORDER, OPT_ALL, OPT_STREAM, OPT_COMPANION, OPT_NO_COMPANION, OPT_THREAD };
 static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
                                              {"to", required_argument, NULL, OPT_TO},
                                              {"format", required_argument, NULL, 'f'},
@@ -88,12 +85,18 @@ static const struct option long_options[] = {{"output", required_argument, NULL,
                                              {"all", no_argument, NULL, OPT_ALL},
                                              {"level", required_argument, NULL, 'l'},
                                              {"kernels", required_argument, NULL, 'k'},
-                                             {"launches", required_argument, NULL, OPT_LAUNCHES},
+                                             {"launches", required_argument, NULL, 't'},
+                                             {"supersteps", required_argument, NULL, 't'},
                                              {"stream", required_argument, NULL, OPT_STREAM},
                                              {"thread", required_argument, NULL, OPT_THREAD},
                                              {"companion", required_argument, NULL, OPT_COMPANION},
                                              {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
                                              MT_CLI_OPTIONS};
+
+static int convert_chooses(const struct options *x)
+{
+    return x->filter.kernels_text || x->filter.supersteps_text || x->choice.has_stream;
+}
 
 /* What the input is, and what it becomes if nothing else was said. 0, or an exit code. */
 static int convert_settle(struct options *x)
@@ -105,21 +108,27 @@ static int convert_settle(struct options *x)
     if (x->to == BY_MODE)
         x->to = to_mtc || x->raw ? MTC : features & MT_MTC_HAS_DEVICE ? RAW : BY_MODE;
     int kernels = x->raw || (features & MT_MTC_HAS_DEVICE) != 0;
+    if (!kernels && mt_is_container(x->input) && convert_chooses(x))
+        return mt_cli_usage("%s: has host code: --kernels, --supersteps and --stream are for launches",
+                            x->input);
     if (kernels && (x->to == SIM + MT_SIM_DRMEMTRACE || x->to == SIM + MT_SIM_CHAMPSIM))
         return mt_cli_usage(
             "%s: has accesses of kernels: --to ramulator and gem5 take these, %s takes host code", x->input,
             formats[x->to]);
     if (kernels && x->to >= SIM) {
         x->kernels = 1;
-        return x->thread == UINT64_MAX && !x->choice.has_stream
+        return x->thread == UINT64_MAX
                    ? 0
-                   : mt_cli_usage("%s: --thread is for host code; a stream is chosen with --to mtc first",
-                                  x->input);
+                   : mt_cli_usage("%s: has accesses of kernels: --thread is for host code", x->input);
     }
+    if (x->inputs.npaths > 1)
+        return mt_cli_usage("%zu traces, %s and others: --to ramulator and gem5 take all streams of a run of "
+                            "kernels, what else there is one trace at a time",
+                            x->inputs.npaths, x->input);
     if (x->raw && x->to != MTC)
         return mt_cli_usage("%s: is a raw trace of kernels: it can become --to mtc, ramulator or gem5",
                             x->input);
-    if (x->raw && (x->filter.kernels_text || x->filter.supersteps_text || x->choice.has_stream))
+    if (x->raw && convert_chooses(x))
         return mt_cli_usage("%s: launches are chosen from a container: convert it first", x->input);
     if (features & MT_MTC_HAS_DEVICE && x->to != MTC && x->to != RAW)
         return mt_cli_usage(
@@ -158,8 +167,6 @@ static int convert_option(void *arg, int o)
             return mt_cli_usage("'%s' is not a level: 0 to 19", optarg);
         x->level = (int)n;
         return 0;
-    case OPT_LAUNCHES:
-        return mt_filter_supersteps(&x->filter, optarg);
     case OPT_STREAM:
         if (!mt_cli_number(optarg, 0, UINT32_MAX, &n))
             return mt_cli_usage("'%s' is not a stream: a number", optarg);
@@ -184,12 +191,15 @@ static int convert_option(void *arg, int o)
 /* As an option. */
 static int convert_parse(struct options *x, int argc, char **argv)
 {
-    int rc = mt_cli_options(argc, argv, "o:f:l:k:qhV", long_options, convert_option, x);
+    int rc = mt_cli_options(argc, argv, "o:f:l:k:t:qhV", long_options, convert_option, x);
     if (rc)
         return rc;
-    if (argc - optind != 1)
-        return mt_cli_usage(argc == optind ? "no trace given" : "one trace at a time");
-    x->input = argv[optind];
+    if (argc == optind)
+        return mt_cli_usage("no trace given");
+    mt_inputs_take(&x->inputs, argc, argv);
+    if ((rc = mt_inputs_folders(&x->inputs)) != 0)
+        return rc;
+    x->input = x->inputs.paths[0];
     if ((rc = convert_settle(x)) != 0)
         return rc;
     int binary = x->to >= SIM && x->to != SIM + MT_SIM_RAMULATOR;
@@ -232,7 +242,8 @@ static int convert_has_stream(const struct mt_companion *c, uint64_t stream)
     return c->stream == stream || i < c->nlaunches;
 }
 
-/* Streams of the process that are in other traces, or in none. */
+/* Streams of the process that are in other traces, or in none. A copy of one stream's trace is whole, and
+ * says of itself what else there is. */
 static int convert_streams(const char *path, const struct mt_companion *c)
 {
     const struct mt_stream_event *other = NULL, *none = NULL;
@@ -250,9 +261,10 @@ static int convert_streams(const char *path, const struct mt_companion *c)
         mt_cli_say("%s: incomplete: stream %llu of the process has no trace: %s", path,
                    (unsigned long long)none->stream, none->why);
     if (others)
-        mt_cli_say("%s: is a part of the run: the launches of %zu other stream%s are in %s%s", path, others,
-                   others == 1 ? "" : "s", other->trace, others == 1 ? "" : " and the like");
-    return none || others ? MT_EXIT_INPUT : 0;
+        mt_cli_note("%s: is a part of the run: the launches of %zu other stream%s are in %s%s; the copy says "
+                    "so, too",
+                    path, others, others == 1 ? "" : "s", other->trace, others == 1 ? "" : " and the like");
+    return none ? MT_EXIT_INPUT : 0;
 }
 
 int mt_convert_complete(const char *path, const struct mt_companion *c)
@@ -387,11 +399,9 @@ static int convert_input(struct options *x, FILE *f)
         return code;
     }
     if (x->kernels) {
-        struct mt_inputs in = {.paths = &x->input, .npaths = 1};
-        in.flags = x->no_companion ? MT_SOURCE_NO_COMPANION : 0;
-        in.companions = x->companion ? &x->companion : NULL;
-        in.ncompanions = x->companion != NULL;
-        return mt_convert_sim_kernels(&in, &x->filter, f, (enum mt_sim)(x->to - SIM));
+        int code = x->companion ? mt_inputs_companion(&x->inputs, x->companion) : 0;
+        x->inputs.flags = x->no_companion ? MT_SOURCE_NO_COMPANION : 0;
+        return code ? code : mt_convert_sim_kernels(&x->inputs, &x->choice, f, (enum mt_sim)(x->to - SIM));
     }
     if (x->to != MTC)
         return to_text(x, f);
@@ -425,16 +435,17 @@ int main(int argc, char **argv)
     mt_filter_init(&x.filter);
     x.choice.filter = &x.filter;
     int code = convert_parse(&x, argc, argv);
-    struct mt_inputs inputs = {.paths = &x.input, .npaths = 1};
-    if (code == 0 && x.input && strcmp(x.input, "-") != 0 && access(x.input, R_OK) != 0) {
-        mt_cli_say("%s: cannot open: %s", x.input, strerror(errno));
-        code = MT_EXIT_USAGE;
-    }
+    for (size_t i = 0; code == 0 && i < x.inputs.npaths; i++)
+        if (strcmp(x.inputs.paths[i], "-") != 0 && access(x.inputs.paths[i], R_OK) != 0) {
+            mt_cli_say("%s: cannot open: %s", x.inputs.paths[i], strerror(errno));
+            code = MT_EXIT_USAGE;
+        }
     if (code == 0)
-        code = mt_output_open(&out, x.output, &inputs);
+        code = mt_output_open(&out, x.output, &x.inputs);
     if (code == 0)
         code = convert_run(&x, &out);
     mt_output_abandon(&out);
     mt_filter_free(&x.filter);
+    mt_inputs_free(&x.inputs);
     return code < 0 ? MT_EXIT_OK : code;
 }

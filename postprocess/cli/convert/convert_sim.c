@@ -115,11 +115,23 @@ static int convert_sim_batch(struct feed *x, const struct mt_item *item)
     return stop;
 }
 
-int mt_convert_sim_kernels(struct mt_inputs *in, const struct mt_filter *filter, FILE *f, enum mt_sim to)
+static int convert_sim_chosen(struct mt_source *s, const struct mt_convert_choice *want,
+                              const struct mt_item *item)
+{
+    if (item->kind != MT_ITEM_BATCH || !mt_filter_match(want->filter, item->kernel, item->superstep))
+        return 0;
+    const struct mt_companion *c = mt_source_companion(s, item->input);
+    return !want->has_stream ||
+           (item->launch ? item->launch->stream == want->stream : c && c->stream == want->stream);
+}
+
+int mt_convert_sim_kernels(struct mt_inputs *in, const struct mt_convert_choice *want, FILE *f,
+                           enum mt_sim to)
 {
     struct feed x = {.w = {.f = f, .thread = UINT64_MAX}, .to = &mt_sim_formats[to], .thread = UINT64_MAX};
     struct mt_item item;
     struct mt_error err;
+    uint64_t launches = 0, chosen = 0;
     int code = 0, rc = 0, complete;
     in->flags |= MT_SOURCE_NO_HOST;
     struct mt_source *s = mt_inputs_source(in, &code);
@@ -129,12 +141,21 @@ int mt_convert_sim_kernels(struct mt_inputs *in, const struct mt_filter *filter,
         mt_source_close(s);
         return mt_cli_fail("no memory");
     }
-    while (!x.failed && !ferror(f) && (rc = mt_source_next(s, &item, &err)) > 0)
-        if (item.kind == MT_ITEM_BATCH && mt_filter_match(filter, item.kernel, item.superstep) &&
-            convert_sim_batch(&x, &item) != 0)
+    while (!x.failed && !ferror(f) && (rc = mt_source_next(s, &item, &err)) > 0) {
+        int wanted = convert_sim_chosen(s, want, &item);
+        uint64_t begins = item.kind == MT_ITEM_BATCH && item.flags & MT_BATCH_BEGIN;
+        launches += begins;
+        chosen += wanted ? begins : 0;
+        if (wanted && convert_sim_batch(&x, &item) != 0)
             break;
+    }
     code = rc < 0 ? mt_cli_failed(&err) : mt_inputs_finish(s, &complete);
     code = convert_sim_end(&x, code);
+    if (!chosen && want->has_stream)
+        mt_cli_note("no launch of stream %u was chosen: the trace has %llu of all streams", want->stream,
+                    (unsigned long long)launches);
+    else
+        mt_filter_explain(want->filter, launches, chosen);
     mt_source_close(s);
     return code;
 }

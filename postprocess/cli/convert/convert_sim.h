@@ -41,6 +41,7 @@ struct mt_sim_writer {
 
 /* A host trace. `thread`: this one alone, or UINT64_MAX. 0, or an exit code after saying why. */
 int mt_convert_sim_host(struct mt_host_reader *r, FILE *f, enum mt_sim to, uint64_t thread);
-/* Launches of kernels, raw or in a container. */
-int mt_convert_sim_kernels(struct mt_inputs *in, const struct mt_filter *filter, FILE *f, enum mt_sim to);
+/* Launches of kernels, raw or in containers. */
+int mt_convert_sim_kernels(struct mt_inputs *in, const struct mt_convert_choice *want, FILE *f,
+                           enum mt_sim to);
 #endif

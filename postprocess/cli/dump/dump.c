@@ -36,7 +36,7 @@ static const char help[] =
     "Options:\n"
     "  -f, --format=FORMAT     text (default) or csv: the records of kernels, a line each\n"
     "  -n, --head=N            at most N records of each launch (host accesses: of each thread)\n"
-    "  -k, --kernel=REGEX      only launches of kernels whose name matches (POSIX extended)\n"
+    "  -k, --kernels=REGEX     only launches of kernels whose name matches (POSIX extended)\n"
     "  -t, --supersteps=A:B    only launches A to B-1 (A..B: to B; A:, :B, A)\n"
     "  -s, --stat              sums per kernel (host accesses: per thread) instead of records\n"
     "      --counts            instead of records accesses and bytes of each launch, by kind, and the "

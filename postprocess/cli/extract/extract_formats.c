@@ -36,8 +36,9 @@ int mt_formats_option(struct mt_formats *f, int o, const char *value)
         f->tag = value;
         return 0;
     case MT_OPT_TABLE:
-        f->table = mt_relation_named(value);
-        f->one = f->table != MT_REL_NONE;
+        i = mt_cli_word(value, mt_relation_names);
+        f->table = (enum mt_relation_number)i;
+        f->one = i >= 0;
         return f->one ? 0 : mt_cli_usage("'%s' is not a table; the manual has a list of them", value);
     default:
         return mt_cli_number(value, 0, UINT64_MAX, &f->top)
@@ -78,16 +79,19 @@ int mt_formats_check(struct mt_formats *f, unsigned *sections, unsigned *more, i
     if (f->one && f->format != MT_FORMAT_CSV && f->format != MT_FORMAT_PARQUET &&
         f->format != MT_FORMAT_SQLITE)
         return mt_cli_usage("--table is for --format=csv and parquet");
-    f->folder = !f->one && (f->format == MT_FORMAT_PARQUET ||
-                            (f->format == MT_FORMAT_CSV && n &&
-                             (output[n - 1] == '/' || (stat(output, &st) == 0 && S_ISDIR(st.st_mode)))));
+    /* A CSV file has room for one table: more of them are a folder, as with Parquet. */
+    int several = *more || (chosen && !(*sections & ADDRESSES) && mt_csv_tables(*sections) > 1);
+    f->folder =
+        !f->one && (f->format == MT_FORMAT_PARQUET ||
+                    (f->format == MT_FORMAT_CSV && n && strcmp(output, "-") != 0 &&
+                     (several || output[n - 1] == '/' || (stat(output, &st) == 0 && S_ISDIR(st.st_mode)))));
     if (mt_formats_tables(f))
         return extract_formats_tables(f, sections, more, chosen, output, flags);
     switch (f->format) {
     case MT_FORMAT_CSV:
         if (*more)
             return mt_cli_usage(
-                "the further analyses are several tables: -o FOLDER/, or one of them with --table=NAME");
+                "the further analyses are several tables: -o FOLDER, or one of them with --table=NAME");
         if (!chosen)
             *sections = TRANSFERS - 1;
         if (*sections & ADDRESSES)
@@ -95,7 +99,7 @@ int mt_formats_check(struct mt_formats *f, unsigned *sections, unsigned *more, i
                 "the section addresses is not a table; take --format=json, or --table=ranges");
         if (mt_csv_tables(*sections) > 1)
             return mt_cli_usage(
-                "a CSV file holds one table: volumes (-s KCV,…) or -s transfers; all tables: -o FOLDER/");
+                "a CSV file holds one table: volumes (-s KCV,…) or -s transfers; all tables: -o FOLDER");
         return 0;
     case MT_FORMAT_TEXT:
         *sections &= ~ADDRESSES;

@@ -38,7 +38,8 @@ enum { MT_OPT_BY = 896, MT_OPT_EDGES, MT_OPT_TAG, MT_OPT_TABLE };
     "                          sqlite: a database with tables and views (needs -o; sqlite3 FILE .schema)\n"  \
     "                          parquet, csv: the same tables as files in the folder that -o names, or one "  \
     "of\n"                                                                                                   \
-    "                          them with --table; csv without either: the volumes, or -s transfers\n"        \
+    "                          them with --table; csv of one section without either: the volumes, or -s "    \
+    "transfers\n"                                                                                            \
     "                          dot: who sends how much to whom, for Graphviz: mt-extract --format=dot T | "  \
     "dot -Tsvg\n"                                                                                            \
     "                          text: tables for people: volumes and transfers, the further analyses\n"       \

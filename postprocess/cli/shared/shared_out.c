@@ -5,6 +5,7 @@
 #include "shared.h"
 #include "memtrace/record.h"
 #include <inttypes.h>
+#include <string.h>
 
 static const char *const types[] = {
 #define MT_ACCESS_TYPE(name, code, text) [code] = text,
@@ -20,6 +21,19 @@ static void put_place(struct mt_table *t, const char *what, const struct mt_site
         mt_table_say(t, "%s%s?", what, *what ? " " : "");
 }
 
+/* A site's place, with its column where the table has two sites on one line. */
+static void put_site(struct mt_table *t, const struct mt_onchip_rows *r, const struct mt_site_event *s)
+{
+    int several = 0;
+    for (size_t i = 0; s && i < r->nplaces; i++) {
+        const struct mt_site_event *o = r->places[i].site;
+        several |= o && o->line == s->line && o->column != s->column && strcmp(o->file, s->file) == 0;
+    }
+    if (s && *s->file && several)
+        mt_table_say(t, "%s:%" PRIu64 ":%" PRIu64, mt_place_short(s->file), s->line, s->column);
+    else
+        put_place(t, "", s);
+}
 static int banks_text(FILE *f, const struct mt_shared *x, const struct mt_onchip_rows *r)
 {
     struct mt_table t;
@@ -32,7 +46,7 @@ static int banks_text(FILE *f, const struct mt_shared *x, const struct mt_onchip
         if (mt_rec_space(c->type) != MT_IN_SHARED)
             continue;
         mt_table_row(&t, (c->wavefronts - c->least) << 1 | (c->wavefronts > 0));
-        put_place(&t, "", p->site);
+        put_site(&t, r, p->site);
         mt_table_text(&t, mt_onchip_variable(p->site));
         mt_table_kernel(&t, p->kernel);
         mt_table_text(&t, types[c->type & 3]);
@@ -77,7 +91,7 @@ static int local_text(FILE *f, const struct mt_shared *x, const struct mt_onchip
         if (mt_rec_space(c->type) != MT_IN_LOCAL)
             continue;
         mt_table_row(&t, c->bytes);
-        put_place(&t, "", p->site);
+        put_site(&t, r, p->site);
         mt_table_text(&t, mt_onchip_variable(p->site));
         mt_table_kernel(&t, p->kernel);
         mt_table_text(&t, types[c->type & 3]);

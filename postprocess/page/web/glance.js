@@ -48,7 +48,7 @@ function glanceCoalescing() {
     top.line === "?" ? kernelWord(top.kernel) : code(baseName(top.line), top.line), ": ", (top.sectors / top.requests).toFixed(1), " sectors per request, ", percent(top.distinct, top.sectors * sectorBytes), " used.");
 }
 function glanceSharing() {
-  const sums = new Map();
+  const sums = new Map(buffers.map((b) => [b.label, 0])); // of equal ones the first allocated
   let all = 0, bad = 0;
   for (const [, , v] of data.sharing ? chosenLaunches(data.sharing.kernels) : [])
     for (const name in v.allocations) {
@@ -68,6 +68,38 @@ function glanceConflicts() {
   return glanceItem("conflicts", "conflicts", true, many(rows.length, "conflict"), " between CTAs of one launch (races, unless the program orders them), the largest in ", kernelWord(top.kernel), ": ",
     code(top.a), " against ", code(top.b), " on ", bytes(top.bytes), ".");
 }
+// Buffers of equal size of which a kernel reads one and writes the other, and its next launch the other way round, as output/summary_turns.c
+// finds them: {a, b: places in `buffers`, kernel, times}, what did it most often first.
+function bufferTurns() {
+  const uses = launches.map(() => new Map()), last = new Map(), pairs = new Map();
+  if (!traffic || traffic.launch_step > 1) return []; // neighbouring launches are one: nothing is known
+  buffers.forEach((b, i) => {
+    for (const r of b.id === undefined ? [] : b.launches || []) (uses[launchPlace(r[0])] || new Map()).set(i, (r[1] ? "read" : "") + (r[2] ? "written" : ""));
+  });
+  const flips = (reader, writer) => [...reader.keys()].filter((i) => reader.get(i) === "read" && writer.get(i) === "written").slice(0, 64);
+  uses.forEach((now, place) => {
+    const kernel = launches[place].kernel, before = last.get(kernel) || new Map(), read = flips(now, before);
+    if (!now.size) return;
+    last.set(kernel, now);
+    for (const x of flips(before, now)) {
+      const y = read.find((i) => buffers[i].bytes === buffers[x].bytes), a = Math.min(x, y), b = Math.max(x, y), key = [a, b, kernel].join();
+      if (y === undefined) continue;
+      read.splice(read.indexOf(y), 1);
+      if (!pairs.has(key)) pairs.set(key, {a, b, kernel, times: 0});
+      pairs.get(key).times++;
+    }
+  });
+  return [...pairs.values()].sort((p, q) => q.times - p.times || buffers[q.a].bytes - buffers[p.a].bytes || p.a - q.a || p.b - q.b || (kernelNames[p.kernel] < kernelNames[q.kernel] ? -1 : 1));
+}
+function glanceTurns() {
+  const pairs = bufferTurns(), top = pairs[0], others = new Set(pairs.map((p) => p.a + "," + p.b)).size - 1;
+  return top && glanceItem("turns", "buffers", false, code(buffers[top.a].label), " and ", code(buffers[top.b].label), " (", bytes(buffers[top.a].bytes), " each) take turns: ", kernelWord(kernelNames[top.kernel]),
+    " reads one and writes the other, and its next launch the other way round, ", many(top.times, "time"), others ? "; so do others: " + many(others, "pair") : "", ".");
+}
+function glanceFootprint() {
+  const f = footprint();
+  return f && f.lines ? glanceItem("footprint", "reuse", false, "The run touches ", many(f.lines, "cache line"), " of ", count(data.reuse.line_size), " bytes: its footprint is ", bytes(f.bytes), ".") : null;
+}
 function glancePlacement() {
   const p = data.placement;
   if (!p || !p.load) return null;
@@ -79,7 +111,7 @@ function glanceNothing() {
   return glanceItem("nothing", "timeline", false, launches.length ? "No access of the traced launches " + (shared ? "to global memory " : "") + "was recorded: their kernels touch no global memory, or filters left nothing." : "No launch is in this trace, or filters left none.");
 }
 function drawGlance() {
-  const items = ((!launches.length || !data.totals.records) && !data.totals.host_accesses && !data.from_json ? [glanceNothing(), glanceHazards(), glanceBanks()] : [glanceConflicts(), glanceHazards(), glanceKernels(), glanceTransfers(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glanceBanks(), glancePlacement()]).filter(Boolean);
+  const items = ((!launches.length || !data.totals.records) && !data.totals.host_accesses && !data.from_json ? [glanceNothing(), glanceHazards(), glanceBanks()] : [glanceConflicts(), glanceHazards(), glanceKernels(), glanceTransfers(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glanceTurns(), glanceFootprint(), glanceBanks(), glancePlacement()]).filter(Boolean);
   items.sort((a, b) => b.warn - a.warn);
   return items.length ? el("div", {class: "glance", id: "glance"}, el("h2", {}, "At a glance"), el("ul", {}, ...items.map((i) =>
     el("li", {class: i.warn ? "look" : "", "data-glance": i.id}, ...i.parts.filter((p) => p !== ""), " ", el("a", {href: "#" + i.panel, "aria-label": "see " + i.panel.split("&")[0]}, "see"))))) : null;

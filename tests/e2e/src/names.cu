@@ -3,6 +3,7 @@
 #include <memtrace/annotate.h>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <vector>
 #define CHECK(call)                                                                                          \
     do {                                                                                                     \
@@ -12,6 +13,13 @@
             exit(1);                                                                                         \
         }                                                                                                    \
     } while (0)
+
+struct Free {
+    void operator()(void *p) const
+    {
+        cudaFree(p);
+    }
+};
 
 struct Pair {
     int n;
@@ -152,6 +160,12 @@ int main(int argc, char **)
     u = Vector<float>(20);                 // u.storage
     v.storage.grow(300);                   // v.storage
     CHECK(cudaMalloc(&space::global, 64)); // space::global
+    for (int i = 1; i < 3; i++)
+        [&] { CHECK(cudaMalloc(&grid.row[i], 64)); }();     // grid.row[1] grid.row[2]
+    std::unique_ptr<float, Free> owner(make<float>(64));    // owner
+    std::shared_ptr<float> shared(make<float>(64), Free()); // shared
+    float *captured;
+    [&] { CHECK(cudaMalloc(&captured, 64)); }(); // captured
     void *plain = nullptr;
     if (cudaError_t e = cudaMalloc(&plain, 64)) // plain
         return e;

@@ -46,7 +46,7 @@ __global__ void banks(float *out, double *doubles, float4 *fours, const unsigned
     __syncwarp();
     s[t * 2] = t; // every second
     __syncwarp();
-    out[t] = s[7];          // one word
+    out[t] = s[7] + s[9];   // one word
     out[t] = s[t / 2 * 32]; // pairs of a column
     out[t] = s[where[t]];   // anywhere
     __syncwarp();
