@@ -198,6 +198,21 @@ def case_torch():
     expect(len(found) > 8 and {"cublasLtMatmul", "cublasGemmEx", "native_layer_no"} <= names, names)
 
 
+def case_torch_names():
+    """Each tensor has the name that the line which makes it says, in this order."""
+    need_torch()
+    program = os.path.join(HERE, "programs", "torch_names.py")
+    with open(program, encoding="utf-8") as f:
+        want = [name for line in f if "# NAME " in line for name in line.split("# NAME ")[1].split()]
+    with tempfile.TemporaryDirectory() as folder:
+        done = mt_run(folder, "-f", "compact", python(), program, PYTORCH_NO_CUDA_MEMORY_CACHING="1")
+        expect((done.returncode, done.stdout) == (0, "right\n"), done)
+        events = [e for path in glob.glob(os.path.join(folder, "*.meta")) for e in trace.Companion(path).events]
+        names = {e["id"]: e["name"] for e in events if e["ev"] == "name"}
+        found = [names.get(e["id"]) for e in events if e["ev"] == "alloc"]
+        expect(found == want, found, want)
+
+
 def case_torch_eager():
     """What does not run is an error for the program, is named once, and is counted in the trace, which is not complete."""
     need_torch()
