@@ -14,8 +14,8 @@ struct mt_versus_kernel {
         *part[MT_SIDE_BY]; /* lines and buffers, in the order of b, then those that only a has */
     size_t count[MT_SIDE_BY];
 };
-enum mt_verdict { MT_VERDICT_SAME, MT_VERDICT_BETTER, MT_VERDICT_WORSE, MT_VERDICT_MIXED };
-extern const char *const mt_verdict_words[4];
+enum mt_verdict { MT_VERDICT_SAME, MT_VERDICT_BETTER, MT_VERDICT_WORSE, MT_VERDICT_MIXED, MT_VERDICT_NONE };
+extern const char *const mt_verdict_words[5];
 
 struct mt_versus {
     struct mt_versus_row all;
@@ -23,7 +23,11 @@ struct mt_versus {
     size_t count;
     enum mt_verdict verdict;
     int other_work; /* the two do not access the same number of bytes */
-    size_t moved;   /* lines that were found again elsewhere */
+    /* The kernel of which the two have the most different parts of the CTAs; NULL: they have the same of all.
+     * Then the figures are of different things, and there is no verdict. */
+    const struct mt_side_row *unlike;
+    const struct mt_run_part *part[2];
+    size_t moved; /* lines that were found again elsewhere */
 };
 
 /* Less than this part is no change for the verdict. */
