@@ -55,6 +55,9 @@ def sampled(world, compare, whole):
         holds(f"{out['sentence']}: {parts}", out["sentence"].endswith(f"{kernel} {parts[0]} of 16 are in A, {parts[1]} of 16 are in B."))
         holds("in the text", out["sentence"] in world.call([*compare, a, b]).stdout)
     same("sampled alike", json.loads(world.call([*compare, "--format=json", half, again]).stdout)["verdict"], "same")
+    trace, other = (os.path.join(folder, "MemTrace-pipe-0.mtc") for folder in (whole, half))
+    for wrong, why in ((other + ".meta", "of another run"), (__file__, "is no companion")):
+        holds(why, why in world.call([world.tool("mt-extract"), "--companion", wrong, trace], 2).stderr)
     page = os.path.join(world.folder("page"), "r.html")
     world.call([world.tool("mt-report"), whole, "--", half, "-o", page])
     holds("the page", "A and B cannot be compared" in open(page, encoding="utf-8").read())

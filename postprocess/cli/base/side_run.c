@@ -73,6 +73,10 @@ int mt_two_runs_read(struct mt_two_runs *t)
         if (code && code != MT_EXIT_INPUT)
             return code;
         worst = code ? code : worst;
+        if (mt_cli_stop && i == 0) {
+            mt_cli_say("interrupted in the first run: nothing is compared");
+            return worst;
+        }
     }
     return mt_versus_make(&t->versus, &t->side[0], &t->side[1]) == 0
                ? worst
