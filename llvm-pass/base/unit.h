@@ -145,6 +145,7 @@ struct mt_access {
     int only_if_not;
     unsigned lanes; /* only the first so many of a warp do it; 0: all */
     enum mt_space space;
+    int global_only; /* in shared memory it is a barrier's, which has a record of its own */
 };
 #define MT_MAX_ACCESSES 4
 /* Fills out[]; returns how many, or -1 when the instruction touches global memory in a way that has no record

@@ -1,6 +1,7 @@
 /* What barriers order and what they do not: mbarriers and their phases, parts of warps. How many words race
  * in each kernel is known (cases_barriers.py).
  * "// name" is what the cases call the line. */
+#include <cooperative_groups.h>
 #include <cstdio>
 #include <cuda/barrier>
 #include "../../../examples/common/example.h"
@@ -323,6 +324,26 @@ __global__ void pairs(int *out)
         out[t + 128] = s[t + 64]; // loaded from the other pair
 }
 
+/* Tiles of two warps meet at a word of shared memory. */
+__global__ void tile_of_two(int *out, int early)
+{
+    namespace cg = cooperative_groups;
+    __shared__ cg::block_tile_memory<128> memory;
+    __shared__ int s[128];
+    auto tile = cg::tiled_partition<64>(cg::this_thread_block(memory));
+    int t = threadIdx.x;
+    for (int i = 0; i < 3; i++) {
+        s[t] = t;
+        tile.sync();
+        out[t] = s[t ^ 63];
+        tile.sync();
+    }
+    if (early) {
+        *(volatile int *)&s[t] = 1;           // stored by the tile
+        out[t] = *(volatile int *)&s[t ^ 63]; // loaded before it met
+    }
+}
+
 /* Warp 2 waits for warp 1, which counted after warp 0 did. */
 __global__ void counted_by_two(int *out)
 {
@@ -425,6 +446,8 @@ int main(int argc, char **argv)
     half_a_warp<<<1, 32>>>(ints);
     two_parts<<<1, 32>>>(ints);
     pairs<<<1, 128>>>(ints);
+    tile_of_two<<<2, 128>>>(ints, 0);
+    tile_of_two<<<2, 128>>>(ints, 1);
     counted_by_two<<<1, 96>>>(ints);
     stored_by_two<<<1, 32>>>(ints);
     CHECK(cudaDeviceSynchronize());
