@@ -53,6 +53,12 @@ struct mt_note {
     uint32_t line, kind;
 };
 
+/* A variable on the stack, and its place in the local memory that records speak of. */
+struct mt_local {
+    LLVMValueRef variable;
+    uint64_t at;
+};
+
 struct mt_lowering;
 struct mt_vector;
 
@@ -73,6 +79,8 @@ struct mt_unit {
     struct mt_note *notes;
     unsigned nnotes;
     size_t notes_cap;
+    struct mt_local *locals; /* by variable; NULL before the first record of one (spaces.c) */
+    size_t nlocals, locals_cap;
     uint64_t shared_size; /* of the CPU image */
     /* vector/run.c, or NULL: code for whole warps of a kernel, after the CPU image's builtins are linked. */
     void (*vector)(struct mt_lowering *l, LLVMValueRef kernel, LLVMValueRef plain, struct mt_vector *out);
@@ -137,6 +145,7 @@ struct mt_access {
     int only_if_not;
     unsigned lanes; /* only the first so many of a warp do it; 0: all */
     enum mt_space space;
+    int global_only; /* in shared memory it is a barrier's, which has a record of its own */
 };
 #define MT_MAX_ACCESSES 4
 /* Fills out[]; returns how many, or -1 when the instruction touches global memory in a way that has no record

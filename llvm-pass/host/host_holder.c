@@ -198,6 +198,40 @@ static void holder_index(struct mt_host_holder *h, LLVMValueRef index)
     holder_add(h, text, strlen(text));
 }
 
+/* The type of what a GEP leads to; NULL: it is none. */
+static LLVMTypeRef holder_type(LLVMValueRef gep)
+{
+    LLVMTypeRef type = holder_opcode(gep) == LLVMGetElementPtr ? LLVMGetGEPSourceElementType(gep) : NULL;
+    for (unsigned i = 2; type && i < (unsigned)LLVMGetNumOperands(gep); i++) {
+        LLVMValueRef index = LLVMGetOperand(gep, i);
+        type = LLVMGetTypeKind(type) == LLVMStructTypeKind
+                   ? LLVMStructGetTypeAtIndex(type, (unsigned)LLVMConstIntGetZExtValue(index))
+                   : LLVMGetElementType(type);
+    }
+    return type;
+}
+
+/* What is so far behind an element, a[k] + i, is another one of the array: the [k] goes. */
+static LLVMValueRef holder_behind(struct mt_host_holder *h, LLVMValueRef gep)
+{
+    LLVMValueRef index = LLVMGetOperand(gep, 1);
+    char *last = strrchr(h->name, '[');
+    LLVMTypeRef type = LLVMTypeOf(index);
+    if (holder_type(LLVMGetOperand(gep, 0)) != LLVMGetGEPSourceElementType(gep) || h->cut || !last ||
+        h->name[h->length - 1] != ']')
+        return index;
+    long long k = last[1] == ']' ? 0 : atoll(last + 1);
+    int known = LLVMIsAConstantInt(index) && last[1] != ']';
+    LLVMValueRef sum = known      ? LLVMConstInt(type, (uint64_t)(LLVMConstIntGetSExtValue(index) + k), 1)
+                       : k        ? NULL
+                       : h->index ? NULL
+                                  : index;
+    h->length = (size_t)(last - h->name);
+    *last = 0;
+    h->index = NULL;
+    return sum;
+}
+
 /* p + i, an element of an array, or a part of a record that has no name (a base class). */
 static int holder_in_gep(const struct mt_host_variables *v, LLVMValueRef gep, struct mt_host_holder *h,
                          unsigned step)
@@ -208,7 +242,7 @@ static int holder_in_gep(const struct mt_host_variables *v, LLVMValueRef gep, st
     if (!holder_find(v, LLVMGetOperand(gep, 0), h, step))
         return 0;
     if (n == 2 || !LLVMIsAConstantInt(first) || LLVMConstIntGetZExtValue(first))
-        holder_index(h, first);
+        holder_index(h, n == 2 ? holder_behind(h, gep) : first);
     for (unsigned i = 2; i < n; i++) {
         LLVMValueRef index = LLVMGetOperand(gep, i);
         if (LLVMGetTypeKind(type) == LLVMStructTypeKind) {

@@ -108,6 +108,7 @@ int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max
 struct mt_asm_barrier {
     enum mt_access_sync kind;
     int object;      /* an mbarrier: what follows is its address */
+    int word;        /* of cooperative groups: made of operations on a word that has no other use */
     int argument;    /* operand of the call with its number (mask, address), or -1: */
     uint64_t number; /* this one */
     /* of objects */

@@ -329,22 +329,39 @@ static int is_in_memory(const struct mt_asm_statement *st)
     return !strcmp(st->parts[0], "cp") && mt_asm_has(st, "mbarrier") && mt_asm_has(st, "arrive");
 }
 
+/* Tiles of several warps (cooperative_groups/details/sync.h) meet at a word in shared memory, with a bit for
+ * each warp; several tiles share one. */
+static int is_of_groups(const struct mt_asm_statement *st)
+{
+    static const char *const opcodes[] = {"atom.or.acq_rel.cta.b32", "red.or.release.cta.b32",
+                                          "red.and.release.cta.b32", "red.and.relaxed.cta.b32",
+                                          "ld.acquire.cta.u32"};
+    for (unsigned i = 0; i < sizeof opcodes / sizeof *opcodes; i++)
+        if (!strcmp(st->opcode, opcodes[i]))
+            return 1;
+    return 0;
+}
+
 /* bar.sync, bar.arrive, bar.red, the same as barrier.cta.…; bar.warp.sync; barrier.cluster.arrive, .wait;
  * mbarrier.init, .arrive, .test_wait, .try_wait; cp.async.mbarrier.arrive */
 static int asm_access_barrier(struct scan *s, const struct mt_asm_statement *st)
 {
     int memory = is_in_memory(st), cta = !strcmp(st->parts[0], "bar") || !strcmp(st->parts[0], "barrier");
+    int groups = is_of_groups(st);
     int64_t yes, no;
     if (s->over && !strcmp(st->parts[0], "selp") && st->noperands == 4 &&
         st->operands[3].kind == MT_ASM_REG && st->operands[3].index == s->over->index &&
         st->operands[0].kind == MT_ASM_ARG && st->operands[0].index < s->t->noutputs &&
         constant_of(s, &st->operands[1], &yes) && yes && constant_of(s, &st->operands[2], &no) && !no)
         s->barrier->result = s->t->operands[st->operands[0].index].output;
-    if (!memory && !cta)
+    if (!memory && !cta && !groups)
         return 0;
     barrier_unknown(s->barrier);
+    s->barrier->word = groups;
     if (s->barriers++) /* one record cannot say both */
         return 1;
+    if (groups)
+        return 0;
     if (memory)
         barrier_in_memory(s, st);
     else

@@ -159,7 +159,9 @@ static int of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_
 {
     static char text[160];
     struct mt_asm_access raw[MT_MAX_ACCESSES];
+    struct mt_asm_barrier barrier;
     int found = mt_asm_accesses(call, raw, MT_MAX_ACCESSES), n = 0;
+    int word = u->options->spaces && mt_asm_barrier_of(call, &barrier) && barrier.word;
     if (found < 0) {
         size_t length;
         const char *body = LLVMGetInlineAsmAsmString(LLVMGetCalledValue(call), &length);
@@ -181,7 +183,8 @@ static int of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_
                                 .pointer = pointer,
                                 .offset = raw[i].offset,
                                 .size = raw[i].size,
-                                .space = raw[i].generic ? MT_SPACE_GENERIC : MT_SPACE_GLOBAL};
+                                .space = raw[i].generic ? MT_SPACE_GENERIC : MT_SPACE_GLOBAL,
+                                .global_only = word};
         if (raw[i].generic && LLVMGetTypeKind(LLVMTypeOf(pointer)) == LLVMPointerTypeKind)
             a->space = mt_space_of(u, pointer);
         if (raw[i].size_argument >= 0)
@@ -194,7 +197,7 @@ static int of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_
             a->only_if = LLVMGetOperand(call, (unsigned)raw[i].only_if);
             a->only_if_not = raw[i].only_if_inverted;
         }
-        n += mt_space_is_recorded(u, a->space);
+        n += word ? mt_space_may_be_global(a->space) : mt_space_is_recorded(u, a->space);
     }
     return n;
 }

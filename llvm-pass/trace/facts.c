@@ -41,6 +41,7 @@ void mt_unit_free(struct mt_unit *u)
     free(u->sites);
     free(u->site_variable);
     free(u->notes);
+    free(u->locals);
 }
 
 /* `function` is NULL when optimisation has removed it. */

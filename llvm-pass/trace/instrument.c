@@ -94,8 +94,9 @@ static void instrument_record(struct tracer *t, LLVMValueRef inst, const struct 
         bytes = LLVMBuildSelect(t->builder, happens, whole, LLVMConstNull(t->i64), "");
     }
     char name[64];
-    const char *word = mt_space_word(u, a->space);
-    uint32_t type = mt_space_type(u, a), shown = a->space == MT_SPACE_GENERIC ? a->op : type;
+    const char *word = a->global_only ? "generic" : mt_space_word(u, a->space);
+    uint32_t type = a->global_only ? a->op : mt_space_type(u, a),
+             shown = a->space == MT_SPACE_GENERIC ? a->op : type;
     uint32_t site = mt_unit_add_site(u, inst, shown, bytes ? 0 : size,
                                      bytes ? 0 : needed_alignment(inst, size), mt_variable_of(a->pointer));
     LLVMValueRef pointer = as_pointer(t, a);

@@ -2,6 +2,8 @@
  * runtime/cpu/builtins/access_spaces.c; the GPU's: llvm-pass/gpu/spaces.c. */
 #include "base/unit.h"
 #include "ptx/asm.h"
+#include "memtrace/grow.h"
+#include <stdlib.h>
 #include <string.h>
 
 int mt_space_is_recorded(const struct mt_unit *u, enum mt_space s)
@@ -39,24 +41,40 @@ uint32_t mt_space_type(const struct mt_unit *u, const struct mt_access *a)
     }
 }
 
+static int by_variable(const void *a, const void *b)
+{
+    const struct mt_local *x = a, *y = b;
+    return x->variable < y->variable ? -1 : x->variable > y->variable;
+}
+
+static void spaces_add_local(struct mt_unit *u, LLVMValueRef variable, uint64_t *at)
+{
+    uint64_t align = LLVMGetAlignment(variable) ? LLVMGetAlignment(variable) : 1;
+    LLVMValueRef count = LLVMGetOperand(variable, 0);
+    *at = (*at + align - 1) / align * align;
+    if (mt_grow(&u->locals, &u->locals_cap, u->nlocals + 1, sizeof *u->locals) != 0)
+        return;
+    u->locals[u->nlocals++] = (struct mt_local){variable, *at};
+    *at += LLVMABISizeOfType(u->layout, LLVMGetAllocatedType(variable)) *
+           (LLVMIsAConstantInt(count) ? LLVMConstIntGetZExtValue(count) : 1);
+}
+
 /* Variables of the module's functions one after the other, as each has its own place on the stack. */
 static uint64_t spaces_offset(struct mt_unit *u, LLVMValueRef variable)
 {
     uint64_t at = 0;
-    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
-        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
-            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
-                if (!LLVMIsAAllocaInst(i))
-                    continue;
-                uint64_t align = LLVMGetAlignment(i) ? LLVMGetAlignment(i) : 1;
-                LLVMValueRef count = LLVMGetOperand(i, 0);
-                at = (at + align - 1) / align * align;
-                if (i == variable)
-                    return at;
-                at += LLVMABISizeOfType(u->layout, LLVMGetAllocatedType(i)) *
-                      (LLVMIsAConstantInt(count) ? LLVMConstIntGetZExtValue(count) : 1);
-            }
-    return at;
+    struct mt_local key = {.variable = variable}, *found;
+    if (!u->locals) {
+        for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
+            for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+                for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+                    if (LLVMIsAAllocaInst(i))
+                        spaces_add_local(u, i, &at);
+        if (u->nlocals)
+            qsort(u->locals, u->nlocals, sizeof *u->locals, by_variable);
+    }
+    found = bsearch(&key, u->locals, u->nlocals, sizeof key, by_variable);
+    return found ? found->at : 0;
 }
 
 LLVMValueRef mt_local_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer)

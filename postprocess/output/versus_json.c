@@ -75,6 +75,7 @@ int mt_versus_json(struct mt_json *j, const struct mt_versus *p, const struct mt
     mt_json_text(j, "verdict", mt_verdict_words[p->verdict]);
     mt_json_text(j, "sentence", sentence);
     mt_json_bool(j, "same_work", !p->other_work);
+    mt_json_bool(j, "same_part", !p->unlike);
     mt_json_object(j, "all", 0);
     versus_json_figures(j, &p->all);
     mt_json_end(j);

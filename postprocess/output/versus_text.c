@@ -78,14 +78,23 @@ static void versus_one_knows(FILE *f, const struct mt_versus *p)
     }
 }
 
-char *mt_versus_sentence(const struct mt_versus *p, int page)
+static void versus_no_verdict(FILE *f, const struct mt_versus *p)
 {
-    char *text = NULL, cell[MT_VERSUS_CELL];
-    size_t bytes;
-    FILE *f = open_memstream(&text, &bytes);
+    if (!p->unlike) {
+        fputs("There is nothing to compare: neither run has an access of a kernel that was asked for", f);
+        return;
+    }
+    fprintf(f, "A and B cannot be compared: they were sampled or selected differently. Of the CTAs of %s",
+            p->unlike->kernel);
+    for (int i = 0; i < 2; i++)
+        fprintf(f, "%s %" PRIu64 " of %" PRIu64 " are in %c", i ? "," : "", p->part[i]->traced,
+                p->part[i]->ctas, 'A' + i);
+}
+
+static void versus_verdict(FILE *f, const struct mt_versus *p, int page)
+{
+    char cell[MT_VERSUS_CELL];
     const char *between = ": ";
-    if (!f)
-        return NULL;
     fprintf(f, "B is %s%s", p->verdict == MT_VERDICT_SAME ? "the " : "", mt_verdict_words[p->verdict]);
     for (int i = 0; i < MT_FIGURES; i++) {
         int turn = mt_versus_turn(&p->all, (enum mt_figure)i);
@@ -106,6 +115,19 @@ char *mt_versus_sentence(const struct mt_versus *p, int page)
         fprintf(f, ", stored %s", mt_versus_cell(cell, &p->all, MT_FIGURE_STORED, page));
     }
     versus_one_knows(f, p);
+}
+
+char *mt_versus_sentence(const struct mt_versus *p, int page)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    if (!f)
+        return NULL;
+    if (p->verdict == MT_VERDICT_NONE)
+        versus_no_verdict(f, p);
+    else
+        versus_verdict(f, p, page);
     fputc('.', f);
     int bad = ferror(f) | fclose(f);
     if (bad) {

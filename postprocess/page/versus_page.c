@@ -228,7 +228,7 @@ static void page_inputs(FILE *f, const struct mt_versus_words *w, int i)
 
 int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_words *w, const char *title)
 {
-    static const char *const classes[] = {"same", "better", "worse", "mixed"};
+    static const char *const classes[] = {"same", "better", "worse", "mixed", "none"};
     char *sentence = mt_versus_sentence(p, 1);
     if (!sentence)
         return -1;
@@ -239,7 +239,10 @@ int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
           f);
     page_element(f, "<title>", title ? title : "Before and after", "</title>\n<style>\n");
     fwrite(mt_report_versus_css, 1, (size_t)(mt_report_versus_css_end - mt_report_versus_css), f);
-    page_element(f, "</style></head><body><main>\n<h1>", title ? title : "Before and after", "</h1>\n");
+    page_element(f,
+                 p->verdict == MT_VERDICT_NONE ? "</style></head><body><main class=\"none\">\n<h1>"
+                                               : "</style></head><body><main>\n<h1>",
+                 title ? title : "Before and after", "</h1>\n");
     page_inputs(f, w, 0);
     page_inputs(f, w, 1);
     fprintf(f, "<p class=\"verdict %s\">", classes[p->verdict]);

@@ -51,7 +51,9 @@ static int look_beside(struct mt_input *in, const struct mt_stop *stop, struct m
         return 0;
     mt_companion_free(in->beside); /* of another run */
     in->beside = NULL;
-    return 0;
+    return in->meta_optional ? 0
+                             : mt_error_set(err, MT_E_INPUT, 0, 0, in->meta,
+                                            "is the companion of another run than %s", in->path);
 }
 
 int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt_stop *stop,

@@ -76,7 +76,7 @@ static int read_more(struct mt_window *w, size_t wanted, struct mt_error *err)
     for (;;) {
         uint64_t at = w->base + w->length;
         if (mt_stopped(&w->stop) || (!w->regular && !mt_wait_readable(w->fd, &w->stop)))
-            return host_window_fail(err, MT_E_STOPPED, EINTR, w->name, "stopped while reading");
+            return mt_error_set(err, MT_E_STOPPED, EINTR, 0, w->name, "stopped while reading");
         unsigned char *to = w->buffer + w->length;
         size_t n = (wanted > AHEAD ? wanted : AHEAD) - w->length;
         ssize_t got = w->regular ? pread(w->fd, to, n, (off_t)(w->start + at)) : read(w->fd, to, n);

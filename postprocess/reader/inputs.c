@@ -45,7 +45,10 @@ int mt_input_load_companion(struct mt_input *in, int wait, const struct mt_stop 
         const struct mt_companion *c = in->companion;
         if (!wait || c->has_end || !c->regular || c->pid == 0 || tries == 60 || kill((pid_t)c->pid, 0) != 0 ||
             mt_stopped(stop))
-            return 0;
+            return in->meta_optional || c->has_header
+                       ? 0
+                       : mt_error_set(err, MT_E_INPUT, 0, 0, in->meta,
+                                      "is no companion: no line of it says of what trace it is");
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
         mt_companion_free(in->companion);
         in->companion = NULL;

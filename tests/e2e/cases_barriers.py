@@ -1,5 +1,6 @@
-"""What barriers order (mt-shared's hazards): objects and phases, parts of warps. The program is src/barriers.cu."""
+"""What barriers order (mt-shared's hazards): objects and phases, parts of warps, and programs by chance. The program is src/barriers.cu."""
 import os
+import random
 
 import cases_onchip
 from cases_onchip import SPACES, WARP, WAYS, shared
@@ -23,6 +24,10 @@ HAZARDS = {
     ("half_a_warp", "loaded from the other half", "stored by a warp", "lanes"): 16,
     # warps 0 and 1 read what 2 and 3 stored
     ("pairs", "loaded from the other pair", "stored by pairs", "warps"): 64,
+    # in the second launch alone
+    ("tile_of_two", "loaded before it met", "stored by the tile", "warps"): 256,
+    ("counted_by_two", "counted by warp 0", "loaded after warp 1", "warps"): 1,
+    ("stored_by_two", "loaded after lane 1", "stored by two lanes", "lanes"): 1,
 }
 
 
@@ -39,7 +44,95 @@ def onchip_barriers(world):
         same("words", result.err, "")
         got = shared(world, result)
         cases_onchip.check_hazards(world, got, SOURCE, HAZARDS)
-        same("known barriers", got["loose"], 0)
+        same("known barriers", shared(world, result, "--kernels=^[^t]|^tw")["loose"], 0)
+        holds("of tiles it is not known which met", got["loose"] > 0)
+
+
+# ---- programs by chance, against vector clocks of threads that forget nothing
+
+NOTHING, LOAD, STORE, ATOMIC, LOAD_BYTE, STORE_BYTE, SYNCTHREADS, SYNCWARP, SYNC, ARRIVE = range(10)
+LAUNCHES = 150
+
+
+def chance_step(rng, threads, actors):
+    """[(operation, argument)] by thread. Few threads do something, so that they often meet."""
+    step, kind = [(NOTHING, 0)] * threads, rng.random()
+    some = [t for t in actors if rng.random() < 0.6] or actors
+    if kind < 0.03:
+        return [(SYNCTHREADS, 0)] * threads
+    if kind < 0.3:
+        for warp in {t // 32 for t in some}:
+            mask = sum(1 << t % 32 for t in some if t // 32 == warp)
+            for lane in range(32):
+                if mask >> lane & 1:
+                    step[warp * 32 + lane] = (SYNCWARP, mask - (mask >> 31 << 32))
+    elif kind < 0.5:
+        warps, first = sorted({t // 32 for t in some}), rng.choice([SYNC, ARRIVE])
+        for warp in warps:
+            what = first if warp == warps[0] and len(warps) > 1 else SYNC
+            step[warp * 32:warp * 32 + 32] = [(what, 32 * len(warps))] * 32
+    else:  # of one kind: an instruction of each warp
+        what = rng.choice([LOAD, LOAD, STORE, ATOMIC, ATOMIC, ATOMIC, LOAD_BYTE, STORE_BYTE])
+        for t in some:
+            step[t] = (what, rng.choice([0, 0, 1]))
+    return step
+
+
+def chance_meet(clocks, come, wait):
+    """What those who come did is before what those who wait do now."""
+    new = [max(of) for of in zip(*(clocks[t] for t in come))]
+    for t in wait:
+        clocks[t] = [max(of) for of in zip(clocks[t], new)]
+    for t in come:
+        clocks[t][t] += 1
+
+
+def chance_races(threads, steps):
+    """The words at which two threads race."""
+    clocks, past, words = [[int(t == u) for u in range(threads)] for t in range(threads)], {}, set()
+    for i, step in enumerate(steps):
+        groups = {}
+        for t, (what, x) in enumerate(step):
+            if what >= SYNCTHREADS:
+                groups.setdefault((what == SYNCWARP and (t // 32, x)), []).append(t)
+        for come in groups.values():
+            chance_meet(clocks, come, [t for t in come if step[t][0] != ARRIVE])
+        for t, (what, x) in enumerate(step):
+            if what in (NOTHING, SYNCTHREADS, SYNCWARP, SYNC, ARRIVE):
+                continue
+            plain = {LOAD_BYTE: LOAD, STORE_BYTE: STORE}.get(what, what)
+            for b in range(4 * x, 4 * x + 4) if plain == what else [x]:
+                for u, time, before, at in past.get(b, ()):
+                    alike = plain == before and plain != STORE
+                    if u != t and not alike and (at, u // 32) != (i, t // 32) and clocks[t][u] < time:
+                        words.add(b // 4)
+                past.setdefault(b, []).append((t, clocks[t][t], plain, i))
+    return words
+
+
+@case("onchip.chance")
+def onchip_chance(world):
+    """Programs by chance: a word has a hazard where the model has one, and nowhere else."""
+    rng = random.Random(9)
+    programs = []
+    for _ in range(LAUNCHES):
+        threads = 32 * rng.choice([1, 2, 3])
+        actors = rng.sample([t for t in range(threads) if t % 32 < 3], 3)
+        programs.append((threads, [chance_step(rng, threads, actors) for _ in range(rng.randint(4, 8))]))
+    path = os.path.join(world.folder("chance"), "programs")
+    with open(path, "w", encoding="ascii") as f:
+        for threads, steps in programs:
+            rows = [[v[i] for v in step] for step in steps for i in (0, 1)]
+            f.write(f"{threads} {len(steps)}\n" + "".join(" ".join(map(str, row)) + "\n" for row in rows))
+    result = world.run_ok([program(world), path], MEMTRACE_FORMAT="compact")
+    racing = 0
+    for i, (threads, steps) in enumerate(programs):
+        want = chance_races(threads, steps)
+        found = shared(world, result, f"--supersteps={i}")["hazards"]
+        same(f"launch {i}: hazards", bool(found), bool(want))
+        holds(f"launch {i}: words {found}, not {want}", {h["address"] // 4 % 4 for h in found} <= want)
+        racing += bool(want)
+    holds(f"both kinds of programs: {racing}", LAUNCHES // 4 < racing < LAUNCHES * 3 // 4)
 
 
 def objects(world, result):

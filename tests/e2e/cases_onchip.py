@@ -36,7 +36,7 @@ HAZARDS = {
     ("read_early", "binned", "read out", "lanes"): 1,
     ("read_early", "binned", "read out", "warps"): 3,
     # each lane's word was read by its neighbour, then by itself
-    ("neighbours_first", "changed", "mine", "lanes"): 32,
+    ("neighbours_first", "changed", "next", "lanes"): 32,
     # thread 63 stores what both warps have read; its own one is behind a __syncwarp
     ("two_warps", "both warps", "by one", "warps"): 1,
 }
@@ -205,7 +205,9 @@ def onchip_matrix(world):
     for c in got["banks"]:
         if c["line"] in name:
             found[name[c["line"]]] = (c["requests"], c["wavefronts"], c["conflicts"])
-    same("requests, wavefronts, conflicts", found, {"wmma load": (1, 4, 0), "wmma store": (1, 8, 0), "ldmatrix": (1, 8, 4)})
+    tile = {"wmma load": (1, 4, 0), "wmma store": (1, 8, 0), "ldmatrix": (1, 8, 4)}
+    same("requests, wavefronts, conflicts", {k: found.get(k) for k in tile}, tile)
+    check_hazards(world, got, "onchip_matrix.cu", {("read_too_early", "loaded by the other", "stored by one warp", "warps"): 256})
 
 
 @case("onchip.versus")

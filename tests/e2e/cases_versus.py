@@ -43,6 +43,27 @@ def runs(world):
     return folders
 
 
+def sampled(world, compare, whole):
+    """Half of the CTAs are no improvement; runs of which the same is traced are compared."""
+    app = world.compile(source(world, "before"), "-O2")
+    half, again, selected = (world.run_ok([app], MEMTRACE_FORMAT="compact", **more).folder for more in (
+        {"MEMTRACE_SAMPLE": "cta:2"}, {"MEMTRACE_SAMPLE": "cta:2"}, {"MEMTRACE_KERNELS": "scale"}))
+    for a, b, kernel, parts in ((whole, half, "transpose", (16, 8)), (half, whole, "transpose", (8, 16)), (whole, selected, "transpose", (16, 0))):
+        out = json.loads(world.call([*compare, "--format=json", a, b]).stdout)
+        same("no verdict", (out["verdict"], out["same_part"]), ("none", False))
+        says = "A and B cannot be compared: they were sampled or selected differently. Of the CTAs of "
+        holds(out["sentence"], out["sentence"].startswith(says))
+        holds(f"{out['sentence']}: {parts}", out["sentence"].endswith(f"{kernel} {parts[0]} of 16 are in A, {parts[1]} of 16 are in B."))
+        holds("in the text", out["sentence"] in world.call([*compare, a, b]).stdout)
+    same("sampled alike", json.loads(world.call([*compare, "--format=json", half, again]).stdout)["verdict"], "same")
+    trace, other = (os.path.join(folder, "MemTrace-pipe-0.mtc") for folder in (whole, half))
+    for wrong, why in ((other + ".meta", "of another run"), (__file__, "is no companion")):
+        holds(why, why in world.call([world.tool("mt-extract"), "--companion", wrong, trace], 2).stderr)
+    page = os.path.join(world.folder("page"), "r.html")
+    world.call([world.tool("mt-report"), whole, "--", half, "-o", page])
+    holds("the page", "A and B cannot be compared" in open(page, encoding="utf-8").read())
+
+
 @case("versus.volumes")
 def volumes(world):
     before, after = runs(world)
@@ -81,6 +102,10 @@ def volumes(world):
     holds("in the text, too: " + text, "By source line: not known of A" in text and "(none) ->" not in text)
     some = json.loads(world.call([*compare, "--format=json", "-k", "scale", before, after]).stdout)
     same("one kernel", [k["b"] for k in some["kernels"]], ["scale"])
+    none = world.call([*compare, "--format=json", "-k", "nosuch", before, after])
+    holds("nothing matches: " + none.stderr, none.stderr.count("no launch matches --kernels nosuch: the trace has 2") == 2)
+    same("and there is nothing to compare", (json.loads(none.stdout)["verdict"], json.loads(none.stdout)["kernels"]), ("none", []))
+    sampled(world, compare, before)
     world.call([*compare, before], code=2)
     world.call([*compare, "--lanes", before, after], code=2)
     world.call([*compare, "--format=csv", before, after], code=2)

@@ -65,7 +65,7 @@ class Usage(Case):
             ("mt-extract", "--supersteps", "-1", path), ("mt-extract", "--supersteps", "", path),
             ("mt-extract", "--same-cta=maybe", path), ("mt-extract", path, path),
             ("mt-extract", "--companion", path, "--companion", path, path),
-            ("mt-extract", "--companion", path + "nowhere", path), ("mt-extract", "-o", "/nowhere/x", path),
+            ("mt-extract", "--companion", path + "nowhere", path), ("mt-extract", "--companion", path, path), ("mt-extract", "-o", "/nowhere/x", path),
             ("mt-graph", "--format", "png", path), ("mt-graph", "--node", "colour", path),
             ("mt-graph", "--min-count", "-3", path), ("mt-graph", "--top", "few", path), ("mt-dump", "--head", "many", path),
         ):
@@ -419,12 +419,18 @@ def until_signals_are_caught(p):
         time.sleep(0.01)
 
 
+def left_in(f):
+    """Bytes in the pipe `f`."""
+    left = array.array("i", [0])
+    fcntl.ioctl(f.fileno(), termios.FIONREAD, left)
+    return left[0]
+
+
 def until_read(f):
     """All that is in the pipe `f` has been taken."""
-    left = array.array("i", [1])
-    while left[0]:
+    time.sleep(0.01)
+    while left_in(f):
         time.sleep(0.01)
-        fcntl.ioctl(f.fileno(), termios.FIONREAD, left)
 
 
 class Interruption(Case):
@@ -467,6 +473,33 @@ class Interruption(Case):
             out, err = p.communicate(timeout=60)
         got = json.loads(out)
         self.assertEqual((p.returncode, got["complete"], got["records"]), (3, False, 3), err)
+
+    def test_full_pipe(self):
+        """Who reads mt-dump's output is slow: no line is lost in the middle, and what is said is that reading was interrupted."""
+        path = self.file("t", trace([("k", WRITE + READ)] * 4000))
+        p = subprocess.Popen([BIN + "/mt-dump", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        until_signals_are_caught(p)
+        before = -1
+        while before != (before := left_in(p.stdout)) or not before:
+            time.sleep(0.1)  # until nothing more fits
+        p.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        out, err = p.communicate(timeout=60)
+        self.assertEqual((p.returncode, err.count(b"stopped while reading"), len(err.splitlines())), (3, 1, 1), err)
+        whole = self.run_tool("mt-dump", path).stdout
+        self.assertTrue(whole.startswith(out) and before <= len(out) <= len(whole), (before, len(out), len(whole)))
+
+    def test_two_runs(self):
+        """A stop in the first one is said once, and nothing is compared."""
+        path = os.path.join(self.dir, "f")
+        os.mkfifo(path)
+        other = self.file("t", trace([("w", WRITE)]))
+        p = subprocess.Popen([BIN + "/mt-compare", "--volumes", path, other], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        until_signals_are_caught(p)
+        time.sleep(0.3)  # it waits
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=60)
+        self.assertEqual((p.returncode, out, err.count(b"stopped while reading"), err.count(b"nothing is compared")), (3, b"", 1, 1), err)
 
     def test_waiting_for_a_writer(self):
         path = os.path.join(self.dir, "f")

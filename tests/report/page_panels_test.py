@@ -292,6 +292,9 @@ class Many(Panels):
         self.assertEqual(self.page.run("[...document.querySelectorAll('#timeline .legend i.up, #timeline .legend i.down')].map((e) => e.className)"), ["down", "up"])
 
     def test_narrow(self):
+        self.page.run("document.getElementById('buffers').scrollIntoView()")
+        self.page.settle()
+        self.page.run("document.querySelector('#buffers select').append(new Option('long_'.repeat(1000)))")
         try:
             for width in (400, 1280, 1920):
                 self.page.size(width, 900)

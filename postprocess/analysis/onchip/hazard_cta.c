@@ -6,9 +6,8 @@
 #include <string.h>
 
 enum { LANES = MT_HAZARD_LANES, WORD = 4 };
-
-static const struct mt_hazard_cell untouched = {.store.thread = MT_HAZARD_NOBODY,
-                                                .atomic.thread = MT_HAZARD_NOBODY};
+#define ALL UINT32_MAX
+#define NOBODY UINT32_MAX
 
 void mt_hazard_cta_reset(struct mt_hazard_cta *c)
 {
@@ -16,6 +15,8 @@ void mt_hazard_cta_reset(struct mt_hazard_cta *c)
     c->run = 0;
     c->nwords = 0;
     c->nbytes = 0;
+    c->npast = 0;
+    c->spare = 0;
 }
 
 void mt_hazard_cta_free(struct mt_hazard_cta *c)
@@ -23,20 +24,125 @@ void mt_hazard_cta_free(struct mt_hazard_cta *c)
     mt_hazard_order_free(&c->order);
     free(c->words);
     free(c->bytes);
+    free(c->past);
     free(c);
 }
 
 size_t mt_hazard_cta_bytes(const struct mt_hazard_cta *c)
 {
-    return sizeof *c + c->order.bytes + (c->words_room + c->bytes_room) * sizeof *c->words;
+    return sizeof *c + c->order.bytes + (c->words_room + c->bytes_room) * sizeof *c->words +
+           c->past_room * sizeof *c->past;
+}
+
+/* ---- what was done ---- */
+
+/* A new one at the front. 0, or -1 without memory. */
+static int past_add(struct mt_hazard_cta *c, uint32_t *at, struct mt_hazard_past p)
+{
+    uint32_t new = c->spare;
+    if (new) {
+        c->spare = c->past[new].next;
+    } else {
+        if (mt_grow(&c->past, &c->past_room, c->npast + 2, sizeof *c->past) != 0)
+            return -1;
+        new = (uint32_t)++c->npast;
+    }
+    p.next = *at;
+    c->past[new] = p;
+    *at = new;
+    return 0;
+}
+
+static void past_drop(struct mt_hazard_cta *c, uint32_t *at)
+{
+    struct mt_hazard_past *p = &c->past[*at];
+    uint32_t next = p->next;
+    p->next = c->spare;
+    c->spare = *at;
+    *at = next;
+}
+
+/* Of its lanes in that warp those of other threads that nothing orders before this access. */
+static uint32_t past_lanes(const struct mt_hazard_past *p, uint32_t warp, const struct mt_hazard_access *a)
+{
+    uint32_t left = 0;
+    for (uint32_t m = warp == a->warp ? p->lanes & ~(1u << a->lane) : p->lanes; m; m &= m - 1)
+        if (!mt_hazard_is_before(a->group, warp * LANES + (uint32_t)__builtin_ctz(m), p->time))
+            left |= m & -m;
+    return left;
+}
+
+/* The first of its threads that nothing orders before this access, or NOBODY. */
+static uint32_t past_unordered(const struct mt_hazard_past *p, const struct mt_hazard_access *a)
+{
+    for (uint32_t w = p->warps; w; w &= w - 1) {
+        uint32_t warp = (uint32_t)__builtin_ctz(w);
+        for (uint32_t m = warp == a->warp ? p->lanes & ~(1u << a->lane) : p->lanes; m; m &= m - 1) {
+            uint32_t thread = warp * LANES + (uint32_t)__builtin_ctz(m);
+            if (!mt_hazard_is_before(a->group, thread, p->time))
+                return thread;
+        }
+    }
+    return NOBODY;
+}
+
+/* Is it so by now? Warps that do the same, as those of a tile do, have one in common: this keeps lists short.
+ */
+static int past_takes(struct mt_hazard_past *p, const struct mt_hazard_past *now, int whole)
+{
+    if (p->time != now->time || p->site != now->site)
+        return 0;
+    if (p->warps == now->warps || (p->warps & now->warps && p->lanes & now->lanes))
+        p->lanes |= p->warps == now->warps ? now->lanes : 0;
+    else if (whole && p->lanes == now->lanes)
+        p->warps |= now->warps;
+    else
+        return 0;
+    return 1;
+}
+
+/* What an access is ordered after, it stands for: what is unordered with that will be so with it. */
+static int past_keep(struct mt_hazard_cta *c, uint32_t *at, const struct mt_hazard_access *a)
+{
+    struct mt_hazard_past now = {a->group->time, a->site, 1u << a->lane, 1u << a->warp, 0};
+    for (uint32_t *i = at; *i;) {
+        struct mt_hazard_past *p = &c->past[*i], *q = &c->past[p->next];
+        if (p->next && p->lanes == ALL && q->lanes == ALL && p->time == q->time && p->site == q->site) {
+            p->warps |= q->warps;
+            past_drop(c, &p->next);
+        }
+        if (past_takes(p, &now, a->group->lanes == ALL))
+            return 0;
+        if (p->warps == now.warps)
+            p->lanes = past_lanes(p, a->warp, a);
+        else if (p->warps & now.warps && !past_lanes(p, a->warp, a))
+            p->warps ^= now.warps;
+        if (p->lanes && past_unordered(p, a) != NOBODY)
+            i = &p->next;
+        else
+            past_drop(c, i);
+    }
+    return past_add(c, at, now);
+}
+
+/* 0, or -1 without memory. */
+static int past_copy(struct mt_hazard_cta *c, uint32_t from, uint32_t *to)
+{
+    uint32_t first = 0;
+    for (; from; from = c->past[from].next)
+        if (past_add(c, &first, c->past[from]) != 0)
+            return -1;
+    *to = first;
+    return 0;
 }
 
 /* ---- cells ---- */
 
-static int cell_tell(const struct mt_hazard_access *a, enum mt_hazard_kind kind, uint32_t thread,
-                     uint32_t site, uint32_t type, uint64_t address)
+static int cell_tell(const struct mt_hazard_access *a, const struct mt_hazard_past *p, uint32_t thread,
+                     uint32_t type, uint64_t address)
 {
-    struct mt_hazard x = {.site = {site, a->site},
+    int kind = a->type == MT_LOAD ? MT_HAZARD_RAW : type == MT_LOAD ? MT_HAZARD_WAR : MT_HAZARD_WAW;
+    struct mt_hazard x = {.site = {p->site, a->site},
                           .type = {type, a->type},
                           .kind = (uint8_t)kind,
                           .within = thread / LANES == a->warp,
@@ -45,79 +151,41 @@ static int cell_tell(const struct mt_hazard_access *a, enum mt_hazard_kind kind,
     return a->found(a->arg, &x);
 }
 
-/* Another thread's write in another instruction, that nothing orders before this access. */
-static int cell_races(const struct mt_hazard_cta *c, const struct mt_hazard_write *w,
-                      const struct mt_hazard_access *a)
+/* One pair at most. */
+static int cell_compare(const struct mt_hazard_cta *c, const struct mt_hazard_cell *x,
+                        const struct mt_hazard_access *a, uint64_t address)
 {
-    return w->thread != MT_HAZARD_NOBODY && w->thread != a->warp * LANES + a->lane && w->run != c->run &&
-           !mt_hazard_is_before(a->group, w->thread, w->time);
-}
-
-/* Of the loads' lanes those of other threads that nothing orders before this access. */
-static uint32_t cell_unordered(const struct mt_hazard_read *r, const struct mt_hazard_access *a)
-{
-    uint32_t left = 0;
-    for (uint32_t m = r->warp == a->warp ? r->lanes & ~(1u << a->lane) : r->lanes; m; m &= m - 1)
-        if (!mt_hazard_is_before(a->group, r->warp * LANES + (uint32_t)__builtin_ctz(m), r->time))
-            left |= m & -m;
-    return left;
-}
-
-static int cell_load(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a,
-                     uint64_t address)
-{
-    struct mt_hazard_read now = {a->group->time, a->site, 1u << a->lane, a->warp}, *last = &x->read[0];
-    int rc = 0;
-    if (cell_races(c, &x->store, a))
-        rc = cell_tell(a, MT_HAZARD_RAW, x->store.thread, x->store.site, MT_STORE, address);
-    else if (cell_races(c, &x->atomic, a))
-        rc = cell_tell(a, MT_HAZARD_RAW, x->atomic.thread, x->atomic.site, MT_ATOMIC, address);
-    if (last->lanes && last->warp == now.warp && last->time == now.time) {
-        now.lanes |= last->lanes;
-    } else if (last->lanes && cell_unordered(last, a)) {
-        struct mt_hazard_read before = x->read[1];
-        x->read[1] = *last;
-        if (before.lanes && before.warp == now.warp && before.time == now.time)
-            now.lanes |= before.lanes;
+    static const uint32_t order[] = {MT_STORE, MT_ATOMIC, MT_LOAD};
+    for (int i = 0; i < 3; i++) {
+        if (a->type == order[i] && a->type != MT_STORE)
+            continue;
+        for (uint32_t at = x->past[order[i]]; at; at = c->past[at].next) {
+            uint32_t thread = past_unordered(&c->past[at], a);
+            if (thread != NOBODY)
+                return cell_tell(a, &c->past[at], thread, order[i], address);
+        }
     }
-    *last = now;
-    return rc;
+    return 0;
 }
 
-/* A write after loads. */
-static int cell_after(const struct mt_hazard_read *r, const struct mt_hazard_access *a, uint64_t address)
+/* What a plain store is not ordered after was found as a hazard; what it is ordered after, it stands for. */
+static int cell_keep(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a)
 {
-    uint32_t lanes = cell_unordered(r, a);
-    if (!lanes)
-        return 0;
-    int rc = cell_tell(a, MT_HAZARD_WAR, r->warp * LANES + (uint32_t)__builtin_ctz(lanes), r->site, MT_LOAD,
-                       address);
-    return rc ? rc : 1;
-}
-
-static int cell_write(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a,
-                      uint64_t address)
-{
-    struct mt_hazard_write now = {a->group->time, a->site, c->run, (uint16_t)(a->warp * LANES + a->lane)};
-    int rc = 0, plain = a->type == MT_STORE;
-    if (cell_races(c, &x->store, a))
-        rc = cell_tell(a, MT_HAZARD_WAW, x->store.thread, x->store.site, MT_STORE, address);
-    else if (plain && cell_races(c, &x->atomic, a))
-        rc = cell_tell(a, MT_HAZARD_WAW, x->atomic.thread, x->atomic.site, MT_ATOMIC, address);
-    for (int i = 0; !rc && i < 2; i++)
-        rc = cell_after(&x->read[i], a, address);
-    *(plain ? &x->store : &x->atomic) = now;
-    if (plain) {
-        x->atomic.thread = MT_HAZARD_NOBODY;
-        memset(x->read, 0, sizeof x->read);
+    if (a->type == MT_STORE && x->run != c->run) {
+        for (int i = 0; i < 3; i++)
+            while (x->past[i])
+                past_drop(c, &x->past[i]);
+        x->run = c->run;
     }
-    return rc < 0 ? -1 : 0;
+    return past_keep(c, &x->past[a->type], a);
 }
 
 static int cell_touch(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a,
-                      uint64_t address)
+                      uint64_t address, int which)
 {
-    return a->type == MT_LOAD ? cell_load(c, x, a, address) : cell_write(c, x, a, address);
+    if (which & MT_HAZARD_COMPARE && cell_compare(c, x, a, address) != 0)
+        return -1;
+    return which & MT_HAZARD_KEEP ? cell_keep(c, x, a) : 0;
 }
 
 static int cta_reach(struct mt_hazard_cta *c, size_t words)
@@ -127,11 +195,11 @@ static int cta_reach(struct mt_hazard_cta *c, size_t words)
     if (mt_grow(&c->words, &c->words_room, words, sizeof *c->words) != 0)
         return -1;
     while (c->nwords < words)
-        c->words[c->nwords++] = untouched;
+        c->words[c->nwords++] = (struct mt_hazard_cell){0};
     return 0;
 }
 
-/* The four cells of a word's bytes; they begin as the word is. NULL: no memory. */
+/* The four cells of a word's bytes; they begin as the word is; the first takes its lists. NULL: no memory. */
 static struct mt_hazard_cell *cta_split(struct mt_hazard_cta *c, struct mt_hazard_cell *word)
 {
     size_t at = c->nbytes ? c->nbytes : WORD; /* 0: none */
@@ -139,14 +207,18 @@ static struct mt_hazard_cell *cta_split(struct mt_hazard_cta *c, struct mt_hazar
         return &c->bytes[word->bytes];
     if (mt_grow(&c->bytes, &c->bytes_room, at + WORD, sizeof *c->bytes) != 0)
         return NULL;
-    for (size_t i = 0; i < WORD; i++)
+    for (size_t i = 0; i < WORD; i++) {
         c->bytes[at + i] = *word;
+        for (int k = 0; i && k < 3; k++)
+            if (past_copy(c, word->past[k], &c->bytes[at + i].past[k]) != 0)
+                return NULL;
+    }
     c->nbytes = at + WORD;
     word->bytes = (uint32_t)at;
     return &c->bytes[at];
 }
 
-int mt_hazard_touch(struct mt_hazard_cta *c, const struct mt_hazard_access *a)
+int mt_hazard_touch(struct mt_hazard_cta *c, const struct mt_hazard_access *a, int which)
 {
     uint64_t at = a->address, end = a->address + a->size;
     int rc = cta_reach(c, (end + WORD - 1) / WORD);
@@ -154,12 +226,12 @@ int mt_hazard_touch(struct mt_hazard_cta *c, const struct mt_hazard_access *a)
         struct mt_hazard_cell *word = &c->words[at / WORD], *bytes;
         uint64_t next = at / WORD * WORD + WORD, stop = next < end ? next : end;
         if (at % WORD == 0 && stop == next && !word->bytes) {
-            rc = cell_touch(c, word, a, at);
+            rc = cell_touch(c, word, a, at, which);
         } else if (!(bytes = cta_split(c, word))) {
             rc = -1;
         } else {
             for (uint64_t i = at; rc == 0 && i < stop; i++)
-                rc = cell_touch(c, &bytes[i % WORD], a, i);
+                rc = cell_touch(c, &bytes[i % WORD], a, i, which);
         }
         at = stop;
     }

@@ -8,23 +8,18 @@
 
 enum { MT_HAZARD_MOST_SHARED = 1 << 20 }; /* bytes: more than any GPU has */
 
-#define MT_HAZARD_NOBODY 0xffffu
-
-struct mt_hazard_write {
-    uint32_t time, site, run;
-    uint16_t thread; /* warp * 32 + lane; or MT_HAZARD_NOBODY */
+/* What these lanes of these warps did to a word at their time `time` and one place, and what comes next in
+ * its list. */
+struct mt_hazard_past {
+    uint32_t time, site, lanes, warps;
+    uint32_t next; /* its number; 0: none */
 };
-/* The newest loads of a warp, all at one time. */
-struct mt_hazard_read {
-    uint32_t time, site, lanes; /* lanes: 0: nobody */
-    uint32_t warp;
-};
-/* The last accesses of a word, or of a byte. */
+/* The accesses of a word, or of a byte, that may be unordered with one that is yet to come: those of each
+ * type that no later one of this type is ordered after, since the last plain store. */
 struct mt_hazard_cell {
-    struct mt_hazard_write store, atomic;
-    struct mt_hazard_read
-        read[2]; /* since the last store: those that came last, and those before them without order between */
-    uint32_t bytes; /* of a word that smaller accesses share: where its 4 cells are; 0: it has none */
+    uint32_t past[3]; /* MT_LOAD, MT_STORE, MT_ATOMIC: the newest one's number, or 0 */
+    uint32_t run;     /* the instruction of the stores */
+    uint32_t bytes;   /* of a word that smaller accesses share: where its 4 cells are; 0: it has none */
 };
 
 struct mt_hazard_cta {
@@ -33,6 +28,9 @@ struct mt_hazard_cta {
     uint32_t run; /* instructions so far */
     struct mt_hazard_cell *words, *bytes;
     size_t nwords, words_room, nbytes, bytes_room;
+    struct mt_hazard_past *past; /* by number; numbers begin at 1 */
+    size_t npast, past_room;
+    uint32_t spare; /* numbers that are free, as a list */
     UT_hash_handle hh;
     struct mt_hazard_cta *newer, *older;
 };
@@ -48,8 +46,12 @@ struct mt_hazard_access {
 
 void mt_hazard_cta_reset(struct mt_hazard_cta *c);
 void mt_hazard_cta_free(struct mt_hazard_cta *c);
-/* One thread's access. 0, or -1 without memory. */
-int mt_hazard_touch(struct mt_hazard_cta *c, const struct mt_hazard_access *a);
+/* Which: is one thread's access unordered with one before; keep it for those to come. Of lanes that store to
+ * the same bytes in one instruction all are compared before the first is kept: they make no hazard among
+ * themselves. */
+enum { MT_HAZARD_COMPARE = 1, MT_HAZARD_KEEP = 2 };
+/* 0, or -1 without memory. */
+int mt_hazard_touch(struct mt_hazard_cta *c, const struct mt_hazard_access *a, int which);
 /* Bytes that its cells take. */
 size_t mt_hazard_cta_bytes(const struct mt_hazard_cta *c);
 #endif

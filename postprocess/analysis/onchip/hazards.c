@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SIZE = 16, MOST_BYTES = 256 << 20 };
+enum { MOST_SIZE = 16, MOST_SHARE = 32, MOST_BYTES = 256 << 20 };
 
 const char *const mt_hazard_words[] = {
     [MT_HAZARD_RAW] = "RAW", [MT_HAZARD_WAR] = "WAR", [MT_HAZARD_WAW] = "WAW"};
@@ -140,7 +140,22 @@ static int hazards_found(void *arg, const struct mt_hazard *what)
     return hazards_add(f->h, &x);
 }
 
-static int hazards_access(struct mt_hazards *h, struct mt_hazard_cta *c, const struct mt_access_run *r)
+/* A lane's access, or its share of a warp's matrix; else a block copy by one thread. */
+static int hazards_judged(const struct mt_access_run *r)
+{
+    uint32_t most = r->mask == UINT32_MAX ? MOST_SHARE : MOST_SIZE;
+    return r->warp < MT_HAZARD_WARPS && r->mask && (r->meta & MT_RAW_MAX_SIZE) <= most;
+}
+
+/* May lanes touch the same bytes? */
+static int hazards_overlap(const struct mt_access_run *r)
+{
+    int64_t size = r->meta & MT_RAW_MAX_SIZE;
+    return r->addresses || (r->stride < size && r->stride > -size);
+}
+
+static int hazards_lanes(struct mt_hazards *h, struct mt_hazard_cta *c, const struct mt_access_run *r,
+                         int which)
 {
     struct found f = {h, c};
     struct mt_hazard_access a = {.warp = r->warp,
@@ -150,17 +165,25 @@ static int hazards_access(struct mt_hazards *h, struct mt_hazard_cta *c, const s
                                  .found = hazards_found,
                                  .arg = &f};
     uint32_t mask = r->mask;
-    mt_hazard_go_on(&c->order, r->warp, mask);
-    c->run++;
     for (uint32_t i = 0; i < r->count; i++, mask &= mask - 1) {
         a.address = r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
         a.lane = (uint32_t)__builtin_ctz(mask);
         if (a.address >= MT_HAZARD_MOST_SHARED)
-            h->unjudged++;
-        else if (!(a.group = mt_hazard_group_of(&c->order, r->warp, a.lane)) || mt_hazard_touch(c, &a) != 0)
+            h->unjudged += which & MT_HAZARD_KEEP ? 1 : 0;
+        else if (!(a.group = mt_hazard_group_of(&c->order, r->warp, a.lane)) ||
+                 mt_hazard_touch(c, &a, which) != 0)
             return -1;
     }
     return 0;
+}
+
+static int hazards_access(struct mt_hazards *h, struct mt_hazard_cta *c, const struct mt_access_run *r)
+{
+    mt_hazard_go_on(&c->order, r->warp, r->mask);
+    c->run++;
+    if ((r->meta >> 28 & 3) != MT_STORE || !hazards_overlap(r))
+        return hazards_lanes(h, c, r, MT_HAZARD_COMPARE | MT_HAZARD_KEEP);
+    return hazards_lanes(h, c, r, MT_HAZARD_COMPARE) != 0 ? -1 : hazards_lanes(h, c, r, MT_HAZARD_KEEP);
 }
 
 int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size_t n)
@@ -170,7 +193,7 @@ int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size
         int sync = type >= MT_SYNC_BARRIER;
         if (!sync && mt_rec_space(type) != MT_IN_SHARED)
             continue;
-        if (r->warp >= MT_HAZARD_WARPS || !r->mask || (r->meta & MT_RAW_MAX_SIZE) > MOST_SIZE) {
+        if (!hazards_judged(r)) {
             h->unjudged += sync ? 0 : r->count;
             continue;
         }

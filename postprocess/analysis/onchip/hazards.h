@@ -5,9 +5,10 @@
  * Order is what barriers make (vector clocks of threads, hazard_order.h). A thread that goes on after a
  * barrier is ordered after all that had arrived there by then; of an mbarrier, in the phase that is over.
  * Lanes of one warp are ordered by barriers, too, by __syncwarp, and within an instruction; by nothing else.
- * Two atomics make no hazard. Of the loads since the last plain store the newest are remembered, and those
- * before them that nothing orders before those. Not judged, and counted: copies of more than 16 bytes, other
- * CTAs' memory (clusters), warps that are not known. */
+ * Two atomics make no hazard. A word's accesses are remembered until a later one of their type, or a plain
+ * store, is ordered after them, so that a word at which two threads race has a hazard. Not judged, and
+ * counted: copies of more than 16 bytes by one thread, other CTAs' memory (clusters), warps that are not
+ * known. */
 #ifndef MT_ANALYSIS_HAZARDS_H
 #define MT_ANALYSIS_HAZARDS_H
 #include <stddef.h>

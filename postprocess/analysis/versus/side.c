@@ -384,5 +384,6 @@ void mt_side_free(struct mt_run_side *s)
     free(s->texts);
     free(s->tokens);
     free(s->hashes);
+    mt_run_parts_free(&s->parts);
     *s = (struct mt_run_side){0};
 }

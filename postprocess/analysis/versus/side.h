@@ -6,6 +6,7 @@
 #include "analysis/locality/placement.h"
 #include "analysis/base/sites.h"
 #include "analysis/onchip/onchip.h"
+#include "parts.h"
 
 enum mt_figure {
 #define MT_FIGURE(NAME, name, words, head, judged) MT_FIGURE_##NAME,
@@ -43,6 +44,7 @@ struct mt_run_side {
     uint64_t *hashes; /* of rows' tokens */
     char **texts;     /* names of buffers and lines */
     size_t ntokens, token_room, nhashes, ntexts, text_room;
+    struct mt_run_parts parts; /* gathered by the caller, or empty */
 };
 
 /* Results of one run, finished. Texts stay theirs. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const mt_verdict_words[4] = {"same", "better", "worse", "mixed"};
+const char *const mt_verdict_words[5] = {"same", "better", "worse", "mixed", "none"};
 
 enum { MOST_CELLS = 1 << 22 }; /* of the table that aligns the lines of a kernel */
 #define NONE SIZE_MAX
@@ -341,6 +341,29 @@ static void versus_judge(struct mt_versus *p)
                     p->all.a->v[MT_FIGURE_STORED] != p->all.b->v[MT_FIGURE_STORED];
 }
 
+/* Sampled or selected differently? What is by less than the verdict's slack is rounding. */
+static void versus_parts(struct mt_versus *p, const struct mt_run_side *a, const struct mt_run_side *b)
+{
+    double most = MT_VERSUS_SLACK;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct mt_versus_row *r = &p->kernels[i].row;
+        const struct mt_run_part *x = mt_run_parts_find(&a->parts, (r->a ? r->a : r->b)->kernel),
+                                 *y = mt_run_parts_find(&b->parts, (r->b ? r->b : r->a)->kernel);
+        if (!x || !y || !x->ctas || !y->ctas)
+            continue;
+        double left = (double)x->traced / (double)x->ctas, right = (double)y->traced / (double)y->ctas,
+               apart = left > right ? left - right : right - left;
+        if (apart <= most * (left > right ? left : right))
+            continue;
+        most = apart / (left > right ? left : right);
+        p->unlike = r->a ? r->a : r->b;
+        p->part[0] = x;
+        p->part[1] = y;
+    }
+    if (p->unlike || !p->count)
+        p->verdict = MT_VERDICT_NONE;
+}
+
 int mt_versus_make(struct mt_versus *p, const struct mt_run_side *a, const struct mt_run_side *b)
 {
     *p = (struct mt_versus){.all = {&a->all, &b->all},
@@ -362,6 +385,7 @@ int mt_versus_make(struct mt_versus *p, const struct mt_run_side *a, const struc
         }
     }
     versus_judge(p);
+    versus_parts(p, a, b);
     return 0;
 }
 

@@ -16,8 +16,8 @@ struct mt_versus_kernel {
     double change; /* the most that it has of the difference of a figure of mt_versus_moved: 1 is all there is
                     * of the figure; 0: none of them moved */
 };
-enum mt_verdict { MT_VERDICT_SAME, MT_VERDICT_BETTER, MT_VERDICT_WORSE, MT_VERDICT_MIXED };
-extern const char *const mt_verdict_words[4];
+enum mt_verdict { MT_VERDICT_SAME, MT_VERDICT_BETTER, MT_VERDICT_WORSE, MT_VERDICT_MIXED, MT_VERDICT_NONE };
+extern const char *const mt_verdict_words[5];
 
 struct mt_versus {
     struct mt_versus_row all;
@@ -25,8 +25,12 @@ struct mt_versus {
     size_t count;
     enum mt_verdict verdict;
     int other_work; /* the two do not access the same number of bytes */
-    size_t moved;   /* lines that were found again elsewhere */
-    int no_lines;   /* a bit for each run that knows no source lines: then none are compared */
+    /* The kernel of which the two have the most different parts of the CTAs; NULL: they have the same of all.
+     * Then the figures are of different things, and there is no verdict. */
+    const struct mt_side_row *unlike;
+    const struct mt_run_part *part[2];
+    size_t moved; /* lines that were found again elsewhere */
+    int no_lines; /* a bit for each run that knows no source lines: then none are compared */
 };
 
 /* Less than this part is no change for the verdict. */

@@ -336,10 +336,38 @@ int mt_output_failed(const struct mt_output *o, int error)
                        strerror(error));
 }
 
+/* stdio gives up what it has in its buffer when a signal interrupts a write into a full pipe. */
+static ssize_t output_write(void *arg, const char *bytes, size_t n)
+{
+    int fd = (int)(intptr_t)arg;
+    size_t done = 0;
+    while (done < n) {
+        ssize_t now = write(fd, bytes + done, n - done);
+        if (now < 0 && errno != EINTR)
+            return 0;
+        done += now > 0 ? (size_t)now : 0;
+    }
+    return (ssize_t)n;
+}
+
+static int output_close(void *arg)
+{
+    return close((int)(intptr_t)arg);
+}
+
+FILE *mt_output_whole(int fd)
+{
+    cookie_io_functions_t io = {.write = output_write, .close = output_close};
+    FILE *f = fopencookie((void *)(intptr_t)fd, "w", io);
+    if (f && isatty(fd))
+        setvbuf(f, NULL, _IOLBF, BUFSIZ);
+    return f;
+}
+
 FILE *mt_output_stream(const struct mt_output *o)
 {
     int fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
-    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    FILE *f = fd >= 0 ? mt_output_whole(fd) : NULL;
     if (!f)
         mt_output_failed(o, errno);
     if (!f && fd >= 0)

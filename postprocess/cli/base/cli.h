@@ -127,6 +127,8 @@ int mt_output_open(struct mt_output *o, const char *path,
 int mt_output_ready(struct mt_output *o);
 /* Says that it cannot be written; MT_EXIT_FAILURE. */
 int mt_output_failed(const struct mt_output *o, int error);
+/* A stream that owns the descriptor; signals interrupt none of its writes. NULL: errno. */
+FILE *mt_output_whole(int fd);
 /* After mt_output_ready: as a stream, NULL after saying why; and its end: 0, or an exit code after saying
  * why. */
 FILE *mt_output_stream(const struct mt_output *o);

@@ -16,7 +16,8 @@ static int side_run_fill(struct mt_pipeline *p, struct mt_run_side *side)
 {
     struct mt_onchip_rows rows = {0};
     struct mt_side_of of = {p->comm, &p->more.more, &p->more.sites, &p->more.placement, NULL};
-    int bad = mt_comm_merged(p->comm) != 0 || mt_locality_run_finish(&p->more, p->comm) != 0 ||
+    int bad = mt_run_parts_gather(&side->parts, p->source, p->inputs.npaths) != 0 ||
+              mt_comm_merged(p->comm) != 0 || mt_locality_run_finish(&p->more, p->comm) != 0 ||
               side_run_sites(p, side) != 0;
     if (!bad && p->onchip->banks.count) {
         bad = mt_onchip_rows_make(&rows, p->onchip, p->source) != 0;
@@ -25,6 +26,14 @@ static int side_run_fill(struct mt_pipeline *p, struct mt_run_side *side)
     bad = bad || mt_side_fill(side, &of) != 0;
     mt_onchip_rows_free(&rows);
     return bad ? mt_cli_fail("no memory for the comparison") : 0;
+}
+
+static void side_run_explain(const struct mt_pipeline *p)
+{
+    uint64_t chosen = 0;
+    for (uint32_t i = 0; i < p->comm->nlaunches; i++)
+        chosen += (uint64_t)p->comm->launches[i].selected;
+    mt_filter_explain(&p->filter, p->comm->nlaunches, chosen);
 }
 
 static int side_run_all(struct mt_pipeline *p, struct mt_run_side *side, int *complete)
@@ -40,6 +49,7 @@ static int side_run_all(struct mt_pipeline *p, struct mt_run_side *side, int *co
     if ((code = mt_pipeline_start(p, p->threads)) != 0 || (code = mt_pipeline_read(p)) != 0)
         return code;
     int input = mt_inputs_finish(p->source, complete);
+    side_run_explain(p);
     code = side_run_fill(p, side);
     return code ? code : input;
 }
@@ -63,6 +73,10 @@ int mt_two_runs_read(struct mt_two_runs *t)
         if (code && code != MT_EXIT_INPUT)
             return code;
         worst = code ? code : worst;
+        if (mt_cli_stop && i == 0) {
+            mt_cli_say("interrupted in the first run: nothing is compared");
+            return worst;
+        }
     }
     return mt_versus_make(&t->versus, &t->side[0], &t->side[1]) == 0
                ? worst

@@ -13,7 +13,8 @@ struct mt_two_runs {
     int complete[2];
 };
 /* Reads both, one after the other, and puts them side by side. 0 or MT_EXIT_INPUT (what was whole is
- * compared), or another exit code after saying why. */
+ * compared; nothing, with versus.all.b NULL, if the first was interrupted), or another exit code after saying
+ * why. */
 int mt_two_runs_read(struct mt_two_runs *t);
 /* Not the pipelines. */
 void mt_two_runs_free(struct mt_two_runs *t);

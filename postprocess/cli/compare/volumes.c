@@ -50,7 +50,7 @@ int mt_volumes_run(const struct mt_volumes *v)
     code = code ? code : other;
     if (code == 0)
         code = mt_two_runs_read(&t);
-    if (code == 0 || code == MT_EXIT_INPUT) {
+    if (t.versus.all.b && (code == 0 || code == MT_EXIT_INPUT)) {
         int written = volumes_write(v, &t);
         code = written ? written : code;
     }

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char help[] =
     "Usage: mt-dump [OPTION]... TRACE...\n"
@@ -62,6 +63,7 @@ static const char help[] =
 struct options {
     struct mt_inputs inputs;
     struct mt_filter filter;
+    FILE *out;
     uint64_t head;
     int stat, counts, companion, sites, chunks, runs, csv;
 };
@@ -203,7 +205,7 @@ static int dump_flush(FILE *f)
 
 static int dump_run(struct options *x, struct mt_source *s)
 {
-    FILE *f = stdout;
+    FILE *f = x->out;
     struct mt_stat stat = {0};
     struct mt_tally tally = {0};
     struct mt_estimates estimates = {0};
@@ -300,10 +302,10 @@ static int dump_containers(const struct options *x, int argc, char **argv, int *
     else if (n && !any_fifo && (x->filter.kernels_text || x->filter.supersteps_text))
         *code = mt_cli_usage("a container of host accesses has no kernels to choose from");
     for (int i = optind; n && i < argc && *code != MT_EXIT_FAILURE && *code != MT_EXIT_USAGE; i++) {
-        int one = mt_dump_host_show(stdout, argv[i], &o, device);
+        int one = mt_dump_host_show(x->out, argv[i], &o, device);
         *code = one ? one : *code;
     }
-    if (n && (fflush(stdout) != 0 || ferror(stdout))) {
+    if (n && (fflush(x->out) != 0 || ferror(x->out))) {
         mt_cli_say("standard output: cannot write: %s", strerror(errno));
         *code = MT_EXIT_FAILURE;
     }
@@ -312,11 +314,13 @@ static int dump_containers(const struct options *x, int argc, char **argv, int *
 
 int main(int argc, char **argv)
 {
-    struct options x = {.head = UINT64_MAX};
+    struct options x = {.head = UINT64_MAX, .out = mt_output_whole(dup(STDOUT_FILENO))};
     struct mt_source *s = NULL;
     mt_cli_start("mt-dump");
     mt_filter_init(&x.filter);
     int code = mt_cli_options(argc, argv, "f:n:k:t:sc::qhV", long_options, dump_option, &x);
+    if (code == 0 && !x.out)
+        code = mt_cli_fail("no memory for the output");
     int host = code == 0 ? dump_containers(&x, argc, argv, &code, &s) : 0;
     if (code == 0 && !x.companion)
         x.inputs.flags |= MT_SOURCE_NO_HOST; /* one FIFO is shown as it comes */

@@ -58,7 +58,7 @@ int mt_report_versus(const struct mt_report_versus *r)
     free(paths);
     if (code == 0)
         code = mt_two_runs_read(&t);
-    if (code == 0 || code == MT_EXIT_INPUT) {
+    if (t.versus.all.b && (code == 0 || code == MT_EXIT_INPUT)) {
         int written = versus_write(r, &t);
         code = written ? written : code;
     }

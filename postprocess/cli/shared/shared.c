@@ -80,12 +80,13 @@ static int shared_read(struct mt_shared *x)
     struct mt_item item;
     struct mt_error err;
     struct mt_progress progress;
-    uint64_t runs = 0;
+    uint64_t runs = 0, launches = 0;
     int rc = 0, failed = 0, selected = 0;
     mt_progress_init(&progress);
     while (!failed && !mt_cli_stop && (rc = mt_source_next(x->source, &item, &err)) > 0) {
         if (item.kind != MT_ITEM_RUNS)
             continue;
+        launches += (item.flags & MT_BATCH_BEGIN) != 0;
         if (item.flags & MT_BATCH_BEGIN)
             selected = mt_filter_match(&x->filter, item.kernel, item.superstep);
         failed = mt_onchip_item(&x->found, &item, selected) != 0;
@@ -96,7 +97,7 @@ static int shared_read(struct mt_shared *x)
         return mt_cli_fail("no memory for the results");
     if (!mt_cli_stop && rc < 0)
         return mt_cli_failed(&err);
-    mt_filter_explain(&x->filter, x->found.nlaunches, x->found.nlaunches);
+    mt_filter_explain(&x->filter, launches, x->found.nlaunches);
     return mt_inputs_finish(x->source, &x->complete);
 }
 

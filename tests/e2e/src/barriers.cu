@@ -1,6 +1,7 @@
 /* What barriers order and what they do not: mbarriers and their phases, parts of warps. How many words race
  * in each kernel is known (cases_barriers.py).
  * "// name" is what the cases call the line. */
+#include <cooperative_groups.h>
 #include <cstdio>
 #include <cuda/barrier>
 #include "../../../examples/common/example.h"
@@ -323,12 +324,113 @@ __global__ void pairs(int *out)
         out[t + 128] = s[t + 64]; // loaded from the other pair
 }
 
-int main()
+/* Tiles of two warps meet at a word of shared memory. */
+__global__ void tile_of_two(int *out, int early)
+{
+    namespace cg = cooperative_groups;
+    __shared__ cg::block_tile_memory<128> memory;
+    __shared__ int s[128];
+    auto tile = cg::tiled_partition<64>(cg::this_thread_block(memory));
+    int t = threadIdx.x;
+    for (int i = 0; i < 3; i++) {
+        s[t] = t;
+        tile.sync();
+        out[t] = s[t ^ 63];
+        tile.sync();
+    }
+    if (early) {
+        *(volatile int *)&s[t] = 1;           // stored by the tile
+        out[t] = *(volatile int *)&s[t ^ 63]; // loaded before it met
+    }
+}
+
+/* Warp 2 waits for warp 1, which counted after warp 0 did. */
+__global__ void counted_by_two(int *out)
+{
+    __shared__ int count;
+    int t = threadIdx.x;
+    if (t == 0)
+        count = 0;
+    __syncthreads();
+    if (t == 0)
+        atomicAdd(&count, 1); // counted by warp 0
+    if (t == 32)
+        atomicAdd(&count, 1); // counted by warp 1
+    if (t >= 32)
+        asm volatile("barrier.sync 1, 64;" ::: "memory");
+    if (t == 64)
+        out[0] = count; // loaded after warp 1
+}
+
+/* Lanes 0 and 1 store in one instruction; lane 2 waits for lane 1. */
+__global__ void stored_by_two(int *out)
+{
+    __shared__ int word;
+    int t = threadIdx.x;
+    if (t < 2)
+        *(volatile int *)&word = 7; // stored by two lanes
+    if (t == 1 || t == 2)
+        __syncwarp(6);
+    if (t == 2)
+        out[0] = *(volatile int *)&word; // loaded after lane 1
+}
+
+/* Programs by chance: steps of an operation and its argument for each thread (cases_barriers.py). */
+__global__ void interpret(const int *steps, int n, int *out)
+{
+    __shared__ int words[4];
+    volatile int *word = words;
+    volatile char *byte = (volatile char *)words;
+    int sum = 0, all = blockDim.x;
+    for (int i = 0; i < n; i++) {
+        int what = steps[2 * i * all + threadIdx.x], x = steps[(2 * i + 1) * all + threadIdx.x];
+        if (what == 1)
+            sum += word[x];
+        if (what == 2)
+            word[x] = i;
+        if (what == 3)
+            atomicAdd(&words[x], 1);
+        if (what == 4)
+            sum += byte[x];
+        if (what == 5)
+            byte[x] = (char)i;
+        if (what == 6)
+            __syncthreads();
+        if (what == 7)
+            __syncwarp(x);
+        if (what == 8)
+            asm volatile("bar.sync %0, %1;" ::"r"(i + 1), "r"(x) : "memory");
+        if (what == 9)
+            asm volatile("bar.arrive %0, %1;" ::"r"(i + 1), "r"(x) : "memory");
+    }
+    out[threadIdx.x] = sum;
+}
+
+/* The file has threads, steps and their numbers, for each launch. */
+static int run_file(const char *path, int *steps, int *out)
+{
+    int threads, n;
+    FILE *f = fopen(path, "r");
+    while (f && fscanf(f, "%d %d", &threads, &n) == 2) {
+        for (int i = 0; i < 2 * n * threads; i++)
+            if (fscanf(f, "%d", &steps[i]) != 1)
+                return 1;
+        interpret<<<1, threads>>>(steps, n, out);
+        CHECK(cudaDeviceSynchronize());
+    }
+    return !f || fclose(f) != 0;
+}
+
+int main(int argc, char **argv)
 {
     char *out;
     CHECK(cudaMalloc(&out, 1 << 16));
     CHECK(cudaMemset(out, 0, 1 << 16));
-    int *ints = (int *)out;
+    int *ints = (int *)out, *steps;
+    if (argc > 1) {
+        CHECK(cudaMallocManaged(&steps, 1 << 16));
+        return run_file(argv[1], steps, ints);
+    }
     same_object<<<2, 64>>>(ints);
     other_object<<<2, 96>>>(ints);
     next_phase<<<2, 64>>>(ints);
@@ -344,6 +446,10 @@ int main()
     half_a_warp<<<1, 32>>>(ints);
     two_parts<<<1, 32>>>(ints);
     pairs<<<1, 128>>>(ints);
+    tile_of_two<<<2, 128>>>(ints, 0);
+    tile_of_two<<<2, 128>>>(ints, 1);
+    counted_by_two<<<1, 96>>>(ints);
+    stored_by_two<<<1, 32>>>(ints);
     CHECK(cudaDeviceSynchronize());
     puts("done");
     return 0;

@@ -143,7 +143,11 @@ int main(int argc, char **)
     solver.start(128); // solver.field solver.inner.col
     float *bufs[3];
     for (int i = 0; i < 3; i++)
-        CHECK(cudaMalloc(&bufs[i], 64)); // bufs[0] bufs[1] bufs[2]
+        CHECK(cudaMalloc(&bufs[i], 64));  // bufs[0] bufs[1] bufs[2]
+    CHECK(cudaMalloc(bufs + 1, 64));      // bufs[1]
+    CHECK(cudaMalloc(&bufs[1] + 1, 64));  // bufs[2]
+    CHECK(cudaMalloc(bufs + argc, 64));   // bufs[1]
+    CHECK(cudaMalloc(two[1] + argc, 64)); // two[1][1]
     for (int i = 0; i < 2; i++)
         CHECK(cudaMalloc(&two[1][i], 64)); // two[1][0] two[1][1]
     std::vector<float *> list(2);

@@ -32,6 +32,19 @@ __global__ void product(const half *a, const half *b, float *c)
         c[i] = tile_c[i] + (r[0] != 0x3c003c00);
 }
 
+// Nothing orders the second warp after the first.
+__global__ void read_too_early(float *c)
+{
+    __shared__ float tile[256];
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> ones;
+    wmma::fill_fragment(ones, 1.0f);
+    if (threadIdx.x < 32)
+        wmma::store_matrix_sync(tile, ones, 16, wmma::mem_row_major); // stored by one warp
+    else
+        for (int i = threadIdx.x - 32; i < 256; i += 32)
+            c[i] = ((volatile float *)tile)[i]; // loaded by the other
+}
+
 int main()
 {
     half *a, *b;
@@ -45,4 +58,6 @@ int main()
     if (cudaDeviceSynchronize())
         return 1;
     printf("%g\n", c[255]);
+    read_too_early<<<1, 64>>>(c);
+    return cudaDeviceSynchronize();
 }

@@ -1,0 +1,24 @@
+/* How much of a run is in its traces: of each kernel's CTAs, over all launches, how many are traced
+ * (MEMTRACE_SAMPLE, MEMTRACE_CTAS, MEMTRACE_KERNELS and so on leave some out). From the companions. */
+#ifndef MT_ANALYSIS_PARTS_H
+#define MT_ANALYSIS_PARTS_H
+#include <stddef.h>
+#include <stdint.h>
+#include "memtrace/trace.h"
+
+struct mt_run_part {
+    const char *kernel; /* the companion's */
+    uint64_t traced, ctas;
+};
+/* Zero-initialised is empty. */
+struct mt_run_parts {
+    struct mt_run_part *list; /* by name */
+    size_t n;
+};
+
+/* After the source's last item. 0, or -1 without memory. */
+int mt_run_parts_gather(struct mt_run_parts *p, const struct mt_source *s, size_t ninputs);
+void mt_run_parts_free(struct mt_run_parts *p);
+/* NULL: no companion knows the kernel. */
+const struct mt_run_part *mt_run_parts_find(const struct mt_run_parts *p, const char *kernel);
+#endif
