@@ -94,7 +94,7 @@ cudaError_t mt_fill_start(struct mt_fill f, cudaStream_t stream, int sync)
 {
     const struct mt_host_site *site = mt_host_site_take();
     struct mt_turn t;
-    struct mt_op *op;
+    struct mt_op *op = NULL;
     int host = 0;
     MT_RETURN_IF_FAILED();
     struct mt_stream *s = mt_stream_get(stream);
