@@ -86,8 +86,8 @@ int main(int argc, char **argv)
         what = c;
     }
     if (what == 'h')
-        return mt_env_usage(stdout, 0);
-    if (what != 'V' && optind < argc)
+        mt_env_usage(stdout, 0);
+    else if (what != 'V' && optind < argc)
         return mt_env_usage(stderr, 2);
     if (what == 'V')
         puts("mt-env (memtrace) " MEMTRACE_VERSION);

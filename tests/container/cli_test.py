@@ -273,6 +273,17 @@ def incomplete(tmp):
         with open(packed, "rb") as f:
             expect(what + ", from a pipe", run(convert, "--to", "mtc", "-o", again, "-", stdin=f), 3, words)
         expect(what + ", nothing known", run(convert, "--no-companion", "-o", packed, raw), 0)
+    # Cut between two chunks: no byte is wrong, and only the companion beside it knows that there were more.
+    whole, cut, again = (os.path.join(tmp, x + ".mtc") for x in ("whole", "between", "copy"))
+    expect("whole", run(convert, "-o", whole, example), 0)
+    with open(whole, "rb") as f:
+        data = f.read()
+    first, second, *_, index = mtc.chunks(data)
+    write(cut, data[:first.offset] + mtc.chunk(mtc.META, "".join(lines[:-1]).encode(), len(lines) - 1) + data[second.offset:index.offset])
+    shutil.copy(example + ".meta", cut + ".meta")
+    for to in ("mtc", "raw"):
+        expect("cut between chunks", run(convert, "--to", to, "-o", again, cut), 3, "%s: is cut off at byte %d" % (cut, os.path.getsize(cut)))
+    expect("no companion beside", run(convert, "--no-companion", "-o", again, cut), 3, "has no end")
 
 
 def live(tmp):

@@ -2,6 +2,7 @@
 """Command lines: options, inputs of all kinds, interruption, exit codes. usage: cli_test.py BIN_FOLDER"""
 import array
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -65,7 +66,7 @@ class Usage(Case):
             ("mt-extract", "--supersteps", "-1", path), ("mt-extract", "--supersteps", "", path),
             ("mt-extract", "--same-cta=maybe", path), ("mt-extract", path, path),
             ("mt-extract", "--companion", path, "--companion", path, path),
-            ("mt-extract", "--companion", path + "nowhere", path), ("mt-extract", "--companion", path, path), ("mt-extract", "-o", "/nowhere/x", path),
+            ("mt-extract", "--companion", path + "nowhere", path), ("mt-extract", "--companion", path, path), ("mt-extract", "-o", "/nowhere/x", path), *(("mt-convert", "--to", to, "--companion", __file__, path) for to in ("mtc", "ramulator", "gem5")),
             ("mt-graph", "--format", "png", path), ("mt-graph", "--node", "colour", path),
             ("mt-graph", "--min-count", "-3", path), ("mt-graph", "--top", "few", path), ("mt-dump", "--head", "many", path),
         ):
@@ -364,6 +365,8 @@ class Output(Case):
                 r = subprocess.run([os.path.join(BIN, tool), *given(tool, self.path)], stdout=full, stderr=subprocess.PIPE)
             self.assertEqual(r.returncode, 1, tool)
             self.assertIn(b"No space left", r.stderr)
+        for tool, option in itertools.product(sorted(os.listdir(BIN)), ("--help", "--version", "--completion-options")):
+            self.assertEqual(subprocess.call([BIN + "/" + tool, option], stdout=open("/dev/full", "wb"), stderr=subprocess.DEVNULL), 1, (tool, option))
 
     def test_two_runs_are_equal(self):
         for tool in TOOLS:

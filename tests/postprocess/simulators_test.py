@@ -135,8 +135,14 @@ def check_champsim(path, accesses, threads):
             if reads(op):
                 want[-1][2].append(address)
         assert list(champsim(convert("--to", "champsim", "--thread", str(t), path)[0])) == [w[:3] for w in want]
-    if threads > 1:
-        assert "--thread" in convert("--to", "champsim", path, code=2)[1]
+    if threads == 1:
+        return
+    said = convert("--to", "champsim", path, code=2)
+    assert said[0] == b"" and "--thread" in said[1]
+    with open(path + ".old", "w", encoding="utf-8") as f:
+        f.write("old")
+    convert("--to", "champsim", "-o", path + ".old", path, code=2)
+    assert open(path + ".old", encoding="utf-8").read() == "old"
 
 
 # ---- ramulator: src/ramulator/frontend/impl/memory_trace/loadstore_trace.cpp ----
@@ -245,6 +251,32 @@ def streams(folder):
     assert "--thread is for host code" in convert("--to", "ramulator", "--thread=0", run, code=2)[1]
 
 
+def one_of_two(folder):
+    """Two threads, but one accesses memory: one trace for ChampSim."""
+    path = os.path.join(folder, "one.mtc")
+    lines = ["M " + json.dumps(x) for x in ({"ev": "header", "version": 1, "pid": 7, "start_ns": 9, "mode": "mat"}, {"ev": "site", "id": 4, "op": "load", "size": 8, "ip": "0x40"},
+                                            {"ev": "site", "id": 8, "op": "exec", "size": 0, "ip": "0x50"})]
+    lines += ["T 0 1", "S 2", "A 8 80 1", "T 1 1", "A 4 4096 8"]
+    lines += ["M " + json.dumps({"ev": "end", "records_written": 2, "records_counted": 2, "complete": True})]
+    host_traces.write(GEN_HOST, path, "\n".join(lines) + "\n")
+    assert list(champsim(convert("--to", "champsim", path)[0])) == [(0x40, [], [4096])]
+
+
+def full_disk(folder):
+    """The output fails before all was read: nothing is said of the trace, which is whole."""
+    path, n = os.path.join(folder, "large"), 200000
+    with open(path, "wb") as f:
+        f.write(traces.trace([("k", [traces.record(0, 0, 4, 4 * i, (0, 0, 0)) for i in range(n)])]))
+    with open(path + ".meta", "w", encoding="utf-8") as f:
+        f.write(traces.companion([{"ev": "launch", "seq": 1, "kernel": "k", "stream": 0, "traced": True, "records": n}], {}, {"records_written": n, "records_counted": n}))
+    convert("-o", path + ".mtc", path)
+    for form in (path, path + ".mtc"):
+        for to in ("ramulator", "gem5") + ("raw",) * (form != path):
+            said = convert("--to", to, "-o", "/dev/full", form, code=1)[1].splitlines()
+            assert len(said) == 1 and "No space left" in said[0], (form, to, said)
+    assert not os.path.exists("/dev/full.meta")  # nothing belongs beside a device
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="mt-sim-") as folder:
         for seed in range(12):
@@ -261,6 +293,8 @@ def main():
         assert "has host code" in convert("--to", "ramulator", "--stream=0", path, code=2)[1]
         kernels(folder)
         streams(folder)
+        one_of_two(folder)
+        full_disk(folder)
 
 
 if __name__ == "__main__":

@@ -324,7 +324,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         fputs(help, stdout);
-        return 0;
+        return fflush(stdout) != 0;
     }
     if (mt_near_completion(argc, argv, "qhV", mt_cc_options) ||
         mt_near_values(argc, argv, "qhV", mt_cc_options)) {
@@ -344,7 +344,7 @@ int main(int argc, char **argv)
     }
     int code = mt_cc_request_read(&r, (int)all.count, all.word);
     if (code != 0 || main_answers(&r)) {
-        return code;
+        return code ? code : fflush(stdout) != 0;
     }
     mt_cc_languages_drop_standard(&r);
     main_print_toolkit(&r);

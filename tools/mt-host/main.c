@@ -61,5 +61,5 @@ int main(int argc, char **argv)
     mt_words_free(&c.env);
     mt_hostrun_program_free(&p);
     mt_hostrun_request_free(&r);
-    return code == -1 ? 0 : code;
+    return code == -1 ? fflush(stdout) != 0 : code; /* -1: words on stdout were asked for */
 }

@@ -322,8 +322,11 @@ int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs
 int mt_output_ready(struct mt_output *o)
 {
     struct stat st;
+    if (o->ready)
+        return 0;
     mt_cli_results();
     o->created = 0;
+    o->ready = 1;
     if (o->fd == STDOUT_FILENO || (fstat(o->fd, &st) == 0 && !S_ISREG(st.st_mode)) ||
         ftruncate(o->fd, 0) == 0)
         return 0;
@@ -364,23 +367,38 @@ FILE *mt_output_whole(int fd)
     return f;
 }
 
-FILE *mt_output_stream(const struct mt_output *o)
+static ssize_t output_write_ready(void *arg, const char *bytes, size_t n)
 {
-    int fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
-    FILE *f = fd >= 0 ? mt_output_whole(fd) : NULL;
+    struct mt_output *o = arg;
+    ssize_t done = mt_output_ready(o) == 0 ? output_write((void *)(intptr_t)o->fd, bytes, n) : 0;
+    if (done == 0)
+        o->error = errno;
+    return done;
+}
+
+/* Some file systems say only now that they are full. The descriptor itself is needed to abandon the file. */
+static int output_close_copy(void *arg)
+{
+    return close(fcntl(((struct mt_output *)arg)->fd, F_DUPFD_CLOEXEC, 0));
+}
+
+FILE *mt_output_stream(struct mt_output *o)
+{
+    cookie_io_functions_t io = {.write = output_write_ready, .close = output_close_copy};
+    FILE *f = fopencookie(o, "w", io);
     if (!f)
         mt_output_failed(o, errno);
-    if (!f && fd >= 0)
-        close(fd);
+    else if (isatty(o->fd))
+        setvbuf(f, NULL, _IOLBF, BUFSIZ);
     return f;
 }
 
 int mt_output_close(const struct mt_output *o, FILE *f)
 {
     int bad = ferror(f);
-    if (fclose(f) != 0)
-        return mt_output_failed(o, errno);
-    return bad ? mt_output_failed(o, EIO) : 0;
+    if (fclose(f) != 0 || bad)
+        return mt_output_failed(o, o->error ? o->error : errno);
+    return 0;
 }
 
 void mt_output_abandon(struct mt_output *o)

@@ -93,15 +93,25 @@ static int options_refuse(const char *argument, const struct option *list)
     return near ? mt_cli_usage("did you mean --%s?", near) : mt_cli_usage("unknown or incomplete option");
 }
 
+/* All that was asked for were words on stdout: -1 if they are there. */
+static int options_told(void)
+{
+    return fflush(stdout) == 0 && !ferror(stdout)
+               ? -1
+               : mt_cli_fail("standard output: cannot write: %s", strerror(errno));
+}
+
 int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,
                    int (*take)(void *arg, int o), void *arg)
 {
     int rc = 0, o;
     if (mt_near_completion(argc, argv, letters, list))
-        return -1;
+        return options_told();
     if ((o = mt_near_values(argc, argv, letters, list)) != 0) {
         mt_cli_quiet = 1;
-        return o > 0 ? (take(arg, o), -1) : -1;
+        if (o > 0)
+            take(arg, o);
+        return options_told();
     }
     while (rc == 0 && (o = getopt_long(argc, argv, letters, list, NULL)) != -1)
         if (o == '?')
@@ -110,7 +120,7 @@ int mt_cli_options(int argc, char **argv, const char *letters, const struct opti
             mt_cli_brief = 1;
         else
             rc = take(arg, o);
-    return rc;
+    return rc < 0 ? options_told() : rc;
 }
 
 int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n)

@@ -316,8 +316,7 @@ static int gram_matrix(struct mt_compare *c)
 
 /* ---- writing ---- */
 
-static int write_text(const struct mt_output *out, const struct mt_compare *c,
-                      const struct mt_compare_view *v,
+static int write_text(struct mt_output *out, const struct mt_compare *c, const struct mt_compare_view *v,
                       void (*write)(FILE *, const struct mt_compare *, const struct mt_compare_view *))
 {
     FILE *f = mt_output_stream(out);

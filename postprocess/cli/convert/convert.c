@@ -121,6 +121,9 @@ static int convert_settle(struct options *x)
                    ? 0
                    : mt_cli_usage("%s: has accesses of kernels: --thread is for host code", x->input);
     }
+    if (x->companion && x->to != RAW && mt_is_container(x->input))
+        return mt_cli_usage("%s: is a container and has its lines itself: --companion is for raw traces",
+                            x->input);
     if (x->inputs.npaths > 1)
         return mt_cli_usage("%zu traces, %s and others: --to ramulator and gem5 take all streams of a run of "
                             "kernels, what else there is one trace at a time",
@@ -310,13 +313,22 @@ static int convert_load_beside(const char *path, const struct mt_companion *own,
     return 0;
 }
 
+/* A whole companion has lines that the container lacks: it ends between two chunks. */
+static int convert_cut(const char *path, const struct mt_companion *beside)
+{
+    struct stat st;
+    mt_cli_say("%s: is cut off at byte %llu: %s has the end of its lines", path,
+               stat(path, &st) == 0 ? (unsigned long long)st.st_size : 0, beside->path);
+    return MT_EXIT_INPUT;
+}
+
 int mt_convert_container_complete(const char *path, const struct mt_companion *own, int look_beside)
 {
     struct mt_companion *b = NULL;
     int code = look_beside && own->has_header ? convert_load_beside(path, own, &b) : 0;
     if (b && b->has_end && !own->has_end) {
         code = mt_convert_complete(b->path, b);
-        code = code ? code : MT_EXIT_INPUT; /* lines are missing, if nothing else */
+        code = code ? code : convert_cut(path, b);
     } else if (code == 0) {
         code = mt_convert_complete_if_known(path, own);
     }
@@ -329,12 +341,10 @@ int mt_convert_container_complete(const char *path, const struct mt_companion *o
     return code;
 }
 
-static int to_text(struct options *x, FILE *f)
+/* Nothing is written yet: what is wrong with the command line is said here. 0, or an exit code. */
+static int convert_text_order(struct options *x, struct mt_host_reader *r)
 {
     struct mt_error err;
-    struct mt_host_reader *r = mt_host_reader_open(x->input, &mt_cli_stop, &err);
-    if (!r)
-        return mt_cli_failed(&err);
     enum mt_host_order order = MT_HOST_BY_FILE;
     int timed = (mt_host_reader_head(r)->features & MT_MTC_HAS_TIMES) != 0;
     int code = x->to == BY_MODE ? by_mode(x, r) : 0;
@@ -342,10 +352,22 @@ static int to_text(struct options *x, FILE *f)
         order = x->order;
     else if (code == 0)
         order = x->to == MAT || (x->to >= SIM && !timed) ? MT_HOST_BY_SEQ : MT_HOST_BY_TIME;
-    if (code == 0 && x->to != MAT && x->to < SIM && !(mt_host_reader_head(r)->features & MT_MTC_HAS_TIMES))
+    if (code == 0 && x->to != MAT && x->to < SIM && !timed)
         code = mt_cli_usage("%s: its records have no times: it can become --to mat", x->input);
+    if (code == 0 && x->to == SIM + MT_SIM_CHAMPSIM && x->thread == UINT64_MAX)
+        code = mt_convert_sim_one_thread(r);
     if (code == 0 && mt_host_reader_order(r, order, &err) != 0)
         code = mt_cli_failed(&err);
+    return code;
+}
+
+static int to_text(struct options *x, FILE *f)
+{
+    struct mt_error err;
+    struct mt_host_reader *r = mt_host_reader_open(x->input, &mt_cli_stop, &err);
+    if (!r)
+        return mt_cli_failed(&err);
+    int code = convert_text_order(x, r);
     int started = code == 0;
     if (started && x->to == MAT)
         code = mt_convert_mat(r, f, x->all);
@@ -355,7 +377,7 @@ static int to_text(struct options *x, FILE *f)
         code = mt_convert_sim_host(r, f, (enum mt_sim)(x->to - SIM), x->thread);
     else if (started)
         code = mt_convert_insn(r, f);
-    if (started && code != MT_EXIT_FAILURE) {
+    if (started && code != MT_EXIT_FAILURE && !ferror(f)) {
         int missing = mt_convert_complete(x->input, mt_host_companion(r));
         code = code ? code : missing;
     }
@@ -375,10 +397,10 @@ static char *convert_beside(const struct options *x, const char *path)
 }
 
 /* Nothing belongs beside /dev/null. */
-static int is_device(FILE *f)
+static int is_device(int fd)
 {
     struct stat st;
-    return fstat(fileno(f), &st) == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode));
+    return fstat(fd, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode));
 }
 
 static int from_raw(struct options *x, struct mt_window *in, FILE *f)
@@ -390,10 +412,10 @@ static int from_raw(struct options *x, struct mt_window *in, FILE *f)
     return code;
 }
 
-static int convert_input(struct options *x, FILE *f)
+static int convert_input(struct options *x, FILE *f, int fd)
 {
     if (x->to == RAW) {
-        char *meta = x->companion || !is_device(f) ? convert_beside(x, x->output) : NULL;
+        char *meta = x->companion || !is_device(fd) ? convert_beside(x, x->output) : NULL;
         int code = mt_convert_to_raw(x->input, f, meta, x->companion != NULL, &x->choice);
         free(meta);
         return code;
@@ -417,12 +439,14 @@ static int convert_input(struct options *x, FILE *f)
 
 static int convert_run(struct options *x, struct mt_output *out)
 {
-    int code = mt_output_ready(out);
-    FILE *f = code ? NULL : mt_output_stream(out);
+    FILE *f = mt_output_stream(out);
     if (!f)
-        return code ? code : MT_EXIT_FAILURE;
+        return MT_EXIT_FAILURE;
+    mt_cli_results();
     setvbuf(f, NULL, _IOFBF, 1 << 18);
-    code = convert_input(x, f);
+    int code = convert_input(x, f, out->fd);
+    if (code == 0 || code == MT_EXIT_INPUT) /* also when there is nothing to write */
+        code = mt_output_ready(out) ? MT_EXIT_FAILURE : code;
     int failed = mt_output_close(out, f);
     return failed ? failed : code;
 }

@@ -276,8 +276,10 @@ int mt_convert_to_raw(const char *path, FILE *f, const char *meta, int named,
         putc(MT_RAW_RECORD_SIZE, f);
         (live ? put_live : put_chosen)(&x);
         code = x.code == MT_EXIT_INPUT ? put_partial(&x) : x.code;
-        int missing = mt_convert_container_complete(path, mt_host_companion(x.r), !want->no_beside);
-        if (mt_container_whole(x.r, &err) != 0) {
+        int missing = ferror(f)
+                          ? MT_EXIT_FAILURE /* what was not read may be whole */
+                          : mt_convert_container_complete(path, mt_host_companion(x.r), !want->no_beside);
+        if (!ferror(f) && mt_container_whole(x.r, &err) != 0) {
             mt_cli_say("%s", err.message);
             missing = MT_EXIT_INPUT;
         }

@@ -1,6 +1,7 @@
 /* Accesses of host code, or of kernels, one by one to a simulator's format. */
 #define _GNU_SOURCE
 #include "convert_sim.h"
+#include "reader/host_internal.h" /* the list of chunks is not part of the public interface */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,8 @@ static int convert_sim_end(struct feed *x, int code)
 {
     if (!x->failed && x->to->end(&x->w) != 0)
         x->failed = 1;
+    if (ferror(x->w.f)) /* the caller says it, and nothing else */
+        x->untyped = x->longer = x->sizeless = 0;
     convert_sim_say(x->untyped, "it is not known whether they load or store");
     convert_sim_say(x->longer, "they have more than 262144 bytes: block copies by one instruction");
     convert_sim_say(x->sizeless, "their size is not known");
@@ -73,6 +76,56 @@ static int convert_sim_record(struct feed *x, struct mt_host_reader *r, const st
     return convert_sim_one(x, &access);
 }
 
+/* Does one of the records load or store? */
+static int convert_sim_touches(struct mt_host_reader *r, const struct mt_host_item *item)
+{
+    for (size_t i = 0; item->kind == MT_HOST_ITEM_RECORDS && i < item->count; i++) {
+        const struct mt_host_site_info *s = mt_host_site(r, item->records[i].site);
+        if (s && s->op != MT_HOST_EXEC && s->op != MT_HOST_UNKNOWN)
+            return 1;
+    }
+    return 0;
+}
+
+/* Damage is said when it is read to be written. */
+static int convert_sim_several(struct mt_host_reader *r)
+{
+    struct mt_host_item item;
+    struct mt_error err;
+    uint64_t thread = UINT64_MAX;
+    int rc;
+    while ((rc = mt_host_next(r, &item, &err)) > 0 ||
+           (rc < 0 && err.code != MT_E_SYSTEM && err.code != MT_E_STOPPED)) {
+        if (rc < 0 || item.thread == thread || !convert_sim_touches(r, &item))
+            continue;
+        if (thread != UINT64_MAX)
+            return 1;
+        thread = item.thread;
+    }
+    return 0;
+}
+
+int mt_convert_sim_one_thread(const struct mt_host_reader *r)
+{
+    const struct mt_mtc_index *first = NULL, *other = NULL;
+    struct mt_error err;
+    for (size_t i = 0; i < r->chunks.count && !other; i++) {
+        const struct mt_mtc_index *e = &r->chunks.entries[i];
+        if (e->type == MT_MTC_HOST && first && e->key != first->key)
+            other = e;
+        else if (e->type == MT_MTC_HOST)
+            first = e;
+    }
+    struct mt_host_reader *again = other ? mt_host_reader_open(r->window.name, &mt_cli_stop, &err) : NULL;
+    if (other && !again)
+        return mt_cli_failed(&err);
+    int several = again && convert_sim_several(again); /* some threads have only events */
+    mt_host_reader_close(again);
+    return several ? mt_cli_usage("ChampSim takes a trace for each core, and there are several threads: give "
+                                  "--thread=N")
+                   : 0;
+}
+
 int mt_convert_sim_host(struct mt_host_reader *r, FILE *f, enum mt_sim to, uint64_t thread)
 {
     struct feed x = {.w = {.f = f, .companion = mt_host_companion(r), .thread = UINT64_MAX},
@@ -82,15 +135,9 @@ int mt_convert_sim_host(struct mt_host_reader *r, FILE *f, enum mt_sim to, uint6
     int code = 0, stop = 0;
     if (x.to->begin(&x.w) != 0)
         return mt_cli_fail("no memory");
-    while (!stop && mt_convert_next(r, &item, &code) > 0) {
+    while (!stop && mt_convert_next(r, &item, &code) > 0)
         for (size_t i = 0; !stop && item.kind == MT_HOST_ITEM_RECORDS && i < item.count; i++)
             stop = convert_sim_record(&x, r, &item, &item.records[i]) != 0;
-        if (to == MT_SIM_CHAMPSIM && thread == UINT64_MAX && x.w.nthreads > 1) {
-            convert_sim_end(&x, 0);
-            return mt_cli_usage(
-                "ChampSim takes a trace for each core, and there are several threads: give --thread=N");
-        }
-    }
     return convert_sim_end(&x, code);
 }
 
@@ -149,7 +196,7 @@ int mt_convert_sim_kernels(struct mt_inputs *in, const struct mt_convert_choice 
         if (wanted && convert_sim_batch(&x, &item) != 0)
             break;
     }
-    code = rc < 0 ? mt_cli_failed(&err) : mt_inputs_finish(s, &complete);
+    code = rc < 0 ? mt_cli_failed(&err) : ferror(f) ? MT_EXIT_FAILURE : mt_inputs_finish(s, &complete);
     code = convert_sim_end(&x, code);
     if (!chosen && want->has_stream)
         mt_cli_note("no launch of stream %u was chosen: the trace has %llu of all streams", want->stream,

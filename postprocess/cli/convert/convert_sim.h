@@ -39,6 +39,8 @@ struct mt_sim_writer {
     unsigned nload, nstore, under_way;
 };
 
+/* Accesses of several threads, of which ChampSim takes one: 0, or an exit code after saying so. */
+int mt_convert_sim_one_thread(const struct mt_host_reader *r);
 /* A host trace. `thread`: this one alone, or UINT64_MAX. 0, or an exit code after saying why. */
 int mt_convert_sim_host(struct mt_host_reader *r, FILE *f, enum mt_sim to, uint64_t thread);
 /* Launches of kernels, raw or in containers. */

@@ -140,9 +140,6 @@ static int champsim_same(const struct mt_sim_writer *w, const struct mt_sim_acce
 
 static int champsim_access(struct mt_sim_writer *w, const struct mt_sim_access *a)
 {
-    int is_new;
-    if (sim_meet(w, a->thread, &is_new) == SIZE_MAX)
-        return -1;
     if (!champsim_same(w, a))
         champsim_end(w);
     w->last = *a;
