@@ -75,6 +75,8 @@ struct command {
 /* Chooses (for "auto") and makes the command; *engine is its name. */
 int mt_hostrun_engine_command(const struct request *r, const struct program *p, struct command *c,
                               const char **engine);
+/* The path of a qemu that can trace: 0, or -1 and why there is none. */
+int mt_hostrun_qemu_find(char path[PATH_MAX], const char **why);
 int mt_hostrun_qemu_command(const struct request *r, const struct program *p, struct command *c);
 int mt_hostrun_dynamorio_command(const struct request *r, const struct program *p, struct command *c);
 /* 0 and both paths, or -1 and why the engine is not usable. */

@@ -53,13 +53,6 @@ static int engine_dynamorio(char text[PATH_MAX], const char **why)
     return mt_hostrun_dynamorio_find(text, client, why);
 }
 
-static int engine_qemu(char text[PATH_MAX], const char **why)
-{
-    const char *given = getenv("MEMTRACE_QEMU");
-    *why = "qemu-x86_64 is not in PATH (apt install qemu-user)";
-    return mt_files_executable(given && *given ? given : "qemu-x86_64", text) == 0 ? 0 : -1;
-}
-
 static int engine_pin(char text[PATH_MAX], const char **why)
 {
     const char *root = getenv("PIN_ROOT");
@@ -76,7 +69,7 @@ static const struct {
     int chosen; /* when none is asked for */
 } engines[] = {
     {"dynamorio", engine_dynamorio, mt_hostrun_dynamorio_command, 1},
-    {"qemu", engine_qemu, mt_hostrun_qemu_command, 1},
+    {"qemu", mt_hostrun_qemu_find, mt_hostrun_qemu_command, 1},
     {"pin", engine_pin, mt_hostrun_pin_command, 0},
 };
 

@@ -12,26 +12,10 @@
 
 #define PROGRAM "qemu-x86_64"
 #define PLUGIN "memtrace/mt-host-qemu.so"
-enum { OLDEST_MAJOR = 7 }; /* older ones lack what the plugin needs */
-
-static int find_qemu(char path[PATH_MAX])
-{
-    const char *given = getenv("MEMTRACE_QEMU");
-    int why = mt_files_executable(given && *given ? given : PROGRAM, path);
-    if (why == 0)
-        return 0;
-    if (given && *given)
-        mt_hostrun_say("MEMTRACE_QEMU is %s: %s", given, strerror(why));
-    else
-        mt_hostrun_say(
-            PROGRAM
-            " is not in PATH: install it (apt install qemu-user), set MEMTRACE_QEMU to it, or build the "
-            "program with mt-cc --host, which needs no qemu");
-    return EXIT_ENGINE;
-}
+enum { OLDEST_MAJOR = 7 /* older ones lack what the plugin needs */, WHY = PATH_MAX + 256 };
 
 /* The first `size` - 1 bytes that `path option` prints; -1 if it cannot be run. */
-static int output_of(const char *path, const char *option, char *text, size_t size)
+static int qemu_output(const char *path, const char *option, char *text, size_t size)
 {
     int out[2], status;
     size_t have = 0;
@@ -64,31 +48,44 @@ static int output_of(const char *path, const char *option, char *text, size_t si
     return 0;
 }
 
-static int check_qemu(const char *path)
+static const char *qemu_lacks(char text[WHY], const char *path)
 {
-    char text[16384];
+    char said[16384];
     int major = 0, minor = 0;
     const char *version;
-    if (output_of(path, "--version", text, sizeof text) != 0 ||
-        (version = strstr(text, "version ")) == NULL ||
-        sscanf(version, "version %d.%d", &major, &minor) != 2) {
-        mt_hostrun_say("%s does not say its version; is it qemu-x86_64? MEMTRACE_QEMU names another one",
-                       path);
-        return EXIT_ENGINE;
-    }
-    if (major < OLDEST_MAJOR) {
-        mt_hostrun_say("%s is QEMU %d.%d; tracing needs %d.0 or newer. MEMTRACE_QEMU names another one", path,
-                       major, minor, OLDEST_MAJOR);
-        return EXIT_ENGINE;
-    }
-    if (output_of(path, "-h", text, sizeof text) != 0 || !strstr(text, "-plugin")) {
-        mt_hostrun_say(
-            "%s (QEMU %d.%d) was built without plugins, as static builds are; install qemu-user, or set "
-            "MEMTRACE_QEMU to another one",
+    if (qemu_output(path, "--version", said, sizeof said) != 0 || !(version = strstr(said, "version ")) ||
+        sscanf(version, "version %d.%d", &major, &minor) != 2)
+        snprintf(text, WHY, "%s does not say its version; is it qemu-x86_64? MEMTRACE_QEMU names another one",
+                 path);
+    else if (major < OLDEST_MAJOR)
+        snprintf(text, WHY, "%s is QEMU %d.%d; tracing needs %d.0 or newer. MEMTRACE_QEMU names another one",
+                 path, major, minor, OLDEST_MAJOR);
+    else if (qemu_output(path, "-h", said, sizeof said) != 0 || !strstr(said, "-plugin"))
+        snprintf(
+            text, WHY,
+            "%s (QEMU %d.%d) was built without plugins, as static builds are; install qemu-user (Debian 12, "
+            "Ubuntu), or set MEMTRACE_QEMU to another one",
             path, major, minor);
-        return EXIT_ENGINE;
-    }
-    return 0;
+    else
+        return NULL;
+    return text;
+}
+
+int mt_hostrun_qemu_find(char path[PATH_MAX], const char **why)
+{
+    static char text[WHY];
+    const char *given = getenv("MEMTRACE_QEMU");
+    int error = mt_files_executable(given && *given ? given : PROGRAM, path);
+    *why = text;
+    if (error == 0)
+        *why = qemu_lacks(text, path);
+    else if (given && *given)
+        snprintf(text, WHY, "MEMTRACE_QEMU is %s: %s", given, strerror(error));
+    else
+        *why =
+            PROGRAM " is not in PATH: install it (apt install qemu-user), set MEMTRACE_QEMU to it, or build "
+                    "the program with mt-cc --host, which needs no qemu";
+    return *why ? -1 : 0;
 }
 
 /* Appends `text`; for qemu a comma ends a value, and two are one. */
@@ -132,11 +129,11 @@ static void add_plugin(struct words *w, const struct request *r, const char *plu
 int mt_hostrun_qemu_command(const struct request *r, const struct program *p, struct command *c)
 {
     char plugin[PATH_MAX];
-    int code = find_qemu(c->path);
-    if (code == 0)
-        code = check_qemu(c->path);
-    if (code != 0)
-        return code;
+    const char *why;
+    if (mt_hostrun_qemu_find(c->path, &why) != 0) {
+        mt_hostrun_say("%s", why);
+        return EXIT_ENGINE;
+    }
     if (mt_files_part(PLUGIN, plugin) != 0) {
         mt_hostrun_say("%s is missing: build or install memtrace whole (./setup build)", plugin);
         return EXIT_ENGINE;
