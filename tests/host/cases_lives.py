@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from world import ENGINES, case, holds, same
+from world import ENGINES, MACHINE, case, holds, same
 
 
 def cells(out):
@@ -82,6 +82,16 @@ def fork(w):
 def signals(w):
     """A handler that runs between any two instructions of the program."""
     check(w, programs_words=("signal",))
+
+
+@case("lives.vfork", *MACHINE)
+def vfork(w):
+    """A child of vfork that closes all descriptors and execs, in the program's own memory."""
+    program = w.compile("vfork.c", "-O1")
+    for mode in ("mat", "atomic", "insn"):
+        result = w.host(mode, "--verbose", "--", program, code=6, timeout=60)
+        same("output", result.out, "child\nstatus 0\n")
+        holds(f"complete: {result.err}", ", complete" in result.err and "memtrace:" not in result.err)
 
 
 @case("lives.exec", *ENGINES)

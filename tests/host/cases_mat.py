@@ -340,3 +340,16 @@ def avx512(w):
             (1888, "w", 16, 384): 1, (1888, "w", 4, 0): len(lanes), (1888, "r", 4, 0): 100}
     want.update({(block, kind, 64, 64 * k): 1 for block, kind in ((1777, "r"), (1888, "w")) for k in range(6)})
     same("accesses", dict(seen), want)
+
+
+@case("mat.bits", *MACHINE)
+def bits(w):
+    """Where a register says which word of a string of bits is touched; enter stores one word. Counts by hand."""
+    result = w.host("mat", "--", w.compile("bits.c", "-O1"), trace="t.txt")
+    seen = collections.Counter((allocated, offset, size, {1: "r", 2: "w"}[kind])
+                               for _, _, offset, _, kind, size, allocated, _ in w.mat(result)
+                               if allocated in (1777, 1888))
+    words = [(1777, 120, 8, "r"), (1888, 248, 8, "w"), (1888, 248, 8, "r")]
+    words += [(1777, at, size, kind) for at, size in ((8, 4), (504, 8), (4, 2), (64, 8)) for kind in "rw"]
+    same("accesses", dict(seen), {word: 5 for word in words})
+    holds("nothing is lost", "lost" not in result.err)

@@ -124,6 +124,9 @@ void mt_core_stop(int killed)
     if (outside && mt_g.o->mode == MT_CORE_MAT && !mt_g.o->container)
         mt_plat_report("%llu accesses outside all allocations were left out; --all keeps them",
                        (unsigned long long)outside);
+    if (lost)
+        mt_plat_report("%llu accesses could not be recorded: the trace is incomplete",
+                       (unsigned long long)lost);
     mt_core_sink_close(killed);
     if (mt_g.o->mat_files)
         mt_sourcelines_write();

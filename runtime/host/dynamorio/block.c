@@ -115,11 +115,19 @@ static void block_end(void)
         mt_core_atomic_end(t->core, NULL, 0, 0);
 }
 
-static void block_lost(void)
+/* It is executed, and an access of it has no address. */
+static void block_lost(const struct mt_insn *n)
 {
     struct mt_client_thread *t = block_thread();
-    if (t)
-        mt_core_lost(t->core, 1);
+    if (!t)
+        return;
+    if (mt_client_appends())
+        mt_client_look(t);
+    t->hand.inside++;
+    if (mt_client.mode == MT_CORE_INSN)
+        mt_core_insn(t->core, n->site);
+    mt_core_lost(t->core, 1);
+    t->hand.inside--;
 }
 
 static void block_elements(const struct mt_insn *n)
@@ -367,7 +375,7 @@ static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct
         block_app_call(d, bb, s->instr, (void *)block_elements, s->insn);
         break;
     case MT_STEP_LOST:
-        block_call(d, bb, s->instr, (void *)block_lost, NULL);
+        block_call(d, bb, s->instr, (void *)block_lost, s->insn);
         break;
     }
 }

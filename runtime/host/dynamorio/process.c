@@ -7,9 +7,11 @@
 #include "../machine/modules.h"
 #include <ctype.h>
 #include <dirent.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -207,6 +209,18 @@ static void process_close_range(void *drcontext, const uint64_t args[6])
         dr_syscall_set_param(drcontext, 1, highest > args[0] ? highest : (reg_t)args[0]);
 }
 
+/* seccomp: DynamoRIO makes calls that the program does not. */
+static void process_restricted(int number, const uint64_t args[6])
+{
+    if ((number == SYS_seccomp && args[0] <= SECCOMP_SET_MODE_FILTER) ||
+        (number == SYS_prctl && args[0] == PR_SET_SECCOMP)) {
+        mt_core_incomplete(
+            "the program restricts its system calls (seccomp): the trace ends here, incomplete; "
+            "DynamoRIO's own may end the program (--engine=qemu)");
+        mt_core_stop(0);
+    }
+}
+
 static bool on_filter(void *drcontext, int number)
 {
     (void)drcontext, (void)number;
@@ -217,12 +231,14 @@ static bool on_syscall(void *drcontext, int number)
 {
     struct mt_client_thread *t = mt_client_thread(drcontext);
     uint64_t args[6];
+    for (int i = 0; i < 6; i++)
+        args[i] = (uint64_t)dr_syscall_get_param(drcontext, i);
+    if (number == SYS_close_range) /* a child of vfork, too: it would go on for minutes */
+        process_close_range(drcontext, args);
     if (!t || !t->core || mt_client.forked)
         return true;
     process_done(t);
     t->hand.inside++;
-    for (int i = 0; i < 6; i++)
-        args[i] = (uint64_t)dr_syscall_get_param(drcontext, i);
     uint64_t site = mt_calls_site(&t->calls);
     if (!site) {
         dr_mcontext_t m = {.size = sizeof m, .flags = DR_MC_CONTROL};
@@ -231,12 +247,11 @@ static bool on_syscall(void *drcontext, int number)
     t->syscall.silent = t->calls.silent != 0;
     if (number == SYS_exit_group)
         mt_core_stop(0);
+    process_restricted(number, args);
     mt_syscall_enter(&t->syscall, t->core, number, args, site);
     t->hand.inside--;
-    if (number == SYS_close_range) {
-        process_close_range(drcontext, args);
-        process_aside(t); /* the next access looks */
-    }
+    if (number == SYS_close_range)
+        process_aside(t);  /* the next access looks */
     if (mt_client.turns) { /* it may wait for others */
         process_aside(t);
         mt_turn_leave(t);

@@ -50,11 +50,32 @@ static int elements_opmask(const struct mt_elements_form *n)
            n->i.avx.mask.reg <= ZYDIS_REGISTER_K7;
 }
 
+/* bt, bts, btr, btc of a string of bits: a register says how far from the operand the bit is. */
+static int elements_bits(const struct mt_elements_form *n)
+{
+    switch (n->i.mnemonic) {
+    case ZYDIS_MNEMONIC_BT:
+    case ZYDIS_MNEMONIC_BTS:
+    case ZYDIS_MNEMONIC_BTR:
+    case ZYDIS_MNEMONIC_BTC:
+        return n->memory == &n->o[0] && n->o[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
+    default:
+        return 0;
+    }
+}
+
+/* Without frames of other functions: a push. */
+static int elements_enter(const struct mt_elements_form *n)
+{
+    return n->i.mnemonic == ZYDIS_MNEMONIC_ENTER && n->i.raw.imm[1].value.u == 0;
+}
+
 struct mt_elements_form *mt_elements_form(const void *bytes, unsigned size)
 {
     struct mt_elements_form n, *kept = NULL;
     if (elements_decode(&n, bytes, size) == 0 &&
-        (n.memory->mem.type == ZYDIS_MEMOP_TYPE_VSIB || elements_vector_mask(&n) || elements_opmask(&n)) &&
+        (n.memory->mem.type == ZYDIS_MEMOP_TYPE_VSIB || elements_vector_mask(&n) || elements_opmask(&n) ||
+         elements_bits(&n) || elements_enter(&n)) &&
         (kept = malloc(sizeof *kept))) {
         *kept = n;
         kept->memory = kept->o + (n.memory - n.o);
@@ -78,6 +99,19 @@ static uint64_t elements_general(const struct mt_elements_registers *r, ZydisReg
         return 0;
     uint64_t v = r->general[ZydisRegisterGetId(whole)];
     return ZydisRegisterGetClass(name) == ZYDIS_REGCLASS_GPR32 ? (uint32_t)v : v;
+}
+
+static int64_t elements_signed(const struct mt_elements_registers *r, ZydisRegister name)
+{
+    uint64_t v = elements_general(r, ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, name));
+    switch (ZydisRegisterGetClass(name)) {
+    case ZYDIS_REGCLASS_GPR16:
+        return (int16_t)v;
+    case ZYDIS_REGCLASS_GPR32:
+        return (int32_t)v;
+    default:
+        return (int64_t)v;
+    }
 }
 
 static const uint8_t *elements_vector(const struct mt_elements_registers *r, ZydisRegister name)
@@ -206,6 +240,14 @@ unsigned mt_elements(const struct mt_elements_form *n, const struct mt_elements_
 {
     unsigned found = 0, chosen = 0;
     const ZydisDecodedOperand *m = n->memory;
+    if (elements_enter(n)) {
+        uint32_t wide = n->i.operand_width == 16 ? 2 : 8;
+        return elements_put(e, 0, elements_general(r, ZYDIS_REGISTER_RSP) - wide, wide, 0);
+    }
+    if (elements_bits(n)) {
+        int64_t words = elements_signed(r, n->o[1].reg.value) >> __builtin_ctz(m->size);
+        return elements_put(e, 0, elements_base(n, r) + (uint64_t)words * (m->size / 8u), m->size / 8u, 0);
+    }
     int scattered = m->mem.type == ZYDIS_MEMOP_TYPE_VSIB, packed = elements_packed(n);
     unsigned vector = scattered ? 0 : elements_vector_mask(n);
     uint32_t each = vector ? vector : m->element_size ? m->element_size / 8u : m->size / 8u;

@@ -1,5 +1,6 @@
 /* The elements of memory that one execution of an instruction touches, where its operands alone do not say
- * it: gathers, scatters, masked moves and anything under a mask of AVX-512, compressing and expanding ones.
+ * it: gathers, scatters, masked moves and anything under a mask of AVX-512, compressing and expanding ones,
+ * strings of bits, enter.
  * Knows no engine. Rules: Intel SDM vol. 2 (VPGATHERDD, VMASKMOV, VPCOMPRESSD; vol. 1, 15.6 on masked
  * faults). */
 #ifndef MT_HOST_MACHINE_ELEMENTS_H
@@ -23,7 +24,7 @@ struct mt_element {
 };
 
 /* An instruction of that kind, decoded; by free() when it is not needed any more. NULL: what it touches
- * depends on no mask and on no vector of indices, or there is no memory. */
+ * is what its operands say, or there is no memory. */
 struct mt_elements_form;
 struct mt_elements_form *mt_elements_form(const void *bytes, unsigned size);
 /* What is touched, in the order of the elements' numbers: of a gather or scatter each element, of others each
