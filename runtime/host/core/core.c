@@ -124,7 +124,7 @@ void mt_core_stop(int killed)
     if (outside && mt_g.o->mode == MT_CORE_MAT && !mt_g.o->container)
         mt_plat_report("%llu accesses outside all allocations were left out; --all keeps them",
                        (unsigned long long)outside);
-    if (lost)
+    if (lost && !mt_g.incomplete) /* else the reason was said */
         mt_plat_report("%llu accesses could not be recorded: the trace is incomplete",
                        (unsigned long long)lost);
     mt_core_sink_close(killed);
