@@ -57,7 +57,7 @@ def atomic_needs_a_build(w):
     r = w.run(w.compile("threads.c", "-O1"), "2", words="atomic")
     if "--host=atomic" not in r.stderr:
         raise Failed("no word about --host=atomic: " + r.stderr)
-    same("lines", len(r.stderr.splitlines()), 1)
+    same("lines, but for what was lost", len([x for x in r.stderr.splitlines() if "could not be recorded" not in x]), 1)
     r = w.run(w.compile("threads.c", "-O1", host="--host=atomic"), "2", words="mat")
     same("mat mode with a build for atomic: words", r.stderr, "")
     counter = int(r.stdout.split()[0], 16)
