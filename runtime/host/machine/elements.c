@@ -1,5 +1,7 @@
 /* Elements of gathers, scatters and masked accesses, by Zydis. */
 #include "elements.h"
+#include "guest.h"
+#include "xstate.h"
 #include <Zydis/Zydis.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +66,27 @@ static int elements_bits(const struct mt_elements_form *n)
     }
 }
 
+/* xsave and its like: how much is in edx:eax, and for xrstor in the area's header. */
+enum { NO_STATE, SAVES, SAVES_COMPACT, RESTORES };
+static int elements_state(const struct mt_elements_form *n)
+{
+    switch (n->i.mnemonic) {
+    case ZYDIS_MNEMONIC_XSAVE:
+    case ZYDIS_MNEMONIC_XSAVE64:
+    case ZYDIS_MNEMONIC_XSAVEOPT:
+    case ZYDIS_MNEMONIC_XSAVEOPT64:
+        return SAVES;
+    case ZYDIS_MNEMONIC_XSAVEC:
+    case ZYDIS_MNEMONIC_XSAVEC64:
+        return SAVES_COMPACT;
+    case ZYDIS_MNEMONIC_XRSTOR:
+    case ZYDIS_MNEMONIC_XRSTOR64:
+        return RESTORES;
+    default:
+        return NO_STATE;
+    }
+}
+
 /* Without frames of other functions: a push. */
 static int elements_enter(const struct mt_elements_form *n)
 {
@@ -75,7 +98,7 @@ struct mt_elements_form *mt_elements_form(const void *bytes, unsigned size)
     struct mt_elements_form n, *kept = NULL;
     if (elements_decode(&n, bytes, size) == 0 &&
         (n.memory->mem.type == ZYDIS_MEMOP_TYPE_VSIB || elements_vector_mask(&n) || elements_opmask(&n) ||
-         elements_bits(&n) || elements_enter(&n)) &&
+         elements_bits(&n) || elements_enter(&n) || elements_state(&n)) &&
         (kept = malloc(sizeof *kept))) {
         *kept = n;
         kept->memory = kept->o + (n.memory - n.o);
@@ -235,6 +258,17 @@ static unsigned elements_put(struct mt_element *e, unsigned found, uint64_t addr
     return found + 1;
 }
 
+static uint32_t elements_state_bytes(const struct mt_elements_form *n, const struct mt_elements_registers *r,
+                                     uint64_t area)
+{
+    enum { HEADER = 512 }; /* which are there; the compact form's bit and what it has */
+    uint64_t asked = mt_xstate_asked(r->general[2] << 32 | (uint32_t)r->general[0]);
+    if (elements_state(n) != RESTORES)
+        return mt_xstate_bytes(asked, elements_state(n) == SAVES ? 0 : asked);
+    uint64_t there = mt_guest_u64(area + HEADER), form = mt_guest_u64(area + HEADER + 8);
+    return mt_xstate_bytes(asked & there, form >> 63 ? form : 0);
+}
+
 unsigned mt_elements(const struct mt_elements_form *n, const struct mt_elements_registers *r,
                      struct mt_element e[MT_ELEMENTS_MAX])
 {
@@ -244,6 +278,8 @@ unsigned mt_elements(const struct mt_elements_form *n, const struct mt_elements_
         uint32_t wide = n->i.operand_width == 16 ? 2 : 8;
         return elements_put(e, 0, elements_general(r, ZYDIS_REGISTER_RSP) - wide, wide, 0);
     }
+    if (elements_state(n))
+        return elements_put(e, 0, elements_base(n, r), elements_state_bytes(n, r, elements_base(n, r)), 0);
     if (elements_bits(n)) {
         int64_t words = elements_signed(r, n->o[1].reg.value) >> __builtin_ctz(m->size);
         return elements_put(e, 0, elements_base(n, r) + (uint64_t)words * (m->size / 8u), m->size / 8u, 0);
