@@ -129,3 +129,21 @@ def counts_of_sample(w):
                env=w.environment())
         ours = len(read_mat(trace))
         holds(f"{command[0]}: {ours} accesses, the sample has {theirs}", theirs and abs(ours / theirs - 1) <= 0.002)
+
+
+@case("engines.drcachesim")
+def cache_simulator(w):
+    """DynamoRIO's own tools read what mt-convert makes of a trace: as many loads and stores."""
+    drrun, _ = sample(w)
+    trace, converted = w.path("threads.mtc"), w.path("app.trace")
+    w.call([w.tool("mt-host"), "-q", "--engine=dynamorio", "atomic", "-o", trace, "--", w.compile("lives.c", "-O1", engine="dynamorio"), "many", "3"])
+    w.call([w.tool("mt-convert"), "--to", "drmemtrace", "-o", converted, trace])
+    rows = [line.split() for line in w.call([w.tool("mt-dump"), "--stat", trace]).stdout.splitlines()]
+    rows = [[int(x) for x in row[3:6]] for row in rows if len(row) == 11 and row[0].isdigit()]
+    said = w.call([drrun, "-t", "drcachesim", "-infile", converted, "-tool", "basic_counts"])
+    loads, stores = (int(n) for n in re.findall(r"(\d+) total data (?:loads|stores)", said.stdout + said.stderr)[:2])
+    failed = w.call([w.tool("mt-dump"), trace]).stdout.count(" cas-failed ")
+    same("loads, stores", (loads, stores + failed), (sum(r[0] + r[2] for r in rows), sum(r[1] + r[2] for r in rows)))
+    said = w.call([drrun, "-t", "drcachesim", "-infile", converted])
+    hits = re.findall(r"L1D\d .*\n +Hits: +(\d+)\n +Misses: +(\d+)", said.stdout + said.stderr)
+    holds(f"its caches see them: {hits}", sum(int(n) for pair in hits for n in pair) >= loads + stores)

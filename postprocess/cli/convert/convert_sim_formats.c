@@ -56,7 +56,7 @@ enum {
     MARKER = 28,
     NO_FETCH = 29
 };
-enum { FILETYPE = 9, CACHE_LINE_SIZE = 10, VERSION = 12 }; /* markers */
+enum { TIMESTAMP = 2, CPU_ID = 3, FILETYPE = 9, CACHE_LINE_SIZE = 10, VERSION = 12 }; /* markers */
 enum { FORMAT = 4, X86_64 = 0x40, IFILTERED = 0x80, ENTRY_MOST = 1 << 15 };
 
 static void drmemtrace_put(struct mt_sim_writer *w, uint16_t type, uint16_t size, uint64_t value)
@@ -88,6 +88,8 @@ static int drmemtrace_access(struct mt_sim_writer *w, const struct mt_sim_access
         if (is_new) {
             drmemtrace_put(w, PID, 0, w->companion->pid ? w->companion->pid : 1);
             drmemtrace_put(w, MARKER, CACHE_LINE_SIZE, MT_SIM_BLOCK);
+            drmemtrace_put(w, MARKER, TIMESTAMP, 1); /* drcachesim wants a time before the first access */
+            drmemtrace_put(w, MARKER, CPU_ID, at);
         }
     }
     drmemtrace_put(w, NO_FETCH, 0, a->ip); /* of the entries that follow */
