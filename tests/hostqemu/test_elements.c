@@ -8,8 +8,6 @@
 
 enum { BYTES = 255, BASE = 100, WIDE = 64, MASKS = 40, THIRD = 3, RDX = 2, RSI = 6, RDI = 7 };
 
-uint64_t mt_guest_base;
-
 struct state {
     uint8_t vector[3][WIDE]; /* registers 0: data; 1: indices; 2: zeros, or a vector's mask */
     uint64_t mask;           /* k1 */

@@ -1,6 +1,7 @@
 /* What a sampled trace says of the whole: MEMTRACE_SAMPLE traces every n-th CTA or launch, and the
  * companions say how many there were. */
 #include "estimates.h"
+#include "analysis/base/launches.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,53 +12,27 @@ uint64_t mt_estimate(uint64_t counted, uint64_t ctas, uint64_t traced)
     return n > UINT64_MAX ? UINT64_MAX : (uint64_t)n;
 }
 
-static int by_kernel(const void *a, const void *b)
+/* Its CTAs were chosen from. */
+static int estimates_chosen(const struct mt_launch_event *l)
 {
-    const struct mt_launch_event *x = *(const struct mt_launch_event *const *)a,
-                                 *y = *(const struct mt_launch_event *const *)b;
-    int d = strcmp(x->kernel, y->kernel);
-    return d ? d : x->seq < y->seq ? -1 : x->seq > y->seq;
-}
-
-/* Launches whose CTAs were chosen from, each as often as it is in a companion; *n of them. */
-static const struct mt_launch_event **launches_of(const struct mt_source *s, size_t ninputs, size_t *n,
-                                                  int *parts)
-{
-    size_t room = 1;
-    *n = 0;
-    *parts = 0;
-    for (size_t i = 0; i < ninputs; i++)
-        room += mt_source_companion(s, i) ? mt_source_companion(s, i)->nlaunches : 0;
-    const struct mt_launch_event **all = malloc(room * sizeof *all);
-    for (size_t i = 0; all && i < ninputs; i++) {
-        const struct mt_companion *c = mt_source_companion(s, i);
-        for (size_t k = 0; c && k < c->nlaunches; k++) {
-            const struct mt_launch_event *l = &c->launches[k];
-            if (!l->has_ctas || (!l->traced && strcmp(l->left_out, "MEMTRACE_SAMPLE") != 0))
-                continue;
-            *parts |= l->traced_ctas < l->ctas;
-            all[(*n)++] = l;
-        }
-    }
-    return all;
+    return l->has_ctas && (l->traced || strcmp(l->left_out, "MEMTRACE_SAMPLE") == 0);
 }
 
 int mt_estimates_gather(struct mt_estimates *e, const struct mt_source *s, size_t ninputs)
 {
     size_t n;
-    int parts;
-    const struct mt_launch_event **all = launches_of(s, ninputs, &n, &parts);
+    int parts = 0;
+    const struct mt_launch_event **all = mt_launches_by_kernel(s, ninputs, estimates_chosen, &n);
+    for (size_t i = 0; i < n; i++)
+        parts |= all[i]->traced_ctas < all[i]->ctas;
     e->n = 0;
-    e->list = all && parts ? calloc(n, sizeof *e->list) : NULL;
-    if (!all || !parts || !e->list) {
+    e->list = parts ? calloc(n, sizeof *e->list) : NULL;
+    if (!parts || !e->list) {
         free(all);
         return all && !parts ? 0 : -1;
     }
-    qsort(all, n, sizeof *all, by_kernel);
     for (size_t i = 0; i < n; i++) {
         const struct mt_launch_event *l = all[i];
-        if (i > 0 && by_kernel(&all[i - 1], &all[i]) == 0)
-            continue; /* it is in several companions */
         if (e->n == 0 || strcmp(e->list[e->n - 1].kernel, l->kernel) != 0)
             e->list[e->n++].kernel = l->kernel;
         struct mt_estimate *k = &e->list[e->n - 1];

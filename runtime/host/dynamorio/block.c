@@ -130,6 +130,12 @@ static void block_lost(const struct mt_insn *n)
     t->hand.inside--;
 }
 
+static int block_read(uint64_t address, void *to, unsigned bytes)
+{
+    size_t got = 0;
+    return dr_safe_read((const void *)(uintptr_t)address, bytes, to, &got) ? 0 : -1;
+}
+
 static void block_elements(const struct mt_insn *n)
 {
     struct mt_client_thread *t = block_thread();
@@ -144,6 +150,7 @@ static void block_elements(const struct mt_insn *n)
     memset(&r, 0, sizeof r);
     memcpy(r.general, general, sizeof general);
     r.ip = n->x86.ip;
+    r.read = block_read;
     for (unsigned i = 0; i < 8 && i < MCXT_NUM_OPMASK_SLOTS; i++)
         r.mask[i] = m.opmask[i];
     for (unsigned i = 0; i < 32 && i < MCXT_NUM_SIMD_SLOTS; i++)

@@ -89,16 +89,10 @@ static int plan_operand(instr_t *instr, const struct mt_x86_operand *x, opnd_t *
     return only == 1 ? 0 : -1;
 }
 
-static int plan_saves(const struct mt_insn *n)
-{
-    return n->x86.count == 2 && n->operand[0].parts == MT_X86_EACH && n->operand[1].parts == MT_X86_EACH;
-}
-
 static void plan_operands(struct mt_step *s)
 {
     const struct mt_insn *n = s->insn;
-    unsigned count = plan_saves(n) ? 1 : n->x86.count; /* xsave reads its header: within what it writes */
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < n->x86.count; i++) {
         opnd_t o;
         if (plan_operand(s->instr, &n->x86.operand[i], &o) != 0 || instr_get_opcode(s->instr) == OP_enter) {
             s->kind = MT_STEP_LOST;

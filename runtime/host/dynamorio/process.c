@@ -201,7 +201,7 @@ static reg_t process_highest(void)
     return highest;
 }
 
-/* DynamoRIO goes through all numbers of the range, and most programs name four billions. */
+/* DynamoRIO goes through all numbers of the range, and most programs name four thousand millions of them. */
 static void process_close_range(void *drcontext, const uint64_t args[6])
 {
     reg_t highest = process_highest();

@@ -1,6 +1,5 @@
 /* Elements of gathers, scatters and masked accesses, by Zydis. */
 #include "elements.h"
-#include "guest.h"
 #include "xstate.h"
 #include <Zydis/Zydis.h>
 #include <stdlib.h>
@@ -265,8 +264,10 @@ static uint32_t elements_state_bytes(const struct mt_elements_form *n, const str
     uint64_t asked = mt_xstate_asked(r->general[2] << 32 | (uint32_t)r->general[0]);
     if (elements_state(n) != RESTORES)
         return mt_xstate_bytes(asked, elements_state(n) == SAVES ? 0 : asked);
-    uint64_t there = mt_guest_u64(area + HEADER), form = mt_guest_u64(area + HEADER + 8);
-    return mt_xstate_bytes(asked & there, form >> 63 ? form : 0);
+    uint64_t head[2] = {0, 0};
+    if (r->read(area + HEADER, head, sizeof head) != 0)
+        return mt_xstate_bytes(0, 0); /* it will fault */
+    return mt_xstate_bytes(asked & head[0], head[1] >> 63 ? head[1] : 0);
 }
 
 unsigned mt_elements(const struct mt_elements_form *n, const struct mt_elements_registers *r,

@@ -1,6 +1,6 @@
 /* The elements of memory that one execution of an instruction touches, where its operands alone do not say
  * it: gathers, scatters, masked moves and anything under a mask of AVX-512, compressing and expanding ones,
- * strings of bits, enter.
+ * strings of bits, enter, xsave and its like.
  * Knows no engine. Rules: Intel SDM vol. 2 (VPGATHERDD, VMASKMOV, VPCOMPRESSD; vol. 1, 15.6 on masked
  * faults). */
 #ifndef MT_HOST_MACHINE_ELEMENTS_H
@@ -16,6 +16,8 @@ struct mt_elements_registers {
     uint8_t vector[32][64]; /* xmm, ymm, zmm: the lowest bytes */
     uint64_t segment;       /* base of FS or GS, if the instruction has one */
     uint64_t ip;            /* of the instruction */
+    /* `bytes` at an address that may not be there: 0, or -1. */
+    int (*read)(uint64_t address, void *to, unsigned bytes);
 };
 
 struct mt_element {
