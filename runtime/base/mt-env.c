@@ -76,7 +76,7 @@ int main(int argc, char **argv)
                                             {NULL, 0, NULL, 0}};
     int c, what = 0;
     if (mt_near_completion(argc, argv, "qhV", options) || mt_near_values(argc, argv, "qhV", options))
-        return fflush(stdout) != 0;
+        return mt_near_told("mt-env");
     while (what != 'h' && what != 'V' && (c = getopt_long(argc, argv, "qhV", options, NULL)) != -1) {
         const char *near = c == '?' ? mt_near_option(argv[optind - 1], options) : NULL;
         if (near)
@@ -97,5 +97,5 @@ int main(int argc, char **argv)
         mt_env_set();
     else
         mt_env_plain();
-    return fflush(stdout) || ferror(stdout) ? 1 : 0;
+    return mt_near_told("mt-env");
 }

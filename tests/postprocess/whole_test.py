@@ -190,6 +190,20 @@ class Whole(Case):
             done = subprocess.run([os.path.join(BIN, "mt-dump"), path], stdout=full, stderr=subprocess.PIPE, check=False)
         self.assertEqual((done.returncode, done.stderr), (1, b"mt-dump: standard output: cannot write: No space left on device\n"))
 
+    def test_what_a_full_disk_cuts_is_removed(self):
+        path = self.pair([record(0, LOAD, 4, 16 * i, (0, 0, 0)) for i in range(3000)], [])
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        for tool, *options in (["mt-extract"], ["mt-extract", "--format=text"], ["mt-report"], ["mt-report", path, "--"], ["mt-graph"],
+                               ["mt-convert", "--to=mtc"]):
+            for before in (None, b"old " * 1000):
+                out = self.path("out")
+                if before:
+                    self.file("out", before)
+                done = subprocess.run([os.path.join(BIN, tool), *options, path, "-o", out], stderr=subprocess.PIPE, check=False,
+                                      preexec_fn=limit, restore_signals=False)
+                self.assertEqual((done.returncode, os.path.exists(out)), (1, False), (tool, options, before, done.stderr))
+                self.assertIn(b"out: cannot write: File too large", done.stderr)
+
     def test_another_users_link(self):
         if os.geteuid() != 0:
             self.skipTest("only root makes links of others")

@@ -229,6 +229,7 @@ def without(place, work):
     done = place.run(os.path.join(work, "lines"), MEMTRACE_PTX_TOOL="/nowhere/mt-ptx")
     expect("no mt-ptx", "work: cudaErrorNoKernelImageForDevice" in done.stdout and "/nowhere/mt-ptx" in done.stderr, done.stderr)
     progress(place, work)
+    left_behind(place, work)
     slow = os.path.join(place.work, "slow")
     with open(slow, "w", encoding="utf-8") as f:
         f.write(f"#!/bin/sh\necho $$ > {place.work}/pid\nexec sleep 60\n")
@@ -241,6 +242,19 @@ def without(place, work):
     expect("Ctrl-C ends the program at once", p.wait(10) == -signal.SIGINT)
     with open(f"{place.work}/pid", encoding="utf-8") as f:
         os.kill(int(f.read()), signal.SIGTERM)
+
+
+def left_behind(place, work):
+    """What would stay after a kill: while LLVM works nothing has a name in TMPDIR, and the linker sees its own files alone."""
+    tmp, linker = os.path.join(place.work, "tmp"), os.path.join(place.work, "linker")
+    os.makedirs(tmp)
+    with open(linker, "w", encoding="utf-8") as f:
+        f.write(f'#!/bin/sh\nls {tmp} > {place.work}/names\nexec ld "$@"\n')
+    os.chmod(linker, 0o755)
+    done = place.run(os.path.join(work, "lines"), TMPDIR=tmp, MEMTRACE_LD=linker, MEMTRACE_CACHE="off")
+    with open(f"{place.work}/names", encoding="utf-8") as f:
+        kinds = {os.path.splitext(name)[1] for name in f.read().split()}
+    expect("files of the linker alone", "work: cudaSuccess" in done.stdout and kinds == {".o", ".so"} and not os.listdir(tmp), (kinds, done.stdout, done.stderr))
 
 
 def progress(place, work):

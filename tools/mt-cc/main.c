@@ -324,11 +324,11 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         fputs(help, stdout);
-        return fflush(stdout) != 0;
+        return mt_near_told("mt-cc");
     }
     if (mt_near_completion(argc, argv, "qhV", mt_cc_options) ||
         mt_near_values(argc, argv, "qhV", mt_cc_options)) {
-        return fflush(stdout) != 0;
+        return mt_near_told("mt-cc");
     }
     if (mt_cc_places_find(&places) != 0) {
         return 1;
@@ -344,7 +344,7 @@ int main(int argc, char **argv)
     }
     int code = mt_cc_request_read(&r, (int)all.count, all.word);
     if (code != 0 || main_answers(&r)) {
-        return code ? code : fflush(stdout) != 0;
+        return code ? code : mt_near_told("mt-cc");
     }
     mt_cc_languages_drop_standard(&r);
     main_print_toolkit(&r);

@@ -1,5 +1,6 @@
 /* mt-host: traces the memory accesses of a program; docs/man/mt-host.md is its manual. */
 #include "cli.h"
+#include "cli/base/near.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,5 +62,5 @@ int main(int argc, char **argv)
     mt_words_free(&c.env);
     mt_hostrun_program_free(&p);
     mt_hostrun_request_free(&r);
-    return code == -1 ? fflush(stdout) != 0 : code; /* -1: words on stdout were asked for */
+    return code == -1 ? mt_near_told("mt-host") : code; /* -1: words on stdout were asked for */
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <llvm-c/Core.h>
 #include "mt-ptx.h"
+#include "cli/base/near.h"
 
 char *__cxa_demangle(const char *name, char *room, size_t *size, int *status); /* the C++ library's */
 
@@ -216,5 +217,5 @@ int mt_ptxtool_list(const struct input *in)
     free(l.traced);
     free(texts);
     LLVMContextDispose(context);
-    return fflush(stdout) != 0 ? 1 : code;
+    return mt_near_told("mt-ptx") ? 1 : code;
 }

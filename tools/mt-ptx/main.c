@@ -155,13 +155,13 @@ static int parse_arguments(int argc, char **argv, struct request *r)
         return 2;
     }
     if (mt_near_completion(argc, argv, letters, options + INTERNAL)) {
-        return fflush(stdout) != 0;
+        return mt_near_told("mt-ptx");
     }
     if ((c = mt_near_values(argc, argv, letters, options)) != 0) {
         if (c == 'f') {
             mt_near_word("", 0, formats);
         }
-        return fflush(stdout) != 0;
+        return mt_near_told("mt-ptx");
     }
     while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
         switch (c) {
@@ -235,10 +235,10 @@ static int parse_arguments(int argc, char **argv, struct request *r)
             break;
         case 'h':
             fputs(usage, stdout);
-            return fflush(stdout) != 0;
+            return mt_near_told("mt-ptx");
         case 'V':
             puts("mt-ptx (memtrace) " MT_VERSION);
-            return fflush(stdout) != 0;
+            return mt_near_told("mt-ptx");
         case 'q':
             r->verbose = mt_pass_options.verbose = 0;
             break;

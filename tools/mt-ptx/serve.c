@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -112,12 +113,15 @@ static int serve_make(struct request *r, const struct input *in, struct bytes *t
             serve_lament(&in->modules[i]);
         }
     }
-    r->output = with ? mt_cudabin_temp_write(".image", "", 0) : NULL;
-    if (r->output) {
+    int fd = with ? memfd_create("memtrace-image", MFD_CLOEXEC) : -1; /* a kill leaves nothing behind */
+    if (fd >= 0) {
+        static char path[32];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        r->output = path;
         return mt_ptxtool_image_make(r, "its device code", in->modules, in->n, texts);
     }
     if (with) {
-        fprintf(stderr, "mt-ptx: temporary file: %s\n", strerror(errno));
+        fprintf(stderr, "mt-ptx: a file in memory: %s\n", strerror(errno));
     } else if (!in->n) {
         fputs("it has no device code\n", stderr);
     }

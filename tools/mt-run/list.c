@@ -1,5 +1,6 @@
 /* --list: the device code of a program and of the libraries that it loads; mt-ptx says what is in each. */
 #include "mt-run.h"
+#include "cli/base/near.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,5 +92,5 @@ int mt_run_list(const char *name)
     if (!found && !code)
         printf("%s: no device code, nor in the libraries that it is linked to\n", path);
     mt_words_free(&files);
-    return code ? code : fflush(stdout) != 0;
+    return code ? code : mt_near_told("mt-run");
 }

@@ -174,10 +174,10 @@ static int main_option(struct request *r, int c)
         break;
     case 'h':
         fputs(usage, stdout);
-        return fflush(stdout) != 0;
+        return mt_near_told("mt-run");
     case 'V':
         puts("mt-run (memtrace) " MEMTRACE_VERSION);
-        return fflush(stdout) != 0;
+        return mt_near_told("mt-run");
     default:
         fputs("mt-run: --help says what there is\n", stderr);
         return EXIT_REFUSED;
@@ -195,7 +195,7 @@ static int main_show(char **argv)
     mt_words_print(&w);
     putchar('\n');
     mt_words_free(&w);
-    return fflush(stdout) != 0;
+    return mt_near_told("mt-run");
 }
 
 static int main_run(const struct request *r, char **argv)
@@ -221,11 +221,11 @@ int main(int argc, char **argv)
     int c;
     mt_words_begin("mt-run: no memory");
     if (mt_near_completion(argc, argv, letters, options))
-        return fflush(stdout) != 0;
+        return mt_near_told("mt-run");
     if ((c = mt_near_values(argc, argv, letters, options)) != 0) {
         if (c > 0)
             main_option(&r, c);
-        return fflush(stdout) != 0;
+        return mt_near_told("mt-run");
     }
     while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
         const char *near = c == '?' ? mt_near_option(argv[optind - 1], options) : NULL;

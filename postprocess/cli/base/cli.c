@@ -333,8 +333,9 @@ int mt_output_ready(struct mt_output *o)
     return mt_output_failed(o, errno);
 }
 
-int mt_output_failed(const struct mt_output *o, int error)
+int mt_output_failed(struct mt_output *o, int error)
 {
+    o->cut = o->ready;
     return mt_cli_fail("%s: cannot write: %s", o->fd == STDOUT_FILENO ? "standard output" : o->path,
                        strerror(error));
 }
@@ -393,7 +394,7 @@ FILE *mt_output_stream(struct mt_output *o)
     return f;
 }
 
-int mt_output_close(const struct mt_output *o, FILE *f)
+int mt_output_close(struct mt_output *o, FILE *f)
 {
     int bad = ferror(f);
     if (fclose(f) != 0 || bad)
@@ -405,10 +406,11 @@ void mt_output_abandon(struct mt_output *o)
 {
     struct stat ours, there;
     /* What somebody else has put there meanwhile stays. */
-    if (o->created && fstat(o->fd, &ours) == 0 && lstat(o->path, &there) == 0 &&
-        ours.st_dev == there.st_dev && ours.st_ino == there.st_ino)
+    if ((o->created || o->cut) && o->fd != STDOUT_FILENO && fstat(o->fd, &ours) == 0 &&
+        S_ISREG(ours.st_mode) && lstat(o->path, &there) == 0 && ours.st_dev == there.st_dev &&
+        ours.st_ino == there.st_ino)
         unlink(o->path);
-    o->created = 0;
+    o->created = o->cut = 0;
 }
 
 /* ---- progress ---- */

@@ -121,20 +121,21 @@ int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const cha
 struct mt_output {
     const char *path;
     int fd, created, ready;
+    int cut;   /* it lacks what could not be written */
     int error; /* of a write of its stream */
 };
 int mt_output_open(struct mt_output *o, const char *path,
                    const struct mt_inputs *in); /* 0, or an exit code */
 int mt_output_ready(struct mt_output *o);       /* once; later calls do nothing */
 /* Says that it cannot be written; MT_EXIT_FAILURE. */
-int mt_output_failed(const struct mt_output *o, int error);
+int mt_output_failed(struct mt_output *o, int error);
 /* A stream that owns the descriptor; signals interrupt none of its writes. NULL: errno. */
 FILE *mt_output_whole(int fd);
 /* As a stream, NULL after saying why; and its end: 0, or an exit code after saying why. Without
  * mt_output_ready before, it is ready when the first bytes leave the stream's buffer. */
 FILE *mt_output_stream(struct mt_output *o);
-int mt_output_close(const struct mt_output *o, FILE *f);
-/* Removes a file that was made and never became ready. */
+int mt_output_close(struct mt_output *o, FILE *f);
+/* Removes a file that was made and never became ready, or that lacks what could not be written. */
 void mt_output_abandon(struct mt_output *o);
 
 /* A line on stderr, when it is a terminal and reading takes more than two seconds. */

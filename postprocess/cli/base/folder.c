@@ -36,6 +36,16 @@ static uint64_t folder_number(const json_t *o, const char *key)
     return json_is_integer(v) ? (uint64_t)json_integer_value(v) : 0;
 }
 
+/* How many bytes there are, up to `size`; some file systems hand them out in pieces. */
+static ssize_t folder_head(int fd, char *text, size_t size)
+{
+    size_t done = 0;
+    ssize_t n;
+    while (done < size && ((n = read(fd, text + done, size - done)) > 0 || (n < 0 && errno == EINTR)))
+        done += n > 0 ? (size_t)n : 0;
+    return (ssize_t)done;
+}
+
 /* Which run does the companion say that it is of? 0, or -1: it does not say. */
 static int folder_run_of(const char *meta, struct found *f)
 {
@@ -44,7 +54,7 @@ static int folder_run_of(const char *meta, struct found *f)
     ssize_t n = -1;
     int fd = open(meta, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-        n = read(fd, text, sizeof text);
+        n = folder_head(fd, text, sizeof text);
     if (fd >= 0)
         close(fd);
     const char *lf = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;

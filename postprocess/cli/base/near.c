@@ -1,6 +1,7 @@
 /* Words that were nearly right, and what a tool's table of options tells shells. Used by all mt- programs. */
 #include "near.h"
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,4 +112,12 @@ int mt_near_values(int argc, char **argv, const char *letters, const struct opti
     near_listing = 1;
     optarg = no_word;
     return option == 'o' ? -1 : option; /* a file: none is made for this */
+}
+
+int mt_near_told(const char *program)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    fprintf(stderr, "%s: standard output: cannot write: %s\n", program, strerror(errno));
+    return 1;
 }

@@ -18,4 +18,6 @@ int mt_near_completion(int argc, char **argv, const char *letters, const struct 
  * given, a word a line. -1: OPTION has no such list ("" is what stands first on the command line). 0: argv is
  * something else. */
 int mt_near_values(int argc, char **argv, const char *letters, const struct option *list);
+/* All that was asked for were words on stdout, and they are there: 0; else 1, after saying why. */
+int mt_near_told(const char *program);
 #endif

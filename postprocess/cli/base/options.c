@@ -96,9 +96,7 @@ static int options_refuse(const char *argument, const struct option *list)
 /* All that was asked for were words on stdout: -1 if they are there. */
 static int options_told(void)
 {
-    return fflush(stdout) == 0 && !ferror(stdout)
-               ? -1
-               : mt_cli_fail("standard output: cannot write: %s", strerror(errno));
+    return mt_near_told(mt_cli_name) ? MT_EXIT_FAILURE : -1;
 }
 
 int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,

@@ -103,6 +103,20 @@ static int open_companion(struct work *x)
                        x->meta_path);
 }
 
+/* 0; -1: it could not be written whole, and is removed. */
+static int close_companion(struct work *x)
+{
+    struct stat st;
+    int bad = x->meta && ferror(x->meta), failed = x->meta && fclose(x->meta) != 0, error = errno;
+    x->meta = NULL;
+    if (!bad && !failed)
+        return 0;
+    if (lstat(x->meta_path, &st) == 0 && S_ISREG(st.st_mode))
+        unlink(x->meta_path);
+    errno = error;
+    return -1;
+}
+
 /* Lines of a meta chunk. 0, or an exit code. */
 static int put_lines(void *self, const char *text, size_t bytes)
 {
@@ -285,7 +299,7 @@ int mt_convert_to_raw(const char *path, FILE *f, const char *meta, int named,
         }
         code = code ? code : missing;
     }
-    if (x.meta && fclose(x.meta) != 0)
+    if (close_companion(&x) != 0)
         code = convert_device_failed(meta, errno);
     mt_host_reader_close(x.r);
     free(x.chosen.seq);
