@@ -101,6 +101,22 @@ static int mark_calls(struct host *h, LLVMValueRef function)
     return marked;
 }
 
+/* A linker or a pass that folds functions of the same code (--icf=all) would give kernels of one signature
+ * one stub, and so one address, by which the runtime knows them. So each stub's code mentions a variable of
+ * its own, as nvcc's do. It is not read: nothing to trace. A template's is in no group that the linker may
+ * drop: stubs are inlined into code that stays. */
+static void host_keep_stub(struct host *h, LLVMValueRef stub)
+{
+    LLVMValueRef own = LLVMAddGlobal(h->module, LLVMInt8TypeInContext(h->context), "__mt_stub");
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(h->context), &h->ptr, 1, 0);
+    LLVMSetInitializer(own, LLVMConstNull(LLVMGlobalGetValueType(own)));
+    LLVMSetLinkage(own, LLVMInternalLinkage);
+    LLVMPositionBuilderBefore(h->builder, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(stub)));
+    LLVMSetCurrentDebugLocation2(h->builder, NULL);
+    LLVMValueRef mention = LLVMGetInlineAsm(type, "", 0, "r", 1, 1, 0, LLVMInlineAsmDialectATT, 0);
+    LLVMBuildCall2(h->builder, type, mention, &own, 1, "");
+}
+
 int mt_pass_host(LLVMModuleRef module)
 {
     if (mt_shim_is_nvptx(module))
@@ -114,8 +130,14 @@ int mt_pass_host(LLVMModuleRef module)
     for (LLVMValueRef f = LLVMGetFirstFunction(module), next; f; f = next) {
         next = LLVMGetNextFunction(f);
         /* Stubs and header wrappers pass a call on: the place that counts is their caller's. */
-        if (!LLVMIsDeclaration(f) && !is_stub(mt_name(f)) && !mt_host_is_cuda_call(mt_name(f)))
+        if (LLVMIsDeclaration(f))
+            continue;
+        if (is_stub(mt_name(f))) {
+            host_keep_stub(&h, f);
+            changed = 1;
+        } else if (!mt_host_is_cuda_call(mt_name(f))) {
             changed |= mark_calls(&h, f);
+        }
     }
     LLVMDisposeBuilder(h.builder);
     changed |= mt_host_registration(module);

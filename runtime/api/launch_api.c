@@ -211,6 +211,8 @@ cudaError_t mt_launch_traced(const void *func, const struct mt_launch_config *c,
 {
     struct gpu_call g;
     cudaError_t e;
+    if (mt_function_is_folded(func)) /* NVIDIA's runtime would take one of them */
+        return mt_fail(cudaErrorInvalidDeviceFunction);
     void **all = gpu_begin(&g, func, c, args);
     if (g.ours && !all)
         return gpu_end(&g, mt_fail(cudaErrorMemoryAllocation));

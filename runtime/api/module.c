@@ -13,6 +13,7 @@
 #include "base/demangle.h"
 #include "base/report.h"
 #include "base/fork.h"
+#include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -107,10 +108,57 @@ void mt_module_untraced(struct mt_module *m, const char *kernel)
 
 /* ---- lookup ---- */
 
+/* Of a static or unnamed-namespace function: what other files have by this name is another one. */
+static int module_is_internal(const char *name)
+{
+    const char *at = name + 2 + (strncmp(name, "_ZN", 3) == 0);
+    if (strncmp(name, "_Z", 2) != 0)
+        return 0;
+    while (isdigit((unsigned char)*at)) { /* names of what it is in */
+        char *end;
+        unsigned long n = strtoul(at, &end, 10);
+        at = n <= strlen(end) ? end + n : "";
+    }
+    return (*at == 'L' && isdigit((unsigned char)at[1])) || strstr(name, "_GLOBAL__N_");
+}
+
+static int module_is_same(const struct mt_function *a, const struct mt_function *b)
+{
+    return !strcmp(a->name, b->name) && (a->module == b->module || !module_is_internal(a->name));
+}
+
+/* Two kernels of one address: which one is meant, nobody knows. The same one comes from each file that has it
+ * (templates). */
+static int module_is_folded(struct mt_function *f, const void *host)
+{
+    struct mt_function *other = host == f->host ? f->before : NULL;
+    while (other && module_is_same(f, other))
+        other = other->before;
+    if (!other || atomic_exchange(&f->told_folded, 1))
+        return other != NULL;
+    mt_demangle_prepare();
+    char *a = mt_demangle(other->name), *b = mt_demangle(f->name);
+    mt_report(
+        "kernels %.160s and %.160s have one address, so neither can be launched: the linker folded their "
+        "host stubs; link without --icf=all (--icf=safe keeps them apart), or compile with mt-cc",
+        a ? a : other->name, b ? b : f->name);
+    free(a);
+    free(b);
+    return 1;
+}
+
+int mt_function_is_folded(const void *host)
+{
+    struct mt_function *f = host ? mt_map_get(&functions, host) : NULL;
+    return f && module_is_folded(f, host);
+}
+
 struct mt_function *mt_function_find(const void *host)
 {
     mt_modules_load();
     struct mt_function *f = host ? mt_map_get(&functions, host) : NULL;
+    if (f && module_is_folded(f, host))
+        return NULL;
     if (f) {
         mt_module_need(f->module);
         mt_function_need(f);
@@ -231,7 +279,7 @@ void REC(__cudaRegisterFunction)(void **handle, const char *host, char *device, 
 {
     struct mt_module *m = (struct mt_module *)handle;
     struct mt_function *f = m ? calloc(1, sizeof *f) : NULL;
-    if (!f || !(f->name = strdup(name)) || mt_map_set(&functions, host, f) || mt_map_set(&functions, f, f)) {
+    if (!f || !(f->name = strdup(name)) || mt_map_set(&functions, f, f)) {
         mt_report("out of memory: kernel %s is not registered", name);
         return;
     }
@@ -241,6 +289,9 @@ void REC(__cudaRegisterFunction)(void **handle, const char *host, char *device, 
     f->module = m;
     f->dynamic_shared_max = f->carveout = -1;
     mt_modules_enter();
+    f->before = mt_map_get(&functions, host);
+    if (mt_map_set(&functions, host, f))
+        mt_report("out of memory: kernel %s is not registered", name);
     f->next = m->functions;
     m->functions = f;
     if (m->image)
@@ -338,6 +389,21 @@ char REC(__cudaInitModule)(void **handle)
     return 1;
 }
 
+/* A library's copy of a kernel goes; the address stays that of the program's, if that has one, too. */
+static void module_forget_function(struct mt_function *f)
+{
+    struct mt_function *last = mt_map_get(&functions, f->host);
+    mt_map_drop(&functions, f, f);
+    if (last != f) {
+        while (last && last->before != f)
+            last = last->before;
+        if (last)
+            last->before = f->before;
+    } else if (!f->before || mt_map_set(&functions, f->host, f->before)) {
+        mt_map_drop(&functions, f->host, f);
+    }
+}
+
 /* Its library goes, with the fat binary and the addresses by which its kernels and variables are known;
  * others may come to lie there. What was launched has all it needs. */
 void mt_module_forget(struct mt_module *m)
@@ -352,10 +418,8 @@ void mt_module_forget(struct mt_module *m)
     if (!m->loaded)
         mt_modules_unloaded--;
     m->loaded = m->tried = m->lazy.made = 1;
-    for (struct mt_function *f = m->functions; f; f = f->next) {
-        mt_map_drop(&functions, f->host, f);
-        mt_map_drop(&functions, f, f);
-    }
+    for (struct mt_function *f = m->functions; f; f = f->next)
+        module_forget_function(f);
     for (struct mt_variable *v = m->variables; v; v = v->next)
         mt_map_drop(&variables, v->host, v);
     mt_modules_leave();

@@ -65,6 +65,8 @@ struct mt_function {
     _Atomic int told; /* that the version without runs in its place; on the CPU device: that it cannot run */
     char traced_key;
     cudaKernel_t traced_handle;
+    struct mt_function *_Atomic before; /* registered with the same address */
+    _Atomic int told_folded;            /* that it is another kernel */
     void *of_driver; /* the same where the program has loaded the module by the driver API */
     char *_Atomic pretty, *_Atomic signature; /* without a table: its name; made when it is first needed */
     struct mt_function *next;                 /* of the module */
@@ -85,6 +87,8 @@ struct mt_variable {
  * registered. Its module is loaded, which may take a while where an image has to be made. */
 struct mt_function *mt_function_find(const void *f);
 cudaKernel_t mt_function_handle(struct mt_function *f);
+/* 1: it is the address of several kernels, which is said once; mt_function_find knows none of them by it. */
+int mt_function_is_folded(const void *host);
 /* Another name for a function: the real runtime's kernel handle. */
 void mt_function_alias(const void *alias, struct mt_function *f);
 /* The variable whose host shadow is at `host`; loaded. NULL: none. */

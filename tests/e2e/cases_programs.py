@@ -338,6 +338,23 @@ def plain_clang(world):
     holds("same trace as with mt-cc", own == wrapped)
 
 
+@case("folded_stubs")
+def folded_stubs(world):
+    """Kernels of one signature: linkers that fold functions of the same code leave their host stubs apart. Without the plugin the stubs
+    are folded, and a launch is an error."""
+    flags = ["-O2", "-ffunction-sections", "-fuse-ld=lld", "-Wl,--icf=all"]
+    for more in ([], ["-flto"]):
+        result = world.run_ok(world.compile(source(world, "folded.cu"), *flags, *more))
+        same(f"{more}: output", (result.out, result.err), ("1234 0\n", ""))
+        same(f"{more}: kernels", [launch.kernel for launch in result.trace()], ["first", "second", "more<3>", "more<4>"])
+    app = os.path.join(world.folder("build"), "app")
+    world.call(["clang++-19", *flags, f"--cuda-path={world.build}/cuda-overlay", "-Wno-unknown-cuda-version", "--cuda-gpu-arch=sm_90",
+                source(world, "folded.cu"), "-o", app, f"-L{world.build}/cuda-overlay/lib64", "-lcudart"])
+    result = world.run_ok(app)
+    same("output without the plugin", result.out, "0 98\n")
+    holds(f"it is said once: {result.err}", len(re.findall(r"one address[^\n]*--icf=all[^\n]*mt-cc\n", result.err)) == result.err.count("\n") == 1)
+
+
 @case("two_steps")
 def two_steps(world):
     """Augment first (-plugin cuda-aug … -E), compile the augmented file with the pass, link with the host and device

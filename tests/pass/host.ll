@@ -1,6 +1,8 @@
-; Host side: the place of each CUDA call and launch goes to the runtime; stubs and header wrappers are left alone.
+; Host side: the place of each CUDA call and launch goes to the runtime; header wrappers are left alone. Stubs mention a
+; variable each, so that nothing folds two of them.
 ; RUN: %host %s | FileCheck %s
 target triple = "x86_64-pc-linux-gnu"
+$_Z16__device_stub__tIfEvPT_ = comdat any
 declare i32 @cudaMalloc(ptr, i64)
 declare i32 @_ZL10cudaMallocIfE9cudaErrorPPT_m(ptr, i64)
 declare void @_Z16__device_stub__kPf(ptr)
@@ -12,6 +14,8 @@ declare void @other()
 ; CHECK: c"main\00"
 ; CHECK: c"cudaMalloc\00"
 ; CHECK: [[S1:@[0-9]+]] = private constant { ptr, ptr, ptr, i32, i32 } { ptr [[FILE]], ptr {{.*}}, ptr {{.*}}, i32 19, i32 3 }
+; CHECK: [[J:@__mt_stub[.0-9]*]] = internal global i8 0{{$}}
+; CHECK: [[T:@__mt_stub[.0-9]*]] = internal global i8 0{{$}}
 ; CHECK-LABEL: define i32 @main(
 ; CHECK: call void @__mt_host_site_if_linked(ptr [[S1]])
 ; CHECK-NEXT: call i32 @cudaMalloc(
@@ -34,9 +38,16 @@ ok:
   ret i32 0
 }
 ; CHECK-LABEL: define void @_Z16__device_stub__jPf(
+; CHECK-NEXT: call void asm sideeffect "", "r"(ptr [[J]])
 ; CHECK-NOT: __mt_host_site
 ; CHECK: ret void
 define void @_Z16__device_stub__jPf(ptr %p) {
+  %a = call i32 @cudaLaunchKernel(ptr %p)
+  ret void
+}
+; CHECK-LABEL: define linkonce_odr void @_Z16__device_stub__tIfEvPT_(
+; CHECK-NEXT: call void asm sideeffect "", "r"(ptr [[T]])
+define linkonce_odr void @_Z16__device_stub__tIfEvPT_(ptr %p) comdat {
   %a = call i32 @cudaLaunchKernel(ptr %p)
   ret void
 }

@@ -75,6 +75,14 @@ void program_come_and_go(void)
     munmap(w, 4096);
 }
 
+void **program_again(void (*stub)(void), const char *name)
+{
+    void **h = __cudaRegisterFatBinary(program_make(TEST_IMAGE));
+    program_add(h, stub, name);
+    __cudaRegisterFatBinaryEnd(h);
+    return h;
+}
+
 void program_register(void)
 {
     const char *image = program_image ? program_image : TEST_IMAGE;

@@ -13,6 +13,9 @@ extern int program_wide; /* not 0: a kernel with 70 parameters is registered */
 extern const char *program_image;   /* NULL: the tests' own; "": there is none */
 extern const char *program_foreign; /* its kernel's name */
 void program_register(void);
+/* Another file with a kernel of this host stub; its fat binary's handle. */
+void **program_again(void (*stub)(void), const char *name);
+void __cudaUnregisterFatBinary(void **handle);
 /* A library that was loaded and unloaded before anything of CUDA was called:
  * nothing of it may be looked at. */
 void program_come_and_go(void);

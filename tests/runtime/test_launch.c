@@ -256,6 +256,59 @@ TEST(no_image)
     OK(launch_fill(d, 4, 0)); /* the rest of the program works */
 }
 
+/* A template's kernel that a library has, too, stays the program's when that is unloaded. */
+TEST(kernel_of_two_files)
+{
+    unsigned *d = device_words(8), h[8];
+    void **library = program_again(stub_fill, "_Zfill");
+    OK(launch_fill(d, 8, 0));
+    __cudaUnregisterFatBinary(library);
+    OK(launch_fill(d, 8, 0));
+    OK(cudaMemcpy(h, d, 32, cudaMemcpyDeviceToHost));
+    WANT(h[5] == h[0] + 5);
+    library = program_again(stub_fill, "_Zfill");
+    void **last = program_again(stub_fill, "_Zfill");
+    __cudaUnregisterFatBinary(library);
+    __cudaUnregisterFatBinary(last);
+    OK(launch_fill(d, 8, 0));
+}
+
+static void launch_folded(void *arg)
+{
+    struct cudaFuncAttributes a;
+    for (int i = 0; i < 2; i++)
+        EXPECT(cudaErrorInvalidDeviceFunction, launch_fill(arg, 8, 0));
+    EXPECT(cudaErrorInvalidDeviceFunction, cudaFuncGetAttributes(&a, stub_fill));
+}
+
+/* Host stubs that a linker folded: a launch would run one of the two. */
+TEST(kernels_of_one_address)
+{
+    unsigned *d = device_words(8);
+    void **other = program_again(stub_fill, "_Zother");
+    char *text = said(launch_folded, d);
+    WANT(count_lines(text, NULL) == 1);
+    WANT(count_lines(text, "_Zfill", "_Zother", "--icf=all", "mt-cc", NULL) == 1);
+    OK(cudaLaunchKernel(stub_nothing, one, one, NULL, 0, 0));
+    __cudaUnregisterFatBinary(other);
+    OK(launch_fill(d, 8, 0));
+}
+
+/* The same with static kernels of two files, whose names are alike. */
+TEST(static_kernels_of_one_address)
+{
+    static const char *const names[] = {"_ZL4hidePi", "_ZN2ns4deepL4hideEPi", "_ZN12_GLOBAL__N_14hideEPi",
+                                        "_Z4openPi"};
+    for (int i = 0; i < 4; i++) {
+        void **one_file = program_again(stub_gone, names[i]), **other = program_again(stub_gone, names[i]);
+        struct cudaFuncAttributes a; /* the image has none of them */
+        EXPECT(i < 3 ? cudaErrorInvalidDeviceFunction : cudaErrorNoKernelImageForDevice,
+               cudaFuncGetAttributes(&a, stub_gone));
+        __cudaUnregisterFatBinary(one_file);
+        __cudaUnregisterFatBinary(other);
+    }
+}
+
 static void launch_trap(void *arg)
 {
     OK(cudaLaunchKernel(stub_trap, one, one, NULL, 0, 0));
@@ -386,6 +439,9 @@ int main(void)
         cmocka_unit_test(attributes_and_occupancy),
         cmocka_unit_test(symbols),
         cmocka_unit_test(no_image),
+        cmocka_unit_test(kernel_of_two_files),
+        cmocka_unit_test(kernels_of_one_address),
+        cmocka_unit_test(static_kernels_of_one_address),
         cmocka_unit_test(fault_stays),
         cmocka_unit_test(unsupported_is_not_silent),
         cmocka_unit_test(untraced_kernel),
