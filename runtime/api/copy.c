@@ -175,7 +175,7 @@ static int copy_stage(struct copy_op *c)
     return 0;
 }
 
-/* A copy in the stream's order that the caller waits for. */
+/* A copy in the stream's order that the caller waits for. Behind a kernel that failed it is not made. */
 static void in_turn(struct mt_stream *s, const struct mt_box *b, const struct mt_host_site *site, int granted,
                     struct mt_turn *t)
 {
@@ -184,7 +184,7 @@ static void in_turn(struct mt_stream *s, const struct mt_box *b, const struct mt
     c.stream = mt_stream_number_of(s);
     if (!granted)
         mt_turn_begin(t, s);
-    if (!copy_empty(b))
+    if (!copy_empty(b) && !mt_failed())
         copy_perform(&c);
     mt_turn_end(t);
 }
@@ -201,7 +201,7 @@ static cudaError_t copy_async(struct mt_stream *s, const struct mt_box *b, int s
     int to_program = !captured && !(skip & 1) && is_pageable(&b->dst);
     if (!captured && mt_turn_try(&t, s)) {
         in_turn(s, b, site, 1, &t);
-        return cudaSuccess;
+        return mt_failed();
     }
     cudaError_t e = to_program ? cudaSuccess : mt_copy_op(&op, b, skip, site);
     if (e)
@@ -210,7 +210,7 @@ static cudaError_t copy_async(struct mt_stream *s, const struct mt_box *b, int s
         if (!to_program)
             mt_op_free(op);
         in_turn(s, b, site, 0, &t);
-        return cudaSuccess;
+        return mt_failed();
     }
     mt_copy_bind(op, s);
     return mt_op_submit(s, op);

@@ -116,9 +116,10 @@ cudaError_t mt_fill_start(struct mt_fill f, cudaStream_t stream, int sync)
     }
     if (!turn)
         mt_turn_begin(&t, s);
-    fill_perform(&f, mt_stream_number_of(s), site);
+    if (!mt_failed())
+        fill_perform(&f, mt_stream_number_of(s), site);
     mt_turn_end(&t);
-    return cudaSuccess;
+    return mt_failed();
 }
 
 static struct mt_fill fill_1d(void *p, int value, size_t bytes)

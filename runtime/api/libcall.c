@@ -29,12 +29,21 @@ struct libcall_piece {
     int type;
 };
 
+/* Of a call under way: what it says that it will read and write. */
+enum { FINE, NOT_THERE, NO_ROOM };
+struct mt_library_notes {
+    const char *name;
+    int anywhere, counted; /* on a GPU: any address will do; no pieces are kept */
+    int wrong;
+    struct libcall_piece *pieces;
+    size_t n, room;
+    uint64_t records, sums[6]; /* sums: as mt_launch_line.recorded */
+};
+
 /* Of a call on a GPU, where the trace takes its records later. */
 struct libcall_known {
     struct mt_gpu_known known;
-    const char *name;
-    struct libcall_piece *pieces;
-    size_t n, room;
+    struct mt_library_notes notes;
 };
 
 struct libcall_op {
@@ -44,13 +53,10 @@ struct libcall_op {
     struct mt_library_call call; /* its block goes on behind this */
 };
 
-/* Of one call under way: its records, some at a time. */
-struct mt_library_notes {
+/* ---- records, some at a time */
+
+struct libcall_batch {
     struct mt_trace *trace;
-    const char *name;
-    struct libcall_known *known; /* gets them in place of the trace */
-    uint64_t records, sums[6];   /* sums: as mt_launch_line.recorded */
-    int wrong;
     unsigned n;
     uint64_t accesses;
     union {
@@ -59,70 +65,76 @@ struct mt_library_notes {
     } room;
 };
 
-static void libcall_flush(struct mt_library_notes *n)
+static void libcall_flush(struct libcall_batch *b)
 {
-    if (n->n && mt_trace_compact())
-        mt_trace_append_runs(n->trace, n->room.runs, n->n, n->accesses);
-    else if (n->n)
-        mt_trace_append(n->trace, n->room.records, n->n);
-    n->n = 0;
-    n->accesses = 0;
+    if (b->n && mt_trace_compact())
+        mt_trace_append_runs(b->trace, b->room.runs, b->n, b->accesses);
+    else if (b->n)
+        mt_trace_append(b->trace, b->room.records, b->n);
+    b->n = 0;
+    b->accesses = 0;
 }
 
-static void libcall_run(struct mt_library_notes *n, uint32_t meta, uint64_t base, uint32_t count,
-                        int64_t stride)
+static void libcall_record(struct libcall_batch *b, const struct libcall_piece *p, uint64_t from,
+                           uint32_t count)
 {
-    n->room.runs[n->n++] = (struct mt_access_run){
-        .base = base, .stride = stride, .meta = meta, .count = count, .warp = MT_RUN_NO_WARP};
-    n->accesses += count;
-    if (n->n == BATCH)
-        libcall_flush(n);
+    uint32_t meta = mt_rec_meta(p->type == MT_LIBRARY_READ ? MT_LOAD : MT_STORE, p->bytes);
+    uint64_t base = p->base + from * (uint64_t)p->stride;
+    if (mt_trace_compact())
+        b->room.runs[b->n++] = (struct mt_access_run){
+            .base = base, .stride = p->stride, .meta = meta, .count = count, .warp = MT_RUN_NO_WARP};
+    else
+        b->room.records[b->n++] = (struct mt_raw_record){{meta, base, 0}};
+    b->accesses += count;
+    if (b->n == BATCH)
+        libcall_flush(b);
 }
 
-static void libcall_record(struct mt_library_notes *n, uint32_t meta, uint64_t base)
+static void libcall_write(const struct mt_library_notes *n, struct mt_trace *t)
 {
-    n->room.records[n->n++] = (struct mt_raw_record){{meta, base, 0}};
-    if (n->n == BATCH)
-        libcall_flush(n);
+    struct libcall_batch b = {.trace = t};
+    uint64_t most = mt_trace_compact() ? RUN_MAX : 1;
+    for (const struct libcall_piece *p = n->pieces; p < n->pieces + n->n; p++)
+        for (uint64_t i = 0, some; i < p->count; i += some) {
+            some = p->count - i < most ? p->count - i : most;
+            libcall_record(&b, p, i, (uint32_t)some);
+        }
+    libcall_flush(&b);
 }
 
-static void libcall_keep(struct mt_library_notes *n, const struct libcall_piece *piece)
+/* ---- notes */
+
+/* Does `p` go on where `last` ends? Then it becomes a part of it. */
+static int libcall_joins(struct libcall_piece *last, const struct libcall_piece *p)
 {
-    struct libcall_known *k = n->known;
-    if (k->n == k->room) {
-        size_t room = k->room ? 2 * k->room : 64;
-        struct libcall_piece *more = realloc(k->pieces, room * sizeof *more);
+    int64_t step = last->count > 1 ? last->stride : (int64_t)(p->base - last->base);
+    if (p->type != last->type || p->bytes != last->bytes || (p->count > 1 && p->stride != step) ||
+        p->base != last->base + last->count * (uint64_t)step)
+        return 0;
+    last->stride = step;
+    last->count += p->count;
+    return 1;
+}
+
+static void libcall_keep(struct mt_library_notes *n, const struct libcall_piece *p)
+{
+    n->records += p->count;
+    n->sums[2 * p->type] += p->count;
+    n->sums[2 * p->type + 1] += p->count * p->bytes;
+    if (n->counted || (n->n && libcall_joins(&n->pieces[n->n - 1], p)))
+        return;
+    if (n->n == n->room) {
+        size_t room = n->room ? 2 * n->room : 64;
+        struct libcall_piece *more = realloc(n->pieces, room * sizeof *more);
         if (!more) {
-            n->wrong = 1;
+            mt_report("%s: no memory for what it reads and writes", n->name);
+            n->wrong = NO_ROOM;
             return;
         }
-        k->pieces = more;
-        k->room = room;
+        n->pieces = more;
+        n->room = room;
     }
-    k->pieces[k->n++] = *piece;
-}
-
-/* Pieces that fit into a record. */
-static void libcall_put(struct mt_library_notes *n, int type, uint64_t base, size_t bytes, size_t count,
-                        int64_t stride)
-{
-    uint32_t meta = mt_rec_meta(type == MT_LIBRARY_READ ? MT_LOAD : MT_STORE, (uint32_t)bytes);
-    n->records += count;
-    n->sums[2 * type] += count;
-    n->sums[2 * type + 1] += (uint64_t)count * bytes;
-    if (n->known)
-        libcall_keep(n, &(struct libcall_piece){base, count, stride, (uint32_t)bytes, type});
-    if (!n->trace)
-        return;
-    for (size_t i = 0; i < count;) {
-        size_t some = !mt_trace_compact() ? 1 : count - i < RUN_MAX ? count - i : RUN_MAX;
-        uint64_t at = base + (uint64_t)i * (uint64_t)stride;
-        if (mt_trace_compact())
-            libcall_run(n, meta, at, (uint32_t)some, stride);
-        else
-            libcall_record(n, meta, at);
-        i += some;
-    }
+    n->pieces[n->n++] = *p;
 }
 
 /* Do all pieces lie in one block of memory? */
@@ -138,6 +150,13 @@ static int libcall_inside(uint64_t base, size_t bytes, size_t count, int64_t str
     return span <= reach && bytes <= reach - span;
 }
 
+EXPORT void __mt_library_refuse(struct mt_library_notes *n, const char *why)
+{
+    if (!n->wrong)
+        mt_report("%s: %s", n->name, why);
+    n->wrong = NOT_THERE;
+}
+
 EXPORT int __mt_library_note(struct mt_library_notes *n, int type, const void *p, size_t bytes, size_t count,
                              int64_t stride)
 {
@@ -146,45 +165,48 @@ EXPORT int __mt_library_note(struct mt_library_notes *n, int type, const void *p
         return n->wrong ? -1 : 0;
     if (count > 1 && stride == (int64_t)bytes && !__builtin_mul_overflow(bytes, count, &bytes))
         count = 1;
-    if (!n->known && !libcall_inside(base, bytes, count, stride)) {
+    if (!n->anywhere && !libcall_inside(base, bytes, count, stride)) {
         mt_report("%s: %s %zu times %zu bytes from %#llx on, which is not memory of the device", n->name,
                   type == MT_LIBRARY_READ ? "reads" : "writes", count, bytes, (unsigned long long)base);
-        n->wrong = 1;
+        n->wrong = NOT_THERE;
         return -1;
     }
     for (size_t i = 0; bytes > MT_RAW_MAX_SIZE && i < count; i++)
-        for (size_t at = 0; at < bytes; at += MT_RAW_MAX_SIZE)
-            libcall_put(n, type, base + i * (uint64_t)stride + at,
-                        bytes - at < MT_RAW_MAX_SIZE ? bytes - at : MT_RAW_MAX_SIZE, 1, 0);
+        for (size_t at = 0; at < bytes && !n->wrong; at += MT_RAW_MAX_SIZE) {
+            uint32_t some = bytes - at < MT_RAW_MAX_SIZE ? (uint32_t)(bytes - at) : MT_RAW_MAX_SIZE;
+            libcall_keep(n, &(struct libcall_piece){base + i * (uint64_t)stride + at, 1, 0, some, type});
+        }
     if (bytes <= MT_RAW_MAX_SIZE)
-        libcall_put(n, type, base, bytes, count, stride);
-    return 0;
+        libcall_keep(n, &(struct libcall_piece){base, count, stride, (uint32_t)bytes, type});
+    return n->wrong ? -1 : 0;
 }
 
-static cudaError_t libcall_perform(struct libcall_op *o)
+static cudaError_t libcall_perform(struct libcall_op *o, struct mt_library_notes *n)
 {
-    struct mt_library_notes n = {.name = o->call.name};
-    if (!o->line.in_parts || o->line.traced_ctas)
-        n.trace = o->trace;
-    o->call.ranges(&o->call, &n);
-    libcall_flush(&n);
-    if (n.trace || !o->trace) {
-        o->line.records = o->trace ? n.records : 0;
-        memcpy(o->line.recorded, n.sums, sizeof n.sums);
-    }
-    if (n.wrong)
-        return cudaErrorIllegalAddress;
+    o->call.ranges(&o->call, n);
+    if (n->wrong)
+        return n->wrong == NO_ROOM ? cudaErrorMemoryAllocation : cudaErrorIllegalAddress;
     return o->call.run(&o->call) ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
+/* What it touches is known before it runs, and noted when it has. */
 static int libcall_start(struct mt_op *op)
 {
     struct libcall_op *o = (struct libcall_op *)op;
-    int noted = !mt_device_gpu_path();
+    int noted = !mt_device_gpu_path(), taken = !o->line.in_parts || o->line.traced_ctas;
+    struct mt_library_notes n = {.name = o->call.name, .counted = !o->trace || !taken};
     if (noted)
         mt_trace_begin(o->trace, &o->line);
-    cudaError_t e = libcall_perform(o);
+    cudaError_t e = libcall_perform(o, &n);
     o->line.status = e;
+    if (!e && taken) {
+        o->line.records = o->trace ? n.records : 0;
+        memcpy(o->line.recorded, n.sums, sizeof n.sums);
+        libcall_write(&n, o->trace);
+    }
+    if (e == cudaErrorLaunchFailure)
+        mt_trace_miss(o->trace, "a library's call failed, and what it touched until then is not known");
+    free(n.pieces);
     if (noted)
         mt_trace_end(o->trace, &o->line);
     if (e)
@@ -246,34 +268,29 @@ int mt_libcall_inside(void)
     return inside;
 }
 
-static void libcall_write(struct mt_gpu_known *known, struct mt_trace *t)
+static void libcall_hand_on(struct mt_gpu_known *known, struct mt_trace *t)
 {
     struct libcall_known *k = (struct libcall_known *)known;
-    struct mt_library_notes n = {.name = k->name, .trace = t};
-    for (size_t i = 0; t && i < k->n; i++)
-        libcall_put(&n, k->pieces[i].type, k->pieces[i].base, k->pieces[i].bytes, k->pieces[i].count,
-                    k->pieces[i].stride);
     if (t)
-        libcall_flush(&n);
-    free(k->pieces);
+        libcall_write(&k->notes, t);
+    free(k->notes.pieces);
     free(k);
 }
 
-/* What it will read and write; NULL: no memory. */
+/* What it will read and write; NULL: that cannot be told, which was said. */
 static struct mt_gpu_known *libcall_know(struct mt_library_call *c)
 {
     struct libcall_known *k = calloc(1, sizeof *k);
-    struct mt_library_notes n = {.name = c->name, .known = k};
     if (!k)
         return NULL;
-    k->name = c->name;
-    k->known.write = libcall_write;
-    c->ranges(c, &n);
-    k->known.records = n.records;
-    memcpy(k->known.recorded, n.sums, sizeof n.sums);
-    if (!n.wrong)
+    k->notes = (struct mt_library_notes){.name = c->name, .anywhere = 1};
+    k->known.write = libcall_hand_on;
+    c->ranges(c, &k->notes);
+    k->known.records = k->notes.records;
+    memcpy(k->known.recorded, k->notes.sums, sizeof k->notes.sums);
+    if (!k->notes.wrong)
         return &k->known;
-    libcall_write(&k->known, NULL);
+    libcall_hand_on(&k->known, NULL);
     return NULL;
 }
 
@@ -302,7 +319,7 @@ static int libcall_submit_gpu(cudaStream_t stream, struct mt_library_call *c)
         l.trace = mt_stream_trace(s);
         l.known = libcall_know(c);
         if (!l.known) {
-            mt_report("%s is not traced: no memory", c->name);
+            mt_report("%s is not traced", c->name);
             mt_trace_miss(l.trace, NULL);
             l.trace = NULL;
         }

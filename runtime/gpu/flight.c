@@ -305,12 +305,13 @@ static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
         l->records++; /* how many are missing is not known; one stands for them */
     l->untraced = f->untraced;
     memcpy(l->counts, f->counts, sizeof l->counts);
-    if (known) {
+    l->status = f->status;
+    if (known && !l->status) {
         l->records += known->records;
         memcpy(l->recorded, known->recorded, sizeof l->recorded);
-        known->write(known, q->trace);
     }
-    l->status = f->status;
+    if (known) /* of a call that failed nobody knows how far it came */
+        known->write(known, l->status ? NULL : q->trace);
     if (f->taken < f->counted)
         mt_report("kernel %s: the GPU made %llu records, %llu arrived", l->kernel,
                   (unsigned long long)l->records, (unsigned long long)f->taken);

@@ -13,9 +13,11 @@ struct mt_library_notes; /* libmemtrace.so's */
 struct mt_library_call {
     size_t bytes;
     const char *name, *library; /* "cublasSgemm", "cublas" */
-    /* Notes what will be read and written (__mt_library_note), reads first. */
+    /* Notes what will be read and written (__mt_library_note), reads first. It is in the trace once the call
+     * has run: nothing is there of one that fails. */
     void (*ranges)(struct mt_library_call *c, struct mt_library_notes *n);
-    /* Computes. 0, or -1: it could not, which was said; the stream then has an error as of a kernel. */
+    /* Computes. 0, or -1: it could not, which was said; the stream then has an error as of a kernel, and the
+     * trace is incomplete, as something may have been done. */
     int (*run)(struct mt_library_call *c);
 };
 
@@ -28,6 +30,8 @@ int __mt_library_submit(void *stream, struct mt_library_call *c);
  * call will not run, and the program gets cudaErrorIllegalAddress. */
 int __mt_library_note(struct mt_library_notes *n, int type, const void *p, size_t bytes, size_t count,
                       int64_t stride);
+/* The same for what cannot be right, with the reason. */
+void __mt_library_refuse(struct mt_library_notes *n, const char *why);
 /* 1: calls go to the real libraries. */
 int __mt_library_on_gpu(void);
 /* On a GPU: what is in its memory when the stream comes to the next operation. 0; -1: that is not known, as

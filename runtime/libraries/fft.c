@@ -47,8 +47,8 @@ static struct fft_side fft_side(const struct mt_fft_plan *p, int output)
     return s;
 }
 
-/* Rows that follow each other without a gap are one. */
-static void fft_note(struct mt_library_notes *notes, int type, const struct fft_side *s, const char *p)
+/* Rows that follow each other without a gap are one. 0, or -1: memory is not there. */
+static int fft_note(struct mt_library_notes *notes, int type, const struct fft_side *s, const char *p)
 {
     int outer = s->rank - 1;
     int64_t inner = s->n[outer], rows = 1, stride = s->at->stride;
@@ -65,8 +65,9 @@ static void fft_note(struct mt_library_notes *notes, int type, const struct fft_
         }
         if (__mt_library_note(notes, type, p + at * stride * (int64_t)s->element, s->element, (size_t)inner,
                               stride * (int64_t)s->element))
-            return;
+            return -1;
     }
+    return 0;
 }
 
 static void fft_side_note(const struct fft_call *c, struct mt_library_notes *notes, int output, int type)
@@ -74,7 +75,8 @@ static void fft_side_note(const struct fft_call *c, struct mt_library_notes *not
     struct fft_side s = fft_side(&c->plan, output);
     const char *p = output ? c->out : c->in;
     for (int64_t i = 0; i < c->plan.batch; i++)
-        fft_note(notes, type, &s, p + i * s.at->dist * (int64_t)s.element);
+        if (fft_note(notes, type, &s, p + i * s.at->dist * (int64_t)s.element))
+            return;
 }
 
 static void fft_ranges(struct mt_library_call *call, struct mt_library_notes *notes)

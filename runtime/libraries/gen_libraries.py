@@ -149,7 +149,7 @@ def shapes(c):
     batched = "batchCount" in index
     indent = "    "
     if batched:
-        out.append(f"    for (w->batch = 0; w->batch < b->a[{index['batchCount']}]; w->batch++) {{\n")
+        out.append(f"    for (w->batch = 0; w->batch < b->a[{index['batchCount']}] && !(w->batch && (w->bad || w->pass == MT_BLAS_CHECK)); w->batch++) {{\n")
         indent = "        "
     for i, p in enumerate(c.parameters):
         if not p.memory:

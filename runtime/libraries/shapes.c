@@ -31,7 +31,7 @@ int mt_blas_operand(struct mt_blas_walk *w, const struct mt_blas *b, const struc
     w->size = shapes_size(b, o);
     if (w->pass == MT_BLAS_CHECK) {
         w->bad |= !b->a[o->at];
-        return !w->batch;
+        return 1;
     }
     if (o->array)
         shapes_array(w, b, o->at);

@@ -55,6 +55,10 @@ static int sparse_next(const struct mt_sparse *a, int op, int64_t *row, struct e
     while (!a->coordinates && *row < a->rows &&
            sparse_index(offsets, a->offset_bytes, *row + 1) - a->base <= e->at)
         ++*row;
+    if (!a->coordinates && *row < a->rows &&
+        (sparse_index(offsets, a->offset_bytes, *row) - a->base > e->at ||
+         sparse_index(offsets, a->offset_bytes, *row + 1) - a->base > a->entries))
+        return -1;
     if (*row < 0 || *row >= a->rows || col < 0 || col >= a->cols)
         return -1;
     e->row = op ? col : *row;
@@ -93,18 +97,38 @@ static void sparse_note_rows(const struct sparse_call *c, struct mt_library_note
         __mt_library_note(notes, MT_LIBRARY_READ, p + first * ld, columns * element, (size_t)count, ld);
 }
 
+static int sparse_earlier(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Rows of op(b) that a has entries for, ascending; *count of them. NULL: refused. */
+static int64_t *sparse_used(const struct sparse_call *c, struct mt_library_notes *notes, size_t *count)
+{
+    int64_t row = 0, *used = malloc(((size_t)c->a.entries + 1) * sizeof *used);
+    struct entry e = {-1, 0, 0};
+    int more = -1;
+    *count = 0;
+    while (used && (more = sparse_next(&c->a, c->opa, &row, &e)) > 0)
+        used[(*count)++] = e.col;
+    if (more < 0) {
+        __mt_library_refuse(notes, used ? "an index is outside of the sparse matrix" : "out of memory");
+        free(used);
+        return NULL;
+    }
+    qsort(used, *count, sizeof *used, sparse_earlier);
+    return used;
+}
+
 static void sparse_note_b(const struct sparse_call *c, struct mt_library_notes *notes)
 {
-    int64_t n = sparse_inner(c), row = 0;
-    char *used = calloc(1, (size_t)n + 1);
-    struct entry e = {-1, 0, 0};
-    while (used && sparse_next(&c->a, c->opa, &row, &e) > 0)
-        used[e.col] = 1;
-    for (int64_t i = 0, count; used && i < n; i += count + 1) {
-        for (count = 0; i + count < n && used[i + count];)
-            count++;
-        if (count)
-            sparse_note_rows(c, notes, i, count);
+    size_t n;
+    int64_t *used = sparse_used(c, notes, &n);
+    for (size_t i = 0, next; used && i < n; i = next) {
+        for (next = i + 1; next < n && used[next] <= used[next - 1] + 1;)
+            next++;
+        sparse_note_rows(c, notes, used[i], used[next - 1] - used[i] + 1);
     }
     free(used);
 }

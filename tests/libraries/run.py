@@ -11,7 +11,7 @@ import sys
 
 BLAS = "libopenblas.so.0"
 BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "cusparse": (BLAS,), "curand": (), "curand_all": (), "random": (), "gpu": (), "numpy": (BLAS, "libfftw3.so.3", "libfftw3f.so.3"), "linked": (BLAS,), "attached": (BLAS,),
-            "missing": ()}
+            "missing": (), "failed": (BLAS, "libfftw3f.so.3")}
 HERE = os.path.dirname(os.path.abspath(__file__))
 failures = 0
 
@@ -141,6 +141,21 @@ def test_missing(build, work):
     check(len(lines) == 3 and "curandCreateGenerator" in lines[2] and "libcurand.so.10" in lines[2], f"what is missing: {p.stderr}")
 
 
+def test_failed(build, work):
+    """A call that fails on the device: a launch with its status and without accesses, and nothing is done behind it."""
+    for case, name, copies in (("f", "cufftExecC2C", 0), ("b", "cublasSgemmBatched", 1), ("c", "cusparseSpMV", 2), ("r", "cusparseSpMV", 2)):
+        for form in ("raw", "compact"):
+            p = run(build, work, "test_library_failed", case, MEMTRACE_FORMAT=form)
+            check(p.returncode == 0 and p.stderr.count("\n") == 1 and name in p.stderr, f"{case} {form}: exit code {p.returncode}\n{p.stderr}")
+            traces = sorted(os.path.join(work, f) for f in os.listdir(work) if not f.endswith(".meta"))
+            check(traced(build, traces) == [(name, {"r": [], "w": []})], f"{case} {form}: accesses of a call that failed")
+            have = [(e["kernel"], e["records"], e["status"]) for e in launches(traces)]
+            check(have == [(name, 0, 700)], f"{case} {form}: launches {have}")
+            with open(traces[0] + ".meta", encoding="utf-8") as f:
+                events = [json.loads(line)["ev"] for line in f]
+            check(events.count("memcpy") == copies and events.count("memset") == 3, f"{case} {form}: copies and fills behind it: {events}")
+
+
 def start(work, command):
     """Runs it; the launches of its one trace."""
     env = dict(os.environ, MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=work)
@@ -268,7 +283,7 @@ def main():
     if case == "numpy" and not numpy:
         print("skipped: no Python with NumPy (python3-numpy)")
         return 77
-    tests = {"linked": test_linked, "missing": test_missing, "random": test_random, "gpu": test_gpu, "attached": test_attached}
+    tests = {"linked": test_linked, "missing": test_missing, "random": test_random, "gpu": test_gpu, "attached": test_attached, "failed": test_failed}
     if case in tests:
         tests[case](build, work)
     elif numpy:
