@@ -56,7 +56,7 @@ static LLVMValueRef asm_convert_compare(struct mt_asm_body *l, struct mt_asm_typ
         LLVMValueRef b = mt_asm_in_float(l, &l->s->operands[2], t.bits);
         if (!a || !b)
             return NULL;
-        r = compare_floats(l, l->s->parts[1], a, b);
+        r = compare_floats(l, l->s->parts[1], mt_asm_float_flush(l, a), mt_asm_float_flush(l, b));
     } else {
         LLVMValueRef a = IN(1, t.bits), b = IN(2, t.bits);
         if (!a || !b)
@@ -129,6 +129,7 @@ int mt_asm_convert_selp(struct mt_asm_body *l)
         p = IN(3, 1);
     } else if (is_float(c)) {
         p = mt_asm_in_float(l, &l->s->operands[3], 32);
+        p = p ? mt_asm_float_flush(l, p) : NULL;
         p = p ? LLVMBuildFCmp(l->b, LLVMRealOGE, p, LLVMConstNull(LLVMTypeOf(p)), "") : NULL;
     } else {
         p = IN(3, 32);
@@ -205,7 +206,7 @@ static int float_to_float(struct mt_asm_body *l, struct mt_asm_type d, LLVMValue
     const char *rounding = rounding_of(l->s);
     if (rounding)
         v = mt_asm_intrinsic(l, rounding, LLVMTypeOf(v), &v, 1);
-    v = LLVMBuildFPCast(l->b, v, float_type(l, d.bits), "");
+    v = mt_asm_float_flush(l, LLVMBuildFPCast(l->b, v, float_type(l, d.bits), ""));
     if (mt_asm_has(l->s, "sat")) {
         LLVMValueRef low[] = {v, LLVMConstReal(LLVMTypeOf(v), 0)};
         v = mt_asm_intrinsic(l, "llvm.maxnum", LLVMTypeOf(v), low, 2);
@@ -242,6 +243,7 @@ int mt_asm_convert_cvt(struct mt_asm_body *l)
     LLVMValueRef v = mt_asm_in_float(l, &l->s->operands[1], s.bits);
     if (!v)
         return -1;
+    v = mt_asm_float_flush(l, v);
     if (s.bits == 16)
         v = LLVMBuildFPExt(l->b, v, float_type(l, 32), "");
     return d.kind == 'f' ? float_to_float(l, d, v) : float_to_int(l, d, v);

@@ -3,8 +3,7 @@
 #include "asm_lower.h"
 #include <string.h>
 
-/* Denormals become zeros of the same sign when the opcode says .ftz. */
-static LLVMValueRef asm_float_flush(struct mt_asm_body *l, LLVMValueRef v)
+LLVMValueRef mt_asm_float_flush(struct mt_asm_body *l, LLVMValueRef v)
 {
     if (!mt_asm_has(l->s, "ftz") || LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMFloatTypeKind)
         return v;
@@ -33,14 +32,14 @@ static int asm_float_begin(struct mt_asm_body *l, struct mt_asm_type *t, LLVMVal
     for (unsigned i = 0; i < n; i++) {
         if (!(v[i] = mt_asm_in_float(l, &l->s->operands[i + 1], t->bits)))
             return -1;
-        v[i] = asm_float_flush(l, v[i]);
+        v[i] = mt_asm_float_flush(l, v[i]);
     }
     return 0;
 }
 
 static int asm_float_out(struct mt_asm_body *l, LLVMValueRef v)
 {
-    v = asm_float_flush(l, v);
+    v = mt_asm_float_flush(l, v);
     if (mt_asm_has(l->s, "sat")) { /* into [0, 1], NaN becomes 0 */
         LLVMTypeRef type = LLVMTypeOf(v);
         LLVMValueRef low[] = {v, LLVMConstReal(type, 0)};

@@ -72,22 +72,24 @@ static int carry_out(struct mt_asm_body *l, LLVMValueRef flag)
     return 0;
 }
 
-/* a + b (or a - b) with carry as the opcode says: ".cc" writes it, a final 'c' of the first word reads it. */
+/* a + b, or a - b as a + ~b + 1, with the flag in and out as the opcode says: ".cc" writes it, a final 'c' of
+ * the first word reads it. So after a subtraction the flag is set when nothing was borrowed, and subc adds
+ * it: the hardware's way, where the manual's word "borrow" misleads. Chains that mix additions and
+ * subtractions count on it. */
 static int asm_integer_carried(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b, int minus,
                                struct mt_asm_type t)
 {
     const char *op = l->s->parts[0];
     size_t n = strlen(op);
+    int reads = n > 3 && op[n - 1] == 'c'; /* addc, subc, madc */
     unsigned wide = t.bits * 2;
     struct mt_asm_type u = {'u', t.bits, 1};
-    LLVMValueRef x = asm_integer_widen(l, a, wide, u), y = asm_integer_widen(l, b, wide, u);
-    x = minus ? LLVMBuildSub(l->b, x, y, "") : LLVMBuildAdd(l->b, x, y, "");
-    if (n > 3 && op[n - 1] == 'c') { /* addc, subc, madc */
-        LLVMValueRef c = carry_in(l, wide);
-        if (!c)
-            return -1;
-        x = minus ? LLVMBuildSub(l->b, x, c, "") : LLVMBuildAdd(l->b, x, c, "");
-    }
+    LLVMValueRef c = reads ? carry_in(l, wide) : mt_asm_const(l, wide, minus != 0);
+    if (!c)
+        return -1;
+    LLVMValueRef x = asm_integer_widen(l, a, wide, u);
+    x = LLVMBuildAdd(l->b, x, asm_integer_widen(l, minus ? LLVMBuildNot(l->b, b, "") : b, wide, u), "");
+    x = LLVMBuildAdd(l->b, x, c, "");
     if (mt_asm_has(l->s, "cc")) {
         LLVMValueRef flag = LLVMBuildLShr(l->b, x, mt_asm_const(l, wide, t.bits), "");
         if (carry_out(l, LLVMBuildTrunc(l->b, flag, l->i1, "")))
@@ -178,10 +180,11 @@ int mt_asm_integer_mul24(struct mt_asm_body *l)
         r = LLVMBuildLShr(l->b, r, mt_asm_const(l, 64, 16), "");
     r = LLVMBuildTrunc(l->b, r, l->i32, "");
     if (mad) {
-        LLVMValueRef c = IN(3, 32);
-        if (!c)
+        LLVMValueRef args[] = {r, IN(3, 32)};
+        if (!args[1])
             return -1;
-        r = LLVMBuildAdd(l->b, r, c, "");
+        r = mt_asm_has(l->s, "sat") ? mt_asm_intrinsic(l, "llvm.sadd.sat", l->i32, args, 2)
+                                    : LLVMBuildAdd(l->b, r, args[1], "");
     }
     return asm_integer_out(l, r, t);
 }

@@ -23,6 +23,11 @@ R32(ref_rem_u, b ? a % b : a)
 R32(ref_abs, (int32_t)a < 0 ? 0 - a : a)
 R32(ref_min_s, (int32_t)a < (int32_t)b ? a : b)
 R64(ref_max_u64, a > b ? a : b)
+R32(ref_mad24_sat, ({
+        int64_t x = ((int64_t)((int32_t)(a << 8) / 256) * ((int32_t)(b << 8) / 256) >> 16) + (int32_t)c;
+        x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : x;
+    }))
+R32(ref_sad_u16, (uint16_t)(c + ((uint16_t)a > (uint16_t)b ? a - b : b - a)))
 R32(ref_sad, c + ((int32_t)a > (int32_t)b ? a - b : b - a))
 
 static void ref_add128(uint64_t *out, const uint64_t *in)
@@ -65,6 +70,8 @@ static void values_integers(void **state)
         {"min.s32 $0, $1, $2;", "=r,r,r", "r", "rr", ref_min_s},
         {"max.u64 $0, $1, $2;", "=l,l,l", "l", "ll", ref_max_u64},
         {"sad.s32 $0, $1, $2, $3;", "=r,r,r,r", "r", "rrr", ref_sad},
+        {"mad24.hi.sat.s32 $0, $1, $2, $3;", "=r,r,r,r", "r", "rrr", ref_mad24_sat},
+        {"sad.u16 $0, $1, $2, $3;", "=h,h,h,h", "h", "hhh", ref_sad_u16},
         {"add.cc.u64 $0, $2, $4; addc.u64 $1, $3, $5;", "=&l,=l,l,l,l,l", "ll", "llll", ref_add128},
         {"sub.cc.u32 $0, $3, $6; subc.cc.u32 $1, $4, $7; subc.u32 $2, $5, $8;", "=&r,=&r,=r,r,r,r,r,r,r",
          "rrr", "rrrrrr", ref_sub96},
@@ -73,6 +80,116 @@ static void values_integers(void **state)
          "=&r,=&r,=&r,r,r,r,r,r", "rrr", "rrrrr", ref_mad_chain}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
         run_case(&cases[i]);
+}
+
+/* Chains of additions, subtractions and products of any types, each step with or without the flag in and out,
+ * and under a predicate or not. The model says "nothing was borrowed" by comparing. */
+struct carry_step {
+    char op; /* + - l h: mad.lo, mad.hi */
+    int reads, writes, guarded, wide, is_signed;
+    unsigned from[3]; /* inputs: 0 to 3 of 32 bits, 4 to 7 of 64 */
+};
+
+static struct carry_step carry_choose(void)
+{
+    struct carry_step s = {"+-lh"[next_random() % 4],
+                           next_random() % 4 != 0,
+                           next_random() % 4 != 0,
+                           next_random() % 4 == 0,
+                           next_random() % 2,
+                           next_random() % 2,
+                           {0}};
+    s.writes |= !s.reads;
+    for (unsigned i = 0; i < 3; i++)
+        s.from[i] = (unsigned)(next_random() % 4) + 4u * (unsigned)s.wide;
+    return s;
+}
+
+static void carry_write(FILE *f, const struct carry_step *s, unsigned to)
+{
+    const char *name = s->op == '+' ? "add" : s->op == '-' ? "sub" : "mad";
+    fprintf(f, "%s%s%s%s%s.%c%d $%u, $%u, $%u", s->guarded ? "@p " : "", name, s->reads ? "c" : "",
+            s->op == 'l'   ? ".lo"
+            : s->op == 'h' ? ".hi"
+                           : "",
+            s->writes ? ".cc" : "", s->is_signed ? 's' : 'u', s->wide ? 64 : 32, to, 6 + s->from[0],
+            6 + s->from[1]);
+    if (s->op == 'l' || s->op == 'h')
+        fprintf(f, ", $%u", 6 + s->from[2]);
+    fputs(";\n", f);
+}
+
+static uint64_t carry_product(const struct carry_step *s, uint64_t a, uint64_t b)
+{
+    if (s->op == 'l')
+        return a * b;
+    if (s->wide)
+        return s->is_signed ? (uint64_t)((__int128)(int64_t)a * (int64_t)b >> 64)
+                            : (uint64_t)((unsigned __int128)a * b >> 64);
+    return s->is_signed ? (uint64_t)((int64_t)(int32_t)a * (int32_t)b) >> 32 : a * b >> 32;
+}
+
+static uint64_t carry_model(const struct carry_step *s, const uint64_t *in, int *flag)
+{
+    uint64_t top = s->wide ? UINT64_MAX : UINT32_MAX, a = in[s->from[0]], b = in[s->from[1]];
+    int writes = s->writes, out;
+    unsigned __int128 x = a, y = b;
+    if (s->op == '-') {
+        y += s->reads && !*flag; /* what is taken away */
+        out = x >= y;
+        x -= y;
+    } else {
+        if (s->op != '+')
+            x = carry_product(s, a, b) & top, y = in[s->from[2]];
+        x += y + (unsigned)(s->reads && *flag);
+        out = x > top;
+    }
+    if (writes)
+        *flag = out;
+    return (uint64_t)x & top;
+}
+
+static void carry_chain(void)
+{
+    struct carry_step s[6];
+    char *text, constraints[100] = "", outs[7] = "";
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    fputs("{ .reg .pred p; setp.lt.u32 p, $6, $7;\n", f);
+    for (unsigned i = 0; i < 6; i++) {
+        s[i] = carry_choose();
+        s[i].reads &= i != 0;
+        s[i].writes |= i == 0;
+        s[i].guarded &= i != 0;
+        if (s[i].guarded)
+            fprintf(f, "mov.b%d $%u, 9;\n", s[i].wide ? 64 : 32, i);
+        carry_write(f, &s[i], i);
+        outs[i] = s[i].wide ? 'l' : 'r';
+        strcat(constraints, s[i].wide ? "=&l," : "=&r,");
+    }
+    fputs("}", f);
+    fclose(f);
+    strcat(constraints, "r,r,r,r,l,l,l,l");
+    asm_function *run = compile(text, constraints, outs, "rrrrllll", next_random() % 2);
+    for (unsigned n = 0; n < 200; n++) {
+        uint64_t in[16] = {0}, got[16] = {0}, want;
+        int flag = 0;
+        for (unsigned i = 0; i < 8; i++)
+            in[i] = sample(i < 4 ? 'r' : 'l');
+        run(got, in);
+        for (unsigned i = 0; i < 6; i++) {
+            want = s[i].guarded && in[0] >= in[1] ? 9 : carry_model(&s[i], in, &flag);
+            if (got[i] != want)
+                fail_msg("%s: result %u is %lx, not %lx", text, i, got[i], want);
+        }
+    }
+    free(text);
+}
+
+static void carry_chains(void **state)
+{
+    for (unsigned i = 0; i < 300; i++)
+        carry_chain();
 }
 
 /* The carry flag lives on between asm statements. */
@@ -105,6 +222,7 @@ R32(ref_shf_r_clamp, ((uint64_t)b << 32 | a) >> (c > 32 ? 32 : c))
 R32(ref_xor3, a ^ b ^ c)
 R32(ref_maj, (a & b) | (a & c) | (b & c))
 R32(ref_cnot, a == 0)
+R64(ref_cnot64, a == 0)
 R32(ref_popc, __builtin_popcountll(in[0]))
 R32(ref_clz, a ? __builtin_clz(a) : 32)
 R32(ref_szext, c ? 0 : b >= 32 ? a : b == 0 ? 0 : (uint32_t)((int32_t)(a << (32 - b)) >> (32 - b)))
@@ -190,6 +308,14 @@ static void ref_dp4a(uint64_t *out, const uint64_t *in)
     out[0] = (uint32_t)sum;
 }
 
+static void ref_dp2a_hi(uint64_t *out, const uint64_t *in)
+{
+    int64_t sum = (int32_t)in[2];
+    for (int i = 0; i < 2; i++)
+        sum += (int64_t)(uint16_t)(in[0] >> 16 * i) * (int8_t)(in[1] >> (16 + 8 * i));
+    out[0] = (uint32_t)sum;
+}
+
 static void bit_operations(void **state)
 {
     static const struct op_case cases[] = {
@@ -201,6 +327,8 @@ static void bit_operations(void **state)
         {"lop3.b32 $0, $1, $2, $3, 0x96;", "=r,r,r,r", "r", "rrr", ref_xor3},
         {"lop3.b32 $0, $1, $2, $3, 0xE8;", "=r,r,r,r", "r", "rrr", ref_maj},
         {"cnot.b32 $0, $1;", "=r,r", "r", "r", ref_cnot},
+        {"cnot.b64 $0, $1;", "=l,l", "l", "l", ref_cnot64},
+        {"cnot.b16 $0, $1;", "=h,h", "h", "h", ref_cnot},
         {"popc.b64 $0, $1;", "=r,l", "r", "l", ref_popc},
         {"clz.b32 $0, $1;", "=r,r", "r", "r", ref_clz},
         {"brev.b32 $0, $1;", "=r,r", "r", "r", ref_brev},
@@ -214,6 +342,7 @@ static void bit_operations(void **state)
         {"prmt.b32 $0, $1, $2, $3;", "=r,r,r,r", "r", "rrr", ref_prmt},
         {"prmt.b32.b4e $0, $1, $2, $3;", "=r,r,r,r", "r", "rrr", ref_prmt_b4e},
         {"prmt.b32.rc16 $0, $1, $2, $3;", "=r,r,r,r", "r", "rrr", ref_prmt_rc16},
+        {"dp2a.hi.u32.s32 $0, $1, $2, $3;", "=r,r,r,r", "r", "rrr", ref_dp2a_hi},
         {"dp4a.s32.u32 $0, $1, $2, $3;", "=r,r,r,r", "r", "rrr", ref_dp4a}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
         run_case(&cases[i]);
@@ -277,6 +406,20 @@ static void values_moves(void **state)
         run_case(&cases[i]);
 }
 
+static float values_flush(float x)
+{
+    return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
+}
+R32(ref_setp_ftz, (values_flush(as_float(a)) < values_flush(as_float(b))) * 5 +
+                      (values_flush(as_float(a)) == values_flush(as_float(b))) * 7)
+R32(ref_slct_f, as_float(c) >= 0 ? a : b)
+R32(ref_slct_ftz, values_flush(as_float(c)) >= 0 ? a : b)
+R32(ref_copysign, (a & 0x80000000) | (b & INT32_MAX))
+static void ref_cvt_ftz(uint64_t *out, const uint64_t *in)
+{
+    double d = (double)values_flush(as_float((uint32_t)in[0]));
+    memcpy(out, &d, sizeof d);
+}
 R32(ref_fadd_ftz, float_bits(({
         float x = as_float(a), y = as_float(b);
         x = fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
@@ -300,6 +443,16 @@ static void values_floats(void **state)
     /* NaN results may differ in sign and payload: samples with NaN results are compared as NaN. */
     static const struct op_case cases[] = {
         {"add.ftz.f32 $0, $1, $2;", "=f,f,f", "f", "ff", ref_fadd_ftz},
+        {"{ .reg .pred p; setp.lt.ftz.f32 p, $1, $2; selp.u32 $0, 5, 0, p; setp.eq.ftz.f32 p, $1, $2;"
+         " @p add.u32 $0, $0, 7; }",
+         "=&r,f,f", "r", "ff", ref_setp_ftz},
+        {"{ .reg .u32 t; set.lt.ftz.u32.f32 t, $1, $2; and.b32 $0, t, 5; set.eq.ftz.u32.f32 t, $1, $2;"
+         " and.b32 t, t, 7; add.u32 $0, $0, t; }",
+         "=&r,f,f", "r", "ff", ref_setp_ftz},
+        {"slct.u32.f32 $0, $1, $2, $3;", "=r,r,r,f", "r", "rrf", ref_slct_f},
+        {"slct.ftz.u32.f32 $0, $1, $2, $3;", "=r,r,r,f", "r", "rrf", ref_slct_ftz},
+        {"copysign.f32 $0, $1, $2;", "=f,f,f", "f", "ff", ref_copysign},
+        {"cvt.ftz.f64.f32 $0, $1;", "=d,f", "d", "f", ref_cvt_ftz},
         {"fma.rn.sat.f32 $0, $1, $2, $3;", "=f,f,f,f", "f", "fff", ref_fma_sat},
         {"min.f32 $0, $1, $2;", "=f,f,f", "f", "ff", ref_fmin},
         {"{ .reg .pred p, q, r; testp.notanumber.f32 p, $1; testp.finite.f32 q, $1; testp.normal.f32 r, $1;"
@@ -310,7 +463,9 @@ static void values_floats(void **state)
             const struct op_case *c = &cases[i];
             asm_function *f = compile(c->text, c->constraints, c->outs, c->ins, opt);
             for (unsigned n = 0; n < 3000; n++) {
-                uint64_t in[16] = {sample('f'), sample('f'), sample('f')}, want[16] = {0}, got[16] = {0};
+                uint64_t in[16] = {0}, want[16] = {0}, got[16] = {0};
+                for (unsigned k = 0; c->ins[k]; k++)
+                    in[k] = sample(c->ins[k]);
                 c->f(want, in);
                 f(got, in);
                 if (*c->outs == 'f' && isnan(as_float(want[0])) && isnan(as_float(got[0])))
@@ -324,8 +479,8 @@ static void values_floats(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values_integers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values_integers),    cmocka_unit_test(carry_chains),
                                        cmocka_unit_test(carry_across_calls), cmocka_unit_test(bit_operations),
-                                       cmocka_unit_test(values_moves), cmocka_unit_test(values_floats)};
+                                       cmocka_unit_test(values_moves),       cmocka_unit_test(values_floats)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

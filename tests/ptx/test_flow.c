@@ -43,6 +43,41 @@ static void test_recursion(void **state)
     assert_int_equal(f(20), 6765);
 }
 
+typedef void words(uint32_t *, const uint32_t *, const uint32_t *);
+
+/* The carry flag lives on across blocks: a - b of 512 bits in a loop whose first word is handled apart; then
+ * what the flag is after it, as addc and as subc see it. */
+static void test_carry(void **state)
+{
+    words *f = (words *)reader_jit(
+        HEAD ".visible .func f(.param .b64 d, .param .b64 a, .param .b64 b)\n{\n"
+             ".reg .pred %p; .reg .b32 %x, %y, %i; .reg .b64 %d, %a, %b;\n"
+             "ld.param.u64 %d, [d]; ld.param.u64 %a, [a]; ld.param.u64 %b, [b];\n"
+             "ld.u32 %x, [%a]; ld.u32 %y, [%b]; sub.cc.u32 %x, %x, %y; st.u32 [%d], %x; mov.u32 %i, 1;\n"
+             "L: add.u64 %d, %d, 4; add.u64 %a, %a, 4; add.u64 %b, %b, 4; ld.u32 %x, [%a]; ld.u32 %y, [%b];\n"
+             "subc.cc.u32 %x, %x, %y; st.u32 [%d], %x;\n"
+             "add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 16; @%p bra L;\n"
+             "addc.u32 %x, 0, 0; subc.u32 %y, 0, 0; st.u32 [%d+4], %x; st.u32 [%d+8], %y; ret;\n}\n",
+        "f");
+    uint32_t a[16], b[16], d[18], seed = 7;
+    for (unsigned round = 0; round < 200; round++) {
+        for (unsigned i = 0; i < 16; i++) {
+            seed = seed * 1664525 + 1013904223;
+            a[i] = seed & 0x10000 ? seed : seed & 0x20000 ? 0 : UINT32_MAX;
+            b[i] = seed & 0x40000 ? a[i] : seed * 22695477 + 1;
+        }
+        int64_t borrow = 0;
+        f(d, a, b);
+        for (unsigned i = 0; i < 16; i++) {
+            int64_t difference = (int64_t)a[i] - b[i] - borrow;
+            borrow = difference < 0;
+            assert_int_equal(d[i], (uint32_t)difference);
+        }
+        assert_int_equal(d[16], !borrow);
+        assert_int_equal(d[17], borrow ? UINT32_MAX : 0);
+    }
+}
+
 /* Labels belong to their braces: each asm block of a program has its own. */
 static void test_scopes(void **state)
 {
@@ -163,9 +198,9 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loop),   cmocka_unit_test(test_recursion), cmocka_unit_test(test_scopes),
-        cmocka_unit_test(test_switch), cmocka_unit_test(test_pointers),  cmocka_unit_test(test_structures),
-        cmocka_unit_test(test_memory), cmocka_unit_test(test_results),
+        cmocka_unit_test(test_loop),       cmocka_unit_test(test_carry),  cmocka_unit_test(test_recursion),
+        cmocka_unit_test(test_scopes),     cmocka_unit_test(test_switch), cmocka_unit_test(test_pointers),
+        cmocka_unit_test(test_structures), cmocka_unit_test(test_memory), cmocka_unit_test(test_results),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
