@@ -113,7 +113,9 @@ struct mt_launch_event {
     int cooperative; /* its CTAs may wait for each other (grid.sync) */
     int has_records; /* the key "records" was there */
     uint64_t others; /* beside them, of other memory, and barriers */
-    int has_counts;  /* a second count: accesses and bytes of loads, of stores, of atomics */
+    int has_sample;  /* of a raw trace: the hash by which its records are known */
+    uint64_t sample;
+    int has_counts; /* a second count: accesses and bytes of loads, of stores, of atomics */
     uint64_t counts[6];
     int no_records; /* compiled with count=only */
     int has_ctas;   /* MEMTRACE_CTAS or MEMTRACE_SAMPLE was set: of `ctas` CTAs `traced_ctas` are traced */

@@ -37,6 +37,14 @@ static struct mt_companion *companion_of(struct mt_host_reader *r)
     return mt_companion_speaks(c) ? c : NULL;
 }
 
+/* Is a companion that of a container without lines of its own? One that was made of a raw trace without
+ * companion does not say of which process it is. */
+static int device_input_belongs(const struct mt_input *in, const struct mt_companion *c)
+{
+    const struct mt_mtc_head *head = mt_host_reader_head(in->container.reader);
+    return head->pid == 0 || (head->pid == c->pid && c->start_ns <= head->start_ns);
+}
+
 /* The file that the program wrote beside it has the same lines. One of a container without lines (the program
  * was killed early) is its companion; one of the same run that says otherwise must not be passed over. */
 static int look_beside(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
@@ -47,10 +55,12 @@ static int look_beside(struct mt_input *in, const struct mt_stop *stop, struct m
     in->beside = in->companion == own ? NULL : in->companion;
     if (own)
         in->companion = (struct mt_companion *)own;
-    if (!own || !in->beside || (own->pid == in->beside->pid && own->start_ns == in->beside->start_ns))
+    if (!in->beside || (own ? own->pid == in->beside->pid && own->start_ns == in->beside->start_ns
+                            : device_input_belongs(in, in->beside)))
         return 0;
     mt_companion_free(in->beside); /* of another run */
     in->beside = NULL;
+    in->companion = (struct mt_companion *)own;
     return in->meta_optional ? 0
                              : mt_error_set(err, MT_E_INPUT, 0, 0, in->meta,
                                             "is the companion of another run than %s", in->path);

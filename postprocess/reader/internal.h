@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "memtrace/host.h"
+#include "memtrace/sample.h"
 #include "memtrace/trace.h"
 #include "text.h"
 
@@ -100,6 +101,9 @@ extern const struct mt_input_ops mt_unknown_input, mt_raw_input, mt_device_input
 struct mt_raw_state {
     struct mt_reader *reader;
     size_t next_launch; /* index into companion->launches of the next traced launch */
+    uint64_t first;     /* of the launch under way: place of its first record, and how many were handed out */
+    uint64_t count;
+    struct mt_sample sample; /* of these */
 };
 
 struct mt_container_state {
@@ -184,6 +188,14 @@ int mt_container_input_open(struct mt_input *in, unsigned flags, const struct mt
 struct mt_window;
 int mt_container_input_take(struct mt_input *in, struct mt_window *w, unsigned flags, struct mt_error *err);
 void mt_container_set_stop(struct mt_host_reader *r, const struct mt_stop *stop);
+/* raw_input.c. 1 if the records of the launch that has ended are not those of which its line was written. */
+int mt_raw_input_differs(const struct mt_input *in, const struct mt_launch_event *e);
+int mt_sample_differs(const struct mt_sample *s, uint64_t records, const struct mt_launch_event *e);
+#define MT_OTHER_RUN                                                                                         \
+    "%s: launch %llu (byte %llu) has other records than those that %s was written of: the two are of "       \
+    "different runs, or one was damaged. Find the companion of this trace (--companion=FILE), or read "      \
+    "without "                                                                                               \
+    "(--no-companion)"
 /* host_input.c. The reader becomes the input's. 0, or -1 with *err. */
 int mt_host_input_open(struct mt_input *in, struct mt_host_reader *r, struct mt_error *err);
 /* First bytes of the trace that someone else has read already; at most 1 MiB. Before the first read. */

@@ -70,6 +70,11 @@ static void check_launch(struct mt_source_merge *m, struct mt_input *in)
                       in->path, (unsigned long long)in->pass.launches, (unsigned long long)in->pass.in_launch,
                       (unsigned long long)records);
     }
+    if (e && !in->pass.mismatch && mt_raw_input_differs(in, e)) {
+        in->pass.mismatch = 1;
+        mt_merge_note(m, 1, MT_OTHER_RUN, in->path, (unsigned long long)in->pass.launches,
+                      (unsigned long long)in->raw.first, in->companion->path);
+    }
 }
 
 /* `e`: the launch's line in the companion, or NULL. */

@@ -3,6 +3,9 @@
 #define _GNU_SOURCE
 #include "host_internal.h"
 #include <unistd.h>
+#define XXH_INLINE_ALL
+#define XXH_NO_STREAM
+#include <xxhash.h>
 
 static int raw_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
@@ -39,6 +42,38 @@ static uint64_t raw_input_peek(struct mt_input *in)
     return e ? e->seq : MT_SEQ_NONE;
 }
 
+/* Record i of the launch under way, and those after it, from the file into the sample. What cannot be read is
+ * not what it was. */
+static void raw_input_fetch(struct mt_input *in, uint64_t i, size_t count)
+{
+    struct mt_raw_record *to = &in->raw.sample.at[mt_sample_slot(i)];
+    if (pread(in->fd, to, count * sizeof *to, in->start + (off_t)(in->raw.first + i * sizeof *to)) < 0)
+        memset(to, 0, count * sizeof *to);
+}
+
+/* Takes the sample of `count` records more; NULL: all of the launch, which is not read. */
+static void raw_input_sample(struct mt_input *in, const struct mt_raw_record *records, uint64_t count)
+{
+    struct mt_raw_state *r = &in->raw;
+    if (records)
+        mt_sample_add(&r->sample, r->count, records, count);
+    else
+        raw_input_fetch(in, 0, count > MT_SAMPLE_ALL ? MT_SAMPLE_ALL + 1 : (size_t)count);
+    for (uint64_t i = 2 * MT_SAMPLE_ALL; !records && i < count; i *= 2)
+        raw_input_fetch(in, i, 1);
+    r->count += count;
+}
+
+int mt_sample_differs(const struct mt_sample *s, uint64_t records, const struct mt_launch_event *e)
+{
+    return e->has_sample && XXH3_64bits(s->at, mt_sample_bytes(records)) != e->sample;
+}
+
+int mt_raw_input_differs(const struct mt_input *in, const struct mt_launch_event *e)
+{
+    return in->ops == &mt_raw_input && mt_sample_differs(&in->raw.sample, in->raw.count, e);
+}
+
 static int raw_input_pull(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,
                           struct mt_access_run *runs, size_t capacity, struct mt_item *item,
                           struct mt_pulled *p, struct mt_error *err)
@@ -56,7 +91,10 @@ static int raw_input_pull(struct mt_input *in, const struct mt_stop *stop, struc
         p->kernel = b.kernel;
         p->event = raw_input_launch(in);
         in->raw.next_launch += p->event != NULL;
+        in->raw.first = b.offset;
+        in->raw.count = 0;
     }
+    raw_input_sample(in, b.records, b.count);
     p->accesses = b.count;
     *item = (struct mt_item){
         .kind = MT_ITEM_BATCH, .records = b.records, .offset = b.offset, .count = b.count, .flags = b.flags};

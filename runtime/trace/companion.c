@@ -302,6 +302,8 @@ void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
     mt_jsonl_u64(j, "records", l->records);
     if (l->others)
         mt_jsonl_u64(j, "others", l->others);
+    if (l->sampled)
+        mt_jsonl_address(j, "sample", l->sample);
     mt_jsonl_u64(j, "untraced", l->untraced);
     if (l->undefined)
         mt_jsonl_u64(j, "undefined", l->undefined);

@@ -33,6 +33,8 @@ struct mt_launch_line {
     uint64_t begin_ns, end_ns;
     uint64_t records; /* of this launch, as the device counted them */
     uint64_t others;  /* in a compact trace beside them: of shared and local memory, barriers */
+    int sampled;      /* of a raw trace: by which its records are known */
+    uint64_t sample;
     uint64_t untraced;
     uint64_t undefined; /* results of warp functions that CUDA does not define; CPU device */
     /* The second count: accesses and bytes of loads, stores, atomics, by the program's own counters; the same

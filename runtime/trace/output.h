@@ -27,6 +27,9 @@ struct mt_output_ops {
     void (*append_runs)(void *self, const struct mt_access_run *runs, size_t count, uint64_t accesses);
     /* Ends the launch. Returns how many of its accesses are there; *bytes: how much they take. */
     uint64_t (*end)(void *self, uint64_t *bytes);
+    /* What the line of the launch that has just ended knows its records by (memtrace/sample.h): 1, or 0 if
+     * nothing does. NULL: the output itself says of which run it is. */
+    int (*sample)(const void *self, uint64_t *hash);
     /* 1 while it writes; why it does not, or "". */
     int (*on)(const void *self);
     const char *(*error)(const void *self);

@@ -4,12 +4,16 @@
 #include "base/file.h"
 #include "base/report.h"
 #include "memtrace/record.h"
+#include "memtrace/sample.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#define XXH_NO_STREAM
+#include <xxhash.h>
 
 struct mt_sink {
     struct mt_file file;
@@ -22,6 +26,8 @@ struct mt_sink {
     uint64_t first;           /* offset of this launch's first record */
     _Atomic uint64_t dropped; /* records of this launch that came while off */
     uint64_t written, lost;
+    uint64_t kept; /* of the launch that ended last */
+    struct mt_sample sample;
     int in_launch, opened;
     char error[256];
 };
@@ -42,8 +48,9 @@ static void sink_fail(struct mt_sink *s, uint64_t at, int error)
         mt_report_file("%s: %s; the trace of this stream ends here and is incomplete", s->path, s->error);
 }
 
-/* Regular files: blocks get their place first and are then written side by side. FIFOs: in turn. */
-static void sink_put(struct mt_sink *s, const void *data, size_t bytes)
+/* Regular files: blocks get their place first and are then written side by side. FIFOs: in turn. Returns that
+ * place. */
+static uint64_t sink_put(struct mt_sink *s, const void *data, size_t bytes)
 {
     size_t done;
     if (s->file.fifo)
@@ -55,6 +62,7 @@ static void sink_put(struct mt_sink *s, const void *data, size_t bytes)
         pthread_mutex_unlock(&s->lock);
     if (off || rc)
         sink_fail(s, off ? at : at + done, rc);
+    return at;
 }
 
 static void sink_close(void *self)
@@ -142,10 +150,12 @@ static int sink_begin(void *self, const struct mt_launch_line *l)
 static void sink_append(void *self, const void *records, size_t count)
 {
     struct mt_sink *s = self;
-    if (s->off)
+    if (s->off) {
         atomic_fetch_add(&s->dropped, count);
-    else
-        sink_put(s, records, count * MT_RAW_RECORD_SIZE);
+        return;
+    }
+    uint64_t at = sink_put(s, records, count * MT_RAW_RECORD_SIZE);
+    mt_sample_add(&s->sample, (at - s->first) / MT_RAW_RECORD_SIZE, records, count);
 }
 
 static uint64_t sink_end(void *self, uint64_t *bytes)
@@ -163,10 +173,18 @@ static uint64_t sink_end(void *self, uint64_t *bytes)
         kept = s->fail_offset > s->first ? (s->fail_offset - s->first) / MT_RAW_RECORD_SIZE : 0;
     }
     s->in_launch = 0;
+    s->kept = kept;
     s->written += kept;
     s->lost += came - kept + s->dropped;
     *bytes = kept * MT_RAW_RECORD_SIZE;
     return kept;
+}
+
+static int sink_sample(const void *self, uint64_t *hash)
+{
+    const struct mt_sink *s = self;
+    *hash = XXH3_64bits(s->sample.at, mt_sample_bytes(s->kept));
+    return s->kept && !s->off;
 }
 
 static int sink_on(const void *self)
@@ -198,6 +216,7 @@ const struct mt_output_ops mt_sink_ops = {
     .begin = sink_begin,
     .append = sink_append,
     .end = sink_end,
+    .sample = sink_sample,
     .on = sink_on,
     .error = sink_error,
     .close = sink_close,

@@ -93,9 +93,10 @@ static const char *trace_error(const struct mt_trace *t)
 }
 
 /* Returns how many records there are of the launch. */
-static uint64_t trace_end_launch(struct mt_trace *t)
+static uint64_t trace_end_launch(struct mt_trace *t, struct mt_launch_line *l)
 {
     uint64_t bytes, written = t->ops->end(t->out, &bytes);
+    l->sampled = t->ops->sample && t->ops->sample(t->out, &l->sample);
     mt_selection_wrote(bytes);
     return written;
 }
@@ -340,7 +341,7 @@ void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)
         }
         return;
     }
-    uint64_t written = l->traced ? trace_end_launch(t) : 0, others = atomic_exchange(&t->others_now, 0);
+    uint64_t written = l->traced ? trace_end_launch(t, l) : 0, others = atomic_exchange(&t->others_now, 0);
     l->records -= others < l->records ? others : l->records;
     if (l->traced && t->ops->spaces) {
         written -= others < written ? others : written;

@@ -47,6 +47,21 @@ def planted_companion(world):
     holds(f"a message: {result.err!r}", result.err.startswith("memtrace: ") and ".meta" in result.err)
 
 
+@case("sink.anothers_companion")
+def anothers_companion(world):
+    """A program that cannot write its companion leaves that of an earlier run beside its trace."""
+    app, one, two = app_of(world), world.folder("one"), world.folder("two")
+    traces = []
+    for folder in (one, two):
+        if folder == two:
+            os.symlink(os.path.join(one, "MemTrace-pipe-0.meta"), os.path.join(two, "MemTrace-pipe-0.meta"))
+        result = world.run_ok(app, folder=folder)
+        with open(result.path(0), "rb") as f:
+            traces.append(f.read())
+    comm = world.extract([result.path(0)], code=3 * (traces[0] != traces[1]))
+    same("complete only if both runs did the same at the same addresses", comm["complete"], traces[0] == traces[1])
+
+
 @case("sink.unwritable")
 def unwritable(world):
     """A folder that does not exist, or is a file: right result, one message, exit code 0."""

@@ -15,7 +15,9 @@ import tempfile
 import threading
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "container"))
 import host_traces
+import mtc
 import property_test
 import traces
 
@@ -151,6 +153,15 @@ def damaged(folder, path):
         with open(bad, "wb") as f:
             f.write(data[:-30] if at is None else data[:at] + change + data[at + len(change):])
         assert same(3 if what in ("type", "cut") else 2, [PROGRAM, "-s", "quick", bad], what).returncode == 3
+    rows = [traces.record(0, 1, 4, 64 + 4 * i, (i, 0, 0)) for i in range(700)]  # no rank reads all of them
+    with open(bad, "wb") as f:
+        f.write(traces.trace([("k", rows)]))
+    for code, picked in ((0, rows[:129] + [rows[256], rows[512]]), (3, rows[:129] + [rows[256], rows[513]])):
+        with open(bad + ".meta", "w") as f:
+            f.write(traces.companion([{"ev": "launch", "seq": 1, "kernel": "k", "traced": True, "records": 700, "sample": hex(mtc.xxh3(b"".join(picked)))}],
+                                     None, {"records_written": 700, "records_counted": 700}))
+        r = same(2, [PROGRAM, "-s", "quick", bad], "another run's companion")
+        assert r.returncode == code and (b"launch 0 (byte 3) has other records" in r.stderr) == bool(code), r.stderr
 
 
 def failures(folder, path):

@@ -98,6 +98,87 @@ class Endless(Case):
         self.assertEqual(o["records"], 1)
 
 
+class Belongs(Case):
+    """A raw trace says nothing of its run: its companion must know it again."""
+
+    def run_of(self, name, base, counts=(1, 128, 129, 130, 257, 600, 0), at=None, swap=None):
+        """A trace at `base` and its companion; `at`: (launch, record) that another run has elsewhere."""
+        launches, lines = [], []
+        for k, n in enumerate(counts):
+            rows = [record(0, STORE, 4, base + 4096 * k + 4 * i + (1 << 40 if (k, i) == at else 0), (0, 0, 0)) for i in range(n)]
+            launches.append((f"k{k}", rows))
+            picked = b"".join(r for i, r in enumerate(rows) if i <= 128 or i & (i - 1) == 0)
+            lines.append(dict(LAUNCH, seq=5 + k, kernel=f"k{k}", records=n, **({"sample": hex(mtc.xxh3(picked))} if n else {})))
+        self.file(name + ".meta", companion(lines, swap, {"records_written": sum(counts), "records_counted": sum(counts)}))
+        return self.file(name, trace(launches))
+
+    def refused(self, path, launch, byte, *more):
+        said = f"{path}: launch {launch} (byte {byte}) has other records than those that "
+        for tool, args, complete in (("mt-extract", ["-s", "quick"], 1), ("mt-extract", ["--threads", "3"], 1), ("mt-graph", ["-f", "json"], 1),
+                                     ("mt-report", ["-o", self.path("page.html")], 0), ("mt-dump", [], 0)):
+            done = self.tool(tool, *args, *more, path, code=3)
+            self.assertIn(said, done.stderr.decode())
+            self.assertIn(b"(--no-companion)", done.stderr)
+            if complete:
+                self.assertIs(json.loads(done.stdout)["complete"], False)
+
+    def test_another_runs_companion(self):
+        mine, its = self.run_of("a", 0x10000), self.run_of("b", 0x20000)
+        for path in (mine, its):
+            self.assertIs(self.extract(path)["complete"], True)
+        self.refused(mine, 0, 4, f"--companion={its}.meta")
+        os.rename(mine + ".meta", self.path("c"))
+        os.rename(its + ".meta", mine + ".meta")
+        os.rename(self.path("c"), its + ".meta")
+        for path in (mine, its):  # as of two streams that were swapped
+            self.refused(path, 0, 4)
+            self.assertIsNone(self.extract("--no-companion", path)["complete"])
+        os.mkfifo(self.path("fifo"))
+        shutil.copy(mine + ".meta", self.path("fifo.meta"))
+        with subprocess.Popen(["cp", mine, self.path("fifo")]):
+            self.assertIs(self.extract(self.path("fifo"), code=3)["complete"], False)
+
+    def test_one_record(self):
+        """Of each launch those with the numbers 0 to 128, 256, 512 … count, the last one of them, too."""
+        for at in ((0, 0), (1, 127), (2, 128), (4, 256), (5, 512)):
+            self.run_of("a", 0x10000)
+            os.rename(self.path("a.meta"), self.path("own"))
+            path = self.run_of("a", 0x10000, at=at)
+            self.assertIs(self.extract(path)["complete"], True)
+            os.rename(self.path("own"), self.path("a.meta"))
+            byte = sum(3 + 24 * (n + 1) for n in (1, 128, 129, 130, 257, 600)[:at[0]]) + 4
+            self.refused(path, at[0], byte)
+
+    def test_older_companions_say_nothing_of_it(self):
+        path = self.run_of("a", 0x10000)
+        with open(path + ".meta", encoding="utf-8") as f:
+            lines = [json.loads(line) for line in f]
+        self.file("a.meta", "".join(json.dumps({k: v for k, v in line.items() if k != "sample"}) + "\n" for line in lines))
+        self.run_of("b", 0x20000)
+        shutil.copy(self.path("b"), path)
+        self.assertIs(self.extract(path)["complete"], True)
+
+    def test_converted(self):
+        path = self.run_of("a", 0x10000)
+        self.tool("mt-convert", "-o", self.path("a.mtc"), path)
+        self.tool("mt-convert", "-o", self.path("again"), self.path("a.mtc"))
+        self.assertIs(self.extract(self.path("again"))["complete"], True)
+        self.run_of("b", 0x20000)
+        err = self.tool("mt-convert", "-o", self.path("b.mtc"), "--companion", self.path("b.meta"), path, code=3).stderr.decode()
+        self.assertIn("a: launch 0 (byte 4) has other records", err)
+        o = self.extract(self.path("b.mtc"), code=3)
+        self.assertIs(o["complete"], False)
+        self.assertIn("its companion has launches with other records", " ".join(o["notes"]))
+
+    def test_a_container_without_lines(self):
+        """Killed at once: the file beside it counts, if it is of that process."""
+        for pid, code in ((42, 0), (43, 3)):  # mtc.head says 42, begun at 1000
+            out = mtc.head(features=mtc.HAS_DEVICE)
+            self.file("a.mtc", out)
+            self.file("a.mtc.meta", companion([], {"pid": pid}, {"records_written": 0, "records_counted": 0}))
+            self.assertIs(self.extract(self.path("a.mtc"), code=code)["complete"], code == 0)
+
+
 class Whole(Case):
     """Nothing is called whole that nobody knows to be."""
 

@@ -255,7 +255,7 @@ static int put_partial(struct work *x)
     int code = x->meta_path && !x->meta ? open_companion(x) : 0;
     if (code || !x->meta)
         return code ? code : MT_EXIT_INPUT;
-    char *lines = mt_convert_partial_lines(x->r->window.name, mt_host_companion(x->r));
+    char *lines = mt_convert_partial_lines(MT_CONVERT_UNREAD, x->r->window.name, mt_host_companion(x->r));
     if (!lines)
         return mt_cli_fail("no memory for the companion");
     code = fputs(lines, x->meta) == EOF ? convert_device_failed(x->meta_path, errno) : MT_EXIT_INPUT;

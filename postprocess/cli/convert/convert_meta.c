@@ -1,6 +1,7 @@
 /* Lines of companions and meta chunks on their way from one to the other. */
 #define _GNU_SOURCE
 #include "convert_write.h"
+#include "cli/base/cli.h"
 #include "memtrace/order.h"
 #include "reader/host_internal.h" /* mt_companion_speaks */
 #include <errno.h>
@@ -64,16 +65,15 @@ char *mt_convert_kernel_line(uint32_t id, const char *name)
     return line;
 }
 
-char *mt_convert_partial_lines(const char *path, const struct mt_companion *c)
+char *mt_convert_partial_lines(const char *what, const char *path, const struct mt_companion *c)
 {
     char *why = NULL, *lost, *end, *lines = NULL;
-    if (asprintf(&why, "mt-convert could not read all of %s", path) < 0)
+    if (asprintf(&why, "%s %s", what, path) < 0)
         return NULL;
     /* A path need not be UTF-8; a line is. */
     json_t *o = json_pack("{s:s, s:i, s:s}", "ev", "lost", "count", 0, "why", why);
     if (!o)
-        o = json_pack("{s:s, s:i, s:s}", "ev", "lost", "count", 0, "why",
-                      "mt-convert could not read all of it");
+        o = json_pack("{s:s, s:i, s:s+}", "ev", "lost", "count", 0, "why", what, " it");
     json_t *e = json_pack("{s:s, s:I, s:I, s:I, s:b}", "ev", "end", "records_written",
                           (json_int_t)c->records_written, "records_counted", (json_int_t)c->records_counted,
                           "launches", (json_int_t)c->nlaunches, "complete", 0);
@@ -88,6 +88,16 @@ char *mt_convert_partial_lines(const char *path, const struct mt_companion *c)
     free(end);
     free(why);
     return lines;
+}
+
+int mt_convert_partial(struct mt_mtc_writer *w, const char *what, const char *path,
+                       const struct mt_companion *c)
+{
+    char *lines = mt_convert_partial_lines(what, path, c);
+    uint64_t n = lines && strchr(lines, '\n')[1] ? 2 : 1;
+    int e = lines ? mt_mtc_write(w, MT_MTC_META, 0, 0, 0, 0, n, lines, strlen(lines)) : ENOMEM;
+    free(lines);
+    return e ? mt_cli_fail("cannot write the container: %s", strerror(e)) : MT_EXIT_INPUT;
 }
 
 int mt_convert_is_kernel(const char *line, size_t n)

@@ -18,7 +18,7 @@ struct work {
     struct mt_mtc_writer *w;
     struct mt_mtc_device_encoder *encoder;
     struct mt_access_run *runs;
-    struct mt_raw_record *records;
+    struct mt_raw_record *room;
     size_t count;         /* runs that wait */
     const char **kernels; /* the reader's pointers: equal names are equal pointers; id = position + 1 */
     size_t nkernels, kernel_room;
@@ -26,7 +26,11 @@ struct work {
     size_t next;  /* of its launches */
     uint64_t seq; /* of the launch under way */
     uint32_t kernel;
-    unsigned flags; /* that the next chunk has */
+    unsigned flags;                     /* that the next chunk has */
+    const struct mt_launch_event *line; /* of the launch under way, or NULL */
+    uint64_t first, records;            /* of it: place of the first one, and how many came */
+    struct mt_sample sample;
+    int other; /* a launch has other records than its line was written of */
 };
 
 static int convert_raw_failed(const char *what, int e)
@@ -75,12 +79,30 @@ static int name_kernel(struct work *x, const char *name)
 static void number_launch(struct work *x, uint64_t launch)
 {
     const struct mt_companion *c = x->companion;
+    x->line = NULL;
     while (c && x->next < c->nlaunches && !c->launches[x->next].traced)
         x->next++;
     if (c && x->next < c->nlaunches)
-        x->seq = c->launches[x->next++].seq;
+        x->seq = (x->line = &c->launches[x->next++])->seq;
     else
         x->seq = launch ? x->seq + 1 : 0;
+}
+
+/* As readers of the trace check it: nobody can in the container. */
+static void convert_raw_check(struct work *x, const struct mt_batch *b, const char *name)
+{
+    if (b->flags & MT_BATCH_BEGIN) {
+        x->first = b->offset;
+        x->records = 0;
+    }
+    mt_sample_add(&x->sample, x->records, b->records, b->count);
+    x->records += b->count;
+    if (!(b->flags & MT_BATCH_END) || x->other || !x->line ||
+        !mt_sample_differs(&x->sample, x->records, x->line))
+        return;
+    x->other = 1;
+    mt_cli_say(MT_OTHER_RUN, name, (unsigned long long)b->launch, (unsigned long long)x->first,
+               x->companion->path);
 }
 
 static int take_batch(struct work *x, const struct mt_batch *b)
@@ -106,13 +128,15 @@ static int take_batch(struct work *x, const struct mt_batch *b)
     return code;
 }
 
-static int take_records(struct work *x, struct mt_reader *r)
+static int take_records(struct work *x, struct mt_reader *r, const char *name)
 {
     struct mt_batch b;
     struct mt_error err;
     int code = 0, rc = 0;
-    while (code == 0 && (rc = mt_reader_fill(r, x->records, BATCH, &b, &err)) > 0)
+    while (code == 0 && (rc = mt_reader_fill(r, x->room, BATCH, &b, &err)) > 0) {
         code = take_batch(x, &b);
+        convert_raw_check(x, &b, name);
+    }
     if (code)
         return code;
     if (x->count || x->flags) /* the launch has no end: its last chunk neither */
@@ -180,7 +204,8 @@ static int load_companion(struct work *x, const char *path, int optional)
     return MT_EXIT_INPUT;
 }
 
-static int convert_raw_convert(struct work *x, struct mt_reader *r, const char *companion, FILE *f, int level)
+static int convert_raw_convert(struct work *x, struct mt_reader *r, const char *name, const char *companion,
+                               FILE *f, int level)
 {
     char why[200];
     struct mt_mtc_file file = {mt_convert_write, f};
@@ -197,7 +222,10 @@ static int convert_raw_convert(struct work *x, struct mt_reader *r, const char *
         return mt_cli_fail("%s", why);
     int code = x->companion ? take_lines(x, companion) : 0;
     if (code == 0)
-        code = take_records(x, r);
+        code = take_records(x, r, name);
+    if (x->other && code != MT_EXIT_FAILURE)
+        code = mt_convert_partial(x->w, "its companion has launches with other records than", name,
+                                  x->companion);
     int e = mt_mtc_writer_close(x->w);
     return e && code != MT_EXIT_FAILURE ? convert_raw_failed(NULL, e) : code;
 }
@@ -227,20 +255,20 @@ int mt_convert_from_raw(struct mt_window *in, const char *companion, int optiona
 {
     struct work x = {.encoder = mt_mtc_device_encoder_new(),
                      .runs = malloc(RUNS * sizeof *x.runs),
-                     .records = malloc(BATCH * sizeof *x.records)};
+                     .room = malloc(BATCH * sizeof *x.room)};
     struct mt_error err;
     struct mt_reader *r = mt_reader_open_fd(in->fd, in->name, 0, &mt_cli_stop, &err);
     int code = r ? 0 : mt_cli_exit_code(&err);
     if (!r)
         mt_cli_say("%s", err.message);
-    else if (!x.encoder || !x.runs || !x.records)
+    else if (!x.encoder || !x.runs || !x.room)
         code = convert_raw_failed("no memory", 0);
     if (r && !in->regular)
         mt_reader_preload(r, in->buffer, in->length); /* what was read to see what it is */
     if (code == 0)
         code = load_companion(&x, companion, optional);
     if (code == 0)
-        code = convert_raw_convert(&x, r, companion, f, level);
+        code = convert_raw_convert(&x, r, in->name, companion, f, level);
     if (code == 0)
         code = mt_convert_complete_if_known(companion, x.companion);
     mt_mtc_device_encoder_free(x.encoder);
@@ -248,6 +276,6 @@ int mt_convert_from_raw(struct mt_window *in, const char *companion, int optiona
     mt_reader_close(r);
     free(x.kernels);
     free(x.runs);
-    free(x.records);
+    free(x.room);
     return code;
 }

@@ -122,17 +122,6 @@ static int convert_repack_whole(const struct mt_window *in, const struct mt_comp
     return MT_EXIT_INPUT;
 }
 
-/* A copy says that a part of the original is not in it. 0, or an exit code. */
-static int convert_repack_partial(const struct mt_window *in, const struct mt_companion *told,
-                                  struct mt_mtc_writer *w)
-{
-    char *lines = mt_convert_partial_lines(in->name, told);
-    uint64_t n = lines && strchr(lines, '\n')[1] ? 2 : 1;
-    int e = lines ? mt_mtc_write(w, MT_MTC_META, 0, 0, 0, 0, n, lines, strlen(lines)) : ENOMEM;
-    free(lines);
-    return e ? mt_cli_fail("cannot write the container: %s", strerror(e)) : MT_EXIT_INPUT;
-}
-
 /* Into a container that begins with `head`. 0, or an exit code. */
 static int write_container(struct mt_window *in, const struct mt_mtc_head *head, FILE *f, int level,
                            const struct mt_convert_chosen *chosen, int no_beside)
@@ -146,7 +135,7 @@ static int write_container(struct mt_window *in, const struct mt_mtc_head *head,
     struct mt_mtc_writer *w = told.lines ? mt_mtc_writer_again(&file, head, level, why, sizeof why) : NULL;
     int code = w ? copy_all(in, head->head_bytes, w, chosen, &told, &plain, &indexed) : MT_EXIT_FAILURE;
     if (code == MT_EXIT_INPUT)
-        code = convert_repack_partial(in, told.lines, w);
+        code = mt_convert_partial(w, MT_CONVERT_UNREAD, in->name, told.lines);
     if (code == 0)
         code = convert_repack_whole(in, told.lines, indexed, &out);
     int e = w ? mt_mtc_writer_close(w) : 0;
