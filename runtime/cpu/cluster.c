@@ -8,13 +8,16 @@
 #define MARGIN (16u << 20)
 
 /* Device code may keep the low half of a shared address, or an offset from the start. Low halves of a whole
- * cluster are less than 4 MiB apart, and offsets below 1 MiB: they are distinguished where no low half is
- * near 0 or 2^32. Shared memory lies there only. */
+ * cluster are less than 8 MiB apart, and offsets below 1 MiB: they are distinguished where no low half is
+ * near 0 or 2^32. Shared memory lies there only. Below it is nothing (MT_SHARED_HOLE). */
 char *mt_cluster_memory(uint64_t bytes, uint32_t ctas, uint64_t *stride)
 {
+    size_t skip = MT_SHARED_HOLE;
     char *p;
-    while ((p = mt_local_alloc(bytes, ctas, stride, NULL)) && (uint32_t)(uintptr_t)p + MARGIN < 2 * MARGIN)
-        mt_local_alloc(MARGIN, 1, NULL, NULL);
+    do {
+        p = mt_local_skip(skip) ? NULL : mt_local_alloc(bytes, ctas, stride, NULL);
+        skip = MARGIN;
+    } while (p && (uint32_t)(uintptr_t)p + MARGIN < 2 * MARGIN);
     return p;
 }
 

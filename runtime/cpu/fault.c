@@ -143,6 +143,13 @@ static int wants_alignment(const uint8_t *p)
     }
 }
 
+/* Is it where mapa leads for a CTA that the cluster does not have? */
+static int fault_in_hole(const struct mt_cta *cta, uint64_t address)
+{
+    const char *shared = cta->cluster ? cta->cluster->shared : cta->shared;
+    return (uint64_t)(uintptr_t)shared - 1 - address < MT_SHARED_HOLE;
+}
+
 /* The error code for a signal, and words. */
 static int fault_describe(char *text, size_t size, int sig, const siginfo_t *info, const void *instruction)
 {
@@ -162,6 +169,8 @@ static int fault_describe(char *text, size_t size, int sig, const siginfo_t *inf
         return MT_ERR_MISALIGNED;
     } else if (sig == SIGSEGV && info->si_code == SI_KERNEL)
         snprintf(text, size, "illegal address beyond any address space (MEMTRACE_CHECK=1 says where)");
+    else if (cta && fault_in_hole(cta, address))
+        snprintf(text, size, "shared memory of a CTA that the cluster does not have (mapa)");
     else {
         int n = snprintf(text, size, "illegal address 0x%llx", (unsigned long long)address);
         if (describe_address && n > 0 && (size_t)n + 3 < size) {

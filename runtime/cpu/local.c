@@ -81,6 +81,15 @@ out:
     return first;
 }
 
+int mt_local_skip(size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    int fits = base && bytes <= bytes_reserved - used;
+    used += fits ? bytes : 0;
+    pthread_mutex_unlock(&lock);
+    return fits ? 0 : -1;
+}
+
 void mt_local_reset(void)
 {
     pthread_mutex_init(&lock, NULL);

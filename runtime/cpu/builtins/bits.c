@@ -125,13 +125,14 @@ MT_BUILTIN bool mtb_nvvm_isspacep_global(const void *p)
 {
     return (uint64_t)p - mt_cpu_tls.local_base >= mt_cpu_tls.local_bytes && !mtb_nvvm_isspacep_const(p);
 }
-/* The same place in the shared memory of another CTA of the cluster. */
+/* The same place in the shared memory of another CTA of the cluster; of one that it does not have, an address
+ * that nobody may use. Compilers ask for addresses that are not used, so asking must not fail. */
 static MT_INLINE uint64_t bits_mapa(uint64_t p, uint32_t rank)
 {
-    uint32_t from = cluster_rank(p);
-    if (__builtin_expect(rank >= cluster_ctas() || from == cluster_ctas(), 0))
-        mt_cpu_unsupported("mapa of a CTA that the cluster does not have, or of no shared address", "", 0);
-    return p + ((uint64_t)rank - from) * mt_cpu_tls.cluster_stride;
+    uint32_t from = cluster_rank(p), ctas = cluster_ctas();
+    uint64_t start = (uint64_t)mt_cpu_tls.cluster_shared, stride = mt_cpu_tls.cluster_stride;
+    uint64_t offset = from < ctas ? p - start - from * stride : 0;
+    return offset + start + (from < ctas && rank < ctas ? rank * stride : -(uint64_t)MT_SHARED_NOWHERE);
 }
 MT_BUILTIN void *mtb_nvvm_mapa(void *p, uint32_t rank)
 {
