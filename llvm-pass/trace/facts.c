@@ -178,11 +178,24 @@ static void keep_as_metadata(void *module, LLVMValueRef function, const char *te
     mt_name_params(function, text, length);
 }
 
+/* LLVM may leave out a malloc, and say that it succeeded. nvcc calls it: the heap of kernels is small, and
+ * what is stored there is traced. */
+static int facts_keep_malloc(LLVMModuleRef module)
+{
+    LLVMValueRef f = LLVMGetNamedFunction(module, "malloc");
+    if (f)
+        LLVMAddAttributeAtIndex(
+            f, LLVMAttributeFunctionIndex,
+            LLVMCreateEnumAttribute(LLVMGetModuleContext(module),
+                                    LLVMGetEnumAttributeKindForName("nobuiltin", strlen("nobuiltin")), 0));
+    return f != NULL;
+}
+
 int mt_pass_early(LLVMModuleRef module)
 {
     int device = mt_shim_is_nvptx(module), changed = 0;
     if (device)
-        changed = mt_keep_rounding(module) | mt_show_asm_effects(module);
+        changed = mt_keep_rounding(module) | mt_show_asm_effects(module) | facts_keep_malloc(module);
     if ((!device && !mt_pass_options.host) || !take_annotations(module, keep_as_metadata, module))
         return changed;
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))

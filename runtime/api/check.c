@@ -1,6 +1,7 @@
 /* MEMTRACE_CHECK=1 on the CPU device: bad accesses are reported,
  * counted per place and written into companions. */
 #include "check.h"
+#include "device_heap.h"
 #include "heap.h"
 #include "trace/companion.h"
 #include "trace/events.h"
@@ -36,8 +37,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static struct place *places;
 static unsigned printed;
-static struct mt_ranges device_heap = MT_RANGES_INIT; /* what kernels allocated */
-MT_FORK_TABLE(device_heap);
 static struct mt_range gone[GONE];
 static _Atomic unsigned ngone;
 
@@ -93,7 +92,7 @@ static int is_mapped(uint64_t address)
 static int describe_device_heap(uint64_t address, char *text, size_t size)
 {
     struct mt_range below, above;
-    mt_ranges_around(&device_heap, address, &below, &above);
+    mt_device_heap_around(address, &below, &above);
     if (below.bytes && address - below.base < below.bytes + 16) {
         snprintf(text, size, "byte %llu of %llu bytes that a kernel allocated",
                  (unsigned long long)(address - below.base), (unsigned long long)below.bytes);
@@ -158,15 +157,12 @@ void mt_check_describe(uint64_t address, char *text, size_t size)
 
 /* ---- looking up ---- */
 
-void mt_check_device_heap(void *base, uint64_t bytes)
+void mt_check_device_heap(const struct mt_range *freed)
 {
-    struct mt_range r;
     if (!mt_options()->check)
         return;
-    if (bytes)
-        mt_ranges_add(&device_heap, (uint64_t)(uintptr_t)base, bytes, NULL);
-    else if (mt_ranges_take(&device_heap, (uint64_t)(uintptr_t)base, &r))
-        gone[ngone++ % GONE] = r; /* for words only: a torn one does no harm */
+    if (freed)
+        gone[ngone++ % GONE] = *freed; /* for words only: a torn one does no harm */
     mt_heap_generation++;
 }
 
@@ -179,7 +175,7 @@ static int check_find(uint64_t address, uint64_t *base, uint64_t *bytes)
         *bytes = b.bytes;
         return 1;
     }
-    if (!mt_ranges_find(&device_heap, address, &r))
+    if (!mt_device_heap_find(address, &r))
         return 0;
     *base = r.base;
     *bytes = r.bytes;

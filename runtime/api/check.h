@@ -7,8 +7,9 @@
 
 /* Before the first launch; does nothing unless the option is set. */
 void mt_check_start(void);
-/* Memory that kernels allocate with malloc (bytes > 0) and free (bytes 0). */
-void mt_check_device_heap(void *base, uint64_t bytes);
+struct mt_range;
+/* A kernel has allocated memory, or freed this. */
+void mt_check_device_heap(const struct mt_range *freed);
 /* Words on where `address` lies: "16 bytes after the 400 bytes that were allocated at file.cu:12". */
 void mt_check_describe(uint64_t address, char *text, size_t size);
 #endif

@@ -41,6 +41,7 @@ enum {
     MT_DEV_L2_PERSISTING = 3 << 20,
 };
 #define MT_DEV_GRID_X 0x7fffffffu
+#define MT_DEV_KERNEL_HEAP (8u << 20) /* bytes for malloc in kernels, if nothing else is set */
 #define MT_DEV_NAME "memtrace CPU device"
 unsigned mt_device_sms(void);
 uint64_t mt_device_memory(void); /* bytes in all */

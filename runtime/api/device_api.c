@@ -2,6 +2,7 @@
 #include "entry.h"
 #include "capture.h"
 #include "device.h"
+#include "device_heap.h"
 #include "event.h"
 #include "error.h"
 #include "advise.h"
@@ -19,11 +20,12 @@
 #define BUS_ID "0000:00:00.0"
 
 static _Atomic unsigned device_flags;
-static _Atomic size_t limits[8] = {
-    [cudaLimitStackSize] = 1024,           [cudaLimitPrintfFifoSize] = 1 << 20,
-    [cudaLimitMallocHeapSize] = 8 << 20,   [cudaLimitDevRuntimePendingLaunchCount] = 2048,
-    [cudaLimitMaxL2FetchGranularity] = 64, [cudaLimitPersistingL2CacheSize] = 0,
-};
+#define LIMITS                                                                                               \
+    [cudaLimitStackSize] = 1024, [cudaLimitPrintfFifoSize] = 1 << 20,                                        \
+    [cudaLimitMallocHeapSize] = MT_DEV_KERNEL_HEAP, [cudaLimitDevRuntimePendingLaunchCount] = 2048,          \
+    [cudaLimitMaxL2FetchGranularity] = 64, [cudaLimitPersistingL2CacheSize] = 0
+static const size_t first_limits[] = {LIMITS};
+static _Atomic size_t limits[] = {LIMITS};
 static _Atomic int cache_config;
 #if CUDART_VERSION < 14000
 static _Atomic int shared_config = cudaSharedMemBankSizeFourByte;
@@ -126,6 +128,8 @@ cudaError_t IMPL(cudaDeviceSetLimit)(enum cudaLimit limit, size_t value)
         value = 128;
     if (limit == cudaLimitPersistingL2CacheSize && value > MT_DEV_L2_PERSISTING)
         return mt_fail(cudaErrorInvalidValue);
+    if (limit == cudaLimitMallocHeapSize && mt_device_heap_limit(value))
+        return mt_fail(cudaErrorInvalidValue);
     limits[limit] = value;
     return cudaSuccess;
 }
@@ -199,6 +203,14 @@ cudaError_t IMPL(cudaDeviceSynchronize)(void)
     return mt_failed_sync();
 }
 
+static void device_api_reset_limits(void)
+{
+    mt_device_heap_reset();
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        limits[i] = first_limits[i];
+    mt_device_heap_limit(MT_DEV_KERNEL_HEAP);
+}
+
 cudaError_t IMPL(cudaDeviceReset)(void)
 {
     mt_stream_wait_all();
@@ -208,6 +220,7 @@ cudaError_t IMPL(cudaDeviceReset)(void)
     mt_textures_reset();
     mt_arrays_reset();
     mt_heap_reset();
+    device_api_reset_limits();
     mt_advice_reset();
     mt_pools_reset();
     mt_fail_reset();

@@ -331,6 +331,5 @@ void mt_heap_reset(void)
     }
     while (mt_ranges_pop(&stay, &r))
         mt_ranges_add(&blocks, r.base, r.bytes, r.data);
-    free(stay.at);
     mt_heap_generation++;
 }

@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include "device.h"
 #include "check.h"
+#include "device_heap.h"
 #include "entry.h"
 #include "gpu/gpu.h"
 #include "module.h"
-#include "objects.h"
 #include "base/file.h"
 #include "base/options.h"
 #include "base/report.h"
@@ -266,16 +266,6 @@ uint64_t mt_device_memory(void)
 
 static int start_error;
 
-/* malloc and free in kernels. */
-static void device_heap(void *base, uint64_t bytes)
-{
-    mt_check_device_heap(base, bytes);
-    if (bytes)
-        mt_object_add(base, bytes, "device", NULL);
-    else
-        mt_object_done(mt_object_take(base), 1);
-}
-
 static void select_start(void)
 {
     if (mt_trace_compact())
@@ -286,7 +276,7 @@ static void select_start(void)
     mt_check_start();
     if (mt_device_gpu_path())
         mt_cpu_set_channel();
-    mt_cpu_set_heap_hook(device_heap);
+    mt_device_heap_start();
     start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, mt_device_sms());
     if (start_error)
         mt_report("the CPU device cannot start: %s%s", strerror(start_error),

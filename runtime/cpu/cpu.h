@@ -58,8 +58,9 @@ void mt_cpu_set_code(enum mt_cpu_code code);
 /* From now on accesses are gathered with their sites and threads, for mt_cpu_launch.flush_runs; before the
  * first launch. */
 void mt_cpu_set_compact(void);
-/* Told of every device-side malloc (bytes > 0) and free (bytes = 0), from worker threads. NULL: nobody. */
-void mt_cpu_set_heap_hook(void (*hook)(void *base, uint64_t bytes));
+/* What malloc (bytes > 0; NULL: there is no more) and free (0; -1: it gave no such block) in kernels call,
+ * from worker threads. NULL: those of the C library. */
+void mt_cpu_set_heap(void *(*get)(uint64_t bytes), int (*put)(void *p));
 
 struct mt_cta_rule; /* device/ctas.h */
 struct mt_cpu_launch {

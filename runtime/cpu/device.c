@@ -153,11 +153,13 @@ int mt_cpu_vprintf(const char *format, const void *args)
 
 /* ---- heap ----------------------------------------------------------------------------------------- */
 
-static void (*_Atomic heap_hook)(void *, uint64_t);
+static void *(*_Atomic heap_get)(uint64_t);
+static int (*_Atomic heap_put)(void *);
 
-void mt_cpu_set_heap_hook(void (*hook)(void *base, uint64_t bytes))
+void mt_cpu_set_heap(void *(*get)(uint64_t bytes), int (*put)(void *p))
 {
-    atomic_store(&heap_hook, hook);
+    atomic_store(&heap_get, get);
+    atomic_store(&heap_put, put);
 }
 
 /* A fault inside the C library's heap is not to be survived: its lock would stay taken. */
@@ -171,23 +173,22 @@ static int leave_device(int now)
 
 void *mt_cpu_malloc(uint64_t bytes)
 {
-    void (*hook)(void *, uint64_t) = atomic_load(&heap_hook);
+    void *(*get)(uint64_t) = atomic_load(&heap_get);
     int was = leave_device(0);
-    void *p = bytes ? malloc(bytes) : NULL;
-    if (p && hook)
-        hook(p, bytes);
+    void *p = !bytes ? NULL : get ? get(bytes) : malloc(bytes);
     leave_device(was);
     return p;
 }
 
 void mt_cpu_free(void *p)
 {
-    void (*hook)(void *, uint64_t) = atomic_load(&heap_hook);
-    int was = leave_device(0);
-    if (p && hook)
-        hook(p, 0);
-    free(p);
+    int (*put)(void *) = atomic_load(&heap_put);
+    int was = leave_device(0), rc = p && put ? put(p) : 0;
+    if (!put)
+        free(p);
     leave_device(was);
+    if (rc)
+        mt_fault_fail(MT_ERR_LAUNCH, "free of %p, which is no block that a kernel's malloc gave", p);
 }
 
 /* ---- time ----------------------------------------------------------------------------------------- */

@@ -5,18 +5,60 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Index of the first range with base > address. */
-static size_t ranges_above(const struct mt_ranges *t, uint64_t address)
+/* Ranges are in leaves of so many, so that a table of a million changes as fast as one of a thousand. */
+enum { LEAF = 512 };
+struct mt_ranges_leaf {
+    size_t n;
+    struct mt_range at[LEAF];
+};
+
+/* Between two ranges: before number `i` of this leaf. */
+struct ranges_place {
+    size_t leaf, i;
+};
+
+static uint64_t ranges_first(const struct mt_ranges *t, size_t leaf)
 {
+    return t->at[leaf]->at[0].base;
+}
+
+/* Behind the last range with base <= address; i is 0 only where there is none. */
+static struct ranges_place ranges_behind(const struct mt_ranges *t, uint64_t address)
+{
+    struct ranges_place p = {0, 0};
     size_t lo = 0, hi = t->n;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (t->at[mid].base > address)
+        if (ranges_first(t, mid) > address)
             hi = mid;
         else
             lo = mid + 1;
     }
-    return lo;
+    if (!lo)
+        return p;
+    p.leaf = lo - 1;
+    for (lo = 0, hi = t->at[p.leaf]->n; lo < hi;) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (t->at[p.leaf]->at[mid].base > address)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    p.i = lo;
+    return p;
+}
+
+/* The two neighbours of a place, or NULL. */
+static struct mt_range *ranges_below(const struct mt_ranges *t, struct ranges_place p)
+{
+    return p.i ? &t->at[p.leaf]->at[p.i - 1] : NULL;
+}
+
+static struct mt_range *ranges_above(const struct mt_ranges *t, struct ranges_place p)
+{
+    if (p.leaf < t->n && p.i < t->at[p.leaf]->n)
+        return &t->at[p.leaf]->at[p.i];
+    return p.leaf + 1 < t->n ? &t->at[p.leaf + 1]->at[0] : NULL;
 }
 
 static uint64_t ranges_length(const struct mt_range *r)
@@ -24,18 +66,53 @@ static uint64_t ranges_length(const struct mt_range *r)
     return r->bytes ? r->bytes : 1;
 }
 
+/* Room for one more range at *p: a new leaf where there is none, or one that takes the upper half of a full
+ * one, of one that grows at its end nothing. */
+static int ranges_make_room(struct mt_ranges *t, struct ranges_place *p)
+{
+    struct mt_ranges_leaf *old = t->n ? t->at[p->leaf] : NULL, *leaf;
+    if (old && old->n < LEAF)
+        return 0;
+    if (mt_grow(&t->at, &t->capacity, t->n + 1, sizeof *t->at) || !(leaf = malloc(sizeof *leaf)))
+        return ENOMEM;
+    size_t at = old ? p->leaf + 1 : 0, keep = !old || p->i == LEAF ? LEAF : LEAF / 2;
+    leaf->n = LEAF - keep;
+    if (old) {
+        memcpy(leaf->at, old->at + keep, leaf->n * sizeof *leaf->at);
+        old->n = keep;
+    }
+    memmove(t->at + at + 1, t->at + at, (t->n - at) * sizeof(struct mt_ranges_leaf *));
+    t->at[at] = leaf;
+    t->n++;
+    if (old && (p->i > keep || keep == LEAF))
+        *p = (struct ranges_place){at, p->i - keep};
+    return 0;
+}
+
 static int ranges_insert(struct mt_ranges *t, const struct mt_range *r)
 {
-    size_t i = ranges_above(t, r->base);
-    if ((i && r->base - t->at[i - 1].base < ranges_length(&t->at[i - 1])) ||
-        (i < t->n && t->at[i].base - r->base < ranges_length(r)))
+    struct ranges_place p = ranges_behind(t, r->base);
+    const struct mt_range *below = ranges_below(t, p), *above = ranges_above(t, p);
+    if ((below && r->base - below->base < ranges_length(below)) ||
+        (above && above->base - r->base < ranges_length(r)))
         return EEXIST;
-    if (mt_grow(&t->at, &t->capacity, t->n + 1, sizeof *t->at))
+    if (ranges_make_room(t, &p))
         return ENOMEM;
-    memmove(t->at + i + 1, t->at + i, (t->n - i) * sizeof *t->at);
-    t->at[i] = *r;
-    t->n++;
+    struct mt_ranges_leaf *leaf = t->at[p.leaf];
+    memmove(leaf->at + p.i + 1, leaf->at + p.i, (leaf->n - p.i) * sizeof *leaf->at);
+    leaf->at[p.i] = *r;
+    leaf->n++;
     return 0;
+}
+
+static void ranges_remove(struct mt_ranges *t, size_t leaf, size_t i)
+{
+    struct mt_ranges_leaf *l = t->at[leaf];
+    memmove(l->at + i, l->at + i + 1, (--l->n - i) * sizeof *l->at);
+    if (l->n)
+        return;
+    free(l);
+    memmove(t->at + leaf, t->at + leaf + 1, (--t->n - leaf) * sizeof(struct mt_ranges_leaf *));
 }
 
 int mt_ranges_add(struct mt_ranges *t, uint64_t base, uint64_t bytes, void *data)
@@ -49,12 +126,12 @@ int mt_ranges_add(struct mt_ranges *t, uint64_t base, uint64_t bytes, void *data
 int mt_ranges_take(struct mt_ranges *t, uint64_t base, struct mt_range *out)
 {
     pthread_rwlock_wrlock(&t->lock);
-    size_t i = ranges_above(t, base);
-    int found = i && t->at[i - 1].base == base;
+    struct ranges_place p = ranges_behind(t, base);
+    const struct mt_range *below = ranges_below(t, p);
+    int found = below && below->base == base;
     if (found) {
-        *out = t->at[i - 1];
-        memmove(t->at + i - 1, t->at + i, (t->n - i) * sizeof *t->at);
-        t->n--;
+        *out = *below;
+        ranges_remove(t, p.leaf, p.i - 1);
     }
     pthread_rwlock_unlock(&t->lock);
     return found;
@@ -63,20 +140,21 @@ int mt_ranges_take(struct mt_ranges *t, uint64_t base, struct mt_range *out)
 int mt_ranges_find(struct mt_ranges *t, uint64_t address, struct mt_range *out)
 {
     pthread_rwlock_rdlock(&t->lock);
-    size_t i = ranges_above(t, address);
-    int found = i && address - t->at[i - 1].base < ranges_length(&t->at[i - 1]);
+    const struct mt_range *below = ranges_below(t, ranges_behind(t, address));
+    int found = below && address - below->base < ranges_length(below);
     if (found)
-        *out = t->at[i - 1];
+        *out = *below;
     pthread_rwlock_unlock(&t->lock);
     return found;
 }
 
-void mt_ranges_around(struct mt_ranges *t, uint64_t address, struct mt_range *below, struct mt_range *behind)
+void mt_ranges_around(struct mt_ranges *t, uint64_t address, struct mt_range *below, struct mt_range *above)
 {
     pthread_rwlock_rdlock(&t->lock);
-    size_t i = ranges_above(t, address);
-    *below = i ? t->at[i - 1] : (struct mt_range){0};
-    *behind = i < t->n ? t->at[i] : (struct mt_range){0};
+    struct ranges_place p = ranges_behind(t, address);
+    const struct mt_range *b = ranges_below(t, p), *a = ranges_above(t, p);
+    *below = b ? *b : (struct mt_range){0};
+    *above = a ? *a : (struct mt_range){0};
     pthread_rwlock_unlock(&t->lock);
 }
 
@@ -84,8 +162,16 @@ int mt_ranges_pop(struct mt_ranges *t, struct mt_range *out)
 {
     pthread_rwlock_wrlock(&t->lock);
     int found = t->n > 0;
-    if (found)
-        *out = t->at[--t->n];
+    if (found) {
+        struct mt_ranges_leaf *last = t->at[t->n - 1];
+        *out = last->at[last->n - 1];
+        ranges_remove(t, t->n - 1, last->n - 1);
+    }
+    if (!t->n) { /* an empty table holds no memory */
+        free(t->at);
+        t->at = NULL;
+        t->capacity = 0;
+    }
     pthread_rwlock_unlock(&t->lock);
     return found;
 }

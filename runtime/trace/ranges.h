@@ -11,9 +11,10 @@ struct mt_range {
     void *data;
 };
 
+struct mt_ranges_leaf;
 struct mt_ranges {
     pthread_rwlock_t lock;
-    struct mt_range *at; /* ascending base */
+    struct mt_ranges_leaf **at; /* none is empty; ascending base */
     size_t n, capacity;
 };
 #define MT_RANGES_INIT {PTHREAD_RWLOCK_INITIALIZER, NULL, 0, 0}

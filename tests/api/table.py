@@ -24,7 +24,7 @@ NOTES = {
     "cudaMemSetMemPool": "pools of the device only",
     "cudaIpcGetMemHandle": "allocations of 1 MiB and more",
     "cudaDeviceReset": "CPU device: streams and events that the program made are cudaErrorInvalidResourceHandle afterwards",
-    "cudaDeviceSetLimit": "kept, without effect on kernels",
+    "cudaDeviceSetLimit": "the heap of `malloc` in kernels ends there; others are kept, without effect",
     "cudaLogsRegisterCallback": "never called: what is wrong is said on stderr",
     "cudaMemAdvise": "kept for cudaMemRangeGetAttribute, no effect",
     "cudaMemPrefetchAsync": "kept for cudaMemRangeGetAttribute, no effect",

@@ -92,30 +92,39 @@ static void device_prints(void **state)
 }
 
 /* ---- heap ---- */
-static void *last_base;
+static char device_block[1000];
+static void *last_put;
 static uint64_t last_bytes, calls;
-static void device_hook(void *base, uint64_t bytes)
+static void *device_get(uint64_t bytes)
 {
-    last_base = base;
     last_bytes = bytes;
     calls++;
+    return bytes <= sizeof device_block ? device_block : NULL;
+}
+
+static int device_put_back(void *p)
+{
+    last_put = p;
+    calls++;
+    return 0;
 }
 
 static void device_heap(void **state)
 {
-    mt_cpu_set_heap_hook(device_hook);
-    char *p = mt_cpu_malloc(1000);
+    char *p = mt_cpu_malloc(1000); /* the C library's */
     assert_non_null(p);
     memset(p, 1, 1000);
-    assert_ptr_equal(last_base, p);
-    assert_int_equal(last_bytes, 1000);
     mt_cpu_free(p);
-    assert_ptr_equal(last_base, p);
-    assert_int_equal(last_bytes, 0);
+    mt_cpu_set_heap(device_get, device_put_back);
+    assert_ptr_equal(mt_cpu_malloc(1000), device_block);
+    assert_int_equal(last_bytes, 1000);
+    assert_null(mt_cpu_malloc(1001));
+    mt_cpu_free(device_block);
+    assert_ptr_equal(last_put, device_block);
     assert_null(mt_cpu_malloc(0));
     mt_cpu_free(NULL);
-    assert_int_equal(calls, 2);
-    mt_cpu_set_heap_hook(NULL);
+    assert_int_equal(calls, 3);
+    mt_cpu_set_heap(NULL, NULL);
 }
 
 /* ---- more device threads in flight than there are guard pages ---- */

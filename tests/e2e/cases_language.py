@@ -41,6 +41,22 @@ def language(world):
             same(f"{flags}: accesses of {launch.kernel}", totals(launch), counts)
 
 
+@case("kernel_heap")
+def kernel_heap(world):
+    """malloc in kernels ends where cudaLimitMallocHeapSize says, rounded up to 16 bytes a block; other launches free and use
+    it again; what is stored in it is traced, at any optimisation."""
+    n = 1 << 13
+    for flags in (["-O0"], ["-O2"]):
+        result = world.run_ok(world.compile(os.path.join(world.src, "kernel_heap.cu"), *flags))
+        same(f"{flags}: output", (result.out, result.err),
+             (f"{1 << 17} bytes: {n} of {n}, then 0\nlimit 1\ncopy 1 free 1\nagain {n}, then 0\nlarge {(1 << 17) // 40000}\n"
+              f"{8 << 20} bytes: 8 of 64\n", ""))
+        launches = result.trace()
+        same(f"{flags}: the last launch", totals(launches[-1]), {("store", 1): 8 * 256, ("atomic", 4): 8})
+        events = [e for e in result.companion().all("alloc") if e["kind"] == "device"]
+        same(f"{flags}: blocks", len(events), n + n // 2 + 3 + 8)
+
+
 def bytes_touched(launches, kind, base, size):
     """{how often a byte of [base, base + size) was touched: how many bytes}."""
     times = [0] * size

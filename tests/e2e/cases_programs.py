@@ -277,7 +277,8 @@ def no_launch(world):
 def failing(world):
     """A kernel that fails: the program sees CUDA's error, the trace is whole, the companion says which launch."""
     app = world.compile(source(world, "failing.cu"), "-O2")
-    for how, error, number in (("assert", "cudaErrorAssert", 710), ("trap", "cudaErrorLaunchFailure", 719)):
+    for how, error, number in (("assert", "cudaErrorAssert", 710), ("trap", "cudaErrorLaunchFailure", 719),
+                               ("free", "cudaErrorLaunchFailure", 719), ("address", "cudaErrorIllegalAddress", 700)):
         result = world.run_ok([app, how])
         same(f"{how}: error", result.out, error + "\n")
         same(f"{how}: same without tracing", world.run_ok([app, how], traced=False).out, error + "\n")
@@ -287,6 +288,9 @@ def failing(world):
         said = result.companion().all("launch")
         same(f"{how}: status", [e["status"] for e in said], [0, number])
         same(f"{how}: records", [e["records"] for e in said], [launch.count for launch in launches])
+        holds(f"{how}: what was done before it failed is there", 0 < launches[1].count <= 96)
+        if how == "free":
+            holds(f"what was freed: {result.err!r}", "no block that a kernel's malloc gave" in result.err)
         if how == "assert":
             holds(f"the assertion's text is on stderr: {result.err!r}",
                   "failing.cu" in result.err and "Assertion" in result.err and "thread" in result.err)

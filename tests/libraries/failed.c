@@ -56,8 +56,7 @@ int main(int argc, char **argv)
     int (*create)(void **) = function("cublasCreate_v2"), (*of_sparse)(void **) = function("cusparseCreate");
     float **all[] = {&a, &b, &c};
     for (int i = 0; i < 3; i++)
-        check(!cudaMalloc((void **)all[i], FLOATS * sizeof *a) &&
-                  !cudaMemset(*all[i], 0, FLOATS * sizeof *a),
+        check(!cudaMalloc((void **)all[i], FLOATS * sizeof *a) && !cudaMemset(*all[i], 0, FLOATS * sizeof *a),
               "memory");
     check(!create(&blas) && !of_sparse(&sparse), "handles");
     cudaLaunchHostFunc(NULL, failed_hold, NULL); /* the call waits, and what is behind it, too */
