@@ -1,6 +1,6 @@
-/* Some records of a launch of a raw trace: those with the numbers 0 to 128, 256, 512, 1024 and so on. Its line
- * in the companion has their hash (docs/trace-format.md), because nothing in a raw trace says of which run it
- * is. Not installed. */
+/* Some records of a launch of a raw trace: those with the numbers 0 to 128, 256, 512, 1024 and so on. Its
+ * line in the companion has their hash (docs/trace-format.md), because nothing in a raw trace says of which
+ * run it is. Not installed. */
 #ifndef MEMTRACE_SAMPLE_H
 #define MEMTRACE_SAMPLE_H
 #include <stddef.h>
@@ -23,7 +23,8 @@ static inline size_t mt_sample_slot(uint64_t i)
     return i <= MT_SAMPLE_ALL ? (size_t)i : MT_SAMPLE_ALL + 56 - (size_t)__builtin_clzll(i);
 }
 
-/* The next `count` records, of which the first one has this number; several threads may add different ones. */
+/* The next `count` records, of which the first one has this number; several threads may add different ones.
+ */
 static inline void mt_sample_add(struct mt_sample *s, uint64_t first, const void *records, uint64_t count)
 {
     for (uint64_t i = mt_sample_from(first); i < first + count; i = mt_sample_from(i + 1))

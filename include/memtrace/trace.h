@@ -237,14 +237,15 @@ MT_API const struct mt_site_event *mt_companion_site(const struct mt_companion *
 
 enum mt_source_flags {
     MT_SOURCE_NO_COMPANION = 1, /* do as if there were none */
-    MT_SOURCE_NO_HOST = 2,      /* no MT_ITEM_COPY, no MT_ITEM_HOST: a single FIFO or pipe is then read live,
-                                   without a spool file */
+    MT_SOURCE_NO_HOST = 2,      /* no MT_ITEM_HOST, and no MT_ITEM_COPY but of new memory */
     MT_SOURCE_REWIND = 4,       /* mt_source_rewind will be called: spool what cannot be read twice */
     MT_SOURCE_RUNS = 16,        /* records are handed out as runs: MT_ITEM_RUNS instead of MT_ITEM_BATCH */
     MT_SOURCE_OWN_RUNS = 32,    /* containers' runs are handed out as MT_ITEM_RUNS, raw traces' records as
                                    MT_ITEM_BATCH: each as it is, for who takes both */
-    MT_SOURCE_SPACES = 64, /* with runs: containers' accesses of shared and local memory and barriers, too
-                              (record.h: mt_rec_space); without it nobody sees them */
+    MT_SOURCE_SPACES = 64,     /* with runs: containers' accesses of shared and local memory and barriers, too
+                                  (record.h: mt_rec_space); without it nobody sees them */
+    MT_SOURCE_NO_MEMORY = 128, /* no MT_ITEM_COPY at all: a single FIFO or pipe is then read live, without a
+                                  spool file, as it is without companion */
     MT_SOURCE_HOST = 8, /* compact containers of host accesses (host.h) may be among the inputs: MT_ITEM_HOST;
                            without it they are MT_E_INPUT. Those of kernels are traces as raw ones are */
 };

@@ -103,6 +103,16 @@ static void drop_doubles(struct mt_source_merge *m, struct mt_alloc_event *alloc
     *nallocs = n;
 }
 
+/* What the host did to memory is left out; which memory there was is not. */
+static void keep_new_memory(struct mt_source_merge *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->ncopies; i++)
+        if (m->copies[i].kind == MT_COPY_NEW)
+            m->copies[n++] = m->copies[i];
+    m->ncopies = n;
+}
+
 int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc_event **allocs,
                       size_t *nallocs, struct mt_error *err)
 {
@@ -136,8 +146,10 @@ int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc
     qsort(m->copies, m->ncopies, sizeof *m->copies, by_seq);
     qsort(*allocs, *nallocs, sizeof **allocs, by_id);
     drop_doubles(m, *allocs, nallocs);
-    if (!m->ordered || (flags & MT_SOURCE_NO_HOST))
+    if (!m->ordered || (flags & MT_SOURCE_NO_MEMORY))
         m->ncopies = 0;
+    else if (flags & MT_SOURCE_NO_HOST)
+        keep_new_memory(m);
     return 0;
 memory:
     return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[0].path,

@@ -300,7 +300,7 @@ int mt_feed_next(struct mt_source_merge *m, struct mt_feed *l, struct mt_raw_rec
         if (l->waiting && m->next_copy < m->ncopies && m->copies[m->next_copy].seq < l->limit) {
             struct mt_copy_event *copy = (struct mt_copy_event *)(void *)room;
             *copy = m->copies[m->next_copy++]; /* the array moves when more come */
-            if (m->no_copies)
+            if (m->no_copies && copy->kind != MT_COPY_NEW)
                 continue;
             *item = (struct mt_item){
                 .kind = MT_ITEM_COPY, .superstep = m->superstep, .input = m->current, .copy = copy};

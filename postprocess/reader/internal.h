@@ -59,6 +59,7 @@ int mt_reader_more(struct mt_reader *r);
 
 /* An unnamed file in $TMPDIR (or /tmp): a descriptor, or -1 with *err. */
 int mt_spool_create(struct mt_error *err);
+int mt_spool_write(int fd, const char *p, size_t n, struct mt_error *err);
 /* Copies n non-seekable descriptors, all at once, each to the end, into spool[i]. 0; -1 with *err (spool
  * files only; a read error ends that input as a truncation does). *read counts bytes as they come. */
 int mt_spool_fill(const int *fd, const int *spool, size_t n, const struct mt_stop *stop, uint64_t *read,
@@ -96,6 +97,10 @@ struct mt_input_ops {
     int (*end)(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
     void (*close)(struct mt_input *in);
 };
+/* Reads the first bytes of an input that is not known yet. Those of a container are then in a new file
+ * *spool, which the rest belongs into; else the input is a raw trace, and *spool is -1. 0, or -1 with *err.
+ */
+int mt_unknown_input_look(struct mt_input *in, int *spool, const struct mt_stop *stop, struct mt_error *err);
 extern const struct mt_input_ops mt_unknown_input, mt_raw_input, mt_device_input, mt_host_input;
 
 struct mt_raw_state {
@@ -217,7 +222,7 @@ struct mt_source_merge {
     struct mt_copy_event *copies; /* to hand out, ascending seq */
     size_t ncopies, next_copy;
     struct mt_feed *feed; /* NULL, or where all of this comes from (feed.c) */
-    int no_copies;        /* of feed: they are not handed out */
+    int no_copies;        /* of feed: those of new memory alone are handed out */
     size_t current;       /* input whose launch is under way, or ninputs */
     uint64_t superstep;
     const char *kernel;

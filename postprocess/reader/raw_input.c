@@ -9,6 +9,8 @@
 
 static int raw_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
+    if (in->live && in->raw.reader)
+        return 0; /* it was looked at a moment ago */
     mt_reader_close(in->raw.reader);
     in->raw = (struct mt_raw_state){0};
     if (lseek(in->fd, in->start, SEEK_SET) < 0) {
@@ -135,26 +137,58 @@ static int unknown_input_more(struct mt_input *in)
     return 1;
 }
 
+/* Opens a window and gets the first byte: 1 of a container, 0 of anything else (or none), -1 with *err. */
+static int unknown_input_first(struct mt_input *in, struct mt_window *w, const struct mt_stop *stop,
+                               struct mt_error *err)
+{
+    const uint64_t magic = MT_MTC_MAGIC;
+    size_t got = 0;
+    if (mt_window_open_fd(w, in->fd, in->path, 0, err) != 0)
+        return -1;
+    w->stop = *stop;
+    const unsigned char *p = mt_window_get(w, 0, 1, &got, err); /* NULL: the next read says why, too */
+    return p && got && memcmp(p, &magic, 1) == 0;
+}
+
+/* The input becomes a raw trace that begins with what the window has; closes that. */
+static int unknown_input_raw(struct mt_input *in, struct mt_window *w, const struct mt_stop *stop,
+                             struct mt_error *err)
+{
+    struct mt_reader *r = mt_reader_open_fd(in->fd, in->path, 0, NULL, err);
+    if (r) {
+        mt_reader_set_stop(r, stop);
+        mt_reader_preload(r, w->buffer, w->length);
+        in->ops = &mt_raw_input;
+        in->raw = (struct mt_raw_state){.reader = r};
+    }
+    mt_window_close(w);
+    return r ? 0 : -1;
+}
+
 static int unknown_input_find_out(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
     struct mt_window w;
-    size_t got = 0;
-    const uint64_t magic = MT_MTC_MAGIC;
-    if (mt_window_open_fd(&w, in->fd, in->path, 0, err) != 0)
-        return -1;
-    w.stop = *stop;
-    const unsigned char *p = mt_window_get(&w, 0, 1, &got, err);
-    if (p && got && memcmp(p, &magic, 1) == 0)
-        return mt_container_input_take(in, &w, 0, err);
-    struct mt_reader *r = p ? mt_reader_open_fd(in->fd, in->path, 0, NULL, err) : NULL;
-    if (r) {
-        mt_reader_set_stop(r, stop);
-        mt_reader_preload(r, w.buffer, w.length);
-        in->ops = &mt_raw_input;
-        in->raw.reader = r;
+    int container = unknown_input_first(in, &w, stop, err);
+    return container > 0    ? mt_container_input_take(in, &w, 0, err)
+           : container == 0 ? unknown_input_raw(in, &w, stop, err)
+                            : -1;
+}
+
+int mt_unknown_input_look(struct mt_input *in, int *spool, const struct mt_stop *stop, struct mt_error *err)
+{
+    struct mt_window w;
+    int container = unknown_input_first(in, &w, stop, err);
+    *spool = -1;
+    if (container == 0)
+        return unknown_input_raw(in, &w, stop, err);
+    if (container > 0 && (*spool = mt_spool_create(err)) >= 0 &&
+        mt_spool_write(*spool, (char *)w.buffer, w.length, err) != 0) {
+        close(*spool);
+        *spool = -1;
     }
-    mt_window_close(&w);
-    return r ? 0 : -1;
+    if (container > 0)
+        mt_window_close(&w);
+    return *spool < 0 ? -1 : 0;
 }
 
 static int unknown_input_pull(struct mt_input *in, const struct mt_stop *stop, struct mt_raw_record *room,

@@ -39,12 +39,17 @@ static int open_inputs(struct mt_source *s, const char *const *paths, const stru
     return 0;
 }
 
-/* A live input can be analysed as it comes if nothing needs to be known before its end. */
+enum { SPOOL_NO, SPOOL_ALL, SPOOL_CONTAINER };
+
+/* A live input can be analysed as it comes if nothing needs to be known before its end: a raw trace without
+ * companion, but no container. */
 static int must_spool(const struct mt_source *s, const struct mt_input *in)
 {
     if (s->merge.ninputs > 1 || (s->flags & MT_SOURCE_REWIND))
-        return 1;
-    return in->meta && !(s->flags & (MT_SOURCE_NO_HOST | MT_SOURCE_NO_COMPANION));
+        return SPOOL_ALL;
+    if (s->flags & (MT_SOURCE_NO_MEMORY | MT_SOURCE_NO_COMPANION))
+        return SPOOL_NO;
+    return in->meta ? SPOOL_ALL : SPOOL_CONTAINER;
 }
 
 static int spool_live(struct mt_source *s, struct mt_error *err)
@@ -59,13 +64,16 @@ static int spool_live(struct mt_source *s, struct mt_error *err)
         goto out;
     }
     for (size_t i = 0; i < m->ninputs; i++) {
-        if (!m->inputs[i].live || !must_spool(s, &m->inputs[i]))
+        struct mt_input *in = &m->inputs[i];
+        int must = in->live ? must_spool(s, in) : SPOOL_NO;
+        if (must == SPOOL_NO)
             continue;
         which[n] = i;
-        from[n] = m->inputs[i].fd;
-        if ((to[n] = mt_spool_create(err)) < 0)
+        from[n] = in->fd;
+        if (must == SPOOL_ALL ? (to[n] = mt_spool_create(err)) < 0
+                              : mt_unknown_input_look(in, &to[n], &m->stop, err) != 0)
             goto out;
-        n++;
+        n += to[n] >= 0;
     }
     if (n > 0 && mt_spool_fill(from, to, n, &m->stop, &s->spooled, err) != 0)
         goto out;
@@ -220,7 +228,9 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
     if (!m->ordered)
         mt_merge_note(m, 0,
                       "not every input has a companion: launches are taken in the order of the inputs%s",
-                      s->flags & MT_SOURCE_NO_HOST ? "" : ", host copies are not known");
+                      s->flags & MT_SOURCE_NO_MEMORY ? ""
+                      : s->flags & MT_SOURCE_NO_HOST ? ", allocations are not known"
+                                                     : ", allocations and host copies are not known");
     if (one_process(m, err) != 0 || mt_collect_events(m, s->flags, &s->allocs, &s->nallocs, err) != 0 ||
         mt_merge_start(m, err) != 0)
         goto fail;
@@ -274,7 +284,7 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
         mt_source_close(s);
         return NULL;
     }
-    s->flags = flags | MT_SOURCE_NO_HOST;
+    s->flags = flags | MT_SOURCE_NO_HOST | MT_SOURCE_NO_MEMORY;
     m->ninputs = 1;
     mt_source_spaces(s, (flags & MT_SOURCE_SPACES) != 0);
     m->ordered = 1;

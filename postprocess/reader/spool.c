@@ -26,7 +26,7 @@ int mt_spool_create(struct mt_error *err)
     return fd;
 }
 
-static int write_all(int fd, const char *p, size_t n, struct mt_error *err)
+int mt_spool_write(int fd, const char *p, size_t n, struct mt_error *err)
 {
     while (n > 0) {
         ssize_t w = write(fd, p, n);
@@ -34,7 +34,8 @@ static int write_all(int fd, const char *p, size_t n, struct mt_error *err)
             int e = errno;
             return mt_error_set(
                 err, MT_E_SYSTEM, e, 0, "spool file",
-                "%s (TMPDIR names another place; --no-host reads one input without spool file)", strerror(e));
+                "%s (TMPDIR names another place; --no-companion reads one input without spool file)",
+                strerror(e));
         }
         if (w > 0) {
             p += w;
@@ -62,8 +63,10 @@ int mt_spool_fill(const int *fd, const int *spool, size_t n, const struct mt_sto
         mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "spool file", "no memory");
         goto out;
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         p[i] = (struct pollfd){.fd = fd[i], .events = POLLIN};
+        begun[i] = lseek(spool[i], 0, SEEK_CUR) > 0;
+    }
     for (size_t open_inputs = n; open_inputs > 0 && !mt_stopped(stop);) {
         if (poll(p, n, 100) <= 0)
             continue;
@@ -72,7 +75,7 @@ int mt_spool_fill(const int *fd, const int *spool, size_t n, const struct mt_sto
                 continue;
             ssize_t got = read(p[i].fd, buffer, ROOM);
             if (got > 0) {
-                if (write_all(spool[i], buffer, (size_t)got, err) != 0)
+                if (mt_spool_write(spool[i], buffer, (size_t)got, err) != 0)
                     goto out;
                 __atomic_fetch_add(read_bytes, (uint64_t)got, __ATOMIC_RELAXED);
             }

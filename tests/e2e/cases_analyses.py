@@ -144,9 +144,12 @@ def notes(world):
     with open(path, "rb") as f:
         live = world.call([world.tool("mt-extract"), SECTIONS, "--no-host", "-"], stdin=f)
     same("compact from a file on standard input", json.loads(live.stdout)["notes"], [])
-    process = world.call(["sh", "-c", 'cat "$1" | "$2" %s --no-host -' % SECTIONS, "sh", path, world.tool("mt-extract")])
+    for args in ("", " --no-host"):  # a container has its allocations and copies inside
+        process = world.call(["sh", "-c", 'cat "$1" | "$2" %s,transfers%s -' % (SECTIONS, args), "sh", path, world.tool("mt-extract")])
+        same("compact from a pipe" + args, dict(json.loads(process.stdout), inputs=[path]), world.extract([path], SECTIONS + ",transfers", *args.split()))
+    process = world.call(["sh", "-c", 'cat "$1" | "$2" %s --no-companion -' % SECTIONS, "sh", path, world.tool("mt-extract")])
     live = json.loads(process.stdout)
-    holds("compact from a pipe: lines come too late", len(live["notes"]) == 1 and "sites" in live["notes"][0])
+    holds("as it comes: lines come too late", len(live["notes"]) == 1 and "sites" in live["notes"][0])
     holds("masks do not", live["coalescing"]["kernels"])
 
 

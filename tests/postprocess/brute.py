@@ -52,10 +52,10 @@ def order(traces, companions, use_host, host=None):
             seq = seqs[k] if known and k < len(seqs) else float("inf")
             launches.append(((seq, i, k) if known else (i, k), seq, name, records))
         for e in meta or []:
-            if e["ev"] in ("memcpy", "memset"):
+            if e["ev"] == "alloc" or (use_host and e["ev"] in ("memcpy", "memset")):
                 copies[e["seq"]] = e
     launches.sort(key=lambda x: x[0])
-    todo = sorted(copies) if use_host and known else []
+    todo = sorted(copies) if known else []
     accesses = sorted(host, key=lambda a: (a["seq"], a["thread"])) if host is not None and use_host and known else []
     out = []
 
@@ -92,6 +92,10 @@ def number(x):
 
 def copy(memory, e, step, traced):
     """`traced`: there is a host trace, so that all copies carry along who wrote."""
+    if e["ev"] == "alloc":
+        for i in range(e["bytes"]):
+            memory.pop((number(e["base"]) + i) % 2**64, None)
+        return
     nobody = e["ev"] == "memset" or e["kind"] in ("h2d", "h2h")
     for dst, src, d, s, width in rows(e):
         dst, src = number(dst) + d, (number(src) + s) if src is not None else None

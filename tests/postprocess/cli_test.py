@@ -453,7 +453,7 @@ class Interruption(Case):
         return out
 
     def test_live(self):
-        got = json.loads(self.interrupted("mt-extract", "-s", "quick", "--no-host"))
+        got = json.loads(self.interrupted("mt-extract", "-s", "quick", "--no-companion"))
         self.assertIs(got["complete"], False)
         self.assertEqual((got["launches"], got["records"]), (2, 3))
         self.assertEqual(got["KCV"]["r"]["1"]["Load"], 8)

@@ -75,6 +75,8 @@ def make_copy(rng, seq, base, span):
     low = base if base < 2**62 else 0
     at = lambda: low + rng.randrange(0, span, rng.choice([1, 4]))
     n = rng.choice([1, 3, 4, 16, 64, 200] + ([4096, 9000] if rng.random() < 0.2 else []))
+    if rng.random() < 0.15:  # what was there before belongs to nobody any more
+        return {"ev": "alloc", "seq": seq, "id": seq, "base": hexadecimal(rng, at()), "bytes": n, "kind": "cudaMalloc"}
     if rng.random() < 0.3:
         e = {"ev": "memset", "seq": seq, "dst": at(), "value": 7, "bytes": n, "stream": -1}
         pitch = "pitch"

@@ -197,11 +197,13 @@ static void source_order(void **state)
     assert_int_equal(n, 1);
     mt_source_close(s);
 
-    o.flags = MT_SOURCE_NO_HOST;
-    s = mt_source_open(paths, 2, &o, &err);
-    read_all(s, text, sizeof text);
-    assert_string_equal(text, "p0.0 x1.1 q2.0 y3.1 r4.0 ");
-    mt_source_close(s);
+    for (int all = 0; all < 2; all++) { /* new memory is new without the host, too */
+        o.flags = MT_SOURCE_NO_HOST | (all ? MT_SOURCE_NO_MEMORY : 0);
+        s = mt_source_open(paths, 2, &o, &err);
+        read_all(s, text, sizeof text);
+        assert_string_equal(text, all ? "p0.0 x1.1 q2.0 y3.1 r4.0 " : "=0 p0.0 x1.1 q2.0 y3.1 r4.0 ");
+        mt_source_close(s);
+    }
 
     unlink(path_of("two.meta")); /* one companion is not enough to order */
     s = mt_source_open(paths, 2, NULL, &err);
@@ -223,7 +225,7 @@ static void early_close(void **state)
     const char *fifo = path_of("fifo");
     assert_int_equal(mkfifo(fifo, 0600), 0);
     struct mt_error err;
-    struct mt_source_options o = {.flags = MT_SOURCE_NO_HOST};
+    struct mt_source_options o = {.flags = MT_SOURCE_NO_MEMORY};
     struct mt_source *s = mt_source_open(&fifo, 1, &o, &err);
     assert_non_null(s);
     mt_source_close(s); /* before the first read */

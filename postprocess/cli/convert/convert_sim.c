@@ -180,7 +180,7 @@ int mt_convert_sim_kernels(struct mt_inputs *in, const struct mt_convert_choice 
     struct mt_error err;
     uint64_t launches = 0, chosen = 0;
     int code = 0, rc = 0, complete;
-    in->flags |= MT_SOURCE_NO_HOST;
+    in->flags |= MT_SOURCE_NO_HOST | MT_SOURCE_NO_MEMORY;
     struct mt_source *s = mt_inputs_source(in, &code);
     if (!s)
         return code;

@@ -323,7 +323,7 @@ int main(int argc, char **argv)
         code = mt_cli_fail("no memory for the output");
     int host = code == 0 ? dump_containers(&x, argc, argv, &code, &s) : 0;
     if (code == 0 && !x.companion)
-        x.inputs.flags |= MT_SOURCE_NO_HOST; /* one FIFO is shown as it comes */
+        x.inputs.flags |= MT_SOURCE_NO_HOST | MT_SOURCE_NO_MEMORY; /* one FIFO is shown as it comes */
     if (x.runs)
         x.inputs.flags |= MT_SOURCE_RUNS | MT_SOURCE_SPACES;
     if (code == 0 && s) {

@@ -74,12 +74,12 @@ static const char help[] =
     "CTAs,\n"
     "                          so such a pair depends on the order of the trace (it is marked "
     "\"unordered\")\n"
-    "      --no-host           do not read host copies from the companion, nor host accesses; a FIFO is then "
-    "read\n"
-    "                          without a spool file\n" MT_FORMAT_HELP
+    "      --no-host           leave out what the host did: copies, fills and host accesses. Allocations "
+    "stay "
+    "known\n" MT_FORMAT_HELP
     "      --threads=N         use N threads (default: as many as there are processors, at most 32)\n"
     "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
-    "      --no-companion      do as if there were no companion\n"
+    "      --no-companion      do as if there were no companion; a single FIFO is then read as it comes\n"
     "      --stats             say on stderr how long it took; under mpirun a line per rank, with bytes "
     "exchanged\n"
     "      --live              what programs start themselves when MEMTRACE_SINK asks for it\n"

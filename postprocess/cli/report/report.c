@@ -57,7 +57,7 @@ static const char help[] =
     "  -t, --supersteps=A:B    report launches A to B-1 (A..B: to B; A:, :B, A)\n"
     "      --same-cta=local    the same CTA of different supersteps is one CTA\n"
     "      --strict            leave out what is written and read in one superstep\n"
-    "      --no-host           do not read host copies from the companion, nor host accesses\n"
+    "      --no-host           leave out what the host did: copies, fills and host accesses\n"
     "      --threads=N         use N threads (default: as many as there are processors, at most 32)\n"
     "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
     "      --no-companion      do as if there were no companion\n"

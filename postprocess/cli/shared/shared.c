@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     struct mt_output out = {0};
     mt_cli_start("mt-shared");
     mt_filter_init(&s->filter);
-    s->inputs.flags = MT_SOURCE_RUNS | MT_SOURCE_SPACES | MT_SOURCE_NO_HOST;
+    s->inputs.flags = MT_SOURCE_RUNS | MT_SOURCE_SPACES | MT_SOURCE_NO_HOST | MT_SOURCE_NO_MEMORY;
     int code = mt_cli_options(argc, argv, "f:o:" MT_COMMON_SHORT, long_options, shared_option, &x);
     if (code == 0) {
         mt_inputs_take(&s->inputs, argc, argv);

@@ -1,5 +1,5 @@
-/* Kernels of one signature, whose host stubs are the same code but for the address of each. Prints the digits of the kernels that
- * ran, and the last error. */
+/* Kernels of one signature, whose host stubs are the same code but for the address of each. Prints the digits
+ * of the kernels that ran, and the last error. */
 #include <cstdio>
 
 __global__ void first(int *v)
