@@ -299,13 +299,15 @@ int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs
     o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC, 0666);
     o->created = o->fd >= 0;
     made = o->created ? path : made;
-    if (o->fd < 0 && errno == EEXIST && output_is_anothers_link(path)) {
+    if (o->fd < 0 && errno == EEXIST) /* O_CREAT: Linux then looks whose file it is in a folder like /tmp */
+        o->fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0666);
+    if (o->fd < 0 && errno == ELOOP && output_is_anothers_link(path)) {
         mt_cli_say("%s: is a symbolic link of another user and is not followed; remove it, or name another "
                    "file",
                    path);
         return MT_EXIT_USAGE;
     }
-    if (o->fd < 0 && errno == EEXIST)
+    if (o->fd < 0 && errno == ELOOP)
         o->fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     if (o->fd < 0 || fstat(o->fd, &st) != 0) {
         mt_cli_say("%s: cannot write: %s", path, strerror(errno));
