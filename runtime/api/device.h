@@ -15,6 +15,8 @@ void *mt_device_cudart(void);
 
 /* dlopen handle of NVIDIA's driver, never of our own library in its place; NULL when there is none. */
 void *mt_device_driver(void);
+/* A library of the CUDA toolkit that memtrace was built with, opened, if base/trust.h lets it be; NULL. */
+void *mt_device_toolkit(const char *file, int flags);
 
 /* Limits of the CPU device: those of an sm_90 GPU. */
 enum {

@@ -14,6 +14,7 @@
 #include "base/report.h"
 #include "trace/events.h"
 #include "trace/selection.h"
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -389,6 +390,11 @@ EXPORT const char *__mt_library_curand(void)
 EXPORT int __mt_library_on_gpu(void)
 {
     return mt_device_is_gpu();
+}
+
+EXPORT void *__mt_library_toolkit(const char *file)
+{
+    return mt_device_toolkit(file, RTLD_NOW | RTLD_LOCAL);
 }
 
 EXPORT void __mt_library_say(const char *text)

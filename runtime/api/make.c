@@ -8,6 +8,7 @@
 #include "base/held.h"
 #include "base/options.h"
 #include "base/report.h"
+#include "base/trust.h"
 #include <elf.h>
 #include <errno.h>
 #include <limits.h>
@@ -282,21 +283,63 @@ static int make_by_tool(const struct mt_to_make *m, const char *key, const char 
 
 /* ---- both -------------------------------------------------------------------------------------- */
 
+static void make_not_kept(const char *why)
+{
+    static _Atomic int said;
+    if (!said++)
+        mt_note("CPU images and files of Python packages are not kept: %s; set MEMTRACE_CACHE to a folder "
+                "that nobody else can change",
+                why);
+}
+
 /* The folder's descriptor, and its path; -1 and "": nothing is kept. */
 static int make_folder(char *path, size_t size)
 {
-    static _Atomic int said;
     char why[PATH_MAX + 128];
-    *path = 0;
-    if (!strcmp(mt_options()->cache, "off") || mt_cache_path(mt_options()->cache, path, size))
+    if (!strcmp(mt_options()->cache, "off") || mt_cache_path(mt_options()->cache, path, size)) {
+        *path = 0;
         return -1;
+    }
     int fd = mt_cache_open(path, why, sizeof why);
     if (fd < 0) {
         *path = 0;
-        if (!said++)
-            mt_note("CPU images are not kept: %s", why);
+        make_not_kept(why);
     }
     return fd;
+}
+
+/* The hook in Python asks where a package may keep its files, of which it runs some: 0, or -1. All that is
+ * there already is looked at, for it may be older than the folder's mode. */
+__attribute__((visibility("default"))) int __mt_cache_folder(const char *package, char *path, size_t size)
+{
+    char why[PATH_MAX + 128];
+    int root = make_folder(path, size), fd = -1;
+    if (root < 0)
+        return -1;
+    size_t n = strlen(path);
+    if ((size_t)snprintf(path + n, size - n, "/python/%s", package) >= size - n)
+        snprintf(why, sizeof why, "its path is too long");
+    else if ((fd = mt_trust_open(path, MT_TRUST_FOLDER, why, sizeof why)) >= 0 &&
+             mt_trust_contents(root, why, sizeof why)) {
+        close(fd);
+        fd = -1;
+    }
+    if (fd < 0)
+        make_not_kept(why);
+    else
+        close(fd);
+    close(root);
+    return fd < 0 ? -1 : 0;
+}
+
+/* The same of a folder that it has made for a package: may others change what will be there? */
+__attribute__((visibility("default"))) int __mt_trusted_folder(const char *folder, char *path, size_t size)
+{
+    char why[PATH_MAX + 128];
+    if (mt_trust_file(folder, why, sizeof why) == 0)
+        return (size_t)snprintf(path, size, "%s", folder) < size ? 0 : -1;
+    mt_note("%s is not used: %s", folder, why);
+    return -1;
 }
 
 /* A fatbin, which is empty but for a GPU, the payload with the image, texts. */
@@ -334,6 +377,8 @@ static int make_or_find(const struct mt_to_make *m, struct mt_made *out, char *w
     struct mt_cache_entry e;
     struct mt_child c = {.file = mt_options()->ptx_tool, .words = name};
     mt_child_file(&c, tool, sizeof tool);
+    if (*c.file && mt_trust_file(c.file, why, size))
+        return -1;
     make_key(key, tool, m);
     int folder = -1, rc = -1;
     *path = 0;

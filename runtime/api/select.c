@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "base/report.h"
+#include "base/trust.h"
 #include "trace/trace.h"
 #include "cpu/cpu.h"
 #include <dlfcn.h>
@@ -72,10 +73,24 @@ static int count_devices(const char **why)
     return n;
 }
 
-/* Our own library may be in libcudart's place: only one that is not us will do. */
-static void *open_one(const char *name)
+void *mt_device_toolkit(const char *file, int flags)
 {
-    void *h = *name ? dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND) : NULL;
+    static const char *const folders[] = {MEMTRACE_CUDA_ROOT "/lib64/", MEMTRACE_CUDA_ROOT "/lib/"};
+    static _Atomic int said;
+    char path[512], why[600];
+    void *h = NULL;
+    for (size_t i = 0; !h && i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s%s", folders[i], file);
+        if (access(path, F_OK) == 0 && mt_trust_file(path, why, sizeof why) == 0)
+            h = dlopen(path, flags);
+        else if (errno == EPERM && !said++)
+            mt_report("%s is not used: %s; name a folder that you trust in LD_LIBRARY_PATH", path, why);
+    }
+    return h;
+}
+
+static void *select_is_real(void *h)
+{
     if (h && (dlsym(h, "__mt_host_site") || !dlsym(h, "cudaRuntimeGetVersion"))) {
         dlclose(h);
         h = NULL;
@@ -83,22 +98,19 @@ static void *open_one(const char *name)
     return h;
 }
 
-static void *open_cudart(void)
+/* Our own library may be in libcudart's place: only one that is not us will do. */
+static void *open_cudart(char *why, size_t size)
 {
+    const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND, major = CUDART_VERSION / 1000;
     const char *given = mt_options()->cudart;
+    char name[64];
+    void *h;
+    *why = 0;
     if (*given)
-        return open_one(given);
-    char names[3][512];
-    int major = CUDART_VERSION / 1000;
-    snprintf(names[0], sizeof names[0], major < 12 ? "libcudart.so.%d.0" : "libcudart.so.%d", major);
-    snprintf(names[1], sizeof names[1], "%s/lib64/%.64s", MEMTRACE_CUDA_ROOT, names[0]);
-    snprintf(names[2], sizeof names[2], "%s/lib/%.64s", MEMTRACE_CUDA_ROOT, names[0]);
-    for (int i = 0; i < 3; i++) {
-        void *h = open_one(names[i]);
-        if (h)
-            return h;
-    }
-    return NULL;
+        return mt_trust_file(given, why, size) ? NULL : select_is_real(dlopen(given, flags));
+    snprintf(name, sizeof name, major < 12 ? "libcudart.so.%d.0" : "libcudart.so.%d", major);
+    h = select_is_real(dlopen(name, flags));
+    return h ? h : select_is_real(mt_device_toolkit(name, flags));
 }
 
 static int version_of(void *library, const char *function)
@@ -135,11 +147,12 @@ static int runtime_works(void *runtime, char *why, size_t size)
  * same, and with it the errors. */
 static void *choose_runtime(int must, char *said, size_t size)
 {
-    char why[200];
+    char why[300];
     const char *instead = must ? "" : "; running on the CPU device", *given = mt_options()->cudart;
-    void *runtime = open_cudart();
+    void *runtime = open_cudart(why, sizeof why);
     if (!runtime && *given)
-        snprintf(said, size, "MEMTRACE_CUDART=%.200s is not a CUDA runtime library%s", given, instead);
+        snprintf(said, size, "MEMTRACE_CUDART=%.200s is not %s%s%s", given,
+                 *why ? "used: " : "a CUDA runtime library", why, instead);
     else if (!runtime)
         snprintf(said, size,
                  "the real CUDA runtime (libcudart.so.%d) is not found: set MEMTRACE_CUDART to its path%s",

@@ -5,6 +5,7 @@
 #include "cache.h"
 #include "fd.h"
 #include "held.h"
+#include "trust.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -139,42 +140,21 @@ int mt_cache_path(const char *set, char *path, size_t size)
     return n > 0 && (size_t)n < size ? 0 : -1;
 }
 
-/* The folder and those above it. */
-static int cache_make(const char *path)
-{
-    char part[PATH_MAX];
-    if (strlen(path) >= sizeof part) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    strcpy(part, path);
-    for (char *p = part + 1; *p; p++)
-        if (*p == '/') {
-            *p = 0;
-            mkdir(part, 0700);
-            *p = '/';
-        }
-    return mkdir(part, 0700);
-}
-
 int mt_cache_open(const char *path, char *why, size_t size)
 {
     struct stat st;
-    const int how = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-    int fd = open(path, how);
-    if (fd < 0 && errno == ENOENT && (cache_make(path) == 0 || errno == EEXIST))
-        fd = open(path, how);
-    fd = mt_fd_up(fd);
-    if (fd < 0 || fstat(fd, &st)) {
+    int fd = mt_trust_open(path, MT_TRUST_FOLDER, why, size);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st))
         snprintf(why, size, "%s: %s", path, strerror(errno));
-    } else if (st.st_uid != geteuid()) {
-        snprintf(why, size, "%s belongs to another user", path);
-    } else if (st.st_mode & 077) {
+    else if (st.st_uid != geteuid())
+        snprintf(why, size, "%s belongs to user %u", path, (unsigned)st.st_uid);
+    else if (st.st_mode & 077)
         snprintf(why, size, "%s is open to other users: chmod 700 %s", path, path);
-    } else
+    else
         return fd;
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     return -1;
 }
 

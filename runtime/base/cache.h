@@ -1,7 +1,7 @@
 /* A user's folder of things that took time to make: files named by a key, which says what they were made of.
- * Others cannot write there, or it is not used. A file is there whole or not at all, and is looked through
- * when it is taken: what is damaged counts as not there. Several processes may use it at once. Thread-safe;
- * used by the runtime and by mt-ptx. */
+ * It is the user's alone (and trust.h's), or it is not used. A file is there whole or not at all, and is
+ * looked through when it is taken: what is damaged counts as not there. Several processes may use it at once.
+ * Thread-safe; used by the runtime and by mt-ptx. */
 #ifndef MT_BASE_CACHE_H
 #define MT_BASE_CACHE_H
 #include <stddef.h>

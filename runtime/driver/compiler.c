@@ -1,15 +1,15 @@
 /* Where the real NVRTC and nvJitLink are. */
 #define _GNU_SOURCE
 #include "compiler.h"
+#include "device.h"
 #include "base/report.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 /* Our own library may have the name. */
-static void *compiler_open(const char *path)
+static void *compiler_is_real(void *h)
 {
-    void *h = *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (h && dlsym(h, "__mt_host_site")) {
         dlclose(h);
         h = NULL;
@@ -19,13 +19,14 @@ static void *compiler_open(const char *path)
 
 static void *compiler_real(struct mt_compiler *c)
 {
-    char path[512];
-    if (!c->real)
-        c->real = compiler_open(c->place);
-    for (unsigned i = 0; i < sizeof c->majors / sizeof *c->majors * 2 && !c->real; i++) {
-        snprintf(path, sizeof path, "%s%s.%d", i % 2 ? MEMTRACE_CUDA_ROOT "/lib64/" : "", c->file,
-                 c->majors[i / 2]);
-        c->real = compiler_open(path);
+    const int flags = RTLD_NOW | RTLD_LOCAL;
+    char file[64];
+    if (!c->real && *c->place)
+        c->real = compiler_is_real(dlopen(c->place, flags));
+    for (unsigned i = 0; i < sizeof c->majors / sizeof *c->majors && !c->real; i++) {
+        snprintf(file, sizeof file, "%s.%d", c->file, c->majors[i]);
+        if (!(c->real = compiler_is_real(dlopen(file, flags))))
+            c->real = compiler_is_real(mt_device_toolkit(file, flags));
     }
     return c->real;
 }

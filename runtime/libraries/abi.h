@@ -44,6 +44,8 @@ int __mt_library_forward(struct mt_library_call *c);
 void __mt_library_miss(const char *name);
 /* Where the program would have found cuRAND; "": that is not known. */
 const char *__mt_library_curand(void);
+/* A library of the CUDA toolkit, opened; NULL: it is not there, or not to be trusted, which is said. */
+void *__mt_library_toolkit(const char *file);
 /* One line on stderr. */
 void __mt_library_say(const char *text);
 #endif

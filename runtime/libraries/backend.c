@@ -3,7 +3,6 @@
 #include "library.h"
 #include "abi.h"
 #include <dlfcn.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -36,11 +35,8 @@ static struct backend {
 __attribute__((visibility("default"))) const char __mt_libraries[] = "memtrace";
 
 /* NULL: it is not there, or ourselves. */
-static void *backend_open(const char *folder, const char *file)
+static void *backend_is_real(void *handle)
 {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s%s", folder, file);
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle || !dlsym(handle, "__mt_libraries"))
         return handle;
     dlclose(handle);
@@ -49,14 +45,16 @@ static void *backend_open(const char *folder, const char *file)
 
 void *mt_lib_open(const char *file)
 {
-    static const char *const folders[] = {"", MEMTRACE_CUDA_ROOT "/lib64/", MEMTRACE_CUDA_ROOT "/lib/"};
+    const int flags = RTLD_NOW | RTLD_LOCAL;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int placed = strcmp(file, backends[MT_LIB_CURAND].file) == 0 && *__mt_library_curand();
-    void *handle = placed ? backend_open("", __mt_library_curand()) : NULL;
-    for (size_t i = 0; !handle && i < sizeof folders / sizeof *folders; i++)
-        handle = backend_open(folders[i], file);
+    void *handle = placed ? backend_is_real(dlopen(__mt_library_curand(), flags)) : NULL;
+    if (!handle)
+        handle = backend_is_real(dlopen(file, flags));
+    if (!handle)
+        handle = backend_is_real(__mt_library_toolkit(file));
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return handle;
 }

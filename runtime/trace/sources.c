@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #define XXH_NO_STREAM
@@ -117,7 +118,9 @@ static int sources_put(int fd, const char *text, size_t bytes)
 static int sources_write(const char *path, const char *text, size_t bytes)
 {
     char temporary[PATH_MAX + 128];
-    snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
+    struct timespec t; /* so that nobody foresees the name */
+    clock_gettime(CLOCK_REALTIME, &t);
+    snprintf(temporary, sizeof temporary, "%s.%ld-%ld", path, (long)getpid(), t.tv_nsec);
     int fd = mt_fd_up(open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (fd < 0)
         return errno;
@@ -140,24 +143,49 @@ static int sources_is_there(const char *path, const void *text, size_t n)
            XXH128_isEqual(hash, XXH3_128bits(text, n));
 }
 
+/* Its path. 0, or -1 after saying why. */
+static int sources_file(const char *folder, const char *name, const void *text, size_t bytes,
+                        char path[PATH_MAX])
+{
+    char whole[PATH_MAX];
+    if (!realpath(folder, whole)) /* trace files will say so */
+        return -1;
+    if (snprintf(path, PATH_MAX, "%s/%s", whole, name) >= PATH_MAX)
+        return -1;
+    int error = sources_is_there(path, text, bytes) ? 0 : sources_write(path, text, bytes);
+    if (error)
+        mt_note(
+            "%s cannot be written: %s; accesses have lines of a text that nobody has; set MEMTRACE_DIR to "
+            "another folder",
+            path, strerror(error));
+    return error ? -1 : 0;
+}
+
 static void sources_keep(const char *name, const void *text, size_t bytes)
 {
-    char folder[PATH_MAX], path[PATH_MAX + 64];
-    if (nkept == MOST_FILES || !bytes || mt_source_kept_at(name) != name)
+    char path[PATH_MAX];
+    if (nkept == MOST_FILES || !bytes || mt_source_kept_at(name) != name ||
+        sources_file(mt_options()->dir, name, text, bytes, path))
         return;
-    if (!realpath(mt_options()->dir, folder)) /* trace files will say so */
-        return;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    int error = sources_is_there(path, text, bytes) ? 0 : sources_write(path, text, bytes);
-    if (error) {
-        mt_note("%s cannot be written: %s; accesses have lines of a PTX text that nobody has", path,
-                strerror(error));
-        return;
-    }
     kept[nkept].name = strdup(name);
     kept[nkept].path = strdup(path);
     if (kept[nkept].name && kept[nkept].path)
         nkept++;
+}
+
+/* The hook in Python has a source that is in no file: it gets one in the folder, which is MEMTRACE_DIR if it
+ * is NULL. 0, or -1. */
+__attribute__((visibility("default"))) int __mt_source_file(const char *folder, const char *text,
+                                                            size_t bytes, char *path, size_t size)
+{
+    char name[64];
+    XXH128_hash_t hash = XXH3_128bits(text, bytes);
+    snprintf(name, sizeof name, "MemTrace-%016llx.cu", (unsigned long long)hash.high64);
+    pthread_mutex_lock(&keeping);
+    int rc =
+        size < PATH_MAX ? -1 : sources_file(folder ? folder : mt_options()->dir, name, text, bytes, path);
+    pthread_mutex_unlock(&keeping);
+    return rc;
 }
 
 void mt_source_keep(const char *name, const void *text, size_t bytes)

@@ -199,6 +199,17 @@ def cache(place, work):
     done = place.run(program)
     expect("open to others: not used", done.stdout == GOOD + QUIET and place.made() == 1 and "chmod 700" in done.stderr, done.stderr)
     os.chmod(place.cache, 0o700)
+    for what, owner, mode in (("others can write", 0, 0o777), ("belongs to user 65534", 65534, 0o700)):
+        if owner == 0 or os.geteuid() == 0:
+            folder = os.path.join(work, what)
+            os.mkdir(folder)
+            os.chmod(folder, mode)
+            os.chown(folder, owner or os.geteuid(), -1)
+            done = place.run(program, MEMTRACE_CACHE=folder)
+            expect(what, done.stdout == GOOD + QUIET and place.made() == 1 and what in done.stderr and not os.listdir(folder), done.stderr)
+            shutil.copy(os.path.join(place.build, "bin", "mt-ptx"), folder)
+            done = place.run(program, MEMTRACE_PTX_TOOL=os.path.join(folder, "mt-ptx"), MEMTRACE_CACHE="off")
+            expect("a tool there: " + what, "cudaErrorNoKernelImageForDevice" in done.stdout and what in done.stderr, done.stdout + done.stderr)
     tool = os.path.join(place.build, "bin", "mt-ptx")
     said = subprocess.run([tool, "--cache-list", "--cache", place.cache], capture_output=True, text=True).stdout
     sizes = sum(os.path.getsize(p) for p in place.images())
@@ -255,6 +266,10 @@ def left_behind(place, work):
     with open(f"{place.work}/names", encoding="utf-8") as f:
         kinds = {os.path.splitext(name)[1] for name in f.read().split()}
     expect("files of the linker alone", "work: cudaSuccess" in done.stdout and kinds == {".o", ".so"} and not os.listdir(tmp), (kinds, done.stdout, done.stderr))
+    for mode, ends in (0o777, "cudaErrorNoKernelImageForDevice"), (0o1777, "cudaSuccess"):
+        os.chmod(tmp, mode)
+        done = place.run(os.path.join(work, "lines"), TMPDIR=tmp, MEMTRACE_CACHE="off")
+        expect(f"TMPDIR of mode {mode:o}", f"work: {ends}" in done.stdout and ("set TMPDIR" in done.stderr) == (mode == 0o777), done.stderr)
 
 
 def progress(place, work):

@@ -44,7 +44,8 @@ def expect(holds, *words):
 def mt_run(folder, *words, cwd=None, **env):
     base = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACE_", "LD_", "PYTHON", "CUPY_", "TRITON_", "NUMBA_", "TORCH"))}
     base.update(MEMTRACE_DEVICE="cpu", MEMTRACE_CACHE=os.path.join(ARGS.build, "tests", "python-cache"),
-                TRITON_DEFAULT_FP_FUSION="1", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0", **env)
+                TRITON_DEFAULT_FP_FUSION="1", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")
+    base.update(env)
     return subprocess.run([os.path.join(ARGS.build, "bin", "mt-run"), "-o", folder, *words], env=base, cwd=cwd or folder,
                           capture_output=True, text=True, timeout=3000)
 
@@ -274,6 +275,82 @@ def case_unknown():
         # In a process without our driver nothing is looked at.
         done = mt_run(folder, "env", "-u", "LD_AUDIT", "-u", "LD_PRELOAD", sys.executable, "-c", program)
         expect((done.stdout, done.stderr) == ("runs\n", ""), done)
+
+
+def foreign_folders(top):
+    """(what, folder for MEMTRACE_CACHE, what is said of it): the folders of others, and what they have left in ours."""
+    def make(path, mode=0o700, owner=0):
+        path = os.path.join(top, path)
+        os.makedirs(path, mode=0o700)
+        os.chmod(path, mode)
+        os.chown(path, owner, owner)
+        return path
+
+    for at, below in enumerate(("python", "python/triton")):
+        make(f"in-{at}/{below}", owner=65534)
+        os.chmod(os.path.join(top, f"in-{at}"), 0o700)
+        yield os.path.join(top, f"in-{at}"), below + " belongs to user 65534"
+    yield make("theirs", owner=65534), "theirs belongs to user 65534"
+    yield os.path.join(make("all", mode=0o777), "below"), "all (its mode is 0777)"
+    write(top, "ours/python/triton/KEY/cuda_utils.so", "")
+    os.chmod(os.path.join(top, "ours"), 0o700)
+    os.chown(os.path.join(top, "ours/python/triton/KEY/cuda_utils.so"), 65534, 65534)
+    yield os.path.join(top, "ours"), "cuda_utils.so belongs to user 65534"
+    os.symlink(make("target"), os.path.join(top, "link"))
+    os.lchown(os.path.join(top, "link"), 65534, 65534)
+    yield os.path.join(top, "link"), "link is a symbolic link of user 65534"
+
+
+def case_foreign():
+    """Folders that others own or can change are not what packages take code from, and a source's file is not one that is planted.
+    As root, who alone can make such folders."""
+    if os.geteuid() != 0:
+        print("not root: there are no folders of other users")
+        sys.exit(77)
+    program = ("import memtrace_python as m, sys; print(m.cache_folder('triton'), m.cache_folder('cupy'));"
+               "print(*(m.source_file(f or None, t) for f, t in zip(sys.argv[1::2], sys.argv[2::2])), sep='\\n')")
+    with tempfile.TemporaryDirectory() as top:
+        os.chmod(top, 0o711)
+        for folder, why in foreign_folders(top):
+            done = mt_run(top, sys.executable, "-c", program, MEMTRACE_CACHE=folder)
+            expect(done.stdout == "None None\n\n" and done.stderr.count("memtrace: ") == 1 and f"{why}; set MEMTRACE_CACHE" in done.stderr, done)
+        folder = os.path.join(top, "new")
+        done = mt_run(top, sys.executable, "-c", program, "", "ours", folder, "theirs", MEMTRACE_CACHE=folder)
+        expect(done.stderr == "" and done.stdout.startswith(f"{folder}/python/triton {folder}/python/cupy\n{top}/MemTrace-"), done)
+        ours, theirs = done.stdout.split("\n")[1:3]
+        expect(open(ours, encoding="utf-8").read() == "ours" and open(theirs, encoding="utf-8").read() == "theirs" and os.path.dirname(theirs) == folder, done)
+        # What lies there by the name is another user's, or leads elsewhere.
+        os.unlink(ours)
+        os.symlink("/etc/passwd", ours)
+        write(top, "new/" + os.path.basename(theirs), "planted")
+        os.chown(theirs, 65534, 65534)
+        mt_run(top, sys.executable, "-c", program, "", "ours", folder, "theirs", MEMTRACE_CACHE="off")
+        expect(open(ours, encoding="utf-8").read() == "ours" and not os.path.islink(ours), ours)
+        expect(open(theirs, encoding="utf-8").read() == "theirs" and os.stat(theirs).st_uid == 0, theirs)
+
+
+PLANTED = """#include <stdio.h>
+__attribute__((constructor)) static void f(void) { puts("planted"); fflush(stdout); }
+"""
+
+
+def case_planted():
+    """Triton loads what it finds in its cache: code of another user is not run."""
+    if os.geteuid() != 0:
+        print("not root: there are no files of other users")
+        sys.exit(77)
+    program = os.path.join(HERE, "programs", "triton_kernels.py")
+    with tempfile.TemporaryDirectory() as top:
+        cache = os.path.join(top, "cache")
+        for says in "", "belongs to user 65534":
+            done = mt_run(top, python(), program, MEMTRACE_CACHE=cache)
+            expect((done.returncode, done.stdout) == (0, "right\n") and says in done.stderr, done)
+            libraries = glob.glob(os.path.join(cache, "python", "triton", "*", "*.so"))
+            expect(libraries, "Triton keeps no library")
+            for path in libraries:
+                os.unlink(path)
+                subprocess.run(["cc", "-shared", "-fPIC", "-xc", "-", "-o", path], input=PLANTED, text=True, check=True)
+                os.chown(path, 65534, 65534)
 
 
 # What it allocates has as many bytes as the line's number says from which it is asked to.

@@ -6,6 +6,8 @@
 #include "util.h"
 #include <cuda.h>
 #include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void **fake_context, ***fake_args;
 static char *fake_launched;
@@ -198,6 +200,25 @@ static void old_driver(void **state)
     }
 }
 
+/* The runtime lies where others can put another one. */
+static void foreign_runtime(void **state)
+{
+    const char *dir = fresh_dir();
+    char *saw;
+    setenv("MEMTRACE_DEVICE", "auto", 1);
+    setenv("MEMTRACE_CUDART", in_dir(dir, "libcudart.so"), 1);
+    assert_int_equal(symlink(FAKE_CUDART, in_dir(dir, "libcudart.so")), 0);
+    unsetenv("FAKE_COUNT_ERROR");
+    assert_null(strstr(saw = said(say_somewhere, NULL), "is not used"));
+    free(saw);
+    assert_int_equal(chmod(dir, 0777), 0);
+    saw = said(say_somewhere, NULL);
+    if (!strstr(saw, "is not used: others can write to") || !strstr(saw, "it ran on 1"))
+        fail_msg("%s", saw);
+    free(saw);
+    setenv("MEMTRACE_CUDART", FAKE_CUDART, 1);
+}
+
 /* ---- launches by the driver API ---------------------------------------------------------------------- */
 
 __typeof__(cuLaunchKernel) cuLaunchKernel_ptsz;
@@ -249,7 +270,8 @@ static void driver_counted(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest without[] = {cmocka_unit_test(tables_run), cmocka_unit_test(no_memory)};
-    const struct CMUnitTest driver[] = {cmocka_unit_test(driver_counted), cmocka_unit_test(old_driver)};
+    const struct CMUnitTest driver[] = {cmocka_unit_test(driver_counted), cmocka_unit_test(old_driver),
+                                        cmocka_unit_test(foreign_runtime)};
     void *fake = dlopen(FAKE_CUDART, RTLD_NOW | RTLD_LOCAL);
     setenv("MEMTRACE_DEVICE", "gpu", 1);
     setenv("MEMTRACE_CUDART", FAKE_CUDART, 1);

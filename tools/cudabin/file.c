@@ -1,12 +1,14 @@
 /* Whole files in memory, and temporary files that never outlive the program. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../../runtime/base/trust.h"
 #include "cudabin.h"
 
 /* Two per image and architecture, the object and the linked object: far below this. */
@@ -103,6 +105,18 @@ int mt_cudabin_file_is_regular(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+/* What is written there becomes code: a folder in which others could put something else is not used. */
+static int file_is_safe(const char *path)
+{
+    char why[PATH_MAX + 128];
+    if (mt_trust_file(path, why, sizeof why) == 0) {
+        return 1;
+    }
+    fprintf(stderr, "memtrace: no temporary file: %s; set TMPDIR to another folder\n", why);
+    errno = EPERM;
+    return 0;
+}
+
 const char *mt_cudabin_temp_write(const char *suffix, const void *data, size_t size)
 {
     const char *dir = getenv("TMPDIR");
@@ -133,7 +147,7 @@ const char *mt_cudabin_temp_write(const char *suffix, const void *data, size_t s
         free(path);
         return NULL;
     }
-    int status = write_all(fd, data, size);
+    int status = file_is_safe(path) ? write_all(fd, data, size) : -1;
     saved = errno;
     if (close(fd) != 0 && status == 0) {
         return NULL;

@@ -1,5 +1,6 @@
 /* mt-cc: puts the command line together and becomes clang++-19. docs/man/mt-cc.md is its manual. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "cli/base/near.h"
 #include "device_link.h"
 #include "mt-cc.h"
+#include "../../runtime/base/trust.h"
 
 #define DEFAULT_ARCH "sm_90"
 #define CLANG "clang++-19"
@@ -245,9 +247,17 @@ int mt_cc_run_line(const struct request *r, struct words *line, int out)
 char *mt_cc_make_folder(const struct request *r)
 {
     const char *tmp = getenv("TMPDIR");
-    char *folder = mt_words_text("%s/mt-cc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!r->show && !mkdtemp(folder)) {
+    char *folder = mt_words_text("%s/mt-cc-XXXXXX", tmp && *tmp ? tmp : "/tmp"), why[PATH_MAX + 128];
+    if (r->show) {
+        return folder;
+    }
+    if (!mkdtemp(folder)) {
         fprintf(stderr, "mt-cc: cannot make %s: %s\n", folder, strerror(errno));
+        return NULL;
+    }
+    if (mt_trust_file(folder, why, sizeof why) != 0) { /* code will be there */
+        rmdir(folder);
+        fprintf(stderr, "mt-cc: no temporary folder: %s; set TMPDIR to another folder\n", why);
         return NULL;
     }
     return folder;

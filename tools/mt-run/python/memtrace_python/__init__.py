@@ -59,18 +59,43 @@ def need(thing, name, parameters=None):
     return found
 
 
+def ask(name, *args):
+    """A function of memtrace's library that leaves a path; None: it has none. The rules for files are there."""
+    import ctypes
+    path = ctypes.create_string_buffer(4096)  # PATH_MAX
+    for library in None, "libcuda.so.1":
+        function = getattr(ctypes.CDLL(library), name, None)
+        if function:
+            return os.fsdecode(path.value) if function(*args, path, ctypes.c_size_t(len(path))) == 0 else None
+    return None
+
+
 def cache_folder(package):
     """A folder for what the package keeps, apart from what it keeps for a GPU; None: nothing is kept."""
-    root = os.environ.get("MEMTRACE_CACHE")
-    if root == "off":
-        return None
-    if not root:
-        root = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "memtrace")
-    try:
-        os.makedirs(root, mode=0o700, exist_ok=True)  # images are not kept where others can look
-    except OSError:
-        return None
-    return os.path.join(root, "python", package)
+    return ask("__mt_cache_folder", package.encode())
+
+
+def package_folder(package):
+    """The same; where nothing is kept, a folder that goes with this process."""
+    import atexit
+    import shutil
+    import tempfile
+    folder = cache_folder(package)
+    for place in () if folder else (None, "/tmp", "/var/tmp"):
+        made = tempfile.mkdtemp(prefix=f"memtrace-{package}-", dir=place)
+        atexit.register(shutil.rmtree, made, ignore_errors=True)
+        if ask("__mt_trusted_folder", os.fsencode(made)):
+            return made
+    if not folder:
+        raise Unknown("there is no folder for its files")
+    return folder
+
+
+def source_file(folder, text):
+    """A file with this text, named by its contents, in the folder or, if that is None, beside the traces."""
+    import ctypes
+    text = text.encode()
+    return ask("__mt_source_file", folder and os.fsencode(folder), text, ctypes.c_size_t(len(text)))
 
 
 def attach(which, module):

@@ -1,13 +1,11 @@
 """CuPy: NVRTC makes PTX instead of machine code, with lines: those of the Python file where the source is a literal in one,
 else those of a file that is written for it. Its cache lies in a folder of our own."""
 import ast
-import hashlib
 import os
 import sys
 import sysconfig
-import tempfile
 
-from memtrace_python import Unknown, cache_folder, need
+from memtrace_python import Unknown, cache_folder, need, source_file
 
 PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")
 KNOWN = "cupy 14.2"
@@ -46,21 +44,6 @@ class Literals:
         return self.known.get(text)
 
 
-def written(source, folder):
-    """A file with this text, named by its contents."""
-    path = os.path.join(folder, f"MemTrace-{hashlib.sha256(source.encode()).hexdigest()[:16]}.cu")
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        if not os.path.exists(path):
-            handle, name = tempfile.mkstemp(dir=folder)
-            with os.fdopen(handle, "w", encoding="utf-8") as f:
-                f.write(source)
-            os.rename(name, path)
-    except OSError:
-        return None
-    return path
-
-
 def attach(compiler):
     compile_module = need(compiler, "_compile_module_with_cache", ("source", "options"))
     if not isinstance(getattr(compiler, "_use_ptx", None), bool):
@@ -72,7 +55,7 @@ def attach(compiler):
             return compile_module(source, options, **more)
         place = literals.find(source)
         if not place:
-            path = written(source, folder or os.environ.get("MEMTRACE_DIR") or "/tmp")
+            path = source_file(folder, source)
             place = path and (path, 1)
         if place and '"' not in place[0] and "\\" not in place[0]:
             source = f'#line {place[1]} "{place[0]}"\n{source}'

@@ -1,12 +1,9 @@
 """torch.compile. Its processes that compile have the hook, too. What it makes lies in a folder of our own. Constants are not
 computed beforehand, for that is done by PyTorch's own kernels, which are machine code. Of several ways to compile a kernel the
 first one is taken: times on the CPU device say nothing of a GPU, and each trial would be a launch of the trace."""
-import atexit
 import os
-import shutil
-import tempfile
 
-from memtrace_python import cache_folder, need
+from memtrace_python import need, package_folder
 
 PACKAGES = ("torch",)
 KNOWN = "torch 2.15"
@@ -14,11 +11,7 @@ HOOK = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def keep_apart(_):
-    folder = cache_folder("torch")
-    if not folder:
-        folder = tempfile.mkdtemp(prefix="memtrace-torch-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = package_folder("torch")
 
 
 def no_constants(config):

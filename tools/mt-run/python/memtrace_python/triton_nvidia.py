@@ -1,11 +1,8 @@
 """Triton: what it takes for a cubin is the PTX, as text. Its cache lies in a folder of our own."""
-import atexit
 import os
 import re
-import shutil
-import tempfile
 
-from memtrace_python import cache_folder, need
+from memtrace_python import need, package_folder
 
 PACKAGES = ("triton",)
 KNOWN = "triton 3.9"
@@ -33,15 +30,12 @@ def as_cubin(ptx, fused):
 def attach(compiler):
     backend = need(compiler, "CUDABackend")
     need(backend, "make_cubin", ("src", "opt"))
+    folder = package_folder("triton")
 
     def make_cubin(self, src, metadata, opt, *more, **named):
         return as_cubin(src, getattr(opt, "enable_fp_fusion", True))
 
     backend.make_cubin = make_cubin
-    folder = cache_folder("triton")
-    if not folder:
-        folder = tempfile.mkdtemp(prefix="memtrace-triton-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ["TRITON_CACHE_DIR"] = folder
     os.environ.setdefault("TRITON_OVERRIDE_ARCH", ARCH)
     os.environ["TRITON_LIBCUDA_PATH"] = OUR_DRIVER  # what it links its launcher to
