@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #endif
 #include "cache.h"
+#include "environment.h"
 #include "fd.h"
 #include "held.h"
 #include "trust.h"
@@ -132,7 +133,7 @@ fail:;
 
 int mt_cache_path(const char *set, char *path, size_t size)
 {
-    const char *xdg = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    const char *xdg = mt_environment_get("XDG_CACHE_HOME"), *home = mt_environment_get("HOME");
     int n = set && *set            ? snprintf(path, size, "%s", set)
             : xdg && *xdg == '/'   ? snprintf(path, size, "%s/memtrace", xdg)
             : home && *home == '/' ? snprintf(path, size, "%s/.cache/memtrace", home)

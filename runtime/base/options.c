@@ -1,8 +1,9 @@
-/* The runtime's settings: environment variables, read once at first use. */
+/* The runtime's settings: environment variables, taken when the process begins, understood at first use. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "options.h"
+#include "environment.h"
 #include "report.h"
 #include <ctype.h>
 #include <errno.h>
@@ -184,7 +185,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static const char *from_environment(const char *name, void *ctx)
 {
-    return secure_getenv(name); /* a setuid program writes nothing where its caller says */
+    return mt_environment_get(name); /* a setuid program writes nothing where its caller says */
 }
 
 static void to_stderr(const char *line, void *ctx)
@@ -202,7 +203,7 @@ static void read_once(void)
 {
     mt_options_parse(&options, from_environment, to_stderr, NULL);
     if (!getauxval(AT_SECURE))
-        mt_options_misspelt(environ, to_stderr, NULL);
+        mt_options_misspelt(mt_environment(), to_stderr, NULL);
     /* Copies: the program may change its environment later. */
 #define KEEP_STRING(f) options.f = options_copy(options.f)
 #define KEEP_NUMBER(f) (void)0

@@ -1,4 +1,5 @@
-/* The runtime's settings: environment variables, read once at first use. The table is options.def. */
+/* The runtime's settings: environment variables, as the process began with them or as the program sets them
+ * before its first use of CUDA. The table is options.def. */
 #ifndef MT_COMMON_OPTIONS_H
 #define MT_COMMON_OPTIONS_H
 #include <stddef.h>

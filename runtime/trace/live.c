@@ -3,6 +3,7 @@
 #include "live.h"
 #include "companion.h"
 #include "events.h"
+#include "base/environment.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/held.h"
@@ -254,17 +255,14 @@ static int live_begin(void *self, const struct mt_launch_line *l)
 
 static int live_spill(struct launch *l, const void *payload, uint64_t bytes)
 {
-    const char *dir = secure_getenv("TMPDIR");
+    const char *dir = mt_environment_get("TMPDIR");
     off_t at = (off_t)l->file_end;
     if (l->file.fd < 0 &&
         mt_fd_take(&l->file, open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)))
         return -1;
     struct mt_held h = mt_hold(SIGXFSZ);
     ssize_t n = mt_fd_is(&l->file) ? pwrite(l->file.fd, &bytes, sizeof bytes, at) : -1;
-    if (n == (ssize_t)sizeof bytes)
-        n = pwrite(l->file.fd, payload, bytes, at + (off_t)sizeof bytes);
-    else
-        n = -1;
+    n = n == (ssize_t)sizeof bytes ? pwrite(l->file.fd, payload, bytes, at + (off_t)sizeof bytes) : -1;
     mt_let_go(&h, n < 0 ? errno : 0);
     if (n != (ssize_t)bytes)
         return -1;
