@@ -2,7 +2,7 @@
  * auditor of the dynamic linker (LD_AUDIT): docs/design/attach.md.
  *
  * audit.c     what the dynamic linker calls
- * object.c    the file of a library or program
+ * program.c   which file the program is
  * library.c   functions of libmemtrace.so as it lies in memory
  * takeover.c  jumps over the functions of a static CUDA runtime
  *
@@ -10,11 +10,19 @@
  * program. */
 #ifndef MT_ATTACH_H
 #define MT_ATTACH_H
+#include <limits.h>
 #include <link.h>
-#include "object.h"
+#include "base/binary.h"
 
 /* One line on stderr: "memtrace: …". */
 void mt_attach_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- program.c */
+/* The object's path, which may be gone: its own, or in `room`. */
+const char *mt_attach_path(const struct link_map *map, char room[PATH_MAX]);
+/* Its file, also of a program that was deleted or never had a name, or that is run by the dynamic linker as a
+ * command; as mt_binary_open. */
+int mt_attach_program_open(struct mt_binary *o, const struct link_map *map, const char *path);
 
 /* ---- library.c */
 struct mt_attach_library {
@@ -34,8 +42,8 @@ void *mt_attach_library_find(const struct mt_attach_library *l, const char *name
 
 /* ---- takeover.c */
 struct mt_attach_takeover {
-    const struct mt_attach_object *object;
-    const struct mt_attach_object_symbols *symbols;
+    const struct mt_binary *object;
+    const struct mt_binary_symbols *symbols;
     uintptr_t base;                          /* where the object lies */
     const struct mt_attach_library *library; /* libmemtrace.so */
     unsigned node;                           /* of the object's version of CUDA */

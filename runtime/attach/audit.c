@@ -2,7 +2,6 @@
  * whatever is loaded, before its constructors run. */
 #include "abi.h"
 #include "attach.h"
-#include "abi.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -15,7 +14,7 @@
 #define RELINK "relink it with NVCC_APPEND_FLAGS=\"--cudart=shared\" (or nvcc --cudart=shared)"
 
 enum { WAITING = 8192 };
-static struct link_map *waiting[WAITING]; /* mapped, and not looked at yet */
+static uintptr_t *waiting[WAITING]; /* cookies of what is mapped, and not looked at yet */
 static unsigned nwaiting, lost;
 static struct link_map *runtime;     /* libmemtrace.so */
 static struct link_map *stand_in;    /* libmemtrace-libraries.so: what it asks for is what it stands in for */
@@ -37,10 +36,14 @@ void mt_attach_say(const char *format, ...)
         return;
 }
 
-static int audit_is_verbose(void)
+/* What the process began with: the program may change its environment. */
+static int verbose, wants_cpu;
+
+static void audit_settings(void)
 {
-    const char *word = getenv("MEMTRACE_VERBOSE");
-    return word && strcmp(word, "1") == 0;
+    const char *word = getenv("MEMTRACE_VERBOSE"), *device = getenv("MEMTRACE_DEVICE");
+    verbose = word && strcmp(word, "1") == 0;
+    wants_cpu = device && strcmp(device, "cpu") == 0;
 }
 
 static const char *audit_base_name(const char *path)
@@ -62,7 +65,7 @@ static int audit_take_over(const char *path, struct mt_attach_takeover *t, int m
     }
     int done = 0;
     t->library = &library;
-    t->node = major ? mt_attach_library_node(&library, mt_attach_object_node(major)) : 0;
+    t->node = major ? mt_attach_library_node(&library, mt_binary_node(major)) : 0;
     if (!t->node)
         mt_attach_say(
             "%s: the CUDA runtime in it is %s than this memtrace knows: it is left as it is, and not traced",
@@ -71,52 +74,54 @@ static int audit_take_over(const char *path, struct mt_attach_takeover *t, int m
         mt_attach_say("%s: its CUDA runtime cannot be taken over: %s%s%s%s%s; it is not traced: " RELINK,
                       path, t->name, *t->name ? ": " : "", t->why, t->error ? ": " : "",
                       t->error ? strerrordesc_np(t->error) : "");
-    else if (audit_is_verbose())
+    else if (verbose)
         mt_attach_say("%s: the CUDA %d runtime in it is taken over: %u functions, %u of them not supported",
                       path, major, t->taken + t->missing, t->missing);
     return done ? 0 : -1;
 }
 
-/* The program itself has no name. */
-static const char *audit_path(const struct link_map *map, char room[PATH_MAX])
+/* What the dynamic linker keeps for us with each object: its link map, and in the low bits whether it has a
+ * CUDA runtime of its own that is left as it is. Such a one checks private tables of NVIDIA's driver: ours is
+ * not for it. */
+enum audit_left {
+    NOT_LEFT,
+    LEFT_SAID,     /* it has kernels, and the reason was said */
+    LEFT_NAMELESS, /* it has kernels, and its symbols are gone */
+    LEFT_EMPTY,    /* the same, without kernels */
+    LEFT_TOLD,     /* it is at work, and all was said */
+    LEFT_BITS = 7
+};
+
+static const struct link_map *audit_map(const uintptr_t *cookie)
 {
-    if (*map->l_name)
-        return map->l_name;
-    ssize_t n = readlink("/proc/self/exe", room, PATH_MAX - 1);
-    room[n > 0 ? n : 0] = 0;
-    return room;
+    return (const struct link_map *)(*cookie & ~(uintptr_t)LEFT_BITS);
 }
 
-/* Objects with a CUDA runtime of their own that is left as it is. It checks private tables of NVIDIA's
- * driver: ours is not for it. */
-static struct audit_left {
-    const struct link_map *map;
-    int nameless, has_kernels, told;
-} left[64];
-static unsigned nleft;
+static void audit_set_left(uintptr_t *cookie, enum audit_left state)
+{
+    *cookie = (*cookie & ~(uintptr_t)LEFT_BITS) | state;
+}
 
 static int audit_has_gpu(void)
 {
-    const char *device = getenv("MEMTRACE_DEVICE");
-    return !(device && strcmp(device, "cpu") == 0) &&
-           (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0);
+    return !wants_cpu && (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0);
 }
 
 /* It is at work, and what it does is in no trace. */
-static void audit_tell_left(struct audit_left *l)
+static void audit_tell_left(uintptr_t *cookie)
 {
+    enum audit_left state = *cookie & LEFT_BITS;
     char room[PATH_MAX];
-    const char *path = audit_path(l->map, room);
+    const char *path = mt_attach_path(audit_map(cookie), room);
     struct mt_attach_left *told =
         library.symbols ? mt_attach_library_find(&library, MT_ATTACH_LEFT, 0) : NULL;
-    if (l->told++)
-        return;
-    if (l->nameless && (l->has_kernels || audit_is_verbose()))
+    audit_set_left(cookie, LEFT_TOLD);
+    if (state == LEFT_NAMELESS || (state == LEFT_EMPTY && verbose))
         mt_attach_say(
             "%s: the CUDA runtime in it cannot be taken over, for its symbols were stripped: its kernels "
             "are not traced, and do not run on the CPU device; do not strip it, or " RELINK,
             path);
-    if (!told || !l->has_kernels)
+    if (!told || state == LEFT_EMPTY || state == LEFT_TOLD)
         return;
     if (!told->count)
         snprintf(told->path, sizeof told->path, "%.399s", path);
@@ -124,22 +129,11 @@ static void audit_tell_left(struct audit_left *l)
 }
 
 /* Without a GPU it does nothing before it looks for a driver: many libraries never do. */
-static void audit_leave(const struct link_map *map, int nameless, int has_kernels)
+static void audit_leave(uintptr_t *cookie, enum audit_left state)
 {
-    if (nleft == sizeof left / sizeof *left)
-        return;
-    left[nleft] = (struct audit_left){.map = map, .nameless = nameless, .has_kernels = has_kernels};
+    audit_set_left(cookie, state);
     if (audit_has_gpu())
-        audit_tell_left(&left[nleft]);
-    nleft++;
-}
-
-static struct audit_left *audit_find_left(uintptr_t cookie)
-{
-    for (unsigned i = 0; i < nleft; i++)
-        if ((uintptr_t)left[i].map == cookie)
-            return &left[i];
-    return NULL;
+        audit_tell_left(cookie);
 }
 
 /* NVIDIA's libraries that PyTorch and others load and seldom call. If they are called, they fail and say so:
@@ -151,6 +145,17 @@ static int audit_is_told_by_itself(const char *base)
         if (strncmp(base, names[i], strlen(names[i])) == 0)
             return 1;
     return 0;
+}
+
+/* 0, or an errno value, which was said: nobody can know what is in it. */
+static int audit_open(struct mt_binary *o, const struct link_map *map, const char *path)
+{
+    int why = mt_attach_program_open(o, map, path);
+    if (why)
+        mt_attach_say("%s: it cannot be read (%s), so that a CUDA runtime in it would not be traced: run a "
+                      "copy that can be",
+                      path, strerrordesc_np(why));
+    return why;
 }
 
 /* A library of the tables of runtime/libraries. */
@@ -172,35 +177,37 @@ static int audit_is_stand_in(const char *base, char *ours, size_t size)
            access(ours, R_OK) == 0;
 }
 
-static void audit_look(const struct link_map *map)
+static void audit_look(uintptr_t *cookie)
 {
     char room[PATH_MAX], ours[PATH_MAX];
-    const char *path = audit_path(map, room);
-    struct mt_attach_object o;
+    const struct link_map *map = audit_map(cookie);
+    const char *path = mt_attach_path(map, room);
+    struct mt_binary o;
     struct mt_attach_takeover t = {.object = &o, .base = map->l_addr};
     int major, tabled = audit_is_tabled(audit_base_name(path));
-    if (!strchr(path, '/') || strncmp(audit_base_name(path), "libmemtrace", 11) == 0 ||
+    if ((*map->l_name && !strchr(path, '/')) ||                        /* the kernel's */
         (tabled && stand_in) ||                                        /* it knows their calls */
         audit_is_stand_in(audit_base_name(path), ours, sizeof ours) || /* found here, and ours is loaded */
-        mt_attach_object_open(&o, path) != 0)
+        audit_open(&o, map, path) != 0)
         return;
-    switch (mt_attach_object_cudart(&o, &t.symbols, &major)) {
+    switch (mt_binary_cudart(&o, &t.symbols, &major)) {
     case MT_CUDART_STATIC:
         if (audit_take_over(path, &t, major) != 0)
-            audit_leave(map, 0, 1);
+            audit_leave(cookie, LEFT_SAID);
         break;
     case MT_CUDART_NAMELESS:
         /* Without kernels, as NVIDIA's bindings for Python: nothing is lost, it fails. */
-        audit_leave(map, 1,
-                    mt_attach_object_section(&o, ".nv_fatbin") != NULL &&
-                        (audit_has_gpu() || !audit_is_told_by_itself(audit_base_name(path))));
+        audit_leave(cookie, mt_binary_section(&o, ".nv_fatbin") != NULL &&
+                                    (audit_has_gpu() || !audit_is_told_by_itself(audit_base_name(path)))
+                                ? LEFT_NAMELESS
+                                : LEFT_EMPTY);
         break;
     default: /* such as cuFFT, in which no runtime is to be seen */
         if (tabled)
-            audit_leave(map, 0, 1);
+            audit_leave(cookie, LEFT_SAID);
         break;
     }
-    mt_attach_object_close(&o);
+    mt_binary_close(&o);
 }
 
 /* ---- what the dynamic linker calls ---- */
@@ -211,6 +218,7 @@ EXPORT unsigned la_version(unsigned version)
     if (!dladdr((void *)la_version, &self) || !self.dli_fname || *self.dli_fname != '/' ||
         strlen(self.dli_fname) >= sizeof folder)
         return 0;
+    audit_settings();
     strcpy(folder, self.dli_fname);
     *(char *)(uintptr_t)audit_base_name(folder) = 0;
     return version < LAV_CURRENT ? version : LAV_CURRENT;
@@ -226,18 +234,22 @@ static int audit_major(const char *name)
     return so[3] == '.' ? atoi(so + 4) : 0;
 }
 
+static int audit_is_driver_name(const char *name)
+{
+    return strcmp(audit_base_name(name), "libcuda.so.1") == 0 ||
+           strcmp(audit_base_name(name), "libcuda.so") == 0;
+}
+
 /* The driver is ours where there is none, or where the CPU device is asked for: on a GPU NVIDIA's runtime
  * needs its own. */
-static int audit_is_driver(const char *name, uintptr_t cookie)
+static int audit_is_driver(const char *name, uintptr_t *cookie)
 {
-    const char *device = getenv("MEMTRACE_DEVICE");
-    struct audit_left *asks = audit_find_left(cookie);
-    if (strcmp(audit_base_name(name), "libcuda.so.1") != 0 &&
-        strcmp(audit_base_name(name), "libcuda.so") != 0)
+    int asks = (*cookie & LEFT_BITS) != NOT_LEFT;
+    if (!audit_is_driver_name(name))
         return 0;
     if (asks)
-        audit_tell_left(asks);
-    return !asks && (access(name, R_OK) != 0 || (device && strcmp(device, "cpu") == 0));
+        audit_tell_left(cookie);
+    return !asks && (access(name, R_OK) != 0 || wants_cpu);
 }
 
 /* Libraries that libmemtrace.so stands before, and where it looks for their paths. */
@@ -249,19 +261,18 @@ static const struct {
 /* Has libmemtrace.so all functions of the library? A newer one may have more. */
 static int audit_knows(const char *path, const char *begin)
 {
-    struct mt_attach_object o;
+    struct mt_binary o;
     int known = 1;
-    if (mt_attach_object_open(&o, path) != 0)
+    if (mt_binary_open(&o, path) != 0)
         return 0;
     for (size_t i = 0; i < o.dynamic.count; i++) {
         const Elf64_Sym *y = &o.dynamic.entry[i];
-        const char *name = mt_attach_object_name(&o.dynamic, y),
-                   *plain = name + (strncmp(name, "__", 2) ? 0 : 2);
+        const char *name = mt_binary_name(&o.dynamic, y), *plain = name + (strncmp(name, "__", 2) ? 0 : 2);
         if (ELF64_ST_TYPE(y->st_info) == STT_FUNC && y->st_shndx != SHN_UNDEF &&
             !strncmp(plain, begin, strlen(begin)))
             known &= mt_attach_library_find(&library, name, 0) != NULL;
     }
-    mt_attach_object_close(&o);
+    mt_binary_close(&o);
     if (!known)
         mt_attach_say("%s: newer than this memtrace: what it makes for a GPU does not run on the CPU device",
                       path);
@@ -304,23 +315,23 @@ static void audit_tell_place(const char *name)
 EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 {
     static char ours[sizeof folder + 64];
-    if (!strchr(name, '/') || (runtime && *cookie == (uintptr_t)runtime))
+    if (!strchr(name, '/') || (runtime && audit_map(cookie) == runtime))
         return (char *)(uintptr_t)name;
-    if (stand_in && *cookie == (uintptr_t)stand_in)
+    if (stand_in && audit_map(cookie) == stand_in)
         return (char *)(uintptr_t)name;
     if (audit_is_stand_in(audit_base_name(name), ours, sizeof ours)) {
         audit_tell_place(name);
         snprintf(stand_in_name, sizeof stand_in_name, "%s", name);
         return ours;
     }
-    int major = audit_major(audit_base_name(name)), driver = audit_is_driver(name, *cookie);
+    int major = audit_major(audit_base_name(name)), driver = audit_is_driver(name, cookie);
     const char *file = audit_before(name);
     if (major < 0 && !driver && !file)
         return (char *)(uintptr_t)name;
     snprintf(ours, sizeof ours, "%smemtrace/cudart/%s", folder,
              driver  ? "libcuda.so.1"
              : file  ? file
-             : major ? mt_attach_object_node(major)
+             : major ? mt_binary_node(major)
                      : "libcudart.so");
     if (driver || file)
         return ours;
@@ -337,15 +348,18 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie)
 {
     *cookie = (uintptr_t)map;
+    struct mt_attach_library l;
     if (!runtime && strcmp(audit_base_name(map->l_name), "libmemtrace.so") == 0 &&
-        mt_attach_library_read(&library, map) == 0)
+        mt_attach_library_read(&l, map) == 0 && mt_attach_library_find(&l, MT_ATTACH_MISSING, 0)) {
         runtime = map;
+        library = l;
+    }
     if (!stand_in && *map->l_name &&
         (strcmp(map->l_name, stand_in_name) == 0 ||
          strcmp(audit_base_name(map->l_name), "libmemtrace-libraries.so") == 0))
         stand_in = map;
     if (nwaiting < WAITING)
-        waiting[nwaiting++] = map;
+        waiting[nwaiting++] = cookie;
     else if (!lost++)
         mt_attach_say("more than %d libraries at once: CUDA runtimes in the others are not taken over",
                       WAITING);
@@ -355,7 +369,7 @@ EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie
 EXPORT unsigned la_objclose(uintptr_t *cookie)
 {
     for (unsigned i = 0; i < nwaiting; i++)
-        if ((uintptr_t)waiting[i] == *cookie)
+        if (waiting[i] == cookie)
             waiting[i] = waiting[--nwaiting];
     return 0;
 }

@@ -31,7 +31,7 @@ static int takeover_is_named(const char *name)
 static int takeover_is_function(const struct mt_attach_takeover *t, const Elf64_Sym *y)
 {
     return ELF64_ST_TYPE(y->st_info) == STT_FUNC && y->st_shndx != SHN_UNDEF &&
-           takeover_is_named(mt_attach_object_name(t->symbols, y));
+           takeover_is_named(mt_binary_name(t->symbols, y));
 }
 
 /* Where the runtime's code lies: between those of its functions that are known. A function of the program's
@@ -42,7 +42,7 @@ static struct stretch takeover_range(const struct mt_attach_takeover *t)
     for (size_t i = 0; i < t->symbols->count; i++) {
         const Elf64_Sym *y = &t->symbols->entry[i];
         if (!takeover_is_function(t, y) ||
-            !mt_attach_library_find(t->library, mt_attach_object_name(t->symbols, y), t->node))
+            !mt_attach_library_find(t->library, mt_binary_name(t->symbols, y), t->node))
             continue;
         r.begin = y->st_value < r.begin ? y->st_value : r.begin;
         r.end = y->st_value + JUMP > r.end ? y->st_value + JUMP : r.end;
@@ -83,7 +83,7 @@ static int takeover_wants(const struct mt_attach_takeover *t, struct stretch r, 
 {
     if (!takeover_is_function(t, y) || y->st_value < r.begin || y->st_value >= r.end)
         return 0;
-    *to = mt_attach_library_find(t->library, mt_attach_object_name(t->symbols, y), t->node);
+    *to = mt_attach_library_find(t->library, mt_binary_name(t->symbols, y), t->node);
     return 1;
 }
 
@@ -96,8 +96,7 @@ static int takeover_count(struct mt_attach_takeover *t, struct stretch r)
         if (!takeover_wants(t, r, y, &to))
             continue;
         if (!takeover_has_room(t, y))
-            return takeover_fail(t, "a function is too short for a jump", 0,
-                                 mt_attach_object_name(t->symbols, y));
+            return takeover_fail(t, "a function is too short for a jump", 0, mt_binary_name(t->symbols, y));
         t->taken += to != NULL;
         t->missing += to == NULL;
     }
@@ -148,7 +147,7 @@ static void takeover_write(struct mt_attach_takeover *t, struct stretch r, struc
         if (!takeover_wants(t, r, y, &to))
             continue;
         if (!to)
-            to = takeover_thunk(h, mt_attach_object_name(t->symbols, y));
+            to = takeover_thunk(h, mt_binary_name(t->symbols, y));
         unsigned char *p = (unsigned char *)t->base + y->st_value;
         memcpy(p, "\xff\x25\0\0\0\0", 6); /* jmp *0(%rip) */
         memcpy(p + 6, &to, 8);

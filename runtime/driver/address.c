@@ -1,9 +1,14 @@
 /* Functions by name: cuGetProcAddress, cudaGetDriverEntryPoint. */
+#define _GNU_SOURCE
 #include "driver.h"
 #include "api/device.h"
 #include "api/entry.h"
 #include "api/error.h"
+#include "base/binary.h"
+#include "base/report.h"
+#include "trace/trace.h"
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -62,6 +67,39 @@ CUresult DRV(cuGetProcAddress_v2)(const char *symbol, void **out, int version, c
 {
     return address_get(symbol, out, version, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0,
                        status);
+}
+
+/* 1: it has a CUDA runtime; *kernels: and device code. */
+static int address_has_cudart(const char *path, int *kernels)
+{
+    const struct mt_binary_symbols *where;
+    struct mt_binary b;
+    int major, has;
+    if (mt_binary_open(&b, path) != 0)
+        return 0;
+    has = mt_binary_cudart(&b, &where, &major) != MT_CUDART_NONE;
+    *kernels = mt_binary_section(&b, ".nv_fatbin") != NULL;
+    mt_binary_close(&b);
+    return has;
+}
+
+/* A runtime of NVIDIA's that was not taken over may come to our driver because another library had opened
+ * it. */
+void mt_driver_asks(const void *caller)
+{
+    static int said;
+    char why[512];
+    int kernels;
+    Dl_info from;
+    if (said || mt_device_is_gpu() || !dladdr(caller, &from) || !from.dli_fname ||
+        !address_has_cudart(from.dli_fname, &kernels) || __atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+        return;
+    snprintf(why, sizeof why,
+             "%.400s: the CUDA runtime in it was not taken over: its CUDA calls fail, and are not traced",
+             from.dli_fname);
+    mt_report("%s; mt-run --list says why", why);
+    if (kernels)
+        mt_trace_miss_anywhere(why);
 }
 
 /* NVIDIA's private tables: there are none. */

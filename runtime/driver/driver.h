@@ -43,6 +43,9 @@ CUresult mt_driver_leave(struct mt_driver_call *c, CUresult result);
 /* The driver's code for an error of the runtime API. */
 CUresult mt_driver_result(cudaError_t e);
 
+/* Somebody asks for NVIDIA's private tables. */
+void mt_driver_asks(const void *caller);
+
 /* Tells a program what it asked to be told (CU_JIT_ERROR_LOG_BUFFER and the like); `why` may be NULL. */
 void mt_driver_log(unsigned n, const CUjit_option *options, void **values, const char *why);
 

@@ -86,6 +86,7 @@ def exported(f, name, args, plain):
     call = ", ".join(gen_entries.argument(a) for a in args)
     per_thread = name != plain
     f.write(f"MT_EXPORT CUresult {name}({', '.join(args) or 'void'})\n{{\n"
+            + ("    mt_driver_asks(__builtin_return_address(0));\n" if name == "cuGetExportTable" else "") +
             f"    struct mt_driver_call mt_c;\n    __typeof__(&{plain}) mt_f = (__typeof__(mt_f))mt_driver_enter(&mt_c, "
             f"MT_D_{plain}, {per_thread:d});\n"
             f"    return mt_driver_leave(&mt_c, mt_f ? mt_f({call}) : mt_c.result);\n}}\n")

@@ -59,6 +59,9 @@ def make():
     cc, src = ARGS.cc, lambda name: os.path.join(SRC, name)
     build(cc, "-shared", "-fPIC", src("said.c"), "-o", "said.so")
     build(cc, "-shared", "-fPIC", src("names.c"), "-o", "names.so")
+    build(cc, src("closed.c"), "-Wl,--dynamic-linker=" + os.path.join(ARGS.work, "whole"), "-o", "foreign")
+    build(cc, "-shared", "-fPIC", src("asks.c"), "-o", "libasks.so")
+    build(cc, src("closed.c"), "-o", "closed")
     build(cc, "-static", "-x", "c", os.devnull, "-o", "whole", "-nostdlib", "-Wl,-e,0")
     with open(os.path.join(ARGS.work, "node.map"), "w", encoding="utf-8") as f:
         f.write("libcudart.so.12 { global: cuda*; local: *; };\n")
@@ -150,6 +153,60 @@ def case_fork():
     expect(done.returncode == 0 and done.stdout == "sum 499500\n", done)
 
 
+MEMFD = """import os, shutil
+f = os.memfd_create("app")
+with open("app", "rb") as i, open(f, "wb", closefd=False) as o:
+    shutil.copyfileobj(i, o)
+os.execve(f, ["app"], os.environ)
+"""
+
+
+def case_file():
+    """Whatever the program's file is called, and whether it is there at all."""
+    linker = subprocess.run(["readelf", "-l", "app"], cwd=ARGS.work, capture_output=True, text=True).stdout
+    linker = re.search(r"interpreter: (\S+)\]", linker)[1]
+    names = ["libmemtrace-app", "libmemtrace.so", "app (deleted)", "a p:p", "app\nx \\012"]
+    for name in names:
+        shutil.copy(os.path.join(ARGS.work, "app"), os.path.join(ARGS.work, name))
+        check(*mt_run("./" + name), "sum 499500\n", APP)
+        check(*mt_run(linker, "--argv0", "x", "./" + name), "sum 499500\n", APP)
+        os.unlink(os.path.join(ARGS.work, name))
+    check(*mt_run("sh", "-c", "cp app gone; exec 7<gone; rm gone; exec /proc/self/fd/7"), "sum 499500\n", APP)
+    check(*mt_run(sys.executable, "-c", MEMFD), "sum 499500\n", APP)
+    check(*mt_run(sys.executable, "-c", "import os; os.execve(os.open('app', 0), ['app'], os.environ)"), "sum 499500\n", APP)
+    # Which libraries the program's own file has named is what tells it from one of ours.
+    shutil.copy(os.path.join(ARGS.work, "liblib.so"), os.path.join(ARGS.work, "libmemtrace-lib.so"))
+    check(*mt_run("./closed", "./libmemtrace-lib.so"), "0 992\n", LIB)
+
+
+def case_unreadable():
+    """A file that may be run and not read: it is said."""
+    shutil.copy(os.path.join(ARGS.work, "app"), os.path.join(ARGS.work, "secret"))
+    os.chmod(os.path.join(ARGS.work, "secret"), 0o111)
+    if os.access(os.path.join(ARGS.work, "secret"), os.R_OK):
+        raise Skipped("this user may read everything")
+    done, _ = mt_run("sh", "-c", "./secret")
+    expect(re.search(r"memtrace: \S*secret: it cannot be read \(Permission denied\)", done.stderr), done)
+
+
+def case_closed():
+    """Where a library lay whose runtime was left as it is, another one comes to lie; and there may be many."""
+    done, found = mt_run("./closed", "./stripped-liblib.so", "./libasks.so", "./stripped-liblib.so", "./libasks.so")
+    said = r"memtrace: \./stripped-liblib\.so: [^\n]*%s[^\n]*\n"
+    check(done, found, "1 0\n0 0\n1 0\n0 0\n", {}, err=said % "symbols were stripped" + said % "its CUDA calls fail")
+    names = [f"./stripped-{i}.so" for i in range(70)]
+    for name in names:
+        shutil.copy(os.path.join(ARGS.work, "stripped-liblib.so"), os.path.join(ARGS.work, name))
+    done, found = mt_run("./closed", *names, KEEP="1")
+    check(done, found, "1 0\n" * 70, {}, err=r"(memtrace: \./stripped-\d+\.so: [^\n]*symbols were stripped[^\n]*\n){70}")
+
+
+def case_cleared():
+    """The folder that -o names, for programs that clear or overwrite their environment before they use CUDA."""
+    for how in 96, 97, 98:
+        check(*mt_run("./app", str(how)), "sum 499500\n", APP, code=how)
+
+
 def case_missing():
     """A function of three bytes that libmemtrace.so lacks: cudaErrorNotSupported, and its name, once."""
     check(*mt_run("./app", "0", "missing"), "missing 801 801\n", {}, err=r"memtrace: __cudaGetProcAddress: [^\n]*\n")
@@ -202,6 +259,7 @@ def case_refused():
     """What nothing can be loaded into; as children such programs just run."""
     check(*mt_run("./exit32"), "", {}, code=2, err=r"mt-run: [^\n]*32-bit x86[^\n]*\n")
     check(*mt_run("sh", "-c", "./exit32; echo $?"), "5\n", {})
+    check(*mt_run("./foreign"), "", {}, code=2, err=r"mt-run: [^\n]*/whole, which has no auditors[^\n]*\n")
     suid = os.path.join(ARGS.work, "suid")
     shutil.copy(shutil.which("true"), suid)
     if os.getuid() == 0:

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "attach/object.h"
+#include "base/binary.h"
 #include "files.h"
 #include "words.h"
 
@@ -28,10 +28,10 @@ static int environment_has(const char *list, const char *path, const char *separ
 /* Bytes of static thread-local storage that a library asks for, or 0. */
 static size_t environment_static_tls(const char *path)
 {
-    struct mt_attach_object o;
+    struct mt_binary o;
     size_t bytes = 0;
     int asks = 0;
-    if (mt_attach_object_open(&o, path) != 0)
+    if (mt_binary_open(&o, path) != 0)
         return 0;
     for (unsigned i = 0; i < o.nsegments; i++) {
         const Elf64_Phdr *p = &o.segments[i];
@@ -44,7 +44,7 @@ static size_t environment_static_tls(const char *path)
                 asks |= d->d_tag == DT_FLAGS && d->d_un.d_val & DF_STATIC_TLS;
             }
     }
-    mt_attach_object_close(&o);
+    mt_binary_close(&o);
     return asks ? bytes : 0;
 }
 

@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "attach/object.h"
+#include "base/binary.h"
 #include "files.h"
 #include "words.h"
 
-static const char *list_runtime(const struct mt_attach_object *o)
+static const char *list_runtime(const struct mt_binary *o)
 {
-    const struct mt_attach_object_symbols *where;
+    const struct mt_binary_symbols *where;
     int major;
-    switch (mt_attach_object_cudart(o, &where, &major)) {
+    switch (mt_binary_cudart(o, &where, &major)) {
     case MT_CUDART_STATIC:
         return major == 11   ? "static runtime of CUDA 11, is taken over"
                : major == 12 ? "static runtime of CUDA 12, is taken over"
@@ -44,18 +44,18 @@ static int list_is_stood_in_for(const char *path)
 /* 1: it has device code or a runtime, and was listed; less: an exit code, negative. */
 static int list_file(const char *tool, const char *path)
 {
-    struct mt_attach_object o;
+    struct mt_binary o;
     if (list_is_stood_in_for(path)) {
         printf("%s: on the CPU device memtrace does what it does; its calls are launches of the trace\n",
                path);
         return 1;
     }
-    int code = 0, why = mt_attach_object_open(&o, path);
+    int code = 0, why = mt_binary_open(&o, path);
     if (why)
         return 0;
     const char *runtime = list_runtime(&o);
-    int has = mt_attach_object_section(&o, ".nv_fatbin") || mt_attach_object_section(&o, "__nv_relfatbin");
-    mt_attach_object_close(&o);
+    int has = mt_binary_section(&o, ".nv_fatbin") || mt_binary_section(&o, "__nv_relfatbin");
+    mt_binary_close(&o);
     if (!has && !runtime)
         return 0;
     printf("%s: %s\n", path, runtime ? runtime : "no CUDA runtime of its own");

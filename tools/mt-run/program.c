@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-#include "attach/object.h"
+#include "base/binary.h"
 #include "files.h"
 
 #define RELINK                                                                                               \
@@ -49,33 +49,21 @@ static const char *program_machine(const Elf64_Ehdr *h)
     }
 }
 
-/* The dynamic linker that it asks for; "" for none. */
-static const char *program_linker(const struct mt_attach_object *o)
-{
-    for (unsigned i = 0; i < o->nsegments; i++) {
-        const Elf64_Phdr *p = &o->segments[i];
-        if (p->p_type == PT_INTERP && p->p_offset < o->size && p->p_filesz &&
-            p->p_filesz <= o->size - p->p_offset && !o->data[p->p_offset + p->p_filesz - 1])
-            return (const char *)o->data + p->p_offset;
-    }
-    return "";
-}
-
 static int program_check_version(const char *path, int major)
 {
     char name[64], file[PATH_MAX];
-    snprintf(name, sizeof name, "memtrace/cudart/%s", mt_attach_object_node(major));
+    snprintf(name, sizeof name, "memtrace/cudart/%s", mt_binary_node(major));
     return major && mt_files_part(name, file) == 0
                ? 0
                : mt_run_refuse("%s has the runtime of a CUDA version that this memtrace does not take over",
                                path);
 }
 
-static int program_check_cudart(struct program *p, const char *path, const struct mt_attach_object *o)
+static int program_check_cudart(struct program *p, const char *path, const struct mt_binary *o)
 {
-    const struct mt_attach_object_symbols *where;
+    const struct mt_binary_symbols *where;
     int major;
-    switch (mt_attach_object_cudart(o, &where, &major)) {
+    switch (mt_binary_cudart(o, &where, &major)) {
     case MT_CUDART_NAMELESS:
         return mt_run_refuse(
             "%s has a static CUDA runtime whose symbols were stripped, so that it cannot be taken "
@@ -93,17 +81,22 @@ static int program_check_cudart(struct program *p, const char *path, const struc
     }
 }
 
-static int program_check_object(struct program *p, const char *path, const struct mt_attach_object *o)
+static int program_check_object(struct program *p, const char *path, const struct mt_binary *o)
 {
-    const char *linker = program_linker(o);
-    if (strstr(linker, "ld-musl"))
-        return mt_run_refuse(
-            "%s is linked with musl, whose dynamic linker has no auditors: link it with glibc", path);
-    if (!*linker && mt_attach_object_section(o, ".nv_fatbin"))
+    const char *linker = mt_binary_linker(o);
+    if (*linker && !mt_binary_has_auditors(linker))
+        return mt_run_refuse("%s asks for the dynamic linker %s, which has no auditors as glibc's has: link "
+                             "it with glibc",
+                             path, linker);
+    if (!*linker && mt_binary_section(o, ".nv_fatbin"))
         return mt_run_refuse(
             "%s is linked statically as a whole (-static): nothing can be loaded into it; link it "
             "without -static",
             path);
+    if (!*linker && o->soname) {
+        p->what = "it is a dynamic linker: the program that it runs is looked at as it is loaded";
+        return 0;
+    }
     if (!*linker) {
         p->what = "it is linked statically: only programs that it starts are traced";
         return 0;
@@ -138,7 +131,7 @@ static char *program_interpreter(char *head)
 static int program_look(struct program *p, const char *path, int depth)
 {
     struct stat st;
-    struct mt_attach_object o;
+    struct mt_binary o;
     _Alignas(8) char head[HEAD + 1] = "";
     char *interpreter;
     int fd = open(path, O_RDONLY | O_CLOEXEC), code = 0;
@@ -149,10 +142,10 @@ static int program_look(struct program *p, const char *path, int depth)
         p->what = "it is a script: what runs it is looked at as it loads libraries";
         code = depth < NESTING ? program_look(p, interpreter, depth + 1) : 0;
     } else if ((code = program_check_rights(path, &st)) == 0) {
-        int why = mt_attach_object_open(&o, path);
+        int why = mt_binary_open(&o, path);
         if (why == 0) {
             code = program_check_object(p, path, &o);
-            mt_attach_object_close(&o);
+            mt_binary_close(&o);
         } else if (why == ENOEXEC) {
             code = program_check_other(path, head, (size_t)n);
         } else {

@@ -1,5 +1,9 @@
 /* Reads an ELF file, and finds out which CUDA runtime is in it. */
-#include "object.h"
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "binary.h"
+#include "attach/abi.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -7,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const void *object_at(const struct mt_attach_object *o, uint64_t offset, uint64_t count, uint64_t each)
+static const void *binary_at(const struct mt_binary *o, uint64_t offset, uint64_t count, uint64_t each)
 {
     return offset <= o->size && (!each || count <= (o->size - offset) / each) && offset % 8 == 0
                ? o->data + offset
@@ -15,7 +19,7 @@ static const void *object_at(const struct mt_attach_object *o, uint64_t offset, 
 }
 
 /* Strings that end in a NUL, or NULL. */
-static const char *object_strings(const struct mt_attach_object *o, const Elf64_Shdr *s, size_t *size)
+static const char *binary_strings(const struct mt_binary *o, const Elf64_Shdr *s, size_t *size)
 {
     const char *text = s->sh_offset <= o->size && s->sh_size <= o->size - s->sh_offset && s->sh_size
                            ? (const char *)o->data + s->sh_offset
@@ -24,57 +28,56 @@ static const char *object_strings(const struct mt_attach_object *o, const Elf64_
     return text && !text[s->sh_size - 1] ? text : NULL;
 }
 
-static void object_symbols(const struct mt_attach_object *o, const Elf64_Shdr *s,
-                           struct mt_attach_object_symbols *out)
+static void binary_symbols(const struct mt_binary *o, const Elf64_Shdr *s, struct mt_binary_symbols *out)
 {
     if (s->sh_entsize != sizeof(Elf64_Sym) || s->sh_link >= o->nsections)
         return;
     size_t count = s->sh_size / sizeof(Elf64_Sym);
-    out->entry = object_at(o, s->sh_offset, count, sizeof(Elf64_Sym));
-    out->strings = object_strings(o, &o->sections[s->sh_link], &out->size);
+    out->entry = binary_at(o, s->sh_offset, count, sizeof(Elf64_Sym));
+    out->strings = binary_strings(o, &o->sections[s->sh_link], &out->size);
     out->count = out->entry && out->strings ? count : 0;
 }
 
-static void object_soname(struct mt_attach_object *o, const Elf64_Shdr *s)
+static void binary_soname(struct mt_binary *o, const Elf64_Shdr *s)
 {
     size_t count = s->sh_size / sizeof(Elf64_Dyn), size;
-    const Elf64_Dyn *d = object_at(o, s->sh_offset, count, sizeof *d);
-    const char *text = s->sh_link < o->nsections ? object_strings(o, &o->sections[s->sh_link], &size) : NULL;
+    const Elf64_Dyn *d = binary_at(o, s->sh_offset, count, sizeof *d);
+    const char *text = s->sh_link < o->nsections ? binary_strings(o, &o->sections[s->sh_link], &size) : NULL;
     for (size_t i = 0; d && text && i < count && d[i].d_tag != DT_NULL; i++)
         if (d[i].d_tag == DT_SONAME && d[i].d_un.d_val < size)
             o->soname = text + d[i].d_un.d_val;
 }
 
-static int object_parse(struct mt_attach_object *o)
+static int binary_parse(struct mt_binary *o)
 {
     const Elf64_Ehdr *h = (const Elf64_Ehdr *)o->data;
     if (o->size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 ||
         h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_machine != EM_X86_64)
         return ENOEXEC;
     if (h->e_phentsize == sizeof(Elf64_Phdr) &&
-        (o->segments = object_at(o, h->e_phoff, h->e_phnum, sizeof(Elf64_Phdr))))
+        (o->segments = binary_at(o, h->e_phoff, h->e_phnum, sizeof(Elf64_Phdr))))
         o->nsegments = h->e_phnum;
     if (h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shstrndx >= h->e_shnum ||
-        !(o->sections = object_at(o, h->e_shoff, h->e_shnum, sizeof(Elf64_Shdr))))
+        !(o->sections = binary_at(o, h->e_shoff, h->e_shnum, sizeof(Elf64_Shdr))))
         return 0;
     o->nsections = h->e_shnum;
-    o->names = object_strings(o, &o->sections[h->e_shstrndx], &o->names_size);
+    o->names = binary_strings(o, &o->sections[h->e_shstrndx], &o->names_size);
     for (unsigned i = 0; i < o->nsections; i++) {
         const Elf64_Shdr *s = &o->sections[i];
         if (s->sh_type == SHT_SYMTAB)
-            object_symbols(o, s, &o->all);
+            binary_symbols(o, s, &o->all);
         else if (s->sh_type == SHT_DYNSYM)
-            object_symbols(o, s, &o->dynamic);
+            binary_symbols(o, s, &o->dynamic);
         else if (s->sh_type == SHT_DYNAMIC)
-            object_soname(o, s);
+            binary_soname(o, s);
     }
     return 0;
 }
 
-int mt_attach_object_open(struct mt_attach_object *o, const char *path)
+int mt_binary_open(struct mt_binary *o, const char *path)
 {
     struct stat st;
-    *o = (struct mt_attach_object){0};
+    *o = (struct mt_binary){0};
     int why = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0)
         why = errno;
@@ -87,19 +90,41 @@ int mt_attach_object_open(struct mt_attach_object *o, const char *path)
     if (why)
         return why;
     o->size = (size_t)st.st_size;
-    why = object_parse(o);
+    why = binary_parse(o);
     if (why)
-        mt_attach_object_close(o);
+        mt_binary_close(o);
     return why;
 }
 
-void mt_attach_object_close(struct mt_attach_object *o)
+void mt_binary_close(struct mt_binary *o)
 {
     munmap((void *)(uintptr_t)o->data, o->size);
-    *o = (struct mt_attach_object){0};
+    *o = (struct mt_binary){0};
 }
 
-const Elf64_Shdr *mt_attach_object_section(const struct mt_attach_object *o, const char *name)
+const char *mt_binary_linker(const struct mt_binary *o)
+{
+    for (unsigned i = 0; i < o->nsegments; i++) {
+        const Elf64_Phdr *p = &o->segments[i];
+        if (p->p_type == PT_INTERP && p->p_offset < o->size && p->p_filesz &&
+            p->p_filesz <= o->size - p->p_offset && !o->data[p->p_offset + p->p_filesz - 1])
+            return (const char *)o->data + p->p_offset;
+    }
+    return "";
+}
+
+int mt_binary_has_auditors(const char *path)
+{
+    static const char called[] = "la_version"; /* what it looks for in an auditor */
+    struct mt_binary o;
+    if (mt_binary_open(&o, path) != 0)
+        return 1;
+    int has = memmem(o.data, o.size, called, sizeof called) != NULL;
+    mt_binary_close(&o);
+    return has;
+}
+
+const Elf64_Shdr *mt_binary_section(const struct mt_binary *o, const char *name)
 {
     for (unsigned i = 0; o->names && i < o->nsections; i++)
         if (o->sections[i].sh_name < o->names_size && strcmp(o->names + o->sections[i].sh_name, name) == 0)
@@ -107,13 +132,12 @@ const Elf64_Shdr *mt_attach_object_section(const struct mt_attach_object *o, con
     return NULL;
 }
 
-const char *mt_attach_object_name(const struct mt_attach_object_symbols *s, const Elf64_Sym *y)
+const char *mt_binary_name(const struct mt_binary_symbols *s, const Elf64_Sym *y)
 {
     return y->st_name < s->size ? s->strings + y->st_name : "";
 }
 
-const Elf64_Sym *mt_attach_object_find(const struct mt_attach_object_symbols *s, const char *name,
-                                       int defined)
+const Elf64_Sym *mt_binary_find(const struct mt_binary_symbols *s, const char *name, int defined)
 {
     size_t n = strlen(name) + 1;
     if (!s->count || !memmem(s->strings, s->size, name, n)) /* large tables: most have no such name */
@@ -121,36 +145,36 @@ const Elf64_Sym *mt_attach_object_find(const struct mt_attach_object_symbols *s,
     for (size_t i = 0; i < s->count; i++) {
         const Elf64_Sym *y = &s->entry[i];
         if ((y->st_shndx != SHN_UNDEF) == defined && (!defined || ELF64_ST_TYPE(y->st_info) == STT_FUNC) &&
-            strcmp(mt_attach_object_name(s, y), name) == 0)
+            strcmp(mt_binary_name(s, y), name) == 0)
             return y;
     }
     return NULL;
 }
 
-/* What only NVIDIA's runtime defines, and what a fake one that stands before another would not. */
-static int object_has_cudart(const struct mt_attach_object_symbols *s)
+/* What only NVIDIA's runtime defines, and what a fake one that stands before another would not. Ours has it,
+ * too. */
+static int binary_has_cudart(const struct mt_binary_symbols *s)
 {
-    return mt_attach_object_find(s, "cudaGetExportTable", 1) &&
-           mt_attach_object_find(s, "__cudaRegisterFatBinary", 1);
+    return mt_binary_find(s, "cudaGetExportTable", 1) && mt_binary_find(s, "__cudaRegisterFatBinary", 1);
 }
 
 /* CUDA's functions come and go with its major versions. */
-static int object_major(const struct mt_attach_object_symbols *s)
+static int binary_major(const struct mt_binary_symbols *s)
 {
-    if (mt_attach_object_find(s, "cudaBindTexture", 1)) /* to 11 */
-        return mt_attach_object_find(s, "cudaOccupancyAvailableDynamicSMemPerBlock", 1) ? 11 : 0;
-    if (mt_attach_object_find(s, "cudaGetDeviceProperties_v2", 1))
+    if (mt_binary_find(s, "cudaBindTexture", 1)) /* to 11 */
+        return mt_binary_find(s, "cudaOccupancyAvailableDynamicSMemPerBlock", 1) ? 11 : 0;
+    if (mt_binary_find(s, "cudaGetDeviceProperties_v2", 1))
         return 12;
-    return mt_attach_object_find(s, "cudaGetDeviceProperties", 1) ? 13 : 0;
+    return mt_binary_find(s, "cudaGetDeviceProperties", 1) ? 13 : 0;
 }
 
 /* The name of its shared memory, which each version since 11 has. In two parts here, or this file would have
  * it, too. */
-static int object_has_trace_of_cudart(const struct mt_attach_object *o)
+static int binary_has_trace_of_cudart(const struct mt_binary *o)
 {
     static const char first[] = "/cudart", then[] = ".shm.%x";
     const size_t n = sizeof first - 1;
-    const Elf64_Shdr *s = mt_attach_object_section(o, ".rodata");
+    const Elf64_Shdr *s = mt_binary_section(o, ".rodata");
     if (!s || s->sh_offset > o->size || s->sh_size > o->size - s->sh_offset)
         return 0;
     const unsigned char *begin = o->data + s->sh_offset, *end = begin + s->sh_size, *at = begin;
@@ -160,26 +184,27 @@ static int object_has_trace_of_cudart(const struct mt_attach_object *o)
     return 0;
 }
 
-enum mt_attach_object_cudart mt_attach_object_cudart(const struct mt_attach_object *o,
-                                                     const struct mt_attach_object_symbols **where,
-                                                     int *major)
+enum mt_binary_cudart mt_binary_cudart(const struct mt_binary *o, const struct mt_binary_symbols **where,
+                                       int *major)
 {
-    const struct mt_attach_object_symbols *s = object_has_cudart(&o->all)       ? &o->all
-                                               : object_has_cudart(&o->dynamic) ? &o->dynamic
-                                                                                : NULL;
+    const struct mt_binary_symbols *s = binary_has_cudart(&o->all)       ? &o->all
+                                        : binary_has_cudart(&o->dynamic) ? &o->dynamic
+                                                                         : NULL;
+    if (s && mt_binary_find(&o->dynamic, MT_ATTACH_MISSING, 1))
+        s = NULL;
     *where = s;
-    *major = s ? object_major(s) : 0;
+    *major = s ? binary_major(s) : 0;
     if (o->soname && strncmp(o->soname, "libcudart", 9) == 0) /* the shared one itself */
         return MT_CUDART_NONE;
     if (s)
         return MT_CUDART_STATIC;
-    if (mt_attach_object_find(&o->dynamic, "__cudaRegisterFatBinary", 0) ||
-        mt_attach_object_find(&o->dynamic, "cudaLaunchKernel", 0))
+    if (mt_binary_find(&o->dynamic, "__cudaRegisterFatBinary", 0) ||
+        mt_binary_find(&o->dynamic, "cudaLaunchKernel", 0))
         return MT_CUDART_SHARED;
-    return object_has_trace_of_cudart(o) ? MT_CUDART_NAMELESS : MT_CUDART_NONE;
+    return binary_has_trace_of_cudart(o) ? MT_CUDART_NAMELESS : MT_CUDART_NONE;
 }
 
-const char *mt_attach_object_node(int major)
+const char *mt_binary_node(int major)
 {
     return major == 11 ? "libcudart.so.11.0" : major == 12 ? "libcudart.so.12" : "libcudart.so.13";
 }

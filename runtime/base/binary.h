@@ -1,0 +1,56 @@
+/* An ELF file, and which CUDA runtime is in it. Also for mt-run. No memory is allocated, nothing is printed.
+ */
+#ifndef MT_COMMON_BINARY_H
+#define MT_COMMON_BINARY_H
+#include <elf.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct mt_binary_symbols {
+    const Elf64_Sym *entry;
+    size_t count;
+    const char *strings; /* end in a NUL */
+    size_t size;
+};
+
+/* Of an x86-64 file of 64 bits; a file without sections has none of these. */
+struct mt_binary {
+    const unsigned char *data; /* the file's bytes, mapped */
+    size_t size;
+    const Elf64_Phdr *segments;
+    unsigned nsegments;
+    const Elf64_Shdr *sections;
+    unsigned nsections;
+    const char *names; /* of sections; end in a NUL */
+    size_t names_size;
+    struct mt_binary_symbols all, dynamic; /* .symtab, .dynsym */
+    const char *soname;                    /* or NULL */
+};
+
+/* 0, or an errno value; ENOEXEC: it is no such file. mt_binary_close ends what 0 began. */
+int mt_binary_open(struct mt_binary *o, const char *path);
+void mt_binary_close(struct mt_binary *o);
+
+/* The dynamic linker that a program asks for; "" for none. */
+const char *mt_binary_linker(const struct mt_binary *o);
+/* Does the dynamic linker at `path` know auditors, as glibc's does? 1 as well if it cannot be read. */
+int mt_binary_has_auditors(const char *path);
+/* NULL without one of this name. */
+const Elf64_Shdr *mt_binary_section(const struct mt_binary *o, const char *name);
+const char *mt_binary_name(const struct mt_binary_symbols *s, const Elf64_Sym *y);
+/* A function of this name that the file defines, or with `defined` 0, asks others for. */
+const Elf64_Sym *mt_binary_find(const struct mt_binary_symbols *s, const char *name, int defined);
+
+enum mt_binary_cudart {
+    MT_CUDART_NONE,
+    MT_CUDART_SHARED,  /* asks another object for it */
+    MT_CUDART_STATIC,  /* has one, with its symbols */
+    MT_CUDART_NAMELESS /* has one, and its symbols are gone */
+};
+/* For MT_CUDART_STATIC: the table that has its functions, and the major version of CUDA (0: older than 11, or
+ * not known) in *major. */
+enum mt_binary_cudart mt_binary_cudart(const struct mt_binary *o, const struct mt_binary_symbols **where,
+                                       int *major);
+/* "libcudart.so.12" of 12. */
+const char *mt_binary_node(int major);
+#endif
