@@ -17,6 +17,8 @@ import tempfile
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+sys.path.insert(0, HERE)
+import others  # noqa: E402
 import trace  # noqa: E402
 
 ARGS = None
@@ -353,41 +355,22 @@ def case_planted():
                 os.chown(path, 65534, 65534)
 
 
-# What it allocates has as many bytes as the line's number says from which it is asked to.
-PACKAGE = """
-import ctypes
-cu = ctypes.CDLL("libcuda.so.1")
-context, module, kernel = (ctypes.c_void_p() for _ in range(3))
-PTX = b".version 8.0\\n.target sm_80\\n.address_size 64\\n.visible .entry k() { ret; }\\n"
-def begin():
-    assert not cu.cuInit(0) and not cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
-    assert not cu.cuCtxSetCurrent(context) and not cu.cuModuleLoadData(ctypes.byref(module), PTX)
-    assert not cu.cuModuleGetFunction(ctypes.byref(kernel), module, b"k")
-    assert not cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None)
-def take(n):
-    assert not cu.cuCtxSetCurrent(context) and not cu.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(n))
-"""
-ASKING = """import sys, threading
-import cuda.bindings.driver  # what the hook waits for
-from numpy import begin, take
-here = lambda: sys._getframe(1).f_lineno
-begin()
-take(here())
-def generate():
-    take(here())
-    yield [take(here()) for _ in range(2)]
-class Body:
-    take(here())
-    def __call__(self):
-        take(here())
-list(generate())
-Body()()
-thread = threading.Thread(target=lambda: take(here()))
-thread.start()
-thread.join()
-exec("take(%d)" % here())
-sorted([2, 1], key=lambda _: take(here()) or 0)
-"""
+def case_other_versions():
+    """What is called otherwise than in the versions tried goes on as without the hook, or is said once; no error is ours."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in others.OTHERS.items():
+            parts = path.split("/")
+            for i in range(1, len(parts)):
+                write(folder, os.path.join(*parts[:i], "__init__.py"), "")
+            write(folder, path, text)
+        done = mt_run(folder, sys.executable, "-c", others.OTHER_PROGRAM)
+        expect((done.returncode, done.stdout) == (0, others.OTHER_OUTPUT), done.stdout, done.stderr)
+        said = [re.match(r"memtrace: (\S+) .* is not known \(.+\): it is left", line) for line in done.stderr.splitlines()]
+        expect(all(said) and sorted(m[1] for m in said) == ["numba-cuda", "torch", "triton"], done.stderr)
+        # The numba of before numba-cuda: a module of the three is not there.
+        os.unlink(os.path.join(folder, "numba/cuda/cudadrv/linkable_code.py"))
+        done = mt_run(folder, sys.executable, "-c", "import numba.cuda.dispatcher; print('runs')")
+        expect(done.stdout == "runs\n" and re.fullmatch(r"memtrace: numba-cuda .* is not known \(ImportError: [^\n]*\n", done.stderr), done)
 
 
 def allocations(folder):
@@ -404,12 +387,12 @@ def case_lines():
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
         for path, text in (("cuda/__init__.py", ""), ("cuda/bindings/__init__.py", ""), ("cuda/bindings/driver.py", ""),
-                           ("numpy/__init__.py", PACKAGE)):
+                           ("numpy/__init__.py", others.PACKAGE)):
             write(folder, path, text)
         for at, name in enumerate(("plain.py", "caf\xe9.py", "\u4e2d.py", "\U0001f600.py")):
             out, program = os.path.join(folder, str(at)), os.path.join(folder, name)
             os.mkdir(out)
-            write(folder, name, ASKING)
+            write(folder, name, others.ASKING)
             done = mt_run(out, sys.executable, program)
             expect((done.returncode, done.stdout, done.stderr) == (0, "", ""), done)
             lines = [5, 6, 8, 9, 9, 11, 13, 16, 19, 20, 20]
@@ -417,42 +400,10 @@ def case_lines():
             expect([g[0] for g in got] == lines and all(g[1:] == (g[0], program) for g in got), got)
         out = os.path.join(folder, "other")
         os.mkdir(out)
-        write(folder, "other.py", "import sys\nsys.version_info = (3, 10)\n" + ASKING)
+        write(folder, "other.py", "import sys\nsys.version_info = (3, 10)\n" + others.ASKING)
         done = mt_run(out, sys.executable, os.path.join(folder, "other.py"))
         expect(done.returncode == 0 and re.fullmatch(r"memtrace: Python \S+: its frames are not known \(.*\n", done.stderr), done)
         expect({g[1:] for g in allocations(out)} == {(0, "")}, allocations(out))
-
-
-# A package whose arrays are allocations of a byte more each.
-ARRAYS = PACKAGE + """
-import sys
-count = 0
-class Array:
-    def __init__(self):
-        global count
-        count += 1
-        self.pointer = ctypes.c_uint64()
-        assert not cu.cuMemAlloc_v2(ctypes.byref(self.pointer), ctypes.c_size_t(count))
-    def __add__(self, other):
-        return Array()
-    __iadd__ = __add__
-    def reshape(self, *_):
-        return self
-    def __getitem__(self, _):
-        return self
-    def reduce(self, _):
-        return self
-    def __enter__(self):
-        return self
-    def __exit__(self, *_):
-        pass
-    def name(self, text):
-        ctypes.CDLL(None).memtrace_name(self.pointer, text.encode())
-        return self
-take = lambda n: Array()
-Parameter = lambda a: a
-operators = sys.modules[__name__]
-"""
 
 
 def names_wanted(program):
@@ -483,7 +434,7 @@ def case_names():
         return
     with tempfile.TemporaryDirectory() as folder:
         for path, text in (("cuda/__init__.py", ""), ("cuda/bindings/__init__.py", ""), ("cuda/bindings/driver.py", ""),
-                           ("numpy/__init__.py", ARRAYS), ("package.py", "import cuda.bindings.driver\nfrom numpy import *\n")):
+                           ("numpy/__init__.py", others.ARRAYS), ("package.py", "import cuda.bindings.driver\nfrom numpy import *\n")):
             write(folder, path, text)
         for flags in (), ("-X", "no_debug_ranges"):
             out = tempfile.mkdtemp(dir=folder)

@@ -1,7 +1,9 @@
 """Makes Python packages that compile kernels hand over PTX, where the driver is memtrace's and kernels run on its CPU device.
 
 A module that is watched is changed in memory when its import has ended; on a GPU, and in a process without our driver,
-nothing is. A package that is not what its file here was written for is left as it is, and that is said."""
+nothing is. A package that is not what its file here was written for is left as it is, and that is said. So nothing here
+takes a function's place but by `adjusted` and `replaced`, which are called as the package's own function is."""
+import functools
 import importlib
 import importlib.util
 import os
@@ -48,13 +50,17 @@ def version_of(package):
     return f"{package[0]} of unknown version"
 
 
+def signature(function):
+    import inspect
+    return inspect.signature(function)
+
+
 def need(thing, name, parameters=None):
     """The attribute; Unknown if it is not there, or does not take these parameters."""
-    import inspect
     found = getattr(thing, name, None)
     if found is None:
         raise Unknown(f"there is no {name}")
-    if parameters and not set(parameters) <= set(inspect.signature(found).parameters):
+    if parameters and not set(parameters) <= set(signature(found).parameters):
         raise Unknown(f"{name} takes other arguments")
     return found
 
@@ -68,6 +74,67 @@ def ask(name, *args):
         if function:
             return os.fsdecode(path.value) if function(*args, path, ctypes.c_size_t(len(path))) == 0 else None
     return None
+
+
+said = set()
+
+
+def unknown(hook, why):
+    """Once for each package."""
+    if hook.__name__ not in said:
+        said.add(hook.__name__)
+        say(f"{version_of(hook.PACKAGES)} is not known ({why}): it is left as it is, and kernels that it loads as machine code do not "
+            f"run on the CPU device; known: {hook.KNOWN}")
+
+
+def wrong(why):
+    return str(why) if isinstance(why, Unknown) else f"{type(why).__name__}: {why}"
+
+
+def bound(known, args, named):
+    """The arguments by their names; None: the function will say itself what is wrong with them."""
+    try:
+        call = known.bind(*args, **named)
+    except TypeError:
+        return None
+    call.apply_defaults()
+    return call
+
+
+def adjusted(hook, original, change):
+    """The original, whose arguments `change` sees by their names, and may change; what it gives back is called afterwards."""
+    known = signature(original)
+
+    @functools.wraps(original)
+    def function(*args, **named):
+        call, after = bound(known, args, named), None
+        try:
+            after = change(call.arguments) if call else None
+            args, named = (call.args, call.kwargs) if call else (args, named)
+        except Exception as why:
+            unknown(hook, wrong(why))
+        try:
+            return original(*args, **named)
+        finally:
+            if after:
+                after()
+    return function
+
+
+def replaced(hook, original, ours):
+    """`ours`, which gets the arguments by their names; the original where ours does not know what it finds."""
+    known = signature(original)
+
+    @functools.wraps(original)
+    def function(*args, **named):
+        call = bound(known, args, named)
+        try:
+            if call:
+                return ours(**call.arguments)
+        except (AttributeError, KeyError, TypeError, Unknown) as why:
+            unknown(hook, wrong(why))
+        return original(*args, **named)
+    return function
 
 
 def cache_folder(package):
@@ -105,9 +172,8 @@ def attach(which, module):
     hook = importlib.import_module("memtrace_python." + which)
     try:
         hook.attach(module)
-    except Unknown as why:
-        say(f"{version_of(hook.PACKAGES)} is not known ({why}): it is left as it is, and kernels that it loads as machine code do not "
-            f"run on the CPU device; known: {hook.KNOWN}")
+    except Exception as why:
+        unknown(hook, wrong(why))
 
 
 class Watch:
@@ -130,8 +196,12 @@ class Watch:
         if run:
             def then(module):
                 run(module)
-                attach(which, module)
-            spec.loader.exec_module = then
+                if module.__name__ == name:  # some loaders have several
+                    attach(which, module)
+            try:
+                spec.loader.exec_module = then
+            except (AttributeError, TypeError):
+                say(f"{name} is loaded by a {type(spec.loader).__name__}: it is left as it is")
         return spec
 
 

@@ -5,10 +5,11 @@ import os
 import sys
 import sysconfig
 
-from memtrace_python import Unknown, cache_folder, need, source_file
+from memtrace_python import Unknown, adjusted, cache_folder, need, source_file
 
 PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")
 KNOWN = "cupy 14.2"
+HERE = sys.modules[__name__]
 WITH_LINES = {"-lineinfo", "--generate-line-info", "-G", "--device-debug"}
 
 
@@ -50,21 +51,21 @@ def attach(compiler):
         raise Unknown("there is no _use_ptx")
     literals, folder = Literals(), cache_folder("cupy")
 
-    def with_lines(source, options=(), **more):
-        if more.get("backend", "nvrtc") != "nvrtc" or more.get("to_ltoir") or not isinstance(source, str):
-            return compile_module(source, options, **more)
+    def with_lines(call):
+        source = call["source"]
+        if call.get("backend", "nvrtc") != "nvrtc" or call.get("to_ltoir") or not isinstance(source, str):
+            return
         place = literals.find(source)
         if not place:
             path = source_file(folder, source)
             place = path and (path, 1)
         if place and '"' not in place[0] and "\\" not in place[0]:
-            source = f'#line {place[1]} "{place[0]}"\n{source}'
-        if not WITH_LINES & set(options):
-            options = (*options, "-lineinfo")
-        return compile_module(source, options, **more)
+            call["source"] = f'#line {place[1]} "{place[0]}"\n{source}'
+        if not WITH_LINES & set(call["options"]):
+            call["options"] = (*call["options"], "-lineinfo")
 
     compiler._use_ptx = True
-    compiler._compile_module_with_cache = with_lines
+    compiler._compile_module_with_cache = adjusted(HERE, compile_module, with_lines)
     if folder:
         os.environ["CUPY_CACHE_DIR"] = folder
     else:

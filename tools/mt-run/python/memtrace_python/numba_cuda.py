@@ -1,26 +1,26 @@
 """Numba: kernels are linked to PTX instead of machine code, with lines; nothing is taken from or put into its cache."""
 import ctypes
+import sys
 
-from memtrace_python import Unknown, need
+from memtrace_python import Unknown, adjusted, need, replaced
 
 PACKAGES = ("numba-cuda", "numba")
 KNOWN = "numba-cuda 0.30"
+HERE = sys.modules[__name__]
 
 
 def with_lines(dispatcher):
-    begin = need(dispatcher, "__init__", ("py_func", "targetoptions"))
+    begin, cache = need(dispatcher, "__init__", ("py_func", "targetoptions")), need(dispatcher, "enable_caching")
 
-    def __init__(self, py_func, targetoptions, *more, **named):
-        if not targetoptions.get("debug"):
-            targetoptions = {**targetoptions, "lineinfo": True}
-        begin(self, py_func, targetoptions, *more, **named)
+    def with_line(call):
+        if not call["targetoptions"].get("debug"):
+            call["targetoptions"] = {**call["targetoptions"], "lineinfo": True}
 
-    def enable_caching(self):
+    def enable_caching(**_):
         """What is cached is machine code."""
 
-    need(dispatcher, "enable_caching")
-    dispatcher.__init__ = __init__
-    dispatcher.enable_caching = enable_caching
+    return [(dispatcher, "__init__", adjusted(HERE, begin, with_line)),
+            (dispatcher, "enable_caching", replaced(HERE, cache, enable_caching))]
 
 
 def link_in_driver(codes):
@@ -48,22 +48,20 @@ def link_in_driver(codes):
 
 def link_as_ptx(library, linkable):
     """What is linked to a kernel besides LTO-IR is joined in the driver, which has what libcudadevrt is for."""
-    link_all = need(library, "_link_all", ("linker", "ignore_nonlto"))
+    link_all = need(library, "_link_all", ("self", "linker", "ignore_nonlto"))
 
     def is_ltoir(code):
         return code.endswith(".ltoir") if isinstance(code, str) else isinstance(code, linkable.LTOIR)
 
-    def _link_all(self, linker, cc, ignore_nonlto=False):
-        devrt, self.needs_cudadevrt = self.needs_cudadevrt, False
-        try:
-            if not ignore_nonlto and not all(is_ltoir(code) for code in self._linking_files) or devrt:
-                linker.lto = False
-            link_all(self, linker, cc, ignore_nonlto)
-        finally:
-            self.needs_cudadevrt = devrt
+    def joined(call):
+        self, devrt = call["self"], call["self"].needs_cudadevrt
+        if not call["ignore_nonlto"] and not all(is_ltoir(code) for code in self._linking_files) or devrt:
+            call["linker"].lto = False
+        self.needs_cudadevrt = False
+        return lambda: setattr(self, "needs_cudadevrt", devrt)
 
     need(linkable, "LTOIR")
-    library._link_all = _link_all
+    return [(library, "_link_all", adjusted(HERE, link_all, joined))]
 
 
 def attach(dispatcher):
@@ -74,7 +72,7 @@ def attach(dispatcher):
     options = need(linker, "_get_linker_options", ("ptx",))
     need(linker, "close")
 
-    def complete(self):
+    def complete(self, **_):
         self.lineinfo = True
         codes = self._object_codes
         if self._has_ltoir:
@@ -88,8 +86,7 @@ def attach(dispatcher):
         self._complete = True
         return result
 
-    if not hasattr(linker, "complete") or not hasattr(code_type, "from_cubin"):
-        raise Unknown("there is no _Linker.complete")
-    link_as_ptx(need(codegen, "CUDACodeLibrary"), linkable_code)
-    with_lines(need(dispatcher, "CUDADispatcher"))
-    linker.complete = complete
+    link, _ = need(linker, "complete", ("self",)), need(code_type, "from_cubin")
+    changes = link_as_ptx(need(codegen, "CUDACodeLibrary"), linkable_code) + with_lines(need(dispatcher, "CUDADispatcher"))
+    for thing, name, function in changes + [(linker, "complete", replaced(HERE, link, complete))]:
+        setattr(thing, name, function)  # all or none

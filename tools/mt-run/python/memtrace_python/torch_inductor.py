@@ -2,11 +2,13 @@
 computed beforehand, for that is done by PyTorch's own kernels, which are machine code. Of several ways to compile a kernel the
 first one is taken: times on the CPU device say nothing of a GPU, and each trial would be a launch of the trace."""
 import os
+import sys
 
-from memtrace_python import need, package_folder
+from memtrace_python import need, package_folder, replaced
 
 PACKAGES = ("torch",)
 KNOWN = "torch 2.15"
+HERE = sys.modules[__name__]
 HOOK = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -22,22 +24,22 @@ def no_constants(config):
 def hook_children(utils):
     environment = need(utils, "python_subprocess_env")
 
-    def python_subprocess_env():
-        env = environment()
-        return {**env, "PYTHONPATH": os.pathsep.join((HOOK, env["PYTHONPATH"]))}
+    def python_subprocess_env(**call):
+        env = environment(**call)
+        return {**env, "PYTHONPATH": os.pathsep.join(filter(None, (HOOK, env.get("PYTHONPATH"))))}
 
-    utils.python_subprocess_env = python_subprocess_env
+    utils.python_subprocess_env = replaced(HERE, environment, python_subprocess_env)
 
 
 def take_first(heuristics):
     tuner = need(heuristics, "CachingAutotuner")
-    need(tuner, "benchmark_all_configs", ("args", "kwargs"))
+    benchmark = need(tuner, "benchmark_all_configs", ("self",))
     need(tuner, "autotune_to_one_config")
 
-    def benchmark_all_configs(self, *args, **kwargs):
+    def benchmark_all_configs(self, **_):
         return {launcher: float(at) for at, launcher in enumerate(self.launchers)}
 
-    tuner.benchmark_all_configs = benchmark_all_configs
+    tuner.benchmark_all_configs = replaced(HERE, benchmark, benchmark_all_configs)
 
 
 CHANGES = {"torch._C": keep_apart, "torch._inductor.config": no_constants, "torch._inductor.utils": hook_children,

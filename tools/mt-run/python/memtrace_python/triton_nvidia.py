@@ -1,11 +1,13 @@
 """Triton: what it takes for a cubin is the PTX, as text. Its cache lies in a folder of our own."""
 import os
 import re
+import sys
 
-from memtrace_python import need, package_folder
+from memtrace_python import Unknown, need, package_folder, replaced
 
 PACKAGES = ("triton",)
 KNOWN = "triton 3.9"
+HERE = sys.modules[__name__]
 ARCH = "sm89"  # later ones multiply matrices by wgmma, which the CPU device does not run
 OUR_DRIVER = os.path.normpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "cudart"))
 ROUNDED = re.compile(r"\b(add|sub|mul)(\.ftz)?(\.f32|\.f64|\.f32x2)\b")
@@ -29,13 +31,15 @@ def as_cubin(ptx, fused):
 
 def attach(compiler):
     backend = need(compiler, "CUDABackend")
-    need(backend, "make_cubin", ("src", "opt"))
+    make = need(backend, "make_cubin", ("self", "src", "opt"))
     folder = package_folder("triton")
 
-    def make_cubin(self, src, metadata, opt, *more, **named):
+    def make_cubin(src, opt, **_):
+        if not isinstance(src, str):
+            raise Unknown("its PTX is no text")
         return as_cubin(src, getattr(opt, "enable_fp_fusion", True))
 
-    backend.make_cubin = make_cubin
+    backend.make_cubin = replaced(HERE, make, make_cubin)
     os.environ["TRITON_CACHE_DIR"] = folder
     os.environ.setdefault("TRITON_OVERRIDE_ARCH", ARCH)
     os.environ["TRITON_LIBCUDA_PATH"] = OUR_DRIVER  # what it links its launcher to
