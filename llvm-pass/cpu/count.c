@@ -8,6 +8,7 @@
 #include "lower.h"
 #include "base/modes.h"
 #include "ptx/asm.h"
+#include "../../runtime/cpu/abi.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +85,18 @@ static void count_arguments(struct mt_lowering *l, LLVMValueRef call)
     }
 }
 
+/* mtb_tensor(op, rank, map, coordinates, …): what is inside the tensor is known when it runs. */
+static void count_tensor(struct mt_lowering *l, LLVMValueRef call)
+{
+    uint64_t op = LLVMConstIntGetZExtValue(OPERAND(call, 0));
+    uint32_t kind = op == MT_TENSOR_LOAD ? MT_LOAD : op == MT_TENSOR_STORE ? MT_STORE : MT_ATOMIC;
+    LLVMTypeRef type = LLVMFunctionType(l->none, (LLVMTypeRef[]){l->ptr, l->i32, l->ptr, l->i32}, 4, 0);
+    LLVMValueRef args[] = {OPERAND(call, 2), OPERAND(call, 1), OPERAND(call, 3),
+                           LLVMConstInt(l->i32, kind, 0)};
+    if (!l->u->options->only || l->u->options->only >> kind & 1)
+        LLVMBuildCall2(l->builder, type, mt_declare(l->module, "__mt_count_tensor", type), args, 4, "");
+}
+
 static void count_call(struct mt_lowering *l, LLVMValueRef call)
 {
     count_arguments(l, call);
@@ -98,6 +111,8 @@ static void count_call(struct mt_lowering *l, LLVMValueRef call)
         add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
     } else if (mt_starts(name, "llvm.memset.element.")) {
         add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
+    } else if (!strcmp(name, "mtb_tensor")) {
+        count_tensor(l, call);
     }
 }
 

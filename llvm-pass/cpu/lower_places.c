@@ -17,6 +17,7 @@
 #define PLACES_BITS 53        /* of all places of a kernel */
 #define PLACES_CALLEE_BITS 30 /* of a function that is called */
 #define LEAST_STEPS 1021      /* of an iteration: a prime number */
+#define MOST_ARGUMENTS 9      /* of a record call: a tensor copy's */
 
 /* A record call, or a call of a function that records. */
 struct places_item {
@@ -330,8 +331,8 @@ static void places_count(struct places *p, struct places_function *f, unsigned l
 /* The same call with the place after its arguments. */
 static void places_record(struct places *p, LLVMValueRef call, LLVMValueRef place)
 {
-    LLVMValueRef args[5], old = mt_callee(call);
-    LLVMTypeRef types[5];
+    LLVMValueRef args[MOST_ARGUMENTS + 1], old = mt_callee(call);
+    LLVMTypeRef types[MOST_ARGUMENTS + 1];
     char name[64];
     unsigned n = LLVMGetNumArgOperands(call);
     for (unsigned i = 0; i < n; i++)

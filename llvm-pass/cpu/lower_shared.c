@@ -116,19 +116,21 @@ static void count_per_kernel(struct mt_lowering *l, struct shared *list, unsigne
     }
 }
 
-/* The static variables one after the other; returns where they end. */
+/* The static variables one after the other; returns where dynamic ones begin, aligned as they ask for. */
 static uint64_t lay_out(struct mt_lowering *l, struct shared *list, unsigned n)
 {
-    uint64_t end = 0;
+    uint64_t end = 0, dynamic = 128;
     for (unsigned i = 0; i < n; i++) {
-        if (LLVMIsDeclaration(list[i].global))
-            continue;
         unsigned align = LLVMGetAlignment(list[i].global);
+        if (LLVMIsDeclaration(list[i].global)) {
+            dynamic = align > dynamic ? align : dynamic;
+            continue;
+        }
         end = round_up(end, align > 16 ? align : 16);
         list[i].offset = end;
         end += LLVMABISizeOfType(l->u->layout, LLVMGlobalGetValueType(list[i].global));
     }
-    return round_up(end, 128);
+    return round_up(end, dynamic);
 }
 
 /* struct mt_image_shared of this image: alone, until the loader says otherwise. */

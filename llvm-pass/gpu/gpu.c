@@ -2,6 +2,7 @@
  * record calls have their launch's context. */
 #include "base/options.h"
 #include "base/unit.h"
+#include "trace/tensor.h"
 #include "../../runtime/device/packet.h"
 #include <stdio.h>
 #include <string.h>
@@ -129,6 +130,7 @@ int mt_unit_link_gpu(struct mt_unit *u)
         return -1;
     }
     settle_site_base(u);
+    mt_unit_untrace_tensors(u);
     mt_unit_make_plain(u);
     mt_unit_pass_context(u);
     while (drop_unused(u)) {

@@ -144,6 +144,10 @@ struct mt_asm_ahead_access {
     uint32_t size;        /* bytes, unless `bytes` says */
     LLVMValueRef bytes;   /* i64, 0: no access; or NULL */
     int generic;
+    /* A tensor copy, rank not 0: `address` is its map's; coordinates (i32, all five), and its side of shared
+     * memory: an address (i64), and which CTAs of the cluster it is in (i32, bits; 0: one alone). */
+    unsigned rank;
+    LLVMValueRef at[5], shared, ctas;
 };
 struct mt_asm_ahead {
     void *ctx;

@@ -163,6 +163,31 @@ static int wmma_of(struct ahead *x, const struct mt_asm_statement *s, struct mt_
     return 0;
 }
 
+/* A tensor copy; the shared address is as the asm has it. */
+static int tensor_of(struct ahead *x, const struct mt_asm_statement *s, struct mt_asm_ahead_access *out)
+{
+    struct mt_asm_body *l = &x->l;
+    struct mt_asm_tensor t;
+    if (mt_asm_tensor_read(s, &t) || is_hidden(x, t.map) || is_hidden(x, t.shared) ||
+        (t.ctas && is_hidden(x, t.ctas)))
+        return -1;
+    *out = (struct mt_asm_ahead_access){.op = mt_asm_tensor_type(&t), .rank = t.rank};
+    for (unsigned i = 0; i < MT_TENSOR_RANK_MAX; i++) {
+        if (i < t.rank && is_hidden(x, &t.at[i]))
+            return -1;
+        if (!(out->at[i] = i < t.rank ? mt_asm_in(l, &t.at[i], 32) : mt_asm_const(l, 32, 0)))
+            return -1;
+    }
+    LLVMValueRef p = mt_asm_address(l, t.shared, 0);
+    out->address = mt_asm_in(l, t.map, 64);
+    out->ctas = t.ctas ? mt_asm_in(l, t.ctas, 16) : mt_asm_const(l, 16, 0);
+    if (!p || !out->address || !out->ctas)
+        return -1;
+    out->shared = LLVMBuildPtrToInt(l->b, p, l->i64, "");
+    out->ctas = LLVMBuildZExt(l->b, out->ctas, l->i32, "");
+    return 0;
+}
+
 static int make_access(struct ahead *x, const struct mt_asm_statement *s, const struct mt_asm_touch *t,
                        int found)
 {
@@ -176,7 +201,7 @@ static int make_access(struct ahead *x, const struct mt_asm_statement *s, const 
             return -1;
         after = open_if(l, guard);
     }
-    if (!guard_hidden && !(found > 0 ? values_of(x, t, &a) : wmma_of(x, s, &a)))
+    if (!guard_hidden && !(found > 0 ? values_of(x, t, &a) : wmma_of(x, s, &a) && tensor_of(x, s, &a)))
         x->calls->access(x->calls->ctx, l->b, &a);
     else
         x->calls->untraced(x->calls->ctx, l->b, s->opcode);

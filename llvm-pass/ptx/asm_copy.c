@@ -79,20 +79,33 @@ static void mark_copy(struct mt_asm_body *l)
         mt_asm_mark(l, LLVMBuildGEP2(l->b, l->i8, p, &n, 1, ""), t.op, 0);
 }
 
+/* Without the cache policy that may come last. */
+static int copy_by_builtin(struct mt_asm_body *l, LLVMValueRef builtin, LLVMTypeRef type)
+{
+    const struct mt_asm_statement *whole = l->s;
+    struct mt_asm_statement s = *whole;
+    s.noperands -= s.noperands && mt_asm_has(&s, "L2::cache_hint");
+    mark_copy(l);
+    l->s = &s;
+    int failed = mt_asm_call_builtin(l, builtin, type);
+    l->s = whole;
+    return failed;
+}
+
 int mt_asm_copy_cp(struct mt_asm_body *l)
 {
     const struct mt_asm_statement *s = l->s;
     static const char *const done[] = {"commit_group", "wait_group", "wait_all", "prefetch"};
     LLVMTypeRef type;
+    if (mt_asm_has(s, "tensor") && !mt_asm_has(s, "prefetch"))
+        return mt_asm_tensor(l);
     LLVMValueRef builtin = mt_asm_find_builtin(l, &type);
-    if (builtin) {
-        mark_copy(l);
-        return mt_asm_call_builtin(l, builtin, type);
-    }
+    if (builtin)
+        return copy_by_builtin(l, builtin, type);
     for (unsigned i = 0; i < sizeof done / sizeof *done; i++)
         if (mt_asm_has(s, done[i]))
             return 0; /* copies are done when they are issued */
-    if (mt_asm_has(s, "mbarrier") || mt_asm_has(s, "tensor"))
+    if (mt_asm_has(s, "mbarrier"))
         return mt_asm_fallback(l);
     if (mt_asm_has(s, "reduce"))
         return bulk_reduce(l);

@@ -49,6 +49,21 @@ struct mt_asm_type {
 int mt_asm_type(const char *word, struct mt_asm_type *t);
 unsigned mt_asm_type_bits(const char *word); /* of all lanes; 0: no type */
 
+/* A tensor copy (asm_tensor.c): its operands. */
+#define MT_TENSOR_RANK_MAX 5
+struct mt_asm_tensor {
+    uint32_t op; /* enum mt_tensor_op */
+    unsigned rank;
+    const struct mt_asm_operand *map, *at; /* at: the coordinates, `rank` of them */
+    const struct mt_asm_operand *shared;   /* [address] */
+    const struct mt_asm_operand *barrier;  /* [address]; NULL: a store has none */
+    const struct mt_asm_operand *ctas;     /* of the cluster, that get the box, as bits; NULL: one alone */
+};
+/* 0, or -1: not such a statement, or of a form that is not done. */
+int mt_asm_tensor_read(const struct mt_asm_statement *s, struct mt_asm_tensor *t);
+/* What it does to global memory. */
+enum mt_access_type mt_asm_tensor_type(const struct mt_asm_tensor *t);
+
 /* ---- the body being lowered --------------------------------------------------------------------- */
 
 struct mt_asm_label {
@@ -138,6 +153,9 @@ int mt_asm_is_shared(const struct mt_asm_statement *s);
  * counts: the bytes of the access that it stands for in the second count, or 0. */
 LLVMValueRef mt_asm_atomic(struct mt_asm_body *l, LLVMValueRef p, LLVMValueRef v, struct mt_asm_type t,
                            unsigned counts);
+
+/* asm_tensor.c: lowers the statement l->s, a tensor copy. */
+int mt_asm_tensor(struct mt_asm_body *l);
 
 /* Marks an instruction for the second count (mt_mark_kind). */
 void mt_asm_mark(struct mt_asm_body *l, LLVMValueRef inst, enum mt_access_type kind, uint64_t bytes);

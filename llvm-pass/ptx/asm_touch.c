@@ -111,9 +111,12 @@ static int touch_shared_copy(const struct mt_asm_statement *st, struct mt_asm_to
                                        "wait_group", "wait_all", NULL};
     int reduce = !strcmp(st->parts[1], "reduce"), bulk = mt_asm_has(st, "bulk"), found = 0;
     unsigned at = bulk ? (reduce ? 4 : 3) : 3; /* cp.async.ca.shared.global */
+    struct mt_asm_tensor tensor;
     for (unsigned i = 0; none[i]; i++)
         if (mt_asm_has(st, none[i]))
             return 0;
+    if (!mt_asm_tensor_read(st, &tensor)) /* recorded with its side of global memory */
+        return 0;
     if (mt_asm_has(st, "tensor") || mt_asm_has(st, "cp_mask") || st->nparts < at + 2 || st->noperands < 3)
         return -1;
     if (touch_is_shared(st->parts[at]) && touch_is_shared(st->parts[at + 1]))

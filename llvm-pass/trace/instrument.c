@@ -3,6 +3,7 @@
 #include "base/unit.h"
 #include "ptx/asm.h"
 #include "pass.h"
+#include "tensor.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,7 +228,9 @@ static void ahead_access(void *ctx, LLVMBuilderRef b, const struct mt_asm_ahead_
                                .bytes = x->bytes,
                                .space = x->generic ? MT_SPACE_GENERIC : MT_SPACE_GLOBAL};
     at.builder = b;
-    if (instrument_wants(&at, x->op))
+    if (x->rank)
+        mt_record_tensor(at.u, b, a->call, x);
+    else if (instrument_wants(&at, x->op))
         instrument_record(&at, a->call, &access);
 }
 

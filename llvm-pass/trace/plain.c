@@ -11,7 +11,7 @@ static int is_record_call(LLVMValueRef inst)
 {
     LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
     return callee && (mt_starts(mt_name(callee), "__mt_access_") ||
-                      !strcmp(mt_name(callee), "__mt_untraced") || !strcmp(mt_name(callee), "__mt_count"));
+                      !strcmp(mt_name(callee), "__mt_untraced") || mt_starts(mt_name(callee), "__mt_count"));
 }
 
 static int plain_find(const struct mt_plain *p, LLVMValueRef function)

@@ -44,6 +44,8 @@ static const char *record_prepare(struct mt_lowering *l, LLVMValueRef call, cons
         return "records of memory of several kinds";
     if (mt_starts(name, RECORD "mbarrier") || mt_starts(name, RECORD "phase"))
         return "barriers in memory";
+    if (mt_starts(name, RECORD "tensor"))
+        return "records of tensor copies";
     int generic = mt_starts(name, RECORD "generic"), sized = strstr(name, "_n_at") != NULL;
     if (sized) {
         if (!LLVMIsAConstantInt(args[1]) || LLVMConstIntGetZExtValue(args[1]) > MT_RAW_MAX_SIZE)
@@ -91,7 +93,7 @@ int vec_is_record(LLVMValueRef inst)
 {
     const char *name = vec_callee(inst);
     return mt_starts(name, "mt.record.") || (mt_starts(name, RECORD) && mt_ends(name, "_at")) ||
-           mt_starts(name, "__mt_place_") || !strcmp(name, "__mt_count") || !strcmp(name, "__mt_untraced");
+           mt_starts(name, "__mt_place_") || mt_starts(name, "__mt_count") || !strcmp(name, "__mt_untraced");
 }
 
 static void record_call(struct vec *v, const char *name, LLVMValueRef *args, unsigned n)

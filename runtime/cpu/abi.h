@@ -320,6 +320,21 @@ struct mt_matrix_op {
 MT_CONVERGENT void mt_cpu_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, const uint64_t *in,
                                  uint64_t *out);
 
+/* What a tensor copy does (builtins/tensor.c): from global to shared memory, back, or combines what is there
+ * with the elements of shared memory. */
+enum mt_tensor_op {
+    MT_TENSOR_LOAD,
+    MT_TENSOR_STORE,
+    MT_TENSOR_ADD,
+    MT_TENSOR_MIN,
+    MT_TENSOR_MAX,
+    MT_TENSOR_INC,
+    MT_TENSOR_DEC,
+    MT_TENSOR_AND,
+    MT_TENSOR_OR,
+    MT_TENSOR_XOR,
+};
+
 /* ---- textures and surfaces ----
  *
  * `what` says which PTX instruction it is: MT_TEX_GEOMETRY in the low bits, the others or-ed to it. `in` are
@@ -367,6 +382,7 @@ void mt_cpu_nanosleep(uint32_t ns);
 #define MT_NORETURN __attribute__((noreturn))
 MT_NORETURN void mt_cpu_trap(void);
 MT_NORETURN void mt_cpu_unsupported(const char *what, const char *file, uint32_t line);
+MT_NORETURN void mt_cpu_fail(int code, const char *what); /* code: as cudaError_t */
 MT_NORETURN void mt_cpu_exit_thread(void); /* PTX exit: ends this device thread; never returns */
 
 int mt_cpu_vprintf(const char *format, const void *args);

@@ -83,6 +83,11 @@ void mt_cpu_unsupported(const char *what, const char *file, uint32_t line)
                   what ? what : "this instruction", file && *file ? file : "?", line);
 }
 
+void mt_cpu_fail(int code, const char *what)
+{
+    mt_fault_fail(code, "%s", what);
+}
+
 void mt_cpu_assertfail(const char *message, const char *file, uint32_t line, const char *function)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;

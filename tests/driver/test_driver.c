@@ -440,28 +440,55 @@ static void driver_names(void **state)
 static void driver_missing(void **state)
 {
     CUexternalMemory external;
-    CUtensorMap map;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(cuImportExternalMemory(&external, NULL), CUDA_ERROR_NOT_SUPPORTED);
-        assert_int_equal(cuTensorMapReplaceAddress(&map, NULL), CUDA_ERROR_NOT_SUPPORTED);
+        assert_int_equal(cuTexObjectGetResourceDesc(NULL, 0), CUDA_ERROR_NOT_SUPPORTED);
     }
+}
+
+/* Copies by maps are in tests/conformance/tensor.cu. */
+static void driver_tensors(void **state)
+{
+#if CUDA_VERSION >= 12000
+    static CUtensorMap map, other;
+    cuuint64_t dim[2] = {64, 8}, stride[1] = {256};
+    cuuint32_t box[2] = {32, 4}, step[2] = {1, 1};
+    void *a = (void *)0x10000, *b = (void *)0x20000; /* nobody reads there */
+    static const CUtensorMapFloatOOBfill none = CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
+#define ENCODE(map, type, address, interleave)                                                               \
+    cuTensorMapEncodeTiled(map, type, 2, address, dim, stride, box, step, interleave,                        \
+                           CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE, none)
+    OK(ENCODE(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, a, CU_TENSOR_MAP_INTERLEAVE_NONE));
+    OK(ENCODE(&other, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, b, CU_TENSOR_MAP_INTERLEAVE_NONE));
+    assert_memory_not_equal(&map, &other, sizeof map);
+    OK(cuTensorMapReplaceAddress(&map, b));
+    assert_memory_equal(&map, &other, sizeof map);
+    assert_int_equal(cuTensorMapReplaceAddress(&map, (char *)b + 8), CUDA_ERROR_INVALID_VALUE);
+    memset(&map, 0, sizeof map);
+    assert_int_equal(cuTensorMapReplaceAddress(&map, b), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(ENCODE(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, a, CU_TENSOR_MAP_INTERLEAVE_16B),
+                     CUDA_ERROR_NOT_SUPPORTED);
+    assert_int_equal(ENCODE(&map, (CUtensorMapDataType)13, a, CU_TENSOR_MAP_INTERLEAVE_NONE),
+                     CUDA_ERROR_NOT_SUPPORTED);
+#endif
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(driver_devices),    cmocka_unit_test(driver_contexts),
-        cmocka_unit_test(driver_launches),   cmocka_unit_test(driver_seldom),
-        cmocka_unit_test(driver_attributes), cmocka_unit_test(driver_bad_code),
-        cmocka_unit_test(driver_bad_names),  cmocka_unit_test(driver_freed),
-        cmocka_unit_test(driver_link),       cmocka_unit_test(driver_pairs),
-        cmocka_unit_test(driver_newer),      cmocka_unit_test(driver_many_threads),
-        cmocka_unit_test(driver_libraries),  cmocka_unit_test(driver_runtime_libraries),
-        cmocka_unit_test(driver_copies),     cmocka_unit_test(driver_arrays),
-        cmocka_unit_test(driver_addresses),  cmocka_unit_test(driver_mapped),
-        cmocka_unit_test(driver_graphs),     cmocka_unit_test(driver_logs),
-        cmocka_unit_test(driver_grid),       cmocka_unit_test(driver_names),
-        cmocka_unit_test(driver_missing),    cmocka_unit_test(driver_stream_memory),
+        cmocka_unit_test(driver_devices),       cmocka_unit_test(driver_contexts),
+        cmocka_unit_test(driver_launches),      cmocka_unit_test(driver_seldom),
+        cmocka_unit_test(driver_attributes),    cmocka_unit_test(driver_bad_code),
+        cmocka_unit_test(driver_bad_names),     cmocka_unit_test(driver_freed),
+        cmocka_unit_test(driver_link),          cmocka_unit_test(driver_pairs),
+        cmocka_unit_test(driver_newer),         cmocka_unit_test(driver_many_threads),
+        cmocka_unit_test(driver_libraries),     cmocka_unit_test(driver_runtime_libraries),
+        cmocka_unit_test(driver_copies),        cmocka_unit_test(driver_arrays),
+        cmocka_unit_test(driver_addresses),     cmocka_unit_test(driver_mapped),
+        cmocka_unit_test(driver_graphs),        cmocka_unit_test(driver_logs),
+        cmocka_unit_test(driver_grid),          cmocka_unit_test(driver_names),
+        cmocka_unit_test(driver_missing),       cmocka_unit_test(driver_tensors),
+        cmocka_unit_test(driver_stream_memory),
     };
     return cmocka_run_group_tests(tests, driver_begin, NULL);
 }

@@ -36,9 +36,11 @@ def nvcc_of(build):
 def build_program(build, source, flags, out):
     """A shell script at `out` that runs the program under mt-run."""
     optimise = ["-G"] if "-O0" in flags else ["-O3", "-lineinfo"]
-    arch = [] if any(f.startswith("-arch") for f in flags) else ["-arch=sm_90"]
-    command = [nvcc_of(build), "-std=c++17", "--expt-relaxed-constexpr", *arch, *optimise, "-Xcompiler=-O0",
-               "-I" + os.path.dirname(source), *[f for f in flags if not f.startswith("-O")], source, "-o", out + ".bin"]
+    number = next((f.partition("=sm_")[2] for f in flags if f.startswith("-arch=")), "90")
+    command = [nvcc_of(build), "-std=c++17", "--expt-relaxed-constexpr",
+               f"-gencode=arch=compute_{number},code=[sm_{number},compute_{number}]", *optimise, "-Xcompiler=-O0",
+               "-I" + os.path.dirname(source), *[f for f in flags if not f.startswith(("-O", "-arch="))], source,
+               "-o", out + ".bin"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     if done.returncode != 0:
         raise run.Broken(f"{shlex.join(command)}: exit code {done.returncode}\n{done.stderr[-4000:]}")

@@ -186,3 +186,15 @@ SCOPED(cluster, _shared__cluster)
 BULK(shared__cluster, global)
 BULK(shared__cta, global)
 BULK(shared__cluster, shared__cta)
+
+/* Into the same place of several CTAs of the cluster, each with its barrier. */
+void *mtb_nvvm_mapa(void *p, uint32_t rank);
+MT_BUILTIN void mtb_ptx_cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster(
+    void *dst, const void *src, uint32_t bytes, uint64_t *bar, uint32_t ctas)
+{
+    for (ctas &= 0xffff; ctas; ctas &= ctas - 1) {
+        uint32_t rank = (uint32_t)__builtin_ctz(ctas);
+        __builtin_memcpy(mtb_nvvm_mapa(dst, rank), src, bytes);
+        mbarrier_expect(mtb_nvvm_mapa(bar, rank), -(int64_t)bytes);
+    }
+}

@@ -11,7 +11,8 @@ __global__ void bulk(const void *map, int *p)
 {
     __shared__ __align__(128) int cell[64];
     __shared__ unsigned long long bar;
-    asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];" ::"r"((unsigned)__cvta_generic_to_shared(cell)), "l"(map), "r"(0), "r"((unsigned)__cvta_generic_to_shared(&bar)) : "memory"); // row cp.async.bulk.tensor | it has no address in the program: counted as untraced | warning memtrace: .*without a record
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %2, %2}], [%3], {%4};" ::"r"((unsigned)__cvta_generic_to_shared(cell)), "l"(map), "r"(0), "r"((unsigned)__cvta_generic_to_shared(&bar)), "h"((short)1) : "memory"); // row cp.async.bulk.tensor, im2col | maps are of tiles | warning memtrace: the CPU device cannot run this: inline asm: cp.async.bulk.tensor.
+    asm volatile("cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%0], [%1, {%2, %2, %2, %2, %2}], [%3];" ::"r"((unsigned)__cvta_generic_to_shared(cell)), "l"(map), "r"(0), "r"((unsigned)__cvta_generic_to_shared(&bar)) : "memory"); // row cp.async.bulk.tensor, gather4 | four rows of a place each | warning memtrace: the CPU device cannot run this: inline asm: cp.async.bulk.tensor.
     p[0] = cell[0];
 }
 extern __device__ int elsewhere(int);
