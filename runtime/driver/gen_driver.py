@@ -19,7 +19,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import gen_entries  # noqa: E402
 
 DECL = re.compile(r"^\s*CUresult\s+(?P<name>cu[A-Z]\w*)\s*\((?P<args>.*)\)\s*$")
-ROW = re.compile(r"^(SAME|NOW|FREE|BOTH)\((\w+)(?:,\s*(\w+))?\)")
+ROW = re.compile(r"^(SAME|NEED|NOW|FREE|BOTH)\((\w+)(?:,\s*(\w+))?\)")
+HEADERS = "cuda.h", "cudaProfiler.h"
+COMMENTED = re.compile(r"/\*\*((?:[^*]|\*(?!/))*)\*/\s*(?:#[^\n]*\n\s*|__CUDA_DEPRECATED\s*)*CUresult\s+(?:CUDAAPI\s+)?(cu\w+)\s*\(")
 PER_THREAD = re.compile(r"_pt[ds][sz]$")
 
 
@@ -41,6 +43,23 @@ def declarations(text):
     return out
 
 
+def documented(include):
+    """name -> do the header's comments name, of the errors of the function, CUDA_ERROR_INVALID_CONTEXT? Without those that name none."""
+    text = "".join(open(os.path.join(include, h), encoding="utf-8").read() for h in HEADERS)
+    out = {name: "CUDA_ERROR_INVALID_CONTEXT" in comment for comment, name in COMMENTED.findall(text) if "CUDA_ERROR_" in comment}
+    for name, other in re.findall(r"#\s*define\s+(cu\w+)\s+(?:__CUDA_API_PT[DS][SZ]\()?(cu\w+)", text):
+        if name in out:
+            out.setdefault(other, out[name])
+    return out
+
+
+def needs(name, rows_of, says):
+    """enum mt_driver_needs."""
+    if name in rows_of:
+        return rows_of[name]
+    return 0 if says.get(name, says.get(base_of(name), True)) else 1
+
+
 def is_narrow(args):
     """Of the time of 32-bit device pointers: exported, for programs look for them, and not supported."""
     text = ",".join(args).replace("CUdevice_v1", "").replace("CUmemLocation_v1", "")
@@ -56,7 +75,7 @@ def rows(path):
         elif m and m[1] == "BOTH":
             both.add(m[2])
         elif m:
-            now[m[2]] = 2 if m[1] == "FREE" else 1
+            now[m[2]] = ("NEED", "NOW", "FREE").index(m[1])
     return same, now, both
 
 
@@ -110,13 +129,16 @@ def main():
     for o in ("--cc", "--include", "--def", "--out"):
         ap.add_argument(o, required=True, dest=o.strip("-") + "_")
     o = ap.parse_args()
-    text = preprocess(o.cc_, o.include_, ["cuda.h", "cudaProfiler.h"], "-D__CUDA_API_VERSION_INTERNAL")
+    text = preprocess(o.cc_, o.include_, HEADERS, "-D__CUDA_API_VERSION_INTERNAL")
     functions = declarations(text)
     runtime = gen_entries.declarations(gen_entries.preprocess(o.cc_, o.include_, None, []))
     plain = [n for n in functions if not PER_THREAD.search(n)]
     if len(plain) < 300 or len(runtime) < 150:
         sys.exit(f"gen_driver.py: only {len(plain)} functions found in {o.include_}/cuda.h: its layout is not understood")
     same_rows, now, both = rows(o.def_)
+    says = documented(o.include_)
+    if len(says) < 200:
+        sys.exit(f"gen_driver.py: the comments of {o.include_}/cuda.h name the errors of {len(says)} functions: they are not understood")
     for n in [*same_rows, *now, *both]:
         if n not in functions:
             print(f"gen_driver.py: {n} of driver.def is not in cuda.h", file=sys.stderr)
@@ -140,7 +162,7 @@ def main():
         f.write("struct mt_driver_entry mt_driver_entries[MT_DRIVER_ENTRIES] = {\n")
         for n in plain:
             own = f"same_{n}" if n in done else f"drv_{n}"
-            f.write(f'    {{"{n}", (void (*)(void)){own}, (void (*)(void)){own if n in both else f"gpu_{n}"}, (void (*)(void)){n}, {{0, 0}}, 0, {now.get(n, 0)}}},\n')
+            f.write(f'    {{"{n}", (void (*)(void)){own}, (void (*)(void)){own if n in both else f"gpu_{n}"}, (void (*)(void)){n}, {{0, 0}}, 0, {needs(n, now, says)}}},\n')
         f.write("};\n")
         for n, args in functions.items():
             if PER_THREAD.sub("", n) in functions:
