@@ -22,12 +22,12 @@ one() {
     name=$1 folder=$out/$1
     rm -rf "$folder"
     mkdir -p "$folder"
-    arguments= sections=KCV,KDV,CCV,CDV,SCV,SDV,transfers,addresses
+    arguments= sections=KCV,KDV,CCV,CDV,SCV,SDV,transfers,senders,addresses
     case $name in
     stencil_1d) arguments="5 64 4" ;;
     producer_consumer) arguments="4 64 2" ;;
     # 4 million records: without the list of every operation on every address.
-    matrix_multiply) sections=KCV,KDV,CCV,CDV,SCV,SDV,transfers ;;
+    matrix_multiply) sections=KCV,KDV,CCV,CDV,SCV,SDV,transfers,senders ;;
     esac
     if ! { "$build/bin/mt-cc" -O2 "$here/$name/$name.cu" -o "$folder/$name" &&
         env -u MEMTRACE_PATTERN -u MEMTRACE_ENABLE MEMTRACE_DIR="$folder" MEMTRACE_DEVICE=cpu \
@@ -58,7 +58,7 @@ export build out here
 echo "Compiling, running and extracting $(echo $examples | wc -w) examples …"
 printf '%s\n' $examples | xargs -P "$(nproc)" -I{} bash -c 'one "$1"' one {}
 
-printf '\n%-18s %8s %10s %14s  %s\n' example launches records "comm bytes" files
+printf '\n%-18s %8s %10s  %-38s %s\n%39s  %12s %12s %12s\n' example launches records "communication, bytes, by" files "" "same launch" "earlier l." "same CTA"
 for name in $examples; do
     python3 "$here/summary.py" "$name" "$out/$name"
 done
@@ -95,7 +95,9 @@ else
 fi
 cat <<END
 
-comm bytes: loaded by one CTA and written by another one, or by the same one in an earlier launch.
+Communication is the bytes that a CTA loads and that were last written by another CTA of the same launch, by another CTA of
+an earlier launch, or by the same CTA of an earlier launch (the one with the same number, of whichever kernel).
+
 Stride graphs (which buffer is walked in which steps) and transfers (who sends which bytes to whom):
 $pictures
 $reports

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One line about one traced run: launches, records, bytes communicated between CTAs, trace files.
+"""One line about one traced run: launches, records, bytes of communication by who wrote them, trace files.
 
 usage: summary.py NAME FOLDER     (FOLDER holds MemTrace-pipe-*, their companions and comm.json)
 """
@@ -23,11 +23,10 @@ def main():
         records += end[-1]["records_written"]
     with open(os.path.join(folder, "comm.json"), encoding="utf-8") as f:
         comm = json.load(f)
-    communicated = sum(leaf["Size"] for source, ctas in comm["transfers"].items() if source != "<host>"
-                       for steps in ctas.values() for kernels in steps.values() for to in kernels.values()
-                       for at in to.values() for leaf in at.values())
+    communicated = [sum(leaf[who] for steps in comm["senders"].values() for leaf in steps.values())
+                    for who in ("same_launch", "earlier_launch", "same_cta")]
     traces = [p for p in glob.glob(os.path.join(folder, "MemTrace-pipe-*")) if not p.endswith(".meta")]
-    print(f"{name:<18} {launches:>8} {records:>10,} {communicated:>14,}  {len(traces)} trace + {len(traces)} companion")
+    print(f"{name:<18} {launches:>8} {records:>10,}  {' '.join(f'{n:>12,}' for n in communicated)} {len(traces)} trace + {len(traces)} companion")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@
 unsigned mt_csv_tables(unsigned sections)
 {
     return ((sections & VOLUMES) != 0) + ((sections & 1u << MT_TRANSFERS) != 0) +
-           ((sections & 1u << MT_ADDRESSES) != 0); /* addresses have no table: see the manual */
+           ((sections & (1u << MT_SENDERS | 1u << MT_ADDRESSES)) != 0); /* of other shapes: see the manual */
 }
 
 /* ---- volumes ---- */
@@ -36,7 +36,7 @@ static size_t comm_csv_gather(const struct mt_comm *c, const struct mt_comm_laun
         rows[n] = (struct row){what == CTA  ? mt_cta_order(a->cta)
                                : what == SM ? a->smid
                                             : 0,
-                               a->load, a->store, a->comm_load, a->comm_store};
+                               a->load, a->store, mt_actor_comm_load(a), a->comm_store};
     }
     qsort(rows, n, sizeof *rows, by_key);
     for (size_t i = 0; i < n; i++) {

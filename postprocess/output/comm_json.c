@@ -6,8 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const mt_section_names[MT_SECTIONS] = {"KCV", "KDV", "CCV", "CDV",       "SCV",
-                                                   "SDV", "HCV", "HDV", "transfers", "addresses"};
+const char *const mt_section_names[MT_SECTIONS] = {"KCV", "KDV", "CCV",       "CDV",     "SCV",      "SDV",
+                                                   "HCV", "HDV", "transfers", "senders", "addresses"};
+const char *const mt_sender_names[MT_SENDER_KINDS] = {"same_launch", "earlier_launch", "same_cta"};
+const char *const mt_sender_words[MT_SENDER_KINDS] = {"another CTA of the same launch",
+                                                      "another CTA of an earlier launch",
+                                                      "the same CTA of an earlier launch"};
 
 const char *mt_cta_key(char *out, uint64_t order)
 {
@@ -35,6 +39,20 @@ static void write_volume(struct mt_json *j, const char *key, uint64_t load, uint
     mt_json_end(j);
 }
 
+/* Whose bytes the CTAs of a launch loaded. */
+static void write_senders(struct mt_json *j, const char *key, const struct mt_comm *c,
+                          const struct mt_comm_launch *l)
+{
+    mt_json_object(j, key, 1);
+    for (int s = 0; s < MT_SENDER_KINDS; s++) {
+        uint64_t bytes = 0;
+        for (uint32_t i = l->first; i < l->end; i++)
+            bytes += c->actors[i].from[s];
+        mt_json_u64(j, mt_sender_names[s], bytes);
+    }
+    mt_json_end(j);
+}
+
 /* The volumes of one launch: by CTA, by SM, or in all. `cells` has room for one per actor. */
 static void write_launch(struct mt_json *j, const struct mt_comm *c, size_t superstep,
                          enum mt_section section, struct cell *cells)
@@ -48,11 +66,15 @@ static void write_launch(struct mt_json *j, const struct mt_comm *c, size_t supe
         cells[n++] = (struct cell){.key = by_cta  ? mt_cta_order(a->cta)
                                           : by_sm ? a->smid
                                                   : 0,
-                                   .load = comm ? a->comm_load : a->load,
+                                   .load = comm ? mt_actor_comm_load(a) : a->load,
                                    .store = comm ? a->comm_store : a->store};
     }
     char key[64];
     mt_key_u64(key, superstep);
+    if (section == MT_SENDERS) {
+        write_senders(j, key, c, l);
+        return;
+    }
     if (!by_cta && !by_sm) {
         uint64_t load = 0, store = 0;
         for (size_t i = 0; i < n; i++) {
@@ -186,6 +208,8 @@ int mt_comm_write(struct mt_json *j, const struct mt_comm *c, unsigned sections)
     if (c->options.host && sections & (1u << MT_HCV | 1u << MT_HDV) && write_hosts(j, c, sections) != 0)
         goto out;
     rc = sections & 1u << MT_TRANSFERS ? mt_transfers_write(j, c, order) : 0;
+    if (rc == 0 && sections & 1u << MT_SENDERS)
+        write_volumes(j, c, order, c->nlaunches, MT_SENDERS, cells);
 out:
     free(order);
     free(cells);

@@ -16,10 +16,13 @@ enum mt_section {
     MT_HCV, /* the host's, by place: only with a host trace */
     MT_HDV,
     MT_TRANSFERS,
+    MT_SENDERS, /* of whom KCV Load is */
     MT_ADDRESSES,
     MT_SECTIONS
 };
-extern const char *const mt_section_names[MT_SECTIONS]; /* in the order of the output */
+extern const char *const mt_section_names[MT_SECTIONS];    /* in the order of the output */
+extern const char *const mt_sender_names[MT_SENDER_KINDS]; /* in JSON and tables */
+extern const char *const mt_sender_words[MT_SENDER_KINDS]; /* in sentences */
 
 #define MT_HOST_NAME "<host>" /* where a kernel's name is */
 

@@ -46,24 +46,28 @@ int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows)
         if (c->launches[i].selected)
             list[n++] = (struct by_name){c->launches[i].kernel, i};
     qsort(list, n, sizeof *list, name_order);
-    mt_table_init(
-        &t,
-        "Bytes by kernel: all (data), and those that one CTA stored and another one loaded (communication)",
-        "kernel|>launches|>loaded|>stored|>comm. loaded|>comm. stored");
+    mt_table_init(&t,
+                  "Bytes by kernel: all, and communication (comm.). Who wrote what was loaded as "
+                  "communication: another CTA "
+                  "of the same launch, another CTA of an earlier launch, the same CTA of an earlier launch",
+                  "kernel|>launches|>loaded|>stored|>comm. loaded|>comm. stored|>same launch|>earlier "
+                  "launch|>same CTA");
     for (size_t i = 0, first; i < n;) {
-        uint64_t sum[4] = {0};
+        uint64_t sum[4 + MT_SENDER_KINDS] = {0};
         for (first = i; same_kernel(list, n, i, first); i++)
             for (uint32_t k = c->launches[list[i].i].first; k < c->launches[list[i].i].end; k++) {
                 const struct mt_actor *a = &c->actors[k];
                 sum[0] += a->load;
                 sum[1] += a->store;
-                sum[2] += a->comm_load;
+                sum[2] += mt_actor_comm_load(a);
                 sum[3] += a->comm_store;
+                for (int s = 0; s < MT_SENDER_KINDS; s++)
+                    sum[4 + s] += a->from[s];
             }
         mt_table_row(&t, sum[0] + sum[1]);
         mt_table_kernel(&t, list[first].kernel);
         mt_table_u64(&t, i - first);
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < 4 + MT_SENDER_KINDS; k++)
             mt_table_u64(&t, sum[k]);
     }
     free(list);
@@ -372,8 +376,8 @@ int mt_placement_text(FILE *f, const struct mt_placement *p)
     struct mt_table t;
     char title[200];
     snprintf(title, sizeof title,
-             "Placement on %u devices: of %" PRIu64 " bytes that CTAs load of each other's, those that cross",
-             p->devices, p->load);
+             "Placement on %u devices: of %" PRIu64 " bytes of communication, those that cross", p->devices,
+             p->load);
     mt_table_init(&t, title, "placement|>bytes|>part");
     for (int policy = 0; policy < MT_PLACE_POLICIES; policy++) {
         mt_table_row(&t, 0);

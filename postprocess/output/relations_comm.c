@@ -51,8 +51,10 @@ int mt_tuples_of_cta_volumes(struct mt_tuples *w, const struct mt_comm_result *r
         mt_tuples_number(w, a->smid);
         mt_tuples_number(w, a->load);
         mt_tuples_number(w, a->store);
-        mt_tuples_number(w, a->comm_load);
+        mt_tuples_number(w, mt_actor_comm_load(a));
         mt_tuples_number(w, a->comm_store);
+        for (int s = 0; s < MT_SENDER_KINDS; s++)
+            mt_tuples_number(w, a->from[s]);
         rc = mt_tuples_next(w);
     }
     return rc;

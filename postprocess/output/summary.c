@@ -76,18 +76,20 @@ static int summary_rank(struct summary *s)
 }
 
 struct total {
-    uint64_t load, store, comm_load, launches;
+    uint64_t load, store, comm_load, launches, from[MT_SENDER_KINDS];
 };
 
-static struct total summary_launch(const struct mt_comm *c, size_t i)
+static void summary_add(struct total *t, const struct mt_comm *c, size_t launch)
 {
-    struct total t = {.launches = 1};
-    for (uint32_t k = c->launches[i].first; k < c->launches[i].end; k++) {
-        t.load += c->actors[k].load;
-        t.store += c->actors[k].store;
-        t.comm_load += c->actors[k].comm_load;
+    t->launches++;
+    for (uint32_t k = c->launches[launch].first; k < c->launches[launch].end; k++) {
+        const struct mt_actor *a = &c->actors[k];
+        t->load += a->load;
+        t->store += a->store;
+        t->comm_load += mt_actor_comm_load(a);
+        for (int i = 0; i < MT_SENDER_KINDS; i++)
+            t->from[i] += a->from[i];
     }
-    return t;
 }
 
 /* Sums of the selected launches, all together and of each kernel (`by`). */
@@ -97,14 +99,8 @@ static struct total summary_totals(const struct summary *s, struct total *by)
     for (size_t i = 0; i < s->r->comm->nlaunches; i++) {
         if (!s->r->comm->launches[i].selected)
             continue;
-        struct total t = summary_launch(s->r->comm, i);
-        struct total *const into[] = {&all, &by[s->rank[i]]};
-        for (int k = 0; k < 2; k++) {
-            into[k]->load += t.load;
-            into[k]->store += t.store;
-            into[k]->comm_load += t.comm_load;
-            into[k]->launches++;
-        }
+        summary_add(&all, s->r->comm, i);
+        summary_add(&by[s->rank[i]], s->r->comm, i);
     }
     return all;
 }
@@ -178,36 +174,53 @@ static int summary_flow(const struct summary *s, struct flow *f)
     return 0;
 }
 
+/* "12 B (0.3 %) were last written by another CTA of the same launch, …": what the options count. */
+static void summary_senders(const struct summary *s, const struct total *all, char *out, size_t room)
+{
+    const struct mt_comm_options *o = &s->r->comm->options;
+    size_t at = 0;
+    for (int i = 0; i < MT_SENDER_KINDS && at < room; i++) {
+        if (i == MT_FROM_SAME_LAUNCH ? o->strict : i == MT_FROM_SAME_CTA && o->local)
+            continue;
+        at += (size_t)snprintf(out + at, room - at, "%s%s (%s)%s by %s", at ? ", " : "",
+                               mt_number_bytes(all->from[i]).text,
+                               mt_number_percent(all->from[i], all->load).text,
+                               at ? "" : " were last written", mt_sender_words[i]);
+    }
+}
+
 static void summary_transfers(struct summary *s, const struct total *all)
 {
+    static const char *const nobody[2][2] = {{"another CTA or an earlier launch", "an earlier launch"},
+                                             {"another CTA", "another CTA of an earlier launch"}};
+    const struct mt_comm_options *o = &s->r->comm->options;
+    char parts[400];
     struct flow f;
     if (summary_flow(s, &f) != 0) {
         s->failed = 1;
         return;
     }
     if (!all->comm_load) {
-        summary_say(s, 0, "No CTA loads what another CTA wrote%s",
+        summary_say(s, 0, "No CTA loads what %s wrote%s", nobody[o->local != 0][o->strict != 0],
                     f.from_host ? ": all that has a writer came from the host." : ".");
     } else {
         char *from = mt_kernel_short(f.pairs ? s->kernels[f.top.key >> 32] : "");
         char *to = mt_kernel_short(f.pairs ? s->kernels[f.top.key & UINT32_MAX] : "");
-        summary_say(s, 0, "CTAs load %s that another CTA wrote (%s of all loads)%s%s%s%s%s%s.",
-                    mt_number_bytes(all->comm_load).text, mt_number_percent(all->comm_load, all->load).text,
-                    f.pairs > 1 ? ", most of it from "
-                    : f.pairs   ? ", from "
+        summary_senders(s, all, parts, sizeof parts);
+        summary_say(s, 0, "Of what CTAs load, %s%s%s%s%s%s%s.", parts,
+                    f.pairs > 1 ? "; most of it goes from "
+                    : f.pairs   ? "; it goes from "
                                 : "",
                     from ? from : "?", f.pairs ? " to " : "", to ? to : "?", f.pairs > 1 ? ": " : "",
                     f.pairs > 1 ? mt_number_bytes(f.top.bytes).text : "");
         free(from);
         free(to);
     }
-    if (s->r->comm->options.host && f.to_host) {
-        if (f.from_host)
-            summary_say(s, 0, "Host code loads %s that CTAs wrote; CTAs load %s that the host wrote.",
-                        mt_number_bytes(f.to_host).text, mt_number_bytes(f.from_host).text);
-        else
-            summary_say(s, 0, "Host code loads %s that CTAs wrote.", mt_number_bytes(f.to_host).text);
-    }
+    if (o->host && f.to_host && f.from_host)
+        summary_say(s, 0, "Host code loads %s that CTAs wrote; CTAs load %s that the host wrote.",
+                    mt_number_bytes(f.to_host).text, mt_number_bytes(f.from_host).text);
+    else if (o->host && f.to_host)
+        summary_say(s, 0, "Host code loads %s that CTAs wrote.", mt_number_bytes(f.to_host).text);
 }
 
 /* ---- the further analyses ---- */
@@ -293,7 +306,8 @@ static void summary_footprint(struct summary *s)
     const struct mt_reuse *x = &s->r->locality->reuse;
     uint64_t lines = (uint64_t)x->device.lines << x->options.sample_bits;
     if (lines)
-        summary_say(s, 0, "The run touches %s of %s bytes: its footprint is %s.",
+        summary_say(s, 0, "The run%s touches %s of %s bytes: its footprint is %s.",
+                    s->r->comm->partial ? ", with launches that are left out here," : "",
                     mt_number_many(lines, "cache line", "cache lines").text,
                     mt_number_count(1ull << x->options.line_bits).text,
                     mt_number_bytes(lines << x->options.line_bits).text);
@@ -301,27 +315,12 @@ static void summary_footprint(struct summary *s)
 
 static void summary_sharing(struct summary *s)
 {
-    const struct mt_sharing *x = &s->r->locality->sharing;
-    size_t n = s->r->locality->nallocs, top = 0;
-    uint64_t *sum = calloc(n + 1, sizeof *sum), all = 0, bad = 0; /* [n]: in no allocation */
-    char label[MT_ALLOC_LABEL];
-    s->failed |= !sum;
-    for (size_t i = 0; sum && i < x->count; i++) {
-        for (int kind = 0; kind < MT_SHARING_KINDS; kind++)
-            all += x->cells[i].accesses[kind];
-        bad += x->cells[i].accesses[MT_SHARED_FALSE];
-        sum[x->cells[i].alloc < n ? x->cells[i].alloc : n] += x->cells[i].accesses[MT_SHARED_FALSE];
-    }
-    for (size_t i = 0; sum && i <= n; i++)
-        top = sum[i] > sum[top] ? i : top;
-    free(sum);
-    if (!bad || (double)bad < 0.01 * (double)all)
-        return;
-    summary_say(
-        s, (double)bad > 0.1 * (double)all,
-        "%s of the accesses go to cache lines of %s bytes that CTAs share falsely, most of them in %s.",
-        mt_number_percent(bad, all).text, mt_number_count(1ull << x->options.line_bits).text,
-        mt_alloc_label(label, s->r->locality, top < n ? top : UINT64_MAX));
+    char *sentence;
+    int look;
+    s->failed |= mt_falsely_sentence(s->r, s->rank, s->kernels, &sentence, &look) != 0;
+    if (sentence)
+        summary_say(s, look, "%s", sentence);
+    free(sentence);
 }
 
 static void summary_conflicts(struct summary *s)
@@ -365,10 +364,10 @@ static void summary_placement(struct summary *s)
         return;
     for (int i = 1; i < MT_PLACE_POLICIES; i++)
         best = p->cross[i] < p->cross[best] ? i : best;
-    summary_say(
-        s, 0, "Over %s, %s of the bytes that go between CTAs would cross with the best placement tried, %s.",
-        mt_number_many(p->devices, "device", "devices").text,
-        p->cross[best] ? mt_number_percent(p->cross[best], p->load).text : "none", mt_placement_words[best]);
+    summary_say(s, 0, "Over %s, %s of the communication would cross with the best placement tried, %s.",
+                mt_number_many(p->devices, "device", "devices").text,
+                p->cross[best] ? mt_number_percent(p->cross[best], p->load).text : "none",
+                mt_placement_words[best]);
 }
 
 /* ---- shared memory ---- */

@@ -77,12 +77,14 @@ void mt_report_free(struct mt_report *r)
 
 /* ---- of the analysis ---- */
 
-static void add_actor(struct mt_report_volume *v, const struct mt_actor *a)
+void mt_report_add_volume(struct mt_report_volume *to, const struct mt_report_volume *v)
 {
-    v->load += a->load;
-    v->store += a->store;
-    v->comm_load += a->comm_load;
-    v->comm_store += a->comm_store;
+    to->load += v->load;
+    to->store += v->store;
+    to->comm_load += v->comm_load;
+    to->comm_store += v->comm_store;
+    to->same_launch += v->same_launch;
+    to->same_cta += v->same_cta;
 }
 
 static int take_launch(struct mt_report *r, const struct mt_comm *c, uint32_t superstep)
@@ -104,9 +106,13 @@ static int take_launch(struct mt_report *r, const struct mt_comm *c, uint32_t su
         cta->superstep = sm->superstep = superstep;
         cta->key = mt_cta_order(a->cta);
         sm->key = a->smid;
-        add_actor(&cta->volume, a);
-        add_actor(&sm->volume, a);
-        add_actor(&launch->volume, a);
+        cta->volume = sm->volume = (struct mt_report_volume){a->load,
+                                                             a->store,
+                                                             mt_actor_comm_load(a),
+                                                             a->comm_store,
+                                                             a->from[MT_FROM_SAME_LAUNCH],
+                                                             a->from[MT_FROM_SAME_CTA]};
+        mt_report_add_volume(&launch->volume, &cta->volume);
     }
     if (l->end > l->first) {
         r->ctas.n = ctas + mt_report_merge_parts(r->ctas.at + ctas, r->ctas.n - ctas);
@@ -144,8 +150,10 @@ static uint32_t *number_kernels(struct mt_report *r, const struct mt_comm *c)
 int mt_report_take_comm(struct mt_report *r, const struct mt_comm *c)
 {
     r->has = MT_REPORT_DATA_VOLUMES | MT_REPORT_COMM_VOLUMES | MT_REPORT_CTAS | MT_REPORT_SMS |
-             MT_REPORT_TRANSFERS;
+             MT_REPORT_TRANSFERS | MT_REPORT_SENDERS | MT_REPORT_PART_SENDERS;
     r->records = c->records;
+    r->reported = c->reported;
+    r->run_launches = c->nlaunches;
     r->unknown = c->unknown;
     r->host_accesses = c->host_accesses;
     for (uint32_t i = 0; i < c->nlaunches; i++)

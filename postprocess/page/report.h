@@ -21,6 +21,7 @@ struct mt_report_name;
 
 struct mt_report_volume {
     uint64_t load, store, comm_load, comm_store; /* bytes */
+    uint64_t same_launch, same_cta; /* of comm_load, by whom (enum mt_sender); the rest: the third one */
 };
 
 struct mt_report_launch {
@@ -59,7 +60,9 @@ enum mt_report_has { /* what was asked for or found; the page says what is missi
                      MT_REPORT_COMM_VOLUMES = 2,
                      MT_REPORT_CTAS = 4,
                      MT_REPORT_SMS = 8,
-                     MT_REPORT_TRANSFERS = 16
+                     MT_REPORT_TRANSFERS = 16,
+                     MT_REPORT_SENDERS = 32,     /* of launches */
+                     MT_REPORT_PART_SENDERS = 64 /* of CTAs and SMs */
 };
 
 struct mt_report {
@@ -97,6 +100,8 @@ struct mt_report {
     const char *kernels_text, *supersteps_text; /* filters, NULL: none */
     const struct mt_companion *companion; /* the first one that names a device, else the first; NULL: none */
     size_t companions;
+    uint64_t run_launches,
+        reported; /* launches of the run; records of those that are shown, UINT64_MAX: not known */
     uint64_t records, unknown, untraced_accesses, untraced_launches, host_accesses, lost;
     const struct mt_alloc_event *allocs;
     size_t nallocs;
@@ -114,6 +119,7 @@ uint32_t mt_report_kernel(struct mt_report *r, const char *name);
 void *mt_report_more(void *list, size_t size);
 #define MT_REPORT_ADD(list) mt_report_more(&(list), sizeof *(list).at)
 
+void mt_report_add_volume(struct mt_report_volume *to, const struct mt_report_volume *v);
 /* Takes over what the analysis found in selected launches. */
 int mt_report_take_comm(struct mt_report *r, const struct mt_comm *c);
 /* Takes over a companion's launches that are in no trace, copies and sites. Call for each companion. */

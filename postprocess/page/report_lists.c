@@ -46,6 +46,8 @@ static void write_volume(struct mt_json *j, const struct mt_report_volume *v)
     mt_json_u64(j, NULL, v->store);
     mt_json_u64(j, NULL, v->comm_load);
     mt_json_u64(j, NULL, v->comm_store);
+    mt_json_u64(j, NULL, v->same_launch);
+    mt_json_u64(j, NULL, v->same_cta);
 }
 
 /* When the first thing happened; the page's times count from here. */
@@ -67,7 +69,7 @@ static uint64_t zero_of(const struct mt_report *r)
     return zero == UINT64_MAX ? 0 : zero;
 }
 
-/* superstep, kernel, four volumes, CTAs, SMs[, the event]; those not traced have superstep null. */
+/* superstep, kernel, six volumes, CTAs, SMs[, the event]; those not traced have superstep null. */
 static void write_launches(struct mt_json *j, const struct mt_report *r, uint64_t zero)
 {
     mt_json_array(j, "launches", 0);

@@ -41,7 +41,12 @@ static void write_words(struct mt_json *j, const struct mt_report *r)
 static void write_totals(struct mt_json *j, const struct mt_report *r)
 {
     mt_json_object(j, "totals", 1);
+    mt_json_u64(j, "launches", r->run_launches);
     mt_json_u64(j, "records", r->records);
+    if (r->reported == UINT64_MAX)
+        mt_json_text(j, "reported", NULL);
+    else
+        mt_json_u64(j, "reported", r->reported);
     mt_json_u64(j, "unknown", r->unknown);
     mt_json_u64(j, "untraced", r->untraced_accesses);
     mt_json_u64(j, "untraced_launches", r->untraced_launches);
@@ -51,6 +56,8 @@ static void write_totals(struct mt_json *j, const struct mt_report *r)
     mt_json_object(j, "has", 1);
     mt_json_bool(j, "data", (r->has & MT_REPORT_DATA_VOLUMES) != 0);
     mt_json_bool(j, "comm", (r->has & MT_REPORT_COMM_VOLUMES) != 0);
+    mt_json_bool(j, "senders", (r->has & MT_REPORT_SENDERS) != 0);
+    mt_json_bool(j, "part_senders", (r->has & MT_REPORT_PART_SENDERS) != 0);
     mt_json_bool(j, "ctas", (r->has & MT_REPORT_CTAS) != 0);
     mt_json_bool(j, "sms", (r->has & MT_REPORT_SMS) != 0);
     mt_json_bool(j, "transfers", (r->has & MT_REPORT_TRANSFERS) != 0);

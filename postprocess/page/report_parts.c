@@ -66,16 +66,12 @@ size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n)
             parts[kept++] = parts[i];
             continue;
         }
-        struct mt_report_volume *v = &parts[kept - 1].volume;
-        v->load += parts[i].volume.load;
-        v->store += parts[i].volume.store;
-        v->comm_load += parts[i].volume.comm_load;
-        v->comm_store += parts[i].volume.comm_store;
+        mt_report_add_volume(&parts[kept - 1].volume, &parts[i].volume);
     }
     return kept;
 }
 
-/* Superstep (bin) and number of parts; per part the step from the key before, and four volumes. */
+/* Superstep (bin) and number of parts; per part the step from the key before, and its volumes. */
 static int pack_parts(struct mt_json *j, const char *key, const struct mt_report_part *p, size_t n)
 {
     struct mt_pack pack = {0};
@@ -91,6 +87,8 @@ static int pack_parts(struct mt_json *j, const char *key, const struct mt_report
             mt_pack_u64(&pack, p[i].volume.store);
             mt_pack_u64(&pack, p[i].volume.comm_load);
             mt_pack_u64(&pack, p[i].volume.comm_store);
+            mt_pack_u64(&pack, p[i].volume.same_launch);
+            mt_pack_u64(&pack, p[i].volume.same_cta);
             before = p[i].key;
         }
     }

@@ -108,17 +108,15 @@ static void page_sums(FILE *f, const struct mt_versus *p)
 
 /* ---- kernels ---- */
 
-static const enum mt_figure of_kernel[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,    MT_FIGURE_STORED,
-                                           MT_FIGURE_RECEIVED, MT_FIGURE_SECTORS,   MT_FIGURES,
-                                           MT_FIGURE_FALSELY,  MT_FIGURE_CONFLICTS, MT_FIGURE_CROSSING,
-                                           MT_FIGURE_LARGEST,  MT_FIGURE_BANKS,     MT_FIGURE_HAZARDS,
-                                           MT_FIGURE_LOCAL},
-                            of_line[] = {MT_FIGURE_ACCESSES,  MT_FIGURE_LOADED,  MT_FIGURE_STORED,
-                                         MT_FIGURE_REQUESTS,  MT_FIGURE_SECTORS, MT_FIGURES,
-                                         MT_FIGURE_CONFLICTS, MT_FIGURE_BANKS,   MT_FIGURE_HAZARDS,
-                                         MT_FIGURE_LOCAL},
-                            of_buffer[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,
-                                           MT_FIGURE_FALSELY};
+static const enum mt_figure
+    of_kernel[] = {MT_FIGURE_LAUNCHES,       MT_FIGURE_LOADED,    MT_FIGURE_STORED,   MT_FIGURE_SAME_LAUNCH,
+                   MT_FIGURE_EARLIER_LAUNCH, MT_FIGURE_SAME_CTA,  MT_FIGURE_SECTORS,  MT_FIGURES,
+                   MT_FIGURE_FALSELY,        MT_FIGURE_CONFLICTS, MT_FIGURE_CROSSING, MT_FIGURE_LARGEST,
+                   MT_FIGURE_BANKS,          MT_FIGURE_HAZARDS,   MT_FIGURE_LOCAL},
+    of_line[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,    MT_FIGURE_REQUESTS,
+                 MT_FIGURE_SECTORS,  MT_FIGURES,       MT_FIGURE_CONFLICTS, MT_FIGURE_BANKS,
+                 MT_FIGURE_HAZARDS,  MT_FIGURE_LOCAL},
+    of_buffer[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED, MT_FIGURE_FALSELY};
 #define LENGTH(list) (sizeof list / sizeof *list)
 
 static void page_head(FILE *f, const char *first, const enum mt_figure *list, size_t n)

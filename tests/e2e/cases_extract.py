@@ -87,6 +87,11 @@ def invariants(comm):
         for step, volume in steps.items():
             same(f"transfers into {kernel} {step}", into.pop((kernel, step), 0), volume["Load"])
     same("transfers into kernels that KCV does not have", into, {})
+    who = {k: {s: {"same_launch": 0, "earlier_launch": 0, "same_cta": 0} for s in steps} for k, steps in comm["KCV"].items()}
+    for (sk, sc, ss, dk, dc, ds), leaf in flat_transfers(comm).items():
+        if sk != "<host>":
+            who[dk][ds]["same_launch" if ss == ds else "same_cta" if sc == dc else "earlier_launch"] += leaf["Size"]
+    same("senders", comm["senders"], who)
 
 
 def run_example(world, name, arguments=None, **variables):
@@ -249,6 +254,9 @@ def options(world):
     """--same-cta=local, --kernels, --supersteps, --sections, --strict on known input."""
     expect, arguments, result = run_example(world, "stencil_1d")
     full = world.extract(files(result))
+    ctas, threads, steps = arguments
+    # Each CTA sends 3 elements of 4 bytes to each neighbour and keeps its own, in each launch after the first.
+    same("senders by hand", full["senders"], {"stencil_1d": {str(s): {"same_launch": 0, "earlier_launch": 24 * (ctas - 1) * (s > 0), "same_cta": 4 * threads * ctas * (s > 0)} for s in range(steps)}})
     local = ordered_transfers(world.extract(files(result), "--same-cta=local"))
     want = {k: v for k, v in expect.transfers(arguments).items() if k[1] != k[4]}
     same("--same-cta=local drops what a CTA id says to itself", local, want)

@@ -39,8 +39,10 @@ class Demo(unittest.TestCase):
         cls.folder.cleanup()
 
     def table(self):
-        rows = re.findall(r"^(\w+) +(\d+) +([\d,]+) +([\d,]+)  (\d) trace \+ \d companion$", self.text, re.M)
-        return {r[0]: tuple(int(n.replace(",", "")) for n in r[1:]) for r in rows}
+        """{example: (launches, records, (bytes from the same launch, from other CTAs of earlier ones, from the same CTA), streams)}."""
+        rows = re.findall(r"^(\w+) +(\d+) +([\d,]+) +([\d,]+) +([\d,]+) +([\d,]+) (\d) trace \+ \d companion$", self.text, re.M)
+        rows = [(r[0], *(int(n.replace(",", "")) for n in r[1:])) for r in rows]
+        return {r[0]: (r[1], r[2], r[3:6], r[6]) for r in rows}
 
     def test_table(self):
         table = self.table()
@@ -54,7 +56,10 @@ class Demo(unittest.TestCase):
             streams = len({launch["stream"] for launch in launches})
             self.assertEqual((table[name][0], table[name][1], table[name][3]), (len(launches), records, streams), name)
             if name.startswith(("stencil", "producer")):
-                self.assertEqual(table[name][2], sum(size for size, _ in module.transfers(args).values()), name)
+                who = [0, 0, 0]
+                for (_, cta, step, _, reader, at), (size, _) in module.transfers(args).items():
+                    who[0 if step == at else 2 if cta == reader else 1] += size
+                self.assertEqual(table[name][2], tuple(who), name)
 
     def test_pictures(self):
         pictures = re.findall(r"^  (/.*)\.svg \(\.png, \.dot\)$", self.text, re.M)
@@ -88,7 +93,7 @@ class Demo(unittest.TestCase):
             self.assertEqual(data["totals"]["records"], self.table()[os.path.basename(os.path.dirname(path))][1])
             if "/stencil" in path or "/producer" in path: # in others the order of CTAs matters, which varies from run to run
                 between = sum(row[4] for row in data["transfers"] if data["kernels"][row[0]] != "<host>")
-                self.assertEqual(between, self.table()[os.path.basename(os.path.dirname(path))][2], path)
+                self.assertEqual(between, sum(self.table()[os.path.basename(os.path.dirname(path))][2]), path)
             # Each byte that is loaded or stored is so by a line and in a buffer or symbol that the trace knows.
             for places in (data["lines"]["lines"], data["lines"]["allocations"]):
                 volumes = [v for kernels in places.values() for v in kernels.values()]

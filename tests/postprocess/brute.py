@@ -161,6 +161,7 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
     ]
     memory, transfers, keys, operations = {}, {}, set(), []
     out = {k: {} for k in ("KCV", "KDV", "CCV", "CDV", "SCV", "SDV")}
+    senders = {}
     unknown = count = touches = 0
     hosts = {}  # (place, superstep): [load, store, communicated load, communicated store]
 
@@ -210,6 +211,7 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
             continue
         step += 1
         if selected[step]:
+            senders.setdefault(names[step], {})[step] = dict.fromkeys(("same_launch", "earlier_launch", "same_cta"), 0)
             for letter in "CD":
                 add(out["K%sV" % letter], names[step], step)
                 out["C%sV" % letter].setdefault(names[step], {}).setdefault(step, {})
@@ -242,6 +244,9 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
                     source = (names[b.step], b.cta, b.step)
                     sources[source] = sources.get(source, 0) + 1
                     volume(1, step, r["cta"], r["sm"], "Load", 1)
+                    if selected[step]:
+                        who = "same_launch" if b.step == step else "same_cta" if b.cta == r["cta"] else "earlier_launch"
+                        senders[names[step]][step][who] += 1
                     if not b.read:
                         volume(1, b.step, b.cta, b.sm, "Store", 1)
                         b.read = True
@@ -278,6 +283,8 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
             result[s] = ordered(table, [NAME, NUMBER])
     if "transfers" in sections:
         result["transfers"] = ordered(transfers, [NAME, CTA, NUMBER, NAME, CTA, NUMBER])
+    if "senders" in sections:
+        result["senders"] = ordered(senders, [NAME, NUMBER])
     if "addresses" in sections:
         table = {}
         for key in sorted(keys):

@@ -93,8 +93,11 @@ def check_sqlite(tool, args, out, folder, launches, whole):
     q = lambda sql: set(db.execute(sql))
     assert q("PRAGMA integrity_check") == {("ok",)} and q("PRAGMA foreign_key_check") == set()
     assert q("SELECT value FROM meta WHERE key = 'complete'") == {("0" if code else "1" if whole else "not known",)}
-    got = {("KCV", k, n, "", cl, cs) for n, k, _, _, cl, cs in q("SELECT * FROM kernel_volumes")}
-    got |= {("KDV", k, n, "", l, s) for n, k, l, s, _, _ in q("SELECT * FROM kernel_volumes")}
+    got = {("KCV", k, n, "", cl, cs) for n, k, _, _, cl, cs, *_ in q("SELECT * FROM kernel_volumes")}
+    got |= {("KDV", k, n, "", l, s) for n, k, l, s, *_ in q("SELECT * FROM kernel_volumes")}
+    senders = {(k, int(n), v["same_launch"], v["earlier_launch"], v["same_cta"]) for k, steps in out["senders"].items() for n, v in steps.items()}
+    assert q("SELECT kernel, launch, from_same_launch, from_earlier_launch, from_same_cta FROM kernel_volumes") == senders
+    assert q("SELECT sum(comm_load) - sum(from_same_launch) - sum(from_earlier_launch) - sum(from_same_cta) FROM sm_volumes") <= {(0,), (None,)}
     for name, load, store in (("CCV", "comm_load", "comm_store"), ("CDV", "load", "store")):
         got |= q("SELECT '%s', kernel, launch, x || ',' || y || ',' || z, sum(%s), sum(%s) FROM cta_volumes v "
                  "JOIN launches l ON l.id = v.launch GROUP BY launch, x, y, z" % (name, load, store))
@@ -157,7 +160,7 @@ def in_order(data, metas):
 def one(bin_folder, seed, gen_host):
     rng = random.Random(seed)
     data, metas, options, _, accesses = cases.make_case(rng, gen_host is not None)
-    options["sections"] = cases.SECTIONS[:9]
+    options["sections"] = cases.SECTIONS[:10] # without addresses
     folder = tempfile.mkdtemp(prefix="mt-formats-", dir=os.environ.get("MT_TEST_TMP"))
     paths = []
     for i, (d, m) in enumerate(zip(data, metas)):

@@ -221,7 +221,7 @@ def long_names(program, folder):
 
 def as_text(program, folder):
     path = os.path.join(folder, "mirror")
-    check("volumes", ["a", "1", "0", "64", "0", "64"] in rows(program, path, "KDV"))
+    check("volumes", ["a", "1", "0", "64", "0", "64", "0", "0", "0"] in rows(program, path, "KDV"))
     check("placement", ["round", "robin", "64", "100.0", "%"] in rows(program, path, "placement") and
           ["least", "traffic", "found", "0", "0.0", "%"] in rows(program, path, "placement"))
     check("no volumes beside", not [r for r in rows(program, path, "placement") if "a" in r])

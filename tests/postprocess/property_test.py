@@ -17,7 +17,7 @@ import brute
 import host_traces
 import traces
 
-SECTIONS = ["KCV", "KDV", "CCV", "CDV", "SCV", "SDV", "HCV", "HDV", "transfers", "addresses"]
+SECTIONS = ["KCV", "KDV", "CCV", "CDV", "SCV", "SDV", "HCV", "HDV", "transfers", "senders", "addresses"]
 KERNELS = ["a", "b<int, 3>", "ns::c", "a2", '"q\\uote"', "\u00e9t\u00e9", ""]
 
 

@@ -246,10 +246,11 @@ static void by_hand(void **state)
     assert_int_equal(c->actors[1].store, 128);
     assert_int_equal(c->actors[1].comm_store, 128);
     assert_int_equal(c->actors[2].load, 256);
-    assert_int_equal(c->actors[2].comm_load, 128 + 128);
+    assert_int_equal(mt_actor_comm_load(&c->actors[2]), 128 + 128);
     assert_int_equal(c->actors[3].load, 128);
     assert_int_equal(c->actors[3].store, 128);
-    assert_int_equal(c->actors[3].comm_load, 4); /* the first lane's; the others find what it wrote */
+    assert_int_equal(mt_actor_comm_load(&c->actors[3]),
+                     4); /* the first lane's; the others find what it wrote */
     assert_int_equal(c->ntransfers, 2);
     assert_int_equal(c->transfers[0].size, 256);
     assert_int_equal(c->transfers[0].count, 16 + 32);

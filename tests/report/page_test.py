@@ -31,6 +31,8 @@ class Worked(Case):
     def test_tables(self):
         head, *rows = self.table("Kernels")
         self.assertEqual(head[:7], ["kernel", "launches", "CTA instances", "loaded (B)", "stored (B)", "comm. load (B)", "comm. store (B)"])
+        self.assertEqual(head[7:10], ["other CTA, same launch (B)", "other CTA, earlier launch (B)", "same CTA, earlier launch (B)"])
+        self.assertEqual([r[7:10] for r in rows], [["0", "0", "0"], ["4", "4", "8"]])
         self.assertEqual([r[:7] for r in rows], [["fill", "1", "2", "8", "8", "0", "8"], ["sum", "1", "2", "20", "8", "16", "4"]])
         rows = self.table("Transfers")[1:]
         self.assertEqual(rows, [["<host>", "0", "fill", "0", "8", "2", "0"], ["fill", "0", "sum", "1", "12", "3", "0"],
@@ -39,15 +41,16 @@ class Worked(Case):
         self.assertEqual([r[:2] + r[4:] for r in self.table("Copies")[1:]], [["0", "h2d", "8", "1"], ["2", "d2h", "4", "1"]])
 
     def test_glance(self):
-        """sum loads 20 and stores 8 of 44 bytes; 16 of the 28 loaded ones are of a CTA, 12 of them go from fill to sum. fill's two
-        stores (of eight accesses) fall into one line, at different bytes. Of two CTAs that are apart half of the bytes cross."""
+        """sum loads 20 and stores 8 of 44 bytes; 16 of the 28 loaded ones are communication, 12 of them go from fill to sum. Two of
+        fill's four accesses, its stores, fall into one line, at different bytes. Of two CTAs that are apart half of the bytes cross."""
         self.assertEqual(self.glance(), {
-            "sharing": "25.0 % of the accesses go to cache lines of 128 bytes that CTAs share falsely, most of them in #2 out. see",
+            "sharing": "CTAs share cache lines of 128 bytes falsely: 50.0 % of the accesses of fill, most of them in #2 out. see",
             "conflicts": "No two CTAs of one launch conflict: none writes with a plain store what another one touches. see",
             "kernel": "sum moves most: 28 B, 63.6 % of all bytes, in 1 of 2 launches. see",
-            "comm": "CTAs load 16 B that another CTA wrote (57.1 % of all loads), most of it from fill to sum: 12 B. see",
+            "comm": "Of what CTAs load, 4 B (14.3 %) were last written by another CTA of the same launch, 4 B (14.3 %) by another CTA of an earlier launch, "
+                    "8 B (28.6 %) by the same CTA of an earlier launch; most of it goes from fill to sum: 12 B. see",
             "footprint": "The run touches 3 cache lines of 128 bytes: its footprint is 384 B. see",
-            "placement": "Over 2 devices, 50.0 % of the bytes that go between CTAs would cross with the best placement tried, blocks of CTAs. see"})
+            "placement": "Over 2 devices, 50.0 % of the communication would cross with the best placement tried, blocks of CTAs. see"})
 
     def test_panels_one_by_one(self):
         """Between two panels the page can answer."""
@@ -108,6 +111,8 @@ class Worked(Case):
         self.assertEqual(self.page.run(sums), [[8, 20], [8, 8], [0, 16], [8, 4]])
         self.page.click("#volumes [data-value=cta]")
         self.assertEqual(self.page.run(sums), [[16, 12], [8, 8], [8, 8], [8, 4]])
+        # CTA 0 loads its own word of fill and the other one's; CTA 1 its own, and the atomic's of CTA 0.
+        self.assertEqual(self.page.run("['sameLaunch', 'sameCta'].map((k) => [...memtraceReport.panels.volumes.list()[k]])"), [[0, 4], [4, 4]])
         self.page.run("memtraceReport.setState({superstep: 1})")
         self.assertEqual(self.page.run(sums), [[12, 8], [4, 4], [8, 8], [4, 0]])
         self.page.click("#volumes [data-value=sm]")

@@ -56,7 +56,7 @@ class Summary(Case):
     def test_the_same_sentences(self):
         seen = set()
         for paths in self.cases:
-            for options in ((), ("-t", "1:"), ("--devices=3", "--line-size=64")):
+            for options in ((), ("-t", "1:"), ("--devices=3", "--line-size=64"), ("--same-cta=local",), ("--strict",)):
                 done = subprocess.run([BIN + "/mt-extract", "--format=summary", *options, *paths], capture_output=True, text=True)
                 self.assertIn(done.returncode, (0, 3), done.stderr)
                 said = [" ".join(x.split()) for x in done.stdout.splitlines() if x[:2] in ("! ", "- ")]
@@ -70,8 +70,9 @@ class Summary(Case):
 
     def test_by_hand(self):
         said = run(BIN + "/mt-extract", "--format=summary", self.cases[0][0]).splitlines()
-        self.assertIn("! 25.0 % of the accesses go to cache lines of 128 bytes that CTAs share falsely, most of them in #2 out.", said)
-        self.assertIn("- CTAs load 16 B that another CTA wrote (57.1 % of all loads), most of it from fill to sum: 12 B.", said)
+        self.assertIn("! CTAs share cache lines of 128 bytes falsely: 50.0 % of the accesses of fill, most of them in #2 out.", said)
+        self.assertIn("- Of what CTAs load, 4 B (14.3 %) were last written by another CTA of the same launch, 4 B (14.3 %) by another CTA of an earlier launch, "
+                      "8 B (28.6 %) by the same CTA of an earlier launch; most of it goes from fill to sum: 12 B.", said)
         self.assertIn("- The run touches 3 cache lines of 128 bytes: its footprint is 384 B.", said)
 
     def turns(self, *of):

@@ -24,12 +24,25 @@ struct mt_comm_options {
     uint64_t host_first, host_end; /* supersteps of which the host's part is to be reported: [first, end) */
 };
 
+/* Whose bytes a CTA loads that another CTA instance wrote: the three parts of its communication. */
+enum mt_sender {
+    MT_FROM_SAME_LAUNCH,    /* another CTA of the same launch */
+    MT_FROM_EARLIER_LAUNCH, /* another CTA of an earlier launch */
+    MT_FROM_SAME_CTA,       /* the CTA with the same number of an earlier launch, of whichever kernel */
+    MT_SENDER_KINDS
+};
+
 struct mt_actor {
     uint64_t cta; /* word 2 of its records */
     uint32_t smid, launch;
-    uint32_t instance;                           /* the first actor of its CTA instance (itself as a rule) */
-    uint64_t load, store, comm_load, comm_store; /* bytes */
+    uint32_t instance; /* the first actor of its CTA instance (itself as a rule) */
+    uint64_t load, store, comm_store, from[MT_SENDER_KINDS]; /* bytes; from: loaded as communication */
 };
+/* The sum of the three: KCV Load. */
+static inline uint64_t mt_actor_comm_load(const struct mt_actor *a)
+{
+    return a->from[MT_FROM_SAME_LAUNCH] + a->from[MT_FROM_EARLIER_LAUNCH] + a->from[MT_FROM_SAME_CTA];
+}
 
 struct mt_comm_launch {
     const char *kernel;  /* the caller's, kept */
@@ -90,6 +103,7 @@ struct mt_comm {
     size_t nhosts;
     struct mt_host_places places; /* of host code; 0: not known */
     uint64_t records, unknown;
+    uint64_t reported;      /* records of the launches that are reported; set by the caller */
     uint64_t host_accesses; /* that read or write */
     struct mt_keyset keys;  /* addresses involved in communication into selected launches */
     /* state */
@@ -147,6 +161,14 @@ int mt_comm_settle(struct mt_comm *const *shards, unsigned n);
  * whose transfers are in disorder and doubled until mt_comm_merged. */
 int mt_comm_merge(struct mt_comm *into, const struct mt_comm *from);
 int mt_comm_merged(struct mt_comm *into);
+
+static inline size_t mt_comm_reported_launches(const struct mt_comm *c)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->nlaunches; i++)
+        n += c->launches[i].selected != 0;
+    return n;
+}
 
 /* Is this host actor to be reported? */
 static inline int mt_comm_host_selected(const struct mt_comm *c, const struct mt_host_actor *h)

@@ -239,7 +239,8 @@ INLINE void run_end(struct mt_comm *c, const struct run *run)
     struct mt_actor *a = &c->actors[run->self];
     a->load += run->load;
     a->store += run->store;
-    a->comm_load += run->comm_load;
+    for (int i = 0; i < MT_SENDER_KINDS; i++)
+        a->from[i] += run->from[i];
 }
 
 static int comm_access_failed(struct mt_comm *c)
@@ -311,7 +312,8 @@ INLINE uint32_t comm_access_known(struct mt_comm *c, struct run *run, const uint
     }
     if (taken) {
         struct mt_transfer *t = &c->transfers[run->transfer];
-        run->comm_load += source & MT_ENTRY_HOST ? 0 : (uint64_t)taken * size;
+        if (!(source & MT_ENTRY_HOST))
+            run->from[sender_of(c, run, source)] += (uint64_t)taken * size;
         t->size += (uint64_t)taken * size;
         t->count += taken;
         t->last = run->record + last + 1;

@@ -11,15 +11,17 @@ struct run {
     uint32_t self, instance;
     uint32_t first;  /* first actor of the launch: older ones are of other supersteps */
     uint32_t source; /* actor or host whose transfer is `transfer` */
+    uint32_t judged; /* actor that is a `sender` */
+    enum mt_sender sender;
     size_t transfer;
     uint64_t cta;
-    uint64_t load, store, comm_load; /* bytes, to be added to the actor's */
-    uint64_t record;                 /* number of the (first) access under way */
-    uint64_t base;                   /* at which it begins */
-    uint32_t size;                   /* bytes of one access of a row */
-    uint32_t times;                  /* so often the access is made */
-    uint64_t kept;                   /* the last record whose address is among the keys */
-    uint64_t region;                 /* of the last access, and is it this shard's? */
+    uint64_t load, store, from[MT_SENDER_KINDS]; /* bytes, to be added to the actor's */
+    uint64_t record;                             /* number of the (first) access under way */
+    uint64_t base;                               /* at which it begins */
+    uint32_t size;                               /* bytes of one access of a row */
+    uint32_t times;                              /* so often the access is made */
+    uint64_t kept;                               /* the last record whose address is among the keys */
+    uint64_t region;                             /* of the last access, and is it this shard's? */
     bool mine;
     bool crossing; /* the access under way has parts in several shards */
     bool selected;
@@ -37,6 +39,18 @@ INLINE bool counts(const struct mt_comm *c, const struct run *run, uint32_t src,
     if (c->options.local)
         return c->actors[src].cta != run->cta;
     return c->actors[src].instance != run->instance;
+}
+
+/* What actor `src`, whose data count, is to this run. */
+INLINE enum mt_sender sender_of(const struct mt_comm *c, struct run *run, uint32_t src)
+{
+    if (src != run->judged) {
+        run->judged = src;
+        run->sender = src >= run->first                ? MT_FROM_SAME_LAUNCH
+                      : c->actors[src].cta == run->cta ? MT_FROM_SAME_CTA
+                                                       : MT_FROM_EARLIER_LAUNCH;
+    }
+    return run->sender;
 }
 
 /* The addresses under which an access that took communicated bytes is found. Bytes that were taken before
@@ -61,7 +75,7 @@ INLINE void take(struct mt_comm *c, struct run *run, uint32_t src, uint64_t byte
 {
     uint64_t times = one ? 1 : run->times;
     if (!(src & MT_ENTRY_HOST)) {
-        run->comm_load += bytes * times;
+        run->from[sender_of(c, run, src)] += bytes * times;
         if (fresh)
             c->actors[src].comm_store += fresh;
     } else if (fresh) {

@@ -175,8 +175,9 @@ int mt_comm_merge(struct mt_comm *into, const struct mt_comm *from)
         const struct mt_actor *b = &from->actors[i];
         a->load += b->load;
         a->store += b->store;
-        a->comm_load += b->comm_load;
         a->comm_store += b->comm_store;
+        for (int s = 0; s < MT_SENDER_KINDS; s++)
+            a->from[s] += b->from[s];
     }
     for (size_t i = 0; i < from->nhosts; i++) {
         struct mt_host_actor *a = &into->hosts[i];

@@ -11,6 +11,7 @@ struct mt_span {
     const char *path; /* one pointer per input; must live as long as the team */
     uint64_t offset, count;
     int chunks;
+    int selected; /* its launch is reported */
 };
 
 /* Work of each process on its own part of the trace, after mt_team_finish. All return 0 or -1,

@@ -286,7 +286,8 @@ static int ranks_copy(struct mt_team *team, const struct mt_copy_event *e)
 
 /* ---- results, to rank 0 ---- */
 
-enum { ACTORS_AT_A_TIME = 1 << 14 };
+/* What mt_actor and mt_host_actor count: from `load` on. */
+enum { ACTORS_AT_A_TIME = 1 << 14, ACTOR_NUMBERS = 3 + MT_SENDER_KINDS, HOST_NUMBERS = 4 };
 
 static int ranks_same_everywhere(uint64_t value)
 {
@@ -295,17 +296,17 @@ static int ranks_same_everywhere(uint64_t value)
     return least[0] == value && least[1] == ~value;
 }
 
-/* Sums up four numbers of n actors (or host actors), which are `step` bytes apart from `first` on. */
-static void ranks_sum_up(struct mt_ranks *t, void *first, size_t n, size_t step)
+/* Sums up `numbers` numbers of n actors (or host actors), which are `step` bytes apart from `first` on. */
+static void ranks_sum_up(struct mt_ranks *t, void *first, size_t numbers, size_t n, size_t step)
 {
-    static uint64_t mine[ACTORS_AT_A_TIME * 4], sum[ACTORS_AT_A_TIME * 4];
+    static uint64_t mine[ACTORS_AT_A_TIME * ACTOR_NUMBERS], sum[ACTORS_AT_A_TIME * ACTOR_NUMBERS];
     for (size_t i = 0, k; i < n; i += k) {
         k = n - i < ACTORS_AT_A_TIME ? n - i : ACTORS_AT_A_TIME;
         for (size_t a = 0; a < k; a++)
-            memcpy(mine + 4 * a, (char *)first + (i + a) * step, 4 * sizeof *mine);
-        MPI_Reduce(mine, sum, (int)(4 * k), MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+            memcpy(mine + numbers * a, (char *)first + (i + a) * step, numbers * sizeof *mine);
+        MPI_Reduce(mine, sum, (int)(numbers * k), MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
         for (size_t a = 0; t->rank == 0 && a < k; a++)
-            memcpy((char *)first + (i + a) * step, sum + 4 * a, 4 * sizeof *mine);
+            memcpy((char *)first + (i + a) * step, sum + numbers * a, numbers * sizeof *mine);
     }
 }
 
@@ -377,9 +378,9 @@ static struct mt_comm *ranks_finish(struct mt_team *team)
         mt_ranks_fail(t, "the ranks read different traces: an input changed, or is another file elsewhere");
         return NULL;
     }
-    ranks_sum_up(t, &c->actors[0].load, c->nactors, sizeof *c->actors);
+    ranks_sum_up(t, &c->actors[0].load, ACTOR_NUMBERS, c->nactors, sizeof *c->actors);
     if (c->nhosts > 0)
-        ranks_sum_up(t, &c->hosts[0].load, c->nhosts, sizeof *c->hosts);
+        ranks_sum_up(t, &c->hosts[0].load, HOST_NUMBERS, c->nhosts, sizeof *c->hosts);
     uint64_t unknown = c->unknown;
     MPI_Reduce(&unknown, &c->unknown, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
     int rc = ranks_gather_transfers(t) != 0 || ranks_gather_keys(t) != 0;

@@ -339,6 +339,7 @@ int mt_ranks_span(struct mt_team *team, const struct mt_span *span)
             return -1;
         s->cost += cost;
         s->accesses += accesses;
+        t->comm.reported += span->selected ? accesses : 0;
         rest.count -= n;
         rest.offset += rest.chunks ? n : n * MT_RAW_RECORD_SIZE;
     }

@@ -79,7 +79,10 @@ static int side_launches(struct mt_run_side *s, const struct mt_comm *c)
         for (uint32_t k = c->launches[i].first; k < c->launches[i].end; k++) {
             side_add(r, MT_FIGURE_LOADED, c->actors[k].load);
             side_add(r, MT_FIGURE_STORED, c->actors[k].store);
-            side_add(r, MT_FIGURE_RECEIVED, c->actors[k].comm_load);
+            side_add(r, MT_FIGURE_RECEIVED, mt_actor_comm_load(&c->actors[k]));
+            side_add(r, MT_FIGURE_SAME_LAUNCH, c->actors[k].from[MT_FROM_SAME_LAUNCH]);
+            side_add(r, MT_FIGURE_EARLIER_LAUNCH, c->actors[k].from[MT_FROM_EARLIER_LAUNCH]);
+            side_add(r, MT_FIGURE_SAME_CTA, c->actors[k].from[MT_FROM_SAME_CTA]);
         }
     }
     return 0;
@@ -338,7 +341,9 @@ static void side_known(struct mt_run_side *s, const struct mt_side_of *of)
     int masks = of->more->coalescing.masked || !of->more->coalescing.unmasked;
     unsigned always = 1u << MT_FIGURE_CONFLICTS | 1u << MT_FIGURE_FALSELY | 1u << MT_FIGURE_LARGEST |
                       1u << MT_FIGURE_LOADED | 1u << MT_FIGURE_STORED | 1u << MT_FIGURE_RECEIVED |
-                      1u << MT_FIGURE_LAUNCHES | 1u << MT_FIGURE_CROSSING | 1u << MT_FIGURE_ACCESSES;
+                      1u << MT_FIGURE_SAME_LAUNCH | 1u << MT_FIGURE_EARLIER_LAUNCH |
+                      1u << MT_FIGURE_SAME_CTA | 1u << MT_FIGURE_LAUNCHES | 1u << MT_FIGURE_CROSSING |
+                      1u << MT_FIGURE_ACCESSES;
     unsigned lines = 1u << MT_FIGURE_CONFLICTS | 1u << MT_FIGURE_ACCESSES | 1u << MT_FIGURE_LOADED |
                      1u << MT_FIGURE_STORED;
     unsigned onchip =

@@ -296,7 +296,13 @@ int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const st
 void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
                           const struct mt_extract_text *head)
 {
-    fprintf(f, "%zu launches, %" PRIu64 " accesses%s\n", comm->nlaunches, comm->records,
+    const size_t launches = mt_comm_reported_launches(comm);
+    if (launches < comm->nlaunches)
+        fprintf(f, "%zu of the run's ", launches);
+    fprintf(f, "%zu launches, ", comm->nlaunches);
+    if (comm->reported < comm->records)
+        fprintf(f, "%" PRIu64 " of its ", comm->reported);
+    fprintf(f, "%" PRIu64 " accesses%s%s\n", comm->records, comm->reported > comm->records ? " in all" : "",
             head->complete > 0 ? ""
             : head->complete   ? "; not known whether that is all"
                                : "; INCOMPLETE");

@@ -94,6 +94,16 @@ static int pipeline_global(struct mt_pipeline *p, struct mt_item *item)
     return 0;
 }
 
+static uint64_t pipeline_count(const struct mt_item *item)
+{
+    uint64_t n = 0;
+    if (item->kind != MT_ITEM_RUNS)
+        return item->count;
+    for (size_t i = 0; i < item->count; i++)
+        n += item->runs[i].count;
+    return n;
+}
+
 static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
 {
     if (item->kind == MT_ITEM_COPY)
@@ -110,6 +120,7 @@ static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
     }
     if (p->onchip && item->kind == MT_ITEM_RUNS && pipeline_global(p, item) != 0)
         return -1;
+    p->reported += p->selected ? pipeline_count(item) : 0;
     /* All at a time, on the same batch. */
     int more = mt_locality_run_begin(&p->more, item, p->selected);
     int rc = item->kind == MT_ITEM_RUNS ? mt_team_runs(p->team, item->runs, item->count)
@@ -135,6 +146,10 @@ int mt_pipeline_read(struct mt_pipeline *p)
     mt_progress_end(&p->progress);
     if (ok == 0)
         p->comm = mt_team_finish(p->team);
+    if (p->comm)
+        p->comm->reported = !p->comm->partial ? p->comm->records
+                            : p->inputs.ends  ? p->comm->reported /* ranks count spans */
+                                              : p->reported;
     if (mt_session_stopped(p->session, p->team)) {
         mt_source_stop(p->source);
         rc = 0;

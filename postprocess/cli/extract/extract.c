@@ -26,7 +26,7 @@ static int extract_span(void *arg, const struct mt_item *item, int selected)
 {
     struct mt_extract *x = arg;
     const struct mt_span span = {x->p.inputs.paths[item->input], item->offset, item->count,
-                                 item->kind == MT_ITEM_RUNS};
+                                 item->kind == MT_ITEM_RUNS, selected};
     if (x->p.session->span(x->p.team, &span) != 0)
         return -1;
     if (mt_extract_share_note(&x->share, &x->p.more, item, &span, selected) == 0)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #define TRANSFERS (1u << MT_TRANSFERS)
+#define SENDERS (1u << MT_SENDERS)
 #define ADDRESSES (1u << MT_ADDRESSES)
 
 static int extract_formats_word(const char *value, const char *const *words, const char *option)
@@ -97,6 +98,9 @@ int mt_formats_check(struct mt_formats *f, unsigned *sections, unsigned *more, i
         if (*sections & ADDRESSES)
             return mt_cli_usage(
                 "the section addresses is not a table; take --format=json, or --table=ranges");
+        if (chosen && *sections == SENDERS)
+            return mt_cli_usage(
+                "the section senders is not a table; take --format=json, or --table=cta_volumes");
         if (mt_csv_tables(*sections) > 1)
             return mt_cli_usage(
                 "a CSV file holds one table: volumes (-s KCV,…) or -s transfers; all tables: -o FOLDER");

@@ -107,6 +107,21 @@ static void kernel_section(struct reading *x, json_t *section, const char *name,
     }
 }
 
+static void senders_section(struct reading *x, json_t *section)
+{
+    static const char name[] = "senders";
+    const char *kernel, *step;
+    json_t *steps, *leaf;
+    json_object_foreach(section, kernel, steps) json_object_foreach(steps, step, leaf)
+    {
+        struct mt_report_launch *l = launch_of(x, kernel, report_from_superstep(x, name, step));
+        if (!l || x->failed)
+            return;
+        l->volume.same_launch += report_from_value(x, name, leaf, mt_sender_names[MT_FROM_SAME_LAUNCH]);
+        l->volume.same_cta += report_from_value(x, name, leaf, mt_sender_names[MT_FROM_SAME_CTA]);
+    }
+}
+
 /* CCV, CDV (ctas), SCV, SDV. Launches without a kernel section come from here. */
 static void part_section(struct reading *x, json_t *section, const char *name, int comm, int ctas)
 {
@@ -245,7 +260,9 @@ static void report_from_head(struct reading *x, struct mt_report_from *f, json_t
     r->host = json_is_true(json_object_get(options, "host"));
     r->kernels_text = json_string_value(json_object_get(options, "kernels"));
     r->supersteps_text = json_string_value(json_object_get(options, "supersteps"));
+    r->run_launches = report_from_total(o, "launches");
     r->records = report_from_total(o, "records");
+    r->reported = r->kernels_text || r->supersteps_text ? UINT64_MAX : r->records;
     r->unknown = report_from_total(o, "unknown");
     r->untraced_accesses = report_from_total(o, "untraced");
     r->untraced_launches = report_from_total(o, "untraced_launches");
@@ -270,6 +287,11 @@ static void report_from_sections(struct reading *x, json_t *o)
             kernel_section(x, section, known[i].name, known[i].comm);
         else
             part_section(x, section, known[i].name, known[i].comm, known[i].kind == 1);
+    }
+    json_t *senders = json_object_get(o, mt_section_names[MT_SENDERS]);
+    if (json_is_object(senders) && x->r->has & MT_REPORT_COMM_VOLUMES && !x->failed) {
+        x->r->has |= MT_REPORT_SENDERS;
+        senders_section(x, senders);
     }
     json_t *transfers = json_object_get(o, "transfers");
     if (json_is_object(transfers) && !x->failed) {

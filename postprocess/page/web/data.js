@@ -61,7 +61,8 @@ function* unpackCells(cells) {
 function* unpackParts(parts) {
   const n = parts.count, from = unpacker(parts.data);
   const out = {bin: parts.bin, stepBin: parts.step_bin, groups: [], key: new Uint32Array(n), load: new Float64Array(n),
-               store: new Float64Array(n), commLoad: new Float64Array(n), commStore: new Float64Array(n), most: 0};
+               store: new Float64Array(n), commLoad: new Float64Array(n), commStore: new Float64Array(n), sameLaunch: new Float64Array(n),
+               sameCta: new Float64Array(n), most: 0};
   for (let i = 0; from.more();) {
     const group = {step: from.next(), from: i, to: i + from.next()};
     for (let key = 0; i < group.to; i++) {
@@ -71,6 +72,8 @@ function* unpackParts(parts) {
       out.store[i] = from.next();
       out.commLoad[i] = from.next();
       out.commStore[i] = from.next();
+      out.sameLaunch[i] = from.next();
+      out.sameCta[i] = from.next();
       if (key > out.most) out.most = key;
       if (i % piece === 0) yield;
     }
@@ -80,12 +83,24 @@ function* unpackParts(parts) {
 }
 
 function unpackLaunch(r) {
-  const e = r.length > 8;
-  return {superstep: r[0], kernel: r[1], load: r[2], store: r[3], commLoad: r[4], commStore: r[5], ctas: r[6], sms: r[7],
-          known: e, stream: e ? r[8] : null, grid: e ? r[9] : null, block: e ? r[10] : null, shared: e ? r[11] : null,
-          begin: e ? r[12] : null, end: e ? r[13] : null, file: e ? r[14] : "", line: e ? r[15] : null,
-          records: e ? r[16] : null, untraced: e ? r[17] : null, status: e ? r[18] : null, library: e ? r[19] : null};
+  const e = r.length > 10;
+  return {superstep: r[0], kernel: r[1], load: r[2], store: r[3], commLoad: r[4], commStore: r[5], sameLaunch: r[6], sameCta: r[7], ctas: r[8], sms: r[9],
+          known: e, stream: e ? r[10] : null, grid: e ? r[11] : null, block: e ? r[12] : null, shared: e ? r[13] : null,
+          begin: e ? r[14] : null, end: e ? r[15] : null, file: e ? r[16] : "", line: e ? r[17] : null,
+          records: e ? r[18] : null, untraced: e ? r[19] : null, status: e ? r[20] : null, library: e ? r[21] : null};
 }
+
+// The volumes of a launch, kernel, CTA or SM; whose bytes its communication is: [words, a volume's bytes, words where room is scarce, does an option leave them out?]
+const volumeKeys = ["load", "store", "commLoad", "commStore", "sameLaunch", "sameCta"];
+const senderKinds = [["another CTA of the same launch", (v) => v.sameLaunch, "other CTA, same launch", data.options.strict],
+  ["another CTA of an earlier launch", (v) => v.commLoad - v.sameLaunch - v.sameCta, "other CTA, earlier launch", false],
+  ["the same CTA of an earlier launch", (v) => v.sameCta, "same CTA, earlier launch", data.options["same-cta"] === "local"]].filter(([, , , out]) => !out);
+// In the words of docs/definitions.md.
+const communicationWords = document.getElementById("communication").textContent;
+
+// With filters, what is not of the launches that they leave says that it is of the run.
+const filtered = data.from_json ? data.options.kernels !== null || data.options.supersteps !== null : data.launches.filter((r) => r[0] !== null).length < data.totals.launches;
+const ofRun = filtered ? " of the run" : "";
 
 const kernelNames = data.kernels;
 const launches = data.launches.map(unpackLaunch).filter((l) => l.superstep !== null);

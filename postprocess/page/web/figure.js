@@ -102,7 +102,7 @@ function pngOf(svg, width, height) {
 
 // ---- figures ----
 const figures = {}; // by label, for scripts and tests: {svg(), png(), rows(), columns}
-// A picture (an element of the page, or what canvas() returned) with its files and its figures as a table. rows(): what it shows now.
+// A picture (an element of the page, or what canvas() or sideways() returned) with its files and its figures as a table. rows(): what it shows now.
 function figure(label, picture, rows, columns) {
   const element = picture.element || picture, svg = picture.svg || (() => svgText(element));
   const png = () => { const b = picture.size ? picture.size() : element.getBoundingClientRect(); return pngOf(svg(), b.width, b.height); };

@@ -19,13 +19,15 @@ function glanceKernels() {
 function glanceTransfers() {
   if (!data.has.comm || !data.has.transfers || !launches.length) return null;
   const t = totals();
-  if (!t.commLoad) return glanceItem("comm", "transfers", false, "No CTA loads what another CTA wrote", t.fromHost ? ": all that has a writer came from the host." : ".");
+  const nobody = [["another CTA or an earlier launch", "an earlier launch"], ["another CTA", "another CTA of an earlier launch"]][+(data.options["same-cta"] === "local")][+!!data.options.strict];
+  if (!t.commLoad) return glanceItem("comm", "transfers", false, "No CTA loads what " + nobody + " wrote", t.fromHost ? ": all that has a writer came from the host." : ".");
   const pairs = new Map();
   for (const r of transferRows)
     if (r[0] && r[2]) pairs.set(r[0] + " " + r[2], {from: r[0], to: r[2], size: ((pairs.get(r[0] + " " + r[2]) || {}).size || 0) + r[4]});
   const top = largest([...pairs.values()], (p) => p.size), name = (k) => kernelWord(kernelNames[k]);
-  return glanceItem("comm", "transfers", false, "CTAs load ", bytes(t.commLoad), " that another CTA wrote", data.has.data ? " (" + percent(t.commLoad, t.load) + " of all loads)" : "",
-    top && pairs.size > 1 ? ", most of it from " : top ? ", from " : "", top ? name(top.from) : "", top ? " to " : "", top ? name(top.to) : "", top && pairs.size > 1 ? ": " + bytes(top.size) : "", ".");
+  const part = (n) => bytes(n) + (data.has.data ? " (" + percent(n, t.load) + ")" : "");
+  const parts = data.has.senders ? senderKinds.map(([words, of], i) => part(of(t)) + (i ? "" : " were last written") + " by " + words).join(", ") : part(t.commLoad) + " are communication";
+  return glanceItem("comm", "transfers", false, "Of what CTAs load, ", parts, top && pairs.size > 1 ? "; most of it goes from " : top ? "; it goes from " : "", top ? name(top.from) : "", top ? " to " : "", top ? name(top.to) : "", top && pairs.size > 1 ? ": " + bytes(top.size) : "", ".");
 }
 function glanceHost() {
   const t = data.HCV ? totals() : null;
@@ -47,18 +49,27 @@ function glanceCoalescing() {
   return glanceItem("coalescing", "coalescing", true, "Warps use ", percent(moved - lost, moved), " of the ", bytes(moved), " that they move; most is lost by the ", top.type, " at ",
     top.line === "?" ? kernelWord(top.kernel) : code(baseName(top.line), top.line), ": ", (top.sectors / top.requests).toFixed(1), " sectors per request, ", percent(top.distinct, top.sectors * sectorBytes), " used.");
 }
-function glanceSharing() {
-  const sums = new Map(buffers.map((b) => [b.label, 0])); // of equal ones the first allocated
-  let all = 0, bad = 0;
-  for (const [, , v] of data.sharing ? chosenLaunches(data.sharing.kernels) : [])
+// False sharing by kernel, where it is most of a kernel's accesses first: [{kernel, bad, all, buffer: that with most}].
+function falselyShared() {
+  const by = new Map();
+  for (const [kernel, , v] of data.sharing ? chosenLaunches(data.sharing.kernels) : []) {
+    if (!by.has(kernel)) by.set(kernel, {kernel, bad: 0, all: 0, sums: new Map(buffers.map((b) => [b.label, 0]))}); // of equal ones the first allocated
+    const k = by.get(kernel);
     for (const name in v.allocations) {
-      all += d3.sum(sharingKinds, ([k]) => v.allocations[name][k].accesses);
-      bad += v.allocations[name].false.accesses;
-      sums.set(name, (sums.get(name) || 0) + v.allocations[name].false.accesses);
+      const bad = v.allocations[name].false.accesses;
+      k.all += d3.sum(sharingKinds, ([kind]) => v.allocations[name][kind].accesses);
+      k.bad += bad;
+      k.sums.set(name, (k.sums.get(name) || 0) + bad);
     }
-  if (!bad || bad < 0.01 * all) return null;
-  const top = largest([...sums], (p) => p[1]);
-  return glanceItem("sharing", "sharing", bad > 0.1 * all, percent(bad, all), " of the accesses go to cache lines of ", count(data.sharing.line_size), " bytes that CTAs share falsely, most of them in ", code(top[0]), ".");
+  }
+  return [...by.values()].filter((k) => k.bad && k.bad / k.all >= 0.01).sort((a, b) => b.bad / b.all - a.bad / a.all || b.bad - a.bad || (a.kernel < b.kernel ? -1 : 1));
+}
+function glanceSharing() {
+  const list = falselyShared(), named = 3;
+  if (!list.length) return null;
+  return glanceItem("sharing", "sharing", list[0].bad / list[0].all > 0.1, "CTAs share cache lines of ", count(data.sharing.line_size), " bytes falsely: ",
+    ...list.slice(0, named).flatMap((k, i) => [(i ? "; " : "") + percent(k.bad, k.all) + " of " + (i ? "those" : "the accesses") + " of ", kernelWord(k.kernel), ", most of them in ", code(largest([...k.sums], (p) => p[1])[0])]),
+    list.length > named ? "; and some of " + many(list.length - named, "other kernel") : "", ".");
 }
 function glanceConflicts() {
   if (!data.conflicts || !launches.length) return null;
@@ -98,14 +109,14 @@ function glanceTurns() {
 }
 function glanceFootprint() {
   const f = footprint();
-  return f && f.lines ? glanceItem("footprint", "reuse", false, "The run touches ", many(f.lines, "cache line"), " of ", count(data.reuse.line_size), " bytes: its footprint is ", bytes(f.bytes), ".") : null;
+  return f && f.lines ? glanceItem("footprint", "reuse", false, filtered ? "The run, with launches that are left out here, touches " : "The run touches ", many(f.lines, "cache line"), " of ", count(data.reuse.line_size), " bytes: its footprint is ", bytes(f.bytes), ".") : null;
 }
 function glancePlacement() {
   const p = data.placement;
   if (!p || !p.load) return null;
   const best = largest(Object.keys(p.policies), (k) => -p.policies[k].cross);
   const cross = p.policies[best].cross;
-  return glanceItem("placement", "placement", false, "Over ", many(p.devices, "device"), ", ", cross ? percent(cross, p.load) : "none", " of the bytes that go between CTAs would cross with the best placement tried, ", placementNames[best] || best, ".");
+  return glanceItem("placement", "placement", false, "Over ", many(p.devices, "device"), ", ", cross ? percent(cross, p.load) : "none", " of the communication would cross with the best placement tried, ", placementNames[best] || best, ".");
 }
 function glanceNothing() {
   return glanceItem("nothing", "timeline", false, launches.length ? "No access of the traced launches " + (shared ? "to global memory " : "") + "was recorded: their kernels touch no global memory, or filters left nothing." : "No launch is in this trace, or filters left none.");

@@ -1,11 +1,8 @@
 // The heading, what was traced, what is missing, and the figures in large.
 function totals() {
-  const t = {load: 0, store: 0, commLoad: 0, commStore: 0, ctas: 0, fromHost: 0, toHost: 0, between: 0, unordered: 0};
+  const t = {load: 0, store: 0, commLoad: 0, commStore: 0, sameLaunch: 0, sameCta: 0, ctas: 0, fromHost: 0, toHost: 0, between: 0, unordered: 0};
   for (const l of launches) {
-    t.load += l.load;
-    t.store += l.store;
-    t.commLoad += l.commLoad;
-    t.commStore += l.commStore;
+    for (const k of volumeKeys) t[k] += l[k];
     t.ctas += l.ctas;
   }
   for (const r of transferRows) {
@@ -30,20 +27,33 @@ function bytesTile(name, n, more, key) {
   return tile(name, value, unit, more, count(n) + " B", key);
 }
 
+function recordsTile() {
+  const t = data.totals, known = t.reported !== null;
+  return countTile("records", known ? t.reported : t.records, "accesses of threads" + (!filtered ? "" : known ? ", of " + count(t.records) + " of the run" : " of the run"), "records");
+}
+// In all, and by whom.
+function communicationTile(t) {
+  const part = (n, words) => el("div", {}, (t.load ? percent(n, t.load) + " of loads" : bytes(n)) + (words ? ": " + words : ""));
+  const e = bytesTile("communication", t.commLoad, el("div", {}, ...data.has.senders ? senderKinds.filter(([, of]) => of(t)).map(([, of, words]) => part(of(t), words)) : [part(t.commLoad)]), "commLoad");
+  e.title += "\n" + communicationWords;
+  return e;
+}
+
 // Sentences on what the page cannot know.
 function missing() {
   const out = [], t = data.totals;
-  if (t.lost) out.push(many(t.lost, "record was", "records were") + " lost.");
-  if (t.untraced) out.push(many(t.untraced, "access has", "accesses have") + " no record (texture and surface accesses, bulk tensor copies, instructions of inline asm that memtrace does not know).");
-  if (t.untraced_launches) out.push(many(t.untraced_launches, "launch was", "launches were") + " not traced, by attribute, pragma, filter or limit; what they write is not known.");
+  if (t.lost) out.push(many(t.lost, "record" + ofRun + " was", "records" + ofRun + " were") + " lost.");
+  if (t.untraced) out.push(many(t.untraced, "access" + ofRun + " has", "accesses" + ofRun + " have") + " no record (texture and surface accesses, bulk tensor copies, instructions of inline asm that memtrace does not know).");
+  if (t.untraced_launches) out.push(many(t.untraced_launches, "launch" + ofRun + " was", "launches" + ofRun + " were") + " not traced, by attribute, pragma, filter or limit; what they write is not known.");
   if (data.estimates) out.push("The trace is a sample: figures are of what is traced; the table Estimates scales them to the whole run.");
-  if (t.unknown) out.push(many(t.unknown, "record is", "records are") + " of unknown type and count in no volume.");
+  if (t.unknown) out.push(many(t.unknown, "record" + ofRun + " is", "records" + ofRun + " are") + " of unknown type and count in no volume.");
   return out;
 }
 function limits() {
   const out = [], o = data.options;
   if (o.kernels !== null) out.push("Only kernels whose name matches " + o.kernels + " are shown.");
   if (o.supersteps !== null) out.push("Only launches " + o.supersteps + " are shown.");
+  if (filtered) out.push("What says “of the run” counts launches that are not shown, too; so do the tables of sites, allocations and copies, copies and ranges in the timeline, and launches that were not traced.");
   if (o["same-cta"] === "local") out.push("A CTA id is one CTA in all launches (--same-cta=local): what it reads of itself is not communication.");
   if (o.strict) out.push("What is written and read in one launch is left out (--strict).");
   if (!o.host) out.push("Host copies are not read (--no-host): bytes that only the host wrote have no writer.");
@@ -65,15 +75,14 @@ function drawOverview(section) {
   section.append(el("div", {class: "facts"}, ...facts.map(([k, v]) => el("span", {}, k, el("b", {title: v}, v)))));
   const timed = launches.filter((l) => l.known && l.end > l.begin);
   const span = timed.length ? timed.reduce((m, l) => Math.max(m, l.end), 0) - timed.reduce((m, l) => Math.min(m, l.begin), Infinity) : 0;
-  const tiles = [countTile("launches", launches.length, many(kernels, "kernel") + (span ? ", " + duration(span) : ""), "launches"),
+  const tiles = [countTile("launches", launches.length, (filtered && data.totals.launches ? "of " + count(data.totals.launches) + " of the run; " : "") + many(kernels, "kernel") + (span ? ", " + duration(span) : ""), "launches"),
     countTile("CTA instances", t.ctas, "with accesses; " + many(axisNames.length, "CTA id"), "ctas"),
-    countTile("records", data.totals.records, "accesses of threads", "records")];
+    recordsTile()];
   if (data.has.data)
     tiles.push(bytesTile("loaded", t.load, "data volume", "load"), bytesTile("stored", t.store, "data volume", "store"));
   const touched = footprint();
-  if (touched) tiles.push(bytesTile("footprint", touched.bytes, "of the whole run; of its largest launch " + bytes(touched.most), "footprint"));
-  if (data.has.comm)
-    tiles.push(bytesTile("communicated", t.commLoad, "another CTA wrote it" + (t.load ? ": " + percent(t.commLoad, t.load) + " of the loads" : ""), "commLoad"));
+  if (touched) tiles.push(bytesTile("footprint", touched.bytes, "of the whole run; of the largest launch" + (filtered ? " shown" : "") + " " + bytes(touched.most), "footprint"));
+  if (data.has.comm) tiles.push(communicationTile(t));
   if (data.has.transfers && t.fromHost) tiles.push(bytesTile("from the host", t.fromHost, "loaded, brought by copies", "fromHost"));
   if (data.has.transfers && t.toHost) tiles.push(bytesTile("to host code", t.toHost, "read by the host, written by CTAs", "toHost"));
   if (t.unordered) tiles.push(bytesTile("unordered", t.unordered, "writer and reader in one launch", "unordered"));

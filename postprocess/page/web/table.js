@@ -79,15 +79,12 @@ function launchColumn(key, title) {
 function dimText(d) { return d ? d.join("×") : "–"; }
 
 function kernelRows() {
-  const rows = kernelNames.map((name) => ({name, launches: 0, ctas: 0, load: 0, store: 0, commLoad: 0, commStore: 0, ns: 0, timed: false, library: null}));
+  const rows = kernelNames.map((name) => ({name, launches: 0, ctas: 0, load: 0, store: 0, commLoad: 0, commStore: 0, sameLaunch: 0, sameCta: 0, ns: 0, timed: false, library: null}));
   for (const l of launches) {
     const r = rows[l.kernel];
     r.launches++;
     r.ctas += l.ctas;
-    r.load += l.load;
-    r.store += l.store;
-    r.commLoad += l.commLoad;
-    r.commStore += l.commStore;
+    for (const k of volumeKeys) r[k] += l[k];
     r.library = r.library || l.library;
     if (l.known) { r.ns += l.end - l.begin; r.timed = true; }
   }
@@ -95,8 +92,11 @@ function kernelRows() {
   return rows.filter((r) => r.launches);
 }
 const volumeColumns = [numberColumn("loaded (B)", "load", "data volume: bytes of all loads"), numberColumn("stored (B)", "store", "data volume: bytes of all stores"),
-  numberColumn("comm. load (B)", "commLoad", "bytes loaded that another CTA instance wrote last"),
-  numberColumn("comm. store (B)", "commStore", "bytes stored that another CTA instance loads")];
+  numberColumn("comm. load (B)", "commLoad", communicationWords), numberColumn("comm. store (B)", "commStore", "bytes stored that are loaded as communication; each counts once")];
+// Whose bytes the communication is; not of all pages, and not of all parts.
+function senderColumns(has) {
+  return has ? senderKinds.map(([words, of, short]) => ({name: short + " (B)", num: true, title: "of the communication loaded: last written by " + words, get: (r) => r.told === false ? null : of(r), text: (r) => r.told === false ? "–" : count(of(r))})) : [];
+}
 
 function transferTableRows() {
   return transferRows.map((r) => ({source: kernelNames[r[0]], sourceStep: r[1], target: kernelNames[r[2]], targetStep: r[3],
@@ -131,12 +131,12 @@ function libraryColumn() {
 function tableList() {
   const list = [];
   list.push(["Kernels", kernelRows(), [textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("launches", "launches"),
-    numberColumn("CTA instances", "ctas"), ...volumeColumns, numberColumn("time (ns)", "ns")]]);
+    numberColumn("CTA instances", "ctas"), ...volumeColumns, ...senderColumns(data.has.senders), numberColumn("time (ns)", "ns")]]);
   list.push(["Launches", launches.concat(untracedLaunches).map((l) => Object.assign({name: kernelNames[l.kernel], ns: l.known ? l.end - l.begin : null}, l)), [
     launchColumn("superstep", "– : not traced"), textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("stream", "stream"),
     {name: "grid", get: (r) => r.grid && r.grid[0] * r.grid[1] * r.grid[2], text: (r) => dimText(r.grid), csv: (r) => dimText(r.grid), num: true},
     {name: "block", get: (r) => r.block && r.block[0] * r.block[1] * r.block[2], text: (r) => dimText(r.block), csv: (r) => dimText(r.block), num: true},
-    ...volumeColumns, numberColumn("records", "records"), numberColumn("untraced", "untraced", "accesses that have no record"),
+    ...volumeColumns, ...senderColumns(data.has.senders), numberColumn("records", "records"), numberColumn("untraced", "untraced", "accesses that have no record"),
     numberColumn("begin (ns)", "begin"), numberColumn("time (ns)", "ns"), placeColumn()]]);
   if (data.has.transfers)
     list.push(["Transfers", transferTableRows(), [textColumn("from", "source", true), launchColumn("sourceStep"),
@@ -158,6 +158,7 @@ function tableList() {
   return list;
 }
 
+const tablesOfRun = ["Sites", "Allocations", "Copies", "Estimates"]; // whatever the filters
 const emptyTables = {
   Sites: "Source sites are in the companion (MemTrace-pipe-N.meta), which was not read here.",
   Allocations: "Allocations are in the companion (MemTrace-pipe-N.meta); there are none.",
@@ -167,7 +168,7 @@ const emptyTables = {
 function drawTables(section) {
   const list = tableList(), holder = el("div", {role: "tabpanel"});
   const tabs = list.map(([name, rows], i) => el("button", {type: "button", role: "tab", "data-table": name, on: {click() { show(i); }}},
-    name + " ", el("span", {class: "muted"}, count(rows.length))));
+    name + (tablesOfRun.includes(name) ? ofRun : "") + " ", el("span", {class: "muted"}, count(rows.length))));
   function show(i, filter) {
     tabs.forEach((t, k) => { t.setAttribute("aria-selected", String(k === i)); t.tabIndex = k === i ? 0 : -1; t.firstElementChild.className = k === i ? "" : "muted"; });
     const [name, rows, columns] = list[i];

@@ -92,7 +92,7 @@ function hideTip() { tip.hidden = true; }
 const theme = {};
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["bg", "card", "ink", "muted", "line", "soft", "accent", "load", "store", "load-pale", "store-pale", "node", "node-write"])
+  for (const name of ["bg", "card", "ink", "muted", "line", "soft", "accent", "load", "store", "load-pale", "load-mid", "load-deep", "store-pale", "node", "node-write"])
     theme[name] = style.getPropertyValue("--" + name).trim();
   theme.dark = document.documentElement.classList.contains("dark");
 }
@@ -120,7 +120,7 @@ const canvasFont = "12px system-ui, \"DejaVu Sans\", sans-serif";
 function canvas(height, label, draw) {
   const e = el("canvas", {tabindex: "0", role: "application", "aria-roledescription": "chart", "aria-label": label});
   e.style.height = height + "px";
-  const surface = {element: e, width: 0, height, svg() {
+  const surface = {element: e, width: 0, height, size: () => surface, svg() {
     const v = vectorContext(surface.width, surface.height);
     draw(v, surface.width, surface.height);
     return v.text();
@@ -143,6 +143,8 @@ function canvas(height, label, draw) {
   redraws.push(surface.draw);
   return surface;
 }
+// The same for figure(), in a box where what is wider than the page scrolls.
+function sideways(surface) { return Object.assign({}, surface, {element: el("div", {class: "sideways"}, surface.element)}); }
 // A picture with a pixel for each number that is not 0; shade(number): 0 to 1.
 function gridImage(grid, columns, rows, shade) {
   const image = new ImageData(columns, rows), colours = d3.range(256).map((i) => d3.rgb(ramp(i / 255))), buffer = document.createElement("canvas");

@@ -7,17 +7,18 @@ const rangeLanes = 6; // ranges that are nested deeper, or overlap more, are lef
 function timelineItems(order) {
   const all = launches.concat(untracedLaunches), items = [], names = [], known = launches.filter((l) => l.known);
   let most = order ? all.length : all.reduce((m, l) => Math.max(m, l.end), 1), left = 0;
-  if (copies.length) names.push("host copies");
   const ends = [0]; // of the launches so far, for copies without times
   for (const l of known) ends.push(Math.max(ends[ends.length - 1], l.end));
-  const groups = new Map();
-  for (const c of copies) { // those at one place are together
-    const from = order ? c.after : c.begin !== null ? c.begin : ends[Math.min(c.after, ends.length - 1)];
-    if (!groups.has(from)) groups.set(from, []);
-    groups.get(from).push(c);
-    if (!order) most = Math.max(most, from);
+  for (const mark of copyMarks) { // a lane for each direction, so that none hides another
+    const list = copies.filter((c) => mark.kinds.includes(c.kind));
+    if (!list.length) continue;
+    names.push(mark.lane);
+    for (const c of list) {
+      const from = order ? c.after : c.begin !== null ? c.begin : ends[Math.min(c.after, ends.length - 1)];
+      items.push({lane: names.length - 1, from, copy: c, mark});
+      if (!order) most = Math.max(most, from);
+    }
   }
-  for (const [from, list] of groups) items.push({lane: 0, from, copies: list});
   if (!order) {
     const open = [], first = names.length;
     for (const r of ranges.slice().sort((a, b) => a.begin - b.begin || b.end - a.end)) {
@@ -33,11 +34,12 @@ function timelineItems(order) {
   const streams = [...new Set(all.map((l) => l.stream))].sort((a, b) => a - b), first = names.length;
   names.push(...streams.map((s) => s === null ? "launches" : s < 0 ? "no stream" : "stream " + s));
   all.forEach((l, i) => items.push({lane: first + streams.indexOf(l.stream), launch: l, from: order ? i + 0.06 : l.begin, to: order ? i + 0.94 : Math.max(l.end, l.begin)}));
-  return {items, names, most: most || 1, left};
+  const copyLanes = names.map((_, i) => items.filter((item) => item.copy && item.lane === i).sort((a, b) => a.from - b.from)).filter((list) => list.length);
+  return {items, copyLanes, names, most: most || 1, left};
 }
 
-// kinds, does the mark point up?, colour, words
-const copyMarks = [[["h2d"], false, "load", "copies host → device"], [["d2h"], true, "store", "copies device → host"], [["d2d", "h2h", "set", "new"], false, "muted", "other copies and fills"]];
+const copyMarks = [{kinds: ["h2d"], lane: "to device", up: false, colour: "load", words: "copies host → device"}, {kinds: ["d2h"], lane: "to host", up: true, colour: "store", words: "copies device → host"},
+  {kinds: ["d2d", "h2h", "set", "new"], lane: "other copies", up: false, colour: "muted", words: "other copies and fills"}];
 const timelineColumns = [textColumn("what", "what"), textColumn("name", "name", true), launchColumn("superstep"), numberColumn("stream", "stream"), numberColumn("begin (ns)", "begin"), numberColumn("time (ns)", "ns"), numberColumn("bytes", "bytes")];
 function timelineRows() {
   const row = (l) => ({what: l.superstep === null ? "launch, not traced" : "launch", name: kernelNames[l.kernel], superstep: l.superstep, stream: l.stream, begin: l.begin, ns: l.known ? l.end - l.begin : null, bytes: l.load + l.store});
@@ -55,12 +57,17 @@ function copySummary(list) {
   return Object.keys(kinds).map((k) => many(kinds[k].count, words[k] || k, (words[k] || k)) + ": " + exactBytes(kinds[k].bytes));
 }
 
+// Words of a tooltip.
+function communicationLines(v, told) {
+  return ["communication: loaded " + exactBytes(v.commLoad) + ", stored " + exactBytes(v.commStore),
+    told && v.commLoad ? "last written: " + senderKinds.map(([words, of]) => exactBytes(of(v)) + " by " + words).join(", ") : null];
+}
 function launchLines(l) {
   return [kernelNames[l.kernel], l.superstep === null ? "not traced" : "launch " + l.superstep + ", stream " + (l.stream === null ? "not known" : l.stream),
     l.grid ? "grid " + dimText(l.grid) + ", block " + dimText(l.block) + (l.shared ? ", " + count(l.shared) + " B of dynamic shared memory" : "") : null,
     l.known && l.end > l.begin ? "took " + duration(l.end - l.begin) + ", began at " + duration(l.begin) : null,
     l.superstep === null ? null : "loaded " + exactBytes(l.load) + ", stored " + exactBytes(l.store),
-    l.superstep === null ? null : "communication: loaded " + exactBytes(l.commLoad) + ", stored " + exactBytes(l.commStore),
+    ...l.superstep === null ? [] : communicationLines(l, data.has.senders),
     l.file ? "launched at " + place(l.file, l.line) : null];
 }
 
@@ -84,6 +91,8 @@ function drawTimeline(section) {
   section.append(lead("Kernel launches by stream. The first one holds what is done once, too: loading code, starting the device. Choose one to see its transfers and volumes below; wheel or + and − zoom, drag or arrows move."
     + (timed ? " Times are those of the traced run, which tracing makes slower." : "")
     + (copies.some((c) => c.begin === null) ? " Copies without times are shown between the launches where they came." : "")
+    + (filtered ? " Copies, ranges and launches that were not traced are those of the whole run." : "")
+    + (copies.length ? " A number beside a copy’s mark says how many it is." : "")
     + (model.left ? " " + many(model.left, "range is", "ranges are") + " nested too deep to be shown." : "")));
   const surface = canvas(10, "Timeline of launches and copies", draw), e = surface.element;
   function fit() { surface.setHeight(lane.top + model.names.length * (lane.height + lane.gap) + lane.axis); }
@@ -122,15 +131,39 @@ function drawTimeline(section) {
       c.fillText(clipText(c, r.name, w - 12), x0 + 6, y + lane.height / 2 + 1);
     }
   }
-  function drawCopy(c, item, x0, y) {
-    const kinds = new Set(item.copies.map((k) => k.kind)), mid = y + lane.height / 2;
-    c.fillStyle = kinds.has("h2d") ? theme.load : kinds.has("d2h") ? theme.store : theme.muted;
+  // Copies of a lane, from left to right: those that would overlap are one mark, with their number.
+  function drawCopies(c, list, width) {
+    let group = null;
+    const y = row(list[0].lane), put = () => {
+      if (group) drawCopy(c, group, y);
+    };
+    for (const item of list) {
+      const px = x(item.from, width);
+      if (px < lane.left - 8 || px > width + 8) continue;
+      if (group && px < group.x0 + 15 + (group.n > 1 ? c.measureText(count(group.n)).width + 2 : 0)) {
+        group.copies.push(item.copy);
+        group.n += item.copy.count;
+        continue;
+      }
+      put();
+      group = {x0: px, copies: [item.copy], n: item.copy.count, mark: item.mark};
+    }
+    put();
+  }
+  function drawCopy(c, {x0, copies, n, mark}, y) {
+    const mid = y + lane.height / 2, up = mark.up ? -1 : 1;
+    c.fillStyle = theme[mark.colour];
     c.beginPath(); // a drop: down to the device, up to the host
-    const up = !kinds.has("h2d") && kinds.has("d2h") ? -1 : 1;
     c.moveTo(x0 - 6, mid - 6 * up);
     c.lineTo(x0 + 6, mid - 6 * up);
     c.lineTo(x0, mid + 7 * up);
     c.fill();
+    if (n > 1) {
+      c.fillStyle = theme.ink;
+      c.textAlign = "left";
+      c.fillText(count(n), x0 + 8, mid + 1);
+    }
+    boxes.push({item: {copies}, x0: x0 - 6, x1: x0 + 6, y});
   }
   function drawAxis(c, width, height) {
     const scale = d3.scaleLinear().domain(view).range([lane.left, width - 8]);
@@ -157,31 +190,36 @@ function drawTimeline(section) {
       c.textAlign = "left";
       c.fillText(name, 0, y + lane.height / 2 + 1);
     });
-    const filled = new Set(); // of launches that are narrower than a pixel, one per pixel is drawn
+    const filled = new Map(); // of launches that are narrower than a pixel, one per pixel is drawn; its tooltip counts the others
     c.save();
     c.beginPath();
     c.rect(lane.left - 7, 0, width - lane.left + 7, height);
     c.clip();
     for (const item of model.items) {
-      const x0 = x(item.from, width), x1 = item.copies ? x0 : x(item.to, width), y = row(item.lane);
+      if (item.copy) continue;
+      const x0 = x(item.from, width), x1 = x(item.to, width), y = row(item.lane);
       if (x1 < lane.left - 8 || x0 > width + 8) continue;
+      const box = {item, x0: x0 - 1, x1: Math.max(x1, x0 + 1.5) + 1, y, others: 0};
       if (x1 - x0 < 1.5) {
-        const key = (item.copies ? item.copies[0].kind : "") + (item.lane * 1e5 + Math.round(x0));
-        if (filled.has(key)) continue;
-        filled.add(key);
+        const key = item.lane * 1e5 + Math.round(x0);
+        if (filled.has(key)) {
+          filled.get(key).others++;
+          continue;
+        }
+        filled.set(key, box);
       }
       if (item.launch) drawLaunch(c, item, x0, x1, y);
-      else if (item.range) drawRange(c, item.range, x0, x1, y);
-      else drawCopy(c, item, x0, y);
-      boxes.push({item, x0: x0 - (item.copies ? 6 : 1), x1: Math.max(x1, x0 + 1.5) + (item.copies ? 6 : 1), y});
+      else drawRange(c, item.range, x0, x1, y);
+      boxes.push(box);
     }
+    for (const list of model.copyLanes) drawCopies(c, list, width);
     c.restore();
     drawAxis(c, width, height);
   }
   function hit(event) {
     const [px, py] = at(event, e);
     for (let i = boxes.length - 1; i >= 0; i--)
-      if (px >= boxes[i].x0 && px <= boxes[i].x1 && py >= boxes[i].y && py <= boxes[i].y + lane.height) return boxes[i].item;
+      if (px >= boxes[i].x0 && px <= boxes[i].x1 && py >= boxes[i].y && py <= boxes[i].y + lane.height) return boxes[i];
     return null;
   }
   function zoom(factor, centre) {
@@ -201,7 +239,7 @@ function drawTimeline(section) {
   e.addEventListener("pointerdown", (event) => { drag = {x: event.clientX, moved: false}; e.setPointerCapture(event.pointerId); });
   e.addEventListener("pointerup", (event) => {
     if (drag && !drag.moved) {
-      const item = hit(event);
+      const item = (hit(event) || {}).item;
       if (item && item.launch && item.launch.superstep !== null)
         setState({superstep: state.superstep === item.launch.superstep ? null : item.launch.superstep});
       else if (!item) setState({superstep: null});
@@ -215,10 +253,11 @@ function drawTimeline(section) {
       hideTip();
       return;
     }
-    const item = hit(event);
+    const box = hit(event), item = box && box.item;
     e.style.cursor = item && item.launch ? "pointer" : "default";
     if (!item) hideTip();
-    else showTip(event.clientX, event.clientY, item.launch ? launchLines(item.launch) : item.range ? rangeLines(item.range) : ["Host copies", ...copySummary(item.copies)]);
+    else showTip(event.clientX, event.clientY, [...item.launch ? launchLines(item.launch) : item.range ? rangeLines(item.range) : ["Host copies" + ofRun, ...copySummary(item.copies)],
+      box.others ? "and " + many(box.others, "other") + " in the same place: zoom in" : null]);
   });
   e.addEventListener("pointerleave", hideTip);
   e.addEventListener("keydown", (event) => {
@@ -248,13 +287,15 @@ function drawTimeline(section) {
       fit();
       surface.draw();
     }));
-  bar.append(el("button", {type: "button", on: {click() { view = [0, model.most]; surface.draw(); }}}, "Whole run"));
+  bar.append(el("button", {type: "button", on: {click() { view = [0, model.most]; surface.draw(); }}}, filtered ? "All that is shown" : "Whole run"));
   fit();
   const used = [...new Set(launches.concat(untracedLaunches).map((l) => l.kernel))], kinds = new Set(copies.map((k) => k.kind)), legend = el("div", {class: "legend"});
   const names = el("span", {class: "names"}), more = openable(used, 12, names, (shown) => shown.map((k) => el("span", {class: "name", title: kernelNames[k]},
     el("i", {style: "background:" + (k ? kernelColour(k) : "var(--muted)")}), mid(shortKernel(kernelNames[k])))));
-  legend.append(...copyMarks.filter(([k]) => k.some((kind) => kinds.has(kind))).map(([, up, colour, words]) => el("span", {}, el("i", {class: up ? "up" : "down", style: "background:var(--" + colour + ")"}), words)),
+  legend.append(...copyMarks.filter((m) => m.kinds.some((kind) => kinds.has(kind))).map(({up, colour, words}) => el("span", {}, el("i", {class: up ? "up" : "down", style: "background:var(--" + colour + ")"}), words)),
     names, used.length > palette.length ? el("span", {}, "(colours come again)") : "", more);
   section.append(bar, figure("Timeline", surface, timelineRows, timelineColumns), legend);
   onState(surface.draw);
+  // Of the marks of copies: how many copies each stands for, by kind.
+  return {copies: () => boxes.filter((b) => b.item.copies).map((b) => b.item.copies.reduce((all, c) => Object.assign(all, {[c.kind]: (all[c.kind] || 0) + c.count}), {}))};
 }

@@ -1,36 +1,42 @@
 // Volumes as bars: loads up, stores down; pale all bytes, solid those that were communicated.
 const volumeKinds = [["step", "By launch"], ["kernel", "By kernel"], ["cta", "By CTA"], ["sm", "By SM"]];
 
-// A list of volumes: {n, name(i), load, store, commLoad, commStore (arrays), pick(i)}.
+// A list of volumes: {n, name(i), tick(i), an array for each of volumeKeys, pick(i), told: does it know whose bytes the communication is?}.
+function volumeList(rows) {
+  const list = {n: rows.length};
+  for (const key of volumeKeys) list[key] = Float64Array.from(rows, (r) => r[key]);
+  return list;
+}
 function stepVolumes() {
-  const of = (key) => Float64Array.from(launches, (l) => l[key]);
-  return {n: launches.length, load: of("load"), store: of("store"), commLoad: of("commLoad"), commStore: of("commStore"),
+  return Object.assign(volumeList(launches), {unit: "launch", told: data.has.senders,
           name: (i) => "launch " + launches[i].superstep + ": " + kernelNames[launches[i].kernel], tick: (i) => String(launches[i].superstep),
           pick: (i) => setState({superstep: state.superstep === launches[i].superstep ? null : launches[i].superstep}),
-          chosen: (i) => launches[i].superstep === state.superstep};
+          chosen: (i) => launches[i].superstep === state.superstep});
 }
 // Kernels, those with most bytes first.
 function kernelVolumes() {
-  const rows = kernelRows().sort((a, b) => b.load + b.store - a.load - a.store), of = (key) => Float64Array.from(rows, (r) => r[key]);
-  return {n: rows.length, load: of("load"), store: of("store"), commLoad: of("commLoad"), commStore: of("commStore"), name: (i) => rows[i].name, tick: (i) => shortKernel(rows[i].name), tickRoom: 170};
+  const rows = kernelRows().sort((a, b) => b.load + b.store - a.load - a.store);
+  return Object.assign(volumeList(rows), {unit: "kernel", told: data.has.senders, names: true, name: (i) => rows[i].name, tick: (i) => shortKernel(rows[i].name)});
 }
 // The parts of the chosen superstep, or all supersteps added up.
 function partVolumes(parts, names, unit) {
-  const n = parts.most + 1, out = {n, load: new Float64Array(n), store: new Float64Array(n), commLoad: new Float64Array(n), commStore: new Float64Array(n)};
+  const n = parts.most + 1, out = {n, unit, told: data.has.part_senders, bin: parts.bin};
+  for (const key of volumeKeys) out[key] = new Float64Array(n);
   for (const g of parts.groups) {
     if (state.superstep !== null && Math.floor(state.superstep / parts.stepBin) !== g.step) continue;
-    for (let i = g.from; i < g.to; i++) {
-      out.load[parts.key[i]] += parts.load[i];
-      out.store[parts.key[i]] += parts.store[i];
-      out.commLoad[parts.key[i]] += parts.commLoad[i];
-      out.commStore[parts.key[i]] += parts.commStore[i];
-    }
+    for (let i = g.from; i < g.to; i++)
+      for (const key of volumeKeys) out[key][parts.key[i]] += parts[key][i];
   }
   const first = (i) => names ? names[i * parts.bin] : String(i);
   const last = (i) => names ? names[Math.min((i + 1) * parts.bin, names.length) - 1] : String(i);
   out.name = (i) => parts.bin > 1 ? unit + "s " + first(i) + " … " + last(i) : unit + " " + first(i);
   out.tick = first;
   return out;
+}
+// Of which launches the volumes of CTAs and SMs are: the page may have several launches as one.
+function partLaunches(parts) {
+  const step = state.superstep, from = step === null ? 0 : step - step % parts.stepBin;
+  return step === null ? "all launches" : parts.stepBin > 1 ? "launches " + from + " to " + (from + parts.stepBin - 1) + " together" : "launch " + step;
 }
 
 function drawVolumes(section) {
@@ -44,26 +50,38 @@ function drawVolumes(section) {
     section.append(nothing("No byte of global memory was loaded or stored."));
     return null;
   }
-  let kind = kinds[0][0], list = null, bins = null, log = false;
-  const left = 74, bottom = 24, surface = canvas(330, "Volumes as bars", draw), e = surface.element;
-  const words = el("output", {});
+  let kind = kinds[0][0], list = null, bins = null, log = false, bottom = 24;
+  const left = 74, least = 15, surface = canvas(330, "Volumes as bars", draw), e = surface.element; // least: of a bar with a name
+  const words = el("output", {}), note = el("p", {class: "muted", id: "volumes-note"});
   function take() {
     list = kind === "step" ? stepVolumes() : kind === "kernel" ? kernelVolumes() : kind === "cta" ? partVolumes(ctaParts, axisNames, "CTA") : partVolumes(smParts, null, "SM");
     const sum = (a) => a.reduce((x, y) => x + y, 0);
-    words.textContent = (kind === "step" || kind === "kernel" || state.superstep === null ? "all launches" : "launch " + state.superstep) + ": loaded " + bytes(sum(list.load)) + ", stored " + bytes(sum(list.store));
+    words.textContent = (kind === "cta" ? partLaunches(ctaParts) : kind === "sm" ? partLaunches(smParts) : "all launches") + ": loaded " + bytes(sum(list.load)) + ", stored " + bytes(sum(list.store));
+    e.style.width = list.names ? "max(100%, " + (left + least * Math.min(list.n, 500)) + "px)" : "100%";
   }
-  // No more bars than half as many as there are pixels: neighbours are added up.
+  // No more bars than half as many as there are pixels: of neighbours the largest value of each kind is shown.
   function binned(width) {
     const n = Math.max(1, Math.min(list.n, Math.floor((width - left) / 2))), out = {n, of: (b) => [Math.ceil(b * list.n / n), Math.ceil((b + 1) * list.n / n)]};
-    for (const key of ["load", "store", "commLoad", "commStore"]) {
-      out[key] = new Float64Array(n);
-      for (let i = 0; i < list.n; i++) out[key][Math.floor(i * n / list.n)] += list[key][i];
+    for (const key of [...volumeKeys, "otherCta"]) out[key] = new Float64Array(n);
+    for (let i = 0; i < list.n; i++) {
+      const b = Math.floor(i * n / list.n);
+      for (const key of volumeKeys) out[key][b] = Math.max(out[key][b], list[key][i]);
+      out.otherCta[b] = Math.max(out.otherCta[b], list.commLoad[i] - list.sameCta[i]);
     }
     return out;
+  }
+  function noted() {
+    const out = [], most = Math.ceil(list.n / bins.n);
+    if (most > 1) out.push("Of up to " + most + " neighbouring " + list.unit + (list.unit === "launch" ? "es" : "s") + " a bar shows the largest value of each kind; they are not added up, and the table has each.");
+    if (list.bin > 1) out.push(count(list.bin) + " neighbouring CTAs count as one, added up, in the table, too: the page has no more than 400,000 volumes.");
+    return out.join(" ");
   }
   function draw(c, width, height) {
     if (!list) take();
     bins = binned(width);
+    note.textContent = noted();
+    const slant = list.names && width - left < list.n * (d3.max(d3.range(list.n), (i) => c.measureText(list.tick(i)).width) + 8);
+    bottom = slant ? 118 : 24;
     const up = Math.max(1, d3.max(bins.load), d3.max(bins.commLoad)), down = Math.max(d3.max(bins.store), d3.max(bins.commStore), up * 0.02);
     const room = height - bottom - 14, size = (v) => log ? Math.log2(1 + v) : v, zero = 8 + room * size(up) / (size(up) + size(down));
     const y = (v) => v < 0 ? zero + (8 + room - zero) * size(-v) / size(down) : zero - (zero - 8) * size(v) / size(up);
@@ -84,8 +102,11 @@ function drawVolumes(section) {
       c.globalAlpha = dim ? 0.4 : 1;
       c.fillStyle = theme["load-pale"];
       c.fillRect(at, y(bins.load[b]), bar, zero - y(bins.load[b]));
-      c.fillStyle = theme.load;
-      c.fillRect(at, y(bins.commLoad[b]), bar, zero - y(bins.commLoad[b]));
+      const nested = list.told ? [["load-mid", bins.commLoad], ["load", bins.otherCta], ["load-deep", bins.sameLaunch]] : [["load", bins.commLoad]];
+      for (const [colour, of] of nested) {
+        c.fillStyle = theme[colour];
+        c.fillRect(at, y(of[b]), bar, zero - y(of[b]));
+      }
       c.fillStyle = theme["store-pale"];
       c.fillRect(at, zero, bar, y(-bins.store[b]) - zero);
       c.fillStyle = theme.store;
@@ -94,22 +115,41 @@ function drawVolumes(section) {
     c.globalAlpha = 1;
     c.fillStyle = theme.muted;
     c.fillRect(left, zero, width - left, 1);
+    if (slant) {
+      uprightNames(c, (b) => left + (b + 0.5) * w, height - bottom + 6, Math.max(1, Math.ceil(12 / w)));
+      return;
+    }
     c.textAlign = "center";
-    const apart = list.tickRoom || 64, every = Math.max(1, Math.ceil(apart / w));
+    const apart = 64, every = Math.max(1, Math.ceil(apart / w));
     let free = -Infinity;
-    for (let b = 0; b < bins.n; b += every) {
-      const text = clipText(c, list.tick(bins.of(b)[0]), Math.max(apart - 6, w - 6)), half = c.measureText(text).width / 2;
+    for (let b = 0; b < bins.n; b += list.names ? 1 : every) {
+      const text = clipText(c, list.tick(bins.of(b)[0]), list.names ? width : Math.max(apart - 6, w - 6)), half = c.measureText(text).width / 2;
       const x = Math.max(left + half, Math.min(width - half, left + (b + 0.5) * w));
       if (x - half < free) continue;
       c.fillText(text, x, height - 9);
       free = x + half + 6;
     }
   }
+  function uprightNames(c, x, y, every) {
+    c.textAlign = "right";
+    for (let b = 0; b < bins.n; b += every) {
+      c.save();
+      c.translate(x(b), y);
+      c.rotate(-Math.PI / 2);
+      c.fillText(clipText(c, list.tick(bins.of(b)[0]), bottom - 10), 0, 0);
+      c.restore();
+    }
+  }
   function lines(b) {
+    const [from, to] = bins.of(b), most = to - from > 1 ? "at most " : "";
+    const of = list.told && !most ? communicationLines({commLoad: bins.commLoad[b], commStore: bins.commStore[b], sameLaunch: bins.sameLaunch[b], sameCta: bins.sameCta[b]}, true)
+      : ["communication: loaded " + most + exactBytes(bins.commLoad[b]) + ", stored " + most + exactBytes(bins.commStore[b])];
+    return [most ? list.name(from) + " and " + many(to - from - 1, "other") + ", each:" : list.name(from), "loaded " + most + exactBytes(bins.load[b]) + ", stored " + most + exactBytes(bins.store[b]), ...of];
+  }
+  // Of several the one with most bytes.
+  function largestOf(b) {
     const [from, to] = bins.of(b);
-    return [to - from > 1 ? list.name(from) + " and " + many(to - from - 1, "other") : list.name(from),
-      "loaded " + exactBytes(bins.load[b]), "  of it communication " + exactBytes(bins.commLoad[b]),
-      "stored " + exactBytes(bins.store[b]), "  of it communication " + exactBytes(bins.commStore[b])];
+    return largest(d3.range(from, to), (i) => list.load[i] + list.store[i]);
   }
   function binAt(event) {
     const px = at(event, e)[0], b = Math.floor((px - left) / (surface.width - left) * bins.n);
@@ -124,7 +164,7 @@ function drawVolumes(section) {
   e.addEventListener("pointerleave", hideTip);
   e.addEventListener("click", (event) => {
     const b = binAt(event);
-    if (b !== null && list.pick) list.pick(bins.of(b)[0]);
+    if (b !== null && list.pick) list.pick(largestOf(b));
   });
   e.addEventListener("keydown", (event) => {
     const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
@@ -140,14 +180,15 @@ function drawVolumes(section) {
     surface.draw();
   }
   onState(change);
-  const volumeTableRows = () => d3.range(list.n).map((i) => ({name: list.name(i), load: list.load[i], store: list.store[i], commLoad: list.commLoad[i], commStore: list.commStore[i]}));
-  const legend = el("div", {class: "legend"});
-  redraws.push(() => clear(legend, ...[["load-pale", "loaded"], ["load", "of it communication (another CTA wrote it)"], ["store-pale", "stored"], ["store", "of it communication (another CTA loads it)"]]
-    .map(([k, t]) => el("span", {}, el("i", {style: "background:" + theme[k]}), t))));
+  const volumeTableRows = () => d3.range(list.n).map((i) => Object.assign({name: list.name(i), told: list.told}, ...volumeKeys.map((key) => ({[key]: list[key][i]}))));
+  const legend = el("div", {class: "legend"}), legendOf = () => [["load-pale", "loaded"], ...list && list.told ? [["load-mid", "of it communication, by the same CTA of an earlier launch"], ["load", "by another CTA of an earlier launch"],
+    ["load-deep", "by another CTA of the same launch"]] : [["load", "of it communication"]], ["store-pale", "stored"], ["store", "of it loaded as communication"]];
+  const drawLegend = () => clear(legend, ...legendOf().map(([k, t]) => el("span", {title: k.startsWith("load") && k !== "load-pale" ? communicationWords : null}, el("i", {style: "background:" + theme[k]}), t)));
+  redraws.push(drawLegend);
   section.append(lead("Bytes loaded (up) and stored (down). By CTA and by SM: of the chosen launch, or of all. A logarithmic scale shows small ones beside large ones; bars are then not to be added up."),
-    el("div", {class: "bar"}, segments("Volumes", kinds, kind, (v) => { kind = v; cursor = null; change(); }),
+    el("div", {class: "bar"}, segments("Volumes", kinds, kind, (v) => { kind = v; cursor = null; change(); drawLegend(); }),
     segments("Scale of volumes", [["linear", "Linear"], ["log", "Log"]], "linear", (v) => { log = v === "log"; surface.draw(); }), words),
-  figure("Volumes", surface, volumeTableRows, [textColumn("part", "name", true), ...volumeColumns]), legend);
+  figure("Volumes", sideways(surface), volumeTableRows, [textColumn("part", "name", true), ...volumeColumns, ...senderColumns(data.has.senders)]), note, legend);
   return {list: () => list, bins: () => bins};
 }
 
