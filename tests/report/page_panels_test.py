@@ -300,8 +300,89 @@ class Many(Panels):
                 self.page.size(width, 900)
                 self.page.settle()
                 self.assertEqual(self.page.run("document.documentElement.scrollWidth"), width)
-                out = self.page.run("[...document.querySelectorAll('main button, main canvas, main select, main output, main h3')].filter((e) => e.offsetParent && !e.closest('.scroll, .code') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 99))")
+                out = self.page.run("[...document.querySelectorAll('main button, main canvas, main select, main output, main h3')].filter((e) => e.offsetParent && !e.closest('.scroll, .code, .sideways') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 99))")
                 self.assertEqual(out, [], width)
+        finally:
+            self.page.size(1300, 900)
+
+
+class Crowded(Panels):
+    """2,000 launches of nine kernels, each of which loads what the one before stored; in the middle one of a tenth kernel, whose four
+    CTAs store into one line; nine copies that lie close together."""
+    LAUNCHES, LARGE, RACER = 2000, 700, 1000
+    NAMES = ["residual", "exchange_halo", "boundary", "sweep_red", "sweep_black", "restrict", "prolongate", "partial_sums", "write_back"]
+
+    @classmethod
+    def make(cls):
+        big, flags, launches = 0x100000, 0x200000, []
+        events = [{"ev": "alloc", "seq": i, "id": i, "base": hex(base), "bytes": n, "kind": "cudaMalloc", "name": name} for i, (base, n, name) in enumerate(((big, 4096, "big"), (flags, 128, "flags")))]
+        for step in range(cls.LAUNCHES):
+            if step == cls.RACER:
+                records = [record(0, STORE, 4, flags + 4 * c, (c, 0, 0)) for c in range(4)]
+            else:
+                records = [record(0, LOAD, 4, big + 4 * i, (0, 0, 0)) for i in range(1000 if step == cls.LARGE else 1)] + [record(0, STORE, 4, big, (0, 0, 0))]
+            name = "racer" if step == cls.RACER else cls.NAMES[step % 9]
+            launches.append((name, records))
+            events.append({"ev": "launch", "seq": 100 + 10 * step, "stream": 0, "kernel": name, "grid": [4, 1, 1], "block": [1, 1, 1], "begin_ns": 1000 + step * 100, "end_ns": 1090 + step * 100, "traced": True, "records": len(records)})
+        places = [(10, "h2d"), (10, "d2h"), (10, "d2h"), (10, "d2h"), *((k, "d2h") for k in range(11, 16))]
+        events += [{"ev": "memcpy", "seq": 91 + 10 * k + i, "kind": kind, "dst": hex(big), "src": hex(big + 4), "bytes": 4, "stream": 0, "begin_ns": 991 + 100 * k + i} for i, (k, kind) in enumerate(places)]
+        cls.records = sum(len(r) for _, r in launches)
+        cls.write("t", trace(launches))
+        cls.write("t.meta", companion(sorted(events, key=lambda e: e["seq"]), {"device": "cpu"}, {"records_written": cls.records, "records_counted": cls.records}))
+        run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
+        run(BIN + "/mt-report", "-t", "999:1002", cls.path("t"), "-o", cls.path("part.html"))
+
+    def setUp(self):
+        super().setUp()
+        self.page.open(self.path("r.html"))
+
+    def test_volumes_of_many(self):
+        """A bar of several launches is the largest of them, not their sum: 1,000 loads of 4 bytes, and else one load."""
+        bins = self.page.run("(() => { const b = memtraceReport.panels.volumes.bins(); return [b.n, [...b.load], [...b.store]]; })()")
+        self.assertLess(bins[0], self.LAUNCHES)
+        self.assertEqual((sorted(set(bins[1])), set(bins[2])), ([4, 4000], {4, 16}))
+        self.assertIn("a bar shows the largest value of each kind", self.page.text("#volumes-note"))
+        self.assertIn("neighbouring launches, added up", self.page.text("#buffers-note"))
+
+    def test_all_copies(self):
+        """In time and in order, whatever lies beside them."""
+        for value in ("true", "false"):
+            self.page.click(f"#timeline [data-value={value}]")
+            marks = self.page.run("memtraceReport.panels.timeline.copies()")
+            self.assertEqual({k: sum(m.get(k, 0) for m in marks) for k in ("h2d", "d2h")}, {"h2d": 1, "d2h": 8}, marks)
+            self.assertTrue(all(len(m) == 1 for m in marks), marks)
+        self.assertIn("8", [t.text for t in self.svg("Timeline").iter(SVG + "text")])
+
+    def test_false_sharing_of_a_small_kernel(self):
+        """racer's four stores are 0.1 % of the run's accesses, and all of its own."""
+        self.assertEqual(self.glance()["sharing"], "CTAs share cache lines of 128 bytes falsely: 100 % of the accesses of racer, most of them in #1 flags. see")
+        rows = self.page.run("memtraceReport.figures['Accesses by sharing'].rows().map((r) => [r.name, r.text])")
+        self.assertEqual([r[0] for r in rows], ["#1 flags", "#0 big"])
+        self.assertEqual(rows[0][1].replace("\u00a0", " "), "4, 100 % falsely")
+
+    def test_selection(self):
+        """Three launches: two with a load and a store each, and racer."""
+        self.page.open(self.path("part.html"))
+        tile = lambda key: self.page.text(f"[data-figure={key}]").replace("\u00a0", " ").split("\n")
+        self.assertEqual(tile("launches")[1:3], ["3", "of 2,000 of the run; 3 kernels, 290 ns"])
+        self.assertEqual(tile("records")[1:3], ["8", f"accesses of threads, of {grouped(self.records)} of the run"])
+        self.assertIn("of the whole run; of the largest launch shown 128 B", tile("footprint")[-1])
+        self.assertIn("The run, with launches that are left out here, touches", self.glance()["footprint"])
+        self.assertIn("Copies of the run 9", self.page.text("#tables .tabs"))
+        self.assertTrue(run(BIN + "/mt-extract", "--format=summary", "-t", "999:1002", self.path("t")).startswith(f"3 of the run's 2000 launches, 8 of its {self.records} accesses\n"))
+
+    def test_names_have_room(self):
+        """On a narrow screen each kernel has its name, and each number its unit."""
+        try:
+            for width in (400, 1280):
+                self.page.size(width, 900)
+                self.page.open(self.path("r.html"))
+                self.page.click("#volumes [data-value=kernel]")
+                names = [t.text for t in self.svg("Volumes").iter(SVG + "text")]
+                self.assertEqual([n for n in [*self.NAMES, "racer"] if n not in names], [], width)
+                texts = [t.text for t in self.svg("Transfers from kernel to kernel").iter(SVG + "text")]
+                self.assertEqual([n for n in self.NAMES if texts.count(n) != 2], [], (width, texts))
+                self.assertEqual([t for t in texts if "…" in t], [], width)
         finally:
             self.page.size(1300, 900)
 

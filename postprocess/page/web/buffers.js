@@ -16,12 +16,14 @@ function launchPlace(superstep) { return d3.bisectLeft(launchPlaces, superstep);
 // Launches by so many pixels: places [from, to) of column i. Columns are no finer than `step` launches of the data.
 function columnsOf(width, step, least) {
   const n = Math.max(1, Math.min(Math.ceil(launches.length / step), Math.floor(width / least)));
-  return {n, width: width / n, of: (i) => [Math.ceil(i * launches.length / n), Math.ceil((i + 1) * launches.length / n)], at: (place) => Math.min(n - 1, Math.floor(place * n / launches.length))};
+  return {n, width: width / n, most: Math.ceil(launches.length / n), of: (i) => [Math.ceil(i * launches.length / n), Math.ceil((i + 1) * launches.length / n)], at: (place) => Math.min(n - 1, Math.floor(place * n / launches.length))};
 }
 function launchWords(from, to) {
   const name = (i) => kernelNames[launches[i].kernel];
   return to - from > 1 ? "launches " + launches[from].superstep + " … " + launches[to - 1].superstep + ": " + middle(name(from), 60) + " …" : "launch " + launches[from].superstep + ": " + name(from);
 }
+// What columns hide.
+function columnNote(columns) { return columns.most > 1 ? "A column is up to " + count(columns.most) + " neighbouring launches, added up; the table has each" + (traffic.launch_step > 1 ? " " + count(traffic.launch_step) : "") + "." : ""; }
 // Ticks below columns: numbers of launches.
 function launchAxis(c, columns, left, y, width) {
   const every = Math.max(1, Math.ceil(56 / columns.width));
@@ -48,12 +50,13 @@ function bufferSums(b, columns) {
 }
 function bufferMap(shown) {
   let columns = null, sums = [], cursor = null;
-  const surface = canvas(100, "Buffers by launch", draw), e = surface.element;
+  const surface = canvas(100, "Buffers by launch", draw), e = surface.element, note = el("p", {class: "muted", id: "buffers-note"});
   function fit() { surface.setHeight(bufferRow.top + shown().length * bufferRow.height + bufferRow.axis); }
   function draw(c, width, height) {
     const left = labelRoom(width), list = shown();
     columns = columnsOf(width - left - 4, traffic.launch_step, 3);
     sums = list.map((b) => bufferSums(b, columns));
+    note.textContent = columnNote(columns);
     const most = Math.max(1, d3.max(sums, (s) => Math.max(d3.max(s.load), d3.max(s.store)))), shade = (v) => 0.3 + 0.7 * Math.log2(1 + v) / Math.log2(1 + most);
     list.forEach((b, k) => {
       const y = bufferRow.top + k * bufferRow.height, x = (place) => left + place * (width - left - 4) / launches.length;
@@ -126,7 +129,7 @@ function bufferMap(shown) {
     showTip(box.left + labelRoom(surface.width) + cursor[1] * columns.width, box.top + cursor[0] * bufferRow.height, words(cursor));
   });
   e.addEventListener("blur", () => { if (cursor) { cursor = null; hideTip(); surface.draw(); } });
-  return {surface, fit, sums: () => sums, columns: () => columns};
+  return {surface, note, fit, sums: () => sums, columns: () => columns};
 }
 function bufferTableRows() {
   return buffers.flatMap((b) => b.launches.map((r) => ({label: b.label, superstep: r[0], kernel: traffic.launch_step > 1 || !kernelBySuperstep.has(r[0]) ? "" : kernelNames[kernelBySuperstep.get(r[0])],
@@ -170,7 +173,7 @@ function addressMap(shown) {
     launchAxis(c, columns, left, height - 9, width);
     const bar = el("i", {class: "ramp", style: "background:linear-gradient(to right," + [0.06, 0.25, 0.5, 0.75, 1].map(ramp).join(",") + ")"});
     clear(legend, most ? el("span", {}, exactBytes(least), bar, exactBytes(most), ", logarithmic") : "Nothing here.", el("span", {}, "downwards: addresses from the buffer’s beginning to its end, in " + MOST_PIECES + " pieces at most"
-      + (traffic.heat_step > 1 ? "; " + traffic.heat_step + " launches are one" : "")));
+      + (columns.most > 1 ? "; to the right: launches, up to " + count(columns.most) + " in a column, added up" : "")));
   }
   e.addEventListener("pointermove", (event) => {
     const [px, py] = at(event, e), k = Math.floor((py - bufferRow.top) / (strip() + 6)), b = list()[k], i = columns ? Math.floor((px - labelRoom(surface.width)) / columns.width) : -1;
@@ -218,7 +221,7 @@ function drawBuffers(section) {
   const select = el("select", {id: "buffer", "aria-label": "Buffer", on: {change() { setState({buffer: this.value || null}); }}}, el("option", {value: ""}, "those above"),
     ...buffers.slice().sort((a, b) => b.all - a.all).slice(0, 2000).map((b) => el("option", {value: b.label}, b.label)));
   section.append(lead("Which launch reads and writes which allocation, and where in it: of two that swap roles one is read when the other is written. " + footprintWords()),
-    el("h3", {}, "Buffer by launch"), figure("Buffers by launch", map.surface, bufferTableRows, bufferColumns),
+    el("h3", {}, "Buffer by launch"), figure("Buffers by launch", map.surface, bufferTableRows, bufferColumns), map.note,
     el("div", {class: "bar"}, colourLegend([["load", "read (upper half)"], ["store", "written (lower half)"], ["ink", "atomics (line between)"], ["soft", "allocated"]]), more),
     el("h3", {}, "Address by launch"), el("div", {class: "bar"}, el("label", {}, "buffer", select), segments("Bytes", heatKinds.map(([k, t]) => [k, t]), "both", (v) => heat.kind(v))),
     figure("Addresses over launches", heat.surface, () => heatTableRows(heat.list()), heatColumns), heat.legend);

@@ -1,14 +1,14 @@
 // Heat maps of who sent what to whom: kernel to kernel, CTA to CTA. One drawing for both: a map asks its model for the
 // sums of a part of the matrix on a grid no finer than its pixels, so that work and picture stay small however many CTAs
 // there are.
-const mapSize = {top: 20, turned: 110, most: 560, cell: 112};
+const mapSize = {top: 20, turned: 110, most: 560, cell: 112, named: 15, allNamed: 64};
 
 // model: size(), origin (first place shown), sum(rows [r0, r1), columns [c0, c1), n rows, n columns) -> {bytes, count},
 // name(place), lines(range of rows, range of columns) -> words of the tooltip
 function heatMap(label, model, choose) {
   let view = null, grid = null, cursor = null, drag = null, top = mapSize.top;
   const left = model.left;
-  const surface = canvas(420, label, draw), e = surface.element;
+  const surface = canvas(420, label, draw), e = surface.element, box = sideways(surface);
   const legend = el("div", {class: "legend"});
   const size = () => model.size() - model.origin;
   function whole() { view = {r: model.origin, c: model.origin, n: Math.max(1, size())}; }
@@ -16,8 +16,10 @@ function heatMap(label, model, choose) {
     const side = sideOf(surface.width), n = Math.max(1, Math.min(view.n, Math.floor(side / (view.n <= 64 ? 4 : 1)), 512));
     return {side, n, cell: side / n};
   }
-  // Few places need no large picture.
-  function sideOf(width) { return Math.min(width - left - 4, mapSize.most, size() * mapSize.cell); }
+  // Few places need no large picture; where all have names, there is room for each.
+  function sideOf(width) { return Math.max(namedSide(), Math.min(width - left - 4, mapSize.most, size() * mapSize.cell)); }
+  function namedSide() { return model.upright && size() <= mapSize.allNamed ? mapSize.named * size() : 0; }
+  e.style.width = model.upright ? "max(100%, " + (left + 4 + namedSide()) + "px)" : "100%";
   // Names of columns that are wider than these stand upright.
   function columnNames() { return model.upright ? d3.range(view.c, view.c + Math.min(view.n, 512)).map(model.name) : []; }
   function topOf(c, width) {
@@ -61,12 +63,16 @@ function heatMap(label, model, choose) {
       const x = left + i % g.n * g.cell, y = top + Math.floor(i / g.n) * g.cell;
       c.fillStyle = ramp(scale(v));
       c.fillRect(x + gap, y + gap, g.cell - 2 * gap, g.cell - 2 * gap);
-      if (g.cell > 54) {
-        c.fillStyle = d3.lab(ramp(scale(v))).l > 60 ? "#14181c" : "#ffffff";
-        c.textAlign = "center";
-        c.fillText(clipText(c, bytes(v), g.cell - 8), x + g.cell / 2, y + g.cell / 2);
-      }
+      c.fillStyle = d3.lab(ramp(scale(v))).l > 60 ? "#14181c" : "#ffffff";
+      cellText(c, bytesParts(v), x + g.cell / 2, y + g.cell / 2, g.cell - 6);
     }
+  }
+  // In one line, in two, or not at all: a number without its unit says nothing.
+  function cellText(c, parts, x, y, room) {
+    const fits = (text) => c.measureText(text).width <= room;
+    c.textAlign = "center";
+    if (fits(parts.join(" "))) c.fillText(parts.join(" "), x, y);
+    else if (parts.every(fits) && room > 28) parts.forEach((text, i) => c.fillText(text, x, y + (i ? 8 : -7)));
   }
   function drawPixels(c, g, scale) {
     const buffer = gridImage(grid.bytes, g.n, g.n, scale);
@@ -120,7 +126,7 @@ function heatMap(label, model, choose) {
     const bar = el("i", {class: "ramp"});
     bar.style.background = "linear-gradient(to right," + [0.06, 0.25, 0.5, 0.75, 1].map(ramp).join(",") + ")";
     clear(legend, el("span", {}, most > least ? exactBytes(least) : "", bar, exactBytes(most), most > least ? ", logarithmic" : ""),
-      el("span", {}, model.unit()));
+      el("span", {}, model.unit() + (view.n > geometry().n ? " A square is up to " + Math.ceil(view.n / geometry().n) + " × " + Math.ceil(view.n / geometry().n) + " of them, added up: zoom in." : "")));
   }
   function cellAt(event) {
     if (!view) return null;
@@ -181,16 +187,17 @@ function heatMap(label, model, choose) {
     event.preventDefault();
   });
   e.addEventListener("blur", () => { if (cursor) { cursor = null; hideTip(); surface.draw(); } });
-  return {element: e, legend, svg: surface.svg, draw: surface.draw, whole() { whole(); surface.draw(); }, zoom(f) { zoomTo(view.n * f, view.r + view.n / 2, view.c + view.n / 2, 0.5, 0.5); },
+  return {element: box.element, legend, svg: surface.svg, size: surface.size, draw: surface.draw, whole() { whole(); surface.draw(); }, zoom(f) { zoomTo(view.n * f, view.r + view.n / 2, view.c + view.n / 2, 0.5, 0.5); },
           sums: () => grid, view: () => view};
 }
 
 // ---- kernel to kernel ----
 // Rows without superstep, of traces with very many, count for all only.
-function rowShown(r) { return state.superstep === null || r[3] === state.superstep; }
+const rowsTogether = transferRows.some((r) => r[3] === null);
+function rowShown(r) { return state.superstep === null || rowsTogether || r[3] === state.superstep; }
 function kernelModel() {
   const used = [...new Set(transferRows.flatMap((r) => [r[0], r[2]]))].sort((a, b) => a - b), places = new Map(used.map((k, i) => [k, i]));
-  return {used, origin: 0, left: 150, upright: true, size: () => used.length, unit: () => "Choose a cell to see its CTAs.", name: (i) => shortKernel(kernelNames[used[i]] || ""),
+  return {used, origin: 0, left: 150, upright: true, size: () => used.length, unit: () => "Choose a cell to see its CTAs." + (used.length > mapSize.allNamed ? " Some kernels have their names beside them: zoom in for others." : "") + (rowsTogether ? " Of all launches: they are too many to be told apart here." : ""), name: (i) => shortKernel(kernelNames[used[i]] || ""),
     sum(r0, r1, c0, c1, n) {
       const out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n)};
       for (const r of transferRows) {
@@ -249,8 +256,8 @@ function ctaMarks(from, to, apart) {
 }
 function ctaModel() {
   return {origin: cells.host ? 0 : 1, left: 72, size: () => cells.width, name: ctaName, marks: ctaMarks,
-    unit: () => (cells.bin > 1 ? "One cell is at least " + cells.bin + " × " + cells.bin + " CTAs; --supersteps or --kernels show more. " : "")
-      + (cells.stepBin > 1 ? "Launches are put together by " + cells.stepBin + "." : ""),
+    unit: () => (cells.bin > 1 ? "One cell is at least " + cells.bin + " × " + cells.bin + " CTAs, added up; --supersteps or --kernels show more. " : "")
+      + (cells.stepBin > 1 ? state.superstep === null ? "Launches are put together by " + cells.stepBin + "." : "Of " + partLaunches(cells) + "." : ""),
     sum(r0, r1, c0, c1, n) {
       const out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n), work: 0}, rows = n / (r1 - r0), columns = n / (c1 - c0);
       for (const g of cells.groups) {

@@ -55,14 +55,14 @@ function coalescingBlock() {
   if (data.coalescing === undefined) return null;
   if (data.coalescing === null)
     return block("coalescing", "Coalescing", null, nothing("Coalescing needs the lanes of each warp; a raw trace has none, a compact trace (MEMTRACE_FORMAT=compact) has them."));
-  const rows = coalescingLines(), whole = rows.sort((a, b) => b.sectors - a.sectors);
+  const vain = (r) => movedBytes(r) - usedBytes(r), rows = coalescingLines(), whole = rows.sort((a, b) => vain(b) - vain(a) || b.sectors - a.sectors);
   if (!rows.length) return block("coalescing", "Coalescing", null, nothing("No warp accessed global memory."));
   const sum = (key) => whole.reduce((s, r) => s + r[key], 0), moved = sum("sectors") * sectorBytes;
   const picture = bars(whole.map((r) => ({name: (r.line === "?" ? r.kernel : baseName(r.line)) + " " + r.type,
     title: [r.kernel + (r.kernels > 1 ? " and " + many(r.kernels - 1, "other kernel") : ""), r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r)].join("\n"),
     full: [r.line === "?" ? r.kernel : r.line, r.type].join(" "), pick: lineLink(r.line), parts: [[usedBytes(r), "load"], [movedBytes(r) - usedBytes(r), "store-pale"]],
     text: perRequest(r) + " sectors per request, " + usedShare(r) + " used"})), "Sectors moved by line", 14, ["used (B)", "moved in vain (B)"]);
-  const out = block("coalescing", "Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of mt-extract), and what is moved in vain.", el("p", {id: "coalescing-sum"},
+  const out = block("coalescing", "Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of mt-extract), and what is moved in vain; the lines with most of that first.", el("p", {id: "coalescing-sum"},
     many(sum("requests"), "request") + ", " + many(sum("sectors"), "sector") + " (" + bytes(moved) + "), " + percent(sum("distinct"), moved) + " of it used"), picture,
     colourLegend([["load", "used"], ["store-pale", "moved in vain"]]));
   out.className = "wide";
@@ -138,7 +138,7 @@ function findFootprint() {
 }
 function footprintWords() {
   const f = footprint();
-  return f ? "The whole run touches " + many(f.lines, "line") + " (" + bytes(f.bytes) + "); its largest launch, " + f.step + " (" + middle(shortKernel(f.kernel), 40) + "), " + bytes(f.most) + "." : "";
+  return f ? "The whole run touches " + many(f.lines, "line") + " (" + bytes(f.bytes) + "); " + (filtered ? "the largest launch shown, " : "its largest launch, ") + f.step + " (" + middle(shortKernel(f.kernel), 40) + "), " + bytes(f.most) + "." : "";
 }
 function reuseBlock() {
   if (!data.reuse) return null;
@@ -158,11 +158,11 @@ function sharingPicture() {
     for (const t of v.top) if (t.sharing === "false") top.push(Object.assign({kernel, step}, t));
   }
   const rows = [...sums].map(([name, s]) => ({name, pick: bufferLink(name), all: sharingKinds.reduce((a, [k]) => a + s[k], 0), parts: sharingKinds.map(([k, c]) => [s[k], c]),
-    title: name + "\n" + sharingKinds.map(([k, , w]) => w + ": " + many(s[k], "access", "accesses")).join("\n")})).sort((a, b) => b.all - a.all);
-  for (const r of rows) r.text = count(r.all);
+    title: name + "\n" + sharingKinds.map(([k, , w]) => w + ": " + many(s[k], "access", "accesses")).join("\n"), bad: s.false})).sort((a, b) => b.bad - a.bad || b.all - a.all);
+  for (const r of rows) r.text = count(r.all) + (r.bad ? ", " + percent(r.bad, r.all) + " falsely" : "");
   top.sort((a, b) => b.accesses - a.accesses);
   return el("div", {}, rows.length ? bars(rows, "Accesses by sharing", 8, sharingKinds.map(([k]) => k)) : nothing("No accesses here."), colourLegend(sharingKinds.map(([, c, w]) => [c, w])),
-    top.length ? el("p", {class: "muted"}, "Most falsely shared: " + top.slice(0, 3).map((t) => t.address + " of " + t.allocation + " (" + many(t.writers, "writer") + ", " + many(t.accesses, "access", "accesses") + ")").join("; ") + ".") : null);
+    top.length ? el("p", {class: "muted"}, "Most falsely shared: " + top.slice(0, 3).map((t) => t.address + " of " + (t.allocation || "no allocation that is known") + " (" + many(t.writers, "writer") + ", " + many(t.accesses, "access", "accesses") + ")").join("; ") + ".") : null);
 }
 
 // ---- conflicts ----
@@ -180,7 +180,7 @@ function conflictsBlock() {
   const rows = conflictRows();
   if (!rows.length) return block("conflicts", "Conflicts between CTAs", null, nothing("No two CTAs of one launch touched the same byte with a plain store among them."));
   const out = block("conflicts", "Conflicts between CTAs", "Bytes that two CTAs of one launch touched, at least one of them with a plain store: CUDA orders neither before the other.",
-    virtualTable(rows, [textColumn("kernel", "kernel", true), launchColumn("step"), Object.assign(textColumn("one", "a"), {pick: (r) => lineLink(r.lineA)}),
+    virtualTable(rows.sort((a, b) => b.bytes - a.bytes), [textColumn("kernel", "kernel", true), launchColumn("step"), Object.assign(textColumn("one", "a"), {pick: (r) => lineLink(r.lineA)}),
       Object.assign(textColumn("other", "b"), {pick: (r) => lineLink(r.lineB)}), numberColumn("bytes", "bytes"),
       textColumn("first at", "address", true), Object.assign(textColumn("allocation", "allocation"), {pick: (r) => bufferLink(r.allocation)}), textColumn("for example CTAs", "ctas")], "Conflicts"));
   out.className = "wide";
@@ -192,8 +192,8 @@ const placementNames = {block: "blocks of CTAs", robin: "round robin", mincut: "
 function placementBlock() {
   const p = data.placement;
   if (!p) return null;
-  if (!p.load) return block("placement", "On " + many(p.devices, "device"), null, nothing("No CTA loads what another one wrote: nothing would cross."));
-  return block("placement", "On " + many(p.devices, "device"), "If each launch’s CTAs were dealt out to " + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " that CTAs load from each other.",
+  if (!p.load) return block("placement", "On " + many(p.devices, "device"), null, nothing("There is no communication: nothing would cross."));
+  return block("placement", "On " + many(p.devices, "device"), "If each launch’s CTAs were dealt out to " + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " of communication.",
     bars(Object.keys(p.policies).map((k) => ({name: placementNames[k] || k, parts: [[p.policies[k].cross, "store"]], title: exactBytes(p.policies[k].cross),
       text: bytes(p.policies[k].cross) + ", " + percent(p.policies[k].cross, p.load)})), "Bytes across devices", 8, ["across (B)"]));
 }
@@ -214,7 +214,7 @@ function variableLink(name) {
 function drawPlots(section) {
   const l = data.lines || {};
   const panels = [coalescingBlock(), volumesBlock("allocations", "By allocation", l.allocations, bufferLink), volumesBlock("variables", "By variable", l.variables, variableLink), reuseBlock(),
-    data.sharing ? living("sharing", "Sharing of cache lines", "Accesses by how the CTAs of a launch share the line of " + data.sharing.line_size + " bytes that they fall in.", sharingPicture) : null,
+    data.sharing ? living("sharing", "Sharing of cache lines", "Accesses by how the CTAs of a launch share the line of " + data.sharing.line_size + " bytes that they fall in; the buffers with most false sharing first.", sharingPicture) : null,
     placementBlock(), conflictsBlock()].filter(Boolean);
   if (!panels.length) {
     section.append(nothing(data.from_json ? "The comm.json has none of the further analyses; mt-extract makes them with --sections more." : "These analyses were left out (--quick)."));
