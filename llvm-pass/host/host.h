@@ -17,7 +17,7 @@ enum mt_host_kind {
     MT_HOST_COPY,   /* memcpy, memmove: reads pointer[0], writes pointer[1]; size, or 0: bytes */
     MT_HOST_FILL,   /* memset: writes pointer[0]; size, or 0: bytes */
     MT_HOST_MASKED, /* vector at pointer[0], where mask is set: op[0]; size of an element; lanes */
-    MT_HOST_LANES,  /* gather, scatter: a vector of pointers */
+    MT_HOST_LANES,  /* gather, scatter: a vector of pointers, or one, with index and scale */
     MT_HOST_PACKED, /* expanding load, compressing store: as many elements as mask has bits */
     MT_HOST_LIBC,   /* call of a function of libc.def */
     MT_HOST_BLIND,  /* touches memory in a way that has no record; `what` says how */
@@ -27,8 +27,10 @@ struct mt_host_touch {
     enum mt_host_kind kind;
     enum mt_host_op op[3];
     unsigned operands;
-    LLVMValueRef pointer[3], bytes, mask;
-    uint64_t size;
+    LLVMValueRef pointer[3], bytes;
+    LLVMValueRef mask;  /* i1, or the sign, of each lane; or an integer */
+    LLVMValueRef index; /* a vector, to be multiplied by `scale`; or NULL */
+    uint64_t size, scale;
     unsigned lanes;
     enum mt_host_libc libc;
     const char *what;

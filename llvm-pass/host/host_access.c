@@ -102,25 +102,12 @@ static int host_access_touches(LLVMValueRef inst)
 static int host_access_harmless(const char *name)
 {
     static const char *const starts[] = {
-        "llvm.lifetime.",
-        "llvm.invariant.",
-        "llvm.prefetch",
-        "llvm.va_end",
-        "llvm.stackrestore",
-        "llvm.dbg.",
-        "llvm.clear_cache",
-        "llvm.eh.return",
-        "llvm.coro.",
-        "llvm.instrprof.",
-        "llvm.objc.",
-        "llvm.localescape",
-        "llvm.x86.clflush",
-        "llvm.x86.clwb",
-        "llvm.x86.sse2.clflush",
-        "llvm.x86.clzero",
-        "llvm.x86.cldemote",
-        "llvm.x86.monitorx",
-        "llvm.x86.umonitor",
+        "llvm.lifetime.",        "llvm.invariant.",   "llvm.prefetch",
+        "llvm.va_end",           "llvm.stackrestore", "llvm.dbg.",
+        "llvm.clear_cache",      "llvm.eh.return",    "llvm.coro.",
+        "llvm.instrprof.",       "llvm.objc.",        "llvm.localescape",
+        "llvm.x86.clflush",      "llvm.x86.clwb",     "llvm.x86.sse2.clflush",
+        "llvm.x86.cldemote",     "llvm.x86.monitorx", "llvm.x86.umonitor",
         "llvm.x86.sse3.monitor",
     };
     for (unsigned i = 0; i < sizeof starts / sizeof *starts; i++)
@@ -129,15 +116,76 @@ static int host_access_harmless(const char *name)
     return 0;
 }
 
+/* One access at the first operand; bytes: 0: the larger of the result and the second operand. */
+static const struct {
+    const char *name; /* begins so */
+    enum mt_host_op op;
+    uint32_t bytes;
+} host_access_plain[] = {
+    {"llvm.x86.sse3.ldu.", MT_HOST_LOAD, 0},    {"llvm.x86.avx.ldu.", MT_HOST_LOAD, 0},
+    {"llvm.x86.vbcstne", MT_HOST_LOAD, 2},      {"llvm.x86.vcvtne", MT_HOST_LOAD, 0},
+    {"llvm.x86.sse.ldmxcsr", MT_HOST_LOAD, 4},  {"llvm.x86.sse.stmxcsr", MT_HOST_STORE, 4},
+    {"llvm.x86.fxrstor", MT_HOST_LOAD, 512},    {"llvm.x86.fxsave", MT_HOST_STORE, 512},
+    {"llvm.x86.ldtilecfg", MT_HOST_LOAD, 64},   {"llvm.x86.sttilecfg", MT_HOST_STORE, 64},
+    {"llvm.x86.directstore", MT_HOST_STORE, 0}, {"llvm.x86.mmx.movnt.dq", MT_HOST_STORE, 8},
+    {"llvm.x86.atomic.", MT_HOST_ATOMIC, 0},    {"llvm.x86.cmpccxadd", MT_HOST_ATOMIC, 0},
+    {"llvm.x86.aadd", MT_HOST_ATOMIC, 0},       {"llvm.x86.aand", MT_HOST_ATOMIC, 0},
+    {"llvm.x86.aor", MT_HOST_ATOMIC, 0},        {"llvm.x86.axor", MT_HOST_ATOMIC, 0},
+};
+
+static uint64_t host_access_larger(struct mt_unit *u, LLVMValueRef inst)
+{
+    LLVMTypeRef type = LLVMTypeOf(inst);
+    uint64_t a = LLVMGetTypeKind(type) == LLVMVoidTypeKind ? 0 : size_of(u, type);
+    uint64_t b = LLVMGetNumArgOperands(inst) > 1 ? size_of(u, LLVMTypeOf(ARG(1))) : 0;
+    return a > b ? a : b;
+}
+
+/* A base, indices and a scale; elements of `type`, of which there may be more than indices, or fewer. */
+static enum mt_host_kind host_access_indexed(struct mt_unit *u, LLVMValueRef inst, struct mt_host_touch *a,
+                                             enum mt_host_op op, LLVMTypeRef type)
+{
+    unsigned load = op == MT_HOST_LOAD; /* what keeps its value in lanes left out comes before */
+    host_access_vector(u, a, MT_HOST_LANES, op, ARG(load), ARG(load ? 3 : 1), type);
+    a->index = ARG(2);
+    a->scale = LLVMConstIntGetZExtValue(ARG(4));
+    unsigned indices = LLVMGetVectorSize(LLVMTypeOf(a->index));
+    a->lanes = indices < a->lanes ? indices : a->lanes;
+    return a->kind;
+}
+
+/* llvm.x86.avx512.mask.pmov{s,us}.FROM TO.mem.BITS (pointer, vector, mask): made narrower, side by side. */
+static enum mt_host_kind host_access_narrowed(struct mt_unit *u, LLVMValueRef inst, const char *name,
+                                              struct mt_host_touch *a)
+{
+    const char *to = strstr(name, ".mem.");
+    host_access_vector(u, a, MT_HOST_MASKED, MT_HOST_STORE, ARG(0), ARG(2), LLVMTypeOf(ARG(1)));
+    a->size = to[-1] == 'b' ? 1 : to[-1] == 'w' ? 2 : 4;
+    return a->kind;
+}
+
 static enum mt_host_kind host_access_x86(struct mt_unit *u, LLVMValueRef inst, const char *name,
                                          struct mt_host_touch *a)
 {
-    if (mt_starts(name, "llvm.x86.sse3.ldu.") || mt_starts(name, "llvm.x86.avx.ldu."))
-        return host_access_fixed(a, MT_HOST_LOAD, ARG(0), size_of(u, LLVMTypeOf(inst)));
-    if (!strcmp(name, "llvm.x86.sse.ldmxcsr"))
-        return host_access_fixed(a, MT_HOST_LOAD, ARG(0), 4);
-    if (!strcmp(name, "llvm.x86.sse.stmxcsr"))
-        return host_access_fixed(a, MT_HOST_STORE, ARG(0), 4);
+    for (unsigned i = 0; i < sizeof host_access_plain / sizeof *host_access_plain; i++)
+        if (mt_starts(name, host_access_plain[i].name))
+            return host_access_fixed(a, host_access_plain[i].op, ARG(0),
+                                     host_access_plain[i].bytes ? host_access_plain[i].bytes
+                                                                : host_access_larger(u, inst));
+    if (strstr(name, ".gather"))
+        return host_access_indexed(u, inst, a, MT_HOST_LOAD, LLVMTypeOf(inst));
+    if (strstr(name, ".scatter"))
+        return host_access_indexed(u, inst, a, MT_HOST_STORE, LLVMTypeOf(ARG(3)));
+    if (strstr(name, ".maskload."))
+        return host_access_vector(u, a, MT_HOST_MASKED, MT_HOST_LOAD, ARG(0), ARG(1), LLVMTypeOf(inst));
+    if (strstr(name, ".maskstore."))
+        return host_access_vector(u, a, MT_HOST_MASKED, MT_HOST_STORE, ARG(0), ARG(1), LLVMTypeOf(ARG(2)));
+    if (!strcmp(name, "llvm.x86.sse2.maskmov.dqu"))
+        return host_access_vector(u, a, MT_HOST_MASKED, MT_HOST_STORE, ARG(2), ARG(1), LLVMTypeOf(ARG(0)));
+    if (mt_starts(name, "llvm.x86.avx512.mask.pmov") && strstr(name, ".mem."))
+        return host_access_narrowed(u, inst, name, a);
+    if (!strcmp(name, "llvm.x86.movdir64b"))
+        return host_access_block(a, ARG(1), ARG(0), LLVMConstInt(mt_type_int(u, 64), 64, 0));
     return host_access_blind(a, name); /* what they move is their own affair */
 }
 

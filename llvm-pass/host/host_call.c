@@ -52,8 +52,19 @@ static void host_call_block(struct mt_host_recorder *r, LLVMValueRef pointer, LL
 /* The mask as an i64, lane 0 in bit 0. */
 static LLVMValueRef mask_bits(struct mt_host_recorder *r, const struct mt_host_touch *a)
 {
-    LLVMValueRef bits = LLVMBuildBitCast(r->builder, a->mask, mt_type_int(r->u, a->lanes), "");
-    return LLVMBuildIntCast2(r->builder, bits, r->i64, 0, "");
+    LLVMValueRef bits = a->mask;
+    LLVMTypeRef type = LLVMTypeOf(bits);
+    if (LLVMGetTypeKind(type) == LLVMVectorTypeKind) {
+        unsigned lanes = LLVMGetVectorSize(type);
+        uint64_t width = LLVMSizeOfTypeInBits(r->u->layout, LLVMGetElementType(type));
+        LLVMTypeRef as = LLVMVectorType(mt_type_int(r->u, (unsigned)width), lanes);
+        bits = LLVMBuildBitCast(r->builder, bits, as, "");
+        if (width > 1)
+            bits = LLVMBuildICmp(r->builder, LLVMIntSLT, bits, LLVMConstNull(as), "");
+        bits = LLVMBuildBitCast(r->builder, bits, mt_type_int(r->u, lanes), "");
+    }
+    bits = LLVMBuildIntCast2(r->builder, bits, r->i64, 0, "");
+    return LLVMBuildAnd(r->builder, bits, host_call_number(r, ~0ull >> (64 - a->lanes)), "");
 }
 
 static void host_call_masked(struct mt_host_recorder *r, const struct mt_host_touch *a, uint32_t site)
@@ -78,13 +89,28 @@ static LLVMValueRef room_for_lanes(struct mt_host_recorder *r, LLVMValueRef inst
     return r->lanes;
 }
 
+/* The addresses of a gather or scatter, as integers. */
+static LLVMValueRef host_call_addresses(struct mt_host_recorder *r, const struct mt_host_touch *a)
+{
+    unsigned lanes = LLVMGetVectorSize(LLVMTypeOf(a->index ? a->index : a->pointer[0]));
+    LLVMTypeRef type = LLVMVectorType(r->i64, lanes);
+    if (!a->index)
+        return LLVMBuildPtrToInt(r->builder, a->pointer[0], type, "");
+    LLVMValueRef base = as_i64(r, a->pointer[0]), scales[64], bases = LLVMGetPoison(type);
+    for (unsigned i = 0; i < lanes; i++) {
+        scales[i] = host_call_number(r, a->scale);
+        bases = LLVMBuildInsertElement(r->builder, bases, base, LLVMConstInt(r->i32, i, 0), "");
+    }
+    LLVMValueRef steps = LLVMBuildSExtOrBitCast(r->builder, a->index, type, "");
+    steps = LLVMBuildMul(r->builder, steps, LLVMConstVector(scales, lanes), "");
+    return LLVMBuildAdd(r->builder, bases, steps, "");
+}
+
 static void host_call_lanes(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a,
                             uint32_t site)
 {
     LLVMValueRef room = room_for_lanes(r, inst);
-    LLVMTypeRef type = LLVMVectorType(r->i64, a->lanes);
-    LLVMValueRef list = LLVMBuildPtrToInt(r->builder, a->pointer[0], type, "");
-    LLVMSetAlignment(LLVMBuildStore(r->builder, list, room), 8);
+    LLVMSetAlignment(LLVMBuildStore(r->builder, host_call_addresses(r, a), room), 8);
     LLVMValueRef args[] = {room, mask_bits(r, a), host_call_number(r, a->size), site_number(r, site)};
     mt_host_call(r, r->atomic ? "__mt_host_begin_lanes" : "__mt_host_lanes", args, 4);
 }

@@ -100,6 +100,44 @@ def lanes(w):
         same(f"{words}: complete, lost", w.end(r.trace), (True, 0))
 
 
+# What src/intrinsics.c reads of `from` and writes to `to`, by function: bytes from their beginnings, and sizes.
+AVX2 = {
+    "gather_d_d": [("load", "from", 4 * i, 4) for i in (3, 1, 4, 1, 5, 9, 2, 6)],
+    "gather_d_pd": [("load", "from", -8, 8)],
+    "gather_q_ps": [("load", "from", 40 + 2 * i, 4) for i in (-2, 0, 20, 8)],
+    "maskload": [("load", "from", 32, 4), ("load", "from", 40, 8), ("load", "from", 60, 4)],
+    "maskstore": [("store", "to", 8, 16)],
+    "maskmov": [("store", "to", 40, 2), ("store", "to", 44, 1), ("store", "to", 55, 1)],
+}
+AVX512 = {
+    "gather_512": [("load", "from", 8 * i, 8) for i in (1, 5, 6, 8)],
+    "scatter_512": [("store", "to", 80, 4), ("store", "to", 120, 4)],
+    "scatter_256": [("store", "to", 4 * i, 4) for i in (40, 42, 44, 41)],
+    "narrowed": [("store", "to", 200, 3), ("store", "to", 215, 1)],
+}
+
+
+@case
+def intrinsics(w):
+    """Gathers, scatters and masked moves that are x86's own intrinsics: the lanes that the mask leaves."""
+    flags = open("/proc/cpuinfo").read().split()
+    if "avx2" not in flags:
+        return
+    more = ["avx512"] if {"avx512f", "avx512vl", "avx512bw"} <= set(flags) else []
+    want = {**AVX2, **(AVX512 if more else {})}
+    for level in ("-O0", "-O2"):
+        for host, words in (("--host", "mat"), ("--host=atomic", "atomic")):
+            r = w.run(w.compile("intrinsics.c", level, host=host), *more, words=words)
+            base = dict(zip(("from", "to"), (int(x, 16) for x in r.stdout.split()[:2])))
+            got = {f: [] for f in want}
+            for a in w.accesses(r.trace):
+                op, name = want[a.function][0][:2] if a.function in want else (None, "to")
+                if a.op == op and -8 <= a.address - base[name] < 256:
+                    got[a.function].append((op, name, a.address - base[name], a.size))
+            same(f"{level} {words}", got, want)
+            same(f"{level} {words}: complete, lost", w.end(r.trace), (True, 0))
+
+
 @case
 def io(w):
     """What read, write and their like touch for the program, at the place of the call."""
