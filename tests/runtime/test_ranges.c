@@ -1,5 +1,5 @@
-/* The table of address ranges: a run of requests in an order that a generator gives, against an array with one
- * cell for each address; and so many ranges that a table which moves all of them would not end. */
+/* The table of address ranges: a run of requests in an order that a generator gives, against an array with
+ * one cell for each address; and so many ranges that a table which moves all of them would not end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

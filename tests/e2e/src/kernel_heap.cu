@@ -1,4 +1,5 @@
-// malloc and free in kernels, with a heap of 128 KiB, and after a reset with the default one. Prints what comes of it.
+// malloc and free in kernels, with a heap of 128 KiB, and after a reset with the default one. Prints what
+// comes of it.
 #include "../../../examples/common/example.h"
 #include <algorithm>
 #include <vector>
