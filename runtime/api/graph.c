@@ -38,6 +38,7 @@ void mt_graph_free_node(struct CUgraphNode_st *n)
     mt_op_free(n->op);
     if (n->child)
         mt_graph_free(n->child);
+    mt_branch_free(n->branch);
     mt_graph_memory_release(n->memory);
     free(n->after);
     free(n->args);
@@ -50,6 +51,7 @@ void mt_graph_free(struct CUgraph_st *g)
     for (size_t i = 0; i < g->n; i++)
         mt_graph_free_node(g->node[i]);
     mt_user_drop(g);
+    mt_condition_drop(g);
     free(g->node);
     free(g);
 }
@@ -166,13 +168,15 @@ static int clone_node(struct CUgraph_st *to, struct CUgraphNode_st *n)
         return -1;
     if (c->child)
         c->child->owned = 1;
+    if (n->branch && !(c->branch = mt_branch_clone(n->branch)))
+        return -1;
     return 0;
 }
 
 struct CUgraph_st *mt_graph_clone(const struct CUgraph_st *g)
 {
     struct CUgraph_st *to = mt_graph_new();
-    int bad = !to || mt_user_clone(g, to);
+    int bad = !to || mt_user_clone(g, to) || mt_condition_clone(g, to);
     for (size_t i = 0; i < g->n && !bad; i++)
         bad = clone_node(to, g->node[i]);
     for (size_t i = 0; i < g->n && !bad; i++) { /* edges may lead forward: all nodes first */
@@ -212,6 +216,8 @@ cudaError_t IMPL(cudaGraphClone)(cudaGraph_t *out, cudaGraph_t graph)
     struct CUgraph_st *g = mt_graph_get(graph);
     if (!out || !g)
         return mt_fail(cudaErrorInvalidValue);
+    if (mt_graph_conditions(g)) /* as CUDA says of them */
+        return mt_fail(cudaErrorNotSupported);
     *out = mt_graph_clone(g);
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }

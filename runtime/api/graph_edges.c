@@ -212,7 +212,9 @@ cudaError_t IMPL(cudaGraphDebugDotPrint)(cudaGraph_t graph, const char *path, un
                                         "signal",
                                         "wait",
                                         "memory allocation",
-                                        "memory free"};
+                                        "memory free",
+                                        "memory operations",
+                                        "conditional"};
     struct CUgraph_st *g = mt_graph_get(graph);
     FILE *f = g && path ? fopen(path, "w") : NULL;
     if (!f)

@@ -1,16 +1,10 @@
-/* Graphs that are ready to be launched, on the CPU device. A launch queues the graph's operations in the
- * stream, one after the other in an order that its edges allow: each kernel is a launch of its own there, in
- * the trace too. */
+/* Graphs that are ready to be launched, on the CPU device. */
 #include "capture.h"
-#include "copy.h"
 #include "entry.h"
 #include "error.h"
 #include "event.h"
 #include "graph.h"
-#include "launch.h"
-#include "libcall.h"
 #include "map.h"
-#include "trace/site.h"
 #include "base/fork.h"
 #include <stdlib.h>
 #include <string.h>
@@ -30,49 +24,6 @@ static struct CUgraphExec_st *graph_exec_get(cudaGraphExec_t e)
 }
 
 /* ---- launching ---- */
-
-static void graph_exec_bind(struct mt_op *op, struct mt_stream *s)
-{
-    if (op->kind == MT_OP_KERNEL)
-        mt_launch_bind(op, s);
-    else if (op->kind == MT_OP_LIBRARY)
-        mt_libcall_bind(op, s);
-    else if (op->kind == MT_OP_COPY)
-        mt_copy_bind(op, s);
-    else if (op->kind == MT_OP_FILL)
-        mt_fill_bind(op, s);
-    else if (op->kind == MT_OP_RECORD || op->kind == MT_OP_WAIT)
-        mt_event_bind(op, s);
-}
-
-static cudaError_t run_node(const struct CUgraphNode_st *n, struct mt_stream *s)
-{
-    if (n->child)
-        return mt_graph_run(n->child, s);
-    if (n->memory)
-        mt_graph_memory_renew(n->memory);
-    if (!n->op || n->disabled)
-        return cudaSuccess;
-    struct mt_op *op = mt_op_copy(n->op);
-    cudaError_t e = !op ? cudaErrorMemoryAllocation : op->renew ? (cudaError_t)op->renew(op) : cudaSuccess;
-    if (e) {
-        mt_op_free(op);
-        return mt_fail(e);
-    }
-    graph_exec_bind(op, s);
-    mt_op_enqueue(s, op);
-    return cudaSuccess;
-}
-
-cudaError_t mt_graph_run(struct CUgraph_st *g, struct mt_stream *s)
-{
-    struct CUgraphNode_st **sorted = mt_graph_sorted(g);
-    cudaError_t e = sorted ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
-    for (size_t i = 0; i < g->n && !e; i++)
-        e = run_node(sorted[i], s);
-    free(sorted);
-    return e;
-}
 
 static int graph_exec_nothing(struct mt_op *op)
 {
@@ -95,7 +46,7 @@ static cudaError_t graph_exec_run(struct CUgraphExec_st *x, struct mt_stream *s)
     end->reaches = mt_mark_hold(mark);
     x->last = mark;
     mt_op_enqueue(s, begin);
-    cudaError_t e = mt_graph_run(x->graph, s);
+    cudaError_t e = mt_graph_run(x->graph, s, NULL);
     mt_op_enqueue(s, end);
     return e;
 }
@@ -139,7 +90,7 @@ cudaError_t IMPL(cudaGraphInstantiateWithFlags)(cudaGraphExec_t *out, cudaGraph_
     struct CUgraph_st *g = mt_graph_get(graph);
     if (!out || !g || flags & ~(known | cudaGraphInstantiateFlagDeviceLaunch) || has_cycle(g))
         return mt_fail(cudaErrorInvalidValue);
-    if (flags & cudaGraphInstantiateFlagDeviceLaunch)
+    if (flags & cudaGraphInstantiateFlagDeviceLaunch || mt_graph_conditions(g) < 0)
         return mt_fail(cudaErrorNotSupported);
     struct CUgraphExec_st *x = calloc(1, sizeof *x);
     if (x)
@@ -315,6 +266,23 @@ cudaError_t IMPL(cudaGraphNodeGetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t 
 /* NULL when `b` has the nodes of `a`, in order, with the same edges;
  * else the first node of `b` that differs. */
 static struct CUgraphNode_st *graph_exec_differs(const struct CUgraph_st *a, const struct CUgraph_st *b,
+                                                 int *type);
+
+/* 1: both have the same condition, and bodies of one form; or neither has one. */
+static int graph_exec_branches(const struct CUgraphNode_st *x, const struct CUgraphNode_st *y, int *type)
+{
+    struct CUgraph_st *const *a, *const *b;
+    if (!x->branch || !y->branch)
+        return x->branch == y->branch;
+    int same = mt_branch_like(x->branch, y->branch);
+    unsigned n = mt_branch_bodies(x->branch, &a);
+    mt_branch_bodies(y->branch, &b);
+    for (unsigned i = 0; same && i < n; i++)
+        same = a[i]->n == b[i]->n && !graph_exec_differs(a[i], b[i], type);
+    return same;
+}
+
+static struct CUgraphNode_st *graph_exec_differs(const struct CUgraph_st *a, const struct CUgraph_st *b,
                                                  int *type)
 {
     *type = 0;
@@ -328,11 +296,15 @@ static struct CUgraphNode_st *graph_exec_differs(const struct CUgraph_st *a, con
         else if (same && x->child &&
                  (x->child->n != y->child->n || graph_exec_differs(x->child, y->child, type)))
             same = 0;
+        else if (same)
+            same = graph_exec_branches(x, y, type);
         if (!same || *type)
             return y;
     }
     return NULL;
 }
+
+static cudaError_t take_bodies(struct mt_branch *to, const struct mt_branch *from);
 
 static cudaError_t take_over(struct CUgraph_st *to, const struct CUgraph_st *from)
 {
@@ -343,10 +315,21 @@ static cudaError_t take_over(struct CUgraph_st *to, const struct CUgraph_st *fro
             return cudaErrorMemoryAllocation;
         mt_op_free(n->op);
         n->op = op;
-        if (n->child && take_over(n->child, m->child))
+        if ((n->child && take_over(n->child, m->child)) || (n->branch && take_bodies(n->branch, m->branch)))
             return cudaErrorMemoryAllocation;
     }
     return cudaSuccess;
+}
+
+static cudaError_t take_bodies(struct mt_branch *to, const struct mt_branch *from)
+{
+    struct CUgraph_st *const *a, *const *b;
+    unsigned n = mt_branch_bodies(to, &a);
+    cudaError_t e = cudaSuccess;
+    mt_branch_bodies(from, &b);
+    for (unsigned i = 0; i < n && !e; i++)
+        e = take_over(a[i], b[i]);
+    return e;
 }
 
 static enum cudaGraphExecUpdateResult graph_exec_update(struct CUgraphExec_st *x, struct CUgraph_st *g,
@@ -354,6 +337,8 @@ static enum cudaGraphExecUpdateResult graph_exec_update(struct CUgraphExec_st *x
 {
     int type = 0;
     *at = NULL;
+    if (x->last && mt_graph_conditions(x->graph)) /* bodies are looked at while a launch is under way */
+        mt_mark_wait(x->last);
     if (x->graph->n != g->n)
         return cudaGraphExecUpdateErrorTopologyChanged;
     *at = graph_exec_differs(x->graph, g, &type);

@@ -231,7 +231,7 @@ cudaError_t IMPL(cudaGraphAddChildGraphNode)(cudaGraphNode_t *out, cudaGraph_t g
     if (e)
         return e;
     struct CUgraph_st *c = mt_graph_get(child);
-    if (!c || c == graph)
+    if (!c || c == graph || mt_graph_conditions(c))
         return mt_fail(cudaErrorInvalidValue);
     struct CUgraph_st *clone = mt_graph_clone(c);
     struct CUgraphNode_st *node = clone ? mt_graph_add(graph, cudaGraphNodeTypeGraph, NULL, after, n) : NULL;
@@ -352,28 +352,6 @@ cudaError_t IMPL(cudaGraphKernelNodeGetParams)(cudaGraphNode_t node, struct cuda
     const struct mt_function *f = mt_launch_parts(n->op, &c, args);
     *out = (struct cudaKernelNodeParams){(void *)(uintptr_t)f->host, c.grid, c.block,
                                          (unsigned)c.shared,         args,   NULL};
-    return cudaSuccess;
-}
-
-cudaError_t IMPL(cudaGraphKernelNodeGetAttribute)(cudaGraphNode_t node, cudaLaunchAttributeID which,
-                                                  cudaLaunchAttributeValue *out)
-{
-    struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeKernel, out);
-    struct mt_launch_config c;
-    void **args = n ? malloc((mt_launch_nparams(n->op) + 1) * sizeof *args) : NULL;
-    if (!args)
-        return n ? mt_fail(cudaErrorMemoryAllocation) : cudaErrorInvalidValue;
-    mt_launch_parts(n->op, &c, args);
-    free(args);
-    memset(out, 0, sizeof *out);
-    if (which == cudaLaunchAttributeCooperative)
-        out->cooperative = c.cooperative;
-    else if (which == cudaLaunchAttributeClusterDimension) {
-        out->clusterDim.x = c.cluster.x;
-        out->clusterDim.y = c.cluster.y;
-        out->clusterDim.z = c.cluster.z;
-    } else
-        return mt_fail(cudaErrorNotSupported);
     return cudaSuccess;
 }
 

@@ -209,6 +209,20 @@ void mt_op_enqueue(struct mt_stream *s, struct mt_op *op)
     mt_op_free(op);
 }
 
+void mt_op_follow(struct mt_op *at, struct mt_op *op)
+{
+    struct mt_stream *s = at->stream;
+    pthread_mutex_lock(&lock);
+    op->stream = s;
+    op->ticket = at->ticket; /* who waits for one of them waits for both */
+    op->next = at->next;
+    at->next = op;
+    if (s->last == at)
+        s->last = op;
+    s->issued++;
+    pthread_mutex_unlock(&lock);
+}
+
 cudaError_t mt_op_submit(struct mt_stream *s, struct mt_op *op)
 {
     if (mt_capturing(s))
@@ -334,9 +348,9 @@ void mt_stream_drain(struct mt_stream *s)
         return;
     }
     pthread_mutex_lock(&lock);
-    uint64_t upto = s->issued;
+    uint64_t upto = tickets;
     queue_hold(s);
-    while (s->done < upto && !closed)
+    while (s->first && s->first->ticket <= upto && !closed)
         wait_one(s);
     let_go(s);
     pthread_mutex_unlock(&lock);

@@ -67,6 +67,8 @@ void mt_op_free(struct mt_op *op);
 cudaError_t mt_op_submit(struct mt_stream *s, struct mt_op *op);
 /* The same, captured or not. */
 void mt_op_enqueue(struct mt_stream *s, struct mt_op *op);
+/* While `at` runs: `op` comes right behind it, before all that was queued. Then more may follow `op`. */
+void mt_op_follow(struct mt_op *at, struct mt_op *op);
 /* A pending operation has ended. */
 void mt_op_finish(struct mt_op *op);
 

@@ -19,6 +19,7 @@ CUdeviceptr driver_alloc(size_t bytes);
 
 /* test_code.c */
 void driver_bad_code(void **state);
+void driver_conditional(void **state);
 void driver_bad_names(void **state);
 void driver_freed(void **state);
 void driver_grid(void **state);

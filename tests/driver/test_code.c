@@ -183,6 +183,70 @@ void driver_grid(void **state)
     OK(cuMemFree(p));
 }
 
+/* A graph of cuGraphAddNode: p[0] = 5, then a loop in which a kernel counts it down, and p[1] and p[2] up by
+ * a kernel and a fill, which its parameters change afterwards. */
+void driver_conditional(void **state)
+{
+#if CUDA_VERSION >= 12030
+    static const char text[] =
+        HEAD ".extern .func cudaGraphSetConditional(.param .b64 h, .param .b32 v);\n"
+             ".visible .entry down(.param .u64 p, .param .u64 h)\n{\n.reg .b32 %r<3>;\n.reg .b64 %rd<3>;\n"
+             "ld.param.u64 %rd1, [p];\nld.param.u64 %rd2, [h];\nld.global.u32 %r1, [%rd1];\n"
+             "add.s32 %r2, %r1, -1;\nst.global.u32 [%rd1], %r2;\nred.global.add.u32 [%rd1+4], 1;\n"
+             "{ .param .b64 h; .param .b32 v; st.param.b64 [h], %rd2; st.param.b32 [v], %r2;\n"
+             "call cudaGraphSetConditional, (h, v); }\nret;\n}\n";
+    unsigned seen[3];
+    CUmodule m;
+    CUfunction f;
+    CUgraph graph;
+    CUgraphNode fill, loop, node;
+    CUgraphExec exec;
+    CUgraphConditionalHandle handle;
+    CUdeviceptr p = driver_alloc(sizeof seen);
+    OK(cuModuleLoadData(&m, text));
+    OK(cuModuleGetFunction(&f, m, "down"));
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphConditionalHandleCreate(&handle, graph, driver_context, 1, CU_GRAPH_COND_ASSIGN_DEFAULT));
+    CUgraphNodeParams set = {.type = CU_GRAPH_NODE_TYPE_MEMSET,
+                             .memset = {.dst = p, .value = 5, .elementSize = 4, .width = 1, .height = 1}};
+    CUgraphNodeParams branch = {
+        .type = CU_GRAPH_NODE_TYPE_CONDITIONAL,
+        .conditional = {
+            .handle = handle, .type = CU_GRAPH_COND_TYPE_WHILE, .size = 1, .ctx = driver_context}};
+    void *args[] = {&p, &handle};
+    CUgraphNodeParams run = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+                             .kernel = {f, 1, 1, 1, 1, 1, 1, 0, args, NULL, NULL, NULL}};
+#if CUDA_VERSION >= 13000
+#define ADD(out, g, after, n, params) cuGraphAddNode(out, g, after, NULL, n, params)
+#else
+#define ADD(out, g, after, n, params) cuGraphAddNode(out, g, after, n, params)
+#endif
+    OK(ADD(&fill, graph, NULL, 0, &set));
+    OK(ADD(&loop, graph, &fill, 1, &branch));
+    OK(ADD(&node, branch.conditional.phGraph_out[0], NULL, 0, &run));
+    assert_int_equal(ADD(&node, graph, NULL, 0, &branch), CUDA_ERROR_INVALID_VALUE); /* the handle has one */
+    CUgraphNodeParams more = set;
+    more.memset.dst = p + 8;
+    OK(ADD(&node, branch.conditional.phGraph_out[0], NULL, 0, &more));
+    OK(cuMemsetD32(p, 0, 3));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, NULL));
+    OK(cuMemcpyDtoH(seen, p, sizeof seen));
+    assert_true(seen[0] == 0 && seen[1] == 5 && seen[2] == 5);
+    set.memset.value = 2;
+    OK(cuGraphExecNodeSetParams(exec, fill, &set));
+    OK(cuGraphLaunch(exec, NULL));
+    OK(cuMemcpyDtoH(seen, p, sizeof seen));
+    assert_true(seen[0] == 0 && seen[1] == 7);
+    assert_int_equal(cuGraphNodeSetParams(loop, &branch), CUDA_ERROR_NOT_SUPPORTED);
+    OK(cuGraphNodeSetParams(fill, &set));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+    OK(cuModuleUnload(m));
+    OK(cuMemFree(p));
+#endif
+}
+
 /* Newer than what LLVM 19 compiles for: programs are told what the code is, for they choose by it. */
 void driver_newer(void **state)
 {

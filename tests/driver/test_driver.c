@@ -488,7 +488,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(driver_graphs),        cmocka_unit_test(driver_logs),
         cmocka_unit_test(driver_grid),          cmocka_unit_test(driver_names),
         cmocka_unit_test(driver_missing),       cmocka_unit_test(driver_tensors),
-        cmocka_unit_test(driver_stream_memory),
+        cmocka_unit_test(driver_stream_memory), cmocka_unit_test(driver_conditional),
     };
     return cmocka_run_group_tests(tests, driver_begin, NULL);
 }

@@ -12,6 +12,7 @@ ADD = 2 * 1000
 COUNT = 64 * 64
 ACROSS = 1 << 20
 IOTA = ACROSS + 5 + 5 + 50
+# down: a load, a store and an atomic in each of 7 rounds
 TOGETHER = 2 * 8 * 64  # three atomics and a load each
 
 build = sys.argv[1]
@@ -34,7 +35,7 @@ for options in "", "--divide=0":  # each module as one image, and each kernel wi
                 load, store = bytes_of.get(kernel, (0, 0))
                 bytes_of[kernel] = load + v["Load"], store + v["Store"]
         want = {"add": (8 * ADD, 4 * ADD), "count": (4 * COUNT, 4 * COUNT), "iota": (0, 4 * IOTA), "k": (4, 4), "seldom": (4, 4), "pairs": (32, 24),
-                "together": (16 * TOGETHER, 12 * TOGETHER)}
+                "down": (7 * 8, 7 * 8), "together": (16 * TOGETHER, 12 * TOGETHER)}
         if bytes_of != want or not got["complete"]:
             sys.exit(f"bytes are {bytes_of}, expected {want}; complete: {got['complete']} {got['notes']}")
         text = "".join(open(f).read() for f in glob.glob(folder + "/*.meta"))

@@ -54,6 +54,23 @@ def graph_launches(world):
     holds("complete", meta.end()["complete"])
 
 
+@case("graph_nodes")
+def graph_nodes(world):
+    """Nodes of all types by cudaGraphAddNode; conditional ones: the kernels of the bodies that are taken are launches, in order."""
+    result = world.run_ok(world.compile(os.path.join(world.src, "graph_nodes.cu"), "-O2"))
+    same("output", (result.out, result.err), ("graph_nodes: done\n", ""))
+    launches = result.trace()
+    same("kernels", [g.kernel for g in launches],
+         ["add"] * 6 + ["decide", "add"] * 2 + (["down", "add"] * 3 + ["add"]) * 2 + ["decide", "add", "add"])
+    kinds = {"add": {("load", 4): 32, ("store", 4): 32}, "decide": {}, "down": {("load", 4): 1, ("store", 4): 1}}
+    for g in launches:
+        same(g.kernel, g.ctas().get((0, 0, 0), {}), kinds[g.kernel])
+    meta = result.companion()
+    same("copies", [e["kind"] for e in meta.all("memcpy")], ["d2h"] * (3 + 2 + 3 + 1))
+    same("fills", [e["bytes"] for e in meta.all("memset")], [128] * 3 + [128] * 2 + [256, 4, 4] + [128])
+    holds("complete", meta.end()["complete"])
+
+
 @case("default_stream")
 def default_stream(world):
     """-fgpu-default-stream=per-thread: the default streams of two host threads run side by side."""

@@ -3,6 +3,27 @@
 #define _GNU_SOURCE
 #include "graph.h"
 
+/* What launches of a kernel node ask for, changed and copied. */
+TEST(kernel_attributes)
+{
+    unsigned *p = words(4);
+    cudaGraph_t g;
+    cudaLaunchAttributeValue v = {.cooperative = 1}, got;
+    OK(cudaGraphCreate(&g, 0));
+    cudaGraphNode_t zero = add_zero(g, NULL, p), a = add_step(g, zero, p, 0), b = add_step(g, a, p, 1);
+    OK(cudaGraphKernelNodeSetAttribute(b, cudaLaunchAttributeCooperative, &v));
+    OK(cudaGraphKernelNodeGetAttribute(a, cudaLaunchAttributeCooperative, &got));
+    WANT(got.cooperative == 0);
+    OK(cudaGraphKernelNodeCopyAttributes(a, b));
+    OK(cudaGraphKernelNodeGetAttribute(a, cudaLaunchAttributeCooperative, &got));
+    WANT(got.cooperative == 1);
+    EXPECT(cudaErrorInvalidValue, cudaGraphKernelNodeSetAttribute(zero, cudaLaunchAttributeCooperative, &v));
+    EXPECT(cudaErrorInvalidValue, cudaGraphKernelNodeSetAttribute(a, cudaLaunchAttributeCooperative, NULL));
+    OK(cudaGraphLaunch(ready(g), stream())); /* with its arguments */
+    OK(cudaDeviceSynchronize());
+    WANT(p[0] == 2 && p[1] == 0);
+}
+
 TEST(explicit_graph)
 {
     unsigned *p = words(8), *copy = words(2), calls = 0;
@@ -267,9 +288,8 @@ TEST(user_objects)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(explicit_graph),
-        cmocka_unit_test(changes),
-        cmocka_unit_test(memory),
+        cmocka_unit_test(kernel_attributes), cmocka_unit_test(explicit_graph),
+        cmocka_unit_test(changes),           cmocka_unit_test(memory),
         cmocka_unit_test(user_objects),
     };
     program_streams = 1;
