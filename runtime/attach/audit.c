@@ -240,6 +240,15 @@ static int audit_is_driver_name(const char *name)
            strcmp(audit_base_name(name), "libcuda.so") == 0;
 }
 
+/* In the folder that mt-run names in LD_LIBRARY_PATH, for programs which look for the driver there. Nothing
+ * else is in it: places where other libraries really may be come later. */
+static int audit_is_shown(const char *name)
+{
+    static const char below[] = "memtrace/driver/";
+    size_t n = strlen(folder);
+    return strncmp(name, folder, n) == 0 && strncmp(name + n, below, sizeof below - 1) == 0;
+}
+
 /* The driver is ours where there is none, or where the CPU device is asked for: on a GPU NVIDIA's runtime
  * needs its own. */
 static int audit_is_driver(const char *name, uintptr_t *cookie)
@@ -249,7 +258,7 @@ static int audit_is_driver(const char *name, uintptr_t *cookie)
         return 0;
     if (asks)
         audit_tell_left(cookie);
-    return !asks && (access(name, R_OK) != 0 || wants_cpu);
+    return !asks && (audit_is_shown(name) || access(name, R_OK) != 0 || wants_cpu);
 }
 
 /* Libraries that libmemtrace.so stands before, and where it looks for their paths. */
@@ -314,8 +323,9 @@ static void audit_tell_place(const char *name)
  * for the real one. */
 EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 {
-    static char ours[sizeof folder + 64];
-    if (!strchr(name, '/') || (runtime && audit_map(cookie) == runtime))
+    static char ours[sizeof folder + 64], nowhere[] = "/dev/null/libcuda.so.1";
+    if (!strchr(name, '/') || (runtime && audit_map(cookie) == runtime) ||
+        (audit_is_shown(name) && !audit_is_driver_name(name)))
         return (char *)(uintptr_t)name;
     if (stand_in && audit_map(cookie) == stand_in)
         return (char *)(uintptr_t)name;
@@ -325,6 +335,8 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
         return ours;
     }
     int major = audit_major(audit_base_name(name)), driver = audit_is_driver(name, cookie);
+    if (!driver && audit_is_shown(name))
+        return nowhere;
     const char *file = audit_before(name);
     if (major < 0 && !driver && !file)
         return (char *)(uintptr_t)name;

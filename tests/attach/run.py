@@ -296,6 +296,31 @@ def case_older():
     check(*mt_run("./older"), OLDER, {}, err=GONE)
 
 
+FINDERS = """import ctypes, ctypes.util, os, re
+def scan():  # as tinygrad does
+    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            path = os.path.join(folder, name)
+            if re.fullmatch(r"libcuda\\.so\\.?[0-9]*", name) and os.path.isfile(path) and open(path, "rb").read(4) == b"\\x7fELF":
+                yield path
+for name in "libcuda.so.1", "libcuda.so", ctypes.util.find_library("cuda"), *scan():
+    library = ctypes.CDLL(name)
+    print(os.path.basename(name), library.cuInit(0), hasattr(library, "mt_runtime_version"))
+print(len(re.findall("lib/libmemtrace.so$", open("/proc/self/maps").read(), re.M)) > 0)
+"""
+
+
+def case_finders():
+    """Programs look for the driver by name, by the linker's and objdump's words, and in folders."""
+    names = ["libcuda.so.1", "libcuda.so", "libcuda.so.1", "libcuda.so", "libcuda.so.1"]
+    out = "".join(f"{name} 0 True\n" for name in names) + "True\n"
+    check(*mt_run(sys.executable, "-c", FINDERS), out, {})
+    check(*mt_run("env", "-u", "LD_AUDIT", "-u", "LD_PRELOAD", sys.executable, "-c", FINDERS), out, {})
+    empty = tempfile.mkdtemp(dir=ARGS.work)
+    done, _ = mt_run("sh", "-c", "echo $LD_LIBRARY_PATH", LD_LIBRARY_PATH=empty)
+    expect(done.stdout.split(":")[1:] == [empty + "\n"], done)
+
+
 def case_list():
     done, _ = mt_run("--list", "./linked")
     expect(done.returncode == 0 and re.search(r"libearly\.so: static runtime of CUDA \d+, is taken over\n", done.stdout) and
@@ -345,7 +370,7 @@ def case_nvjitlink():
 
 
 CASES = {name[5:]: f for name, f in list(globals().items()) if name.startswith("case_")}
-WITHOUT_NVCC = {"refused", "environment", "older"}
+WITHOUT_NVCC = {"refused", "environment", "older", "finders"}
 
 
 def main():

@@ -275,7 +275,7 @@ def case_unknown():
         expect(done.returncode == 0 and done.stdout == "runs\n", done)
         expect(len(said) == 3 == len(done.stderr.splitlines()), done.stderr)
         # In a process without our driver nothing is looked at.
-        done = mt_run(folder, "env", "-u", "LD_AUDIT", "-u", "LD_PRELOAD", sys.executable, "-c", program)
+        done = mt_run(folder, "env", "-u", "LD_AUDIT", "-u", "LD_PRELOAD", "-u", "LD_LIBRARY_PATH", sys.executable, "-c", program)
         expect((done.stdout, done.stderr) == ("runs\n", ""), done)
 
 

@@ -10,11 +10,21 @@
 
 static const struct {
     const char *variable, *file, *separators;
-} environment_parts[] = {{"LD_AUDIT", "libmemtrace-attach.so", ":"},
-                         {"LD_PRELOAD", "libmemtrace.so", ": "},
-                         {"PYTHONPATH", "memtrace/python", ":"}};
+    int no_gpu; /* only where the driver is ours */
+} environment_parts[] = {{"LD_AUDIT", "libmemtrace-attach.so", ":", 0},
+                         {"LD_PRELOAD", "libmemtrace.so", ": ", 0},
+                         {"LD_LIBRARY_PATH", "memtrace/driver", ":;", 1},
+                         {"PYTHONPATH", "memtrace/python", ":", 0}};
 #define RESERVE "glibc.rtld.optional_static_tls"
 enum { PARTS = sizeof environment_parts / sizeof *environment_parts };
+
+/* As the auditor has it. */
+static int environment_has_gpu(void)
+{
+    const char *device = getenv("MEMTRACE_DEVICE");
+    return !(device && strcmp(device, "cpu") == 0) &&
+           (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0);
+}
 
 static int environment_has(const char *list, const char *path, const char *separators)
 {
@@ -78,14 +88,16 @@ int mt_run_environment_set(const char *program)
     for (unsigned i = 0; i < PARTS; i++) {
         const char *variable = environment_parts[i].variable, *was = getenv(variable);
         char path[PATH_MAX];
+        if (environment_parts[i].no_gpu && environment_has_gpu())
+            continue;
         if (mt_files_part(environment_parts[i].file, path) != 0) {
             mt_run_say("there is no %s: build memtrace (./setup build) or install it whole", path);
             return EXIT_FAILED;
         }
-        if (strpbrk(path, ": $")) {
-            mt_run_say(
-                "%s: a folder whose name has a blank, a colon or a $ cannot be named in %s: move memtrace",
-                path, variable);
+        if (strpbrk(path, ":; $")) {
+            mt_run_say("%s: a folder whose name has a blank, a colon, a semicolon or a $ cannot be named in "
+                       "%s: move memtrace",
+                       path, variable);
             return EXIT_FAILED;
         }
         if (was && environment_has(was, path, environment_parts[i].separators))
@@ -102,7 +114,8 @@ void mt_run_environment_print(void)
 {
     struct words w = {0};
     for (unsigned i = 0; i < PARTS; i++)
-        mt_words_addf(&w, "%s=%s", environment_parts[i].variable, getenv(environment_parts[i].variable));
+        if (getenv(environment_parts[i].variable))
+            mt_words_addf(&w, "%s=%s", environment_parts[i].variable, getenv(environment_parts[i].variable));
     mt_words_addf(&w, "GLIBC_TUNABLES=%s", getenv("GLIBC_TUNABLES"));
     for (char **e = environ; *e; e++)
         if (strncmp(*e, "MEMTRACE_", 9) == 0)
