@@ -32,7 +32,7 @@
 // In what comes out at the end there is none of it.
 // RUN: %quick -fplugin=%plugin -O2 --cuda-device-only -S %s -o - | FileCheck %s --check-prefix=GONE
 // RUN: %quick -fplugin=%plugin -O2 --cuda-host-only -S %s -o - | FileCheck %s --check-prefix=GONE
-// GONE-NOT: {{\.loc|\.debug_|DISubprogram|DILocation|memtrace\.(kernel|device)}}
+// GONE-NOT: {{\.loc[[:space:]]|\.debug_|DISubprogram|DILocation|memtrace\.(kernel|device)}}
 #line 40
 template <class T> __device__ T helper(T *p) { return p[0] + (T)1 + p[1]; }
 
