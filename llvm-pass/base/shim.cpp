@@ -1,7 +1,7 @@
 // Thin C++ over LLVM 19: what llvm-c lacks (shim.h). All logic is in C.
 #include "shim.h"
+#include "../../runtime/base/source_name.h"
 #include "options.h"
-#include "python_name.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Analysis/CaptureTracking.h"
 #include "llvm/Analysis/LoopInfo.h"
@@ -143,14 +143,15 @@ void mt_shim_diag(LLVMContextRef context, LLVMValueRef inst, enum mt_severity se
 char *mt_shim_demangle(const char *name, int whole)
 {
     ItaniumPartialDemangler D;
-    char *text = nullptr;
+    char *text = nullptr, *symbol = mt_source_symbol(name);
     size_t n = 0;
-    if (!whole && !D.partialDemangle(name) && D.isFunction())
+    if (symbol && !whole && !D.partialDemangle(symbol) && D.isFunction())
         text = D.getFunctionName(nullptr, &n);
     if (!text)
-        text = strdup(demangle(name).c_str());
+        text = strdup(demangle(symbol ? symbol : name).c_str());
+    free(symbol);
     if (text)
-        mt_python_name(text);
+        mt_source_text(text);
     return text;
 }
 

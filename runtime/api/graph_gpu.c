@@ -391,29 +391,22 @@ static struct mt_gpu_launch graph_gpu_describe(const struct kernel_node *k, cuda
 {
     const struct mt_image_kernel *i = k->f->kernel;
     const struct mt_launch_config *c = &k->c;
+    struct mt_gpu_launch l;
     if (!i) {
-        struct mt_gpu_launch l;
         mt_untabled_describe(&l, k->f, c, site);
         l.stream = mt_stream_named(stream);
         l.line.called = mt_event_next();
         return l;
     }
-    return (struct mt_gpu_launch){.image = k->f->module->image,
-                                  .kernel = i,
-                                  .symbol = k->f->host,
-                                  .function = k->f->of_driver,
-                                  .stream = mt_stream_named(stream),
-                                  .line = {.kernel = i->pretty,
-                                           .mangled = i->name,
-                                           .signature = i->signature,
-                                           .grid = {c->grid.x, c->grid.y, c->grid.z},
-                                           .block = {c->block.x, c->block.y, c->block.z},
-                                           .shared = c->shared,
-                                           .cooperative = c->cooperative,
-                                           .site = site,
-                                           .called = mt_event_next(),
-                                           .counted = (i->flags & MT_KERNEL_NO_RECORDS) != 0,
-                                           .no_records = (i->flags & MT_KERNEL_NO_RECORDS) != 0}};
+    l = (struct mt_gpu_launch){.image = k->f->module->image,
+                               .kernel = i,
+                               .symbol = k->f->host,
+                               .function = k->f->of_driver,
+                               .stream = mt_stream_named(stream)};
+    mt_launch_describe(&l.line, k->f, c, site);
+    l.line.called = mt_event_next();
+    l.line.counted = l.line.no_records; /* a GPU does either */
+    return l;
 }
 
 static cudaError_t graph_gpu_launch(struct mt_graph_exec *x, cudaGraphExec_t exec, cudaStream_t stream,

@@ -8,6 +8,7 @@
 #include "capture.h"
 #include "device/packet.h"
 #include "queue.h"
+#include "shown.h"
 #include "sync.h"
 #include "untabled.h"
 #include "trace/events.h"
@@ -97,11 +98,13 @@ static cudaError_t launch_check(const struct mt_function *f, const struct mt_lau
     return check_cluster(f, c);
 }
 
-static void launch_describe(struct mt_launch_line *l, const struct mt_image_kernel *k,
-                            const struct mt_launch_config *c, const struct mt_host_site *site)
+void mt_launch_describe(struct mt_launch_line *l, struct mt_function *f, const struct mt_launch_config *c,
+                        const struct mt_host_site *site)
 {
+    const struct mt_image_kernel *k = f->kernel;
     *l = (struct mt_launch_line){
-        .kernel = k->pretty,
+        .kernel = mt_function_shown(f, k->pretty, k->signature),
+        .source = k->pretty,
         .mangled = k->name,
         .signature = k->signature,
         .grid = {c->grid.x, c->grid.y, c->grid.z},
@@ -260,7 +263,7 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
         .cooperative = (uint32_t)c->cooperative,
     };
     mt_launch_cluster(f, c->cluster, l->run.cluster);
-    launch_describe(&l->line, k, c, site);
+    mt_launch_describe(&l->line, f, c, site);
     memcpy(l->line.cluster, l->run.cluster, sizeof l->line.cluster);
     l->context = mt_device_gpu_path() && args ? *(void **)args[k->nparams] : NULL;
     launch_point(l, l->args);

@@ -26,6 +26,10 @@ unsigned mt_launch_resident(const struct mt_function *f, unsigned threads, size_
 /* CTAs of the clusters that a launch of `f` has when it asks for `asked` (x 0: it does not); all 0: none.
  * cudaErrorInvalidClusterSize when there can be no such. */
 cudaError_t mt_launch_cluster(const struct mt_function *f, dim3 asked, uint32_t out[3]);
+/* What is known of a launch of `f`, which has a table, when the program asks for it. */
+struct mt_launch_line;
+void mt_launch_describe(struct mt_launch_line *l, struct mt_function *f, const struct mt_launch_config *c,
+                        const struct mt_host_site *site);
 /* Puts a launch into its stream on the CPU device. */
 cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, void **args);
 

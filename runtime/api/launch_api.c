@@ -95,17 +95,9 @@ static void launch_api_describe(struct gpu_call *g, const struct mt_host_site *s
         .function = g->function->of_driver,
         .stream = mt_stream_named(c->stream),
         .cooperative = c->cooperative,
-        .line = {.kernel = k->pretty,
-                 .mangled = k->name,
-                 .signature = k->signature,
-                 .grid = {c->grid.x, c->grid.y, c->grid.z},
-                 .block = {c->block.x, c->block.y, c->block.z},
-                 .shared = c->shared,
-                 .cooperative = c->cooperative,
-                 .site = site,
-                 .counted = (k->flags & MT_KERNEL_NO_RECORDS) != 0, /* a GPU does either */
-                 .no_records = (k->flags & MT_KERNEL_NO_RECORDS) != 0},
     };
+    mt_launch_describe(&g->launch.line, g->function, c, site);
+    g->launch.line.counted = g->launch.line.no_records; /* a GPU does either */
     mt_launch_cluster(g->function, c->cluster, g->launch.line.cluster);
     g->launch.line.called = mt_event_next();
 }

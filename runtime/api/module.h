@@ -69,6 +69,7 @@ struct mt_function {
     _Atomic int told_folded;            /* that it is another kernel */
     void *of_driver; /* the same where the program has loaded the module by the driver API */
     char *_Atomic pretty, *_Atomic signature; /* without a table: its name; made when it is first needed */
+    const char *_Atomic shown;                /* what traces call it (shown.h); NULL: not asked for yet */
     struct mt_function *next;                 /* of the module */
 };
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "untabled.h"
 #include "entry.h"
+#include "shown.h"
 #include "base/demangle.h"
 #include "trace/events.h"
 #include "trace/selection.h"
@@ -57,9 +58,11 @@ static struct mt_launch_line untabled_line(struct mt_function *f, const struct m
                                            const struct mt_host_site *site)
 {
     untabled_names(f);
-    return (struct mt_launch_line){.kernel = f->pretty ? f->pretty : f->name,
+    const char *name = f->pretty ? f->pretty : f->name, *signature = f->signature ? f->signature : f->name;
+    return (struct mt_launch_line){.kernel = mt_function_shown(f, name, signature),
+                                   .source = name,
                                    .mangled = f->name,
-                                   .signature = f->signature ? f->signature : f->name,
+                                   .signature = signature,
                                    .grid = {c->grid.x, c->grid.y, c->grid.z},
                                    .block = {c->block.x, c->block.y, c->block.z},
                                    .shared = c->shared,

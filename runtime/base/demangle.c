@@ -1,8 +1,10 @@
 #define _GNU_SOURCE
 #include "demangle.h"
+#include "source_name.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef char *demangler(const char *, char *, size_t *, int *);
@@ -23,5 +25,13 @@ void mt_demangle_prepare(void)
 char *mt_demangle(const char *name)
 {
     int status;
-    return name && !strncmp(name, "_Z", 2) && found ? found(name, NULL, NULL, &status) : NULL;
+    char *symbol = name ? mt_source_symbol(name) : NULL, *text = NULL;
+    if (symbol && !strncmp(symbol, "_Z", 2) && found)
+        text = found(symbol, NULL, NULL, &status);
+    if (text)
+        mt_source_text(text);
+    else if (symbol && strcmp(symbol, name) != 0)
+        return symbol;
+    free(symbol);
+    return text;
 }

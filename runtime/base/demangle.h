@@ -4,6 +4,7 @@
 
 /* Looks for the program's C++ library; asks the dynamic linker, so not for a thread that holds a lock. */
 void mt_demangle_prepare(void);
-/* malloc'ed; NULL: it is no such name, or no C++ library was there. */
+/* malloc'ed; NULL: it is no such name, or no C++ library was there, and nothing to take off (source_name.h).
+ */
 char *mt_demangle(const char *name);
 #endif

@@ -24,6 +24,8 @@ struct mt_launch_line {
     uint64_t called; /* mt_event_next() when the program called for it */
     int64_t stream;  /* trace number, -1: none */
     const char *kernel, *mangled, *signature;
+    const char
+        *source; /* its name where `kernel` has a number, too, as others have that name; NULL: kernel */
     const char *library; /* a call of this library ("cublas"), no kernel of the program; NULL: a kernel */
     uint32_t grid[3], block[3];
     uint64_t shared;     /* dynamic bytes */

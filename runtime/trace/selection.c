@@ -139,18 +139,18 @@ int mt_selection_never(const char *kernel)
     return !mt_tracing() || is_left_out(kernel) || launches > rule.last || (limit && bytes >= limit);
 }
 
-static const char *selection_reason(const char *kernel)
+static const char *selection_reason(const struct mt_launch_line *l)
 {
     if (!on)
         return "memtrace_stop";
     if (!mt_nvtx_takes())
         return "MEMTRACE_NVTX";
-    if (is_left_out(kernel))
+    if (is_left_out(l->source ? l->source : l->kernel))
         return "MEMTRACE_KERNELS";
     uint64_t n = launches++;
     if (n < rule.first || n > rule.last)
         return "MEMTRACE_LAUNCHES";
-    if (rule.every > 1 && launch_of(kernel) % rule.every)
+    if (rule.every > 1 && launch_of(l->kernel) % rule.every)
         return sampled;
     uint64_t limit = mt_options()->limit;
     return limit && bytes >= limit ? "MEMTRACE_LIMIT" : NULL;
@@ -178,7 +178,7 @@ static void count_ctas(struct mt_launch_line *l)
 int mt_selection_takes(struct mt_launch_line *l)
 {
     pthread_once(&once, read_options);
-    l->left_out = selection_reason(l->kernel);
+    l->left_out = selection_reason(l);
     l->in_parts = rule.parts && (!l->left_out || l->left_out == sampled);
     if (l->in_parts)
         count_ctas(l);

@@ -84,6 +84,9 @@ def make():
     build(nvcc, "-shared", "-Xcompiler=-fPIC", "lib.o", src("early.c"), "-o", "libearly.so")
     build(cc, src("linked.c"), "./libearly.so", "-o", "linked")
     build(cc, src("opened.c"), "-o", "opened")
+    same = [os.path.join(HERE, "..", "e2e", "src", "rdc", name) for name in ("same_one.cu", "same_two.cu")]
+    build(nvcc, "-arch=sm_90", "--extended-lambda", *same, "-o", "same")
+    build(nvcc, "-arch=sm_90", "--extended-lambda", "-rdc=true", *same, "-o", "same-rdc")
     cuda = os.path.dirname(os.path.dirname(nvcc))
     has = [all(os.path.exists(os.path.join(cuda, p)) for p in (f"lib64/lib{lib}.so", f"include/{lib}.h", "lib64/stubs/libcuda.so"))
            for lib in ("nvrtc", "nvJitLink")]
@@ -244,6 +247,19 @@ def case_stripped():
     expect(re.fullmatch(r"thread (35|100|999) 0\n", done.stdout) and re.fullmatch(said, done.stderr) and not found, done)
     done, found = mt_run("./opened", "./libearly.so", "./stripped-liblib.so", lost=r"stripped-liblib\.so: .* its CUDA calls are not traced")
     expect(done.stdout.count(" 0 992\n") == 2 and re.fullmatch(said, done.stderr) and found == times(LIB, 2), done, found)
+
+
+def case_names():
+    """Static kernels of two files, with relocatable device code and without: names of the source, and two kernels."""
+    each = {("load", 4): 4, ("store", 4): 4}
+    once = {("load", 4): 2, ("store", 4): 2}
+    own = "(anonymous namespace)::own"
+    wanted = {(kernel, *key): n * launches for kernel, counts, launches in (
+        ("each<one(int*)::'lambda'(int)>", each, 1), ("each<main::'lambda'(int)>", each, 1), (own, once, 1), (own + "#2", once, 1),
+        ("hid", once, 2), ("hid#2", once, 2)) for key, n in counts.items()}
+    for name in "same", "same-rdc":
+        check(*mt_run("./" + name), "1001 2025 6 9\n", wanted)
+        check(*mt_run("./" + name, MEMTRACE_KERNELS="^hid$"), "1001 2025 6 9\n", {k: n for k, n in wanted.items() if k[0].startswith("hid")})
 
 
 def case_debugger():

@@ -210,7 +210,7 @@ def multi_file(world):
         first = {(c, 0, 0): {("load", 4): min(32, 100 - 32 * c), ("store", 4): min(32, 100 - 32 * c)} for c in range(4)}
         second = {(0, 0, 0): {("load", 4): 128, ("store", 4): 64}, (1, 0, 0): {("load", 4): 71, ("store", 4): 36}}
         wanted = [dict(kernel="kernel", stream=0, grid=(4, 1, 1), block=(32, 1, 1), ctas=first),
-                  dict(kernel="kernel", stream=0, grid=(2, 1, 1), block=(64, 1, 1), ctas=second)]
+                  dict(kernel="kernel#2", stream=0, grid=(2, 1, 1), block=(64, 1, 1), ctas=second)]
         checks.kernels_and_counts(result, wanted)
         sources = [source(world, f) for f in ("multi_first.cu", "multi_second.cu", "multi_helper.cuh", "multi_main.cpp")]
         checks.companions(result, wanted, sources)

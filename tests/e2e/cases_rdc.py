@@ -1,4 +1,5 @@
 """Device code in several files (-fgpu-rdc), linked in every way there is: tests/e2e/src/rdc."""
+import json
 import os
 import subprocess
 from collections import Counter
@@ -179,6 +180,38 @@ def mixed(world):
 
 
 STORES_32 = {("store", 4): 32}
+# What same_one.cu and same_two.cu launch, by its name in the source and how often; accesses by hand.
+ONE_WORD = {("load", 4): 2, ("store", 4): 2}
+SAME = [("each<one(int*)::'lambda'(int)>", {("load", 4): 4, ("store", 4): 4}), ("(anonymous namespace)::own", ONE_WORD), ("hid", ONE_WORD),
+        ("hid", ONE_WORD), ("hid#2", ONE_WORD), ("(anonymous namespace)::own#2", ONE_WORD),
+        ("each<main::'lambda'(int)>", {("load", 4): 4, ("store", 4): 4}), ("hid#2", ONE_WORD)]
+
+
+@case("rdc.names")
+def names(world):
+    """Static kernels and variables have the source's names, those of two files are two, and runs of two builds are comparable."""
+    folder, runs = world.folder("objects"), []
+    files = [os.path.join(world.src, "rdc", name) for name in ("same_one.cu", "same_two.cu")]
+    archive = os.path.join(folder, "libone.a")
+    world.call([world.tool("mt-cc"), "-O1", "-dc", "-DOTHER", files[0], "-o", os.path.join(folder, "one.o")])
+    world.call(["ar", "rcs", archive, os.path.join(folder, "one.o")])
+    for what, inputs in (("rdc", [*files, "-O2", "-rdc=true"]), ("archive", [files[1], archive, "-O1", "-DOTHER", "-rdc=true"]),
+                         ("no rdc", [*files, "-O1"])):
+        app = world.compile(inputs, "--mt-gpu-trace=off")
+        result = world.run_ok(app)
+        same(f"{what}: output", (result.out, result.err), ("1001 2025 6 9\n", ""))
+        same(f"{what}: kernels", [(launch.kernel, totals(launch)) for launch in result.trace()], SAME)
+        meta = result.companion()
+        symbols = sorted(a["name"] for a in meta.all("alloc") if a["kind"] == "symbol")
+        same(f"{what}: variables", symbols, ["(anonymous namespace)::counter"] * 2 + ["step"] * 2)
+        same(f"{what}: variables of sites", {s["var"] for s in meta.all("site")}, {"p", "step", "(anonymous namespace)::counter"})
+        runs.append(result.folder)
+        hidden = world.run_ok(app, MEMTRACE_KERNELS="^hid$", MEMTRACE_SAMPLE="launch:2")
+        same(f"{what}: selected by the source's name", [launch.kernel for launch in hidden.trace()], ["hid", "hid#2"])
+    for other in runs[1:]:
+        compared = world.call([world.tool("mt-compare"), "--volumes", "--format=json", runs[0], other])
+        kernels = [(k["a"], k["b"]) for k in json.loads(compared.stdout)["kernels"]]
+        same("kernels side by side", sorted(kernels), sorted({(name, name) for name, _ in SAME}))
 
 
 @case("rdc.undefined")

@@ -5,8 +5,7 @@
 #include <llvm-c/Core.h>
 #include "mt-ptx.h"
 #include "cli/base/near.h"
-
-char *__cxa_demangle(const char *name, char *room, size_t *size, int *status); /* the C++ library's */
+#include "../../llvm-pass/base/shim.h"
 
 /* Modules with PTX are looked at first: what has machine code alone may be the linked code of their files. */
 struct list {
@@ -18,7 +17,7 @@ struct list {
 
 static void list_kernel(struct list *l, const char *name, const char *what)
 {
-    char *pretty = __cxa_demangle(name, NULL, NULL, NULL);
+    char *pretty = mt_shim_demangle(name, 1);
     fprintf(l->to, "    kernel %s: %s\n", pretty ? pretty : name, what);
     free(pretty);
 }

@@ -1,0 +1,172 @@
+/* What compilers add to names, taken away: hashes and numbers that other options, folders or files change. */
+#include "source_name.h"
+#include "python_name.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_DIGITS 8       /* a shorter number may be the source's */
+#define LONGEST (32u << 10) /* what is longer was made to take time */
+
+/* nvcc: "__nv_static_", a length, "_", that many characters, "_", the name. */
+static const char *source_name_begin(const char *symbol)
+{
+    static const char mark[] = "__nv_static_";
+    char *end;
+    if (strncmp(symbol, mark, sizeof mark - 1) != 0 || !isdigit((unsigned char)symbol[sizeof mark - 1]))
+        return symbol;
+    size_t n = strtoul(symbol + sizeof mark - 1, &end, 10), left = strlen(end);
+    return n < left && left - n > 2 && end[0] == '_' && end[n + 1] == '_' ? end + n + 2 : symbol;
+}
+
+/* clang: the name, one of these, a hash. */
+static size_t source_name_length(const char *name)
+{
+    static const char *const marks[] = {"__intern__", "__static__", ".intern.", ".static."};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        for (const char *at = name; (at = strstr(at, marks[i])) != NULL; at++) {
+            const char *hash = at + strlen(marks[i]);
+            size_t n = strspn(hash, "0123456789abcdefABCDEF_");
+            if (at > name && n >= HASH_DIGITS && !hash[n])
+                return (size_t)(at - name);
+        }
+    return strlen(name);
+}
+
+char *mt_source_symbol(const char *symbol)
+{
+    const char *name = source_name_begin(symbol);
+    return strndup(name, source_name_length(name));
+}
+
+/* text[from, to) becomes `by`, which is no longer. */
+static void source_name_replace(char *from, const char *to, const char *by)
+{
+    size_t n = strlen(by);
+    memcpy(from, by, n);
+    memmove(from + n, to, strlen(to) + 1);
+}
+
+static size_t source_name_word(const char *at)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)at[n]) || at[n] == '_')
+        n++;
+    return n;
+}
+
+/* "_INTERNAL_d88b0b97_6_31a_cu_109353b2::v" of nvcc: the file is a namespace. */
+static void source_name_files(char *text)
+{
+    for (char *at = text; (at = strstr(at, "_INTERNAL_")) != NULL;) {
+        size_t n = source_name_word(at);
+        if ((at == text || !source_name_word(at - 1)) && !strncmp(at + n, "::", 2))
+            source_name_replace(at, at + n + 2, "");
+        else
+            at += n;
+    }
+}
+
+/* Behind the next `stop` that is in no bracket; NULL: there is none. */
+static char *source_name_past(char *at, char stop)
+{
+    for (int depth = 0; *at; at++) {
+        if (!depth && *at == stop)
+            return at + 1;
+        depth += (*at == '<' || *at == '(') - (*at == '>' || *at == ')');
+        if (depth < 0)
+            return NULL;
+    }
+    return NULL;
+}
+
+/* The n-th lambda of a function. */
+static void source_name_number(char *out, size_t room, const char *function, size_t length, unsigned long n)
+{
+    const char *colons = length ? "::" : "";
+    if (n > 1)
+        snprintf(out, room, "%.*s%s'lambda%lu'", (int)length, function, colons, n - 2);
+    else
+        snprintf(out, room, "%.*s%s'lambda'", (int)length, function, colons);
+}
+
+/* "__nv_dl_tag<TYPE, &FUNCTION, NUMBER>" in a type of nvcc's that ends at `end`: "FUNCTION::'lambda'". */
+static void source_name_wrapper(char *type, const char *end)
+{
+    char *tag = strstr(type, "_tag<"), *name = tag ? source_name_past(tag + 5, ',') : NULL, *number, *next;
+    char *stop = number = name ? source_name_past(name, ',') : NULL;
+    while (number &&
+           (next = source_name_past(number, ','))) /* the last one; a result's type may be between */
+        number = next;
+    if (!number || number >= end)
+        return;
+    unsigned long n = strtoul(number + strcspn(number, "0123456789"), NULL, 10);
+    name += strspn(name, " &");
+    size_t length = (size_t)(--stop - name);
+    if (*name == '(' && source_name_past(name + 1, ')') == stop) { /* GNU's &(f(int)) */
+        name++;
+        length -= 2;
+    }
+    size_t room = length + 40;
+    char *text = malloc(room);
+    if (text)
+        source_name_number(text, room, name, length, n);
+    if (text && strlen(text) <= (size_t)(end - type))
+        source_name_replace(type, end, text);
+    free(text);
+}
+
+/* "__nv_dl_wrapper_t<…>", "__nv_hdl_wrapper_t<…>": lambdas with __device__, of nvcc. */
+static void source_name_lambdas(char *text)
+{
+    for (char *at = text; (at = strstr(at, "__nv_")) != NULL; at++) {
+        size_t n = source_name_word(at);
+        char *end =
+            at[n] == '<' && (!strncmp(at, "__nv_dl_wrapper_t", n) || !strncmp(at, "__nv_hdl_wrapper_t", n))
+                ? source_name_past(at + n + 1, '>')
+                : NULL;
+        if (end)
+            source_name_wrapper(at, end);
+    }
+}
+
+/* GNU's "{lambda(int)#2}" is LLVM's "'lambda0'(int)". */
+static void source_name_braces(char *text)
+{
+    static const char mark[] = "{lambda(";
+    for (char *at = text; (at = strstr(at, mark)) != NULL; at++) {
+        char *end = source_name_past(at + sizeof mark - 1, ')'), *brace, word[32];
+        if (!end || *end != '#')
+            continue;
+        unsigned long n = strtoul(end + 1, &brace, 10);
+        if (*brace != '}')
+            continue;
+        source_name_replace(end, brace + 1, "");
+        source_name_number(word, sizeof word, "", 0, n);
+        size_t put = strlen(word), had = strlen("{lambda");
+        memmove(at + put, at + had, strlen(at + had) + 1);
+        memcpy(at, word, put);
+    }
+}
+
+/* GNU's "> >" is LLVM's ">>", also where a lambda ends. */
+static void source_name_angles(char *text)
+{
+    char *out = text;
+    for (const char *in = text; *in; in++)
+        if (!(*in == ' ' && out > text && (out[-1] == '>' || out[-1] == '\'') && in[1] == '>'))
+            *out++ = *in;
+    *out = 0;
+}
+
+void mt_source_text(char *text)
+{
+    if (strlen(text) < LONGEST) {
+        source_name_files(text);
+        source_name_lambdas(text);
+        source_name_braces(text);
+    }
+    source_name_angles(text);
+    mt_python_name(text);
+}

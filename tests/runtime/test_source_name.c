@@ -1,0 +1,88 @@
+/* Names as nvcc 13.0 and clang 19 made them (nm, -ptx) of sources whose names are beside them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/demangle.h"
+#include "base/source_name.h"
+
+#define NV "__nv_static_23__5796c1c6_6_lam_cu_main_"
+#define HASH "3e8c347f608d5d5e"
+
+static const struct {
+    const char *symbol, *wanted; /* NULL: no such name */
+} rows[] = {
+    {NV "_Z3hidPi", "hid(int*)"},
+    {"__nv_static_27__d88b0b97_6_31a_cu_109353b2__Z3hidPi", "hid(int*)"},
+    {NV "_ZN34_GLOBAL__N__5796c1c6_6_lam_cu_main4deep4kernEPi", "(anonymous namespace)::deep::kern(int*)"},
+    {"_ZN34_GLOBAL__N__5796c1c6_6_lam_cu_main4deep4kernEPi", "(anonymous namespace)::deep::kern(int*)"},
+    {NV "_ZN32_INTERNAL_5796c1c6_6_lam_cu_main34_GLOBAL__N__5796c1c6_6_lam_cu_main4deep3ownE",
+     "(anonymous namespace)::deep::own"},
+    {NV "hidden", "hidden"},
+    {NV "_Z4tmplILi3EEvPi", "void tmpl<3>(int*)"},
+    {"_ZL3hidPi__intern__c0e500b5f5fc16a9", "hid(int*)"},
+    {"_ZL3hidPi.intern." HASH, "hid(int*)"},
+    {"_ZL6hidden__static__" HASH, "hidden"},
+    {"_ZN12_GLOBAL__N_14deep4kernEPi__intern__1a2b_c0e500b5", "(anonymous namespace)::deep::kern(int*)"},
+    {"_ZL4tmplILi3EEvPi__intern__" HASH, "void tmpl<3>(int*)"},
+    {"_Z4eachIZ4mainEUliE_EvT___intern__" HASH, "void each<main::'lambda'(int)>(main::'lambda'(int))"},
+    {"_Z4eachI1WIZN1C1mEPiEUliE1_EEvT_",
+     "void each<W<C::m(int*)::'lambda1'(int)>>(W<C::m(int*)::'lambda1'(int)>)"},
+    {"_Z4eachI17__nv_dl_wrapper_tI11__nv_dl_tagIPFivEXadL_Z4mainEELj1EEJPiEEEvT_",
+     "void each<main::'lambda'>(main::'lambda')"},
+    {"_Z4eachI1WI18__nv_hdl_wrapper_tILb0ELb0ELb0E11__nv_dl_tagIM1CFvPiEXadL_ZNS3_1mES4_EELj2EEFviEJS4_"
+     "EEEEvT_",
+     "void each<W<C::m::'lambda0'>>(W<C::m::'lambda0'>)"},
+    {"_Z4eachI17__nv_dl_wrapper_tI11__nv_dl_tagIPFvPiEXadL_Z5otherS2_EELj12EEJS2_iEEEvT_i",
+     "void each<other(int*)::'lambda10'>(other(int*)::'lambda10', int)"},
+    /* the source's own */
+    {"hid", NULL},
+    {"__nv_static_", NULL},
+    {"__nv_static_99__x_hid", NULL},
+    {"__nv_static_18446744073709551615__x_hid", NULL},
+    {"step__static__1", NULL},
+    {"step__intern__", NULL},
+    {"__intern__" HASH, NULL},
+    {"_Z14step__intern__Pi", "step__intern__(int*)"},
+    {"_Z3fooN2ns10_INTERNAL_E", "foo(ns::_INTERNAL_)"},
+    {"", NULL},
+};
+
+static void names_rows(void **state)
+{
+    assert_non_null(dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL));
+    mt_demangle_prepare();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *text = mt_demangle(rows[i].symbol);
+        assert_string_equal(text ? text : "none", rows[i].wanted ? rows[i].wanted : "none");
+        free(text);
+    }
+}
+
+/* Cut off, and with brackets in the wrong places: nothing is written past the end, nothing grows. */
+static void names_damaged(void **state)
+{
+    static const char whole[] =
+        "void each<__nv_hdl_wrapper_t<false, __nv_dl_tag<void (C::*)(int*), &(C::m(int*)), 2u>, void (int)> "
+        ">(main::{lambda(int)#12}, _INTERNAL_1_cu::x, {lambda({lambda()#1})#2})";
+    static const char put[] = "<>(){}#,&_ 9";
+    for (size_t n = 0; n < sizeof whole; n++)
+        for (size_t at = 0; at <= n; at++)
+            for (const char *c = put; *c; c++) {
+                char *text = strndup(whole, n);
+                text[at < n ? at : 0] = n ? *c : 0;
+                mt_source_text(text);
+                assert_true(strlen(text) <= n);
+                free(text);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_rows), cmocka_unit_test(names_damaged)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
