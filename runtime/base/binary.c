@@ -151,11 +151,82 @@ const Elf64_Sym *mt_binary_find(const struct mt_binary_symbols *s, const char *n
     return NULL;
 }
 
-/* What only NVIDIA's runtime defines, and what a fake one that stands before another would not. Ours has it,
- * too. */
+/* Functions of each runtime since CUDA 11, between which most others lie. The first two are what only
+ * NVIDIA's defines, and what a fake one that stands before another would not. Ours has it, too. */
+static const char *const certain[] = {"cudaGetExportTable",
+                                      "__cudaRegisterFatBinary",
+                                      "__cudaRegisterFatBinaryEnd",
+                                      "__cudaUnregisterFatBinary",
+                                      "__cudaRegisterFunction",
+                                      "__cudaRegisterVar",
+                                      "__cudaPushCallConfiguration",
+                                      "__cudaPopCallConfiguration",
+                                      "cudaLaunchKernel",
+                                      "cudaMalloc",
+                                      "cudaFree",
+                                      "cudaMemcpy",
+                                      "cudaMemcpyAsync",
+                                      "cudaMemset",
+                                      "cudaStreamSynchronize",
+                                      "cudaDeviceSynchronize",
+                                      "cudaGetLastError",
+                                      "cudaGraphicsVDPAURegisterOutputSurface"};
+enum { CERTAIN = sizeof certain / sizeof *certain, NEEDED = CERTAIN - 1, CELL = 16 };
+
 static int binary_has_cudart(const struct mt_binary_symbols *s)
 {
-    return mt_binary_find(s, "cudaGetExportTable", 1) && mt_binary_find(s, "__cudaRegisterFatBinary", 1);
+    return mt_binary_find(s, certain[0], 1) && mt_binary_find(s, certain[1], 1);
+}
+
+/* The stretch of code that they span, and 0; or -1: a needed one is missing. */
+static int binary_span(const struct mt_binary_symbols *s, uint64_t *begin, uint64_t *end)
+{
+    *begin = UINT64_MAX;
+    *end = 0;
+    for (unsigned i = 0; i < CERTAIN; i++) {
+        const Elf64_Sym *y = mt_binary_find(s, certain[i], 1);
+        if (!y && i < NEEDED)
+            return -1;
+        if (y && y->st_value < *begin)
+            *begin = y->st_value / CELL * CELL;
+        if (y && y->st_value > *end)
+            *end = y->st_value / CELL * CELL;
+    }
+    return 0;
+}
+
+/* steps[i]: how many functions begin to lie in cell i, less those that do no longer. */
+static void binary_lay(const struct mt_binary_symbols *s, uint64_t begin, uint64_t end, int32_t *steps)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const Elf64_Sym *y = &s->entry[i];
+        uint64_t from = y->st_value, size = y->st_size < end - begin ? y->st_size : end - begin;
+        if (y->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(y->st_info) != STT_FUNC || from < begin || from >= end)
+            continue;
+        uint64_t to = from + (size ? size : 1);
+        steps[(from - begin) / CELL]++;
+        if (to < end)
+            steps[(to - begin + CELL - 1) / CELL]--;
+    }
+}
+
+/* Is a function among those of the runtime without a symbol? It comes out of one object file, whose functions
+ * lie one behind the other. */
+static int binary_has_holes(const struct mt_binary *o, const struct mt_binary_symbols *s)
+{
+    uint64_t begin, end;
+    if (binary_span(s, &begin, &end) != 0 || end - begin > o->size)
+        return 1;
+    size_t cells = (end - begin) / CELL, bytes = (cells + 1) * sizeof(int32_t);
+    int32_t *steps = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), in = 0;
+    if (steps == MAP_FAILED)
+        return 1;
+    int hole = 0;
+    binary_lay(s, begin, end, steps);
+    for (size_t i = 0; i < cells; i++)
+        hole |= (in += steps[i]) == 0;
+    munmap(steps, bytes);
+    return hole;
 }
 
 /* CUDA's functions come and go with its major versions. */
@@ -196,8 +267,8 @@ enum mt_binary_cudart mt_binary_cudart(const struct mt_binary *o, const struct m
     *major = s ? binary_major(s) : 0;
     if (o->soname && strncmp(o->soname, "libcudart", 9) == 0) /* the shared one itself */
         return MT_CUDART_NONE;
-    if (s)
-        return MT_CUDART_STATIC;
+    if (s) /* .dynsym has what is exported, and cannot be stripped */
+        return s == &o->all && binary_has_holes(o, s) ? MT_CUDART_NAMELESS : MT_CUDART_STATIC;
     if (mt_binary_find(&o->dynamic, "__cudaRegisterFatBinary", 0) ||
         mt_binary_find(&o->dynamic, "cudaLaunchKernel", 0))
         return MT_CUDART_SHARED;

@@ -1,5 +1,4 @@
-/* An ELF file, and which CUDA runtime is in it. Also for mt-run. No memory is allocated, nothing is printed.
- */
+/* An ELF file, and which CUDA runtime is in it. Also for mt-run. malloc is not called, nothing is printed. */
 #ifndef MT_COMMON_BINARY_H
 #define MT_COMMON_BINARY_H
 #include <elf.h>
@@ -45,7 +44,7 @@ enum mt_binary_cudart {
     MT_CUDART_NONE,
     MT_CUDART_SHARED,  /* asks another object for it */
     MT_CUDART_STATIC,  /* has one, with its symbols */
-    MT_CUDART_NAMELESS /* has one, and its symbols are gone */
+    MT_CUDART_NAMELESS /* has one, and symbols of it are gone: what they name would be NVIDIA's still */
 };
 /* For MT_CUDART_STATIC: the table that has its functions, and the major version of CUDA (0: older than 11, or
  * not known) in *major. */

@@ -28,6 +28,10 @@ APP = {("add", "load", 4): 1000, ("add", "store", 4): 1000}
 LIB = {("twice", "load", 4): 32, ("twice", "store", 4): 32}
 
 
+# Functions of the runtime: two that the program calls, one of 10 bytes, one that it does not call.
+HOLES = "cudaLaunchKernel", "cudaMallocManaged", "__cudaLaunchKernel", "cudaMemcpy2DToArrayAsync_ptsz"
+
+
 class Wrong(Exception):
     pass
 
@@ -99,6 +103,8 @@ def make():
         build(*words[:1], src("nvjitlink.c"), *words[2:], f"-L{cuda}/lib64", "-lnvrtc", "-lnvJitLink", "-o", "nvjitlink")
     for name in "app", "liblib.so":
         build("strip", name, "-o", "stripped-" + name)
+    for name in HOLES:
+        build("strip", "-N", name, "app", "-o", "app-" + name)
 
 
 def digest(path):
@@ -241,6 +247,9 @@ def case_stripped():
     """The program is refused; as a child, or as a library, it is said and its calls fail: nothing is zero in silence."""
     done, found = mt_run("./stripped-app")
     check(done, found, "", {}, code=2, err=r'mt-run: [^\n]*symbols were stripped[^\n]*NVCC_APPEND_FLAGS="--cudart=shared"[^\n]*\n')
+    for name in HOLES:  # one function's: it would be NVIDIA's still
+        done, found = mt_run("./app-" + name)
+        check(done, found, "", {}, code=2, err=r'mt-run: [^\n]*symbols were stripped[^\n]*--cudart=shared[^\n]*\n')
     said = r'memtrace: \S*stripped-\S*: [^\n]*symbols were stripped[^\n]*--cudart=shared[^\n]*\n'
     check(*mt_run("sh", "-c", "./stripped-app; echo $?"), "100\n", {}, err=said)
     done, found = mt_run("./opened", "./stripped-liblib.so")
