@@ -47,12 +47,18 @@ static void dot_place(FILE *f, const char *place)
 
 MT_ORDER_1(by_id, struct mt_alloc_event, id)
 
+static const char *graph_out_name(const struct mt_stride_graph_words *w, const struct mt_alloc_event *a)
+{
+    const char *called = w->called ? w->called[a - w->allocs] : NULL;
+    return *a->name || !called ? a->name : called;
+}
+
 const char *mt_stride_graph_buffer_name(const struct mt_stride_graph_words *w, uint64_t buffer)
 {
     struct mt_alloc_event key = {.id = buffer};
     const struct mt_alloc_event *a =
         w->allocs && w->nallocs ? bsearch(&key, w->allocs, w->nallocs, sizeof key, by_id) : NULL;
-    return a ? a->name : "";
+    return a ? graph_out_name(w, a) : "";
 }
 
 /* ID:NAME stride size kernel - count; what is not in the key is a star. */
@@ -153,7 +159,7 @@ static void json_buffers(struct mt_json *j, const struct mt_stride_graph *g,
         mt_json_hex(j, "base", a->base);
         mt_json_u64(j, "size", a->bytes);
         mt_json_text(j, "kind", a->kind);
-        mt_json_text(j, "name", a->name);
+        mt_json_text(j, "name", graph_out_name(w, a));
         mt_json_text(j, "file", a->file);
         mt_json_u64(j, "line", a->line);
         mt_json_end(j);

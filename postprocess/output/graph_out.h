@@ -19,6 +19,7 @@ struct mt_stride_graph_words {
     int places;                          /* sites are "file:line", not kernels */
     const struct mt_alloc_event *allocs; /* buffers by ascending id; NULL: not known */
     size_t nallocs;
+    const char *const *called; /* of each: its name when it has none of its own, or NULL; NULL: not known */
     const struct mt_sequence
         *sequence; /* runs of nodes as they were numbered at first; NULL: none to write */
 };

@@ -58,6 +58,11 @@ def graph(w):
     seen = check_graph("container", g, NODES, EDGES)
     same("buffers", dict(seen), {8000: 1, 1200: 1, 5008: 2, 90000: 1, 7200: 1})
     holds("the trace is complete", g["complete"])
+    if w.engine == "llvm":  # which knows variables: those that first lead to what malloc gave
+        names = {b["size"]: b["name"] for b in g["buffers"] if b["size"] in SIZES}
+        same("names", [names[k] for k in (8000, 1200)], ["a", "b"])
+        dot = w.call([w.tool("mt-graph"), result.trace]).stdout
+        holds("names in the drawing", ":a 8 8000 " in dot and ":b 4 1200 " in dot)
     fives = [b for b in g["buffers"] if b["size"] == 5008]
     if native.split()[1] == "1" and result.out.split()[1] == "1":
         same("the second buffer of 5008 bytes has the address of the first", fives[0]["base"], fives[1]["base"])

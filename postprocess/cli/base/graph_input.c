@@ -70,7 +70,8 @@ static int open_container(struct mt_stride_graph_input *in)
     in->nallocs = c ? c->nallocs : 0;
     in->known = 1;
     in->live = mt_live_allocs_new(in->allocs, in->nallocs);
-    return in->live && (!c || mt_live_cuts(in->live, c->cuts, c->ncuts) == 0)
+    in->called = calloc(in->nallocs + 1, sizeof *in->called);
+    return in->live && in->called && (!c || mt_live_cuts(in->live, c->cuts, c->ncuts) == 0)
                ? 0
                : mt_cli_fail("no memory for the graph");
 }
@@ -134,6 +135,7 @@ void mt_stride_graph_input_close(struct mt_stride_graph_input *in)
     mt_pairmap_free(&in->made_index);
     mt_pairmap_free(&in->mat_places);
     free(in->made);
+    free(in->called);
     for (size_t i = 0; i < in->nnotes; i++)
         free(in->notes[i]);
     free(in->notes);
@@ -265,6 +267,8 @@ static int host_records(struct mt_stride_graph_input *in, struct mt_stride_graph
         }
         a.buffer = alloc ? alloc->id : MT_BUFFER_NONE;
         a.bytes = alloc ? alloc->bytes : 0;
+        if (alloc && site && *site->variable && !in->called[alloc - in->allocs])
+            in->called[alloc - in->allocs] = site->variable;
         uint32_t place = site ? mt_host_places_of(&in->places, site) : 0;
         if (place == MT_PLACE_FAILED)
             return -1;

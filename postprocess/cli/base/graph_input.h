@@ -36,7 +36,8 @@ struct mt_stride_graph_input {
     /* for the output */
     const struct mt_alloc_event *allocs; /* ascending id */
     size_t nallocs;
-    int known;          /* buffers are known */
+    const char **called; /* of host code, by allocation: the variable that first led to it, or NULL */
+    int known;           /* buffers are known */
     uint64_t launches;  /* selected ones */
     uint64_t outside;   /* host accesses left out: in no allocation */
     uint64_t untouched; /* host records left out: they touch no memory */

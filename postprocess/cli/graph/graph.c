@@ -241,7 +241,8 @@ static int write_out(struct options *x, struct mt_stride_graph *g, const struct 
                                           .stride = mt_stride_graph_input_stride(in, g),
                                           .places = in->kind != MT_KIND_TRACE,
                                           .allocs = in->known ? in->allocs : NULL,
-                                          .nallocs = in->known ? in->nallocs : 0};
+                                          .nallocs = in->known ? in->nallocs : 0,
+                                          .called = in->called};
     int code = mt_output_ready(out);
     if (code == 0 && x->format == DOT)
         code = graph_shorten(x, g, &words);
