@@ -32,6 +32,10 @@ void mt_table_row(struct mt_table *t, uint64_t weight)
     t->at = 0;
 }
 
+const char mt_table_halves[] =
+    "  accesses are those of the code that ran: clang may copy a float4 by two accesses of 8 bytes, "
+    "nvcc does by one of 16\n";
+
 void mt_table_init(struct mt_table *t, const char *title, const char *heads)
 {
     memset(t, 0, sizeof *t);

@@ -33,6 +33,8 @@ char *mt_kernel_short(const char *name);
 void mt_table_kernel(struct mt_table *t, const char *name);
 void mt_table_u64(struct mt_table *t, uint64_t n);
 __attribute__((format(printf, 2, 3))) void mt_table_say(struct mt_table *t, const char *format, ...);
+/* Below tables of accesses of 4 or 8 bytes that lie 16 apart, or that have bank conflicts. */
+extern const char mt_table_halves[];
 /* At most `most` rows and how many there are besides; "(none)" for an empty one. Frees the table. 0, or -1
  * without memory. Errors of writing are the stream's. */
 int mt_table_print(struct mt_table *t, FILE *f, size_t most);

@@ -46,7 +46,11 @@ REQUESTS = {
     "uniform-load": ("load", 32, 4, 4, 1, 1, 0, 12.5),  # one word of a sector
     "double-load": ("load", 32, 8, 256, 8, 2, 8, 100),
     "odd-load": ("load", 16, 4, 64, 4, 1, 8, 50),
+    # Sectors as Nsight Compute's smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_atom was published to count them (its
+    # l1tex__average_t_sectors_per_request_…_op_atom said 8, 32 and 4 of the same kernels).
     "atomic": ("atomic", 32, 4, 16, 1, 1, None, 50),  # four words in turn
+    "atomic-one": ("atomic", 32, 4, 4, 1, 1, 0, 12.5),
+    "atomic-each": ("atomic", 32, 4, 128, 4, 1, 4, 100),
 }
 
 
@@ -73,6 +77,7 @@ def coalescing(world):
          (WARPS, WARPS * 4 * len(squares), WARPS * len({4 * s // 32 for s in squares}), WARPS))
     same("one word for all lanes", found[line["uniform-load"], "load"]["distinct"], WARPS * 4)
     same("accesses without mask", out["coalescing"]["unmasked"], 0)
+    holds("no float4 here", "float4" not in text)
 
 
 # kernel: (requests, bytes, sectors, lines) of the loads of a warp, then of its stores. Counted by hand: lane i has element i, the first
@@ -105,6 +110,8 @@ def vectors(world):
             if len(cells) == 1:
                 same(f"{kernel}, efficiency of {kind}s", cells[0]["efficiency"], round(size / (32 * sectors), 6))
     same("kernels", set(kernels), set(VECTORS))
+    halves = "clang may copy a float4 by two accesses of 8 bytes, nvcc does by one of 16"
+    holds("said where there are halves", halves in extract_text(world, result))
 
 
 @case("analyses.conflicts")
@@ -166,7 +173,7 @@ def sharing(world):
         ("strided", 0): (256, 0, 0, 0),
         ("shifted", 0): (6, 3, 0, 0),  # a CTA reads 256 bytes, the last word in the next one's line
         ("uniform", 0): (0, 1, 0, 0),
-        ("counted", 1): (0, 0, 1, 0),
+        ("counted", 1): (0, 0, 2, 0),  # words 0 to 8, words 32 to 63
         ("neighbours", 1): (0, 0, 0, 1),
         ("racy", 0): (0, 0, 1, 0), ("racy", 1): (4, 0, 0, 0),
         ("exchange", 0): (0, 0, 1, 0),

@@ -37,6 +37,7 @@ static void put_site(struct mt_table *t, const struct mt_onchip_rows *r, const s
 static int banks_text(FILE *f, const struct mt_shared *x, const struct mt_onchip_rows *r)
 {
     struct mt_table t;
+    int halves = 0;
     mt_table_init(&t,
                   "Bank conflicts of shared memory: wavefronts beyond what the accesses would take without",
                   "line|variable|kernel|type|>requests|>wavefronts|>conflicts|>a request|>worst");
@@ -45,6 +46,7 @@ static int banks_text(FILE *f, const struct mt_shared *x, const struct mt_onchip
         const struct mt_bank_cell *c = &p->sum;
         if (mt_rec_space(c->type) != MT_IN_SHARED)
             continue;
+        halves |= c->bytes == 8 * c->accesses && c->wavefronts > c->least;
         mt_table_row(&t, (c->wavefronts - c->least) << 1 | (c->wavefronts > 0));
         put_site(&t, r, p->site);
         mt_table_text(&t, mt_onchip_variable(p->site));
@@ -56,7 +58,10 @@ static int banks_text(FILE *f, const struct mt_shared *x, const struct mt_onchip
         mt_table_say(&t, "%.2f", (double)c->wavefronts / (double)c->requests);
         mt_table_say(&t, "%" PRIu32 "-way", c->worst);
     }
-    return mt_table_print(&t, f, x->top);
+    int rc = mt_table_print(&t, f, x->top);
+    if (halves && rc == 0)
+        fputs(mt_table_halves, f);
+    return rc;
 }
 
 static int hazards_text(FILE *f, const struct mt_shared *x, const struct mt_onchip_rows *r)

@@ -76,9 +76,13 @@ function lineParts(at) {
   return parts.length > 1 ? parts.sort((a, b) => a.column - b.column) : [];
 }
 
+// Which of the profiler's two figures ours is.
+const atomicWords = "Of atomics: 1 where all lanes add to one word, as smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_atom; l1tex__t_sectors_pipe_lsu_mem_global_op_atom counts 32.";
+// Below figures of accesses that may be parts of one that another compiler makes; as in output/table.c.
+const halvesWords = "Accesses are those of the code that ran: clang may copy a float4 by two accesses of 8 bytes, nvcc does by one of 16.";
 // Is there a column of bank conflicts?
 const bankColumn = !!data.shared && data.shared.banks.rows.some((r) => r.wavefronts > r.ideal);
-const codeHeads = [["line", "n", ""], ["bytes", "num", "asked for by all lanes; an atomic counts as a load and as a store"], ["sectors/\u200brequest", "num", "of 32 bytes; 4 is best where 32 lanes ask for 4 bytes each"], ["used", "num", "share of the moved sectors that a request uses"],
+const codeHeads = [["line", "n", ""], ["bytes", "num", "asked for by all lanes; an atomic counts as a load and as a store"], ["sectors/\u200brequest", "num", "of 32 bytes; 4 is best where 32 lanes ask for 4 bytes each. " + atomicWords], ["used", "num", "share of the moved sectors that a request uses"],
                    ["conflicts", "num", "bytes on which CTAs of one launch conflict"], ...(bankColumn ? [["bank conflicts", "num", "wavefronts of shared memory beyond what its requests would take without"]] : []), ["source", "source", ""], ["accesses", "words", "what the compiler made of the line"]];
 // The cells of a row after its number; v: sums of requests.
 function codeCells(volume, v, conflicts, banks, source, words, title) {
@@ -126,7 +130,7 @@ function lineTableRows(index) {
     ...lineParts(at).map((p) => ({file, line, part: "column " + p.column + ", " + (p.variable || "?") + ", " + p.type, bytes: p.bytes, conflicts: null, banks: null, v: p}))]));
 }
 const lineTableColumns = [placeColumn(), textColumn("access", "part"), numberColumn("bytes", "bytes"), {name: "requests", num: true, get: (r) => r.v.requests, text: (r) => count(r.v.requests)},
-  {name: "sectors per request", num: true, get: (r) => r.v.requests ? r.v.sectors / r.v.requests : null, text: (r) => perRequest(r.v)},
+  {name: "sectors per request", num: true, title: atomicWords, get: (r) => r.v.requests ? r.v.sectors / r.v.requests : null, text: (r) => perRequest(r.v)},
   {name: "used", num: true, get: (r) => r.v.sectors ? usedBytes(r.v) / movedBytes(r.v) : null, text: (r) => usedShare(r.v)}, numberColumn("conflicts (B)", "conflicts"), ...(bankColumn ? [numberColumn("bank conflicts", "banks")] : [])];
 
 function drawLines(section) {

@@ -59,12 +59,12 @@ function coalescingBlock() {
   if (!rows.length) return block("coalescing", "Coalescing", null, nothing("No warp accessed global memory."));
   const sum = (key) => whole.reduce((s, r) => s + r[key], 0), moved = sum("sectors") * sectorBytes;
   const picture = bars(whole.map((r) => ({name: (r.line === "?" ? r.kernel : baseName(r.line)) + " " + r.type,
-    title: [r.kernel + (r.kernels > 1 ? " and " + many(r.kernels - 1, "other kernel") : ""), r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r)].join("\n"),
+    title: [r.kernel + (r.kernels > 1 ? " and " + many(r.kernels - 1, "other kernel") : ""), r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r), r.type === "atomic" ? atomicWords : null].filter(Boolean).join("\n"),
     full: [r.line === "?" ? r.kernel : r.line, r.type].join(" "), pick: lineLink(r.line), parts: [[usedBytes(r), "load"], [movedBytes(r) - usedBytes(r), "store-pale"]],
     text: perRequest(r) + " sectors per request, " + usedShare(r) + " used"})), "Sectors moved by line", 14, ["used (B)", "moved in vain (B)"]);
   const out = block("coalescing", "Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of mt-extract), and what is moved in vain; the lines with most of that first.", el("p", {id: "coalescing-sum"},
     many(sum("requests"), "request") + ", " + many(sum("sectors"), "sector") + " (" + bytes(moved) + "), " + percent(sum("distinct"), moved) + " of it used"), picture,
-    colourLegend([["load", "used"], ["store-pale", "moved in vain"]]));
+    colourLegend([["load", "used"], ["store-pale", "moved in vain"]]), rows.some((r) => (r.strides["16"] || r.strides["-16"]) && r.bytes < 16 * r.accesses) ? el("p", {class: "muted"}, halvesWords) : null);
   out.className = "wide";
   return out;
 }

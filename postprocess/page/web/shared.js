@@ -72,7 +72,8 @@ function banksBlock() {
   onState(follow);
   follow();
   const out = block("banks", "Bank conflicts", "Wavefronts that warps’ requests to shared memory take: 32 banks of 4 bytes, each gives one word at a time. What requests would take without conflicts, and what is beyond it."
-    + (shared.cells === null && launches.length > 1 ? " Of all launches: they are too many to be told apart here." : "") + leftOut(shared.banks, "lines"), sum, picture, colourLegend([["load", "without conflicts"], ["store", "conflicts"]]));
+    + (shared.cells === null && launches.length > 1 ? " Of all launches: they are too many to be told apart here." : "") + leftOut(shared.banks, "lines"), sum, picture, colourLegend([["load", "without conflicts"], ["store", "conflicts"]]),
+    banks.some((r) => r.bytes === 8 * r.accesses && bankConflicts(r)) ? el("p", {class: "muted"}, halvesWords) : null);
   out.className = "wide";
   return out;
 }

@@ -57,7 +57,9 @@ __global__ void odd(const int *in, int *out)
 
 __global__ void counted(unsigned *counters)
 {
-    atomicAdd(&counters[threadIdx.x % 4], 1u); // @atomic
+    atomicAdd(&counters[threadIdx.x % 4], 1u);       // @atomic
+    atomicAdd(&counters[8], 1u);                     // @atomic-one
+    atomicAdd(&counters[32 + threadIdx.x % 32], 1u); // @atomic-each
 }
 
 // Each CTA stores its own word; the four words lie in one line of 128 bytes, and in four of 32.
