@@ -182,7 +182,7 @@ def kernels(tmp):
     assert p.stdout.splitlines()[1].split()[2:7] == [str(x) for x in [sum(map(len, of)), *map(len, of)]], p.stdout
     p = run(dump, "--runs", "--head", "1", device)
     first = "load 4 x 2 0x3e8 +4 cta 1,2,3 sm 9 warp 5 mask 0x00000003 site 4"
-    grid = "# grid 1,1,1 block 1,1,1 launch site unknown :0\n"
+    grid = "# grid 1,1,1 block 1,1,1\n"
     expect("runs", p, 0, "", ("launch 0 k<int>\n%s%s\n# 14 more runs\nlaunch 1 k<int>\n%slaunch 2 k<int>\n%s"
                               "load 4 x 2 0x10 +4 cta 0,0,0 sm 0 site 1\n# 1 more runs\n") % (grid, first, grid, grid))
     p = run(dump, "--chunks", "--head", "0", device)

@@ -294,13 +294,14 @@ class Companions(Case):
         events = [
             {"ev": "site", "id": 3, "file": "k.cu", "line": 7, "column": 5, "function": "w", "op": "store", "size": 4,
              "var": "out"},
+            {"ev": "site", "id": 4, "file": "m.ptx", "line": 8, "column": 0, "function": "w", "op": "load", "size": 4, "var": ""},
             {"ev": "alloc", "seq": 0, "id": 1, "base": "0x10", "bytes": 8, "kind": "cudaMalloc", "file": "m.cu", "line": 3},
             launch(1, "w", 2, grid=[2, 3, 4], block=[32, 1, 1], file="m.cu", line=9),
             {"ev": "free", "seq": 2, "id": 1, "base": "0x10"},
         ]
         self.file("t.meta", companion(events, {"program": "app", "device": "cpu"}, {"records_written": 2}))
         text = self.run_tool("mt-dump", "--companion", path).stdout.decode()
-        for line in ("site 3 store 4 bytes of out in w at k.cu:7:5", "alloc 1 0x10 8 bytes cudaMalloc seq 0 freed 2 at m.cu:3",
+        for line in ("site 3 store 4 bytes of out in w at k.cu:7:5", "site 4 load 4 bytes in w at m.ptx:8", "alloc 1 0x10 8 bytes cudaMalloc seq 0 freed 2 at m.cu:3",
                      "# grid 2,3,4 block 32,1,1 launched at m.cu:9", "end complete: 2 records written, 2 counted"):
             self.assertIn(line + "\n", text)
 

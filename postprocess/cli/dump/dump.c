@@ -140,11 +140,12 @@ static void show_launch(FILE *f, const struct options *x, const struct mt_item *
     }
     const struct mt_launch_event *e = item->launch;
     if (e)
-        fprintf(f,
-                "# grid %" PRIu64 ",%" PRIu64 ",%" PRIu64 " block %" PRIu64 ",%" PRIu64 ",%" PRIu64
-                "%s%s:%" PRIu64 "\n",
-                e->grid[0], e->grid[1], e->grid[2], e->block[0], e->block[1], e->block[2],
-                *e->file ? " launched at " : " launch site unknown ", e->file, e->line);
+        fprintf(f, "# grid %" PRIu64 ",%" PRIu64 ",%" PRIu64 " block %" PRIu64 ",%" PRIu64 ",%" PRIu64,
+                e->grid[0], e->grid[1], e->grid[2], e->block[0], e->block[1], e->block[2]);
+    if (e && *e->file) /* host code that mt-cc compiled, or Python */
+        fprintf(f, " launched at %s:%" PRIu64, e->file, e->line);
+    if (e)
+        putc('\n', f);
     if (e && *e->library)
         fprintf(f, "# a call of the library %s\n", e->library);
 }

@@ -224,7 +224,10 @@ void mt_dump_companion(FILE *f, const char *trace, const struct mt_companion *c)
         fprintf(f, "site %" PRIu64 " %s %" PRIu64 " bytes", e->id, e->op, e->size);
         if (*e->var)
             fprintf(f, " of %s", e->var);
-        fprintf(f, " in %s at %s:%" PRIu64 ":%" PRIu64 "\n", e->function, e->file, e->line, e->column);
+        fprintf(f, " in %s at %s:%" PRIu64, e->function, e->file, e->line);
+        if (e->column) /* PTX has none */
+            fprintf(f, ":%" PRIu64, e->column);
+        putc('\n', f);
     }
     for (size_t i = 0; i < c->nallocs; i++)
         show_alloc(f, &c->allocs[i]);
