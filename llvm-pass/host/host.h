@@ -133,6 +133,18 @@ void mt_host_variables_drop(struct mt_host_variables *v);
 /* 1: it leads to a variable or a part of one. */
 int mt_host_holder_of(const struct mt_host_variables *v, LLVMValueRef pointer, struct mt_host_holder *h);
 
+/* ---- host_pointed.c ---- */
+
+/* Variables whose address is kept somewhere: a function's own, and global ones. */
+enum { MT_HOST_POINTED = 16 };
+struct mt_host_pointed {
+    LLVMValueRef list[MT_HOST_POINTED];
+    unsigned n;
+    int known; /* they were looked for */
+};
+void mt_host_pointed_read(struct mt_host_pointed *p, const struct mt_host_variables *v,
+                          LLVMValueRef function);
+
 /* Where the value, or what a cast made of it, is stored first; NULL: nowhere. */
 LLVMValueRef mt_host_stored(LLVMValueRef value, unsigned depth);
 

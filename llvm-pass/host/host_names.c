@@ -137,6 +137,7 @@ static LLVMValueRef names_constant(struct names *n, const struct mt_host_holder 
 struct asked { /* one question after a call */
     struct mt_host_holder holder;
     LLVMValueRef slot, value; /* one of the two */
+    LLVMValueRef pointer;     /* or NULL: the slot counts only if this leads there */
 };
 
 static LLVMValueRef names_behind(LLVMValueRef call)
@@ -170,8 +171,11 @@ static void names_ask(struct names *n, LLVMValueRef call, const struct asked *li
         if (value && LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMPointerTypeKind)
             value = LLVMBuildPtrToInt(n->builder, value, n->i64, "");
         index = index ? LLVMBuildIntCast2(n->builder, index, n->i64, 1, "") : LLVMConstAllOnes(n->i64);
-        LLVMValueRef arg[] = {names_constant(n, &a->holder), before,
-                              a->slot ? a->slot : LLVMConstNull(n->ptr), value ? value : zero, index};
+        LLVMValueRef slot = a->slot ? a->slot : LLVMConstNull(n->ptr);
+        if (a->pointer)
+            slot = LLVMBuildSelect(n->builder, LLVMBuildICmp(n->builder, LLVMIntEQ, a->pointer, slot, ""),
+                                   slot, LLVMConstNull(n->ptr), "");
+        LLVMValueRef arg[] = {names_constant(n, &a->holder), before, slot, value ? value : zero, index};
         LLVMBuildCall2(n->builder, n->after_type, n->after, arg, 5, "");
     }
     LLVMSetCurrentDebugLocation2(n->builder, NULL);
@@ -218,23 +222,42 @@ static unsigned names_of_result(const struct mt_host_variables *v, LLVMValueRef 
     if (slot ? !mt_host_holder_of(v, slot, &out->holder) : !names_of_owner(v, call, out))
         return 0;
     out->holder.index = NULL; /* it may be computed after the call */
-    out->slot = NULL;
+    out->slot = out->pointer = NULL;
     out->value = call;
     return 1;
 }
 
-static void names_in_call(struct names *n, const struct mt_host_variables *v, LLVMValueRef call)
+/* What a pointer leads to, "*p", is a variable that may be known: its name comes after that one. */
+static unsigned names_of_pointed(const struct mt_host_variables *v, struct mt_host_pointed *p,
+                                 LLVMValueRef call, struct asked *out, unsigned room)
 {
-    enum { MOST = 8 };
+    LLVMValueRef pointer = out[-1].slot;
+    unsigned count = 0;
+    if (*out[-1].holder.name != '*')
+        return 0;
+    if (!p->known)
+        mt_host_pointed_read(p, v, LLVMGetBasicBlockParent(LLVMGetInstructionParent(call)));
+    for (unsigned i = 0; i < p->n && count < room; i++) {
+        out[count] = (struct asked){.slot = p->list[i], .pointer = pointer};
+        count += (unsigned)mt_host_holder_of(v, p->list[i], &out[count].holder);
+    }
+    return count;
+}
+
+static void names_in_call(struct names *n, const struct mt_host_variables *v, struct mt_host_pointed *p,
+                          LLVMValueRef call)
+{
+    enum { MOST = MT_HOST_POINTED + 8 };
     struct asked list[MOST];
     unsigned count = 0;
     for (unsigned i = 0; i < LLVMGetNumArgOperands(call) && count < MOST - 1; i++) {
         struct asked *a = &list[count];
-        a->slot = LLVMGetOperand(call, i);
-        a->value = NULL;
+        *a = (struct asked){.slot = LLVMGetOperand(call, i)};
         if (LLVMGetTypeKind(LLVMTypeOf(a->slot)) == LLVMPointerTypeKind &&
-            !LLVMIsAConstantPointerNull(a->slot))
-            count += (unsigned)mt_host_holder_of(v, a->slot, &a->holder);
+            !LLVMIsAConstantPointerNull(a->slot) && mt_host_holder_of(v, a->slot, &a->holder)) {
+            count++;
+            count += names_of_pointed(v, p, call, a + 1, MOST - 1 - count);
+        }
     }
     count += names_of_result(v, call, &list[count]);
     if (count && names_may_allocate(n, call, 0))
@@ -244,10 +267,11 @@ static void names_in_call(struct names *n, const struct mt_host_variables *v, LL
 static int names_in_function(struct names *n, LLVMValueRef f)
 {
     struct mt_host_variables v;
+    struct mt_host_pointed p = {.n = 0};
     int any = mt_host_variables_read(&v, n->layout, f);
     for (unsigned i = 0; v.inst && v.list && i < v.ninst; i++)
         if (LLVMIsACallInst(v.inst[i]) || LLVMIsAInvokeInst(v.inst[i]))
-            names_in_call(n, &v, v.inst[i]);
+            names_in_call(n, &v, &p, v.inst[i]);
     mt_host_variables_drop(&v);
     return any;
 }

@@ -103,7 +103,7 @@ static void start(Pair *pair)
 
 namespace space
 {
-float *global;
+float *global, *second;
 }
 static float *two[2][2];
 __device__ int counter[4];
@@ -168,6 +168,19 @@ int main(int argc, char **)
         [&] { CHECK(cudaMalloc(&grid.row[i], 64)); }();     // grid.row[1] grid.row[2]
     std::unique_ptr<float, Free> owner(make<float>(64));    // owner
     std::shared_ptr<float> shared(make<float>(64), Free()); // shared
+    float *one, *other, *third;
+    for (float **each : {&one, &other})
+        CHECK(cudaMalloc(each, 64)); // one other
+    for (float **each : {&space::second, &space::global})
+        fill(each, 64); // space::second space::global
+    struct {
+        float **to;
+        size_t n;
+    } jobs[] = {{&third, 64}, {&space::second, 128}, {&s.col, 64}};
+    for (auto &job : jobs)
+        CHECK(cudaMalloc((void **)job.to, job.n)); // third space::second *job.to
+    float **to = argc ? &other : &one;
+    fill(to, 64); // other
     float *captured;
     [&] { CHECK(cudaMalloc(&captured, 64)); }(); // captured
     void *plain = nullptr;
