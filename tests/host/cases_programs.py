@@ -133,3 +133,21 @@ def exec_chain(w):
     # drrun has no word for an argv[0] that is not the program's (docs/host.md).
     holds(f"argv[0]: {p.stdout}", ("another" if not w.has("dynamorio") else python) in p.stdout)
     holds("the trace stands where the first one does", os.path.exists(os.path.join(w.work, "r.exec1.mtc")))
+
+
+@case("programs.exec_self")
+def exec_self(w):
+    """A program that becomes itself by a name of its file in /proc, or by a descriptor: it runs, and its trace is its own."""
+    need_default(w)
+    program = w.compile("again.c", "-O1", "-g")
+    with open(os.path.join(w.src, "again.c"), encoding="utf-8") as f:
+        line = next(n for n, text in enumerate(f, 1) if "words[i] = i" in text)
+    for way in ("self", "pid", "memory", "at", "script", "child", "parent"):
+        trace = w.path(way + ".mtc")
+        native, result = w.call([program, way], code=5), w.host("mat", "--", program, way, trace=trace, code=5, engine="qemu")
+        same(f"{way}: output", (result.out, result.err), (native.stdout, native.stderr))
+        second = trace[:-4] + ".exec1.mtc"
+        same(f"{way}: a second trace", os.path.exists(second), way not in ("child", "parent"))
+        if way in ("self", "pid"):
+            lines = w.call([w.tool("mt-dump"), second]).stdout
+            same(f"{way}: what the second one stored", len(re.findall(rf"(?m) store 8 .*again\.c:{line}$", lines)), 77)

@@ -197,6 +197,7 @@ static int client_core(int argc, const char **argv, char *why, unsigned size)
         snprintf(program, sizeof program, "%s", main->full_path);
     dr_free_module_data(main);
     engine.program = *program ? program : NULL;
+    mt_follow_program(engine.program);
     if (client_options(argc, argv, why, size) != 0)
         return -1;
     /* Who asks for so many locks gets them. */

@@ -19,6 +19,7 @@ static char engine_word[64];
 static char *const *word;
 static int words;
 static char output[PATH_MAX];
+static char program[PATH_MAX];
 
 void mt_follow_start(const char *host, const char *engine, char *const *w, int count,
                      const struct mt_core_options *o)
@@ -37,6 +38,49 @@ void mt_follow_start(const char *host, const char *engine, char *const *w, int c
                      whole ? "" : "/", o->output);
     if (n < 0 || (size_t)n >= sizeof output)
         follower = NULL;
+}
+
+void mt_follow_program(const char *path)
+{
+    snprintf(program, sizeof program, "%s", path ? path : "");
+}
+
+/* What another process of this engine runs: its command line is mt-host's, with the program behind -0 ARGV0.
+ */
+static int follow_other(const char *pid, char out[PATH_MAX])
+{
+    char name[64], text[PATH_MAX * 2], *word = text;
+    snprintf(name, sizeof name, "/proc/%.20s/cmdline", pid);
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return -1;
+    text[n] = 0;
+    for (int i = 0; i < 5; i++) { /* qemu -plugin WORDS -0 ARGV0 PROGRAM */
+        word += strlen(word) + 1;
+        if (word >= text + n || (i == 0 && strcmp(word, "-plugin")) || (i == 2 && strcmp(word, "-0")))
+            return -1;
+    }
+    n = *word == '/' ? snprintf(out, PATH_MAX, "%s", word)
+                     : snprintf(out, PATH_MAX, "/proc/%.20s/cwd/%s", pid, word);
+    return n < PATH_MAX ? 0 : -1;
+}
+
+const char *mt_follow_file(const char *path, char out[PATH_MAX])
+{
+    struct stat named, own;
+    char pid[24];
+    int end = 0;
+    if (sscanf(path, "/proc/%20[^/]/exe%n", pid, &end) != 1 || !end || path[end] || stat(path, &named) ||
+        stat("/proc/self/exe", &own) || named.st_dev != own.st_dev || named.st_ino != own.st_ino)
+        return path;
+    if (!strcmp(pid, "self") || !strcmp(pid, "thread-self") || strtol(pid, NULL, 10) == getpid())
+        snprintf(out, PATH_MAX, "%s", program);
+    else if (follow_other(pid, out) != 0)
+        return path;
+    return *out ? out : path;
 }
 
 int mt_follow_can(const char *path)
@@ -93,7 +137,11 @@ void mt_follow(const char *path, char *const *argv, char *const *envp)
     if (!line || asprintf(&first, "--argv0=%s", count ? argv[0] : path) < 0)
         goto out;
     snprintf(name, sizeof name, "--output=%s", next);
-    snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path);
+    int fd = !strncmp(path, "/proc/", 6) || !strncmp(path, "/dev/fd/", 8) ? open(path, O_RDONLY) : -1;
+    if (fd >= 0)
+        snprintf(file, sizeof file, "/proc/self/fd/%d", fd);
+    else
+        snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path);
     line[n++] = "mt-host";
     line[n++] = engine_word;
     line[n++] = "--exec";

@@ -4,6 +4,9 @@
 #include "follow.h"
 #include "guest.h"
 #include "modules.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,12 +35,44 @@ static char *const *syscalls_vector(uint64_t address)
 /* The program is about to become another one. */
 static void syscalls_leaves(const char *path, uint64_t argv, uint64_t envp)
 {
+    char real[PATH_MAX];
     if (access(path, X_OK) != 0)
         return;
-    int follow = mt_guest_base == 0 && mt_core_on() && mt_follow_can(path);
+    const char *file = mt_follow_file(path, real);
+    int follow = mt_guest_base == 0 && mt_core_on() && mt_follow_can(file);
     mt_core_stop(0);
     if (follow)
-        mt_follow(path, syscalls_vector(argv), syscalls_vector(envp));
+        mt_follow(file, syscalls_vector(argv), syscalls_vector(envp));
+    if (file != path && mt_guest_base == 0) /* the kernel would run the engine */
+        execve(file, syscalls_vector(argv), syscalls_vector(envp));
+}
+
+void mt_syscall_in_child(int64_t number, const uint64_t args[6])
+{
+    char real[PATH_MAX];
+    const char *path = mt_guest(args[0]);
+    if (mt_guest_base != 0)
+        return;
+    if (number == SYS_execve && access(path, X_OK) == 0 && mt_follow_file(path, real) != path)
+        execve(real, syscalls_vector(args[1]), syscalls_vector(args[2]));
+    if (number == SYS_execveat) /* older engines do not have it */
+        syscall(SYS_execveat, args[0], args[1], args[2], args[3], args[4]);
+}
+
+/* execveat(descriptor, path, argv, envp, flags) */
+static void syscalls_leaves_at(const uint64_t args[6])
+{
+    char name[PATH_MAX];
+    const char *path = mt_guest(args[1]);
+    int fd = (int)args[0], n = 0;
+    if (access(path, F_OK) != 0 && errno == EFAULT)
+        return;
+    if (!*path && args[4] & AT_EMPTY_PATH)
+        n = snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    else if (*path != '/' && fd != AT_FDCWD)
+        n = snprintf(name, sizeof name, "/proc/self/fd/%d/%s", fd, path);
+    if (n < PATH_MAX)
+        syscalls_leaves(n ? name : path, args[2], args[3]);
 }
 
 void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, const uint64_t args[6],
@@ -69,7 +104,7 @@ void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t nu
         syscalls_leaves(mt_guest(args[0]), args[1], args[2]);
         break;
     case SYS_execveat:
-        mt_core_stop(0);
+        syscalls_leaves_at(args);
         break;
     default:
         break;

@@ -14,6 +14,8 @@ struct mt_syscall {
 /* `site`: where the program asked for it; s->silent is the caller's. */
 void mt_syscall_enter(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, const uint64_t args[6],
                       uint64_t site);
+/* In a process that is not traced any more: exec of what only the engine knows. */
+void mt_syscall_in_child(int64_t number, const uint64_t args[6]);
 /* May come without an enter. */
 void mt_syscall_return(struct mt_syscall *s, struct mt_core_thread *t, int64_t number, int64_t result);
 #endif

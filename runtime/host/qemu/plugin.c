@@ -21,6 +21,7 @@
 #include "api.h"
 #include "arguments.h"
 #include "../machine/elffile.h"
+#include "../machine/follow.h"
 #include "../machine/guest.h"
 #include "../machine/insns.h"
 #include "../machine/map.h"
@@ -249,6 +250,8 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
     struct mt_thread *t = vcpu < MT_VCPUS ? mt_thread_of(vcpu) : NULL;
     uint64_t args[6] = {a1, a2, a3, a4, a5, a6};
     (void)id, (void)a7, (void)a8;
+    if (mt_plugin.forked)
+        mt_syscall_in_child(number, args);
     if (!t || mt_plugin.forked)
         return;
     t->hand.inside = 1;
@@ -430,7 +433,9 @@ static const char *plugin_program(void)
 {
     static char whole[4096];
     const char **path = dlsym(RTLD_DEFAULT, "exec_path");
-    return path && *path && realpath(*path, whole) ? whole : NULL;
+    int known = path && *path && realpath(*path, whole);
+    mt_follow_program(known ? whole : path && *path && **path == '/' ? *path : NULL);
+    return known ? whole : NULL;
 }
 
 static int plugin_refuse(const char *why)

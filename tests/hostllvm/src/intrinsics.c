@@ -1,5 +1,6 @@
-/* Accesses that only x86's own intrinsics make, each in a function of its own; cases_accesses.py says which they are. With
- * the word avx512 those, too. Prints where the arrays lie, and a sum that shows that they did their work. */
+/* Accesses that only x86's own intrinsics make, each in a function of its own; cases_accesses.py says which
+ * they are. With the word avx512 those, too. Prints where the arrays lie, and a sum that shows that they did
+ * their work. */
 #include <immintrin.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,17 +37,20 @@ AVX2 static long maskstore(void)
 }
 __attribute__((noinline)) static long maskmov(void)
 {
-    _mm_maskmoveu_si128(_mm_set1_epi8(1), _mm_setr_epi8(-1, -1, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1), (char *)to + 40);
+    _mm_maskmoveu_si128(_mm_set1_epi8(1), _mm_setr_epi8(-1, -1, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1),
+                        (char *)to + 40);
     return ((char *)to)[55];
 }
 AVX512 static long gather_512(void) /* lanes 0, 4, 5, 7 */
 {
-    __m512i v = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), 0xb1, _mm512_setr_epi64(1, 2, 3, 4, 5, 6, 7, 8), from, 8);
+    __m512i v = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), 0xb1,
+                                            _mm512_setr_epi64(1, 2, 3, 4, 5, 6, 7, 8), from, 8);
     return (long)_mm512_reduce_add_epi64(v);
 }
 AVX512 static long scatter_512(void) /* lanes 2 and 9 */
 {
-    _mm512_mask_i32scatter_epi32(to, 0x204, _mm512_setr_epi32(0, 1, 20, 3, 4, 5, 6, 7, 8, 30, 10, 11, 12, 13, 14, 15),
+    _mm512_mask_i32scatter_epi32(to, 0x204,
+                                 _mm512_setr_epi32(0, 1, 20, 3, 4, 5, 6, 7, 8, 30, 10, 11, 12, 13, 14, 15),
                                  _mm512_set1_epi32(5), 4);
     return to[20] + to[30];
 }
