@@ -26,10 +26,10 @@ struct mt_blas;
 struct mt_blas_walk;
 enum mt_blas_value { MT_BLAS_NONE, MT_BLAS_REAL, MT_BLAS_INT }; /* what the Fortran function returns */
 
-/* Parameters: n, i numbers; t, u, s, d enumerations that Fortran has as letters; e, y, c those that it does
- * not have; A, R scalars; X, Y, I results; P, W memory read or written, M, Q arrays of pointers to such; S, B
- * strides and number of a batch; w, l scratch memory and its length, v one that Fortran does not have; F an
- * int of the device, written. */
+/* Parameters: n, i numbers; t, u, s, d enumerations that Fortran has as letters; e, y, z, c those that it
+ * does not have; A, R scalars; X, Y, I results; P, W memory read or written, M, Q arrays of pointers to such;
+ * S, B strides and number of a batch; w, l scratch memory and its length, v one that Fortran does not have; F
+ * an int of the device, written. */
 struct mt_blas_row {
     const char *kinds;
     enum mt_blas_value value;

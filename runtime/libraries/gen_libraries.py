@@ -14,12 +14,12 @@ import argparse
 import os
 import re
 
-KINDS = {"n": "n", "i": "i", "op": "t", "fill": "u", "side": "s", "diag": "d", "e": "e", "type": "y", "compute": "c", "scalar": "A",
+KINDS = {"n": "n", "i": "i", "op": "t", "fill": "u", "side": "s", "diag": "d", "e": "e", "type": "y", "stype": "z", "compute": "c", "scalar": "A",
          "real": "R", "result": "X", "rresult": "Y", "iresult": "I", "stride": "S", "batch": "B",
          "work": "w", "lwork": "l", "scratch": "v", "lscratch": "e", "info": "F"}
 INTS = ("lwork", "lscratch")
 ENUMS = {"op": "cublasOperation_t", "fill": "cublasFillMode_t", "side": "cublasSideMode_t", "diag": "cublasDiagType_t",
-         "e": "cublasGemmAlgo_t", "type": "cudaDataType", "compute": "cublasComputeType_t"}
+         "e": "cublasGemmAlgo_t", "type": "cudaDataType", "stype": "cudaDataType", "compute": "cublasComputeType_t"}
 ELEMENT = {"H": "__half", "S": "float", "D": "double", "C": "cuComplex", "Z": "cuDoubleComplex"}
 # On a GPU: how a call gets where it belongs, as runtime/libraries/entry.h has it.
 FORWARD, OURS, UNKNOWN = range(3)
@@ -238,7 +238,7 @@ def declare_h(calls):
         for _, letter, _, exported in c.variants():
             kinds = {p.kind for p in c.parameters}
             for e, wide in exported:
-                args = ", ".join(p.true_type(wide, "X" if "compute" in kinds else letter) for p in c.parameters)
+                args = ", ".join(p.true_type(wide, "X" if kinds & {"compute", "stype"} else letter) for p in c.parameters)
                 out.append(f"MT_DECLARED{'_HALF' if letter == 'H' else ''}({e}, {c.library}{'Dn' if c.library == 'cusolver' else ''}Handle_t, {args})\n")
     return "".join(out)
 

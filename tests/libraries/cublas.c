@@ -481,6 +481,7 @@ int main(void)
     test_gemm_ex('i', 3, 'I', 10, 72, 'I');
     test_gemm_ex('D', 1, 'D', 1, 70, 'D');
     test_gemm_ex('H', 2, 'H', 2, 64, 'H');
+    test_vectors_ex();
     test_device_scalars();
     test_graph();
     test_errors();

@@ -16,6 +16,7 @@ void done(char t);
         check(!status, "%s: status %d", name, status);                                                       \
     } while (0)
 
+void test_vectors_ex(void);
 void test_device_scalars(void);
 void test_graph(void);
 void test_errors(void);

@@ -38,9 +38,9 @@ struct mt_stride_graph_input {
     size_t nallocs;
     const char **called; /* of host code, by allocation: the variable that first led to it, or NULL */
     int known;           /* buffers are known */
-    uint64_t launches;  /* selected ones */
-    uint64_t outside;   /* host accesses left out: in no allocation */
-    uint64_t untouched; /* host records left out: they touch no memory */
+    uint64_t launches;   /* selected ones */
+    uint64_t outside;    /* host accesses left out: in no allocation */
+    uint64_t untouched;  /* host records left out: they touch no memory */
     char **notes;
     size_t nnotes, note_room;
     int complete;
