@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "trace/ranges.h"
 #include "base/report.h"
+#include "base/short.h"
 #include "cpu/cpu.h"
 #include "memtrace/record.h"
 #include "base/fork.h"
@@ -211,9 +212,10 @@ static void check_print(const struct mt_cpu_bad *bad, const char *near)
         snprintf(launch, sizeof launch, ", launched at %.120s:%u", base_name(l->site->file), l->site->line);
     mt_report("check: kernel %s%s: %s of %u bytes%s at 0x%llx%s, %s:%u in %s, CTA (%u,%u,%u), thread "
               "(%u,%u,%u): %s",
-              (const char *)bad->launch->kernel->pretty, launch, verbs[bad->type & 3], bad->bytes, variable,
-              (unsigned long long)bad->address, how, base_name(s->file), s->line, (const char *)s->function,
-              bad->cta[0], bad->cta[1], bad->cta[2], bad->thread[0], bad->thread[1], bad->thread[2], near);
+              mt_short((const char *)bad->launch->kernel->pretty).text, launch, verbs[bad->type & 3],
+              bad->bytes, variable, (unsigned long long)bad->address, how, base_name(s->file), s->line,
+              mt_short((const char *)s->function).text, bad->cta[0], bad->cta[1], bad->cta[2], bad->thread[0],
+              bad->thread[1], bad->thread[2], near);
 }
 
 static int same_place(const struct place *p, const struct mt_cpu_bad *bad)
@@ -265,7 +267,7 @@ static void sum_up(const struct place *p)
     memcpy(c.thread, p->first.thread, sizeof c.thread);
     mt_event_check(&c);
     if (p->count > FULL_PER_PLACE)
-        mt_report("check: kernel %s: %s:%u: %llu bad accesses in all", (const char *)c.kernel,
+        mt_report("check: kernel %s: %s:%u: %llu bad accesses in all", mt_short((const char *)c.kernel).text,
                   base_name(s->file), s->line, (unsigned long long)p->count);
 }
 

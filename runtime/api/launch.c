@@ -14,6 +14,7 @@
 #include "trace/events.h"
 #include "base/options.h"
 #include "base/report.h"
+#include "base/short.h"
 #include "trace/selection.h"
 #include "trace/site.h"
 #include "trace/trace.h"
@@ -158,7 +159,7 @@ static void launch_settle(const struct mt_cpu_launch *run, int status)
 {
     if (!status)
         return;
-    mt_report("kernel %s: %s", (const char *)run->kernel->pretty,
+    mt_report("kernel %s: %s", mt_short((const char *)run->kernel->pretty).text,
               run->message[0] ? run->message : cudaGetErrorString((cudaError_t)status));
     if (mt_error_stays(status))
         mt_fail_sticky((cudaError_t)status);
@@ -313,8 +314,8 @@ cudaError_t mt_launch_op(struct mt_op **out, const void *func, const struct mt_l
         return mt_fail(cudaErrorNoKernelImageForDevice);
     }
     if (!f->kernel) {
-        mt_report("kernel %s is not in the CPU image of %s; compile all of the program anew", f->name,
-                  (const char *)f->module->image->head->source);
+        mt_report("kernel %s is not in the CPU image of %s; compile all of the program anew",
+                  mt_short(f->name).text, (const char *)f->module->image->head->source);
         return mt_fail(cudaErrorInvalidDeviceFunction);
     }
     if (!args && f->kernel->nparams)

@@ -11,6 +11,7 @@
 #include "untabled.h"
 #include "trace/events.h"
 #include "base/report.h"
+#include "base/short.h"
 #include "trace/selection.h"
 #include "trace/site.h"
 #include "memtrace/grow.h"
@@ -107,7 +108,7 @@ static void **launch_api_as_it_is(struct gpu_call *g, void **args)
 {
     const char *name = g->function->kernel->pretty;
     int plain = mt_plain_of(g->function) != NULL;
-    mt_report("out of memory: kernel %s is not %s", name, plain ? "traced" : "launched");
+    mt_report("out of memory: kernel %s is not %s", mt_short(name).text, plain ? "traced" : "launched");
     g->ours = !plain;
     g->counted = plain && mt_gpu() && !g->captured;
     g->args = plain ? args : NULL;

@@ -12,6 +12,7 @@
 #include "trace/nvtx.h"
 #include "base/demangle.h"
 #include "base/report.h"
+#include "base/short.h"
 #include "base/fork.h"
 #include <ctype.h>
 #include <dlfcn.h>
@@ -65,16 +66,17 @@ int mt_module_complain(struct mt_module *m, const char *mangled)
     char *demangled = mt_demangle(mangled);
     const char *kernel = demangled ? demangled : mangled;
     if (!said && m->limited)
-        mt_report("kernel %s cannot run on the CPU device: %s", kernel, m->why ? m->why : "no memory");
+        mt_report("kernel %s cannot run on the CPU device: %s", mt_short(kernel).text,
+                  m->why ? m->why : "no memory");
     else if (!said && m->foreign)
-        mt_report("%.200s has no code for the CPU device: %s; mt-cc compiles its file with such code", kernel,
-                  m->why ? m->why : "there is no memory");
+        mt_report("%s has no code for the CPU device: %s; mt-cc compiles its file with such code",
+                  mt_short(kernel).text, m->why ? m->why : "there is no memory");
     else if (!said)
         mt_report(
             "kernel %s cannot run on the CPU device: %s; compile its file with mt-cc (without --plain: "
             "MEMTRACE_ENABLE=0 runs a program untraced), or with clang++ -fplugin=libMemtrace-AA.so and "
             "--cuda-path=<build>/cuda-overlay",
-            kernel, m->why ? m->why : "its file has no CPU image");
+            mt_short(kernel).text, m->why ? m->why : "its file has no CPU image");
     free(demangled);
     return !said;
 }
@@ -87,11 +89,11 @@ void mt_function_complain(struct mt_function *f)
     mt_demangle_prepare();
     char *name = mt_demangle(f->name);
     if (alone)
-        mt_report("kernel %.200s cannot run on the CPU device: %s", name ? name : f->name,
+        mt_report("kernel %s cannot run on the CPU device: %s", mt_short(name ? name : f->name).text,
                   f->why ? f->why : "there is no PTX of it beside that of others of its file");
     else
-        mt_report("kernel %.200s cannot run on the CPU device, like others of its file",
-                  name ? name : f->name);
+        mt_report("kernel %s cannot run on the CPU device, like others of its file",
+                  mt_short(name ? name : f->name).text);
     free(name);
 }
 
@@ -102,7 +104,7 @@ void mt_module_untraced(struct mt_module *m, const char *kernel)
     m->said = 1;
     mt_modules_leave();
     if (!said)
-        mt_note("kernel %s and others of its file run on the GPU without a trace: %s", kernel,
+        mt_note("kernel %s and others of its file run on the GPU without a trace: %s", mt_short(kernel).text,
                 m->why ? m->why : "its file has no CPU image");
 }
 
@@ -138,10 +140,9 @@ static int module_is_folded(struct mt_function *f, const void *host)
         return other != NULL;
     mt_demangle_prepare();
     char *a = mt_demangle(other->name), *b = mt_demangle(f->name);
-    mt_report(
-        "kernels %.160s and %.160s have one address, so neither can be launched: the linker folded their "
-        "host stubs; link without --icf=all (--icf=safe keeps them apart), or compile with mt-cc",
-        a ? a : other->name, b ? b : f->name);
+    mt_report("kernels %s and %s have one address, so neither can be launched: the linker folded their "
+              "host stubs; link without --icf=all (--icf=safe keeps them apart), or compile with mt-cc",
+              mt_short(a ? a : other->name).text, mt_short(b ? b : f->name).text);
     free(a);
     free(b);
     return 1;
@@ -210,7 +211,8 @@ static void register_real(struct mt_module *m)
     m->real = MT_NEXT(__cudaRegisterFatBinary)((void *)(uintptr_t)m->wrapper);
     mt_module_load_tables(m);
     if (m->too_old && m->functions) /* they would take an argument that nobody gives */
-        mt_report("kernel %s and others of its file cannot run: %s", m->functions->name, m->why);
+        mt_report("kernel %s and others of its file cannot run: %s", mt_short(m->functions->name).text,
+                  m->why);
     for (struct mt_function *f = m->too_old ? NULL : m->functions; f; f = f->next)
         mt_plain_register(m->real, f);
     for (struct mt_variable *v = m->variables; v; v = v->next)
@@ -280,7 +282,7 @@ void REC(__cudaRegisterFunction)(void **handle, const char *host, char *device, 
     struct mt_module *m = (struct mt_module *)handle;
     struct mt_function *f = m ? calloc(1, sizeof *f) : NULL;
     if (!f || !(f->name = strdup(name)) || mt_map_set(&functions, f, f)) {
-        mt_report("out of memory: kernel %s is not registered", name);
+        mt_report("out of memory: kernel %s is not registered", mt_short(name).text);
         return;
     }
     f->host = host;
@@ -291,7 +293,7 @@ void REC(__cudaRegisterFunction)(void **handle, const char *host, char *device, 
     mt_modules_enter();
     f->before = mt_map_get(&functions, host);
     if (mt_map_set(&functions, host, f))
-        mt_report("out of memory: kernel %s is not registered", name);
+        mt_report("out of memory: kernel %s is not registered", mt_short(name).text);
     f->next = m->functions;
     m->functions = f;
     if (m->image)
@@ -306,7 +308,7 @@ static void add_variable(void **handle, const void *host, void **managed, char *
     struct mt_module *m = (struct mt_module *)handle;
     struct mt_variable *v = m ? calloc(1, sizeof *v) : NULL;
     if (!v || !(v->name = strdup(name)) || mt_map_set(&variables, host, v)) {
-        mt_report("out of memory: device variable %s is not registered", name);
+        mt_report("out of memory: device variable %s is not registered", mt_short(name).text);
         return;
     }
     v->host = host;

@@ -9,6 +9,7 @@
 #include "module.h"
 #include "plain.h"
 #include "base/report.h"
+#include "base/short.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,12 +91,12 @@ void mt_plain_tell(struct mt_function *f, const struct mt_launch_config *c, cuda
         mt_report(
             "kernel %s is not traced: with record calls, fewer than its %llu blocks of %u threads fit on "
             "the GPU at once (said once for each kernel)",
-            name, (unsigned long long)blocks_of(c), threads_of(c));
+            mt_short(name).text, (unsigned long long)blocks_of(c), threads_of(c));
     else
         mt_report(
             "kernel %s is not traced: with record calls, a block of %u threads needs more registers than "
             "the GPU has (said once for each kernel)",
-            name, threads_of(c));
+            mt_short(name).text, threads_of(c));
 }
 
 cudaKernel_t mt_traced_handle(struct mt_function *f)
@@ -209,7 +210,7 @@ static cudaError_t plain_handed_out(cudaError_t e, void *const *handle, const vo
         mt_note("kernel %s was handed out by the CUDA runtime: launches of such by the driver "
                 "(cuLaunchKernel) are "
                 "not traced (said once)",
-                (const char *)f->kernel->pretty);
+                mt_short((const char *)f->kernel->pretty).text);
     return e;
 }
 
@@ -220,7 +221,7 @@ static int plain_keeps(const void *func)
     if (!f || !f->kernel || !(f->kernel->flags & MT_KERNEL_GPU_ALONE))
         return 0;
     mt_report("kernel %s is not handed out: it was compiled with gpu-plain=off",
-              (const char *)f->kernel->pretty);
+              mt_short((const char *)f->kernel->pretty).text);
     return 1;
 }
 

@@ -5,6 +5,7 @@
 #include "entry.h"
 #include "shown.h"
 #include "base/demangle.h"
+#include "base/short.h"
 #include "trace/events.h"
 #include "trace/selection.h"
 #include "trace/trace.h"
@@ -89,7 +90,8 @@ void mt_untabled_refused(struct mt_stream *s, struct mt_function *f, const struc
     if (!mt_tracing() || !mt_selection_takes(&line))
         return;
     struct mt_trace *t = mt_stream_trace(s);
-    snprintf(why, sizeof why, "kernel %.160s has no code for the CPU device and did not run", line.kernel);
+    snprintf(why, sizeof why, "kernel %s has no code for the CPU device and did not run",
+             mt_short(line.kernel).text);
     mt_trace_miss(t, why);
     mt_trace_begin(NULL, &line);
     line.stream = mt_trace_number(t);

@@ -3,6 +3,7 @@
 #include "flight.h"
 #include "trace/events.h"
 #include "base/report.h"
+#include "base/short.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -120,7 +121,7 @@ static void flight_complain(struct mt_flight *f)
 {
     if (!f->dropped)
         mt_report("kernel %s: no memory for records that wait for an earlier launch; its trace is incomplete",
-                  f->launch.line.kernel);
+                  mt_short(f->launch.line.kernel).text);
 }
 
 static void flight_hold(struct mt_flight *f, const struct mt_raw_record *records, size_t n)
@@ -313,7 +314,7 @@ static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
     if (known) /* of a call that failed nobody knows how far it came */
         known->write(known, l->status ? NULL : q->trace);
     if (f->taken < f->counted)
-        mt_report("kernel %s: the GPU made %llu records, %llu arrived", l->kernel,
+        mt_report("kernel %s: the GPU made %llu records, %llu arrived", mt_short(l->kernel).text,
                   (unsigned long long)l->records, (unsigned long long)f->taken);
     q->open = NULL;
     mt_trace_end(q->trace, l);

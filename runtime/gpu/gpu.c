@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "trace/last.h"
 #include "base/report.h"
+#include "base/short.h"
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -127,7 +128,7 @@ static void say_once(enum reason r, const char *kernel, const char *why)
 {
     static atomic_int said[NREASONS];
     if (!atomic_exchange(&said[r], 1))
-        mt_report("kernel %s is not traced: %s (said once)", kernel, why);
+        mt_report("kernel %s is not traced: %s (said once)", mt_short(kernel).text, why);
 }
 
 static void gpu_finish(void);
@@ -217,7 +218,7 @@ static void gpu_mark(struct mt_flight *f, cudaError_t status)
     if (e) { /* no end can be seen: what comes until the next look is taken, and the program sees its own
                 errors */
         mt_report("the end of kernel %s cannot be seen (%s); its trace may be incomplete",
-                  f->launch.line.kernel, mt_cuda()->GetErrorString(e));
+                  mt_short(f->launch.line.kernel).text, mt_cuda()->GetErrorString(e));
         f->gone = 1;
         f->status = (int)e;
     }
@@ -252,7 +253,7 @@ static void say_not_told(const struct mt_gpu_launch *l, cudaError_t e)
 {
     mt_report(
         "kernel %s of a graph cannot know which launch its records belong to (%s); its trace is incomplete",
-        l->line.kernel, mt_cuda()->GetErrorString(e));
+        mt_short(l->line.kernel).text, mt_cuda()->GetErrorString(e));
 }
 
 static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch *launches, unsigned n)

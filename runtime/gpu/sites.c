@@ -5,6 +5,7 @@
 #include "cuda.h"
 #include "device.h"
 #include "base/report.h"
+#include "base/short.h"
 #include <stdlib.h>
 
 struct mt_gpu_sites {
@@ -65,7 +66,7 @@ static int number_on(struct mt_gpu_device *d, const struct mt_gpu_launch *l)
     if (bad)
         mt_report("kernel %s: sites of its program are not known on GPU %d (its code was compiled for "
                   "another architecture than the CPU image, or the driver is too old)",
-                  l->line.kernel, d->ordinal);
+                  mt_short(l->line.kernel).text, d->ordinal);
     if (bad && clean)
         cu->GetLastError();
     if (current != d->ordinal)

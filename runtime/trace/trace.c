@@ -8,6 +8,7 @@
 #include "live.h"
 #include "base/options.h"
 #include "base/report.h"
+#include "base/short.h"
 #include "selection.h"
 #include "sink.h"
 #include "memtrace/device.h"
@@ -312,14 +313,15 @@ static void check_counts(struct mt_trace *t, const struct mt_launch_line *l)
         return;
     t->disagree++;
     if (!t->why[0])
-        snprintf(t->why, sizeof t->why, "kernel %.200s: its records are not what its counters say",
-                 l->kernel);
+        snprintf(t->why, sizeof t->why, "kernel %s: its records are not what its counters say",
+                 mt_short(l->kernel).text);
     mt_report("kernel %s: accesses/bytes of loads, stores, atomics: records %llu/%llu, %llu/%llu, %llu/%llu, "
               "counters %llu/%llu, %llu/%llu, %llu/%llu; the trace is incomplete",
-              l->kernel, (unsigned long long)r[0], (unsigned long long)r[1], (unsigned long long)r[2],
-              (unsigned long long)r[3], (unsigned long long)r[4], (unsigned long long)r[5],
-              (unsigned long long)c[0], (unsigned long long)c[1], (unsigned long long)c[2],
-              (unsigned long long)c[3], (unsigned long long)c[4], (unsigned long long)c[5]);
+              mt_short(l->kernel).text, (unsigned long long)r[0], (unsigned long long)r[1],
+              (unsigned long long)r[2], (unsigned long long)r[3], (unsigned long long)r[4],
+              (unsigned long long)r[5], (unsigned long long)c[0], (unsigned long long)c[1],
+              (unsigned long long)c[2], (unsigned long long)c[3], (unsigned long long)c[4],
+              (unsigned long long)c[5]);
 }
 
 void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)

@@ -82,6 +82,7 @@ def make():
     build(nvcc, *flags, "-c", src("lib.cu"), "-o", "lib.o")
     build(nvcc, "app.o", "-o", "app")
     build(nvcc, "app.o", "-o", "fixed", "-Xcompiler=-no-pie")
+    build(nvcc, "-gencode=arch=compute_90,code=sm_90", src("long.cu"), "-o", "long")
     build(nvcc, "--cudart=shared", "app.o", "-o", "shared", "-Xlinker=-rpath," + os.path.dirname(os.path.dirname(nvcc)) + "/lib64",
           "-Xlinker=--disable-new-dtags")
     build(nvcc, "-shared", "lib.o", "-o", "liblib.so")
@@ -186,6 +187,16 @@ def case_file():
     # Which libraries the program's own file has named is what tells it from one of ours.
     shutil.copy(os.path.join(ARGS.work, "liblib.so"), os.path.join(ARGS.work, "libmemtrace-lib.so"))
     check(*mt_run("./closed", "./libmemtrace-lib.so"), "0 992\n", LIB)
+
+
+def case_long():
+    """A kernel's name of thousands of letters takes a line of a message, not a screen; the file has it whole."""
+    with open(os.path.join(ARGS.work, "long"), "rb") as f:
+        name = next(w.decode() for w in f.read().split(b"\0") if w.startswith(b"_Z4fillI"))
+    whole = call("c++filt", name).stdout
+    done, _ = mt_run("./long", lost="^kernel fill<\u2026> has no code for the CPU device and did not run")
+    expect(done.returncode == 0 and done.stdout == "209\n" and len(whole) > 1000, done, whole)
+    expect(re.match("memtrace: [^\n]*\\bfill<\u2026>", done.stderr) and len(done.stderr) < 700 and done.stderr.count("\n") == 1, done)
 
 
 def case_unreadable():

@@ -1,6 +1,8 @@
 /* options.def: defaults, values, and what is said about bad ones. */
 #include "util.h"
 #include "base/options.h"
+#include "base/short.h"
+#include <stdio.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -173,6 +175,33 @@ static void options_misspelt(void **state)
     assert_string_equal(f.complaints, "");
 }
 
+/* The brackets of a long name are emptied, and what is then too long loses its middle. Operators' signs are
+ * no brackets; what nothing closes is none, and takes no time. */
+static void names_short(void **state)
+{
+    static char deep[1 << 20], box[4096], want[4096];
+    const char *same[] = {"k", "f<int>(float*)", "", NULL};
+    for (int i = 0; same[i]; i++)
+        assert_string_equal(mt_short(same[i]).text, same[i]);
+    assert_string_equal(mt_short(NULL).text, "");
+    memset(deep, 'x', 2000);
+    snprintf(box, sizeof box, "foo<%.2000s, Box<int> >::bar<3>((anonymous namespace)::T*)", deep);
+    assert_string_equal(mt_short(box).text, "foo<…>::bar<3>(…)");
+    snprintf(box, sizeof box, "A<%.2000s>::operator<< <%.200s>::(anonymous namespace)::f", deep, deep);
+    assert_string_equal(mt_short(box).text, "A<…>::operator<< <…>::(anonymous namespace)::f");
+    snprintf(want, sizeof want, "%.60s…%.60s", deep, deep);
+    snprintf(box, sizeof box, "%.2000s", deep);
+    assert_string_equal(mt_short(box).text, want);
+    memset(deep, '<', sizeof deep - 1);
+    snprintf(want, sizeof want, "%.60s…%.60s", deep, deep);
+    assert_string_equal(mt_short(deep).text, want);
+    for (size_t i = 0; i < 500; i++) /* no character is cut: 60 bytes begin with x and 29 whole ones */
+        memcpy(box + 1 + 2 * i, "é", 3);
+    *box = 'x';
+    snprintf(want, sizeof want, "%.59s…%.60s", box, box + 1);
+    assert_string_equal(mt_short(box).text, want);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && !strcmp(argv[1], "--secure"))
@@ -181,6 +210,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(options_defaults), cmocka_unit_test(options_values),
         cmocka_unit_test(empty_is_unset),   cmocka_unit_test(options_bad),
         cmocka_unit_test(setuid_program),   cmocka_unit_test(options_misspelt),
+        cmocka_unit_test(names_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

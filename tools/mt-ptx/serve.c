@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "../../runtime/base/cache.h"
+#include "../../runtime/base/short.h"
 #include "mt-ptx.h"
 
 enum { FD_IMAGE = 1, FD_WORDS = 2, FD_LINE = 3 };
@@ -78,7 +79,7 @@ static void serve_name(void *ctx, const char *name)
 {
     unsigned *n = ctx;
     if (++*n <= 8) {
-        fprintf(stderr, "%s%.50s%s", *n > 1 ? ", " : " (kernels ", name, strlen(name) > 50 ? "..." : "");
+        fprintf(stderr, "%s%s", *n > 1 ? ", " : " (kernels ", mt_short(name).text);
     }
 }
 

@@ -1,0 +1,102 @@
+/* Names of kernels and functions as messages have them. */
+#include "short.h"
+#include <string.h>
+
+#define DOTS "\xe2\x80\xa6"              /* … */
+enum { KEPT = 24, HALF = MT_SHORT / 2 }; /* "(anonymous namespace)" stays */
+
+/* Bytes of the operator that a name has there, whose brackets are none: "operator<<", "operator->". */
+static size_t short_operator(const char *at)
+{
+    static const char word[] = "operator";
+    size_t n = sizeof word - 1;
+    return strncmp(at, word, n) == 0 ? n + strspn(at + n, "<>-=!") : 0;
+}
+
+/* The end of what is in the brackets that open there; NULL: nothing closes them. */
+static const char *short_close(const char *at)
+{
+    int depth = 0;
+    while (*at) {
+        size_t skip = short_operator(at);
+        if (skip) {
+            at += skip;
+            continue;
+        }
+        depth += strchr("<({[", *at) ? 1 : strchr(">)}]", *at) ? -1 : 0;
+        at++;
+        if (!depth)
+            return at;
+    }
+    return NULL;
+}
+
+/* A text of which the beginning and the end are kept, whatever was between. */
+struct short_ends {
+    char head[HALF + 1], tail[HALF];
+    size_t n; /* bytes that were put */
+};
+
+static void short_put(struct short_ends *e, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++, e->n++)
+        if (e->n < HALF)
+            e->head[e->n] = text[i];
+        else
+            e->tail[(e->n - HALF) % HALF] = text[i];
+}
+
+static int short_is_inside(char c) /* of a character of UTF-8 */
+{
+    return (c & 0xc0) == 0x80;
+}
+
+static struct mt_short short_join(struct short_ends *e)
+{
+    struct mt_short s;
+    size_t head = e->n < HALF ? e->n : HALF, tail = e->n - head, cut = tail > HALF, at = 0, n = 0;
+    if (cut) {
+        at = tail % HALF;
+        tail = HALF;
+        while (head && short_is_inside(e->head[head - 1]))
+            head--;
+        head -= head && (e->head[head - 1] & 0x80);
+        for (; tail && short_is_inside(e->tail[at % HALF]); at++)
+            tail--;
+    }
+    memcpy(s.text, e->head, n = head);
+    if (cut) {
+        memcpy(s.text + n, DOTS, sizeof DOTS - 1);
+        n += sizeof DOTS - 1;
+    }
+    for (size_t i = 0; i < tail; i++)
+        s.text[n++] = e->tail[(at + i) % HALF];
+    s.text[n] = 0;
+    return s;
+}
+
+struct mt_short mt_short(const char *name)
+{
+    struct short_ends e = {.n = 0};
+    size_t size = strlen(name ? name : "");
+    int closed = 1; /* looked for once: the time grows with the name alone */
+    if (size <= MT_SHORT) {
+        short_put(&e, name, size);
+        return short_join(&e);
+    }
+    for (const char *at = name; *at;) {
+        size_t n = short_operator(at);
+        int opens = closed && !n && strchr("<({[", *at);
+        const char *end = opens ? short_close(at) : NULL;
+        closed = closed && (!opens || end);
+        if (end && end - at > KEPT) {
+            short_put(&e, at, 1);
+            short_put(&e, DOTS, sizeof DOTS - 1);
+            short_put(&e, end - 1, 1);
+        } else {
+            short_put(&e, at, end ? (size_t)(end - at) : n ? n : 1);
+        }
+        at = end ? end : at + (n ? n : 1);
+    }
+    return short_join(&e);
+}
