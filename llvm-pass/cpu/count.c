@@ -167,6 +167,34 @@ static void count_run(struct mt_lowering *l, LLVMValueRef inst)
     }
 }
 
+/* A load that is not one of a stack slot, in any address space. */
+static int count_is_kept(LLVMValueRef load)
+{
+    LLVMValueRef p = OPERAND(load, 0);
+    while (LLVMIsAAddrSpaceCastInst(p) || LLVMIsAGetElementPtrInst(p) || LLVMIsABitCastInst(p))
+        p = OPERAND(p, 0);
+    return !LLVMGetVolatile(load) && !is_elsewhere(p);
+}
+
+/* Volatile for that time, and marked as such. */
+void mt_count_keep(struct mt_lowering *l, int keep)
+{
+    static const char name[] = "memtrace.kept";
+    unsigned n = 0, kind = LLVMGetMDKindIDInContext(l->u->context, name, sizeof name - 1);
+    LLVMValueRef mark = LLVMMetadataAsValue(l->u->context, LLVMMDNodeInContext2(l->u->context, NULL, 0));
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
+        LLVMValueRef *list =
+            LLVMIsDeclaration(f) || mt_pass_counting == MT_COUNT_OFF ? NULL : mt_instructions(f, &n);
+        for (unsigned i = 0; list && i < n; i++)
+            if (LLVMIsALoadInst(list[i]) &&
+                (keep ? count_is_kept(list[i]) : LLVMGetMetadata(list[i], kind) != NULL)) {
+                LLVMSetVolatile(list[i], keep);
+                LLVMSetMetadata(list[i], kind, keep ? mark : NULL);
+            }
+        free(list);
+    }
+}
+
 static int touches_memory(LLVMValueRef inst)
 {
     switch (LLVMGetInstructionOpcode(inst)) {

@@ -194,7 +194,12 @@ static int lower_simplify(struct mt_lowering *l)
         remove_enum_attribute(f, "noinline");
         any = 1;
     }
-    return any ? mt_run_passes(l->u, l->module, "cgscc(inline),function(sroa,early-cse)", NULL) : 0;
+    if (!any)
+        return 0;
+    mt_count_keep(l, 1);
+    int rc = mt_run_passes(l->u, l->module, "cgscc(inline),function(sroa,early-cse)", NULL);
+    mt_count_keep(l, 0);
+    return rc;
 }
 
 /* Links those builtins in that are used; what came with them is internal, too. */

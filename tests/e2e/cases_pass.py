@@ -187,6 +187,19 @@ def counts(world):
             show_counts(world, result, said)
 
 
+@case("counts.overwritten")
+def counts_overwritten(world):
+    """Loads whose value nobody uses: at -O0 the GPU's code has them (clang -S), and both counts have."""
+    for level, loads in (("-O0", 64), ("-O2", 32)):
+        for count in "on", "only":
+            result = world.run_ok(world.compile(source(world, "overwritten"), level, "--mt-count=" + count))
+            said = [e["counted"] for e in result.companion().all("launch")]
+            same(f"{level} {count}: counted", (said, result.err), ([[loads, 4 * loads, 32, 128, 0, 0]], ""))
+            if count == "on":
+                same(f"{level}: recorded", [by_kind(launch) for launch in result.trace()], said)
+                holds(f"{level}: complete", result.companion().end()["complete"])
+
+
 def show_counts(world, result, said):
     """mt-dump --counts; then with a count that is one off, as the companion has it."""
     shown = world.call([world.tool("mt-dump"), "--counts", result.path()]).stdout.splitlines()
