@@ -2,7 +2,10 @@
 import collections
 import os
 import re
+import sys
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "container"))
+import mtc
 from world import SOURCE, accesses, atomic_lines, case, holds, insn_log, same, symbols
 
 
@@ -87,6 +90,24 @@ def shapes_mat(w):
                 have[int(words[0]), ({"1": "r", "2": "w"}[words[4]], int(words[1]), int(words[5]))] += 1
     same("accesses too many", have - want, collections.Counter())
     same("accesses missing", want - have, collections.Counter())
+
+
+@case("shapes.operands")
+def shapes_operands(w):
+    """In a container operands 1 to 3 come behind a lower one, or their own, of the same instruction; xsave and enter read between writes."""
+    program = build(w)
+    for mode, more in (("insn", {}), ("mat", {"all": 1}), ("atomic", {})):
+        w.run(mode, mode + ".mtc", program, **more)
+        with open(w.path(mode + ".mtc"), "rb") as f:
+            data = f.read()
+        timed = mtc.read_head(data)["features"] & mtc.HAS_TIMES
+        pieces = {e["id"] // 4 for chunk in mtc.chunks(data) if chunk.type == mtc.META for e in mtc.lines(chunk)
+                  if re.match("xsave|enter", e.get("text", ""))}
+        sites = [item[1] for chunk in mtc.chunks(data) if chunk.type == mtc.HOST for item in mtc.host(chunk.payload, timed) if item[0] == "a"]
+        holds(f"{mode}: {len(sites)} accesses", len(sites) > 100)
+        bad = [(before, site) for before, site in zip([0] + sites, sites)
+               if site % 4 and (before // 4 != site // 4 or (site < before and site // 4 not in pieces))]
+        same(f"{mode}: operands that come in front of their instruction's first one", bad, [])
 
 
 @case("shapes.counts")

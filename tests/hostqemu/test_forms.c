@@ -235,10 +235,23 @@ static int same_operand(const struct mt_x86_operand *m, const ZydisDecodedInstru
                : m->displacement == displacement || m->absolute;
 }
 
+/* Two operands in memory, of which the first one is written and the second one read: ours are in that order in
+ * which the processor comes to them. */
+static int forms_turned(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
+{
+    const ZydisDecodedOperand *m[2] = {NULL, NULL};
+    unsigned n = 0;
+    for (int k = 0; k < i->operand_count; k++)
+        if (o[k].type == ZYDIS_OPERAND_TYPE_MEMORY && o[k].actions && o[k].mem.type != ZYDIS_MEMOP_TYPE_AGEN)
+            m[n++ & 1] = &o[k];
+    return n == 2 && !(m[0]->actions & ZYDIS_OPERAND_ACTION_MASK_READ) &&
+           !(m[1]->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE);
+}
+
 static int same_memory(const struct mt_x86_insn *mine, const ZydisDecodedInstruction *i,
                        const ZydisDecodedOperand *o)
 {
-    unsigned n = 0;
+    unsigned n = 0, turned = (unsigned)forms_turned(i, o);
     for (int k = 0; k < i->operand_count; k++) {
         if (o[k].type != ZYDIS_OPERAND_TYPE_MEMORY || !o[k].actions ||
             o[k].mem.type == ZYDIS_MEMOP_TYPE_AGEN || forms_untouched(i))
@@ -249,7 +262,7 @@ static int same_memory(const struct mt_x86_insn *mine, const ZydisDecodedInstruc
             row->met++;
             continue;
         }
-        if (n >= mine->count || !same_operand(&mine->operand[n++], i, &o[k]))
+        if (n >= mine->count || !same_operand(&mine->operand[n++ ^ turned], i, &o[k]))
             return 0;
     }
     /* enter's reads of older frames: no operand of Zydis */

@@ -152,6 +152,16 @@ static void decode_fill(struct mt_x86_operand *m, const ZydisDecodedInstruction 
     }
 }
 
+/* The manual's order, but what is read comes before what is written: movs, and pop into memory. */
+static void decode_order(struct mt_x86_insn *insn)
+{
+    if (insn->count != 2 || insn->operand[0].op != MT_HOST_STORE || insn->operand[1].op != MT_HOST_LOAD)
+        return;
+    struct mt_x86_operand written = insn->operand[0];
+    insn->operand[0] = insn->operand[1];
+    insn->operand[1] = written;
+}
+
 /* Reads that no operand of Zydis stands for: with two levels or more, enter's of the older frames' pointers;
  * xsave's of the header. */
 static void decode_reads(struct mt_x86_insn *insn, const ZydisDecodedInstruction *i)
@@ -195,6 +205,7 @@ int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsi
         if (i.mnemonic == ZYDIS_MNEMONIC_CMPXCHG && k == 1 && o[k].type == ZYDIS_OPERAND_TYPE_REGISTER)
             insn->cas_register = decode_general(o[k].reg.value);
     }
+    decode_order(insn);
     decode_reads(insn, &i);
     return 0;
 }

@@ -44,9 +44,9 @@ static void insns_define(struct mt_insn *n, int whole)
                                             .parts = (uint8_t)o->parts,
                                             .op = (uint8_t)o->op};
     }
-    if (n->x86.count) { /* reads before writes; cmps reads its second operand first */
+    if (n->x86.count) { /* enter and xsave read in between */
         unsigned last = n->x86.count - 1;
-        if (last == 1 && (n->operand[1].op == MT_HOST_LOAD))
+        if (last == 1 && n->operand[0].op == MT_HOST_STORE)
             last = 0;
         n->operand[last].last = 1;
     }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unordered_map>
+#include <utility>
 
 struct known {
     UINT32 site;
@@ -51,6 +52,9 @@ static VOID operands_of(INS ins, struct mt_pin_insn *n)
             o->size = (UINT32)INS_MemoryOperandSize(ins, i);
         n->count += o->reads || o->writes;
     }
+    /* What is read comes before what is written: movs, and pop into memory. */
+    if (n->count == 2 && !n->operand[0].reads && !n->operand[1].writes)
+        std::swap(n->operand[0], n->operand[1]);
 }
 
 static enum mt_host_op op_of(const struct mt_pin_insn *n, const struct mt_pin_operand *o)

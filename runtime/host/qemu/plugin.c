@@ -145,20 +145,44 @@ static void on_atomic_one(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t ad
         one_more(vcpu, address, o);
 }
 
-static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *insn)
+static void plugin_take(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes,
+                        int store)
 {
-    struct mt_thread *t = mt_thread_of(vcpu);
-    int store = qemu_plugin_mem_is_store(info);
-    const struct mt_operand *o = t && !t->calls.silent ? mt_which(t, insn, store) : NULL;
-    uint32_t bytes = 1u << qemu_plugin_mem_size_shift(info);
-    if (!o)
-        return;
     if (mt_plugin.mode == MT_CORE_MAT)
         mt_mat_access(t, o, address, bytes, store);
     else if (mt_plugin.mode == MT_CORE_INSN)
         mt_insn_access(t, o, address, bytes, store);
     else
         atomic_access(t, o, address, bytes, store);
+}
+
+/* Both loads of a pair have come when one has been waiting; the operands go out in their order. */
+static void plugin_pair(struct mt_thread *t, const struct mt_insn *n, uint64_t address, uint32_t bytes)
+{
+    if (t->pair != n) {
+        t->pair = n;
+        t->pair_at = address;
+        return;
+    }
+    t->pair = NULL;
+    plugin_take(t, &n->operand[0], address, bytes, 0);
+    plugin_take(t, &n->operand[1], t->pair_at, bytes, 0);
+}
+
+static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *insn)
+{
+    struct mt_thread *t = mt_thread_of(vcpu);
+    int store = qemu_plugin_mem_is_store(info);
+    uint32_t bytes = 1u << qemu_plugin_mem_size_shift(info);
+    if (!t || t->calls.silent)
+        return;
+    if (mt_is_pair(insn)) {
+        plugin_pair(t, insn, address, bytes);
+        return;
+    }
+    const struct mt_operand *o = mt_which(insn, store);
+    if (o)
+        plugin_take(t, o, address, bytes, store);
 }
 
 static void on_insn(unsigned vcpu, void *insn)

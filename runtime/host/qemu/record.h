@@ -16,7 +16,8 @@ struct mt_thread {
     const struct mt_operand *part;
     uint64_t part_at;
     uint32_t part_left;
-    const struct mt_insn *pair;     /* two loads: the first one was seen */
+    const struct mt_insn *pair;     /* two loads: one was seen, the second operand's, at pair_at */
+    uint64_t pair_at;
     const struct mt_insn *executed; /* insn mode: the last one */
     unsigned taken;                 /* and its operands that came, by number */
     /* atomic mode */
@@ -51,17 +52,17 @@ static inline int mt_first_part(struct mt_thread *t, const struct mt_operand *o,
     return 1;
 }
 
-/* The operand that is meant by an access of the instruction. Two loads (cmps):
- * qemu reads the second first. */
-static inline const struct mt_operand *mt_which(struct mt_thread *t, const struct mt_insn *n, int store)
+/* Two loads (cmps)? qemu makes that of the second operand first. */
+static inline int mt_is_pair(const struct mt_insn *n)
+{
+    return n->x86.count == 2 && n->operand[0].op == MT_HOST_LOAD && n->operand[1].op == MT_HOST_LOAD;
+}
+
+/* The operand that is meant by an access of any other instruction. */
+static inline const struct mt_operand *mt_which(const struct mt_insn *n, int store)
 {
     if (n->x86.count < 2)
         return &n->operand[0];
-    if (n->operand[0].op == MT_HOST_LOAD && n->operand[1].op == MT_HOST_LOAD) {
-        int second = t->pair == n;
-        t->pair = second ? NULL : n;
-        return &n->operand[second ? 0 : 1];
-    }
     for (unsigned i = 0; i < n->x86.count; i++)
         if ((n->operand[i].op != MT_HOST_LOAD) == store)
             return &n->operand[i];

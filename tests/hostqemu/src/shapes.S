@@ -94,7 +94,7 @@ _start:
         lea rsi, [rbx + 8]
         movsb                                   #@ r a+8 1, w b 1
         movsq                                   #@ r a+9 8, w b+1 8
-        cmpsd                                   #@ r b+9 4, r2 a+17 4
+        cmpsd                                   #@ r a+17 4, r2 b+9 4
         push qword ptr [rbx + 24]               #@ r a+24 8, w top-8 8
         pop qword ptr [rbx + 24]                #@ r top-8 8, w a+24 8
         /* strings, repeated */
