@@ -112,9 +112,9 @@ struct mt_image_head {
 };
 #undef MT_F
 
-/* Shared memory of all CTAs of a cluster, and the hole below it, lie less than this apart, and the low half of its addresses is not
- * near 0 or 2^32: a shared address of 32 bits is the low half of a pointer when it is as near to the CTA's
- * own, else an offset. */
+/* Shared memory of all CTAs of a cluster, and the hole below it, lie less than this apart, and the low half
+ * of its addresses is not near 0 or 2^32: a shared address of 32 bits is the low half of a pointer when it is
+ * as near to the CTA's own, else an offset. */
 #define MT_SHARED_WINDOW (8u << 20)
 /* What a shared address of 32 bits stands for in a CTA whose shared memory begins at `base`; the pass has the
  * same for code (mt_asm_shared_address). */
@@ -124,8 +124,9 @@ static inline uint64_t mt_shared_whole(uint32_t p, uint64_t base)
     return base + (delta + MT_SHARED_WINDOW < 2 * MT_SHARED_WINDOW ? (uint64_t)(int32_t)delta : p);
 }
 
-/* Below the shared memory of a cluster so many bytes are nobody's: shared memory of a CTA that the cluster does not
- * have lies there, and an access faults. So far below, an offset and an index of 227 KiB each stay inside. */
+/* Below the shared memory of a cluster so many bytes are nobody's: shared memory of a CTA that the cluster
+ * does not have lies there, and an access faults. So far below, an offset and an index of 227 KiB each stay
+ * inside. */
 #define MT_SHARED_HOLE (1u << 20)
 #define MT_SHARED_NOWHERE (640u << 10)
 

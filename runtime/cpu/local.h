@@ -15,7 +15,8 @@ uint64_t mt_local_bytes(void);
  * page below it while the process can afford the mappings (*guarded says). *stride gets the distance of the
  * blocks. NULL when the range or memory is exhausted. The last two may be NULL. */
 void *mt_local_alloc(size_t bytes, unsigned count, size_t *stride, int *guarded);
-/* No block will lie in the next so many bytes: an access there faults. 0, or -1 when the range is exhausted. */
+/* No block will lie in the next so many bytes: an access there faults. 0, or -1 when the range is exhausted.
+ */
 int mt_local_skip(size_t bytes);
 /* In a forked child, where no owner is left: all blocks are free again. */
 void mt_local_reset(void);

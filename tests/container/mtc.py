@@ -3,6 +3,7 @@
     for chunk in mtc.chunks(data): ...          whole files with good checksums only; else mtc.Bad
     mtc.host(chunk.payload, timed)              -> [("a", site, address, size, time) | ("e", kind, time, args)]
     mtc.device(chunk.payload)                   -> [(meta, cta, smid, warp, mask, site, address)], an item for each access
+    mtc.device_runs(chunk.payload)              -> [(meta, cta, smid, warp, mask, site, [addresses])]
     mtc.head(...), mtc.chunk(...), mtc.tail(...)   build files for tests
 """
 import ctypes
@@ -60,23 +61,72 @@ def read_head(data):
 
 
 def chunks(data):
-    """All chunks before the tail, each with .type .key .first .last .items .payload .offset"""
+    """All chunks before the tail, each with .type .key .first .last .items .payload .offset; Bad where one is damaged."""
+    for c in walk(data):
+        if isinstance(c, Bad):
+            raise c
+        if isinstance(c, Chunk):
+            yield c
+
+
+def read_chunk(data, at):
+    """The chunk at `at`, its payload not decoded yet; Bad: none that is whole begins there."""
+    c = Chunk()
+    c.offset = at
+    if data[at:at + 4] != b"MTCK" or len(data) - at < 64:
+        raise Bad("no chunk")
+    (_, c.type, c.codec, c.flags, c.stored, c.plain, c.items, c.key, c.first, c.last, check) = struct.unpack_from("<4sHBBQQQQQQQ", data, at)
+    c.body = data[at + 64:at + 64 + c.stored]
+    if c.stored > 1 << 26 or len(c.body) != c.stored or check != xxh3(c.body, xxh3(data[at:at + 56])):
+        raise Bad("chunk")
+    c.end = at + 64 + (c.stored + 7) // 8 * 8
+    return c
+
+
+def open_chunk(c):
+    """Decodes the payload."""
+    if c.plain > 1 << 26 or c.codec > 1 or (c.type == HOST and c.items > 1 << 20) or (c.type == DEVICE and c.items > 1 << 30):
+        raise Bad("a head that promises too much")
+    c.payload = c.body if c.codec == 0 else unzstd(c.body, c.plain)
+    if len(c.payload) != c.plain:
+        raise Bad("length")
+    return c
+
+
+def walk(data):
+    """What is in a file, whatever is wrong with it: chunks with payload, and Bad with .offset where something is damaged; last of all, whether the file
+    has a good tail. After damage it goes on at the next place where a chunk begins whose checksum is right."""
     at = read_head(data)["first"]
+    closed = False
+
+    def bad(where, text):
+        b = Bad(text)
+        b.offset = where
+        return b
+
     while at < len(data):
-        if len(data) - at == 32 and data[-8:] == b"MTCEND\r\n":
-            return
-        c = Chunk()
-        c.offset = at
-        (magic, c.type, c.codec, c.flags, stored, plain, c.items, c.key, c.first, c.last, check) = \
-            struct.unpack_from("<4sHBBQQQQQQQ", data, at)
-        body = data[at + 64:at + 64 + stored]
-        if magic != b"MTCK" or len(body) != stored or check != xxh3(body, xxh3(data[at:at + 56])):
-            raise Bad("chunk at %d" % at)
-        c.payload = body if c.codec == 0 else unzstd(body, plain)
-        if len(c.payload) != plain:
-            raise Bad("length of the chunk at %d" % at)
-        yield c
-        at += 64 + (stored + 7) // 8 * 8
+        tail_at = len(data) - 32
+        if at == tail_at and data[-8:] == b"MTCEND\r\n" and struct.unpack_from("<Q", data, at + 16)[0] == xxh3(data[at:at + 16]):
+            closed = True
+            break
+        try:
+            c = read_chunk(data, at)
+        except Bad:
+            yield bad(at, "a chunk that is not whole")
+            at += 8
+            while at < len(data):
+                try:
+                    read_chunk(data, at)
+                    break
+                except Bad:
+                    at += 8
+            continue
+        try:
+            yield open_chunk(c) if c.type <= DEVICE else c
+        except Bad as b:
+            yield bad(c.offset, str(b))
+        at = c.end
+    yield closed
 
 
 def lines(chunk):
@@ -89,24 +139,28 @@ class Site:
     seen = False
 
 
-def host(payload, timed):
-    """Accesses and events of a host chunk's payload."""
-    out, at = [], 0
+EVENT_ARGUMENTS = {1: 1, 3: 5, 4: 3, 9: 1, 10: 1, 11: 1}  # at least
+
+
+def host(payload, timed, out=None, most=1 << 20):
+    """Accesses and events of a host chunk's payload, at most so many; those before damage are in `out`."""
+    out, at = [] if out is None else out, 0
     sites = {0: Site()}
     p, a, t = 0, 0, 0
 
     def number():
         nonlocal at
         v = shift = 0
-        while True:
+        while at < len(payload):
             b = payload[at]
             at += 1
             v |= (b & 127) << shift
             shift += 7
+            if v > M64:
+                raise Bad("a number of more than 64 bits")
             if b < 128:
-                if v > M64:
-                    raise Bad("number")
                 return v
+        raise Bad("a number that is cut")
 
     def signed():
         v = number()
@@ -115,13 +169,15 @@ def host(payload, timed):
     def one(bits):
         nonlocal p, a, t
         before = sites[p]
+        if bits & 17 == 17 or (bits & 8 and not timed):
+            raise Bad("token")
         if bits & 1:
             number_of = p + signed()
         elif bits & 16:
             number_of = before.second
         else:
             number_of = before.next
-        if number_of is None or number_of < 4:
+        if number_of is None or not 4 <= number_of < 1 << 32:
             raise Bad("site")
         s = sites.setdefault(number_of, Site())
         if not s.seen:
@@ -134,6 +190,8 @@ def host(payload, timed):
             address += signed()
         address &= M64
         size = number() if bits & 4 else s.size
+        if size >= 1 << 32:
+            raise Bad("size")
         time = t + (number_of % 4 == 0) if timed else 0
         if bits & 8:
             time += signed()
@@ -155,6 +213,8 @@ def host(payload, timed):
     while at < len(payload):
         token = payload[at]
         at += 1
+        if len(out) + (token + 1 if token < 0x80 else 1) > most:
+            raise Bad("more items than there are")
         if token < 0x80:
             for _ in range(token + 1):
                 one(0)
@@ -165,7 +225,10 @@ def host(payload, timed):
         else:
             if timed:
                 t = (t + signed()) & M64
-            out.append(("e", token & 63, t, [number() for _ in range(number())]))
+            arguments = number()
+            if token == 0xc0 or not EVENT_ARGUMENTS.get(token & 63, 0) <= arguments <= 8:
+                raise Bad("event")
+            out.append(("e", token & 63, t, [number() for _ in range(arguments)]))
     return out
 
 
@@ -185,6 +248,8 @@ class Column:
             b = self.take(1)[0]
             v |= (b & 127) << shift
             shift += 7
+            if v > M64:
+                raise Bad("number")
             if b < 128:
                 return v
 
@@ -210,9 +275,22 @@ class Slot:
     current = other = None  # (mask, differences from the first address)
 
 
+TYPES = {0: "load", 1: "store", 2: "atomic", 3: "unknown", 4: "shared load", 5: "shared store", 6: "shared atomic", 8: "local load", 9: "local store",
+         10: "local atomic", 12: "barrier", 13: "arrive", 14: "warp barrier"}
+
+
 def device(payload):
     """Accesses of a device chunk's payload."""
+    return [(*run[:6], address) for run in device_runs(payload) for address in run[6]]
+
+
+def device_runs(payload, spaces=True, most=1 << 30):
+    """Its runs, of at most so many accesses."""
+    if len(payload) < 24:
+        raise Bad("columns")
     runs, *lengths = struct.unpack_from("<5I", payload)
+    if runs > 1 << 20 or struct.unpack_from("<I", payload, 20)[0]:
+        raise Bad("columns")
     columns, at = [], 24
     for n in [runs] + lengths:
         columns.append(Column(payload[at:at + n]))
@@ -226,6 +304,8 @@ def device(payload):
     def new_warp():
         w, before = Warp(), warps[-1] if warps else Warp()
         flags = contexts.take(1)[0]
+        if flags > 15 or flags & 3 == 3:
+            raise Bad("context")
         x, y, z = before.cta
         if flags & 3 == 1:
             x += 1
@@ -245,10 +325,14 @@ def device(payload):
     def one(token):
         nonlocal now, newest_site
         code, before = token & 3, now
+        if now is None and code != 3:
+            raise Bad("no context")
         if code == 1:
             now = warps[now].successor
         elif code == 2:
             now += contexts.signed()
+        if code < 3 and (now is None or not 0 <= now < len(warps)):
+            raise Bad("context")
         elif code == 3:
             new_warp()
             now = len(warps) - 1
@@ -262,32 +346,48 @@ def device(payload):
             s.meta = shapes.number()
             s.last = s.anchor = w.A
             number = len(slots)
+            if s.meta >= 1 << 32 or s.meta >> 28 not in TYPES or (not spaces and s.meta >> 28 > 3) or not s.meta & 0xfffffff:
+                raise Bad("type or size")
             slots.append(s)
         else:
             number = [p.next, p.second][code] if code < 2 else contexts.number()
+            if number is None or not 0 < number < len(slots):
+                raise Bad("slot")
         if p.next != number:
             p.second, p.next = p.next, number
         s = slots[number]
+        if token >> 6 < 2 and not [s.current, s.other][token >> 6]:
+            raise Bad("no shape")
         base_code, shape = token >> 4 & 3, token >> 6
         base = None
         if shape == 1:
             s.current, s.other = s.other, s.current
         elif shape == 2:
             flags = shapes.take(1)[0]
+            if flags > 7 or flags & 3 == 3:
+                raise Bad("shape")
             mask = struct.unpack("<I", shapes.take(4))[0] if flags & 1 else 0 if flags & 2 else 0xffffffff
             count = shapes.number() if flags & 2 else bin(mask).count("1")
+            if not 1 <= count <= most:
+                raise Bad("count")
             stride = shapes.signed() if flags & 4 else s.meta & 0xfffffff
             s.current, s.other = (mask, [i * stride for i in range(count)]), s.current
         elif shape == 3:
+            if base_code > 1:
+                raise Bad("gather")
             if base_code == 1:
                 s.anchor = (s.anchor + bases.signed()) & M64
             width, shift = lanes.take(2)
+            if 56 < width & 127 != 64 or shift > 63 or (width & 128 and not s.current):
+                raise Bad("gather")
             if width & 128:
                 mask, count = s.current[0], len(s.current[1])
             else:
                 mask = struct.unpack("<I", lanes.take(4))[0]
                 count = bin(mask).count("1") if mask else lanes.number()
             width &= 127
+            if not 1 <= count <= 32:
+                raise Bad("gather")
             bits = int.from_bytes(lanes.take((count * width + 7) // 8), "little")
             values = [s.anchor + ((bits >> i * width & ((1 << width) - 1)) << shift) for i in range(count)]
             base = values[0] & M64
@@ -314,11 +414,14 @@ def device(payload):
         w.A, w.previous = base, number
         cta = w.cta[0] << 32 | w.cta[1] << 16 | w.cta[2]
         warp = 0xffffffff if w.warp is None else w.warp
-        for d in s.current[1]:
-            out.append((s.meta, cta, w.sm, warp, s.current[0], s.site, (base + d) & M64))
+        out.append((s.meta, cta, w.sm, warp, s.current[0], s.site, [(base + d) & M64 for d in s.current[1]]))
 
+    left = most
     for token in tokens.data:
         one(token)
+        left -= len(out[-1][6])
+        if left < 0:
+            raise Bad("more accesses than there are")
     if any(c.at != len(c.data) for c in columns[1:]):
         raise Bad("bytes left in a column")
     return out

@@ -235,8 +235,8 @@ static int same_operand(const struct mt_x86_operand *m, const ZydisDecodedInstru
                : m->displacement == displacement || m->absolute;
 }
 
-/* Two operands in memory, of which the first one is written and the second one read: ours are in that order in
- * which the processor comes to them. */
+/* Two operands in memory, of which the first one is written and the second one read: ours are in that order
+ * in which the processor comes to them. */
 static int forms_turned(const ZydisDecodedInstruction *i, const ZydisDecodedOperand *o)
 {
     const ZydisDecodedOperand *m[2] = {NULL, NULL};

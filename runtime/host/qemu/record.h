@@ -16,7 +16,7 @@ struct mt_thread {
     const struct mt_operand *part;
     uint64_t part_at;
     uint32_t part_left;
-    const struct mt_insn *pair;     /* two loads: one was seen, the second operand's, at pair_at */
+    const struct mt_insn *pair; /* two loads: one was seen, the second operand's, at pair_at */
     uint64_t pair_at;
     const struct mt_insn *executed; /* insn mode: the last one */
     unsigned taken;                 /* and its operands that came, by number */
