@@ -1,5 +1,5 @@
-/* again WAY: becomes itself once more, by a name that the kernel has for its file alone. The second time it stores 77 words
- * and ends with 5. */
+/* again WAY: becomes itself once more, by a name that the kernel has for its file alone. The second time it
+ * stores 77 words and ends with 5. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
