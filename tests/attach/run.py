@@ -263,6 +263,9 @@ def case_stripped():
         check(done, found, "", {}, code=2, err=r'mt-run: [^\n]*symbols were stripped[^\n]*--cudart=shared[^\n]*\n')
     said = r'memtrace: \S*stripped-\S*: [^\n]*symbols were stripped[^\n]*--cudart=shared[^\n]*\n'
     check(*mt_run("sh", "-c", "./stripped-app; echo $?"), "100\n", {}, err=said)
+    for lost, err in (("LD_AUDIT",), "its CUDA calls fail"), (("LD_PRELOAD",), "was LD_PRELOAD changed"), (("LD_AUDIT", "LD_PRELOAD"), "calls fail"):
+        words = [w for variable in lost for w in ("-u", variable)]  # a program on the way has changed them
+        check(*mt_run("env", *words, "./app"), "", {}, code=100, err=rf"memtrace: \S*app: [^\n]*{err}[^\n]*\n")
     done, found = mt_run("./opened", "./stripped-liblib.so")
     expect(re.fullmatch(r"thread (35|100|999) 0\n", done.stdout) and re.fullmatch(said, done.stderr) and not found, done)
     done, found = mt_run("./opened", "./libearly.so", "./stripped-liblib.so", lost=r"stripped-liblib\.so: .* its CUDA calls are not traced")
