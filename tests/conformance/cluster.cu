@@ -230,56 +230,6 @@ ROW("map_shared_rank, cluster.sync", "stores into the next CTA's shared memory, 
     });
     r.stores(12 * 64, 4);
 }
-// Each lane has the address in the CTA of its own number; those without such a CTA leave it alone, if `limit`
-// says so. Compilers make it before they ask.
-static __global__ void __cluster_dims__(2, 1, 1) lanes_far(int *out, u32 limit, bool by_words)
-{
-    __shared__ int cell;
-    cg::cluster_group cluster = cg::this_cluster();
-    u32 t = threadIdx.x, own = (u32)__cvta_generic_to_shared(&cell), there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own), "r"(t < 3 ? t : t * 1000003));
-    if (t == 0)
-        cell = (int)blockIdx.x + 1;
-    cluster.sync();
-    int value = 0;
-    if (t < limit) {
-        if (by_words)
-            asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(there) : "memory");
-        else
-            value = *cluster.map_shared_rank(&cell, t);
-    }
-    out[blockIdx.x * 32 + t] = value;
-    cluster.sync();
-}
-ROW("map_shared_rank, mapa of CTAs that the cluster does not have", "no lane uses the address")
-{
-    if (!has_clusters(r))
-        return;
-    for (int by_words = 0; by_words < 2; by_words++) {
-        conf::buffer<int> out(r, 128);
-        lanes_far<<<4, 32>>>(out, 2, by_words);
-        out.is([](long i) { return i % 32 < 2 ? i / 64 * 2 + i % 32 + 1 : 0; });
-    }
-    r.stores(256, 4);
-}
-static void fails_far(conf::row &r, bool by_words)
-{
-    if (!has_clusters(r))
-        return;
-    conf::buffer<int> out(r, 64);
-    lanes_far<<<2, 32>>>(out, 3, by_words);
-    r.check(cudaDeviceSynchronize() != cudaSuccess, "the launch succeeded");
-    r.launch_fails();
-    r.at_least(conf::STORE, 0, 4);
-}
-ROW_ALONE("map_shared_rank of a CTA that the cluster does not have", "an access through it ends the launch")
-{
-    fails_far(r, false);
-}
-ROW_ALONE("mapa of a CTA that the cluster does not have", "an access through 32 bits of it ends the launch")
-{
-    fails_far(r, true);
-}
 // Bins are spread over the CTAs of a cluster; a thread adds wherever its bin is.
 static __global__ void bins(const int *in, int *out, int per_cta)
 {

@@ -2,6 +2,8 @@
 
 // conformance: levels -O1 -O0
 #include "copy_row.h"
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
 typedef unsigned u32;
 typedef long long s64;
 typedef unsigned long long u64;
@@ -389,5 +391,66 @@ ROW("ld.relaxed.v2.u32, ld.relaxed.v4.u32, st.relaxed", "another CTA sees all of
     r.stores(rounds, 8);
     r.stores(rounds, 16);
     r.stores(1, 4);
+}
+
+// ---- shared memory of a CTA that the cluster does not have ----
+
+static bool no_clusters(conf::row &r)
+{
+    int can = 0;
+    CONF_CALL(r, cudaDeviceGetAttribute(&can, cudaDevAttrClusterLaunch, 0));
+    if (!can)
+        r.skip("the device has no clusters");
+    return !can;
+}
+// Each lane has the address in the CTA of its own number; those without such a CTA leave it alone, if `limit`
+// says so. Compilers make it before they ask.
+static __global__ void __cluster_dims__(2, 1, 1) lanes_far(int *out, u32 limit, bool by_words)
+{
+    __shared__ int cell;
+    cg::cluster_group cluster = cg::this_cluster();
+    u32 t = threadIdx.x, own = (u32)__cvta_generic_to_shared(&cell), there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own), "r"(t < 3 ? t : t * 1000003));
+    if (t == 0)
+        cell = (int)blockIdx.x + 1;
+    cluster.sync();
+    int value = 0;
+    if (t < limit) {
+        if (by_words)
+            asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(there) : "memory");
+        else
+            value = *cluster.map_shared_rank(&cell, t);
+    }
+    out[blockIdx.x * 32 + t] = value;
+    cluster.sync();
+}
+ROW("map_shared_rank, mapa of CTAs that the cluster does not have", "no lane uses the address")
+{
+    if (no_clusters(r))
+        return;
+    for (int by_words = 0; by_words < 2; by_words++) {
+        conf::buffer<int> out(r, 128);
+        lanes_far<<<4, 32>>>(out, 2, by_words);
+        out.is([](long i) { return i % 32 < 2 ? i / 64 * 2 + i % 32 + 1 : 0; });
+    }
+    r.stores(256, 4);
+}
+static void fails_far(conf::row &r, bool by_words)
+{
+    if (no_clusters(r))
+        return;
+    conf::buffer<int> out(r, 64);
+    lanes_far<<<2, 32>>>(out, 3, by_words);
+    r.check(cudaDeviceSynchronize() != cudaSuccess, "the launch succeeded");
+    r.launch_fails();
+    r.at_least(conf::STORE, 0, 4);
+}
+ROW_ALONE("map_shared_rank of a CTA that the cluster does not have", "an access through it ends the launch")
+{
+    fails_far(r, false);
+}
+ROW_ALONE("mapa of a CTA that the cluster does not have", "an access through 32 bits of it ends the launch")
+{
+    fails_far(r, true);
 }
 CONF_MAIN
