@@ -124,7 +124,7 @@ def read(paths):
             elif words[0] == "call":
                 call = Call(library, words[1:], where)
                 calls.append(call)
-            elif words[0] in ("own", "both", "absent"):
+            elif words[0] in ("own", "both", "cpu", "absent"):
                 for w in words[1:]:
                     names += [(library + n, words[0] != "absent", on_gpu(words[0], n)) for n in expand(w)]
             else:

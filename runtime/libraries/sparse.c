@@ -11,7 +11,8 @@ struct sparse_call {
     struct mt_library_call call;
     struct mt_sparse a;
     struct mt_dense b, c;
-    int opa, opb, device;
+    int opa, opb, device; /* opa: a as it is here is transposed */
+    int conjugated;
     char scalar;
     const void *alpha, *beta; /* on the device */
     unsigned char value[2][16];
@@ -32,32 +33,26 @@ static double _Complex sparse_number(const struct sparse_call *c, int i)
 
 /* ---- entries */
 
-struct entry {
-    int64_t at, row, col; /* of op(a), from 0 */
-};
-
-static int64_t sparse_index(const void *p, int bytes, int64_t i)
+int64_t mt_sparse_index(const void *p, int bytes, int64_t i)
 {
     return bytes == 8 ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
 }
 
-/* The next one; e->at begins at -1, e->row at 0 (with rows: of the matrix as it is, in *row). 0: there is
- * none; -1: an index is not one. */
-static int sparse_next(const struct mt_sparse *a, int op, int64_t *row, struct entry *e)
+int mt_sparse_next(const struct mt_sparse *a, int op, int64_t *row, struct mt_sparse_entry *e)
 {
     if (++e->at >= a->entries)
         return 0;
     const void *offsets = a->read_offsets ? a->read_offsets : a->offsets;
-    int64_t col =
-        sparse_index(a->read_columns ? a->read_columns : a->columns, a->column_bytes, e->at) - a->base;
+    const void *columns = a->read_columns ? a->read_columns : a->columns;
+    int64_t col = columns ? mt_sparse_index(columns, a->column_bytes, e->at) - a->base : 0;
     if (a->coordinates)
-        *row = sparse_index(offsets, a->offset_bytes, e->at) - a->base;
+        *row = mt_sparse_index(offsets, a->offset_bytes, e->at) - a->base;
     while (!a->coordinates && *row < a->rows &&
-           sparse_index(offsets, a->offset_bytes, *row + 1) - a->base <= e->at)
+           mt_sparse_index(offsets, a->offset_bytes, *row + 1) - a->base <= e->at)
         ++*row;
     if (!a->coordinates && *row < a->rows &&
-        (sparse_index(offsets, a->offset_bytes, *row) - a->base > e->at ||
-         sparse_index(offsets, a->offset_bytes, *row + 1) - a->base > a->entries))
+        (mt_sparse_index(offsets, a->offset_bytes, *row) - a->base > e->at ||
+         mt_sparse_index(offsets, a->offset_bytes, *row + 1) - a->base > a->entries))
         return -1;
     if (*row < 0 || *row >= a->rows || col < 0 || col >= a->cols)
         return -1;
@@ -73,13 +68,20 @@ static int64_t sparse_inner(const struct sparse_call *c)
     return c->opa ? c->a.rows : c->a.cols;
 }
 
-static int sparse_note_a(const struct mt_sparse *a, struct mt_library_notes *notes)
+int mt_sparse_note(const struct mt_sparse *a, struct mt_library_notes *notes, int type, int parts)
 {
     size_t offsets = (size_t)(a->coordinates ? a->entries : a->rows + 1), entries = (size_t)a->entries;
-    return __mt_library_note(notes, MT_LIBRARY_READ, a->offsets, offsets * (size_t)a->offset_bytes, 1, 0) ||
-           __mt_library_note(notes, MT_LIBRARY_READ, a->columns, entries * (size_t)a->column_bytes, 1, 0) ||
-           __mt_library_note(notes, MT_LIBRARY_READ, a->values, entries * mt_blas_letter_bytes(a->letter), 1,
-                             0);
+    const struct {
+        const void *p;
+        size_t bytes;
+    } part[] = {{a->offsets, offsets * (size_t)a->offset_bytes},
+                {a->columns, entries * (size_t)a->column_bytes},
+                {a->values, a->letter ? entries * mt_blas_letter_bytes(a->letter) : 0}};
+    int bad = 0;
+    for (int i = 0; i < 3 && !bad; i++)
+        if (parts >> i & 1)
+            bad = __mt_library_note(notes, type, part[i].p, part[i].bytes, 1, 0);
+    return bad;
 }
 
 /* `count` rows of op(b) from `first` on. */
@@ -107,10 +109,10 @@ static int sparse_earlier(const void *a, const void *b)
 static int64_t *sparse_used(const struct sparse_call *c, struct mt_library_notes *notes, size_t *count)
 {
     int64_t row = 0, *used = malloc(((size_t)c->a.entries + 1) * sizeof *used);
-    struct entry e = {-1, 0, 0};
+    struct mt_sparse_entry e = {-1, 0, 0};
     int more = -1;
     *count = 0;
-    while (used && (more = sparse_next(&c->a, c->opa, &row, &e)) > 0)
+    while (used && (more = mt_sparse_next(&c->a, c->opa, &row, &e)) > 0)
         used[(*count)++] = e.col;
     if (more < 0) {
         __mt_library_refuse(notes, used ? "an index is outside of the sparse matrix" : "out of memory");
@@ -148,7 +150,7 @@ static void sparse_ranges(struct mt_library_call *call, struct mt_library_notes 
                       __mt_library_note(notes, MT_LIBRARY_READ, c->beta, scalar, 1, 0)))
         return;
     if (sparse_number(c, 0) != 0) {
-        if (sparse_note_a(&c->a, notes))
+        if (mt_sparse_note(&c->a, notes, MT_LIBRARY_READ, MT_SPARSE_ALL))
             return;
         sparse_note_b(c, notes);
     }
@@ -172,11 +174,12 @@ static double _Complex sparse_conjugate_if(int op, double _Complex v)
 /* Sums by row and column of c. 0; -1: an index is not one. */
 static int sparse_sum(const struct sparse_call *c, double _Complex *sums)
 {
-    struct entry e = {-1, 0, 0};
+    struct mt_sparse_entry e = {-1, 0, 0};
     int64_t row = 0;
     int more = 0;
-    while (sparse_number(c, 0) != 0 && (more = sparse_next(&c->a, c->opa, &row, &e)) > 0) {
-        double _Complex v = sparse_conjugate_if(c->opa, mt_element_get(c->a.letter, c->a.values, e.at));
+    while (sparse_number(c, 0) != 0 && (more = mt_sparse_next(&c->a, c->opa, &row, &e)) > 0) {
+        double _Complex v = mt_element_get(c->a.letter, c->a.values, e.at);
+        v = c->conjugated ? ~v : v;
         for (int64_t j = 0; j < c->c.cols; j++)
             sums[e.row * c->c.cols + j] +=
                 v * sparse_conjugate_if(c->opb, mt_element_get(c->b.letter, c->b.values,
@@ -224,7 +227,9 @@ int mt_sparse_multiply(void *handle, const char *name, int opa, int opb, const v
         return MT_SPARSE_NOT_INITIALIZED;
     if (!alpha || !a || !b || !beta || !c || opa < 0 || opa > 2 || opb < 0 || opb > 2)
         return MT_SPARSE_INVALID_VALUE;
-    call.a = *a, call.b = *b, call.c = *c, call.opa = opa, call.opb = opb;
+    call.a = *a, call.b = *b, call.c = *c, call.opb = opb;
+    call.opa = (opa != 0) ^ a->by_column;
+    call.conjugated = opa == 2;
     call.scalar = mt_blas_letter(compute);
     if (!call.scalar)
         return MT_SPARSE_NOT_SUPPORTED;
