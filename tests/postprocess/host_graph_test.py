@@ -13,7 +13,9 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
+sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "container"))
 import host_traces
+import mtc
 
 READ = {"load": "read", "cas-failed": "read", "store": "write", "atomic": "atomic", "cas": "atomic", "unknown": "unknown"}
 FIELDS = ["buffer", "stride", "type", "size", "site"]
@@ -333,6 +335,19 @@ def unfit(binary, folder):
         for tool in ("mt-graph", "mt-extract"):
             r = subprocess.run([binary + "/" + tool, path], capture_output=True)
             assert r.returncode == 2 and words in r.stderr and r.stdout == b"", (tool, name, r)
+        kind = words.split(b", not")[0]
+        for args, not_of in ((["mt-convert", "-o", os.path.join(folder, "none")], None), (["mt-merge"], "atomic"), (["mt-report", "--from"], "comm")):
+            r = subprocess.run([binary + "/" + args[0], *args[1:], path], capture_output=True)
+            assert not_of == name or (r.returncode, kind in r.stderr, r.stderr.count(b"\n"), r.stdout) == (2, True, 1, b""), (args, name, r)
+    for data, kind in ((b"\x18k\n" + bytes(24), b"is a trace of kernels"), (mtc.head(), b"is a compact container of host accesses"),
+                       (mtc.head(features=mtc.HAS_DEVICE), b"is a trace of kernels")):
+        for pipe in (False, True):  # mt-merge called each line of it a bad one
+            with open(os.path.join(folder, "other"), "wb") as f:
+                f.write(data)
+            r = subprocess.run([binary + "/mt-merge"] + [f.name] * (not pipe), input=data if pipe else b"", capture_output=True)
+            assert (r.returncode, kind + b", not a text trace of atomic mode: mt-" in r.stderr, r.stderr.count(b"\n")) == (2, True, 1), r
+    r = subprocess.run([binary + "/mt-merge"], input=b"\nbad\n1\t0\ttr\n2\t0\ttf\n", capture_output=True)
+    assert (r.returncode, r.stdout) == (3, b"0\ttr\n0\ttf\n"), r
     path = os.path.join(folder, "mat")
     line = "1 %d 0 4096 1 4 64\n"
     with open(path, "w") as f:

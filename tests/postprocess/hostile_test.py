@@ -354,7 +354,7 @@ class Cut(Case):
         self.assertIsNone(self.extract(self.cut)["complete"], "an empty container that was closed: of which trace?")
 
     def test_the_file_beside_it(self):
-        self.file("t.mtc.meta", companion([]))
+        self.file("t.mtc.meta", companion([], {"pid": 42}))
         self.assertIn("killed", " ".join(self.extract(self.cut, code=3)["notes"]))
         closed = {"records_written": 0, "records_counted": 0}
         text = companion([], None, closed)

@@ -203,9 +203,7 @@ static int cli_fit(const struct mt_inputs *in)
         enum mt_kind kind = mt_kind_of(in->paths[i]);
         if (kind == MT_KIND_TRACE || (kind == MT_KIND_CONTAINER && in->flags & MT_SOURCE_HOST))
             continue;
-        mt_cli_say("%s: is %s, not %s: %s", in->paths[i], mt_kind_name(kind), mt_kind_name(MT_KIND_TRACE),
-                   mt_kind_readers(kind));
-        return MT_EXIT_USAGE;
+        return mt_kind_refuse(in->paths[i], kind, mt_kind_name(MT_KIND_TRACE));
     }
     return 0;
 }

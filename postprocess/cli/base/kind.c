@@ -1,6 +1,7 @@
 /* What kind of file an input is, by its first bytes. */
 #define _GNU_SOURCE
 #include "kind.h"
+#include "cli.h"
 #include "memtrace/host.h"
 #include <fcntl.h>
 #include <string.h>
@@ -10,10 +11,12 @@
 static const struct {
     const char *name, *readers;
 } kinds[] = {
-    [MT_KIND_TRACE] = {"a trace of kernels", "mt-extract, mt-graph, mt-compare and mt-dump read it"},
+    [MT_KIND_TRACE] = {"a trace of kernels",
+                       "mt-extract, mt-report, mt-graph, mt-compare and mt-dump read it"},
     [MT_KIND_CONTAINER] =
         {"a compact container of host accesses",
-         "mt-dump, mt-graph and mt-compare read it, mt-extract together with the traces of the same process"},
+         "mt-dump, mt-graph and mt-compare read it, mt-extract together with the traces of the same process, "
+         "and mt-convert makes it a text"},
     [MT_KIND_MAT] = {"a MAT text trace", "mt-graph and mt-compare read it"},
     [MT_KIND_ATOMIC] = {"a text trace of atomic mode",
                         "mt-merge reads it, and simulators read what that writes"},
@@ -21,7 +24,7 @@ static const struct {
     [MT_KIND_COMPANION] = {"the companion of a trace",
                            "it is read along with its trace, the file without .meta"},
     [MT_KIND_GRAPH] = {"a memory graph", "mt-compare reads it"},
-    [MT_KIND_COMM] = {"the output of mt-extract", "jq and the like read it"},
+    [MT_KIND_COMM] = {"the output of mt-extract", "mt-report --from reads it, jq and the like"},
     [MT_KIND_OTHER] = {"a file of another kind", "traced programs write files MemTrace-pipe-N or .mtc"},
 };
 
@@ -33,6 +36,12 @@ const char *mt_kind_name(enum mt_kind kind)
 const char *mt_kind_readers(enum mt_kind kind)
 {
     return kinds[kind].readers;
+}
+
+int mt_kind_refuse(const char *path, enum mt_kind kind, const char *wanted)
+{
+    mt_cli_say("%s: is %s, not %s: %s", path, mt_kind_name(kind), wanted, mt_kind_readers(kind));
+    return MT_EXIT_USAGE;
 }
 
 static size_t head_of(const char *path, char *out, size_t size)
@@ -155,4 +164,21 @@ int mt_kind_is_clear(const char *head, size_t n)
     if (n > 0 && memcmp(head, &magic, n < sizeof magic ? n : sizeof magic) == 0)
         return n >= sizeof(struct mt_mtc_head);
     return n > 1024 || (n > 0 && ((unsigned char)head[0] < ' ' || memchr(head, '\n', n)));
+}
+
+int mt_kind_expect(const char *path, const char *head, size_t n, enum mt_kind wanted)
+{
+    char room[4096];
+    const uint64_t magic = MT_MTC_MAGIC;
+    if (!head) {
+        n = head_of(path, room, sizeof room);
+    } else {
+        n = n < sizeof room ? n : sizeof room - 1;
+        memcpy(room, head, n);
+        room[n] = 0;
+    }
+    enum mt_kind kind = mt_kind_is_clear(room, n) ? mt_kind_of_head(room, n) : MT_KIND_OTHER;
+    int sure = kind != MT_KIND_TRACE || room[0] == MT_RAW_RECORD_SIZE || memcmp(room, &magic, 1) == 0;
+    return kind == wanted || kind == MT_KIND_OTHER || !sure ? 0
+                                                            : mt_kind_refuse(path, kind, kinds[wanted].name);
 }

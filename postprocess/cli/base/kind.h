@@ -24,4 +24,11 @@ int mt_kind_is_clear(const char *head, size_t n);
 /* "a MAT text trace", and who reads it: "mt-graph and mt-compare read it". */
 const char *mt_kind_name(enum mt_kind kind);
 const char *mt_kind_readers(enum mt_kind kind);
+/* Says that `path` is of this kind and not what is wanted ("a trace of kernels"), and who reads it: exit
+ * code 2.
+ */
+int mt_kind_refuse(const char *path, enum mt_kind kind, const char *wanted);
+/* For readers of one kind that say themselves what is wrong with a file: refuses what is surely another one,
+ * by the first n bytes of the file (NULL: they are read). 0 or an exit code. */
+int mt_kind_expect(const char *path, const char *head, size_t n, enum mt_kind wanted);
 #endif

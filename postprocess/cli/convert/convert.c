@@ -1,6 +1,7 @@
 /* mt-convert: raw traces to containers and back, containers of host traces to text, and packed anew. */
 #define _GNU_SOURCE
 #include "convert.h"
+#include "cli/base/kind.h"
 #include "convert_sim.h"
 #include "reader/host_internal.h" /* windows on files are not part of the public interface */
 #include <errno.h>
@@ -451,6 +452,15 @@ static int convert_run(struct options *x, struct mt_output *out)
     return failed ? failed : code;
 }
 
+/* 0 for what could be a trace or a container. */
+static int convert_kind(const char *path)
+{
+    enum mt_kind kind = mt_kind_of(path);
+    return kind == MT_KIND_TRACE || kind == MT_KIND_CONTAINER
+               ? 0
+               : mt_kind_refuse(path, kind, "a container or a trace of kernels");
+}
+
 int main(int argc, char **argv)
 {
     struct options x = {.order = MT_HOST_BY_TIME, .level = 3, .thread = UINT64_MAX};
@@ -463,6 +473,8 @@ int main(int argc, char **argv)
         if (strcmp(x.inputs.paths[i], "-") != 0 && access(x.inputs.paths[i], R_OK) != 0) {
             mt_cli_say("%s: cannot open: %s", x.inputs.paths[i], strerror(errno));
             code = MT_EXIT_USAGE;
+        } else {
+            code = convert_kind(x.inputs.paths[i]);
         }
     if (code == 0)
         code = mt_output_open(&out, x.output, &x.inputs);

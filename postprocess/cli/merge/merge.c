@@ -1,6 +1,7 @@
 /* mt-merge: merges the threads' streams of an atomic text trace by timestamp, as they arrive. */
 #define _GNU_SOURCE
 #include "cli/base/cli.h"
+#include "cli/base/kind.h"
 #include "merge_queue.h"
 #include "reader/text.h"
 #include <errno.h>
@@ -215,8 +216,10 @@ static int take_file(struct merge_run *r, int fd)
             code = MT_EXIT_FAILURE;
         } else if (n > 0) {
             size_t seen = end - begin;
+            if (r->number == 0 && seen == 0)
+                code = mt_kind_expect(r->path, b->data + end, (size_t)n, MT_KIND_ATOMIC);
             end += (size_t)n;
-            code = take_lines(r, b, &begin, seen, end);
+            code = code ? code : take_lines(r, b, &begin, seen, end);
         }
     }
     if (!code && end > begin && !mt_cli_stop) {

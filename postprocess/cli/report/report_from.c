@@ -3,6 +3,7 @@
 #include "report_from.h"
 #include "analysis/locality/locality.h"
 #include "cli/base/cli.h"
+#include "cli/base/kind.h"
 #include "analysis/base/pairmap.h"
 #include "output/comm_json.h"
 #include <jansson.h>
@@ -359,6 +360,9 @@ int mt_report_from(struct mt_report *r, struct mt_report_from *f, const char *pa
 {
     struct reading x = {.r = r, .path = path};
     json_error_t error;
+    int other = strcmp(path, "-") == 0 ? 0 : mt_kind_expect(path, NULL, 0, MT_KIND_COMM);
+    if (other)
+        return other;
     json_t *o = strcmp(path, "-") == 0 ? json_loadf(stdin, 0, &error) : json_load_file(path, 0, &error);
     f->json = o;
     if (!o) {
