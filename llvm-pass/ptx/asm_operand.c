@@ -43,6 +43,20 @@ int mt_parse_fail(struct mt_parser *p, const char *format, ...)
     return -1;
 }
 
+int mt_parse_ask(struct mt_parser *p, uint64_t bytes, const char *name)
+{
+    struct mt_parse_room *r = p->room;
+    uint64_t all = r ? r->asked + bytes : 0;
+    if (!r || (all >= bytes && (all <= r->by_text || all - r->by_text <= r->limit))) {
+        if (r)
+            r->asked = all;
+        return 0;
+    }
+    return mt_parse_fail(p, "%.40s asks for %llu bytes that its text does not have; --limit=%lluM lets it",
+                         name, (unsigned long long)bytes,
+                         (unsigned long long)(((all - r->by_text) >> 20) + 1));
+}
+
 int mt_parse_no_memory(struct mt_parser *p)
 {
     return mt_parse_fail(p, "out of memory");

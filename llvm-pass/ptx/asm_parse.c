@@ -90,6 +90,8 @@ static int add_range(struct mt_parser *p, const char *stem, char type, unsigned 
     mt_parse_space(p);
     if (mt_parse_number(p, &count) || mt_parse_expect(p, '>'))
         return -1;
+    if (count.bits < 1ull << 40 && mt_parse_ask(p, count.bits * MT_PARSE_REG_BYTES, stem))
+        return -1;
     if (count.kind != MT_ASM_INT || count.bits > asm_parse_limit(p))
         return mt_parse_fail(p, "too many registers");
     for (unsigned i = 0; i < count.bits; i++) {

@@ -6,12 +6,19 @@
 
 #define MT_PARSE_DEPTH 32               /* nested blocks and braces */
 #define MT_PARSE_REGS 65536             /* registers of one body */
-#define MT_PARSE_MODULE_REGS (1u << 20) /* of a function in a module */
+#define MT_PARSE_MODULE_REGS (1u << 28) /* of a function in a module */
+#define MT_PARSE_REG_BYTES 256          /* memory of one, about */
 
 struct mt_asm_chunk {
     struct mt_asm_chunk *next;
     size_t used, size;
     _Alignas(16) char bytes[];
+};
+
+/* Memory for what a module's text declares by a number and does not spell out (registers <N>, zeros): a small
+ * text must not take any amount. A text may have more the longer it is. */
+struct mt_parse_room {
+    uint64_t limit, by_text, asked; /* bytes: the user's number, that of the text; what has been asked for */
 };
 
 struct mt_parser {
@@ -29,6 +36,7 @@ struct mt_parser {
      * in inline asm; -1: failed. NULL: this is inline asm. */
     int (*directive)(struct mt_parser *p, const char *word);
     void *ctx;
+    struct mt_parse_room *room; /* NULL: there is no bound */
 };
 
 /* The statements up to the end of the text, or to the '}' of the '{' before it. */
@@ -41,6 +49,8 @@ const struct mt_asm_reg *mt_parse_find_reg(const struct mt_parser *p, const char
 void *mt_parse_alloc(struct mt_parser *p, size_t size);
 /* Room for one more element: returns the (perhaps moved) array, NULL when memory is out. */
 void *mt_parse_grow(struct mt_parser *p, void *array, unsigned count, unsigned *cap, size_t size);
+/* `name` asks for `bytes` that its text does not have. */
+int mt_parse_ask(struct mt_parser *p, uint64_t bytes, const char *name);
 int mt_parse_fail(struct mt_parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int mt_parse_no_memory(struct mt_parser *p);
 int mt_parse_peek(const struct mt_parser *p, size_t i); /* 0 at the end */

@@ -24,7 +24,10 @@ struct mt_ptx_source {
     void *ctx;
     enum mt_ptx_part part;
     const char *kernel; /* MT_PTX_KERNEL: its name */
+    uint64_t limit; /* bytes that declarations may ask for in addition to 16 times their text; 0: the usual
+                       number */
 };
+#define MT_PTX_LIMIT (16u << 20)
 
 /* What was read of a module. */
 struct mt_ptx_result {

@@ -64,6 +64,7 @@ static int body_targets(struct mt_ptx_body *b)
         return -1;
     do {
         mt_parse_space(p);
+        t->scope = p->scope;
         t->names = mt_parse_grow(p, t->names, t->n, &t->cap, sizeof *t->names);
         if (!t->names || !(t->names[t->n++] = mt_parse_name(p, 0)))
             return -1;
@@ -232,9 +233,9 @@ static int body_make_labels(struct mt_ptx_body *b)
     return 0;
 }
 
-LLVMBasicBlockRef mt_ptx_label(struct mt_ptx_body *b, const char *name)
+LLVMBasicBlockRef mt_ptx_label(struct mt_ptx_body *b, unsigned scope, const char *name)
 {
-    for (unsigned scope = b->l.s->scope;; scope = b->l.a->scopes[scope]) {
+    for (;; scope = b->l.a->scopes[scope]) {
         const char *key = body_label_key(b, scope, name);
         LLVMBasicBlockRef block = key ? mt_ptx_map_get(&b->labels, key) : NULL;
         if (block)
@@ -285,7 +286,7 @@ static int body_statement(struct mt_ptx_body *b)
 
 static int body_label(struct mt_ptx_body *b)
 {
-    LLVMBasicBlockRef block = mt_ptx_label(b, b->l.s->label);
+    LLVMBasicBlockRef block = mt_ptx_label(b, b->l.s->scope, b->l.s->label);
     if (!block)
         return -1;
     if (!body_ended(b))
@@ -406,7 +407,8 @@ static void body_end(struct mt_ptx_body *b)
 int mt_ptx_translate(struct mt_ptx *x, struct mt_ptx_function *f)
 {
     struct mt_ptx_body b = {.x = x, .f = f};
-    b.p = (struct mt_parser){.error = &x->error, .directive = body_directive, .ctx = &b, .text = x->p.text};
+    b.p = (struct mt_parser){
+        .error = &x->error, .directive = body_directive, .ctx = &b, .text = x->p.text, .room = &x->room};
     b.p.at = x->p.text + f->at;
     b.p.end = x->p.text + f->end;
     b.p.a = calloc(1, sizeof *b.p.a);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define MAX_FILES 65536
+#define STEP 4096 /* bytes of the text after which its lines are known */
 #define NEAR 2048 /* places that are looked through for the one that code was inlined at */
 
 static LLVMMetadataRef debug_file(struct mt_ptx *x, const char *path)
@@ -37,14 +38,33 @@ void mt_ptx_debug_end(struct mt_ptx *x)
     mt_ptx_map_free(&x->debug.functions);
     mt_ptx_map_free(&x->debug.blocks);
     free(x->debug.files);
+    free(x->debug.lines);
+}
+
+/* The lines up to each step. */
+static unsigned *debug_count_lines(const struct mt_ptx *x)
+{
+    size_t n = (size_t)(x->p.end - x->p.text) / STEP + 1;
+    unsigned line = 1, *lines = malloc(n * sizeof *lines);
+    for (size_t i = 0; lines && i < n; i++) {
+        lines[i] = line;
+        for (size_t at = i * STEP; i + 1 < n && at < (i + 1) * STEP; at++)
+            line += x->p.text[at] == '\n';
+    }
+    return lines;
 }
 
 unsigned mt_ptx_line(struct mt_ptx *x, size_t offset)
 {
     struct mt_ptx_debug *d = &x->debug;
-    if (offset < d->counted) {
-        d->counted = 0;
-        d->line = 1;
+    size_t all = (size_t)(x->p.end - x->p.text);
+    offset = offset < all ? offset : all;
+    if (offset < d->counted || offset - d->counted > STEP) {
+        if (!d->lines)
+            d->lines = debug_count_lines(x);
+        size_t step = d->lines ? offset / STEP : 0;
+        d->counted = step * STEP;
+        d->line = d->lines ? d->lines[step] : 1;
     }
     for (; d->counted < offset && x->p.text + d->counted < x->p.end; d->counted++)
         d->line += x->p.text[d->counted] == '\n';

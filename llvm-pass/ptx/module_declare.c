@@ -7,6 +7,7 @@
 
 #define MAX_PARAMS 4096
 #define MAX_BYTES (1ull << 32) /* of one variable */
+#define LARGE 4096             /* bytes of a parameter: a kernel's may have as many everywhere */
 
 int mt_ptx_linkage_of(const char *word, enum mt_ptx_linkage *linkage)
 {
@@ -218,8 +219,21 @@ static LLVMTypeRef declare_result_type(struct mt_ptx *x, struct mt_ptx_signature
     return sig->nresults == 1 ? types[0] : LLVMStructTypeInContext(x->c, types, sig->nresults, 0);
 }
 
+int mt_ptx_ask(struct mt_parser *p, const struct mt_ptx_variable *list, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t bytes = list[i].count * declare_bytes(&list[i]);
+        if (bytes > LARGE && mt_parse_ask(p, 128 * bytes, list[i].name))
+            return -1;
+    }
+    return 0;
+}
+
 static int declare_type(struct mt_ptx *x, struct mt_parser *p, struct mt_ptx_signature *sig, int is_kernel)
 {
+    if (mt_ptx_ask(p, sig->results, sig->nresults) ||
+        (!is_kernel && mt_ptx_ask(p, sig->params, sig->nparams)))
+        return -1;
     LLVMTypeRef result = LLVMVoidTypeInContext(x->c), *types = calloc(sig->nparams + 1, sizeof *types);
     if (!types)
         return mt_parse_no_memory(p);

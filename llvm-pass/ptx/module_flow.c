@@ -7,7 +7,7 @@ static int flow_branch(struct mt_ptx_body *b)
 {
     struct mt_asm_body *l = &b->l;
     const struct mt_asm_operand *to = l->s->noperands == 1 ? &l->s->operands[0] : NULL;
-    LLVMBasicBlockRef taken = to && to->kind == MT_ASM_NAME ? mt_ptx_label(b, to->name) : NULL;
+    LLVMBasicBlockRef taken = to && to->kind == MT_ASM_NAME ? mt_ptx_label(b, l->s->scope, to->name) : NULL;
     if (!taken)
         return mt_asm_fail(l, "%s: a label is expected", l->s->opcode);
     if (!l->guard) {
@@ -17,29 +17,6 @@ static int flow_branch(struct mt_ptx_body *b)
     LLVMBasicBlockRef next = mt_asm_block(l);
     LLVMBuildCondBr(l->b, l->guard, taken, next);
     LLVMPositionBuilderAtEnd(l->b, next);
-    return 1;
-}
-
-/* brx.idx index, label of .branchtargets; an index beyond them is undefined. */
-static int flow_branch_indexed(struct mt_ptx_body *b)
-{
-    struct mt_asm_body *l = &b->l;
-    const struct mt_asm_operand *o = l->s->operands;
-    struct mt_ptx_targets *t =
-        l->s->noperands == 2 && o[1].kind == MT_ASM_NAME ? mt_ptx_map_get(&b->targets, o[1].name) : NULL;
-    if (!t)
-        return mt_asm_fail(l, "%s without its .branchtargets", l->s->opcode);
-    LLVMValueRef index = mt_asm_in(l, &o[0], 32);
-    LLVMBasicBlockRef last = mt_ptx_label(b, t->names[t->n - 1]);
-    if (!index || !last)
-        return -1;
-    LLVMValueRef jump = LLVMBuildSwitch(l->b, index, last, t->n);
-    for (unsigned i = 0; i + 1 < t->n; i++) {
-        LLVMBasicBlockRef to = mt_ptx_label(b, t->names[i]);
-        if (!to)
-            return -1;
-        LLVMAddCase(jump, mt_asm_const(l, 32, i), to);
-    }
     return 1;
 }
 
@@ -188,6 +165,8 @@ static int flow_make_call(struct mt_ptx_body *b, struct flow_call *call, LLVMVal
     unsigned given = call->arguments ? call->arguments->nitems : 0;
     if (given != sig->nparams)
         return mt_asm_fail(l, "%s with %u arguments of %u", l->s->opcode, given, sig->nparams);
+    if (mt_ptx_ask(&b->p, sig->params, sig->nparams) || mt_ptx_ask(&b->p, sig->results, sig->nresults))
+        return -1;
     LLVMGetParamTypes(sig->type, types);
     for (unsigned i = 0; i < given; i++)
         if (!(values[i] = flow_argument(b, &sig->params[i], types[i], &call->arguments->items[i])))
@@ -222,7 +201,7 @@ int mt_ptx_flow(struct mt_ptx_body *b)
         const char *op;
         int (*make)(struct mt_ptx_body *b);
     } table[] = {{"bra", flow_branch},
-                 {"brx", flow_branch_indexed},
+                 {"brx", mt_ptx_jump},
                  {"call", flow_call},
                  {"ret", flow_return},
                  {"exit", flow_exit}};

@@ -58,10 +58,10 @@ struct mt_ptx_debug {
     struct mt_ptx_map functions, blocks; /* subprograms by name and file; blocks of other files by both */
     LLVMMetadataRef *files;              /* by number; NULL: not said */
     unsigned nfiles;
-    LLVMMetadataRef own; /* the PTX itself */
-    int has_lines;       /* there are .loc */
-    size_t counted;      /* lines of the text up to here: `line` */
-    unsigned line;
+    LLVMMetadataRef own;   /* the PTX itself */
+    int has_lines;         /* there are .loc */
+    size_t counted;        /* lines of the text up to here: `line` */
+    unsigned line, *lines; /* and up to each step of bytes; NULL: nobody has asked */
 };
 
 struct mt_ptx {
@@ -70,18 +70,19 @@ struct mt_ptx {
     const struct mt_ptx_source *source;
     struct mt_ptx_result *result;
     struct mt_parser p; /* over the whole text */
+    struct mt_parse_room room;
     struct mt_asm_error error;
     LLVMTargetDataRef layout;
     struct mt_ptx_map functions, aliases, strings; /* records; names; texts of .debug_str by label */
     struct mt_ptx_function *first, *last;
     struct mt_ptx_debug debug;
     unsigned architecture;
-    struct mt_ptx_pending *pending; /* variables whose initialisers are read at the end */
+    struct mt_ptx_pending *pending, **pending_end; /* variables whose initialisers are read at the end */
 };
 
 /* Tells what went wrong since the last time, and forgets it. */
 void mt_ptx_tell(struct mt_ptx *x);
-unsigned mt_ptx_line(struct mt_ptx *x, size_t offset); /* quick for offsets that grow */
+unsigned mt_ptx_line(struct mt_ptx *x, size_t offset);
 /* A word of letters, digits, '_', '$', '%', and with `opcode` dots; NULL: failed. */
 int mt_ptx_at_word(struct mt_ptx *x, const char *word); /* past it when it is at the cursor */
 int mt_ptx_unsigned(struct mt_parser *p, uint64_t max, uint64_t *out);
@@ -104,6 +105,9 @@ int mt_ptx_linkage_of(const char *word, enum mt_ptx_linkage *linkage);
 LLVMTypeRef mt_ptx_type_of(struct mt_ptx *x, const struct mt_ptx_variable *v); /* as it lies in memory */
 /* What follows a state space: alignment, type, attributes, name and dimensions. */
 int mt_ptx_read_variable(struct mt_ptx *x, struct mt_parser *p, char space, struct mt_ptx_variable *v);
+/* Large results, and what is copied for a call, become values of words, many times their bytes: is there room
+ * for that? */
+int mt_ptx_ask(struct mt_parser *p, const struct mt_ptx_variable *list, unsigned n);
 int mt_ptx_read_function(struct mt_ptx *x, enum mt_ptx_linkage linkage, int is_kernel);
 /* ".callprototype" is read, up to ';'. */
 int mt_ptx_read_prototype(struct mt_ptx *x, struct mt_parser *p, struct mt_ptx_signature *sig);
@@ -147,7 +151,9 @@ struct mt_ptx_body {
 };
 struct mt_ptx_targets {
     const char **names;
-    unsigned n, cap;
+    unsigned n, cap, scope;
+    LLVMBasicBlockRef dispatch; /* once somebody jumps by it: jumps on by the index in the slot */
+    LLVMValueRef slot;
 };
 
 int mt_ptx_translate(struct mt_ptx *x, struct mt_ptx_function *f);
@@ -155,12 +161,14 @@ int mt_ptx_translate(struct mt_ptx *x, struct mt_ptx_function *f);
 void mt_ptx_refuse(struct mt_ptx *x, struct mt_ptx_function *f);
 /* The memory behind an 'm' register, a pointer; NULL: failed. */
 LLVMValueRef mt_ptx_memory(struct mt_ptx_body *b, const struct mt_asm_operand *o);
-LLVMBasicBlockRef mt_ptx_label(struct mt_ptx_body *b, const char *name); /* NULL: failed */
+/* The label as it is seen from that scope; NULL: failed. */
+LLVMBasicBlockRef mt_ptx_label(struct mt_ptx_body *b, unsigned scope, const char *name);
 /* i64: a variable's or function's address in its own space; NULL: there is none of that name. */
 LLVMValueRef mt_ptx_symbol(struct mt_ptx *x, const char *name);
 
 /* module_flow.c, module_memory.c: 1: the statement is done; 0: it is not one of these; -1: failed. */
 int mt_ptx_flow(struct mt_ptx_body *b);
+int mt_ptx_jump(struct mt_ptx_body *b); /* module_jump.c: brx.idx index, label of .branchtargets */
 int mt_ptx_move(struct mt_ptx_body *b);
 /* module_native.c: the same; and whether all f32 arithmetic flushes. */
 int mt_ptx_native(struct mt_ptx_body *b);

@@ -341,6 +341,10 @@ static void read_begin(struct mt_ptx *x)
     x->architecture = 90;
     x->p.error = &x->error;
     x->p.directive = read_no_directive;
+    x->p.room = &x->room;
+    x->room = (struct mt_parse_room){.limit = x->source->limit ? x->source->limit : MT_PTX_LIMIT,
+                                     .by_text = 16 * x->source->length};
+    x->pending_end = &x->pending;
 }
 
 static void read_end(struct mt_ptx *x)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TAIL = 4096 }; /* bytes of zeros behind the values that are given, which are not worth a word */
+
 struct mt_ptx_pending {
     struct mt_ptx_pending *next;
     struct mt_ptx_variable v;
@@ -74,9 +76,10 @@ int mt_ptx_remember_initialiser(struct mt_ptx *x, struct mt_parser *p, const str
     char *name = mt_parse_alloc(&x->p, length);
     if (!name || !(n = mt_parse_alloc(&x->p, sizeof *n)))
         return mt_parse_no_memory(p);
-    *n = (struct mt_ptx_pending){x->pending, *v, (size_t)(p->at - p->text)};
+    *n = (struct mt_ptx_pending){NULL, *v, (size_t)(p->at - p->text)};
     n->v.name = memcpy(name, v->name, length);
-    x->pending = n;
+    *x->pending_end = n;
+    x->pending_end = &n->next;
     while (p->at < p->end && *p->at != ';' && *p->at != ',') /* to the ',' between variables, or the end */
         if (*p->at++ == '{')
             for (unsigned depth = 1; depth && p->at < p->end; p->at++)
@@ -272,6 +275,9 @@ static int variable_list(struct image *i, unsigned depth)
         if (mt_parse_expect(p, '}'))
             return -1;
     }
+    if (depth == 1 && i->count < first + i->v->row &&
+        mt_parse_ask(p, (first + i->v->row - i->count) * bytes, i->v->name))
+        return -1;
     while (depth == 1 && i->v->row > 1 && i->count < first + i->v->row)
         if (!variable_room(i, bytes))
             return -1;
@@ -285,11 +291,17 @@ static LLVMValueRef variable_bytes(struct mt_ptx *x, const unsigned char *bytes,
     return LLVMConstStringInContext2(x->c, (const char *)bytes, n, 1);
 }
 
-/* Numbers alone: the type that the variable was declared with. */
+/* Zeros, which take no memory however many they are. */
+static LLVMValueRef variable_zeros(struct mt_ptx *x, uint64_t n)
+{
+    return LLVMConstNull(LLVMArrayType2(LLVMInt8TypeInContext(x->c), n));
+}
+
+/* Numbers alone: the type that the variable was declared with, unless most of it is zeros. */
 static LLVMValueRef variable_numbers(struct image *i, unsigned bytes)
 {
     LLVMTypeRef type = LLVMIntTypeInContext(i->x->c, 8 * bytes);
-    uint64_t n = i->size / bytes;
+    uint64_t n = (i->size - i->used > TAIL ? i->used : i->size) / bytes;
     LLVMValueRef *list = malloc((n + 1) * sizeof *list), value;
     for (uint64_t e = 0; list && e < n; e++) {
         uint64_t words[2] = {0, 0};
@@ -299,6 +311,10 @@ static LLVMValueRef variable_numbers(struct image *i, unsigned bytes)
     }
     value = !list ? NULL : i->v->is_array ? LLVMConstArray2(type, list, n) : list[0];
     free(list);
+    if (value && n * bytes < i->size) {
+        LLVMValueRef parts[] = {value, variable_zeros(i->x, i->size - n * bytes)};
+        value = LLVMConstStructInContext(i->x->c, parts, 2, 1);
+    }
     return value;
 }
 
@@ -319,7 +335,7 @@ static LLVMValueRef variable_mixed(struct image *i)
     if (list && at < i->used)
         list[n++] = variable_bytes(i->x, i->bytes + at, i->used - at);
     if (list && i->used < i->size)
-        list[n++] = LLVMConstNull(LLVMArrayType2(LLVMInt8TypeInContext(c), i->size - i->used));
+        list[n++] = variable_zeros(i->x, i->size - i->used);
     if (list)
         value = LLVMConstStructInContext(c, list, n, 1);
     free(list);
@@ -358,6 +374,8 @@ static int variable_initialise(struct mt_ptx *x, const struct mt_ptx_pending *n)
     int failed = variable_list(&i, 0);
     if (!i.size)
         i.size = i.used;
+    if (!failed && i.size - i.used > TAIL) /* an image's file has them all */
+        failed = mt_parse_ask(&x->p, i.size - i.used, n->v.name);
     if (!failed && n->v.space == 's')
         failed = mt_parse_fail(&x->p, "%.100s: shared memory has no first values", n->v.name);
     for (unsigned a = 0; a < i.naddresses && !failed; a++)
@@ -374,6 +392,7 @@ int mt_ptx_initialise_all(struct mt_ptx *x)
     int failed = 0;
     if (x->source->part == MT_PTX_KERNEL)
         x->pending = NULL;
+    x->pending_end = &x->pending;
     for (; x->pending; x->pending = x->pending->next)
         if (variable_initialise(x, x->pending)) {
             mt_ptx_tell(x);

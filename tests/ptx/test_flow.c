@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 #include "reader.h"
 
@@ -104,6 +105,58 @@ static void test_switch(void **state)
     assert_int_equal(f(2), 33);
 }
 
+enum { JUMPS = 66000, LABELS = 37 };
+
+static unsigned jump_label(unsigned i)
+{
+    return i < 200 ? i % 3 : i * i / 7 % LABELS;
+}
+
+/* Long lists, with labels that have many entries; two places jump by one list. */
+static void test_long_switch(void **state)
+{
+    static const unsigned sizes[] = {1, 17, 256, 257, JUMPS};
+    static char text[JUMPS * 8 + 4096];
+    for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        unsigned n = sizes[s];
+        size_t at = (size_t)sprintf(text, HEAD ".visible .func (.reg .b32 %%r) f(.reg .b32 %%n)\n{\n"
+                                               ".reg .pred %%p; .reg .b32 %%h;\nT: .branchtargets ");
+        for (unsigned i = 0; i < n; i++)
+            at += (size_t)sprintf(text + at, "%sL%u", i ? "," : "", jump_label(i));
+        at += (size_t)sprintf(text + at,
+                              ";\nmov.u32 %%h, 0;\nsetp.ge.u32 %%p, %%n, 1000000;\n@!%%p brx.idx %%n, T;\n"
+                              "sub.u32 %%n, %%n, 1000000;\nmov.u32 %%h, 500;\nbrx.idx %%n, T;\n");
+        for (unsigned k = 0; k < LABELS; k++)
+            at += (size_t)sprintf(text + at, "L%u: add.u32 %%r, %%h, %u;\nret;\n", k, 1000 + k);
+        sprintf(text + at, "}\n");
+        one *f = (one *)reader_jit(text, "f");
+        for (unsigned i = 0; i < n; i++) {
+            assert_int_equal(f(i), 1000 + jump_label(i));
+            assert_int_equal(f(1000000 + i), 1500 + jump_label(i));
+        }
+    }
+}
+
+/* Few values, and many zeros, which are not spelt out. */
+static void test_zeros(void **state)
+{
+    one *f = (one *)reader_jit(
+        HEAD
+        ".global .align 4 .u32 a[5000] = {7, 8, 9};\n.global .align 2 .u16 b[3][4000] = {{1}, {2, 3}};\n"
+        ".global .align 8 .u64 c[3000] = {generic(a)+8};\n"
+        ".visible .func (.reg .b32 %r) f(.reg .b32 %n)\n{ .reg .b64 %p, %x; .reg .b32 %a; .reg .b16 %h;\n"
+        ".reg .pred %q; mov.u64 %p, a; mul.wide.u32 %x, %n, 4; add.u64 %x, %p, %x; ld.global.u32 %r, [%x];\n"
+        "mov.u64 %p, b; mul.wide.u32 %x, %n, 2; add.u64 %x, %p, %x; ld.global.u16 %h, [%x];\n"
+        "cvt.u32.u16 %a, %h; mad.lo.u32 %r, %a, 100, %r; rem.u32 %a, %n, 3000;\n"
+        "mov.u64 %p, c; mul.wide.u32 %x, %a, 8; add.u64 %x, %p, %x; ld.global.u64 %x, [%x];\n"
+        "setp.eq.u64 %q, %x, 0; @%q ret; ld.u32 %a, [%x]; mad.lo.u32 %r, %a, 10000, %r; ret; }\n",
+        "f");
+    static const unsigned want[][2] = {{0, 7 + 100 + 90000}, {1, 8},      {2, 9},      {3, 0},   {2999, 0},
+                                       {3000, 90000},        {4000, 200}, {4001, 300}, {4999, 0}};
+    for (unsigned i = 0; i < sizeof want / sizeof *want; i++)
+        assert_int_equal(f(want[i][0]), want[i][1]);
+}
+
 /* Several results, as registers: without ptxas's ABI. One of them goes nowhere. */
 static void test_results(void **state)
 {
@@ -198,9 +251,10 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loop),       cmocka_unit_test(test_carry),  cmocka_unit_test(test_recursion),
-        cmocka_unit_test(test_scopes),     cmocka_unit_test(test_switch), cmocka_unit_test(test_pointers),
-        cmocka_unit_test(test_structures), cmocka_unit_test(test_memory), cmocka_unit_test(test_results),
+        cmocka_unit_test(test_loop),        cmocka_unit_test(test_carry),  cmocka_unit_test(test_recursion),
+        cmocka_unit_test(test_scopes),      cmocka_unit_test(test_switch), cmocka_unit_test(test_pointers),
+        cmocka_unit_test(test_structures),  cmocka_unit_test(test_memory), cmocka_unit_test(test_results),
+        cmocka_unit_test(test_long_switch), cmocka_unit_test(test_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@ objects and programs, of one architecture and several, which must give the IR th
 import argparse
 import os
 import random
+import struct
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,90 @@ def options(tool, work):
         expect(f"{text!r}: exit code", done.returncode == 3, f"{done.returncode} {done.stderr}")
 
 
+HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
+BODY = HEAD + ".visible .entry k(.param .u64 p)\n{{\n.reg .b32 %r<4>;\nmov.u32 %r1, %tid.x;\n{}ret;\n}}\n"
+
+
+def jumps(n, times=1, labels=4):
+    return BODY.format("T: .branchtargets " + ",".join(f"L{i % labels}" for i in range(n)) + ";\n" + "brx.idx %r1, T;\n" * times
+                       + "".join(f"L{i}: add.u32 %r2, %r2, {i};\n" for i in range(labels)))
+
+
+# What a small text can ask for: the exit code, and what is said.
+BOMBS = {
+    "values": (HEAD + ".global .align 4 .u32 g[100000000] = {1,2,3};\n", 3, "--limit=382M"),
+    "rows": (HEAD + ".global .b32 g[2][100000000] = {{1},{2}};\n", 3, "--limit=382M"),
+    "zeros": (HEAD + ".global .b32 g[100000000];\n" + BODY.format("")[len(HEAD):], 0, ""),
+    "registers": (HEAD + "".join(f".func f{i}() {{\n.reg .b32 %r<1000000>;\nret;\n}}\n" for i in range(100)), 0, "--limit="),
+    "results": (HEAD + ".func (.param .b8 r[100000000]) f(.param .b8 a[100000000]) {\nret;\n}\n", 3, "--limit="),
+    "jumps": (jumps(200000), 0, ""), "many jumps": (jumps(3000, 3000), 0, ""), "labels": (jumps(20000, 1, 20000), 0, ""),
+    "lines": (HEAD + "".join(f".global .b32 v{i} = {{1,2,3}};\n" for i in range(50000)), 3, "more values"),
+    "backwards": (HEAD + "".join(f".func f{i}();\n" for i in range(5000)) + "".join(f".func f{i}() {{\nret;\n}}\n" for i in range(4999, -1, -1)), 0, ""),
+    "braces": (BODY.format("{" * 100000 + "}" * 100000), 0, "nested too deep"),
+    "local": (BODY.format(".local .b8 d[268435456];\n.reg .b64 %p;\nmov.u64 %p, d;\nst.local.u32 [%p], %r1;\n"), 0, ""),
+}
+
+
+def entry(kind, data, unpacked, flags):
+    padded = data + b"\0" * (-len(data) % 8)
+    return struct.pack("<HHIQIIHHIIIQQQ", kind, 0x101, 64, len(padded), len(data), 0, 0, 8, 80, 0, 0, flags, 0, unpacked) + padded
+
+
+def packed_bombs():
+    """A kernel, and NULs behind it: name -> the fatbin. Zstd's blocks are a byte and how often it is repeated; LZ4 has a match."""
+    text = KERNEL.encode()
+    zstd = b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(text) + 8191 * 131072)
+    zstd += (len(text) << 3).to_bytes(3, "little") + text
+    zstd += b"".join((int(i == 8190) | 2 | 131072 << 3).to_bytes(3, "little") + b"\0" for i in range(8191))
+    more, n = divmod(len(text) + 1 - 15, 255)
+    lz4 = b"\xff" + b"\xff" * more + bytes([n]) + text + b"\0" + b"\1\0" + b"\xff" * 263000 + b"\0" + b"\x50" + b"\0" * 5
+    unpacked = len(text) + 1 + 19 + 255 * 263000 + 5
+    for name, data, size, flags in (("zstd", zstd, len(text) + 8191 * 131072, 0x8000), ("lz4", lz4, unpacked, 0x2000)):
+        whole = entry(1, data, size, flags)
+        yield name, struct.pack("<IHHQ", 0xba55ed50, 1, 16, len(whole)) + whole
+
+
+def measured(*words):
+    """What it says, seconds of processor time and MiB of memory."""
+    with tempfile.TemporaryFile("w+") as said:
+        pid = os.posix_spawn(words[0], words, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, said.fileno(), 1), (os.POSIX_SPAWN_DUP2, said.fileno(), 2)])
+        _, status, used = os.wait4(pid, 0)
+        said.seek(0)
+        return os.waitstatus_to_exitcode(status), said.read(), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def bombs(tool, work):
+    """Time and memory are bounded by the input, or a number is refused that an option raises."""
+    image, path = os.path.join(work, "image"), os.path.join(work, "bomb")
+    for name, (text, code, says) in BOMBS.items():
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        got, said, seconds, memory = measured(tool, path, "-o", image)
+        expect(f"bomb {name}", got == code and says in said and seconds < 10 and memory < 300, f"{got} {seconds} s {memory} MiB {said[:300]}")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(BOMBS["values"][0].replace("100000000", "6000000") + BODY.format("")[len(HEAD):])
+    got, said, _, memory = measured(tool, path, "-o", image)
+    expect("a number that is refused", got == 3 and "--limit=23M" in said and memory < 300, said)
+    got, said, _, memory = measured(tool, "--limit=23M", path, "-o", image)
+    expect("and let", got == 0 and memory < 400, f"{memory} {said}")
+    for name, data in packed_bombs():
+        with open(path, "wb") as f:
+            f.write(data)
+        got, said, seconds, memory = measured(tool, path, "-o", image)
+        expect(f"fatbin {name}", got == 3 and "--limit=" in said and seconds < 10 and memory < 200, f"{got} {seconds} s {memory} MiB {said[:300]}")
+        got, said, _, _ = measured(tool, "--limit=1G", path, "-o", image) if name == "lz4" else (0, "", 0, 0)
+        expect(f"fatbin {name}, let", got == 0, said)
+    data = struct.pack("<IHHQ", 0xba55ed50, 1, 16, 0) * 4096
+    names = b"\0.shstrtab\0.nv_fatbin\0"
+    table = struct.pack("<IIQQQQIIQQ", 1, 3, 0, 0, 64, len(names), 0, 0, 1, 0)
+    table += struct.pack("<IIQQQQIIQQ", 11, 1, 0, 0, 64 + len(names), len(data), 0, 0, 1, 0) * 60000
+    with open(path, "wb") as f:
+        f.write(struct.pack("<4sBBBB8xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 1, 62, 1, 0, 0, 64 + len(names) + len(data), 0, 64, 0, 0, 64, 60001, 0)
+                + names + data + table)
+    got, said, seconds, memory = measured(tool, "--list", path)
+    expect("sections over each other", got == 3 and "damaged" in said and seconds < 10 and memory < 300, f"{got} {seconds} s {memory} MiB {said[:300]}")
+
+
 def fatbins(tool, nvcc, work):
     source, ptx, image = (os.path.join(work, name) for name in ("add.cu", "add.ptx", "image"))
     with open(source, "w", encoding="utf-8") as f:
@@ -132,6 +217,7 @@ def main():
     tool = os.path.join(args.build, "bin", "mt-ptx")
     with tempfile.TemporaryDirectory(prefix="memtrace-mt-ptx-") as work:
         options(tool, work)
+        bombs(tool, work)
         nvcc = os.path.join(corpus.toolkit(args.build), "bin", "nvcc")
         if os.path.exists(nvcc):
             fatbins(tool, nvcc, work)

@@ -64,7 +64,8 @@ static int choose_read(LLVMContextRef context, const char *input, const char *na
                                    .tell = choose_tell,
                                    .ctx = &told,
                                    .part = w->part,
-                                   .kernel = w->kernel};
+                                   .kernel = w->kernel,
+                                   .limit = mt_ptxtool_limit};
     if (w->part == MT_PTX_BASE && r->text.size <= w->divide)
         r->result.undivided = "it is small";
     else

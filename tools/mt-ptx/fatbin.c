@@ -12,6 +12,21 @@
 #define PACKED_ZSTD 0x8000u
 #define MAX_UNPACKED ((size_t)1 << 30)
 
+uint64_t mt_ptxtool_limit = MT_PTX_LIMIT;
+
+/* What a small file may not unpack to. */
+static int fatbin_is_bomb(const char *name, const struct fatbin_entry *e)
+{
+    if (e->unpacked <= mt_ptxtool_limit || e->unpacked / 128 <= e->size) {
+        return 0;
+    }
+    fprintf(stderr,
+            "mt-ptx: %s: %zu bytes of its fatbin unpack to %zu, which is more than code does; --limit=%zuM "
+            "lets it\n",
+            name, e->size, e->unpacked, (e->unpacked >> 20) + 1);
+    return 1;
+}
+
 static int fatbin_damaged(const char *name)
 {
     fprintf(stderr, "mt-ptx: %s: its fatbin is damaged, or of a kind that is not known here\n", name);
@@ -84,6 +99,9 @@ int mt_ptxtool_fatbin_unpack(const char *name, const struct fatbin_entry *e, str
 {
     size_t n = e->unpacked ? e->unpacked : e->size;
     int bad = 0;
+    if (fatbin_is_bomb(name, e)) {
+        return 3;
+    }
     out->data = malloc(n + 1);
     if (!out->data) {
         fprintf(stderr, "mt-ptx: out of memory\n");

@@ -12,11 +12,20 @@ static int input_damaged(const struct input *in, const char *what)
     return 3;
 }
 
-static struct module *input_add_module(struct input *in)
+/* Room for one more of `n`; NULL after a message. */
+static void *input_grow(void *list, unsigned n, size_t size)
 {
-    struct module *more = realloc(in->modules, (in->n + 1) * sizeof *more);
+    void *more = n & (n - 1) ? list : realloc(list, (n ? 2 * (size_t)n : 1) * size);
     if (!more) {
         fprintf(stderr, "mt-ptx: out of memory\n");
+    }
+    return more;
+}
+
+static struct module *input_add_module(struct input *in)
+{
+    struct module *more = input_grow(in->modules, in->n, sizeof *more);
+    if (!more) {
         return NULL;
     }
     in->modules = more;
@@ -32,9 +41,8 @@ struct walk {
 
 static int input_add_entry(struct module *m, const struct fatbin_entry *e)
 {
-    struct fatbin_entry *more = realloc(m->entries, (m->n + 1) * sizeof *more);
+    struct fatbin_entry *more = input_grow(m->entries, m->n, sizeof *more);
     if (!more) {
-        fprintf(stderr, "mt-ptx: out of memory\n");
         return 1;
     }
     m->entries = more;
@@ -88,6 +96,7 @@ static int input_take_elf(struct input *in)
         return input_damaged(in, "its table of sections is missing or damaged");
     }
     Elf64_Shdr names, s;
+    uint64_t left = size;
     memcpy(&names, data + h.e_shoff + h.e_shstrndx * sizeof s, sizeof names);
     if (names.sh_offset > size || names.sh_size > size - names.sh_offset || !names.sh_size ||
         data[names.sh_offset + names.sh_size - 1]) {
@@ -99,9 +108,10 @@ static int input_take_elf(struct input *in)
             !input_is_section((const char *)data + names.sh_offset + s.sh_name)) {
             continue;
         }
-        if (s.sh_offset > size || s.sh_size > size - s.sh_offset) {
+        if (s.sh_offset > size || s.sh_size > size - s.sh_offset || s.sh_size > left) {
             return input_damaged(in, "its section of device code is damaged");
         }
+        left -= s.sh_size; /* sections that lie over each other would be read again and again */
         int code = input_take_fatbins(in, data + s.sh_offset, s.sh_size);
         if (code != 0) {
             return code;

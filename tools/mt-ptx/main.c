@@ -24,6 +24,10 @@ static const char usage[] =
     "      --divide=SIZE      for programs: modules with more bytes of PTX than that are compiled kernel by "
     "kernel;\n"
     "                         default 256K; off: none\n"
+    "      --limit=SIZE       memory that PTX may ask for without its text having as much, by arrays of "
+    "zeros "
+    "and the\n"
+    "                         like, and that a small fatbin may unpack to; default 16M\n"
     "      --module=N         take the PTX of this one of several modules, counted from 0 as --list does\n"
     "  -O, --level=LEVEL      optimise as clang does with -O0 to -O3; default 2\n"
     "      --cache-list       say what is kept of images that programs had made, and stop\n"
@@ -50,6 +54,7 @@ enum {
     OPTION_BASE,
     OPTION_KERNEL,
     OPTION_DIVIDE,
+    OPTION_LIMIT,
     OPTION_CACHE,
     OPTION_CACHE_KEY,
     OPTION_CACHE_LIMIT,
@@ -71,6 +76,7 @@ static const struct option options[] = {{"serve", no_argument, NULL, OPTION_SERV
                                         {"list", no_argument, NULL, OPTION_LIST},
                                         {"module", required_argument, NULL, OPTION_MODULE},
                                         {"divide", required_argument, NULL, OPTION_DIVIDE},
+                                        {"limit", required_argument, NULL, OPTION_LIMIT},
                                         {"cache", required_argument, NULL, OPTION_CACHE},
                                         {"cache-list", no_argument, NULL, OPTION_CACHE_LIST},
                                         {"cache-clear", no_argument, NULL, OPTION_CACHE_CLEAR},
@@ -125,10 +131,10 @@ static int parse_size(const char *word, uint64_t *out)
 {
     char *end;
     unsigned long long n = strtoull(word, &end, 10);
-    unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 0;
+    unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
     *out = n << shift;
     if (strcmp(word, "off") == 0) {
-        *out = UINT64_MAX;
+        *out = UINT64_MAX / 2;
     } else if (end == word || *word == '-' || end[shift != 0] || n > UINT32_MAX) {
         return usage_error("%s is not a size: 256K and so on, or off", word);
     }
@@ -206,6 +212,11 @@ static int parse_arguments(int argc, char **argv, struct request *r)
             break;
         case OPTION_DIVIDE:
             if (parse_size(optarg, &r->divide) != 0) {
+                return 2;
+            }
+            break;
+        case OPTION_LIMIT:
+            if (parse_size(optarg, &mt_ptxtool_limit) != 0) {
                 return 2;
             }
             break;

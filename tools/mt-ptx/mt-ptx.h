@@ -56,6 +56,8 @@ struct fatbin_entry {
 int mt_ptxtool_fatbin_walk(const char *name, const unsigned char *data, size_t size,
                            int (*each)(void *ctx, unsigned fatbin, const struct fatbin_entry *e), void *ctx);
 int mt_ptxtool_fatbin_is(const unsigned char *data, size_t size);
+/* Bytes that a small input may become, and that its text may ask for without saying them (--limit). */
+extern uint64_t mt_ptxtool_limit;
 /* The entry's bytes; out is the caller's to free. */
 int mt_ptxtool_fatbin_unpack(const char *name, const struct fatbin_entry *e, struct bytes *out);
 
