@@ -122,6 +122,15 @@ inline void search_first(clang::CompilerInstance &compiler, llvm::function_ref<b
                           llvm::DenseMap<unsigned, unsigned>());
 }
 
+/* Says that host code uses a device variable before any does. Clang finds that out while it parses, and with
+ * -fgpu-rdc a static variable has another name from then on: code made before would look for the old one. */
+inline void keep_for_host(clang::VarDecl *variable)
+{
+    if (!variable->hasExternalStorage() && !variable->getDeclContext()->isDependentContext() &&
+        !variable->getDescribedVarTemplate())
+        variable->getASTContext().CUDADeviceVarODRUsedByHost.insert(variable);
+}
+
 /* Adds an annotation that no source text stands for. */
 inline void add_annotation(clang::Decl *decl, llvm::StringRef text)
 {

@@ -168,6 +168,13 @@ class Annotator : public clang::RecursiveASTVisitor<Annotator>
         warn_host_only(compiler, function);
         return true;
     }
+    bool VisitVarDecl(clang::VarDecl *variable)
+    {
+        const auto *section = variable->getAttr<clang::SectionAttr>();
+        if (section && section->getName() == MT_MANAGED_SECTION)
+            mt::keep_for_host(variable);
+        return true;
+    }
     /* The call operator is implicit code, which is not visited. */
     bool VisitLambdaExpr(clang::LambdaExpr *lambda)
     {

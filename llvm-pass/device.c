@@ -175,6 +175,20 @@ static void attach_clusters(struct mt_unit *u)
     }
 }
 
+/* Where nothing but a GPU can run it. */
+static void device_refuse_managed(struct mt_unit *u)
+{
+    for (LLVMValueRef g = LLVMGetFirstGlobal(u->module); g; g = LLVMGetNextGlobal(g)) {
+        const char *section = LLVMGetSection(g);
+        if (section && !strcmp(section, MT_MANAGED_SECTION))
+            mt_diag(u, NULL, MT_DIAG_ERROR,
+                    "%s: clang 19 has no __managed__ variables for GPUs: compile with nvcc and run the "
+                    "program with "
+                    "mt-run",
+                    mt_name(g));
+    }
+}
+
 static void device_clean(LLVMModuleRef module)
 {
     forget_kernels_of_others(module);
@@ -256,6 +270,8 @@ int mt_pass_device(LLVMModuleRef module)
         device_plan_gpu(&u);
     if (o->cpu_image)
         make_cpu_image(&u, module);
+    else
+        device_refuse_managed(&u);
     if (o->verbose)
         device_tell(&u);
     if (o->gpu_trace) {

@@ -170,7 +170,7 @@ static LLVMValueRef vars_table(struct mt_lowering *l)
 #include "../../runtime/cpu/image.def"
         } v = {.name = image_text(l, l->vars[i].name),
                .address = g,
-               .size = LLVMABISizeOfType(l->u->layout, LLVMGlobalGetValueType(g)),
+               .size = LLVMABISizeOfType(l->u->layout, l->vars[i].type),
                .kind = l->vars[i].kind};
         struct row r = {.n = 0};
 #define MT_IMAGE_VAR EMIT
@@ -202,6 +202,23 @@ static LLVMValueRef notes_table(struct mt_lowering *l)
     return t;
 }
 
+static void image_variable(struct mt_var *v, LLVMValueRef g, const char *name)
+{
+    const char *section = LLVMGetSection(g);
+    v->global = g;
+    v->type = LLVMGlobalGetValueType(g);
+    v->kind = LLVMGetPointerAddressSpace(LLVMTypeOf(g)) == 4         ? MT_VAR_CONSTANT
+              : section && !strcmp(section, MT_MANAGED_SECTION_HERE) ? MT_VAR_MANAGED
+                                                                     : MT_VAR_DEVICE;
+    LLVMSetSection(g, "");
+    if (mt_starts(name, MT_MANAGED_PREFIX)) { /* lower_managed.c */
+        name += strlen(MT_MANAGED_PREFIX);
+        v->kind = MT_VAR_MANAGED_AT;
+        v->type = LLVMGlobalGetValueType(LLVMGetOperand(LLVMGetInitializer(g), 0));
+    }
+    v->name = strdup(name);
+}
+
 void mt_image_variables(struct mt_lowering *l)
 {
     unsigned n = 0;
@@ -213,12 +230,9 @@ void mt_image_variables(struct mt_lowering *l)
         if (LLVMIsDeclaration(g) || mt_starts(name, "llvm.") || mt_starts(name, ".str") ||
             mt_starts(name, "mt.") || mt_starts(name, MT_SHARED_PREFIX))
             continue;
-        unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(g));
-        l->vars[l->nvars].global = g;
         if (mt_is_shared_name(g))
             name += strlen(MT_DEVICE_PREFIX);
-        l->vars[l->nvars].name = strdup(name);
-        l->vars[l->nvars++].kind = as == 4 ? MT_VAR_CONSTANT : MT_VAR_DEVICE;
+        image_variable(&l->vars[l->nvars++], g, name);
     }
 }
 

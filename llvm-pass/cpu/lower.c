@@ -312,6 +312,7 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     drop_global(clone, "llvm.compiler.used");
     drop_global(clone, MT_CLANG_USED);
     mt_lower_shared(&l);
+    mt_lower_managed(&l);
     if (u->options->rdc || u->options->part)
         mt_lower_exports(&l);
     lower_globals(&l);

@@ -6,6 +6,7 @@
 
 struct mt_var {
     LLVMValueRef global;
+    LLVMTypeRef type; /* the variable's, which may lie elsewhere */
     char *name;
     uint32_t kind; /* enum mt_var_kind */
 };
@@ -58,7 +59,17 @@ void mt_lower_slots_end(struct mt_lowering *l, LLVMValueRef slots, unsigned n);
 LLVMValueRef mt_lower_gather(struct mt_lowering *l, LLVMValueRef slots, LLVMTypeRef type);
 /* lower_matrix.c: llvm.nvvm.`name`, if it is a matrix operation of a warp. 0: done; -1: it is not one. */
 int mt_lower_matrix(struct mt_lowering *l, LLVMValueRef call, const char *name);
-void mt_lower_shared(struct mt_lowering *l);    /* lower_shared.c */
+void mt_lower_shared(struct mt_lowering *l);  /* lower_shared.c */
+void mt_lower_managed(struct mt_lowering *l); /* lower_managed.c */
+/* lower_shared.c. Of a global that lies elsewhere: its uses by instructions become address(l, function, ctx),
+ * once in each function, where the builder is put before mt_lower_entry. */
+void mt_lower_replace(struct mt_lowering *l, LLVMValueRef global,
+                      LLVMValueRef (*address)(struct mt_lowering *l, LLVMValueRef function, void *ctx),
+                      void *ctx);
+/* The first instruction that is no alloca. */
+LLVMValueRef mt_lower_entry(LLVMValueRef function);
+/* Reads word `at` of what the loader wrote before the first launch: it never changes while code runs. */
+LLVMValueRef mt_lower_load_fixed(struct mt_lowering *l, LLVMTypeRef type, LLVMValueRef from, unsigned at);
 void mt_lower_lockstep(struct mt_lowering *l);  /* lower_lockstep.c: lockstep=cta */
 void mt_lower_steps(struct mt_lowering *l);     /* lower_steps.c: warps in step */
 void mt_lower_ranges(struct mt_lowering *l);    /* lower_range.c */

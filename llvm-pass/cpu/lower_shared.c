@@ -26,8 +26,7 @@ static int is_dynamic(struct mt_lowering *l, LLVMValueRef global)
            (!l->shared || !LLVMABISizeOfType(l->u->layout, LLVMGlobalGetValueType(global)));
 }
 
-/* Reads what the loader wrote before the first launch: never changes while code runs. */
-static LLVMValueRef load_fixed(struct mt_lowering *l, LLVMTypeRef type, LLVMValueRef from, unsigned at)
+LLVMValueRef mt_lower_load_fixed(struct mt_lowering *l, LLVMTypeRef type, LLVMValueRef from, unsigned at)
 {
     LLVMValueRef index = LLVMConstInt(l->i64, at, 0);
     LLVMValueRef p = LLVMBuildInBoundsGEP2(l->builder, l->i64, from, &index, 1, "");
@@ -43,22 +42,28 @@ static LLVMValueRef offset_of(struct mt_lowering *l, const struct shared *s)
     if (!l->shared)
         return LLVMConstInt(l->i64, s->offset, 0);
     if (is_dynamic(l, s->global))
-        return load_fixed(l, l->i64, l->shared, 1);
-    LLVMValueRef home = s->place ? load_fixed(l, l->ptr, s->place, 1) : l->shared;
-    LLVMValueRef offset = s->place ? load_fixed(l, l->i64, s->place, 0) : LLVMConstInt(l->i64, s->offset, 0);
-    return LLVMBuildAdd(l->builder, load_fixed(l, l->i64, home, 0), offset, "");
+        return mt_lower_load_fixed(l, l->i64, l->shared, 1);
+    LLVMValueRef home = s->place ? mt_lower_load_fixed(l, l->ptr, s->place, 1) : l->shared;
+    LLVMValueRef offset =
+        s->place ? mt_lower_load_fixed(l, l->i64, s->place, 0) : LLVMConstInt(l->i64, s->offset, 0);
+    return LLVMBuildAdd(l->builder, mt_lower_load_fixed(l, l->i64, home, 0), offset, "");
+}
+
+LLVMValueRef mt_lower_entry(LLVMValueRef function)
+{
+    LLVMValueRef at = LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(function));
+    while (LLVMIsAAllocaInst(at))
+        at = LLVMGetNextInstruction(at);
+    return at;
 }
 
 /* The variable's address in this function, computed once, in its entry block. */
-static LLVMValueRef base_in(struct mt_lowering *l, LLVMValueRef function, const struct shared *s)
+static LLVMValueRef base_in(struct mt_lowering *l, LLVMValueRef function, void *shared)
 {
+    const struct shared *s = shared;
     LLVMTypeRef base_type;
     LLVMValueRef base = mt_builtin(l, "mtb_shared_base", &base_type);
-    LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(function);
-    LLVMValueRef at = LLVMGetFirstInstruction(entry);
-    while (LLVMIsAAllocaInst(at))
-        at = LLVMGetNextInstruction(at);
-    LLVMPositionBuilderBefore(l->builder, at);
+    LLVMPositionBuilderBefore(l->builder, mt_lower_entry(function));
     LLVMSetCurrentDebugLocation2(l->builder, NULL);
     LLVMValueRef p = LLVMBuildCall2(l->builder, base_type, base, NULL, 0, "shared");
     LLVMValueRef index = offset_of(l, s);
@@ -66,9 +71,10 @@ static LLVMValueRef base_in(struct mt_lowering *l, LLVMValueRef function, const 
     return LLVMBuildAddrSpaceCast(l->builder, p, LLVMTypeOf(s->global), "");
 }
 
-static void replace_uses(struct mt_lowering *l, const struct shared *s)
+void mt_lower_replace(struct mt_lowering *l, LLVMValueRef global,
+                      LLVMValueRef (*address)(struct mt_lowering *l, LLVMValueRef function, void *ctx),
+                      void *ctx)
 {
-    LLVMValueRef global = s->global;
     unsigned n = 0, count = 0;
     for (LLVMUseRef use = LLVMGetFirstUse(global); use; use = LLVMGetNextUse(use))
         n++;
@@ -81,7 +87,7 @@ static void replace_uses(struct mt_lowering *l, const struct shared *s)
         LLVMValueRef function = LLVMGetBasicBlockParent(LLVMGetInstructionParent(users[u]));
         if (function != home) {
             home = function;
-            value = base_in(l, home, s);
+            value = address(l, home, ctx);
         }
         for (int i = 0, ops = LLVMGetNumOperands(users[u]); i < ops; i++)
             if (LLVMGetOperand(users[u], (unsigned)i) == global)
@@ -186,7 +192,7 @@ void mt_lower_shared(struct mt_lowering *l)
     for (i = 0; i < n; i++) {
         LLVMValueRef g = list[i].global;
         list[i].place = l->shared ? add_place(l, &list[i]) : NULL;
-        replace_uses(l, &list[i]);
+        mt_lower_replace(l, g, base_in, &list[i]);
         mt_shim_drop_dead_users(g);
         if (!LLVMGetFirstUse(g))
             LLVMDeleteGlobal(g);

@@ -113,8 +113,44 @@ static void hide_fatbins(LLVMModuleRef module)
             LLVMSetVisibility(a, LLVMHiddenVisibility);
 }
 
+/* A __managed__ variable is registered with the runtime's own function: NVIDIA's runtime would know it as one
+ * that the device has for itself. */
+static void register_managed(LLVMModuleRef module, LLVMValueRef call)
+{
+    LLVMContextRef context = LLVMGetModuleContext(module);
+    LLVMTypeRef ptr = LLVMPointerTypeInContext(context, 0), word = LLVMInt64TypeInContext(context);
+    LLVMTypeRef type =
+        LLVMFunctionType(LLVMVoidTypeInContext(context), (LLVMTypeRef[]){ptr, ptr, ptr, word}, 4, 0);
+    LLVMValueRef args[] = {LLVMGetOperand(call, 0), LLVMGetOperand(call, 1), LLVMGetOperand(call, 3),
+                           LLVMGetOperand(call, 5)};
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(context);
+    LLVMPositionBuilderBefore(b, call);
+    LLVMBuildCall2(b, type, mt_declare(module, "__mt_register_managed", type), args, 4, "");
+    LLVMInstructionEraseFromParent(call);
+    LLVMDisposeBuilder(b);
+}
+
+static void find_managed(LLVMModuleRef module)
+{
+    LLVMValueRef f = LLVMGetNamedFunction(module, "__cudaRegisterVar");
+    for (LLVMUseRef use = f ? LLVMGetFirstUse(f) : NULL, next; use; use = next) {
+        LLVMValueRef call = LLVMGetUser(use);
+        next = LLVMGetNextUse(use);
+        LLVMValueRef variable = LLVMIsACallInst(call) ? LLVMIsAGlobalVariable(LLVMGetOperand(call, 1)) : NULL;
+        const char *section = variable ? LLVMGetSection(variable) : NULL;
+        if (section && !strcmp(section, MT_MANAGED_SECTION))
+            register_managed(module, call);
+    }
+    for (LLVMValueRef g = LLVMGetFirstGlobal(module); g; g = LLVMGetNextGlobal(g)) {
+        const char *section = LLVMGetSection(g);
+        if (section && !strcmp(section, MT_MANAGED_SECTION))
+            LLVMSetSection(g, "");
+    }
+}
+
 int mt_host_registration(LLVMModuleRef module)
 {
+    find_managed(module);
     LLVMValueRef done = NULL;
     hide_fatbins(module);
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))

@@ -1,6 +1,7 @@
 /* Variables of modules and their initialisers: numbers, addresses of other variables and functions,
  * bytes of such. */
 #include "module_parts.h"
+#include "base/options.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,8 +59,10 @@ int mt_ptx_declare_variable(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt
     v->value = LLVMAddGlobalInAddressSpace(x->m, mt_ptx_type_of(x, v), v->name, variable_space(v));
     LLVMSetAlignment(v->value, v->align);
     variable_link(x, v, local && linkage == MT_PTX_STATIC && v->space == 's' ? MT_PTX_STATIC : linkage);
-    if (v->managed)
+    if (v->managed) {
         mt_ptx_annotate(x, v->value, "managed", 1);
+        LLVMSetSection(v->value, MT_MANAGED_SECTION_HERE); /* for the CPU image's table */
+    }
     if (old) {
         LLVMReplaceAllUsesWith(old, v->value);
         LLVMDeleteGlobal(old);

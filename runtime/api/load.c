@@ -44,9 +44,9 @@ static void load_bind_variables(struct mt_module *m)
 {
     for (struct mt_variable *v = m->variables; v; v = v->next) {
         const struct mt_image_var *iv = m->image ? mt_image_find_var(m->image, v->name) : NULL;
-        v->address = iv ? (void *)(uintptr_t)iv->address : NULL;
-        if (v->managed && v->address)
-            *v->managed = v->address;
+        if (iv && v->own)
+            mt_image_move_var(iv, (void *)(uintptr_t)v->host, v->size);
+        mt_variable_lies(v, iv ? mt_image_var_address(iv) : NULL);
     }
 }
 
@@ -57,8 +57,9 @@ static void load_list_variables(const struct mt_image *image)
     for (uint32_t i = 0; i < image->head->nvars; i++, v++) {
         if (!mt_image_owns(image, v->address)) /* an inline variable: another image's is the one */
             continue;
-        mt_heap_adopt((void *)(uintptr_t)v->address, v->size, MT_HEAP_SYMBOL, v->kind);
-        mt_event_alloc((uint64_t)(uintptr_t)v->address, v->size, "symbol", v->name, NULL);
+        void *at = mt_image_var_address(v);
+        mt_heap_adopt(at, v->size, MT_HEAP_SYMBOL, v->kind == MT_VAR_MANAGED_AT ? MT_VAR_MANAGED : v->kind);
+        mt_event_alloc((uint64_t)(uintptr_t)at, v->size, "symbol", v->name, NULL);
     }
 }
 

@@ -4,7 +4,6 @@
 #include "device.h"
 #include "entry.h"
 #include "error.h"
-#include "heap.h"
 #include "made.h"
 #include "map.h"
 #include "plain.h"
@@ -26,9 +25,8 @@ MT_FORK_ENTRY(lock, &lock, MT_FORK_RECURSIVE, MT_FORK_MODULES);
 static struct mt_module *modules, **modules_end = &modules;
 _Atomic unsigned mt_modules_unloaded;
 static int to_gpu, symbols_logged;
-static struct mt_map functions = MT_MAP_INIT, variables = MT_MAP_INIT;
+static struct mt_map functions = MT_MAP_INIT;
 MT_FORK_TABLE(functions);
-MT_FORK_TABLE(variables);
 
 void mt_modules_enter(void)
 {
@@ -177,15 +175,6 @@ void mt_function_alias(const void *alias, struct mt_function *f)
     mt_map_set(&functions, alias, f);
 }
 
-struct mt_variable *mt_variable_find(const void *host)
-{
-    mt_modules_load();
-    struct mt_variable *v = host ? mt_map_get(&variables, host) : NULL;
-    if (v)
-        mt_module_need(v->module);
-    return v;
-}
-
 /* ---- the real runtime ---- */
 
 static int module_lacks_tables(const struct mt_module *m)
@@ -208,6 +197,8 @@ static void register_real(struct mt_module *m)
                   "mt-cc");
         return;
     }
+    if (!mt_variables_are_for_gpu(m))
+        return;
     m->real = MT_NEXT(__cudaRegisterFatBinary)((void *)(uintptr_t)m->wrapper);
     mt_module_load_tables(m);
     if (m->too_old && m->functions) /* they would take an argument that nobody gives */
@@ -215,12 +206,7 @@ static void register_real(struct mt_module *m)
                   m->why);
     for (struct mt_function *f = m->too_old ? NULL : m->functions; f; f = f->next)
         mt_plain_register(m->real, f);
-    for (struct mt_variable *v = m->variables; v; v = v->next)
-        if (v->managed)
-            MT_NEXT(__cudaRegisterManagedVar)
-    (m->real, v->managed, v->device, v->name, v->ext, v->size, v->constant, v->global);
-    else MT_NEXT(__cudaRegisterVar)(m->real, (char *)(uintptr_t)v->host, v->device, v->name, v->ext, v->size,
-                                    v->constant, v->global);
+    mt_variables_to_gpu(m);
     MT_NEXT(__cudaRegisterFatBinaryEnd)(m->real);
 }
 
@@ -302,68 +288,6 @@ void REC(__cudaRegisterFunction)(void **handle, const char *host, char *device, 
     mt_modules_leave();
 }
 
-static void add_variable(void **handle, const void *host, void **managed, char *device, const char *name,
-                         int ext, size_t size, int constant, int global)
-{
-    struct mt_module *m = (struct mt_module *)handle;
-    struct mt_variable *v = m ? calloc(1, sizeof *v) : NULL;
-    if (!v || !(v->name = strdup(name)) || mt_map_set(&variables, host, v)) {
-        mt_report("out of memory: device variable %s is not registered", mt_short(name).text);
-        return;
-    }
-    v->host = host;
-    v->managed = managed;
-    v->device = device;
-    v->ext = ext;
-    v->size = size;
-    v->constant = constant;
-    v->global = global;
-    v->module = m;
-    mt_modules_enter();
-    v->next = m->variables;
-    m->variables = v;
-    mt_modules_leave();
-}
-
-void REC(__cudaRegisterVar)(void **handle, char *host, char *device, const char *name, int ext, size_t size,
-                            int constant, int global)
-{
-    add_variable(handle, host, NULL, device, name, ext, size, constant, global);
-}
-
-void REC(__cudaRegisterManagedVar)(void **handle, void **host, char *device, const char *name, int ext,
-                                   size_t size, int constant, int global)
-{
-    add_variable(handle, host, host, device, name, ext, size, constant, global);
-}
-
-void REC(__cudaRegisterHostVar)(void **handle, const char *name, char *host, size_t size)
-{
-    add_variable(handle, host, NULL, host, name, 0, size, 0, 1);
-}
-
-/* Texture and surface references: gone from CUDA 12; what uses them is reported where it is called. */
-void REC(__cudaRegisterTexture)(void **handle, const void *host, const void **device, const char *name,
-                                int dim, int norm, int ext)
-{
-    mt_say("texture reference %s is not registered: texture references are not supported", name);
-}
-
-void REC(__cudaRegisterSurface)(void **handle, const void *host, const void **device, const char *name,
-                                int dim, int ext)
-{
-    mt_say("surface reference %s is not registered: surface references are not supported", name);
-}
-
-/* A __managed__ variable's pointer must be right before main. */
-static int has_managed(const struct mt_module *m)
-{
-    for (const struct mt_variable *v = m->variables; v; v = v->next)
-        if (v->managed)
-            return 1;
-    return 0;
-}
-
 void REC(__cudaRegisterFatBinaryEnd)(void **handle)
 {
     struct mt_module *m = (struct mt_module *)handle;
@@ -376,7 +300,8 @@ void REC(__cudaRegisterFatBinaryEnd)(void **handle)
     if (to_gpu && !m->sent)
         register_real(m);
     mt_modules_leave();
-    if (has_managed(m) && !mt_device_is_gpu())
+    /* A __managed__ variable, or its pointer, must be right before main. */
+    if (mt_variables_are_managed(m) && !mt_device_is_gpu())
         mt_modules_load();
 }
 
@@ -422,8 +347,7 @@ void mt_module_forget(struct mt_module *m)
     m->loaded = m->tried = m->lazy.made = 1;
     for (struct mt_function *f = m->functions; f; f = f->next)
         module_forget_function(f);
-    for (struct mt_variable *v = m->variables; v; v = v->next)
-        mt_map_drop(&variables, v->host, v);
+    mt_variables_forget(m);
     mt_modules_leave();
 }
 

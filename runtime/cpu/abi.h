@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 13u
+#define MT_IMAGE_VERSION 14u
 /* Images before this one are beside GPU code in which the program's own
  * kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
@@ -76,7 +76,16 @@ enum mt_kernel_flags {
     MT_KERNEL_WARPS = 1024,      /* its vector code runs one warp, and warps wait for one another */
     MT_KERNEL_FRAMES = 8,        /* its functions keep frame pointers: activemask looks at all callers */
 };
-enum mt_var_kind { MT_VAR_DEVICE = 0, MT_VAR_CONSTANT = 1, MT_VAR_MANAGED = 2 };
+/* Before a variable's name: the pointer of MT_VAR_MANAGED_AT. */
+#define MT_MANAGED_PREFIX "managed."
+enum mt_var_kind {
+    MT_VAR_DEVICE = 0,
+    MT_VAR_CONSTANT = 1,
+    MT_VAR_MANAGED = 2,
+    MT_VAR_MANAGED_AT =
+        3, /* its address is a pointer's, which says where the variable lies: code asks that pointer, and
+            * the runtime may set it before the first launch. Until then it is the image's own */
+};
 enum mt_note_kind {
     MT_NOTE_UNTRACED = 0,    /* touches global memory, no record is made: counted when executed */
     MT_NOTE_UNSUPPORTED = 1, /* the CPU device cannot run it: executing it fails the launch */

@@ -42,6 +42,10 @@ int mt_image_owns(const struct mt_image *image, const void *address);
 /* Kernel or variable by mangled name in an image or its peers, NULL if absent. */
 const struct mt_image_kernel *mt_image_find_kernel(const struct mt_image *image, const char *name);
 const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const char *name);
+void *mt_image_var_address(const struct mt_image_var *v);
+/* Puts a variable of MT_VAR_MANAGED_AT, with its first value, into `bytes` of the host's; before any launch.
+ */
+void mt_image_move_var(const struct mt_image_var *v, void *to, uint64_t bytes);
 
 /* Threads: worker threads (0 = online CPUs); sms: simulated SMs. Safe to call again;
  * returns 0 or an errno. */

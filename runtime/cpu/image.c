@@ -437,6 +437,21 @@ const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const
     return NULL;
 }
 
+void *mt_image_var_address(const struct mt_image_var *v)
+{
+    void *address = (void *)(uintptr_t)v->address;
+    return v->kind == MT_VAR_MANAGED_AT ? *(void **)address : address;
+}
+
+void mt_image_move_var(const struct mt_image_var *v, void *to, uint64_t bytes)
+{
+    void **place = (void **)(uintptr_t)v->address;
+    if (v->kind != MT_VAR_MANAGED_AT || bytes != v->size || *place == to)
+        return;
+    memcpy(to, *place, v->size);
+    *place = to;
+}
+
 /* ---- arguments
  * ---------------------------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@ import subprocess
 from collections import Counter
 
 import compact
-from world import case, holds, same
+from world import Standin, case, holds, same
 
 N = 64
 OUTPUT = f"seven 7 sum {3 * N} early {5 * (N - 1)} float 1.5\n"
@@ -232,3 +232,60 @@ def undefined(world):
     result = world.run(app)
     holds(f"the runtime names the function: {result.err}", "nowhere" in result.err)
     same("output", result.out, "failed\n")
+
+
+def run_managed(world, what, command, symbols):
+    result = world.run_ok(command)
+    # First: mine[1] = 20 + 110, theirs[1] = 8 + 8. Then: mine[0] = 1 + 110 + 11, theirs[0] = 1000 + 1000 …
+    early, kind, place = result.out.splitlines()
+    same(f"{what}: output", (early, kind, result.err), ("cudaSuccess first 146 mine 122 141 121 theirs 2000 32 same 1 hidden 56", "type 3", ""))
+    launches = result.trace()
+    # mine and hidden; theirs is read in each file and stored: of one variable, so the second load may be left out
+    counts = {("load", 4): (3 * N, 4 * N), ("store", 4): (2 * N, 2 * N)}
+    for launch in launches[:2]:
+        for key, (low, high) in counts.items():
+            holds(f"{what}: {key} of {launch.kernel}: {totals(launch)}", low <= totals(launch)[key] <= high)
+    same(f"{what}: the last launch", totals(launches[2]), {("load", 4): 1, ("store", 4): 1})
+    meta = result.companion()
+    holds(f"{what}: the trace is complete", meta.end()["complete"])
+    listed = [a for a in meta.all("alloc") if a["kind"] == "symbol"]
+    found = {a["name"]: (int(a["base"], 16), a["bytes"]) for a in listed}
+    for name, at in zip(("mine", "theirs"), place.split()):
+        same(f"{what}: {name} in the companion", found.get(name), (int(at, 16), 4 * N))
+        stored = {a for launch in launches[:2] for _, kind, _, a, _ in launch.records() if kind == "store"}
+        holds(f"{what}: stores to {name}", stored >= set(range(int(at, 16), int(at, 16) + 4 * N, 4)))
+    same(f"{what}: places of variables", len({a["base"] for a in listed}), symbols)
+
+
+@case("rdc.managed")
+def managed(world):
+    """__managed__ variables of several files: one for all, on both sides, before main, too; static ones apart. nvcc's program the same."""
+    files = [os.path.join(world.src, "managed", name) for name in ("main.cu", "parts.cu")]
+    for flags in (["-O0"], ["-O2"]):
+        run_managed(world, flags, world.compile(files, "-rdc=true", "-DEARLY", *flags), 4)
+    with open(os.path.join(world.build, "cuda-overlay", "bin", ".memtrace-overlay"), encoding="utf-8") as f:
+        nvcc = os.path.join(dict(line.strip().split("=", 1) for line in f if "=" in line)["cuda"], "bin", "nvcc")
+    if os.path.exists(nvcc):
+        app = os.path.join(world.folder("nvcc"), "app")
+        world.call([nvcc, "-rdc=true", "-arch=sm_90", "-lineinfo", *files, "-o", app])
+        run_managed(world, "nvcc", [world.tool("mt-run"), app], 4)
+
+
+@case("rdc.managed_refused")
+def managed_refused(world):
+    """No wrong result where clang's __managed__ variables cannot work: on a GPU, without the plugin, in other variables' first values."""
+    source = os.path.join(world.folder("source"), "main.cu")
+    with open(source, "w") as f:
+        f.write("#include <cstdio>\n__managed__ int n = 3;\n#ifdef REFER\n__device__ int *p = &n;\n#endif\n"
+                "__global__ void k() { n = 5; }\nint main() { n = 1; k<<<1, 1>>>(); cudaError_t e = cudaDeviceSynchronize();\n"
+                "if (!e) e = cudaGetLastError();\nprintf(\"%s %d\\n\", e ? \"failed\" : \"ran\", n); }\n")
+    app = world.compile(source, "-O2")
+    same("output", world.run_ok(app).out, "ran 5\n")
+    standin = Standin(world.build)
+    standin.images(app)
+    result = world.run(app, **standin.variables)
+    holds(f"on a GPU: {result.out}{result.err}", result.out.startswith("failed") and "compile the program with nvcc" in result.err.lower())
+    for flags in (["--plain"], ["--mt-cpu-image=off"]):
+        done = world.compile(source, *flags, code=1)
+        holds(f"{flags}: {done.stderr}", "nvcc" in done.stderr)
+    holds("in a first value", "not a constant" in world.compile(source, "-DREFER", code=1).stderr)

@@ -1,4 +1,4 @@
-// What nvcc takes and clang 19 does not: a managed variable, which host and kernels change in turn, and an
+// A managed variable, which host and kernels change in turn, and what nvcc takes and clang 19 does not, an
 // alignment behind
 // __shared__. Each launch has 33 loads and 33 stores of 4 bytes.
 #include <cstdio>

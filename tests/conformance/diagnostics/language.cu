@@ -2,11 +2,9 @@
 // Language that clang 19 does not compile for CUDA.
 #include <cuda_runtime.h>
 
-__managed__ int everywhere; // row __managed__ | clang 19 has no managed variables | warning clang 19 has no __managed__ variables: allocate with cudaMallocManaged
-
 __global__ void child(int *p)
 {
-    *p = everywhere; // row __managed__ in device code | such a variable is the host's | error reference to __host__ variable
+    *p = 1;
 }
 
 __global__ void parent(int *p)

@@ -40,11 +40,15 @@ extern "C" __device__ inline __attribute__((weak)) void __cxa_pure_virtual()
 {
     __builtin_trap();
 }
-/* clang 19 ignores the attribute and says no more than that. */
-#ifdef __CUDA_ARCH__
+/* clang 19 has no attribute for it: the plugin's pass knows the section (MT_MANAGED_SECTION), and the host's
+ * variable is the device's, too. Whether the plugin is there is asked at each use: headers may be precompiled
+ * without it. */
 #undef __managed__
-#define __managed__                                                                                          \
-    _Pragma("GCC warning \"clang 19 has no __managed__ variables: allocate with cudaMallocManaged\"")        \
-        __attribute__((managed))
-#endif
+#define __managed__ MT_MANAGED_CHOOSE(__has_attribute(memtrace_trace))
+#define MT_MANAGED_CHOOSE(plugin) MT_MANAGED_PASTE(plugin)
+#define MT_MANAGED_PASTE(plugin) MT_MANAGED_##plugin
+#define MT_MANAGED_1 __device__ __attribute__((section("memtrace_managed")))
+#define MT_MANAGED_0                                                                                         \
+    _Pragma(                                                                                                 \
+        "GCC error \"clang 19 has no __managed__ variables without memtrace's plugin: compile with nvcc\"")
 #endif
