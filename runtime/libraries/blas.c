@@ -3,6 +3,7 @@
 #include "blas.h"
 #include "library.h"
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,12 +188,14 @@ static void blas_ranges(struct mt_library_call *c, struct mt_library_notes *note
 /* One number or enumeration. A status. */
 static int blas_check(const struct mt_blas *b, int i)
 {
-    static const int most[] = {['t'] = 2, ['u'] = 1, ['s'] = 1, ['d'] = 1};
+    static const int most[] = {['t'] = 2, ['u'] = 1, ['s'] = 1, ['d'] = 1, ['j'] = 1};
     char kind = b->f->row->kinds[i];
     int64_t v = b->a[i];
     if (strchr("nB", kind) && v < 0)
         return MT_BLAS_INVALID_VALUE;
-    if (strchr("tusd", kind) && (v < 0 || v > most[(unsigned char)kind]))
+    if (strchr("tusdj", kind) && (v < 0 || v > most[(unsigned char)kind]))
+        return MT_BLAS_INVALID_VALUE;
+    if (kind == 'b' && (v <= 0 || v > 'Z' || !strchr("ASON", (char)v)))
         return MT_BLAS_INVALID_VALUE;
     if (strchr("ARXYIF", kind) && !v)
         return MT_BLAS_INVALID_VALUE;
@@ -281,7 +284,11 @@ static int blas_call(struct mt_blas_handle *h, const struct mt_blas_function *f,
     int status = mt_blas_make(&b, f, wide, h->pointer_mode, arguments, &empty);
     if (status || empty)
         return status;
-    b.fortran = mt_lib_function(MT_LIB_OPENBLAS, f->row->run ? "sgemm_" : f->fortran, f->name);
+    char fortran[32];
+    snprintf(fortran, sizeof fortran, "%s", f->row->run ? "sgemm_" : f->fortran);
+    if (!f->row->run && b.letter != f->letter) /* an argument is the type */
+        fortran[0] = (char)(b.letter | 0x20);
+    b.fortran = mt_lib_function(MT_LIB_OPENBLAS, fortran, f->name);
     return b.fortran ? blas_submit(&b, h->stream) : MT_BLAS_NOT_SUPPORTED;
 }
 

@@ -27,9 +27,9 @@ struct mt_blas_walk;
 enum mt_blas_value { MT_BLAS_NONE, MT_BLAS_REAL, MT_BLAS_INT }; /* what the Fortran function returns */
 
 /* Parameters: n, i numbers; t, u, s, d enumerations that Fortran has as letters; e, y, z, c those that it
- * does not have; A, R scalars; X, Y, I results; P, W memory read or written, M, Q arrays of pointers to such;
- * S, B strides and number of a batch; w, l scratch memory and its length, v one that Fortran does not have; F
- * an int of the device, written. */
+ * does not have, j one of eigenvectors or not, b a letter that says which; A, R scalars; X, Y, I results; P,
+ * W memory read or written, M, Q arrays of pointers to such; S, B strides and number of a batch; w, l scratch
+ * memory and its length, v one that Fortran does not have; F an int of the device, written. */
 struct mt_blas_row {
     const char *kinds;
     enum mt_blas_value value;
@@ -95,8 +95,8 @@ struct mt_blas_walk {
     int bad;       /* an argument is wrong, or memory is not there */
 };
 
-/* Arguments by number, -1: none; type -2: int. zero: memory is left alone when the scalar is 0, else it is
- * not read. */
+/* Arguments by number, -1: none; type -2: int, -3: real parts, -4: int64_t. zero: memory is left alone when
+ * the scalar is 0, else it is not read. */
 struct mt_blas_operand {
     int at, stride, type, scalar;
     enum mt_blas_mode mode;
@@ -110,6 +110,7 @@ void mt_blas_mat(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t ld)
 void mt_blas_opmat(struct mt_blas_walk *w, int64_t op, int64_t rows, int64_t cols, int64_t ld);
 /* A triangle: fill 0 the lower, 1 the upper one, 2 both; diag 1: without the diagonal. */
 void mt_blas_tri(struct mt_blas_walk *w, int64_t fill, int64_t diag, int64_t n, int64_t ld);
+void mt_blas_eig(struct mt_blas_walk *w, int64_t vectors, int64_t fill, int64_t n, int64_t ld);
 void mt_blas_sym(struct mt_blas_walk *w, int64_t fill, int64_t n, int64_t ld);
 /* What lies below the diagonal. */
 void mt_blas_under(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t ld);

@@ -16,13 +16,18 @@ import re
 
 KINDS = {"n": "n", "i": "i", "op": "t", "fill": "u", "side": "s", "diag": "d", "e": "e", "type": "y", "stype": "z", "compute": "c", "scalar": "A",
          "real": "R", "result": "X", "rresult": "Y", "iresult": "I", "stride": "S", "batch": "B",
-         "work": "w", "lwork": "l", "scratch": "v", "lscratch": "e", "info": "F"}
+         "work": "w", "lwork": "l", "eig": "j", "job": "b", "opaque": "v", "econ": "e", "buffer": "v", "bytes": "e", "wbuffer": "w", "wbytes": "l", "rscratch": "v", "syevj": "v", "gesvdj": "v", "scratch": "v", "lscratch": "e", "info": "F"}
 INTS = ("lwork", "lscratch")
 ENUMS = {"op": "cublasOperation_t", "fill": "cublasFillMode_t", "side": "cublasSideMode_t", "diag": "cublasDiagType_t",
-         "e": "cublasGemmAlgo_t", "type": "cudaDataType", "stype": "cudaDataType", "compute": "cublasComputeType_t"}
+         "e": "cublasGemmAlgo_t", "type": "cudaDataType", "stype": "cudaDataType", "compute": "cublasComputeType_t", "eig": "cusolverEigMode_t", "econ": "int"}
+# Others that are what they are.
+PLAIN = {"job": "signed char", "opaque": "cusolverDnParams_t", "buffer": "void *", "wbuffer": "void *", "bytes": "size_t", "wbytes": "size_t",
+         "syevj": "syevjInfo_t", "gesvdj": "gesvdjInfo_t"}
 ELEMENT = {"H": "__half", "S": "float", "D": "double", "C": "cuComplex", "Z": "cuDoubleComplex"}
 # On a GPU: how a call gets where it belongs, as runtime/libraries/entry.h has it.
 FORWARD, OURS, UNKNOWN = range(3)
+# Of memory whose elements are not the call's; as mt_blas_operand has them.
+OWN_TYPES = {"int": -2, "real": -3, "int64": -4}
 # Names of functions that neither read nor write what a kernel may know.
 QUIET = re.compile("Create(?!Identity|Poisson)|Destroy|Get|Set(?!up)|[bB]ufferSize|Logger|Host$|Version|Estimate|Debug|Init$|_internal$|^_")
 MEMORY = re.compile(r"(in|out|io)(\*?)(?:/(\w+))?(?:([?!])(\w+))?=(\w+)\((.*)\)$")
@@ -52,25 +57,27 @@ class Parameter:
             return "int"
         if self.kind in ("n", "i", "batch"):
             return "int64_t" if wide else "int"
+        if self.kind in ("job", "bytes", "wbytes"):
+            return PLAIN[self.kind]
         return "int" if self.kind in INTS else "long long" if self.kind == "stride" else "const void *"
 
     def true_type(self, wide, letter):
         """As NVIDIA's header has it."""
         element = "void" if letter == "X" or self.memory and self.memory[3] else ELEMENT[letter]
-        real = {"C": "float", "Z": "double"}.get(letter, element)
-        if self.kind in ENUMS:
-            return ENUMS[self.kind]
+        real = {"C": "float", "Z": "double"}.get(letter, ELEMENT.get(letter, element))
+        if self.kind in ENUMS or self.kind in PLAIN:
+            return ENUMS.get(self.kind) or PLAIN[self.kind]
         if self.kind in ("n", "i", "batch"):
             return "int64_t" if wide else "int"
         if self.kind in INTS:
             return "int"
-        if self.memory and self.memory[3] == "int":
-            element = "int"
+        if self.memory and self.memory[3] in OWN_TYPES:
+            element = {"int": "int", "int64": "int64_t", "real": real}[self.memory[3]]
         if self.memory:
             const, star = "const " if self.memory[1] == "in" else "", "*const *" if self.memory[2] else "*"
             return f"{const}{element} {star}"
         return {"stride": "long long int", "scalar": f"const {element} *", "real": f"const {real} *", "result": f"{element} *",
-                "rresult": f"{real} *", "work": f"{element} *", "scratch": f"{element} *", "info": "int *", "iresult": "int64_t *" if wide else "int *"}[self.kind]
+                "rresult": f"{real} *", "work": f"{element} *", "scratch": f"{element} *", "rscratch": f"{real} *", "info": "int *", "iresult": "int64_t *" if wide else "int *"}[self.kind]
 
 
 class Call:
@@ -90,7 +97,9 @@ class Call:
 
     def exported(self, name):
         base = f"{self.library}{name}{'_v2' if self.v2 else ''}"
-        return [(base, False), (base + "_64", True)] if self.library == "cublas" else [(base, False)]
+        if self.library == "cublas":
+            return [(base, False), (base + "_64", True)]
+        return [(base, name.startswith("DnX"))]
 
     def variants(self):
         """(name, its type's letter, Fortran's name, [(exported, wide)])"""
@@ -142,7 +151,7 @@ def shapes(c):
     """The C function that goes through the memory of a call."""
     index = {p.name: i for i, p in enumerate(c.parameters)}
     out = [f"static void shapes_{c.id}(struct mt_blas_walk *w, const struct mt_blas *b)\n{{\n"]
-    used = " ".join(p.memory[7] for p in c.parameters if p.memory)
+    used = re.sub("'.'", "", " ".join(p.memory[7] for p in c.parameters if p.memory))
     for p in c.parameters:
         if re.search(rf"\b{p.name}\b", used):
             out.append(f"    const int64_t {p.name} = b->a[{index[p.name]}];\n")
@@ -155,9 +164,9 @@ def shapes(c):
         if not p.memory:
             continue
         mode, array, typ, zero, scalar, shape, args = p.memory.groups()
-        if typ and typ != "int" and typ not in index or scalar and scalar not in index:
+        if typ and typ not in OWN_TYPES and typ not in index or scalar and scalar not in index:
             raise SystemExit(f"{c.where}: {p.name}: of which parameters?")
-        of = f"{{{i}, {index.get('stride' + p.name, -1)}, {-2 if typ == 'int' else index[typ] if typ else -1}, {index[scalar] if scalar else -1}, " \
+        of = f"{{{i}, {index.get('stride' + p.name, -1)}, {OWN_TYPES[typ] if typ in OWN_TYPES else index[typ] if typ else -1}, {index[scalar] if scalar else -1}, " \
              f"MT_BLAS_{mode.upper()}, {int(bool(array))}, {int(zero == '!')}}}"
         out.append(f"{indent}if (mt_blas_operand(w, b, &(const struct mt_blas_operand){of}))\n"
                    f"{indent}    mt_blas_{shape}(w, {args});\n")
@@ -238,7 +247,7 @@ def declare_h(calls):
         for _, letter, _, exported in c.variants():
             kinds = {p.kind for p in c.parameters}
             for e, wide in exported:
-                args = ", ".join(p.true_type(wide, "X" if kinds & {"compute", "stype"} else letter) for p in c.parameters)
+                args = ", ".join(p.true_type(wide, "X" if kinds & {"compute", "stype"} or kinds & {"opaque"} else letter) for p in c.parameters)
                 out.append(f"MT_DECLARED{'_HALF' if letter == 'H' else ''}({e}, {c.library}{'Dn' if c.library == 'cusolver' else ''}Handle_t, {args})\n")
     return "".join(out)
 

@@ -3,9 +3,19 @@
 
 static size_t shapes_size(const struct mt_blas *b, const struct mt_blas_operand *o)
 {
-    return mt_blas_letter_bytes(o->type == -2 ? 'I'
-                                : o->type < 0 ? b->letter
-                                              : mt_blas_letter(b->a[o->type]));
+    size_t own = mt_blas_letter_bytes(b->letter);
+    switch (o->type) {
+    case -1:
+        return own;
+    case -2:
+        return sizeof(int);
+    case -3:
+        return b->letter == 'C' || b->letter == 'Z' ? own / 2 : own;
+    case -4:
+        return sizeof(int64_t);
+    default:
+        return mt_blas_letter_bytes(mt_blas_letter(b->a[o->type]));
+    }
 }
 
 /* The pointers of an array: once for all of a batch. */
@@ -30,7 +40,7 @@ int mt_blas_operand(struct mt_blas_walk *w, const struct mt_blas *b, const struc
 {
     w->size = shapes_size(b, o);
     if (w->pass == MT_BLAS_CHECK) {
-        w->bad |= !b->a[o->at];
+        w->p = (const char *)(intptr_t)b->a[o->at];
         return 1;
     }
     if (o->array)
@@ -54,14 +64,16 @@ static void shapes_note(struct mt_blas_walk *w, int64_t first, int64_t elements,
 /* With a negative inc the vector is the same memory, from its end. */
 void mt_blas_vec(struct mt_blas_walk *w, int64_t n, int64_t inc)
 {
-    if (w->pass != MT_BLAS_CHECK)
+    if (w->pass == MT_BLAS_CHECK)
+        w->bad |= !w->p && n > 0;
+    else
         shapes_note(w, 0, 1, inc ? n : n > 0, inc < 0 ? -inc : inc);
 }
 
 void mt_blas_mat(struct mt_blas_walk *w, int64_t rows, int64_t cols, int64_t ld)
 {
     if (w->pass == MT_BLAS_CHECK)
-        w->bad |= ld < (rows > 1 ? rows : 1);
+        w->bad |= ld < (rows > 1 ? rows : 1) || (!w->p && rows > 0 && cols > 0);
     else
         shapes_note(w, 0, rows, cols, ld);
 }
@@ -82,6 +94,12 @@ void mt_blas_tri(struct mt_blas_walk *w, int64_t fill, int64_t diag, int64_t n, 
             shapes_note(w, j * ld, j + 1 - diag, 1, 0);
         else
             shapes_note(w, j * ld + j + diag, n - j - diag, 1, 0);
+}
+
+/* Its eigenvectors come where a triangle was. */
+void mt_blas_eig(struct mt_blas_walk *w, int64_t vectors, int64_t fill, int64_t n, int64_t ld)
+{
+    mt_blas_tri(w, vectors && w->pass == MT_BLAS_WRITES ? 2 : fill, 0, n, ld);
 }
 
 void mt_blas_sym(struct mt_blas_walk *w, int64_t fill, int64_t n, int64_t ld)

@@ -1,5 +1,6 @@
 /* Handles and sizes of cuSOLVER. A handle is one of cuBLAS; statuses are cuSOLVER's. */
 #include "blas.h"
+#include <stdlib.h>
 
 int impl_cublasCreate_v2(void **out);
 int impl_cublasDestroy_v2(void *handle);
@@ -94,3 +95,128 @@ SIZES(S, or)
 SIZES(D, or)
 SIZES(C, un)
 SIZES(Z, un)
+
+/* ---- eigenvalues and singular values, and the functions with sizes of 64 bits */
+
+#define MORE_SIZES(t, e)                                                                                     \
+    int impl_cusolverDn##t##e##evd_bufferSize(void *h, int job, int uplo, int n, const void *a, int lda,     \
+                                              const void *w, int *size)                                      \
+    {                                                                                                        \
+        return solver_size(h, size);                                                                         \
+    }                                                                                                        \
+    int impl_cusolverDn##t##e##evj_bufferSize(void *h, int job, int uplo, int n, const void *a, int lda,     \
+                                              const void *w, int *size, void *info)                          \
+    {                                                                                                        \
+        return solver_size(h, size);                                                                         \
+    }                                                                                                        \
+    int impl_cusolverDn##t##gesvd_bufferSize(void *h, int m, int n, int *size)                               \
+    {                                                                                                        \
+        return solver_size(h, size);                                                                         \
+    }                                                                                                        \
+    int impl_cusolverDn##t##gesvdj_bufferSize(void *h, int job, int econ, int m, int n, const void *a,       \
+                                              int lda, const void *s, const void *u, int ldu, const void *v, \
+                                              int ldv, int *size, void *info)                                \
+    {                                                                                                        \
+        return solver_size(h, size);                                                                         \
+    }
+
+MORE_SIZES(S, sy)
+MORE_SIZES(D, sy)
+MORE_SIZES(C, he)
+MORE_SIZES(Z, he)
+
+static int solver_sizes(void *handle, size_t *device, size_t *host)
+{
+    if (!mt_blas_handle(handle))
+        return NOT_INITIALIZED;
+    if (!device || !host)
+        return INVALID_VALUE;
+    *device = *host = 32;
+    return 0;
+}
+
+int impl_cusolverDnXpotrf_bufferSize(void *h, void *params, int uplo, int64_t n, int type, const void *a,
+                                     int64_t lda, int compute, size_t *device, size_t *host)
+{
+    return solver_sizes(h, device, host);
+}
+
+int impl_cusolverDnXgetrf_bufferSize(void *h, void *params, int64_t m, int64_t n, int type, const void *a,
+                                     int64_t lda, int compute, size_t *device, size_t *host)
+{
+    return solver_sizes(h, device, host);
+}
+
+int impl_cusolverDnXgeqrf_bufferSize(void *h, void *params, int64_t m, int64_t n, int type, const void *a,
+                                     int64_t lda, int type_tau, const void *tau, int compute, size_t *device,
+                                     size_t *host)
+{
+    return solver_sizes(h, device, host);
+}
+
+int impl_cusolverDnXsyevd_bufferSize(void *h, void *params, int job, int uplo, int64_t n, int type,
+                                     const void *a, int64_t lda, int type_w, const void *w, int compute,
+                                     size_t *device, size_t *host)
+{
+    return solver_sizes(h, device, host);
+}
+
+int impl_cusolverDnXgesvd_bufferSize(void *h, void *params, signed char jobu, signed char jobvt, int64_t m,
+                                     int64_t n, int type, const void *a, int64_t lda, int type_s,
+                                     const void *s, int type_u, const void *u, int64_t ldu, int type_vt,
+                                     const void *vt, int64_t ldvt, int compute, size_t *device, size_t *host)
+{
+    return solver_sizes(h, device, host);
+}
+
+/* ---- objects that say how: nothing of it changes a result here */
+
+#define OBJECT(name)                                                                                         \
+    int impl_cusolverDnCreate##name(void **out)                                                              \
+    {                                                                                                        \
+        if (!out)                                                                                            \
+            return INVALID_VALUE;                                                                            \
+        *out = malloc(1);                                                                                    \
+        return *out ? 0 : ALLOC_FAILED;                                                                      \
+    }                                                                                                        \
+    int impl_cusolverDnDestroy##name(void *p)                                                                \
+    {                                                                                                        \
+        free(p);                                                                                             \
+        return 0;                                                                                            \
+    }
+OBJECT(Params)
+OBJECT(SyevjInfo)
+OBJECT(GesvdjInfo)
+
+int impl_cusolverDnSetAdvOptions(void *params, int function, int algorithm)
+{
+    return params ? 0 : INVALID_VALUE;
+}
+
+#define SWEEPS(name)                                                                                         \
+    int impl_cusolverDnX##name##SetTolerance(void *p, double tolerance)                                      \
+    {                                                                                                        \
+        return p ? 0 : INVALID_VALUE;                                                                        \
+    }                                                                                                        \
+    int impl_cusolverDnX##name##SetMaxSweeps(void *p, int most)                                              \
+    {                                                                                                        \
+        return p ? 0 : INVALID_VALUE;                                                                        \
+    }                                                                                                        \
+    int impl_cusolverDnX##name##SetSortEig(void *p, int sorted)                                              \
+    {                                                                                                        \
+        return p ? 0 : INVALID_VALUE;                                                                        \
+    }                                                                                                        \
+    int impl_cusolverDnX##name##GetResidual(void *h, void *p, double *residual)                              \
+    {                                                                                                        \
+        if (residual)                                                                                        \
+            *residual = 0;                                                                                   \
+        return p && residual ? 0 : INVALID_VALUE;                                                            \
+    }                                                                                                        \
+    int impl_cusolverDnX##name##GetSweeps(void *h, void *p, int *sweeps)                                     \
+    {                                                                                                        \
+        if (sweeps)                                                                                          \
+            *sweeps = 1;                                                                                     \
+        return p && sweeps ? 0 : INVALID_VALUE;                                                              \
+    }
+SWEEPS(syevj)
+SWEEPS(gesvdj)

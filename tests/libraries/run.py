@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 BLAS = "libopenblas.so.0"
-BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "cusparse": (BLAS,), "cusparse_convert": (), "curand": (), "curand_all": (), "random": (), "gpu": (), "numpy": (BLAS, "libfftw3.so.3", "libfftw3f.so.3"), "linked": (BLAS,), "attached": (BLAS,),
+BACKENDS = {"cublas": (BLAS,), "cublasLt": (BLAS,), "cufft": ("libfftw3.so.3", "libfftw3f.so.3"), "cusolver": (BLAS,), "cusolver_more": (BLAS,), "cusparse": (BLAS,), "cusparse_convert": (), "curand": (), "curand_all": (), "random": (), "gpu": (), "numpy": (BLAS, "libfftw3.so.3", "libfftw3f.so.3"), "linked": (BLAS,), "attached": (BLAS,),
             "missing": (), "failed": (BLAS, "libfftw3f.so.3")}
 HERE = os.path.dirname(os.path.abspath(__file__))
 failures = 0
