@@ -1,5 +1,6 @@
 /* The device side as a whole: instrument, make the CPU image, link the GPU's runtime. */
 #include "base/unit.h"
+#include "ptx/module.h"
 #include "pass.h"
 #include "../runtime/cpu/abi.h"
 #include <stdio.h>
@@ -211,6 +212,7 @@ static void device_instrument(struct mt_unit *u, LLVMModuleRef work)
     mt_unit_narrow_accesses(u); /* what it was taken apart into */
     mt_unit_forward_stores(u);
     mt_unit_instrument(u);
+    mt_ptx_release_accesses(work);
 }
 
 /* What the CPU image says of the GPU's code, before that is made. */

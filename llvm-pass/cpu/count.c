@@ -8,6 +8,7 @@
 #include "lower.h"
 #include "base/modes.h"
 #include "ptx/asm.h"
+#include "ptx/module.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdlib.h>
 #include <string.h>
@@ -176,21 +177,15 @@ static int count_is_kept(LLVMValueRef load)
     return !LLVMGetVolatile(load) && !is_elsewhere(p);
 }
 
-/* Volatile for that time, and marked as such. */
-void mt_count_keep(struct mt_lowering *l, int keep)
+void mt_count_keep(struct mt_lowering *l)
 {
-    static const char name[] = "memtrace.kept";
-    unsigned n = 0, kind = LLVMGetMDKindIDInContext(l->u->context, name, sizeof name - 1);
-    LLVMValueRef mark = LLVMMetadataAsValue(l->u->context, LLVMMDNodeInContext2(l->u->context, NULL, 0));
+    unsigned n = 0;
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
         LLVMValueRef *list =
             LLVMIsDeclaration(f) || mt_pass_counting == MT_COUNT_OFF ? NULL : mt_instructions(f, &n);
         for (unsigned i = 0; list && i < n; i++)
-            if (LLVMIsALoadInst(list[i]) &&
-                (keep ? count_is_kept(list[i]) : LLVMGetMetadata(list[i], kind) != NULL)) {
-                LLVMSetVolatile(list[i], keep);
-                LLVMSetMetadata(list[i], kind, keep ? mark : NULL);
-            }
+            if (LLVMIsALoadInst(list[i]) && count_is_kept(list[i]))
+                mt_ptx_keep_access(list[i]);
         free(list);
     }
 }

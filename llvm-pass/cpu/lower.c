@@ -2,6 +2,7 @@
  * "The pass and what it emits". */
 #include "lower.h"
 #include "pass.h"
+#include "ptx/module.h"
 #include <stdlib.h>
 #include <string.h>
 #include <llvm-c/DebugInfo.h>
@@ -196,9 +197,9 @@ static int lower_simplify(struct mt_lowering *l)
     }
     if (!any)
         return 0;
-    mt_count_keep(l, 1);
+    mt_count_keep(l);
     int rc = mt_run_passes(l->u, l->module, "cgscc(inline),function(sroa,early-cse)", NULL);
-    mt_count_keep(l, 0);
+    mt_ptx_release_accesses(l->module);
     return rc;
 }
 

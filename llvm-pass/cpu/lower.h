@@ -76,8 +76,8 @@ void mt_lower_ranges(struct mt_lowering *l);    /* lower_range.c */
 void mt_lower_divisions(struct mt_lowering *l); /* lower_divide.c */
 void mt_lower_exactness(struct mt_lowering *l); /* lower_exact.c */
 void mt_lower_extremes(struct mt_lowering *l);  /* lower_range.c; after exactness, which makes zeros */
-/* Until what is there is counted, no pass may drop a load whose value nobody uses: the GPU's code has it. */
-void mt_count_keep(struct mt_lowering *l, int keep);
+/* Until mt_ptx_release_accesses no pass may drop a load whose value nobody uses: the GPU's code has it. */
+void mt_count_keep(struct mt_lowering *l);
 void mt_lower_counts(struct mt_lowering *l); /* count.c */
 void mt_lower_spins(struct mt_lowering *l);  /* lower_spin.c */
 void mt_lower_plain(struct mt_lowering *l);  /* lower_plain.c */

@@ -56,4 +56,10 @@ LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *so
  * they would out of an `if` where the address is a variable's. The PTX was optimised, and the hardware loads
  * what it says. */
 void mt_ptx_keep_loads(LLVMModuleRef module, int on);
+
+/* The load or store is volatile until mt_ptx_release_accesses: no pass leaves it out or joins it with
+ * another. So are those of a module that is compiled for a debugger when it has been read, as ptxas leaves
+ * out none. */
+void mt_ptx_keep_access(LLVMValueRef inst);
+void mt_ptx_release_accesses(LLVMModuleRef module);
 #endif

@@ -98,14 +98,42 @@ static LLVMTypeRef memory_type(struct mt_asm_body *l, const struct memory_form *
     return f->lanes > 1 ? LLVMVectorType(one, f->lanes) : one;
 }
 
-static void memory_qualify(struct mt_asm_body *l, LLVMValueRef access, const struct memory_form *f)
+static const char memory_kept[] = "memtrace.kept";
+
+void mt_ptx_keep_access(LLVMValueRef inst)
 {
+    LLVMContextRef c = LLVMGetTypeContext(LLVMTypeOf(inst));
+    if (LLVMGetVolatile(inst))
+        return;
+    LLVMSetVolatile(inst, 1);
+    LLVMSetMetadata(inst, LLVMGetMDKindIDInContext(c, memory_kept, sizeof memory_kept - 1),
+                    LLVMMetadataAsValue(c, LLVMMDNodeInContext2(c, NULL, 0)));
+}
+
+void mt_ptx_release_accesses(LLVMModuleRef module)
+{
+    unsigned kind =
+        LLVMGetMDKindIDInContext(LLVMGetModuleContext(module), memory_kept, sizeof memory_kept - 1);
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+                if ((LLVMIsALoadInst(i) || LLVMIsAStoreInst(i)) && LLVMGetMetadata(i, kind)) {
+                    LLVMSetVolatile(i, 0);
+                    LLVMSetMetadata(i, kind, NULL);
+                }
+}
+
+static void memory_qualify(struct mt_ptx_body *b, LLVMValueRef access, const struct memory_form *f)
+{
+    struct mt_asm_body *l = &b->l;
     LLVMSetAlignment(access, f->lanes * f->type.bits * f->type.lanes / 8);
     if (f->is_volatile)
         LLVMSetVolatile(access, 1);
     if (f->invariant)
         LLVMSetMetadata(access, LLVMGetMDKindIDInContext(l->c, "invariant.load", 14),
                         LLVMMetadataAsValue(l->c, LLVMMDNodeInContext2(l->c, NULL, 0)));
+    if (b->x->is_debug && f->space <= 1)
+        mt_ptx_keep_access(access);
 }
 
 /* Element i of the operand of registers; NULL: failed. */
@@ -130,7 +158,7 @@ static int memory_load(struct mt_ptx_body *b)
     if (!p)
         return -1;
     LLVMValueRef all = LLVMBuildLoad2(l->b, memory_type(l, &f), p, "");
-    memory_qualify(l, all, &f);
+    memory_qualify(b, all, &f);
     for (unsigned i = 0; i < f.lanes; i++) {
         const struct mt_asm_operand *to = memory_lane(l, &l->s->operands[0], f.lanes, i);
         LLVMValueRef one = f.lanes > 1 ? LLVMBuildExtractElement(l->b, all, mt_asm_const(l, 32, i), "") : all;
@@ -165,7 +193,7 @@ static int memory_store(struct mt_ptx_body *b)
             return -1;
         all = f.lanes > 1 ? LLVMBuildInsertElement(l->b, all, one, mt_asm_const(l, 32, i), "") : one;
     }
-    memory_qualify(l, LLVMBuildStore(l->b, all, p), &f);
+    memory_qualify(b, LLVMBuildStore(l->b, all, p), &f);
     return 1;
 }
 

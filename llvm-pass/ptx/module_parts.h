@@ -77,6 +77,7 @@ struct mt_ptx {
     struct mt_ptx_function *first, *last;
     struct mt_ptx_debug debug;
     unsigned architecture;
+    int is_debug;                                  /* .target …, debug: ptxas leaves out no access */
     struct mt_ptx_pending *pending, **pending_end; /* variables whose initialisers are read at the end */
 };
 

@@ -49,6 +49,7 @@ static int read_target(struct mt_ptx *x)
             return -1;
         if (!strncmp(word, "sm_", 3))
             x->architecture = (unsigned)atoi(word + 3);
+        x->is_debug |= !strcmp(word, "debug");
     } while (mt_parse_accept(p, ','));
     x->result->architecture = x->architecture;
     return 0;

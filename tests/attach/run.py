@@ -83,6 +83,7 @@ def make():
     build(nvcc, "app.o", "-o", "app")
     build(nvcc, "app.o", "-o", "fixed", "-Xcompiler=-no-pie")
     build(nvcc, "-gencode=arch=compute_90,code=sm_90", src("long.cu"), "-o", "long")
+    build(nvcc, "-G", "-arch=sm_90", src("unoptimised.cu"), "-o", "unoptimised")
     build(nvcc, "--cudart=shared", "app.o", "-o", "shared", "-Xlinker=-rpath," + os.path.dirname(os.path.dirname(nvcc)) + "/lib64",
           "-Xlinker=--disable-new-dtags")
     build(nvcc, "-shared", "lib.o", "-o", "liblib.so")
@@ -283,6 +284,13 @@ def case_names():
     for name in "same", "same-rdc":
         check(*mt_run("./" + name), "1001 2025 6 9\n", wanted)
         check(*mt_run("./" + name, MEMTRACE_KERNELS="^hid$"), "1001 2025 6 9\n", {k: n for k, n in wanted.items() if k[0].startswith("hid")})
+
+
+def case_unoptimised():
+    """nvcc -G: what its PTX has, and ptxas keeps."""
+    for options in "", "-O0":
+        done, found = mt_run("./unoptimised", MEMTRACE_PTX_OPTIONS=options)
+        check(done, found, "4 256\n", {("unoptimised", "load", 4): 5 * 64, ("unoptimised", "store", 4): 3 * 64})
 
 
 def case_debugger():
