@@ -18,12 +18,13 @@ static const struct {
 #define RESERVE "glibc.rtld.optional_static_tls"
 enum { PARTS = sizeof environment_parts / sizeof *environment_parts };
 
-/* As the auditor has it. */
+/* As the auditor has it; "gpu": the user says that there is one. */
 static int environment_has_gpu(void)
 {
     const char *device = getenv("MEMTRACE_DEVICE");
-    return !(device && strcmp(device, "cpu") == 0) &&
-           (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0);
+    if (device && (strcmp(device, "cpu") == 0 || strcmp(device, "gpu") == 0))
+        return *device == 'g';
+    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
 }
 
 static int environment_has(const char *list, const char *path, const char *separators)
