@@ -265,6 +265,7 @@ def left_behind(place, work):
     done = place.run(os.path.join(work, "lines"), TMPDIR=tmp, MEMTRACE_LD=linker, MEMTRACE_CACHE="off")
     with open(f"{place.work}/names", encoding="utf-8") as f:
         kinds = {os.path.splitext(name)[1] for name in f.read().split()}
+    place.made()  # it may still be removing them
     expect("files of the linker alone", "work: cudaSuccess" in done.stdout and kinds == {".o", ".so"} and not os.listdir(tmp), (kinds, done.stdout, done.stderr))
     for mode, ends in (0o777, "cudaErrorNoKernelImageForDevice"), (0o1777, "cudaSuccess"):
         os.chmod(tmp, mode)
