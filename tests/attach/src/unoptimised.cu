@@ -1,5 +1,5 @@
-/* For a debugger (nvcc -G) ptxas leaves out no access of the PTX: a dead load, a store that is overwritten and two
- * loads of one word are made. 64 threads: 5 loads and 3 stores of each in one kernel. */
+/* For a debugger (nvcc -G) ptxas leaves out no access of the PTX: a dead load, a store that is overwritten
+ * and two loads of one word are made. 64 threads: 5 loads and 3 stores of each in one kernel. */
 #include <cstdio>
 
 __global__ void unoptimised(const unsigned *in, unsigned *out)
