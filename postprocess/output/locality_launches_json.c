@@ -233,22 +233,49 @@ static int by_launch(const void *a, const void *b, void *arg)
     return d ? d : x < y ? -1 : x > y;
 }
 
+static void write_matrix(struct mt_json *j, const char *key, const uint64_t *bytes, unsigned devices)
+{
+    if (!bytes) {
+        mt_json_text(j, key, NULL);
+        return;
+    }
+    mt_json_array(j, key, 1);
+    for (unsigned from = 0; from < devices; from++) {
+        mt_json_array(j, NULL, 1);
+        for (unsigned to = 0; to < devices; to++)
+            mt_json_u64(j, NULL, bytes[(size_t)from * devices + to]);
+        mt_json_end(j);
+    }
+    mt_json_end(j);
+}
+
 static void write_policies(struct mt_json *j, const struct mt_placement *p)
 {
     mt_json_object(j, "policies", 0);
     for (int policy = 0; policy < MT_PLACE_POLICIES; policy++) {
         mt_json_object(j, mt_placement_policies[policy], 1);
         mt_json_u64(j, "cross", p->cross[policy]);
-        mt_json_array(j, "traffic", 1);
-        for (unsigned from = 0; from < p->devices; from++) {
-            mt_json_array(j, NULL, 1);
-            for (unsigned to = 0; to < p->devices; to++)
-                mt_json_u64(j, NULL, p->traffic[policy][(size_t)from * p->devices + to]);
-            mt_json_end(j);
-        }
-        mt_json_end(j);
+        if (p->distinct_known)
+            mt_json_u64(j, "distinct", p->distinct[policy]);
+        else
+            mt_json_text(j, "distinct", NULL);
+        write_matrix(j, "traffic", p->traffic[policy], p->devices);
+        write_matrix(j, "distinct_traffic", p->distinct_traffic[policy], p->devices);
         mt_json_end(j);
     }
+    mt_json_end(j);
+}
+
+/* By policy; NULL: not known. */
+static void write_distinct(struct mt_json *j, const uint64_t *bytes)
+{
+    if (!bytes) {
+        mt_json_text(j, "distinct", NULL);
+        return;
+    }
+    mt_json_object(j, "distinct", 1);
+    for (int policy = 0; policy < MT_PLACE_POLICIES; policy++)
+        mt_json_u64(j, mt_placement_policies[policy], bytes[policy]);
     mt_json_end(j);
 }
 
@@ -291,6 +318,7 @@ int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const st
             mt_json_u64(j, "load", l->load);
             for (int policy = 0; policy < MT_PLACE_POLICIES; policy++)
                 mt_json_u64(j, mt_placement_policies[policy], l->cross[policy]);
+            write_distinct(j, p->distinct_known ? l->distinct : NULL);
             mt_json_end(j);
         }
         mt_keys_end(j, &keys);

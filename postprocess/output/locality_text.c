@@ -391,12 +391,16 @@ int mt_placement_text(FILE *f, const struct mt_placement *p)
     snprintf(title, sizeof title,
              "Placement on %u devices: of %" PRIu64 " bytes of communication, those that cross", p->devices,
              p->load);
-    mt_table_init(&t, title, "placement|>bytes|>part");
+    mt_table_init(&t, title, "placement|>bytes|>part|>distinct bytes");
     for (int policy = 0; policy < MT_PLACE_POLICIES; policy++) {
         mt_table_row(&t, 0);
         mt_table_text(&t, mt_placement_words[policy]);
         mt_table_u64(&t, p->cross[policy]);
         locality_text_percent(&t, p->cross[policy], p->load);
+        if (p->distinct_known)
+            mt_table_u64(&t, p->distinct[policy]);
+        else
+            mt_table_text(&t, "?");
     }
     return mt_table_print(&t, f, MT_PLACE_POLICIES);
 }

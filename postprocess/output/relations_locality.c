@@ -291,6 +291,15 @@ int mt_tuples_of_conflicts(struct mt_tuples *w, const struct mt_comm_result *r)
 
 /* ---- placement ---- */
 
+static void relations_distinct(struct mt_tuples *w, const struct mt_placement *p, const uint64_t *bytes,
+                               size_t i)
+{
+    if (p->distinct_known)
+        mt_tuples_number(w, bytes[i]);
+    else
+        mt_tuples_null(w, 1);
+}
+
 int mt_tuples_of_placement(struct mt_tuples *w, const struct mt_comm_result *r)
 {
     const struct mt_placement *p = r->placement;
@@ -302,6 +311,7 @@ int mt_tuples_of_placement(struct mt_tuples *w, const struct mt_comm_result *r)
             mt_tuples_text(w, mt_placement_policies[k]);
             mt_tuples_number(w, p->launches[i].load);
             mt_tuples_number(w, p->launches[i].cross[k]);
+            relations_distinct(w, p, p->launches[i].distinct, (size_t)k);
             rc = mt_tuples_next(w);
         }
     return rc;
@@ -317,6 +327,7 @@ int mt_tuples_of_placement_traffic(struct mt_tuples *w, const struct mt_comm_res
             mt_tuples_number(w, i / p->devices);
             mt_tuples_number(w, i % p->devices);
             mt_tuples_number(w, p->traffic[k][i]);
+            relations_distinct(w, p, p->distinct_traffic[k], i);
             rc = mt_tuples_next(w);
         }
     return rc;

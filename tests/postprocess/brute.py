@@ -161,7 +161,7 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
     ]
     memory, transfers, keys, operations = {}, {}, set(), []
     out = {k: {} for k in ("KCV", "KDV", "CCV", "CDV", "SCV", "SDV")}
-    senders = {}
+    senders, reads = {}, []  # reads: (superstep, address, writer, reader) of each byte that counts, writers with their superstep
     unknown = count = touches = 0
     hosts = {}  # (place, superstep): [load, store, communicated load, communicated store]
 
@@ -247,6 +247,7 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
                     if selected[step]:
                         who = "same_launch" if b.step == step else "same_cta" if b.cta == r["cta"] else "earlier_launch"
                         senders[names[step]][step][who] += 1
+                        reads.append((step, a, (b.step, b.cta), r["cta"]))
                     if not b.read:
                         volume(1, b.step, b.cta, b.sm, "Store", 1)
                         b.read = True
@@ -302,4 +303,7 @@ def extract(traces, companions, local=False, strict=False, host=True, kernels=No
                 if (key - r["addr"]) % 2**64 < r["size"]
             ]
         result["addresses"] = table
+    if "reads" in sections:
+        result["reads"] = [(a, (str(s), names[s], text(c)), (str(step), names[step], text(reader)))
+                           for step, a, (s, c), reader in reads]
     return result

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from multiprocessing import Pool
 
 import brute
@@ -73,11 +74,33 @@ def best(es, ctas, devices):
     return min(crossing(es, {k: v for part in choice for k, v in part.items()}) for choice in itertools.product(*ways))
 
 
+def assigned(out):
+    return {(s, k, t): d for k, steps in out["placement"]["assignment"].items() for s, ts in steps.items() for t, d in ts.items()}
+
+
+def check_distinct(out, reads, policy, place, devices):
+    """Each byte once for each launch and device that reads it on another one than its last writer's."""
+    p, got = out["placement"], out["placement"]["policies"][policy]
+    first = {}
+    for address, writer, reader in reads:
+        if place[writer] != place[reader]:
+            first.setdefault((reader[:2], place[reader], address), place[writer])
+    between = Counter((source, reader) for (_, reader, _), source in first.items())
+    into = Counter(launch for launch, _, _ in first)
+    matrix = [[between[i, j] for j in range(devices)] for i in range(devices)]
+    if got["distinct"] != len(first) or got["distinct_traffic"] != matrix:
+        return "%s: %s, but %d bytes differ: %s" % (policy, got, len(first), matrix)
+    for k, steps in p["kernels"].items():
+        for s, cell in steps.items():
+            if cell["distinct"][policy] != into[s, k]:
+                return "%s: other bytes into %s %s: %s" % (policy, k, s, cell)
+    return None
+
+
 def check_placement(out, devices):
     p, es, ctas = out["placement"], edges(out), launches(out)
     places = dict(zip(POLICIES, simple(ctas, devices)))
-    places["mincut"] = {(s, k, t): d for k, steps in p["assignment"].items() for s, ts in steps.items()
-                        for t, d in ts.items()}
+    places["mincut"] = assigned(out)
     if set(places["mincut"]) != set(places["block"]):
         return "the assignment has other CTAs"
     for (s, k), texts in ctas.items():
@@ -147,8 +170,15 @@ def run_case(job):
         problem = "no output"
     elif json.dumps({k: out[k] for k in TABLES}) != json.dumps(expected):
         problem = "differs\n got      %s\n expected %s" % (json.dumps({k: out[k] for k in TABLES}), json.dumps(expected))
-    elif options["kernels"] is None and options["supersteps"] is None:
-        problem = check_placement(out, devices)
+    else:
+        o = {k: options[k] for k in ("local", "strict", "host", "kernels", "supersteps")}
+        places = {"mincut": assigned(out)}
+        if options["kernels"] is None and options["supersteps"] is None:
+            problem = check_placement(out, devices)
+            places.update(zip(POLICIES, simple(launches(out), devices)))
+        reads = brute.extract(data, metas, sections=["reads"], **o)["reads"]
+        for policy, place in places.items():
+            problem = problem or check_distinct(out, reads, policy, place, devices)
     shutil.rmtree(folder)
     return problem and "seed %d %s %s: %s\n%s" % (seed, flags, chosen, problem, r.stderr.decode())
 
@@ -197,7 +227,47 @@ def by_hand(program, folder):
     p = extract(program, [path], "--devices=2")[1]["placement"]
     check("all cross in blocks, none at best",
           [p["policies"][x]["cross"] for x in POLICIES] == [64, 64, 0] and p["load"] == 64)
+    # All threads of four CTAs read one scalar that a CTA of the launch before wrote: to the other device it goes once, whoever reads how often.
+    scalar(program, folder)
+    many_readers(program, folder)
+    blocks(program, folder)
     return path
+
+
+def scalar(program, folder):
+    load = lambda x: traces.record(x % 4, traces.LOAD, 4, 0x1000, (x, 0, 0))
+    path = write(folder, "scalar", [("a", [traces.record(0, traces.STORE, 4, 0x1000, (0, 0, 0))]), ("b", [load(t % 4) for t in range(128)]),
+                                    ("b", [load(x) for x in range(4) for t in range(32)])])
+    p = extract(program, [path], "--devices=2")[1]["placement"]
+    check("a scalar read by 64 threads of the other device, in two launches", [p["policies"]["block"][k] for k in ("cross", "distinct")] == [512, 8] and
+          p["policies"]["block"]["distinct_traffic"] == [[0, 8], [0, 0]] and p["kernels"]["b"]["1"]["distinct"]["block"] == 4)
+    p = extract(program, [path], "--devices=4")[1]["placement"]
+    check("and by three devices", [p["policies"]["robin"][k] for k in ("cross", "distinct")] == [768, 24])
+
+
+def many_readers(program, folder):
+    """Hundreds of CTAs in no order, so that each word has a history of its own."""
+    rng = random.Random(7)
+    some = lambda kind, n: [traces.record(0, kind, 4, 0x1000 + 4 * rng.randrange(40) + rng.choice([0, 0, 0, 0, 2]), (rng.randrange(300), 0, 0)) for _ in range(n)]
+    launched = [("a", some(traces.STORE, 200)), ("b", some(traces.LOAD, 20000) + some(traces.ATOMIC, 50) + some(traces.LOAD, 20000)), ("b", some(traces.LOAD, 9000))]
+    path = write(folder, "many", launched)
+    reads = brute.extract([traces.trace(launched)], [None], sections=["reads"])["reads"]
+    for devices, threads in ((2, 1), (100, 4)):
+        out = extract(program, [path], "--devices=%d" % devices, "--threads=%d" % threads)[1]
+        places = dict(zip(POLICIES, (*simple(launches(out), devices), assigned(out))))
+        for policy, place in places.items():
+            check("many readers", check_distinct(out, reads, policy, place, devices) is None)
+
+
+def blocks(program, folder):
+    """CTA 1 reads a megabyte, which one access of CTA 0 wrote: words of it, then all, all again, and a part."""
+    of = lambda kind, size, address, x: traces.record(0, kind, size, 0x100000 + address, (x, 0, 0))
+    words = [of(traces.LOAD, 4, 4096 * i + 8, 1) for i in (0, 40, 41, 255)]
+    whole = [of(traces.LOAD, 1 << 20, 0, x) for x in (0, 1, 1)]
+    path = write(folder, "blocks", [("a", [of(traces.STORE, 1 << 20, 0, 0)]), ("b", words + whole + [of(traces.LOAD, 700001, 99, 1), *words])])
+    for threads in (1, 2, 5):
+        p = extract(program, [path], "--threads=%d" % threads)[1]["placement"]["policies"]["block"]
+        check("blocks", (p["cross"], p["distinct"]) == ((2 << 20) + 700001 + 32, 1 << 20))
 
 
 def rows(program, path, section, *options):
@@ -222,8 +292,8 @@ def long_names(program, folder):
 def as_text(program, folder):
     path = os.path.join(folder, "mirror")
     check("volumes", ["a", "1", "0", "64", "0", "64", "0", "0", "0"] in rows(program, path, "KDV"))
-    check("placement", ["round", "robin", "64", "100.0", "%"] in rows(program, path, "placement") and
-          ["least", "traffic", "found", "0", "0.0", "%"] in rows(program, path, "placement"))
+    check("placement", ["round", "robin", "64", "100.0", "%", "64"] in rows(program, path, "placement") and
+          ["least", "traffic", "found", "0", "0.0", "%", "0"] in rows(program, path, "placement"))
     check("no volumes beside", not [r for r in rows(program, path, "placement") if "a" in r])
     check("conflicts", ["k", "load", "?", "store", "?", "1", "3", "0", "0x1001", "1,0,0", "0,0,0"] in
           rows(program, os.path.join(folder, "race"), "conflicts"))

@@ -127,9 +127,9 @@ def of_json(out):
                                 number(c["allocation"]), c["allocation"] or "?", int(c.get("cooperative", False))) for c in list_}
     p = out["placement"]
     for k, steps in p["kernels"].items():
-        t["placement"] |= {(int(step), k, policy, v["load"], v[policy]) for step, v in steps.items() for policy in p["policies"]}
+        t["placement"] |= {(int(step), k, policy, v["load"], v[policy], v["distinct"][policy]) for step, v in steps.items() for policy in p["policies"]}
     for policy, v in p["policies"].items():
-        t["placement_traffic"] |= {(policy, i, j, n) for i, row in enumerate(v["traffic"]) for j, n in enumerate(row)}
+        t["placement_traffic"] |= {(policy, i, j, n, v["distinct_traffic"][i][j]) for i, row in enumerate(v["traffic"]) for j, n in enumerate(row)}
     for k, steps in p["assignment"].items():
         t["placement_ctas"] |= {(int(step), *map(int, cta.split(",")), d) for step, ctas in steps.items() for cta, d in ctas.items()}
     return t
@@ -235,7 +235,7 @@ def by_hand():
         (0, "in", 8, 0, 2), (0, "mid", 0, 8, 2), (1, "mid", 12, 0, 2), (1, "total", 8, 8, 2)}
     assert q("SELECT bytes FROM working_sets WHERE level = 'device'") == [(256,), (256,)]  # 0x100 and 0x200; 0x200 and 0x300
     assert q("SELECT count(*), max(cooperative) FROM races") == [(0, None)]
-    assert q("SELECT policy, load, crossing FROM device_crossing WHERE policy = 'block'") == [("block", 16, 8)]
+    assert q("SELECT policy, load, crossing, distinct_bytes FROM device_crossing WHERE policy = 'block'") == [("block", 16, 8, 8)]
     assert q("SELECT label FROM buffers WHERE kernel = 'sum' ORDER BY allocation") == [("#1 mid",), ("#2 total",)]
     with open(os.path.join(SOURCE, "docs/man/mt-extract.md"), encoding="utf-8") as f:
         man = f.read()

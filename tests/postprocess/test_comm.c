@@ -168,6 +168,10 @@ static char *comm_results(const struct mt_comm_options *options, enum way way, u
             if (c->keys.page[p]->bits[i / 64] >> i % 64 & 1)
                 mt_json_hex(&j, NULL, c->keys.page[p]->number << MT_KEY_BITS | i);
     mt_json_end(&j);
+    uint64_t bytes = 0; /* of each pair of CTAs, each once */
+    for (size_t i = 1; i < c->readers.n; i++)
+        bytes += c->readers.sets[i].bytes;
+    mt_json_u64(&j, "read", bytes);
     mt_json_end(&j);
     assert_int_equal(mt_json_close(&j), 0);
     *size = (size_t)lseek(fd, 0, SEEK_END);
@@ -188,6 +192,7 @@ static void all_ways(void **state)
         struct mt_comm_options o = {.local = seed % 5 == 1,
                                     .strict = seed % 5 == 2,
                                     .transfers = 1,
+                                    .readers = seed % 3 == 1,
                                     .addresses = seed % 2,
                                     .host = seed % 7 == 3,
                                     .host_end = UINT64_MAX};
@@ -259,8 +264,39 @@ static void by_hand(void **state)
     mt_team_free(t);
 }
 
+/* CTAs 2 to 9 read words of CTA 1 in two orders: the first word's set goes through eight, the second one's
+ * through seven that are others. More than there may be are lost, also when shards come together. */
+static void readers(void **state)
+{
+    (void)state;
+    struct mt_readers r, other;
+    for (size_t most = 14; most <= 15; most++) {
+        mt_readers_init(&r);
+        mt_readers_init(&other);
+        r.most = most;
+        mt_readers_launch(&r);
+        for (uint32_t i = 0; i < 64; i++)
+            mt_readers_read(&r, 1, 2 + i % 8, 0x1000, 4);
+        assert_int_equal(r.n, 1 + 8);
+        mt_readers_read(&r, 1, 2, 0x1006, 2); /* a set that is there */
+        assert_int_equal(r.n, 1 + 8);
+        for (uint32_t i = 0; i < 64; i++)
+            mt_readers_read(&r, 1, 9 - i % 7, 0x1006, 2);
+        assert_int_equal(r.lost, most == 14);
+        if (!r.lost) {
+            assert_int_equal(r.sets[1].bytes, 4 + 2);
+            assert_int_equal(r.sets[r.n - 1].bytes, 2);
+        }
+        mt_readers_add(&other, r.lost ? NULL : r.sets + 1, r.n - 1);
+        assert_int_equal(other.lost, r.lost);
+        mt_readers_free(&r);
+        mt_readers_free(&other);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(by_hand), cmocka_unit_test(all_ways)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(by_hand), cmocka_unit_test(readers),
+                                       cmocka_unit_test(all_ways)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

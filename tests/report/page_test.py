@@ -52,6 +52,11 @@ class Worked(Case):
             "footprint": "The run touches 3 cache lines of 128 bytes: its footprint is 384 B. see",
             "placement": "Over 2 devices, 50.0 % of the communication would cross with the best placement tried, blocks of CTAs. see"})
 
+    def test_placement(self):
+        """CTA 1's half of what sum loads from fill, 4 bytes, and of total, 4: each is read once."""
+        self.assertEqual(self.page.run("memtraceReport.figures['Bytes across devices'].rows().map((r) => [r.name, r.text.replaceAll('\\u00a0', ' '), r.parts.map((p) => p[0])])")[0],
+                         ["blocks of CTAs", "8 B, 50.0 %; 8 B different", [8, 0]])
+
     def test_panels_one_by_one(self):
         """Between two panels the page can answer."""
         self.assertGreaterEqual(self.page.run("memtraceReport.turns()"), 8)

@@ -31,6 +31,8 @@ int mt_comm_init(struct mt_comm *c, const struct mt_comm_options *options)
     memset(c->actors, 0, sizeof *c->actors);
     c->nactors = 1;
     c->transfer_index.epoch = 1; /* before the first launch there are only host readers */
+    if (options->readers)
+        mt_readers_init(&c->readers);
     return mt_comm_host_init(c);
 }
 
@@ -40,6 +42,7 @@ void mt_comm_forget(struct mt_comm *c)
         mt_shadow_free(c->shadow);
     free(c->shadow);
     c->shadow = NULL;
+    mt_readers_forget(&c->readers);
 }
 
 void mt_comm_free(struct mt_comm *c)
@@ -55,6 +58,7 @@ void mt_comm_free(struct mt_comm *c)
     free(c->instance_index.slot);
     free(c->transfer_index.slot);
     mt_keyset_free(&c->keys);
+    mt_readers_free(&c->readers);
     memset(c, 0, sizeof *c);
 }
 
@@ -149,6 +153,7 @@ int mt_comm_launch(struct mt_comm *c, const char *kernel, int selected)
     index_clear(&c->actor_index);
     index_clear(&c->instance_index);
     index_clear(&c->transfer_index);
+    mt_readers_launch(&c->readers);
     c->last_actor = 0;
     c->partial |= !selected;
     c->first_transfer = c->ntransfers;

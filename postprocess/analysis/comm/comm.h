@@ -13,11 +13,13 @@
 #include "memtrace/trace.h"
 #include "analysis/base/keyset.h"
 #include "analysis/base/places.h"
+#include "readers.h"
 
 struct mt_comm_options {
     int local;     /* a CTA id is one CTA in all supersteps */
     int strict;    /* what is read in the superstep of its writing does not count */
     int transfers; /* keep them */
+    int readers;   /* with transfers: keep who read which bytes, too */
     int addresses; /* collect mt_comm.keys */
     int volumes;   /* data volumes are all that is asked for; with none of the others, and one shard */
     int host;      /* host accesses are known: all copies carry writers along, host readers are reported */
@@ -103,9 +105,10 @@ struct mt_comm {
     size_t nhosts;
     struct mt_host_places places; /* of host code; 0: not known */
     uint64_t records, unknown;
-    uint64_t reported;      /* records of the launches that are reported; set by the caller */
-    uint64_t host_accesses; /* that read or write */
-    struct mt_keyset keys;  /* addresses involved in communication into selected launches */
+    uint64_t reported;         /* records of the launches that are reported; set by the caller */
+    uint64_t host_accesses;    /* that read or write */
+    struct mt_keyset keys;     /* addresses involved in communication into selected launches */
+    struct mt_readers readers; /* CTA instances, of the bytes that the transfers between them count */
     /* state */
     struct mt_shadow *shadow;
     struct mt_actor_index actor_index, instance_index, transfer_index;

@@ -27,6 +27,8 @@ INLINE void load_words(struct mt_comm *c, struct run *run, uint64_t address, uns
         }
         if (!plain && c->options.addresses && run->selected && !(src & MT_ENTRY_HOST))
             keep(c, run, start_of(p, i & p->mask), fresh != 0);
+        if (!plain)
+            comm_access_read(c, run, src, address - from + 4 * i, 4);
         take(c, run, src, 4, fresh, 0, 0, plain);
     }
 }
@@ -41,8 +43,11 @@ INLINE void load_bytes(struct mt_comm *c, struct run *run, uint64_t address, uin
         return;
     }
     uint32_t src = p ? p->uniform & ~MT_ENTRY_READ : 0;
-    if (src != 0 && src != run->self && counts(c, run, src, plain))
-        take(c, run, src, size, 0, 0, 0, plain);
+    if (src == 0 || src == run->self || !counts(c, run, src, plain))
+        return;
+    if (!plain)
+        comm_access_read(c, run, src, address, size);
+    take(c, run, src, size, 0, 0, 0, plain);
 }
 
 INLINE void store_words(struct mt_comm *c, struct run *run, uint64_t address, unsigned size, const bool plain)
@@ -73,12 +78,14 @@ INLINE void atomic_words(struct mt_comm *c, struct run *run, uint64_t address, u
         return;
     }
     unsigned i = (address & (MT_PAGE_BYTES - 1)) >> 2, end = i + (size >> 2);
-    for (; i < end; i++) {
+    for (uint64_t at = address; i < end; i++, at += 4) {
         uint32_t entry = p->entry[i], src = entry & ~MT_ENTRY_READ;
         if (src != 0 && src != run->self && counts(c, run, src, plain)) {
             uint64_t fresh = unread(c, entry, plain) ? 4 : 0;
             if (!plain && c->options.addresses && run->selected && !(src & MT_ENTRY_HOST))
                 keep(c, run, p->start[i], fresh != 0);
+            if (!plain)
+                comm_access_read(c, run, src, at, 4);
             take(c, run, src, 4, fresh, 0, 0, plain);
         }
         p->entry[i] = run->self;
@@ -438,7 +445,7 @@ static int volumes_runs(struct mt_comm *c, const struct mt_access_run *r, size_t
 static int is_plain(const struct mt_comm *c)
 {
     const struct mt_comm_options *o = &c->options;
-    return !(o->local || o->strict || o->addresses || o->host);
+    return !(o->local || o->strict || o->addresses || o->host || o->readers);
 }
 
 #define VARIANTS(what, type)                                                                                 \

@@ -68,6 +68,14 @@ INLINE void keep(struct mt_comm *c, struct run *run, uint64_t start, bool fresh)
         mt_comm_fail(c, "out of memory");
 }
 
+/* The bytes that it takes, all of one writer. */
+INLINE void comm_access_read(struct mt_comm *c, const struct run *run, uint32_t src, uint64_t address,
+                             uint64_t size)
+{
+    if (c->options.readers && run->selected && !(src & MT_ENTRY_HOST))
+        mt_readers_read(&c->readers, c->actors[src].instance, run->instance, address, size);
+}
+
 /* Accesses [first, last] of the row under way (0 and 0 of a single access) took `bytes` bytes of src; `fresh`
  * of them had not been read by another before. `one`: the access is made once. */
 INLINE void take(struct mt_comm *c, struct run *run, uint32_t src, uint64_t bytes, uint64_t fresh,

@@ -71,6 +71,7 @@ static void load_page(struct mt_comm *c, struct run *run, struct mt_page *p, uin
         }
         if (c->options.addresses && run->selected && !(src & MT_ENTRY_HOST))
             keep_range(c, run, p, i, ((end - 1) >> shift) + 1, fresh != 0, first, last);
+        comm_access_read(c, run, src, origin + from, end - from);
         take(c, run, src, end - from, fresh, first, last, false);
         from = end;
     }
@@ -88,6 +89,25 @@ static uint64_t comm_range_owned(const struct mt_comm *c, uint64_t from, uint64_
         bytes += mt_comm_owns(c, from) ? n : 0;
     }
     return bytes;
+}
+
+/* Whole pages of one writer are read. */
+static void comm_range_read(struct mt_comm *c, const struct run *run, uint32_t src, uint64_t page,
+                            uint64_t end)
+{
+    struct mt_readers *r = &c->readers;
+    if (!c->options.readers || !run->selected || src & MT_ENTRY_HOST)
+        return;
+    src = c->actors[src].instance;
+    for (uint64_t next; page < end && !r->lost; page = next)
+        if (mt_readers_stretch(r, page, end, &next)) {
+            uint64_t ours = comm_range_owned(c, page << MT_PAGE_BITS, next << MT_PAGE_BITS);
+            if (ours)
+                mt_readers_read_stretch(r, src, run->instance, page, next, ours);
+        } else {
+            next = page + 1;
+            mt_readers_read(r, src, run->instance, page << MT_PAGE_BITS, MT_PAGE_BYTES);
+        }
 }
 
 /* Pages from `address` on that do not exist and have one writer, at most `size` bytes: how many bytes. */
@@ -119,8 +139,10 @@ static uint64_t load_gap(struct mt_comm *c, struct run *run, uint64_t address, u
     }
     if (fresh && mt_spans_set(&c->shadow->spans, &read) != 0)
         c->shadow->failed = 1;
-    if (ours)
+    if (ours) {
+        comm_range_read(c, run, src, page, next);
         take(c, run, src, ours, fresh ? ours : 0, first, last, false);
+    }
     return bytes;
 }
 

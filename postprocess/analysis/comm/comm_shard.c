@@ -9,6 +9,7 @@ void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards)
 {
     c->shard = shard;
     c->shards = shards;
+    c->readers.most /= shards;
 }
 
 unsigned mt_comm_owner_of(uint64_t address, unsigned shards)
@@ -190,6 +191,9 @@ int mt_comm_merge(struct mt_comm *into, const struct mt_comm *from)
     into->unknown += from->unknown;
     if (mt_keyset_merge(&into->keys, &from->keys) != 0)
         return mt_comm_fail(into, "out of memory");
+    if (into->options.readers)
+        mt_readers_add(&into->readers, from->readers.lost ? NULL : from->readers.sets + 1,
+                       from->readers.n - 1);
     if (add_transfers(into, from->settled, from->nsettled) != 0)
         return -1;
     return add_transfers(into, from->transfers, from->ntransfers);

@@ -109,14 +109,20 @@ static int placement_mincut(struct mt_placement *p)
     return rc;
 }
 
+/* The launch of a node; *at is where the search begins, and that launch in the end. */
+static struct mt_placement_launch *placement_launch_of(struct mt_placement *p, size_t *at, uint32_t node)
+{
+    while (node >= p->launches[*at].end || node < p->launches[*at].first)
+        *at = (*at + 1) % p->nlaunches;
+    return &p->launches[*at];
+}
+
 static void placement_report(struct mt_placement *p)
 {
     size_t launch = 0;
     for (size_t i = 0; i < p->nedges; i++) {
         const struct mt_placement_edge *e = &p->edges[i];
-        while (e->dst >= p->launches[launch].end || e->dst < p->launches[launch].first)
-            launch = (launch + 1) % p->nlaunches;
-        struct mt_placement_launch *l = &p->launches[launch];
+        struct mt_placement_launch *l = placement_launch_of(p, &launch, e->dst);
         p->load += e->bytes;
         l->load += e->bytes;
         for (int policy = 0; policy < MT_PLACE_POLICIES; policy++) {
@@ -145,11 +151,48 @@ int mt_placement_solve(struct mt_placement *p)
     return 0;
 }
 
+/* `seen`: devices that read bytes of a set from another one, a bit each, `words` of them for each set. */
+static void placement_distinct(struct mt_placement *p, int policy, const struct mt_read_set *sets, size_t n,
+                               const uint32_t *node, uint64_t *seen, size_t words)
+{
+    const uint16_t *device = p->device[policy];
+    size_t launch = 0;
+    for (size_t i = 1; i < n; i++) {
+        unsigned from = device[node[sets[i].src]], to = device[node[sets[i].dst]];
+        uint64_t *mine = seen + i * words, bit = 1ull << to % 64;
+        memcpy(mine, seen + sets[i].before * words, words * sizeof *seen);
+        if (from == to || mine[to / 64] & bit)
+            continue;
+        mine[to / 64] |= bit;
+        p->distinct[policy] += sets[i].bytes;
+        p->distinct_traffic[policy][from * p->devices + to] += sets[i].bytes;
+        placement_launch_of(p, &launch, node[sets[i].dst])->distinct[policy] += sets[i].bytes;
+    }
+}
+
+int mt_placement_distinct(struct mt_placement *p, const struct mt_read_set *sets, size_t n,
+                          const uint32_t *node)
+{
+    size_t words = (p->devices + 63) / 64;
+    uint64_t *seen = calloc(n + 1, words * sizeof *seen);
+    int rc = seen ? 0 : -1;
+    for (int policy = 0; policy < MT_PLACE_POLICIES && rc == 0; policy++) {
+        p->distinct_traffic[policy] = calloc((size_t)p->devices * p->devices, sizeof *p->traffic[policy]);
+        rc = p->distinct_traffic[policy] ? 0 : -1;
+        if (rc == 0)
+            placement_distinct(p, policy, sets, n, node, seen, words);
+    }
+    free(seen);
+    p->distinct_known = rc == 0;
+    return rc;
+}
+
 void mt_placement_free(struct mt_placement *p)
 {
     for (int policy = 0; policy < MT_PLACE_POLICIES; policy++) {
         free(p->device[policy]);
         free(p->traffic[policy]);
+        free(p->distinct_traffic[policy]);
     }
     free(p->launches);
     free(p->ctas);

@@ -6,6 +6,7 @@
 #define MT_ANALYSIS_PLACEMENT_H
 #include <stddef.h>
 #include <stdint.h>
+#include "analysis/comm/readers.h"
 
 enum mt_placement_policy {
     MT_PLACE_BLOCK,  /* CTA i of n (z-major) on device i * devices / n */
@@ -19,7 +20,7 @@ enum { MT_PLACE_MOST_DEVICES = 256 };
 struct mt_placement_launch {
     size_t first, end; /* its nodes, ascending CTA */
     uint64_t load;     /* bytes on edges into it */
-    uint64_t cross[MT_PLACE_POLICIES];
+    uint64_t cross[MT_PLACE_POLICIES], distinct[MT_PLACE_POLICIES];
 };
 
 struct mt_placement_edge {
@@ -37,6 +38,9 @@ struct mt_placement {
     uint16_t *device[MT_PLACE_POLICIES]; /* by node */
     uint64_t load, cross[MT_PLACE_POLICIES];
     uint64_t *traffic[MT_PLACE_POLICIES]; /* [from * devices + to] */
+    /* of these that cross, each byte once for each launch and device that reads it: the first time */
+    int distinct_known;
+    uint64_t distinct[MT_PLACE_POLICIES], *distinct_traffic[MT_PLACE_POLICIES];
     /* state */
     size_t launch_room, node_room, edge_room;
     size_t *offset; /* neighbours by node: [offset[i], offset[i + 1]) */
@@ -56,5 +60,8 @@ int mt_placement_cta(struct mt_placement *p, uint64_t order);
 /* After all launches. */
 int mt_placement_edge(struct mt_placement *p, uint32_t src, uint32_t dst, uint64_t bytes);
 int mt_placement_solve(struct mt_placement *p);
+/* After it: who read which bytes (sets 1 .. n - 1), whose numbers are indices into `node`. */
+int mt_placement_distinct(struct mt_placement *p, const struct mt_read_set *sets, size_t n,
+                          const uint32_t *node);
 void mt_placement_free(struct mt_placement *p);
 #endif

@@ -362,6 +362,25 @@ static int ranks_gather_keys(struct mt_ranks *t)
     return rc;
 }
 
+static int ranks_gather_readers(struct mt_ranks *t)
+{
+    struct mt_readers *r = &t->comm.readers;
+    if (!t->comm.options.readers)
+        return 0;
+    if (t->rank > 0) /* who lost them has sent none of element 0 */
+        return mt_exchange_to(0, r->sets, r->lost ? 0 : r->n, sizeof *r->sets);
+    for (unsigned from = 1; from < t->size; from++) {
+        size_t n = mt_exchange_announced(from);
+        struct mt_read_set *sets = malloc((n + 1) * sizeof *sets);
+        if (!sets)
+            return mt_ranks_fail(t, "out of memory");
+        mt_exchange_from(from, sets, n, sizeof *sets);
+        mt_readers_add(r, n ? sets + 1 : NULL, n - 1);
+        free(sets);
+    }
+    return 0;
+}
+
 static struct mt_comm *ranks_finish(struct mt_team *team)
 {
     struct mt_ranks *t = mt_ranks_of(team);
@@ -383,7 +402,7 @@ static struct mt_comm *ranks_finish(struct mt_team *team)
         ranks_sum_up(t, &c->hosts[0].load, HOST_NUMBERS, c->nhosts, sizeof *c->hosts);
     uint64_t unknown = c->unknown;
     MPI_Reduce(&unknown, &c->unknown, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
-    int rc = ranks_gather_transfers(t) != 0 || ranks_gather_keys(t) != 0;
+    int rc = ranks_gather_transfers(t) != 0 || ranks_gather_keys(t) != 0 || ranks_gather_readers(t) != 0;
     mt_stats_phase(MT_RANK_WRITE);
     return rc ? NULL : c;
 }

@@ -232,9 +232,12 @@ static int locality_run_place(struct mt_locality_run *x, const struct mt_comm *c
         if (!((t->src | t->dst) & MT_ENTRY_HOST))
             rc = mt_placement_edge(p, node[t->src], node[t->dst], t->size);
     }
+    rc = rc ? rc : mt_placement_solve(p);
+    if (rc == 0 && c->options.readers && !c->readers.lost)
+        rc = mt_placement_distinct(p, c->readers.sets, c->readers.n, node);
     free(node);
     free(order);
-    return rc ? rc : mt_placement_solve(p);
+    return rc;
 }
 
 /* Are results listed by source line, and none of these is known? */
@@ -269,10 +272,14 @@ int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm
                  "%" PRIu64
                  " accesses of more than %d KiB (block copies) are left out of reuse, sharing and conflicts",
                  longer, MT_LOCALITY_LONGEST >> 10);
-    if (longer && x->quiet)
-        mt_cli_say("%s", x->notes[2]); /* no page has a place for it */
-    for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
-        if (x->notes[i][0] && !x->quiet)
+    if (comm->readers.lost)
+        snprintf(
+            x->notes[3], sizeof x->notes[3],
+            "placement: distinct bytes are null, more than %d sets of CTAs read the same ones (--kernels "
+            "and --supersteps leave launches out)",
+            MT_READERS_MOST);
+    for (int i = x->quiet ? 2 : 0; i < MT_LOCALITY_RUN_NOTES; i++) /* for these no page has a place */
+        if (x->notes[i][0])
             mt_cli_say("%s", x->notes[i]);
     return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? locality_run_place(x, comm) : 0;
 }

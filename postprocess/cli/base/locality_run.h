@@ -10,7 +10,7 @@
 #include "output/json.h"
 #include "output/locality_json.h"
 
-enum { MT_LOCALITY_RUN_RUNS = 1 << 14, MT_LOCALITY_RUN_NOTES = 3 };
+enum { MT_LOCALITY_RUN_RUNS = 1 << 14, MT_LOCALITY_RUN_NOTES = 4 };
 
 struct mt_locality_run {
     struct mt_locality_options options;

@@ -182,6 +182,7 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
 {
     x->p.options.transfers =
         x->sections & 1u << MT_TRANSFERS || mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT);
+    x->p.options.readers = mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT);
     x->p.options.addresses = (x->sections & 1u << MT_ADDRESSES) != 0;
     if (x->p.options.addresses)
         x->p.inputs.flags |= MT_SOURCE_REWIND;

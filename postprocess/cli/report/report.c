@@ -248,6 +248,7 @@ static int start_analyses(struct make *m)
     const struct mt_alloc_event *allocs = mt_source_allocs(m->p.source, &n);
     mt_pipeline_host(&m->p);
     m->p.options.transfers = 1;
+    m->p.options.readers = !m->quick;
     if (m->quick)
         m->p.more.options.chosen = 0;
     else if (mt_onchip_init(&m->onchip) == 0)

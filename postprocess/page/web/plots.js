@@ -192,10 +192,19 @@ const placementNames = {block: "blocks of CTAs", robin: "round robin", mincut: "
 function placementBlock() {
   const p = data.placement;
   if (!p) return null;
+  const known = Object.values(p.policies).every((x) => typeof x.distinct === "number");
   if (!p.load) return block("placement", "On " + many(p.devices, "device"), null, nothing("There is no communication: nothing would cross."));
-  return block("placement", "On " + many(p.devices, "device"), "If each launch’s CTAs were dealt out to " + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " of communication.",
-    bars(Object.keys(p.policies).map((k) => ({name: placementNames[k] || k, parts: [[p.policies[k].cross, "store"]], title: exactBytes(p.policies[k].cross),
-      text: bytes(p.policies[k].cross) + ", " + percent(p.policies[k].cross, p.load)})), "Bytes across devices", 8, ["across (B)"]));
+  return block("placement", "On " + many(p.devices, "device"), "If each launch’s CTAs were dealt out to " + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " of communication. Each byte counts each time it is read"
+    + (known ? "; those that differ, once for each launch and device that reads them." : "; how many differ is not known."),
+    bars(Object.keys(p.policies).map((k) => placementRow(k, p.policies[k], p.load, known)), "Bytes across devices", 8, known ? ["different (B)", "read again (B)"] : ["across (B)"]),
+    known ? colourLegend([["store", "different"], ["store-pale", "read again"]]) : null);
+}
+// known: how many bytes differ, which files of earlier versions do not say.
+function placementRow(name, policy, load, known) {
+  const {cross, distinct} = policy;
+  return {name: placementNames[name] || name, parts: known ? [[distinct, "store"], [cross - distinct, "store-pale"]] : [[cross, "store"]],
+    title: exactBytes(cross) + (known ? ", " + exactBytes(distinct) + " of them different" : ""),
+    text: bytes(cross) + ", " + percent(cross, load) + (known ? "; " + bytes(distinct) + " different" : "")};
 }
 
 // link: what goes from a name to its line or buffer.
