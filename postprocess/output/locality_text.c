@@ -132,13 +132,13 @@ static void usual_stride(struct mt_table *t, const struct mt_coalescing *c, size
         mt_table_text(t, c->cells[cell].irregular >= c->cells[cell].single ? "irregular" : "one lane");
 }
 
-/* Do lanes access less than the 16 bytes that they are apart, as in halves of a float4? */
-static int coalescing_halves(const struct mt_coalescing *c)
+int mt_coalescing_halves(const struct mt_coalescing *c, size_t cell)
 {
     int some = 0;
     for (size_t i = 0; i < c->nstrides; i++) {
         const struct mt_coalescing_cell *x = &c->cells[c->strides[i].cell];
-        some |= (c->strides[i].stride == 16 || c->strides[i].stride == -16) && x->bytes < 16 * x->accesses;
+        some |= (cell == SIZE_MAX || c->strides[i].cell == cell) &&
+                (c->strides[i].stride == 16 || c->strides[i].stride == -16) && x->bytes < 16 * x->accesses;
     }
     return some;
 }
@@ -171,7 +171,7 @@ int mt_coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sit
     }
     if (mt_table_print(&t, f, rows) != 0)
         return -1;
-    if (coalescing_halves(c))
+    if (mt_coalescing_halves(c, SIZE_MAX))
         fputs(mt_table_halves, f);
     if (c->unmasked)
         fprintf(f, "  %" PRIu64 " accesses have no lane mask and are left out\n", c->unmasked);

@@ -17,6 +17,12 @@ int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_com
     int mt_##name##_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows);
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
+/* Do lanes of a cell (SIZE_MAX: of any) access less than the 16 bytes that they are apart, as in halves of a
+ * float4? */
+int mt_coalescing_halves(const struct mt_coalescing *c, size_t cell);
+/* Behind a sentence on such a cell; the page has the same (web/glance.js). */
+#define MT_HALVES_WORDS                                                                                      \
+    " (clang may access values of 16 bytes, float4 or __int128, in two halves; nvcc does not)"
 /* What was chosen of them. */
 int mt_locality_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows);
 /* What people read for the policies: "blocks of CTAs" …; the page has the same (web/plots.js). */

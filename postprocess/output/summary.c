@@ -26,6 +26,7 @@ struct summary {
     int failed;
     uint32_t *rank; /* of each launch's kernel among the kernels */
     const char **kernels;
+    uint32_t *first; /* of each kernel: which one was launched first; those that filters left before */
     size_t nkernels, selected; /* launches that filters left */
 };
 
@@ -51,6 +52,22 @@ static int summary_by_name(const void *a, const void *b, void *arg)
     return d ? d : x < y ? -1 : x > y;
 }
 
+/* Of equal ones the page, whose kernels are in this order, names the first one. */
+static int summary_first(struct summary *s)
+{
+    const struct mt_comm *c = s->r->comm;
+    uint32_t n = 0;
+    s->first = malloc((s->nkernels + 1) * sizeof *s->first);
+    if (!s->first)
+        return -1;
+    memset(s->first, 0xff, (s->nkernels + 1) * sizeof *s->first);
+    for (int selected = 1; selected >= 0; selected--)
+        for (size_t i = 0; i < c->nlaunches; i++)
+            if (!c->launches[i].selected == !selected && s->first[s->rank[i]] == UINT32_MAX)
+                s->first[s->rank[i]] = n++;
+    return 0;
+}
+
 static int summary_rank(struct summary *s)
 {
     const struct mt_comm *c = s->r->comm;
@@ -72,7 +89,7 @@ static int summary_rank(struct summary *s)
         s->selected += c->launches[i].selected != 0;
     }
     free(order);
-    return 0;
+    return summary_first(s);
 }
 
 struct total {
@@ -110,7 +127,8 @@ static void summary_kernels(struct summary *s, const struct total *by, const str
     size_t top = 0, n = 0;
     for (size_t i = 0; i < s->nkernels; i++) {
         n += by[i].launches != 0;
-        if (by[i].load + by[i].store > by[top].load + by[top].store)
+        uint64_t moved = by[i].load + by[i].store, most = by[top].load + by[top].store;
+        if (moved > most || (moved == most && s->first[i] < s->first[top]))
             top = i;
     }
     uint64_t moved = all->load + all->store;
@@ -134,8 +152,19 @@ static void summary_kernels(struct summary *s, const struct total *by, const str
 
 struct pair {
     uint64_t key, bytes; /* rank of the writer's kernel << 32 | of the reader's */
+    uint64_t launch;     /* the first one that reads */
 };
-MT_ORDER_1(summary_pair_order, struct pair, key)
+MT_ORDER_2(summary_pair_order, struct pair, key, launch)
+
+/* More bytes, or as many and earlier. */
+static int summary_before(const struct summary *s, const struct pair *a, const struct pair *b)
+{
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes;
+    if (a->launch != b->launch)
+        return a->launch < b->launch;
+    return s->first[a->key >> 32] < s->first[b->key >> 32];
+}
 
 struct flow {
     uint64_t from_host, to_host, pairs;
@@ -160,14 +189,14 @@ static int summary_flow(const struct summary *s, struct flow *f)
         else
             list[n++] = (struct pair){(uint64_t)s->rank[c->actors[t->src].launch] << 32 |
                                           s->rank[c->actors[t->dst].launch],
-                                      t->size};
+                                      t->size, c->actors[t->dst].launch};
     }
     qsort(list, n, sizeof *list, summary_pair_order);
     for (size_t i = 0; i < n; f->pairs++) {
         struct pair sum = list[i];
         for (i++; i < n && list[i].key == sum.key; i++)
             sum.bytes += list[i].bytes;
-        if (sum.bytes > f->top.bytes)
+        if (!f->pairs || summary_before(s, &sum, &f->top))
             f->top = sum;
     }
     free(list);
@@ -283,12 +312,13 @@ static void summary_coalescing(struct summary *s)
     char *kernel = top->line ? NULL : mt_kernel_short(top->kernel);
     summary_say(s, 1,
                 "Warps use %s of the %s that they move; most is lost by the %s at %s: %s sectors per "
-                "request, %s used.",
+                "request, %s used%s.",
                 mt_number_percent(moved - lost, moved).text, mt_number_bytes(moved).text,
                 mt_access_types[top->type],
                 kernel ? kernel : mt_place_short(s->r->sites->lines.names[top->line]),
                 mt_number_decimals((double)top->sectors / (double)top->requests, 1).text,
-                mt_number_percent(top->distinct, top->sectors * SECTOR).text);
+                mt_number_percent(top->distinct, top->sectors * SECTOR).text,
+                mt_coalescing_halves(x, (size_t)(top - x->cells)) ? MT_HALVES_WORDS : "");
     free(kernel);
 }
 
@@ -372,61 +402,14 @@ static void summary_placement(struct summary *s)
 
 /* ---- shared memory ---- */
 
-/* "kernel.cu:12", or "?" */
-static struct mt_number summary_site(const struct mt_site_event *site)
+static void summary_onchip(struct summary *s, int (*make)(const struct mt_onchip_rows *, char **, int *))
 {
-    struct mt_number w;
-    const char *slash = site ? strrchr(site->file, '/') : NULL;
-    if (site && *site->file)
-        snprintf(w.text, sizeof w.text, "%.40s:%" PRIu64, slash ? slash + 1 : site->file, site->line);
-    else
-        strcpy(w.text, "?");
-    return w;
-}
-
-static void summary_banks(struct summary *s)
-{
-    const struct mt_onchip_rows *x = s->r->onchip;
-    const struct mt_bank_cell *top = NULL;
-    const struct mt_site_event *site = NULL;
-    uint64_t lost = 0, all = 0;
-    for (size_t i = 0; x && i < x->nplaces; i++) {
-        const struct mt_bank_cell *c = &x->places[i].sum;
-        if (mt_rec_space(c->type) != MT_IN_SHARED)
-            continue;
-        lost += c->wavefronts - c->least;
-        all += c->wavefronts;
-        if (!top || c->wavefronts - c->least > top->wavefronts - top->least) {
-            top = c;
-            site = x->places[i].site;
-        }
-    }
-    if (lost)
-        summary_say(s, (double)lost > 0.1 * (double)all,
-                    "%s of the wavefronts of shared memory are bank conflicts, most of them of the %s at %s "
-                    "(%" PRIu32 "-way).",
-                    mt_number_percent(lost, all).text, mt_access_types[top->type & 3],
-                    summary_site(site).text, top->worst);
-}
-
-static void summary_hazards(struct summary *s)
-{
-    const struct mt_onchip_rows *x = s->r->onchip;
-    if (!x || !x->nhazards)
-        return;
-    const struct mt_onchip_hazard *top = x->hazards;
-    for (size_t i = 0; i < x->nhazards; i++)
-        top = x->hazards[i].h.count > top->h.count ? &x->hazards[i] : top;
-    char *kernel = mt_kernel_short(top->h.kernel);
-    summary_say(
-        s, 1,
-        "%s in shared memory (no barrier orders two threads of a CTA), the largest in %s: %s %s before "
-        "%s %s on %s.",
-        mt_number_many(x->nhazards, "hazard", "hazards").text, kernel ? kernel : "?",
-        mt_access_types[top->h.type[0] & 3], summary_site(top->side[0]).text,
-        mt_access_types[top->h.type[1] & 3], summary_site(top->side[1]).text,
-        mt_number_many(top->h.count, "word", "words").text);
-    free(kernel);
+    char *sentence = NULL;
+    int look = 0;
+    s->failed |= s->r->onchip && make(s->r->onchip, &sentence, &look) != 0;
+    if (sentence)
+        summary_say(s, look, "%s", sentence);
+    free(sentence);
 }
 
 /* ---- samples ---- */
@@ -468,7 +451,7 @@ static void summary_all(struct summary *s, const struct mt_estimates *estimates)
     struct total all = summary_totals(s, by);
     if (all.launches)
         summary_conflicts(s);
-    summary_hazards(s);
+    summary_onchip(s, mt_hazards_sentence);
     summary_kernels(s, by, &all);
     if (all.launches)
         summary_transfers(s, &all);
@@ -477,7 +460,7 @@ static void summary_all(struct summary *s, const struct mt_estimates *estimates)
     summary_sharing(s);
     summary_turns(s);
     summary_footprint(s);
-    summary_banks(s);
+    summary_onchip(s, mt_banks_sentence);
     summary_placement(s);
     summary_sample(s, estimates, by);
     free(by);
@@ -489,8 +472,8 @@ static void summary_nothing(struct summary *s)
                 "No access of the traced launches %swas recorded: their kernels touch no global memory, or "
                 "filters left nothing.",
                 s->r->onchip && s->r->onchip->nplaces ? "to global memory " : "");
-    summary_hazards(s);
-    summary_banks(s);
+    summary_onchip(s, mt_hazards_sentence);
+    summary_onchip(s, mt_banks_sentence);
 }
 
 int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates)
@@ -514,6 +497,7 @@ int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_es
     for (unsigned i = 0; i < s.n; i++)
         free(s.sentence[i]);
     free(s.rank);
+    free(s.first);
     free(s.kernels);
     return s.failed ? -1 : 0;
 }

@@ -14,6 +14,10 @@ int mt_turns_sentence(const struct mt_comm_result *r, const uint32_t *rank, cons
 int mt_falsely_sentence(const struct mt_comm_result *r, const uint32_t *rank, const char *const *kernels,
                         char **sentence, int *look);
 
+/* Of bank conflicts and of hazards in shared memory, the same (summary_onchip.c). */
+int mt_banks_sentence(const struct mt_onchip_rows *x, char **sentence, int *look);
+int mt_hazards_sentence(const struct mt_onchip_rows *x, char **sentence, int *look);
+
 /* A line each, those that deserve a look first, marked "! ". `r` has its transfers and all further analyses.
  * 0, or -1 without memory; write errors are the stream's. */
 int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """mt-extract --format=summary says what the page's "At a glance" says, sentence by sentence and in its order; on random traces and on
 the worked example, whose sentences are derived by hand in page_test.py. Buffers that take turns are counted here by hand. usage: summary_test.py BIN SOURCE GEN_DEVICE"""
+import json
 import os
 import random
 import subprocess
@@ -37,18 +38,20 @@ class Summary(Case):
         cls.cases.append([cls.write("onchip.mtc", container([("k", onchip)], lines))])
         cls.cases.append([cls.write("both.mtc", container([("k", [(3, LOAD, 4, 0xffffffff, 4096, 128), *onchip])], lines))])
         # Random launches that swap buffers, of two sizes, or do not: the page finds those that take turns by itself.
+        cls.cases.append([cls.write("halves.mtc", container([("k", [(1, LOAD, 8, 0xffffffff, 4096, 16)])], lines))])
         for seed in range(3):
             rng = random.Random(seed)
             some = [(rng.choice("kl"), [(rng.choice((traces.LOAD, traces.STORE)), b) for b in range(6) if rng.random() < 0.9]) for _ in range(30)]
             cls.cases.append([cls.launches("swap%d" % seed, some, (256,) * 3 + (512,) * 3)])
 
     @classmethod
-    def launches(cls, name, launches, sizes=(256, 256, 256)):
-        """A trace of launches: (kernel, [(type, buffer)]); buffers of these sizes."""
+    def launches(cls, name, launches, sizes=(256, 256, 256), kinds=("cudaMalloc",) * 6, more=(), status=()):
+        """A trace of launches: (kernel, [(type, buffer)]); buffers of these sizes and kinds; more events; a status of each launch."""
         records = [(k, [traces.record(0, kind, 4, 0x1000 * (b + 1), (0, 0, 0)) for kind, b in uses]) for k, uses in launches]
         path = cls.write(name, traces.trace(records))
-        events = [{"ev": "alloc", "seq": 0, "id": i, "base": hex(0x1000 * (i + 1)), "bytes": n, "kind": "cudaMalloc", "name": "abcdef"[i]} for i, n in enumerate(sizes)]
-        events += [{"ev": "launch", "seq": i + 1, "kernel": k, "traced": True, "records": len(r)} for i, (k, r) in enumerate(records)]
+        events = [{"ev": "alloc", "seq": 0, "id": i, "base": hex(0x1000 * (i + 1)), "bytes": n, "kind": kinds[i], "name": "abcdef"[i]} for i, n in enumerate(sizes)]
+        events += [{"ev": "launch", "seq": i + 1, "kernel": k, "traced": True, "records": len(r), "status": (*status, *[0] * 9)[i] if i < 9 else 0} for i, (k, r) in enumerate(records)]
+        events += more
         n = sum(len(r) for _, r in records)
         cls.write(name + ".meta", traces.companion(events, None, {"records_written": n, "records_counted": n}))
         return path
@@ -74,6 +77,25 @@ class Summary(Case):
         self.assertIn("- Of what CTAs load, 4 B (14.3 %) were last written by another CTA of the same launch, 4 B (14.3 %) by another CTA of an earlier launch, "
                       "8 B (28.6 %) by the same CTA of an earlier launch; most of it goes from fill to sum: 12 B.", said)
         self.assertIn("- The run touches 3 cache lines of 128 bytes: its footprint is 384 B.", said)
+
+    def test_ties(self):
+        """Of kernels that move as much, and of pairs, the one launched first; the page says the same."""
+        path = self.launches("ties", [("z", [(traces.STORE, 0)]), ("b", [(traces.LOAD, 0)]), ("a", [(traces.LOAD, 0)])])
+        said = run(BIN + "/mt-extract", "--format=summary", path)
+        self.assertIn("- z moves most: 4 B, 33.3 % of all bytes, in 1 of 3 launches.", said)
+        self.assertIn("most of it goes from z to b: 4 B.", said)
+        run(BIN + "/mt-report", path, "-o", self.path("r.html"))
+        self.page.open(self.path("r.html"))
+        shown = " ".join(self.page.text("#glance").replace("\u00a0", " ").split())
+        self.assertIn("z moves most: 4 B", shown)
+        self.assertIn("most of it goes from z to b: 4 B.", shown)
+
+    def test_halves(self):
+        """A warp that loads 8 bytes every 16: 256 of the 512 bytes of its 16 sectors; of 4 bytes that lie together nothing is said."""
+        said = run(BIN + "/mt-extract", "--format=summary", self.path("halves.mtc"))
+        self.assertIn("Warps use 50.0 % of the 512 B that they move; most is lost by the load at a.cu:1: 16.0 sectors per request, 50.0 % used "
+                      "(clang may access values of 16 bytes, float4 or __int128, in two halves; nvcc does not).", said)
+        self.assertNotIn("halves", run(BIN + "/mt-extract", "--format=summary", self.path("both.mtc")))
 
     def turns(self, *of):
         return [x for x in run(BIN + "/mt-extract", "--format=summary", self.launches("turns", *of)).splitlines() if " take turns" in x]

@@ -47,7 +47,7 @@ function glanceCoalescing() {
   if (!moved) return null;
   if (lost < 0.1 * moved) return glanceItem("coalescing", "coalescing", false, "Warps use ", percent(moved - lost, moved), " of the sectors that they move: accesses are well coalesced.");
   return glanceItem("coalescing", "coalescing", true, "Warps use ", percent(moved - lost, moved), " of the ", bytes(moved), " that they move; most is lost by the ", top.type, " at ",
-    top.line === "?" ? kernelWord(top.kernel) : code(baseName(top.line), top.line), ": ", (top.sectors / top.requests).toFixed(1), " sectors per request, ", percent(top.distinct, top.sectors * sectorBytes), " used.");
+    top.line === "?" ? kernelWord(top.kernel) : code(baseName(top.line), top.line), ": ", (top.sectors / top.requests).toFixed(1), " sectors per request, ", percent(top.distinct, top.sectors * sectorBytes), " used", halved(top) ? " (clang may access values of 16 bytes, float4 or __int128, in two halves; nvcc does not)" : "", ".");
 }
 // False sharing by kernel, where it is most of a kernel's accesses first: [{kernel, bad, all, buffer: that with most}].
 function falselyShared() {

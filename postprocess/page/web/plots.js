@@ -64,7 +64,7 @@ function coalescingBlock() {
     text: perRequest(r) + " sectors per request, " + usedShare(r) + " used"})), "Sectors moved by line", 14, ["used (B)", "moved in vain (B)"]);
   const out = block("coalescing", "Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of mt-extract), and what is moved in vain; the lines with most of that first.", el("p", {id: "coalescing-sum"},
     many(sum("requests"), "request") + ", " + many(sum("sectors"), "sector") + " (" + bytes(moved) + "), " + percent(sum("distinct"), moved) + " of it used"), picture,
-    colourLegend([["load", "used"], ["store-pale", "moved in vain"]]), rows.some((r) => (r.strides["16"] || r.strides["-16"]) && r.bytes < 16 * r.accesses) ? el("p", {class: "muted"}, halvesWords) : null);
+    colourLegend([["load", "used"], ["store-pale", "moved in vain"]]), rows.some(halved) ? el("p", {class: "muted"}, halvesWords) : null);
   out.className = "wide";
   return out;
 }
