@@ -302,6 +302,15 @@ class Many(Panels):
                 self.assertEqual(self.page.run("document.documentElement.scrollWidth"), width)
                 out = self.page.run("[...document.querySelectorAll('main button, main canvas, main select, main output, main h3')].filter((e) => e.offsetParent && !e.closest('.scroll, .code, .sideways') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 99))")
                 self.assertEqual(out, [], width)
+            for width in (400, 448, 512):  # "communication" is the longest
+                self.page.size(width, 900)
+                self.page.settle()
+                out = self.page.run("""[...document.querySelectorAll('.tile .k')].filter((e) => {
+                    const words = document.createRange();
+                    words.selectNodeContents(e);
+                    return words.getBoundingClientRect().right > e.getBoundingClientRect().right + 0.5;
+                }).map((e) => e.textContent)""")
+                self.assertEqual(out, [], width)
         finally:
             self.page.size(1300, 900)
 

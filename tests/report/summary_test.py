@@ -90,6 +90,12 @@ class Summary(Case):
         self.assertIn("z moves most: 4 B", shown)
         self.assertIn("most of it goes from z to b: 4 B.", shown)
 
+    def test_lines_of_a_file(self):
+        """Those that move bytes of global memory, as in the sentence on lines: one of four; two access shared memory, one nothing."""
+        run(BIN + "/mt-report", self.path("both.mtc"), "-o", self.path("r.html"))
+        self.page.open(self.path("r.html"))
+        self.assertEqual(self.page.run("[...document.querySelectorAll('#file option')].map((o) => o.textContent)"), ["a.cu  (1 line)"])
+
     def test_halves(self):
         """A warp that loads 8 bytes every 16: 256 of the 512 bytes of its 16 sectors; of 4 bytes that lie together nothing is said."""
         said = run(BIN + "/mt-extract", "--format=summary", self.path("halves.mtc"))

@@ -147,7 +147,7 @@ function drawLines(section) {
   const heats = lineHeats.filter(([, , of]) => all.some((l) => of(l.at)));
   let heat = heats.length ? heats[0][2] : lineHeats[0][2], order = [], place = -1;
   const holder = el("div"), words = el("output"), select = el("select", {id: "file", "aria-label": "Source file", on: {change() { show(this.value); }}},
-    ...files.map((f) => el("option", {value: f, title: f}, shortPath(f) + "  (" + many(weight(index.get(f)) && !hotLines ? weight(index.get(f)) : index.get(f).size, hotLines ? "line" : "access site") + ")")));
+    ...files.map((f) => el("option", {value: f, title: f}, shortPath(f) + "  (" + (hotLines ? many([...index.get(f).values()].filter((l) => l.accesses).length, "line") : many(weight(index.get(f)) || index.get(f).size, "access site")) + ")")));
   function show(file) {
     const focused = holder.contains(document.activeElement);
     select.value = file;

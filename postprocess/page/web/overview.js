@@ -87,9 +87,9 @@ function drawOverview(section) {
   if (data.has.transfers && t.toHost) tiles.push(bytesTile("to host code", t.toHost, "read by the host, written by CTAs", "toHost"));
   if (t.unordered) tiles.push(bytesTile("unordered", t.unordered, "writer and reader in one launch", "unordered"));
   const box = el("div", {class: "tiles"}, ...tiles);
-  redraws.push(() => { // rows of about the same length: nine are five and four, not eight and one
-    const fit = Math.max(1, Math.floor((box.clientWidth + 13) / 146)), rows = Math.ceil(tiles.length / fit);
-    box.style.gridTemplateColumns = "repeat(" + Math.ceil(tiles.length / rows) + ", minmax(0, 1fr))";
+  redraws.push(() => { // rows of about the same length: nine are five and four, not eight and one; fewer where it became narrower since
+    const fit = Math.max(1, Math.floor((box.clientWidth + 13) / 151)), rows = Math.ceil(tiles.length / fit);
+    box.style.gridTemplateColumns = "repeat(auto-fit, minmax(max(8.6rem, 100% / " + Math.ceil(tiles.length / rows) + " - .8rem), 1fr))";
   });
   section.append(box);
   if (gaps.length || !data.complete)
