@@ -349,6 +349,9 @@ MT_API const struct mt_error *mt_source_problems(struct mt_source *s, size_t *co
 MT_API const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *complete);
 /* 1 if something is known to be missing, -1 if there was no memory to note it. */
 MT_API int mt_source_lacks(struct mt_source *s);
+/* Launches of all companions, each once, by ascending seq: a list that the caller frees. NULL without memory.
+ */
+MT_API const struct mt_launch_event **mt_source_launches(struct mt_source *s, size_t *count);
 /* Accesses without record and launches without trace, as the companions say. 0, or -1 with *err. */
 MT_API int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches,
                               struct mt_error *err);

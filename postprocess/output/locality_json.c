@@ -16,9 +16,11 @@ const char *const mt_access_types[4] = {
 
 const char *mt_alloc_label(char *out, const struct mt_locality *m, uint64_t alloc)
 {
-    if (alloc >= m->nallocs)
-        return strcpy(out, "?");
-    const struct mt_alloc_event *a = &m->allocs[alloc];
+    return alloc < m->nallocs ? mt_alloc_event_label(out, &m->allocs[alloc]) : strcpy(out, "?");
+}
+
+const char *mt_alloc_event_label(char *out, const struct mt_alloc_event *a)
+{
     const char *slash = strrchr(a->file, '/'), *file = slash ? slash + 1 : a->file;
     int n = snprintf(out, MT_ALLOC_LABEL, "#%" PRIu64 " %.200s", a->id, *a->name ? a->name : a->kind);
     if (!*a->name && *file && n < MT_ALLOC_LABEL)

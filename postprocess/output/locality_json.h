@@ -19,6 +19,7 @@ int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const st
 /* "#ID NAME" of an allocation, "?" for an index beyond; `out` has room for MT_ALLOC_LABEL. Returns out. */
 enum { MT_ALLOC_LABEL = 300 };
 const char *mt_alloc_label(char *out, const struct mt_locality *m, uint64_t alloc);
+const char *mt_alloc_event_label(char *out, const struct mt_alloc_event *alloc);
 /* Is any access of the trace known by its site, has any a lane mask? */
 int mt_locality_has_sites(const struct mt_locality *m, enum mt_lines_by by);
 int mt_locality_has_masks(const struct mt_locality *m);

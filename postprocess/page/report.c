@@ -62,6 +62,7 @@ void mt_report_free(struct mt_report *r)
         HASH_DEL(r->names, name);
         free(name);
     }
+    mt_gaps_free(&r->gaps);
     free(r->kernels.at);
     free(r->launches.at);
     free(r->ctas.at);

@@ -6,6 +6,7 @@
 #define MT_OUTPUT_REPORT_H
 #include <stddef.h>
 #include <stdint.h>
+#include "output/gaps.h"
 #include "output/json.h"
 #include "memtrace/trace.h"
 
@@ -90,6 +91,7 @@ struct mt_report {
     const char *title; /* NULL: the program's name */
     const char *const *notes;
     size_t nnotes;
+    struct mt_gaps gaps;
     int complete;            /* 0: no; -1: not known */
     int local, strict, host; /* options of the analysis */
     int from_json;
@@ -102,7 +104,7 @@ struct mt_report {
     size_t companions;
     uint64_t run_launches,
         reported; /* launches of the run; records of those that are shown, UINT64_MAX: not known */
-    uint64_t records, unknown, untraced_accesses, untraced_launches, host_accesses, lost;
+    uint64_t records, unknown, untraced_accesses, host_accesses, lost;
     const struct mt_alloc_event *allocs;
     size_t nallocs;
     struct mt_report_graph {

@@ -24,6 +24,7 @@ static void write_words(struct mt_json *j, const struct mt_report *r)
     for (size_t i = 0; i < r->nnotes; i++)
         mt_json_text(j, NULL, r->notes[i]);
     mt_json_end(j);
+    mt_gaps_write(j, &r->gaps);
     mt_json_object(j, "options", 1);
     mt_json_text(j, "same-cta", r->local ? "local" : "instance");
     mt_json_bool(j, "strict", r->strict);
@@ -49,7 +50,6 @@ static void write_totals(struct mt_json *j, const struct mt_report *r)
         mt_json_u64(j, "reported", r->reported);
     mt_json_u64(j, "unknown", r->unknown);
     mt_json_u64(j, "untraced", r->untraced_accesses);
-    mt_json_u64(j, "untraced_launches", r->untraced_launches);
     mt_json_u64(j, "host_accesses", r->host_accesses);
     mt_json_u64(j, "lost", r->lost);
     mt_json_end(j);

@@ -412,30 +412,46 @@ int mt_source_lacks(struct mt_source *s)
 MT_ORDER_POINTED_1(launch_by_seq, struct mt_launch_event, seq)
 
 /* Launches of streams without trace are in every companion: each once. */
-int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches, struct mt_error *err)
+static size_t source_drop_doubles(const struct mt_launch_event **list, size_t n)
+{
+    size_t kept = 0;
+    qsort(list, n, sizeof *list, launch_by_seq);
+    for (size_t i = 0; i < n; i++)
+        if (kept == 0 || list[i]->seq != list[kept - 1]->seq)
+            list[kept++] = list[i];
+    return kept;
+}
+
+const struct mt_launch_event **mt_source_launches(struct mt_source *s, size_t *count)
 {
     source_settle(s);
     mt_merge_finish(&s->merge);
-    *accesses = *launches = 0;
     size_t n = 0;
     for (size_t i = 0; i < s->merge.ninputs; i++)
         n += s->merge.inputs[i].companion ? s->merge.inputs[i].companion->nlaunches : 0;
     const struct mt_launch_event **all = malloc((n + 1) * sizeof *all);
-    if (!all)
-        return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, s->merge.inputs[0].path,
-                            "no memory to sort launches");
     n = 0;
-    for (size_t i = 0; i < s->merge.ninputs; i++) {
+    for (size_t i = 0; all && i < s->merge.ninputs; i++) {
         const struct mt_companion *c = s->merge.inputs[i].companion;
         for (size_t k = 0; c && k < c->nlaunches; k++)
             all[n++] = &c->launches[k];
     }
-    qsort(all, n, sizeof *all, launch_by_seq);
-    for (size_t i = 0; i < n; i++)
-        if (i == 0 || all[i]->seq != all[i - 1]->seq) {
-            *accesses += all[i]->untraced;
-            *launches += !all[i]->traced;
-        }
+    *count = all ? source_drop_doubles(all, n) : 0;
+    return all;
+}
+
+int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t *launches, struct mt_error *err)
+{
+    size_t n;
+    const struct mt_launch_event **all = mt_source_launches(s, &n);
+    *accesses = *launches = 0;
+    if (!all)
+        return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, s->merge.inputs[0].path,
+                            "no memory to sort launches");
+    for (size_t i = 0; i < n; i++) {
+        *accesses += all[i]->untraced;
+        *launches += !all[i]->traced;
+    }
     free(all);
     return 0;
 }

@@ -78,6 +78,40 @@ class Summary(Case):
                       "8 B (28.6 %) by the same CTA of an earlier launch; most of it goes from fill to sum: 12 B.", said)
         self.assertIn("- The run touches 3 cache lines of 128 bytes: its footprint is 384 B.", said)
 
+    def notes(self, path, *options):
+        """What summary, text, page and JSON say of gaps: all the same, where it is known what kernels read."""
+        gaps = lambda notes: [x for x in notes if x[0].isdigit() or x.startswith("Host")]  # others are of raw traces
+        said = {f: gaps(x[6:] for x in run(BIN + "/mt-extract", "--format=" + f, *more, *options, path).splitlines() if x.startswith("note: ")) for f, more in (("summary", []), ("text", ["-s", "traffic"]))}
+        run(BIN + "/mt-report", *options, path, "-o", self.path("r.html"))
+        self.page.open(self.path("r.html"))
+        missing = lambda: [x for x in self.page.run("[...document.querySelectorAll('#missing li')].map((i) => i.textContent)") if x in gaps([x])]
+        shown = missing()
+        self.assertEqual((said["text"], shown), (said["summary"], said["summary"]))
+        comm = self.write("c.json", run(BIN + "/mt-extract", "-s", "traffic", *options, path))
+        self.assertEqual(json.load(open(comm))["gaps"], shown)
+        run(BIN + "/mt-report", "--from", comm, "-o", self.path("r.html"))
+        self.page.open(self.path("r.html"))
+        self.assertEqual(missing(), shown)
+        return shown
+
+    def test_gaps(self):
+        write, read, both = [(traces.STORE, 0)], [(traces.LOAD, 0)], [(traces.LOAD, 0), (traces.LOAD, 1), (traces.LOAD, 2), (traces.STORE, 3), (traces.LOAD, 4)]
+        gone = [{"ev": "launch", "seq": 10 + i, "kernel": "second", "traced": False, "records": 0, "status": 700 * i} for i in range(2)]
+        stale = [("first", write), ("third", read)]
+        why = " not traced, by attribute, pragma, filter or limit; what "
+        self.assertEqual(self.notes(self.launches("g0", stale)), [])
+        self.assertEqual(self.notes(self.launches("g1", stale, more=gone[:1])), ["1 launch was" + why + "it writes is not known."])
+        self.assertEqual(self.notes(self.launches("g2", stale, more=gone[:1] * 2), "-k", "third"), ["1 launch of the run was" + why + "it writes is not known."])
+        self.assertEqual(self.notes(self.launches("g3", stale, status=(0, 719))), ["1 launch failed (third: error 719); its accesses are those made up to there."])
+        self.assertEqual(self.notes(self.launches("g4", stale, status=(719,), more=gone)), ["2 launches were" + why + "they write is not known.",
+                         "2 launches failed (the first is first: error 719); their accesses are those made up to there."])
+        host = lambda names: ["Host code may have written managed or mapped memory (" + names + "); what it writes is not seen: mt-cc --host records it."]
+        self.assertEqual(self.notes(self.launches("g5", stale, kinds=("managed",) * 6)), host("#0 a"))
+        self.assertEqual(self.notes(self.launches("g6", [("k", write)], kinds=("managed",) * 6)), [], "nothing reads it")
+        kinds = ("host", "managed", "cudaMalloc", "host", "host")  # the fourth is only written
+        self.assertEqual(self.notes(self.launches("g7", [("k", both)], (256,) * 5, kinds)), host("#0 a, #1 b, #4 e"))
+        self.assertEqual(self.notes(self.launches("g8", [("k", [(traces.LOAD, i) for i in range(5)])], (256,) * 5, ("host",) * 5)), host("#0 a, #1 b, #2 c and 2 others"))
+
     def test_ties(self):
         """Of kernels that move as much, and of pairs, the one launched first; the page says the same."""
         path = self.launches("ties", [("z", [(traces.STORE, 0)]), ("b", [(traces.LOAD, 0)]), ("a", [(traces.LOAD, 0)])])

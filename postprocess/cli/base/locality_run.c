@@ -4,6 +4,7 @@
 #include "analysis/base/order.h"
 #include "analysis/comm/shadow.h"
 #include "output/locality_text.h"
+#include "reader/text.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <fcntl.h>
@@ -318,6 +319,17 @@ void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct
     for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)
         if (x->notes[i][0])
             fprintf(f, "note: %s\n", x->notes[i]);
+    for (int i = 0; i < MT_GAPS; i++)
+        if (head->gaps.sentence[i]) {
+            fputs("note: ", f);
+            mt_text_put(f, head->gaps.sentence[i]);
+            fputc('\n', f);
+        }
+}
+
+const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x)
+{
+    return mt_locality_run_has(x, MT_LOCALITY_TRAFFIC) ? &x->more.traffic : NULL;
 }
 
 int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,

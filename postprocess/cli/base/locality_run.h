@@ -7,6 +7,7 @@
 #include "analysis/locality/estimates.h"
 #include "analysis/locality/locality.h"
 #include "analysis/locality/placement.h"
+#include "output/gaps.h"
 #include "output/json.h"
 #include "output/locality_json.h"
 
@@ -81,6 +82,7 @@ struct mt_extract_text {
     size_t nnotes;
     int complete, volumes, transfers; /* volumes, transfers: a table of these, too */
     const struct mt_estimates *estimates;
+    struct mt_gaps gaps;
 };
 /* That alone. */
 void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
@@ -89,6 +91,8 @@ void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct
 int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
                          const struct mt_extract_text *head);
 void mt_locality_run_notes(const struct mt_locality_run *x, struct mt_json *j);
+/* What kernels read and wrote; NULL: that was not looked at. */
+const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x);
 void mt_locality_run_free(struct mt_locality_run *x);
 /* The analyses of runs are left out: nobody fed them. */
 void mt_locality_run_drop(struct mt_locality_run *x);

@@ -38,7 +38,13 @@ static void write_libraries(struct mt_extract *x)
         mt_json_end(&x->json);
 }
 
-static void write_head(struct mt_extract *x, int complete, uint64_t untraced, uint64_t untraced_launches)
+static int extract_gaps(struct mt_extract *x, struct mt_gaps *gaps)
+{
+    return mt_gaps_find(gaps, x->p.source, x->p.comm, mt_locality_run_traffic(&x->p.more));
+}
+
+static void write_head(struct mt_extract *x, int complete, uint64_t untraced, uint64_t untraced_launches,
+                       const struct mt_gaps *gaps)
 {
     struct mt_json *j = &x->json;
     size_t notes;
@@ -76,6 +82,7 @@ static void write_head(struct mt_extract *x, int complete, uint64_t untraced, ui
     mt_json_u64(j, "unknown", x->p.comm->unknown);
     mt_json_u64(j, "untraced", untraced);
     mt_json_u64(j, "untraced_launches", untraced_launches);
+    mt_gaps_write(j, gaps);
     write_libraries(x);
 }
 
@@ -118,12 +125,19 @@ static struct mt_comm_result extract_result(const struct mt_extract *x, int comp
     return r;
 }
 
+static int extract_sentences(struct mt_extract *x, FILE *f, const struct mt_extract_text *head)
+{
+    const char *more[MT_LOCALITY_RUN_NOTES];
+    struct mt_comm_result r = extract_result(x, head->complete, more);
+    mt_locality_run_head(&x->p.more, f, x->p.comm, head);
+    return mt_summary_write(f, &r, &x->p.estimates);
+}
+
 /* Tables, or sentences. 0, or -1 without memory. */
 static int extract_text(struct mt_extract *x, FILE *f, int complete)
 {
     size_t notes;
     int ignored;
-    const char *more[MT_LOCALITY_RUN_NOTES];
     const char *const *note = mt_source_notes(x->p.source, &notes, &ignored);
     struct mt_extract_text head = {.notes = note,
                                    .nnotes = notes,
@@ -131,14 +145,16 @@ static int extract_text(struct mt_extract *x, FILE *f, int complete)
                                    .volumes = (x->sections & ~(1u << MT_TRANSFERS)) != 0,
                                    .transfers = (x->sections & 1u << MT_TRANSFERS) != 0,
                                    .estimates = &x->p.estimates};
-    if (mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths) != 0 ||
-        mt_comm_merged(x->p.comm) != 0)
-        return -1;
-    if (x->formats.format == MT_FORMAT_TEXT)
-        return mt_locality_run_text(&x->p.more, f, x->p.comm, &head);
-    struct mt_comm_result r = extract_result(x, complete, more);
-    mt_locality_run_head(&x->p.more, f, x->p.comm, &head);
-    return mt_summary_write(f, &r, &x->p.estimates);
+    int rc = extract_gaps(x, &head.gaps);
+    if (rc == 0)
+        rc = mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths);
+    if (rc == 0)
+        rc = mt_comm_merged(x->p.comm);
+    if (rc == 0)
+        rc = x->formats.format == MT_FORMAT_TEXT ? mt_locality_run_text(&x->p.more, f, x->p.comm, &head)
+                                                 : extract_sentences(x, f, &head);
+    mt_gaps_free(&head.gaps);
+    return rc;
 }
 
 int mt_extract_write_text(struct mt_extract *x, int complete)
@@ -159,14 +175,20 @@ int mt_extract_write(struct mt_extract *x, int complete)
     struct mt_json *j = &x->json;
     uint64_t untraced, untraced_launches;
     struct mt_error err;
+    struct mt_gaps gaps;
     int cut = 0, code = mt_output_ready(&x->p.out);
     if (code)
         return code;
     if (mt_source_untraced(x->p.source, &untraced, &untraced_launches, &err) != 0)
         return mt_cli_failed(&err);
+    if (extract_gaps(x, &gaps) != 0) {
+        mt_gaps_free(&gaps);
+        return mt_cli_fail("no memory for the notes");
+    }
     mt_json_open(j, x->p.out.fd);
     mt_json_object(j, NULL, 0);
-    write_head(x, complete, untraced, untraced_launches);
+    write_head(x, complete, untraced, untraced_launches, &gaps);
+    mt_gaps_free(&gaps);
     if (mt_estimates_gather(&x->p.estimates, x->p.source, x->p.inputs.npaths) != 0 ||
         mt_estimates_write(j, &x->p.estimates, x->p.comm, x->p.events) != 0 ||
         mt_comm_write(j, x->p.comm, x->sections) != 0 || mt_locality_run_write(&x->p.more, j, x->p.comm) != 0)

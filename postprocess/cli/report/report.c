@@ -215,7 +215,8 @@ static int report_fill(struct make *m)
     r->host = !(m->p.inputs.flags & MT_SOURCE_NO_HOST);
     r->kernels_text = m->p.filter.kernels_text;
     r->supersteps_text = m->p.filter.supersteps_text;
-    if (mt_source_untraced(m->p.source, &r->untraced_accesses, &r->untraced_launches, &err) != 0)
+    uint64_t launches;
+    if (mt_source_untraced(m->p.source, &r->untraced_accesses, &launches, &err) != 0)
         return mt_cli_failed(&err);
     r->notes = mt_source_notes(m->p.source, &r->nnotes, &ignored);
     if (mt_report_take_comm(r, m->p.comm) != 0 || take_companions(m) != 0)
@@ -285,6 +286,9 @@ static int from_traces(struct make *m)
         return mt_cli_fail("no memory for the report");
     int input = mt_inputs_finish(m->p.source, &m->report.complete);
     code = report_fill(m);
+    if (code == 0 &&
+        mt_gaps_find(&m->report.gaps, m->p.source, m->p.comm, mt_locality_run_traffic(&m->p.more)) != 0)
+        code = mt_cli_fail("no memory for the report");
     if (!m->p.options.host)
         mt_filter_explain(&m->p.filter, m->p.comm->nlaunches, m->report.launches.n);
     if (m->report.launches.n > MANY_LAUNCHES)

@@ -242,6 +242,18 @@ static uint64_t report_from_total(const json_t *o, const char *key)
     return (uint64_t)json_integer_value(json_object_get(o, key));
 }
 
+/* Older files have only the number of launches that were not traced. */
+static int report_from_gaps(struct mt_report *r, const json_t *o)
+{
+    const json_t *list = json_object_get(o, "gaps");
+    for (size_t i = 0; i < MT_GAPS && json_string_value(json_array_get(list, i)); i++)
+        if (!(r->gaps.sentence[i] = strdup(json_string_value(json_array_get(list, i)))))
+            return -1;
+    return list ? 0
+                : mt_gaps_launches(&r->gaps, report_from_total(o, "untraced_launches"),
+                                   r->kernels_text || r->supersteps_text);
+}
+
 static void report_from_head(struct reading *x, struct mt_report_from *f, json_t *o)
 {
     struct mt_report *r = x->r;
@@ -266,7 +278,8 @@ static void report_from_head(struct reading *x, struct mt_report_from *f, json_t
     r->reported = r->kernels_text || r->supersteps_text ? UINT64_MAX : r->records;
     r->unknown = report_from_total(o, "unknown");
     r->untraced_accesses = report_from_total(o, "untraced");
-    r->untraced_launches = report_from_total(o, "untraced_launches");
+    if (report_from_gaps(r, o) != 0)
+        no_memory(x);
     r->host_accesses = report_from_total(o, "host_accesses");
 }
 

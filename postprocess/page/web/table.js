@@ -128,12 +128,17 @@ function libraryColumn() {
   return launches.some((l) => l.library) ? [textColumn("library", "library")] : [];
 }
 
+// Where one failed.
+function failedColumn() {
+  return launches.concat(untracedLaunches).some((l) => l.status) ? [{name: "failed", get: (r) => r.status || null, text: (r) => r.status ? failedWords(r) : "", csv: (r) => r.status || ""}] : [];
+}
+
 function tableList() {
   const list = [];
   list.push(["Kernels", kernelRows(), [textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("launches", "launches"),
     numberColumn("CTA instances", "ctas"), ...volumeColumns, ...senderColumns(data.has.senders), numberColumn("time (ns)", "ns")]]);
   list.push(["Launches", launches.concat(untracedLaunches).map((l) => Object.assign({name: kernelNames[l.kernel], ns: l.known ? l.end - l.begin : null}, l)), [
-    launchColumn("superstep", "– : not traced"), textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("stream", "stream"),
+    launchColumn("superstep", "– : not traced"), textColumn("kernel", "name", true), ...failedColumn(), ...libraryColumn(), numberColumn("stream", "stream"),
     {name: "grid", get: (r) => r.grid && r.grid[0] * r.grid[1] * r.grid[2], text: (r) => dimText(r.grid), csv: (r) => dimText(r.grid), num: true},
     {name: "block", get: (r) => r.block && r.block[0] * r.block[1] * r.block[2], text: (r) => dimText(r.block), csv: (r) => dimText(r.block), num: true},
     ...volumeColumns, ...senderColumns(data.has.senders), numberColumn("records", "records"), numberColumn("untraced", "untraced", "accesses that have no record"),

@@ -42,7 +42,7 @@ const copyMarks = [{kinds: ["h2d"], lane: "to device", up: false, colour: "load"
   {kinds: ["d2d", "h2h", "set", "new"], lane: "other copies", up: false, colour: "muted", words: "other copies and fills"}];
 const timelineColumns = [textColumn("what", "what"), textColumn("name", "name", true), launchColumn("superstep"), numberColumn("stream", "stream"), numberColumn("begin (ns)", "begin"), numberColumn("time (ns)", "ns"), numberColumn("bytes", "bytes")];
 function timelineRows() {
-  const row = (l) => ({what: l.superstep === null ? "launch, not traced" : "launch", name: kernelNames[l.kernel], superstep: l.superstep, stream: l.stream, begin: l.begin, ns: l.known ? l.end - l.begin : null, bytes: l.load + l.store});
+  const row = (l) => ({what: "launch" + (l.superstep === null ? ", not traced" : "") + (l.status ? ", failed" : ""), name: kernelNames[l.kernel], superstep: l.superstep, stream: l.stream, begin: l.begin, ns: l.known ? l.end - l.begin : null, bytes: l.load + l.store});
   return launches.concat(untracedLaunches).map(row).concat(copies.map((c) => ({what: "copy " + c.kind, name: "", superstep: null, stream: null, begin: c.begin, ns: null, bytes: c.bytes})),
     ranges.map((r) => ({what: "range", name: r.name, superstep: null, stream: null, begin: r.begin, ns: r.end - r.begin, bytes: null})));
 }
@@ -62,8 +62,10 @@ function communicationLines(v, told) {
   return ["communication: loaded " + exactBytes(v.commLoad) + ", stored " + exactBytes(v.commStore),
     told && v.commLoad ? "last written: " + senderKinds.map(([words, of]) => exactBytes(of(v)) + " by " + words).join(", ") : null];
 }
+function failedWords(l) { return "failed with error " + l.status; }
 function launchLines(l) {
   return [kernelNames[l.kernel], l.superstep === null ? "not traced" : "launch " + l.superstep + ", stream " + (l.stream === null ? "not known" : l.stream),
+    l.status ? failedWords(l) : null,
     l.grid ? "grid " + dimText(l.grid) + ", block " + dimText(l.block) + (l.shared ? ", " + count(l.shared) + " B of dynamic shared memory" : "") : null,
     l.known && l.end > l.begin ? "took " + duration(l.end - l.begin) + ", began at " + duration(l.begin) : null,
     l.superstep === null ? null : "loaded " + exactBytes(l.load) + ", stored " + exactBytes(l.store),
@@ -107,15 +109,15 @@ function drawTimeline(section) {
     c.roundRect(x0, y, w, lane.height, Math.min(5, w / 2));
     c.fill();
     c.globalAlpha = 1;
-    if (chosen) {
-      c.strokeStyle = theme.ink;
+    if (chosen || l.status) {
+      c.strokeStyle = l.status ? theme.warn : theme.ink;
       c.lineWidth = 2;
       c.stroke();
     }
     if (w > 40) {
       c.fillStyle = l.superstep === null ? theme.ink : d3.lab(kernelColour(l.kernel)).l > 62 ? "#14181c" : "#ffffff";
       c.textAlign = "left";
-      c.fillText(clipText(c, (l.superstep === null ? "" : l.superstep + "  ") + shortKernel(kernelNames[l.kernel]), w - 12), x0 + 6, y + lane.height / 2 + 1);
+      c.fillText(clipText(c, (l.status ? "✗ " : "") + (l.superstep === null ? "" : l.superstep + "  ") + shortKernel(kernelNames[l.kernel]), w - 12), x0 + 6, y + lane.height / 2 + 1);
     }
   }
   function drawRange(c, r, x0, x1, y) {
