@@ -76,7 +76,7 @@ def read_chunk(data, at):
     if data[at:at + 4] != b"MTCK" or len(data) - at < 64:
         raise Bad("no chunk")
     (_, c.type, c.codec, c.flags, c.stored, c.plain, c.items, c.key, c.first, c.last, check) = struct.unpack_from("<4sHBBQQQQQQQ", data, at)
-    c.body = data[at + 64:at + 64 + c.stored]
+    c.payload = c.body = data[at + 64:at + 64 + c.stored]  # of a type that is not known it stays as it is stored
     if c.stored > 1 << 26 or len(c.body) != c.stored or check != xxh3(c.body, xxh3(data[at:at + 56])):
         raise Bad("chunk")
     c.end = at + 64 + (c.stored + 7) // 8 * 8
