@@ -1,6 +1,8 @@
 /* Streams of the process whose launches no input has: a part must not pass for the whole. */
+#define _GNU_SOURCE
 #include "internal.h"
 #include "memtrace/order.h"
+#include <unistd.h>
 
 static int by_number(const void *a, const void *b)
 {
@@ -27,6 +29,26 @@ static size_t streams_read(const struct mt_source_merge *m, uint64_t *out)
     return n;
 }
 
+/* The path of this name beside the inputs, where the program wrote them all. NULL: no memory. */
+static char *streams_path(const struct mt_source_merge *m, const char *name, const char *ending)
+{
+    const char *first = m->inputs[0].path, *slash = strrchr(first, '/');
+    char *path;
+    int n = asprintf(&path, "%.*s%s%s", slash ? (int)(slash - first) + 1 : 0, first, name, ending);
+    return n < 0 ? NULL : path;
+}
+
+/* Is there a raw trace of this name whose companion is gone? Folders leave it out. */
+static int streams_alone(const struct mt_source_merge *m, const char *trace)
+{
+    char *path = streams_path(m, trace, ""), *meta = streams_path(m, trace, ".meta");
+    int alone = path && meta && *trace && access(path, F_OK) == 0 && access(meta, F_OK) != 0 &&
+                !mt_is_container(path);
+    free(path);
+    free(meta);
+    return alone;
+}
+
 /* The companion that has the process's events, where another one leaves them to it. */
 static void streams_shared(struct mt_source_merge *m, const struct mt_companion *c)
 {
@@ -36,15 +58,53 @@ static void streams_shared(struct mt_source_merge *m, const struct mt_companion 
         if (n && !strncmp(c->shared, d->trace, n) && !strcmp(c->shared + n, ".meta"))
             return;
     }
-    mt_merge_note(m, 1, "%s: the events of its process are in %s, whose trace is not among the inputs",
-                  c->path, c->shared);
+    char *path = streams_path(m, c->shared, "");
+    mt_merge_note(m, 1, "%s: the events of its process are in %s, %s", c->path, c->shared,
+                  path && access(path, F_OK) == 0 ? "whose trace is not among the inputs"
+                                                  : "which is not there");
+    free(path);
+}
+
+/* Streams that are missing for one reason: how many, and the file of the first. */
+struct streams_missing {
+    const char *trace;
+    uint64_t count;
+};
+
+static void streams_count(struct streams_missing *s, const char *trace)
+{
+    if (!s->count++)
+        s->trace = trace;
+}
+
+/* Those that nobody named, and those that nobody can place. */
+static void streams_part(struct mt_source_merge *m, const struct streams_missing *unnamed,
+                         const struct streams_missing *alone)
+{
+    if (unnamed->count == 1)
+        mt_merge_note(
+            m, 1,
+            "this is a part of the run: the launches of another stream are in %s, which is not among "
+            "the inputs; name it, too, or the folder",
+            unnamed->trace);
+    else if (unnamed->count)
+        mt_merge_note(m, 1,
+                      "this is a part of the run: the launches of %llu other streams are in %s and the like, "
+                      "which are not among the inputs; name them, too, or the folder",
+                      (unsigned long long)unnamed->count, unnamed->trace);
+    if (alone->count)
+        mt_merge_note(m, 1,
+                      "this is a part of the run: the launches of %llu other stream%s are in %s%s, whose "
+                      "companion %s.meta is missing: without it the launches there cannot be put in order",
+                      (unsigned long long)alone->count, alone->count == 1 ? "" : "s", alone->trace,
+                      alone->count == 1 ? "" : " and the like", alone->trace);
 }
 
 static void streams_tell(struct mt_source_merge *m, const struct mt_stream_event *all, size_t n,
                          const uint64_t *read, size_t nread)
 {
-    const struct mt_stream_event *missing = NULL;
-    uint64_t others = 0, refused = 0;
+    struct streams_missing unnamed = {0}, alone = {0};
+    uint64_t refused = 0;
     for (size_t i = 0; i < n; i++) {
         const struct mt_stream_event *e = &all[i];
         if (i && e->stream == all[i - 1].stream)
@@ -54,24 +114,13 @@ static void streams_tell(struct mt_source_merge *m, const struct mt_stream_event
                 mt_merge_note(m, 1, "stream %llu of the process has no trace: %s",
                               (unsigned long long)e->stream, e->why);
         } else if (!bsearch(&e->stream, read, nread, sizeof *read, mt_order_u64)) {
-            missing = missing ? missing : e;
-            others++;
+            streams_count(streams_alone(m, e->trace) ? &alone : &unnamed, e->trace);
         }
     }
     if (refused > 1)
         mt_merge_note(m, 1, "%llu more streams of the process have no trace",
                       (unsigned long long)refused - 1);
-    if (others == 1)
-        mt_merge_note(
-            m, 1,
-            "this is a part of the run: the launches of another stream are in %s, which is not among "
-            "the inputs; name it, too, or the folder",
-            missing->trace);
-    else if (others)
-        mt_merge_note(m, 1,
-                      "this is a part of the run: the launches of %llu other streams are in %s and the like, "
-                      "which are not among the inputs; name them, too, or the folder",
-                      (unsigned long long)others, missing->trace);
+    streams_part(m, &unnamed, &alone);
 }
 
 int mt_note_streams(struct mt_source_merge *m)

@@ -179,6 +179,35 @@ class Belongs(Case):
             self.assertIs(self.extract(self.path("a.mtc"), code=code)["complete"], code == 0)
 
 
+class Folder(Case):
+    """A folder, and the files in it one by one: the same is said of them."""
+
+    def stream(self, number, pid=1, start=5, more=()):
+        """One launch of a program with two streams; each has one record."""
+        lines = [{"ev": "stream", "stream": i, "trace": f"MemTrace-pipe-{i}"} for i in range(2)] + list(more)
+        self.file(f"MemTrace-pipe-{number}.meta", companion(lines + [dict(LAUNCH, seq=5 + number, stream=number, records=1)], {"pid": pid, "start_ns": start, "stream": number},
+                                                            {"records_written": 1, "records_counted": 1}))
+        return self.file(f"MemTrace-pipe-{number}", trace([("k", [record(0, LOAD, 4, 0x10, (0, 0, 0))])]))
+
+
+    def test_companion_gone(self):
+        one, two = self.stream(0), self.stream(1)
+        self.assertEqual(self.extract(self.dir)["records"], 2)
+        self.assertIn(b"which is not among the inputs; name it, too, or the folder", self.tool("mt-extract", one, code=3).stderr)
+        os.remove(two + ".meta")
+        for inputs in ([self.dir], [one], [one, two]):
+            err = self.tool("mt-extract", *inputs, code=3).stderr.decode()
+            self.assertIn("the launches of 1 other stream are in MemTrace-pipe-1, whose companion MemTrace-pipe-1.meta is missing", err)
+            self.assertNotIn("name it, too", err)
+
+    def test_shared_companion_gone(self):
+        """The one that has the events of the process."""
+        one, two = self.stream(0), self.stream(1, more=[{"ev": "shared", "file": "MemTrace-pipe-0.meta"}])
+        self.assertIn(b"the events of its process are in MemTrace-pipe-0.meta, whose trace is not among", self.tool("mt-extract", two, code=3).stderr)
+        os.remove(one + ".meta")
+        self.assertIn(b"the events of its process are in MemTrace-pipe-0.meta, which is not there", self.tool("mt-extract", self.dir, code=3).stderr)
+
+
 class Whole(Case):
     """Nothing is called whole that nobody knows to be."""
 
