@@ -4,6 +4,7 @@
 #include "decoders.h"
 #include "feed.h"
 #include "memtrace/order.h"
+#include "run.h"
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -113,23 +114,26 @@ out:
 static int one_process(struct mt_source_merge *m, struct mt_error *err)
 {
     const struct mt_input *first = NULL;
+    struct mt_run_id run = {0};
     for (size_t i = 0; i < m->ninputs; i++) {
         const struct mt_input *in = &m->inputs[i];
-        const struct mt_companion *c = mt_input_companion(in), *d = first ? mt_input_companion(first) : NULL;
+        const struct mt_companion *c = mt_input_companion(in);
         if (!c || !c->has_header)
             continue;
-        /* A host trace begins when its engine does, which is not when the CUDA runtime does. */
-        int apart = d && !mt_input_is_host(first) && !mt_input_is_host(in) && d->start_ns != c->start_ns;
-        if (d && (d->pid != c->pid || apart))
+        struct mt_run_id its = {c->pid, c->start_ns, mt_input_is_host(in)};
+        if (first && !mt_run_same(&run, &its))
             return mt_error_set(
                 err, MT_E_INPUT, 0, 0, in->path,
                 "is of another run than %s (process %llu, not %llu): their addresses have nothing in "
-                "common. Name the files of one run, the newer one's are %s and those written with it "
-                "(ls -lt), or give each run a folder of its own (MEMTRACE_DIR)",
-                first->path, (unsigned long long)c->pid, (unsigned long long)d->pid,
-                c->start_ns > d->start_ns ? in->path : first->path);
-        if (!first)
+                "common. Name the files of one run, the newer one's are %s and those written with it; or "
+                "their folder, of which the newest run is taken; or give each run a folder of its own "
+                "(MEMTRACE_DIR)",
+                first->path, (unsigned long long)c->pid, (unsigned long long)run.pid,
+                mt_run_newer(&its, &run) ? in->path : first->path);
+        if (!first) {
             first = in;
+            run = its;
+        }
     }
     return 0;
 }

@@ -189,6 +189,15 @@ class Folder(Case):
                                                             {"records_written": 1, "records_counted": 1}))
         return self.file(f"MemTrace-pipe-{number}", trace([("k", [record(0, LOAD, 4, 0x10, (0, 0, 0))])]))
 
+    def test_newest(self):
+        """The run that began last, whichever file was written last: one was copied there."""
+        for starts, pid, newest in (((9, 5), 3919, 0), ((5, 9), 3910, 1)):
+            paths = [self.stream(0, 3919, starts[0]), self.stream(1, 3910, starts[1])]
+            for first in (0, 1):
+                for k, path in enumerate(paths):
+                    os.utime(path, (1000 + (k == first), 1000 + (k == first)))
+                self.assertIn(f"those of process {pid}, the newest, are taken (1 file of others".encode(), self.tool("mt-extract", self.dir, code=3).stderr)
+                self.assertIn(f"the newer one's are {paths[newest]} and those".encode(), self.tool("mt-extract", paths[first], paths[1 - first], code=2).stderr)
 
     def test_companion_gone(self):
         one, two = self.stream(0), self.stream(1)
@@ -206,6 +215,23 @@ class Folder(Case):
         self.assertIn(b"the events of its process are in MemTrace-pipe-0.meta, whose trace is not among", self.tool("mt-extract", two, code=3).stderr)
         os.remove(one + ".meta")
         self.assertIn(b"the events of its process are in MemTrace-pipe-0.meta, which is not there", self.tool("mt-extract", self.dir, code=3).stderr)
+
+    def test_lines_inside(self):
+        """A compact trace alone is whole; what was made of a trace that is there does not count again."""
+        self.stream(0), self.stream(1)
+        for to in ("a.mtc", "z.mtc"):
+            self.tool("mt-convert", "-o", self.path(to), self.path("MemTrace-pipe-0"))
+        done = self.tool("mt-extract", self.dir)
+        self.assertEqual((json.loads(done.stdout)["records"], done.stderr.count(b"MemTrace-pipe-0 has the same stream of the same run")), (2, 2))
+        os.remove(self.path("MemTrace-pipe-0.meta"))
+        os.remove(self.path("z.mtc"))
+        got = self.extract(self.dir)
+        self.assertEqual((got["records"], got["launches"], got["complete"], len(got["inputs"])), (2, 2, True, 2))
+        for name in ("MemTrace-pipe-1", "MemTrace-pipe-1.meta"):
+            os.remove(self.path(name))
+        self.assertEqual(self.extract(self.dir, code=3)["records"], 1)
+        os.remove(self.path("a.mtc"))
+        self.assertIn(b"has no trace with a companion", self.tool("mt-extract", self.dir, code=2).stderr)
 
 
 class Whole(Case):

@@ -5,6 +5,7 @@
 #include "memtrace/grow.h"
 #include "kind.h"
 #include "memtrace/host.h"
+#include "reader/run.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +20,9 @@ enum { HEADER = 65536 }; /* the first line of a companion is shorter */
 
 struct found {
     char *path;
-    uint64_t pid, start;
-    struct timespec written; /* the newest of the run */
-    int host;
+    struct mt_run_id run;
+    uint64_t stream;
+    int inside; /* the lines are in the trace alone: it may be a copy of others */
 };
 
 struct folder {
@@ -61,24 +62,23 @@ static int folder_run_of(const char *meta, struct found *f)
     json_t *o = lf ? json_loadb(text, (size_t)(lf - text), 0, NULL) : NULL;
     const char *ev = json_string_value(json_object_get(o, "ev"));
     int is_header = ev && !strcmp(ev, "header");
-    f->pid = folder_number(o, "pid");
-    f->start = folder_number(o, "start_ns");
+    f->run = (struct mt_run_id){folder_number(o, "pid"), folder_number(o, "start_ns"), 0};
+    f->stream = folder_number(o, "stream");
     json_decref(o);
     return is_header ? 0 : -1;
 }
 
-/* The same of a container of host accesses, which has its companion inside. */
-static int folder_host_run_of(const char *path, struct found *f)
+/* The same of a container, which has its companion inside. */
+static int folder_inside_run_of(const char *path, struct found *f)
 {
     struct mt_error err;
-    struct mt_host_reader *r =
-        mt_kind_of(path) == MT_KIND_CONTAINER ? mt_host_reader_open(path, &mt_cli_stop, &err) : NULL;
+    struct mt_host_reader *r = mt_is_container(path) ? mt_host_reader_open(path, &mt_cli_stop, &err) : NULL;
     const struct mt_companion *c = r ? mt_host_companion(r) : NULL;
     int known = c && c->has_header;
     if (known) {
-        f->pid = c->pid;
-        f->start = c->start_ns;
-        f->host = 1;
+        f->run = (struct mt_run_id){c->pid, c->start_ns, mt_kind_of(path) == MT_KIND_CONTAINER};
+        f->stream = c->stream;
+        f->inside = 1;
     }
     mt_host_reader_close(r);
     return known ? 0 : -1;
@@ -108,9 +108,8 @@ static int folder_look_at(struct folder *all, const char *dir, const char *name)
         goto out;
     rc = 0;
     if (stat(f.path, &st) != 0 || !S_ISREG(st.st_mode) ||
-        (folder_run_of(meta, &f) != 0 && folder_host_run_of(f.path, &f) != 0))
+        (folder_run_of(meta, &f) != 0 && folder_inside_run_of(f.path, &f) != 0))
         goto out;
-    f.written = st.st_mtim;
     rc = folder_add(all, &f);
     free(meta);
     if (rc != 0)
@@ -122,45 +121,66 @@ out:
     return rc;
 }
 
-/* A container of host accesses begins when its engine does. */
-static int folder_same_run(const struct found *a, const struct found *b)
-{
-    return a->pid == b->pid && (a->host || b->host || a->start == b->start);
-}
-
-static int folder_older(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
-}
-
 static int folder_by_name(const void *a, const void *b)
 {
     return strverscmp(((const struct found *)a)->path, ((const struct found *)b)->path);
 }
 
-/* Leaves those of the newest run, in the order of their names; says it when there were others. */
-static void folder_choose(struct folder *all, const char *dir)
+/* Those of a stream side by side, last what has its lines inside alone. */
+static int folder_by_stream(const void *a, const void *b)
 {
-    const struct found *newest = NULL;
+    const struct found *x = a, *y = b;
+    if (x->run.host != y->run.host || x->stream != y->stream)
+        return x->run.host != y->run.host ? x->run.host - y->run.host : x->stream < y->stream ? -1 : 1;
+    return x->inside != y->inside ? x->inside - y->inside : folder_by_name(a, b);
+}
+
+/* Of the traces of one run: without what mt-convert made of a stream that is there, too. */
+static void folder_drop_copies(struct folder *all)
+{
+    size_t kept = 0;
+    qsort(all->list, all->n, sizeof *all->list, folder_by_stream);
+    for (size_t i = 0; i < all->n; i++) {
+        struct found f = all->list[i], *o = kept ? &all->list[kept - 1] : NULL;
+        if (!o || !f.inside || f.run.host || o->stream != f.stream) {
+            all->list[kept++] = f;
+            continue;
+        }
+        mt_cli_note("%s: is left alone: %s has the same stream of the same run", f.path, o->path);
+        free(f.path);
+    }
+    all->n = kept;
+}
+
+/* Leaves those of this run that are wanted; how many were of others. */
+static size_t folder_keep(struct folder *all, const struct mt_run_id *run)
+{
     size_t kept = 0, others = 0;
-    struct found run;
-    for (size_t i = 0; i < all->n; i++)
-        if (!newest || (newest->host && !all->list[i].host) ||
-            (newest->host == all->list[i].host && folder_older(&newest->written, &all->list[i].written)))
-            newest = &all->list[i];
-    if (!newest)
-        return;
-    run = *newest;
     for (size_t i = 0; i < all->n; i++) {
         struct found *f = &all->list[i];
-        int same = folder_same_run(f, &run);
+        int same = mt_run_same(&f->run, run);
         others += !same;
-        if (same && (!f->host || all->flags & MT_SOURCE_HOST || run.host))
+        if (same && (!f->run.host || all->flags & MT_SOURCE_HOST || run->host))
             all->list[kept++] = *f;
         else
             free(f->path);
     }
     all->n = kept;
+    return others;
+}
+
+/* Leaves those of the newest run, in the order of their names; says it when there were others. */
+static void folder_choose(struct folder *all, const char *dir)
+{
+    const struct found *newest = all->list;
+    for (size_t i = 1; i < all->n; i++)
+        if (mt_run_newer(&all->list[i].run, &newest->run))
+            newest = &all->list[i];
+    if (!all->n)
+        return;
+    struct mt_run_id run = newest->run;
+    size_t others = folder_keep(all, &run);
+    folder_drop_copies(all);
     qsort(all->list, all->n, sizeof *all->list, folder_by_name);
     if (others)
         mt_cli_say(
@@ -188,9 +208,10 @@ static int folder_read(struct folder *all, const char *dir, const char *pattern)
     folder_choose(all, dir);
     if (all->n)
         return 0;
-    mt_cli_say(
-        "%s: this directory has no trace with a companion (MemTrace-pipe-N and MemTrace-pipe-N.meta)%s%s",
-        dir, pattern ? " that is called " : "", pattern ? pattern : "");
+    mt_cli_say("%s: this directory has no trace with a companion (MemTrace-pipe-N and MemTrace-pipe-N.meta, "
+               "or inside "
+               "a .mtc)%s%s",
+               dir, pattern ? " that is called " : "", pattern ? pattern : "");
     return MT_EXIT_USAGE;
 }
 
