@@ -12,6 +12,10 @@ import tempfile
 import brute
 import traces
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "container"))
+sys.dont_write_bytecode = True
+import make_golden as golden  # noqa: E402
+
 TYPES = {"load": "read", "store": "write", "atomic": "atomic", "unknown": "unknown"}
 FIELDS = ["buffer", "stride", "type", "size", "site"]
 
@@ -148,6 +152,25 @@ def said_of_large(binary, folder):
                 assert len(re.findall(r"^  n\d+ \[", r.stdout, re.M)) == nodes
 
 
+def said_of_empty(binary, folder):
+    """A graph without nodes of a trace with accesses: how many have no step, and which option shows more."""
+    once = [traces.record(0, 0, 4, 0x1000 + 4 * x, (x, 0, 0)) for x in range(3)]
+    lanes = golden.columns((3, 3, 3, 2, b"\4" + golden.sleb(1), golden.sleb(1) + golden.leb(4) + b"\1" + golden.u32(255), golden.sleb(4096)))  # warp 0
+    compact = golden.head(features=golden.HAS_DEVICE) + golden.meta({"ev": "header", "version": 1, "format": "compact"}, golden.KERNEL) + \
+        golden.device(lanes, 8) + golden.meta({"ev": "launch", "seq": 5, "stream": 0, "kernel": "k<int>", "traced": True, "records": 8},
+                                              {"ev": "end", "records_written": 8, "complete": True})
+    none, more = "have no step before them: the graph is empty", "; --lanes shows the strides between the lanes of a warp\n"
+    for data, options, says in ((traces.trace([("k", once)]), [], f"3 accesses {none}\n"), (golden.closed(compact), [], f"8 accesses {none}{more}"),
+                                (traces.trace([("k", once[:1])]), [], "1 access has no step before it: the graph is empty\n"),
+                                (golden.closed(compact), ["--lanes"], ""), (traces.trace([("k", once[:1] * 2)]), [], ""), (traces.trace([("k", [])]), [], "")):
+        path = os.path.join(folder, "once")
+        with open(path, "wb") as f:
+            f.write(data)
+        r = subprocess.run([binary + "/mt-graph", "-f", "json", *options, path], capture_output=True, check=True, text=True)
+        assert "".join(x for x in r.stderr.splitlines(True) if "step" in x) == (says and "mt-graph: " + says), (options, says, r.stderr, r.stdout)
+        assert bool(json.loads(r.stdout)["nodes"]) == (not says and data != traces.trace([("k", [])]))
+
+
 def main():
     binary, cases = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 300
     folder = tempfile.mkdtemp(prefix="mt-graph-")
@@ -158,6 +181,7 @@ def main():
             print("seed %d, kept in %s" % (seed, folder))
             raise
     said_of_large(binary, folder)
+    said_of_empty(binary, folder)
     if shutil.which("dot"):  # Graphviz takes it
         svg = subprocess.run(["dot", "-Tsvg"], input=dot.encode(), capture_output=True, check=True).stdout
         assert svg.count(b'class="node"') == len(re.findall(r"^  n\d+ \[", dot, re.M))

@@ -420,11 +420,25 @@ static int read_mat(struct mt_stride_graph_input *in, struct mt_stride_graph *g)
     return in->complete ? 0 : MT_EXIT_INPUT;
 }
 
+/* An empty graph of a trace that is not. */
+static void graph_input_empty(struct mt_stride_graph_input *in, const struct mt_stride_graph *g)
+{
+    if (g->nnodes || !g->records || (in->lanes && !g->threads))
+        return;
+    graph_input_note(in, 0, "%" PRIu64 " access%s no step before %s: the graph is empty%s", g->records,
+                     g->records == 1 ? " has" : "es have", g->records == 1 ? "it" : "them",
+                     in->lanes    ? " (no two lanes of a warp make an access together)"
+                     : g->threads ? "; --lanes shows the strides between the lanes of a warp"
+                                  : "");
+}
+
 int mt_stride_graph_input_read(struct mt_stride_graph_input *in, struct mt_stride_graph *g)
 {
-    if (in->kind == MT_KIND_TRACE)
-        return read_traces(in, g);
-    int code = in->kind == MT_KIND_CONTAINER ? read_container(in, g) : read_mat(in, g);
+    int code = in->kind == MT_KIND_TRACE       ? read_traces(in, g)
+               : in->kind == MT_KIND_CONTAINER ? read_container(in, g)
+                                               : read_mat(in, g);
+    if (code == 0 || code == MT_EXIT_INPUT)
+        graph_input_empty(in, g);
     if ((code == 0 || code == MT_EXIT_INPUT) && in->outside)
         graph_input_note(in, 0,
                          "%s: %" PRIu64 " accesses outside all allocations (stack, variables of libraries) "
