@@ -39,6 +39,7 @@ static const char help[] =
     "  -t, --supersteps=A:B, --launches=A:B\n"
     "                      kernels: only launches A (counted from 0) to B, B not included; A..B: B, too; A:, "
     ":B, A\n"
+    "                      (in MEMTRACE_LAUNCHES, A:B is to B, too)\n"
     "      --stream=N      kernels: only launches of stream N; of a raw trace, for simulators only\n"
     "      --companion=FILE, --no-companion   of a raw trace, read or written\n"
     "      --order=ORDER   atomic: time (default) or file (as written; any input, no memory)\n"
