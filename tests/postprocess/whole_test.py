@@ -185,8 +185,9 @@ class Folder(Case):
     def stream(self, number, pid=1, start=5, more=()):
         """One launch of a program with two streams; each has one record."""
         lines = [{"ev": "stream", "stream": i, "trace": f"MemTrace-pipe-{i}"} for i in range(2)] + list(more)
-        self.file(f"MemTrace-pipe-{number}.meta", companion(lines + [dict(LAUNCH, seq=5 + number, stream=number, records=1)], {"pid": pid, "start_ns": start, "stream": number},
-                                                            {"records_written": 1, "records_counted": 1}))
+        lines.append(dict(LAUNCH, seq=5 + number, stream=number, records=1))
+        header, end = {"pid": pid, "start_ns": start, "stream": number}, {"records_written": 1, "records_counted": 1}
+        self.file(f"MemTrace-pipe-{number}.meta", companion(lines, header, end))
         return self.file(f"MemTrace-pipe-{number}", trace([("k", [record(0, LOAD, 4, 0x10, (0, 0, 0))])]))
 
     def test_newest(self):
