@@ -23,7 +23,7 @@ static void write_dim(struct mt_json *j, const uint64_t dim[3])
 /* stream, grid, block, shared, begin, end, file, line, records, untraced, status, library */
 static void write_event(struct mt_json *j, const struct mt_launch_event *e, uint64_t zero)
 {
-    mt_json_u64(j, NULL, e->stream);
+    mt_json_i64(j, NULL, (int64_t)e->stream); /* -1: of no stream that has a trace */
     write_dim(j, e->grid);
     write_dim(j, e->block);
     mt_json_u64(j, NULL, e->shared);

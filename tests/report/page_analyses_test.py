@@ -172,7 +172,7 @@ class Timeline(Case):
     def make(cls):
         events = [{"ev": "memcpy", "seq": 0, "kind": "h2d", "dst": "0x1000", "src": "0x9", "bytes": 64, "stream": 0, "begin_ns": 900},
                   {"ev": "launch", "seq": 2, "stream": 0, "kernel": "alpha", "begin_ns": 2000, "end_ns": 6000, "traced": True, "records": 1},
-                  {"ev": "launch", "seq": 3, "stream": 1, "kernel": "beta", "begin_ns": 3000, "end_ns": 9000, "traced": False, "records": 0},
+                  {"ev": "launch", "seq": 3, "stream": -1, "kernel": "beta", "begin_ns": 3000, "end_ns": 9000, "traced": False, "records": 0},
                   {"ev": "launch", "seq": 5, "stream": 0, "kernel": "gamma", "begin_ns": 9500, "end_ns": 10900, "traced": True, "records": 0, "status": 700},
                   {"ev": "range", "seq": 6, "begin": 1, "name": "outer", "domain": "", "kind": "push", "thread": 77, "begin_ns": 1500, "end_ns": 10900},
                   {"ev": "range", "seq": 4, "begin": 1, "name": "inner", "domain": "app", "kind": "push", "thread": 77, "begin_ns": 1800, "end_ns": 7000, "open": True}]
@@ -181,22 +181,23 @@ class Timeline(Case):
         run(BIN + "/mt-report", cls.path("t"), "-o", cls.path("r.html"))
 
     def test_tooltips(self):
-        """Lanes: copies, two of ranges, two streams, each 34 pixels; times 0 to 10,000 ns from pixel 92 to 8 from the end."""
+        """Lanes: copies, two of ranges, no stream, a stream, each 34 pixels; times 0 to 10,000 ns from pixel 92 to 8 from the end."""
         self.page.open(self.path("r.html"))
         width, height = self.page.run("(() => { const c = document.querySelector('#timeline canvas'); return [c.clientWidth, c.clientHeight]; })()")
         self.assertEqual(height, 8 + 5 * 34 + 26)
         for lane, time, words in ((0, 0, ["Host copies", "host → device: 64 B"]), (1, 9000, ["outer", "took 9.40 µs", "began at 600 ns", "thread 77"]),
-                                  (2, 3000, ["inner", "range of app", "took 5.20 µs", "still open"]), (3, 3000, ["alpha", "launch 0", "took 4.00 µs", "began at 1.10 µs"]),
-                                  (4, 5000, ["beta", "not traced"]), (3, 9000, ["gamma", "launch 1", "failed with error 700"])):
+                                  (2, 3000, ["inner", "range of app", "took 5.20 µs", "still open"]), (4, 3000, ["alpha", "launch 0", "took 4.00 µs", "began at 1.10 µs"]),
+                                  (3, 5000, ["beta", "not traced"]), (4, 9000, ["gamma", "launch 1", "failed with error 700"])):
             self.page.move("#timeline canvas", (92 + (width - 100) * time / 10000) / width, (8 + 34 * lane + 13) / height)
             tip = self.page.text("#tip").replace("\u00a0", " ")
             for word in words:
                 self.assertIn(word, tip)
-        self.page.click("#timeline canvas", (92 + (width - 100) * 0.9) / width, (8 + 34 * 3 + 13) / height)
+        self.page.click("#timeline canvas", (92 + (width - 100) * 0.9) / width, (8 + 34 * 4 + 13) / height)
         self.assertEqual(self.page.run("memtraceReport.state.superstep"), 1)
         heads, *rows = self.table("Launches")
         failed = heads.index("failed")
         self.assertEqual([r[failed] for r in rows], ["", "failed with error 700", ""])
+        self.assertEqual([r[heads.index("stream")] for r in rows], ["0", "0", "-1"])
 
 
 class Damaged(Case):
