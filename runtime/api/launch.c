@@ -226,6 +226,7 @@ static int launch_start(struct mt_op *op)
     if (l->trace) {
         l->run.flush = mt_trace_compact() ? NULL : mt_trace_append;
         l->run.flush_runs = mt_trace_compact() ? mt_trace_append_runs : NULL;
+        l->run.settle = mt_trace_settle;
         l->run.flush_ctx = l->trace;
     }
     l->run.channel = l->context;

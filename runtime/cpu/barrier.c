@@ -7,6 +7,8 @@ static void barrier_release(struct mt_cta *cta, uint32_t id)
 {
     struct mt_barrier *b = &cta->barrier[id];
     struct mt_queue *w = &b->waiters;
+    if (cta->run->ordered && !b->expected) /* all CTAs wait so before they come to a grid's barrier */
+        mt_worker_hand_on(cta->worker);
     if (b->reduce)
         for (struct mt_fiber *f = w->head; f; f = f->next)
             f->result = b->acc;

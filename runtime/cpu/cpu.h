@@ -82,6 +82,8 @@ struct mt_cpu_launch {
     /* The same under mt_cpu_set_compact: `count` accesses of warps, of one or several CTAs, which are
      * `accesses` of threads. `flush` is not called then. */
     void (*flush_runs)(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses);
+    /* What the calling thread has handed over comes before what others do from now on. NULL: not traced. */
+    void (*settle)(void *ctx);
     void *flush_ctx;
     const struct mt_cta_rule *ctas; /* NULL: all CTAs are traced; must last */
     void *channel; /* under MEMTRACE_CHANNEL=warp: the launch context (device/packet.h), NULL: not traced */

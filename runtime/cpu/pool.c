@@ -355,6 +355,7 @@ static int pool_prepare(struct mt_run *run, struct mt_cpu_launch *l)
 {
     run->launch = l;
     run->cooperative = l->cooperative;
+    run->ordered = l->cooperative && pool.active > 1;
     run->nthreads = l->block[0] * l->block[1] * l->block[2];
     run->total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
     if (l->cluster[0])

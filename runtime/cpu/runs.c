@@ -122,15 +122,20 @@ static void runs_flush_here(void *worker, int unused)
     mt_runs_open(w);
 }
 
-void mt_runs_flush(struct mt_worker *w)
+void mt_worker_call(struct mt_worker *w, void (*f)(void *worker, int all), int all)
 {
     int in_device = w->in_device;
     w->in_device = 0; /* a fault in there is not the kernel's */
     if (in_device)
-        mt_fiber_call(w->sched_sp, runs_flush_here, w, 0);
+        mt_fiber_call(w->sched_sp, f, w, all);
     else
-        runs_flush_here(w, 0);
+        f(w, all);
     w->in_device = in_device;
+}
+
+void mt_runs_flush(struct mt_worker *w)
+{
+    mt_worker_call(w, runs_flush_here, 0);
 }
 
 struct mt_access_run *mt_cpu_run_room(void)

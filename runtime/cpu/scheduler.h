@@ -44,6 +44,7 @@ struct mt_run {
     uint32_t nthreads; /* of a CTA: its fibers, where it has any */
     uint32_t warps;    /* a fiber is a warp, and struct mt_warp is not used */
     uint32_t cooperative;
+    int ordered; /* its CTAs may meet at barriers of the grid, and run on several workers */
     uint64_t shared_bytes, const_base, const_bytes;
     /* Under the pool's lock. */
     uint64_t next, claimed, finished;
@@ -234,11 +235,16 @@ struct mt_worker *mt_worker_new(void); /* with what it needs; NULL: no memory */
 void *mt_worker_main(void *worker);
 /* quiet 1: what device code records and counts from here on is forgotten; 0: no longer. */
 void mt_worker_quiet(struct mt_worker *w, int quiet);
+/* All that was recorded until now comes before what any worker hands on later. */
+void mt_worker_hand_on(struct mt_worker *w);
 
 /* runs.c */
 struct mt_runs *mt_runs_new(void);           /* NULL: no memory */
 void mt_runs_open(struct mt_worker *worker); /* on its thread: they are empty */
 void mt_runs_flush(struct mt_worker *worker);
+/* f(w, all) on the worker's own stack: a device thread may have used up nearly all of its own, and an
+ * overflow that takes locks of the trace with it cannot be a failed launch. */
+void mt_worker_call(struct mt_worker *w, void (*f)(void *worker, int all), int all);
 
 /* pool.c */
 /* Blocks until there is something to claim. Returns the number of SMs. */

@@ -125,17 +125,10 @@ static void worker_flush_here(void *worker, int all)
 }
 
 /* Hands the buffer's records to the launch they belong to. all: in compact mode, those of the warp at work,
- * too. On the worker's own stack: a device thread may have used up nearly all of its own, and an overflow
- * that takes locks of the trace with it cannot be a failed launch. */
+ * too. */
 static void worker_flush(struct mt_worker *w, int all)
 {
-    int in_device = w->in_device;
-    w->in_device = 0; /* a fault in there is not the kernel's */
-    if (in_device)
-        mt_fiber_call(w->sched_sp, worker_flush_here, w, all);
-    else
-        worker_flush_here(w, all);
-    w->in_device = in_device;
+    mt_worker_call(w, worker_flush_here, all);
 }
 
 /* No more records of the worker's run will come. */
@@ -147,6 +140,20 @@ static void flush_last(struct mt_worker *w)
         return;
     mt_warps_flush(w->warps);
     set_limit(w, w->small);
+}
+
+static void hand_on_all(void *worker, int unused)
+{
+    const struct mt_cpu_launch *l = ((struct mt_worker *)worker)->run->launch;
+    (void)unused;
+    flush_last(worker);
+    l->settle(l->flush_ctx);
+}
+
+void mt_worker_hand_on(struct mt_worker *w)
+{
+    if (w->run->launch->settle && !w->quiet) /* quiet: all that is not forgotten has been handed on */
+        mt_worker_call(w, hand_on_all, 0);
 }
 
 void mt_worker_quiet(struct mt_worker *w, int quiet)

@@ -309,6 +309,24 @@ static void compact_append(void *self, const struct mt_access_run *runs, size_t 
         compact_fail(c, why ? why : "too many runs for a chunk", c->good);
 }
 
+/* Writes what the calling thread's encoder has. */
+static void compact_settle(void *self)
+{
+    struct mt_compact *c = self;
+    pthread_mutex_lock(&c->lock);
+    struct encoder **at = &c->open, *x;
+    while (*at && !pthread_equal((*at)->owner, pthread_self()))
+        at = &(*at)->next;
+    if ((x = *at))
+        *at = x->next;
+    pthread_mutex_unlock(&c->lock);
+    if (!x)
+        return;
+    if (!c->off)
+        compact_put(c, x, 0);
+    give_encoder(x);
+}
+
 static uint64_t compact_end(void *self, uint64_t *bytes)
 {
     static const struct mt_mtc_columns nothing;
@@ -353,6 +371,7 @@ const struct mt_output_ops mt_compact_ops = {
     .spaces = 1,
     .begin = compact_begin,
     .append_runs = compact_append,
+    .settle = compact_settle,
     .end = compact_end,
     .on = compact_on,
     .error = compact_error,

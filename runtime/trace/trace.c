@@ -266,6 +266,13 @@ void mt_trace_append(void *trace, const void *records, size_t n)
         t->ops->append(t->out, records, n);
 }
 
+void mt_trace_settle(void *trace)
+{
+    struct mt_trace *t = trace;
+    if (t->out && t->ops->settle)
+        t->ops->settle(t->out);
+}
+
 /* To an output that takes accesses of global memory alone. */
 static void trace_append_global(struct mt_trace *t, const struct mt_access_run *runs, size_t n)
 {

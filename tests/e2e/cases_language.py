@@ -57,6 +57,25 @@ def kernel_heap(world):
         same(f"{flags}: blocks", len(events), n + n // 2 + 3 + 8)
 
 
+def senders(world, result, suffix):
+    """By launch: bytes of another CTA of it, of another CTA of an earlier one, of the same CTA of an earlier one."""
+    out = world.extract([result.path() + suffix], "--sections=senders")
+    holds("complete", out["complete"] is not False)
+    launches = {int(step): tuple(s.values()) for kernel in out["senders"].values() for step, s in kernel.items()}
+    return [launches[step] for step in sorted(launches)]
+
+
+@case("grid_barriers")
+def grid_barriers(world):
+    """All that CTAs do before a barrier of the grid is in the trace before what any does after it, also with several worker
+    threads: each int is read once, by the CTA opposite, after the first barrier."""
+    app = world.compile(os.path.join(world.src, "grid_barriers.cu"), "-O2")
+    for form, suffix in (("raw", ""), ("compact", ".mtc")):
+        result = world.run_ok(app, MEMTRACE_FORMAT=form, MEMTRACE_CPU_THREADS=4)
+        same(f"{form}: output", result.out, "grid_barriers: passed\n")
+        same(form, senders(world, result, suffix), [(256 * 4, 0, 0)] * 20)
+
+
 def bytes_touched(launches, kind, base, size):
     """{how often a byte of [base, base + size) was touched: how many bytes}."""
     times = [0] * size
