@@ -18,11 +18,16 @@ struct mt_copy_event mt_new_memory(const struct mt_alloc_event *a, uint64_t from
                                   .height = a->bytes > from};
 }
 
+int mt_is_new_memory(const struct mt_alloc_event *a)
+{
+    return strcmp(a->kind, "symbol") != 0 && strcmp(a->kind, "device") != 0;
+}
+
 /* Allocations of a trace's companion. */
 static void device_memory(struct mt_source_merge *m, const struct mt_companion *c)
 {
     for (size_t k = 0; k < c->nallocs; k++)
-        if (strcmp(c->allocs[k].kind, "symbol") != 0) /* these were there from the start */
+        if (mt_is_new_memory(&c->allocs[k]))
             m->copies[m->ncopies++] = mt_new_memory(&c->allocs[k], 0);
 }
 

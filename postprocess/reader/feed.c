@@ -139,7 +139,7 @@ static int take_events(struct mt_source_merge *m, struct mt_companion *c)
     for (size_t i = 0; i < c->ncopies; i++)
         more[m->ncopies++] = c->copies[i];
     for (size_t i = 0; i < c->nallocs; i++)
-        if (strcmp(c->allocs[i].kind, "symbol") != 0)
+        if (mt_is_new_memory(&c->allocs[i]))
             more[m->ncopies++] = mt_new_memory(&c->allocs[i], 0);
     qsort(more + waiting, m->ncopies - waiting, sizeof *more, by_seq);
     mt_companion_forget_memory(c);

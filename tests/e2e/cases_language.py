@@ -1,8 +1,13 @@
 """What kernels are made of in C++ (src/language.cu), and the libraries that come with CUDA (src/libraries.cu)."""
 import os
 import re
+import sys
 
+import cases_live
 from world import case, holds, same
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "postprocess"))
+import brute  # noqa: E402
 
 N = 64
 COPY = {("load", 4): N, ("store", 4): N}
@@ -63,6 +68,25 @@ def senders(world, result, suffix):
     holds("complete", out["complete"] is not False)
     launches = {int(step): tuple(s.values()) for kernel in out["senders"].values() for step, s in kernel.items()}
     return [launches[step] for step in sorted(launches)]
+
+
+@case("kernel_heap.senders")
+def kernel_heap_senders(world):
+    """What a kernel stores in memory that it allocates itself stays its own: each CTA of `use` reads a pointer of 8 bytes and
+    an int of the other CTA; each of `again` the same of its own number, before it frees the block and allocates anew."""
+    app = world.compile(os.path.join(world.src, "kernel_heap_senders.cu"), "-O2")
+    want = [(0, 0, 0), (0, 2 * (8 + 4), 0), (0, 0, 2 * (8 + 4)), (0, 2 * (8 + 4), 0)]
+    for form, suffix in (("raw", ""), ("compact", ".mtc")):
+        result = world.run_ok(app, MEMTRACE_FORMAT=form)
+        same(f"{form}: output", result.out, "1 1 2 2\n")
+        same(form, senders(world, result, suffix), want)
+        if form == "raw":
+            with open(result.path(), "rb") as trace, open(result.path() + ".meta", encoding="utf-8") as meta:
+                slow = brute.extract([trace.read()], [meta.read()], sections=["senders", "transfers"])
+            out = world.extract([result.path()], "--sections=senders,transfers")
+            same("byte by byte", {k: slow[k] for k in ("senders", "transfers")}, {k: out[k] for k in ("senders", "transfers")})
+    want, got, _ = cases_live.both(world, [app], "--sections=senders,KCV")
+    same("MEMTRACE_SINK", got, want)
 
 
 @case("grid_barriers")

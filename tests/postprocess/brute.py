@@ -52,7 +52,7 @@ def order(traces, companions, use_host, host=None):
             seq = seqs[k] if known and k < len(seqs) else float("inf")
             launches.append(((seq, i, k) if known else (i, k), seq, name, records))
         for e in meta or []:
-            if e["ev"] == "alloc" or (use_host and e["ev"] in ("memcpy", "memset")):
+            if (e["ev"] == "alloc" and e.get("kind") != "device") or (use_host and e["ev"] in ("memcpy", "memset")):
                 copies[e["seq"]] = e
     launches.sort(key=lambda x: x[0])
     todo = sorted(copies) if known else []
