@@ -62,7 +62,7 @@ def accesses(w):
     """What the source does to them, and to the heap as before."""
     program = w.compile("globals.cpp", "-O1")
     g = w.graph(w.host("mat", "--routine=main", "--", program).trace)
-    name = {b["id"]: b["name"] or str(b["size"]) for b in g["buffers"]}
+    name = {b["id"]: b["name"] if b["kind"] == "global" else str(b["size"]) for b in g["buffers"]}
     counts = collections.Counter()
     for n in g["nodes"]:
         counts[name[n["buffer"]], n["type"], n["stride"]] += n["count"]

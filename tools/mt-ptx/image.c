@@ -2,10 +2,12 @@
  * loads: a fatbin with nothing in it and the image after, as bin/fatbinary of the overlay writes for
  * programs without GPU code. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <llvm-c/Core.h>
 #include <llvm-c/Linker.h>
@@ -107,6 +109,28 @@ static int image_failed(const char *name)
     return 1;
 }
 
+/* The output, empty; NULL after saying why. Whoever can write to the folder can put a link there that leads to
+ * a file of ours. */
+static FILE *image_create(const char *path)
+{
+    struct stat st;
+    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, fd = open(path, flags | O_NOFOLLOW, 0666);
+    if (fd < 0 && errno == ELOOP && lstat(path, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0)) {
+        fd = open(path, flags, 0666);
+    } else if (fd < 0 && errno == ELOOP) {
+        fprintf(stderr,
+                "mt-ptx: %s: is a symbolic link of another user and is not followed; remove it, or name another "
+                "file\n",
+                path);
+        return NULL;
+    }
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!f) {
+        image_failed(path);
+    }
+    return f;
+}
+
 static int image_run_linker(const char *const *objects, unsigned n, const char *out)
 {
     const char *set = getenv("MEMTRACE_LD");
@@ -130,10 +154,10 @@ static int image_write(const struct request *r, const struct bytes *linked, LLVM
     struct fatbin_header head = {.magic = 0xba55ed50u, .version = 1, .header_size = sizeof head, .size = n};
     struct mt_payload payload = {.size = linked->size};
     memcpy(payload.magic, MT_PAYLOAD_MAGIC, sizeof payload.magic);
-    FILE *f = fopen(r->output, "we");
+    FILE *f = image_create(r->output);
     if (!f) {
         free(entry);
-        return image_failed(r->output);
+        return 1;
     }
     int bad = (gpu && !n) || fwrite(&head, sizeof head, 1, f) != 1 || fwrite(entry, 1, n, f) != n ||
               fwrite(&payload, sizeof payload, 1, f) != 1 || fwrite(linked->data, linked->size, 1, f) != 1;
@@ -182,21 +206,26 @@ static void image_stage(const struct request *r, const char *name)
     }
 }
 
-static int image_emit_ir(const struct request *r, LLVMModuleRef module)
+static int image_put_text(const struct request *r, const char *text, size_t n)
 {
-    char *message = NULL;
-    if (strcmp(r->output, "-") == 0) {
-        char *text = LLVMPrintModuleToString(module);
-        int bad = fputs(text, stdout) < 0 || fflush(stdout) != 0;
-        LLVMDisposeMessage(text);
-        return bad ? image_failed("standard output") : 0;
-    }
-    if (LLVMPrintModuleToFile(module, r->output, &message)) {
-        fprintf(stderr, "mt-ptx: %s\n", message);
-        LLVMDisposeMessage(message);
+    int named = strcmp(r->output, "-") != 0;
+    FILE *f = named ? image_create(r->output) : stdout;
+    if (!f) {
         return 1;
     }
-    return 0;
+    int bad = fwrite(text, 1, n, f) != n || fflush(f) != 0;
+    if (named) {
+        bad |= fclose(f) != 0;
+    }
+    return bad ? image_failed(named ? r->output : "standard output") : 0;
+}
+
+static int image_emit_ir(const struct request *r, LLVMModuleRef module)
+{
+    char *text = LLVMPrintModuleToString(module);
+    int code = image_put_text(r, text, strlen(text));
+    LLVMDisposeMessage(text);
+    return code;
 }
 
 /* How many this process may use. */
@@ -205,18 +234,6 @@ static unsigned image_processors(void)
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     return n < MT_PARTS_MAX ? (unsigned)n : MT_PARTS_MAX;
-}
-
-static int image_emit_ptx(const struct request *r, LLVMMemoryBufferRef text)
-{
-    int named = strcmp(r->output, "-") != 0;
-    FILE *f = named ? fopen(r->output, "we") : stdout;
-    size_t n = LLVMGetBufferSize(text);
-    int bad = !f || fwrite(LLVMGetBufferStart(text), 1, n, f) != n || fflush(f) != 0;
-    if (f && named) {
-        bad |= fclose(f) != 0;
-    }
-    return bad ? image_failed(r->output) : 0;
 }
 
 /* The module is used up. */
@@ -235,7 +252,7 @@ static int image_build(const struct request *r, LLVMModuleRef module, LLVMTarget
         code = mt_ptxtool_gpu_text(module, machine, &gpu);
     }
     if (code == 0) {
-        code = r->emit_ptx ? image_emit_ptx(r, gpu) : image_link(r, objects, n, gpu);
+        code = r->emit_ptx ? image_put_text(r, LLVMGetBufferStart(gpu), LLVMGetBufferSize(gpu)) : image_link(r, objects, n, gpu);
     }
     while (n) {
         LLVMDisposeMemoryBuffer(objects[--n]);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include "../../llvm-pass/base/options.h"
 #include "cli/base/near.h"
 #include "mt-ptx.h"
@@ -310,11 +311,22 @@ static int make_from(const struct request *r, const struct input *in)
     return m ? mt_ptxtool_image_make(r, in->name, m, 1, NULL) : 1;
 }
 
+/* LLVM's passes call themselves for each step of a long chain of instructions: as deep as Linux leaves room. */
+static void main_stack(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_STACK, &limit);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct request r;
     struct input in;
     mt_ptxtool_say_visibly();
+    main_stack();
     int code = parse_arguments(argc, argv, &r);
     if (code >= 0) {
         return code;
