@@ -170,6 +170,14 @@ class Belongs(Case):
         self.assertIs(o["complete"], False)
         self.assertIn("its companion has launches with other records", " ".join(o["notes"]))
 
+    def test_converted_with_other_launches(self):
+        self.run_of("long", 0x10000, (1, 5, 7))
+        self.run_of("short", 0x10000, (1, 5))
+        for trace_, lines, word in ("short", "long", "fewer"), ("long", "short", "more"):
+            err = self.tool("mt-convert", "-o", self.path("a.mtc"), "--companion", self.path(lines + ".meta"), self.path(trace_), code=3).stderr.decode()
+            self.assertIn(f"{trace_}: has {word} launches than its companion", err)
+            self.assertIs(self.extract(self.path("a.mtc"), code=3)["complete"], False)
+
     def test_a_container_without_lines(self):
         """Killed at once: the file beside it counts, if it is of that process."""
         for pid, code in ((42, 0), (43, 3)):  # mtc.head says 42, begun at 1000

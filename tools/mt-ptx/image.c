@@ -109,19 +109,21 @@ static int image_failed(const char *name)
     return 1;
 }
 
-/* The output, empty; NULL after saying why. Whoever can write to the folder can put a link there that leads to
- * a file of ours. */
+/* The output, empty; NULL after saying why. Whoever can write to the folder can put a link there that leads
+ * to a file of ours. */
 static FILE *image_create(const char *path)
 {
     struct stat st;
-    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, fd = open(path, flags | O_NOFOLLOW, 0666);
+    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC,
+        fd = open(path, flags | O_NOFOLLOW, 0666);
     if (fd < 0 && errno == ELOOP && lstat(path, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0)) {
         fd = open(path, flags, 0666);
     } else if (fd < 0 && errno == ELOOP) {
-        fprintf(stderr,
-                "mt-ptx: %s: is a symbolic link of another user and is not followed; remove it, or name another "
-                "file\n",
-                path);
+        fprintf(
+            stderr,
+            "mt-ptx: %s: is a symbolic link of another user and is not followed; remove it, or name another "
+            "file\n",
+            path);
         return NULL;
     }
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
@@ -252,7 +254,8 @@ static int image_build(const struct request *r, LLVMModuleRef module, LLVMTarget
         code = mt_ptxtool_gpu_text(module, machine, &gpu);
     }
     if (code == 0) {
-        code = r->emit_ptx ? image_put_text(r, LLVMGetBufferStart(gpu), LLVMGetBufferSize(gpu)) : image_link(r, objects, n, gpu);
+        code = r->emit_ptx ? image_put_text(r, LLVMGetBufferStart(gpu), LLVMGetBufferSize(gpu))
+                           : image_link(r, objects, n, gpu);
     }
     while (n) {
         LLVMDisposeMemoryBuffer(objects[--n]);

@@ -311,7 +311,8 @@ static int make_from(const struct request *r, const struct input *in)
     return m ? mt_ptxtool_image_make(r, in->name, m, 1, NULL) : 1;
 }
 
-/* LLVM's passes call themselves for each step of a long chain of instructions: as deep as Linux leaves room. */
+/* LLVM's passes call themselves for each step of a long chain of instructions: as deep as Linux leaves room.
+ */
 static void main_stack(void)
 {
     struct rlimit limit;

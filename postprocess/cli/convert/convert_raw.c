@@ -30,7 +30,9 @@ struct work {
     const struct mt_launch_event *line; /* of the launch under way, or NULL */
     uint64_t first, records;            /* of it: place of the first one, and how many came */
     struct mt_sample sample;
-    int other; /* a launch has other records than its line was written of */
+    int more;  /* launches than the companion has lines for */
+    int other; /* it is of another run: other launches, or one has other records than its line was written of
+                */
 };
 
 static int convert_raw_failed(const char *what, int e)
@@ -86,6 +88,20 @@ static void number_launch(struct work *x, uint64_t launch)
         x->seq = (x->line = &c->launches[x->next++])->seq;
     else
         x->seq = launch ? x->seq + 1 : 0;
+    x->more |= c && !x->line;
+}
+
+/* At the trace's end: does the companion have as many launches? */
+static void convert_raw_count(struct work *x, const char *name)
+{
+    const struct mt_companion *c = x->companion;
+    while (c && x->next < c->nlaunches && !c->launches[x->next].traced)
+        x->next++;
+    if (!c || x->other || (!x->more && x->next == c->nlaunches))
+        return;
+    x->other = 1;
+    mt_cli_say("%s: has %s launches than its companion %s says: one of them is a part, or of another run",
+               name, x->more ? "more" : "fewer", c->path);
 }
 
 /* As readers of the trace check it: nobody can in the container. */
@@ -141,8 +157,10 @@ static int take_records(struct work *x, struct mt_reader *r, const char *name)
         return code;
     if (x->count || x->flags) /* the launch has no end: its last chunk neither */
         code = write_runs(x);
-    if (rc == 0)
+    if (rc == 0) {
+        convert_raw_count(x, name);
         return code;
+    }
     mt_cli_say("%s", err.message);
     return code ? code : mt_cli_exit_code(&err);
 }
