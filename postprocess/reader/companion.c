@@ -86,6 +86,7 @@ static int on_header(struct loader *l, const json_t *o)
     c->has_header = 1;
     c->pid = get_u64(o, "pid", 0);
     c->start_ns = get_u64(o, "start_ns", 0);
+    c->wall_ms = get_u64(o, "wall_ms", 0);
     c->stream = get_u64(o, "stream", 0);
     c->sms = get_u64(o, "sms", 0);
     c->tool = get_text(l, o, "tool");

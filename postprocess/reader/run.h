@@ -5,7 +5,8 @@
 
 struct mt_run_id {
     uint64_t pid, start_ns;
-    int host; /* of host accesses: begins when its engine does, not when the CUDA runtime does */
+    uint64_t wall_ms; /* 0: not known; start_ns begins anew with the machine */
+    int host;         /* of host accesses: begins when its engine does, not when the CUDA runtime does */
 };
 
 static inline int mt_run_same(const struct mt_run_id *a, const struct mt_run_id *b)
@@ -19,6 +20,8 @@ static inline int mt_run_newer(const struct mt_run_id *a, const struct mt_run_id
 {
     if (a->host != b->host)
         return b->host;
+    if (a->wall_ms && b->wall_ms && a->wall_ms != b->wall_ms)
+        return a->wall_ms > b->wall_ms;
     return a->start_ns != b->start_ns ? a->start_ns > b->start_ns : a->pid > b->pid;
 }
 #endif

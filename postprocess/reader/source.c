@@ -120,7 +120,7 @@ static int one_process(struct mt_source_merge *m, struct mt_error *err)
         const struct mt_companion *c = mt_input_companion(in);
         if (!c || !c->has_header)
             continue;
-        struct mt_run_id its = {c->pid, c->start_ns, mt_input_is_host(in)};
+        struct mt_run_id its = {c->pid, c->start_ns, c->wall_ms, mt_input_is_host(in)};
         if (first && !mt_run_same(&run, &its))
             return mt_error_set(
                 err, MT_E_INPUT, 0, 0, in->path,

@@ -145,13 +145,21 @@ static void put_line(struct mt_companion_writer *c)
     }
 }
 
-/* When tracing began: the same in all companions of the process, so that readers know them for one run. */
-static uint64_t process_start(void)
+/* When tracing began, by two clocks: the same in all companions of the process, so that readers know them for
+ * one run. The second one goes on when the machine starts anew. */
+static uint64_t process_start, process_wall_ms;
+
+static uint64_t companion_once(uint64_t *start, uint64_t now)
 {
-    static uint64_t start;
-    uint64_t none = 0, now = mt_now_ns();
-    return __atomic_compare_exchange_n(&start, &none, now, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ? now
-                                                                                                  : none;
+    uint64_t none = 0;
+    return __atomic_compare_exchange_n(start, &none, now, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ? now : none;
+}
+
+static uint64_t companion_wall_ms(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
 static void put_header(struct mt_companion_writer *c, const struct mt_companion_head *h)
@@ -168,7 +176,8 @@ static void put_header(struct mt_companion_writer *c, const struct mt_companion_
     mt_jsonl_string(&c->line, "device_name", h->device_name);
     mt_jsonl_u64(&c->line, "sms", h->sms);
     mt_jsonl_string(&c->line, "clock", "CLOCK_MONOTONIC");
-    mt_jsonl_u64(&c->line, "start_ns", process_start());
+    mt_jsonl_u64(&c->line, "start_ns", companion_once(&process_start, mt_now_ns()));
+    mt_jsonl_u64(&c->line, "wall_ms", companion_once(&process_wall_ms, companion_wall_ms()));
     mt_jsonl_string(&c->line, "trace", h->trace);
     mt_jsonl_string(&c->line, "format", h->format ? h->format : "raw");
     mt_jsonl_u64(&c->line, "stream", h->stream);

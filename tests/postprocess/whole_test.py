@@ -190,18 +190,19 @@ class Belongs(Case):
 class Folder(Case):
     """A folder, and the files in it one by one: the same is said of them."""
 
-    def stream(self, number, pid=1, start=5, more=()):
+    def stream(self, number, pid=1, start=5, more=(), **head):
         """One launch of a program with two streams; each has one record."""
         lines = [{"ev": "stream", "stream": i, "trace": f"MemTrace-pipe-{i}"} for i in range(2)] + list(more)
         lines.append(dict(LAUNCH, seq=5 + number, stream=number, records=1))
-        header, end = {"pid": pid, "start_ns": start, "stream": number}, {"records_written": 1, "records_counted": 1}
+        header, end = {"pid": pid, "start_ns": start, "stream": number, **head}, {"records_written": 1, "records_counted": 1}
         self.file(f"MemTrace-pipe-{number}.meta", companion(lines, header, end))
         return self.file(f"MemTrace-pipe-{number}", trace([("k", [record(0, LOAD, 4, 0x10, (0, 0, 0))])]))
 
     def test_newest(self):
-        """The run that began last, whichever file was written last: one was copied there."""
-        for starts, pid, newest in (((9, 5), 3919, 0), ((5, 9), 3910, 1)):
-            paths = [self.stream(0, 3919, starts[0]), self.stream(1, 3910, starts[1])]
+        """The run that began last, whichever file was written last: one was copied there, or the machine has started anew between."""
+        for starts, walls, pid, newest in (((9, 5), None, 3919, 0), ((5, 9), None, 3910, 1), ((9, 5), (100, 200), 3910, 1), ((9, 5), (200, 100), 3919, 0)):
+            heads = [{"wall_ms": wall} for wall in walls] if walls else [{}, {}]
+            paths = [self.stream(0, 3919, starts[0], **heads[0]), self.stream(1, 3910, starts[1], **heads[1])]
             for first in (0, 1):
                 for k, path in enumerate(paths):
                     os.utime(path, (1000 + (k == first), 1000 + (k == first)))

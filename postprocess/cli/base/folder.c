@@ -62,7 +62,8 @@ static int folder_run_of(const char *meta, struct found *f)
     json_t *o = lf ? json_loadb(text, (size_t)(lf - text), 0, NULL) : NULL;
     const char *ev = json_string_value(json_object_get(o, "ev"));
     int is_header = ev && !strcmp(ev, "header");
-    f->run = (struct mt_run_id){folder_number(o, "pid"), folder_number(o, "start_ns"), 0};
+    f->run = (struct mt_run_id){folder_number(o, "pid"), folder_number(o, "start_ns"),
+                                folder_number(o, "wall_ms"), 0};
     f->stream = folder_number(o, "stream");
     json_decref(o);
     return is_header ? 0 : -1;
@@ -76,7 +77,7 @@ static int folder_inside_run_of(const char *path, struct found *f)
     const struct mt_companion *c = r ? mt_host_companion(r) : NULL;
     int known = c && c->has_header;
     if (known) {
-        f->run = (struct mt_run_id){c->pid, c->start_ns, mt_kind_of(path) == MT_KIND_CONTAINER};
+        f->run = (struct mt_run_id){c->pid, c->start_ns, c->wall_ms, mt_kind_of(path) == MT_KIND_CONTAINER};
         f->stream = c->stream;
         f->inside = 1;
     }
