@@ -7,10 +7,12 @@
 #include "base/report.h"
 #include "base/fork.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -221,6 +223,31 @@ static void catch_up(struct mt_companion_writer *c)
     }
 }
 
+static uint64_t companion_number(const char *line, const char *key)
+{
+    const char *at = strstr(line, key);
+    return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+}
+
+/* exec leaves the process its number, and so the names of its traces: says which trace goes. */
+static void companion_tell_exec(const char *path)
+{
+    char line[8192] = "";
+    struct stat st;
+    int fd =
+        lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
+    if (fd >= 0)
+        close(fd);
+    line[n > 0 ? n : 0] = 0;
+    if (companion_number(line, "\"pid\":") == (uint64_t)getpid() &&
+        companion_number(line, "\"start_ns\":") != companion_once(&process_start, mt_now_ns()))
+        mt_report(
+            "%s and its trace are of the program that this process was before an exec, and are replaced; to "
+            "keep them, trace it alone (MEMTRACE_ENABLE=0 for what follows), or let it set MEMTRACE_DIR",
+            path);
+}
+
 struct mt_companion_writer *mt_companion_open(const char *path, const struct mt_companion_head *head,
                                               char *why, size_t size)
 {
@@ -231,6 +258,7 @@ struct mt_companion_writer *mt_companion_open(const char *path, const struct mt_
         return NULL;
     }
     pthread_mutex_init(&c->lock, NULL);
+    companion_tell_exec(path);
     int rc = mt_file_open(&c->file, path, MT_FILE_TRY, why, size);
     if (rc && rc != EAGAIN) {
         mt_companion_close(c);

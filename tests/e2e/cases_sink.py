@@ -128,6 +128,17 @@ def overwrite(world):
         same(f"mode of MemTrace-pipe-0{suffix}", oct(mode), oct(0o600))
 
 
+@case("sink.executed")
+def executed(world):
+    """A process that executes another program keeps its number: the trace that goes is named. Other runs' go without a word."""
+    app, folder = world.compile(os.path.join(world.src, "executed.cu")), world.folder("executed")
+    for names in {}, {"MEMTRACE_PATTERN": "T-%p-?"}, {"MEMTRACE_FORMAT": "compact"}:
+        result = world.run([app], folder=folder, **names)
+        same("output", (result.code, result.out), (0, "first\nsecond\n"))
+        same("said once", [result.err.count("\n"), "before an exec, and are replaced" in result.err], [1, True])
+        same("of another process", world.run([app, "again"], folder=folder, **names).err, "")
+
+
 @case("sink.default_place")
 def default_place(world):
     """Without variables the trace is /tmp/MemTrace-pipe-0, and the program needs no tool's environment.
