@@ -110,7 +110,7 @@ def vectors(world):
             if len(cells) == 1:
                 same(f"{kernel}, efficiency of {kind}s", cells[0]["efficiency"], round(size / (32 * sectors), 6))
     same("kernels", set(kernels), set(VECTORS))
-    halves = "clang may copy a float4 by two accesses of 8 bytes, nvcc does by one of 16"
+    halves = "clang may copy a float4 or an __int128 by two accesses of 8 bytes"
     holds("said where there are halves", halves in extract_text(world, result))
 
 

@@ -2,6 +2,7 @@
 does not notice. The program is src/live.cu; with one worker thread it does the same in each run."""
 import json
 import os
+import re
 import subprocess
 import time
 
@@ -24,6 +25,8 @@ def both(world, command, *words, **env):
     live = world.run_ok(command, folder=folder, MEMTRACE_SINK=" ".join([f"extract:{out}", *words]), **env)
     same("files left", os.listdir(folder), [])
     same("output", live.out, plain.out)
+    # A live run forgets what memory is of which kind, so it has no sentence on memory that host code may write.
+    want = re.sub(r',?\n  "Host code may have written[^\n]*', "", want).replace('"gaps": [\n ]', '"gaps": []')
     with open(out, encoding="utf-8") as f:
         return want, f.read(), live
 
