@@ -88,8 +88,8 @@ function drawOverview(section) {
   if (t.unordered) tiles.push(bytesTile("unordered", t.unordered, "writer and reader in one launch", "unordered"));
   const box = el("div", {class: "tiles"}, ...tiles);
   redraws.push(() => { // rows of about the same length: nine are five and four, not eight and one; fewer where it became narrower since
-    const fit = Math.max(1, Math.floor((box.clientWidth + 13) / 151)), rows = Math.ceil(tiles.length / fit);
-    box.style.gridTemplateColumns = "repeat(auto-fit, minmax(max(8.6rem, 100% / " + Math.ceil(tiles.length / rows) + " - .8rem), 1fr))";
+    const fit = Math.max(1, Math.floor((box.clientWidth + 13) / 148)), rows = Math.ceil(tiles.length / fit);
+    box.style.gridTemplateColumns = "repeat(auto-fit, minmax(max(8.4rem, 100% / " + Math.ceil(tiles.length / rows) + " - .8rem), 1fr))";
   });
   section.append(box);
   if (gaps.length || !data.complete)
