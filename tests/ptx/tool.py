@@ -4,6 +4,7 @@ objects and programs, of one architecture and several, which must give the IR th
 import argparse
 import os
 import random
+import resource
 import struct
 import subprocess
 import sys
@@ -166,6 +167,31 @@ def bombs(tool, work):
     expect("sections over each other", got == 3 and "damaged" in said and seconds < 10 and memory < 300, f"{got} {seconds} s {memory} MiB {said[:300]}")
 
 
+def links(tool, work):
+    """Another user's link is not followed, one's own is."""
+    path, link, target = (os.path.join(work, name) for name in ("linked.ptx", "link", "target"))
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(KERNEL)
+    os.symlink(target, link)
+    for words in [], ["--emit-ir"]:
+        for owner in (65534, 0) if os.geteuid() == 0 else (os.geteuid(),):
+            os.chown(link, owner, -1, follow_symlinks=False)
+            done = call(tool, path, *words, "-o", link)
+            own = owner == os.geteuid()
+            expect(f"link of {owner}", (done.returncode, "of another user" in done.stderr, os.path.exists(target)) == (int(not own), not own, own), done.stderr)
+        os.unlink(target)
+
+
+def deep(tool, work):
+    """A long chain of instructions with little stack: as much is taken as the hard limit allows."""
+    path = os.path.join(work, "deep.ptx")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(KERNEL.replace("add.u32 %r, %r, 1;", "mad.lo.u32 %r,%r,%r,%r;\n" * 2000))
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    done = call(tool, path, "-o", os.path.join(work, "image"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (512 << 10, hard)))
+    expect("a long chain", done.returncode == 0, f"{done.returncode} {done.stderr}")
+
+
 def fatbins(tool, nvcc, work):
     source, ptx, image = (os.path.join(work, name) for name in ("add.cu", "add.ptx", "image"))
     with open(source, "w", encoding="utf-8") as f:
@@ -218,6 +244,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="memtrace-mt-ptx-") as work:
         options(tool, work)
         bombs(tool, work)
+        links(tool, work)
+        deep(tool, work)
         nvcc = os.path.join(corpus.toolkit(args.build), "bin", "nvcc")
         if os.path.exists(nvcc):
             fatbins(tool, nvcc, work)
