@@ -180,31 +180,28 @@ ALL(s64, "s64", "l", 2, s128)
 MULTIPLY(u32, "u32", "r", 8)
 MULTIPLY(u64, "u64", "l", 4)
 
-// Half of the threads take the statement in the middle.
+// Half of the threads take the statement in the middle; the others keep the flag of the one before.
+static void guarded(big *want, const big &x, const big &y)
+{
+    u32 a = word<u32>(x, 0), b = word<u32>(x, 1);
+    bool taken = a < word<u32>(y, 0);
+    put<u32>(want, 0, taken ? a - b : 7);
+    put<u32>(want, 1, taken ? a >= b : (u64)b + word<u32>(y, 1) > 0xffffffffu);
+}
 CHAIN("@p sub.cc, addc", "the flag under a predicate", u32, 2, 2, ({
           asm volatile("{ .reg .pred p; .reg .u32 t; setp.lt.u32 p, %2, %4; add.cc.u32 t, %3, %5;\n"
                        "mov.u32 %0, 7; @p sub.cc.u32 %0, %2, %3; addc.u32 %1, 0, 0; }"
                        : "=&r"(d[0]), "=&r"(d[1])
                        : "r"(x[0]), "r"(x[1]), "r"(y[0]), "r"(y[1]));
       }),
-      ({
-          u32 a = word<u32>(x, 0), b = word<u32>(x, 1);
-          bool taken = a < word<u32>(y, 0);
-          put<u32>(want, 0, taken ? a - b : 7);
-          put<u32>(want, 1, taken ? a >= b : (u64)b + word<u32>(y, 1) > 0xffffffffu);
-      }))
+      guarded(want, x, y))
 CHAIN("@p bra, sub.cc, addc", "the flag across a branch that divides the warp", u32, 2, 2, ({
           asm volatile("{ .reg .pred p; .reg .u32 t; setp.ge.u32 p, %2, %4; add.cc.u32 t, %3, %5;\n"
                        "mov.u32 %0, 7; @p bra L; sub.cc.u32 %0, %2, %3; L: addc.u32 %1, 0, 0; }"
                        : "=&r"(d[0]), "=&r"(d[1])
                        : "r"(x[0]), "r"(x[1]), "r"(y[0]), "r"(y[1]));
       }),
-      ({
-          u32 a = word<u32>(x, 0), b = word<u32>(x, 1);
-          bool taken = a < word<u32>(y, 0);
-          put<u32>(want, 0, taken ? a - b : 7);
-          put<u32>(want, 1, taken ? a >= b : (u64)b + word<u32>(y, 1) > 0xffffffffu);
-      }))
+      guarded(want, x, y))
 
 // ---- __int128 ----
 

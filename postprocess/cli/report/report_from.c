@@ -95,22 +95,18 @@ static void add_volume(struct reading *x, const char *where, const json_t *o, in
     *(comm ? &v->comm_store : &v->store) += report_from_value(x, where, o, "Store");
 }
 
-static void kernel_section(struct reading *x, json_t *section, const char *name, int comm)
+static void add_senders(struct reading *x, const char *where, const json_t *o, int comm,
+                        struct mt_report_volume *v)
 {
-    const char *kernel, *step;
-    json_t *steps, *leaf;
-    json_object_foreach(section, kernel, steps) json_object_foreach(steps, step, leaf)
-    {
-        struct mt_report_launch *l = launch_of(x, kernel, report_from_superstep(x, name, step));
-        if (!l || x->failed)
-            return;
-        add_volume(x, name, leaf, comm, &l->volume);
-    }
+    (void)comm;
+    v->same_launch += report_from_value(x, where, o, mt_sender_names[MT_FROM_SAME_LAUNCH]);
+    v->same_cta += report_from_value(x, where, o, mt_sender_names[MT_FROM_SAME_CTA]);
 }
 
-static void senders_section(struct reading *x, json_t *section)
+static void kernel_section(struct reading *x, json_t *section, const char *name, int comm,
+                           void (*add)(struct reading *, const char *, const json_t *, int,
+                                       struct mt_report_volume *))
 {
-    static const char name[] = "senders";
     const char *kernel, *step;
     json_t *steps, *leaf;
     json_object_foreach(section, kernel, steps) json_object_foreach(steps, step, leaf)
@@ -118,8 +114,7 @@ static void senders_section(struct reading *x, json_t *section)
         struct mt_report_launch *l = launch_of(x, kernel, report_from_superstep(x, name, step));
         if (!l || x->failed)
             return;
-        l->volume.same_launch += report_from_value(x, name, leaf, mt_sender_names[MT_FROM_SAME_LAUNCH]);
-        l->volume.same_cta += report_from_value(x, name, leaf, mt_sender_names[MT_FROM_SAME_CTA]);
+        add(x, name, leaf, comm, &l->volume);
     }
 }
 
@@ -298,14 +293,14 @@ static void report_from_sections(struct reading *x, json_t *o)
             continue;
         x->r->has |= known[i].has;
         if (known[i].kind == 0)
-            kernel_section(x, section, known[i].name, known[i].comm);
+            kernel_section(x, section, known[i].name, known[i].comm, add_volume);
         else
             part_section(x, section, known[i].name, known[i].comm, known[i].kind == 1);
     }
     json_t *senders = json_object_get(o, mt_section_names[MT_SENDERS]);
     if (json_is_object(senders) && x->r->has & MT_REPORT_COMM_VOLUMES && !x->failed) {
         x->r->has |= MT_REPORT_SENDERS;
-        senders_section(x, senders);
+        kernel_section(x, senders, "senders", 1, add_senders);
     }
     json_t *transfers = json_object_get(o, "transfers");
     if (json_is_object(transfers) && !x->failed) {
