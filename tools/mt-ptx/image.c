@@ -2,12 +2,10 @@
  * loads: a fatbin with nothing in it and the image after, as bin/fatbinary of the overlay writes for
  * programs without GPU code. */
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <llvm-c/Core.h>
 #include <llvm-c/Linker.h>
@@ -20,6 +18,7 @@
 #include "../../llvm-pass/ptx/module.h"
 #include "../../runtime/cpu/abi.h"
 #include "../../runtime/api/make.h"
+#include "cli/base/create.h"
 #include "mt-ptx.h"
 
 /* What the pass says of an instruction that the CPU device cannot run was said before, with the function's
@@ -109,26 +108,15 @@ static int image_failed(const char *name)
     return 1;
 }
 
-/* The output, empty; NULL after saying why. Whoever can write to the folder can put a link there that leads
- * to a file of ours. */
+/* The output, empty; NULL after saying why. */
 static FILE *image_create(const char *path)
 {
-    struct stat st;
-    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC,
-        fd = open(path, flags | O_NOFOLLOW, 0666);
-    if (fd < 0 && errno == ELOOP && lstat(path, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == 0)) {
-        fd = open(path, flags, 0666);
-    } else if (fd < 0 && errno == ELOOP) {
-        fprintf(
-            stderr,
-            "mt-ptx: %s: is a symbolic link of another user and is not followed; remove it, or name another "
-            "file\n",
-            path);
-        return NULL;
-    }
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    const char *why;
+    int fd = mt_create(path, &why);
+    int whole = fd >= 0 && (ftruncate(fd, 0) == 0 || errno == EINVAL); /* a pipe has nothing to cut */
+    FILE *f = whole ? fdopen(fd, "w") : NULL;
     if (!f) {
-        image_failed(path);
+        fprintf(stderr, "mt-ptx: %s: %s\n", path, why ? why : strerror(errno));
     }
     return f;
 }

@@ -1,6 +1,7 @@
 /* What the mt- programs share: words on stderr, exit codes, filters, interruption, progress. */
 #define _GNU_SOURCE
 #include "cli.h"
+#include "create.h"
 #include "memtrace/grow.h"
 #include "kind.h"
 #include "reader/text.h"
@@ -280,35 +281,22 @@ int mt_inputs_finish(struct mt_source *s, int *complete)
 
 /* ---- output ---- */
 
-/* Whoever can write to the folder can put a link there that leads to a file of ours; root's /dev/stdout is
- * one that may be followed. */
-static int output_is_anothers_link(const char *path)
-{
-    struct stat st;
-    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && st.st_uid != geteuid() && st.st_uid != 0;
-}
-
 int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs *in)
 {
     struct stat st, other;
+    const char *why = NULL;
     *o = (struct mt_output){.path = path, .fd = STDOUT_FILENO};
     if (!path || strcmp(path, "-") == 0)
         return 0;
     o->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOCTTY | O_CLOEXEC, 0666);
     o->created = o->fd >= 0;
     made = o->created ? path : made;
-    if (o->fd < 0 && errno == EEXIST) /* O_CREAT: Linux then looks whose file it is in a folder like /tmp */
-        o->fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0666);
-    if (o->fd < 0 && errno == ELOOP && output_is_anothers_link(path)) {
-        mt_cli_say("%s: is a symbolic link of another user and is not followed; remove it, or name another "
-                   "file",
-                   path);
-        return MT_EXIT_USAGE;
-    }
-    if (o->fd < 0 && errno == ELOOP)
-        o->fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (o->fd < 0 && errno == EEXIST)
+        o->fd = mt_create(path, &why);
+    else if (o->fd < 0)
+        why = strerror(errno);
     if (o->fd < 0 || fstat(o->fd, &st) != 0) {
-        mt_cli_say("%s: cannot write: %s", path, strerror(errno));
+        mt_cli_say("%s: cannot write: %s", path, why ? why : strerror(errno));
         return MT_EXIT_USAGE;
     }
     for (size_t i = 0; i < in->npaths; i++)
