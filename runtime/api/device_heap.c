@@ -5,7 +5,7 @@
 #include "check.h"
 #include "device.h"
 #include "cpu/cpu.h"
-#include "objects.h"
+#include "trace/objects.h"
 #include "trace/ranges.h"
 #include <stdatomic.h>
 #include <stdlib.h>

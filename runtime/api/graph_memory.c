@@ -2,7 +2,7 @@
 #include "graph_memory.h"
 #include "heap.h"
 #include "map.h"
-#include "objects.h"
+#include "trace/objects.h"
 #include "base/fork.h"
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
 #include "graph.h"
 #include "heap.h"
 #include "launch.h"
-#include "objects.h"
+#include "trace/objects.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* What allocations are called: by the variables of the caller that hold their addresses, and by
  * memtrace_name. */
 #include "array.h"
-#include "objects.h"
+#include "trace/objects.h"
 #include "memtrace/annotate.h"
 #include "trace/events.h"
 #include <stdio.h>

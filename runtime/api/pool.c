@@ -9,7 +9,7 @@
 #include "map.h"
 #include "capture.h"
 #include "graph_memory.h"
-#include "objects.h"
+#include "trace/objects.h"
 #include "queue.h"
 #include "base/fork.h"
 #include <stdatomic.h>

@@ -5,9 +5,9 @@
 #include "device.h"
 #include "entry.h"
 #include "heap.h"
-#include "objects.h"
+#include "trace/objects.h"
 #include "stream.h"
-#include "trace/events.h"
+#include "trace/planes.h"
 #include "trace/site.h"
 #include <stdint.h>
 #include <string.h>
@@ -31,31 +31,11 @@ const char *mt_copy_kind(const struct mt_box *b)
     return names[(is_device(b->dst.p) ? 1 : 0) | (is_device(b->src.p) ? 2 : 0)];
 }
 
-static void note_plane(const struct mt_box *b, size_t z, const char *kind, int64_t stream,
-                       const struct mt_host_site *site)
-{
-    struct mt_event_copy c = {
-        .kind = kind,
-        .dst = record_copy_address(b->dst.p + z * b->dst.slice),
-        .src = record_copy_address(b->src.p + z * b->src.slice),
-        .bytes = b->width * b->height,
-        .stream = stream,
-    };
-    if (b->height > 1 && (b->dst.pitch != b->width || b->src.pitch != b->width)) {
-        c.width = b->width;
-        c.height = b->height;
-        c.dpitch = b->dst.pitch;
-        c.spitch = b->src.pitch;
-    }
-    mt_event_memcpy(&c, site);
-}
-
 void mt_copy_note(const struct mt_box *b, const char *kind, int64_t stream, const struct mt_host_site *site)
 {
-    if (!mt_tracing() || !b->width || !b->height)
-        return;
-    for (size_t z = 0; z < b->depth; z++)
-        note_plane(b, z, kind, stream, site);
+    struct mt_planes dst = {record_copy_address(b->dst.p), b->dst.pitch, b->dst.slice};
+    struct mt_planes src = {record_copy_address(b->src.p), b->src.pitch, b->src.slice};
+    mt_planes_copied(dst, src, (struct mt_planes_size){b->width, b->height, b->depth}, kind, stream, site);
 }
 
 static cudaError_t record_copy_note(cudaError_t e, const struct mt_box *b, cudaStream_t stream)

@@ -3,30 +3,13 @@
 #include "copy.h"
 #include "device.h"
 #include "entry.h"
-#include "trace/events.h"
-
-static void note_plane(const struct mt_fill *f, size_t z, int64_t stream, const struct mt_host_site *site)
-{
-    struct mt_event_fill line = {
-        .dst = (uint64_t)(uintptr_t)f->p + z * f->slice,
-        .value = (unsigned char)f->value,
-        .bytes = (uint64_t)f->width * f->height,
-        .stream = stream,
-    };
-    if (f->height > 1 && f->pitch != f->width) {
-        line.width = f->width;
-        line.height = f->height;
-        line.pitch = f->pitch;
-    }
-    mt_event_memset(&line, site);
-}
+#include "trace/planes.h"
 
 void mt_fill_note(const struct mt_fill *f, int64_t stream, const struct mt_host_site *site)
 {
-    if (!mt_tracing() || !f->width || !f->height)
-        return;
-    for (size_t z = 0; z < f->depth; z++)
-        note_plane(f, z, stream, site);
+    struct mt_planes dst = {(uint64_t)(uintptr_t)f->p, f->pitch, f->slice};
+    mt_planes_filled(dst, (struct mt_planes_size){f->width, f->height, f->depth}, (unsigned char)f->value,
+                     stream, site);
 }
 
 /* The CPU device takes the call's site itself, maybe later than the arguments of note() are evaluated. */

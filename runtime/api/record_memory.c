@@ -5,7 +5,7 @@
 #include "gpu/gpu.h"
 #include "graph_gpu.h"
 #include "heap.h"
-#include "objects.h"
+#include "trace/objects.h"
 #include "trace/site.h"
 #include <stdint.h>
 

@@ -5,7 +5,7 @@
 #include "launch.h"
 #include "api/box.h"
 #include "api/copy.h"
-#include "api/objects.h"
+#include "trace/objects.h"
 #include "api/stream.h"
 
 #define REAL(name) ((__typeof__(&name))mt_driver_real(MT_D_##name))

@@ -4,7 +4,7 @@
 #include "driver.h"
 #include "api/device.h"
 #include "api/heap.h"
-#include "api/objects.h"
+#include "trace/objects.h"
 #include "base/fd.h"
 #include "base/fork.h"
 #include <pthread.h>

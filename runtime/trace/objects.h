@@ -1,7 +1,7 @@
 /* Allocations as the trace knows them, on both devices: an id per allocation,
  * found by address. Thread-safe. */
-#ifndef MT_API_OBJECTS_H
-#define MT_API_OBJECTS_H
+#ifndef MT_TRACE_OBJECTS_H
+#define MT_TRACE_OBJECTS_H
 #include <stdint.h>
 #include "trace/site.h"
 
