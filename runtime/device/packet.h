@@ -40,10 +40,15 @@ enum mt_packet_kind {
     MT_PACKET_DELTAS = 2,
     MT_PACKET_LANES = 3,  /* x: size; slots 1…: one address per active lane */
     MT_PACKET_BLOCKS = 4, /* x: 0; slots 1…: address, bytes (not 0), of each active lane */
+    MT_PACKET_EXIT = 5,   /* x, y: 0; the active lanes' threads have ended (runtime/gpu/patch) */
+    MT_PACKET_NOTE = 6,   /* x: 0; y: so many accesses at this site that have no record */
 };
 /* Files that are linked into one program (-fgpu-rdc) add a base to their sites, which the host sets. Until it
  * has, sites are this and more: not known. */
 #define MT_SITE_UNKNOWN 0x40000000u
+/* Packets of patches have as their site where the instruction lies from `code` of the context on, in
+ * instructions of 16 bytes: a signed number of this many bits, which reaches 8 GiB to both sides. */
+#define MT_SITE_PC_BITS 30u
 /* Bit of a site or note: there is nothing to record (llvm-pass/gpu/context.c). */
 #define MT_SITE_LEFT_OUT 0x80000000u
 #define MT_PACKET_MAX_SLOTS 17u /* head and 32 blocks */
@@ -69,11 +74,29 @@ static inline uint64_t mt_packet_first(uint32_t kind, uint32_t type, uint32_t wa
            (uint64_t)(context & 0xfff) << 28 | x;
 }
 
+/* The site of an instruction, and back. */
+static inline uint32_t mt_packet_site_of(uint64_t pc, uint64_t code)
+{
+    uint64_t at = pc - code, half = 16ull << (MT_SITE_PC_BITS - 1);
+    return at % 16 || at + half >= 2 * half ? MT_SITE_UNKNOWN
+                                            : (uint32_t)(at / 16) & ((1u << MT_SITE_PC_BITS) - 1);
+}
+
+/* 0: the site is not known. */
+static inline uint64_t mt_packet_pc_of(uint32_t site, uint64_t code)
+{
+    uint32_t sign = 1u << (MT_SITE_PC_BITS - 1);
+    int64_t at = (int64_t)((site & ((1u << MT_SITE_PC_BITS) - 1)) ^ sign) - (int64_t)sign;
+    return site & MT_SITE_UNKNOWN ? 0 : code + (uint64_t)(at * 16);
+}
+
 /* Slots of a packet of this kind with n active lanes; 0 for no such kind. */
 static inline uint32_t mt_packet_slots(uint32_t kind, uint32_t n)
 {
     switch (kind) {
     case MT_PACKET_REGULAR:
+    case MT_PACKET_EXIT:
+    case MT_PACKET_NOTE:
         return 1;
     case MT_PACKET_DELTAS:
         return 1 + (n / 2 + 3) / 4; /* n - 1 of them, two in a word */
@@ -113,7 +136,8 @@ struct mt_gpu_context {
     uint64_t counts[6]; /* without records: accesses and bytes of loads, stores, atomics */
     uint64_t ctas;      /* struct mt_cta_rule, read when the parameter has MT_CONTEXT_IN_PARTS */
     uint64_t spaces;    /* not 0: of shared and local memory, too, and of barriers */
-    uint64_t pad[5];
+    uint64_t code;      /* patches: the pc from which sites count */
+    uint64_t pad[4];
     uint64_t records[MT_GPU_COUNTERS]; /* records made, by CTA number */
 };
 

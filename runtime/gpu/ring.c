@@ -58,6 +58,10 @@ static int take_body(const struct mt_ring *r, uint32_t slots, uint64_t y, struct
     case MT_PACKET_DELTAS:
         p->kind = MT_PACKET_LANES;
         return take_deltas(r, slots, y, p->words);
+    case MT_PACKET_EXIT:
+    case MT_PACKET_NOTE:
+        p->words[0] = y;
+        return 1;
     default:
         return take_words(r, slots, p->words);
     }
@@ -102,12 +106,17 @@ static uint64_t ring_pieces(uint64_t bytes)
     return bytes / MT_RAW_MAX_SIZE + (bytes % MT_RAW_MAX_SIZE != 0);
 }
 
+static int ring_has_records(const struct mt_packet *p)
+{
+    return p->kind != MT_PACKET_EXIT && p->kind != MT_PACKET_NOTE;
+}
+
 uint64_t mt_packet_count(const struct mt_packet *p)
 {
     uint32_t n = (uint32_t)__builtin_popcount(p->mask);
     uint64_t sum = 0;
     if (p->kind != MT_PACKET_BLOCKS)
-        return n;
+        return ring_has_records(p) ? n : 0;
     for (uint32_t i = 0; i < n; i++)
         sum += ring_pieces(p->words[2 * i + 1]);
     return sum;
@@ -139,6 +148,8 @@ size_t mt_packet_expand(const struct mt_packet *p, uint64_t from, struct mt_raw_
     size_t made = 0;
     if (p->kind == MT_PACKET_BLOCKS)
         return expand_blocks(p, from, out, cap);
+    if (!ring_has_records(p))
+        return 0;
     uint64_t w0 = (uint64_t)p->smid << 32 | p->meta;
     for (uint64_t i = from; i < n && made < cap; i++) {
         uint64_t address = p->kind == MT_PACKET_REGULAR ? p->words[0] + i * p->words[1] : p->words[i];

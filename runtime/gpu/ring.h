@@ -16,8 +16,8 @@ struct mt_ring {
 };
 
 /* A packet, unpacked. words[], by kind: REGULAR address of the lowest active lane, what to add per further
- * one; LANES one address per active lane, ascending; BLOCKS address and bytes of each. There are no other
- * kinds here. */
+ * one; LANES one address per active lane, ascending; BLOCKS address and bytes of each; EXIT none; NOTE how
+ * many accesses. There are no other kinds here. */
 struct mt_packet {
     uint32_t kind, context, smid, mask, meta, site, warp;
     uint64_t cta;
@@ -29,7 +29,7 @@ struct mt_packet {
 int mt_ring_take(struct mt_ring *r, struct mt_packet *p);
 void mt_ring_publish(struct mt_ring *r);
 
-/* Raw records that a packet stands for. */
+/* Raw records that a packet stands for: none of EXIT and NOTE. */
 uint64_t mt_packet_count(const struct mt_packet *p);
 /* Writes the records from number `from` on, at most `cap` of them, lanes ascending; returns how many. */
 size_t mt_packet_expand(const struct mt_packet *p, uint64_t from, struct mt_raw_record *out, size_t cap);

@@ -1,5 +1,5 @@
-/* Lines of copies and fills of several planes: one for each plane, as docs/trace-format.md has them. Addresses
- * and strides are in bytes, `slice` being from one plane to the next. */
+/* Lines of copies and fills of several planes: one for each plane, as docs/trace-format.md has them.
+ * Addresses and strides are in bytes, `slice` being from one plane to the next. */
 #ifndef MT_TRACE_PLANES_H
 #define MT_TRACE_PLANES_H
 #include <stdint.h>

@@ -152,6 +152,44 @@ static void ring_deltas(void **state)
     check_record(&r[9], 1, MT_ATOMIC, 4, 0x100000 - 0x40000000ull, 7);
 }
 
+/* Threads that ended, and accesses without a record: no records. */
+static void ring_without_records(void **state)
+{
+    struct rig rig;
+    struct mt_packet p;
+    struct mt_raw_record r[32];
+    ring_setup(&rig, 0);
+    for (uint64_t kind = 5; kind < 7; kind++) {
+        uint64_t words[] = {ring_first(kind, 0, 1, 2, 9, 0), SECOND(0xff00ff, 7), 4, 3};
+        ring_put(rig.slots, kind - 5, words, 4);
+        assert_int_equal(mt_ring_take(&rig.ring, &p), 1);
+        assert_int_equal(p.kind, kind);
+        assert_int_equal(p.mask, 0xff00ff);
+        assert_int_equal(p.site, 7);
+        assert_true(p.context == 9 && p.words[0] == 3);
+        assert_int_equal(mt_packet_count(&p), 0);
+        assert_int_equal(mt_packet_expand(&p, 0, r, 32), 0);
+    }
+    (void)state;
+}
+
+/* Where an instruction lies and the number that stands for it, on both sides of the base and at the ends. */
+static void ring_sites(void **state)
+{
+    uint64_t code = 0x7f1234567000, gib = 1ull << 30;
+    assert_int_equal(mt_packet_site_of(code + 0x120, code), 0x12);
+    assert_int_equal(mt_packet_site_of(code - 16, code), 0x3fffffff);
+    assert_true(mt_packet_pc_of(0x12, code) == code + 0x120);
+    assert_true(mt_packet_pc_of(0x3fffffff, code) == code - 16);
+    assert_true(mt_packet_pc_of(mt_packet_site_of(code - 8 * gib, code), code) == code - 8 * gib);
+    assert_true(mt_packet_pc_of(mt_packet_site_of(code + 8 * gib - 16, code), code) == code + 8 * gib - 16);
+    assert_int_equal(mt_packet_site_of(code + 8 * gib, code), MT_SITE_UNKNOWN);
+    assert_int_equal(mt_packet_site_of(code - 8 * gib - 16, code), MT_SITE_UNKNOWN);
+    assert_int_equal(mt_packet_site_of(code + 8, code), MT_SITE_UNKNOWN);
+    assert_true(mt_packet_pc_of(MT_SITE_UNKNOWN, code) == 0);
+    (void)state;
+}
+
 /* Packets of all kinds into a ring full of anything from the lap before, word by word in any order: none is
  * taken before its last word is there, and all are taken then. */
 static void word_by_word(void **state)
@@ -270,7 +308,7 @@ static void ring_gathered(void **state)
 
 static void ring_damaged(void **state)
 {
-    for (uint64_t kind = 0; kind < 8; kind += kind ? 1 : 5) { /* 0, 5, 6, 7: there are no such kinds */
+    for (uint64_t kind = 0; kind < 8; kind += 7) { /* 0, 7: there are no such kinds */
         struct rig rig;
         struct mt_packet p;
         uint64_t words[] = {ring_first(kind, 0, 0, 0, 0, 0), SECOND(1, 0), 0, 0};
@@ -347,8 +385,11 @@ static void ring_concurrent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring_regular),  cmocka_unit_test(ring_laps),    cmocka_unit_test(ring_lanes),
-        cmocka_unit_test(ring_deltas),   cmocka_unit_test(word_by_word), cmocka_unit_test(ring_blocks),
-        cmocka_unit_test(ring_gathered), cmocka_unit_test(ring_damaged), cmocka_unit_test(ring_concurrent)};
+        cmocka_unit_test(ring_regular),   cmocka_unit_test(ring_without_records),
+        cmocka_unit_test(ring_sites),     cmocka_unit_test(ring_laps),
+        cmocka_unit_test(ring_lanes),     cmocka_unit_test(ring_deltas),
+        cmocka_unit_test(word_by_word),   cmocka_unit_test(ring_blocks),
+        cmocka_unit_test(ring_gathered),  cmocka_unit_test(ring_damaged),
+        cmocka_unit_test(ring_concurrent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
