@@ -4,6 +4,13 @@
 #define MEMTRACE_RECORD_H
 #include <stdint.h>
 
+/* As nvcc and clang want to hear it that a GPU may call a function. */
+#ifdef __CUDACC__
+#define MT_RECORD_INLINE static inline __host__ __device__
+#else
+#define MT_RECORD_INLINE static inline
+#endif
+
 #define MT_RAW_RECORD_SIZE 24u
 #define MT_RAW_MAX_SIZE ((1u << 28) - 1) /* bytes one record can say; longer accesses are split */
 
@@ -34,16 +41,16 @@ enum mt_access_sync {
 #define MT_MBARRIER_FLAGS 7u
 
 /* Is there such a type in compact traces? */
-static inline int mt_rec_known(uint32_t type)
+MT_RECORD_INLINE int mt_rec_known(uint32_t type)
 {
     return type < 16 && 0x777fu >> type & 1;
 }
 /* Of a type as compact traces have it: the space (3: not an access), and the type in that space. */
-static inline uint32_t mt_rec_space(uint32_t type)
+MT_RECORD_INLINE uint32_t mt_rec_space(uint32_t type)
 {
     return type >> 2;
 }
-static inline uint32_t mt_rec_type_in(uint32_t type, enum mt_access_space space)
+MT_RECORD_INLINE uint32_t mt_rec_type_in(uint32_t type, enum mt_access_space space)
 {
     return type | (uint32_t)space << 2;
 }
@@ -55,32 +62,32 @@ struct mt_raw_record {
 
 /* Field getters: mt_rec_smid(&r), mt_rec_type, mt_rec_size, mt_rec_address, mt_rec_cta_x, _y, _z. */
 #define MT_RECORD_FIELD(name, word, shift, bits)                                                             \
-    static inline uint64_t mt_rec_##name(const struct mt_raw_record *r)                                      \
+    MT_RECORD_INLINE uint64_t mt_rec_##name(const struct mt_raw_record *r)                                   \
     {                                                                                                        \
         return (r->w[word] >> (shift)) & (~0ull >> (64 - (bits)));                                           \
     }
 #include "memtrace/record.def"
 
 /* The low half of w[0]: type and size. `size` in bytes, 1 .. MT_RAW_MAX_SIZE. */
-static inline uint32_t mt_rec_meta(uint32_t type, uint32_t size)
+MT_RECORD_INLINE uint32_t mt_rec_meta(uint32_t type, uint32_t size)
 {
     return type << 28 | size;
 }
 
 /* w[2] of a CTA: x has 32 bits, y and z 16 each, as CUDA's grid limits need. */
-static inline uint64_t mt_rec_cta(uint32_t x, uint32_t y, uint32_t z)
+MT_RECORD_INLINE uint64_t mt_rec_cta(uint32_t x, uint32_t y, uint32_t z)
 {
     return (uint64_t)x << 32 | (uint64_t)(y & 0xffff) << 16 | (z & 0xffff);
 }
 
-static inline struct mt_raw_record mt_rec_pack(uint32_t smid, uint32_t type, uint32_t size, uint64_t address,
-                                               uint64_t cta)
+MT_RECORD_INLINE struct mt_raw_record mt_rec_pack(uint32_t smid, uint32_t type, uint32_t size,
+                                                  uint64_t address, uint64_t cta)
 {
     struct mt_raw_record r = {{(uint64_t)smid << 32 | mt_rec_meta(type, size), address, cta}};
     return r;
 }
 
-static inline int mt_rec_is_eot(const struct mt_raw_record *r)
+MT_RECORD_INLINE int mt_rec_is_eot(const struct mt_raw_record *r)
 {
     return (r->w[0] | r->w[1] | r->w[2]) == 0;
 }

@@ -3,6 +3,7 @@
 #ifndef MT_DEVICE_CTAS_H
 #define MT_DEVICE_CTAS_H
 #include <stdint.h>
+#include "packet.h"
 
 #define MT_CTA_TERMS 8u
 
@@ -19,14 +20,14 @@ struct mt_cta_rule {
     struct mt_cta_term term[MT_CTA_TERMS];
 };
 
-static inline int mt_cta_in_term(const struct mt_cta_term *t, uint64_t linear, const uint32_t at[3])
+MT_DEVICE_INLINE int mt_cta_in_term(const struct mt_cta_term *t, uint64_t linear, const uint32_t at[3])
 {
     return linear >= t->first && linear <= t->last && at[0] >= t->low[0] && at[0] <= t->high[0] &&
            at[1] >= t->low[1] && at[1] <= t->high[1] && at[2] >= t->low[2] && at[2] <= t->high[2];
 }
 
 /* n % d. A GPU's division of 64 bits is a function of its own that needs many registers. */
-static inline uint32_t mt_cta_rest(uint64_t n, uint32_t d)
+MT_DEVICE_INLINE uint32_t mt_cta_rest(uint64_t n, uint32_t d)
 {
     uint64_t rest = 0;
     if (!(n >> 32))
@@ -38,7 +39,7 @@ static inline uint32_t mt_cta_rest(uint64_t n, uint32_t d)
     return (uint32_t)rest;
 }
 
-static inline int mt_cta_is_traced(const struct mt_cta_rule *r, uint64_t linear, const uint32_t at[3])
+MT_DEVICE_INLINE int mt_cta_is_traced(const struct mt_cta_rule *r, uint64_t linear, const uint32_t at[3])
 {
     if (mt_cta_rest(linear, r->every))
         return 0;

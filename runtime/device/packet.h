@@ -19,6 +19,31 @@
 #define MT_DEVICE_PACKET_H
 #include <stdint.h>
 
+/* Functions of headers that a GPU runs, too, as nvcc wants to hear it. */
+#ifdef __CUDACC__
+#define MT_DEVICE_INLINE static __host__ __device__ __forceinline__
+#else
+#define MT_DEVICE_INLINE static inline
+#endif
+
+/* Bits that are set, and the number of the lowest one. */
+MT_DEVICE_INLINE uint32_t mt_bits(uint32_t mask)
+{
+#if defined(__CUDACC__) && defined(__CUDA_ARCH__)
+    return (uint32_t)__popc((int)mask);
+#else
+    return (uint32_t)__builtin_popcount(mask);
+#endif
+}
+MT_DEVICE_INLINE uint32_t mt_lowest(uint32_t mask)
+{
+#if defined(__CUDACC__) && defined(__CUDA_ARCH__)
+    return (uint32_t)__ffs((int)mask) - 1;
+#else
+    return (uint32_t)__builtin_ctz(mask);
+#endif
+}
+
 #define MT_SLOT_WORDS 4u
 #define MT_SLOT_BYTES 32u
 struct mt_slot {
@@ -62,20 +87,20 @@ enum mt_packet_kind {
 #define MT_WORD_MASK (~0ull >> 1) /* a word without its tag */
 
 /* Of a ring with `slots` slots (a power of two): the tag at a position. */
-static inline uint64_t mt_packet_tag(uint64_t position, uint64_t slots)
+MT_DEVICE_INLINE uint64_t mt_packet_tag(uint64_t position, uint64_t slots)
 {
     return position & slots ? 0 : 1ull << 63;
 }
 
-static inline uint64_t mt_packet_first(uint32_t kind, uint32_t type, uint32_t warp, uint32_t smid,
-                                       uint32_t context, uint32_t x)
+MT_DEVICE_INLINE uint64_t mt_packet_first(uint32_t kind, uint32_t type, uint32_t warp, uint32_t smid,
+                                          uint32_t context, uint32_t x)
 {
     return (uint64_t)(kind << 28 | (type & 15) << 24 | (warp & 31) << 19 | (smid & 0x7ff) << 8) << 32 |
            (uint64_t)(context & 0xfff) << 28 | x;
 }
 
 /* The site of an instruction, and back. */
-static inline uint32_t mt_packet_site_of(uint64_t pc, uint64_t code)
+MT_DEVICE_INLINE uint32_t mt_packet_site_of(uint64_t pc, uint64_t code)
 {
     uint64_t at = pc - code, half = 16ull << (MT_SITE_PC_BITS - 1);
     return at % 16 || at + half >= 2 * half ? MT_SITE_UNKNOWN
@@ -83,7 +108,7 @@ static inline uint32_t mt_packet_site_of(uint64_t pc, uint64_t code)
 }
 
 /* 0: the site is not known. */
-static inline uint64_t mt_packet_pc_of(uint32_t site, uint64_t code)
+MT_DEVICE_INLINE uint64_t mt_packet_pc_of(uint32_t site, uint64_t code)
 {
     uint32_t sign = 1u << (MT_SITE_PC_BITS - 1);
     int64_t at = (int64_t)((site & ((1u << MT_SITE_PC_BITS) - 1)) ^ sign) - (int64_t)sign;
@@ -91,7 +116,7 @@ static inline uint64_t mt_packet_pc_of(uint32_t site, uint64_t code)
 }
 
 /* Slots of a packet of this kind with n active lanes; 0 for no such kind. */
-static inline uint32_t mt_packet_slots(uint32_t kind, uint32_t n)
+MT_DEVICE_INLINE uint32_t mt_packet_slots(uint32_t kind, uint32_t n)
 {
     switch (kind) {
     case MT_PACKET_REGULAR:

@@ -6,9 +6,19 @@
 #include <stdint.h>
 #include "packet.h"
 
+/* A special register, in the words of the compiler: clang's, which knows C, and nvcc's. */
+#ifdef __CUDACC__
+#define MT_SREG_tid threadIdx
+#define MT_SREG_ntid blockDim
+#define MT_SREG_nctaid gridDim
+#define MT_SREG(name, way) ((uint32_t)MT_SREG_##name.way)
+#else
+#define MT_SREG(name, way) __nvvm_read_ptx_sreg_##name##_##way()
+#endif
+
 /* ---- the warp ----------------------------------------------------------------------------------- */
 
-static inline uint32_t mt_active(void)
+MT_DEVICE_INLINE uint32_t mt_active(void)
 {
     uint32_t mask;
     __asm__ volatile("activemask.b32 %0;" : "=r"(mask));
@@ -22,42 +32,41 @@ static inline uint32_t mt_active(void)
         __asm__ volatile("mov.u32 %0, %" name ";" : "=r"(value_));                                           \
         value_;                                                                                              \
     })
-static inline uint32_t mt_lane(void)
+MT_DEVICE_INLINE uint32_t mt_lane(void)
 {
     return MT_READ_ANEW("%laneid");
 }
 /* Index of the warp within its CTA, from the thread's own index: %warpid may change. */
-static inline uint32_t mt_warp(void)
+MT_DEVICE_INLINE uint32_t mt_warp(void)
 {
-    uint32_t x = __nvvm_read_ptx_sreg_tid_x(), y = __nvvm_read_ptx_sreg_tid_y(),
-             z = __nvvm_read_ptx_sreg_tid_z();
-    return (x + __nvvm_read_ptx_sreg_ntid_x() * (y + __nvvm_read_ptx_sreg_ntid_y() * z)) / 32;
+    uint32_t x = MT_SREG(tid, x), y = MT_SREG(tid, y), z = MT_SREG(tid, z);
+    return (x + MT_SREG(ntid, x) * (y + MT_SREG(ntid, y) * z)) / 32;
 }
-static inline uint32_t mt_sm(void)
+MT_DEVICE_INLINE uint32_t mt_sm(void)
 {
     return MT_READ_ANEW("%smid");
 }
-static inline uint32_t mt_cta_x(void)
+MT_DEVICE_INLINE uint32_t mt_cta_x(void)
 {
     return MT_READ_ANEW("%ctaid.x");
 }
-static inline uint32_t mt_cta_y(void)
+MT_DEVICE_INLINE uint32_t mt_cta_y(void)
 {
     return MT_READ_ANEW("%ctaid.y");
 }
-static inline uint32_t mt_cta_z(void)
+MT_DEVICE_INLINE uint32_t mt_cta_z(void)
 {
     return MT_READ_ANEW("%ctaid.z");
 }
-static inline uint32_t mt_grid_x(void)
+MT_DEVICE_INLINE uint32_t mt_grid_x(void)
 {
-    return __nvvm_read_ptx_sreg_nctaid_x();
+    return MT_SREG(nctaid, x);
 }
-static inline uint32_t mt_grid_y(void)
+MT_DEVICE_INLINE uint32_t mt_grid_y(void)
 {
-    return __nvvm_read_ptx_sreg_nctaid_y();
+    return MT_SREG(nctaid, y);
 }
-static inline uint64_t mt_shuffle(uint32_t mask, uint64_t value, uint32_t lane)
+MT_DEVICE_INLINE uint64_t mt_shuffle(uint32_t mask, uint64_t value, uint32_t lane)
 {
     uint32_t low, high;
     __asm__ volatile("shfl.sync.idx.b32 %0, %2, %4, 0x1f, %5;\n\t"
@@ -66,7 +75,7 @@ static inline uint64_t mt_shuffle(uint32_t mask, uint64_t value, uint32_t lane)
                      : "r"((uint32_t)value), "r"((uint32_t)(value >> 32)), "r"(lane), "r"(mask));
     return (uint64_t)high << 32 | low;
 }
-static inline uint32_t mt_shuffle_half(uint32_t mask, uint32_t value, uint32_t lane)
+MT_DEVICE_INLINE uint32_t mt_shuffle_half(uint32_t mask, uint32_t value, uint32_t lane)
 {
     uint32_t got;
     __asm__ volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, %3;"
@@ -74,7 +83,7 @@ static inline uint32_t mt_shuffle_half(uint32_t mask, uint32_t value, uint32_t l
                      : "r"(value), "r"(lane), "r"(mask));
     return got;
 }
-static inline int mt_all(uint32_t mask, int condition)
+MT_DEVICE_INLINE int mt_all(uint32_t mask, int condition)
 {
     uint32_t all;
     __asm__ volatile("{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %1, 0;\n\tvote.sync.all.pred q, p, %2;\n\t"
@@ -83,7 +92,7 @@ static inline int mt_all(uint32_t mask, int condition)
                      : "r"((uint32_t)condition), "r"(mask));
     return (int)all;
 }
-static inline uint32_t mt_ballot(uint32_t mask, int condition)
+MT_DEVICE_INLINE uint32_t mt_ballot(uint32_t mask, int condition)
 {
     uint32_t set;
     __asm__ volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\tvote.sync.ballot.b32 %0, p, %2;\n\t}"
@@ -91,37 +100,53 @@ static inline uint32_t mt_ballot(uint32_t mask, int condition)
                      : "r"((uint32_t)condition), "r"(mask));
     return set;
 }
+#ifdef __CUDACC__
+MT_DEVICE_INLINE uint32_t mt_site_base(void)
+{
+    return 0;
+}
+/* This CTA's number in its cluster, where there are such. */
+MT_DEVICE_INLINE uint32_t mt_cluster_rank(void)
+{
+#if __CUDA_ARCH__ >= 900
+    return MT_READ_ANEW("%cluster_ctarank");
+#else
+    return 0;
+#endif
+}
+#else
 /* What the file adds to its sites: with -fgpu-rdc the pass gives the variable a name of the file's own and
  * the runtime a value; else nothing of it is left (llvm-pass/gpu/gpu.c). */
 extern __attribute__((address_space(1))) uint32_t __mt_gpu_site_base;
-static inline uint32_t mt_site_base(void)
+MT_DEVICE_INLINE uint32_t mt_site_base(void)
 {
     return __mt_gpu_site_base;
 }
+#endif
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 
-static inline uint64_t mt_atomic_add(uint64_t *p, uint64_t v)
+MT_DEVICE_INLINE uint64_t mt_atomic_add(uint64_t *p, uint64_t v)
 {
     uint64_t old;
     __asm__ volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
     return old;
 }
-static inline void mt_atomic_max(uint64_t *p, uint64_t v)
+MT_DEVICE_INLINE void mt_atomic_max(uint64_t *p, uint64_t v)
 {
     __asm__ volatile("red.relaxed.gpu.global.max.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
-static inline void mt_count(uint64_t *p, uint64_t v)
+MT_DEVICE_INLINE void mt_count(uint64_t *p, uint64_t v)
 {
     __asm__ volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
-static inline uint64_t mt_load(const uint64_t *p)
+MT_DEVICE_INLINE uint64_t mt_load(const uint64_t *p)
 {
     uint64_t v;
     __asm__ volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
     return v;
 }
-static inline uint64_t mt_load_acquire_system(const uint64_t *p)
+MT_DEVICE_INLINE uint64_t mt_load_acquire_system(const uint64_t *p)
 {
     uint64_t v;
     __asm__ volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
@@ -129,20 +154,20 @@ static inline uint64_t mt_load_acquire_system(const uint64_t *p)
 }
 /* Two words that nobody writes while the kernel runs, 16-byte aligned. Not volatile:
  * it may be anywhere. */
-static inline void mt_load_pair(const uint64_t *p, uint64_t *a, uint64_t *b)
+MT_DEVICE_INLINE void mt_load_pair(const uint64_t *p, uint64_t *a, uint64_t *b)
 {
     __asm__("ld.global.v2.u64 {%0, %1}, [%2];" : "=l"(*a), "=l"(*b) : "l"(p));
 }
-static inline void mt_store(uint64_t *p, uint64_t v)
+MT_DEVICE_INLINE void mt_store(uint64_t *p, uint64_t v)
 {
     __asm__ volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 /* p is a multiple of 16. Not one store to the memory model: each word may be seen without the other. */
-static inline void mt_store_pair(uint64_t *p, uint64_t a, uint64_t b)
+MT_DEVICE_INLINE void mt_store_pair(uint64_t *p, uint64_t a, uint64_t b)
 {
     __asm__ volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(a), "l"(b) : "memory");
 }
-static inline void mt_sleep(uint32_t ns)
+MT_DEVICE_INLINE void mt_sleep(uint32_t ns)
 {
     __asm__ volatile("nanosleep.u32 %0;" ::"r"(ns));
 }

@@ -1,0 +1,353 @@
+/* What a GPU runs before the instructions of a program that are traced: NVIDIA's API calls these functions for
+ * the lanes that an instruction is about to run for, with the launch's context as `data` (NULL: the launch is
+ * not traced; MT_CONTEXT_IN_PARTS as in a hidden parameter). patch.def says which is for what.
+ *
+ * They return success always (else the warp would be ended), use no shared memory and no stack, and name
+ * only parameters that all versions of the API have. Tests compile the file for the host. */
+#ifdef __CUDACC__
+#include "device/ctas.h"
+#include "device/warp.h"
+#else
+#include "device/ctas.h" /* what stands for warp.h was included before */
+#endif
+#include "device/write.h"
+
+#ifdef __CUDACC__
+#define PATCH extern "C" __device__ __noinline__ int
+#define PATCH_INLINE static __device__ __forceinline__
+#else
+#define PATCH int
+#define PATCH_INLINE static inline
+#endif
+enum { PATCH_OK = 0 }; /* SANITIZER_PATCH_SUCCESS */
+
+/* Bits of an access's flags: SANITIZER_MEMORY_DEVICE_FLAG_READ, _WRITE, _PREFETCH. */
+enum { PATCH_READ = 1, PATCH_WRITE = 2, PATCH_PREFETCH = 8 };
+/* Sanitizer_CudaBarrierInstructionKind: what is done to an mbarrier. */
+enum { PATCH_INIT = 1, PATCH_ARRIVE = 2, PATCH_LAST_ARRIVE = 5, PATCH_WAIT = 6 };
+
+/* ---- whose records, of which lanes --------------------------------------------------------------- */
+
+PATCH_INLINE struct mt_gpu_context *patch_whole(void *data)
+{
+    return (struct mt_gpu_context *)((uint64_t)data & ~(uint64_t)MT_CONTEXT_IN_PARTS);
+}
+
+/* NULL: there is nothing to record. */
+PATCH_INLINE struct mt_gpu_context *patch_context(void *data)
+{
+    struct mt_gpu_context *c = patch_whole(data);
+    if ((uint64_t)data & MT_CONTEXT_IN_PARTS) {
+        const uint32_t at[3] = {mt_cta_x(), mt_cta_y(), mt_cta_z()};
+        uint64_t linear = at[0] + (uint64_t)mt_grid_x() * (at[1] + (uint64_t)mt_grid_y() * at[2]);
+        if (!mt_cta_is_traced((const struct mt_cta_rule *)c->ctas, linear, at))
+            c = 0;
+    }
+    return c;
+}
+
+PATCH_INLINE uint32_t patch_site(const struct mt_gpu_context *c, uint64_t pc)
+{
+    return mt_packet_site_of(pc, c->code);
+}
+
+/* The active lanes that are at this instruction: those of several may run a patch together. It has one size
+ * and kind, so its place is all that is compared. */
+PATCH_INLINE uint32_t patch_lanes(uint64_t pc)
+{
+    return write_lanes_at((uint32_t)(pc / 16));
+}
+
+/* An access that is made once for all lanes that are there, whose parameters are the same. */
+PATCH_INLINE int patch_is_first(uint32_t mask)
+{
+    return mt_lane() == mt_lowest(mask);
+}
+
+/* ---- accesses ------------------------------------------------------------------------------------ */
+
+/* -1: no access. */
+PATCH_INLINE int patch_type(uint32_t flags)
+{
+    uint32_t both = flags & (PATCH_READ | PATCH_WRITE);
+    return !both || flags & PATCH_PREFETCH ? -1
+           : both == PATCH_READ            ? MT_LOAD
+           : both == PATCH_WRITE           ? MT_STORE
+                                           : MT_ATOMIC;
+}
+
+PATCH_INLINE int patch_access(void *data, uint64_t pc, uint64_t address, uint32_t size, uint32_t flags,
+                              enum mt_access_space space)
+{
+    struct mt_gpu_context *c = patch_context(data);
+    int type = patch_type(flags);
+    if (c && type >= 0)
+        mt_write_access(c, patch_lanes(pc), address, mt_rec_meta(mt_rec_type_in((uint32_t)type, space), size),
+                        patch_site(c, pc));
+    return PATCH_OK;
+}
+
+/* The same of an instruction that says itself what it does. */
+PATCH_INLINE void patch_record(struct mt_gpu_context *c, uint64_t pc, uint64_t address, uint32_t size,
+                               uint32_t type)
+{
+    mt_write_access(c, patch_lanes(pc), address, mt_rec_meta(type, size), patch_site(c, pc));
+}
+
+/* `bytes` at once, made by the lowest lane. */
+PATCH_INLINE void patch_block(struct mt_gpu_context *c, uint64_t pc, uint64_t address, uint64_t bytes,
+                              uint32_t type)
+{
+    uint32_t mask = patch_lanes(pc);
+    if (bytes && patch_is_first(mask))
+        mt_write_block(c, mask & (0 - mask), address, bytes, type, patch_site(c, pc));
+}
+
+PATCH mt_patch_global(void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags,
+                      const void *value)
+{
+    (void)value;
+    return patch_access(data, pc, (uint64_t)address, size, flags, MT_IN_GLOBAL);
+}
+
+PATCH mt_patch_local(void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags, const void *value)
+{
+    (void)value;
+    return patch_access(data, pc, (uint64_t)address, size, flags, MT_IN_LOCAL);
+}
+
+/* ---- shared memory ------------------------------------------------------------------------------- */
+
+/* As traces have it: an offset in the CTA's own, or in that of another one of the cluster, whose rank + 1 is
+ * in the upper half. The hardware has the rank in the bits above the offset's 24. */
+PATCH_INLINE uint64_t patch_cluster_address(uint32_t address)
+{
+    uint32_t rank = address >> 24, offset = address & 0xffffff;
+    return rank == mt_cluster_rank() ? offset : (uint64_t)(rank + 1) << 32 | offset;
+}
+
+PATCH_INLINE uint32_t patch_shared_type(uint32_t type)
+{
+    return mt_rec_type_in(type, MT_IN_SHARED);
+}
+
+PATCH mt_patch_shared(void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags,
+                      const void *value)
+{
+    (void)value;
+    return patch_access(data, pc, (uint64_t)address & 0xffffff, size, flags, MT_IN_SHARED);
+}
+
+PATCH mt_patch_cluster(void *data, uint64_t pc, void *address, uint32_t size, uint32_t flags,
+                       const void *value)
+{
+    (void)value;
+    return patch_access(data, pc, patch_cluster_address((uint32_t)(uint64_t)address), size, flags,
+                        MT_IN_SHARED);
+}
+
+/* A row of 16 bytes of each matrix by a lane: eight lanes for each of `count` matrices. */
+PATCH mt_patch_matrix(void *data, uint64_t pc, uint32_t address, uint32_t size, uint32_t flags,
+                      uint32_t count)
+{
+    return mt_lane() < 8 * count ? patch_access(data, pc, address & 0xffffff, size, flags, MT_IN_SHARED)
+                                 : (int)PATCH_OK;
+}
+
+PATCH mt_patch_async_store(void *data, uint64_t pc, uint32_t address, uint32_t barrier, void *value,
+                           uint32_t size)
+{
+    (void)barrier, (void)value;
+    return patch_access(data, pc, patch_cluster_address(address), size, PATCH_WRITE, MT_IN_SHARED);
+}
+
+PATCH mt_patch_async_reduce(void *data, uint64_t pc, uint32_t address, uint32_t barrier, uint32_t size)
+{
+    (void)barrier;
+    return patch_access(data, pc, patch_cluster_address(address), size, PATCH_READ | PATCH_WRITE,
+                        MT_IN_SHARED);
+}
+
+PATCH mt_patch_fill(void *data, uint64_t pc, uint32_t to, uint32_t words)
+{
+    struct mt_gpu_context *c = patch_context(data);
+    if (c)
+        patch_block(c, pc, to & 0xffffff, 8ull * words, patch_shared_type(MT_STORE));
+    return PATCH_OK;
+}
+
+/* Operands that tensor cores read from shared memory: which lane reads what, nobody says. */
+PATCH mt_patch_operands(void *data, uint64_t pc, uint32_t a, uint32_t a_bytes)
+{
+    struct mt_gpu_context *c = patch_context(data);
+    (void)a, (void)a_bytes;
+    if (c)
+        mt_write_word(c, patch_lanes(pc), MT_PACKET_NOTE, patch_site(c, pc), 1);
+    return PATCH_OK;
+}
+
+/* ---- copies -------------------------------------------------------------------------------------- */
+
+/* cp.async; `from` is NULL where nothing is read and zeros are written. */
+PATCH mt_patch_copy(void *data, uint64_t pc, void *from, uint32_t to, uint32_t size)
+{
+    struct mt_gpu_context *c = patch_context(data);
+    if (c && from)
+        patch_record(c, pc, (uint64_t)from, size, MT_LOAD);
+    if (c && c->spaces)
+        patch_record(c, pc, to & 0xffffff, size, patch_shared_type(MT_STORE));
+    return PATCH_OK;
+}
+
+/* Into shared memory of this CTA, or of each one of the cluster that has a bit in `data`'s upper half. */
+PATCH mt_patch_bulk_load(void *user, uint64_t pc, uint64_t from, uint32_t to, uint32_t barrier, uint32_t data,
+                         uint32_t multicast)
+{
+    struct mt_gpu_context *c = patch_context(user);
+    uint32_t bytes = (data & 0xffff) * 16, ctas = multicast ? data >> 16 : 1;
+    (void)barrier;
+    if (c)
+        patch_block(c, pc, from, bytes, MT_LOAD);
+    for (uint32_t rank = 0; c && c->spaces && ctas >> rank; rank++)
+        if (ctas >> rank & 1)
+            patch_block(c, pc, patch_cluster_address(multicast ? rank << 24 | (to & 0xffffff) : to), bytes,
+                        patch_shared_type(MT_STORE));
+    return PATCH_OK;
+}
+
+/* From shared memory: a store, or an atomic, of global memory. */
+PATCH_INLINE int patch_bulk_out(void *data, uint64_t pc, uint64_t to, uint32_t from, uint32_t blocks,
+                                uint32_t type)
+{
+    struct mt_gpu_context *c = patch_context(data);
+    uint32_t bytes = (blocks & 0xffff) * 16;
+    if (c && c->spaces)
+        patch_block(c, pc, patch_cluster_address(from), bytes, patch_shared_type(MT_LOAD));
+    if (c)
+        patch_block(c, pc, to, bytes, type);
+    return PATCH_OK;
+}
+
+PATCH mt_patch_bulk_store(void *data, uint64_t pc, uint64_t to, uint32_t from, uint32_t blocks)
+{
+    return patch_bulk_out(data, pc, to, from, blocks, MT_STORE);
+}
+
+PATCH mt_patch_bulk_reduce(void *data, uint64_t pc, uint64_t to, uint32_t from, uint32_t blocks)
+{
+    return patch_bulk_out(data, pc, to, from, blocks, MT_ATOMIC);
+}
+
+/* Between CTAs of a cluster. */
+PATCH_INLINE int patch_bulk_across(void *data, uint64_t pc, uint32_t from, uint32_t to, uint32_t blocks,
+                                   uint32_t type)
+{
+    struct mt_gpu_context *c = patch_context(data);
+    uint32_t bytes = (blocks & 0xffff) * 16;
+    if (!c)
+        return PATCH_OK;
+    patch_block(c, pc, patch_cluster_address(from), bytes, patch_shared_type(MT_LOAD));
+    patch_block(c, pc, patch_cluster_address(to), bytes, patch_shared_type(type));
+    return PATCH_OK;
+}
+
+PATCH mt_patch_bulk_move(void *data, uint64_t pc, uint32_t from, uint32_t to, uint32_t barrier,
+                         uint32_t blocks)
+{
+    (void)barrier;
+    return patch_bulk_across(data, pc, from, to, blocks, MT_STORE);
+}
+
+PATCH mt_patch_bulk_add(void *data, uint64_t pc, uint32_t from, uint32_t to, uint32_t barrier,
+                        uint32_t blocks)
+{
+    (void)barrier;
+    return patch_bulk_across(data, pc, from, to, blocks, MT_ATOMIC);
+}
+
+/* A tensor's box: what its bytes are, only the tensor map says. */
+PATCH mt_patch_tensor(void *data, uint64_t pc)
+{
+    struct mt_gpu_context *c = patch_context(data);
+    uint32_t mask = c ? patch_lanes(pc) : 0;
+    if (c && patch_is_first(mask))
+        mt_write_word(c, mask & (0 - mask), MT_PACKET_NOTE, patch_site(c, pc), 1);
+    return PATCH_OK;
+}
+
+/* ---- barriers ------------------------------------------------------------------------------------ */
+
+PATCH_INLINE int patch_sync(void *data, uint64_t pc, enum mt_access_sync kind, uint32_t size, uint64_t what)
+{
+    struct mt_gpu_context *c = patch_context(data);
+    if (c)
+        patch_record(c, pc, what, size, kind);
+    return PATCH_OK;
+}
+
+PATCH mt_patch_barrier(void *data, uint64_t pc, uint32_t number, uint32_t threads, uint32_t flags)
+{
+    (void)threads, (void)flags;
+    return patch_sync(data, pc, MT_SYNC_BARRIER, MT_SYNC_OF_NUMBER, number);
+}
+
+PATCH mt_patch_warp(void *data, uint64_t pc, uint32_t mask)
+{
+    return patch_sync(data, pc, MT_SYNC_WARP, MT_SYNC_OF_LANES, mask);
+}
+
+PATCH mt_patch_cluster_arrive(void *data, uint64_t pc)
+{
+    return patch_sync(data, pc, MT_SYNC_ARRIVE, MT_SYNC_OF_NUMBER, MT_BARRIER_CLUSTER);
+}
+
+PATCH mt_patch_cluster_wait(void *data, uint64_t pc)
+{
+    return patch_sync(data, pc, MT_SYNC_BARRIER, MT_SYNC_OF_NUMBER, MT_BARRIER_CLUSTER);
+}
+
+/* An mbarrier whose address is a pointer, or an offset in shared memory, in its lower bits. Of arrivals and
+ * waits nobody says the phase, so which one they belong to is not known. */
+PATCH_INLINE int patch_object(void *data, uint64_t pc, uint64_t object, uint32_t kind)
+{
+    if (kind == PATCH_INIT)
+        return patch_sync(data, pc, MT_SYNC_ARRIVE, MT_SYNC_OF_OBJECT, (object & 0xfffff8) | MT_MBARRIER_INIT);
+    return kind < PATCH_ARRIVE || kind > PATCH_WAIT
+               ? (int)PATCH_OK
+               : patch_sync(data, pc, kind == PATCH_WAIT ? MT_SYNC_BARRIER : MT_SYNC_ARRIVE,
+                            MT_SYNC_OF_NUMBER, MT_BARRIER_UNKNOWN);
+}
+
+PATCH mt_patch_object(void *data, uint64_t pc, void *object, uint32_t kind)
+{
+    return patch_object(data, pc, (uint64_t)object, kind);
+}
+
+/* A wait that may have to be tried again: the one that was over counts. */
+PATCH mt_patch_attempt(void *data, uint64_t pc, void *object, uint32_t kind, uint32_t count, uint32_t over)
+{
+    (void)count;
+    return kind == PATCH_WAIT && !over ? (int)PATCH_OK : patch_object(data, pc, (uint64_t)object, kind);
+}
+
+/* cp.async.mbarrier.arrive, tcgen05.commit. */
+PATCH mt_patch_copy_arrive(void *data, uint64_t pc, uint32_t object)
+{
+    return patch_object(data, pc, object, PATCH_ARRIVE);
+}
+
+PATCH mt_patch_tensor_arrive(void *data, uint64_t pc, uint32_t object)
+{
+    return patch_object(data, pc, object, PATCH_ARRIVE);
+}
+
+/* ---- ends ---------------------------------------------------------------------------------------- */
+
+/* Of every CTA, traced or not: a launch is over when all of its threads are. */
+PATCH mt_patch_exit(void *data, uint64_t pc)
+{
+    struct mt_gpu_context *c = patch_whole(data);
+    if (c)
+        mt_write_word(c, patch_lanes(pc), MT_PACKET_EXIT, 0, 0);
+    return PATCH_OK;
+}
