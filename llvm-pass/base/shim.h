@@ -19,8 +19,6 @@ void mt_shim_place(LLVMValueRef inst, struct mt_source_place *place);
 void mt_shim_function_place(LLVMValueRef function, struct mt_source_place *place);
 /* Is this function's source one of the toolchain's headers? (Debug information needed.) */
 int mt_shim_from_toolchain(LLVMValueRef function);
-/* util.c: a header of clang or of the CUDA toolkit. */
-int mt_is_toolchain_file(const char *path);
 
 /* Reports through the compiler's own diagnostics, at the instruction's place if it
  * has one (NULL: no place). */

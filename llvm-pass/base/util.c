@@ -19,37 +19,6 @@ int mt_ends(const char *text, const char *suffix)
     return a >= b && !strcmp(text + a - b, suffix);
 }
 
-int mt_is_toolchain_file(const char *path)
-{
-    static char last[PATH_MAX];
-    static int answer;
-    char probe[PATH_MAX + 32];
-    if (strstr(path, "/lib/clang/"))
-        return 1;
-    /* the C library's inline functions, which are in front of its calls */
-    if (mt_starts(path, "/usr/include/") && strstr(path, "/bits/") && !strstr(path, "/c++/"))
-        return 1;
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) : 0;
-    if (!n || n >= sizeof last)
-        return 0;
-    if (strlen(last) == n && !memcmp(last, path, n))
-        return answer;
-    memcpy(last, path, n);
-    last[n] = 0;
-    answer = 0;
-    /* a folder above it that holds cuda_runtime.h is a CUDA include folder */
-    for (int level = 0; level < 8 && n && !answer; level++) {
-        snprintf(probe, sizeof probe, "%.*s/cuda_runtime.h", (int)n, path);
-        answer = !access(probe, F_OK);
-        while (n && path[n - 1] != '/')
-            n--;
-        while (n && path[n - 1] == '/')
-            n--;
-    }
-    return answer;
-}
-
 LLVMValueRef *mt_instructions(LLVMValueRef function, unsigned *count)
 {
     unsigned n = 0;

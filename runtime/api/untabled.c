@@ -6,6 +6,7 @@
 #include "shown.h"
 #include "base/demangle.h"
 #include "base/short.h"
+#include "base/source_name.h"
 #include "trace/events.h"
 #include "trace/selection.h"
 #include "trace/trace.h"
@@ -25,17 +26,10 @@ static char *untabled_signature(const char *mangled)
 /* The same without the parameters, and the result that templates have. */
 static char *untabled_name(const char *signature)
 {
-    const char *begin = strncmp(signature, "void ", 5) ? signature : signature + 5;
-    size_t n = strlen(begin);
-    if (n && begin[n - 1] == ')')
-        for (unsigned depth = 0; n;) {
-            n--;
-            depth += begin[n] == ')';
-            depth -= begin[n] == '(';
-            if (!depth)
-                break;
-        }
-    return strndup(begin, n);
+    char *name = strdup(signature);
+    if (name)
+        mt_source_plain(name);
+    return name;
 }
 
 static const char *untabled_keep(char *_Atomic *place, char *made)

@@ -35,3 +35,11 @@ char *mt_demangle(const char *name)
     free(symbol);
     return text;
 }
+
+char *mt_demangle_name(const char *name)
+{
+    char *text = mt_demangle(name);
+    if (text)
+        mt_source_plain(text);
+    return text ? text : strdup(name);
+}

@@ -2,6 +2,7 @@
 #include "source_name.h"
 #include "python_name.h"
 #include <ctype.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,4 +170,57 @@ void mt_source_text(char *text)
     }
     source_name_angles(text);
     mt_python_name(text);
+}
+
+/* Without what stands behind a parameter list. The length that is left. */
+static size_t source_name_bare(const char *text)
+{
+    static const char *const behind[] = {" const", " volatile", " &", " &&", " noexcept"};
+    size_t n = strlen(text);
+    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+        size_t k = strlen(behind[i]);
+        if (n > k && !memcmp(text + n - k, behind[i], k) && memchr(text, '(', n)) {
+            n -= k;
+            i = SIZE_MAX; /* there may be several, in any order */
+        }
+    }
+    return n;
+}
+
+/* Where brackets that end before `end` begin, or a space outside of brackets ends; 0: nowhere. */
+static size_t source_name_back(const char *text, size_t end, int brackets)
+{
+    int depth = 0;
+    for (size_t i = end; i-- > 0;) {
+        int arrow = text[i] == '>' && i && text[i - 1] == '-';
+        depth += (text[i] == ')' || (text[i] == '>' && !arrow)) - (text[i] == '(' || text[i] == '<');
+        if (brackets && !depth)
+            return i;
+        if (!brackets && !depth && text[i] == ' ')
+            return i + 1;
+    }
+    return 0;
+}
+
+/* Where "operator" begins, whose name has signs and spaces in it; else n. */
+static size_t source_name_operator(const char *text, size_t n)
+{
+    static const char word[] = "operator";
+    for (size_t i = n; i-- > 0;)
+        if (!strncmp(text + i, word, sizeof word - 1) && !source_name_word(text + i + sizeof word - 1) &&
+            !(i && source_name_word(text + i - 1)))
+            return i;
+    return n;
+}
+
+void mt_source_plain(char *text)
+{
+    size_t n = source_name_bare(text), begin;
+    if (n >= LONGEST)
+        return;
+    if (n && text[n - 1] == ')' && (begin = source_name_back(text, n, 1)) > 0)
+        n = begin;
+    text[n] = 0;
+    begin = source_name_back(text, source_name_operator(text, n), 0);
+    memmove(text, text + begin, n - begin + 1);
 }

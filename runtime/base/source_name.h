@@ -13,6 +13,9 @@ char *mt_source_symbol(const char *symbol);
 /* The rest, in the demangled text, in place: nvcc's namespace of a file, its types of lambdas, the two ways
  * to write a lambda, and Numba's names (python_name.h). */
 void mt_source_text(char *text);
+/* A demangled function without its result and parameters, in place: "int ns::f<int>(int*)" is "ns::f<int>".
+ */
+void mt_source_plain(char *text);
 
 #ifdef __cplusplus
 }

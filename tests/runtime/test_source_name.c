@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/demangle.h"
+#include "base/source_file.h"
 #include "base/source_name.h"
 
 #define NV "__nv_static_23__5796c1c6_6_lam_cu_main_"
@@ -63,6 +64,73 @@ static void names_rows(void **state)
     }
 }
 
+static void names_plain(void **state)
+{
+    static const struct {
+        const char *text, *wanted;
+    } plain[] = {
+        {"one(int*, int const*, int)", "one"},
+        {"void two<float>(float*, float const*)", "two<float>"},
+        {"int ns::deep<int, (ns::E)1>(int const*, int)", "ns::deep<int, (ns::E)1>"},
+        {"(anonymous namespace)::hidden(int*)", "(anonymous namespace)::hidden"},
+        {"void (anonymous namespace)::hidden<int>(int*)", "(anonymous namespace)::hidden<int>"},
+        {"S::get(int) const &", "S::get"},
+        {"main::'lambda'(int)::operator()(int) const", "main::'lambda'(int)::operator()"},
+        {"bool operator< <int>(S<int>, int)", "operator< <int>"},
+        {"S::operator int() const", "S::operator int"},
+        {"S::operator->() const", "S::operator->"},
+        {"std::enable_if<(1)>(2), void>::type f<int>(int)", "f<int>"},
+        {"std::map<int, char const*>* make<int>(char (*)(int))", "make<int>"},
+        {"my_operator(int)", "my_operator"},
+        {"f", "f"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        char *text = strdup(plain[i].text);
+        mt_source_plain(text);
+        assert_string_equal(text, plain[i].wanted);
+        free(text);
+    }
+    char *name = mt_demangle_name("_ZN2ns4deepIiEET_PKS1_i"), *same = mt_demangle_name("plain_c_name");
+    assert_string_equal(name, "ns::deep<int>");
+    assert_string_equal(same, "plain_c_name");
+    free(name);
+    free(same);
+}
+
+static void files_rows(void **state)
+{
+    static const struct {
+        const char *folder, *file, *wanted;
+    } files[] = {
+        {"/a/b", "c.h", "/a/b/c.h"},
+        {"/a/b", "/c.h", "/c.h"},
+        {"/a/b/", "./../c.h", "/a/c.h"},
+        {"", "c.h", "c.h"},
+        {"", "../c.h", "../c.h"},
+        {"", "../../c.h", "../../c.h"},
+        {"", "a/../c.h", "c.h"},
+        {"", "/../c.h", "/c.h"},
+        {"/usr/local/cuda/bin/../include", "x.h", "/usr/local/cuda/include/x.h"},
+        {"a", "../../c.h", "../c.h"},
+        {"/", "c.h", "/c.h"},
+        {"", "", ""},
+        {"/a//b", "c//d.h", "/a/b/c/d.h"},
+    };
+    char out[256];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        mt_source_full(out, sizeof out, files[i].folder, files[i].file);
+        assert_string_equal(out, files[i].wanted);
+    }
+    for (size_t room = 1; room < 12; room++) {
+        memset(out, 'x', sizeof out);
+        mt_source_full(out, room, "/long/folder", "../file.h");
+        assert_true(strlen(out) < room);
+    }
+    assert_true(mt_is_toolchain_file("/opt/no/such/cuda-12.4/targets/x86_64-linux/include/cub/x.cuh"));
+    assert_false(mt_is_toolchain_file("/no/such/folder/x.cu"));
+}
+
 /* Cut off, and with brackets in the wrong places: nothing is written past the end, nothing grows. */
 static void names_damaged(void **state)
 {
@@ -77,12 +145,15 @@ static void names_damaged(void **state)
                 text[at < n ? at : 0] = n ? *c : 0;
                 mt_source_text(text);
                 assert_true(strlen(text) <= n);
+                mt_source_plain(text);
+                assert_true(strlen(text) <= n);
                 free(text);
             }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names_rows), cmocka_unit_test(names_damaged)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_rows), cmocka_unit_test(names_plain),
+                                       cmocka_unit_test(files_rows), cmocka_unit_test(names_damaged)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
