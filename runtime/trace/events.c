@@ -378,28 +378,64 @@ void mt_event_stream(uint64_t stream, const char *trace, const char *why)
     mt_jsonl_free(&j);
 }
 
+static void put_code(struct mt_jsonl *j, const struct mt_event_site *s)
+{
+    mt_jsonl_string(j, "at", s->at);
+    mt_jsonl_string(j, "symbol", s->symbol);
+    if (s->code)
+        mt_jsonl_string(j, "code", s->code);
+    if (s->guess)
+        mt_jsonl_bool(j, "guess", 1);
+}
+
+/* `j` is used again and again. */
+static void log_site(struct mt_jsonl *j, const struct mt_event_site *s)
+{
+    const char *file = mt_source_kept_at(s->file);
+    mt_source_line(file);
+    mt_jsonl_begin(j, "site");
+    mt_jsonl_u64(j, "id", s->id);
+    mt_jsonl_string(j, "file", file);
+    mt_jsonl_u64(j, "line", s->line);
+    mt_jsonl_u64(j, "column", s->column);
+    mt_jsonl_string(j, "function", s->function);
+    mt_jsonl_string(j, "op", op_name(s->op));
+    if (mt_rec_space(s->op) == MT_IN_SHARED || mt_rec_space(s->op) == MT_IN_LOCAL)
+        mt_jsonl_string(j, "space", mt_rec_space(s->op) == MT_IN_SHARED ? "shared" : "local");
+    if (mt_rec_space(s->op))
+        site_spaces = 1;
+    mt_jsonl_u64(j, "size", s->size);
+    mt_jsonl_string(j, "var", s->variable);
+    if (s->at)
+        put_code(j, s);
+    mt_jsonl_end(j);
+    mt_log_line(j);
+}
+
+void mt_event_site(const struct mt_event_site *s)
+{
+    struct mt_jsonl j = {0};
+    if (!mt_tracing())
+        return;
+    log_site(&j, s);
+    mt_jsonl_free(&j);
+    site_tables++;
+}
+
 void mt_event_sites(const struct mt_image *image)
 {
     const struct mt_image_site *site = image->head->sites;
     struct mt_jsonl j = {0};
     for (uint32_t i = 0; i < image->head->nsites && mt_tracing(); i++, site++) {
-        const char *file = mt_source_kept_at(site->file);
-        mt_source_line(file);
-        mt_jsonl_begin(&j, "site");
-        mt_jsonl_u64(&j, "id", (uint64_t)image->site_base + i);
-        mt_jsonl_string(&j, "file", file);
-        mt_jsonl_u64(&j, "line", site->line);
-        mt_jsonl_u64(&j, "column", site->column);
-        mt_jsonl_string(&j, "function", site->function);
-        mt_jsonl_string(&j, "op", op_name(site->op));
-        if (mt_rec_space(site->op) == MT_IN_SHARED || mt_rec_space(site->op) == MT_IN_LOCAL)
-            mt_jsonl_string(&j, "space", mt_rec_space(site->op) == MT_IN_SHARED ? "shared" : "local");
-        if (mt_rec_space(site->op))
-            site_spaces = 1;
-        mt_jsonl_u64(&j, "size", site->size);
-        mt_jsonl_string(&j, "var", site->variable);
-        mt_jsonl_end(&j);
-        mt_log_line(&j);
+        struct mt_event_site s = {.id = image->site_base + i,
+                                  .line = site->line,
+                                  .column = site->column,
+                                  .op = site->op,
+                                  .size = site->size,
+                                  .file = site->file,
+                                  .function = site->function,
+                                  .variable = site->variable};
+        log_site(&j, &s);
     }
     mt_jsonl_free(&j);
     site_tables++;

@@ -70,6 +70,17 @@ void mt_event_event(const char *op, uint64_t event, int64_t stream);
 /* A stream has got a trace, `trace` without folder; or not, for the reason `why` (else NULL). */
 void mt_event_stream(uint64_t stream, const char *trace, const char *why);
 
+/* An instruction that makes accesses. */
+struct mt_event_site {
+    uint32_t id, line, column;
+    uint32_t op, size;                      /* as in a record; 0: known at run time */
+    const char *file, *function, *variable; /* "" where it is not known */
+    const char *at,
+        *symbol;      /* of machine code: where it is, "kernel+0x120", and in which symbol; else NULL */
+    const char *code; /* the file with the machine code; NULL: there is none */
+    int guess;        /* 1: the function may be another one */
+};
+void mt_event_site(const struct mt_event_site *s);
 struct mt_image;
 /* The site lines of an image. */
 void mt_event_sites(const struct mt_image *image);

@@ -143,9 +143,11 @@ static int sources_is_there(const char *path, const void *text, size_t n)
            XXH128_isEqual(hash, XXH3_128bits(text, n));
 }
 
-/* Its path. 0, or -1 after saying why. */
+static const char nobody[] = "accesses have lines of a text that nobody has";
+
+/* Its path. 0, or -1 after saying why, and what follows from it. */
 static int sources_file(const char *folder, const char *name, const void *text, size_t bytes,
-                        char path[PATH_MAX])
+                        char path[PATH_MAX], const char *so)
 {
     char whole[PATH_MAX];
     if (!realpath(folder, whole)) /* trace files will say so */
@@ -154,10 +156,8 @@ static int sources_file(const char *folder, const char *name, const void *text, 
         return -1;
     int error = sources_is_there(path, text, bytes) ? 0 : sources_write(path, text, bytes);
     if (error)
-        mt_note(
-            "%s cannot be written: %s; accesses have lines of a text that nobody has; set MEMTRACE_DIR to "
-            "another folder",
-            path, strerror(error));
+        mt_note("%s cannot be written: %s; %s; set MEMTRACE_DIR to another folder", path, strerror(error),
+                so);
     return error ? -1 : 0;
 }
 
@@ -165,7 +165,7 @@ static void sources_keep(const char *name, const void *text, size_t bytes)
 {
     char path[PATH_MAX];
     if (nkept == MOST_FILES || !bytes || mt_source_kept_at(name) != name ||
-        sources_file(mt_options()->dir, name, text, bytes, path))
+        sources_file(mt_options()->dir, name, text, bytes, path, nobody))
         return;
     kept[nkept].name = strdup(name);
     kept[nkept].path = strdup(path);
@@ -182,8 +182,9 @@ __attribute__((visibility("default"))) int __mt_source_file(const char *folder, 
     XXH128_hash_t hash = XXH3_128bits(text, bytes);
     snprintf(name, sizeof name, "MemTrace-%016llx.cu", (unsigned long long)hash.high64);
     pthread_mutex_lock(&keeping);
-    int rc =
-        size < PATH_MAX ? -1 : sources_file(folder ? folder : mt_options()->dir, name, text, bytes, path);
+    int rc = size < PATH_MAX
+                 ? -1
+                 : sources_file(folder ? folder : mt_options()->dir, name, text, bytes, path, nobody);
     pthread_mutex_unlock(&keeping);
     return rc;
 }
@@ -193,4 +194,13 @@ void mt_source_keep(const char *name, const void *text, size_t bytes)
     pthread_mutex_lock(&keeping);
     sources_keep(name, text, bytes);
     pthread_mutex_unlock(&keeping);
+}
+
+int mt_source_put(const char *name, const void *data, size_t bytes)
+{
+    char path[PATH_MAX];
+    pthread_mutex_lock(&keeping);
+    int rc = sources_file(mt_options()->dir, name, data, bytes, path, "the machine code is not kept");
+    pthread_mutex_unlock(&keeping);
+    return rc;
 }

@@ -12,6 +12,9 @@ void mt_source_line(const char *file);
  * in it; it is not written again when it is there. From here on sites that call their file so have its path.
  */
 void mt_source_keep(const char *name, const void *text, size_t bytes);
+/* Writes what is no text (machine code) there in the same way. `name`: without a folder. 0, or -1 after
+ * saying why. */
+int mt_source_put(const char *name, const void *data, size_t bytes);
 /* The path of what was kept under this name, or the name itself. */
 const char *mt_source_kept_at(const char *name);
 #endif
