@@ -156,6 +156,9 @@ struct mt_site_event {
     uint64_t id, line, column, size;
     const char *file, *function, *op, *var;
     const char *space; /* "shared", "local"; "": global, or not known before it runs */
+    /* of machine code, else "": where it is ("kernel+0x120"), in which symbol, the file that has it */
+    const char *at, *symbol, *code;
+    int guess; /* the function may be another one */
     /* host traces: */
     uint64_t ip;
     const char *module, *text, *reads, *writes;

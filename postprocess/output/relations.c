@@ -1,6 +1,7 @@
 /* The tables' descriptions, and rows on their way to a writer. */
 #define _GNU_SOURCE
 #include "relations.h"
+#include "analysis/base/sites.h"
 #include "csv.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -78,16 +79,19 @@ void mt_tuples_null(struct mt_tuples *w, unsigned columns)
 
 void mt_tuples_place(struct mt_tuples *w, const char *place, char *room)
 {
-    const char *colon = strrchr(place, ':');
-    size_t n = colon ? (size_t)(colon - place) : 0;
-    if (!colon || n >= MT_TUPLES_FILE) {
+    const char *colon = mt_place_colon(place);
+    size_t n = colon ? (size_t)(colon - place) : strlen(place);
+    if (n >= MT_TUPLES_FILE || (!colon && !strstr(place, "+0x"))) {
         mt_tuples_null(w, 2);
         return;
     }
     memcpy(room, place, n);
     room[n] = 0;
     mt_tuples_text(w, room);
-    mt_tuples_number(w, strtoull(colon + 1, NULL, 10));
+    if (colon)
+        mt_tuples_number(w, strtoull(colon + 1, NULL, 10));
+    else
+        mt_tuples_null(w, 1);
 }
 
 void mt_tuples_cta(struct mt_tuples *w, uint64_t word)

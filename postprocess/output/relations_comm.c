@@ -162,6 +162,7 @@ int mt_tuples_of_sites(struct mt_tuples *w, const struct mt_comm_result *r)
         mt_tuples_text(w, s->op);
         mt_tuples_number(w, s->size);
         mt_tuples_text(w, s->var);
+        mt_tuples_text(w, s->at);
         rc = mt_tuples_next(w);
     }
     free(list);

@@ -1,6 +1,7 @@
 /* Bank conflicts and hazards of shared memory, a sentence each. */
 #define _GNU_SOURCE
 #include "summary.h"
+#include "analysis/base/sites.h"
 #include "comm_parts.h"
 #include "numbers.h"
 #include "table.h"
@@ -10,15 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "kernel.cu:12", or "?" */
+/* "kernel.cu:12", "kernel+0x120", or "?" */
 static struct mt_number onchip_site(const struct mt_site_event *site)
 {
     struct mt_number w;
-    const char *slash = site ? strrchr(site->file, '/') : NULL;
-    if (site && *site->file)
-        snprintf(w.text, sizeof w.text, "%.40s:%" PRIu64, slash ? slash + 1 : site->file, site->line);
-    else
-        strcpy(w.text, "?");
+    char room[1024];
+    const char *words = mt_site_words(site, room, sizeof room);
+    snprintf(w.text, sizeof w.text, "%.60s", words ? mt_place_short(words) : "?");
     return w;
 }
 

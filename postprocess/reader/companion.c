@@ -113,6 +113,10 @@ static int on_site(struct loader *l, const json_t *o)
     s->op = get_text(l, o, "op");
     s->var = get_text(l, o, "var");
     s->space = get_text(l, o, "space");
+    s->at = get_text(l, o, "at");
+    s->symbol = get_text(l, o, "symbol");
+    s->code = get_text(l, o, "code");
+    s->guess = json_is_true(json_object_get(o, "guess"));
     s->ip = get_u64(o, "ip", 0);
     s->module = get_text(l, o, "module");
     s->text = get_text(l, o, "text");

@@ -224,6 +224,16 @@ static uint32_t kernel_of(struct mt_compact *c, const char *name)
     return (uint32_t)i + 1;
 }
 
+/* Writes the sites that are new. */
+static void compact_sites(struct mt_compact *c)
+{
+    uint64_t sites = mt_log_sites();
+    if (c->off || c->sites == sites)
+        return;
+    mt_companion_flush(c->inside, 1);
+    c->sites = sites;
+}
+
 static int compact_begin(void *self, const struct mt_launch_line *l)
 {
     struct mt_compact *c = self;
@@ -231,11 +241,7 @@ static int compact_begin(void *self, const struct mt_launch_line *l)
     uint32_t kernel = c->off ? 0 : kernel_of(c, l->kernel);
     if (!c->off && !kernel)
         compact_fail(c, strerror(ENOMEM), c->good);
-    if (!c->off && c->sites != mt_log_sites()) {
-        uint64_t sites = mt_log_sites();
-        mt_companion_flush(c->inside, 1);
-        c->sites = sites;
-    }
+    compact_sites(c);
     if (!c->off && !c->spaces && mt_log_spaces())
         compact_fail(c,
                      "code that records shared or local memory was loaded after this trace began: load it "
@@ -257,6 +263,7 @@ static void compact_put(struct mt_compact *c, struct encoder *x, unsigned last)
     uint64_t items;
     size_t bytes = mt_mtc_device_end(x->e, &items, &payload);
     pthread_mutex_lock(&c->lock);
+    compact_sites(c); /* those of machine code are met while the kernel runs */
     unsigned first = c->begun ? 0 : MT_MTC_BEGIN;
     c->begun = 1;
     if (first || last) /* others do not wait for the compression */

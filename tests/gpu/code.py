@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -260,6 +261,36 @@ class Case:
         with open(cubin, "rb") as a, open(os.path.join(folder, names.pop()), "rb") as b:
             self.check("the same", a.read() == b.read())
 
+    def readers(self):
+        """What the tools say of sites: with lines, and without; from the companion, and from the lines inside the trace."""
+        tool = lambda name, *args: run(os.path.join(self.o.build, "bin", name), *args)
+        for more, place, none in (((), "code.cuh:7", "+0x"), (("-none",), "two<float>+0x40", ".cu")):
+            folder = self.path("trace" + "".join(more))
+            shutil.rmtree(folder, ignore_errors=True)
+            os.makedirs(folder)
+            subprocess.run([self.o.tool, "trace", self.make(self.path("one.cu"), "sm_90", *more)], check=True,
+                           env={**os.environ, "MEMTRACE_DIR": folder, "MEMTRACE_FORMAT": "compact", "MEMTRACE_QUIET": "1"})
+            trace = os.path.join(folder, "MemTrace-pipe-0.mtc")
+            for alone in (False, True):
+                if alone:
+                    os.unlink(os.path.join(folder, "MemTrace-pipe-0.mtc.meta"))
+                lines = json.loads(tool("mt-extract", "--sections", "lines", trace))["lines"]["lines"]
+                self.check("lines", any(n.endswith(place) for n in lines) and "?" not in lines and not any(none in n for n in lines),
+                           "%s: %s" % (more, sorted(lines)))
+                total = sum(v["Load"] + v["Store"] for kernels in lines.values() for v in kernels.values())
+                kernels = json.loads(tool("mt-extract", "--sections", "KCV", trace))["KCV"]
+                self.check("kernels", {"kern", "two<float>", "two<double>"} <= set(kernels), kernels)
+                self.check("bytes", total > 0 and total % 128 == 0, total)
+                for name, text in (("text", tool("mt-extract", "--format", "text", "--sections", "more", trace)), ("runs", tool("mt-dump", "--runs", trace)), ("dump", tool("mt-dump", "--companion", "--head=0", trace)),
+                                   ("page", tool("mt-report", "-o", "-", trace))):
+                    self.check(name, place in text.replace("\\u003c", "<").replace("\\u003e", ">"), "" if name == "page" else text[:1000])
+            tables = os.path.join(folder, "tables")
+            tool("mt-extract", "--format", "csv", "-s", "more", "-o", tables, trace)
+            with open(os.path.join(tables, "lines.csv")) as f:
+                table = f.read()
+            self.check("table", place.split(":")[0] in table, table)
+            tool("mt-compare", folder, folder)
+
     def tests(self):
         print(self.tool("tests", self.make(self.path("one.cu"), "sm_90"), self.linked("sm_90")))
 
@@ -275,6 +306,7 @@ def main():
     p = argparse.ArgumentParser()
     for name in ("cuda", "llvm", "tool", "work"):
         p.add_argument("--" + name, required=True)
+    p.add_argument("--build", help="for readers")
     p.add_argument("--more", nargs="*", default=[])
     p.add_argument("case")
     case = Case(p.parse_args())

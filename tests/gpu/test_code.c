@@ -1,9 +1,13 @@
-/* From program counters to sites (runtime/gpu/inject/code.c), for code.py, which compares with other readers:
- *   test_gpu_code frames CUBIN    of each instruction: SECTION OFFSET FUNCTION, then FILE LINE FUNCTION of
- * each frame, by tabs test_gpu_code sites CUBIN     the lines of the log, after one access of each
- * instruction test_gpu_code damaged CUBIN   every byte changed, cut off at every place: no harm, within
- * seconds test_gpu_code speed CUBIN     sites per second, of places that are known test_gpu_code tests CUBIN…
- * placing, threads, modules that go and come */
+/* From program counters to sites (runtime/gpu/inject/code.c), for code.py, which compares with other readers.
+ * Called with a word and a cubin:
+ *
+ *   frames    of each instruction: SECTION OFFSET FUNCTION, then FILE LINE FUNCTION of each frame, by tabs
+ *   sites     the lines of the log, after one access of each instruction
+ *   trace     a trace with a launch of each kernel: a warp makes one access of every fourth instruction
+ *   damaged   every byte changed, cut off at every place: no harm, within seconds
+ *   speed     sites per second, of places that are known
+ *   tests     (two cubins) placing, threads, modules that go and come
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +18,9 @@
 #include "gpu/inject/cubin.h"
 #include "gpu/inject/lines.h"
 #include "memtrace/record.h"
+#include "memtrace/device.h"
 #include "trace/events.h"
+#include "trace/trace.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -125,6 +131,43 @@ static int say_sites(const struct mt_cubin *c, const void *data, size_t bytes)
     fputs(text, stdout);
     free(text);
     mt_code_unload(code);
+    return 0;
+}
+
+static void trace_kernel(struct mt_trace *t, const struct layout *l, const struct mt_cubin_function *f)
+{
+    char *name = mt_demangle_name(f->name);
+    struct mt_launch_line line = {
+        .kernel = name, .mangled = f->name, .signature = name, .grid = {1, 1, 1}, .block = {32, 1, 1}};
+    mt_trace_begin(t, &line);
+    for (uint64_t at = 0; at < f->bytes; at += 64, line.records += 32) {
+        struct mt_access_run r = {
+            .base = 0x10000 + 4 * at,
+            .stride = 4,
+            .meta = mt_rec_meta(at / 64 & 1, 4),
+            .count = 32,
+            .mask = UINT32_MAX,
+            .site = mt_code_site(layout_pc(l, f->section) + at, mt_rec_meta(at / 64 & 1, 4))};
+        mt_trace_append_runs(t, &r, 1, 32);
+    }
+    mt_trace_settle(t);
+    mt_trace_end(t, &line);
+    free(name);
+}
+
+static int write_trace(const struct mt_cubin *c, const void *data, size_t bytes)
+{
+    struct layout l = {.cubin = c, .base = BASE, .step = APART};
+    struct mt_gpu_code *code = mt_code_new(data, bytes);
+    mt_trace_device("gpu", "none", 1);
+    struct mt_trace *t = mt_trace_open();
+    mt_code_place(code, layout_where, &l);
+    for (size_t i = 0; i < c->nfunctions; i++)
+        if (c->functions[i].kernel)
+            trace_kernel(t, &l, &c->functions[i]);
+    mt_code_unload(code);
+    mt_trace_close(t);
+    mt_trace_finish();
     return 0;
 }
 
@@ -361,6 +404,7 @@ int main(int argc, char **argv)
     const char *what = argc > 2 ? argv[1] : "";
     int rc = !strcmp(what, "frames")    ? say_frames(&given[0].cubin)
              : !strcmp(what, "sites")   ? say_sites(&given[0].cubin, given[0].data, given[0].bytes)
+             : !strcmp(what, "trace")   ? write_trace(&given[0].cubin, given[0].data, given[0].bytes)
              : !strcmp(what, "damaged") ? damage(given[0].data, given[0].bytes)
              : !strcmp(what, "speed")   ? code_speed(&given[0].cubin, given[0].data, given[0].bytes)
              : !strcmp(what, "tests") && argc == 4 ? cmocka_run_group_tests(tests, NULL, NULL)

@@ -127,10 +127,8 @@ static int sites_enter(struct mt_sites *s, struct mt_site_table *t, const struct
     int64_t line = 0, var = 0;
     if (e->id >= t->count)
         return 0;
-    if (*e->file) {
-        snprintf(name, sizeof name, "%s:%" PRIu64, e->file, e->line);
+    if (mt_site_words(e, name, sizeof name))
         line = sites_number(&s->lines, name);
-    }
     if (*e->var)
         var = sites_number(&s->vars, e->var);
     if (line < 0 || var < 0)

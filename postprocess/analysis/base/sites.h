@@ -2,8 +2,10 @@
  * ("file:line") and variables have numbers of their own, one set for all inputs; 0 is what is not known. */
 #ifndef MT_ANALYSIS_SITES_H
 #define MT_ANALYSIS_SITES_H
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include "memtrace/trace.h"
 
@@ -36,9 +38,30 @@ struct mt_sites {
 /* 0, or -1 without memory. */
 int mt_sites_init(struct mt_sites *s);
 void mt_sites_free(struct mt_sites *s);
-/* Numbers the sites of one input. Sites without file have no line, those without variable none. 0 or -1. */
+/* Numbers the sites of one input. Sites without file have no line (but for machine code: mt_site_words),
+ * those without variable none. 0 or -1. */
 int mt_sites_table(struct mt_sites *s, struct mt_site_table *t, const struct mt_site_event *sites, size_t n);
 void mt_site_table_free(struct mt_site_table *t);
+
+/* What a site is called: "file:line", or where it is in machine code that has no lines, "kernel+0x120"; NULL:
+ * nothing is known. Cut where the room, `size` bytes, ends. */
+static inline const char *mt_site_words(const struct mt_site_event *s, char *room, size_t size)
+{
+    if (s && *s->file)
+        snprintf(room, size, "%s:%" PRIu64, s->file, s->line);
+    else if (s && s->at && *s->at)
+        snprintf(room, size, "%s", s->at);
+    else
+        return NULL;
+    return room;
+}
+
+/* The last colon of "file:line"; NULL: it is no such text ("ns::kernel+0x120"). */
+static inline const char *mt_place_colon(const char *place)
+{
+    const char *colon = strrchr(place, ':');
+    return colon && colon[1] && !colon[1 + strspn(colon + 1, "0123456789")] ? colon : NULL;
+}
 
 /* "file:line" without folders: a table has little room. */
 static inline const char *mt_place_short(const char *place)

@@ -1,6 +1,7 @@
 /* Puts two runs side by side. Kernels are found by name, buffers by name, lines by what they access. */
 #define _GNU_SOURCE
 #include "versus.h"
+#include "analysis/base/sites.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,7 +154,7 @@ static unsigned versus_score(const struct mt_side_row *x, const struct mt_side_r
 static int line_before(const void *a, const void *b, void *arg)
 {
     const struct mt_side_row *rows = arg, *x = &rows[*(const size_t *)a], *y = &rows[*(const size_t *)b];
-    const char *cx = strrchr(x->place, ':'), *cy = strrchr(y->place, ':');
+    const char *cx = mt_place_colon(x->place), *cy = mt_place_colon(y->place);
     size_t nx = cx ? (size_t)(cx - x->place) : strlen(x->place),
            ny = cy ? (size_t)(cy - y->place) : strlen(y->place);
     int d = strncmp(x->place, y->place, nx < ny ? nx : ny);

@@ -164,6 +164,16 @@ static void show_place(FILE *f, const char *file, uint64_t line)
     fputc('\n', f);
 }
 
+/* Where a site is in machine code. */
+static void show_code(FILE *f, const struct mt_site_event *e)
+{
+    if (*e->at)
+        fprintf(f, " code %s%s of symbol %s", e->at, e->guess ? " (a guess)" : "", e->symbol);
+    if (*e->code)
+        fprintf(f, " in %s", e->code);
+    putc('\n', f);
+}
+
 static void show_alloc(FILE *f, const struct mt_alloc_event *a)
 {
     fprintf(f, "alloc %" PRIu64 " 0x%" PRIx64 " %" PRIu64 " bytes %s seq %" PRIu64, a->id, a->base, a->bytes,
@@ -224,10 +234,12 @@ void mt_dump_companion(FILE *f, const char *trace, const struct mt_companion *c)
         fprintf(f, "site %" PRIu64 " %s %" PRIu64 " bytes", e->id, e->op, e->size);
         if (*e->var)
             fprintf(f, " of %s", e->var);
-        fprintf(f, " in %s at %s:%" PRIu64, e->function, e->file, e->line);
+        fprintf(f, " in %s", e->function);
+        if (*e->file || !*e->at)
+            fprintf(f, " at %s:%" PRIu64, e->file, e->line);
         if (e->column) /* PTX has none */
             fprintf(f, ":%" PRIu64, e->column);
-        putc('\n', f);
+        show_code(f, e);
     }
     for (size_t i = 0; i < c->nallocs; i++)
         show_alloc(f, &c->allocs[i]);

@@ -35,5 +35,7 @@ void mt_dump_run(FILE *f, const struct mt_access_run *r, const struct mt_compani
         fprintf(f, " of %s", s->var);
     if (s && *s->file)
         fprintf(f, " at %s:%" PRIu64, s->file, s->line);
+    else if (s && *s->at)
+        fprintf(f, " at %s", s->at);
     fputc('\n', f);
 }

@@ -15,10 +15,9 @@ static const char *const types[] = {
 /* "file:line" without folders, after a word on what is there, or "". */
 static void put_place(struct mt_table *t, const char *what, const struct mt_site_event *s)
 {
-    if (s && *s->file)
-        mt_table_say(t, "%s%s%s:%" PRIu64, what, *what ? " " : "", mt_place_short(s->file), s->line);
-    else
-        mt_table_say(t, "%s%s?", what, *what ? " " : "");
+    char room[1024];
+    const char *words = mt_site_words(s, room, sizeof room);
+    mt_table_say(t, "%s%s%s", what, *what ? " " : "", words ? mt_place_short(words) : "?");
 }
 
 /* A site's place, with its column where the table has two sites on one line. */

@@ -22,6 +22,9 @@ function usedBytes(r) { return Math.min(r.distinct, movedBytes(r)); }
 function usedShare(r) { return percent(usedBytes(r), movedBytes(r)); }
 function perRequest(r) { return r.requests ? (r.sectors / r.requests).toFixed(1) : ""; }
 
+// Where the line begins in "file:line"; -1: it is no such name ("ns::kernel+0x120", machine code without lines).
+function lineColon(name) { return (name || "").search(/:[0-9]+$/); }
+
 // file -> line -> {ops: sites, launches, bytes, accesses, requests: rows of coalescing, parts: those of its accesses, conflicts: bytes, banks: wavefronts of conflicts}
 function lineIndex() {
   const files = new Map();
@@ -32,7 +35,7 @@ function lineIndex() {
     return lines.get(line);
   };
   const named = (name) => {
-    const colon = (name || "").lastIndexOf(":");
+    const colon = lineColon(name);
     return colon < 1 ? null : of(name.slice(0, colon), +name.slice(colon + 1)); // "?" is no line
   };
   for (const s of sites) if (s.file && s.line) of(s.file, s.line).ops.push(s);
@@ -122,7 +125,7 @@ function shortPath(path) {
 }
 // What goes to a line of the panel; null where there is none.
 function lineLink(name) {
-  const colon = (name || "").lastIndexOf(":");
+  const colon = lineColon(name);
   return colon > 0 && lineFiles().has(name.slice(0, colon)) ? () => setState({line: name}) : null;
 }
 let lineFilesKept = null;
@@ -138,6 +141,12 @@ const lineTableColumns = [placeColumn(), textColumn("access", "part"), numberCol
 function drawLines(section) {
   const index = lineFiles();
   if (!index.size) {
+    if (hotLines && Object.keys(hotLines).some((name) => name !== "?")) {
+      section.append(lead("No source lines are known (nvcc -lineinfo has them in the code): accesses by their place in the machine code."));
+      section.append(el("div", {id: "hot"}, el("h3", {}, "Hottest places"), bars(volumeRows(hotLines, (name) => name), "Bytes by place", 12, ["loaded (B)", "stored (B)"]),
+        colourLegend([["load", "loaded"], ["store", "stored"]])));
+      return null;
+    }
     section.append(nothing("No source lines are known: they are in the companion (MemTrace-pipe-N.meta), and none was read."));
     return null;
   }
@@ -168,7 +177,7 @@ function drawLines(section) {
   }
   // To a line, from wherever it is named.
   function go(name) {
-    const colon = name.lastIndexOf(":"), file = name.slice(0, colon), line = +name.slice(colon + 1);
+    const colon = lineColon(name), file = name.slice(0, colon), line = +name.slice(colon + 1);
     if (!index.has(file)) return;
     show(file);
     const row = look(line);
