@@ -202,9 +202,12 @@ static int add_block(struct mt_flight *f)
 
 /* The number of the packet's site in the process.
  * With -fgpu-rdc the code has added its file's base already. */
-static uint32_t site_of(const struct mt_flight *f, uint32_t site)
+static uint32_t site_of(const struct mt_flight *f, const struct mt_packet *p)
 {
     const struct mt_image *image = f->launch.image;
+    uint32_t site = p->site;
+    if (f->site)
+        return f->site(f, p);
     if (image && image->head->site_base)
         return site < MT_SITE_UNKNOWN ? site : 0;
     return !image || f->no_sites || site >= image->head->nsites ? 0 : image->site_base + site;
@@ -212,7 +215,7 @@ static uint32_t site_of(const struct mt_flight *f, uint32_t site)
 
 static void flight_gather(struct mt_flight *f, const struct mt_packet *p, uint64_t total, int first)
 {
-    uint32_t site = site_of(f, p->site);
+    uint32_t site = site_of(f, p);
     uint64_t from = 0;
     while (from < total) {
         uint64_t n = f->filling ? mt_gather_put(f->filling, p, from, site) : 0;
@@ -243,9 +246,26 @@ static void open_first(struct mt_flight_queue *q, struct mt_flight *f)
     f->nheld = f->held_cap = 0;
 }
 
+/* Packets without records. 1: this was one. All of a thread's other packets come before that of its end. */
+static int flight_heard(struct mt_flight *f, const struct mt_packet *p)
+{
+    if (p->kind == MT_PACKET_NOTE)
+        f->untraced += p->words[0];
+    if (p->kind != MT_PACKET_EXIT)
+        return p->kind == MT_PACKET_NOTE;
+    f->exited += (uint64_t)__builtin_popcount(p->mask);
+    if (f->exits && f->exited >= f->exits) {
+        f->counted = f->taken;
+        f->ended = 1;
+    }
+    return 1;
+}
+
 void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p)
 {
     struct mt_raw_record records[EXPAND];
+    if (flight_heard(f, p))
+        return;
     uint64_t total = mt_packet_count(p), from = 0;
     pthread_mutex_lock(&lock);
     int first = f->queue->first == f;
@@ -370,7 +390,7 @@ unsigned mt_flight_settle(void (*done)(struct mt_flight *f), uint64_t looked, ui
 int mt_flight_matches(const struct mt_flight *f, const struct mt_flight_filter *filter)
 {
     return (!filter->trace || filter->trace == f->queue->trace) &&
-           (!filter->device || filter->device == f->device) &&
+           (!filter->device || filter->device == f->device || filter->device == f->place) &&
            (!filter->before || f->number < filter->before);
 }
 

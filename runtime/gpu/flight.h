@@ -35,6 +35,12 @@ struct mt_flight {
     int cancelled;       /* it runs without record calls, or never: it has no place in the trace */
     uint64_t missing_ns; /* ended, but records are missing: since when */
     uint64_t number;     /* counts launches of the process */
+    /* Launches of patched code (runtime/gpu/inject); NULL and 0 for others: */
+    uint32_t (*site)(const struct mt_flight *f, const struct mt_packet *p); /* the number that readers know */
+    const void *place; /* what has lent the context, instead of `device` */
+    uint64_t code;     /* the pc from which sites count */
+    uint64_t exits;    /* it has ended when so many threads have; 0: not known by that */
+    uint64_t exited;   /* threads that have ended */
     struct mt_flight_queue *queue;
     struct mt_flight *next; /* of the queue */
     struct mt_raw_record *held;
@@ -69,8 +75,8 @@ unsigned mt_flight_settle(void (*done)(struct mt_flight *f), uint64_t looked, ui
 /* Which launches are meant: NULL means any, and so does before = 0. */
 struct mt_flight_filter {
     const struct mt_trace *trace;
-    const struct mt_gpu_device *device;
-    uint64_t before; /* those issued earlier, by their number */
+    const void *device; /* or the `place` */
+    uint64_t before;    /* those issued earlier, by their number */
 };
 /* How many launches there were so far. */
 uint64_t mt_flight_issued_so_far(void);

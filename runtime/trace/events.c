@@ -357,7 +357,9 @@ static _Atomic int site_spaces;
 int mt_log_spaces(void)
 {
     /* Code that is compiled when it is needed comes late: its option says it before. */
-    return site_spaces || strstr(mt_options()->ptx_options, "--mt-spaces=") != NULL;
+    const char *asked = mt_options()->spaces;
+    return site_spaces || strstr(mt_options()->ptx_options, "--mt-spaces=") || strstr(asked, "shared") ||
+           strstr(asked, "local");
 }
 
 uint64_t mt_log_sites(void)

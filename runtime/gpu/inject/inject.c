@@ -1,0 +1,111 @@
+/* The entry of the injection library, and the table of what is called back. */
+#include "inject.h"
+#include "base/demangle.h"
+#include "base/file.h"
+#include "base/report.h"
+#include "memory.h"
+#include "trace/events.h"
+#include "trace/nvtx.h"
+#include <stdatomic.h>
+
+struct inject_row {
+    Sanitizer_CallbackDomain domain;
+    Sanitizer_CallbackId id; /* 0: all of the domain */
+    void (*handler)(Sanitizer_CallbackId id, const void *data);
+};
+
+#define RESOURCE(name, f) {SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CBID_RESOURCE_##name, f},
+#define DRIVER(name, f) {SANITIZER_CB_DOMAIN_DRIVER_API, SANITIZER_CBID_DRIVER_API_##name, f},
+#define RUNTIME(name, f) {SANITIZER_CB_DOMAIN_RUNTIME_API, SANITIZER_CBID_RUNTIME_API_##name, f},
+#define DOMAIN(name, f) {SANITIZER_CB_DOMAIN_##name, 0, f},
+static const struct inject_row rows[] = {
+#include "rows.def"
+};
+
+/* Domains have few rows; the long ones are those of the APIs, of which only these functions are enabled. */
+static void SANITIZERAPI inject_called(void *unused, Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id,
+                                       const void *data)
+{
+    (void)unused;
+    if (mt_forked() || !data)
+        return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].domain == domain && (!rows[i].id || rows[i].id == id)) {
+            rows[i].handler(id, data);
+            return;
+        }
+}
+
+static SanitizerResult inject_enable(Sanitizer_SubscriberHandle s, const struct inject_row *r)
+{
+    return r->id ? mt_sanitizer()->EnableCallback(1, s, r->domain, r->id)
+                 : mt_sanitizer()->EnableDomain(1, s, r->domain);
+}
+
+/* A function or domain that this version does not have is never called. */
+static void inject_enable_all(Sanitizer_SubscriberHandle s)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        SanitizerResult r = inject_enable(s, &rows[i]);
+        if (r)
+            mt_say("callback %d of domain %d is not there: %s", (int)rows[i].id, (int)rows[i].domain,
+                   mt_sanitizer_text(r));
+    }
+}
+
+static const char *inject_why_not(SanitizerResult r)
+{
+    switch ((int)r) {
+    case SANITIZER_ERROR_MAX_LIMIT_REACHED:
+        return "another tool on NVIDIA's Compute Sanitizer API is in the process (compute-sanitizer?), and "
+               "there can be one only";
+    case SANITIZER_ERROR_NOT_INITIALIZED:
+    case SANITIZER_ERROR_NOT_COMPATIBLE:
+        return "the GPU's driver is too old, or does not go with this libsanitizer-public.so";
+    default:
+        return mt_sanitizer_text(r);
+    }
+}
+
+static void inject_start(void)
+{
+    Sanitizer_SubscriberHandle s;
+    char why[512];
+    if (mt_sanitizer_open(why, sizeof why) || !mt_inject_image(why, sizeof why)) {
+        mt_report("nothing is traced: %s", why);
+        return;
+    }
+    SanitizerResult r = mt_sanitizer()->Subscribe(&s, inject_called, NULL);
+    if (r) {
+        mt_report("nothing is traced: %s", inject_why_not(r));
+        return;
+    }
+    inject_enable_all(s);
+    mt_say("kernels are traced by NVIDIA's Compute Sanitizer API");
+}
+
+/* NVTX may look for us before the driver does. */
+__attribute__((constructor)) static void inject_loaded(void)
+{
+    mt_registered = 1;
+}
+
+/* The driver calls this when the program initialises CUDA. What it returns is not looked at by all of its
+ * versions; the program runs on in any case. */
+__attribute__((visibility("default"))) int InitializeInjection(void)
+{
+    static atomic_int started;
+    if (atomic_exchange(&started, 1) || !mt_tracing())
+        return 1;
+    mt_fork_counts();
+    mt_demangle_prepare();
+    inject_start();
+    return 1;
+}
+
+/* Last of all, after the program's own exit handlers; launches have ended before (context.c). */
+__attribute__((destructor)) static void inject_finish(void)
+{
+    mt_nvtx_finish();
+    mt_trace_finish();
+}
