@@ -1,5 +1,5 @@
-/* How a packet is written (packet.h): by the record functions of mt-cc's kernels (record.c), by the patches of
- * machine code (runtime/gpu/patch), and by both on host threads in tests. C11, and C++ as nvcc takes it.
+/* How a packet is written (packet.h): by the record functions of mt-cc's kernels (record.c), by the patches
+ * of machine code (runtime/gpu/patch), and by both on host threads in tests. C11, and C++ as nvcc takes it.
  * Whoever includes this has included warp.h, or what stands in its place, before. */
 #ifndef MT_DEVICE_WRITE_H
 #define MT_DEVICE_WRITE_H
@@ -131,8 +131,8 @@ struct write_head {
     uint64_t y;
 };
 
-MT_DEVICE_INLINE struct write_head write_head_of(const struct write_ring *r, uint32_t mask, uint32_t site, uint32_t kind,
-                                  uint32_t type, uint32_t x, uint64_t y)
+MT_DEVICE_INLINE struct write_head write_head_of(const struct write_ring *r, uint32_t mask, uint32_t site,
+                                                 uint32_t kind, uint32_t type, uint32_t x, uint64_t y)
 {
     uint64_t first = mt_packet_first(kind, type, 0, 0, r->id, x);
     struct write_head h = {mask, site, (uint32_t)first, (uint32_t)(first >> 32), y};
@@ -145,7 +145,8 @@ MT_DEVICE_INLINE uint32_t write_kind(const struct write_head *h)
     return h->high >> 28;
 }
 
-MT_DEVICE_INLINE void write_half(const struct write_ring *r, const struct write_head *h, uint32_t at, uint32_t half)
+MT_DEVICE_INLINE void write_half(const struct write_ring *r, const struct write_head *h, uint32_t at,
+                                 uint32_t half)
 {
     uint64_t a, b, tag = mt_packet_tag(at, r->mask + 1);
     if (half) {
@@ -233,7 +234,8 @@ MT_DEVICE_INLINE struct write_shape write_shape_of(uint32_t mask, uint64_t addre
 }
 
 /* Slots 1… of a packet that has some. Words that no lane needs are written, too. */
-MT_DEVICE_INLINE void write_body(const struct write_ring *r, uint32_t mask, uint32_t at, uint32_t kind, uint64_t value)
+MT_DEVICE_INLINE void write_body(const struct write_ring *r, uint32_t mask, uint32_t at, uint32_t kind,
+                                 uint64_t value)
 {
     uint32_t i = write_rank(mask), words = mt_bits(mask);
     if (kind == MT_PACKET_DELTAS) { /* a lane of odd rank writes its own and the next one's */
@@ -249,8 +251,8 @@ MT_DEVICE_INLINE void write_body(const struct write_ring *r, uint32_t mask, uint
 }
 
 /* An access of one size, by the lanes of `mask`. */
-MT_DEVICE_INLINE void mt_write_access(struct mt_gpu_context *c, uint32_t mask, uint64_t address, uint32_t meta,
-                                      uint32_t site)
+MT_DEVICE_INLINE void mt_write_access(struct mt_gpu_context *c, uint32_t mask, uint64_t address,
+                                      uint32_t meta, uint32_t site)
 {
     const struct write_ring r = write_ring_of(c);
     const struct write_shape s = write_shape_of(mask, address, meta & MT_RAW_MAX_SIZE);
@@ -262,8 +264,8 @@ MT_DEVICE_INLINE void mt_write_access(struct mt_gpu_context *c, uint32_t mask, u
 }
 
 /* Blocks of any length, each lane's own, none of them empty. */
-MT_DEVICE_INLINE void mt_write_block(struct mt_gpu_context *c, uint32_t mask, uint64_t address, uint64_t bytes,
-                                     uint32_t type, uint32_t site)
+MT_DEVICE_INLINE void mt_write_block(struct mt_gpu_context *c, uint32_t mask, uint64_t address,
+                                     uint64_t bytes, uint32_t type, uint32_t site)
 {
     const struct write_ring r = write_ring_of(c);
     const struct write_head h = write_head_of(&r, mask, site, MT_PACKET_BLOCKS, type, 0, 0);

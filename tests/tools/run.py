@@ -9,7 +9,7 @@ import unittest
 
 import world
 
-MODULES = ["wrappers", "cuobjdump", "toolkits", "mt_cc", "device_link", "nvcc_options", "nvcc_sources", "fast_math", "builds", "install", "setup"]
+MODULES = ["wrappers", "cuobjdump", "toolkits", "mt_cc", "device_link", "nvcc_options", "nvcc_sources", "fast_math", "builds", "install", "setup", "engine"]
 
 
 def cases():

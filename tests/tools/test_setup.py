@@ -213,3 +213,58 @@ class Wheels(Case):
         self.assertEqual(self.run_("bash", script, CUDA_PATH="mine").stdout, "mine\n")
         os.unlink(self.path("mine/bin/ptxas"))
         self.assertNotEqual(self.run_("bash", script, CUDA_PATH="mine").stdout, "mine\n")
+
+
+class Sanitizer(Case):
+    """NVIDIA's library for GPUs: the toolkit's, or a package of PyPI that fits the toolkit; the build goes on without."""
+
+    PIP = """#!/bin/sh
+[ "$*" = "-m pip --version" ] && exit 0
+case "$*" in
+*"pip download"*)
+    for word; do last=$word; [ "$before" = --dest ] && dest=$word; before=$word; done
+    echo "$last" >>asked
+    [ -e wheel ] && cp wheel "$dest/x-1-py3-none-any.whl" ;;
+*) exec /usr/bin/python3 "$@" ;;
+esac
+"""
+
+    def install(self, release, code=0):
+        shutil.copytree(os.path.join(world.source, "tools/setup"), self.path("tools/setup"), dirs_exist_ok=True)
+        self.write("bin/python3", self.PIP, 0o755)
+        for name in ("include/cuda_runtime_api.h", "bin/fatbinary"):
+            self.write("cuda/" + name, "")
+        self.write("cuda/bin/ptxas", f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V{release}.88'\n", 0o755)
+        os.makedirs(self.path("b"), exist_ok=True)
+        script = self.write("go", "build=b log=b\nsay() { echo \"$*\"; }\n. tools/setup/cuda.sh\n. tools/setup/sanitizer.sh\n"
+                                  "sanitizer_install || exit 3\nsanitizer_headers\n")
+        return self.run_("bash", script, code=code, CUDA_PATH="cuda", PATH=self.path("bin") + os.pathsep + os.environ["PATH"])
+
+    def asked(self):
+        with open(self.path("asked"), encoding="utf-8") as f:
+            return f.read().splitlines()
+
+    def test_of_pypi(self):
+        with zipfile.ZipFile(self.path("wheel"), "w") as z:
+            z.writestr("nvidia/cu13/include/sanitizer.h", "")
+            z.writestr("nvidia/cu13/lib/libsanitizer-public.so", "")
+        self.assertEqual(self.install("13.0").stdout.splitlines()[-1], "b/sanitizer/include")
+        self.assertTrue(os.path.exists(self.path("b/sanitizer/lib/libsanitizer-public.so")))
+        self.assertEqual(self.install("13.0").stdout, "b/sanitizer/include\n")  # it is there
+        self.assertEqual(self.asked(), ["nvidia-cuda-sanitizer-api==13.0.*"])
+
+    def test_older_toolkit(self):
+        with zipfile.ZipFile(self.path("wheel"), "w") as z:
+            z.writestr("nvidia/cuda_sanitizer_api/compute-sanitizer/include/sanitizer.h", "")
+        self.assertEqual(self.install("12.4").stdout.splitlines()[-1], "b/sanitizer/compute-sanitizer/include")
+        self.assertEqual(self.asked(), ["nvidia-cuda-sanitizer-api-cu12==12.4.*"])
+
+    def test_of_the_toolkit(self):
+        self.write("cuda/compute-sanitizer/include/sanitizer.h", "")
+        self.assertEqual(self.install("13.0").stdout, "cuda/compute-sanitizer/include\n")
+        self.assertFalse(os.path.exists(self.path("asked")))
+
+    def test_cannot_be_had(self):
+        done = self.install("13.0", code=3)
+        self.assertIn("cannot be had", done.stdout)
+        self.assertFalse(os.path.exists(self.path("b/sanitizer")))

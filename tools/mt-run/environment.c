@@ -10,22 +10,12 @@
 
 static const struct {
     const char *variable, *file, *separators;
-    int no_gpu; /* only where the driver is ours */
-} environment_parts[] = {{"LD_AUDIT", "libmemtrace-attach.so", ":", 0},
-                         {"LD_PRELOAD", "libmemtrace.so", ": ", 0},
-                         {"LD_LIBRARY_PATH", "memtrace/driver", ":;", 1},
-                         {"PYTHONPATH", "memtrace/python", ":", 0}};
+} environment_parts[] = {{"LD_AUDIT", "libmemtrace-attach.so", ":"},
+                         {"LD_PRELOAD", "libmemtrace.so", ": "},
+                         {"LD_LIBRARY_PATH", "memtrace/driver", ":;"},
+                         {"PYTHONPATH", "memtrace/python", ":"}};
 #define RESERVE "glibc.rtld.optional_static_tls"
 enum { PARTS = sizeof environment_parts / sizeof *environment_parts };
-
-/* As the auditor has it; "gpu": the user says that there is one. */
-static int environment_has_gpu(void)
-{
-    const char *device = getenv("MEMTRACE_DEVICE");
-    if (device && (strcmp(device, "cpu") == 0 || strcmp(device, "gpu") == 0))
-        return *device == 'g';
-    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
-}
 
 static int environment_has(const char *list, const char *path, const char *separators)
 {
@@ -84,13 +74,12 @@ static void environment_set_reserve(const char *program)
     free(now);
 }
 
-int mt_run_environment_set(const char *program)
+/* On the CPU device libmemtrace.so is the CUDA runtime and the driver. */
+static int environment_takes_over(const char *program)
 {
     for (unsigned i = 0; i < PARTS; i++) {
         const char *variable = environment_parts[i].variable, *was = getenv(variable);
         char path[PATH_MAX];
-        if (environment_parts[i].no_gpu && environment_has_gpu())
-            continue;
         if (mt_files_part(environment_parts[i].file, path) != 0) {
             mt_run_say("there is no %s: build memtrace (./setup build) or install it whole", path);
             return EXIT_FAILED;
@@ -111,13 +100,34 @@ int mt_run_environment_set(const char *program)
     return 0;
 }
 
+/* On a GPU the driver loads our library into the program, and NVTX does. */
+static const char *const environment_injected[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"};
+
+int mt_run_environment_set(const char *program, const struct engine *e)
+{
+    if (!e->injects) {
+        if (e->gpu) /* that it cannot be traced there was said */
+            setenv("MEMTRACE_DEVICE", "cpu", 1);
+        return environment_takes_over(program);
+    }
+    for (unsigned i = 0; i < sizeof environment_injected / sizeof *environment_injected; i++)
+        setenv(environment_injected[i], e->injection, 1);
+    setenv("MEMTRACE_SANITIZER", e->library, 1);
+    setenv("MEMTRACE_ENGINE", "inject", 1);
+    return 0;
+}
+
 void mt_run_environment_print(void)
 {
     struct words w = {0};
     for (unsigned i = 0; i < PARTS; i++)
         if (getenv(environment_parts[i].variable))
             mt_words_addf(&w, "%s=%s", environment_parts[i].variable, getenv(environment_parts[i].variable));
-    mt_words_addf(&w, "GLIBC_TUNABLES=%s", getenv("GLIBC_TUNABLES"));
+    for (unsigned i = 0; i < sizeof environment_injected / sizeof *environment_injected; i++)
+        if (getenv(environment_injected[i]))
+            mt_words_addf(&w, "%s=%s", environment_injected[i], getenv(environment_injected[i]));
+    if (getenv("GLIBC_TUNABLES"))
+        mt_words_addf(&w, "GLIBC_TUNABLES=%s", getenv("GLIBC_TUNABLES"));
     for (char **e = environ; *e; e++)
         if (strncmp(*e, "MEMTRACE_", 9) == 0)
             mt_words_add(&w, *e);

@@ -46,8 +46,10 @@ static int list_file(const char *tool, const char *path)
 {
     struct mt_binary o;
     if (list_is_stood_in_for(path)) {
-        printf("%s: on the CPU device memtrace does what it does; its calls are launches of the trace\n",
-               path);
+        printf(
+            "%s: on the CPU device memtrace does what it does, and its calls are launches of the trace; on a "
+            "GPU its own kernels are traced\n",
+            path);
         return 1;
     }
     int code = 0, why = mt_binary_open(&o, path);
@@ -72,6 +74,11 @@ int mt_run_list(const char *name)
     char path[PATH_MAX], tool[PATH_MAX];
     struct words files = {0};
     int found = 0, code = 0;
+    struct engine e;
+    mt_run_engine_find(&e);
+    mt_run_engine_list(&e);
+    if (!name)
+        return mt_near_told("mt-run");
     int why = strchr(name, '/') || access(name, R_OK) == 0 ? (snprintf(path, sizeof path, "%s", name), 0)
                                                            : mt_files_executable(name, path);
     if (!why && access(path, R_OK) != 0)

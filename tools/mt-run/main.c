@@ -13,8 +13,9 @@
 
 static const char usage[] =
     "Usage: mt-run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-    "Run a CUDA program as it is, built by nvcc or another compiler, and trace its kernels. No GPU is "
-    "needed.\n"
+    "Run a CUDA program as it is, built by nvcc or another compiler, and trace its kernels: on a GPU all "
+    "machine code,\n"
+    "with NVIDIA's libsanitizer-public.so; without a GPU on the CPU device.\n"
     "\n"
     "  nvcc -O3 -arch=sm_90 -lineinfo app.cu -o app     or whatever the Makefile does\n"
     "  mt-run ./app                                     writes MemTrace-pipe-N to /tmp\n"
@@ -33,7 +34,9 @@ static const char usage[] =
     "                         (default: global; the rest is for mt-shared)\n"
     "  -d, --device=DEVICE    auto, gpu or cpu (MEMTRACE_DEVICE)\n"
     "  -v, --verbose          say what the program is, which device is used and where traces go\n"
-    "      --list             say what PROGRAM and its libraries carry, and run nothing\n"
+    "      --list             say what traces here and on a GPU, what PROGRAM and its libraries carry, and "
+    "run "
+    "nothing\n"
     "      --show             print the command that would run, as a line for a shell\n"
     "  -q, --quiet            say only what fails or makes a trace incomplete (MEMTRACE_QUIET)\n"
     "  -h, --help; -V, --version\n"
@@ -132,6 +135,7 @@ static int main_spaces(const char *list)
         0)
         return EXIT_FAILED;
     setenv("MEMTRACE_PTX_OPTIONS", options, 1);
+    setenv("MEMTRACE_SPACES", list, 1);
     setenv("MEMTRACE_FORMAT", "compact", 0);
     free(options);
     return 0;
@@ -201,9 +205,13 @@ static int main_show(char **argv)
 static int main_run(const struct request *r, char **argv)
 {
     struct program p;
-    int code = mt_run_program_find(&p, argv[0]);
+    struct engine e;
+    mt_run_engine_find(&e);
+    int code = mt_run_engine_check(&e);
     if (code == 0)
-        code = mt_run_environment_set(p.path);
+        code = mt_run_program_find(&p, argv[0], &e);
+    if (code == 0)
+        code = mt_run_environment_set(p.path, &e);
     if (code)
         return code;
     if (r->show)
@@ -235,12 +243,12 @@ int main(int argc, char **argv)
         if (code >= 0)
             return code;
     }
-    if (optind == argc) {
+    if (optind == argc && !r.list) {
         fputs("mt-run: no program; --help says more\n", stderr);
         return EXIT_REFUSED;
     }
-    if (r.list && optind + 1 != argc) {
-        fputs("mt-run: --list takes one program or library\n", stderr);
+    if (r.list && optind + 1 < argc) {
+        fputs("mt-run: --list takes one program or library, or none\n", stderr);
         return EXIT_REFUSED;
     }
     return r.list ? mt_run_list(argv[optind]) : main_run(&r, argv + optind);

@@ -1,6 +1,7 @@
 /* mt-run: runs a program that was not built for memtrace, traced. docs/man/mt-run.md is its manual.
  *
  * main.c         the command line
+ * engine.c       GPU or CPU device, and what is needed for that
  * program.c      what the program is, and whether it can be traced
  * environment.c  what makes the dynamic linker load us
  * libraries.c    which libraries it loads
@@ -21,17 +22,32 @@ void mt_run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same; returns EXIT_REFUSED. */
 int mt_run_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* ---- engine.c */
+struct engine {
+    int gpu;     /* there is one, or the user says so */
+    int asked;   /* -d gpu */
+    int injects; /* the program is traced on the GPU as it is; else on the CPU device */
+    char injection[PATH_MAX], library[PATH_MAX]; /* ours, and NVIDIA's; "": there is none */
+    char why[2 * PATH_MAX];                      /* a sentence: what is missing, and the way out */
+};
+void mt_run_engine_find(struct engine *e);
+/* Says what is not as the user would expect; refuses what cannot be. */
+int mt_run_engine_check(const struct engine *e);
+/* --list: what would happen on a GPU, and what happens here. */
+void mt_run_engine_list(const struct engine *e);
+
 /* ---- program.c */
 struct program {
     char path[PATH_MAX]; /* what is started: of a script, the script */
     const char *what;    /* a word on its CUDA runtime for -v */
+    int injected;        /* it is traced on a GPU, where its runtime stays as it is */
 };
-/* Finds it in PATH as a shell does, and makes sure that it can be traced. */
-int mt_run_program_find(struct program *p, const char *name);
+/* Finds it in PATH as a shell does, and makes sure that it can be traced by this engine. */
+int mt_run_program_find(struct program *p, const char *name, const struct engine *e);
 
 /* ---- environment.c */
 /* For the program at `path`: puts ours before what is there, once. */
-int mt_run_environment_set(const char *path);
+int mt_run_environment_set(const char *path, const struct engine *e);
 /* The variables as words for a shell, on stdout. */
 void mt_run_environment_print(void);
 
@@ -43,6 +59,6 @@ int mt_run_wait(char *const *argv, const posix_spawn_file_actions_t *actions);
 int mt_run_libraries(const char *path, struct words *files, int talk);
 
 /* ---- list.c */
-/* Which device code the file and its libraries carry. */
+/* What traces here, and which device code the file and its libraries carry; NULL: the first alone. */
 int mt_run_list(const char *name);
 #endif

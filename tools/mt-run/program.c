@@ -81,9 +81,23 @@ static int program_check_cudart(struct program *p, const char *path, const struc
     }
 }
 
+/* On a GPU the driver loads us, into whatever loads the driver. */
+static int program_check_injected(struct program *p, const char *path, const struct mt_binary *o)
+{
+    if (!*mt_binary_linker(o) && !o->soname && mt_binary_section(o, ".nv_fatbin"))
+        return mt_run_refuse(
+            "%s is linked statically as a whole (-static): nothing can be loaded into it; link it "
+            "without -static",
+            path);
+    p->what = "its kernels are traced on the GPU as they are";
+    return 0;
+}
+
 static int program_check_object(struct program *p, const char *path, const struct mt_binary *o)
 {
     const char *linker = mt_binary_linker(o);
+    if (p->injected)
+        return program_check_injected(p, path, o);
     if (*linker && !mt_binary_has_auditors(linker))
         return mt_run_refuse("%s asks for the dynamic linker %s, which has no auditors as glibc's has: link "
                              "it with glibc",
@@ -157,9 +171,9 @@ static int program_look(struct program *p, const char *path, int depth)
     return code;
 }
 
-int mt_run_program_find(struct program *p, const char *name)
+int mt_run_program_find(struct program *p, const char *name, const struct engine *e)
 {
-    *p = (struct program){.what = ""};
+    *p = (struct program){.what = "", .injected = e->injects};
     int why = mt_files_executable(name, p->path);
     if (why)
         return mt_run_refuse("%s: %s", name,

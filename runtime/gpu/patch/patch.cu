@@ -1,6 +1,6 @@
-/* What a GPU runs before the instructions of a program that are traced: NVIDIA's API calls these functions for
- * the lanes that an instruction is about to run for, with the launch's context as `data` (NULL: the launch is
- * not traced; MT_CONTEXT_IN_PARTS as in a hidden parameter). patch.def says which is for what.
+/* What a GPU runs before the instructions of a program that are traced: NVIDIA's API calls these functions
+ * for the lanes that an instruction is about to run for, with the launch's context as `data` (NULL: the
+ * launch is not traced; MT_CONTEXT_IN_PARTS as in a hidden parameter). patch.def says which is for what.
  *
  * They return success always (else the warp would be ended), use no shared memory and no stack, and name
  * only parameters that all versions of the API have. Tests compile the file for the host. */
@@ -311,7 +311,8 @@ PATCH mt_patch_cluster_wait(void *data, uint64_t pc)
 PATCH_INLINE int patch_object(void *data, uint64_t pc, uint64_t object, uint32_t kind)
 {
     if (kind == PATCH_INIT)
-        return patch_sync(data, pc, MT_SYNC_ARRIVE, MT_SYNC_OF_OBJECT, (object & 0xfffff8) | MT_MBARRIER_INIT);
+        return patch_sync(data, pc, MT_SYNC_ARRIVE, MT_SYNC_OF_OBJECT,
+                          (object & 0xfffff8) | MT_MBARRIER_INIT);
     return kind < PATCH_ARRIVE || kind > PATCH_WAIT
                ? (int)PATCH_OK
                : patch_sync(data, pc, kind == PATCH_WAIT ? MT_SYNC_BARRIER : MT_SYNC_ARRIVE,
