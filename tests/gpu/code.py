@@ -69,6 +69,60 @@ __global__ void four(float *out, const float *in, int n) {
     out[n] = deep<float>(in, n);
 }
 """
+MAIN = """
+int main() {
+    float *p, *q;
+    cudaMalloc(&p, 4096);
+    cudaMalloc(&q, 4096);
+    cudaMemset(q, 0, 4096);
+    kern<<<1, 1>>>(p, q, 8);
+    two<<<1, 32>>>(p, q);
+    launch((int *)p);
+    return cudaDeviceSynchronize();
+}
+"""
+# As Triton has it: lines of a Python file and of its own library, no option of the assembler's.
+PYTHON = """.version 8.4
+.target sm_90a
+.address_size 64
+.visible .entry add_kernel(
+    .param .u64 .ptr .global .align 1 add_kernel_param_0
+)
+{
+    .reg .b32 %r<6>;
+    .reg .b64 %rd<6>;
+    .loc 1 12 0
+    ld.param.u64 %rd1, [add_kernel_param_0];
+    .loc 1 20 16
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd4, %rd1, %rd3;
+    .loc 1 23 9
+    ld.global.b32 %r2, [%rd4];
+    .loc 2 291 36
+    add.s32 %r3, %r2, 7;
+    .loc 1 25 26
+    st.global.b32 [%rd4], %r3;
+    ret;
+}
+    .file 1 "/home/someone/add.py"
+    .file 2 "/usr/lib/python3/triton/language/standard.py"
+    .section .debug_abbrev
+    {
+.b8 1
+.b8 0
+    }
+    .section .debug_info
+    {
+.b32 8
+.b8 2
+.b8 0
+.b32 .debug_abbrev
+.b8 8
+.b8 1
+    }
+    .section .debug_macinfo { }
+"""
 
 
 def run(*cmd):
@@ -247,6 +301,34 @@ class Case:
         # of the second file nvlink leaves no name of what was inlined
         self.check("linked", {("code.cuh", "other"), ("code.cuh", "four"), ("code.cuh", "helper_in_header")} <=
                    {(os.path.basename(s["file"]), s["function"]) for s in linked}, sorted({(s["file"], s["function"]) for s in linked}))
+
+    def cpu(self):
+        """The CPU device's sites of the same code are among those of the machine code, in all but the column."""
+        source, folder = self.path("whole.cu"), self.path("cpu")
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        with open(source, "w") as f:
+            f.write(ONE + MAIN)
+        program = self.path("whole")
+        run(self.nvcc, "-arch=sm_90", "-lineinfo", source, "-o", program)
+        subprocess.run([os.path.join(self.o.build, "bin", "mt-run"), program], check=True,
+                       env={**os.environ, "MEMTRACE_DIR": folder, "MEMTRACE_FORMAT": "compact", "MEMTRACE_DEVICE": "cpu"})
+        with open(os.path.join(folder, "MemTrace-pipe-0.mtc.meta")) as f:
+            there = {self.place(e) for e in map(json.loads, f) if e["ev"] == "site"}
+        here = {self.place(s) for s in self.sites_of(self.make(source, "sm_90"))[0]}
+        self.check("places", len(there) > 6 and there <= here, "%s are not among %s" % (sorted(there - here), sorted(here)))
+
+    @staticmethod
+    def place(site):
+        return site["file"], site["line"], site["function"]
+
+    def python(self):
+        ptx, cubin = self.path("add.ptx"), self.path("add.cubin")
+        with open(ptx, "w") as f:
+            f.write(PYTHON)
+        run(os.path.join(self.o.cuda, "bin", "ptxas"), "-arch=sm_90a", ptx, "-o", cubin)
+        places = {self.place(s) for s in self.sites_of(cubin)[0]}
+        self.check("python", {("/home/someone/add.py", n, "add_kernel") for n in (20, 23, 25)} <= places, sorted(places))
 
     def sass(self):
         cubin, folder = self.make(self.path("one.cu"), "sm_90"), self.path("kept")
