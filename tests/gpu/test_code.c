@@ -371,6 +371,14 @@ static void test_guess(void **state)
     assert_int_equal(lines_of("\"guess\":true"), 2);
     assert_int_equal(lines_of("\"at\":\"module of ") - before, 1);
     assert_int_equal(mt_code_site(BASE + (1u << 30), meta), 0);
+    /* Another module comes to where one was guessed. */
+    struct layout other = {.cubin = &given[0].cubin, .base = beside - 16, .step = 1 << 24};
+    uint32_t guessed = mt_code_site(beside, meta);
+    struct mt_gpu_code *new = mt_code_new(given[0].data, given[0].bytes);
+    mt_code_place(new, layout_where, &other);
+    assert_int_not_equal(mt_code_site(beside, meta), guessed);
+    assert_int_not_equal(mt_code_site(beside, meta), 0);
+    mt_code_unload(new);
     mt_code_unload(code);
 }
 

@@ -44,8 +44,9 @@ MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static struct mt_ranges placed = MT_RANGES_INIT; /* struct place */
 MT_FORK_TABLE(placed);
 static struct mt_known by_pc,
-    by_content;                     /* the latter: a module that comes again has the sites that it had */
-static uint32_t sites = 1, unknown; /* the next id; program counters in by_pc that nobody knows */
+    by_content;            /* the latter: a module that comes again has the sites that it had */
+static uint32_t sites = 1; /* the next id */
+static uint32_t unsure;    /* program counters in by_pc that are to be asked for again when a module comes */
 
 /* ---- modules ---- */
 
@@ -95,6 +96,7 @@ static void code_take(const struct mt_range *r)
     struct place *p = r->data;
     if (mt_ranges_take(&placed, r->base, &taken))
         p->known = 0;
+    unsure++; /* what was asked there is another's now */
 }
 
 /* 1: nothing is at the place, or nothing any more; 0: guesses give way. */
@@ -121,8 +123,6 @@ static void code_put(struct mt_gpu_code *c, size_t section, uint64_t pc, uint64_
     *p = (struct place){c, pc, 1, guess};
     if (mt_ranges_add(&placed, pc, bytes, p) != 0)
         p->known = 0;
-    if (p->known && unknown)
-        mt_known_forget(&by_pc, pc, bytes);
 }
 
 /* Asks for the sections that are not placed yet, by one of their functions. */
@@ -162,9 +162,14 @@ static void code_guess(struct mt_gpu_code *c)
 {
     uint64_t add = 0;
     pthread_mutex_lock(&lock);
-    for (size_t i = 0; code_is_block(c, &add) && i < c->cubin.nsections; i++)
+    int block = code_is_block(c, &add);
+    for (size_t i = 0; block && i < c->cubin.nsections; i++)
         if (!c->places[i].known)
             code_put(c, i, c->cubin.sections[i].offset + add, c->cubin.sections[i].bytes, 1);
+    if (unsure) { /* some may be known now; the others are met again, and cost little */
+        mt_known_forget(&by_pc, 0, UINT64_MAX);
+        unsure = 0;
+    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -178,12 +183,17 @@ void mt_code_place(struct mt_gpu_code *c,
 void mt_code_unload(struct mt_gpu_code *c)
 {
     struct mt_range r;
+    uint64_t low = UINT64_MAX, high = 0;
     if (!c)
         return;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < c->cubin.nsections; i++)
-        if (c->places[i].known && mt_ranges_take(&placed, c->places[i].pc, &r))
-            mt_known_forget(&by_pc, r.base, r.bytes);
+        if (c->places[i].known && mt_ranges_take(&placed, c->places[i].pc, &r)) {
+            low = r.base < low ? r.base : low;
+            high = r.base + r.bytes > high ? r.base + r.bytes : high;
+        }
+    if (low < high) /* what is another's between them is found again */
+        mt_known_forget(&by_pc, low - c->bytes, high - low + 2 * c->bytes);
     pthread_mutex_unlock(&lock);
     mt_code_lines_close(c->lines);
     mt_cubin_drop(&c->cubin);
@@ -327,13 +337,16 @@ static void spot_log(const struct spot *s, uint32_t id, uint32_t meta)
     free(at);
 }
 
-/* The id of what is met for the first time, or was met in another place. With the lock. */
-static uint32_t site_find(uint64_t pc, uint32_t meta)
+/* The id of what is met for the first time, or was met in another place. *sure: not 0 and no guess. With the
+ * lock. */
+static uint32_t site_find(uint64_t pc, uint32_t meta, int *sure)
 {
     struct spot s;
     uint32_t id = 0;
+    *sure = 0;
     if (!spot_find(pc, &s))
         return 0;
+    *sure = !s.guess;
     uint64_t key = spot_key(&s);
     if (mt_known_get(&by_content, key, meta, &id))
         return id;
@@ -346,11 +359,12 @@ static uint32_t site_find(uint64_t pc, uint32_t meta)
 static uint32_t site_ask(uint64_t pc, uint32_t meta)
 {
     uint32_t id = 0;
+    int sure;
     pthread_mutex_lock(&lock);
     if (!mt_known_get(&by_pc, pc, meta, &id)) {
-        id = site_find(pc, meta);
-        unknown += !id;
-        if (id || unknown < MOST_UNKNOWN)
+        id = site_find(pc, meta, &sure);
+        unsure += !sure;
+        if (id || unsure < MOST_UNKNOWN)
             mt_known_set(&by_pc, pc, meta, id);
     }
     pthread_mutex_unlock(&lock);
