@@ -26,6 +26,7 @@ struct mt_inject_module {
     struct mt_gpu_code *code; /* of patched ones */
     const char *why;          /* it could not be patched: a sentence; NULL: it is, or needs not be */
     int patched;
+    uint64_t pc;  /* somewhere in it; 0: not known */
     int launches; /* its kernels launch kernels: whose records those make is not known */
     struct mt_inject_module *next;
 };

@@ -112,14 +112,15 @@ static uint32_t launch_site(const struct mt_flight *f, const struct mt_packet *p
     return pc ? mt_code_site(pc, p->meta) : 0;
 }
 
-/* Where its code is; 0: not known. */
+/* Where its module's code is; 0: not known. */
 static uint64_t launch_pc(const struct launching *g)
 {
     uint64_t pc = 0, size = 0;
     const Sanitizer_LaunchData *l = g->data;
-    return !l->functionName || mt_sanitizer()->GetFunctionPcAndSize(l->module, l->functionName, &pc, &size)
-               ? 0
-               : pc;
+    if (!g->module->pc && l->functionName &&
+        !mt_sanitizer()->GetFunctionPcAndSize(l->module, l->functionName, &pc, &size))
+        g->module->pc = pc;
+    return g->module->pc;
 }
 
 static struct mt_flight *launch_flight(const struct launching *g)
@@ -248,6 +249,8 @@ void mt_inject_launched(const Sanitizer_LaunchData *l, CUcontext context, Saniti
 {
     struct launching g = {.data = l, .module = mt_inject_module(l->module)};
     const char *why = NULL;
+    if (!l->module) /* of the driver itself */
+        return;
     launch_describe(&g);
     mt_inject_device_is(l->device);
     if (mt_tracing() && mt_selection_takes(&g.line))

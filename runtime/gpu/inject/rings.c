@@ -32,6 +32,7 @@ struct mt_inject_rings {
     uint32_t lending[MT_GPU_CONTEXTS];                 /* number of its present or last one */
     struct mt_trace *trace[MT_GPU_CONTEXTS];           /* of that */
     unsigned used;                                     /* contexts from this number on were never lent */
+    _Atomic int unseen;                                /* some were since all were compared */
     uint32_t free[MT_GPU_CONTEXTS], nfree;
     struct mt_inject_rings *next;
 };
@@ -227,6 +228,7 @@ static void rings_give(struct mt_inject_rings *r, struct mt_flight *f)
     r->before[i] = r->came[i];
     r->trace[i] = f->launch.trace;
     r->used = i >= r->used ? i + 1 : r->used;
+    r->unseen = 1;
     atomic_store(&r->flight[i], f);
 }
 
@@ -276,12 +278,18 @@ static uint64_t rings_records(const struct mt_gpu_context *c)
     return n;
 }
 
+int mt_rings_unseen(const struct mt_inject_rings *r)
+{
+    return r->unseen;
+}
+
 static void look_at_lendings(struct mt_inject_rings *r, struct mt_rings_look *l)
 {
     pthread_mutex_lock(&lending);
     l->top = r->used;
+    r->unseen = 0;
     for (unsigned i = 0; i < l->top; i++)
-        l->lending[i] = r->flight[i] ? 0 : r->lending[i];
+        r->unseen |= !(l->lending[i] = r->flight[i] ? 0 : r->lending[i]);
     pthread_mutex_unlock(&lending);
 }
 

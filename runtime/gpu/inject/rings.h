@@ -42,6 +42,8 @@ struct mt_rings_look {
     uint64_t records[MT_GPU_CONTEXTS]; /* made by each */
     uint32_t lending[MT_GPU_CONTEXTS]; /* the last one that had it; 0: somebody has it */
 };
+/* 1: contexts were lent whose records have not been compared yet. */
+int mt_rings_unseen(const struct mt_inject_rings *r);
 /* Copies it, in the order of `stream`. */
 SanitizerResult mt_rings_look(struct mt_inject_rings *r, struct mt_rings_look *l,
                               Sanitizer_StreamHandle stream);

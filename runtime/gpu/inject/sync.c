@@ -37,8 +37,8 @@ static void sync_end_one(struct mt_flight *f, void *data)
     struct sync_mark *m = data;
     if (!mt_flight_matches(f, m->filter) || f->ended || f->gone || f->cancelled || f->issuing)
         return;
-    m->wrong += f->exits != 0;
     f->counted = m->look ? mt_rings_counted(m->look, f) : f->taken;
+    m->wrong += f->exits && (f->exited || f->counted); /* else it may never have run */
     f->ended = 1;
 }
 
@@ -128,6 +128,8 @@ static uint64_t sync_reached(void)
 static void sync_success(struct mt_inject_rings *r, Sanitizer_StreamHandle stream,
                          struct mt_flight_filter *filter)
 {
+    if (!mt_rings_unseen(r) && !mt_flight_count(filter))
+        return;
     struct mt_rings_look *look = calloc(1, sizeof *look);
     if (look && mt_rings_look(r, look, stream)) {
         free(look);

@@ -1,0 +1,20 @@
+/* A GPU for the tests of runtime/gpu/inject: its memory is host memory, and tests write packets into the
+ * rings by hand, as packet.h says they lie. Has the functions of the API that rings and waits need. */
+#ifndef MT_TEST_INJECT_DEVICE_H
+#define MT_TEST_INJECT_DEVICE_H
+#include "gpu/inject/inject.h"
+#include "gpu/inject/rings.h"
+#include "fake_cuda.h"
+
+/* What the next calls of the API's copy to the host answer. */
+extern SanitizerResult device_copy_result;
+/* What each new array of contexts begins with. */
+extern struct mt_inject_call device_call;
+
+/* `lanes` threads store 4 bytes each, from `address` on; CTA 0 to 31 has the ring of that number. */
+void device_store(const void *data, uint32_t cta, uint32_t lanes, uint64_t address, uint32_t site);
+/* The same, but only the counter knows of it: the packet is lost. */
+void device_lose(const void *data, uint32_t lanes);
+void device_exit(const void *data, uint32_t cta, uint32_t lanes);
+void device_note(const void *data, uint32_t cta, uint64_t accesses);
+#endif
