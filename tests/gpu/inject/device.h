@@ -16,5 +16,7 @@ void device_store(const void *data, uint32_t cta, uint32_t lanes, uint64_t addre
 /* The same, but only the counter knows of it: the packet is lost. */
 void device_lose(const void *data, uint32_t lanes);
 void device_exit(const void *data, uint32_t cta, uint32_t lanes);
+/* The pc from which the launch's sites count. */
+uint64_t device_code(const void *data);
 void device_note(const void *data, uint32_t cta, uint64_t accesses);
 #endif

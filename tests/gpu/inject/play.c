@@ -1,0 +1,144 @@
+/* play INJECTION CUBIN: the callbacks that a driver would make while a program runs, one after the other. */
+#include "api_test.h"
+#include "device.h"
+#include <generated_cuda_meta.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const CUcontext context = (CUcontext)(void *)0x1000;
+static const CUmodule module = (CUmodule)(void *)0x2000;
+static const CUstream stream = (CUstream)(void *)0x3000;
+
+static void *handle_of(const void *s)
+{
+    return (char *)(s ? (void *)(uintptr_t)s : (void *)context) + 1000;
+}
+
+static void call(Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id, const void *data)
+{
+    if (api_callback)
+        api_callback(NULL, domain, id, data);
+}
+
+#define RESOURCE(name, data) call(SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CBID_RESOURCE_##name, data)
+#define DRIVER(name, site, status)                                                                           \
+    driver(SANITIZER_CBID_DRIVER_API_##name, #name, SANITIZER_API_##site, status)
+
+static void driver(Sanitizer_CallbackId id, const char *name, Sanitizer_ApiCallbackSite site, int status)
+{
+    static const cuLaunchKernel_params launch = {.sharedMemBytes = 48};
+    const Sanitizer_CallbackData d = {.callbackSite = site,
+                                      .functionName = name,
+                                      .functionParams = &launch,
+                                      .functionReturnValue = &status,
+                                      .context = context};
+    call(SANITIZER_CB_DOMAIN_DRIVER_API, id, &d);
+}
+
+static void load(const char *path)
+{
+    static char cubin[1 << 20];
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(cubin, 1, sizeof cubin, f) : 0;
+    if (f)
+        fclose(f);
+    const Sanitizer_ResourceModuleData m = {
+        .context = context, .module = module, .cubinSize = n, .pCubin = cubin};
+    RESOURCE(MODULE_LOADED, &m);
+}
+
+static Sanitizer_LaunchData launch_of(CUstream s)
+{
+    return (Sanitizer_LaunchData){.context = context,
+                                  .stream = s,
+                                  .hStream = handle_of(s),
+                                  .module = module,
+                                  .functionName = API_KERNEL,
+                                  .gridDim_x = 2,
+                                  .gridDim_y = 1,
+                                  .gridDim_z = 1,
+                                  .blockDim_x = 32,
+                                  .blockDim_y = 1,
+                                  .blockDim_z = 1,
+                                  .hApiStream = handle_of(s),
+                                  .apiContext = context};
+}
+
+/* Two blocks of a warp; each warp stores once, 0x40 bytes into the kernel. */
+static void run(const void *data, int exits)
+{
+    for (uint32_t cta = 0; cta < 2 && data; cta++) {
+        uint64_t code = device_code(data);
+        device_store(data, cta, 32, 0x10000 + cta * 128, mt_packet_site_of(API_PC + 0x40, code));
+        if (exits)
+            device_exit(data, cta, 32);
+    }
+}
+
+static void launch(CUstream s, int status)
+{
+    Sanitizer_LaunchData l = launch_of(s);
+    DRIVER(cuLaunchKernel, ENTER, 0);
+    api_data = NULL;
+    call(SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CBID_LAUNCH_BEGIN, &l);
+    call(SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CBID_LAUNCH_END, &l);
+    if (!status)
+        run(api_data, !getenv("API_NO_EXITS"));
+    DRIVER(cuLaunchKernel, EXIT, status);
+}
+
+static void launch_graph(CUstream s, uint32_t upload)
+{
+    Sanitizer_GraphNodeLaunchData n = {.nodeType = CU_GRAPH_NODE_TYPE_KERNEL, .isGraphUpload = upload};
+    n.launchData = launch_of(s);
+    n.launchData.hStream = handle_of((void *)0x9000); /* where the driver runs it */
+    DRIVER(cuGraphLaunch, ENTER, 0);
+    api_data = NULL;
+    call(SANITIZER_CB_DOMAIN_GRAPHS, SANITIZER_CBID_GRAPHS_NODE_LAUNCH_BEGIN, &n);
+    if (!upload)
+        run(api_data, !getenv("API_NO_EXITS"));
+    DRIVER(cuGraphLaunch, EXIT, 0);
+}
+
+static void synchronize(void)
+{
+    const Sanitizer_SynchronizeData d = {.context = context};
+    DRIVER(cuCtxSynchronize, ENTER, 0);
+    call(SANITIZER_CB_DOMAIN_SYNCHRONIZE, SANITIZER_CBID_SYNCHRONIZE_CONTEXT_SYNCHRONIZED, &d);
+    DRIVER(cuCtxSynchronize, EXIT, 0);
+}
+
+static void play(const char *cubin)
+{
+    const Sanitizer_ResourceContextData c = {.context = context};
+    void *made[] = {context, stream, handle_of(stream)};
+    RESOURCE(CONTEXT_CREATION_FINISHED, &c);
+    load(cubin);
+    RESOURCE(STREAM_CREATED, made);
+    launch(NULL, 0);
+    launch(stream, 0);
+    launch(stream, 701);
+    launch_graph(stream, 1);
+    launch_graph(stream, 0);
+    synchronize();
+    RESOURCE(STREAM_DESTROY_STARTING, made);
+    launch(NULL, 0);
+    if (!getenv("API_EXIT"))
+        synchronize();
+}
+
+int main(int argc, char **argv)
+{
+    void *library = argc == 3 ? dlopen(argv[1], RTLD_NOW) : NULL;
+    int (*start)(void) = library ? (int (*)(void))dlsym(library, "InitializeInjection") : NULL;
+    if (!start || start() != 1) {
+        fprintf(stderr, "play: %s\n", dlerror());
+        return 1;
+    }
+    api_patch_result = getenv("API_NO_PATCH") ? SANITIZER_ERROR_UNKNOWN : SANITIZER_SUCCESS;
+    play(argv[2]);
+    printf("patched %u\n", api_patched);
+    return 0;
+}

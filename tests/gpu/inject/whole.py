@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""whole.py PLAY INJECTION SANITIZER CUBIN MT_DUMP: the injection library from its entry to its files, while play.c makes
+callbacks. Counted by hand: a launch has 64 records of 4 bytes; streams: the default one (2 launches) and one more (2, and one
+that the driver refused)."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+play, injection, sanitizer, cubin, dump = sys.argv[1:]
+failed = []
+
+
+def check(what, found, must):
+    if found != must:
+        failed.append(f"{what}: {found!r}, must be {must!r}")
+
+
+def run(**more):
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE")}
+        environment |= {"MEMTRACE_SANITIZER": sanitizer, "MEMTRACE_DIR": folder} | more
+        here = os.path.join(folder, "lib")
+        os.mkdir(here)
+        shutil.copy(injection, here)
+        with open(os.path.join(here, "gpu-patch.fatbin"), "w", encoding="ascii") as f:
+            f.write("an image")
+        result = subprocess.run([play, os.path.join(here, os.path.basename(injection)), cubin], capture_output=True, text=True, env=environment, timeout=60)
+        check("exit code", result.returncode, 0)
+        traces = {}
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".meta"):
+                with open(os.path.join(folder, name), encoding="utf-8") as f:
+                    lines = [json.loads(line) for line in f]
+                words = subprocess.run([dump, os.path.join(folder, name[:-5])], capture_output=True, text=True, timeout=60)
+                traces[name[:-5]] = (lines, words.stdout, os.path.getsize(os.path.join(folder, name[:-5])))
+        return traces, result
+
+
+def of(lines, kind):
+    return [line for line in lines if line["ev"] == kind]
+
+
+def launches(lines, number):
+    return [line for line in of(lines, "launch") if line.get("stream") == number]
+
+
+def check_traces(traces, why):
+    check(f"{why}: traces", len(traces), 2)
+    for number, (lines, _, _) in enumerate(traces.values()):
+        mine = [(line["kernel"], line["records"], line["grid"][0], line["traced"]) for line in launches(lines, number)]
+        check(f"{why}: launches of {number}", mine, [("app::scale", 64, 2, True)] * 2)
+        end = of(lines, "end")[-1]
+        check(f"{why}: end of {number}", (end["records_written"], end["complete"]), (128, True))
+        refused = [line["status"] for line in of(lines, "launch") if line.get("stream") in (-1, None) and line.get("status")]
+        check(f"{why}: refused", refused, [701])
+
+
+def main():
+    traces, result = run()
+    check_traces(traces, "raw")
+    check("patched", result.stdout, "patched 1\n")
+    first = next(iter(traces.values()))[0]
+    check("device", (first[0].get("device"), launches(first, 0)[0].get("shared")), ("gpu", 48))
+    check_traces(run(API_EXIT="1")[0], "no wait at the end")
+    check_traces(run(API_NO_EXITS="1")[0], "without ends of threads")
+    traces, _ = run(MEMTRACE_FORMAT="compact")
+    check_traces(traces, "compact")
+    lines, words, _ = next(iter(traces.values()))
+    sites = [(os.path.basename(line["file"]), line["function"]) for line in of(lines, "site")]
+    check("sites", sites, [("play.cu", "app::scale")])
+    check("records", words.count("store"), 128)
+    traces, result = run(API_NO_PATCH="1")
+    check("no patches", [of(lines, "end")[-1]["complete"] for lines, *_ in traces.values()], [False, False])
+    check("no patches, said", "cannot be patched" in result.stderr, True)
+    traces, result = run(API_TAKEN="1")
+    check("other tool", (len(traces), "compute-sanitizer" in result.stderr), (0, True))
+    traces, result = run(MEMTRACE_SANITIZER="/nowhere/libsanitizer-public.so")
+    check("no library", (len(traces), "MEMTRACE_SANITIZER" in result.stderr), (0, True))
+    traces, result = run(MEMTRACE_KERNELS="none")
+    check("chosen by name", (len(traces), result.stdout), (0, "patched 0\n"))
+    traces, result = run(MEMTRACE_ENABLE="0")
+    check("off", (len(traces), result.stdout, result.stderr), (0, "patched 0\n", ""))
+    print("\n".join(failed) or "whole: as counted")
+    return bool(failed)
+
+
+sys.exit(main())
