@@ -36,6 +36,8 @@ static void shared_site(struct mt_json *j, const struct mt_site_event *s)
     mt_json_u64(j, "line", s ? s->line : 0);
     mt_json_u64(j, "column", s ? s->column : 0);
     mt_json_text(j, "variable", mt_onchip_variable(s));
+    if (s && !*s->file && *s->at) /* machine code without lines */
+        mt_json_text(j, "at", s->at);
 }
 
 static void shared_figures(struct mt_json *j, const struct mt_bank_cell *c)

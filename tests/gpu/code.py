@@ -261,10 +261,11 @@ class Case:
         return n, deepest
 
     def lines(self):
-        for arch in ("sm_80", "sm_90"):
+        there = run(self.nvcc, "--list-gpu-code").split()
+        for arch in [a for a in ("sm_75", "sm_80", "sm_90", "sm_120") if a in there]:
             cubin = self.make(self.path("one.cu"), arch)
             print(arch, self.lines_alike(cubin, 300), "instructions,", "%d inlined calls, %d frames" %
-                  self.calls_alike(cubin, self.make(self.path("one.cu"), arch, kind="-ptx"), 200))
+                  self.calls_alike(cubin, self.make(self.path("one.cu"), arch, kind="-ptx"), 150))
         debug = self.make(self.path("one.cu"), "sm_90", "-G")
         print("-G:", self.lines_alike(debug, 300), "instructions")
         print("linked:", self.lines_alike(self.linked("sm_90"), 50), "instructions")

@@ -25,13 +25,22 @@ struct keyed {
     const struct mt_site_event *site;
 };
 
-static int keyed_site(const struct mt_site_event *a, const struct mt_site_event *b)
+/* By line; machine code without lines by its place. */
+static int keyed_line(const struct mt_site_event *a, const struct mt_site_event *b)
 {
     if (!a || !b)
         return !a - !b;
     int d = strcmp(a->file, b->file);
     d = d ? d : (a->line > b->line) - (a->line < b->line);
-    d = d ? d : (a->column > b->column) - (a->column < b->column);
+    return d || *a->file ? d : strcmp(a->at, b->at);
+}
+
+static int keyed_site(const struct mt_site_event *a, const struct mt_site_event *b)
+{
+    int d = keyed_line(a, b);
+    if (d || !a || !b)
+        return d;
+    d = (a->column > b->column) - (a->column < b->column);
     return d ? d : strcmp(a->var, b->var);
 }
 
@@ -98,20 +107,12 @@ static int rows_places(struct mt_onchip_rows *r, const struct mt_onchip *x, cons
 
 /* ---- hazards ---- */
 
-static int hazard_line(const struct mt_site_event *a, const struct mt_site_event *b)
-{
-    if (!a || !b)
-        return !a - !b;
-    int d = strcmp(a->file, b->file);
-    return d ? d : (a->line > b->line) - (a->line < b->line);
-}
-
 static int hazard_order(const void *a, const void *b)
 {
     const struct mt_onchip_hazard *x = a, *y = b;
     int d = strcmp(x->h.kernel, y->h.kernel);
     for (int i = 0; i < 2 && !d; i++)
-        d = hazard_line(x->side[i], y->side[i]);
+        d = keyed_line(x->side[i], y->side[i]);
     for (int i = 0; i < 2 && !d; i++)
         d = (x->h.type[i] > y->h.type[i]) - (x->h.type[i] < y->h.type[i]);
     d = d ? d : x->h.kind - y->h.kind;

@@ -23,7 +23,7 @@ function chosenRows(rows) {
 }
 function bankConflicts(r) { return r.wavefronts - r.ideal; }
 function ways(n) { return n + "-way"; }
-function placeWords(r) { return r.file ? place(r.file, r.line) : "?"; }
+function placeWords(r) { return r.file ? place(r.file, r.line) : r.at || "?"; }
 // The kernel stands in a name only where it tells rows apart.
 function rowName(rows) {
   const base = (r) => [placeWords(r), r.type, r.variable].filter(Boolean).join(" "), times = new Map();
