@@ -247,6 +247,7 @@ void *mt_rings_lend(struct mt_inject_rings *r, struct mt_flight *f, uint64_t pc,
         return NULL;
     if (rings_place(r, f->context, pc, stream)) {
         mt_rings_return(f);
+        f->place = NULL;
         return NULL;
     }
     f->code = r->code[f->context];
@@ -265,7 +266,6 @@ void mt_rings_return(struct mt_flight *f)
         r->free[r->nfree++] = f->context;
     pthread_cond_broadcast(&returned);
     pthread_mutex_unlock(&lending);
-    f->place = NULL;
 }
 
 /* ---- looks at the device ------------------------------------------------------------------------- */
