@@ -223,17 +223,10 @@ static void device_plan_gpu(struct mt_unit *u)
     mt_unit_name_sites(u);
 }
 
-static void device_finish_gpu(struct mt_unit *u)
-{
-    mark_kernels(u);
-    attach_clusters(u);
-    rename_locals(u->module);
-}
-
 /* Below this many kernels a process more costs more than it saves. */
 #define KERNELS_OF_A_PART 4
 
-unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, int and_gpu, LLVMMemoryBufferRef *objects)
+unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferRef *objects)
 {
     struct mt_unit u;
     if (!mt_shim_is_nvptx(module))
@@ -241,19 +234,12 @@ unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, int and_gpu, LLVM
     device_clean(module);
     device_instrument(&u, module);
     unsigned most = 1 + u.nkernels / KERNELS_OF_A_PART;
-    if (and_gpu)
-        device_plan_gpu(&u);
     LLVMModuleRef clone = LLVMCloneModule(module);
     u.vector = u.options->vectors ? mt_vector_kernel : NULL;
     unsigned have = mt_unit_emit_parts(&u, clone, n < most ? n : most, objects);
     LLVMDisposeModule(clone);
     if (have && mt_pass_options.verbose)
         device_tell(&u);
-    if (have && and_gpu) {
-        mt_unit_link_gpu(&u);
-        mt_unit_settle_kernels(&u);
-        device_finish_gpu(&u);
-    }
     mt_unit_free(&u);
     return have;
 }

@@ -10,10 +10,9 @@ int mt_pass_early(LLVMModuleRef module);  /* device side, before optimisation: k
 int mt_pass_steps(LLVMModuleRef module);  /* device side, lockstep=on: before optimisation, after SROA */
 int mt_pass_device(LLVMModuleRef module); /* whole device side: instrument, CPU image, GPU runtime */
 /* The CPU image alone, as objects to be linked to one, compiled by up to n processes (MT_PARTS_MAX): how many
- * there are, which the caller owns; 0 after a diagnostic. and_gpu: the module becomes the GPU's code, and the
- * image knows of it; else it is used up. */
+ * there are, which the caller owns; 0 after a diagnostic. The module is used up. */
 #define MT_PARTS_MAX 8
-unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, int and_gpu, LLVMMemoryBufferRef *objects);
+unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferRef *objects);
 int mt_pass_host(LLVMModuleRef module); /* host side, before optimisation: call sites, names for tracing */
 int mt_pass_host_trace(LLVMModuleRef module);      /* host side, after optimisation: accesses (option host) */
 int mt_pass_hardware_only(LLVMModuleRef module);   /* accesses as the hardware makes them; for tests */

@@ -35,7 +35,6 @@ struct kernel_node {
     int off; /* cudaGraphNodeSetEnabled */
 };
 struct mt_graph_exec {
-    const struct mt_graph_api *api;
     struct kernel_node *list; /* in an order that the graph allows */
     unsigned n;
     size_t cap;
@@ -81,11 +80,10 @@ static struct kernel_node *graph_gpu_find(struct mt_graph_exec *x, cudaGraphNode
 /* ---- which kernels a graph has ------------------------------------------------------------------- */
 
 /* Gives a kernel node this function of ours, with this hidden parameter. */
-static cudaError_t set_kernel(const struct mt_graph_exec *x, cudaGraphNode_t node, const void *function,
-                              void *context)
+static cudaError_t set_kernel(cudaGraphNode_t node, const void *function, void *context)
 {
     struct cudaKernelNodeParams p;
-    cudaError_t e = x->api->get(node, &p);
+    cudaError_t e = MT_NEXT(cudaGraphKernelNodeGetParams)(node, &p);
     struct mt_function *f = e ? NULL : mt_function_find(p.func);
     if (!f || !f->kernel || !p.kernelParams)
         return e ? e : cudaErrorInvalidValue;
@@ -98,7 +96,7 @@ static cudaError_t set_kernel(const struct mt_graph_exec *x, cudaGraphNode_t nod
     p.func = (void *)(uintptr_t)function;
     p.kernelParams = args;
     p.extra = NULL;
-    e = x->api->set(node, &p);
+    e = MT_NEXT(cudaGraphKernelNodeSetParams)(node, &p);
     free(args);
     return e;
 }
@@ -149,16 +147,14 @@ static int graph_gpu_misses(const struct mt_graph_exec *x, const struct mt_funct
 }
 
 /* The node runs what is to run: with a context, or the version without record calls. 0: it cannot. */
-static int graph_gpu_give(const struct mt_graph_exec *x, struct kernel_node *k, cudaGraphNode_t node,
-                          struct mt_gpu_node *had)
+static int graph_gpu_give(struct kernel_node *k, cudaGraphNode_t node, struct mt_gpu_node *had)
 {
     const void *plain = untraced_version(k->f, &k->c);
     k->plain = plain != NULL;
     k->gpu = plain ? NULL : had ? had : mt_gpu()->node_new();
     if (!plain && !k->gpu)
         return 0;
-    if (!set_kernel(x, node, plain ? plain : mt_traced_of(k->f),
-                    plain ? NULL : mt_gpu()->node_context(k->gpu)))
+    if (!set_kernel(node, plain ? plain : mt_traced_of(k->f), plain ? NULL : mt_gpu()->node_context(k->gpu)))
         return 1;
     say_once(NOT_SET, "the runtime does not take their launch context");
     if (k->gpu != had)
@@ -174,9 +170,11 @@ static void take_kernel(struct mt_graph_exec *x, cudaGraphNode_t node, struct mt
 {
     struct cudaKernelNodeParams p;
     enum reason why;
-    if (x->api->get(node, &p))
+    if (MT_NEXT(cudaGraphKernelNodeGetParams)(node, &p))
         return;
     struct mt_function *f = mt_function_find(p.func);
+    if (!f)
+        f = mt_untabled_know(p.func, NULL);
     if (!f || (f->kernel && !(f->kernel->flags & MT_KERNEL_TRACED)))
         return;
     const struct mt_launch_config c = config_of(&p, is_cooperative(node));
@@ -190,7 +188,7 @@ static void take_kernel(struct mt_graph_exec *x, cudaGraphNode_t node, struct mt
     }
     struct mt_gpu_node *had = old && x->n < old->n ? old->list[x->n].gpu : NULL;
     *k = (struct kernel_node){.handle = node, .f = f, .symbol = p.func, .c = c};
-    k->missed = missed || !graph_gpu_give(x, k, node, had);
+    k->missed = missed || !graph_gpu_give(k, node, had);
     x->n++;
 }
 
@@ -222,21 +220,19 @@ static void graph_gpu_restore(const struct mt_graph_exec *x)
     int clean = mt_error_hold();
     for (unsigned i = 0; i < x->n; i++)
         if (!x->list[i].missed)
-            set_kernel(x, x->list[i].handle, x->list[i].symbol, NULL);
+            set_kernel(x->list[i].handle, x->list[i].symbol, NULL);
     mt_error_release(clean);
 }
 
 /* ---- making one ready ---------------------------------------------------------------------------- */
 
-struct mt_graph_exec *mt_graph_gpu_begin(cudaGraph_t graph, const struct mt_graph_api *api)
+struct mt_graph_exec *mt_graph_gpu_begin(cudaGraph_t graph)
 {
     if (!mt_device_gpu_path() || !mt_gpu())
         return NULL;
     struct mt_graph_exec *x = calloc(1, sizeof *x);
-    if (x) {
-        x->api = api;
+    if (x)
         take_graph(x, graph, NULL);
-    }
     return x;
 }
 
@@ -291,6 +287,8 @@ void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const stru
     struct mt_graph_exec *x = exec ? mt_map_get(&execs, exec) : NULL;
     struct kernel_node *k = graph_gpu_find(x, node);
     struct mt_function *f = x ? mt_function_find(p->func) : NULL;
+    if (x && !f)
+        f = mt_untabled_know(p->func, NULL);
     if (!k && f && (!f->kernel || f->kernel->flags & MT_KERNEL_TRACED) && (k = graph_gpu_add(x))) {
         k->handle = node; /* it was not one of ours */
         x->n++;
@@ -308,10 +306,8 @@ struct mt_graph_exec *mt_graph_gpu_update(cudaGraphExec_t exec, cudaGraph_t grap
 {
     struct mt_graph_exec *x = exec ? mt_map_get(&execs, exec) : NULL,
                          *now = x ? calloc(1, sizeof *now) : NULL;
-    if (now) {
-        now->api = x->api;
+    if (now)
         take_graph(now, graph, x);
-    }
     return now;
 }
 
@@ -398,11 +394,8 @@ static struct mt_gpu_launch graph_gpu_describe(const struct kernel_node *k, cuda
         l.line.called = mt_event_next();
         return l;
     }
-    l = (struct mt_gpu_launch){.image = k->f->module->image,
-                               .kernel = i,
-                               .symbol = k->f->host,
-                               .function = k->f->of_driver,
-                               .stream = mt_stream_named(stream)};
+    l = (struct mt_gpu_launch){
+        .image = k->f->module->image, .kernel = i, .symbol = k->f->host, .stream = mt_stream_named(stream)};
     mt_launch_describe(&l.line, k->f, c, site);
     l.line.called = mt_event_next();
     l.line.counted = l.line.no_records; /* a GPU does either */
@@ -430,22 +423,27 @@ static cudaError_t graph_gpu_launch(struct mt_graph_exec *x, cudaGraphExec_t exe
         n++;
     }
     mt_gpu()->graph_launch(nodes, launches, n);
-    e = x->api->launch(exec, stream);
+    e = MT_NEXT(cudaGraphLaunch)(exec, stream);
     mt_gpu()->graph_issued(nodes, launches, n, e);
     free(launches);
     free(nodes);
     return e;
 }
 
-cudaError_t mt_graph_gpu_launch(cudaGraphExec_t exec, cudaStream_t stream, const struct mt_graph_api *api)
+int mt_graph_gpu_knows(cudaGraphExec_t exec)
+{
+    return exec && mt_map_get(&execs, exec) != NULL;
+}
+
+cudaError_t mt_graph_gpu_launch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     struct mt_graph_exec *x = exec && mt_device_gpu_path() ? mt_map_get(&execs, exec) : NULL;
     if (!x || !x->n || mt_gpu()->capturing(mt_stream_named(stream)))
-        return api->launch(exec, stream);
+        return MT_NEXT(cudaGraphLaunch)(exec, stream);
     const struct mt_host_site *site = mt_host_site_take();
     struct mt_stream *s = mt_stream_get(stream);
     if (!s)
-        return api->launch(exec, stream);
+        return MT_NEXT(cudaGraphLaunch)(exec, stream);
     if (mt_device_is_gpu())
         mt_modules_log_symbols();
     return graph_gpu_launch(x, exec, stream, s, site);

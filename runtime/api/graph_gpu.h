@@ -3,16 +3,9 @@
 #define MT_API_GRAPH_GPU_H
 #include <cuda_runtime_api.h>
 
-/* How kernel nodes are read and changed, and graphs launched: by the runtime, or by the driver where its
- * functions are in them, which the runtime does not know. */
-struct mt_graph_api {
-    cudaError_t (*get)(cudaGraphNode_t node, struct cudaKernelNodeParams *p);
-    cudaError_t (*set)(cudaGraphNode_t node, const struct cudaKernelNodeParams *p);
-    cudaError_t (*launch)(cudaGraphExec_t exec, cudaStream_t stream);
-};
 /* Before a graph is made ready to be launched, and after it, with its result `e`, which is given back. */
 struct mt_graph_exec;
-struct mt_graph_exec *mt_graph_gpu_begin(cudaGraph_t graph, const struct mt_graph_api *api);
+struct mt_graph_exec *mt_graph_gpu_begin(cudaGraph_t graph);
 cudaError_t mt_graph_gpu_end(struct mt_graph_exec *x, const cudaGraphExec_t *out, cudaError_t e);
 /* The same when it is updated. */
 struct mt_graph_exec *mt_graph_gpu_update(cudaGraphExec_t exec, cudaGraph_t graph);
@@ -22,8 +15,10 @@ cudaError_t mt_graph_gpu_updated(cudaGraphExec_t exec, struct mt_graph_exec *now
 cudaError_t mt_graph_gpu_enabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled, cudaError_t e);
 cudaError_t mt_graph_gpu_child(cudaGraphExec_t exec, cudaError_t e);
 cudaError_t mt_graph_gpu_destroyed(cudaGraphExec_t exec, cudaError_t e);
-/* Launches it; `api`: of one that is not known. */
-cudaError_t mt_graph_gpu_launch(cudaGraphExec_t exec, cudaStream_t stream, const struct mt_graph_api *api);
+/* Was it made ready here? */
+int mt_graph_gpu_knows(cudaGraphExec_t exec);
+/* Launches it, whether it is known or not. */
+cudaError_t mt_graph_gpu_launch(cudaGraphExec_t exec, cudaStream_t stream);
 /* The launch context of a kernel node of a graph that is ready to be launched, which is to run this from now
  * on; NULL: it is not traced. *func is what runs: p->func, or the version without record calls if it can
  * never be traced. */

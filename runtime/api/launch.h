@@ -33,10 +33,15 @@ void mt_launch_describe(struct mt_launch_line *l, struct mt_function *f, const s
 /* Puts a launch into its stream on the CPU device. */
 cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, void **args);
 
+/* On a GPU: `run` is called once, and the launch is counted as one of f without records. NULL: not even that.
+ */
+struct mt_function;
+typedef cudaError_t mt_launch_run(void *call, const void *version, void **args);
+cudaError_t mt_launch_untraced(struct mt_function *f, const struct mt_launch_config *c, mt_launch_run *run,
+                               void *call);
 /* Where records leave by contexts (a GPU, or MEMTRACE_CHANNEL=warp). `run` launches a version of `func`,
  * itself or what mt_traced_of says, with arguments of which the last one is the context; a GPU's refusal
  * brings a second call. */
-typedef cudaError_t mt_launch_run(void *call, const void *version, void **args);
 cudaError_t mt_launch_traced(const void *func, const struct mt_launch_config *c, void **args,
                              mt_launch_run *run, void *call);
 /* What attributes of a launch ask for, as far as it has to be known; the first error. */

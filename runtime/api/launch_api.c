@@ -93,7 +93,6 @@ static void launch_api_describe(struct gpu_call *g, const struct mt_host_site *s
         .image = g->function->module->image,
         .kernel = k,
         .symbol = g->function->host,
-        .function = g->function->of_driver,
         .stream = mt_stream_named(c->stream),
         .cooperative = c->cooperative,
     };
@@ -115,6 +114,21 @@ static void **launch_api_as_it_is(struct gpu_call *g, void **args)
     return g->args;
 }
 
+/* What the real runtime calls a kernel that is not ours; NULL: it does not say. */
+static const char *launch_api_name(const void *func)
+{
+    const char *name = NULL;
+#if CUDART_VERSION >= 12030
+    int clean = mt_error_hold();
+    if (MT_NEXT(cudaFuncGetName)(&name, func))
+        name = NULL;
+    mt_error_release(clean);
+#else
+    (void)func;
+#endif
+    return name;
+}
+
 /* The argument array for the real runtime: instrumented kernels get their launch context after the program's
  * own arguments, others go as they are. NULL for one of ours: no memory. */
 static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_launch_config *c, void **args)
@@ -130,7 +144,9 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
     g->config = c;
     g->why = cudaSuccess;
     g->args = args;
-    if (f && !k)
+    if (!f && func && mt_device_is_gpu())
+        g->function = mt_untabled_know(func, launch_api_name(func));
+    if (g->function && !k)
         launch_api_count(g, s, site);
     if (!g->ours)
         return args;
@@ -213,6 +229,18 @@ cudaError_t mt_launch_traced(const void *func, const struct mt_launch_config *c,
         e = mt_device_is_gpu() ? run(call, launch_api_version(&g, func), all) : mt_launch_cpu(func, c, all);
     while (launch_api_again(&g, e));
     return gpu_end(&g, e);
+}
+
+cudaError_t mt_launch_untraced(struct mt_function *f, const struct mt_launch_config *c, mt_launch_run *run,
+                               void *call)
+{
+    struct gpu_call g = {.function = f, .config = c};
+    if (f)
+        launch_api_count(&g, mt_stream_get(c->stream), mt_host_site_take());
+    cudaError_t e = run(call, NULL, NULL);
+    if (g.counted)
+        mt_gpu()->issued(&g.launch, e);
+    return e;
 }
 
 /* ---- entry points ---- */

@@ -89,55 +89,14 @@ void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why
     mt_modules_leave();
 }
 
-#define NEWEST 90    /* that this LLVM knows: newer GPUs run it */
-#define DRIVER 12030 /* that knows the version of PTX that this LLVM writes, 8.3 */
-
-/* Of the GPU that has the least. */
-static unsigned load_architecture(void)
-{
-    int devices = 0, least = NEWEST;
-    if (MT_NEXT(cudaGetDeviceCount)(&devices))
-        return NEWEST;
-    for (int i = 0, major, minor; i < devices; i++)
-        if (!MT_NEXT(cudaDeviceGetAttribute)(&major, cudaDevAttrComputeCapabilityMajor, i) &&
-            !MT_NEXT(cudaDeviceGetAttribute)(&minor, cudaDevAttrComputeCapabilityMinor, i) &&
-            10 * major + minor < least)
-            least = 10 * major + minor;
-    return (unsigned)least;
-}
-
-struct mt_image *mt_module_for_gpu(struct mt_module *m, struct mt_made_code **made, const char **why)
-{
-    const char *name = mt_made_name(m);
-    unsigned arch = load_architecture();
-    int driver = 0;
-    if (!MT_NEXT(cudaDriverGetVersion)(&driver) && driver < DRIVER) {
-        *why = "its driver is older than CUDA 12.3, and does not know the PTX that record calls are in";
-        return NULL;
-    }
-    pthread_mutex_lock(&making);
-    struct mt_made_code *c = mt_made_ask(m, name, arch, NULL);
-    pthread_mutex_unlock(&making);
-    mt_image_tables_only();
-    struct mt_image *image = mt_made_load(c, NULL, why);
-    if (image)
-        *made = c;
-    else
-        mt_made_free(c);
-    return image;
-}
-
 /* Its image, if it has one. */
-static struct mt_image *load_carried(struct mt_module *m, int *foreign, struct mt_made_code **made,
-                                     const char **why)
+static struct mt_image *load_carried(struct mt_module *m, int *foreign, const char **why)
 {
     size_t n;
     const void *const *fatbins = mt_module_fatbins(m, &n);
     int carried = !fatbins || mt_image_carried(fatbins, n);
     if (mt_device_cudart()) { /* a GPU runs the code, and not this processor */
         mt_image_tables_only();
-        if (!carried && !m->fatbins && mt_tracing())
-            return mt_module_for_gpu(m, made, why);
     } else if (!carried) {
         *foreign = 1;
         return NULL;
@@ -148,22 +107,19 @@ static struct mt_image *load_carried(struct mt_module *m, int *foreign, struct m
 void mt_module_load_tables(struct mt_module *m)
 {
     const char *why = NULL;
-    struct mt_made_code *made = NULL;
     int foreign = 0;
     load_wait(&m->loading, &m->tried);
     if (m->tried || load_inside)
         return;
     m->loading++;
     load_inside = 1;
-    struct mt_image *image = load_carried(m, &foreign, &made, &why);
+    struct mt_image *image = load_carried(m, &foreign, &why);
     load_inside = 0;
     mt_demangle_prepare();
     mt_modules_enter();
     if (!m->tried) {
         m->foreign = foreign;
         m->image = image;
-        if (made)
-            m->wrapper = mt_made_wrapper(made);
         m->too_old = why == mt_image_too_old;
         m->limited = why == mt_image_limit;
         m->why = !image && why ? strdup(why) : why;
@@ -207,7 +163,7 @@ static void load_ask(struct mt_lazy *l, pthread_mutex_t *one, struct mt_module *
 {
     pthread_mutex_lock(one);
     if (!l->asked)
-        l->code = mt_made_ask(m, name, 0, kernel);
+        l->code = mt_made_ask(m, name, kernel);
     l->asked = 1;
     pthread_mutex_unlock(one);
 }

@@ -16,10 +16,6 @@ struct mt_made_code {
     struct mt_made made;
     char *name;
     char why[2048]; /* "": it was made */
-    struct {        /* as compiled code has it */
-        int magic, version;
-        const void *data, *more;
-    } wrapper;
 };
 
 const char *mt_made_name(const struct mt_module *m)
@@ -47,8 +43,7 @@ static void made_tell(const char *what, const struct mt_made *made)
         mt_report("%s: %u more lines of this kind: mt-ptx says all of them", what, n - LINES);
 }
 
-struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, unsigned gpu,
-                                 const char *kernel)
+struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, const char *kernel)
 {
     size_t n;
     const void *const *fatbins = mt_module_fatbins(m, &n);
@@ -57,7 +52,7 @@ struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, un
     for (size_t i = 0; code && i < n; i++)
         code[i] = (struct mt_device_code){fatbins[i], mt_device_code_bytes(fatbins[i])};
     if (c) {
-        const struct mt_to_make make = {code, n, name, gpu, kernel};
+        const struct mt_to_make make = {code, n, name, kernel};
         strcpy(c->why, "no memory");
         c->name = strdup(name);
         if (code && n && c->name && mt_image_make(&make, &c->made, c->why, sizeof c->why) == 0)
@@ -91,19 +86,6 @@ struct mt_image *mt_made_load(struct mt_made_code *c, struct mt_image *base, con
         made_tell(c->name, &c->made);
     *why = image ? NULL : strdup(bad ? bad : c ? c->why : "no memory");
     return image;
-}
-
-void *mt_made_wrapper(struct mt_made_code *c)
-{
-    c->wrapper.magic = 0x466243b1;
-    c->wrapper.version = 1;
-    c->wrapper.data = c->made.fatbin;
-    return &c->wrapper;
-}
-
-const void *mt_made_fatbin(const struct mt_made_code *c)
-{
-    return c->made.fatbin;
 }
 
 void mt_made_free(struct mt_made_code *c)

@@ -7,18 +7,14 @@ struct mt_made_code;
 
 /* What the program or library is called that the module's code is in; the dynamic linker knows. */
 const char *mt_made_name(const struct mt_module *m);
-/* Has an image made of the module's device code, which takes seconds at times; `gpu` and `kernel` as for
- * mt_image_make. NULL: no memory. */
-struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, unsigned gpu,
-                                 const char *kernel);
+/* Has an image made of the module's device code, which takes seconds at times; `kernel` as for mt_image_make.
+ * NULL: no memory. */
+struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, const char *kernel);
 /* The kernels that are to be asked for by name, each ended by NUL, the caller's to free; NULL: all are in the
  * image. */
 char *mt_made_kernels(const struct mt_made_code *c, size_t *bytes);
 /* Loads it, a kernel's under the `base` that came before, or NULL; and says what could not be done of the
  * code. NULL: *why is a sentence, which stays. */
 struct mt_image *mt_made_load(struct mt_made_code *c, struct mt_image *base, const char **why);
-/* What the real runtime is to get of code that was made for a GPU, in place of the module's own; stays. */
-void *mt_made_wrapper(struct mt_made_code *c);
-const void *mt_made_fatbin(const struct mt_made_code *c);
 void mt_made_free(struct mt_made_code *c);
 #endif

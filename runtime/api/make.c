@@ -100,12 +100,9 @@ static void make_key(char *key, const char *tool, const struct mt_to_make *m)
     const char *kernel = m->kernel ? m->kernel : "";
     *key = 0;
     mt_cache_key(key, &version, sizeof version);
-    mt_cache_key(key, &m->gpu, sizeof m->gpu);
     mt_cache_key(key, kernel, strlen(kernel));
     make_key_file(key, tool);
     make_key_part(key, tool, "cpu-builtins.bc");
-    if (m->gpu)
-        make_key_part(key, tool, "gpu-device.bc");
     mt_cache_key(key, mt_options()->ptx_options, strlen(mt_options()->ptx_options));
     for (size_t i = 0; i < m->n; i++)
         mt_cache_key(key, m->code[i].data, m->code[i].bytes);
@@ -172,13 +169,12 @@ static void make_close(struct work *w)
 static int make_start(struct work *w, const char *key, const char *folder, char *why, size_t size)
 {
     const struct mt_options *o = mt_options();
-    char *words[WORDS + 11], limit[32], gpu[32], *options = strdup(o->ptx_options), *save = NULL;
+    char *words[WORDS + 11], limit[32], *options = strdup(o->ptx_options), *save = NULL;
     size_t n = 0;
     snprintf(limit, sizeof limit, "%llu", (unsigned long long)o->cache_limit);
     words[n++] = (char *)"mt-ptx";
     words[n++] = (char *)"--serve";
-    snprintf(gpu, sizeof gpu, "--gpu=sm_%u", w->m->gpu);
-    words[n++] = w->m->gpu ? gpu : w->m->kernel ? (char *)"--kernel" : (char *)"--base";
+    words[n++] = w->m->kernel ? (char *)"--kernel" : (char *)"--base";
     if (w->m->kernel)
         words[n++] = (char *)(uintptr_t)w->m->kernel;
     if (*folder) {

@@ -41,8 +41,7 @@ const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct
 struct mt_to_make {
     const struct mt_device_code *code; /* fatbins that belong together (-rdc), or one piece of any kind */
     size_t n;
-    const char *what; /* messages call it so */
-    unsigned gpu;     /* an architecture (90) for which the fatbin is to have code with record calls, or 0 */
+    const char *what;   /* messages call it so */
     const char *kernel; /* of a large module: this kernel's image. NULL: all of it, or what kernels share */
 };
 /* Makes one image of the code, or takes it from the folder. May take seconds, and says so then. 0, or -1 with

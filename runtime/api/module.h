@@ -65,9 +65,8 @@ struct mt_function {
     _Atomic int told; /* that the version without runs in its place; on the CPU device: that it cannot run */
     char traced_key;
     cudaKernel_t traced_handle;
-    struct mt_function *_Atomic before; /* registered with the same address */
-    _Atomic int told_folded;            /* that it is another kernel */
-    void *of_driver; /* the same where the program has loaded the module by the driver API */
+    struct mt_function *_Atomic before;       /* registered with the same address */
+    _Atomic int told_folded;                  /* that it is another kernel */
     char *_Atomic pretty, *_Atomic signature; /* without a table: its name; made when it is first needed */
     const char *_Atomic shown;                /* what traces call it (shown.h); NULL: not asked for yet */
     struct mt_function *next;                 /* of the module */

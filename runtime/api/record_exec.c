@@ -3,53 +3,31 @@
 #include "graph_gpu.h"
 #include "entry.h"
 
-static cudaError_t record_exec_get(cudaGraphNode_t node, struct cudaKernelNodeParams *p)
-{
-    return MT_NEXT(cudaGraphKernelNodeGetParams)(node, p);
-}
-
-static cudaError_t record_exec_set(cudaGraphNode_t node, const struct cudaKernelNodeParams *p)
-{
-    return MT_NEXT(cudaGraphKernelNodeSetParams)(node, p);
-}
-
-static cudaError_t record_exec_start(cudaGraphExec_t exec, cudaStream_t stream)
-{
-    return MT_NEXT(cudaGraphLaunch)(exec, stream);
-}
-
-static const struct mt_graph_api record_exec_api = {record_exec_get, record_exec_set, record_exec_start};
-
-static struct mt_graph_exec *record_exec_begin(cudaGraph_t graph)
-{
-    return mt_graph_gpu_begin(graph, &record_exec_api);
-}
-
 cudaError_t REC(cudaGraphInstantiateWithFlags)(cudaGraphExec_t *out, cudaGraph_t graph,
                                                unsigned long long flags)
 {
-    struct mt_graph_exec *x = record_exec_begin(graph);
+    struct mt_graph_exec *x = mt_graph_gpu_begin(graph);
     return mt_graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiateWithFlags)(out, graph, flags));
 }
 
 #if CUDART_VERSION >= 12000
 cudaError_t REC(cudaGraphInstantiate)(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
 {
-    struct mt_graph_exec *x = record_exec_begin(graph);
+    struct mt_graph_exec *x = mt_graph_gpu_begin(graph);
     return mt_graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiate)(out, graph, flags));
 }
 
 cudaError_t REC(cudaGraphInstantiateWithParams)(cudaGraphExec_t *out, cudaGraph_t graph,
                                                 cudaGraphInstantiateParams *params)
 {
-    struct mt_graph_exec *x = record_exec_begin(graph);
+    struct mt_graph_exec *x = mt_graph_gpu_begin(graph);
     return mt_graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiateWithParams)(out, graph, params));
 }
 #else
 cudaError_t REC(cudaGraphInstantiate)(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *error_node,
                                       char *log, size_t size)
 {
-    struct mt_graph_exec *x = record_exec_begin(graph);
+    struct mt_graph_exec *x = mt_graph_gpu_begin(graph);
     return mt_graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiate)(out, graph, error_node, log, size));
 }
 #endif
@@ -88,5 +66,5 @@ cudaError_t REC(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cuda
 
 cudaError_t REC(cudaGraphLaunch)(cudaGraphExec_t exec, cudaStream_t stream)
 {
-    return mt_graph_gpu_launch(exec, stream, &record_exec_api);
+    return mt_graph_gpu_launch(exec, stream);
 }

@@ -3,8 +3,10 @@
 #define _GNU_SOURCE
 #include "untabled.h"
 #include "entry.h"
+#include "map.h"
 #include "shown.h"
 #include "base/demangle.h"
+#include "base/fork.h"
 #include "base/short.h"
 #include "base/source_name.h"
 #include "trace/events.h"
@@ -14,6 +16,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- kernels that were not registered ---- */
+
+static struct mt_module untabled_module = {
+    .why = "it was not registered with this runtime (the driver API, or another CUDA runtime, has loaded it)",
+    .ended = 1,
+    .loaded = 1,
+    .tried = 1,
+    .lazy.made = 1,
+};
+static struct mt_map untabled_known = MT_MAP_INIT; /* by handle */
+MT_FORK_TABLE(untabled_known);
+
+struct mt_function *mt_untabled_know(const void *handle, const char *name)
+{
+    struct mt_function *f = mt_map_get(&untabled_known, handle);
+    if (f || !(f = calloc(1, sizeof *f)))
+        return f;
+    *f = (struct mt_function){.host = handle, .module = &untabled_module};
+    f->name = strdup(name ? name : "a kernel of another loader");
+    if (f->name && !mt_map_set(&untabled_known, handle, f))
+        return f;
+    free(f->name);
+    free(f);
+    return NULL;
+}
+
+/* ---- lines ---- */
 
 /* With parameters, as tables have it; the mangled name where the program has no C++ library. */
 static char *untabled_signature(const char *mangled)

@@ -6,6 +6,9 @@
 #include "gpu/gpu.h"
 #include "launch.h"
 
+/* A kernel that was not registered here: of another runtime, or of the driver API; by the handle that it is
+ * launched by. `name`: mangled, NULL: not known. NULL: no memory. Stays. */
+struct mt_function *mt_untabled_know(const void *handle, const char *name);
 /* Fills *l for a launch of f that runs as it is, with its line for the companions; says so once per file. The
  * line's strings last as long as f. */
 void mt_untabled_describe(struct mt_gpu_launch *l, struct mt_function *f, const struct mt_launch_config *c,

@@ -42,6 +42,12 @@ static void *address_find(const char *symbol, int version, int per_thread, int *
     return found;
 }
 
+void *mt_driver_address(const char *symbol, int version, int per_thread)
+{
+    int too_new;
+    return address_find(symbol, version, per_thread, &too_new);
+}
+
 static CUresult address_get(const char *symbol, void **out, int version, int per_thread,
                             CUdriverProcAddressQueryResult *status)
 {

@@ -63,6 +63,8 @@ static void *driver_find(enum mt_driver_index index)
     if (!f && !__atomic_exchange_n(&e->said, 1, __ATOMIC_RELAXED))
         mt_report("%s: %s; it returns CUDA_ERROR_NOT_SUPPORTED", e->name,
                   gpu ? "not in the driver in use" : "the CPU device does not have this function");
+    if (f && gpu && mt_tracing() && !__atomic_exchange_n(&e->said, 1, __ATOMIC_RELAXED))
+        mt_driver_unseen(e->name);
     return f && gpu && e->gpu && mt_tracing() ? (void *)e->gpu : f;
 }
 

@@ -20,7 +20,7 @@ struct mt_driver_entry {
     void (*gpu)(void);      /* before the real driver's in a traced process on a GPU, or NULL */
     void (*exported)(void); /* what programs call */
     void *real[2]; /* the real driver's, when they were looked up; [1]: for per-thread default streams */
-    int said;      /* that it is missing */
+    int said;      /* that it is missing, or that it is called */
     int needs;     /* enum mt_driver_needs: what must be so before */
 };
 enum mt_driver_needs {
@@ -40,6 +40,10 @@ struct mt_driver_call {
 /* What is to be called for entry `index`, or NULL with c->result. */
 void *mt_driver_enter(struct mt_driver_call *c, enum mt_driver_index index, int per_thread);
 CUresult mt_driver_leave(struct mt_driver_call *c, CUresult result);
+/* unknown.c: on a GPU this function is called for the first time. */
+void mt_driver_unseen(const char *name);
+/* address.c: our function of this name and version of CUDA; NULL: there is none. */
+void *mt_driver_address(const char *symbol, int version, int per_thread);
 /* The driver's code for an error of the runtime API. */
 CUresult mt_driver_result(cudaError_t e);
 

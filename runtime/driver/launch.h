@@ -10,9 +10,6 @@ struct mt_driver_arguments {
 /* `params` and `extra` as cuLaunchKernel has them. CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE. */
 CUresult mt_driver_arguments(struct mt_driver_arguments *a, const void *function, void **params,
                              void **extra);
-/* counted.c: from now on a function or stream of the real driver's is known, a function by its name. */
-void mt_driver_know(CUfunction f);
-void mt_driver_know_stream(CUstream stream);
 #if CUDA_VERSION >= 11080
 /* The runtime's form of a launch configuration; the attributes are the same ones. */
 cudaLaunchConfig_t mt_driver_config(const CUlaunchConfig *c);

@@ -19,7 +19,6 @@ struct mt_gpu_launch {
     const struct mt_image *image; /* sites and kernels of the module, or NULL */
     const struct mt_image_kernel *kernel;
     const void *symbol;         /* of the kernel, as the real runtime knows it */
-    void *function;             /* as the driver does, where it has loaded it for the program; or NULL */
     struct mt_trace *trace;     /* of the stream; NULL: not to be traced */
     struct mt_launch_line line; /* filled but for what mt_trace_begin and mt_trace_end fill */
     cudaStream_t stream;

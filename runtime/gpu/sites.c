@@ -33,10 +33,10 @@ static int sites_number(const struct mt_cuda *cu, void *module, const struct mt_
 /* 0, or -1: sites of the program, or of some of its files, are not known on this device. */
 static int number_all(const struct mt_cuda *cu, const struct mt_gpu_launch *l)
 {
-    void *function = l->function, *module;
+    void *function = NULL, *module;
     int bad = 0;
-    if (!cu->FunctionOf || !cu->ModuleOf || !cu->GlobalOf ||
-        (!function && cu->FunctionOf(&function, l->symbol)) || cu->ModuleOf(&module, function))
+    if (!cu->FunctionOf || !cu->ModuleOf || !cu->GlobalOf || cu->FunctionOf(&function, l->symbol) ||
+        cu->ModuleOf(&module, function))
         return l->image->head->site_base ? -1 : 0; /* a file alone: most likely they are the image's */
     for (const struct mt_image *i = l->image; i; i = i->peer)
         bad |= sites_number(cu, module, i);

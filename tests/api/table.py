@@ -113,9 +113,9 @@ def driver(ours, local):
     text = lambda these: textwrap.fill(", ".join(f"`{n}`" for n in these), 120, break_long_words=False)
     return ["", "## The driver API", "",
             f"`libmemtrace.so` has the {len(names)} functions of `cuda.h` under the names that `libcuda.so.1` exports (those for",
-            "per-thread default streams not counted). On a GPU they are the real driver's, with what tracing needs before it: PTX that a",
-            "program loads gets record calls, and so do its kernels in graphs (other kernels run untraced, and are counted); memory, copies,",
-            "fills, arrays and streams are logged. Not logged there: batches of memory operations, copies and fills in graphs, memory of `cuMemMap`, external memory.",
+            "per-thread default streams not counted). On a GPU they are the real driver's: what a program of mt-cc launches by them runs untraced and is "
+            "counted,\nand what it copies or fills by them is said to be missing; either makes the traces incomplete. `mt-run ./app` traces such programs "
+            "whole.",
             f"On the CPU device {len(here)} functions work, and are traced:", "", text(here), "",
             "The others say their name once on stderr and return `CUDA_ERROR_NOT_SUPPORTED`:", "", text(absent)]
 

@@ -316,7 +316,7 @@ def case_refused():
         check(*mt_run("sh", "-c", "./suid; echo $?"), "0\n", {})
     for words, code, err in (((), 2, "no program"), (("-x",), 2, "invalid option"), (("./nothing",), 2, "No such file"),
                              (("nothing-here",), 2, "in PATH"), (("-f", "text", "true"), 2, "text is not"),
-                             (("-o", "/proc/none/x", "true"), 1, "/proc/none"), (("--list",), 2, "no program")):
+                             (("-o", "/proc/none/x", "true"), 1, "/proc/none"), (("--list", "a", "b"), 2, "--list takes one")):
         done = call(os.path.join(ARGS.build, "bin", "mt-run"), *words, cwd=ARGS.work, env=clean_environment())
         expect(done.returncode == code and err in done.stderr and not done.stdout, words, done)
 

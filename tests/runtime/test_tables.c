@@ -87,8 +87,8 @@ static void check_counted(const char *dir, const struct table *t)
 static void tables_run(void **state)
 {
     struct table list[] = {
-        {"", "_Zfill", "_Zfill and others of its file run on the GPU without a trace: it has no device code",
-         0, 0},
+        {"", "_Zfill", "_Zfill and others of its file run on the GPU without a trace: it has no CPU image", 0,
+         0},
         {IMAGES "/image-young.so", "_Zfill",
          "run on the GPU without a trace: its CPU image was made by another", 0, 0},
         {IMAGES "/image-old.so", NULL, "cannot run: its CPU image was made by an older version", 98, 0},
@@ -252,8 +252,7 @@ static void driver_counted(void **state)
     unsetenv("FAKE_COUNT_ERROR");
     char *saw = said(say_driver, NULL);
     if (strstr(saw, "wrong") ||
-        !strstr(saw,
-                "named and others of its file run on the GPU without a trace: it was loaded by the driver"))
+        !strstr(saw, "named and others of its file run on the GPU without a trace: it was not registered"))
         fail_msg("%s", saw);
     char *text = slurp(in_dir(dir, "MemTrace-pipe-0.meta"), NULL);
     assert_int_equal(count_lines(text, "\"launch\"", "\"mangled\":\"_Z5named\"",

@@ -101,8 +101,7 @@ int mt_ptxtool_read_best(LLVMContextRef context, const char *input, const struct
 {
     const struct fatbin_entry *e = NULL;
     *out = (struct reading){0};
-    for (int tries = 0; tries < MOST_TRIES && (e = choose_next(m, e, w->gpu ? w->gpu : CPU_DEVICE));
-         tries++) {
+    for (int tries = 0; tries < MOST_TRIES && (e = choose_next(m, e, CPU_DEVICE)); tries++) {
         struct reading r = {.entry = e, .later = tries > 0};
         int code = choose_read(context, input, name, w, &r);
         if (code != 0) {

@@ -136,22 +136,18 @@ static int image_run_linker(const char *const *objects, unsigned n, const char *
     return code;
 }
 
-/* A fatbin with the GPU's code or nothing, the payload's head and the shared object. */
-static int image_write(const struct request *r, const struct bytes *linked, LLVMMemoryBufferRef gpu)
+/* A fatbin with nothing in it, the payload's head and the shared object. */
+static int image_write(const struct request *r, const struct bytes *linked)
 {
-    unsigned char *entry;
-    size_t n = mt_ptxtool_gpu_entry(gpu, r->gpu, &entry);
-    struct fatbin_header head = {.magic = 0xba55ed50u, .version = 1, .header_size = sizeof head, .size = n};
+    struct fatbin_header head = {.magic = 0xba55ed50u, .version = 1, .header_size = sizeof head};
     struct mt_payload payload = {.size = linked->size};
     memcpy(payload.magic, MT_PAYLOAD_MAGIC, sizeof payload.magic);
     FILE *f = image_create(r->output);
     if (!f) {
-        free(entry);
         return 1;
     }
-    int bad = (gpu && !n) || fwrite(&head, sizeof head, 1, f) != 1 || fwrite(entry, 1, n, f) != n ||
-              fwrite(&payload, sizeof payload, 1, f) != 1 || fwrite(linked->data, linked->size, 1, f) != 1;
-    free(entry);
+    int bad = fwrite(&head, sizeof head, 1, f) != 1 || fwrite(&payload, sizeof payload, 1, f) != 1 ||
+              fwrite(linked->data, linked->size, 1, f) != 1;
     if (fclose(f) != 0 || bad) {
         unlink(r->output);
         return image_failed(r->output);
@@ -159,8 +155,7 @@ static int image_write(const struct request *r, const struct bytes *linked, LLVM
     return 0;
 }
 
-static int image_link(const struct request *r, const LLVMMemoryBufferRef *objects, unsigned n,
-                      LLVMMemoryBufferRef gpu)
+static int image_link(const struct request *r, const LLVMMemoryBufferRef *objects, unsigned n)
 {
     struct bytes linked = {0};
     const char *from[MT_PARTS_MAX], *to = mt_cudabin_temp_write(".so", "", 0);
@@ -184,7 +179,7 @@ static int image_link(const struct request *r, const LLVMMemoryBufferRef *object
     if (mt_cudabin_file_read(to, &linked) != 0) {
         return image_failed(to);
     }
-    code = image_write(r, &linked, gpu);
+    code = image_write(r, &linked);
     mt_cudabin_bytes_free(&linked);
     return code;
 }
@@ -230,42 +225,31 @@ static unsigned image_processors(void)
 static int image_build(const struct request *r, LLVMModuleRef module, LLVMTargetMachineRef machine,
                        const int *errors)
 {
-    LLVMMemoryBufferRef gpu = NULL, objects[MT_PARTS_MAX];
+    LLVMMemoryBufferRef objects[MT_PARTS_MAX];
     image_stage(r, "optimising");
     if (image_optimise(module, machine, r->level) != 0) {
         return 1;
     }
     image_stage(r, "compiling");
-    unsigned n = mt_pass_image_parts(module, image_processors(), r->gpu != 0, objects);
+    unsigned n = mt_pass_image_parts(module, image_processors(), objects);
     int code = !n || *errors;
-    if (code == 0 && r->gpu) {
-        code = mt_ptxtool_gpu_text(module, machine, &gpu);
-    }
     if (code == 0) {
-        code = r->emit_ptx ? image_put_text(r, LLVMGetBufferStart(gpu), LLVMGetBufferSize(gpu))
-                           : image_link(r, objects, n, gpu);
+        code = image_link(r, objects, n);
     }
     while (n) {
         LLVMDisposeMemoryBuffer(objects[--n]);
     }
-    if (gpu) {
-        LLVMDisposeMemoryBuffer(gpu);
-    }
     return code;
 }
 
-static int image_of_module(const struct request *r, LLVMModuleRef module, const char *name,
-                           const struct mt_ptx_result *result, const int *errors)
+static int image_of_module(const struct request *r, LLVMModuleRef module, const struct mt_ptx_result *result,
+                           const int *errors)
 {
     if (r->emit_ir) {
         return image_emit_ir(r, module);
     }
-    int code = r->gpu ? mt_ptxtool_gpu_begin(module, name, result->architecture, result->failed, r->gpu) : 0;
-    if (code != 0) {
-        return code;
-    }
-    LLVMTargetMachineRef machine = image_machine(r->gpu ? r->gpu : result->architecture);
-    code = machine ? image_build(r, module, machine, errors) : 1;
+    LLVMTargetMachineRef machine = image_machine(result->architecture);
+    int code = machine ? image_build(r, module, machine, errors) : 1;
     if (machine) {
         LLVMDisposeTargetMachine(machine);
     }
@@ -374,8 +358,7 @@ static struct wanted image_wanted(const struct request *r, const struct module *
     for (unsigned i = 0; i < n; i++) {
         have += mt_ptxtool_module_has(&modules[i], FATBIN_PTX) != 0;
     }
-    return (struct wanted){.gpu = r->gpu,
-                           .kernel = r->kernel,
+    return (struct wanted){.kernel = r->kernel,
                            .divide = r->divide,
                            .part = r->kernel              ? MT_PTX_KERNEL
                                    : r->base && have == 1 ? MT_PTX_BASE
@@ -399,7 +382,7 @@ int mt_ptxtool_image_make(const struct request *r, const char *input, const stru
     if (module) {
         mt_pass_options.part = w.part != MT_PTX_WHOLE;
         mt_pass_options.rdc = w.part != MT_PTX_WHOLE && sum.pointers;
-        code = image_of_module(r, module, input, &sum, &errors);
+        code = image_of_module(r, module, &sum, &errors);
         LLVMDisposeModule(module);
     }
     LLVMContextDispose(context);

@@ -15,12 +15,8 @@ static const char usage[] =
     "\n"
     "  -o, --output=IMAGE     where the image goes; with --emit-ir the IR, `-` (the default) is standard "
     "output\n"
-    "  -f, --format=FORMAT    image (default), ir (as --emit-ir), or ptx: of the GPU that --gpu names, "
-    "alone\n"
+    "  -f, --format=FORMAT    image (default), or ir (as --emit-ir)\n"
     "      --emit-ir          write the LLVM IR that is made of the PTX, and stop\n"
-    "      --gpu=sm_N         put code for GPUs into IMAGE, too: PTX with record calls, which the driver "
-    "assembles\n"
-    "      --emit-ptx=sm_N    write that PTX alone\n"
     "      --list             say which device code INPUT has, and stop\n"
     "      --divide=SIZE      for programs: modules with more bytes of PTX than that are compiled kernel by "
     "kernel;\n"
@@ -47,8 +43,6 @@ static const char usage[] =
 
 enum {
     OPTION_IR = 256,
-    OPTION_GPU,
-    OPTION_PTX,
     OPTION_LIST,
     OPTION_MODULE,
     OPTION_SERVE,
@@ -72,8 +66,6 @@ static const struct option options[] = {{"serve", no_argument, NULL, OPTION_SERV
                                         {"output", required_argument, NULL, 'o'},
                                         {"format", required_argument, NULL, 'f'},
                                         {"emit-ir", no_argument, NULL, OPTION_IR},
-                                        {"gpu", required_argument, NULL, OPTION_GPU},
-                                        {"emit-ptx", required_argument, NULL, OPTION_PTX},
                                         {"list", no_argument, NULL, OPTION_LIST},
                                         {"module", required_argument, NULL, OPTION_MODULE},
                                         {"divide", required_argument, NULL, OPTION_DIVIDE},
@@ -87,7 +79,7 @@ static const struct option options[] = {{"serve", no_argument, NULL, OPTION_SERV
                                         {"help", no_argument, NULL, 'h'},
                                         {"version", no_argument, NULL, 'V'},
                                         {NULL, 0, NULL, 0}};
-static const char *const formats[] = {"image", "ir", "ptx", NULL};
+static const char *const formats[] = {"image", "ir", NULL};
 
 static const char letters[] = "f:o:O:vqhV";
 
@@ -142,17 +134,6 @@ static int parse_size(const char *word, uint64_t *out)
     return 0;
 }
 
-static int parse_arch(const char *word, unsigned *out)
-{
-    char *end = NULL;
-    unsigned long n = strncmp(word, "sm_", 3) == 0 ? strtoul(word + 3, &end, 10) : 0;
-    if (!n || n > 1000 || *end) {
-        return usage_error("%s is not an architecture: sm_75 and so on", word);
-    }
-    *out = (unsigned)n;
-    return 0;
-}
-
 /* -1: go on; otherwise the exit code. */
 static int parse_arguments(int argc, char **argv, struct request *r)
 {
@@ -176,23 +157,15 @@ static int parse_arguments(int argc, char **argv, struct request *r)
             r->output = optarg;
             break;
         case 'f':
-            if (strcmp(optarg, "image") && strcmp(optarg, "ir") && strcmp(optarg, "ptx")) {
+            if (strcmp(optarg, "image") && strcmp(optarg, "ir")) {
                 const char *near = mt_near_word(optarg, strlen(optarg), formats);
                 return near ? usage_error("did you mean --format=%s?", near)
-                            : usage_error("%s is not a format: image, ir or ptx", optarg);
+                            : usage_error("%s is not a format: image or ir", optarg);
             }
-            r->emit_ir = *optarg == 'i' && optarg[1] == 'r';
-            r->emit_ptx = *optarg == 'p';
+            r->emit_ir = optarg[1] == 'r';
             break;
         case OPTION_IR:
             r->emit_ir = 1;
-            break;
-        case OPTION_GPU:
-        case OPTION_PTX:
-            if (parse_arch(optarg, &r->gpu) != 0) {
-                return 2;
-            }
-            r->emit_ptx |= c == OPTION_PTX;
             break;
         case OPTION_LIST:
             r->list = 1;
@@ -263,14 +236,11 @@ static int parse_arguments(int argc, char **argv, struct request *r)
     if (r->serve || r->cache_list || r->cache_clear) {
         return optind < argc ? usage_error("%s is too much here", argv[optind]) : -1;
     }
-    if (r->emit_ptx && !r->gpu) {
-        return usage_error("%s", "--format=ptx needs the GPU, as in --gpu=sm_80");
-    }
     if (optind + 1 != argc) {
         return usage_error("%s", optind == argc ? "no input" : "more than one input");
     }
     r->input = argv[optind];
-    if (!r->output && (r->emit_ir || r->emit_ptx)) {
+    if (!r->output && r->emit_ir) {
         r->output = "-";
     }
     return r->output || r->list ? -1 : usage_error("%s", "no -o IMAGE");

@@ -9,7 +9,6 @@
  * list.c    what a file has
  * serve.c   as the runtime of a traced program calls it
  * cache.c   what is kept of that
- * gpu.c     the same IR as PTX for a GPU, with record calls
  * main.c    the command line
  *
  * Messages go to stderr as "FILE:LINE: …" or "mt-ptx: …". Functions return 0, or the exit code after a
@@ -97,17 +96,15 @@ struct reading {
 };
 /* What is wanted of a module. */
 struct wanted {
-    unsigned gpu; /* as in struct request */
     enum mt_ptx_part part;
     const char *kernel; /* of such a part */
     uint64_t divide;    /* bytes of PTX that are not worth it: no base is made of so few */
 };
-/* Reads the PTX of the module that is the best for a GPU of architecture `gpu`, or with 0 for the CPU device.
- * Such a device says that it is an sm_90, and programs choose what they do by that; so the newest up to it
- * comes first, as the driver takes it, then what is newer; the first one is taken of which everything is
- * understood, or of which the least is not. `name`: what messages call it; NULL: by what it holds. 0, or the
- * exit code when there is none or it is damaged. Of a module that cannot be divided no base is read, and the
- * result says so. */
+/* Reads the PTX of the module that is the best for the CPU device. It says that it is an sm_90, and programs
+ * choose what they do by that; so the newest up to it comes first, as the driver takes it, then what is
+ * newer; the first one is taken of which everything is understood, or of which the least is not. `name`: what
+ * messages call it; NULL: by what it holds. 0, or the exit code when there is none or it is damaged. Of a
+ * module that cannot be divided no base is read, and the result says so. */
 int mt_ptxtool_read_best(LLVMContextRef context, const char *input, const struct module *m, const char *name,
                          const struct wanted *w, struct reading *out);
 void mt_ptxtool_reading_free(struct reading *r); /* but not the module */
@@ -121,9 +118,7 @@ struct request {
     const char *cache, *cache_key; /* the folder, NULL: the user's; the name there, NULL: it is not kept */
     uint64_t cache_limit;
     void (*stage)(const char *name); /* told what begins now, NULL: nobody */
-    unsigned gpu; /* N of sm_N: code for a GPU is made, too, and goes into the image; 0: none */
-    int emit_ptx; /* that code alone, as text */
-    int base;     /* of one module with more than `divide` bytes of PTX only what its kernels share, */
+    int base; /* of one module with more than `divide` bytes of PTX only what its kernels share, */
     uint64_t divide;
     const char *kernel; /* and of such a module this one; NULL: all */
 };
@@ -150,11 +145,4 @@ int mt_ptxtool_serve(struct request *r);
 
 /* ---- cache.c */
 int mt_ptxtool_cache(const struct request *r);
-
-/* ---- gpu.c
- * The module's functions are for sm_`to` now; `from`, `failed`: as its reader said. */
-int mt_ptxtool_gpu_begin(LLVMModuleRef module, const char *name, unsigned from, unsigned failed, unsigned to);
-int mt_ptxtool_gpu_text(LLVMModuleRef module, LLVMTargetMachineRef machine, LLVMMemoryBufferRef *text);
-/* The text as an entry of a fatbin; its bytes, *out is the caller's to free. 0: no memory, or no text. */
-size_t mt_ptxtool_gpu_entry(LLVMMemoryBufferRef text, unsigned arch, unsigned char **out);
 #endif

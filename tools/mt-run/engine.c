@@ -97,8 +97,9 @@ static void engine_look(struct engine *e)
 {
     const char *named = getenv("MEMTRACE_SANITIZER");
     if (mt_files_part(INJECTION, e->injection) != 0) {
-        snprintf(e->why, sizeof e->why,
-                 "this memtrace was built without NVIDIA's Compute Sanitizer API: ./setup gpu gets it and builds");
+        snprintf(
+            e->why, sizeof e->why,
+            "this memtrace was built without NVIDIA's Compute Sanitizer API: ./setup gpu gets it and builds");
         return;
     }
     if (!engine_search(e->library)) {
@@ -135,9 +136,10 @@ int mt_run_engine_check(const struct engine *e)
 {
     const char *other = getenv("CUDA_INJECTION64_PATH");
     if (e->injects && other && *other && !engine_is_ours(other))
-        return mt_run_refuse("CUDA_INJECTION64_PATH already names %s: a program takes one such tool alone; unset "
-                             "it, or trace on the CPU device with -d cpu",
-                             other);
+        return mt_run_refuse(
+            "CUDA_INJECTION64_PATH already names %s: a program takes one such tool alone; unset "
+            "it, or trace on the CPU device with -d cpu",
+            other);
     if (e->gpu && !e->injects && e->asked)
         return mt_run_refuse("nothing is traced on a GPU: %s", e->why);
     if (e->gpu && !e->injects)
