@@ -37,10 +37,11 @@ struct mt_flight {
     uint64_t number;     /* counts launches of the process */
     /* Launches of patched code (runtime/gpu/inject); NULL and 0 for others: */
     uint32_t (*site)(const struct mt_flight *f, const struct mt_packet *p); /* the number that readers know */
-    const void *place; /* what has lent the context, instead of `device` */
-    uint64_t code;     /* the pc from which sites count */
-    uint64_t exits;    /* it has ended when so many threads have; 0: not known by that */
-    uint64_t exited;   /* threads that have ended */
+    const void *place;  /* what has lent the context, instead of `device` */
+    const void *module; /* of its kernel */
+    uint64_t code;      /* the pc from which sites count */
+    uint64_t exits;     /* it has ended when so many threads have; 0: not known by that */
+    uint64_t exited;    /* threads that have ended */
     struct mt_flight_queue *queue;
     struct mt_flight *next; /* of the queue */
     struct mt_raw_record *held;

@@ -131,6 +131,7 @@ static struct mt_flight *launch_flight(const struct launching *g)
     f->launch.line = g->line;
     f->launch.trace = g->trace;
     f->launch.state = mt_inject_call(); /* whose call it is */
+    f->module = g->data->module;
     f->launch.line.seq = mt_event_seq();
     f->launch.line.begin_ns = mt_now_ns();
     f->site = launch_site;

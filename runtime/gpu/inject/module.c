@@ -150,7 +150,33 @@ void mt_inject_module_loaded(Sanitizer_CallbackId cbid, const void *data)
     module_add(m);
 }
 
-/* Records of its kernels are given their places before they are another module's. */
+struct module_launches {
+    CUmodule module;
+    unsigned n;
+};
+
+static void module_count(struct mt_flight *f, void *data)
+{
+    struct module_launches *l = data;
+    l->n += f->module == l->module;
+}
+
+static unsigned module_under_way(CUmodule handle)
+{
+    struct module_launches l = {.module = handle};
+    mt_flight_each(module_count, &l);
+    return l.n;
+}
+
+/* Records of its kernels are given their places before those are another module's. */
+static void module_settle(CUmodule handle)
+{
+    struct mt_rings_patience p = mt_rings_patience();
+    struct mt_flight_filter any = {0};
+    while (module_under_way(handle) && !mt_rings_quiet(&p, MT_RINGS_STALL_MS))
+        mt_flight_wait(&any, 1);
+}
+
 void mt_inject_module_unloads(Sanitizer_CallbackId cbid, const void *data)
 {
     const Sanitizer_ResourceModuleData *d = data;
@@ -164,12 +190,8 @@ void mt_inject_module_unloads(Sanitizer_CallbackId cbid, const void *data)
     pthread_mutex_unlock(&lock);
     if (!m)
         return;
-    if (m->patched && m->context && m->context->rings) {
-        struct mt_flight_filter its = {.device = m->context->rings};
-        struct mt_rings_patience p = mt_rings_patience();
-        while (mt_flight_wait(&its, MT_RINGS_STALL_MS) && !mt_rings_quiet(&p, 1))
-            ;
-    }
+    if (m->patched)
+        module_settle(m->handle);
     mt_code_unload(m->code);
     free(m);
 }

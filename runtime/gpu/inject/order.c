@@ -31,11 +31,23 @@ static int64_t order_number(CUevent e)
     return mt_ranges_find(&order_events, order_key(e), &r) ? (int64_t)(uintptr_t)r.data - 1 : -1;
 }
 
+/* The data's layout from version 13.1 of the API on. */
+struct order_green {
+    CUevent event;
+    CUcontext context;
+    void *green;
+    CUstream stream;
+    Sanitizer_StreamHandle handle;
+};
+
 static void order_note(const char *op, const Sanitizer_EventData *e)
 {
+    const struct order_green *newer = (const void *)e;
     int64_t number = order_number(e->event);
     if (number >= 0)
-        mt_event_event(op, (uint64_t)number, mt_inject_stream_number(e->context, e->hStream));
+        mt_event_event(
+            op, (uint64_t)number,
+            mt_inject_stream_number(e->context, mt_inject_green() > 0 ? newer->handle : e->hStream));
 }
 
 void mt_inject_event(Sanitizer_CallbackId cbid, const void *data)

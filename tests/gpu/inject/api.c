@@ -4,7 +4,7 @@
 #include <string.h>
 
 Sanitizer_CallbackFunc api_callback;
-const void *api_data;
+_Thread_local const void *api_data;
 unsigned api_patched, api_enabled;
 SanitizerResult api_patch_result;
 

@@ -7,7 +7,7 @@
 #define API_KERNEL "_ZN3app5scaleEPfi"
 
 extern Sanitizer_CallbackFunc api_callback; /* NULL: nobody has subscribed */
-extern const void *api_data;                /* what the last launch was told */
+extern _Thread_local const void *api_data;  /* what the thread's last launch was told */
 extern unsigned api_patched, api_enabled;   /* modules; callbacks and domains */
 extern SanitizerResult api_patch_result;
 #endif

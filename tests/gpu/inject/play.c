@@ -3,6 +3,7 @@
 #include "device.h"
 #include <generated_cuda_meta.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,31 +103,78 @@ static void launch_graph(CUstream s, uint32_t upload)
     DRIVER(cuGraphLaunch, EXIT, 0);
 }
 
-static void synchronize(void)
+static void synchronize(int status)
 {
     const Sanitizer_SynchronizeData d = {.context = context};
     DRIVER(cuCtxSynchronize, ENTER, 0);
-    call(SANITIZER_CB_DOMAIN_SYNCHRONIZE, SANITIZER_CBID_SYNCHRONIZE_CONTEXT_SYNCHRONIZED, &d);
-    DRIVER(cuCtxSynchronize, EXIT, 0);
+    if (!status)
+        call(SANITIZER_CB_DOMAIN_SYNCHRONIZE, SANITIZER_CBID_SYNCHRONIZE_CONTEXT_SYNCHRONIZED, &d);
+    DRIVER(cuCtxSynchronize, EXIT, status);
 }
 
-static void play(const char *cubin)
+static void synchronize_stream(CUstream s)
 {
-    const Sanitizer_ResourceContextData c = {.context = context};
-    void *made[] = {context, stream, handle_of(stream)};
-    RESOURCE(CONTEXT_CREATION_FINISHED, &c);
-    load(cubin);
-    RESOURCE(STREAM_CREATED, made);
+    const Sanitizer_SynchronizeData d = {.context = context, .stream = s, .hStream = handle_of(s)};
+    DRIVER(cuStreamSynchronize, ENTER, 0);
+    call(SANITIZER_CB_DOMAIN_SYNCHRONIZE, SANITIZER_CBID_SYNCHRONIZE_STREAM_SYNCHRONIZED, &d);
+    DRIVER(cuStreamSynchronize, EXIT, 0);
+}
+
+/* The data of a stream, as versions of the API before 13.1 have it and from then on. */
+static const void *stream_data(CUstream s)
+{
+    static _Thread_local void *data[4];
+    void *older[] = {context, s, handle_of(s), NULL}, *newer[] = {context, NULL, s, handle_of(s)};
+    memcpy(data, getenv("API_GREEN") ? newer : older, sizeof data);
+    return data;
+}
+
+static void play(void)
+{
+    RESOURCE(STREAM_CREATED, stream_data(stream));
     launch(NULL, 0);
     launch(stream, 0);
     launch(stream, 701);
     launch_graph(stream, 1);
     launch_graph(stream, 0);
-    synchronize();
-    RESOURCE(STREAM_DESTROY_STARTING, made);
+    synchronize(0);
+    RESOURCE(STREAM_DESTROY_STARTING, stream_data(stream));
     launch(NULL, 0);
     if (!getenv("API_EXIT"))
-        synchronize();
+        synchronize(0);
+}
+
+/* The kernel faults: its second warp never ends. */
+static void play_fault(void)
+{
+    Sanitizer_LaunchData l = launch_of(NULL);
+    DRIVER(cuLaunchKernel, ENTER, 0);
+    call(SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CBID_LAUNCH_BEGIN, &l);
+    DRIVER(cuLaunchKernel, EXIT, 0);
+    device_store(api_data, 0, 32, 0x10000, MT_SITE_UNKNOWN);
+    device_exit(api_data, 0, 32);
+    synchronize(700);
+}
+
+static void *play_thread(void *s)
+{
+    RESOURCE(STREAM_CREATED, stream_data(s));
+    for (int i = 0; i < 200; i++) {
+        launch(s, 0);
+        if (i % 10 == 9)
+            synchronize_stream(s);
+    }
+    RESOURCE(STREAM_DESTROY_STARTING, stream_data(s));
+    return NULL;
+}
+
+static void play_threads(void)
+{
+    pthread_t t[4];
+    for (uintptr_t i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, play_thread, (void *)(0x5000 + 0x1000 * i));
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
 }
 
 int main(int argc, char **argv)
@@ -138,7 +186,12 @@ int main(int argc, char **argv)
         return 1;
     }
     api_patch_result = getenv("API_NO_PATCH") ? SANITIZER_ERROR_UNKNOWN : SANITIZER_SUCCESS;
-    play(argv[2]);
+    const Sanitizer_ResourceContextData c = {.context = context};
+    RESOURCE(CONTEXT_CREATION_FINISHED, &c);
+    load(argv[2]);
+    (getenv("API_THREADS") ? play_threads : getenv("API_FAULT") ? play_fault : play)();
+    if (getenv("API_DESTROY"))
+        RESOURCE(CONTEXT_DESTROY_STARTING, &c);
     printf("patched %u\n", api_patched);
     return 0;
 }

@@ -66,6 +66,17 @@ def main():
     check("device", (first[0].get("device"), launches(first, 0)[0].get("shared")), ("gpu", 48))
     check_traces(run(API_EXIT="1")[0], "no wait at the end")
     check_traces(run(API_NO_EXITS="1")[0], "without ends of threads")
+    check_traces(run(API_GREEN="1")[0], "data of newer versions")
+    check_traces(run(API_DESTROY="1")[0], "the context is destroyed")
+    for more in ({}, {"API_NO_EXITS": "1"}, {"MEMTRACE_RING_SLOTS": "32"}, {"MEMTRACE_FORMAT": "compact"}):
+        traces, _ = run(API_THREADS="1", **more)
+        check(f"threads {more}", [(of(lines, "end")[-1]["records_written"], of(lines, "end")[-1]["complete"],
+                                   of(lines, "end")[-1]["launches"]) for lines, *_ in traces.values()], [(12800, True, 200)] * 4)
+    traces, result = run(API_FAULT="1")
+    (lines, *_), = traces.values()
+    check("fault", (launches(lines, 0)[0]["status"], of(lines, "end")[-1]["records_written"], of(lines, "end")[-1]["complete"]),
+          (700, 32, False))
+    check("fault, said", "CUDA error 700" in result.stderr, True)
     traces, _ = run(MEMTRACE_FORMAT="compact")
     check_traces(traces, "compact")
     lines, words, _ = next(iter(traces.values()))
