@@ -101,18 +101,34 @@ void mt_inject_runtime_launches(Sanitizer_CallbackId cbid, const void *data)
 
 /* ---- waits ---- */
 
-/* A copy has waited for what was before it in its stream, which is the default one. */
-static void call_waited(const Sanitizer_CallbackData *d, int error)
+/* 1: what is copied is the host's when the call returns. Other copies need not have waited for anything. */
+static int call_copies_back(const Sanitizer_CallbackData *d)
+{
+    const cudaMemcpy_v3020_params *p = d->functionParams; /* with per-thread default streams the same */
+    if (!d->functionName || strstr(d->functionName, "DtoH"))
+        return d->functionName != NULL;
+    return !strncmp(d->functionName, "cudaMemcpy", 10) && p && p->kind == cudaMemcpyDeviceToHost;
+}
+
+/* A copy has waited for what was before it in its stream, which is a default one. */
+static void call_copied(const Sanitizer_CallbackData *d)
 {
     struct mt_inject_context *c = mt_inject_context(d->context);
+    CUstream s = strstr(d->functionName, "_ptds") ? CU_STREAM_PER_THREAD : NULL;
     Sanitizer_StreamHandle stream = NULL;
+    if (!c || mt_sanitizer()->GetStreamHandle(d->context, s, &stream))
+        return;
+    struct mt_trace *t = mt_inject_stream_known(d->context, stream);
+    if (t)
+        mt_inject_synced(c, stream, t, 0);
+}
+
+static void call_waited(const Sanitizer_CallbackData *d, int error)
+{
     if (mt_error_stays(error))
-        mt_inject_synced(c, NULL, NULL, error);
-    else if (!error && call.copies && c && !mt_sanitizer()->GetStreamHandle(d->context, NULL, &stream)) {
-        struct mt_trace *t = mt_inject_stream_known(d->context, stream);
-        if (t)
-            mt_inject_synced(c, stream, t, 0);
-    }
+        mt_inject_synced(mt_inject_context(d->context), NULL, NULL, error);
+    else if (!error && call.copies && call_copies_back(d))
+        call_copied(d);
 }
 
 void mt_inject_calls(Sanitizer_CallbackId cbid, const void *data)

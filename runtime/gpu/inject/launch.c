@@ -20,6 +20,7 @@
 struct launch_name {
     struct launch_name *next;
     char *kernel;
+    const char *signature; /* with parameters, which tell overloaded functions apart */
     char mangled[];
 };
 #define NAMES 256u
@@ -43,6 +44,9 @@ static struct launch_name *launch_name_new(const char *mangled)
         return NULL;
     strcpy(n->mangled, mangled);
     n->kernel = mt_demangle_name(mangled);
+    n->signature = mt_demangle(mangled);
+    if (n->signature && !strncmp(n->signature, "void ", 5)) /* templates have their result */
+        n->signature += 5;
     return n;
 }
 
@@ -87,6 +91,7 @@ static void launch_describe(struct launching *g)
     g->line = (struct mt_launch_line){
         .kernel = n && n->kernel ? n->kernel : "?",
         .mangled = n ? n->mangled : NULL,
+        .signature = n ? n->signature : NULL,
         .grid = {l->gridDim_x, l->gridDim_y, l->gridDim_z},
         .block = {l->blockDim_x, l->blockDim_y, l->blockDim_z},
         .shared = call->depth ? call->shared : 0,

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const CUcontext context = (CUcontext)(void *)0x1000;
 static const CUmodule module = (CUmodule)(void *)0x2000;
@@ -129,6 +131,36 @@ static const void *stream_data(CUstream s)
     return data;
 }
 
+/* A copy within the GPU waits for nothing: the launch before it runs on. */
+static void play_copies(void)
+{
+    Sanitizer_LaunchData l = launch_of(NULL);
+    DRIVER(cuLaunchKernel, ENTER, 0);
+    call(SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CBID_LAUNCH_BEGIN, &l);
+    DRIVER(cuLaunchKernel, EXIT, 0);
+    DRIVER(cuMemcpy, ENTER, 0);
+    DRIVER(cuMemcpy, EXIT, 0);
+    run(api_data, 1);
+    launch(NULL, 0);
+    DRIVER(cuMemcpyDtoH_v2, ENTER, 0);
+    DRIVER(cuMemcpyDtoH_v2, EXIT, 0);
+}
+
+/* A child is not traced, and leaves its parent's files alone. */
+static void play_fork(void)
+{
+    int status = 1;
+    launch(NULL, 0);
+    pid_t child = fork();
+    launch(NULL, 0);
+    synchronize(0);
+    if (!child)
+        exit(0);
+    waitpid(child, &status, 0);
+    if (status)
+        abort();
+}
+
 static void play(void)
 {
     RESOURCE(STREAM_CREATED, stream_data(stream));
@@ -177,6 +209,19 @@ static void play_threads(void)
         pthread_join(t[i], NULL);
 }
 
+static void play_as(const char *name)
+{
+    static const struct {
+        const char *name;
+        void (*f)(void);
+    } plays[] = {
+        {"threads", play_threads}, {"fault", play_fault}, {"copies", play_copies}, {"fork", play_fork}};
+    void (*f)(void) = play;
+    for (size_t i = 0; name && i < sizeof plays / sizeof *plays; i++)
+        f = strcmp(plays[i].name, name) ? f : plays[i].f;
+    f();
+}
+
 int main(int argc, char **argv)
 {
     void *library = argc == 3 ? dlopen(argv[1], RTLD_NOW) : NULL;
@@ -189,7 +234,7 @@ int main(int argc, char **argv)
     const Sanitizer_ResourceContextData c = {.context = context};
     RESOURCE(CONTEXT_CREATION_FINISHED, &c);
     load(argv[2]);
-    (getenv("API_THREADS") ? play_threads : getenv("API_FAULT") ? play_fault : play)();
+    play_as(getenv("API_PLAY"));
     if (getenv("API_DESTROY"))
         RESOURCE(CONTEXT_DESTROY_STARTING, &c);
     printf("patched %u\n", api_patched);

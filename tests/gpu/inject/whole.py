@@ -63,16 +63,22 @@ def main():
     check_traces(traces, "raw")
     check("patched", result.stdout, "patched 1\n")
     first = next(iter(traces.values()))[0]
-    check("device", (first[0].get("device"), launches(first, 0)[0].get("shared")), ("gpu", 48))
+    check("device", (first[0].get("device"), launches(first, 0)[0]["shared"]), ("gpu", 48))
+    check("names", (launches(first, 0)[0]["mangled"], launches(first, 0)[0]["signature"]),
+          ("_ZN3app5scaleEPfi", "app::scale(float*, int)"))
     check_traces(run(API_EXIT="1")[0], "no wait at the end")
     check_traces(run(API_NO_EXITS="1")[0], "without ends of threads")
     check_traces(run(API_GREEN="1")[0], "data of newer versions")
     check_traces(run(API_DESTROY="1")[0], "the context is destroyed")
     for more in ({}, {"API_NO_EXITS": "1"}, {"MEMTRACE_RING_SLOTS": "32"}, {"MEMTRACE_FORMAT": "compact"}):
-        traces, _ = run(API_THREADS="1", **more)
+        traces, _ = run(API_PLAY="threads", **more)
         check(f"threads {more}", [(of(lines, "end")[-1]["records_written"], of(lines, "end")[-1]["complete"],
                                    of(lines, "end")[-1]["launches"]) for lines, *_ in traces.values()], [(12800, True, 200)] * 4)
-    traces, result = run(API_FAULT="1")
+    check_traces(run(API_EXIT="1", API_NO_EXITS="1")[0], "no wait at the end, without ends of threads")
+    for name in ("copies", "fork"):
+        (lines, *_), = run(API_PLAY=name)[0].values()
+        check(name, ([line["records"] for line in launches(lines, 0)], of(lines, "end")[-1]["complete"]), ([64, 64], True))
+    traces, result = run(API_PLAY="fault")
     (lines, *_), = traces.values()
     check("fault", (launches(lines, 0)[0]["status"], of(lines, "end")[-1]["records_written"], of(lines, "end")[-1]["complete"]),
           (700, 32, False))
