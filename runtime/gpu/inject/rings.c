@@ -254,7 +254,14 @@ void *mt_rings_lend(struct mt_inject_rings *r, struct mt_flight *f, uint64_t pc,
     return (char *)(r->contexts + f->context) + (r->ctas ? MT_CONTEXT_IN_PARTS : 0);
 }
 
-/* One whose launch was given up may still be written to: nobody gets it any more. */
+/* Nothing more can come of it. */
+static int rings_is_done(const struct mt_flight *f)
+{
+    int by_threads = !f->exits || f->exited >= f->exits;
+    return f->cancelled || (!f->gone && f->taken >= f->counted && by_threads);
+}
+
+/* One that may still be written to, nobody gets any more: records would come into another launch's trace. */
 void mt_rings_return(struct mt_flight *f)
 {
     struct mt_inject_rings *r = (struct mt_inject_rings *)(uintptr_t)f->place;
@@ -262,7 +269,9 @@ void mt_rings_return(struct mt_flight *f)
         return;
     pthread_mutex_lock(&lending);
     atomic_store(&r->flight[f->context], NULL);
-    if (!f->gone && f->taken >= f->counted)
+    if (f->counted > f->taken) /* that was said, and is not to be said again */
+        r->came[f->context] += f->counted - f->taken;
+    if (rings_is_done(f) || !f->queue)
         r->free[r->nfree++] = f->context;
     pthread_cond_broadcast(&returned);
     pthread_mutex_unlock(&lending);
@@ -359,11 +368,15 @@ static void rings_complain(struct mt_inject_rings *r)
 
 static void rings_hand_on(struct mt_inject_rings *r, const struct mt_packet *p)
 {
-    struct mt_flight *f = p->context < MT_GPU_CONTEXTS ? atomic_load(&r->flight[p->context]) : NULL;
-    if (p->context < MT_GPU_CONTEXTS)
-        r->came[p->context] += mt_packet_count(p);
+    uint64_t records = mt_packet_count(p);
+    if (p->context >= MT_GPU_CONTEXTS)
+        return;
+    struct mt_flight *f = atomic_load(&r->flight[p->context]);
+    r->came[p->context] += records;
     if (f)
         mt_flight_packet(f, p);
+    else if (records)
+        mt_trace_miss(r->trace[p->context], "records of a launch came after it was thought to have ended");
 }
 
 static unsigned rings_drain(struct mt_inject_rings *r, struct mt_ring *ring)

@@ -218,6 +218,7 @@ static void ends_by_heads(void **state)
     assert_int_equal(launches(1)->count, 64);
     assert_int_equal(launches(1)->line.records, 64);
     assert_int_equal(mt_inject_exits_count(), 0);
+    const void *ended = data;
     data = begin(0, NULL); /* the device counted more than came */
     device_store(data, 1, 32, 0x1000, 0);
     device_lose(data, 10);
@@ -225,6 +226,13 @@ static void ends_by_heads(void **state)
     assert_int_equal(left_after(0), 0);
     assert_int_equal(launches(2)[1].count, 32);
     assert_int_equal(launches(2)[1].line.records, 42);
+    assert_int_equal(fake_missed(b.trace), 0);
+    data = begin(0, NULL); /* the first one had not ended after all: that is not this one's record */
+    assert_ptr_not_equal(data, ended);
+    device_store(ended, 2, 1, 0x1000, 0);
+    wait_of_program(mt_flight_issued_so_far());
+    assert_int_equal(launches(3)[2].count, 0);
+    assert_int_equal(fake_missed(b.trace), 1);
 }
 
 /* Where not even the heads can be read, what came is what there is. */
