@@ -109,7 +109,8 @@ void mt_child_file(const struct mt_child *c, char *path, size_t size)
     }
     if (!self || !realpath(self, whole))
         return;
-    for (int up = 0; up < 3 && (end = strrchr(whole, '/')); up++) { /* lib, or lib/x86_64-linux-gnu */
+    for (int up = 0; up < 4 && (end = strrchr(whole, '/'));
+         up++) { /* lib, or lib/x86_64-linux-gnu/memtrace */
         *end = 0;
         snprintf(path, size, "%s/bin/%s", whole, c->words[0]);
         if (up && access(path, X_OK) == 0)

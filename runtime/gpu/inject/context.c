@@ -50,6 +50,31 @@ void mt_inject_contexts(void (*f)(struct mt_inject_context *c, void *data), void
         f(c, data);
 }
 
+/* ---- the end of the process --------------------------------------------------------------------- */
+
+/* The driver registered its own handler before its first context was there, so this runs before that, and the
+ * rings are there still. What is launched later, by handlers that the program registered before, is not
+ * traced. */
+static void context_exit(void)
+{
+    if (mt_forked() || mt_rings_closed())
+        return;
+    mt_inject_drain(NULL, "the program ends");
+    mt_rings_close();
+}
+
+static void context_register(void)
+{
+    atexit(context_exit);
+}
+
+/* At the first context, or the first one that is used. */
+static void context_first(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, context_register);
+}
+
 /* ---- patches ------------------------------------------------------------------------------------ */
 
 static char *image; /* of all patches, for all devices */
@@ -102,6 +127,7 @@ int mt_inject_context_ready(struct mt_inject_context *c)
     if (c->tried)
         return c->rings ? 0 : -1;
     c->tried = 1;
+    context_first();
     SanitizerResult r = mt_sanitizer()->AddPatches(image, c->handle);
     if (r)
         snprintf(why, sizeof why, "patches cannot be loaded there: %s", mt_sanitizer_text(r));
@@ -215,31 +241,15 @@ void mt_inject_device_is(int device)
     mt_trace_device("gpu", system_name, 0);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------ */
-
-/* The driver registered its own handler before its first context was there, so this runs before that, and the
- * rings are there still. What is launched later, by handlers that the program registered before, is not
- * traced. */
-static void context_exit(void)
-{
-    if (mt_forked() || mt_rings_closed())
-        return;
-    mt_inject_drain(NULL, "the program ends");
-    mt_rings_close();
-}
-
-static void context_first(void)
-{
-    atexit(context_exit);
-}
+/* ---- contexts that begin and end
+ * ------------------------------------------------------------------------------------ */
 
 void mt_inject_context_new(Sanitizer_CallbackId cbid, const void *data)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     const Sanitizer_ResourceContextData *d = data;
     (void)cbid;
     mt_inject_context(d->context);
-    pthread_once(&once, context_first);
+    context_first();
     name_begin();
 }
 
