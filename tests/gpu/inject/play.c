@@ -10,8 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const CUcontext context = (CUcontext)(void *)0x1000;
-static const CUmodule module = (CUmodule)(void *)0x2000;
+static const char *cubin_path;
+static CUcontext context = (CUcontext)(void *)0x1000;
+static CUmodule module = (CUmodule)(void *)0x2000;
 static const CUstream stream = (CUstream)(void *)0x3000;
 
 static void *handle_of(const void *s)
@@ -209,13 +210,35 @@ static void play_threads(void)
         pthread_join(t[i], NULL);
 }
 
+/* Another GPU, whose code lies at the same pcs; then its context goes, and a third one has its address. */
+static void play_gpus(void)
+{
+    const Sanitizer_ResourceContextData other = {.context = (CUcontext)(void *)0x1100};
+    launch(NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        context = other.context;
+        module = (CUmodule)(void *)(uintptr_t)(0x2200 + 0x100 * i);
+        RESOURCE(CONTEXT_CREATION_FINISHED, &other);
+        load(cubin_path);
+        launch(NULL, 0);
+        RESOURCE(CONTEXT_DESTROY_STARTING, &other);
+    }
+    context = (CUcontext)(void *)0x1000;
+    module = (CUmodule)(void *)0x2000;
+    launch(NULL, 0);
+    synchronize(0);
+}
+
 static void play_as(const char *name)
 {
     static const struct {
         const char *name;
         void (*f)(void);
-    } plays[] = {
-        {"threads", play_threads}, {"fault", play_fault}, {"copies", play_copies}, {"fork", play_fork}};
+    } plays[] = {{"threads", play_threads},
+                 {"fault", play_fault},
+                 {"copies", play_copies},
+                 {"fork", play_fork},
+                 {"gpus", play_gpus}};
     void (*f)(void) = play;
     for (size_t i = 0; name && i < sizeof plays / sizeof *plays; i++)
         f = strcmp(plays[i].name, name) ? f : plays[i].f;
@@ -233,7 +256,8 @@ int main(int argc, char **argv)
     api_patch_result = getenv("API_NO_PATCH") ? SANITIZER_ERROR_UNKNOWN : SANITIZER_SUCCESS;
     const Sanitizer_ResourceContextData c = {.context = context};
     RESOURCE(CONTEXT_CREATION_FINISHED, &c);
-    load(argv[2]);
+    cubin_path = argv[2];
+    load(cubin_path);
     play_as(getenv("API_PLAY"));
     if (getenv("API_DESTROY"))
         RESOURCE(CONTEXT_DESTROY_STARTING, &c);

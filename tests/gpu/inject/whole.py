@@ -78,6 +78,11 @@ def main():
     for name in ("copies", "fork"):
         (lines, *_), = run(API_PLAY=name)[0].values()
         check(name, ([line["records"] for line in launches(lines, 0)], of(lines, "end")[-1]["complete"]), ([64, 64], True))
+    for form in ("raw", "compact"):
+        traces, _ = run(API_PLAY="gpus", MEMTRACE_FORMAT=form)
+        check(f"GPUs, {form}", [(of(lines, "end")[-1]["records_written"], of(lines, "end")[-1]["complete"])
+                                for lines, *_ in traces.values()], [(128, True), (64, True), (64, True)])
+        check(f"sites of GPUs, {form}", [len(of(lines, "site")) for lines, *_ in traces.values()], [form == "compact"] * 3)
     traces, result = run(API_PLAY="fault")
     (lines, *_), = traces.values()
     check("fault", (launches(lines, 0)[0]["status"], of(lines, "end")[-1]["records_written"], of(lines, "end")[-1]["complete"]),
