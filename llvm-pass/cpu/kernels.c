@@ -241,8 +241,7 @@ int mt_reads_no_thread(struct mt_lowering *l, LLVMValueRef function)
         if ((r >= 0 && r <= TID_Z) || r >= LANE ||
             (LLVMIsDeclaration(reach.functions[i]) && mt_is_shared_name(reach.functions[i])) ||
             (LLVMIsDeclaration(reach.functions[i]) && mt_starts(name, "mt_cpu_") &&
-             strcmp(name, "mt_cpu_trace_room") && strcmp(name, "mt_cpu_trace_block") &&
-             strcmp(name, "mt_cpu_is_constant")))
+             strcmp(name, "mt_cpu_trace_room") && strcmp(name, "mt_cpu_is_constant")))
             clean = 0;
         if (mt_starts(name, "mtb_ptx_sreg_") || mt_starts(name, SREG "lanemask"))
             clean = 0;

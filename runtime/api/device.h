@@ -8,8 +8,6 @@
 int mt_device_is_gpu(void);
 /* The same without choosing: 0 when nobody has asked yet. */
 int mt_device_chosen_gpu(void);
-/* 1: launches are traced by runtime/gpu, on a GPU or (MEMTRACE_CHANNEL=warp) on the CPU device. */
-int mt_device_gpu_path(void);
 /* dlopen handle of the real CUDA runtime; NULL on the CPU device, or when there is none. */
 void *mt_device_cudart(void);
 

@@ -3,14 +3,13 @@
 #include "stream.h"
 #include "gpu/gpu.h"
 #include "base/file.h"
-#include "base/options.h"
 #include "trace/nvtx.h"
 
 /* Last of all, after the program's own exit handlers. */
 __attribute__((destructor)) static void finish_process(void)
 {
     int gpu = mt_device_chosen_gpu();
-    if (!mt_forked() && (gpu || mt_options()->channel == MT_CHANNEL_WARP) && mt_gpu() && mt_gpu()->finish)
+    if (!mt_forked() && gpu && mt_gpu() && mt_gpu()->finish)
         mt_gpu()->finish();
     if (!gpu)
         mt_stream_finish();

@@ -228,7 +228,7 @@ static void graph_gpu_restore(const struct mt_graph_exec *x)
 
 struct mt_graph_exec *mt_graph_gpu_begin(cudaGraph_t graph)
 {
-    if (!mt_device_gpu_path() || !mt_gpu())
+    if (!mt_device_is_gpu() || !mt_gpu())
         return NULL;
     struct mt_graph_exec *x = calloc(1, sizeof *x);
     if (x)
@@ -409,7 +409,7 @@ static cudaError_t graph_gpu_launch(struct mt_graph_exec *x, cudaGraphExec_t exe
     struct mt_gpu_node **nodes = calloc(x->n, sizeof *nodes);
     unsigned n = 0;
     cudaError_t e;
-    int blind = x->blind || mt_cpu_channel_failed() || graph_gpu_follow(x, s, stream);
+    int blind = x->blind || graph_gpu_follow(x, s, stream);
     if (blind)
         say_once(STREAMS, "its launches cannot be distinguished");
     for (unsigned i = 0; i < x->n && launches && nodes; i++) {
@@ -437,7 +437,7 @@ int mt_graph_gpu_knows(cudaGraphExec_t exec)
 
 cudaError_t mt_graph_gpu_launch(cudaGraphExec_t exec, cudaStream_t stream)
 {
-    struct mt_graph_exec *x = exec && mt_device_gpu_path() ? mt_map_get(&execs, exec) : NULL;
+    struct mt_graph_exec *x = exec && mt_device_is_gpu() ? mt_map_get(&execs, exec) : NULL;
     if (!x || !x->n || mt_gpu()->capturing(mt_stream_named(stream)))
         return MT_NEXT(cudaGraphLaunch)(exec, stream);
     const struct mt_host_site *site = mt_host_site_take();

@@ -126,8 +126,7 @@ struct launch_op {
     struct mt_trace *trace;
     struct mt_cpu_launch run;
     struct mt_launch_line line;
-    void *context; /* the launch context, which on this device is only a place, and under
-                      MEMTRACE_CHANNEL=warp what the GPU path gave */
+    void *context; /* the launch context, which on this device is only a place */
     void *args[];  /* nparams + 1 */
 };
 
@@ -175,27 +174,8 @@ static void say_forked(void)
         mt_note("process %d was forked by a traced program; its launches are not traced", (int)getpid());
 }
 
-/* The GPU path ends the launch's trace when it sees its mark, which comes after. What the CPU device counts
- * itself goes to where a GPU would have counted it. */
-static void ended_in_channel(struct launch_op *l, int status)
-{
-    struct mt_gpu_context *c = (void *)((uintptr_t)l->run.channel & ~(uintptr_t)MT_CONTEXT_IN_PARTS);
-    if (c) {
-        __atomic_fetch_add(&c->untraced, l->run.untraced, __ATOMIC_RELAXED);
-        for (unsigned i = 0; l->line.no_records && i < MT_COUNTS; i++)
-            __atomic_fetch_add(&c->counts[i], l->run.counts[i], __ATOMIC_RELAXED);
-    }
-    if (l->f->kernel->flags & MT_KERNEL_PRINTF)
-        mt_printed();
-    launch_settle(&l->run, status);
-}
-
 static void launch_ended(struct launch_op *l, int status)
 {
-    if (mt_device_gpu_path()) {
-        ended_in_channel(l, status);
-        return;
-    }
     l->line.status = status;
     l->line.records = l->run.records;
     l->line.untraced = l->run.untraced;
@@ -229,11 +209,7 @@ static int launch_start(struct mt_op *op)
         l->run.settle = mt_trace_settle;
         l->run.flush_ctx = l->trace;
     }
-    l->run.channel = l->context;
-    if (l->context)
-        mt_gpu()->began(l->context);
-    if (!mt_device_gpu_path())
-        mt_trace_begin(l->trace, &l->line);
+    mt_trace_begin(l->trace, &l->line);
     int status = mt_cpu_start(&l->run);
     if (!status)
         return MT_OP_PENDING;
@@ -267,7 +243,6 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
     mt_launch_cluster(f, c->cluster, l->run.cluster);
     mt_launch_describe(&l->line, f, c, site);
     memcpy(l->line.cluster, l->run.cluster, sizeof l->line.cluster);
-    l->context = mt_device_gpu_path() && args ? *(void **)args[k->nparams] : NULL;
     launch_point(l, l->args);
     for (uint32_t i = 0; i < k->nparams; i++)
         memcpy(l->args[i], args[i], launch_parameters(k)[i].size);
@@ -281,8 +256,6 @@ void mt_launch_bind(struct mt_op *op, struct mt_stream *s)
     int traced = l->f->kernel->flags & MT_KERNEL_TRACED;
     l->trace = NULL;
     l->line.called = mt_event_next();
-    if (mt_device_gpu_path()) /* its context says whether it is traced */
-        return;
     if (traced && mt_tracing() && mt_selection_takes(&l->line))
         l->trace = mt_stream_trace(s);
     l->run.ctas = l->trace ? mt_selection_ctas() : NULL;

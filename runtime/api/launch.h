@@ -39,7 +39,7 @@ struct mt_function;
 typedef cudaError_t mt_launch_run(void *call, const void *version, void **args);
 cudaError_t mt_launch_untraced(struct mt_function *f, const struct mt_launch_config *c, mt_launch_run *run,
                                void *call);
-/* Where records leave by contexts (a GPU, or MEMTRACE_CHANNEL=warp). `run` launches a version of `func`,
+/* Where records leave by contexts: on a GPU. `run` launches a version of `func`,
  * itself or what mt_traced_of says, with arguments of which the last one is the context; a GPU's refusal
  * brings a second call. */
 cudaError_t mt_launch_traced(const void *func, const struct mt_launch_config *c, void **args,

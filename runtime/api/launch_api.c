@@ -155,7 +155,7 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
     launch_api_describe(g, site);
     int traced = s && k->flags & MT_KERNEL_TRACED;
     g->captured = traced && launch_api_captured(c->stream);
-    if (ops && traced && !g->captured && !mt_cpu_channel_failed())
+    if (ops && traced && !g->captured)
         launch_api_select(g, s);
     g->context = NULL;
     g->args =
@@ -271,24 +271,24 @@ cudaError_t REC(cudaLaunchKernel)(const void *func, dim3 grid, dim3 block, void 
                                   cudaStream_t stream)
 {
     struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
-    return mt_device_gpu_path() ? mt_launch_traced(func, &c, args, launch_api_run, &c)
-                                : mt_launch_cpu(func, &c, args);
+    return mt_device_is_gpu() ? mt_launch_traced(func, &c, args, launch_api_run, &c)
+                              : mt_launch_cpu(func, &c, args);
 }
 
 cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 block, void **args,
                                              size_t shared, cudaStream_t stream)
 {
     struct mt_launch_config c = {grid, block, shared, stream, 1, {0}};
-    return mt_device_gpu_path() ? mt_launch_traced(func, &c, args, launch_api_run_together, &c)
-                                : mt_launch_cpu(func, &c, args);
+    return mt_device_is_gpu() ? mt_launch_traced(func, &c, args, launch_api_run_together, &c)
+                              : mt_launch_cpu(func, &c, args);
 }
 
 cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
                                     cudaStream_t stream)
 {
     struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
-    return mt_device_gpu_path() ? mt_launch_traced(kernel, &c, args, launch_api_run_handle, &c)
-                                : mt_launch_cpu(kernel, &c, args);
+    return mt_device_is_gpu() ? mt_launch_traced(kernel, &c, args, launch_api_run_handle, &c)
+                              : mt_launch_cpu(kernel, &c, args);
 }
 
 /* What a launch attribute asks for, as far as we need to know it. */
@@ -332,7 +332,7 @@ cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const voi
     cudaError_t e = mt_launch_attributes(&c, config->attrs, config->numAttrs);
     if (e && !mt_device_is_gpu())
         return mt_fail(e);
-    return mt_device_gpu_path()
+    return mt_device_is_gpu()
                ? mt_launch_traced(func, &c, args, launch_api_run_config, (void *)(uintptr_t)config)
                : mt_launch_cpu(func, &c, args);
 }

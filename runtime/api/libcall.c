@@ -194,7 +194,7 @@ static cudaError_t libcall_perform(struct libcall_op *o, struct mt_library_notes
 static int libcall_start(struct mt_op *op)
 {
     struct libcall_op *o = (struct libcall_op *)op;
-    int noted = !mt_device_gpu_path(), taken = !o->line.in_parts || o->line.traced_ctas;
+    int noted = !mt_device_is_gpu(), taken = !o->line.in_parts || o->line.traced_ctas;
     struct mt_library_notes n = {.name = o->call.name, .counted = !o->trace || !taken};
     if (noted)
         mt_trace_begin(o->trace, &o->line);
@@ -215,25 +215,12 @@ static int libcall_start(struct mt_op *op)
     return MT_OP_DONE;
 }
 
-/* Under MEMTRACE_CHANNEL=warp a stream's records come from its ring alone. */
-static void libcall_miss(struct mt_stream *s, const char *name)
-{
-    static _Atomic int said;
-    if (!said++)
-        mt_note("calls of libraries (%s) are not traced with MEMTRACE_CHANNEL=warp", name);
-    mt_trace_miss(mt_stream_trace(s), "calls of libraries are not traced with MEMTRACE_CHANNEL=warp");
-}
-
 void mt_libcall_bind(struct mt_op *op, struct mt_stream *s)
 {
     struct libcall_op *o = (struct libcall_op *)op;
     o->trace = NULL;
     o->line.called = mt_event_next();
-    if (!mt_tracing() || !mt_selection_takes(&o->line))
-        return;
-    if (mt_device_gpu_path())
-        libcall_miss(s, o->call.name);
-    else
+    if (mt_tracing() && mt_selection_takes(&o->line))
         o->trace = mt_stream_trace(s);
 }
 

@@ -16,7 +16,7 @@ struct widened {
 /* *args becomes what to hand on, of *w or the program's own. 0, or -1: no memory. */
 static int record_graph_widen(struct widened *w, const void *func, void **extra, void ***args, void *context)
 {
-    struct mt_function *f = mt_device_gpu_path() ? mt_function_find(func) : NULL;
+    struct mt_function *f = mt_device_is_gpu() ? mt_function_find(func) : NULL;
     uint32_t n = f && f->kernel ? f->kernel->nparams : 0;
     *w = (struct widened){.context = context};
     if (!f || !f->kernel || extra || (n && !*args))

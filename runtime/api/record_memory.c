@@ -169,14 +169,12 @@ cudaError_t REC(cudaFreeMipmappedArray)(cudaMipmappedArray_t m)
 cudaError_t REC(cudaDeviceReset)(void)
 {
     mt_host_site_take();
-    if (mt_device_gpu_path() && mt_gpu()) {
+    if (mt_device_is_gpu() && mt_gpu()) {
         mt_gpu()->reset();
         mt_graph_gpu_reset();
     }
     cudaError_t e = MT_NEXT(cudaDeviceReset)();
-    if (!e) {
+    if (!e)
         mt_objects_reset();
-        mt_cpu_channel_reset();
-    }
     return e;
 }

@@ -38,7 +38,7 @@ cudaError_t REC(cudaStreamCreateWithPriority)(cudaStream_t *out, unsigned flags,
 cudaError_t REC(cudaStreamDestroy)(cudaStream_t stream)
 {
     mt_host_site_take();
-    if (!mt_device_gpu_path())
+    if (!mt_device_is_gpu())
         return MT_NEXT(cudaStreamDestroy)(stream);
     struct mt_stream *s = mt_stream_get(stream);
     int own = stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
@@ -69,9 +69,9 @@ cudaError_t REC(cudaProfilerStop)(void)
 /* Taken before the wait: what other threads launch meanwhile is not waited for. */
 static struct mt_gpu_point record_sync_point(cudaStream_t stream, int all)
 {
-    struct mt_stream *s = all || !mt_device_gpu_path() ? NULL : mt_stream_get(stream);
+    struct mt_stream *s = all || !mt_device_is_gpu() ? NULL : mt_stream_get(stream);
     const struct mt_trace *trace = s ? __atomic_load_n(&s->trace, __ATOMIC_ACQUIRE) : NULL;
-    if (!mt_device_gpu_path() || !mt_gpu())
+    if (!mt_device_is_gpu() || !mt_gpu())
         return (struct mt_gpu_point){0};
     return mt_gpu()->point(mt_stream_named(all ? NULL : stream), trace, all);
 }
@@ -80,7 +80,7 @@ static cudaError_t record_sync_synced(cudaError_t e, const char *what, int64_t i
                                       const struct mt_gpu_point *p)
 {
     mt_host_site_take();
-    if (mt_device_gpu_path() && mt_gpu())
+    if (mt_device_is_gpu() && mt_gpu())
         mt_gpu()->synced(p, e);
     if (e)
         return e;
@@ -150,7 +150,7 @@ static cudaError_t record_sync_note(cudaError_t e, const char *op, cudaEvent_t e
 
 static void set_point(cudaEvent_t event, cudaStream_t stream)
 {
-    struct mt_event *e = mt_device_gpu_path() ? mt_event_get(event) : NULL;
+    struct mt_event *e = mt_device_is_gpu() ? mt_event_get(event) : NULL;
     if (e)
         e->point = record_sync_point(stream, 0);
 }

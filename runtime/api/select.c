@@ -169,14 +169,6 @@ static void *find_real(const char *name)
     return cudart ? dlsym(cudart, name) : NULL;
 }
 
-static void *find_own(const char *name)
-{
-    for (unsigned i = 0; i < MT_ENTRIES; i++)
-        if (!strcmp(mt_entries[i].name, name))
-            return (void *)mt_entries[i].impl;
-    return NULL;
-}
-
 /* Prefers the GPU unless a variable says otherwise. */
 static void select_look(struct found *f)
 {
@@ -190,8 +182,8 @@ static void select_look(struct found *f)
         cudart = choose_runtime(f->is_gpu, f->said + at, at ? 0 : sizeof f->said);
         f->is_gpu |= cudart != NULL;
     }
-    if (mt_gpu())
-        mt_gpu()->functions(f->is_gpu, f->is_gpu ? find_real : find_own);
+    if (f->is_gpu && mt_gpu())
+        mt_gpu()->functions(find_real);
 }
 
 static void select_find(void)
@@ -256,11 +248,6 @@ int mt_device_chosen_gpu(void)
     return is_gpu;
 }
 
-int mt_device_gpu_path(void)
-{
-    return mt_device_is_gpu() || mt_options()->channel == MT_CHANNEL_WARP;
-}
-
 void *mt_device_cudart(void)
 {
     return cudart;
@@ -287,8 +274,6 @@ static void select_start(void)
     mt_cpu_set_stack(mt_options()->cpu_stack);
     mt_cpu_set_code((enum mt_cpu_code)mt_options()->cpu_vectors);
     mt_check_start();
-    if (mt_device_gpu_path())
-        mt_cpu_set_channel();
     mt_device_heap_start();
     start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, mt_device_sms());
     if (start_error)

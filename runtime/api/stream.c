@@ -23,7 +23,7 @@ static void thread_ends(void *stream)
 {
     struct mt_stream *s = stream;
     own = NULL;
-    if (s->trace && mt_device_gpu_path() && mt_gpu())
+    if (s->trace && mt_device_is_gpu() && mt_gpu())
         mt_gpu()->stream_ends(cudaStreamPerThread, s->trace);
     mt_stream_remove(stream);
 }

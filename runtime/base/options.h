@@ -7,7 +7,6 @@
 
 enum mt_option_format { MT_FORMAT_RAW, MT_FORMAT_COMPACT };
 enum mt_option_device { MT_DEVICE_AUTO, MT_DEVICE_GPU, MT_DEVICE_CPU };
-enum mt_option_channel { MT_CHANNEL_DIRECT, MT_CHANNEL_WARP };
 
 struct mt_options {
 #define MT_FIELD_STRING(f) const char *f;

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 14u
+#define MT_IMAGE_VERSION 15u
 /* Images before this one are beside GPU code in which the program's own
  * kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
@@ -166,7 +166,7 @@ struct mt_cpu_tls {
     uint64_t local_base, local_bytes;
     /* Trace buffer: records are appended at cur; cur == end calls mt_cpu_trace_room. When a launch that
      * is not traced runs recording code all the same, cur/end describe a scratch buffer, so that it has no
-     * other test. Under MEMTRACE_CHECK=1 and MEMTRACE_CHANNEL=warp cur is always end: each access asks. */
+     * other test. Under MEMTRACE_CHECK=1 cur is always end: each access asks. */
     uint64_t *cur, *end;
     /* Accesses of warps, by code for whole warps: appended at run; run == run_end calls mt_cpu_run_room. The
      * addresses of one that is not even lie at run_address; there is room for as many as the runs need. */
@@ -218,8 +218,6 @@ extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-
 uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place);
 /* run == run_end: the new `run`, always with room for one and 32 addresses. */
 struct mt_access_run *mt_cpu_run_room(void);
-/* cur == end, before a block of `bytes` (not 0). 1: it is recorded; 0: the caller has to. */
-int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place);
 /* Is this address __constant__ data of any image? (Only asked for generic pointers
  * inside the hull of constants.) */
 int mt_cpu_is_constant(const void *p);

@@ -86,8 +86,7 @@ struct mt_cpu_launch {
     void (*settle)(void *ctx);
     void *flush_ctx;
     const struct mt_cta_rule *ctas; /* NULL: all CTAs are traced; must last */
-    void *channel; /* under MEMTRACE_CHANNEL=warp: the launch context (device/packet.h), NULL: not traced */
-    const void *user; /* the caller's, for the checker */
+    const void *user;               /* the caller's, for the checker */
     /* mt_cpu_start: called once when the launch has ended and its results are set, from a worker thread; the
      * launch may be gone when it returns. */
     void (*done)(void *ctx, int status);
@@ -112,16 +111,6 @@ int mt_cpu_start(struct mt_cpu_launch *launch);
 uint64_t mt_cpu_progress(void);
 /* 1 if the calling OS thread is a worker of the pool. */
 int mt_cpu_is_worker(void);
-
-/* ---- MEMTRACE_CHANNEL=warp ---- */
-
-/* Launches are traced by their `channel` and not by `flush` from now on; before the first launch. */
-void mt_cpu_set_channel(void);
-/* A launch failed with threads that had room in a ring and will never fill it: no ring is to be trusted, as
- * after a fault on a GPU. */
-int mt_cpu_channel_failed(void);
-/* There are new rings. */
-void mt_cpu_channel_reset(void);
 
 /* ---- MEMTRACE_CHECK=1 ---- */
 

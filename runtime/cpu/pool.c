@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "channel.h"
 #include "base/thread.h"
 #include "check.h"
 #include "image.h"
@@ -131,8 +130,6 @@ static void say_done(struct mt_run *run)
 {
     struct mt_cpu_launch *l = run->launch;
     int status = mt_check_result(run);
-    if (status && l->channel)
-        mt_channel_fail();
     mt_image_args_free(run->args);
     l->records = run->records;
     l->untraced = run->untraced;
@@ -306,7 +303,7 @@ static void (*pool_vector(const uint32_t *block, const void *rows, const void *t
 
 static int pool_is_traced(const struct mt_cpu_launch *l)
 {
-    return l->flush || l->flush_runs || l->channel;
+    return l->flush || l->flush_runs;
 }
 
 /* Warps as vectors. 0: not this launch. */
@@ -317,7 +314,7 @@ static int pool_choose_vector(struct mt_run *run)
     void (*quiet)(void **) = pool_vector(l->block, k->vector_rows, k->vector_tiles);
     void (*code)(void **) =
         pool_is_traced(l) ? pool_vector(l->block, k->record_rows, k->record_tiles) : quiet;
-    if (mt_check_on || l->channel || l->cluster[0] || l->cooperative || !code || !quiet)
+    if (mt_check_on || l->cluster[0] || l->cooperative || !code || !quiet)
         return 0;
     run->warps = (k->flags & MT_KERNEL_WARPS) != 0;
     run->loop = run->warps ? NULL : code;
@@ -329,7 +326,7 @@ static int pool_choose_vector(struct mt_run *run)
 }
 
 /* Which code runs: a loop where there is one, but fibers when one thread must be able to end alone (at a bad
- * access), lanes meet to record, or CTAs may wait for each other; without record calls when nobody
+ * access), or CTAs may wait for each other; without record calls when nobody
  * wants to know. */
 static void choose_code(struct mt_run *run)
 {
@@ -339,8 +336,7 @@ static void choose_code(struct mt_run *run)
     int cluster = run->launch->cluster[0] != 0;
     if (pool_choose_vector(run))
         return;
-    int fibers = cluster || run->launch->cooperative || mt_check_on || run->launch->channel ||
-                 pool_code == MT_CPU_FIBERS;
+    int fibers = cluster || run->launch->cooperative || mt_check_on || pool_code == MT_CPU_FIBERS;
     if ((cluster || pool_code == MT_CPU_FIBERS) && !k->plain_entry)
         plain = 0; /* without record calls there is the loop alone */
     run->entry = plain ? k->plain_entry : k->entry;

@@ -114,7 +114,7 @@ struct mt_warp {
     uint64_t value[MT_WARP]; /* what each lane brought */
     uint32_t a[MT_WARP], b[MT_WARP];
     uint64_t site[MT_WARP]; /* of parked lanes: call site, or a hash of the chain of call sites */
-    /* Of parked lanes: the lowest go on first (mt_cpu_step, mt_warp_meet); MT_ANY_ORDER. */
+    /* Of parked lanes: the lowest go on first (mt_cpu_step); MT_ANY_ORDER. */
     uint64_t order[MT_WARP];
     uint32_t passed; /* times in a row that lanes of higher order were left waiting */
 };
@@ -308,11 +308,6 @@ static inline void mt_queue_append(struct mt_queue *q, struct mt_fiber *f)
 
 /* warp.c, barrier.c: what happens when a thread exits or nothing can run any more. */
 void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f);
-/* For channel.c: waits until no lane of the warp can run, and none waits at a lower place; the lanes that
- * wait at this site and place then. */
-uint32_t mt_warp_meet(uint64_t site, uint64_t place);
-/* What `lane` of the mask brought; all of the mask take part. */
-uint64_t mt_warp_exchange(uint32_t mask, uint64_t value, uint32_t lane);
 int mt_warp_release_parked(struct mt_cta *cta);   /* lanes made ready */
 int mt_warp_force_collective(struct mt_cta *cta); /* lanes made ready */
 void mt_warp_parked_check(struct mt_cta *cta, struct mt_warp *w, uint32_t index);

@@ -7,10 +7,9 @@
 #include "matrix.h"
 #include "scheduler.h"
 
-enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MATRIX, OP_EXCHANGE };
+enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MATRIX };
 #define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
-#define MT_MEET_ORDER (1ull << 63) /* accesses of the warp channel: after steps, before activemask */
-#define PASSED_MAX 4096            /* times in a row that lanes may be left behind by those of lower order */
+#define PASSED_MAX 4096 /* times in a row that lanes may be left behind by those of lower order */
 
 static inline struct mt_fiber *lane_fiber(struct mt_cta *cta, uint32_t warp, uint32_t lane)
 {
@@ -199,7 +198,6 @@ static void warp_compute(struct mt_cta *cta, uint32_t warp, uint32_t key, uint32
     for (uint32_t m = lanes; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
         uint64_t r = op == OP_SHFL        ? shfl_lane(cta, warp, i, mode, lanes)
-                     : op == OP_EXCHANGE  ? w->value[w->a[i]]
                      : op == OP_MATCH_ANY ? warp_match(w, w->value[i], lanes)
                                           : all;
         lane_fiber(cta, warp, i)->result = r;
@@ -299,11 +297,6 @@ void mt_cpu_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, cons
     __asm__ volatile("" : : "r"(&call) : "memory"); /* others read it: it must outlive the wait */
 }
 
-uint64_t mt_warp_exchange(uint32_t mask, uint64_t value, uint32_t lane)
-{
-    return warp_collective(KEY(OP_EXCHANGE, 0), mask, value, lane, 0);
-}
-
 /* ---- parked lanes
  * ----------------------------------------------------------------------------------------------- */
 
@@ -391,11 +384,6 @@ static uint32_t park_at(struct mt_cta *cta, uint64_t site, uint64_t order)
     cta->parked++;
     mt_warp_parked_check(cta, w, self->warp);
     return (uint32_t)mt_cta_block(cta, self);
-}
-
-uint32_t mt_warp_meet(uint64_t site, uint64_t place)
-{
-    return park_at(mt_cta_waiting("recording"), site, place | MT_MEET_ORDER);
 }
 
 __attribute__((noinline)) uint32_t mt_cpu_activemask(void)

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "trace/last.h"
-#include "channel.h"
 #include "check.h"
 #include "image.h"
 #include "local.h"
@@ -73,8 +72,7 @@ static void take_counts(struct mt_run *run)
 static void set_limit(struct mt_worker *w, uint64_t words)
 {
     w->limit = words;
-    mt_cpu_tls.end =
-        mt_check_on || mt_channel_on ? mt_cpu_tls.cur : w->buffer + words; /* no room: each access asks */
+    mt_cpu_tls.end = mt_check_on ? mt_cpu_tls.cur : w->buffer + words; /* no room: each access asks */
 }
 
 static void hand_on_runs(void *worker, const struct mt_access_run *runs, size_t count, uint64_t accesses)
@@ -184,8 +182,6 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint
     if (MT_UNLIKELY(mt_check_on)) {
         if (!mt_rec_space(meta >> 28)) /* global memory alone is checked */
             mt_check_access(address, meta, site, __builtin_return_address(0));
-        if (mt_channel_on)
-            return mt_channel_access(address, meta, site, place);
         if (w->quiet)
             t->cur = w->scratch;
         else if (t->cur == w->buffer + w->limit)
@@ -193,8 +189,6 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint
         t->end = t->cur + 3; /* room for this one */
         return t->cur;
     }
-    if (MT_UNLIKELY(mt_channel_on))
-        return mt_channel_access(address, meta, site, place);
     if (MT_UNLIKELY(w->quiet))
         t->cur = w->scratch;
     else
@@ -205,7 +199,7 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint
 void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
-    if (w->quiet || mt_channel_on)
+    if (w->quiet)
         return;
     if (t->cur > w->buffer && t->cur[-1] == MT_ENTRY_MARK)
         t->cur -= MT_ENTRY_WORDS; /* there was nothing of the CTA before */
@@ -217,14 +211,6 @@ void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid)
     t->cur += MT_ENTRY_WORDS;
     if (mt_check_on)
         t->end = t->cur;
-}
-
-int mt_cpu_trace_block(uint64_t address, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
-{
-    if (!mt_channel_on || mt_check_on)
-        return 0;
-    mt_channel_block(address, bytes, type, site, place);
-    return 1;
 }
 
 /* ---- claiming and reporting ---- */

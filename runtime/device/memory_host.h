@@ -1,5 +1,5 @@
-/* The memory operations of warp.h where record.c runs on the host: on the CPU device (cpu/channel_warp.h) and
- * in tests. All of the host's threads are one scope. */
+/* The memory operations of warp.h where its functions run on the host, in tests. All of the host's threads
+ * are one scope. */
 #ifndef MT_DEVICE_MEMORY_HOST_H
 #define MT_DEVICE_MEMORY_HOST_H
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* The functions of the real CUDA runtime and driver that the GPU path itself calls; under
- * MEMTRACE_CHANNEL=warp those of the CPU device. Tests put their own in. */
+/* The functions of the real CUDA runtime and driver that the GPU path itself calls. Tests put their own in.
+ */
 #ifndef MT_GPU_CUDA_H
 #define MT_GPU_CUDA_H
 #include <stdint.h>
@@ -47,11 +47,10 @@ struct mt_cuda {
     int (*PrimaryState)(int device, unsigned *flags, int *active);
     int (*RetainPrimary)(void **context, int device);
     int (*ReleasePrimary)(int device);
-    int sites_are_numbered; /* by who loads the code: the CPU device */
-    int ends_at_exit; /* a handler of atexit takes the memory that it gave: a driver, not the CPU device */
+    int ends_at_exit; /* a handler of atexit takes the memory that it gave: always, but in tests */
 };
 /* As mt_gpu_ops.functions: where they are. Before mt_cuda. */
-void mt_cuda_from(int on_gpu, void *(*find)(const char *name));
+void mt_cuda_from(void *(*find)(const char *name));
 /* NULL with a report when something is missing. The same in each call. */
 const struct mt_cuda *mt_cuda(void);
 /* Slots of a ring, as the user wants it: a power of two, 32 at least. */

@@ -336,15 +336,6 @@ static void settle_debt(struct mt_gpu_device *d, uint32_t context, uint64_t reco
     pthread_mutex_unlock(&mt_gpu_lock);
 }
 
-void mt_gpu_began(void *context)
-{
-    const struct mt_gpu_context *c = (void *)((uintptr_t)context & ~(uintptr_t)MT_CONTEXT_IN_PARTS);
-    const struct mt_gpu_device *d = devices; /* the CPU device is the only one */
-    struct mt_flight *f = d && c->id < MT_GPU_CONTEXTS ? atomic_load(&d->flight[c->id]) : NULL;
-    if (f)
-        f->launch.line.seq = mt_event_seq();
-}
-
 /* Where the driver cannot write a value in stream order: its thread calls this, maybe when the launch was
  * given up. */
 struct mark {

@@ -98,8 +98,6 @@ void mt_gpu_retire(struct mt_gpu_device *d);
 /* Lends f a context (of a node: the place and the number of one); waits up to `ms` for one. What to hand to
  * the kernel: its address, with MT_CONTEXT_IN_PARTS if not all CTAs are to be traced; NULL: none is free. */
 void *mt_gpu_lend(struct mt_gpu_device *d, struct mt_flight *f, unsigned ms);
-/* As mt_gpu_ops.began; before the launch has written anything. */
-void mt_gpu_began(void *context);
 /* After the launch, in its stream: the copy and the mark. */
 cudaError_t mt_gpu_mark(struct mt_gpu_device *d, struct mt_flight *f, cudaStream_t stream);
 /* Gives the context back, which others get when it owes nothing. */

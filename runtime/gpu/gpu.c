@@ -455,7 +455,6 @@ static const struct mt_gpu_ops ops = {
     .start = gpu_start,
     .launch = gpu_launch,
     .issued = gpu_issued,
-    .began = mt_gpu_began,
     .capturing = gpu_capturing,
     .node_new = node_new,
     .node_context = mt_gpu_node_context,

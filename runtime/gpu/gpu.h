@@ -41,9 +41,8 @@ struct mt_gpu_point {
 struct mt_gpu_node;
 
 struct mt_gpu_ops {
-    /* Before all others. Where CUDA's functions are: `find` gives the real runtime's, or on_gpu 0 the CPU
-     * device's own; NULL: no such, or no runtime at all. */
-    void (*functions)(int on_gpu, void *(*find)(const char *name));
+    /* Before all others. Where the real runtime's functions are: NULL where it has no such. */
+    void (*functions)(void *(*find)(const char *name));
     /* The real runtime is open and will be used. */
     void (*start)(void);
     /* Before a launch is issued: the device address of its launch context, or NULL for an untraced launch. */
@@ -51,9 +50,6 @@ struct mt_gpu_ops {
     /* After it was issued. The launch is copied by the callee if it needs it longer; from here on the callee
      * has the duty to call mt_trace_begin, mt_trace_append and mt_trace_end for it. */
     void (*issued)(struct mt_gpu_launch *l, cudaError_t status);
-    /* The CPU device (MEMTRACE_CHANNEL=warp) begins to run a launch that has this context: its number is that
-     * of now, as those of the copies beside it. */
-    void (*began)(void *context);
     /* Is what is launched in this stream recorded into a graph? Such launches are not ours before the
      * graph runs. */
     int (*capturing)(cudaStream_t stream);

@@ -76,8 +76,7 @@ static int number_on(struct mt_gpu_device *d, const struct mt_gpu_launch *l)
 
 int mt_gpu_number_sites(struct mt_gpu_device *d, const struct mt_gpu_launch *l)
 {
-    if (!l->image || !l->image->head->site_variable || !l->symbol || mt_cuda()->sites_are_numbered ||
-        !mt_trace_compact())
+    if (!l->image || !l->image->head->site_variable || !l->symbol || !mt_trace_compact())
         return 1;
     pthread_mutex_lock(&lock);
     struct mt_gpu_sites *s = sites_find(d, l->image);

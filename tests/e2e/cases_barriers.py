@@ -3,7 +3,7 @@ import os
 import random
 
 import cases_onchip
-from cases_onchip import SPACES, WARP, WAYS, shared
+from cases_onchip import SPACES, STANDIN, WAYS, shared
 from world import case, holds, same
 
 SOURCE = "barriers.cu"
@@ -152,7 +152,7 @@ def objects(world, result):
 def onchip_phases(world):
     """The GPU's code (with --standin), or its record functions: threads by phase of mbarriers, as on the CPU device."""
     app = program(world)
-    a, b = (objects(world, world.run_ok(app, MEMTRACE_FORMAT="compact", **way)) for way in ({}, WARP))
+    a, b = (objects(world, world.run_ok(app, MEMTRACE_FORMAT="compact", **way)) for way in ({}, STANDIN))
     same("phases", b, a)
     got = {key: n for key, n in a.items() if key[0] in ("next_phase", "not_over", "in_a_hurry")}
     # two CTAs of 64; nobody's wait is over; 128 in each phase. 2: set up

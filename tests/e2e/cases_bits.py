@@ -11,7 +11,6 @@ WAYS = {
     "not traced": ([], {"MEMTRACE_ENABLE": 0}),
     "traced": ([], {}),
     "compact": ([], {"MEMTRACE_FORMAT": "compact"}),
-    "warp channel": ([], {"MEMTRACE_CHANNEL": "warp"}),
     "counted": (["--mt-count=on"], {}),
     "counted only": (["--mt-count=only"], {}),
 }

@@ -1,5 +1,5 @@
-"""MEMTRACE_CHANNEL=warp: the GPU's record functions, rings and reader on the CPU device. The records are those of the plain
-way, in each thread's order, however small the rings."""
+"""The GPU's own code, its rings and their reader, on the stand-in for a GPU (tests/gpu/standin). The records are those of the CPU
+device, in each thread's order, however small the rings."""
 import json
 import os
 import resource
@@ -11,7 +11,7 @@ from collections import Counter
 import cases_live
 from world import case, holds, same
 
-WARP = {"MEMTRACE_CHANNEL": "warp", "MEMTRACE_RING_SLOTS": "32"}
+WARP = {"MEMTRACE_DEVICE": "standin", "MEMTRACE_RING_SLOTS": "32"}
 ROUNDS, THREADS, CTA = 12, 240, 80
 
 
@@ -243,17 +243,6 @@ def channel_sink(world):
         same(str(words), got, want)
 
 
-@case("channel.fork")
-def channel_fork(world):
-    result = world.run_ok([launches_app(world), "fork"], MEMTRACE_CPU_THREADS=2, timeout=120, **WARP)
-    same("words", (result.out, result.err), ("passed\n", ""))
-    kernels = []
-    for stream in result.streams():
-        whole(result, stream)
-        kernels += [(launch.kernel, launch.ctas()) for launch in result.trace(stream)]
-    same("records", kernels, [("until", {(0, 0, 0): {("store", 4): 64}}), ("add", {(0, 0, 0): {("load", 4): 32, ("store", 4): 32}})])
-
-
 @case("channel.ended")
 def channel_ended(world):
     """A program that is killed, or ended by Ctrl-C, while a kernel runs: what its trace has is good, and it is not complete."""
@@ -261,7 +250,7 @@ def channel_ended(world):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         folder = world.folder("ended")
         env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
-        env.update(WARP, MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", MEMTRACE_CPU_THREADS="2")
+        env.update(WARP, MEMTRACE_CPU_THREADS="2", **world.standin.variables, MEMTRACE_DIR=folder)
         process = subprocess.Popen([app, "spin"], stdout=subprocess.PIPE, text=True, env=env, preexec_fn=default_signals)
         try:
             same("first line", process.stdout.readline(), "ready\n")
@@ -304,7 +293,7 @@ def channel_full(world):
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
         process = subprocess.run([app], capture_output=True, text=True, preexec_fn=little_room, timeout=300,
-                                 env=dict(os.environ, MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", MEMTRACE_FORMAT=form, MEMTRACE_LEVEL="0", **WARP))
+                                 env={**os.environ, **WARP, **world.standin.variables, "MEMTRACE_DIR": folder, "MEMTRACE_FORMAT": form, "MEMTRACE_LEVEL": "0"})
         same(f"{form}: exit code and output", (process.returncode, process.stdout), (0, untraced.out))
         holds(f"{form}: the user is told: {process.stderr!r}", name in process.stderr)
         holds(f"{form}: no more than there was room", os.path.getsize(os.path.join(folder, name)) <= limit)

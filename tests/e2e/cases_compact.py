@@ -148,7 +148,7 @@ def divergent(world):
     for level in ("-O0", "-O2"):
         app = world.compile(os.path.join(world.src, "divergent.cu"), level)
         for env in ({"MEMTRACE_CPU_THREADS": 1}, {"MEMTRACE_CPU_THREADS": 2}, {"MEMTRACE_CHECK": 1}, {"MEMTRACE_CPU_VECTORS": 0},
-                    {"MEMTRACE_CPU_THREADS": 1, "MEMTRACE_BUFFER": "4K", "MEMTRACE_CPU_VECTORS": 0}, {"MEMTRACE_CHANNEL": "warp"}):
+                    {"MEMTRACE_CPU_THREADS": 1, "MEMTRACE_BUFFER": "4K", "MEMTRACE_CPU_VECTORS": 0}):
             raw, packed = both(world, app, **env)
             same_records(f"divergent {level} {env}", raw, packed)
             if "MEMTRACE_CPU_VECTORS" in env:  # else a raw trace has the lanes of an access one after the other

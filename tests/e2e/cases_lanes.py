@@ -6,7 +6,6 @@ import cases_compact
 import lanes_model
 from world import case, same
 
-WARP = {"MEMTRACE_CHANNEL": "warp"}
 
 
 def requests(result):
@@ -63,14 +62,13 @@ def lanes_patterns(world):
         mark = {i: text.split("// ")[-1].strip() for i, text in enumerate(f, 1)}
     for level, flags in (("-O0", ()), ("-O2", ()), ("-O2", ("--mt-lockstep=on",))):
         app = world.compile(source, level, *flags)
-        for channel in ({}, WARP):
-            got = {}
-            for found in requests(world.run_ok(app, MEMTRACE_FORMAT="compact", **channel)).values():
-                for line, mask, _ in found:
-                    got.setdefault(mark[line], []).append(mask)
-            for name, masks in PATTERNS.items():
-                if not ((channel or flags) and name == "node"):  # where lanes wait in calls of itself, they part
-                    same(f"{level} {flags} {channel}: {name}", Counter(got.get(name, [])), Counter(masks))
+        got = {}
+        for found in requests(world.run_ok(app, MEMTRACE_FORMAT="compact")).values():
+            for line, mask, _ in found:
+                got.setdefault(mark[line], []).append(mask)
+        for name, masks in PATTERNS.items():
+            if not (flags and name == "node"):  # where lanes wait in calls of itself, they part
+                same(f"{level} {flags}: {name}", Counter(got.get(name, [])), Counter(masks))
 
 
 def by_lane(requests):
@@ -84,7 +82,7 @@ def by_lane(requests):
 
 # Kernels whose requests are not all as the model has them (their lanes' accesses are): few requests of many, in loops that LLVM has made
 # anew. A kernel that is right again must go from here.
-KNOWN = {"vectors": {29, 63}, "threads": {63}, "warp": set()}
+KNOWN = {"vectors": {29, 63}, "threads": {63}}
 
 
 def compare(programs, result, known=frozenset()):
@@ -123,7 +121,6 @@ def lanes_random(world):
     """Kernels made by chance, through the rings of a GPU, too."""
     programs, app = random_kernels(world, 40, "-O2", KNOWN)
     straight = [(p, lines) for p, lines in programs if "again" not in str(p.functions)]  # no function calls itself
-    compare(straight, world.run_ok(app, MEMTRACE_FORMAT="compact", **WARP), KNOWN["warp"])
 
 
 @case("lanes.random_plain")

@@ -129,7 +129,7 @@ def killed(world):
     seed = random.SystemRandom().getrandbits(32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    kinds = [{}, {"MEMTRACE_FORMAT": "compact"}, {"MEMTRACE_CHANNEL": "warp"}, {"MEMTRACE_FORMAT": "compact", "MEMTRACE_CHANNEL": "warp"}]
+    kinds = [{}, {"MEMTRACE_FORMAT": "compact"}]
     clean = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
     command = [app, str(STREAMS), str(launches)]
     ends = {"none": 0, "part": 0, "whole": 0}

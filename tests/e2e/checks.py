@@ -65,7 +65,7 @@ def companions(result, expected, program_sources, sms=None):
         header = meta.one("header")
         same(f"{where}: first event", meta.events[0]["ev"], "header")
         same(f"{where}: header", {k: header[k] for k in ("version", "device", "format", "stream")},
-             {"version": 1, "device": "cpu", "format": "raw", "stream": stream})
+             {"version": 1, "device": result.device, "format": "raw", "stream": stream})
         same(f"{where}: trace file", os.path.basename(header["trace"]), f"MemTrace-pipe-{stream}")
         if sms:
             same(f"{where}: SMs", header["sms"], sms)

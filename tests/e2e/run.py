@@ -45,7 +45,7 @@ def main():
     parser.add_argument("--variable", action="append", default=[], metavar="NAME=VALUE",
                         help="set in each traced program's environment; may be given again")
     parser.add_argument("--standin", action="store_true",
-                        help="what runs with MEMTRACE_CHANNEL=warp else runs the GPU's own code, read back from its PTX")
+                        help="what runs with MEMTRACE_DEVICE=standin runs the GPU's own code, read back from its PTX")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("cases", nargs="*")
     args = parser.parse_args()

@@ -80,7 +80,7 @@ class Standin:
 
 class World:
     """`build`: build folder with bin/ and lib/; `source`: repository; `work`: private folder for what tests make;
-    `flags`: more words for mt-cc; `standin`: what runs with MEMTRACE_CHANNEL=warp else runs there."""
+    `flags`: more words for mt-cc; `standin`: what runs with MEMTRACE_DEVICE=standin."""
 
     def __init__(self, build, source, work, flags=(), variables=(), standin=False):
         self.build, self.source, self.work, self.flags = build, source, work, list(flags)
@@ -162,11 +162,12 @@ class World:
         if not traced:
             env["MEMTRACE_ENABLE"] = "0"
         env.update({k: str(v) for k, v in variables.items()})
-        if self.standin and env.get("MEMTRACE_CHANNEL") == "warp":
-            del env["MEMTRACE_CHANNEL"]
+        if env["MEMTRACE_DEVICE"] == "standin":
             env.update(self.standin.variables)
         process = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=timeout, env=env)
-        return Result(process, folder)
+        result = Result(process, folder)
+        result.device = "gpu" if env["MEMTRACE_DEVICE"] == "gpu" else "cpu"
+        return result
 
     def run_ok(self, command, **more):
         result = self.run(command, **more)

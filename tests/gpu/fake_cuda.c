@@ -314,7 +314,7 @@ static const char *error_string(cudaError_t e)
     return "as the test wants it";
 }
 
-void mt_cuda_from(int on_gpu, void *(*find)(const char *name))
+void mt_cuda_from(void *(*find)(const char *name))
 {
 }
 

@@ -59,6 +59,7 @@ void late_mark_of_node(void **state);
 void borrow_all(struct fake_stream *s, struct mt_trace *t); /* all contexts of the device can be lent */
 void set_up_beside(void **state);
 void damaged_ring(void **state);
+void in_a_child(void **state);
 /* test_errors.c: contexts and devices that cannot be traced, errors that a device has for good. */
 void other_context(void **state);
 void not_set_up(void **state);

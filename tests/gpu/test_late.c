@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* A sink so slow that a kernel has long ended when its records are there: as long as they come,
@@ -31,6 +32,51 @@ void slow_sink(void **state)
     assert_int_equal(fake_reports, before);
     fake_stream_free(s);
     fake_trace_free(t);
+}
+
+/* ---- fork ----------------------------------------------------------------------------------------- */
+
+/* The child has one thread, and whatever the others had locked stays locked there. */
+static void late_child(struct fake_stream *s, struct mt_trace *t)
+{
+    struct mt_gpu_point p;
+    fake_forked = 1;
+    alarm(20);
+    p = mt_gpu()->point((cudaStream_t)s, t, 0);
+    mt_gpu()->synced(&p, cudaSuccess);
+    p = mt_gpu()->point((cudaStream_t)s, NULL, 1);
+    mt_gpu()->synced(&p, cudaErrorLaunchFailure);
+    mt_gpu()->stream_ends((cudaStream_t)s, t);
+    mt_gpu()->reset();
+    mt_gpu()->finish();
+    _exit(7);
+}
+
+/* A program forks while a kernel has yet to run: the child waits for nothing, and the parent's trace is whole. */
+void in_a_child(void **state)
+{
+    struct fake_stream *s = fake_stream_new();
+    struct mt_trace *t = fake_trace_new();
+    struct kernel k = {.name = "forked", .ctas = 2, .accesses = 25, .seed = 3};
+    sem_t held;
+    size_t n;
+    int status = 0;
+    sem_init(&held, 0, 0);
+    fake_stream_run(s, hold_up, &held);
+    launch(&k, s, t, cudaSuccess);
+    pid_t child = fork();
+    if (child == 0)
+        late_child(s, t);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    let_go(&held);
+    sync_stream(s, t);
+    const struct fake_launch *got = fake_trace_launches(t, &n);
+    assert_int_equal(n, 1);
+    check(&k, &got[0]);
+    fake_stream_free(s);
+    fake_trace_free(t);
+    sem_destroy(&held);
 }
 
 /* ---- what comes when a launch was given up -------------------------------------------------------- */

@@ -373,6 +373,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(late_mark),
                                        cmocka_unit_test(set_up_beside),
                                        cmocka_unit_test(damaged_ring),
+                                       cmocka_unit_test(in_a_child),
                                        cmocka_unit_test(late_mark_of_node),
                                        cmocka_unit_test(other_context),
                                        cmocka_unit_test(not_set_up)};

@@ -14,11 +14,7 @@ MT_INLINED void __mt_access_generic_at(void *p, uint32_t meta, uint32_t site, ui
 
 MT_BUILTIN void __mt_access_global_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
 {
-    uint64_t a = (uint64_t)p;
-    if (bytes && mt_cpu_tls.cur == mt_cpu_tls.end &&
-        mt_cpu_trace_block(a, bytes, type, site + __mt_site_base, place))
-        return;
-    access_block(a, bytes, type, site, place);
+    access_block((uint64_t)p, bytes, type, site, place);
 }
 
 MT_BUILTIN void __mt_access_generic_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site,

@@ -1,4 +1,4 @@
-// Kernels whose records tests can tell thread by thread: for MEMTRACE_CHANNEL=warp (cases_channel.py).
+// Kernels whose records tests can tell thread by thread: as they leave a GPU (cases_channel.py).
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
