@@ -48,7 +48,7 @@ const struct fake_launch *fake_trace_launches(struct mt_trace *t, size_t *count)
 void fake_trace_free(struct mt_trace *t);
 unsigned fake_untraced(void);                   /* launches that ended without a trace */
 unsigned fake_missed(const struct mt_trace *t); /* of these, those that should have been in this one */
-extern int fake_forked; /* this is a child */
+extern int fake_forked;                         /* this is a child */
 extern unsigned fake_reports;                   /* lines for the user so far */
 extern char fake_report[512];                   /* the last one */
 #endif

@@ -52,7 +52,8 @@ static void late_child(struct fake_stream *s, struct mt_trace *t)
     _exit(7);
 }
 
-/* A program forks while a kernel has yet to run: the child waits for nothing, and the parent's trace is whole. */
+/* A program forks while a kernel has yet to run: the child waits for nothing, and the parent's trace is
+ * whole. */
 void in_a_child(void **state)
 {
     struct fake_stream *s = fake_stream_new();

@@ -351,31 +351,19 @@ int main(int argc, char **argv)
     }
     fake_compact = argc > 2;
     fake_every = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_launch),
-                                       cmocka_unit_test(two_streams),
-                                       cmocka_unit_test(path_overtaking),
-                                       cmocka_unit_test(not_issued),
-                                       cmocka_unit_test(at_exit),
-                                       cmocka_unit_test(without_write_value),
-                                       cmocka_unit_test(device_dies),
-                                       cmocka_unit_test(no_room),
-                                       cmocka_unit_test(wait_fails),
-                                       cmocka_unit_test(is_reset),
-                                       cmocka_unit_test(graphs),
-                                       cmocka_unit_test(graphs_without_write_value),
-                                       cmocka_unit_test(graph_not_issued),
-                                       cmocka_unit_test(sites_of_files),
-                                       cmocka_unit_test(two_devices),
-                                       cmocka_unit_test(others_run),
-                                       cmocka_unit_test(path_refused),
-                                       cmocka_unit_test(slow_sink),
-                                       cmocka_unit_test(stale_packets),
-                                       cmocka_unit_test(late_mark),
-                                       cmocka_unit_test(set_up_beside),
-                                       cmocka_unit_test(damaged_ring),
-                                       cmocka_unit_test(in_a_child),
-                                       cmocka_unit_test(late_mark_of_node),
-                                       cmocka_unit_test(other_context),
-                                       cmocka_unit_test(not_set_up)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_launch),       cmocka_unit_test(two_streams),
+        cmocka_unit_test(path_overtaking),  cmocka_unit_test(not_issued),
+        cmocka_unit_test(at_exit),          cmocka_unit_test(without_write_value),
+        cmocka_unit_test(device_dies),      cmocka_unit_test(no_room),
+        cmocka_unit_test(wait_fails),       cmocka_unit_test(is_reset),
+        cmocka_unit_test(graphs),           cmocka_unit_test(graphs_without_write_value),
+        cmocka_unit_test(graph_not_issued), cmocka_unit_test(sites_of_files),
+        cmocka_unit_test(two_devices),      cmocka_unit_test(others_run),
+        cmocka_unit_test(path_refused),     cmocka_unit_test(slow_sink),
+        cmocka_unit_test(stale_packets),    cmocka_unit_test(late_mark),
+        cmocka_unit_test(set_up_beside),    cmocka_unit_test(damaged_ring),
+        cmocka_unit_test(in_a_child),       cmocka_unit_test(late_mark_of_node),
+        cmocka_unit_test(other_context),    cmocka_unit_test(not_set_up)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
