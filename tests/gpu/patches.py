@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""patches.py FATBIN PATCH_DEF NVCC PATCH_CU INCLUDE...: the image of the patches.
+
+There is machine code for each architecture that nvcc names from sm_75 on, and each has all functions of patch.def; what they need of
+registers and stack stands in its .nv.info. Their PTX has neither match.sync nor redux.sync, shared memory or calls that are not inlined."""
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+EM_CUDA, SYMTAB, FUNC = 190, 2, 2
+STACK_MAX = 160  # bytes: patches may use the ABI's least registers alone, so some of their values lie on the stack
+
+
+def entries(data):
+    """(kind, architecture, payload) of a fatbin that is not compressed."""
+    magic, _, header, size = struct.unpack_from("<IHHQ", data, 0)
+    assert magic == 0xBA55ED50, hex(magic)
+    at = header
+    while at < header + size:
+        kind, _, head, bytes_, packed = struct.unpack_from("<HHIQI", data, at)
+        arch, = struct.unpack_from("<I", data, at + 28)
+        assert not packed, "the image is compressed"
+        yield kind, arch, data[at + head:at + head + bytes_]
+        at += head + bytes_
+
+
+def functions(elf):
+    """Names of the functions that are defined, and the largest frame that .nv.info says (EIATTR_FRAME_SIZE: 0x11)."""
+    assert elf[:4] == b"\x7fELF" and struct.unpack_from("<H", elf, 18)[0] == EM_CUDA
+    offset, size, count, strings = *struct.unpack_from("<Q", elf, 40), *struct.unpack_from("<HHH", elf, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", elf, offset + i * size) for i in range(count)]
+    text = lambda table, at: elf[sections[table][4] + at:elf.index(b"\0", sections[table][4] + at)].decode()
+    names, frames = set(), {}
+    for section in sections:
+        if section[1] == SYMTAB:
+            for at in range(section[4], section[4] + section[5], section[9]):
+                name, info, _, where, _, _ = struct.unpack_from("<IBBHQQ", elf, at)
+                if info & 15 == FUNC and where:
+                    names.add(text(section[6], name))
+        if text(strings, section[0]) == ".nv.info":
+            at, end = section[4], section[4] + section[5]
+            while at < end:
+                form, attribute, value = struct.unpack_from("<BBH", elf, at)
+                if form == 4 and attribute == 0x11:
+                    symbol, frame = struct.unpack_from("<II", elf, at + 4)
+                    frames[symbol] = frame
+                at += 4 + (value if form == 4 else 0)
+    return names, max(frames.values(), default=0)
+
+
+def main():
+    fatbin, table, nvcc, source, *include = sys.argv[1:]
+    with open(table, encoding="utf-8") as f:
+        rows = re.findall(r"^MT_PATCH\((\w+), (\d+), (\w+), (GLOBAL|SHARED|LOCAL|ON_CHIP), (\d+)\)$", f.read(), re.M)
+    with open(fatbin, "rb") as f:
+        images = list(entries(f.read()))
+    known = {int(n) for n in re.findall(r"sm_(\d+)$", subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True, check=True).stdout, re.M)}
+    failed = []
+    if {arch for _, arch, _ in images} != {n for n in known if n >= 75} or {kind for kind, *_ in images} != {2}:
+        failed.append(f"architectures: {sorted(arch for _, arch, _ in images)}, nvcc knows {sorted(known)}")
+    for _, arch, elf in images:
+        names, frame = functions(elf)
+        missing = {function for _, _, function, _, _ in rows} - names
+        if missing:
+            failed.append(f"sm_{arch} lacks {sorted(missing)}")
+        if frame > STACK_MAX:
+            failed.append(f"sm_{arch}: a frame of {frame} bytes, must be at most {STACK_MAX}")
+        print(f"sm_{arch}: {len(names)} functions, frames of {frame} bytes at most")
+    with tempfile.TemporaryDirectory() as folder:
+        ptx = folder + "/patch.ptx"
+        subprocess.run([nvcc, "-std=c++17", "--ptx", "--compile-as-tools-patch", "-arch=sm_90", *("-I" + i for i in include), source, "-o", ptx],
+                       check=True, timeout=200)
+        with open(ptx, encoding="utf-8") as f:
+            text = f.read()
+    for word in (r"match\.", r"redux\.", r"\.shared", r"\bcall\b", r"fence\.", r"membar"):
+        if re.search(word, text):
+            failed.append(f"PTX: {word} is in it")
+    for number in {n for _, n, *_ in rows}:
+        if len([n for _, n, *_ in rows if n == number]) > 1:
+            failed.append(f"patch.def: two rows for {number}")
+    print("\n".join(failed) or f"{len(rows)} patches for {len(images)} architectures")
+    return bool(failed)
+
+
+sys.exit(main())

@@ -1,0 +1,379 @@
+/* The patches' own source (runtime/gpu/patch), run by host threads as the lanes of warps, into rings that the
+ * real reader empties; and a model that is told what was called, and counts apart. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sched.h>
+#include "gpu/ring.h"
+#include "host_warp.h"
+#include "patch_calls.h"
+#include "device/ctas.h"
+
+#define LANES 8u
+#define CTAS 2u
+#define RINGS 2u
+#define CONTEXTS 4u
+#define SLOTS 32u
+#define QUEUE 4096u
+#define CODE 0x7f0000100000ull
+
+_Thread_local struct host_thread host_thread;
+
+/* What a record must be: `note`, no record, `address` times. */
+struct expected {
+    uint32_t meta, site;
+    uint64_t address;
+    int note;
+};
+/* Of a context, a CTA and a lane, in order; and threads that ended. */
+static struct queue {
+    struct expected is[QUEUE];
+    unsigned put, got;
+} queues[CONTEXTS][CTAS][32];
+static unsigned ended[CONTEXTS][CTAS][32], must_end[CONTEXTS][CTAS][32];
+static unsigned long records, notes, wrong;
+
+static struct {
+    struct mt_slot slots[RINGS][SLOTS];
+    uint64_t tail[RINGS][8];
+    _Alignas(128) struct mt_gpu_ring ring[RINGS];
+    _Alignas(256) struct mt_gpu_context context[CONTEXTS];
+    struct mt_ring reader[RINGS];
+} rig;
+
+/* ---- the reader ---------------------------------------------------------------------------------- */
+
+static unsigned patch_cta(const struct mt_packet *p)
+{
+    return (unsigned)(p->cta >> 32);
+}
+
+static void compare(const struct mt_packet *p, unsigned lane, uint32_t meta, uint64_t address, int note)
+{
+    struct queue *q = &queues[p->context][patch_cta(p)][lane];
+    const struct expected *e = &q->is[q->got % QUEUE];
+    int same = q->got < __atomic_load_n(&q->put, __ATOMIC_ACQUIRE) && e->note == note && e->site == p->site &&
+               (note || e->meta == meta) && e->address == address;
+    if (!same && !wrong++)
+        fprintf(stderr,
+                "context %u CTA %u lane %u, %u of %u: %x %llx site %x note %d, must be %x %llx site %x note %d\n",
+                p->context, patch_cta(p), lane, q->got, q->put, meta, (unsigned long long)address, p->site, note,
+                e->meta, (unsigned long long)e->address, e->site, e->note);
+    q->got++;
+    *(note ? &notes : &records) += 1;
+}
+
+/* Lane by lane, as mt_packet_expand does not: lanes are what is compared. */
+static void take(const struct mt_packet *p)
+{
+    unsigned i = 0;
+    if (p->context >= CONTEXTS || patch_cta(p) >= CTAS || p->warp != 0 || p->smid != 3) {
+        wrong++;
+        return;
+    }
+    for (unsigned lane = 0; lane < 32; lane++) {
+        if (!(p->mask >> lane & 1))
+            continue;
+        if (p->kind == MT_PACKET_EXIT)
+            ended[p->context][patch_cta(p)][lane]++;
+        else if (p->kind == MT_PACKET_NOTE)
+            compare(p, lane, 0, p->words[0], 1);
+        else if (p->kind == MT_PACKET_BLOCKS)
+            compare(p, lane, p->meta | (uint32_t)p->words[2 * i + 1], p->words[2 * i], 0);
+        else
+            compare(p, lane, p->meta, p->kind == MT_PACKET_REGULAR ? p->words[0] + i * p->words[1] : p->words[i], 0);
+        i++;
+    }
+}
+
+static int reading;
+static void *read_rings(void *unused)
+{
+    struct mt_packet p;
+    int more = 1;
+    while (more || __atomic_load_n(&reading, __ATOMIC_ACQUIRE)) {
+        more = 0;
+        for (unsigned r = 0; r < RINGS; r++) {
+            int got = mt_ring_take(&rig.reader[r], &p);
+            if (got < 0)
+                abort();
+            if (got)
+                take(&p);
+            mt_ring_publish(&rig.reader[r]);
+            more |= got;
+        }
+        if (!more)
+            sched_yield();
+    }
+    return unused;
+}
+
+/* ---- the device ---------------------------------------------------------------------------------- */
+
+static struct step {
+    enum patch_call call;
+    uint32_t lanes;       /* that are called together, */
+    uint32_t meet;        /* and of these those that come to record */
+    unsigned context, cta;
+    uintptr_t data;       /* the user data */
+    struct patch_arguments a[32];
+} step;
+static pthread_barrier_t begin, done;
+static struct host_warp warp;
+static int over;
+
+static void *lane_main(void *number)
+{
+    unsigned lane = (unsigned)(size_t)number;
+    for (;;) {
+        pthread_barrier_wait(&begin);
+        if (over)
+            return NULL;
+        host_thread = (struct host_thread){
+            .warp = &warp, .lane = lane, .sm = 3, .cta = {step.cta}, .grid = {CTAS, 1}, .cluster_rank = 1};
+        if (step.lanes >> lane & 1 && patch_call(step.call, (void *)step.data, &step.a[lane]))
+            abort(); /* the warp would be ended */
+        pthread_barrier_wait(&done);
+    }
+}
+
+static void run_step(void)
+{
+    for (unsigned i = 0; i < 64; i++)
+        if (warp.meets[i].here)
+            abort();
+    memset(warp.meets, 0, sizeof warp.meets);
+    warp.mask = step.meet;
+    pthread_barrier_wait(&begin);
+    pthread_barrier_wait(&done);
+}
+
+/* ---- the model ----------------------------------------------------------------------------------- */
+
+static void must(unsigned lane, uint64_t pc, uint32_t meta, uint64_t address, int note)
+{
+    struct queue *q = &queues[step.context][step.cta][lane];
+    while (q->put - __atomic_load_n(&q->got, __ATOMIC_ACQUIRE) >= QUEUE)
+        sched_yield();
+    int64_t at = (int64_t)(pc - CODE) / 16;
+    q->is[q->put % QUEUE] = (struct expected){meta, (uint32_t)at & 0x3fffffff, address, note};
+    __atomic_store_n(&q->put, q->put + 1, __ATOMIC_RELEASE);
+}
+
+static unsigned random_below(unsigned n)
+{
+    return (unsigned)((unsigned long)random() % n);
+}
+
+static uint64_t address_like(unsigned shape, unsigned lane, uint32_t size)
+{
+    switch (shape) {
+    case 0:
+        return 0x7f5500000000 + (uint64_t)lane * size; /* regular */
+    case 1:
+        return 0x7f5500000000 - (uint64_t)lane * size * 3;
+    case 2:
+        return 0x7f5500000000 + (uint64_t)random_below(1u << 29);
+    default:
+        return (uint64_t)random() << 17 & ~(1ull << 63);
+    }
+}
+
+/* Is this lane the lowest of those at its pc? */
+static int is_lowest(unsigned lane)
+{
+    for (unsigned i = 0; i < lane; i++)
+        if (step.meet >> i & 1 && step.a[i].pc == step.a[lane].pc)
+            return 0;
+    return 1;
+}
+
+static void expect_lane(unsigned lane)
+{
+    struct patch_records r = patch_expected(step.call, &step.a[lane], lane, is_lowest(lane),
+                                            rig.context[step.context].spaces != 0, 1);
+    for (unsigned i = 0; i < r.n; i++)
+        must(lane, step.a[lane].pc, r.meta[i], r.address[i], r.note);
+    must_end[step.context][step.cta][lane] += r.ends;
+}
+
+/* Random lanes call this patch together, at one to three places; `left_out`: the CTA is not traced. */
+static void call_patch(enum patch_call call, unsigned context, unsigned cta, uint32_t lanes, int left_out)
+{
+    unsigned places = 1 + random_below(3), shape = random_below(4);
+    uint32_t size = 1u << random_below(5), choice[3] = {random_below(64), random_below(64), random_below(64)};
+    step = (struct step){.call = call, .lanes = lanes, .context = context, .cta = cta};
+    step.data = (uintptr_t)&rig.context[context] | (rig.context[context].ctas ? MT_CONTEXT_IN_PARTS : 0);
+    for (unsigned lane = 0; lane < 32; lane++) {
+        if (!(lanes >> lane & 1))
+            continue;
+        unsigned place = random_below(places);
+        step.a[lane] = (struct patch_arguments){.pc = CODE + 16 * (place * 1000) - 16 * 500,
+                                                .address = address_like(shape, lane, size),
+                                                .size = size,
+                                                .choice = choice[place],
+                                                .over = random_below(2)};
+        if (patch_is_uniform(call)) { /* as the instruction has it: the same for all lanes */
+            unsigned first = mt_lowest(lanes);
+            step.a[lane].choice = step.a[first].choice;
+            step.a[lane].address = step.a[first].address;
+        }
+        patch_settle(call, &step.a[lane], lane);
+        if (patch_comes(call, &step.a[lane], lane) && (!left_out || call == PATCH_CALL_exit))
+            step.meet |= 1u << lane;
+    }
+    if (patch_is_uniform(call)) /* so is the place */
+        for (unsigned lane = 0; lane < 32; lane++)
+            step.a[lane].pc = step.a[mt_lowest(lanes)].pc;
+    for (unsigned lane = 0; lane < 32; lane++)
+        if (step.meet >> lane & 1)
+            expect_lane(lane);
+    run_step();
+}
+
+static uint32_t some_lanes(uint32_t all)
+{
+    uint32_t lanes = (uint32_t)random() & all;
+    return random_below(3) ? all : lanes ? lanes : 1;
+}
+
+static void launch(unsigned number, unsigned calls, uint32_t lanes)
+{
+    unsigned context = number % CONTEXTS;
+    for (unsigned cta = 0; cta < CTAS; cta++) {
+        int left_out = rig.context[context].ctas && cta;
+        for (unsigned i = 0; i < calls; i++)
+            call_patch(random_below(PATCH_CALLS), context, cta, some_lanes(lanes), left_out);
+    }
+}
+
+/* ---- cases --------------------------------------------------------------------------------------- */
+
+static pthread_t reader, lane_id[32];
+static unsigned lane_count;
+
+static void patch_start(unsigned lanes, uint64_t spaces, const struct mt_cta_rule *rule)
+{
+    memset(&rig, 0, sizeof rig);
+    memset(queues, 0, sizeof queues);
+    memset(ended, 0, sizeof ended);
+    memset(must_end, 0, sizeof must_end);
+    for (unsigned r = 0; r < RINGS; r++) {
+        rig.ring[r].slots = (uint64_t)(uintptr_t)rig.slots[r];
+        rig.ring[r].tail = (uint64_t)(uintptr_t)rig.tail[r];
+        rig.ring[r].mask = SLOTS - 1;
+        rig.reader[r] = (struct mt_ring){rig.slots[r], rig.tail[r], SLOTS - 1, 0, 0};
+    }
+    for (unsigned i = 0; i < CONTEXTS; i++)
+        rig.context[i] = (struct mt_gpu_context){.rings = (uint64_t)(uintptr_t)rig.ring,
+                                                 .ring_mask = RINGS - 1,
+                                                 .id = i,
+                                                 .code = CODE,
+                                                 .spaces = spaces,
+                                                 .ctas = (uint64_t)(uintptr_t)rule};
+    warp = (struct host_warp){.lock = PTHREAD_MUTEX_INITIALIZER, .all_here = PTHREAD_COND_INITIALIZER};
+    records = notes = wrong = 0;
+    over = 0;
+    reading = 1;
+    lane_count = lanes;
+    pthread_barrier_init(&begin, NULL, lanes + 1);
+    pthread_barrier_init(&done, NULL, lanes + 1);
+    pthread_create(&reader, NULL, read_rings, NULL);
+    for (size_t i = 0; i < lanes; i++)
+        pthread_create(&lane_id[i], NULL, lane_main, (void *)i);
+}
+
+static void patch_end(void)
+{
+    unsigned long must_come = 0, counted = 0;
+    over = 1;
+    pthread_barrier_wait(&begin);
+    for (unsigned i = 0; i < lane_count; i++)
+        pthread_join(lane_id[i], NULL);
+    __atomic_store_n(&reading, 0, __ATOMIC_RELEASE);
+    pthread_join(reader, NULL);
+    assert_int_equal(wrong, 0);
+    for (unsigned c = 0; c < CONTEXTS; c++) {
+        for (unsigned i = 0; i < MT_GPU_COUNTERS; i++)
+            counted += rig.context[c].records[i];
+        for (unsigned cta = 0; cta < CTAS; cta++)
+            for (unsigned lane = 0; lane < 32; lane++) {
+                assert_int_equal(queues[c][cta][lane].got, queues[c][cta][lane].put);
+                assert_int_equal(ended[c][cta][lane], must_end[c][cta][lane]);
+                must_come += queues[c][cta][lane].put;
+            }
+    }
+    assert_int_equal(records + notes, must_come);
+    assert_int_equal(counted, records); /* the device's own count */
+    printf("%lu records, %lu accesses without one\n", records, notes);
+}
+
+/* 1,000 launches in rings of 32 slots, with all kinds of instructions. */
+static void all_kinds(void **state)
+{
+    srandom(1);
+    patch_start(LANES, 1, NULL);
+    for (unsigned i = 0; i < 1000; i++)
+        launch(i, 2, (1u << LANES) - 1);
+    patch_end();
+}
+
+/* Whole warps; every kind on its own. */
+static void whole_warps(void **state)
+{
+    srandom(2);
+    patch_start(32, 1, NULL);
+    for (unsigned call = 0; call < PATCH_CALLS; call++)
+        for (unsigned i = 0; i < 6; i++)
+            call_patch(call, i % CONTEXTS, i % CTAS, ~0u >> (i % 3 ? 0 : 5), 0);
+    patch_end();
+}
+
+/* Global memory alone, as raw traces have it: copies write nothing into shared memory. */
+static void global_only(void **state)
+{
+    static const enum patch_call calls[] = {PATCH_CALL_global,     PATCH_CALL_copy,        PATCH_CALL_bulk_load,
+                                            PATCH_CALL_bulk_store, PATCH_CALL_bulk_reduce, PATCH_CALL_tensor,
+                                            PATCH_CALL_exit};
+    srandom(3);
+    patch_start(LANES, 0, NULL);
+    for (unsigned i = 0; i < 400; i++)
+        call_patch(calls[i % 7], i % CONTEXTS, i / 7 % CTAS, some_lanes((1u << LANES) - 1), 0);
+    patch_end();
+}
+
+/* CTA 0 alone is traced; threads of the other one end all the same. */
+static void ctas_left_out(void **state)
+{
+    static const struct mt_cta_rule rule = {.terms = 1, .every = 1, .term = {{0, 0, {0, 0, 0}, {~0u, ~0u, ~0u}}}};
+    srandom(4);
+    patch_start(LANES, 1, &rule);
+    for (unsigned i = 0; i < 100; i++)
+        launch(i, 3, (1u << LANES) - 1);
+    patch_end();
+}
+
+/* Of a launch that is not traced. */
+static void no_data(void **state)
+{
+    patch_start(LANES, 1, NULL);
+    for (unsigned call = 0; call < PATCH_CALLS; call++) {
+        step = (struct step){.call = call, .lanes = (1u << LANES) - 1};
+        run_step();
+    }
+    patch_end();
+    assert_int_equal(records + notes, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_kinds), cmocka_unit_test(whole_warps),
+                                       cmocka_unit_test(global_only), cmocka_unit_test(ctas_left_out),
+                                       cmocka_unit_test(no_data)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
