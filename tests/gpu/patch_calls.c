@@ -1,4 +1,5 @@
-/* What the patches are called with, and what must come of it. The patches themselves are compiled here, too. */
+/* What the patches are called with, and what must come of it. The patches themselves are compiled here, too.
+ */
 #include "host_warp.h"
 #include "patch_calls.h"
 #include "gpu/patch/patch.cu"
@@ -68,8 +69,8 @@ static void object(struct patch_records *r, const struct patch_arguments *a, uin
         one(r, kind == 6 ? 12 : 13, 1, 0xff);
 }
 
-struct patch_records patch_expected(enum patch_call call, const struct patch_arguments *a, unsigned lane, int lowest,
-                                    int spaces, uint32_t own)
+struct patch_records patch_expected(enum patch_call call, const struct patch_arguments *a, unsigned lane,
+                                    int lowest, int spaces, uint32_t own)
 {
     struct patch_records r = {0};
     uint32_t type = type_of[FLAGS(a)] < 0 ? 0 : (uint32_t)type_of[FLAGS(a)], bytes = BLOCKS(a) * 16;

@@ -37,7 +37,8 @@ struct patch_arguments {
     uint32_t size, choice; /* choice: what else an instruction may vary, each in its own way */
     uint32_t over;         /* a wait that is tried: it was over */
 };
-/* Of a lane: records in this order, or one access without a record (`note`, address: how many), or its end. */
+/* Of a lane: records in this order, or one access without a record (`note`, address: how many), or its end.
+ */
 struct patch_records {
     unsigned n, note, ends;
     uint32_t meta[20];
@@ -49,8 +50,8 @@ void patch_settle(enum patch_call call, struct patch_arguments *a, unsigned lane
 int patch_is_uniform(enum patch_call call);
 /* Does a lane with these come to record something? */
 int patch_comes(enum patch_call call, const struct patch_arguments *a, unsigned lane);
-struct patch_records patch_expected(enum patch_call call, const struct patch_arguments *a, unsigned lane, int lowest,
-                                    int spaces, uint32_t cluster_rank);
+struct patch_records patch_expected(enum patch_call call, const struct patch_arguments *a, unsigned lane,
+                                    int lowest, int spaces, uint32_t cluster_rank);
 /* Calls the patch; its result. */
 int patch_call(enum patch_call call, void *data, const struct patch_arguments *a);
 #endif

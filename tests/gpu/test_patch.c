@@ -60,10 +60,11 @@ static void compare(const struct mt_packet *p, unsigned lane, uint32_t meta, uin
     int same = q->got < __atomic_load_n(&q->put, __ATOMIC_ACQUIRE) && e->note == note && e->site == p->site &&
                (note || e->meta == meta) && e->address == address;
     if (!same && !wrong++)
-        fprintf(stderr,
-                "context %u CTA %u lane %u, %u of %u: %x %llx site %x note %d, must be %x %llx site %x note %d\n",
-                p->context, patch_cta(p), lane, q->got, q->put, meta, (unsigned long long)address, p->site, note,
-                e->meta, (unsigned long long)e->address, e->site, e->note);
+        fprintf(
+            stderr,
+            "context %u CTA %u lane %u, %u of %u: %x %llx site %x note %d, must be %x %llx site %x note %d\n",
+            p->context, patch_cta(p), lane, q->got, q->put, meta, (unsigned long long)address, p->site, note,
+            e->meta, (unsigned long long)e->address, e->site, e->note);
     q->got++;
     *(note ? &notes : &records) += 1;
 }
@@ -86,7 +87,8 @@ static void take(const struct mt_packet *p)
         else if (p->kind == MT_PACKET_BLOCKS)
             compare(p, lane, p->meta | (uint32_t)p->words[2 * i + 1], p->words[2 * i], 0);
         else
-            compare(p, lane, p->meta, p->kind == MT_PACKET_REGULAR ? p->words[0] + i * p->words[1] : p->words[i], 0);
+            compare(p, lane, p->meta,
+                    p->kind == MT_PACKET_REGULAR ? p->words[0] + i * p->words[1] : p->words[i], 0);
         i++;
     }
 }
@@ -95,8 +97,8 @@ static int reading;
 static void *read_rings(void *unused)
 {
     struct mt_packet p;
-    int more = 1;
-    while (more || __atomic_load_n(&reading, __ATOMIC_ACQUIRE)) {
+    for (int more = 1, last = 0; more || !last;) {
+        last = !__atomic_load_n(&reading, __ATOMIC_ACQUIRE); /* before the rings are looked at */
         more = 0;
         for (unsigned r = 0; r < RINGS; r++) {
             int got = mt_ring_take(&rig.reader[r], &p);
@@ -117,10 +119,10 @@ static void *read_rings(void *unused)
 
 static struct step {
     enum patch_call call;
-    uint32_t lanes;       /* that are called together, */
-    uint32_t meet;        /* and of these those that come to record */
+    uint32_t lanes; /* that are called together, */
+    uint32_t meet;  /* and of these those that come to record */
     unsigned context, cta;
-    uintptr_t data;       /* the user data */
+    uintptr_t data; /* the user data */
     struct patch_arguments a[32];
 } step;
 static pthread_barrier_t begin, done;
@@ -337,9 +339,9 @@ static void whole_warps(void **state)
 /* Global memory alone, as raw traces have it: copies write nothing into shared memory. */
 static void global_only(void **state)
 {
-    static const enum patch_call calls[] = {PATCH_CALL_global,     PATCH_CALL_copy,        PATCH_CALL_bulk_load,
-                                            PATCH_CALL_bulk_store, PATCH_CALL_bulk_reduce, PATCH_CALL_tensor,
-                                            PATCH_CALL_exit};
+    static const enum patch_call calls[] = {
+        PATCH_CALL_global,      PATCH_CALL_copy,   PATCH_CALL_bulk_load, PATCH_CALL_bulk_store,
+        PATCH_CALL_bulk_reduce, PATCH_CALL_tensor, PATCH_CALL_exit};
     srandom(3);
     patch_start(LANES, 0, NULL);
     for (unsigned i = 0; i < 400; i++)
@@ -350,7 +352,8 @@ static void global_only(void **state)
 /* CTA 0 alone is traced; threads of the other one end all the same. */
 static void ctas_left_out(void **state)
 {
-    static const struct mt_cta_rule rule = {.terms = 1, .every = 1, .term = {{0, 0, {0, 0, 0}, {~0u, ~0u, ~0u}}}};
+    static const struct mt_cta_rule rule = {
+        .terms = 1, .every = 1, .term = {{0, 0, {0, 0, 0}, {~0u, ~0u, ~0u}}}};
     srandom(4);
     patch_start(LANES, 1, &rule);
     for (unsigned i = 0; i < 100; i++)

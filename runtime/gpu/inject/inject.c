@@ -7,6 +7,7 @@
 #include "trace/events.h"
 #include "trace/nvtx.h"
 #include <stdatomic.h>
+#include <stdio.h>
 
 struct inject_row {
     Sanitizer_CallbackDomain domain;
@@ -42,12 +43,28 @@ static SanitizerResult inject_enable(Sanitizer_SubscriberHandle s, const struct 
                  : mt_sanitizer()->EnableDomain(1, s, r->domain);
 }
 
+/* What every version has, and without which something would be missing in traces: all domains but that of
+ * events, contexts and modules. */
+static int inject_must(const struct inject_row *r)
+{
+    return r->domain == SANITIZER_CB_DOMAIN_RESOURCE
+               ? r->id == SANITIZER_CBID_RESOURCE_CONTEXT_CREATION_FINISHED ||
+                     r->id == SANITIZER_CBID_RESOURCE_MODULE_LOADED
+               : !r->id && r->domain != SANITIZER_CB_DOMAIN_EVENTS;
+}
+
 /* A function or domain that this version does not have is never called. */
 static void inject_enable_all(Sanitizer_SubscriberHandle s)
 {
+    char why[160];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         SanitizerResult r = inject_enable(s, &rows[i]);
-        if (r)
+        if (r && inject_must(&rows[i])) {
+            snprintf(why, sizeof why, "NVIDIA's API does not say what happens in domain %d (%s)",
+                     (int)rows[i].domain, mt_sanitizer_text(r));
+            mt_report("traces are not complete: %s", why);
+            mt_trace_miss_anywhere(why);
+        } else if (r)
             mt_say("callback %d of domain %d is not there: %s", (int)rows[i].id, (int)rows[i].domain,
                    mt_sanitizer_text(r));
     }

@@ -73,12 +73,14 @@ static Sanitizer_LaunchData launch_of(CUstream s)
 /* Two blocks of a warp; each warp stores once, 0x40 bytes into the kernel. */
 static void run(const void *data, int exits)
 {
+    api_touch(1);
     for (uint32_t cta = 0; cta < 2 && data; cta++) {
         uint64_t code = device_code(data);
         device_store(data, cta, 32, 0x10000 + cta * 128, mt_packet_site_of(API_PC + 0x40, code));
         if (exits)
             device_exit(data, cta, 32);
     }
+    api_touch(0);
 }
 
 static void launch(CUstream s, int status)

@@ -4,6 +4,7 @@ callbacks. Counted by hand: a launch has 64 records of 4 bytes; streams: the def
 that the driver refused)."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,28 @@ def check_traces(traces, why):
         check(f"{why}: refused", refused, [701])
 
 
+FUNCTIONS = {"Subscribe", "EnableCallback", "EnableDomain", "GetResultString", "Alloc", "AllocHost", "MemcpyHostToDeviceAsync", "MemcpyDeviceToHost",
+             "StreamSynchronize", "GetStreamHandle", "AddPatches", "PatchInstructions", "PatchModule", "SetLaunchCallbackData", "GetFunctionPcAndSize",
+             "GetCallbackPcAndSize"}
+
+
+def check_failures():
+    """Each function of the API fails, always, or the first or a later time: the program runs to its end as ever, and the traces are
+    right, or say that they are not whole, or are not there and the user was told."""
+    with open(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../runtime/gpu/inject/api.h"), encoding="utf-8") as f:
+        check("functions of the table", set(re.findall(r"F\((\w+)\)", f.read())) - {"F"}, FUNCTIONS)
+    for name in sorted(FUNCTIONS):
+        for when in ("", ":1", ":2", ":5"):
+            traces, result = run(API_FAIL=name + when)
+            why = f"{name}{when} fails"
+            ends = [of(lines, "end")[-1] for lines, *_ in traces.values()]
+            whole = [end["records_written"] for end in ends if end["complete"]]
+            if name == "EnableDomain" and when != ":5":
+                check(f"{why}: said", [end["complete"] for end in ends], [False] * 2)
+            check(f"{why}: no lie", [n for n in whole if n != 128], [])
+            check(f"{why}: no silence", len(whole) == 2 or any(not end["complete"] for end in ends) or "memtrace:" in result.stderr, True)
+
+
 def main():
     traces, result = run()
     check_traces(traces, "raw")
@@ -66,6 +89,9 @@ def main():
     check("device", (first[0].get("device"), launches(first, 0)[0]["shared"]), ("gpu", 48))
     check("names", (launches(first, 0)[0]["mangled"], launches(first, 0)[0]["signature"]),
           ("_ZN3app5scaleEPfi", "app::scale(float*, int)"))
+    check_traces(run(API_PROTECT="1")[0], "the GPU's memory is its own")
+    check_traces(run(API_PROTECT="1", API_NO_EXITS="1")[0], "the GPU's memory is its own, no exits")
+    check_failures()
     check_traces(run(API_EXIT="1")[0], "no wait at the end")
     check_traces(run(API_NO_EXITS="1")[0], "without ends of threads")
     check_traces(run(API_GREEN="1")[0], "data of newer versions")
