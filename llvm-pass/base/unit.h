@@ -32,7 +32,7 @@ struct mt_kernel {
     LLVMValueRef plain; /* the GPU's, without record calls (gpu_plain.c); NULL: none */
     int has_plain;      /* it will have one */
     int gpu_records;    /* the GPU's code will have it with record calls */
-    int gpu_untraced;   /* but not on a GPU: the launch context cannot get to all that it calls */
+    int gpu_untraced;   /* but not on a GPU, where it would not compile with record calls */
     enum mt_word { MT_WORD_NONE, MT_WORD_STORED, MT_WORD_NO_ROOM } word; /* context.c */
     int sync;
     int frames; /* its functions keep frame pointers */

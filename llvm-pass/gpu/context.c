@@ -5,8 +5,8 @@
  * reach such a call. All threads of a CTA store the same value, and each reads it only after its own store,
  * so no barrier is needed.
  *
- * A kernel whose own shared variables leave no room for the word is not traced on a GPU:
- * it would not compile. */
+ * A kernel that would not compile so is not traced on a GPU: its own shared variables leave no room for the
+ * word, its parameters none for one more, or it sets how many registers it has. */
 #include "base/unit.h"
 #include "base/modes.h"
 #include "../../runtime/device/packet.h"
@@ -19,6 +19,7 @@
 #define CONTEXT_WORD "__mt_launch_ctx"
 #define STATIC_SHARED_MAX 0xc000u /* ptxas's limit, on every GPU */
 #define WORD_BYTES 8u
+#define PARAMETERS_MAX 32764u /* bytes, with the hidden one: ptxas's limit from sm_70 on */
 #define SHARED_SPACE 3u
 
 /* ---- sets of functions -------------------------------------------------------------------------- */
@@ -112,6 +113,47 @@ static int is_known_external(const char *name)
     return mt_starts(name, "__mt_") || mt_starts(name, "__nv_");
 }
 
+/* The program says itself how many registers its warps have from here on (setmaxnreg): record functions,
+ * which need some of their own, do not fit below. */
+static int context_sets_registers(LLVMValueRef call)
+{
+    LLVMValueRef called = LLVMGetCalledValue(call);
+    size_t n;
+    if (LLVMIsAInlineAsm(called))
+        return strstr(LLVMGetInlineAsmAsmString(called, &n), "setmaxnreg") != NULL;
+    return mt_starts(mt_name(called), "llvm.nvvm.setmaxnreg.");
+}
+
+static int context_any_sets_registers(const struct set *reached)
+{
+    int found = 0;
+    for (unsigned at = 0; at < reached->n && !found; at++) {
+        unsigned n;
+        LLVMValueRef *list = mt_instructions(reached->list[at].function, &n);
+        for (unsigned i = 0; list && i < n && !found; i++)
+            found = LLVMIsACallInst(list[i]) && context_sets_registers(list[i]);
+        free(list);
+    }
+    return found;
+}
+
+/* Bytes of a kernel's parameters, as PTX lays them out. */
+static uint64_t context_parameters(struct mt_unit *u, LLVMValueRef kernel)
+{
+    unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5),
+             align_kind = LLVMGetEnumAttributeKindForName("align", 5);
+    uint64_t at = 0;
+    for (unsigned i = 0; i < LLVMCountParams(kernel); i++) {
+        LLVMAttributeRef whole = LLVMGetEnumAttributeAtIndex(kernel, i + 1, byval);
+        LLVMAttributeRef given = LLVMGetEnumAttributeAtIndex(kernel, i + 1, align_kind);
+        LLVMTypeRef type = whole ? LLVMGetTypeAttributeValue(whole) : LLVMTypeOf(LLVMGetParam(kernel, i));
+        uint64_t align =
+            whole && given ? LLVMGetEnumAttributeValue(given) : LLVMABIAlignmentOfType(u->layout, type);
+        at = (at + align - 1) / align * align + LLVMABISizeOfType(u->layout, type);
+    }
+    return at;
+}
+
 /* Functions that a kernel reaches by plain calls; 1 if there is a call of another kind on the way. */
 static int context_reach(LLVMValueRef kernel, const struct set *recorders, struct set *out)
 {
@@ -178,6 +220,17 @@ static void say_untraced(struct mt_unit *u, const struct mt_kernel *k, const str
                 k->pretty, full->pretty);
 }
 
+/* Why a kernel cannot have record calls on a GPU, whatever else is compiled with it; NULL: it can. */
+static const char *context_refusal(struct mt_unit *u, const struct mt_kernel *k, const struct set *reached)
+{
+    /* The hidden parameter is the kernel's last one already. */
+    if (context_parameters(u, k->function) > PARAMETERS_MAX)
+        return "its parameters leave no room for one more";
+    if (context_any_sets_registers(reached))
+        return "it sets the number of its registers (setmaxnreg), and record calls need some of their own";
+    return NULL;
+}
+
 void mt_unit_plan_gpu(struct mt_unit *u)
 {
     struct set recorders = {0};
@@ -191,14 +244,19 @@ void mt_unit_plan_gpu(struct mt_unit *u)
             k->word = MT_WORD_NO_ROOM;
             full = full ? full : k;
         }
+        const char *why = k->traced ? context_refusal(u, k, &reached) : NULL;
+        k->gpu_untraced = why != NULL;
+        if (why)
+            mt_diag(u, NULL, MT_DIAG_WARNING, "kernel %s runs on a GPU without a trace: %s", k->pretty, why);
         free(reached.list);
     }
     u->no_word = full != NULL;
     for (unsigned i = 0; full && i < u->nkernels; i++) {
         struct mt_kernel *k = &u->kernels[i];
-        k->gpu_untraced = k->word && k->traced;
-        if (k->gpu_untraced)
-            say_untraced(u, k, k->word == MT_WORD_NO_ROOM ? k : full);
+        if (!k->word || !k->traced || k->gpu_untraced)
+            continue;
+        k->gpu_untraced = 1;
+        say_untraced(u, k, k->word == MT_WORD_NO_ROOM ? k : full);
     }
     free(recorders.list);
 }

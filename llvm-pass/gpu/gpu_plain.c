@@ -26,7 +26,7 @@ void mt_unit_plan_plain(struct mt_unit *u)
     for (unsigned i = 0; i < u->nkernels; i++) {
         struct mt_kernel *k = &u->kernels[i];
         int reaches = mt_plain_has(&p, k->function) || k->word == MT_WORD_STORED;
-        k->has_plain = u->options->gpu_plain && mt_plain_has(&p, k->function);
+        k->has_plain = (u->options->gpu_plain || k->gpu_untraced) && mt_plain_has(&p, k->function);
         k->gpu_records = reaches && k->traced && !k->gpu_untraced;
     }
     mt_plain_free(&p);

@@ -11,6 +11,7 @@
 #include "launch.h"
 #include "map.h"
 #include "plain.h"
+#include "stack.h"
 #include "untabled.h"
 #include "trace/events.h"
 #include "base/report.h"
@@ -422,6 +423,7 @@ static cudaError_t graph_gpu_launch(struct mt_graph_exec *x, cudaGraphExec_t exe
             launches[n].trace = mt_stream_trace(s);
         n++;
     }
+    mt_stack_raise();
     mt_gpu()->graph_launch(nodes, launches, n);
     e = MT_NEXT(cudaGraphLaunch)(exec, stream);
     mt_gpu()->graph_issued(nodes, launches, n, e);

@@ -7,6 +7,7 @@
 #include "gpu/gpu.h"
 #include "libcall.h"
 #include "plain.h"
+#include "stack.h"
 #include "stream.h"
 #include "untabled.h"
 #include "trace/events.h"
@@ -162,6 +163,8 @@ static void **gpu_begin(struct gpu_call *g, const void *func, const struct mt_la
         k->nparams < sizeof g->few / sizeof *g->few ? g->few : malloc((k->nparams + 1) * sizeof *g->args);
     if (!g->args)
         return launch_api_as_it_is(g, args);
+    if (g->launch.trace)
+        mt_stack_raise();
     if (ops && !g->captured)
         g->context = ops->launch(&g->launch);
     g->clean = mt_plain_of(f) && MT_NEXT(cudaPeekAtLastError)() == cudaSuccess;
@@ -183,6 +186,8 @@ static const void *launch_api_version(const struct gpu_call *g, const void *func
 static int launch_api_again(struct gpu_call *g, cudaError_t e)
 {
     int refused = e == cudaErrorLaunchOutOfResources || e == cudaErrorCooperativeLaunchTooLarge;
+    if (e == cudaErrorInvalidValue && g->ours && g->context)
+        refused = mt_plain_must(g->function, g->config) == e;
     if (!refused || !g->ours || g->why || !g->context || !mt_plain_of(g->function))
         return 0;
     if (g->clean)

@@ -66,8 +66,11 @@ static cudaError_t plain_refusal(const void *func, const struct mt_launch_config
 {
     struct cudaFuncAttributes a;
     int device, sms, each;
-    if (!MT_NEXT(cudaFuncGetAttributes)(&a, func) && threads_of(c) > (unsigned)a.maxThreadsPerBlock)
+    int known = !MT_NEXT(cudaFuncGetAttributes)(&a, func);
+    if (known && threads_of(c) > (unsigned)a.maxThreadsPerBlock)
         return cudaErrorLaunchOutOfResources;
+    if (known && a.maxDynamicSharedSizeBytes > 0 && c->shared > (size_t)a.maxDynamicSharedSizeBytes)
+        return cudaErrorInvalidValue;
     if (c->cooperative && !MT_NEXT(cudaGetDevice)(&device) &&
         !MT_NEXT(cudaDeviceGetAttribute)(&sms, cudaDevAttrMultiProcessorCount, device) &&
         !MT_NEXT(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(&each, func, (int)threads_of(c), c->shared) &&
@@ -92,6 +95,11 @@ void mt_plain_tell(struct mt_function *f, const struct mt_launch_config *c, cuda
             "kernel %s is not traced: with record calls, fewer than its %llu blocks of %u threads fit on "
             "the GPU at once (said once for each kernel)",
             mt_short(name).text, (unsigned long long)blocks_of(c), threads_of(c));
+    else if (why == cudaErrorInvalidValue)
+        mt_report(
+            "kernel %s is not traced: with record calls, %llu bytes of dynamic shared memory are more than "
+            "there are (said once for each kernel)",
+            mt_short(name).text, (unsigned long long)c->shared);
     else
         mt_report(
             "kernel %s is not traced: with record calls, a block of %u threads needs more registers than "
@@ -125,8 +133,6 @@ cudaError_t REC(cudaFuncGetAttributes)(struct cudaFuncAttributes *a, const void 
         return e;
     if (traced.maxThreadsPerBlock < a->maxThreadsPerBlock)
         a->maxThreadsPerBlock = traced.maxThreadsPerBlock;
-    if (traced.maxDynamicSharedSizeBytes < a->maxDynamicSharedSizeBytes)
-        a->maxDynamicSharedSizeBytes = traced.maxDynamicSharedSizeBytes;
     return e;
 }
 
@@ -134,7 +140,12 @@ cudaError_t REC(cudaFuncSetAttribute)(const void *func, enum cudaFuncAttribute a
 {
     const void *other = plain_other(func);
     cudaError_t e = MT_NEXT(cudaFuncSetAttribute)(func, a, value);
-    return e || !other ? e : MT_NEXT(cudaFuncSetAttribute)(other, a, value);
+    int clean = mt_error_hold();
+    if (!e &&
+        other) /* shared memory that does not fit beside what record calls need: such launches run plain */
+        MT_NEXT(cudaFuncSetAttribute)(other, a, value);
+    mt_error_release(clean);
+    return e;
 }
 
 cudaError_t REC(cudaFuncSetCacheConfig)(const void *func, enum cudaFuncCache config)

@@ -2,6 +2,7 @@
 #include "array.h"
 #include "device.h"
 #include "entry.h"
+#include "stack.h"
 #include "gpu/gpu.h"
 #include "graph_gpu.h"
 #include "heap.h"
@@ -174,7 +175,9 @@ cudaError_t REC(cudaDeviceReset)(void)
         mt_graph_gpu_reset();
     }
     cudaError_t e = MT_NEXT(cudaDeviceReset)();
-    if (!e)
+    if (!e) {
         mt_objects_reset();
+        mt_stack_reset();
+    }
     return e;
 }

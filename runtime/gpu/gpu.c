@@ -191,7 +191,7 @@ static void *gpu_launch(struct mt_gpu_launch *l)
     void *context = NULL;
     int possible = !l->kernel || !(l->kernel->flags & MT_KERNEL_GPU_UNTRACED);
     if (l->trace && !possible)
-        say_once(NO_ROOM, l->line.kernel, "it has no shared memory left for that, as the compiler said");
+        say_once(NO_ROOM, l->line.kernel, "it has no room for record calls there, as the compiler said");
     l->state = l->trace && possible ? gpu_prepare(l, &context) : NULL;
     return l->state ? context : NULL;
 }

@@ -3,7 +3,10 @@
  * computed. */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define N 1000
 #define DO(call)                                                                                             \
@@ -45,6 +48,23 @@ static int unknown_graph(CUfunction f, void **args)
     return 0;
 }
 
+/* The stack of threads: the program sees what it asked for, the GPU has more of it for record calls. */
+static int unknown_stack(void)
+{
+    size_t mine, first, real;
+    DO(cudaDeviceGetLimit(&first, cudaLimitStackSize));
+    cudaError_t (*theirs)(size_t *, enum cudaLimit) = (cudaError_t(*)(size_t *, enum cudaLimit))dlsym(
+        dlopen(getenv("MEMTRACE_CUDART"), RTLD_NOW | RTLD_NOLOAD), "cudaDeviceGetLimit");
+    DO(cudaDeviceSetLimit(cudaLimitStackSize, 2000));
+    DO(cudaDeviceGetLimit(&mine, cudaLimitStackSize));
+    DO(theirs(&real, cudaLimitStackSize));
+    DO(cudaDeviceReset());
+    printf("%zu %zu %zu", first, mine, real);
+    DO(cudaDeviceGetLimit(&mine, cudaLimitStackSize));
+    printf(" %zu\n", mine);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     CUdevice device;
@@ -56,6 +76,8 @@ int main(int argc, char **argv)
     static int numbers[N];
     CUdriverProcAddressQueryResult found;
     enum cudaDriverEntryPointQueryResult entry;
+    if (argc > 2 && !strcmp(argv[2], "stack"))
+        return unknown_stack();
     FILE *f = fopen(argv[1], "r");
     if (!f || !fread(text, 1, sizeof text - 1, f))
         return 2;

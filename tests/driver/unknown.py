@@ -2,7 +2,7 @@
 """Launches of the driver API in a program that carries its own records, on the stand-in for a GPU (tests/gpu/standin): unknown.py BUILD CC CUDA
 
 Each launch runs, is a line without a trace, and makes the traces incomplete, however the program came to the function that launches; so do
-graphs of the driver API and its copies."""
+graphs of the driver API and its copies. The GPU's threads have more stack than the program asked for, which does not see it."""
 import os
 import subprocess
 import sys
@@ -26,6 +26,7 @@ def main():
         world = w.World(build, ROOT, work, variables={"MEMTRACE_CACHE": os.path.join(build, "tests", "cache")})
         there = w.Standin(build).variables
         try:
+            w.same("stack of threads", world.run_ok([app, kernels, "stack"], **there).out, "1024 2000 4256 1024\n")
             for words in [], ["graph"]:
                 result = world.run_ok([app, kernels, *words], **there)
                 w.same("output", result.out, "1 999\n")

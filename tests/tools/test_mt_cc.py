@@ -11,6 +11,22 @@ def mt_cc():
     return os.path.join(world.build, "bin", "mt-cc")
 
 
+SETS_REGISTERS = """
+__global__ void __launch_bounds__(384, 1) specialised(float *p)
+{
+    if (threadIdx.x < 128)
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    else
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    p[threadIdx.x] += 1;
+}
+"""
+FULL = """
+struct Full { char c[32752]; };
+__global__ void full(Full f, float *p) { p[threadIdx.x] = f.c[threadIdx.x]; }
+"""
+
+
 class Lines(Case):
     def show(self, *arguments, code=0):
         done = self.run_(mt_cc(), "--show", *arguments, code=code)
@@ -350,3 +366,15 @@ class Programs(Case):
         self.mt_cc("--mt-only=stores", "k.cu", "-o", "app")
         self.run_("./app")
         self.assertEqual(self.records(), PROGRAM_RECORDS // 2)
+
+
+class Refused(Case):
+    """Kernels that would not compile with record calls on a GPU compile, without them, and it is said."""
+
+    def test_refused_on_gpu(self):
+        world.need_runtime(self)
+        for name, source, arch, why in (("registers.cu", SETS_REGISTERS, "sm_90a", "it sets the number of its registers"),
+                                        ("full.cu", FULL, "sm_90", "its parameters leave no room for one more")):
+            self.write(name, source)
+            done = self.run_(mt_cc(), "--cuda-gpu-arch=" + arch, "-O2", "-c", name, "-o", name + ".o")
+            self.assertIn("runs on a GPU without a trace: " + why, done.stderr)
