@@ -1,7 +1,7 @@
-/* The stack of a GPU's threads (cudaLimitStackSize). Functions that are called by pointer, or call themselves,
- * have larger frames with record calls than without: 56 bytes where a function that calls itself between two
- * loads has 32 (sm_90, ptxas 13.0), and the record function's own 56 once. So a traced program gets twice
- * what it asks for, and a bit; it sees what it asked for. */
+/* The stack of a GPU's threads (cudaLimitStackSize). Functions that are called by pointer, or call
+ * themselves, have larger frames with record calls than without: 56 bytes where a function that calls itself
+ * between two loads has 32 (sm_90, ptxas 13.0), and the record function's own 56 once. So a traced program
+ * gets twice what it asks for, and a bit; it sees what it asked for. */
 #include "stack.h"
 #include "device.h"
 #include "entry.h"
@@ -18,7 +18,9 @@ static _Atomic size_t stack_wanted[MT_GPU_ORDINALS];
 static int stack_device(void)
 {
     int d;
-    return mt_device_is_gpu() && mt_tracing() && !MT_NEXT(cudaGetDevice)(&d) && d >= 0 && d < MT_GPU_ORDINALS ? d : -1;
+    return mt_device_is_gpu() && mt_tracing() && !MT_NEXT(cudaGetDevice)(&d) && d >= 0 && d < MT_GPU_ORDINALS
+               ? d
+               : -1;
 }
 
 /* Where there is not as much, the program gets what it asked for. */

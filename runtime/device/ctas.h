@@ -32,6 +32,9 @@ MT_DEVICE_INLINE uint32_t mt_cta_rest(uint64_t n, uint32_t d)
     uint64_t rest = 0;
     if (!(n >> 32))
         return (uint32_t)n % d;
+#ifdef __CUDACC__ /* else nvcc makes some 300 instructions of it, in each patch */
+#pragma unroll 1
+#endif
     for (uint32_t bit = 64; bit--;) {
         rest = rest << 1 | (n >> bit & 1);
         rest -= rest >= d ? d : 0;

@@ -119,6 +119,13 @@ MT_DEVICE_INLINE uint32_t write_place(const struct write_ring *r, uint32_t mask,
     return mt_shuffle_half(mask, at, mt_lowest(mask));
 }
 
+/* mt_packet_tag(), in registers of 32 bits. */
+MT_DEVICE_INLINE uint64_t write_tag(const struct write_ring *r, uint32_t at)
+{
+    uint32_t tag = at & (r->mask + 1) ? 0 : 1u << 31;
+    return (uint64_t)tag << 32;
+}
+
 MT_DEVICE_INLINE struct mt_slot *write_slot(const struct write_ring *r, uint32_t at)
 {
     return r->slots + (at & r->mask);
@@ -148,7 +155,7 @@ MT_DEVICE_INLINE uint32_t write_kind(const struct write_head *h)
 MT_DEVICE_INLINE void write_half(const struct write_ring *r, const struct write_head *h, uint32_t at,
                                  uint32_t half)
 {
-    uint64_t a, b, tag = mt_packet_tag(at, r->mask + 1);
+    uint64_t a, b, tag = write_tag(r, at);
     if (half) {
         a = mt_rec_cta(mt_cta_x(), mt_cta_y(), mt_cta_z());
         b = h->y;
@@ -173,7 +180,7 @@ MT_DEVICE_INLINE void write_first(const struct write_ring *r, const struct write
 MT_DEVICE_INLINE uint64_t *write_word_at(const struct write_ring *r, uint32_t at, uint32_t i, uint64_t *tag)
 {
     at += 1 + i / MT_SLOT_WORDS;
-    *tag = mt_packet_tag(at, r->mask + 1);
+    *tag = write_tag(r, at);
     return &write_slot(r, at)->w[i % MT_SLOT_WORDS];
 }
 

@@ -10,7 +10,15 @@ import subprocess
 
 import world as w
 
-TOOLS = ("mt-extract", "mt-dump")
+TOOLS = ("mt-extract", "mt-dump", "mt-run", "mt-env")
+# Machine code that runs on all GPUs since Turing, without one that only the newest know, and PTX.
+CODES = "75", "80", "90", "100", "120"
+SCRIPTS = "tests/e2e", "tests/gpu", "tests/conformance", "tests/python", "examples", "bench/gpu"
+RUN = """#!/bin/sh
+# Runs all cases on the GPU of this machine; words as for tests/gpu/run-gpu. The log is run.log, unless --log FILE says otherwise.
+here=$(cd "$(dirname "$0")" && pwd)
+exec python3 "$here/source/tests/gpu/run-gpu" --kit "$here" "$@"
+"""
 MACHINE = ("libc.so", "libm.so", "ld-linux", "linux-vdso", "libpthread", "libdl", "librt")
 
 
@@ -25,6 +33,29 @@ def call(command, **more):
     if done.returncode:
         raise w.Failed(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-4000:]}")
     return done.stdout
+
+
+def said(command):
+    """What a command prints, or nothing."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
+    except OSError:
+        return ""
+
+
+def toolkit(build):
+    return os.path.dirname(os.path.dirname(os.path.realpath(os.path.join(build, "cuda-overlay", "bin", "nvlink"))))
+
+
+def find_sanitizer(build, named):
+    """NVIDIA's libsanitizer-public.so, or None: `named` (file or folder), that of the build's headers, of the build, of the toolkit."""
+    with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as file:
+        headers = re.search(r"^MEMTRACE_SANITIZER_INCLUDE:\w+=(.+)$", file.read(), re.M)
+    root = os.path.dirname(headers.group(1)) if headers else ""
+    places = [named] if named else [root, root and os.path.join(root, "lib"), os.path.join(build, "sanitizer", "*"),
+                                    os.path.join(toolkit(build), "compute-sanitizer")]
+    found = [f for p in places if p for f in sorted(glob.glob(p if p.endswith(".so") else os.path.join(p, "libsanitizer-public.so")))]
+    return found[0] if found else None
 
 
 def find_gpu():
@@ -50,6 +81,7 @@ class Maker:
 
     def __init__(self, folder, build, flags, standin=None):
         self.folder, self.build, self.flags, self.standin = folder, build, list(flags), standin
+        self.sanitizer = None  # NVIDIA's library, when it is in the kit
         for name in ("bin", "lib", "tools"):
             os.makedirs(os.path.join(folder, name), exist_ok=True)
         shutil.copy(os.path.join(build, "lib", "libmemtrace.so"), os.path.join(folder, "lib"))
@@ -63,6 +95,55 @@ class Maker:
                 if not name.startswith(MACHINE):
                     shutil.copy(where, os.path.join(folder, "lib", name))
 
+    def injection(self, source, sanitizer=None):
+        """What traces programs as they are, and programs that nvcc builds; returns what is missing, in words. sanitizer: NVIDIA's
+        library, or its folder; None: that of the build."""
+        missing = []
+        for name in ("lib/libmemtrace-attach.so", "lib/memtrace/libmemtrace-inject.so", "lib/memtrace/gpu-patch.fatbin"):
+            if not self.copy(os.path.join(self.build, name), os.path.dirname(name)):
+                missing.append(name)
+        self.sanitizer = library = find_sanitizer(self.build, sanitizer)
+        for path in glob.glob(os.path.join(os.path.dirname(library), "*.so")) if library else ():
+            if not path.endswith("-collection.so"):  # of the program compute-sanitizer
+                self.copy(path, os.path.join("sanitizer", "lib"))
+        if not library:
+            missing.append("libsanitizer-public.so")
+        nvcc = os.path.join(toolkit(self.build), "bin", "nvcc")
+        if os.path.exists(nvcc):
+            self.injected(nvcc, os.path.join(source, "tests", "gpu", "inject"))
+        else:
+            missing.append("programs by nvcc")
+        return missing
+
+    def copy(self, path, folder):
+        if os.path.exists(path):
+            os.makedirs(os.path.join(self.folder, folder), exist_ok=True)
+            shutil.copy(path, os.path.join(self.folder, folder))
+        return os.path.exists(path)
+
+    def injected(self, nvcc, source):
+        known = re.findall(r"sm_(\d+)", call([nvcc, "--list-gpu-code"]))
+        codes = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in CODES if n in known] + ["-gencode=arch=compute_90,code=compute_90"]
+        words = [nvcc, "-O3", "-std=c++17", "-lineinfo", "-diag-suppress=550", *codes]
+        for name in ("basic", "kinds"):
+            call([*words, os.path.join(source, name + ".cu"), "-o", os.path.join(self.folder, "bin", "inject-" + name), "-ldl"])
+        call([*words, "-shared", "-Xcompiler=-fPIC", os.path.join(source, "module.cu"), "-o",
+              os.path.join(self.folder, "lib", "libinject-module.so")])
+
+    def scripts(self, source):
+        """The kit needs no checkout: the cases' scripts, `run`, and what it was made of."""
+        for name in SCRIPTS:
+            shutil.copytree(os.path.join(source, name), os.path.join(self.folder, "source", name), dirs_exist_ok=True,
+                            ignore=shutil.ignore_patterns("__pycache__"))
+        path = os.path.join(self.folder, "run")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(RUN)
+        os.chmod(path, 0o755)
+        with open(os.path.join(self.folder, "versions.txt"), "w", encoding="utf-8") as file:
+            file.write(f"kit of {said(['date', '-u'])}, commit {said(['git', '-C', source, 'rev-parse', 'HEAD'])}\n"
+                       f"{said([os.path.join(toolkit(self.build), 'bin', 'nvcc'), '--version'])}\n"
+                       f"NVIDIA's library: {self.sanitizer}\n")
+
     def program(self, source, *flags, name=None):
         """Compiles and links against the kit's own library."""
         out = os.path.join(self.folder, "bin", name or key(source, flags))
@@ -74,14 +155,12 @@ class Maker:
             self.standin.images(out)
         return out
 
-
     def library(self, source, name):
         """Compiled without the plugin, with a CUDA runtime of its own that nobody sees."""
-        overlay = os.path.join(self.build, "cuda-overlay")
-        toolkit = os.path.dirname(os.path.dirname(os.path.realpath(os.path.join(overlay, "bin", "nvlink"))))
-        folder = next(f for f in ("lib64", "lib") if os.path.exists(os.path.join(toolkit, f, "libcudart_static.a")))
+        overlay, cuda = os.path.join(self.build, "cuda-overlay"), toolkit(self.build)
+        folder = next(f for f in ("lib64", "lib") if os.path.exists(os.path.join(cuda, f, "libcudart_static.a")))
         call(["clang++-19", "-Wno-unknown-cuda-version", "--cuda-path=" + overlay, *self.flags, "-O2", "-fPIC", "-fvisibility=hidden",
-              "-shared", source, "-o", os.path.join(self.folder, "lib", name), os.path.join(toolkit, folder, "libcudart_static.a"),
+              "-shared", source, "-o", os.path.join(self.folder, "lib", name), os.path.join(cuda, folder, "libcudart_static.a"),
               "-ldl", "-lrt", "-lpthread", "-Wl,--exclude-libs,ALL"])
 
 
@@ -95,6 +174,7 @@ class KitWorld(w.World):
         if runtime and "MEMTRACE_CUDART" not in variables:
             given["MEMTRACE_CUDART"] = runtime[0]
         super().__init__(folder, source, work, variables=given)
+        self.mt_run = self.tool("mt-run")
 
     def tool(self, name):
         return os.path.join(self.build, "tools", name)

@@ -4,10 +4,12 @@
 #include "patch_calls.h"
 #include "gpu/patch/patch.cu"
 
-/* Flags that an access of memory can have: a load, a store, an atomic, one of the system, a prefetch. */
-static const uint32_t flags_of[] = {1, 2, 3, 7, 8, 9};
-static const int type_of[] = {0, 1, 2, 2, -1, -1};
-#define FLAGS(a) ((a)->choice % 6)
+/* Flags that an access of memory can have: a load, a store, an atomic, one of the system, a prefetch, an
+ * atomic whose result is not read. */
+static const uint32_t flags_of[] = {1, 2, 3, 7, 8, 9, 0x102};
+static const int type_of[] = {0, 1, 2, 2, -1, -1, 2};
+#define FLAGS(a) ((a)->choice % 7)
+#define WARPS(a) ((a)->choice % 2 ? ~0u : 0u) /* none: wgmma ends a group and reads nothing */
 #define MATRICES(a) (1u << (a)->choice % 3)
 #define BLOCKS(a) ((a)->choice + 1)
 #define MULTICAST(a) ((a)->choice % 2 ? 0x9u : 0u)
@@ -39,6 +41,8 @@ int patch_comes(enum patch_call call, const struct patch_arguments *a, unsigned 
         return type_of[FLAGS(a)] >= 0;
     case PATCH_CALL_matrix:
         return type_of[FLAGS(a)] >= 0 && lane < 8 * MATRICES(a);
+    case PATCH_CALL_operands:
+        return WARPS(a) != 0;
     case PATCH_CALL_object:
         return KIND(a) >= 1 && KIND(a) <= 6;
     case PATCH_CALL_attempt:
@@ -192,7 +196,7 @@ int patch_call(enum patch_call call, void *data, const struct patch_arguments *a
     case PATCH_CALL_fill:
         return mt_patch_fill(data, a->pc, ADDRESS32(a), BLOCKS(a));
     case PATCH_CALL_operands:
-        return mt_patch_operands(data, a->pc, ADDRESS32(a), 1024);
+        return mt_patch_operands(data, a->pc, ADDRESS32(a), 1024, ADDRESS32(a), 2048, 1, WARPS(a));
     case PATCH_CALL_tensor:
         return mt_patch_tensor(data, a->pc);
     case PATCH_CALL_copy:

@@ -2,7 +2,8 @@
 """patches.py FATBIN PATCH_DEF NVCC PATCH_CU INCLUDE...: the image of the patches.
 
 There is machine code for each architecture that nvcc names from sm_75 on, and each has all functions of patch.def; what they need of
-registers and stack stands in its .nv.info. Their PTX has neither match.sync nor redux.sync, shared memory or calls that are not inlined."""
+registers and stack stands in its .nv.info. Where an INCLUDE has NVIDIA's header, the table's numbers are those of its names. Their PTX has neither match.sync nor redux.sync, shared memory or calls that are not inlined."""
+import os
 import re
 import struct
 import subprocess
@@ -50,6 +51,18 @@ def functions(elf):
     return names, max(frames.values(), default=0)
 
 
+def header_says(rows, include):
+    """What differs between the table and NVIDIA's header, if an include folder has it: rows that it does not know must be newer."""
+    for folder in include:
+        path = os.path.join(folder, "sanitizer_patching.h")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                named = dict(re.findall(r"\bSANITIZER_INSTRUCTION_(\w+)\s*=\s*(\d+)", f.read()))
+            for name, number, _, _, since in rows:
+                if named.get(name, number) != number or (name not in named and since == "0"):
+                    yield f"patch.def: {name} is {number} since {since}, the header says {named.get(name)}"
+
+
 def main():
     fatbin, table, nvcc, source, *include = sys.argv[1:]
     with open(table, encoding="utf-8") as f:
@@ -57,7 +70,7 @@ def main():
     with open(fatbin, "rb") as f:
         images = list(entries(f.read()))
     known = {int(n) for n in re.findall(r"sm_(\d+)$", subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True, check=True).stdout, re.M)}
-    failed = []
+    failed = list(header_says(rows, include))
     if {arch for _, arch, _ in images} != {n for n in known if n >= 75} or {kind for kind, *_ in images} != {2}:
         failed.append(f"architectures: {sorted(arch for _, arch, _ in images)}, nvcc knows {sorted(known)}")
     for _, arch, elf in images:

@@ -18,6 +18,10 @@ def bad():
     raise ValueError("no")
 
 
+def skip():
+    raise timed.Skipped("none here")
+
+
 def hang(path):
     print("last words", flush=True)
     program = subprocess.Popen(["sleep", "100"])
@@ -45,15 +49,15 @@ class Timed(unittest.TestCase):
             path, child = os.path.join(folder, "log"), os.path.join(folder, "child")
             report = timed.Report(path)
             begin = time.monotonic()
-            found = report.cases([("good", lambda: print("hello")), ("bad", bad), ("hang", lambda: hang(child)), ("stubborn", stubborn),
+            found = report.cases([("good", lambda: print("hello")), ("figures", lambda: "7 of 9"), ("skip", skip), ("bad", bad), ("hang", lambda: hang(child)), ("stubborn", stubborn),
                                   ("silent", lambda: os._exit(0))], timed.Budget(None, 1))
-            self.assertEqual(found, ["ok", "failed", "failed", "failed", "failed"])
+            self.assertEqual(found, ["ok", "ok", "skipped", "failed", "failed", "failed", "failed"])
             self.assertLess(time.monotonic() - begin, 30)
             with open(path) as file:
                 text = file.read()
             with open(child) as file:
                 pid = file.read()
-            for words in ("hello", "bad: FAILED: no", "ValueError", "last words", "hang: HUNG: ended after 1 s (",
+            for words in ("hello", "figures: ok: 7 of 9 (", "skip: skipped: none here", "bad: FAILED: no", "ValueError", "last words", "hang: HUNG: ended after 1 s (",
                           "stubborn: HUNG: ended after 1 s, by SIGKILL", "silent: FAILED: the case ended without a verdict"):
                 self.assertIn(words, text)
             time.sleep(0.2)

@@ -8,6 +8,11 @@ import time
 import traceback
 
 GRACE = 5  # seconds between SIGTERM and SIGKILL
+XID = "dmesg 2>/dev/null | grep -i xid | tail -20"  # what the driver says of GPUs that fail
+
+
+class Skipped(Exception):
+    """A case cannot run here; says why."""
 
 
 class Budget:
@@ -28,8 +33,10 @@ def child(function, write, log):
     os.dup2(log, 1)
     os.dup2(log, 2)
     try:
-        function()
-        words = "ok"
+        figures = function()
+        words = f"ok: {figures}" if figures else "ok"
+    except Skipped as why:
+        words = f"skipped: {why}"
     except BaseException as why:  # SystemExit, too: it is no success
         traceback.print_exc()
         words = f"FAILED: {why}"
@@ -57,7 +64,8 @@ def signal_group(pid, number):
 
 
 def run(function, seconds, log):
-    """(verdict, seconds it took). `log`: a file descriptor. Verdicts: "ok", "FAILED: why", "HUNG: ...".
+    """(verdict, seconds it took). `log`: a file descriptor. Verdicts: "ok", "ok: figures", "skipped: why", "FAILED: why",
+    "HUNG: ...".
     All that the case started and left in its process group is ended with it."""
     begin = time.monotonic()
     read, write = os.pipe()
@@ -102,9 +110,9 @@ class Report:
         print(words, flush=True)
         os.write(self.log, (words + "\n").encode())
 
-    def machine(self):
-        """What the machine is, into the log; a command that is not there or hangs is nothing."""
-        for command in (["date"], ["uname", "-a"], ["nvidia-smi"], ["sh", "-c", "dmesg 2>/dev/null | grep -i xid | tail -20"]):
+    def machine(self, versions):
+        """What the machine is, into the log; a command that is not there or hangs is nothing. `versions`: a file's path."""
+        for command in (["date"], ["uname", "-a"], ["cat", versions], ["nvidia-smi"], ["sh", "-c", XID]):
             self.command(command)
 
     def command(self, command):
@@ -115,18 +123,26 @@ class Report:
             os.write(self.log, f"{why}\n".encode())
 
     def cases(self, functions, budget):
-        """functions: (name, function). The verdicts in order: "ok", "failed", "not run"."""
-        verdicts = []
+        """functions: (name, function). The verdicts in order: "ok", "skipped", "failed", "not run"."""
+        verdicts, rows = [], []
         for name, function in functions:
             seconds = budget.share()
             if seconds < 1:
                 self.say(f"{name}: not run, no time is left")
                 verdicts.append("not run")
+                rows.append((name, "not run", 0, ""))
                 continue
             os.write(self.log, f"---- {name}\n".encode())
             words, took = run(function, seconds, self.log)
             self.say(f"{name}: {words} ({took:.1f} s)")
-            verdicts.append("ok" if words == "ok" else "failed")
+            verdicts.append(next((word for word in ("ok", "skipped") if words.startswith(word)), "failed"))
+            rows.append((name, verdicts[-1], took, words.partition(": ")[2].partition("\n")[0]))
             if words.startswith("HUNG"):
                 self.command(["nvidia-smi"])  # does the GPU live?
+        self.table(rows)
         return verdicts
+
+    def table(self, rows):
+        os.write(self.log, b"---- all cases: verdict, seconds, case, figures or why\n")
+        for name, verdict, took, more in rows:
+            os.write(self.log, f"{verdict:8} {took:7.1f}  {name}  {more}\n".encode())

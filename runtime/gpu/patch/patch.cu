@@ -21,8 +21,9 @@
 #endif
 enum { PATCH_OK = 0 }; /* SANITIZER_PATCH_SUCCESS */
 
-/* Bits of an access's flags: SANITIZER_MEMORY_DEVICE_FLAG_READ, _WRITE, _PREFETCH. */
-enum { PATCH_READ = 1, PATCH_WRITE = 2, PATCH_PREFETCH = 8 };
+/* Bits of an access's flags: SANITIZER_MEMORY_DEVICE_FLAG_READ, _WRITE, _PREFETCH, _ATOMIC_WRITE_ONLY (an
+ * atomic whose result nobody uses, which versions before 13.4 call a read and a write). */
+enum { PATCH_READ = 1, PATCH_WRITE = 2, PATCH_PREFETCH = 8, PATCH_ATOMIC = 256 };
 /* Sanitizer_CudaBarrierInstructionKind: what is done to an mbarrier. */
 enum { PATCH_INIT = 1, PATCH_ARRIVE = 2, PATCH_LAST_ARRIVE = 5, PATCH_WAIT = 6 };
 
@@ -71,6 +72,7 @@ PATCH_INLINE int patch_type(uint32_t flags)
 {
     uint32_t both = flags & (PATCH_READ | PATCH_WRITE);
     return !both || flags & PATCH_PREFETCH ? -1
+           : flags & PATCH_ATOMIC          ? MT_ATOMIC
            : both == PATCH_READ            ? MT_LOAD
            : both == PATCH_WRITE           ? MT_STORE
                                            : MT_ATOMIC;
@@ -176,12 +178,14 @@ PATCH mt_patch_fill(void *data, uint64_t pc, uint32_t to, uint32_t words)
     return PATCH_OK;
 }
 
-/* Operands that tensor cores read from shared memory: which lane reads what, nobody says. */
-PATCH mt_patch_operands(void *data, uint64_t pc, uint32_t a, uint32_t a_bytes)
+/* Operands that tensor cores read from shared memory: which lane reads what, nobody says. `warps` is 0 where
+ * the instruction does nothing but end a group. */
+PATCH mt_patch_operands(void *data, uint64_t pc, uint32_t a, uint32_t a_bytes, uint32_t b, uint32_t b_bytes,
+                        uint32_t flags, uint32_t warps)
 {
     struct mt_gpu_context *c = patch_context(data);
-    (void)a, (void)a_bytes;
-    if (c)
+    (void)a, (void)a_bytes, (void)b, (void)b_bytes, (void)flags;
+    if (c && warps)
         mt_write_word(c, patch_lanes(pc), MT_PACKET_NOTE, patch_site(c, pc), 1);
     return PATCH_OK;
 }

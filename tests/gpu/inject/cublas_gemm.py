@@ -1,0 +1,37 @@
+"""A product of two matrices of ones by cuBLAS, called without any package of Python's. KIT: where libcudart is, in lib."""
+import ctypes
+import glob
+import os
+import sys
+
+N = 64
+
+
+def find(name):
+    """The newest lib<name>.so.12 or .13 of this machine, or None."""
+    places = [os.path.join(os.environ.get("KIT", ""), "lib"), *os.environ.get("LD_LIBRARY_PATH", "").split(":"),
+              "/usr/local/cuda*/lib64", "/usr/lib/x86_64-linux-gnu"]
+    places += [os.path.join(p, "nvidia", "*", "lib") for p in sys.path if p]
+    found = [f for p in places if p for f in glob.glob(os.path.join(p, f"lib{name}.so.1[23]"))]
+    return max(found, key=lambda f: f.rsplit(".", 1)[1]) if found else None
+
+
+def main():
+    blas = ctypes.CDLL(find("cublas"), mode=ctypes.RTLD_GLOBAL)
+    cuda = ctypes.CDLL(find("cudart"))
+    host, bytes_of = (ctypes.c_float * (N * N))(*[1.0] * (N * N)), ctypes.c_size_t(4 * N * N)
+    on_gpu = [ctypes.c_void_p() for _ in range(3)]
+    for p in on_gpu:
+        assert cuda.cudaMalloc(ctypes.byref(p), bytes_of) == 0
+        assert cuda.cudaMemcpy(p, host, bytes_of, 1) == 0
+    handle, one, zero = ctypes.c_void_p(), ctypes.c_float(1), ctypes.c_float(0)
+    assert blas.cublasCreate_v2(ctypes.byref(handle)) == 0
+    a, b, c = on_gpu
+    assert blas.cublasSgemm_v2(handle, 0, 0, N, N, N, ctypes.byref(one), a, N, b, N, ctypes.byref(zero), c, N) == 0
+    assert cuda.cudaMemcpy(host, c, bytes_of, 2) == 0
+    assert all(v == N for v in host)
+    print("right")
+
+
+if __name__ == "__main__":
+    main()
