@@ -85,9 +85,8 @@ class Maker:
         for name in ("bin", "lib", "tools"):
             os.makedirs(os.path.join(folder, name), exist_ok=True)
         shutil.copy(os.path.join(build, "lib", "libmemtrace.so"), os.path.join(folder, "lib"))
-        for library in glob.glob(os.path.join(build, "cuda-overlay", "lib64", "libcudart.so.1?")):
-            if "libmemtrace" not in os.path.realpath(library):
-                shutil.copy(os.path.realpath(library), os.path.join(folder, "lib", os.path.basename(library)))
+        for library in glob.glob(os.path.join(toolkit(build), "lib*", "libcudart.so.1?")):
+            shutil.copy(os.path.realpath(library), os.path.join(folder, "lib", os.path.basename(library)))
         for tool in TOOLS:
             path = os.path.join(build, "bin", tool)
             shutil.copy(path, os.path.join(folder, "tools"))

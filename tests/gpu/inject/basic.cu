@@ -37,7 +37,8 @@ __global__ void early(int *a)
         asm volatile("st.global.u32 [%0+%2], %1;" ::"l"(a), "r"(k + 100 * threadIdx.x), "n"(4 * k)           \
                      : "memory");                                                                            \
         break;
-#define FOUR(k) STORE(k##0) STORE(k##1) STORE(k##2) STORE(k##3) STORE(k##4) STORE(k##5) STORE(k##6) STORE(k##7)
+#define FOUR(k)                                                                                              \
+    STORE(k##0) STORE(k##1) STORE(k##2) STORE(k##3) STORE(k##4) STORE(k##5) STORE(k##6) STORE(k##7)
 
 // Each lane stores by an instruction of its own: 32 sites in one warp.
 __global__ void lanes(int *a)

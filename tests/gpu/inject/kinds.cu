@@ -1,5 +1,5 @@
-// One kernel for each kind of access, of one warp. ../cases_inject.py has the counts, by hand. Prints the kernels that ran: those that
-// the GPU is too old for are left out.
+// One kernel for each kind of access, of one warp. ../cases_inject.py has the counts, by hand. Prints the
+// kernels that ran: those that the GPU is too old for are left out.
 #include <cstdio>
 #include <cstdlib>
 
@@ -34,7 +34,9 @@ __global__ void loads(char *a)
     asm volatile("ld.global.u16 %0, [%1+512];" : "=h"(i) : "l"(at));
     asm volatile("ld.global.u32 %0, [%1+1024];" : "=r"(v) : "l"(at));
     asm volatile("ld.global.u64 %0, [%1+1536];" : "=l"(d) : "l"(at));
-    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4+2048];" : "=r"(w), "=r"(x), "=r"(y), "=r"(z) : "l"(at));
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4+2048];"
+                 : "=r"(w), "=r"(x), "=r"(y), "=r"(z)
+                 : "l"(at));
     v += h + i + w + x + y + z + (unsigned)d + (unsigned)(d >> 32);
     asm volatile("st.global.u32 [%0+4096], %1;" ::"l"(at), "r"(v));
 }
@@ -87,15 +89,19 @@ __global__ void bulk(char *a)
     asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(at));
     asm volatile("fence.proxy.async;" ::: "memory");
     asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [%0], 512; }" ::"r"(at));
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 512, [%2];" ::"r"(in_shared(s)),
-                 "l"(a), "r"(at)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 512, [%2];" ::"r"(
+            in_shared(s)),
+        "l"(a), "r"(at)
+        : "memory");
     while (!done)
         asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
                      : "=r"(done)
                      : "r"(at)
                      : "memory");
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 512;" ::"l"(a + 1024), "r"(in_shared(s)) : "memory");
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 512;" ::"l"(a + 1024),
+                 "r"(in_shared(s))
+                 : "memory");
     asm volatile("cp.async.bulk.commit_group;");
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 #endif
@@ -143,7 +149,9 @@ __global__ void cluster(unsigned *out)
     __shared__ unsigned s[32];
     unsigned rank, at;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(in_shared(s) + 4 * threadIdx.x), "r"(rank ^ 1));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                 : "=r"(at)
+                 : "r"(in_shared(s) + 4 * threadIdx.x), "r"(rank ^ 1));
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
     asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(at), "r"(rank) : "memory");
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
