@@ -1,6 +1,7 @@
 /* One GPU: its rings, its launch contexts, and the marks by which it says that a launch has ended. */
 #include "device.h"
 #include "cuda.h"
+#include "readers.h"
 #include "trace/events.h"
 #include "base/report.h"
 #include "trace/selection.h"
@@ -455,32 +456,31 @@ static unsigned read_marks(struct mt_gpu_device *d, struct mt_flight **ended)
     return n;
 }
 
-static unsigned device_drain(struct mt_gpu_device *d, struct mt_ring *r)
+static void device_complain(void *device)
 {
-    struct mt_packet p;
-    unsigned n = 0;
-    int got = 0;
-    while (n < MT_GPU_BATCH && (got = mt_ring_take(r, &p)) > 0) {
-        int known = p.context < MT_GPU_CONTEXTS;
-        struct mt_flight *f = known ? atomic_load(&d->flight[p.context]) : NULL;
-        if (f)
-            mt_flight_packet(f, &p);
-        else if (known)
-            settle_debt(d, p.context, mt_packet_count(&p));
-        n++;
-        if (n % 64 == 0)
-            mt_ring_publish(r);
-    }
-    if (n % 64 || got < 0)
-        mt_ring_publish(r);
-    if (got < 0 && !d->damaged) {
-        d->damaged = 1;
-        mt_report(
-            "GPU %d wrote something that is not a record into a ring (did the program write out of bounds?); "
-            "traces of kernels under way are incomplete, and later kernels run without",
-            d->ordinal);
-    }
-    return n;
+    struct mt_gpu_device *d = device;
+    if (d->damaged)
+        return;
+    d->damaged = 1;
+    mt_report(
+        "GPU %d wrote something that is not a record into a ring (did the program write out of bounds?); "
+        "traces of kernels under way are incomplete, and later kernels run without",
+        d->ordinal);
+}
+
+static void device_came(void *device, uint32_t context, uint64_t records, int known)
+{
+    if (!known)
+        settle_debt(device, context, records);
+}
+
+static unsigned device_drain(struct mt_gpu_device *d)
+{
+    static const struct mt_readers_ops ops = {device_came, device_complain};
+    struct mt_readers_ring rings[MT_GPU_RINGS];
+    for (unsigned i = 0; i < MT_GPU_RINGS; i++)
+        rings[i] = (struct mt_readers_ring){&d->rings[i], d->flight, MT_GPU_CONTEXTS, d};
+    return mt_readers_drain(rings, MT_GPU_RINGS, MT_GPU_BATCH, &ops);
 }
 
 unsigned mt_gpu_poll(void)
@@ -490,8 +490,7 @@ unsigned mt_gpu_poll(void)
     pthread_mutex_lock(&polling);
     for (struct mt_gpu_device *d = closed ? NULL : devices; d; d = d->next) {
         unsigned n = read_marks(d, ended);
-        for (unsigned i = 0; i < MT_GPU_RINGS; i++)
-            packets += device_drain(d, &d->rings[i]);
+        packets += device_drain(d);
         for (unsigned i = 0; i < n; i++)
             ended[i]->ended = 1;
     }

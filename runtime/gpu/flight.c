@@ -160,7 +160,7 @@ static void give_block(struct mt_gather *g)
         spare = g;
 }
 
-static void hand_on(struct mt_flight *f, struct mt_gather *g)
+void mt_flight_hand_on(struct mt_flight *f, struct mt_gather *g)
 {
     if (g->runs)
         mt_trace_append_runs(f->queue->trace, g->run, g->runs, g->accesses);
@@ -171,7 +171,7 @@ static void hand_on_all(struct mt_flight *f)
 {
     while (f->gathered) {
         struct mt_gather *g = f->gathered;
-        hand_on(f, g);
+        mt_flight_hand_on(f, g);
         f->gathered = g->next;
         if (g == f->filling)
             break;
@@ -200,9 +200,8 @@ static int add_block(struct mt_flight *f)
     return 1;
 }
 
-/* The number of the packet's site in the process.
- * With -fgpu-rdc the code has added its file's base already. */
-static uint32_t site_of(const struct mt_flight *f, const struct mt_packet *p)
+/* With -fgpu-rdc the code has added its file's base already. */
+uint32_t mt_flight_site(const struct mt_flight *f, const struct mt_packet *p)
 {
     const struct mt_image *image = f->launch.image;
     uint32_t site = p->site;
@@ -215,7 +214,7 @@ static uint32_t site_of(const struct mt_flight *f, const struct mt_packet *p)
 
 static void flight_gather(struct mt_flight *f, const struct mt_packet *p, uint64_t total, int first)
 {
-    uint32_t site = site_of(f, p);
+    uint32_t site = mt_flight_site(f, p);
     uint64_t from = 0;
     while (from < total) {
         uint64_t n = f->filling ? mt_gather_put(f->filling, p, from, site) : 0;
@@ -246,19 +245,34 @@ static void open_first(struct mt_flight_queue *q, struct mt_flight *f)
     f->nheld = f->held_cap = 0;
 }
 
+/* So many threads more have ended; all that they wrote was taken before. */
+static void flight_exited(struct mt_flight *f, uint64_t lanes)
+{
+    f->exited += lanes;
+    if (lanes && f->exits && f->exited >= f->exits) {
+        f->counted = f->taken;
+        f->ended = 1;
+    }
+}
+
 /* Packets without records. 1: this was one. All of a thread's other packets come before that of its end. */
 static int flight_heard(struct mt_flight *f, const struct mt_packet *p)
 {
     if (p->kind == MT_PACKET_NOTE)
         f->untraced += p->words[0];
-    if (p->kind != MT_PACKET_EXIT)
-        return p->kind == MT_PACKET_NOTE;
-    f->exited += (uint64_t)__builtin_popcount(p->mask);
-    if (f->exits && f->exited >= f->exits) {
-        f->counted = f->taken;
-        f->ended = 1;
-    }
-    return 1;
+    if (p->kind == MT_PACKET_EXIT)
+        flight_exited(f, (uint64_t)__builtin_popcount(p->mask));
+    return p->kind == MT_PACKET_EXIT || p->kind == MT_PACKET_NOTE;
+}
+
+static int flight_is_first(struct mt_flight *f)
+{
+    pthread_mutex_lock(&lock);
+    int first = f->queue->first == f;
+    pthread_mutex_unlock(&lock);
+    if (first && !is_open(f))
+        open_first(f->queue, f);
+    return first;
 }
 
 void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p)
@@ -267,11 +281,7 @@ void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p)
     if (flight_heard(f, p))
         return;
     uint64_t total = mt_packet_count(p), from = 0;
-    pthread_mutex_lock(&lock);
-    int first = f->queue->first == f;
-    pthread_mutex_unlock(&lock);
-    if (first && !is_open(f))
-        open_first(f->queue, f);
+    int first = flight_is_first(f);
     if (mt_trace_compact()) {
         flight_gather(f, p, total, first);
         from = total;
@@ -285,6 +295,57 @@ void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p)
         from += n;
     }
     f->taken += total;
+}
+
+/* Blocks of a launch that is not open wait behind what it has. */
+static void flight_keep(struct mt_flight *f, const struct mt_flight_part *p)
+{
+    if (f->filling)
+        f->filling->next = p->first;
+    else
+        f->gathered = p->first;
+    f->filling = p->last;
+    f->blocks += p->blocks;
+}
+
+/* Returns the accesses in them. */
+static uint64_t flight_lose(const struct mt_flight_part *p)
+{
+    uint64_t n = 0;
+    for (struct mt_gather *g = p->first, *next; g; g = next) {
+        next = g->next;
+        n += g->accesses;
+        free(g);
+    }
+    return n;
+}
+
+/* Is it open? What it had before goes into the file before what readers write from now on. */
+static int flight_opens(struct mt_flight *f)
+{
+    int kept = f->gathered && f->gathered->runs, first = flight_is_first(f);
+    if (first && kept) {
+        hand_on_all(f);
+        mt_trace_settle(f->queue->trace);
+    }
+    return first;
+}
+
+int mt_flight_merge(struct mt_flight *f, const struct mt_flight_part *p)
+{
+    int open = flight_opens(f), fits = (f->blocks + p->blocks) * sizeof *f->filling <= HELD_MAX;
+    uint64_t dropped = p->dropped;
+    if (!open && !fits)
+        dropped += flight_lose(p);
+    else if (!open && p->first)
+        flight_keep(f, p);
+    if (dropped)
+        flight_complain(f);
+    f->dropped += dropped;
+    f->untraced += p->notes;
+    f->taken += p->taken;
+    flight_exited(f, p->exited);
+    return open;
 }
 
 /* ---- ends --------------------------------------------------------------------------------------- */

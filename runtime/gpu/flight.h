@@ -66,6 +66,20 @@ void mt_flight_add(struct mt_flight_queue *q, struct mt_flight *f);
 void mt_flight_issued(struct mt_flight *f);
 /* It makes no records: it will never run (status says why), or was issued without record calls (0). */
 void mt_flight_cancel(struct mt_flight *f, int status);
+/* What one of several readers has gathered of a launch, in compact traces. */
+struct mt_flight_part {
+    struct mt_gather *first, *last; /* blocks, in order; */
+    size_t blocks;
+    uint64_t taken, notes, exited,
+        dropped; /* records, accesses without one, threads that ended; no memory for */
+};
+/* Gives them to the launch. 1: it is open, and the caller hands the blocks on (mt_flight_hand_on) before the
+ * launch may end; 0: it has them. One caller at a time, as mt_flight_packet. */
+int mt_flight_merge(struct mt_flight *f, const struct mt_flight_part *p);
+/* Of an open launch; by any thread. The block stays the caller's. */
+void mt_flight_hand_on(struct mt_flight *f, struct mt_gather *g);
+/* The number of the packet's site in the process; by any thread. */
+uint32_t mt_flight_site(const struct mt_flight *f, const struct mt_packet *p);
 /* Records of a launch. */
 void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p);
 /* Ends what can be ended, in order. Calls `done` for each flight that left; it is freed then. Returns how

@@ -94,6 +94,12 @@ int mt_ring_take(struct mt_ring *r, struct mt_packet *p)
     return 1;
 }
 
+int mt_ring_waits(const struct mt_ring *r)
+{
+    uint64_t word;
+    return !r->damaged && ring_word(r, 0, &word);
+}
+
 void mt_ring_publish(struct mt_ring *r)
 {
     __atomic_store_n(r->tail, r->damaged ? MT_RING_CLOSED : r->at, __ATOMIC_RELEASE);

@@ -28,6 +28,8 @@ struct mt_packet {
  * the room back with mt_ring_publish; that of a damaged ring makes writers go on, so that no kernel waits. */
 int mt_ring_take(struct mt_ring *r, struct mt_packet *p);
 void mt_ring_publish(struct mt_ring *r);
+/* Has a packet begun to arrive? Cheap. */
+int mt_ring_waits(const struct mt_ring *r);
 
 /* Raw records that a packet stands for: none of EXIT and NOTE. */
 uint64_t mt_packet_count(const struct mt_packet *p);

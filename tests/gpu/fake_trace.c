@@ -1,5 +1,6 @@
 /* The trace side of fake_cuda.h: what reaches a trace is kept, and the order of calls is checked. */
 #include "fake_cuda.h"
+#include "base/options.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -119,9 +120,17 @@ static void add_site(struct mt_trace *t, uint32_t site)
     f->sites[f->count - 1] = site;
 }
 
+void mt_trace_settle(void *trace)
+{
+    (void)trace;
+}
+
+static pthread_mutex_t append_lock = PTHREAD_MUTEX_INITIALIZER; /* several readers write to one trace */
+
 /* As the records that the runs stand for. */
 void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t n, uint64_t accesses)
 {
+    pthread_mutex_lock(&append_lock);
     fake_trace_must(fake_compact, "runs in a raw trace");
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
@@ -136,6 +145,16 @@ void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t 
         accesses -= r->count;
     }
     fake_trace_must(accesses == 0, "accesses that are not in the runs");
+    pthread_mutex_unlock(&append_lock);
+}
+
+/* As many readers as the test is told. */
+const struct mt_options *mt_options(void)
+{
+    static struct mt_options o = {.ring_slots = 32};
+    const char *readers = getenv("FAKE_READERS");
+    o.gpu_readers = readers ? (uint64_t)atoi(readers) : 1;
+    return &o;
 }
 
 void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l)

@@ -1,6 +1,7 @@
 /* The rings and launch contexts of one CUcontext, and the thread that reads all of them. */
 #include "rings.h"
 #include "inject.h"
+#include "gpu/readers.h"
 #include "base/options.h"
 #include "base/report.h"
 #include "base/thread.h"
@@ -25,6 +26,7 @@ struct mt_inject_rings {
     struct mt_gpu_context *contexts; /* on the device */
     uint64_t ctas;                   /* the rule which CTAs are traced, on the device; 0: all */
     int damaged, retired;
+    _Atomic uint64_t passed[MT_GPU_RINGS];             /* slots whose packets launches have */
     struct mt_flight *_Atomic flight[MT_GPU_CONTEXTS]; /* who has it */
     _Atomic uint64_t came[MT_GPU_CONTEXTS];            /* records, since the start */
     uint64_t before[MT_GPU_CONTEXTS];                  /* the same when it was lent */
@@ -161,6 +163,7 @@ static void rings_shut(struct mt_inject_rings *r)
     for (unsigned i = 0; i < MT_GPU_RINGS; i++) {
         r->rings[i].damaged = 1;
         mt_ring_publish(&r->rings[i]);
+        r->passed[i] = MT_RING_CLOSED;
     }
 }
 
@@ -325,7 +328,7 @@ int mt_rings_passed(const struct mt_inject_rings *r, const struct mt_rings_look 
 {
     int passed = 1;
     for (unsigned i = 0; i < MT_GPU_RINGS && !r->retired; i++)
-        passed &= __atomic_load_n(r->rings[i].tail, __ATOMIC_ACQUIRE) >= l->heads[i];
+        passed &= r->passed[i] >= l->heads[i];
     return passed;
 }
 
@@ -358,43 +361,33 @@ static int running;
 static unsigned under_way;                /* launches; under `lock` */
 static _Atomic uint64_t progress, rounds; /* packets and launches done; turns of the reader */
 
-static void rings_complain(struct mt_inject_rings *r)
+static void rings_complain(void *rings)
 {
+    struct mt_inject_rings *r = rings;
     if (!r->damaged)
         mt_report("a GPU wrote something that is not a record into a ring (did the program write out of "
                   "bounds?); traces of kernels under way are incomplete, and later kernels run without");
     r->damaged = 1;
 }
 
-static void rings_hand_on(struct mt_inject_rings *r, const struct mt_packet *p)
+static void rings_came(void *rings, uint32_t context, uint64_t records, int known)
 {
-    uint64_t records = mt_packet_count(p);
-    if (p->context >= MT_GPU_CONTEXTS)
-        return;
-    struct mt_flight *f = atomic_load(&r->flight[p->context]);
-    r->came[p->context] += records;
-    if (f)
-        mt_flight_packet(f, p);
-    else if (records)
-        mt_trace_miss(r->trace[p->context], "records of a launch came after it was thought to have ended");
+    struct mt_inject_rings *r = rings;
+    r->came[context] += records;
+    if (!known && records)
+        mt_trace_miss(r->trace[context], "records of a launch came after it was thought to have ended");
 }
 
-static unsigned rings_drain(struct mt_inject_rings *r, struct mt_ring *ring)
+static unsigned rings_drain(struct mt_inject_rings *r)
 {
-    struct mt_packet p;
-    unsigned n = 0;
-    int got = 0;
-    while (n < MT_GPU_BATCH && (got = mt_ring_take(ring, &p)) > 0) {
-        rings_hand_on(r, &p);
-        n++;
-        if (n % 64 == 0)
-            mt_ring_publish(ring);
-    }
-    if (n % 64 || got < 0)
-        mt_ring_publish(ring);
-    if (got < 0)
-        rings_complain(r);
-    return n;
+    static const struct mt_readers_ops ops = {rings_came, rings_complain};
+    struct mt_readers_ring rings[MT_GPU_RINGS];
+    for (unsigned i = 0; i < MT_GPU_RINGS; i++)
+        rings[i] = (struct mt_readers_ring){&r->rings[i], r->flight, MT_GPU_CONTEXTS, r};
+    unsigned packets = mt_readers_drain(rings, MT_GPU_RINGS, MT_GPU_BATCH, &ops);
+    for (unsigned i = 0; i < MT_GPU_RINGS; i++)
+        r->passed[i] = r->rings[i].damaged ? MT_RING_CLOSED : r->rings[i].at;
+    return packets;
 }
 
 static unsigned rings_poll(void)
@@ -402,8 +395,7 @@ static unsigned rings_poll(void)
     unsigned packets = 0;
     pthread_mutex_lock(&polling);
     for (struct mt_inject_rings *r = closed ? NULL : all; r; r = r->next)
-        for (unsigned i = 0; i < MT_GPU_RINGS && !r->retired; i++)
-            packets += rings_drain(r, &r->rings[i]);
+        packets += r->retired ? 0 : rings_drain(r);
     pthread_mutex_unlock(&polling);
     return packets;
 }

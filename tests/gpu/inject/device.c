@@ -59,12 +59,6 @@ const char *mt_sanitizer_text(SanitizerResult r)
 
 /* ---- what rings and waits ask others ---- */
 
-const struct mt_options *mt_options(void)
-{
-    static struct mt_options o = {.ring_slots = 32};
-    return &o;
-}
-
 const struct mt_cta_rule *mt_selection_ctas(void)
 {
     return NULL;

@@ -96,7 +96,8 @@ def main():
     check_traces(run(API_NO_EXITS="1")[0], "without ends of threads")
     check_traces(run(API_GREEN="1")[0], "data of newer versions")
     check_traces(run(API_DESTROY="1")[0], "the context is destroyed")
-    for more in ({}, {"API_NO_EXITS": "1"}, {"MEMTRACE_RING_SLOTS": "32"}, {"MEMTRACE_FORMAT": "compact"}):
+    for more in ({}, {"API_NO_EXITS": "1"}, {"MEMTRACE_RING_SLOTS": "32"}, {"MEMTRACE_FORMAT": "compact"},
+                 {"MEMTRACE_FORMAT": "compact", "MEMTRACE_GPU_READERS": "3"}):
         traces, _ = run(API_PLAY="threads", **more)
         check(f"threads {more}", [(of(lines, "end")[-1]["records_written"], of(lines, "end")[-1]["complete"],
                                    of(lines, "end")[-1]["launches"]) for lines, *_ in traces.values()], [(12800, True, 200)] * 4)
