@@ -19,6 +19,7 @@
 struct mt_flight_queue {
     struct mt_trace *trace;
     pthread_mutex_t order; /* held while a launch is being issued */
+    int compact;           /* it takes runs */
     struct mt_flight *first, **last;
     struct mt_flight *open; /* mt_trace_begin was called for it */
     struct mt_flight_queue *next;
@@ -49,6 +50,7 @@ struct mt_flight_queue *mt_queue_enter(struct mt_trace *trace)
         q = q->next;
     if (!q && (q = calloc(1, sizeof *q))) {
         q->trace = trace;
+        q->compact = mt_trace_compact();
         q->last = &q->first;
         pthread_mutex_init(&q->order, NULL);
         q->next = queues;
@@ -261,7 +263,7 @@ static int flight_heard(struct mt_flight *f, const struct mt_packet *p)
     if (p->kind == MT_PACKET_NOTE)
         f->untraced += p->words[0];
     if (p->kind == MT_PACKET_EXIT)
-        flight_exited(f, (uint64_t)__builtin_popcount(p->mask));
+        flight_exited(f, mt_ring_lanes(p->mask));
     return p->kind == MT_PACKET_EXIT || p->kind == MT_PACKET_NOTE;
 }
 
@@ -282,7 +284,7 @@ void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p)
         return;
     uint64_t total = mt_packet_count(p), from = 0;
     int first = flight_is_first(f);
-    if (mt_trace_compact()) {
+    if (f->queue->compact) {
         flight_gather(f, p, total, first);
         from = total;
     }

@@ -16,7 +16,7 @@ static struct mt_access_run *gather_add(struct mt_gather *g, const struct mt_pac
     *r = (struct mt_access_run){.cta = p->cta,
                                 .smid = p->smid,
                                 .meta = p->meta,
-                                .count = (uint32_t)__builtin_popcount(mask),
+                                .count = mt_ring_lanes(mask),
                                 .mask = mask,
                                 .warp = p->warp,
                                 .site = site};
@@ -26,7 +26,7 @@ static struct mt_access_run *gather_add(struct mt_gather *g, const struct mt_pac
 
 static uint64_t put_lanes(struct mt_gather *g, const struct mt_packet *p, uint32_t site)
 {
-    uint32_t n = (uint32_t)__builtin_popcount(p->mask);
+    uint32_t n = mt_ring_lanes(p->mask);
     if (g->runs == MT_GATHER_RUNS || g->addresses + n > MT_GATHER_ADDRESSES)
         return 0;
     struct mt_access_run *r = gather_add(g, p, site, p->mask);

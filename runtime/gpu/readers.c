@@ -114,7 +114,7 @@ static void bin_put(struct reader *r, struct bin *b, const struct mt_packet *p)
     if (p->kind == MT_PACKET_NOTE)
         part->notes += p->words[0];
     if (p->kind == MT_PACKET_EXIT)
-        part->exited += (uint64_t)__builtin_popcount(p->mask);
+        part->exited += mt_ring_lanes(p->mask);
     part->taken += total;
     if (!b->flight || !total)
         return;
@@ -256,7 +256,8 @@ static unsigned readers_start(void)
 {
     unsigned wanted = threads ? 0 : readers_wanted();
     for (unsigned i = 0; i < wanted; i++) {
-        if (!(readers[i] = reader_new()) || (i && mt_base_thread_start(NULL, 0, reader_main, (void *)(size_t)i)))
+        if (!(readers[i] = reader_new()) ||
+            (i && mt_base_thread_start(NULL, 0, reader_main, (void *)(size_t)i)))
             break;
         threads = i + 1;
     }

@@ -83,7 +83,7 @@ int mt_ring_take(struct mt_ring *r, struct mt_packet *p)
     p->mask = (uint32_t)(w[1] >> 31);
     p->site = (uint32_t)w[1] & 0x7fffffff;
     p->cta = w[2];
-    uint32_t slots = mt_packet_slots(p->kind, (uint32_t)__builtin_popcount(p->mask));
+    uint32_t slots = mt_packet_slots(p->kind, mt_ring_lanes(p->mask));
     if (!p->mask || !slots || slots > r->mask + 1) {
         r->damaged = 1;
         return -1;
@@ -119,7 +119,7 @@ static int ring_has_records(const struct mt_packet *p)
 
 uint64_t mt_packet_count(const struct mt_packet *p)
 {
-    uint32_t n = (uint32_t)__builtin_popcount(p->mask);
+    uint32_t n = mt_ring_lanes(p->mask);
     uint64_t sum = 0;
     if (p->kind != MT_PACKET_BLOCKS)
         return ring_has_records(p) ? n : 0;
@@ -130,7 +130,7 @@ uint64_t mt_packet_count(const struct mt_packet *p)
 
 static size_t expand_blocks(const struct mt_packet *p, uint64_t from, struct mt_raw_record *out, size_t cap)
 {
-    uint32_t n = (uint32_t)__builtin_popcount(p->mask);
+    uint32_t n = mt_ring_lanes(p->mask);
     size_t made = 0;
     for (uint32_t i = 0; i < n && made < cap; i++) {
         uint64_t address = p->words[2 * i], bytes = p->words[2 * i + 1], k = ring_pieces(bytes);
@@ -150,7 +150,7 @@ static size_t expand_blocks(const struct mt_packet *p, uint64_t from, struct mt_
 
 size_t mt_packet_expand(const struct mt_packet *p, uint64_t from, struct mt_raw_record *out, size_t cap)
 {
-    uint32_t n = (uint32_t)__builtin_popcount(p->mask);
+    uint32_t n = mt_ring_lanes(p->mask);
     size_t made = 0;
     if (p->kind == MT_PACKET_BLOCKS)
         return expand_blocks(p, from, out, cap);

@@ -7,6 +7,13 @@
 #include "device/packet.h"
 #include "memtrace/record.h"
 
+/* Bits that are set: nearly always all, and processors of which nothing is asked have no instruction for it.
+ */
+static inline uint32_t mt_ring_lanes(uint32_t mask)
+{
+    return mask == UINT32_MAX ? 32 : (uint32_t)__builtin_popcount(mask);
+}
+
 struct mt_ring {
     const struct mt_slot *slots; /* mask + 1 of them, zeroed at the start */
     uint64_t *tail;              /* what the GPU reads */

@@ -1,8 +1,9 @@
-/* feed SLOTS [LAUNCHES]: fills 32 rings of SLOTS slots with packets, as CTAs of LAUNCHES launches of one stream would, and
- * reads them into a trace, as a GPU's reader does; MEMTRACE_GPU_READERS says with how many threads. Prints packets, seconds.
+/* feed SLOTS [LAUNCHES]: fills 32 rings of SLOTS slots with packets, as CTAs of LAUNCHES launches of one
+ * stream would, and reads them into a trace, as a GPU's reader does; MEMTRACE_GPU_READERS says with how many
+ * threads. Prints packets, seconds.
  *
- * A CTA's packets are in one ring; packet j of CTA c stores or loads 4 bytes a lane at c << 24 | j << 7. A launch's packets
- * come while its predecessor's do, and then while its successor's do. */
+ * A CTA's packets are in one ring; packet j of CTA c stores or loads 4 bytes a lane at c << 24 | j << 7. A
+ * launch's packets come while its predecessor's do, and then while its successor's do. */
 #include "gpu/flight.h"
 #include "gpu/readers.h"
 #include "memtrace/device.h"
@@ -49,8 +50,8 @@ static void feed_slot(struct mt_slot *s, unsigned ring, uint64_t i, uint64_t slo
     uint32_t launch = feed_launch_of(i, slots), cta = ring + RINGS * (uint32_t)(i % CTAS);
     uint64_t address = (uint64_t)cta << 24 | counts[launch][cta]++ << 7, tag = mt_packet_tag(i, slots);
     uint32_t x = 4u << 16;
-    s->w[0] = tag | mt_packet_first(MT_PACKET_REGULAR, counts[launch][cta] % 3 ? MT_LOAD : MT_STORE, 0,
-                                    ring, launch, x);
+    s->w[0] = tag | mt_packet_first(MT_PACKET_REGULAR, counts[launch][cta] % 3 ? MT_LOAD : MT_STORE, 0, ring,
+                                    launch, x);
     s->w[1] = tag | (uint64_t)UINT32_MAX << 31;
     s->w[2] = tag | mt_rec_cta(cta, 0, 0);
     s->w[3] = tag | 4ull << MT_REGULAR_ADDRESS_BITS | address;
