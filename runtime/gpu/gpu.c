@@ -1,107 +1,27 @@
 /* The GPU path's part in a launch, and the thread that reads the rings. */
 #include "cuda.h"
 #include "errors.h"
-#include "base/thread.h"
 #include "device.h"
+#include "reader.h"
 #include "trace/events.h"
 #include "base/file.h"
 #include "trace/last.h"
 #include "base/report.h"
 #include "base/short.h"
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
-#define STALL_MS 500
-#define PATIENCE_SYNCED 20 /* times STALL_MS without a packet, after the device said that it is done */
+#define PATIENCE_SYNCED                                                                                      \
+    20 /* times MT_READER_STALL_MS without a packet, after the device said that it is done */
 #define PATIENCE_EXIT 4
 #define PATIENCE_LEND 20
-
-/* ---- the reader --------------------------------------------------------------------------------- */
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
-static int running;
-static unsigned under_way;                /* launches; under `lock` */
-static _Atomic uint64_t progress, rounds; /* packets and launches done; turns of the reader */
-
-static void gpu_left(struct mt_flight *f)
-{
-    mt_gpu_return(f);
-    pthread_mutex_lock(&lock);
-    under_way--;
-    pthread_mutex_unlock(&lock);
-}
-
-/* Longer and longer, as long as nothing comes. */
-static void gpu_rest(unsigned idle)
-{
-    struct timespec t = {0, idle < 2000 ? 20000 : 200000};
-    if (idle < 200)
-        sched_yield();
-    else
-        nanosleep(&t, NULL);
-}
-
-static void *gpu_reader(void *unused)
-{
-    unsigned idle = 0;
-    uint64_t last = 0;
-    mt_last_ours();
-    for (;;) {
-        pthread_mutex_lock(&lock);
-        while (!under_way)
-            pthread_cond_wait(&work, &lock);
-        pthread_mutex_unlock(&lock);
-        unsigned moved = mt_gpu_poll();
-        uint64_t now = mt_now_ns();
-        last = moved ? now : last;
-        moved += mt_flight_settle(gpu_left, now, last);
-        progress += moved;
-        rounds++;
-        idle = moved ? 0 : idle + 1;
-        if (idle)
-            gpu_rest(idle);
-    }
-    return unused;
-}
 
 /* A launch is under way: the reader reads. 0, or -1 when there is no thread. */
 static int gpu_wake(void)
 {
-    pthread_mutex_lock(&lock);
-    if (!running)
-        running = !mt_base_thread_start(NULL, 0, gpu_reader, NULL);
-    int ok = running;
-    under_way += (unsigned)ok;
-    pthread_cond_signal(&work);
-    pthread_mutex_unlock(&lock);
-    return ok ? 0 : -1;
-}
-
-/* How long nothing has come, in looks at it STALL_MS apart: the reader turned and turned, or has nothing to
- * do. (One that does not turn is writing to a FIFO that nobody reads: that is waited for.) */
-struct patience {
-    uint64_t seen, turn;
-    unsigned quiet;
-};
-
-static struct patience patience_new(void)
-{
-    return (struct patience){progress, rounds, 0};
-}
-
-static int patience_ends(struct patience *p, unsigned most)
-{
-    uint64_t now = progress, turns = rounds;
-    pthread_mutex_lock(&lock);
-    int asleep = !under_way;
-    pthread_mutex_unlock(&lock);
-    p->quiet = now != p->seen ? 0 : turns > p->turn + 1 || asleep ? p->quiet + 1 : p->quiet;
-    p->seen = now;
-    p->turn = turns;
-    return p->quiet >= most;
+    static const struct mt_reader_ops ops = {mt_gpu_poll, mt_gpu_return, NULL};
+    return mt_reader_wake(&ops);
 }
 
 /* ---- launches ----------------------------------------------------------------------------------- */
@@ -158,10 +78,10 @@ static struct mt_flight *gpu_lend(const struct mt_gpu_launch *l, struct mt_gpu_d
     f->launch.line.begin_ns = mt_now_ns();
     f->node = node;
     f->no_sites = !mt_gpu_number_sites(d, l);
-    struct patience p = patience_new();
+    struct mt_patience p = mt_reader_patience();
     do
-        *context = mt_gpu_lend(d, f, STALL_MS);
-    while (!*context && !patience_ends(&p, PATIENCE_LEND));
+        *context = mt_gpu_lend(d, f, MT_READER_STALL_MS);
+    while (!*context && !mt_reader_quiet(&p, PATIENCE_LEND));
     return f;
 }
 
@@ -329,7 +249,7 @@ static void gpu_end(const struct mt_flight_filter *filter, cudaError_t e)
     mt_report("kernels on the GPU did not end (%s); their traces hold what had arrived",
               mt_cuda() ? mt_cuda()->GetErrorString(e) : "no CUDA runtime");
     mt_flight_each(give_up, &v);
-    mt_flight_wait(filter, STALL_MS);
+    mt_flight_wait(filter, MT_READER_STALL_MS);
 }
 
 /* What is wrong with the device, if anything. The program's error state stays as it is. */
@@ -349,9 +269,9 @@ static cudaError_t gpu_ask(cudaStream_t stream)
  * hope when nothing comes. */
 static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *stream, unsigned patience)
 {
-    struct patience p = patience_new();
-    while (mt_flight_wait(filter, STALL_MS)) {
-        int over = patience_ends(&p, patience);
+    struct mt_patience p = mt_reader_patience();
+    while (mt_flight_wait(filter, MT_READER_STALL_MS)) {
+        int over = mt_reader_quiet(&p, patience);
         cudaError_t e = stream ? gpu_ask(*stream) : cudaSuccess;
         if (!e && over)
             e = cudaErrorTimeout;
@@ -366,7 +286,8 @@ static void wait_for(const struct mt_flight_filter *filter, const cudaStream_t *
  * may have heard of another device. */
 static void gpu_failed(const struct mt_gpu_point *p, const struct mt_flight_filter *filter, cudaError_t e)
 {
-    if (mt_error_stays((int)e) && (p->trace || gpu_ask(p->stream)) && mt_flight_wait(filter, STALL_MS))
+    if (mt_error_stays((int)e) && (p->trace || gpu_ask(p->stream)) &&
+        mt_flight_wait(filter, MT_READER_STALL_MS))
         gpu_end(filter, e);
 }
 

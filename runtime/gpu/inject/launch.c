@@ -5,6 +5,7 @@
 #include "base/short.h"
 #include "code.h"
 #include "inject.h"
+#include "gpu/reader.h"
 #include "rings.h"
 #include "trace/events.h"
 #include "trace/selection.h"
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_LEND 20 /* times MT_RINGS_STALL_MS in which no context came back */
+#define PATIENCE_LEND 20 /* times MT_READER_STALL_MS in which no context came back */
 
 /* ---- names: launch lines refer to them for as long as the process lives ---- */
 
@@ -154,13 +155,13 @@ static void launch_make_room(struct mt_inject_context *c, Sanitizer_StreamHandle
 static void *launch_lend(const struct launching *g, struct mt_flight *f)
 {
     struct mt_inject_context *c = g->module->context;
-    struct mt_rings_patience p = mt_rings_patience();
+    struct mt_patience p = mt_reader_patience();
     uint64_t pc = launch_pc(g);
     void *data = mt_rings_lend(c->rings, f, pc, g->data->hStream, 0);
     if (!data)
         launch_make_room(c, g->data->hStream);
-    while (!data && !mt_rings_quiet(&p, PATIENCE_LEND))
-        data = mt_rings_lend(c->rings, f, pc, g->data->hStream, MT_RINGS_STALL_MS);
+    while (!data && !mt_reader_quiet(&p, PATIENCE_LEND))
+        data = mt_rings_lend(c->rings, f, pc, g->data->hStream, MT_READER_STALL_MS);
     f->code |= c->number << 56;
     return data;
 }

@@ -6,6 +6,7 @@
 #include "code.h"
 #include "gpu/flight.h"
 #include "inject.h"
+#include "gpu/reader.h"
 #include "rings.h"
 #include "trace/selection.h"
 #include <pthread.h>
@@ -171,9 +172,9 @@ static unsigned module_under_way(CUmodule handle)
 /* Records of its kernels are given their places before those are another module's. */
 static void module_settle(CUmodule handle)
 {
-    struct mt_rings_patience p = mt_rings_patience();
+    struct mt_patience p = mt_reader_patience();
     struct mt_flight_filter any = {0};
-    while (module_under_way(handle) && !mt_rings_quiet(&p, MT_RINGS_STALL_MS))
+    while (module_under_way(handle) && !mt_reader_quiet(&p, MT_READER_STALL_MS))
         mt_flight_wait(&any, 1);
 }
 

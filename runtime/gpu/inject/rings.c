@@ -1,17 +1,15 @@
 /* The rings and launch contexts of one CUcontext, and the thread that reads all of them. */
 #include "rings.h"
 #include "inject.h"
+#include "gpu/reader.h"
 #include "gpu/readers.h"
 #include "base/options.h"
 #include "base/report.h"
-#include "base/thread.h"
 #include "device/ctas.h"
 #include "trace/events.h"
-#include "trace/last.h"
 #include "trace/selection.h"
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -355,12 +353,6 @@ void mt_rings_compare(struct mt_inject_rings *r, const struct mt_rings_look *l,
 
 /* ---- the reader --------------------------------------------------------------------------------- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
-static int running;
-static unsigned under_way;                /* launches; under `lock` */
-static _Atomic uint64_t progress, rounds; /* packets and launches done; turns of the reader */
-
 static void rings_complain(void *rings)
 {
     struct mt_inject_rings *r = rings;
@@ -400,75 +392,8 @@ static unsigned rings_poll(void)
     return packets;
 }
 
-static void rings_left(struct mt_flight *f)
-{
-    mt_rings_return(f);
-    pthread_mutex_lock(&lock);
-    under_way--;
-    pthread_mutex_unlock(&lock);
-}
-
-/* Longer and longer, as long as nothing comes. */
-static void rings_rest(unsigned idle)
-{
-    struct timespec t = {0, idle < 2000 ? 20000 : 200000};
-    if (idle < 200)
-        sched_yield();
-    else
-        nanosleep(&t, NULL);
-}
-
-static void *rings_reader(void *unused)
-{
-    unsigned idle = 0;
-    uint64_t last = 0;
-    mt_last_ours();
-    for (;;) {
-        pthread_mutex_lock(&lock);
-        while (!under_way)
-            pthread_cond_wait(&work, &lock);
-        pthread_mutex_unlock(&lock);
-        unsigned moved = rings_poll();
-        uint64_t now = mt_now_ns();
-        last = moved ? now : last;
-        unsigned left = mt_flight_settle(rings_left, now, last);
-        if (left)
-            mt_inject_streams_settle();
-        progress += moved + left;
-        rounds++;
-        idle = moved + left ? 0 : idle + 1;
-        if (idle)
-            rings_rest(idle);
-    }
-    return unused;
-}
-
 int mt_rings_wake(void)
 {
-    pthread_mutex_lock(&lock);
-    if (!running)
-        running = !mt_base_thread_start(NULL, 0, rings_reader, NULL);
-    int ok = running;
-    under_way += (unsigned)ok;
-    pthread_cond_signal(&work);
-    pthread_mutex_unlock(&lock);
-    return ok ? 0 : -1;
-}
-
-struct mt_rings_patience mt_rings_patience(void)
-{
-    return (struct mt_rings_patience){progress, rounds, 0};
-}
-
-/* A reader that does not turn is writing to a FIFO that nobody reads: that is waited for. */
-int mt_rings_quiet(struct mt_rings_patience *p, unsigned most)
-{
-    uint64_t now = progress, turns = rounds;
-    pthread_mutex_lock(&lock);
-    int asleep = !under_way;
-    pthread_mutex_unlock(&lock);
-    p->quiet = now != p->seen ? 0 : turns > p->turn + 1 || asleep ? p->quiet + 1 : p->quiet;
-    p->seen = now;
-    p->turn = turns;
-    return p->quiet >= most;
+    static const struct mt_reader_ops ops = {rings_poll, mt_rings_return, mt_inject_streams_settle};
+    return mt_reader_wake(&ops);
 }

@@ -56,14 +56,4 @@ uint64_t mt_rings_counted(const struct mt_rings_look *l, const struct mt_flight 
  * once. */
 void mt_rings_compare(struct mt_inject_rings *r, const struct mt_rings_look *l,
                       void (*differs)(struct mt_trace *trace, uint64_t made, uint64_t came));
-
-/* How long nothing has come, in calls of mt_rings_quiet that are `STALL` apart. */
-#define MT_RINGS_STALL_MS 500
-struct mt_rings_patience {
-    uint64_t seen, turn;
-    unsigned quiet;
-};
-struct mt_rings_patience mt_rings_patience(void);
-/* 1: so many times nothing had come, while the reader was not busy. */
-int mt_rings_quiet(struct mt_rings_patience *p, unsigned most);
 #endif

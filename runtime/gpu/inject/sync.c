@@ -4,6 +4,7 @@
 #include "base/report.h"
 #include "gpu/errors.h"
 #include "inject.h"
+#include "gpu/reader.h"
 #include "rings.h"
 #include "trace/events.h"
 #include <sched.h>
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define PATIENCE_SYNCED 20 /* times MT_RINGS_STALL_MS without a packet */
+#define PATIENCE_SYNCED 20 /* times MT_READER_STALL_MS without a packet */
 #define PATIENCE_EXIT 4
 
 /* ---- how launches end ---- */
@@ -26,7 +27,7 @@ int mt_inject_exits_count(void)
 
 struct sync_mark {
     const struct mt_flight_filter *filter;
-    const struct mt_rings_look *look; /* NULL: what came is all that is known */
+    const struct mt_rings_look *look;
     int status;
     unsigned wrong; /* threads of so many launches did not say that they end */
 };
@@ -37,7 +38,7 @@ static void sync_end_one(struct mt_flight *f, void *data)
     struct sync_mark *m = data;
     if (!mt_flight_matches(f, m->filter) || f->ended || f->gone || f->cancelled || f->issuing)
         return;
-    f->counted = m->look ? mt_rings_counted(m->look, f) : f->taken;
+    f->counted = mt_rings_counted(m->look, f);
     m->wrong += f->exits && (f->exited || f->counted); /* else it may never have run */
     f->ended = 1;
 }
@@ -56,15 +57,15 @@ static void sync_give_up(const struct mt_flight_filter *filter, int status, cons
     struct sync_mark m = {.filter = filter, .status = status};
     mt_report("kernels on the GPU did not end (%s); their traces hold what had arrived", why);
     mt_flight_each(sync_give_up_one, &m);
-    mt_flight_wait(filter, MT_RINGS_STALL_MS);
+    mt_flight_wait(filter, MT_READER_STALL_MS);
 }
 
 /* Waits until those of the filter have left; 0, or -1 when nothing came for too long. */
 static int sync_wait(const struct mt_flight_filter *filter, unsigned patience)
 {
-    struct mt_rings_patience p = mt_rings_patience();
-    while (mt_flight_wait(filter, MT_RINGS_STALL_MS))
-        if (mt_rings_quiet(&p, patience))
+    struct mt_patience p = mt_reader_patience();
+    while (mt_flight_wait(filter, MT_READER_STALL_MS))
+        if (mt_reader_quiet(&p, patience))
             return -1;
     return 0;
 }
@@ -73,7 +74,7 @@ static int sync_wait(const struct mt_flight_filter *filter, unsigned patience)
 static int sync_pass(const struct mt_inject_rings *r, const struct mt_rings_look *look,
                      const struct mt_flight_filter *filter)
 {
-    struct mt_rings_patience p = mt_rings_patience();
+    struct mt_patience p = mt_reader_patience();
     uint64_t since = mt_now_ns();
     struct timespec t = {0, 50000};
     for (unsigned turn = 0; !mt_rings_passed(r, look) && mt_flight_count(filter); turn++) {
@@ -81,10 +82,10 @@ static int sync_pass(const struct mt_inject_rings *r, const struct mt_rings_look
             sched_yield();
         else
             nanosleep(&t, NULL);
-        if (mt_now_ns() - since < MT_RINGS_STALL_MS * 1000000ull)
+        if (mt_now_ns() - since < MT_READER_STALL_MS * 1000000ull)
             continue;
         since = mt_now_ns();
-        if (mt_rings_quiet(&p, PATIENCE_SYNCED))
+        if (mt_reader_quiet(&p, PATIENCE_SYNCED))
             return -1;
     }
     return 0;
@@ -106,13 +107,22 @@ static void sync_ended(struct mt_inject_rings *r, const struct mt_flight_filter 
                        const struct mt_rings_look *look)
 {
     struct sync_mark m = {.filter = filter, .look = look};
-    if (look && sync_pass(r, look, filter))
-        m.look = NULL;
+    if (sync_pass(r, look, filter)) {
+        sync_give_up(filter, 0, "what they wrote was not read");
+        return;
+    }
     mt_flight_each(sync_end_one, &m);
     if (m.wrong && !atomic_exchange(&exits_wrong, 1))
         mt_say("threads do not say when they end as expected; launches end when the program waits for them");
     if (sync_wait(filter, PATIENCE_SYNCED))
         sync_give_up(filter, 0, "records that it counted have not come");
+}
+
+/* They have ended, but how much they wrote is not known: only their threads can say it. */
+static void sync_unseen(const struct mt_flight_filter *filter)
+{
+    if (sync_wait(filter, 1))
+        sync_give_up(filter, 0, "how much they wrote cannot be read");
 }
 
 /* How far the wait reached: launches before this number have ended. 0: it is not known that any has, since
@@ -136,8 +146,12 @@ static void sync_success(struct mt_inject_rings *r, Sanitizer_StreamHandle strea
         look = NULL;
     }
     filter->before = sync_reached();
-    if (filter->before && mt_flight_count(filter))
-        sync_ended(r, filter, look);
+    if (filter->before && mt_flight_count(filter)) {
+        if (look)
+            sync_ended(r, filter, look);
+        else
+            sync_unseen(filter);
+    }
     if (look)
         mt_rings_compare(r, look, sync_differs);
     free(look);
