@@ -54,12 +54,14 @@ def on_gpu(world):
 def program(world, name):
     path = os.path.join(world.build, "bin", "inject-" + name)
     if not os.path.exists(path):
-        raise timed.Skipped(f"the kit has no {os.path.basename(path)}: there was no nvcc")
+                    raise timed.Skipped(f"the kit has no {os.path.basename(path)}: it was made for other cases, or without nvcc")
     return path
 
 
 def run(world, words, traced=True, folder=None, code=0, **variables):
     """A Result. The program gets neither the kit's libraries nor its CUDA runtime: it has its own."""
+    if not world.mt_run:
+        raise timed.Skipped("on the CPU device this needs a build folder (--build)")
     folder = folder or world.folder("run")
     env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
     device = "gpu" if on_gpu(world) else "cpu"

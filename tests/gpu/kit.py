@@ -7,13 +7,15 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import world as w
 
 TOOLS = ("mt-extract", "mt-dump", "mt-run", "mt-env")
 # Machine code that runs on all GPUs since Turing, without one that only the newest know, and PTX.
 CODES = "75", "80", "90", "100", "120"
-SCRIPTS = "tests/e2e", "tests/gpu", "tests/conformance", "tests/python", "examples", "bench/gpu"
+SCRIPTS = "tests/e2e", "tests/container", "tests/gpu", "tests/conformance", "tests/python", "examples", "bench/gpu"
+WORDS = "cases.txt"  # of a kit: the cases that it was made for, one word a line; empty: all
 RUN = """#!/bin/sh
 # Runs all cases on the GPU of this machine; words as for tests/gpu/run-gpu. The log is run.log, unless --log FILE says otherwise.
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,6 +28,12 @@ def key(source, flags):
     """The name of a program in a kit."""
     stem = os.path.splitext(os.path.basename(source))[0]
     return "-".join([os.path.basename(os.path.dirname(source)), stem, *(re.sub(r"\W+", "", f) for f in flags)])
+
+
+def progress(words):
+    """On a terminal: what is being made, which takes minutes."""
+    if sys.stderr.isatty():
+        print(f"\r\033[Krun-gpu: {words}", end="", file=sys.stderr, flush=True)
 
 
 def call(command, **more):
@@ -74,6 +82,16 @@ def find_gpu():
     cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, device)
     cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, device)
     return name.value.decode(), major.value * 10 + minor.value
+
+
+def words_of(folder):
+    with open(os.path.join(folder, WORDS), encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def size(folder):
+    """In MiB."""
+    return sum(os.lstat(os.path.join(at, name)).st_size for at, _, names in os.walk(folder) for name in names) / 2**20
 
 
 class Maker:
@@ -125,12 +143,13 @@ class Maker:
         codes = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in CODES if n in known] + ["-gencode=arch=compute_90,code=compute_90"]
         words = [nvcc, "-O3", "-std=c++17", "-lineinfo", "-diag-suppress=550", *codes]
         for name in ("basic", "kinds"):
+            progress(f"compiling inject-{name}")
             call([*words, os.path.join(source, name + ".cu"), "-o", os.path.join(self.folder, "bin", "inject-" + name), "-ldl"])
         call([*words, "-shared", "-Xcompiler=-fPIC", os.path.join(source, "module.cu"), "-o",
               os.path.join(self.folder, "lib", "libinject-module.so")])
 
-    def scripts(self, source):
-        """The kit needs no checkout: the cases' scripts, `run`, and what it was made of."""
+    def scripts(self, source, words):
+        """The kit needs no checkout: the cases' scripts, `run`, what it was made of, and for which cases (`words`)."""
         for name in SCRIPTS:
             shutil.copytree(os.path.join(source, name), os.path.join(self.folder, "source", name), dirs_exist_ok=True,
                             ignore=shutil.ignore_patterns("__pycache__"))
@@ -138,6 +157,8 @@ class Maker:
         with open(path, "w", encoding="ascii") as file:
             file.write(RUN)
         os.chmod(path, 0o755)
+        with open(os.path.join(self.folder, WORDS), "w", encoding="utf-8") as file:
+            file.write("".join(word + "\n" for word in words))
         with open(os.path.join(self.folder, "versions.txt"), "w", encoding="utf-8") as file:
             file.write(f"kit of {said(['date', '-u'])}, commit {said(['git', '-C', source, 'rev-parse', 'HEAD'])}\n"
                        f"{said([os.path.join(toolkit(self.build), 'bin', 'nvcc'), '--version'])}\n"
@@ -146,6 +167,7 @@ class Maker:
     def program(self, source, *flags, name=None):
         """Compiles and links against the kit's own library."""
         out = os.path.join(self.folder, "bin", name or key(source, flags))
+        progress("compiling " + os.path.basename(out))
         call([os.path.join(self.build, "bin", "mt-cc"), *self.flags, *flags, "-c", source, "-o", out + ".o"])
         call(["c++", out + ".o", "-o", out, "-L" + os.path.join(self.folder, "lib"), "-lmemtrace", "-lpthread",
               "-Wl,-rpath,$ORIGIN/../lib"])

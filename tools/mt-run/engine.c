@@ -13,13 +13,18 @@
 #define LIBRARY "libsanitizer-public.so"
 #define INJECTION "memtrace/libmemtrace-inject.so"
 
+static int engine_sees_gpu(void)
+{
+    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
+}
+
 /* As the auditor has it; "gpu": the user says that there is one. */
 static int engine_has_gpu(void)
 {
     const char *device = getenv("MEMTRACE_DEVICE");
     if (device && (strcmp(device, "cpu") == 0 || strcmp(device, "gpu") == 0))
         return *device == 'g';
-    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
+    return engine_sees_gpu();
 }
 
 /* ---- NVIDIA's library ---------------------------------------------------------------------------- */
@@ -142,6 +147,9 @@ int mt_run_engine_check(const struct engine *e)
             other);
     if (e->gpu && !e->injects && e->asked)
         return mt_run_refuse("nothing is traced on a GPU: %s", e->why);
+    if (e->asked && !engine_sees_gpu())
+        mt_run_say("no GPU is to be seen here (neither /dev/nvidiactl nor /dev/dxg): if there is none, the "
+                   "program's calls of CUDA fail");
     if (e->gpu && !e->injects)
         mt_run_say("kernels run on the CPU device, not on the GPU: %s", e->why);
     return 0;
