@@ -157,14 +157,22 @@ int mt_run_engine_check(const struct engine *e)
 
 /* ---- --list -------------------------------------------------------------------------------------- */
 
+static void engine_list_here(const struct engine *e)
+{
+    printf("here: %s\n", e->injects ? "there is a GPU, and kernels run and are traced there"
+                         : e->gpu   ? "there is a GPU, but kernels run on the CPU device, from their PTX"
+                                    : "no GPU (neither /dev/nvidiactl nor /dev/dxg): kernels run on the CPU "
+                                      "device, from their PTX");
+}
+
 void mt_run_engine_list(const struct engine *e)
 {
     if (*e->library)
         printf("on a GPU: all machine code that runs there is traced as it is, by %s\n", e->library);
     else
         printf("on a GPU: nothing would be traced: %s\n", e->why);
-    printf("here: %s\n", e->injects ? "there is a GPU, and kernels run and are traced there"
-                         : e->gpu   ? "there is a GPU, but kernels run on the CPU device, from their PTX"
-                                    : "no GPU (neither /dev/nvidiactl nor /dev/dxg): kernels run on the CPU "
-                                      "device, from their PTX");
+    if (e->asked && !engine_sees_gpu())
+        printf("here: a GPU is asked for, but none is to be seen (neither /dev/nvidiactl nor /dev/dxg)\n");
+    else
+        engine_list_here(e);
 }
