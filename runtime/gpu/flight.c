@@ -114,7 +114,7 @@ void mt_flight_cancel(struct mt_flight *f, int status)
 
 /* ---- records ------------------------------------------------------------------------------------ */
 
-static int is_open(struct mt_flight *f)
+int mt_flight_is_open(const struct mt_flight *f)
 {
     return f->queue->open == f;
 }
@@ -272,7 +272,7 @@ static int flight_is_first(struct mt_flight *f)
     pthread_mutex_lock(&lock);
     int first = f->queue->first == f;
     pthread_mutex_unlock(&lock);
-    if (first && !is_open(f))
+    if (first && !mt_flight_is_open(f))
         open_first(f->queue, f);
     return first;
 }
@@ -381,7 +381,7 @@ static void flight_finish(struct mt_flight_queue *q, struct mt_flight *f)
         mt_trace_end(NULL, l);
         return;
     }
-    if (!is_open(f))
+    if (!mt_flight_is_open(f))
         open_first(q, f);
     hand_on_all(f);
     l->records = f->counted > f->taken ? f->counted : f->taken;

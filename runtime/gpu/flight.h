@@ -76,6 +76,8 @@ struct mt_flight_part {
 /* Gives them to the launch. 1: it is open, and the caller hands the blocks on (mt_flight_hand_on) before the
  * launch may end; 0: it has them. One caller at a time, as mt_flight_packet. */
 int mt_flight_merge(struct mt_flight *f, const struct mt_flight_part *p);
+/* It has its turn in the trace, until the caller of mt_flight_settle says otherwise. */
+int mt_flight_is_open(const struct mt_flight *f);
 /* Of an open launch; by any thread. The block stays the caller's. */
 void mt_flight_hand_on(struct mt_flight *f, struct mt_gather *g);
 /* The number of the packet's site in the process; by any thread. */

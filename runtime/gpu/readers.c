@@ -12,6 +12,7 @@
 #define READERS_MAX 8u
 #define BINS 64u /* launches of which one thread may have packets in one turn */
 #define PUBLISH 64u
+#define SPARE 16u
 #define SEEN 256u /* sites whose numbers a thread keeps for a turn: looking them up may need a lock */
 
 /* What a thread has of one context's launch, or of a context without one. */
@@ -20,7 +21,7 @@ struct bin {
     uint32_t context;
     struct mt_flight *flight;
     struct mt_flight_part part;
-    int open; /* its blocks are to be handed on */
+    int open; /* what comes is handed on at once */
 };
 
 struct seen {
@@ -32,7 +33,8 @@ struct reader {
     struct bin bin[BINS];
     unsigned bins, last, packets, turn;
     struct seen seen[SEEN];
-    struct mt_gather *spare; /* blocks for the next turns */
+    struct mt_gather *spare; /* blocks for the next turns, not more than SPARE */
+    unsigned spares, late;   /* bins of launches that opened in this turn */
     pthread_cond_t begin;
     int busy; /* under the job's lock */
 };
@@ -56,13 +58,25 @@ static struct {
 static struct mt_gather *reader_block(struct reader *r)
 {
     struct mt_gather *g = r->spare;
-    if (g)
+    if (g) {
         r->spare = g->next;
-    else
+        r->spares--;
+    } else
         g = malloc(sizeof *g);
     if (g)
         mt_gather_clear(g);
     return g;
+}
+
+static void reader_give_block(struct reader *r, struct mt_gather *g)
+{
+    if (r->spares == SPARE) {
+        free(g);
+        return;
+    }
+    g->next = r->spare;
+    r->spare = g;
+    r->spares++;
 }
 
 static int bin_add_block(struct reader *r, struct mt_flight_part *p)
@@ -79,7 +93,19 @@ static int bin_add_block(struct reader *r, struct mt_flight_part *p)
     return 1;
 }
 
-/* NULL: there are too many, and the next turn has room. */
+/* Of an open launch. */
+static void bin_hand_on(struct reader *r, struct bin *b)
+{
+    for (struct mt_gather *g = b->part.first, *next; g; g = next) {
+        next = g->next;
+        mt_flight_hand_on(b->flight, g);
+        reader_give_block(r, g);
+    }
+    b->part.first = b->part.last = NULL;
+    b->part.blocks = 0;
+}
+
+/* There is room for one more. */
 static struct bin *reader_bin(struct reader *r, const struct mt_readers_ring *ring, uint32_t context)
 {
     struct mt_flight *f = atomic_load(&ring->flights[context]);
@@ -91,10 +117,9 @@ static struct bin *reader_bin(struct reader *r, const struct mt_readers_ring *ri
             return b;
         }
     }
-    if (r->bins == BINS)
-        return NULL;
     r->last = r->bins;
-    r->bin[r->bins] = (struct bin){.owner = ring->owner, .context = context, .flight = f};
+    r->bin[r->bins] = (struct bin){
+        .owner = ring->owner, .context = context, .flight = f, .open = f && mt_flight_is_open(f)};
     return &r->bin[r->bins++];
 }
 
@@ -122,6 +147,8 @@ static void bin_put(struct reader *r, struct bin *b, const struct mt_packet *p)
     while (from < total) {
         uint64_t n = part->last ? mt_gather_put(part->last, p, from, site) : 0;
         from += n;
+        if (!n && b->open)
+            bin_hand_on(r, b);
         if (!n && !bin_add_block(r, part))
             break;
     }
@@ -131,11 +158,10 @@ static void bin_put(struct reader *r, struct bin *b, const struct mt_packet *p)
 static void reader_take_ring(struct reader *r, const struct mt_readers_ring *ring)
 {
     struct mt_packet p;
-    struct bin *b;
     unsigned n = 0;
     while (n < job.batch && r->bins < BINS && mt_ring_take(ring->ring, &p) > 0) {
-        if (p.context < ring->contexts && (b = reader_bin(r, ring, p.context)))
-            bin_put(r, b, &p);
+        if (p.context < ring->contexts)
+            bin_put(r, reader_bin(r, ring, p.context), &p);
         if (++n % PUBLISH == 0)
             mt_ring_publish(ring->ring);
     }
@@ -144,35 +170,28 @@ static void reader_take_ring(struct reader *r, const struct mt_readers_ring *rin
     r->packets += n;
 }
 
+/* The first ring of a thread, which has all before the next one's: neighbours share cache lines. */
+static unsigned reader_first(unsigned number)
+{
+    return job.n * number / threads;
+}
+
 static void reader_take(struct reader *r, unsigned number)
 {
     r->turn++;
-    for (unsigned i = number; i < job.n; i += threads)
+    for (unsigned i = reader_first(number); i < reader_first(number + 1); i++)
         reader_take_ring(r, &job.rings[i]);
+    for (unsigned i = 0; i < r->bins; i++)
+        if (r->bin[i].open)
+            bin_hand_on(r, &r->bin[i]);
 }
 
-/* ---- handing on ---------------------------------------------------------------------------------- */
-
-#define SPARE 16u /* blocks that a thread keeps */
-
+/* What came for launches that were not open then. */
 static void reader_hand_on(struct reader *r)
 {
-    unsigned kept = 0;
-    for (struct mt_gather *g = r->spare; g; g = g->next)
-        kept++;
-    for (unsigned i = 0; i < r->bins; i++) {
-        struct bin *b = &r->bin[i];
-        for (struct mt_gather *g = b->open ? b->part.first : NULL, *next; g; g = next) {
-            next = g->next;
-            mt_flight_hand_on(b->flight, g);
-            if (kept++ < SPARE) {
-                g->next = r->spare;
-                r->spare = g;
-            } else
-                free(g);
-        }
-    }
-    r->bins = r->last = 0;
+    for (unsigned i = 0; i < r->bins; i++)
+        if (r->bin[i].open)
+            bin_hand_on(r, &r->bin[i]);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------- */
@@ -208,8 +227,8 @@ static void *reader_main(void *number)
 /* Is there something for this thread? Always the same thread reads a ring. */
 static int reader_has_work(unsigned number, enum phase phase)
 {
-    int work = phase == HAND_ON && readers[number]->bins;
-    for (unsigned i = number; phase == TAKE && i < job.n && !work; i += threads)
+    int work = phase == HAND_ON && readers[number]->late;
+    for (unsigned i = reader_first(number); phase == TAKE && i < reader_first(number + 1) && !work; i++)
         work = mt_ring_waits(job.rings[i].ring);
     return work;
 }
@@ -266,31 +285,41 @@ static unsigned readers_start(void)
 
 /* ---- a turn -------------------------------------------------------------------------------------- */
 
-static void readers_merge(struct bin *b, const struct mt_readers_ops *ops)
+static void reader_merge(struct reader *r, const struct mt_readers_ops *ops)
 {
-    ops->came(b->owner, b->context, b->part.taken, b->flight != NULL);
-    b->open = b->flight && mt_flight_merge(b->flight, &b->part);
+    for (unsigned i = 0; i < r->bins; i++) {
+        struct bin *b = &r->bin[i];
+        ops->came(b->owner, b->context, b->part.taken, b->flight != NULL);
+        b->open = b->flight && mt_flight_merge(b->flight, &b->part);
+        r->late += b->open && b->part.first;
+    }
+}
+
+static void readers_begin(const struct mt_readers_ring *rings, unsigned n, unsigned batch)
+{
+    job.rings = rings;
+    job.n = n;
+    job.batch = batch;
+    for (unsigned t = 0; t < threads; t++)
+        readers[t]->packets = readers[t]->bins = readers[t]->last = readers[t]->late = 0;
 }
 
 static unsigned readers_several(const struct mt_readers_ring *rings, unsigned n, unsigned batch,
                                 const struct mt_readers_ops *ops)
 {
-    unsigned packets = 0;
-    job.rings = rings;
-    job.n = n;
-    job.batch = batch;
-    for (unsigned t = 0; t < threads; t++)
-        readers[t]->packets = 0;
+    unsigned packets = 0, late = 0;
+    readers_begin(rings, n, batch);
     readers_do(TAKE);
     for (unsigned i = 0; i < n; i++)
         if (rings[i].ring->damaged)
             ops->damaged(rings[i].owner);
     for (unsigned t = 0; t < threads; t++) {
         packets += readers[t]->packets;
-        for (unsigned i = 0; i < readers[t]->bins; i++)
-            readers_merge(&readers[t]->bin[i], ops);
+        reader_merge(readers[t], ops);
+        late += readers[t]->late;
     }
-    readers_do(HAND_ON);
+    if (late)
+        readers_do(HAND_ON);
     return packets;
 }
 

@@ -1,7 +1,8 @@
-/* Rings read by one thread or by several. Of several, each takes packets from rings of its own and puts them
- * together by launch; then the caller alone gives what they have to the launches; then each hands on what
- * belongs to launches that are open, which is where the work is (compact traces encode it on the calling
- * thread). A CTA's packets are in one ring, which always the same thread reads, so their order stays. */
+/* Rings read by one thread or by several. Of several, each takes packets from rings of its own, puts them
+ * together by launch, and hands on what belongs to launches that are open, which is where the work is
+ * (compact traces encode it on the calling thread). Then the caller alone gives the launches what they have,
+ * and those that open then get theirs. A CTA's packets are in one ring, which always the same thread reads,
+ * so their order stays. */
 #ifndef MT_GPU_READERS_H
 #define MT_GPU_READERS_H
 #include "flight.h"
