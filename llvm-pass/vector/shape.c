@@ -209,8 +209,11 @@ unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst)
 {
     if (LLVMGetInstructionOpcode(inst) == LLVMSExt)
         return VEC_SIGNED;
-    /* What is not negative in any lane that may be here is the same extended as a signed number. */
-    int as_signed = !(shape_operand(v, inst, 0).extend & VEC_UNSIGNED) && LLVMGetNNeg(inst);
+    /* What is not negative in any lane that may be here is the same extended as a signed number; and the
+     * lanes that are not here, of which it is not known, are less likely to wrap round: around 0 they do not.
+     */
+    int only_unsigned = shape_operand(v, inst, 0).extend == VEC_UNSIGNED;
+    int as_signed = !only_unsigned && LLVMGetNNeg(inst);
     return as_signed ? VEC_SIGNED : VEC_UNSIGNED;
 }
 
