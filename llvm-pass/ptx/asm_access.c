@@ -115,6 +115,26 @@ static void asm_access_follow(struct scan *s, const struct mt_asm_statement *st)
 
 /* ---- accesses ----------------------------------------------------------------------------------- */
 
+static int asm_access_is_flag(const struct scan *s, int argument)
+{
+    LLVMTypeRef type = LLVMTypeOf(LLVMGetOperand(s->call, (unsigned)argument));
+    return LLVMGetTypeKind(type) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(type) == 1;
+}
+
+/* cp.async [dst], [src], size, ignore-src where the predicate comes from outside the asm. 0 or -1. */
+static int asm_access_ignored(struct scan *s, const struct mt_asm_statement *st, int argument,
+                              struct mt_asm_access *x)
+{
+    int64_t size;
+    if (st->predicate || !constant_of(s, &st->operands[2], &size) || size <= 0 || size > UINT32_MAX)
+        return -1;
+    x->size = (uint32_t)size;
+    x->predicated = 1;
+    x->only_if = argument;
+    x->only_if_inverted = 1;
+    return 0;
+}
+
 /* Adds what a statement touches, as values outside the asm. 0 or -1. */
 static int asm_access_add(struct scan *s, const struct mt_asm_statement *st, const struct mt_asm_touch *t)
 {
@@ -143,8 +163,12 @@ static int asm_access_add(struct scan *s, const struct mt_asm_statement *st, con
         struct known n = value_of(s, t->length);
         if (n.argument < 0 || n.offset)
             return -1;
-        x.size = 0;
-        x.size_argument = n.argument;
+        if (!asm_access_is_flag(s, n.argument)) {
+            x.size = 0;
+            x.size_argument = n.argument;
+        } else if (asm_access_ignored(s, st, n.argument, &x)) {
+            return -1;
+        }
     }
     x.argument = k.argument;
     x.offset = k.offset + m->offset;
