@@ -29,11 +29,32 @@ static void rounding_replace(LLVMBuilderRef b, LLVMValueRef call, const char *na
     LLVMInstructionEraseFromParent(call);
 }
 
+/* clang 19's headers give redux.sync its mask as the value and its value as the mask. */
+static int rounding_swap_masks(LLVMModuleRef module)
+{
+    int changed = 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        if (!mt_starts(mt_name(f), "llvm.nvvm.redux.sync."))
+            continue;
+        for (LLVMUseRef use = LLVMGetFirstUse(f); use; use = LLVMGetNextUse(use)) {
+            LLVMValueRef call = LLVMGetUser(use),
+                         home = LLVMGetBasicBlockParent(LLVMGetInstructionParent(call));
+            if (!strstr(mt_name(home), "__reduce_"))
+                continue;
+            LLVMValueRef first = LLVMGetOperand(call, 0);
+            LLVMSetOperand(call, 0, LLVMGetOperand(call, 1));
+            LLVMSetOperand(call, 1, first);
+            changed = 1;
+        }
+    }
+    return changed;
+}
+
 int mt_keep_rounding(LLVMModuleRef module)
 {
     static const char *const names[] = {"i2f", "ui2f", "ll2f", "ull2f", "ll2d", "ull2d"};
     LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(module));
-    int changed = 0;
+    int changed = rounding_swap_masks(module);
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         char name[64];
         snprintf(name, sizeof name, "llvm.nvvm.%s.rz", names[i]);

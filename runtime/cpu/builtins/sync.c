@@ -178,10 +178,8 @@ MT_BUILTIN void mtb_nvvm_match_all_sync_i64p(uint32_t mask, uint64_t v, uint64_t
     out[0] = mt_cpu_match_all(mask, v);
     out[1] = out[0] != 0;
 }
-/* The intrinsic's operands are (value, mask), but clang 19's __reduce_*_sync, which all of CUDA C++ comes
- * through, passes them the other way round. Inline PTX does not come here. */
 #define REDUX(name, op)                                                                                      \
-    MT_BUILTIN uint32_t mtb_nvvm_redux_sync_##name(uint32_t mask, uint32_t v)                                \
+    MT_BUILTIN uint32_t mtb_nvvm_redux_sync_##name(uint32_t v, uint32_t mask)                                \
     {                                                                                                        \
         return mt_cpu_redux(mask, v, op);                                                                    \
     }
