@@ -297,10 +297,18 @@ void mt_ptx_keep_loads(LLVMModuleRef module, int on)
             LLVMSetLinkage(weak, LLVMExternalWeakLinkage);
             LLVMSetAlignment(weak, LLVMGetAlignment(v));
             LLVMReplaceAllUsesWith(v, weak);
+            if (LLVMGetLinkage(v) == LLVMInternalLinkage) { /* its name stands for it until then */
+                LLVMSetLinkage(v, LLVMExternalLinkage);
+                LLVMSetVisibility(v, LLVMHiddenVisibility);
+            }
         } else if (!on && weak_one) {
             snprintf(name, sizeof name, "%.*s", (int)(n - (sizeof WEAK - 1)), own);
             LLVMValueRef strong = LLVMGetNamedGlobal(module, name);
             if (strong) {
+                if (LLVMGetVisibility(strong) == LLVMHiddenVisibility) {
+                    LLVMSetVisibility(strong, LLVMDefaultVisibility);
+                    LLVMSetLinkage(strong, LLVMInternalLinkage);
+                }
                 LLVMReplaceAllUsesWith(v, strong);
                 LLVMDeleteGlobal(v);
             } else { /* another image's, and LLVM has removed what nobody used */
