@@ -1,4 +1,5 @@
 /* The device side as a whole: instrument, make the CPU image, link the GPU's runtime. */
+#include "base/modes.h"
 #include "base/unit.h"
 #include "ptx/module.h"
 #include "pass.h"
@@ -47,6 +48,7 @@ static void device_attach(LLVMModuleRef carrier, LLVMMemoryBufferRef object)
 static void make_cpu_image(struct mt_unit *u, LLVMModuleRef carrier)
 {
     LLVMModuleRef clone = LLVMCloneModule(u->module);
+    mt_ptx_release_accesses(clone);
     u->vector = u->options->vectors ? mt_vector_kernel : NULL;
     LLVMMemoryBufferRef object = mt_unit_emit(u, clone);
     if (object) {
@@ -197,13 +199,9 @@ static void device_clean(LLVMModuleRef module)
     mt_drop_unused_asm(module);
 }
 
-/* Accesses become those of the hardware, with a record call each. */
-static void device_instrument(struct mt_unit *u, LLVMModuleRef work)
+/* What instruction selection will do. */
+static void device_imitate(struct mt_unit *u)
 {
-    mt_settle_accesses(work);
-    mt_unit_init(u, work);
-    mt_unit_read_facts(u);
-    mt_settle_steps(u);
     mt_unit_merge_repeated(u);
     mt_unit_fuse(u);
     mt_unit_mask_loads(u);
@@ -211,8 +209,20 @@ static void device_instrument(struct mt_unit *u, LLVMModuleRef work)
     mt_unit_split_accesses(u);
     mt_unit_narrow_accesses(u); /* what it was taken apart into */
     mt_unit_forward_stores(u);
+}
+
+/* Accesses become those of the hardware, with a record call each. */
+static void device_instrument(struct mt_unit *u, LLVMModuleRef work)
+{
+    int settled = mt_pass_front == MT_FRONT_PTX;
+    if (!settled)
+        mt_settle_accesses(work);
+    mt_unit_init(u, work);
+    mt_unit_read_facts(u);
+    mt_settle_steps(u);
+    if (!settled)
+        device_imitate(u);
     mt_unit_instrument(u);
-    mt_ptx_release_accesses(work);
 }
 
 /* What the CPU image says of the GPU's code, before that is made. */
@@ -234,6 +244,7 @@ unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferR
     device_clean(module);
     device_instrument(&u, module);
     unsigned most = 1 + u.nkernels / KERNELS_OF_A_PART;
+    mt_ptx_release_accesses(module);
     LLVMModuleRef clone = LLVMCloneModule(module);
     u.vector = u.options->vectors ? mt_vector_kernel : NULL;
     unsigned have = mt_unit_emit_parts(&u, clone, n < most ? n : most, objects);
@@ -253,6 +264,11 @@ int mt_pass_device(LLVMModuleRef module)
     device_clean(module);
     /* With gpu-trace=off only a copy is instrumented, and the GPU runs the program as it is. */
     LLVMModuleRef work = o->gpu_trace ? module : LLVMCloneModule(module);
+    if (mt_pass_front == MT_FRONT_PTX) {
+        rename_locals(work);
+        if (mt_pass_front_ptx(work))
+            return 1;
+    }
     device_instrument(&u, work);
     if (o->gpu_trace)
         device_plan_gpu(&u);
@@ -263,6 +279,7 @@ int mt_pass_device(LLVMModuleRef module)
     if (o->verbose)
         device_tell(&u);
     if (o->gpu_trace) {
+        mt_ptx_spell_accesses(module);
         mt_unit_link_gpu(&u);
         mt_unit_settle_kernels(&u);
     }

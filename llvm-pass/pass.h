@@ -13,6 +13,8 @@ int mt_pass_device(LLVMModuleRef module); /* whole device side: instrument, CPU 
  * there are, which the caller owns; 0 after a diagnostic. The module is used up. */
 #define MT_PARTS_MAX 8
 unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferRef *objects);
+/* front.c: the module becomes what its PTX says. 0, or -1 after a diagnostic. */
+int mt_pass_front_ptx(LLVMModuleRef module);
 int mt_pass_host(LLVMModuleRef module); /* host side, before optimisation: call sites, names for tracing */
 int mt_pass_host_trace(LLVMModuleRef module);      /* host side, after optimisation: accesses (option host) */
 int mt_pass_hardware_only(LLVMModuleRef module);   /* accesses as the hardware makes them; for tests */

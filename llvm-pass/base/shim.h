@@ -135,6 +135,17 @@ int mt_shim_simplify_loops(LLVMValueRef function);
 LLVMValueRef mt_shim_settle_kernel(LLVMValueRef kernel, int narrow);
 /* What names the one names the other, but for its annotations; the one is gone. */
 void mt_shim_replace_kernel(LLVMValueRef kernel, LLVMValueRef other);
+/* The PTX that the back end makes of a copy of the module, at a level of 0 to 3; each instruction with a
+ * place has a number as its line, and (*places)[number - 1] is its location in the module. NULL: not
+ * possible. */
+LLVMMemoryBufferRef mt_shim_emit_ptx(LLVMModuleRef module, int level, int contract_all,
+                                     LLVMMetadataRef **places, unsigned *nplaces);
+/* The debug information that `from` has is `to`'s, too: both are of one context. */
+void mt_shim_share_debug(LLVMModuleRef to, LLVMModuleRef from);
+/* What `from` lists in llvm.used and llvm.compiler.used `to` does, by name. */
+void mt_shim_keep_used(LLVMModuleRef to, LLVMModuleRef from);
+/* All of `module` but its debug information and flags goes, and all of `from` comes. 0 or -1. */
+int mt_shim_replace_module(LLVMModuleRef module, LLVMModuleRef from);
 /* Path of the shared object this code is in. */
 const char *mt_shim_self(void);
 #ifdef __cplusplus

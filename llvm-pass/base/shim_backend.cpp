@@ -5,6 +5,12 @@
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/CodeGen/TargetPassConfig.h"
+#include "llvm/BinaryFormat/Dwarf.h"
+#include "llvm/IR/DIBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/DebugInfo.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/Transforms/Utils/Cloning.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -13,6 +19,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
 #include "llvm/Transforms/Utils/Local.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
 using namespace llvm;
 
 namespace
@@ -207,4 +214,130 @@ uint64_t mt_shim_zero_bits(LLVMValueRef value)
 int mt_shim_is_dead(LLVMValueRef inst)
 {
     return isInstructionTriviallyDead(unwrap<Instruction>(inst));
+}
+
+namespace
+{
+// Numbers in the place of lines.
+struct Numbering {
+    DIBuilder B;
+    DIFile *file;
+    DenseMap<DILocation *, unsigned> number;
+    std::vector<DILocation *> places;
+
+    explicit Numbering(Module &M) : B(M)
+    {
+        file = B.createFile("m", ".");
+        B.createCompileUnit(dwarf::DW_LANG_C_plus_plus, file, "", true, "", 0, "",
+                            DICompileUnit::DebugDirectivesOnly);
+    }
+    unsigned numberOf(DILocation *L)
+    {
+        auto [at, isNew] = number.try_emplace(L, places.size() + 1);
+        if (isNew)
+            places.push_back(L);
+        return at->second;
+    }
+    // `copy` is the function's copy, without debug information.
+    void run(Function &F, Function &copy)
+    {
+        auto *T = B.createSubroutineType(B.getOrCreateTypeArray({}));
+        auto *S =
+            B.createFunction(file, "f", "f", file, 0, T, 0, DINode::FlagZero, DISubprogram::SPFlagDefinition);
+        copy.setSubprogram(S);
+        auto I = inst_begin(F);
+        for (Instruction &C : instructions(copy)) {
+            while (isa<DbgInfoIntrinsic>(&*I))
+                ++I;
+            if (DILocation *L = (I++)->getDebugLoc())
+                C.setDebugLoc(DILocation::get(F.getContext(), numberOf(L), 0, S));
+        }
+    }
+};
+} // namespace
+
+LLVMMemoryBufferRef mt_shim_emit_ptx(LLVMModuleRef module, int level, int contract_all,
+                                     LLVMMetadataRef **places, unsigned *nplaces)
+{
+    Module &M = *unwrap(module);
+    ValueToValueMapTy map;
+    auto copy = CloneModule(M, map);
+    StripDebugInfo(*copy);
+    Numbering numbering(*copy);
+    for (Function &F : M)
+        if (!F.isDeclaration() && F.getSubprogram())
+            numbering.run(F, *cast<Function>(map[&F]));
+    numbering.B.finalize();
+    copy->addModuleFlag(Module::Warning, "Debug Info Version", DEBUG_METADATA_VERSION);
+    auto TM = machineOf(*copy, level);
+    if (!TM)
+        return nullptr;
+    bool unsafe = false;
+    for (Function &F : *copy)
+        unsafe |= F.getFnAttribute("unsafe-fp-math").getValueAsBool();
+    TM->Options.UnsafeFPMath = unsafe;
+    TM->Options.AllowFPOpFusion = contract_all ? FPOpFusion::Fast : FPOpFusion::Standard;
+    TM->Options.MCOptions.AsmVerbose = false;
+    SmallVector<char, 0> text;
+    raw_svector_ostream out(text);
+    legacy::PassManager passes;
+    passes.add(new TargetLibraryInfoWrapperPass(Triple(M.getTargetTriple())));
+    if (TM->addPassesToEmitFile(passes, out, nullptr, CodeGenFileType::AssemblyFile, true))
+        return nullptr;
+    passes.run(*copy);
+    *nplaces = numbering.places.size();
+    *places = (LLVMMetadataRef *)malloc((*nplaces + 1) * sizeof **places);
+    for (unsigned i = 0; *places && i < *nplaces; i++)
+        (*places)[i] = wrap(numbering.places[i]);
+    return wrap(MemoryBuffer::getMemBufferCopy(StringRef(text.data(), text.size())).release());
+}
+
+int mt_shim_replace_module(LLVMModuleRef module, LLVMModuleRef from)
+{
+    Module &M = *unwrap(module);
+    SmallVector<NamedMDNode *, 8> gone;
+    for (NamedMDNode &N : M.named_metadata())
+        if (N.getName() != "llvm.module.flags" && N.getName() != "memtrace.facts")
+            gone.push_back(&N);
+    for (NamedMDNode *N : gone)
+        M.eraseNamedMetadata(N);
+    M.setModuleInlineAsm("");
+    for (GlobalAlias &A : make_early_inc_range(M.aliases())) {
+        A.replaceAllUsesWith(PoisonValue::get(A.getType()));
+        A.eraseFromParent();
+    }
+    for (Function &F : M)
+        F.dropAllReferences();
+    for (GlobalVariable &G : M.globals())
+        G.dropAllReferences();
+    for (Function &F : make_early_inc_range(M)) {
+        F.replaceAllUsesWith(PoisonValue::get(F.getType()));
+        F.removeFromParent();
+    }
+    for (GlobalVariable &G : make_early_inc_range(M.globals())) {
+        G.replaceAllUsesWith(PoisonValue::get(G.getType()));
+        G.eraseFromParent();
+    }
+    return Linker::linkModules(M, std::unique_ptr<Module>(unwrap(from))) ? -1 : 0;
+}
+
+void mt_shim_share_debug(LLVMModuleRef to, LLVMModuleRef from)
+{
+    Module &T = *unwrap(to);
+    if (NamedMDNode *N = unwrap(from)->getNamedMetadata("llvm.dbg.cu"))
+        for (MDNode *O : N->operands())
+            T.getOrInsertNamedMetadata("llvm.dbg.cu")->addOperand(O);
+    T.addModuleFlag(Module::Warning, "Debug Info Version", DEBUG_METADATA_VERSION);
+}
+
+void mt_shim_keep_used(LLVMModuleRef to, LLVMModuleRef from)
+{
+    for (bool compiler : {false, true}) {
+        SmallVector<GlobalValue *, 16> old, kept;
+        collectUsedGlobalVariables(*unwrap(from), old, compiler);
+        for (GlobalValue *G : old)
+            if (GlobalValue *N = unwrap(to)->getNamedValue(G->getName()))
+                kept.push_back(N);
+        (compiler ? appendToCompilerUsed : appendToUsed)(*unwrap(to), kept);
+    }
 }

@@ -103,6 +103,8 @@ struct mt_kernel *mt_unit_kernel(struct mt_unit *u, LLVMValueRef function);
 /* Writes the names of the parameters, which an annotation of the AST side lists, into the function, which
  * must still have the parameters that clang gave it. Nothing is written where the two do not agree. */
 void mt_name_params(LLVMValueRef function, const char *text, size_t length);
+/* The names that a function's parameters have, for another version of it with the same parameters. */
+void mt_copy_param_names(LLVMValueRef from, LLVMValueRef to);
 /* Name of a function's parameter; malloc'ed or NULL. */
 char *mt_param_name(LLVMValueRef param);
 /* Source name of what a pointer is based on; malloc'ed, or NULL: there is none, or several. */

@@ -185,7 +185,7 @@ void mt_count_keep(struct mt_lowering *l)
             LLVMIsDeclaration(f) || mt_pass_counting == MT_COUNT_OFF ? NULL : mt_instructions(f, &n);
         for (unsigned i = 0; list && i < n; i++)
             if (LLVMIsALoadInst(list[i]) && count_is_kept(list[i]))
-                mt_ptx_keep_access(list[i]);
+                mt_ptx_keep_access(list[i], "");
         free(list);
     }
 }

@@ -10,6 +10,17 @@
 #include <stddef.h>
 #include <llvm-c/Core.h>
 
+/* The module that the text was made of, where it knows better where instructions come from: the location that
+ * the line of a .loc stands for, and a function's subprogram; NULL: none. `begin` gets the new module first,
+ * to give it the debug information that these belong to. All accesses but those of the stack are kept then.
+ */
+struct mt_ptx_origin {
+    void (*begin)(void *ctx, LLVMModuleRef made);
+    LLVMMetadataRef (*location)(void *ctx, unsigned line);
+    LLVMMetadataRef (*subprogram)(void *ctx, const char *function);
+    void *ctx;
+};
+
 /* What is wanted of a module. A large one is compiled kernel by kernel: the base is what they share, its
  * variables and the functions that are called by pointer; a kernel comes with what it calls, and finds the
  * base's under names with MT_DEVICE_PREFIX (cpu/abi.h). */
@@ -23,7 +34,8 @@ struct mt_ptx_source {
     void (*tell)(void *ctx, unsigned line, const char *message);
     void *ctx;
     enum mt_ptx_part part;
-    const char *kernel; /* MT_PTX_KERNEL: its name */
+    const char *kernel;                 /* MT_PTX_KERNEL: its name */
+    const struct mt_ptx_origin *origin; /* or NULL */
     uint64_t limit; /* bytes that declarations may ask for in addition to 16 times their text; 0: the usual
                        number */
 };
@@ -57,9 +69,14 @@ LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *so
  * what it says. */
 void mt_ptx_keep_loads(LLVMModuleRef module, int on);
 
-/* The load or store is volatile until mt_ptx_release_accesses: no pass leaves it out or joins it with
- * another. So are those of a module that is compiled for a debugger when it has been read, as ptxas leaves
- * out none. */
-void mt_ptx_keep_access(LLVMValueRef inst);
-void mt_ptx_release_accesses(LLVMModuleRef module);
+/* The load or store is volatile until it is released: no pass leaves it out or joins it with another. So are
+ * those of a module that is compiled for a debugger when it has been read, as ptxas leaves out none, and
+ * those of text with an origin. */
+void mt_ptx_keep_access(LLVMValueRef inst, const char *opcode);
+const char *mt_ptx_kept_as(LLVMValueRef inst); /* its opcode; NULL: it is not kept */
+void mt_ptx_release_access(LLVMValueRef inst);
+void mt_ptx_release_accesses(LLVMModuleRef module); /* all of them */
+/* module_spell.c, in the place of that, for the GPU: kept accesses become inline asm, the instructions that
+ * they were read from, so that the back end does not put others in their place. */
+void mt_ptx_spell_accesses(LLVMModuleRef module);
 #endif

@@ -19,6 +19,10 @@ static LLVMMetadataRef debug_file(struct mt_ptx *x, const char *path)
 void mt_ptx_debug_begin(struct mt_ptx *x)
 {
     struct mt_ptx_debug *d = &x->debug;
+    if (x->source->origin) {
+        x->source->origin->begin(x->source->origin->ctx, x->m);
+        return;
+    }
     LLVMTypeRef i32 = LLVMInt32TypeInContext(x->c);
     d->b = LLVMCreateDIBuilder(x->m);
     d->own = debug_file(x, x->source->name);
@@ -33,8 +37,10 @@ void mt_ptx_debug_begin(struct mt_ptx *x)
 
 void mt_ptx_debug_end(struct mt_ptx *x)
 {
-    LLVMDIBuilderFinalize(x->debug.b);
-    LLVMDisposeDIBuilder(x->debug.b);
+    if (x->debug.b) {
+        LLVMDIBuilderFinalize(x->debug.b);
+        LLVMDisposeDIBuilder(x->debug.b);
+    }
     mt_ptx_map_free(&x->debug.functions);
     mt_ptx_map_free(&x->debug.blocks);
     free(x->debug.files);
@@ -104,7 +110,7 @@ int mt_ptx_read_file(struct mt_ptx *x)
         d->files = files;
         d->nfiles = more;
     }
-    d->files[number] = debug_file(x, path);
+    d->files[number] = d->b ? debug_file(x, path) : NULL;
     return 0;
 }
 
@@ -249,9 +255,33 @@ static void debug_say_kernel(struct mt_ptx_body *b, LLVMMetadataRef file, unsign
     free(text);
 }
 
+/* As the module had it that the text was made of. */
+static void debug_take_function(struct mt_ptx_body *b)
+{
+    const struct mt_ptx_origin *o = b->x->source->origin;
+    b->subprogram = o->subprogram(o->ctx, b->f->name);
+    if (b->subprogram)
+        LLVMSetSubprogram(b->f->value, b->subprogram);
+    b->here = NULL;
+    LLVMSetCurrentDebugLocation2(b->l.b, NULL);
+}
+
+static void debug_take_place(struct mt_ptx_body *b, size_t offset)
+{
+    const struct mt_ptx_origin *o = b->x->source->origin;
+    for (; b->place < b->nplaces && b->places[b->place].offset <= offset; b->place++)
+        if (b->places[b->place].line && b->subprogram)
+            b->here = o->location(o->ctx, b->places[b->place].line);
+    LLVMSetCurrentDebugLocation2(b->l.b, b->here);
+}
+
 void mt_ptx_debug_function(struct mt_ptx_body *b)
 {
     struct mt_ptx *x = b->x;
+    if (x->source->origin) {
+        debug_take_function(b);
+        return;
+    }
     LLVMMetadataRef file = x->debug.own;
     unsigned line = mt_ptx_line(x, b->f->place);
     for (unsigned i = 0; i < b->nplaces; i++)
@@ -271,6 +301,10 @@ void mt_ptx_debug_function(struct mt_ptx_body *b)
 void mt_ptx_debug_at(struct mt_ptx_body *b, size_t offset)
 {
     struct mt_ptx *x = b->x;
+    if (x->source->origin) {
+        debug_take_place(b, offset);
+        return;
+    }
     if (!x->debug.has_lines) {
         unsigned line = mt_ptx_line(x, offset);
         if (line != b->here_line)

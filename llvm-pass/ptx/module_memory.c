@@ -24,7 +24,7 @@ static int memory_space(const char *word, int *found)
 }
 
 struct memory_form {
-    int space, is_volatile, invariant;
+    int space, is_volatile, invariant, on_stack;
     unsigned lanes;
     struct mt_asm_type type;
 };
@@ -40,9 +40,10 @@ static int memory_is_plain(const struct mt_asm_statement *s, struct memory_form 
         int found, space = memory_space(word, &found);
         if (found && space == ANY)
             return 0;
-        if (found)
+        if (found) {
             f->space = space;
-        else if (!strcmp(word, "volatile"))
+            f->on_stack = word[0] == 'p' || (word[0] == 'l');
+        } else if (!strcmp(word, "volatile"))
             f->is_volatile = 1;
         else if (!strcmp(word, "nc"))
             f->invariant = 1;
@@ -100,27 +101,45 @@ static LLVMTypeRef memory_type(struct mt_asm_body *l, const struct memory_form *
 
 static const char memory_kept[] = "memtrace.kept";
 
-void mt_ptx_keep_access(LLVMValueRef inst)
+static unsigned memory_kept_kind(LLVMValueRef inst)
+{
+    return LLVMGetMDKindIDInContext(LLVMGetTypeContext(LLVMTypeOf(inst)), memory_kept,
+                                    sizeof memory_kept - 1);
+}
+
+void mt_ptx_keep_access(LLVMValueRef inst, const char *opcode)
 {
     LLVMContextRef c = LLVMGetTypeContext(LLVMTypeOf(inst));
+    LLVMMetadataRef word = LLVMMDStringInContext2(c, opcode, strlen(opcode));
     if (LLVMGetVolatile(inst))
         return;
     LLVMSetVolatile(inst, 1);
-    LLVMSetMetadata(inst, LLVMGetMDKindIDInContext(c, memory_kept, sizeof memory_kept - 1),
-                    LLVMMetadataAsValue(c, LLVMMDNodeInContext2(c, NULL, 0)));
+    LLVMSetMetadata(inst, memory_kept_kind(inst), LLVMMetadataAsValue(c, LLVMMDNodeInContext2(c, &word, 1)));
+}
+
+const char *mt_ptx_kept_as(LLVMValueRef inst)
+{
+    LLVMValueRef data = LLVMGetMetadata(inst, memory_kept_kind(inst)), word;
+    unsigned n;
+    if (!data || LLVMGetMDNodeNumOperands(data) != 1)
+        return NULL;
+    LLVMGetMDNodeOperands(data, &word);
+    return LLVMGetMDString(word, &n);
+}
+
+void mt_ptx_release_access(LLVMValueRef inst)
+{
+    LLVMSetVolatile(inst, 0);
+    LLVMSetMetadata(inst, memory_kept_kind(inst), NULL);
 }
 
 void mt_ptx_release_accesses(LLVMModuleRef module)
 {
-    unsigned kind =
-        LLVMGetMDKindIDInContext(LLVMGetModuleContext(module), memory_kept, sizeof memory_kept - 1);
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
             for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
-                if ((LLVMIsALoadInst(i) || LLVMIsAStoreInst(i)) && LLVMGetMetadata(i, kind)) {
-                    LLVMSetVolatile(i, 0);
-                    LLVMSetMetadata(i, kind, NULL);
-                }
+                if ((LLVMIsALoadInst(i) || LLVMIsAStoreInst(i)) && mt_ptx_kept_as(i))
+                    mt_ptx_release_access(i);
 }
 
 static void memory_qualify(struct mt_ptx_body *b, LLVMValueRef access, const struct memory_form *f)
@@ -132,8 +151,8 @@ static void memory_qualify(struct mt_ptx_body *b, LLVMValueRef access, const str
     if (f->invariant)
         LLVMSetMetadata(access, LLVMGetMDKindIDInContext(l->c, "invariant.load", 14),
                         LLVMMetadataAsValue(l->c, LLVMMDNodeInContext2(l->c, NULL, 0)));
-    if (b->x->is_debug && f->space <= 1)
-        mt_ptx_keep_access(access);
+    if ((b->x->is_debug || (b->x->source->origin && !f->on_stack)) && f->space <= 1)
+        mt_ptx_keep_access(access, l->s->opcode);
 }
 
 /* Element i of the operand of registers; NULL: failed. */

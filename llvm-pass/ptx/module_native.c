@@ -86,7 +86,7 @@ static void native_contract(struct mt_ptx_body *b, LLVMValueRef before)
 {
     const struct mt_asm_statement *s = b->l.s;
     struct mt_asm_type t;
-    if (!native_type(s, &t) || t.kind != 'f' || mt_asm_has(s, "rn"))
+    if (b->x->source->origin || !native_type(s, &t) || t.kind != 'f' || mt_asm_has(s, "rn"))
         return;
     LLVMValueRef i = LLVMGetLastInstruction(LLVMGetInsertBlock(b->l.b));
     for (; i && i != before; i = LLVMGetPreviousInstruction(i)) {

@@ -73,6 +73,38 @@ static LLVMOpcode pointer_opcode(LLVMValueRef v)
                                     : (LLVMOpcode)0;
 }
 
+/* How many of its lowest bits are certainly 0. */
+static unsigned pointer_zeros(LLVMValueRef v, unsigned depth)
+{
+    LLVMValueRef c = LLVMIsAConstantInt(v), of;
+    LLVMOpcode op = pointer_opcode(v);
+    if (c)
+        return LLVMConstIntGetZExtValue(c) ? (unsigned)__builtin_ctzll(LLVMConstIntGetZExtValue(c)) : 64;
+    if (op == LLVMPtrToInt) {
+        of = LLVMGetOperand(v, 0);
+        return LLVMIsAAllocaInst(of) || LLVMIsAGlobalVariable(of)
+                   ? (unsigned)__builtin_ctz(LLVMGetAlignment(of) | 1u << 16)
+                   : 0;
+    }
+    if (!depth || (op != LLVMAdd && op != LLVMOr))
+        return 0;
+    unsigned a = pointer_zeros(LLVMGetOperand(v, 0), depth - 1),
+             b = pointer_zeros(LLVMGetOperand(v, 1), depth - 1);
+    return a < b ? a : b;
+}
+
+/* The opcode; an or of bits that are not set is a sum. */
+static LLVMOpcode pointer_sum_opcode(LLVMValueRef v)
+{
+    LLVMOpcode op = pointer_opcode(v);
+    LLVMValueRef bits = op == LLVMOr ? LLVMIsAConstantInt(LLVMGetOperand(v, 1)) : NULL;
+    if (!bits || LLVMGetIntTypeWidth(LLVMTypeOf(v)) > 64)
+        return op;
+    uint64_t n = LLVMConstIntGetZExtValue(bits);
+    unsigned zeros = pointer_zeros(LLVMGetOperand(v, 0), 8);
+    return zeros >= 64 || n >> zeros == 0 ? LLVMAdd : op;
+}
+
 /* Generic and global addresses are the same numbers. */
 static int pointer_same_numbers(unsigned a, unsigned b)
 {
@@ -104,7 +136,7 @@ static int pointer_how_sure(struct pointers *p, LLVMValueRef v, unsigned depth)
         return POINTER_SURE;
     if (depth > MAX_DEPTH || ++p->visits > MAX_VISITS)
         return POINTER_NO;
-    switch (pointer_opcode(v)) {
+    switch (pointer_sum_opcode(v)) {
     case LLVMPtrToInt: {
         unsigned from = LLVMGetPointerAddressSpace(LLVMTypeOf(LLVMGetOperand(v, 0)));
         return pointer_same_numbers(from, p->space) ? POINTER_SURE : POINTER_NO;
@@ -165,6 +197,15 @@ static LLVMValueRef pointer_cast(struct pointers *p, LLVMValueRef pointer)
     return LLVMBuildAddrSpaceCast(p->b, pointer, pointer_type(p), "");
 }
 
+/* A number of 32 bits that was widened without its sign, perhaps times a constant. */
+static int pointer_is_unsigned(LLVMValueRef v)
+{
+    LLVMOpcode op = pointer_opcode(v);
+    if ((op == LLVMMul || op == LLVMShl) && LLVMIsAConstantInt(LLVMGetOperand(v, 1)))
+        v = LLVMGetOperand(v, 0);
+    return LLVMIsAZExtInst(v) && LLVMGetIntTypeWidth(LLVMTypeOf(v)) == 64;
+}
+
 static LLVMValueRef pointer_sum(struct pointers *p, LLVMValueRef v)
 {
     LLVMValueRef a = LLVMGetOperand(v, 0), b = LLVMGetOperand(v, 1), base;
@@ -177,6 +218,9 @@ static LLVMValueRef pointer_sum(struct pointers *p, LLVMValueRef v)
     if (!(base = pointer_of(p, a)))
         return NULL;
     pointer_stand_behind(p, v);
+    if (p->space == 3 &&
+        pointer_is_unsigned(b)) /* addresses have 32 bits there: an index that wraps lies before */
+        b = LLVMBuildTrunc(p->b, b, LLVMInt32TypeInContext(p->c), "");
     LLVMValueRef by = LLVMBuildSExt(p->b, b, p->i64, "");
     if (minus)
         by = LLVMBuildNeg(p->b, by, "");
@@ -247,6 +291,8 @@ static LLVMValueRef pointer_load(struct pointers *p, LLVMValueRef v)
     LLVMSetAlignment(load, LLVMGetAlignment(v));
     if (LLVMGetMetadata(v, kind))
         LLVMSetMetadata(load, kind, LLVMGetMetadata(v, kind));
+    if (mt_ptx_kept_as(v))
+        mt_ptx_keep_access(load, mt_ptx_kept_as(v));
     LLVMValueRef integer = LLVMBuildPtrToInt(p->b, load, p->i64, "");
     LLVMReplaceAllUsesWith(v, integer);
     p->dead[p->ndead++] = v;
@@ -258,7 +304,7 @@ static LLVMValueRef pointer_load(struct pointers *p, LLVMValueRef v)
 
 static LLVMValueRef pointer_make(struct pointers *p, LLVMValueRef v)
 {
-    switch (pointer_opcode(v)) {
+    switch (pointer_sum_opcode(v)) {
     case LLVMPtrToInt:
         pointer_stand_behind(p, v);
         return pointer_cast(p, LLVMGetOperand(v, 0));
@@ -273,7 +319,7 @@ static LLVMValueRef pointer_make(struct pointers *p, LLVMValueRef v)
     case LLVMSelect:
         return pointer_select(p, v);
     case LLVMLoad:
-        if (!LLVMGetVolatile(v) && p->space <= 1)
+        if ((!LLVMGetVolatile(v) || mt_ptx_kept_as(v)) && p->space <= 1)
             return pointer_load(p, v);
         break;
     default:

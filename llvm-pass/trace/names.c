@@ -71,6 +71,16 @@ void mt_name_params(LLVMValueRef function, const char *text, size_t length)
     }
 }
 
+void mt_copy_param_names(LLVMValueRef from, LLVMValueRef to)
+{
+    unsigned n = LLVMCountParams(to);
+    for (unsigned i = 1; n == LLVMCountParams(from) && i <= n; i++) {
+        LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(from, i, PARAM_NAME, sizeof PARAM_NAME - 1);
+        if (a)
+            LLVMAddAttributeAtIndex(to, i, a);
+    }
+}
+
 char *mt_param_name(LLVMValueRef param)
 {
     LLVMValueRef f = LLVMGetParamParent(param);
@@ -168,6 +178,8 @@ static void naming_walk(struct naming *w, LLVMValueRef v)
         naming_found(w, LLVMGetLinkage(v) == LLVMPrivateLinkage ? NULL : mt_shim_demangle(mt_name(v), 0));
     else if (LLVMIsAArgument(v))
         naming_found(w, mt_param_name(v));
+    else if (LLVMIsAIntToPtrInst(v)) /* functions of PTX have addresses as numbers */
+        naming_walk(w, LLVMGetOperand(v, 0));
     else if (LLVMIsAPHINode(v)) /* a pointer that walks, or one of several */
         for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++)
             naming_walk(w, LLVMGetIncomingValue(v, i));

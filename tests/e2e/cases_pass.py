@@ -167,6 +167,19 @@ def assembly(world):
         holds(f"{level}: complete", result.companion().end()["complete"])
 
 
+@case("assembly.front")
+def assembly_front(world):
+    """Read from the PTX, an address that the asm loads itself is an address like any other: nothing is only counted."""
+    for level in ("-O0", "-O2"):
+        result = world.run_ok(world.compile(source(world, "assembly"), level, "--mt-front=ptx"))
+        said = result.companion().all("launch")
+        for launch, line, (name, want, untraced) in zip(result.trace(), said, ASSEMBLY):
+            more = {("load", 4): 32} if name == "chase" else {}
+            same(f"{level}: {name}", totals(launch), want | more)
+            same(f"{level}: {name}: untraced", line["untraced"], 0 if more else untraced)
+        same(f"{level}: kernels", len(said), len(ASSEMBLY))
+
+
 @case("counts")
 def counts(world):
     """The second count agrees with the records in every example, instead of them too; mt-dump shows and compares."""

@@ -114,7 +114,7 @@ class World:
         if any(not re.match(r"-(O|g$|std=|D|lineinfo$|-mt-)", f) for f in [*self.flags, *flags]) or \
                 any(not s.startswith((self.examples, self.src)) for s in sources):
             return None
-        h = hashlib.sha256(repr([self.flags, flags, sources]).encode())
+        h = hashlib.sha256(repr([self.flags, flags, sources, os.environ.get("MEMTRACE_PASS_OPTIONS")]).encode())
         tools = [self.tool("mt-cc"), *sorted(glob.glob(os.path.join(self.build, "lib", "libMemtrace*"))),
                  *sorted(glob.glob(os.path.join(self.build, "lib", "memtrace", "*.bc"))), os.path.join(self.build, "lib", "libmemtrace.so")]
         for path in [*tools, *sources, *glob.glob(os.path.join(self.examples, "common", "*")), *glob.glob(os.path.join(self.src, "*.h"))]:

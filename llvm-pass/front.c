@@ -1,0 +1,165 @@
+/* The device module as ptxas would get it: the back end makes PTX of a copy, and the IR that ptx/ reads of
+ * that text takes the module's place. So what is recorded is what the hardware does, whatever instruction
+ * selection has made of it.
+ *
+ * Places in the source do not travel as text. In the copy each instruction has a number for its line; read
+ * back, the number stands for the location that the module had, with all that it was inlined through. */
+#include "base/unit.h"
+#include "ptx/module.h"
+#include "pass.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <llvm-c/DebugInfo.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+/* The text was made of optimised code. Registers become values; nothing is inlined or moved, and no loop
+ * changes: what is accessed where is as the text says. */
+#define FRONT_PASSES "function(adce,sroa,early-cse,instsimplify,adce)"
+#define FRONT_LIMIT (1u << 30) /* the text is our own */
+
+struct front {
+    LLVMModuleRef module;
+    LLVMMetadataRef *places;
+    unsigned nplaces;
+    int failed;
+};
+
+/* ---- what the reader asks for ---------------------------------------------------------------------------
+ */
+
+static void front_begin(void *ctx, LLVMModuleRef made)
+{
+    struct front *f = ctx;
+    mt_shim_share_debug(made, f->module);
+}
+
+static LLVMMetadataRef front_location(void *ctx, unsigned line)
+{
+    struct front *f = ctx;
+    return line && line <= f->nplaces ? f->places[line - 1] : NULL;
+}
+
+static LLVMMetadataRef front_subprogram(void *ctx, const char *name)
+{
+    struct front *f = ctx;
+    LLVMValueRef function = LLVMGetNamedFunction(f->module, name);
+    return function ? LLVMGetSubprogram(function) : NULL;
+}
+
+static void front_tell(void *ctx, unsigned line, const char *message)
+{
+    struct front *f = ctx;
+    char text[400];
+    snprintf(text, sizeof text, "the PTX of this file is not understood: %s", message);
+    mt_shim_diag(LLVMGetModuleContext(f->module), NULL, MT_DIAG_ERROR, text);
+    f->failed = 1;
+}
+
+/* ---- the module before, and the one after ---------------------------------------------------------------
+ */
+
+/* Arrays of the stack begin at 16 bytes, as with nvcc: programs read them as float4. clang's code leaves it
+ * to the place where ptxas puts them. */
+static void front_align_arrays(LLVMModuleRef module)
+{
+    LLVMTargetDataRef layout = LLVMGetModuleDataLayout(module);
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        unsigned n = 0;
+        LLVMValueRef *list = LLVMIsDeclaration(f) ? NULL : mt_instructions(f, &n);
+        for (unsigned i = 0; list && i < n; i++)
+            if (LLVMIsAAllocaInst(list[i]) && LLVMGetAlignment(list[i]) < 16 &&
+                LLVMABISizeOfType(layout, LLVMGetAllocatedType(list[i])) >= 16)
+                LLVMSetAlignment(list[i], 16);
+        free(list);
+    }
+}
+
+/* Variables of the stack may become values, unless local memory is recorded. */
+static void front_release_stack(LLVMModuleRef made)
+{
+    if (mt_pass_options.spaces & MT_SPACES_LOCAL)
+        return;
+    for (LLVMValueRef f = LLVMGetFirstFunction(made); f; f = LLVMGetNextFunction(f))
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+                if ((LLVMIsALoadInst(i) || LLVMIsAStoreInst(i)) && mt_ptx_kept_as(i) &&
+                    LLVMIsAAllocaInst(mt_base_of(LLVMGetOperand(i, LLVMIsAStoreInst(i) != NULL))))
+                    mt_ptx_release_access(i);
+}
+
+/* What PTX has no word for: sections, constants, and who may see a name or put another in its place. */
+static void front_take_global(LLVMValueRef old, LLVMValueRef made)
+{
+    const char *section = LLVMGetSection(old);
+    if (section && *section)
+        LLVMSetSection(made, section);
+    if (LLVMIsDeclaration(made))
+        return;
+    LLVMSetLinkage(made, LLVMIsDeclaration(old) ? LLVMInternalLinkage : LLVMGetLinkage(old));
+    if (LLVMIsAGlobalVariable(made) && LLVMIsGlobalConstant(old))
+        LLVMSetGlobalConstant(made, 1);
+}
+
+static void front_take_variables(LLVMModuleRef from, LLVMModuleRef made)
+{
+    for (LLVMValueRef g = LLVMGetFirstGlobal(from), to; g; g = LLVMGetNextGlobal(g))
+        if (!mt_starts(mt_name(g), "llvm.") && (to = LLVMGetNamedGlobal(made, mt_name(g))))
+            front_take_global(g, to);
+}
+
+static void front_take_functions(LLVMModuleRef from, LLVMModuleRef made)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(from), to; f; f = LLVMGetNextFunction(f))
+        if ((to = LLVMGetNamedFunction(made, mt_name(f)))) {
+            front_take_global(f, to);
+            mt_copy_param_names(f, to);
+        }
+}
+
+static void front_settle(LLVMModuleRef made)
+{
+    LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+    mt_ptx_keep_loads(made, 1);
+    LLVMErrorRef e = LLVMRunPasses(made, FRONT_PASSES, NULL, o);
+    mt_ptx_keep_loads(made, 0);
+    LLVMDisposePassBuilderOptions(o);
+    if (e)
+        LLVMConsumeError(e);
+}
+
+static LLVMModuleRef front_read(struct front *f, LLVMMemoryBufferRef text)
+{
+    struct mt_ptx_origin origin = {front_begin, front_location, front_subprogram, f};
+    struct mt_ptx_source source = {.name = "device.ptx",
+                                   .text = LLVMGetBufferStart(text),
+                                   .length = LLVMGetBufferSize(text),
+                                   .tell = front_tell,
+                                   .ctx = f,
+                                   .limit = FRONT_LIMIT,
+                                   .origin = &origin};
+    struct mt_ptx_result result;
+    return mt_ptx_read(LLVMGetModuleContext(f->module), &source, &result);
+}
+
+int mt_pass_front_ptx(LLVMModuleRef module)
+{
+    struct front f = {.module = module};
+    front_align_arrays(module);
+    LLVMMemoryBufferRef text =
+        mt_shim_emit_ptx(module, mt_pass_options.level, mt_pass_options.contract_all, &f.places, &f.nplaces);
+    LLVMModuleRef made = text ? front_read(&f, text) : NULL;
+    if (text)
+        LLVMDisposeMemoryBuffer(text);
+    if (made) {
+        front_release_stack(made);
+        mt_shim_keep_used(made, module);
+        front_take_functions(module, made);
+        mt_show_asm_effects(made);
+        front_settle(made);
+        front_take_variables(module, made);
+        f.failed |= mt_shim_replace_module(module, made) != 0;
+    }
+    free(f.places);
+    return made && !f.failed ? 0 : -1;
+}

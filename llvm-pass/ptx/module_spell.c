@@ -1,0 +1,154 @@
+/* Accesses for the GPU as the instructions that they were read from: the back end, which sees them a second
+ * time, leaves inline asm alone. */
+#include "module.h"
+#include <llvm-c/DebugInfo.h>
+#include <llvm-c/Target.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 4
+
+struct spell {
+    LLVMContextRef c;
+    LLVMBuilderRef b;
+    LLVMValueRef inst;
+    const char *opcode;
+    LLVMTypeRef type, one; /* of what is moved; of an element */
+    unsigned lanes;
+};
+
+static LLVMTypeRef spell_register(const struct spell *s, char *letter)
+{
+    LLVMTargetDataRef layout = LLVMGetModuleDataLayout(
+        LLVMGetGlobalParent(LLVMGetBasicBlockParent(LLVMGetInstructionParent(s->inst))));
+    unsigned bits = (unsigned)LLVMABISizeOfType(layout, s->one) * 8;
+    *letter = bits == 64 ? 'l' : bits == 32 ? 'r' : 'h';
+    return bits > 64 ? NULL : LLVMIntTypeInContext(s->c, bits < 16 ? 16 : bits);
+}
+
+/* The address as a number: of the space that the opcode names, else a generic one. */
+static LLVMValueRef spell_address(struct spell *s, LLVMValueRef pointer)
+{
+    int named = strstr(s->opcode, "global") || strstr(s->opcode, "shared") || strstr(s->opcode, "const");
+    if (!named && LLVMGetPointerAddressSpace(LLVMTypeOf(pointer)))
+        pointer = LLVMBuildAddrSpaceCast(s->b, pointer, LLVMPointerTypeInContext(s->c, 0), "");
+    return LLVMBuildPtrToInt(s->b, pointer, LLVMInt64TypeInContext(s->c), "");
+}
+
+/* "{$0, $1}" or "$0", from number `first` on. */
+static void spell_operands(char *out, unsigned lanes, unsigned first)
+{
+    out += sprintf(out, lanes > 1 ? "{" : "");
+    for (unsigned i = 0; i < lanes; i++)
+        out += sprintf(out, "%s$%u", i ? ", " : "", first + i);
+    sprintf(out, lanes > 1 ? "}" : "");
+}
+
+static LLVMValueRef spell_to_bits(struct spell *s, LLVMValueRef v, LLVMTypeRef reg)
+{
+    LLVMTypeKind kind = LLVMGetTypeKind(s->one);
+    if (kind == LLVMPointerTypeKind)
+        return LLVMBuildPtrToInt(s->b, v, reg, "");
+    return kind == LLVMIntegerTypeKind ? LLVMBuildZExt(s->b, v, reg, "") : LLVMBuildBitCast(s->b, v, reg, "");
+}
+
+static LLVMValueRef spell_from_bits(struct spell *s, LLVMValueRef v)
+{
+    LLVMTypeKind kind = LLVMGetTypeKind(s->one);
+    if (kind == LLVMPointerTypeKind)
+        return LLVMBuildIntToPtr(s->b, v, s->one, "");
+    return kind == LLVMIntegerTypeKind ? LLVMBuildTrunc(s->b, v, s->one, "")
+                                       : LLVMBuildBitCast(s->b, v, s->one, "");
+}
+
+static LLVMValueRef spell_call(struct spell *s, LLVMTypeRef result, LLVMTypeRef *params, LLVMValueRef *args,
+                               unsigned n, const char *text, const char *ties)
+{
+    LLVMTypeRef type = LLVMFunctionType(result, params, n, 0);
+    LLVMValueRef code =
+        LLVMGetInlineAsm(type, text, strlen(text), ties, strlen(ties), 1, 0, LLVMInlineAsmDialectATT, 0);
+    return LLVMBuildCall2(s->b, type, code, args, n, "");
+}
+
+static void spell_load(struct spell *s)
+{
+    char letter, operands[64], text[160], ties[64], *t = ties;
+    LLVMTypeRef reg = spell_register(s, &letter), results[LANES], i64 = LLVMInt64TypeInContext(s->c);
+    if (!reg)
+        return;
+    LLVMValueRef address = spell_address(s, LLVMGetOperand(s->inst, 0)), all = LLVMGetPoison(s->type);
+    spell_operands(operands, s->lanes, 0);
+    snprintf(text, sizeof text, "%.80s %s, [$%u];", s->opcode, operands, s->lanes);
+    for (unsigned i = 0; i < s->lanes; i++) {
+        results[i] = reg;
+        t += sprintf(t, "=%c,", letter);
+    }
+    sprintf(t, "l,~{memory}");
+    LLVMTypeRef result = s->lanes > 1 ? LLVMStructTypeInContext(s->c, results, s->lanes, 0) : reg;
+    LLVMValueRef got = spell_call(s, result, &i64, &address, 1, text, ties);
+    for (unsigned i = 0; i < s->lanes; i++) {
+        LLVMValueRef one = spell_from_bits(s, s->lanes > 1 ? LLVMBuildExtractValue(s->b, got, i, "") : got);
+        all = s->lanes > 1 ? LLVMBuildInsertElement(s->b, all, one,
+                                                    LLVMConstInt(LLVMInt32TypeInContext(s->c), i, 0), "")
+                           : one;
+    }
+    LLVMReplaceAllUsesWith(s->inst, all);
+    LLVMInstructionEraseFromParent(s->inst);
+}
+
+static void spell_store(struct spell *s)
+{
+    char letter, operands[64], text[160], ties[64] = "l,", *t = ties + 2;
+    LLVMTypeRef reg = spell_register(s, &letter), params[LANES + 1] = {LLVMInt64TypeInContext(s->c)};
+    if (!reg)
+        return;
+    LLVMValueRef args[LANES + 1] = {spell_address(s, LLVMGetOperand(s->inst, 1))},
+                              all = LLVMGetOperand(s->inst, 0);
+    spell_operands(operands, s->lanes, 1);
+    snprintf(text, sizeof text, "%.80s [$0], %s;", s->opcode, operands);
+    for (unsigned i = 0; i < s->lanes; i++) {
+        LLVMValueRef one =
+            s->lanes > 1
+                ? LLVMBuildExtractElement(s->b, all, LLVMConstInt(LLVMInt32TypeInContext(s->c), i, 0), "")
+                : all;
+        args[i + 1] = spell_to_bits(s, one, reg);
+        params[i + 1] = reg;
+        t += sprintf(t, "%c,", letter);
+    }
+    sprintf(t, "~{memory}");
+    spell_call(s, LLVMVoidTypeInContext(s->c), params, args, s->lanes + 1, text, ties);
+    LLVMInstructionEraseFromParent(s->inst);
+}
+
+static void spell_access(struct spell *s)
+{
+    s->type = LLVMTypeOf(LLVMIsALoadInst(s->inst) ? s->inst : LLVMGetOperand(s->inst, 0));
+    int vector = LLVMGetTypeKind(s->type) == LLVMVectorTypeKind;
+    s->lanes = vector ? LLVMGetVectorSize(s->type) : 1;
+    s->one = vector ? LLVMGetElementType(s->type) : s->type;
+    if (s->lanes > LANES)
+        return;
+    LLVMPositionBuilderBefore(s->b, s->inst);
+    LLVMSetCurrentDebugLocation2(s->b, LLVMInstructionGetDebugLoc(s->inst));
+    if (LLVMIsALoadInst(s->inst))
+        spell_load(s);
+    else
+        spell_store(s);
+}
+
+void mt_ptx_spell_accesses(LLVMModuleRef module)
+{
+    struct spell s = {.c = LLVMGetModuleContext(module)};
+    s.b = LLVMCreateBuilderInContext(s.c);
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b), next; i; i = next) {
+                next = LLVMGetNextInstruction(i);
+                if ((LLVMIsALoadInst(i) || LLVMIsAStoreInst(i)) && (s.opcode = mt_ptx_kept_as(i))) {
+                    s.inst = i;
+                    spell_access(&s);
+                }
+            }
+    LLVMDisposeBuilder(s.b);
+}
