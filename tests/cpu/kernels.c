@@ -102,7 +102,7 @@ static void divergent(void **args)
         r += mtb_nvvm_vote_ballot_sync(0xaaaaaaaa, LANE > 15) == 0xaaaa0000 ? 1000 : 0;
     } else {
         r = mtb_nvvm_shfl_sync_idx_i32(0x55555555, LANE * 10, 4, 31);
-        r += mtb_nvvm_redux_sync_add(0x55555555, LANE);
+        r += mtb_nvvm_redux_sync_add(LANE, 0x55555555);
     }
     uint32_t all = mtb_nvvm_vote_ballot_sync(FULL, LANE % 2);
     out[CTA * N + TID] = all == 0xaaaaaaaa ? r : 0;
@@ -124,12 +124,12 @@ static void warp_ops(void **args)
     out[7] = (uint32_t)two[0];
     mtb_nvvm_match_all_sync_i32p(FULL, LANE == 9, two);
     out[8] = (uint32_t)two[0];
-    out[9] = mtb_nvvm_redux_sync_min(FULL, LANE - 16);
-    out[10] = mtb_nvvm_redux_sync_umax(FULL, LANE - 16);
+    out[9] = mtb_nvvm_redux_sync_min(LANE - 16, FULL);
+    out[10] = mtb_nvvm_redux_sync_umax(LANE - 16, FULL);
     out[11] = mtb_nvvm_vote_any_sync(FULL, LANE == 31) + 2 * mtb_nvvm_vote_all_sync(FULL, LANE == 31) +
               4 * mtb_nvvm_vote_uni_sync(FULL, LANE < 32);
     out[12] = mt_u32(mtb_nvvm_shfl_sync_idx_f32(FULL, (float)LANE, 2, 31));
-    out[13] = mtb_nvvm_redux_sync_xor(FULL, 1u << LANE);
+    out[13] = mtb_nvvm_redux_sync_xor(1u << LANE, FULL);
 }
 
 /* activemask in diverged code: the lanes of one branch see each other only. */
