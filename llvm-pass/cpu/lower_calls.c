@@ -254,19 +254,51 @@ static void lower_asm(struct mt_lowering *l, LLVMValueRef call)
     lower_calls_unsupported(l, call, what);
 }
 
+/* What an instruction of one statement is, as text; NULL: no asm. */
+static const char *calls_asm(LLVMValueRef v)
+{
+    size_t length;
+    if (!LLVMIsACallInst(v) || !LLVMIsAInlineAsm(LLVMGetCalledValue(v)))
+        return NULL;
+    return LLVMGetInlineAsmAsmString(LLVMGetCalledValue(v), &length);
+}
+
+static double calls_float(LLVMValueRef v)
+{
+    float f = -1;
+    uint32_t bits = LLVMIsAConstantInt(v) ? (uint32_t)LLVMConstIntGetZExtValue(v) : 0xbf800000;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
 /* CUDA's expf and its relatives take the whole part of a number between 0 and 1 times 252 by adding 1.5 *
  * 2^23 with rounding towards minus infinity. In general that takes ten times as long as there. */
-static int calls_adds_down(LLVMValueRef call, const char *k)
+static int calls_adds_down(struct mt_lowering *l, LLVMValueRef call)
 {
-    LLVMValueRef number = mt_starts(k, "fma.rm.") ? LLVMGetOperand(call, 0) : NULL;
-    LLVMValueRef from = number && LLVMIsACallInst(number) ? mt_callee(number) : NULL;
-    LLVMBool lost;
-    if (!from || !mt_starts(mt_name(from), "mtb_nvvm_saturate_") || mt_ends(k, ".d") ||
-        !LLVMIsAConstantFP(LLVMGetOperand(call, 1)) || !LLVMIsAConstantFP(LLVMGetOperand(call, 2)))
+    const char *text = calls_asm(call), *number = NULL;
+    if (text && mt_starts(text, "fma.rm.") && strstr(text, "f32 $0, $1, $2, $3;"))
+        number = calls_asm(LLVMGetOperand(call, 0));
+    if (!number || !mt_starts(number, "cvt.") || !strstr(number, "sat.f32.f32") || LLVMTypeOf(call) != l->i32)
         return 0;
-    double by = LLVMConstRealGetDouble(LLVMGetOperand(call, 1), &lost),
-           to = LLVMConstRealGetDouble(LLVMGetOperand(call, 2), &lost);
+    double by = calls_float(LLVMGetOperand(call, 1)), to = calls_float(LLVMGetOperand(call, 2));
     return by >= 0 && by <= 4096 && to >= 10e6 && to <= 14e6;
+}
+
+/* What stands there then. */
+static LLVMValueRef calls_add_down(struct mt_lowering *l, LLVMValueRef call)
+{
+    LLVMTypeRef type;
+    LLVMValueRef f = mt_builtin(l, "mtb_fma_down_to_whole", &type), args[3];
+    if (!f)
+        return call;
+    LLVMPositionBuilderBefore(l->builder, call);
+    LLVMSetCurrentDebugLocation2(l->builder, LLVMInstructionGetDebugLoc(call));
+    for (unsigned i = 0; i < 3; i++)
+        args[i] =
+            LLVMBuildBitCast(l->builder, LLVMGetOperand(call, i), LLVMFloatTypeInContext(l->u->context), "");
+    LLVMValueRef sum = LLVMBuildCall2(l->builder, type, f, args, 3, "");
+    lower_calls_replace(call, LLVMBuildBitCast(l->builder, sum, l->i32, ""));
+    return sum;
 }
 
 static void lower_call(struct mt_lowering *l, LLVMValueRef call)
@@ -285,8 +317,6 @@ static void lower_call(struct mt_lowering *l, LLVMValueRef call)
         return;
     if (mt_starts(name, "llvm.nvvm.")) {
         const char *k = name + strlen("llvm.nvvm.");
-        if (calls_adds_down(call, k) && !by_name(l, call, "mtb_", "fma_down_to_whole"))
-            return;
         if (lower_memory(l, call, k) && mt_lower_matrix(l, call, k) && by_name(l, call, "mtb_nvvm_", k))
             lower_calls_unsupported(l, call, name);
         return;
@@ -307,6 +337,9 @@ void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function)
 {
     unsigned n;
     LLVMValueRef *list = mt_instructions(function, &n);
+    for (unsigned i = 0; list && i < n; i++)
+        if (calls_adds_down(l, list[i])) /* while the number is seen to be saturated */
+            list[i] = calls_add_down(l, list[i]);
     for (unsigned i = 0; list && i < n; i++)
         if (LLVMGetInstructionOpcode(list[i]) == LLVMCall)
             lower_call(l, list[i]);

@@ -207,13 +207,7 @@ static int float_to_float(struct mt_asm_body *l, struct mt_asm_type d, LLVMValue
     if (rounding)
         v = mt_asm_intrinsic(l, rounding, LLVMTypeOf(v), &v, 1);
     v = mt_asm_float_flush(l, LLVMBuildFPCast(l->b, v, float_type(l, d.bits), ""));
-    if (mt_asm_has(l->s, "sat")) {
-        LLVMValueRef low[] = {v, LLVMConstReal(LLVMTypeOf(v), 0)};
-        v = mt_asm_intrinsic(l, "llvm.maxnum", LLVMTypeOf(v), low, 2);
-        LLVMValueRef high[] = {v, LLVMConstReal(LLVMTypeOf(v), 1)};
-        v = mt_asm_intrinsic(l, "llvm.minnum", LLVMTypeOf(v), high, 2);
-    }
-    return mt_asm_out_float(l, &l->s->operands[0], v);
+    return mt_asm_out_float(l, &l->s->operands[0], mt_asm_float_saturate(l, v));
 }
 
 /* Floating point here: f16 (widening and narrowing from f32), f32 and f64, rounded to nearest even. The rest

@@ -14,6 +14,15 @@ LLVMValueRef mt_asm_float_flush(struct mt_asm_body *l, LLVMValueRef v)
     return mt_asm_float_of(l, LLVMBuildSelect(l->b, small, sign, u, ""));
 }
 
+LLVMValueRef mt_asm_float_saturate(struct mt_asm_body *l, LLVMValueRef v)
+{
+    LLVMValueRef zero = LLVMConstReal(LLVMTypeOf(v), 0), one = LLVMConstReal(LLVMTypeOf(v), 1);
+    if (!mt_asm_has(l->s, "sat"))
+        return v;
+    v = LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, LLVMRealOGT, v, zero, ""), v, zero, "");
+    return LLVMBuildSelect(l->b, LLVMBuildFCmp(l->b, LLVMRealOLT, v, one, ""), v, one, "");
+}
+
 /* Type and sources after the destination; refuses what must not be done in the host's default way. */
 static int asm_float_begin(struct mt_asm_body *l, struct mt_asm_type *t, LLVMValueRef *v, unsigned n)
 {
@@ -39,14 +48,7 @@ static int asm_float_begin(struct mt_asm_body *l, struct mt_asm_type *t, LLVMVal
 
 static int asm_float_out(struct mt_asm_body *l, LLVMValueRef v)
 {
-    v = mt_asm_float_flush(l, v);
-    if (mt_asm_has(l->s, "sat")) { /* into [0, 1], NaN becomes 0 */
-        LLVMTypeRef type = LLVMTypeOf(v);
-        LLVMValueRef low[] = {v, LLVMConstReal(type, 0)};
-        v = mt_asm_intrinsic(l, "llvm.maxnum", type, low, 2);
-        LLVMValueRef high[] = {v, LLVMConstReal(type, 1)};
-        v = mt_asm_intrinsic(l, "llvm.minnum", type, high, 2);
-    }
+    v = mt_asm_float_saturate(l, mt_asm_float_flush(l, v));
     return mt_asm_out_float(l, &l->s->operands[0], v);
 }
 
@@ -77,19 +79,14 @@ int mt_asm_float_fma(struct mt_asm_body *l)
                : asm_float_out(l, mt_asm_intrinsic(l, "llvm.fma", LLVMTypeOf(v[0]), v, 3));
 }
 
-/* A NaN operand gives the other one, as llvm.minnum does; -0 < +0, which it leaves open. */
+/* A NaN operand gives the other one; that -0 < +0 is seen to where code for the processor is made. */
 int mt_asm_float_minmax(struct mt_asm_body *l)
 {
     struct mt_asm_type t;
     LLVMValueRef v[2];
-    int max = !strcmp(l->s->parts[0], "max");
-    if (asm_float_begin(l, &t, v, 2))
-        return -1;
-    LLVMValueRef r = mt_asm_intrinsic(l, max ? "llvm.maxnum" : "llvm.minnum", LLVMTypeOf(v[0]), v, 2);
-    LLVMValueRef a = mt_asm_bits_of(l, v[0]), b = mt_asm_bits_of(l, v[1]);
-    LLVMValueRef equal = LLVMBuildFCmp(l->b, LLVMRealOEQ, v[0], v[1], "");
-    LLVMValueRef zero = max ? LLVMBuildAnd(l->b, a, b, "") : LLVMBuildOr(l->b, a, b, "");
-    return asm_float_out(l, LLVMBuildSelect(l->b, equal, mt_asm_float_of(l, zero), r, ""));
+    const char *name = strcmp(l->s->parts[0], "max") ? "llvm.minnum" : "llvm.maxnum";
+    return asm_float_begin(l, &t, v, 2) ? -1
+                                        : asm_float_out(l, mt_asm_intrinsic(l, name, LLVMTypeOf(v[0]), v, 2));
 }
 
 int mt_asm_float_unary(struct mt_asm_body *l)

@@ -131,6 +131,8 @@ LLVMValueRef mt_asm_float_of(struct mt_asm_body *l, LLVMValueRef bits); /* i16 i
 LLVMValueRef mt_asm_bits_of(struct mt_asm_body *l, LLVMValueRef value);
 /* asm_float.c: denormals of f32 become zeros of the same sign when the opcode says .ftz. */
 LLVMValueRef mt_asm_float_flush(struct mt_asm_body *l, LLVMValueRef v);
+/* With .sat: into [0, 1]; NaN becomes 0. */
+LLVMValueRef mt_asm_float_saturate(struct mt_asm_body *l, LLVMValueRef v);
 /* Call of an LLVM intrinsic overloaded on one type, or on none (NULL). */
 LLVMValueRef mt_asm_intrinsic(struct mt_asm_body *l, const char *name, LLVMTypeRef overload,
                               LLVMValueRef *args, unsigned n);
