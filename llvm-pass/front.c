@@ -126,6 +126,9 @@ static void front_settle(LLVMModuleRef made)
     LLVMDisposePassBuilderOptions(o);
     if (e)
         LLVMConsumeError(e);
+    for (LLVMValueRef f = LLVMGetFirstFunction(made); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f))
+            mt_ptx_find_pointers(f);
 }
 
 static LLVMModuleRef front_read(struct front *f, LLVMMemoryBufferRef text)

@@ -69,6 +69,10 @@ LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *so
  * what it says. */
 void mt_ptx_keep_loads(LLVMModuleRef module, int on);
 
+/* Integers that are addresses become pointers to what they point into, where that is known. mt_ptx_read has
+ * done it; after passes that made values of variables more are known. */
+void mt_ptx_find_pointers(LLVMValueRef function);
+
 /* The load or store is volatile until it is released: no pass leaves it out or joins it with another. So are
  * those of a module that is compiled for a debugger when it has been read, as ptxas leaves out none, and
  * those of text with an origin. */

@@ -181,8 +181,6 @@ void mt_ptx_asm_attributes(LLVMContextRef c, LLVMValueRef call); /* as all calls
 /* module_shared.c: a load, store or cast of shared memory at that address, an integer, as inline asm. 1: the
  * old one is gone; 0: it is something else. */
 int mt_ptx_asm_shared(LLVMValueRef user, LLVMValueRef address);
-/* module_pointer.c: integers that are addresses become pointers. */
-void mt_ptx_find_pointers(LLVMValueRef function);
 
 /* module_debug.c */
 int mt_ptx_read_file(struct mt_ptx *x);                            /* ".file" is read */

@@ -181,9 +181,13 @@ static LLVMTypeRef pointer_type(struct pointers *p)
 /* Where a pointer that belongs to an integer is made: after it. Constants are made anywhere. */
 static void pointer_stand_behind(struct pointers *p, LLVMValueRef v)
 {
-    if (!LLVMIsAInstruction(v))
+    LLVMValueRef at = LLVMIsAArgument(v)
+                          ? LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(LLVMGetParamParent(v)))
+                          : NULL;
+    if (LLVMIsAInstruction(v))
+        at = LLVMGetNextInstruction(v);
+    if (!at)
         return;
-    LLVMValueRef at = LLVMGetNextInstruction(v);
     while (at && LLVMIsAPHINode(at))
         at = LLVMGetNextInstruction(at);
     LLVMPositionBuilderBefore(p->b, at);
@@ -325,7 +329,7 @@ static LLVMValueRef pointer_make(struct pointers *p, LLVMValueRef v)
     default:
         break;
     }
-    if (LLVMGetIntTypeWidth(LLVMTypeOf(v)) != 64 || !LLVMIsAInstruction(v))
+    if (LLVMGetIntTypeWidth(LLVMTypeOf(v)) != 64 || !(LLVMIsAInstruction(v) || LLVMIsAArgument(v)))
         return NULL;
     pointer_stand_behind(p, v);
     return LLVMBuildIntToPtr(p->b, v, pointer_type(p), "");
@@ -342,7 +346,7 @@ static LLVMValueRef pointer_of(struct pointers *p, LLVMValueRef v)
         return NULL;
     made = pointer_make(p, v);
     p->depth--;
-    if (made && LLVMIsAInstruction(v))
+    if (made && (LLVMIsAInstruction(v) || LLVMIsAArgument(v)))
         pointer_remember(&p->memo[p->space], v, made);
     return made;
 }

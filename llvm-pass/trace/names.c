@@ -116,31 +116,84 @@ static void naming_found(struct naming *w, char *name)
     }
 }
 
-/* Unoptimised code keeps variables in stack slots: what is stored into one. 0:
- * others may write to it, too. */
-static int slot_stores(LLVMValueRef slot, LLVMValueRef *stored, unsigned cap, unsigned *n)
+/* Unoptimised code keeps variables in memory of the stack: a pointer's worth of it. */
+struct slot {
+    LLVMValueRef memory; /* an alloca, which may be a function's whole frame */
+    uint64_t at;
+    LLVMValueRef stored[MAX_SEEN];
+    unsigned n;
+};
+#define SLOT_BYTES 8
+
+/* How far the address is behind what it is made of; -1: not known. */
+static int64_t slot_step(LLVMValueRef address)
 {
-    *n = 0;
-    for (LLVMUseRef use = LLVMGetFirstUse(slot); use; use = LLVMGetNextUse(use)) {
+    LLVMOpcode op = LLVMIsAInstruction(address) ? LLVMGetInstructionOpcode(address) : (LLVMOpcode)0;
+    LLVMTypeRef unit = op == LLVMGetElementPtr ? LLVMGetGEPSourceElementType(address) : NULL;
+    if (op == LLVMAddrSpaceCast || op == LLVMPtrToInt || op == LLVMIntToPtr)
+        return 0;
+    if (op != LLVMAdd && (!unit || LLVMGetNumOperands(address) != 2 ||
+                          LLVMGetTypeKind(unit) != LLVMIntegerTypeKind || LLVMGetIntTypeWidth(unit) != 8))
+        return -1;
+    LLVMValueRef by = LLVMIsAConstantInt(LLVMGetOperand(address, 1));
+    return !by || LLVMConstIntGetSExtValue(by) < 0 ? -1 : LLVMConstIntGetSExtValue(by);
+}
+
+/* What is stored into the slot by way of this pointer, which is `at` behind the memory's beginning. 0: others
+ * may write to it, too. Where an address leaves that lies behind the slot, it is another variable's. */
+static int slot_uses(struct slot *s, LLVMValueRef address, uint64_t at, LLVMTargetDataRef layout)
+{
+    for (LLVMUseRef use = LLVMGetFirstUse(address); use; use = LLVMGetNextUse(use)) {
         LLVMValueRef user = LLVMGetUser(use);
+        int64_t step = slot_step(user);
         if (LLVMIsALoadInst(user))
             continue;
-        if (!LLVMIsAStoreInst(user) || LLVMGetOperand(user, 1) != slot || LLVMGetOperand(user, 0) == slot ||
-            *n == cap)
+        if (step >= 0) {
+            if (!slot_uses(s, user, at + (uint64_t)step, layout))
+                return 0;
+            continue;
+        }
+        LLVMValueRef value = LLVMIsAStoreInst(user) ? LLVMGetOperand(user, 0) : NULL;
+        if (!value || value == address) {
+            if (at <= s->at)
+                return 0;
+            continue;
+        }
+        uint64_t bytes = LLVMABISizeOfType(layout, LLVMTypeOf(value));
+        if (at >= s->at + SLOT_BYTES || at + bytes <= s->at)
+            continue;
+        if (at != s->at || bytes != SLOT_BYTES || s->n == MAX_SEEN)
             return 0;
-        stored[(*n)++] = LLVMGetOperand(user, 0);
+        s->stored[s->n++] = value;
     }
     return 1;
+}
+
+static int slot_find(struct slot *s, LLVMValueRef pointer)
+{
+    *s = (struct slot){.memory = pointer};
+    while (!LLVMIsAAllocaInst(s->memory)) {
+        int64_t step = slot_step(s->memory);
+        if (step < 0)
+            return 0;
+        s->at += (uint64_t)step;
+        s->memory = LLVMGetOperand(s->memory, 0);
+    }
+    LLVMModuleRef m =
+        LLVMGetGlobalParent(LLVMGetBasicBlockParent(LLVMGetInstructionParent(s->memory)));
+    return slot_uses(s, s->memory, 0, LLVMGetModuleDataLayout(m));
 }
 
 /* The parameter that a value is: itself, or out of the slot that holds nothing else. */
 static LLVMValueRef naming_param(LLVMValueRef v)
 {
-    LLVMValueRef stored;
-    unsigned n;
-    if (LLVMIsALoadInst(v) && LLVMIsAAllocaInst(LLVMGetOperand(v, 0)) &&
-        slot_stores(LLVMGetOperand(v, 0), &stored, 1, &n) && n == 1)
-        v = stored;
+    struct slot s;
+    if (LLVMIsAIntToPtrInst(v) || LLVMIsAPtrToIntInst(v))
+        v = LLVMGetOperand(v, 0);
+    if (LLVMIsALoadInst(v) && slot_find(&s, LLVMGetOperand(v, 0)) && s.n == 1)
+        v = mt_base_of(s.stored[0]);
+    if (LLVMIsAPtrToIntInst(v))
+        v = mt_base_of(LLVMGetOperand(v, 0));
     return LLVMIsAArgument(v);
 }
 
@@ -149,13 +202,13 @@ static void naming_walk(struct naming *w, LLVMValueRef v);
 /* A pointer out of memory: of a variable, or a member of what a parameter points to, which lends its name. */
 static void naming_load(struct naming *w, LLVMValueRef load)
 {
-    LLVMValueRef slot = mt_base_of(LLVMGetOperand(load, 0)), stored[MAX_SEEN], param;
-    unsigned n;
-    if (LLVMIsAAllocaInst(slot)) {
-        w->unclear |= !slot_stores(slot, stored, MAX_SEEN, &n);
-        for (unsigned i = 0; !w->unclear && i < n; i++)
-            naming_walk(w, stored[i]);
-    } else if ((param = naming_param(slot))) {
+    LLVMValueRef from = LLVMGetOperand(load, 0), param;
+    struct slot s;
+    if (LLVMIsAAllocaInst(mt_base_of(from))) {
+        w->unclear |= !slot_find(&s, from);
+        for (unsigned i = 0; !w->unclear && i < s.n; i++)
+            naming_walk(w, s.stored[i]);
+    } else if ((param = naming_param(mt_base_of(from)))) {
         naming_found(w, mt_param_name(param));
     } else {
         w->unclear = 1;
@@ -178,7 +231,7 @@ static void naming_walk(struct naming *w, LLVMValueRef v)
         naming_found(w, LLVMGetLinkage(v) == LLVMPrivateLinkage ? NULL : mt_shim_demangle(mt_name(v), 0));
     else if (LLVMIsAArgument(v))
         naming_found(w, mt_param_name(v));
-    else if (LLVMIsAIntToPtrInst(v)) /* functions of PTX have addresses as numbers */
+    else if (LLVMIsAIntToPtrInst(v) || LLVMIsAPtrToIntInst(v) || slot_step(v) > 0) /* PTX: they are numbers */
         naming_walk(w, LLVMGetOperand(v, 0));
     else if (LLVMIsAPHINode(v)) /* a pointer that walks, or one of several */
         for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++)
