@@ -285,6 +285,15 @@ static void kernels_vector(struct mt_lowering *l, unsigned k)
     snprintf(kernel->no_vector, sizeof kernel->no_vector, "%s", l->vector[k].why);
 }
 
+/* A group is of lanes that came by the same calls: two calls of a function do not become one. */
+static void kernels_keep_callers(struct mt_lowering *l, const struct mt_reach *reach)
+{
+    unsigned nomerge = LLVMGetEnumAttributeKindForName("nomerge", 7);
+    for (unsigned i = 0; reach->gathers && i < reach->count; i++)
+        LLVMAddAttributeAtIndex(reach->functions[i], LLVMAttributeFunctionIndex,
+                                LLVMCreateEnumAttribute(l->u->context, nomerge, 0));
+}
+
 void mt_lower_kernels(struct mt_lowering *l)
 {
     for (unsigned k = 0; k < l->u->nkernels; k++) {
@@ -293,6 +302,7 @@ void mt_lower_kernels(struct mt_lowering *l)
         l->u->kernels[k].sync = reach.waits;
         l->u->kernels[k].frames = reach.gathers;
         l->u->kernels[k].steps = reach.steps;
+        kernels_keep_callers(l, &reach);
         mt_reach_free(&reach);
     }
     for (unsigned k = 0; k < l->u->nkernels; k++) {

@@ -14,12 +14,17 @@ static LLVMValueRef spaces_is(struct mt_unit *u, LLVMBuilderRef b, const char *n
     return LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &pointer, 1, "");
 }
 
-/* A pointer's address in a space, as a pointer that leads nowhere. */
+/* A pointer's address in a space, as a pointer that leads nowhere. It is asked for where the pointer may be of
+ * another one, which no cast of LLVM's allows where that is known. */
 static LLVMValueRef spaces_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer, unsigned space)
 {
-    LLVMValueRef p = LLVMBuildAddrSpaceCast(b, pointer, LLVMPointerTypeInContext(u->context, space), "");
-    LLVMValueRef number = LLVMBuildPtrToInt(b, p, mt_type_int(u, 64), "");
-    number = LLVMBuildAnd(b, number, LLVMConstInt(mt_type_int(u, 64), 0xffffffff, 0), "");
+    const char *text = space == SHARED_SPACE ? "cvta.to.shared.u64 $0, $1;" : "cvta.to.local.u64 $0, $1;";
+    LLVMTypeRef i64 = mt_type_int(u, 64), type = LLVMFunctionType(i64, &i64, 1, 0);
+    LLVMValueRef cast =
+        LLVMGetInlineAsm(type, text, strlen(text), "=l,l", 4, 0, 0, LLVMInlineAsmDialectATT, 0);
+    LLVMValueRef address = LLVMBuildPtrToInt(b, pointer, i64, "");
+    LLVMValueRef number = LLVMBuildCall2(b, type, cast, &address, 1, "");
+    number = LLVMBuildAnd(b, number, LLVMConstInt(i64, 0xffffffff, 0), "");
     return LLVMBuildIntToPtr(b, number, mt_type_ptr(u), "");
 }
 
