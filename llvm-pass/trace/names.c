@@ -10,12 +10,17 @@
 #define PARAM_NAME "memtrace-name"
 #define MAX_SEEN 64
 
+static LLVMOpcode names_opcode(LLVMValueRef v)
+{
+    return LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
+           : LLVMIsAConstantExpr(v) ? LLVMGetConstOpcode(v)
+                                    : (LLVMOpcode)0;
+}
+
 LLVMValueRef mt_base_of(LLVMValueRef v)
 {
     for (;;) {
-        LLVMOpcode op = LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
-                        : LLVMIsAConstantExpr(v) ? LLVMGetConstOpcode(v)
-                                                 : (LLVMOpcode)0;
+        LLVMOpcode op = names_opcode(v);
         if (op != LLVMGetElementPtr && op != LLVMBitCast && op != LLVMAddrSpaceCast)
             return v;
         v = LLVMGetOperand(v, 0);
@@ -128,7 +133,7 @@ struct slot {
 /* How far the address is behind what it is made of; -1: not known. */
 static int64_t slot_step(LLVMValueRef address)
 {
-    LLVMOpcode op = LLVMIsAInstruction(address) ? LLVMGetInstructionOpcode(address) : (LLVMOpcode)0;
+    LLVMOpcode op = names_opcode(address);
     LLVMTypeRef unit = op == LLVMGetElementPtr ? LLVMGetGEPSourceElementType(address) : NULL;
     if (op == LLVMAddrSpaceCast || op == LLVMPtrToInt || op == LLVMIntToPtr)
         return 0;
@@ -231,7 +236,8 @@ static void naming_walk(struct naming *w, LLVMValueRef v)
         naming_found(w, LLVMGetLinkage(v) == LLVMPrivateLinkage ? NULL : mt_shim_demangle(mt_name(v), 0));
     else if (LLVMIsAArgument(v))
         naming_found(w, mt_param_name(v));
-    else if (LLVMIsAIntToPtrInst(v) || LLVMIsAPtrToIntInst(v) || slot_step(v) > 0) /* PTX: they are numbers */
+    else if (names_opcode(v) == LLVMIntToPtr || names_opcode(v) == LLVMPtrToInt ||
+             slot_step(v) > 0) /* addresses are numbers in PTX */
         naming_walk(w, LLVMGetOperand(v, 0));
     else if (LLVMIsAPHINode(v)) /* a pointer that walks, or one of several */
         for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++)
