@@ -279,7 +279,7 @@ int mt_pass_device(LLVMModuleRef module)
     if (o->verbose)
         device_tell(&u);
     if (o->gpu_trace) {
-        mt_ptx_spell_accesses(module);
+        mt_ptx_spell(module);
         mt_unit_link_gpu(&u);
         mt_unit_settle_kernels(&u);
     }

@@ -117,6 +117,24 @@ static void front_take_functions(LLVMModuleRef from, LLVMModuleRef made)
         }
 }
 
+static void front_take_attribute(LLVMValueRef old, LLVMValueRef made, const char *name)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAttributeRef a = LLVMGetEnumAttributeAtIndex(old, LLVMAttributeFunctionIndex, kind);
+    if (a)
+        LLVMAddAttributeAtIndex(made, LLVMAttributeFunctionIndex, a);
+}
+
+/* What is not to be optimised or inlined into others. */
+static void front_take_attributes(LLVMModuleRef from, LLVMModuleRef made)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(from), to; f; f = LLVMGetNextFunction(f))
+        if ((to = LLVMGetNamedFunction(made, mt_name(f))) && !LLVMIsDeclaration(to)) {
+            front_take_attribute(f, to, "noinline");
+            front_take_attribute(f, to, "optnone");
+        }
+}
+
 static void front_settle(LLVMModuleRef made)
 {
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
@@ -151,6 +169,7 @@ int mt_pass_front_ptx(LLVMModuleRef module)
     front_align_arrays(module);
     LLVMMemoryBufferRef text =
         mt_shim_emit_ptx(module, mt_pass_options.level, mt_pass_options.contract_all, &f.places, &f.nplaces);
+    if (getenv("DBGP")) { FILE *o = fopen(getenv("DBGP"), "w"); fwrite(LLVMGetBufferStart(text), 1, LLVMGetBufferSize(text), o); fclose(o); }
     LLVMModuleRef made = text ? front_read(&f, text) : NULL;
     if (text)
         LLVMDisposeMemoryBuffer(text);
@@ -160,6 +179,7 @@ int mt_pass_front_ptx(LLVMModuleRef module)
         front_take_functions(module, made);
         mt_show_asm_effects(made);
         front_settle(made);
+        front_take_attributes(module, made);
         front_take_variables(module, made);
         f.failed |= mt_shim_replace_module(module, made) != 0;
     }

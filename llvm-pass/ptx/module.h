@@ -80,7 +80,9 @@ void mt_ptx_keep_access(LLVMValueRef inst, const char *opcode);
 const char *mt_ptx_kept_as(LLVMValueRef inst); /* its opcode; NULL: it is not kept */
 void mt_ptx_release_access(LLVMValueRef inst);
 void mt_ptx_release_accesses(LLVMModuleRef module); /* all of them */
-/* module_spell.c, in the place of that, for the GPU: kept accesses become inline asm, the instructions that
- * they were read from, so that the back end does not put others in their place. */
-void mt_ptx_spell_accesses(LLVMModuleRef module);
+/* A product, sum or difference of floats that is not to be fused with another, or only by ptxas. */
+void mt_ptx_keep_word(LLVMValueRef inst, const char *opcode);
+/* module_spell.c, in the place of that, for the GPU: what is kept becomes inline asm, the instructions that it
+ * was read from, so that the back end does not put others in their place. */
+void mt_ptx_spell(LLVMModuleRef module);
 #endif

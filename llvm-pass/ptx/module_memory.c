@@ -107,14 +107,19 @@ static unsigned memory_kept_kind(LLVMValueRef inst)
                                     sizeof memory_kept - 1);
 }
 
-void mt_ptx_keep_access(LLVMValueRef inst, const char *opcode)
+void mt_ptx_keep_word(LLVMValueRef inst, const char *opcode)
 {
     LLVMContextRef c = LLVMGetTypeContext(LLVMTypeOf(inst));
     LLVMMetadataRef word = LLVMMDStringInContext2(c, opcode, strlen(opcode));
+    LLVMSetMetadata(inst, memory_kept_kind(inst), LLVMMetadataAsValue(c, LLVMMDNodeInContext2(c, &word, 1)));
+}
+
+void mt_ptx_keep_access(LLVMValueRef inst, const char *opcode)
+{
     if (LLVMGetVolatile(inst))
         return;
     LLVMSetVolatile(inst, 1);
-    LLVMSetMetadata(inst, memory_kept_kind(inst), LLVMMetadataAsValue(c, LLVMMDNodeInContext2(c, &word, 1)));
+    mt_ptx_keep_word(inst, opcode);
 }
 
 const char *mt_ptx_kept_as(LLVMValueRef inst)

@@ -1,4 +1,4 @@
-/* Accesses for the GPU as the instructions that they were read from: the back end, which sees them a second
+/* Accesses and arithmetic for the GPU as the instructions that they were read from: the back end, which sees them a second
  * time, leaves inline asm alone. */
 #include "module.h"
 #include <llvm-c/DebugInfo.h>
@@ -137,7 +137,40 @@ static void spell_access(struct spell *s)
         spell_store(s);
 }
 
-void mt_ptx_spell_accesses(LLVMModuleRef module)
+/* Products are never fused by the back end, sums not where their text forbids it: what ptxas makes of them is
+ * its own affair, as it was. */
+static void spell_arithmetic(struct spell *s)
+{
+    LLVMTypeRef type = LLVMTypeOf(s->inst), both[] = {type, type};
+    LLVMTypeKind kind = LLVMGetTypeKind(type);
+    LLVMValueRef args[] = {LLVMGetOperand(s->inst, 0), LLVMGetOperand(s->inst, 1)};
+    char text[160];
+    if (kind != LLVMFloatTypeKind && kind != LLVMDoubleTypeKind)
+        return;
+    LLVMPositionBuilderBefore(s->b, s->inst);
+    LLVMSetCurrentDebugLocation2(s->b, LLVMInstructionGetDebugLoc(s->inst));
+    snprintf(text, sizeof text, "%.80s $0, $1, $2;", s->opcode);
+    const char *ties = kind == LLVMFloatTypeKind ? "=f,f,f" : "=d,d,d";
+    LLVMTypeRef ftype = LLVMFunctionType(type, both, 2, 0);
+    LLVMValueRef code = LLVMGetInlineAsm(ftype, text, strlen(text), ties, strlen(ties), 0, 0,
+                                         LLVMInlineAsmDialectATT, 0);
+    LLVMReplaceAllUsesWith(s->inst, LLVMBuildCall2(s->b, ftype, code, args, 2, ""));
+    LLVMInstructionEraseFromParent(s->inst);
+}
+
+static void spell_instruction(struct spell *s)
+{
+    LLVMOpcode op = LLVMGetInstructionOpcode(s->inst);
+    s->opcode = mt_ptx_kept_as(s->inst);
+    if (!s->opcode)
+        return;
+    if (op == LLVMLoad || op == LLVMStore)
+        spell_access(s);
+    else if (op == LLVMFMul || ((op == LLVMFAdd || op == LLVMFSub) && strstr(s->opcode, ".rn.")))
+        spell_arithmetic(s);
+}
+
+void mt_ptx_spell(LLVMModuleRef module)
 {
     struct spell s = {.c = LLVMGetModuleContext(module)};
     s.b = LLVMCreateBuilderInContext(s.c);
@@ -145,10 +178,8 @@ void mt_ptx_spell_accesses(LLVMModuleRef module)
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
             for (LLVMValueRef i = LLVMGetFirstInstruction(b), next; i; i = next) {
                 next = LLVMGetNextInstruction(i);
-                if ((LLVMIsALoadInst(i) || LLVMIsAStoreInst(i)) && (s.opcode = mt_ptx_kept_as(i))) {
-                    s.inst = i;
-                    spell_access(&s);
-                }
+                s.inst = i;
+                spell_instruction(&s);
             }
     LLVMDisposeBuilder(s.b);
 }

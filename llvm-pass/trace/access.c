@@ -49,19 +49,49 @@ static int is_kernel_argument(struct mt_unit *u, LLVMValueRef argument, int *byv
 
 static enum mt_space access_walk(struct walk *w, LLVMValueRef v);
 
-static enum mt_space walk_operands(struct walk *w, LLVMValueRef v, unsigned first, unsigned end)
+/* One of several: of a phi or a select. */
+static enum mt_space access_walk_joined(struct walk *w, LLVMValueRef v)
 {
     enum mt_space s = MT_SPACE_NONE;
-    for (unsigned i = first; i < end; i++)
-        s = access_join(s, access_walk(w, LLVMGetOperand(v, i)));
+    for (unsigned i = 0, n = LLVMIsAPHINode(v) ? LLVMCountIncoming(v) : 2; i < n; i++)
+        s = access_join(
+            s, access_walk(w, LLVMIsAPHINode(v) ? LLVMGetIncomingValue(v, i) : LLVMGetOperand(v, i + 1)));
     return s;
+}
+
+static LLVMOpcode access_opcode(LLVMValueRef v)
+{
+    return LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
+           : LLVMIsAConstantExpr(v) ? LLVMGetConstOpcode(v)
+                                    : (LLVMOpcode)0;
+}
+
+/* An address as a number: what is added to one of a known space leads to the same. */
+static enum mt_space access_walk_number(struct walk *w, LLVMValueRef v)
+{
+    enum mt_space a, b;
+    switch (access_opcode(v)) {
+    case LLVMPtrToInt:
+        return access_walk(w, LLVMGetOperand(v, 0));
+    case LLVMAdd:
+    case LLVMOr:
+        a = access_walk(w, LLVMGetOperand(v, 0));
+        b = access_walk(w, LLVMGetOperand(v, 1));
+        return a == MT_SPACE_GENERIC ? b : b == MT_SPACE_GENERIC ? a : access_join(a, b);
+    case LLVMPHI:
+    case LLVMSelect:
+        return access_walk_joined(w, v);
+    default:
+        return LLVMIsNull(v) ? MT_SPACE_NONE : MT_SPACE_GENERIC;
+    }
 }
 
 static enum mt_space access_walk(struct walk *w, LLVMValueRef v)
 {
-    if (LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMPointerTypeKind)
+    int number = LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMIntegerTypeKind;
+    if (!number && LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMPointerTypeKind)
         return MT_SPACE_GENERIC;
-    unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(v));
+    unsigned as = number ? 0 : LLVMGetPointerAddressSpace(LLVMTypeOf(v));
     if (as)
         return of_address_space(as);
     for (unsigned i = 0; i < w->nseen; i++)
@@ -70,6 +100,8 @@ static enum mt_space access_walk(struct walk *w, LLVMValueRef v)
     if (w->nseen == MAX_DEPTH)
         return MT_SPACE_GENERIC;
     w->seen[w->nseen++] = v;
+    if (number)
+        return access_walk_number(w, v);
 
     if (LLVMIsAGlobalVariable(v))
         return MT_SPACE_GLOBAL; /* generic variables (string and table constants) live in .global */
@@ -81,25 +113,18 @@ static enum mt_space access_walk(struct walk *w, LLVMValueRef v)
         int byval, kernel = is_kernel_argument(w->u, v, &byval);
         return byval ? MT_SPACE_OTHER : kernel ? MT_SPACE_GLOBAL : MT_SPACE_GENERIC;
     }
-    LLVMOpcode op = LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
-                    : LLVMIsAConstantExpr(v) ? LLVMGetConstOpcode(v)
-                                             : (LLVMOpcode)0;
-    switch (op) {
+    switch (access_opcode(v)) {
     case LLVMAlloca:
         return MT_SPACE_LOCAL;
     case LLVMGetElementPtr:
     case LLVMBitCast:
     case LLVMAddrSpaceCast:
     case LLVMFreeze:
+    case LLVMIntToPtr:
         return access_walk(w, LLVMGetOperand(v, 0));
     case LLVMSelect:
-        return walk_operands(w, v, 1, 3);
-    case LLVMPHI: {
-        enum mt_space s = MT_SPACE_NONE;
-        for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++)
-            s = access_join(s, access_walk(w, LLVMGetIncomingValue(v, i)));
-        return s;
-    }
+    case LLVMPHI:
+        return access_walk_joined(w, v);
     case LLVMLoad: { /* a pointer out of a kernel's by-value parameter */
         LLVMValueRef base = mt_base_of(LLVMGetOperand(v, 0));
         int byval;
@@ -185,7 +210,7 @@ static int of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_access out[MT_
                                 .size = raw[i].size,
                                 .space = raw[i].generic ? MT_SPACE_GENERIC : MT_SPACE_GLOBAL,
                                 .global_only = word};
-        if (raw[i].generic && LLVMGetTypeKind(LLVMTypeOf(pointer)) == LLVMPointerTypeKind)
+        if (raw[i].generic)
             a->space = mt_space_of(u, pointer);
         if (raw[i].size_argument >= 0)
             a->bytes = LLVMGetOperand(call, (unsigned)raw[i].size_argument);

@@ -101,6 +101,7 @@ class Function:
         self.stack = {"%SP": 0, "%SPL": 0}  # registers that point into the stack, with their offsets
         self.slots = {}  # what lies in the stack at a known offset: (is such an address, its offset)
         self.elsewhere, self.surely = {"%SP", "%SPL"}, {"%SP", "%SPL"}  # registers with such addresses; without memory's help
+        self.others_too = set(), set()  # registers that get other addresses, too
         self.constants, self.arguments, self.result = {}, {}, False
         for operation, operands, conditional in statements(text):
             self.step(operation.split("."), operands, conditional)
@@ -147,10 +148,14 @@ class Function:
         if words[0] not in ("add", "mov", "or", "cvta", "selp"):
             return
         sources = [o for o in operands[1:] if o.startswith("%") and not re.match(r"%p\d", o)]
-        for registers in (self.elsewhere, self.surely):
+        for registers, others in ((self.elsewhere, self.others_too[0]), (self.surely, self.others_too[1])):
             known = [o in registers for o in sources]
             if known and (all(known) if words[0] == "selp" else any(known)) or words[1] in ("shared", "const", "local"):
-                registers.add(operands[0])
+                if operands[0] not in others:
+                    registers.add(operands[0])
+            else:  # where branches meet a register is one of several
+                others.add(operands[0])
+                registers.discard(operands[0])
         if words[0] == "mov" and operands[1].isdigit():
             self.constants[operands[0]] = int(operands[1])
         offset = operands[2] if len(operands) > 2 else "0"
