@@ -226,11 +226,11 @@ static void ahead_access(void *ctx, LLVMBuilderRef b, const struct mt_asm_ahead_
                                .pointer = x->address,
                                .size = x->size,
                                .bytes = x->bytes,
-                               .space = x->generic ? MT_SPACE_GENERIC : MT_SPACE_GLOBAL};
+                               .space = x->generic ? mt_space_of(at.u, x->address) : MT_SPACE_GLOBAL};
     at.builder = b;
     if (x->rank)
         mt_record_tensor(at.u, b, a->call, x);
-    else if (instrument_wants(&at, x->op))
+    else if (instrument_wants(&at, x->op) && mt_space_is_recorded(at.u, access.space))
         instrument_record(&at, a->call, &access);
 }
 
