@@ -20,6 +20,7 @@
 
 struct front {
     LLVMModuleRef module;
+    LLVMMemoryBufferRef text;
     LLVMMetadataRef *places;
     unsigned nplaces;
     int failed;
@@ -47,11 +48,31 @@ static LLVMMetadataRef front_subprogram(void *ctx, const char *name)
     return function ? LLVMGetSubprogram(function) : NULL;
 }
 
+/* The location of what stands in a line of the text: the last that was said before; NULL: none. */
+static LLVMMetadataRef front_place_of(const struct front *f, unsigned line)
+{
+    static const char word[] = ".loc\t1 ";
+    const char *text = LLVMGetBufferStart(f->text), *end = text, *at, *found = NULL;
+    for (unsigned i = 0; end && i < line; i++) {
+        end = strchr(end, '\n');
+        end = end ? end + 1 : NULL;
+    }
+    for (at = text; end && (at = strstr(at, word)) && at < end; at++)
+        found = at + sizeof word - 1;
+    return found ? front_location((void *)(uintptr_t)f, (unsigned)strtoul(found, NULL, 10)) : NULL;
+}
+
 static void front_tell(void *ctx, unsigned line, const char *message)
 {
     struct front *f = ctx;
-    char text[400];
-    snprintf(text, sizeof text, "the PTX of this file is not understood: %s", message);
+    char text[600], place[300] = "";
+    LLVMMetadataRef at = front_place_of(f, line),
+                    file = at ? LLVMDIScopeGetFile(LLVMDILocationGetScope(at)) : NULL;
+    unsigned n;
+    const char *name = file ? LLVMDIFileGetFilename(file, &n) : NULL;
+    if (name)
+        snprintf(place, sizeof place, "%.*s:%u: ", (int)(n < 250 ? n : 250), name, LLVMDILocationGetLine(at));
+    snprintf(text, sizeof text, "%sthe PTX of this is not understood: %s", place, message);
     mt_shim_diag(LLVMGetModuleContext(f->module), NULL, MT_DIAG_ERROR, text);
     f->failed = 1;
 }
@@ -149,12 +170,12 @@ static void front_settle(LLVMModuleRef made)
             mt_ptx_find_pointers(f);
 }
 
-static LLVMModuleRef front_read(struct front *f, LLVMMemoryBufferRef text)
+static LLVMModuleRef front_read(struct front *f)
 {
     struct mt_ptx_origin origin = {front_begin, front_location, front_subprogram, f};
     struct mt_ptx_source source = {.name = "device.ptx",
-                                   .text = LLVMGetBufferStart(text),
-                                   .length = LLVMGetBufferSize(text),
+                                   .text = LLVMGetBufferStart(f->text),
+                                   .length = LLVMGetBufferSize(f->text),
                                    .tell = front_tell,
                                    .ctx = f,
                                    .limit = FRONT_LIMIT,
@@ -167,12 +188,11 @@ int mt_pass_front_ptx(LLVMModuleRef module)
 {
     struct front f = {.module = module};
     front_align_arrays(module);
-    LLVMMemoryBufferRef text =
+    f.text =
         mt_shim_emit_ptx(module, mt_pass_options.level, mt_pass_options.contract_all, &f.places, &f.nplaces);
-    if (getenv("DBGP")) { FILE *o = fopen(getenv("DBGP"), "w"); fwrite(LLVMGetBufferStart(text), 1, LLVMGetBufferSize(text), o); fclose(o); }
-    LLVMModuleRef made = text ? front_read(&f, text) : NULL;
-    if (text)
-        LLVMDisposeMemoryBuffer(text);
+    LLVMModuleRef made = f.text ? front_read(&f) : NULL;
+    if (f.text)
+        LLVMDisposeMemoryBuffer(f.text);
     if (made) {
         front_release_stack(made);
         mt_shim_keep_used(made, module);

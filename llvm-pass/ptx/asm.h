@@ -36,6 +36,7 @@ struct mt_asm_operand {
     int inverted;     /* "!p" (predicates) or "-a" */
     unsigned index;   /* ARG: n; REG: index into regs */
     const char *name; /* REG, SREG, NAME */
+    char part[4];     /* REG, ARG: "b0" to "b3", "h0", "h1" of it, or "" */
     uint64_t bits;    /* INT, F32, F64 */
     int64_t offset;   /* MEMORY, and NAME or 'm' in modules: bytes */
     unsigned nitems;

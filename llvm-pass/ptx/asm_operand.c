@@ -390,6 +390,18 @@ static int asm_operand_plain(struct mt_parser *p, struct mt_asm_operand *o)
     return p->directive && symbol ? asm_operand_displacement(p, o) : 0;
 }
 
+/* A part of a register: ".b0" to ".b3", ".h0", ".h1". */
+static void asm_operand_part(struct mt_parser *p, struct mt_asm_operand *o)
+{
+    int kind = mt_parse_peek(p, 1), number = mt_parse_peek(p, 2);
+    if ((o->kind != MT_ASM_REG && o->kind != MT_ASM_ARG) || mt_parse_peek(p, 0) != '.' ||
+        (kind != 'b' && kind != 'h') || number < '0' || number > '3' || isalnum(mt_parse_peek(p, 3)))
+        return;
+    o->part[0] = (char)kind;
+    o->part[1] = (char)number;
+    p->at += 3;
+}
+
 int mt_parse_operand(struct mt_parser *p, struct mt_asm_operand *o)
 {
     if (p->failed || ++p->depth > 2 * MT_PARSE_DEPTH)
@@ -405,6 +417,7 @@ int mt_parse_operand(struct mt_parser *p, struct mt_asm_operand *o)
     }
     if (asm_operand_plain(p, o))
         return -1;
+    asm_operand_part(p, o);
     if (o->inverted && o->kind == MT_ASM_INT) {
         o->bits = 0 - o->bits;
         o->inverted = 0;

@@ -149,6 +149,10 @@ static LLVMValueRef asm_value_pack(struct mt_asm_body *l, const struct mt_asm_op
 
 LLVMValueRef mt_asm_in(struct mt_asm_body *l, const struct mt_asm_operand *o, unsigned bits)
 {
+    if (*o->part) {
+        mt_asm_fail(l, "%s of a part of a register", l->s->opcode);
+        return NULL;
+    }
     LLVMValueRef v = o->kind == MT_ASM_VECTOR ? asm_value_pack(l, o, bits) : read_plain(l, o, bits);
     if (!v)
         return NULL;
@@ -190,7 +194,7 @@ int mt_asm_out(struct mt_asm_body *l, const struct mt_asm_operand *o, LLVMValueR
         return 0;
     if (o->kind == MT_ASM_VECTOR)
         return asm_value_unpack(l, o, value);
-    LLVMValueRef slot = slot_of(l, o, &bits);
+    LLVMValueRef slot = *o->part ? NULL : slot_of(l, o, &bits);
     if (!slot)
         return mt_asm_fail(l, "%s: destination not understood", l->s->opcode);
     value = asm_value_resize(l, value, bits, is_signed);

@@ -82,6 +82,7 @@ static void asm_put_register(struct asm_text *t, const struct mt_asm_operand *o,
     }
     struct mt_asm_operand plain = *o; /* its sign, or "not", is the instruction's */
     plain.inverted = 0;
+    *plain.part = 0;
     asm_put_input(t, mt_asm_in(l, &plain, bits == 8 ? 16 : bits));
 }
 
@@ -141,6 +142,8 @@ static void asm_put_operand(struct asm_text *t, const struct mt_asm_operand *o, 
             asm_put_symbol(t, o);
         else
             asm_put_register(t, o, is_output);
+        if (*o->part)
+            asm_put(t, ".%s", o->part);
         break;
     case MT_ASM_NAME:
         asm_put_symbol(t, o);
