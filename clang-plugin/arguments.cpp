@@ -17,8 +17,6 @@ static const Help help[] = {
     {"gpu-trace=on|off", "instrument the GPU's code (on)"},
     {"gpu-plain=on|off",
      "the GPU's code has each kernel as it was, too, for launches that are not traced (on)"},
-    {"front=ir|ptx",
-     "where accesses are read: in LLVM's code, or, on trial, in the PTX that is made of it (ir)"},
     {"lockstep=auto|on|off|cta", "CPU device: warps run in step where they exchange data, at all shared "
                                  "memory, nowhere; cta: all warps of a "
                                  "CTA, roughly, too (auto)"},

@@ -199,29 +199,12 @@ static void device_clean(LLVMModuleRef module)
     mt_drop_unused_asm(module);
 }
 
-/* What instruction selection will do. */
-static void device_imitate(struct mt_unit *u)
-{
-    mt_unit_merge_repeated(u);
-    mt_unit_fuse(u);
-    mt_unit_mask_loads(u);
-    mt_unit_narrow_accesses(u);
-    mt_unit_split_accesses(u);
-    mt_unit_narrow_accesses(u); /* what it was taken apart into */
-    mt_unit_forward_stores(u);
-}
-
-/* Accesses become those of the hardware, with a record call each. */
+/* Each access gets a record call. */
 static void device_instrument(struct mt_unit *u, LLVMModuleRef work)
 {
-    int settled = mt_pass_front == MT_FRONT_PTX;
-    if (!settled)
-        mt_settle_accesses(work);
     mt_unit_init(u, work);
     mt_unit_read_facts(u);
     mt_settle_steps(u);
-    if (!settled)
-        device_imitate(u);
     mt_unit_instrument(u);
 }
 
@@ -264,11 +247,9 @@ int mt_pass_device(LLVMModuleRef module)
     device_clean(module);
     /* With gpu-trace=off only a copy is instrumented, and the GPU runs the program as it is. */
     LLVMModuleRef work = o->gpu_trace ? module : LLVMCloneModule(module);
-    if (mt_pass_front == MT_FRONT_PTX) {
-        rename_locals(work);
-        if (mt_pass_front_ptx(work))
-            return 1;
-    }
+    rename_locals(work);
+    if (mt_pass_front(work))
+        return 1;
     device_instrument(&u, work);
     if (o->gpu_trace)
         device_plan_gpu(&u);

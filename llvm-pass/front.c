@@ -41,6 +41,12 @@ static LLVMMetadataRef front_location(void *ctx, unsigned line)
     return line && line <= f->nplaces ? f->places[line - 1] : NULL;
 }
 
+static int front_never(void *ctx, unsigned line)
+{
+    struct front *f = ctx;
+    return line && line <= f->nplaces && !f->places[line - 1];
+}
+
 static LLVMMetadataRef front_subprogram(void *ctx, const char *name)
 {
     struct front *f = ctx;
@@ -156,9 +162,10 @@ static void front_take_attributes(LLVMModuleRef from, LLVMModuleRef made)
         }
 }
 
-static void front_settle(LLVMModuleRef made)
+void mt_pass_settle(LLVMModuleRef made)
 {
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+    front_release_stack(made);
     mt_ptx_keep_loads(made, 1);
     LLVMErrorRef e = LLVMRunPasses(made, FRONT_PASSES, NULL, o);
     mt_ptx_keep_loads(made, 0);
@@ -172,7 +179,7 @@ static void front_settle(LLVMModuleRef made)
 
 static LLVMModuleRef front_read(struct front *f)
 {
-    struct mt_ptx_origin origin = {front_begin, front_location, front_subprogram, f};
+    struct mt_ptx_origin origin = {front_begin, front_location, front_subprogram, front_never, f};
     struct mt_ptx_source source = {.name = "device.ptx",
                                    .text = LLVMGetBufferStart(f->text),
                                    .length = LLVMGetBufferSize(f->text),
@@ -184,7 +191,7 @@ static LLVMModuleRef front_read(struct front *f)
     return mt_ptx_read(LLVMGetModuleContext(f->module), &source, &result);
 }
 
-int mt_pass_front_ptx(LLVMModuleRef module)
+int mt_pass_front(LLVMModuleRef module)
 {
     struct front f = {.module = module};
     front_align_arrays(module);
@@ -194,11 +201,9 @@ int mt_pass_front_ptx(LLVMModuleRef module)
     if (f.text)
         LLVMDisposeMemoryBuffer(f.text);
     if (made) {
-        front_release_stack(made);
         mt_shim_keep_used(made, module);
         front_take_functions(module, made);
-        mt_show_asm_effects(made);
-        front_settle(made);
+        mt_pass_settle(made);
         front_take_attributes(module, made);
         front_take_variables(module, made);
         f.failed |= mt_shim_replace_module(module, made) != 0;

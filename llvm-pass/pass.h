@@ -14,10 +14,12 @@ int mt_pass_device(LLVMModuleRef module); /* whole device side: instrument, CPU 
 #define MT_PARTS_MAX 8
 unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferRef *objects);
 /* front.c: the module becomes what its PTX says. 0, or -1 after a diagnostic. */
-int mt_pass_front_ptx(LLVMModuleRef module);
+int mt_pass_front(LLVMModuleRef module);
+/* What mt_ptx_read has made, before it is instrumented: values in the place of stack variables and registers.
+ */
+void mt_pass_settle(LLVMModuleRef module);
 int mt_pass_host(LLVMModuleRef module); /* host side, before optimisation: call sites, names for tracing */
 int mt_pass_host_trace(LLVMModuleRef module);      /* host side, after optimisation: accesses (option host) */
-int mt_pass_hardware_only(LLVMModuleRef module);   /* accesses as the hardware makes them; for tests */
 int mt_pass_instrument_only(LLVMModuleRef module); /* record calls and hidden parameter; for tests */
 int mt_pass_lower_only(LLVMModuleRef module); /* an instrumented module becomes the CPU module; for tests */
 #ifdef __cplusplus

@@ -46,8 +46,6 @@ void registerPasses(PassBuilder &PB)
                 MPM.addPass(CPass<mt_pass_host_trace>());
             else if (Name == "memtrace-instrument")
                 MPM.addPass(CPass<mt_pass_instrument_only>());
-            else if (Name == "memtrace-hardware")
-                MPM.addPass(CPass<mt_pass_hardware_only>());
             else if (Name == "memtrace-steps")
                 MPM.addPass(CPass<mt_pass_steps>());
             else if (Name == "memtrace-lower")

@@ -6,11 +6,6 @@
 enum mt_counting { MT_COUNT_OFF, MT_COUNT_ON, MT_COUNT_ONLY };
 extern enum mt_counting mt_pass_counting;
 
-/* Where accesses are read (option front): in the module's own IR, in which instruction selection is imitated
- * (hardware.c), or in the PTX that is made of it (front.c). */
-enum mt_front { MT_FRONT_IR, MT_FRONT_PTX };
-extern enum mt_front mt_pass_front;
-
 /* Values of mt_pass_options.lockstep: what the CPU device runs in step (lower_lockstep.c, lower_steps.c). */
 enum mt_lockstep { MT_LOCKSTEP_AUTO, MT_LOCKSTEP_OFF, MT_LOCKSTEP_ON, MT_LOCKSTEP_CTA };
 #endif

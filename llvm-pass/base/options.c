@@ -12,7 +12,6 @@
 struct mt_pass_options mt_pass_options = {
     .cpu_image = 1, .gpu_trace = 1, .gpu_plain = 1, .vectors = 1, .host_stack = 1};
 enum mt_counting mt_pass_counting;
-enum mt_front mt_pass_front;
 
 static int set_switch(int *target, const char *value, const char **why)
 {
@@ -106,17 +105,6 @@ static int set_lockstep(const char *value, const char **why)
     return -1;
 }
 
-static int options_set_front(const char *value, const char **why)
-{
-    int ptx = !strcmp(value, "ptx");
-    if (!ptx && strcmp(value, "ir")) {
-        *why = "expected ir or ptx";
-        return -1;
-    }
-    mt_pass_front = ptx ? MT_FRONT_PTX : MT_FRONT_IR;
-    return 0;
-}
-
 static int set_level(const char *value, const char **why)
 {
     if (*value < '0' || *value > '3' || value[1]) {
@@ -191,8 +179,6 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return set_switch(&o->gpu_trace, value, why);
     if (IS("gpu-plain"))
         return set_switch(&o->gpu_plain, value, why);
-    if (IS("front"))
-        return options_set_front(value, why);
     if (IS("lockstep"))
         return set_lockstep(value, why);
     if (IS("vectors"))
@@ -225,7 +211,7 @@ int mt_pass_option_set(const char *key_value, const char **why)
     if (IS("cpu"))
         return options_set_cpu(value, why);
 #undef IS
-    *why = "unknown key; known are kernels, exclude, only, spaces, cpu-image, gpu-trace, gpu-plain, front, "
+    *why = "unknown key; known are kernels, exclude, only, spaces, cpu-image, gpu-trace, gpu-plain, "
            "lockstep, "
            "vectors, verbose, cpu, "
            "count, host, "

@@ -80,9 +80,6 @@ void mt_shim_erase_named_metadata(LLVMModuleRef module, const char *name);
 int mt_shim_constant_string(LLVMValueRef global, const char **text, size_t *length);
 /* 1 if the module is compiled for a GPU of NVIDIA. */
 int mt_shim_is_nvptx(LLVMModuleRef module);
-/* Is what this load reads written by nobody while the kernel runs,
- * as far as NVPTX's instruction selection looks? */
-int mt_shim_reads_constants(LLVMValueRef load, int in_kernel);
 /* 1 if both instructions are the same operation on the same operands; uses of `again` are then those of
  * `first`, which says of itself only what held for both. What reads no memory keeps its uses in other blocks,
  * and the answer is 0 then: to instruction selection they are two values there. */
@@ -112,9 +109,6 @@ int mt_shim_asm_memory(LLVMValueRef asm_call);
  * or no memory). */
 unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned n, uint32_t *innermost,
                        uint32_t **parents);
-/* Those of the target's passes before instruction selection that `wanted` says yes to, in the target's order,
- * at an optimisation level of 0 to 3. -1: there is no such target. */
-int mt_shim_backend_passes(LLVMModuleRef module, int level, int (*wanted)(const char *name));
 /* Has this x86-64 processor (NAME, and features over those of the name) all of "+a,+b"? -1:
  * there is no such processor. */
 int mt_shim_x86_has(const char *name, const char *features, const char *wanted);

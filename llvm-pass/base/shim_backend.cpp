@@ -1,5 +1,5 @@
-// What is asked of the NVPTX back end before it does its part: passes over a module (hardware.c), and whether
-// it sees a kernel's annotations (gpu.c).
+// What is asked of the NVPTX back end before it does its part: the PTX of a module (front.c), and whether it
+// sees a kernel's annotations (gpu.c).
 #include "shim.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
@@ -24,19 +24,6 @@ using namespace llvm;
 
 namespace
 {
-// Takes what the target adds and keeps what is wanted.
-struct Sieve : legacy::PassManagerBase {
-    legacy::PassManager passes;
-    int (*wanted)(const char *);
-    void add(Pass *p) override
-    {
-        if (p->getAsImmutablePass() || wanted(p->getPassName().str().c_str()))
-            passes.add(p);
-        else
-            delete p;
-    }
-};
-
 std::unique_ptr<TargetMachine> machineOf(Module &M, int level)
 {
     std::string why;
@@ -55,35 +42,6 @@ std::unique_ptr<TargetMachine> machineOf(Module &M, int level)
                                                                  (CodeGenOptLevel)level));
 }
 } // namespace
-
-int mt_shim_backend_passes(LLVMModuleRef module, int level, int (*wanted)(const char *name))
-{
-    Module &M = *unwrap(module);
-    auto TM = machineOf(M, level);
-    if (!TM)
-        return -1;
-    Sieve sieve;
-    sieve.wanted = wanted;
-    sieve.passes.add(new TargetLibraryInfoWrapperPass(Triple(M.getTargetTriple())));
-    auto *config = static_cast<LLVMTargetMachine &>(*TM).createPassConfig(sieve);
-    sieve.passes.add(config);
-    config->setDisableVerify(true);
-    config->addISelPasses();
-    sieve.passes.run(M);
-    return 0;
-}
-
-int mt_shim_reads_constants(LLVMValueRef load, int in_kernel)
-{
-    SmallVector<const Value *, 8> objects;
-    getUnderlyingObjects(unwrap<LoadInst>(load)->getPointerOperand(), objects);
-    return all_of(objects, [&](const Value *V) {
-        if (auto *A = dyn_cast<Argument>(V))
-            return in_kernel && A->onlyReadsMemory() && A->hasNoAliasAttr();
-        auto *G = dyn_cast<GlobalVariable>(V);
-        return G && G->isConstant();
-    });
-}
 
 namespace
 {
@@ -238,6 +196,15 @@ struct Numbering {
             places.push_back(L);
         return at->second;
     }
+    // The back end makes an `exit` where no thread can come to. Another one before it says by its number that it
+    // is no place of the program.
+    void mark(UnreachableInst *U, DISubprogram *S)
+    {
+        auto *T = FunctionType::get(Type::getVoidTy(U->getContext()), false);
+        auto *C = CallInst::Create(T, InlineAsm::get(T, "exit;", "", true), "", U->getIterator());
+        places.push_back(nullptr);
+        C->setDebugLoc(DILocation::get(U->getContext(), places.size(), 0, S));
+    }
     // `copy` is the function's copy, without debug information.
     void run(Function &F, Function &copy)
     {
@@ -252,6 +219,9 @@ struct Numbering {
             if (DILocation *L = (I++)->getDebugLoc())
                 C.setDebugLoc(DILocation::get(F.getContext(), numberOf(L), 0, S));
         }
+        for (BasicBlock &B : copy)
+            if (auto *U = dyn_cast<UnreachableInst>(B.getTerminator()))
+                mark(U, S);
     }
 };
 } // namespace

@@ -190,40 +190,6 @@ int mt_unit_architecture(LLVMValueRef function);
 /* unsynchronised.c: errors for calls of warp functions that the GPU no longer has; the calls go. */
 void mt_refuse_unsynchronised(LLVMModuleRef module);
 
-/* hardware.c, before instrumentation: memory accesses become those that the hardware will make. 0 or -1. */
-int mt_settle_accesses(LLVMModuleRef module);
-/* hardware_merge.c, then: what nothing uses goes; at -O0 what a block does twice it does once. */
-void mt_unit_merge_repeated(struct mt_unit *u);
-/* hardware_fma.c, then: sums of products become llvm.fma where they would be on the GPU; and, for what is
- * compiled for another target: nothing else may. */
-void mt_unit_fuse(struct mt_unit *u);
-void mt_forbid_contraction(LLVMModuleRef module);
-/* hardware_bits.c, then: loads whose uses, in any block, look at their lower bits
- * alone are masked at once. */
-void mt_unit_mask_loads(struct mt_unit *u);
-/* hardware_narrow.c, then: loads of which only a part is used become loads of that part,
- * stores that change a part of a word stores of that part. */
-void mt_unit_narrow_accesses(struct mt_unit *u);
-/* hardware_mask.c, part of it: masks over several loads. */
-void mt_unit_narrow_masked(struct mt_unit *u, LLVMValueRef function);
-/* hardware.c, for the GPU's code alone: loads of what nobody writes meanwhile say so (ld.global.nc), before
- * what is built around them hides where their addresses come from. */
-void mt_unit_mark_constant_loads(struct mt_unit *u);
-/* hardware_demand.c: the bits of an integer of up to 64 that its own block needs; all,
- * where another has it. */
-uint64_t mt_demanded_bits(LLVMValueRef inst);
-/* Metadata of the results: pieces of copies and fills, of large ones, parts of single accesses. */
-#define MT_MARK_PIECE "memtrace.piece"
-#define MT_MARK_WALL "memtrace.wall"
-#define MT_MARK_PART "memtrace.part"
-unsigned mt_unit_mark(struct mt_unit *u, const char *name);
-/* hardware_forward.c, at last: loads of what was just stored or loaded,
- * and stores that change nothing, go. */
-void mt_unit_forward_stores(struct mt_unit *u);
-/* What a load says of itself besides type, alignment and volatile, for one that takes its place. */
-void mt_copy_load_metadata(struct mt_unit *u, LLVMValueRef from, LLVMValueRef to);
-/* hardware_split.c, at last: accesses that are several instructions become several. */
-void mt_unit_split_accesses(struct mt_unit *u);
 /* instrument.c */
 void mt_unit_instrument(struct mt_unit *u);
 /* A new function: the old one's type with one more pointer, its attributes, linkage and body; all users still

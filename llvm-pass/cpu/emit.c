@@ -87,7 +87,6 @@ unsigned mt_unit_emit_parts(struct mt_unit *u, LLVMModuleRef clone, unsigned n, 
 {
     unsigned have = 0;
     LLVMTargetMachineRef machine = mt_set_cpu_target(u, clone);
-    mt_forbid_contraction(clone);
     if (machine && !mt_unit_lower(u, clone)) {
         mt_shim_set_pic(clone);
         have = mt_unit_compile_parts(u, clone, machine, n, objects);

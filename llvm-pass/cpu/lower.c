@@ -290,6 +290,7 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     l.vector = calloc(u->nkernels + 1, sizeof *l.vector);
     if (!l.builtins || !l.vector || new_versions(u, &l.traced) || new_versions(u, &l.plain))
         goto out;
+    mt_lower_contraction(&l);
     if (lower_simplify(&l))
         goto out;
     for (unsigned i = 0; i < u->nkernels; i++)

@@ -70,12 +70,13 @@ void mt_lower_replace(struct mt_lowering *l, LLVMValueRef global,
 LLVMValueRef mt_lower_entry(LLVMValueRef function);
 /* Reads word `at` of what the loader wrote before the first launch: it never changes while code runs. */
 LLVMValueRef mt_lower_load_fixed(struct mt_lowering *l, LLVMTypeRef type, LLVMValueRef from, unsigned at);
-void mt_lower_lockstep(struct mt_lowering *l);  /* lower_lockstep.c: lockstep=cta */
-void mt_lower_steps(struct mt_lowering *l);     /* lower_steps.c: warps in step */
-void mt_lower_ranges(struct mt_lowering *l);    /* lower_range.c */
-void mt_lower_divisions(struct mt_lowering *l); /* lower_divide.c */
-void mt_lower_exactness(struct mt_lowering *l); /* lower_exact.c */
-void mt_lower_extremes(struct mt_lowering *l);  /* lower_range.c; after exactness, which makes zeros */
+void mt_lower_lockstep(struct mt_lowering *l);    /* lower_lockstep.c: lockstep=cta */
+void mt_lower_steps(struct mt_lowering *l);       /* lower_steps.c: warps in step */
+void mt_lower_ranges(struct mt_lowering *l);      /* lower_range.c */
+void mt_lower_divisions(struct mt_lowering *l);   /* lower_divide.c */
+void mt_lower_contraction(struct mt_lowering *l); /* lower_contract.c */
+void mt_lower_exactness(struct mt_lowering *l);   /* lower_exact.c */
+void mt_lower_extremes(struct mt_lowering *l);    /* lower_range.c; after exactness, which makes zeros */
 /* Until mt_ptx_release_accesses no pass may drop a load whose value nobody uses: the GPU's code has it. */
 void mt_count_keep(struct mt_lowering *l);
 void mt_lower_counts(struct mt_lowering *l); /* count.c */

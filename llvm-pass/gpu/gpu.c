@@ -112,7 +112,6 @@ int mt_unit_link_gpu(struct mt_unit *u)
 {
     if (!mt_unit_needs_gpu_runtime(u))
         return 0;
-    mt_unit_mark_constant_loads(u);
     LLVMModuleRef runtime =
         mt_load_bitcode(u, mt_pass_options.gpu_runtime ? mt_pass_options.gpu_runtime : "gpu-device.bc");
     if (!runtime)

@@ -53,17 +53,6 @@ static void copy_annotations(struct mt_unit *u, LLVMValueRef from, LLVMValueRef 
     free(nodes);
 }
 
-/* The back end's vectoriser has been here (hardware.c). What it has left, or was taken apart since, stays:
- * without record calls between it would put parts of copies together, which nobody else does. This keeps it
- * away, and nothing else from what it does. */
-static void plain_keep_accesses(struct mt_unit *u, LLVMValueRef function)
-{
-    static const char name[] = "noimplicitfloat";
-    unsigned kind = LLVMGetEnumAttributeKindForName(name, sizeof name - 1);
-    LLVMAddAttributeAtIndex(function, LLVMAttributeFunctionIndex,
-                            LLVMCreateEnumAttribute(u->context, kind, 0));
-}
-
 /* Copies of functions that no kernel came to call. */
 static void drop_unused(const struct mt_unit *u, const struct mt_plain *p)
 {
@@ -92,8 +81,6 @@ void mt_unit_make_plain(struct mt_unit *u)
         return;
     plain_find_all(u, &p);
     mt_plain_make(&p, PLAIN_SUFFIX);
-    for (unsigned i = 0; p.copy && i < p.count; i++)
-        plain_keep_accesses(u, p.copy[i]);
     for (unsigned i = 0; p.copy && i < u->nkernels; i++) {
         struct mt_kernel *k = &u->kernels[i];
         if (!k->has_plain || !(k->plain = mt_plain_copy(&p, k->function)))

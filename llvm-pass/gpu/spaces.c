@@ -14,8 +14,8 @@ static LLVMValueRef spaces_is(struct mt_unit *u, LLVMBuilderRef b, const char *n
     return LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, &pointer, 1, "");
 }
 
-/* A pointer's address in a space, as a pointer that leads nowhere. It is asked for where the pointer may be of
- * another one, which no cast of LLVM's allows where that is known. */
+/* A pointer's address in a space, as a pointer that leads nowhere. It is asked for where the pointer may be
+ * of another one, which no cast of LLVM's allows where that is known. */
 static LLVMValueRef spaces_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer, unsigned space)
 {
     const char *text = space == SHARED_SPACE ? "cvta.to.shared.u64 $0, $1;" : "cvta.to.local.u64 $0, $1;";

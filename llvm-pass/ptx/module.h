@@ -18,6 +18,7 @@ struct mt_ptx_origin {
     void (*begin)(void *ctx, LLVMModuleRef made);
     LLVMMetadataRef (*location)(void *ctx, unsigned line);
     LLVMMetadataRef (*subprogram)(void *ctx, const char *function);
+    int (*never)(void *ctx, unsigned line); /* is its `exit` where no thread can come to? */
     void *ctx;
 };
 
@@ -82,7 +83,7 @@ void mt_ptx_release_access(LLVMValueRef inst);
 void mt_ptx_release_accesses(LLVMModuleRef module); /* all of them */
 /* A product, sum or difference of floats that is not to be fused with another, or only by ptxas. */
 void mt_ptx_keep_word(LLVMValueRef inst, const char *opcode);
-/* module_spell.c, in the place of that, for the GPU: what is kept becomes inline asm, the instructions that it
- * was read from, so that the back end does not put others in their place. */
+/* module_spell.c, in the place of that, for the GPU: what is kept becomes inline asm, the instructions that
+ * it was read from, so that the back end does not put others in their place. */
 void mt_ptx_spell(LLVMModuleRef module);
 #endif

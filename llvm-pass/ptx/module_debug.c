@@ -263,6 +263,7 @@ static void debug_take_function(struct mt_ptx_body *b)
     if (b->subprogram)
         LLVMSetSubprogram(b->f->value, b->subprogram);
     b->here = NULL;
+    b->here_line = 0;
     LLVMSetCurrentDebugLocation2(b->l.b, NULL);
 }
 
@@ -271,7 +272,7 @@ static void debug_take_place(struct mt_ptx_body *b, size_t offset)
     const struct mt_ptx_origin *o = b->x->source->origin;
     for (; b->place < b->nplaces && b->places[b->place].offset <= offset; b->place++)
         if (b->places[b->place].line && b->subprogram)
-            b->here = o->location(o->ctx, b->places[b->place].line);
+            b->here = o->location(o->ctx, b->here_line = b->places[b->place].line);
     LLVMSetCurrentDebugLocation2(b->l.b, b->here);
 }
 

@@ -53,9 +53,16 @@ static int flow_return(struct mt_ptx_body *b)
     return 1;
 }
 
-/* The thread's end, of which LLVM knows as little as of clang's inline asm: what was stored before stays. */
+/* The thread's end: a kernel's, too; elsewhere LLVM knows nothing of it, and what was stored before stays. */
 static int flow_exit(struct mt_ptx_body *b)
 {
+    const struct mt_ptx_origin *o = b->x->source->origin;
+    if (o && o->never(o->ctx, b->here_line)) {
+        LLVMBuildUnreachable(b->l.b);
+        return 1;
+    }
+    if (b->f->is_kernel)
+        return flow_return(b);
     if (mt_ptx_asm(b))
         return -1;
     LLVMBuildUnreachable(b->l.b);

@@ -156,7 +156,7 @@ static void memory_qualify(struct mt_ptx_body *b, LLVMValueRef access, const str
     if (f->invariant)
         LLVMSetMetadata(access, LLVMGetMDKindIDInContext(l->c, "invariant.load", 14),
                         LLVMMetadataAsValue(l->c, LLVMMDNodeInContext2(l->c, NULL, 0)));
-    if ((b->x->is_debug || (b->x->source->origin && !f->on_stack)) && f->space <= 1)
+    if ((b->x->is_debug || !f->on_stack) && f->space <= 1)
         mt_ptx_keep_access(access, l->s->opcode);
 }
 

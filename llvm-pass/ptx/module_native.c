@@ -81,23 +81,22 @@ static int native_wants(const struct mt_ptx_body *b, const struct mt_asm_stateme
     return !strcmp(s->parts[0], "mov") || !strcmp(s->parts[0], "selp") || (t.kind == 'f' && t.bits >= 32);
 }
 
-/* PTX lets a product and a sum without a rounding be fused; with one they are what they say. Text with an
- * origin is not fused here: it is what ptxas would get, and so is the GPU's code that is made of it. */
+/* PTX lets a product and a sum without a rounding be fused; with one they are what they say. The word stays
+ * with what must not become another for the GPU. */
 static void native_contract(struct mt_ptx_body *b, LLVMValueRef before)
 {
     const struct mt_asm_statement *s = b->l.s;
     struct mt_asm_type t;
-    if (!native_type(s, &t) || t.kind != 'f' || (mt_asm_has(s, "rn") && !b->x->source->origin))
+    if (!native_type(s, &t) || t.kind != 'f')
         return;
     LLVMValueRef i = LLVMGetLastInstruction(LLVMGetInsertBlock(b->l.b));
     for (; i && i != before; i = LLVMGetPreviousInstruction(i)) {
         LLVMOpcode op = LLVMGetInstructionOpcode(i);
         if (op != LLVMFAdd && op != LLVMFSub && op != LLVMFMul)
             continue;
-        if (b->x->source->origin)
-            mt_ptx_keep_word(i, s->opcode);
-        else
+        if (!mt_asm_has(s, "rn"))
             LLVMSetFastMathFlags(i, LLVMFastMathAllowContract);
+        mt_ptx_keep_word(i, s->opcode);
     }
 }
 

@@ -181,9 +181,8 @@ static LLVMTypeRef pointer_type(struct pointers *p)
 /* Where a pointer that belongs to an integer is made: after it. Constants are made anywhere. */
 static void pointer_stand_behind(struct pointers *p, LLVMValueRef v)
 {
-    LLVMValueRef at = LLVMIsAArgument(v)
-                          ? LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(LLVMGetParamParent(v)))
-                          : NULL;
+    LLVMValueRef at =
+        LLVMIsAArgument(v) ? LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(LLVMGetParamParent(v))) : NULL;
     if (LLVMIsAInstruction(v))
         at = LLVMGetNextInstruction(v);
     if (!at)

@@ -319,13 +319,13 @@ void mt_ptx_keep_loads(LLVMModuleRef module, int on)
     }
 }
 
-/* Stack slots become values, and integers that are addresses pointers. Branches stay as another's text has
- * them. */
+/* Stack slots become values, and integers that are addresses pointers. */
 static void read_settle(struct mt_ptx *x)
 {
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
     mt_ptx_keep_loads(x->m, 1);
-    LLVMErrorRef e = LLVMRunPasses(x->m, x->source->origin ? "function(sroa)" : "function(sroa,simplifycfg)", NULL, o);
+    LLVMErrorRef e =
+        LLVMRunPasses(x->m, "function(sroa)", NULL, o);
     mt_ptx_keep_loads(x->m, 0);
     LLVMDisposePassBuilderOptions(o);
     if (e)

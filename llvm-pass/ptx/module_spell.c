@@ -1,5 +1,5 @@
-/* Accesses and arithmetic for the GPU as the instructions that they were read from: the back end, which sees them a second
- * time, leaves inline asm alone. */
+/* Accesses and arithmetic for the GPU as the instructions that they were read from: the back end, which sees
+ * them a second time, leaves inline asm alone. */
 #include "module.h"
 #include <llvm-c/DebugInfo.h>
 #include <llvm-c/Target.h>
@@ -152,8 +152,8 @@ static void spell_arithmetic(struct spell *s)
     snprintf(text, sizeof text, "%.80s $0, $1, $2;", s->opcode);
     const char *ties = kind == LLVMFloatTypeKind ? "=f,f,f" : "=d,d,d";
     LLVMTypeRef ftype = LLVMFunctionType(type, both, 2, 0);
-    LLVMValueRef code = LLVMGetInlineAsm(ftype, text, strlen(text), ties, strlen(ties), 0, 0,
-                                         LLVMInlineAsmDialectATT, 0);
+    LLVMValueRef code =
+        LLVMGetInlineAsm(ftype, text, strlen(text), ties, strlen(ties), 0, 0, LLVMInlineAsmDialectATT, 0);
     LLVMReplaceAllUsesWith(s->inst, LLVMBuildCall2(s->b, ftype, code, args, 2, ""));
     LLVMInstructionEraseFromParent(s->inst);
 }

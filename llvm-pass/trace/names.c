@@ -184,8 +184,7 @@ static int slot_find(struct slot *s, LLVMValueRef pointer)
         s->at += (uint64_t)step;
         s->memory = LLVMGetOperand(s->memory, 0);
     }
-    LLVMModuleRef m =
-        LLVMGetGlobalParent(LLVMGetBasicBlockParent(LLVMGetInstructionParent(s->memory)));
+    LLVMModuleRef m = LLVMGetGlobalParent(LLVMGetBasicBlockParent(LLVMGetInstructionParent(s->memory)));
     return slot_uses(s, s->memory, 0, LLVMGetModuleDataLayout(m));
 }
 

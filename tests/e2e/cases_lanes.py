@@ -60,7 +60,7 @@ def lanes_patterns(world):
     source = os.path.join(world.src, "lanes.cu")
     with open(source) as f:
         mark = {i: text.split("// ")[-1].strip() for i, text in enumerate(f, 1)}
-    for level, flags in (("-O0", ()), ("-O2", ()), ("-O2", ("--mt-lockstep=on",)), ("-O2", ("--mt-front=ptx",))):
+    for level, flags in (("-O0", ()), ("-O2", ()), ("-O2", ("--mt-lockstep=on",))):
         app = world.compile(source, level, *flags)
         got = {}
         for found in requests(world.run_ok(app, MEMTRACE_FORMAT="compact")).values():

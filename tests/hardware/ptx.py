@@ -94,8 +94,6 @@ class Function:
     the arguments that are such addresses). gives: such an address is its result."""
 
     def __init__(self, name, text, others, elsewhere):
-        self.made, self.plain, self.told, self.calls, self.gives = Counter(), Counter(), Counter(), Counter(), False
-        self.sums = Counter()
         self.name, self.others = name, others
         self.parameters = elsewhere  # numbers of the parameters that are addresses of the stack and so on
         self.stack = {"%SP": 0, "%SPL": 0}  # registers that point into the stack, with their offsets
@@ -103,9 +101,12 @@ class Function:
         self.elsewhere, self.surely = {"%SP", "%SPL"}, {"%SP", "%SPL"}  # registers with such addresses; without memory's help
         self.others_too = set(), set()  # registers that get other addresses, too
         self.constants, self.arguments, self.result = {}, {}, False
-        for operation, operands, conditional in statements(text):
-            self.step(operation.split("."), operands, conditional)
-            self.sums.update("".join(filter(None, m.groups())) for m in (SUM.match(operation),) if m)
+        for _ in range(2):  # a block may stand before the one that makes its addresses
+            self.made, self.plain, self.told, self.calls, self.gives = Counter(), Counter(), Counter(), Counter(), False
+            self.sums = Counter()
+            for operation, operands, conditional in statements(text):
+                self.step(operation.split("."), operands, conditional)
+                self.sums.update("".join(filter(None, m.groups())) for m in (SUM.match(operation),) if m)
         self.made, self.plain = +self.made, +self.plain
 
     def step(self, words, operands, conditional):

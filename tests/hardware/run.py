@@ -2,14 +2,12 @@
 """Compares the global memory instructions of PTX made with and without the plugin, and both with the record calls:
 run.py --build DIR --llvm DIR examples [NAME] | conformance TOPIC | kernels [NAME] | random SEED | types [GROUP] | selftest. Exit code 1 if something differs that KNOWN does not name."""
 import argparse
-import ctypes
 import os
 import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from random import Random
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -22,36 +20,8 @@ import shapes  # noqa: E402
 
 # What differs, and why: (source, level, function, reason), level and function as regular expressions. What no longer does is a
 # failure, too.
-STORED_TOGETHER = ("Without a record between them, neighbouring loads that feed neighbouring stores and nothing else become one each in "
-                   "instruction selection. Source code gives such copies as memcpy.")
 DROPPED_ASM = "Inline asm without volatile, whose result nobody uses: LLVM alone drops it; nvcc does not, and the plugin keeps it."
-PIECES = ("In the version without records instruction selection sees a copy's pieces one by one and drops of them what it keeps of a whole "
-          "copy. The traced version and the records are as without the plugin.")
-BYTES = "Of what is not aligned: which of its bytes anybody looks at, instruction selection decides when they are taken apart."
-ORDER = "Whether a value that was just stored or loaded is loaded again depends on the order in which instruction selection visits them."
 KNOWN = [
-    ("twice.cu", "-O[123]", "_Z10change_oneP4QuadPKS_", PIECES),
-    ("twice.cu", "-O1", "_Z15copy_then_bytes.*", BYTES),
-    ("chance1.cu", "-O.", "_Z7kernel4P.*", BYTES),
-    ("chance1.cu", "-O0", "_Z7kernel[69]P.*", PIECES),
-    ("chance1.cu", "-O0", "_Z8kernel11P.*", ORDER),
-    ("chance1.cu", "-O3", "_Z8kernel1[15]P.*", PIECES),
-    ("chance2.cu", "-O[123]", "_Z7kernel[35]P.*", ORDER),
-    ("chance2.cu", "-O[123]", "_Z7kernel8P.*", BYTES),
-    ("chance3.cu", "-O1", "_Z8kernel15P.*", PIECES),
-    ("chance3.cu", "-O[23]", "_Z8kernel12P.*", BYTES),
-    ("chance3.cu", "-O3", "_Z7kernel4P.*", PIECES),
-    ("values", "-O[02]", r"value_v16_x_i8_align_[1248]", "LLVM 19 loads these bytes as if they were aligned, which would fault."),
-    ("values", "-O[02]", r"value_v6_x_(i8|i16|half|bfloat)_align_\d+",
-     "No source gives vectors of six small elements. Records say the 8 bytes that a GPU loads; traced code loads less."),
-    ("values", "-O2", r"value_(v8_x_i8|s_float__float|a3_x_i16)_align_\d+", STORED_TOGETHER),
-    ("neighbours", "-O2", "neighbours_8_i8_align_16", STORED_TOGETHER),
-    ("parts", "-O[02]", "part_(i16_shl_4_lshr_12|i64_shl_8_lshr_40|i16_zext_shl_8_lshr_16)",
-     "Shifted up, then down with zeros: the optimiser makes a shift and a mask of it, and clang's bit fields are that from the start."),
-    ("pieces", "-O[02]", r"pieces_i64_align_1_(or|xor|add|sub|mul)_lshr_5[56]_trunc",
-     "The eighth byte is masked off behind an operation: instruction selection does not look so deep for who wants it, and loads it."),
-    ("pieces", "-O[02]", "pieces_i64_align_2_bits_8_40", "One bit each of the first and of the third of four pieces: LLVM 19 loads a "
-     "byte of the one and two of the other."),
     ("atomics.cu", "-O2", r"_ZL10kernel_\d+P6float[24]", DROPPED_ASM),
     ("ptx_memory.cu", "-O[02]", "_ZL12not_volatilePjS_Pi", DROPPED_ASM),
 ]
@@ -95,15 +65,7 @@ def shapes_of(made):
     return total
 
 
-def bytes_of(made):
-    """The bytes of accesses, whatever their widths."""
-    total = Counter()
-    for access, count in made.items():
-        total[access._replace(vector=1, bytes=1)] += count * access.vector * (access.bytes or 0)
-    return total
-
-
-def differences(plain, traced, records, arithmetic=True):
+def differences(plain, traced, arithmetic=True):
     """[(function, what)]. In the traced file a function that records is itself or NAME_$_memtrace, without records
     NAME__memtrace_plain; a kernel is NAME__memtrace_traced, and without records itself. Each may have taken in functions
     that it calls otherwise. Arithmetic is not compared where variables of the stack were not values yet."""
@@ -122,14 +84,12 @@ def differences(plain, traced, records, arithmetic=True):
             *all_made, sums = plain.with_inlined(name, calls)
             pairs = [tuple(map(shapes_of, pair)) for pair in zip(all_made, (got.made, got.plain))]
             same = any(want == has for want, has in pairs)
-            if not records:  # where no record is between, what was taken apart may be put together
-                same = same or any(bytes_of(want) == bytes_of(has) for want, has in pairs)
             if not same:
                 want, has = pairs[0]
                 yield name, f"without the plugin {words(want - has) or '-'}; {suffix} {words(has - want) or '-'}"
             if sums != got.sums and arithmetic:
                 yield name, f"arithmetic without the plugin {dict(sums - got.sums)}; {suffix} {dict(got.sums - sums)}"
-        silent, empty = ptx.untold(body) if body and records else ({}, {})
+        silent, empty = ptx.untold(body) if body else ({}, {})
         if silent or empty:
             yield name, f"accesses without a record: {words(silent) or '-'}; records without an access: {words(empty) or '-'}"
 
@@ -137,17 +97,17 @@ def differences(plain, traced, records, arithmetic=True):
 class Run:
     def __init__(self, args, work):
         self.build, self.llvm, self.work = os.path.realpath(args.build), args.llvm, work
-        self.failed, self.accesses, self.sums, self.functions, self.known, self.results = 0, 0, 0, 0, 0, 0
+        self.failed, self.accesses, self.sums, self.functions, self.known = 0, 0, 0, 0, 0
         self.hits = set()
 
-    def compare(self, label, level, plain, traced, records=True):
+    def compare(self, label, level, plain, traced):
         made = [sum(plain.function(name).made.values()) for name in plain]
         if not made:
             raise Failed(f"{label} {level}: no function in its PTX")
         self.functions += len(made)
         self.accesses += sum(made)
         self.sums += sum(sum(plain.function(name).sums.values()) for name in plain)
-        for name, what in differences(plain, traced, records, level != "-O0"):
+        for name, what in differences(plain, traced, level != "-O0"):
             known = [i for i, (file, at, function, _) in enumerate(KNOWN)
                      if file == label and re.fullmatch(at, level) and re.fullmatch(function, name)]
             self.hits.update(known)
@@ -211,7 +171,7 @@ class Run:
                 if old not in texts[which]:
                     raise Failed(f"selftest: no {old} in {paths[which]}")
                 changed[which] = texts[which].replace(old, new, 1)
-            found = list(differences(*map(ptx.File, changed), True))
+            found = list(differences(*map(ptx.File, changed)))
             if bool(found) != bool(old):
                 print(f"FAILED selftest: {old} for {new}: {found}")
                 self.failed += 1
@@ -227,55 +187,12 @@ class Run:
                 f.write(shapes.module(group))
             for level in "02":
                 at = os.path.join(self.work, label + level)
-                for step in ("hardware", "device"):
-                    options = f"level={level};cpu-image=off;gpu-plain=off"
-                    tool(opt, plugin, "-passes=memtrace-" + step, source, "-S", "-o", f"{at}.{step}.ll",
-                         MEMTRACE_PASS_OPTIONS=options)
-                for name, text in (("plain", source), ("hardware", f"{at}.hardware.ll"), ("device", f"{at}.device.ll")):
+                tool(opt, plugin, "-passes=memtrace-device", source, "-S", "-o", f"{at}.device.ll",
+                     MEMTRACE_PASS_OPTIONS=f"level={level};cpu-image=off;gpu-plain=off")
+                for name, text in (("plain", source), ("device", f"{at}.device.ll")):
                     tool(llc, "-O" + level, "-mcpu=sm_90", "-mattr=+ptx85", text, "-o", f"{at}.{name}.ptx")
-                plain, hardware, traced = (read(f"{at}.{name}.ptx") for name in ("plain", "hardware", "device"))
-                self.compare(label, "-O" + level, plain, traced)
-                self.compare(label, "-O" + level, plain, hardware, records=False)
-                if label in shapes.PLAIN:
-                    self.same_results(label, level, group, [self.native(text, f"{at}.{name}") for name, text in
-                                                            (("plain", source), ("hardware", f"{at}.hardware.ll"))])
+                self.compare(label, "-O" + level, read(f"{at}.plain.ptx"), read(f"{at}.device.ptx"))
             self.stale(label)
-
-    def native(self, path, at):
-        """IR of plain loads, stores and integers as a library of this machine."""
-        with open(path, encoding="utf-8") as f:
-            text = re.sub(r'^(target |attributes ).*\n', "", f.read(), flags=re.M)
-        with open(at + ".native.ll", "w", encoding="utf-8") as f:
-            f.write(re.sub(r" #\d+(?= |$)", "", text, flags=re.M))
-        tool(os.path.join(self.llvm, "llc"), "-O1", "-mtriple=x86_64-linux-gnu", "-relocation-model=pic", "-filetype=obj", at + ".native.ll",
-             "-o", at + ".o")
-        tool("cc", "-shared", at + ".o", "-o", at + ".so")
-        return ctypes.CDLL(at + ".so")
-
-    def same_results(self, label, level, group, libraries):
-        """What the pass has made of each function writes and returns the same."""
-        for name, text in group():
-            result, parameters = re.match(r"define (.*?) @\w+\((.*)\) #0", text).groups()
-            types = re.findall(r"(ptr|i\d+|\S.*?)(?: addrspace\(1\))? %\w+(?:, |$)", parameters)
-            if not all(re.fullmatch("ptr|i(8|16|32|64)", t) for t in types) or not re.fullmatch("void|i(8|16|32|64)", result) \
-                    or re.search(r"\bi1\b(?! true| false)|masked", text):
-                continue
-            got = []
-            for library in libraries:
-                call, random = getattr(library, name), Random(name)
-                memory = ctypes.create_string_buffer(random.randbytes(1600), 1600)
-                at = -ctypes.addressof(memory) % 64 + ctypes.addressof(memory)
-                ctypes.memmove(at, random.randbytes(1024), 1024)
-                pointers = iter(at + 512 * i for i in range(len(types)))
-                values = [ctypes.c_void_p(next(pointers)) if t == "ptr" else ctypes.c_uint64(random.getrandbits(int(t[1:])) if "%n" not in
-                          text else 37) for t in types]
-                call.restype = ctypes.c_uint64
-                back = call(*values)
-                got.append((ctypes.string_at(at, 1024), result != "void" and back & (1 << int(result[1:])) - 1))
-            self.results += 1
-            if got[0] != got[1]:
-                print(f"FAILED {label} -O{level} {name}: what it writes or returns is not the same")
-                self.failed += 1
 
     def conformance(self, topic):
         import run as rows
@@ -305,7 +222,7 @@ def main():
             print(f"FAILED {why}")
             return 1
     print(f"{run.functions} functions, {run.accesses} accesses, {run.sums} sums and products, {run.known} known differences, "
-          f"{run.results} results, {run.failed} failures")
+          f"{run.failed} failures")
     return 1 if run.failed else 0
 
 

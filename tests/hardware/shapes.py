@@ -326,7 +326,6 @@ def looks():
 
 
 GROUPS = (looks, values, neighbours, parts, pieces, fields, copies, repeats, calls, atomics, masked)
-PLAIN = ("values", "neighbours", "parts", "pieces", "fields", "copies")  # whose functions run on any machine
 
 
 def module(group):

@@ -47,7 +47,7 @@ def options(tool, work):
     for path, text in (good, KERNEL), (bad, KERNEL + BAD):
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
-    for words, code in (([], 2), ([good], 2), ([good, bad, "-o", image], 2), ([good, "-O9", "-o", image], 2),
+    for words, code in (([], 2), ([good], 2), ([good, bad, "-o", image], 2), 
                         ([good, "--mt-nothing=1", "-o", image], 2), ([good, "--module=x", "-o", image], 2),
                         ([os.path.join(work, "none"), "-o", image], 1), ([good, "-o", os.path.join(work, "no", "where")], 1),
                         ([good, "-o", image], 0)):

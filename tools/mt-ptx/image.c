@@ -10,9 +10,6 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/Linker.h>
 #include <llvm-c/Support.h>
-#include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include "../../llvm-pass/base/options.h"
 #include "../../llvm-pass/pass.h"
 #include "../../llvm-pass/ptx/module.h"
@@ -44,60 +41,6 @@ static void image_diagnose(LLVMDiagnosticInfoRef info, void *ctx)
                                             : "",
                 text);
     LLVMDisposeMessage(text);
-}
-
-/* ---- the pipeline ------------------------------------------------------------------------------------- */
-
-/* The back end that device code is optimised for; NULL after a message. */
-static LLVMTargetMachineRef image_machine(unsigned arch)
-{
-    static const char triple[] = "nvptx64-nvidia-cuda";
-    LLVMTargetRef target;
-    char *message = NULL, cpu[16];
-    LLVMInitializeNVPTXTargetInfo();
-    LLVMInitializeNVPTXTarget();
-    LLVMInitializeNVPTXTargetMC();
-    LLVMInitializeNVPTXAsmPrinter();
-    if (LLVMGetTargetFromTriple(triple, &target, &message)) {
-        fprintf(stderr, "mt-ptx: no NVPTX back end in this LLVM: %s\n", message);
-        LLVMDisposeMessage(message);
-        return NULL;
-    }
-    snprintf(cpu, sizeof cpu, "sm_%u", arch < 90 ? arch : 90);
-    return LLVMCreateTargetMachine(target, triple, cpu, "+ptx83", LLVMCodeGenLevelDefault, LLVMRelocPIC,
-                                   LLVMCodeModelDefault);
-}
-
-/* LLVM would move a load into the one branch that uses its value. In clang's code the GPU then loads there
- * only; that of PTX loads where the PTX says, which is what is to be recorded. */
-static void image_sink_nothing(void)
-{
-    static const char *const words[] = {"mt-ptx", "-instcombine-code-sinking=0"};
-    static int done;
-    if (!done++)
-        LLVMParseCommandLineOptions(sizeof words / sizeof *words, words, NULL);
-}
-
-/* What clang does with device code between its own IR and the pass. */
-static int image_optimise(LLVMModuleRef module, LLVMTargetMachineRef machine, char level)
-{
-    char passes[] = "default<O2>";
-    passes[sizeof passes - 3] = level;
-    mt_pass_options.level = level - '0';
-    mt_pass_early(module);
-    LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
-    image_sink_nothing();
-    mt_ptx_keep_loads(module, 1);
-    LLVMErrorRef e = LLVMRunPasses(module, passes, machine, o);
-    mt_ptx_keep_loads(module, 0);
-    LLVMDisposePassBuilderOptions(o);
-    if (e) {
-        char *text = LLVMGetErrorMessage(e);
-        fprintf(stderr, "mt-ptx: %s\n", text);
-        LLVMDisposeErrorMessage(text);
-        return 1;
-    }
-    return 0;
 }
 
 /* ---- files -------------------------------------------------------------------------------------------- */
@@ -222,14 +165,10 @@ static unsigned image_processors(void)
 }
 
 /* The module is used up. */
-static int image_build(const struct request *r, LLVMModuleRef module, LLVMTargetMachineRef machine,
-                       const int *errors)
+static int image_build(const struct request *r, LLVMModuleRef module, const int *errors)
 {
     LLVMMemoryBufferRef objects[MT_PARTS_MAX];
-    image_stage(r, "optimising");
-    if (image_optimise(module, machine, r->level) != 0) {
-        return 1;
-    }
+    mt_pass_settle(module);
     image_stage(r, "compiling");
     unsigned n = mt_pass_image_parts(module, image_processors(), objects);
     int code = !n || *errors;
@@ -242,18 +181,9 @@ static int image_build(const struct request *r, LLVMModuleRef module, LLVMTarget
     return code;
 }
 
-static int image_of_module(const struct request *r, LLVMModuleRef module, const struct mt_ptx_result *result,
-                           const int *errors)
+static int image_of_module(const struct request *r, LLVMModuleRef module, const int *errors)
 {
-    if (r->emit_ir) {
-        return image_emit_ir(r, module);
-    }
-    LLVMTargetMachineRef machine = image_machine(result->architecture);
-    int code = machine ? image_build(r, module, machine, errors) : 1;
-    if (machine) {
-        LLVMDisposeTargetMachine(machine);
-    }
-    return code;
+    return r->emit_ir ? image_emit_ir(r, module) : image_build(r, module, errors);
 }
 
 /* Another text for the runtime. */
@@ -382,7 +312,7 @@ int mt_ptxtool_image_make(const struct request *r, const char *input, const stru
     if (module) {
         mt_pass_options.part = w.part != MT_PTX_WHOLE;
         mt_pass_options.rdc = w.part != MT_PTX_WHOLE && sum.pointers;
-        code = image_of_module(r, module, &sum, &errors);
+        code = image_of_module(r, module, &errors);
         LLVMDisposeModule(module);
     }
     LLVMContextDispose(context);

@@ -26,7 +26,6 @@ static const char usage[] =
     "and the\n"
     "                         like, and that a small fatbin may unpack to; default 16M\n"
     "      --module=N         take the PTX of this one of several modules, counted from 0 as --list does\n"
-    "  -O, --level=LEVEL      optimise as clang does with -O0 to -O3; default 2\n"
     "      --cache-list       say what is kept of images that programs had made, and stop\n"
     "      --cache-clear      remove all of it, and stop\n"
     "      --cache=FOLDER     where that is; default: MEMTRACE_CACHE, or memtrace in the user's cache "
@@ -73,7 +72,6 @@ static const struct option options[] = {{"serve", no_argument, NULL, OPTION_SERV
                                         {"cache", required_argument, NULL, OPTION_CACHE},
                                         {"cache-list", no_argument, NULL, OPTION_CACHE_LIST},
                                         {"cache-clear", no_argument, NULL, OPTION_CACHE_CLEAR},
-                                        {"level", required_argument, NULL, 'O'},
                                         {"verbose", no_argument, NULL, 'v'},
                                         {"quiet", no_argument, NULL, 'q'},
                                         {"help", no_argument, NULL, 'h'},
@@ -138,7 +136,7 @@ static int parse_size(const char *word, uint64_t *out)
 static int parse_arguments(int argc, char **argv, struct request *r)
 {
     int c;
-    *r = (struct request){.number = -1, .level = '2', .divide = DIVIDE};
+    *r = (struct request){.number = -1, .divide = DIVIDE};
     if (take_pass_options(&argc, argv) != 0) {
         return 2;
     }
@@ -208,12 +206,6 @@ static int parse_arguments(int argc, char **argv, struct request *r)
             break;
         case OPTION_CACHE_CLEAR:
             r->cache_clear = 1;
-            break;
-        case 'O':
-            if (strlen(optarg) != 1 || *optarg < '0' || *optarg > '3') {
-                return usage_error("%s is not a level of optimisation", optarg);
-            }
-            r->level = *optarg;
             break;
         case 'v':
             r->verbose = mt_pass_options.verbose = 1;

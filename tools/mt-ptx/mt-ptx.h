@@ -113,7 +113,6 @@ void mt_ptxtool_reading_free(struct reading *r); /* but not the module */
 struct request {
     const char *input, *output;
     int emit_ir, list, verbose, number; /* number: of the module that is wanted; -1: there is but one */
-    char level;                         /* '0' to '3' */
     int serve, cache_list, cache_clear;
     const char *cache, *cache_key; /* the folder, NULL: the user's; the name there, NULL: it is not kept */
     uint64_t cache_limit;

@@ -47,7 +47,7 @@ __global__ void halves(unsigned short *sum)
                  : "memory");
 }
 
-// The second address is what the first load gives: only the first load can be recorded.
+// The second address is what the first load gives.
 __global__ void chase(int **in, int *out)
 {
     int v;

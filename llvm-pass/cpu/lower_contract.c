@@ -1,16 +1,15 @@
-/* Fused multiply-adds, formed before the module is cloned, so that the traced and the untraced GPU code and
- * the CPU image round alike. The choice is instruction selection's (LLVM 19,
- * DAGCombiner::visitFADDForFMACombine and visitFSUBForFMACombine with NVPTX's "aggressive" fusion): within a
- * block, users before operands, each sum of a product that may be contracted, whether or not the product has
- * other uses. */
-#include "base/unit.h"
+/* Products and sums that PTX lets ptxas fuse, because they say no rounding: they are fused here as ptxas is
+ * taken to do it. Within a block, users before operands, each sum of a product, whether or not the product
+ * has other uses: the rule by which LLVM makes fma instructions for this target, too (LLVM 19,
+ * DAGCombiner::visitFADDForFMACombine with NVPTX's "aggressive" fusion). */
+#include "lower.h"
 #include "memtrace/grow.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct fuse {
-    struct mt_unit *u;
+    LLVMModuleRef module;
     LLVMBuilderRef b;
     LLVMBasicBlockRef block;
 };
@@ -22,7 +21,7 @@ static int fuse_is(LLVMValueRef v, LLVMOpcode op)
 
 static int fuse_may(LLVMValueRef v)
 {
-    return mt_pass_options.contract_all || (LLVMGetFastMathFlags(v) & LLVMFastMathAllowContract);
+    return (LLVMGetFastMathFlags(v) & LLVMFastMathAllowContract) != 0;
 }
 
 static int fuse_is_product(const struct fuse *f, LLVMValueRef v)
@@ -65,30 +64,14 @@ static unsigned fuse_uses(const struct fuse *f, LLVMValueRef v)
     return n + (unsigned)leaves;
 }
 
-/* Half precision has an intrinsic of NVPTX's: x86 would round llvm.fma twice. */
-static const char *fuse_name(LLVMTypeRef type)
-{
-    int pair = LLVMGetTypeKind(type) == LLVMVectorTypeKind;
-    LLVMTypeKind kind = LLVMGetTypeKind(pair ? LLVMGetElementType(type) : type);
-    if (pair && LLVMGetVectorSize(type) != 2 && (kind == LLVMHalfTypeKind || kind == LLVMBFloatTypeKind))
-        return NULL;
-    return kind == LLVMHalfTypeKind     ? pair ? "llvm.nvvm.fma.rn.f16x2" : "llvm.nvvm.fma.rn.f16"
-           : kind == LLVMBFloatTypeKind ? pair ? "llvm.nvvm.fma.rn.bf16x2" : "llvm.nvvm.fma.rn.bf16"
-                                        : "llvm.fma";
-}
-
 static int fuse_replace(const struct fuse *f, LLVMValueRef sum, LLVMValueRef x, LLVMValueRef y,
                         LLVMValueRef z)
 {
+    static const char name[] = "llvm.fma";
     LLVMTypeRef type = LLVMTypeOf(sum);
-    const char *name = fuse_name(type);
-    if (!name)
-        return 0;
-    unsigned id = LLVMLookupIntrinsicID(name, strlen(name)), overloaded = !strcmp(name, "llvm.fma");
-    LLVMValueRef function = LLVMGetIntrinsicDeclaration(f->u->module, id, &type, overloaded),
-                 args[] = {x, y, z};
+    unsigned id = LLVMLookupIntrinsicID(name, sizeof name - 1);
+    LLVMValueRef function = LLVMGetIntrinsicDeclaration(f->module, id, &type, 1), args[] = {x, y, z};
     LLVMValueRef fma = LLVMBuildCall2(f->b, LLVMGlobalGetValueType(function), function, args, 3, "");
-    LLVMSetFastMathFlags(fma, LLVMGetFastMathFlags(sum));
     LLVMReplaceAllUsesWith(sum, fma);
     mt_shim_delete_dead(sum);
     return 1;
@@ -149,38 +132,6 @@ static void fuse_sum(const struct fuse *f, LLVMValueRef sum)
         fuse_add(f, sum, a, b);
 }
 
-/* "a && b" of comparisons as a select: the operand that counts only where the other one lets it, else NULL.
- * Instruction selection makes a logical operation of it and freezes that operand. */
-static LLVMValueRef fuse_guarded(LLVMValueRef select)
-{
-    if (!fuse_is(select, LLVMSelect) || LLVMTypeOf(select) != LLVMTypeOf(LLVMGetOperand(select, 0)))
-        return NULL;
-    LLVMValueRef condition = LLVMGetOperand(select, 0), yes = LLVMGetOperand(select, 1),
-                 no = LLVMGetOperand(select, 2);
-    if (LLVMIsAConstantInt(yes) || yes == condition)
-        return no;
-    return LLVMIsAConstantInt(no) || no == condition ? yes : NULL;
-}
-
-/* The freeze moves up through the comparison to products, whose other uses then see no product any more. */
-static void fuse_freeze(const struct fuse *f, LLVMValueRef comparison)
-{
-    if (!fuse_is(comparison, LLVMFCmp) || LLVMGetInstructionParent(comparison) != f->block ||
-        !LLVMGetFirstUse(comparison) || LLVMGetNextUse(LLVMGetFirstUse(comparison)) ||
-        (LLVMGetFastMathFlags(comparison) & (LLVMFastMathNoNaNs | LLVMFastMathNoInfs)))
-        return;
-    for (unsigned i = 0; i < 2; i++) {
-        LLVMValueRef product = LLVMGetOperand(comparison, i);
-        if (!fuse_is_product(f, product))
-            continue;
-        LLVMPositionBuilderBefore(f->b, LLVMGetNextInstruction(product));
-        LLVMSetCurrentDebugLocation2(f->b, LLVMInstructionGetDebugLoc(product));
-        LLVMValueRef frozen = LLVMBuildFreeze(f->b, product, "");
-        LLVMReplaceAllUsesWith(product, frozen);
-        LLVMSetOperand(frozen, 0, product);
-    }
-}
-
 /* From the last sum to the first: a product goes when its last sum has taken it in. */
 static void fuse_block(struct fuse *f)
 {
@@ -188,33 +139,19 @@ static void fuse_block(struct fuse *f)
     LLVMValueRef *list = NULL;
     for (LLVMValueRef i = LLVMGetFirstInstruction(f->block); i; i = LLVMGetNextInstruction(i)) {
         int sum = (fuse_is(i, LLVMFAdd) || fuse_is(i, LLVMFSub)) && fuse_may(i) && !fuse_is_old_negation(i);
-        if (!sum && !fuse_guarded(i))
+        if (!sum)
             continue;
         if (mt_grow(&list, &cap, n + 1, sizeof *list))
             break;
         list[n++] = i;
     }
-    while (n--) {
-        LLVMValueRef guarded = fuse_guarded(list[n]);
-        if (guarded)
-            fuse_freeze(f, guarded);
-        else
-            fuse_sum(f, list[n]);
-    }
+    while (n--)
+        fuse_sum(f, list[n]);
     free(list);
 }
 
-void mt_unit_fuse(struct mt_unit *u)
-{
-    struct fuse f = {.u = u, .b = LLVMCreateBuilderInContext(u->context)};
-    for (LLVMValueRef g = LLVMGetFirstFunction(u->module); g; g = LLVMGetNextFunction(g))
-        for (f.block = LLVMGetFirstBasicBlock(g); f.block; f.block = LLVMGetNextBasicBlock(f.block))
-            fuse_block(&f);
-    LLVMDisposeBuilder(f.b);
-}
-
-/* What is left is not to be fused: the CPU's code has other blocks. */
-void mt_forbid_contraction(LLVMModuleRef module)
+/* What is left is not to be fused: the code has other blocks now. */
+static void contract_forbid(LLVMModuleRef module)
 {
     for (LLVMValueRef g = LLVMGetFirstFunction(module); g; g = LLVMGetNextFunction(g))
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(g); b; b = LLVMGetNextBasicBlock(b))
@@ -222,4 +159,14 @@ void mt_forbid_contraction(LLVMModuleRef module)
                 if (LLVMCanValueUseFastMathFlags(i))
                     LLVMSetFastMathFlags(i, LLVMGetFastMathFlags(i) &
                                                 ~(LLVMFastMathFlags)LLVMFastMathAllowContract);
+}
+
+void mt_lower_contraction(struct mt_lowering *l)
+{
+    struct fuse f = {.module = l->module, .b = LLVMCreateBuilderInContext(l->u->context)};
+    for (LLVMValueRef g = LLVMGetFirstFunction(l->module); g; g = LLVMGetNextFunction(g))
+        for (f.block = LLVMGetFirstBasicBlock(g); f.block; f.block = LLVMGetNextBasicBlock(f.block))
+            fuse_block(&f);
+    LLVMDisposeBuilder(f.b);
+    contract_forbid(l->module);
 }
