@@ -152,13 +152,14 @@ static void front_take_attribute(LLVMValueRef old, LLVMValueRef made, const char
         LLVMAddAttributeAtIndex(made, LLVMAttributeFunctionIndex, a);
 }
 
-/* What is not to be optimised or inlined into others. */
+/* What is not to be optimised or inlined into others, and whose loops come to an end. */
 static void front_take_attributes(LLVMModuleRef from, LLVMModuleRef made)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(from), to; f; f = LLVMGetNextFunction(f))
         if ((to = LLVMGetNamedFunction(made, mt_name(f))) && !LLVMIsDeclaration(to)) {
             front_take_attribute(f, to, "noinline");
             front_take_attribute(f, to, "optnone");
+            front_take_attribute(f, to, "mustprogress");
         }
 }
 

@@ -196,8 +196,8 @@ struct Numbering {
             places.push_back(L);
         return at->second;
     }
-    // The back end makes an `exit` where no thread can come to. Another one before it says by its number that it
-    // is no place of the program.
+    // The back end makes an `exit` where no thread can come to. Another one before it says by its number that
+    // it is no place of the program.
     void mark(UnreachableInst *U, DISubprogram *S)
     {
         auto *T = FunctionType::get(Type::getVoidTy(U->getContext()), false);

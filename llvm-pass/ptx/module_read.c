@@ -324,8 +324,7 @@ static void read_settle(struct mt_ptx *x)
 {
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
     mt_ptx_keep_loads(x->m, 1);
-    LLVMErrorRef e =
-        LLVMRunPasses(x->m, "function(sroa)", NULL, o);
+    LLVMErrorRef e = LLVMRunPasses(x->m, "function(sroa)", NULL, o);
     mt_ptx_keep_loads(x->m, 0);
     LLVMDisposePassBuilderOptions(o);
     if (e)

@@ -50,49 +50,17 @@ static int endless_is_silent(LLVMBasicBlockRef block)
     return 1;
 }
 
-/* The way back of a loop that the language wants to come to an end. */
-static int endless_is_way_back(LLVMBasicBlockRef block)
+/* Does the language want each loop to come to an end or to do something that others see, and do those without
+ * an end do nothing? */
+static int endless_may_go(LLVMValueRef f, const struct endless *e)
 {
-    unsigned kind = LLVMGetMDKindID("llvm.loop", strlen("llvm.loop")), length;
-    LLVMValueRef node = LLVMGetMetadata(LLVMGetBasicBlockTerminator(block), kind), part[16], word;
-    unsigned n = node ? (unsigned)LLVMGetMDNodeNumOperands(node) : 0;
-    if (!n || n > 16)
+    unsigned kind = LLVMGetEnumAttributeKindForName("mustprogress", strlen("mustprogress"));
+    if (!LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, kind))
         return 0;
-    LLVMGetMDNodeOperands(node, part);
-    for (unsigned i = 1; i < n; i++) {
-        if (!LLVMIsAMDNode(part[i]) || LLVMGetMDNodeNumOperands(part[i]) != 1)
-            continue;
-        LLVMGetMDNodeOperands(part[i], &word);
-        const char *text = LLVMIsAMDString(word) ? LLVMGetMDString(word, &length) : NULL;
-        if (text && length == strlen("llvm.loop.mustprogress") && mt_starts(text, "llvm.loop.mustprogress"))
-            return 1;
-    }
-    return 0;
-}
-
-/* Do all rounds of what has no end go through such ways back, silently? */
-static int endless_may_go(struct endless *e)
-{
-    unsigned char *done = calloc(e->n, 1);
-    int all = done != NULL;
-    for (unsigned i = 0; i < e->n && all; i++) {
-        done[i] = e->ends[i] || endless_is_way_back(e->block[i]);
-        all = e->ends[i] || endless_is_silent(e->block[i]);
-    }
-    for (int more = all; more;) {
-        more = 0;
-        for (unsigned i = e->n; i--;) {
-            LLVMValueRef last = LLVMGetBasicBlockTerminator(e->block[i]);
-            unsigned left = done[i] ? 0 : LLVMGetNumSuccessors(last);
-            for (unsigned s = LLVMGetNumSuccessors(last); left && s--;)
-                left -= done[endless_index(e, LLVMGetSuccessor(last, s))];
-            if (!done[i] && !left)
-                more = done[i] = 1;
-        }
-    }
-    all = all && !memchr(done, 0, e->n);
-    free(done);
-    return all;
+    for (unsigned i = 0; i < e->n; i++)
+        if (!e->ends[i] && !endless_is_silent(e->block[i]))
+            return 0;
+    return 1;
 }
 
 /* Ways to what has no end become ways to nowhere. */
@@ -121,7 +89,7 @@ void vec_cut_endless(LLVMValueRef f)
     if (e.block && e.ends) {
         LLVMGetBasicBlocks(f, e.block);
         endless_find(&e);
-        if (e.ends[0] && memchr(e.ends, 0, e.n) && endless_may_go(&e))
+        if (e.ends[0] && memchr(e.ends, 0, e.n) && endless_may_go(f, &e))
             endless_cut(f, &e);
     }
     free(e.block);
