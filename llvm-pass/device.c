@@ -248,6 +248,7 @@ int mt_pass_device(LLVMModuleRef module)
     /* With gpu-trace=off only a copy is instrumented, and the GPU runs the program as it is. */
     LLVMModuleRef work = o->gpu_trace ? module : LLVMCloneModule(module);
     rename_locals(work);
+    mt_keep_annotations(work); /* of modules that no early pass has seen */
     if (mt_pass_front(work))
         return 1;
     device_instrument(&u, work);

@@ -407,15 +407,6 @@ int mt_shim_x86_has(const char *name, const char *features, const char *wanted)
     return cpu->checkFeatures(wanted) && cpu->checkFeatures("+64bit");
 }
 
-int mt_shim_option(const char *name, int otherwise)
-{
-    auto &options = cl::getRegisteredOptions();
-    auto found = options.find(name);
-    if (found == options.end() || !found->second->getNumOccurrences())
-        return otherwise;
-    return static_cast<cl::opt<int> *>(found->second)->getValue();
-}
-
 void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *list, unsigned n,
                              LLVMBasicBlockRef *meeting)
 {

@@ -114,9 +114,6 @@ unsigned mt_shim_loops(LLVMValueRef function, const LLVMValueRef *list, unsigned
 int mt_shim_x86_has(const char *name, const char *features, const char *wanted);
 #define MT_CPU_V3 "+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
 #define MT_CPU_V4 MT_CPU_V3 ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
-/* The value of one of LLVM's own numeric options (-mllvm),
- * or `otherwise` when the command line does not give it. */
-int mt_shim_option(const char *name, int otherwise);
 /* Where the ways from the end of list[i] meet again, whichever is taken; NULL: nowhere. */
 void mt_shim_post_dominators(LLVMValueRef function, const LLVMBasicBlockRef *list, unsigned n,
                              LLVMBasicBlockRef *meeting);

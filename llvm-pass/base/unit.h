@@ -93,7 +93,10 @@ struct mt_unit {
 void mt_unit_init(struct mt_unit *u, LLVMModuleRef module);
 void mt_unit_free(struct mt_unit *u);
 
-/* facts.c: reads and removes our entries of llvm.global.annotations; kernels from nvvm.annotations. */
+/* facts.c: our entries of llvm.global.annotations become metadata that names functions by text. Were there
+ * any? */
+int mt_keep_annotations(LLVMModuleRef module);
+/* Reads and removes what there is of both; kernels from nvvm.annotations. */
 void mt_unit_read_facts(struct mt_unit *u);
 const struct mt_facts *mt_unit_facts(const struct mt_unit *u, LLVMValueRef function);
 const struct mt_facts *mt_unit_facts_by_name(const struct mt_unit *u, const char *mangled);

@@ -141,51 +141,6 @@ static void exact_flush_instruction(struct mt_lowering *l, LLVMValueRef inst, in
         exact_flush_result(l, inst);
 }
 
-/* One instruction of the GPU: a times the approximate reciprocal of b, which is zero for the largest. */
-static void exact_approximate(struct mt_lowering *l, LLVMValueRef division)
-{
-    LLVMTypeRef type;
-    LLVMValueRef args[] = {LLVMGetOperand(division, 0), LLVMGetOperand(division, 1)};
-    LLVMBool loses;
-    int inverse = LLVMIsAConstantFP(args[0]) && LLVMConstRealGetDouble(args[0], &loses) == 1;
-    if (inverse)
-        return; /* rcp.approx: exact enough as it is */
-    LLVMValueRef f = mt_builtin(l, "mtb_nvvm_div_approx_f", &type);
-    if (!f)
-        return;
-    LLVMPositionBuilderBefore(l->builder, division);
-    LLVMValueRef r = LLVMBuildCall2(l->builder, type, f, args, 2, "");
-    LLVMReplaceAllUsesWith(division, r);
-    LLVMInstructionEraseFromParent(division);
-}
-
-/* A vector's divisions are as many instructions of the GPU. */
-static void exact_approximate_lanes(struct mt_lowering *l, LLVMValueRef division)
-{
-    LLVMTypeRef type = LLVMTypeOf(division);
-    LLVMValueRef whole = LLVMGetPoison(type);
-    for (unsigned i = 0; i < LLVMGetVectorSize(type); i++) {
-        LLVMValueRef at = LLVMConstInt(l->i32, i, 0);
-        LLVMPositionBuilderBefore(l->builder, division);
-        LLVMValueRef a = LLVMBuildExtractElement(l->builder, LLVMGetOperand(division, 0), at, "");
-        LLVMValueRef b = LLVMBuildExtractElement(l->builder, LLVMGetOperand(division, 1), at, "");
-        LLVMValueRef one = LLVMBuildFDiv(l->builder, a, b, "");
-        whole = LLVMBuildInsertElement(l->builder, whole, one, at, "");
-        if (LLVMIsAInstruction(one))
-            exact_approximate(l, one);
-    }
-    LLVMReplaceAllUsesWith(division, whole);
-    LLVMInstructionEraseFromParent(division);
-}
-
-static void exact_divide(struct mt_lowering *l, LLVMValueRef division)
-{
-    if (LLVMGetTypeKind(LLVMTypeOf(division)) == LLVMVectorTypeKind)
-        exact_approximate_lanes(l, division);
-    else
-        exact_approximate(l, division);
-}
-
 static LLVMAttributeRef exact_attribute(LLVMValueRef function, const char *key)
 {
     return LLVMGetStringAttributeAtIndex(function, LLVMAttributeFunctionIndex, key, (unsigned)strlen(key));
@@ -291,28 +246,25 @@ static void exact_choose(struct mt_lowering *l)
     }
 }
 
-static void exact_lower(struct mt_lowering *l, LLVMValueRef f, int approximate)
+static void exact_lower(struct mt_lowering *l, LLVMValueRef f)
 {
     unsigned n = 0;
     int flush = exact_flushes(f), by_switch = !l->u->options->rdc && !exact_attribute(f, all);
-    LLVMValueRef *list = LLVMIsDeclaration(f) || !(flush || approximate) ? NULL : mt_instructions(f, &n);
-    for (unsigned i = 0; list && flush && i < n; i++)
+    LLVMValueRef *list = LLVMIsDeclaration(f) || !flush ? NULL : mt_instructions(f, &n);
+    for (unsigned i = 0; list && i < n; i++)
         exact_flush_instruction(l, list[i], by_switch);
-    for (unsigned i = 0; list && approximate && i < n; i++)
-        if (LLVMGetInstructionOpcode(list[i]) == LLVMFDiv && exact_is_float(LLVMTypeOf(list[i])))
-            exact_divide(l, list[i]);
     free(list);
 }
 
 void mt_lower_exactness(struct mt_lowering *l)
 {
-    int approximate = mt_shim_option("nvptx-prec-divf32", 2) == 0, flush = 0;
+    int flush = 0;
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f && !flush; f = LLVMGetNextFunction(f))
         flush = exact_flushes(f);
     if (flush)
         exact_choose(l);
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
-        exact_lower(l, f, approximate);
+        exact_lower(l, f);
     /* The image does it by itself now; callers and callees that differ in it are not inlined. */
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
         LLVMRemoveStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, denormals, sizeof denormals - 1);

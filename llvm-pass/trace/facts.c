@@ -191,16 +191,21 @@ static int facts_keep_malloc(LLVMModuleRef module)
     return f != NULL;
 }
 
+int mt_keep_annotations(LLVMModuleRef module)
+{
+    if (!take_annotations(module, keep_as_metadata, module))
+        return 0;
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
+        mt_shim_drop_dead_users(f); /* the entries' constants */
+    return 1;
+}
+
 int mt_pass_early(LLVMModuleRef module)
 {
     int device = mt_shim_is_nvptx(module), changed = 0;
     if (device)
         changed = mt_keep_rounding(module) | mt_show_asm_effects(module) | facts_keep_malloc(module);
-    if ((!device && !mt_pass_options.host) || !take_annotations(module, keep_as_metadata, module))
-        return changed;
-    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
-        mt_shim_drop_dead_users(f); /* the entries' constants */
-    return 1;
+    return ((device || mt_pass_options.host) && mt_keep_annotations(module)) || changed;
 }
 
 static void read_taken(void *unit, LLVMValueRef function, const char *text, size_t length)

@@ -7,15 +7,15 @@ target triple = "nvptx64-nvidia-cuda"
 
 ; CHECK-DAG: @__mt_launch_ctx = weak addrspace(3) global i64 undef, align 8
 @full = internal addrspace(3) global [12288 x float] undef, align 4
-; CHECK-DAG: @table = global ptr @pointed
+; CHECK-DAG: @table = addrspace(1) {{.*}} @pointed
 @table = global ptr @pointed
 
 ; The program's name forwards.
-; CHECK: define float @pointed(ptr %p)
+; CHECK: define i32 @pointed(i64 %[[P:[^,]*]])
 ; CHECK-NEXT: %[[W:[0-9]+]] = load volatile i64, ptr addrspace(3) @__mt_launch_ctx, align 8
 ; CHECK-NEXT: %[[C:[0-9]+]] = inttoptr i64 %[[W]] to ptr
-; CHECK-NEXT: %[[R:[0-9]+]] = call float @pointed.memtrace(ptr %p, ptr %[[C]])
-; CHECK-NEXT: ret float %[[R]]
+; CHECK-NEXT: %[[R:[0-9]+]] = call i32 @pointed.memtrace(i64 %[[P]], ptr %[[C]])
+; CHECK-NEXT: ret i32 %[[R]]
 define float @pointed(ptr %p) {
   %x = load float, ptr %p
   ret float %x
@@ -23,13 +23,13 @@ define float @pointed(ptr %p) {
 
 ; A plain kernel and its plain helper: no word, whatever its shared memory. Its own record calls have its parameter, and in
 ; bit 31 of the site that the CTA is left out; its helper has the context.
-; CHECK: define ptx_kernel void @direct__memtrace_traced(ptr %p, ptr %memtrace.ctx)
-; CHECK-NEXT: %[[D:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
+; CHECK: define ptx_kernel void @direct__memtrace_traced(ptr %{{.*}}, ptr %[[X:.*]])
+; CHECK: %[[D:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %[[X]])
 ; CHECK-NEXT: %[[O:[0-9]+]] = icmp eq ptr %[[D]], null
 ; CHECK-NOT: store volatile
 ; CHECK: %[[S:[0-9]+]] = select i1 %[[O]], i32 -{{[0-9]+}}, i32 {{[0-9]+}}
-; CHECK: call void @__mt_gpu_access_global(ptr %{{.*}}, i32 4, i32 %[[S]], ptr %memtrace.ctx)
-; CHECK: %y = call float @helper.memtrace(ptr %p, ptr noundef byval(%big) align 4 @copy, ptr %[[D]]) #
+; CHECK: call void @__mt_gpu_access_global(ptr %{{.*}}, i32 4, i32 %[[S]], ptr %[[X]])
+; CHECK: call i32 @helper.memtrace(i64 %{{.*}}, ptr byval([8 x i64]) align 16 %{{.*}}, ptr %[[D]]) #
 ; CHECK: ret void
 @copy = global %big zeroinitializer
 define void @direct(ptr %p) {
@@ -39,12 +39,12 @@ define void @direct(ptr %p) {
   ret void
 }
 
-; CHECK: define ptx_kernel void @indirect__memtrace_traced(ptr %p, ptr %memtrace.ctx)
-; CHECK-NEXT: %[[B:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
+; CHECK: define ptx_kernel void @indirect__memtrace_traced(ptr %{{.*}}, ptr %[[Y:.*]])
+; CHECK: %[[B:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %[[Y]])
 ; CHECK-NEXT: %[[I:[0-9]+]] = ptrtoint ptr %[[B]] to i64
 ; CHECK-NEXT: store volatile i64 %[[I]], ptr addrspace(3) @__mt_launch_ctx, align 8
-; CHECK: call float %f(ptr %p)
-; CHECK: call float @pointed.memtrace(ptr %p, ptr %[[B]])
+; CHECK: call i32 %{{.*}}(i64
+; CHECK: call i32 @pointed.memtrace(i64 %{{.*}}, ptr %[[B]])
 define void @indirect(ptr %p) {
   %f = load ptr, ptr addrspace(4) @chosen
   %x = call float %f(ptr %p)
@@ -65,9 +65,9 @@ more:
 done:
   ret float %x
 }
-; CHECK-DAG: define internal float @pointed.memtrace(ptr %p, ptr %memtrace.ctx)
-; CHECK-DAG: define internal float @helper.memtrace(ptr %p, ptr noundef byval(%big) align 4 %b, ptr %memtrace.ctx)
-; CHECK-DAG: %y = call float @helper.memtrace(ptr %p, ptr noundef byval(%big) align 4 %{{.*}}, ptr %memtrace.ctx)
+; CHECK-DAG: define internal i32 @pointed.memtrace(i64 %{{.*}}, ptr %{{.*}})
+; CHECK-DAG: define internal i32 @helper.memtrace(i64 %{{.*}}, ptr byval([8 x i64]) align 16 %{{.*}}, ptr %[[Z:.*]])
+; CHECK-DAG: call i32 @helper.memtrace(i64 %{{.*}}, ptr byval([8 x i64]) align 16 %{{.*}}, ptr %[[Z]])
 
 attributes #0 = { convergent }
 !nvvm.annotations = !{!0, !1}

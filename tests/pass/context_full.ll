@@ -11,16 +11,16 @@ target triple = "nvptx64-nvidia-cuda"
 @s = internal addrspace(3) global [12287 x float] undef, align 4
 @table = global ptr @pointed
 
-; CHECK: define float @pointed(ptr %p)
-; CHECK-NEXT: call float @pointed.memtrace(ptr %p, ptr null)
+; CHECK: define i32 @pointed(i64 %[[P:[^,]*]])
+; CHECK-NEXT: call i32 @pointed.memtrace(i64 %[[P]], ptr null)
 define float @pointed(ptr %p) {
   %x = load float, ptr %p
   ret float %x
 }
 
-; CHECK: define ptx_kernel void @fills(ptr %p, ptr %f)
+; CHECK: define ptx_kernel void @fills(ptr %{{[^,]*}}, ptr %{{[^,]*}})
 ; CHECK-NOT: store volatile
-; CHECK: call float %f(ptr %p)
+; CHECK: call i32 %{{.*}}(i64
 define void @fills(ptr %p, ptr %f) {
   %x = call float %f(ptr %p)
   %q = addrspacecast ptr addrspace(3) getelementptr (i8, ptr addrspace(3) @s, i64 4) to ptr
@@ -32,10 +32,10 @@ define void @small(ptr %p, ptr %f) {
   ret void
 }
 ; CHECK: define ptx_kernel void @plain__memtrace_traced(
-; CHECK-NEXT: %[[C:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %memtrace.ctx)
+; CHECK: %[[C:[0-9]+]] = call ptr @__mt_gpu_begin(ptr %[[X:.*]])
 ; CHECK-NEXT: %[[O:[0-9]+]] = icmp eq ptr %[[C]], null
 ; CHECK: %[[S:[0-9]+]] = select i1 %[[O]],
-; CHECK-NEXT: call void @__mt_gpu_access_global(ptr %{{.*}}, i32 268435460, i32 %[[S]], ptr %memtrace.ctx)
+; CHECK-NEXT: call void @__mt_gpu_access_global(ptr %{{.*}}, i32 268435460, i32 %[[S]], ptr %[[X]])
 define void @plain(ptr %p) {
   store float 1.0, ptr %p
   ret void

@@ -1,7 +1,6 @@
 ; Functions whose float denormals are zero: the processor's switch where only float is computed with, else each operand and
 ; result by itself. What only moves numbers flushes nothing.
 ; RUN: %lower %s | FileCheck %s
-; RUN: %lower %s -nvptx-prec-divf32=0 | FileCheck %s --check-prefix=APPROX
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 
@@ -17,10 +16,6 @@ target triple = "nvptx64-nvidia-cuda"
 ; CHECK: fcmp olt float
 ; CHECK: select i1 {{%.*}}, float [[A]], float [[B]]
 ; CHECK: ret void
-; APPROX-LABEL: define internal void @floats(
-; APPROX: call float @mtb_nvvm_div_approx_f(
-; APPROX: fdiv float 1.000000e+00,
-; APPROX: ret void
 define void @floats(ptr addrspace(1) %p) #0 {
   %a = load float, ptr addrspace(1) %p
   %q = getelementptr float, ptr addrspace(1) %p, i32 1
@@ -39,13 +34,6 @@ define void @floats(ptr addrspace(1) %p) #0 {
   ret void
 }
 
-; APPROX-LABEL: define internal void @divisions(
-; APPROX: call float @mtb_nvvm_div_approx_f(
-; APPROX: call float @mtb_nvvm_div_approx_f(
-; APPROX-NOT: fdiv
-; APPROX: fdiv float 1.000000e+00,
-; APPROX: call float @mtb_nvvm_div_approx_f(
-; APPROX: ret void
 define void @divisions(ptr addrspace(1) %p) {
   %a = load <2 x float>, ptr addrspace(1) %p
   %q = getelementptr <2 x float>, ptr addrspace(1) %p, i32 1

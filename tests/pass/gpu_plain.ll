@@ -7,12 +7,12 @@
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 ; OFF-NOT: __memtrace_plain
-; OFF: @direct__memtrace_traced(ptr %p, ptr %memtrace.ctx)
+; OFF: @direct__memtrace_traced(ptr %{{.*}}, ptr %{{.*}})
 ; OFF-NOT: void @direct(
-; OFF: @nothing(i32 %n)
-; OFF: @skipped(ptr %p)
+; OFF-DAG: @nothing(i32 %
+; OFF-DAG: @skipped(ptr %{{[^,]*}})
 
-; CHECK: define weak_odr ptx_kernel void @direct__memtrace_traced(ptr %p, ptr %memtrace.ctx)
+; CHECK: define weak_odr ptx_kernel void @direct__memtrace_traced(ptr %{{.*}}, ptr %{{.*}})
 define weak_odr void @direct(ptr %p) {
   store float 2.0, ptr %p
   %y = call float @helper(ptr %p)
@@ -33,12 +33,12 @@ define void @indirect(ptr %p) {
   %x = call float %f(ptr %p)
   ret void
 }
-; CHECK: define ptx_kernel void @nothing(i32 %n)
+; CHECK: define ptx_kernel void @nothing(i32 %
 ; CHECK-NOT: @nothing__memtrace
 define void @nothing(i32 %n) {
   ret void
 }
-; CHECK: define ptx_kernel void @jumps__memtrace_traced(ptr %p, ptr %memtrace.ctx)
+; CHECK: define ptx_kernel void @jumps__memtrace_traced(ptr %{{.*}}, ptr %{{.*}})
 define void @jumps(ptr %p) {
   %f = load ptr, ptr addrspace(4) @chosen
   %x = call float %f(ptr %p)
@@ -60,27 +60,28 @@ define void @weakly(ptr %p) {
   ret void
 }
 
-; CHECK: define internal float @helper__memtrace_plain(ptr %p)
-; CHECK-NEXT: load float
-; CHECK-NEXT: ret float
-; CHECK: define weak_odr ptx_kernel void @direct(ptr %p) #[[A:[0-9]+]] {
-; CHECK-NOT: call
-; CHECK: store float 2.0
-; CHECK-NEXT: call float @helper__memtrace_plain(ptr %p)
+; CHECK: define internal i32 @helper__memtrace_plain(i64 %{{[^,]*}})
+; CHECK-NOT: call {{.*}}@
+; CHECK: "ld.f32 $0, [$1];"
+; CHECK-NOT: call {{.*}}@
+; CHECK: ret i32
+; CHECK: define weak_odr ptx_kernel void @direct(ptr %{{[^,]*}}) #
+; CHECK-NOT: call {{.*}}@
+; CHECK: "st.global.u32 [$0], $1;", {{.*}} i32 1073741824)
+; CHECK-NEXT: call i32 @helper__memtrace_plain(i64
 ; CHECK-NEXT: ret void
 ; CHECK-NOT: @pointed__memtrace_plain
-; CHECK: define ptx_kernel void @indirect(ptr %p) #[[A]] {
-; CHECK-NEXT: store volatile i64 {{0|ptrtoint \(ptr null to i64\)}}, ptr addrspace(3) @__mt_launch_ctx
-; CHECK-NOT: call
-; CHECK: store float 1.0
-; CHECK: define ptx_kernel void @weakly(ptr %p) #[[A]] {
-; CHECK-NOT: call
-; CHECK: store float 1.0
-; CHECK: call float @replaced.memtrace(ptr %p, ptr null)
+; CHECK: define ptx_kernel void @indirect(ptr %{{[^,]*}}) #
+; CHECK: store volatile i64 {{0|ptrtoint \(ptr null to i64\)}}, ptr addrspace(3) @__mt_launch_ctx
+; CHECK-NOT: call {{.*}}@
+; CHECK: "st.global.u32 [$0], $1;", {{.*}} i32 1065353216)
+; CHECK: define ptx_kernel void @weakly(ptr %{{[^,]*}}) #
+; CHECK-NOT: call {{.*}}@
+; CHECK: "st.global.u32 [$0], $1;", {{.*}} i32 1065353216)
+; CHECK: call i32 @replaced.memtrace(i64 %{{.*}}, ptr null)
 
-; CHECK: attributes #[[A]] = { noimplicitfloat }
-; CHECK-DAG: !{ptr @direct__memtrace_traced, !"kernel", i32 1, !"maxntidx", i32 64}
-; CHECK-DAG: !{ptr @direct, !"kernel", i32 1, !"maxntidx", i32 64}
+; CHECK-DAG: !{ptr @direct__memtrace_traced, !"maxntidx", i32 64}
+; CHECK-DAG: !{ptr @direct, !"maxntidx", i32 64}
 !nvvm.annotations = !{!0, !1, !2, !3, !4, !5}
 !0 = !{ptr @direct, !"kernel", i32 1, !"maxntidx", i32 64}
 !1 = !{ptr @indirect, !"kernel", i32 1}

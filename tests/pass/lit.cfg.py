@@ -12,8 +12,6 @@ plugin = os.path.join(lit_config.params["build"], "lib", "libMemtrace-Pass.so")
 config.environment["PATH"] = llvm_bin + os.pathsep + os.environ["PATH"]
 config.substitutions += [
     ("%instrument", f"opt -load-pass-plugin={plugin} -passes=memtrace-instrument -S"),
-    ("%hardware", f"opt -load-pass-plugin={plugin} -passes=memtrace-hardware,memtrace-instrument -S"),
-    ("%fuse", f"opt -load-pass-plugin={plugin} -passes=memtrace-hardware -S"),
     ("%lower", f"opt -load-pass-plugin={plugin} -passes=memtrace-lower -S"),
     ("%steps", f"opt -load-pass-plugin={plugin} -passes=memtrace-steps,memtrace-lower -S"),
     ("%optimize", f"opt -load-pass-plugin={plugin} -passes='memtrace-lower,globaldce,default<O2>' -S"),

@@ -10,13 +10,13 @@ target triple = "nvptx64-nvidia-cuda"
 ; SAID-DAG: warning: {{.*}}kernel sets runs on a GPU without a trace: it sets the number of its registers
 ; SAID-DAG: warning: {{.*}}kernel full runs on a GPU without a trace: its parameters leave no room
 ; SAID-NOT: kernel fits
-; CHECK: define ptx_kernel void @fits__memtrace_traced(ptr byval(%struct.fits) align 1 %s, ptr %p, ptr %
+; CHECK: define ptx_kernel void @fits__memtrace_traced(ptr byval([32744 x i8]) align 1 %{{[^,]*}}, ptr %{{[^,]*}}, ptr %
 ; CHECK: call void @__mt_gpu_access_global
-; CHECK-DAG: define ptx_kernel void @sets(ptr %p)
-; CHECK-DAG: define ptx_kernel void @full(ptr byval(%struct.full) align 1 %s, ptr %p)
+; CHECK-DAG: define ptx_kernel void @sets(ptr %{{[^,]*}})
+; CHECK-DAG: define ptx_kernel void @full(ptr byval([32752 x i8]) align 1 %{{[^,]*}}, ptr %{{[^,]*}})
 ; CHECK-NOT: call void @__mt_gpu_access
-; OFF-DAG: define ptx_kernel void @sets(ptr %p)
-; OFF-DAG: define ptx_kernel void @full(ptr byval(%struct.full) align 1 %s, ptr %p)
+; OFF-DAG: define ptx_kernel void @sets(ptr %{{[^,]*}})
+; OFF-DAG: define ptx_kernel void @full(ptr byval([32752 x i8]) align 1 %{{[^,]*}}, ptr %{{[^,]*}})
 %struct.full = type { [32752 x i8] }
 %struct.fits = type { [32744 x i8] }
 

@@ -158,14 +158,24 @@ APPROX(lg2, __builtin_log2f(a))
 APPROX(sin, __builtin_sinf(a))
 APPROX(cos, __builtin_cosf(a))
 APPROX(tanh, __builtin_tanhf(a))
+/* a times 1 / b, where 1 / b is zero above 2^126. */
+static MT_INLINE float divide_approx(float a, float b)
+{
+    float size = __builtin_fabsf(b);
+    return size > 0x1p126f && size <= __FLT_MAX__ ? a * __builtin_copysignf(0, b) : a / b;
+}
+static MT_INLINE float divide_full(float a, float b)
+{
+    return a / b;
+}
 #define DIVIDE(word)                                                                                         \
     MT_BUILTIN float mtb_ptx_div_##word##_f32(float a, float b)                                              \
     {                                                                                                        \
-        return a / b;                                                                                        \
+        return divide_##word(a, b);                                                                          \
     }                                                                                                        \
     MT_BUILTIN float mtb_ptx_div_##word##_ftz_f32(float a, float b)                                          \
     {                                                                                                        \
-        return F(F(a) / F(b));                                                                               \
+        return F(divide_##word(F(a), F(b)));                                                                 \
     }
 DIVIDE(approx)
 DIVIDE(full)
