@@ -49,16 +49,6 @@ LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMVal
 #define MT_RUN_WARPS "mt.warps."
 
 void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function); /* lower_calls.c */
-/* For calls of builtins: a value made to fit a type; n words of stack;
- * the struct that is in such words. */
-LLVMValueRef mt_lower_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want);
-LLVMValueRef mt_lower_slots(struct mt_lowering *l, LLVMValueRef call, unsigned n);
-/* They are no longer needed: others may lie there. A kernel of a thousand such calls
- * has one place for all. */
-void mt_lower_slots_end(struct mt_lowering *l, LLVMValueRef slots, unsigned n);
-LLVMValueRef mt_lower_gather(struct mt_lowering *l, LLVMValueRef slots, LLVMTypeRef type);
-/* lower_matrix.c: llvm.nvvm.`name`, if it is a matrix operation of a warp. 0: done; -1: it is not one. */
-int mt_lower_matrix(struct mt_lowering *l, LLVMValueRef call, const char *name);
 void mt_lower_shared(struct mt_lowering *l);  /* lower_shared.c */
 void mt_lower_managed(struct mt_lowering *l); /* lower_managed.c */
 /* lower_shared.c. Of a global that lies elsewhere: its uses by instructions become address(l, function, ctx),

@@ -20,7 +20,7 @@ static unsigned bits_of(struct mt_lowering *l, LLVMTypeRef t)
 }
 
 /* Makes a value fit a type: pointers plain, same-width values bit-cast, integers widened or cut. */
-LLVMValueRef mt_lower_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want)
+static LLVMValueRef lower_calls_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want)
 {
     LLVMTypeRef have = LLVMTypeOf(v);
     if (have == want)
@@ -42,71 +42,21 @@ LLVMValueRef mt_lower_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef wan
     return LLVMBuildBitCast(l->builder, v, want, "");
 }
 
-/* The struct that a builtin with a trailing `uint64_t *out` stands for. */
-LLVMValueRef mt_lower_gather(struct mt_lowering *l, LLVMValueRef slots, LLVMTypeRef type)
-{
-    LLVMValueRef whole = LLVMGetUndef(type);
-    for (unsigned i = 0, n = LLVMCountStructElementTypes(type); i < n; i++) {
-        LLVMValueRef index = LLVMConstInt(l->i64, i, 0);
-        LLVMValueRef p = LLVMBuildGEP2(l->builder, l->i64, slots, &index, 1, "");
-        LLVMValueRef v =
-            mt_lower_fit(l, LLVMBuildLoad2(l->builder, l->i64, p, ""), LLVMStructGetTypeAtIndex(type, i));
-        whole = LLVMBuildInsertValue(l->builder, whole, v, i, "");
-    }
-    return whole;
-}
-
-static void mark_slots(struct mt_lowering *l, const char *intrinsic, LLVMValueRef slots, unsigned n)
-{
-    unsigned id = LLVMLookupIntrinsicID(intrinsic, strlen(intrinsic));
-    LLVMValueRef f = LLVMGetIntrinsicDeclaration(l->module, id, &l->ptr, 1);
-    LLVMValueRef args[] = {LLVMConstInt(l->i64, 8ull * n, 0), slots};
-    mt_build_call(l, f, args, 2);
-}
-
-LLVMValueRef mt_lower_slots(struct mt_lowering *l, LLVMValueRef call, unsigned n)
-{
-    LLVMValueRef home = LLVMGetBasicBlockParent(LLVMGetInstructionParent(call));
-    LLVMBuilderRef b = LLVMCreateBuilderInContext(l->u->context);
-    LLVMValueRef first = LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(home));
-    LLVMPositionBuilderBefore(b, first);
-    LLVMValueRef slot = LLVMBuildAlloca(b, LLVMArrayType2(l->i64, n), "");
-    LLVMDisposeBuilder(b);
-    mark_slots(l, "llvm.lifetime.start", slot, n);
-    return slot;
-}
-
-void mt_lower_slots_end(struct mt_lowering *l, LLVMValueRef slots, unsigned n)
-{
-    mark_slots(l, "llvm.lifetime.end", slots, n);
-}
-
 /* Replaces a call by a call of `builtin`, arguments fitted. 0, or -1 when the shapes do not agree. */
 static int call_builtin(struct mt_lowering *l, LLVMValueRef call, LLVMValueRef builtin, LLVMTypeRef type)
 {
     LLVMTypeRef result = LLVMTypeOf(call);
-    int has_out = LLVMGetTypeKind(result) == LLVMStructTypeKind;
-    unsigned have = LLVMGetNumArgOperands(call), want = LLVMCountParamTypes(type);
+    unsigned have = LLVMGetNumArgOperands(call);
     LLVMTypeRef params[64];
     LLVMValueRef args[64];
-    if (want != have + (unsigned)has_out || want > 64)
+    if (LLVMCountParamTypes(type) != have || have > 64 || LLVMGetTypeKind(result) == LLVMStructTypeKind)
         return -1;
     LLVMGetParamTypes(type, params);
-    for (unsigned i = 0; i < have; i++) {
-        if (LLVMGetTypeKind(LLVMTypeOf(LLVMGetOperand(call, i))) == LLVMMetadataTypeKind)
-            return -1;
-        args[i] = mt_lower_fit(l, LLVMGetOperand(call, i), params[i]);
-    }
-    LLVMValueRef slots = NULL, value = NULL;
-    if (has_out)
-        args[have] = slots = mt_lower_slots(l, call, LLVMCountStructElementTypes(result));
-    LLVMValueRef made = LLVMBuildCall2(l->builder, type, builtin, args, want, "");
-    if (has_out) {
-        value = mt_lower_gather(l, slots, result);
-        mt_lower_slots_end(l, slots, LLVMCountStructElementTypes(result));
-    } else if (LLVMGetTypeKind(result) != LLVMVoidTypeKind)
-        value = mt_lower_fit(l, made, result);
-    lower_calls_replace(call, value);
+    for (unsigned i = 0; i < have; i++)
+        args[i] = lower_calls_fit(l, LLVMGetOperand(call, i), params[i]);
+    LLVMValueRef made = LLVMBuildCall2(l->builder, type, builtin, args, have, "");
+    lower_calls_replace(
+        call, LLVMGetTypeKind(result) != LLVMVoidTypeKind ? lower_calls_fit(l, made, result) : NULL);
     return 0;
 }
 
@@ -122,96 +72,6 @@ static int by_name(struct mt_lowering *l, LLVMValueRef call, const char *prefix,
             *c = '_';
     LLVMValueRef builtin = mt_builtin(l, mapped, &type);
     return builtin ? call_builtin(l, call, builtin, type) : -1;
-}
-
-/* ---- memory intrinsics of NVPTX ------------------------------------------------------------------------ */
-
-static LLVMAtomicRMWBinOp atomic_op(const char *op, int is_float)
-{
-    static const struct {
-        const char *name;
-        LLVMAtomicRMWBinOp integer, real;
-    } table[] = {{"add.", LLVMAtomicRMWBinOpAdd, LLVMAtomicRMWBinOpFAdd},
-                 {"inc.", LLVMAtomicRMWBinOpUIncWrap, LLVMAtomicRMWBinOpUIncWrap},
-                 {"dec.", LLVMAtomicRMWBinOpUDecWrap, LLVMAtomicRMWBinOpUDecWrap},
-                 {"exch.", LLVMAtomicRMWBinOpXchg, LLVMAtomicRMWBinOpXchg},
-                 {"and.", LLVMAtomicRMWBinOpAnd, LLVMAtomicRMWBinOpAnd},
-                 {"or.", LLVMAtomicRMWBinOpOr, LLVMAtomicRMWBinOpOr},
-                 {"xor.", LLVMAtomicRMWBinOpXor, LLVMAtomicRMWBinOpXor},
-                 {"max.", LLVMAtomicRMWBinOpMax, LLVMAtomicRMWBinOpFMax},
-                 {"min.", LLVMAtomicRMWBinOpMin, LLVMAtomicRMWBinOpFMin}};
-    for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
-        if (mt_starts(op, table[i].name))
-            return is_float ? table[i].real : table[i].integer;
-    return (LLVMAtomicRMWBinOp)-1;
-}
-
-static int lower_atomic(struct mt_lowering *l, LLVMValueRef call, const char *k)
-{
-    LLVMTypeRef type = LLVMTypeOf(call);
-    LLVMTypeKind kind = LLVMGetTypeKind(type);
-    LLVMValueRef p = LLVMGetOperand(call, 0), v = LLVMGetOperand(call, 1);
-    const char *op = k + strlen("atomic.");
-    if (mt_starts(op, "load.inc.32"))
-        op = "inc.";
-    else if (mt_starts(op, "load.dec.32"))
-        op = "dec.";
-    if (mt_starts(op, "cas.")) {
-        LLVMValueRef pair = LLVMBuildAtomicCmpXchg(l->builder, p, v, LLVMGetOperand(call, 2),
-                                                   LLVMAtomicOrderingSequentiallyConsistent,
-                                                   LLVMAtomicOrderingSequentiallyConsistent, 0);
-        lower_calls_replace(call, LLVMBuildExtractValue(l->builder, pair, 0, ""));
-        return 0;
-    }
-    int real = kind == LLVMFloatTypeKind || kind == LLVMDoubleTypeKind || kind == LLVMHalfTypeKind ||
-               kind == LLVMBFloatTypeKind;
-    LLVMAtomicRMWBinOp rmw = atomic_op(op, real);
-    if ((int)rmw == -1)
-        return -1;
-    lower_calls_replace(
-        call, LLVMBuildAtomicRMW(l->builder, rmw, p, v, LLVMAtomicOrderingSequentiallyConsistent, 0));
-    return 0;
-}
-
-static int lower_cp_async(struct mt_lowering *l, LLVMValueRef call, const char *k)
-{
-    unsigned size = (unsigned)atoi(k + strlen("cp.async.ca.shared.global."));
-    LLVMValueRef dst = mt_lower_fit(l, LLVMGetOperand(call, 0), l->ptr),
-                 src = mt_lower_fit(l, LLVMGetOperand(call, 1), l->ptr);
-    LLVMValueRef whole = LLVMConstInt(l->i64, size, 0), n = whole;
-    if (mt_ends(k, ".s")) { /* the rest is filled with zeros */
-        LLVMBuildMemSet(l->builder, dst, LLVMConstInt(l->i8, 0, 0), whole, 1);
-        n = LLVMBuildZExt(l->builder, LLVMGetOperand(call, 2), l->i64, "");
-    }
-    LLVMBuildMemCpy(l->builder, dst, 1, src, 1, n);
-    lower_calls_replace(call, NULL);
-    return 0;
-}
-
-static int lower_memory(struct mt_lowering *l, LLVMValueRef call, const char *k)
-{
-    LLVMTypeRef type = LLVMTypeOf(call);
-    if (mt_starts(k, "ldg.global.") || mt_starts(k, "ldu.global.")) {
-        LLVMValueRef load = LLVMBuildLoad2(l->builder, type, LLVMGetOperand(call, 0), "");
-        if (LLVMGetNumArgOperands(call) > 1 && LLVMIsAConstantInt(LLVMGetOperand(call, 1)))
-            LLVMSetAlignment(load, (unsigned)LLVMConstIntGetZExtValue(LLVMGetOperand(call, 1)));
-        lower_calls_replace(call, load);
-        return 0;
-    }
-    if (mt_starts(k, "ptr.") || !strcmp(k, "move.ptr") || mt_starts(k, "move.ptr.")) {
-        lower_calls_replace(call, mt_lower_fit(l, LLVMGetOperand(call, 0), type));
-        return 0;
-    }
-    if (mt_starts(k, "atomic."))
-        return lower_atomic(l, call, k);
-    if (mt_starts(k, "cp.async.ca.shared.global.") || mt_starts(k, "cp.async.cg.shared.global."))
-        return lower_cp_async(l, call, k);
-    if (mt_starts(k, "cp.async.commit.group") || mt_starts(k, "cp.async.wait.group") ||
-        mt_starts(k, "cp.async.wait.all")) { /* copies are done when they are issued */
-        lower_calls_replace(call, NULL);
-        return 0;
-    }
-    return -1;
 }
 
 /* ---- what cannot be run -------------------------------------------------------------------------------- */
@@ -317,7 +177,7 @@ static void lower_call(struct mt_lowering *l, LLVMValueRef call)
         return;
     if (mt_starts(name, "llvm.nvvm.")) {
         const char *k = name + strlen("llvm.nvvm.");
-        if (lower_memory(l, call, k) && mt_lower_matrix(l, call, k) && by_name(l, call, "mtb_nvvm_", k))
+        if (by_name(l, call, "mtb_nvvm_", k))
             lower_calls_unsupported(l, call, name);
         return;
     }

@@ -165,10 +165,7 @@ static int exact_is_other(LLVMTypeRef type)
 /* May a call of a builtin be where the switch is on? */
 static int exact_suits_builtin(LLVMValueRef callee)
 {
-    static const char *const moving[] = {"mtb_nvvm_shfl",          "mtb_nvvm_bitcast", "mtb_nvvm_move",
-                                         "mtb_nvvm_i2f_rn",        "mtb_nvvm_ui2f_rn", "mtb_nvvm_f2i_rz",
-                                         "mtb_nvvm_f2ui_rz",       "mtb_nvvm_f2h_rn",  "mtb_nvvm_tanh",
-                                         "mtb_ptx_tanh_approx_f32"};
+    static const char *const moving[] = {"mtb_ptx_cvt_f32_f16", "mtb_ptx_tanh_approx_f32"};
     const char *name = mt_name(callee);
     LLVMTypeRef type = LLVMGlobalGetValueType(callee), params[16];
     unsigned n = LLVMCountParamTypes(type);

@@ -34,17 +34,7 @@ static int is_waiting(const char *name)
 
 int mt_is_meeting(const char *name)
 {
-    static const char *const builtins[] = {"mtb_nvvm_bar",
-                                           "mtb_nvvm_shfl_",
-                                           "mtb_nvvm_vote_",
-                                           "mtb_nvvm_match",
-                                           "mtb_nvvm_redux_",
-                                           "mtb_nvvm_activemask",
-                                           "mtb_matrix",
-                                           "mtb_nvvm_mbarrier_",
-                                           "mtb_ptx_mbarrier_",
-                                           "mtb_cudaCGSynchronize",
-                                           NULL};
+    static const char *const builtins[] = {"mtb_matrix", "mtb_ptx_mbarrier_", "mtb_cudaCGSynchronize", NULL};
     if (mt_starts(name, "mt_cpu_"))
         return is_waiting(name);
     for (unsigned i = 0; builtins[i]; i++)

@@ -135,29 +135,19 @@ int mt_wmma_read(const char *const *words, unsigned n, struct mt_wmma *out);
 LLVMValueRef mt_wmma_address(LLVMModuleRef module, LLVMBuilderRef b, const struct mt_wmma *w,
                              LLVMValueRef base, LLVMValueRef stride);
 
-/* For calls that mt_asm_accesses gives up: addresses, lengths, predicates and jumps that are computed inside
- * the asm are computed once more, in plain IR in front of the call, with a record where each access would be.
- * What depends on a value that the asm itself loads, or on an instruction that is not plain arithmetic,
- * cannot be known ahead: such an access is handed to `untraced`. Both callbacks build at b. */
-struct mt_asm_ahead_access {
+/* For calls that mt_asm_accesses gives up: a lane's share of a matrix, a tensor copy. */
+struct mt_asm_warp_access {
     enum mt_access_type op;
     LLVMValueRef address; /* i64 */
-    uint32_t size;        /* bytes, unless `bytes` says */
-    LLVMValueRef bytes;   /* i64, 0: no access; or NULL */
+    uint32_t size;        /* bytes */
     int generic;
     /* A tensor copy, rank not 0: `address` is its map's; coordinates (i32, all five), and its side of shared
      * memory: an address (i64), and which CTAs of the cluster it is in (i32, bits; 0: one alone). */
     unsigned rank;
     LLVMValueRef at[5], shared, ctas;
 };
-struct mt_asm_ahead {
-    void *ctx;
-    void (*access)(void *ctx, LLVMBuilderRef b, const struct mt_asm_ahead_access *a);
-    void (*untraced)(void *ctx, LLVMBuilderRef b, const char *opcode);
-};
-/* 0, or -1 and nothing done: the asm is not parsed, or its jumps cannot be known. Blocks may be split, as in
- * mt_asm_lower; the call stays. */
-int mt_asm_ahead(LLVMModuleRef m, LLVMValueRef call, const struct mt_asm_ahead *ahead);
+/* 0, or -1: it is none of these. What it takes is built at b, in front of the call (asm_warp_access.c). */
+int mt_asm_warp_access(LLVMModuleRef m, LLVMBuilderRef b, LLVMValueRef call, struct mt_asm_warp_access *out);
 
 /* ---- what LLVM has to know ---------------------------------------------------------------------- */
 

@@ -1,116 +1,39 @@
-/* What inline assembly does to global memory: the side of the asm parser that instrumentation uses.
- *
- * An address is followed through the body from its last definition that certainly ran (cvta, mov, add of a
- * constant) back to an operand of the call; anything else is "made in the asm". */
+/* What inline assembly does to memory, as operands of its call: the side of the asm parser that instrumentation
+ * uses. Where PTX was read each call is one instruction, and its operands are the call's or constants. */
 #include "asm.h"
 #include "asm_lower.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* What is known of a register at this point of the body. */
-struct known {
-    int argument;   /* operand of the call, or -1 */
-    int64_t offset; /* to add */
-    int global;     /* went through cvta.to.global */
-    int other;      /* went through cvta.to.shared and the like */
-    int nonzero_of; /* predicate registers: set iff this operand of the call is (not) zero; -1 unknown */
-    int inverted;
-};
-
 struct scan {
     const struct mt_asm *a;
     const struct mt_asm_ties *t;
     LLVMValueRef call;
-    struct known *regs;                /* per register of the body, then per output of the call */
-    struct mt_asm_barrier *barrier;    /* barriers are asked for: what was found, */
-    const struct mt_asm_operand *over; /* and what says whether a wait is over */
+    struct mt_asm_barrier *barrier; /* barriers are asked for: what was found */
     int barriers;
     int shared; /* accesses of shared memory are asked for, else of global memory */
     struct mt_asm_access *out;
     int count, max;
 };
 
-static const struct known nothing = {.argument = -1, .nonzero_of = -1};
-
-static struct known *asm_access_slot(struct scan *s, const struct mt_asm_operand *o)
+/* Which operand of the call it is; -1: none. */
+static int argument_of(const struct scan *s, const struct mt_asm_operand *o)
 {
-    if (o->kind == MT_ASM_REG)
-        return &s->regs[o->index];
-    if (o->kind == MT_ASM_ARG && o->index < s->t->noutputs)
-        return &s->regs[s->a->nregs + o->index];
-    return NULL;
-}
-
-static struct known value_of(struct scan *s, const struct mt_asm_operand *o)
-{
-    struct known k = nothing, *at = asm_access_slot(s, o);
-    if (at)
-        return *at;
-    if (o->kind == MT_ASM_ARG && o->index < s->t->noperands)
-        k.argument = s->t->operands[o->index].argument;
-    return k;
+    return o->kind == MT_ASM_ARG && o->index < s->t->noperands ? s->t->operands[o->index].argument : -1;
 }
 
 static int constant_of(struct scan *s, const struct mt_asm_operand *o, int64_t *value)
 {
-    if (o->kind == MT_ASM_INT) {
+    int argument = argument_of(s, o);
+    if (o->kind == MT_ASM_INT)
         *value = (int64_t)o->bits;
-        return 1;
-    }
-    struct known k = value_of(s, o);
-    if (k.argument < 0 || k.offset)
-        return 0;
-    LLVMValueRef v = LLVMGetOperand(s->call, (unsigned)k.argument);
+    if (o->kind == MT_ASM_INT || argument < 0)
+        return o->kind == MT_ASM_INT;
+    LLVMValueRef v = LLVMGetOperand(s->call, (unsigned)argument);
     if (!LLVMIsAConstantInt(v) || LLVMGetIntTypeWidth(LLVMTypeOf(v)) > 64)
         return 0;
     *value = LLVMConstIntGetSExtValue(v);
     return 1;
-}
-
-/* ---- following registers ------------------------------------------------------------------------ */
-
-static void asm_access_forget(struct scan *s, const struct mt_asm_operand *o)
-{
-    struct known *at = asm_access_slot(s, o);
-    if (at)
-        *at = nothing;
-    for (unsigned i = 0; o->kind == MT_ASM_VECTOR && i < o->nitems; i++)
-        asm_access_forget(s, &o->items[i]);
-    if (o->second)
-        asm_access_forget(s, o->second);
-}
-
-static void asm_access_follow(struct scan *s, const struct mt_asm_statement *st)
-{
-    if (!st->noperands || st->operands[0].kind == MT_ASM_MEMORY)
-        return;
-    const struct mt_asm_operand *d = &st->operands[0];
-    struct known *at = asm_access_slot(s, d), k = nothing;
-    int64_t c;
-    if (!at || d->second || st->predicate) {
-        asm_access_forget(s, d);
-        return;
-    }
-    if (st->noperands == 2 && (!strcmp(st->parts[0], "mov") || !strcmp(st->parts[0], "cvta"))) {
-        k = value_of(s, &st->operands[1]);
-        if (!strcmp(st->parts[0], "cvta") && k.argument >= 0) {
-            k.global = mt_asm_has(st, "to") && mt_asm_has(st, "global");
-            k.other = mt_asm_has(st, "to") && !k.global;
-        }
-    } else if (st->noperands == 3 && (!strcmp(st->parts[0], "add") || !strcmp(st->parts[0], "sub")) &&
-               constant_of(s, &st->operands[2], &c)) {
-        k = value_of(s, &st->operands[1]);
-        k.offset += *st->parts[0] == 'a' ? c : -c;
-        k.nonzero_of = -1;
-    } else if (st->noperands == 3 && !strcmp(st->parts[0], "setp") && st->nparts == 3 &&
-               constant_of(s, &st->operands[2], &c) && !c && strchr("bsu", *st->parts[2]) &&
-               (!strcmp(st->parts[1], "ne") || !strcmp(st->parts[1], "eq"))) {
-        struct known from = value_of(s, &st->operands[1]);
-        if (!from.offset)
-            k.nonzero_of = from.argument;
-        k.inverted = !strcmp(st->parts[1], "eq");
-    }
-    *at = k;
 }
 
 /* ---- accesses ----------------------------------------------------------------------------------- */
@@ -146,11 +69,6 @@ static int asm_access_add(struct scan *s, const struct mt_asm_statement *st, con
                               .only_if = -1};
     const struct mt_asm_operand *m = t->memory;
     int64_t c;
-    struct known k = value_of(s, &m->items[0]);
-    if (k.other && !s->shared)
-        return 0;
-    if (k.global)
-        x.generic = 0;
     if (t->ignore)
         return -1;
     if (t->length && constant_of(s, t->length, &c)) {
@@ -160,28 +78,24 @@ static int asm_access_add(struct scan *s, const struct mt_asm_statement *st, con
             return -1;
         x.size = (uint32_t)c;
     } else if (t->length) {
-        struct known n = value_of(s, t->length);
-        if (n.argument < 0 || n.offset)
+        int argument = argument_of(s, t->length);
+        if (argument < 0)
             return -1;
-        if (!asm_access_is_flag(s, n.argument)) {
+        if (!asm_access_is_flag(s, argument)) {
             x.size = 0;
-            x.size_argument = n.argument;
-        } else if (asm_access_ignored(s, st, n.argument, &x)) {
+            x.size_argument = argument;
+        } else if (asm_access_ignored(s, st, argument, &x)) {
             return -1;
         }
     }
-    x.argument = k.argument;
-    x.offset = k.offset + m->offset;
+    x.argument = argument_of(s, &m->items[0]);
+    x.offset = m->offset;
     if (m->second && constant_of(s, m->second, &c))
         x.offset += c;
     else if (m->second)
         x.argument = -1;
-    if (st->predicate) {
-        struct known p = value_of(s, st->predicate);
+    if (st->predicate)
         x.predicated = 1;
-        x.only_if = p.nonzero_of;
-        x.only_if_inverted = p.inverted ^ st->predicate->inverted;
-    }
     if (s->count == s->max)
         return -1;
     s->out[s->count++] = x;
@@ -195,49 +109,19 @@ static int asm_access_access(struct scan *s, const struct mt_asm_statement *st)
     return found > 0 ? asm_access_add(s, st, &t) : found;
 }
 
-/* Does control flow inside the body make "in order, each once" wrong? */
-int mt_asm_has_branches(const struct mt_asm *a)
-{
-    for (unsigned i = 0; i < a->nstatements; i++)
-        if (a->statements[i].nparts &&
-            (!strcmp(a->statements[i].parts[0], "bra") || !strcmp(a->statements[i].parts[0], "brx") ||
-             !strcmp(a->statements[i].parts[0], "exit") || !strcmp(a->statements[i].parts[0], "ret")))
-            return 1;
-    return 0;
-}
-
-/* What `each` says of the statements, with what is known of registers before each. It goes on while it is 0;
- * -1 also if the text is not understood. *branches: see above. */
-static int asm_access_scan(struct scan *s, int (*each)(struct scan *, const struct mt_asm_statement *),
-                           int *branches)
+/* What `each` says of the statements. It goes on while it is 0; -1 also if the text is not understood, or jumps. */
+static int asm_access_scan(struct scan *s, int (*each)(struct scan *, const struct mt_asm_statement *))
 {
     struct mt_asm_error error;
     struct mt_asm_ties ties;
     size_t length;
-    int result = -1;
     const char *text = LLVMGetInlineAsmAsmString(LLVMGetCalledValue(s->call), &length);
     struct mt_asm *a = mt_asm_parse(text, length, &error);
+    int result = a && !mt_asm_ties_read(s->call, &ties, &error) ? 0 : -1;
     s->a = a;
     s->t = &ties;
-    if (!a || mt_asm_ties_read(s->call, &ties, &error))
-        goto out;
-    s->regs = malloc((a->nregs + ties.noutputs + 1) * sizeof *s->regs);
-    if (!s->regs)
-        goto out;
-    for (unsigned i = 0; i < a->nregs + ties.noutputs; i++)
-        s->regs[i] = nothing;
-    for (unsigned i = 0; i < ties.noutputs; i++) /* "+r": the output starts as an input */
-        s->regs[a->nregs + i].argument = ties.operands[i].argument;
-    result = 0;
-    for (unsigned i = 0; i < a->nstatements && !result; i++) {
-        if (a->statements[i].label)
-            continue;
-        if (!(result = each(s, &a->statements[i])))
-            asm_access_follow(s, &a->statements[i]);
-    }
-    *branches = mt_asm_has_branches(a);
-out:
-    free(s->regs);
+    for (unsigned i = 0; !result && i < a->nstatements; i++)
+        result = a->statements[i].label ? -1 : each(s, &a->statements[i]);
     mt_asm_free(a);
     return result;
 }
@@ -245,10 +129,7 @@ out:
 static int asm_access_list(LLVMValueRef call, struct mt_asm_access *out, int max, int shared)
 {
     struct scan s = {.call = call, .out = out, .max = max, .shared = shared};
-    int branches = 0;
-    if (asm_access_scan(&s, asm_access_access, &branches))
-        return -1;
-    return s.count && branches ? -1 : s.count;
+    return asm_access_scan(&s, asm_access_access) ? -1 : s.count;
 }
 
 int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max)
@@ -269,8 +150,7 @@ static int barrier_operand(struct scan *s, const struct mt_asm_operand *o, int *
     *argument = -1;
     if (constant_of(s, o, value))
         return 0;
-    struct known k = value_of(s, o);
-    *argument = k.offset ? -1 : k.argument;
+    *argument = argument_of(s, o);
     return *argument < 0 ? -1 : 0;
 }
 
@@ -294,20 +174,10 @@ static int barrier_object(struct scan *s, const struct mt_asm_statement *st)
             m = &st->operands[i];
     if (!m || m->nitems != 1 || m->second || st->predicate || strstr(st->opcode, "shared::cluster"))
         return -1;
-    struct known k = value_of(s, &m->items[0]);
     s->barrier->object = 1;
-    s->barrier->argument = k.argument;
-    s->barrier->offset = k.offset + m->offset;
-    return k.argument < 0 ? -1 : 0;
-}
-
-/* What a wait says: an output itself, or a register that may become one. */
-static void barrier_says(struct scan *s, const struct mt_asm_operand *o)
-{
-    if (o->kind == MT_ASM_ARG && o->index < s->t->noutputs)
-        s->barrier->result = s->t->operands[o->index].output;
-    else if (o->kind == MT_ASM_REG)
-        s->over = o;
+    s->barrier->argument = argument_of(s, &m->items[0]);
+    s->barrier->offset = m->offset;
+    return s->barrier->argument < 0 ? -1 : 0;
 }
 
 static void barrier_in_memory(struct scan *s, const struct mt_asm_statement *st)
@@ -324,7 +194,8 @@ static void barrier_in_memory(struct scan *s, const struct mt_asm_statement *st)
     }
     if (!wait)
         return;
-    barrier_says(s, &st->operands[0]);
+    if (st->operands[0].kind == MT_ASM_ARG && st->operands[0].index < s->t->noutputs)
+        out->result = s->t->operands[st->operands[0].index].output;
     if (mt_asm_has(st, "parity") && st->noperands > 2 &&
         barrier_operand(s, &st->operands[2], &out->phase, &out->parity) != 0)
         out->parity = -1;
@@ -372,12 +243,6 @@ static int asm_access_barrier(struct scan *s, const struct mt_asm_statement *st)
 {
     int memory = is_in_memory(st), cta = !strcmp(st->parts[0], "bar") || !strcmp(st->parts[0], "barrier");
     int groups = is_of_groups(st);
-    int64_t yes, no;
-    if (s->over && !strcmp(st->parts[0], "selp") && st->noperands == 4 &&
-        st->operands[3].kind == MT_ASM_REG && st->operands[3].index == s->over->index &&
-        st->operands[0].kind == MT_ASM_ARG && st->operands[0].index < s->t->noutputs &&
-        constant_of(s, &st->operands[1], &yes) && yes && constant_of(s, &st->operands[2], &no) && !no)
-        s->barrier->result = s->t->operands[st->operands[0].index].output;
     if (!memory && !cta && !groups)
         return 0;
     barrier_unknown(s->barrier);
@@ -396,14 +261,9 @@ static int asm_access_barrier(struct scan *s, const struct mt_asm_statement *st)
 int mt_asm_barrier_of(LLVMValueRef call, struct mt_asm_barrier *out)
 {
     struct scan s = {.call = call, .barrier = out};
-    int branches = 0, loops = 0;
-    int rc = asm_access_scan(&s, asm_access_barrier, &branches);
-    if (rc < 0 || !s.barriers)
+    if (asm_access_scan(&s, asm_access_barrier) < 0 || !s.barriers)
         return 0;
-    loops = branches && LLVMGetTypeKind(LLVMTypeOf(call)) == LLVMVoidTypeKind;
-    if (out->object && out->kind == MT_SYNC_BARRIER && out->result < 0 && !loops)
-        barrier_unknown(out);
-    if (out->object && branches && out->result >= 0)
+    if (out->object && out->kind == MT_SYNC_BARRIER && out->result < 0)
         barrier_unknown(out);
     return 1;
 }

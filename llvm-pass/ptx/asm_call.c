@@ -54,31 +54,8 @@ LLVMValueRef mt_asm_call_by_name(struct mt_asm_body *l, const char *name, LLVMTy
     return LLVMBuildCall2(l->b, type, f, fitted, n, "");
 }
 
-/* The GPU's own register; only such as are the same each time a thread asks. */
-static LLVMValueRef read_special(struct mt_asm_body *l, const char *name)
-{
-    static const char *const fixed[] = {"laneid",   "tid.x",    "tid.y",    "tid.z",   "ntid.x",
-                                        "ntid.y",   "ntid.z",   "ctaid.x",  "ctaid.y", "ctaid.z",
-                                        "nctaid.x", "nctaid.y", "nctaid.z", "gridid"};
-    char text[64];
-    for (unsigned i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (!strcmp(name, fixed[i])) {
-            int wide = !strcmp(name, "gridid");
-            LLVMTypeRef type = LLVMFunctionType(wide ? l->i64 : l->i32, NULL, 0, 0);
-            int n = snprintf(text, sizeof text, "mov.u%d $0, %%%s;", wide ? 64 : 32, name);
-            const char *constraint = wide ? "=l" : "=r";
-            LLVMValueRef asm_text =
-                LLVMGetInlineAsm(type, text, (size_t)n, constraint, 2, 0, 0, LLVMInlineAsmDialectATT, 0);
-            return LLVMBuildCall2(l->b, type, asm_text, NULL, 0, "");
-        }
-    mt_asm_fail(l, "special register %%%.60s", name);
-    return NULL;
-}
-
 LLVMValueRef mt_asm_special(struct mt_asm_body *l, const char *name)
 {
-    if (l->ahead)
-        return read_special(l, name);
     static const char *const prefixes[] = {"mtb_ptx_sreg_", "mtb_nvvm_read_ptx_sreg_"};
     for (unsigned i = 0; i < 2; i++) {
         char full[160];

@@ -88,7 +88,7 @@ static int asm_lower_branch(struct mt_asm_body *l)
     if (label->passed) { /* a loop, mostly one that waits: let others go on */
         LLVMBasicBlockRef again = mt_asm_block(l), from = LLVMGetInsertBlock(l->b);
         LLVMPositionBuilderAtEnd(l->b, again);
-        if (!l->ahead && !mt_asm_call_by_name(l, "mt_cpu_yield", l->none, NULL, 0))
+        if (!mt_asm_call_by_name(l, "mt_cpu_yield", l->none, NULL, 0))
             return -1;
         LLVMBuildBr(l->b, taken);
         LLVMPositionBuilderAtEnd(l->b, from);

@@ -37,8 +37,6 @@ struct mt_asm_touch {
 int mt_asm_touches(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t);
 /* The same for shared memory; t->generic has no meaning. Barriers that lie in it are not data. */
 int mt_asm_touches_shared(const struct mt_asm *a, const struct mt_asm_statement *st, struct mt_asm_touch *t);
-/* asm_access.c */
-int mt_asm_has_branches(const struct mt_asm *a);
 
 /* PTX types: kind 'b', 's', 'u', 'f', 'g' (bfloat), 't' (tf32) or 'p'; lanes 2 for f16x2, bf16x2, f32x2. */
 struct mt_asm_type {
@@ -90,7 +88,6 @@ struct mt_asm_body {
     LLVMBasicBlockRef first; /* first of the fresh blocks; they are the last of the function */
     struct mt_asm_label *labels;
     unsigned nlabels;
-    int ahead;             /* only what comes before the accesses is made (asm_ahead.c) */
     LLVMValueRef *allocas; /* made here, for undoing */
     size_t nallocas, allocas_cap;
     /* In a module: an integer for memory with a name, a special register or a name; NULL: not known. NULL in
@@ -187,7 +184,6 @@ mt_asm_lowering *mt_asm_find_lowering(const struct mt_asm_statement *s);
 enum mt_asm_flag {
     MT_ASM_SELECTS = 1,
     MT_ASM_PURE = 2,
-    MT_ASM_AHEAD = 4,
     MT_ASM_NATIVE = 8,
     MT_ASM_NATIVE_FLOAT = 16,
     MT_ASM_FLUSHES = 32,

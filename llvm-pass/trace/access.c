@@ -162,13 +162,6 @@ static int access_one(struct mt_unit *u, struct mt_access *a, enum mt_access_typ
     return mt_space_is_recorded(u, a->space) && size != 0;
 }
 
-static int access_block(struct mt_unit *u, struct mt_access *a, enum mt_access_type op, LLVMValueRef pointer,
-                        LLVMValueRef bytes)
-{
-    *a = (struct mt_access){.op = op, .pointer = pointer, .bytes = bytes, .space = mt_space_of(u, pointer)};
-    return mt_space_is_recorded(u, a->space);
-}
-
 /* For messages. Textures and surfaces have no addresses;
  * the instructions come from the toolchain's headers. */
 static const char *kind_of_asm(const char *body)
@@ -247,50 +240,6 @@ int mt_shared_accesses_of_asm(struct mt_unit *u, LLVMValueRef call, struct mt_ac
     return n;
 }
 
-static int of_intrinsic(struct mt_unit *u, LLVMValueRef call, const char *name, struct mt_access *out,
-                        const char **what)
-{
-    LLVMTypeRef type = LLVMTypeOf(call);
-#define ARG(i) LLVMGetOperand(call, i)
-    if (mt_starts(name, "llvm.memcpy.") || mt_starts(name, "llvm.memmove.")) {
-        int n = access_block(u, &out[0], MT_LOAD, ARG(1),
-                             ARG(2)); /* the bytes are read before they are written */
-        return n + access_block(u, &out[n], MT_STORE, ARG(0), ARG(2));
-    }
-    if (mt_starts(name, "llvm.memset."))
-        return access_block(u, &out[0], MT_STORE, ARG(0), ARG(2));
-    if (mt_starts(name, "llvm.masked.") || mt_starts(name, "llvm.vp.load") ||
-        mt_starts(name, "llvm.vp.store") || mt_starts(name, "llvm.vp.gather") ||
-        mt_starts(name, "llvm.vp.scatter") || mt_starts(name, "llvm.experimental.vp.strided")) {
-        *what = name;
-        return -1;
-    }
-    if (!mt_starts(name, "llvm.nvvm."))
-        return 0;
-    const char *k = name + strlen("llvm.nvvm.");
-    if (mt_starts(k, "ldg.global.") || mt_starts(k, "ldu.global.")) {
-        int n = access_one(u, &out[0], MT_LOAD, ARG(0), size_of(u, type));
-        out[0].space = MT_SPACE_GLOBAL; /* the instruction says so */
-        return n;
-    }
-    if (mt_starts(k, "atomic."))
-        return access_one(u, &out[0], MT_ATOMIC, ARG(0), size_of(u, type));
-    if (mt_starts(k, "cp.async.ca.shared.global.") || mt_starts(k, "cp.async.cg.shared.global.")) {
-        uint32_t size = (uint32_t)atoi(k + strlen("cp.async.ca.shared.global."));
-        int n = mt_ends(k, ".s") ? access_block(u, &out[0], MT_LOAD, ARG(1), ARG(2))
-                                 : access_one(u, &out[0], MT_LOAD, ARG(1), size);
-        return n + access_one(u, &out[n], MT_STORE, ARG(0), size);
-    }
-    if (mt_starts(k, "cp.async.bulk.tensor") || mt_starts(k, "cp.async.bulk.shared") ||
-        mt_starts(k, "cp.async.bulk.global") || mt_starts(k, "tex.") || mt_starts(k, "tld4.") ||
-        mt_starts(k, "suld.") || mt_starts(k, "sust.") || (mt_starts(k, "wmma.") && !strstr(k, ".mma."))) {
-        *what = name;
-        return -1;
-    }
-#undef ARG
-    return 0;
-}
-
 int mt_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[MT_MAX_ACCESSES],
                  const char **what)
 {
@@ -306,9 +255,7 @@ int mt_access_of(struct mt_unit *u, LLVMValueRef inst, struct mt_access out[MT_M
         return access_one(u, &out[0], MT_ATOMIC, LLVMGetOperand(inst, 0),
                           size_of(u, LLVMTypeOf(LLVMGetOperand(inst, 1))));
     case LLVMCall:
-        if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
-            return of_asm(u, inst, out, what);
-        return of_intrinsic(u, inst, mt_name(mt_callee(inst)), out, what);
+        return LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) ? of_asm(u, inst, out, what) : 0;
     default:
         return 0;
     }

@@ -176,81 +176,23 @@ static void instrument_untraced(struct tracer *t, LLVMValueRef inst, const char 
     LLVMBuildCall2(t->builder, t->note_type, record_function(t, "__mt_untraced", t->note_type), &id, 1, "");
 }
 
-/* ---- matrices of a warp ---- */
+/* ---- matrices of a warp, tensor copies ---- */
 
-#define MAX_WORDS 16
-/* llvm.nvvm.wmma.SHAPE.load.MATRIX.LAYOUT{.stride}.TYPE.pN (address{, stride}),
- * store: (address, values…{, stride}) */
-static int record_wmma(struct tracer *t, LLVMValueRef inst)
+static int record_warp(struct tracer *t, LLVMValueRef inst)
 {
-    char text[128], *save = NULL;
-    const char *words[MAX_WORDS], *name = LLVMIsACallInst(inst) ? mt_name(mt_callee(inst)) : "";
-    struct mt_wmma w;
-    unsigned n = 0;
-    int strided = 0;
-    if (!mt_starts(name, "llvm.nvvm.wmma.") || strlen(name) >= sizeof text)
+    struct mt_asm_warp_access x;
+    if (!LLVMIsACallInst(inst) || !LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) ||
+        mt_asm_warp_access(t->u->module, t->builder, inst, &x))
         return 0;
-    strcpy(text, name);
-    for (char *word = strtok_r(text, ".", &save); word && n < MAX_WORDS; word = strtok_r(NULL, ".", &save)) {
-        strided |= !strcmp(word, "stride");
-        words[n++] = word;
-    }
-    if (mt_wmma_read(words, n, &w))
-        return 0;
-    if (!instrument_wants(t, w.op))
-        return 1;
-    LLVMValueRef p = LLVMGetOperand(inst, 0);
-    enum mt_space space = mt_space_of(t->u, p);
-    struct mt_access plain = {.pointer = p}, a = {.op = w.op, .size = w.size, .space = space};
-    if (!mt_space_is_recorded(t->u, space))
-        return 1;
-    LLVMValueRef stride = strided ? LLVMGetOperand(inst, LLVMGetNumArgOperands(inst) - 1) : NULL;
-    LLVMValueRef base = LLVMBuildPtrToInt(t->builder, as_pointer(t, &plain), t->i64, "");
-    a.pointer = mt_wmma_address(t->u->module, t->builder, &w, base, stride);
-    instrument_record(t, inst, &a);
+    struct mt_access access = {.op = x.op,
+                               .pointer = x.address,
+                               .size = x.size,
+                               .space = x.generic ? mt_space_of(t->u, x.address) : MT_SPACE_GLOBAL};
+    if (x.rank)
+        mt_record_tensor(t->u, t->builder, inst, &x);
+    else if (instrument_wants(t, x.op) && mt_space_is_recorded(t->u, access.space))
+        instrument_record(t, inst, &access);
     return 1;
-}
-
-/* ---- inline asm that computes its addresses itself ---- */
-
-struct ahead {
-    struct tracer *t;
-    LLVMValueRef call;
-};
-
-static void ahead_access(void *ctx, LLVMBuilderRef b, const struct mt_asm_ahead_access *x)
-{
-    struct ahead *a = ctx;
-    struct tracer at = *a->t;
-    struct mt_access access = {.op = x->op,
-                               .pointer = x->address,
-                               .size = x->size,
-                               .bytes = x->bytes,
-                               .space = x->generic ? mt_space_of(at.u, x->address) : MT_SPACE_GLOBAL};
-    at.builder = b;
-    if (x->rank)
-        mt_record_tensor(at.u, b, a->call, x);
-    else if (instrument_wants(&at, x->op) && mt_space_is_recorded(at.u, access.space))
-        instrument_record(&at, a->call, &access);
-}
-
-static void ahead_untraced(void *ctx, LLVMBuilderRef b, const char *opcode)
-{
-    struct ahead *a = ctx;
-    struct tracer at = *a->t;
-    char what[200];
-    at.builder = b;
-    snprintf(what, sizeof what, "inline asm: %.160s", opcode);
-    instrument_untraced(&at, a->call, what);
-}
-
-static int record_ahead(struct tracer *t, LLVMValueRef inst)
-{
-    struct ahead a = {t, inst};
-    struct mt_asm_ahead calls = {&a, ahead_access, ahead_untraced};
-    if (!LLVMIsACallInst(inst) || !LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
-        return 0;
-    return !mt_asm_ahead(t->u->module, inst, &calls);
 }
 
 /* ---- structs that a call passes as they lie in memory ---- */
@@ -321,7 +263,7 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
         LLVMPositionBuilderBefore(t->builder, list[i]);
         LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(list[i]));
         record_arguments(t, list[i]);
-        if (count < 0 && !record_wmma(t, list[i]) && !record_ahead(t, list[i]))
+        if (count < 0 && !record_warp(t, list[i]))
             instrument_untraced(t, list[i], what);
         for (int j = 0; j < count; j++)
             if (instrument_wants(t, access[j].op))

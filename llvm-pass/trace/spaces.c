@@ -92,42 +92,6 @@ LLVMValueRef mt_local_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef p
 
 /* ---- barriers ---- */
 
-static const struct spaces_barrier {
-    const char *name; /* after "llvm.nvvm." */
-    enum mt_access_sync kind;
-    int number; /* its argument; -1: barrier 0, -2: the cluster's */
-} spaces_barriers[] = {
-    {"barrier0", MT_SYNC_BARRIER, -1},
-    {"barrier0.popc", MT_SYNC_BARRIER, -1},
-    {"barrier0.and", MT_SYNC_BARRIER, -1},
-    {"barrier0.or", MT_SYNC_BARRIER, -1},
-    {"bar.sync", MT_SYNC_BARRIER, 0},
-    {"barrier.n", MT_SYNC_BARRIER, 0},
-    {"barrier", MT_SYNC_BARRIER, 0},
-    {"barrier.sync", MT_SYNC_BARRIER, 0},
-    {"barrier.sync.cnt", MT_SYNC_BARRIER, 0},
-    {"bar.warp.sync", MT_SYNC_WARP, 0},
-    {"barrier.cluster.arrive", MT_SYNC_ARRIVE, -2},
-    {"barrier.cluster.arrive.relaxed", MT_SYNC_ARRIVE, -2},
-    {"barrier.cluster.wait", MT_SYNC_BARRIER, -2},
-    {"barrier.cluster.arrive.aligned", MT_SYNC_ARRIVE, -2},
-    {"barrier.cluster.arrive.relaxed.aligned", MT_SYNC_ARRIVE, -2},
-    {"barrier.cluster.wait.aligned", MT_SYNC_BARRIER, -2},
-};
-
-/* On objects in shared memory. */
-static const struct spaces_object {
-    const char *name; /* what begins after "llvm.nvvm." */
-    enum mt_access_sync kind;
-    int init;
-} spaces_objects[] = {
-    {"mbarrier.init", MT_SYNC_ARRIVE, 1},
-    {"mbarrier.arrive", MT_SYNC_ARRIVE, 0},
-    {"cp.async.mbarrier.arrive", MT_SYNC_ARRIVE, 0},
-    {"mbarrier.test.wait", MT_SYNC_BARRIER, 0},
-    {"mbarrier.try.wait", MT_SYNC_BARRIER, 0},
-};
-
 static int spaces_sync_of_asm(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out)
 {
     LLVMTypeRef i64 = mt_type_int(u, 64);
@@ -157,35 +121,6 @@ static int spaces_sync_of_asm(struct mt_unit *u, LLVMValueRef inst, struct mt_sy
 int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out)
 {
     *out = (struct mt_sync){.size = MT_SYNC_OF_NUMBER, .output = -1};
-    if (!(u->options->spaces & MT_SPACES_SHARED) || !LLVMIsACallInst(inst))
-        return 0;
-    if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
-        return spaces_sync_of_asm(u, inst, out);
-    const char *name = mt_name(mt_callee(inst));
-    if (!mt_starts(name, "llvm.nvvm."))
-        return 0;
-    name += strlen("llvm.nvvm.");
-    for (unsigned i = 0; i < sizeof spaces_objects / sizeof *spaces_objects; i++) {
-        const struct spaces_object *s = &spaces_objects[i];
-        if (!mt_starts(name, s->name))
-            continue;
-        out->kind = s->kind;
-        out->size = MT_SYNC_OF_OBJECT;
-        out->what = LLVMGetOperand(inst, 0);
-        out->init = s->init;
-        out->output = s->kind == MT_SYNC_BARRIER ? 0 : -1;
-        return 1;
-    }
-    for (unsigned i = 0; i < sizeof spaces_barriers / sizeof *spaces_barriers; i++) {
-        const struct spaces_barrier *s = &spaces_barriers[i];
-        if (strcmp(name, s->name))
-            continue;
-        out->kind = s->kind;
-        out->size = s->kind == MT_SYNC_WARP ? MT_SYNC_OF_LANES : MT_SYNC_OF_NUMBER;
-        out->what = s->number >= 0
-                        ? LLVMGetOperand(inst, (unsigned)s->number)
-                        : LLVMConstInt(mt_type_int(u, 64), s->number == -1 ? 0 : MT_BARRIER_CLUSTER, 0);
-        return 1;
-    }
-    return 0;
+    return u->options->spaces & MT_SPACES_SHARED && LLVMIsACallInst(inst) &&
+           LLVMIsAInlineAsm(LLVMGetCalledValue(inst)) && spaces_sync_of_asm(u, inst, out);
 }

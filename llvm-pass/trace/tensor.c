@@ -20,7 +20,7 @@ static LLVMValueRef tensor_number(struct mt_unit *u, uint32_t n)
 }
 
 static LLVMValueRef tensor_site(struct mt_unit *u, LLVMValueRef call, uint32_t type,
-                                const struct mt_asm_ahead_access *a)
+                                const struct mt_asm_warp_access *a)
 {
     return tensor_number(u, mt_unit_add_site(u, call, type, 0, 0, mt_variable_of(a->address)));
 }
@@ -31,7 +31,7 @@ static int tensor_is_wanted(const struct mt_unit *u, enum mt_access_type op)
 }
 
 void mt_record_tensor(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call,
-                      const struct mt_asm_ahead_access *a)
+                      const struct mt_asm_warp_access *a)
 {
     LLVMValueRef map = LLVMBuildIntToPtr(b, a->address, mt_type_ptr(u), "");
     enum mt_access_type op = a->op == MT_LOAD ? MT_STORE : MT_LOAD; /* in shared memory */

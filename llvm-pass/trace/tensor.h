@@ -7,7 +7,7 @@
 #include "ptx/asm.h"
 
 void mt_record_tensor(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call,
-                      const struct mt_asm_ahead_access *a);
+                      const struct mt_asm_warp_access *a);
 /* In the GPU's copy of the module: they become calls that count. */
 void mt_unit_untrace_tensors(struct mt_unit *u);
 #endif

@@ -1,7 +1,6 @@
 /* A CPU image written by hand: what the pass would make of small kernels. Uses the real builtins. */
 #include "access.c"
 #include "sreg.c"
-#include "sync.c"
 uint32_t __mt_site_base;
 #define TID mt_cpu_tls.tid[0]
 #define CTA mt_cpu_tls.ctaid[0]
@@ -14,6 +13,30 @@ uint32_t __mt_site_base;
 #define FULL 0xffffffffu
 static const uint32_t constant_table[64] = {1, 2, 3};
 static uint32_t device_table[64];
+
+#define SHFL(name, mode)                                                                                     \
+    static MT_INLINE uint32_t shfl_##name(uint32_t mask, uint32_t v, uint32_t lane, uint32_t c)              \
+    {                                                                                                        \
+        return (uint32_t)mt_cpu_shfl(mask, v, lane, c, mode);                                                \
+    }
+SHFL(up, MT_SHFL_UP)
+SHFL(down, MT_SHFL_DOWN)
+SHFL(bfly, MT_SHFL_BFLY)
+SHFL(idx, MT_SHFL_IDX)
+static MT_INLINE void shfl_pair(uint64_t both, uint64_t *out)
+{
+    out[0] = (uint32_t)both;
+    out[1] = both >> 32;
+}
+#define VOTE(name, mode)                                                                                     \
+    static MT_INLINE uint32_t vote_##name(uint32_t mask, uint32_t p)                                         \
+    {                                                                                                        \
+        return mt_cpu_vote(mask, p, mode);                                                                   \
+    }
+VOTE(all, MT_VOTE_ALL)
+VOTE(any, MT_VOTE_ANY)
+VOTE(uni, MT_VOTE_UNI)
+VOTE(ballot, MT_VOTE_BALLOT)
 
 /* Runs `thread` for each thread of the CTA: what a kernel's `loop` entry calls, so that `thread` is inlined
  * in it. */
@@ -70,11 +93,11 @@ static void block_sum(void **args)
 {
     uint32_t *in = ARG(uint32_t *, 0), *out = ARG(uint32_t *, 1);
     SHARED[TID] = in[CTA * N + TID];
-    mtb_nvvm_barrier0();
+    mt_cpu_barrier(0, 0, 0, 0);
     for (uint32_t s = N / 2; s > 0; s /= 2) {
         if (TID < s)
             SHARED[TID] += SHARED[TID + s];
-        mtb_nvvm_barrier0();
+        mt_cpu_barrier(0, 0, 0, 0);
     }
     if (TID == 0)
         out[CTA] = SHARED[0];
@@ -84,13 +107,13 @@ static void block_sum(void **args)
 static void barriers(void **args)
 {
     for (uint32_t i = ARG(uint32_t, 0); i > 0; i--)
-        mtb_nvvm_barrier0();
+        mt_cpu_barrier(0, 0, 0, 0);
 }
 
 static void shuffles(void **args)
 {
     for (uint32_t i = ARG(uint32_t, 0); i > 0; i--)
-        mtb_nvvm_shfl_sync_bfly_i32(FULL, i, 1, 31);
+        shfl_bfly(FULL, i, 1, 31);
 }
 
 /* Half of each warp's lanes take one branch with its own shuffle, half another; then all vote. */
@@ -98,13 +121,13 @@ static void divergent(void **args)
 {
     uint32_t *out = ARG(uint32_t *, 0), r;
     if (LANE % 2) {
-        r = mtb_nvvm_shfl_sync_idx_i32(0xaaaaaaaa, LANE * 10, 3, 31);
-        r += mtb_nvvm_vote_ballot_sync(0xaaaaaaaa, LANE > 15) == 0xaaaa0000 ? 1000 : 0;
+        r = shfl_idx(0xaaaaaaaa, LANE * 10, 3, 31);
+        r += vote_ballot(0xaaaaaaaa, LANE > 15) == 0xaaaa0000 ? 1000 : 0;
     } else {
-        r = mtb_nvvm_shfl_sync_idx_i32(0x55555555, LANE * 10, 4, 31);
-        r += mtb_nvvm_redux_sync_add(LANE, 0x55555555);
+        r = shfl_idx(0x55555555, LANE * 10, 4, 31);
+        r += mt_cpu_redux(0x55555555, LANE, MT_REDUX_ADD);
     }
-    uint32_t all = mtb_nvvm_vote_ballot_sync(FULL, LANE % 2);
+    uint32_t all = vote_ballot(FULL, LANE % 2);
     out[CTA * N + TID] = all == 0xaaaaaaaa ? r : 0;
 }
 
@@ -112,24 +135,24 @@ static void warp_ops(void **args)
 {
     uint32_t *out = ARG(uint32_t *, 0) + (uint64_t)(CTA * N + TID) * 16;
     uint64_t two[2];
-    out[0] = mtb_nvvm_shfl_sync_up_i32(FULL, LANE, 3, 0);
-    out[1] = mtb_nvvm_shfl_sync_down_i32(FULL, LANE, 5, 31);
-    out[2] = mtb_nvvm_shfl_sync_bfly_i32(FULL, LANE, 6, 31);
-    out[3] = mtb_nvvm_shfl_sync_idx_i32(FULL, LANE, 9, 31);
-    out[4] = mtb_nvvm_shfl_sync_down_i32(FULL, LANE, 1, (32 - 8) << 8 | 31); /* width 8 */
-    mtb_nvvm_shfl_sync_up_i32p(FULL, LANE, 4, (32 - 16) << 8, two);
+    out[0] = shfl_up(FULL, LANE, 3, 0);
+    out[1] = shfl_down(FULL, LANE, 5, 31);
+    out[2] = shfl_bfly(FULL, LANE, 6, 31);
+    out[3] = shfl_idx(FULL, LANE, 9, 31);
+    out[4] = shfl_down(FULL, LANE, 1, (32 - 8) << 8 | 31); /* width 8 */
+    shfl_pair(mt_cpu_shfl(FULL, LANE, 4, (32 - 16) << 8, MT_SHFL_UP), two);
     out[5] = (uint32_t)two[0] | (uint32_t)two[1] << 31;
-    out[6] = mtb_nvvm_match_any_sync_i32(FULL, LANE / 5);
-    mtb_nvvm_match_all_sync_i32p(FULL, 7, two);
+    out[6] = mt_cpu_match_any(FULL, LANE / 5);
+    two[0] = mt_cpu_match_all(FULL, 7);
     out[7] = (uint32_t)two[0];
-    mtb_nvvm_match_all_sync_i32p(FULL, LANE == 9, two);
+    two[0] = mt_cpu_match_all(FULL, LANE == 9);
     out[8] = (uint32_t)two[0];
-    out[9] = mtb_nvvm_redux_sync_min(LANE - 16, FULL);
-    out[10] = mtb_nvvm_redux_sync_umax(LANE - 16, FULL);
-    out[11] = mtb_nvvm_vote_any_sync(FULL, LANE == 31) + 2 * mtb_nvvm_vote_all_sync(FULL, LANE == 31) +
-              4 * mtb_nvvm_vote_uni_sync(FULL, LANE < 32);
-    out[12] = mt_u32(mtb_nvvm_shfl_sync_idx_f32(FULL, (float)LANE, 2, 31));
-    out[13] = mtb_nvvm_redux_sync_xor(1u << LANE, FULL);
+    out[9] = mt_cpu_redux(FULL, LANE - 16, MT_REDUX_MIN);
+    out[10] = mt_cpu_redux(FULL, LANE - 16, MT_REDUX_UMAX);
+    out[11] = !!vote_any(FULL, LANE == 31) + 2 * !!vote_all(FULL, LANE == 31) +
+              4 * !!vote_uni(FULL, LANE < 32);
+    out[12] = mt_u32(mt_f32(shfl_idx(FULL, mt_u32((float)LANE), 2, 31)));
+    out[13] = mt_cpu_redux(FULL, 1u << LANE, MT_REDUX_XOR);
 }
 
 /* activemask in diverged code: the lanes of one branch see each other only. */
@@ -137,13 +160,13 @@ static void active(void **args)
 {
     uint32_t *out = ARG(uint32_t *, 0), r = 0;
     if (TID % 32 < 7) {
-        r = mtb_nvvm_activemask();
+        r = mt_cpu_activemask();
     } else {
         if (TID % 3 == 0)
             return;
-        r = mtb_nvvm_activemask();
-        r ^= mtb_nvvm_vote_ballot_sync(r, 1); /* those lanes can do a collective together: r becomes 0 */
-        r |= mtb_nvvm_activemask();
+        r = mt_cpu_activemask();
+        r ^= vote_ballot(r, 1); /* those lanes can do a collective together: r becomes 0 */
+        r |= mt_cpu_activemask();
     }
     out[CTA * N + TID] = r;
 }
@@ -151,7 +174,7 @@ static void active(void **args)
 /* The same question through a function that is not inlined, from two branches. */
 static __attribute__((noinline, convergent, nomerge)) uint32_t who(uint32_t x)
 {
-    uint32_t r = mtb_nvvm_activemask();
+    uint32_t r = mt_cpu_activemask();
     return r ^ x;
 }
 static void active_calls(void **args)
@@ -170,11 +193,11 @@ static void early_exit(void **args)
     uint32_t *out = ARG(uint32_t *, 0);
     if (TID >= ARG(uint32_t, 1))
         return;
-    uint32_t count = mtb_nvvm_barrier0_popc(1);
-    uint32_t ballot = mtb_nvvm_vote_ballot_sync(FULL, 1);
+    uint32_t count = mt_cpu_barrier(1, 0, 0, 1);
+    uint32_t ballot = vote_ballot(FULL, 1);
     if (TID % 2)
-        mtb_nvvm_exit();
-    mtb_nvvm_barrier0();
+        mt_cpu_exit_thread();
+    mt_cpu_barrier(0, 0, 0, 0);
     out[CTA * N + TID] = count + (ballot & 1);
 }
 
@@ -183,15 +206,15 @@ static void incomplete(void **args)
 {
     uint32_t r;
     if (LANE < 16)
-        r = mtb_nvvm_vote_ballot_sync(FULL, 1);
+        r = vote_ballot(FULL, 1);
     else
-        r = mtb_nvvm_shfl_sync_idx_i32(FULL, LANE, 20, 31);
+        r = shfl_idx(FULL, LANE, 20, 31);
     ARG(uint32_t *, 0)[CTA * N + TID] = r;
 }
 
 static void deadlock(void **args)
 {
-    mtb_nvvm_barrier_sync(TID % 2 ? 1 : 2);
+    mt_cpu_barrier(0, TID % 2 ? 1 : 2, 0, 0);
 }
 
 /* Producer warps and consumer warps: named barriers with counts, sync and arrive. */
@@ -200,12 +223,12 @@ static void named(void **args)
     uint32_t *out = ARG(uint32_t *, 0), rounds = ARG(uint32_t, 1), half = N / 2;
     for (uint32_t i = 0; i < rounds; i++) {
         if (TID < half) {
-            mtb_nvvm_barrier_sync_cnt(1, N); /* the slot is free */
+            mt_cpu_barrier(0, 1, N, 0); /* the slot is free */
             SHARED[TID] = i * 1000 + TID;
             mt_cpu_barrier_arrive(2, N);
         } else {
             mt_cpu_barrier_arrive(1, N);
-            mtb_nvvm_barrier_sync_cnt(2, N); /* the slot is full */
+            mt_cpu_barrier(0, 2, N, 0); /* the slot is full */
             out[(CTA * rounds + i) * half + TID - half] = SHARED[TID - half];
         }
     }
@@ -220,7 +243,7 @@ static void grid_barrier(void **args)
     for (uint32_t r = 1; r <= rounds; r++) {
         if (TID == 0)
             __atomic_store_n(&data[CTA], r * (CTA + 1), __ATOMIC_RELAXED);
-        mtb_nvvm_barrier0();
+        mt_cpu_barrier(0, 0, 0, 0);
         for (int phase = 0; phase < 2; phase++) {
             if (TID == 0) {
                 uint32_t goal = (2 * (r - 1) + (uint32_t)phase + 1) * GRID;
@@ -228,7 +251,7 @@ static void grid_barrier(void **args)
                 while (__atomic_load_n(counter, __ATOMIC_ACQUIRE) < goal)
                     mt_cpu_yield();
             }
-            mtb_nvvm_barrier0();
+            mt_cpu_barrier(0, 0, 0, 0);
             if (phase == 0 && TID < GRID)
                 sum += __atomic_load_n(&data[TID], __ATOMIC_RELAXED);
         }
@@ -254,7 +277,7 @@ static void spin_lock(void **args)
     for (int done = 0; !done;) {
         uint32_t zero = 0;
         if (__atomic_compare_exchange_n(lock, &zero, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-            mtb_nvvm_activemask();
+            mt_cpu_activemask();
             *count += 1;
             __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
             done = 1;
@@ -265,10 +288,10 @@ static void spin_lock(void **args)
 
 static void trap_at(void **args)
 {
-    mtb_nvvm_barrier0();
+    mt_cpu_barrier(0, 0, 0, 0);
     if (CTA == 3 && TID == 5)
         mt_cpu_trap();
-    mtb_nvvm_barrier0();
+    mt_cpu_barrier(0, 0, 0, 0);
 }
 static void assert_at(void **args)
 {
@@ -291,7 +314,7 @@ static void bad_address(void **args)
 {
     if (TID == 1)
         *ARG(volatile int *, 0) = 1;
-    mtb_nvvm_barrier0();
+    mt_cpu_barrier(0, 0, 0, 0);
 }
 static void bad_address_loop_body(void **args)
 {
@@ -312,7 +335,7 @@ static void recurse(void **args)
 {
     volatile uint32_t r = deep(ARG(uint32_t, 0));
     (void)r;
-    mtb_nvvm_barrier0();
+    mt_cpu_barrier(0, 0, 0, 0);
 }
 static void divide(void **args)
 {
@@ -337,7 +360,7 @@ static void spaces(void **args)
     __mt_access_generic_n_at(p[0], (1ull << 28) + 10, 1, 0, 0);
     __mt_access_generic_n_at(p[1], 8, 1, 0, 0);
     __mt_untraced(0);
-    mtb_nvvm_barrier0();
+    mt_cpu_barrier(0, 0, 0, 0);
 }
 
 struct big {

@@ -3,17 +3,7 @@
 typedef __int128 wide;
 
 /* ---- integers ---- */
-int32_t mtb_nvvm_mul24_i(int32_t, int32_t), mtb_nvvm_mulhi_i(int32_t, int32_t),
-    mtb_nvvm_sad_i(int32_t, int32_t, int32_t);
-uint32_t mtb_nvvm_mul24_ui(uint32_t, uint32_t), mtb_nvvm_mulhi_ui(uint32_t, uint32_t),
-    mtb_nvvm_sad_ui(uint32_t, uint32_t, uint32_t), mtb_nvvm_prmt(uint32_t, uint32_t, uint32_t),
-    mtb_nvvm_fns(uint32_t, uint32_t, int32_t), mtb_nvvm_rotate_b32(uint32_t, uint32_t);
-int64_t mtb_nvvm_mulhi_ll(int64_t, int64_t), mtb_nvvm_sad_ll(int64_t, int64_t, int64_t);
-uint64_t mtb_nvvm_mulhi_ull(uint64_t, uint64_t), mtb_nvvm_sad_ull(uint64_t, uint64_t, uint64_t),
-    mtb_nvvm_rotate_b64(uint64_t, uint32_t), mtb_nvvm_rotate_right_b64(uint64_t, uint32_t),
-    mtb_nvvm_swap_lo_hi_b64(uint64_t);
-int16_t mtb_nvvm_mulhi_s(int16_t, int16_t), mtb_nvvm_sad_s(int16_t, int16_t, int16_t);
-uint16_t mtb_nvvm_mulhi_us(uint16_t, uint16_t), mtb_nvvm_sad_us(uint16_t, uint16_t, uint16_t);
+uint32_t mtb_ptx_fns_b32(uint32_t, uint32_t, int32_t);
 
 static wide bits_cut(wide x, int bits, int is_signed)
 {
@@ -21,72 +11,15 @@ static wide bits_cut(wide x, int bits, int is_signed)
     x &= m;
     return is_signed && x >> (bits - 1) & 1 ? x - m - 1 : x;
 }
-static wide bits_distance(wide a, wide b)
-{
-    return a > b ? a - b : b - a;
-}
-
-static uint64_t rotate_left(uint64_t x, unsigned n, int bits)
-{
-    uint64_t r = 0;
-    for (int i = 0; i < bits; i++)
-        if (x >> i & 1)
-            r |= 1ull << ((unsigned)i + n) % (unsigned)bits;
-    return r;
-}
-
 static void bits_integers(void)
 {
     for (int i = 0; i < 200000; i++) {
         uint64_t a = any_u64(), b = any_u64(), c = any_u64();
-        int32_t sa = (int32_t)a, sb = (int32_t)b, sc = (int32_t)c;
-        uint32_t ua = (uint32_t)a, ub = (uint32_t)b, uc = (uint32_t)c;
+        uint32_t ua = (uint32_t)a, want;
 #define SAME(got, want, name)                                                                                \
     CHECK((wide)(got) == (wide)(want), name "(%llx, %llx, %llx) = %llx", (long long)a, (long long)b,         \
           (long long)c, (long long)(got))
-        SAME(mtb_nvvm_mul24_i(sa, sb), bits_cut(bits_cut(sa, 24, 1) * bits_cut(sb, 24, 1), 32, 1), "mul24.i");
-        SAME(mtb_nvvm_mul24_ui(ua, ub), bits_cut(bits_cut(ua, 24, 0) * bits_cut(ub, 24, 0), 32, 0),
-             "mul24.ui");
-        SAME(mtb_nvvm_mulhi_i(sa, sb), (wide)sa * sb >> 32, "mulhi.i");
-        SAME(mtb_nvvm_mulhi_ui(ua, ub), (wide)ua * ub >> 32, "mulhi.ui");
-        SAME(mtb_nvvm_mulhi_s((int16_t)a, (int16_t)b), (wide)(int16_t)a * (int16_t)b >> 16, "mulhi.s");
-        SAME(mtb_nvvm_mulhi_us((uint16_t)a, (uint16_t)b), (wide)(uint16_t)a * (uint16_t)b >> 16, "mulhi.us");
-        /* 64-bit high products by schoolbook halves */
-        wide lo = (wide)ua * ub, m1 = (wide)(a >> 32) * ub, m2 = (wide)ua * (b >> 32),
-             hi = (wide)(a >> 32) * (b >> 32);
-        wide carry = ((lo >> 32) + bits_cut(m1, 32, 0) + bits_cut(m2, 32, 0)) >> 32;
-        wide high = hi + (m1 >> 32) + (m2 >> 32) + carry;
-        SAME(mtb_nvvm_mulhi_ull(a, b), bits_cut(high, 64, 0), "mulhi.ull");
-        wide shigh = high - ((int64_t)a < 0 ? (wide)b : 0) - ((int64_t)b < 0 ? (wide)a : 0);
-        SAME(mtb_nvvm_mulhi_ll((int64_t)a, (int64_t)b), bits_cut(shigh, 64, 1), "mulhi.ll");
-        SAME(mtb_nvvm_sad_i(sa, sb, sc), bits_cut(sc + bits_distance(sa, sb), 32, 1), "sad.i");
-        SAME(mtb_nvvm_sad_ui(ua, ub, uc), bits_cut(uc + bits_distance(ua, ub), 32, 0), "sad.ui");
-        SAME(mtb_nvvm_sad_ll((int64_t)a, (int64_t)b, (int64_t)c),
-             bits_cut((wide)(int64_t)c + bits_distance((int64_t)a, (int64_t)b), 64, 1), "sad.ll");
-        SAME(mtb_nvvm_sad_ull(a, b, c), bits_cut((wide)c + bits_distance((wide)a, (wide)b), 64, 0),
-             "sad.ull");
-        SAME(mtb_nvvm_sad_s((int16_t)a, (int16_t)b, (int16_t)c),
-             bits_cut((int16_t)c + bits_distance((int16_t)a, (int16_t)b), 16, 1), "sad.s");
-        SAME(mtb_nvvm_sad_us((uint16_t)a, (uint16_t)b, (uint16_t)c),
-             bits_cut((uint16_t)c + bits_distance((uint16_t)a, (uint16_t)b), 16, 0), "sad.us");
-        SAME(mtb_nvvm_rotate_b32(ua, ub), rotate_left(ua, ub % 32, 32), "rotate.b32");
-        SAME(mtb_nvvm_rotate_b64(a, ub), rotate_left(a, ub % 64, 64), "rotate.b64");
-        SAME(mtb_nvvm_rotate_right_b64(a, ub), rotate_left(a, 64 - ub % 64, 64), "rotate.right.b64");
-        SAME(mtb_nvvm_swap_lo_hi_b64(a), rotate_left(a, 32, 64), "swap.lo.hi");
-
-        uint8_t bytes[8];
-        memcpy(bytes, &ua, 4);
-        memcpy(bytes + 4, &ub, 4);
-        uint8_t out[4];
-        for (int k = 0; k < 4; k++) {
-            unsigned nibble = uc / (1u << 4 * k) % 16;
-            out[k] = nibble < 8 ? bytes[nibble] : (int8_t)bytes[nibble - 8] < 0 ? 255 : 0;
-        }
-        uint32_t want;
-        memcpy(&want, out, 4);
-        SAME(mtb_nvvm_prmt(ua, ub, uc), want, "prmt");
-
-        unsigned base = ub % 32;
+        unsigned base = (uint32_t)b % 32;
         int offset = (int)(c % 9) - 4, count = 0;
         want = ~0u;
         if (offset == 0) {
@@ -101,7 +34,7 @@ static void bits_integers(void)
                 if (ua & 1u << k && ++count == -offset)
                     want = (uint32_t)k;
         }
-        SAME(mtb_nvvm_fns(ua, base, offset), want, "fns");
+        SAME(mtb_ptx_fns_b32(ua, base, offset), want, "fns");
     }
 }
 
@@ -217,11 +150,11 @@ void mtb_ptx_mbarrier_init_shared_b64(uint64_t *, uint32_t);
 uint64_t mtb_ptx_mbarrier_arrive_shared_b64(uint64_t *, uint32_t),
     mtb_ptx_mbarrier_arrive_drop_shared_b64(uint64_t *, uint32_t),
     mtb_ptx_mbarrier_arrive_expect_tx_release_cta_shared__cta_b64(uint64_t *, uint32_t);
-uint32_t mtb_nvvm_mbarrier_pending_count(uint64_t);
+uint32_t mtb_ptx_mbarrier_pending_count_b64(uint64_t);
 void mtb_ptx_cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes(void *, const void *, uint32_t,
                                                                                uint64_t *);
 _Bool mtb_ptx_mbarrier_try_wait_parity_shared_b64(uint64_t *, uint32_t),
-    mtb_nvvm_mbarrier_test_wait_shared(uint64_t *, uint64_t);
+    mtb_ptx_mbarrier_test_wait_shared_b64(uint64_t *, uint64_t);
 static int yields;
 void __wrap_mt_cpu_yield(void) /* instead of the device's: there is no kernel here */
 {
@@ -237,20 +170,20 @@ static void bits_mbarriers(void)
     for (unsigned phase = 0; phase < 5; phase++) {
         unsigned left = phase < 3 ? 3 : 2;
         state = mtb_ptx_mbarrier_arrive_expect_tx_release_cta_shared__cta_b64(&bar, 100);
-        CHECK(mtb_nvvm_mbarrier_pending_count(state) == left, "pending %u",
-              mtb_nvvm_mbarrier_pending_count(state));
+        CHECK(mtb_ptx_mbarrier_pending_count_b64(state) == left, "pending %u",
+              mtb_ptx_mbarrier_pending_count_b64(state));
         if (phase < 2)
             mtb_ptx_mbarrier_arrive_shared_b64(&bar, 1);
         else if (phase == 2)
             mtb_ptx_mbarrier_arrive_drop_shared_b64(&bar, 1); /* from the next phase on there are two */
         CHECK(!mtb_ptx_mbarrier_try_wait_parity_shared_b64(&bar, phase & 1), "phase %u ended early", phase);
         mtb_ptx_mbarrier_arrive_shared_b64(&bar, 1);
-        CHECK(!mtb_nvvm_mbarrier_test_wait_shared(&bar, state), "phase %u did not wait for the copy", phase);
+        CHECK(!mtb_ptx_mbarrier_test_wait_shared_b64(&bar, state), "phase %u did not wait for the copy", phase);
         memset(to, 0, sizeof to);
         mtb_ptx_cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes(to, from, 100, &bar);
         CHECK(!memcmp(from, to, 100), "copy");
         CHECK(mtb_ptx_mbarrier_try_wait_parity_shared_b64(&bar, phase & 1), "phase %u did not end", phase);
-        CHECK(mtb_nvvm_mbarrier_test_wait_shared(&bar, state), "phase %u did not end", phase);
+        CHECK(mtb_ptx_mbarrier_test_wait_shared_b64(&bar, state), "phase %u did not end", phase);
     }
     CHECK(yields == 10, "%d yields", yields);
 }

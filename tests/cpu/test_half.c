@@ -126,12 +126,12 @@ static uint32_t half_flush(const struct format *f, uint32_t c)
 #define DECLARE(T)                                                                                           \
     uint16_t mtb_ptx_add_##T(uint16_t, uint16_t), mtb_ptx_sub_rn_##T(uint16_t, uint16_t),                    \
         mtb_ptx_mul_##T(uint16_t, uint16_t), mtb_ptx_mul_sat_##T(uint16_t, uint16_t),                        \
-        mtb_ptx_add_ftz_##T(uint16_t, uint16_t), mtb_nvvm_fma_rn_##T(uint16_t, uint16_t, uint16_t),          \
-        mtb_nvvm_fma_rn_relu_##T(uint16_t, uint16_t, uint16_t), mtb_ptx_min_##T(uint16_t, uint16_t),         \
+        mtb_ptx_add_ftz_##T(uint16_t, uint16_t), mtb_ptx_fma_rn_##T(uint16_t, uint16_t, uint16_t),          \
+        mtb_ptx_fma_rn_relu_##T(uint16_t, uint16_t, uint16_t), mtb_ptx_min_##T(uint16_t, uint16_t),         \
         mtb_ptx_max_NaN_##T(uint16_t, uint16_t), mtb_ptx_neg_##T(uint16_t), mtb_ptx_abs_##T(uint16_t),       \
         mtb_ptx_set_ltu_##T##_##T(uint16_t, uint16_t), mtb_ptx_cvt_rpi_##T##_##T(uint16_t);                  \
     uint32_t mtb_ptx_add_##T##x2(uint32_t, uint32_t),                                                        \
-        mtb_nvvm_fma_rn_sat_##T##x2(uint32_t, uint32_t, uint32_t),                                           \
+        mtb_ptx_fma_rn_sat_##T##x2(uint32_t, uint32_t, uint32_t),                                           \
         mtb_ptx_set_gt_u32_##T##x2(uint32_t, uint32_t), mtb_ptx_set_ne_##T##x2_##T##x2(uint32_t, uint32_t),  \
         mtb_ptx_cvt_rn_##T##x2_f32(float, float), mtb_ptx_cvt_rz_relu_##T##x2_f32(float, float);             \
     _Bool mtb_ptx_setp_le_##T(uint16_t, uint16_t), mtb_ptx_setp_nan_##T(uint16_t, uint16_t);                 \
@@ -147,8 +147,8 @@ static uint32_t half_flush(const struct format *f, uint32_t c)
     float mtb_ptx_cvt_f32_##T(uint16_t);
 DECLARE(f16)
 DECLARE(bf16)
-uint16_t mtb_nvvm_f2bf16_rz(float), mtb_nvvm_f2h_rn(float), mtb_ptx_cvt_rn_bf16_f16(uint16_t),
-    mtb_ptx_tanh_approx_f16(uint16_t), mtb_nvvm_ex2_approx_f16(uint16_t);
+uint16_t mtb_ptx_cvt_rn_bf16_f16(uint16_t), mtb_ptx_tanh_approx_f16(uint16_t),
+    mtb_ptx_ex2_approx_f16(uint16_t);
 
 static long long half_whole(const struct format *f, uint32_t c, int round, long long min, long long max,
                             long long nan)
@@ -206,12 +206,12 @@ static int zero_sign(exact a, exact b)
                  "add.ftz");                                                                                 \
             minus = zero_sign(x * y, z);                                                                     \
             uint32_t fma = half_nearest(&T, sum_of(x * y, z), RN, minus);                                    \
-            SAME(T, mtb_nvvm_fma_rn_##T(a, b, c), fma, "fma");                                               \
-            SAME(T, mtb_nvvm_fma_rn_relu_##T(a, b, c), not_negative(&T, fma), "fma.relu");                   \
+            SAME(T, mtb_ptx_fma_rn_##T(a, b, c), fma, "fma");                                               \
+            SAME(T, mtb_ptx_fma_rn_relu_##T(a, b, c), not_negative(&T, fma), "fma.relu");                   \
             uint32_t pair = mtb_ptx_add_##T##x2(a | (uint32_t)c << 16, b | (uint32_t)b << 16);               \
             SAME(T, (uint16_t)pair, add, "addx2 low");                                                       \
             SAME(T, pair >> 16, mtb_ptx_add_##T(c, b), "addx2 high");                                        \
-            pair = mtb_nvvm_fma_rn_sat_##T##x2(a | (uint32_t)b << 16, b | (uint32_t)a << 16, c * 0x10001u);  \
+            pair = mtb_ptx_fma_rn_sat_##T##x2(a | (uint32_t)b << 16, b | (uint32_t)a << 16, c * 0x10001u);  \
             SAME(T, (uint16_t)pair, half_clamp01(&T, fma), "fmax2 low");                                     \
             SAME(T, pair >> 16, half_clamp01(&T, fma), "fmax2 high");                                        \
             int an = is_nan(&T, a), bn = is_nan(&T, b);                                                      \
@@ -341,7 +341,7 @@ static void half_helpers(void)
         sse v = {0};
         memcpy(&v, &c, 2);
         CHECK(same_f32(__extendhfsf2(v), (float)value_of(&f16, c)), "extend %04x", c);
-        CHECK(half_same(&f16, mtb_nvvm_f2h_rn((float)value_of(&f16, c)), c), "f16 %04x and back", c);
+        CHECK(half_same(&f16, mtb_ptx_cvt_rn_f16_f32((float)value_of(&f16, c)), c), "f16 %04x and back", c);
     }
 }
 

@@ -10,7 +10,6 @@ target triple = "nvptx64-nvidia-cuda"
 @var = addrspace(1) externally_initialized global i32 5, align 4
 @con = addrspace(4) externally_initialized global i32 6, align 4
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-declare void @llvm.nvvm.barrier0()
 declare i32 @llvm.nvvm.mystery(i32)
 declare void @elsewhere()
 
@@ -35,7 +34,7 @@ define void @waits(ptr %p) {
   ret void
 }
 define internal void @helper() noinline {
-  call void @llvm.nvvm.barrier0()
+  call void asm sideeffect "bar.sync 0;", "~{memory}"()
   ret void
 }
 

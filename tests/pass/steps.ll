@@ -10,8 +10,6 @@ target triple = "nvptx64-nvidia-cuda"
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.y()
 declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
-declare void @llvm.nvvm.barrier0()
-declare void @llvm.nvvm.bar.warp.sync(i32)
 
 ; CHECK-LABEL: define internal void @set(
 ; CHECK-NOT: mt_cpu_step
@@ -86,11 +84,11 @@ define void @barriers(ptr %out) {
   %t1 = add i32 %t, 1
   %q = getelementptr [1024 x i32], ptr addrspace(3) @s, i32 0, i32 %t1
   store i32 1, ptr addrspace(3) %p
-  call void @llvm.nvvm.barrier0()
+  call void asm sideeffect "bar.sync 0;", "~{memory}"()
   %x = load volatile i32, ptr addrspace(3) %q
-  call void @llvm.nvvm.bar.warp.sync(i32 -1)
+  call void asm sideeffect "bar.warp.sync -1;", "~{memory}"()
   store volatile i32 %x, ptr addrspace(3) %p
-  call void @llvm.nvvm.bar.warp.sync(i32 -1)
+  call void asm sideeffect "bar.warp.sync -1;", "~{memory}"()
   %y = load volatile i32, ptr addrspace(3) %q
   store i32 %y, ptr %out
   ret void
@@ -110,7 +108,7 @@ entry:
   store volatile i32 1, ptr addrspace(3) %p
   %x = load volatile i32, ptr addrspace(3) %p
   %y = load volatile i32, ptr addrspace(3) %q
-  call void @llvm.nvvm.barrier0()
+  call void asm sideeffect "bar.sync 0;", "~{memory}"()
   br label %loop
 loop:
   %i = phi i32 [ 0, %entry ], [ %i1, %loop ]

@@ -8,10 +8,9 @@
 ; SILENT-NOT: memtrace:
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
-declare void @llvm.nvvm.barrier0()
 define void @waits(ptr %p) {
   store i32 1, ptr %p
-  call void @llvm.nvvm.barrier0()
+  call void asm sideeffect "bar.sync 0;", "~{memory}"()
   ret void
 }
 define void @plain(ptr %p) {

@@ -1,4 +1,4 @@
-/* Bit operations that both the intrinsics and the inline-asm builtins need. */
+/* Bit operations. */
 #ifndef MT_BITS_H
 #define MT_BITS_H
 #include "builtin.h"

@@ -49,36 +49,6 @@ static MT_INLINE bool mbarrier_over(const uint64_t *bar, uint64_t phase)
     return PHASE(*bar) != (phase & 1);
 }
 
-/* ---- intrinsics, on generic and on shared pointers ---- */
-#define NVVM(suffix)                                                                                         \
-    MT_BUILTIN void mtb_nvvm_mbarrier_init##suffix(uint64_t *bar, uint32_t count)                            \
-    {                                                                                                        \
-        mbarrier_init(bar, count);                                                                           \
-    }                                                                                                        \
-    MT_BUILTIN void mtb_nvvm_mbarrier_inval##suffix(uint64_t *bar)                                           \
-    {                                                                                                        \
-    }                                                                                                        \
-    MT_BUILTIN uint64_t mtb_nvvm_mbarrier_arrive##suffix(uint64_t *bar)                                      \
-    {                                                                                                        \
-        return mbarrier_arrive(bar, 1, 0, 0);                                                                \
-    }                                                                                                        \
-    MT_BUILTIN uint64_t mtb_nvvm_mbarrier_arrive_noComplete##suffix(uint64_t *bar, uint32_t count)           \
-    {                                                                                                        \
-        return mbarrier_arrive(bar, count, 0, 0);                                                            \
-    }                                                                                                        \
-    MT_BUILTIN uint64_t mtb_nvvm_mbarrier_arrive_drop##suffix(uint64_t *bar)                                 \
-    {                                                                                                        \
-        return mbarrier_arrive(bar, 1, 1, 0);                                                                \
-    }                                                                                                        \
-    MT_BUILTIN uint64_t mtb_nvvm_mbarrier_arrive_drop_noComplete##suffix(uint64_t *bar, uint32_t count)      \
-    {                                                                                                        \
-        return mbarrier_arrive(bar, count, count, 0);                                                        \
-    }                                                                                                        \
-    MT_BUILTIN bool mtb_nvvm_mbarrier_test_wait##suffix(uint64_t *bar, uint64_t state)                       \
-    {                                                                                                        \
-        return mbarrier_over(bar, PHASE(state));                                                             \
-    }                                                                                                        \
-    CP_ASYNC(mtb_nvvm_cp_async_mbarrier_arrive_noinc##suffix, mtb_nvvm_cp_async_mbarrier_arrive##suffix)
 /* This thread's copies are complete: an arrival (noinc); without noinc the arrival was
  * first added to those pending. */
 #define CP_ASYNC(noinc, inc)                                                                                 \
@@ -89,14 +59,6 @@ static MT_INLINE bool mbarrier_over(const uint64_t *bar, uint64_t phase)
     MT_BUILTIN void inc(uint64_t *bar)                                                                       \
     {                                                                                                        \
     }
-NVVM()
-NVVM(_shared)
-MT_BUILTIN uint32_t mtb_nvvm_mbarrier_pending_count(uint64_t state)
-{
-    return (uint32_t)PENDING(state);
-}
-
-/* ---- inline PTX: addresses come as pointers ---- */
 MT_BUILTIN uint32_t mtb_ptx_mbarrier_pending_count_b64(uint64_t state)
 {
     return (uint32_t)PENDING(state);
@@ -188,13 +150,13 @@ BULK(shared__cta, global)
 BULK(shared__cluster, shared__cta)
 
 /* Into the same place of several CTAs of the cluster, each with its barrier. */
-void *mtb_nvvm_mapa(void *p, uint32_t rank);
+uint64_t mtb_ptx_mapa_u64(uint64_t p, uint32_t rank);
 MT_BUILTIN void mtb_ptx_cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster(
     void *dst, const void *src, uint32_t bytes, uint64_t *bar, uint32_t ctas)
 {
     for (ctas &= 0xffff; ctas; ctas &= ctas - 1) {
         uint32_t rank = (uint32_t)__builtin_ctz(ctas);
-        __builtin_memcpy(mtb_nvvm_mapa(dst, rank), src, bytes);
-        mbarrier_expect(mtb_nvvm_mapa(bar, rank), -(int64_t)bytes);
+        __builtin_memcpy((void *)mtb_ptx_mapa_u64((uint64_t)dst, rank), src, bytes);
+        mbarrier_expect((uint64_t *)mtb_ptx_mapa_u64((uint64_t)bar, rank), -(int64_t)bytes);
     }
 }

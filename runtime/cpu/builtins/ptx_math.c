@@ -82,6 +82,14 @@ MODES(UNARY, sqrt)
 MODES(FMA, fma)
 MODES(FMA, mad)
 
+/* a * b + c rounded down, where a * b is not negative and much smaller than c and c's last place is 1: the
+ * rest is exact. */
+MT_BUILTIN float mtb_fma_down_to_whole(float a, float b, float c)
+{
+    float sum = __builtin_fmaf(a, b, c), rest = __builtin_fmaf(a, b, c - sum);
+    return rest < 0 ? sum - 1 : sum;
+}
+
 /* ---- pairs of f32 in 64 bits, from sm_100 on ---- */
 static MT_INLINE float pair_low(uint64_t a)
 {

@@ -10,7 +10,7 @@
 #define FAULT_MISALIGNED 716
 
 void mtb_ptx_mbarrier_complete_tx_b64(uint64_t *bar, uint32_t bytes);
-void *mtb_nvvm_mapa(void *p, uint32_t rank);
+uint64_t mtb_ptx_mapa_u64(uint64_t p, uint32_t rank);
 
 /* What is wrong with a map, or NULL. */
 static const char *tensor_wrong(const struct mt_tensor_map *m, uint32_t rank)
@@ -85,7 +85,7 @@ MT_BUILTIN void __mt_access_tensor_shared_at(const void *map, uint32_t rank, voi
     if (!ctas)
         tensor_shared(map, p, type, site, place);
     for (; ctas; ctas &= ctas - 1)
-        tensor_shared(map, (uint64_t)mtb_nvvm_mapa((void *)p, (uint32_t)__builtin_ctz(ctas)), type, site,
+        tensor_shared(map, mtb_ptx_mapa_u64((uint64_t)p, (uint32_t)__builtin_ctz(ctas)), type, site,
                       place);
 }
 
@@ -289,9 +289,9 @@ MT_BUILTIN __attribute__((noinline)) void mtb_tensor(uint32_t op, uint32_t rank,
     uint32_t bytes = (uint32_t)mt_tensor_rows(m) * m->box[0] * mt_tensor_element(m);
     do {
         uint32_t rank_of = (uint32_t)__builtin_ctz(ctas | 1u << 31);
-        tensor_copy(m, op, at, all ? (uint64_t)mtb_nvvm_mapa(shared, rank_of) : (uint64_t)shared);
+        tensor_copy(m, op, at, all ? mtb_ptx_mapa_u64((uint64_t)shared, rank_of) : (uint64_t)shared);
         if (bar)
-            mtb_ptx_mbarrier_complete_tx_b64(all ? mtb_nvvm_mapa(bar, rank_of) : bar, bytes);
+            mtb_ptx_mbarrier_complete_tx_b64(all ? (uint64_t *)mtb_ptx_mapa_u64((uint64_t)bar, rank_of) : bar, bytes);
         ctas &= ctas - 1;
     } while (all && ctas);
 }
