@@ -17,6 +17,7 @@ class Consumer : public ASTConsumer
         for (Decl *decl : group) {
             if (compiler.getLangOpts().CUDA)
                 mt::annotate_tree(compiler, decl);
+            mt::name_accesses(compiler, decl);
             mt::name_variables(compiler, decl);
         }
         return true;
@@ -25,6 +26,7 @@ class Consumer : public ASTConsumer
     {
         if (compiler.getLangOpts().CUDA)
             mt::annotate_tree(compiler, function);
+        mt::name_accesses(compiler, function);
         mt::name_variables(compiler, function);
     }
     void HandleTagDeclDefinition(TagDecl *tag) override

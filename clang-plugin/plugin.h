@@ -38,6 +38,9 @@ inline constexpr const char variable_word[] = MT_ANNOTATION "variable";
 void name_variables(const clang::CompilerInstance &compiler, clang::Decl *decl);
 void name_members(const clang::CompilerInstance &compiler, clang::TagDecl *decl);
 
+/* ---- access_names.cpp: what device code's accesses are of --------------------------------------------- */
+void name_accesses(const clang::CompilerInstance &compiler, clang::Decl *decl);
+
 /* ---- arguments.cpp: -fplugin-arg-memtrace-* ---------------------------------------------------------- */
 /* False after an error, which has been reported. */
 bool read_arguments(const clang::CompilerInstance &compiler, const std::vector<std::string> &arguments);

@@ -54,12 +54,20 @@ extern struct mt_pass_options mt_pass_options;
 /* Sets one option from "key=value"; 0, or -1 with *why set (static text). Used for -fplugin-arg-memtrace-*
  * and for MEMTRACE_PASS_OPTIONS (key=value, separated by ';'). Keys: kernels, exclude, only (comma list of
  * loads, stores, atomics, or nothing), spaces (comma list of global, shared, local), cpu-image (on|off),
- * gpu-trace (on|off), gpu-plain (on|off), front (ir|ptx), lockstep (auto|on|off|cta), count (on|off|only),
+ * gpu-trace (on|off), gpu-plain (on|off), lockstep (auto|on|off|cta), count (on|off|only),
  * level (0 to 3; for opt, where no pipeline says it), contract-all (on|off; for opt), verbose (on|off), rdc
  * (on|off), cpu, host (on|off|atomic), host-stack (on|off), host-functions (a regex), gpu-runtime (a file;
  * for benchmarks). */
 int mt_pass_option_set(const char *key_value, const char **why);
 void mt_pass_option_off_range(const char *file, uint32_t first, uint32_t last);
+/* access_names.c: what the source calls the memory that the expression at a place reads or writes, and its
+ * bytes (0: not known). */
+enum mt_named_access { MT_NAMED_LOAD, MT_NAMED_STORE, MT_NAMED_ATOMIC };
+void mt_pass_name_access(const char *file, uint32_t line, uint32_t column, enum mt_named_access op,
+                         uint32_t size, const char *name);
+/* NULL: none, or several. */
+const char *mt_pass_access_name(const char *file, uint32_t line, uint32_t column, enum mt_named_access op,
+                                uint32_t size);
 /* Reads MEMTRACE_PASS_OPTIONS: key=value separated by ';', and off=FILE:FIRST-LAST. For opt, where no AST
  * side runs. */
 void mt_pass_options_from_environment(void);

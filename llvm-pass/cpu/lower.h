@@ -49,8 +49,8 @@ LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMVal
 #define MT_RUN_WARPS "mt.warps."
 
 void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function); /* lower_calls.c */
-void mt_lower_shared(struct mt_lowering *l);  /* lower_shared.c */
-void mt_lower_managed(struct mt_lowering *l); /* lower_managed.c */
+void mt_lower_shared(struct mt_lowering *l);                       /* lower_shared.c */
+void mt_lower_managed(struct mt_lowering *l);                      /* lower_managed.c */
 /* lower_shared.c. Of a global that lies elsewhere: its uses by instructions become address(l, function, ctx),
  * once in each function, where the builder is put before mt_lower_entry. */
 void mt_lower_replace(struct mt_lowering *l, LLVMValueRef global,

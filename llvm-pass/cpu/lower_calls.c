@@ -55,8 +55,8 @@ static int call_builtin(struct mt_lowering *l, LLVMValueRef call, LLVMValueRef b
     for (unsigned i = 0; i < have; i++)
         args[i] = lower_calls_fit(l, LLVMGetOperand(call, i), params[i]);
     LLVMValueRef made = LLVMBuildCall2(l->builder, type, builtin, args, have, "");
-    lower_calls_replace(
-        call, LLVMGetTypeKind(result) != LLVMVoidTypeKind ? lower_calls_fit(l, made, result) : NULL);
+    lower_calls_replace(call, LLVMGetTypeKind(result) != LLVMVoidTypeKind ? lower_calls_fit(l, made, result)
+                                                                          : NULL);
     return 0;
 }
 

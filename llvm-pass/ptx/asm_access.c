@@ -1,5 +1,6 @@
-/* What inline assembly does to memory, as operands of its call: the side of the asm parser that instrumentation
- * uses. Where PTX was read each call is one instruction, and its operands are the call's or constants. */
+/* What inline assembly does to memory, as operands of its call: the side of the asm parser that
+ * instrumentation uses. Where PTX was read each call is one instruction, and its operands are the call's or
+ * constants. */
 #include "asm.h"
 #include "asm_lower.h"
 #include <stdlib.h>
@@ -109,7 +110,8 @@ static int asm_access_access(struct scan *s, const struct mt_asm_statement *st)
     return found > 0 ? asm_access_add(s, st, &t) : found;
 }
 
-/* What `each` says of the statements. It goes on while it is 0; -1 also if the text is not understood, or jumps. */
+/* What `each` says of the statements. It goes on while it is 0; -1 also if the text is not understood, or
+ * jumps. */
 static int asm_access_scan(struct scan *s, int (*each)(struct scan *, const struct mt_asm_statement *))
 {
     struct mt_asm_error error;

@@ -21,9 +21,8 @@ static LLVMValueRef made_value(const struct made *w, const struct mt_asm_operand
 {
     if (o->kind == MT_ASM_INT)
         return LLVMConstInt(made_int(w, bits), o->bits, 0);
-    int argument = o->kind == MT_ASM_ARG && o->index < w->ties->noperands
-                       ? w->ties->operands[o->index].argument
-                       : -1;
+    int argument =
+        o->kind == MT_ASM_ARG && o->index < w->ties->noperands ? w->ties->operands[o->index].argument : -1;
     LLVMValueRef v = argument < 0 ? NULL : LLVMGetOperand(w->call, (unsigned)argument);
     if (v && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMPointerTypeKind)
         v = LLVMBuildPtrToInt(w->b, v, made_int(w, 64), "");
@@ -34,9 +33,8 @@ static LLVMValueRef made_value(const struct made *w, const struct mt_asm_operand
 
 static LLVMValueRef made_address(const struct made *w, const struct mt_asm_operand *o)
 {
-    LLVMValueRef v = o->kind == MT_ASM_MEMORY && o->nitems == 1 && !o->second
-                         ? made_value(w, &o->items[0], 64)
-                         : NULL;
+    LLVMValueRef v =
+        o->kind == MT_ASM_MEMORY && o->nitems == 1 && !o->second ? made_value(w, &o->items[0], 64) : NULL;
     return v && o->offset ? LLVMBuildAdd(w->b, v, LLVMConstInt(made_int(w, 64), (uint64_t)o->offset, 1), "")
                           : v;
 }
@@ -66,8 +64,7 @@ static int tensor_of(const struct made *x, const struct mt_asm_statement *s, str
         return -1;
     *out = (struct mt_asm_warp_access){.op = mt_asm_tensor_type(&t), .rank = t.rank};
     for (unsigned i = 0; i < MT_TENSOR_RANK_MAX; i++)
-        if (!(out->at[i] =
-                  i < t.rank ? made_value(x, &t.at[i], 32) : LLVMConstInt(made_int(x, 32), 0, 0)))
+        if (!(out->at[i] = i < t.rank ? made_value(x, &t.at[i], 32) : LLVMConstInt(made_int(x, 32), 0, 0)))
             return -1;
     out->address = made_value(x, t.map, 64);
     out->shared = made_address(x, t.shared);

@@ -6,6 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the expression says where the pointer does not, or more of it: `grid.cells` for `grid`, a member for
+ * `this`. */
+static char *sites_variable(const struct mt_source_place *place, uint32_t op, uint32_t size, char *variable)
+{
+    static const enum mt_named_access named[] = {
+        [MT_LOAD] = MT_NAMED_LOAD, [MT_STORE] = MT_NAMED_STORE, [MT_ATOMIC] = MT_NAMED_ATOMIC};
+    size_t n = variable ? strlen(variable) : 0;
+    const char *name = NULL;
+    if ((op & 3) <= MT_ATOMIC && mt_rec_space(op) <= MT_IN_LOCAL)
+        name = mt_pass_access_name(place->file, place->line, place->column, named[op & 3], size);
+    if (variable &&
+        (!name || (strcmp(variable, "this") && (strncmp(name, variable, n) || !strchr(".-", name[n])))))
+        return variable;
+    free(variable);
+    return strdup(name ? name : "");
+}
+
 uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, uint32_t align,
                           char *variable)
 {
@@ -20,7 +37,7 @@ uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uin
         function = mt_name(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)));
     u->sites[u->nsites] = (struct mt_site){.file = strdup(place.file),
                                            .function = mt_shim_demangle(function, 0),
-                                           .variable = variable ? variable : strdup(""),
+                                           .variable = sites_variable(&place, op, size, variable),
                                            .line = place.line,
                                            .column = place.column,
                                            .op = op,

@@ -155,9 +155,8 @@ static void access_unknown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads_and_stores), cmocka_unit_test(access_atomics),
-        cmocka_unit_test(no_access),        cmocka_unit_test(access_copies),
-        cmocka_unit_test(access_inside),    cmocka_unit_test(access_unknown)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(loads_and_stores), cmocka_unit_test(access_atomics),
+                                       cmocka_unit_test(no_access),        cmocka_unit_test(access_copies),
+                                       cmocka_unit_test(access_inside),    cmocka_unit_test(access_unknown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

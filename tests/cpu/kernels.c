@@ -149,8 +149,8 @@ static void warp_ops(void **args)
     out[8] = (uint32_t)two[0];
     out[9] = mt_cpu_redux(FULL, LANE - 16, MT_REDUX_MIN);
     out[10] = mt_cpu_redux(FULL, LANE - 16, MT_REDUX_UMAX);
-    out[11] = !!vote_any(FULL, LANE == 31) + 2 * !!vote_all(FULL, LANE == 31) +
-              4 * !!vote_uni(FULL, LANE < 32);
+    out[11] =
+        !!vote_any(FULL, LANE == 31) + 2 * !!vote_all(FULL, LANE == 31) + 4 * !!vote_uni(FULL, LANE < 32);
     out[12] = mt_u32(mt_f32(shfl_idx(FULL, mt_u32((float)LANE), 2, 31)));
     out[13] = mt_cpu_redux(FULL, 1u << LANE, MT_REDUX_XOR);
 }

@@ -178,7 +178,8 @@ static void bits_mbarriers(void)
             mtb_ptx_mbarrier_arrive_drop_shared_b64(&bar, 1); /* from the next phase on there are two */
         CHECK(!mtb_ptx_mbarrier_try_wait_parity_shared_b64(&bar, phase & 1), "phase %u ended early", phase);
         mtb_ptx_mbarrier_arrive_shared_b64(&bar, 1);
-        CHECK(!mtb_ptx_mbarrier_test_wait_shared_b64(&bar, state), "phase %u did not wait for the copy", phase);
+        CHECK(!mtb_ptx_mbarrier_test_wait_shared_b64(&bar, state), "phase %u did not wait for the copy",
+              phase);
         memset(to, 0, sizeof to);
         mtb_ptx_cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes(to, from, 100, &bar);
         CHECK(!memcmp(from, to, 100), "copy");

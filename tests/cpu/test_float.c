@@ -36,8 +36,8 @@ static int close_to(double got, long double want, long double ulps, int bits)
     })
 #define THREE(type, op, suffix, args)                                                                        \
     type mtb_ptx_##op##_rz_##suffix args, mtb_ptx_##op##_rm_##suffix args, mtb_ptx_##op##_rp_##suffix args;  \
-    static type(*const op##_##suffix[]) args = {mtb_ptx_##op##_rz_##suffix, mtb_ptx_##op##_rm_##suffix,      \
-                                                mtb_ptx_##op##_rp_##suffix};
+    static type(*const op##_##suffix[])                                                                      \
+        args = {mtb_ptx_##op##_rz_##suffix, mtb_ptx_##op##_rm_##suffix, mtb_ptx_##op##_rp_##suffix};
 THREE(float, add, f32, (float, float))
 THREE(float, sub, f32, (float, float))
 THREE(float, mul, f32, (float, float))

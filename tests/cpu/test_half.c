@@ -126,12 +126,12 @@ static uint32_t half_flush(const struct format *f, uint32_t c)
 #define DECLARE(T)                                                                                           \
     uint16_t mtb_ptx_add_##T(uint16_t, uint16_t), mtb_ptx_sub_rn_##T(uint16_t, uint16_t),                    \
         mtb_ptx_mul_##T(uint16_t, uint16_t), mtb_ptx_mul_sat_##T(uint16_t, uint16_t),                        \
-        mtb_ptx_add_ftz_##T(uint16_t, uint16_t), mtb_ptx_fma_rn_##T(uint16_t, uint16_t, uint16_t),          \
-        mtb_ptx_fma_rn_relu_##T(uint16_t, uint16_t, uint16_t), mtb_ptx_min_##T(uint16_t, uint16_t),         \
+        mtb_ptx_add_ftz_##T(uint16_t, uint16_t), mtb_ptx_fma_rn_##T(uint16_t, uint16_t, uint16_t),           \
+        mtb_ptx_fma_rn_relu_##T(uint16_t, uint16_t, uint16_t), mtb_ptx_min_##T(uint16_t, uint16_t),          \
         mtb_ptx_max_NaN_##T(uint16_t, uint16_t), mtb_ptx_neg_##T(uint16_t), mtb_ptx_abs_##T(uint16_t),       \
         mtb_ptx_set_ltu_##T##_##T(uint16_t, uint16_t), mtb_ptx_cvt_rpi_##T##_##T(uint16_t);                  \
     uint32_t mtb_ptx_add_##T##x2(uint32_t, uint32_t),                                                        \
-        mtb_ptx_fma_rn_sat_##T##x2(uint32_t, uint32_t, uint32_t),                                           \
+        mtb_ptx_fma_rn_sat_##T##x2(uint32_t, uint32_t, uint32_t),                                            \
         mtb_ptx_set_gt_u32_##T##x2(uint32_t, uint32_t), mtb_ptx_set_ne_##T##x2_##T##x2(uint32_t, uint32_t),  \
         mtb_ptx_cvt_rn_##T##x2_f32(float, float), mtb_ptx_cvt_rz_relu_##T##x2_f32(float, float);             \
     _Bool mtb_ptx_setp_le_##T(uint16_t, uint16_t), mtb_ptx_setp_nan_##T(uint16_t, uint16_t);                 \
@@ -206,12 +206,12 @@ static int zero_sign(exact a, exact b)
                  "add.ftz");                                                                                 \
             minus = zero_sign(x * y, z);                                                                     \
             uint32_t fma = half_nearest(&T, sum_of(x * y, z), RN, minus);                                    \
-            SAME(T, mtb_ptx_fma_rn_##T(a, b, c), fma, "fma");                                               \
-            SAME(T, mtb_ptx_fma_rn_relu_##T(a, b, c), not_negative(&T, fma), "fma.relu");                   \
+            SAME(T, mtb_ptx_fma_rn_##T(a, b, c), fma, "fma");                                                \
+            SAME(T, mtb_ptx_fma_rn_relu_##T(a, b, c), not_negative(&T, fma), "fma.relu");                    \
             uint32_t pair = mtb_ptx_add_##T##x2(a | (uint32_t)c << 16, b | (uint32_t)b << 16);               \
             SAME(T, (uint16_t)pair, add, "addx2 low");                                                       \
             SAME(T, pair >> 16, mtb_ptx_add_##T(c, b), "addx2 high");                                        \
-            pair = mtb_ptx_fma_rn_sat_##T##x2(a | (uint32_t)b << 16, b | (uint32_t)a << 16, c * 0x10001u);  \
+            pair = mtb_ptx_fma_rn_sat_##T##x2(a | (uint32_t)b << 16, b | (uint32_t)a << 16, c * 0x10001u);   \
             SAME(T, (uint16_t)pair, half_clamp01(&T, fma), "fmax2 low");                                     \
             SAME(T, pair >> 16, half_clamp01(&T, fma), "fmax2 high");                                        \
             int an = is_nan(&T, a), bn = is_nan(&T, b);                                                      \

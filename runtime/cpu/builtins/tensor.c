@@ -85,8 +85,7 @@ MT_BUILTIN void __mt_access_tensor_shared_at(const void *map, uint32_t rank, voi
     if (!ctas)
         tensor_shared(map, p, type, site, place);
     for (; ctas; ctas &= ctas - 1)
-        tensor_shared(map, mtb_ptx_mapa_u64((uint64_t)p, (uint32_t)__builtin_ctz(ctas)), type, site,
-                      place);
+        tensor_shared(map, mtb_ptx_mapa_u64((uint64_t)p, (uint32_t)__builtin_ctz(ctas)), type, site, place);
 }
 
 /* The second count: how many indices of each dimension are inside, and their product. */
@@ -291,7 +290,8 @@ MT_BUILTIN __attribute__((noinline)) void mtb_tensor(uint32_t op, uint32_t rank,
         uint32_t rank_of = (uint32_t)__builtin_ctz(ctas | 1u << 31);
         tensor_copy(m, op, at, all ? mtb_ptx_mapa_u64((uint64_t)shared, rank_of) : (uint64_t)shared);
         if (bar)
-            mtb_ptx_mbarrier_complete_tx_b64(all ? (uint64_t *)mtb_ptx_mapa_u64((uint64_t)bar, rank_of) : bar, bytes);
+            mtb_ptx_mbarrier_complete_tx_b64(all ? (uint64_t *)mtb_ptx_mapa_u64((uint64_t)bar, rank_of) : bar,
+                                             bytes);
         ctas &= ctas - 1;
     } while (all && ctas);
 }

@@ -34,7 +34,7 @@ struct Matrix {
         float s = v.x;
         s += bias;     // is: this
         s += other[i]; // is: other
-        s += data[i];  // is: this
+        s += data[i];  // is: this data
         return s;
     }
     __device__ __noinline__ static float sum(V v, const float *left, const float *right)
@@ -46,9 +46,9 @@ struct Matrix {
     __device__ __noinline__ Heavy heavy(V v, const float *weights, int unused, float *result) const
     {
         Heavy h;
-        h.f[3] = weights[threadIdx.x]; // may be: weights -
-        h.f[4] = v.z + data[1];        // may be: this -
-        result[threadIdx.x] = h.f[3];  // may be: result -
+        h.f[3] = weights[threadIdx.x]; // may be: weights h.f -
+        h.f[4] = v.z + data[1];        // may be: data this h.f -
+        result[threadIdx.x] = h.f[3];  // may be: result h.f -
         return h;
     }
     // The optimiser drops the second parameter: the others keep their names.
@@ -57,7 +57,7 @@ struct Matrix {
     {
         to[threadIdx.x] =                        // is: to
             by[threadIdx.x]                      // is: by
-            * (float)factor * data[threadIdx.x]; // is: this
+            * (float)factor * data[threadIdx.x]; // is: data this
     }
 };
 __device__ __noinline__ static float dropped(int unused, V v, const float *first, double never,
@@ -103,7 +103,7 @@ struct Axpy {
     float a;
     __device__ void operator()(const float *x, int i) const
     {
-        y[i] =    // may be: this f
+        y[i] =    // may be: y this f
             x[i]; // may be: x in
     }
 };
@@ -143,7 +143,7 @@ __global__ void walk(const float *left, const float *right, float *out, int n)
     const float *p = n & 1 ? left : right;
     float s = 0;
     for (int i = 0; i < 8; i++)
-        s += *p++; // is: -
+        s += *p++; // is: p
     const float *q = left;
     for (int i = 0; i < n; i++, q += 2)
         s += *q;          // is: left
@@ -175,7 +175,7 @@ int main()
     walk<<<1, 32>>>(in, out, out + 64, 8);
     run<<<1, 32>>>(Axpy{out, 2}, in);
     auto lambda = [=] __device__(const float *q, int i) {
-        out[i] =  // may be: - f
+        out[i] =  // may be: out f
             q[i]; // may be: q in
     };
     run<<<1, 32>>>(lambda, in);
