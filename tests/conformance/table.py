@@ -14,14 +14,14 @@ that CUDA's rules give. This page is written by a run on the CPU device:
 The tests `conformance.*` fail when a row fails, or when the rows here are not those of the programs.
 [tests/conformance/README.md](../tests/conformance/README.md) says how to add one.
 
-The last column is about the same programs built by `nvcc -O3 -arch=sm_90 -lineinfo` and run under mt-run: there the
-results and accesses must be the same. The tests `ptx.conformance.*` fail when they are not. A dash: nvcc does not compile
+The same programs built by `nvcc -O3 -arch=sm_90 -lineinfo` and run under mt-run must have the same results and accesses,
+but where the result says otherwise. The tests `ptx.conformance.*` fail when they do not. *clang*: nvcc does not compile
 the program, or it is about clang.
 
     python3 tests/ptx/conformance.py --build build --write TOPIC
 """
-COLUMNS = "| row | checks | accesses, expected = found | result | by nvcc |\n|---|---|---|---|---|\n"
-NOT_THERE = "–"
+COLUMNS = "| row | checks | accesses, expected = found | result |\n|---|---|---|---|\n"
+NOT_THERE = "clang"
 
 
 def cell(text):
@@ -30,6 +30,18 @@ def cell(text):
 
 def code(text):
     return "`` " + text.replace("|", "\\|") + " ``" if "`" in text else "`" + text.replace("|", "\\|") + "`"
+
+
+def joined(result, by_nvcc):
+    """A result with what nvcc's program has, where that is not the same."""
+    return result + {"ok": "", NOT_THERE: f" ({NOT_THERE})"}.get(by_nvcc, f"; by nvcc: {by_nvcc}")
+
+
+def divided(text):
+    """The two of a result."""
+    result, said, by_nvcc = text.partition("; by nvcc: ")
+    alone = text.removesuffix(f" ({NOT_THERE})")
+    return (result, by_nvcc) if said else (alone, NOT_THERE) if alone != text else (text, "ok")
 
 
 class Page:
@@ -47,21 +59,21 @@ class Page:
         return [line[2:-2].split(" | ") for line in re.findall(r"^\| `.*\|$", self.sections.get(topic, ""), re.M)]
 
     def by_nvcc(self, topic):
-        """What the last column says, by the name's cell."""
-        return {cells[0]: cells[4] for cells in self.lines(topic) if len(cells) > 4}
+        """What the results say of nvcc's program, by the name's cell."""
+        return {cells[0]: divided(cells[3])[1] for cells in self.lines(topic)}
 
     def put_by_nvcc(self, topic, words):
-        """Fills the last column; words: by the row's name."""
+        """words: by the row's name."""
         words = {code(name): cell(text) for name, text in words.items()}
-        rows = [cells[:4] + [words.get(cells[0], NOT_THERE)] for cells in self.lines(topic)]
+        rows = [cells[:3] + [joined(divided(cells[3])[0], words.get(cells[0], NOT_THERE))] for cells in self.lines(topic)]
         self.sections[topic] = f"\n{len(rows)} rows.\n\n" + COLUMNS + "".join("| " + " | ".join(r) + " |\n" for r in rows) + "\n"
 
     def nvcc_differs(self, topic, words):
-        """1 and a word on stdout when the last column does not say this."""
+        """1 and a word on stdout when the results do not say this."""
         there = self.by_nvcc(topic)
         stale = [name for name, text in words.items() if there.get(code(name)) != cell(text)]
         for name in stale[:5]:
-            print(f"FAILED {topic}: {name}: the last column of docs/conformance.md says {there.get(code(name))}, not {words[name]}")
+            print(f"FAILED {topic}: {name}: docs/conformance.md says {there.get(code(name))} of nvcc's program, not {words[name]}")
         if stale:
             print("docs/conformance.md is stale: python3 tests/ptx/conformance.py --build build --write " + topic)
         return int(bool(stale))
@@ -70,7 +82,8 @@ class Page:
         lines, by_nvcc = [], self.by_nvcc(topic)
         for name, what, verdict, accesses, note in rows:
             result = verdict + (", " + note if note else "")
-            lines.append(f"| {code(name)} | {cell(what)} | {cell(accesses)} | {cell(result)} | {by_nvcc.get(code(name), NOT_THERE)} |\n")
+            result = joined(cell(result), by_nvcc.get(code(name), NOT_THERE))
+            lines.append(f"| {code(name)} | {cell(what)} | {cell(accesses)} | {result} |\n")
         self.sections[topic] = f"\n{len(rows)} rows.\n\n" + COLUMNS + "".join(lines) + "\n"
 
     def differs(self, topic, rows):
