@@ -107,7 +107,8 @@ class AccessNamer : public clang::RecursiveASTVisitor<AccessNamer>
         }
         return true;
     }
-    /* atomicAdd(p, x), __ldg(p), __stcs(p, x): functions of the toolchain whose access has the call's place. */
+    /* atomicAdd(p, x), __ldg(p), __stcs(p, x): functions of the toolchain whose access has the call's place.
+     */
     bool VisitCallExpr(clang::CallExpr *e)
     {
         const clang::FunctionDecl *f = e->getDirectCallee();
@@ -133,11 +134,13 @@ class AccessNamer : public clang::RecursiveASTVisitor<AccessNamer>
     uint32_t size_of(clang::QualType type) const
     {
         const clang::ASTContext &context = compiler.getASTContext();
-        if (type.isNull() || type->isInstantiationDependentType() || !type->isScalarType() || type->isIncompleteType())
+        if (type.isNull() || type->isInstantiationDependentType() || !type->isScalarType() ||
+            type->isIncompleteType())
             return 0;
         return (uint32_t)context.getTypeSizeInChars(type).getQuantity();
     }
-    bool say(clang::SourceLocation at, enum mt_named_access op, const clang::Expr *of, const std::string &name)
+    bool say(clang::SourceLocation at, enum mt_named_access op, const clang::Expr *of,
+             const std::string &name)
     {
         const clang::SourceManager &sources = compiler.getSourceManager();
         clang::PresumedLoc place = name.empty() ? clang::PresumedLoc() : sources.getPresumedLoc(at);
@@ -147,8 +150,8 @@ class AccessNamer : public clang::RecursiveASTVisitor<AccessNamer>
             last = place.getFileID();
             file = mt::traced_path(compiler, place.getFilename());
         }
-        mt_pass_name_access(file.c_str(), place.getLine(), place.getColumn(), op, of ? size_of(of->getType()) : 0,
-                            name.c_str());
+        mt_pass_name_access(file.c_str(), place.getLine(), place.getColumn(), op,
+                            of ? size_of(of->getType()) : 0, name.c_str());
         return true;
     }
 };

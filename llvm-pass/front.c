@@ -79,6 +79,9 @@ static void front_tell(void *ctx, unsigned line, const char *message)
     if (name)
         snprintf(place, sizeof place, "%.*s:%u: ", (int)(n < 250 ? n : 250), name, LLVMDILocationGetLine(at));
     snprintf(text, sizeof text, "%sthe PTX of this is not understood: %s", place, message);
+    for (char *c = text; *c; c++)
+        if (*c == '\n' || *c == '\t')
+            *c = ' ';
     mt_shim_diag(LLVMGetModuleContext(f->module), NULL, MT_DIAG_ERROR, text);
     f->failed = 1;
 }
