@@ -390,7 +390,8 @@ static LLVMValueRef declare_value(struct mt_ptx *x, struct mt_ptx_function *f)
     for (unsigned i = 0; i < f->sig.nparams; i++) {
         const struct mt_ptx_variable *v = &f->sig.params[i];
         char name[32];
-        snprintf(name, sizeof name, "arg%u", i);
+        /* a function's has none that a reader could tell from a kernel's (names.c: a dot is no name) */
+        snprintf(name, sizeof name, f->is_kernel ? "arg%u" : "arg.%u", i);
         LLVMSetValueName2(LLVMGetParam(value, i), name, strlen(name));
         if (v->is_array)
             mt_ptx_pass_in_memory(x, value, 0, v, i);
