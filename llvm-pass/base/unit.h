@@ -182,6 +182,8 @@ struct mt_sync {
 int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out);
 /* The base of a pointer through GEPs and casts only. */
 LLVMValueRef mt_base_of(LLVMValueRef pointer);
+/* Of an instruction or a constant expression; 0: it is neither. */
+LLVMOpcode mt_opcode(LLVMValueRef v);
 /* step_marks.c */
 int mt_may_be_shared(struct mt_unit *u,
                      LLVMValueRef pointer); /* shared, or a generic pointer that could be */

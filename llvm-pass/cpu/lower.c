@@ -129,21 +129,6 @@ void mt_lower_attributes(struct mt_lowering *l)
     }
 }
 
-/* Arrays of the stack begin at 16 bytes, as with nvcc: programs read them as float4. clang's code leaves it
- * to the place where ptxas puts them. */
-static void lower_frames(struct mt_lowering *l)
-{
-    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
-        unsigned n = 0;
-        LLVMValueRef *list = LLVMIsDeclaration(f) ? NULL : mt_instructions(f, &n);
-        for (unsigned i = 0; list && i < n; i++)
-            if (LLVMIsAAllocaInst(list[i]) && LLVMGetAlignment(list[i]) < 16 &&
-                LLVMABISizeOfType(l->u->layout, LLVMGetAllocatedType(list[i])) >= 16)
-                LLVMSetAlignment(list[i], 16);
-        free(list);
-    }
-}
-
 /* Variables: constants can be written by the host; the empty objects behind threadIdx and co. get a body. */
 static void lower_globals(struct mt_lowering *l)
 {
@@ -299,7 +284,6 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     for (LLVMValueRef f = LLVMGetFirstFunction(clone); f; f = LLVMGetNextFunction(f))
         if (!LLVMIsDeclaration(f))
             mt_lower_calls(&l, f);
-    lower_frames(&l);
     mt_lower_ranges(&l);
     mt_lower_divisions(&l);
     mt_lower_exactness(&l);

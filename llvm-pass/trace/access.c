@@ -59,18 +59,11 @@ static enum mt_space access_walk_joined(struct walk *w, LLVMValueRef v)
     return s;
 }
 
-static LLVMOpcode access_opcode(LLVMValueRef v)
-{
-    return LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
-           : LLVMIsAConstantExpr(v) ? LLVMGetConstOpcode(v)
-                                    : (LLVMOpcode)0;
-}
-
 /* An address as a number: what is added to one of a known space leads to the same. */
 static enum mt_space access_walk_number(struct walk *w, LLVMValueRef v)
 {
     enum mt_space a, b;
-    switch (access_opcode(v)) {
+    switch (mt_opcode(v)) {
     case LLVMPtrToInt:
         return access_walk(w, LLVMGetOperand(v, 0));
     case LLVMAdd:
@@ -113,7 +106,7 @@ static enum mt_space access_walk(struct walk *w, LLVMValueRef v)
         int byval, kernel = is_kernel_argument(w->u, v, &byval);
         return byval ? MT_SPACE_OTHER : kernel ? MT_SPACE_GLOBAL : MT_SPACE_GENERIC;
     }
-    switch (access_opcode(v)) {
+    switch (mt_opcode(v)) {
     case LLVMAlloca:
         return MT_SPACE_LOCAL;
     case LLVMGetElementPtr:

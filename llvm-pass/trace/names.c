@@ -10,7 +10,7 @@
 #define PARAM_NAME "memtrace-name"
 #define MAX_SEEN 64
 
-static LLVMOpcode names_opcode(LLVMValueRef v)
+LLVMOpcode mt_opcode(LLVMValueRef v)
 {
     return LLVMIsAInstruction(v)    ? LLVMGetInstructionOpcode(v)
            : LLVMIsAConstantExpr(v) ? LLVMGetConstOpcode(v)
@@ -20,7 +20,7 @@ static LLVMOpcode names_opcode(LLVMValueRef v)
 LLVMValueRef mt_base_of(LLVMValueRef v)
 {
     for (;;) {
-        LLVMOpcode op = names_opcode(v);
+        LLVMOpcode op = mt_opcode(v);
         if (op != LLVMGetElementPtr && op != LLVMBitCast && op != LLVMAddrSpaceCast)
             return v;
         v = LLVMGetOperand(v, 0);
@@ -133,7 +133,7 @@ struct slot {
 /* How far the address is behind what it is made of; -1: not known. */
 static int64_t slot_step(LLVMValueRef address)
 {
-    LLVMOpcode op = names_opcode(address);
+    LLVMOpcode op = mt_opcode(address);
     LLVMTypeRef unit = op == LLVMGetElementPtr ? LLVMGetGEPSourceElementType(address) : NULL;
     if (op == LLVMAddrSpaceCast || op == LLVMPtrToInt || op == LLVMIntToPtr)
         return 0;
@@ -235,7 +235,7 @@ static void naming_walk(struct naming *w, LLVMValueRef v)
         naming_found(w, LLVMGetLinkage(v) == LLVMPrivateLinkage ? NULL : mt_shim_demangle(mt_name(v), 0));
     else if (LLVMIsAArgument(v))
         naming_found(w, mt_param_name(v));
-    else if (names_opcode(v) == LLVMIntToPtr || names_opcode(v) == LLVMPtrToInt ||
+    else if (mt_opcode(v) == LLVMIntToPtr || mt_opcode(v) == LLVMPtrToInt ||
              slot_step(v) > 0) /* addresses are numbers in PTX */
         naming_walk(w, LLVMGetOperand(v, 0));
     else if (LLVMIsAPHINode(v)) /* a pointer that walks, or one of several */
