@@ -12,8 +12,7 @@
 
 /* The module that the text was made of, where it knows better where instructions come from: the location that
  * the line of a .loc stands for, and a function's subprogram; NULL: none. `begin` gets the new module first,
- * to give it the debug information that these belong to. All accesses but those of the stack are kept then.
- */
+ * to give it the debug information that these belong to. */
 struct mt_ptx_origin {
     void (*begin)(void *ctx, LLVMModuleRef made);
     LLVMMetadataRef (*location)(void *ctx, unsigned line);
@@ -74,9 +73,9 @@ void mt_ptx_keep_loads(LLVMModuleRef module, int on);
  * done it; after passes that made values of variables more are known. */
 void mt_ptx_find_pointers(LLVMValueRef function);
 
-/* The load or store is volatile until it is released: no pass leaves it out or joins it with another. So are
- * those of a module that is compiled for a debugger when it has been read, as ptxas leaves out none, and
- * those of text with an origin. */
+/* The load or store is volatile until it is released: no pass leaves it out or joins it with another. When a
+ * module has been read, each access to global memory or by a generic address is, as ptxas leaves out few;
+ * one of the stack is only if the module is compiled for a debugger. */
 void mt_ptx_keep_access(LLVMValueRef inst, const char *opcode);
 const char *mt_ptx_kept_as(LLVMValueRef inst); /* its opcode; NULL: it is not kept */
 void mt_ptx_release_access(LLVMValueRef inst);

@@ -29,10 +29,6 @@ MT_BUILTIN int32_t mtb___nvvm_reflect(const char *what)
 {
     return !__builtin_strcmp(what, "__CUDA_PREC_DIV") || !__builtin_strcmp(what, "__CUDA_PREC_SQRT");
 }
-MT_BUILTIN int32_t mtb_nvvm_reflect(const char *what)
-{
-    return mtb___nvvm_reflect(what);
-}
 
 /* libcudadevrt's barrier of a grid, which Numba calls. The word is the one that cooperative groups' own
  * barrier uses, and counts in the same way: its top bit flips when the last CTA has come. The accesses are
