@@ -116,6 +116,7 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
                .vector_tiles = l->vector[i].tiles,
                .record_rows = l->vector[i].record_rows,
                .record_tiles = l->vector[i].record_tiles,
+               .record_any = l->vector[i].record_any,
                .params = params_table(l, i),
                .nparams = k->nparams,
                .shared_static = k->shared_static,

@@ -16,6 +16,7 @@ struct mt_vector {
     LLVMValueRef rows;                      /* for CTAs whose rows have a multiple of 32 threads */
     LLVMValueRef tiles;                     /* of 16, and whole warps in all */
     LLVMValueRef record_rows, record_tiles; /* with record calls */
+    LLVMValueRef record_any;                /* for CTAs of all other shapes */
     int waits;                              /* they run one warp, not a CTA */
     char why[200];                          /* there is none */
 };

@@ -402,6 +402,8 @@ int vec_part(struct vec *v, int block)
 
 void vec_settle_masks(struct vec *v)
 {
+    for (unsigned i = 0; i < v->nblocks; i++)
+        v->block[i].masked = v->any;
     for (unsigned d = 0; d < v->nbranches; d++)
         for (unsigned i = 0; i < v->nblocks; i++)
             v->block[i].masked |= v->branch[d].reach[0][i] || v->branch[d].reach[1][i];

@@ -332,6 +332,32 @@ static void emit_body(struct vec *v, int full)
         LLVMBuildBr(v->b, emit_behind(v, v->now, 0));
 }
 
+/* In a CTA of any shape: each lane's place in it, and which lanes there are. The quotients are small. */
+static LLVMValueRef emit_there(struct vec *v)
+{
+    LLVMBuilderRef b = v->b;
+    LLVMValueRef at = LLVMBuildAdd(b, vec_splat(v, v->linear, VEC_WIDTH),
+                                   vec_iota(v->l->i32, VEC_WIDTH, VEC_WIDTH, 1), ""),
+                 threads = v->cta[0];
+    LLVMTypeRef type = LLVMTypeOf(at), wide = LLVMVectorType(LLVMFloatTypeInContext(v->context), VEC_WIDTH);
+    LLVMValueRef rest = at, size[2];
+    for (unsigned i = 0; i < 2; i++) {
+        LLVMValueRef n = vec_splat(v, v->cta[i], VEC_WIDTH),
+                     half = LLVMConstReal(LLVMFloatTypeInContext(v->context), 0.5);
+        /* (x + 1/2) / n is nowhere near an integer for numbers of threads. */
+        LLVMValueRef q =
+            LLVMBuildFAdd(b, LLVMBuildSIToFP(b, rest, wide, ""), vec_splat(v, half, VEC_WIDTH), "");
+        q = LLVMBuildFPToSI(b, LLVMBuildFDiv(b, q, LLVMBuildSIToFP(b, n, wide, ""), ""), type, "");
+        v->thread[i][0] = LLVMBuildSub(b, rest, LLVMBuildMul(b, q, n, ""), "");
+        rest = q;
+        size[i] = v->cta[i + 1];
+    }
+    v->thread[2][0] = rest;
+    for (unsigned i = 0; i < 2; i++)
+        threads = LLVMBuildMul(b, threads, size[i], "");
+    return LLVMBuildICmp(b, LLVMIntULT, at, vec_splat(v, threads, VEC_WIDTH), "");
+}
+
 void vec_emit(struct vec *v)
 {
     v->entry = emit_block(v);
@@ -354,6 +380,8 @@ void vec_emit(struct vec *v)
         return;
     }
     LLVMPositionBuilderAtEnd(v->b, v->entry);
+    if (v->any)
+        LLVMBuildStore(v->b, emit_there(v), v->block[0].pending);
     LLVMBuildBr(v->b, v->block[0].body);
     emit_checks(v);
     for (unsigned i = 0; i < v->nblocks; i++) {

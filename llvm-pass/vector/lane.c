@@ -122,13 +122,19 @@ static void lane_set_thread(struct vec *v, LLVMValueRef lane)
 {
     LLVMTypeRef type;
     LLVMValueRef f = mt_builtin(v->l, "mtb_set_thread", &type), where[4];
+    where[3] = LLVMBuildAdd(v->b, v->linear, lane, "");
+    if (v->any) {
+        for (unsigned i = 0; i < 3; i++)
+            where[i] = LLVMBuildExtractElement(v->b, v->thread[i][0], lane, "");
+        LLVMBuildCall2(v->b, type, f, where, 4, "");
+        return;
+    }
     LLVMValueRef first = v->rows == 1 ? LLVMConstInt(v->l->i1, 0, 0)
                                       : LLVMBuildICmp(v->b, LLVMIntUGE, lane, vec_number(v, v->group), "");
     for (unsigned i = 0; i < 3; i++)
         where[i] = v->rows == 1 ? v->thread[i][0]
                                 : LLVMBuildSelect(v->b, first, v->thread[i][1], v->thread[i][0], "");
     where[0] = LLVMBuildAdd(v->b, where[0], LLVMBuildAnd(v->b, lane, vec_number(v, v->group - 1), ""), "");
-    where[3] = LLVMBuildAdd(v->b, v->linear, lane, "");
     LLVMBuildCall2(v->b, type, f, where, 4, "");
 }
 

@@ -9,11 +9,12 @@
 #define MOST_TWICE 300u
 #define MOST_BLOCKS_TWICE 24u
 
-/* void body(parameters …, registers of the CTA, first thread's number, then x, y, z of each row's first
- * thread) */
+/* void body(parameters …, registers of the CTA, first thread's number, then, where there are rows, x, y, z of
+ * each one's first thread) */
 static LLVMValueRef run_body(struct vec *v, const char *name)
 {
-    unsigned n = LLVMCountParams(v->from), first = n + VEC_CTA_REGISTERS, all = first + 1 + 3 * v->rows;
+    unsigned n = LLVMCountParams(v->from), first = n + VEC_CTA_REGISTERS, rows = v->any ? 0 : v->rows,
+             all = first + 1 + 3 * rows;
     LLVMTypeRef *types = malloc(all * sizeof *types);
     if (!types)
         return NULL;
@@ -27,10 +28,10 @@ static LLVMValueRef run_body(struct vec *v, const char *name)
     for (unsigned i = 0; i < VEC_CTA_REGISTERS; i++)
         v->cta[i] = LLVMGetParam(v->to, n + i);
     v->linear = LLVMGetParam(v->to, first);
-    for (unsigned p = 0; p < v->rows; p++)
+    for (unsigned p = 0; p < rows; p++)
         for (unsigned i = 0; i < 3; i++)
             v->thread[i][p] = LLVMGetParam(v->to, first + 1 + 3 * p + i);
-    v->twice = v->nvalues < MOST_TWICE && v->nblocks < MOST_BLOCKS_TWICE;
+    v->twice = !v->any && v->nvalues < MOST_TWICE && v->nblocks < MOST_BLOCKS_TWICE;
     vec_emit(v);
     return v->to;
 }
@@ -52,7 +53,7 @@ static void run_call(struct vec *v, LLVMValueRef body, LLVMValueRef *args, unsig
                      const struct place *place)
 {
     args[n++] = linear;
-    for (unsigned p = 0; p < v->rows; p++) {
+    for (unsigned p = 0; p < v->rows && place; p++) {
         args[n++] = place[p].x;
         args[n++] = place[p].y;
         args[n++] = place[p].z;
@@ -71,6 +72,17 @@ static struct place run_next(struct vec *v, struct place at, struct place size)
     LLVMValueRef last = LLVMBuildICmp(b, LLVMIntEQ, y, size.y, "");
     return (struct place){LLVMBuildSelect(b, end, zero, x, ""), LLVMBuildSelect(b, last, zero, y, ""),
                           LLVMBuildSelect(b, last, LLVMBuildAdd(b, at.z, one, ""), at.z, "")};
+}
+
+static LLVMValueRef run_threads(struct vec *v, struct place size)
+{
+    return LLVMBuildMul(v->b, LLVMBuildMul(v->b, size.x, size.y, ""), size.z, "");
+}
+
+/* Are the CTA's threads one row? */
+static LLVMValueRef run_is_line(struct vec *v, struct place size)
+{
+    return LLVMBuildICmp(v->b, LLVMIntEQ, run_threads(v, size), size.x, "");
 }
 
 static void run_warp(struct vec *v, LLVMValueRef body, LLVMValueRef *args, unsigned n, struct place size)
@@ -92,8 +104,7 @@ static void run_cta(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValueR
                     struct place size)
 {
     LLVMBuilderRef b = v->b;
-    LLVMValueRef threads = LLVMBuildMul(b, LLVMBuildMul(b, size.x, size.y, ""), size.z, ""),
-                 zero = vec_number(v, 0);
+    LLVMValueRef threads = run_threads(v, size), zero = vec_number(v, 0);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b), head = LLVMAppendBasicBlockInContext(v->context, f, "");
     LLVMBasicBlockRef after = LLVMAppendBasicBlockInContext(v->context, f, "");
     LLVMBuildBr(b, head);
@@ -115,11 +126,72 @@ static void run_cta(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValueR
     LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
     for (unsigned i = 0; i < 4; i++)
         LLVMAddIncoming(phi[i], &next[i], &here, 1);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, next[0], threads, ""), head, after);
+    /* A part of a warp is not the rows' (run_cta_any). */
+    LLVMValueRef end = LLVMBuildNUWAdd(b, next[0], vec_number(v, VEC_WIDTH), "");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULE, end, threads, ""), head, after);
     LLVMPositionBuilderAtEnd(b, after);
 }
 
-static LLVMValueRef run_runner(struct vec *v, LLVMValueRef body, const char *name, LLVMValueRef kernel)
+/* CTAs of any shape. Where threads have one dimension, `rows` runs the whole warps; then a part of one is
+ * left. */
+static void run_cta_any(struct vec *v, LLVMValueRef rows, LLVMValueRef f, LLVMValueRef body,
+                        LLVMValueRef *args, unsigned n, struct place size)
+{
+    LLVMBuilderRef b = v->b;
+    LLVMValueRef threads = run_threads(v, size), zero = vec_number(v, 0), width = vec_number(v, VEC_WIDTH);
+    LLVMValueRef whole = LLVMBuildAnd(b, threads, vec_number(v, ~(VEC_WIDTH - 1)), "");
+    LLVMBasicBlockRef block[6], from[3];
+    for (unsigned i = 0; i < 6; i++)
+        block[i] = LLVMAppendBasicBlockInContext(v->context, f, "");
+    from[0] = LLVMGetInsertBlock(b);
+    LLVMBuildCondBr(b, run_is_line(v, size), block[0], block[3]);
+    LLVMPositionBuilderAtEnd(b, block[0]);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, whole, zero, ""), block[3], block[1]);
+    from[1] = block[0];
+    LLVMPositionBuilderAtEnd(b, block[1]);
+    LLVMValueRef pointer = LLVMGetParam(f, 0);
+    mt_build_call(v->l, rows, &pointer, 1);
+    LLVMBuildBr(b, block[2]);
+    from[2] = block[2];
+    LLVMPositionBuilderAtEnd(b, block[2]);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, whole, threads, ""), block[5], block[3]);
+    LLVMPositionBuilderAtEnd(b, block[3]);
+    LLVMValueRef linear = LLVMBuildPhi(b, v->l->i32, ""), first[] = {zero, zero, whole};
+    LLVMAddIncoming(linear, first, from, 3);
+    run_call(v, body, args, n, linear, NULL);
+    LLVMValueRef next = LLVMBuildNUWAdd(b, linear, width, "");
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
+    LLVMAddIncoming(linear, &next, &here, 1);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, next, threads, ""), block[3], block[4]);
+    LLVMPositionBuilderAtEnd(b, block[4]);
+    LLVMBuildBr(b, block[5]);
+    LLVMPositionBuilderAtEnd(b, block[5]);
+}
+
+static void run_warp_any(struct vec *v, LLVMValueRef rows, LLVMValueRef f, LLVMValueRef body,
+                         LLVMValueRef *args, unsigned n, struct place size)
+{
+    LLVMBuilderRef b = v->b;
+    LLVMValueRef linear = LLVMBuildShl(b, run_register(v->l, "warpid"), vec_number(v, 5), "");
+    LLVMValueRef end = LLVMBuildNUWAdd(b, linear, vec_number(v, VEC_WIDTH), "");
+    LLVMValueRef whole = LLVMBuildICmp(b, LLVMIntULE, end, run_threads(v, size), "");
+    LLVMBasicBlockRef block[3];
+    for (unsigned i = 0; i < 3; i++)
+        block[i] = LLVMAppendBasicBlockInContext(v->context, f, "");
+    LLVMBuildCondBr(b, LLVMBuildAnd(b, whole, run_is_line(v, size), ""), block[0], block[1]);
+    LLVMPositionBuilderAtEnd(b, block[0]);
+    LLVMValueRef pointer = LLVMGetParam(f, 0);
+    mt_build_call(v->l, rows, &pointer, 1);
+    LLVMBuildBr(b, block[2]);
+    LLVMPositionBuilderAtEnd(b, block[1]);
+    run_call(v, body, args, n, linear, NULL);
+    LLVMBuildBr(b, block[2]);
+    LLVMPositionBuilderAtEnd(b, block[2]);
+}
+
+/* `rows`: of any shape, the runner of rows of 32 with the same body otherwise. */
+static LLVMValueRef run_runner(struct vec *v, LLVMValueRef body, const char *name, LLVMValueRef kernel,
+                               LLVMValueRef rows)
 {
     struct mt_lowering *l = v->l;
     LLVMValueRef f = LLVMAddFunction(v->module, name, LLVMFunctionType(l->none, &l->ptr, 1, 0));
@@ -140,7 +212,9 @@ static LLVMValueRef run_runner(struct vec *v, LLVMValueRef body, const char *nam
     if (args)
         size = (struct place){args[n - VEC_CTA_REGISTERS], args[n - VEC_CTA_REGISTERS + 1],
                               args[n - VEC_CTA_REGISTERS + 2]};
-    if (args && v->waits)
+    if (args && v->any)
+        (v->waits ? run_warp_any : run_cta_any)(v, rows, f, body, args, n, size);
+    else if (args && v->waits)
         run_warp(v, body, args, n, size);
     else if (args)
         run_cta(v, f, body, args, n, size);
@@ -157,10 +231,11 @@ static void run_target(struct mt_lowering *l, LLVMValueRef f)
     mt_set_image_cpu(l->u, f);
 }
 
-/* The code for rows of `group` threads. NULL: out->why. */
+/* The code for rows of `group` threads, or, with `rows`, for CTAs of any shape. NULL: out->why. */
 static LLVMValueRef run_build(struct mt_lowering *l, LLVMValueRef prepared, const char *name, unsigned group,
-                              struct mt_vector *out)
+                              LLVMValueRef rows, struct mt_vector *out)
 {
+    const char *form = rows ? "any" : group == VEC_WIDTH ? "32" : "16";
     struct vec v = {.l = l,
                     .module = l->module,
                     .context = l->u->context,
@@ -169,6 +244,7 @@ static LLVMValueRef run_build(struct mt_lowering *l, LLVMValueRef prepared, cons
                     .mask_type = LLVMVectorType(l->i1, VEC_WIDTH),
                     .group = group,
                     .rows = VEC_WIDTH / group,
+                    .any = rows != NULL,
                     .from = prepared};
     LLVMValueRef body = NULL, runner = NULL;
     const char *features = l->u->options->cpu_features;
@@ -176,13 +252,13 @@ static LLVMValueRef run_build(struct mt_lowering *l, LLVMValueRef prepared, cons
     v.has_masks = mt_shim_x86_has(mt_image_cpu(l->u), features ? features : "", MT_CPU_V4) > 0;
     if (!vec_blocks(&v) && !vec_shapes(&v) && !vec_accept(&v)) {
         vec_turns(&v);
-        snprintf(full, sizeof full, "mt.warp.%s.%u", name, group);
+        snprintf(full, sizeof full, "mt.warp.%s.%s", name, form);
         body = run_body(&v, full);
     }
     if (body && !v.why) {
         run_target(l, body);
-        snprintf(full, sizeof full, MT_RUN_WARPS "%s.%u", name, group);
-        runner = run_runner(&v, body, full, prepared);
+        snprintf(full, sizeof full, MT_RUN_WARPS "%s.%s", name, form);
+        runner = run_runner(&v, body, full, prepared, rows);
         run_target(l, runner);
     }
     if (v.why)
@@ -206,9 +282,9 @@ static int run_has_rows(LLVMValueRef f)
     return 0;
 }
 
-/* Both forms of one version of the kernel. */
+/* The forms of one version of the kernel; `any`: NULL, or where to put it. */
 static void run_version(struct mt_lowering *l, LLVMValueRef kernel, const char *name, LLVMValueRef *rows,
-                        LLVMValueRef *tiles, struct mt_vector *out)
+                        LLVMValueRef *tiles, LLVMValueRef *any, struct mt_vector *out)
 {
     const char *refused;
     LLVMValueRef f = vec_prepare(l, kernel, &refused);
@@ -216,9 +292,11 @@ static void run_version(struct mt_lowering *l, LLVMValueRef kernel, const char *
         snprintf(out->why, sizeof out->why, "%s", refused);
         return;
     }
-    *rows = run_build(l, f, name, VEC_WIDTH, out);
+    *rows = run_build(l, f, name, VEC_WIDTH, NULL, out);
     if (*rows && run_has_rows(f))
-        *tiles = run_build(l, f, name, VEC_WIDTH / 2, out);
+        *tiles = run_build(l, f, name, VEC_WIDTH / 2, NULL, out);
+    if (*rows && any)
+        *any = run_build(l, f, name, VEC_WIDTH, *rows, out);
     LLVMDeleteFunction(f);
 }
 
@@ -226,10 +304,11 @@ void mt_vector_kernel(struct mt_lowering *l, LLVMValueRef kernel, LLVMValueRef p
 {
     char name[4300];
     memset(out, 0, sizeof *out);
-    run_version(l, plain ? plain : kernel, mt_name(plain ? plain : kernel), &out->rows, &out->tiles, out);
+    run_version(l, plain ? plain : kernel, mt_name(plain ? plain : kernel), &out->rows, &out->tiles,
+                plain ? NULL : &out->record_any, out);
     snprintf(name, sizeof name, "%s.record", mt_name(kernel));
     if (plain && out->rows)
-        run_version(l, kernel, name, &out->record_rows, &out->record_tiles, out);
+        run_version(l, kernel, name, &out->record_rows, &out->record_tiles, &out->record_any, out);
     else if (out->rows) {
         out->record_rows = out->rows;
         out->record_tiles = out->tiles;

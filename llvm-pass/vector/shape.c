@@ -278,7 +278,9 @@ static struct vec_shape shape_collective(const struct vec *v, LLVMValueRef call,
 
 static struct vec_shape shape_register(const struct vec *v, int reg)
 {
-    unsigned zeros = vec_bits(v->group) - 1;
+    unsigned zeros = v->any ? 0 : vec_bits(v->group) - 1;
+    if (v->any && reg <= VEC_TID_Z)
+        return shape_lanes;
     switch (reg) {
     case VEC_TID_X:
         return shape_rows(v, 1, zeros, 0);

@@ -82,6 +82,7 @@ struct vec {
     LLVMTargetDataRef layout;
     LLVMTypeRef mask_type;
     unsigned group, rows;
+    int any; /* for CTAs of any shape: threads have no rows, and lanes may be missing */
     LLVMValueRef from, to;
     LLVMBasicBlockRef entry, done; /* of `to`: slots; the end */
     struct vec_block *block;
@@ -96,7 +97,7 @@ struct vec {
     unsigned *table; /* hash of values: index + 1 */
     unsigned table_size;
     LLVMValueRef linear;                  /* number of lane 0's thread */
-    LLVMValueRef thread[3][VEC_ROWS_MAX]; /* first of each row */
+    LLVMValueRef thread[3][VEC_ROWS_MAX]; /* first of each row; any: [][0], those of the lanes */
     LLVMValueRef cta[9];                  /* registers from %ntid.x on, read once */
     int now;                              /* the block that is being written, */
     unsigned round;                       /* the how manyth that is */

@@ -261,6 +261,10 @@ static LLVMValueRef warp_lane_mask(struct vec *v, int reg)
 static void warp_register(struct vec *v, LLVMValueRef call, int reg)
 {
     struct vec_rep r = {.kind = v->rows == 1 ? VEC_UNIFORM : VEC_ROWS};
+    if (v->any && reg <= VEC_TID_Z) {
+        vec_set_lanes(v, call, v->thread[reg - VEC_TID_X][0]);
+        return;
+    }
     switch (reg) {
     case VEC_TID_X:
     case VEC_LANE_ID:

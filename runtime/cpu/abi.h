@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 15u
+#define MT_IMAGE_VERSION 16u
 /* Images before this one are beside GPU code in which the program's own
  * kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u

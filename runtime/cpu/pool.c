@@ -288,8 +288,9 @@ void mt_cpu_set_code(enum mt_cpu_code code)
     pool_code = code;
 }
 
-/* Which of two versions for whole warps fits the CTA's shape, or NULL. */
-static void (*pool_vector(const uint32_t *block, const void *rows, const void *tiles))(void **)
+/* Which version for whole warps fits the CTA's shape, or NULL. */
+static void (*pool_vector(const uint32_t *block, const void *rows, const void *tiles,
+                          const void *any))(void **)
 {
     const void *code = NULL;
     if (pool_code != MT_CPU_VECTORS)
@@ -298,7 +299,7 @@ static void (*pool_vector(const uint32_t *block, const void *rows, const void *t
         code = rows;
     else if (block[0] % (MT_WARP / 2) == 0 && (uint64_t)block[0] * block[1] * block[2] % MT_WARP == 0)
         code = tiles;
-    return (void (*)(void **))(uintptr_t)code;
+    return (void (*)(void **))(uintptr_t)(code ? code : any);
 }
 
 static int pool_is_traced(const struct mt_cpu_launch *l)
@@ -311,9 +312,9 @@ static int pool_choose_vector(struct mt_run *run)
 {
     const struct mt_cpu_launch *l = run->launch;
     const struct mt_image_kernel *k = l->kernel;
-    void (*quiet)(void **) = pool_vector(l->block, k->vector_rows, k->vector_tiles);
+    void (*quiet)(void **) = pool_vector(l->block, k->vector_rows, k->vector_tiles, k->record_any);
     void (*code)(void **) =
-        pool_is_traced(l) ? pool_vector(l->block, k->record_rows, k->record_tiles) : quiet;
+        pool_is_traced(l) ? pool_vector(l->block, k->record_rows, k->record_tiles, k->record_any) : quiet;
     if (mt_check_on || l->cluster[0] || l->cooperative || !code || !quiet)
         return 0;
     run->warps = (k->flags & MT_KERNEL_WARPS) != 0;
@@ -321,7 +322,7 @@ static int pool_choose_vector(struct mt_run *run)
     run->quiet_loop = run->warps ? NULL : quiet;
     run->entry = code;
     run->quiet_entry = quiet;
-    run->nthreads = run->warps ? run->nthreads / MT_WARP : run->nthreads;
+    run->nthreads = run->warps ? (run->nthreads + MT_WARP - 1) / MT_WARP : run->nthreads;
     return 1;
 }
 

@@ -107,6 +107,8 @@ static void runs_flush_here(void *worker, int unused)
     size_t n = (size_t)(mt_cpu_tls.run - r);
     uint64_t accesses = 0;
     (void)unused;
+    if (run && (w->quiet || !(run->launch->flush_runs || run->launch->flush)))
+        n = 0; /* by code that has record calls all the same */
     if (n && run) {
         const struct mt_image *image = run->launch->image;
         uint32_t base = image->head->site_base ? 0 : image->site_base; /* else the image has added it */
@@ -116,7 +118,7 @@ static void runs_flush_here(void *worker, int unused)
             runs_tally(run, r, n);
         if (run->launch->flush_runs)
             run->launch->flush_runs(run->launch->flush_ctx, r, n, accesses);
-        else if (run->launch->flush)
+        else
             runs_expand(w, r, n);
     }
     mt_runs_open(w);

@@ -159,6 +159,7 @@ void mt_worker_quiet(struct mt_worker *w, int quiet)
     struct mt_cpu_tls *t = &mt_cpu_tls;
     if (MT_LIKELY(w->quiet == quiet))
         return;
+    mt_runs_flush(w);
     w->quiet = quiet;
     if (quiet) {
         w->kept.cur = t->cur;

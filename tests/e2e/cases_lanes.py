@@ -1,4 +1,5 @@
 """Which lanes make a request together: kernels whose requests are known, and random ones beside a model of a warp."""
+import math
 import os
 from collections import Counter
 
@@ -9,11 +10,19 @@ from world import case, same
 
 
 def requests(result):
-    """{kernel: [(line, mask, addresses)]}; a kernel is launched once."""
+    """{kernel: [(line, mask, addresses)]}; a kernel is launched once, with one warp."""
+    return {kernel: warps[0] for kernel, warps in requests_of_warps(result).items()}
+
+
+def requests_of_warps(result):
+    """{kernel: {warp: [(line, mask, addresses)]}}; a kernel is launched once, with one CTA."""
     launches, events = cases_compact.read(result)
-    line = {e["id"]: e["line"] for e in events.all("site")}
-    return {launch.kernel: [(line[site], mask, tuple(addresses)) for _, site, _, mask, addresses in launch.runs]
-            for launch in launches}
+    line, found = {e["id"]: e["line"] for e in events.all("site")}, {}
+    for launch in launches:
+        warps = found.setdefault(launch.kernel, {0: []})
+        for context, site, _, mask, addresses in launch.runs:
+            warps.setdefault(context.warp, []).append((line[site], mask, tuple(addresses)))
+    return found
 
 
 def lanes(condition):
@@ -86,17 +95,19 @@ KNOWN = {"vectors": {11, 29, 41, 63}, "threads": {11, 29, 57, 63}}
 KNOWN_UNOPTIMISED = {"vectors": set(), "threads": set()}
 
 
-def compare(programs, result, known=frozenset()):
+def compare(programs, result, known=frozenset(), threads=32):
     same("output", result.out, "0\n")
     _, events = cases_compact.read(result)
     base = next(int(e["base"], 16) for e in events.all("alloc"))
-    got, wrong = requests(result), []
+    got, wrong = requests_of_warps(result), []
     for program, lines in programs:
-        want = [(access, mask, tuple(base + 4 * i for i in where)) for access, mask, where in program.requests()]
-        have = [(lines.get(line), mask, where) for line, mask, where in got.get(f"k{program.seed}", [])]
-        same(f"kernel {program.seed}: each lane's order", by_lane(have), by_lane(want))
-        if Counter(have) != Counter(want):
-            wrong.append((program.seed, len(have), len(want)))
+        warps = got.get(f"k{program.seed}", {})
+        for warp in range((threads + 31) // 32):
+            want = [(access, mask, tuple(base + 4 * i for i in where)) for access, mask, where in program.requests(warp, threads)]
+            have = [(lines.get(line), mask, where) for line, mask, where in warps.get(warp, [])]
+            same(f"kernel {program.seed}, warp {warp}: each lane's order", by_lane(have), by_lane(want))
+            if Counter(have) != Counter(want):
+                wrong.append((program.seed, len(have), len(want)))
     print("kernels with other requests: seed, requests, those expected:", wrong)
     same("kernels with other requests", {seed for seed, _, _ in wrong}, known)
     few = [seed for seed, have, want in wrong if abs(have - want) > want // 4]
@@ -128,6 +139,23 @@ def lanes_random(world):
 def lanes_random_plain(world):
     """Some of them as they are written."""
     random_kernels(world, 12, "-O0", KNOWN_UNOPTIMISED)
+
+
+SHAPES = (1,), (5,), (31,), (32,), (33,), (48,), (96,), (8, 8), (7, 3, 2), (1024,)
+
+
+def all_shapes(world, kernels, level, known):
+    """Requests of all warps of CTAs of many shapes."""
+    programs, app = build(world, kernels, level)
+    for shape in SHAPES:
+        result = world.run_ok([app, *map(str, shape)], MEMTRACE_FORMAT="compact")
+        print("shape", *shape)
+        compare(programs, result, known, math.prod(shape))
+
+
+@case("lanes.shapes")
+def lanes_shapes(world):
+    all_shapes(world, 10, "-O2", set())
 
 
 @case("lanes.many")

@@ -14,6 +14,7 @@ def mix(x):
 
 
 HELPERS = """#include <cstdio>
+#include <cstdlib>
 #include <cuda_runtime.h>
 __device__ __forceinline__ unsigned mix(unsigned x)
 {
@@ -21,6 +22,7 @@ __device__ __forceinline__ unsigned mix(unsigned x)
     x = (x ^ x >> 12) * 0x297a2d39u;
     return x ^ x >> 15;
 }
+#define TID (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z))
 struct state { unsigned t, n, s; };
 __device__ __forceinline__ unsigned ask(state &z, unsigned c) { z.n++; return mix(z.t * 977u + z.n * 7919u + c); }
 #define HERE asm volatile("// %0" : "+r"(z.s));
@@ -91,7 +93,7 @@ class Program:
             self.text.append(f"__device__ __noinline__ void f{self.seed}_{f}(const int *a, state &z, int depth)")
             self.put_function(f)
         self.text.append(f"__global__ void k{self.seed}(const int *a, int *o)")
-        self.text.append("{ state z = {threadIdx.x, 0, 0}; int depth = 2; (void)depth;")
+        self.text.append("{ state z = {TID, 0, 0}; int depth = 2; (void)depth;")
         self.put(self.functions[0], 0)
         self.text.append("if (z.s == 0x12345678u) __trap(); }")
         return self.text
@@ -151,15 +153,15 @@ class Program:
 
     # ---- as a warp runs it ----
 
-    def requests(self):
-        """[(access, mask, [element of a, by lane])] in the order of the warp."""
-        self.n, self.out = [0] * LANES, []
-        self.run(self.functions[0], (1 << LANES) - 1, 0, 2)
+    def requests(self, warp=0, threads=LANES):
+        """[(access, mask, [element of a, by lane])] of a warp in its order; the CTA has so many threads."""
+        self.n, self.out, self.first = [0] * LANES, [], warp * LANES
+        self.run(self.functions[0], (1 << min(LANES, threads - self.first)) - 1, 0, 2)
         return self.out
 
     def ask(self, t, c):
         self.n[t] += 1
-        return mix(t * 977 + self.n[t] * 7919 + c & M32)
+        return mix((self.first + t) * 977 + self.n[t] * 7919 + c & M32)
 
     def those(self, mask, test):
         return sum(1 << t for t in range(LANES) if mask >> t & 1 and test(t))
@@ -175,7 +177,7 @@ class Program:
                 for t in range(LANES):
                     if mask >> t & 1:
                         self.n[t] += 1
-                        where.append(s[1] * SLOTS + mix(t * 31 + self.n[t] * 17 + s[2] & M32) % SLOTS)
+                        where.append(s[1] * SLOTS + mix((self.first + t) * 31 + self.n[t] * 17 + s[2] & M32) % SLOTS)
                 self.out.append((s[1], mask, where))
             elif s[0] in ("if", "leave"):
                 taken = self.those(mask, lambda t: self.ask(t, s[1][0]) % s[1][1] < s[1][2])
@@ -224,7 +226,7 @@ class Program:
 
 
 def write(path, seeds):
-    """One source file. Returns [(Program, {line of the file: access})]."""
+    """One source file; the program's arguments are the CTA's shape (32 1 1). Returns [(Program, {line of the file: access})]."""
     programs, lines = [], HELPERS.splitlines()
     for seed in seeds:
         p = Program(seed)
@@ -232,9 +234,10 @@ def write(path, seeds):
         lines += p.source()
         programs.append((p, {begin + at: access for access, at in p.line.items()}))
     most = max(p.accesses for p, _ in programs)
-    lines += ["int main()", "{", f"    int *a, *o; cudaMalloc(&a, {most}ull * 4096 * 4); cudaMalloc(&o, 4096); "
+    lines += ["int main(int n, char **v)", "{", f"    unsigned x = n > 1 ? atoi(v[1]) : {LANES}, y = n > 2 ? atoi(v[2]) : 1, z = n > 3 ? atoi(v[3]) : 1;",
+              f"    int *a, *o; cudaMalloc(&a, {most}ull * 4096 * 4); cudaMalloc(&o, 4096); "
               f"cudaMemset(a, 0, {most}ull * 4096 * 4);"]
-    lines += [f"    k{p.seed}<<<1, {LANES}>>>(a, o);" for p, _ in programs]
+    lines += [f"    k{p.seed}<<<1, dim3(x, y, z)>>>(a, o);" for p, _ in programs]
     lines += ['    int rc = cudaDeviceSynchronize(); printf("%d\\n", rc); return rc;', "}"]
     with open(path, "w") as f:
         f.write("\n".join(lines) + "\n")
