@@ -193,6 +193,40 @@ static void lower_call(struct mt_lowering *l, LLVMValueRef call)
     }
 }
 
+/* The space of what a generic pointer was made from, 0: not known. */
+static unsigned calls_space(LLVMValueRef p)
+{
+    for (int depth = 0; depth < 20; depth++) {
+        unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(p));
+        LLVMOpcode op = LLVMIsAConstantExpr(p)  ? LLVMGetConstOpcode(p)
+                        : LLVMIsAInstruction(p) ? LLVMGetInstructionOpcode(p)
+                                                : LLVMRet;
+        if (space || (op != LLVMAddrSpaceCast && op != LLVMGetElementPtr))
+            return space;
+        p = LLVMGetOperand(p, 0);
+    }
+    return 0;
+}
+
+/* Programs ask for the space of what they have declared, and have a way for each: then one is left. */
+static void calls_settle_space(struct mt_lowering *l, LLVMValueRef call)
+{
+    static const struct {
+        const char *name;
+        unsigned space;
+    } asked[] = {{"global", 1}, {"shared", 3}, {"shared_cluster", 3}, {"local", 5}};
+    const char *name = LLVMIsACallInst(call) && mt_callee(call) ? mt_name(mt_callee(call)) : "",
+               prefix[] = "mtb_nvvm_isspacep_";
+    if (!mt_starts(name, prefix))
+        return;
+    unsigned space = calls_space(LLVMGetOperand(call, 0));
+    for (unsigned i = 0; space && i < sizeof asked / sizeof *asked; i++)
+        if (!strcmp(name + strlen(prefix), asked[i].name)) {
+            lower_calls_replace(call, LLVMConstInt(l->i1, asked[i].space == space, 0));
+            return;
+        }
+}
+
 void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function)
 {
     unsigned n;
@@ -203,5 +237,9 @@ void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function)
     for (unsigned i = 0; list && i < n; i++)
         if (LLVMGetInstructionOpcode(list[i]) == LLVMCall)
             lower_call(l, list[i]);
+    free(list);
+    list = mt_instructions(function, &n);
+    for (unsigned i = 0; list && i < n; i++)
+        calls_settle_space(l, list[i]);
     free(list);
 }

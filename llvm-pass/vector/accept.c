@@ -66,23 +66,169 @@ static int accept_collectives(const struct vec *v, const unsigned char *together
     return 1;
 }
 
+/* A sum of parts of threadIdx, none of which is negative. */
+static int accept_adds_threads(LLVMValueRef sum)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        LLVMValueRef o = LLVMGetOperand(sum, i);
+        int reg = vec_register(vec_callee(o));
+        if ((reg < VEC_TID_X || reg > VEC_TID_Z) &&
+            !(LLVMIsABinaryOperator(o) && LLVMGetInstructionOpcode(o) == LLVMAdd && accept_adds_threads(o)))
+            return 0;
+    }
+    return 1;
+}
+
+/* What is 0 where the value is: 1 for threadIdx.x, 2 for y, 4 for z, 8 for something that no two lanes of a
+ * warp have in common. */
+static unsigned accept_zeros(const struct vec *v, LLVMValueRef value, unsigned depth)
+{
+    const struct vec_value *x = vec_find(v, value);
+    int reg = vec_register(vec_callee(value));
+    unsigned self = 0;
+    if (!x || x->block < 0 || depth > 8)
+        return 0;
+    if (reg >= VEC_TID_X && reg <= VEC_TID_Z)
+        self = 1u << reg;
+    struct vec_shape s = vec_shape_of(v, value);
+    if (v->rows == 1 && s.kind == VEC_ROWS && s.stride)
+        self |= 8;
+    LLVMOpcode op = LLVMGetInstructionOpcode(value);
+    if (op == LLVMAdd && accept_adds_threads(value))
+        return self | ((accept_zeros(v, LLVMGetOperand(value, 0), depth + 1) |
+                        accept_zeros(v, LLVMGetOperand(value, 1), depth + 1)) &
+                       7);
+    if (op == LLVMOr)
+        return self | accept_zeros(v, LLVMGetOperand(value, 0), depth + 1) |
+               accept_zeros(v, LLVMGetOperand(value, 1), depth + 1);
+    return op == LLVMZExt ? self | accept_zeros(v, LLVMGetOperand(value, 0), depth + 1) : self;
+}
+
+/* Is the condition (its contrary: !wanted) true in one lane of a warp at most? */
+static int accept_picks_one(const struct vec *v, LLVMValueRef condition, int wanted, unsigned depth)
+{
+    if (!LLVMIsAInstruction(condition) || depth > 6)
+        return 0;
+    LLVMOpcode op = LLVMGetInstructionOpcode(condition);
+    LLVMValueRef a = LLVMGetOperand(condition, 0), b;
+    if (op == LLVMICmp) {
+        b = LLVMGetOperand(condition, 1);
+        struct vec_shape s = vec_shape_of(v, a);
+        if (LLVMGetICmpPredicate(condition) != (wanted ? LLVMIntEQ : LLVMIntNE) ||
+            vec_shape_of(v, b).kind != VEC_UNIFORM)
+            return 0;
+        if (v->rows == 1 && s.kind == VEC_ROWS && s.stride)
+            return 1;
+        unsigned zeros = LLVMIsConstant(b) && LLVMIsNull(b) ? accept_zeros(v, a, 0) : 0;
+        return zeros & 8 || (zeros & 7) == 7;
+    }
+    if (op == (wanted ? LLVMAnd : LLVMOr))
+        return accept_picks_one(v, a, wanted, depth + 1) ||
+               accept_picks_one(v, LLVMGetOperand(condition, 1), wanted, depth + 1);
+    return 0;
+}
+
+/* Does one lane of a warp at most come to the block? */
+static int accept_is_single(const struct vec *v, int block)
+{
+    for (unsigned d = 0; d < v->nbranches; d++) {
+        const struct vec_branch *b = &v->branch[d];
+        LLVMValueRef end = LLVMGetBasicBlockTerminator(v->block[b->block].from);
+        if (b->reach[0][block] != b->reach[1][block] &&
+            accept_picks_one(v, LLVMGetCondition(end), b->reach[0][block], 0))
+            return 1;
+    }
+    return 0;
+}
+
+static int accept_is_in_loop(const struct vec *v, int block, unsigned loop)
+{
+    return loop && block >= v->loop[loop].first && block <= v->loop[loop].last;
+}
+
+/* Is all that the loop polls also written in it elsewhere? So is a lock that who gets it gives back before
+ * the loop is left. */
+static int accept_releases(const struct vec *v, unsigned loop)
+{
+    LLVMValueRef list[64];
+    unsigned n = 0, polls = 0;
+    int writes;
+    for (int b = v->loop[loop].first; b <= v->loop[loop].last; b++)
+        for (LLVMValueRef i = LLVMGetFirstInstruction(v->block[b].from); i; i = LLVMGetNextInstruction(i))
+            if (vec_touched(i, &writes)) {
+                if (n == 64)
+                    return 0;
+                list[n++] = i;
+            }
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef p = vec_touched(list[i], &writes);
+        int released = LLVMIsAStoreInst(list[i]) != NULL;
+        if (!released && LLVMGetFirstUse(list[i]) && LLVMIsAAtomicCmpXchgInst(list[i]))
+            polls++;
+        for (unsigned j = 0; j < n && !released; j++)
+            released = j != i && vec_touched(list[j], &writes) == p && writes;
+        if (!released && LLVMGetFirstUse(list[i]))
+            return 0;
+    }
+    return polls != 0;
+}
+
+/* Where lanes wait for other threads, those may not be lanes of their warp that wait for them: lanes that
+ * have parted from them before, and lanes that have left the loop, do nothing that others see. */
+static int accept_wait(const struct vec *v, int block)
+{
+    unsigned loop = v->block[block].loop;
+    int together = !loop || accept_is_single(v, block) || accept_releases(v, loop);
+    for (unsigned d = 0; d < v->nbranches && !together; d++) {
+        const struct vec_branch *b = &v->branch[d];
+        if (accept_is_in_loop(v, b->block, loop) && (b->reach[0][block] || b->reach[1][block]))
+            return 0;
+    }
+    for (unsigned d = 0; d < v->nbranches; d++) {
+        const struct vec_branch *b = &v->branch[d];
+        if (b->reach[0][block] == b->reach[1][block] || accept_is_in_loop(v, b->block, loop))
+            continue;
+        for (unsigned i = 0; i < v->nblocks; i++)
+            if (b->reach[b->reach[0][block]][i] && !accept_is_idle(v->block[i].from))
+                return 0;
+    }
+    return 1;
+}
+
+/* Waits that are no warp collectives: once for the warp (barriers), or for each lane. */
+static void accept_waits(struct vec *v, LLVMValueRef call, int block, const char *name)
+{
+    if (!vec_is_wait(name))
+        return;
+    v->waits = 1;
+    if (!strcmp(name, "mt_cpu_yield")) {
+        if (!accept_wait(v, block))
+            vec_refuse(v, "lanes that may wait for others of their warp");
+        return;
+    }
+    /* What is no poll need not yield; the phase of an mbarrier ends for all lanes at once. */
+    if (!strcmp(name, "mt_cpu_nanosleep") || !mt_starts(name, "mt_cpu_"))
+        return;
+    int barrier = !strcmp(name, "mt_cpu_barrier"), arrive = !strcmp(name, "mt_cpu_barrier_arrive");
+    if ((barrier && !LLVMIsAConstantInt(LLVMGetOperand(call, 0))) ||
+        ((barrier || arrive) &&
+         (vec_shape_of(v, LLVMGetOperand(call, (unsigned)barrier)).kind != VEC_UNIFORM ||
+          vec_shape_of(v, LLVMGetOperand(call, 1u + (unsigned)barrier)).kind != VEC_UNIFORM)))
+        vec_refuse(v, "a barrier that differs between lanes");
+    if (!accept_barrier(v, block))
+        vec_refuse(v, "a barrier that not all lanes come to");
+}
+
 static void accept_call(struct vec *v, LLVMValueRef call, int block, unsigned char *together)
 {
     const char *name = vec_callee(call);
-    int barrier = !strcmp(name, "mt_cpu_barrier");
-    if (barrier) {
-        v->waits = 1;
-        if (!LLVMIsAConstantInt(LLVMGetOperand(call, 0)) ||
-            vec_shape_of(v, LLVMGetOperand(call, 1)).kind != VEC_UNIFORM ||
-            vec_shape_of(v, LLVMGetOperand(call, 2)).kind != VEC_UNIFORM)
-            vec_refuse(v, "a barrier that differs between lanes");
-        if (!accept_barrier(v, block))
-            vec_refuse(v, "a barrier that not all lanes come to");
-    }
+    accept_waits(v, call, block, name);
     if (!vec_is_lockstep_call(name))
         return;
     together[block] = 1;
-    int members = vec_shape_of(v, LLVMGetOperand(call, 0)).kind;
+    int members = LLVMGetNumArgOperands(call) ? vec_shape_of(v, LLVMGetOperand(call, 0)).kind : VEC_UNIFORM;
+    if (!strcmp(name, "mt_cpu_matrix") && members != VEC_UNIFORM)
+        vec_refuse(v, "matrices of several kinds at once");
     if ((!strcmp(name, "mt_cpu_match_all") || !strcmp(name, "mt_cpu_redux")) && members != VEC_UNIFORM)
         vec_refuse(v, "%s with members that differ between lanes", name);
     unsigned mode = !strcmp(name, "mt_cpu_shfl")                                    ? 4

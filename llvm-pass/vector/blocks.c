@@ -3,44 +3,29 @@
  * The order is one in which every block stands after those that lead to it, but for a loop's way back, and a
  * loop's blocks stand together. Where lanes part, some wait at blocks further on. A block to which all lanes
  * that are left come together needs no mask. */
-#include "vector.h"
+#include "order.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_BLOCKS 1200u
 
-struct order {
-    struct vec *v;
-    LLVMBasicBlockRef *block; /* in the order of the function */
-    uint32_t *loop, *parents;
-    unsigned n, nloops;
-    unsigned *rank;   /* of a depth-first search */
-    unsigned *header; /* of each loop, from 1 */
-    unsigned *in;     /* ways into a node that have not been placed: blocks, then loops (from n + 1) */
-    unsigned nplaced;
-    struct order_place {
-        LLVMBasicBlockRef block;
-        unsigned at;
-    } *place;
-};
-
-static int blocks_compare(const void *a, const void *b)
+int vec_order_compare(const void *a, const void *b)
 {
-    uintptr_t p = (uintptr_t)((const struct order_place *)a)->block,
-              q = (uintptr_t)((const struct order_place *)b)->block;
+    uintptr_t p = (uintptr_t)((const struct vec_order_place *)a)->block,
+              q = (uintptr_t)((const struct vec_order_place *)b)->block;
     return p < q ? -1 : p > q;
 }
 
-static unsigned blocks_index(const struct order *o, LLVMBasicBlockRef block)
+unsigned vec_order_index(const struct vec_order *o, LLVMBasicBlockRef block)
 {
-    struct order_place key = {block, 0};
-    const struct order_place *p = bsearch(&key, o->place, o->n, sizeof key, blocks_compare);
+    struct vec_order_place key = {block, 0};
+    const struct vec_order_place *p = bsearch(&key, o->place, o->n, sizeof key, vec_order_compare);
     return p->at;
 }
 
 /* The node that stands for a block among those of `region` (0: the function): itself, a loop, or none (-1).
  */
-static int blocks_node(const struct order *o, unsigned region, unsigned block)
+static int blocks_node(const struct vec_order *o, unsigned region, unsigned block)
 {
     unsigned loop = o->loop[block];
     if (loop == region)
@@ -61,7 +46,7 @@ static LLVMBasicBlockRef blocks_successor(LLVMBasicBlockRef block, unsigned i)
 }
 
 /* Post-order numbers of a search without recursion: small ones are early. */
-static int blocks_rank(struct order *o)
+static int blocks_rank(struct vec_order *o)
 {
     unsigned *stack = malloc((o->n + 1) * sizeof *stack), *at = calloc(o->n + 1, sizeof *at), depth = 0,
              next = o->n;
@@ -78,7 +63,7 @@ static int blocks_rank(struct order *o)
             depth--;
             continue;
         }
-        unsigned s = blocks_index(o, blocks_successor(o->block[b], at[b]++));
+        unsigned s = vec_order_index(o, blocks_successor(o->block[b], at[b]++));
         if (!seen[s]) {
             seen[s] = 1;
             stack[depth++] = s;
@@ -91,7 +76,7 @@ static int blocks_rank(struct order *o)
 }
 
 /* Where a loop begins: its block that is come to from outside. */
-static unsigned blocks_header(const struct order *o, unsigned loop)
+static unsigned blocks_header(const struct vec_order *o, unsigned loop)
 {
     unsigned best = 0, rank = ~0u;
     for (unsigned b = 0; b < o->n; b++)
@@ -102,12 +87,12 @@ static unsigned blocks_header(const struct order *o, unsigned loop)
     return best;
 }
 
-static void blocks_count(struct order *o, unsigned region, unsigned header, int sign)
+static void blocks_count(struct vec_order *o, unsigned region, unsigned header, int sign)
 {
     for (unsigned b = 0; b < o->n; b++) {
         int from = blocks_node(o, region, b);
         for (unsigned i = 0; from >= 0 && i < blocks_successors(o->block[b]); i++) {
-            unsigned s = blocks_index(o, blocks_successor(o->block[b], i));
+            unsigned s = vec_order_index(o, blocks_successor(o->block[b], i));
             int to = blocks_node(o, region, s);
             if (to >= 0 && to != from && s != header)
                 o->in[to] += (unsigned)sign;
@@ -115,13 +100,13 @@ static void blocks_count(struct order *o, unsigned region, unsigned header, int 
     }
 }
 
-static void blocks_leave(struct order *o, unsigned region, unsigned header, int node)
+static void blocks_leave(struct vec_order *o, unsigned region, unsigned header, int node)
 {
     for (unsigned b = 0; b < o->n; b++) {
         if (blocks_node(o, region, b) != node)
             continue;
         for (unsigned i = 0; i < blocks_successors(o->block[b]); i++) {
-            unsigned s = blocks_index(o, blocks_successor(o->block[b], i));
+            unsigned s = vec_order_index(o, blocks_successor(o->block[b], i));
             int to = blocks_node(o, region, s);
             if (to >= 0 && to != node && s != header)
                 o->in[to]--;
@@ -129,7 +114,7 @@ static void blocks_leave(struct order *o, unsigned region, unsigned header, int 
     }
 }
 
-static int blocks_region(struct order *o, unsigned region, unsigned header)
+static int blocks_region(struct vec_order *o, unsigned region, unsigned header)
 {
     struct vec *v = o->v;
     unsigned left = 0;
@@ -183,77 +168,7 @@ int vec_index(const struct vec *v, LLVMBasicBlockRef block)
     return -1;
 }
 
-/* Is the loop in, or the same as, `around`? */
-static int blocks_is_in(const struct order *o, unsigned loop, unsigned around)
-{
-    while (loop && loop != around)
-        loop = o->parents[loop - 1];
-    return loop == around;
-}
-
-/* Do the block's values leave the loop through phis alone? Others are kept for the lanes of the last round.
- */
-static int blocks_keeps_values(const struct order *o, unsigned b, unsigned loop)
-{
-    for (LLVMValueRef i = LLVMGetFirstInstruction(o->block[b]); i; i = LLVMGetNextInstruction(i))
-        for (LLVMUseRef use = LLVMGetFirstUse(i); use; use = LLVMGetNextUse(use)) {
-            LLVMValueRef user = LLVMGetUser(use);
-            unsigned at = blocks_index(o, LLVMGetInstructionParent(user));
-            if (blocks_is_in(o, o->loop[at], loop))
-                continue;
-            for (unsigned n = 0; LLVMIsAPHINode(user) && n < LLVMCountIncoming(user); n++)
-                if (LLVMGetIncomingValue(user, n) == i &&
-                    !blocks_is_in(o, o->loop[blocks_index(o, LLVMGetIncomingBlock(user, n))], loop))
-                    return 0;
-            if (!LLVMIsAPHINode(user))
-                return 0;
-        }
-    return 1;
-}
-
-/* Is the block come to from the loop alone? */
-static int blocks_is_behind(const struct order *o, unsigned b, unsigned loop)
-{
-    unsigned ways = 0;
-    LLVMValueRef block = LLVMBasicBlockAsValue(o->block[b]);
-    for (LLVMUseRef use = LLVMGetFirstUse(block); use; use = LLVMGetNextUse(use), ways++)
-        if (!blocks_is_in(o, o->loop[blocks_index(o, LLVMGetInstructionParent(LLVMGetUser(use)))], loop))
-            return 0;
-    return ways != 0;
-}
-
-/* What lanes do between leaving a loop and the place where all that leave it meet, they do in the round in
- * which they leave, as on a GPU: such blocks are part of the loop. `next`: where all ways from a block meet;
- * `taken` has room for a mark for each block. */
-static void blocks_take_exits(struct order *o, const LLVMBasicBlockRef *next, unsigned char *taken)
-{
-    for (unsigned loop = o->nloops; loop; loop--) { /* inner ones come later in the list */
-        unsigned outside = o->parents[loop - 1], changed = 1;
-        LLVMBasicBlockRef meet = o->block[o->header[loop]];
-        while (meet && blocks_is_in(o, o->loop[blocks_index(o, meet)], loop))
-            meet = next[blocks_index(o, meet)];
-        memset(taken, 0, o->n);
-        while (changed) {
-            changed = 0;
-            for (unsigned b = 0; b < o->n; b++)
-                if (o->loop[b] == outside && o->block[b] != meet && blocks_is_behind(o, b, loop)) {
-                    o->loop[b] = loop;
-                    changed = taken[b] = 1;
-                }
-        }
-        for (changed = 1; changed;) {
-            changed = 0;
-            for (unsigned b = 0; b < o->n; b++)
-                if (taken[b] && !(blocks_is_behind(o, b, loop) && blocks_keeps_values(o, b, loop))) {
-                    o->loop[b] = outside;
-                    changed = 1;
-                    taken[b] = 0;
-                }
-        }
-    }
-}
-
-static int blocks_place(struct vec *v, struct order *o)
+static int blocks_place(struct vec *v, struct vec_order *o)
 {
     LLVMValueRef *first = calloc(o->n + 1, sizeof(LLVMValueRef));
     LLVMBasicBlockRef *next = calloc(o->n + 1, sizeof *next);
@@ -264,9 +179,9 @@ static int blocks_place(struct vec *v, struct order *o)
     LLVMGetBasicBlocks(v->from, o->block);
     for (unsigned i = 0; i < o->n; i++) {
         first[i] = LLVMGetBasicBlockTerminator(o->block[i]);
-        o->place[i] = (struct order_place){o->block[i], i};
+        o->place[i] = (struct vec_order_place){o->block[i], i};
     }
-    qsort(o->place, o->n, sizeof *o->place, blocks_compare);
+    qsort(o->place, o->n, sizeof *o->place, vec_order_compare);
     o->nloops = v->nloops = mt_shim_loops(v->from, first, o->n, o->loop, &v->parents);
     o->parents = v->parents;
     v->loop = calloc(o->nloops + 1, sizeof *v->loop);
@@ -276,7 +191,7 @@ static int blocks_place(struct vec *v, struct order *o)
         for (unsigned i = 1; i <= o->nloops; i++)
             o->header[i] = blocks_header(o, i);
         mt_shim_post_dominators(v->from, o->block, o->n, next);
-        blocks_take_exits(o, next, taken);
+        vec_take_exits(o, next, taken);
         rc = blocks_region(o, 0, 0);
     }
 out:
@@ -295,7 +210,7 @@ int vec_blocks(struct vec *v)
         vec_refuse(v, "its %u blocks", n);
         return -1;
     }
-    struct order o = {.v = v, .n = n};
+    struct vec_order o = {.v = v, .n = n};
     o.block = calloc(n + 1, sizeof(LLVMBasicBlockRef));
     o.loop = calloc(n + 1, sizeof *o.loop);
     o.rank = calloc(n + 1, sizeof *o.rank);

@@ -58,11 +58,23 @@ int vec_calls(LLVMValueRef inst, const char *name)
 
 int vec_is_lockstep_call(const char *callee)
 {
-    static const char *const names[] = {
-        "mt_cpu_shfl",  "mt_cpu_vote",       "mt_cpu_match_any", "mt_cpu_match_all",
-        "mt_cpu_redux", "mt_cpu_activemask", "mt_cpu_syncwarp",  NULL};
+    static const char *const names[] = {"mt_cpu_shfl",      "mt_cpu_vote",   "mt_cpu_match_any",
+                                        "mt_cpu_match_all", "mt_cpu_redux",  "mt_cpu_activemask",
+                                        "mt_cpu_syncwarp",  "mt_cpu_matrix", NULL};
     for (unsigned i = 0; names[i]; i++)
         if (!strcmp(callee, names[i]))
+            return 1;
+    return 0;
+}
+
+int vec_is_wait(const char *callee)
+{
+    static const char *const names[] = {
+        "mt_cpu_barrier",        "mt_cpu_barrier_arrive", "mt_cpu_cluster_arrive",
+        "mt_cpu_cluster_wait",   "mt_cpu_yield",          "mt_cpu_nanosleep",
+        "mtb_ptx_mbarrier_test", "mtb_ptx_mbarrier_try",  NULL};
+    for (unsigned i = 0; names[i]; i++)
+        if (mt_starts(callee, "mtb_") ? mt_starts(callee, names[i]) : !strcmp(callee, names[i]))
             return 1;
     return 0;
 }
@@ -79,24 +91,39 @@ static const char *prepare_refuses(LLVMValueRef inst)
     LLVMValueRef callee = mt_callee(inst);
     if (!callee)
         return "a call by pointer";
-    const char *name = mt_name(callee);
     if (LLVMIsDeclaration(callee) && mt_is_shared_name(callee))
         return "a call of another file's function";
-    for (unsigned i = 0; mt_waiting_functions[i]; i++)
-        if (!strcmp(name, mt_waiting_functions[i]) && strcmp(name, "mt_cpu_barrier") &&
-            strcmp(name, "mt_cpu_step") && !vec_is_lockstep_call(name))
-            return mt_waiting_functions[i];
     return NULL;
+}
+
+/* Builtins that change what other threads see, one thread after the other. */
+static int prepare_is_in_turn(const char *name)
+{
+    return mt_starts(name, "mtb_ptx_mbarrier_") || mt_starts(name, "mtb_ptx_cp_async_mbarrier_") ||
+           mt_starts(name, "mtb_ptx_cp_async_bulk_") || mt_starts(name, "mtb_ptx_cp_reduce_async_");
 }
 
 static int prepare_inlines(LLVMValueRef inst)
 {
     LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
-    return callee && !LLVMIsDeclaration(callee) && vec_register(mt_name(callee)) < 0 && !vec_is_record(inst);
+    return callee && !LLVMIsDeclaration(callee) && vec_register(mt_name(callee)) < 0 &&
+           !prepare_is_in_turn(mt_name(callee)) && !vec_is_record(inst);
+}
+
+/* A thread that ends is one that comes to the end. */
+static void prepare_exit(struct mt_lowering *l, LLVMValueRef call)
+{
+    LLVMValueRef end = LLVMGetBasicBlockTerminator(LLVMGetInstructionParent(call));
+    if (!LLVMIsAUnreachableInst(end))
+        return;
+    LLVMPositionBuilderBefore(l->builder, end);
+    LLVMBuildRetVoid(l->builder);
+    LLVMInstructionEraseFromParent(end);
+    LLVMInstructionEraseFromParent(call);
 }
 
 /* What is called, once: a function that calls itself never comes to an end, and is refused for its size. */
-static const char *prepare_inline(LLVMValueRef f)
+static const char *prepare_inline(struct mt_lowering *l, LLVMValueRef f)
 {
     unsigned calls = 0, n, more = 1;
     while (more) {
@@ -129,6 +156,8 @@ static const char *prepare_inline(LLVMValueRef f)
             mt_starts(name, "llvm.assume") || mt_starts(name, "llvm.experimental.noalias.scope") ||
             mt_starts(name, "llvm.prefetch"))
             LLVMInstructionEraseFromParent(list[i]);
+        else if (!strcmp(name, "mt_cpu_exit_thread"))
+            prepare_exit(l, list[i]);
     }
     free(list);
     return why;
@@ -159,7 +188,7 @@ LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, const char 
     LLVMValueRef f = mt_shim_clone_function(kernel, ".warp");
     LLVMRemoveEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex,
                                    LLVMGetEnumAttributeKindForName("noinline", 8));
-    *why = l->u->options->lockstep == MT_LOCKSTEP_CTA ? "lockstep=cta" : prepare_inline(f);
+    *why = l->u->options->lockstep == MT_LOCKSTEP_CTA ? "lockstep=cta" : prepare_inline(l, f);
     if (!*why)
         *why = vec_prepare_records(l, f);
     if (!*why)

@@ -188,6 +188,22 @@ static struct vec_shape shape_logic(const struct vec *v, LLVMValueRef inst, LLVM
     return bits ? shape_lanes : shape_rows(v, a.stride, zeros < a.zeros ? zeros : a.zeros, 0);
 }
 
+/* Of rows and a number that no row crosses: all lanes of a row say the same as its first one. */
+static struct vec_shape shape_compare(const struct vec *v, LLVMValueRef inst)
+{
+    struct vec_shape a = shape_operand(v, inst, 0);
+    LLVMIntPredicate p = LLVMGetICmpPredicate(inst);
+    unsigned span = shape_span(v, a.stride);
+    int64_t n;
+    if (a.kind != VEC_ROWS || !a.stride || a.zeros < span || span > 32 ||
+        !shape_constant(LLVMGetOperand(inst, 1), &n))
+        return shape_pure(v, inst);
+    int64_t low = ((int64_t)1 << span) - 1;
+    int below = p == LLVMIntULT || p == LLVMIntSLT || p == LLVMIntUGE || p == LLVMIntSGE;
+    int above = p == LLVMIntULE || p == LLVMIntSLE || p == LLVMIntUGT || p == LLVMIntSGT;
+    return (below && !(n & low)) || (above && (n & low) == low) ? shape_rows(v, 0, 0, 0) : shape_lanes;
+}
+
 static struct vec_shape shape_right(const struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape a = shape_operand(v, inst, 0);
@@ -376,6 +392,8 @@ static struct vec_shape shape_compute(const struct vec *v, LLVMValueRef inst, in
     case LLVMLShr:
     case LLVMAShr:
         return shape_right(v, inst);
+    case LLVMICmp:
+        return shape_compare(v, inst);
     case LLVMSExt:
     case LLVMZExt:
         return shape_wider(v, inst);
@@ -448,31 +466,6 @@ static int shape_settle(struct vec *v)
     return 0;
 }
 
-/* Who is used in other blocks than its own; a phi uses at the end of the block that its value comes from. */
-static void shape_crossings(struct vec *v)
-{
-    for (unsigned i = 0; i < v->nvalues; i++) {
-        struct vec_value *x = &v->value[i];
-        if (x->block < 0)
-            continue;
-        for (LLVMUseRef use = LLVMGetFirstUse(x->from); use; use = LLVMGetNextUse(use)) {
-            LLVMValueRef user = LLVMGetUser(use);
-            if (!LLVMIsAPHINode(user)) {
-                x->crosses |= LLVMGetInstructionParent(user) != v->block[x->block].from;
-                continue;
-            }
-            for (unsigned n = 0; n < LLVMCountIncoming(user); n++)
-                if (LLVMGetIncomingValue(user, n) == x->from)
-                    x->crosses |= LLVMGetIncomingBlock(user, n) != v->block[x->block].from;
-        }
-    }
-    for (unsigned i = 0; i < v->nvalues; i++) /* whose number others need to know whether they are rows */
-        if (v->value[i].shape.source) {
-            struct vec_value *x = &v->value[v->value[i].shape.source - 1];
-            x->crosses |= v->value[i].crosses || v->value[i].block != x->block;
-        }
-}
-
 int vec_shapes(struct vec *v)
 {
     if (vec_values(v)) {
@@ -499,6 +492,6 @@ int vec_shapes(struct vec *v)
         if (v->value[i].shape.kind == VEC_UNKNOWN) /* of itself alone */
             v->value[i].shape = shape_uniform(0);
     vec_settle_masks(v);
-    shape_crossings(v);
+    vec_crossings(v);
     return 0;
 }

@@ -48,6 +48,31 @@ int vec_values(struct vec *v)
     return 0;
 }
 
+/* Who is used in other blocks than its own; a phi uses at the end of the block that its value comes from. */
+void vec_crossings(struct vec *v)
+{
+    for (unsigned i = 0; i < v->nvalues; i++) {
+        struct vec_value *x = &v->value[i];
+        if (x->block < 0)
+            continue;
+        for (LLVMUseRef use = LLVMGetFirstUse(x->from); use; use = LLVMGetNextUse(use)) {
+            LLVMValueRef user = LLVMGetUser(use);
+            if (!LLVMIsAPHINode(user)) {
+                x->crosses |= LLVMGetInstructionParent(user) != v->block[x->block].from;
+                continue;
+            }
+            for (unsigned n = 0; n < LLVMCountIncoming(user); n++)
+                if (LLVMGetIncomingValue(user, n) == x->from)
+                    x->crosses |= LLVMGetIncomingBlock(user, n) != v->block[x->block].from;
+        }
+    }
+    for (unsigned i = 0; i < v->nvalues; i++) /* whose number others need to know whether they are rows */
+        if (v->value[i].shape.source) {
+            struct vec_value *x = &v->value[v->value[i].shape.source - 1];
+            x->crosses |= v->value[i].crosses || v->value[i].block != x->block;
+        }
+}
+
 unsigned vec_count(LLVMTypeRef type)
 {
     return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetVectorSize(type) : 1;

@@ -159,6 +159,8 @@ int vec_index(const struct vec *v, LLVMBasicBlockRef block);
 int vec_part(struct vec *v, int block);
 /* After all of them: which blocks are masked. */
 void vec_settle_masks(struct vec *v);
+/* What a volatile or atomic access, or any store, touches, behind casts. NULL: it is none. */
+LLVMValueRef vec_touched(LLVMValueRef inst, int *writes);
 /* warp.c: which warp functions are turns. */
 void vec_turns(struct vec *v);
 /* Can lanes wait at block t while block b runs? */
@@ -175,6 +177,7 @@ unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst);
 /* From a lane's local variable to the next lane's. */
 int64_t vec_alloca_step(const struct vec *v, LLVMValueRef alloca);
 int vec_is_lockstep_call(const char *callee); /* a warp collective */
+int vec_is_wait(const char *callee);          /* for others than the lanes of the warp: a barrier, a spin */
 unsigned vec_bits(uint64_t x);                /* lowest n with x < 2^n */
 
 /* value.c */
@@ -193,6 +196,7 @@ LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef t
 void vec_set(struct vec *v, LLVMValueRef inst, struct vec_rep rep);
 void vec_set_lanes(struct vec *v, LLVMValueRef inst, LLVMValueRef lanes);
 void vec_set_uniform(struct vec *v, LLVMValueRef inst, LLVMValueRef value);
+void vec_crossings(struct vec *v); /* after all shapes are known */
 int vec_slots(struct vec *v);
 void vec_store_phi(struct vec *v, struct vec_value *phi, const struct vec_rep *rep, LLVMValueRef edge);
 void vec_load_phi(struct vec *v, struct vec_value *phi, int kill);

@@ -341,6 +341,30 @@ static void warp_turn(struct vec *v, LLVMValueRef call)
     }
 }
 
+/* What each lane gives lies in memory, side by side. */
+static void warp_matrix(struct vec *v, LLVMValueRef call)
+{
+    LLVMTypeRef type;
+    LLVMValueRef f = mt_builtin(v->l, "__mt_warp_matrix", &type), args[6];
+    args[0] = vec_uniform(v, LLVMGetOperand(call, 0));
+    for (unsigned i = 1; i < 5; i++)
+        args[i] = vec_spill(v, warp_argument(v, call, i));
+    args[5] = warp_bits(v);
+    LLVMBuildCall2(v->b, type, f, args, 6, "");
+}
+
+static void warp_wait(struct vec *v, LLVMValueRef call)
+{
+    LLVMValueRef args[2] = {0}, callee = mt_callee(call);
+    unsigned n = LLVMGetNumArgOperands(call);
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef a = LLVMGetOperand(call, i);
+        args[i] =
+            vec_shape_of(v, a).kind == VEC_UNIFORM ? vec_uniform(v, a) : vec_number(v, 0); /* nanoseconds */
+    }
+    mt_build_call(v->l, callee, args, n);
+}
+
 int vec_emit_warp(struct vec *v, LLVMValueRef call)
 {
     const char *name = vec_callee(call);
@@ -353,11 +377,19 @@ int vec_emit_warp(struct vec *v, LLVMValueRef call)
         vec_set_uniform(v, call, warp_barrier(v, call));
         return 1;
     }
+    if (vec_is_wait(name) && mt_starts(name, "mt_cpu_")) { /* once for all lanes */
+        warp_wait(v, call);
+        return 1;
+    }
     if (!vec_is_lockstep_call(name))
         return 0;
     warp_turn(v, call);
     if (!strcmp(name, "mt_cpu_syncwarp"))
         return 1; /* they are in step */
+    if (!strcmp(name, "mt_cpu_matrix")) {
+        warp_matrix(v, call);
+        return 1;
+    }
     if (strcmp(name, "mt_cpu_activemask"))
         warp_check_named(v, call);
     if (!strcmp(name, "mt_cpu_activemask")) {

@@ -328,6 +328,10 @@ struct mt_matrix_op {
 MT_CONVERGENT void mt_cpu_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, const uint64_t *in,
                                  uint64_t *out);
 
+/* … for code of whole warps: what each lane would give. */
+MT_CONVERGENT void mt_cpu_warp_matrix(const struct mt_matrix_op *op, void *const *p, const uint64_t *stride,
+                                      const uint64_t *const *in, uint64_t *const *out, uint32_t lanes);
+
 /* What a tensor copy does (builtins/tensor.c): from global to shared memory, back, or combines what is there
  * with the elements of shared memory. */
 enum mt_tensor_op {

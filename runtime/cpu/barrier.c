@@ -92,6 +92,8 @@ uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_
 void mt_cpu_barrier_arrive(uint32_t id, uint32_t count)
 {
     struct mt_cta *cta = mt_cta_waiting("a barrier");
+    if (cta->run->warps)
+        count = (count + MT_WARP - 1) / MT_WARP;
     struct mt_barrier *b = barrier_arrive(cta, 0, id % MT_BARRIERS, count, 0);
     if (barrier_complete(cta, b))
         barrier_release(cta, id % MT_BARRIERS);

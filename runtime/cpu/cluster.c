@@ -118,9 +118,10 @@ void mt_cpu_cluster_wait(void)
     struct mt_warp *w = &cta->warp[self->warp];
     if (self->cluster_phase != *cluster_phase(cta))
         return;
-    w->blocked |= 1u << self->lane;
     mt_queue_append(&cta->cluster_waiters, self);
-    if (MT_UNLIKELY(w->parked != 0))
+    if (!cta->run->warps)
+        w->blocked |= 1u << self->lane;
+    if (MT_UNLIKELY(!cta->run->warps && w->parked != 0))
         mt_warp_parked_check(cta, w, self->warp);
     mt_cta_block(cta, self);
 }

@@ -157,6 +157,18 @@ void mt_matrix_do(const struct mt_matrix_op *op, struct mt_matrix_call *const *c
 }
 
 /* All lanes ought to be at the same operation; those that are not get their own, without the others. */
+void mt_cpu_warp_matrix(const struct mt_matrix_op *op, void *const *p, const uint64_t *stride,
+                        const uint64_t *const *in, uint64_t *const *out, uint32_t lanes)
+{
+    struct mt_matrix_call list[MT_MATRIX_LANES], *call[MT_MATRIX_LANES] = {NULL};
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        unsigned i = (unsigned)__builtin_ctz(m);
+        list[i] = (struct mt_matrix_call){op, p[i], stride[i], in[i], out[i]};
+        call[i] = &list[i];
+    }
+    mt_matrix_meet(call);
+}
+
 void mt_matrix_meet(struct mt_matrix_call *const *call)
 {
     uint32_t left = 0;

@@ -315,14 +315,15 @@ static int pool_choose_vector(struct mt_run *run)
     void (*quiet)(void **) = pool_vector(l->block, k->vector_rows, k->vector_tiles, k->record_any);
     void (*code)(void **) =
         pool_is_traced(l) ? pool_vector(l->block, k->record_rows, k->record_tiles, k->record_any) : quiet;
-    if (mt_check_on || l->cluster[0] || l->cooperative || !code || !quiet)
+    int waits = (k->flags & MT_KERNEL_WARPS) != 0;
+    if (mt_check_on || !code || !quiet)
         return 0;
-    run->warps = (k->flags & MT_KERNEL_WARPS) != 0;
+    run->warps = waits || l->cluster[0]; /* CTAs of a cluster are begun side by side */
     run->loop = run->warps ? NULL : code;
     run->quiet_loop = run->warps ? NULL : quiet;
     run->entry = code;
     run->quiet_entry = quiet;
-    run->nthreads = run->warps ? (run->nthreads + MT_WARP - 1) / MT_WARP : run->nthreads;
+    run->nthreads = waits ? (run->nthreads + MT_WARP - 1) / MT_WARP : run->warps ? 1 : run->nthreads;
     return 1;
 }
 

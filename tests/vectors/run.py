@@ -3,7 +3,7 @@
 vectors and of threads must say that each thread accessed the same, in the same order.
 
 run.py --build DIR --kernels N SEED...   kernels made by chance (generate.py); SEED is a number or A-B
-run.py --build DIR --shapes              shapes.cu: kernels whose results are known beforehand"""
+run.py --build DIR --shapes              shapes.cu and waits.cu: kernels whose results are known beforehand"""
 import argparse
 import os
 import re
@@ -115,9 +115,17 @@ def main():
         os.makedirs(folder)
         if args.shapes:
             for level in ("-O2", "-O0"):
+                have, lack = build(args, os.path.join(HERE, "waits.cu"), os.path.join(work, "waits"), level, "--cuda-gpu-arch=sm_90")
+                # lanes that take turns, from one to the next
+                if (have, lack) != (9, ["lanes that may wait for others of their warp"]):
+                    sys.exit(f"waits.cu {level}: {have} kernels as vectors, not: {lack}")
+                for way, variables in WAYS.items():
+                    said = call([os.path.join(work, "waits")], MEMTRACE_DIR=folder, **variables).stdout
+                    if said.splitlines()[-1] != "all right":
+                        sys.exit(f"waits.cu {level}, {way}: {said}")
                 have, lack = build(args, os.path.join(HERE, "shapes.cu"), os.path.join(work, "shapes"), level)
-                # one spins, one calls by pointer, one has a barrier that some lanes do not come to
-                if (have, sorted(lack)) != (13, ["a barrier that not all lanes come to", "a call by pointer", "mt_cpu_yield"]):
+                # one calls by pointer, one has a barrier that some lanes do not come to
+                if (have, sorted(lack)) != (14, ["a barrier that not all lanes come to", "a call by pointer"]):
                     sys.exit(f"shapes.cu {level}: {have} kernels as vectors, not: {lack}")
                 said = compare(args, os.path.join(work, "shapes"), folder)
                 if said.splitlines()[-1] != "all right":

@@ -1,6 +1,10 @@
 /* Device library calls: printf, the heap, assertions, and the device runtime that cooperative groups use. */
 #include "builtin.h"
 
+uint32_t mtb_nvvm_read_ptx_sreg_tid_x(void); /* sreg.c */
+uint32_t mtb_nvvm_read_ptx_sreg_tid_y(void);
+uint32_t mtb_nvvm_read_ptx_sreg_tid_z(void);
+
 MT_BUILTIN int32_t mtb_vprintf(const char *format, const void *args)
 {
     return mt_cpu_vprintf(format, args);
@@ -55,7 +59,7 @@ MT_BUILTIN uint32_t mtb_cudaCGSynchronize(uint64_t handle, uint32_t flags)
     if (!handle || flags) /* not a cooperative launch */
         return CG_INVALID_VALUE;
     mt_cpu_barrier(0, 0, 0, 0);
-    if (!(t->tid[0] | t->tid[1] | t->tid[2])) {
+    if (!(mtb_nvvm_read_ptx_sreg_tid_x() | mtb_nvvm_read_ptx_sreg_tid_y() | mtb_nvvm_read_ptx_sreg_tid_z())) {
         uint32_t ctas = t->nctaid[0] * t->nctaid[1] * t->nctaid[2];
         uint32_t first = !(t->ctaid[0] | t->ctaid[1] | t->ctaid[2]);
         uint32_t before = __atomic_fetch_add(barrier, first ? 0x80000000u - (ctas - 1) : 1, __ATOMIC_SEQ_CST);

@@ -190,6 +190,12 @@ MT_BUILTIN void __mt_warp_undefined(uint32_t thread, uint32_t lanes, const uint3
     mt_cpu_warp_undefined(thread / LANES, lanes, from);
 }
 
+MT_BUILTIN void __mt_warp_matrix(const struct mt_matrix_op *op, void *const *p, const uint64_t *stride,
+                                 const uint64_t *const *in, uint64_t *const *out, uint32_t lanes)
+{
+    mt_cpu_warp_matrix(op, p, stride, in, out, lanes);
+}
+
 MT_BUILTIN void __mt_warp_turn(void)
 {
     mt_cpu_warp_turn();

@@ -1,0 +1,122 @@
+/* Warps as vectors: which blocks behind a loop are part of it. */
+#include "order.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Is the loop in, or the same as, `around`? */
+static int exits_is_in(const struct vec_order *o, unsigned loop, unsigned around)
+{
+    while (loop && loop != around)
+        loop = o->parents[loop - 1];
+    return loop == around;
+}
+
+/* Do the block's values leave the loop through phis alone? Others are kept for the lanes of the last round.
+ */
+static int exits_keeps_values(const struct vec_order *o, unsigned b, unsigned loop)
+{
+    for (LLVMValueRef i = LLVMGetFirstInstruction(o->block[b]); i; i = LLVMGetNextInstruction(i))
+        for (LLVMUseRef use = LLVMGetFirstUse(i); use; use = LLVMGetNextUse(use)) {
+            LLVMValueRef user = LLVMGetUser(use);
+            unsigned at = vec_order_index(o, LLVMGetInstructionParent(user));
+            if (exits_is_in(o, o->loop[at], loop))
+                continue;
+            for (unsigned n = 0; LLVMIsAPHINode(user) && n < LLVMCountIncoming(user); n++)
+                if (LLVMGetIncomingValue(user, n) == i &&
+                    !exits_is_in(o, o->loop[vec_order_index(o, LLVMGetIncomingBlock(user, n))], loop))
+                    return 0;
+            if (!LLVMIsAPHINode(user))
+                return 0;
+        }
+    return 1;
+}
+
+/* Is the block come to from the loop alone? */
+static int exits_is_behind(const struct vec_order *o, unsigned b, unsigned loop)
+{
+    unsigned ways = 0;
+    LLVMValueRef block = LLVMBasicBlockAsValue(o->block[b]);
+    for (LLVMUseRef use = LLVMGetFirstUse(block); use; use = LLVMGetNextUse(use), ways++)
+        if (!exits_is_in(o, o->loop[vec_order_index(o, LLVMGetInstructionParent(LLVMGetUser(use)))], loop))
+            return 0;
+    return ways != 0;
+}
+
+LLVMValueRef vec_touched(LLVMValueRef inst, int *writes)
+{
+    LLVMOpcode op = LLVMGetInstructionOpcode(inst);
+    int load =
+        op == LLVMLoad && (LLVMGetVolatile(inst) || LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic);
+    if (!load && op != LLVMStore && op != LLVMAtomicRMW && op != LLVMAtomicCmpXchg)
+        return NULL;
+    LLVMValueRef p = LLVMGetOperand(inst, op == LLVMStore);
+    while (LLVMIsACastInst(p))
+        p = LLVMGetOperand(p, 0);
+    *writes = !load;
+    return p;
+}
+
+/* Is a lock that the loop takes given back in this block? */
+static int exits_release(const struct vec_order *o, unsigned loop, LLVMBasicBlockRef block)
+{
+    int writes;
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) {
+        LLVMValueRef p = vec_touched(i, &writes);
+        for (unsigned b = 0; p && writes && b < o->n; b++)
+            for (LLVMValueRef j = exits_is_in(o, o->loop[b], loop) ? LLVMGetFirstInstruction(o->block[b])
+                                                                    : NULL;
+                 j; j = LLVMGetNextInstruction(j))
+                if (LLVMIsAAtomicCmpXchgInst(j) && vec_touched(j, &writes) == p)
+                    return 1;
+    }
+    return 0;
+}
+
+static int exits_yields(const struct vec_order *o, unsigned loop)
+{
+    for (unsigned b = 0; b < o->n; b++)
+        if (exits_is_in(o, o->loop[b], loop))
+            for (LLVMValueRef i = LLVMGetFirstInstruction(o->block[b]); i; i = LLVMGetNextInstruction(i))
+                if (vec_calls(i, "mt_cpu_yield"))
+                    return 1;
+    return 0;
+}
+
+/* Who has taken a lock goes on until it is given back, while other lanes are in the loop. */
+static LLVMBasicBlockRef exits_after_lock(const struct vec_order *o, unsigned loop, LLVMBasicBlockRef meet,
+                                           const LLVMBasicBlockRef *next)
+{
+    LLVMBasicBlockRef at = exits_yields(o, loop) ? meet : NULL;
+    for (; at && !exits_release(o, loop, at);)
+        at = next[vec_order_index(o, at)];
+    return at ? next[vec_order_index(o, at)] : meet;
+}
+
+void vec_take_exits(struct vec_order *o, const LLVMBasicBlockRef *next, unsigned char *taken)
+{
+    for (unsigned loop = o->nloops; loop; loop--) { /* inner ones come later in the list */
+        unsigned outside = o->parents[loop - 1], changed = 1;
+        LLVMBasicBlockRef meet = o->block[o->header[loop]];
+        while (meet && exits_is_in(o, o->loop[vec_order_index(o, meet)], loop))
+            meet = next[vec_order_index(o, meet)];
+        meet = exits_after_lock(o, loop, meet, next);
+        memset(taken, 0, o->n);
+        while (changed) {
+            changed = 0;
+            for (unsigned b = 0; b < o->n; b++)
+                if (o->loop[b] == outside && o->block[b] != meet && exits_is_behind(o, b, loop)) {
+                    o->loop[b] = loop;
+                    changed = taken[b] = 1;
+                }
+        }
+        for (changed = 1; changed;) {
+            changed = 0;
+            for (unsigned b = 0; b < o->n; b++)
+                if (taken[b] && !(exits_is_behind(o, b, loop) && exits_keeps_values(o, b, loop))) {
+                    o->loop[b] = outside;
+                    changed = 1;
+                    taken[b] = 0;
+                }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+// Kernels whose warps wait for others: barriers of the grid, of clusters and of some warps, mbarriers, locks, flags of
+// other CTAs, sleep. Results are known beforehand.
+#include <cooperative_groups.h>
+#include <cuda/barrier>
+#include <cstdio>
+#include <cstdlib>
+namespace cg = cooperative_groups;
+
+#define CLUSTER 4
+#define ROUNDS 3
+
+// Each thread takes its neighbour's number and adds one, five times.
+__global__ void grid_turns(int *a, int n)
+{
+    auto grid = cg::this_grid();
+    for (int r = 0; r < 5; r++) {
+        int i = grid.thread_rank(), next = a[(i + 1) % n];
+        grid.sync();
+        a[i] = next + 1;
+        grid.sync();
+    }
+}
+
+__global__ void __cluster_dims__(CLUSTER, 1, 1) cluster_mirror(int *o)
+{
+    __shared__ int own[64];
+    auto cluster = cg::this_cluster();
+    int n = blockDim.x, t = threadIdx.x, rank = cluster.block_rank();
+    own[t] = rank * 100 + t;
+    cluster.sync();
+    const int *other = cluster.map_shared_rank(own, (rank + 1) % CLUSTER);
+    o[blockIdx.x * n + t] = other[n - 1 - t];
+    cluster.sync();
+}
+
+__device__ void add_one(int *sum)
+{
+    *(volatile int *)sum += 1;
+    __threadfence();
+}
+
+__global__ void lock_of_one(int *lock, int *sum)
+{
+    if (threadIdx.x == 0) {
+        while (atomicCAS(lock, 0, 1))
+            ;
+        add_one(sum);
+        atomicExch(lock, 0);
+    }
+}
+
+// Lanes of a warp want the same lock.
+__global__ void lock_of_all(int *lock, int *sum)
+{
+    bool done = false;
+    while (!done)
+        if (atomicCAS(lock, 0, 1) == 0) {
+            add_one(sum);
+            atomicExch(lock, 0);
+            done = true;
+        }
+}
+
+__global__ void lock_behind(int *lock, int *sum)
+{
+    while (atomicCAS(lock, 0, 1))
+        ;
+    if (threadIdx.x % 3)
+        add_one(sum);
+    __threadfence();
+    atomicExch(lock, 0);
+}
+
+// In the order of threads: who has its turn gives it to the next one, of the same warp.
+__global__ void in_turn(volatile int *turn, int *o)
+{
+    int t = threadIdx.x;
+    while (*turn != t)
+        ;
+    o[t] = t ? o[t - 1] + t : 0;
+    __threadfence();
+    *turn = t + 1;
+}
+
+__global__ void mbarriers(int *o)
+{
+    using barrier = cuda::barrier<cuda::thread_scope_block>;
+    __shared__ barrier b;
+    __shared__ int s[128];
+    int t = threadIdx.x, n = blockDim.x;
+    if (t == 0)
+        init(&b, n);
+    __syncthreads();
+    for (int r = 0; r < ROUNDS; r++) {
+        s[t] = t + r;
+        b.arrive_and_wait();
+        o[blockIdx.x * n + t] += s[(t + 33) % n];
+        b.arrive_and_wait();
+    }
+}
+
+// One warp makes, one uses: bar.arrive does not wait.
+__global__ void named_barriers(int *o)
+{
+    __shared__ int s[32];
+    int t = threadIdx.x % 32;
+    for (int r = 0; r < ROUNDS; r++)
+        if (threadIdx.x < 32) {
+            s[t] = r * 10 + t;
+            asm volatile("bar.arrive 1, 64;" ::: "memory");
+            asm volatile("bar.sync 2, 64;" ::: "memory");
+        } else {
+            asm volatile("bar.sync 1, 64;" ::: "memory");
+            o[t] += s[t];
+            asm volatile("bar.arrive 2, 64;" ::: "memory");
+        }
+}
+
+// Each CTA waits for the one before.
+__global__ void flags(volatile int *flag, int *o)
+{
+    int b = blockIdx.x, t = threadIdx.x;
+    if (b > 0)
+        while (flag[b - 1] == 0)
+            ;
+    o[b * blockDim.x + t] = b ? o[(b - 1) * blockDim.x + t] + 1 : 0;
+    __threadfence();
+    __syncthreads();
+    if (t == 0)
+        flag[b] = 1;
+}
+
+__global__ void sleepers(int *o)
+{
+    int t = threadIdx.x;
+    if (t & 1)
+        __nanosleep(100 * t);
+    o[t] = t;
+    if (t % 5 == 2)
+        asm volatile("exit;");
+    o[t] += 5;
+}
+
+static int *a, wrong;
+#define N 4096
+
+static void begin(int first)
+{
+    for (int i = 0; i < N; i++)
+        a[i] = first * i;
+}
+
+template <typename F> static void check(const char *what, int n, F want)
+{
+    cudaError_t e = cudaDeviceSynchronize();
+    int bad = e != cudaSuccess;
+    for (int i = 0; i < n; i++)
+        bad += a[i] != want(i);
+    printf("%s: %s, %d wrong\n", what, cudaGetErrorString(e), bad);
+    wrong |= bad;
+}
+
+static void grids(dim3 block)
+{
+    int n = 6 * block.x * block.y;
+    void *args[] = {&a, &n};
+    begin(1);
+    cudaLaunchCooperativeKernel((void *)grid_turns, dim3(6), block, args);
+    check("grid_turns", n, [=](int i) { return (i + 5) % n + 5; });
+}
+
+int main()
+{
+    cudaMallocManaged(&a, N * sizeof *a);
+    for (dim3 block : {dim3(64), dim3(48), dim3(33), dim3(8, 6), dim3(16, 4)})
+        grids(block);
+    for (int n : {64, 50, 7}) {
+        cluster_mirror<<<2 * CLUSTER, n>>>(a);
+        check("cluster_mirror", 2 * CLUSTER * n, [=](int i) { return (i / n + 1) % CLUSTER * 100 + n - 1 - i % n; });
+    }
+    for (int n : {128, 40}) {
+        begin(0);
+        lock_of_one<<<20, n>>>(a + 1, a);
+        check("lock_of_one", 1, [](int) { return 20; });
+        begin(0);
+        lock_of_all<<<20, n>>>(a + 1, a);
+        check("lock_of_all", 1, [=](int) { return 20 * n; });
+        begin(0);
+        lock_behind<<<20, n>>>(a + 1, a);
+        check("lock_behind", 1, [=](int) { return 20 * (n - (n + 2) / 3); });
+        begin(0);
+        in_turn<<<1, n>>>(a + N - 1, a);
+        check("in_turn", n, [](int i) { return i * (i + 1) / 2; });
+        begin(0);
+        mbarriers<<<2, n>>>(a);
+        check("mbarriers", 2 * n, [=](int i) { return ROUNDS * ((i % n + 33) % n) + ROUNDS * (ROUNDS - 1) / 2; });
+        sleepers<<<1, n>>>(a);
+        check("sleepers", n, [](int i) { return i + 5 * (i % 5 != 2); });
+    }
+    begin(0);
+    named_barriers<<<1, 64>>>(a);
+    check("named_barriers", 32, [](int i) { return ROUNDS * i + 10 * ROUNDS * (ROUNDS - 1) / 2; });
+    begin(0);
+    flags<<<40, 32>>>(a + N - 100, a);
+    check("flags", 40 * 32, [](int i) { return i / 32; });
+    puts(wrong ? "wrong" : "all right");
+    return wrong != 0;
+}
