@@ -64,7 +64,7 @@ static int exits_release(const struct vec_order *o, unsigned loop, LLVMBasicBloc
         LLVMValueRef p = vec_touched(i, &writes);
         for (unsigned b = 0; p && writes && b < o->n; b++)
             for (LLVMValueRef j = exits_is_in(o, o->loop[b], loop) ? LLVMGetFirstInstruction(o->block[b])
-                                                                    : NULL;
+                                                                   : NULL;
                  j; j = LLVMGetNextInstruction(j))
                 if (LLVMIsAAtomicCmpXchgInst(j) && vec_touched(j, &writes) == p)
                     return 1;
@@ -84,7 +84,7 @@ static int exits_yields(const struct vec_order *o, unsigned loop)
 
 /* Who has taken a lock goes on until it is given back, while other lanes are in the loop. */
 static LLVMBasicBlockRef exits_after_lock(const struct vec_order *o, unsigned loop, LLVMBasicBlockRef meet,
-                                           const LLVMBasicBlockRef *next)
+                                          const LLVMBasicBlockRef *next)
 {
     LLVMBasicBlockRef at = exits_yields(o, loop) ? meet : NULL;
     for (; at && !exits_release(o, loop, at);)

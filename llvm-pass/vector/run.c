@@ -1,5 +1,5 @@
-/* Warps as vectors: the functions of the image that run a kernel so. Where its warps wait for one another,
- * one runs a warp; else a CTA. */
+/* Warps as vectors: the functions of the image that run a kernel so: those warps of the CTA that thread-local
+ * state says. */
 #include "vector.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,13 +40,18 @@ struct place {
     LLVMValueRef x, y, z;
 };
 
+static LLVMValueRef run_builtin(struct mt_lowering *l, const char *name)
+{
+    LLVMTypeRef type;
+    LLVMValueRef f = mt_builtin(l, name, &type);
+    return LLVMBuildCall2(l->builder, type, f, NULL, 0, "");
+}
+
 static LLVMValueRef run_register(struct mt_lowering *l, const char *name)
 {
     char full[64];
-    LLVMTypeRef type;
     snprintf(full, sizeof full, "mtb_nvvm_read_ptx_sreg_%s", name);
-    LLVMValueRef f = mt_builtin(l, full, &type);
-    return LLVMBuildCall2(l->builder, type, f, NULL, 0, "");
+    return run_builtin(l, full);
 }
 
 static void run_call(struct vec *v, LLVMValueRef body, LLVMValueRef *args, unsigned n, LLVMValueRef linear,
@@ -74,119 +79,98 @@ static struct place run_next(struct vec *v, struct place at, struct place size)
                           LLVMBuildSelect(b, last, LLVMBuildAdd(b, at.z, one, ""), at.z, "")};
 }
 
-static LLVMValueRef run_threads(struct vec *v, struct place size)
+/* Where the rows of a warp begin. Most calls begin with the first one. */
+static void run_begin(struct vec *v, LLVMValueRef f, LLVMValueRef linear, struct place size, struct place *at)
 {
-    return LLVMBuildMul(v->b, LLVMBuildMul(v->b, size.x, size.y, ""), size.z, "");
-}
-
-/* Are the CTA's threads one row? */
-static LLVMValueRef run_is_line(struct vec *v, struct place size)
-{
-    return LLVMBuildICmp(v->b, LLVMIntEQ, run_threads(v, size), size.x, "");
-}
-
-static void run_warp(struct vec *v, LLVMValueRef body, LLVMValueRef *args, unsigned n, struct place size)
-{
-    struct place at[VEC_ROWS_MAX];
     LLVMBuilderRef b = v->b;
-    LLVMValueRef linear = LLVMBuildShl(b, run_register(v->l, "warpid"), vec_number(v, 5), "");
-    for (unsigned p = 0; p < v->rows; p++) {
-        LLVMValueRef first = LLVMBuildAdd(b, linear, vec_number(v, p * v->group), "");
-        LLVMValueRef row = LLVMBuildUDiv(b, first, size.x, "");
-        at[p].x = LLVMBuildURem(b, first, size.x, "");
-        at[p].y = LLVMBuildURem(b, row, size.y, "");
-        at[p].z = LLVMBuildUDiv(b, row, size.y, "");
+    LLVMValueRef zero = vec_number(v, 0);
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(b), divide = LLVMAppendBasicBlockInContext(v->context, f, ""),
+                      after = LLVMAppendBasicBlockInContext(v->context, f, "");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, linear, zero, ""), after, divide);
+    LLVMPositionBuilderAtEnd(b, divide);
+    LLVMValueRef row = LLVMBuildUDiv(b, linear, size.x, "");
+    LLVMValueRef given[3] = {LLVMBuildURem(b, linear, size.x, ""), LLVMBuildURem(b, row, size.y, ""),
+                             LLVMBuildUDiv(b, row, size.y, "")},
+                 phi[3];
+    LLVMBuildBr(b, after);
+    LLVMPositionBuilderAtEnd(b, after);
+    for (unsigned i = 0; i < 3; i++) {
+        phi[i] = LLVMBuildPhi(b, v->l->i32, "");
+        LLVMAddIncoming(phi[i], &zero, &here, 1);
+        LLVMAddIncoming(phi[i], &given[i], &divide, 1);
     }
-    run_call(v, body, args, n, linear, at);
+    *at = (struct place){phi[0], phi[1], phi[2]};
 }
 
-static void run_cta(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValueRef *args, unsigned n,
-                    struct place size)
+static LLVMValueRef run_least(struct vec *v, LLVMIntPredicate p, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildSelect(v->b, LLVMBuildICmp(v->b, p, a, b, ""), a, b, "");
+}
+
+/* The warps from thread `from` to thread `to` of the CTA, if there are any. */
+static void run_warps(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValueRef *args, unsigned n,
+                      struct place size, LLVMValueRef from, LLVMValueRef to)
 {
     LLVMBuilderRef b = v->b;
-    LLVMValueRef threads = run_threads(v, size), zero = vec_number(v, 0);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(b), head = LLVMAppendBasicBlockInContext(v->context, f, "");
-    LLVMBasicBlockRef after = LLVMAppendBasicBlockInContext(v->context, f, "");
+    LLVMBasicBlockRef any = LLVMAppendBasicBlockInContext(v->context, f, ""),
+                      head = LLVMAppendBasicBlockInContext(v->context, f, ""),
+                      after = LLVMAppendBasicBlockInContext(v->context, f, "");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, from, to, ""), any, after);
+    LLVMPositionBuilderAtEnd(b, any);
+    struct place at[VEC_ROWS_MAX + 1] = {{0}};
+    if (!v->any)
+        run_begin(v, f, from, size, &at[0]);
+    LLVMValueRef phi[4], next[4], first[4] = {from, at[0].x, at[0].y, at[0].z};
+    unsigned values = v->any ? 1 : 4;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
     LLVMBuildBr(b, head);
     LLVMPositionBuilderAtEnd(b, head);
-    LLVMValueRef phi[4], next[4];
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < values; i++) {
         phi[i] = LLVMBuildPhi(b, v->l->i32, "");
-        LLVMAddIncoming(phi[i], &zero, &before, 1);
+        LLVMAddIncoming(phi[i], &first[i], &before, 1);
     }
-    struct place at[VEC_ROWS_MAX + 1];
-    at[0] = (struct place){phi[1], phi[2], phi[3]};
-    for (unsigned p = 0; p < v->rows; p++)
-        at[p + 1] = run_next(v, at[p], size);
-    run_call(v, body, args, n, phi[0], at);
+    if (!v->any) {
+        at[0] = (struct place){phi[1], phi[2], phi[3]};
+        for (unsigned p = 0; p < v->rows; p++)
+            at[p + 1] = run_next(v, at[p], size);
+    }
+    run_call(v, body, args, n, phi[0], v->any ? NULL : at);
     next[0] = LLVMBuildNUWAdd(b, phi[0], vec_number(v, VEC_WIDTH), "");
     next[1] = at[v->rows].x;
     next[2] = at[v->rows].y;
     next[3] = at[v->rows].z;
     LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < values; i++)
         LLVMAddIncoming(phi[i], &next[i], &here, 1);
-    /* A part of a warp is not the rows' (run_cta_any). */
-    LLVMValueRef end = LLVMBuildNUWAdd(b, next[0], vec_number(v, VEC_WIDTH), "");
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULE, end, threads, ""), head, after);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, next[0], to, ""), head, after);
     LLVMPositionBuilderAtEnd(b, after);
 }
 
-/* CTAs of any shape. Where threads have one dimension, `rows` runs the whole warps; then a part of one is
- * left. */
-static void run_cta_any(struct vec *v, LLVMValueRef rows, LLVMValueRef f, LLVMValueRef body,
-                        LLVMValueRef *args, unsigned n, struct place size)
+/* What a call of the runner is to run: rows, whole warps; else all, but where threads have one dimension,
+ * `rows` runs the whole warps. */
+static void run_share(struct vec *v, LLVMValueRef rows, LLVMValueRef f, LLVMValueRef body, LLVMValueRef *args,
+                      unsigned n, struct place size)
 {
     LLVMBuilderRef b = v->b;
-    LLVMValueRef threads = run_threads(v, size), zero = vec_number(v, 0), width = vec_number(v, VEC_WIDTH);
+    LLVMValueRef threads = LLVMBuildMul(b, LLVMBuildMul(b, size.x, size.y, ""), size.z, "");
     LLVMValueRef whole = LLVMBuildAnd(b, threads, vec_number(v, ~(VEC_WIDTH - 1)), "");
-    LLVMBasicBlockRef block[6], from[3];
-    for (unsigned i = 0; i < 6; i++)
-        block[i] = LLVMAppendBasicBlockInContext(v->context, f, "");
-    from[0] = LLVMGetInsertBlock(b);
-    LLVMBuildCondBr(b, run_is_line(v, size), block[0], block[3]);
+    LLVMValueRef from = LLVMBuildShl(b, run_builtin(v->l, "mtb_warp_first"), vec_number(v, 5), ""),
+                 to = LLVMBuildShl(b, run_builtin(v->l, "mtb_warp_end"), vec_number(v, 5), "");
+    if (!v->any) {
+        run_warps(v, f, body, args, n, size, from, run_least(v, LLVMIntULT, to, whole));
+        return;
+    }
+    LLVMBasicBlockRef block[2] = {LLVMAppendBasicBlockInContext(v->context, f, ""),
+                                  LLVMAppendBasicBlockInContext(v->context, f, "")};
+    LLVMValueRef line = LLVMBuildICmp(b, LLVMIntEQ, threads, size.x, ""), pointer = LLVMGetParam(f, 0);
+    whole = LLVMBuildSelect(b, line, whole, vec_number(v, 0), "");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, from, whole, ""), block[0], block[1]);
     LLVMPositionBuilderAtEnd(b, block[0]);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, whole, zero, ""), block[3], block[1]);
-    from[1] = block[0];
-    LLVMPositionBuilderAtEnd(b, block[1]);
-    LLVMValueRef pointer = LLVMGetParam(f, 0);
     mt_build_call(v->l, rows, &pointer, 1);
-    LLVMBuildBr(b, block[2]);
-    from[2] = block[2];
-    LLVMPositionBuilderAtEnd(b, block[2]);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, whole, threads, ""), block[5], block[3]);
-    LLVMPositionBuilderAtEnd(b, block[3]);
-    LLVMValueRef linear = LLVMBuildPhi(b, v->l->i32, ""), first[] = {zero, zero, whole};
-    LLVMAddIncoming(linear, first, from, 3);
-    run_call(v, body, args, n, linear, NULL);
-    LLVMValueRef next = LLVMBuildNUWAdd(b, linear, width, "");
-    LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
-    LLVMAddIncoming(linear, &next, &here, 1);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, next, threads, ""), block[3], block[4]);
-    LLVMPositionBuilderAtEnd(b, block[4]);
-    LLVMBuildBr(b, block[5]);
-    LLVMPositionBuilderAtEnd(b, block[5]);
-}
-
-static void run_warp_any(struct vec *v, LLVMValueRef rows, LLVMValueRef f, LLVMValueRef body,
-                         LLVMValueRef *args, unsigned n, struct place size)
-{
-    LLVMBuilderRef b = v->b;
-    LLVMValueRef linear = LLVMBuildShl(b, run_register(v->l, "warpid"), vec_number(v, 5), "");
-    LLVMValueRef end = LLVMBuildNUWAdd(b, linear, vec_number(v, VEC_WIDTH), "");
-    LLVMValueRef whole = LLVMBuildICmp(b, LLVMIntULE, end, run_threads(v, size), "");
-    LLVMBasicBlockRef block[3];
-    for (unsigned i = 0; i < 3; i++)
-        block[i] = LLVMAppendBasicBlockInContext(v->context, f, "");
-    LLVMBuildCondBr(b, LLVMBuildAnd(b, whole, run_is_line(v, size), ""), block[0], block[1]);
-    LLVMPositionBuilderAtEnd(b, block[0]);
-    LLVMValueRef pointer = LLVMGetParam(f, 0);
-    mt_build_call(v->l, rows, &pointer, 1);
-    LLVMBuildBr(b, block[2]);
+    LLVMBuildBr(b, block[1]);
     LLVMPositionBuilderAtEnd(b, block[1]);
-    run_call(v, body, args, n, linear, NULL);
-    LLVMBuildBr(b, block[2]);
-    LLVMPositionBuilderAtEnd(b, block[2]);
+    run_warps(v, f, body, args, n, size, run_least(v, LLVMIntUGT, from, whole),
+              run_least(v, LLVMIntULT, to, threads));
 }
 
 /* `rows`: of any shape, the runner of rows of 32 with the same body otherwise. */
@@ -212,12 +196,8 @@ static LLVMValueRef run_runner(struct vec *v, LLVMValueRef body, const char *nam
     if (args)
         size = (struct place){args[n - VEC_CTA_REGISTERS], args[n - VEC_CTA_REGISTERS + 1],
                               args[n - VEC_CTA_REGISTERS + 2]};
-    if (args && v->any)
-        (v->waits ? run_warp_any : run_cta_any)(v, rows, f, body, args, n, size);
-    else if (args && v->waits)
-        run_warp(v, body, args, n, size);
-    else if (args)
-        run_cta(v, f, body, args, n, size);
+    if (args)
+        run_share(v, rows, f, body, args, n, size);
     LLVMBuildRetVoid(v->b);
     free(args);
     return f;

@@ -198,8 +198,9 @@ struct mt_cpu_tls {
      * the CTA is one by itself. */
     char *cluster_shared;
     uint64_t cluster_stride;
-    uint32_t cluster[3]; /* CTAs in each direction */
-    uint32_t in_cluster; /* the launch, or the kernel, says so */
+    uint32_t cluster[3];           /* CTAs in each direction */
+    uint32_t in_cluster;           /* the launch, or the kernel, says so */
+    uint32_t warp_first, warp_end; /* that code for whole warps runs when it is called */
 };
 
 #pragma GCC visibility push(default)
@@ -216,8 +217,11 @@ extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-
  * `site` and this place: returns the new `cur` (always with room for one record). The buffer is handed on
  * when it is full. Under MEMTRACE_CHECK=1 a bad access ends the thread instead: then it does not return. */
 uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place);
-/* run == run_end: the new `run`, always with room for one and 32 addresses. */
-struct mt_access_run *mt_cpu_run_room(void);
+/* run == run_end, before the access of these lanes: the new `run`, always with room for one and 32 addresses.
+ * The lanes are at base + i * stride, or at lane[i] where that is not NULL. Under MEMTRACE_CHECK=1 a bad
+ * access ends the warp instead. */
+struct mt_access_run *mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
+                                      uint32_t meta, uint32_t site);
 /* Is this address __constant__ data of any image? (Only asked for generic pointers
  * inside the hull of constants.) */
 int mt_cpu_is_constant(const void *p);

@@ -1,7 +1,7 @@
 /* Bad accesses to global memory (MEMTRACE_CHECK=1): outside every allocation, or at an address that the
  * access cannot have. On a GPU the launch would die; here the thread that does it ends before the access
- * happens, the others go on, so that one run shows more than one mistake. A launch that waits in vain for
- * what the ended thread would have done is given up. */
+ * happens (of warps as vectors, the warp), the others go on, so that one run shows more than one mistake. A
+ * launch that waits in vain for what the ended thread would have done is given up. */
 #include "check.h"
 #include <stdio.h>
 #include <string.h>
@@ -75,10 +75,10 @@ static const struct mt_image *image_of(const struct mt_run *run, const void *cod
     return i;
 }
 
-void mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller)
+/* Of the running thread. 0: it is fine; else it was reported. */
+static int check_one(struct mt_run *run, const struct mt_image *image, uint64_t address, uint32_t meta,
+                     uint32_t site)
 {
-    struct mt_run *run = mt_cta_current()->run;
-    const struct mt_image *image = image_of(run, caller);
     const struct mt_image_head *head = image->head;
     const struct mt_image_site *sites = head->sites;
     site -= head->site_base ? image->site_base : 0;
@@ -88,15 +88,45 @@ void mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void 
         code = MT_ERR_ADDRESS;
     else if (align && address % align)
         code = MT_ERR_MISALIGNED;
-    if (MT_LIKELY(!code)) {
-        if (MT_UNLIKELY(atomic_load_explicit(&run->bad, memory_order_relaxed)) &&
-            atomic_fetch_add_explicit(&run->after_bad, 1, memory_order_relaxed) > ACCESSES_AFTER)
-            mt_fault_fail(run->bad, "the launch did not end by itself after a bad access");
-        return;
+    if (MT_UNLIKELY(code)) {
+        check_tell(run, image, address, meta, site, align, code);
+        atomic_compare_exchange_strong(&run->bad, &(int){0}, code);
     }
-    check_tell(run, image, address, meta, site, align, code);
-    atomic_compare_exchange_strong(&run->bad, &(int){0}, code);
-    mt_cpu_exit_thread();
+    return code;
+}
+
+static void check_go_on(struct mt_run *run, uint32_t accesses)
+{
+    if (MT_UNLIKELY(atomic_load_explicit(&run->bad, memory_order_relaxed)) &&
+        atomic_fetch_add_explicit(&run->after_bad, accesses, memory_order_relaxed) > ACCESSES_AFTER)
+        mt_fault_fail(run->bad, "the launch did not end by itself after a bad access");
+}
+
+void mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller)
+{
+    struct mt_run *run = mt_cta_current()->run;
+    if (check_one(run, image_of(run, caller), address, meta, site))
+        mt_cpu_exit_thread();
+    check_go_on(run, 1);
+}
+
+void mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site, const void *caller)
+{
+    struct mt_cta *cta = mt_cta_current();
+    struct mt_run *run = cta->run;
+    const struct mt_image *image = image_of(run, caller);
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    int bad = 0;
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(m), thread = cta->current->warp * MT_WARP + i;
+        t->tid[0] = thread % t->ntid[0]; /* for what is reported */
+        t->tid[1] = thread / t->ntid[0] % t->ntid[1];
+        t->tid[2] = thread / t->ntid[0] / t->ntid[1];
+        bad |= check_one(run, image, address[i], meta, site);
+    }
+    if (bad)
+        mt_cpu_exit_thread();
+    check_go_on(run, (uint32_t)__builtin_popcount(lanes));
 }
 
 int mt_check_result(struct mt_run *run)

@@ -43,6 +43,8 @@ static void cta_bind(struct mt_cta *cta)
         t->nctaid[i] = launch->grid[i];
     }
     cta_place(cta);
+    t->warp_first = 0;
+    t->warp_end = (run->nthreads + MT_WARP - 1) / MT_WARP;
     t->shared = cta->shared;
     t->shared_bytes = run->shared_bytes;
     t->cluster_shared = cta->cluster ? cta->cluster->shared : cta->shared;
@@ -70,6 +72,10 @@ static inline void cta_enter(struct mt_cta *cta, struct mt_fiber *f)
     t->tid[2] = f->tid[2];
     t->laneid = f->lane;
     t->warpid = f->warp;
+    if (cta->run->warps) {
+        t->warp_first = f->warp;
+        t->warp_end = f->warp + 1u;
+    }
     if (t->thread_mask) /* else it is the CTA's word all the time */
         t->third = t->cta | ((uint64_t)f->warp * MT_WARP + f->lane);
 }

@@ -312,18 +312,20 @@ static int pool_choose_vector(struct mt_run *run)
 {
     const struct mt_cpu_launch *l = run->launch;
     const struct mt_image_kernel *k = l->kernel;
-    void (*quiet)(void **) = pool_vector(l->block, k->vector_rows, k->vector_tiles, k->record_any);
-    void (*code)(void **) =
-        pool_is_traced(l) ? pool_vector(l->block, k->record_rows, k->record_tiles, k->record_any) : quiet;
+    void (*record)(void **) = pool_vector(l->block, k->record_rows, k->record_tiles, k->record_any);
+    void (*plain)(void **) = pool_vector(l->block, k->vector_rows, k->vector_tiles, k->record_any);
+    void (*quiet)(void **) = mt_check_on ? record : plain,
+                       (*code)(void **) = pool_is_traced(l) ? record : quiet;
     int waits = (k->flags & MT_KERNEL_WARPS) != 0;
-    if (mt_check_on || !code || !quiet)
+    if (!code || !quiet)
         return 0;
-    run->warps = waits || l->cluster[0]; /* CTAs of a cluster are begun side by side */
+    /* CTAs of a cluster are begun side by side; a bad access ends a warp. */
+    run->warps = waits || l->cluster[0] || mt_check_on;
     run->loop = run->warps ? NULL : code;
     run->quiet_loop = run->warps ? NULL : quiet;
     run->entry = code;
     run->quiet_entry = quiet;
-    run->nthreads = waits ? (run->nthreads + MT_WARP - 1) / MT_WARP : run->warps ? 1 : run->nthreads;
+    run->nthreads = run->warps ? (run->nthreads + MT_WARP - 1) / MT_WARP : run->nthreads;
     return 1;
 }
 

@@ -2,6 +2,7 @@
  * runs, handed on as they are to compact traces, lane by lane to raw ones. */
 #include <stdlib.h>
 #include <string.h>
+#include "check.h"
 #include "image.h"
 #include "memtrace/record.h"
 #include "scheduler.h"
@@ -17,11 +18,17 @@ struct mt_runs *mt_runs_new(void)
     return malloc(sizeof(struct mt_runs)); /* most of it is never touched */
 }
 
+/* Under MEMTRACE_CHECK each access asks. */
+static void runs_limit(const struct mt_runs *runs)
+{
+    mt_cpu_tls.run_end = mt_check_on ? mt_cpu_tls.run : (struct mt_access_run *)runs->run + MT_WARPS_RUNS;
+}
+
 void mt_runs_open(struct mt_worker *w)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     t->run = w->runs->run;
-    t->run_end = w->runs->run + MT_WARPS_RUNS;
+    runs_limit(w->runs);
     t->run_address = w->runs->address;
 }
 
@@ -140,8 +147,21 @@ void mt_runs_flush(struct mt_worker *w)
     mt_worker_call(w, runs_flush_here, 0);
 }
 
-struct mt_access_run *mt_cpu_run_room(void)
+struct mt_access_run *mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
+                                      uint32_t meta, uint32_t site)
 {
-    mt_runs_flush(mt_worker_self);
-    return mt_cpu_tls.run;
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    const struct mt_runs *runs = mt_worker_self->runs;
+    if (MT_UNLIKELY(mt_check_on)) {
+        uint64_t list[MT_WARP];
+        for (uint32_t i = 0; i < MT_WARP; i++)
+            list[i] = lane ? lane[i] : base + i * (uint64_t)stride;
+        if (!mt_rec_space(meta >> 28)) /* global memory alone is checked */
+            mt_check_warp(list, mask, meta, site, __builtin_return_address(0));
+    }
+    if (t->run == runs->run + MT_WARPS_RUNS)
+        mt_runs_flush(mt_worker_self);
+    if (mt_check_on)
+        t->run_end = t->run + 1; /* room for this one */
+    return t->run;
 }

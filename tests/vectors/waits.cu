@@ -1,5 +1,5 @@
-// Kernels whose warps wait for others: barriers of the grid, of clusters and of some warps, mbarriers, locks, flags of
-// other CTAs, sleep. Results are known beforehand.
+// Kernels whose warps wait for others: barriers of the grid, of clusters and of some warps, mbarriers, locks,
+// flags of other CTAs, sleep. Results are known beforehand.
 #include <cooperative_groups.h>
 #include <cuda/barrier>
 #include <cstdio>
@@ -176,7 +176,8 @@ int main()
         grids(block);
     for (int n : {64, 50, 7}) {
         cluster_mirror<<<2 * CLUSTER, n>>>(a);
-        check("cluster_mirror", 2 * CLUSTER * n, [=](int i) { return (i / n + 1) % CLUSTER * 100 + n - 1 - i % n; });
+        check("cluster_mirror", 2 * CLUSTER * n,
+              [=](int i) { return (i / n + 1) % CLUSTER * 100 + n - 1 - i % n; });
     }
     for (int n : {128, 40}) {
         begin(0);
@@ -193,7 +194,8 @@ int main()
         check("in_turn", n, [](int i) { return i * (i + 1) / 2; });
         begin(0);
         mbarriers<<<2, n>>>(a);
-        check("mbarriers", 2 * n, [=](int i) { return ROUNDS * ((i % n + 33) % n) + ROUNDS * (ROUNDS - 1) / 2; });
+        check("mbarriers", 2 * n,
+              [=](int i) { return ROUNDS * ((i % n + 33) % n) + ROUNDS * (ROUNDS - 1) / 2; });
         sleepers<<<1, n>>>(a);
         check("sleepers", n, [](int i) { return i + 5 * (i % 5 != 2); });
     }

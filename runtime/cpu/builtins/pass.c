@@ -8,6 +8,16 @@ void *mtb_shared_base(void)
     return mt_cpu_tls.shared;
 }
 
+/* Which warps of the CTA a call is to run. */
+uint32_t mtb_warp_first(void)
+{
+    return mt_cpu_tls.warp_first;
+}
+uint32_t mtb_warp_end(void)
+{
+    return mt_cpu_tls.warp_end;
+}
+
 /* In a loop over a CTA's threads: these are the coordinates now. */
 void mtb_set_thread(uint32_t x, uint32_t y, uint32_t z, uint32_t linear)
 {

@@ -29,11 +29,15 @@ static MT_INLINE void warp_append(struct mt_access_run *r, uint64_t base, int64_
     t->run = r + 1;
 }
 
-static MT_INLINE struct mt_access_run *warp_room(void)
+/* Lanes' addresses: `lane`, or base + i * stride where it is NULL. */
+static MT_INLINE struct mt_access_run *warp_room(uint64_t base, int64_t stride, const uint64_t *lane,
+                                                 uint32_t mask, struct what w)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     struct mt_access_run *r = t->run;
-    return __builtin_expect(r == t->run_end, 0) ? mt_cpu_run_room() : r;
+    return __builtin_expect(r == t->run_end, 0)
+               ? mt_cpu_run_room(base, stride, lane, mask, w.meta, w.site + __mt_site_base)
+               : r;
 }
 
 /* The lanes' addresses one after the other. Returns how many. */
@@ -48,11 +52,11 @@ static MT_INLINE uint32_t warp_gather(uint64_t *to, const uint64_t *lane, uint32
 static __attribute__((noinline)) void warp_lanes(const uint64_t *lane, uint32_t mask, struct what w)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
-    struct mt_access_run *r = warp_room();
-    uint64_t *to = t->run_address, odd = 0;
-    uint32_t n = LANES;
     if (!mask)
         return;
+    struct mt_access_run *r = warp_room(0, 0, lane, mask, w);
+    uint64_t *to = t->run_address, odd = 0;
+    uint32_t n = LANES;
     if (mask == UINT32_MAX)
         __builtin_memcpy(to, lane, LANES * sizeof *to);
     else
@@ -71,7 +75,7 @@ static __attribute__((noinline)) void warp_some(uint64_t base, int64_t stride, u
     uint64_t lane[LANES];
     uint32_t first = mask ? (uint32_t)__builtin_ctz(mask) : 0, m = mask >> first;
     if (mask && (!(m & (m + 1)) || !stride)) {
-        warp_append(warp_room(), base + first * (uint64_t)stride, stride, 0, mask,
+        warp_append(warp_room(base, stride, 0, mask, w), base + first * (uint64_t)stride, stride, 0, mask,
                     (uint32_t)__builtin_popcount(mask), w);
         return;
     }
@@ -83,7 +87,7 @@ static __attribute__((noinline)) void warp_some(uint64_t base, int64_t stride, u
 static MT_INLINE void warp_even(uint64_t base, int64_t stride, uint32_t mask, struct what w)
 {
     if (mask == UINT32_MAX)
-        warp_append(warp_room(), base, stride, 0, mask, LANES, w);
+        warp_append(warp_room(base, stride, 0, mask, w), base, stride, 0, mask, LANES, w);
     else
         warp_some(base, stride, mask, w);
 }
@@ -144,14 +148,26 @@ static MT_INLINE void warp_rows(uint64_t *to, uint64_t base, uint64_t base1, uin
         to[LANES / 2 + i] = base1 + i * stride;
 }
 
+/* … when there is no room. */
+static __attribute__((noinline)) struct mt_access_run *warp_room_rows(uint64_t base, uint64_t base1,
+                                                                      uint64_t stride, struct what w)
+{
+    uint64_t lane[LANES];
+    warp_rows(lane, base, base1, stride);
+    return warp_room(0, 0, lane, UINT32_MAX, w);
+}
+
 /* All lanes of two rows of 16. */
 MT_INLINED void __mt_warp_global_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t meta,
                                       uint32_t site, uint32_t thread)
 {
-    struct mt_access_run *r = warp_room();
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    struct what w = {meta, site, thread};
+    struct mt_access_run *r =
+        __builtin_expect(t->run == t->run_end, 0) ? warp_room_rows(base, base1, (uint64_t)stride, w) : t->run;
     int64_t apart = (int64_t)(base1 - base);
     int one = apart == LANES / 2 * stride;
-    warp_append(r, base, stride, 0, UINT32_MAX, LANES, (struct what){meta, site, thread});
+    warp_append(r, base, stride, 0, UINT32_MAX, LANES, w);
     r->apart = one ? 0 : apart;
     r->row = one ? 0 : LANES / 2;
 }
