@@ -301,8 +301,22 @@ static void kernels_keep_callers(struct mt_lowering *l, const struct mt_reach *r
                                 LLVMCreateEnumAttribute(l->u->context, nomerge, 0));
 }
 
+/* Waits may not come to depend on more than they did: simplifycfg would put a barrier on both ways of a
+ * branch behind it. */
+static void kernels_keep_waits(struct mt_lowering *l)
+{
+    unsigned convergent = LLVMGetEnumAttributeKindForName("convergent", 10);
+    for (unsigned i = 0; mt_waiting_functions[i]; i++) {
+        LLVMValueRef f = LLVMGetNamedFunction(l->module, mt_waiting_functions[i]);
+        if (f)
+            LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex,
+                                    LLVMCreateEnumAttribute(l->u->context, convergent, 0));
+    }
+}
+
 void mt_lower_kernels(struct mt_lowering *l)
 {
+    kernels_keep_waits(l);
     for (unsigned k = 0; k < l->u->nkernels; k++) {
         struct mt_reach reach = {0};
         mt_reach_from(l, l->traced.kernels[k], &reach);
