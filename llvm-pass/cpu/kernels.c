@@ -135,17 +135,11 @@ void mt_declare_registers(struct mt_lowering *l)
             snprintf(name, sizeof name, "mtb_%s_%d", store ? "scatter" : "gather", size);
             mt_builtin(l, name, &type);
         }
-    static const char *const records[] = {"__mt_warp_global",
-                                          "__mt_warp_generic",
-                                          "__mt_warp_global_rows",
-                                          "__mt_warp_generic_rows",
-                                          "__mt_warp_global_lanes",
-                                          "__mt_warp_generic_lanes",
-                                          "__mt_warp_undefined",
-                                          "__mt_warp_turn",
-                                          "__mt_warp_matrix",
-                                          "mtb_warp_first",
-                                          "mtb_warp_end"};
+    static const char *const records[] = {
+        "__mt_warp_global",       "__mt_warp_generic",      "__mt_warp_global_rows",
+        "__mt_warp_generic_rows", "__mt_warp_global_lanes", "__mt_warp_generic_lanes",
+        "__mt_warp_undefined",    "__mt_warp_turn",         "__mt_warp_matrix",
+        "__mt_warp_each",         "mtb_warp_first",         "mtb_warp_end"};
     for (unsigned i = 0; l->u->vector && i < sizeof records / sizeof *records; i++)
         mt_builtin(l, records[i], &type);
 }

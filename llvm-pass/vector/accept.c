@@ -174,11 +174,12 @@ static int accept_releases(const struct vec *v, unsigned loop)
 }
 
 /* Where lanes wait for other threads, those may not be lanes of their warp that wait for them: lanes that
- * have parted from them before, and lanes that have left the loop, do nothing that others see. */
-static int accept_wait(const struct vec *v, int block)
+ * have parted from them before, and lanes that have left the loop (together: all leave it at once), do
+ * nothing that others see. */
+static int accept_wait(const struct vec *v, int block, int together)
 {
     unsigned loop = v->block[block].loop;
-    int together = !loop || accept_is_single(v, block) || accept_releases(v, loop);
+    together = together || !loop || accept_is_single(v, block) || accept_releases(v, loop);
     for (unsigned d = 0; d < v->nbranches && !together; d++) {
         const struct vec_branch *b = &v->branch[d];
         if (accept_is_in_loop(v, b->block, loop) && (b->reach[0][block] || b->reach[1][block]))
@@ -201,13 +202,14 @@ static void accept_waits(struct vec *v, LLVMValueRef call, int block, const char
     if (!vec_is_wait(name))
         return;
     v->waits = 1;
-    if (!strcmp(name, "mt_cpu_yield")) {
-        if (!accept_wait(v, block))
+    /* The phase of an mbarrier ends for all lanes at once. */
+    int object = mt_starts(name, "mtb_");
+    if (!strcmp(name, "mt_cpu_yield") || (object && v->block[block].loop)) {
+        if (!accept_wait(v, block, object))
             vec_refuse(v, "lanes that may wait for others of their warp");
         return;
     }
-    /* What is no poll need not yield; the phase of an mbarrier ends for all lanes at once. */
-    if (!strcmp(name, "mt_cpu_nanosleep") || !mt_starts(name, "mt_cpu_"))
+    if (!strcmp(name, "mt_cpu_nanosleep") || object) /* what is no poll need not yield */
         return;
     int barrier = !strcmp(name, "mt_cpu_barrier"), arrive = !strcmp(name, "mt_cpu_barrier_arrive");
     if ((barrier && !LLVMIsAConstantInt(LLVMGetOperand(call, 0))) ||

@@ -3,9 +3,11 @@
 #include "vector.h"
 #include <stdlib.h>
 #include <string.h>
+#include "../../runtime/cpu/abi.h"
 
 #define RECORD "__mt_access_"
-#define RECORD_GLOBAL 1 /* address space of global memory */
+#define RECORD_PHASE "mt.record.each.phase" /* looks at the object */
+#define RECORD_GLOBAL 1                     /* address space of global memory */
 
 /* Calls that look for nothing but their arguments: LLVM may keep what it knows of memory across them. */
 static LLVMValueRef record_declare(struct mt_lowering *l, const char *name, LLVMTypeRef type)
@@ -14,6 +16,8 @@ static LLVMValueRef record_declare(struct mt_lowering *l, const char *name, LLVM
     if (f)
         return f;
     f = LLVMAddFunction(l->module, name, type);
+    if (!strcmp(name, RECORD_PHASE))
+        return f;
     static const struct {
         const char *name;
         uint64_t value;
@@ -35,38 +39,59 @@ static LLVMValueRef record_pointer(LLVMValueRef p)
     return LLVMGetPointerAddressSpace(LLVMTypeOf(from)) == RECORD_GLOBAL ? from : p;
 }
 
-/* "__mt_access_global_at" (p, meta, site, place) becomes "mt.record.global" (p, meta, site), and so does what
- * has its size as an argument when that is a number. */
-static const char *record_prepare(struct mt_lowering *l, LLVMValueRef call, const char *name)
+/* "__mt_access_KIND_at" and "…_n_at". -1: none. */
+static int record_kind(const char *name)
+{
+    static const char *const kinds[] = {
+        [MT_RECORD_GLOBAL] = "global", [MT_RECORD_GENERIC] = "generic", [MT_RECORD_SHARED] = "shared",
+        [MT_RECORD_NUMBER] = "number", [MT_RECORD_ANY] = "any",         [MT_RECORD_MBARRIER] = "mbarrier",
+        [MT_RECORD_PHASE] = "phase"};
+    const char *kind = name + strlen(RECORD);
+    for (int i = 0; mt_starts(name, RECORD) && i < (int)(sizeof kinds / sizeof *kinds); i++)
+        if (mt_starts(kind, kinds[i]) && kind[strlen(kinds[i])] == '_')
+            return i;
+    return -1;
+}
+
+/* What is of global memory, or may be, and has a size that is known becomes "mt.record.global" or
+ * "mt.record.generic" (p, meta, site); all else "mt.record.each" (kind, p, bytes, meta, site), where meta is
+ * the type and bytes are some when the size is known late. */
+static void record_prepare(struct mt_lowering *l, LLVMValueRef call, const char *name)
 {
     LLVMValueRef args[] = {LLVMGetOperand(call, 0), LLVMGetOperand(call, 1), LLVMGetOperand(call, 2)};
-    if (mt_starts(name, RECORD "any"))
-        return "records of memory of several kinds";
-    if (mt_starts(name, RECORD "mbarrier") || mt_starts(name, RECORD "phase"))
-        return "barriers in memory";
-    if (mt_starts(name, RECORD "tensor"))
-        return "records of tensor copies";
-    int generic = mt_starts(name, RECORD "generic"), sized = strstr(name, "_n_at") != NULL;
+    int kind = record_kind(name), late = 0, sized = strstr(name, "_n_at") != NULL;
     if (sized) {
-        if (!LLVMIsAConstantInt(args[1]) || LLVMConstIntGetZExtValue(args[1]) > MT_RAW_MAX_SIZE)
-            return "records of a length that is known late";
-        uint64_t bytes = LLVMConstIntGetZExtValue(args[1]), type = LLVMConstIntGetZExtValue(args[2]);
-        args[1] = LLVMConstInt(l->i32, type << 28 | bytes, 0);
+        LLVMValueRef bytes = args[1], type = args[2];
         args[2] = LLVMGetOperand(call, 3);
+        late = !LLVMIsAConstantInt(bytes) || LLVMConstIntGetZExtValue(bytes) > MT_RAW_MAX_SIZE;
+        args[1] =
+            late ? type
+                 : LLVMConstInt(l->i32,
+                                LLVMConstIntGetZExtValue(type) << 28 | LLVMConstIntGetZExtValue(bytes), 0);
     }
     LLVMPositionBuilderBefore(l->builder, call);
-    if (!generic)
+    int plain = !late && (kind == MT_RECORD_GLOBAL || kind == MT_RECORD_GENERIC),
+        generic = kind == MT_RECORD_GENERIC;
+    if (kind == MT_RECORD_GLOBAL)
         args[0] = record_pointer(args[0]);
     int global = LLVMGetPointerAddressSpace(LLVMTypeOf(args[0])) == RECORD_GLOBAL;
-    if (LLVMTypeOf(args[0]) != l->ptr && (generic || !global))
+    if (LLVMTypeOf(args[0]) != l->ptr && (!plain || generic || !global))
         args[0] = LLVMBuildAddrSpaceCast(l->builder, args[0], l->ptr, "");
     LLVMTypeRef types[] = {LLVMTypeOf(args[0]), l->i32, l->i32},
-                type = LLVMFunctionType(l->none, types, 3, 0);
-    const char *to = generic ? "mt.record.generic" : global ? "mt.record.global.1" : "mt.record.global";
-    if (!sized || LLVMConstIntGetZExtValue(args[1]) & MT_RAW_MAX_SIZE)
+                each[] = {l->i32, l->ptr, l->i64, l->i32, l->i32};
+    if (!plain) {
+        LLVMValueRef more[] = {LLVMConstInt(l->i32, (unsigned)kind, 0), args[0],
+                               late ? LLVMGetOperand(call, 1) : LLVMGetPoison(l->i64), args[1], args[2]};
+        LLVMTypeRef type = LLVMFunctionType(l->none, each, 5, 0);
+        LLVMBuildCall2(l->builder, type,
+                       record_declare(l, kind == MT_RECORD_PHASE ? RECORD_PHASE : "mt.record.each", type),
+                       more, 5, "");
+    } else if (!sized || LLVMConstIntGetZExtValue(args[1]) & MT_RAW_MAX_SIZE) {
+        LLVMTypeRef type = LLVMFunctionType(l->none, types, 3, 0);
+        const char *to = generic ? "mt.record.generic" : global ? "mt.record.global.1" : "mt.record.global";
         LLVMBuildCall2(l->builder, type, record_declare(l, to, type), args, 3, "");
+    }
     LLVMInstructionEraseFromParent(call);
-    return NULL;
 }
 
 const char *vec_prepare_records(struct mt_lowering *l, LLVMValueRef f)
@@ -76,8 +101,10 @@ const char *vec_prepare_records(struct mt_lowering *l, LLVMValueRef f)
     const char *why = list ? NULL : "no memory";
     for (unsigned i = 0; list && !why && i < n; i++) {
         const char *name = vec_callee(list[i]);
-        if (mt_starts(name, RECORD) && mt_ends(name, "_at")) {
-            why = record_prepare(l, list[i], name);
+        if (mt_starts(name, RECORD "tensor")) {
+            why = "records of tensor copies";
+        } else if (record_kind(name) >= 0) {
+            record_prepare(l, list[i], name);
         } else if (!strcmp(name, "__mt_place_get")) {
             LLVMReplaceAllUsesWith(list[i], LLVMConstNull(l->i64));
             LLVMInstructionEraseFromParent(list[i]);
@@ -170,11 +197,30 @@ static void record_rows(struct vec *v, LLVMValueRef call, int generic, const str
     }
 }
 
+static void record_each(struct vec *v, LLVMValueRef call)
+{
+    LLVMTypeRef wide = LLVMVectorType(v->l->i64, VEC_WIDTH);
+    LLVMValueRef at = LLVMBuildPtrToInt(v->b, vec_lanes(v, LLVMGetOperand(call, 1)), wide, ""),
+                 bytes = LLVMGetOperand(call, 2);
+    LLVMValueRef args[] = {LLVMGetOperand(call, 0),
+                           vec_spill(v, at),
+                           LLVMIsPoison(bytes) ? LLVMConstNull(v->l->ptr) : vec_spill(v, vec_lanes(v, bytes)),
+                           record_mask(v),
+                           LLVMGetOperand(call, 3),
+                           LLVMGetOperand(call, 4),
+                           v->linear};
+    record_call(v, "__mt_warp_each", args, 7);
+}
+
 int vec_emit_record(struct vec *v, LLVMValueRef call)
 {
     const char *name = vec_callee(call);
     if (!mt_starts(name, "mt.record."))
         return 0;
+    if (mt_starts(name, "mt.record.each")) {
+        record_each(v, call);
+        return 1;
+    }
     int generic = !strcmp(name, "mt.record.generic");
     struct vec_rep at = vec_get_row(v, LLVMGetOperand(call, 0));
     if (at.kind == VEC_UNIFORM)

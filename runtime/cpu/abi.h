@@ -211,6 +211,17 @@ struct mt_cpu_tls {
 #endif
 extern MT_THREAD struct mt_cpu_tls mt_cpu_tls __attribute__((tls_model("initial-exec")));
 
+/* What a record call of a warp is of (builtins/warp_access.c): the pass's __mt_access_… by these names. */
+enum mt_record_of {
+    MT_RECORD_GLOBAL,
+    MT_RECORD_GENERIC,
+    MT_RECORD_SHARED,
+    MT_RECORD_NUMBER,
+    MT_RECORD_ANY,
+    MT_RECORD_MBARRIER,
+    MT_RECORD_PHASE,
+};
+
 /* ---- imported by images from libmemtrace.so ---------------------------------------------------------- */
 
 /* cur == end, before the access of `meta` (type << 28 | bytes) at `address`, which has the image's site

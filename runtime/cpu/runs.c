@@ -70,22 +70,6 @@ static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size
         l->flush(l->flush_ctx, w->buffer, (uint64_t)(at - w->buffer) / 3);
 }
 
-/* What lies before an address in the CTA's shared memory. */
-static uint64_t runs_offset(uint64_t address, uint64_t base)
-{
-    return (address >> 32 ? address : mt_shared_whole((uint32_t)address, base)) - base;
-}
-
-/* Runs of shared memory have pointers. */
-static void runs_rebase(struct mt_access_run *r)
-{
-    uint64_t base = (uint64_t)mt_cpu_tls.shared;
-    uint64_t *address = r->row ? NULL : (uint64_t *)r->addresses; /* in mt_runs */
-    r->base = runs_offset(r->base, base);
-    for (uint32_t i = 0; address && i < r->count; i++)
-        address[i] = runs_offset(address[i], base);
-}
-
 /* Gives the runs their sites, and takes out what raw traces do not have. Returns how many are left. */
 static size_t runs_settle(struct mt_access_run *r, size_t n, uint32_t site_base, int compact,
                           uint64_t *accesses)
@@ -96,8 +80,6 @@ static size_t runs_settle(struct mt_access_run *r, size_t n, uint32_t site_base,
         r[i].site += site_base;
         if (MT_UNLIKELY(space) && !compact)
             continue;
-        if (MT_UNLIKELY(space == MT_IN_SHARED))
-            runs_rebase(&r[i]);
         *accesses += r[i].count;
         if (kept < i)
             r[kept] = r[i];

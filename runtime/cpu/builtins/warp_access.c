@@ -1,11 +1,9 @@
 /* Records of code for whole warps (llvm-pass/vector/record.c): what the warp accesses at once is one run.
  * `thread`: number of lane 0's in its CTA. */
-#include "builtin.h"
+#include "access_spaces.h"
 #include "memtrace/device.h"
 
 #define LANES 32
-
-extern uint32_t __mt_site_base; /* see access.c */
 
 struct what {
     uint32_t meta, site, thread;
@@ -198,6 +196,65 @@ MT_BUILTIN void __mt_warp_generic_lanes(const uint64_t *lane, uint32_t mask, uin
     mask = warp_globals(lane, mask);
     if (mask)
         warp_lanes(lane, mask, (struct what){meta, site, thread});
+}
+
+/* Is there anything to record? The address and the type become those of the trace. */
+static MT_INLINE bool warp_where(enum mt_record_of of, uint64_t *address, uint32_t *type)
+{
+    switch (of) {
+    case MT_RECORD_GLOBAL:
+        return true;
+    case MT_RECORD_GENERIC:
+        return mt_is_global(*address);
+    case MT_RECORD_ANY:
+        return spaces_of(address, type);
+    case MT_RECORD_SHARED:
+        *address = spaces_shared(*address);
+        break;
+    case MT_RECORD_MBARRIER:
+        *address = spaces_object(*address);
+        break;
+    case MT_RECORD_PHASE:
+        if (spaces_wanted())
+            *address = spaces_phase(*address, *type);
+        break;
+    case MT_RECORD_NUMBER:
+        break;
+    }
+    return spaces_wanted();
+}
+
+/* Lanes of any addresses, `bytes` (NULL: meta's size) and, by their address, kinds: those that are alike are
+ * one access. */
+MT_BUILTIN void __mt_warp_each(uint32_t of, const uint64_t *lane, const uint64_t *bytes, uint32_t mask,
+                               uint32_t meta, uint32_t site, uint32_t thread)
+{
+    uint64_t at[LANES], left[LANES];
+    uint32_t type[LANES], some = 0;
+    for (uint32_t m = mask; m; m &= m - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(m);
+        at[i] = lane[i];
+        type[i] = bytes ? meta : meta >> 28;
+        left[i] = bytes ? bytes[i] : meta & RECORD_MAX;
+        if ((!bytes || left[i]) && warp_where((enum mt_record_of)of, &at[i], &type[i]))
+            some |= 1u << i;
+    }
+    while (some) {
+        uint32_t first = (uint32_t)__builtin_ctz(some), alike = 0, kind = type[first];
+        uint64_t n = left[first], piece = n < RECORD_MAX ? n : RECORD_MAX;
+        for (uint32_t m = some; m; m &= m - 1) {
+            uint32_t i = (uint32_t)__builtin_ctz(m);
+            alike |= (uint32_t)(type[i] == kind && left[i] == n) << i;
+        }
+        warp_lanes(at, alike, (struct what){kind << 28 | (uint32_t)piece, site, thread});
+        for (uint32_t m = alike; m; m &= m - 1) {
+            uint32_t i = (uint32_t)__builtin_ctz(m);
+            at[i] += piece;
+            left[i] -= piece;
+        }
+        if (n == piece)
+            some &= ~alike;
+    }
 }
 
 /* Here, as all that code for whole warps calls is. */
