@@ -74,16 +74,16 @@ static void device_tell(struct mt_unit *u)
             u->nkernels, u->nsites, untraced, unsupported);
     for (unsigned i = 0; i < u->nkernels; i++) {
         const struct mt_kernel *k = &u->kernels[i];
+        const char *how = k->vector == MT_VECTOR_ALL ? ", warps are vectors"
+                          : k->vector == MT_VECTOR_SOME
+                              ? ", warps are vectors where they are whole and rows of "
+                                "32 or 16, else fibers"
+                          : k->vector == MT_VECTOR_PLAIN
+                              ? ", warps are vectors when not traced, else each thread is a fiber"
+                              : ", each thread is a fiber";
         fprintf(stderr, "memtrace: kernel %s: %s%s%s%s\n", k->pretty, k->traced ? "traced" : "not traced",
-                !u->options->cpu_image ? ""
-                : k->steps             ? ", on the CPU device a fiber per thread, warps in step"
-                : k->sync              ? ", on the CPU device a fiber per thread"
-                                       : ", on the CPU device a loop over threads",
-                k->vector && !k->no_vector[0] ? "; or warps as vectors"
-                : k->vector                   ? "; not traced, warps as vectors; traced ones cannot be: "
-                : k->no_vector[0]             ? "; its warps cannot be vectors: "
-                                              : "",
-                k->no_vector);
+                u->options->cpu_image ? how : "", u->options->cpu_image && k->no_vector[0] ? ": " : "",
+                u->options->cpu_image ? k->no_vector : "");
     }
 }
 

@@ -39,8 +39,9 @@ struct mt_kernel {
     int flush;  /* runs with the processor's switch for denormals on */
     int steps;  /* the lanes of its warps wait for one another where they exchange data */
     uint32_t shared_static;
-    int vector;          /* has code for whole warps */
-    char no_vector[200]; /* why not, or not with record calls */
+    /* For which launches there is code for whole warps; SOME: of CTAs whose warps are whole, in rows. */
+    enum mt_vector_for { MT_VECTOR_NONE, MT_VECTOR_PLAIN, MT_VECTOR_SOME, MT_VECTOR_ALL } vector;
+    char no_vector[200]; /* why not for all */
 };
 
 struct mt_site {

@@ -109,9 +109,7 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
                         (mt_pass_counting == MT_COUNT_ONLY ? MT_KERNEL_NO_RECORDS : 0) |
                         (l->vector[i].waits ? MT_KERNEL_WARPS : 0),
                .entry = l->traced.entries[i],
-               .loop = l->traced.loops[i],
                .plain_entry = l->plain.entries[i],
-               .plain_loop = l->plain.loops[i],
                .vector_rows = l->vector[i].rows,
                .vector_tiles = l->vector[i].tiles,
                .record_rows = l->vector[i].record_rows,

@@ -1,14 +1,10 @@
-/* The functions that the CPU device calls, per kernel:
- *   entry(void **args)  one thread; its coordinates are in thread-local state
- *   loop(void **args)   a whole CTA as three nested loops, when no thread of the kernel can wait for another
- * In a loop, threadIdx and its relatives are the loop's own values, so that LLVM can hoist, vectorise and
- * forward them; thread-local state is kept up to date only if something that is not inlined could read it. */
+/* The functions that the CPU device calls, per kernel: those for whole warps (vector/), and where these do
+ * not take all launches entry(void **args), which runs one thread; its coordinates are in thread-local state.
+ */
 #include "lower.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SREG "mtb_nvvm_read_ptx_sreg_"
 
 /* One function (ptr args) -> void, internal, for the image's CPU. */
 static LLVMValueRef add_runner(struct mt_lowering *l, const char *prefix, const char *kernel)
@@ -60,195 +56,40 @@ static LLVMValueRef build_entry(struct mt_lowering *l, LLVMValueRef kernel)
     return f;
 }
 
-/* Special registers that the loop knows. */
-enum {
-    TID_X,
-    TID_Y,
-    TID_Z,
-    NTID_X,
-    NTID_Y,
-    NTID_Z,
-    CTA_X,
-    CTA_Y,
-    CTA_Z,
-    NCTA_X,
-    NCTA_Y,
-    NCTA_Z,
-    LANE,
-    WARP,
-    NREGS
-};
-static const char *const reg_names[NREGS] = {"tid_x",    "tid_y",    "tid_z",   "ntid_x",  "ntid_y",
-                                             "ntid_z",   "ctaid_x",  "ctaid_y", "ctaid_z", "nctaid_x",
-                                             "nctaid_y", "nctaid_z", "laneid",  "warpid"};
-
-struct loop {
-    LLVMBasicBlockRef head, latch;
-    LLVMValueRef index;
-};
-
-/* for (i = 0; i < n; i++): leaves the builder in the body. */
-static struct loop open_loop(struct mt_lowering *l, LLVMValueRef f)
-{
-    struct loop o;
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->builder);
-    o.head = LLVMAppendBasicBlockInContext(l->u->context, f, "");
-    LLVMBuildBr(l->builder, o.head);
-    LLVMPositionBuilderAtEnd(l->builder, o.head);
-    o.index = LLVMBuildPhi(l->builder, l->i32, "");
-    LLVMValueRef zero = LLVMConstInt(l->i32, 0, 0);
-    LLVMAddIncoming(o.index, &zero, &before, 1);
-    return o;
-}
-
-static void close_loop(struct mt_lowering *l, LLVMValueRef f, struct loop *o, LLVMValueRef n)
-{
-    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->builder);
-    LLVMBasicBlockRef after = LLVMAppendBasicBlockInContext(l->u->context, f, "");
-    LLVMValueRef next = LLVMBuildNUWAdd(l->builder, o->index, LLVMConstInt(l->i32, 1, 0), "");
-    LLVMAddIncoming(o->index, &next, &here, 1);
-    LLVMBuildCondBr(l->builder, LLVMBuildICmp(l->builder, LLVMIntULT, next, n, ""), o->head, after);
-    LLVMPositionBuilderAtEnd(l->builder, after);
-}
-
-static LLVMValueRef read_register(struct mt_lowering *l, int reg)
-{
-    char name[64];
-    LLVMTypeRef type;
-    snprintf(name, sizeof name, SREG "%s", reg_names[reg]);
-    LLVMValueRef f = mt_builtin(l, name, &type);
-    return f ? LLVMBuildCall2(l->builder, type, f, NULL, 0, "") : LLVMConstInt(l->i32, 0, 0);
-}
-
+/* What code calls that is made later. */
 void mt_declare_registers(struct mt_lowering *l)
 {
+    static const char *const registers[] = {"tid", "ntid", "ctaid", "nctaid"};
+    static const char *const others[] = {"mtb_nvvm_read_ptx_sreg_warpid",
+                                         "mtb_set_thread",
+                                         "mtb_warp_first",
+                                         "mtb_warp_end",
+                                         "__mt_warp_global",
+                                         "__mt_warp_generic",
+                                         "__mt_warp_global_rows",
+                                         "__mt_warp_generic_rows",
+                                         "__mt_warp_global_lanes",
+                                         "__mt_warp_generic_lanes",
+                                         "__mt_warp_undefined",
+                                         "__mt_warp_turn",
+                                         "__mt_warp_matrix",
+                                         "__mt_warp_each"};
     char name[64];
     LLVMTypeRef type;
-    for (int r = 0; r < NREGS; r++) {
-        snprintf(name, sizeof name, SREG "%s", reg_names[r]);
-        mt_builtin(l, name, &type);
-    }
-    mt_builtin(l, "mtb_set_thread", &type);
-    mt_builtin(l, "mtb_set_thread_number", &type);
-    for (int size = 1; l->u->vector && size <= 16; size *= 2)
+    if (!l->u->vector)
+        return;
+    for (unsigned i = 0; i < sizeof registers / sizeof *registers; i++)
+        for (char c = 'x'; c <= 'z'; c++) {
+            snprintf(name, sizeof name, "mtb_nvvm_read_ptx_sreg_%s_%c", registers[i], c);
+            mt_builtin(l, name, &type);
+        }
+    for (int size = 1; size <= 16; size *= 2)
         for (int store = 0; store < 2; store++) {
             snprintf(name, sizeof name, "mtb_%s_%d", store ? "scatter" : "gather", size);
             mt_builtin(l, name, &type);
         }
-    static const char *const records[] = {
-        "__mt_warp_global",       "__mt_warp_generic",      "__mt_warp_global_rows",
-        "__mt_warp_generic_rows", "__mt_warp_global_lanes", "__mt_warp_generic_lanes",
-        "__mt_warp_undefined",    "__mt_warp_turn",         "__mt_warp_matrix",
-        "__mt_warp_each",         "mtb_warp_first",         "mtb_warp_end"};
-    for (unsigned i = 0; l->u->vector && i < sizeof records / sizeof *records; i++)
-        mt_builtin(l, records[i], &type);
-}
-
-static int register_of(const char *callee)
-{
-    if (!mt_starts(callee, SREG))
-        return -1;
-    for (int r = 0; r < NREGS; r++)
-        if (!strcmp(callee + strlen(SREG), reg_names[r]))
-            return r;
-    return -1;
-}
-
-/* Are there record calls in this function, or in one that it calls? */
-static int kernels_records(struct mt_lowering *l, LLVMValueRef function)
-{
-    struct mt_reach reach = {0};
-    int any = 0;
-    mt_reach_from(l, function, &reach);
-    for (unsigned i = 0; i < reach.count; i++)
-        any |= mt_starts(mt_name(reach.functions[i]), "__mt_access_") ||
-               (LLVMIsDeclaration(reach.functions[i]) && mt_is_shared_name(reach.functions[i]));
-    mt_reach_free(&reach);
-    return any;
-}
-
-static LLVMValueRef build_loop(struct mt_lowering *l, LLVMValueRef kernel)
-{
-    LLVMTypeRef set_type, number_type;
-    LLVMValueRef set = mt_builtin(l, "mtb_set_thread", &set_type), reg[NREGS];
-    LLVMValueRef set_number = mt_builtin(l, "mtb_set_thread_number", &number_type);
-    LLVMValueRef f = add_runner(l, MT_RUN_LOOP, mt_name(kernel));
-    LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(l->u->context, f, "");
-    LLVMPositionBuilderAtEnd(l->builder, entry);
-    LLVMValueRef *values = load_arguments(l, kernel, LLVMGetParam(f, 0));
-    if (!values)
-        return f;
-    for (int r = NTID_X; r <= NCTA_Z; r++)
-        reg[r] = read_register(l, r);
-    struct loop z = open_loop(l, f), y = open_loop(l, f), x = open_loop(l, f);
-    reg[TID_X] = x.index;
-    reg[TID_Y] = y.index;
-    reg[TID_Z] = z.index;
-    LLVMValueRef row =
-        LLVMBuildAdd(l->builder, LLVMBuildMul(l->builder, z.index, reg[NTID_Y], ""), y.index, "");
-    LLVMValueRef linear =
-        LLVMBuildAdd(l->builder, LLVMBuildMul(l->builder, row, reg[NTID_X], ""), x.index, "");
-    reg[LANE] = LLVMBuildAnd(l->builder, linear, LLVMConstInt(l->i32, 31, 0), "");
-    reg[WARP] = LLVMBuildLShr(l->builder, linear, LLVMConstInt(l->i32, 5, 0), "");
-    LLVMValueRef where[] = {x.index, y.index, z.index, linear};
-    LLVMValueRef setter = LLVMBuildCall2(l->builder, set_type, set, where, 4, "");
-    LLVMValueRef number = LLVMBuildCall2(l->builder, number_type, set_number, &linear, 1, "");
-    LLVMValueRef call = call_kernel(l, kernel, values);
-    close_loop(l, f, &x, reg[NTID_X]);
-    close_loop(l, f, &y, reg[NTID_Y]);
-    close_loop(l, f, &z, reg[NTID_Z]);
-    LLVMBuildRetVoid(l->builder);
-    free(values);
-
-    if (!mt_shim_inline(call))
-        return f;
-    int others = 0;
-    unsigned n;
-    LLVMValueRef *list = mt_instructions(f, &n);
-    for (unsigned i = 0; list && i < n; i++) {
-        if (!LLVMIsACallInst(list[i]))
-            continue;
-        LLVMValueRef callee = mt_callee(list[i]);
-        int r = callee ? register_of(mt_name(callee)) : -1;
-        int entry_read = LLVMGetInstructionParent(list[i]) == entry;
-        if (r >= 0 && !entry_read) {
-            LLVMReplaceAllUsesWith(list[i], reg[r]);
-            LLVMInstructionEraseFromParent(list[i]);
-        } else if (!callee ||
-                   (!LLVMGetIntrinsicID(callee) && !mt_starts(mt_name(callee), "__mt_") &&
-                    list[i] != setter && list[i] != number && r < 0 && !mt_reads_no_thread(l, callee)))
-            others++;
-    }
-    free(list);
-    if (!others)
-        LLVMInstructionEraseFromParent(setter);
-    if (!kernels_records(l, f))
-        LLVMInstructionEraseFromParent(number);
-    struct mt_row threads = {.before = y.head, .head = x.head, .x = x.index, .count = reg[NTID_X]};
-    mt_stride_row(l, &threads);
-    mt_narrow_row(l, &threads);
-    return f;
-}
-
-/* Does nothing reachable from this function ask for the thread's coordinates? */
-int mt_reads_no_thread(struct mt_lowering *l, LLVMValueRef function)
-{
-    struct mt_reach reach = {0};
-    int clean = 1;
-    mt_reach_from(l, function, &reach);
-    for (unsigned i = 0; clean && i < reach.count; i++) {
-        const char *name = mt_name(reach.functions[i]);
-        int r = register_of(name);
-        if ((r >= 0 && r <= TID_Z) || r >= LANE ||
-            (LLVMIsDeclaration(reach.functions[i]) && mt_is_shared_name(reach.functions[i])) ||
-            (LLVMIsDeclaration(reach.functions[i]) && mt_starts(name, "mt_cpu_") &&
-             strcmp(name, "mt_cpu_trace_room") && strcmp(name, "mt_cpu_is_constant")))
-            clean = 0;
-        if (mt_starts(name, "mtb_ptx_sreg_") || mt_starts(name, SREG "lanemask"))
-            clean = 0;
-    }
-    mt_reach_free(&reach);
-    return clean;
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
+        mt_builtin(l, others[i], &type);
 }
 
 /* Recording costs a fiber little beside its waits: large kernels (whole sorting libraries) are not worth
@@ -262,18 +103,14 @@ static int is_large(LLVMValueRef kernel)
     return n > 500;
 }
 
+/* For launches that vectors do not take, if there are any. */
 static void kernels_build(struct mt_lowering *l, unsigned k)
 {
-    int sync = l->u->kernels[k].sync;
-    l->traced.entries[k] = build_entry(l, l->traced.kernels[k]);
-    if (!sync)
-        l->traced.loops[k] = build_loop(l, l->traced.kernels[k]);
-    if (!l->plain.kernels[k] || (sync && is_large(l->plain.kernels[k])))
+    if (l->vector[k].record_any)
         return;
-    if (sync)
+    l->traced.entries[k] = build_entry(l, l->traced.kernels[k]);
+    if (l->plain.kernels[k] && !(l->u->kernels[k].sync && is_large(l->plain.kernels[k])))
         l->plain.entries[k] = build_entry(l, l->plain.kernels[k]);
-    else
-        l->plain.loops[k] = build_loop(l, l->plain.kernels[k]);
 }
 
 static void kernels_vector(struct mt_lowering *l, unsigned k)
@@ -282,7 +119,10 @@ static void kernels_vector(struct mt_lowering *l, unsigned k)
     if (!l->u->vector)
         return;
     l->u->vector(l, l->traced.kernels[k], l->plain.kernels[k], &l->vector[k]);
-    kernel->vector = l->vector[k].rows != NULL;
+    kernel->vector = l->vector[k].record_any    ? MT_VECTOR_ALL
+                     : l->vector[k].record_rows ? MT_VECTOR_SOME
+                     : l->vector[k].rows        ? MT_VECTOR_PLAIN
+                                                : MT_VECTOR_NONE;
     snprintf(kernel->no_vector, sizeof kernel->no_vector, "%s", l->vector[k].why);
 }
 

@@ -250,15 +250,13 @@ static int new_versions(const struct mt_unit *u, struct mt_versions *v)
 {
     v->kernels = calloc(u->nkernels + 1, sizeof *v->kernels);
     v->entries = calloc(u->nkernels + 1, sizeof *v->entries);
-    v->loops = calloc(u->nkernels + 1, sizeof *v->loops);
-    return v->kernels && v->entries && v->loops ? 0 : -1;
+    return v->kernels && v->entries ? 0 : -1;
 }
 
 static void free_versions(struct mt_versions *v)
 {
     free(v->kernels);
     free(v->entries);
-    free(v->loops);
 }
 
 int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)

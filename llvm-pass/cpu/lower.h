@@ -30,7 +30,7 @@ struct mt_lowering {
     /* By index of u->kernels: the clone's functions, and what runs them (either may be NULL). `plain`:
      * without record calls; no function where the kernel has none anyway. */
     struct mt_versions {
-        LLVMValueRef *kernels, *entries, *loops;
+        LLVMValueRef *kernels, *entries;
     } traced, plain;
     struct mt_vector *vector; /* by index of u->kernels */
     struct mt_var *vars;      /* the program's device variables */
@@ -46,7 +46,6 @@ LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMVal
 
 /* Names of the functions that the runtime calls: this, and the kernel's. */
 #define MT_RUN_ENTRY "mt.entry."
-#define MT_RUN_LOOP "mt.loop."
 #define MT_RUN_WARPS "mt.warps."
 
 void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function); /* lower_calls.c */
@@ -78,42 +77,13 @@ void mt_lower_places(struct mt_lowering *l); /* lower_places.c, after it */
 unsigned mt_place_metadata(struct mt_lowering *l);
 void mt_lower_attributes(struct mt_lowering *l);  /* lower.c */
 void mt_declare_registers(struct mt_lowering *l); /* kernels.c: what it will call */
-void mt_lower_kernels(struct mt_lowering *l);     /* kernels.c: entry and loop functions */
+void mt_lower_kernels(struct mt_lowering *l);     /* kernels.c: entry functions */
 void mt_lower_exports(struct mt_lowering *l);     /* lower_rdc.c: names across files */
 /* A function or variable that other files' images know, or that is theirs. */
 int mt_is_shared_name(LLVMValueRef global);
 /* What CUDA's own headers declare and the CPU device has no use for a definition of. */
 int mt_is_index_variable(const char *name);
 
-/* loop_guard.c: one row of threads, `for (x = 0; x < count; x++)`;
- * `before` branches to head and nowhere else. */
-struct mt_row {
-    LLVMBasicBlockRef before, head;
-    LLVMValueRef x, count; /* the head's phi; i32 */
-};
-/* Where values of the row's body are computed that are needed before it: its first block, and one more or
- * NULL. With `entry`, all else that they are made of must be there: the function's first block. */
-struct mt_region {
-    LLVMBasicBlockRef head, more, entry;
-};
-/* Can the value be computed elsewhere? *moves: it depends on x. */
-int mt_row_can_compute(const struct mt_row *row, const struct mt_region *r, LLVMValueRef v, int *moves);
-/* Its value for x = at, built at the builder's place. */
-LLVMValueRef mt_row_compute(struct mt_lowering *l, const struct mt_row *row, const struct mt_region *r,
-                            LLVMValueRef v, LLVMValueRef at);
-/* Is it x plus something, but for wrapping around? */
-int mt_row_is_moving(const struct mt_row *row, const struct mt_region *r, LLVMValueRef v);
-/* The block that ends in the row's back edge, when it does nothing but that; or NULL. */
-LLVMBasicBlockRef mt_row_latch(const struct mt_row *row);
-/* Does control go from this block to the latch and nowhere else, doing nothing? */
-int mt_row_skips(const struct mt_row *row, LLVMBasicBlockRef block);
-LLVMIntPredicate mt_inverse_predicate(LLVMIntPredicate p);
-/* loop_stride.c: the threads of a grid-stride loop go on together. Before mt_narrow_row. */
-void mt_stride_row(struct mt_lowering *l, struct mt_row *row);
-/* Runs the row's loop over those threads alone that pass the test around the kernel's body,
- * where there is one. */
-void mt_narrow_row(struct mt_lowering *l, struct mt_row *row);
-int mt_reads_no_thread(struct mt_lowering *l, LLVMValueRef function);
 void mt_image_tables(struct mt_lowering *l); /* image.c */
 
 /* reach.c: what a function can reach through calls;

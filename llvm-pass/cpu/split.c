@@ -17,7 +17,7 @@
  * it is none. */
 static const char *split_kernel(LLVMValueRef f)
 {
-    static const char *const prefixes[] = {MT_RUN_ENTRY, MT_RUN_LOOP, MT_RUN_WARPS};
+    static const char *const prefixes[] = {MT_RUN_ENTRY, MT_RUN_WARPS};
     for (size_t i = 0; !LLVMIsDeclaration(f) && i < sizeof prefixes / sizeof *prefixes; i++)
         if (mt_starts(mt_name(f), prefixes[i]))
             return mt_name(f) + strlen(prefixes[i]);

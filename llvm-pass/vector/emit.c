@@ -157,6 +157,32 @@ static void emit_together(struct vec *v, LLVMValueRef flags, struct incoming *co
     }
 }
 
+static LLVMIntPredicate emit_inverse(LLVMIntPredicate p)
+{
+    switch (p) {
+    case LLVMIntULT:
+        return LLVMIntUGE;
+    case LLVMIntULE:
+        return LLVMIntUGT;
+    case LLVMIntUGT:
+        return LLVMIntULE;
+    case LLVMIntUGE:
+        return LLVMIntULT;
+    case LLVMIntSLT:
+        return LLVMIntSGE;
+    case LLVMIntSLE:
+        return LLVMIntSGT;
+    case LLVMIntSGT:
+        return LLVMIntSLE;
+    case LLVMIntSGE:
+        return LLVMIntSLT;
+    case LLVMIntEQ:
+        return LLVMIntNE;
+    default:
+        return LLVMIntEQ;
+    }
+}
+
 /* Rows rise or fall evenly: what holds for the first and for the last lane of each holds for those between.
  */
 static LLVMValueRef emit_surely_compared(struct vec *v, LLVMValueRef inst, int wanted)
@@ -175,7 +201,7 @@ static LLVMValueRef emit_surely_compared(struct vec *v, LLVMValueRef inst, int w
         return NULL;
     LLVMValueRef other = vec_uniform(v, swapped ? a : b);
     LLVMValueRef step = LLVMConstInt(LLVMTypeOf(a), (uint64_t)(s.stride * (int64_t)(v->group - 1)), 1);
-    p = wanted ? p : mt_inverse_predicate(p);
+    p = wanted ? p : emit_inverse(p);
     if (row.source)
         all = vec_is_row(v, &row);
     for (unsigned i = 0; i < 2 * v->rows; i++) {

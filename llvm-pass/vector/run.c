@@ -293,6 +293,6 @@ void mt_vector_kernel(struct mt_lowering *l, LLVMValueRef kernel, LLVMValueRef p
         out->record_rows = out->rows;
         out->record_tiles = out->tiles;
     }
-    if (out->record_rows)
-        out->why[0] = 0; /* of a shape of CTAs alone */
+    if (out->record_any)
+        out->why[0] = 0; /* of one form alone */
 }

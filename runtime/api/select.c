@@ -272,7 +272,6 @@ static void select_start(void)
         mt_cpu_set_compact();
     mt_cpu_set_buffer(mt_options()->buffer);
     mt_cpu_set_stack(mt_options()->cpu_stack);
-    mt_cpu_set_code((enum mt_cpu_code)mt_options()->cpu_vectors);
     mt_check_start();
     mt_device_heap_start();
     start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, mt_device_sms());

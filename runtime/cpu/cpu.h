@@ -55,10 +55,6 @@ unsigned mt_cpu_threads(void);
  * without waits have at least 1 MiB). Both before the first launch; later calls have no effect. */
 void mt_cpu_set_buffer(size_t bytes);
 void mt_cpu_set_stack(size_t bytes);
-/* What launches run: threads, in a loop where they need not wait; the same, but warps as vectors where they
- * can (the default); a fiber for each thread always. As MEMTRACE_CPU_VECTORS counts them. */
-enum mt_cpu_code { MT_CPU_THREADS, MT_CPU_VECTORS, MT_CPU_FIBERS };
-void mt_cpu_set_code(enum mt_cpu_code code);
 /* From now on accesses are gathered with their sites and threads, for mt_cpu_launch.flush_runs; before the
  * first launch. */
 void mt_cpu_set_compact(void);

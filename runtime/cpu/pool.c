@@ -281,20 +281,11 @@ static void pool_queue(struct mt_run *run)
             pthread_cond_signal(&pool.work);
 }
 
-static enum mt_cpu_code pool_code = MT_CPU_VECTORS;
-
-void mt_cpu_set_code(enum mt_cpu_code code)
-{
-    pool_code = code;
-}
-
 /* Which version for whole warps fits the CTA's shape, or NULL. */
 static void (*pool_vector(const uint32_t *block, const void *rows, const void *tiles,
                           const void *any))(void **)
 {
     const void *code = NULL;
-    if (pool_code != MT_CPU_VECTORS)
-        return NULL;
     if (block[0] % MT_WARP == 0)
         code = rows;
     else if (block[0] % (MT_WARP / 2) == 0 && (uint64_t)block[0] * block[1] * block[2] % MT_WARP == 0)
@@ -329,25 +320,16 @@ static int pool_choose_vector(struct mt_run *run)
     return 1;
 }
 
-/* Which code runs: a loop where there is one, but fibers when one thread must be able to end alone (at a bad
- * access), or CTAs may wait for each other; without record calls when nobody
- * wants to know. */
+/* Which code runs: whole warps where there is such code for the CTA's shape, else a fiber for each thread;
+ * without record calls when nobody wants to know. */
 static void choose_code(struct mt_run *run)
 {
     const struct mt_image_kernel *k = run->launch->kernel;
-    int has_plain = !mt_check_on && (k->plain_entry || k->plain_loop);
-    int plain = has_plain && !pool_is_traced(run->launch);
-    int cluster = run->launch->cluster[0] != 0;
     if (pool_choose_vector(run))
         return;
-    int fibers = cluster || run->launch->cooperative || mt_check_on || pool_code == MT_CPU_FIBERS;
-    if ((cluster || pool_code == MT_CPU_FIBERS) && !k->plain_entry)
-        plain = 0; /* without record calls there is the loop alone */
-    run->entry = plain ? k->plain_entry : k->entry;
-    if (!(k->flags & MT_KERNEL_SYNC) && (!run->entry || !fibers))
-        run->loop = plain ? k->plain_loop : k->loop;
-    run->quiet_entry = has_plain && k->plain_entry ? k->plain_entry : run->entry;
-    run->quiet_loop = has_plain && k->plain_loop ? k->plain_loop : run->loop;
+    int plain = k->plain_entry && !mt_check_on;
+    run->entry = plain && !pool_is_traced(run->launch) ? k->plain_entry : k->entry;
+    run->quiet_entry = plain ? k->plain_entry : run->entry;
 }
 
 /* Fills the run of a launch. 0, or why it cannot run. */

@@ -38,22 +38,19 @@ VOTE(any, MT_VOTE_ANY)
 VOTE(uni, MT_VOTE_UNI)
 VOTE(ballot, MT_VOTE_BALLOT)
 
-/* Runs `thread` for each thread of the CTA: what a kernel's `loop` entry calls, so that `thread` is inlined
- * in it. */
+/* Runs `thread` for each thread of the warps that are to run: what code for whole warps does. */
 static MT_INLINE void cta_loop(void (*thread)(void **), void **args)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
-    uint32_t nx = t->ntid[0], ny = t->ntid[1], nz = t->ntid[2], i = 0;
-    for (uint32_t z = 0; z < nz; z++)
-        for (uint32_t y = 0; y < ny; y++)
-            for (uint32_t x = 0; x < nx; x++, i++) {
-                t->tid[0] = x;
-                t->tid[1] = y;
-                t->tid[2] = z;
-                t->laneid = i & 31;
-                t->warpid = i >> 5;
-                thread(args);
-            }
+    uint32_t nx = t->ntid[0], ny = t->ntid[1], n = nx * ny * t->ntid[2];
+    for (uint32_t i = 32 * t->warp_first; i < 32 * t->warp_end && i < n; i++) {
+        t->tid[0] = i % nx;
+        t->tid[1] = i / nx % ny;
+        t->tid[2] = i / nx / ny;
+        t->laneid = i & 31;
+        t->warpid = i >> 5;
+        thread(args);
+    }
 }
 
 /* out[i] = i, one recorded store per thread */
@@ -458,9 +455,22 @@ static const struct mt_image_param p_ptr[] = {{"a", 8, 8}, {"b", 8, 8}, {"c", 8,
 static const struct mt_image_param p_ptr_u32[] = {{"a", 8, 8}, {"n", 4, 4}};
 static const struct mt_image_param p_u32[] = {{"n", 4, 4}};
 static const struct mt_image_param p_big[] = {{"b", 1200, 4}, {"out", 8, 8}, {"c", 1, 1}};
-#define K(name, loop, params, n)                                                                             \
-    {#name,  #name, #name "()",    "kernels.c", 1, (loop) ? 0 : MT_KERNEL_SYNC, name, loop,                  \
-     params, n,     STATIC_SHARED, 0,           0}
+#define K(name, warps, params, n)                                                                            \
+    {#name,                                                                                                  \
+     #name,                                                                                                  \
+     #name "()",                                                                                             \
+     "kernels.c",                                                                                            \
+     1,                                                                                                      \
+     (warps) ? 0 : MT_KERNEL_SYNC,                                                                           \
+     name,                                                                                                   \
+     params,                                                                                                 \
+     n,                                                                                                      \
+     STATIC_SHARED,                                                                                          \
+     0,                                                                                                      \
+     0,                                                                                                      \
+     .vector_rows = warps,                                                                                   \
+     .record_rows = warps,                                                                                   \
+     .record_any = warps}
 static const struct mt_image_kernel kernels[] = {
     K(fill, fill_loop, p_ptr_u32, 2),
     K(coordinates, coordinates_loop, p_ptr, 1),
@@ -491,14 +501,12 @@ static const struct mt_image_kernel kernels[] = {
     K(cluster_rounds, 0, p_ptr_u32, 2),
     K(cluster_deadlock, 0, p_u32, 1),
     K(cluster_trap, 0, p_u32, 1),
-    {"active_calls", "active_calls", "", "", 1, MT_KERNEL_SYNC | MT_KERNEL_FRAMES, active_calls, 0, p_ptr, 1,
-     0, 0, 0},
-    {"spin_coordinates", "spin_coordinates", "", "", 1, MT_KERNEL_SYNC, coordinates, 0, p_ptr, 1, 0, 0, 0},
+    {"active_calls", "active_calls", "", "", 1, MT_KERNEL_SYNC | MT_KERNEL_FRAMES, active_calls, p_ptr, 1, 0,
+     0, 0},
+    {"spin_coordinates", "spin_coordinates", "", "", 1, MT_KERNEL_SYNC, coordinates, p_ptr, 1, 0, 0, 0},
 };
-static const struct mt_image_var vars[] = {
-    {"constant_table", constant_table, sizeof constant_table, MT_VAR_CONSTANT, 0},
-    {"device_table", device_table, sizeof device_table, MT_VAR_DEVICE, 0},
-};
+static const struct mt_image_var vars[] = {{"constant_table", constant_table, sizeof constant_table, MT_VAR_CONSTANT, 0},
+                                           {"device_table", device_table, sizeof device_table, MT_VAR_DEVICE, 0}};
 __attribute__((visibility("default"))) const struct mt_image_head mt_image = {
     MT_IMAGE_MAGIC,
     MT_IMAGE_VERSION,

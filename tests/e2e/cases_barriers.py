@@ -31,16 +31,15 @@ HAZARDS = {
 }
 
 
-def program(world):
-    return world.compile(os.path.join(world.src, SOURCE), "-O2", SM, SPACES)
+def program(world, *flags):
+    return world.compile(os.path.join(world.src, SOURCE), "-O2", SM, SPACES, *flags)
 
 
 @case("onchip.barriers")
 def onchip_barriers(world):
     """Each mbarrier orders what lies before an arrival with what lies after a wait for its phase; a part of a warp orders itself."""
-    app = program(world)
     for way in WAYS:
-        result = world.run_ok(app, MEMTRACE_FORMAT="compact", **way)
+        result = world.run_ok(program(world, *way), MEMTRACE_FORMAT="compact")
         same("words", result.err, "")
         got = shared(world, result)
         cases_onchip.check_hazards(world, got, SOURCE, HAZARDS)

@@ -146,12 +146,13 @@ def read_of(world, app, threads):
 @case("compact.divergent")
 def divergent(world):
     for level in ("-O0", "-O2"):
-        app = world.compile(os.path.join(world.src, "divergent.cu"), level)
-        for env in ({"MEMTRACE_CPU_THREADS": 1}, {"MEMTRACE_CPU_THREADS": 2}, {"MEMTRACE_CHECK": 1}, {"MEMTRACE_CPU_VECTORS": 0},
-                    {"MEMTRACE_CPU_THREADS": 1, "MEMTRACE_BUFFER": "4K", "MEMTRACE_CPU_VECTORS": 0}):
-            raw, packed = both(world, app, **env)
-            same_records(f"divergent {level} {env}", raw, packed)
-            if "MEMTRACE_CPU_VECTORS" in env:  # else a raw trace has the lanes of an access one after the other
+        source, threads = os.path.join(world.src, "divergent.cu"), "--mt-vectors=off"
+        app = world.compile(source, level)
+        for flags, env in (((), {"MEMTRACE_CPU_THREADS": 1}), ((), {"MEMTRACE_CPU_THREADS": 2}), ((), {"MEMTRACE_CHECK": 1}),
+                           ((threads,), {}), ((threads,), {"MEMTRACE_CPU_THREADS": 1, "MEMTRACE_BUFFER": "4K"})):
+            raw, packed = both(world, world.compile(source, level, *flags) if flags else app, **env)
+            same_records(f"divergent {level} {flags} {env}", raw, packed)
+            if flags:  # else a raw trace has the lanes of an access one after the other
                 for kernel in ("rows", "branches", "copies"):
                     in_turn(f"divergent {level} {env} {kernel}", raw, packed, kernel)
         if level == "-O0":  # the loop is as it was written: a warp goes round as often as its longest row is long

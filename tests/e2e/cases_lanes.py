@@ -69,15 +69,14 @@ def lanes_patterns(world):
     source = os.path.join(world.src, "lanes.cu")
     with open(source) as f:
         mark = {i: text.split("// ")[-1].strip() for i, text in enumerate(f, 1)}
-    for level, flags in (("-O0", ()), ("-O2", ()), ("-O2", ("--mt-lockstep=on",))):
+    for level, flags in (("-O0", ()), ("-O2", ()), ("-O2", ("--mt-vectors=off",))):
         app = world.compile(source, level, *flags)
         got = {}
         for found in requests(world.run_ok(app, MEMTRACE_FORMAT="compact")).values():
             for line, mask, _ in found:
                 got.setdefault(mark[line], []).append(mask)
         for name, masks in PATTERNS.items():
-            if not ("--mt-lockstep=on" in flags and name == "node"):  # where lanes wait in calls of itself, they part
-                same(f"{level} {flags}: {name}", Counter(got.get(name, [])), Counter(masks))
+            same(f"{level} {flags}: {name}", Counter(got.get(name, [])), Counter(masks))
 
 
 def by_lane(requests):
@@ -114,25 +113,23 @@ def compare(programs, result, known=frozenset(), threads=32):
     same("kernels with many other requests", few, [])
 
 
-def build(world, kernels, level):
+def build(world, kernels, level, *flags):
     path = os.path.join(world.folder("source"), "lanes.cu")
     programs = lanes_model.write(path, range(kernels))
-    return programs, world.compile(path, level, "--mt-gpu-trace=off")  # all runs are on the CPU device
+    return programs, world.compile(path, level, "--mt-gpu-trace=off", *flags)  # all runs are on the CPU device
 
 
 def random_kernels(world, kernels, level, known):
     """Site, mask and addresses of each request: from vectors and from threads."""
-    programs, app = build(world, kernels, level)
-    for way, on in ("vectors", 1), ("threads", 0):
-        compare(programs, world.run_ok(app, MEMTRACE_FORMAT="compact", MEMTRACE_CPU_VECTORS=on), {k for k in known[way] if k < kernels})
-    return programs, app
+    for way, flags in ("vectors", ()), ("threads", ("--mt-vectors=off",)):
+        programs, app = build(world, kernels, level, *flags)
+        compare(programs, world.run_ok(app, MEMTRACE_FORMAT="compact"), {k for k in known[way] if k < kernels})
 
 
 @case("lanes.random")
 def lanes_random(world):
-    """Kernels made by chance, through the rings of a GPU, too."""
-    programs, app = random_kernels(world, 40, "-O2", KNOWN)
-    straight = [(p, lines) for p, lines in programs if "again" not in str(p.functions)]  # no function calls itself
+    """Kernels made by chance."""
+    random_kernels(world, 40, "-O2", KNOWN)
 
 
 @case("lanes.random_plain")

@@ -8,7 +8,7 @@ from world import case, holds, same
 
 SPACES = "--mt-spaces=global,shared,local"
 STANDIN = {"MEMTRACE_DEVICE": "standin"}  # with --standin alone
-WAYS = ({}, {"MEMTRACE_CPU_VECTORS": "0"}, {"MEMTRACE_CPU_VECTORS": "fibers"})
+WAYS = ((), ("--mt-vectors=off",))  # warps are vectors, threads are fibers
 
 # Of each line of `banks`, of one warp: wavefronts, and those that are conflicts. From CUDA's rule, by hand.
 BANKS = {"row": (1, 0), "column": (32, 31), "padded": (1, 0), "every second": (2, 1), "one word": (2, 0),
@@ -87,9 +87,8 @@ def check_hazards(world, got, source="onchip.cu", want=HAZARDS):
 @case("onchip.banks")
 def onchip_banks(world):
     """Bank conflicts of accesses whose banks are known, however the warps run."""
-    app = program(world, SPACES)
     for way in WAYS:
-        result = world.run_ok(app, MEMTRACE_FORMAT="compact", **way)
+        result = world.run_ok(program(world, SPACES, *way), MEMTRACE_FORMAT="compact")
         same("words", result.err, "")
         check_banks(world, shared(world, result))
     got = shared(world, result)
@@ -106,9 +105,8 @@ def onchip_banks(world):
 @case("onchip.hazards")
 def onchip_hazards(world):
     """Accesses that no barrier orders are found, word by word, and no others."""
-    app = program(world, SPACES)
     for way in WAYS:
-        check_hazards(world, shared(world, world.run_ok(app, MEMTRACE_FORMAT="compact", **way)))
+        check_hazards(world, shared(world, world.run_ok(program(world, SPACES, *way), MEMTRACE_FORMAT="compact")))
 
 
 @case("onchip.tensors")
@@ -136,9 +134,8 @@ def local_of(world, got):
 @case("onchip.local")
 def onchip_local(world):
     """Local arrays, and pointers of which only the run shows where they lead."""
-    app = program(world, SPACES)
     for way in WAYS:
-        result = world.run_ok(app, MEMTRACE_FORMAT="compact", **way)
+        result = world.run_ok(program(world, SPACES, *way), MEMTRACE_FORMAT="compact")
         got = shared(world, result)
         found = local_of(world, got)
         same("local", {k: found.get(k) for k in (("local store", "store"), ("local load", "load"), ("anywhere load", "load"))},
@@ -162,8 +159,10 @@ def onchip_beside(world):
     plain, more = program(world), program(world, SPACES)
     out = world.run_ok(plain, traced=False).out
     before = world.run_ok(plain, MEMTRACE_FORMAT="compact")
-    for way in (*WAYS, {"MEMTRACE_FORMAT": "raw"}, {"MEMTRACE_CHECK": "1"}):
-        result = world.run_ok(more, **{"MEMTRACE_FORMAT": "compact", **way})
+    threads = program(world, SPACES, *WAYS[1])
+    for app, way in ((more, {}), (threads, {}), (more, {"MEMTRACE_FORMAT": "raw"}), (more, {"MEMTRACE_CHECK": "1"}),
+                     (threads, {"MEMTRACE_CHECK": "1"})):
+        result = world.run_ok(app, **{"MEMTRACE_FORMAT": "compact", **way})
         same(f"output {way}", result.out, out)
         same(f"global memory {way}", sums(world, result), sums(world, before))
         raw = os.path.exists(result.path())

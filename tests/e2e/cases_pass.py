@@ -34,64 +34,21 @@ def headers_parsed_once(world):
 
 @case("warp_synchronous")
 def warp_synchronous(world):
-    """Lanes that exchange data with no barrier between are found, said and run in step; their accesses stay the same."""
+    """Lanes that exchange data with no barrier between: a warp runs in step."""
     for level in OPT_LEVELS:
-        app = os.path.join(world.folder("build"), "app")
-        words = [*world.flags, level, "--mt-verbose=on"]
-        said = world.call([world.tool("mt-cc"), *words, *headers.words(world.tool("mt-cc"), words), source(world, "warp_synchronous"),
-                           "-o", app]).stderr
-        same(f"{level}: kernels in step", said.count("a fiber per thread, warps in step"), 9)
+        app = world.compile(source(world, "warp_synchronous"), level)
         for threads in (1, 2):
-            result = world.run_ok(app, MEMTRACE_CPU_THREADS=threads)
-            same(f"{level}, {threads} threads", result.out, "warp_synchronous: 9 of 9\n")
-        off = world.run_ok(world.compile(source(world, "warp_synchronous"), level, "--mt-lockstep=off"), MEMTRACE_CPU_VECTORS=0)
-        holds(f"{level}: out of step all are wrong: {off.out!r}", off.out.endswith("warp_synchronous: 0 of 9\n"))
-        for a, b in zip(result.trace(), off.trace()):
-            if a.kernel != "tags":  # its lanes try as often as they have to
-                same(f"{level}: accesses of {a.kernel}", totals(a), totals(b))
-
-
-@case("lockstep")
-def lockstep(world):
-    """Warp-synchronous code whose stores the optimiser removes: right with --mt-lockstep=on."""
-    for level in OPT_LEVELS:
-        good = world.compile(source(world, "lockstep"), level, "--mt-lockstep=on")
-        for threads in (1, 2):
-            same(f"{level}: with the flag", world.run_ok(good, MEMTRACE_CPU_THREADS=threads).out,
-                 "rotate: 32 of 32, count: 32 of 32, tree: 2 of 2\n")
-    plain = world.run_ok(world.compile(source(world, "lockstep"), "-O2")).out
-    same("without the flag only what the optimiser has left is right", plain,
-         "rotate: 32 of 32, count: 32 of 32, tree: 0 of 2\n")
-
-
-@case("frames")
-def frames(world):
-    """__activemask in a function that is not inlined: each branch that calls it is a group of its own."""
-    groups = [0x7f] * 7 + [0xf81] * 5 + [0xfffff000] * 20
-    for level in OPT_LEVELS:
-        out = world.run_ok(world.compile(source(world, "masks"), level)).out
-        same(f"{level}: masks", out.split(), [f"{g:x}" for g in groups])
-
-
-@case("lockstep_cta")
-def lockstep_cta(world):
-    """Warps of one CTA that add to the same elements without atomics, or overwrite what others read: right where all
-    advance alike."""
-    for level in OPT_LEVELS:
-        good = world.compile(source(world, "lockstep_cta"), level, "--mt-lockstep=cta")
-        for threads in (1, 2):
-            same(f"{level}: with the flag", world.run_ok(good, MEMTRACE_CPU_THREADS=threads).out,
-                 "rows: 32 of 32, relay: 96 of 96\n")
+            same(f"{level}, {threads} threads", world.run_ok(app, MEMTRACE_CPU_THREADS=threads).out, "warp_synchronous: 9 of 9\n")
 
 
 @case("warps_alike")
 def warps_alike(world):
     """Warps that overwrite what others read before a warp function: right, as no warp runs ahead."""
-    app = world.compile(source(world, "warps_alike"), "-O2")
+    app, fibers = (world.compile(source(world, "warps_alike"), "-O2", *way) for way in ((), ("--mt-vectors=off",)))
     for traced in (True, False):
-        for vectors in (1, 0):
-            out = world.run_ok(app, traced=traced, MEMTRACE_CPU_THREADS=1, MEMTRACE_CPU_VECTORS=vectors).out
-            same(f"rows, traced: {traced}, vectors: {vectors}", out, "20480 of 20480\n")
+        for way in (app, fibers):
+            out = world.run_ok(way, traced=traced, MEMTRACE_CPU_THREADS=1).out
+            same(f"rows, traced: {traced}, {way}", out, "20480 of 20480\n")
 
 
 @case("large_frame")

@@ -24,7 +24,8 @@ static void fill_thread(void **args)
 
 static void fill(void **args)
 {
-    for (mt_cpu_tls.tid[0] = 0; mt_cpu_tls.tid[0] < mt_cpu_tls.ntid[0]; mt_cpu_tls.tid[0]++)
+    struct mt_cpu_tls *t = &mt_cpu_tls;
+    for (t->tid[0] = 32 * t->warp_first; t->tid[0] < t->ntid[0] && t->tid[0] < 32 * t->warp_end; t->tid[0]++)
         fill_thread(args);
 }
 
@@ -71,7 +72,23 @@ static void wide(void **args)
 static const struct mt_image_param wide_params[70]; /* of no bytes: only their number counts */
 static const struct mt_image_param fill_params[] = {{"out", 8, 8}, {"n", 4, 4}};
 #define KERNEL(f, entry, flags, params, n, shared, threads)                                                  \
-    {"_Z" #f, #f "<int>", "void " #f "<int>()", "image.cu", 1, flags, entry, f, params, n, shared, threads, 0}
+    {"_Z" #f,                                                                                                \
+     #f "<int>",                                                                                             \
+     "void " #f "<int>()",                                                                                   \
+     "image.cu",                                                                                             \
+     1,                                                                                                      \
+     flags,                                                                                                  \
+     entry,                                                                                                  \
+     params,                                                                                                 \
+     n,                                                                                                      \
+     shared,                                                                                                 \
+     threads,                                                                                                \
+     0,                                                                                                      \
+     .vector_rows = WARPS(f, entry),                                                                         \
+     .record_rows = WARPS(f, entry),                                                                         \
+     .record_any = WARPS(f, entry)}
+/* f runs the threads of several warps; as entry, too: one thread. */
+#define WARPS(f, entry) ((void (*)(void **))(f) == (entry) ? 0 : (void (*)(void **))(f))
 static const struct mt_image_kernel kernels[] = {
     KERNEL(fill, fill_thread, MT_KERNEL_TRACED | MT_KERNEL_GPU_RECORDS, fill_params, 2, 0, 0),
     KERNEL(nothing, nothing, 0, 0, 0, 1024, 64),

@@ -26,8 +26,8 @@ def call(command, **variables):
 def build(args, program, *sources):
     mt_cc, words = os.path.join(args.build, "bin", "mt-cc"), ["-O2", "-w", "--mt-gpu-trace=off", "--mt-verbose=on"]
     said = call([mt_cc, *words, *headers.words(mt_cc, words), *sources, "-o", program])
-    lack = re.findall(r"kernel (.*?):.* its warps cannot be vectors: (.*)", said)
-    if lack or "warps as vectors" not in said:
+    lack = re.findall(r"kernel (.*?):.* fibers?: (.*)", said)
+    if lack or "warps are vectors" not in said:
         sys.exit(f"not as vectors: {lack}\n{said}")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs kernels as vectors, as threads in a loop or on fibers, traced and not: all must give the same, and the traces of
-vectors and of threads must say that each thread accessed the same, in the same order.
+"""Runs kernels as vectors and with a fiber for each thread (--mt-vectors=off), traced and not: all must give the same, and the traces of
+both must say that each thread accessed the same, in the same order.
 
 run.py --build DIR --kernels N SEED...   kernels made by chance (generate.py); SEED is a number or A-B
 run.py --build DIR --shapes              shapes.cu and waits.cu: kernels whose results are known beforehand"""
@@ -18,12 +18,9 @@ import generate  # noqa: E402
 import headers  # noqa: E402
 
 WAYS = {
-    "threads": {"MEMTRACE_ENABLE": "0", "MEMTRACE_CPU_VECTORS": "0"},
-    "vectors": {"MEMTRACE_ENABLE": "0"},
+    "untraced": {"MEMTRACE_ENABLE": "0"},
     "one worker": {"MEMTRACE_ENABLE": "0", "MEMTRACE_CPU_THREADS": "1"},
     "traced": {},
-    "traced threads": {"MEMTRACE_CPU_VECTORS": "0"},
-    "fibers": {"MEMTRACE_ENABLE": "0", "MEMTRACE_CPU_VECTORS": "fibers"},
     "checked": {"MEMTRACE_CHECK": "1"},
 }
 
@@ -41,10 +38,12 @@ def call(command, **variables):
 
 
 def build(args, source, program, *flags):
-    """Compiles; returns (kernels that have code for warps, why others have none)."""
+    """Compiles, and PROGRAM.threads; returns (kernels of which some launches are vectors, why not all of each)."""
     mt_cc, words = os.path.join(args.build, "bin", "mt-cc"), ["-std=c++17", "-w", "--mt-gpu-trace=off", "--mt-verbose=on", *flags]
-    said = call([mt_cc, *words, *headers.words(mt_cc, words), source, "-o", program]).stderr
-    return said.count("; or warps as vectors"), re.findall(r"its warps cannot be vectors: (.*)", said)
+    words += headers.words(mt_cc, words)
+    call([mt_cc, *words, "--mt-vectors=off", source, "-o", program + ".threads"])
+    said = call([mt_cc, *words, source, "-o", program]).stderr
+    return said.count("warps are vectors"), re.findall(r"fibers?: (.*)", said)
 
 
 def accesses(args, trace):
@@ -74,8 +73,8 @@ def accesses(args, trace):
 def compare_accesses(args, program, folder):
     """Vectors and threads: what each thread did. Returns how many accesses were compared."""
     seen = []
-    for on in "1", "0":
-        call([program], MEMTRACE_DIR=folder, MEMTRACE_FORMAT="compact", MEMTRACE_CPU_VECTORS=on)
+    for way in program, program + ".threads":
+        call([way], MEMTRACE_DIR=folder, MEMTRACE_FORMAT="compact")
         seen.append(accesses(args, os.path.join(folder, "MemTrace-pipe-0.mtc")))
     if [name for name, _ in seen[0]] != [name for name, _ in seen[1]]:
         sys.exit(f"{program}: the traces of vectors and of threads have other launches")
@@ -86,10 +85,17 @@ def compare_accesses(args, program, folder):
     return sum(len(seq) for _, threads in seen[0] for seq in threads.values())
 
 
+def ways(program):
+    """(name, variables, program)"""
+    for way, variables in WAYS.items():
+        yield way, variables, program
+        yield way + ", threads", variables, program + ".threads"
+
+
 def compare(args, program, folder):
     first = None
-    for way, variables in WAYS.items():
-        out = call([program], MEMTRACE_DIR=folder, **variables).stdout
+    for way, variables, path in ways(program):
+        out = call([path], MEMTRACE_DIR=folder, **variables).stdout
         for name in os.listdir(folder):
             os.unlink(os.path.join(folder, name))
         first = first or (way, out)
@@ -116,12 +122,13 @@ def main():
         if args.shapes:
             for level in ("-O2", "-O0"):
                 have, lack = build(args, os.path.join(HERE, "waits.cu"), os.path.join(work, "waits"), level, "--cuda-gpu-arch=sm_90")
-                # lanes that take turns, from one to the next; unoptimised, the other way that cuda::barrier has
+                # lanes that take turns, from one to the next; unoptimised, the other way that cuda::barrier has; in CTAs of any
+                # shape, waits of threads whose threadIdx.x is in a range
                 few = 1 + (level == "-O0")
-                if (have, lack) != (10 - few, few * ["lanes that may wait for others of their warp"]):
+                if (have, sorted(lack)) != (10 - few, ["a barrier that not all lanes come to", *(few + 1) * ["lanes that may wait for others of their warp"]]):
                     sys.exit(f"waits.cu {level}: {have} kernels as vectors, not: {lack}")
-                for way, variables in WAYS.items():
-                    said = call([os.path.join(work, "waits")], MEMTRACE_DIR=folder, **variables).stdout
+                for way, variables, path in ways(os.path.join(work, "waits")):
+                    said = call([path], MEMTRACE_DIR=folder, **variables).stdout
                     if said.splitlines()[-1] != "all right":
                         sys.exit(f"waits.cu {level}, {way}: {said}")
                 have, lack = build(args, os.path.join(HERE, "shapes.cu"), os.path.join(work, "shapes"), level)
@@ -141,7 +148,7 @@ def main():
                 if have < 0.8 * args.kernels:
                     sys.exit(f"seed {seed}: only {have} of {args.kernels} kernels run as vectors: {lack}")
                 compare(args, os.path.join(work, "chance"), folder)
-                print(f"seed {seed}: {have} of {args.kernels} kernels as vectors, the same in {len(WAYS)} ways", flush=True)
+                print(f"seed {seed}: {have} of {args.kernels} kernels as vectors, the same in {2 * len(WAYS)} ways", flush=True)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ uint32_t mtb_warp_end(void)
     return mt_cpu_tls.warp_end;
 }
 
-/* In a loop over a CTA's threads: these are the coordinates now. */
+/* Where a warp's lanes call one after the other: these are the thread's coordinates now. */
 void mtb_set_thread(uint32_t x, uint32_t y, uint32_t z, uint32_t linear)
 {
     mt_cpu_tls.tid[0] = x;
@@ -26,10 +26,4 @@ void mtb_set_thread(uint32_t x, uint32_t y, uint32_t z, uint32_t linear)
     mt_cpu_tls.tid[2] = z;
     mt_cpu_tls.laneid = linear & 31;
     mt_cpu_tls.warpid = linear >> 5;
-}
-
-/* … and this is the thread whose accesses are recorded. */
-void mtb_set_thread_number(uint32_t linear)
-{
-    mt_cpu_tls.third = mt_cpu_tls.cta | (linear & mt_cpu_tls.thread_mask);
 }
