@@ -17,10 +17,7 @@ static const Help help[] = {
     {"gpu-trace=on|off", "instrument the GPU's code (on)"},
     {"gpu-plain=on|off",
      "the GPU's code has each kernel as it was, too, for launches that are not traced (on)"},
-    {"lockstep=auto|on|off|cta", "CPU device: warps run in step where they exchange data, at all shared "
-                                 "memory, nowhere; cta: all warps of a "
-                                 "CTA, roughly, too (auto)"},
-    {"vectors=on|off", "CPU device: launches that are not traced run warps as vectors where they can (on)"},
+    {"vectors=on|off", "CPU device: warps are vectors where they can be (on), or each thread is a fiber"},
     {"cpu=NAME", "CPU that the CPU image is compiled for, as in -march (x86-64-v3)"},
     {"count=on|off|only",
      "count accesses a second time, in addition to the records or instead of them (off)"},

@@ -1,5 +1,4 @@
 /* The device side as a whole: instrument, make the CPU image, link the GPU's runtime. */
-#include "base/modes.h"
 #include "base/unit.h"
 #include "ptx/module.h"
 #include "pass.h"
@@ -204,7 +203,6 @@ static void device_instrument(struct mt_unit *u, LLVMModuleRef work)
 {
     mt_unit_init(u, work);
     mt_unit_read_facts(u);
-    mt_settle_steps(u);
     mt_unit_instrument(u);
 }
 

@@ -7,7 +7,6 @@ extern "C" {
 #endif
 /* Module passes; each returns 1 if it changed the module. */
 int mt_pass_early(LLVMModuleRef module);  /* device side, before optimisation: keeps the annotations */
-int mt_pass_steps(LLVMModuleRef module);  /* device side, lockstep=on: before optimisation, after SROA */
 int mt_pass_device(LLVMModuleRef module); /* whole device side: instrument, CPU image, GPU runtime */
 /* The CPU image alone, as objects to be linked to one, compiled by up to n processes (MT_PARTS_MAX): how many
  * there are, which the caller owns; 0 after a diagnostic. The module is used up. */

@@ -1,11 +1,9 @@
 // Registers the passes with LLVM's pipelines: in clang (-fplugin) and, one by one, in opt.
 #include "pass.h"
-#include "base/modes.h"
 #include "base/options.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/PassPlugin.h"
-#include "llvm/Transforms/Scalar/SROA.h"
 using namespace llvm;
 
 namespace
@@ -26,10 +24,6 @@ void registerPasses(PassBuilder &PB)
     mt_pass_options_from_environment();
     PB.registerPipelineStartEPCallback([](ModulePassManager &MPM, OptimizationLevel) {
         MPM.addPass(CPass<mt_pass_early>());
-        if (mt_pass_options.lockstep == MT_LOCKSTEP_ON) {
-            MPM.addPass(createModuleToFunctionPassAdaptor(SROAPass(SROAOptions::PreserveCFG)));
-            MPM.addPass(CPass<mt_pass_steps>());
-        }
         MPM.addPass(CPass<mt_pass_host>());
     });
     PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel L) {
@@ -46,8 +40,6 @@ void registerPasses(PassBuilder &PB)
                 MPM.addPass(CPass<mt_pass_host_trace>());
             else if (Name == "memtrace-instrument")
                 MPM.addPass(CPass<mt_pass_instrument_only>());
-            else if (Name == "memtrace-steps")
-                MPM.addPass(CPass<mt_pass_steps>());
             else if (Name == "memtrace-lower")
                 MPM.addPass(CPass<mt_pass_lower_only>());
             else if (Name == "memtrace-device")

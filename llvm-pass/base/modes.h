@@ -6,6 +6,4 @@
 enum mt_counting { MT_COUNT_OFF, MT_COUNT_ON, MT_COUNT_ONLY };
 extern enum mt_counting mt_pass_counting;
 
-/* Values of mt_pass_options.lockstep: what the CPU device runs in step (lower_lockstep.c, lower_steps.c). */
-enum mt_lockstep { MT_LOCKSTEP_AUTO, MT_LOCKSTEP_OFF, MT_LOCKSTEP_ON, MT_LOCKSTEP_CTA };
 #endif

@@ -93,18 +93,6 @@ static int set_host(const char *value, const char **why)
     return 0;
 }
 
-static int set_lockstep(const char *value, const char **why)
-{
-    static const char *const words[] = {"auto", "off", "on", "cta"}; /* as enum mt_lockstep has them */
-    for (int i = 0; i < (int)(sizeof words / sizeof *words); i++)
-        if (!strcmp(value, words[i])) {
-            mt_pass_options.lockstep = i;
-            return 0;
-        }
-    *why = "expected auto, on, off or cta";
-    return -1;
-}
-
 static int set_level(const char *value, const char **why)
 {
     if (*value < '0' || *value > '3' || value[1]) {
@@ -179,8 +167,6 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return set_switch(&o->gpu_trace, value, why);
     if (IS("gpu-plain"))
         return set_switch(&o->gpu_plain, value, why);
-    if (IS("lockstep"))
-        return set_lockstep(value, why);
     if (IS("vectors"))
         return set_switch(&o->vectors, value, why);
     if (IS("verbose"))
@@ -212,7 +198,6 @@ int mt_pass_option_set(const char *key_value, const char **why)
         return options_set_cpu(value, why);
 #undef IS
     *why = "unknown key; known are kernels, exclude, only, spaces, cpu-image, gpu-trace, gpu-plain, "
-           "lockstep, "
            "vectors, verbose, cpu, "
            "count, host, "
            "host-stack, host-functions";

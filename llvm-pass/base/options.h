@@ -36,7 +36,6 @@ struct mt_pass_options {
     int gpu_trace;     /* 1 (default): instrument the GPU's code */
     char *gpu_runtime; /* bitcode with the GPU's record functions; NULL: that of runtime/device */
     int gpu_plain;     /* 1 (default): the GPU's code has each kernel as it was, too */
-    int lockstep;      /* enum mt_lockstep (modes.h): what the CPU device runs in step */
     int verbose;
     int vectors;          /* 1 (default): kernels get code for whole warps, too, where they can */
     int rdc;              /* -fgpu-rdc: device code of several files is linked into one program */
@@ -54,7 +53,7 @@ extern struct mt_pass_options mt_pass_options;
 /* Sets one option from "key=value"; 0, or -1 with *why set (static text). Used for -fplugin-arg-memtrace-*
  * and for MEMTRACE_PASS_OPTIONS (key=value, separated by ';'). Keys: kernels, exclude, only (comma list of
  * loads, stores, atomics, or nothing), spaces (comma list of global, shared, local), cpu-image (on|off),
- * gpu-trace (on|off), gpu-plain (on|off), lockstep (auto|on|off|cta), count (on|off|only),
+ * gpu-trace (on|off), gpu-plain (on|off), count (on|off|only),
  * level (0 to 3; for opt, where no pipeline says it), contract-all (on|off; for opt), verbose (on|off), rdc
  * (on|off), cpu, host (on|off|atomic), host-stack (on|off), host-functions (a regex), gpu-runtime (a file;
  * for benchmarks). */

@@ -37,7 +37,6 @@ struct mt_kernel {
     int sync;
     int frames; /* its functions keep frame pointers */
     int flush;  /* runs with the processor's switch for denormals on */
-    int steps;  /* the lanes of its warps wait for one another where they exchange data */
     uint32_t shared_static;
     /* For which launches there is code for whole warps; SOME: of CTAs whose warps are whole, in rows. */
     enum mt_vector_for { MT_VECTOR_NONE, MT_VECTOR_PLAIN, MT_VECTOR_SOME, MT_VECTOR_ALL } vector;
@@ -188,8 +187,6 @@ LLVMOpcode mt_opcode(LLVMValueRef v);
 /* step_marks.c */
 int mt_may_be_shared(struct mt_unit *u,
                      LLVMValueRef pointer); /* shared, or a generic pointer that could be */
-int mt_is_step_mark(LLVMValueRef inst);     /* volatile for the sake of lockstep=on alone? */
-void mt_settle_steps(struct mt_unit *u);    /* what is not shared is no longer volatile */
 
 /* The N of sm_N that the function is compiled for; 0: not said. */
 int mt_unit_architecture(LLVMValueRef function);

@@ -156,7 +156,6 @@ void mt_lower_kernels(struct mt_lowering *l)
         mt_reach_from(l, l->traced.kernels[k], &reach);
         l->u->kernels[k].sync = reach.waits;
         l->u->kernels[k].frames = reach.gathers;
-        l->u->kernels[k].steps = reach.steps;
         kernels_keep_callers(l, &reach);
         mt_reach_free(&reach);
     }

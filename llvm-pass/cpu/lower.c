@@ -288,8 +288,6 @@ int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone)
     mt_lower_extremes(&l);
     mt_lower_counts(&l);
     mt_lower_spins(&l);
-    mt_lower_steps(&l);
-    mt_lower_lockstep(&l);
     LLVMStripModuleDebugInfo(clone);
     mt_shim_drop_named_metadata(clone);
     drop_global(clone, "llvm.used");

@@ -60,8 +60,6 @@ void mt_lower_replace(struct mt_lowering *l, LLVMValueRef global,
 LLVMValueRef mt_lower_entry(LLVMValueRef function);
 /* Reads word `at` of what the loader wrote before the first launch: it never changes while code runs. */
 LLVMValueRef mt_lower_load_fixed(struct mt_lowering *l, LLVMTypeRef type, LLVMValueRef from, unsigned at);
-void mt_lower_lockstep(struct mt_lowering *l);    /* lower_lockstep.c: lockstep=cta */
-void mt_lower_steps(struct mt_lowering *l);       /* lower_steps.c: warps in step */
 void mt_lower_ranges(struct mt_lowering *l);      /* lower_range.c */
 void mt_lower_divisions(struct mt_lowering *l);   /* lower_divide.c */
 void mt_lower_contraction(struct mt_lowering *l); /* lower_contract.c */
@@ -69,12 +67,10 @@ void mt_lower_exactness(struct mt_lowering *l);   /* lower_exact.c */
 void mt_lower_extremes(struct mt_lowering *l);    /* lower_range.c; after exactness, which makes zeros */
 /* Until mt_ptx_release_accesses no pass may drop a load whose value nobody uses: the GPU's code has it. */
 void mt_count_keep(struct mt_lowering *l);
-void mt_lower_counts(struct mt_lowering *l); /* count.c */
-void mt_lower_spins(struct mt_lowering *l);  /* lower_spin.c */
-void mt_lower_plain(struct mt_lowering *l);  /* lower_plain.c */
-void mt_lower_places(struct mt_lowering *l); /* lower_places.c, after it */
-/* Of the phis that it makes, which nothing but record calls need. */
-unsigned mt_place_metadata(struct mt_lowering *l);
+void mt_lower_counts(struct mt_lowering *l);      /* count.c */
+void mt_lower_spins(struct mt_lowering *l);       /* lower_spin.c */
+void mt_lower_plain(struct mt_lowering *l);       /* lower_plain.c */
+void mt_lower_places(struct mt_lowering *l);      /* lower_places.c, after it */
 void mt_lower_attributes(struct mt_lowering *l);  /* lower.c */
 void mt_declare_registers(struct mt_lowering *l); /* kernels.c: what it will call */
 void mt_lower_kernels(struct mt_lowering *l);     /* kernels.c: entry functions */
@@ -94,7 +90,6 @@ struct mt_reach {
     size_t cap;
     int waits;   /* a barrier, a warp collective or an unknown function */
     int gathers; /* a wait for the lanes that are at the same call (activemask) */
-    int steps;   /* a wait for the lanes of the warp that are further back */
 };
 void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach *r);
 int mt_reach_has(const struct mt_reach *r, LLVMValueRef function);

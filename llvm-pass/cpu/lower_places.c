@@ -289,7 +289,6 @@ static void places_open(struct places *p, struct places_function *f, unsigned l)
     LLVMValueRef first = LLVMGetFirstInstruction(header);
     LLVMPositionBuilderBefore(b, first);
     f->loop[l].base = LLVMBuildPhi(b, p->l->i64, "");
-    LLVMSetMetadata(f->loop[l].base, mt_place_metadata(p->l), LLVMMDNodeInContext(p->l->u->context, NULL, 0));
     while (LLVMIsAPHINode(first))
         first = LLVMGetNextInstruction(first);
     LLVMPositionBuilderBefore(b, first);
@@ -387,11 +386,6 @@ static void places_build(struct places *p, struct places_function *f, uint64_t *
         place = item->callee ? place : places_beyond(p, place, chance);
         LLVMBuildCall2(b, set_type, mt_declare(p->l->module, "__mt_place_set", set_type), &place, 1, "");
     }
-}
-
-unsigned mt_place_metadata(struct mt_lowering *l)
-{
-    return LLVMGetMDKindIDInContext(l->u->context, "memtrace.place", 14);
 }
 
 void mt_lower_places(struct mt_lowering *l)

@@ -142,8 +142,7 @@ static int polls_itself(LLVMValueRef inst)
     case LLVMLoad:
         if (LLVMIsAAllocaInst(LLVMGetOperand(inst, 0)))
             return 0;
-        return (LLVMGetVolatile(inst) && !mt_is_step_mark(inst)) ||
-               LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic;
+        return LLVMGetVolatile(inst) || LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic;
     case LLVMAtomicRMW:
         return LLVMGetAtomicRMWBinOp(inst) == LLVMAtomicRMWBinOpXchg ||
                (LLVMIsAConstant(LLVMGetOperand(inst, 1)) && LLVMIsNull(LLVMGetOperand(inst, 1)));

@@ -6,23 +6,11 @@
 
 /* libmemtrace's functions in which a device thread waits for others:
  * a kernel that reaches one runs as fibers. */
-const char *const mt_waiting_functions[] = {"mt_cpu_barrier",
-                                            "mt_cpu_cluster_arrive",
-                                            "mt_cpu_cluster_wait",
-                                            "mt_cpu_barrier_arrive",
-                                            "mt_cpu_syncwarp",
-                                            "mt_cpu_shfl",
-                                            "mt_cpu_vote",
-                                            "mt_cpu_match_any",
-                                            "mt_cpu_match_all",
-                                            "mt_cpu_redux",
-                                            "mt_cpu_activemask",
-                                            "mt_cpu_step",
-                                            "mt_cpu_yield",
-                                            "mt_cpu_nanosleep",
-                                            "mt_cpu_exit_thread",
-                                            "mt_cpu_matrix",
-                                            NULL};
+const char *const mt_waiting_functions[] = {
+    "mt_cpu_barrier",   "mt_cpu_cluster_arrive", "mt_cpu_cluster_wait", "mt_cpu_barrier_arrive",
+    "mt_cpu_syncwarp",  "mt_cpu_shfl",           "mt_cpu_vote",         "mt_cpu_match_any",
+    "mt_cpu_match_all", "mt_cpu_redux",          "mt_cpu_activemask",   "mt_cpu_yield",
+    "mt_cpu_nanosleep", "mt_cpu_exit_thread",    "mt_cpu_matrix",       NULL};
 
 static int is_waiting(const char *name)
 {
@@ -84,7 +72,6 @@ void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach
             if (is_waiting(mt_name(f)) || mt_is_shared_name(f)) /* another file's may do anything */
                 r->waits = 1;
             r->gathers |= !strcmp(mt_name(f), "mt_cpu_activemask");
-            r->steps |= !strcmp(mt_name(f), "mt_cpu_step");
             continue;
         }
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))

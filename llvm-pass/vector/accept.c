@@ -163,8 +163,7 @@ static int accept_releases(const struct vec *v, unsigned loop)
     for (unsigned i = 0; i < n; i++) {
         LLVMValueRef p = vec_touched(list[i], &writes);
         int released = LLVMIsAStoreInst(list[i]) != NULL;
-        if (!released && LLVMGetFirstUse(list[i]) && LLVMIsAAtomicCmpXchgInst(list[i]))
-            polls++;
+        polls += !released && LLVMGetFirstUse(list[i]);
         for (unsigned j = 0; j < n && !released; j++)
             released = j != i && vec_touched(list[j], &writes) == p && writes;
         if (!released && LLVMGetFirstUse(list[i]))

@@ -1,6 +1,5 @@
 /* Warps as vectors: a copy of a kernel that calls nothing of its own module any more, with simple loops. */
 #include "vector.h"
-#include "base/modes.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,10 +150,8 @@ static const char *prepare_inline(struct mt_lowering *l, LLVMValueRef f)
         if (!why)
             why = prepare_refuses(list[i]);
         const char *name = vec_callee(list[i]);
-        /* Warps are in step anyway. */
-        if (!strcmp(name, "mt_cpu_step") || mt_starts(name, "llvm.lifetime.") ||
-            mt_starts(name, "llvm.assume") || mt_starts(name, "llvm.experimental.noalias.scope") ||
-            mt_starts(name, "llvm.prefetch"))
+        if (mt_starts(name, "llvm.lifetime.") || mt_starts(name, "llvm.assume") ||
+            mt_starts(name, "llvm.experimental.noalias.scope") || mt_starts(name, "llvm.prefetch"))
             LLVMInstructionEraseFromParent(list[i]);
         else if (!strcmp(name, "mt_cpu_exit_thread"))
             prepare_exit(l, list[i]);
@@ -188,7 +185,7 @@ LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, const char 
     LLVMValueRef f = mt_shim_clone_function(kernel, ".warp");
     LLVMRemoveEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex,
                                    LLVMGetEnumAttributeKindForName("noinline", 8));
-    *why = l->u->options->lockstep == MT_LOCKSTEP_CTA ? "lockstep=cta" : prepare_inline(l, f);
+    *why = prepare_inline(l, f);
     if (!*why)
         *why = vec_prepare_records(l, f);
     if (!*why)

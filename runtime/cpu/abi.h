@@ -281,10 +281,6 @@ MT_CONVERGENT uint32_t mt_cpu_match_all(uint32_t mask, uint64_t value); /* the m
 MT_CONVERGENT uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op);
 /* Lanes of this warp that are at this very call (site = return address); waits until no fiber can run. */
 MT_CONVERGENT uint32_t mt_cpu_activemask(void);
-/* Warp-synchronous code without collectives: waits until no lane of the warp can run. Of the lanes that wait,
- * those with the lowest `order` go on, as a warp that reconverges lets those further back catch up. `order`
- * rises along the code of a function. */
-MT_CONVERGENT void mt_cpu_step(uint32_t order);
 /* Code for whole warps: results of these lanes that CUDA does not define. from: the lane that each of the 32
  * shuffles from, which is not there; NULL: the mask of the warp function does not name them. */
 void mt_cpu_warp_undefined(uint32_t warp, uint32_t lanes, const uint32_t *from);

@@ -127,7 +127,7 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, ui
         struct mt_warp *warp = &cta->warp[i];
         uint32_t left = cta->nthreads - i * MT_WARP;
         warp->lanes = left >= MT_WARP ? ~0u : (1u << left) - 1;
-        warp->exited = warp->blocked = warp->parked = warp->ngroups = warp->passed = 0;
+        warp->exited = warp->blocked = warp->parked = warp->ngroups = 0;
     }
     for (uint32_t m = cta->active_barriers; m; m &= m - 1)
         memset(&cta->barrier[__builtin_ctz(m)], 0, sizeof cta->barrier[0]);

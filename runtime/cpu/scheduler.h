@@ -103,20 +103,16 @@ struct mt_group {
     uint32_t mask, arrived;
 };
 
-#define MT_ANY_ORDER UINT64_MAX
 struct mt_warp {
     uint32_t lanes; /* that exist */
     uint32_t exited;
     uint32_t blocked; /* waiting for others: barrier, collective or parked */
-    uint32_t parked;  /* at activemask or a step */
+    uint32_t parked;  /* at activemask */
     uint32_t ngroups;
     struct mt_group group[MT_WARP];
     uint64_t value[MT_WARP]; /* what each lane brought */
     uint32_t a[MT_WARP], b[MT_WARP];
     uint64_t site[MT_WARP]; /* of parked lanes: call site, or a hash of the chain of call sites */
-    /* Of parked lanes: the lowest go on first (mt_cpu_step); MT_ANY_ORDER. */
-    uint64_t order[MT_WARP];
-    uint32_t passed; /* times in a row that lanes of higher order were left waiting */
 };
 
 struct mt_barrier {

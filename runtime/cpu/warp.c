@@ -1,7 +1,7 @@
 /* Warp collectives. A collective completes when every lane of its mask that has not exited has arrived at the
- * same operation with the same mask; the last one to arrive computes the results of all. activemask and steps
- * have no mask: a lane parks until no lane of its warp can run. Then all lanes parked at the same call site
- * are answered, and of those in step the ones that are further back go on. */
+ * same operation with the same mask; the last one to arrive computes the results of all. activemask has no
+ * mask: a lane parks until no lane of its warp can run. Then all lanes parked at the same call site are
+ * answered. */
 #include <stdio.h>
 #include <string.h>
 #include "matrix.h"
@@ -9,7 +9,6 @@
 
 enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MATRIX };
 #define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
-#define PASSED_MAX 4096 /* times in a row that lanes may be left behind by those of lower order */
 
 static inline struct mt_fiber *lane_fiber(struct mt_cta *cta, uint32_t warp, uint32_t lane)
 {
@@ -300,35 +299,15 @@ void mt_cpu_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, cons
 /* ---- parked lanes
  * ----------------------------------------------------------------------------------------------- */
 
-/* The parked lanes whose turn it is: those of the lowest order. Lanes that spin for what a later place of the
- * code does would keep it waiting for ever, on a GPU too; here all go on after a while. */
-static uint32_t next_parked(struct mt_warp *w)
-{
-    uint64_t lowest = MT_ANY_ORDER;
-    uint32_t lanes = 0;
-    for (uint32_t m = w->parked; m; m &= m - 1) {
-        uint32_t i = (uint32_t)__builtin_ctz(m);
-        if (w->order[i] < lowest) {
-            lowest = w->order[i];
-            lanes = 0;
-        }
-        lanes |= (uint32_t)(w->order[i] == lowest) << i;
-    }
-    if (lanes != w->parked && ++w->passed <= PASSED_MAX)
-        return lanes;
-    w->passed = 0;
-    return w->parked;
-}
-
 static int release_warp(struct mt_cta *cta, struct mt_warp *w, uint32_t warp)
 {
-    uint32_t parked = next_parked(w);
+    uint32_t parked = w->parked;
     for (uint32_t left = parked; left;) {
-        uint64_t site = w->site[__builtin_ctz(left)], order = w->order[__builtin_ctz(left)];
+        uint64_t site = w->site[__builtin_ctz(left)];
         uint32_t same = 0;
         for (uint32_t m = left; m; m &= m - 1) {
             uint32_t i = (uint32_t)__builtin_ctz(m);
-            same |= (uint32_t)(w->site[i] == site && w->order[i] == order) << i;
+            same |= (uint32_t)(w->site[i] == site) << i;
         }
         for (uint32_t m = same; m; m &= m - 1)
             lane_fiber(cta, warp, (uint32_t)__builtin_ctz(m))->result = same;
@@ -372,13 +351,12 @@ static uint64_t call_site(const struct mt_cta *cta, const void *address, void **
     return site;
 }
 
-static uint32_t park_at(struct mt_cta *cta, uint64_t site, uint64_t order)
+static uint32_t park_at(struct mt_cta *cta, uint64_t site)
 {
     struct mt_fiber *self = cta->current;
     struct mt_warp *w = &cta->warp[self->warp];
     uint32_t bit = 1u << self->lane;
     w->site[self->lane] = site;
-    w->order[self->lane] = order;
     w->parked |= bit;
     w->blocked |= bit;
     cta->parked++;
@@ -390,15 +368,7 @@ __attribute__((noinline)) uint32_t mt_cpu_activemask(void)
 {
     struct mt_cta *cta = mt_cta_waiting("activemask");
     void **caller = *(void ***)__builtin_frame_address(0);
-    return park_at(cta, call_site(cta, __builtin_return_address(0), caller), MT_ANY_ORDER);
-}
-
-void mt_cpu_step(uint32_t order)
-{
-    struct mt_cta *cta = mt_cta_waiting("a warp in step");
-    struct mt_warp *w = &cta->warp[cta->current->warp];
-    if ((w->lanes & ~w->exited) != 1u << cta->current->lane) /* not alone */
-        park_at(cta, order, order);
+    return park_at(cta, call_site(cta, __builtin_return_address(0), caller));
 }
 
 /* ---- exits and deadlocks

@@ -378,38 +378,6 @@ static void by_value_loop(void **args)
     cta_loop(by_value, args);
 }
 
-/* Lockstep: lanes write, then read their neighbour's word, without any barrier. */
-static void lockstep(void **args)
-{
-    SHARED[TID] = TID;
-    mt_cpu_step(0);
-    for (uint32_t s = 16; s > 0; s /= 2) {
-        uint32_t v = SHARED[TID] + SHARED[TID + s];
-        mt_cpu_step(1);
-        SHARED[TID] = v;
-        mt_cpu_step(2);
-    }
-    if (TID == 0)
-        ARG(uint32_t *, 0)[0] = SHARED[0];
-}
-
-/* Lanes in step of which some give way to others on the way, as threads do that poll. */
-static void step_among_yields(void **args)
-{
-    uint32_t sum = 0;
-    for (uint32_t r = 0; r < 20; r++) {
-        for (uint32_t i = 0; i < (TID + r) % 5; i++)
-            mt_cpu_yield();
-        mt_cpu_step(0);
-        SHARED[TID] = TID * 100 + r;
-        for (uint32_t i = 0; i < (TID * 3 + r) % 7; i++)
-            mt_cpu_yield();
-        mt_cpu_step(1);
-        sum += SHARED[(TID + 1) % 32];
-    }
-    ARG(uint32_t *, 0)[TID] = sum;
-}
-
 /* What another CTA of the cluster stored before the barrier, round by round;
  * some threads are gone by then. */
 static void cluster_rounds(void **args)
@@ -496,8 +464,6 @@ static const struct mt_image_kernel kernels[] = {
     K(divide, 0, p_ptr, 0),
     K(spaces, 0, p_ptr, 1),
     K(by_value, by_value_loop, p_big, 3),
-    K(lockstep, 0, p_ptr, 1),
-    K(step_among_yields, 0, p_ptr, 1),
     K(cluster_rounds, 0, p_ptr_u32, 2),
     K(cluster_deadlock, 0, p_u32, 1),
     K(cluster_trap, 0, p_u32, 1),
@@ -505,8 +471,9 @@ static const struct mt_image_kernel kernels[] = {
      0, 0},
     {"spin_coordinates", "spin_coordinates", "", "", 1, MT_KERNEL_SYNC, coordinates, p_ptr, 1, 0, 0, 0},
 };
-static const struct mt_image_var vars[] = {{"constant_table", constant_table, sizeof constant_table, MT_VAR_CONSTANT, 0},
-                                           {"device_table", device_table, sizeof device_table, MT_VAR_DEVICE, 0}};
+static const struct mt_image_var vars[] = {
+    {"constant_table", constant_table, sizeof constant_table, MT_VAR_CONSTANT, 0},
+    {"device_table", device_table, sizeof device_table, MT_VAR_DEVICE, 0}};
 __attribute__((visibility("default"))) const struct mt_image_head mt_image = {
     MT_IMAGE_MAGIC,
     MT_IMAGE_VERSION,

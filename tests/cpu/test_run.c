@@ -142,22 +142,6 @@ static void early_exits(void **state)
     free(out);
 }
 
-static void lockstep_sums(void **state)
-{
-    uint32_t out = 0, *p = &out;
-    assert_int_equal(run_go("lockstep", D(1, 1, 1), D(32, 1, 1), ARGS(&p)), 0);
-    /* Lanes beyond the end read zeros or leftovers, lane 0 sums 0..31. */
-    assert_int_equal(out, 31 * 32 / 2);
-}
-
-static void steps_among_yields(void **state)
-{
-    uint32_t out[32] = {0}, *p = out;
-    assert_int_equal(run_go("step_among_yields", D(1, 1, 1), D(32, 1, 1), ARGS(&p)), 0);
-    for (uint32_t t = 0; t < 32; t++)
-        assert_int_equal(out[t], 20 * 100 * ((t + 1) % 32) + 190);
-}
-
 /* ---- clusters ---- */
 
 static int go_clusters(const char *kernel, uint32_t ctas, uint32_t per_cluster, uint32_t threads, void **args,
@@ -491,8 +475,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(run_divergence),
         cmocka_unit_test(activemask_under_divergence),
         cmocka_unit_test(early_exits),
-        cmocka_unit_test(lockstep_sums),
-        cmocka_unit_test(steps_among_yields),
         cmocka_unit_test(run_clusters),
         cmocka_unit_test(clusters_that_fail),
         cmocka_unit_test(named_barriers),

@@ -13,7 +13,6 @@ config.environment["PATH"] = llvm_bin + os.pathsep + os.environ["PATH"]
 config.substitutions += [
     ("%instrument", f"opt -load-pass-plugin={plugin} -passes=memtrace-instrument -S"),
     ("%lower", f"opt -load-pass-plugin={plugin} -passes=memtrace-lower -S"),
-    ("%steps", f"opt -load-pass-plugin={plugin} -passes=memtrace-steps,memtrace-lower -S"),
     ("%optimize", f"opt -load-pass-plugin={plugin} -passes='memtrace-lower,globaldce,default<O2>' -S"),
     ("%hosttrace", f"opt -load-pass-plugin={plugin} -passes=memtrace-host-trace -S"),
     ("%host", f"opt -load-pass-plugin={plugin} -passes=memtrace-host -S"),

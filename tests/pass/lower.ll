@@ -1,7 +1,6 @@
-; The CPU module: loops where nothing waits, fibers elsewhere; shared variables as offsets; nothing dropped in silence.
+; The CPU module without vectors: a fiber for each thread; shared variables as offsets; nothing dropped in silence.
 ; RUN: %lower %s 2>%t.err | FileCheck %s
 ; RUN: FileCheck --check-prefix=WARN %s <%t.err
-; RUN: %optimize %s 2>/dev/null | FileCheck --check-prefix=OPT %s
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 @sh = internal addrspace(3) global [64 x float] undef, align 4
@@ -19,7 +18,7 @@ declare void @elsewhere()
 ; CHECK-NOT: addrspace(3) global
 ; CHECK: @mt_image = constant
 
-; A barrier (through a helper): fibers, no loop.
+; A barrier, through a helper.
 ; CHECK-LABEL: define internal void @waits(
 ; CHECK: call ptr @mtb_shared_base()
 ; CHECK-NOT: addrspace(3) @
@@ -38,11 +37,6 @@ define internal void @helper() noinline {
   ret void
 }
 
-; Nothing waits: a loop in which threadIdx.x is the loop's counter, and no thread state is kept.
-; OPT-LABEL: define internal void @mt.loop.plain(
-; OPT-NOT: store i32 {{.*}}mt_cpu_tls
-; OPT: phi i32
-; OPT: ret void
 define void @plain(ptr %p) {
   %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %q = getelementptr float, ptr %p, i32 %t
@@ -63,9 +57,7 @@ define void @broken(ptr %p) {
 }
 ; Runners come last.
 ; CHECK: define internal void @mt.entry.waits(
-; CHECK-NOT: define internal void @mt.loop.waits(
-; CHECK: define internal void @mt.loop.plain(
-; CHECK-NOT: define internal void @mt.loop.waits(
+; CHECK: define internal void @mt.entry.plain(
 !nvvm.annotations = !{!0, !1, !2}
 !0 = !{ptr @waits, !"kernel", i32 1}
 !1 = !{ptr @plain, !"kernel", i32 1}

@@ -1,7 +1,6 @@
 ; Kernels that record have a second version that does not, with copies of the functions on the way; functions whose
 ; address is taken keep their name there, so that pointers compare as before.
 ; RUN: %lower %s 2>/dev/null | FileCheck %s
-; RUN: %optimize %s 2>/dev/null | FileCheck --check-prefix=OPT %s
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
@@ -30,11 +29,6 @@ define void @silent() {
   ret void
 }
 
-; The loop runs over the threads below n: its body has no test.
-; OPT-LABEL: define internal void @mt.loop.guarded.plain(
-; OPT: %i.i{{.*}} = add i32
-; OPT-NEXT: %w.i{{.*}} = sext i32
-; OPT: ret void
 define void @guarded(ptr %p, i32 %n) {
   %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %b = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
@@ -65,10 +59,10 @@ out:
 ; CHECK-LABEL: define internal void @guarded.plain(
 ; CHECK-NOT: __mt_access
 ; CHECK: ret void
-; CHECK: define internal void @mt.loop.k(
-; CHECK: define internal void @mt.loop.k.plain(
+; CHECK: define internal void @mt.entry.k(
+; CHECK: define internal void @mt.entry.k.plain(
 ; CHECK-NOT: silent.plain
-; CHECK: define internal void @mt.loop.silent(
+; CHECK: define internal void @mt.entry.silent(
 ; CHECK-NOT: silent.plain
 !nvvm.annotations = !{!0, !1, !2}
 !0 = !{ptr @k, !"kernel", i32 1}

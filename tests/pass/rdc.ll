@@ -40,7 +40,6 @@ define internal i32 @local(i32 %x) noinline {
   ret i32 %v
 }
 ; A call of another file's function may wait: fibers.
-; CHECK-NOT: @mt.loop.kernel
 define void @kernel(ptr %p) {
   %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %a = call i32 @elsewhere(i32 %t)

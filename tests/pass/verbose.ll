@@ -2,9 +2,9 @@
 ; RUN: env MEMTRACE_PASS_OPTIONS="verbose=on;exclude=quiet" %device %s -o /dev/null 2>&1 | FileCheck %s
 ; RUN: %device %s -o /dev/null 2>&1 | FileCheck --allow-empty --check-prefix=SILENT %s
 ; CHECK: memtrace: 3 kernels, 2 sites, 0 accesses without a record, 0 places the CPU device cannot run
-; CHECK: memtrace: kernel waits: traced, on the CPU device a fiber per thread
-; CHECK: memtrace: kernel plain: traced, on the CPU device a loop over threads
-; CHECK: memtrace: kernel quiet: not traced, on the CPU device a loop over threads
+; CHECK: memtrace: kernel waits: traced, warps are vectors
+; CHECK: memtrace: kernel plain: traced, warps are vectors
+; CHECK: memtrace: kernel quiet: not traced, warps are vectors
 ; SILENT-NOT: memtrace:
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"

@@ -215,7 +215,7 @@ def cache(place, work):
     sizes = sum(os.path.getsize(p) for p in place.images())
     expect("--cache-list", said.endswith(f"{len(place.images())} images, {sizes} bytes in {place.cache}\n") and sizes > 0, said)
     limit = max(map(os.path.getsize, place.images())) + 100 # of them all
-    place.run(program, MEMTRACE_PTX_OPTIONS="--mt-vectors=off --mt-lockstep=off", MEMTRACE_CACHE_LIMIT=str(limit))
+    place.run(program, MEMTRACE_PTX_OPTIONS="--mt-only=loads", MEMTRACE_CACHE_LIMIT=str(limit))
     place.made()
     expect("bounded", len(place.images()) == 1, str(place.images()))
     subprocess.run([tool, "--cache-clear", "--cache", place.cache], check=True, capture_output=True)

@@ -30,7 +30,7 @@ static const char usage[] =
     "      --cache-clear      remove all of it, and stop\n"
     "      --cache=FOLDER     where that is; default: MEMTRACE_CACHE, or memtrace in the user's cache "
     "folder\n"
-    "      --mt-KEY=VALUE     an option of the pass, as mt-cc has them: kernels, exclude, only, lockstep, "
+    "      --mt-KEY=VALUE     an option of the pass, as mt-cc has them: kernels, exclude, only, "
     "vectors, "
     "count, cpu\n"
     "  -v, --verbose          say how many kernels there are, and how each runs\n"
