@@ -155,6 +155,34 @@ def lanes_shapes(world):
     all_shapes(world, 10, "-O2", set())
 
 
+def switch_requests(threads, rounds):
+    """{kernel: requests} of switches.cu."""
+    even = uneven = 0
+    for first in range(0, threads, 32):
+        here = set(range(first, min(first + 32, threads)))
+        even += 1 + sum(any(lanes_model.mix(k * 31 + t) % 2 == 0 for t in here) for k in range(rounds))
+        uneven += 1
+        for k in range(rounds):
+            go = {t for t in here if lanes_model.mix(k * 31 + t) % 3}
+            leave = {t for t in go if lanes_model.mix(k * 17 + t) % 29 == 0}
+            here -= leave
+            uneven += len({lanes_model.mix(k * 7 + t) % 4 for t in go - leave})
+    return {"even": even, "uneven": uneven}
+
+
+@case("lanes.switches")
+def lanes_switches(world):
+    """A switch around volatile accesses, as vectors and by fibers, in warps that are whole and in parts of one."""
+    for flags in (), ("--mt-vectors=off",):
+        app = world.compile(os.path.join(world.src, "switches.cu"), "-O2", "--mt-gpu-trace=off", *flags)
+        for threads in (1, 5, 31, 32, 33, 40, 96, 1024):
+            got = requests_of_warps(world.run_ok([app, str(threads), "40"], MEMTRACE_FORMAT="compact"))
+            want, have = switch_requests(threads, 40), {k: sum(map(len, warps.values())) for k, warps in got.items()}
+            if flags:  # fibers that wait for some lanes of their warp in a loop part there
+                del want["uneven"], have["uneven"]
+            same(f"{flags}, {threads} threads", have, want)
+
+
 @case("lanes.many")
 def lanes_many(world):
     """More of them (of 150, 132 and 145 are not right, either); takes minutes."""

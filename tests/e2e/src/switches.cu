@@ -1,0 +1,62 @@
+// A switch around volatile accesses and atomics, in a loop that some lanes go on with and some leave early: how many requests each
+// warp makes is counted in cases_lanes.py. Arguments: threads, rounds.
+#include <cstdio>
+#include <cstdlib>
+#include <cuda_runtime.h>
+
+__host__ __device__ unsigned mixed(unsigned x)
+{
+    x = (x ^ x >> 15) * 0x2c1b3c6du;
+    x = (x ^ x >> 12) * 0x297a2d39u;
+    return x ^ x >> 15;
+}
+
+// Each round all lanes that take part come to the same case.
+__global__ void even(volatile unsigned *a, unsigned rounds)
+{
+    unsigned t = threadIdx.x, sum = t;
+    for (unsigned k = 0; k < rounds; k++) {
+        if (mixed(k * 31 + t) % 2)
+            continue;
+        switch (mixed(k) % 6) {
+        case 0: sum += a[t]; break;
+        case 1: sum += a[t + 1]; break;
+        case 2: a[t + 2] = sum; break;
+        case 3: a[t + 3] = sum; break;
+        case 4: sum += atomicAdd((unsigned *)&a[t + 4], 1); break;
+        default: a[t + 5] = sum;
+        }
+    }
+    a[2048 + t] = sum;
+}
+
+// Lanes come to cases of their own, and leave in rounds of their own.
+__global__ void uneven(volatile unsigned *a, unsigned rounds)
+{
+    unsigned t = threadIdx.x, sum = t;
+    for (unsigned k = 0; k < rounds; k++) {
+        if (mixed(k * 31 + t) % 3 == 0)
+            continue;
+        if (mixed(k * 17 + t) % 29 == 0)
+            break;
+        switch (mixed(k * 7 + t) % 4) {
+        case 0: sum += a[t]; break;
+        case 1: a[t + 1] = sum; break;
+        case 2: sum += __shfl_xor_sync(__activemask(), sum, 1); a[t + 2] = sum; break;
+        default: sum += atomicAdd((unsigned *)&a[t + 3], 1);
+        }
+    }
+    a[2048 + t] = sum;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned threads = argc > 1 ? atoi(argv[1]) : 32, rounds = argc > 2 ? atoi(argv[2]) : 40, *a;
+    cudaMalloc(&a, 4096 * 4);
+    cudaMemset(a, 0, 4096 * 4);
+    even<<<1, threads>>>(a, rounds);
+    uneven<<<1, threads>>>(a, rounds);
+    int rc = cudaDeviceSynchronize();
+    printf("%d\n", rc);
+    return rc;
+}
