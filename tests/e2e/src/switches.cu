@@ -1,5 +1,5 @@
-// A switch around volatile accesses and atomics, in a loop that some lanes go on with and some leave early: how many requests each
-// warp makes is counted in cases_lanes.py. Arguments: threads, rounds.
+// A switch around volatile accesses and atomics, in a loop that some lanes go on with and some leave early:
+// how many requests each warp makes is counted in cases_lanes.py. Arguments: threads, rounds.
 #include <cstdio>
 #include <cstdlib>
 #include <cuda_runtime.h>
@@ -19,12 +19,23 @@ __global__ void even(volatile unsigned *a, unsigned rounds)
         if (mixed(k * 31 + t) % 2)
             continue;
         switch (mixed(k) % 6) {
-        case 0: sum += a[t]; break;
-        case 1: sum += a[t + 1]; break;
-        case 2: a[t + 2] = sum; break;
-        case 3: a[t + 3] = sum; break;
-        case 4: sum += atomicAdd((unsigned *)&a[t + 4], 1); break;
-        default: a[t + 5] = sum;
+        case 0:
+            sum += a[t];
+            break;
+        case 1:
+            sum += a[t + 1];
+            break;
+        case 2:
+            a[t + 2] = sum;
+            break;
+        case 3:
+            a[t + 3] = sum;
+            break;
+        case 4:
+            sum += atomicAdd((unsigned *)&a[t + 4], 1);
+            break;
+        default:
+            a[t + 5] = sum;
         }
     }
     a[2048 + t] = sum;
@@ -40,10 +51,18 @@ __global__ void uneven(volatile unsigned *a, unsigned rounds)
         if (mixed(k * 17 + t) % 29 == 0)
             break;
         switch (mixed(k * 7 + t) % 4) {
-        case 0: sum += a[t]; break;
-        case 1: a[t + 1] = sum; break;
-        case 2: sum += __shfl_xor_sync(__activemask(), sum, 1); a[t + 2] = sum; break;
-        default: sum += atomicAdd((unsigned *)&a[t + 3], 1);
+        case 0:
+            sum += a[t];
+            break;
+        case 1:
+            a[t + 1] = sum;
+            break;
+        case 2:
+            sum += __shfl_xor_sync(__activemask(), sum, 1);
+            a[t + 2] = sum;
+            break;
+        default:
+            sum += atomicAdd((unsigned *)&a[t + 3], 1);
         }
     }
     a[2048 + t] = sum;
