@@ -165,11 +165,14 @@ int mt_asm_warp_bar(struct mt_asm_body *l)
     LLVMValueRef id = mt_asm_in(l, &o[first], 32);
     LLVMValueRef count =
         s->noperands == first + 2 + (unsigned)red ? mt_asm_in(l, &o[first + 1], 32) : asm_warp_u32(l, 0);
+    /* bar is barrier.aligned: where one thread of a warp comes to it, all do. */
+    int aligned = !strcmp(s->parts[0], "bar") || mt_asm_has(s, "aligned");
     if (arrive) {
-        LLVMValueRef args[] = {id, count};
-        return asm_warp_call(l, "mt_cpu_barrier_arrive", l->none, args, 2) ? 0 : -1;
+        LLVMValueRef args[] = {id, count, asm_warp_u32(l, (uint32_t)aligned)};
+        return asm_warp_call(l, "mt_cpu_barrier_arrive", l->none, args, 3) ? 0 : -1;
     }
     uint32_t kind = !red ? 0 : mt_asm_has(s, "popc") ? 1 : mt_asm_has(s, "and") ? 2 : 3;
+    kind |= aligned ? 0 : MT_BARRIER_SOME;
     LLVMValueRef args[] = {asm_warp_u32(l, kind), id, count,
                            red ? asm_warp_predicate(l, &o[s->noperands - 1]) : asm_warp_u32(l, 0)};
     LLVMValueRef r = asm_warp_call(l, "mt_cpu_barrier", l->i32, args, 4);

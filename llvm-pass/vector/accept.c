@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "../../runtime/cpu/abi.h"
 
 #define MOST_LANES 2500u /* instructions on vectors */
 #define MOST_FRAME                                                                                           \
@@ -210,13 +211,15 @@ static void accept_waits(struct vec *v, LLVMValueRef call, int block, const char
     }
     if (!strcmp(name, "mt_cpu_nanosleep") || object) /* what is no poll need not yield */
         return;
-    int barrier = !strcmp(name, "mt_cpu_barrier"), arrive = !strcmp(name, "mt_cpu_barrier_arrive");
-    if ((barrier && !LLVMIsAConstantInt(LLVMGetOperand(call, 0))) ||
-        ((barrier || arrive) &&
-         (vec_shape_of(v, LLVMGetOperand(call, (unsigned)barrier)).kind != VEC_UNIFORM ||
-          vec_shape_of(v, LLVMGetOperand(call, 1u + (unsigned)barrier)).kind != VEC_UNIFORM)))
-        vec_refuse(v, "a barrier that differs between lanes");
-    if (!accept_barrier(v, block))
+    /* Aligned ones are for whole warps, wherever they stand. */
+    LLVMValueRef kind = LLVMGetNumArgOperands(call) ? LLVMIsAConstantInt(LLVMGetOperand(call, 0)) : NULL;
+    int aligned =
+        !strcmp(name, "mt_cpu_barrier_arrive")
+            ? LLVMConstIntGetZExtValue(LLVMGetOperand(call, 2)) != 0
+            : !strcmp(name, "mt_cpu_barrier") && kind && !(LLVMConstIntGetZExtValue(kind) & MT_BARRIER_SOME);
+    if (!strcmp(name, "mt_cpu_barrier") && !kind)
+        vec_refuse(v, "a barrier of an unknown kind");
+    if (!aligned && !accept_barrier(v, block))
         vec_refuse(v, "a barrier that not all lanes come to");
 }
 

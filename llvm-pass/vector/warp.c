@@ -220,13 +220,24 @@ static LLVMValueRef warp_redux(struct vec *v, LLVMValueRef call, LLVMValueRef me
     return vec_intrinsic(v, how[op].name, &type, 1, &value, 1);
 }
 
+/* What is the same in all lanes that are here, if not in a way that is known. */
+static LLVMValueRef warp_same(struct vec *v, LLVMValueRef value)
+{
+    if (vec_shape_of(v, value).kind == VEC_UNIFORM)
+        return vec_uniform(v, value);
+    LLVMValueRef args[] = {vec_mask_bits(v, vec_mask(v)), LLVMConstInt(v->l->i1, 0, 0)};
+    LLVMValueRef first =
+        LLVMBuildAnd(v->b, vec_intrinsic(v, "llvm.cttz", &v->l->i32, 1, args, 2), vec_number(v, 31), "");
+    return vec_lane_of(v, vec_spill(v, vec_lanes(v, value)), LLVMTypeOf(value), first);
+}
+
 /* All lanes of the warp that are left arrive at once: the runtime gets how many of them say yes. */
 static LLVMValueRef warp_barrier(struct vec *v, LLVMValueRef call)
 {
-    LLVMValueRef kind = LLVMGetOperand(call, 0), id = vec_uniform(v, LLVMGetOperand(call, 1));
-    LLVMValueRef count = vec_uniform(v, LLVMGetOperand(call, 2)), args[5], said = vec_number(v, 0);
+    LLVMValueRef kind = LLVMGetOperand(call, 0), id = warp_same(v, LLVMGetOperand(call, 1));
+    LLVMValueRef count = warp_same(v, LLVMGetOperand(call, 2)), args[5], said = vec_number(v, 0);
     LLVMTypeRef params[5];
-    unsigned mode = (unsigned)LLVMConstIntGetZExtValue(kind);
+    unsigned mode = (unsigned)LLVMConstIntGetZExtValue(kind) % MT_BARRIER_SOME;
     if (mode) {
         LLVMValueRef flags = warp_is_not_zero(v, warp_argument(v, call, 3));
         said = vec_masked_bits(v, mode == 2 ? LLVMBuildNot(v->b, flags, "") : flags);
@@ -355,14 +366,11 @@ static void warp_matrix(struct vec *v, LLVMValueRef call)
 
 static void warp_wait(struct vec *v, LLVMValueRef call)
 {
-    LLVMValueRef args[2] = {0}, callee = mt_callee(call);
+    LLVMValueRef args[3] = {0};
     unsigned n = LLVMGetNumArgOperands(call);
-    for (unsigned i = 0; i < n; i++) {
-        LLVMValueRef a = LLVMGetOperand(call, i);
-        args[i] =
-            vec_shape_of(v, a).kind == VEC_UNIFORM ? vec_uniform(v, a) : vec_number(v, 0); /* nanoseconds */
-    }
-    mt_build_call(v->l, callee, args, n);
+    for (unsigned i = 0; i < n; i++)
+        args[i] = warp_same(v, LLVMGetOperand(call, i));
+    mt_build_call(v->l, mt_callee(call), args, n);
 }
 
 int vec_emit_warp(struct vec *v, LLVMValueRef call)

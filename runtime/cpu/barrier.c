@@ -72,13 +72,14 @@ static uint32_t barrier_wait(struct mt_cta *cta, uint32_t kind, uint32_t id, uin
 uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value)
 {
     struct mt_cta *cta = mt_cta_waiting("a barrier");
-    return barrier_wait(cta, kind, id % MT_BARRIERS, count, value != 0);
+    return barrier_wait(cta, kind % MT_BARRIER_SOME, id % MT_BARRIERS, count, value != 0);
 }
 
 uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t said)
 {
     struct mt_cta *cta = mt_cta_waiting("a barrier");
     struct mt_fiber *self = cta->current;
+    kind %= MT_BARRIER_SOME;
     uint32_t value = kind == 1 ? said : kind == 2 ? said == 0 : said != 0;
     struct mt_barrier *b =
         barrier_arrive(cta, kind, id %= MT_BARRIERS, (count + MT_WARP - 1) / MT_WARP, value);
@@ -89,7 +90,7 @@ uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_
     return (uint32_t)mt_cta_block(cta, self);
 }
 
-void mt_cpu_barrier_arrive(uint32_t id, uint32_t count)
+void mt_cpu_barrier_arrive(uint32_t id, uint32_t count, uint32_t aligned)
 {
     struct mt_cta *cta = mt_cta_waiting("a barrier");
     if (cta->run->warps)

@@ -222,9 +222,9 @@ static void named(void **args)
         if (TID < half) {
             mt_cpu_barrier(0, 1, N, 0); /* the slot is free */
             SHARED[TID] = i * 1000 + TID;
-            mt_cpu_barrier_arrive(2, N);
+            mt_cpu_barrier_arrive(2, N, 1);
         } else {
-            mt_cpu_barrier_arrive(1, N);
+            mt_cpu_barrier_arrive(1, N, 1);
             mt_cpu_barrier(0, 2, N, 0); /* the slot is full */
             out[(CTA * rounds + i) * half + TID - half] = SHARED[TID - half];
         }

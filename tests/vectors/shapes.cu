@@ -163,11 +163,11 @@ __global__ void halves(int *out)
     __syncthreads();
     if (threadIdx.x < 16) {
         atomicAdd(&s, 1);
-        asm volatile("bar.sync 1, 32;" ::: "memory");
+        asm volatile("barrier.sync 1, 32;" ::: "memory");
         out[threadIdx.x] = s;
     } else if (threadIdx.x < 32) {
         atomicAdd(&s, 1);
-        asm volatile("bar.sync 1, 32;" ::: "memory");
+        asm volatile("barrier.sync 1, 32;" ::: "memory");
         out[threadIdx.x] = s;
     }
 }
