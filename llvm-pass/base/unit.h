@@ -184,9 +184,6 @@ int mt_sync_of(struct mt_unit *u, LLVMValueRef inst, struct mt_sync *out);
 LLVMValueRef mt_base_of(LLVMValueRef pointer);
 /* Of an instruction or a constant expression; 0: it is neither. */
 LLVMOpcode mt_opcode(LLVMValueRef v);
-/* step_marks.c */
-int mt_may_be_shared(struct mt_unit *u,
-                     LLVMValueRef pointer); /* shared, or a generic pointer that could be */
 
 /* The N of sm_N that the function is compiled for; 0: not said. */
 int mt_unit_architecture(LLVMValueRef function);

@@ -101,9 +101,8 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
                .signature = image_text(l, k->signature),
                .file = image_text(l, k->file),
                .line = k->line,
-               .flags = (k->sync ? MT_KERNEL_SYNC : 0) | (k->traced ? MT_KERNEL_TRACED : 0) |
-                        (k->gpu_untraced ? MT_KERNEL_GPU_UNTRACED : 0) | (k->frames ? MT_KERNEL_FRAMES : 0) |
-                        (k->gpu_records ? MT_KERNEL_GPU_RECORDS : 0) |
+               .flags = (k->traced ? MT_KERNEL_TRACED : 0) | (k->gpu_untraced ? MT_KERNEL_GPU_UNTRACED : 0) |
+                        (k->frames ? MT_KERNEL_FRAMES : 0) | (k->gpu_records ? MT_KERNEL_GPU_RECORDS : 0) |
                         (k->gpu_records && !k->has_plain ? MT_KERNEL_GPU_ALONE : 0) |
                         (k->flush ? MT_KERNEL_FLUSH : 0) | (mt_pass_counting ? MT_KERNEL_COUNTED : 0) |
                         (mt_pass_counting == MT_COUNT_ONLY ? MT_KERNEL_NO_RECORDS : 0) |

@@ -85,7 +85,6 @@ struct mt_ptx {
 void mt_ptx_tell(struct mt_ptx *x);
 unsigned mt_ptx_line(struct mt_ptx *x, size_t offset);
 /* A word of letters, digits, '_', '$', '%', and with `opcode` dots; NULL: failed. */
-int mt_ptx_at_word(struct mt_ptx *x, const char *word); /* past it when it is at the cursor */
 int mt_ptx_unsigned(struct mt_parser *p, uint64_t max, uint64_t *out);
 
 /* module_part.c. Is it to be declared at all? */

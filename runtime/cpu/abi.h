@@ -64,7 +64,6 @@ struct mt_image_shared {
 #define MT_TRACED_SUFFIX "__memtrace_traced"
 
 enum mt_kernel_flags {
-    MT_KERNEL_SYNC = 1,   /* may wait (barrier, warp collective, unknown call): run as fibers */
     MT_KERNEL_TRACED = 2, /* its accesses are to be recorded; clear: skipped by attribute, pragma or filter */
     MT_KERNEL_PRINTF = 4, /* may print */
     MT_KERNEL_COUNTED = 32,      /* its accesses are counted, too (mt_cpu_tls.counts) */

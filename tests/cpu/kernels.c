@@ -429,7 +429,7 @@ static const struct mt_image_param p_big[] = {{"b", 1200, 4}, {"out", 8, 8}, {"c
      #name "()",                                                                                             \
      "kernels.c",                                                                                            \
      1,                                                                                                      \
-     (warps) ? 0 : MT_KERNEL_SYNC,                                                                           \
+     0,                                                                                                      \
      name,                                                                                                   \
      params,                                                                                                 \
      n,                                                                                                      \
@@ -467,9 +467,8 @@ static const struct mt_image_kernel kernels[] = {
     K(cluster_rounds, 0, p_ptr_u32, 2),
     K(cluster_deadlock, 0, p_u32, 1),
     K(cluster_trap, 0, p_u32, 1),
-    {"active_calls", "active_calls", "", "", 1, MT_KERNEL_SYNC | MT_KERNEL_FRAMES, active_calls, p_ptr, 1, 0,
-     0, 0},
-    {"spin_coordinates", "spin_coordinates", "", "", 1, MT_KERNEL_SYNC, coordinates, p_ptr, 1, 0, 0, 0},
+    {"active_calls", "active_calls", "", "", 1, MT_KERNEL_FRAMES, active_calls, p_ptr, 1, 0, 0, 0},
+    {"spin_coordinates", "spin_coordinates", "", "", 1, 0, coordinates, p_ptr, 1, 0, 0, 0},
 };
 static const struct mt_image_var vars[] = {
     {"constant_table", constant_table, sizeof constant_table, MT_VAR_CONSTANT, 0},

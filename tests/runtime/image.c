@@ -94,7 +94,7 @@ static const struct mt_image_kernel kernels[] = {
     KERNEL(nothing, nothing, 0, 0, 0, 1024, 64),
     KERNEL(trap, trap, MT_KERNEL_TRACED, 0, 0, 0, 0),
     KERNEL(unsupported, unsupported, MT_KERNEL_TRACED, 0, 0, 0, 0),
-    KERNEL(meet, meet, MT_KERNEL_TRACED | MT_KERNEL_SYNC, meet_params, 3, 0, 0),
+    KERNEL(meet, meet, MT_KERNEL_TRACED, meet_params, 3, 0, 0),
     KERNEL(step, step, MT_KERNEL_TRACED, fill_params, 2, 0, 0),
     KERNEL(wide, wide, MT_KERNEL_TRACED | MT_KERNEL_GPU_RECORDS, wide_params, 70, 0, 0),
 };

@@ -144,13 +144,13 @@ __global__ void sleepers(int *o)
 static int *a, wrong;
 #define N 4096
 
-static void begin(int first)
+static void waits_begin(int first)
 {
     for (int i = 0; i < N; i++)
         a[i] = first * i;
 }
 
-template <typename F> static void check(const char *what, int n, F want)
+template <typename F> static void waits_check(const char *what, int n, F want)
 {
     cudaError_t e = cudaDeviceSynchronize();
     int bad = e != cudaSuccess;
@@ -160,51 +160,51 @@ template <typename F> static void check(const char *what, int n, F want)
     wrong |= bad;
 }
 
-static void grids(dim3 block)
+static void waits_grids(dim3 block)
 {
     int n = 6 * block.x * block.y;
     void *args[] = {&a, &n};
-    begin(1);
+    waits_begin(1);
     cudaLaunchCooperativeKernel((void *)grid_turns, dim3(6), block, args);
-    check("grid_turns", n, [=](int i) { return (i + 5) % n + 5; });
+    waits_check("grid_turns", n, [=](int i) { return (i + 5) % n + 5; });
 }
 
 int main()
 {
     cudaMallocManaged(&a, N * sizeof *a);
     for (dim3 block : {dim3(64), dim3(48), dim3(33), dim3(8, 6), dim3(16, 4)})
-        grids(block);
+        waits_grids(block);
     for (int n : {64, 50, 7}) {
         cluster_mirror<<<2 * CLUSTER, n>>>(a);
-        check("cluster_mirror", 2 * CLUSTER * n,
-              [=](int i) { return (i / n + 1) % CLUSTER * 100 + n - 1 - i % n; });
+        waits_check("cluster_mirror", 2 * CLUSTER * n,
+                    [=](int i) { return (i / n + 1) % CLUSTER * 100 + n - 1 - i % n; });
     }
     for (int n : {128, 40}) {
-        begin(0);
+        waits_begin(0);
         lock_of_one<<<20, n>>>(a + 1, a);
-        check("lock_of_one", 1, [](int) { return 20; });
-        begin(0);
+        waits_check("lock_of_one", 1, [](int) { return 20; });
+        waits_begin(0);
         lock_of_all<<<20, n>>>(a + 1, a);
-        check("lock_of_all", 1, [=](int) { return 20 * n; });
-        begin(0);
+        waits_check("lock_of_all", 1, [=](int) { return 20 * n; });
+        waits_begin(0);
         lock_behind<<<20, n>>>(a + 1, a);
-        check("lock_behind", 1, [=](int) { return 20 * (n - (n + 2) / 3); });
-        begin(0);
+        waits_check("lock_behind", 1, [=](int) { return 20 * (n - (n + 2) / 3); });
+        waits_begin(0);
         in_turn<<<1, n>>>(a + N - 1, a);
-        check("in_turn", n, [](int i) { return i * (i + 1) / 2; });
-        begin(0);
+        waits_check("in_turn", n, [](int i) { return i * (i + 1) / 2; });
+        waits_begin(0);
         mbarriers<<<2, n>>>(a);
-        check("mbarriers", 2 * n,
-              [=](int i) { return ROUNDS * ((i % n + 33) % n) + ROUNDS * (ROUNDS - 1) / 2; });
+        waits_check("mbarriers", 2 * n,
+                    [=](int i) { return ROUNDS * ((i % n + 33) % n) + ROUNDS * (ROUNDS - 1) / 2; });
         sleepers<<<1, n>>>(a);
-        check("sleepers", n, [](int i) { return i + 5 * (i % 5 != 2); });
+        waits_check("sleepers", n, [](int i) { return i + 5 * (i % 5 != 2); });
     }
-    begin(0);
+    waits_begin(0);
     named_barriers<<<1, 64>>>(a);
-    check("named_barriers", 32, [](int i) { return ROUNDS * i + 10 * ROUNDS * (ROUNDS - 1) / 2; });
-    begin(0);
+    waits_check("named_barriers", 32, [](int i) { return ROUNDS * i + 10 * ROUNDS * (ROUNDS - 1) / 2; });
+    waits_begin(0);
     flags<<<40, 32>>>(a + N - 100, a);
-    check("flags", 40 * 32, [](int i) { return i / 32; });
+    waits_check("flags", 40 * 32, [](int i) { return i / 32; });
     puts(wrong ? "wrong" : "all right");
     return wrong != 0;
 }
