@@ -48,7 +48,7 @@ static void make_cpu_image(struct mt_unit *u, LLVMModuleRef carrier)
 {
     LLVMModuleRef clone = LLVMCloneModule(u->module);
     mt_ptx_release_accesses(clone);
-    u->vector = u->options->vectors ? mt_vector_kernel : NULL;
+    u->vector = u->options->vectors ? mt_vector_kernels : NULL;
     LLVMMemoryBufferRef object = mt_unit_emit(u, clone);
     if (object) {
         device_attach(carrier, object);
@@ -227,7 +227,7 @@ unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferR
     unsigned most = 1 + u.nkernels / KERNELS_OF_A_PART;
     mt_ptx_release_accesses(module);
     LLVMModuleRef clone = LLVMCloneModule(module);
-    u.vector = u.options->vectors ? mt_vector_kernel : NULL;
+    u.vector = u.options->vectors ? mt_vector_kernels : NULL;
     unsigned have = mt_unit_emit_parts(&u, clone, n < most ? n : most, objects);
     LLVMDisposeModule(clone);
     if (have && mt_pass_options.verbose)

@@ -60,7 +60,6 @@ struct mt_local {
 };
 
 struct mt_lowering;
-struct mt_vector;
 
 struct mt_unit {
     LLVMModuleRef module;
@@ -82,8 +81,9 @@ struct mt_unit {
     struct mt_local *locals; /* by variable; NULL before the first record of one (spaces.c) */
     size_t nlocals, locals_cap;
     uint64_t shared_size; /* of the CPU image */
-    /* vector/run.c, or NULL: code for whole warps of a kernel, after the CPU image's builtins are linked. */
-    void (*vector)(struct mt_lowering *l, LLVMValueRef kernel, LLVMValueRef plain, struct mt_vector *out);
+    /* vector/run.c, or NULL: code for whole warps of all kernels, after the CPU image's builtins are linked.
+     */
+    void (*vector)(struct mt_lowering *l);
     int no_word; /* a kernel has no room for the launch context's word: nothing reads it */
 };
 
@@ -201,8 +201,8 @@ void mt_forget_purity(LLVMModuleRef module);
  * 0 or -1 (diagnosed). */
 int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone);
 /* emit.c: optimises and compiles it; malloc'ed object or NULL (diagnosed). */
-/* For u->vector. `plain`: the kernel without record calls, or NULL: it has none. */
-void mt_vector_kernel(struct mt_lowering *l, LLVMValueRef kernel, LLVMValueRef plain, struct mt_vector *out);
+/* For u->vector: fills l->vector. */
+void mt_vector_kernels(struct mt_lowering *l);
 LLVMMemoryBufferRef mt_unit_emit(struct mt_unit *u, LLVMModuleRef clone);
 /* The same by up to n processes; as mt_pass_image_parts. */
 unsigned mt_unit_emit_parts(struct mt_unit *u, LLVMModuleRef clone, unsigned n, LLVMMemoryBufferRef *objects);

@@ -113,12 +113,9 @@ static void kernels_build(struct mt_lowering *l, unsigned k)
         l->plain.entries[k] = build_entry(l, l->plain.kernels[k]);
 }
 
-static void kernels_vector(struct mt_lowering *l, unsigned k)
+static void kernels_tell_vector(struct mt_lowering *l, unsigned k)
 {
     struct mt_kernel *kernel = &l->u->kernels[k];
-    if (!l->u->vector)
-        return;
-    l->u->vector(l, l->traced.kernels[k], l->plain.kernels[k], &l->vector[k]);
     kernel->vector = l->vector[k].record_any    ? MT_VECTOR_ALL
                      : l->vector[k].record_rows ? MT_VECTOR_SOME
                      : l->vector[k].rows        ? MT_VECTOR_PLAIN
@@ -159,8 +156,11 @@ void mt_lower_kernels(struct mt_lowering *l)
         kernels_keep_callers(l, &reach);
         mt_reach_free(&reach);
     }
+    if (l->u->vector)
+        l->u->vector(l);
     for (unsigned k = 0; k < l->u->nkernels; k++) {
-        kernels_vector(l, k);
+        if (l->u->vector)
+            kernels_tell_vector(l, k);
         kernels_build(l, k);
     }
 }

@@ -67,9 +67,10 @@ void mt_lower_exactness(struct mt_lowering *l);   /* lower_exact.c */
 void mt_lower_extremes(struct mt_lowering *l);    /* lower_range.c; after exactness, which makes zeros */
 /* Until mt_ptx_release_accesses no pass may drop a load whose value nobody uses: the GPU's code has it. */
 void mt_count_keep(struct mt_lowering *l);
-void mt_lower_counts(struct mt_lowering *l);      /* count.c */
-void mt_lower_spins(struct mt_lowering *l);       /* lower_spin.c */
-void mt_lower_plain(struct mt_lowering *l);       /* lower_plain.c */
+void mt_lower_counts(struct mt_lowering *l); /* count.c */
+void mt_lower_spins(struct mt_lowering *l);  /* lower_spin.c */
+void mt_lower_plain(struct mt_lowering *l);  /* lower_plain.c */
+#define MT_PLAIN_SUFFIX ".plain"
 void mt_lower_places(struct mt_lowering *l);      /* lower_places.c, after it */
 void mt_lower_attributes(struct mt_lowering *l);  /* lower.c */
 void mt_declare_registers(struct mt_lowering *l); /* kernels.c: what it will call */
@@ -92,6 +93,8 @@ struct mt_reach {
     int gathers; /* a wait for the lanes that are at the same call (activemask) */
 };
 void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach *r);
+/* Is the function used other than as the callee of a direct call? */
+int mt_is_address_taken(LLVMValueRef function);
 int mt_reach_has(const struct mt_reach *r, LLVMValueRef function);
 void mt_reach_free(struct mt_reach *r);
 
