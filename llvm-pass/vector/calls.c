@@ -1,6 +1,6 @@
-/* Warps as vectors: calls that are not inlined: by pointer, and of functions that come to call themselves. Such
- * a function has one version for warps, which takes any lanes: its parameters are vectors, and it gets the mask
- * of those that call it. By pointer, the lanes that have the same target call it together. */
+/* Warps as vectors: calls that are not inlined: by pointer, and of functions that come to call themselves.
+ * Such a function has one version for warps, which takes any lanes: its parameters are vectors, and it gets
+ * the mask of those that call it. By pointer, the lanes that have the same target call it together. */
 #include "vector.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,11 +99,13 @@ static LLVMValueRef calls_version(struct vec_functions *s, LLVMValueRef f, int p
 /* ---- their versions for warps -------------------------------------------------------------------------- */
 
 /* Declares it, and fails where a type has no form for vectors. `leading`: a parameter before the others. */
-static LLVMValueRef calls_declare(struct mt_lowering *l, LLVMTypeRef from, LLVMTypeRef leading, const char *name)
+static LLVMValueRef calls_declare(struct mt_lowering *l, LLVMTypeRef from, LLVMTypeRef leading,
+                                  const char *name)
 {
     struct vec v = {.l = l, .context = l->u->context};
     unsigned n = LLVMCountParamTypes(from), at = 0;
-    LLVMTypeRef *types = malloc((n + MORE + 1) * sizeof *types), result = vec_wide(&v, LLVMGetReturnType(from));
+    LLVMTypeRef *types = malloc((n + MORE + 1) * sizeof *types),
+                result = vec_wide(&v, LLVMGetReturnType(from));
     LLVMValueRef f = NULL;
     int ok = types && result && n <= MOST_PARAMETERS && !LLVMIsFunctionVarArg(from);
     if (ok) {

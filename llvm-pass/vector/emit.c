@@ -59,17 +59,29 @@ static LLVMValueRef emit_any(struct vec *v, int block)
     return LLVMBuildICmp(v->b, LLVMIntNE, vec_mask_bits(v, mask), vec_number(v, 0), "");
 }
 
+static void emit_clear(struct vec *v, const struct vec_block *b)
+{
+    LLVMBuildStore(v->b, LLVMConstNull(b->masked ? v->mask_type : v->l->i1), b->pending);
+}
+
+/* To the block if lanes wait at it. If not, LLVM learns by the store that none do, so that it has no mask to
+ * keep, and need not look again. */
+static void emit_check(struct vec *v, LLVMBasicBlockRef at, int block, LLVMBasicBlockRef behind)
+{
+    LLVMBasicBlockRef none = emit_block(v);
+    LLVMPositionBuilderAtEnd(v->b, at);
+    LLVMBuildCondBr(v->b, emit_any(v, block), v->block[block].body, none);
+    LLVMPositionBuilderAtEnd(v->b, none);
+    emit_clear(v, &v->block[block]);
+    LLVMBuildBr(v->b, behind);
+}
+
 static void emit_checks(struct vec *v)
 {
-    for (unsigned b = 0; b < v->nblocks; b++) {
-        LLVMPositionBuilderAtEnd(v->b, v->block[b].check);
-        LLVMBuildCondBr(v->b, emit_any(v, (int)b), v->block[b].body, emit_behind(v, (int)b, 0));
-    }
-    for (unsigned i = 1; i <= v->nloops; i++) {
-        LLVMPositionBuilderAtEnd(v->b, v->loop[i].again);
-        LLVMBuildCondBr(v->b, emit_any(v, v->loop[i].first), v->block[v->loop[i].first].body,
-                        emit_behind(v, v->loop[i].last, i));
-    }
+    for (unsigned b = 0; b < v->nblocks; b++)
+        emit_check(v, v->block[b].check, (int)b, emit_behind(v, (int)b, 0));
+    for (unsigned i = 1; i <= v->nloops; i++)
+        emit_check(v, v->loop[i].again, v->loop[i].first, emit_behind(v, v->loop[i].last, i));
 }
 
 /* Those of `lanes` (NULL: all) wait at the block from now on. */
@@ -348,7 +360,10 @@ static void emit_body(struct vec *v, int full)
     LLVMPositionBuilderAtEnd(v->b, full ? b->full : b->body);
     v->mask = b->masked && !full ? LLVMBuildLoad2(v->b, v->mask_type, b->pending, "") : NULL;
     if (!full)
-        LLVMBuildStore(v->b, LLVMConstNull(b->masked ? v->mask_type : v->l->i1), b->pending);
+        emit_clear(v, b);
+    for (unsigned loop = 1; loop <= v->nloops; loop++)
+        if (v->loop[loop].first == v->now)
+            vec_forget_round(v, &v->loop[loop]);
     LLVMValueRef i = LLVMGetFirstInstruction(b->from), end = LLVMGetBasicBlockTerminator(b->from);
     for (; LLVMIsAPHINode(i); i = LLVMGetNextInstruction(i))
         vec_load_phi(v, vec_find(v, i), b->joins);
@@ -402,7 +417,7 @@ void vec_emit(struct vec *v)
         b->body = emit_block(v);
         b->full = b->masked && v->twice ? emit_block(v) : NULL;
         b->pending = vec_slot(v, type);
-        LLVMBuildStore(v->b, LLVMConstNull(type), b->pending);
+        emit_clear(v, b);
     }
     for (unsigned i = 1; i <= v->nloops; i++)
         v->loop[i].again = emit_block(v);

@@ -275,6 +275,18 @@ int vec_slots(struct vec *v)
     return 0;
 }
 
+void vec_forget_round(struct vec *v, const struct vec_loop *loop)
+{
+    for (unsigned i = 0; i < v->nvalues; i++) {
+        struct vec_value *x = &v->value[i];
+        if (x->block < loop->first || x->block > loop->last)
+            continue;
+        for (unsigned p = 0; p < value_parts(v, &x->shape); p++)
+            if (x->slot[p])
+                LLVMBuildStore(v->b, LLVMGetPoison(value_part_type(v, x)), x->slot[p]);
+    }
+}
+
 struct vec_rep vec_get_row(struct vec *v, LLVMValueRef value)
 {
     struct vec_value *x = vec_find(v, value);

@@ -228,6 +228,8 @@ void vec_set_lanes(struct vec *v, LLVMValueRef inst, LLVMValueRef lanes);
 void vec_set_uniform(struct vec *v, LLVMValueRef inst, LLVMValueRef value);
 void vec_crossings(struct vec *v); /* after all shapes are known */
 int vec_slots(struct vec *v);
+/* A loop's round begins: nobody uses what the one before has computed, but through phis. */
+void vec_forget_round(struct vec *v, const struct vec_loop *loop);
 void vec_store_phi(struct vec *v, struct vec_value *phi, const struct vec_rep *rep, LLVMValueRef edge);
 void vec_load_phi(struct vec *v, struct vec_value *phi, int kill);
 LLVMValueRef vec_slot(struct vec *v, LLVMTypeRef type); /* an alloca in the entry */

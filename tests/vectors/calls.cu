@@ -52,7 +52,8 @@ __device__ int meet_shuffle(int x)
 __device__ int meet_barrier(int x)
 {
     __shared__ int turn[1024];
-    int at = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), n = blockDim.x * blockDim.y * blockDim.z;
+    int at = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z),
+        n = blockDim.x * blockDim.y * blockDim.z;
     turn[at] = x;
     __syncthreads();
     int other = turn[n - 1 - at];
@@ -102,13 +103,23 @@ struct shape {
 };
 struct square : shape {
     int side;
-    BOTH square(int s) : side(s) {}
-    BOTH int area(const int *in, int i) const override { return side * side + in[i]; }
+    BOTH square(int s) : side(s)
+    {
+    }
+    BOTH int area(const int *in, int i) const override
+    {
+        return side * side + in[i];
+    }
 };
 struct strip : shape {
     int a, b;
-    BOTH strip(int a, int b) : a(a), b(b) {}
-    BOTH int area(const int *in, int i) const override { return a * b - in[i / 2]; }
+    BOTH strip(int a, int b) : a(a), b(b)
+    {
+    }
+    BOTH int area(const int *in, int i) const override
+    {
+        return a * b - in[i / 2];
+    }
 };
 BOTH int virtual_of(const int *in, int i)
 {

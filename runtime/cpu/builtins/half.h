@@ -15,24 +15,17 @@ enum mt_mode { MT_RN, MT_MODE_RM, MT_MODE_RP, MT_MODE_RZ }; /* as in SSE's round
 static MT_INLINE double mt_odd_sum(double a, double b)
 {
     double s = a + b, t = s - a, e = (a - (s - t)) + (b - t);
-    if (e != 0 && e == e) { /* an infinite or NaN sum has e NaN or 0 */
-        uint64_t u = mt_u64(s);
-        if ((u & 1) == 0)
-            u += (e > 0) == (s > 0) ? 1 : -1;
-        s = mt_f64(u);
-    }
-    return s;
+    uint64_t u = mt_u64(s), lost = (e < 0) | (e > 0); /* an infinite or NaN sum has e NaN or 0 */
+    return mt_f64(u + (lost & ~u & 1) * ((e > 0) == (s > 0) ? 1ull : -1ull));
 }
 
 static MT_INLINE float mt_odd_float(double x)
 {
     float f = (float)x;
-    if ((double)f == x || x != x)
-        return f;
-    uint32_t u = mt_u32(f);
-    if ((u & 0x7fffffff) == 0x7f800000 || ((double)f > x) == (x > 0))
-        u -= 1; /* rounded away from zero: back */
-    return mt_f32(u | 1);
+    double back = f;
+    uint32_t u = mt_u32(f), lost = (back < x) | (back > x);
+    uint32_t away = x > 0 ? back > x : back < x; /* also where it became infinite */
+    return mt_f32((u - away) | lost);
 }
 
 static MT_INLINE double mt_odd_from_u64(uint64_t x)
@@ -48,9 +41,19 @@ static MT_INLINE double mt_odd_from_s64(int64_t x)
 
 /* ---- f16 ---- */
 
+/* Half's own type where it rounds to nearest: that there is for vectors, too. */
 static MT_INLINE float mt_f16_float(uint16_t h)
 {
-    return _cvtsh_ss(h);
+    _Float16 x;
+    __builtin_memcpy(&x, &h, sizeof x);
+    return (float)x;
+}
+static MT_INLINE uint16_t mt_f16_bits(float x)
+{
+    _Float16 h = (_Float16)x;
+    uint16_t bits;
+    __builtin_memcpy(&bits, &h, sizeof bits);
+    return bits;
 }
 
 static MT_INLINE uint16_t mt_canonical(uint16_t bits, bool nan)
@@ -69,7 +72,7 @@ static MT_INLINE uint16_t mt_f16_from(float x, enum mt_mode mode)
 {
     switch (mode) {
     case MT_RN:
-        return mt_f16_round(x, 0);
+        return mt_canonical(mt_f16_bits(x), x != x);
     case MT_MODE_RM:
         return mt_f16_round(x, 1);
     case MT_MODE_RP:
@@ -89,15 +92,12 @@ static MT_INLINE float mt_bf16_float(uint16_t b)
 static MT_INLINE uint16_t mt_bf16_from(float x, enum mt_mode mode)
 {
     uint32_t u = mt_u32(x), more = 0;
-    if (x != x)
-        return 0x7fff;
-    if ((u & 0x7fffffff) == 0x7f800000)
-        return (uint16_t)(u >> 16);
     if (mode == MT_RN)
         more = 0x7fff + (u >> 16 & 1);
-    else if (mode != MT_MODE_RZ && (u >> 31) == (mode == MT_MODE_RM))
-        more = 0xffff;
-    return (uint16_t)((u + more) >> 16);
+    else if (mode != MT_MODE_RZ)
+        more = (u >> 31) == (mode == MT_MODE_RM) ? 0xffff : 0;
+    more = (u & 0x7fffffff) == 0x7f800000 ? 0 : more;
+    return mt_canonical((uint16_t)((u + more) >> 16), x != x);
 }
 
 /* ---- both formats by one name: T is f16 or bf16 ---- */
@@ -130,15 +130,6 @@ static MT_INLINE uint16_t mt_bf16_ftz(uint16_t x)
     static MT_INLINE uint16_t mt_##T##_sub(uint16_t a, uint16_t b)                                           \
     {                                                                                                        \
         return mt_##T##_from(mt_##T##_float(a) - mt_##T##_float(b), MT_RN);                                  \
-    }                                                                                                        \
-    static MT_INLINE uint16_t mt_##T##_mul(uint16_t a, uint16_t b)                                           \
-    {                                                                                                        \
-        return mt_##T##_from_double((double)mt_##T##_float(a) * mt_##T##_float(b), MT_RN);                   \
-    }                                                                                                        \
-    static MT_INLINE uint16_t mt_##T##_fma(uint16_t a, uint16_t b, uint16_t c)                               \
-    {                                                                                                        \
-        double product = (double)mt_##T##_float(a) * mt_##T##_float(b);                                      \
-        return mt_##T##_from_double(mt_odd_sum(product, mt_##T##_float(c)), MT_RN);                          \
     }                                                                                                        \
     /* .sat: into [0, 1], NaN becomes 0; .relu: not below 0, NaN stays. */                                   \
     static MT_INLINE uint16_t mt_##T##_sat(uint16_t x)                                                       \
@@ -175,6 +166,26 @@ static MT_INLINE uint16_t mt_bf16_ftz(uint16_t x)
     }
 MT_HALF_FORMAT(f16, MT_F16_ONE)
 MT_HALF_FORMAT(bf16, MT_BF16_ONE)
+
+/* A product of two halves is exact in float. Beside a third one it is not exact in double where one of the
+ * two is tiny, but then the other has no more bits than a half, and is not the middle between two of them. */
+static MT_INLINE uint16_t mt_f16_mul(uint16_t a, uint16_t b)
+{
+    return mt_f16_from(mt_f16_float(a) * mt_f16_float(b), MT_RN);
+}
+static MT_INLINE uint16_t mt_f16_fma(uint16_t a, uint16_t b, uint16_t c)
+{
+    return mt_f16_from_double((double)(mt_f16_float(a) * mt_f16_float(b)) + mt_f16_float(c), MT_RN);
+}
+static MT_INLINE uint16_t mt_bf16_mul(uint16_t a, uint16_t b)
+{
+    return mt_bf16_from_double((double)mt_bf16_float(a) * mt_bf16_float(b), MT_RN);
+}
+static MT_INLINE uint16_t mt_bf16_fma(uint16_t a, uint16_t b, uint16_t c)
+{
+    double product = (double)mt_bf16_float(a) * mt_bf16_float(b);
+    return mt_bf16_from_double(mt_odd_sum(product, mt_bf16_float(c)), MT_RN);
+}
 
 /* ---- pairs ---- */
 #define MT_PAIR(lo, hi) ((uint32_t)(uint16_t)(lo) | (uint32_t)(uint16_t)(hi) << 16)
