@@ -1,5 +1,5 @@
 /* The image's tables as LLVM constants, in the order of runtime/cpu/image.def. */
-#include "lower.h"
+#include "cpu.h"
 #include "base/modes.h"
 #include "ptx/module.h"
 #include "../../runtime/cpu/abi.h"

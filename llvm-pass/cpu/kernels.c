@@ -1,7 +1,8 @@
 /* The functions that the CPU device calls, per kernel: those for whole warps (vector/), and where these do
  * not take all launches entry(void **args), which runs one thread; its coordinates are in thread-local state.
  */
-#include "lower.h"
+#include "cpu.h"
+#include "reach.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -227,7 +227,7 @@ static void calls_settle_space(struct mt_lowering *l, LLVMValueRef call)
         }
 }
 
-void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function)
+static void calls_function(struct mt_lowering *l, LLVMValueRef function)
 {
     unsigned n;
     LLVMValueRef *list = mt_instructions(function, &n);
@@ -242,4 +242,11 @@ void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function)
     for (unsigned i = 0; list && i < n; i++)
         calls_settle_space(l, list[i]);
     free(list);
+}
+
+void mt_lower_calls(struct mt_lowering *l)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f))
+            calls_function(l, f);
 }

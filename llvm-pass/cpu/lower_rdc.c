@@ -8,20 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int mt_is_shared_name(LLVMValueRef global)
-{
-    return mt_starts(mt_name(global), MT_DEVICE_PREFIX) || mt_starts(mt_name(global), MT_SHARED_PREFIX);
-}
-
-int mt_is_index_variable(const char *name)
-{
-    static const char *const names[] = {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"};
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i]))
-            return 1;
-    return 0;
-}
-
 /* Symbols that are between the pass, the builtins and libmemtrace.so. */
 static int is_own(const char *name)
 {

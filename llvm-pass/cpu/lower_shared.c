@@ -2,6 +2,7 @@
  * them. With -fgpu-rdc the images of a program have their parts of it one after the other: where, is known
  * when they are loaded (struct mt_image_shared). */
 #include "lower.h"
+#include "reach.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* What a function can reach through calls. */
-#include "lower.h"
+/* See reach.h. */
+#include "reach.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +16,6 @@ static int is_waiting(const char *name)
 {
     for (unsigned i = 0; mt_waiting_functions[i]; i++)
         if (!strcmp(name, mt_waiting_functions[i]))
-            return 1;
-    return 0;
-}
-
-int mt_is_meeting(const char *name)
-{
-    static const char *const builtins[] = {"mtb_matrix", "mtb_ptx_mbarrier_", "mtb_cudaCGSynchronize", NULL};
-    if (mt_starts(name, "mt_cpu_"))
-        return is_waiting(name);
-    for (unsigned i = 0; builtins[i]; i++)
-        if (mt_starts(name, builtins[i]))
             return 1;
     return 0;
 }
