@@ -1,7 +1,8 @@
-/* The CPU image of a module that is being lowered (lower/): its kernels' functions, its tables, its object. */
+/* The CPU image of a module that is being lowered (lower/): its kernels' functions, its tables, its object.
+ */
 #ifndef MT_PASS_CPU_H
 #define MT_PASS_CPU_H
-#include "lowering.h"
+#include "lower/lowering.h"
 
 /* image.c: lists the program's variables, before builtins come in; the tables, when all else is there. */
 void mt_image_variables(struct mt_lowering *l);

@@ -2,7 +2,7 @@
  * not take all launches entry(void **args), which runs one thread; its coordinates are in thread-local state.
  */
 #include "cpu.h"
-#include "reach.h"
+#include "lower/reach.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Device module to CPU module: the order of the steps. See docs/internals.md,
  * "The pass and what it emits". */
-#include "lower.h"
+#include "lower/lower.h"
 #include "cpu.h"
 #include "pass.h"
 #include <stddef.h>

@@ -11,7 +11,7 @@
  * Linearization, PLDI 2018.) */
 #ifndef MT_PASS_VECTOR_H
 #define MT_PASS_VECTOR_H
-#include "cpu/lowering.h"
+#include "lower/lowering.h"
 
 #define VEC_WIDTH 32u
 #define VEC_ROWS_MAX 2u

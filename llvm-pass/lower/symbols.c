@@ -1,5 +1,5 @@
-/* Functions and variables become those of an x86-64 module: linkage, attributes, values, and the builtins that
- * are linked in. */
+/* Functions and variables become those of an x86-64 module: linkage, attributes, values, and the builtins
+ * that are linked in. */
 #include "lower.h"
 #include <stdlib.h>
 #include <string.h>
