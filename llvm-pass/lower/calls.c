@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void lower_calls_replace(LLVMValueRef old, LLVMValueRef new)
+static void calls_replace(LLVMValueRef old, LLVMValueRef new)
 {
     if (new)
         LLVMReplaceAllUsesWith(old, new);
@@ -14,13 +14,13 @@ static void lower_calls_replace(LLVMValueRef old, LLVMValueRef new)
 }
 
 /* Bits of a first-class scalar or vector type. */
-static unsigned bits_of(struct mt_lowering *l, LLVMTypeRef t)
+static unsigned calls_bits(struct mt_lowering *l, LLVMTypeRef t)
 {
     return (unsigned)LLVMSizeOfTypeInBits(l->u->layout, t);
 }
 
 /* Makes a value fit a type: pointers plain, same-width values bit-cast, integers widened or cut. */
-static LLVMValueRef lower_calls_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want)
+static LLVMValueRef calls_fit(struct mt_lowering *l, LLVMValueRef v, LLVMTypeRef want)
 {
     LLVMTypeRef have = LLVMTypeOf(v);
     if (have == want)
@@ -32,18 +32,18 @@ static LLVMValueRef lower_calls_fit(struct mt_lowering *l, LLVMValueRef v, LLVMT
         return LLVMBuildPtrToInt(l->builder, v, want, "");
     if (wk == LLVMPointerTypeKind)
         return LLVMBuildIntToPtr(l->builder, v, want, "");
-    if (bits_of(l, have) == bits_of(l, want))
+    if (calls_bits(l, have) == calls_bits(l, want))
         return LLVMBuildBitCast(l->builder, v, want, "");
     if (hk != LLVMIntegerTypeKind)
-        v = LLVMBuildBitCast(l->builder, v, mt_type_int(l->u, bits_of(l, have)), "");
+        v = LLVMBuildBitCast(l->builder, v, mt_type_int(l->u, calls_bits(l, have)), "");
     if (wk == LLVMIntegerTypeKind)
         return LLVMBuildIntCast2(l->builder, v, want, 0, "");
-    v = LLVMBuildIntCast2(l->builder, v, mt_type_int(l->u, bits_of(l, want)), 0, "");
+    v = LLVMBuildIntCast2(l->builder, v, mt_type_int(l->u, calls_bits(l, want)), 0, "");
     return LLVMBuildBitCast(l->builder, v, want, "");
 }
 
 /* Replaces a call by a call of `builtin`, arguments fitted. 0, or -1 when the shapes do not agree. */
-static int call_builtin(struct mt_lowering *l, LLVMValueRef call, LLVMValueRef builtin, LLVMTypeRef type)
+static int calls_builtin(struct mt_lowering *l, LLVMValueRef call, LLVMValueRef builtin, LLVMTypeRef type)
 {
     LLVMTypeRef result = LLVMTypeOf(call);
     unsigned have = LLVMGetNumArgOperands(call);
@@ -53,14 +53,13 @@ static int call_builtin(struct mt_lowering *l, LLVMValueRef call, LLVMValueRef b
         return -1;
     LLVMGetParamTypes(type, params);
     for (unsigned i = 0; i < have; i++)
-        args[i] = lower_calls_fit(l, LLVMGetOperand(call, i), params[i]);
+        args[i] = calls_fit(l, LLVMGetOperand(call, i), params[i]);
     LLVMValueRef made = LLVMBuildCall2(l->builder, type, builtin, args, have, "");
-    lower_calls_replace(call, LLVMGetTypeKind(result) != LLVMVoidTypeKind ? lower_calls_fit(l, made, result)
-                                                                          : NULL);
+    calls_replace(call, LLVMGetTypeKind(result) != LLVMVoidTypeKind ? calls_fit(l, made, result) : NULL);
     return 0;
 }
 
-static int by_name(struct mt_lowering *l, LLVMValueRef call, const char *prefix, const char *name)
+static int calls_by_name(struct mt_lowering *l, LLVMValueRef call, const char *prefix, const char *name)
 {
     char mapped[256];
     LLVMTypeRef type;
@@ -71,13 +70,13 @@ static int by_name(struct mt_lowering *l, LLVMValueRef call, const char *prefix,
         if (*c == '.' || *c == ':')
             *c = '_';
     LLVMValueRef builtin = mt_builtin(l, mapped, &type);
-    return builtin ? call_builtin(l, call, builtin, type) : -1;
+    return builtin ? calls_builtin(l, call, builtin, type) : -1;
 }
 
 /* ---- what cannot be run -------------------------------------------------------------------------------- */
 
 /* Warns now, and ends the launch with the same words if the code is ever executed. */
-static void lower_calls_unsupported(struct mt_lowering *l, LLVMValueRef call, const char *what)
+static void calls_unsupported(struct mt_lowering *l, LLVMValueRef call, const char *what)
 {
     struct mt_unit *u = l->u;
     struct mt_source_place place;
@@ -92,26 +91,26 @@ static void lower_calls_unsupported(struct mt_lowering *l, LLVMValueRef call, co
                            LLVMConstInt(l->i32, place.line, 0)};
     LLVMBuildCall2(l->builder, type, f, args, 3, "");
     LLVMTypeRef result = LLVMTypeOf(call);
-    lower_calls_replace(call, LLVMGetTypeKind(result) == LLVMVoidTypeKind ? NULL : LLVMConstNull(result));
+    calls_replace(call, LLVMGetTypeKind(result) == LLVMVoidTypeKind ? NULL : LLVMConstNull(result));
 }
 
 /* ---- inline asm ---------------------------------------------------------------------------------------- */
 
-static LLVMValueRef asm_builtin(void *ctx, const char *name, LLVMTypeRef *type)
+static LLVMValueRef calls_look_up(void *ctx, const char *name, LLVMTypeRef *type)
 {
     return mt_builtin(ctx, name, type);
 }
 
-static void lower_asm(struct mt_lowering *l, LLVMValueRef call)
+static void calls_lower_asm(struct mt_lowering *l, LLVMValueRef call)
 {
-    struct mt_asm_builtins b = {.lookup = asm_builtin, .ctx = l};
+    struct mt_asm_builtins b = {.lookup = calls_look_up, .ctx = l};
     struct mt_asm_error error = {0};
     if (!mt_asm_lower(l->module, call, &b, &error))
         return;
     char what[400];
     snprintf(what, sizeof what, "inline asm: %s", error.message);
     LLVMPositionBuilderBefore(l->builder, call);
-    lower_calls_unsupported(l, call, what);
+    calls_unsupported(l, call, what);
 }
 
 /* What an instruction of one statement is, as text; NULL: no asm. */
@@ -157,16 +156,16 @@ static LLVMValueRef calls_add_down(struct mt_lowering *l, LLVMValueRef call)
         args[i] =
             LLVMBuildBitCast(l->builder, LLVMGetOperand(call, i), LLVMFloatTypeInContext(l->u->context), "");
     LLVMValueRef sum = LLVMBuildCall2(l->builder, type, f, args, 3, "");
-    lower_calls_replace(call, LLVMBuildBitCast(l->builder, sum, l->i32, ""));
+    calls_replace(call, LLVMBuildBitCast(l->builder, sum, l->i32, ""));
     return sum;
 }
 
-static void lower_call(struct mt_lowering *l, LLVMValueRef call)
+static void calls_lower(struct mt_lowering *l, LLVMValueRef call)
 {
     LLVMPositionBuilderBefore(l->builder, call);
     LLVMSetCurrentDebugLocation2(l->builder, LLVMInstructionGetDebugLoc(call));
     if (LLVMIsAInlineAsm(LLVMGetCalledValue(call))) {
-        lower_asm(l, call);
+        calls_lower_asm(l, call);
         return;
     }
     LLVMValueRef callee = mt_callee(call);
@@ -177,19 +176,19 @@ static void lower_call(struct mt_lowering *l, LLVMValueRef call)
         return;
     if (mt_starts(name, "llvm.nvvm.")) {
         const char *k = name + strlen("llvm.nvvm.");
-        if (by_name(l, call, "mtb_nvvm_", k))
-            lower_calls_unsupported(l, call, name);
+        if (calls_by_name(l, call, "mtb_nvvm_", k))
+            calls_unsupported(l, call, name);
         return;
     }
     if (LLVMGetIntrinsicID(callee))
         return;
-    if (by_name(l, call, "mtb_", name)) {
+    if (calls_by_name(l, call, "mtb_", name)) {
         if (l->u->options->part ? mt_is_shared_name(callee) /* another image's */
                                 : l->u->options->rdc && !mt_starts(name, "cuda"))
             return; /* another file's; the device's own API is nobody's */
         char what[300];
         snprintf(what, sizeof what, "call of %s, which this file does not define", name);
-        lower_calls_unsupported(l, call, what);
+        calls_unsupported(l, call, what);
     }
 }
 
@@ -222,12 +221,12 @@ static void calls_settle_space(struct mt_lowering *l, LLVMValueRef call)
     unsigned space = calls_space(LLVMGetOperand(call, 0));
     for (unsigned i = 0; space && i < sizeof asked / sizeof *asked; i++)
         if (!strcmp(name + strlen(prefix), asked[i].name)) {
-            lower_calls_replace(call, LLVMConstInt(l->i1, asked[i].space == space, 0));
+            calls_replace(call, LLVMConstInt(l->i1, asked[i].space == space, 0));
             return;
         }
 }
 
-static void calls_function(struct mt_lowering *l, LLVMValueRef function)
+static void calls_lower_all(struct mt_lowering *l, LLVMValueRef function)
 {
     unsigned n;
     LLVMValueRef *list = mt_instructions(function, &n);
@@ -236,7 +235,7 @@ static void calls_function(struct mt_lowering *l, LLVMValueRef function)
             list[i] = calls_add_down(l, list[i]);
     for (unsigned i = 0; list && i < n; i++)
         if (LLVMGetInstructionOpcode(list[i]) == LLVMCall)
-            lower_call(l, list[i]);
+            calls_lower(l, list[i]);
     free(list);
     list = mt_instructions(function, &n);
     for (unsigned i = 0; list && i < n; i++)
@@ -248,5 +247,5 @@ void mt_lower_calls(struct mt_lowering *l)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
         if (!LLVMIsDeclaration(f))
-            calls_function(l, f);
+            calls_lower_all(l, f);
 }

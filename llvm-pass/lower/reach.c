@@ -12,7 +12,7 @@ const char *const mt_waiting_functions[] = {
     "mt_cpu_match_all", "mt_cpu_redux",          "mt_cpu_activemask",   "mt_cpu_yield",
     "mt_cpu_nanosleep", "mt_cpu_exit_thread",    "mt_cpu_matrix",       NULL};
 
-static int is_waiting(const char *name)
+static int reach_is_waiting(const char *name)
 {
     for (unsigned i = 0; mt_waiting_functions[i]; i++)
         if (!strcmp(name, mt_waiting_functions[i]))
@@ -38,7 +38,7 @@ static void reach_push(struct mt_reach *r, LLVMValueRef function)
 }
 
 /* Is the function used other than as the callee of a direct call? */
-static int address_taken(LLVMValueRef function)
+static int reach_address_taken(LLVMValueRef function)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(function); use; use = LLVMGetNextUse(use)) {
         LLVMValueRef user = LLVMGetUser(use);
@@ -58,7 +58,7 @@ void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach
     for (unsigned at = 0; at < r->count; at++) {
         LLVMValueRef f = r->functions[at];
         if (LLVMIsDeclaration(f)) {
-            if (is_waiting(mt_name(f)) || mt_is_shared_name(f)) /* another file's may do anything */
+            if (reach_is_waiting(mt_name(f)) || mt_is_shared_name(f)) /* another file's may do anything */
                 r->waits = 1;
             r->gathers |= !strcmp(mt_name(f), "mt_cpu_activemask");
             continue;
@@ -76,7 +76,7 @@ void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach
                     if (l->u->options->rdc)
                         r->waits = 1;
                     for (LLVMValueRef g = LLVMGetFirstFunction(l->module); g; g = LLVMGetNextFunction(g))
-                        if (!LLVMIsDeclaration(g) && address_taken(g))
+                        if (!LLVMIsDeclaration(g) && reach_address_taken(g))
                             reach_push(r, g);
                 }
             }
