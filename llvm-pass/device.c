@@ -1,5 +1,7 @@
 /* The device side as a whole: instrument, make the CPU image, link the GPU's runtime. */
-#include "base/unit.h"
+#include "cpu/cpu.h"
+#include "gpu/gpu.h"
+#include "trace/trace.h"
 #include "ptx/module.h"
 #include "pass.h"
 #include "../runtime/cpu/abi.h"
@@ -48,7 +50,6 @@ static void make_cpu_image(struct mt_unit *u, LLVMModuleRef carrier)
 {
     LLVMModuleRef clone = LLVMCloneModule(u->module);
     mt_ptx_release_accesses(clone);
-    u->vector = u->options->vectors ? mt_vector_kernel : NULL;
     LLVMMemoryBufferRef object = mt_unit_emit(u, clone);
     if (object) {
         device_attach(carrier, object);
@@ -227,7 +228,6 @@ unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferR
     unsigned most = 1 + u.nkernels / KERNELS_OF_A_PART;
     mt_ptx_release_accesses(module);
     LLVMModuleRef clone = LLVMCloneModule(module);
-    u.vector = u.options->vectors ? mt_vector_kernel : NULL;
     unsigned have = mt_unit_emit_parts(&u, clone, n < most ? n : most, objects);
     LLVMDisposeModule(clone);
     if (have && mt_pass_options.verbose)

@@ -1,5 +1,6 @@
 /* The image's tables as LLVM constants, in the order of runtime/cpu/image.def. */
 #include "cpu.h"
+#include "trace/trace.h"
 #include "base/modes.h"
 #include "ptx/module.h"
 #include "../../runtime/cpu/abi.h"

@@ -3,6 +3,7 @@
  */
 #include "cpu.h"
 #include "lower/reach.h"
+#include "vector/vector.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ void mt_declare_registers(struct mt_lowering *l)
                                          "__mt_warp_each"};
     char name[64];
     LLVMTypeRef type;
-    if (!l->u->vector)
+    if (!l->u->options->vectors)
         return;
     for (unsigned i = 0; i < sizeof registers / sizeof *registers; i++)
         for (char c = 'x'; c <= 'z'; c++) {
@@ -117,9 +118,9 @@ static void kernels_build(struct mt_lowering *l, unsigned k)
 static void kernels_vector(struct mt_lowering *l, unsigned k)
 {
     struct mt_kernel *kernel = &l->u->kernels[k];
-    if (!l->u->vector)
+    if (!l->u->options->vectors)
         return;
-    l->u->vector(l, l->traced.kernels[k], l->plain.kernels[k], &l->vector[k]);
+    mt_vector_kernel(l, l->traced.kernels[k], l->plain.kernels[k], &l->vector[k]);
     kernel->vector = l->vector[k].record_any    ? MT_VECTOR_ALL
                      : l->vector[k].record_rows ? MT_VECTOR_SOME
                      : l->vector[k].rows        ? MT_VECTOR_PLAIN

@@ -1,5 +1,6 @@
 /* Calls of the device world become calls of C builtins, plain loads and atomics, or a clear diagnostic. */
 #include "lower.h"
+#include "trace/trace.h"
 #include "ptx/asm.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>

@@ -6,6 +6,7 @@
  * time, always. An instruction of the GPU that became several here says so in metadata, put there by the
  * lowering (mt_asm_mark). */
 #include "lower.h"
+#include "trace/trace.h"
 #include "base/modes.h"
 #include "ptx/asm.h"
 #include "ptx/module.h"

@@ -5,6 +5,7 @@
  * it left is done as a GPU does it, in vectors, too,
  * which it makes of neighbours. (Divisions: lower/divide.c.) */
 #include "lower.h"
+#include "trace/trace.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Puts a record call before each access to global memory (and, with the option spaces, to others), and gives
  * each kernel its hidden parameter. */
-#include "base/unit.h"
+#include "trace.h"
 #include "ptx/asm.h"
 #include "pass.h"
 #include "tensor.h"

@@ -1,7 +1,7 @@
 /* The GPU's copy of an instrumented module: links the device runtime (runtime/device, bitcode) and lets the
  * record calls have their launch's context. */
 #include "base/options.h"
-#include "base/unit.h"
+#include "gpu.h"
 #include "trace/tensor.h"
 #include "../../runtime/device/packet.h"
 #include <stdio.h>
