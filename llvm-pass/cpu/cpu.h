@@ -18,10 +18,6 @@ LLVMMemoryBufferRef mt_unit_compile(struct mt_unit *u, LLVMModuleRef m, LLVMTarg
  * a diagnostic. */
 unsigned mt_unit_compile_parts(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMachineRef machine, unsigned n,
                                LLVMMemoryBufferRef *objects);
-/* lower.c: turns the (instrumented) module, a clone, into an x86-64 module with its tables.
- * 0 or -1 (diagnosed). */
-int mt_unit_lower(struct mt_unit *u, LLVMModuleRef clone);
-/* That, and compiles it; NULL after a diagnostic. By up to n processes: as mt_pass_image_parts. */
-LLVMMemoryBufferRef mt_unit_emit(struct mt_unit *u, LLVMModuleRef clone);
-unsigned mt_unit_emit_parts(struct mt_unit *u, LLVMModuleRef clone, unsigned n, LLVMMemoryBufferRef *objects);
+/* attach.c: puts the object into the module as one comment line of its PTX. */
+void mt_image_attach(LLVMModuleRef carrier, LLVMMemoryBufferRef object);
 #endif

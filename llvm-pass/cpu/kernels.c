@@ -78,8 +78,6 @@ void mt_declare_registers(struct mt_lowering *l)
                                          "__mt_warp_each"};
     char name[64];
     LLVMTypeRef type;
-    if (!l->u->options->vectors)
-        return;
     for (unsigned i = 0; i < sizeof registers / sizeof *registers; i++)
         for (char c = 'x'; c <= 'z'; c++) {
             snprintf(name, sizeof name, "mtb_nvvm_read_ptx_sreg_%s_%c", registers[i], c);

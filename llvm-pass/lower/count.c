@@ -221,8 +221,6 @@ static void count_drop_records(struct mt_lowering *l)
 
 void mt_lower_counts(struct mt_lowering *l)
 {
-    if (mt_pass_counting == MT_COUNT_OFF)
-        return;
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
         unsigned n = 0;
         LLVMValueRef *list = LLVMIsDeclaration(f) ? NULL : mt_instructions(f, &n);

@@ -1,5 +1,5 @@
 /* The steps that turn an instrumented device module into an x86-64 module, in the order in which device.c
- * takes them, and why in that order. */
+ * takes them. */
 #ifndef MT_PASS_LOWER_H
 #define MT_PASS_LOWER_H
 #include "lowering.h"
