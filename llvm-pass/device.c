@@ -5,12 +5,14 @@
 #include "lower/lower.h"
 #include "ptx/module.h"
 #include "trace/trace.h"
+#include "vector/vector.h"
 #include "pass.h"
 #include "../runtime/cpu/abi.h"
 #include <stdio.h>
 #include <llvm-c/DebugInfo.h>
 
-/* A way through the steps: of the whole device side, of mt-ptx, and two for tests. */
+/* A way through the steps: of the whole device side, of mt-ptx, and two for tests, which look at the code of
+ * one thread. */
 enum { DEVICE = 1, PARTS = 2, LOWER = 4, INSTRUMENT = 8 };
 /* Options that steps depend on. */
 enum { GPU_TRACE = 1, CPU_IMAGE = 2, VERBOSE = 4, STRIP = 8, COUNT = 16, SHARED_NAMES = 32, VECTORS = 64 };
@@ -87,7 +89,10 @@ static const struct device_step lower_steps[] = {
     /* Those are linked that are declared: what vectors will call, too. */
     {.lower = mt_declare_registers, .with = VECTORS},
     {.lower = mt_lower_builtins},
-    /* Whether a kernel waits shows in the builtins' code. */
+    /* Whether a kernel waits shows in the builtins' code, which vectors may inline. */
+    {.lower = mt_kernels_wait},
+    {.lower = mt_vector_kernels, .with = VECTORS},
+    /* For launches that vectors do not take. */
     {.lower = mt_lower_kernels},
     /* Kernels know now who asks for its caller; tables name what all have made. */
     {.lower = mt_lower_frames},
@@ -246,7 +251,7 @@ static unsigned device_run(LLVMModuleRef module, unsigned way, unsigned most, LL
     d.has = (o->gpu_trace ? GPU_TRACE : 0) | (o->cpu_image || way == PARTS ? CPU_IMAGE : 0) |
             (o->verbose ? VERBOSE : 0) | (o->strip_debug ? STRIP : 0) |
             (mt_pass_counting != MT_COUNT_OFF ? COUNT : 0) | (o->rdc || o->part ? SHARED_NAMES : 0) |
-            (o->vectors ? VECTORS : 0);
+            (o->vectors && way != LOWER ? VECTORS : 0);
     mt_unit_init(&d.u, module);
     device_walk(&d, device_steps, sizeof device_steps / sizeof *device_steps);
     device_free(&d);
@@ -275,7 +280,6 @@ int mt_pass_instrument_only(LLVMModuleRef module)
 
 int mt_pass_lower_only(LLVMModuleRef module)
 {
-    mt_pass_options.vectors = 0; /* tests look at the code of one thread */
     device_run(module, LOWER, 0, NULL);
     return 1;
 }

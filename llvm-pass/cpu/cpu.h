@@ -7,8 +7,10 @@
 /* image.c: lists the program's variables, before builtins come in; the tables, when all else is there. */
 void mt_image_variables(struct mt_lowering *l);
 void mt_image_tables(struct mt_lowering *l);
-/* kernels.c: which builtins the functions of kernels will call; these functions. */
+/* kernels.c: which builtins the functions of kernels will call; which kernels wait; these functions, where
+ * vectors (vector/) do not take all launches. */
 void mt_declare_registers(struct mt_lowering *l);
+void mt_kernels_wait(struct mt_lowering *l);
 void mt_lower_kernels(struct mt_lowering *l);
 /* emit.c. NULL after a diagnostic. */
 LLVMTargetMachineRef mt_set_cpu_target(struct mt_unit *u, LLVMModuleRef clone);

@@ -3,7 +3,6 @@
  */
 #include "cpu.h"
 #include "lower/reach.h"
-#include "vector/vector.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,12 +112,9 @@ static void kernels_build(struct mt_lowering *l, unsigned k)
         l->plain.entries[k] = build_entry(l, l->plain.kernels[k]);
 }
 
-static void kernels_vector(struct mt_lowering *l, unsigned k)
+static void kernels_tell_vector(struct mt_lowering *l, unsigned k)
 {
     struct mt_kernel *kernel = &l->u->kernels[k];
-    if (!l->u->options->vectors)
-        return;
-    mt_vector_kernel(l, l->traced.kernels[k], l->plain.kernels[k], &l->vector[k]);
     kernel->vector = l->vector[k].record_any    ? MT_VECTOR_ALL
                      : l->vector[k].record_rows ? MT_VECTOR_SOME
                      : l->vector[k].rows        ? MT_VECTOR_PLAIN
@@ -148,7 +144,7 @@ static void kernels_keep_waits(struct mt_lowering *l)
     }
 }
 
-void mt_lower_kernels(struct mt_lowering *l)
+void mt_kernels_wait(struct mt_lowering *l)
 {
     kernels_keep_waits(l);
     for (unsigned k = 0; k < l->u->nkernels; k++) {
@@ -159,8 +155,12 @@ void mt_lower_kernels(struct mt_lowering *l)
         kernels_keep_callers(l, &reach);
         mt_reach_free(&reach);
     }
+}
+
+void mt_lower_kernels(struct mt_lowering *l)
+{
     for (unsigned k = 0; k < l->u->nkernels; k++) {
-        kernels_vector(l, k);
+        kernels_tell_vector(l, k);
         kernels_build(l, k);
     }
 }

@@ -45,6 +45,8 @@ struct mt_lowering {
 LLVMValueRef mt_builtin(struct mt_lowering *l, const char *name, LLVMTypeRef *type);
 LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n);
 
+/* After the name of a function: its version without record calls. */
+#define MT_PLAIN_SUFFIX ".plain"
 /* Names of the functions that the runtime calls: this, and the kernel's. */
 #define MT_RUN_ENTRY "mt.entry."
 #define MT_RUN_WARPS "mt.warps."

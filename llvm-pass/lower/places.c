@@ -53,7 +53,7 @@ struct places {
 
 static int places_is_plain(LLVMValueRef f)
 {
-    return mt_ends(mt_name(f), ".plain");
+    return mt_ends(mt_name(f), MT_PLAIN_SUFFIX);
 }
 
 static int places_is_record(LLVMValueRef callee)

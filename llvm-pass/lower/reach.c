@@ -37,8 +37,7 @@ static void reach_push(struct mt_reach *r, LLVMValueRef function)
     r->functions[r->count++] = function;
 }
 
-/* Is the function used other than as the callee of a direct call? */
-static int reach_address_taken(LLVMValueRef function)
+int mt_is_address_taken(LLVMValueRef function)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(function); use; use = LLVMGetNextUse(use)) {
         LLVMValueRef user = LLVMGetUser(use);
@@ -76,7 +75,7 @@ void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach
                     if (l->u->options->rdc)
                         r->waits = 1;
                     for (LLVMValueRef g = LLVMGetFirstFunction(l->module); g; g = LLVMGetNextFunction(g))
-                        if (!LLVMIsDeclaration(g) && reach_address_taken(g))
+                        if (!LLVMIsDeclaration(g) && mt_is_address_taken(g))
                             reach_push(r, g);
                 }
             }

@@ -11,6 +11,8 @@ struct mt_reach {
     int gathers; /* a wait for the lanes that are at the same call (activemask) */
 };
 void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach *r);
+/* Is the function used other than as the callee of a direct call? */
+int mt_is_address_taken(LLVMValueRef function);
 int mt_reach_has(const struct mt_reach *r, LLVMValueRef function);
 void mt_reach_free(struct mt_reach *r);
 

@@ -34,6 +34,8 @@ static int accept_is_idle(LLVMBasicBlockRef block)
 /* A barrier where only some lanes are: all right when the others do nothing any more. */
 static int accept_barrier(const struct vec *v, int block)
 {
+    if (v->called) /* who else? */
+        return 0;
     for (unsigned d = 0; d < v->nbranches; d++) {
         const struct vec_branch *b = &v->branch[d];
         int in[2] = {b->reach[0][block], b->reach[1][block]};
@@ -178,6 +180,8 @@ static int accept_releases(const struct vec *v, unsigned loop)
  * nothing that others see. */
 static int accept_wait(const struct vec *v, int block, int together)
 {
+    if (v->called)
+        return 0;
     unsigned loop = v->block[block].loop;
     together = together || !loop || accept_is_single(v, block) || accept_releases(v, loop);
     for (unsigned d = 0; d < v->nbranches && !together; d++) {
@@ -227,14 +231,18 @@ static void accept_call(struct vec *v, LLVMValueRef call, int block, unsigned ch
 {
     const char *name = vec_callee(call);
     accept_waits(v, call, block, name);
+    if (vec_is_called(v, call)) {
+        together[block] |= v->meets;
+        if (v->meets && (mt_callee(call) || vec_shape_of(v, LLVMGetCalledValue(call)).kind != VEC_UNIFORM))
+            vec_refuse(v, "warp collectives in what is called");
+        return;
+    }
     if (!vec_is_lockstep_call(name))
         return;
     together[block] = 1;
     int members = LLVMGetNumArgOperands(call) ? vec_shape_of(v, LLVMGetOperand(call, 0)).kind : VEC_UNIFORM;
     if (!strcmp(name, "mt_cpu_matrix") && members != VEC_UNIFORM)
         vec_refuse(v, "matrices of several kinds at once");
-    if ((!strcmp(name, "mt_cpu_match_all") || !strcmp(name, "mt_cpu_redux")) && members != VEC_UNIFORM)
-        vec_refuse(v, "%s with members that differ between lanes", name);
     unsigned mode = !strcmp(name, "mt_cpu_shfl")                                    ? 4
                     : !strcmp(name, "mt_cpu_vote") || !strcmp(name, "mt_cpu_redux") ? 2
                                                                                     : 0;
@@ -264,29 +272,10 @@ static void accept_access(struct vec *v, LLVMValueRef inst)
         vec_refuse(v, "an access of an odd type");
 }
 
-/* A parameter that is a structure lies in memory that all threads share. */
-static int accept_is_only_read(LLVMValueRef pointer, unsigned depth)
-{
-    for (LLVMUseRef use = LLVMGetFirstUse(pointer); use; use = LLVMGetNextUse(use)) {
-        LLVMValueRef user = LLVMGetUser(use);
-        if (LLVMIsALoadInst(user))
-            continue;
-        if (mt_starts(vec_callee(user), "llvm.memcpy") && LLVMGetOperand(user, 0) != pointer)
-            continue;
-        if (depth > 20 || !(LLVMIsAGetElementPtrInst(user) || LLVMIsAAddrSpaceCastInst(user)) ||
-            !accept_is_only_read(user, depth + 1))
-            return 0;
-    }
-    return 1;
-}
-
 int vec_accept(struct vec *v)
 {
     unsigned char together[2048] = {0};
     unsigned lanes = 0;
-    for (unsigned i = 0; i < LLVMCountParams(v->from); i++)
-        if (mt_shim_byval_type(v->from, i) && !accept_is_only_read(LLVMGetParam(v->from, i), 0))
-            vec_refuse(v, "a parameter that it writes to");
     for (unsigned i = 0; i < v->nvalues && !v->why; i++) {
         LLVMValueRef inst = v->value[i].from;
         lanes += v->value[i].shape.kind == VEC_LANES;

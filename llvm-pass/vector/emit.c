@@ -321,6 +321,10 @@ static void emit_instruction(struct vec *v, LLVMValueRef inst)
             vec_emit_copy(v, inst);
             return;
         }
+        if (vec_is_called(v, inst)) {
+            vec_emit_call(v, inst);
+            return;
+        }
         if (s.kind == VEC_LANES && !vec_is_plain_call(inst)) {
             vec_by_lane(v, inst);
             return;
@@ -352,6 +356,7 @@ static void emit_body(struct vec *v, int full)
         v->inst = i;
         emit_instruction(v, i);
     }
+    vec_emit_return(v, end);
     if (b->nsucc)
         emit_ways(v, end);
     else
@@ -389,6 +394,7 @@ void vec_emit(struct vec *v)
     v->entry = emit_block(v);
     LLVMPositionBuilderAtEnd(v->b, v->entry);
     v->scratch = vec_slot(v, LLVMArrayType2(v->l->i64, 64));
+    v->result_slot = v->result ? vec_slot(v, v->result) : NULL;
     for (unsigned i = 0; i < v->nblocks; i++) {
         struct vec_block *b = &v->block[i];
         LLVMTypeRef type = b->masked ? v->mask_type : v->l->i1;
@@ -406,8 +412,11 @@ void vec_emit(struct vec *v)
         return;
     }
     LLVMPositionBuilderAtEnd(v->b, v->entry);
-    if (v->any)
-        LLVMBuildStore(v->b, emit_there(v), v->block[0].pending);
+    if (v->any) {
+        LLVMValueRef there = emit_there(v);
+        there = v->called ? LLVMBuildBitCast(v->b, v->here, v->mask_type, "") : there;
+        LLVMBuildStore(v->b, there, v->block[0].pending);
+    }
     LLVMBuildBr(v->b, v->block[0].body);
     emit_checks(v);
     for (unsigned i = 0; i < v->nblocks; i++) {
@@ -417,5 +426,8 @@ void vec_emit(struct vec *v)
             emit_body(v, 1);
     }
     LLVMPositionBuilderAtEnd(v->b, v->done);
-    LLVMBuildRetVoid(v->b);
+    if (v->result)
+        LLVMBuildRet(v->b, LLVMBuildLoad2(v->b, v->result, v->result_slot, ""));
+    else
+        LLVMBuildRetVoid(v->b);
 }

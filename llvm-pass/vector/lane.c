@@ -117,6 +117,43 @@ void vec_each_end(struct vec *v, struct vec_each *e)
     LLVMPositionBuilderAtEnd(v->b, after);
 }
 
+void vec_groups_begin(struct vec *v, struct vec_groups *g, LLVMValueRef value, LLVMTypeRef result)
+{
+    LLVMTypeRef wide = LLVMTypeOf(value);
+    *g = (struct vec_groups){.all = v->mask, .type = result, .value = LLVMBuildFreeze(v->b, value, "")};
+    if (LLVMGetTypeKind(result) != LLVMVoidTypeKind)
+        g->slot = vec_slot(v, vec_wide(v, result));
+    LLVMValueRef spilled = vec_spill(v, g->value), all = vec_mask_bits(v, vec_mask(v));
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(v->b);
+    g->head = LLVMAppendBasicBlockInContext(v->context, v->to, "");
+    LLVMBuildBr(v->b, g->head);
+    LLVMPositionBuilderAtEnd(v->b, g->head);
+    g->bits = LLVMBuildPhi(v->b, v->l->i32, "");
+    LLVMAddIncoming(g->bits, &all, &before, 1);
+    LLVMValueRef args[] = {g->bits, LLVMConstInt(v->l->i1, 1, 0)};
+    g->one = vec_lane_of(v, spilled, LLVMGetElementType(wide),
+                         vec_intrinsic(v, "llvm.cttz", &v->l->i32, 1, args, 2));
+    LLVMValueRef same = LLVMBuildICmp(v->b, LLVMIntEQ, g->value, vec_splat(v, g->one, VEC_WIDTH), "");
+    g->group = LLVMBuildAnd(v->b, vec_mask_bits(v, same), g->bits, "");
+    v->mask = LLVMBuildBitCast(v->b, g->group, v->mask_type, "");
+}
+
+LLVMValueRef vec_groups_end(struct vec *v, struct vec_groups *g, LLVMValueRef lanes)
+{
+    if (g->slot) {
+        LLVMValueRef old = LLVMBuildLoad2(v->b, vec_wide(v, g->type), g->slot, "");
+        LLVMBuildStore(v->b, vec_merge(v, g->type, v->mask, lanes, old), g->slot);
+    }
+    v->mask = g->all;
+    LLVMValueRef rest = LLVMBuildAnd(v->b, g->bits, LLVMBuildNot(v->b, g->group, ""), "");
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(v->b),
+                      after = LLVMAppendBasicBlockInContext(v->context, v->to, "");
+    LLVMAddIncoming(g->bits, &rest, &here, 1);
+    LLVMBuildCondBr(v->b, LLVMBuildICmp(v->b, LLVMIntNE, rest, vec_number(v, 0), ""), g->head, after);
+    LLVMPositionBuilderAtEnd(v->b, after);
+    return g->slot ? LLVMBuildLoad2(v->b, vec_wide(v, g->type), g->slot, "") : NULL;
+}
+
 /* Which thread this is, for a function that asks. */
 static void lane_set_thread(struct vec *v, LLVMValueRef lane)
 {

@@ -171,12 +171,23 @@ static LLVMValueRef plain_select(struct vec *v, LLVMValueRef inst)
         flags = c.part[0];
     } else {
         flags = vec_rep_lanes(v, &c, LLVMTypeOf(condition));
+        if (vec_members(LLVMTypeOf(inst)))
+            return vec_merge(v, LLVMTypeOf(inst), flags, a, b);
         if (vec_count(LLVMTypeOf(condition)) == 1)
             flags = vec_replicate_mask(v, flags, VEC_WIDTH, vec_count(LLVMTypeOf(inst)));
     }
     LLVMValueRef r = LLVMBuildSelect(v->b, flags, a, b, "");
     plain_flags(r, inst);
     return r;
+}
+
+/* The member of a member. */
+static LLVMValueRef plain_put(struct vec *v, LLVMValueRef into, LLVMValueRef what, const unsigned *index,
+                              unsigned n)
+{
+    if (n > 1)
+        what = plain_put(v, LLVMBuildExtractValue(v->b, into, *index, ""), what, index + 1, n - 1);
+    return LLVMBuildInsertValue(v->b, into, what, *index, "");
 }
 
 /* Of an intrinsic, on vectors. */
@@ -236,11 +247,13 @@ void vec_emit_plain(struct vec *v, LLVMValueRef inst)
         r = plain_mix(v, inst);
         break;
     case LLVMExtractValue:
-        r = LLVMBuildExtractValue(v->b, first, LLVMGetIndices(inst)[0], "");
+        r = first;
+        for (unsigned i = 0; i < LLVMGetNumIndices(inst); i++)
+            r = LLVMBuildExtractValue(v->b, r, LLVMGetIndices(inst)[i], "");
         break;
     case LLVMInsertValue:
-        r = LLVMBuildInsertValue(v->b, first, vec_lanes(v, LLVMGetOperand(inst, 1)), LLVMGetIndices(inst)[0],
-                                 "");
+        r = plain_put(v, first, vec_lanes(v, LLVMGetOperand(inst, 1)), LLVMGetIndices(inst),
+                      LLVMGetNumIndices(inst));
         break;
     case LLVMCall:
         r = plain_call(v, inst);
@@ -276,15 +289,8 @@ int vec_plain_ok(struct vec *v, LLVMValueRef inst)
     case LLVMInsertElement:
         ok = uniform || LLVMIsAConstantInt(LLVMGetOperand(inst, 2));
         break;
-    case LLVMExtractValue:
-    case LLVMInsertValue:
-        ok = uniform || LLVMGetNumIndices(inst) == 1;
-        break;
     case LLVMGetElementPtr:
         ok = LLVMGetNumOperands(inst) < 32;
-        break;
-    case LLVMPHI:
-        ok = uniform || LLVMGetTypeKind(LLVMTypeOf(inst)) != LLVMStructTypeKind;
         break;
     case LLVMSwitch:
     case LLVMIndirectBr:

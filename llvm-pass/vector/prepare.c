@@ -88,9 +88,7 @@ static const char *prepare_refuses(LLVMValueRef inst)
     if (LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
         return LLVMGetNumArgOperands(inst) ? "inline assembly" : NULL;
     LLVMValueRef callee = mt_callee(inst);
-    if (!callee)
-        return "a call by pointer";
-    if (LLVMIsDeclaration(callee) && mt_is_shared_name(callee))
+    if (callee && LLVMIsDeclaration(callee) && mt_is_shared_name(callee))
         return "a call of another file's function";
     return NULL;
 }
@@ -106,7 +104,7 @@ static int prepare_inlines(LLVMValueRef inst)
 {
     LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
     return callee && !LLVMIsDeclaration(callee) && vec_register(mt_name(callee)) < 0 &&
-           !prepare_is_in_turn(mt_name(callee)) && !vec_is_record(inst);
+           !prepare_is_in_turn(mt_name(callee)) && !vec_is_record(inst) && !vec_recurs(callee);
 }
 
 /* A thread that ends is one that comes to the end. */
@@ -121,8 +119,8 @@ static void prepare_exit(struct mt_lowering *l, LLVMValueRef call)
     LLVMInstructionEraseFromParent(call);
 }
 
-/* What is called, once: a function that calls itself never comes to an end, and is refused for its size. */
-static const char *prepare_inline(struct mt_lowering *l, LLVMValueRef f)
+/* What is called, but for functions that come to call themselves. */
+static const char *prepare_inline(struct mt_lowering *l, LLVMValueRef f, int called)
 {
     unsigned calls = 0, n, more = 1;
     while (more) {
@@ -153,6 +151,8 @@ static const char *prepare_inline(struct mt_lowering *l, LLVMValueRef f)
         if (mt_starts(name, "llvm.lifetime.") || mt_starts(name, "llvm.assume") ||
             mt_starts(name, "llvm.experimental.noalias.scope") || mt_starts(name, "llvm.prefetch"))
             LLVMInstructionEraseFromParent(list[i]);
+        else if (!strcmp(name, "mt_cpu_exit_thread") && called)
+            why = "the end of a thread";
         else if (!strcmp(name, "mt_cpu_exit_thread"))
             prepare_exit(l, list[i]);
     }
@@ -180,16 +180,54 @@ static void prepare_registers_once(struct mt_lowering *l, LLVMValueRef f)
     free(list);
 }
 
-LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, const char **why)
+/* Is what a parameter passes by value read alone? */
+static int prepare_is_only_read(LLVMValueRef pointer, unsigned depth)
+{
+    for (LLVMUseRef use = LLVMGetFirstUse(pointer); use; use = LLVMGetNextUse(use)) {
+        LLVMValueRef user = LLVMGetUser(use);
+        if (LLVMIsALoadInst(user))
+            continue;
+        if (mt_starts(vec_callee(user), "llvm.memcpy") && LLVMGetOperand(user, 0) != pointer)
+            continue;
+        if (depth > 20 || !(LLVMIsAGetElementPtrInst(user) || LLVMIsAAddrSpaceCastInst(user)) ||
+            !prepare_is_only_read(user, depth + 1))
+            return 0;
+    }
+    return 1;
+}
+
+/* A kernel's parameter that is a structure lies in memory that all threads share, a function's in its
+ * caller's: who writes to it has one of its own. */
+static void prepare_structures(struct mt_lowering *l, LLVMValueRef f, int called)
+{
+    LLVMTargetDataRef layout = LLVMGetModuleDataLayout(l->module);
+    for (unsigned i = 0; i < LLVMCountParams(f); i++) {
+        LLVMTypeRef type = mt_shim_byval_type(f, i);
+        LLVMValueRef p = LLVMGetParam(f, i);
+        if (!type || (!called && prepare_is_only_read(p, 0)))
+            continue;
+        unsigned align = LLVMABIAlignmentOfType(layout, type);
+        LLVMPositionBuilderBefore(l->builder, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(f)));
+        LLVMValueRef own = LLVMBuildAlloca(l->builder, type, "");
+        LLVMSetAlignment(own, align > 16 ? align : 16);
+        LLVMReplaceAllUsesWith(p, own);
+        LLVMBuildMemCpy(l->builder, own, align, p, align,
+                        LLVMConstInt(l->i64, LLVMABISizeOfType(layout, type), 0));
+    }
+}
+
+LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, int called, const char **why)
 {
     LLVMValueRef f = mt_shim_clone_function(kernel, ".warp");
     LLVMRemoveEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex,
                                    LLVMGetEnumAttributeKindForName("noinline", 8));
-    *why = prepare_inline(l, f);
+    *why = prepare_inline(l, f, called);
     if (!*why)
         *why = vec_prepare_records(l, f);
-    if (!*why)
+    if (!*why) {
+        prepare_structures(l, f, called);
         prepare_registers_once(l, f);
+    }
     if (!*why && mt_shim_run_passes(f, "sroa,early-cse,adce,simplifycfg,instcombine<no-verify-fixpoint>,"
                                        "lower-switch,mergereturn,fix-irreducible,loop-simplify,lcssa"))
         *why = "LLVM's passes";

@@ -203,7 +203,7 @@ static LLVMValueRef run_runner(struct vec *v, LLVMValueRef body, const char *nam
     return f;
 }
 
-static void run_target(struct mt_lowering *l, LLVMValueRef f)
+void vec_set_target(struct mt_lowering *l, LLVMValueRef f)
 {
     LLVMAddAttributeAtIndex(
         f, LLVMAttributeFunctionIndex,
@@ -211,42 +211,67 @@ static void run_target(struct mt_lowering *l, LLVMValueRef f)
     mt_set_image_cpu(l->u, f);
 }
 
+struct vec vec_new(struct mt_lowering *l, struct vec_functions *functions, LLVMValueRef prepared)
+{
+    const char *features = l->u->options->cpu_features;
+    return (struct vec){.l = l,
+                        .module = l->module,
+                        .context = l->u->context,
+                        .b = l->builder,
+                        .layout = LLVMGetModuleDataLayout(l->module),
+                        .mask_type = LLVMVectorType(l->i1, VEC_WIDTH),
+                        .has_masks =
+                            mt_shim_x86_has(mt_image_cpu(l->u), features ? features : "", MT_CPU_V4) > 0,
+                        .group = VEC_WIDTH,
+                        .rows = 1,
+                        .functions = functions,
+                        .from = prepared};
+}
+
+void vec_free(struct vec *v)
+{
+    free(v->value);
+    free(v->table);
+    vec_blocks_free(v);
+}
+
+/* A version of a kernel. */
+struct version {
+    struct vec_functions *functions;
+    LLVMValueRef prepared;
+    const char *name;
+    struct vec_called called;
+};
+
 /* The code for rows of `group` threads, or, with `rows`, for CTAs of any shape. NULL: out->why. */
-static LLVMValueRef run_build(struct mt_lowering *l, LLVMValueRef prepared, const char *name, unsigned group,
+static LLVMValueRef run_build(struct mt_lowering *l, const struct version *of, unsigned group,
                               LLVMValueRef rows, struct mt_vector *out)
 {
-    const char *form = rows ? "any" : group == VEC_WIDTH ? "32" : "16";
-    struct vec v = {.l = l,
-                    .module = l->module,
-                    .context = l->u->context,
-                    .b = l->builder,
-                    .layout = LLVMGetModuleDataLayout(l->module),
-                    .mask_type = LLVMVectorType(l->i1, VEC_WIDTH),
-                    .group = group,
-                    .rows = VEC_WIDTH / group,
-                    .any = rows != NULL,
-                    .from = prepared};
+    const char *form = rows ? "any" : group == VEC_WIDTH ? "32" : "16", *name = of->name;
+    struct vec v = vec_new(l, of->functions, of->prepared);
+    v.group = group;
+    v.rows = VEC_WIDTH / group;
+    v.any = rows != NULL;
+    v.plain = of->called.plain;
+    v.meets = of->called.meets;
+    v.waits = of->called.waits;
     LLVMValueRef body = NULL, runner = NULL;
-    const char *features = l->u->options->cpu_features;
     char full[4300];
-    v.has_masks = mt_shim_x86_has(mt_image_cpu(l->u), features ? features : "", MT_CPU_V4) > 0;
     if (!vec_blocks(&v) && !vec_shapes(&v) && !vec_accept(&v)) {
         vec_turns(&v);
         snprintf(full, sizeof full, "mt.warp.%s.%s", name, form);
         body = run_body(&v, full);
     }
     if (body && !v.why) {
-        run_target(l, body);
+        vec_set_target(l, body);
         snprintf(full, sizeof full, MT_RUN_WARPS "%s.%s", name, form);
-        runner = run_runner(&v, body, full, prepared, rows);
-        run_target(l, runner);
+        runner = run_runner(&v, body, full, of->prepared, rows);
+        vec_set_target(l, runner);
     }
     if (v.why)
         snprintf(out->why, sizeof out->why, "%s", v.why);
     out->waits |= v.waits;
-    free(v.value);
-    free(v.table);
-    vec_blocks_free(&v);
+    vec_free(&v);
     return runner;
 }
 
@@ -263,36 +288,50 @@ static int run_has_rows(LLVMValueRef f)
 }
 
 /* The forms of one version of the kernel; `any`: NULL, or where to put it. */
-static void run_version(struct mt_lowering *l, LLVMValueRef kernel, const char *name, LLVMValueRef *rows,
-                        LLVMValueRef *tiles, LLVMValueRef *any, struct mt_vector *out)
+static void run_version(struct vec_functions *functions, struct mt_lowering *l, LLVMValueRef kernel,
+                        int plain, LLVMValueRef *rows, LLVMValueRef *tiles, LLVMValueRef *any,
+                        struct mt_vector *out)
 {
-    const char *refused;
-    LLVMValueRef f = vec_prepare(l, kernel, &refused);
-    if (!f) {
+    const char *refused = NULL;
+    char name[4300];
+    struct version v = {.functions = functions, .name = name};
+    snprintf(name, sizeof name, "%s%s", mt_name(kernel), rows == &out->rows ? "" : ".record");
+    v.prepared = vec_prepare(l, kernel, 0, &refused);
+    if (v.prepared)
+        refused = vec_calls_find(functions, v.prepared, plain, &v.called);
+    if (refused) {
         snprintf(out->why, sizeof out->why, "%s", refused);
-        return;
+    } else {
+        *rows = run_build(l, &v, VEC_WIDTH, NULL, out);
+        if (*rows && run_has_rows(v.prepared))
+            *tiles = run_build(l, &v, VEC_WIDTH / 2, NULL, out);
+        if (*rows && any)
+            *any = run_build(l, &v, VEC_WIDTH, *rows, out);
     }
-    *rows = run_build(l, f, name, VEC_WIDTH, NULL, out);
-    if (*rows && run_has_rows(f))
-        *tiles = run_build(l, f, name, VEC_WIDTH / 2, NULL, out);
-    if (*rows && any)
-        *any = run_build(l, f, name, VEC_WIDTH, *rows, out);
-    LLVMDeleteFunction(f);
+    if (v.prepared)
+        LLVMDeleteFunction(v.prepared);
 }
 
-void mt_vector_kernel(struct mt_lowering *l, LLVMValueRef kernel, LLVMValueRef plain, struct mt_vector *out)
+static void run_kernel(struct vec_functions *functions, struct mt_lowering *l, unsigned k)
 {
-    char name[4300];
-    memset(out, 0, sizeof *out);
-    run_version(l, plain ? plain : kernel, mt_name(plain ? plain : kernel), &out->rows, &out->tiles,
+    struct mt_vector *out = &l->vector[k];
+    LLVMValueRef kernel = l->traced.kernels[k], plain = l->plain.kernels[k];
+    run_version(functions, l, plain ? plain : kernel, plain != NULL, &out->rows, &out->tiles,
                 plain ? NULL : &out->record_any, out);
-    snprintf(name, sizeof name, "%s.record", mt_name(kernel));
     if (plain && out->rows)
-        run_version(l, kernel, name, &out->record_rows, &out->record_tiles, &out->record_any, out);
+        run_version(functions, l, kernel, 0, &out->record_rows, &out->record_tiles, &out->record_any, out);
     else if (out->rows) {
         out->record_rows = out->rows;
         out->record_tiles = out->tiles;
     }
     if (out->record_any)
         out->why[0] = 0; /* of one form alone */
+}
+
+void mt_vector_kernels(struct mt_lowering *l)
+{
+    struct vec_functions *functions = vec_calls_begin(l);
+    for (unsigned k = 0; functions && k < l->u->nkernels; k++)
+        run_kernel(functions, l, k);
+    vec_calls_end(functions);
 }

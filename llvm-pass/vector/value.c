@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_MEMBERS 64u /* of a structure that is a value */
+
 static unsigned value_hash(const struct vec *v, LLVMValueRef value)
 {
     return (unsigned)(((uintptr_t)value >> 4) * 0x9e3779b97f4a7c15ull >> 32) & (v->table_size - 1);
@@ -40,7 +42,9 @@ int vec_values(struct vec *v)
         return -1;
     for (unsigned i = 0; i < LLVMCountParams(v->from); i++) {
         value_add(v, LLVMGetParam(v->from, i), -1);
-        v->value[i].shape = (struct vec_shape){.kind = VEC_UNIFORM, .extend = VEC_SIGNED | VEC_UNSIGNED};
+        v->value[i].shape =
+            v->called ? (struct vec_shape){.kind = VEC_LANES}
+                      : (struct vec_shape){.kind = VEC_UNIFORM, .extend = VEC_SIGNED | VEC_UNSIGNED};
     }
     for (unsigned b = 0; b < v->nblocks; b++)
         for (LLVMValueRef i = LLVMGetFirstInstruction(v->block[b].from); i; i = LLVMGetNextInstruction(i))
@@ -83,10 +87,39 @@ static LLVMTypeRef value_element(LLVMTypeRef type)
     return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;
 }
 
+unsigned vec_members(LLVMTypeRef type)
+{
+    LLVMTypeKind kind = LLVMGetTypeKind(type);
+    return kind == LLVMStructTypeKind  ? LLVMCountStructElementTypes(type)
+           : kind == LLVMArrayTypeKind ? (unsigned)LLVMGetArrayLength2(type)
+                                       : 0;
+}
+
+LLVMTypeRef vec_member(LLVMTypeRef type, unsigned i)
+{
+    return LLVMGetTypeKind(type) == LLVMStructTypeKind ? LLVMStructGetTypeAtIndex(type, i)
+                                                       : LLVMGetElementType(type);
+}
+
+LLVMValueRef vec_merge(struct vec *v, LLVMTypeRef type, LLVMValueRef mask, LLVMValueRef from,
+                       LLVMValueRef others)
+{
+    if (!vec_members(type))
+        return LLVMBuildSelect(v->b, vec_replicate_mask(v, mask, VEC_WIDTH, vec_count(type)), from, others,
+                               "");
+    for (unsigned i = 0; i < vec_members(type); i++) {
+        LLVMValueRef a = LLVMBuildExtractValue(v->b, from, i, ""),
+                     b = LLVMBuildExtractValue(v->b, others, i, "");
+        others = LLVMBuildInsertValue(v->b, others, vec_merge(v, vec_member(type, i), mask, a, b), i, "");
+    }
+    return others;
+}
+
 /* The elements of a vector of a thread are together: lane 0's, lane 1's … */
 LLVMTypeRef vec_wide(struct vec *v, LLVMTypeRef type)
 {
-    LLVMTypeRef member[8];
+    LLVMTypeRef member[MOST_MEMBERS];
+    unsigned n = vec_members(type);
     switch (LLVMGetTypeKind(type)) {
     case LLVMVoidTypeKind:
         return type;
@@ -100,12 +133,13 @@ LLVMTypeRef vec_wide(struct vec *v, LLVMTypeRef type)
     case LLVMVectorTypeKind:
         return LLVMVectorType(LLVMGetElementType(type), VEC_WIDTH * LLVMGetVectorSize(type));
     case LLVMStructTypeKind:
-        if (LLVMCountStructElementTypes(type) > 8)
+    case LLVMArrayTypeKind:
+        if (n > MOST_MEMBERS)
             return NULL;
-        for (unsigned i = 0; i < LLVMCountStructElementTypes(type); i++)
-            if (!(member[i] = vec_wide(v, LLVMStructGetTypeAtIndex(type, i))))
+        for (unsigned i = 0; i < n; i++)
+            if (!(member[i] = vec_wide(v, vec_member(type, i))))
                 return NULL;
-        return LLVMStructTypeInContext(v->context, member, LLVMCountStructElementTypes(type), 0);
+        return LLVMStructTypeInContext(v->context, member, n, 0);
     default:
         return NULL;
     }
@@ -289,12 +323,11 @@ void vec_set_uniform(struct vec *v, LLVMValueRef inst, LLVMValueRef value)
 static LLVMValueRef value_members(struct vec *v, const struct vec_rep *r, LLVMTypeRef type)
 {
     LLVMValueRef all = LLVMGetPoison(vec_wide(v, type));
-    for (unsigned i = 0; i < LLVMCountStructElementTypes(type); i++) {
+    for (unsigned i = 0; i < vec_members(type); i++) {
         struct vec_rep one = {.kind = r->kind};
         for (unsigned p = 0; p < (r->kind == VEC_ROWS ? v->rows : 1); p++)
             one.part[p] = LLVMBuildExtractValue(v->b, r->part[p], i, "");
-        all =
-            LLVMBuildInsertValue(v->b, all, vec_rep_lanes(v, &one, LLVMStructGetTypeAtIndex(type, i)), i, "");
+        all = LLVMBuildInsertValue(v->b, all, vec_rep_lanes(v, &one, vec_member(type, i)), i, "");
     }
     return all;
 }
@@ -344,7 +377,7 @@ LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef t
 {
     if (r->kind == VEC_LANES)
         return r->part[0];
-    if (LLVMGetTypeKind(type) == LLVMStructTypeKind)
+    if (vec_members(type))
         return value_members(v, r, type);
     if (r->kind == VEC_UNIFORM)
         return LLVMIsPoison(r->part[0]) || LLVMIsUndef(r->part[0]) ? LLVMGetUndef(vec_wide(v, type))
@@ -380,8 +413,7 @@ void vec_store_phi(struct vec *v, struct vec_value *phi, const struct vec_rep *r
         LLVMValueRef lanes = vec_rep_lanes(v, rep, type);
         if (edge) {
             LLVMValueRef old = LLVMBuildLoad2(v->b, vec_wide(v, type), phi->keep[0], "");
-            edge = vec_replicate_mask(v, edge, VEC_WIDTH, vec_count(type));
-            lanes = LLVMBuildSelect(v->b, edge, lanes, old, "");
+            lanes = vec_merge(v, type, edge, lanes, old);
         }
         LLVMBuildStore(v->b, lanes, phi->keep[0]);
         return;

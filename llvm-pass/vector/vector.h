@@ -1,5 +1,5 @@
 /* Warps as vectors: a kernel's code for one thread becomes code for the 32 threads of a warp. What its parts
- * share; nothing outside knows more than mt_vector_kernel (run.c).
+ * share; nothing outside knows more than mt_vector_kernels (run.c).
  *
  * Each value of the thread's code has a shape: uniform (one value for the warp), rows (for each row of
  * threads one value, to which each lane adds `stride`), or lanes (a vector of 32). A row is `group`
@@ -13,8 +13,8 @@
 #define MT_PASS_VECTOR_H
 #include "lower/lowering.h"
 
-/* After the image's builtins are linked. `plain`: the kernel without record calls, or NULL: it has none. */
-void mt_vector_kernel(struct mt_lowering *l, LLVMValueRef kernel, LLVMValueRef plain, struct mt_vector *out);
+/* Fills l->vector, when the image's builtins are linked. */
+void mt_vector_kernels(struct mt_lowering *l);
 
 #define VEC_WIDTH 32u
 #define VEC_ROWS_MAX 2u
@@ -85,7 +85,14 @@ struct vec {
     LLVMTargetDataRef layout;
     LLVMTypeRef mask_type;
     unsigned group, rows;
-    int any; /* for CTAs of any shape: threads have no rows, and lanes may be missing */
+    int any;                  /* for CTAs of any shape: threads have no rows, and lanes may be missing */
+    int called;               /* no kernel, but what is called (calls.c): parameters are lanes, */
+    LLVMValueRef here;        /* the mask of those that call it comes as a number, */
+    LLVMTypeRef result;       /* and what it gives back, or NULL, */
+    LLVMValueRef result_slot; /* is collected here */
+    struct vec_functions *functions; /* of the module */
+    int plain;                       /* what is called by pointer records nothing */
+    int meets;                       /* there are warp collectives in what is called */
     LLVMValueRef from, to;
     LLVMBasicBlockRef entry, done; /* of `to`: slots; the end */
     struct vec_block *block;
@@ -122,9 +129,26 @@ struct vec {
     char why_text[200];
 };
 
-/* prepare.c: a copy of the kernel with all that it calls inlined, in the form that the rest needs; NULL:
- * *why. */
-LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, const char **why);
+/* prepare.c: a copy of the kernel, or of what is called, with what it calls inlined, in the form that the
+ * rest needs; NULL: *why. */
+LLVMValueRef vec_prepare(struct mt_lowering *l, LLVMValueRef kernel, int called, const char **why);
+/* calls.c: what is called, but not inlined. */
+struct vec_functions *vec_calls_begin(struct mt_lowering *l);
+void vec_calls_end(struct vec_functions *s); /* makes those that are called now */
+/* Of all that prepared code can come to by such calls. NULL, or why not. plain: in its version without
+ * records. */
+struct vec_called {
+    int meets, waits, plain;
+};
+const char *vec_calls_find(struct vec_functions *s, LLVMValueRef code, int plain, struct vec_called *out);
+int vec_recurs(LLVMValueRef f); /* does it come to call itself, not by pointer? */
+int vec_is_called(const struct vec *v, LLVMValueRef inst);
+void vec_emit_call(struct vec *v, LLVMValueRef call);
+void vec_emit_return(struct vec *v, LLVMValueRef end);
+/* run.c: for rows of 32. */
+struct vec vec_new(struct mt_lowering *l, struct vec_functions *functions, LLVMValueRef prepared);
+void vec_free(struct vec *v);
+void vec_set_target(struct mt_lowering *l, LLVMValueRef f);
 /* record.c: record calls as the rest knows them. NULL, or why not. */
 const char *vec_prepare_records(struct mt_lowering *l, LLVMValueRef f);
 /* Is it a call that only counts or records? */
@@ -188,6 +212,12 @@ int vec_values(struct vec *v); /* lists them, parameters first. 0 or -1 */
 struct vec_value *vec_find(const struct vec *v, LLVMValueRef value); /* NULL: a constant or global */
 LLVMTypeRef vec_wide(struct vec *v, LLVMTypeRef type);               /* of lanes; NULL: cannot be */
 unsigned vec_count(LLVMTypeRef type); /* elements of a scalar (1) or a vector */
+/* Of a structure or an array; 0: it is none. */
+unsigned vec_members(LLVMTypeRef type);
+LLVMTypeRef vec_member(LLVMTypeRef type, unsigned i);
+/* The lanes of `mask` from the one, the others from the other; type: a thread's. */
+LLVMValueRef vec_merge(struct vec *v, LLVMTypeRef type, LLVMValueRef mask, LLVMValueRef from,
+                       LLVMValueRef others);
 struct vec_rep vec_get(struct vec *v, LLVMValueRef value);
 /* … as a row, also where that is only known when it runs: then vec_is_row says it, an i1. */
 struct vec_rep vec_get_row(struct vec *v, LLVMValueRef value);
@@ -239,6 +269,16 @@ struct vec_each {
 };
 void vec_each_begin(struct vec *v, struct vec_each *e);
 void vec_each_end(struct vec *v, struct vec_each *e);
+/* The same for each group of lanes of the mask that have the same `value`, an integer for each lane: the
+ * builder is in the loop, where the mask is the group's and `one` is its value. What it computes for its
+ * lanes is collected in a slot (NULL: nothing is), which vec_groups_end gives back. */
+struct vec_groups {
+    LLVMValueRef value, one, bits, group, all, slot;
+    LLVMTypeRef type;
+    LLVMBasicBlockRef head;
+};
+void vec_groups_begin(struct vec *v, struct vec_groups *g, LLVMValueRef value, LLVMTypeRef result);
+LLVMValueRef vec_groups_end(struct vec *v, struct vec_groups *g, LLVMValueRef lanes);
 /* Memory with the lanes of a value, one after the other; lane i's is at vec_lane_at. */
 LLVMValueRef vec_spill(struct vec *v, LLVMValueRef lanes);
 LLVMValueRef vec_result_slot(struct vec *v, LLVMTypeRef type); /* for lanes of it; not i1 */

@@ -220,6 +220,15 @@ static LLVMValueRef warp_redux(struct vec *v, LLVMValueRef call, LLVMValueRef me
     return vec_intrinsic(v, how[op].name, &type, 1, &value, 1);
 }
 
+/* Lanes that name the same members are together. */
+static LLVMValueRef warp_by_members(struct vec *v, LLVMValueRef call, int match)
+{
+    struct vec_groups g;
+    vec_groups_begin(v, &g, warp_argument(v, call, 0), v->l->i32);
+    LLVMValueRef r = match ? warp_match_all(v, call, g.one) : warp_redux(v, call, g.one);
+    return vec_groups_end(v, &g, vec_splat(v, r, VEC_WIDTH));
+}
+
 /* What is the same in all lanes that are here, if not in a way that is known. */
 static LLVMValueRef warp_same(struct vec *v, LLVMValueRef value)
 {
@@ -330,6 +339,7 @@ static int warp_touches(struct vec *v, const struct vec_block *b, int touched)
  * fibers, others have read meanwhile what one of them writes behind such a function. */
 void vec_turns(struct vec *v)
 {
+    v->block[0].touched = v->called; /* perhaps */
     for (int more = 1; more;) {
         more = 0;
         for (unsigned b = 0; b < v->nblocks; b++) {
@@ -346,7 +356,7 @@ void vec_turns(struct vec *v)
 static void warp_turn(struct vec *v, LLVMValueRef call)
 {
     LLVMTypeRef type;
-    if (v->waits && vec_find(v, call)->turn) {
+    if ((v->waits || v->called) && vec_find(v, call)->turn) {
         LLVMValueRef f = mt_builtin(v->l, "__mt_warp_turn", &type);
         LLVMBuildCall2(v->b, type, f, NULL, 0, "");
     }
@@ -407,7 +417,10 @@ int vec_emit_warp(struct vec *v, LLVMValueRef call)
     } else if (!strcmp(name, "mt_cpu_match_any")) {
         vec_set_lanes(v, call, warp_match_any(v, call));
     } else if (vec_get(v, LLVMGetOperand(call, 0)).kind != VEC_UNIFORM) {
-        vec_set_lanes(v, call, warp_vote(v, call, warp_argument(v, call, 0)));
+        vec_set_lanes(v, call,
+                      !strcmp(name, "mt_cpu_vote")
+                          ? warp_vote(v, call, warp_argument(v, call, 0))
+                          : warp_by_members(v, call, !strcmp(name, "mt_cpu_match_all")));
     } else {
         LLVMValueRef members = vec_uniform(v, LLVMGetOperand(call, 0));
         vec_set_uniform(v, call,

@@ -5,8 +5,6 @@
 #include "scheduler.h"
 
 #define SLAB 32
-#define WARP_MIN ((size_t)512 << 10) /* address space: what is not touched has no memory */
-#define LOOP_MIN ((size_t)1 << 20)   /* kernels without waits: one stack per worker, so it can be large */
 
 static size_t stack_bytes = (size_t)64 << 10;
 
@@ -19,6 +17,13 @@ void mt_cpu_set_stack(size_t bytes)
 size_t mt_stack_bytes(void)
 {
     return stack_bytes;
+}
+
+/* Of a warp that runs as vectors, whose lanes' variables lie in one frame. It is address space: what is not
+ * touched has no memory. */
+static size_t stack_of_warp(void)
+{
+    return stack_bytes * MT_WARP;
 }
 
 _Atomic int mt_stack_unguarded;
@@ -41,7 +46,7 @@ static struct mt_stack *stack_make(char *low, size_t bytes, unsigned colour, int
 
 static int stack_add_slab(struct mt_worker *w, int warp)
 {
-    size_t stride, bytes = warp && stack_bytes < WARP_MIN ? WARP_MIN : stack_bytes;
+    size_t stride, bytes = warp ? stack_of_warp() : stack_bytes;
     int guarded;
     struct mt_stacks *of = &w->stacks[warp];
     struct mt_stack **list = realloc(of->free, (of->made + SLAB) * sizeof *list);
@@ -69,7 +74,7 @@ struct mt_stack *mt_stack_take(struct mt_worker *w, int warp)
 
 struct mt_stack *mt_stack_for_loops(void)
 {
-    size_t bytes = stack_bytes > LOOP_MIN ? stack_bytes : LOOP_MIN;
+    size_t bytes = stack_of_warp();
     int guarded;
     char *p = mt_local_alloc(bytes, 1, NULL, &guarded);
     return p ? stack_make(p, bytes, 0, guarded) : NULL;

@@ -3,7 +3,7 @@
 both must say that each thread accessed the same, in the same order.
 
 run.py --build DIR --kernels N SEED...   kernels made by chance (generate.py); SEED is a number or A-B
-run.py --build DIR --shapes              shapes.cu and waits.cu: kernels whose results are known beforehand"""
+run.py --build DIR --shapes              shapes.cu, calls.cu and waits.cu: kernels whose results are known beforehand"""
 import argparse
 import os
 import re
@@ -125,18 +125,22 @@ def main():
                 # lanes that take turns, from one to the next; unoptimised, the other way that cuda::barrier has; in CTAs of any
                 # shape, waits of threads whose threadIdx.x is in a range
                 few = 1 + (level == "-O0")
-                if (have, lack) != (10 - few, (few + 1) * ["lanes that may wait for others of their warp"]):
+                if (have, lack) != (11 - few, (few + 1) * ["lanes that may wait for others of their warp"]):
                     sys.exit(f"waits.cu {level}: {have} kernels as vectors, not: {lack}")
                 for way, variables, path in ways(os.path.join(work, "waits")):
                     said = call([path], MEMTRACE_DIR=folder, **variables).stdout
                     if said.splitlines()[-1] != "all right":
                         sys.exit(f"waits.cu {level}, {way}: {said}")
                 have, lack = build(args, os.path.join(HERE, "shapes.cu"), os.path.join(work, "shapes"), level)
-                # one calls by pointer, one has a barrier that some lanes do not come to
-                if (have, sorted(lack)) != (14, ["a barrier that not all lanes come to", "a call by pointer"]):
+                # one has a barrier that some lanes do not come to
+                if (have, lack) != (15, ["a barrier that not all lanes come to"]):
                     sys.exit(f"shapes.cu {level}: {have} kernels as vectors, not: {lack}")
                 said = compare(args, os.path.join(work, "shapes"), folder)
-                if said.splitlines()[-1] != "all right":
+                have, lack = build(args, os.path.join(HERE, "calls.cu"), os.path.join(work, "calls"), level)
+                if (have, lack) != (7, []):
+                    sys.exit(f"calls.cu {level}: {have} kernels as vectors, not: {lack}")
+                said += compare(args, os.path.join(work, "calls"), folder)
+                if said.splitlines().count("all right") != 2:
                     sys.exit(said)
         for word in args.seeds:
             low, _, high = word.partition("-")

@@ -132,7 +132,7 @@ __global__ void adds(const int *in, int *sum)
         atomicMax(&sum[1], in[i]);
     atomicAdd(&sum[2 + (in[i] & 7)], 1);
 }
-// Not as vectors: a lane waits for another one; a call by pointer; a barrier in one half of a warp.
+// A lane waits for another one; a call by pointer; not as vectors: a barrier in one half of a warp.
 __global__ void locks(int *lock, int *count)
 {
     while (atomicCAS(lock, 0, 1))

@@ -141,6 +141,17 @@ __global__ void sleepers(int *o)
     o[t] += 5;
 }
 
+// Lanes of a warp that name different members meet with those alone.
+__global__ void members(int *o)
+{
+    int t = threadIdx.x, n = blockDim.x, all;
+    unsigned own = t % 32 < 11 ? 0x7ff : ~0x7ffu;
+    o[t] = __reduce_add_sync(own, t);
+    o[n + t] = __reduce_max_sync(own, t ^ 5);
+    __match_all_sync(own, t % 32 < 11 ? 7 : t, &all);
+    o[2 * n + t] = all;
+}
+
 static int *a, wrong;
 #define N 4096
 
@@ -205,6 +216,13 @@ int main()
     waits_begin(0);
     flags<<<40, 32>>>(a + N - 100, a);
     waits_check("flags", 40 * 32, [](int i) { return i / 32; });
+    waits_begin(0);
+    members<<<1, 64>>>(a);
+    waits_check("members", 192, [](int i) {
+        int t = i % 64, first = t / 32 * 32, few = t % 32 < 11;
+        int sum = few ? 55 + 11 * first : 441 + 21 * first;
+        return i < 64 ? sum : i < 128 ? first + (few ? 15 : 31) : few;
+    });
     puts(wrong ? "wrong" : "all right");
     return wrong != 0;
 }
