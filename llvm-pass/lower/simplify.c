@@ -1,30 +1,19 @@
 /* See mt_lower_simplify. */
 #include "lower.h"
 #include "ptx/module.h"
-#include <string.h>
-
-static void simplify_remove(LLVMValueRef f, const char *name)
-{
-    LLVMRemoveEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex,
-                                   LLVMGetEnumAttributeKindForName(name, strlen(name)));
-}
-
-static int simplify_has(LLVMValueRef f, const char *name)
-{
-    return LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex,
-                                       LLVMGetEnumAttributeKindForName(name, strlen(name))) != NULL;
-}
 
 /* Code that nobody has optimised keeps thread numbers and pointers in stack slots, and asks for them through
  * functions: what follows wants to see them. (The image is optimised at the end in any case.) */
 void mt_lower_simplify(struct mt_lowering *l)
 {
+    unsigned optnone = LLVMGetEnumAttributeKindForName("optnone", 7),
+             noinline = LLVMGetEnumAttributeKindForName("noinline", 8);
     int any = 0;
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
-        if (LLVMIsDeclaration(f) || !simplify_has(f, "optnone"))
+        if (LLVMIsDeclaration(f) || !LLVMGetEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, optnone))
             continue;
-        simplify_remove(f, "optnone");
-        simplify_remove(f, "noinline");
+        LLVMRemoveEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, optnone);
+        LLVMRemoveEnumAttributeAtIndex(f, LLVMAttributeFunctionIndex, noinline);
         any = 1;
     }
     if (!any)
