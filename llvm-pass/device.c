@@ -1,60 +1,175 @@
-/* The device side as a whole: instrument, make the CPU image, link the GPU's runtime. */
-#include "base/unit.h"
+/* The device side as a whole: which steps there are, in which order, and why in that order. */
+#include "base/modes.h"
+#include "cpu/cpu.h"
+#include "gpu/gpu.h"
+#include "lower/lower.h"
 #include "ptx/module.h"
+#include "trace/trace.h"
+#include "vector/vector.h"
 #include "pass.h"
 #include "../runtime/cpu/abi.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <llvm-c/DebugInfo.h>
 
-static char *device_base64(const char *data, size_t n, size_t *length)
+/* A way through the steps: of the whole device side, of mt-ptx, and two for tests, which look at the code of
+ * one thread. */
+enum { DEVICE = 1, PARTS = 2, LOWER = 4, INSTRUMENT = 8 };
+/* Options that steps depend on. */
+enum { GPU_TRACE = 1, CPU_IMAGE = 2, VERBOSE = 4, STRIP = 8, COUNT = 16, SHARED_NAMES = 32, VECTORS = 64 };
+
+struct device {
+    LLVMModuleRef module; /* the compiler's, */
+    struct mt_unit u;     /* which the steps work on, or a copy of it */
+    struct mt_lowering l; /* while the CPU image is made */
+    unsigned way, has;
+    unsigned most, made; /* objects of the CPU image: how many there may be, and are */
+    LLVMMemoryBufferRef *objects;
+};
+
+/* One of the functions: what it works on. A step that fails ends the way. */
+struct device_step {
+    void (*module)(LLVMModuleRef module);
+    void (*unit)(struct mt_unit *u);
+    void (*lower)(struct mt_lowering *l);
+    int (*device)(struct device *d); /* 0 or -1 */
+    unsigned of, with, without;      /* ways (0: all), options */
+};
+
+static int device_walk(struct device *d, const struct device_step *s, size_t n)
 {
-    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *text = malloc((n + 2) / 3 * 4 + 1), *o = text;
-    for (size_t i = 0; text && i < n; i += 3) {
-        uint32_t v = (uint32_t)(unsigned char)data[i] << 16;
-        if (i + 1 < n)
-            v |= (uint32_t)(unsigned char)data[i + 1] << 8;
-        if (i + 2 < n)
-            v |= (unsigned char)data[i + 2];
-        *o++ = digit[v >> 18];
-        *o++ = digit[v >> 12 & 63];
-        *o++ = i + 1 < n ? digit[v >> 6 & 63] : '=';
-        *o++ = i + 2 < n ? digit[v & 63] : '=';
+    int failed = 0;
+    for (; n && !failed; n--, s++) {
+        if ((s->of && !(s->of & d->way)) || s->with & ~d->has || s->without & d->has)
+            continue;
+        if (s->module)
+            s->module(d->u.module);
+        else if (s->unit)
+            s->unit(&d->u);
+        else if (s->lower)
+            s->lower(&d->l);
+        failed = s->device ? s->device(d) : s->lower && d->l.failed;
     }
-    *length = text ? (size_t)(o - text) : 0;
-    return text;
+    return failed ? -1 : 0;
 }
 
-/* Puts the object into the module as one comment line of its PTX. (One append:
- * LLVM ends each with a line feed.) */
-static void device_attach(LLVMModuleRef carrier, LLVMMemoryBufferRef object)
+/* ---- the CPU image ---- */
+
+/* From NVPTX's code to x86-64's. */
+static const struct device_step lower_steps[] = {
+    /* As ptxas does it, within blocks: before code goes from one to another. */
+    {.lower = mt_lower_contraction},
+    {.lower = mt_lower_simplify},
+    /* While an instruction's line is known, for warnings. */
+    {.lower = mt_lower_calls},
+    /* Of what has become of asm, too. */
+    {.lower = mt_lower_ranges},
+    {.lower = mt_lower_divisions},
+    {.lower = mt_lower_exactness},
+    /* After exactness, which makes zeros. */
+    {.lower = mt_lower_extremes},
+    /* The very loads and stores that run, and the lines that are wanted. */
+    {.lower = mt_lower_counts, .with = COUNT},
+    {.lower = mt_lower_spins},
+    /* When nobody asks for lines any more, and before lists name what goes now. */
+    {.lower = mt_lower_metadata},
+    /* Variables that lie elsewhere: before all others get a value and a linkage. */
+    {.lower = mt_lower_shared},
+    {.lower = mt_lower_managed},
+    /* Before all that is not for other files becomes internal. */
+    {.lower = mt_lower_exports, .with = SHARED_NAMES},
+    {.lower = mt_lower_globals},
+    {.lower = mt_lower_attributes},
+    /* The program's: before the builtins' come in. */
+    {.lower = mt_image_variables},
+    /* Copies without record calls have no places. */
+    {.lower = mt_lower_plain},
+    {.lower = mt_lower_places},
+    /* Builtins ask for it. */
+    {.lower = mt_lower_site_base},
+    /* Those are linked that are declared: what vectors will call, too. */
+    {.lower = mt_declare_registers, .with = VECTORS},
+    {.lower = mt_lower_builtins},
+    /* Whether a kernel waits shows in the builtins' code, which vectors may inline. */
+    {.lower = mt_kernels_wait},
+    {.lower = mt_vector_kernels, .with = VECTORS},
+    /* For launches that vectors do not take. */
+    {.lower = mt_lower_kernels},
+    /* Kernels know now who asks for its caller; tables name what all have made. */
+    {.lower = mt_lower_frames},
+    {.lower = mt_image_tables},
+};
+
+static int device_lower(struct device *d, LLVMModuleRef module)
 {
-    size_t n, prefix = strlen(MT_PTX_PREFIX);
-    char *text = device_base64(LLVMGetBufferStart(object), LLVMGetBufferSize(object), &n);
-    char *line = text ? malloc(prefix + n + 2) : NULL;
-    if (line) {
-        memcpy(line, MT_PTX_PREFIX, prefix);
-        memcpy(line + prefix, text, n);
-        memcpy(line + prefix + n, "\n", 2);
-        LLVMAppendModuleInlineAsm(carrier, line, prefix + n + 1);
-    }
-    free(line);
-    free(text);
+    int failed = mt_lowering_begin(&d->l, &d->u, module) ||
+                 device_walk(d, lower_steps, sizeof lower_steps / sizeof *lower_steps);
+    mt_lowering_end(&d->l);
+    return failed ? -1 : 0;
 }
 
-static void make_cpu_image(struct mt_unit *u, LLVMModuleRef carrier)
+/* Below this many kernels a process more costs more than it saves. */
+#define KERNELS_OF_A_PART 4
+
+static int device_image(struct device *d)
 {
-    LLVMModuleRef clone = LLVMCloneModule(u->module);
+    LLVMModuleRef clone = LLVMCloneModule(d->u.module);
+    unsigned most = 1 + d->u.nkernels / KERNELS_OF_A_PART;
     mt_ptx_release_accesses(clone);
-    u->vector = u->options->vectors ? mt_vector_kernels : NULL;
-    LLVMMemoryBufferRef object = mt_unit_emit(u, clone);
-    if (object) {
-        device_attach(carrier, object);
-        LLVMDisposeMemoryBuffer(object);
+    LLVMTargetMachineRef machine = mt_set_cpu_target(&d->u, clone);
+    if (machine && !device_lower(d, clone)) {
+        mt_shim_set_pic(clone);
+        d->made = mt_unit_compile_parts(&d->u, clone, machine, d->most < most ? d->most : most, d->objects);
     }
+    if (machine)
+        LLVMDisposeTargetMachine(machine);
     LLVMDisposeModule(clone);
+    return d->made || d->way == DEVICE ? 0 : -1; /* the GPU's code does without */
+}
+
+/* In the module itself, for tests to look at. */
+static int device_lower_here(struct device *d)
+{
+    mt_set_cpu_target(&d->u, d->module);
+    return device_lower(d, d->module);
+}
+
+static int device_attach(struct device *d)
+{
+    if (d->made) {
+        mt_image_attach(d->module, d->objects[0]);
+        LLVMDisposeMemoryBuffer(d->objects[0]);
+    }
+    return 0;
+}
+
+/* ---- the rest ---- */
+
+static int device_copy(struct device *d)
+{
+    mt_unit_init(&d->u, LLVMCloneModule(d->module));
+    return 0;
+}
+
+static void device_free(struct device *d)
+{
+    LLVMModuleRef copy = d->u.module != d->module ? d->u.module : NULL;
+    mt_unit_free(&d->u);
+    if (copy)
+        LLVMDisposeModule(copy);
+}
+
+static int device_drop_copy(struct device *d)
+{
+    device_free(d);
+    mt_unit_init(&d->u, d->module);
+    mt_unit_read_facts(&d->u); /* takes our annotations out */
+    return 0;
+}
+
+static int device_front(struct device *d)
+{
+    mt_keep_annotations(d->u.module); /* of modules that no early pass has seen */
+    return mt_pass_front(d->u.module);
 }
 
 /* verbose=on: what was found, and how each kernel will run. On stderr: clang drops notes that follow no
@@ -86,198 +201,85 @@ static void device_tell(struct mt_unit *u)
     }
 }
 
-/* The back end takes dots out of local names, but not where its debug information says where a variable lies,
- * and ptxas refuses the file then (assert() with -g: __PRETTY_FUNCTION__._Z1kv). So they go before. */
-static void rename_locals(LLVMModuleRef module)
+static void device_strip(struct mt_unit *u)
 {
-    for (LLVMValueRef g = LLVMGetFirstGlobal(module); g; g = LLVMGetNextGlobal(g)) {
-        const char *name = mt_name(g);
-        LLVMLinkage linkage = LLVMGetLinkage(g);
-        if ((linkage != LLVMInternalLinkage && linkage != LLVMPrivateLinkage) || !strchr(name, '.') ||
-            mt_starts(name, "llvm."))
-            continue;
-        char *plain = malloc(3 * strlen(name) + 1), *o = plain;
-        for (const char *c = name; plain && *c; c++) {
-            if (*c == '.') {
-                memcpy(o, "_$_", 3);
-                o += 3;
-            } else
-                *o++ = *c;
-        }
-        if (plain)
-            LLVMSetValueName2(g, plain, (size_t)(o - plain));
-        free(plain);
-    }
+    LLVMStripModuleDebugInfo(u->module);
 }
 
-/* With -fgpu-rdc clang keeps what host code names in an array. Kernels of other files become plain functions
- * in it, and nvlink refuses those. */
-static void forget_kernels_of_others(LLVMModuleRef module)
-{
-    LLVMValueRef g = LLVMGetNamedGlobal(module, MT_CLANG_USED), list = g ? LLVMGetInitializer(g) : NULL;
-    if (!list || !LLVMIsAConstantArray(list))
-        return;
-    int n = LLVMGetNumOperands(list), dropped = 0;
-    LLVMValueRef *entries = malloc(((size_t)n + 1) * sizeof *entries),
-                 *kernels = malloc(((size_t)n + 1) * sizeof *kernels);
-    for (int i = 0; entries && kernels && i < n; i++) {
-        entries[i] = LLVMGetOperand(list, (unsigned)i);
-        if (LLVMIsAFunction(entries[i]) && LLVMIsDeclaration(entries[i])) {
-            kernels[dropped++] = entries[i];
-            entries[i] = LLVMConstNull(LLVMTypeOf(entries[i]));
-        }
-    }
-    if (dropped)
-        LLVMSetInitializer(g, LLVMConstArray2(LLVMTypeOf(entries[0]), entries, (uint64_t)n));
-    for (int i = 0; i < dropped; i++) {
-        mt_shim_drop_dead_users(kernels[i]);
-        if (!LLVMGetFirstUse(kernels[i]))
-            mt_shim_detach_function(kernels[i]); /* as in instrument.c */
-    }
-    free(entries);
-    free(kernels);
-}
+static const struct device_step device_steps[] = {
+    /* Of the program's code as it is. */
+    {.module = mt_gpu_forget_kernels, .of = DEVICE | PARTS},
+    {.module = mt_refuse_unsynchronised, .of = DEVICE | PARTS},
+    {.module = mt_drop_unused_asm, .of = DEVICE | PARTS},
+    /* Only the copy is instrumented, and the GPU runs the program as it is. */
+    {.device = device_copy, .of = DEVICE, .without = GPU_TRACE},
+    /* The back end makes the PTX that is read, and refuses some names. */
+    {.module = mt_gpu_rename_locals, .of = DEVICE},
+    {.device = device_front, .of = DEVICE},
+    /* Each access gets a record call: those of the PTX, not of clang's code. */
+    {.unit = mt_unit_read_facts},
+    {.unit = mt_unit_instrument},
+    /* The CPU image's tables say what the GPU's code will be. */
+    {.unit = mt_unit_plan_gpu, .of = DEVICE, .with = GPU_TRACE},
+    {.unit = mt_unit_plan_plain, .of = DEVICE, .with = GPU_TRACE},
+    {.unit = mt_unit_name_sites, .of = DEVICE, .with = GPU_TRACE},
+    /* Of a clone: before record calls are the GPU's, and accesses its instructions. */
+    {.device = device_image, .of = DEVICE | PARTS, .with = CPU_IMAGE},
+    {.device = device_attach, .of = DEVICE, .with = CPU_IMAGE},
+    {.device = device_lower_here, .of = LOWER},
+    {.unit = mt_unit_refuse_managed, .of = DEVICE, .without = CPU_IMAGE},
+    /* When the image says how kernels run. */
+    {.unit = device_tell, .of = DEVICE | PARTS, .with = VERBOSE},
+    {.module = mt_ptx_spell, .of = DEVICE, .with = GPU_TRACE},
+    {.unit = mt_unit_link_gpu, .of = DEVICE, .with = GPU_TRACE},
+    /* Registers are limited by all that a kernel calls. */
+    {.unit = mt_unit_settle_kernels, .of = DEVICE, .with = GPU_TRACE},
+    {.device = device_drop_copy, .of = DEVICE, .without = GPU_TRACE},
+    /* By their last names. */
+    {.unit = mt_unit_mark_kernels, .of = DEVICE},
+    {.unit = mt_unit_attach_clusters, .of = DEVICE},
+    {.unit = device_strip, .of = DEVICE, .with = STRIP},
+    /* The linked runtime has such names, too. */
+    {.module = mt_gpu_rename_locals, .of = DEVICE},
+};
 
-/* NVPTX asks the annotations which functions are kernels and remembers the answers by address, those of
- * functions that are gone since, too: a kernel made where such a one was would become a plain function.
- * Where there are no annotations it asks for the calling convention. */
-static void mark_kernels(struct mt_unit *u)
+/* Returns how many objects there are. */
+static unsigned device_run(LLVMModuleRef module, unsigned way, unsigned most, LLVMMemoryBufferRef *objects)
 {
-    for (unsigned i = 0; i < u->nkernels; i++) {
-        LLVMSetFunctionCallConv(u->kernels[i].function, LLVMPTXKernelCallConv);
-        if (u->kernels[i].plain)
-            LLVMSetFunctionCallConv(u->kernels[i].plain, LLVMPTXKernelCallConv);
-    }
-}
-
-/* The sizes of clusters for the GPU's code, which LLVM 19 cannot say in PTX. */
-static void attach_clusters(struct mt_unit *u)
-{
-    for (unsigned i = 0; i < u->nkernels; i++) {
-        const struct mt_kernel *k = &u->kernels[i];
-        char *line;
-        if (!k->cluster[0])
-            continue;
-        if (mt_unit_architecture(k->function) < 90) {
-            mt_diag(u, NULL, MT_DIAG_WARNING, "%s: sm_%d has no clusters: __cluster_dims__ is left out",
-                    k->pretty, mt_unit_architecture(k->function));
-            continue;
-        }
-        LLVMValueRef versions[] = {k->function, k->plain};
-        for (int v = 0; v < 2 && versions[v]; v++) {
-            int n = asprintf(&line, MT_PTX_CLUSTER "%s %u %u %u\n", mt_name(versions[v]), k->cluster[0],
-                             k->cluster[1], k->cluster[2]);
-            if (n < 0) {
-                mt_diag(u, NULL, MT_DIAG_ERROR, "%s: no memory for its cluster size", k->pretty);
-                return;
-            }
-            LLVMAppendModuleInlineAsm(u->module, line, (size_t)n);
-            free(line);
-        }
-    }
-}
-
-/* Where nothing but a GPU can run it. */
-static void device_refuse_managed(struct mt_unit *u)
-{
-    for (LLVMValueRef g = LLVMGetFirstGlobal(u->module); g; g = LLVMGetNextGlobal(g)) {
-        const char *section = LLVMGetSection(g);
-        if (section && !strcmp(section, MT_MANAGED_SECTION))
-            mt_diag(u, NULL, MT_DIAG_ERROR,
-                    "%s: clang 19 has no __managed__ variables for GPUs: compile with nvcc and run the "
-                    "program with "
-                    "mt-run",
-                    mt_name(g));
-    }
-}
-
-static void device_clean(LLVMModuleRef module)
-{
-    forget_kernels_of_others(module);
-    mt_refuse_unsynchronised(module);
-    mt_drop_unused_asm(module);
-}
-
-/* Each access gets a record call. */
-static void device_instrument(struct mt_unit *u, LLVMModuleRef work)
-{
-    mt_unit_init(u, work);
-    mt_unit_read_facts(u);
-    mt_unit_instrument(u);
-}
-
-/* What the CPU image says of the GPU's code, before that is made. */
-static void device_plan_gpu(struct mt_unit *u)
-{
-    mt_unit_plan_gpu(u);   /* the image's table says which kernels have no trace there, */
-    mt_unit_plan_plain(u); /* and which have a second version */
-    mt_unit_name_sites(u);
-}
-
-/* Below this many kernels a process more costs more than it saves. */
-#define KERNELS_OF_A_PART 4
-
-unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferRef *objects)
-{
-    struct mt_unit u;
-    if (!mt_shim_is_nvptx(module))
-        return 0;
-    device_clean(module);
-    device_instrument(&u, module);
-    unsigned most = 1 + u.nkernels / KERNELS_OF_A_PART;
-    mt_ptx_release_accesses(module);
-    LLVMModuleRef clone = LLVMCloneModule(module);
-    u.vector = u.options->vectors ? mt_vector_kernels : NULL;
-    unsigned have = mt_unit_emit_parts(&u, clone, n < most ? n : most, objects);
-    LLVMDisposeModule(clone);
-    if (have && mt_pass_options.verbose)
-        device_tell(&u);
-    mt_unit_free(&u);
-    return have;
+    const struct mt_pass_options *o = &mt_pass_options;
+    struct device d = {.module = module, .way = way, .most = most, .objects = objects};
+    d.has = (o->gpu_trace ? GPU_TRACE : 0) | (o->cpu_image || way == PARTS ? CPU_IMAGE : 0) |
+            (o->verbose ? VERBOSE : 0) | (o->strip_debug ? STRIP : 0) |
+            (mt_pass_counting != MT_COUNT_OFF ? COUNT : 0) | (o->rdc || o->part ? SHARED_NAMES : 0) |
+            (o->vectors && way != LOWER ? VECTORS : 0);
+    mt_unit_init(&d.u, module);
+    device_walk(&d, device_steps, sizeof device_steps / sizeof *device_steps);
+    device_free(&d);
+    return d.made;
 }
 
 int mt_pass_device(LLVMModuleRef module)
 {
-    const struct mt_pass_options *o = &mt_pass_options;
-    struct mt_unit u;
+    LLVMMemoryBufferRef object;
     if (!mt_shim_is_nvptx(module))
         return 0;
-    device_clean(module);
-    /* With gpu-trace=off only a copy is instrumented, and the GPU runs the program as it is. */
-    LLVMModuleRef work = o->gpu_trace ? module : LLVMCloneModule(module);
-    rename_locals(work);
-    mt_keep_annotations(work); /* of modules that no early pass has seen */
-    if (mt_pass_front(work))
-        return 1;
-    device_instrument(&u, work);
-    if (o->gpu_trace)
-        device_plan_gpu(&u);
-    if (o->cpu_image)
-        make_cpu_image(&u, module);
-    else
-        device_refuse_managed(&u);
-    if (o->verbose)
-        device_tell(&u);
-    if (o->gpu_trace) {
-        mt_ptx_spell(module);
-        mt_unit_link_gpu(&u);
-        mt_unit_settle_kernels(&u);
-    }
-    if (work == module) {
-        mark_kernels(&u);
-        attach_clusters(&u);
-    }
-    mt_unit_free(&u);
-    if (work != module) {
-        mt_unit_init(&u, module);
-        mt_unit_read_facts(&u); /* takes our annotations out */
-        mark_kernels(&u);
-        attach_clusters(&u);
-        mt_unit_free(&u);
-        LLVMDisposeModule(work);
-    }
-    if (o->strip_debug)
-        LLVMStripModuleDebugInfo(module);
-    rename_locals(module);
+    device_run(module, DEVICE, 1, &object);
+    return 1;
+}
+
+unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferRef *objects)
+{
+    return mt_shim_is_nvptx(module) ? device_run(module, PARTS, n, objects) : 0;
+}
+
+int mt_pass_instrument_only(LLVMModuleRef module)
+{
+    device_run(module, INSTRUMENT, 0, NULL);
+    return 1;
+}
+
+int mt_pass_lower_only(LLVMModuleRef module)
+{
+    device_run(module, LOWER, 0, NULL);
     return 1;
 }

@@ -1,5 +1,5 @@
 /* The CPU module as an x86-64 object. */
-#include "lower.h"
+#include "cpu.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,23 +81,4 @@ LLVMMemoryBufferRef mt_unit_compile(struct mt_unit *u, LLVMModuleRef m, LLVMTarg
         return NULL;
     }
     return object;
-}
-
-unsigned mt_unit_emit_parts(struct mt_unit *u, LLVMModuleRef clone, unsigned n, LLVMMemoryBufferRef *objects)
-{
-    unsigned have = 0;
-    LLVMTargetMachineRef machine = mt_set_cpu_target(u, clone);
-    if (machine && !mt_unit_lower(u, clone)) {
-        mt_shim_set_pic(clone);
-        have = mt_unit_compile_parts(u, clone, machine, n, objects);
-    }
-    if (machine)
-        LLVMDisposeTargetMachine(machine);
-    return have;
-}
-
-LLVMMemoryBufferRef mt_unit_emit(struct mt_unit *u, LLVMModuleRef clone)
-{
-    LLVMMemoryBufferRef object;
-    return mt_unit_emit_parts(u, clone, 1, &object) ? object : NULL;
 }

@@ -1,5 +1,6 @@
 /* The image's tables as LLVM constants, in the order of runtime/cpu/image.def. */
-#include "lower.h"
+#include "cpu.h"
+#include "trace/trace.h"
 #include "base/modes.h"
 #include "ptx/module.h"
 #include "../../runtime/cpu/abi.h"
@@ -40,7 +41,7 @@ static LLVMValueRef image_plain(struct mt_lowering *l, LLVMValueRef pointer)
 #define DECLARE(kind, name) DECLARE_##kind(name)
 #define EMIT(kind, name) PUT_##kind(v.name)
 
-static LLVMValueRef row_constant(struct mt_lowering *l, struct row *r)
+static LLVMValueRef image_row(struct mt_lowering *l, struct row *r)
 {
     return LLVMConstStructInContext(l->u->context, r->field, r->n, 0);
 }
@@ -58,7 +59,7 @@ static LLVMValueRef image_table(struct mt_lowering *l, const char *name, LLVMVal
     return g;
 }
 
-static LLVMValueRef params_table(struct mt_lowering *l, unsigned k)
+static LLVMValueRef image_params(struct mt_lowering *l, unsigned k)
 {
     struct mt_kernel *kernel = &l->u->kernels[k];
     unsigned align_kind = LLVMGetEnumAttributeKindForName("align", 5);
@@ -81,14 +82,14 @@ static LLVMValueRef params_table(struct mt_lowering *l, unsigned k)
         struct row r = {.n = 0};
 #define MT_IMAGE_PARAM EMIT
 #include "../../runtime/cpu/image.def"
-        rows[i] = row_constant(l, &r);
+        rows[i] = image_row(l, &r);
     }
     LLVMValueRef t = rows ? image_table(l, "mt.params", rows, kernel->nparams) : NULL;
     free(rows);
     return t;
 }
 
-static LLVMValueRef kernels_table(struct mt_lowering *l)
+static LLVMValueRef image_kernels(struct mt_lowering *l)
 {
     LLVMValueRef *rows = malloc((l->u->nkernels + 1) * sizeof *rows);
     for (unsigned i = 0; rows && i < l->u->nkernels; i++) {
@@ -114,7 +115,7 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
                .record_rows = l->vector[i].record_rows,
                .record_tiles = l->vector[i].record_tiles,
                .record_any = l->vector[i].record_any,
-               .params = params_table(l, i),
+               .params = image_params(l, i),
                .nparams = k->nparams,
                .shared_static = k->shared_static,
                .max_threads = k->max_threads,
@@ -125,14 +126,14 @@ static LLVMValueRef kernels_table(struct mt_lowering *l)
         struct row r = {.n = 0};
 #define MT_IMAGE_KERNEL EMIT
 #include "../../runtime/cpu/image.def"
-        rows[i] = row_constant(l, &r);
+        rows[i] = image_row(l, &r);
     }
     LLVMValueRef t = rows ? image_table(l, "mt.kernels", rows, l->u->nkernels) : NULL;
     free(rows);
     return t;
 }
 
-static LLVMValueRef sites_table(struct mt_lowering *l)
+static LLVMValueRef image_sites(struct mt_lowering *l)
 {
     LLVMValueRef *rows = malloc((l->u->nsites + 1) * sizeof *rows);
     for (unsigned i = 0; rows && i < l->u->nsites; i++) {
@@ -151,14 +152,14 @@ static LLVMValueRef sites_table(struct mt_lowering *l)
         struct row r = {.n = 0};
 #define MT_IMAGE_SITE EMIT
 #include "../../runtime/cpu/image.def"
-        rows[i] = row_constant(l, &r);
+        rows[i] = image_row(l, &r);
     }
     LLVMValueRef t = rows ? image_table(l, "mt.sites", rows, l->u->nsites) : NULL;
     free(rows);
     return t;
 }
 
-static LLVMValueRef vars_table(struct mt_lowering *l)
+static LLVMValueRef image_vars(struct mt_lowering *l)
 {
     LLVMValueRef *rows = malloc((l->nvars + 1) * sizeof *rows);
     for (unsigned i = 0; rows && i < l->nvars; i++) {
@@ -173,14 +174,14 @@ static LLVMValueRef vars_table(struct mt_lowering *l)
         struct row r = {.n = 0};
 #define MT_IMAGE_VAR EMIT
 #include "../../runtime/cpu/image.def"
-        rows[i] = row_constant(l, &r);
+        rows[i] = image_row(l, &r);
     }
     LLVMValueRef t = rows ? image_table(l, "mt.vars", rows, l->nvars) : NULL;
     free(rows);
     return t;
 }
 
-static LLVMValueRef notes_table(struct mt_lowering *l)
+static LLVMValueRef image_notes(struct mt_lowering *l)
 {
     LLVMValueRef *rows = malloc((l->u->nnotes + 1) * sizeof *rows);
     for (unsigned i = 0; rows && i < l->u->nnotes; i++) {
@@ -193,7 +194,7 @@ static LLVMValueRef notes_table(struct mt_lowering *l)
         struct row r = {.n = 0};
 #define MT_IMAGE_NOTE EMIT
 #include "../../runtime/cpu/image.def"
-        rows[i] = row_constant(l, &r);
+        rows[i] = image_row(l, &r);
     }
     LLVMValueRef t = rows ? image_table(l, "mt.notes", rows, l->u->nnotes) : NULL;
     free(rows);
@@ -209,7 +210,7 @@ static void image_variable(struct mt_var *v, LLVMValueRef g, const char *name)
               : section && !strcmp(section, MT_MANAGED_SECTION_HERE) ? MT_VAR_MANAGED
                                                                      : MT_VAR_DEVICE;
     LLVMSetSection(g, "");
-    if (mt_starts(name, MT_MANAGED_PREFIX)) { /* lower_managed.c */
+    if (mt_starts(name, MT_MANAGED_PREFIX)) { /* lower/managed.c */
         name += strlen(MT_MANAGED_PREFIX);
         v->kind = MT_VAR_MANAGED_AT;
         v->type = LLVMGlobalGetValueType(LLVMGetOperand(LLVMGetInitializer(g), 0));
@@ -245,7 +246,7 @@ static LLVMValueRef image_cpu(struct mt_lowering *l)
 }
 
 /* What programs ask for: CUB chooses by it how many threads a kernel gets. */
-static int architecture_of(const struct mt_unit *u)
+static int image_architecture(const struct mt_unit *u)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
         LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, MT_PTX_ARCHITECTURE,
@@ -268,10 +269,10 @@ void mt_image_tables(struct mt_lowering *l)
            .version = MT_IMAGE_VERSION,
            .cpu = image_cpu(l),
            .source = image_text(l, LLVMGetSourceFileName(l->module, &length)),
-           .kernels = kernels_table(l),
-           .sites = sites_table(l),
-           .vars = vars_table(l),
-           .notes = notes_table(l),
+           .kernels = image_kernels(l),
+           .sites = image_sites(l),
+           .vars = image_vars(l),
+           .notes = image_notes(l),
            .nkernels = u->nkernels,
            .nsites = u->nsites,
            .nvars = l->nvars,
@@ -279,12 +280,12 @@ void mt_image_tables(struct mt_lowering *l)
            .shared_size = u->shared_size,
            .shared = l->shared,
            .site_base = l->site_base,
-           .arch = (uint32_t)architecture_of(u),
+           .arch = (uint32_t)image_architecture(u),
            .site_variable = u->site_variable ? image_text(l, u->site_variable) : LLVMConstNull(l->ptr)};
     struct row r = {.n = 0};
 #define MT_IMAGE_HEAD EMIT
 #include "../../runtime/cpu/image.def"
-    LLVMValueRef value = row_constant(l, &r);
+    LLVMValueRef value = image_row(l, &r);
     LLVMValueRef g = LLVMAddGlobal(l->module, LLVMTypeOf(value), "mt_image");
     LLVMSetInitializer(g, value);
     LLVMSetGlobalConstant(g, 1);

@@ -1,7 +1,8 @@
 /* The functions that the CPU device calls, per kernel: those for whole warps (vector/), and where these do
  * not take all launches entry(void **args), which runs one thread; its coordinates are in thread-local state.
  */
-#include "lower.h"
+#include "cpu.h"
+#include "lower/reach.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +77,6 @@ void mt_declare_registers(struct mt_lowering *l)
                                          "__mt_warp_each"};
     char name[64];
     LLVMTypeRef type;
-    if (!l->u->vector)
-        return;
     for (unsigned i = 0; i < sizeof registers / sizeof *registers; i++)
         for (char c = 'x'; c <= 'z'; c++) {
             snprintf(name, sizeof name, "mtb_nvvm_read_ptx_sreg_%s_%c", registers[i], c);
@@ -145,7 +144,7 @@ static void kernels_keep_waits(struct mt_lowering *l)
     }
 }
 
-void mt_lower_kernels(struct mt_lowering *l)
+void mt_kernels_wait(struct mt_lowering *l)
 {
     kernels_keep_waits(l);
     for (unsigned k = 0; k < l->u->nkernels; k++) {
@@ -156,11 +155,12 @@ void mt_lower_kernels(struct mt_lowering *l)
         kernels_keep_callers(l, &reach);
         mt_reach_free(&reach);
     }
-    if (l->u->vector)
-        l->u->vector(l);
+}
+
+void mt_lower_kernels(struct mt_lowering *l)
+{
     for (unsigned k = 0; k < l->u->nkernels; k++) {
-        if (l->u->vector)
-            kernels_tell_vector(l, k);
+        kernels_tell_vector(l, k);
         kernels_build(l, k);
     }
 }

@@ -1,7 +1,7 @@
 /* Compiles a lowered module in several processes at once: each takes the kernels of its part, with all
  * functions that they call, and gives an object; one linker run makes the image of them. What the parts
  * share, variables and tables, is defined in the first one. */
-#include "lower.h"
+#include "cpu.h"
 #include "pass.h"
 #include <errno.h>
 #include <signal.h>

@@ -7,7 +7,8 @@
  *
  * A kernel that would not compile so is not traced on a GPU: its own shared variables leave no room for the
  * word, its parameters none for one more, or it sets how many registers it has. */
-#include "base/unit.h"
+#include "gpu.h"
+#include "trace/trace.h"
 #include "base/modes.h"
 #include "../../runtime/device/packet.h"
 #include "memtrace/grow.h"

@@ -1,6 +1,7 @@
 /* The kernels of the GPU's code under the program's own names: as they were before instrumentation, with the
  * program's parameters, so that whoever launches them gives what they take. Those with record calls and the
  * hidden parameter bear another name, which only the runtime knows. */
+#include "gpu.h"
 #include "trace/plain.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>

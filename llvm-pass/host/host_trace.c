@@ -1,6 +1,7 @@
 /* Tracing of the host's own accesses (option host): which functions, in which order. Runs after optimisation,
  * so that what became registers is not in the trace, and each access that is left has one record. */
 #include "host.h"
+#include "trace/trace.h"
 #include "pass.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * pointer is followed to what it is based on; what cannot be proven is tested at run time. A kernel's pointer
  * parameters, and pointers loaded from its by-value parameters, are global: the CUDA ABI says so, and LLVM's
  * own NVPTXLowerArgs relies on it. */
-#include "base/unit.h"
+#include "trace.h"
 #include "ptx/asm.h"
 #include <stdio.h>
 #include <stdlib.h>

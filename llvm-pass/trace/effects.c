@@ -3,7 +3,7 @@
  * one of two, and reads a word once that others write meanwhile. nvcc does none of the latter two, and where
  * its atomics are instructions of their own (atomicAdd of float2), clang's headers have such asm. */
 #include "ptx/asm.h"
-#include "base/unit.h"
+#include "trace.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /* Puts a record call before each access to global memory (and, with the option spaces, to others), and gives
  * each kernel its hidden parameter. */
-#include "base/unit.h"
+#include "trace.h"
 #include "ptx/asm.h"
-#include "pass.h"
 #include "tensor.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
@@ -404,14 +403,4 @@ void mt_unit_instrument(struct mt_unit *u)
     mt_forget_purity(u->module);
     for (unsigned i = 0; i < u->nkernels; i++)
         add_hidden_parameter(u, &u->kernels[i]);
-}
-
-int mt_pass_instrument_only(LLVMModuleRef module)
-{
-    struct mt_unit u;
-    mt_unit_init(&u, module);
-    mt_unit_read_facts(&u);
-    mt_unit_instrument(&u);
-    mt_unit_free(&u);
-    return 1;
 }

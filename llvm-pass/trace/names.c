@@ -3,7 +3,7 @@
  *
  * The AST side lists a function's parameters, `this` included. Optimisation drops parameters and splits them,
  * so the names are tied to them before, as attributes, which stay with a parameter wherever it goes. */
-#include "base/unit.h"
+#include "trace.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* LLVM 19 takes the conversions of integers to floating point that round towards zero (llvm.nvvm.i2f.rz and
  * the like) for those that round to nearest. Before it can, they become conversions that round down, or up
  * for negative numbers. */
-#include "base/unit.h"
+#include "trace.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

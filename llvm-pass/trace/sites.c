@@ -1,6 +1,6 @@
 /* The site table (one entry per traced access in the code) and the note table (accesses that have no record,
  * code that the CPU device cannot run), and whether a source place is to be traced at all. */
-#include "base/unit.h"
+#include "trace.h"
 #include "memtrace/grow.h"
 #include <stdio.h>
 #include <stdlib.h>

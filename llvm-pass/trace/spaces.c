@@ -1,6 +1,6 @@
 /* Shared and local memory, and what orders accesses there (option spaces). The CPU device's side:
  * runtime/cpu/builtins/access_spaces.c; the GPU's: llvm-pass/gpu/spaces.c. */
-#include "base/unit.h"
+#include "trace.h"
 #include "ptx/asm.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>

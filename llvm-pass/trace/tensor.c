@@ -1,5 +1,6 @@
 /* See tensor.h. */
 #include "tensor.h"
+#include "trace.h"
 #include <string.h>
 
 #define MOST_ARGUMENTS 9

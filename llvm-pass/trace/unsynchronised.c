@@ -1,6 +1,6 @@
 /* Warp functions without _sync (__shfl, __any, __ballot…) went away with sm_70. clang's headers still have
  * them, and its back end ends in a crash report: say where they are instead. */
-#include "base/unit.h"
+#include "trace.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

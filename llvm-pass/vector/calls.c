@@ -2,6 +2,7 @@
  * Such a function has one version for warps, which takes any lanes: its parameters are vectors, and it gets
  * the mask of those that call it. By pointer, the lanes that have the same target call it together. */
 #include "vector.h"
+#include "lower/reach.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

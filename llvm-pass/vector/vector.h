@@ -1,5 +1,5 @@
 /* Warps as vectors: a kernel's code for one thread becomes code for the 32 threads of a warp. What its parts
- * share; nothing outside knows more than mt_vector_kernel (cpu/lower.h).
+ * share; nothing outside knows more than mt_vector_kernels (run.c).
  *
  * Each value of the thread's code has a shape: uniform (one value for the warp), rows (for each row of
  * threads one value, to which each lane adds `stride`), or lanes (a vector of 32). A row is `group`
@@ -11,7 +11,10 @@
  * Linearization, PLDI 2018.) */
 #ifndef MT_PASS_VECTOR_H
 #define MT_PASS_VECTOR_H
-#include "cpu/lower.h"
+#include "lower/lowering.h"
+
+/* Fills l->vector, when the image's builtins are linked. */
+void mt_vector_kernels(struct mt_lowering *l);
 
 #define VEC_WIDTH 32u
 #define VEC_ROWS_MAX 2u

@@ -142,7 +142,7 @@ static inline uint64_t mt_shared_whole(uint32_t p, uint64_t base)
  * zero when the CTA begins. */
 #define MT_SHARED_RESERVED 1024
 
-/* Where an access is in what a thread does (llvm-pass/cpu/lower_places.c), in steps of this; the highest
+/* Where an access is in what a thread does (llvm-pass/lower/places.c), in steps of this; the highest
  * bit does not count. */
 #define MT_PLACE_ONE (1ull << 10)
 

@@ -5,7 +5,7 @@
  *
  * An entry says where in the kernel's run its access is: two lanes' accesses of one site are one access
  * of the warp when their places are the same, whatever the lanes did before. The places of code that comes
- * later, and of later iterations, are greater (llvm-pass/cpu/lower_places.c), so those further back are those
+ * later, and of later iterations, are greater (llvm-pass/lower/places.c), so those further back are those
  * at the lowest place.
  *
  * One worker's; knows nothing of launches and files. */

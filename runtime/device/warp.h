@@ -116,7 +116,7 @@ MT_DEVICE_INLINE uint32_t mt_cluster_rank(void)
 }
 #else
 /* What the file adds to its sites: with -fgpu-rdc the pass gives the variable a name of the file's own and
- * the runtime a value; else nothing of it is left (llvm-pass/gpu/gpu.c). */
+ * the runtime a value; else nothing of it is left (llvm-pass/gpu/link.c). */
 extern __attribute__((address_space(1))) uint32_t __mt_gpu_site_base;
 MT_DEVICE_INLINE uint32_t mt_site_base(void)
 {

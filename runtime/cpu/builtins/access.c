@@ -1,4 +1,4 @@
-/* The record calls that the pass puts before each access; `place`: see lower_places.c of the pass. */
+/* The record calls that the pass puts before each access; `place`: see lower/places.c of the pass. */
 #include "access.h"
 
 MT_INLINED void __mt_access_global_at(void *p, uint32_t meta, uint32_t site, uint64_t place)
@@ -24,7 +24,7 @@ MT_BUILTIN void __mt_access_generic_n_at(void *p, uint64_t bytes, uint32_t type,
         __mt_access_global_n_at(p, bytes, type, site, place);
 }
 
-/* Calls of functions that record (lower_places.c): the caller sets where the callee is. */
+/* Calls of functions that record (lower/places.c): the caller sets where the callee is. */
 MT_INLINED void __mt_place_set(uint64_t place)
 {
     mt_cpu_tls.place = place;
@@ -35,7 +35,7 @@ MT_INLINED uint64_t __mt_place_get(void)
     return mt_cpu_tls.place;
 }
 
-/* The second count (llvm-pass/cpu/count.c). */
+/* The second count (llvm-pass/lower/count.c). */
 MT_INLINED void __mt_count(void *p, uint64_t accesses, uint64_t bytes, uint32_t kind)
 {
     if (accesses && mt_is_global((uint64_t)p)) {

@@ -1,4 +1,4 @@
-/* Builtins that the pass itself calls (llvm-pass/cpu/lower_shared.c, kernels.c),
+/* Builtins that the pass itself calls (llvm-pass/lower/shared.c, kernels.c),
  * beside those that stand for intrinsics. */
 #include "../abi.h"
 

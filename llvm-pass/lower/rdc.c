@@ -8,29 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int mt_is_shared_name(LLVMValueRef global)
-{
-    return mt_starts(mt_name(global), MT_DEVICE_PREFIX) || mt_starts(mt_name(global), MT_SHARED_PREFIX);
-}
-
-int mt_is_index_variable(const char *name)
-{
-    static const char *const names[] = {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"};
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i]))
-            return 1;
-    return 0;
-}
-
 /* Symbols that are between the pass, the builtins and libmemtrace.so. */
-static int is_own(const char *name)
+static int rdc_is_own(const char *name)
 {
     return mt_starts(name, "llvm.") || mt_starts(name, "mt_cpu_") || mt_starts(name, "mtb_") ||
            mt_starts(name, "__mt_") || mt_starts(name, "mt.") || mt_starts(name, MT_SHARED_PREFIX);
 }
 
 /* The name stays the symbol's end, so that a message of the dynamic linker still says what is missing. */
-static void lower_rdc_share(LLVMValueRef global)
+static void rdc_share(LLVMValueRef global)
 {
     const char *old = mt_name(global);
     char *name = malloc(strlen(MT_DEVICE_PREFIX) + strlen(old) + 1);
@@ -44,13 +30,13 @@ static void lower_rdc_share(LLVMValueRef global)
     free(name);
 }
 
-static int is_local(LLVMValueRef global)
+static int rdc_is_local(LLVMValueRef global)
 {
     LLVMLinkage linkage = LLVMGetLinkage(global);
     return linkage == LLVMInternalLinkage || linkage == LLVMPrivateLinkage;
 }
 
-static int is_kernel(struct mt_lowering *l, LLVMValueRef function)
+static int rdc_is_kernel(struct mt_lowering *l, LLVMValueRef function)
 {
     for (unsigned i = 0; i < l->u->nkernels; i++)
         if (l->traced.kernels[i] == function)
@@ -62,14 +48,14 @@ void mt_lower_exports(struct mt_lowering *l)
 {
     for (LLVMValueRef f = l->u->options->rdc ? LLVMGetFirstFunction(l->module) : NULL; f;
          f = LLVMGetNextFunction(f))
-        if (!mt_is_shared_name(f) && !is_local(f) && !is_own(mt_name(f)) && !is_kernel(l, f) &&
+        if (!mt_is_shared_name(f) && !rdc_is_local(f) && !rdc_is_own(mt_name(f)) && !rdc_is_kernel(l, f) &&
             (!LLVMIsDeclaration(f) || LLVMGetFirstUse(f)))
-            lower_rdc_share(f);
+            rdc_share(f);
     for (LLVMValueRef g = LLVMGetFirstGlobal(l->module); g; g = LLVMGetNextGlobal(g))
-        if (!is_local(g) && !is_own(mt_name(g)) &&
+        if (!rdc_is_local(g) && !rdc_is_own(mt_name(g)) &&
             !(LLVMIsDeclaration(g) && mt_is_index_variable(mt_name(g))) &&
             (!LLVMIsDeclaration(g) || LLVMGetFirstUse(g))) {
-            lower_rdc_share(g);
+            rdc_share(g);
             LLVMSetExternallyInitialized(g, 0);
         }
 }

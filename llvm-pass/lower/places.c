@@ -51,12 +51,12 @@ struct places {
     unsigned failed;
 };
 
-static int is_plain(LLVMValueRef f)
+static int places_is_plain(LLVMValueRef f)
 {
-    return mt_ends(mt_name(f), ".plain");
+    return mt_ends(mt_name(f), MT_PLAIN_SUFFIX);
 }
 
-static int is_record(LLVMValueRef callee)
+static int places_is_record(LLVMValueRef callee)
 {
     return mt_starts(mt_name(callee), "__mt_access_");
 }
@@ -70,7 +70,7 @@ static struct places_function *places_find(struct places *p, LLVMValueRef f)
 }
 
 /* Does the call come to record calls in another function? */
-static int calls_records(struct places *p, LLVMValueRef inst)
+static int places_records_below(struct places *p, LLVMValueRef inst)
 {
     if (!LLVMIsACallInst(inst) || LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
         return 0;
@@ -84,7 +84,8 @@ static int places_has_item(struct places *p, LLVMValueRef f)
 {
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
-            if (calls_records(p, i) || (LLVMIsACallInst(i) && mt_callee(i) && is_record(mt_callee(i))))
+            if (places_records_below(p, i) ||
+                (LLVMIsACallInst(i) && mt_callee(i) && places_is_record(mt_callee(i))))
                 return 1;
     return 0;
 }
@@ -101,7 +102,7 @@ static int places_functions(struct places *p)
     do {
         before = p->count;
         for (LLVMValueRef f = LLVMGetFirstFunction(p->l->module); f; f = LLVMGetNextFunction(f))
-            if (!LLVMIsDeclaration(f) && !is_plain(f) && !places_find(p, f) && places_has_item(p, f))
+            if (!LLVMIsDeclaration(f) && !places_is_plain(f) && !places_find(p, f) && places_has_item(p, f))
                 p->function[p->count++].function = f;
     } while (p->count > before);
     return 0;
@@ -128,16 +129,16 @@ static unsigned places_level(const struct places_function *f, unsigned l)
 }
 
 /* Has loop `in` a stretch of places in an iteration of loop l? */
-static int is_part(const struct places_function *f, unsigned in, unsigned l)
+static int places_is_part(const struct places_function *f, unsigned in, unsigned l)
 {
     return in && f->loop[in].wanted && !f->shape.loop[in - 1].joined &&
            places_level(f, f->shape.loop[in - 1].parent) == l;
 }
 
-static int shares_divisor(const struct places_function *f, unsigned l, uint64_t step)
+static int places_shares_divisor(const struct places_function *f, unsigned l, uint64_t step)
 {
     for (unsigned in = 1; in <= f->shape.nloops; in++)
-        if (is_part(f, in, l) && places_divisor(step, f->loop[in].step) != 1)
+        if (places_is_part(f, in, l) && places_divisor(step, f->loop[in].step) != 1)
             return 1;
     return 0;
 }
@@ -156,7 +157,7 @@ static uint64_t places_lay(struct places_layout *y, struct places *p, unsigned l
     double sum = 1;
     for (unsigned b = 0, i = 0; b < f->shape.nblocks; b++) {
         unsigned in = f->shape.block[b].loop;
-        if (is_part(f, in, l) && f->shape.loop[in - 1].header == b) {
+        if (places_is_part(f, in, l) && f->shape.loop[in - 1].header == b) {
             double inner;
             f->loop[in].at = at;
             f->loop[in].step = places_lay(y, p, in, &inner);
@@ -174,7 +175,7 @@ static uint64_t places_lay(struct places_layout *y, struct places *p, unsigned l
         }
     }
     at = at < LEAST_STEPS ? LEAST_STEPS : at | 1;
-    while (shares_divisor(f, l, at))
+    while (places_shares_divisor(f, l, at))
         at += 2;
     *exact = sum < (double)at ? (double)at : sum;
     return at;
@@ -199,8 +200,8 @@ static void places_items(struct places *p, struct places_function *f)
         for (LLVMValueRef i = LLVMGetFirstInstruction(f->shape.block[b].block); i;
              i = LLVMGetNextInstruction(i)) {
             LLVMValueRef callee = LLVMIsACallInst(i) ? mt_callee(i) : NULL;
-            int records = callee && is_record(callee);
-            if (!records && !calls_records(p, i))
+            int records = callee && places_is_record(callee);
+            if (!records && !places_records_below(p, i))
                 continue;
             struct places_item *item = &f->item[f->nitems++];
             *item = (struct places_item){.call = i, .records = records, .block = b};
@@ -218,7 +219,7 @@ static void places_items(struct places *p, struct places_function *f)
     }
 }
 
-static int is_kernel(struct places *p, LLVMValueRef f)
+static int places_is_kernel(struct places *p, LLVMValueRef f)
 {
     for (unsigned k = 0; k < p->l->u->nkernels; k++)
         if (p->l->traced.kernels[k] == f)
@@ -226,7 +227,7 @@ static int is_kernel(struct places *p, LLVMValueRef f)
     return 0;
 }
 
-static unsigned count_calls(LLVMValueRef f)
+static unsigned places_calls(LLVMValueRef f)
 {
     unsigned n = 0;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
@@ -241,14 +242,15 @@ static void places_prepare(struct places *p, struct places_function *f)
     if (f->state != FUNCTION_NEW)
         return;
     f->state = FUNCTION_OPEN;
-    f->item = calloc(count_calls(f->function) + 1, sizeof *f->item);
+    f->item = calloc(places_calls(f->function) + 1, sizeof *f->item);
     if (!f->item || mt_shape_of(&f->shape, f->function) ||
         !(f->loop = calloc(f->shape.nloops + 1, sizeof *f->loop))) {
         p->failed = 1;
         return;
     }
     places_items(p, f);
-    double most = (double)(1ull << (is_kernel(p, f->function) ? PLACES_BITS : PLACES_CALLEE_BITS)), all;
+    double most = (double)(1ull << (places_is_kernel(p, f->function) ? PLACES_BITS : PLACES_CALLEE_BITS)),
+           all;
     struct places_layout y = {.f = f, .bits = 40};
     for (f->width = places_lay(&y, p, 0, &all); all > most && y.bits > 6;
          f->width = places_lay(&y, p, 0, &all))
@@ -362,7 +364,7 @@ static void places_build(struct places *p, struct places_function *f, uint64_t *
     LLVMTypeRef get_type = LLVMFunctionType(p->l->i64, NULL, 0, 0);
     LLVMTypeRef set_type = LLVMFunctionType(p->l->none, &p->l->i64, 1, 0);
     f->loop[0].base = LLVMConstInt(p->l->i64, 0, 0);
-    if (!is_kernel(p, f->function)) {
+    if (!places_is_kernel(p, f->function)) {
         LLVMPositionBuilderBefore(b, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(f->function)));
         f->loop[0].base =
             LLVMBuildCall2(b, get_type, mt_declare(p->l->module, "__mt_place_get", get_type), NULL, 0, "");

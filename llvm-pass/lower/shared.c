@@ -2,12 +2,13 @@
  * them. With -fgpu-rdc the images of a program have their parts of it one after the other: where, is known
  * when they are loaded (struct mt_image_shared). */
 #include "lower.h"
+#include "reach.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t round_up(uint64_t n, uint64_t align)
+static uint64_t shared_round_up(uint64_t n, uint64_t align)
 {
     return (n + align - 1) / align * align;
 }
@@ -20,7 +21,7 @@ struct shared {
         place; /* -fgpu-rdc, a variable that other files may know: {u64 offset, struct mt_image_shared *} */
 };
 
-static int is_dynamic(struct mt_lowering *l, LLVMValueRef global)
+static int shared_is_dynamic(struct mt_lowering *l, LLVMValueRef global)
 {
     return LLVMIsDeclaration(global) &&
            (!l->shared || !LLVMABISizeOfType(l->u->layout, LLVMGlobalGetValueType(global)));
@@ -37,11 +38,11 @@ LLVMValueRef mt_lower_load_fixed(struct mt_lowering *l, LLVMTypeRef type, LLVMVa
 }
 
 /* Offset from the start of the CTA's shared memory. */
-static LLVMValueRef offset_of(struct mt_lowering *l, const struct shared *s)
+static LLVMValueRef shared_offset(struct mt_lowering *l, const struct shared *s)
 {
     if (!l->shared)
         return LLVMConstInt(l->i64, s->offset, 0);
-    if (is_dynamic(l, s->global))
+    if (shared_is_dynamic(l, s->global))
         return mt_lower_load_fixed(l, l->i64, l->shared, 1);
     LLVMValueRef home = s->place ? mt_lower_load_fixed(l, l->ptr, s->place, 1) : l->shared;
     LLVMValueRef offset =
@@ -58,7 +59,7 @@ LLVMValueRef mt_lower_entry(LLVMValueRef function)
 }
 
 /* The variable's address in this function, computed once, in its entry block. */
-static LLVMValueRef base_in(struct mt_lowering *l, LLVMValueRef function, void *shared)
+static LLVMValueRef shared_base(struct mt_lowering *l, LLVMValueRef function, void *shared)
 {
     const struct shared *s = shared;
     LLVMTypeRef base_type;
@@ -66,7 +67,7 @@ static LLVMValueRef base_in(struct mt_lowering *l, LLVMValueRef function, void *
     LLVMPositionBuilderBefore(l->builder, mt_lower_entry(function));
     LLVMSetCurrentDebugLocation2(l->builder, NULL);
     LLVMValueRef p = LLVMBuildCall2(l->builder, base_type, base, NULL, 0, "shared");
-    LLVMValueRef index = offset_of(l, s);
+    LLVMValueRef index = shared_offset(l, s);
     p = LLVMBuildInBoundsGEP2(l->builder, l->i8, p, &index, 1, "");
     return LLVMBuildAddrSpaceCast(l->builder, p, LLVMTypeOf(s->global), "");
 }
@@ -98,7 +99,7 @@ void mt_lower_replace(struct mt_lowering *l, LLVMValueRef global,
 
 /* Static shared memory that each kernel can reach:
  * what cudaFuncGetAttributes says and limits are checked with. */
-static void count_per_kernel(struct mt_lowering *l, struct shared *list, unsigned n)
+static void shared_count(struct mt_lowering *l, struct shared *list, unsigned n)
 {
     for (unsigned k = 0; k < l->u->nkernels; k++) {
         struct mt_reach reach = {0};
@@ -111,9 +112,9 @@ static void count_per_kernel(struct mt_lowering *l, struct shared *list, unsigne
                 LLVMValueRef user = LLVMIsAInstruction(LLVMGetUser(use));
                 hit = user && mt_reach_has(&reach, LLVMGetBasicBlockParent(LLVMGetInstructionParent(user)));
             }
-            if (hit && !is_dynamic(l, g)) {
+            if (hit && !shared_is_dynamic(l, g)) {
                 unsigned align = LLVMGetAlignment(g);
-                bytes = round_up(bytes, align ? align : 1) +
+                bytes = shared_round_up(bytes, align ? align : 1) +
                         LLVMABISizeOfType(l->u->layout, LLVMGlobalGetValueType(g));
             }
         }
@@ -123,7 +124,7 @@ static void count_per_kernel(struct mt_lowering *l, struct shared *list, unsigne
 }
 
 /* The static variables one after the other; returns where dynamic ones begin, aligned as they ask for. */
-static uint64_t lay_out(struct mt_lowering *l, struct shared *list, unsigned n)
+static uint64_t shared_lay_out(struct mt_lowering *l, struct shared *list, unsigned n)
 {
     uint64_t end = 0, dynamic = 128;
     for (unsigned i = 0; i < n; i++) {
@@ -132,15 +133,15 @@ static uint64_t lay_out(struct mt_lowering *l, struct shared *list, unsigned n)
             dynamic = align > dynamic ? align : dynamic;
             continue;
         }
-        end = round_up(end, align > 16 ? align : 16);
+        end = shared_round_up(end, align > 16 ? align : 16);
         list[i].offset = end;
         end += LLVMABISizeOfType(l->u->layout, LLVMGlobalGetValueType(list[i].global));
     }
-    return round_up(end, dynamic);
+    return shared_round_up(end, dynamic);
 }
 
 /* struct mt_image_shared of this image: alone, until the loader says otherwise. */
-static LLVMValueRef add_image_shared(struct mt_lowering *l)
+static LLVMValueRef shared_add_image(struct mt_lowering *l)
 {
     LLVMValueRef words[] = {LLVMConstInt(l->i64, 0, 0), LLVMConstInt(l->i64, l->u->shared_size, 0)};
     _Static_assert(sizeof(struct mt_image_shared) == sizeof(uint64_t[2]), "as written here");
@@ -152,10 +153,10 @@ static LLVMValueRef add_image_shared(struct mt_lowering *l)
 }
 
 /* Where a variable lies that has one place in the whole program, in whichever image defines it. */
-static LLVMValueRef add_place(struct mt_lowering *l, const struct shared *s)
+static LLVMValueRef shared_add_place(struct mt_lowering *l, const struct shared *s)
 {
     LLVMLinkage linkage = LLVMGetLinkage(s->global);
-    if (linkage == LLVMInternalLinkage || linkage == LLVMPrivateLinkage || is_dynamic(l, s->global))
+    if (linkage == LLVMInternalLinkage || linkage == LLVMPrivateLinkage || shared_is_dynamic(l, s->global))
         return NULL;
     char name[4200];
     snprintf(name, sizeof name, MT_SHARED_PREFIX "%s", mt_name(s->global));
@@ -182,17 +183,17 @@ void mt_lower_shared(struct mt_lowering *l)
     if (!list || !globals)
         goto out;
     mt_shim_expand_constant_users(globals, n);
-    l->u->shared_size = lay_out(l, list, n);
+    l->u->shared_size = shared_lay_out(l, list, n);
     for (i = 0; i < n; i++)
         if (LLVMIsDeclaration(list[i].global))
             list[i].offset = l->u->shared_size;
     if (l->u->options->rdc)
-        l->shared = add_image_shared(l);
-    count_per_kernel(l, list, n);
+        l->shared = shared_add_image(l);
+    shared_count(l, list, n);
     for (i = 0; i < n; i++) {
         LLVMValueRef g = list[i].global;
-        list[i].place = l->shared ? add_place(l, &list[i]) : NULL;
-        mt_lower_replace(l, g, base_in, &list[i]);
+        list[i].place = l->shared ? shared_add_place(l, &list[i]) : NULL;
+        mt_lower_replace(l, g, shared_base, &list[i]);
         mt_shim_drop_dead_users(g);
         if (!LLVMGetFirstUse(g))
             LLVMDeleteGlobal(g);

@@ -6,6 +6,7 @@
  * time, always. An instruction of the GPU that became several here says so in metadata, put there by the
  * lowering (mt_asm_mark). */
 #include "lower.h"
+#include "trace/trace.h"
 #include "base/modes.h"
 #include "ptx/asm.h"
 #include "ptx/module.h"
@@ -22,7 +23,7 @@ static LLVMValueRef count_number(struct mt_lowering *l, uint64_t n)
 
 /* Address spaces that are never global: shared, constant, local, parameters;
  * and what is plainly a stack slot. */
-static int is_elsewhere(LLVMValueRef p)
+static int count_is_elsewhere(LLVMValueRef p)
 {
     unsigned as = LLVMGetPointerAddressSpace(LLVMTypeOf(p));
     if (as)
@@ -50,9 +51,9 @@ static void count_add(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef access
 }
 
 /* A block of run-time length: no access when it is empty, several when no single record could say it. */
-static void add_block(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef bytes, uint32_t kind)
+static void count_add_block(struct mt_lowering *l, LLVMValueRef p, LLVMValueRef bytes, uint32_t kind)
 {
-    if (is_elsewhere(p))
+    if (count_is_elsewhere(p))
         return;
     LLVMValueRef n = LLVMBuildIntCast2(l->builder, bytes, l->i64, 0, ""),
                  most = count_number(l, MT_RAW_MAX_SIZE);
@@ -78,7 +79,7 @@ static void count_arguments(struct mt_lowering *l, LLVMValueRef call)
 {
     for (unsigned i = 0; i < LLVMGetNumArgOperands(call); i++) {
         LLVMTypeRef type = mt_shim_byval_type(call, i);
-        if (!type || is_elsewhere(OPERAND(call, i)))
+        if (!type || count_is_elsewhere(OPERAND(call, i)))
             continue;
         LLVMValueRef base = LLVMBuildPtrToInt(l->builder, count_generic(l, OPERAND(call, i)), l->i64, "");
         struct passed p = {l, base};
@@ -103,15 +104,15 @@ static void count_call(struct mt_lowering *l, LLVMValueRef call)
     count_arguments(l, call);
     const char *name = mt_name(mt_callee(call));
     if (LLVMIsAMemCpyInst(call) || LLVMIsAMemMoveInst(call)) {
-        add_block(l, OPERAND(call, 1), OPERAND(call, 2), MT_LOAD);
-        add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
+        count_add_block(l, OPERAND(call, 1), OPERAND(call, 2), MT_LOAD);
+        count_add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
     } else if (LLVMIsAMemSetInst(call)) {
-        add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
+        count_add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
     } else if (mt_starts(name, "llvm.memcpy.element.") || mt_starts(name, "llvm.memmove.element.")) {
-        add_block(l, OPERAND(call, 1), OPERAND(call, 2), MT_LOAD);
-        add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
+        count_add_block(l, OPERAND(call, 1), OPERAND(call, 2), MT_LOAD);
+        count_add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
     } else if (mt_starts(name, "llvm.memset.element.")) {
-        add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
+        count_add_block(l, OPERAND(call, 0), OPERAND(call, 2), MT_STORE);
     } else if (!strcmp(name, "mtb_tensor")) {
         count_tensor(l, call);
     }
@@ -122,7 +123,7 @@ static void count_call(struct mt_lowering *l, LLVMValueRef call)
 static void count_plain(struct mt_lowering *l, LLVMValueRef p, LLVMTypeRef type, uint32_t kind)
 {
     uint64_t size = LLVMStoreSizeOfType(l->u->layout, type);
-    if (size && !is_elsewhere(p))
+    if (size && !count_is_elsewhere(p))
         count_add(l, p, count_number(l, 1), count_number(l, size), kind);
 }
 
@@ -136,7 +137,7 @@ static int count_marked(struct mt_lowering *l, LLVMValueRef inst)
     uint32_t kind = (uint32_t)LLVMConstIntGetZExtValue(value[0]);
     uint64_t bytes = LLVMConstIntGetZExtValue(value[1]);
     if (LLVMIsAGetElementPtrInst(inst)) /* an end of a block: base and length */
-        add_block(l, OPERAND(inst, 0), OPERAND(inst, 1), kind);
+        count_add_block(l, OPERAND(inst, 0), OPERAND(inst, 1), kind);
     else if (bytes)
         count_add(l, OPERAND(inst, LLVMIsAStoreInst(inst) ? 1 : 0), count_number(l, 1),
                   count_number(l, bytes), kind);
@@ -174,7 +175,7 @@ static int count_is_kept(LLVMValueRef load)
     LLVMValueRef p = OPERAND(load, 0);
     while (LLVMIsAAddrSpaceCastInst(p) || LLVMIsAGetElementPtrInst(p) || LLVMIsABitCastInst(p))
         p = OPERAND(p, 0);
-    return !LLVMGetVolatile(load) && !is_elsewhere(p);
+    return !LLVMGetVolatile(load) && !count_is_elsewhere(p);
 }
 
 void mt_count_keep(struct mt_lowering *l)
@@ -190,7 +191,7 @@ void mt_count_keep(struct mt_lowering *l)
     }
 }
 
-static int touches_memory(LLVMValueRef inst)
+static int count_touches_memory(LLVMValueRef inst)
 {
     switch (LLVMGetInstructionOpcode(inst)) {
     case LLVMLoad:
@@ -206,7 +207,7 @@ static int touches_memory(LLVMValueRef inst)
     }
 }
 
-static void drop_records(struct mt_lowering *l)
+static void count_drop_records(struct mt_lowering *l)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module), next; f; f = next) {
         next = LLVMGetNextFunction(f);
@@ -220,13 +221,11 @@ static void drop_records(struct mt_lowering *l)
 
 void mt_lower_counts(struct mt_lowering *l)
 {
-    if (mt_pass_counting == MT_COUNT_OFF)
-        return;
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
         unsigned n = 0;
         LLVMValueRef *list = LLVMIsDeclaration(f) ? NULL : mt_instructions(f, &n);
         for (unsigned i = 0; list && i < n; i++) {
-            if (!touches_memory(list[i]) || !mt_unit_wanted(l->u, list[i]))
+            if (!count_touches_memory(list[i]) || !mt_unit_wanted(l->u, list[i]))
                 continue;
             LLVMPositionBuilderBefore(l->builder, list[i]);
             LLVMSetCurrentDebugLocation2(l->builder, LLVMInstructionGetDebugLoc(list[i]));
@@ -235,5 +234,5 @@ void mt_lower_counts(struct mt_lowering *l)
         free(list);
     }
     if (mt_pass_counting == MT_COUNT_ONLY)
-        drop_records(l);
+        count_drop_records(l);
 }

@@ -6,6 +6,7 @@
  * nothing but float run with it on (MT_KERNEL_FLUSH), which costs nothing; where another type or an operation
  * that keeps denormals can be reached, instructions flush by themselves. */
 #include "lower.h"
+#include "reach.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,26 +3,27 @@
  * - n) with n = 0); x86-64 takes the amount modulo the width, and gives the lowest integer. Of two zeros a
  * GPU's minimum is the negative one. The optimiser has run before and may have made use of what is open; what
  * it left is done as a GPU does it, in vectors, too,
- * which it makes of neighbours. (Divisions: lower_divide.c.) */
+ * which it makes of neighbours. (Divisions: lower/divide.c.) */
 #include "lower.h"
+#include "trace/trace.h"
 #include <stdlib.h>
 #include <string.h>
 
-static LLVMTypeRef scalar_of(LLVMTypeRef type)
+static LLVMTypeRef range_scalar(LLVMTypeRef type)
 {
     return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;
 }
 
 /* The scalar type, or a vector of it with as many elements as `shape` has. */
-static LLVMTypeRef lower_range_like(LLVMTypeRef shape, LLVMTypeRef scalar)
+static LLVMTypeRef range_like(LLVMTypeRef shape, LLVMTypeRef scalar)
 {
     return LLVMGetTypeKind(shape) == LLVMVectorTypeKind ? LLVMVectorType(scalar, LLVMGetVectorSize(shape))
                                                         : scalar;
 }
 
-static LLVMValueRef lower_range_splat(LLVMTypeRef type, uint64_t value)
+static LLVMValueRef range_splat(LLVMTypeRef type, uint64_t value)
 {
-    LLVMValueRef one = LLVMConstInt(scalar_of(type), value, 0);
+    LLVMValueRef one = LLVMConstInt(range_scalar(type), value, 0);
     if (LLVMGetTypeKind(type) != LLVMVectorTypeKind)
         return one;
     unsigned n = LLVMGetVectorSize(type);
@@ -32,65 +33,63 @@ static LLVMValueRef lower_range_splat(LLVMTypeRef type, uint64_t value)
     return LLVMConstVector(lanes, n);
 }
 
-static void lower_range_replace(LLVMValueRef old, LLVMValueRef by)
+static void range_replace(LLVMValueRef old, LLVMValueRef by)
 {
     LLVMReplaceAllUsesWith(old, by);
     LLVMInstructionEraseFromParent(old);
 }
 
-static void lower_shift(struct mt_lowering *l, LLVMValueRef shift)
+static void range_shift(struct mt_lowering *l, LLVMValueRef shift)
 {
     LLVMTypeRef type = LLVMTypeOf(shift);
-    unsigned width = LLVMGetIntTypeWidth(scalar_of(type));
+    unsigned width = LLVMGetIntTypeWidth(range_scalar(type));
     LLVMValueRef amount = LLVMGetOperand(shift, 1);
     if (LLVMIsConstant(amount))
         return; /* out of range, it is poison already */
-    LLVMValueRef fits = LLVMBuildICmp(l->builder, LLVMIntULT, amount, lower_range_splat(type, width), "");
+    LLVMValueRef fits = LLVMBuildICmp(l->builder, LLVMIntULT, amount, range_splat(type, width), "");
     if (LLVMGetInstructionOpcode(shift) == LLVMAShr) {
         LLVMSetExact(shift, 0);
-        LLVMSetOperand(shift, 1,
-                       LLVMBuildSelect(l->builder, fits, amount, lower_range_splat(type, width - 1), ""));
+        LLVMSetOperand(shift, 1, LLVMBuildSelect(l->builder, fits, amount, range_splat(type, width - 1), ""));
         return;
     }
     LLVMValueRef copy = LLVMInstructionClone(shift);
     LLVMInsertIntoBuilder(l->builder, copy);
-    lower_range_replace(shift, LLVMBuildSelect(l->builder, fits, copy, LLVMConstNull(type), ""));
+    range_replace(shift, LLVMBuildSelect(l->builder, fits, copy, LLVMConstNull(type), ""));
 }
 
 /* Saturates, vectors element by element. NaN gives 0, but the highest bit alone where source or result have
  * 64 bits (PTX, cvt). Results of less than 16 bits are the low bits of a conversion to 16: NVPTX has none
  * that is narrower. What is narrower than float is all in float's range, and converted like it. */
-static void lower_conversion(struct mt_lowering *l, LLVMValueRef cast, int is_signed)
+static void range_conversion(struct mt_lowering *l, LLVMValueRef cast, int is_signed)
 {
     LLVMValueRef v = LLVMGetOperand(cast, 0);
     LLVMTypeRef type = LLVMTypeOf(cast), from = LLVMTypeOf(v);
     const char *name = is_signed ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
-    LLVMTypeKind kind = LLVMGetTypeKind(scalar_of(from));
-    unsigned width = LLVMGetIntTypeWidth(scalar_of(type));
+    LLVMTypeKind kind = LLVMGetTypeKind(range_scalar(from));
+    unsigned width = LLVMGetIntTypeWidth(range_scalar(type));
     if (LLVMIsConstant(v) || width > 64)
         return;
     if (kind == LLVMHalfTypeKind || kind == LLVMBFloatTypeKind) {
-        from = lower_range_like(from, LLVMFloatTypeInContext(l->u->context));
+        from = range_like(from, LLVMFloatTypeInContext(l->u->context));
         v = LLVMBuildFPExt(l->builder, v, from, "");
     }
-    LLVMTypeRef wide = width < 16 ? lower_range_like(type, mt_type_int(l->u, 16)) : type,
-                types[] = {wide, from};
+    LLVMTypeRef wide = width < 16 ? range_like(type, mt_type_int(l->u, 16)) : type, types[] = {wide, from};
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     LLVMValueRef f = LLVMGetIntrinsicDeclaration(l->module, id, types, 2);
     LLVMValueRef r =
         LLVMBuildCall2(l->builder, LLVMIntrinsicGetType(l->u->context, id, types, 2), f, &v, 1, "");
     if (kind == LLVMDoubleTypeKind || width == 64) {
-        unsigned bits = LLVMGetIntTypeWidth(scalar_of(wide));
+        unsigned bits = LLVMGetIntTypeWidth(range_scalar(wide));
         LLVMValueRef nan = LLVMBuildFCmp(l->builder, LLVMRealUNO, v, v, "");
-        r = LLVMBuildSelect(l->builder, nan, lower_range_splat(wide, 1ull << (bits - 1)), r, "");
+        r = LLVMBuildSelect(l->builder, nan, range_splat(wide, 1ull << (bits - 1)), r, "");
     }
-    lower_range_replace(cast, wide == type ? r : LLVMBuildTrunc(l->builder, r, type, ""));
+    range_replace(cast, wide == type ? r : LLVMBuildTrunc(l->builder, r, type, ""));
 }
 
 /* Addresses of shared and local memory have 32 bits, PTX cuts off what is above: p[~i] with an unsigned i
  * lies before p. An index that is widened without its sign is never right there when
  * its highest bit is set. */
-static void lower_index(struct mt_lowering *l, LLVMValueRef address)
+static void range_index(struct mt_lowering *l, LLVMValueRef address)
 {
     for (unsigned i = 1, n = (unsigned)LLVMGetNumOperands(address); i < n; i++) {
         LLVMValueRef index = LLVMGetOperand(address, i);
@@ -104,7 +103,7 @@ static void lower_index(struct mt_lowering *l, LLVMValueRef address)
 }
 
 /* The intrinsic that a call calls; "": none. */
-static const char *lower_range_callee(LLVMValueRef call)
+static const char *range_callee(LLVMValueRef call)
 {
     LLVMValueRef callee = LLVMIsACallInst(call) ? mt_callee(call) : NULL;
     return callee && LLVMGetIntrinsicID(callee) ? mt_name(callee) : "";
@@ -112,14 +111,14 @@ static const char *lower_range_callee(LLVMValueRef call)
 
 /* How many zeros zero begins or ends with, the absolute value of the lowest integer: what may be open in IR
  * has a value. */
-static void lower_count(LLVMValueRef call)
+static void range_count(LLVMValueRef call)
 {
-    const char *name = lower_range_callee(call);
+    const char *name = range_callee(call);
     if (mt_starts(name, "llvm.ctlz.") || mt_starts(name, "llvm.cttz.") || mt_starts(name, "llvm.abs."))
         LLVMSetOperand(call, 1, LLVMConstNull(LLVMTypeOf(LLVMGetOperand(call, 1))));
 }
 
-static void lower_function(struct mt_lowering *l, LLVMValueRef function)
+static void range_function(struct mt_lowering *l, LLVMValueRef function)
 {
     unsigned n;
     LLVMValueRef *list = mt_instructions(function, &n);
@@ -130,17 +129,17 @@ static void lower_function(struct mt_lowering *l, LLVMValueRef function)
         case LLVMShl:
         case LLVMLShr:
         case LLVMAShr:
-            lower_shift(l, list[i]);
+            range_shift(l, list[i]);
             break;
         case LLVMFPToSI:
         case LLVMFPToUI:
-            lower_conversion(l, list[i], op == LLVMFPToSI);
+            range_conversion(l, list[i], op == LLVMFPToSI);
             break;
         case LLVMGetElementPtr:
-            lower_index(l, list[i]);
+            range_index(l, list[i]);
             break;
         case LLVMCall:
-            lower_count(list[i]);
+            range_count(list[i]);
             break;
         default:
             break;
@@ -153,33 +152,33 @@ void mt_lower_ranges(struct mt_lowering *l)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
         if (!LLVMIsDeclaration(f))
-            lower_function(l, f);
+            range_function(l, f);
 }
 
-static unsigned lower_range_bits(LLVMTypeKind kind)
+static unsigned range_bits(LLVMTypeKind kind)
 {
     return kind == LLVMDoubleTypeKind ? 64 : kind == LLVMFloatTypeKind ? 32 : 16;
 }
 
 /* Minimum and maximum: equal operands have the same bits, or are zeros of two signs; of these the minimum has
  * the sign of either, the maximum that of both. */
-static void lower_extreme(struct mt_lowering *l, LLVMValueRef call)
+static void range_extreme(struct mt_lowering *l, LLVMValueRef call)
 {
     LLVMValueRef a = LLVMGetOperand(call, 0), b = LLVMGetOperand(call, 1);
     LLVMTypeRef type = LLVMTypeOf(call);
-    LLVMTypeKind kind = LLVMGetTypeKind(scalar_of(type));
-    int minimum = mt_starts(lower_range_callee(call), "llvm.minnum.");
+    LLVMTypeKind kind = LLVMGetTypeKind(range_scalar(type));
+    int minimum = mt_starts(range_callee(call), "llvm.minnum.");
     LLVMBool loses;
     if (LLVMIsAConstantFP(b) && LLVMConstRealGetDouble(b, &loses) != 0)
         return;
-    LLVMTypeRef bits = lower_range_like(type, mt_type_int(l->u, lower_range_bits(kind)));
+    LLVMTypeRef bits = range_like(type, mt_type_int(l->u, range_bits(kind)));
     LLVMValueRef copy = LLVMInstructionClone(call), x = LLVMBuildBitCast(l->builder, a, bits, ""),
                  y = LLVMBuildBitCast(l->builder, b, bits, ""),
                  equal = LLVMBuildFCmp(l->builder, LLVMRealOEQ, a, b, ""),
                  both = minimum ? LLVMBuildOr(l->builder, x, y, "") : LLVMBuildAnd(l->builder, x, y, "");
     LLVMInsertIntoBuilder(l->builder, copy);
     both = LLVMBuildBitCast(l->builder, both, type, "");
-    lower_range_replace(call, LLVMBuildSelect(l->builder, equal, both, copy, ""));
+    range_replace(call, LLVMBuildSelect(l->builder, equal, both, copy, ""));
 }
 
 void mt_lower_extremes(struct mt_lowering *l)
@@ -188,10 +187,10 @@ void mt_lower_extremes(struct mt_lowering *l)
         unsigned n = 0;
         LLVMValueRef *list = LLVMIsDeclaration(f) ? NULL : mt_instructions(f, &n);
         for (unsigned i = 0; list && i < n; i++) {
-            const char *name = lower_range_callee(list[i]);
+            const char *name = range_callee(list[i]);
             LLVMPositionBuilderBefore(l->builder, list[i]);
             if (mt_starts(name, "llvm.minnum.") || mt_starts(name, "llvm.maxnum."))
-                lower_extreme(l, list[i]);
+                range_extreme(l, list[i]);
         }
         free(list);
     }

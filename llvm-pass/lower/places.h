@@ -1,4 +1,4 @@
-/* The places of accesses: places_shape.c finds the loops of a function as a warp runs them, lower_places.c
+/* The places of accesses: places_shape.c finds the loops of a function as a warp runs them, lower/places.c
  * gives each record call its place. */
 #ifndef MT_PASS_PLACES_H
 #define MT_PASS_PLACES_H

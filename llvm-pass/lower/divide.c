@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 /* A constant divisor that cannot trap. */
-static int is_harmless(LLVMValueRef divisor, int is_signed)
+static int divide_is_harmless(LLVMValueRef divisor, int is_signed)
 {
     if (!LLVMIsAConstantInt(divisor) || LLVMGetIntTypeWidth(LLVMTypeOf(divisor)) > 64)
         return 0;
@@ -14,13 +14,13 @@ static int is_harmless(LLVMValueRef divisor, int is_signed)
 
 /* Divides by 1 instead of by zero or -1, and selects the result for these: all bits set for zero, the negated
  * dividend (remainder 0) for -1. Vectors element by element. */
-static void lower_divide_guard(struct mt_lowering *l, LLVMValueRef division)
+static void divide_guard(struct mt_lowering *l, LLVMValueRef division)
 {
     LLVMOpcode op = LLVMGetInstructionOpcode(division);
     int is_signed = op == LLVMSDiv || op == LLVMSRem, quotient = op == LLVMSDiv || op == LLVMUDiv;
     LLVMValueRef x = LLVMGetOperand(division, 0), d = LLVMGetOperand(division, 1);
     LLVMTypeRef type = LLVMTypeOf(d);
-    if (is_harmless(d, is_signed))
+    if (divide_is_harmless(d, is_signed))
         return;
     LLVMBuilderRef b = l->builder;
     LLVMValueRef zero = LLVMConstNull(type), ones = LLVMConstAllOnes(type), one = LLVMConstNeg(ones);
@@ -45,7 +45,7 @@ void mt_lower_divisions(struct mt_lowering *l)
         for (unsigned i = 0; list && i < n; i++) {
             LLVMOpcode op = LLVMGetInstructionOpcode(list[i]);
             if (op == LLVMSDiv || op == LLVMUDiv || op == LLVMSRem || op == LLVMURem)
-                lower_divide_guard(l, list[i]);
+                divide_guard(l, list[i]);
         }
         free(list);
     }

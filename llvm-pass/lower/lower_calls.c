@@ -1,5 +1,6 @@
 /* Calls of the device world become calls of C builtins, plain loads and atomics, or a clear diagnostic. */
 #include "lower.h"
+#include "trace/trace.h"
 #include "ptx/asm.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
@@ -14,7 +15,7 @@ static void lower_calls_replace(LLVMValueRef old, LLVMValueRef new)
 }
 
 /* Bits of a first-class scalar or vector type. */
-static unsigned bits_of(struct mt_lowering *l, LLVMTypeRef t)
+static unsigned lower_calls_bits(struct mt_lowering *l, LLVMTypeRef t)
 {
     return (unsigned)LLVMSizeOfTypeInBits(l->u->layout, t);
 }
@@ -32,18 +33,19 @@ static LLVMValueRef lower_calls_fit(struct mt_lowering *l, LLVMValueRef v, LLVMT
         return LLVMBuildPtrToInt(l->builder, v, want, "");
     if (wk == LLVMPointerTypeKind)
         return LLVMBuildIntToPtr(l->builder, v, want, "");
-    if (bits_of(l, have) == bits_of(l, want))
+    if (lower_calls_bits(l, have) == lower_calls_bits(l, want))
         return LLVMBuildBitCast(l->builder, v, want, "");
     if (hk != LLVMIntegerTypeKind)
-        v = LLVMBuildBitCast(l->builder, v, mt_type_int(l->u, bits_of(l, have)), "");
+        v = LLVMBuildBitCast(l->builder, v, mt_type_int(l->u, lower_calls_bits(l, have)), "");
     if (wk == LLVMIntegerTypeKind)
         return LLVMBuildIntCast2(l->builder, v, want, 0, "");
-    v = LLVMBuildIntCast2(l->builder, v, mt_type_int(l->u, bits_of(l, want)), 0, "");
+    v = LLVMBuildIntCast2(l->builder, v, mt_type_int(l->u, lower_calls_bits(l, want)), 0, "");
     return LLVMBuildBitCast(l->builder, v, want, "");
 }
 
 /* Replaces a call by a call of `builtin`, arguments fitted. 0, or -1 when the shapes do not agree. */
-static int call_builtin(struct mt_lowering *l, LLVMValueRef call, LLVMValueRef builtin, LLVMTypeRef type)
+static int lower_calls_builtin(struct mt_lowering *l, LLVMValueRef call, LLVMValueRef builtin,
+                               LLVMTypeRef type)
 {
     LLVMTypeRef result = LLVMTypeOf(call);
     unsigned have = LLVMGetNumArgOperands(call);
@@ -60,7 +62,7 @@ static int call_builtin(struct mt_lowering *l, LLVMValueRef call, LLVMValueRef b
     return 0;
 }
 
-static int by_name(struct mt_lowering *l, LLVMValueRef call, const char *prefix, const char *name)
+static int lower_calls_by_name(struct mt_lowering *l, LLVMValueRef call, const char *prefix, const char *name)
 {
     char mapped[256];
     LLVMTypeRef type;
@@ -71,7 +73,7 @@ static int by_name(struct mt_lowering *l, LLVMValueRef call, const char *prefix,
         if (*c == '.' || *c == ':')
             *c = '_';
     LLVMValueRef builtin = mt_builtin(l, mapped, &type);
-    return builtin ? call_builtin(l, call, builtin, type) : -1;
+    return builtin ? lower_calls_builtin(l, call, builtin, type) : -1;
 }
 
 /* ---- what cannot be run -------------------------------------------------------------------------------- */
@@ -97,14 +99,14 @@ static void lower_calls_unsupported(struct mt_lowering *l, LLVMValueRef call, co
 
 /* ---- inline asm ---------------------------------------------------------------------------------------- */
 
-static LLVMValueRef asm_builtin(void *ctx, const char *name, LLVMTypeRef *type)
+static LLVMValueRef lower_calls_look_up(void *ctx, const char *name, LLVMTypeRef *type)
 {
     return mt_builtin(ctx, name, type);
 }
 
-static void lower_asm(struct mt_lowering *l, LLVMValueRef call)
+static void lower_calls_lower_asm(struct mt_lowering *l, LLVMValueRef call)
 {
-    struct mt_asm_builtins b = {.lookup = asm_builtin, .ctx = l};
+    struct mt_asm_builtins b = {.lookup = lower_calls_look_up, .ctx = l};
     struct mt_asm_error error = {0};
     if (!mt_asm_lower(l->module, call, &b, &error))
         return;
@@ -115,7 +117,7 @@ static void lower_asm(struct mt_lowering *l, LLVMValueRef call)
 }
 
 /* What an instruction of one statement is, as text; NULL: no asm. */
-static const char *calls_asm(LLVMValueRef v)
+static const char *lower_calls_asm(LLVMValueRef v)
 {
     size_t length;
     if (!LLVMIsACallInst(v) || !LLVMIsAInlineAsm(LLVMGetCalledValue(v)))
@@ -123,7 +125,7 @@ static const char *calls_asm(LLVMValueRef v)
     return LLVMGetInlineAsmAsmString(LLVMGetCalledValue(v), &length);
 }
 
-static double calls_float(LLVMValueRef v)
+static double lower_calls_float(LLVMValueRef v)
 {
     float f = -1;
     uint32_t bits = LLVMIsAConstantInt(v) ? (uint32_t)LLVMConstIntGetZExtValue(v) : 0xbf800000;
@@ -133,19 +135,19 @@ static double calls_float(LLVMValueRef v)
 
 /* CUDA's expf and its relatives take the whole part of a number between 0 and 1 times 252 by adding 1.5 *
  * 2^23 with rounding towards minus infinity. In general that takes ten times as long as there. */
-static int calls_adds_down(struct mt_lowering *l, LLVMValueRef call)
+static int lower_calls_adds_down(struct mt_lowering *l, LLVMValueRef call)
 {
-    const char *text = calls_asm(call), *number = NULL;
+    const char *text = lower_calls_asm(call), *number = NULL;
     if (text && mt_starts(text, "fma.rm.") && strstr(text, "f32 $0, $1, $2, $3;"))
-        number = calls_asm(LLVMGetOperand(call, 0));
+        number = lower_calls_asm(LLVMGetOperand(call, 0));
     if (!number || !mt_starts(number, "cvt.") || !strstr(number, "sat.f32.f32") || LLVMTypeOf(call) != l->i32)
         return 0;
-    double by = calls_float(LLVMGetOperand(call, 1)), to = calls_float(LLVMGetOperand(call, 2));
+    double by = lower_calls_float(LLVMGetOperand(call, 1)), to = lower_calls_float(LLVMGetOperand(call, 2));
     return by >= 0 && by <= 4096 && to >= 10e6 && to <= 14e6;
 }
 
 /* What stands there then. */
-static LLVMValueRef calls_add_down(struct mt_lowering *l, LLVMValueRef call)
+static LLVMValueRef lower_calls_add_down(struct mt_lowering *l, LLVMValueRef call)
 {
     LLVMTypeRef type;
     LLVMValueRef f = mt_builtin(l, "mtb_fma_down_to_whole", &type), args[3];
@@ -161,12 +163,12 @@ static LLVMValueRef calls_add_down(struct mt_lowering *l, LLVMValueRef call)
     return sum;
 }
 
-static void lower_call(struct mt_lowering *l, LLVMValueRef call)
+static void lower_calls_lower(struct mt_lowering *l, LLVMValueRef call)
 {
     LLVMPositionBuilderBefore(l->builder, call);
     LLVMSetCurrentDebugLocation2(l->builder, LLVMInstructionGetDebugLoc(call));
     if (LLVMIsAInlineAsm(LLVMGetCalledValue(call))) {
-        lower_asm(l, call);
+        lower_calls_lower_asm(l, call);
         return;
     }
     LLVMValueRef callee = mt_callee(call);
@@ -177,13 +179,13 @@ static void lower_call(struct mt_lowering *l, LLVMValueRef call)
         return;
     if (mt_starts(name, "llvm.nvvm.")) {
         const char *k = name + strlen("llvm.nvvm.");
-        if (by_name(l, call, "mtb_nvvm_", k))
+        if (lower_calls_by_name(l, call, "mtb_nvvm_", k))
             lower_calls_unsupported(l, call, name);
         return;
     }
     if (LLVMGetIntrinsicID(callee))
         return;
-    if (by_name(l, call, "mtb_", name)) {
+    if (lower_calls_by_name(l, call, "mtb_", name)) {
         if (l->u->options->part ? mt_is_shared_name(callee) /* another image's */
                                 : l->u->options->rdc && !mt_starts(name, "cuda"))
             return; /* another file's; the device's own API is nobody's */
@@ -194,7 +196,7 @@ static void lower_call(struct mt_lowering *l, LLVMValueRef call)
 }
 
 /* The space of what a generic pointer was made from, 0: not known. */
-static unsigned calls_space(LLVMValueRef p)
+static unsigned lower_calls_space(LLVMValueRef p)
 {
     for (int depth = 0; depth < 20; depth++) {
         unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(p));
@@ -209,7 +211,7 @@ static unsigned calls_space(LLVMValueRef p)
 }
 
 /* Programs ask for the space of what they have declared, and have a way for each: then one is left. */
-static void calls_settle_space(struct mt_lowering *l, LLVMValueRef call)
+static void lower_calls_settle_space(struct mt_lowering *l, LLVMValueRef call)
 {
     static const struct {
         const char *name;
@@ -219,7 +221,7 @@ static void calls_settle_space(struct mt_lowering *l, LLVMValueRef call)
                prefix[] = "mtb_nvvm_isspacep_";
     if (!mt_starts(name, prefix))
         return;
-    unsigned space = calls_space(LLVMGetOperand(call, 0));
+    unsigned space = lower_calls_space(LLVMGetOperand(call, 0));
     for (unsigned i = 0; space && i < sizeof asked / sizeof *asked; i++)
         if (!strcmp(name + strlen(prefix), asked[i].name)) {
             lower_calls_replace(call, LLVMConstInt(l->i1, asked[i].space == space, 0));
@@ -227,19 +229,26 @@ static void calls_settle_space(struct mt_lowering *l, LLVMValueRef call)
         }
 }
 
-void mt_lower_calls(struct mt_lowering *l, LLVMValueRef function)
+static void lower_calls_lower_all(struct mt_lowering *l, LLVMValueRef function)
 {
     unsigned n;
     LLVMValueRef *list = mt_instructions(function, &n);
     for (unsigned i = 0; list && i < n; i++)
-        if (calls_adds_down(l, list[i])) /* while the number is seen to be saturated */
-            list[i] = calls_add_down(l, list[i]);
+        if (lower_calls_adds_down(l, list[i])) /* while the number is seen to be saturated */
+            list[i] = lower_calls_add_down(l, list[i]);
     for (unsigned i = 0; list && i < n; i++)
         if (LLVMGetInstructionOpcode(list[i]) == LLVMCall)
-            lower_call(l, list[i]);
+            lower_calls_lower(l, list[i]);
     free(list);
     list = mt_instructions(function, &n);
     for (unsigned i = 0; list && i < n; i++)
-        calls_settle_space(l, list[i]);
+        lower_calls_settle_space(l, list[i]);
     free(list);
+}
+
+void mt_lower_calls(struct mt_lowering *l)
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f))
+            lower_calls_lower_all(l, f);
 }

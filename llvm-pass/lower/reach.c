@@ -1,5 +1,5 @@
-/* What a function can reach through calls. */
-#include "lower.h"
+/* See reach.h. */
+#include "reach.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,21 +12,10 @@ const char *const mt_waiting_functions[] = {
     "mt_cpu_match_all", "mt_cpu_redux",          "mt_cpu_activemask",   "mt_cpu_yield",
     "mt_cpu_nanosleep", "mt_cpu_exit_thread",    "mt_cpu_matrix",       NULL};
 
-static int is_waiting(const char *name)
+static int reach_is_waiting(const char *name)
 {
     for (unsigned i = 0; mt_waiting_functions[i]; i++)
         if (!strcmp(name, mt_waiting_functions[i]))
-            return 1;
-    return 0;
-}
-
-int mt_is_meeting(const char *name)
-{
-    static const char *const builtins[] = {"mtb_matrix", "mtb_ptx_mbarrier_", "mtb_cudaCGSynchronize", NULL};
-    if (mt_starts(name, "mt_cpu_"))
-        return is_waiting(name);
-    for (unsigned i = 0; builtins[i]; i++)
-        if (mt_starts(name, builtins[i]))
             return 1;
     return 0;
 }
@@ -68,7 +57,7 @@ void mt_reach_from(struct mt_lowering *l, LLVMValueRef function, struct mt_reach
     for (unsigned at = 0; at < r->count; at++) {
         LLVMValueRef f = r->functions[at];
         if (LLVMIsDeclaration(f)) {
-            if (is_waiting(mt_name(f)) || mt_is_shared_name(f)) /* another file's may do anything */
+            if (reach_is_waiting(mt_name(f)) || mt_is_shared_name(f)) /* another file's may do anything */
                 r->waits = 1;
             r->gathers |= !strcmp(mt_name(f), "mt_cpu_activemask");
             continue;

@@ -14,43 +14,43 @@ struct fuse {
     LLVMBasicBlockRef block;
 };
 
-static int fuse_is(LLVMValueRef v, LLVMOpcode op)
+static int contract_is(LLVMValueRef v, LLVMOpcode op)
 {
     return LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == op;
 }
 
-static int fuse_may(LLVMValueRef v)
+static int contract_may(LLVMValueRef v)
 {
     return (LLVMGetFastMathFlags(v) & LLVMFastMathAllowContract) != 0;
 }
 
-static int fuse_is_product(const struct fuse *f, LLVMValueRef v)
+static int contract_is_product(const struct fuse *f, LLVMValueRef v)
 {
-    return fuse_is(v, LLVMFMul) && LLVMGetInstructionParent(v) == f->block && fuse_may(v);
+    return contract_is(v, LLVMFMul) && LLVMGetInstructionParent(v) == f->block && contract_may(v);
 }
 
 /* -0 - x, as device libraries spell -x. */
-static int fuse_is_old_negation(LLVMValueRef v)
+static int contract_is_old_negation(LLVMValueRef v)
 {
     LLVMBool loses;
-    LLVMValueRef zero = fuse_is(v, LLVMFSub) ? LLVMIsAConstantFP(LLVMGetOperand(v, 0)) : NULL;
+    LLVMValueRef zero = contract_is(v, LLVMFSub) ? LLVMIsAConstantFP(LLVMGetOperand(v, 0)) : NULL;
     double value = zero ? LLVMConstRealGetDouble(zero, &loses) : 1;
     return value == 0 && signbit(value);
 }
 
 /* What v is the negative of; NULL: it is not said to be. */
-static LLVMValueRef fuse_negated(const struct fuse *f, LLVMValueRef v)
+static LLVMValueRef contract_negated(const struct fuse *f, LLVMValueRef v)
 {
     if (!LLVMIsAInstruction(v) || LLVMGetInstructionParent(v) != f->block)
         return NULL;
-    return fuse_is(v, LLVMFNeg)      ? LLVMGetOperand(v, 0)
-           : fuse_is_old_negation(v) ? LLVMGetOperand(v, 1)
-                                     : NULL;
+    return contract_is(v, LLVMFNeg)      ? LLVMGetOperand(v, 0)
+           : contract_is_old_negation(v) ? LLVMGetOperand(v, 1)
+                                         : NULL;
 }
 
 /* Uses as instruction selection counts them: those in other blocks are one,
  * of the register that carries it. */
-static unsigned fuse_uses(const struct fuse *f, LLVMValueRef v)
+static unsigned contract_uses(const struct fuse *f, LLVMValueRef v)
 {
     unsigned n = 0;
     int leaves = 0;
@@ -64,8 +64,8 @@ static unsigned fuse_uses(const struct fuse *f, LLVMValueRef v)
     return n + (unsigned)leaves;
 }
 
-static int fuse_replace(const struct fuse *f, LLVMValueRef sum, LLVMValueRef x, LLVMValueRef y,
-                        LLVMValueRef z)
+static int contract_replace(const struct fuse *f, LLVMValueRef sum, LLVMValueRef x, LLVMValueRef y,
+                            LLVMValueRef z)
 {
     static const char name[] = "llvm.fma";
     LLVMTypeRef type = LLVMTypeOf(sum);
@@ -78,67 +78,68 @@ static int fuse_replace(const struct fuse *f, LLVMValueRef sum, LLVMValueRef x, 
 }
 
 /* xy + z, where xy is a product; with signs. */
-static int fuse_with(const struct fuse *f, LLVMValueRef sum, LLVMValueRef xy, int minus_xy, LLVMValueRef z,
-                     int minus_z)
+static int contract_with(const struct fuse *f, LLVMValueRef sum, LLVMValueRef xy, int minus_xy,
+                         LLVMValueRef z, int minus_z)
 {
-    if (!fuse_is_product(f, xy))
+    if (!contract_is_product(f, xy))
         return 0;
     LLVMValueRef x = LLVMGetOperand(xy, 0), y = LLVMGetOperand(xy, 1);
     if (minus_xy)
         x = LLVMBuildFNeg(f->b, x, "");
     if (minus_z)
         z = LLVMBuildFNeg(f->b, z, "");
-    return fuse_replace(f, sum, x, y, z);
+    return contract_replace(f, sum, x, y, z);
 }
 
-static int fuse_add(const struct fuse *f, LLVMValueRef sum, LLVMValueRef a, LLVMValueRef b)
+static int contract_add(const struct fuse *f, LLVMValueRef sum, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef swap = a;
     if (a == b)
         return 0;
-    if (fuse_is_product(f, a) && fuse_is_product(f, b) && fuse_uses(f, a) > fuse_uses(f, b)) {
+    if (contract_is_product(f, a) && contract_is_product(f, b) && contract_uses(f, a) > contract_uses(f, b)) {
         a = b;
         b = swap;
     }
-    return fuse_with(f, sum, a, 0, b, 0) || fuse_with(f, sum, b, 0, a, 0);
+    return contract_with(f, sum, a, 0, b, 0) || contract_with(f, sum, b, 0, a, 0);
 }
 
-static int fuse_subtract(const struct fuse *f, LLVMValueRef sum, LLVMValueRef a, LLVMValueRef b)
+static int contract_subtract(const struct fuse *f, LLVMValueRef sum, LLVMValueRef a, LLVMValueRef b)
 {
-    LLVMValueRef minus_a = fuse_negated(f, a);
-    if (fuse_is_product(f, a) && fuse_is_product(f, b) && fuse_uses(f, a) > fuse_uses(f, b))
-        return fuse_with(f, sum, b, 1, a, 0) || fuse_with(f, sum, a, 0, b, 1);
-    if (fuse_with(f, sum, a, 0, b, 1) || fuse_with(f, sum, b, 1, a, 0))
+    LLVMValueRef minus_a = contract_negated(f, a);
+    if (contract_is_product(f, a) && contract_is_product(f, b) && contract_uses(f, a) > contract_uses(f, b))
+        return contract_with(f, sum, b, 1, a, 0) || contract_with(f, sum, a, 0, b, 1);
+    if (contract_with(f, sum, a, 0, b, 1) || contract_with(f, sum, b, 1, a, 0))
         return 1;
-    return minus_a && fuse_with(f, sum, minus_a, 1, b, 1);
+    return minus_a && contract_with(f, sum, minus_a, 1, b, 1);
 }
 
-static void fuse_sum(const struct fuse *f, LLVMValueRef sum)
+static void contract_sum(const struct fuse *f, LLVMValueRef sum)
 {
     LLVMValueRef a = LLVMGetOperand(sum, 0), b = LLVMGetOperand(sum, 1);
-    LLVMValueRef minus_a = fuse_negated(f, a), minus_b = fuse_negated(f, b);
-    int subtract = fuse_is(sum, LLVMFSub);
+    LLVMValueRef minus_a = contract_negated(f, a), minus_b = contract_negated(f, b);
+    int subtract = contract_is(sum, LLVMFSub);
     LLVMPositionBuilderBefore(f->b, sum);
     LLVMSetCurrentDebugLocation2(f->b, LLVMInstructionGetDebugLoc(sum));
     if (subtract && minus_b)
-        fuse_add(f, sum, a, minus_b);
+        contract_add(f, sum, a, minus_b);
     else if (subtract)
-        fuse_subtract(f, sum, a, b);
+        contract_subtract(f, sum, a, b);
     else if (minus_b)
-        fuse_subtract(f, sum, a, minus_b);
+        contract_subtract(f, sum, a, minus_b);
     else if (minus_a)
-        fuse_subtract(f, sum, b, minus_a);
+        contract_subtract(f, sum, b, minus_a);
     else
-        fuse_add(f, sum, a, b);
+        contract_add(f, sum, a, b);
 }
 
 /* From the last sum to the first: a product goes when its last sum has taken it in. */
-static void fuse_block(struct fuse *f)
+static void contract_block(struct fuse *f)
 {
     size_t n = 0, cap = 0;
     LLVMValueRef *list = NULL;
     for (LLVMValueRef i = LLVMGetFirstInstruction(f->block); i; i = LLVMGetNextInstruction(i)) {
-        int sum = (fuse_is(i, LLVMFAdd) || fuse_is(i, LLVMFSub)) && fuse_may(i) && !fuse_is_old_negation(i);
+        int sum = (contract_is(i, LLVMFAdd) || contract_is(i, LLVMFSub)) && contract_may(i) &&
+                  !contract_is_old_negation(i);
         if (!sum)
             continue;
         if (mt_grow(&list, &cap, n + 1, sizeof *list))
@@ -146,7 +147,7 @@ static void fuse_block(struct fuse *f)
         list[n++] = i;
     }
     while (n--)
-        fuse_sum(f, list[n]);
+        contract_sum(f, list[n]);
     free(list);
 }
 
@@ -166,7 +167,7 @@ void mt_lower_contraction(struct mt_lowering *l)
     struct fuse f = {.module = l->module, .b = LLVMCreateBuilderInContext(l->u->context)};
     for (LLVMValueRef g = LLVMGetFirstFunction(l->module); g; g = LLVMGetNextFunction(g))
         for (f.block = LLVMGetFirstBasicBlock(g); f.block; f.block = LLVMGetNextBasicBlock(f.block))
-            fuse_block(&f);
+            contract_block(&f);
     LLVMDisposeBuilder(f.b);
     contract_forbid(l->module);
 }

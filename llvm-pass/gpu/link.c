@@ -1,7 +1,7 @@
 /* The GPU's copy of an instrumented module: links the device runtime (runtime/device, bitcode) and lets the
  * record calls have their launch's context. */
 #include "base/options.h"
-#include "base/unit.h"
+#include "gpu.h"
 #include "trace/tensor.h"
 #include "../../runtime/device/packet.h"
 #include <stdio.h>
@@ -108,14 +108,14 @@ void mt_unit_settle_kernels(struct mt_unit *u)
     }
 }
 
-int mt_unit_link_gpu(struct mt_unit *u)
+void mt_unit_link_gpu(struct mt_unit *u)
 {
     if (!mt_unit_needs_gpu_runtime(u))
-        return 0;
+        return;
     LLVMModuleRef runtime =
         mt_load_bitcode(u, mt_pass_options.gpu_runtime ? mt_pass_options.gpu_runtime : "gpu-device.bc");
     if (!runtime)
-        return -1;
+        return;
     LLVMSetTarget(runtime, LLVMGetTarget(u->module));
     LLVMSetDataLayout(runtime, LLVMGetDataLayoutStr(u->module));
     mt_shim_drop_named_metadata(runtime);
@@ -126,7 +126,7 @@ int mt_unit_link_gpu(struct mt_unit *u)
     }
     if (LLVMLinkModules2(u->module, runtime)) {
         mt_diag(u, NULL, MT_DIAG_ERROR, "cannot link the GPU runtime");
-        return -1;
+        return;
     }
     settle_site_base(u);
     mt_unit_untrace_tensors(u);
@@ -135,5 +135,4 @@ int mt_unit_link_gpu(struct mt_unit *u)
     while (drop_unused(u)) {
     }
     publish_records(u);
-    return 0;
 }

@@ -18,7 +18,7 @@ struct flow {
 };
 enum { FORWARD = 1, BACKWARD = 2, IN_LOOP = 4, GONE = 8 /* header of a loop further out */ };
 
-static void lower_spin_unmark(struct flow *f, unsigned char bits)
+static void spin_unmark(struct flow *f, unsigned char bits)
 {
     for (unsigned i = 0; i < f->cfg.n; i++)
         f->mark[i] &= (unsigned char)~bits;
@@ -26,7 +26,7 @@ static void lower_spin_unmark(struct flow *f, unsigned char bits)
 
 /* Sets `bit` (FORWARD or BACKWARD) for every block that can be reached from `at` by at least one edge, or
  * that reaches it; not through blocks with one of the bits `closed`. */
-static void lower_spin_reach(struct flow *f, unsigned at, unsigned char bit, unsigned char closed)
+static void spin_reach(struct flow *f, unsigned at, unsigned char bit, unsigned char closed)
 {
     unsigned *stack = malloc((f->cfg.n + 1) * sizeof *stack), depth = 0;
     if (!stack)
@@ -49,11 +49,11 @@ static void lower_spin_reach(struct flow *f, unsigned at, unsigned char bit, uns
 
 /* Marks the blocks of the strongly connected component of `at` among those that are not GONE; 0 if there is
  * no loop. */
-static int mark_component(struct flow *f, unsigned at)
+static int spin_mark_component(struct flow *f, unsigned at)
 {
-    lower_spin_unmark(f, FORWARD | BACKWARD | IN_LOOP);
-    lower_spin_reach(f, at, FORWARD, GONE);
-    lower_spin_reach(f, at, BACKWARD, GONE);
+    spin_unmark(f, FORWARD | BACKWARD | IN_LOOP);
+    spin_reach(f, at, FORWARD, GONE);
+    spin_reach(f, at, BACKWARD, GONE);
     for (unsigned i = 0; i < f->cfg.n; i++)
         if ((f->mark[i] & (FORWARD | BACKWARD)) == (FORWARD | BACKWARD))
             f->mark[i] |= IN_LOOP;
@@ -62,7 +62,7 @@ static int mark_component(struct flow *f, unsigned at)
 
 /* The block through which the marked component is entered: the header of its loop.
  * `at` when there is none. */
-static unsigned header_of(const struct flow *f, unsigned at)
+static unsigned spin_header(const struct flow *f, unsigned at)
 {
     for (unsigned e = 0; e < f->cfg.nedges; e++)
         if (f->mark[f->cfg.in[e].to] & IN_LOOP && !(f->mark[f->cfg.in[e].from] & IN_LOOP))
@@ -70,7 +70,7 @@ static unsigned header_of(const struct flow *f, unsigned at)
     return at;
 }
 
-static int in_loop(const struct flow *f, LLVMValueRef inst)
+static int spin_in_loop(const struct flow *f, LLVMValueRef inst)
 {
     int i = mt_flow_index(&f->cfg, LLVMGetInstructionParent(inst));
     return i >= 0 && f->mark[i] & IN_LOOP;
@@ -84,11 +84,11 @@ struct search {
 };
 
 /* Does the value depend on the poll, through instructions of the loop and through stack slots? */
-static int lower_spin_depends(struct search *s, LLVMValueRef v)
+static int spin_depends(struct search *s, LLVMValueRef v)
 {
     if (v == s->poll)
         return 1;
-    if (!LLVMIsAInstruction(v) || !in_loop(s->flow, v))
+    if (!LLVMIsAInstruction(v) || !spin_in_loop(s->flow, v))
         return 0;
     for (unsigned i = 0; i < s->nseen; i++)
         if (s->seen[i] == v)
@@ -100,25 +100,25 @@ static int lower_spin_depends(struct search *s, LLVMValueRef v)
         LLVMValueRef slot = LLVMGetOperand(v, 0);
         for (LLVMUseRef use = LLVMGetFirstUse(slot); use; use = LLVMGetNextUse(use)) {
             LLVMValueRef store = LLVMIsAStoreInst(LLVMGetUser(use));
-            if (store && LLVMGetOperand(store, 1) == slot && in_loop(s->flow, store) &&
-                lower_spin_depends(s, LLVMGetOperand(store, 0)))
+            if (store && LLVMGetOperand(store, 1) == slot && spin_in_loop(s->flow, store) &&
+                spin_depends(s, LLVMGetOperand(store, 0)))
                 return 1;
         }
         return 0;
     }
     if (LLVMIsAPHINode(v)) {
         for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++)
-            if (lower_spin_depends(s, LLVMGetIncomingValue(v, i)))
+            if (spin_depends(s, LLVMGetIncomingValue(v, i)))
                 return 1;
         return 0;
     }
     for (int i = 0, n = LLVMGetNumOperands(v); i < n; i++)
-        if (lower_spin_depends(s, LLVMGetOperand(v, (unsigned)i)))
+        if (spin_depends(s, LLVMGetOperand(v, (unsigned)i)))
             return 1;
     return 0;
 }
 
-static int exit_depends_on(const struct flow *f, LLVMValueRef poll)
+static int spin_exit_depends(const struct flow *f, LLVMValueRef poll)
 {
     for (unsigned i = 0; i < f->cfg.n; i++) {
         LLVMValueRef t = LLVMGetBasicBlockTerminator(f->cfg.block[i]);
@@ -130,13 +130,13 @@ static int exit_depends_on(const struct flow *f, LLVMValueRef poll)
             leaves |= to >= 0 && !(f->mark[to] & IN_LOOP);
         }
         struct search search = {.flow = f, .poll = poll};
-        if (leaves && lower_spin_depends(&search, LLVMGetOperand(t, 0)))
+        if (leaves && spin_depends(&search, LLVMGetOperand(t, 0)))
             return 1;
     }
     return 0;
 }
 
-static int polls_itself(LLVMValueRef inst)
+static int spin_polls_itself(LLVMValueRef inst)
 {
     switch (LLVMGetInstructionOpcode(inst)) {
     case LLVMLoad:
@@ -154,40 +154,40 @@ static int polls_itself(LLVMValueRef inst)
 }
 
 /* Functions that poll for their caller: a loop may be around the call. */
-static int function_polls(LLVMValueRef function, int depth)
+static int spin_function_polls(LLVMValueRef function, int depth)
 {
     if (!function || LLVMIsDeclaration(function) || depth > 4)
         return 0;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
-            if (polls_itself(i) || (LLVMIsACallInst(i) && function_polls(mt_callee(i), depth + 1)))
+            if (spin_polls_itself(i) || (LLVMIsACallInst(i) && spin_function_polls(mt_callee(i), depth + 1)))
                 return 1;
     return 0;
 }
 
-static int is_poll(const struct flow *f, LLVMValueRef inst)
+static int spin_is_poll(const struct flow *f, LLVMValueRef inst)
 {
     if (LLVMIsACallInst(inst))
-        return function_polls(mt_callee(inst), 0);
-    if (!polls_itself(inst))
+        return spin_function_polls(mt_callee(inst), 0);
+    if (!spin_polls_itself(inst))
         return 0;
     if (LLVMGetInstructionOpcode(inst) == LLVMAtomicCmpXchg) { /* retry loop: expects what it read last */
         struct search search = {.flow = f, .poll = inst};
-        return !lower_spin_depends(&search, LLVMGetOperand(inst, 1));
+        return !spin_depends(&search, LLVMGetOperand(inst, 1));
     }
     return 1;
 }
 
 /* Of the marked component with this header keeps the part that goes round through `latch`: blocks that reach
  * it without passing the header. */
-static void keep_cycle(struct flow *f, unsigned header, unsigned latch)
+static void spin_keep_cycle(struct flow *f, unsigned header, unsigned latch)
 {
-    lower_spin_unmark(f, FORWARD | BACKWARD);
+    spin_unmark(f, FORWARD | BACKWARD);
     for (unsigned i = 0; i < f->cfg.n; i++) /* FORWARD: closed, here */
         if (!(f->mark[i] & IN_LOOP) || i == header)
             f->mark[i] |= FORWARD;
     if (latch != header)
-        lower_spin_reach(f, latch, BACKWARD, FORWARD);
+        spin_reach(f, latch, BACKWARD, FORWARD);
     f->mark[latch] |= BACKWARD;
     f->mark[header] |= BACKWARD;
     for (unsigned i = 0; i < f->cfg.n; i++)
@@ -197,21 +197,21 @@ static void keep_cycle(struct flow *f, unsigned header, unsigned latch)
 
 /* Is one of the loops around the instruction in block `at` left by what the instruction reads? From the
  * outermost loop inwards; loops that share a header are looked at one by one. */
-static int lower_spin_spins(struct flow *f, unsigned at, LLVMValueRef inst)
+static int spin_spins(struct flow *f, unsigned at, LLVMValueRef inst)
 {
     memset(f->mark, 0, f->cfg.n);
-    while (mark_component(f, at)) {
-        unsigned header = header_of(f, at);
-        if (is_poll(f, inst) && exit_depends_on(f, inst))
+    while (spin_mark_component(f, at)) {
+        unsigned header = spin_header(f, at);
+        if (spin_is_poll(f, inst) && spin_exit_depends(f, inst))
             return 1;
         for (unsigned e = f->cfg.in_at[header]; e < f->cfg.in_at[header + 1]; e++) {
             unsigned latch = f->cfg.in[e].from;
             if (!(f->mark[latch] & IN_LOOP))
                 continue;
-            keep_cycle(f, header, latch);
-            if (f->mark[at] & IN_LOOP && is_poll(f, inst) && exit_depends_on(f, inst))
+            spin_keep_cycle(f, header, latch);
+            if (f->mark[at] & IN_LOOP && spin_is_poll(f, inst) && spin_exit_depends(f, inst))
                 return 1;
-            mark_component(f, at);
+            spin_mark_component(f, at);
         }
         if (header == at)
             return 0;
@@ -220,7 +220,7 @@ static int lower_spin_spins(struct flow *f, unsigned at, LLVMValueRef inst)
     return 0;
 }
 
-static void lower_function(struct mt_lowering *l, LLVMValueRef function)
+static void spin_function(struct mt_lowering *l, LLVMValueRef function)
 {
     struct flow f;
     if (LLVMCountBasicBlocks(function) > MAX_BLOCKS)
@@ -230,9 +230,9 @@ static void lower_function(struct mt_lowering *l, LLVMValueRef function)
     for (unsigned b = 0; made && f.mark && b < f.cfg.n; b++) {
         for (LLVMValueRef i = LLVMGetFirstInstruction(f.cfg.block[b]), next; i; i = next) {
             next = LLVMGetNextInstruction(i);
-            if (!polls_itself(i) && !(LLVMIsACallInst(i) && function_polls(mt_callee(i), 0)))
+            if (!spin_polls_itself(i) && !(LLVMIsACallInst(i) && spin_function_polls(mt_callee(i), 0)))
                 continue;
-            if (!lower_spin_spins(&f, b, i))
+            if (!spin_spins(&f, b, i))
                 continue;
             LLVMTypeRef type = LLVMFunctionType(l->none, NULL, 0, 0);
             LLVMPositionBuilderBefore(l->builder, next);
@@ -247,5 +247,5 @@ void mt_lower_spins(struct mt_lowering *l)
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
         if (!LLVMIsDeclaration(f))
-            lower_function(l, f);
+            spin_function(l, f);
 }

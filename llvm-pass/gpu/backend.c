@@ -1,0 +1,111 @@
+/* What LLVM's back end for GPUs cannot take as it is, or cannot say in PTX. */
+#include "gpu.h"
+#include "trace/trace.h"
+#include "../../runtime/cpu/abi.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* With -fgpu-rdc clang keeps what host code names in an array. Kernels of other files become plain functions
+ * in it, and nvlink refuses those. */
+void mt_gpu_forget_kernels(LLVMModuleRef module)
+{
+    LLVMValueRef g = LLVMGetNamedGlobal(module, MT_CLANG_USED), list = g ? LLVMGetInitializer(g) : NULL;
+    if (!list || !LLVMIsAConstantArray(list))
+        return;
+    int n = LLVMGetNumOperands(list), dropped = 0;
+    LLVMValueRef *entries = malloc(((size_t)n + 1) * sizeof *entries),
+                 *kernels = malloc(((size_t)n + 1) * sizeof *kernels);
+    for (int i = 0; entries && kernels && i < n; i++) {
+        entries[i] = LLVMGetOperand(list, (unsigned)i);
+        if (LLVMIsAFunction(entries[i]) && LLVMIsDeclaration(entries[i])) {
+            kernels[dropped++] = entries[i];
+            entries[i] = LLVMConstNull(LLVMTypeOf(entries[i]));
+        }
+    }
+    if (dropped)
+        LLVMSetInitializer(g, LLVMConstArray2(LLVMTypeOf(entries[0]), entries, (uint64_t)n));
+    for (int i = 0; i < dropped; i++) {
+        mt_shim_drop_dead_users(kernels[i]);
+        if (!LLVMGetFirstUse(kernels[i]))
+            mt_shim_detach_function(kernels[i]); /* as in instrument.c */
+    }
+    free(entries);
+    free(kernels);
+}
+
+/* The back end takes dots out of local names, but not where its debug information says where a variable lies,
+ * and ptxas refuses the file then (assert() with -g: __PRETTY_FUNCTION__._Z1kv). So they go before. */
+void mt_gpu_rename_locals(LLVMModuleRef module)
+{
+    for (LLVMValueRef g = LLVMGetFirstGlobal(module); g; g = LLVMGetNextGlobal(g)) {
+        const char *name = mt_name(g);
+        LLVMLinkage linkage = LLVMGetLinkage(g);
+        if ((linkage != LLVMInternalLinkage && linkage != LLVMPrivateLinkage) || !strchr(name, '.') ||
+            mt_starts(name, "llvm."))
+            continue;
+        char *plain = malloc(3 * strlen(name) + 1), *o = plain;
+        for (const char *c = name; plain && *c; c++) {
+            if (*c == '.') {
+                memcpy(o, "_$_", 3);
+                o += 3;
+            } else
+                *o++ = *c;
+        }
+        if (plain)
+            LLVMSetValueName2(g, plain, (size_t)(o - plain));
+        free(plain);
+    }
+}
+
+/* NVPTX asks the annotations which functions are kernels and remembers the answers by address, those of
+ * functions that are gone since, too: a kernel made where such a one was would become a plain function.
+ * Where there are no annotations it asks for the calling convention. */
+void mt_unit_mark_kernels(struct mt_unit *u)
+{
+    for (unsigned i = 0; i < u->nkernels; i++) {
+        LLVMSetFunctionCallConv(u->kernels[i].function, LLVMPTXKernelCallConv);
+        if (u->kernels[i].plain)
+            LLVMSetFunctionCallConv(u->kernels[i].plain, LLVMPTXKernelCallConv);
+    }
+}
+
+/* The sizes of clusters for the GPU's code, which LLVM 19 cannot say in PTX. */
+void mt_unit_attach_clusters(struct mt_unit *u)
+{
+    for (unsigned i = 0; i < u->nkernels; i++) {
+        const struct mt_kernel *k = &u->kernels[i];
+        char *line;
+        if (!k->cluster[0])
+            continue;
+        if (mt_unit_architecture(k->function) < 90) {
+            mt_diag(u, NULL, MT_DIAG_WARNING, "%s: sm_%d has no clusters: __cluster_dims__ is left out",
+                    k->pretty, mt_unit_architecture(k->function));
+            continue;
+        }
+        LLVMValueRef versions[] = {k->function, k->plain};
+        for (int v = 0; v < 2 && versions[v]; v++) {
+            int n = asprintf(&line, MT_PTX_CLUSTER "%s %u %u %u\n", mt_name(versions[v]), k->cluster[0],
+                             k->cluster[1], k->cluster[2]);
+            if (n < 0) {
+                mt_diag(u, NULL, MT_DIAG_ERROR, "%s: no memory for its cluster size", k->pretty);
+                return;
+            }
+            LLVMAppendModuleInlineAsm(u->module, line, (size_t)n);
+            free(line);
+        }
+    }
+}
+
+void mt_unit_refuse_managed(struct mt_unit *u)
+{
+    for (LLVMValueRef g = LLVMGetFirstGlobal(u->module); g; g = LLVMGetNextGlobal(g)) {
+        const char *section = LLVMGetSection(g);
+        if (section && !strcmp(section, MT_MANAGED_SECTION))
+            mt_diag(u, NULL, MT_DIAG_ERROR,
+                    "%s: clang 19 has no __managed__ variables for GPUs: compile with nvcc and run the "
+                    "program with "
+                    "mt-run",
+                    mt_name(g));
+    }
+}
