@@ -101,6 +101,8 @@ struct mt_queue {
 struct mt_group {
     uint32_t key; /* operation and mode */
     uint32_t mask, arrived;
+    uint64_t site; /* of the call, of the lane that came first */
+    int apart;     /* lanes came from several sites */
 };
 
 struct mt_warp {
@@ -149,7 +151,10 @@ struct mt_cta {
     uint32_t yields;          /* in a row, by all fibers */
     uint32_t nwarps, parked;  /* of lanes with a fiber each; parked: lanes of all warps */
     uint32_t active_barriers; /* bit per barrier with arrivals */
-    uint32_t spins;           /* times in a row that the CTA did nothing but yield */
+    /* Bit per warp: its lanes do not come one after the other, in order, to where all meet; nor will they
+     * when those that have not exited do. Not used where a fiber is a warp. */
+    uint32_t uneven, stays_uneven;
+    uint32_t spins; /* times in a row that the CTA did nothing but yield */
     uint32_t ctaid[3], smid;
     int quiet; /* not traced: MEMTRACE_CTAS, MEMTRACE_SAMPLE */
     char *shared;
@@ -214,6 +219,10 @@ extern _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("
 extern int mt_cpu_compact; /* entries of warps.h are gathered, not raw records */
 /* What comes next in the buffer is of this CTA. */
 void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid);
+/* In what order the lanes of a warp come from here on: an entry of warps.h, MT_ENTRY_LANES. */
+void mt_worker_lanes(struct mt_worker *w, uint64_t lanes, uint64_t warp);
+/* Is the entry that was written last of this thread of the CTA? */
+int mt_worker_recorded(const struct mt_worker *w, uint32_t thread);
 
 /* stack.c: device stacks; the worker keeps its free ones. NULL when memory is exhausted. */
 struct mt_stack *mt_stack_take(struct mt_worker *w, int warp);
@@ -301,6 +310,12 @@ static inline void mt_queue_append(struct mt_queue *q, struct mt_fiber *f)
         q->head = f;
     q->tail = f;
 }
+
+/* warp.c */
+/* All threads of the queue go on, in order: they have met, and what was before comes before what is later. */
+void mt_warp_wake(struct mt_cta *cta, struct mt_queue *waiters);
+/* Says which warps are uneven, after other CTAs have run. */
+void mt_warp_resumed(struct mt_cta *cta);
 
 /* warp.c, barrier.c: what happens when a thread exits or nothing can run any more. */
 void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f);

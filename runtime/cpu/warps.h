@@ -23,6 +23,15 @@
 #define MT_ENTRY_PLACE_AT 10
 #define MT_ENTRY_MARK UINT64_MAX /* third word of a mark; first word: SM id, second: CTA as in a record */
 
+/* Or a word on the lanes of a warp: in order they come one after the other, ascending, between two places
+ * where all of them meet. Those of which some wait for some do not: what they do is gathered, and put
+ * together when no lane can be at it any more. Third word of an entry that says so; first word: the lanes
+ * that may bring more (0: from here on they come in order), and MT_ENTRY_CUT; second word: the warp, or
+ * MT_ENTRY_ALL: each warp of the CTA is cut. */
+#define MT_ENTRY_LANES (UINT64_MAX - 1)
+#define MT_ENTRY_CUT (1ull << 32) /* what was before comes before what is later, in whatever lanes */
+#define MT_ENTRY_ALL UINT64_MAX
+
 #define MT_WARPS_RUNS 512u           /* handed on at a time, at most */
 #define MT_WARPS_ACCESSES (1u << 14) /* the accesses in them, at most */
 
