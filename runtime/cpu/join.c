@@ -12,7 +12,7 @@ void mt_join_hand_on(struct mt_joined *j)
 
 /* One access of `n` lanes: entry number `row` after at[0], at[1] … */
 static inline void join_emit(struct mt_joined *j, uint32_t warp, uint32_t mask, uint32_t n,
-                              const uint64_t *const *at, size_t row)
+                             const uint64_t *const *at, size_t row)
 {
     const size_t word = row * MT_ENTRY_WORDS + 1;
     uint64_t what = at[0][word - 1], base = at[0][word], stride = n > 1 ? at[1][word] - base : 0;
@@ -70,7 +70,9 @@ struct party {
 
 static inline void merge_look(struct merge *g, uint32_t i)
 {
-    g->place[i] = g->left[i] ? mt_entry_place(g->at[i]) : UINT64_MAX;
+    g->place[i] = !g->left[i] ? UINT64_MAX
+                  : g->keys   ? mt_keys_order(g->keys, g->at[i])
+                              : mt_entry_place(g->at[i]);
     g->what[i] = g->left[i] ? g->at[i][0] : 0;
 }
 
@@ -152,7 +154,7 @@ static struct mt_warp_keys *join_keys(struct mt_joined *j, const struct mt_warp_
         return NULL;
     if (!j->keys)
         j->keys = mt_keys_new();
-    return j->keys && !mt_keys_fill(j->keys, p->at, p->count, p->lanes) ? j->keys : NULL;
+    return j->keys && !mt_keys_fill(j->keys, p->at, p->count, p->lanes, p->when) ? j->keys : NULL;
 }
 
 /* Is a lane at the end of what is here that may come to what the others are at? */

@@ -1,5 +1,5 @@
-/* Puts together what the lanes of a warp did, each by itself (warps.c), to accesses of the warp: those that are
- * furthest back go first. */
+/* Puts together what the lanes of a warp did, each by itself (warps.c), to accesses of the warp: those that
+ * are furthest back go first. */
 #ifndef MT_CPU_JOIN_H
 #define MT_CPU_JOIN_H
 #include "warps.h"
@@ -25,6 +25,7 @@ struct mt_warp_phase {
     uint32_t warp, mask, lanes;
     const uint64_t *at[MT_LANES]; /* by active lane: its entries */
     size_t count[MT_LANES];
+    const uint32_t *when; /* by entry, from at[0] on: when it was made; NULL: lane after lane */
 };
 
 static inline uint64_t mt_entry_place(const uint64_t *entry)
@@ -34,8 +35,8 @@ static inline uint64_t mt_entry_place(const uint64_t *entry)
 
 /* The lanes did the same. */
 void mt_join_alike(struct mt_joined *j, const struct mt_warp_phase *p);
-/* They did not. Lanes of the mask `later` may have more to come than is in the phase: it goes as far as is known
- * without, and what is left stays in the phase. Places must rise then. */
+/* They did not. Lanes of the mask `later` may have more to come than is in the phase: it goes as far as is
+ * known without, and what is left stays in the phase. Places must rise then. */
 void mt_join_different(struct mt_joined *j, struct mt_warp_phase *p, uint32_t later);
 /* Do places rise in each lane's sequence? Not where code calls itself, or loops go on for very long. */
 int mt_join_is_rising(const struct mt_warp_phase *p);

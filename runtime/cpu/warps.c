@@ -78,6 +78,7 @@ static size_t find_phase(struct mt_warp_phase *p, const uint64_t *e, const uint6
     uint64_t thread, first_thread = e[2] & THREAD, warp = first_thread / LANES;
     p->warp = (uint32_t)warp;
     p->mask = p->lanes = 0;
+    p->when = NULL;
     *same = 1;
     do {
         const uint64_t *begin = at;
@@ -210,9 +211,21 @@ static int unit_sort(struct mt_warps *w, const struct unit *u, struct mt_warp_ph
     return 0;
 }
 
+/* Of each entry in the phase: the how manieth of the unit it is. NULL: no memory. */
+static uint32_t *unit_when(const struct unit *u, const struct mt_warp_phase *p)
+{
+    uint32_t *when = malloc(u->count * sizeof *when);
+    size_t to[LANES];
+    for (uint32_t i = 0, m = p->mask; m; i++, m &= m - 1)
+        to[__builtin_ctz(m)] = (size_t)(p->at[i] - p->at[0]) / MT_ENTRY_WORDS;
+    for (size_t k = 0; when && k < u->count; k++)
+        when[to[u->entry[k * MT_ENTRY_WORDS + 2] % LANES]++] = (uint32_t)k;
+    return when;
+}
+
 /* Puts a unit together, as far as no lane can come to it any more; over: all of it. Where places do not rise,
- * or a lane waits for what is behind it in the code, nothing but the order of the run is known: then it goes
- * by phases. */
+ * it is not known before what can come. A lane that waits for what is behind it in the code keeps the order
+ * of the run: then it goes by phases. */
 static void unit_work(struct mt_warps *w, uint32_t warp, int over)
 {
     struct unit *u = &w->unit[warp];
@@ -220,7 +233,11 @@ static void unit_work(struct mt_warps *w, uint32_t warp, int over)
     size_t n = u->count;
     if (!n)
         return;
-    if (!unit_sort(w, u, &p) && mt_join_is_rising(&p) && warps_cut(&p, n) == n) {
+    uint32_t *when = NULL;
+    int sorted = !unit_sort(w, u, &p) && warps_cut(&p, n) == n;
+    if (sorted && over && !mt_join_is_rising(&p))
+        sorted = (p.when = when = unit_when(u, &p)) != NULL;
+    if (sorted && (over || mt_join_is_rising(&p))) {
         mt_join_different(&w->joined, &p, over ? 0 : u->lanes);
         u->count = 0;
         for (uint32_t i = 0; i < p.lanes; i++) {
@@ -232,6 +249,7 @@ static void unit_work(struct mt_warps *w, uint32_t warp, int over)
         warps_phases(w, u->entry, n);
         u->count = 0;
     }
+    free(when);
     w->held -= n - u->count;
     u->kept = u->count;
 }

@@ -423,8 +423,8 @@ static void as_a_warp_runs_them(void **state)
 
 static void in_whatever_order_they_come(void **state)
 {
-    places_tell_order = 1;
-    warps_programs(UNEVEN, 1);
+    for (places_tell_order = 0; places_tell_order < 2; places_tell_order++)
+        warps_programs(UNEVEN, 1);
 }
 
 static void each_thread_keeps_its_order(void **state)
@@ -484,12 +484,33 @@ static void what_is_held_back(void **state)
     mt_warps_free(w);
 }
 
+/* Where places say no order, what has happened first comes first: another lane may have read it. */
+static void as_it_happened(void **state)
+{
+    struct mt_warps *w = mt_warps_new();
+    uint64_t accesses;
+    nentries = 0;
+    cta_now = 0;
+    warps_put(1, 0, MT_ENTRY_MARK);
+    warps_put(3, 0, MT_ENTRY_LANES);
+    for (uint64_t k = 0; k < 20; k++) /* the sites in order, at places that fall and rise */
+        warps_put(k << 32 | SIZE, 4 * k, (100 - 30 * (k % 3)) << MT_ENTRY_PLACE_AT | k / 2 % 2);
+    got[0].n = got[1].n = came = nout = 0;
+    mt_warps_open(w, SITE_BASE, warps_take, NULL);
+    assert_int_equal(mt_warps_put(w, entries, nentries, 0, &accesses), nentries);
+    mt_warps_flush(w);
+    assert_int_equal(nout, 20);
+    for (uint32_t k = 0; k < 20; k++)
+        assert_int_equal(out[k].site, k);
+    mt_warps_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_a_warp_runs_them),         cmocka_unit_test(in_whatever_order_they_come),
         cmocka_unit_test(each_thread_keeps_its_order), cmocka_unit_test(waits_split_nothing),
-        cmocka_unit_test(what_is_held_back),
+        cmocka_unit_test(what_is_held_back),           cmocka_unit_test(as_it_happened),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(entries);

@@ -138,20 +138,12 @@ def lanes_random_plain(world):
     random_kernels(world, 12, "-O0", KNOWN_UNOPTIMISED)
 
 
-@case("lanes.meets")
-def lanes_meets(world):
-    """Kernels made by chance in which those lanes of a warp that are somewhere do something together there, by fibers."""
-    programs, app = build(world, 40, "-O2", "--mt-vectors=off", meets=True)
-    for threads in 32, 48, 256:
-        compare(programs, world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact"), KNOWN["meets"], threads)
-
-
 SHAPES = (1,), (5,), (31,), (32,), (33,), (48,), (96,), (8, 8), (7, 3, 2), (1024,)
 
 
-def all_shapes(world, kernels, level, known):
+def all_shapes(world, kernels, level, known, *flags, meets=False):
     """Requests of all warps of CTAs of many shapes."""
-    programs, app = build(world, kernels, level)
+    programs, app = build(world, kernels, level, *flags, meets=meets)
     for shape in SHAPES:
         result = world.run_ok([app, *map(str, shape)], MEMTRACE_FORMAT="compact")
         print("shape", *shape)
@@ -161,6 +153,15 @@ def all_shapes(world, kernels, level, known):
 @case("lanes.shapes")
 def lanes_shapes(world):
     all_shapes(world, 10, "-O2", set())
+
+
+@case("lanes.meets")
+def lanes_meets(world):
+    """Kernels in which the lanes of a warp that are somewhere do something together there, by fibers."""
+    programs, app = build(world, 40, "-O2", "--mt-vectors=off", meets=True)
+    for threads in 32, 48, 256:
+        compare(programs, world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact"), KNOWN["meets"], threads)
+    all_shapes(world, 10, "-O2", set(), "--mt-vectors=off", meets=True)
 
 
 def switch_requests(threads, rounds):
@@ -180,7 +181,7 @@ def switch_requests(threads, rounds):
 
 
 def eights_requests(lanes, rounds):
-    mix, count = lanes_model.mix, 1
+    mix, count = lanes_model.mix, 2
     for i in range(4):
         inside = here = {t for t in lanes if i < mix(t // 8) % 5}
         for k in range(rounds):

@@ -43,8 +43,6 @@ class Program:
         for number in range(count):
             self.number, self.count, self.recursive = number, count, number > 0 and self.random.random() < 0.4
             self.functions.append(self.block(3, 0))
-        if "again" in repr(self.functions): # places do not rise where code calls itself: lanes that wait for some part there
-            self.meets = None
 
     def constant(self):
         return self.random.randrange(1 << 20)

@@ -68,7 +68,8 @@ __global__ void uneven(volatile unsigned *a, unsigned rounds)
     a[2048 + t] = sum;
 }
 
-// Eight lanes wait for one another in loops that each eight run, leave and begin anew in rounds of their own.
+// Eight lanes wait for one another in loops that each eight run, leave and begin anew in rounds of their own;
+// then all meet.
 __global__ void eights(volatile unsigned *a, unsigned rounds)
 {
     unsigned t = threadIdx.x, sum = t, group = t / 8, mask = 0xffu << (t & 24);
@@ -95,6 +96,8 @@ __global__ void eights(volatile unsigned *a, unsigned rounds)
         sum += __ballot_sync(mask, sum & 1);
         a[t + 5] = sum;
     }
+    __syncthreads();
+    sum += a[t + 6];
     a[2048 + t] = sum;
 }
 
