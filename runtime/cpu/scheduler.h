@@ -57,6 +57,7 @@ struct mt_run {
     _Atomic uint32_t after_bad; /* accesses since then */
     _Atomic uint64_t records, untraced;
     _Atomic uint64_t undefined; /* results of warp functions that CUDA does not define */
+    _Atomic uint64_t parted;    /* mt_warps_parted */
     _Atomic uint64_t counts[MT_COUNTS], recorded[MT_COUNTS];
 };
 

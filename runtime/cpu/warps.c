@@ -25,6 +25,7 @@ struct mt_warps {
     struct mt_joined joined;
     struct unit unit[WARPS];
     size_t held;      /* entries in them */
+    uint64_t parted;  /* times that one ended before all its lanes were there */
     uint64_t *sorted; /* a unit's, lane by lane */
     size_t sorted_room;
 };
@@ -254,10 +255,14 @@ static void unit_work(struct mt_warps *w, uint32_t warp, int over)
     u->kept = u->count;
 }
 
-static void units_work(struct mt_warps *w, int over)
+/* No more comes to the unit. */
+static void unit_end(struct mt_warps *w, uint32_t warp)
 {
-    for (uint32_t i = 0; i < WARPS; i++)
-        unit_work(w, i, over);
+    if (w->unit[warp].lanes) {
+        unit_work(w, warp, 0);
+        w->parted += w->unit[warp].count != 0;
+    }
+    unit_work(w, warp, 1);
 }
 
 static void unit_add(struct mt_warps *w, struct unit *u, const uint64_t *e, size_t n)
@@ -277,23 +282,33 @@ static void units_shrink(struct mt_warps *w)
     for (uint32_t i = 0; i < WARPS; i++)
         if (w->unit[i].count > 2 * w->unit[i].kept + UNIT_LEAST)
             unit_work(w, i, 0);
-    if (w->held > UNITS_MOST)
-        units_work(w, 0);
-    if (w->held > UNITS_MOST / 2)
-        units_work(w, 1);
+    if (w->held <= UNITS_MOST)
+        return;
+    for (uint32_t i = 0; i < WARPS; i++)
+        unit_work(w, i, 0);
+    for (uint32_t i = 0; i < WARPS && w->held > UNITS_MOST / 2; i++)
+        unit_end(w, i);
 }
 
 static void units_end(struct mt_warps *w)
 {
-    units_work(w, 1);
-    for (uint32_t i = 0; i < WARPS; i++)
+    for (uint32_t i = 0; i < WARPS; i++) {
+        unit_end(w, i);
         w->unit[i].lanes = 0;
+    }
 }
 
 void mt_warps_flush(struct mt_warps *w)
 {
     units_end(w);
     mt_join_hand_on(&w->joined);
+}
+
+uint64_t mt_warps_parted(struct mt_warps *w)
+{
+    uint64_t parted = w->parted;
+    w->parted = 0;
+    return parted;
 }
 
 static void warps_mark(struct mt_warps *w, const uint64_t *mark)
@@ -303,12 +318,13 @@ static void warps_mark(struct mt_warps *w, const uint64_t *mark)
         w->joined.smid = (uint32_t)mark[0];
         w->joined.cta = mark[1];
     } else if (mark[1] == MT_ENTRY_ALL) {
-        units_work(w, 1);
+        for (uint32_t i = 0; i < WARPS; i++)
+            unit_end(w, i);
     } else {
         uint32_t lanes = (uint32_t)mark[0], warp = mark[1] % WARPS;
-        if (!lanes || mark[0] & MT_ENTRY_CUT)
-            unit_work(w, warp, 1);
         w->unit[warp].lanes = lanes;
+        if (!lanes || mark[0] & MT_ENTRY_CUT)
+            unit_end(w, warp);
     }
 }
 
@@ -348,6 +364,7 @@ size_t mt_warps_put(struct mt_warps *w, const uint64_t *entries, size_t count, i
             unit_add(w, u, at, n);
         else
             next = at + (n = warps_phase(w, &p, same, n)) * MT_ENTRY_WORDS;
+        w->parted += next == end && all == MT_WARPS_FULL && !u->lanes;
         *accesses += n;
     }
     if (w->held)

@@ -45,8 +45,11 @@ void mt_warps_free(struct mt_warps *w);
 void mt_warps_open(struct mt_warps *w, uint32_t site_base, mt_warps_take take, void *ctx);
 /* Works through `count` entries and returns how many of them it is done with; the others, of the warp that
  * was last at work, are to be presented again with what comes after them. all: there will be nothing after
- * them, or no room for it. *accesses: entries it is done with, marks left out. */
+ * them, or (MT_WARPS_FULL) no room for it. *accesses: entries it is done with, marks left out. */
+#define MT_WARPS_FULL 2
 size_t mt_warps_put(struct mt_warps *w, const uint64_t *entries, size_t count, int all, uint64_t *accesses);
 /* Hands on all runs that are still here. */
 void mt_warps_flush(struct mt_warps *w);
+/* How often since it was asked last lanes had to be put together that others may still have come to. */
+uint64_t mt_warps_parted(struct mt_warps *w);
 #endif

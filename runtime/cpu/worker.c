@@ -89,7 +89,8 @@ static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
     uint64_t accesses, rest, limit = w->limit;
     /* Some images have added the base themselves. */
     mt_warps_open(w->warps, image->head->site_base ? 0 : image->site_base, hand_on_runs, w);
-    all |= count * MT_ENTRY_WORDS == w->buffer_words;
+    if (!all && count * MT_ENTRY_WORDS == w->buffer_words) /* a thread alone has nobody to be parted from */
+        all = run->nthreads > 1 ? MT_WARPS_FULL : 1;
     uint64_t used = mt_warps_put(w->warps, w->buffer, count, all, &accesses);
     atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
     if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
@@ -135,6 +136,7 @@ static void flush_last(struct mt_worker *w)
     if (!w->warps)
         return;
     mt_warps_flush(w->warps);
+    atomic_fetch_add_explicit(&w->run->parted, mt_warps_parted(w->warps), memory_order_relaxed);
     set_limit(w, w->small);
 }
 

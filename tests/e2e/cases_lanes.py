@@ -211,11 +211,15 @@ def lanes_switches(world):
     for flags in (), ("--mt-vectors=off",):
         app = world.compile(os.path.join(world.src, "switches.cu"), "-O2", "--mt-gpu-trace=off", *flags)
         for threads in (1, 5, 31, 32, 33, 40, 96, 1024):
-            got = requests_of_warps(world.run_ok([app, str(threads), "40"], MEMTRACE_FORMAT="compact"))
+            result = world.run_ok([app, str(threads), "40"], MEMTRACE_FORMAT="compact")
+            got = requests_of_warps(result)
             want, have = switch_requests(threads, 40), {k: sum(map(len, warps.values())) for k, warps in got.items()}
             handed_in_order(got["handed"], threads, 40)
             del have["handed"]
             same(f"{flags}, {threads} threads", have, want)
+            said = "lanes of a warp were taken apart" in world.call([world.tool("mt-extract"), "--format=text", result.path() + ".mtc"]).stdout
+            parted = {e["kernel"] for e in cases_compact.read(result)[1].all("launch") if e.get("parted")}
+            same(f"parted, {threads} threads", (parted, said), ({"handed"} if threads > 17 else set(), threads > 17))
 
 
 @case("lanes.many")
