@@ -42,7 +42,8 @@ static void warp_met(struct mt_cta *cta, uint32_t warp, uint32_t lanes, int cut)
     } else {
         cta->uneven |= bit;
     }
-    if (cut || was != cta->uneven)
+    /* Of another CTA of the cluster the entries ended when this one's began. */
+    if ((cut || was != cta->uneven) && cta == mt_cta_current())
         mt_worker_lanes(cta->worker, alive | (cut ? MT_ENTRY_CUT : 0), warp);
 }
 

@@ -85,9 +85,8 @@ static void hand_on_runs(void *worker, const struct mt_access_run *runs, size_t 
 static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
 {
     struct mt_run *run = w->run;
-    const struct mt_image *image = run->launch->image;
+    const struct mt_image *image = run->launch->image; /* some have added the base of sites themselves */
     uint64_t accesses, rest, limit = w->limit;
-    /* Some images have added the base themselves. */
     mt_warps_open(w->warps, image->head->site_base ? 0 : image->site_base, hand_on_runs, w);
     if (!all && count * MT_ENTRY_WORDS == w->buffer_words) /* a thread alone has nobody to be parted from */
         all = run->nthreads > 1 ? MT_WARPS_FULL : 1;
@@ -227,8 +226,9 @@ void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid)
 
 void mt_worker_lanes(struct mt_worker *w, uint64_t lanes, uint64_t warp)
 {
-    int is_said = warp == MT_ENTRY_ALL && worker_newest(w) == MT_ENTRY_LANES && mt_cpu_tls.cur[-2] == warp;
-    if (w->warps && !w->quiet && w->run->launch->flush_runs && !is_said)
+    if (!w->warps || w->quiet || !w->run->launch->flush_runs)
+        return;
+    if (warp != MT_ENTRY_ALL || worker_newest(w) != MT_ENTRY_LANES || mt_cpu_tls.cur[-2] != warp)
         worker_entry(w, lanes, warp, MT_ENTRY_LANES);
 }
 
