@@ -15,7 +15,7 @@ static void barrier_release(struct mt_cta *cta, uint32_t id)
     for (uint32_t i = 0; b->nwaiters == cta->alive && i < cta->nwarps; i++)
         cta->warp[i].blocked = 0;
     if (cta->nwarps && (cta->uneven || b->nwaiters != cta->alive)) {
-        mt_warp_wake(cta, w);
+        mt_warp_wake(cta, w, !b->expected);
     } else if (w->head) {
         if (cta->ready.head)
             cta->ready.tail->next = w->head;

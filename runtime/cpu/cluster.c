@@ -71,7 +71,7 @@ static void cluster_wake(struct mt_cta *cta)
     struct mt_queue *q = &cta->cluster_waiters;
     cta->stalled = 0;
     if (cta->nwarps) {
-        mt_warp_wake(cta, q);
+        mt_warp_wake(cta, q, 1);
         return;
     }
     for (struct mt_fiber *f = q->head, *next; f; f = next) {

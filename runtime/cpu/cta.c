@@ -198,6 +198,7 @@ static __attribute__((noinline)) struct mt_fiber *cta_idle(struct mt_cta *cta)
     if (c && cta->cluster_waiters.head && c->stalled + 1 < c->left) {
         c->stalled++;
         cta->stalled = 1;
+        mt_warp_say_uneven(cta, 0);
         return NULL;
     }
     if (mt_barrier_force(cta) || mt_warp_force_collective(cta))
@@ -363,7 +364,7 @@ enum mt_status mt_cta_resume(struct mt_cta *cta)
         }
         mt_stack_give(w, s);
     }
-    mt_warp_resumed(cta);
+    mt_warp_say_uneven(cta, 1);
     struct mt_fiber *f = cta_pick(cta);
     cta_enter(cta, f);
     cta_run(cta, f->sp, f->result);

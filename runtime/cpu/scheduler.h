@@ -313,10 +313,12 @@ static inline void mt_queue_append(struct mt_queue *q, struct mt_fiber *f)
 }
 
 /* warp.c */
-/* All threads of the queue go on, in order: they have met, and what was before comes before what is later. */
-void mt_warp_wake(struct mt_cta *cta, struct mt_queue *waiters);
-/* Says which warps are uneven, after other CTAs have run. */
-void mt_warp_resumed(struct mt_cta *cta);
+/* All threads of the queue go on, in order: they have met, and what was before comes before what is later.
+ * all: so it does of the others, which have arrived and do not wait. */
+void mt_warp_wake(struct mt_cta *cta, struct mt_queue *waiters, int all);
+/* Says of uneven warps that they are (on), after other CTAs have run; or that all of their lanes are there,
+ * when all wait for other CTAs. */
+void mt_warp_say_uneven(struct mt_cta *cta, int on);
 
 /* warp.c, barrier.c: what happens when a thread exits or nothing can run any more. */
 void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f);

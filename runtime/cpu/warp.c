@@ -47,7 +47,7 @@ static void warp_met(struct mt_cta *cta, uint32_t warp, uint32_t lanes, int cut)
         mt_worker_lanes(cta->worker, alive | (cut ? MT_ENTRY_CUT : 0), warp);
 }
 
-void mt_warp_wake(struct mt_cta *cta, struct mt_queue *waiters)
+void mt_warp_wake(struct mt_cta *cta, struct mt_queue *waiters, int all)
 {
     uint32_t lanes[MT_WARPS_MAX] = {0};
     for (struct mt_fiber *f = waiters->head; f; f = f->next)
@@ -55,16 +55,18 @@ void mt_warp_wake(struct mt_cta *cta, struct mt_queue *waiters)
     waiters->head = waiters->tail = NULL;
     for (uint32_t i = 0; i < cta->nwarps; i++)
         if (lanes[i]) {
+            if (all && cta == mt_cta_current())
+                mt_worker_lanes(cta->worker, 0, i);
             make_ready(cta, i, lanes[i]);
             warp_met(cta, i, lanes[i], 1);
         }
 }
 
-void mt_warp_resumed(struct mt_cta *cta)
+void mt_warp_say_uneven(struct mt_cta *cta, int on)
 {
     for (uint32_t m = cta->uneven; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
-        mt_worker_lanes(cta->worker, cta->warp[i].lanes & ~cta->warp[i].exited, i);
+        mt_worker_lanes(cta->worker, on ? cta->warp[i].lanes & ~cta->warp[i].exited : 0, i);
     }
 }
 

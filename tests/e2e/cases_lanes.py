@@ -166,7 +166,7 @@ def lanes_meets(world):
 
 def switch_requests(threads, rounds):
     """{kernel: requests} of switches.cu."""
-    even = uneven = eights = 0
+    even = uneven = eights = pairs = 0
     for first in range(0, threads, 32):
         here = set(range(first, min(first + 32, threads)))
         even += 1 + sum(any(lanes_model.mix(k * 31 + t) % 2 == 0 for t in here) for k in range(rounds))
@@ -177,7 +177,10 @@ def switch_requests(threads, rounds):
             here -= leave
             uneven += len({lanes_model.mix(k * 7 + t) % 4 for t in go - leave})
         eights += eights_requests(range(first, min(first + 32, threads)), rounds)
-    return {"even": even, "uneven": uneven, "eights": eights}
+        for cta in range(2):
+            groups = {(cta * 1024 + t) // 8 for t in range(first, min(first + 32, threads))}
+            pairs += 1 + sum(max(lanes_model.mix(g + i) % rounds for g in groups) for i in range(3))
+    return {"even": even, "uneven": uneven, "eights": eights, "pairs": pairs}
 
 
 def eights_requests(lanes, rounds):

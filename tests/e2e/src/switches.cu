@@ -101,6 +101,20 @@ __global__ void eights(volatile unsigned *a, unsigned rounds)
     a[2048 + t] = sum;
 }
 
+// The same in two CTAs of a cluster, which wait for each other.
+__global__ void pairs(volatile unsigned *a, unsigned rounds)
+{
+    unsigned t = threadIdx.x, sum = t, group = (blockIdx.x * 1024 + t) / 8, mask = 0xffu << (t & 24);
+    for (unsigned i = 0; i < 3; i++) {
+        for (unsigned k = 0; k < mixed(group + i) % rounds; k++) {
+            sum += a[t];
+            sum += __shfl_sync(mask, sum, 0, 8);
+        }
+        asm volatile("barrier.cluster.arrive;\n\tbarrier.cluster.wait;" ::: "memory");
+    }
+    a[2048 + t] = sum;
+}
+
 // Half of a warp reads what the other half has written: in each round, at waits that stand at two places of
 // the code, the reader's before the writer's.
 __global__ void handed(volatile unsigned *a, unsigned rounds)
@@ -129,6 +143,16 @@ int main(int argc, char **argv)
     uneven<<<1, threads>>>(a, rounds);
     eights<<<1, threads>>>(a, rounds);
     handed<<<1, threads>>>(a, rounds);
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = 2;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = 2;
+    config.blockDim = threads;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    cudaLaunchKernelEx(&config, pairs, (volatile unsigned *)a, rounds);
     int rc = cudaDeviceSynchronize();
     printf("%d\n", rc);
     return rc;
