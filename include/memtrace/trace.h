@@ -122,6 +122,7 @@ struct mt_launch_event {
     uint64_t ctas, traced_ctas;
     const char *left_out; /* the setting that left it out, "" */
     const char *library;  /* a call of this library ("cublas"); "": a kernel */
+    uint64_t parted;      /* times that requests of its warps may have been split (CPU device) */
 };
 
 struct mt_alloc_event {

@@ -95,6 +95,26 @@ static int gaps_host(struct mt_gaps *g, const struct mt_alloc_event *allocs, siz
         found > GAPS_NAMED ? mt_number_many(found - GAPS_NAMED, "other", "others").text : "");
 }
 
+static int gaps_parted(struct mt_gaps *g, const struct mt_launch_event *const *launches, size_t n)
+{
+    const struct mt_launch_event *most = NULL;
+    uint64_t parted = 0;
+    for (size_t i = 0; i < n; i++) {
+        parted += launches[i]->parted;
+        if (launches[i]->parted > (most ? most->parted : 0))
+            most = launches[i];
+    }
+    if (!most)
+        return 0;
+    char *kernel = mt_kernel_short(most->kernel);
+    int rc = gaps_say(g, MT_GAP_PARTED,
+                      "%s (most in %s) lanes of a warp were taken apart: what is one request on a GPU may "
+                      "be several.",
+                      mt_number_many(parted, "time", "times").text, kernel ? kernel : "?");
+    free(kernel);
+    return rc;
+}
+
 int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_comm *c,
                  const struct mt_traffic *traffic)
 {
@@ -106,7 +126,7 @@ int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_co
     for (size_t i = 0; launches && i < n; i++)
         untraced += !launches[i]->traced;
     int bad = !launches || mt_gaps_launches(g, untraced, of_run) != 0 ||
-              gaps_failed(g, launches, n, of_run) != 0 ||
+              gaps_failed(g, launches, n, of_run) != 0 || gaps_parted(g, launches, n) != 0 ||
               (!c->options.host && gaps_host(g, allocs, nallocs, traffic) != 0);
     free(launches);
     return bad ? -1 : 0;

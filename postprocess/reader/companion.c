@@ -197,6 +197,7 @@ static int on_launch(struct loader *l, const json_t *o)
     e->has_sample = json_is_string(json_object_get(o, "sample"));
     e->sample = get_u64(o, "sample", 0);
     e->untraced = get_u64(o, "untraced", 0);
+    e->parted = get_u64(o, "parted", 0);
     get_counts(o, e);
     e->no_records = !get_bool(o, "recorded", 1);
     e->traced = get_bool(o, "traced", 1);

@@ -12,14 +12,11 @@ static void barrier_release(struct mt_cta *cta, uint32_t id)
     if (b->reduce)
         for (struct mt_fiber *f = w->head; f; f = f->next)
             f->result = b->acc;
-    if (b->nwaiters == cta->alive) {
-        for (uint32_t i = 0; i < cta->nwarps; i++)
-            cta->warp[i].blocked = 0;
-    } else {
-        for (struct mt_fiber *f = w->head; f; f = f->next)
-            cta->warp[f->warp].blocked &= ~(1u << f->lane);
-    }
-    if (w->head) {
+    for (uint32_t i = 0; b->nwaiters == cta->alive && i < cta->nwarps; i++)
+        cta->warp[i].blocked = 0;
+    if (cta->nwarps && (cta->uneven || b->nwaiters != cta->alive)) {
+        mt_warp_wake(cta, w, !b->expected);
+    } else if (w->head) {
         if (cta->ready.head)
             cta->ready.tail->next = w->head;
         else

@@ -69,14 +69,17 @@ int mt_cluster_left(struct mt_cta *cta)
 static void cluster_wake(struct mt_cta *cta)
 {
     struct mt_queue *q = &cta->cluster_waiters;
+    cta->stalled = 0;
+    if (cta->nwarps) {
+        mt_warp_wake(cta, q, 1);
+        return;
+    }
     for (struct mt_fiber *f = q->head, *next; f; f = next) {
         next = f->next;
-        cta->warp[f->warp].blocked &= ~(1u << f->lane);
         mt_queue_append(&cta->ready, f);
         cta->nready++;
     }
     q->head = q->tail = NULL;
-    cta->stalled = 0;
 }
 
 static uint32_t *cluster_phase(struct mt_cta *cta)

@@ -91,6 +91,7 @@ struct mt_cpu_launch {
     uint64_t records;   /* records made, counted independently of flush */
     uint64_t untraced;  /* accesses executed that have no record */
     uint64_t undefined; /* results of shuffles, votes and the like that CUDA does not define */
+    uint64_t parted;    /* times that lanes were put together before all that may belong there had come */
     /* Of kernels with MT_KERNEL_COUNTED (zeros else): what the program's own counters say, and the same of
      * the records handed to flush. */
     uint64_t counts[MT_COUNTS], recorded[MT_COUNTS];

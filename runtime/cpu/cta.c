@@ -8,6 +8,7 @@
 #include "local.h"
 #include "memtrace/record.h"
 #include "scheduler.h"
+#include "warps.h"
 
 #define MT_DENORMALS_ARE_ZERO 0x8040u /* MXCSR: results and operands */
 /* Lanes may yield on their way to where others of their warp wait for them: those go on without them only
@@ -131,7 +132,7 @@ int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, ui
     }
     for (uint32_t m = cta->active_barriers; m; m &= m - 1)
         memset(&cta->barrier[__builtin_ctz(m)], 0, sizeof cta->barrier[0]);
-    cta->active_barriers = 0;
+    cta->active_barriers = cta->uneven = cta->stays_uneven = 0;
     return 0;
 }
 
@@ -197,6 +198,7 @@ static __attribute__((noinline)) struct mt_fiber *cta_idle(struct mt_cta *cta)
     if (c && cta->cluster_waiters.head && c->stalled + 1 < c->left) {
         c->stalled++;
         cta->stalled = 1;
+        mt_warp_say_uneven(cta, 0);
         return NULL;
     }
     if (mt_barrier_force(cta) || mt_warp_force_collective(cta))
@@ -362,6 +364,7 @@ enum mt_status mt_cta_resume(struct mt_cta *cta)
         }
         mt_stack_give(w, s);
     }
+    mt_warp_say_uneven(cta, 1);
     struct mt_fiber *f = cta_pick(cta);
     cta_enter(cta, f);
     cta_run(cta, f->sp, f->result);
@@ -446,6 +449,8 @@ void mt_cpu_yield(void)
     cta->nready++;
     cta_enter(cta, f);
     mt_fiber_switch(&self->sp, f->sp, f->result);
+    if (MT_UNLIKELY(cta->uneven)) /* what others have done meanwhile may be what it has waited for */
+        mt_worker_lanes(cta->worker, 0, MT_ENTRY_ALL);
 }
 
 void mt_cpu_nanosleep(uint32_t ns)

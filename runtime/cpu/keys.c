@@ -5,7 +5,7 @@
 #include "warps.h"
 
 struct key {
-    uint64_t what, place;
+    uint64_t what, place, order;
     uint32_t nth;            /* of this lane's accesses of the same name, from 0 */
     uint32_t lanes, arrived; /* lanes: 0: the slot is free */
     uint32_t newest, times;  /* of the first: the lane that came last, and how often */
@@ -60,7 +60,7 @@ static struct key *keys_find(struct mt_warp_keys *k, uint64_t what, uint64_t pla
     for (size_t i = (h ^ h >> 32) & k->mask;; i = (i + 1) & k->mask) {
         struct key *s = &k->slot[i];
         if (!s->lanes)
-            *s = (struct key){.what = what, .place = place, .nth = nth, .newest = UINT32_MAX};
+            *s = (struct key){.what = what, .place = place, .order = place, .nth = nth, .newest = UINT32_MAX};
         else if (s->what != what || s->place != place || s->nth != nth)
             continue;
         return s;
@@ -72,7 +72,8 @@ static size_t keys_number(const struct mt_warp_keys *k, const uint64_t *entry)
     return (size_t)(entry - k->first) / MT_ENTRY_WORDS;
 }
 
-int mt_keys_fill(struct mt_warp_keys *k, const uint64_t *const *at, const size_t *count, uint32_t lanes)
+int mt_keys_fill(struct mt_warp_keys *k, const uint64_t *const *at, const size_t *count, uint32_t lanes,
+                 const uint32_t *when)
 {
     size_t entries = 0;
     for (uint32_t i = 0; i < lanes; i++)
@@ -88,8 +89,11 @@ int mt_keys_fill(struct mt_warp_keys *k, const uint64_t *const *at, const size_t
             s->newest = i;
             if (s->times)
                 s = keys_find(k, e[0], e[2] >> MT_ENTRY_PLACE_AT, s->times);
+            size_t number = keys_number(k, e);
+            if (when && (!s->lanes || s->order < when[number]))
+                s->order = when[number];
             s->lanes++;
-            k->of[keys_number(k, e)] = (uint32_t)(s - k->slot);
+            k->of[number] = (uint32_t)(s - k->slot);
         }
     }
     for (uint32_t i = 0; i < lanes; i++)
@@ -106,4 +110,9 @@ int mt_keys_complete(const struct mt_warp_keys *k, const uint64_t *entry)
 {
     const struct key *s = &k->slot[k->of[keys_number(k, entry)]];
     return s->arrived == s->lanes;
+}
+
+uint64_t mt_keys_order(const struct mt_warp_keys *k, const uint64_t *entry)
+{
+    return k->slot[k->of[keys_number(k, entry)]].order;
 }

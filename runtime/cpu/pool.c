@@ -134,6 +134,7 @@ static void say_done(struct mt_run *run)
     l->records = run->records;
     l->untraced = run->untraced;
     l->undefined = run->undefined;
+    l->parted = run->parted;
     for (unsigned i = 0; i < MT_COUNTS; i++) {
         l->counts[i] = run->counts[i];
         l->recorded[i] = run->recorded[i];
@@ -354,7 +355,7 @@ static int pool_prepare(struct mt_run *run, struct mt_cpu_launch *l)
 int mt_cpu_start(struct mt_cpu_launch *l)
 {
     int rc = pool_check(l);
-    l->records = l->untraced = l->undefined = 0;
+    l->records = l->untraced = l->undefined = l->parted = 0;
     memset(l->counts, 0, sizeof l->counts);
     memset(l->recorded, 0, sizeof l->recorded);
     if (rc)

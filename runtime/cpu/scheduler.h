@@ -57,6 +57,7 @@ struct mt_run {
     _Atomic uint32_t after_bad; /* accesses since then */
     _Atomic uint64_t records, untraced;
     _Atomic uint64_t undefined; /* results of warp functions that CUDA does not define */
+    _Atomic uint64_t parted;    /* mt_warps_parted */
     _Atomic uint64_t counts[MT_COUNTS], recorded[MT_COUNTS];
 };
 
@@ -101,6 +102,8 @@ struct mt_queue {
 struct mt_group {
     uint32_t key; /* operation and mode */
     uint32_t mask, arrived;
+    uint64_t site; /* of the call, of the lane that came first */
+    int apart;     /* lanes came from several sites */
 };
 
 struct mt_warp {
@@ -149,7 +152,10 @@ struct mt_cta {
     uint32_t yields;          /* in a row, by all fibers */
     uint32_t nwarps, parked;  /* of lanes with a fiber each; parked: lanes of all warps */
     uint32_t active_barriers; /* bit per barrier with arrivals */
-    uint32_t spins;           /* times in a row that the CTA did nothing but yield */
+    /* Bit per warp: its lanes do not come one after the other, in order, to where all meet; nor will they
+     * when those that have not exited do. Not used where a fiber is a warp. */
+    uint32_t uneven, stays_uneven;
+    uint32_t spins; /* times in a row that the CTA did nothing but yield */
     uint32_t ctaid[3], smid;
     int quiet; /* not traced: MEMTRACE_CTAS, MEMTRACE_SAMPLE */
     char *shared;
@@ -214,6 +220,10 @@ extern _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("
 extern int mt_cpu_compact; /* entries of warps.h are gathered, not raw records */
 /* What comes next in the buffer is of this CTA. */
 void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid);
+/* In what order the lanes of a warp come from here on: an entry of warps.h, MT_ENTRY_LANES. */
+void mt_worker_lanes(struct mt_worker *w, uint64_t lanes, uint64_t warp);
+/* Is the entry that was written last of this thread of the CTA? */
+int mt_worker_recorded(const struct mt_worker *w, uint32_t thread);
 
 /* stack.c: device stacks; the worker keeps its free ones. NULL when memory is exhausted. */
 struct mt_stack *mt_stack_take(struct mt_worker *w, int warp);
@@ -301,6 +311,14 @@ static inline void mt_queue_append(struct mt_queue *q, struct mt_fiber *f)
         q->head = f;
     q->tail = f;
 }
+
+/* warp.c */
+/* All threads of the queue go on, in order: they have met, and what was before comes before what is later.
+ * all: so it does of the others, which have arrived and do not wait. */
+void mt_warp_wake(struct mt_cta *cta, struct mt_queue *waiters, int all);
+/* Says of uneven warps that they are (on), after other CTAs have run; or that all of their lanes are there,
+ * when all wait for other CTAs. */
+void mt_warp_say_uneven(struct mt_cta *cta, int on);
 
 /* warp.c, barrier.c: what happens when a thread exits or nothing can run any more. */
 void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "matrix.h"
 #include "scheduler.h"
+#include "warps.h"
 
 enum op { OP_SYNC, OP_SHFL, OP_VOTE, OP_MATCH_ANY, OP_MATCH_ALL, OP_REDUX, OP_MATRIX };
 #define KEY(op, mode) ((uint32_t)(op) << 8 | (mode))
@@ -24,6 +25,63 @@ static void make_ready(struct mt_cta *cta, uint32_t warp, uint32_t lanes)
     cta->nready += (uint32_t)__builtin_popcount(lanes);
     for (uint32_t m = lanes; m; m &= m - 1)
         mt_queue_append(&cta->ready, lane_fiber(cta, warp, (uint32_t)__builtin_ctz(m)));
+}
+
+/* ---- which lanes are in step: warps.c puts accesses together
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* These lanes have met and go on together, one after the other. cut: whatever the code, what was before comes
+ * before what is later. */
+static void warp_met(struct mt_cta *cta, uint32_t warp, uint32_t lanes, int cut)
+{
+    uint32_t alive = cta->warp[warp].lanes & ~cta->warp[warp].exited, bit = 1u << warp, was = cta->uneven;
+    if (lanes == alive && (cut || !(cta->stays_uneven & bit))) {
+        cta->uneven &= ~bit;
+        cta->stays_uneven &= ~bit;
+        alive = 0;
+    } else {
+        cta->uneven |= bit;
+    }
+    /* Of another CTA of the cluster the entries ended when this one's began. */
+    if ((cut || was != cta->uneven) && cta == mt_cta_current())
+        mt_worker_lanes(cta->worker, alive | (cut ? MT_ENTRY_CUT : 0), warp);
+}
+
+void mt_warp_wake(struct mt_cta *cta, struct mt_queue *waiters, int all)
+{
+    uint32_t lanes[MT_WARPS_MAX] = {0};
+    for (struct mt_fiber *f = waiters->head; f; f = f->next)
+        lanes[f->warp] |= 1u << f->lane;
+    waiters->head = waiters->tail = NULL;
+    for (uint32_t i = 0; i < cta->nwarps; i++)
+        if (lanes[i]) {
+            if (all && cta == mt_cta_current())
+                mt_worker_lanes(cta->worker, 0, i);
+            make_ready(cta, i, lanes[i]);
+            warp_met(cta, i, lanes[i], 1);
+        }
+}
+
+void mt_warp_say_uneven(struct mt_cta *cta, int on)
+{
+    for (uint32_t m = cta->uneven; m; m &= m - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(m);
+        mt_worker_lanes(cta->worker, on ? cta->warp[i].lanes & ~cta->warp[i].exited : 0, i);
+    }
+}
+
+/* A lane that has exited is not at what the others come to together later, but may have been at what some of
+ * them are still to come to. */
+static void warp_left(struct mt_cta *cta, const struct mt_fiber *f)
+{
+    const struct mt_warp *w = &cta->warp[f->warp];
+    uint32_t alive = w->lanes & ~w->exited, bit = 1u << f->warp;
+    if (cta->uneven & bit || mt_worker_recorded(cta->worker, f->warp * MT_WARP + f->lane))
+        cta->stays_uneven |= bit;
+    if (cta->uneven & bit)
+        mt_worker_lanes(cta->worker, alive, f->warp);
+    if (!alive)
+        cta->uneven &= ~bit;
 }
 
 /* ---- what CUDA leaves undefined
@@ -211,6 +269,7 @@ static void warp_complete(struct mt_cta *cta, uint32_t warp, struct mt_group *g)
     struct mt_warp *w = &cta->warp[warp];
     uint32_t lanes = g->arrived;
     warp_compute(cta, warp, g->key, lanes);
+    warp_met(cta, warp, lanes, g->apart);
     *g = w->group[--w->ngroups];
     make_ready(cta, warp, lanes);
 }
@@ -220,7 +279,8 @@ static int is_complete(const struct mt_warp *w, const struct mt_group *g)
     return (g->mask & w->lanes & ~w->exited & ~g->arrived) == 0;
 }
 
-static uint64_t warp_collective(uint32_t key, uint32_t mask, uint64_t value, uint32_t a, uint32_t b)
+static inline uint64_t warp_collective(uint32_t key, uint32_t mask, uint64_t value, uint32_t a, uint32_t b,
+                                       const void *site)
 {
     struct mt_cta *cta = mt_cta_waiting("a warp collective");
     struct mt_fiber *self = cta->current;
@@ -242,8 +302,11 @@ static uint64_t warp_collective(uint32_t key, uint32_t mask, uint64_t value, uin
         g->key = key;
         g->mask = mask;
         g->arrived = 0;
+        g->site = (uintptr_t)site;
+        g->apart = 0;
     }
     g->arrived |= bit;
+    g->apart |= g->site != (uintptr_t)site;
     if (is_complete(w, g)) {
         if (g->arrived == bit) { /* alone: no need to wait */
             warp_compute(cta, self->warp, key, bit);
@@ -261,38 +324,39 @@ static uint64_t warp_collective(uint32_t key, uint32_t mask, uint64_t value, uin
 
 void mt_cpu_syncwarp(uint32_t mask)
 {
-    warp_collective(KEY(OP_SYNC, 0), mask, 0, 0, 0);
+    warp_collective(KEY(OP_SYNC, 0), mask, 0, 0, 0, __builtin_return_address(0));
 }
 
 uint64_t mt_cpu_shfl(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c, uint32_t mode)
 {
-    return warp_collective(KEY(OP_SHFL, mode), mask, value, lane, c);
+    return warp_collective(KEY(OP_SHFL, mode), mask, value, lane, c, __builtin_return_address(0));
 }
 
 uint32_t mt_cpu_vote(uint32_t mask, uint32_t pred, uint32_t mode)
 {
-    return (uint32_t)warp_collective(KEY(OP_VOTE, mode), mask, pred, 0, 0);
+    return (uint32_t)warp_collective(KEY(OP_VOTE, mode), mask, pred, 0, 0, __builtin_return_address(0));
 }
 
 uint32_t mt_cpu_match_any(uint32_t mask, uint64_t value)
 {
-    return (uint32_t)warp_collective(KEY(OP_MATCH_ANY, 0), mask, value, 0, 0);
+    return (uint32_t)warp_collective(KEY(OP_MATCH_ANY, 0), mask, value, 0, 0, __builtin_return_address(0));
 }
 
 uint32_t mt_cpu_match_all(uint32_t mask, uint64_t value)
 {
-    return (uint32_t)warp_collective(KEY(OP_MATCH_ALL, 0), mask, value, 0, 0);
+    return (uint32_t)warp_collective(KEY(OP_MATCH_ALL, 0), mask, value, 0, 0, __builtin_return_address(0));
 }
 
 uint32_t mt_cpu_redux(uint32_t mask, uint32_t value, uint32_t op)
 {
-    return (uint32_t)warp_collective(KEY(OP_REDUX, op), mask, value, 0, 0);
+    return (uint32_t)warp_collective(KEY(OP_REDUX, op), mask, value, 0, 0, __builtin_return_address(0));
 }
 
 void mt_cpu_matrix(const struct mt_matrix_op *op, void *p, uint64_t stride, const uint64_t *in, uint64_t *out)
 {
     struct mt_matrix_call call = {op, p, stride, in, out};
-    warp_collective(KEY(OP_MATRIX, 0), UINT32_MAX, (uint64_t)(uintptr_t)&call, 0, 0);
+    warp_collective(KEY(OP_MATRIX, 0), UINT32_MAX, (uint64_t)(uintptr_t)&call, 0, 0,
+                    __builtin_return_address(0));
     __asm__ volatile("" : : "r"(&call) : "memory"); /* others read it: it must outlive the wait */
 }
 
@@ -313,6 +377,9 @@ static int release_warp(struct mt_cta *cta, struct mt_warp *w, uint32_t warp)
             lane_fiber(cta, warp, (uint32_t)__builtin_ctz(m))->result = same;
         left &= ~same;
     }
+    cta->stays_uneven |=
+        1u << warp; /* they are at one place of the code, maybe in different rounds of a loop */
+    warp_met(cta, warp, parked, 0);
     w->parked &= ~parked;
     cta->parked -= (uint32_t)__builtin_popcount(parked);
     make_ready(cta, warp, parked);
@@ -378,6 +445,7 @@ void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f)
 {
     struct mt_warp *w = &cta->warp[f->warp];
     w->exited |= 1u << f->lane;
+    warp_left(cta, f);
     for (uint32_t i = 0; i < w->ngroups;) {
         if (is_complete(w, &w->group[i]))
             warp_complete(cta, f->warp, &w->group[i]);

@@ -1,239 +1,56 @@
 /* See warps.h. Work goes phase by phase: a phase is a stretch of entries of one warp in which each lane comes
- * once, in ascending order. In a loop over threads that is all that the warp does, with fibers what it does
- * between two waits. */
+ * once, in ascending order. With fibers that is what the warp does between two waits of all its lanes. Where
+ * some wait for some, entries are gathered in a unit, which is brought into that form. */
 #include "warps.h"
+#include "join.h"
 #include "keys.h"
 #include "memtrace/record.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define LANES 32u
-#define ADDRESSES (MT_WARPS_RUNS * 8u) /* room for those of uneven runs */
+#define LANES MT_LANES
+#define WARPS ((1u << MT_ENTRY_PLACE_AT) / LANES)
+#define UNITS_MOST ((size_t)1 << 18) /* entries in all units of a worker: 6 MiB */
+#define UNIT_LEAST 64u
 
-struct mt_warps {
-    mt_warps_take take;
-    void *ctx;
-    uint64_t cta;
-    uint32_t smid, site_base;
-    struct mt_warp_keys *keys; /* NULL: not needed so far */
-    size_t runs, addresses;
-    uint64_t accesses;
-    struct mt_access_run run[MT_WARPS_RUNS];
-    uint64_t address[ADDRESSES];
+/* What a warp's lanes have done that do not come in order. */
+struct unit {
+    uint64_t *entry;
+    size_t count, room;
+    size_t kept;    /* entries that were left when it was looked at last */
+    uint32_t lanes; /* that may bring more; 0: they come in order */
 };
 
-/* What the lanes did in this phase. */
-struct phase {
-    uint32_t warp, mask, lanes;
-    const uint64_t *at[LANES]; /* by active lane: its entries */
-    size_t count[LANES];
+struct mt_warps {
+    struct mt_joined joined;
+    struct unit unit[WARPS];
+    size_t held;      /* entries in them */
+    uint64_t parted;  /* times that one ended before all its lanes were there */
+    uint64_t *sorted; /* a unit's, lane by lane */
+    size_t sorted_room;
 };
 
 struct mt_warps *mt_warps_new(void)
 {
-    struct mt_warps *w = malloc(sizeof *w);
-    if (w) {
-        w->take = NULL;
-        w->runs = w->addresses = 0;
-        w->accesses = w->cta = 0;
-        w->smid = w->site_base = 0;
-        w->keys = NULL;
-    }
-    return w;
+    return calloc(1, sizeof(struct mt_warps));
 }
 
 void mt_warps_free(struct mt_warps *w)
 {
-    if (w)
-        mt_keys_free(w->keys);
+    if (w) {
+        mt_keys_free(w->joined.keys);
+        for (unsigned i = 0; i < WARPS; i++)
+            free(w->unit[i].entry);
+        free(w->sorted);
+    }
     free(w);
 }
 
 void mt_warps_open(struct mt_warps *w, uint32_t site_base, mt_warps_take take, void *ctx)
 {
-    w->site_base = site_base;
-    w->take = take;
-    w->ctx = ctx;
-}
-
-void mt_warps_flush(struct mt_warps *w)
-{
-    if (w->runs && w->take)
-        w->take(w->ctx, w->run, w->runs, w->accesses);
-    w->runs = w->addresses = 0;
-    w->accesses = 0;
-}
-
-/* One access of `n` lanes: entry number `row` after at[0], at[1] … */
-static inline void warps_emit(struct mt_warps *w, uint32_t warp, uint32_t mask, uint32_t n,
-                              const uint64_t **at, size_t row)
-{
-    const size_t word = row * MT_ENTRY_WORDS + 1;
-    uint64_t what = at[0][word - 1], base = at[0][word], stride = n > 1 ? at[1][word] - base : 0;
-    uint64_t due = base, odd = 0;
-    if (w->runs == MT_WARPS_RUNS || w->addresses + LANES > ADDRESSES ||
-        w->accesses + LANES > MT_WARPS_ACCESSES)
-        mt_warps_flush(w);
-    struct mt_access_run *r = &w->run[w->runs++];
-    w->accesses += n;
-    for (uint32_t i = 0; i < n; i++, due += stride)
-        odd |= at[i][word] ^ due;
-    *r = (struct mt_access_run){.base = base,
-                                .stride = (int64_t)stride,
-                                .cta = w->cta,
-                                .smid = w->smid,
-                                .meta = (uint32_t)what,
-                                .count = n,
-                                .mask = mask,
-                                .warp = warp,
-                                .site = (uint32_t)(what >> 32) + w->site_base};
-    if (!odd)
-        return;
-    uint64_t *list = &w->address[w->addresses];
-    for (uint32_t i = 0; i < n; i++)
-        list[i] = at[i][word];
-    r->addresses = list;
-    w->addresses += n;
-}
-
-/* The lanes did the same. */
-static void emit_alike(struct mt_warps *w, struct phase *p)
-{
-    for (size_t row = 0; row < p->count[0]; row++)
-        warps_emit(w, p->warp, p->mask, p->lanes, p->at, row);
-}
-
-/* ---- lanes that go different ways ---- */
-
-/* The lanes of a phase by active lane: what each does next, and where. */
-struct merge {
-    uint64_t place[LANES], what[LANES]; /* place: all ones when nothing is left */
-    const uint64_t *at[LANES];
-    size_t left[LANES];
-    uint32_t n, mask; /* mask: of the phase */
-    struct mt_warp_keys *keys;
-};
-
-/* Lanes that go on together. */
-struct party {
-    uint32_t lane[LANES]; /* of struct merge */
-    const uint64_t *at[LANES];
-    uint32_t n, mask;
-    uint64_t others; /* the lowest place of those who wait; all ones: nobody does */
-};
-
-static inline uint64_t place_of(const uint64_t *entry)
-{
-    return entry[2] >> MT_ENTRY_PLACE_AT;
-}
-
-static inline void merge_look(struct merge *g, uint32_t i)
-{
-    g->place[i] = g->left[i] ? place_of(g->at[i]) : UINT64_MAX;
-    g->what[i] = g->left[i] ? g->at[i][0] : 0;
-}
-
-/* Lanes whose access has all its lanes there; all, where there is none. */
-static uint32_t merge_complete(const struct merge *g)
-{
-    uint32_t complete = 0;
-    for (uint32_t i = 0; i < g->n; i++)
-        complete |= (uint32_t)(g->left[i] && mt_keys_complete(g->keys, g->at[i])) << i;
-    return complete ? complete : UINT32_MAX;
-}
-
-/* Of the lanes at the lowest place those of the same, lowest type and size. Each step counts: in some kernels
- * it is done for each access. */
-static void warps_gather(struct party *party, const struct merge *g)
-{
-    uint32_t who = g->keys ? merge_complete(g) : UINT32_MAX, here = 0, lanes = g->mask;
-    uint64_t least = UINT64_MAX, others = UINT64_MAX, what = UINT64_MAX;
-    for (uint32_t i = 0; i < g->n; i++) {
-        uint64_t place = who >> i & 1 ? g->place[i] : UINT64_MAX;
-        least = place < least ? place : least;
-    }
-    for (uint32_t i = 0; i < g->n; i++) {
-        int is = g->place[i] == least && who >> i & 1;
-        here |= (uint32_t)is << i;
-        others = !is && g->place[i] < others ? g->place[i] : others;
-    }
-    for (uint32_t m = here; m; m &= m - 1)
-        what = g->what[__builtin_ctz(m)] < what ? g->what[__builtin_ctz(m)] : what;
-    party->n = party->mask = 0;
-    for (uint32_t i = 0; i < g->n; i++, lanes &= lanes - 1) {
-        if (!(here >> i & 1))
-            continue;
-        if (g->what[i] != what) {
-            others = least;
-            continue;
-        }
-        party->at[party->n] = g->at[i];
-        party->lane[party->n++] = i;
-        party->mask |= lanes & -lanes;
-    }
-    party->others = g->keys ? 0 : others;
-}
-
-/* Everyone in the party takes its access. 1: all have the same next one,
- * and none that wait are further back. */
-static int warps_advance(struct merge *g, struct party *party)
-{
-    uint32_t first = party->lane[0];
-    int together = 1;
-    for (uint32_t k = 0; k < party->n; k++) {
-        uint32_t i = party->lane[k];
-        g->left[i]--;
-        party->at[k] = g->at[i] += MT_ENTRY_WORDS;
-        merge_look(g, i);
-        if (g->keys && g->left[i])
-            mt_keys_arrive(g->keys, g->at[i]);
-        together &= g->left[i] && g->what[i] == g->what[first] && g->place[i] == g->place[first];
-    }
-    return together && g->place[first] < party->others;
-}
-
-/* Do places rise in each lane's sequence? Not where code calls itself, or loops go on for very long. */
-static int is_rising(const struct phase *p)
-{
-    for (uint32_t i = 0; i < p->lanes; i++) {
-        const uint64_t *at = p->at[i];
-        for (size_t k = 1; k < p->count[i]; k++, at += MT_ENTRY_WORDS)
-            if (place_of(at + MT_ENTRY_WORDS) < place_of(at))
-                return 0;
-    }
-    return 1;
-}
-
-/* Who is at which access, for lanes whose places do not say who is further back. NULL: they do,
- * or no memory. */
-static struct mt_warp_keys *warps_keys(struct mt_warps *w, const struct phase *p)
-{
-    if (is_rising(p))
-        return NULL;
-    if (!w->keys)
-        w->keys = mt_keys_new();
-    return w->keys && !mt_keys_fill(w->keys, p->at, p->count, p->lanes) ? w->keys : NULL;
-}
-
-/* A merge of their sequences. */
-static void emit_different(struct mt_warps *w, struct phase *p)
-{
-    struct merge g = {.n = p->lanes, .mask = p->mask, .keys = warps_keys(w, p)};
-    struct party party;
-    uint64_t left = 0;
-    for (uint32_t i = 0; i < p->lanes; i++) {
-        g.at[i] = p->at[i];
-        g.left[i] = p->count[i];
-        merge_look(&g, i);
-        left += p->count[i];
-    }
-    while (left) {
-        warps_gather(&party, &g);
-        do { /* until they part, or those who wait are no longer further back */
-            warps_emit(w, p->warp, party.mask, party.n, party.at, 0);
-            left -= party.n;
-        } while (warps_advance(&g, &party));
-    }
+    w->joined.site_base = site_base;
+    w->joined.take = take;
+    w->joined.ctx = ctx;
 }
 
 #define THREAD                                                                                               \
@@ -256,12 +73,13 @@ static int warps_alike(const uint64_t *a, const uint64_t *b, size_t count, uint6
 }
 
 /* The phase that begins at `e`. Returns how many entries it has; 0: it may go on after `end`. */
-static size_t find_phase(struct phase *p, const uint64_t *e, const uint64_t *end, int all, int *same)
+static size_t find_phase(struct mt_warp_phase *p, const uint64_t *e, const uint64_t *end, int all, int *same)
 {
     const uint64_t *at = e;
     uint64_t thread, first_thread = e[2] & THREAD, warp = first_thread / LANES;
     p->warp = (uint32_t)warp;
     p->mask = p->lanes = 0;
+    p->when = NULL;
     *same = 1;
     do {
         const uint64_t *begin = at;
@@ -293,12 +111,12 @@ static uint64_t cut_object(const uint64_t *entry, uint32_t type)
 }
 
 /* Has one of the first `lanes` lanes arrived at this object, at a place behind this wait's? */
-static int cut_is_needed(const struct phase *p, uint32_t lanes, const uint64_t *wait, uint64_t object)
+static int cut_is_needed(const struct mt_warp_phase *p, uint32_t lanes, const uint64_t *wait, uint64_t object)
 {
     for (uint32_t i = 0; i < lanes; i++)
         for (size_t k = 0; k < p->count[i]; k++) {
             const uint64_t *at = p->at[i] + k * MT_ENTRY_WORDS;
-            if (cut_object(at, MT_SYNC_ARRIVE) == object && place_of(at) >= place_of(wait))
+            if (cut_object(at, MT_SYNC_ARRIVE) == object && mt_entry_place(at) >= mt_entry_place(wait))
                 return 1;
         }
     return 0;
@@ -306,7 +124,7 @@ static int cut_is_needed(const struct phase *p, uint32_t lanes, const uint64_t *
 
 /* A lane that goes on because one before it in the phase has arrived comes after that one, wherever the two
  * are in the code: the phase ends there. Returns its entries. */
-static size_t warps_cut(struct phase *p, size_t n)
+static size_t warps_cut(struct mt_warp_phase *p, size_t n)
 {
     for (uint32_t i = 1; i < p->lanes; i++)
         for (size_t k = 0; k < p->count[i]; k++) {
@@ -324,30 +142,232 @@ static size_t warps_cut(struct phase *p, size_t n)
     return n;
 }
 
+/* Puts a phase together; of its n entries those up to where it has to be cut. Returns how many. */
+static size_t warps_phase(struct mt_warps *w, struct mt_warp_phase *p, int same, size_t n)
+{
+    if (same) {
+        mt_join_alike(&w->joined, p);
+        return n;
+    }
+    n = warps_cut(p, n);
+    mt_join_different(&w->joined, p, 0);
+    return n;
+}
+
+/* Entries of which no more will come, without marks. */
+static void warps_phases(struct mt_warps *w, const uint64_t *e, size_t count)
+{
+    const uint64_t *end = e + count * MT_ENTRY_WORDS;
+    while (e < end) {
+        struct mt_warp_phase p;
+        int same;
+        size_t n = find_phase(&p, e, end, 1, &same);
+        e += warps_phase(w, &p, same, n) * MT_ENTRY_WORDS;
+    }
+}
+
+/* ---- lanes that do not come in order ---- */
+
+/* Room for `count` entries. */
+static int unit_room(uint64_t **entry, size_t *room, size_t count)
+{
+    size_t more = *room ? *room : 1024;
+    while (more < count)
+        more *= 2;
+    if (more > *room) {
+        uint64_t *p = realloc(*entry, more * MT_ENTRY_WORDS * sizeof *p);
+        if (!p)
+            return -1;
+        *entry = p;
+        *room = more;
+    }
+    return 0;
+}
+
+/* The unit's entries lane by lane, as a phase. */
+static int unit_sort(struct mt_warps *w, const struct unit *u, struct mt_warp_phase *p)
+{
+    size_t count[LANES] = {0};
+    uint64_t *to[LANES], *at;
+    const uint64_t *end = u->entry + u->count * MT_ENTRY_WORDS;
+    if (unit_room(&w->sorted, &w->sorted_room, u->count))
+        return -1;
+    for (const uint64_t *e = u->entry; e < end; e += MT_ENTRY_WORDS)
+        count[e[2] % LANES]++;
+    at = w->sorted;
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        to[lane] = at;
+        if (!count[lane])
+            continue;
+        p->mask |= 1u << lane;
+        p->at[p->lanes] = at;
+        p->count[p->lanes++] = count[lane];
+        at += count[lane] * MT_ENTRY_WORDS;
+    }
+    for (const uint64_t *e = u->entry; e < end; e += MT_ENTRY_WORDS) {
+        at = to[e[2] % LANES];
+        memcpy(at, e, MT_ENTRY_WORDS * sizeof *at);
+        to[e[2] % LANES] = at + MT_ENTRY_WORDS;
+    }
+    return 0;
+}
+
+/* Of each entry in the phase: the how manieth of the unit it is. NULL: no memory. */
+static uint32_t *unit_when(const struct unit *u, const struct mt_warp_phase *p)
+{
+    uint32_t *when = malloc(u->count * sizeof *when);
+    size_t to[LANES];
+    for (uint32_t i = 0, m = p->mask; m; i++, m &= m - 1)
+        to[__builtin_ctz(m)] = (size_t)(p->at[i] - p->at[0]) / MT_ENTRY_WORDS;
+    for (size_t k = 0; when && k < u->count; k++)
+        when[to[u->entry[k * MT_ENTRY_WORDS + 2] % LANES]++] = (uint32_t)k;
+    return when;
+}
+
+/* Puts a unit together, as far as no lane can come to it any more; over: all of it. Where places do not rise,
+ * it is not known before what can come. A lane that waits for what is behind it in the code keeps the order
+ * of the run: then it goes by phases. */
+static void unit_work(struct mt_warps *w, uint32_t warp, int over)
+{
+    struct unit *u = &w->unit[warp];
+    struct mt_warp_phase p = {.warp = warp};
+    size_t n = u->count;
+    if (!n)
+        return;
+    uint32_t *when = NULL;
+    int sorted = !unit_sort(w, u, &p) && warps_cut(&p, n) == n;
+    if (sorted && over && !mt_join_is_rising(&p))
+        sorted = (p.when = when = unit_when(u, &p)) != NULL;
+    if (sorted && (over || mt_join_is_rising(&p))) {
+        mt_join_different(&w->joined, &p, over ? 0 : u->lanes);
+        u->count = 0;
+        for (uint32_t i = 0; i < p.lanes; i++) {
+            memcpy(u->entry + u->count * MT_ENTRY_WORDS, p.at[i],
+                   p.count[i] * MT_ENTRY_WORDS * sizeof *u->entry);
+            u->count += p.count[i];
+        }
+    } else if (over) {
+        warps_phases(w, u->entry, n);
+        u->count = 0;
+    }
+    free(when);
+    w->held -= n - u->count;
+    u->kept = u->count;
+}
+
+/* No more comes to the unit. */
+static void unit_end(struct mt_warps *w, uint32_t warp)
+{
+    if (w->unit[warp].lanes) {
+        unit_work(w, warp, 0);
+        w->parted += w->unit[warp].count != 0;
+    }
+    unit_work(w, warp, 1);
+}
+
+static void unit_add(struct mt_warps *w, struct unit *u, const uint64_t *e, size_t n)
+{
+    if (unit_room(&u->entry, &u->room, u->count + n)) {
+        warps_phases(w, e, n);
+        return;
+    }
+    memcpy(u->entry + u->count * MT_ENTRY_WORDS, e, n * MT_ENTRY_WORDS * sizeof *e);
+    u->count += n;
+    w->held += n;
+}
+
+/* What can be put together is, at times that are worth it. */
+static void units_shrink(struct mt_warps *w)
+{
+    for (uint32_t i = 0; i < WARPS; i++)
+        if (w->unit[i].count > 2 * w->unit[i].kept + UNIT_LEAST)
+            unit_work(w, i, 0);
+    if (w->held <= UNITS_MOST)
+        return;
+    for (uint32_t i = 0; i < WARPS; i++)
+        unit_work(w, i, 0);
+    for (uint32_t i = 0; i < WARPS && w->held > UNITS_MOST / 2; i++)
+        unit_end(w, i);
+}
+
+static void units_end(struct mt_warps *w)
+{
+    for (uint32_t i = 0; i < WARPS; i++) {
+        unit_end(w, i);
+        w->unit[i].lanes = 0;
+    }
+}
+
+void mt_warps_flush(struct mt_warps *w)
+{
+    units_end(w);
+    mt_join_hand_on(&w->joined);
+}
+
+uint64_t mt_warps_parted(struct mt_warps *w)
+{
+    uint64_t parted = w->parted;
+    w->parted = 0;
+    return parted;
+}
+
+static void warps_mark(struct mt_warps *w, const uint64_t *mark)
+{
+    if (mark[2] == MT_ENTRY_MARK) {
+        units_end(w);
+        w->joined.smid = (uint32_t)mark[0];
+        w->joined.cta = mark[1];
+    } else if (mark[1] == MT_ENTRY_ALL) {
+        for (uint32_t i = 0; i < WARPS; i++)
+            unit_end(w, i);
+    } else {
+        uint32_t lanes = (uint32_t)mark[0], warp = mark[1] % WARPS;
+        w->unit[warp].lanes = lanes;
+        if (!lanes || mark[0] & MT_ENTRY_CUT)
+            unit_end(w, warp);
+    }
+}
+
+/* Entries of one warp in a row. */
+static size_t find_stretch(const uint64_t *e, const uint64_t *end)
+{
+    const uint64_t *at = e;
+    while (at < end && (at[2] & THREAD) / LANES == (e[2] & THREAD) / LANES)
+        at += MT_ENTRY_WORDS;
+    return (size_t)(at - e) / MT_ENTRY_WORDS;
+}
+
+/* Does the mark say that lanes of the warp have gone out of order since all of them met? */
+static int is_opening(const uint64_t *mark, uint32_t warp)
+{
+    return mark[2] == MT_ENTRY_LANES && mark[1] == warp && (uint32_t)mark[0] && !(mark[0] & MT_ENTRY_CUT);
+}
+
 size_t mt_warps_put(struct mt_warps *w, const uint64_t *entries, size_t count, int all, uint64_t *accesses)
 {
-    const uint64_t *at = entries, *end = entries + count * MT_ENTRY_WORDS;
+    const uint64_t *at = entries, *end = entries + count * MT_ENTRY_WORDS, *next;
     *accesses = 0;
-    while (at < end) {
-        struct phase p;
+    for (; at < end; at = next) {
+        struct mt_warp_phase p;
         int same;
-        if (at[2] == MT_ENTRY_MARK) {
-            w->smid = (uint32_t)at[0];
-            w->cta = at[1];
-            at += MT_ENTRY_WORDS;
+        next = at + MT_ENTRY_WORDS;
+        if (at[2] >= MT_ENTRY_LANES) {
+            warps_mark(w, at);
             continue;
         }
-        size_t n = find_phase(&p, at, end, all, &same);
+        struct unit *u = &w->unit[at[2] % (1u << MT_ENTRY_PLACE_AT) / LANES];
+        size_t n = u->lanes ? find_stretch(at, end) : find_phase(&p, at, end, all, &same);
         if (!n)
             break;
-        if (same) {
-            emit_alike(w, &p);
-        } else {
-            n = warps_cut(&p, n);
-            emit_different(w, &p);
-        }
+        next = at + n * MT_ENTRY_WORDS;
+        if (u->lanes || (next < end && is_opening(next, p.warp)))
+            unit_add(w, u, at, n);
+        else
+            next = at + (n = warps_phase(w, &p, same, n)) * MT_ENTRY_WORDS;
+        w->parted += next == end && all == MT_WARPS_FULL && !u->lanes;
         *accesses += n;
-        at += n * MT_ENTRY_WORDS;
     }
+    if (w->held)
+        units_shrink(w);
     return (size_t)(at - entries) / MT_ENTRY_WORDS;
 }

@@ -23,6 +23,15 @@
 #define MT_ENTRY_PLACE_AT 10
 #define MT_ENTRY_MARK UINT64_MAX /* third word of a mark; first word: SM id, second: CTA as in a record */
 
+/* Or a word on the lanes of a warp: in order they come one after the other, ascending, between two places
+ * where all of them meet. Those of which some wait for some do not: what they do is gathered, and put
+ * together when no lane can be at it any more. Third word of an entry that says so; first word: the lanes
+ * that may bring more (0: from here on they come in order), and MT_ENTRY_CUT; second word: the warp, or
+ * MT_ENTRY_ALL: each warp of the CTA is cut. */
+#define MT_ENTRY_LANES (UINT64_MAX - 1)
+#define MT_ENTRY_CUT (1ull << 32) /* what was before comes before what is later, in whatever lanes */
+#define MT_ENTRY_ALL UINT64_MAX
+
 #define MT_WARPS_RUNS 512u           /* handed on at a time, at most */
 #define MT_WARPS_ACCESSES (1u << 14) /* the accesses in them, at most */
 
@@ -36,8 +45,11 @@ void mt_warps_free(struct mt_warps *w);
 void mt_warps_open(struct mt_warps *w, uint32_t site_base, mt_warps_take take, void *ctx);
 /* Works through `count` entries and returns how many of them it is done with; the others, of the warp that
  * was last at work, are to be presented again with what comes after them. all: there will be nothing after
- * them, or no room for it. *accesses: entries it is done with, marks left out. */
+ * them, or (MT_WARPS_FULL) no room for it. *accesses: entries it is done with, marks left out. */
+#define MT_WARPS_FULL 2
 size_t mt_warps_put(struct mt_warps *w, const uint64_t *entries, size_t count, int all, uint64_t *accesses);
 /* Hands on all runs that are still here. */
 void mt_warps_flush(struct mt_warps *w);
+/* How often since it was asked last lanes had to be put together that others may still have come to. */
+uint64_t mt_warps_parted(struct mt_warps *w);
 #endif

@@ -50,7 +50,7 @@ static void worker_tally(struct mt_run *run, const uint64_t *records, uint64_t n
     uint64_t sum[MT_COUNTS] = {0};
     for (uint64_t i = 0; i < n; i++) {
         uint64_t type = records[3 * i] >> 28 & 15;
-        if (type < MT_COUNTS / 2 && records[3 * i + 2] != MT_ENTRY_MARK) {
+        if (type < MT_COUNTS / 2 && records[3 * i + 2] < MT_ENTRY_LANES) {
             sum[2 * type]++;
             sum[2 * type + 1] += records[3 * i] & MT_RAW_MAX_SIZE;
         }
@@ -85,13 +85,11 @@ static void hand_on_runs(void *worker, const struct mt_access_run *runs, size_t 
 static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
 {
     struct mt_run *run = w->run;
-    const struct mt_image *image = run->launch->image;
+    const struct mt_image *image = run->launch->image; /* some have added the base of sites themselves */
     uint64_t accesses, rest, limit = w->limit;
-    if (image->head->site_base) /* the image has added it */
-        mt_warps_open(w->warps, 0, hand_on_runs, w);
-    else
-        mt_warps_open(w->warps, image->site_base, hand_on_runs, w);
-    all |= count * MT_ENTRY_WORDS == w->buffer_words;
+    mt_warps_open(w->warps, image->head->site_base ? 0 : image->site_base, hand_on_runs, w);
+    if (!all && count * MT_ENTRY_WORDS == w->buffer_words) /* a thread alone has nobody to be parted from */
+        all = run->nthreads > 1 ? MT_WARPS_FULL : 1;
     uint64_t used = mt_warps_put(w->warps, w->buffer, count, all, &accesses);
     atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
     if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
@@ -137,6 +135,7 @@ static void flush_last(struct mt_worker *w)
     if (!w->warps)
         return;
     mt_warps_flush(w->warps);
+    atomic_fetch_add_explicit(&w->run->parted, mt_warps_parted(w->warps), memory_order_relaxed);
     set_limit(w, w->small);
 }
 
@@ -197,21 +196,46 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint
     return t->cur;
 }
 
-void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid)
+/* The third word of the entry that was written last; 0: it is not here. */
+static uint64_t worker_newest(const struct mt_worker *w)
+{
+    return mt_cpu_tls.cur > w->buffer ? mt_cpu_tls.cur[-1] : 0;
+}
+
+static void worker_entry(struct mt_worker *w, uint64_t first, uint64_t second, uint64_t third)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
-    if (w->quiet)
-        return;
-    if (t->cur > w->buffer && t->cur[-1] == MT_ENTRY_MARK)
-        t->cur -= MT_ENTRY_WORDS; /* there was nothing of the CTA before */
-    else if (t->cur == w->buffer + w->limit)
+    if (t->cur == w->buffer + w->limit)
         worker_flush(w, 0);
-    t->cur[0] = smid;
-    t->cur[1] = cta;
-    t->cur[2] = MT_ENTRY_MARK;
+    t->cur[0] = first;
+    t->cur[1] = second;
+    t->cur[2] = third;
     t->cur += MT_ENTRY_WORDS;
     if (mt_check_on)
         t->end = t->cur;
+}
+
+void mt_worker_mark(struct mt_worker *w, uint64_t cta, uint32_t smid)
+{
+    if (w->quiet)
+        return;
+    if (worker_newest(w) == MT_ENTRY_MARK)
+        mt_cpu_tls.cur -= MT_ENTRY_WORDS; /* there was nothing of the CTA before */
+    worker_entry(w, smid, cta, MT_ENTRY_MARK);
+}
+
+void mt_worker_lanes(struct mt_worker *w, uint64_t lanes, uint64_t warp)
+{
+    if (!w->warps || w->quiet || !w->run->launch->flush_runs)
+        return;
+    if (warp != MT_ENTRY_ALL || worker_newest(w) != MT_ENTRY_LANES || mt_cpu_tls.cur[-2] != warp)
+        worker_entry(w, lanes, warp, MT_ENTRY_LANES);
+}
+
+int mt_worker_recorded(const struct mt_worker *w, uint32_t thread)
+{
+    uint64_t newest = w->warps && !w->quiet ? worker_newest(w) : 0;
+    return newest && newest < MT_ENTRY_LANES && newest % MT_CTA_MAX == thread;
 }
 
 /* ---- claiming and reporting ---- */

@@ -344,6 +344,8 @@ void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
     mt_jsonl_u64(j, "untraced", l->untraced);
     if (l->undefined)
         mt_jsonl_u64(j, "undefined", l->undefined);
+    if (l->parted)
+        mt_jsonl_u64(j, "parted", l->parted);
     if (l->counted)
         mt_jsonl_u64s(j, "counted", l->counts, sizeof l->counts / sizeof *l->counts);
     if (l->no_records)

@@ -39,6 +39,7 @@ struct mt_launch_line {
     uint64_t sample;
     uint64_t untraced;
     uint64_t undefined; /* results of warp functions that CUDA does not define; CPU device */
+    uint64_t parted;    /* times that requests may have been split; CPU device */
     /* The second count: accesses and bytes of loads, stores, atomics, by the program's own counters; the same
      * of the records. */
     int counted;    /* there is one */

@@ -308,7 +308,16 @@ static void check_threads(uint32_t nthreads)
     }
 }
 
-enum order { THREAD_AFTER_THREAD, FIBERS, ANY };
+enum order { THREAD_AFTER_THREAD, FIBERS, ANY, UNEVEN /* any, and it says so */ };
+
+/* The lanes of a warp that have more to do. */
+static uint64_t lanes_after(uint32_t first, uint32_t nthreads)
+{
+    uint64_t lanes = 0;
+    for (uint32_t t = first; t < nthreads && t < first + 32; t++)
+        lanes |= (uint64_t)(expected[t].at < expected[t].n) << t % 32;
+    return lanes;
+}
 
 /* One CTA of the program: its entries, in this order of threads. */
 static uint64_t warps_fill(const struct node *program, uint32_t nthreads, enum order order)
@@ -324,8 +333,16 @@ static uint64_t warps_fill(const struct node *program, uint32_t nthreads, enum o
         for (size_t i = 0; i < expected[t].n; i++)
             total += expected[t].a[i].what != 0;
     }
-    if (order == ANY) {
-        for (uint64_t left = total; left;) {
+    if (order == UNEVEN) { /* the first warp's first thread may come before that is said */
+        if (expected[0].n && expected[0].a[0].what)
+            warps_put(expected[0].a[0].what, expected[0].a[0].address,
+                      expected[0].a[0].place << MT_ENTRY_PLACE_AT);
+        expected[0].at = nentries > 1;
+        for (uint32_t first = 0; first < nthreads; first += 32)
+            warps_put(lanes_after(first, nthreads), first / 32, MT_ENTRY_LANES);
+    }
+    if (order == ANY || order == UNEVEN) {
+        for (uint64_t left = total - expected[0].at; left;) {
             uint32_t t = (uint32_t)warps_draw(nthreads);
             size_t before = nentries;
             for (uint64_t k = 1 + warps_draw(9); k && expected[t].at < expected[t].n; k--) {
@@ -334,6 +351,8 @@ static uint64_t warps_fill(const struct node *program, uint32_t nthreads, enum o
                     warps_put(a->what, a->address, a->place << MT_ENTRY_PLACE_AT | t);
             }
             left -= nentries - before;
+            if (order == UNEVEN && nentries > before && expected[t].at == expected[t].n)
+                warps_put(lanes_after(t / 32 * 32, nthreads), t / 32, MT_ENTRY_LANES);
         }
         return total;
     }
@@ -352,7 +371,7 @@ static int row_order(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct row));
 }
 
-static void check_rows(const struct node *program, uint32_t nthreads)
+static void check_rows(const struct node *program, uint32_t nthreads, int in_order)
 {
     nrows = 0;
     for (uint32_t first = 0; first < nthreads; first += 32) {
@@ -362,7 +381,7 @@ static void check_rows(const struct node *program, uint32_t nthreads)
         run_warp(program, t, nthreads - first < 32 ? (1u << (nthreads - first)) - 1 : ~0u);
     }
     assert_int_equal(nout, nrows);
-    if (!places_tell_order) {
+    if (!places_tell_order || !in_order) {
         qsort(out, nrows, sizeof *out, row_order);
         qsort(rows, nrows, sizeof *rows, row_order);
     }
@@ -382,14 +401,16 @@ static void warps_programs(enum order order, int exact)
         uint32_t nthreads = 1 + (uint32_t)warps_draw(THREADS);
         cta_now = round;
         uint64_t total = warps_fill(program, nthreads, order);
-        size_t window = exact ? nentries + 1 : 1 + warps_draw(nentries + 40);
+        size_t window = exact && order != UNEVEN ? nentries + 1 : 1 + warps_draw(nentries + 40);
+        if (order == UNEVEN && window < 3)
+            window = 3; /* what is said of the first entry is there with it */
         came = nout = 0;
         mt_warps_open(w, SITE_BASE, warps_take, NULL);
         assert_int_equal(warps_feed(w, window), total);
         assert_int_equal(came, total);
         check_threads(nthreads);
         if (exact)
-            check_rows(program, nthreads);
+            check_rows(program, nthreads, order != UNEVEN);
     }
     mt_warps_free(w);
 }
@@ -400,12 +421,19 @@ static void as_a_warp_runs_them(void **state)
         warps_programs(THREAD_AFTER_THREAD, 1);
 }
 
+static void in_whatever_order_they_come(void **state)
+{
+    for (places_tell_order = 0; places_tell_order < 2; places_tell_order++)
+        warps_programs(UNEVEN, 1);
+}
+
 static void each_thread_keeps_its_order(void **state)
 {
     for (places_tell_order = 0; places_tell_order < 2; places_tell_order++) {
         warps_programs(THREAD_AFTER_THREAD, 0);
         warps_programs(FIBERS, 0);
         warps_programs(ANY, 0);
+        warps_programs(UNEVEN, 0);
     }
 }
 
@@ -456,13 +484,33 @@ static void what_is_held_back(void **state)
     mt_warps_free(w);
 }
 
+/* Where places say no order, what has happened first comes first: another lane may have read it. */
+static void as_it_happened(void **state)
+{
+    struct mt_warps *w = mt_warps_new();
+    uint64_t accesses;
+    nentries = 0;
+    cta_now = 0;
+    warps_put(1, 0, MT_ENTRY_MARK);
+    warps_put(3, 0, MT_ENTRY_LANES);
+    for (uint64_t k = 0; k < 20; k++) /* the sites in order, at places that fall and rise */
+        warps_put(k << 32 | SIZE, 4 * k, (100 - 30 * (k % 3)) << MT_ENTRY_PLACE_AT | k / 2 % 2);
+    got[0].n = got[1].n = came = nout = 0;
+    mt_warps_open(w, SITE_BASE, warps_take, NULL);
+    assert_int_equal(mt_warps_put(w, entries, nentries, 0, &accesses), nentries);
+    mt_warps_flush(w);
+    assert_int_equal(nout, 20);
+    for (uint32_t k = 0; k < 20; k++)
+        assert_int_equal(out[k].site, k);
+    mt_warps_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_a_warp_runs_them),
-        cmocka_unit_test(each_thread_keeps_its_order),
-        cmocka_unit_test(waits_split_nothing),
-        cmocka_unit_test(what_is_held_back),
+        cmocka_unit_test(as_a_warp_runs_them),         cmocka_unit_test(in_whatever_order_they_come),
+        cmocka_unit_test(each_thread_keeps_its_order), cmocka_unit_test(waits_split_nothing),
+        cmocka_unit_test(what_is_held_back),           cmocka_unit_test(as_it_happened),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(entries);

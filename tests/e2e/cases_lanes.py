@@ -90,7 +90,7 @@ def by_lane(requests):
 
 # Kernels whose requests are not all as the model has them (their lanes' accesses are): few requests of many, in loops that LLVM has made
 # anew. A kernel that is right again must go from here.
-KNOWN = {"vectors": {11, 29, 41, 63}, "threads": {11, 29, 57, 63}}
+KNOWN = {"vectors": {11, 29, 41, 63}, "threads": {11, 29, 57, 63}, "meets": {11, 29}}
 KNOWN_UNOPTIMISED = {"vectors": set(), "threads": set()}
 
 
@@ -113,9 +113,9 @@ def compare(programs, result, known=frozenset(), threads=32):
     same("kernels with many other requests", few, [])
 
 
-def build(world, kernels, level, *flags):
+def build(world, kernels, level, *flags, meets=False):
     path = os.path.join(world.folder("source"), "lanes.cu")
-    programs = lanes_model.write(path, range(kernels))
+    programs = lanes_model.write(path, range(kernels), meets)
     return programs, world.compile(path, level, "--mt-gpu-trace=off", *flags)  # all runs are on the CPU device
 
 
@@ -141,9 +141,9 @@ def lanes_random_plain(world):
 SHAPES = (1,), (5,), (31,), (32,), (33,), (48,), (96,), (8, 8), (7, 3, 2), (1024,)
 
 
-def all_shapes(world, kernels, level, known):
+def all_shapes(world, kernels, level, known, *flags, meets=False):
     """Requests of all warps of CTAs of many shapes."""
-    programs, app = build(world, kernels, level)
+    programs, app = build(world, kernels, level, *flags, meets=meets)
     for shape in SHAPES:
         result = world.run_ok([app, *map(str, shape)], MEMTRACE_FORMAT="compact")
         print("shape", *shape)
@@ -155,9 +155,18 @@ def lanes_shapes(world):
     all_shapes(world, 10, "-O2", set())
 
 
+@case("lanes.meets")
+def lanes_meets(world):
+    """Kernels in which the lanes of a warp that are somewhere do something together there, by fibers."""
+    programs, app = build(world, 40, "-O2", "--mt-vectors=off", meets=True)
+    for threads in 32, 48, 256:
+        compare(programs, world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact"), KNOWN["meets"], threads)
+    all_shapes(world, 10, "-O2", set(), "--mt-vectors=off", meets=True)
+
+
 def switch_requests(threads, rounds):
     """{kernel: requests} of switches.cu."""
-    even = uneven = 0
+    even = uneven = eights = pairs = 0
     for first in range(0, threads, 32):
         here = set(range(first, min(first + 32, threads)))
         even += 1 + sum(any(lanes_model.mix(k * 31 + t) % 2 == 0 for t in here) for k in range(rounds))
@@ -167,7 +176,36 @@ def switch_requests(threads, rounds):
             leave = {t for t in go if lanes_model.mix(k * 17 + t) % 29 == 0}
             here -= leave
             uneven += len({lanes_model.mix(k * 7 + t) % 4 for t in go - leave})
-    return {"even": even, "uneven": uneven}
+        eights += eights_requests(range(first, min(first + 32, threads)), rounds)
+        for cta in range(2):
+            groups = {(cta * 1024 + t) // 8 for t in range(first, min(first + 32, threads))}
+            pairs += 1 + sum(max(lanes_model.mix(g + i) % rounds for g in groups) for i in range(3))
+    return {"even": even, "uneven": uneven, "eights": eights, "pairs": pairs}
+
+
+def eights_requests(lanes, rounds):
+    mix, count = lanes_model.mix, 2
+    for i in range(4):
+        inside = here = {t for t in lanes if i < mix(t // 8) % 5}
+        for k in range(rounds):
+            go = {t for t in here if mix(t // 8 * 7 + k * 31 + i) % 3}
+            leave = {t for t in go if mix(t // 8 * 17 + k * 13 + i) % 11 == 0}
+            here, go = here - leave, go - leave
+            count += 2 * bool(go) + any(mix(t + k * 5) % 2 for t in go) + len({mix(t + k) % 3 for t in go} - {2})
+        count += bool(inside)
+    return count
+
+
+def handed_in_order(warps, threads, rounds):
+    """Each read of the kernel comes after the write of its round, and before the next one's."""
+    for warp, found in warps.items():
+        there = {}
+        for _, mask, where in found:
+            for lane, address in zip((i for i in range(32) if mask >> i & 1), where):
+                there.setdefault(address, []).append(lane)
+        for address, by in there.items():
+            if len(set(by)) > 1:
+                same(f"{threads} threads, warp {warp}, {address:x}", by, sorted(set(by)) * rounds)
 
 
 @case("lanes.switches")
@@ -176,11 +214,15 @@ def lanes_switches(world):
     for flags in (), ("--mt-vectors=off",):
         app = world.compile(os.path.join(world.src, "switches.cu"), "-O2", "--mt-gpu-trace=off", *flags)
         for threads in (1, 5, 31, 32, 33, 40, 96, 1024):
-            got = requests_of_warps(world.run_ok([app, str(threads), "40"], MEMTRACE_FORMAT="compact"))
+            result = world.run_ok([app, str(threads), "40"], MEMTRACE_FORMAT="compact")
+            got = requests_of_warps(result)
             want, have = switch_requests(threads, 40), {k: sum(map(len, warps.values())) for k, warps in got.items()}
-            if flags:  # fibers that wait for some lanes of their warp in a loop part there
-                del want["uneven"], have["uneven"]
+            handed_in_order(got["handed"], threads, 40)
+            del have["handed"]
             same(f"{flags}, {threads} threads", have, want)
+            said = "lanes of a warp were taken apart" in world.call([world.tool("mt-extract"), "--format=text", result.path() + ".mtc"]).stdout
+            parted = {e["kernel"] for e in cases_compact.read(result)[1].all("launch") if e.get("parted")}
+            same(f"parted, {threads} threads", (parted, said), ({"handed"} if threads > 17 else set(), threads > 17))
 
 
 @case("lanes.many")

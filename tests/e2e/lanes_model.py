@@ -26,6 +26,8 @@ __device__ __forceinline__ unsigned mix(unsigned x)
 struct state { unsigned t, n, s; };
 __device__ __forceinline__ unsigned ask(state &z, unsigned c) { z.n++; return mix(z.t * 977u + z.n * 7919u + c); }
 #define HERE asm volatile("// %0" : "+r"(z.s));
+// What the lanes that are here do together: a whole warp, or some of it.
+#define MEET { unsigned m_ = __activemask(); z.s += __shfl_sync(m_, z.s, __ffs(m_) - 1) & 0; }
 #define AT(i, c) z.n++; asm volatile("// %0" : "+r"(z.n)); z.s += a[(i) * 4096 + mix(z.t * 31u + z.n * 17u + (c)) % 4096]; HERE
 """
 
@@ -33,7 +35,8 @@ __device__ __forceinline__ unsigned ask(state &z, unsigned c) { z.n++; return mi
 class Program:
     """Functions 0 (the kernel) and up; a function calls those of higher numbers, or itself with one level less."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, meets=False):
+        self.meets = random.Random(seed) if meets else None
         self.random, self.seed, self.accesses = random.Random(seed), seed, 0
         self.functions = []
         count = self.random.choice((1, 1, 2, 3))
@@ -109,7 +112,8 @@ class Program:
         for s in block:
             if s[0] == "access":
                 self.line[s[1]] = len(self.text)
-                self.text.append(f"AT({s[1]}, {s[2]}u)")
+                meet = " MEET" if self.meets and self.meets.random() < 0.4 else ""
+                self.text.append(f"AT({s[1]}, {s[2]}u){meet}")
             elif s[0] == "if":
                 self.text.append(f"if ({test(s[1])}) {{")
                 self.put(s[2], f)
@@ -225,11 +229,11 @@ class Program:
         return done
 
 
-def write(path, seeds):
+def write(path, seeds, meets=False):
     """One source file; the program's arguments are the CTA's shape (32 1 1). Returns [(Program, {line of the file: access})]."""
     programs, lines = [], HELPERS.splitlines()
     for seed in seeds:
-        p = Program(seed)
+        p = Program(seed, meets)
         begin = len(lines) + 1
         lines += p.source()
         programs.append((p, {begin + at: access for access, at in p.line.items()}))

@@ -68,6 +68,72 @@ __global__ void uneven(volatile unsigned *a, unsigned rounds)
     a[2048 + t] = sum;
 }
 
+// Eight lanes wait for one another in loops that each eight run, leave and begin anew in rounds of their own;
+// then all meet.
+__global__ void eights(volatile unsigned *a, unsigned rounds)
+{
+    unsigned t = threadIdx.x, sum = t, group = t / 8, mask = 0xffu << (t & 24);
+    for (unsigned i = 0; i < mixed(group) % 5; i++) {
+        for (unsigned k = 0; k < rounds; k++) {
+            if (mixed(group * 7 + k * 31 + i) % 3 == 0)
+                continue;
+            if (mixed(group * 17 + k * 13 + i) % 11 == 0)
+                break;
+            sum += a[t];
+            if (mixed(t + k * 5) % 2)
+                a[t + 1] = sum;
+            sum += __shfl_sync(mask, sum, 0, 8);
+            switch (mixed(t + k) % 3) {
+            case 0:
+                sum += a[t + 2];
+                break;
+            case 1:
+                sum += atomicAdd((unsigned *)&a[t + 3], 1);
+            }
+            __syncwarp(mask);
+            a[t + 4] = sum;
+        }
+        sum += __ballot_sync(mask, sum & 1);
+        a[t + 5] = sum;
+    }
+    __syncthreads();
+    sum += a[t + 6];
+    a[2048 + t] = sum;
+}
+
+// The same in two CTAs of a cluster, which wait for each other.
+__global__ void pairs(volatile unsigned *a, unsigned rounds)
+{
+    unsigned t = threadIdx.x, sum = t, group = (blockIdx.x * 1024 + t) / 8, mask = 0xffu << (t & 24);
+    for (unsigned i = 0; i < 3; i++) {
+        for (unsigned k = 0; k < mixed(group + i) % rounds; k++) {
+            sum += a[t];
+            sum += __shfl_sync(mask, sum, 0, 8);
+        }
+        asm volatile("barrier.cluster.arrive;\n\tbarrier.cluster.wait;" ::: "memory");
+    }
+    a[2048 + t] = sum;
+}
+
+// Half of a warp reads what the other half has written: in each round, at waits that stand at two places of
+// the code, the reader's before the writer's.
+__global__ void handed(volatile unsigned *a, unsigned rounds)
+{
+    unsigned t = threadIdx.x, sum = 0, mine = t & 1 ? 0xaaaaaaaa : 0x55555555;
+    for (unsigned k = 0; k < rounds; k++) {
+        if (t & 16) {
+            __syncwarp(mine);
+            sum += a[t - 16];
+            __syncwarp(mine);
+        } else {
+            a[t] = k;
+            __syncwarp(mine);
+            __syncwarp(mine);
+        }
+    }
+    a[2048 + t] = sum;
+}
+
 int main(int argc, char **argv)
 {
     unsigned threads = argc > 1 ? atoi(argv[1]) : 32, rounds = argc > 2 ? atoi(argv[2]) : 40, *a;
@@ -75,6 +141,18 @@ int main(int argc, char **argv)
     cudaMemset(a, 0, 4096 * 4);
     even<<<1, threads>>>(a, rounds);
     uneven<<<1, threads>>>(a, rounds);
+    eights<<<1, threads>>>(a, rounds);
+    handed<<<1, threads>>>(a, rounds);
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = 2;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = 2;
+    config.blockDim = threads;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    cudaLaunchKernelEx(&config, pairs, (volatile unsigned *)a, rounds);
     int rc = cudaDeviceSynchronize();
     printf("%d\n", rc);
     return rc;

@@ -1,0 +1,193 @@
+/* See join.h. */
+#include "join.h"
+#include "keys.h"
+
+void mt_join_hand_on(struct mt_joined *j)
+{
+    if (j->runs && j->take)
+        j->take(j->ctx, j->run, j->runs, j->accesses);
+    j->runs = j->addresses = 0;
+    j->accesses = 0;
+}
+
+/* One access of `n` lanes: entry number `row` after at[0], at[1] … */
+static inline void join_emit(struct mt_joined *j, uint32_t warp, uint32_t mask, uint32_t n,
+                             const uint64_t *const *at, size_t row)
+{
+    const size_t word = row * MT_ENTRY_WORDS + 1;
+    uint64_t what = at[0][word - 1], base = at[0][word], stride = n > 1 ? at[1][word] - base : 0;
+    uint64_t due = base, odd = 0;
+    if (j->runs == MT_WARPS_RUNS || j->addresses + MT_LANES > MT_JOINED_ADDRESSES ||
+        j->accesses + MT_LANES > MT_WARPS_ACCESSES)
+        mt_join_hand_on(j);
+    struct mt_access_run *r = &j->run[j->runs++];
+    j->accesses += n;
+    for (uint32_t i = 0; i < n; i++, due += stride)
+        odd |= at[i][word] ^ due;
+    *r = (struct mt_access_run){.base = base,
+                                .stride = (int64_t)stride,
+                                .cta = j->cta,
+                                .smid = j->smid,
+                                .meta = (uint32_t)what,
+                                .count = n,
+                                .mask = mask,
+                                .warp = warp,
+                                .site = (uint32_t)(what >> 32) + j->site_base};
+    if (!odd)
+        return;
+    uint64_t *list = &j->address[j->addresses];
+    for (uint32_t i = 0; i < n; i++)
+        list[i] = at[i][word];
+    r->addresses = list;
+    j->addresses += n;
+}
+
+void mt_join_alike(struct mt_joined *j, const struct mt_warp_phase *p)
+{
+    for (size_t row = 0; row < p->count[0]; row++)
+        join_emit(j, p->warp, p->mask, p->lanes, p->at, row);
+}
+
+/* ---- lanes that go different ways ---- */
+
+/* The lanes of a phase by active lane: what each does next, and where. */
+struct merge {
+    uint64_t place[MT_LANES], what[MT_LANES]; /* place: all ones when nothing is left */
+    const uint64_t *at[MT_LANES];
+    size_t left[MT_LANES];
+    uint32_t n, mask; /* mask: of the phase */
+    uint32_t later;   /* those that may have more to come than is here */
+    struct mt_warp_keys *keys;
+};
+
+/* Lanes that go on together. */
+struct party {
+    uint32_t lane[MT_LANES]; /* of struct merge */
+    const uint64_t *at[MT_LANES];
+    uint32_t n, mask;
+    uint64_t others; /* the lowest place of those who wait; all ones: nobody does */
+};
+
+static inline void merge_look(struct merge *g, uint32_t i)
+{
+    g->place[i] = !g->left[i] ? UINT64_MAX
+                  : g->keys   ? mt_keys_order(g->keys, g->at[i])
+                              : mt_entry_place(g->at[i]);
+    g->what[i] = g->left[i] ? g->at[i][0] : 0;
+}
+
+/* Lanes whose access has all its lanes there; all, where there is none. */
+static uint32_t merge_complete(const struct merge *g)
+{
+    uint32_t complete = 0;
+    for (uint32_t i = 0; i < g->n; i++)
+        complete |= (uint32_t)(g->left[i] && mt_keys_complete(g->keys, g->at[i])) << i;
+    return complete ? complete : UINT32_MAX;
+}
+
+/* Of the lanes at the lowest place those of the same, lowest type and size. Each step counts: in some kernels
+ * it is done for each access. */
+static void join_gather(struct party *party, const struct merge *g)
+{
+    uint32_t who = g->keys ? merge_complete(g) : UINT32_MAX, here = 0, lanes = g->mask;
+    uint64_t least = UINT64_MAX, others = UINT64_MAX, what = UINT64_MAX;
+    for (uint32_t i = 0; i < g->n; i++) {
+        uint64_t place = who >> i & 1 ? g->place[i] : UINT64_MAX;
+        least = place < least ? place : least;
+    }
+    for (uint32_t i = 0; i < g->n; i++) {
+        int is = g->place[i] == least && who >> i & 1;
+        here |= (uint32_t)is << i;
+        others = !is && g->place[i] < others ? g->place[i] : others;
+    }
+    for (uint32_t m = here; m; m &= m - 1)
+        what = g->what[__builtin_ctz(m)] < what ? g->what[__builtin_ctz(m)] : what;
+    party->n = party->mask = 0;
+    for (uint32_t i = 0; i < g->n; i++, lanes &= lanes - 1) {
+        if (!(here >> i & 1))
+            continue;
+        if (g->what[i] != what) {
+            others = least;
+            continue;
+        }
+        party->at[party->n] = g->at[i];
+        party->lane[party->n++] = i;
+        party->mask |= lanes & -lanes;
+    }
+    party->others = g->keys ? 0 : others;
+}
+
+/* Everyone in the party takes its access. 1: all have the same next one,
+ * and none that wait are further back. */
+static int join_advance(struct merge *g, struct party *party)
+{
+    uint32_t first = party->lane[0];
+    int together = 1;
+    for (uint32_t k = 0; k < party->n; k++) {
+        uint32_t i = party->lane[k];
+        g->left[i]--;
+        party->at[k] = g->at[i] += MT_ENTRY_WORDS;
+        merge_look(g, i);
+        if (g->keys && g->left[i])
+            mt_keys_arrive(g->keys, g->at[i]);
+        together &= g->left[i] && g->what[i] == g->what[first] && g->place[i] == g->place[first];
+    }
+    return together && g->place[first] < party->others;
+}
+
+int mt_join_is_rising(const struct mt_warp_phase *p)
+{
+    for (uint32_t i = 0; i < p->lanes; i++) {
+        const uint64_t *at = p->at[i];
+        for (size_t k = 1; k < p->count[i]; k++, at += MT_ENTRY_WORDS)
+            if (mt_entry_place(at + MT_ENTRY_WORDS) < mt_entry_place(at))
+                return 0;
+    }
+    return 1;
+}
+
+/* Who is at which access, for lanes whose places do not say who is further back. NULL: they do,
+ * or no memory. */
+static struct mt_warp_keys *join_keys(struct mt_joined *j, const struct mt_warp_phase *p)
+{
+    if (mt_join_is_rising(p))
+        return NULL;
+    if (!j->keys)
+        j->keys = mt_keys_new();
+    return j->keys && !mt_keys_fill(j->keys, p->at, p->count, p->lanes, p->when) ? j->keys : NULL;
+}
+
+/* Is a lane at the end of what is here that may come to what the others are at? */
+static int merge_waits(const struct merge *g)
+{
+    for (uint32_t m = g->later; m; m &= m - 1)
+        if (!g->left[__builtin_ctz(m)])
+            return 1;
+    return 0;
+}
+
+/* A merge of their sequences. */
+void mt_join_different(struct mt_joined *j, struct mt_warp_phase *p, uint32_t later)
+{
+    struct merge g = {.n = p->lanes, .mask = p->mask, .keys = later ? NULL : join_keys(j, p)};
+    struct party party;
+    uint64_t left = 0;
+    for (uint32_t i = 0, lanes = p->mask; i < p->lanes; i++, lanes &= lanes - 1) {
+        g.at[i] = p->at[i];
+        g.left[i] = p->count[i];
+        g.later |= (uint32_t)((later & lanes & -lanes) != 0) << i;
+        merge_look(&g, i);
+        left += p->count[i];
+    }
+    while (left && !(later & ~p->mask) && !merge_waits(&g)) {
+        join_gather(&party, &g);
+        do { /* until they part, or those who wait are no longer further back */
+            join_emit(j, p->warp, party.mask, party.n, party.at, 0);
+            left -= party.n;
+        } while (join_advance(&g, &party));
+    }
+    for (uint32_t i = 0; i < p->lanes; i++) {
+        p->at[i] = g.at[i];
+        p->count[i] = g.left[i];
+    }
+}
