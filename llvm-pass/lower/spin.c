@@ -83,7 +83,26 @@ struct search {
     unsigned nseen;
 };
 
-/* Does the value depend on the poll, through instructions of the loop and through stack slots? */
+static int spin_depends(struct search *s, LLVMValueRef v);
+
+/* Does what the poll has read decide that control comes to the block, or (end) where it goes from there? */
+static int spin_decides(struct search *s, LLVMBasicBlockRef block, int end)
+{
+    const struct mt_flow *f = &s->flow->cfg;
+    int at = mt_flow_index(f, block);
+    for (int steps = 0; at >= 0 && s->flow->mark[at] & IN_LOOP && steps < 4; steps++, end = 1) {
+        LLVMValueRef last = LLVMGetBasicBlockTerminator(f->block[at]);
+        if (end && LLVMGetNumSuccessors(last) > 1)
+            return spin_depends(s, LLVMGetOperand(last, 0));
+        if (f->in_at[at + 1] - f->in_at[at] != 1)
+            return 0;
+        at = (int)f->in[f->in_at[at]].from;
+    }
+    return 0;
+}
+
+/* Does the value depend on the poll, through instructions of the loop and through stack slots, or is it
+ * chosen by it? */
 static int spin_depends(struct search *s, LLVMValueRef v)
 {
     if (v == s->poll)
@@ -101,14 +120,15 @@ static int spin_depends(struct search *s, LLVMValueRef v)
         for (LLVMUseRef use = LLVMGetFirstUse(slot); use; use = LLVMGetNextUse(use)) {
             LLVMValueRef store = LLVMIsAStoreInst(LLVMGetUser(use));
             if (store && LLVMGetOperand(store, 1) == slot && spin_in_loop(s->flow, store) &&
-                spin_depends(s, LLVMGetOperand(store, 0)))
+                (spin_depends(s, LLVMGetOperand(store, 0)) ||
+                 spin_decides(s, LLVMGetInstructionParent(store), 0)))
                 return 1;
         }
         return 0;
     }
     if (LLVMIsAPHINode(v)) {
         for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++)
-            if (spin_depends(s, LLVMGetIncomingValue(v, i)))
+            if (spin_depends(s, LLVMGetIncomingValue(v, i)) || spin_decides(s, LLVMGetIncomingBlock(v, i), 1))
                 return 1;
         return 0;
     }

@@ -61,6 +61,25 @@ __global__ void lock_of_all(int *lock, int *sum)
         }
 }
 
+// Odd lanes leave their loop by a flag that the exchange has set, even ones by what it has read.
+__global__ void lock_two_ways(int *lock, int *sum)
+{
+    if (threadIdx.x & 1) {
+        bool done = false;
+        while (!done)
+            if (atomicCAS(lock, 0, 1) == 0) {
+                add_one(sum);
+                atomicExch(lock, 0);
+                done = true;
+            }
+    } else {
+        while (atomicCAS(lock, 0, 1))
+            ;
+        add_one(sum);
+        atomicExch(lock, 0);
+    }
+}
+
 __global__ void lock_behind(int *lock, int *sum)
 {
     while (atomicCAS(lock, 0, 1))
@@ -200,6 +219,9 @@ int main()
         waits_begin(0);
         lock_behind<<<20, n>>>(a + 1, a);
         waits_check("lock_behind", 1, [=](int) { return 20 * (n - (n + 2) / 3); });
+        waits_begin(0);
+        lock_two_ways<<<20, n>>>(a + 1, a);
+        waits_check("lock_two_ways", 1, [=](int) { return 20 * n; });
         waits_begin(0);
         in_turn<<<1, n>>>(a + N - 1, a);
         waits_check("in_turn", n, [](int i) { return i * (i + 1) / 2; });
