@@ -231,7 +231,7 @@ static void accept_call(struct vec *v, LLVMValueRef call, int block, unsigned ch
 {
     const char *name = vec_callee(call);
     accept_waits(v, call, block, name);
-    if (vec_is_called(v, call)) {
+    if (vec_is_called(call)) {
         together[block] |= v->meets;
         if (v->meets && (mt_callee(call) || vec_shape_of(v, LLVMGetCalledValue(call)).kind != VEC_UNIFORM))
             vec_refuse(v, "warp collectives in what is called");

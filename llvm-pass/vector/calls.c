@@ -186,9 +186,9 @@ static const char *calls_visit(struct vec_functions *s, LLVMValueRef code, int p
     const char *why = NULL;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(code); b && !why; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i && !why; i = LLVMGetNextInstruction(i)) {
-            LLVMValueRef callee = LLVMIsACallInst(i) ? mt_callee(i) : NULL;
-            if (callee && !LLVMIsDeclaration(callee) && vec_recurs(callee)) {
-                why = calls_come_to(s, callee, plain, out);
+            LLVMValueRef callee = vec_own_callee(i);
+            if (callee) { /* it calls itself, or LLVM has found out where a pointer leads */
+                why = calls_come_to(s, calls_version(s, callee, plain), plain, out);
                 continue;
             }
             if (!calls_by_pointer(i))
@@ -346,10 +346,9 @@ void vec_emit_return(struct vec *v, LLVMValueRef end)
                    v->result_slot);
 }
 
-int vec_is_called(const struct vec *v, LLVMValueRef inst)
+int vec_is_called(LLVMValueRef inst)
 {
-    LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
-    return callee ? calls_find(v->functions, callee) != NULL : calls_by_pointer(inst);
+    return vec_own_callee(inst) != NULL || calls_by_pointer(inst);
 }
 
 void vec_emit_call(struct vec *v, LLVMValueRef call)
@@ -365,6 +364,7 @@ void vec_emit_call(struct vec *v, LLVMValueRef call)
     args[n++] = v->linear;
     args[n++] = vec_mask_bits(v, vec_mask(v));
     if (callee) {
+        callee = calls_version(v->functions, callee, v->plain);
         r = mt_build_call(v->l, calls_find(v->functions, callee)->to, args, n);
     } else {
         LLVMValueRef dispatcher = calls_dispatcher(v, LLVMGetCalledFunctionType(call)),

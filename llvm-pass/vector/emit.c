@@ -333,7 +333,7 @@ static void emit_instruction(struct vec *v, LLVMValueRef inst)
             vec_emit_copy(v, inst);
             return;
         }
-        if (vec_is_called(v, inst)) {
+        if (vec_is_called(inst)) {
             vec_emit_call(v, inst);
             return;
         }

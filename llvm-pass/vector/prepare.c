@@ -100,11 +100,18 @@ static int prepare_is_in_turn(const char *name)
            mt_starts(name, "mtb_ptx_cp_async_bulk_") || mt_starts(name, "mtb_ptx_cp_reduce_async_");
 }
 
-static int prepare_inlines(LLVMValueRef inst)
+LLVMValueRef vec_own_callee(LLVMValueRef inst)
 {
     LLVMValueRef callee = LLVMIsACallInst(inst) ? mt_callee(inst) : NULL;
-    return callee && !LLVMIsDeclaration(callee) && vec_register(mt_name(callee)) < 0 &&
-           !prepare_is_in_turn(mt_name(callee)) && !vec_is_record(inst) && !vec_recurs(callee);
+    int own = callee && !LLVMIsDeclaration(callee) && vec_register(mt_name(callee)) < 0 &&
+              !prepare_is_in_turn(mt_name(callee)) && !vec_is_record(inst);
+    return own ? callee : NULL;
+}
+
+static int prepare_inlines(LLVMValueRef inst)
+{
+    LLVMValueRef callee = vec_own_callee(inst);
+    return callee && !vec_recurs(callee);
 }
 
 /* A thread that ends is one that comes to the end. */

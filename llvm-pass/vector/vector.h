@@ -141,8 +141,10 @@ struct vec_called {
     int meets, waits, plain;
 };
 const char *vec_calls_find(struct vec_functions *s, LLVMValueRef code, int plain, struct vec_called *out);
+/* What a direct call leads to, if that is no builtin that is called lane by lane. */
+LLVMValueRef vec_own_callee(LLVMValueRef inst);
 int vec_recurs(LLVMValueRef f); /* does it come to call itself, not by pointer? */
-int vec_is_called(const struct vec *v, LLVMValueRef inst);
+int vec_is_called(LLVMValueRef inst);
 void vec_emit_call(struct vec *v, LLVMValueRef call);
 void vec_emit_return(struct vec *v, LLVMValueRef end);
 /* run.c: for rows of 32. */

@@ -135,6 +135,24 @@ __global__ void virtuals(int *out, const int *in, int n)
         out[i] = virtual_of(in, i);
 }
 
+// A pointer of which LLVM finds out where it leads.
+typedef int (*reader)(const int *, int);
+BOTH __noinline__ int known_read(const int *in, int i)
+{
+    return in[i] + 2 * in[i / 3];
+}
+BOTH int known_of(const int *in, int i)
+{
+    reader r = known_read;
+    return in[i / 2] + r(in, i);
+}
+__global__ void known(int *out, const int *in, int n)
+{
+    int i = calls_thread();
+    if (i < n)
+        out[i] = known_of(in, i);
+}
+
 // Structures come by value and are written to.
 struct big {
     int v[6];
@@ -222,6 +240,8 @@ int main()
         calls_done("mutual", cta, mutual_host);
         virtuals<<<grid, cta>>>(out, in, N);
         calls_done("virtuals", cta, virtual_of);
+        known<<<grid, cta>>>(out, in, N);
+        calls_done("known", cta, known_of);
         structures<<<grid, cta>>>(out, in, N);
         calls_done("structures", cta, big_of);
         written<<<grid, cta>>>(b, out, in, N);
