@@ -2,6 +2,7 @@
  * functions that they call, and gives an object; one linker run makes the image of them. What the parts
  * share, variables and tables, is defined in the first one. */
 #include "cpu.h"
+#include "lower/reach.h"
 #include "pass.h"
 #include <errno.h>
 #include <signal.h>
@@ -53,13 +54,19 @@ static void split_show(LLVMValueRef g)
     LLVMSetVisibility(g, LLVMHiddenVisibility);
 }
 
+/* Pointers to it are the same in all parts: it is the first one's. */
+static int split_is_pointed(LLVMValueRef f)
+{
+    return !LLVMIsDeclaration(f) && !mt_is_shared_name(f) && !split_kernel(f) && mt_is_address_taken(f);
+}
+
 static void split_prepare(LLVMModuleRef m)
 {
     for (LLVMValueRef g = LLVMGetFirstGlobal(m); g; g = LLVMGetNextGlobal(g))
         if (!LLVMIsDeclaration(g) && !split_is_copied(g))
             split_show(g);
     for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
-        if (split_kernel(f))
+        if (split_kernel(f) || split_is_pointed(f))
             split_show(f);
 }
 
@@ -82,6 +89,8 @@ static void split_take(struct mt_unit *u, LLVMModuleRef m, unsigned p, unsigned 
         const char *kernel = split_kernel(f);
         if (kernel && split_part(u, kernel, n) != p)
             split_declare(m, f);
+        else if (p && !kernel && !LLVMIsDeclaration(f) && LLVMGetVisibility(f) == LLVMHiddenVisibility)
+            LLVMSetLinkage(f, LLVMAvailableExternallyLinkage); /* split_prepare has shown it */
     }
     for (LLVMValueRef g = LLVMGetFirstGlobal(m), next; p && g; g = next) {
         next = LLVMGetNextGlobal(g);
