@@ -1,5 +1,10 @@
-# fish: options of the mt- programs, and the words that an option's value can be, as each of them lists its own; else files.
+# fish: commands of memtrace, options of it and the mt- programs, and the words that an option's value can be, as each of them lists its own; else files.
 set -l tool (status basename | string replace -r '\.fish$' '')
+# What is asked for its options: the program, or memtrace and its command.
+function __memtrace_tool
+    set -l words (commandline -opc)
+    test (basename $words[1]) = memtrace; and echo -- $words[1]\n$words[2]; or echo -- $words[1]
+end
 function __memtrace_values
     set -l word (commandline -ct)
     set -l words (commandline -opc)
@@ -13,8 +18,12 @@ function __memtrace_values
         string match -q -- '-*' $option; or return 1
     end
     string match -q -- '*,*' $word; and set begun (string replace -r '[^,]*$' '' -- $word)
-    set -l values ($words[1] --completion-values "$option" 2>/dev/null)
+    set -l tool (__memtrace_tool)
+    set -l values ($tool --completion-values "$option" 2>/dev/null)
     test (count $values) -gt 0; and printf '%s\n' $begun$values
 end
-complete -c $tool -n 'string match -q -- "-*" (commandline -ct)' -a "($tool --completion-options 2>/dev/null)"
+if test $tool = memtrace
+    complete -c memtrace -n 'test (count (commandline -opc)) -eq 1' -f -a '(memtrace --completion-options 2>/dev/null)'
+end
+complete -c $tool -n 'string match -q -- "-*" (commandline -ct)' -a '(eval (string escape -- (__memtrace_tool)) --completion-options 2>/dev/null)'
 complete -c $tool -n '__memtrace_values >/dev/null' -f -a '(__memtrace_values)'

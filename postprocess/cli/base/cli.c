@@ -16,7 +16,7 @@
 
 enum { THREADS_DEFAULT = 32 };
 
-const char *mt_cli_name = "mt";
+const char *mt_cli_name = "mt", *mt_cli_called;
 volatile sig_atomic_t mt_cli_stop;
 
 enum { PATIENCE = 3 }; /* seconds */
@@ -58,7 +58,7 @@ void mt_cli_start(const char *name)
     struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction late = {.sa_handler = on_alarm};
-    mt_cli_name = name;
+    mt_cli_name = mt_cli_called ? mt_cli_called : name;
     sigaction(SIGALRM, &late, NULL);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction old;

@@ -14,7 +14,8 @@
 
 enum { MT_EXIT_OK = 0, MT_EXIT_FAILURE = 1, MT_EXIT_USAGE = 2, MT_EXIT_INPUT = 3 };
 
-extern const char *mt_cli_name; /* for messages; set by mt_cli_start */
+extern const char *mt_cli_name;   /* for messages; set by mt_cli_start */
+extern const char *mt_cli_called; /* "memtrace extract", set before; NULL: by the name it had */
 /* 1 after SIGINT, SIGTERM or SIGHUP; a second one ends the program, and so does the first one when no results
  * are under way (mt_cli_results) a few seconds later. */
 extern volatile sig_atomic_t mt_cli_stop;

@@ -1,6 +1,7 @@
 /* mt-compare: traces in, how alike they are out. */
 #define _GNU_SOURCE
 #include "cli/base/graph_input.h"
+#include "cli/base/commands.h"
 #include "graph_json.h"
 #include "volumes.h"
 #include "output/compare_out.h"
@@ -382,7 +383,7 @@ static void compare_release(struct mt_compare *c)
     free(c->gram);
 }
 
-int main(int argc, char **argv)
+int mt_compare_command(int argc, char **argv)
 {
     struct mt_compare c = {.cap = 65536, .threshold = 0.01};
     struct options x = {.compare = &c};

@@ -1,6 +1,7 @@
 /* mt-convert: raw traces to containers and back, containers of host traces to text, and packed anew. */
 #define _GNU_SOURCE
 #include "convert.h"
+#include "cli/base/commands.h"
 #include "cli/base/kind.h"
 #include "convert_sim.h"
 #include "reader/host_internal.h" /* windows on files are not part of the public interface */
@@ -462,7 +463,7 @@ static int convert_kind(const char *path)
                : mt_kind_refuse(path, kind, "a container or a trace of kernels");
 }
 
-int main(int argc, char **argv)
+int mt_convert_command(int argc, char **argv)
 {
     struct options x = {.order = MT_HOST_BY_TIME, .level = 3, .thread = UINT64_MAX};
     struct mt_output out = {0};

@@ -1,6 +1,7 @@
 /* mt-dump: a trace as text. */
 #define _GNU_SOURCE
 #include "cli/base/cli.h"
+#include "cli/base/commands.h"
 #include "dump.h"
 #include "dump_host.h"
 #include "memtrace/host.h"
@@ -314,7 +315,7 @@ static int dump_containers(const struct options *x, int argc, char **argv, int *
     return n;
 }
 
-int main(int argc, char **argv)
+int mt_dump_command(int argc, char **argv)
 {
     struct options x = {.head = UINT64_MAX, .out = mt_output_whole(dup(STDOUT_FILENO))};
     struct mt_source *s = NULL;

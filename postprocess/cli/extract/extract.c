@@ -1,6 +1,7 @@
 /* mt-extract: traces in, comm.json out. */
 #define _GNU_SOURCE
 #include "extract.h"
+#include "cli/base/commands.h"
 #include "extract_tables.h"
 #ifdef MEMTRACE_MPI
 #include "analysis/mpi/ranks.h"
@@ -296,7 +297,7 @@ static void extract_stats(const struct mt_extract *x)
                x->p.team ? (unsigned long long)mt_team_count(x->p.team) : 0);
 }
 
-int main(int argc, char **argv)
+int mt_extract_command(int argc, char **argv)
 {
     static struct mt_extract x; /* holds the output buffer */
     mt_cli_start("mt-extract");

@@ -5,6 +5,7 @@
 #include "cli/base/cli.h"
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,16 +26,17 @@ static int one_of_several(void)
 
 int mt_mpirun_hand_over(char **argv)
 {
-    static char path[PATH_MAX + 8];
+    static char path[PATH_MAX + 32];
     if (!one_of_several())
         return 0;
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
-    if (n > 0 && n < PATH_MAX) {
-        memcpy(path + n, "-mpi", 5);
+    char *slash = n > 0 && n < PATH_MAX ? (path[n] = 0, strrchr(path, '/')) : NULL;
+    if (slash) {
+        snprintf(slash + 1, sizeof path - (size_t)(slash + 1 - path), "mt-extract-mpi");
         execv(path, argv);
     }
-    mt_cli_say("is one of several ranks of an MPI program, but %s-mpi cannot be run: %s (it is built where "
-               "MPI is found)",
-               "mt-extract", strerror(errno));
+    mt_cli_say("is one of several ranks of an MPI program, but mt-extract-mpi cannot be run: %s (it is built "
+               "where MPI is found)",
+               strerror(errno));
     return MT_EXIT_USAGE;
 }

@@ -1,6 +1,7 @@
 /* mt-graph: traces in, the memory (stride) graph out. */
 #define _GNU_SOURCE
 #include "cli/base/graph_input.h"
+#include "cli/base/commands.h"
 #include "output/graph_out.h"
 #include <errno.h>
 #include <spawn.h>
@@ -310,7 +311,7 @@ static int graph_run(struct options *x, struct mt_output *out)
     return code ? code : input;
 }
 
-int main(int argc, char **argv)
+int mt_graph_command(int argc, char **argv)
 {
     struct options x = {.key = MT_NODE_BUFFER | MT_NODE_STRIDE | MT_NODE_TYPE};
     struct mt_output out = {0};

@@ -1,6 +1,7 @@
 /* mt-merge: merges the threads' streams of an atomic text trace by timestamp, as they arrive. */
 #define _GNU_SOURCE
 #include "cli/base/cli.h"
+#include "cli/base/commands.h"
 #include "cli/base/kind.h"
 #include "merge_queue.h"
 #include "reader/text.h"
@@ -302,7 +303,7 @@ static int merge_finish(struct merge_run *r, int code)
     return code ? code : r->bad || unended || mt_cli_stop ? MT_EXIT_INPUT : MT_EXIT_OK;
 }
 
-int main(int argc, char **argv)
+int mt_merge_command(int argc, char **argv)
 {
     static const struct option options[] = {{"format", required_argument, NULL, 'f'},
                                             {"keep-timestamps", no_argument, NULL, 't'},

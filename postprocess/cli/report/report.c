@@ -1,6 +1,7 @@
 /* mt-report: traces in, one HTML page out. */
 #define _GNU_SOURCE
 #include "cli/base/pipeline.h"
+#include "cli/base/commands.h"
 #include "cli/base/graph_input.h"
 #include "report_from.h"
 #include "report_versus.h"
@@ -374,7 +375,7 @@ static int report_two(struct make *m, int argc, char **argv, int middle)
     return mt_report_versus(&r);
 }
 
-int main(int argc, char **argv)
+int mt_report_command(int argc, char **argv)
 {
     static struct make m;
     int middle = report_middle(argc, argv);

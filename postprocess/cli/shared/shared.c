@@ -1,6 +1,7 @@
 /* mt-shared: bank conflicts and hazards of shared memory, and what local memory costs. */
 #define _GNU_SOURCE
 #include "output/json.h"
+#include "cli/base/commands.h"
 #include "shared.h"
 #include "memtrace/host.h"
 #include "memtrace/container.h"
@@ -134,7 +135,7 @@ static int shared_write(struct options *x, struct mt_output *out)
     return rc ? mt_cli_fail("no memory for the results") : code;
 }
 
-int main(int argc, char **argv)
+int mt_shared_command(int argc, char **argv)
 {
     struct options x = {.shared = {.top = 25}};
     struct mt_shared *s = &x.shared;

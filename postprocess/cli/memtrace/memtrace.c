@@ -1,0 +1,120 @@
+/* memtrace: one program for all commands. `memtrace extract …` and `mt-extract …` are the same. */
+#include "cli/base/cli.h"
+#include "cli/base/commands.h"
+#include "cli/base/near.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct command {
+    const char *word, *sentence;
+    int (*main)(int argc, char **argv); /* NULL: a program of its own */
+} commands[] = {
+#define COMMAND(word, sentence) {#word, sentence, mt_##word##_command},
+#define PROGRAM(word, sentence) {#word, sentence, NULL},
+#include "cli/base/commands.def"
+#undef COMMAND
+#undef PROGRAM
+};
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+static const char first_help[] = "memtrace: who wrote what, who read it, how far the bytes went and with which strides\n"
+                                 "\n"
+                                 "Three things to begin with:\n"
+                                 "  memtrace run ./app             trace a CUDA program, or python script.py, as it is\n"
+                                 "  memtrace cc app.cu -o app      or compile it so that ./app traces itself\n"
+                                 "  memtrace report /tmp -o a.html then look at what was traced last\n"
+                                 "\n"
+                                 "Commands (memtrace help COMMAND says more, man mt-COMMAND all):\n";
+
+static const char last_help[] = "\nusage: memtrace COMMAND [OPTION...] [FILE...]\n"
+                                "       memtrace help [COMMAND]\n"
+                                "       memtrace --version\n";
+
+static int memtrace_help(void)
+{
+    fputs(first_help, stdout);
+    for (size_t i = 0; i < COMMANDS; i++)
+        printf("  %-9s %s\n", commands[i].word, commands[i].sentence);
+    fputs(last_help, stdout);
+    return mt_near_told("memtrace");
+}
+
+static const struct command *memtrace_find(const char *word)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(word, commands[i].word) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+/* The program beside this one; comes back when it cannot be run. */
+static int memtrace_exec(const struct command *c, char **argv)
+{
+    char path[PATH_MAX + 32];
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+    char *slash = n > 0 && n < PATH_MAX ? (path[n] = 0, strrchr(path, '/')) : NULL;
+    if (slash) {
+        snprintf(slash + 1, sizeof path - (size_t)(slash + 1 - path), "mt-%s", c->word);
+        execv(path, argv);
+    }
+    int code = errno == ENOENT ? MT_EXIT_USAGE : MT_EXIT_FAILURE;
+    mt_cli_say("%s: %s: %s", c->word, slash ? path : "/proc/self/exe", strerror(errno));
+    return code;
+}
+
+static int memtrace_call(const struct command *c, int argc, char **argv)
+{
+    static char name[32];
+    snprintf(name, sizeof name, "memtrace %s", c->word);
+    mt_cli_called = name;
+    argv[0] = name;
+    return c->main ? c->main(argc, argv) : memtrace_exec(c, argv);
+}
+
+static int memtrace_unknown(const char *word)
+{
+    const char *words[COMMANDS + 2] = {"help"};
+    for (size_t i = 0; i < COMMANDS; i++)
+        words[i + 1] = commands[i].word;
+    const char *near = mt_near_word(word, strlen(word), words);
+    if (access(word, F_OK) == 0)
+        return mt_cli_usage("'%s' is no command, but a file: memtrace report, extract and dump read traces, memtrace "
+                            "run runs programs",
+                            word);
+    return near ? mt_cli_usage("there is no command '%s'; did you mean '%s'?", word, near)
+                : mt_cli_usage("there is no command '%s'", word);
+}
+
+int main(int argc, char **argv)
+{
+    const char *slash = argc ? strrchr(argv[0], '/') : NULL, *called = slash ? slash + 1 : argc ? argv[0] : "";
+    const struct command *c = strncmp(called, "mt-", 3) == 0 ? memtrace_find(called + 3) : NULL;
+    if (c && c->main)
+        return c->main(argc, argv);
+    mt_cli_name = "memtrace";
+    const char *word = argc > 1 ? argv[1] : "help";
+    if (strcmp(word, "--completion-options") == 0) { /* what shells can offer first */
+        for (size_t i = 0; i < COMMANDS; i++)
+            puts(commands[i].word);
+        puts("help\n--help\n--version");
+        return mt_near_told("memtrace");
+    }
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        mt_cli_version();
+        return mt_near_told("memtrace");
+    }
+    int help = strcmp(word, "help") == 0;
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (help && argc < 3))
+        return memtrace_help();
+    c = memtrace_find(help ? argv[2] : word);
+    if (!c)
+        return memtrace_unknown(help ? argv[2] : word);
+    if (help) {
+        char option[] = "--help", *asked[] = {NULL, option, NULL};
+        return memtrace_call(c, 2, asked);
+    }
+    return memtrace_call(c, argc - 1, argv + 1);
+}
