@@ -52,12 +52,37 @@ class Alike(ToolCase):
         for words, want in (("mt-extract --format = sq", ["sqlite"]), ("mt-extract --format =", ["json", "perfetto"]), ("mt-convert -f ra", ["raw", "ramulator"]),
                             ("mt-extract -s KDV,transf", ["KDV,transfers"]), ("mt-extract --table = cta_", ["cta_volumes"]), ("mt-host at", ["atomic"]),
                             ("mt-host --engine = q", ["qemu"]), ("mt-run -f co", ["compact"]), ("mt-extract --output = sq", []), ("mt-extract -q sq", []),
-                            ("mt-extract sq", [])):
+                            ("mt-extract sq", []), ("memtrace extr", ["extract"]), ("memtrace extract --format = sq", ["sqlite"]), ("memtrace dump --hea", ["--head="])):
             r = subprocess.run(["bash", "-c", f"""PATH={BIN}:$PATH; source "$1"; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
                                 _memtrace "${{COMP_WORDS[0]}}"; printf '%s\n' "${{COMPREPLY[@]}}"
                                 """, "bash", script], capture_output=True, text=True, timeout=60)
             got = r.stdout.split()
             self.assertTrue(set(want) <= set(got) and (len(got) == len(want) or words.endswith("=")), (words, got, r.stderr))
+
+    def test_memtrace(self):
+        """memtrace COMMAND is mt-COMMAND, but for its name; what is no command is said to be none."""
+        help_text = self.run_tool("memtrace").stdout.decode()
+        self.assertEqual(help_text, self.run_tool("memtrace", "--help").stdout.decode())
+        for tool in self.tools():
+            word = tool[3:]
+            self.assertRegex(help_text, f"(?m)^  {word} +[a-z]")
+            own = self.run_tool(tool, "--help")
+            for words in ((word, "--help"), ("help", word)):
+                r = self.run_tool("memtrace", *words)
+                self.assertEqual(r.returncode, 0, (words, r.stderr))
+                if tool in ("mt-cc", "mt-host", "mt-env", "mt-run", "mt-ptx"):  # programs of their own
+                    self.assertEqual(r.stdout, own.stdout, words)
+                else:
+                    self.assertEqual(r.stdout.replace(b"memtrace " + word.encode(), tool.encode()), own.stdout, words)
+                    self.assertIn(b"Usage: memtrace " + word.encode(), r.stdout)
+            listed = self.run_tool("memtrace", word, "--completion-options").stdout
+            self.assertEqual(listed, self.run_tool(tool, "--completion-options").stdout, tool)
+        path = self.file("t", trace([("k", [record(0, LOAD, 4, 16, C0)])]))
+        self.assertEqual(self.run_tool("memtrace", "dump", "--no-companion", path).stdout, self.run_tool("mt-dump", "--no-companion", path).stdout)
+        for word, said in (("extrct", b"did you mean 'extract'?"), ("xyzzy", b"there is no command 'xyzzy'"), (path, b"is no command, but a file")):
+            r = self.run_tool("memtrace", word)
+            self.assertEqual((r.returncode, said in r.stderr), (2, True), (word, r.stderr))
+        self.assertIn(b"memtrace extract: no-such-file: ", self.run_tool("memtrace", "extract", "no-such-file").stderr)
 
     def test_words(self):
         """Each word that a tool offers for an option is one that it takes."""

@@ -35,6 +35,8 @@ __attribute__((format(printf, 1, 2))) void mt_cli_note(const char *format, ...);
 /* The same; returns MT_EXIT_FAILURE. */
 __attribute__((format(printf, 1, 2))) int mt_cli_fail(const char *format, ...);
 void mt_cli_version(void);
+/* A help text on stdout. It begins with "Usage: mt-…", in whose place mt_cli_called comes. */
+void mt_cli_help(const char *text);
 /* Says that the command line is wrong and where help is; returns MT_EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int mt_cli_usage(const char *format, ...);
 /* Exit code of an error of the reader. */

@@ -99,6 +99,17 @@ static int options_told(void)
     return mt_near_told(mt_cli_name) ? MT_EXIT_FAILURE : -1;
 }
 
+void mt_cli_help(const char *text)
+{
+    static const char usage[] = "Usage: ";
+    if (mt_cli_called && strncmp(text, usage, sizeof usage - 1) == 0) {
+        printf("%s%s", usage, mt_cli_called);
+        text += sizeof usage - 1;
+        text += strcspn(text, " ");
+    }
+    fputs(text, stdout);
+}
+
 int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,
                    int (*take)(void *arg, int o), void *arg)
 {
@@ -156,7 +167,7 @@ int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const cha
         in->flags |= MT_SOURCE_NO_COMPANION;
         return 0;
     case 'h':
-        fputs(help, stdout);
+        mt_cli_help(help);
         return -1;
     case 'V':
         mt_cli_version();

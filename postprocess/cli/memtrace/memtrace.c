@@ -20,16 +20,17 @@ static const struct command {
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
 
-static const char first_help[] = "memtrace: who wrote what, who read it, how far the bytes went and with which strides\n"
-                                 "\n"
-                                 "Three things to begin with:\n"
-                                 "  memtrace run ./app             trace a CUDA program, or python script.py, as it is\n"
-                                 "  memtrace cc app.cu -o app      or compile it so that ./app traces itself\n"
-                                 "  memtrace report /tmp -o a.html then look at what was traced last\n"
-                                 "\n"
-                                 "Commands (memtrace help COMMAND says more, man mt-COMMAND all):\n";
+static const char first_help[] =
+    "memtrace: who wrote what, who read it, how far the bytes went and with which strides\n"
+    "\n"
+    "Three things to begin with:\n"
+    "  memtrace run ./app             trace a CUDA program, or python script.py, as it is\n"
+    "  memtrace cc app.cu -o app      or compile it so that ./app traces itself\n"
+    "  memtrace report /tmp -o a.html then look at what was traced last\n"
+    "\n"
+    "Commands (memtrace help COMMAND says more, man mt-COMMAND all):\n";
 
-static const char last_help[] = "\nusage: memtrace COMMAND [OPTION...] [FILE...]\n"
+static const char last_help[] = "\nUsage: memtrace COMMAND [OPTION]... [FILE]...\n"
                                 "       memtrace help [COMMAND]\n"
                                 "       memtrace --version\n";
 
@@ -81,16 +82,19 @@ static int memtrace_unknown(const char *word)
         words[i + 1] = commands[i].word;
     const char *near = mt_near_word(word, strlen(word), words);
     if (access(word, F_OK) == 0)
-        return mt_cli_usage("'%s' is no command, but a file: memtrace report, extract and dump read traces, memtrace "
-                            "run runs programs",
-                            word);
+        return mt_cli_usage(
+            "'%s' is no command, but a file: memtrace report, extract and dump read traces, memtrace "
+            "run runs programs",
+            word);
     return near ? mt_cli_usage("there is no command '%s'; did you mean '%s'?", word, near)
                 : mt_cli_usage("there is no command '%s'", word);
 }
 
 int main(int argc, char **argv)
 {
-    const char *slash = argc ? strrchr(argv[0], '/') : NULL, *called = slash ? slash + 1 : argc ? argv[0] : "";
+    const char *slash = argc ? strrchr(argv[0], '/') : NULL, *called = slash  ? slash + 1
+                                                                       : argc ? argv[0]
+                                                                              : "";
     const struct command *c = strncmp(called, "mt-", 3) == 0 ? memtrace_find(called + 3) : NULL;
     if (c && c->main)
         return c->main(argc, argv);

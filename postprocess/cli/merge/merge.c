@@ -252,20 +252,21 @@ static int take_path(struct merge_run *r, const char *path)
 
 static void merge_help(void)
 {
-    puts("Usage: mt-merge [OPTION]... [FILE]...\n"
-         "Merges an atomic text trace (mt-host atomic) by timestamp while it is being written: reads FILEs, "
-         "one\n"
-         "after the other, or standard input; writes 'thread TAB event ...' lines to standard output.\n"
-         "\n"
-         "  -f, --format=FORMAT     text: there is no other\n"
-         "  -t, --keep-timestamps   leave the timestamp in front of each line\n"
-         "  -q, --quiet             say only what fails, and which lines are bad\n"
-         "  -h, --help              this text\n"
-         "  -V, --version           version\n"
-         "\n"
-         "Order: timestamp, then thread, then input. thread_sync lines are left out.\n"
-         "Exit code: 0 fine; 1 runtime failure; 2 usage; 3 lines were bad, late or cut off (the others are "
-         "merged), or threads have no end.");
+    mt_cli_help(
+        "Usage: mt-merge [OPTION]... [FILE]...\n"
+        "Merges an atomic text trace (mt-host atomic) by timestamp while it is being written: reads FILEs, "
+        "one\n"
+        "after the other, or standard input; writes 'thread TAB event ...' lines to standard output.\n"
+        "\n"
+        "  -f, --format=FORMAT     text: there is no other\n"
+        "  -t, --keep-timestamps   leave the timestamp in front of each line\n"
+        "  -q, --quiet             say only what fails, and which lines are bad\n"
+        "  -h, --help              this text\n"
+        "  -V, --version           version\n"
+        "\n"
+        "Order: timestamp, then thread, then input. thread_sync lines are left out.\n"
+        "Exit code: 0 fine; 1 runtime failure; 2 usage; 3 lines were bad, late or cut off (the others are "
+        "merged), or threads have no end.\n");
 }
 
 static int merge_option(void *arg, int o)
