@@ -79,6 +79,7 @@ static int spin_in_loop(const struct flow *f, LLVMValueRef inst)
 struct search {
     const struct flow *flow;
     LLVMValueRef poll;
+    int chosen; /* what it chooses counts, too */
     LLVMValueRef seen[256];
     unsigned nseen;
 };
@@ -89,7 +90,7 @@ static int spin_depends(struct search *s, LLVMValueRef v);
 static int spin_decides(struct search *s, LLVMBasicBlockRef block, int end)
 {
     const struct mt_flow *f = &s->flow->cfg;
-    int at = mt_flow_index(f, block);
+    int at = s->chosen ? mt_flow_index(f, block) : -1;
     for (int steps = 0; at >= 0 && s->flow->mark[at] & IN_LOOP && steps < 4; steps++, end = 1) {
         LLVMValueRef last = LLVMGetBasicBlockTerminator(f->block[at]);
         if (end && LLVMGetNumSuccessors(last) > 1)
@@ -101,8 +102,8 @@ static int spin_decides(struct search *s, LLVMBasicBlockRef block, int end)
     return 0;
 }
 
-/* Does the value depend on the poll, through instructions of the loop and through stack slots, or is it
- * chosen by it? */
+/* Does the value depend on the poll, through instructions of the loop and through stack slots, or (chosen) by
+ * the branch that chooses it? */
 static int spin_depends(struct search *s, LLVMValueRef v)
 {
     if (v == s->poll)
@@ -149,7 +150,7 @@ static int spin_exit_depends(const struct flow *f, LLVMValueRef poll)
             int to = mt_flow_index(&f->cfg, LLVMGetSuccessor(t, s));
             leaves |= to >= 0 && !(f->mark[to] & IN_LOOP);
         }
-        struct search search = {.flow = f, .poll = poll};
+        struct search search = {.flow = f, .poll = poll, .chosen = 1};
         if (leaves && spin_depends(&search, LLVMGetOperand(t, 0)))
             return 1;
     }

@@ -94,7 +94,7 @@ static LLVMBasicBlockRef exits_after_lock(const struct vec_order *o, unsigned lo
 
 void vec_take_exits(struct vec_order *o, const LLVMBasicBlockRef *next, unsigned char *taken)
 {
-    for (unsigned loop = o->nloops; loop; loop--) { /* inner ones come later in the list */
+    for (unsigned loop = 1; loop <= o->nloops; loop++) { /* outer ones first: who leaves two at once */
         unsigned outside = o->parents[loop - 1], changed = 1;
         LLVMBasicBlockRef meet = o->block[o->header[loop]];
         while (meet && exits_is_in(o, o->loop[vec_order_index(o, meet)], loop))

@@ -49,8 +49,7 @@ __global__ void lock_of_one(int *lock, int *sum)
     }
 }
 
-// Lanes of a warp want the same lock.
-__global__ void lock_of_all(int *lock, int *sum)
+__device__ void lock_by_flag(int *lock, int *sum)
 {
     bool done = false;
     while (!done)
@@ -61,17 +60,17 @@ __global__ void lock_of_all(int *lock, int *sum)
         }
 }
 
+// Lanes of a warp want the same lock.
+__global__ void lock_of_all(int *lock, int *sum)
+{
+    lock_by_flag(lock, sum);
+}
+
 // Odd lanes leave their loop by a flag that the exchange has set, even ones by what it has read.
 __global__ void lock_two_ways(int *lock, int *sum)
 {
     if (threadIdx.x & 1) {
-        bool done = false;
-        while (!done)
-            if (atomicCAS(lock, 0, 1) == 0) {
-                add_one(sum);
-                atomicExch(lock, 0);
-                done = true;
-            }
+        lock_by_flag(lock, sum);
     } else {
         while (atomicCAS(lock, 0, 1))
             ;
