@@ -40,30 +40,17 @@ static int exact_is_flushed(struct mt_lowering *l, LLVMValueRef v)
            (LLVMIsABitCastInst(v) && LLVMGetMetadata(v, exact_mark(l)));
 }
 
-/* A constant of the type's shape: int32, or a vector of it. */
-static LLVMValueRef exact_splat(struct mt_lowering *l, LLVMTypeRef type, unsigned bits)
-{
-    LLVMValueRef one = LLVMConstInt(l->i32, bits, 0);
-    if (LLVMGetTypeKind(type) != LLVMVectorTypeKind)
-        return one;
-    unsigned n = LLVMGetVectorSize(type);
-    LLVMValueRef lanes[n];
-    for (unsigned i = 0; i < n; i++)
-        lanes[i] = one;
-    return LLVMConstVector(lanes, n);
-}
-
 /* Denormals become zero of the same sign, built at the builder's place. *first:
  * the first of the instructions. */
 static LLVMValueRef exact_flush(struct mt_lowering *l, LLVMValueRef v, LLVMValueRef *first)
 {
     LLVMBuilderRef b = l->builder;
     LLVMTypeRef type = LLVMTypeOf(v);
-    LLVMValueRef zero = exact_splat(l, type, 0);
+    LLVMValueRef zero = mt_splat(type, LLVMConstInt(l->i32, 0, 0));
     LLVMValueRef bits = LLVMBuildBitCast(b, v, LLVMTypeOf(zero), "");
-    LLVMValueRef exponent = LLVMBuildAnd(b, bits, exact_splat(l, type, EXPONENT), "");
+    LLVMValueRef exponent = LLVMBuildAnd(b, bits, mt_splat(type, LLVMConstInt(l->i32, EXPONENT, 0)), "");
     LLVMValueRef small = LLVMBuildICmp(b, LLVMIntEQ, exponent, zero, "");
-    LLVMValueRef sign = LLVMBuildAnd(b, bits, exact_splat(l, type, SIGN), "");
+    LLVMValueRef sign = LLVMBuildAnd(b, bits, mt_splat(type, LLVMConstInt(l->i32, SIGN, 0)), "");
     LLVMValueRef r = LLVMBuildBitCast(b, LLVMBuildSelect(b, small, sign, bits, ""), type, "");
     if (LLVMIsAInstruction(r))
         LLVMSetMetadata(r, exact_mark(l),

@@ -15,6 +15,17 @@ LLVMValueRef mt_builtin(struct mt_lowering *l, const char *name, LLVMTypeRef *ty
     return mt_declare(l->module, name, *type);
 }
 
+LLVMValueRef mt_splat(LLVMTypeRef shape, LLVMValueRef constant)
+{
+    if (LLVMGetTypeKind(shape) != LLVMVectorTypeKind)
+        return constant;
+    unsigned n = LLVMGetVectorSize(shape);
+    LLVMValueRef elements[n];
+    for (unsigned i = 0; i < n; i++)
+        elements[i] = constant;
+    return LLVMConstVector(elements, n);
+}
+
 LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n)
 {
     return LLVMBuildCall2(l->builder, LLVMGlobalGetValueType(function), function, args, n, "");

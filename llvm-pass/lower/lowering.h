@@ -45,6 +45,9 @@ struct mt_lowering {
 LLVMValueRef mt_builtin(struct mt_lowering *l, const char *name, LLVMTypeRef *type);
 LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n);
 
+/* A constant for each element of a type: itself, or a vector of as many as `shape` has. */
+LLVMValueRef mt_splat(LLVMTypeRef shape, LLVMValueRef constant);
+
 /* After the name of a function: its version without record calls. */
 #define MT_PLAIN_SUFFIX ".plain"
 /* Names of the functions that the runtime calls: this, and the kernel's. */

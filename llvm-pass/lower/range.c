@@ -23,14 +23,7 @@ static LLVMTypeRef range_like(LLVMTypeRef shape, LLVMTypeRef scalar)
 
 static LLVMValueRef range_splat(LLVMTypeRef type, uint64_t value)
 {
-    LLVMValueRef one = LLVMConstInt(range_scalar(type), value, 0);
-    if (LLVMGetTypeKind(type) != LLVMVectorTypeKind)
-        return one;
-    unsigned n = LLVMGetVectorSize(type);
-    LLVMValueRef lanes[n];
-    for (unsigned i = 0; i < n; i++)
-        lanes[i] = one;
-    return LLVMConstVector(lanes, n);
+    return mt_splat(type, LLVMConstInt(range_scalar(type), value, 0));
 }
 
 static void range_replace(LLVMValueRef old, LLVMValueRef by)

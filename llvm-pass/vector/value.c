@@ -95,7 +95,7 @@ unsigned vec_members(LLVMTypeRef type)
                                        : 0;
 }
 
-LLVMTypeRef vec_member(LLVMTypeRef type, unsigned i)
+static LLVMTypeRef value_member(LLVMTypeRef type, unsigned i)
 {
     return LLVMGetTypeKind(type) == LLVMStructTypeKind ? LLVMStructGetTypeAtIndex(type, i)
                                                        : LLVMGetElementType(type);
@@ -110,7 +110,7 @@ LLVMValueRef vec_merge(struct vec *v, LLVMTypeRef type, LLVMValueRef mask, LLVMV
     for (unsigned i = 0; i < vec_members(type); i++) {
         LLVMValueRef a = LLVMBuildExtractValue(v->b, from, i, ""),
                      b = LLVMBuildExtractValue(v->b, others, i, "");
-        others = LLVMBuildInsertValue(v->b, others, vec_merge(v, vec_member(type, i), mask, a, b), i, "");
+        others = LLVMBuildInsertValue(v->b, others, vec_merge(v, value_member(type, i), mask, a, b), i, "");
     }
     return others;
 }
@@ -137,7 +137,7 @@ LLVMTypeRef vec_wide(struct vec *v, LLVMTypeRef type)
         if (n > MOST_MEMBERS)
             return NULL;
         for (unsigned i = 0; i < n; i++)
-            if (!(member[i] = vec_wide(v, vec_member(type, i))))
+            if (!(member[i] = vec_wide(v, value_member(type, i))))
                 return NULL;
         return LLVMStructTypeInContext(v->context, member, n, 0);
     default:
@@ -339,7 +339,7 @@ static LLVMValueRef value_members(struct vec *v, const struct vec_rep *r, LLVMTy
         struct vec_rep one = {.kind = r->kind};
         for (unsigned p = 0; p < (r->kind == VEC_ROWS ? v->rows : 1); p++)
             one.part[p] = LLVMBuildExtractValue(v->b, r->part[p], i, "");
-        all = LLVMBuildInsertValue(v->b, all, vec_rep_lanes(v, &one, vec_member(type, i)), i, "");
+        all = LLVMBuildInsertValue(v->b, all, vec_rep_lanes(v, &one, value_member(type, i)), i, "");
     }
     return all;
 }

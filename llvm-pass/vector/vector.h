@@ -216,7 +216,6 @@ LLVMTypeRef vec_wide(struct vec *v, LLVMTypeRef type);               /* of lanes
 unsigned vec_count(LLVMTypeRef type); /* elements of a scalar (1) or a vector */
 /* Of a structure or an array; 0: it is none. */
 unsigned vec_members(LLVMTypeRef type);
-LLVMTypeRef vec_member(LLVMTypeRef type, unsigned i);
 /* The lanes of `mask` from the one, the others from the other; type: a thread's. */
 LLVMValueRef vec_merge(struct vec *v, LLVMTypeRef type, LLVMValueRef mask, LLVMValueRef from,
                        LLVMValueRef others);

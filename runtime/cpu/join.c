@@ -68,7 +68,7 @@ struct party {
     uint64_t others; /* the lowest place of those who wait; all ones: nobody does */
 };
 
-static inline void merge_look(struct merge *g, uint32_t i)
+static inline void join_look(struct merge *g, uint32_t i)
 {
     g->place[i] = !g->left[i] ? UINT64_MAX
                   : g->keys   ? mt_keys_order(g->keys, g->at[i])
@@ -77,7 +77,7 @@ static inline void merge_look(struct merge *g, uint32_t i)
 }
 
 /* Lanes whose access has all its lanes there; all, where there is none. */
-static uint32_t merge_complete(const struct merge *g)
+static uint32_t join_is_complete(const struct merge *g)
 {
     uint32_t complete = 0;
     for (uint32_t i = 0; i < g->n; i++)
@@ -89,7 +89,7 @@ static uint32_t merge_complete(const struct merge *g)
  * it is done for each access. */
 static void join_gather(struct party *party, const struct merge *g)
 {
-    uint32_t who = g->keys ? merge_complete(g) : UINT32_MAX, here = 0, lanes = g->mask;
+    uint32_t who = g->keys ? join_is_complete(g) : UINT32_MAX, here = 0, lanes = g->mask;
     uint64_t least = UINT64_MAX, others = UINT64_MAX, what = UINT64_MAX;
     for (uint32_t i = 0; i < g->n; i++) {
         uint64_t place = who >> i & 1 ? g->place[i] : UINT64_MAX;
@@ -127,7 +127,7 @@ static int join_advance(struct merge *g, struct party *party)
         uint32_t i = party->lane[k];
         g->left[i]--;
         party->at[k] = g->at[i] += MT_ENTRY_WORDS;
-        merge_look(g, i);
+        join_look(g, i);
         if (g->keys && g->left[i])
             mt_keys_arrive(g->keys, g->at[i]);
         together &= g->left[i] && g->what[i] == g->what[first] && g->place[i] == g->place[first];
@@ -158,7 +158,7 @@ static struct mt_warp_keys *join_keys(struct mt_joined *j, const struct mt_warp_
 }
 
 /* Is a lane at the end of what is here that may come to what the others are at? */
-static int merge_waits(const struct merge *g)
+static int join_waits(const struct merge *g)
 {
     for (uint32_t m = g->later; m; m &= m - 1)
         if (!g->left[__builtin_ctz(m)])
@@ -176,10 +176,10 @@ void mt_join_different(struct mt_joined *j, struct mt_warp_phase *p, uint32_t la
         g.at[i] = p->at[i];
         g.left[i] = p->count[i];
         g.later |= (uint32_t)((later & lanes & -lanes) != 0) << i;
-        merge_look(&g, i);
+        join_look(&g, i);
         left += p->count[i];
     }
-    while (left && !(later & ~p->mask) && !merge_waits(&g)) {
+    while (left && !(later & ~p->mask) && !join_waits(&g)) {
         join_gather(&party, &g);
         do { /* until they part, or those who wait are no longer further back */
             join_emit(j, p->warp, party.mask, party.n, party.at, 0);

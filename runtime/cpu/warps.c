@@ -73,7 +73,8 @@ static int warps_alike(const uint64_t *a, const uint64_t *b, size_t count, uint6
 }
 
 /* The phase that begins at `e`. Returns how many entries it has; 0: it may go on after `end`. */
-static size_t find_phase(struct mt_warp_phase *p, const uint64_t *e, const uint64_t *end, int all, int *same)
+static size_t warps_find_phase(struct mt_warp_phase *p, const uint64_t *e, const uint64_t *end, int all,
+                               int *same)
 {
     const uint64_t *at = e;
     uint64_t thread, first_thread = e[2] & THREAD, warp = first_thread / LANES;
@@ -104,19 +105,20 @@ static size_t find_phase(struct mt_warp_phase *p, const uint64_t *e, const uint6
 /* ---- barriers in memory ---- */
 
 /* Of an entry: the object's address, without its phase; 0: it is of no such barrier. */
-static uint64_t cut_object(const uint64_t *entry, uint32_t type)
+static uint64_t warps_cut_object(const uint64_t *entry, uint32_t type)
 {
     uint32_t meta = (uint32_t)entry[0];
     return meta == mt_rec_meta(type, MT_SYNC_OF_OBJECT) ? (entry[1] | MT_MBARRIER_FLAGS) + 1 : 0;
 }
 
 /* Has one of the first `lanes` lanes arrived at this object, at a place behind this wait's? */
-static int cut_is_needed(const struct mt_warp_phase *p, uint32_t lanes, const uint64_t *wait, uint64_t object)
+static int warps_cut_is_needed(const struct mt_warp_phase *p, uint32_t lanes, const uint64_t *wait,
+                               uint64_t object)
 {
     for (uint32_t i = 0; i < lanes; i++)
         for (size_t k = 0; k < p->count[i]; k++) {
             const uint64_t *at = p->at[i] + k * MT_ENTRY_WORDS;
-            if (cut_object(at, MT_SYNC_ARRIVE) == object && mt_entry_place(at) >= mt_entry_place(wait))
+            if (warps_cut_object(at, MT_SYNC_ARRIVE) == object && mt_entry_place(at) >= mt_entry_place(wait))
                 return 1;
         }
     return 0;
@@ -129,8 +131,8 @@ static size_t warps_cut(struct mt_warp_phase *p, size_t n)
     for (uint32_t i = 1; i < p->lanes; i++)
         for (size_t k = 0; k < p->count[i]; k++) {
             const uint64_t *at = p->at[i] + k * MT_ENTRY_WORDS;
-            uint64_t object = cut_object(at, MT_SYNC_BARRIER);
-            if (!object || !cut_is_needed(p, i, at, object))
+            uint64_t object = warps_cut_object(at, MT_SYNC_BARRIER);
+            if (!object || !warps_cut_is_needed(p, i, at, object))
                 continue;
             n = (size_t)(at - p->at[0]) / MT_ENTRY_WORDS;
             p->count[i] = k;
@@ -161,7 +163,7 @@ static void warps_phases(struct mt_warps *w, const uint64_t *e, size_t count)
     while (e < end) {
         struct mt_warp_phase p;
         int same;
-        size_t n = find_phase(&p, e, end, 1, &same);
+        size_t n = warps_find_phase(&p, e, end, 1, &same);
         e += warps_phase(w, &p, same, n) * MT_ENTRY_WORDS;
     }
 }
@@ -169,7 +171,7 @@ static void warps_phases(struct mt_warps *w, const uint64_t *e, size_t count)
 /* ---- lanes that do not come in order ---- */
 
 /* Room for `count` entries. */
-static int unit_room(uint64_t **entry, size_t *room, size_t count)
+static int warps_unit_room(uint64_t **entry, size_t *room, size_t count)
 {
     size_t more = *room ? *room : 1024;
     while (more < count)
@@ -185,12 +187,12 @@ static int unit_room(uint64_t **entry, size_t *room, size_t count)
 }
 
 /* The unit's entries lane by lane, as a phase. */
-static int unit_sort(struct mt_warps *w, const struct unit *u, struct mt_warp_phase *p)
+static int warps_unit_sort(struct mt_warps *w, const struct unit *u, struct mt_warp_phase *p)
 {
     size_t count[LANES] = {0};
     uint64_t *to[LANES], *at;
     const uint64_t *end = u->entry + u->count * MT_ENTRY_WORDS;
-    if (unit_room(&w->sorted, &w->sorted_room, u->count))
+    if (warps_unit_room(&w->sorted, &w->sorted_room, u->count))
         return -1;
     for (const uint64_t *e = u->entry; e < end; e += MT_ENTRY_WORDS)
         count[e[2] % LANES]++;
@@ -213,7 +215,7 @@ static int unit_sort(struct mt_warps *w, const struct unit *u, struct mt_warp_ph
 }
 
 /* Of each entry in the phase: the how manieth of the unit it is. NULL: no memory. */
-static uint32_t *unit_when(const struct unit *u, const struct mt_warp_phase *p)
+static uint32_t *warps_unit_when(const struct unit *u, const struct mt_warp_phase *p)
 {
     uint32_t *when = malloc(u->count * sizeof *when);
     size_t to[LANES];
@@ -227,7 +229,7 @@ static uint32_t *unit_when(const struct unit *u, const struct mt_warp_phase *p)
 /* Puts a unit together, as far as no lane can come to it any more; over: all of it. Where places do not rise,
  * it is not known before what can come. A lane that waits for what is behind it in the code keeps the order
  * of the run: then it goes by phases. */
-static void unit_work(struct mt_warps *w, uint32_t warp, int over)
+static void warps_unit_work(struct mt_warps *w, uint32_t warp, int over)
 {
     struct unit *u = &w->unit[warp];
     struct mt_warp_phase p = {.warp = warp};
@@ -235,9 +237,9 @@ static void unit_work(struct mt_warps *w, uint32_t warp, int over)
     if (!n)
         return;
     uint32_t *when = NULL;
-    int sorted = !unit_sort(w, u, &p) && warps_cut(&p, n) == n;
+    int sorted = !warps_unit_sort(w, u, &p) && warps_cut(&p, n) == n;
     if (sorted && over && !mt_join_is_rising(&p))
-        sorted = (p.when = when = unit_when(u, &p)) != NULL;
+        sorted = (p.when = when = warps_unit_when(u, &p)) != NULL;
     if (sorted && (over || mt_join_is_rising(&p))) {
         mt_join_different(&w->joined, &p, over ? 0 : u->lanes);
         u->count = 0;
@@ -256,18 +258,18 @@ static void unit_work(struct mt_warps *w, uint32_t warp, int over)
 }
 
 /* No more comes to the unit. */
-static void unit_end(struct mt_warps *w, uint32_t warp)
+static void warps_unit_end(struct mt_warps *w, uint32_t warp)
 {
     if (w->unit[warp].lanes) {
-        unit_work(w, warp, 0);
+        warps_unit_work(w, warp, 0);
         w->parted += w->unit[warp].count != 0;
     }
-    unit_work(w, warp, 1);
+    warps_unit_work(w, warp, 1);
 }
 
-static void unit_add(struct mt_warps *w, struct unit *u, const uint64_t *e, size_t n)
+static void warps_unit_add(struct mt_warps *w, struct unit *u, const uint64_t *e, size_t n)
 {
-    if (unit_room(&u->entry, &u->room, u->count + n)) {
+    if (warps_unit_room(&u->entry, &u->room, u->count + n)) {
         warps_phases(w, e, n);
         return;
     }
@@ -277,30 +279,30 @@ static void unit_add(struct mt_warps *w, struct unit *u, const uint64_t *e, size
 }
 
 /* What can be put together is, at times that are worth it. */
-static void units_shrink(struct mt_warps *w)
+static void warps_units_shrink(struct mt_warps *w)
 {
     for (uint32_t i = 0; i < WARPS; i++)
         if (w->unit[i].count > 2 * w->unit[i].kept + UNIT_LEAST)
-            unit_work(w, i, 0);
+            warps_unit_work(w, i, 0);
     if (w->held <= UNITS_MOST)
         return;
     for (uint32_t i = 0; i < WARPS; i++)
-        unit_work(w, i, 0);
+        warps_unit_work(w, i, 0);
     for (uint32_t i = 0; i < WARPS && w->held > UNITS_MOST / 2; i++)
-        unit_end(w, i);
+        warps_unit_end(w, i);
 }
 
-static void units_end(struct mt_warps *w)
+static void warps_units_end(struct mt_warps *w)
 {
     for (uint32_t i = 0; i < WARPS; i++) {
-        unit_end(w, i);
+        warps_unit_end(w, i);
         w->unit[i].lanes = 0;
     }
 }
 
 void mt_warps_flush(struct mt_warps *w)
 {
-    units_end(w);
+    warps_units_end(w);
     mt_join_hand_on(&w->joined);
 }
 
@@ -314,22 +316,22 @@ uint64_t mt_warps_parted(struct mt_warps *w)
 static void warps_mark(struct mt_warps *w, const uint64_t *mark)
 {
     if (mark[2] == MT_ENTRY_MARK) {
-        units_end(w);
+        warps_units_end(w);
         w->joined.smid = (uint32_t)mark[0];
         w->joined.cta = mark[1];
     } else if (mark[1] == MT_ENTRY_ALL) {
         for (uint32_t i = 0; i < WARPS; i++)
-            unit_end(w, i);
+            warps_unit_end(w, i);
     } else {
         uint32_t lanes = (uint32_t)mark[0], warp = mark[1] % WARPS;
         w->unit[warp].lanes = lanes;
         if (!lanes || mark[0] & MT_ENTRY_CUT)
-            unit_end(w, warp);
+            warps_unit_end(w, warp);
     }
 }
 
 /* Entries of one warp in a row. */
-static size_t find_stretch(const uint64_t *e, const uint64_t *end)
+static size_t warps_find_stretch(const uint64_t *e, const uint64_t *end)
 {
     const uint64_t *at = e;
     while (at < end && (at[2] & THREAD) / LANES == (e[2] & THREAD) / LANES)
@@ -338,7 +340,7 @@ static size_t find_stretch(const uint64_t *e, const uint64_t *end)
 }
 
 /* Does the mark say that lanes of the warp have gone out of order since all of them met? */
-static int is_opening(const uint64_t *mark, uint32_t warp)
+static int warps_is_opening(const uint64_t *mark, uint32_t warp)
 {
     return mark[2] == MT_ENTRY_LANES && mark[1] == warp && (uint32_t)mark[0] && !(mark[0] & MT_ENTRY_CUT);
 }
@@ -356,18 +358,18 @@ size_t mt_warps_put(struct mt_warps *w, const uint64_t *entries, size_t count, i
             continue;
         }
         struct unit *u = &w->unit[at[2] % (1u << MT_ENTRY_PLACE_AT) / LANES];
-        size_t n = u->lanes ? find_stretch(at, end) : find_phase(&p, at, end, all, &same);
+        size_t n = u->lanes ? warps_find_stretch(at, end) : warps_find_phase(&p, at, end, all, &same);
         if (!n)
             break;
         next = at + n * MT_ENTRY_WORDS;
-        if (u->lanes || (next < end && is_opening(next, p.warp)))
-            unit_add(w, u, at, n);
+        if (u->lanes || (next < end && warps_is_opening(next, p.warp)))
+            warps_unit_add(w, u, at, n);
         else
             next = at + (n = warps_phase(w, &p, same, n)) * MT_ENTRY_WORDS;
         w->parted += next == end && all == MT_WARPS_FULL && !u->lanes;
         *accesses += n;
     }
     if (w->held)
-        units_shrink(w);
+        warps_units_shrink(w);
     return (size_t)(at - entries) / MT_ENTRY_WORDS;
 }
