@@ -1,4 +1,4 @@
-/* Streaming merge of lines from many threads, by (time, thread, order of arrival): what mt-merge does,
+/* Streaming merge of lines from many threads, by (time, thread, order of arrival): what convert --order=time does,
  * without knowing about files. */
 #include "merge_queue.h"
 #include "memtrace/grow.h"
