@@ -1,4 +1,4 @@
-/* Host side: before each CUDA call, tell the runtime where in the source it is (docs/internals.md). */
+/* Host side: before each CUDA call, tell the runtime where in the source it is (docs/design/pass.md). */
 #include "host.h"
 #include "host_register.h"
 #include "pass.h"

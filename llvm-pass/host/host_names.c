@@ -1,5 +1,5 @@
 /* Host side, before optimisation: calls that may allocate device memory tell the runtime which variables
- * their caller has for it (docs/internals.md). What is asked afterwards: has one of these variables the
+ * their caller has for it (docs/design/pass.md). What is asked afterwards: has one of these variables the
  * address of something that was allocated meanwhile? So any wrapper works, and the outermost name counts. */
 #include "host.h"
 #include "../../runtime/trace/site.h"

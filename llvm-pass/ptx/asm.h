@@ -161,7 +161,7 @@ enum mt_asm_effect mt_asm_effect_of(const struct mt_asm *a);
 
 /* ---- lowering for the CPU image ----------------------------------------------------------------- */
 
-/* Builtins by name (docs/internals.md). Conventions for instructions that the lowering does not do itself:
+/* Builtins by name (docs/design/pass.md). Conventions for instructions that the lowering does not do itself:
  *   op.mod d, a, b            T  mtb_ptx_op_mod(a, b)
  *   op.mod a, b               void mtb_ptx_op_mod(a, b)          no destination
  *   op.mod d|p, a  {d, e}, a  void mtb_ptx_op_mod(a, uint64_t *out)   several results: out[i], zero-extended

@@ -23,8 +23,9 @@ static int mt_env_wrong(const char *format, ...)
 
 static const struct mt_command command = {
     .of = MT_OF_ENV,
-    .before = "Usage: memtrace env [OPTION]\n"
-              "Lists the MEMTRACE_* variables that traced programs read: name, default, value now, meaning.\n",
+    .before =
+        "Usage: memtrace env [OPTION]\n"
+        "Lists the MEMTRACE_* variables that traced programs read: name, default, value now, meaning.\n",
     .after = "Exit code: 0 fine, 1 the output failed, 2 wrong usage.\n",
     .wrong = mt_env_wrong,
 };

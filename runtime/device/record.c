@@ -1,4 +1,4 @@
-/* The record functions of the GPU (docs/internals.md), linked as bitcode into every instrumented device
+/* The record functions of the GPU (docs/design/pass.md), linked as bitcode into every instrumented device
  * module. Compiled for NVPTX as plain C with convergent functions; warp.h has
  * the few things that C cannot say.
  *

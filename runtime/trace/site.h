@@ -1,4 +1,4 @@
-/* Source place of a CUDA call in host code, as the pass emits it (docs/internals.md,
+/* Source place of a CUDA call in host code, as the pass emits it (docs/design/pass.md,
  * "Host side of the pass"). */
 #ifndef MT_COMMON_SITE_H
 #define MT_COMMON_SITE_H

@@ -89,10 +89,10 @@ def page(ours_path, theirs_path):
     lines = [
         "# The CUDA runtime API in libmemtrace.so",
         "",
-        f"Each function that `libcudart.so` of CUDA {version(theirs_path)} exports, without its per-thread-stream variant"
-        " (`_ptds`,",
-        "`_ptsz`), which behaves alike. Made by `tests/api/table.py --write` from the two libraries; the test `api.table`",
-        "fails when it is stale.",
+        "For those who want to know whether a call works: each function that `libcudart.so` of CUDA"
+        f" {version(theirs_path)} exports, without",
+        "its per-thread-stream variant (`_ptds`, `_ptsz`), which behaves alike. Made by `tests/api/table.py --write` from the two",
+        "libraries; the test `api.table` fails when it is stale.",
         "",
         "- CPU device: *yes*, or what it returns. A call that the device lacks says its name once on stderr.",
         "- GPU: *recorded* (into the companion, or as a launch) or *forwarded* to the real runtime as it came.",

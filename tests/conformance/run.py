@@ -2,8 +2,8 @@
 """Runs the conformance programs: run.py --build DIR [--work DIR] [--write] [--compact] TOPIC...
 
 Compiles tests/conformance/TOPIC.cu with mt-cc, runs its rows on the device that MEMTRACE_DEVICE names (default cpu), and
-compares what each row expects with the trace. --write puts the topic's table into docs/conformance.md; without it the
-set of rows there must be the same. --list prints the topics. Exit code 1 if a row fails."""
+compares what each row expects with the trace. The rows with their results become DIR/docs/conformance/TOPIC.md. --write puts
+their number into docs/conformance.md; without it the rows must be those that it says. --list prints the topics. Exit code 1 if a row fails."""
 import argparse
 import json
 import os
@@ -217,7 +217,7 @@ def main():
     parser.add_argument("--work", help="keep what is made here (default: a temporary folder, removed)")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--sections", action="store_true", help="only look for sections of topics that are gone")
+    parser.add_argument("--sections", action="store_true", help="only look for topics that are gone")
     parser.add_argument("--compact", action="store_true", help="into compact traces, whose accesses must be the same")
     parser.add_argument("--flag", action="append", default=[], help="one more word for mt-cc; may be given again")
     parser.add_argument("--first", action="store_true", help="only the first of each program's levels")
@@ -233,7 +233,7 @@ def main():
         parser.error("--build is missing")
     args.build, args.failed = os.path.realpath(args.build), 0
     work = os.path.realpath(args.work) if args.work else tempfile.mkdtemp(prefix="memtrace-conformance-")
-    page = table.Page(os.path.join(HERE, "..", "..", "docs", "conformance.md"))
+    totals = table.Totals(os.path.join(HERE, "..", "..", "docs", "conformance.md"))
     try:
         for topic in [] if args.sections else args.topics or topics():
             if args.work:
@@ -246,20 +246,22 @@ def main():
                 rows = run_topic(args, work, topic)
             if rows is None:
                 continue
+            names = [row[0] for row in rows]
             if args.write:
-                page.put(topic, rows)
-            else:
-                args.failed += page.differs(topic, rows)
+                totals.put(topic, names)
+            args.failed += totals.differs(topic, names)
+            if not args.compact:
+                table.write_section(args.build, topic, rows)
         if not args.topics:
-            args.failed += page.foreign(topics())
+            args.failed += totals.foreign(topics())
+            if not args.sections:
+                table.join_sections(args.build, topics())
     except (Broken, trace.Malformed, subprocess.TimeoutExpired) as why:
         print(f"FAILED {why}")
         return 1
     finally:
         if not args.work:
             shutil.rmtree(work, ignore_errors=True)
-    if args.write:
-        page.save(topics())
     print(f"{args.failed} failures" if args.failed else "all rows hold")
     return 1 if args.failed else 0
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The driver finds what is wrong: selftest/wrong.cu has rows named "wrong…" that must fail, and others that must hold;
-a page without a row, with one too many, or with a section too many is stale."""
+a page that counts a row less, one more, or another one, or that has a topic too many, is stale."""
 import os
 import sys
 import tempfile
@@ -21,14 +21,17 @@ def main():
             print(f"{fields[0]}: {verdict}")
             if (verdict == "ok") != fields[0].startswith("right"):
                 wrong.append(fields[0])
-        page = table.Page(os.path.join(work, "page.md"))
-        page.put("a", [("x | y", "", "ok", "", ""), ("`z`", "", "ok", "", "")])
-        page.save(["a"])
-        page = table.Page(page.path)
-        rows = [("x | y",), ("`z`",)]
-        for what, got, want in (("same rows", page.differs("a", rows), 0), ("one is gone", page.differs("a", rows[:1]), 1),
-                                ("one is new", page.differs("a", rows + [("new",)]), 1), ("sections", page.foreign(["a"]), 0),
-                                ("a section too many", page.foreign([]), 1)):
+        page = os.path.join(work, "page.md")
+        with open(page, "w", encoding="utf-8") as f:
+            f.write("| [b](../b.cu) | what | 0 | `0` |\n\nWords.\n")
+        names = ["x | y", "`z`"]
+        table.Totals(page).put("a", names)
+        table.Totals(page).put("b", ["w"])
+        page = table.Totals(page)
+        for what, got, want in (("same rows", page.differs("a", names[::-1]), 0), ("one is gone", page.differs("a", names[:1]), 1),
+                                ("one is new", page.differs("a", names + ["new"]), 1), ("another one", page.differs("a", ["x | y", "z"]), 1),
+                                ("the other topic", page.differs("b", ["w"]), 0), ("topics", page.foreign(["a", "b"]), 0),
+                                ("a topic too many", page.foreign(["a"]), 1), ("the text around", page.text.endswith("|\n\nWords.\n"), True)):
             if got != want:
                 wrong.append(what)
     for name in wrong:

@@ -19,7 +19,8 @@
 static const struct mt_command command = {
     .of = MT_OF_CC,
     .before = "Usage: mt-cc [OPTION]... FILE...\n"
-              "Compiles and links CUDA, C++ and C programs with clang++-19 so that they trace their memory accesses.\n"
+              "Compiles and links CUDA, C++ and C programs with clang++-19 so that they trace their memory "
+              "accesses.\n"
               "Options are clang's and nvcc's (-arch, -gencode, -Xcompiler, -rdc=true, -lineinfo, …), and:\n",
     .after = "Environment: MEMTRACE_CLANG, the clang++ 19 to run instead of clang++-19.\n"
              "Exit code: clang's; 1 when it cannot be run, 2 for a wrong option.\n",

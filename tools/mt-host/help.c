@@ -9,14 +9,20 @@ static const struct mt_command command = {
     .before = "Usage: memtrace host [OPTION]... mat|insn|atomic [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
               "Runs PROGRAM and writes its memory accesses to a trace. The program needs no change.\n"
               "\n"
-              "  memtrace host mat -- ls -l        which buffers, in which strides: then  memtrace graph mat_trace.mtc\n"
-              "  memtrace host insn -- /bin/true   each instruction, its registers and operands: less insn_trace.out\n"
-              "  memtrace host atomic -- ./threads all threads' accesses in an order that the machine could have executed:\n"
-              "                                    then  memtrace convert --order=time < memory_trace.out | ./my-simulator\n"
+              "  memtrace host mat -- ls -l        which buffers, in which strides: then  memtrace graph "
+              "mat_trace.mtc\n"
+              "  memtrace host insn -- /bin/true   each instruction, its registers and operands: less "
+              "insn_trace.out\n"
+              "  memtrace host atomic -- ./threads all threads' accesses in an order that the machine could "
+              "have executed:\n"
+              "                                    then  memtrace convert --order=time < memory_trace.out | "
+              "./my-simulator\n"
               "\n"
               "  memtrace host mat --help          (insn, atomic) shows the options of that kind\n",
-    .after = "Environment: MEMTRACE_QEMU (the qemu-x86_64 to run), PIN_ROOT (the Pin kit), MEMTRACE_PIN_TOOL (the built tool).\n"
-             "Exit status: the program's (128 + number after a signal); 2 wrong command line; 1 the engine cannot run.\n",
+    .after = "Environment: MEMTRACE_QEMU (the qemu-x86_64 to run), PIN_ROOT (the Pin kit), MEMTRACE_PIN_TOOL "
+             "(the built tool).\n"
+             "Exit status: the program's (128 + number after a signal); 2 wrong command line; 1 the engine "
+             "cannot run.\n",
 };
 
 static const struct {
@@ -26,11 +32,14 @@ static const struct {
      "Allocations (malloc family, new, mmap, brk) and the accesses to them, each thread in its order.\n"
      "memtrace graph draws from it which buffer is walked in which strides.\n",
      "  memtrace host mat -- ./app && memtrace graph mat_trace.mtc | dot -Tsvg > graph.svg\n"
-     "  memtrace host mat --threshold=4096 --routine=solve -- ./app     large buffers, inside solve() and what it "
+     "  memtrace host mat --threshold=4096 --routine=solve -- ./app     large buffers, inside solve() and "
+     "what it "
      "calls\n"
-     "  memtrace host mat --signal -- ./server &                        silent until: kill -USR1 %1; until kill "
+     "  memtrace host mat --signal -- ./server &                        silent until: kill -USR1 %1; until "
+     "kill "
      "-USR2 %1\n"
-     "  memtrace host mat -o mat.txt -- ./app                           text: ip address offset base type size "
+     "  memtrace host mat -o mat.txt -- ./app                           text: ip address offset base type "
+     "size "
      "allocsize\n"},
     {"insn",
      "Each instruction of the main program that was executed, by address: its text, the registers it reads "
@@ -44,8 +53,10 @@ static const struct {
      "have executed. An access and its record happen under one lock of a bank of address locks, as in a "
      "simulated\n"
      "cache (--locks of them, each for blocks of --block bytes).\n",
-     "  mkfifo pipe; memtrace convert --order=time pipe | ./simulator & memtrace host atomic -o pipe -- ./app     no file in between\n"
-     "  memtrace host atomic -i 1 -f functions.txt -- ./app     between start_roi() and end_roi(); calls of these "
+     "  mkfifo pipe; memtrace convert --order=time pipe | ./simulator & memtrace host atomic -o pipe -- "
+     "./app     no file in between\n"
+     "  memtrace host atomic -i 1 -f functions.txt -- ./app     between start_roi() and end_roi(); calls of "
+     "these "
      "functions\n"
      "  memtrace host atomic -t 1 -- ./app                      without the locks: see what goes wrong\n"},
 };
@@ -103,6 +114,7 @@ void mt_hostrun_help_print(const char *mode)
             if (strchr(option_rows[k].modes, letter))
                 option_print(&option_rows[k]);
         printf("\nexamples:\n%s\n", modes[i].examples);
-        fputs("memtrace host --help has what is the same for all kinds. Manual: docs/man/mt-host.md\n", stdout);
+        fputs("memtrace host --help has what is the same for all kinds. Manual: docs/man/mt-host.md\n",
+              stdout);
     }
 }

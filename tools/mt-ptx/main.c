@@ -13,10 +13,13 @@
 static int usage_error(const char *format, ...);
 static const struct mt_command command = {
     .of = MT_OF_PTX,
-    .before = "Usage: mt-ptx [OPTION]... INPUT -o IMAGE\n"
-              "Makes a CPU image of device code that another compiler has turned into PTX. Programs that memtrace traces\n"
-              "call it; INPUT is PTX as text, a fatbin, or an object, library or program with fatbins in it.\n",
-    .after = "--mt-KEY=VALUE is an option of the pass, as mt-cc has them: kernels, exclude, only, vectors, count, cpu.\n"
+    .before =
+        "Usage: mt-ptx [OPTION]... INPUT -o IMAGE\n"
+        "Makes a CPU image of device code that another compiler has turned into PTX. Programs that memtrace "
+        "traces\n"
+        "call it; INPUT is PTX as text, a fatbin, or an object, library or program with fatbins in it.\n",
+    .after = "--mt-KEY=VALUE is an option of the pass, as mt-cc has them: kernels, exclude, only, vectors, "
+             "count, cpu.\n"
              "Exit code: 0 fine, 1 failure, 2 wrong usage.\n",
     .wrong = usage_error,
 };

@@ -1,4 +1,5 @@
-/* --list: the device code of a program and of the libraries that it loads; mt-ptx says what is in each, and what is in its cache. */
+/* --list: the device code of a program and of the libraries that it loads; mt-ptx says what is in each, and
+ * what is in its cache. */
 #include "mt-run.h"
 #include "cli/command/near.h"
 #include <errno.h>

@@ -16,7 +16,8 @@ static int main_wrong(const char *format, ...);
 static const struct mt_command command = {
     .of = MT_OF_RUN,
     .before = "Usage: memtrace run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-              "Runs a CUDA program as it is, built by nvcc or another compiler, and traces its kernels: on a GPU all\n"
+              "Runs a CUDA program as it is, built by nvcc or another compiler, and traces its kernels: on a "
+              "GPU all\n"
               "machine code, with NVIDIA's libsanitizer-public.so; without a GPU on the CPU device.\n"
               "\n"
               "  nvcc -O3 -arch=sm_90 -lineinfo app.cu -o app     or whatever the Makefile does\n"
@@ -26,8 +27,10 @@ static const struct mt_command command = {
               "  memtrace run -o run-1 ./app                      traces in a folder of their own\n"
               "  memtrace run python3 train.py                    what a script loads is traced, too\n"
               "  mpirun -n 4 memtrace run ./app                   each rank\n"
-              "  memtrace run --list ./app                        which device code is there, and what can be traced\n",
-    .after = "All else is set by MEMTRACE_... variables; memtrace env lists them. Exit status: the program's; 2: wrong\n"
+              "  memtrace run --list ./app                        which device code is there, and what can "
+              "be traced\n",
+    .after = "All else is set by MEMTRACE_... variables; memtrace env lists them. Exit status: the "
+             "program's; 2: wrong\n"
              "command line, or PROGRAM cannot be traced, which is said; 1: it could not be started.\n",
     .stops = 1,
     .wrong = main_wrong,
@@ -221,7 +224,8 @@ int main(int argc, char **argv)
     if (code)
         return code < 0 ? mt_near_told("mt-run") : code;
     if (r.of_cache)
-        return optind < argc ? main_wrong("%s takes no program", r.of_cache) : mt_run_cache(r.of_cache, r.cache);
+        return optind < argc ? main_wrong("%s takes no program", r.of_cache)
+                             : mt_run_cache(r.of_cache, r.cache);
     setenv("MEMTRACE_FORMAT", "compact", 0); /* unless somebody asked for another one */
     if (optind == argc && !r.list)
         return main_wrong("no program");

@@ -91,7 +91,8 @@ struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, in
 int mt_inputs_finish(struct mt_source *s, int *complete);
 
 /* mt_command_options, and -1 also says that words on stdout are there. An exit code if not. */
-int mt_cli_options(const struct mt_command *c, int argc, char **argv, int (*take)(void *arg, int option), void *arg);
+int mt_cli_options(const struct mt_command *c, int argc, char **argv, int (*take)(void *arg, int option),
+                   void *arg);
 /* 1 if the text is a number from `least` to `most`, and nothing else. */
 int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n);
 /* The place of the text in the list, which NULL ends; -1: it is not there, and a word like it is named. */

@@ -83,7 +83,8 @@ void mt_filter_free(struct mt_filter *f)
 
 /* ---- options ---- */
 
-int mt_cli_options(const struct mt_command *c, int argc, char **argv, int (*take)(void *arg, int option), void *arg)
+int mt_cli_options(const struct mt_command *c, int argc, char **argv, int (*take)(void *arg, int option),
+                   void *arg)
 {
     mt_cli_quiet |= argc == 3 && strcmp(argv[1], "--completion-values") == 0;
     int rc = mt_command_options(c, argc, argv, take, arg);

@@ -5,7 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum group { MT_GROUP_RESULT, MT_GROUP_CHOICE, MT_GROUP_ANALYSIS, MT_GROUP_INPUT, MT_GROUP_GENERAL, MT_GROUPS };
+enum group {
+    MT_GROUP_RESULT,
+    MT_GROUP_CHOICE,
+    MT_GROUP_ANALYSIS,
+    MT_GROUP_INPUT,
+    MT_GROUP_GENERAL,
+    MT_GROUPS
+};
 static const char *const headings[MT_GROUPS] = {"Result", "What is looked at", "How", "Input", "General"};
 
 static const struct {
@@ -143,8 +150,8 @@ static enum mt_option_id command_id(int o)
 }
 
 /* What is asked for in place of work: words on stdout. 1: it was. */
-static int command_asked(const struct mt_command *c, int argc, char **argv, int (*take)(void *arg, int option),
-                         void *arg)
+static int command_asked(const struct mt_command *c, int argc, char **argv,
+                         int (*take)(void *arg, int option), void *arg)
 {
     struct option list[MT_OPT_END - MT_OPT_FIRST];
     char letters[2 * (MT_OPT_END - MT_OPT_FIRST)];

@@ -36,13 +36,14 @@ struct mt_command {
     int (*wrong)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
 
-/* Options of argv, each to `take` with its argument in optarg: 0: go on; else the exit code. Returns 0, with the words that are no options
- * from optind on; -1: what was asked for (help, version, completion) is on stdout; else the exit code. */
+/* Options of argv, each to `take` with its argument in optarg: 0: go on; else the exit code. Returns 0, with
+ * the words that are no options from optind on; -1: what was asked for (help, version, completion) is on
+ * stdout; else the exit code. */
 int mt_command_options(const struct mt_command *c, int argc, char **argv, int (*take)(void *arg, int option),
                        void *arg);
 struct option;
-/* The same as getopt_long wants it, for who calls it himself: into lists with room for MT_OPT_END - MT_OPT_FIRST and twice as many characters.
- * Without those that are in no list, unless `hidden`. */
+/* The same as getopt_long wants it, for who calls it himself: into lists with room for MT_OPT_END -
+ * MT_OPT_FIRST and twice as many characters. Without those that are in no list, unless `hidden`. */
 void mt_command_table(unsigned of, int hidden, struct option *list, char *letters);
 /* The rows of the help. */
 void mt_command_help(const struct mt_command *c);

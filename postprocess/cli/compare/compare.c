@@ -14,33 +14,43 @@
 static const struct mt_command command = {
     .of = MT_OF_COMPARE,
     .before =
-              "Usage: memtrace compare [OPTION]... TRACE TRACE...\n"
-              "       memtrace compare --volumes [OPTION]... BEFORE AFTER\n"
-              "Says how alike traces walk through memory: a matrix of similarities, 1 for the same, 0 for nothing in common.\n"
-              "\n"
-              "  memtrace compare before.mtc after.mtc                     two runs of a program\n"
-              "  memtrace compare --svg heat.svg runs/*.mtc > matrix.txt   many, with a picture\n"
-              "  memtrace compare run-1 run-2                              folders: the newest run in each\n"
-              "  memtrace compare --format json --ngram 4 a.mtc b.mtc      also the n-grams that are frequent\n"
-              "  memtrace compare --volumes before/ after/                 bytes, sectors, efficiency, conflicts by kernel, line and buffer\n"
-              "\n"
-              "TRACE is a raw trace of kernels, a container (.mtc) or MAT text trace of host code, or a graph saved with\n"
-              "mt-graph --format=json --sequence. Each becomes the sequence of its nodes (buffer, stride, type), in the order in\n"
-              "which they came, CTA by CTA or thread by thread. Buffers are named by the order of their first use, so that neither\n"
-              "addresses nor numbers of allocations matter.\n"
-              "\n"
-              "Two measures:\n"
-              "  levenshtein   1 - edit distance / length of the longer sequence. If a sequence is longer than --cap, runs of\n"
-              "                equal nodes count as one in all of them, and of more runs than --cap only the first are compared;\n"
-              "                the output says so.\n"
-              "  ngrams        n nodes in a row: of those that make up at least --threshold percent of a trace, what two traces\n"
-              "                have in common\n"
-              "\n"
-              "With --volumes BEFORE and AFTER are each a trace, or a folder of traces (the newest run in it). The third line says\n"
-              "whether less is moved. Only --format (text, json), --output, --kernels, --supersteps and the companions go with it.\n",
-    .after =
-              "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 a trace is truncated, corrupt or incomplete, or reading was\n"
-              "interrupted: what was whole is compared.\n",
+        "Usage: memtrace compare [OPTION]... TRACE TRACE...\n"
+        "       memtrace compare --volumes [OPTION]... BEFORE AFTER\n"
+        "Says how alike traces walk through memory: a matrix of similarities, 1 for the same, 0 for nothing "
+        "in common.\n"
+        "\n"
+        "  memtrace compare before.mtc after.mtc                     two runs of a program\n"
+        "  memtrace compare --svg heat.svg runs/*.mtc > matrix.txt   many, with a picture\n"
+        "  memtrace compare run-1 run-2                              folders: the newest run in each\n"
+        "  memtrace compare --format json --ngram 4 a.mtc b.mtc      also the n-grams that are frequent\n"
+        "  memtrace compare --volumes before/ after/                 bytes, sectors, efficiency, conflicts "
+        "by kernel, line and buffer\n"
+        "\n"
+        "TRACE is a raw trace of kernels, a container (.mtc) or MAT text trace of host code, or a graph "
+        "saved with\n"
+        "mt-graph --format=json --sequence. Each becomes the sequence of its nodes (buffer, stride, type), "
+        "in the order in\n"
+        "which they came, CTA by CTA or thread by thread. Buffers are named by the order of their first use, "
+        "so that neither\n"
+        "addresses nor numbers of allocations matter.\n"
+        "\n"
+        "Two measures:\n"
+        "  levenshtein   1 - edit distance / length of the longer sequence. If a sequence is longer than "
+        "--cap, runs of\n"
+        "                equal nodes count as one in all of them, and of more runs than --cap only the first "
+        "are compared;\n"
+        "                the output says so.\n"
+        "  ngrams        n nodes in a row: of those that make up at least --threshold percent of a trace, "
+        "what two traces\n"
+        "                have in common\n"
+        "\n"
+        "With --volumes BEFORE and AFTER are each a trace, or a folder of traces (the newest run in it). The "
+        "third line says\n"
+        "whether less is moved. Only --format (text, json), --output, --kernels, --supersteps and the "
+        "companions go with it.\n",
+    .after = "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 a trace is truncated, corrupt or incomplete, or "
+             "reading was\n"
+             "interrupted: what was whole is compared.\n",
     .wrong = mt_cli_usage,
 };
 
@@ -83,8 +93,8 @@ static int compare_percent(const char *text, double *share)
 /* Does it say how walks are compared, and so not go with --volumes? */
 static int compare_is_of_walks(int o)
 {
-    return o == MT_OPT_MEASURE || o == MT_OPT_DISTANCE || o == MT_OPT_NGRAM || o == MT_OPT_THRESHOLD || o == MT_OPT_CAP || o == MT_OPT_SVG ||
-           o == MT_OPT_ALL || o == MT_OPT_LANES;
+    return o == MT_OPT_MEASURE || o == MT_OPT_DISTANCE || o == MT_OPT_NGRAM || o == MT_OPT_THRESHOLD ||
+           o == MT_OPT_CAP || o == MT_OPT_SVG || o == MT_OPT_ALL || o == MT_OPT_LANES;
 }
 
 static int compare_option(void *arg, int o)
@@ -353,8 +363,7 @@ int mt_compare_command(int argc, char **argv)
     mt_cli_start("mt-compare");
     mt_filter_init(&x.filter);
     mt_alphabet_init(&c.alphabet, 3);
-    int code =
-        mt_cli_options(&command, argc, argv, compare_option, &x);
+    int code = mt_cli_options(&command, argc, argv, compare_option, &x);
     if (code == 0) {
         mt_inputs_take(&x.inputs, argc, argv);
         if (x.volumes && (x.inputs.npaths != 2 || x.of_walks || x.format == CSV))

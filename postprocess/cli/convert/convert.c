@@ -15,24 +15,31 @@
 static const struct mt_command command = {
     .of = MT_OF_CONVERT,
     .before =
-              "Usage: memtrace convert [OPTION]... TRACE...\n"
-              "Turns a raw trace of kernels into a compact container and back, a container of host accesses into text, or packs\n"
-              "a container anew.\n"
-              "\n"
-              "  memtrace convert -o trace.mtc MemTrace-pipe-0        with what MemTrace-pipe-0.meta says\n"
-              "  memtrace convert -o MemTrace-pipe-0 trace.mtc        and MemTrace-pipe-0.meta, if the container has its lines\n"
-              "  memtrace convert --kernels stencil -o some.mtc trace.mtc\n"
-              "  memtrace convert --to ramulator -o run.trace run-2   all streams of the newest run in a folder\n"
-              "  memtrace convert -o trace.txt host.mtc               the text of the mode that it was traced in\n"
-              "  memtrace convert --to mtc --level 9 -o small.mtc trace.mtc\n"
-              "  memtrace convert --order=time memory_trace.out       an atomic text trace (memtrace host atomic) sorted by\n"
-              "                                                       timestamp while it is written: a file, a FIFO, or -\n",
-    .after =
-              "One TRACE, or for ramulator and gem5 all streams of a run, in launch order: their traces, or a folder of them.\n"
-              "TRACE is a file; a FIFO or - will do for --to mtc and raw, and for --order file, if no launches are chosen.\n"
-              "A raw FIFO needs --to mtc or -o FILE.mtc, and its launches are numbered as they come, without companion.\n"
-              "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or reading was\n"
-              "interrupted: what was whole is in the output.\n",
+        "Usage: memtrace convert [OPTION]... TRACE...\n"
+        "Turns a raw trace of kernels into a compact container and back, a container of host accesses into "
+        "text, or packs\n"
+        "a container anew.\n"
+        "\n"
+        "  memtrace convert -o trace.mtc MemTrace-pipe-0        with what MemTrace-pipe-0.meta says\n"
+        "  memtrace convert -o MemTrace-pipe-0 trace.mtc        and MemTrace-pipe-0.meta, if the container "
+        "has its lines\n"
+        "  memtrace convert --kernels stencil -o some.mtc trace.mtc\n"
+        "  memtrace convert --to ramulator -o run.trace run-2   all streams of the newest run in a folder\n"
+        "  memtrace convert -o trace.txt host.mtc               the text of the mode that it was traced in\n"
+        "  memtrace convert --to mtc --level 9 -o small.mtc trace.mtc\n"
+        "  memtrace convert --order=time memory_trace.out       an atomic text trace (memtrace host atomic) "
+        "sorted by\n"
+        "                                                       timestamp while it is written: a file, a "
+        "FIFO, or -\n",
+    .after = "One TRACE, or for ramulator and gem5 all streams of a run, in launch order: their traces, or a "
+             "folder of them.\n"
+             "TRACE is a file; a FIFO or - will do for --to mtc and raw, and for --order file, if no "
+             "launches are chosen.\n"
+             "A raw FIFO needs --to mtc or -o FILE.mtc, and its launches are numbered as they come, without "
+             "companion.\n"
+             "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, "
+             "or reading was\n"
+             "interrupted: what was whole is in the output.\n",
     .wrong = mt_cli_usage,
 };
 

@@ -17,24 +17,30 @@
 static const struct mt_command command = {
     .of = MT_OF_DUMP,
     .before =
-              "Usage: memtrace dump [OPTION]... TRACE...\n"
-              "Shows memory traces as text: a line per kernel launch and per record.\n"
-              "\n"
-              "  memtrace dump --head 5 /tmp/MemTrace-pipe-0               the first five records of each launch\n"
-              "  memtrace dump --stat run-2                                a folder: all of the newest run in it\n"
-              "  memtrace dump --stat /tmp/MemTrace-pipe-*                 one line per kernel: launches, CTAs, records, bytes\n"
-              "  memtrace dump --companion --head 0 /tmp/MemTrace-pipe-0   launches, allocations and copies only\n"
-              "  memtrace dump --runs trace.mtc                            what each warp did at once (raw traces: evenly spaced records)\n"
-              "  memtrace dump --stat --sites host.mtc                     a container of host accesses: sums per thread, its sites\n"
-              "\n"
-              "Launch lines:  launch SUPERSTEP KERNEL\n"
-              "Record lines:  TYPE BYTES ADDRESS cta X,Y,Z sm N       (TYPE: load, store, atomic, unknown)\n"
-              "Host accesses:  THREAD OP BYTES ADDRESS [time N] seq N site N [of VARIABLE] [at FILE:LINE]; events by name\n"
-              "Run lines:     TYPE BYTES x COUNT ADDRESS [STRIDE | ,ADDRESS...] cta X,Y,Z sm N [warp N] [mask M] [site N ...]\n"
-              "Lines that begin with # are remarks. Several traces are shown in launch order, by their companions.\n",
-    .after =
-              "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or reading was\n"
-              "interrupted: what was whole is shown.\n",
+        "Usage: memtrace dump [OPTION]... TRACE...\n"
+        "Shows memory traces as text: a line per kernel launch and per record.\n"
+        "\n"
+        "  memtrace dump --head 5 /tmp/MemTrace-pipe-0               the first five records of each launch\n"
+        "  memtrace dump --stat run-2                                a folder: all of the newest run in it\n"
+        "  memtrace dump --stat /tmp/MemTrace-pipe-*                 one line per kernel: launches, CTAs, "
+        "records, bytes\n"
+        "  memtrace dump --companion --head 0 /tmp/MemTrace-pipe-0   launches, allocations and copies only\n"
+        "  memtrace dump --runs trace.mtc                            what each warp did at once (raw traces: "
+        "evenly spaced records)\n"
+        "  memtrace dump --stat --sites host.mtc                     a container of host accesses: sums per "
+        "thread, its sites\n"
+        "\n"
+        "Launch lines:  launch SUPERSTEP KERNEL\n"
+        "Record lines:  TYPE BYTES ADDRESS cta X,Y,Z sm N       (TYPE: load, store, atomic, unknown)\n"
+        "Host accesses:  THREAD OP BYTES ADDRESS [time N] seq N site N [of VARIABLE] [at FILE:LINE]; events "
+        "by name\n"
+        "Run lines:     TYPE BYTES x COUNT ADDRESS [STRIDE | ,ADDRESS...] cta X,Y,Z sm N [warp N] [mask M] "
+        "[site N ...]\n"
+        "Lines that begin with # are remarks. Several traces are shown in launch order, by their "
+        "companions.\n",
+    .after = "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, "
+             "or reading was\n"
+             "interrupted: what was whole is shown.\n",
     .wrong = mt_cli_usage,
 };
 

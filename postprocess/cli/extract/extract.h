@@ -15,8 +15,8 @@ struct mt_extract {
     int by_parts;                /* they may; the same everywhere */
     struct mt_json json;
     struct mt_addresses addresses;
-    int no_addresses;     /* reading was interrupted */
-    int many_addresses;   /* they are left out */
+    int no_addresses;              /* reading was interrupted */
+    int many_addresses;            /* they are left out */
     struct mt_extract_share share; /* of it, when members read a part each */
     int sharing;                   /* the others wait for this member */
     int no_more;                   /* the further analyses were interrupted */

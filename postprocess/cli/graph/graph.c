@@ -12,30 +12,37 @@
 
 static const struct mt_command command = {
     .of = MT_OF_GRAPH,
-    .before =
-              "Usage: memtrace graph [OPTION]... TRACE...\n"
+    .before = "Usage: memtrace graph [OPTION]... TRACE...\n"
               "Draws how a program walks through its buffers: which strides, in which order.\n"
               "\n"
               "  memtrace graph /tmp/MemTrace-pipe-0 | dot -Tsvg > graph.svg   kernels\n"
-              "  memtrace graph run-2 | dot -Tsvg > graph.svg                  a folder: all of the newest run in it\n"
+              "  memtrace graph run-2 | dot -Tsvg > graph.svg                  a folder: all of the newest "
+              "run in it\n"
               "  memtrace graph --kernels '^matmul' --min-count 1000 /tmp/MemTrace-pipe-0 > matmul.dot\n"
               "  memtrace host mat -- ./app && memtrace graph mat_trace.mtc > app.dot   host code\n"
-              "  mkfifo p; memtrace host mat -o p -- ./app & memtrace graph p > app.dot   the same as it runs, nothing is stored\n"
+              "  mkfifo p; memtrace host mat -o p -- ./app & memtrace graph p > app.dot   the same as it "
+              "runs, nothing is stored\n"
               "  memtrace graph --node buffer,stride,type,site mat_trace.mtc   a node per source line\n"
               "  memtrace graph --format json --node stride,type -o graph.json /tmp/MemTrace-pipe-?\n"
               "\n"
-              "TRACE is a trace of kernels, raw or compact (several: all streams of a program), or one host trace: a container\n"
+              "TRACE is a trace of kernels, raw or compact (several: all streams of a program), or one host "
+              "trace: a container\n"
               "(.mtc) or a MAT text trace.\n"
               "\n"
-              "A node is (buffer, stride, type). stride = address - previous address in the same buffer of the same thread (raw\n"
-              "traces know no threads: of the same CTA); the first access there has no stride and makes no node. Its label reads:\n"
-              "buffer, stride, bytes of the buffer, kernel (host: file-line) - count. Writes are gray, reads white, atomics\n"
-              "octagons. An edge a -> b says how often the next node after a was b. Buffers are allocations in order of allocation,\n"
-              "as the companion (TRACE.meta) or the host trace lists them: an address that is used again is another buffer.\n"
+              "A node is (buffer, stride, type). stride = address - previous address in the same buffer of "
+              "the same thread (raw\n"
+              "traces know no threads: of the same CTA); the first access there has no stride and makes no "
+              "node. Its label reads:\n"
+              "buffer, stride, bytes of the buffer, kernel (host: file-line) - count. Writes are gray, reads "
+              "white, atomics\n"
+              "octagons. An edge a -> b says how often the next node after a was b. Buffers are allocations "
+              "in order of allocation,\n"
+              "as the companion (TRACE.meta) or the host trace lists them: an address that is used again is "
+              "another buffer.\n"
               "Without companion all memory is buffer 0.\n",
-    .after =
-              "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or reading was\n"
-              "interrupted: what was whole is in the output.\n",
+    .after = "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, "
+             "or reading was\n"
+             "interrupted: what was whole is in the output.\n",
     .wrong = mt_cli_usage,
 };
 

@@ -23,23 +23,30 @@ enum { MOST_NODES = 1 << 17, MOST_WARPS = 1 << 14, MANY_LAUNCHES = 100000 };
 static const struct mt_command command = {
     .of = MT_OF_REPORT,
     .before =
-              "Usage: memtrace report [OPTION]... TRACE...\n"
-              "       memtrace report [OPTION]... --from comm.json\n"
-              "       memtrace report [OPTION]... BEFORE... -- AFTER...\n"
-              "Makes one HTML page of memory traces: what ran when, who sent how many bytes to whom, how buffers are walked\n"
-              "through. The page needs no network and no other file. Communication is the bytes that a CTA loads and\n"
-              "that were last written by another CTA of the same launch, by another CTA of an earlier launch, or by the\n"
-              "same CTA of an earlier launch (the one with the same number, of whichever kernel).\n"
-              "\n"
-              "  memtrace report /tmp/MemTrace-pipe-* -o report.html   all streams of a program\n"
-              "  memtrace report run-2 -o report.html                  a folder: all of the newest run in it\n"
-              "  memtrace report MemTrace-pipe-0 MemTrace-host.mtc -o report.html   with the host code around them\n"
-              "  memtrace report --from comm.json -o report.html       of what memtrace extract wrote: volumes and transfers\n"
-              "  memtrace report before -- after -o report.html        two runs side by side, by kernel, line and buffer\n"
-              "\n"
-              "TRACE is as in memtrace extract. Companions (TRACE.meta) that a pattern also names are not inputs of their own.\n",
+        "Usage: memtrace report [OPTION]... TRACE...\n"
+        "       memtrace report [OPTION]... --from comm.json\n"
+        "       memtrace report [OPTION]... BEFORE... -- AFTER...\n"
+        "Makes one HTML page of memory traces: what ran when, who sent how many bytes to whom, how buffers "
+        "are walked\n"
+        "through. The page needs no network and no other file. Communication is the bytes that a CTA loads "
+        "and\n"
+        "that were last written by another CTA of the same launch, by another CTA of an earlier launch, or "
+        "by the\n"
+        "same CTA of an earlier launch (the one with the same number, of whichever kernel).\n"
+        "\n"
+        "  memtrace report /tmp/MemTrace-pipe-* -o report.html   all streams of a program\n"
+        "  memtrace report run-2 -o report.html                  a folder: all of the newest run in it\n"
+        "  memtrace report MemTrace-pipe-0 MemTrace-host.mtc -o report.html   with the host code around "
+        "them\n"
+        "  memtrace report --from comm.json -o report.html       of what memtrace extract wrote: volumes and "
+        "transfers\n"
+        "  memtrace report before -- after -o report.html        two runs side by side, by kernel, line and "
+        "buffer\n"
+        "\n"
+        "TRACE is as in memtrace extract. Companions (TRACE.meta) that a pattern also names are not inputs "
+        "of their own.\n",
     .after =
-              "Exit code: as memtrace extract. The page of an incomplete trace says so, and what is missing.\n",
+        "Exit code: as memtrace extract. The page of an incomplete trace says so, and what is missing.\n",
     .wrong = mt_cli_usage,
 };
 

@@ -1,5 +1,5 @@
 /* Shared by the builtins: device intrinsics in C, compiled to bitcode and linked into every CPU image. Names
- * and argument conventions: docs/internals.md. Nothing here has state of its own,
+ * and argument conventions: docs/design/pass.md. Nothing here has state of its own,
  * and all of it may be inlined.
  * `_Float16` is LLVM's half, bool is i1. */
 #ifndef MT_BUILTIN_H

@@ -1,5 +1,5 @@
-// Kernel `slow` begins first and waits for `fast` on another stream, which begins later and ends earlier; then copies, fills
-// and freed memory between launches, a stream that is destroyed, a launch that is smaller.
+// Kernel `slow` begins first and waits for `fast` on another stream, which begins later and ends earlier;
+// then copies, fills and freed memory between launches, a stream that is destroyed, a launch that is smaller.
 #include <memtrace/annotate.h>
 
 enum { CTAS = 4, THREADS = 64, N = CTAS * THREADS };
