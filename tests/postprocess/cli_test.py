@@ -41,7 +41,7 @@ class Usage(Case):
             for option in ("--help", "-h"):
                 r = self.run_tool(tool, option)
                 self.assertEqual((r.returncode, r.stderr), (0, b""))
-                self.assertIn(b"Usage: " + tool.encode(), r.stdout)
+                self.assertIn(b"Usage: memtrace " + tool[3:].encode(), r.stdout)
                 self.assertTrue(all(len(x) <= 120 for x in r.stdout.decode().splitlines()))
             r = self.run_tool(tool, "--version")
             self.assertRegex(r.stdout.decode(), r"^%s \(memtrace\) \d+\.\d+\.\d+\n$" % tool)

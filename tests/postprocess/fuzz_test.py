@@ -120,8 +120,8 @@ def main():
             tool = rng.choice(["mt-extract", "mt-extract", "mt-graph", "mt-dump"])
             options = {
                 "mt-extract": rng.choice([["-s", "all"], ["--strict"], ["--same-cta=local"]]),
-                "mt-graph": rng.choice([["-f", "json"], ["-n", "size,site"]]),
-                "mt-dump": rng.choice([["-c"], ["-s"], []]),
+                "mt-graph": rng.choice([["-f", "json"], ["--node", "size,site"]]),
+                "mt-dump": rng.choice([["--companion"], ["--stat"], []]),
             }[tool]
             r = subprocess.run([os.path.join(BIN, tool), *options, path], capture_output=True, timeout=60)
             where = "case %d: %s %s" % (case, tool, options)

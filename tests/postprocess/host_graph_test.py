@@ -344,6 +344,8 @@ def unfit(binary, folder):
         for pipe in (False, True):  # it called each line of it a bad one
             with open(os.path.join(folder, "other"), "wb") as f:
                 f.write(data)
+            if data[:4] == mtc.head()[:4] and not pipe:  # a container by time is text, too
+                continue
             r = subprocess.run([binary + "/mt-convert", "--order=time"] + [f.name] * (not pipe), input=data if pipe else b"", capture_output=True)
             assert (r.returncode, kind + b", not a text trace of atomic mode: mt-" in r.stderr, r.stderr.count(b"\n")) == (2, True, 1), r
     r = subprocess.run([binary + "/mt-convert", "--order=time"], input=b"\nbad\n1\t0\ttr\n2\t0\ttf\n", capture_output=True)

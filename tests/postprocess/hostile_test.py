@@ -161,7 +161,7 @@ NAMES = {"escape": "k\x1b]0;owned\x07\x1b[2J", "c1": "k\u009b31mX", "cr": "real\
 class Terminals(Case):
     def test_names(self):
         tools = [["mt-extract"], ["mt-extract", "--format", "csv"], ["mt-extract", "--format", "text", "-s", "all,more"], ["mt-extract", "--format", "dot"],
-                 ["mt-graph"], ["mt-graph", "-f", "json"], ["mt-graph", "-f", "graphml"], ["mt-dump"], ["mt-dump", "--stat"], ["mt-dump", "--runs"], ["mt-dump", "-c"]]
+                 ["mt-graph"], ["mt-graph", "-f", "json"], ["mt-graph", "-f", "graphml"], ["mt-dump"], ["mt-dump", "--stat"], ["mt-dump", "--runs"], ["mt-dump", "--companion"]]
         for label, name in NAMES.items():
             self.file("t.meta", companion([{"ev": "lost", "count": 1, "why": name}, {"ev": "site", "id": 4, "file": name, "line": 1, "var": name},
                                            dict(LAUNCH, kernel=name, records=1)], None, {"records_written": 1, "records_counted": 1}))

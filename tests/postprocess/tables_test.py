@@ -237,7 +237,7 @@ def by_hand():
     assert q("SELECT count(*), max(cooperative) FROM races") == [(0, None)]
     assert q("SELECT policy, load, crossing, distinct_bytes FROM device_crossing WHERE policy = 'block'") == [("block", 16, 8, 8)]
     assert q("SELECT label FROM buffers WHERE kernel = 'sum' ORDER BY allocation") == [("#1 mid",), ("#2 total",)]
-    with open(os.path.join(SOURCE, "docs/man/mt-extract.md"), encoding="utf-8") as f:
+    with open(os.path.join(SOURCE, "docs/man/memtrace-extract.md"), encoding="utf-8") as f:
         man = f.read()
     text = run("--format=text", "-s", "transfers", path, ok=(0,)).stdout
     rows = [line.split() for line in text.splitlines()]

@@ -20,7 +20,7 @@ GOLDEN = os.path.join(SOURCE, "tests/golden/succeed")
 
 
 def numbers(text):
-    """LEB128 in base64, as docs/man/mt-report.md has it."""
+    """LEB128 in base64, as docs/man/memtrace-report.md has it."""
     out, value, shift = [], 0, 0
     for byte in base64.b64decode(text):
         value |= (byte & 127) << shift
@@ -58,7 +58,7 @@ class Case(unittest.TestCase):
 
 class CommandLine(Case):
     def test_help_and_usage(self):
-        self.assertIn("Usage: mt-report", self.run_("mt-report", "--help").stdout)
+        self.assertIn("Usage: memtrace report", self.run_("mt-report", "--help").stdout)
         self.assertIn("mt-report (memtrace)", self.run_("mt-report", "--version").stdout)
         for args in ([], ["--nonsense"], ["--from", "x.json", "trace"], ["--from", "x.json", "-k", "k"], ["--from", "x.json", "-t", "1"],
                      ["--from", "x.json", "--strict"], ["--from", "x.json", "--no-host"], ["--from", "x.json", "--quick"], ["--from", "x.json", "--sample=2"], ["--same-cta=far", "x"], [self.dir + "/none"],
