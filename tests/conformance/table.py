@@ -51,7 +51,7 @@ def join_sections(build, topics):
 class Totals:
     """The table of docs/conformance.md: a line for each topic."""
 
-    LINE = re.compile(r"^(\| \[(\w+)\]\([^)]*\) \| .* \|) (\d+) \| `(\w+)` \|$", re.M)
+    LINE = re.compile(r"^(\| \[(\w+)\]\([^)]*\) \| .*\|) (\d+) \| `(\w+)` \|$", re.M)
 
     def __init__(self, path):
         self.path = path
