@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads a merged atomic trace of host_tickets and says what each thread must have added up.
 
-usage: mt-merge < memory_trace.out | replay.py COUNTER TICKETS      (COUNTER: the address that the program printed)
+usage: memtrace convert --order=time memory_trace.out | replay.py COUNTER TICKETS      (COUNTER: the address that the program printed)
 """
 import collections
 import sys

@@ -279,14 +279,6 @@ struct mt_source_options {
 
 struct mt_source;
 
-/* What MEMTRACE_SINK=extract sends (memtrace/live.h), from a descriptor that stays the caller's: read once,
- * as it comes, without a spool file. `o`: flag MT_SOURCE_NO_HOST, and stop. Accesses come as runs. Its inputs
- * appear while it is read; they may be asked for after the end.
- * item.launch says what is known when a launch begins. */
-MT_API struct mt_source *mt_source_open_live(int fd, const struct mt_source_options *o, struct mt_error *err);
-/* 1 when such a source has come to the end that the program gave it, 0: the program was killed.
- * After the end. */
-MT_API int mt_source_live_done(struct mt_source *s);
 /* How many inputs there are, and their paths; the source's. */
 MT_API size_t mt_source_inputs(const struct mt_source *s);
 MT_API const char *mt_source_path(const struct mt_source *s, size_t input);

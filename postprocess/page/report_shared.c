@@ -1,4 +1,4 @@
-/* Shared and local memory in the page: the rows of mt-shared's tables, the heaviest ones first. */
+/* Shared and local memory in the page: the rows of the text's tables, the heaviest ones first. */
 #include "report.h"
 #include "analysis/onchip/onchip.h"
 #include "memtrace/record.h"

@@ -221,9 +221,8 @@ struct mt_source_merge {
     struct mt_decoders *decoders; /* of all containers */
     struct mt_copy_event *copies; /* to hand out, ascending seq */
     size_t ncopies, next_copy;
-    struct mt_feed *feed; /* NULL, or where all of this comes from (feed.c) */
-    int no_copies;        /* of feed: those of new memory alone are handed out */
-    size_t current;       /* input whose launch is under way, or ninputs */
+    int no_copies;  /* of feed: those of new memory alone are handed out */
+    size_t current; /* input whose launch is under way, or ninputs */
     uint64_t superstep;
     const char *kernel;
     const struct mt_launch_event *launch;

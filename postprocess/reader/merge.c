@@ -4,7 +4,6 @@
 #include "internal.h"
 #include "host_internal.h"
 #include "memtrace/grow.h"
-#include "feed.h"
 
 void mt_merge_note(struct mt_source_merge *m, int incomplete, const char *format, ...)
 {
@@ -205,12 +204,6 @@ int mt_merge_next(struct mt_source_merge *m, struct mt_raw_record *room, struct 
                   size_t capacity, struct mt_item *item, struct mt_error *err)
 {
     _Static_assert(sizeof(struct mt_host_access) == sizeof(struct mt_raw_record), "both use the same room");
-    while (m->feed && !m->stopped) {
-        int rc = mt_feed_next(m, m->feed, room, runs, capacity, item);
-        if (rc < 0)
-            mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "--live", "no memory while reading");
-        return rc;
-    }
     while (!m->stopped) {
         size_t i = m->current, host;
         if (i == m->ninputs) {

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "internal.h"
 #include "decoders.h"
-#include "feed.h"
 #include "memtrace/order.h"
 #include "run.h"
 #include <sys/stat.h>
@@ -244,29 +243,6 @@ fail:
     return NULL;
 }
 
-struct mt_source *mt_source_open_live(int fd, const struct mt_source_options *o, struct mt_error *err)
-{
-    struct mt_source *s = calloc(1, sizeof *s);
-    if (s && !(s->merge.feed = mt_feed_new(fd, &s->merge.stop))) {
-        free(s);
-        s = NULL;
-    }
-    if (!s) {
-        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "reader", "no memory");
-        return NULL;
-    }
-    s->flags = o->flags | MT_SOURCE_OWN_RUNS;
-    s->merge.stop = (struct mt_stop){o->stop, &s->halt};
-    s->merge.ordered = 1;
-    s->merge.no_copies = (o->flags & MT_SOURCE_NO_HOST) != 0;
-    return s;
-}
-
-int mt_source_live_done(struct mt_source *s)
-{
-    return s->merge.feed && mt_feed_done(s->merge.feed);
-}
-
 size_t mt_source_inputs(const struct mt_source *s)
 {
     return s->merge.ninputs;
@@ -366,7 +342,6 @@ void mt_source_close(struct mt_source *s)
     for (size_t i = 0; i < m->ninputs; i++)
         mt_input_close(&m->inputs[i]);
     mt_decoders_free(m->decoders);
-    mt_feed_free(m->feed);
     for (size_t i = 0; i < m->nnotes; i++)
         free(m->notes[i]);
     free(m->notes);

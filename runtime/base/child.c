@@ -112,7 +112,7 @@ void mt_child_file(const struct mt_child *c, char *path, size_t size)
     for (int up = 0; up < 4 && (end = strrchr(whole, '/'));
          up++) { /* lib, or lib/x86_64-linux-gnu/memtrace */
         *end = 0;
-        snprintf(path, size, "%s/bin/%s", whole, c->words[0]);
+        snprintf(path, size, "%s/libexec/memtrace/%s", whole, c->words[0]);
         if (up && access(path, X_OK) == 0)
             return;
     }

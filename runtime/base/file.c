@@ -292,15 +292,3 @@ int mt_file_cut(struct mt_file *f, uint64_t bytes)
     int rc = file_ready(f);
     return rc ? rc : ftruncate(f->at.fd, (off_t)bytes) ? errno : 0;
 }
-
-int mt_file_in_memory(struct mt_file *f, char *why, size_t size)
-{
-    *f = (struct mt_file){.at = MT_FD_NONE};
-    if (mt_fd_take(&f->at, memfd_create("memtrace", MFD_CLOEXEC))) {
-        int e = errno;
-        snprintf(why, size, "no file in memory: %s", strerror(e));
-        return e;
-    }
-    file_enlist(f);
-    return 0;
-}

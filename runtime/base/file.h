@@ -24,8 +24,6 @@ enum mt_file_mode {
 /* Opens `path` for writing, empty (0600 when new). 0, or an errno value with *why set to a sentence that
  * names the path and the way out. */
 int mt_file_open(struct mt_file *file, const char *path, enum mt_file_mode mode, char *why, size_t size);
-/* A regular file that has no path. */
-int mt_file_in_memory(struct mt_file *file, char *why, size_t size);
 /* Writes it all, at `offset`, or at the current position when offset is -1. *done says how many bytes were
  * written. 0 or an errno value (EPIPE: the FIFO's reader is gone). Never raises SIGPIPE or SIGXFSZ. Calls
  * with an offset may overlap in time. */

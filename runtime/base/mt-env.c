@@ -2,22 +2,33 @@
  * `mt-env --markdown` prints the table as it is in the documentation. Exit codes: 0,
  * 1 write error, 2 usage. */
 #include "options.h"
-#include "cli/base/near.h"
+#include "cli/command/command.h"
+#include "cli/command/near.h"
+#include <getopt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int mt_env_usage(FILE *f, int rc)
+static int mt_env_wrong(const char *format, ...)
 {
-    fputs("usage: mt-env [OPTION]\n"
-          "Lists the MEMTRACE_* variables that traced programs read: name, default, value now, meaning.\n"
-          "  -q, --quiet    those that are set now alone, as NAME=value\n"
-          "      --markdown the table for the documentation\n"
-          "  -h, --help     this text\n"
-          "  -V, --version  the version\n",
-          f);
-    return rc;
+    va_list args;
+    va_start(args, format);
+    fputs("mt-env: ", stderr);
+    vfprintf(stderr, format, args);
+    fputs(" (see mt-env --help)\n", stderr);
+    va_end(args);
+    return 2;
 }
+
+static const struct mt_command command = {
+    .of = MT_OF_ENV,
+    .before =
+        "Usage: memtrace env [OPTION]\n"
+        "Lists the MEMTRACE_* variables that traced programs read: name, default, value now, meaning.\n",
+    .after = "Exit code: 0 fine, 1 the output failed, 2 wrong usage.\n",
+    .wrong = mt_env_wrong,
+};
 
 static const char *mt_env_shown(const char *s)
 {
@@ -67,35 +78,24 @@ static void mt_env_set(void)
 #include "options.def"
 }
 
+static int mt_env_option(void *arg, int o)
+{
+    *(int *)arg = o;
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"markdown", no_argument, NULL, 'm'},
-                                            {"quiet", no_argument, NULL, 'q'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'V'},
-                                            {NULL, 0, NULL, 0}};
-    int c, what = 0;
-    if (mt_near_completion(argc, argv, "qhV", options) || mt_near_values(argc, argv, "qhV", options))
-        return mt_near_told("mt-env");
-    while (what != 'h' && what != 'V' && (c = getopt_long(argc, argv, "qhV", options, NULL)) != -1) {
-        const char *near = c == '?' ? mt_near_option(argv[optind - 1], options) : NULL;
-        if (near)
-            fprintf(stderr, "mt-env: did you mean --%s?\n", near);
-        if (c == '?')
-            return mt_env_usage(stderr, 2);
-        what = c;
-    }
-    if (what == 'h')
-        mt_env_usage(stdout, 0);
-    else if (what != 'V' && optind < argc)
-        return mt_env_usage(stderr, 2);
-    if (what == 'V')
-        puts("mt-env (memtrace) " MEMTRACE_VERSION);
-    else if (what == 'm')
+    int what = 0, code = mt_command_options(&command, argc, argv, mt_env_option, &what);
+    if (code > 0)
+        return code;
+    if (code == 0 && optind < argc)
+        return mt_env_wrong("'%s' is too much", argv[optind]);
+    if (code == 0 && what == MT_OPT_MARKDOWN)
         mt_env_markdown();
-    else if (what == 'q')
+    else if (code == 0 && what == MT_OPT_QUIET)
         mt_env_set();
-    else
+    else if (code == 0)
         mt_env_plain();
     return mt_near_told("mt-env");
 }

@@ -3,7 +3,6 @@
 #include "compact.h"
 #include "companion.h"
 #include "events.h"
-#include "live.h"
 #include "memtrace/device.h"
 #include "base/file.h"
 #include "base/report.h"
@@ -23,7 +22,6 @@ struct mt_compact {
     char *path;
     struct mt_mtc_writer *writer;
     struct mt_companion_writer *inside; /* the meta chunks */
-    int memory;                         /* no file: goes to mt-extract at the end */
     uint64_t stream;
     uint64_t good; /* bytes in the file, all of them whole chunks; under the writer's lock */
     _Atomic int off;
@@ -129,12 +127,6 @@ static void write_chunk(struct mt_compact *c, unsigned flags, const void *payloa
         compact_fail(c, mt_file_reason(rc), mt_mtc_writer_bytes(c->writer));
 }
 
-/* The trace, or as much as there is, to mt-extract. */
-static void compact_give(struct mt_compact *c)
-{
-    mt_live_give((uint32_t)c->stream, c->path, mt_fd_is(&c->file.at) ? c->file.at.fd : -1);
-}
-
 /* Writes index and tail. */
 static void compact_close(void *self)
 {
@@ -143,8 +135,6 @@ static void compact_close(void *self)
     c->closing = c->inside && !c->off && !mt_forked();
     if (mt_mtc_writer_close(c->writer) && c->inside)
         compact_fail(c, strerror(ENOMEM), c->good);
-    if (c->memory && c->inside)
-        compact_give(c);
     mt_file_close(&c->file);
     pthread_mutex_destroy(&c->lock);
     for (size_t i = 0; i < c->nkernels; i++)
@@ -158,8 +148,8 @@ static void compact_close(void *self)
     free(c);
 }
 
-static struct mt_compact *compact_new(const char *path, const struct mt_companion_head *head, int level,
-                                      int memory, char *why, size_t size)
+struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_head *head, int level,
+                                   char *why, size_t size)
 {
     struct mt_compact *c = calloc(1, sizeof *c);
     if (!c || !(c->path = strdup(path))) {
@@ -169,10 +159,8 @@ static struct mt_compact *compact_new(const char *path, const struct mt_companio
     }
     pthread_mutex_init(&c->lock, NULL);
     c->stream = head->stream;
-    c->memory = memory;
     c->file.at.fd = -1;
-    if (memory ? mt_file_in_memory(&c->file, why, size)
-               : mt_file_open(&c->file, path, MT_FILE_WAIT, why, size))
+    if (mt_file_open(&c->file, path, MT_FILE_WAIT, why, size))
         goto fail;
     struct mt_mtc_file file = {write_file, c};
     c->spaces = mt_log_spaces();
@@ -188,18 +176,6 @@ static struct mt_compact *compact_new(const char *path, const struct mt_companio
 fail:
     compact_close(c);
     return NULL;
-}
-
-struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_head *head, int level,
-                                   char *why, size_t size)
-{
-    return compact_new(path, head, level, 0, why, size);
-}
-
-struct mt_compact *mt_compact_in_memory(const char *path, const struct mt_companion_head *head, int level,
-                                        char *why, size_t size)
-{
-    return compact_new(path, head, level, 1, why, size);
 }
 
 /* ---- launches ---- */
@@ -365,15 +341,6 @@ static const char *compact_error(const void *self)
     return ((const struct mt_compact *)self)->error;
 }
 
-static void compact_last(void *self, int busy)
-{
-    struct mt_compact *c = self;
-    if (!busy || !c->memory)
-        return;
-    mt_companion_flush(c->inside, 0);
-    compact_give(c);
-}
-
 const struct mt_output_ops mt_compact_ops = {
     .spaces = 1,
     .begin = compact_begin,
@@ -382,6 +349,5 @@ const struct mt_output_ops mt_compact_ops = {
     .end = compact_end,
     .on = compact_on,
     .error = compact_error,
-    .last = compact_last,
     .close = compact_close,
 };

@@ -14,10 +14,6 @@ struct mt_companion_head;
  * sentence for the user. */
 struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_head *head, int level,
                                    char *why, size_t size);
-/* The same in memory, for mt-extract, which is given it at the end (mt_live_give); `path`:
- * what it would be called. */
-struct mt_compact *mt_compact_in_memory(const char *path, const struct mt_companion_head *head, int level,
-                                        char *why, size_t size);
 /* The companion in the file: it gets what the one beside it gets. It goes with the output. */
 struct mt_companion_writer *mt_compact_inside(const struct mt_compact *c);
 #endif

@@ -35,7 +35,6 @@ struct mt_companion_writer {
     void *self;
     char *path;
     int off, parked, waiting; /* waiting: a FIFO that nobody reads yet */
-    int in_memory;
     char *out;
     size_t n, capacity;
     int shared;        /* the log is left to the first companion */
@@ -92,7 +91,7 @@ static void write_lines(struct mt_companion_writer *c)
 static void write_out(struct mt_companion_writer *c)
 {
     size_t done;
-    if (c->off || c->n == 0 || c->in_memory || mt_forked())
+    if (c->off || c->n == 0 || mt_forked())
         return;
     if (c->write) {
         write_lines(c);
@@ -298,22 +297,6 @@ struct mt_companion_writer *mt_companion_inside(const struct mt_companion_head *
     return c;
 }
 
-struct mt_companion_writer *mt_companion_in_memory(const struct mt_companion_head *head)
-{
-    struct mt_companion_writer *c = calloc(1, sizeof *c);
-    if (!c)
-        return NULL;
-    pthread_mutex_init(&c->lock, NULL);
-    c->file.at.fd = -1;
-    c->in_memory = 1;
-    pthread_mutex_lock(&first_lock);
-    c->shared = first != NULL;
-    first = first ? first : c;
-    pthread_mutex_unlock(&first_lock);
-    put_header(c, head);
-    return c;
-}
-
 void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
 {
     mt_jsonl_begin(j, "launch");
@@ -398,23 +381,6 @@ void mt_companion_launch(struct mt_companion_writer *c, const struct mt_launch_l
     companion_leave(c);
 }
 
-char *mt_companion_take(struct mt_companion_writer *c, size_t *bytes)
-{
-    char *text = NULL;
-    *bytes = 0;
-    if (!companion_enter(c))
-        return NULL;
-    catch_up(c);
-    if (!c->off && c->n) {
-        text = c->out;
-        *bytes = c->n;
-        c->out = NULL;
-        c->n = c->capacity = 0;
-    }
-    companion_leave(c);
-    return text;
-}
-
 void mt_companion_lost(struct mt_companion_writer *c, uint64_t count, const char *why)
 {
     if (!companion_enter(c))
@@ -463,7 +429,7 @@ void mt_companion_park(struct mt_companion_writer *c)
     if (!companion_enter(c))
         return;
     write_out(c);
-    if (!c->off && !c->waiting && !c->file.fifo && !c->in_memory) {
+    if (!c->off && !c->waiting && !c->file.fifo) {
         mt_file_close(&c->file);
         c->parked = 1;
         free(c->out);

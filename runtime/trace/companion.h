@@ -67,11 +67,6 @@ struct mt_companion_writer *mt_companion_inside(const struct mt_companion_head *
                                                 void *self, char *why, size_t size);
 /* A `kernel` line: what the chunks of a compact trace call it. */
 void mt_companion_kernel(struct mt_companion_writer *c, uint64_t id, const char *name);
-/* One whose lines are taken by mt_companion_take, and in no file. The first of the process has the process's
- * events, others leave them to it. NULL: no memory. */
-struct mt_companion_writer *mt_companion_in_memory(const struct mt_companion_head *head);
-/* Its lines since the last time, caught up with the log; malloc'ed. NULL with *bytes 0: there are none. */
-char *mt_companion_take(struct mt_companion_writer *c, size_t *bytes);
 void mt_companion_launch(struct mt_companion_writer *c, const struct mt_launch_line *l);
 void mt_companion_lost(struct mt_companion_writer *c, uint64_t count, const char *why);
 /* Writes what waits in memory. force 0: only if the last time is a while ago; 1: the log, too. */

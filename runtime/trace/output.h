@@ -1,10 +1,9 @@
-/* Where the accesses of one stream's launches go: into a raw file (sink.c), into a compact one (compact.c),
- * or to mt-extract as they come (live.c). Each has one row of functions,
- * over what its own open function gave.
+/* Where the accesses of one stream's launches go: into a raw file (sink.c), into a compact one (compact.c).
+ * Each has one row of functions, over what its own open function gave.
  *
- *   open { number? begin (append | settle)* end }* last? close
+ *   open { number? begin (append | settle)* end }* close
  *
- * begin, end, last and close come from one thread at a time; appends and settles of one launch come from many
+ * begin, end and close come from one thread at a time; appends and settles of one launch come from many
  * threads at once, with none under way at begin and end. None of them fails but begin: what goes wrong is
  * reported once, and from then on the output is off and says why. */
 #ifndef MT_TRACE_OUTPUT_H
@@ -17,8 +16,6 @@ struct mt_launch_line;
 
 struct mt_output_ops {
     int spaces; /* takes runs of other memory than global, and of barriers (record.def), too */
-    /* The number of a launch that begins now. NULL: mt_event_seq. */
-    uint64_t (*number)(void *self);
     /* Begins the launch of this line. 0, or -1 when it is off. */
     int (*begin)(void *self, const struct mt_launch_line *l);
     /* One of the two is NULL: `count` whole records of 24 bytes; or `accesses` of threads,
@@ -36,12 +33,9 @@ struct mt_output_ops {
     /* 1 while it writes; why it does not, or "". */
     int (*on)(const void *self);
     const char *(*error)(const void *self);
-    /* The process ends; `busy`: during a launch of this stream, and close will not come. NULL:
-     * nothing to do. */
-    void (*last)(void *self, int busy);
     /* Ends it and frees all. NULL: it stays until the process ends. */
     void (*close)(void *self);
 };
 
-extern const struct mt_output_ops mt_sink_ops, mt_compact_ops, mt_live_ops;
+extern const struct mt_output_ops mt_sink_ops, mt_compact_ops;
 #endif

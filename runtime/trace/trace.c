@@ -5,7 +5,6 @@
 #include "events.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "live.h"
 #include "base/options.h"
 #include "base/report.h"
 #include "base/short.h"
@@ -74,13 +73,13 @@ int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, s
     return 0;
 }
 
-/* ---- raw or compact, or to an extractor ---- */
+/* ---- raw or compact ---- */
 
 #define SUFFIX ".mtc"
 
 int mt_trace_compact(void)
 {
-    return mt_live_wanted() || mt_options()->format == MT_FORMAT_COMPACT;
+    return mt_options()->format == MT_FORMAT_COMPACT;
 }
 
 static int trace_is_on(const struct mt_trace *t)
@@ -129,20 +128,6 @@ static void open_compact(struct mt_trace *t, struct mt_compact *c)
     t->inside = c ? mt_compact_inside(c) : NULL;
 }
 
-static void open_live(struct mt_trace *t, const char *path, const struct mt_companion_head *h)
-{
-    struct mt_live *live = mt_live_open(path, t->why, sizeof t->why);
-    t->out = live;
-    t->ops = &mt_live_ops;
-    t->companion = live ? mt_companion_in_memory(h) : NULL;
-    if (live)
-        mt_live_lines_of(live, t->companion);
-    if (live && !t->companion)
-        snprintf(t->why, sizeof t->why, "no memory for its lines");
-    if (!t->companion)
-        trace_refuse(t);
-}
-
 /* In a folder that is not there, or is a file, no stream gets a file: one message, not two for each. No
  * folder is made: in another's program a misspelt name would become one, and a sandbox may kill who tries. */
 static int trace_no_folder(struct mt_trace *t, const char *path)
@@ -168,12 +153,7 @@ static void open_files(struct mt_trace *t)
 {
     char path[PATH_MAX - 8], meta[PATH_MAX];
     const struct mt_options *o = mt_options();
-    int compact = o->format == MT_FORMAT_COMPACT, live = mt_live_wanted(), whole = 0;
-    if (live && mt_live_start(&whole, t->why, sizeof t->why)) {
-        trace_refuse(t);
-        return;
-    }
-    compact |= whole;
+    int compact = mt_trace_compact();
     if (mt_trace_path(o->dir, o->pattern, t->n, path, sizeof path - strlen(SUFFIX))) {
         snprintf(t->why, sizeof t->why, "the path from MEMTRACE_DIR and MEMTRACE_PATTERN is too long");
         trace_refuse(t);
@@ -187,16 +167,6 @@ static void open_files(struct mt_trace *t)
     h.trace = t->name;
     h.stream = t->n;
     h.format = compact ? "compact" : "raw";
-    if (live && !whole) {
-        open_live(t, path, &h);
-        return;
-    }
-    if (whole) {
-        open_compact(t, mt_compact_in_memory(path, &h, (int)o->level, t->why, sizeof t->why));
-        if (!t->out)
-            trace_refuse(t);
-        return;
-    }
     if (trace_no_folder(t, path))
         return;
     t->companion = mt_companion_open(meta, &h, t->why, sizeof t->why);
@@ -254,7 +224,7 @@ void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
 
 void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
 {
-    l->seq = t && t->out && t->ops->number && !mt_forked() ? t->ops->number(t->out) : mt_event_seq();
+    l->seq = mt_event_seq();
     l->begin_ns = mt_now_ns();
     mt_trace_open_launch(t, l);
 }
@@ -491,15 +461,12 @@ void mt_trace_finish(void)
     pthread_mutex_lock(&lock);
     for (struct mt_trace *t = traces; t; t = t->next) {
         end_companion(t);
-        if (t->out && t->ops->last)
-            t->ops->last(t->out, t->busy);
         if (t->busy)
             continue; /* a thread still writes; the process is about to end */
         mt_companion_close(t->companion);
         t->companion = NULL;
         trace_close_output(t);
     }
-    mt_live_finish();
     if (!count && mt_selection_left_out())
         mt_note("no launch is traced: %llu were left out (MEMTRACE_KERNELS, MEMTRACE_LAUNCHES or "
                 "MEMTRACE_FROM_START)",

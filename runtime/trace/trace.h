@@ -24,7 +24,7 @@ int64_t mt_trace_number(const struct mt_trace *t);
 void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l);
 /* The same of a launch that has its seq and begin_ns already. */
 void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l);
-/* Under MEMTRACE_FORMAT=compact and MEMTRACE_SINK: traces take runs (mt_trace_append_runs), not records. */
+/* Under MEMTRACE_FORMAT=compact: traces take runs (mt_trace_append_runs), not records. */
 int mt_trace_compact(void);
 /* Has the signature of mt_cpu_launch.flush_runs. */
 struct mt_access_run;

@@ -151,17 +151,17 @@ def outputs(folder, paths):
     got = compare(paths)
     for measure, key in (("levenshtein", "distance"), ("ngrams", "similarity")):
         want = [[1 - x if key == "distance" else x for x in row] for row in got[measure][key]]
-        lines = run("-m", measure, *paths).stdout.decode().splitlines()
+        lines = run("--measure", measure, *paths).stdout.decode().splitlines()
         assert lines[0].startswith("# ") and "similarity" in lines[0]
         text = [[float(x) for x in line.split()[1:len(paths) + 1]] for line in lines[2:]]
         for i, row in enumerate(want):
             assert all(abs(x - y) < 6e-5 for x, y in zip(row, text[i]))
             assert lines[2 + i].endswith(paths[i])
-        rows = list(csv.reader(io.StringIO(run("-f", "csv", "-m", measure, *paths).stdout.decode(), newline="")))
+        rows = list(csv.reader(io.StringIO(run("-f", "csv", "--measure", measure, *paths).stdout.decode(), newline="")))
         assert rows[0][1:] == paths and [r[0] for r in rows[1:]] == paths
         close([[float(x) for x in r[1:]] for r in rows[1:]], want, "csv")
         svg = os.path.join(folder, "heat.svg")
-        far = list(csv.reader(io.StringIO(run("-f", "csv", "-d", "-m", measure, "--svg", svg, *paths).stdout.decode())))
+        far = list(csv.reader(io.StringIO(run("-f", "csv", "--distance", "--measure", measure, "--svg", svg, *paths).stdout.decode())))
         close([[float(x) for x in r[1:]] for r in far[1:]], [[1 - x for x in row] for row in want], "distances")
         cells = [g.find("{http://www.w3.org/2000/svg}title").text for g in xml.parse(svg).iter("{http://www.w3.org/2000/svg}g")]
         shown = [float(c.rsplit(": ", 1)[1]) for c in cells]
@@ -213,15 +213,15 @@ def saved(folder, paths, actors, rng):
             files.append(os.path.join(folder, "g%d%s.json" % (i, "s" if extra else "")))
             subprocess.run([BIN + "/mt-graph", "-f", "json", *extra, "-o", files[-1], path], check=True, capture_output=True)
     n = str(rng.randint(1, 4))
-    a, b = compare(paths, "-n", n), compare(graphs, "-n", n)
+    a, b = compare(paths, "--ngram", n), compare(graphs, "--ngram", n)
     assert a["levenshtein"] == b["levenshtein"] and a["ngrams"] == b["ngrams"], (paths, graphs)
-    mixed = compare([paths[0], *graphs[1:]], "-n", n)
+    mixed = compare([paths[0], *graphs[1:]], "--ngram", n)
     assert mixed["levenshtein"] == a["levenshtein"]
     for n in ("1", "2"):  # one buffer: its name is the same either way
-        c = compare(plain, "-n", n, "-p", "0")
-        close(c["ngrams"]["similarity"], compare(paths, "-n", n, "-p", "0")["ngrams"]["similarity"], "plain graphs")
+        c = compare(plain, "--ngram", n, "--threshold", "0")
+        close(c["ngrams"]["similarity"], compare(paths, "--ngram", n, "--threshold", "0")["ngrams"]["similarity"], "plain graphs")
         assert all(x is None for row in c["levenshtein"]["distance"] for x in row)
-    assert compare(plain, "-n", "3")["ngrams"]["similarity"][0][0] is None
+    assert compare(plain, "--ngram", "3")["ngrams"]["similarity"][0][0] is None
 
 
 def check(paths, actors, cap, rng):
@@ -254,8 +254,8 @@ def usage(folder):
     with open(atomic, "w") as f:
         f.write("1\t0\ttr\n")
     for args, words in (
-        ([one], b"at least two traces"), ([one, folder + "/none"], b"none"), ([one, one, "-n", "9"], b"from 1 to 8"),
-        ([one, one, "-p", "x"], b"percentage"), ([one, one, "-m", "x"], b"levenshtein"), ([one, one, "-f", "x"], b"csv"),
+        ([one], b"at least two traces"), ([one, folder + "/none"], b"none"), ([one, one, "--ngram", "9"], b"from 1 to 8"),
+        ([one, one, "--threshold", "x"], b"percentage"), ([one, one, "--measure", "x"], b"levenshtein"), ([one, one, "-f", "x"], b"csv"),
         ([one, atomic], b"text trace of atomic mode"), ([one, one, "-o", one], b"is one of the inputs"),
     ):
         assert words in run(*args, code=2).stderr, args

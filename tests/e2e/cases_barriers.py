@@ -1,4 +1,4 @@
-"""What barriers order (mt-shared's hazards): objects and phases, parts of warps, and programs by chance. The program is src/barriers.cu."""
+"""What barriers order (hazards of the section shared): objects and phases, parts of warps, and programs by chance. The program is src/barriers.cu."""
 import os
 import random
 
@@ -127,7 +127,7 @@ def onchip_chance(world):
     racing = 0
     for i, (threads, steps) in enumerate(programs):
         want = chance_races(threads, steps)
-        found = shared(world, result, f"--supersteps={i}")["hazards"]
+        found = shared(world, result, f"--launches={i}")["hazards"]
         same(f"launch {i}: hazards", bool(found), bool(want))
         holds(f"launch {i}: words {found}, not {want}", {h["address"] // 4 % 4 for h in found} <= want)
         racing += bool(want)

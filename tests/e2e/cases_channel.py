@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections import Counter
 
-import cases_live
 from world import case, holds, same
 
 WARP = {"MEMTRACE_DEVICE": "standin", "MEMTRACE_RING_SLOTS": "32"}
@@ -232,15 +231,6 @@ def channel_beside(world):
             kernels.setdefault(launch.kernel, []).append(launch.ctas())
     adds = {(0, 0, 0): {("load", 4): 32, ("store", 4): 32}}
     same("records", kernels, {"add": [adds, adds], "until": [{(0, 0, 0): {("store", 4): 64}}]})
-
-
-@case("channel.sink")
-def channel_sink(world):
-    """MEMTRACE_SINK: no two CTAs of this program touch the same bytes, so the order of the rings does not matter."""
-    app = world.compile(world.example("vector_add"), "-O2")
-    for words in ([], ["--sections=KDV,CDV"], ["--kernels=^v"]):
-        want, got, _ = cases_live.both(world, [app], *words, **WARP)
-        same(str(words), got, want)
 
 
 @case("channel.ended")

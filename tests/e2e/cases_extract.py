@@ -239,6 +239,33 @@ def fifo(world):
     same("transfers", own, {k: v for k, v in flat_transfers(from_file).items() if k[0] != "<host>"})
 
 
+@case("extract.fifos")
+def fifos(world):
+    """A FIFO for each stream, read while the program runs: launches that overlap, copies between, an address that is used
+    again, a stream that goes away."""
+    app = world.compile(os.path.join(world.src, "overlap.cu"), "-O2")
+    for form, suffix in (("raw", ""), ("compact", ".mtc")):
+        want = world.run_ok(app, MEMTRACE_CPU_THREADS=2, MEMTRACE_FORMAT=form)
+        traces = [want.path(n) + suffix for n in range(3)]
+        comm = world.extract(traces, "-s", "quick")
+        same(f"{form}: order", (list(comm["KDV"]["slow"]), list(comm["KDV"]["fast"]), comm["complete"], comm["launches"]), (["0"], ["1"], True, 9))
+        holds(f"{form}: host copies", "<host>" in comm["transfers"])
+        folder = world.folder("fifos")
+        pipes = [os.path.join(folder, os.path.basename(trace)) for trace in traces]
+        for pipe in pipes:
+            os.mkfifo(pipe, 0o600)
+        reader = subprocess.Popen([world.tool("mt-extract"), "-s", "quick", *pipes], stdout=subprocess.PIPE, text=True)
+        try:
+            world.run_ok(app, folder=folder, MEMTRACE_CPU_THREADS=2, MEMTRACE_FORMAT=form)
+            out, _ = reader.communicate(timeout=60)
+        finally:
+            reader.kill()
+        got = json.loads(out)
+        for key in comm:
+            if key not in ("inputs", "notes", "gaps"):
+                same(f"{form}: {key}", got[key], comm[key])
+
+
 @case("extract.stdin")
 def stdin(world):
     """`-` reads the trace from standard input."""
@@ -251,7 +278,7 @@ def stdin(world):
 
 @case("extract.options")
 def options(world):
-    """--same-cta=local, --kernels, --supersteps, --sections, --strict on known input."""
+    """--same-cta=local, --kernels, --launches, --sections, --strict on known input."""
     expect, arguments, result = run_example(world, "stencil_1d")
     full = world.extract(files(result))
     ctas, threads, steps = arguments
@@ -264,8 +291,8 @@ def options(world):
     same("--sections", [k for k in ("KCV", "KDV", "CCV", "CDV", "SCV", "SDV", "transfers", "addresses") if k in some],
          ["KDV", "CDV"])
     same("--sections: KDV", some["KDV"], full["KDV"])
-    step = world.extract(files(result), "--supersteps", "1:2")
-    holds(f"--supersteps 1:2 holds superstep 1 only: {step['KDV']}",
+    step = world.extract(files(result), "--launches", "1")
+    holds(f"--launches 1 holds superstep 1 only: {step['KDV']}",
           list(step["KDV"]["stencil_1d"]) == ["1"] and step["KDV"]["stencil_1d"]["1"] == full["KDV"]["stencil_1d"]["1"])
     expect, arguments, result = run_example(world, "reduction")
     atomic = world.extract(files(result), "--kernels", "^reduce_atomic$")

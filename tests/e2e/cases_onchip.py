@@ -1,4 +1,4 @@
-"""Records of shared and local memory, and what mt-shared makes of them. The program is src/onchip.cu."""
+"""Records of shared and local memory, and what mt-extract -s shared makes of them. The program is src/onchip.cu."""
 import json
 import os
 import re
@@ -59,7 +59,8 @@ def names(world, source="onchip.cu"):
 
 
 def shared(world, result, *options):
-    return json.loads(world.call([world.tool("mt-shared"), "--format", "json", *options, result.path() + ".mtc"]).stdout)
+    out = json.loads(world.call([world.tool("mt-extract"), "-s", "shared", *options, result.path() + ".mtc"]).stdout)
+    return dict(out["shared"], complete=out["complete"])
 
 
 def check_banks(world, got, ctas=2):
@@ -96,7 +97,7 @@ def onchip_banks(world):
     for c in got["banks"] + got["local"]:
         columns.setdefault(c["line"], set()).add(c["column"])
     holds("a line with two accesses", any(len(c) > 1 for c in columns.values()))
-    text = world.call([world.tool("mt-shared"), "--top=1000", result.path() + ".mtc"]).stdout
+    text = world.call([world.tool("mt-extract"), "-s", "shared", "-f", "text", "--top=1000", result.path() + ".mtc"]).stdout
     places = re.findall(r"(?m)^  onchip\.cu:([\d:]+) ", text.split("Hazards of")[0])
     same("columns where they tell accesses apart", set(places),
          {f"{c['line']}:{c['column']}" if len(columns[c["line"]]) > 1 else str(c["line"]) for c in got["banks"]})
@@ -169,7 +170,7 @@ def onchip_beside(world):
         end = result.companion().end() if raw else cases_compact.read(result)[1].end()
         holds(f"complete {way}", end["complete"])
         same(f"beside it {way}", "others_written" in end, not raw)
-    refused = world.call([world.tool("mt-shared"), before.path() + ".mtc"], 2).stderr
+    refused = world.call([world.tool("mt-extract"), "-s", "shared", before.path() + ".mtc"], 2).stderr
     holds("the way out", "--mt-spaces=global,shared,local" in refused)
 
 

@@ -21,7 +21,6 @@ import cases_selection  # noqa: E402,F401
 import cases_ctas  # noqa: E402,F401
 import cases_nvtx  # noqa: E402,F401
 import cases_compact  # noqa: E402,F401
-import cases_live  # noqa: E402,F401
 import cases_analyses  # noqa: E402,F401
 import cases_rdc  # noqa: E402,F401
 import cases_streams  # noqa: E402,F401

@@ -27,10 +27,10 @@ TOOLS = [["mt-extract", "-s", "all"], ["mt-extract", "-s", "more"], ["mt-extract
          ["mt-extract", "--format", "dot", "--by", "cta"], ["mt-extract", "--format", "dot", "--by", "launch", "--edges", "3"],
          ["mt-extract", "--format", "text", "-s", "all,more"], ["mt-extract", "--format", "sqlite", "-o", "OUT"], ["mt-report", "-o", "OUT"],
          ["mt-report", "--quick", "-o", "OUT"], ["mt-graph"], ["mt-graph", "-f", "json", "--sequence"],
-         ["mt-graph", "-f", "graphml", "-n", "buffer,stride,type,size,site"], ["mt-dump"], ["mt-dump", "-c"], ["mt-dump", "-s"], ["mt-dump", "--runs"],
+         ["mt-graph", "-f", "graphml", "--node", "buffer,stride,type,size,site"], ["mt-dump"], ["mt-dump", "--companion"], ["mt-dump", "--stat"], ["mt-dump", "--runs"],
          ["mt-dump", "--counts"], ["mt-dump", "--chunks", "--sites"], ["mt-convert", "--to", "mtc", "-o", "OUT"],
          ["mt-convert", "--to", "raw", "-o", "OUT"], ["mt-convert", "--to", "mat"], ["mt-convert", "--to", "atomic"], ["mt-convert", "--to", "insn"],
-         ["mt-compare", "-f", "json"], ["mt-compare", "-f", "csv"], ["mt-merge"], ["mt-shared"], ["mt-shared", "-f", "json"]]
+         ["mt-compare", "-f", "json"], ["mt-compare", "-f", "csv"], ["mt-convert", "--order=time"], ["mt-extract", "-s", "shared"], ["mt-extract", "-s", "shared,KDV", "-f", "text"]]
 FROM = [["mt-report", "-o", "OUT", "--from"]]
 LIMIT, MEMORY = 30, 2000  # seconds and MiB of one case, under sanitizers and on a busy machine
 SANITIZERS = {"ASAN_OPTIONS": f"detect_leaks=1:allocator_may_return_null=1:max_allocation_size_mb={MEMORY}:hard_rss_limit_mb={MEMORY}:exitcode=99",
@@ -147,7 +147,7 @@ class World:
                 continue
             for i, tool in enumerate(FROM if name.endswith(".json") else TOOLS):
                 self.clear()
-                if tool[0] == "mt-merge":
+                if "--order=time" in tool:
                     self.check(f"{name} {i}", tool, [], stdin=path)
                 elif tool[0] == "mt-compare":
                     self.check(f"{name} {i}", tool, [path, self.stride])
@@ -172,7 +172,7 @@ class World:
             path = self.file("t", mutate.container(rng, rng.choice(self.containers)))
         elif kind == 17:
             path = self.file("t", mutate.raw_bytes(rng, rng.choice([MAT, ATOMIC]) * rng.randrange(1, 20)))
-            tool = rng.choice([["mt-graph"], ["mt-graph", "-f", "json"], ["mt-merge"], ["mt-compare", "-f", "csv"], ["mt-dump"]])
+            tool = rng.choice([["mt-graph"], ["mt-graph", "-f", "json"], ["mt-convert", "--order=time"], ["mt-compare", "-f", "csv"], ["mt-dump"]])
         elif kind == 18:
             flat = self.comm.replace(b"\n", b" ")
             path = self.file("t", mutate.lines(rng, flat) if rng.random() < 0.5 else mutate.raw_bytes(rng, self.comm, 3))
@@ -187,7 +187,7 @@ class World:
                                     else mutate.raw_trace(rng, rng.choice(self.raw))))
         if tool[0] == "mt-compare" and len(inputs) < 2:
             inputs.append(self.stride)
-        if tool[0] == "mt-merge":
+        if "--order=time" in tool:
             self.check(label, tool, [], stdin=path)
         elif len(inputs) == 1 and tool[0] in ("mt-extract", "mt-dump", "mt-graph") and rng.random() < 0.08:
             self.check(label, tool, ["-"], stdin=path)

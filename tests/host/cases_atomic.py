@@ -26,10 +26,10 @@ def replay(w, merged, name, failed_writes=False):
 
 
 def through_pipe(w, program, name, words, threads, total, code=0):
-    """The seed's tool chain: program -> FIFO -> mt-merge -> simulator. ("" if they agree, what the program printed)."""
+    """The seed's tool chain: program -> FIFO -> mt-convert --order=time -> simulator. ("" if they agree, what the program printed)."""
     pipe = w.path("pipe")
     os.mkfifo(pipe)
-    merge = subprocess.Popen(["sh", "-c", f'exec "{w.tool("mt-merge")}" < "{pipe}"'], stdout=subprocess.PIPE, text=True)
+    merge = subprocess.Popen(["sh", "-c", f'exec "{w.tool("mt-convert")}" --order=time < "{pipe}"'], stdout=subprocess.PIPE, text=True)
     timed = None
     try:
         import threading
@@ -39,8 +39,8 @@ def through_pipe(w, program, name, words, threads, total, code=0):
         result = w.host("atomic", "-f", os.path.join(w.src, "inc_functions.txt"), *words, "--", program, threads, total,
                         trace=pipe, code=code)
         timed.join(60)
-        holds("mt-merge came to its end", not timed.is_alive())
-        same("exit code of mt-merge", merge.wait(60), 0)
+        holds("mt-convert came to its end", not timed.is_alive())
+        same("exit code of mt-convert", merge.wait(60), 0)
     finally:
         merge.kill()
         merge.wait()
@@ -109,7 +109,7 @@ def form(w):
     with open(result.trace, encoding="ascii") as f:
         w.call([*checker], stdin=f)
     with open(result.trace, encoding="ascii") as f:
-        text = w.call([w.tool("mt-merge")], stdin=f).stdout
+        text = w.call([w.tool("mt-convert"), "--order=time"], stdin=f).stdout
     path = w.path("merged")
     with open(path, "w", encoding="ascii") as f:
         f.write(text)
@@ -149,10 +149,10 @@ def failed(w):
 
 @case("atomic.container", *ENGINES)
 def container(w):
-    """The compact container has the same trace: what mt-merge makes of it passes the simulator."""
+    """The compact container has the same trace: what --order=time makes of it passes the simulator."""
     program = build(w, "inc.c")
     result = w.host("atomic", "-f", os.path.join(w.src, "inc_functions.txt"), "--", program, 4, 3000)
-    text = w.call([w.tool("mt-merge")], input=w.call([w.tool("mt-convert"), result.trace]).stdout).stdout
+    text = w.call([w.tool("mt-convert"), "--order=time"], input=w.call([w.tool("mt-convert"), result.trace]).stdout).stdout
     lines, problems = replay(w, text.splitlines(keepends=True), "inc.c")
     same("problems", problems, [])
     same("counts", lines, [line for line in result.out.splitlines() if line.startswith("thread ")])

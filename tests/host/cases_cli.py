@@ -43,7 +43,7 @@ def words(w):
 @case("cli.help")
 def helps(w):
     text = w.call([w.tool("mt-host"), "--help"]).stdout
-    for word in ("mat", "insn", "atomic", "mt-graph", "mt-merge", "--engine", "MEMTRACE_QEMU", "PIN_ROOT"):
+    for word in ("mat", "insn", "atomic", "memtrace graph", "memtrace convert", "--engine", "MEMTRACE_QEMU", "PIN_ROOT"):
         holds(f"--help names {word}", word in text)
     letters = {"mat": ["--threshold", "--routine", "--signal", "--all"], "insn": ["--output"],
                "atomic": [f"-{c}" for c in "orfilbatdc"]}

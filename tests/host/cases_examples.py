@@ -30,10 +30,10 @@ def tickets(w):
     program = w.compile(example(w, "host_tickets"), "-O1", atomic=True)
     pipe, merged = w.path("pipe"), w.path("merged")
     os.mkfifo(pipe)
-    merge = subprocess.Popen(["sh", "-c", f"exec '{w.tool('mt-merge')}' < '{pipe}' > '{merged}'"])
+    merge = subprocess.Popen(["sh", "-c", f"exec '{w.tool('mt-convert')}' --order=time < '{pipe}' > '{merged}'"])
     try:
         result = w.host("atomic", "--", program, 4, 2000, trace=pipe)
-        same("exit code of mt-merge", merge.wait(60), 0)
+        same("exit code of mt-convert", merge.wait(60), 0)
     finally:
         merge.kill()
         merge.wait()

@@ -198,7 +198,7 @@ def text_whole(w):
             with open(trace, "wb") as f:
                 f.write(text[:text.rfind(b"\n") + 1])  # a line that is cut off is another matter
             if words == "atomic":
-                tool("mt-merge", trace, code=0 if whole else 3)
+                tool("mt-convert", "--order=time", trace, code=0 if whole else 3)
                 continue
             graph = json.loads(tool("mt-graph", "-f", "json", trace, code=3 if known is False else 0).stdout)
             same(f"{words} {how}: complete", graph["complete"], known)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of mt-merge: run.py --bin DIR CASE; run.py --list."""
+"""Tests of mt-convert --order=time: run.py --bin DIR CASE; run.py --list."""
 import argparse
 import collections
 import os
@@ -199,7 +199,7 @@ def case_files():
         _, words = merge(b"", d, code=1)
         assert "cannot read" in words, words
         assert "--help" in merge(b"", "--nonsense", code=2)[1]
-        assert b"Usage: mt-merge" in merge(b"", "--help")[0]
+        assert b"Usage: memtrace convert" in merge(b"", "--help")[0]
         with open("/dev/full", "wb") as full:
             p = subprocess.run(TOOL + [a], stdout=full, stderr=subprocess.PIPE)
         assert p.returncode == 1 and b"cannot write" in p.stderr, p.stderr
@@ -319,7 +319,7 @@ def main():
     if args.list:
         print("\n".join(cases))
         return
-    TOOL.append(os.path.join(args.bin, "mt-merge"))
+    TOOL.extend([os.path.join(args.bin, "mt-convert"), "--order=time"])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     cases[args.case]()
 

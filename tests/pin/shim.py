@@ -39,7 +39,7 @@ def agrees(program, options, failed=()):
     out, _, trace = tool("-mode", "atomic", "-f", FUNCTIONS, *options, "--", program, "4", "3000")
     code, why = script("fmt_check.py", trace, "--all-ended")
     assert code == 0, why
-    merged = subprocess.run([os.path.join(ARGS.bin, "mt-merge")], input=trace, capture_output=True, text=True)
+    merged = subprocess.run([os.path.join(ARGS.bin, "mt-convert"), "--order=time"], input=trace, capture_output=True, text=True)
     assert merged.returncode == 0, merged.stderr
     with tempfile.NamedTemporaryFile("w") as said:
         said.write(out)

@@ -62,8 +62,8 @@ class Usage(Case):
             ("mt-extract",), ("mt-graph",), ("mt-dump",),
             ("mt-extract", "--no-such-option", path), ("mt-extract", "--sections", "KCV,bad", path),
             ("mt-extract", "--sections", "", path), ("mt-extract", "--kernels", "(", path),
-            ("mt-extract", "--supersteps", "x", path), ("mt-extract", "--supersteps", "3:1", path),
-            ("mt-extract", "--supersteps", "-1", path), ("mt-extract", "--supersteps", "", path),
+            ("mt-extract", "--launches", "x", path), ("mt-extract", "--launches", "3..1", path),
+            ("mt-extract", "--launches", "-1", path), ("mt-extract", "--launches", "", path), ("mt-extract", "--launches", "1:2", path),
             ("mt-extract", "--same-cta=maybe", path), ("mt-extract", path, path),
             ("mt-extract", "--companion", path, "--companion", path, path),
             ("mt-extract", "--companion", path + "nowhere", path), ("mt-extract", "--companion", path, path), ("mt-extract", "-o", "/nowhere/x", path), *(("mt-convert", "--to", to, "--companion", __file__, path) for to in ("mtc", "ramulator", "gem5")),
@@ -163,7 +163,7 @@ class Inputs(Case):
         """An empty result differs from a misspelt kernel: on stderr, with the number of launches there are."""
         t = self.file("t", trace([("fill", WRITE), ("fill", WRITE)]))
         for tool in ("mt-extract", "mt-graph", "mt-dump"):
-            for args, words in ((("-k", "filll"), b"--kernels filll"), (("-t", "7:"), b"--supersteps 7:")):
+            for args, words in ((("-k", "filll"), b"--kernels filll"), (("-t", "7.."), b"--launches 7..")):
                 r = self.run_tool(tool, *args, t)
                 self.assertEqual(r.returncode, 0)
                 self.assertIn(b"no launch matches " + words + b": the trace has 2", r.stderr)
@@ -317,7 +317,7 @@ class Filters(Case):
         self.assertEqual(got["KCV"]["read"], {"1": {"Load": 8, "Store": 0}})
         self.assertEqual(list(got["transfers"]), ["write"])  # the writer is not selected, its data is
         self.assertEqual(got["launches"], 4)
-        for text, steps in (("3", ["3"]), ("2:", ["2", "3"]), (":1", ["0"]), ("1:3", ["1", "2"]), ("7:", [])):
+        for text, steps in (("3", ["3"]), ("2..", ["2", "3"]), ("..0", ["0"]), ("1..2", ["1", "2"]), ("7..", [])):
             got = self.extract("-t", text, self.path)
             self.assertEqual(sorted(s for k in got["KDV"].values() for s in k), steps)
 

@@ -68,7 +68,7 @@ OTHERS = [
     ("mt-convert", ["--to", "raw", "-o", "FILE"]), ("mt-convert", ["--to", "mat"]), ("mt-convert", ["--to", "atomic"]),
     ("mt-convert", ["--to", "insn"]), ("mt-convert", ["--to", "mtc", "--level", "0", "--launches", "0:2", "-o", "FILE"]),
     ("mt-convert", ["--to", "drmemtrace"]), ("mt-convert", ["--to", "champsim"]), ("mt-convert", ["--to", "ramulator"]), ("mt-convert", ["--to", "gem5"]),
-    ("mt-convert", ["--order", "file", "--to", "mat"]), ("mt-merge", []), ("mt-compare", []),
+    ("mt-convert", ["--order", "file", "--to", "mat"]), ("mt-convert", ["--order=time"]), ("mt-compare", []),
 ]
 
 

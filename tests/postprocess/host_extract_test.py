@@ -118,7 +118,7 @@ class ByHand(Case):
         self.assertEqual((got["HCV"], got["HDV"]), ({}, {}))
         got = self.extract("--kernels", "host", self.trace, self.container)
         self.assertEqual((got["KDV"], list(got["transfers"])), ({}, ["twice"]))
-        got = self.extract("-t", "2:", self.trace, self.container)
+        got = self.extract("-t", "2..", self.trace, self.container)
         self.assertEqual(list(flat(got["transfers"], 6)), [("twice", "0,0,0", "1", "<host>", "/src/app.cu:31", "2")])
 
     def test_without_companion(self):

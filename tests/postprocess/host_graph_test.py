@@ -324,7 +324,7 @@ def pipes(binary, gen_host, folder):
 
 def unfit(binary, folder):
     """What an input is and who reads it is said; damage leaves what was whole."""
-    cases = {"atomic": ("12\t0\tm\tr\t100\t4\n", b"text trace of atomic mode, not a trace of kernels: mt-merge"),
+    cases = {"atomic": ("12\t0\tm\tr\t100\t4\n", b"text trace of atomic mode, not a trace of kernels: memtrace convert --order=time"),
              "insn": ("0x401000\tmov rax, rbx\tR:rbx\tW:rax\n\t1\n", b"instruction log, not a trace of kernels"),
              "meta": ('{"ev":"header","version":1}\n', b"companion of a trace"),
              "comm": ('{\n "format": "memtrace-comm",\n', b"output of mt-extract")}
@@ -336,17 +336,17 @@ def unfit(binary, folder):
             r = subprocess.run([binary + "/" + tool, path], capture_output=True)
             assert r.returncode == 2 and words in r.stderr and r.stdout == b"", (tool, name, r)
         kind = words.split(b", not")[0]
-        for args, not_of in ((["mt-convert", "-o", os.path.join(folder, "none")], None), (["mt-merge"], "atomic"), (["mt-report", "--from"], "comm")):
+        for args, not_of in ((["mt-convert", "-o", os.path.join(folder, "none")], None), (["mt-convert", "--order=time"], "atomic"), (["mt-report", "--from"], "comm")):
             r = subprocess.run([binary + "/" + args[0], *args[1:], path], capture_output=True)
             assert not_of == name or (r.returncode, kind in r.stderr, r.stderr.count(b"\n"), r.stdout) == (2, True, 1, b""), (args, name, r)
     for data, kind in ((b"\x18k\n" + bytes(24), b"is a trace of kernels"), (mtc.head(), b"is a compact container of host accesses"),
                        (mtc.head(features=mtc.HAS_DEVICE), b"is a trace of kernels")):
-        for pipe in (False, True):  # mt-merge called each line of it a bad one
+        for pipe in (False, True):  # it called each line of it a bad one
             with open(os.path.join(folder, "other"), "wb") as f:
                 f.write(data)
-            r = subprocess.run([binary + "/mt-merge"] + [f.name] * (not pipe), input=data if pipe else b"", capture_output=True)
+            r = subprocess.run([binary + "/mt-convert", "--order=time"] + [f.name] * (not pipe), input=data if pipe else b"", capture_output=True)
             assert (r.returncode, kind + b", not a text trace of atomic mode: mt-" in r.stderr, r.stderr.count(b"\n")) == (2, True, 1), r
-    r = subprocess.run([binary + "/mt-merge"], input=b"\nbad\n1\t0\ttr\n2\t0\ttf\n", capture_output=True)
+    r = subprocess.run([binary + "/mt-convert", "--order=time"], input=b"\nbad\n1\t0\ttr\n2\t0\ttf\n", capture_output=True)
     assert (r.returncode, r.stdout) == (3, b"0\ttr\n0\ttf\n"), r
     path = os.path.join(folder, "mat")
     line = "1 %d 0 4096 1 4 64\n"

@@ -161,7 +161,7 @@ NAMES = {"escape": "k\x1b]0;owned\x07\x1b[2J", "c1": "k\u009b31mX", "cr": "real\
 class Terminals(Case):
     def test_names(self):
         tools = [["mt-extract"], ["mt-extract", "--format", "csv"], ["mt-extract", "--format", "text", "-s", "all,more"], ["mt-extract", "--format", "dot"],
-                 ["mt-graph"], ["mt-graph", "-f", "json"], ["mt-graph", "-f", "graphml"], ["mt-dump"], ["mt-dump", "-s"], ["mt-dump", "--runs"], ["mt-dump", "-c"]]
+                 ["mt-graph"], ["mt-graph", "-f", "json"], ["mt-graph", "-f", "graphml"], ["mt-dump"], ["mt-dump", "--stat"], ["mt-dump", "--runs"], ["mt-dump", "-c"]]
         for label, name in NAMES.items():
             self.file("t.meta", companion([{"ev": "lost", "count": 1, "why": name}, {"ev": "site", "id": 4, "file": name, "line": 1, "var": name},
                                            dict(LAUNCH, kernel=name, records=1)], None, {"records_written": 1, "records_counted": 1}))
@@ -195,7 +195,7 @@ class Terminals(Case):
         """Of a name in a container; a NUL does not end it, so that it is not another one's."""
         path = self.file("t.mtc", self.container(["real\nlaunch 9 forged", "a", "a\0b", "a"]))
         self.tool("mt-convert", "--to", "raw", "--no-companion", "-o", self.path("t"), path)
-        stat_ = self.tool("mt-dump", "-s", self.path("t")).stdout.decode().splitlines()
+        stat_ = self.tool("mt-dump", "--stat", self.path("t")).stdout.decode().splitlines()
         self.assertEqual(len(stat_), 1 + 3, stat_)
         self.assertTrue(any(line.endswith("real\\x0alaunch 9 forged") for line in stat_), stat_)
         kernels = self.extract("-s", "KDV", path)["KDV"]
@@ -204,7 +204,7 @@ class Terminals(Case):
 
     def test_merge(self):
         text = b"1\t0\ttr\n2\t0\tfc\t\x1b[2Jmain\n3\t0\tfr\t\xc3\xa9t\xc3\xa9\xc2\x9b\n4\t0\ttf\n"
-        out = self.tool("mt-merge", input=text).stdout
+        out = self.tool("mt-convert", "--order=time", input=text).stdout
         self.assertIn(b"fc\t\\x1b[2Jmain\n", out)
         self.assertIn(b"fr\t\xc3\xa9t\xc3\xa9\\xc2\\x9b\n", out)
 

@@ -134,7 +134,7 @@ def inside(folder, gen_trace, gen_device):
 
 def main():
     why = possible()
-    if not why and not os.path.exists(os.path.join(sys.argv[1], "mt-extract-mpi")):
+    if not why and not os.path.exists(os.path.join(sys.argv[1], "../libexec/memtrace/mt-extract-mpi")):
         why = "mt-extract-mpi was not built"
     if why:
         print(why + ": skipped")

@@ -184,7 +184,7 @@ def command(program, paths, o):
     args += ["--kernels", o["kernels"]] if o["kernels"] is not None else []
     if o["supersteps"]:
         a, b = o["supersteps"]
-        args += ["--supersteps", "%d:%s" % (a, "" if b is None else b)]
+        args += ["--launches", "%d..%s" % (a, "" if b is None else b - 1)]
     return args + paths
 
 

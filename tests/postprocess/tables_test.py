@@ -180,7 +180,7 @@ def random_case(seed):
                 with open(paths[-1] + ".meta", "w") as f:
                     f.write(m)
     try:
-        compare([*paths, *rng.choice([[], ["--no-host"], ["--strict"], ["--supersteps=1:"], ["--devices=3", "--top=2"]])],
+        compare([*paths, *rng.choice([[], ["--no-host"], ["--strict"], ["--launches=1.."], ["--devices=3", "--top=2"]])],
                 rng.choice([(), (), ("--sample=2",), ("--line-size=32",)]))
     except Exception:
         print("seed %d, %s" % (seed, folder))

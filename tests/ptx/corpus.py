@@ -52,7 +52,7 @@ def check(args, kind, source, arch, stem):
         return None
     if call(ptxas, f"-arch=sm_{arch}", ptx, "-o", os.devnull).returncode != 0:
         return None
-    done = call(os.path.join(args.build, "bin", "mt-ptx"), "--emit-ir", ptx, "-o", ir)
+    done = call(os.path.join(args.build, "libexec", "memtrace", "mt-ptx"), "--emit-ir", ptx, "-o", ir)
     if done.returncode != 0 or done.stderr:
         return f"mt-ptx: exit code {done.returncode}: {done.stderr[:600]}"
     done = call(args.llc, f"-mcpu=sm_{arch}", "-mattr=+ptx83", "-O2", ir, "-o", again)

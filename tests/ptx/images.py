@@ -59,7 +59,7 @@ class Place:
         with open(self.tool, "w", encoding="utf-8") as f:
             f.write(f"""#!/bin/sh
 echo $LD_LIBRARY_PATH$LD_PRELOAD called >> {self.calls}
-{build}/bin/mt-ptx "$@"
+{build}/libexec/memtrace/mt-ptx "$@"
 code=$?
 echo ended >> {self.calls}
 exit $code
@@ -207,10 +207,10 @@ def cache(place, work):
             os.chown(folder, owner or os.geteuid(), -1)
             done = place.run(program, MEMTRACE_CACHE=folder)
             expect(what, done.stdout == GOOD + QUIET and place.made() == 1 and what in done.stderr and not os.listdir(folder), done.stderr)
-            shutil.copy(os.path.join(place.build, "bin", "mt-ptx"), folder)
+            shutil.copy(os.path.join(place.build, "libexec", "memtrace", "mt-ptx"), folder)
             done = place.run(program, MEMTRACE_PTX_TOOL=os.path.join(folder, "mt-ptx"), MEMTRACE_CACHE="off")
             expect("a tool there: " + what, "cudaErrorNoKernelImageForDevice" in done.stdout and what in done.stderr, done.stdout + done.stderr)
-    tool = os.path.join(place.build, "bin", "mt-ptx")
+    tool = os.path.join(place.build, "libexec", "memtrace", "mt-ptx")
     said = subprocess.run([tool, "--cache-list", "--cache", place.cache], capture_output=True, text=True).stdout
     sizes = sum(os.path.getsize(p) for p in place.images())
     expect("--cache-list", said.endswith(f"{len(place.images())} images, {sizes} bytes in {place.cache}\n") and sizes > 0, said)
@@ -231,10 +231,10 @@ def without(place, work):
     launches = [x for x in lines if x["ev"] == "launch"]
     expect("its launch is there, untraced", len(launches) == 1 and launches[0]["kernel"] == "work" and not launches[0]["traced"]
            and not lines[-1]["complete"], str(lines))
-    said = subprocess.run([os.path.join(place.build, "bin", "mt-ptx"), "--list", os.path.join(work, "sass")], capture_output=True,
+    said = subprocess.run([os.path.join(place.build, "libexec", "memtrace", "mt-ptx"), "--list", os.path.join(work, "sass")], capture_output=True,
                           text=True).stdout
     expect("--list", "kernel work(int, int const*, int*): cannot run: machine code alone" in said and "sm_90" in said, said)
-    said = subprocess.run([os.path.join(place.build, "bin", "mt-ptx"), "--list", os.path.join(work, "lines")], capture_output=True,
+    said = subprocess.run([os.path.join(place.build, "libexec", "memtrace", "mt-ptx"), "--list", os.path.join(work, "lines")], capture_output=True,
                           text=True).stdout
     expect("--list", "kernel work(int, int const*, int*): can be traced" in said and "kernel which(int*): cannot run" in said, said)
     done = place.run(os.path.join(work, "lines"), MEMTRACE_PTX_TOOL="/nowhere/mt-ptx")
@@ -277,7 +277,7 @@ def progress(place, work):
     """On a terminal: how long it has taken so far, and the line is gone in the end."""
     late = os.path.join(place.work, "late")
     with open(late, "w", encoding="utf-8") as f:
-        f.write(f"#!/bin/sh\nsleep 2.6\nexec {place.build}/bin/mt-ptx \"$@\"\n")
+        f.write(f"#!/bin/sh\nsleep 2.6\nexec {place.build}/libexec/memtrace/mt-ptx \"$@\"\n")
     os.chmod(late, 0o755)
     ours, theirs = os.openpty()
     with subprocess.Popen([os.path.join(work, "lines")], stdout=subprocess.PIPE, stderr=theirs, text=True,
@@ -296,7 +296,7 @@ def files(place, work):
     expect("files with relocatable device code", done.stdout == GOOD + f"files: cudaSuccess\nfiles {total}\n" + QUIET,
            done.stdout + done.stderr)
     expect("all of it is traced", place.companion()[-1]["complete"] and place.companion()[-1]["records_written"] == 3000 + 32 + 32 + 64)
-    said = subprocess.run([os.path.join(place.build, "bin", "mt-ptx"), "--list", os.path.join(work, "rdc")], capture_output=True,
+    said = subprocess.run([os.path.join(place.build, "libexec", "memtrace", "mt-ptx"), "--list", os.path.join(work, "rdc")], capture_output=True,
                           text=True).stdout
     expect("--list of them", "cannot run" not in said and said.count("other(int*)") == 2, said)
 

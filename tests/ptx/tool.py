@@ -240,7 +240,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     args = parser.parse_args()
-    tool = os.path.join(args.build, "bin", "mt-ptx")
+    tool = os.path.join(args.build, "libexec", "memtrace", "mt-ptx")
     with tempfile.TemporaryDirectory(prefix="memtrace-mt-ptx-") as work:
         options(tool, work)
         bombs(tool, work)

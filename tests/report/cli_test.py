@@ -237,7 +237,7 @@ class Figures(Case):
         return self.file("t", trace(launches))
 
     def test_equal(self):
-        options = ([], ["--strict"], ["--same-cta=local"], ["--no-host"], ["-k", "^[ab]"], ["-t", "1:"])
+        options = ([], ["--strict"], ["--same-cta=local"], ["--no-host"], ["-k", "^[ab]"], ["-t", "1.."])
         for seed in range(60):
             rng = random.Random(seed)
             path, chosen = self.random_trace(rng), options[seed % len(options)]

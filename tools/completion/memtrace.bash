@@ -28,5 +28,5 @@ _memtrace() {
     [[ $values && $word == *,* ]] && begun=${word%,*},
     [[ $values ]] && mapfile -t COMPREPLY < <(compgen -P "$begun" -W "$values" -- "${word##*,}")
 }
-complete -o default -F _memtrace memtrace mt-cc mt-compare mt-convert mt-dump mt-env mt-extract mt-graph mt-host mt-merge mt-ptx \
-    mt-report mt-run mt-shared
+complete -o default -F _memtrace memtrace mt-cc mt-compare mt-convert mt-dump mt-env mt-extract mt-graph mt-host \
+    mt-report mt-run

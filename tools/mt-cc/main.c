@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "cli/base/near.h"
+#include "cli/command/command.h"
+#include "cli/command/near.h"
 #include "device_link.h"
 #include "mt-cc.h"
 #include "../../runtime/base/trust.h"
@@ -15,43 +16,15 @@
 #define DEFAULT_ARCH "sm_90"
 #define CLANG "clang++-19"
 
-static const char help[] =
-    "usage: mt-cc [options] files…\n"
-    "Compiles and links CUDA, C++ and C programs with clang++-19 so that they trace their memory accesses.\n"
-    "Options are clang's and nvcc's (-arch, -gencode, -Xcompiler, -rdc=true, -lineinfo, "
-    "…).\n"
-    "\n"
-    "  --show                 print the command that would run, and notes on options translated or dropped\n"
-    "  --plain                no plugin: no trace, and no code for the CPU device (MEMTRACE_ENABLE=0 runs\n"
-    "                         a program untraced on either device)\n"
-    "  --host                 trace the accesses of host code, too: C, C++ and the host half of CUDA "
-    "sources\n"
-    "  --host=atomic          the same, and so that those of several threads can be put in order (slower)\n"
-    "  --mt-host-stack=on|off local variables whose address stays in their function, too (default on)\n"
-    "  --mt-host-functions=REGEX  host functions that are not inlined, to trace them by name\n"
-    "  --mt-kernels=REGEX     trace only kernels whose name matches (POSIX extended)\n"
-    "  --mt-exclude=REGEX     and not these\n"
-    "  --mt-only=LIST         loads, stores, atomics: only these accesses\n"
-    "  --mt-spaces=LIST       global, shared, local: memory of which accesses are recorded (default: "
-    "global)\n"
-    "  --mt-cpu-image=on|off  code for the CPU device (default on)\n"
-    "  --mt-gpu-trace=on|off  tracing code for the GPU (default on)\n"
-    "  --mt-gpu-plain=on|off  each kernel for the GPU a second time, for launches that are not traced "
-    "(default on)\n"
-    "  --mt-count=on|off|only  count accesses a second time, in addition to the records or instead of them "
-    "(default "
-    "off)\n"
-    "  --mt-vectors=on|off    CPU device: warps are vectors where they can be (on, default), or each thread "
-    "is a "
-    "fiber\n"
-    "  --mt-cpu=NAME          CPU that the CPU device's code is for, or native (default x86-64-v3)\n"
-    "  --mt-verbose=on|off    the pass says what it does\n"
-    "  --env                  lines for a shell: eval \"$(mt-cc --env)\" makes clang++ do the same\n"
-    "  -q, --quiet            no notes of mt-cc's own; clang says what it says\n"
-    "  -h, --help, -V, --version\n"
-    "\n"
-    "environment: MEMTRACE_CLANG  the clang++ 19 to run instead of clang++-19\n"
-    "exit codes: clang's; 1 when it cannot be run, 2 for a wrong option\n";
+static const struct mt_command command = {
+    .of = MT_OF_CC,
+    .before = "Usage: mt-cc [OPTION]... FILE...\n"
+              "Compiles and links CUDA, C++ and C programs with clang++-19 so that they trace their memory "
+              "accesses.\n"
+              "Options are clang's and nvcc's (-arch, -gencode, -Xcompiler, -rdc=true, -lineinfo, …), and:\n",
+    .after = "Environment: MEMTRACE_CLANG, the clang++ 19 to run instead of clang++-19.\n"
+             "Exit code: clang's; 1 when it cannot be run, 2 for a wrong option.\n",
+};
 
 static int main_exists(const char *path, const char *what)
 {
@@ -332,11 +305,11 @@ int main(int argc, char **argv)
         return 2;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        fputs(help, stdout);
+        mt_command_help(&command);
         return mt_near_told("mt-cc");
     }
-    if (mt_near_completion(argc, argv, "qhV", mt_cc_options) ||
-        mt_near_values(argc, argv, "qhV", mt_cc_options)) {
+    if (mt_near_completion(argc, argv, "qhV", mt_cc_options()) ||
+        mt_near_values(argc, argv, "qhV", mt_cc_options())) {
         return mt_near_told("mt-cc");
     }
     if (mt_cc_places_find(&places) != 0) {

@@ -73,7 +73,8 @@ struct request {
 #define FORWARD_COMPILER 1
 #define FORWARD_LINKER 2
 /* The options that are not clang's or nvcc's, as a table for shells and for what is misspelt. */
-extern const struct option mt_cc_options[];
+/* Options of mt-cc's own (cli/command/options.def). */
+const struct option *mt_cc_options(void);
 /* 0, or 2 after a message about a wrong option. */
 int mt_cc_request_read(struct request *r, int argc, char **argv);
 

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/base/near.h"
+#include "cli/command/command.h"
+#include "cli/command/near.h"
 #include "mt-cc.h"
 
 /* Clang options whose value is the next argument: it must not pass for a file. */
@@ -63,29 +64,21 @@ static const char *const takes_value[] = {
 static const char *const no_link[] = {"-c",        "-S",           "-E",       "-M", "-MM", "-fsyntax-only",
                                       "-emit-ast", "--precompile", "--analyze"};
 
-/* Options of ours; --mt-KEY goes to the plugin as KEY=VALUE. */
-#define OF_PLUGIN(key) {"mt-" key, required_argument, NULL, 1}
-const struct option mt_cc_options[] = {{"show", no_argument, NULL, 0},
-                                       {"plain", no_argument, NULL, 0},
-                                       {"host", optional_argument, NULL, 0},
-                                       {"env", no_argument, NULL, 0},
-                                       {"quiet", no_argument, NULL, 0},
-                                       {"help", no_argument, NULL, 0},
-                                       {"version", no_argument, NULL, 0},
-                                       OF_PLUGIN("kernels"),
-                                       OF_PLUGIN("exclude"),
-                                       OF_PLUGIN("only"),
-                                       OF_PLUGIN("spaces"),
-                                       OF_PLUGIN("cpu-image"),
-                                       OF_PLUGIN("gpu-trace"),
-                                       OF_PLUGIN("gpu-plain"),
-                                       OF_PLUGIN("verbose"),
-                                       OF_PLUGIN("cpu"),
-                                       OF_PLUGIN("host-stack"),
-                                       OF_PLUGIN("host-functions"),
-                                       OF_PLUGIN("count"),
-                                       OF_PLUGIN("vectors"),
-                                       {NULL, 0, NULL, 0}};
+const struct option *mt_cc_options(void)
+{
+    static struct option list[MT_OPT_END - MT_OPT_FIRST];
+    char letters[2 * (MT_OPT_END - MT_OPT_FIRST)];
+    if (!list[0].name) {
+        mt_command_table(MT_OF_CC, 0, list, letters);
+    }
+    return list;
+}
+
+/* --mt-KEY: goes to the plugin as KEY=VALUE. */
+static int request_of_plugin(const struct option *o)
+{
+    return strncmp(o->name, "mt-", 3) == 0;
+}
 
 static int is_one_of(const char *word, const char *const *list, size_t n)
 {
@@ -296,21 +289,21 @@ static int own_option(struct request *r, const char *arg)
     if (strncmp(arg, "--mt-", 5) != 0) {
         return 0;
     }
-    for (const struct option *o = mt_cc_options; o->name; o++) {
+    for (const struct option *o = mt_cc_options(); o->name; o++) {
         size_t n = strlen(o->name);
-        if (o->val && strncmp(arg + 2, o->name, n) == 0 && arg[2 + n] == '=') {
+        if (request_of_plugin(o) && strncmp(arg + 2, o->name, n) == 0 && arg[2 + n] == '=') {
             mt_words_addf(&r->plugin, "-fplugin-arg-memtrace-%s", arg + 5);
             return 1;
         }
     }
-    const char *near = mt_near_option(arg, mt_cc_options);
+    const char *near = mt_near_option(arg, mt_cc_options());
     if (near) {
         fprintf(stderr, "mt-cc: unknown option %s; did you mean --%s?\n", arg, near);
         return -1;
     }
     fprintf(stderr, "mt-cc: unknown option %s; there are:", arg);
-    for (const struct option *o = mt_cc_options; o->name; o++) {
-        if (o->val) {
+    for (const struct option *o = mt_cc_options(); o->name; o++) {
+        if (request_of_plugin(o)) {
             fprintf(stderr, " --%s=", o->name);
         }
     }

@@ -1,68 +1,64 @@
 /* What mt-host --help says. */
 #include "cli.h"
+#include "cli/command/command.h"
 #include <stdio.h>
 #include <string.h>
 
-static const char overview[] =
-    "usage: mt-host [--engine=ENGINE] mat|insn|atomic [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-    "Runs PROGRAM and writes its memory accesses to a trace. The program needs no change.\n"
-    "\n"
-    "  mt-host mat    -- ls -l      which buffers, in which strides: then  mt-graph mat_trace.mtc\n"
-    "  mt-host insn   -- /bin/true  each instruction of the program, its registers and operands: less "
-    "insn_trace.out\n"
-    "  mt-host atomic -- ./threads  all threads' accesses in an order that the machine could have executed:\n"
-    "                               then  mt-merge < memory_trace.out | ./my-simulator\n"
-    "\n"
-    "  mt-host mat --help  (insn, atomic) shows the options of that kind.\n"
-    "\n"
-    "  --engine=ENGINE  auto  llvm for a program built with `mt-cc --host`, else dynamorio\n"
-    "                         where it can be used, else qemu (the default)\n"
-    "                   llvm  what the compiler put in: fastest, source lines and variables, not the "
-    "libraries\n"
-    "                   dynamorio  any x86-64 program as it is, libraries included, where memtrace was\n"
-    "                         built with DYNAMORIO_HOME\n"
-    "                   qemu  the same, slower, without AVX-512 (package qemu-user)\n"
-    "                   pin   the same with Intel Pin (PIN_ROOT set and the tool built; docs/host.md)\n"
-    "  --engines        list the engines that can be used here, and why the others cannot\n"
-    "  --show           print the command that would run\n"
-    "  --verbose        a summary of the trace also when standard error is not a terminal\n"
-    "  -q, --quiet      no summary of the trace, whatever standard error is\n"
-    "  -h, --help; -V, --version\n"
-    "\n";
-static const char environment[] = "environment: MEMTRACE_QEMU (the qemu-x86_64 to run), PIN_ROOT (the Pin "
-                                  "kit), MEMTRACE_PIN_TOOL (the built tool)\n"
-                                  "exit status: the program's (128 + number after a signal); 2 wrong command "
-                                  "line; 1 the engine cannot run\n";
+static const struct mt_command command = {
+    .of = MT_OF_HOST,
+    .before = "Usage: memtrace host [OPTION]... mat|insn|atomic [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+              "Runs PROGRAM and writes its memory accesses to a trace. The program needs no change.\n"
+              "\n"
+              "  memtrace host mat -- ls -l        which buffers, in which strides: then  memtrace graph "
+              "mat_trace.mtc\n"
+              "  memtrace host insn -- /bin/true   each instruction, its registers and operands: less "
+              "insn_trace.out\n"
+              "  memtrace host atomic -- ./threads all threads' accesses in an order that the machine could "
+              "have executed:\n"
+              "                                    then  memtrace convert --order=time < memory_trace.out | "
+              "./my-simulator\n"
+              "\n"
+              "  memtrace host mat --help          (insn, atomic) shows the options of that kind\n",
+    .after = "Environment: MEMTRACE_QEMU (the qemu-x86_64 to run), PIN_ROOT (the Pin kit), MEMTRACE_PIN_TOOL "
+             "(the built tool).\n"
+             "Exit status: the program's (128 + number after a signal); 2 wrong command line; 1 the engine "
+             "cannot run.\n",
+};
 
 static const struct {
     const char *mode, *text, *examples;
 } modes[] = {
     {"mat",
      "Allocations (malloc family, new, mmap, brk) and the accesses to them, each thread in its order.\n"
-     "mt-graph draws from it which buffer is walked in which strides.\n",
-     "  mt-host mat -- ./app && mt-graph mat_trace.mtc | dot -Tsvg > graph.svg\n"
-     "  mt-host mat --threshold=4096 --routine=solve -- ./app     large buffers, inside solve() and what it "
+     "memtrace graph draws from it which buffer is walked in which strides.\n",
+     "  memtrace host mat -- ./app && memtrace graph mat_trace.mtc | dot -Tsvg > graph.svg\n"
+     "  memtrace host mat --threshold=4096 --routine=solve -- ./app     large buffers, inside solve() and "
+     "what it "
      "calls\n"
-     "  mt-host mat --signal -- ./server &                        silent until: kill -USR1 %1; until kill "
+     "  memtrace host mat --signal -- ./server &                        silent until: kill -USR1 %1; until "
+     "kill "
      "-USR2 %1\n"
-     "  mt-host mat -o mat.txt -- ./app                           text: ip address offset base type size "
+     "  memtrace host mat -o mat.txt -- ./app                           text: ip address offset base type "
+     "size "
      "allocsize\n"},
     {"insn",
      "Each instruction of the main program that was executed, by address: its text, the registers it reads "
      "and\n"
      "writes, and for each execution its number in the order of all and its memory operands.\n",
-     "  mt-host insn -o log.txt -- /bin/true && less log.txt\n"
-     "  mt-host insn -o log.mtc -- ./app                          compact; mt-dump shows it\n"},
+     "  memtrace host insn -o log.txt -- /bin/true && less log.txt\n"
+     "  memtrace host insn -o log.mtc -- ./app                          compact; memtrace dump shows it\n"},
     {"atomic",
      "All threads' accesses with Lamport timestamps: sorted by them they are in an order that the machine "
      "could\n"
      "have executed. An access and its record happen under one lock of a bank of address locks, as in a "
      "simulated\n"
      "cache (--locks of them, each for blocks of --block bytes).\n",
-     "  mkfifo pipe; mt-merge < pipe | ./simulator & mt-host atomic -o pipe -- ./app     no file in between\n"
-     "  mt-host atomic -i 1 -f functions.txt -- ./app     between start_roi() and end_roi(); calls of these "
+     "  mkfifo pipe; memtrace convert --order=time pipe | ./simulator & memtrace host atomic -o pipe -- "
+     "./app     no file in between\n"
+     "  memtrace host atomic -i 1 -f functions.txt -- ./app     between start_roi() and end_roi(); calls of "
+     "these "
      "functions\n"
-     "  mt-host atomic -t 1 -- ./app                      without the locks: see what goes wrong\n"},
+     "  memtrace host atomic -t 1 -- ./app                      without the locks: see what goes wrong\n"},
 };
 
 /* `text` in lines of at most `width` characters, the first one where the cursor is,
@@ -105,20 +101,20 @@ static void option_print(const struct option_row *row)
 void mt_hostrun_help_print(const char *mode)
 {
     if (!mode) {
-        fputs(overview, stdout);
-        fputs(environment, stdout);
+        mt_command_help(&command);
         return;
     }
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(mode, modes[i].mode) != 0)
             continue;
-        printf("usage: mt-host [--engine=ENGINE] %s [OPTION]... [--] PROGRAM [ARGUMENT]...\n%s\n", mode,
+        printf("Usage: memtrace host [--engine=ENGINE] %s [OPTION]... [--] PROGRAM [ARGUMENT]...\n%s\n", mode,
                modes[i].text);
         char letter = *mode == 'm' ? 'M' : *mode == 'i' ? 'I' : 'A';
         for (size_t k = 0; k < option_count; k++)
             if (strchr(option_rows[k].modes, letter))
                 option_print(&option_rows[k]);
         printf("\nexamples:\n%s\n", modes[i].examples);
-        fputs("mt-host --help has what is the same for all kinds. Manual: docs/man/mt-host.md\n", stdout);
+        fputs("memtrace host --help has what is the same for all kinds. Manual: docs/man/mt-host.md\n",
+              stdout);
     }
 }

@@ -1,6 +1,6 @@
 /* mt-host: traces the memory accesses of a program; docs/man/mt-host.md is its manual. */
 #include "cli.h"
-#include "cli/base/near.h"
+#include "cli/command/near.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* The command line: a getopt_long table made of runtime/host/core/options.def and mt-host's own options. */
 #include "cli.h"
-#include "cli/base/near.h"
+#include "cli/command/command.h"
+#include "cli/command/near.h"
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,41 +20,27 @@ const struct option_row option_rows[] = {
 };
 const size_t option_count = sizeof option_rows / sizeof *option_rows;
 
-enum {
-    OWN_ENGINE = 1000,
-    OWN_SHOW,
-    OWN_VERBOSE,
-    OWN_QUIET,
-    OWN_HELP,
-    OWN_VERSION,
-    OWN_EXEC,
-    OWN_ARGV0,
-    OWN_ENGINES,
-    FIRST_ROW = 2000
-};
-static const struct option own[] = {
-    {"engine", required_argument, NULL, OWN_ENGINE}, {"show", no_argument, NULL, OWN_SHOW},
-    {"verbose", no_argument, NULL, OWN_VERBOSE},     {"quiet", no_argument, NULL, OWN_QUIET},
-    {"help", no_argument, NULL, OWN_HELP},           {"version", no_argument, NULL, OWN_VERSION},
-    {"exec", no_argument, NULL, OWN_EXEC}, /* these two: engines' own use */
-    {"argv0", required_argument, NULL, OWN_ARGV0},   {"engines", no_argument, NULL, OWN_ENGINES}};
-enum { OWN = sizeof own / sizeof *own, ROWS = sizeof option_rows / sizeof *option_rows };
+enum { FIRST_ROW = 2000, OWN = MT_OPT_END - MT_OPT_FIRST, ROWS = sizeof option_rows / sizeof *option_rows };
 
 struct table {
     struct option longs[OWN + ROWS + 1];
-    char shorts[6 + 3 * ROWS];
+    char shorts[3 + 2 * OWN + 3 * ROWS];
 };
 
 static void make_table(struct table *t)
 {
     char *s = t->shorts;
+    unsigned own = 0;
     memset(t, 0, sizeof *t);
-    s += sprintf(s, "+:hqV"); /* stop at the first word that is not an option: the mode, then the program */
-    memcpy(t->longs, own, sizeof own);
+    s += sprintf(s, "+:"); /* stop at the first word that is not an option: the mode, then the program */
+    mt_command_table(MT_OF_HOST, 1, t->longs, s);
+    s += strlen(s);
+    while (t->longs[own].name)
+        own++;
     for (size_t i = 0; i < option_count; i++) {
         const struct option_row *row = &option_rows[i];
         int needs = row->kind == ROW_SWITCH ? optional_argument : required_argument;
-        t->longs[OWN + i] = (struct option){row->name, needs, NULL, FIRST_ROW + (int)i};
+        t->longs[own + i] = (struct option){row->name, needs, NULL, FIRST_ROW + (int)i};
         if (row->letter)
             s += sprintf(s, "%c%s", row->letter, needs == optional_argument ? "::" : ":");
     }
@@ -128,7 +115,7 @@ static int request_words(int argc, char **argv, const struct table *t)
 {
     int c = mt_near_values(argc, argv, t->shorts, t->longs);
     const struct option_row *row = c > 0 ? row_of(c) : NULL;
-    const char *const *list = c == OWN_ENGINE ? engines : c < 0 && !*argv[2] ? modes : NULL;
+    const char *const *list = c == MT_OPT_ENGINE ? engines : c < 0 && !*argv[2] ? modes : NULL;
     if (list)
         mt_near_word("", 0, list);
     for (const char *p = row && strchr(row->values, '|') ? row->values : ""; *p;) {
@@ -156,23 +143,23 @@ static int read_options(struct request *r, int argc, char **argv, int *wants_hel
             if (!value && optind < argc && (!strcmp(argv[optind], "0") || !strcmp(argv[optind], "1")))
                 value = argv[optind++];
             request_keep(r, row, value ? value : "1");
-        } else if (c == OWN_ENGINE) {
+        } else if (c == MT_OPT_ENGINE) {
             r->engine = optarg;
-        } else if (c == OWN_VERSION || c == 'V') {
+        } else if (c == MT_OPT_VERSION || c == 'V') {
             printf("mt-host (memtrace) %s\n", MEMTRACE_VERSION);
             return -1;
-        } else if (c == OWN_ENGINES) {
+        } else if (c == MT_OPT_ENGINES) {
             mt_hostrun_engines_print();
             return -1;
-        } else if (c == OWN_SHOW) {
+        } else if (c == MT_OPT_SHOW) {
             r->show = 1;
-        } else if (c == OWN_QUIET || c == 'q') {
+        } else if (c == MT_OPT_QUIET || c == 'q') {
             r->quiet = 1;
-        } else if (c == OWN_VERBOSE) {
+        } else if (c == MT_OPT_VERBOSE || c == 'v') {
             r->verbose = 1;
-        } else if (c == OWN_EXEC) {
+        } else if (c == MT_OPT_EXEC) {
             r->exec = 1;
-        } else if (c == OWN_ARGV0) {
+        } else if (c == MT_OPT_ARGV0) {
             r->argv0 = optarg;
         } else {
             *wants_help = 1;

@@ -91,8 +91,8 @@ static void next_step(const struct request *r)
         mt_hostrun_say("next: %s %s", r->container ? "mt-dump" : "less", r->output);
         break;
     default:
-        mt_hostrun_say("next: %s %s%s", r->container ? "mt-dump" : "mt-merge <", r->output,
-                       r->container ? "" : " | less");
+        mt_hostrun_say("next: %s %s%s", r->container ? "memtrace dump" : "memtrace convert --order=time",
+                       r->output, r->container ? "" : " | less");
     }
 }
 

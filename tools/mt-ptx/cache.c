@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "../../runtime/base/cache.h"
 #include "mt-ptx.h"
-#include "cli/base/near.h"
+#include "cli/command/near.h"
 
 static void cache_print(const struct mt_cache_file *f, void *sum)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <llvm-c/Core.h>
 #include "mt-ptx.h"
-#include "cli/base/near.h"
+#include "cli/command/near.h"
 #include "../../llvm-pass/base/shim.h"
 
 /* Modules with PTX are looked at first: what has machine code alone may be the linked code of their files. */

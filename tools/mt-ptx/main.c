@@ -1,90 +1,40 @@
 /* mt-ptx: the command line. */
 #include <getopt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include "../../llvm-pass/base/options.h"
-#include "cli/base/near.h"
+#include "cli/command/command.h"
+#include "cli/command/near.h"
 #include "mt-ptx.h"
 
-static const char usage[] =
-    "Usage: mt-ptx [OPTION]... INPUT -o IMAGE\n"
-    "Make a CPU image of device code that another compiler has turned into PTX.\n"
-    "INPUT is PTX as text, a fatbin, or an object, library or program with fatbins in it.\n"
-    "\n"
-    "  -o, --output=IMAGE     where the image goes; with --emit-ir the IR, `-` (the default) is standard "
-    "output\n"
-    "  -f, --format=FORMAT    image (default), or ir (as --emit-ir)\n"
-    "      --emit-ir          write the LLVM IR that is made of the PTX, and stop\n"
-    "      --list             say which device code INPUT has, and stop\n"
-    "      --divide=SIZE      for programs: modules with more bytes of PTX than that are compiled kernel by "
-    "kernel;\n"
-    "                         default 256K; off: none\n"
-    "      --limit=SIZE       memory that PTX may ask for without its text having as much, by arrays of "
-    "zeros "
-    "and the\n"
-    "                         like, and that a small fatbin may unpack to; default 16M\n"
-    "      --module=N         take the PTX of this one of several modules, counted from 0 as --list does\n"
-    "      --cache-list       say what is kept of images that programs had made, and stop\n"
-    "      --cache-clear      remove all of it, and stop\n"
-    "      --cache=FOLDER     where that is; default: MEMTRACE_CACHE, or memtrace in the user's cache "
-    "folder\n"
-    "      --mt-KEY=VALUE     an option of the pass, as mt-cc has them: kernels, exclude, only, "
-    "vectors, "
-    "count, cpu\n"
-    "  -v, --verbose          say how many kernels there are, and how each runs\n"
-    "  -q, --quiet            say only what fails\n"
-    "  -h, --help             this text\n"
-    "  -V, --version          the version\n";
+static int usage_error(const char *format, ...);
+static const struct mt_command command = {
+    .of = MT_OF_PTX,
+    .before =
+        "Usage: mt-ptx [OPTION]... INPUT -o IMAGE\n"
+        "Makes a CPU image of device code that another compiler has turned into PTX. Programs that memtrace "
+        "traces\n"
+        "call it; INPUT is PTX as text, a fatbin, or an object, library or program with fatbins in it.\n",
+    .after = "--mt-KEY=VALUE is an option of the pass, as mt-cc has them: kernels, exclude, only, vectors, "
+             "count, cpu.\n"
+             "Exit code: 0 fine, 1 failure, 2 wrong usage.\n",
+    .wrong = usage_error,
+};
 
 #define DIVIDE (256u << 10) /* bytes of PTX: below, all of it takes few seconds */
 
-enum {
-    OPTION_IR = 256,
-    OPTION_LIST,
-    OPTION_MODULE,
-    OPTION_SERVE,
-    OPTION_BASE,
-    OPTION_KERNEL,
-    OPTION_DIVIDE,
-    OPTION_LIMIT,
-    OPTION_CACHE,
-    OPTION_CACHE_KEY,
-    OPTION_CACHE_LIMIT,
-    OPTION_CACHE_LIST,
-    OPTION_CACHE_CLEAR,
-};
-/* First those that other programs of ours use alone: they are in no list. */
-enum { INTERNAL = 5 };
-static const struct option options[] = {{"serve", no_argument, NULL, OPTION_SERVE},
-                                        {"base", no_argument, NULL, OPTION_BASE},
-                                        {"kernel", required_argument, NULL, OPTION_KERNEL},
-                                        {"cache-key", required_argument, NULL, OPTION_CACHE_KEY},
-                                        {"cache-limit", required_argument, NULL, OPTION_CACHE_LIMIT},
-                                        {"output", required_argument, NULL, 'o'},
-                                        {"format", required_argument, NULL, 'f'},
-                                        {"emit-ir", no_argument, NULL, OPTION_IR},
-                                        {"list", no_argument, NULL, OPTION_LIST},
-                                        {"module", required_argument, NULL, OPTION_MODULE},
-                                        {"divide", required_argument, NULL, OPTION_DIVIDE},
-                                        {"limit", required_argument, NULL, OPTION_LIMIT},
-                                        {"cache", required_argument, NULL, OPTION_CACHE},
-                                        {"cache-list", no_argument, NULL, OPTION_CACHE_LIST},
-                                        {"cache-clear", no_argument, NULL, OPTION_CACHE_CLEAR},
-                                        {"verbose", no_argument, NULL, 'v'},
-                                        {"quiet", no_argument, NULL, 'q'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {"version", no_argument, NULL, 'V'},
-                                        {NULL, 0, NULL, 0}};
 static const char *const formats[] = {"image", "ir", NULL};
 
-static const char letters[] = "f:o:O:vqhV";
-
-static int usage_error(const char *format, const char *word)
+static int usage_error(const char *format, ...)
 {
+    va_list args;
+    va_start(args, format);
     fputs("mt-ptx: ", stderr);
-    fprintf(stderr, format, word); /* always a text of this file */
+    vfprintf(stderr, format, args);
+    va_end(args);
     fputs("\nmt-ptx: --help says what there is\n", stderr);
     return 2;
 }
@@ -132,98 +82,76 @@ static int parse_size(const char *word, uint64_t *out)
     return 0;
 }
 
+static int main_format(struct request *r, const char *word)
+{
+    const char *near = mt_near_word(word, strlen(word), formats);
+    r->emit_ir = strcmp(word, "ir") == 0;
+    if (r->emit_ir || strcmp(word, "image") == 0) {
+        return 0;
+    }
+    return near ? usage_error("did you mean --format=%s?", near)
+                : usage_error("%s is not a format: image or ir", word);
+}
+
+static int main_option(void *arg, int o)
+{
+    struct request *r = arg;
+    switch (o) {
+    case MT_OPT_OUTPUT:
+        r->output = optarg;
+        return 0;
+    case MT_OPT_FORMAT:
+        return main_format(r, optarg);
+    case MT_OPT_EMIT_IR:
+        r->emit_ir = 1;
+        return 0;
+    case MT_OPT_LIST:
+        r->list = 1;
+        return 0;
+    case MT_OPT_MODULE:
+        return parse_number(optarg, &r->number);
+    case MT_OPT_SERVE:
+        r->serve = 1;
+        return 0;
+    case MT_OPT_BASE:
+        r->base = 1;
+        return 0;
+    case MT_OPT_KERNEL:
+        r->kernel = optarg;
+        return 0;
+    case MT_OPT_DIVIDE:
+        return parse_size(optarg, &r->divide);
+    case MT_OPT_MEMORY_LIMIT:
+        return parse_size(optarg, &mt_ptxtool_limit);
+    case MT_OPT_CACHE:
+        r->cache = optarg;
+        return 0;
+    case MT_OPT_CACHE_KEY:
+        r->cache_key = optarg;
+        return 0;
+    case MT_OPT_CACHE_LIMIT:
+        r->cache_limit = strtoull(optarg, NULL, 10);
+        return 0;
+    case MT_OPT_CACHE_LIST:
+        r->cache_list = 1;
+        return 0;
+    case MT_OPT_CACHE_CLEAR:
+        r->cache_clear = 1;
+        return 0;
+    default: /* --verbose, --quiet */
+        r->verbose = mt_pass_options.verbose = o == MT_OPT_VERBOSE;
+        return 0;
+    }
+}
+
 /* -1: go on; otherwise the exit code. */
 static int parse_arguments(int argc, char **argv, struct request *r)
 {
-    int c;
     *r = (struct request){.number = -1, .divide = DIVIDE};
-    if (take_pass_options(&argc, argv) != 0) {
-        return 2;
-    }
-    if (mt_near_completion(argc, argv, letters, options + INTERNAL)) {
-        return mt_near_told("mt-ptx");
-    }
-    if ((c = mt_near_values(argc, argv, letters, options)) != 0) {
-        if (c == 'f') {
-            mt_near_word("", 0, formats);
-        }
-        return mt_near_told("mt-ptx");
-    }
-    while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
-        switch (c) {
-        case 'o':
-            r->output = optarg;
-            break;
-        case 'f':
-            if (strcmp(optarg, "image") && strcmp(optarg, "ir")) {
-                const char *near = mt_near_word(optarg, strlen(optarg), formats);
-                return near ? usage_error("did you mean --format=%s?", near)
-                            : usage_error("%s is not a format: image or ir", optarg);
-            }
-            r->emit_ir = optarg[1] == 'r';
-            break;
-        case OPTION_IR:
-            r->emit_ir = 1;
-            break;
-        case OPTION_LIST:
-            r->list = 1;
-            break;
-        case OPTION_MODULE:
-            if (parse_number(optarg, &r->number) != 0) {
-                return 2;
-            }
-            break;
-        case OPTION_SERVE:
-            r->serve = 1;
-            break;
-        case OPTION_BASE:
-            r->base = 1;
-            break;
-        case OPTION_KERNEL:
-            r->kernel = optarg;
-            break;
-        case OPTION_DIVIDE:
-            if (parse_size(optarg, &r->divide) != 0) {
-                return 2;
-            }
-            break;
-        case OPTION_LIMIT:
-            if (parse_size(optarg, &mt_ptxtool_limit) != 0) {
-                return 2;
-            }
-            break;
-        case OPTION_CACHE:
-            r->cache = optarg;
-            break;
-        case OPTION_CACHE_KEY:
-            r->cache_key = optarg;
-            break;
-        case OPTION_CACHE_LIMIT:
-            r->cache_limit = strtoull(optarg, NULL, 10);
-            break;
-        case OPTION_CACHE_LIST:
-            r->cache_list = 1;
-            break;
-        case OPTION_CACHE_CLEAR:
-            r->cache_clear = 1;
-            break;
-        case 'v':
-            r->verbose = mt_pass_options.verbose = 1;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return mt_near_told("mt-ptx");
-        case 'V':
-            puts("mt-ptx (memtrace) " MT_VERSION);
-            return mt_near_told("mt-ptx");
-        case 'q':
-            r->verbose = mt_pass_options.verbose = 0;
-            break;
-        default: {
-            const char *near = mt_near_option(argv[optind - 1], options + INTERNAL);
-            return near ? usage_error("did you mean --%s?", near) : 2;
-        }
-        }
+    int code = take_pass_options(&argc, argv);
+    code = code ? code : mt_command_options(&command, argc, argv, main_option, r);
+    if (code) {
+        return code < 0 ? mt_near_told("mt-ptx") : code;
     }
     if (r->serve || r->cache_list || r->cache_clear) {
         return optind < argc ? usage_error("%s is too much here", argv[optind]) : -1;

@@ -1,6 +1,7 @@
-/* --list: the device code of a program and of the libraries that it loads; mt-ptx says what is in each. */
+/* --list: the device code of a program and of the libraries that it loads; mt-ptx says what is in each, and
+ * what is in its cache. */
 #include "mt-run.h"
-#include "cli/base/near.h"
+#include "cli/command/near.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,22 @@ static int list_file(const char *tool, const char *path)
     return code ? -code : 1;
 }
 
+static int list_tool(char tool[PATH_MAX])
+{
+    if (mt_files_part("../libexec/memtrace/mt-ptx", tool) == 0)
+        return 0;
+    mt_run_say("there is no %s, which reads device code", tool);
+    return EXIT_FAILED;
+}
+
+int mt_run_cache(const char *what, const char *folder)
+{
+    char tool[PATH_MAX], place[] = "--cache";
+    char *argv[] = {tool, (char *)what, folder ? place : NULL, (char *)folder, NULL};
+    int code = list_tool(tool);
+    return code ? code : mt_run_wait(argv, NULL);
+}
+
 int mt_run_list(const char *name)
 {
     char path[PATH_MAX], tool[PATH_MAX];
@@ -85,10 +102,8 @@ int mt_run_list(const char *name)
         why = errno;
     if (why)
         return mt_run_refuse("%s: %s", name, strerror(why));
-    if (mt_files_part("../bin/mt-ptx", tool) != 0 && mt_files_part("mt-ptx", tool) != 0) {
-        mt_run_say("there is no %s, which reads device code", tool);
-        return EXIT_FAILED;
-    }
+    if ((code = list_tool(tool)) != 0)
+        return code;
     mt_words_add(&files, path);
     code = mt_run_libraries(path, &files, 1);
     for (size_t i = 0; i < files.count && code == 0; i++) {

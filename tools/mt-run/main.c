@@ -8,69 +8,60 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "cli/base/near.h"
+#include "cli/command/command.h"
+#include "cli/command/near.h"
 #include "words.h"
 
-static const char usage[] =
-    "Usage: mt-run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-    "Run a CUDA program as it is, built by nvcc or another compiler, and trace its kernels: on a GPU all "
-    "machine code,\n"
-    "with NVIDIA's libsanitizer-public.so; without a GPU on the CPU device.\n"
-    "\n"
-    "  nvcc -O3 -arch=sm_90 -lineinfo app.cu -o app     or whatever the Makefile does\n"
-    "  mt-run ./app                                     writes MemTrace-pipe-N to /tmp\n"
-    "  mt-report /tmp/MemTrace-pipe-* -o report.html    a page about it\n"
-    "\n"
-    "  mt-run -o run-1 -f compact ./app                 small traces, in a folder of their own\n"
-    "  mt-run python3 train.py                          what a script loads is traced, too\n"
-    "  mpirun -n 4 mt-run ./app                         each rank\n"
-    "  mt-run --list ./app                              which device code is there, and what can be traced\n"
-    "\n"
-    "  -o, --output=DIR       folder of the traces, made if it is not there (MEMTRACE_DIR)\n"
-    "  -f, --format=FORMAT    raw or compact (MEMTRACE_FORMAT)\n"
-    "  -k, --kernels=REGEX    trace only kernels whose name matches (MEMTRACE_KERNELS)\n"
-    "  -s, --spaces=LIST      global,shared,local or less: memory of which accesses are recorded; compact "
-    "traces\n"
-    "                         (default: global; the rest is for mt-shared)\n"
-    "  -d, --device=DEVICE    auto, gpu or cpu (MEMTRACE_DEVICE)\n"
-    "  -v, --verbose          say what the program is, which device is used and where traces go\n"
-    "      --list             say what traces here and on a GPU, what PROGRAM and its libraries carry, and "
-    "run "
-    "nothing\n"
-    "      --show             print the command that would run, as a line for a shell\n"
-    "  -q, --quiet            say only what fails or makes a trace incomplete (MEMTRACE_QUIET)\n"
-    "  -h, --help; -V, --version\n"
-    "\n"
-    "All else is set by MEMTRACE_... variables; mt-env lists them. Exit status: the program's; 2: wrong "
-    "command line, or\n"
-    "PROGRAM cannot be traced, which is said; 1: it could not be started. Manual: docs/man/mt-run.md\n";
-
-enum { OPTION_LIST = 256, OPTION_SHOW };
-static const struct option options[] = {
-    {"output", required_argument, NULL, 'o'},  {"format", required_argument, NULL, 'f'},
-    {"kernels", required_argument, NULL, 'k'}, {"spaces", required_argument, NULL, 's'},
-    {"device", required_argument, NULL, 'd'},  {"verbose", no_argument, NULL, 'v'},
-    {"list", no_argument, NULL, OPTION_LIST},  {"show", no_argument, NULL, OPTION_SHOW},
-    {"quiet", no_argument, NULL, 'q'},         {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},       {NULL, 0, NULL, 0}};
-static const char letters[] = "+o:f:k:d:s:vqhV";
+static int main_wrong(const char *format, ...);
+static const struct mt_command command = {
+    .of = MT_OF_RUN,
+    .before = "Usage: memtrace run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+              "Runs a CUDA program as it is, built by nvcc or another compiler, and traces its kernels: on a "
+              "GPU all\n"
+              "machine code, with NVIDIA's libsanitizer-public.so; without a GPU on the CPU device.\n"
+              "\n"
+              "  nvcc -O3 -arch=sm_90 -lineinfo app.cu -o app     or whatever the Makefile does\n"
+              "  memtrace run ./app                               writes MemTrace-pipe-N.mtc to /tmp\n"
+              "  memtrace report /tmp -o report.html              a page about it\n"
+              "\n"
+              "  memtrace run -o run-1 ./app                      traces in a folder of their own\n"
+              "  memtrace run python3 train.py                    what a script loads is traced, too\n"
+              "  mpirun -n 4 memtrace run ./app                   each rank\n"
+              "  memtrace run --list ./app                        which device code is there, and what can "
+              "be traced\n",
+    .after = "All else is set by MEMTRACE_... variables; memtrace env lists them. Exit status: the "
+             "program's; 2: wrong\n"
+             "command line, or PROGRAM cannot be traced, which is said; 1: it could not be started.\n",
+    .stops = 1,
+    .wrong = main_wrong,
+};
 
 struct request {
     int list, show, verbose;
+    const char *cache, *of_cache; /* --cache; what is asked of mt-ptx about it */
 };
 
-static void main_say(const char *format, va_list args)
+static void main_say(const char *format, va_list args, const char *end)
 {
     fputs("mt-run: ", stderr);
     vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    fputs(end, stderr);
+}
+
+static int main_wrong(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    main_say(format, args, " (see mt-run --help)\n");
+    va_end(args);
+    return EXIT_REFUSED;
 }
 
 void mt_run_say(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    main_say(format, args);
+    main_say(format, args, "\n");
     va_end(args);
 }
 
@@ -78,7 +69,7 @@ int mt_run_refuse(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    main_say(format, args);
+    main_say(format, args, "\n");
     va_end(args);
     return EXIT_REFUSED;
 }
@@ -141,52 +132,44 @@ static int main_spaces(const char *list)
     return 0;
 }
 
-/* -1: go on; otherwise the exit code. */
-static int main_option(struct request *r, int c)
+static int main_option(void *arg, int o)
 {
+    struct request *r = arg;
     static const char *const formats[] = {"raw", "compact", NULL}, *const devices[] = {"auto", "gpu", "cpu",
                                                                                        NULL};
-    int code = 0;
-    switch (c) {
-    case 'o':
-        code = main_output(optarg);
-        break;
-    case 'f':
-        code = main_choice("MEMTRACE_FORMAT", optarg, formats, "raw or compact");
-        break;
-    case 'd':
-        code = main_choice("MEMTRACE_DEVICE", optarg, devices, "auto, gpu or cpu");
-        break;
-    case 'k':
+    switch (o) {
+    case MT_OPT_OUTPUT:
+        return main_output(optarg);
+    case MT_OPT_FORMAT:
+        return main_choice("MEMTRACE_FORMAT", optarg, formats, "raw or compact");
+    case MT_OPT_DEVICE:
+        return main_choice("MEMTRACE_DEVICE", optarg, devices, "auto, gpu or cpu");
+    case MT_OPT_KERNELS:
         setenv("MEMTRACE_KERNELS", optarg, 1);
-        break;
-    case 's':
-        code = main_spaces(optarg);
-        break;
-    case 'v':
+        return 0;
+    case MT_OPT_SPACES:
+        return main_spaces(optarg);
+    case MT_OPT_VERBOSE:
         r->verbose = 1;
         setenv("MEMTRACE_VERBOSE", "1", 1);
-        break;
-    case 'q':
+        return 0;
+    case MT_OPT_QUIET:
         setenv("MEMTRACE_QUIET", "1", 1);
-        break;
-    case OPTION_LIST:
+        return 0;
+    case MT_OPT_CACHE:
+        r->cache = optarg;
+        return 0;
+    case MT_OPT_CACHE_LIST:
+    case MT_OPT_CACHE_CLEAR:
+        r->of_cache = o == MT_OPT_CACHE_LIST ? "--cache-list" : "--cache-clear";
+        return 0;
+    case MT_OPT_LIST:
         r->list = 1;
-        break;
-    case OPTION_SHOW:
-        r->show = 1;
-        break;
-    case 'h':
-        fputs(usage, stdout);
-        return mt_near_told("mt-run");
-    case 'V':
-        puts("mt-run (memtrace) " MEMTRACE_VERSION);
-        return mt_near_told("mt-run");
+        return 0;
     default:
-        fputs("mt-run: --help says what there is\n", stderr);
-        return EXIT_REFUSED;
+        r->show = 1;
+        return 0;
     }
-    return code ? code : -1;
 }
 
 static int main_show(char **argv)
@@ -200,6 +183,15 @@ static int main_show(char **argv)
     putchar('\n');
     mt_words_free(&w);
     return mt_near_told("mt-run");
+}
+
+/* On a terminal: where the traces go, and what comes next. */
+static void main_next(void)
+{
+    const char *folder = getenv("MEMTRACE_DIR"), *quiet = getenv("MEMTRACE_QUIET");
+    folder = folder && *folder ? folder : "/tmp";
+    if (isatty(STDERR_FILENO) && !(quiet && strcmp(quiet, "1") == 0))
+        mt_run_say("traces go to %s; then: memtrace report %s -o report.html", folder, folder);
 }
 
 static int main_run(const struct request *r, char **argv)
@@ -218,6 +210,7 @@ static int main_run(const struct request *r, char **argv)
         return main_show(argv);
     if (r->verbose)
         mt_run_say("%s: %s", p.path, p.what);
+    main_next();
     execvp(argv[0], argv); /* as p.path, and a text without #! by a shell */
     mt_run_say("%s: %s", p.path, strerror(errno));
     return EXIT_FAILED;
@@ -226,30 +219,17 @@ static int main_run(const struct request *r, char **argv)
 int main(int argc, char **argv)
 {
     struct request r = {0};
-    int c;
     mt_words_begin("mt-run: no memory");
-    if (mt_near_completion(argc, argv, letters, options))
-        return mt_near_told("mt-run");
-    if ((c = mt_near_values(argc, argv, letters, options)) != 0) {
-        if (c > 0)
-            main_option(&r, c);
-        return mt_near_told("mt-run");
-    }
-    while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
-        const char *near = c == '?' ? mt_near_option(argv[optind - 1], options) : NULL;
-        if (near)
-            mt_run_say("did you mean --%s?", near);
-        int code = main_option(&r, c);
-        if (code >= 0)
-            return code;
-    }
-    if (optind == argc && !r.list) {
-        fputs("mt-run: no program; --help says more\n", stderr);
-        return EXIT_REFUSED;
-    }
-    if (r.list && optind + 1 < argc) {
-        fputs("mt-run: --list takes one program or library, or none\n", stderr);
-        return EXIT_REFUSED;
-    }
+    int code = mt_command_options(&command, argc, argv, main_option, &r);
+    if (code)
+        return code < 0 ? mt_near_told("mt-run") : code;
+    if (r.of_cache)
+        return optind < argc ? main_wrong("%s takes no program", r.of_cache)
+                             : mt_run_cache(r.of_cache, r.cache);
+    setenv("MEMTRACE_FORMAT", "compact", 0); /* unless somebody asked for another one */
+    if (optind == argc && !r.list)
+        return main_wrong("no program");
+    if (r.list && optind + 1 < argc)
+        return main_wrong("--list takes one program or library, or none");
     return r.list ? mt_run_list(argv[optind]) : main_run(&r, argv + optind);
 }

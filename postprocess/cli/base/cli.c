@@ -244,17 +244,6 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
     return s;
 }
 
-struct mt_source *mt_inputs_live(struct mt_inputs *in, int *code)
-{
-    struct mt_source_options o = {.flags = in->flags, .stop = &mt_cli_stop};
-    struct mt_error err;
-    *code = 0;
-    struct mt_source *s = mt_source_open_live(STDIN_FILENO, &o, &err);
-    if (!s)
-        *code = mt_cli_failed(&err);
-    return s;
-}
-
 struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code)
 {
     mt_inputs_take(in, argc, argv);

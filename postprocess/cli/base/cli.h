@@ -5,11 +5,12 @@
  * what was whole is reported. */
 #ifndef MT_CLI_CLI_H
 #define MT_CLI_CLI_H
-#include <getopt.h>
 #include <regex.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>
+#include <getopt.h>
+#include "cli/command/command.h"
 #include "memtrace/trace.h"
 
 enum { MT_EXIT_OK = 0, MT_EXIT_FAILURE = 1, MT_EXIT_USAGE = 2, MT_EXIT_INPUT = 3 };
@@ -35,8 +36,6 @@ __attribute__((format(printf, 1, 2))) void mt_cli_note(const char *format, ...);
 /* The same; returns MT_EXIT_FAILURE. */
 __attribute__((format(printf, 1, 2))) int mt_cli_fail(const char *format, ...);
 void mt_cli_version(void);
-/* A help text on stdout. It begins with "Usage: mt-…", in whose place mt_cli_called comes. */
-void mt_cli_help(const char *text);
 /* Says that the command line is wrong and where help is; returns MT_EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int mt_cli_usage(const char *format, ...);
 /* Exit code of an error of the reader. */
@@ -53,7 +52,7 @@ struct mt_filter {
 };
 void mt_filter_init(struct mt_filter *f);
 int mt_filter_kernels(struct mt_filter *f, const char *text);    /* 0, or MT_EXIT_USAGE after saying why */
-int mt_filter_supersteps(struct mt_filter *f, const char *text); /* "A:B", "A:", ":B", "A", "A..B" */
+int mt_filter_supersteps(struct mt_filter *f, const char *text); /* "A..B", "A..", "..B", "A" */
 int mt_filter_match(const struct mt_filter *f, const char *kernel, uint64_t superstep);
 /* After reading: says it if the filters left nothing of `launches`. */
 void mt_filter_explain(const struct mt_filter *f, uint64_t launches, uint64_t chosen);
@@ -85,29 +84,15 @@ void mt_inputs_free(struct mt_inputs *in);
 /* NULL after saying why, with the exit code in *code. No path is a usage error, and so is a file of another
  * kind than a trace (or, with MT_SOURCE_HOST, a container): the message names what it is and who reads it. */
 struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code);
-/* The same of standard input: MEMTRACE_SINK (mt_source_open_live). */
-struct mt_source *mt_inputs_live(struct mt_inputs *in, int *code);
 /* Both. */
 struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, int *code);
 /* Says all notes and returns the exit code that they ask for; *complete as of mt_source_notes, but -1 when
  * nothing is known to be missing, nor that all is there. */
 int mt_inputs_finish(struct mt_source *s, int *complete);
 
-/* Options that the programs have in common. */
-#define MT_COMMON_SHORT "k:t:qhV"
-enum { MT_OPT_COMPANION = 512, MT_OPT_NO_COMPANION };
-#define MT_COMMON_OPTIONS                                                                                    \
-    {"kernels", required_argument, NULL, 'k'}, {"supersteps", required_argument, NULL, 't'},                 \
-        {"companion", required_argument, NULL, MT_OPT_COMPANION},                                            \
-        {"no-companion", no_argument, NULL, MT_OPT_NO_COMPANION}, MT_CLI_OPTIONS
-/* Those of all programs. */
-#define MT_CLI_OPTIONS                                                                                       \
-    {"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'},                                     \
-        {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}
-/* Options of getopt_long, each to `take`: 0: go on; -1: done, exit with 0; else the exit code. -q and options
- * that are not there are seen to, and so are --completion-options and --completion-values. */
-int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,
-                   int (*take)(void *arg, int o), void *arg);
+/* mt_command_options, and -1 also says that words on stdout are there. An exit code if not. */
+int mt_cli_options(const struct mt_command *c, int argc, char **argv, int (*take)(void *arg, int option),
+                   void *arg);
 /* 1 if the text is a number from `least` to `most`, and nothing else. */
 int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n);
 /* The place of the text in the list, which NULL ends; -1: it is not there, and a word like it is named. */
@@ -116,8 +101,8 @@ int mt_cli_word(const char *text, const char *const *list);
 int mt_cli_format(const char *only);
 /* Says which word of the list the `n` characters were probably meant to be, if there is one. */
 void mt_cli_hint(const char *text, size_t n, const char *const *list);
-/* Takes one of MT_COMMON_OPTIONS, as `take`. */
-int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const char *help);
+/* --kernels, --launches, --companion, --no-companion and --quiet, as `take`. */
+int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f);
 
 /* Where results go: FILE, or standard output for NULL and "-".
  * The file is not touched before mt_output_ready. */

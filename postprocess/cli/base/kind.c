@@ -19,7 +19,7 @@ static const struct {
          "and mt-convert makes it a text"},
     [MT_KIND_MAT] = {"a MAT text trace", "mt-graph and mt-compare read it"},
     [MT_KIND_ATOMIC] = {"a text trace of atomic mode",
-                        "mt-merge reads it, and simulators read what that writes"},
+                        "memtrace convert --order=time reads it, and simulators read what that writes"},
     [MT_KIND_INSN] = {"an instruction log", "it is text for people; mt-dump reads containers of insn mode"},
     [MT_KIND_COMPANION] = {"the companion of a trace",
                            "it is read along with its trace, the file without .meta"},

@@ -32,19 +32,10 @@ struct mt_locality_run {
     char notes[MT_LOCALITY_RUN_NOTES][200];
 };
 
-enum { MT_OPT_LINE_SIZE = 768, MT_OPT_SAMPLE, MT_OPT_DEVICES, MT_OPT_TOP };
-#define MT_LOCALITY_OPTIONS                                                                                  \
-    {"line-size", required_argument, NULL, MT_OPT_LINE_SIZE},                                                \
-        {"sample", required_argument, NULL, MT_OPT_SAMPLE},                                                  \
-        {"devices", required_argument, NULL, MT_OPT_DEVICES},                                                \
-    {                                                                                                        \
-        "top", required_argument, NULL, MT_OPT_TOP                                                           \
-    }
-
 void mt_locality_run_init(struct mt_locality_run *x);
 /* Chooses the section of this name, or all of them ("more"). 0: there is none. */
 int mt_locality_run_section(struct mt_locality_run *x, const char *name, size_t length);
-/* One of MT_LOCALITY_OPTIONS: 0, or an exit code after saying why. */
+/* --line-size, --sample, --devices or --top: 0, or an exit code after saying why. */
 int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value);
 static inline int mt_locality_run_has(const struct mt_locality_run *x, enum mt_locality_section s)
 {

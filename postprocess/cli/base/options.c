@@ -2,7 +2,7 @@
  * reported. */
 #define _GNU_SOURCE
 #include "cli.h"
-#include "near.h"
+#include "cli/command/near.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,23 +40,20 @@ static int options_number(const char *text, const char **end, uint64_t *n)
 int mt_filter_supersteps(struct mt_filter *f, const char *text)
 {
     const char *p = text;
-    uint64_t last;
     f->first = 0;
     f->end = UINT64_MAX;
-    int bad = *p != ':' && options_number(p, &p, &f->first) != 0;
-    if (!bad && *p == 0 && p != text)
+    int begins = *p != '.', bad = begins && options_number(p, &p, &f->first) != 0;
+    if (!bad && begins && *p == 0) {
         f->end = f->first + 1;
-    else if (!bad && strncmp(p, "..", 2) == 0)
-        bad = p == text || options_number(p + 2, &p, &last) != 0 || *p || last < f->first ||
-              (f->end = last + 1) == 0;
-    else if (!bad && *p++ == ':')
-        bad = *p && (options_number(p, &p, &f->end) != 0 || *p);
-    else
+    } else if (!bad && strncmp(p, "..", 2) == 0 && (begins || p[2])) {
+        if (p[2])
+            bad = options_number(p + 2, &p, &f->end) != 0 || *p || f->end < f->first || ++f->end == 0;
+    } else {
         bad = 1;
-    if (bad || f->first > f->end)
-        return mt_cli_usage("'%s' is not a range of supersteps: give A..B (both included), A:B (A included, "
-                            "B not), A:, :B or A",
-                            text);
+    }
+    if (bad)
+        return mt_cli_usage("'%s' is not a range of launches: A..B (both included), A.., ..B, or A%s", text,
+                            strchr(text, ':') ? "; A:B ended before B in older versions" : "");
     f->supersteps_text = text;
     return 0;
 }
@@ -73,7 +70,7 @@ void mt_filter_explain(const struct mt_filter *f, uint64_t launches, uint64_t ch
         return;
     mt_cli_note("no launch matches%s%s%s%s: the trace has %llu, and mt-dump --stat names their kernels",
                 f->has_kernels ? " --kernels " : "", f->has_kernels ? f->kernels_text : "",
-                f->supersteps_text ? " --supersteps " : "", f->supersteps_text ? f->supersteps_text : "",
+                f->supersteps_text ? " --launches " : "", f->supersteps_text ? f->supersteps_text : "",
                 (unsigned long long)launches);
 }
 
@@ -86,50 +83,12 @@ void mt_filter_free(struct mt_filter *f)
 
 /* ---- options ---- */
 
-/* Of an option that getopt has complained of. */
-static int options_refuse(const char *argument, const struct option *list)
+int mt_cli_options(const struct mt_command *c, int argc, char **argv, int (*take)(void *arg, int option),
+                   void *arg)
 {
-    const char *near = mt_near_option(argument, list);
-    return near ? mt_cli_usage("did you mean --%s?", near) : mt_cli_usage("unknown or incomplete option");
-}
-
-/* All that was asked for were words on stdout: -1 if they are there. */
-static int options_told(void)
-{
-    return mt_near_told(mt_cli_name) ? MT_EXIT_FAILURE : -1;
-}
-
-void mt_cli_help(const char *text)
-{
-    static const char usage[] = "Usage: ";
-    if (mt_cli_called && strncmp(text, usage, sizeof usage - 1) == 0) {
-        printf("%s%s", usage, mt_cli_called);
-        text += sizeof usage - 1;
-        text += strcspn(text, " ");
-    }
-    fputs(text, stdout);
-}
-
-int mt_cli_options(int argc, char **argv, const char *letters, const struct option *list,
-                   int (*take)(void *arg, int o), void *arg)
-{
-    int rc = 0, o;
-    if (mt_near_completion(argc, argv, letters, list))
-        return options_told();
-    if ((o = mt_near_values(argc, argv, letters, list)) != 0) {
-        mt_cli_quiet = 1;
-        if (o > 0)
-            take(arg, o);
-        return options_told();
-    }
-    while (rc == 0 && (o = getopt_long(argc, argv, letters, list, NULL)) != -1)
-        if (o == '?')
-            rc = options_refuse(argv[optind - 1], list);
-        else if (o == 'q')
-            mt_cli_brief = 1;
-        else
-            rc = take(arg, o);
-    return rc < 0 ? options_told() : rc;
+    mt_cli_quiet |= argc == 3 && strcmp(argv[1], "--completion-values") == 0;
+    int rc = mt_command_options(c, argc, argv, take, arg);
+    return rc < 0 && mt_near_told(mt_cli_name) ? MT_EXIT_FAILURE : rc;
 }
 
 int mt_cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *n)
@@ -154,24 +113,22 @@ void mt_cli_hint(const char *text, size_t n, const char *const *list)
         mt_cli_say("'%.*s': did you mean '%s'?", (int)n, text, near);
 }
 
-int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f, const char *help)
+int mt_common_option(int o, struct mt_inputs *in, struct mt_filter *f)
 {
     switch (o) {
-    case 'k':
+    case MT_OPT_KERNELS:
         return mt_filter_kernels(f, optarg);
-    case 't':
+    case MT_OPT_LAUNCHES:
+    case MT_OPT_SUPERSTEPS:
         return mt_filter_supersteps(f, optarg);
     case MT_OPT_COMPANION:
         return mt_inputs_companion(in, optarg);
     case MT_OPT_NO_COMPANION:
         in->flags |= MT_SOURCE_NO_COMPANION;
         return 0;
-    case 'h':
-        mt_cli_help(help);
-        return -1;
-    case 'V':
-        mt_cli_version();
-        return -1;
+    case MT_OPT_QUIET:
+        mt_cli_brief = 1;
+        return 0;
     default:
         return mt_cli_usage("unknown or incomplete option");
     }

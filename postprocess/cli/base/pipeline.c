@@ -13,10 +13,10 @@ void mt_pipeline_init(struct mt_pipeline *p)
     p->threads = mt_cli_processors();
 }
 
-int mt_pipeline_option(struct mt_pipeline *p, int o, const char *help)
+int mt_pipeline_option(struct mt_pipeline *p, int o)
 {
     switch (o) {
-    case MT_OPT_SAME:
+    case MT_OPT_SAME_CTA:
         p->options.local = strcmp(optarg, "local") == 0;
         return p->options.local || strcmp(optarg, "instance") == 0
                    ? 0
@@ -36,7 +36,7 @@ int mt_pipeline_option(struct mt_pipeline *p, int o, const char *help)
     case MT_OPT_THREADS:
         return mt_cli_threads_option(&p->threads, optarg);
     default:
-        return mt_common_option(o, &p->inputs, &p->filter, help);
+        return mt_common_option(o, &p->inputs, &p->filter);
     }
 }
 

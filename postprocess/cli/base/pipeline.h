@@ -43,15 +43,9 @@ struct mt_pipeline {
     struct mt_onchip *onchip;
 };
 
-enum { MT_OPT_SAME = 1024, MT_OPT_STRICT, MT_OPT_NO_HOST, MT_OPT_THREADS };
-#define MT_PIPELINE_OPTIONS                                                                                  \
-    {"same-cta", required_argument, NULL, MT_OPT_SAME}, {"strict", no_argument, NULL, MT_OPT_STRICT},        \
-        {"no-host", no_argument, NULL, MT_OPT_NO_HOST},                                                      \
-        {"threads", required_argument, NULL, MT_OPT_THREADS}, MT_LOCALITY_OPTIONS, MT_COMMON_OPTIONS
-
 void mt_pipeline_init(struct mt_pipeline *p);
-/* Takes one of MT_PIPELINE_OPTIONS: as mt_common_option. */
-int mt_pipeline_option(struct mt_pipeline *p, int o, const char *help);
+/* Options that mt-extract and mt-report both have: as mt_common_option. */
+int mt_pipeline_option(struct mt_pipeline *p, int o);
 /* The host has a part of its own when its accesses are read. With the source, before the start. */
 void mt_pipeline_host(struct mt_pipeline *p);
 /* Begins the analyses, the communication with so many threads of its own. 0, or an exit code after saying

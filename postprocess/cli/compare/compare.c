@@ -11,69 +11,48 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: mt-compare [OPTION]... TRACE TRACE...\n"
-    "       mt-compare --volumes [OPTION]... BEFORE AFTER\n"
-    "Says how alike traces walk through memory: a matrix of similarities, 1 for the same, 0 for nothing in "
-    "common.\n"
-    "\n"
-    "  mt-compare before.mtc after.mtc                     two runs of a program\n"
-    "  mt-compare --svg heat.svg runs/*.mtc > matrix.txt   many, with a picture\n"
-    "  mt-compare run-1 run-2                              folders: the newest run in each\n"
-    "  mt-compare --format json --ngram 4 a.mtc b.mtc      also the n-grams that are frequent\n"
-    "  mt-compare --volumes before/ after/                 bytes, sectors, efficiency, conflicts by kernel, "
-    "line "
-    "and buffer\n"
-    "\n"
-    "TRACE is a raw trace of kernels, a container (.mtc) or MAT text trace of host code, or a graph saved "
-    "with\n"
-    "mt-graph --format=json --sequence. Each becomes the sequence of its nodes (buffer, stride, type), in "
-    "the order in\n"
-    "which they came, CTA by CTA or thread by thread. Buffers are named by the order of their first use, so "
-    "that neither\n"
-    "addresses nor numbers of allocations matter.\n"
-    "\n"
-    "Two measures:\n"
-    "  levenshtein   1 - edit distance / length of the longer sequence. If a sequence is longer than --cap, "
-    "runs of\n"
-    "                equal nodes count as one in all of them, and of more runs than --cap only the first are "
-    "compared;\n"
-    "                the output says so.\n"
-    "  ngrams        n nodes in a row: of those that make up at least --threshold percent of a trace, what "
-    "two traces\n"
-    "                have in common\n"
-    "\n"
-    "With --volumes BEFORE and AFTER are each a trace, or a folder of traces (the newest run in it). The "
-    "third "
-    "line says\n"
-    "whether less is moved. Only --format (text, json), --output, --kernels, --supersteps and the companions "
-    "go "
-    "with it.\n"
-    "\n"
-    "Options:\n"
-    "      --volumes           compare what two runs moved, not how they walked\n"
-    "  -f, --format=FORMAT     text (default), csv or json (both measures and the frequent n-grams)\n"
-    "  -m, --measure=MEASURE   levenshtein (default) or ngrams, for text, csv and svg\n"
-    "  -d, --distance          distances instead of similarities: 0 for the same, 1 for nothing in common\n"
-    "  -n, --ngram=N           1 to 8 (default 3)\n"
-    "  -p, --threshold=PERCENT default 1\n"
-    "  -c, --cap=N             default 65536; the time of a comparison grows with its square\n"
-    "  -o, --output=FILE       write to FILE instead of standard output\n"
-    "  -s, --svg=FILE          a heat map too\n"
-    "  -a, --all               host traces: accesses outside all allocations count too, as one buffer\n"
-    "  -l, --lanes             kernels: strides between the lanes of each access of a warp (compact traces)\n"
-    "  -k, --kernels=REGEX     raw traces: only launches of kernels whose name matches (POSIX extended)\n"
-    "  -t, --supersteps=A:B    raw traces: only launches A to B-1 (A..B: to B; A:, :B, A);\n"
-    "                          in MEMTRACE_LAUNCHES, A:B is to B\n"
-    "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
-    "      --no-companion      do as if there were no companion\n"
-    "  -q, --quiet             say only what fails, and what the trace lacks\n"
-    "  -h, --help              this text\n"
-    "  -V, --version           the version\n"
-    "\n"
-    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 a trace is truncated, corrupt or incomplete, or reading "
-    "was\n"
-    "interrupted: what was whole is compared.\n";
+static const struct mt_command command = {
+    .of = MT_OF_COMPARE,
+    .before =
+        "Usage: memtrace compare [OPTION]... TRACE TRACE...\n"
+        "       memtrace compare --volumes [OPTION]... BEFORE AFTER\n"
+        "Says how alike traces walk through memory: a matrix of similarities, 1 for the same, 0 for nothing "
+        "in common.\n"
+        "\n"
+        "  memtrace compare before.mtc after.mtc                     two runs of a program\n"
+        "  memtrace compare --svg heat.svg runs/*.mtc > matrix.txt   many, with a picture\n"
+        "  memtrace compare run-1 run-2                              folders: the newest run in each\n"
+        "  memtrace compare --format json --ngram 4 a.mtc b.mtc      also the n-grams that are frequent\n"
+        "  memtrace compare --volumes before/ after/                 bytes, sectors, efficiency, conflicts "
+        "by kernel, line and buffer\n"
+        "\n"
+        "TRACE is a raw trace of kernels, a container (.mtc) or MAT text trace of host code, or a graph "
+        "saved with\n"
+        "mt-graph --format=json --sequence. Each becomes the sequence of its nodes (buffer, stride, type), "
+        "in the order in\n"
+        "which they came, CTA by CTA or thread by thread. Buffers are named by the order of their first use, "
+        "so that neither\n"
+        "addresses nor numbers of allocations matter.\n"
+        "\n"
+        "Two measures:\n"
+        "  levenshtein   1 - edit distance / length of the longer sequence. If a sequence is longer than "
+        "--cap, runs of\n"
+        "                equal nodes count as one in all of them, and of more runs than --cap only the first "
+        "are compared;\n"
+        "                the output says so.\n"
+        "  ngrams        n nodes in a row: of those that make up at least --threshold percent of a trace, "
+        "what two traces\n"
+        "                have in common\n"
+        "\n"
+        "With --volumes BEFORE and AFTER are each a trace, or a folder of traces (the newest run in it). The "
+        "third line says\n"
+        "whether less is moved. Only --format (text, json), --output, --kernels, --supersteps and the "
+        "companions go with it.\n",
+    .after = "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 a trace is truncated, corrupt or incomplete, or "
+             "reading was\n"
+             "interrupted: what was whole is compared.\n",
+    .wrong = mt_cli_usage,
+};
 
 struct options {
     struct mt_compare *compare;
@@ -86,20 +65,6 @@ struct options {
     int volumes, of_walks;            /* --volumes; an option that does not go with it */
     const char *of_threads, *of_ctas; /* a trace of kernels whose strides are those of threads, of CTAs */
 };
-
-enum { OPT_VOLUMES = 256 };
-static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
-                                             {"measure", required_argument, NULL, 'm'},
-                                             {"distance", no_argument, NULL, 'd'},
-                                             {"ngram", required_argument, NULL, 'n'},
-                                             {"threshold", required_argument, NULL, 'p'},
-                                             {"cap", required_argument, NULL, 'c'},
-                                             {"output", required_argument, NULL, 'o'},
-                                             {"svg", required_argument, NULL, 's'},
-                                             {"all", no_argument, NULL, 'a'},
-                                             {"lanes", no_argument, NULL, 'l'},
-                                             {"volumes", no_argument, NULL, OPT_VOLUMES},
-                                             MT_COMMON_OPTIONS};
 
 static int compare_word(const char *const *names, const char *list, unsigned *chosen)
 {
@@ -125,6 +90,13 @@ static int compare_percent(const char *text, double *share)
     return 0;
 }
 
+/* Does it say how walks are compared, and so not go with --volumes? */
+static int compare_is_of_walks(int o)
+{
+    return o == MT_OPT_MEASURE || o == MT_OPT_DISTANCE || o == MT_OPT_NGRAM || o == MT_OPT_THRESHOLD ||
+           o == MT_OPT_CAP || o == MT_OPT_SVG || o == MT_OPT_ALL || o == MT_OPT_LANES;
+}
+
 static int compare_option(void *arg, int o)
 {
     static const char *const formats[] = {"text", "csv", "json", NULL}, *const measures[] = {"levenshtein",
@@ -133,46 +105,46 @@ static int compare_option(void *arg, int o)
     unsigned chosen = 0;
     uint64_t n = 0;
     int rc;
-    x->of_walks |= o < OPT_VOLUMES && strchr("mdncpsal", o);
+    x->of_walks |= compare_is_of_walks(o);
     switch (o) {
-    case OPT_VOLUMES:
+    case MT_OPT_VOLUMES:
         x->volumes = 1;
         return 0;
-    case 'f':
+    case MT_OPT_FORMAT:
         rc = compare_word(formats, "text, csv, json", &chosen);
         x->format = chosen;
         return rc;
-    case 'm':
+    case MT_OPT_MEASURE:
         rc = compare_word(measures, "levenshtein, ngrams", &chosen);
         x->view.grams = (int)chosen;
         return rc;
-    case 'd':
+    case MT_OPT_DISTANCE:
         x->view.distance = 1;
         return 0;
-    case 'n':
+    case MT_OPT_NGRAM:
         rc = compare_number(MT_NGRAM_MAX, &n);
         x->compare->alphabet.n = (unsigned)n;
         return rc;
-    case 'p':
+    case MT_OPT_THRESHOLD:
         return compare_percent(optarg, &x->compare->threshold);
-    case 'c':
+    case MT_OPT_CAP:
         rc = compare_number(1 << 24, &n);
         x->compare->cap = n;
         return rc;
-    case 'o':
+    case MT_OPT_OUTPUT:
         x->output = optarg;
         return 0;
-    case 's':
+    case MT_OPT_SVG:
         x->svg = optarg;
         return 0;
-    case 'a':
+    case MT_OPT_ALL:
         x->all = 1;
         return 0;
-    case 'l':
+    case MT_OPT_LANES:
         x->lanes = 1;
         return 0;
     default:
-        return mt_common_option(o, &x->inputs, &x->filter, help);
+        return mt_common_option(o, &x->inputs, &x->filter);
     }
 }
 
@@ -391,8 +363,7 @@ int mt_compare_command(int argc, char **argv)
     mt_cli_start("mt-compare");
     mt_filter_init(&x.filter);
     mt_alphabet_init(&c.alphabet, 3);
-    int code =
-        mt_cli_options(argc, argv, "f:m:dn:p:c:o:s:al" MT_COMMON_SHORT, long_options, compare_option, &x);
+    int code = mt_cli_options(&command, argc, argv, compare_option, &x);
     if (code == 0) {
         mt_inputs_take(&x.inputs, argc, argv);
         if (x.volumes && (x.inputs.npaths != 2 || x.of_walks || x.format == CSV))

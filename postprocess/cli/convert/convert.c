@@ -4,6 +4,7 @@
 #include "cli/base/commands.h"
 #include "cli/base/kind.h"
 #include "convert_sim.h"
+#include "merge_text.h"
 #include "reader/host_internal.h" /* windows on files are not part of the public interface */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,56 +12,36 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: mt-convert [OPTION]... TRACE...\n"
-    "Turns a raw trace of kernels into a compact container and back, a container of host accesses into text, "
-    "or packs\n"
-    "a container anew.\n"
-    "\n"
-    "  mt-convert -o trace.mtc MemTrace-pipe-0         with what MemTrace-pipe-0.meta says\n"
-    "  mt-convert -o MemTrace-pipe-0 trace.mtc         and MemTrace-pipe-0.meta, if the container has its "
-    "lines\n"
-    "  mt-convert --kernels stencil -o some.mtc trace.mtc\n"
-    "  mt-convert --to ramulator -o run.trace run-2    all streams of the newest run in a folder\n"
-    "  mt-convert -o trace.txt host.mtc                the text of the mode that it was traced in\n"
-    "  mt-convert --to mtc --level 9 -o small.mtc trace.mtc\n"
-    "\n"
-    "Options:\n"
-    "  -o, --output=FILE   write to FILE instead of standard output\n"
-    "  -f, --format=FORMAT, --to=FORMAT\n"
-    "                      raw     records of kernels, of one stream; the companion goes to FILE.meta\n"
-    "                      mat     IP ADDRESS OFFSET BASE TYPE SIZE ALLOCSIZE and IP FILE:LINE lines\n"
-    "                      atomic  TIME THREAD m[ r ADDRESS SIZE][ r2 ADDRESS][ w ADDRESS SIZE] and events\n"
-    "                      insn    instructions by address, each with its executions\n"
-    "                      mtc     a container with index, compressed\n"
-    "                      drmemtrace, champsim (host code), ramulator, gem5: for these simulators\n"
-    "                      (default: mtc if FILE ends in .mtc or TRACE is raw, raw if it has kernels, else "
-    "its mode)\n"
-    "  -k, --kernels=REGEX kernels: only launches of those whose name matches (extended regular expression)\n"
-    "  -t, --supersteps=A:B, --launches=A:B\n"
-    "                      kernels: only launches A (counted from 0) to B, B not included; A..B: B, too; A:, "
-    ":B, A\n"
-    "                      (in MEMTRACE_LAUNCHES, A:B is to B, too)\n"
-    "      --stream=N      kernels: only launches of stream N; of a raw trace, for simulators only\n"
-    "      --companion=FILE, --no-companion   of a raw trace, read or written\n"
-    "      --order=ORDER   atomic: time (default) or file (as written; any input, no memory)\n"
-    "      --thread=N      host code, for simulators: only this thread\n"
-    "      --all           mat: accesses outside of all allocations too\n"
-    "  -l, --level=N       mtc: compression, 0 (none) to 19 (default 3)\n"
-    "  -q, --quiet         say only what fails, and what the trace lacks\n"
-    "  -h, --help          this text\n"
-    "  -V, --version       the version\n"
-    "\n"
-    "One TRACE, or for ramulator and gem5 all streams of a run, in launch order: their traces, or a folder "
-    "of them.\n"
-    "TRACE is a file; a FIFO or - will do for --to mtc and raw, and for --order file, if no launches are "
-    "chosen.\n"
-    "A raw FIFO needs --to mtc or -o FILE.mtc, and its launches are numbered as they come, without "
-    "companion.\n"
-    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or "
-    "reading "
-    "was\n"
-    "interrupted: what was whole is in the output.\n";
+static const struct mt_command command = {
+    .of = MT_OF_CONVERT,
+    .before =
+        "Usage: memtrace convert [OPTION]... TRACE...\n"
+        "Turns a raw trace of kernels into a compact container and back, a container of host accesses into "
+        "text, or packs\n"
+        "a container anew.\n"
+        "\n"
+        "  memtrace convert -o trace.mtc MemTrace-pipe-0        with what MemTrace-pipe-0.meta says\n"
+        "  memtrace convert -o MemTrace-pipe-0 trace.mtc        and MemTrace-pipe-0.meta, if the container "
+        "has its lines\n"
+        "  memtrace convert --kernels stencil -o some.mtc trace.mtc\n"
+        "  memtrace convert --to ramulator -o run.trace run-2   all streams of the newest run in a folder\n"
+        "  memtrace convert -o trace.txt host.mtc               the text of the mode that it was traced in\n"
+        "  memtrace convert --to mtc --level 9 -o small.mtc trace.mtc\n"
+        "  memtrace convert --order=time memory_trace.out       an atomic text trace (memtrace host atomic) "
+        "sorted by\n"
+        "                                                       timestamp while it is written: a file, a "
+        "FIFO, or -\n",
+    .after = "One TRACE, or for ramulator and gem5 all streams of a run, in launch order: their traces, or a "
+             "folder of them.\n"
+             "TRACE is a file; a FIFO or - will do for --to mtc and raw, and for --order file, if no "
+             "launches are chosen.\n"
+             "A raw FIFO needs --to mtc or -o FILE.mtc, and its launches are numbered as they come, without "
+             "companion.\n"
+             "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, "
+             "or reading was\n"
+             "interrupted: what was whole is in the output.\n",
+    .wrong = mt_cli_usage,
+};
 
 enum format { BY_MODE, MAT, ATOMIC, INSN, MTC, RAW, SIM };
 static const char *const formats[] = {
@@ -76,25 +57,11 @@ struct options {
     int kernels;           /* the inputs have them, and go to a simulator */
     enum format to;
     enum mt_host_order order;
+    int by_time; /* --order=time was given: text traces are merged */
+    int keep;    /* --keep-timestamps */
     int all, level;
     uint64_t thread; /* UINT64_MAX: all */
 };
-
-enum { OPT_TO = 256, OPT_ORDER, OPT_ALL, OPT_STREAM, OPT_COMPANION, OPT_NO_COMPANION, OPT_THREAD };
-static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
-                                             {"to", required_argument, NULL, OPT_TO},
-                                             {"format", required_argument, NULL, 'f'},
-                                             {"order", required_argument, NULL, OPT_ORDER},
-                                             {"all", no_argument, NULL, OPT_ALL},
-                                             {"level", required_argument, NULL, 'l'},
-                                             {"kernels", required_argument, NULL, 'k'},
-                                             {"launches", required_argument, NULL, 't'},
-                                             {"supersteps", required_argument, NULL, 't'},
-                                             {"stream", required_argument, NULL, OPT_STREAM},
-                                             {"thread", required_argument, NULL, OPT_THREAD},
-                                             {"companion", required_argument, NULL, OPT_COMPANION},
-                                             {"no-companion", no_argument, NULL, OPT_NO_COMPANION},
-                                             MT_CLI_OPTIONS};
 
 static int convert_chooses(const struct options *x)
 {
@@ -149,60 +116,83 @@ static int convert_option(void *arg, int o)
     uint64_t n = 0;
     int i;
     switch (o) {
-    case 'o':
+    case MT_OPT_OUTPUT:
         x->output = optarg;
         return 0;
-    case OPT_TO:
-    case 'f':
+    case MT_OPT_TO:
+    case MT_OPT_FORMAT:
         if ((i = mt_cli_word(optarg, formats)) <= BY_MODE)
             return mt_cli_usage(
                 "'%s' is not a format: raw, mat, atomic, insn, mtc, drmemtrace, champsim, ramulator or gem5",
                 optarg);
         x->to = (enum format)i;
         return 0;
-    case OPT_ORDER:
+    case MT_OPT_ORDER:
         if ((i = mt_cli_word(optarg, orders)) < 0)
             return mt_cli_usage("'%s' is not an order: time or file", optarg);
         x->order = i ? MT_HOST_BY_TIME : MT_HOST_BY_FILE;
+        x->by_time = i;
         return 0;
-    case OPT_ALL:
+    case MT_OPT_KEEP_TIMESTAMPS:
+        x->keep = 1;
+        return 0;
+    case MT_OPT_ALL:
         x->all = 1;
         return 0;
-    case 'l':
+    case MT_OPT_LEVEL:
         if (!mt_cli_number(optarg, 0, 19, &n))
             return mt_cli_usage("'%s' is not a level: 0 to 19", optarg);
         x->level = (int)n;
         return 0;
-    case OPT_STREAM:
+    case MT_OPT_STREAM:
         if (!mt_cli_number(optarg, 0, UINT32_MAX, &n))
             return mt_cli_usage("'%s' is not a stream: a number", optarg);
         x->choice.stream = (uint32_t)n;
         x->choice.has_stream = 1;
         return 0;
-    case OPT_THREAD:
+    case MT_OPT_THREAD:
         return mt_cli_number(optarg, 0, UINT64_MAX - 1, &x->thread)
                    ? 0
                    : mt_cli_usage("'%s' is not a thread: a number", optarg);
-    case OPT_COMPANION:
+    case MT_OPT_COMPANION:
         x->companion = optarg;
         return 0;
-    case OPT_NO_COMPANION:
+    case MT_OPT_NO_COMPANION:
         x->no_companion = x->choice.no_beside = 1;
         return 0;
     default:
-        return mt_common_option(o, NULL, &x->filter, help);
+        return mt_common_option(o, NULL, &x->filter);
     }
+}
+
+/* Are the inputs text traces, whose threads' lines are merged as they come? */
+static int convert_merges(struct options *x)
+{
+    for (size_t i = 0; i < x->inputs.npaths; i++)
+        x->by_time &= !mt_is_container(x->inputs.paths[i]);
+    x->by_time &= x->to == BY_MODE;
+    return x->by_time;
+}
+
+static int convert_text(struct options *x, struct mt_output *out)
+{
+    static const char *const standard[] = {"-"};
+    size_t n = x->inputs.npaths;
+    int code = mt_output_open(out, x->output, &x->inputs);
+    return code ? code : mt_merge_text(n ? x->inputs.paths : standard, n ? n : 1, x->keep, out);
 }
 
 /* As an option. */
 static int convert_parse(struct options *x, int argc, char **argv)
 {
-    int rc = mt_cli_options(argc, argv, "o:f:l:k:t:qhV", long_options, convert_option, x);
+    int rc = mt_cli_options(&command, argc, argv, convert_option, x);
     if (rc)
         return rc;
-    if (argc == optind)
+    if (argc == optind && !x->by_time)
         return mt_cli_usage("no trace given");
     mt_inputs_take(&x->inputs, argc, argv);
+    if (convert_merges(x))
+        return 0;
     if ((rc = mt_inputs_folders(&x->inputs)) != 0)
         return rc;
     x->input = x->inputs.paths[0];
@@ -470,17 +460,19 @@ int mt_convert_command(int argc, char **argv)
     mt_cli_start("mt-convert");
     mt_filter_init(&x.filter);
     x.choice.filter = &x.filter;
-    int code = convert_parse(&x, argc, argv);
-    for (size_t i = 0; code == 0 && i < x.inputs.npaths; i++)
+    int code = convert_parse(&x, argc, argv), merged = code == 0 && x.by_time;
+    if (merged)
+        code = convert_text(&x, &out);
+    for (size_t i = 0; code == 0 && !merged && i < x.inputs.npaths; i++)
         if (strcmp(x.inputs.paths[i], "-") != 0 && access(x.inputs.paths[i], R_OK) != 0) {
             mt_cli_say("%s: cannot open: %s", x.inputs.paths[i], strerror(errno));
             code = MT_EXIT_USAGE;
         } else {
             code = convert_kind(x.inputs.paths[i]);
         }
-    if (code == 0)
+    if (code == 0 && !merged)
         code = mt_output_open(&out, x.output, &x.inputs);
-    if (code == 0)
+    if (code == 0 && !merged)
         code = convert_run(&x, &out);
     mt_output_abandon(&out);
     mt_filter_free(&x.filter);

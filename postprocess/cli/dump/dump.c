@@ -14,53 +14,35 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: mt-dump [OPTION]... TRACE...\n"
-    "Shows memory traces as text: a line per kernel launch and per record.\n"
-    "\n"
-    "  mt-dump --head 5 /tmp/MemTrace-pipe-0         the first five records of each launch\n"
-    "  mt-dump --stat run-2                          a folder: all of the newest run in it\n"
-    "  mt-dump --stat /tmp/MemTrace-pipe-*           one line per kernel: launches, CTAs, records, bytes\n"
-    "  mt-dump --companion --head 0 /tmp/MemTrace-pipe-0     launches, allocations and copies only\n"
-    "  mt-dump --runs trace.mtc                      what each warp did at once (raw traces: evenly spaced "
-    "records)\n"
-    "  mt-dump --stat --sites host.mtc               a container of host accesses: sums per thread, its "
-    "sites\n"
-    "\n"
-    "Launch lines:  launch SUPERSTEP KERNEL\n"
-    "Record lines:  TYPE BYTES ADDRESS cta X,Y,Z sm N       (TYPE: load, store, atomic, unknown)\n"
-    "Host accesses:  THREAD OP BYTES ADDRESS [time N] seq N site N [of VARIABLE] [at FILE:LINE]; events by "
-    "name\n"
-    "Run lines:     TYPE BYTES x COUNT ADDRESS [STRIDE | ,ADDRESS...] cta X,Y,Z sm N [warp N] [mask M] [site "
-    "N ...]\n"
-    "Lines that begin with # are remarks. Several traces are shown in launch order, by their companions.\n"
-    "\n"
-    "Options:\n"
-    "  -f, --format=FORMAT     text (default) or csv: the records of kernels, a line each\n"
-    "  -n, --head=N            at most N records of each launch (host accesses: of each thread)\n"
-    "  -k, --kernels=REGEX     only launches of kernels whose name matches (POSIX extended)\n"
-    "  -t, --supersteps=A:B    only launches A to B-1 (A..B: to B; A:, :B, A);\n"
-    "                          in MEMTRACE_LAUNCHES, A:B is to B\n"
-    "  -s, --stat              sums per kernel (host accesses: per thread) instead of records\n"
-    "      --counts            instead of records accesses and bytes of each launch, by kind, and the "
-    "program's "
-    "own\n"
-    "                          count where it was compiled with count=on or only; exit code 1 if they "
-    "differ\n"
-    "  -c, --companion[=FILE]  show the companion (TRACE.meta, or FILE) too: device, sites, allocations, "
-    "copies,\n"
-    "                          launches, what was lost, how it ended\n"
-    "      --runs              runs instead of records\n"
-    "      --sites             host accesses: the table of sites\n"
-    "      --chunks            containers: the table of chunks\n"
-    "      --no-companion      do as if there were no companion\n"
-    "  -q, --quiet             say only what fails, and what the trace lacks\n"
-    "  -h, --help              this text\n"
-    "  -V, --version           the version\n"
-    "\n"
-    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or "
-    "reading was\n"
-    "interrupted: what was whole is shown.\n";
+static const struct mt_command command = {
+    .of = MT_OF_DUMP,
+    .before =
+        "Usage: memtrace dump [OPTION]... TRACE...\n"
+        "Shows memory traces as text: a line per kernel launch and per record.\n"
+        "\n"
+        "  memtrace dump --head 5 /tmp/MemTrace-pipe-0               the first five records of each launch\n"
+        "  memtrace dump --stat run-2                                a folder: all of the newest run in it\n"
+        "  memtrace dump --stat /tmp/MemTrace-pipe-*                 one line per kernel: launches, CTAs, "
+        "records, bytes\n"
+        "  memtrace dump --companion --head 0 /tmp/MemTrace-pipe-0   launches, allocations and copies only\n"
+        "  memtrace dump --runs trace.mtc                            what each warp did at once (raw traces: "
+        "evenly spaced records)\n"
+        "  memtrace dump --stat --sites host.mtc                     a container of host accesses: sums per "
+        "thread, its sites\n"
+        "\n"
+        "Launch lines:  launch SUPERSTEP KERNEL\n"
+        "Record lines:  TYPE BYTES ADDRESS cta X,Y,Z sm N       (TYPE: load, store, atomic, unknown)\n"
+        "Host accesses:  THREAD OP BYTES ADDRESS [time N] seq N site N [of VARIABLE] [at FILE:LINE]; events "
+        "by name\n"
+        "Run lines:     TYPE BYTES x COUNT ADDRESS [STRIDE | ,ADDRESS...] cta X,Y,Z sm N [warp N] [mask M] "
+        "[site N ...]\n"
+        "Lines that begin with # are remarks. Several traces are shown in launch order, by their "
+        "companions.\n",
+    .after = "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, "
+             "or reading was\n"
+             "interrupted: what was whole is shown.\n",
+    .wrong = mt_cli_usage,
+};
 
 struct options {
     struct mt_inputs inputs;
@@ -70,53 +52,38 @@ struct options {
     int stat, counts, companion, sites, chunks, runs, csv;
 };
 
-enum { OPT_SITES = 256, OPT_CHUNKS, OPT_COUNTS, OPT_RUNS };
-static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
-                                             {"head", required_argument, NULL, 'n'},
-                                             {"kernel", required_argument, NULL, 'k'},
-                                             {"kernels", required_argument, NULL, 'k'},
-                                             {"supersteps", required_argument, NULL, 't'},
-                                             {"stat", no_argument, NULL, 's'},
-                                             {"counts", no_argument, NULL, OPT_COUNTS},
-                                             {"companion", optional_argument, NULL, 'c'},
-                                             {"no-companion", no_argument, NULL, MT_OPT_NO_COMPANION},
-                                             {"sites", no_argument, NULL, OPT_SITES},
-                                             {"chunks", no_argument, NULL, OPT_CHUNKS},
-                                             {"runs", no_argument, NULL, OPT_RUNS},
-                                             MT_CLI_OPTIONS};
-
 static int dump_option(void *arg, int o)
 {
     static const char *const formats[] = {"text", "csv", NULL};
     struct options *x = arg;
     switch (o) {
-    case 'f':
+    case MT_OPT_FORMAT:
         return (x->csv = mt_cli_word(optarg, formats)) >= 0
                    ? 0
                    : mt_cli_usage("'%s' is not a format: text or csv", optarg);
-    case 'n':
+    case MT_OPT_HEAD:
         return mt_cli_number(optarg, 0, UINT64_MAX, &x->head) ? 0
                                                               : mt_cli_usage("'%s' is not a count", optarg);
-    case 's':
+    case MT_OPT_STAT:
         x->stat = 1;
         return 0;
-    case OPT_COUNTS:
+    case MT_OPT_COUNTS:
         x->counts = 1;
         return 0;
-    case 'c':
+    case MT_OPT_COMPANION:
         x->companion = 1;
         return optarg ? mt_inputs_companion(&x->inputs, optarg) : 0;
-    case OPT_SITES:
+    case MT_OPT_SITES:
         x->sites = 1;
         return 0;
-    case OPT_RUNS:
+    case MT_OPT_RUNS:
         x->runs = 1;
         return 0;
-    case OPT_CHUNKS:
+    case MT_OPT_CHUNKS:
         x->chunks = 1;
         return 0;
     default:
-        return mt_common_option(o, &x->inputs, &x->filter, help);
+        return mt_common_option(o, &x->inputs, &x->filter);
     }
 }
 
@@ -321,7 +288,7 @@ int mt_dump_command(int argc, char **argv)
     struct mt_source *s = NULL;
     mt_cli_start("mt-dump");
     mt_filter_init(&x.filter);
-    int code = mt_cli_options(argc, argv, "f:n:k:t:sc::qhV", long_options, dump_option, &x);
+    int code = mt_cli_options(&command, argc, argv, dump_option, &x);
     if (code == 0 && !x.out)
         code = mt_cli_fail("no memory for the output");
     int host = code == 0 ? dump_containers(&x, argc, argv, &code, &s) : 0;

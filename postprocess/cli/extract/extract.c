@@ -9,6 +9,8 @@
 #include "mpirun.h"
 #endif
 #include "output/comm_json.h"
+#include "memtrace/container.h"
+#include "memtrace/host.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,22 +80,6 @@ static int address_pass(struct mt_extract *x)
     return 0;
 }
 
-/* The inputs are known now. */
-static int live_ended(struct mt_extract *x)
-{
-    if (!mt_source_live_done(x->p.source))
-        return MT_EXIT_INPUT; /* the program was killed: no result, and nobody to tell */
-    size_t n = mt_source_inputs(x->p.source);
-    x->streams = malloc((n + 1) * sizeof *x->streams);
-    if (!x->streams)
-        return mt_cli_fail("no memory for the inputs");
-    for (size_t i = 0; i < n; i++)
-        x->streams[i] = mt_source_path(x->p.source, i);
-    x->p.inputs.paths = x->streams;
-    x->p.inputs.npaths = n;
-    return 0;
-}
-
 static int once_more(struct mt_extract *x);
 
 /* What the members have still to do together; the exit code. */
@@ -123,8 +109,6 @@ static int extract_run(struct mt_extract *x)
     if (code == 0)
         code = extract_share(x);
     if (code || !mt_session_reports(x->p.session))
-        return code;
-    if (x->live && (code = live_ended(x)) != 0)
         return code;
     int input = mt_inputs_finish(x->p.source, &complete), known = complete;
     uint64_t chosen = 0;
@@ -161,8 +145,6 @@ static int extract_run(struct mt_extract *x)
            : x->formats.format == MT_FORMAT_TEXT || x->formats.format == MT_FORMAT_SUMMARY
                ? mt_extract_write_text(x, complete)
                : mt_extract_write_other(x, &complete);
-    if ((x->live || x->whole) && !code && mt_live_say(STDIN_FILENO, MT_LIVE_WRITTEN) != 0)
-        code = MT_EXIT_FAILURE; /* the program waits for this */
     return code ? code : input ? input : complete == known ? MT_EXIT_OK : MT_EXIT_INPUT;
 }
 
@@ -176,6 +158,18 @@ static int check_inputs(const struct mt_extract *x)
             return mt_cli_usage("%s is not a regular file: several ranks cannot all read it",
                                 x->p.inputs.paths[i]);
     return 0;
+}
+
+/* 0, or MT_EXIT_USAGE after saying what to do: no input can have accesses to shared or local memory. */
+static int extract_has_spaces(const struct mt_inputs *in)
+{
+    for (size_t i = 0; i < in->npaths; i++)
+        if (strcmp(in->paths[i], "-") == 0 || mt_container_features(in->paths[i]) & MT_MTC_HAS_SPACES)
+            return 0;
+    return mt_cli_usage(
+        "%s: has no records of shared or local memory: its kernels use none, or were not compiled with "
+        "--mt-spaces=global,shared,local (memtrace run: --spaces) and run with MEMTRACE_FORMAT=compact",
+        in->npaths ? in->paths[0] : "no input");
 }
 
 /* What follows from the options; the exit code. */
@@ -192,7 +186,11 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     x->p.inputs.threads = x->p.threads > 2 ? x->p.threads - 1 : 1; /* the analysis is the other one */
     x->p.inputs.on = mt_session_members(x->p.session) > 1;         /* they end together */
     x->by_parts = mt_session_members(x->p.session) > 1;
-    if (x->formats.format == MT_FORMAT_SUMMARY && mt_session_members(x->p.session) == 1) {
+    int alone = mt_session_members(x->p.session) == 1;
+    if (x->shared && (!alone || (x->formats.format != MT_FORMAT_JSON && x->formats.format != MT_FORMAT_TEXT)))
+        return alone ? mt_cli_usage("the section shared is for --format=json and text")
+                     : mt_cli_usage("the section shared is one process's work: start it without mpirun");
+    if (x->shared || (x->formats.format == MT_FORMAT_SUMMARY && alone)) {
         x->p.inputs.flags |= MT_SOURCE_SPACES;
         x->p.onchip = &x->onchip;
         if (mt_onchip_init(&x->onchip) != 0)
@@ -202,30 +200,13 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     int code = mt_inputs_folders(&x->p.inputs);
     if (!code)
         code = check_inputs(x);
+    if (!code && x->shared)
+        code = extract_has_spaces(&x->p.inputs);
     if (code || !mt_session_reports(x->p.session))
         return code;
     if (x->formats.folder)
-        return x->live || x->whole ? mt_cli_usage("--live writes one file: take --table, or --format=sqlite")
-                                   : mt_tables_folder(x->output);
-    code = mt_output_open(&x->p.out, x->output, &x->p.inputs);
-    return code || !(x->live || x->whole) ? code : mt_live_hold(&x->p.out);
-}
-
-/* The program is told what to send; whole traces are waited for. */
-static int begin_live(struct mt_extract *x)
-{
-    if (x->p.inputs.npaths)
-        return mt_cli_usage("--live reads standard input alone");
-    if (mt_live_say(STDIN_FILENO, x->whole ? MT_LIVE_WANTS_TRACES : MT_LIVE_WANTS_RUNS) != 0)
-        return MT_EXIT_INPUT;
-    if (!x->whole)
-        return 0;
-    if (mt_live_traces(&x->traces, STDIN_FILENO) != 0)
-        return MT_EXIT_INPUT; /* the program was killed: no result, and nobody to tell */
-    x->p.inputs.paths = (const char *const *)x->traces.paths;
-    x->p.inputs.npaths = x->traces.n;
-    x->p.inputs.fds = x->traces.fds;
-    return 0;
+        return mt_tables_folder(x->output);
+    return mt_output_open(&x->p.out, x->output, &x->p.inputs);
 }
 
 /* Opens the inputs and begins the analysis; the exit code. */
@@ -234,11 +215,10 @@ static int open_all(struct mt_extract *x)
     int code;
     if (!x->p.inputs.ends && !mt_session_reports(x->p.session))
         x->p.more.options.chosen = 0; /* rank 0 has them to itself */
-    if (!(x->p.source =
-              x->live ? mt_inputs_live(&x->p.inputs, &code) : mt_inputs_source(&x->p.inputs, &code)))
+    if (!(x->p.source = mt_inputs_source(&x->p.inputs, &code)))
         return code;
     mt_progress_init(&x->p.progress);
-    x->p.progress.on &= mt_session_reports(x->p.session) && !x->live && !x->whole;
+    x->p.progress.on &= mt_session_reports(x->p.session);
     mt_pipeline_host(&x->p);
     x->p.options.volumes =
         mt_session_members(x->p.session) == 1 && !(x->sections & ~DATA_VOLUMES) && !x->p.options.transfers &&
@@ -275,10 +255,8 @@ static void close_all(struct mt_extract *x)
     mt_addresses_free(&x->addresses);
     mt_onchip_rows_free(&x->onchip_rows);
     mt_onchip_free(&x->onchip);
-    free(x->streams);
     mt_extract_share_free(&x->share);
     mt_pipeline_free(&x->p);
-    mt_live_traces_free(&x->traces);
     if (x->ends)
         x->p.session->unsplit(x->ends, n);
 }
@@ -305,8 +283,7 @@ int mt_extract_command(int argc, char **argv)
     x.p.session = &mt_ranks_session;
     x.p.session->begin(&argc, &argv, &mt_cli_stop);
 #else
-    /* What a rank's program starts (always with this word first) has that program to itself. */
-    int other = argc > 1 && !strcmp(argv[1], "--live") ? 0 : mt_mpirun_hand_over(argv);
+    int other = mt_mpirun_hand_over(argv);
     if (other)
         return other;
 #endif
@@ -323,8 +300,6 @@ int mt_extract_command(int argc, char **argv)
                                 &x.p.inputs.flags);
     if (code == 0)
         code = extract_prepare(&x, argc, argv);
-    if (code == 0 && (x.live || x.whole))
-        code = begin_live(&x);
     code = mt_session_agree(x.p.session, code);
     if (code == 0)
         code = open_together(&x);

@@ -3,9 +3,9 @@
 #define MT_CLI_EXTRACT_H
 #include "cli/base/pipeline.h"
 #include "extract_formats.h"
-#include "extract_live.h"
 #include "extract_share.h"
 #include "analysis/comm/addresses.h"
+#include "output/shared_out.h"
 
 struct mt_extract {
     struct mt_pipeline p;
@@ -15,17 +15,14 @@ struct mt_extract {
     int by_parts;                /* they may; the same everywhere */
     struct mt_json json;
     struct mt_addresses addresses;
-    int no_addresses;     /* reading was interrupted */
-    int many_addresses;   /* they are left out */
-    int live;             /* --live: launches come as they are made, */
-    int whole;            /* or traces when they are whole */
-    const char **streams; /* the paths of its inputs */
-    struct mt_live_traces traces;
+    int no_addresses;              /* reading was interrupted */
+    int many_addresses;            /* they are left out */
     struct mt_extract_share share; /* of it, when members read a part each */
     int sharing;                   /* the others wait for this member */
     int no_more;                   /* the further analyses were interrupted */
     struct mt_formats formats;
-    struct mt_onchip onchip; /* of the summary, by one process */
+    int shared;              /* the section shared is chosen */
+    struct mt_onchip onchip; /* of it, and of the summary, by one process */
     struct mt_onchip_rows onchip_rows;
     int chosen; /* --sections was given */
     int stats;  /* --stats was */

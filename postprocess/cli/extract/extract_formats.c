@@ -24,7 +24,7 @@ int mt_formats_option(struct mt_formats *f, int o, const char *value)
     static const char *const nodes[] = {"kernel", "launch", "cta", NULL};
     int i;
     switch (o) {
-    case 'f':
+    case MT_OPT_FORMAT:
         i = extract_formats_word(value, formats,
                                  "--format (json, sqlite, csv, dot, text, parquet, summary, perfetto)");
         f->format = i < 0 ? f->format : (enum mt_format)i;

@@ -133,6 +133,11 @@ static int extract_sentences(struct mt_extract *x, FILE *f, const struct mt_extr
     return mt_summary_write(f, &r, &x->p.estimates);
 }
 
+static struct mt_shared extract_shared(const struct mt_extract *x)
+{
+    return (struct mt_shared){&x->onchip, &x->onchip_rows, x->p.source, x->p.more.rows};
+}
+
 /* Tables, or sentences. 0, or -1 without memory. */
 static int extract_text(struct mt_extract *x, FILE *f, int complete)
 {
@@ -153,6 +158,10 @@ static int extract_text(struct mt_extract *x, FILE *f, int complete)
     if (rc == 0)
         rc = x->formats.format == MT_FORMAT_TEXT ? mt_locality_run_text(&x->p.more, f, x->p.comm, &head)
                                                  : extract_sentences(x, f, &head);
+    if (rc == 0 && x->shared) {
+        struct mt_shared shared = extract_shared(x);
+        rc = mt_shared_text(f, &shared);
+    }
     mt_gaps_free(&head.gaps);
     return rc;
 }
@@ -193,6 +202,10 @@ int mt_extract_write(struct mt_extract *x, int complete)
         mt_estimates_write(j, &x->p.estimates, x->p.comm, x->p.events) != 0 ||
         mt_comm_write(j, x->p.comm, x->sections) != 0 || mt_locality_run_write(&x->p.more, j, x->p.comm) != 0)
         return mt_cli_fail("no memory to sort the results");
+    if (x->shared) {
+        struct mt_shared shared = extract_shared(x);
+        mt_shared_json(j, &shared);
+    }
     if (x->sections & 1u << MT_ADDRESSES && !x->many_addresses)
         cut = write_addresses(x, &code);
     mt_json_end(j);

@@ -26,13 +26,13 @@ static int one_of_several(void)
 
 int mt_mpirun_hand_over(char **argv)
 {
-    static char path[PATH_MAX + 32];
+    static char path[PATH_MAX + 64];
     if (!one_of_several())
         return 0;
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
     char *slash = n > 0 && n < PATH_MAX ? (path[n] = 0, strrchr(path, '/')) : NULL;
     if (slash) {
-        snprintf(slash + 1, sizeof path - (size_t)(slash + 1 - path), "mt-extract-mpi");
+        snprintf(slash + 1, sizeof path - (size_t)(slash + 1 - path), "../libexec/memtrace/mt-extract-mpi");
         execv(path, argv);
     }
     mt_cli_say("is one of several ranks of an MPI program, but mt-extract-mpi cannot be run: %s (it is built "

@@ -10,65 +10,41 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: mt-graph [OPTION]... TRACE...\n"
-    "Draws how a program walks through its buffers: which strides, in which order.\n"
-    "\n"
-    "  mt-graph /tmp/MemTrace-pipe-0 | dot -Tsvg > graph.svg       kernels\n"
-    "  mt-graph run-2 | dot -Tsvg > graph.svg                      a folder: all of the newest run in it\n"
-    "  mt-graph --kernels '^matmul' --min-count 1000 /tmp/MemTrace-pipe-0 > matmul.dot\n"
-    "  mt-host mat -- ./app && mt-graph mat_trace.mtc > app.dot    host code\n"
-    "  mkfifo p; mt-host mat -o p -- ./app & mt-graph p > app.dot  the same as it runs, nothing is stored\n"
-    "  mt-graph --node buffer,stride,type,site mat_trace.mtc       a node per source line\n"
-    "  mt-graph --format json --node stride,type -o graph.json /tmp/MemTrace-pipe-?\n"
-    "\n"
-    "TRACE is a trace of kernels, raw or compact (several: all streams of a program), or one host trace: a "
-    "container\n"
-    "(.mtc) or a MAT text trace.\n"
-    "\n"
-    "A node is (buffer, stride, type). stride = address - previous address in the same buffer of the same "
-    "thread (raw\n"
-    "traces know no threads: of the same CTA); the first access there has no stride and makes no node. Its "
-    "label reads:\n"
-    "buffer, stride, bytes of the buffer, kernel (host: file-line) - count. Writes are gray, reads white, "
-    "atomics\n"
-    "octagons. An edge a -> b says how often the next node after a was b. Buffers are allocations in order "
-    "of "
-    "allocation,\n"
-    "as the companion (TRACE.meta) or the host trace lists them: an address that is used again is another "
-    "buffer.\n"
-    "Without companion all memory is buffer 0.\n"
-    "\n"
-    "Options:\n"
-    "  -f, --format=FORMAT     dot (default), json or graphml\n"
-    "  -o, --output=FILE       write to FILE instead of standard output\n"
-    "  -s, --svg=FILE          a picture too, made by Graphviz (dot)\n"
-    "  -n, --node=LIST         what makes a node, of buffer,stride,type,size,site (default: "
-    "buffer,stride,type);\n"
-    "                          size: bytes of the buffer; site: the kernel, or file and line of host code\n"
-    "  -m, --min-count=N       leave out nodes and edges counted less than N times\n"
-    "      --top=N             leave out all but the N nodes that are counted most (0 or all: none); "
-    "pictures\n"
-    "                          (DOT, --svg) have 24 unless this or --min-count is given\n"
-    "  -l, --lanes             kernels: strides between the lanes of each access of a warp instead (compact "
-    "traces)\n"
-    "  -a, --all               host traces: count accesses outside all allocations (the stack, libraries) "
-    "too, as "
-    "one "
-    "buffer\n"
-    "      --sequence          json: the order of the nodes too, for mt-compare\n"
-    "  -k, --kernels=REGEX     only launches of kernels whose name matches (POSIX extended)\n"
-    "  -t, --supersteps=A:B    only launches A to B-1 (A..B: to B; A:, :B, A);\n"
-    "                          in MEMTRACE_LAUNCHES, A:B is to B\n"
-    "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
-    "      --no-companion      do as if there were no companion\n"
-    "  -q, --quiet             say only what fails, and what the trace lacks\n"
-    "  -h, --help              this text\n"
-    "  -V, --version           the version\n"
-    "\n"
-    "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, or "
-    "reading was\n"
-    "interrupted: what was whole is in the output.\n";
+static const struct mt_command command = {
+    .of = MT_OF_GRAPH,
+    .before = "Usage: memtrace graph [OPTION]... TRACE...\n"
+              "Draws how a program walks through its buffers: which strides, in which order.\n"
+              "\n"
+              "  memtrace graph /tmp/MemTrace-pipe-0 | dot -Tsvg > graph.svg   kernels\n"
+              "  memtrace graph run-2 | dot -Tsvg > graph.svg                  a folder: all of the newest "
+              "run in it\n"
+              "  memtrace graph --kernels '^matmul' --min-count 1000 /tmp/MemTrace-pipe-0 > matmul.dot\n"
+              "  memtrace host mat -- ./app && memtrace graph mat_trace.mtc > app.dot   host code\n"
+              "  mkfifo p; memtrace host mat -o p -- ./app & memtrace graph p > app.dot   the same as it "
+              "runs, nothing is stored\n"
+              "  memtrace graph --node buffer,stride,type,site mat_trace.mtc   a node per source line\n"
+              "  memtrace graph --format json --node stride,type -o graph.json /tmp/MemTrace-pipe-?\n"
+              "\n"
+              "TRACE is a trace of kernels, raw or compact (several: all streams of a program), or one host "
+              "trace: a container\n"
+              "(.mtc) or a MAT text trace.\n"
+              "\n"
+              "A node is (buffer, stride, type). stride = address - previous address in the same buffer of "
+              "the same thread (raw\n"
+              "traces know no threads: of the same CTA); the first access there has no stride and makes no "
+              "node. Its label reads:\n"
+              "buffer, stride, bytes of the buffer, kernel (host: file-line) - count. Writes are gray, reads "
+              "white, atomics\n"
+              "octagons. An edge a -> b says how often the next node after a was b. Buffers are allocations "
+              "in order of allocation,\n"
+              "as the companion (TRACE.meta) or the host trace lists them: an address that is used again is "
+              "another buffer.\n"
+              "Without companion all memory is buffer 0.\n",
+    .after = "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 the trace is truncated, corrupt or incomplete, "
+             "or reading was\n"
+             "interrupted: what was whole is in the output.\n",
+    .wrong = mt_cli_usage,
+};
 
 struct options {
     struct mt_stride_graph_input in;
@@ -82,14 +58,7 @@ struct options {
     size_t left_out;
 };
 
-enum { OPT_SEQUENCE = 256, OPT_TOP, SEQUENCE_CAP = 1 << 20, DRAWN = 24 };
-
-static const struct option long_options[] = {
-    {"format", required_argument, NULL, 'f'},  {"output", required_argument, NULL, 'o'},
-    {"node", required_argument, NULL, 'n'},    {"min-count", required_argument, NULL, 'm'},
-    {"svg", required_argument, NULL, 's'},     {"all", no_argument, NULL, 'a'},
-    {"lanes", no_argument, NULL, 'l'},         {"sequence", no_argument, NULL, OPT_SEQUENCE},
-    {"top", required_argument, NULL, OPT_TOP}, MT_COMMON_OPTIONS};
+enum { SEQUENCE_CAP = 1 << 20, DRAWN = 24 };
 
 static int no_field(const char *text, size_t n)
 {
@@ -126,37 +95,37 @@ static int graph_option(void *arg, int o)
     struct options *x = arg;
     int format;
     switch (o) {
-    case 'f':
+    case MT_OPT_FORMAT:
         if ((format = mt_cli_word(optarg, formats)) < 0)
             return mt_cli_usage("'%s' is not a format: dot, json or graphml", optarg);
         x->format = (unsigned)format;
         return 0;
-    case 'o':
+    case MT_OPT_OUTPUT:
         x->output = optarg;
         return 0;
-    case 's':
+    case MT_OPT_SVG:
         x->svg = optarg;
         return 0;
-    case 'n':
+    case MT_OPT_NODE:
         return parse_node(x, optarg);
-    case 'm':
+    case MT_OPT_MIN_COUNT:
         x->chosen = 1;
         return graph_count(&x->min_count);
-    case OPT_TOP:
+    case MT_OPT_TOP:
         x->chosen = 1;
         x->top = 0;
         return strcmp(optarg, "all") == 0 ? 0 : graph_count(&x->top);
-    case 'a':
+    case MT_OPT_ALL:
         x->in.all = 1;
         return 0;
-    case 'l':
+    case MT_OPT_LANES:
         x->in.lanes = 1;
         return 0;
-    case OPT_SEQUENCE:
+    case MT_OPT_SEQUENCE:
         x->sequence = 1;
         return 0;
     default:
-        return mt_common_option(o, &x->in.inputs, &x->in.filter, help);
+        return mt_common_option(o, &x->in.inputs, &x->in.filter);
     }
 }
 
@@ -318,7 +287,7 @@ int mt_graph_command(int argc, char **argv)
     mt_cli_start("mt-graph");
     x.in.pipes = 1;
     mt_filter_init(&x.in.filter);
-    int code = mt_cli_options(argc, argv, "f:o:s:n:m:al" MT_COMMON_SHORT, long_options, graph_option, &x);
+    int code = mt_cli_options(&command, argc, argv, graph_option, &x);
     if (code == 0) {
         mt_inputs_take(&x.in.inputs, argc, argv);
         code = mt_output_open(&out, x.output, &x.in.inputs);

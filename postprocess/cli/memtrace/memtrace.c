@@ -1,7 +1,7 @@
 /* memtrace: one program for all commands. `memtrace extract …` and `mt-extract …` are the same. */
 #include "cli/base/cli.h"
 #include "cli/base/commands.h"
-#include "cli/base/near.h"
+#include "cli/command/near.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static const char first_help[] =
     "  memtrace cc app.cu -o app      or compile it so that ./app traces itself\n"
     "  memtrace report /tmp -o a.html then look at what was traced last\n"
     "\n"
-    "Commands (memtrace help COMMAND says more, man mt-COMMAND all):\n";
+    "Commands (memtrace help COMMAND says more, man memtrace-COMMAND all):\n";
 
 static const char last_help[] = "\nUsage: memtrace COMMAND [OPTION]... [FILE]...\n"
                                 "       memtrace help [COMMAND]\n"

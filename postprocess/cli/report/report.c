@@ -20,57 +20,35 @@
 /* Of the stride graphs, so that they stay small on traces of any size; the page says what is left out. */
 enum { MOST_NODES = 1 << 17, MOST_WARPS = 1 << 14, MANY_LAUNCHES = 100000 };
 
-static const char help[] =
-    "Usage: mt-report [OPTION]... TRACE...\n"
-    "       mt-report [OPTION]... --from comm.json\n"
-    "       mt-report [OPTION]... BEFORE... -- AFTER...\n"
-    "Makes one HTML page of memory traces: what ran when, who sent how many bytes to whom, how buffers are "
-    "walked\n"
-    "through. The page needs no network and no other file. Communication is the bytes that a CTA loads and\n"
-    "that were last written by another CTA of the same launch, by another CTA of an earlier launch, or by "
-    "the\n"
-    "same CTA of an earlier launch (the one with the same number, of whichever kernel).\n"
-    "\n"
-    "  mt-report /tmp/MemTrace-pipe-* -o report.html       all streams of a program\n"
-    "  mt-report run-2 -o report.html                      a folder: all of the newest run in it\n"
-    "  mt-report MemTrace-pipe-0 MemTrace-host.mtc -o report.html    with the host code around them\n"
-    "  mt-report --from comm.json -o report.html           of what mt-extract wrote: volumes and transfers\n"
-    "  mt-report before -- after -o report.html            two runs side by side, by kernel, line and "
-    "buffer\n"
-    "\n"
-    "TRACE is as in mt-extract. Companions (TRACE.meta) that a pattern also names are not inputs of their "
-    "own.\n"
-    "\n"
-    "Options:\n"
-    "  -f, --format=FORMAT     html: there is no other (mt-extract has the figures as text, JSON and "
-    "tables)\n"
-    "  -o, --output=FILE       write to FILE instead of standard output\n"
-    "      --from=FILE         take the figures from a comm.json, not from traces\n"
-    "      --title=TEXT        heading of the page (default: the program's name)\n"
-    "      --source-root=DIR   put lines of source files below DIR into the page; again for other folders. "
-    "Other\n"
-    "                          files only if they are still what the trace says they were\n"
-    "      --no-source         do not put lines of source files into the page\n"
-    "      --quick             volumes and transfers only: no stride graph, none of mt-extract's further "
-    "analyses\n"
-    "                          (lines, coalescing, reuse, sharing, conflicts, placement) and no shared "
-    "memory,\n"
-    "                          which take most of the time\n"
-    "      --line-size=N, --sample=N, --devices=N, --top=N    of these, as in mt-extract\n"
-    "  -k, --kernels=REGEX     report launches of kernels whose name matches (POSIX extended)\n"
-    "  -t, --supersteps=A:B    report launches A to B-1 (A..B: to B; A:, :B, A);\n"
-    "                          in MEMTRACE_LAUNCHES, A:B is to B\n"
-    "      --same-cta=local    the same CTA of different supersteps is one CTA\n"
-    "      --strict            leave out what is written and read in one superstep\n"
-    "      --no-host           leave out what the host did: copies, fills and host accesses\n"
-    "      --threads=N         use N threads (default: as many as there are processors, at most 32)\n"
-    "      --companion=FILE    the companion of the first TRACE; again for the second, and so on\n"
-    "      --no-companion      do as if there were no companion\n"
-    "  -q, --quiet             say only what fails, and what the trace lacks\n"
-    "  -h, --help              this text\n"
-    "  -V, --version           the version\n"
-    "\n"
-    "Exit code: as mt-extract. The page of an incomplete trace says so, and what is missing.\n";
+static const struct mt_command command = {
+    .of = MT_OF_REPORT,
+    .before =
+        "Usage: memtrace report [OPTION]... TRACE...\n"
+        "       memtrace report [OPTION]... --from comm.json\n"
+        "       memtrace report [OPTION]... BEFORE... -- AFTER...\n"
+        "Makes one HTML page of memory traces: what ran when, who sent how many bytes to whom, how buffers "
+        "are walked\n"
+        "through. The page needs no network and no other file. Communication is the bytes that a CTA loads "
+        "and\n"
+        "that were last written by another CTA of the same launch, by another CTA of an earlier launch, or "
+        "by the\n"
+        "same CTA of an earlier launch (the one with the same number, of whichever kernel).\n"
+        "\n"
+        "  memtrace report /tmp/MemTrace-pipe-* -o report.html   all streams of a program\n"
+        "  memtrace report run-2 -o report.html                  a folder: all of the newest run in it\n"
+        "  memtrace report MemTrace-pipe-0 MemTrace-host.mtc -o report.html   with the host code around "
+        "them\n"
+        "  memtrace report --from comm.json -o report.html       of what memtrace extract wrote: volumes and "
+        "transfers\n"
+        "  memtrace report before -- after -o report.html        two runs side by side, by kernel, line and "
+        "buffer\n"
+        "\n"
+        "TRACE is as in memtrace extract. Companions (TRACE.meta) that a pattern also names are not inputs "
+        "of their own.\n",
+    .after =
+        "Exit code: as memtrace extract. The page of an incomplete trace says so, and what is missing.\n",
+    .wrong = mt_cli_usage,
+};
 
 struct make {
     struct mt_pipeline p;
@@ -83,16 +61,6 @@ struct make {
     struct mt_report report;
     MT_REPORT_LIST(const char *) roots;
 };
-
-enum { OPT_FROM = 256, OPT_TITLE, OPT_NO_SOURCE, OPT_SOURCE_ROOT, OPT_QUICK };
-static const struct option options[] = {{"format", required_argument, NULL, 'f'},
-                                        {"output", required_argument, NULL, 'o'},
-                                        {"from", required_argument, NULL, OPT_FROM},
-                                        {"title", required_argument, NULL, OPT_TITLE},
-                                        {"no-source", no_argument, NULL, OPT_NO_SOURCE},
-                                        {"source-root", required_argument, NULL, OPT_SOURCE_ROOT},
-                                        {"quick", no_argument, NULL, OPT_QUICK},
-                                        MT_PIPELINE_OPTIONS};
 
 static int source_root(struct make *m, const char *path)
 {
@@ -110,27 +78,27 @@ static int report_option(void *arg, int o)
 {
     struct make *m = arg;
     switch (o) {
-    case 'f':
+    case MT_OPT_FORMAT:
         return mt_cli_format("html");
-    case 'o':
+    case MT_OPT_OUTPUT:
         m->output = optarg;
         return 0;
-    case OPT_FROM:
+    case MT_OPT_FROM:
         m->from = optarg;
         return 0;
-    case OPT_TITLE:
+    case MT_OPT_TITLE:
         m->title = optarg;
         return 0;
-    case OPT_NO_SOURCE:
+    case MT_OPT_NO_SOURCE:
         m->no_source = 1;
         return 0;
-    case OPT_SOURCE_ROOT:
+    case MT_OPT_SOURCE_ROOT:
         return source_root(m, optarg);
-    case OPT_QUICK:
+    case MT_OPT_QUICK:
         m->quick = 1;
         return 0;
     default:
-        return mt_pipeline_option(&m->p, o, help);
+        return mt_pipeline_option(&m->p, o);
     }
 }
 
@@ -143,7 +111,7 @@ static int of_traces(const struct make *m)
 
 static int report_parse(struct make *m, int argc, char **argv)
 {
-    int rc = mt_cli_options(argc, argv, "f:o:" MT_COMMON_SHORT, options, report_option, m);
+    int rc = mt_cli_options(&command, argc, argv, report_option, m);
     if (rc == 0 && m->from && optind < argc)
         rc = mt_cli_usage("--from takes the place of traces: '%s' is one too many", argv[optind]);
     if (rc == 0 && m->from && of_traces(m))

@@ -235,7 +235,9 @@ static int open_one(struct mt_core_output *o, const char *path, char *why, size_
         return rc;
     for (unsigned step = 0; (rc = open_once(real, &fd, why, size)) == EAGAIN; step++) {
         if (step == WAIT_WORDS)
-            mt_plat_report("%s is a FIFO; waiting for a reader (for example: mt-merge < %s)", path, path);
+            mt_plat_report(
+                "%s is a FIFO; waiting for a reader (for example: memtrace convert --order=time %s)", path,
+                path);
         mt_plat_sleep_ns(WAIT_STEP_NS);
     }
     if (rc)

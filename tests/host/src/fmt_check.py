@@ -93,7 +93,7 @@ class Check:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--merged", action="store_true", help="without timestamps, as mt-merge writes")
+    parser.add_argument("--merged", action="store_true", help="without timestamps, as mt-convert --order=time writes")
     parser.add_argument("--no-pairs", action="store_true", help="calls and returns need not match")
     parser.add_argument("--all-ended", action="store_true", help="every thread has its tf")
     args = parser.parse_args()

@@ -1,6 +1,6 @@
-/* Streaming merge of lines from many threads, by (time, thread, order of arrival): what mt-merge does,
- * without knowing about files. A line goes out once no live thread can come with one that belongs before it;
- * a thread's times never go back. Not thread-safe. */
+/* Streaming merge of lines from many threads, by (time, thread, order of arrival): what convert --order=time
+ * does, without knowing about files. A line goes out once no live thread can come with one that belongs
+ * before it; a thread's times never go back. Not thread-safe. */
 #ifndef MT_CLI_MERGE_QUEUE_H
 #define MT_CLI_MERGE_QUEUE_H
 #include <stddef.h>

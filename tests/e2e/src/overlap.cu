@@ -1,18 +1,6 @@
-// What MEMTRACE_SINK=extract must get right. The first argument says which part runs:
-//   streams  kernel `slow` begins first and waits for `fast` on another stream, which begins later and ends
-//   earlier;
-//            then copies, fills and freed memory between launches, a stream that is destroyed, a launch that
-//            is smaller. The second argument is how many stores each thread of `fast` makes.
-//   killed   launches, waits, and kills itself
-//   children counts its children and their signals, and leaves a child behind that outlives it
-//   untraced no launch at all
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+// Kernel `slow` begins first and waits for `fast` on another stream, which begins later and ends earlier;
+// then copies, fills and freed memory between launches, a stream that is destroyed, a launch that is smaller.
 #include <memtrace/annotate.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { CTAS = 4, THREADS = 64, N = CTAS * THREADS };
 
@@ -55,7 +43,7 @@ __global__ void shift(const int *from, int *to, int by)
     to[i] = from[(i + by) % N];
 }
 
-static int streams(int stores)
+int main()
 {
     int *p, *q, *flags, host[N];
     cudaStream_t a, b;
@@ -66,7 +54,7 @@ static int streams(int stores)
     slow<<<1, THREADS, 0, a>>>(p, flags);
     while (*(volatile int *)flags != 1) {
     }
-    fast<<<CTAS, THREADS, 0, b>>>(p, flags, stores);
+    fast<<<CTAS, THREADS, 0, b>>>(p, flags, 10);
     cudaDeviceSynchronize();
     for (int i = 0; i < N; i++)
         host[i] = i;
@@ -83,45 +71,5 @@ static int streams(int stores)
     }
     cudaStreamDestroy(b);
     shift<<<CTAS, THREADS>>>(p, p + N, 1);
-    return cudaDeviceSynchronize();
-}
-
-static volatile int signals;
-static void count_signal(int)
-{
-    signals++;
-}
-
-static int children()
-{
-    int *p;
-    signal(SIGCHLD, count_signal);
-    cudaMalloc(&p, 2 * N * sizeof *p);
-    shift<<<CTAS, THREADS>>>(p, p + N, 1);
-    cudaDeviceSynchronize();
-    printf("%d children, %d signals\n", waitpid(-1, NULL, WNOHANG) >= 0, (int)signals);
-    fflush(stdout);
-    if (fork() == 0) {
-        for (int i = 0; i < 3; i++)
-            close(i);
-        sleep(20);
-        _exit(0);
-    }
-    return 0;
-}
-
-int main(int argc, char **argv)
-{
-    if (argc > 2 && !strcmp(argv[1], "streams"))
-        return streams(atoi(argv[2]));
-    if (argc > 1 && !strcmp(argv[1], "children"))
-        return children();
-    if (argc > 1 && !strcmp(argv[1], "killed")) {
-        int *p;
-        cudaMalloc(&p, 2 * N * sizeof *p);
-        shift<<<CTAS, THREADS>>>(p, p + N, 1);
-        cudaDeviceSynchronize();
-        kill(getpid(), SIGKILL);
-    }
     return cudaDeviceSynchronize();
 }

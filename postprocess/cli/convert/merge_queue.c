@@ -1,5 +1,5 @@
-/* Streaming merge of lines from many threads, by (time, thread, order of arrival): what mt-merge does,
- * without knowing about files. */
+/* Streaming merge of lines from many threads, by (time, thread, order of arrival): what convert --order=time
+ * does, without knowing about files. */
 #include "merge_queue.h"
 #include "memtrace/grow.h"
 #include <stdlib.h>

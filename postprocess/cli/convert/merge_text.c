@@ -1,7 +1,6 @@
-/* mt-merge: merges the threads' streams of an atomic text trace by timestamp, as they arrive. */
+/* Merges the threads' streams of an atomic text trace by timestamp, as they arrive. */
 #define _GNU_SOURCE
-#include "cli/base/cli.h"
-#include "cli/base/commands.h"
+#include "merge_text.h"
 #include "cli/base/kind.h"
 #include "merge_queue.h"
 #include "reader/text.h"
@@ -24,6 +23,7 @@ struct merge_run {
     uint64_t number, bad; /* lines: read from this file, not taken as they should be */
     char *out;
     size_t filled;
+    struct mt_output *to;
     int error; /* errno of the output */
 };
 
@@ -32,7 +32,7 @@ struct merge_run {
 static int write_out(struct merge_run *r, const char *data, size_t bytes)
 {
     while (bytes && !r->error) {
-        ssize_t n = write(STDOUT_FILENO, data, bytes);
+        ssize_t n = write(r->to->fd, data, bytes);
         if (n < 0 && errno != EINTR)
             r->error = errno;
         if (n > 0) {
@@ -160,7 +160,7 @@ static int take_line(struct merge_run *r, struct mt_merge_block *b, const char *
 static int no_memory(void)
 {
     return mt_cli_fail(
-        "no memory; threads whose timestamps lie far apart need much of it (see mt-host's --lag)");
+        "no memory; threads whose timestamps lie far apart need much of it (see --lag of memtrace host)");
 }
 
 /* A block with room after what is left of an unfinished line, [begin, end) of *block. 0 or an exit code. */
@@ -250,46 +250,13 @@ static int take_path(struct merge_run *r, const char *path)
 
 /* ---- main ---- */
 
-static void merge_help(void)
-{
-    mt_cli_help(
-        "Usage: mt-merge [OPTION]... [FILE]...\n"
-        "Merges an atomic text trace (mt-host atomic) by timestamp while it is being written: reads FILEs, "
-        "one\n"
-        "after the other, or standard input; writes 'thread TAB event ...' lines to standard output.\n"
-        "\n"
-        "  -f, --format=FORMAT     text: there is no other\n"
-        "  -t, --keep-timestamps   leave the timestamp in front of each line\n"
-        "  -q, --quiet             say only what fails, and which lines are bad\n"
-        "  -h, --help              this text\n"
-        "  -V, --version           version\n"
-        "\n"
-        "Order: timestamp, then thread, then input. thread_sync lines are left out.\n"
-        "Exit code: 0 fine; 1 runtime failure; 2 usage; 3 lines were bad, late or cut off (the others are "
-        "merged), or threads have no end.\n");
-}
-
-static int merge_option(void *arg, int o)
-{
-    struct merge_run *r = arg;
-    if (o == 'f')
-        return mt_cli_format("text");
-    if (o == 't')
-        r->keep = 1;
-    else if (o == 'h')
-        merge_help();
-    else
-        mt_cli_version();
-    return o == 't' ? 0 : -1;
-}
-
 static int merge_finish(struct merge_run *r, int code)
 {
     /* Also when reading failed or was interrupted: what is here is whole. */
     if (!r->error && mt_merge_end(&r->merge) == 0)
         merge_flush(r);
     if (r->error)
-        mt_cli_say("standard output: cannot write: %s", strerror(r->error));
+        mt_output_failed(r->to, r->error);
     if (r->bad > MESSAGES)
         mt_cli_say("%llu lines like these in all", (unsigned long long)r->bad);
     if (mt_cli_stop)
@@ -304,26 +271,20 @@ static int merge_finish(struct merge_run *r, int code)
     return code ? code : r->bad || unended || mt_cli_stop ? MT_EXIT_INPUT : MT_EXIT_OK;
 }
 
-int mt_merge_command(int argc, char **argv)
+int mt_merge_text(const char *const *paths, size_t n, int keep, struct mt_output *out)
 {
-    static const struct option options[] = {{"format", required_argument, NULL, 'f'},
-                                            {"keep-timestamps", no_argument, NULL, 't'},
-                                            MT_CLI_OPTIONS};
-    struct merge_run r = {0};
-    mt_cli_start("mt-merge");
-    int code = mt_cli_options(argc, argv, "f:tqhV", options, merge_option, &r);
+    struct merge_run r = {.keep = keep, .to = out};
+    int code = mt_output_ready(out);
     if (code)
-        return code < 0 ? MT_EXIT_OK : code;
+        return code;
     mt_merge_init(&r.merge);
     r.merge.write = write_line;
     r.merge.self = &r;
     r.out = malloc(OUTPUT);
     if (!r.out)
         return no_memory();
-    if (optind == argc)
-        code = take_path(&r, "-");
-    for (int i = optind; i < argc && !code && !mt_cli_stop; i++)
-        code = take_path(&r, argv[i]);
+    for (size_t i = 0; i < n && !code && !mt_cli_stop; i++)
+        code = take_path(&r, paths[i]);
     code = merge_finish(&r, code);
     mt_merge_free(&r.merge);
     free(r.out);

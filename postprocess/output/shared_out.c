@@ -1,8 +1,8 @@
-/* What mt-shared found, as tables for people and as JSON. */
+/* Shared and local memory as tables for people and as JSON. */
 #include "analysis/base/sites.h"
 #include "output/json.h"
 #include "output/table.h"
-#include "shared.h"
+#include "shared_out.h"
 #include "memtrace/record.h"
 #include <inttypes.h>
 #include <string.h>
@@ -108,48 +108,38 @@ static int local_text(FILE *f, const struct mt_shared *x, const struct mt_onchip
 
 static void shared_head(FILE *f, const struct mt_shared *x)
 {
-    fprintf(f, "%zu launches%s\n", x->found.nlaunches,
-            x->complete > 0 ? ""
-            : x->complete   ? "; not known whether that is all"
-                            : "; INCOMPLETE");
-    if (x->found.untraced)
+    if (x->found->untraced)
         fprintf(
             f,
             "note: %" PRIu64
             " accesses have no record (mt-cc and mt-run say which when they compile): shared memory may be "
             "among them\n",
-            x->found.untraced);
-    if (x->found.hazards.unjudged)
+            x->found->untraced);
+    if (x->found->hazards.unjudged)
         fprintf(f,
                 "note: %" PRIu64
                 " accesses to shared memory are not looked at for hazards: block copies, wide "
                 "matrices, other CTAs' memory\n",
-                x->found.hazards.unjudged);
-    if (x->found.hazards.loose)
+                x->found->hazards.unjudged);
+    if (x->found->hazards.loose)
         fprintf(f,
                 "note: threads were %" PRIu64
                 " times at barriers in memory of which is not known which one it was, or "
                 "whether they waited: hazards may be missing\n",
-                x->found.hazards.loose);
-    if (x->found.hazards.parted)
+                x->found->hazards.loose);
+    if (x->found->hazards.parted)
         fprintf(f,
                 "note: %" PRIu64
                 " CTAs were under way at a time with too many others: hazards may be missing\n",
-                x->found.hazards.parted);
+                x->found->hazards.parted);
 }
 
 int mt_shared_text(FILE *f, const struct mt_shared *x)
 {
-    struct mt_onchip_rows r;
-    int rc = mt_onchip_rows_make(&r, &x->found, x->source);
-    if (rc == 0) {
-        shared_head(f, x);
-        rc = banks_text(f, x, &r);
-        rc = rc ? rc : hazards_text(f, x, &r);
-        rc = rc ? rc : local_text(f, x, &r);
-    }
-    mt_onchip_rows_free(&r);
-    return rc;
+    shared_head(f, x);
+    int rc = banks_text(f, x, x->rows);
+    rc = rc ? rc : hazards_text(f, x, x->rows);
+    return rc ? rc : local_text(f, x, x->rows);
 }
 
 /* ---- JSON ---- */
@@ -164,8 +154,8 @@ static void json_place(struct mt_json *j, const struct mt_site_event *s)
 
 static void json_cells(struct mt_json *j, const struct mt_shared *x, enum mt_access_space space)
 {
-    for (size_t i = 0; i < x->found.banks.count; i++) {
-        const struct mt_bank_cell *c = &x->found.banks.cells[i];
+    for (size_t i = 0; i < x->found->banks.count; i++) {
+        const struct mt_bank_cell *c = &x->found->banks.cells[i];
         if (mt_rec_space(c->type) != (uint32_t)space)
             continue;
         mt_json_object(j, NULL, 1);
@@ -206,15 +196,14 @@ static void json_hazard(struct mt_json *j, const struct mt_shared *x, const stru
     mt_json_end(j);
 }
 
-int mt_shared_json(struct mt_json *j, const struct mt_shared *x)
+void mt_shared_json(struct mt_json *j, const struct mt_shared *x)
 {
-    mt_json_object(j, NULL, 0);
-    mt_json_known(j, "complete", x->complete);
+    mt_json_object(j, "shared", 0);
     mt_json_array(j, "launches", 0);
-    for (size_t i = 0; i < x->found.nlaunches; i++) {
+    for (size_t i = 0; i < x->found->nlaunches; i++) {
         mt_json_object(j, NULL, 1);
-        mt_json_u64(j, "superstep", x->found.launches[i].superstep);
-        mt_json_text(j, "kernel", x->found.launches[i].kernel);
+        mt_json_u64(j, "superstep", x->found->launches[i].superstep);
+        mt_json_text(j, "kernel", x->found->launches[i].kernel);
         mt_json_end(j);
     }
     mt_json_end(j);
@@ -222,16 +211,15 @@ int mt_shared_json(struct mt_json *j, const struct mt_shared *x)
     json_cells(j, x, MT_IN_SHARED);
     mt_json_end(j);
     mt_json_array(j, "hazards", 0);
-    for (size_t i = 0; i < x->found.hazards.count; i++)
-        json_hazard(j, x, &x->found.hazards.list[i]);
+    for (size_t i = 0; i < x->found->hazards.count; i++)
+        json_hazard(j, x, &x->found->hazards.list[i]);
     mt_json_end(j);
     mt_json_array(j, "local", 0);
     json_cells(j, x, MT_IN_LOCAL);
     mt_json_end(j);
-    mt_json_u64(j, "untraced", x->found.untraced);
-    mt_json_u64(j, "unjudged", x->found.hazards.unjudged);
-    mt_json_u64(j, "loose", x->found.hazards.loose);
-    mt_json_u64(j, "parted", x->found.hazards.parted);
+    mt_json_u64(j, "untraced", x->found->untraced);
+    mt_json_u64(j, "unjudged", x->found->hazards.unjudged);
+    mt_json_u64(j, "loose", x->found->hazards.loose);
+    mt_json_u64(j, "parted", x->found->hazards.parted);
     mt_json_end(j);
-    return 0;
 }
