@@ -69,12 +69,12 @@ LLVMValueRef mt_declare(LLVMModuleRef module, const char *name, LLVMTypeRef type
     return f ? f : LLVMAddFunction(module, name, type);
 }
 
-/* For the pass in a program: ROOT/bin/program, ROOT/LIBDIR/memtrace/name. */
+/* For the pass in a program: ROOT/libexec/memtrace/program, ROOT/LIBDIR/memtrace/name. */
 static void util_beside_program(char path[PATH_MAX], const char *libdir, const char *name)
 {
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self);
-    for (int up = 0; up < 2; up++)
+    for (int up = 0; up < 3; up++)
         while (n > 0 && self[--n] != '/')
             ;
     if (n > 0)

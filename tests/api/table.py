@@ -114,7 +114,7 @@ def driver(ours, local):
     return ["", "## The driver API", "",
             f"`libmemtrace.so` has the {len(names)} functions of `cuda.h` under the names that `libcuda.so.1` exports (those for",
             "per-thread default streams not counted). On a GPU they are the real driver's: what a program of mt-cc launches by them runs untraced and is "
-            "counted,\nand what it copies or fills by them is said to be missing; either makes the traces incomplete. `mt-run ./app` traces such programs "
+            "counted,\nand what it copies or fills by them is said to be missing; either makes the traces incomplete. `memtrace run ./app` traces such programs "
             "whole.",
             f"On the CPU device {len(here)} functions work, and are traced:", "", text(here), "",
             "The others say their name once on stderr and return `CUDA_ERROR_NOT_SUPPORTED`:", "", text(absent)]

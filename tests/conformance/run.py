@@ -254,8 +254,6 @@ def main():
                 table.write_section(args.build, topic, rows)
         if not args.topics:
             args.failed += totals.foreign(topics())
-            if not args.sections:
-                table.join_sections(args.build, topics())
     except (Broken, trace.Malformed, subprocess.TimeoutExpired) as why:
         print(f"FAILED {why}")
         return 1

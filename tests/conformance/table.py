@@ -36,22 +36,10 @@ def write_section(build, topic, rows):
             f.write(f"| {code(name)} | {cell(what)} | {cell(accesses)} | {cell(result)} |\n")
 
 
-def join_sections(build, topics):
-    """All sections that there are, as one page."""
-    folder = os.path.join(build, "docs")
-    with open(os.path.join(folder, "conformance.md"), "w", encoding="utf-8") as out:
-        out.write("# Conformance, row by row\n")
-        for topic in topics:
-            path = os.path.join(folder, "conformance", topic + ".md")
-            if os.path.exists(path):
-                with open(path, encoding="utf-8") as f:
-                    out.write("\n#" + f.read())
-
-
 class Totals:
     """The table of docs/conformance.md: a line for each topic."""
 
-    LINE = re.compile(r"^(\| \[(\w+)\]\([^)]*\) \| .* \|) (\d+) \| `(\w+)` \|$", re.M)
+    LINE = re.compile(r"^(\| \[(\w+)\]\([^)]*\) \| .*\|) (\d+) \| `(\w+)` \|$", re.M)
 
     def __init__(self, path):
         self.path = path

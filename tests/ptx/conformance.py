@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The conformance programs through nvcc: conformance.py --build DIR [--work DIR] TOPIC...
 
-nvcc compiles tests/conformance/TOPIC.cu, mt-run runs it, and the rows must give what they give through clang: results and
+nvcc compiles tests/conformance/TOPIC.cu, memtrace run runs it, and the rows must give what they give through clang: results and
 accesses. Rows that cannot hold are in table.DIFFERENT, with the reason. All rows that docs/conformance.md counts must be
 there, and none may be skipped. Exit code 1 if a row fails, 77 without nvcc."""
 import argparse
@@ -26,7 +26,7 @@ def nvcc_of(build):
 
 
 def build_program(build, source, flags, out):
-    """A shell script at `out` that runs the program under mt-run."""
+    """A shell script at `out` that runs the program under memtrace run."""
     optimise = ["-G"] if "-O0" in flags else ["-O3", "-lineinfo"]
     number = next((f.partition("=sm_")[2] for f in flags if f.startswith("-arch=")), "90")
     command = [nvcc_of(build), "-std=c++17", "--expt-relaxed-constexpr",
@@ -39,7 +39,7 @@ def build_program(build, source, flags, out):
     with open(out, "w", encoding="utf-8") as f:
         f.write(f"""#!/bin/sh
 export MEMTRACE_CACHE={shlex.quote(out + ".cache")}
-exec {shlex.quote(os.path.join(build, "bin", "mt-run"))} {shlex.quote(out + ".bin")} "$@"
+exec {shlex.quote(os.path.join(build, "bin", "memtrace"))} run -f raw -- {shlex.quote(out + ".bin")} "$@"
 """)
     os.chmod(out, 0o755)
 
