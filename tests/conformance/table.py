@@ -1,4 +1,4 @@
-"""docs/conformance.md: one section per topic, written by run.py --write, checked for its set of rows otherwise."""
+"""docs/conformance.md: one section per topic, written by tests/run.py conformance --write, checked for its set of rows otherwise."""
 import html
 import os
 import re
@@ -9,7 +9,7 @@ What CUDA programs may ask of a device, row by row: each row is a small kernel (
 compared with values computed in another way, and whose accesses to global memory in the trace are compared with those
 that CUDA's rules give. This page is written by a run on the CPU device:
 
-    python3 tests/conformance/run.py --build build --write
+    python3 tests/run.py conformance --write
 
 The tests `conformance.*` fail when a row fails, or when the rows here are not those of the programs.
 [tests/conformance/README.md](../tests/conformance/README.md) says how to add one.
@@ -18,7 +18,7 @@ The same programs built by `nvcc -O3 -arch=sm_90 -lineinfo` and run under mt-run
 but where the result says otherwise. The tests `ptx.conformance.*` fail when they do not. *clang*: nvcc does not compile
 the program, or it is about clang.
 
-    python3 tests/ptx/conformance.py --build build --write TOPIC
+    python3 tests/run.py ptx --write conformance.TOPIC
 """
 COLUMNS = "| row | checks | accesses, expected = found | result |\n|---|---|---|---|\n"
 NOT_THERE = "clang"
@@ -75,7 +75,7 @@ class Page:
         for name in stale[:5]:
             print(f"FAILED {topic}: {name}: docs/conformance.md says {there.get(code(name))} of nvcc's program, not {words[name]}")
         if stale:
-            print("docs/conformance.md is stale: python3 tests/ptx/conformance.py --build build --write " + topic)
+            print("docs/conformance.md is stale: python3 tests/run.py ptx --write conformance." + topic)
         return int(bool(stale))
 
     def put(self, topic, rows):
@@ -94,7 +94,7 @@ class Page:
             for name in sorted(names)[:5]:
                 print(f"FAILED {topic}: row {name} {word} docs/conformance.md")
         if here != there:
-            print("docs/conformance.md is stale: python3 tests/conformance/run.py --build build --write " + topic)
+            print("docs/conformance.md is stale: python3 tests/run.py conformance --write " + topic)
         return int(here != there)
 
     def foreign(self, topics):

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 
 import cases_live
-from world import case, holds, same
+from harness import case, holds, same
 
 WARP = {"MEMTRACE_DEVICE": "standin", "MEMTRACE_RING_SLOTS": "32"}
 ROUNDS, THREADS, CTA = 12, 240, 80

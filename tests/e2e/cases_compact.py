@@ -11,7 +11,7 @@ from collections import Counter
 import cases_examples
 import compact
 import trace
-from world import case, holds, same
+from harness import case, holds, same
 
 EXAMPLES = cases_examples.NAMES
 

@@ -3,7 +3,7 @@ import os
 import shutil
 
 from cases_programs import source
-from world import case, holds, same
+from harness import case, holds, same
 
 
 def marks(path):

@@ -4,7 +4,7 @@ import re
 import sys
 
 import cases_live
-from world import case, holds, same
+from harness import case, holds, same
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "postprocess"))
 import brute  # noqa: E402

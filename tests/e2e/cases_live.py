@@ -6,7 +6,7 @@ import re
 import subprocess
 import time
 
-from world import case, holds, same
+from harness import case, holds, same
 
 
 def program(world):

@@ -3,7 +3,7 @@ import json
 import os
 import re
 
-from world import case, holds, same
+from harness import case, holds, same
 
 
 def wanted(world):

@@ -6,7 +6,7 @@ import resource
 import headers
 import trace
 from cases_programs import totals
-from world import OPT_LEVELS, case, holds, same
+from harness import case, holds, same
 
 
 def source(world, name):
@@ -32,10 +32,10 @@ def headers_parsed_once(world):
         "-g", "-DNDEBUG", "-D__CUDA_NO_HALF_OPERATORS__", "-fno-gpu-rdc", "-MD")], [[]] * 5)
 
 
-@case("warp_synchronous")
+@case("warp_synchronous", whole=True)
 def warp_synchronous(world):
     """Lanes that exchange data with no barrier between: a warp runs in step."""
-    for level in OPT_LEVELS:
+    for level in world.levels():
         app = world.compile(source(world, "warp_synchronous"), level)
         for threads in (1, 2):
             same(f"{level}, {threads} threads", world.run_ok(app, MEMTRACE_CPU_THREADS=threads).out, "warp_synchronous: 9 of 9\n")
@@ -84,13 +84,13 @@ def by_kind(launch):
     return out
 
 
-@case("variables")
+@case("variables", whole=True)
 def variables(world):
     """The variable of each site is the one that the source names there, at every level, or none; never another."""
     with open(source(world, "variables"), encoding="utf-8") as f:
         said = {n: re.search(r"// (is|may be): (.*)", text) for n, text in enumerate(f, 1)}
     want = {n: m.group(2).split() for n, m in said.items() if m}
-    for level in OPT_LEVELS:
+    for level in world.levels():
         app = world.compile(source(world, "variables"), level)
         result = world.run_ok(app, MEMTRACE_FORMAT="compact")
         same(f"{level}: output", result.out, "0\n")
@@ -172,12 +172,12 @@ def show_counts(world, result, said):
     world.call([world.tool("mt-dump"), "--counts", result.path()], code=1)
 
 
-@case("many_sites")
+@case("many_sites", whole=True)
 def many_sites(world):
-    """The processor time to compile a file grows as the number of its accesses does, not faster: 16,000 of them."""
+    """The processor time to compile a file grows as the number of its accesses does, not faster: 16,000 of them, or 6,000."""
     made = os.path.join(world.folder("many"), "many.cu")
     with open(made, "w", encoding="utf-8") as f:
-        for kernel in range(80):
+        for kernel in range(80 if world.long else 30):
             lines = "".join(f"    p[threadIdx.x + {(32 + kernel) * i}] += 1;\n" for i in range(100))
             f.write(f"__global__ void k{kernel}(float *p)\n{{\n{lines}}}\n")
 

@@ -2,7 +2,7 @@
 import os
 
 from cases_extract import flat_transfers, ordered_transfers
-from world import case, holds, same
+from harness import case, holds, same
 
 CTAS, THREADS = 4, 32
 
