@@ -70,7 +70,7 @@ def main():
     harness.BUILD = os.path.realpath(args.build)
     kind = load(args.kind)
     options = [parser.add_argument(*words, **more).dest for words, more in getattr(kind, "OPTIONS", ())]
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     if args.list:
         print("\n".join(map(listed, harness.CASES)))
         return 0
