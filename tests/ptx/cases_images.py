@@ -62,8 +62,8 @@ exit $code
         self.folder = os.path.join(self.work, f"run-{self.runs}")
         self.runs += 1
         os.makedirs(self.folder)
-        return clean(MEMTRACE_DIR=self.folder, MEMTRACE_DEVICE="cpu", MEMTRACE_CACHE=self.cache, MEMTRACE_PTX_TOOL=self.tool,
-                     **{"LD_LIBRARY_PATH": self.lib, **more})
+        return clean(**{"MEMTRACE_DIR": self.folder, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_CACHE": self.cache, "MEMTRACE_PTX_TOOL": self.tool,
+                        "LD_LIBRARY_PATH": self.lib, **more})
 
     def run(self, program, *words, **more):
         return harness.run([program, *words], 120, env=self.environment(**more))
