@@ -38,7 +38,7 @@ def build(*words):
     call(words, cwd=WORK)
 
 
-@case("build", FIXTURES_SETUP="attach", TIMEOUT=300)
+@case("build", FIXTURES_SETUP="attach", TIMEOUT=600)
 def make():
     """All programs, with few runs of nvcc."""
     nvcc = nvcc_of()

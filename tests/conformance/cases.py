@@ -13,7 +13,7 @@ OPTIONS = (
     (("--flag",), {"action": "append", "default": [], "dest": "flags", "help": "one more word for mt-cc; may be given again"}),
 )
 # Warps as vectors are most of the compilation of these, and what takes as long again without optimisation: both in configuration `long`.
-BY_FIBERS = {"bfloat16", "carry", "half", "libcudacxx", "math_double", "range", "rounding", "simd"}
+BY_FIBERS = set(rows.topics()) - {"api", "atomics", "block", "diagnostics", "groups", "integer", "math_float", "memory", "warp"}
 FIRST_LEVEL = {"atomics", "block", "cluster", "memory", "ptx_matrix", "ptx_memory", "range", "warp"}
 
 

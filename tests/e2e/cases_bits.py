@@ -41,7 +41,7 @@ def add(name):
     def example(world):
         arguments = world.expectation(name).QUICK
         want = None
-        for way, app, variables in each_way(world, world.example(name), "-O2"):
+        for way, app, variables in each_way(world, world.example(name), "-O2", "--mt-gpu-trace=off"):
             got = bits_of(world, way, app, arguments, variables)
             holds(f"{name}: something comes back", got[1])
             want = want or got

@@ -69,7 +69,7 @@ def lanes_patterns(world):
     source = os.path.join(world.src, "lanes.cu")
     with open(source) as f:
         mark = {i: text.split("// ")[-1].strip() for i, text in enumerate(f, 1)}
-    for level, flags in (("-O0", ()), ("-O2", ()), ("-O2", ("--mt-vectors=off",))):
+    for level, flags in (("-O0", ("--mt-vectors=on",)), ("-O2", ()), ("-O2", ("--mt-vectors=off",))):
         app = world.compile(source, level, *flags)
         got = {}
         for found in requests(world.run_ok(app, MEMTRACE_FORMAT="compact")).values():
@@ -130,7 +130,7 @@ def random_kernels(world, kernels, level, known):
 @case("lanes.random")
 def lanes_random(world):
     """Kernels made by chance."""
-    random_kernels(world, 14, "-O2", KNOWN)
+    random_kernels(world, 8, "-O2", KNOWN)
 
 
 @case("lanes.random_plain")
@@ -159,7 +159,7 @@ def lanes_shapes(world):
 @case("lanes.meets", whole=True)
 def lanes_meets(world):
     """Kernels in which the lanes of a warp that are somewhere do something together there, by fibers."""
-    kernels = 40 if world.long else 16
+    kernels = 40 if world.long else 12
     programs, app = build(world, kernels, "-O2", "--mt-vectors=off", meets=True)
     for threads in 32, 48, 256:
         compare(programs, world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact"), {k for k in KNOWN["meets"] if k < kernels}, threads)

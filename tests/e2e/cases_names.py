@@ -14,7 +14,7 @@ def wanted(world):
     return names
 
 
-@case("names.sources")
+@case("names.sources", whole=True)
 def sources(world):
     want = wanted(world)
     holds("the source has names", len(want) > 35)

@@ -13,11 +13,12 @@ def source(world, name):
     return os.path.join(world.src, name + ".cu")
 
 
-@case("headers")
+@case("headers", whole=True)
 def headers_parsed_once(world):
     """Most tests take CUDA's headers from a file that clang made of them: what comes out is the same as without."""
     folder, mt_cc = world.folder("headers"), world.tool("mt-cc")
-    for path, level in ((world.example("matrix_multiply"), "-O2"), (source(world, "kinds"), "-O0")):
+    programs = (source(world, "kinds"), "-O0"), (world.example("matrix_multiply"), "-O2")
+    for path, level in programs if world.long else programs[:1]:
         for half, flags in (("device", ["-S", "--cuda-device-only"]), ("host", ["-c", "--mt-gpu-trace=off"])):
             words = headers.words(mt_cc, [level, *flags])
             holds(f"{half}: a file for each half that is compiled", len(words) == (2 if half == "device" else 4))
@@ -51,7 +52,7 @@ def warps_alike(world):
             same(f"rows, traced: {traced}, {way}", out, "20480 of 20480\n")
 
 
-@case("large_frame")
+@case("large_frame", whole=True)
 def large_frame(world):
     """A frame larger than a device thread's stack ends the launch with words, and works with a larger stack."""
     for level in ("-O0", "-O2"):
@@ -105,7 +106,7 @@ def variables(world):
         holds(f"{level}: names of symbols: {symbols}", "vtable for Scaled" in symbols and not any(s.startswith("_Z") for s in symbols))
 
 
-@case("assembly")
+@case("assembly", whole=True)
 def assembly(world):
     """Addresses, predicates and loops inside inline asm, addresses that it loads itself: each access has its record."""
     for level in ("-O0", "-O2"):

@@ -196,7 +196,7 @@ def streams(world):
             same("allocations", len(allocs), 3)
 
 
-@case("multi_file")
+@case("multi_file", whole=True)
 def multi_file(world):
     """Kernels of one name in two files, a helper in a header, main in plain C++; objects linked by mt-cc."""
     for level in ("-O0", "-O2"):
@@ -310,7 +310,7 @@ def names(world):
     same("mangled names", [mangled[2], mangled[3], mangled[4]], ["plain_c", "_Z10overloadedPii", "_Z10overloadedPif"])
 
 
-@case("entry_points")
+@case("entry_points", whole=True)
 def entry_points(world):
     """<<<>>>, cudaLaunchKernel, cudaLaunchKernelEx(C) and a cooperative launch trace alike."""
     for level in ("-O0", "-O2"):
@@ -388,8 +388,8 @@ def two_steps(world):
 @case("textures", whole=True)
 def textures(world):
     """The program compares its fetches with a sampler of its own. Fetches have no records, and each is counted."""
-    for level in ("-O0", "-O2") if world.long else ("-O2",):
-        app = world.compile(source(world, "textures.cu"), level)
+    for level in ("-O0", "-O2"):
+        app = world.compile(source(world, "textures.cu"), level, *world.fibers())
         result = world.run_ok(app)
         same(f"textures {level}: result", re.sub(r"^[1-9]\d*", "N", re.sub(r"[1-9]\d+ values", "N values", result.out)),
              "N launches, N values, 0 wrong\n")
@@ -405,8 +405,8 @@ def textures(world):
 def surfaces(world):
     """Surfaces and levels of detail, checked by the program; a launch that leaves its surface fails. Copies of arrays
     are in the companion, with as many bytes as the arrays have."""
-    for level in ("-O0", "-O2") if world.long else ("-O0",):
-        app = world.compile(source(world, "surfaces.cu"), level)
+    for level in ("-O0", "-O2"):
+        app = world.compile(source(world, "surfaces.cu"), level, *world.fibers())
         result = world.run_ok(app)
         words = result.out.split()
         same(f"surfaces {level}: result", words[1:4] + words[5:] if len(words) == 6 else result.out,

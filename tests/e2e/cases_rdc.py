@@ -259,7 +259,7 @@ def run_managed(world, what, command, symbols):
     same(f"{what}: places of variables", len({a["base"] for a in listed}), symbols)
 
 
-@case("rdc.managed")
+@case("rdc.managed", whole=True)
 def managed(world):
     """__managed__ variables of several files: one for all, on both sides, before main, too; static ones apart. nvcc's program the same."""
     files = [os.path.join(world.src, "managed", name) for name in ("main.cu", "parts.cu")]

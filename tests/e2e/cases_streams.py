@@ -102,7 +102,7 @@ def plugins(world):
     holds("complete", traced.companion().end()["complete"])
 
 
-@case("call_places")
+@case("call_places", whole=True)
 def call_places(world):
     """Each allocation, copy, fill and launch has the line of the call that made it."""
     path = os.path.join(world.src, "call_places.cu")

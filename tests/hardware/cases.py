@@ -27,8 +27,8 @@ LEVELS = ("-O0", "-O1", "-O2", "-O3")  # in configuration `long`; the suite has 
 # Topics of the conformance rows whose subject is accesses are compared without optimisation, too.
 CHANCES = 16  # kernels of a seed
 ABOUT_ACCESSES = ("memory", "ptx_memory")
-# Conformance topics about arithmetic more than memory: in configuration `long`.
-ARITHMETIC = {"api", "bfloat16", "fp8", "libcudacxx", "math_double", "math_float", "ptx_bits", "random", "rounding", "simd"}
+# Conformance topics that the suite compares; others are more about arithmetic: in configuration `long`.
+SUITE = {"async", "atomics", "block", "cluster", "memory", "ptx_matrix", "ptx_memory", "tensor"}
 
 
 def read(path):
@@ -207,7 +207,7 @@ for each in names("tests", "hardware", "kernels"):
     add("kernels", each, whole=True)
 for each in names("tests", "conformance"):
     if each != "managed":
-        add("conformance", each, long=each in ARITHMETIC)
+        add("conformance", each, long=each not in SUITE)
 for each in shapes.GROUPS:
     add("types", each.__name__)
 for each in "123":

@@ -84,6 +84,10 @@ class World(harness.World):
         """Which a program is compiled with: -O0 and -O2, or those that are named; in ctest's configuration `long` all."""
         return OPT_LEVELS if self.long else levels or ("-O0", "-O2")
 
+    def fibers(self):
+        """For programs that take ten times as long to compile as vectors: that is for configuration `long`."""
+        return () if self.long else ("--mt-vectors=off",)
+
     def kept(self, sources, flags):
         """Where a program is kept that several tests compile in the same way; None: it is not one of those. The name is of all that
         goes into it, but for CUDA's headers."""
@@ -112,6 +116,10 @@ class World(harness.World):
         if not self.standin and set(OPT_LEVELS) & words and not {"-c", "-fgpu-rdc", "-rdc=true", "--host"} & words and \
                 all(s.endswith(".cu") and ("-O2" not in words or s.startswith(self.src)) for s in sources):
             flags = (*flags, "--mt-gpu-trace=off")
+        # Unoptimised code for vectors takes longest to compile; -O2 has them.
+        if "-O0" in words and not self.long and not self.standin and not any("--mt-vectors" in f for f in words) and \
+                all(s.startswith((self.src, self.examples)) and s.endswith(".cu") for s in sources):
+            flags = (*flags, "--mt-vectors=off")
         kept = self.kept(sources, flags) if not out and code == 0 else None
         out = out or os.path.join(self.folder("build"), "app")
         if kept and os.path.exists(kept):

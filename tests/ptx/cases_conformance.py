@@ -17,7 +17,7 @@ OPTIONS = ((("--write",), {"action": "store_true", "help": "put the results into
 # rounding: its reference wants host code of clang's; memory and range: nvcc refuses them.
 TOPICS = """api async atomics bfloat16 block carry cluster device fp8 groups half integer libcudacxx managed math_double math_float matrix ptx_bits
 ptx_matrix ptx_memory random simd tensor warp""".split()
-SUITE = {"block", "carry", "integer", "managed", "ptx_memory", "tensor", "warp"}  # the others take minutes
+SUITE = {"block", "managed", "ptx_memory", "warp"}  # the others take minutes
 LEVELS = {"block", "ptx_memory", "warp"}  # the suite has the first
 # (topic, row): why nvcc's code is not held to it
 DIFFERENT = {
