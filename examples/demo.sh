@@ -38,6 +38,7 @@ one() {
         cat "$folder/log.txt" >&2
         return 1
     fi
+    echo "  $name"
 }
 # The tutorial's program before and after, with shared memory: a page of the first, and one of the two side by side.
 tutorial() {
@@ -53,16 +54,6 @@ tutorial() {
         cd "$folder" && "$build/bin/mt-report" before -o report.html &&
         "$build/bin/mt-report" --title "Heat in a plate" before -- after -o both.html
 }
-export -f one report
-export build out here
-echo "Compiling, running and extracting $(echo $examples | wc -w) examples …"
-printf '%s\n' $examples | xargs -P "$(nproc)" -I{} bash -c 'one "$1"' one {}
-
-printf '\n%-18s %8s %10s  %-38s %s\n%39s  %12s %12s %12s\n' example launches records "communication, bytes, by" files "" "same launch" "earlier l." "same CTA"
-for name in $examples; do
-    python3 "$here/summary.py" "$name" "$out/$name"
-done
-
 pictures=
 draw() { # engine, DOT file
     for kind in svg png; do
@@ -70,11 +61,28 @@ draw() { # engine, DOT file
     done
     pictures+="  ${2%.dot}.svg (.png, .dot)"$'\n'
 }
+strides() {
+    "$build/bin/mt-graph" "$out/$1/MemTrace-pipe-0" >"$out/$1/strides.dot"
+    draw dot "$out/$1/strides.dot"
+}
+export -f one report
+export build out here
+echo "Compiling, running and extracting $(echo $examples | wc -w) examples …"
+one vector_add
 if command -v dot >/dev/null; then
-    for name in vector_add stencil_1d stencil_2d; do
-        "$build/bin/mt-graph" "$out/$name/MemTrace-pipe-0" >"$out/$name/strides.dot"
-        draw dot "$out/$name/strides.dot"
-    done
+    strides vector_add
+    echo "The first picture: $out/vector_add/strides.svg"
+fi
+printf '%s\n' ${examples#vector_add } | xargs -P "$(nproc)" -I{} bash -c 'one "$1"' one {}
+
+printf '\n%-18s %8s %10s  %-38s %s\n%39s  %12s %12s %12s\n' example launches records "communication, bytes, by" files "" "same launch" "earlier l." "same CTA"
+for name in $examples; do
+    python3 "$here/summary.py" "$name" "$out/$name"
+done
+
+if command -v dot >/dev/null; then
+    strides stencil_1d
+    strides stencil_2d
     for name in stencil_1d producer_consumer; do
         python3 "$here/transfers.py" "$out/$name/comm.json" >"$out/$name/transfers.dot"
         draw neato "$out/$name/transfers.dot" -n2

@@ -2,7 +2,7 @@
 import os
 import re
 
-from world import case, holds, same
+from harness import case, holds, same
 
 
 def source(world, name):

@@ -2,7 +2,7 @@
 //
 // A row is a name, what it checks, a body that launches kernels and compares what they computed, and the
 // accesses that the body's kernels make in global memory. The program runs the rows in order and writes one
-// line per row to the file named by --out; run.py compares the accesses with the trace. Nothing here knows
+// line per row to the file named by --out; rows.py compares the accesses with the trace. Nothing here knows
 // which device runs.
 #ifndef CONF_H
 #define CONF_H

@@ -6,24 +6,25 @@ that ends in
 is a row, and must get that diagnostic at its own line of its own file."""
 import os
 import re
-import subprocess
+
+from harness import run as run_command, same, tool
 
 HERE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "diagnostics")
 ROW = re.compile(r"// row (.+?) \| (.+?) \| (error|warning) (.+)$")
 
 
-def run(args, work):
-    rows = []
+def run(work):
+    rows, failed = [], []
     for name in sorted(n for n in os.listdir(HERE) if n.endswith(".cu")):
-        rows += run_program(args, work, os.path.join(HERE, name))
+        rows += run_program(work, os.path.join(HERE, name), failed)
+    same("rows that fail", failed, [])
     return rows
 
 
-def run_program(args, work, source):
+def run_program(work, source, failed):
     with open(source, encoding="utf-8") as f:
         lines = f.read().splitlines()
-    done = subprocess.run([os.path.join(args.build, "bin", "mt-cc"), "-std=c++17", "-O1", "-ferror-limit=0", "--cuda-device-only", "-S", source,
-                           "-o", os.path.join(work, "out.s")], capture_output=True, text=True, timeout=300)
+    done = run_command([tool("mt-cc"), "-std=c++17", "-O1", "-ferror-limit=0", "--cuda-device-only", "-S", source, "-o", os.path.join(work, "out.s")])
     rows = []
     for number, line in enumerate(lines, 1):
         row = ROW.search(line)
@@ -37,11 +38,6 @@ def run_program(args, work, source):
             rows.append((name, what, "ok", f"{kind} at compile time", ""))
             continue
         rows.append((name, what, f"no {kind} {words!r}", "", ""))
-        print(f"FAILED diagnostics: {os.path.basename(source)}:{number}: {name}: no {kind} {words!r}; said: {said}")
-        if not said:
-            print(done.stderr[-1500:])
-        args.failed += 1
-    if not rows:
-        print(f"FAILED diagnostics: {source} has no rows")
-        args.failed += 1
+        failed.append(f"{os.path.basename(source)}:{number}: {name}: no {kind} {words!r}; said: {said or done.stderr[-1500:]}")
+    same(f"{source} has rows", bool(rows), True)
     return rows

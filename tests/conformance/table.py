@@ -71,7 +71,7 @@ class Totals:
             return 0
         print(f"FAILED {topic}: {here[0]} rows, docs/conformance.md says {there[0] if there else 'nothing'}"
               + (", of the same number with other names" if there and here[0] == there[0] else ""))
-        print("If that is meant: python3 tests/conformance/run.py --build build --write " + topic)
+        print("If that is meant: python3 tests/run.py conformance --write " + topic)
         return 1
 
     def foreign(self, topics):

@@ -7,7 +7,7 @@ import re
 import shutil
 
 from cases_extract import volumes
-from world import case, holds, same
+from harness import case, holds, same
 
 SECTIONS = "--sections=KDV,more"
 CTAS, THREADS = 4, 64

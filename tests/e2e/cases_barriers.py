@@ -4,7 +4,7 @@ import random
 
 import cases_onchip
 from cases_onchip import SPACES, STANDIN, WAYS, shared
-from world import case, holds, same
+from harness import case, holds, same
 
 SOURCE = "barriers.cu"
 SM = "--cuda-gpu-arch=sm_90"

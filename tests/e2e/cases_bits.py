@@ -3,7 +3,7 @@ of the GPU path."""
 import os
 
 from cases_examples import NAMES
-from world import case, holds, same
+from harness import case, holds, same
 
 # {what: (flags for mt-cc, variables for the run)}; the first is a kernel with nothing of ours in it.
 WAYS = {
@@ -41,7 +41,7 @@ def add(name):
     def example(world):
         arguments = world.expectation(name).QUICK
         want = None
-        for way, app, variables in each_way(world, world.example(name), "-O2"):
+        for way, app, variables in each_way(world, world.example(name), "-O2", "--mt-gpu-trace=off"):
             got = bits_of(world, way, app, arguments, variables)
             holds(f"{name}: something comes back", got[1])
             want = want or got
@@ -52,11 +52,11 @@ for each in NAMES:
     add(each)
 
 
-@case("fused")
+@case("fused", whole=True)
 def fused(world):
     """Sums of products are fused where nvcc fuses them, and alike in all ways to build and run."""
     source = os.path.join(world.src, "fused.cu")
-    for level in ("-O0", "-O1", "-O3"):
+    for level in ("-O0", "-O1", "-O3") if world.long else ("-O3",):
         want = None
         for way, app, variables in each_way(world, source, level):
             got = world.run_ok(app, **variables).out

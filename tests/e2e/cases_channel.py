@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections import Counter
 
-from world import case, holds, same
+from harness import case, holds, same
 
 WARP = {"MEMTRACE_DEVICE": "standin", "MEMTRACE_RING_SLOTS": "32"}
 ROUNDS, THREADS, CTA = 12, 240, 80

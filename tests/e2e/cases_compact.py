@@ -11,7 +11,7 @@ from collections import Counter
 import cases_examples
 import compact
 import trace
-from world import case, holds, same
+from harness import case, holds, same
 
 EXAMPLES = cases_examples.NAMES
 
@@ -100,7 +100,7 @@ def both(world, app, *arguments, **env):
 
 
 def add(name):
-    @case(f"compact.{name}")
+    @case(f"compact.{name}", whole=True)
     def run(world):
         arguments = world.expectation(name).QUICK
         for level in ("-O0", "-O2"):
@@ -143,11 +143,11 @@ def read_of(world, app, threads):
     return read(world.run_ok(app, MEMTRACE_FORMAT="compact", MEMTRACE_CPU_THREADS=threads))[0]
 
 
-@case("compact.divergent")
+@case("compact.divergent", whole=True)
 def divergent(world):
     for level in ("-O0", "-O2"):
         source, threads = os.path.join(world.src, "divergent.cu"), "--mt-vectors=off"
-        app = world.compile(source, level)
+        app = world.compile(source, level, "--mt-vectors=on")
         for flags, env in (((), {"MEMTRACE_CPU_THREADS": 1}), ((), {"MEMTRACE_CPU_THREADS": 2}), ((), {"MEMTRACE_CHECK": 1}),
                            ((threads,), {}), ((threads,), {"MEMTRACE_CPU_THREADS": 1, "MEMTRACE_BUFFER": "4K"})):
             raw, packed = both(world, world.compile(source, level, *flags) if flags else app, **env)

@@ -3,7 +3,7 @@ import json
 import os
 import re
 
-from world import case, holds, same
+from harness import case, holds, same
 
 GRIDS = {"loop": (5, 4, 3), "waits": (5, 4, 3), "grid": (4, 2, 1), "pointer": (5, 4, 3)}
 PER_CTA = {"loop": {("store", 4): 16}, "waits": {("load", 4): 64, ("store", 4): 128}, "grid": {("store", 4): 64},

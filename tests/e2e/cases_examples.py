@@ -1,6 +1,6 @@
 """Each example at each optimisation level against its analytic expectation and its own count."""
 import checks
-from world import OPT_LEVELS, case, holds, same
+from harness import case, holds, same
 
 NAMES = ("vector_add", "matrix_multiply", "stencil_1d", "stencil_2d", "reduction", "histogram", "producer_consumer",
          "device_calls", "templated", "memcpy_forms")
@@ -27,9 +27,9 @@ def check_example(world, name, level, arguments):
 
 
 def add(name):
-    @case(name)
+    @case(name, whole=True)
     def quick(world):
-        for level in OPT_LEVELS:
+        for level in world.levels():
             check_example(world, name, level, world.expectation(name).QUICK)
         check_example(world, name, "-O2", world.expectation(name).DEFAULTS)
 

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import checks
-from world import case, holds, same
+from harness import case, holds, same
 
 
 def volumes(per_cta):

@@ -3,7 +3,7 @@ import os
 import shutil
 
 from cases_programs import source
-from world import case, holds, same
+from harness import case, holds, same
 
 
 def marks(path):
@@ -30,7 +30,7 @@ def flat(transfers):
     return out
 
 
-@case("host.picture")
+@case("host.picture", whole=True)
 def picture(world):
     """Pageable, pinned and managed memory: each byte's way from file:line to CTA and from CTA to file:line."""
     path = source(world, "host_picture.cu")

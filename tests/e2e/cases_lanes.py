@@ -5,7 +5,7 @@ from collections import Counter
 
 import cases_compact
 import lanes_model
-from world import case, same
+from harness import case, same
 
 
 
@@ -69,7 +69,7 @@ def lanes_patterns(world):
     source = os.path.join(world.src, "lanes.cu")
     with open(source) as f:
         mark = {i: text.split("// ")[-1].strip() for i, text in enumerate(f, 1)}
-    for level, flags in (("-O0", ()), ("-O2", ()), ("-O2", ("--mt-vectors=off",))):
+    for level, flags in (("-O0", ("--mt-vectors=on",)), ("-O2", ()), ("-O2", ("--mt-vectors=off",))):
         app = world.compile(source, level, *flags)
         got = {}
         for found in requests(world.run_ok(app, MEMTRACE_FORMAT="compact")).values():
@@ -130,13 +130,13 @@ def random_kernels(world, kernels, level, known):
 @case("lanes.random")
 def lanes_random(world):
     """Kernels made by chance."""
-    random_kernels(world, 40, "-O2", KNOWN)
+    random_kernels(world, 8, "-O2", KNOWN)
 
 
 @case("lanes.random_plain")
 def lanes_random_plain(world):
     """Some of them as they are written."""
-    random_kernels(world, 12, "-O0", KNOWN_UNOPTIMISED)
+    random_kernels(world, 4, "-O0", KNOWN_UNOPTIMISED)
 
 
 SHAPES = (1,), (5,), (31,), (32,), (33,), (48,), (96,), (8, 8), (7, 3, 2), (1024,)
@@ -151,18 +151,19 @@ def all_shapes(world, kernels, level, known, *flags, meets=False):
         compare(programs, result, known, math.prod(shape))
 
 
-@case("lanes.shapes")
+@case("lanes.shapes", whole=True)
 def lanes_shapes(world):
-    all_shapes(world, 10, "-O2", set())
+    all_shapes(world, 10 if world.long else 5, "-O2", set())
 
 
-@case("lanes.meets")
+@case("lanes.meets", whole=True)
 def lanes_meets(world):
     """Kernels in which the lanes of a warp that are somewhere do something together there, by fibers."""
-    programs, app = build(world, 40, "-O2", "--mt-vectors=off", meets=True)
+    kernels = 40 if world.long else 12
+    programs, app = build(world, kernels, "-O2", "--mt-vectors=off", meets=True)
     for threads in 32, 48, 256:
-        compare(programs, world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact"), KNOWN["meets"], threads)
-    all_shapes(world, 10, "-O2", set(), "--mt-vectors=off", meets=True)
+        compare(programs, world.run_ok([app, str(threads)], MEMTRACE_FORMAT="compact"), {k for k in KNOWN["meets"] if k < kernels}, threads)
+    all_shapes(world, kernels // 4, "-O2", set(), "--mt-vectors=off", meets=True)
 
 
 def switch_requests(threads, rounds):
@@ -226,7 +227,7 @@ def lanes_switches(world):
             same(f"parted, {threads} threads", (parted, said), ({"handed"} if threads > 17 else set(), threads > 17))
 
 
-@case("lanes.many")
+@case("lanes.many", long=True)
 def lanes_many(world):
     """More of them (of 150, 132 and 145 are not right, either); takes minutes."""
     random_kernels(world, 70, "-O2", KNOWN)

@@ -3,7 +3,7 @@ import os
 import re
 import sys
 
-from world import case, holds, same
+from harness import case, holds, same
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "postprocess"))
 import brute  # noqa: E402
@@ -45,7 +45,7 @@ def language(world):
             same(f"{flags}: accesses of {launch.kernel}", totals(launch), counts)
 
 
-@case("kernel_heap")
+@case("kernel_heap", whole=True)
 def kernel_heap(world):
     """malloc in kernels ends where cudaLimitMallocHeapSize says, rounded up to 16 bytes a block; other launches free and use
     it again; what is stored in it is traced, at any optimisation."""
@@ -108,13 +108,13 @@ def bytes_touched(launches, kind, base, size):
     return {t: times.count(t) for t in set(times)}
 
 
-@case("libraries")
+@case("libraries", whole=True)
 def libraries(world):
     """CUB and Thrust give the right answers. A reduction reads each byte of its input once. A scan writes each once;
     it reads the last element for threads that have none, too."""
     n = 3000
     total = n * (n - 1) // 2  # values are 0 … n - 1 in some order: 7919 is prime and does not divide n
-    result = world.run_ok(world.compile(os.path.join(world.src, "libraries.cu"), "-O2", "-std=c++17", "--extended-lambda"))
+    result = world.run_ok(world.compile(os.path.join(world.src, "libraries.cu"), "-O2", "-std=c++17", "--extended-lambda", *world.fibers()))
     m = re.fullmatch(rf"values 0x(\w+) sum {total} error 0\nscan 0x(\w+) wrong 0 error 0\nthrust sum {2 * total} wrong 0\n",
                      result.out)
     holds(f"output: {result.out}{result.err}", m)

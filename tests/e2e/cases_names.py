@@ -3,7 +3,7 @@ import json
 import os
 import re
 
-from world import case, holds, same
+from harness import case, holds, same
 
 
 def wanted(world):
@@ -14,7 +14,7 @@ def wanted(world):
     return names
 
 
-@case("names.sources")
+@case("names.sources", whole=True)
 def sources(world):
     want = wanted(world)
     holds("the source has names", len(want) > 35)

@@ -2,7 +2,7 @@
 NVTX header and nothing else: it finds libmemtrace.so by itself."""
 import os
 
-from world import Failed, case, holds, same
+from harness import Failed, case, holds, same
 
 INSIDE = {1: [], 2: ["outer"], 3: ["outer", "innér €"], 4: ["outer", "innér €", "known name"], 5: [], 6: ["thread"],
           7: ["outer", "known name"], 8: [], 9: ["started", "known name"], 10: ["known name"], 11: [], 12: ["for ever"]}

@@ -4,7 +4,7 @@ import os
 import re
 
 import cases_compact
-from world import case, holds, same
+from harness import case, holds, same
 
 SPACES = "--mt-spaces=global,shared,local"
 STANDIN = {"MEMTRACE_DEVICE": "standin"}  # with --standin alone

@@ -6,18 +6,19 @@ import resource
 import headers
 import trace
 from cases_programs import totals
-from world import OPT_LEVELS, case, holds, same
+from harness import case, holds, same
 
 
 def source(world, name):
     return os.path.join(world.src, name + ".cu")
 
 
-@case("headers")
+@case("headers", whole=True)
 def headers_parsed_once(world):
     """Most tests take CUDA's headers from a file that clang made of them: what comes out is the same as without."""
     folder, mt_cc = world.folder("headers"), world.tool("mt-cc")
-    for path, level in ((world.example("matrix_multiply"), "-O2"), (source(world, "kinds"), "-O0")):
+    programs = (source(world, "kinds"), "-O0"), (world.example("matrix_multiply"), "-O2")
+    for path, level in programs if world.long else programs[:1]:
         for half, flags in (("device", ["-S", "--cuda-device-only"]), ("host", ["-c", "--mt-gpu-trace=off"])):
             words = headers.words(mt_cc, [level, *flags])
             holds(f"{half}: a file for each half that is compiled", len(words) == (2 if half == "device" else 4))
@@ -32,10 +33,10 @@ def headers_parsed_once(world):
         "-g", "-DNDEBUG", "-D__CUDA_NO_HALF_OPERATORS__", "-fno-gpu-rdc", "-MD")], [[]] * 5)
 
 
-@case("warp_synchronous")
+@case("warp_synchronous", whole=True)
 def warp_synchronous(world):
     """Lanes that exchange data with no barrier between: a warp runs in step."""
-    for level in OPT_LEVELS:
+    for level in world.levels():
         app = world.compile(source(world, "warp_synchronous"), level)
         for threads in (1, 2):
             same(f"{level}, {threads} threads", world.run_ok(app, MEMTRACE_CPU_THREADS=threads).out, "warp_synchronous: 9 of 9\n")
@@ -51,7 +52,7 @@ def warps_alike(world):
             same(f"rows, traced: {traced}, {way}", out, "20480 of 20480\n")
 
 
-@case("large_frame")
+@case("large_frame", whole=True)
 def large_frame(world):
     """A frame larger than a device thread's stack ends the launch with words, and works with a larger stack."""
     for level in ("-O0", "-O2"):
@@ -84,13 +85,13 @@ def by_kind(launch):
     return out
 
 
-@case("variables")
+@case("variables", whole=True)
 def variables(world):
     """The variable of each site is the one that the source names there, at every level, or none; never another."""
     with open(source(world, "variables"), encoding="utf-8") as f:
         said = {n: re.search(r"// (is|may be): (.*)", text) for n, text in enumerate(f, 1)}
     want = {n: m.group(2).split() for n, m in said.items() if m}
-    for level in OPT_LEVELS:
+    for level in world.levels():
         app = world.compile(source(world, "variables"), level)
         result = world.run_ok(app, MEMTRACE_FORMAT="compact")
         same(f"{level}: output", result.out, "0\n")
@@ -105,7 +106,7 @@ def variables(world):
         holds(f"{level}: names of symbols: {symbols}", "vtable for Scaled" in symbols and not any(s.startswith("_Z") for s in symbols))
 
 
-@case("assembly")
+@case("assembly", whole=True)
 def assembly(world):
     """Addresses, predicates and loops inside inline asm, addresses that it loads itself: each access has its record."""
     for level in ("-O0", "-O2"):
@@ -172,12 +173,12 @@ def show_counts(world, result, said):
     world.call([world.tool("mt-dump"), "--counts", result.path()], code=1)
 
 
-@case("many_sites")
+@case("many_sites", whole=True)
 def many_sites(world):
-    """The processor time to compile a file grows as the number of its accesses does, not faster: 16,000 of them."""
+    """The processor time to compile a file grows as the number of its accesses does, not faster: 16,000 of them, or 6,000."""
     made = os.path.join(world.folder("many"), "many.cu")
     with open(made, "w", encoding="utf-8") as f:
-        for kernel in range(80):
+        for kernel in range(80 if world.long else 30):
             lines = "".join(f"    p[threadIdx.x + {(32 + kernel) * i}] += 1;\n" for i in range(100))
             f.write(f"__global__ void k{kernel}(float *p)\n{{\n{lines}}}\n")
 

@@ -6,7 +6,7 @@ import subprocess
 
 import checks
 import trace
-from world import OPT_LEVELS, Failed, case, holds, same
+from harness import Failed, case, holds, same
 
 
 def source(world, name):
@@ -22,9 +22,9 @@ def totals(launch):
     return out
 
 
-def every_level(world, name, wanted, flags=(), levels=OPT_LEVELS):
+def every_level(world, name, wanted, flags=(), levels=()):
     """Compiles src/<name>.cu at each level, runs it without and with tracing; [(kernel, totals)] must be `wanted`."""
-    for level in levels:
+    for level in levels or world.levels():
         app = world.compile(source(world, name + ".cu"), level, *flags)
         plain = world.run_ok(app, traced=False)
         traced = world.run_ok(app)
@@ -37,7 +37,7 @@ def every_level(world, name, wanted, flags=(), levels=OPT_LEVELS):
               traced.companion().end()["complete"])
 
 
-@case("spaces")
+@case("spaces", whole=True)
 def spaces(world):
     """Only global memory is recorded; generic pointers are decided at run time; same at every level."""
     n = 64
@@ -52,10 +52,10 @@ def spaces(world):
     ])
 
 
-@case("absent")
+@case("absent", whole=True)
 def absent(world):
     """Results of shuffles and votes that CUDA does not define: reported once, counted for each launch."""
-    for level in OPT_LEVELS:
+    for level in world.levels():
         run = world.run_ok(world.compile(source(world, "absent.cu"), level))
         said = [line for line in run.err.splitlines() if "undefined" in line]
         holds(f"absent {level}: {run.err}", len(said) == 1 and "kernel exited: lane 0 of warp 0 of CTA (0,0,0) shuffles from lane 1, "
@@ -64,10 +64,10 @@ def absent(world):
              [("defined", None), ("exited", 1), ("missing", 16), ("elsewhere", 16), ("unnamed", 1)])
 
 
-@case("guards")
+@case("guards", whole=True)
 def guards(world):
     """Loops over threads run where the test around the kernel's body holds, with and without record calls."""
-    for level in ("-O1", "-O2"):
+    for level in ("-O1", "-O2") if world.long else ("-O2",):
         app = world.compile(source(world, "guards.cu"), level)
         plain = world.run_ok(app, traced=False)
         traced = world.run_ok(app)
@@ -94,7 +94,7 @@ def strides(world):
         same(f"strides: stores of {kernel}", stores[kernel], int(iterations[kernel]))
 
 
-@case("kinds")
+@case("kinds", whole=True)
 def kinds(world):
     """Each kind of access leaves one record of its size per thread."""
     n = 32
@@ -137,7 +137,7 @@ def skipped_launches(result):
     return [e["kernel"] for e in result.companion().all("launch") if not e["traced"]]
 
 
-@case("filters")
+@case("filters", whole=True)
 def filters(world):
     """Attributes and pragmas. A skipped kernel's launch is not in the trace, the companion names it; a kernel in a
     quiet region is a launch without records."""
@@ -196,7 +196,7 @@ def streams(world):
             same("allocations", len(allocs), 3)
 
 
-@case("multi_file")
+@case("multi_file", whole=True)
 def multi_file(world):
     """Kernels of one name in two files, a helper in a header, main in plain C++; objects linked by mt-cc."""
     for level in ("-O0", "-O2"):
@@ -310,7 +310,7 @@ def names(world):
     same("mangled names", [mangled[2], mangled[3], mangled[4]], ["plain_c", "_Z10overloadedPii", "_Z10overloadedPif"])
 
 
-@case("entry_points")
+@case("entry_points", whole=True)
 def entry_points(world):
     """<<<>>>, cudaLaunchKernel, cudaLaunchKernelEx(C) and a cooperative launch trace alike."""
     for level in ("-O0", "-O2"):
@@ -359,26 +359,24 @@ def folded_stubs(world):
     holds(f"it is said once: {result.err}", len(re.findall(r"one address[^\n]*--icf=all[^\n]*mt-cc\n", result.err)) == result.err.count("\n") == 1)
 
 
-@case("two_steps")
+@case("two_steps", whole=True)
 def two_steps(world):
     """Augment first (-plugin cuda-aug … -E), compile the augmented file with the pass, link with the host and device
     utilities: the same trace."""
-    library = os.path.join(world.build, "lib", "libMemtrace-AA.so")
-    for name in ("vector_add", "stencil_1d", "device_calls"):
-        folder = world.folder("two-steps")
+    library, folder = os.path.join(world.build, "lib", "libMemtrace-AA.so"), world.folder("two-steps")
+    common = [f"--cuda-path={world.build}/cuda-overlay", "--cuda-gpu-arch=sm_75", "-O1", "-Wno-unknown-cuda-version"]
+    utils = os.path.join(world.source, "runtime", "utils")
+    for file, out in (("TraceUtils.cpp", "hutils.o"), ("DeviceUtils.cu", "dutils.o")):
+        world.call(["clang++-19", "-c", *common, os.path.join(utils, file), "-o", os.path.join(folder, out)])
+    for name in ("vector_add", "stencil_1d", "device_calls") if world.long else ("vector_add", "device_calls"):
         augmented = os.path.join(folder, "augmented-kernel.cu")
-        common = [f"--cuda-path={world.build}/cuda-overlay", "--cuda-gpu-arch=sm_75", "-O1",
-                  "-Wno-unknown-cuda-version", "-I" + os.path.join(world.examples, name)]
         world.call(["clang++-19", "-Xclang", "-load", "-Xclang", library, "-Xclang", "-plugin", "-Xclang", "cuda-aug",
                     "-Xclang", "-plugin-arg-cuda-aug", "-Xclang", "-f", "-Xclang", "-plugin-arg-cuda-aug", "-Xclang",
-                    augmented, *common, "-E", world.example(name)])
+                    augmented, *common, "-I" + os.path.join(world.examples, name), "-E", world.example(name)])
         holds("the augmented file is there", os.path.getsize(augmented) > 0)
         obj = os.path.join(folder, "kernel.o")
         world.call(["clang++-19", "-c", "-Xclang", "-load", "-Xclang", library, f"-fpass-plugin={library}", *common,
-                    augmented, "-o", obj])
-        utils = os.path.join(world.source, "runtime", "utils")
-        for file, out in (("TraceUtils.cpp", "hutils.o"), ("DeviceUtils.cu", "dutils.o")):
-            world.call(["clang++-19", "-c", *common, os.path.join(utils, file), "-o", os.path.join(folder, out)])
+                    "-I" + os.path.join(world.examples, name), augmented, "-o", obj])
         app = os.path.join(folder, "app")
         world.call(["clang++-19", *common, "-o", app, os.path.join(folder, "dutils.o"),
                     os.path.join(folder, "hutils.o"), obj, f"-L{world.build}/cuda-overlay/lib64", "-lcudart"])
@@ -387,11 +385,11 @@ def two_steps(world):
         holds(f"{name}: same trace as the one-flag way", two == one)
 
 
-@case("textures")
+@case("textures", whole=True)
 def textures(world):
     """The program compares its fetches with a sampler of its own. Fetches have no records, and each is counted."""
     for level in ("-O0", "-O2"):
-        app = world.compile(source(world, "textures.cu"), level)
+        app = world.compile(source(world, "textures.cu"), level, *world.fibers())
         result = world.run_ok(app)
         same(f"textures {level}: result", re.sub(r"^[1-9]\d*", "N", re.sub(r"[1-9]\d+ values", "N values", result.out)),
              "N launches, N values, 0 wrong\n")
@@ -403,12 +401,12 @@ def textures(world):
         same(f"textures {level}: mt-extract's count", world.extract([result.path()], "-s", "quick")["untraced"], fetched)
 
 
-@case("surfaces")
+@case("surfaces", whole=True)
 def surfaces(world):
     """Surfaces and levels of detail, checked by the program; a launch that leaves its surface fails. Copies of arrays
     are in the companion, with as many bytes as the arrays have."""
     for level in ("-O0", "-O2"):
-        app = world.compile(source(world, "surfaces.cu"), level)
+        app = world.compile(source(world, "surfaces.cu"), level, *world.fibers())
         result = world.run_ok(app)
         words = result.out.split()
         same(f"surfaces {level}: result", words[1:4] + words[5:] if len(words) == 6 else result.out,

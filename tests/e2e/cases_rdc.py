@@ -5,7 +5,8 @@ import subprocess
 from collections import Counter
 
 import compact
-from world import Standin, case, holds, same
+from cuda import Standin
+from harness import case, holds, nvcc_of, same
 
 N = 64
 OUTPUT = f"seven 7 sum {3 * N} early {5 * (N - 1)} float 1.5\n"
@@ -56,10 +57,11 @@ def check(world, what, app):
         same(f"{what}: how often {name} is listed", symbols.count(name), 1)
 
 
-@case("rdc.levels")
+@case("rdc.levels", whole=True)
 def levels(world):
     """One command, at several levels, with debug information, for three architectures."""
-    for flags in (["-O0", "-g"], ["-O2", "-arch=sm_75"], ["-O3", "--offload-arch=sm_80", "--offload-arch=sm_90"]):
+    kinds = ["-O0", "-g"], ["-O3", "--offload-arch=sm_80", "--offload-arch=sm_90"], ["-O2", "-arch=sm_75"]
+    for flags in kinds if world.long else kinds[:2]:
         app = world.compile(sources(world), "-rdc=true", *flags)
         check(world, " ".join(flags), app)
 
@@ -257,15 +259,14 @@ def run_managed(world, what, command, symbols):
     same(f"{what}: places of variables", len({a["base"] for a in listed}), symbols)
 
 
-@case("rdc.managed")
+@case("rdc.managed", whole=True)
 def managed(world):
     """__managed__ variables of several files: one for all, on both sides, before main, too; static ones apart. nvcc's program the same."""
     files = [os.path.join(world.src, "managed", name) for name in ("main.cu", "parts.cu")]
     for flags in (["-O0"], ["-O2"]):
         run_managed(world, flags, world.compile(files, "-rdc=true", "-DEARLY", *flags), 4)
-    with open(os.path.join(world.build, "cuda-overlay", "bin", ".memtrace-overlay"), encoding="utf-8") as f:
-        nvcc = os.path.join(dict(line.strip().split("=", 1) for line in f if "=" in line)["cuda"], "bin", "nvcc")
-    if os.path.exists(nvcc):
+    nvcc = nvcc_of()
+    if nvcc:
         app = os.path.join(world.folder("nvcc"), "app")
         world.call([nvcc, "-rdc=true", "-arch=sm_90", "-lineinfo", *files, "-o", app])
         run_managed(world, "nvcc", [world.tool("mt-run"), app], 4)

@@ -2,7 +2,7 @@
 launches kernels a and space::b<int> in turns, five times."""
 import os
 
-from world import case, holds, same
+from harness import case, holds, same
 
 A, B = ("a", 32), ("space::b<int>", 192)  # records: 1 a thread of 32, 3 a thread of 64
 ALL = [A, B] * 5

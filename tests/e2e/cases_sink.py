@@ -9,7 +9,7 @@ import stat
 import subprocess
 
 import trace
-from world import case, holds, same
+from harness import case, holds, same
 
 
 def app_of(world, name="vector_add"):
@@ -139,7 +139,7 @@ def executed(world):
         same("of another process", world.run([app, "again"], folder=folder, **names).err, "")
 
 
-@case("sink.default_place")
+@case("sink.default_place", RUN_SERIAL="TRUE")  # it uses /tmp's default names
 def default_place(world):
     """Without variables the trace is /tmp/MemTrace-pipe-0, and the program needs no tool's environment.
     A trace that is there already is put aside and back."""

@@ -2,7 +2,7 @@
 import os
 
 from cases_extract import flat_transfers, ordered_transfers
-from world import case, holds, same
+from harness import case, holds, same
 
 CTAS, THREADS = 4, 32
 
@@ -102,7 +102,7 @@ def plugins(world):
     holds("complete", traced.companion().end()["complete"])
 
 
-@case("call_places")
+@case("call_places", whole=True)
 def call_places(world):
     """Each allocation, copy, fill and launch has the line of the call that made it."""
     path = os.path.join(world.src, "call_places.cu")

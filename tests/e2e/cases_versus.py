@@ -3,7 +3,7 @@ import json
 import os
 import re
 
-from world import case, holds, same
+from harness import case, holds, same
 
 WARPS = 64 * 64 // 32
 # (figure, before, after) of whole kernels. A warp's row of 32 floats is 4 sectors, its column of 32 rows is 32; scale's flag is one

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import time
 
-from world import case, holds, same
+from harness import case, holds, same
 
 STREAMS, LAUNCHES = 3, 5
 

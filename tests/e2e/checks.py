@@ -3,7 +3,7 @@ import os
 import re
 
 import trace
-from world import Failed, holds, same
+from harness import Failed, holds, same
 
 
 def kernels_and_counts(result, expected):

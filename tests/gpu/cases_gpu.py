@@ -1,7 +1,6 @@
 """What run-gpu runs. Each case gets a KitWorld whose programs run on the device under test, and says what is wrong by
 raising Failed. `plain(world)` is the same world on the CPU device: the two must agree."""
 import copy
-import importlib.util
 import os
 import resource
 import shutil
@@ -14,8 +13,9 @@ import time
 import cases_channel
 import cases_examples
 import checks
+import rows
 import trace
-from world import Failed, holds, same
+from harness import Failed, holds, same
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 LEVELS = ("-O0", "-O2")
@@ -320,36 +320,23 @@ def full(world):
 # ---- conformance ------------------------------------------------------------------------------------
 
 
-def conformance_runner():
-    """tests/conformance/run.py; there is another run.py on the path."""
-    path = os.path.join(os.path.dirname(HERE), "conformance")
-    sys.path.append(path)
-    spec = importlib.util.spec_from_file_location("conformance_run", os.path.join(path, "run.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def check_topic(world, topic):
-    conformance = conformance_runner()
     source = os.path.join(world.source, "tests", "conformance", topic + ".cu")
-    wish = conformance.settings(source)
+    wish = rows.settings(source)
     level = wish["levels"].split()[0]
     program, wrong, count = world.compile(source, level), [], 0
     saved = dict(os.environ)
     os.environ.update(world.variables)
     extra = " ".join([wish["environment"], *(f"{k}={v}" for k, v in world.variables.items() if k.startswith("MEMTRACE_"))])
     try:
-        pairs = conformance.run_program(program, world.folder("rows") + "/run", extra) if conformance.has_plain(program) else []
-        for number, name in enumerate(conformance.names_of(program, "alone")):
-            pairs += conformance.run_program(program, world.folder("alone") + "/run", extra, [name])
+        pairs = rows.run_program(program, world.folder("rows") + "/run", extra) if rows.has_plain(program) else []
+        for number, name in enumerate(rows.names_of(program, "alone")):
+            pairs += rows.run_program(program, world.folder("alone") + "/run", extra, [name])
         for fields, found in pairs:
-            verdict, _ = conformance.compare(fields, found)
+            verdict, _ = rows.compare(fields, found)
             count += 1
             if verdict != "ok" and not verdict.startswith("skipped"):
                 wrong.append(f"{fields[0]}: {verdict}")
-    except conformance.Broken as why:
-        raise Failed(str(why)) from why
     finally:
         os.environ.clear()
         os.environ.update(saved)

@@ -14,7 +14,8 @@ import sys
 import cases_channel
 import timed
 import trace
-from world import Failed, Result, holds, same
+from cuda import Result
+from harness import Failed, holds, same
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 CASES = {}

@@ -9,12 +9,14 @@ import shutil
 import subprocess
 import sys
 
-import world as w
+import cuda
+import harness
+from harness import Failed, toolkit
 
 TOOLS = ("mt-extract", "mt-dump", "mt-run", "mt-env")
 # Machine code that runs on all GPUs since Turing, without one that only the newest know, and PTX.
 CODES = "75", "80", "90", "100", "120"
-SCRIPTS = "tests/e2e", "tests/container", "tests/gpu", "tests/conformance", "tests/python", "examples", "bench/gpu"
+SCRIPTS = "tests/lib", "tests/e2e", "tests/container", "tests/gpu", "tests/conformance", "tests/python", "examples", "bench/gpu"
 WORDS = "cases.txt"  # of a kit: the cases that it was made for, one word a line; empty: all
 RUN = """#!/bin/sh
 # Runs all cases on the GPU of this machine; words as for tests/gpu/run-gpu. The log is run.log, unless --log FILE says otherwise.
@@ -37,10 +39,7 @@ def progress(words):
 
 
 def call(command, **more):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, **more)
-    if done.returncode:
-        raise w.Failed(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-4000:]}")
-    return done.stdout
+    return harness.call(command, timeout=1800, **more).stdout
 
 
 def said(command):
@@ -49,10 +48,6 @@ def said(command):
         return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
     except OSError:
         return ""
-
-
-def toolkit(build):
-    return os.path.dirname(os.path.dirname(os.path.realpath(os.path.join(build, "cuda-overlay", "bin", "nvlink"))))
 
 
 def find_sanitizer(build, named):
@@ -185,7 +180,7 @@ class Maker:
               "-ldl", "-lrt", "-lpthread", "-Wl,--exclude-libs,ALL"])
 
 
-class KitWorld(w.World):
+class KitWorld(cuda.World):
     """The tests' World over a kit: nothing is compiled."""
 
     def __init__(self, folder, source, work, variables):
@@ -194,7 +189,7 @@ class KitWorld(w.World):
         runtime = glob.glob(os.path.join(lib, "libcudart.so.1?"))
         if runtime and "MEMTRACE_CUDART" not in variables:
             given["MEMTRACE_CUDART"] = runtime[0]
-        super().__init__(folder, source, work, variables=given)
+        super().__init__(work, build=folder, source=source, variables=given)
         self.mt_run = self.tool("mt-run")
 
     def tool(self, name):
@@ -207,5 +202,5 @@ class KitWorld(w.World):
     def compile(self, sources, *flags, out=None, code=0):
         path = os.path.join(self.build, "bin", key(sources, flags))
         if not os.path.exists(path):
-            raise w.Failed(f"the kit has no {os.path.basename(path)}")
+            raise Failed(f"the kit has no {os.path.basename(path)}")
         return path

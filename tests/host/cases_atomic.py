@@ -6,7 +6,8 @@ import subprocess
 import sys
 import time
 
-from world import ENGINES, case, holds, same
+from harness import case, holds, same
+from world import ENGINES
 
 
 def build(w, name):

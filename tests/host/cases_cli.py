@@ -7,13 +7,14 @@ import struct
 import subprocess
 import time
 
-from world import MACHINE, ENGINES, case, holds, same
+from harness import case, clean, holds, same
+from world import MACHINE, ENGINES
 
 
 def refused(w, *words, says, code=2, **variables):
     """mt-host must exit with `code` and one line on stderr that has all of `says`."""
     process = subprocess.run([w.tool("mt-host"), *words], capture_output=True, text=True, cwd=w.work,
-                             env=w.environment(**variables), timeout=60)
+                             env=clean(**variables), timeout=60)
     same(f"mt-host {' '.join(words)}: exit code; {process.stderr}", process.returncode, code)
     same(f"mt-host {' '.join(words)}: stdout", process.stdout, "")
     for part in says:
@@ -117,7 +118,7 @@ def pin(w):
             f.write(text)
         os.chmod(path, 0o755)
     result = w.host("atomic", "-l", "128", "-i", "1", "--", "/bin/echo", "a b", "--", trace="/dev/null", engine="pin",
-                    code=9, env=w.environment(PIN_ROOT=kit, MEMTRACE_PIN_TOOL=f"{kit}/tool.so"))
+                    code=9, env=clean(PIN_ROOT=kit, MEMTRACE_PIN_TOOL=f"{kit}/tool.so"))
     same("words for Pin", result.out.splitlines(),
          ["-t", f"{kit}/tool.so", "-mode", "atomic", "-output", "/dev/null", "-locks", "128", "-roi", "1", "--",
           "/bin/echo", "a b", "--"])
@@ -125,9 +126,9 @@ def pin(w):
 
 def both(w, command, words=(), **more):
     """Runs natively and traced: same output and exit code."""
-    native = subprocess.run(command, capture_output=True, text=True, env=w.environment(HELLO="there"), timeout=60,
+    native = subprocess.run(command, capture_output=True, text=True, env=clean(HELLO="there"), timeout=60,
                             stdin=open(more["stdin"]) if "stdin" in more else subprocess.DEVNULL)
-    traced = w.host("mat", *words, "--", *command, code=native.returncode, env=w.environment(HELLO="there"),
+    traced = w.host("mat", *words, "--", *command, code=native.returncode, env=clean(HELLO="there"),
                     stdin=open(more["stdin"]) if "stdin" in more else subprocess.DEVNULL,
                     trace=more.get("trace", "t.mtc"))
     same("stdout", traced.out, native.stdout)
@@ -184,7 +185,7 @@ def signals(w):
         trace = w.path("t.mtc")
         with subprocess.Popen([w.tool("mt-host"), f"--engine={w.engine}", "mat", "-o", trace, "--", program, "killed",
                                "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env=w.environment()) as host:
+                              env=clean()) as host:
             host.stdout.readline()
             time.sleep(0.3)
             host.send_signal(number)
@@ -226,7 +227,7 @@ def show(w):
     trace = os.path.join(w.work, "it's, here.mtc")
     line = w.host("mat", "--show", "--", program, "7", "it's", "a b=c d", "e=f g", trace=trace,
                   engine="qemu").out
-    process = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=w.environment(),
+    process = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=clean(),
                              stdin=subprocess.DEVNULL)
     same(f"exit code of {line}", process.returncode, 7)
     same("its words", process.stdout.split(" HELLO")[0], f"<{program}><7><it's><a b=c d><e=f g>")

@@ -14,7 +14,8 @@ import re
 import shutil
 import subprocess
 
-from world import ENGINES, Skipped, case, holds, need, read_mat, same
+from harness import Skipped, case, clean, holds, need, same
+from world import ENGINES, read_mat
 
 BLOCKS = (1444, 1555)  # touched by memcpy, memset, memmove
 
@@ -88,7 +89,7 @@ def differ(w):
     for engine in ("llvm", "qemu"):
         # The instrumented program under qemu as well, with tracing of its own left off: the same machine code.
         rows[engine] = w.mat(w.host("mat", "--all", "1", "--", program, trace=f"{engine}-all.txt", engine=engine,
-                                    env=w.environment(MEMTRACE_DIR=w.work)))
+                                    env=clean(MEMTRACE_DIR=w.work)))
     same("traces besides", [n for n in os.listdir(w.work) if n.startswith("MemTrace")], [])
     places = {engine: {place.rsplit(":", 1)[0].rsplit("/", 1)[-1] for *_, place in rows[engine]} for engine in rows}
     same("files that the compile-time engine has accesses in", places["llvm"] - {""}, {"touches.c"})
@@ -116,7 +117,7 @@ def counts_of_sample(w):
     for command in ([need("true")], [need("sort"), "-n", os.path.join(w.source, "README.md")],
                     [w.compile("touches.c", "-O1", engine="dynamorio")]):
         subprocess.run([*steady, drrun, "-no_follow_children", "-c", library, "--", *command], check=True, timeout=120,
-                       stdout=subprocess.DEVNULL, env=w.environment())
+                       stdout=subprocess.DEVNULL, env=clean())
         theirs = 0
         for name in os.listdir(os.path.dirname(library)):
             if name.endswith(".log"):
@@ -126,7 +127,7 @@ def counts_of_sample(w):
                 os.unlink(path)
         trace = w.path("all.txt")
         w.call([*steady, w.tool("mt-host"), "-q", "--engine=dynamorio", "mat", "--all", "-o", trace, "--", *command],
-               env=w.environment())
+               env=clean())
         ours = len(read_mat(trace))
         holds(f"{command[0]}: {ours} accesses, the sample has {theirs}", theirs and abs(ours / theirs - 1) <= 0.002)
 

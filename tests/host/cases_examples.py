@@ -3,7 +3,8 @@ import os
 import subprocess
 import sys
 
-from world import ENGINES, case, holds, same
+from harness import case, holds, same
+from world import ENGINES
 
 
 def example(w, name):

@@ -5,7 +5,8 @@ import re
 import struct
 import subprocess
 
-from world import ENGINES, case, holds, need, same
+from harness import case, holds, need, same
+from world import ENGINES
 
 # Element, count and direction of each walk in globals.cpp.
 WALKS = {"table": ("write", 8, 100), "scratch": ("write", 8, 70), "primes": ("read", 4, 50),

@@ -4,7 +4,8 @@ import re
 import struct
 import subprocess
 
-from world import MACHINE, Skipped, case, holds, need, same
+from harness import Skipped, case, holds, need, same
+from world import MACHINE
 
 FLOW = re.compile(r"j\w+|call|ret|syscall|loop\w*|hlt|ud2|int3?|rep.*")
 PREFIXES = {"rep", "repz", "repnz", "repe", "repne", "lock", "bnd", "notrack", "cs", "ds", "es", "ss", "data16", "addr32",

@@ -6,7 +6,8 @@ import signal
 import subprocess
 import time
 
-from world import ENGINES, MACHINE, case, holds, same
+from harness import case, clean, holds, same
+from world import ENGINES, MACHINE
 
 
 def cells(out):
@@ -145,7 +146,7 @@ def orphan(w):
         program = w.path("loop")
         w.call([w.tool("mt-cc"), "--host", loop, "-o", program])
         command[-3:] = [program]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=w.environment())
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=clean())
     child = int(process.stdout.readline())
     holds("it runs", os.path.exists(f"/proc/{child}"))
     process.kill()
@@ -201,7 +202,7 @@ def closes(w):
                 output = f"/dev/fd/{write}" if kind == "number" else path
                 with subprocess.Popen([w.tool("mt-host"), f"--engine={w.engine}", "mat", "--all", "--own", "-o", output, "--",
                                        program, way], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                      env=w.environment(), pass_fds=[write] if kind == "number" else [],
+                                      env=clean(), pass_fds=[write] if kind == "number" else [],
                                       preexec_fn=limited(*limit)) as p:
                     os.close(write)
                     if kind == "file":

@@ -7,7 +7,8 @@ import struct
 import subprocess
 import time
 
-from world import case, ENGINES, holds, MACHINE, same, Skipped
+from harness import Skipped, case, clean, holds, same
+from world import ENGINES, MACHINE
 
 
 def summary(graph, sizes):
@@ -205,7 +206,7 @@ def signals_outside(w):
     count = 60000
     command = [w.tool("mt-host"), f"--engine={w.engine}", "mat", "--signal", "--threshold=100000", "-o", trace, "--",
                program, str(count), "0", "0", position]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=w.environment()) as host:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean()) as host:
         before_on = wait(5000)
         host.send_signal(signal.SIGUSR1)
         wait(before_on + 10000)
@@ -297,7 +298,7 @@ def broken(w):
     and never reads stay its own; a program that dies of a trap ends."""
     program = w.compile("broken.c", "-O1", "-fomit-frame-pointer")
     for words in ([], ["trap"]):
-        native = subprocess.run([program, *words], capture_output=True, text=True, env=w.environment())
+        native = subprocess.run([program, *words], capture_output=True, text=True, env=clean())
         result = w.host("mat", "--", program, *words, trace="t.txt", code=None, timeout=60)
         same("output", result.out, native.stdout)
         same("exit code", result.code, native.returncode if native.returncode >= 0 else 128 - native.returncode)

@@ -4,15 +4,16 @@ import re
 import subprocess
 import sys
 
-from world import ENGINES, case, holds, need, same
+from harness import case, clean, holds, need, same
+from world import ENGINES
 
 
 def compare(w, command, stdin=b"", mode="mat", words=(), trace="t.mtc", timeout=240):
     """Same output, same errors, same exit code; the trace is complete."""
-    native = subprocess.run(command, input=stdin, capture_output=True, env=w.environment(), timeout=60)
+    native = subprocess.run(command, input=stdin, capture_output=True, env=clean(), timeout=60)
     trace = w.path(trace)
     line = [w.tool("mt-host"), "--verbose", mode, "-o", trace, *words, "--", *command]
-    traced = subprocess.run(line, input=stdin, capture_output=True, env=w.environment(), timeout=timeout)
+    traced = subprocess.run(line, input=stdin, capture_output=True, env=clean(), timeout=timeout)
     lines = traced.stderr.splitlines(keepends=True)
     own = [text.decode() for text in lines if text.startswith(b"mt-host: ")]
     same(f"{command}: stdout", traced.stdout, native.stdout)
@@ -128,7 +129,7 @@ def exec_chain(w):
     python = os.path.realpath(sys.executable)
     line = [w.tool("mt-host"), "mat", "-o", "r.mtc", "--", need("bash"), "-c",
             f"cd / && exec -a another {python} -c '{show}'"]
-    p = subprocess.run(line, cwd=w.work, capture_output=True, text=True, env=w.environment(), timeout=240)
+    p = subprocess.run(line, cwd=w.work, capture_output=True, text=True, env=clean(), timeout=240)
     same("exit code and words", (p.returncode, p.stderr), (0, ""))
     # drrun has no word for an argv[0] that is not the program's (docs/host.md).
     holds(f"argv[0]: {p.stdout}", ("another" if not w.has("dynamorio") else python) in p.stdout)

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import time
 
-from world import Failed, case, inside, same
+from harness import Failed, case, same
+from world import inside
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 

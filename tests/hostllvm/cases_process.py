@@ -5,7 +5,8 @@ import os
 import subprocess
 import time
 
-from world import Failed, case, inside, same
+from harness import Failed, case, same
+from world import inside
 
 
 @case

@@ -2,7 +2,8 @@
 import collections
 import os
 
-from world import Failed, case, inside, same
+from harness import Failed, case, same
+from world import inside
 
 
 @case

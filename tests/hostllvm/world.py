@@ -2,42 +2,25 @@
 import collections
 import os
 import re
-import subprocess
+
+import harness
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-CASES = {}
 Access = collections.namedtuple("Access", "thread op address size place function variable")
 
 
-class Failed(Exception):
-    pass
+class World(harness.World):
+    parent = harness.MEMORY
 
-
-def same(what, got, want):
-    if got != want:
-        raise Failed(f"{what}: got {str(got)[:1500]}, expected {str(want)[:1500]}")
-
-
-def case(function):
-    CASES[function.__name__] = function
-    return function
-
-
-class World:
-    def __init__(self, build, dump, work):
-        self.build, self.dump, self.work = build, dump, work
-        self.cc = os.path.join(build, "bin", "mt-cc")
+    def __init__(self, work, variant=None):
+        super().__init__(work, variant)
+        self.cc, self.dump = self.tool("mt-cc"), os.path.join(self.build, "tests", "bin", "test_hostllvm_dump")
 
     def path(self, name):
         return os.path.join(self.work, name)
 
     def command(self, argv, env=None, code=0, timeout=120):
-        r = subprocess.run(argv, env={**os.environ, **(env or {})}, cwd=self.work, capture_output=True, text=True,
-                           errors="replace", timeout=timeout)
-        if code is not None and r.returncode != code:
-            raise Failed(f"{' '.join(argv)}: exit code {r.returncode}\n{r.stdout[-1500:]}{r.stderr[-3000:]}")
-        return r
+        return harness.call(argv, code, env={**os.environ, **(env or {})}, cwd=self.work, timeout=timeout)
 
     def compile(self, source, *flags, host="--host", name=None):
         out = self.path(name or source.replace(".", "_"))

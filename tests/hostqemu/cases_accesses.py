@@ -6,7 +6,8 @@ import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "container"))
 import mtc
-from world import SOURCE, accesses, atomic_lines, case, holds, insn_log, same, symbols
+from harness import case, holds, same
+from world import SOURCE, accesses, atomic_lines, insn_log, symbols
 
 
 def value(expression, names):

@@ -2,7 +2,8 @@
 did writes in the trace, each one that did not only reads."""
 import collections
 
-from world import accesses, atomic_lines, case, holds, insn_log, same
+from harness import case, holds, same
+from world import accesses, atomic_lines, insn_log
 
 SIZES = (16, 8)
 

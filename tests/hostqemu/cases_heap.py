@@ -1,7 +1,8 @@
 """Allocations, against what programs say of their own."""
 import collections
 
-from world import case, holds, meta, same
+from harness import case, holds, same
+from world import meta
 
 
 def said(out):

@@ -4,7 +4,8 @@ import os
 import re
 import subprocess
 
-from world import SOURCE, case, holds, insn_log, need, same
+from harness import case, holds, need, same
+from world import SOURCE, insn_log
 
 ORDER = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()
 ALIASES = {"je": "jz", "jne": "jnz", "jae": "jnb", "ja": "jnbe", "jge": "jnl", "jg": "jnle", "sete": "setz",

@@ -4,7 +4,8 @@ import os
 import signal
 import time
 
-from world import Skipped, accesses, atomic_lines, case, holds, meta, same
+from harness import Skipped, case, holds, same
+from world import accesses, atomic_lines, meta
 
 
 def simulate(path, out):

@@ -1,63 +1,30 @@
 """What the cases share: programs, runs under qemu with the plugin, readers of what they write."""
 import os
 import re
-import resource
-import shutil
 import struct
 import subprocess
-import sys
-import tempfile
+
+import harness
+from harness import call, need, same
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "src")
 
 
-class Skipped(Exception):
-    pass
-
-
-class Failed(Exception):
-    pass
-
-
-def need(program):
-    path = shutil.which(program)
-    if not path:
-        raise Skipped(f"{program} is not installed")
-    return path
-
-
-def same(what, have, want):
-    if have != want:
-        raise Failed(f"{what}: {have!r:.800}, not {want!r:.800}")
-
-
-def holds(what, truth):
-    if not truth:
-        raise Failed(what)
-
-
-class World:
-    def __init__(self, plugin, compiler):
-        self.plugin, self.compiler = plugin, compiler
-        self.qemu = need("qemu-x86_64")
-        self.folder = tempfile.mkdtemp(prefix="hostqemu-")
-        self.stderr = ""
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+class World(harness.World):
+    def __init__(self, work, variant=None):
+        super().__init__(work, variant)
+        self.plugin, self.qemu, self.stderr = os.path.join(self.build, "lib", "memtrace", "mt-host-qemu.so"), need("qemu-x86_64"), ""
 
     def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def close(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
+        return os.path.join(self.work, name)
 
     def compile(self, source, *flags):
         program = self.path(source.rsplit(".", 1)[0])
-        compiler = need("g++") if source.endswith("pp") else self.compiler
-        subprocess.run([compiler, "-o", program, os.path.join(SOURCE, source), *flags], check=True)
+        call([need("g++") if source.endswith("pp") else "gcc", "-o", program, os.path.join(SOURCE, source), *flags])
         return program
 
     def native(self, *words, **more):
-        return subprocess.run(words, capture_output=True, text=True, timeout=900, **more)
+        return harness.run(words, 900, **more)
 
     def start(self, mode, trace, words, **options):
         """The process, under the plugin."""
@@ -134,19 +101,5 @@ def meta(path):
 
 
 def symbols(program):
-    text = subprocess.run([need("nm"), program], capture_output=True, text=True, check=True).stdout
+    text = call([need("nm"), program]).stdout
     return {m[2]: int(m[1], 16) for m in re.finditer(r"^([0-9a-f]+) . (\S+)$", text, re.M)}
-
-
-CASES = {}
-
-
-def case(name):
-    def add(f):
-        CASES[name] = f
-        return f
-    return add
-
-
-def say(text):
-    print(text, file=sys.stderr)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """reference.py BUILD: calls of libraries in this process, on the CPU device, next to NumPy's results. What each call must read and
 write is made of NumPy's own indexing: an operand is a view of its buffer, and the view's indices are what it touches. Prints both
-as run.py reads it; all else in a buffer must stay as it is."""
+as cases.py reads it; all else in a buffer must stay as it is."""
 import ctypes
 import sys
 

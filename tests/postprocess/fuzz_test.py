@@ -87,9 +87,9 @@ def any_tool(cases):
                 g.write(how(rng, f.read()) if rng.random() < 0.95 else f.read())
             tool, options = rng.choice(tools)
             argv = [os.path.join(BIN, tool), *(out if o == "FILE" else o for o in options)]
-            if tool == "mt-merge" or (tool != "mt-compare" and rng.random() < 0.1):  # from standard input
+            if "--order=time" in argv or (tool != "mt-compare" and rng.random() < 0.1):  # from standard input
                 with open(path, "rb") as f:
-                    r = subprocess.run([*argv, *([] if tool == "mt-merge" else ["-"])], stdin=f, capture_output=True, timeout=60)
+                    r = subprocess.run([*argv, *([] if "--order=time" in argv else ["-"])], stdin=f, capture_output=True, timeout=60)
             else:
                 r = subprocess.run([*argv, path, *([seed] if tool == "mt-compare" else [])], capture_output=True, timeout=60)
             where = "case %d: %s of %s: exit code %d: %s" % (case, argv, seed, r.returncode,

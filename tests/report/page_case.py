@@ -1,4 +1,5 @@
 """What the tests of mt-report's pages share: a trace that becomes a page, and the page in a browser."""
+import atexit
 import json
 import os
 import re
@@ -40,14 +41,16 @@ def grouped(n):
 
 
 class Case(unittest.TestCase):
+    page = None  # one browser for all classes
+
     @classmethod
     def setUpClass(cls):
         cls.dir = tempfile.mkdtemp(prefix="mt-page-")
-        cls.page = None
         cls.addClassCleanup(shutil.rmtree, cls.dir)
         cls.make()
-        cls.page = chromium.Page()
-        cls.addClassCleanup(cls.page.close)
+        if not Case.page:
+            Case.page = chromium.Page()
+            atexit.register(Case.page.close)
 
     @classmethod
     def make(cls):

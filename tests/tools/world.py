@@ -8,8 +8,11 @@ import subprocess
 import tempfile
 import unittest
 
-build = source = None
-expect_runtime = False  # the build has the targets: then their absence is a failure, not a reason to skip
+import harness
+
+build, source = harness.BUILD, harness.SOURCE
+expect_runtime = False
+OPTIONS = ((("--complete",), {"action": "store_true", "help": "the build has plugin and runtime: their absence is a failure, not a reason to skip"}),)
 
 KERNEL = """
 __global__ void scale(float *a, float f) { a[blockIdx.x * blockDim.x + threadIdx.x] *= f; }
@@ -42,6 +45,13 @@ PROGRAM_SUM = "999000\n"  # 2 * (0 + 1 + … + 999)
 PROGRAM_RECORDS = 2000  # a load and a store for each i < n
 
 
+class World(harness.World):
+    def __init__(self, work, variant=None, complete=False):
+        super().__init__(work, variant)
+        global expect_runtime
+        expect_runtime = complete
+
+
 def overlay(name=""):
     return os.path.join(build, "cuda-overlay", name)
 
@@ -64,8 +74,7 @@ class Case(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.work, ignore_errors=True)
         self.tmp = os.path.join(self.work, "tmp dir")
         os.mkdir(self.tmp)
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
-        self.env.update(TMPDIR=self.tmp, MEMTRACE_DIR=self.work, LC_ALL="C.UTF-8")
+        self.env = harness.clean(TMPDIR=self.tmp, MEMTRACE_DIR=self.work, LC_ALL="C.UTF-8")
 
     def path(self, *names):
         return os.path.join(self.work, *names)
@@ -84,8 +93,7 @@ class Case(unittest.TestCase):
 
     def run_(self, *words, code=0, **env):
         """Runs a command in the test's folder; fails when the exit code is another."""
-        done = subprocess.run([str(w) for w in words], cwd=self.work, env={**self.env, **env}, text=True, timeout=280,
-                              stdin=subprocess.DEVNULL, capture_output=True, errors="replace")
+        done = harness.run(words, 280, cwd=self.work, env={**self.env, **env}, stdin=subprocess.DEVNULL)
         if code is not None and done.returncode != code:
             self.fail(f"{words}\nexit code {done.returncode}, not {code}\n{done.stdout}\n{done.stderr}")
         return done

@@ -1,5 +1,5 @@
 // Kernels for the ways in which addresses, lanes and waits can lie, with results that are known beforehand.
-// run.py knows how many of them run as vectors, and which do not.
+// cases.py knows how many of them run as vectors, and which do not.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

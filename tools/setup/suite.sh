@@ -5,7 +5,7 @@
 suite_run() {
     local out=$log/ctest.log status=0 total passed skipped failed
     total=$(ctest --test-dir "$build" -N "$@" | sed -n 's/^Total Tests: *//p')
-    ctest --test-dir "$build" -j3 --output-on-failure --timeout 900 --no-tests=error "$@" </dev/null 2>&1 | tee "$out"
+    ctest --test-dir "$build" -j$(($(nproc) + 1)) --output-on-failure --timeout 900 --no-tests=error "$@" </dev/null 2>&1 | tee "$out"
     status=${PIPESTATUS[0]}
     # "3/20 Test #3: name ....   Passed    0.01 sec"; what is neither passed nor skipped has failed, also when ctest
     # ended early and never came to it.

@@ -27,7 +27,10 @@ AVX2 static long gather_q_ps(void) /* four of a base in the middle: an index is 
 }
 AVX2 static long maskload(void)
 {
-    __m256i v = _mm256_maskload_epi32(from + 8, _mm256_setr_epi32(-1, 0, -1, -1, 0, 1, 0, -5));
+    const int *p = from + 8;
+    __asm__("" : "+r"(p)); /* or else the load becomes one of all 32 bytes, which are known to be there */
+    __m256i v = _mm256_maskload_epi32(p, _mm256_setr_epi32(-1, 0, -1, -1, 0, 1, 0, -5));
+    __asm__("" : "+x"(v)); /* or else one of the last element */
     return _mm256_extract_epi32(v, 7);
 }
 AVX2 static long maskstore(void)

@@ -1,5 +1,5 @@
 """Arrays and what they must be called: NAMES has the names of what a line allocates, in the order in which it does; "-" is none.
-LINE: so without columns, too. `take`, `Array` and `Parameter` are a package's. Not run by itself: tests/python/run.py."""
+LINE: so without columns, too. `take`, `Array` and `Parameter` are a package's. Not run by itself: tests/python/cases.py."""
 from package import Array, Parameter, begin, operators, take
 
 begin()

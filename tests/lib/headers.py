@@ -11,7 +11,7 @@ import subprocess
 
 FOLLOW = {"-I", "-o", "-L", "-l", "-Xarch_host", "-Xarch_device"}  # the next word belongs to it
 DECIDES = re.compile(r"-O|-std=|-fgpu-rdc$|--cuda-gpu-arch=|-arch=|--offload-arch=|--cuda-device-only$|-Xarch_|--std=")  # what headers become
-IGNORED = re.compile(r"-D(?!_|CUDA|CUB|THRUST|NDEBUG)|-l|-L|-I|-w$|-W|--?mt-|--plain$|-lineinfo$|-v$|-fmad=|-ffp-contract=|-Xarch_\w+ -O[0-3]$")
+IGNORED = re.compile(r"-D(?!_|CUDA|CUB|THRUST|NDEBUG)|-l|-L|-I|-w$|-W|--?mt-|-fplugin-arg-memtrace-|--plain$|-lineinfo$|-v$|-fmad=|-ffp-contract=|-Xarch_\w+ -O[0-3]$")
 STOPS = {"-c": "-c", "-S": "-c", "-ptx": "-c"}  # where a compilation ends decides whether -pthread reaches the headers
 
 

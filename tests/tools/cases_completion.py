@@ -1,12 +1,12 @@
-#!/usr/bin/env python3
-"""Completion in the shells themselves: test_completion.py BIN SOURCE SHELL. 77: the shell is not there."""
+"""Completion in the shells themselves, where they are."""
 import os
 import shutil
 import subprocess
-import sys
-import tempfile
 
-BIN, SOURCE, SHELL = sys.argv[1:]
+import harness
+from harness import case, need, same
+
+SOURCE = os.path.join(harness.SOURCE, "tools", "completion")
 WANTED = {"mt-extract --sect": "--sections=", "mt-dump --qui": "--quiet", "mt-extract unique": "unique-file",
           "mt-extract --format=sq": "--format=sqlite", "mt-extract -f sq": "sqlite", "mt-extract -s KDV,transf": "KDV,transfers", "mt-host at": "atomic",
           "mt-extract -o unique": "unique-file"}
@@ -30,24 +30,16 @@ def zsh(typed, folder):
     return ["zsh", "-f", "-c", ZSH % (SOURCE, typed, WANTED[typed])]
 
 
-def main():
-    if not shutil.which(SHELL):
-        print("no", SHELL)
-        return 77
-    wrong = 0
+@case("completion", "fish", "zsh")
+def completion(world):
+    shell = need(world.variant)
     for typed, wanted in WANTED.items():
-        with tempfile.TemporaryDirectory() as folder:
-            open(os.path.join(folder, "unique-file"), "w", encoding="utf-8").close()
-            env = {**os.environ, "PATH": BIN + os.pathsep + os.environ["PATH"], "HOME": folder, "TERM": "dumb"}
-            try:
-                done = subprocess.run({"fish": fish, "zsh": zsh}[SHELL](typed, folder), cwd=folder, env=env, capture_output=True, timeout=60)
-                got = done.stdout.decode(errors="replace").split()
-            except subprocess.TimeoutExpired:
-                got = ["(nothing)"]
-        if got != [wanted if SHELL == "fish" else "found"]:
-            print(f"{SHELL}: {typed!r} becomes {got}, not {wanted}")
-            wrong = 1
-    return wrong
-
-
-sys.exit(main())
+        folder = world.folder("typed")
+        open(os.path.join(folder, "unique-file"), "w", encoding="utf-8").close()
+        env = {**os.environ, "PATH": os.path.join(world.build, "bin") + os.pathsep + os.environ["PATH"], "HOME": folder, "TERM": "dumb"}
+        try:
+            done = harness.run({"fish": fish, "zsh": zsh}[world.variant](typed, folder), 60, cwd=folder, env=env)
+            got = done.stdout.split()
+        except subprocess.TimeoutExpired:
+            got = ["(nothing)"]
+        same(f"{shell}: {typed!r} becomes", got, [wanted if world.variant == "fish" else "found"])

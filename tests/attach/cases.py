@@ -1,9 +1,5 @@
-#!/usr/bin/env python3
-"""Programs that nvcc built, under mt-run: run.py --build DIR --work DIR [--cc CC] --list | --make | CASE...
-
---make builds them all into --work; each case then runs some, with results and numbers of records that are counted by hand
-(src/*.cu say them). Exit codes: 0 fine, 1 a case fails, 77 there is no nvcc."""
-import argparse
+"""Programs that nvcc built, under mt-run. The first case makes them all; each other runs some, with results and numbers of records
+that are counted by hand (src/*.cu say them)."""
 import collections
 import glob
 import hashlib
@@ -15,15 +11,12 @@ import subprocess
 import sys
 import tempfile
 
-sys.dont_write_bytecode = True
+import trace
+from harness import BUILD, Skipped, call, case, expect, nvcc_of, run, tool
+
 HERE = os.path.dirname(os.path.realpath(__file__))
 SRC = os.path.join(HERE, "src")
-sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
-sys.path.insert(0, os.path.join(HERE, "..", "ptx"))
-import trace  # noqa: E402
-import conformance  # noqa: E402
-
-ARGS = None
+WORK = os.path.join(BUILD, "tests", "attach", "work")
 APP = {("add", "load", 4): 1000, ("add", "store", 4): 1000}
 LIB = {("twice", "load", 4): 32, ("twice", "store", 4): 32}
 
@@ -32,42 +25,33 @@ LIB = {("twice", "load", 4): 32, ("twice", "store", 4): 32}
 HOLES = "cudaLaunchKernel", "cudaMallocManaged", "__cudaLaunchKernel", "cudaMemcpy2DToArrayAsync_ptsz"
 
 
-class Wrong(Exception):
-    pass
-
-
-class Skipped(Exception):
-    pass
-
-
-def expect(holds, *words):
-    if not holds:
-        raise Wrong(" ".join(str(w) for w in words))
-
-
-def call(*words, **more):
-    return subprocess.run(words, capture_output=True, text=True, timeout=110, **more)
+def by_nvcc(function):
+    """A case whose programs are made with nvcc."""
+    def run_it():
+        if not os.path.exists(os.path.join(WORK, "app")):
+            raise Skipped("this CUDA toolkit has no nvcc")
+        function()
+    return case(function.__name__.removeprefix("case_"), FIXTURES_REQUIRED="attach")(run_it)
 
 
 def build(*words):
-    done = call(*words, cwd=ARGS.work)
-    if done.returncode:
-        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
+    call(words, cwd=WORK)
 
 
+@case("build", FIXTURES_SETUP="attach", TIMEOUT=600)
 def make():
     """All programs, with few runs of nvcc."""
-    nvcc = conformance.nvcc_of(ARGS.build)
-    shutil.rmtree(ARGS.work, ignore_errors=True)
-    os.makedirs(ARGS.work)
-    cc, src = ARGS.cc, lambda name: os.path.join(SRC, name)
+    nvcc = nvcc_of()
+    shutil.rmtree(WORK, ignore_errors=True)
+    os.makedirs(WORK)
+    cc, src = "cc", lambda name: os.path.join(SRC, name)
     build(cc, "-shared", "-fPIC", src("said.c"), "-o", "said.so")
     build(cc, "-shared", "-fPIC", src("names.c"), "-o", "names.so")
-    build(cc, src("closed.c"), "-Wl,--dynamic-linker=" + os.path.join(ARGS.work, "whole"), "-o", "foreign")
+    build(cc, src("closed.c"), "-Wl,--dynamic-linker=" + os.path.join(WORK, "whole"), "-o", "foreign")
     build(cc, "-shared", "-fPIC", src("asks.c"), "-o", "libasks.so")
     build(cc, src("closed.c"), "-o", "closed")
     build(cc, "-static", "-x", "c", os.devnull, "-o", "whole", "-nostdlib", "-Wl,-e,0")
-    with open(os.path.join(ARGS.work, "node.map"), "w", encoding="utf-8") as f:
+    with open(os.path.join(WORK, "node.map"), "w", encoding="utf-8") as f:
         f.write("libcudart.so.12 { global: cuda*; local: *; };\n")
     build(cc, "-shared", "-fPIC", src("fake_cudart.c"), "-Wl,--version-script=node.map,-soname,libcudart.so.12", "-o", "libcudart.so.12")
     build(cc, src("older.c"), "./libcudart.so.12", "-Wl,-rpath,$ORIGIN,--disable-new-dtags", "-o", "older")
@@ -100,7 +84,7 @@ def make():
         words = [cc, src("nvrtc.c"), f"-I{cuda}/include", f"-L{cuda}/lib64/stubs", "-lcuda"]
         build(*words, f"-L{cuda}/lib64", "-lnvrtc", "-o", "nvrtc")
         build(*words, "-DOPENED", "-o", "nvrtc-opened")
-        build(*words[:3], f"-L{ARGS.build}/cuda-overlay/lib64", "-lcuda", "-lnvrtc", f"-Wl,-rpath,{ARGS.build}/lib", "-o", "nvrtc-ours")
+        build(*words[:3], f"-L{BUILD}/cuda-overlay/lib64", "-lcuda", "-lnvrtc", f"-Wl,-rpath,{BUILD}/lib", "-o", "nvrtc-ours")
     if all(has):
         build(*words[:1], src("nvjitlink.c"), *words[2:], f"-L{cuda}/lib64", "-lnvrtc", "-lnvJitLink", "-o", "nvjitlink")
     for name in "app", "liblib.so":
@@ -116,13 +100,13 @@ def digest(path):
 
 def clean_environment(**more):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACE_", "LD_"))}
-    return {**env, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_CACHE": os.path.join(ARGS.work, "cache"), **more}
+    return {**env, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_CACHE": os.path.join(WORK, "cache"), **more}
 
 
 def mt_run(*words, stdin=None, lost="", **env):
     """What it does and says, and the accesses that it leaves: (kernel, kind, size) -> number. lost: why each trace is not whole."""
-    with tempfile.TemporaryDirectory(dir=ARGS.work) as folder:
-        done = call(os.path.join(ARGS.build, "bin", "mt-run"), "-o", folder, *words, cwd=ARGS.work, env=clean_environment(**env), stdin=stdin)
+    with tempfile.TemporaryDirectory(dir=WORK) as folder:
+        done = run([tool("mt-run"), "-o", folder, *words], cwd=WORK, env=clean_environment(**env), stdin=stdin)
         found = collections.Counter()
         for path in sorted(glob.glob(os.path.join(folder, "MemTrace-pipe-*[0-9]"))):
             companion = trace.Companion(path + ".meta")
@@ -146,19 +130,22 @@ def times(counts, n):
     return {k: v * n for k, v in counts.items()}
 
 
+@by_nvcc
 def case_static():
     """nvcc's default, with and without a fixed address; the file stays as it is, the exit code is the program's."""
     for name in "app", "fixed":
-        before = digest(os.path.join(ARGS.work, name))
+        before = digest(os.path.join(WORK, name))
         check(*mt_run(f"./{name}", "7"), "sum 499500\n", APP, code=7)
-        expect(digest(os.path.join(ARGS.work, name)) == before, name, "has changed")
+        expect(digest(os.path.join(WORK, name)) == before, name, "has changed")
 
 
+@by_nvcc
 def case_shared():
     """The run path in the file names NVIDIA's library."""
     check(*mt_run("./shared"), "sum 499500\n", APP)
 
 
+@by_nvcc
 def case_fork():
     done, found = mt_run("./app", "99")
     expect(done.returncode == 0 and done.stdout == "sum 499500\n", done)
@@ -172,44 +159,48 @@ os.execve(f, ["app"], os.environ)
 """
 
 
+@by_nvcc
 def case_file():
     """Whatever the program's file is called, and whether it is there at all."""
-    linker = subprocess.run(["readelf", "-l", "app"], cwd=ARGS.work, capture_output=True, text=True).stdout
+    linker = subprocess.run(["readelf", "-l", "app"], cwd=WORK, capture_output=True, text=True).stdout
     linker = re.search(r"interpreter: (\S+)\]", linker)[1]
     names = ["libmemtrace-app", "libmemtrace.so", "app (deleted)", "a p:p", "app\nx \\012"]
     for name in names:
-        shutil.copy(os.path.join(ARGS.work, "app"), os.path.join(ARGS.work, name))
+        shutil.copy(os.path.join(WORK, "app"), os.path.join(WORK, name))
         check(*mt_run("./" + name), "sum 499500\n", APP)
         check(*mt_run(linker, "--argv0", "x", "./" + name), "sum 499500\n", APP)
-        os.unlink(os.path.join(ARGS.work, name))
+        os.unlink(os.path.join(WORK, name))
     check(*mt_run("sh", "-c", "cp app gone; exec 7<gone; rm gone; exec /proc/self/fd/7"), "sum 499500\n", APP)
     check(*mt_run(sys.executable, "-c", MEMFD), "sum 499500\n", APP)
     check(*mt_run(sys.executable, "-c", "import os; os.execve(os.open('app', 0), ['app'], os.environ)"), "sum 499500\n", APP)
     # Which libraries the program's own file has named is what tells it from one of ours.
-    shutil.copy(os.path.join(ARGS.work, "liblib.so"), os.path.join(ARGS.work, "libmemtrace-lib.so"))
+    shutil.copy(os.path.join(WORK, "liblib.so"), os.path.join(WORK, "libmemtrace-lib.so"))
     check(*mt_run("./closed", "./libmemtrace-lib.so"), "0 992\n", LIB)
 
 
+@by_nvcc
 def case_long():
     """A kernel's name of thousands of letters takes a line of a message, not a screen; the file has it whole."""
-    with open(os.path.join(ARGS.work, "long"), "rb") as f:
+    with open(os.path.join(WORK, "long"), "rb") as f:
         name = next(w.decode() for w in f.read().split(b"\0") if w.startswith(b"_Z4fillI"))
-    whole = call("c++filt", name).stdout
+    whole = run(["c++filt", name]).stdout
     done, _ = mt_run("./long", lost="^kernel fill<\u2026> has no code for the CPU device and did not run")
     expect(done.returncode == 0 and done.stdout == "209\n" and len(whole) > 1000, done, whole)
     expect(re.match("memtrace: [^\n]*\\bfill<\u2026>", done.stderr) and len(done.stderr) < 700 and done.stderr.count("\n") == 1, done)
 
 
+@by_nvcc
 def case_unreadable():
     """A file that may be run and not read: it is said."""
-    shutil.copy(os.path.join(ARGS.work, "app"), os.path.join(ARGS.work, "secret"))
-    os.chmod(os.path.join(ARGS.work, "secret"), 0o111)
-    if os.access(os.path.join(ARGS.work, "secret"), os.R_OK):
+    shutil.copy(os.path.join(WORK, "app"), os.path.join(WORK, "secret"))
+    os.chmod(os.path.join(WORK, "secret"), 0o111)
+    if os.access(os.path.join(WORK, "secret"), os.R_OK):
         raise Skipped("this user may read everything")
     done, _ = mt_run("sh", "-c", "./secret")
     expect(re.search(r"memtrace: \S*secret: it cannot be read \(Permission denied\)", done.stderr), done)
 
 
+@by_nvcc
 def case_closed():
     """Where a library lay whose runtime was left as it is, another one comes to lie; and there may be many."""
     done, found = mt_run("./closed", "./stripped-liblib.so", "./libasks.so", "./stripped-liblib.so", "./libasks.so")
@@ -217,44 +208,49 @@ def case_closed():
     check(done, found, "1 0\n0 0\n1 0\n0 0\n", {}, err=said % "symbols were stripped" + said % "its CUDA calls fail")
     names = [f"./stripped-{i}.so" for i in range(70)]
     for name in names:
-        shutil.copy(os.path.join(ARGS.work, "stripped-liblib.so"), os.path.join(ARGS.work, name))
+        shutil.copy(os.path.join(WORK, "stripped-liblib.so"), os.path.join(WORK, name))
     done, found = mt_run("./closed", *names, KEEP="1")
     check(done, found, "1 0\n" * 70, {}, err=r"(memtrace: \./stripped-\d+\.so: [^\n]*symbols were stripped[^\n]*\n){70}")
 
 
+@by_nvcc
 def case_cleared():
     """The folder that -o names, for programs that clear or overwrite their environment before they use CUDA."""
     for how in 96, 97, 98:
         check(*mt_run("./app", str(how)), "sum 499500\n", APP, code=how)
 
 
+@by_nvcc
 def case_missing():
     """A function of three bytes that libmemtrace.so lacks: cudaErrorNotSupported, and its name, once."""
     check(*mt_run("./app", "0", "missing"), "missing 801 801\n", {}, err=r"memtrace: __cudaGetProcAddress: [^\n]*\n")
 
 
+@by_nvcc
 def case_library():
     """A runtime in a library, whose constructor launches: linked, and opened by seven threads at once."""
     check(*mt_run("./linked"), "early 0 992\nmain 0 992\n", times(LIB, 2))
     names = [f"./lib{i}.so" for i in range(6)]
     for name in names:
-        shutil.copy(os.path.join(ARGS.work, "liblib.so"), os.path.join(ARGS.work, name))
+        shutil.copy(os.path.join(WORK, "liblib.so"), os.path.join(WORK, name))
     for _ in range(20):  # a constructor has the dynamic linker's lock: who waits for whom differs from run to run
         check(*mt_run("./opened", "./libearly.so", *names), "early 0 992\n" + "thread 0 992\n" * 7, times(LIB, 8))
 
 
+@by_nvcc
 def case_script():
     for name, text in ("script.py", f"#!{sys.executable}\nimport ctypes\nn = ctypes.c_int()\n"
                                     "print(ctypes.CDLL('./liblib.so').lib_run(ctypes.byref(n)), n.value)\n"), \
                       ("script", "./app; ./linked | cat; exit 3\n"):
-        with open(os.path.join(ARGS.work, name), "w", encoding="utf-8") as f:
+        with open(os.path.join(WORK, name), "w", encoding="utf-8") as f:
             f.write(text)
-        os.chmod(os.path.join(ARGS.work, name), 0o755)
+        os.chmod(os.path.join(WORK, name), 0o755)
     check(*mt_run("./script.py"), "0 992\n", LIB)
     done, found = mt_run("./script", MEMTRACE_PATTERN="MemTrace-pipe-%p?")
     check(done, found, "sum 499500\nearly 0 992\nmain 0 992\n", {**APP, **times(LIB, 2)}, code=3)
 
 
+@by_nvcc
 def case_stripped():
     """The program is refused; as a child, or as a library, it is said and its calls fail: nothing is zero in silence."""
     done, found = mt_run("./stripped-app")
@@ -273,6 +269,7 @@ def case_stripped():
     expect(done.stdout.count(" 0 992\n") == 2 and re.fullmatch(said, done.stderr) and found == times(LIB, 2), done, found)
 
 
+@by_nvcc
 def case_names():
     """Static kernels of two files, with relocatable device code and without: names of the source, and two kernels."""
     each = {("load", 4): 4, ("store", 4): 4}
@@ -286,26 +283,29 @@ def case_names():
         check(*mt_run("./" + name, MEMTRACE_KERNELS="^hid$"), "1001 2025 6 9\n", {k: n for k, n in wanted.items() if k[0].startswith("hid")})
 
 
+@by_nvcc
 def case_unoptimised():
     """nvcc -G: what its PTX has, and ptxas keeps."""
     check(*mt_run("./unoptimised"), "4 256\n", {("unoptimised", "load", 4): 5 * 64, ("unoptimised", "store", 4): 3 * 64})
 
 
+@by_nvcc
 def case_debugger():
     """Names of CPU images lead to the process' own file while that is loaded, and nowhere later; gdb does not wait at a pipe."""
-    names = os.path.join(ARGS.work, "names.so")
+    names = os.path.join(WORK, "names.so")
     check(*mt_run("./app", LD_PRELOAD=names, LD_AUDIT=names), "sum 499500\nimages 1\n", APP)
     if shutil.which("gdb"):
         done, found = mt_run("gdb", "-batch", "-nx", "-ex", "set debuginfod enabled off", "-ex", "run", "./app", stdin=subprocess.DEVNULL)
         expect("ptrace" in done.stderr or "sum 499500\n" in done.stdout and "exited normally" in done.stdout and found == APP, done, found)
 
 
+@case("refused", FIXTURES_REQUIRED="attach")
 def case_refused():
     """What nothing can be loaded into; as children such programs just run."""
     check(*mt_run("./exit32"), "", {}, code=2, err=r"mt-run: [^\n]*32-bit x86[^\n]*\n")
     check(*mt_run("sh", "-c", "./exit32; echo $?"), "5\n", {})
     check(*mt_run("./foreign"), "", {}, code=2, err=r"mt-run: [^\n]*/whole, which has no auditors[^\n]*\n")
-    suid = os.path.join(ARGS.work, "suid")
+    suid = os.path.join(WORK, "suid")
     shutil.copy(shutil.which("true"), suid)
     if os.getuid() == 0:
         os.chown(suid, 65534, -1)
@@ -315,18 +315,18 @@ def case_refused():
     for words, code, err in (((), 2, "no program"), (("-x",), 2, "invalid option"), (("./nothing",), 2, "No such file"),
                              (("nothing-here",), 2, "in PATH"), (("-f", "text", "true"), 2, "text is not"),
                              (("-o", "/proc/none/x", "true"), 1, "/proc/none"), (("--list", "a", "b"), 2, "--list takes one")):
-        done = call(os.path.join(ARGS.build, "bin", "mt-run"), *words, cwd=ARGS.work, env=clean_environment())
+        done = run([tool("mt-run"), *words], cwd=WORK, env=clean_environment())
         expect(done.returncode == code and err in done.stderr and not done.stdout, words, done)
 
 
+@case("environment", FIXTURES_REQUIRED="attach")
 def case_environment():
     """What was preloaded stays; mt-run twice is once; options become variables; thread-local storage has room."""
     check(*mt_run("./reserve"), "main 1 7\n", {}, code=1)
-    said = os.path.join(ARGS.work, "said.so")
+    said = os.path.join(WORK, "said.so")
     done, _ = mt_run("./older", LD_PRELOAD=said, LD_AUDIT=said)
     expect(done.stdout.endswith("auditor\nloaded\n" + OLDER), done)
-    tool = os.path.join(ARGS.build, "bin", "mt-run")
-    done, _ = mt_run(tool, "-k", "a b", "-d", "cpu", "-f", "compact", "--show", "env", "x y")
+    done, _ = mt_run(tool("mt-run"), "-k", "a b", "-d", "cpu", "-f", "compact", "--show", "env", "x y")
     words = done.stdout.split()
     expect(words[0].count("libmemtrace-attach.so") == 1 and words[1].count("libmemtrace.so") == 1, done)
     expect("MEMTRACE_KERNELS='a b'" in done.stdout and done.stdout.endswith("env 'x y'\n"), done)
@@ -336,6 +336,7 @@ OLDER = "malloc 0\nattributes 0\nproperties 0\nsynchronize 0 advise 0\ntype 3 sa
 GONE = r"memtrace: cudaSetDoubleForHost: of CUDA 12[^\n]*\n"
 
 
+@case("older", FIXTURES_REQUIRED="attach")
 def case_older():
     """A program of CUDA 12 gets the functions of CUDA 12, with no word from the dynamic linker."""
     check(*mt_run("./older"), OLDER, {}, err=GONE)
@@ -355,17 +356,19 @@ print(len(re.findall("lib/libmemtrace.so$", open("/proc/self/maps").read(), re.M
 """
 
 
+@case("finders", FIXTURES_REQUIRED="attach")
 def case_finders():
     """Programs look for the driver by name, by the linker's and objdump's words, and in folders."""
     names = ["libcuda.so.1", "libcuda.so", "libcuda.so.1", "libcuda.so", "libcuda.so.1"]
     out = "".join(f"{name} 0 True\n" for name in names) + "True\n"
     check(*mt_run(sys.executable, "-c", FINDERS), out, {})
     check(*mt_run("env", "-u", "LD_AUDIT", "-u", "LD_PRELOAD", sys.executable, "-c", FINDERS), out, {})
-    empty = tempfile.mkdtemp(dir=ARGS.work)
+    empty = tempfile.mkdtemp(dir=WORK)
     done, _ = mt_run("sh", "-c", "echo $LD_LIBRARY_PATH", LD_LIBRARY_PATH=empty)
     expect(done.stdout.split(":")[1:] == [empty + "\n"], done)
 
 
+@by_nvcc
 def case_list():
     done, _ = mt_run("--list", "./linked")
     expect(done.returncode == 0 and re.search(r"libearly\.so: static runtime of CUDA \d+, is taken over\n", done.stdout) and
@@ -385,17 +388,17 @@ def nvrtc_texts():
     return ["".join(re.findall(r'"((?:\\.|[^"\\])*)"', found[name])).encode().decode("unicode_escape") for name in ("header", "text")]
 
 
+@by_nvcc
 def case_nvrtc():
     """Machine code of NVRTC's, which is PTX here: linked, opened by its path, and without mt-run. Lines are of the texts, which are
     kept."""
-    if not os.path.exists(os.path.join(ARGS.work, "nvrtc")):
+    if not os.path.exists(os.path.join(WORK, "nvrtc")):
         raise Skipped("this CUDA toolkit has no NVRTC")
-    lib = os.path.join(os.path.dirname(os.path.dirname(conformance.nvcc_of(ARGS.build))), "lib64")
+    lib = os.path.join(os.path.dirname(os.path.dirname(nvcc_of())), "lib64")
     env = clean_environment(LD_LIBRARY_PATH=lib)
-    tool = os.path.join(ARGS.build, "bin", "mt-run")
-    for words in ([tool, "./nvrtc"], [tool, "./nvrtc-opened", lib + "/libnvrtc.so"], ["./nvrtc-ours"]):
-        with tempfile.TemporaryDirectory(dir=ARGS.work) as folder:
-            done = call(*words, cwd=ARGS.work, env={**env, "MEMTRACE_DIR": folder})
+    for words in ([tool("mt-run"), "./nvrtc"], [tool("mt-run"), "./nvrtc-opened", lib + "/libnvrtc.so"], ["./nvrtc-ours"]):
+        with tempfile.TemporaryDirectory(dir=WORK) as folder:
+            done = run(words, cwd=WORK, env={**env, "MEMTRACE_DIR": folder})
             expect((done.returncode, done.stdout, done.stderr) == (0, "6 6 NVRTC_ERROR_COMPILATION\n", ""), words, done)
             path = os.path.join(folder, "MemTrace-pipe-0")
             counts = [sizes for launch in trace.read(path) for sizes in launch.ctas().values()]
@@ -405,49 +408,11 @@ def case_nvrtc():
             expect(sites == {"load": (3, header), "store": (4, text)}, words, sites)
 
 
+@by_nvcc
 def case_nvjitlink():
     """Two parts that nvJitLink makes machine code of: PTX, and code for link-time optimisation."""
-    if not os.path.exists(os.path.join(ARGS.work, "nvjitlink")):
+    if not os.path.exists(os.path.join(WORK, "nvjitlink")):
         raise Skipped("this CUDA toolkit has no nvJitLink")
-    lib = os.path.join(os.path.dirname(os.path.dirname(conformance.nvcc_of(ARGS.build))), "lib64")
+    lib = os.path.join(os.path.dirname(os.path.dirname(nvcc_of())), "lib64")
     for way in "ptx", "lto":
         check(*mt_run("./nvjitlink", way, LD_LIBRARY_PATH=lib), "6 6\n", {("k", "load", 4): 64, ("k", "store", 4): 64})
-
-
-CASES = {name[5:]: f for name, f in list(globals().items()) if name.startswith("case_")}
-WITHOUT_NVCC = {"refused", "environment", "older", "finders"}
-
-
-def main():
-    global ARGS
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for option in "--build", "--work":
-        parser.add_argument(option, required=True)
-    parser.add_argument("--cc", default="cc")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--make", action="store_true")
-    parser.add_argument("cases", nargs="*")
-    ARGS = parser.parse_args()
-    ARGS.build, ARGS.work = os.path.realpath(ARGS.build), os.path.realpath(ARGS.work)
-    if ARGS.list:
-        print("\n".join(CASES))
-        return 0
-    if ARGS.make:
-        make()
-    for name in ARGS.cases:
-        if name not in WITHOUT_NVCC and not os.path.exists(os.path.join(ARGS.work, "app")):
-            print("skipped: this CUDA toolkit has no nvcc")
-            return 77
-        try:
-            CASES[name]()
-        except Skipped as why:
-            print(f"skipped: {why}")
-            return 77
-        except (Wrong, subprocess.TimeoutExpired) as why:
-            print(f"FAILED {name}: {why}")
-            return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,19 +1,13 @@
-#!/usr/bin/env python3
-"""mt-ptx as a command: tool.py --build DIR. Options, exit codes and messages; then, with nvcc, fatbins of all packings, in
-objects and programs, of one architecture and several, which must give the IR that the PTX beside them gives; and damaged ones."""
-import argparse
+"""mt-ptx as a command. Options, exit codes and messages; then, with nvcc, fatbins of all packings, in objects and programs, of one
+architecture and several, which must give the IR that the PTX beside them gives; and damaged ones."""
 import os
 import random
 import resource
 import struct
-import subprocess
-import sys
-import tempfile
 
-sys.dont_write_bytecode = True
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, HERE)
-import corpus  # noqa: E402
+import harness
+from harness import case, holds, nvcc_of, run
+from harness import call as must
 
 KERNEL = """.version 8.0
 .target sm_80
@@ -26,18 +20,14 @@ KERNEL = """.version 8.0
 """
 BAD = ".visible .entry bad() {\n    frobnicate.u32 %r1;\n    .nonsense;\n}\n"
 SOURCE = '__global__ void add(int *p) { p[threadIdx.x] += 1; }\nint main() { return 0; }\n'
-failed = 0
 
 
-def expect(what, holds, more=""):
-    global failed
-    if not holds:
-        failed += 1
-        print(f"FAILED {what} {more}")
+def expect(what, condition, more=""):
+    holds(f"{what} {more}", condition)
 
 
 def call(*words, **more):
-    return subprocess.run(words, capture_output=True, text=True, timeout=300, **more)
+    return run(words, 300, **more)
 
 
 def options(tool, work):
@@ -196,7 +186,7 @@ def fatbins(tool, nvcc, work):
     source, ptx, image = (os.path.join(work, name) for name in ("add.cu", "add.ptx", "image"))
     with open(source, "w", encoding="utf-8") as f:
         f.write(SOURCE)
-    call(nvcc, "-ptx", "-arch=sm_90", source, "-o", ptx, check=True)
+    must([nvcc, "-ptx", "-arch=sm_90", source, "-o", ptx])
     want = call(tool, "--emit-ir", ptx).stdout.split("target triple")[1].split("\n!")[0]
     several = ["-gencode=arch=compute_75,code=compute_75", "-gencode=arch=compute_90,code=[sm_90,compute_90]"]
     for how in (["-arch=sm_90", "-Xfatbin=-compress-mode=none"], ["-arch=sm_90", "-Xfatbin=-compress-mode=speed"],
@@ -214,7 +204,7 @@ def fatbins(tool, nvcc, work):
             got = done.stdout.split("target triple")[-1].split("\n!")[0]
             expect(f"{how} {flags}: the same IR", got == want, done.stderr)
     only = os.path.join(work, "sass")
-    call(nvcc, "-gencode=arch=compute_90,code=sm_90", source, "-o", only, check=True)
+    must([nvcc, "-gencode=arch=compute_90,code=sm_90", source, "-o", only])
     done = call(tool, only, "-o", image)
     expect("machine code alone", done.returncode == 1 and "machine code alone" in done.stderr, done.stderr)
     damage(tool, os.path.join(work, "x.fatbin"), work)
@@ -232,28 +222,18 @@ def damage(tool, path, work):
                 data[rng.randrange(min(len(data), 512) if case % 2 else len(data))] = rng.randrange(256)
         with open(broken, "wb") as f:
             f.write(data)
-        done = call(tool, "--emit-ir", broken, "-o", os.devnull, errors="replace")
+        done = call(tool, "--emit-ir", broken, "-o", os.devnull)
         expect(f"damage {case} of {path}", done.returncode in (0, 1, 3), f"{done.returncode} {done.stderr[:300]}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", required=True)
-    args = parser.parse_args()
-    tool = os.path.join(args.build, "libexec", "memtrace", "mt-ptx")
-    with tempfile.TemporaryDirectory(prefix="memtrace-mt-ptx-") as work:
-        options(tool, work)
-        bombs(tool, work)
-        links(tool, work)
-        deep(tool, work)
-        nvcc = os.path.join(corpus.toolkit(args.build), "bin", "nvcc")
-        if os.path.exists(nvcc):
-            fatbins(tool, nvcc, work)
-        else:
-            print("this CUDA toolkit has no nvcc: no fatbins")
-    print(f"{failed} failures" if failed else "fine")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@case("tool")
+def whole_tool(world):
+    tool, work = harness.tool("mt-ptx"), world.work
+    options(tool, work)
+    bombs(tool, work)
+    links(tool, work)
+    deep(tool, work)
+    if nvcc_of():
+        fatbins(tool, nvcc_of(), work)
+    else:
+        print("this CUDA toolkit has no nvcc: no fatbins")

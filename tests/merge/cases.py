@@ -1,10 +1,7 @@
-#!/usr/bin/env python3
-"""Tests of mt-convert --order=time: run.py --bin DIR CASE; run.py --list."""
-import argparse
+"""mt-convert --order=time against GNU sort."""
 import collections
 import os
 import random
-import resource
 import select
 import subprocess
 import sys
@@ -12,9 +9,13 @@ import tempfile
 import time
 
 import trace
+from harness import case, tool
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "host", "src")
-TOOL = []
+
+
+def merge_tool():
+    return [tool("mt-convert"), "--order=time"]
 
 
 def unended(data):
@@ -28,7 +29,7 @@ def unended(data):
 
 
 def merge(data, *args, code=0, read=None):
-    p = subprocess.run(TOOL + list(args), input=data, capture_output=True, timeout=120)
+    p = subprocess.run([*merge_tool(), *args], input=data, capture_output=True, timeout=120)
     words, open_threads = p.stderr.decode(), unended(read or data)
     if code == 0 and open_threads:
         assert f"{open_threads} threads have no end" in words, words
@@ -48,6 +49,7 @@ def encode(rows):
     return "".join(r + "\n" for r in rows).encode()
 
 
+@case
 def case_sort():
     """The output is sort's, for all kinds of traces."""
     for seed in range(150):
@@ -58,6 +60,7 @@ def case_sort():
         same(merge(data, "--keep-timestamps")[0], trace.sort(data, keep=True))
 
 
+@case
 def case_ties():
     """Equal times: by thread, then by input; also when one thread repeats a time."""
     for seed in range(100):
@@ -71,6 +74,7 @@ def case_ties():
         same(merge(data)[0], trace.sort(data))
 
 
+@case
 def case_numbers():
     """Thread numbers and times up to 2^63 and 2^64; many threads that end."""
     data = encode(trace.lines(5, 3000, 60000, number=lambda t: (t * 0x9E3779B97F4A7C15) % (1 << 63)))
@@ -80,6 +84,7 @@ def case_numbers():
     same(merge(data)[0], trace.sort(data))
 
 
+@case
 def case_long_lines():
     """Lines of any length, also longer than every buffer."""
     def text(rng):
@@ -88,6 +93,7 @@ def case_long_lines():
     same(merge(data)[0], trace.sort(data))
 
 
+@case
 def case_bad_lines():
     """Bad lines are named, the rest is merged, exit 3."""
     good = list(trace.lines(3, 4, 500))
@@ -107,6 +113,7 @@ def case_bad_lines():
     assert words.count("\n") == 11 and "1000 lines" in words, words
 
 
+@case
 def case_late_lines():
     """A line that comes too late is in the output all the same, and named."""
     rows = ["1\t0\ttr", "2\t0\tm\tw\t1\t1", "3\t0\tm\tw\t2\t1", "2\t9\tm\tw\t3\t1", "4\t0\tm\tw\t4\t1"]
@@ -118,9 +125,10 @@ def case_late_lines():
     same(merge(encode(rows))[0], trace.sort(encode(rows)))
 
 
+@case
 def case_live():
     """Through a pipe: what may go out is there before the input ends, and nothing else."""
-    p = subprocess.Popen(TOOL, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    p = subprocess.Popen(merge_tool(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def feed(text, want):
         p.stdin.write(text.encode())
@@ -156,7 +164,7 @@ def finish_memory(p):
 
 def feed_memory(threads, count, lag):
     """Peak memory in KiB for a trace whose threads take turns of `lag` lines."""
-    p = subprocess.Popen(TOOL, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    p = subprocess.Popen(merge_tool(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     p.stdin.write(encode(f"{t}\t{t}\ttr" for t in range(threads)))
     now = threads
     while now < count:
@@ -167,6 +175,7 @@ def feed_memory(threads, count, lag):
     return finish_memory(p)
 
 
+@case
 def case_memory():
     """Memory follows the lag, not the trace."""
     short, long = feed_memory(4, 4000, 500), feed_memory(4, 400000, 500)
@@ -174,7 +183,7 @@ def case_memory():
     wide = feed_memory(4, 400000, 20000)
     assert wide < 12000, wide  # 80,000 lines of 50 bytes and 24 for each
     # Threads that come and go leave nothing behind.
-    p, now = subprocess.Popen(TOOL, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL), 0
+    p, now = subprocess.Popen(merge_tool(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL), 0
     for t in range(100000):
         p.stdin.write(encode([f"{now + 1}\t{t}\ttr", f"{now + 2}\t{t}\tm\tw\t1\t1", f"{now + 3}\t{t}\ttf"]))
         now += 3
@@ -182,6 +191,7 @@ def case_memory():
     assert ended < 20000, ended
 
 
+@case
 def case_files():
     """Files are read one after the other; what cannot be read is said."""
     with tempfile.TemporaryDirectory() as d:
@@ -201,20 +211,21 @@ def case_files():
         assert "--help" in merge(b"", "--nonsense", code=2)[1]
         assert b"Usage: memtrace convert" in merge(b"", "--help")[0]
         with open("/dev/full", "wb") as full:
-            p = subprocess.run(TOOL + [a], stdout=full, stderr=subprocess.PIPE)
+            p = subprocess.run([*merge_tool(), a], stdout=full, stderr=subprocess.PIPE)
         assert p.returncode == 1 and b"cannot write" in p.stderr, p.stderr
 
 
+@case
 def case_interrupt():
     """SIGINT: what waits goes out, exit 3. A reader that leaves ends us."""
-    p = subprocess.Popen(TOOL, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p = subprocess.Popen(merge_tool(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     p.stdin.write(encode(["1\t0\ttr", "2\t1\ttr", "9\t0\tm\tr\t1\t1"]))
     p.stdin.flush()
     assert os.read(p.stdout.fileno(), 100)
     p.send_signal(2)
     out, words = p.communicate(timeout=10)
     assert p.returncode == 3 and out.endswith(b"0\tm\tr\t1\t1\n") and b"interrupted" in words, (p.returncode, out)
-    p = subprocess.Popen(TOOL, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    p = subprocess.Popen(merge_tool(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     p.stdout.close()
     try:
         p.communicate(encode(trace.lines(1, 2, 50000)), timeout=20)
@@ -269,6 +280,7 @@ def simulated(program, rng, threads, total, shuffle=False, failed_writes=False):
     return rows, said
 
 
+@case
 def case_simulators():
     """The acceptance tests' own tools: right traces pass, traces in a wrong order fail."""
     with tempfile.TemporaryDirectory() as d:
@@ -307,22 +319,3 @@ def case_simulators():
                     "2\t0\tm\tr\t18446744073709551616\t4", "2\t0\tm\tr\t1\t4 "):
             assert check(encode(base)) == 0 and check(encode(base + [bad])) == 1, bad
         assert check(encode(base + ["2\t0\tm\tr\t1\t4\tr2\t9\tw\t1\t4", "3\t0\ttf", "4\t0\ttr", "5\t-1\tstart_roi"])) == 0
-
-
-def main():
-    cases = {k[5:]: f for k, f in globals().items() if k.startswith("case_")}
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("case", nargs="?")
-    args = parser.parse_args()
-    if args.list:
-        print("\n".join(cases))
-        return
-    TOOL.extend([os.path.join(args.bin, "mt-convert"), "--order=time"])
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    cases[args.case]()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,10 +1,8 @@
-#!/usr/bin/env python3
-"""Images that programs of nvcc get at run time: images.py --build DIR [--work DIR]
+"""Images that programs of nvcc get at run time.
 
 Programs with a shared CUDA runtime, which is ours here. Results are those of the arithmetic; accesses are counted by hand;
 lines without -lineinfo are looked up in the PTX that lies beside the trace. A script in place of mt-ptx counts how often it is
-called. Exit code 1 if something differs, 77 without nvcc."""
-import argparse
+called."""
 import glob
 import json
 import os
@@ -12,15 +10,12 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
-sys.dont_write_bytecode = True
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, HERE)
-import conformance  # noqa: E402
+import harness
+from harness import BUILD, Skipped, case, clean, holds, nvcc_of
 
+HERE = os.path.dirname(os.path.realpath(__file__))
 SOURCE = os.path.join(HERE, "images.cu")
 SUM = sum(i * (1 + i % 4) + 7 for i in range(1000))
 MANY = """#include <cstdio>
@@ -36,14 +31,10 @@ int main() { int *out, h[N], sum; cudaMalloc(&out, sizeof h); launch<0>(out); cu
 """
 GOOD = f"symbol: cudaSuccess\nwork: cudaSuccess\nsum {SUM}\n"
 QUIET = "children 0, none to wait for\n"
-failed = 0
 
 
-def expect(what, holds, more=""):
-    global failed
-    if not holds:
-        failed += 1
-        print(f"FAILED {what} {more}")
+def expect(what, condition, more=""):
+    holds(f"{what} {more}", condition)
 
 
 class Place:
@@ -68,16 +59,14 @@ exit $code
         self.runs = 0
 
     def environment(self, **more):
-        env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
         self.folder = os.path.join(self.work, f"run-{self.runs}")
         self.runs += 1
         os.makedirs(self.folder)
-        env.update({"MEMTRACE_DIR": self.folder, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_CACHE": self.cache,
-                    "MEMTRACE_PTX_TOOL": self.tool, "LD_LIBRARY_PATH": self.lib, **more})
-        return env
+        return clean(**{"MEMTRACE_DIR": self.folder, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_CACHE": self.cache, "MEMTRACE_PTX_TOOL": self.tool,
+                        "LD_LIBRARY_PATH": self.lib, **more})
 
     def run(self, program, *words, **more):
-        return subprocess.run([program, *words], capture_output=True, text=True, timeout=120, env=self.environment(**more))
+        return harness.run([program, *words], 120, env=self.environment(**more))
 
     def made(self):
         """How often mt-ptx was called since the last time. Waits for it: it keeps the image when the program has it."""
@@ -114,9 +103,7 @@ def compile_all(nvcc, work):
     with open(os.path.join(work, "more.cu"), "w", encoding="utf-8") as f:
         f.write(f'#define MORE\n#include "{SOURCE}"\n')
     for name, words in jobs.items():
-        done = subprocess.run([*base, *words, "-o", os.path.join(work, name)], capture_output=True, text=True, timeout=300)
-        if done.returncode != 0:
-            raise conformance.run.Broken(f"nvcc {words}: {done.stderr[-2000:]}")
+        harness.call([*base, *words, "-o", os.path.join(work, name)])
         with open(os.path.join(work, name), "r+b") as f: # an instruction that nobody knows
             data = f.read()
             f.seek(0)
@@ -313,29 +300,15 @@ def many(place, work):
     os.sched_setaffinity(0, all_of_them)
 
 
-def run_parts(about, compile_programs, parts):
-    """The command line of a test: each part in a place of its own. The exit code; 77: there is no nvcc."""
-    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--work")
-    args = parser.parse_args()
-    nvcc = conformance.nvcc_of(os.path.realpath(args.build))
-    if not nvcc:
-        print("skipped: this CUDA toolkit has no nvcc")
-        return 77
-    work = args.work or tempfile.mkdtemp(prefix="memtrace-ptx-")
-    try:
-        compile_programs(nvcc, work)
-        for part in parts:
-            folder = os.path.join(work, "place-" + part.__name__)
-            os.makedirs(folder)
-            part(Place(os.path.realpath(args.build), folder), work)
-    finally:
-        if not args.work:
-            shutil.rmtree(work, ignore_errors=True)
-    print(f"{failed} failures" if failed else "all of it holds")
-    return 1 if failed else 0
+def run_parts(world, compile_programs, parts):
+    """Each part in a place of its own."""
+    if not nvcc_of():
+        raise Skipped("this CUDA toolkit has no nvcc")
+    compile_programs(nvcc_of(), world.work)
+    for part in parts:
+        part(Place(BUILD, world.folder(part.__name__)), world.work)
 
 
-if __name__ == "__main__":
-    sys.exit(run_parts(__doc__, compile_all, (first_runs, ptx_lines, cache, without, files, many)))
+@case("images")
+def images(world):
+    run_parts(world, compile_all, (first_runs, ptx_lines, cache, without, files, many))

@@ -1,22 +1,20 @@
-#!/usr/bin/env python3
-"""Compares the global memory instructions of PTX made with and without the plugin, and both with the record calls:
-run.py --build DIR --llvm DIR examples [NAME] | conformance TOPIC | kernels [NAME] | random SEED | types [GROUP] | selftest. Exit code 1 if something differs that KNOWN does not name."""
-import argparse
+"""The global memory instructions and the arithmetic of PTX made with and without the plugin, and both with the record calls: nothing may
+differ that KNOWN does not name."""
+import glob
 import os
 import re
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 
-sys.dont_write_bytecode = True
+import chance
+import headers
+import ptx
+import shapes
+from harness import BUILD, SOURCE, Failed, Skipped, call, case, clean, need, same, tool
+
 HERE = os.path.dirname(os.path.realpath(__file__))
-SOURCE = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(HERE, "..", "conformance"), os.path.join(HERE, "..", "e2e")]
-import chance  # noqa: E402
-import headers  # noqa: E402
-import ptx  # noqa: E402
-import shapes  # noqa: E402
+sys.path.append(os.path.join(SOURCE, "tests", "conformance"))
+import rows  # noqa: E402
 
 # What differs, and why: (source, level, function, reason), level and function as regular expressions. What no longer does is a
 # failure, too.
@@ -25,20 +23,12 @@ KNOWN = [
     ("atomics.cu", "-O2", r"_ZL10kernel_\d+P6float[24]", DROPPED_ASM),
     ("ptx_memory.cu", "-O[02]", "_ZL12not_volatilePjS_Pi", DROPPED_ASM),
 ]
-LEVELS = ("-O0", "-O1", "-O2", "-O3")
+LEVELS = ("-O0", "-O1", "-O2", "-O3")  # in configuration `long`; the suite has -O0 and -O2
 # Topics of the conformance rows whose subject is accesses are compared without optimisation, too.
 CHANCES = 16  # kernels of a seed
 ABOUT_ACCESSES = ("memory", "ptx_memory")
-
-
-class Failed(Exception):
-    """A tool does not do its work at all."""
-
-
-def tool(*command, **environment):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env={**os.environ, **environment})
-    if done.returncode:
-        raise Failed(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-3000:]}")
+# Conformance topics that the suite compares; others are more about arithmetic: in configuration `long`.
+SUITE = {"async", "atomics", "block", "cluster", "memory", "ptx_matrix", "ptx_memory", "tensor"}
 
 
 def read(path):
@@ -95,9 +85,9 @@ def differences(plain, traced, arithmetic=True):
 
 
 class Run:
-    def __init__(self, args, work):
-        self.build, self.llvm, self.work = os.path.realpath(args.build), args.llvm, work
-        self.failed, self.accesses, self.sums, self.functions, self.known = 0, 0, 0, 0, 0
+    def __init__(self, world):
+        self.work, self.long = world.work, world.long
+        self.wrong, self.accesses, self.sums, self.functions, self.known = [], 0, 0, 0, 0
         self.hits = set()
 
     def compare(self, label, level, plain, traced):
@@ -113,17 +103,16 @@ class Run:
             self.hits.update(known)
             self.known += bool(known)
             if not known:
-                print(f"FAILED {label} {level} {name}: {what}")
-                self.failed += 1
+                self.wrong.append(f"{label} {level} {name}: {what}")
 
     def compiled(self, path, level, *flags):
         """Paths of the PTX without the plugin and with it."""
         label = os.path.basename(path)
         files = [os.path.join(self.work, f"{label}{level}.{kind}.ptx") for kind in ("plain", "traced")]
-        mt_cc, words = os.path.join(self.build, "bin", "mt-cc"), ["-S", "--cuda-device-only", "-std=c++17", level, *flags]
+        mt_cc, words = tool("mt-cc"), ["-S", "--cuda-device-only", "-std=c++17", level, *flags]
         command = [mt_cc, *words, *headers.words(mt_cc, words), path, "-o"]
-        tool(*command, files[0], "--plain")
-        tool(*command, files[1], "--mt-cpu-image=off")
+        call([*command, files[0], "--plain"])
+        call([*command, files[1], "--mt-cpu-image=off"])
         return files
 
     def source(self, path, levels, *flags):
@@ -135,28 +124,24 @@ class Run:
     def stale(self, label):
         for i, known in enumerate(KNOWN):
             if known[0] == label and i not in self.hits:
-                print(f"FAILED {label}: does not differ any more: {known}")
-                self.failed += 1
+                self.wrong.append(f"{label}: does not differ any more: {known}")
 
-    def examples(self, *names):
+    def levels(self):
+        return LEVELS if self.long else LEVELS[::2]
+
+    def examples(self, name):
         folder = os.path.join(SOURCE, "examples")
-        for name in names or sorted(os.listdir(folder)):
-            path = os.path.join(folder, name, name + ".cu")
-            if os.path.exists(path):
-                self.source(path, LEVELS, "-I" + os.path.join(folder, "common"))
+        self.source(os.path.join(folder, name, name + ".cu"), self.levels(), "-I" + os.path.join(folder, "common"))
 
-    def kernels(self, *names):
-        folder = os.path.join(HERE, "kernels")
-        for name in names or sorted(n[:-3] for n in os.listdir(folder)):
-            self.source(os.path.join(folder, name + ".cu"), LEVELS)
+    def kernels(self, name):
+        self.source(os.path.join(HERE, "kernels", name + ".cu"), self.levels())
 
-    def random(self, *seeds):
+    def random(self, seed):
         """Kernels by chance: none may differ that KNOWN does not name."""
-        for seed in seeds:
-            path = os.path.join(self.work, f"chance{seed}.cu")
-            with open(path, "w", encoding="utf-8") as f:
-                f.write(chance.text(int(seed), CHANCES))
-            self.source(path, LEVELS)
+        path = os.path.join(self.work, f"chance{seed}.cu")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(chance.text(int(seed), CHANCES))
+        self.source(path, self.levels())
 
     def selftest(self):
         """A comparison of files with one line changed must find it."""
@@ -173,58 +158,58 @@ class Run:
                 changed[which] = texts[which].replace(old, new, 1)
             found = list(differences(*map(ptx.File, changed)))
             if bool(found) != bool(old):
-                print(f"FAILED selftest: {old} for {new}: {found}")
-                self.failed += 1
+                self.wrong.append(f"selftest: {old} for {new}: {found}")
 
-    def types(self, *groups):
+    def types(self, name):
         """IR for all types and forms: what the back end makes of it, and of what the pass has left to it."""
-        opt, llc = (os.path.join(self.llvm, name) for name in ("opt", "llc"))
-        plugin = "-load-pass-plugin=" + os.path.join(self.build, "lib", "libMemtrace-Pass.so")
-        for group in (g for g in shapes.GROUPS if g.__name__ in groups or not groups):
-            label = group.__name__
-            source = os.path.join(self.work, label + ".ll")
-            with open(source, "w", encoding="utf-8") as f:
-                f.write(shapes.module(group))
-            for level in "02":
-                at = os.path.join(self.work, label + level)
-                tool(opt, plugin, "-passes=memtrace-device", source, "-S", "-o", f"{at}.device.ll",
-                     MEMTRACE_PASS_OPTIONS=f"level={level};cpu-image=off;gpu-plain=off")
-                for name, text in (("plain", source), ("device", f"{at}.device.ll")):
-                    tool(llc, "-O" + level, "-mcpu=sm_90", "-mattr=+ptx85", text, "-o", f"{at}.{name}.ptx")
-                self.compare(label, "-O" + level, read(f"{at}.plain.ptx"), read(f"{at}.device.ptx"))
-            self.stale(label)
+        opt, llc = need("opt-19"), need("llc-19")
+        plugin = "-load-pass-plugin=" + os.path.join(BUILD, "lib", "libMemtrace-Pass.so")
+        group = next(g for g in shapes.GROUPS if g.__name__ == name)
+        source = os.path.join(self.work, name + ".ll")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(shapes.module(group))
+        for level in "02":
+            at = os.path.join(self.work, name + level)
+            call([opt, plugin, "-passes=memtrace-device", source, "-S", "-o", f"{at}.device.ll"],
+                 env=clean(MEMTRACE_PASS_OPTIONS=f"level={level};cpu-image=off;gpu-plain=off"))
+            for kind, text in (("plain", source), ("device", f"{at}.device.ll")):
+                call([llc, "-O" + level, "-mcpu=sm_90", "-mattr=+ptx85", text, "-o", f"{at}.{kind}.ptx"])
+            self.compare(name, "-O" + level, read(f"{at}.plain.ptx"), read(f"{at}.device.ptx"))
+        self.stale(name)
 
     def conformance(self, topic):
-        import run as rows
         path = os.path.join(SOURCE, "tests", "conformance", topic + ".cu")
         wish = rows.settings(path)
-        include = os.path.join(self.build, "cuda-overlay", "include")
+        include = os.path.join(BUILD, "cuda-overlay", "include")
         if not all(os.path.exists(os.path.join(include, h)) for h in wish["needs"].split()):
-            print(f"skipped, the CUDA toolkit has no {wish['needs']}")
-            return
+            raise Skipped(f"the CUDA toolkit has no {wish['needs']}")
         levels = ("-O2", "-O0") if topic in ABOUT_ACCESSES else ("-O2",)
         self.source(path, levels, "-I" + os.path.dirname(path), *wish["flags"].split())
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--llvm", help="folder with opt and llc")
-    parser.add_argument("--work", help="keep what is made here")
-    parser.add_argument("what", choices=("examples", "conformance", "kernels", "random", "types", "selftest"))
-    parser.add_argument("topic", nargs="*")
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="memtrace-hardware-") as scratch:
-        run = Run(args, args.work or scratch)
-        try:
-            getattr(run, args.what)(*args.topic)
-        except Failed as why:
-            print(f"FAILED {why}")
-            return 1
-    print(f"{run.functions} functions, {run.accesses} accesses, {run.sums} sums and products, {run.known} known differences, "
-          f"{run.failed} failures")
-    return 1 if run.failed else 0
+def add(kind, name=None, **properties):
+    @case(f"{kind}.{name}" if name else kind, **properties)
+    def compared(world):
+        run = Run(world)
+        getattr(run, kind)(*[name] if name else [])
+        print(f"{run.functions} functions, {run.accesses} accesses, {run.sums} sums and products, {run.known} known differences")
+        same("what differs", run.wrong, [])
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def names(*pattern):
+    return sorted(os.path.basename(path)[:-3] for path in glob.glob(os.path.join(SOURCE, *pattern, "*.cu")))
+
+
+for each in names("examples", "*"):
+    if each != "managed":  # clang alone has no __managed__: there is nothing to compare with
+        add("examples", each, whole=True)
+for each in names("tests", "hardware", "kernels"):
+    add("kernels", each, whole=True)
+for each in names("tests", "conformance"):
+    if each != "managed":
+        add("conformance", each, long=each not in SUITE)
+for each in shapes.GROUPS:
+    add("types", each.__name__)
+for each in "123":
+    add("random", each, whole=True)
+add("selftest")

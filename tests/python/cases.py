@@ -1,10 +1,8 @@
-#!/usr/bin/env python3
-"""Kernels of Numba, CuPy and Triton under mt-run: run.py --build DIR [--venv DIR] CASE
+"""Kernels of Numba, CuPy and Triton under mt-run.
 
 The programs in programs/ compare their results themselves. A comment "LINE kernel kind bytes [kind bytes]" in them says what
 the line does in all launches together, "CALL" what the driver is asked for from there; sums over kernels are below. All are
-counted by hand. Exit codes: 0 fine, 1 a case fails, 77 the packages are not there (./setup python-tests)."""
-import argparse
+counted by hand. Without the packages (./setup python-tests) they are skipped."""
 import collections
 import glob
 import json
@@ -14,14 +12,12 @@ import subprocess
 import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
-sys.path.insert(0, HERE)
-import others  # noqa: E402
-import trace  # noqa: E402
+import others
+import trace
+from harness import BUILD, Skipped, call, case, expect, run, tool
 
-ARGS = None
+HERE = os.path.dirname(os.path.realpath(__file__))
+VENV = os.path.join(BUILD, "python-tests")
 # kernel: accesses of threads by kind. Those of CuPy's own: an element each, and a sum of all.
 NUMBA = {"add": {"load": 2048, "store": 1024}, "reverse": {"load": 1024, "store": 1024}, "histogram": {"load": 1024, "atomic": 1024},
          "turn": {"load": 5120, "store": 5120}}
@@ -34,35 +30,18 @@ CUPY = {"add": {"load": 2048, "store": 1024}, "scale": {"load": 32, "store": 32}
 CUB = [{"load": 1024, "store": 1}, {"load": 1024, "store": 1}, {"load": 1024, "store": 2}]
 
 
-class Wrong(Exception):
-    pass
-
-
-def expect(holds, *words):
-    if not holds:
-        raise Wrong(" ".join(str(w) for w in words))
-
-
 def mt_run(folder, *words, cwd=None, **env):
     base = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACE_", "LD_", "PYTHON", "CUPY_", "TRITON_", "NUMBA_", "TORCH"))}
-    base.update(MEMTRACE_DEVICE="cpu", MEMTRACE_CACHE=os.path.join(ARGS.build, "tests", "python-cache"),
+    base.update(MEMTRACE_DEVICE="cpu", MEMTRACE_CACHE=os.path.join(BUILD, "tests", "python-cache"),
                 TRITON_DEFAULT_FP_FUSION="1", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")
     base.update(env)
-    return subprocess.run([os.path.join(ARGS.build, "bin", "mt-run"), "-o", folder, *words], env=base, cwd=cwd or folder,
-                          capture_output=True, text=True, timeout=3000)
-
-
-def tool(name, *words):
-    done = subprocess.run([os.path.join(ARGS.build, "bin", name), *words], capture_output=True, text=True, timeout=100)
-    expect(done.returncode == 0, name, done.stderr)
-    return done.stdout
+    return run([tool("mt-run"), "-o", folder, *words], 3000, env=base, cwd=cwd or folder)
 
 
 def python():
-    path = os.path.join(ARGS.venv, "bin", "python3")
+    path = os.path.join(VENV, "bin", "python3")
     if not os.access(path, os.X_OK):
-        print(f"no {path}: ./setup python-tests makes it")
-        sys.exit(77)
+        raise Skipped(f"no {path}: ./setup python-tests makes it")
     return path
 
 
@@ -113,7 +92,7 @@ def marked_calls(program):
 def by_line(folder, program):
     """The same, traced, for lines of this file; and kernel -> file for the other lines."""
     found, others = {}, {}
-    for kernel, places in json.loads(tool("mt-extract", "--sections", "coalescing", folder))["coalescing"]["kernels"].items():
+    for kernel, places in json.loads(call([tool("mt-extract"), "--sections", "coalescing", folder]).stdout)["coalescing"]["kernels"].items():
         for place, kinds in places.items():
             path, _, line = place.rpartition(":")
             if path != program:
@@ -142,7 +121,7 @@ def run_both(name, counts, marks=set.__eq__, elsewhere=None, shown="LINE add loa
         lines, others = by_line(compact, program)
         expect(lines == marked(program), "lines", lines, "and not", marked(program))
         page = os.path.join(compact, "page.html")
-        tool("mt-report", compact, "-o", page)
+        call([tool("mt-report"), compact, "-o", page])
         with open(page, encoding="utf-8") as f:
             text = f.read()
         expect(shown in text, "the page does not show the source")
@@ -153,18 +132,21 @@ def run_both(name, counts, marks=set.__eq__, elsewhere=None, shown="LINE add loa
         return done.stderr, found, generated
 
 
+@case
 def case_numba():
     said, found, generated = run_both("numba_kernels.py", NUMBA, names=("a", "b", "c", "h"))
     expect(not generated and sum(sum(k.values()) for k in found.values()) == 17408, found, generated)
     expect("memtrace:" not in said, said)
 
 
+@case
 def case_triton():
     said, found, generated = run_both("triton_kernels.py", TRITON)
     expect(sorted(found) == ["add", "attention", "product", "remainder", "softmax"] and not generated, found, generated)
     expect("memtrace:" not in said, said)
 
 
+@case
 def case_cupy():
     _, found, generated = run_both("cupy_kernels.py", CUPY, names=("a", "b", "c"), CUPY_ACCELERATORS="")
     expect(set(found) == set(CUPY), found)
@@ -172,6 +154,7 @@ def case_cupy():
     expect("a[threadIdx.x] *= 3" in generated["scale"], generated)
 
 
+@case
 def case_cub():
     """Of the library's hundreds of kernels those that are called are compiled."""
     own = {k: v for k, v in CUPY.items() if k not in ("cupy_sum", "cupy_max", "cupy_argmax")}
@@ -182,9 +165,8 @@ def case_cub():
 
 
 def need_torch():
-    if not glob.glob(os.path.join(ARGS.venv, "lib", "python*", "site-packages", "torch", "__init__.py")):
-        print("no torch: ./setup python-tests torch takes it")
-        sys.exit(77)
+    if not glob.glob(os.path.join(VENV, "lib", "python*", "site-packages", "torch", "__init__.py")):
+        raise Skipped("no torch: ./setup python-tests torch takes it")
 
 
 # A thread has two floats of a row of 100, so 50 threads of each of 64 rows access two operands and the result; one stores a sum.
@@ -192,6 +174,7 @@ FUSED = "triton_per_fused__softmax_add_mul_prepare_softmax_online_sum_0"
 TORCH = {FUSED: {"load": 2 * 50 * 64, "store": 50 * 64 + 64}}
 
 
+@case
 def case_torch():
     need_torch()
     said, found, generated = run_both("torch_compiled.py", TORCH, marks=set.issuperset, elsewhere="/torch/autograd/",
@@ -201,6 +184,7 @@ def case_torch():
     expect(len(found) > 8 and {"cublasLtMatmul", "cublasGemmEx", "native_layer_no"} <= names, names)
 
 
+@case
 def case_torch_names():
     """Each tensor has the name that the line which makes it says, in this order."""
     need_torch()
@@ -216,6 +200,7 @@ def case_torch_names():
         expect(found == want, found, want)
 
 
+@case
 def case_torch_eager():
     """What does not run is an error for the program, is named once, and is counted in the trace, which is not complete."""
     need_torch()
@@ -225,7 +210,7 @@ def case_torch_eager():
         lines = [line for line in done.stderr.splitlines() if "at::native::" in line]
         named = [re.findall(r"at::native::\w+<[^<>]*at::native::[\w:]+", line)[0] for line in lines]
         expect(len(named) == len(set(named)) == 3, lines)
-        done = subprocess.run([os.path.join(ARGS.build, "bin", "mt-extract"), folder], capture_output=True, text=True, timeout=100)
+        done = run([tool("mt-extract"), folder])
         found = json.loads(done.stdout)
         expect(done.returncode == 3 and not found["complete"] and found["untraced_launches"] == 4, done)
         expect(len(found["notes"]) == 1 and "did not run" in found["notes"][0] and list(found["libraries"].values()) == ["cublas"], found["notes"])
@@ -241,10 +226,11 @@ def write(folder, path, text):
 SHOW = "import sys; print(sys.modules['sitecustomize'].__file__, [p for p in sys.path if 'memtrace' in p], flush=True)"
 
 
+@case
 def case_hook():
     """A sitecustomize that is there is found, a failing one is reported as without us, sys.path does not show ours, children of
     the program have the hook, too."""
-    hook = os.path.join(os.path.realpath(ARGS.build), "lib", "memtrace", "python")
+    hook = os.path.join(BUILD, "lib", "memtrace", "python")
     with tempfile.TemporaryDirectory() as folder:
         done = mt_run(folder, sys.executable, "-c", SHOW.replace("'memtrace'", repr(hook)))
         expect(done.stdout == f"{hook}/sitecustomize.py []\n" or " []\n" in done.stdout, done)
@@ -258,6 +244,7 @@ def case_hook():
         expect(done.stdout == "runs\n" and "nowhere_to_be_found" in done.stderr and "memtrace" not in done.stderr, done)
 
 
+@case
 def case_unknown():
     """Packages that are not what the hook knows: one sentence each, and the program goes on."""
     known = {"numba/cuda/dispatcher.py": "numba", "cupy/cuda/compiler.py": "cupy", "triton/backends/nvidia/compiler.py": "triton"}
@@ -303,12 +290,12 @@ def foreign_folders(top):
     yield os.path.join(top, "link"), "link is a symbolic link of user 65534"
 
 
+@case
 def case_foreign():
     """Folders that others own or can change are not what packages take code from, and a source's file is not one that is planted.
     As root, who alone can make such folders."""
     if os.geteuid() != 0:
-        print("not root: there are no folders of other users")
-        sys.exit(77)
+        raise Skipped("not root: there are no folders of other users")
     program = ("import memtrace_python as m, sys; print(m.cache_folder('triton'), m.cache_folder('cupy'));"
                "print(*(m.source_file(f or None, t) for f, t in zip(sys.argv[1::2], sys.argv[2::2])), sep='\\n')")
     with tempfile.TemporaryDirectory() as top:
@@ -336,11 +323,11 @@ __attribute__((constructor)) static void f(void) { puts("planted"); fflush(stdou
 """
 
 
+@case
 def case_planted():
     """Triton loads what it finds in its cache: code of another user is not run."""
     if os.geteuid() != 0:
-        print("not root: there are no files of other users")
-        sys.exit(77)
+        raise Skipped("not root: there are no files of other users")
     program = os.path.join(HERE, "programs", "triton_kernels.py")
     with tempfile.TemporaryDirectory() as top:
         cache = os.path.join(top, "cache")
@@ -355,6 +342,7 @@ def case_planted():
                 os.chown(path, 65534, 65534)
 
 
+@case
 def case_other_versions():
     """What is called otherwise than in the versions tried goes on as without the hook, or is said once; no error is ours."""
     with tempfile.TemporaryDirectory() as folder:
@@ -379,12 +367,12 @@ def allocations(folder):
     return sorted((e["bytes"] if e["ev"] == "alloc" else 5, e["line"], e["file"]) for e in events if e["ev"] in ("alloc", "launch"))
 
 
+@case
 def case_lines():
     """Lines of calls, without a package but one of ours in the place of two that are known; how a frame's file name is stored
     depends on its letters. Where frames are not known this is said, and there are no lines."""
     if sys.version_info < (3, 11):
-        print("Python is older than 3.11: its frames are not known")
-        sys.exit(77)
+        raise Skipped("Python is older than 3.11: its frames are not known")
     with tempfile.TemporaryDirectory() as folder:
         for path, text in (("cuda/__init__.py", ""), ("cuda/bindings/__init__.py", ""), ("cuda/bindings/driver.py", ""),
                            ("numpy/__init__.py", others.PACKAGE)):
@@ -420,12 +408,13 @@ def names_wanted(program):
     return found, alone
 
 
+@case
 def case_names():
     """What arrays are called: the names of the companion are those that the program's comments have. Without columns those of plain
     assignments; then no name is wrong."""
     program = os.path.join(HERE, "programs", "array_names.py")
     wanted, alone = names_wanted(program)
-    hook = os.path.join(os.path.realpath(ARGS.build), "lib", "memtrace", "python")
+    hook = os.path.join(BUILD, "lib", "memtrace", "python")
     sys.path.insert(0, hook)
     from memtrace_python.names import Names
     got = {line: Names().find([(program, line, -1, -1, -1)]) for line in alone}
@@ -447,23 +436,3 @@ def case_names():
             wrong = [(n, w, g) for n, (w, g) in enumerate(zip(wanted, got)) if g != w and (g or not flags)]
             expect(not wrong, "names (number, wanted, found)", flags, wrong)
             expect(not flags or got.count(None) < len(got) - len(alone), "without columns", got)
-
-
-def main():
-    global ARGS
-    cases = {name[5:]: case for name, case in globals().items() if name.startswith("case_")}
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--venv")
-    parser.add_argument("case", choices=cases)
-    ARGS = parser.parse_args()
-    ARGS.build = os.path.realpath(ARGS.build)
-    ARGS.venv = ARGS.venv or os.path.join(ARGS.build, "python-tests")
-    try:
-        cases[ARGS.case]()
-    except Wrong as why:
-        sys.exit(f"python.{ARGS.case}: {why}")
-    print(f"{ARGS.case}: as counted by hand")
-
-
-main()

@@ -1,22 +1,16 @@
-#!/usr/bin/env python3
-"""Modules that are compiled kernel by kernel: parts.py --build DIR [--work DIR]
+"""Modules that are compiled kernel by kernel.
 
 parts.cu, built by nvcc, prints what the arithmetic gives whether its module becomes one image or one for each kernel; what
-mt-extract finds in the traces of both is the same. How often mt-ptx is called says which kernels were compiled. Exit code 1 if
-something differs, 77 without nvcc."""
+mt-extract finds in the traces of both is the same. How often mt-ptx is called says which kernels were compiled."""
 import os
 import re
 import shutil
 import subprocess
-import sys
 
-sys.dont_write_bytecode = True
+from cases_images import expect, run_parts
+from harness import Failed, call, case, tool
+
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, HERE)
-import conformance  # noqa: E402
-import images  # noqa: E402
-from images import expect  # noqa: E402
-
 SOURCE = os.path.join(HERE, "parts.cu")
 BYTES = 0x01010101
 SYMBOL = "symbol 1 5 of 4 bytes\n"
@@ -39,14 +33,12 @@ def compile_all(nvcc, work):
     jobs = {"plain": ["-lineinfo"], "pointers": ["-DPOINTERS"]}
     running = [subprocess.Popen([*base, *words, "-o", os.path.join(work, name)]) for name, words in jobs.items()]
     if any([p.wait() for p in running]):
-        raise conformance.run.Broken("nvcc fails")
+        raise Failed("nvcc fails")
 
 
 def extract(place):
     """What is in the run's traces, without what differs between any two runs."""
-    done = subprocess.run([os.path.join(place.build, "bin", "mt-extract"), "--sections", "KCV,KDV,transfers,more", place.folder],
-                          capture_output=True, text=True, timeout=60)
-    expect("mt-extract", done.returncode == 0, done.stderr)
+    done = call([tool("mt-extract"), "--sections", "KCV,KDV,transfers,more", place.folder])
     return re.sub('"0x[0-9a-f]+"', '""', done.stdout.replace(place.folder, ""))
 
 
@@ -109,5 +101,6 @@ def bad(place, work):
     expect("incomplete", not place.companion()[-1]["complete"], "")
 
 
-if __name__ == "__main__":
-    sys.exit(images.run_parts(__doc__, compile_all, (plain, pointers, threads, bad)))
+@case("parts")
+def parts(world):
+    run_parts(world, compile_all, (plain, pointers, threads, bad))

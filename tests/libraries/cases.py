@@ -1,0 +1,282 @@
+"""Calls of libraries. The program compares results with naive algorithms of its own, and prints what each call must read and write; here
+that is compared with the trace, byte by byte, and with the transfers that mt-extract finds."""
+import ctypes
+import json
+import os
+import shutil
+import sys
+
+import harness
+from cuda import Standin
+from harness import BUILD, Skipped, call, case, clean, expect, tool
+
+BLAS, FFT = ("libopenblas.so.0",), ("libfftw3.so.3", "libfftw3f.so.3")
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def run(work, program, *arguments, **more):
+    shutil.rmtree(work, ignore_errors=True)
+    os.makedirs(work)
+    return harness.run([program if os.path.isabs(program) else os.path.join(BUILD, "tests/bin", program), *arguments],
+                       env=clean(MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=work, **more))
+
+
+def ranges(words):
+    """{"r": bytes, "w": bytes} as sets of (begin, end), apart and ascending."""
+    out = {"r": [], "w": []}
+    for w in words:
+        at, n = w[1:].split("+")
+        out[w[0]].append((int(at, 16), int(at, 16) + int(n)))
+    return {k: joined(v) for k, v in out.items()}
+
+
+def joined(list_):
+    out = []
+    for begin, end in sorted(list_):
+        if out and begin <= out[-1][1]:
+            out[-1] = (out[-1][0], max(end, out[-1][1]))
+        else:
+            out.append((begin, end))
+    return out
+
+
+def expected(text):
+    """[(kernel, ranges)] in order; calls that touch nothing make no difference."""
+    return [(w[1], ranges(w[2:])) for w in (line.split() for line in text.splitlines()) if w and w[0] == "call"]
+
+
+def traced(traces, code=0):
+    """The same of all traces of a run, by mt-dump; 3 is its exit code for those that are not complete."""
+    text = call([tool("mt-dump"), *traces], code).stdout
+    out, kinds = [], {"load": "r", "store": "w"}
+    for line in text.splitlines():
+        w = line.split()
+        if w[:1] == ["launch"]:
+            out.append((w[2], {"r": [], "w": []}))
+        elif w and w[0] in kinds:
+            at = int(w[2], 16)
+            out[-1][1][kinds[w[0]]].append((at, at + int(w[1])))
+    return [(name, {k: joined(v) for k, v in r.items()}) for name, r in out]
+
+
+def launches(traces):
+    out = []
+    for t in traces:
+        with open(t + ".meta", encoding="utf-8") as f:
+            out += [e for e in map(json.loads, f) if e["ev"] == "launch"]
+    return sorted(out, key=lambda e: e["seq"])
+
+
+def compare(want, have, words):
+    expect([n for n, _ in want] == [n for n, _ in have], f"{words}: {len(have)} launches of {len(want)}, or in another order")
+    for i, (w, h) in enumerate(zip(want, have)):
+        for k in "rw":
+            expect(w[1][k] == h[1][k], f"{words}: call {i}, {w[0]}: {k} {h[1][k]}, expected {w[1][k]}")
+
+
+def transfers(calls):
+    """Bytes from call to call, by a last writer for each byte: {(writer's number, reader's number): bytes}."""
+    last, out = {}, {}
+    for n, (_, r) in enumerate(calls):
+        for begin, end in r["r"]:
+            for b in range(begin, end):
+                if b in last:
+                    out[last[b], n] = out.get((last[b], n), 0) + 1
+        for begin, end in r["w"]:
+            last.update((b, n) for b in range(begin, end))
+    return out
+
+
+def extracted(traces):
+    j = json.loads(call([tool("mt-extract"), "--sections", "transfers", "--no-host", *traces]).stdout)
+    expect(j["complete"] is True, "the trace is not complete")
+    expect(j["libraries"] and all(k.startswith(v) for k, v in j["libraries"].items()), "libraries of mt-extract")
+    return {(int(s), int(t)): cell["Size"] for by_cta in j["transfers"].values() for steps in by_cta.values()
+            for s, readers in steps.items() for ctas in readers.values() for to in ctas.values() for t, cell in to.items()}
+
+
+def test_library(work, program, *arguments):
+    want = {}
+    for form in ("raw", "compact"):
+        p = run(work, program, *arguments, MEMTRACE_FORMAT=form)
+        expect(p.returncode == 0 and not p.stderr, f"{form}: exit code {p.returncode}\n{p.stderr}")
+        traces = sorted(os.path.join(work, f) for f in os.listdir(work) if not f.endswith(".meta"))
+        want = expected(p.stdout)
+        events = [e for e in launches(traces) if e.get("library")]
+        expect([e["kernel"] for e in events] == [n for n, _ in want], f"{form}: launches of the companion")
+        expect(all(e["kernel"].startswith(e["library"]) and e["traced"] and not e["status"] for e in events),
+              f"{form}: a launch that is none of a library, was not traced or failed")
+        compare(want, traced(traces), form)
+        # Operands that overlap are counted once here, and once each there: no case reads such from another call.
+        expect(transfers(want) == extracted(traces), f"{form}: transfers")
+    return want
+
+
+def test_missing(work):
+    """Without OpenBLAS: what is missing is said, with its package, and the call fails."""
+    fake = os.path.join(work, "fake")
+    os.makedirs(fake)
+    with open(os.path.join(fake, "libopenblas.so.0"), "w", encoding="utf-8") as f:
+        f.write("not a library\n")
+    p = call([os.path.join(BUILD, "tests/bin/test_library_missing")], env=clean(MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=work, LD_LIBRARY_PATH=fake))
+    lines = [x for x in p.stderr.splitlines() if x.startswith("memtrace: ")]
+    expect(len(lines) == 3 and "cublasSaxpy" in lines[0] and "apt install libopenblas0-pthread" in lines[0],
+          f"what is missing: {p.stderr}")
+    expect(len(lines) == 3 and "cublasSgemmGroupedBatched" in lines[1] and "status 15" in lines[1], f"what is not there: {p.stderr}")
+    expect(len(lines) == 3 and "curandCreateGenerator" in lines[2] and "libcurand.so.10" in lines[2], f"what is missing: {p.stderr}")
+
+
+def test_failed(work):
+    """A call that fails on the device: a launch with its status and without accesses, and nothing is done behind it."""
+    for which, name, copies in (("f", "cufftExecC2C", 0), ("b", "cublasSgemmBatched", 1), ("c", "cusparseSpMV", 2), ("r", "cusparseSpMV", 2)):
+        for form in ("raw", "compact"):
+            p = run(work, "test_library_failed", which, MEMTRACE_FORMAT=form)
+            expect(p.returncode == 0 and p.stderr.count("\n") == 1 and name in p.stderr, f"{which} {form}: exit code {p.returncode}\n{p.stderr}")
+            traces = sorted(os.path.join(work, f) for f in os.listdir(work) if not f.endswith(".meta"))
+            expect(traced(traces) == [(name, {"r": [], "w": []})], f"{which} {form}: accesses of a call that failed")
+            have = [(e["kernel"], e["records"], e["status"]) for e in launches(traces)]
+            expect(have == [(name, 0, 700)], f"{which} {form}: launches {have}")
+            with open(traces[0] + ".meta", encoding="utf-8") as f:
+                events = [json.loads(line)["ev"] for line in f]
+            expect(events.count("memcpy") == copies and events.count("memset") == 3, f"{which} {form}: copies and fills behind it: {events}")
+
+
+def start(work, command):
+    """Runs it; the launches of its one trace."""
+    p = call(command, env=clean(MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=work))
+    expect(not p.stderr, f"{command}: {p.stderr}")
+    return launches([os.path.join(work, "MemTrace-pipe-0")])
+
+
+def test_linked(work):
+    """mt-cc -lcublas: kernels and the call between them, with its line."""
+    app = os.path.join(work, "app")
+    call([tool("mt-cc"), "-O1", os.path.join(HERE, "linked.cu"), "-lcublas", "-o", app])
+    made = [e for e in start(work, [app]) if e["kernel"] == "cublasSaxpy"]
+    expect(len(made) == 1 and made[0]["line"] == 25 and made[0]["file"].endswith("linked.cu"), f"place of the call: {made}")
+    # x in steps of two, and the first half of y
+    have = extracted([os.path.join(work, "MemTrace-pipe-0")])
+    expect(have == {(0, 2): 128, (1, 2): 128, (2, 3): 128, (1, 3): 128}, f"transfers: {have}")
+
+
+def test_random(work):
+    """Numbers of the host's and the device's functions, with a program that includes NVIDIA's headers."""
+    app = os.path.join(work, "app")
+    call([tool("mt-cc"), "-O1", os.path.join(HERE, "curand_kernel.cu"), "-lcurand", "-o", app])
+    events = [(e["kernel"], e.get("records")) for e in start(work, [app]) if e.get("library")]
+    expect(events == [("curandGenerate", 1)] * 3, f"launches: {events}")
+
+
+def build_stub(work, soname, names, text=""):
+    """A library with these names under its own version, as NVIDIA's have them."""
+    stub = os.path.join(work, soname)
+    source, versions = stub + ".c", stub + ".map"
+    with open(source, "w", encoding="utf-8") as f:
+        f.write(text + "".join(f"int {n}(void) {{ return 99; }}\n" for n in names))
+    with open(versions, "w", encoding="utf-8") as f:
+        f.write(soname + " { global: *; };\n")
+    call(["cc", "-shared", "-fPIC", source, "-o", stub, "-Wl,-soname," + soname, "-Wl,--version-script=" + versions])
+    return stub
+
+
+# What the stand-in takes from the cuRAND that the program would have got.
+RANDOM = """
+int curandCreateGeneratorHost(void **g, int type) { *g = g; return type != 161; }
+int curandGenerateUniformDouble(void *g, double *out, unsigned long n) { while (n) out[--n] = 1; return !g; }
+"""
+
+
+def test_attached(work):
+    """Programs that NVIDIA's libraries were meant for, those of CUDA 13 and 12, under mt-run."""
+    names = os.path.join(BUILD, "lib/memtrace/cudart")
+    for version in ("13", "12"):
+        shutil.rmtree(work, ignore_errors=True)
+        os.makedirs(work)
+        app = os.path.join(work, "app")
+        libraries = [build_stub(work, "libcublas.so." + version, ["cublasCreate_v2", "cublasDscal_v2"]),
+                     build_stub(work, "libcurand.so.10", ["curandCreateGenerator"], RANDOM)]
+        call(["cc", os.path.join(HERE, "attached.c"), "-o", app, *libraries, "-Wl,-rpath," + work, "-L" + names, "-l:libcudart.so",
+                        "-Wl,--allow-shlib-undefined"])
+        have = [(e["kernel"], e.get("library"), e["records"]) for e in start(work, [tool("mt-run"), app])]
+        expect(have == [("cublasDscal", "cublas", 8), ("curandGenerateUniformDouble", "curand", 1)], f"CUDA {version}: launches: {have}")
+        said = call([tool("mt-run"), "--list", app], text=True, capture_output=True, check=True).stdout
+        expect(all(path + ": on the CPU device memtrace does what it does" in said for path in libraries), f"CUDA {version}: --list: {said}")
+
+
+def test_gpu(work):
+    """On a GPU's stand-in, with libraries that are fakes of NVIDIA's: the calls among the kernels of their stream, on the side
+    of libmemtrace-libraries.so by mt-cc."""
+    app, standin = os.path.join(work, "app"), Standin(BUILD)
+    names = ("libcublas.so.13", "libcublasLt.so.13", "libcufft.so.12", "libcurand.so.10", "libcusparse.so.12", "libcusolver.so.12")
+    for name in names:
+        call(["cc", "-shared", "-fPIC", "-O1", os.path.join(HERE, "gpu/fake.c"), "-o", os.path.join(work, name), "-ldl"])
+    call([tool("mt-cc"), "-O1", os.path.join(HERE, "gpu/calls.cu"), "-lcublas",
+                    "-lcublasLt", "-lcufft", "-lcurand", "-lcusparse", "-lcusolver", "-o", app])
+    standin.images(app)
+    for form, unknown in (("raw", []), ("compact", []), ("compact", ["cublasSgelsBatched"]), ("compact", ["cublasLtMatmul", "2"]),
+                          ("compact", ["cublasSaxpy", "2", "3"])):
+        out = os.path.join(work, form)
+        shutil.rmtree(out, ignore_errors=True)
+        env = {**os.environ, **standin.variables, "MEMTRACE_DIR": out, "MEMTRACE_FORMAT": form}
+        env["LD_LIBRARY_PATH"] += ":" + work
+        os.makedirs(out)
+        p = harness.run([app, *unknown], env=env)
+        # Of the stand-in's code no variable says which sites it has.
+        said = [x for x in p.stderr.splitlines() if "sites of its program are not known" not in x]
+        expect(p.returncode == 0 and len(said) == bool(unknown) and all(unknown[0] in x for x in said),
+              f"{form}: exit code {p.returncode}\n{p.stderr}")
+        trace = next(os.path.join(out, f) for f in os.listdir(out) if not f.endswith(".meta"))
+        want, have = expected(p.stdout), [(n, r) for n, r in traced([trace], 3 if unknown else 0) if n.startswith("cu")]
+        compare(want, have, form)
+        events = [e["kernel"] for e in launches([trace])]
+        expect(events == ["fill"] * 4 + ["cublasSaxpy", "twice"] + ["fill"] * 2 + ["cublasSgemm"] +
+              ["fill"] * 2 + ["cublasSgemm", "cublasSgemmBatched", "curandGenerateUniform", "cufftExecC2C", "cublasLtMatmul", "cusparseSpMV", "cusolverDnSpotrf", "twice"],
+              f"{form}: launches {events}")
+        j = json.loads(harness.run([tool("mt-extract"), "--no-host", trace]).stdout)
+        expect(j["complete"] is not bool(unknown), f"{form} {unknown}: complete is {j['complete']}")
+
+
+def python_with_numpy():
+    """An interpreter that has it, or None: Debian's package is for Debian's Python alone."""
+    return next((p for p in (sys.executable, "/usr/bin/python3")
+                 if os.path.exists(p) and not harness.run([p, "-c", "import numpy"]).returncode), None)
+
+
+def library(name, backends, test, **properties):
+    """Registers a case that is skipped where one of the libraries that compute is not installed."""
+    def run_it(world):
+        for each in backends:
+            try:
+                ctypes.CDLL(each)
+            except OSError as why:
+                raise Skipped(f"{each} is not installed") from why
+        test(world.work)
+    case(name, **properties)(run_it)
+
+
+def curand():
+    found = [f for d in ("lib64", "lib") for f in [f"{harness.toolkit()}/{d}/libcurand.so.10"] if os.path.exists(f)]
+    if not found:
+        raise Skipped("the toolkit has no libcurand.so.10")
+    return found[0]
+
+
+def test_numpy(work):
+    numpy = python_with_numpy()
+    if not numpy:
+        raise Skipped("no Python with NumPy (python3-numpy)")
+    test_library(work, numpy, os.path.join(HERE, "reference.py"), BUILD)
+
+
+for each, needed in {"cublas": BLAS, "cublasLt": BLAS, "cufft": FFT, "cusolver": BLAS, "cusolver_more": BLAS, "cusparse": BLAS,
+                     "cusparse_convert": ()}.items():
+    library(each, needed, lambda work, name=each: test_library(work, name + "_cases"))
+library("curand", (), lambda work: test_library(work, "curand_cases", curand()))
+library("curand_all", (), lambda work: test_library(work, "curand_cases", curand(), "all"), long=True)  # some generators take seconds to begin
+library("random", (), lambda work: curand() and test_random(work))
+library("numpy", BLAS + FFT, test_numpy)
+library("gpu", (), test_gpu)
+library("linked", BLAS, test_linked)
+library("attached", BLAS, test_attached)
+library("missing", (), test_missing)
+library("failed", BLAS + FFT[1:], test_failed)

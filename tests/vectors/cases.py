@@ -1,0 +1,154 @@
+"""Kernels as vectors and with a fiber for each thread (--mt-vectors=off), traced and not: all must give the same, and the traces of both
+must say that each thread accessed the same, in the same order."""
+import os
+import re
+
+import generate
+import headers
+from harness import SOURCE, Failed, call, case, clean, holds, same, tool
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+WAYS = {
+    "untraced": {"MEMTRACE_ENABLE": "0"},
+    "one worker": {"MEMTRACE_ENABLE": "0", "MEMTRACE_CPU_THREADS": "1"},
+    "traced": {},
+    "checked": {"MEMTRACE_CHECK": "1"},
+}
+WAITS = {"locks"}  # how often they look depends on who comes first
+
+
+def ran(command, **variables):
+    return call(command, timeout=1200, env=clean(MEMTRACE_DEVICE="cpu", **variables))
+
+
+def build(source, program, *flags):
+    """Compiles, and PROGRAM.threads; returns (kernels of which some launches are vectors, why not all of each)."""
+    mt_cc, words = tool("mt-cc"), ["-std=c++17", "-w", "--mt-gpu-trace=off", "--mt-verbose=on", *flags]
+    words += headers.words(mt_cc, words)
+    ran([mt_cc, *words, "--mt-vectors=off", source, "-o", program + ".threads"])
+    said = ran([mt_cc, *words, source, "-o", program]).stderr
+    return said.count("warps are vectors"), re.findall(r"fibers?: (.*)", said)
+
+
+def accesses(trace):
+    """For each launch of a compact trace its kernel and what each thread accessed: {(CTA, thread): [(site, type, bytes, place)]}; a place is
+    an allocation's number and an offset in it, as addresses differ from run to run."""
+    launches, allocations = [], []
+    for line in ran([tool("mt-dump"), "--runs", "--companion", trace]).stdout.splitlines():
+        word = line.split()
+        if word[0] == "launch":
+            launches.append((word[2], {}))
+        if word[0] == "alloc":
+            allocations.append((int(word[2], 16), int(word[3])))
+        found = re.match(r"(load|store|atomic) (\d+)(?: x (\d+))? (\S+)(?: ([+-]\d+))? cta (\S+) sm \d+ warp (\d+) mask (\S+) site (\d+)", line)
+        if not found:
+            continue
+        kind, size, count, at, stride, cta, warp, mask, site = found.groups()
+        lanes = [i for i in range(32) if int(mask, 16) >> i & 1]
+        listed = [int(a, 16) for a in at.split(",")]
+        if len(listed) == 1:
+            listed = [listed[0] + i * int(stride or 0) for i in range(int(count or 1))]
+        for lane, address in zip(lanes, listed, strict=True):
+            place = next((i, address - base) for i, (base, length) in enumerate(allocations) if 0 <= address - base < length)
+            launches[-1][1].setdefault((cta, int(warp) * 32 + lane), []).append((site, kind, size, place))
+    return launches
+
+
+def compare_accesses(program, folder):
+    """Vectors and threads: what each thread did. Returns how many accesses were compared."""
+    seen = []
+    for way in program, program + ".threads":
+        ran([way], MEMTRACE_DIR=folder, MEMTRACE_FORMAT="compact")
+        seen.append(accesses(os.path.join(folder, "MemTrace-pipe-0.mtc")))
+    if [name for name, _ in seen[0]] != [name for name, _ in seen[1]]:
+        raise Failed(f"{program}: the traces of vectors and of threads have other launches")
+    for (name, a), (_, b) in zip(*seen):
+        for thread in () if name in WAITS else sorted(a.keys() | b.keys()):
+            if a.get(thread) != b.get(thread):
+                raise Failed(f"{program}: {name}, thread {thread}: as vectors {a.get(thread)}, else {b.get(thread)}")
+    return sum(len(seq) for _, threads in seen[0] for seq in threads.values())
+
+
+def ways(program):
+    """(name, variables, program)"""
+    for way, variables in WAYS.items():
+        yield way, variables, program
+        yield way + ", threads", variables, program + ".threads"
+
+
+def compare(program, folder):
+    first = None
+    for way, variables, path in ways(program):
+        out = ran([path], MEMTRACE_DIR=folder, **variables).stdout
+        for name in os.listdir(folder):
+            os.unlink(os.path.join(folder, name))
+        first = first or (way, out)
+        for a, b in zip(first[1].splitlines(), out.splitlines()):
+            if a != b:
+                raise Failed(f"{program}: {first[0]}: {a}; {way}: {b}")
+        if first[1] != out:
+            raise Failed(f"{program}: {way} says less or more than {first[0]}")
+    if compare_accesses(program, folder) < 1000:
+        raise Failed(f"{program}: hardly any access was recorded")
+    return first[1]
+
+
+@case("shapes", whole=True)
+def shapes(world):
+    """Kernels whose results are known beforehand."""
+    for level in ("-O2", "-O0") if world.long else ("-O2",):
+        folder, (waits, shapes, calls) = world.folder("traces"), (world.path(name) for name in ("waits", "shapes", "calls"))
+        have, lack = build(os.path.join(HERE, "waits.cu"), waits, level, "--cuda-gpu-arch=sm_90")
+        # lanes that take turns, from one to the next, or a lock in two places; unoptimised, the other way that cuda::barrier has; in CTAs of any
+        # shape, waits of threads whose threadIdx.x is in a range
+        few = 1 + (level == "-O0")
+        same(f"waits.cu {level}: kernels as vectors, and not", (have, lack), (11 - few, (few + 2) * ["lanes that may wait for others of their warp"]))
+        for way, variables, path in ways(waits):
+            said = ran([path], MEMTRACE_DIR=folder, **variables).stdout
+            same(f"waits.cu {level}, {way}", said.splitlines()[-1], "all right")
+        # one has a barrier that some lanes do not come to
+        same(f"shapes.cu {level}: kernels as vectors, and not", build(os.path.join(HERE, "shapes.cu"), shapes, level),
+             (15, ["a barrier that not all lanes come to"]))
+        said = compare(shapes, folder)
+        same(f"calls.cu {level}: kernels as vectors, and not", build(os.path.join(HERE, "calls.cu"), calls, level), (8, []))
+        said += compare(calls, folder)
+        holds(said, said.splitlines().count("all right") == 2)
+
+
+def by_chance(world, kernels, seeds):
+    """Kernels made by chance (generate.py)."""
+    folder, source, program = world.folder("traces"), world.path("chance.cu"), world.path("chance")
+    for seed in seeds:
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(generate.program(seed, kernels))
+        have, lack = build(source, program, "-O1")
+        holds(f"seed {seed}: only {have} of {kernels} kernels run as vectors: {lack}", have >= 0.8 * kernels)
+        compare(program, folder)
+        print(f"seed {seed}: {have} of {kernels} kernels as vectors, the same in {2 * len(WAYS)} ways", flush=True)
+
+
+@case("chance", COST=20)  # not alone at the end: long ones begin first
+def chance(world):
+    by_chance(world, 5, [1])
+
+
+@case("many", long=True, TIMEOUT=5400)
+def many(world):
+    """Twelve hundred kernels, half an hour."""
+    by_chance(world, 30, range(1, 42))
+
+
+@case("life")
+def life(world):
+    """Kernels that have a host reference of their own: those of bench/life.cu (bench/life.h), and bounded.cu. All have code for vectors, and
+    each gives what the host gives."""
+    bench, programs = os.path.join(SOURCE, "bench"), [world.path("life"), world.path("bounded")]
+    with open(os.path.join(bench, "life.def"), encoding="utf-8") as f:
+        kernels = re.findall(r"^LIFE\((\w+)", f.read(), re.M)
+    mt_cc, words = tool("mt-cc"), ["-O2", "-w", "--mt-gpu-trace=off", "--mt-verbose=on"]
+    for program, sources in zip(programs, ([os.path.join(bench, n) for n in ("loops.cu", "life.cu")], [os.path.join(HERE, "bounded.cu")])):
+        said = ran([mt_cc, *words, *headers.words(mt_cc, words), *sources, "-o", program]).stderr
+        same("not as vectors", re.findall(r"kernel (.*?):.* fibers?: (.*)", said), [])
+        holds(said, "warps are vectors" in said)
+    for command in [[programs[0], kernel, "1"] for kernel in kernels] + [programs[1:]]:
+        ran(command, MEMTRACE_ENABLE="0", MEMTRACE_DIR=world.work)
