@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "report.h"
 #include "memtrace/grow.h"
-#include "output/comm_parts.h"
+#include "output/rows/sorted.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #define MT_OUTPUT_REPORT_H
 #include <stddef.h>
 #include <stdint.h>
-#include "output/gaps.h"
-#include "output/json.h"
+#include "output/text/gaps.h"
+#include "output/json/json.h"
 #include "memtrace/trace.h"
 
 struct mt_stride_graph;

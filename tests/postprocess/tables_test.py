@@ -32,7 +32,7 @@ def run(*args, ok=(0, 3)):
 def relations():
     """{table: [(column, type, presence)]} of relations.def."""
     out = {}
-    with open(os.path.join(SOURCE, "postprocess/output/relations.def"), encoding="utf-8") as f:
+    with open(os.path.join(SOURCE, "postprocess/output/rows/relations.def"), encoding="utf-8") as f:
         for table, column, kind, presence in re.findall(r"^MT_(?:RELATION\((\w+)|COLUMN\(\w+, (\w+), (\w+), (\w+))", f.read(), re.M):
             if table:
                 out[table] = []
@@ -245,7 +245,7 @@ def by_hand():
     assert ["sum", "1", "0,0,0", "sum", "1", "1,0,0", "4", "1", "unordered"] in rows and "Bytes by kernel" not in text, text
     sql = re.search(r'"(SELECT DISTINCT [^"]*)"', man)[1]  # the manual's own: which kernel writes which buffer
     assert set(q(sql)) == {("fill", "mid", 11), ("sum", "total", 12)}, q(sql)
-    with open(os.path.join(SOURCE, "postprocess/output/views.def"), encoding="utf-8") as f:
+    with open(os.path.join(SOURCE, "postprocess/output/rows/views.def"), encoding="utf-8") as f:
         views = re.findall(r'^MT_VIEW\((\w+), \w+, "([^"]*)"', f.read(), re.M)
     assert {v for v, in q("SELECT name FROM sqlite_master WHERE type = 'view'")} == {v for v, _ in views}
     for view, question in views:

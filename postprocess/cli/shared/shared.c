@@ -1,6 +1,6 @@
 /* mt-shared: bank conflicts and hazards of shared memory, and what local memory costs. */
 #define _GNU_SOURCE
-#include "output/json.h"
+#include "output/json/json.h"
 #include "cli/base/commands.h"
 #include "shared.h"
 #include "memtrace/host.h"

@@ -1,7 +1,7 @@
 /* What mt-shared found, as tables for people and as JSON. */
 #include "analysis/base/sites.h"
-#include "output/json.h"
-#include "output/table.h"
+#include "output/json/json.h"
+#include "output/text/table.h"
 #include "shared.h"
 #include "memtrace/record.h"
 #include <inttypes.h>
