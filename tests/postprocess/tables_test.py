@@ -105,8 +105,10 @@ def of_json(out):
         for line, kinds in lines.items():
             for kind, c in kinds.items():
                 t["coalescing"].add((k, *place(line), kind, *(c[x] for x in ("requests", "accesses", "bytes", "distinct", "sectors", "lines",
-                                                                             "single", "irregular"))))
+                                                                             "efficiency", "single", "irregular"))))
                 t["lane_strides"] |= {(k, *place(line), kind, int(s), n) for s, n in c["strides"].items()}
+    t["coalescing_sites"] = {(*place(s["line"] or "?"), *(s[x] for x in ("column", "variable", "kernel", "type", "requests", "accesses", "bytes",
+                                                                         "distinct", "sectors", "lines"))) for s in (out["coalescing"] or {"sites": []})["sites"]}
     for k, steps in out["reuse"]["kernels"].items():
         for step, r in steps.items():
             for level in ("CTA", "SM", "device"):
@@ -148,7 +150,7 @@ def compare(args, sample=()):
         if table in ("lines", "variables", "buffers") and not want:  # comm.json has null where no place is known
             assert all(r[{"lines": "file", "variables": "variable", "buffers": "allocation"}[table]] is None for r in got[table])
             continue
-        if table == "reuse":
+        if table in ("reuse", "coalescing"):
             rows = {tuple(round(v, 6) if isinstance(v, float) else v for v in r) for r in rows}
         assert rows == want and len(got[table]) == len(want), (folder, table, rows ^ want)
     for view, in db.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "locality_json.h"
 #include "locality_parts.h"
+
 #include "memtrace/order.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,116 +12,68 @@
 
 /* ---- lines ---- */
 
-static void write_line_cell(struct mt_json *j, const struct mt_lines_cell *c)
-{
-    mt_json_object(j, c->kernel, 1);
-    mt_json_u64(j, "Load", c->load);
-    mt_json_u64(j, "Store", c->store);
-    mt_json_u64(j, "loads", c->accesses[MT_LOAD]);
-    mt_json_u64(j, "stores", c->accesses[MT_STORE]);
-    mt_json_u64(j, "atomics", c->accesses[MT_ATOMIC]);
-    mt_json_u64(j, "unknown", c->accesses[MT_UNKNOWN]);
-    mt_json_end(j);
-}
-
-static int write_places(struct mt_json *j, const char *key, const struct mt_locality *m,
-                        const struct mt_sites *sites, enum mt_lines_by by)
-{
-    size_t n = m->lines.count[by];
-    if (!mt_locality_has_sites(m, by)) {
-        mt_json_text(j, key, NULL);
-        return 0;
-    }
-    struct mt_lines_cell *cells = mt_lines_sorted(m, sites, by);
-    char label[MT_ALLOC_LABEL];
-    if (!cells)
-        return -1;
-    mt_json_object(j, key, 0);
-    for (size_t i = 0; i < n;) {
-        uint64_t place = cells[i].place;
-        mt_json_object(j, mt_lines_place(label, m, sites, by, place), 0);
-        for (; i < n && cells[i].place == place; i++)
-            write_line_cell(j, &cells[i]);
-        mt_json_end(j);
-    }
-    mt_json_end(j);
-    free(cells);
-    return 0;
-}
-
-int mt_lines_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_lines_json(struct mt_json *j, const struct mt_comm_result *r)
 {
     static const char *const keys[] = {"lines", "variables", "allocations"};
+    static const enum mt_relation_number tables[] = {MT_REL_lines, MT_REL_variables, MT_REL_buffers};
     int rc = 0;
     mt_json_object(j, mt_locality_names[MT_LOCALITY_LINES], 0);
-    for (int by = 0; by < MT_LINES_BY && rc == 0; by++)
-        rc = write_places(j, keys[by], m, sites, (enum mt_lines_by)by);
+    for (int by = 0; by < MT_LINES_BY && rc == 0; by++) {
+        if (!mt_locality_has_sites(r->locality, (enum mt_lines_by)by)) {
+            mt_json_text(j, keys[by], NULL);
+            continue;
+        }
+        mt_json_object(j, keys[by], 0);
+        rc = mt_relation_json(j, tables[by], r, NULL, NULL);
+        mt_json_end(j);
+    }
     mt_json_end(j);
     return rc;
 }
 
 /* ---- coalescing ---- */
 
-static void write_requests(struct mt_json *j, const struct mt_coalescing_cell *c, size_t cell,
-                           const struct mt_coalescing_stride *strides, size_t n)
+struct strides {
+    size_t *order;
+    struct mt_coalescing_stride *list;
+};
+
+/* Of the row's requests, by the distance of their lanes. */
+static void coalescing_strides(struct mt_json *j, const void *arg, const struct mt_comm_result *r, size_t row)
 {
+    const struct strides *s = arg;
+    size_t n = r->locality->coalescing.nstrides, cell = s->order[row];
     char key[64];
-    size_t lo = mt_coalescing_first_stride(strides, n, cell);
-    mt_json_object(j, mt_access_types[c->type], 1);
-    mt_json_u64(j, "requests", c->requests);
-    mt_json_u64(j, "accesses", c->accesses);
-    mt_json_u64(j, "bytes", c->bytes);
-    mt_json_u64(j, "distinct", c->distinct);
-    mt_json_u64(j, "sectors", c->sectors);
-    mt_json_u64(j, "lines", c->lines);
-    mt_json_real(j, "efficiency", mt_efficiency(c->distinct, c->sectors));
-    mt_json_u64(j, "single", c->single);
-    mt_json_u64(j, "irregular", c->irregular);
     mt_json_object(j, "strides", 1);
-    for (; lo < n && strides[lo].cell == cell; lo++) {
-        snprintf(key, sizeof key, "%" PRId64, strides[lo].stride);
-        mt_json_u64(j, key, strides[lo].requests);
+    for (size_t i = mt_coalescing_first_stride(s->list, n, cell); i < n && s->list[i].cell == cell; i++) {
+        snprintf(key, sizeof key, "%" PRId64, s->list[i].stride);
+        mt_json_u64(j, key, s->list[i].requests);
     }
-    mt_json_end(j);
     mt_json_end(j);
 }
 
-int mt_coalescing_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_coalescing_json(struct mt_json *j, const struct mt_comm_result *r)
 {
-    const struct mt_coalescing *c = &m->coalescing;
-    if (!mt_locality_has_masks(m)) {
+    const struct mt_coalescing *c = &r->locality->coalescing;
+    if (!mt_locality_has_masks(r->locality)) {
         mt_json_text(j, mt_locality_names[MT_LOCALITY_COALESCING], NULL);
         return 0;
     }
-    size_t *order = mt_coalescing_order(c, sites);
-    struct mt_coalescing_stride *strides = mt_coalescing_strides(c);
-    if (!order || !strides) {
-        free(order);
-        free(strides);
-        return -1;
-    }
-    mt_json_object(j, mt_locality_names[MT_LOCALITY_COALESCING], 0);
-    mt_json_u64(j, "unmasked", c->unmasked);
-    mt_json_object(j, "kernels", 0);
-    for (size_t i = 0; i < c->count;) {
-        const char *kernel = c->cells[order[i]].kernel;
-        mt_json_object(j, kernel, 0);
-        while (i < c->count && mt_locality_compare_text(c->cells[order[i]].kernel, kernel) == 0) {
-            uint32_t line = c->cells[order[i]].line;
-            mt_json_object(j, sites->lines.names[line], 0);
-            for (; i < c->count && c->cells[order[i]].line == line &&
-                   mt_locality_compare_text(c->cells[order[i]].kernel, kernel) == 0;
-                 i++)
-                write_requests(j, &c->cells[order[i]], order[i], strides, c->nstrides);
-            mt_json_end(j);
-        }
+    struct strides s = {mt_coalescing_order(c, r->sites), mt_coalescing_strides(c)};
+    int rc = s.order && s.list ? 0 : -1;
+    if (rc == 0) {
+        mt_json_object(j, mt_locality_names[MT_LOCALITY_COALESCING], 0);
+        mt_json_u64(j, "unmasked", c->unmasked);
+        mt_json_object(j, "kernels", 0);
+        rc = mt_relation_json(j, MT_REL_coalescing, r, coalescing_strides, &s);
+        mt_json_end(j);
+        mt_json_array(j, "sites", 0);
+        rc = rc ? rc : mt_relation_json(j, MT_REL_coalescing_sites, r, NULL, NULL);
+        mt_json_end(j);
         mt_json_end(j);
     }
-    mt_json_end(j);
-    int rc = mt_coalescing_sites_json(j, c, sites);
-    mt_json_end(j);
-    free(order);
-    free(strides);
+    free(s.order);
+    free(s.list);
     return rc;
 }
 
@@ -157,8 +110,9 @@ static void write_conflict(struct mt_json *j, const struct mt_conflict *c, const
     mt_json_end(j);
 }
 
-int mt_conflicts_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_conflicts_json(struct mt_json *j, const struct mt_comm_result *r)
 {
+    const struct mt_locality *m = r->locality;
     size_t n = m->conflicts.count;
     struct mt_conflict *list = mt_conflicts_sorted(&m->conflicts);
     struct mt_buffers buffers;
@@ -171,7 +125,7 @@ int mt_conflicts_json(struct mt_json *j, const struct mt_locality *m, const stru
     for (size_t i = 0; i < n; i++) {
         if (mt_keys_launch(j, &keys, list[i].kernel, list[i].superstep, 1))
             mt_json_array(j, keys.step, 0);
-        write_conflict(j, &list[i], m, sites, &buffers);
+        write_conflict(j, &list[i], m, r->sites, &buffers);
     }
     mt_keys_end(j, &keys);
     mt_json_end(j);
@@ -182,8 +136,8 @@ int mt_conflicts_json(struct mt_json *j, const struct mt_locality *m, const stru
 
 int mt_locality_write(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
 {
-    static int (*const write[MT_LOCALITY_OF_RUNS])(struct mt_json *, const struct mt_locality *,
-                                                   const struct mt_sites *) = {
+    const struct mt_comm_result r = {.locality = m, .sites = sites};
+    static int (*const write[MT_LOCALITY_OF_RUNS])(struct mt_json *, const struct mt_comm_result *) = {
 #define MT_ANALYSIS(NAME, name, cost, every) mt_##name##_json,
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
@@ -191,6 +145,6 @@ int mt_locality_write(struct mt_json *j, const struct mt_locality *m, const stru
     int rc = 0;
     for (int i = 0; i < MT_LOCALITY_OF_RUNS && rc == 0; i++)
         if (mt_locality_has(m, (enum mt_locality_section)i))
-            rc = write[i](j, m, sites);
+            rc = write[i](j, &r);
     return rc;
 }

@@ -37,71 +37,37 @@ void mt_keys_end(struct mt_json *j, struct mt_keys *k)
 
 /* ---- reuse ---- */
 
-static int by_kernel(const void *a, const void *b)
+/* The distances of the row's level. */
+static void reuse_histogram(struct mt_json *j, const void *arg, const struct mt_comm_result *r, size_t row)
 {
-    const struct mt_reuse_launch *const *x = a, *const *y = b;
-    int d = mt_locality_compare_text((*x)->kernel, (*y)->kernel);
-    return d ? d : (*x)->superstep<(*y)->superstep ? -1 : (*x)->superstep>(*y)->superstep;
-}
-
-static void write_level(struct mt_json *j, const char *key, const struct mt_reuse_counts *c, uint64_t scale)
-{
+    const struct mt_reuse_launch *const *order = arg;
+    const uint64_t *histogram = order[row / MT_REUSE_LEVELS]->level[row % MT_REUSE_LEVELS].histogram;
     char from[64];
-    mt_json_object(j, key, 1);
-    mt_json_u64(j, "contexts", c->contexts);
-    mt_json_u64(j, "lines", c->lines * scale);
-    mt_json_u64(j, "largest", c->largest * scale);
-    mt_json_u64(j, "cold", c->cold * scale);
     mt_json_object(j, "histogram", 1);
     for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
-        if (c->histogram[b])
-            mt_json_u64(j, mt_key_u64(from, b ? 1ull << (b - 1) : 0), c->histogram[b] * scale);
-    mt_json_end(j);
-    mt_json_end(j);
-}
-
-static void write_reuse_launch(struct mt_json *j, const char *key, const struct mt_reuse_launch *l,
-                               unsigned sample_bits)
-{
-    uint64_t scale = 1ull << sample_bits;
-    double unseen = (double)scale * ((double)scale - 1);
-    mt_json_object(j, key, 0);
-    mt_json_u64(j, "uses", l->uses);
-    if (sample_bits) {
-        mt_json_real(j, "error_uses", sqrt(unseen * (double)l->squares));
-        mt_json_real(j, "error_lines", sqrt(unseen * (double)l->level[MT_REUSE_DEVICE].lines));
-    }
-    for (int level = 0; level < MT_REUSE_LEVELS; level++)
-        write_level(j, mt_reuse_levels[level], &l->level[level], scale);
+        if (histogram[b])
+            mt_json_u64(j, mt_key_u64(from, b ? 1ull << (b - 1) : 0),
+                        histogram[b] << r->locality->reuse.options.sample_bits);
     mt_json_end(j);
 }
 
-int mt_reuse_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_reuse_json(struct mt_json *j, const struct mt_comm_result *result)
 {
-    (void)sites;
-    const struct mt_reuse *r = &m->reuse;
-    const struct mt_reuse_launch **order = malloc((r->count + 1) * sizeof *order);
-    size_t n = 0;
+    const struct mt_reuse *r = &result->locality->reuse;
+    size_t n;
+    const struct mt_reuse_launch **order = mt_reuse_sorted(r, &n);
     if (!order)
         return -1;
-    for (size_t i = 0; i < r->count; i++)
-        if (r->launches[i].selected)
-            order[n++] = &r->launches[i];
-    qsort(order, n, sizeof *order, by_kernel);
     mt_json_object(j, mt_locality_names[MT_LOCALITY_REUSE], 0);
     mt_json_u64(j, "line_size", 1ull << r->options.line_bits);
     mt_json_u64(j, "sample", 1ull << r->options.sample_bits);
     mt_json_u64(j, "footprint", (uint64_t)r->device.lines << r->options.sample_bits);
     mt_json_object(j, "kernels", 0);
-    struct mt_keys keys = {0};
-    for (size_t i = 0; i < n; i++)
-        if (mt_keys_launch(j, &keys, order[i]->kernel, order[i]->superstep, 0))
-            write_reuse_launch(j, keys.step, order[i], r->options.sample_bits);
-    mt_keys_end(j, &keys);
+    int rc = mt_relation_json(j, MT_REL_reuse, result, reuse_histogram, order);
     mt_json_end(j);
     mt_json_end(j);
     free(order);
-    return 0;
+    return rc;
 }
 
 /* ---- sharing ---- */
@@ -147,9 +113,9 @@ static void write_sharing_cell(struct mt_json *j, const struct mt_locality *m,
     mt_json_end(j);
 }
 
-int mt_sharing_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_sharing_json(struct mt_json *j, const struct mt_comm_result *r)
 {
-    (void)sites;
+    const struct mt_locality *m = r->locality;
     const struct mt_sharing *s = &m->sharing;
     struct mt_sharing_cell *cells;
     struct mt_sharing_line *top;

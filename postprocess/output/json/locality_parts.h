@@ -1,16 +1,13 @@
-/* Shared by locality_json.c, locality_launches_json.c, locality_places_json.c, placement_json.c and
- * relations_locality.c. */
+/* Shared by locality_json.c, locality_launches_json.c and locality_places_json.c. */
 #ifndef MT_OUTPUT_LOCALITY_PARTS_H
 #define MT_OUTPUT_LOCALITY_PARTS_H
 #include "locality_json.h"
+#include "rows_json.h"
 
 #define MT_ANALYSIS(NAME, name, cost, every)                                                                 \
-    int mt_##name##_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites);
+    int mt_##name##_json(struct mt_json *j, const struct mt_comm_result *r);
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
-
-/* The member "sites" of coalescing (locality_places_json.c). 0, or -1 without memory. */
-int mt_coalescing_sites_json(struct mt_json *j, const struct mt_coalescing *c, const struct mt_sites *sites);
 
 /* Objects { kernel: { superstep: … } } from launches in this order. */
 struct mt_keys {

@@ -5,63 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- coalescing by site ---- */
-
-struct sites_order {
-    const struct mt_coalescing_cell *cells;
-    const struct mt_sites *sites;
-};
-
-static int by_site(const void *a, const void *b, void *arg)
-{
-    const struct sites_order *o = arg;
-    const struct mt_coalescing_cell *x = &o->cells[*(const size_t *)a], *y = &o->cells[*(const size_t *)b];
-    const struct mt_site_place *p = &o->sites->places[x->place], *q = &o->sites->places[y->place];
-    int d = strcmp(o->sites->lines.names[x->line], o->sites->lines.names[y->line]);
-    if (!d && p->column != q->column)
-        d = p->column < q->column ? -1 : 1;
-    if (!d)
-        d = strcmp(o->sites->vars.names[p->var], o->sites->vars.names[q->var]);
-    if (!d)
-        d = mt_locality_compare_text(x->kernel, y->kernel);
-    return d ? d : (int)x->type - (int)y->type;
-}
-
-static void write_site(struct mt_json *j, const struct mt_coalescing_cell *c, const struct mt_sites *sites)
-{
-    const struct mt_site_place *p = &sites->places[c->place];
-    mt_json_object(j, NULL, 1);
-    mt_json_text(j, "line", c->line ? sites->lines.names[c->line] : NULL);
-    mt_json_u64(j, "column", p->column);
-    mt_json_text(j, "variable", p->var ? sites->vars.names[p->var] : NULL);
-    mt_json_text(j, "kernel", c->kernel);
-    mt_json_text(j, "type", mt_access_types[c->type]);
-    mt_json_u64(j, "requests", c->requests);
-    mt_json_u64(j, "accesses", c->accesses);
-    mt_json_u64(j, "bytes", c->bytes);
-    mt_json_u64(j, "distinct", c->distinct);
-    mt_json_u64(j, "sectors", c->sectors);
-    mt_json_u64(j, "lines", c->lines);
-    mt_json_end(j);
-}
-
-int mt_coalescing_sites_json(struct mt_json *j, const struct mt_coalescing *c, const struct mt_sites *sites)
-{
-    struct sites_order o = {c->sites.cells, sites};
-    size_t *order = malloc((c->sites.count + 1) * sizeof *order);
-    if (!order)
-        return -1;
-    for (size_t i = 0; i < c->sites.count; i++)
-        order[i] = i;
-    qsort_r(order, c->sites.count, sizeof *order, by_site, &o);
-    mt_json_array(j, "sites", 0);
-    for (size_t i = 0; i < c->sites.count; i++)
-        write_site(j, &c->sites.cells[order[i]], sites);
-    mt_json_end(j);
-    free(order);
-    return 0;
-}
-
 /* ---- traffic ---- */
 
 /* superstep, bytes loaded and stored, accesses by type */
@@ -111,9 +54,9 @@ static void write_traffic_alloc(struct mt_json *j, const struct mt_locality *m, 
     mt_json_end(j);
 }
 
-int mt_traffic_json(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_traffic_json(struct mt_json *j, const struct mt_comm_result *r)
 {
-    (void)sites;
+    const struct mt_locality *m = r->locality;
     const struct mt_traffic *t = &m->traffic;
     if (!m->nallocs) {
         mt_json_text(j, mt_locality_names[MT_LOCALITY_TRAFFIC], NULL);

@@ -11,7 +11,7 @@
 /* clang-format off */
 __attribute__((unused)) static const struct mt_column columns_before[] = {{0}
 #define MT_RELATION(name, of, what) }; static const struct mt_column columns_##name[] = {
-#define MT_COLUMN(name, column, type, presence, refers, what) {#column, MT_##type, MT_##presence, MT_REL_##refers, what},
+#define MT_COLUMN(name, column, type, presence, refers, json, what) {#column, MT_##type, MT_##presence, MT_REL_##refers, json, what},
 #include "relations.def"
 };
 /* clang-format on */
@@ -19,18 +19,18 @@ __attribute__((unused)) static const struct mt_column columns_before[] = {{0}
 const struct mt_relation mt_relations[MT_RELATIONS] = {
 #define MT_RELATION(name, of, what)                                                                          \
     {#name, what, MT_OF_##of, columns_##name, sizeof columns_##name / sizeof *columns_##name},
-#define MT_COLUMN(name, column, type, presence, refers, what)
+#define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "relations.def"
 };
 
 #define MT_RELATION(name, of, what)                                                                          \
     _Static_assert(sizeof columns_##name / sizeof *columns_##name <= MT_RELATION_COLUMNS, #name);
-#define MT_COLUMN(name, column, type, presence, refers, what)
+#define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "relations.def"
 
 const char *const mt_relation_names[MT_RELATIONS + 1] = {
 #define MT_RELATION(name, of, what) #name,
-#define MT_COLUMN(name, column, type, presence, refers, what)
+#define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "relations.def"
 };
 
@@ -81,7 +81,7 @@ void mt_tuples_place(struct mt_tuples *w, const char *place, char *room)
 {
     const char *colon = mt_place_colon(place);
     size_t n = colon ? (size_t)(colon - place) : strlen(place);
-    if (n >= MT_TUPLES_FILE || (!colon && !strstr(place, "+0x"))) {
+    if (n >= MT_TUPLES_FILE || strcmp(place, "?") == 0) {
         mt_tuples_null(w, 2);
         return;
     }

@@ -23,7 +23,7 @@ enum mt_relation_of {
 
 enum mt_relation_number {
 #define MT_RELATION(name, of, what) MT_REL_##name,
-#define MT_COLUMN(name, column, type, presence, refers, what)
+#define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "relations.def"
     MT_RELATIONS,
     MT_REL_NONE
@@ -34,10 +34,11 @@ struct mt_column {
     enum mt_value_type type;
     enum mt_presence presence;
     enum mt_relation_number refers; /* MT_REL_NONE, or the table whose id it is */
+    const char *json;               /* relations.def says how */
     const char *what;
 };
 
-enum { MT_RELATION_COLUMNS = 20 }; /* of a table, at most */
+enum { MT_RELATION_COLUMNS = 28 }; /* of a table, at most */
 
 struct mt_relation {
     const char *name, *what;

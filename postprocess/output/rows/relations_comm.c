@@ -320,7 +320,7 @@ int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const
 {
     static int (*const rows[MT_RELATIONS])(struct mt_tuples *, const struct mt_comm_result *) = {
 #define MT_RELATION(name, of, what) mt_tuples_of_##name,
-#define MT_COLUMN(name, column, type, presence, refers, what)
+#define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "relations.def"
     };
     return mt_tuples_begin(w, number) != 0 || rows[number](w, r) != 0 || mt_tuples_end(w) != 0 ? -1 : 0;

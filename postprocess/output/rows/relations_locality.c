@@ -63,6 +63,16 @@ int mt_tuples_of_buffers(struct mt_tuples *w, const struct mt_comm_result *r)
 
 /* ---- coalescing ---- */
 
+static void relations_figures(struct mt_tuples *w, const struct mt_coalescing_cell *c)
+{
+    mt_tuples_number(w, c->requests);
+    mt_tuples_number(w, c->accesses);
+    mt_tuples_number(w, c->bytes);
+    mt_tuples_number(w, c->distinct);
+    mt_tuples_number(w, c->sectors);
+    mt_tuples_number(w, c->lines);
+}
+
 static void relations_request(struct mt_tuples *w, const struct mt_comm_result *r,
                               const struct mt_coalescing_cell *c, char *room)
 {
@@ -80,14 +90,31 @@ int mt_tuples_of_coalescing(struct mt_tuples *w, const struct mt_comm_result *r)
     for (size_t i = 0; rc == 0 && i < x->count; i++) {
         const struct mt_coalescing_cell *c = &x->cells[order[i]];
         relations_request(w, r, c, room);
-        mt_tuples_number(w, c->requests);
-        mt_tuples_number(w, c->accesses);
-        mt_tuples_number(w, c->bytes);
-        mt_tuples_number(w, c->distinct);
-        mt_tuples_number(w, c->sectors);
-        mt_tuples_number(w, c->lines);
+        relations_figures(w, c);
+        mt_tuples_real(w, mt_efficiency(c->distinct, c->sectors));
         mt_tuples_number(w, c->single);
         mt_tuples_number(w, c->irregular);
+        rc = mt_tuples_next(w);
+    }
+    free(order);
+    return rc;
+}
+
+int mt_tuples_of_coalescing_sites(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_coalescing *x = &r->locality->coalescing;
+    size_t *order = mt_coalescing_sites_order(x, r->sites);
+    char room[MT_TUPLES_FILE];
+    int rc = order ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < x->sites.count; i++) {
+        const struct mt_coalescing_cell *c = &x->sites.cells[order[i]];
+        const struct mt_site_place *p = &r->sites->places[c->place];
+        mt_tuples_place(w, r->sites->lines.names[c->line], room);
+        mt_tuples_number(w, p->column);
+        mt_tuples_text(w, p->var ? r->sites->vars.names[p->var] : NULL);
+        mt_tuples_text(w, c->kernel);
+        mt_tuples_text(w, mt_access_types[c->type]);
+        relations_figures(w, c);
         rc = mt_tuples_next(w);
     }
     free(order);
@@ -161,11 +188,13 @@ static int relations_distances(struct mt_tuples *w, const struct mt_reuse_launch
 static int relations_reuse_each(struct mt_tuples *w, const struct mt_comm_result *r,
                                 int (*row)(struct mt_tuples *, const struct mt_reuse_launch *, int, unsigned))
 {
-    const struct mt_reuse *x = &r->locality->reuse;
-    int rc = 0;
-    for (size_t i = 0; i < x->count; i++)
-        for (int level = 0; rc == 0 && x->launches[i].selected && level < MT_REUSE_LEVELS; level++)
-            rc = row(w, &x->launches[i], level, x->options.sample_bits);
+    size_t n;
+    const struct mt_reuse_launch **order = mt_reuse_sorted(&r->locality->reuse, &n);
+    int rc = order ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; i < n; i++)
+        for (int level = 0; rc == 0 && level < MT_REUSE_LEVELS; level++)
+            rc = row(w, order[i], level, r->locality->reuse.options.sample_bits);
+    free(order);
     return rc;
 }
 

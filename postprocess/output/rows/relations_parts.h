@@ -5,6 +5,6 @@
 
 #define MT_RELATION(name, of, what)                                                                          \
     int mt_tuples_of_##name(struct mt_tuples *w, const struct mt_comm_result *r);
-#define MT_COLUMN(name, column, type, presence, refers, what)
+#define MT_COLUMN(name, column, type, presence, refers, json, what)
 #include "relations.def"
 #endif

@@ -25,8 +25,8 @@ struct lines_order {
     enum mt_lines_by by;
 };
 
-const char *mt_lines_place(char *out, const struct mt_locality *m, const struct mt_sites *sites, enum mt_lines_by by,
-                           uint64_t place)
+const char *mt_lines_place(char *out, const struct mt_locality *m, const struct mt_sites *sites,
+                           enum mt_lines_by by, uint64_t place)
 {
     if (by == MT_BY_ALLOC)
         return mt_alloc_label(out, m, place);
@@ -43,7 +43,8 @@ static int by_place(const void *a, const void *b, void *arg)
     if (x->place != y->place && o->by == MT_BY_ALLOC)
         d = x->place + 1 < y->place + 1 ? -1 : 1; /* none is UINT64_MAX */
     else if (x->place != y->place)
-        d = strcmp(mt_lines_place(left, o->m, o->sites, o->by, x->place), mt_lines_place(right, o->m, o->sites, o->by, y->place));
+        d = strcmp(mt_lines_place(left, o->m, o->sites, o->by, x->place),
+                   mt_lines_place(right, o->m, o->sites, o->by, y->place));
     return d ? d : mt_locality_compare_text(x->kernel, y->kernel);
 }
 
@@ -165,4 +166,54 @@ int mt_sharing_sorted(const struct mt_sharing *s, struct mt_sharing_cell **cells
     qsort(*cells, s->count, sizeof **cells, by_alloc);
     qsort(*top, s->ntop, sizeof **top, by_accesses);
     return 0;
+}
+
+struct sites_order {
+    const struct mt_coalescing_cell *cells;
+    const struct mt_sites *sites;
+};
+
+static int by_site(const void *a, const void *b, void *arg)
+{
+    const struct sites_order *o = arg;
+    const struct mt_coalescing_cell *x = &o->cells[*(const size_t *)a], *y = &o->cells[*(const size_t *)b];
+    const struct mt_site_place *p = &o->sites->places[x->place], *q = &o->sites->places[y->place];
+    int d = strcmp(o->sites->lines.names[x->line], o->sites->lines.names[y->line]);
+    if (!d && p->column != q->column)
+        d = p->column < q->column ? -1 : 1;
+    if (!d)
+        d = strcmp(o->sites->vars.names[p->var], o->sites->vars.names[q->var]);
+    if (!d)
+        d = mt_locality_compare_text(x->kernel, y->kernel);
+    return d ? d : (int)x->type - (int)y->type;
+}
+
+size_t *mt_coalescing_sites_order(const struct mt_coalescing *c, const struct mt_sites *sites)
+{
+    struct sites_order o = {c->sites.cells, sites};
+    size_t *order = malloc((c->sites.count + 1) * sizeof *order);
+    for (size_t i = 0; order && i < c->sites.count; i++)
+        order[i] = i;
+    if (order)
+        qsort_r(order, c->sites.count, sizeof *order, by_site, &o);
+    return order;
+}
+
+static int by_kernel(const void *a, const void *b)
+{
+    const struct mt_reuse_launch *const *x = a, *const *y = b;
+    int d = mt_locality_compare_text((*x)->kernel, (*y)->kernel);
+    return d ? d : (*x)->superstep<(*y)->superstep ? -1 : (*x)->superstep>(*y)->superstep;
+}
+
+const struct mt_reuse_launch **mt_reuse_sorted(const struct mt_reuse *r, size_t *n)
+{
+    const struct mt_reuse_launch **order = malloc((r->count + 1) * sizeof *order);
+    *n = 0;
+    for (size_t i = 0; order && i < r->count; i++)
+        if (r->launches[i].selected)
+            order[(*n)++] = &r->launches[i];
+    if (*n)
+        qsort(order, *n, sizeof *order, by_kernel);
+    return order;
 }
