@@ -58,6 +58,12 @@ void mt_tuples_number(struct mt_tuples *w, uint64_t v)
     relations_value(w)->number = (int64_t)v;
 }
 
+void mt_tuples_numbers(struct mt_tuples *w, size_t n, const uint64_t *v)
+{
+    for (size_t i = 0; i < n; i++)
+        mt_tuples_number(w, v[i]);
+}
+
 void mt_tuples_real(struct mt_tuples *w, double v)
 {
     relations_value(w)->real = v;

@@ -34,12 +34,8 @@ static int relations_lines_by(struct mt_tuples *w, const struct mt_comm_result *
             mt_tuples_text(w, c->place ? r->sites->vars.names[c->place] : NULL);
         else
             relations_buffer(w, r->locality, c->place, label);
-        mt_tuples_number(w, c->load);
-        mt_tuples_number(w, c->store);
-        mt_tuples_number(w, c->accesses[MT_LOAD]);
-        mt_tuples_number(w, c->accesses[MT_STORE]);
-        mt_tuples_number(w, c->accesses[MT_ATOMIC]);
-        mt_tuples_number(w, c->accesses[MT_UNKNOWN]);
+        mt_tuples_numbers(w, MT_NUMBERS(c->load, c->store, c->accesses[MT_LOAD], c->accesses[MT_STORE],
+                                        c->accesses[MT_ATOMIC], c->accesses[MT_UNKNOWN]));
         rc = mt_tuples_next(w);
     }
     free(cells);
@@ -65,12 +61,7 @@ int mt_tuples_of_buffers(struct mt_tuples *w, const struct mt_comm_result *r)
 
 static void relations_figures(struct mt_tuples *w, const struct mt_coalescing_cell *c)
 {
-    mt_tuples_number(w, c->requests);
-    mt_tuples_number(w, c->accesses);
-    mt_tuples_number(w, c->bytes);
-    mt_tuples_number(w, c->distinct);
-    mt_tuples_number(w, c->sectors);
-    mt_tuples_number(w, c->lines);
+    mt_tuples_numbers(w, MT_NUMBERS(c->requests, c->accesses, c->bytes, c->distinct, c->sectors, c->lines));
 }
 
 static void relations_request(struct mt_tuples *w, const struct mt_comm_result *r,
@@ -156,11 +147,8 @@ static int relations_reuse_row(struct mt_tuples *w, const struct mt_reuse_launch
     const struct mt_reuse_counts *c = &l->level[level];
     double unseen = (double)(1ull << bits) * ((double)(1ull << bits) - 1);
     relations_level(w, l, level);
-    mt_tuples_number(w, l->uses);
-    mt_tuples_number(w, c->contexts);
-    mt_tuples_number(w, c->lines << bits);
-    mt_tuples_number(w, c->largest << bits);
-    mt_tuples_number(w, c->cold << bits);
+    mt_tuples_numbers(
+        w, MT_NUMBERS(l->uses, c->contexts, c->lines << bits, c->largest << bits, c->cold << bits));
     if (bits) {
         mt_tuples_real(w, sqrt(unseen * (double)l->squares));
         mt_tuples_real(w, sqrt(unseen * (double)l->level[MT_REUSE_DEVICE].lines));
@@ -241,10 +229,8 @@ int mt_tuples_of_traffic(struct mt_tuples *w, const struct mt_comm_result *r)
     for (size_t i = 0; rc == 0 && i < g->count; i++) {
         const struct mt_traffic_cell *c = &g->cells[i];
         relations_buffer(w, r->locality, c->alloc, label);
-        mt_tuples_number(w, (uint64_t)c->superstep << g->step_bits);
-        mt_tuples_number(w, 1ull << g->step_bits);
-        mt_tuples_number(w, c->load);
-        mt_tuples_number(w, c->store);
+        mt_tuples_numbers(
+            w, MT_NUMBERS((uint64_t)c->superstep << g->step_bits, 1ull << g->step_bits, c->load, c->store));
         for (int type = MT_LOAD; type <= MT_UNKNOWN; type++)
             mt_tuples_number(w, c->accesses[type]);
         rc = mt_tuples_next(w);
@@ -353,9 +339,7 @@ int mt_tuples_of_placement_traffic(struct mt_tuples *w, const struct mt_comm_res
     for (int k = 0; k < MT_PLACE_POLICIES; k++)
         for (unsigned i = 0; rc == 0 && i < p->devices * p->devices; i++) {
             mt_tuples_text(w, mt_placement_policies[k]);
-            mt_tuples_number(w, i / p->devices);
-            mt_tuples_number(w, i % p->devices);
-            mt_tuples_number(w, p->traffic[k][i]);
+            mt_tuples_numbers(w, MT_NUMBERS(i / p->devices, i % p->devices, p->traffic[k][i]));
             relations_distinct(w, p, p->distinct_traffic[k], i);
             rc = mt_tuples_next(w);
         }
