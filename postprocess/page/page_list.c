@@ -121,7 +121,9 @@ static void page_list_columns(struct mt_page_rows *p, const char *key, enum mt_p
 void mt_page_begin(struct mt_page_rows *p, struct mt_json *j, enum mt_page_list list)
 {
     static const struct mt_tuples_ops ops = {.row = page_list_row};
-    *p = (struct mt_page_rows){.w = {.ops = &ops, .arg = p, .now = &p->list}, .list = {.name = lists[list].name, .columns = p->columns}, .j = j};
+    *p = (struct mt_page_rows){.w = {.ops = &ops, .arg = p, .now = &p->list},
+                               .list = {.name = lists[list].name, .columns = p->columns},
+                               .j = j};
     mt_json_object(j, lists[list].name, strchr(lists[list].columns, '|') != NULL);
     page_list_columns(p, "columns", list);
     if (!p->keys)

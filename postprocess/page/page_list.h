@@ -1,6 +1,7 @@
-/* Lists in the page's data (page.def): {"columns": [names], "rows": [[values]]}, and in few bytes, where all are numbers, {"columns":
- * [names], "keys": how many of them are of a group, "count": rows, "data": LEB128 in base64}: of each group its keys, its number of
- * rows, and these; of the first column of a row the step from the row before. Values go in as into tables (output/rows/relations.h). */
+/* Lists in the page's data (page.def): {"columns": [names], "rows": [[values]]}, and in few bytes, where all
+ * are numbers, {"columns": [names], "keys": how many of them are of a group, "count": rows, "data": LEB128 in
+ * base64}: of each group its keys, its number of rows, and these; of the first column of a row the step from
+ * the row before. Values go in as into tables (output/rows/relations.h). */
 #ifndef MT_PAGE_PAGE_LIST_H
 #define MT_PAGE_PAGE_LIST_H
 #include "output/json/json.h"
@@ -13,7 +14,8 @@ enum mt_page_list {
 };
 
 /* A list under way: an object, into which the caller may write members before the first row of a pack.
- * After the values of a row (mt_tuples_number(&p->w, …) and so on) comes mt_page_row. The end returns 0, or -1 without memory. */
+ * After the values of a row (mt_tuples_number(&p->w, …) and so on) comes mt_page_row. The end returns 0, or
+ * -1 without memory. */
 struct mt_page_rows {
     struct mt_tuples w;
     struct mt_relation list;

@@ -46,8 +46,7 @@ static int comm_dot_add(struct dot *d, struct mt_pairmap *index, const struct mt
     struct edge *e = &d->edges[*at];
     e->bytes += t->size;
     e->accesses += t->count;
-    e->unordered |=
-        !((t->src | t->dst) & MT_ENTRY_HOST) && d->c->actors[t->src].launch == d->c->actors[t->dst].launch;
+    e->unordered |= mt_transfer_unordered(d->c, t);
     return 0;
 }
 

@@ -7,12 +7,6 @@
 
 /* ---- volumes ---- */
 
-struct cell {
-    uint64_t key, load, store;
-};
-
-MT_ORDER_1(by_key, struct cell, key)
-
 static void write_volume(struct mt_json *j, const char *key, uint64_t load, uint64_t store)
 {
     mt_json_object(j, key, 1);
@@ -21,66 +15,36 @@ static void write_volume(struct mt_json *j, const char *key, uint64_t load, uint
     mt_json_end(j);
 }
 
-/* Whose bytes the CTAs of a launch loaded. */
-static void write_senders(struct mt_json *j, const char *key, const struct mt_comm *c,
-                          const struct mt_comm_launch *l)
-{
-    mt_json_object(j, key, 1);
-    for (int s = 0; s < MT_SENDER_KINDS; s++) {
-        uint64_t bytes = 0;
-        for (uint32_t i = l->first; i < l->end; i++)
-            bytes += c->actors[i].from[s];
-        mt_json_u64(j, mt_sender_names[s], bytes);
-    }
-    mt_json_end(j);
-}
-
-/* The volumes of one launch: by CTA, by SM, or in all. `cells` has room for one per actor. */
+/* The volumes of one launch: by CTA, by SM, or in all. */
 static void write_launch(struct mt_json *j, const struct mt_comm *c, size_t superstep,
-                         enum mt_section section, struct cell *cells)
+                         enum mt_section section, struct mt_volume *rows)
 {
-    const struct mt_comm_launch *l = &c->launches[superstep];
     int comm = section == MT_KCV || section == MT_CCV || section == MT_SCV;
-    int by_cta = section == MT_CCV || section == MT_CDV, by_sm = section == MT_SCV || section == MT_SDV;
-    size_t n = 0;
-    for (uint32_t i = l->first; i < l->end; i++) {
-        const struct mt_actor *a = &c->actors[i];
-        cells[n++] = (struct cell){.key = by_cta  ? mt_cta_order(a->cta)
-                                          : by_sm ? a->smid
-                                                  : 0,
-                                   .load = comm ? mt_actor_comm_load(a) : a->load,
-                                   .store = comm ? a->comm_store : a->store};
-    }
+    enum mt_volume_by by = section == MT_CCV || section == MT_CDV   ? MT_VOLUME_CTA
+                           : section == MT_SCV || section == MT_SDV ? MT_VOLUME_SM
+                                                                    : MT_VOLUME_LAUNCH;
+    size_t n = mt_volumes_of(c, superstep, by, rows);
     char key[64];
     mt_key_u64(key, superstep);
     if (section == MT_SENDERS) {
-        write_senders(j, key, c, l);
+        mt_json_object(j, key, 1);
+        for (int s = 0; s < MT_SENDER_KINDS; s++)
+            mt_json_u64(j, mt_sender_names[s], rows->from[s]);
+        mt_json_end(j);
         return;
     }
-    if (!by_cta && !by_sm) {
-        uint64_t load = 0, store = 0;
-        for (size_t i = 0; i < n; i++) {
-            load += cells[i].load;
-            store += cells[i].store;
-        }
-        write_volume(j, key, load, store);
-        return;
+    if (by != MT_VOLUME_LAUNCH)
+        mt_json_object(j, key, 0);
+    for (size_t i = 0; i < n; i++) {
+        if (by == MT_VOLUME_CTA)
+            mt_cta_key(key, rows[i].key);
+        else if (by == MT_VOLUME_SM)
+            mt_key_u64(key, rows[i].key);
+        write_volume(j, key, comm ? rows[i].comm_load : rows[i].load,
+                     comm ? rows[i].comm_store : rows[i].store);
     }
-    qsort(cells, n, sizeof *cells, by_key);
-    mt_json_object(j, key, 0);
-    for (size_t i = 0; i < n;) {
-        struct cell sum = cells[i];
-        for (i++; i < n && cells[i].key == sum.key; i++) {
-            sum.load += cells[i].load;
-            sum.store += cells[i].store;
-        }
-        if (by_cta)
-            mt_cta_key(key, sum.key);
-        else
-            mt_key_u64(key, sum.key);
-        write_volume(j, key, sum.load, sum.store);
-    }
-    mt_json_end(j);
+    if (by != MT_VOLUME_LAUNCH)
+        mt_json_end(j);
 }
 
 static int launch_order(const void *a, const void *b, void *arg)
@@ -93,7 +57,7 @@ static int launch_order(const void *a, const void *b, void *arg)
 }
 
 static void write_volumes(struct mt_json *j, const struct mt_comm *c, const uint32_t *order, size_t n,
-                          enum mt_section section, struct cell *cells)
+                          enum mt_section section, struct mt_volume *cells)
 {
     mt_json_object(j, mt_section_names[section], 0);
     const char *open = NULL;
@@ -172,15 +136,10 @@ static int write_hosts(struct mt_json *j, const struct mt_comm *c, unsigned sect
 int mt_comm_write(struct mt_json *j, const struct mt_comm *c, unsigned sections)
 {
     int rc = -1;
-    size_t most = 0;
     uint32_t *order = malloc((c->nlaunches + 1) * sizeof *order);
-    for (size_t i = 0; i < c->nlaunches; i++) {
-        size_t n = c->launches[i].end - c->launches[i].first;
-        most = n > most ? n : most;
-        if (order)
-            order[i] = (uint32_t)i;
-    }
-    struct cell *cells = malloc((most + 1) * sizeof *cells);
+    for (size_t i = 0; order && i < c->nlaunches; i++)
+        order[i] = (uint32_t)i;
+    struct mt_volume *cells = malloc(mt_volumes_room(c) * sizeof *cells);
     if (!order || !cells)
         goto out;
     qsort_r(order, c->nlaunches, sizeof *order, launch_order, (void *)c);

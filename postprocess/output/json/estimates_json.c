@@ -1,25 +1,12 @@
 /* The member "estimates" of comm.json: data volumes as they would be if all CTAs were traced. */
 #include "estimates_json.h"
+#include "output/rows/sorted.h"
 #include <stdlib.h>
 #include <string.h>
 
-struct volume {
-    uint64_t load, store;
-};
-
-static struct volume volume_of(const struct mt_comm *c, size_t superstep)
-{
-    struct volume v = {0, 0};
-    for (uint32_t i = c->launches[superstep].first; i < c->launches[superstep].end; i++) {
-        v.load += c->actors[i].load;
-        v.store += c->actors[i].store;
-    }
-    return v;
-}
-
 /* What was counted, and what it stands for: null when nothing was traced, or the trace is not what its
  * companion says. */
-static void write_both(struct mt_json *j, struct volume v, uint64_t ctas, uint64_t traced)
+static void write_both(struct mt_json *j, struct mt_volume v, uint64_t ctas, uint64_t traced)
 {
     mt_json_u64(j, "ctas", ctas);
     mt_json_u64(j, "traced_ctas", traced);
@@ -38,15 +25,14 @@ static void write_both(struct mt_json *j, struct volume v, uint64_t ctas, uint64
 }
 
 static void write_kernel(struct mt_json *j, const struct mt_estimate *k, const struct mt_comm *c,
-                         const struct volume *volumes, const struct mt_launch_event *const *events)
+                         const struct mt_volume *volumes, const struct mt_launch_event *const *events)
 {
-    struct volume sum = {0, 0};
+    struct mt_volume sum = {0};
     uint64_t found = 0;
     char key[64];
     for (size_t i = 0; i < c->nlaunches; i++)
         if (strcmp(c->launches[i].kernel, k->kernel) == 0) {
-            sum.load += volumes[i].load;
-            sum.store += volumes[i].store;
+            mt_volume_add(&sum, &volumes[i]);
             found++;
         }
     mt_json_object(j, k->kernel, 0);
@@ -71,11 +57,11 @@ int mt_estimates_write(struct mt_json *j, const struct mt_estimates *e, const st
 {
     if (e->n == 0)
         return 0;
-    struct volume *volumes = malloc((c->nlaunches + 1) * sizeof *volumes);
+    struct mt_volume *volumes = malloc((c->nlaunches + 1) * sizeof *volumes);
     if (!volumes)
         return -1;
     for (size_t i = 0; i < c->nlaunches; i++)
-        volumes[i] = volume_of(c, i);
+        volumes[i] = mt_volume_of_launch(c, i);
     mt_json_object(j, "estimates", 0);
     for (size_t i = 0; i < e->n; i++)
         write_kernel(j, &e->list[i], c, volumes, events);

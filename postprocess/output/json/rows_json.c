@@ -11,7 +11,7 @@ struct writing {
     void (*more)(struct mt_json *, const void *, const struct mt_comm_result *, size_t);
     const void *arg;
     size_t rows;
-    unsigned open;     /* objects that are */
+    unsigned open;         /* objects that are */
     char *key[DEPTHS + 1]; /* by depth, those of the row before */
 };
 
@@ -27,8 +27,8 @@ static int rows_json_same(const struct mt_relation *r, unsigned i, unsigned k)
 }
 
 /* Of the columns of one name from the i-th on: "file:line", "x,y,z"; NULL: not known. */
-static const char *rows_json_text(char room[MT_TUPLES_FILE + 64], const struct mt_relation *r, const struct mt_value *v,
-                                  unsigned i)
+static const char *rows_json_text(char room[MT_TUPLES_FILE + 64], const struct mt_relation *r,
+                                  const struct mt_value *v, unsigned i)
 {
     size_t n = 0;
     if (v[i].null || (r->columns[i].type == MT_TEXT && !rows_json_same(r, i, i + 1)))
@@ -45,8 +45,8 @@ static const char *rows_json_text(char room[MT_TUPLES_FILE + 64], const struct m
     return room;
 }
 
-static void rows_json_member(struct mt_json *j, const struct mt_relation *r, const struct mt_value *v, unsigned i,
-                             const char *name)
+static void rows_json_member(struct mt_json *j, const struct mt_relation *r, const struct mt_value *v,
+                             unsigned i, const char *name)
 {
     char room[MT_TUPLES_FILE + 64];
     enum mt_value_type type = r->columns[i].type;
@@ -61,8 +61,8 @@ static void rows_json_member(struct mt_json *j, const struct mt_relation *r, con
 }
 
 /* Those of the object of that depth; `last`: what has no depth is here. */
-static void rows_json_members(struct mt_json *j, const struct mt_relation *r, const struct mt_value *v, unsigned depth,
-                              int last)
+static void rows_json_members(struct mt_json *j, const struct mt_relation *r, const struct mt_value *v,
+                              unsigned depth, int last)
 {
     for (unsigned i = 0; i < r->n; i++) {
         const char *name = r->columns[i].json, *mark = strpbrk(name, ":?");
@@ -83,8 +83,8 @@ static void rows_json_close(struct writing *w, unsigned depth)
 }
 
 /* Opens the row's object of that depth, if it is another one than before. 0, or -1 without memory. */
-static int rows_json_open(struct writing *w, const struct mt_relation *r, const struct mt_value *v, unsigned depth,
-                          int last)
+static int rows_json_open(struct writing *w, const struct mt_relation *r, const struct mt_value *v,
+                          unsigned depth, int last)
 {
     char room[MT_TUPLES_FILE + 64];
     unsigned i = 0;
@@ -138,7 +138,8 @@ static int rows_json_end(void *arg, const struct mt_relation *r, char *why)
 }
 
 int mt_relation_json(struct mt_json *j, enum mt_relation_number number, const struct mt_comm_result *r,
-                     void (*more)(struct mt_json *, const void *, const struct mt_comm_result *, size_t), const void *arg)
+                     void (*more)(struct mt_json *, const void *, const struct mt_comm_result *, size_t),
+                     const void *arg)
 {
     static const struct mt_tuples_ops ops = {rows_json_begin, rows_json_row, rows_json_end};
     struct writing w = {.j = j, .r = r, .more = more, .arg = arg};

@@ -202,16 +202,10 @@ static int timeline_json_place(const struct timeline *t, size_t launch, uint64_t
 static void timeline_json_launch(const struct timeline *t, size_t i)
 {
     const struct mt_comm *c = t->r->comm;
-    uint64_t begin, length, load = 0, store = 0, comm_store = 0, from[MT_SENDER_KINDS] = {0};
+    uint64_t begin, length;
     if (!c->launches[i].selected || !timeline_json_place(t, i, &begin, &length))
         return;
-    for (uint32_t k = c->launches[i].first; k < c->launches[i].end; k++) {
-        load += c->actors[k].load;
-        store += c->actors[k].store;
-        comm_store += c->actors[k].comm_store;
-        for (int s = 0; s < MT_SENDER_KINDS; s++)
-            from[s] += c->actors[k].from[s];
-    }
+    const struct mt_volume v = mt_volume_of_launch(c, i);
     timeline_json_begin(t, "X", c->launches[i].kernel, DEVICE, timeline_json_stream(t->r->events[i]));
     mt_json_text(t->j, "cat", "kernel");
     timeline_json_time(t, "ts", begin);
@@ -219,14 +213,13 @@ static void timeline_json_launch(const struct timeline *t, size_t i)
     mt_json_object(t->j, "args", 1);
     mt_json_u64(t->j, "superstep", i);
     timeline_json_shape(t, t->r->events[i]);
-    mt_json_u64(t->j, "load", load);
-    mt_json_u64(t->j, "store", store);
-    mt_json_u64(t->j, "comm_load",
-                from[MT_FROM_SAME_LAUNCH] + from[MT_FROM_EARLIER_LAUNCH] + from[MT_FROM_SAME_CTA]);
-    mt_json_u64(t->j, "comm_store", comm_store);
+    mt_json_u64(t->j, "load", v.load);
+    mt_json_u64(t->j, "store", v.store);
+    mt_json_u64(t->j, "comm_load", v.comm_load);
+    mt_json_u64(t->j, "comm_store", v.comm_store);
     mt_json_object(t->j, mt_section_names[MT_SENDERS], 1);
     for (int s = 0; s < MT_SENDER_KINDS; s++)
-        mt_json_u64(t->j, mt_sender_names[s], from[s]);
+        mt_json_u64(t->j, mt_sender_names[s], v.from[s]);
     mt_json_end(t->j);
     mt_json_end(t->j);
     mt_json_end(t->j);

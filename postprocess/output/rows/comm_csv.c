@@ -18,57 +18,23 @@ unsigned mt_csv_tables(unsigned sections)
 
 /* ---- volumes ---- */
 
-struct row {
-    uint64_t key, load, store, comm_load, comm_store;
-};
-
-MT_ORDER_1(by_key, struct row, key)
-
-enum what { KERNEL, CTA, SM };
-
-/* The launch's actors, those with one key together; how many. */
-static size_t comm_csv_gather(const struct mt_comm *c, const struct mt_comm_launch *l, enum what what,
-                              struct row *rows)
+static void comm_csv_section(FILE *f, const struct mt_comm *c, unsigned s, struct mt_volume *rows)
 {
-    size_t n = 0, made = 0;
-    for (uint32_t i = l->first; i < l->end; i++, n++) {
-        const struct mt_actor *a = &c->actors[i];
-        rows[n] = (struct row){what == CTA  ? mt_cta_order(a->cta)
-                               : what == SM ? a->smid
-                                            : 0,
-                               a->load, a->store, mt_actor_comm_load(a), a->comm_store};
-    }
-    qsort(rows, n, sizeof *rows, by_key);
-    for (size_t i = 0; i < n; i++) {
-        if (made && rows[made - 1].key == rows[i].key) {
-            rows[made - 1].load += rows[i].load;
-            rows[made - 1].store += rows[i].store;
-            rows[made - 1].comm_load += rows[i].comm_load;
-            rows[made - 1].comm_store += rows[i].comm_store;
-        } else {
-            rows[made++] = rows[i];
-        }
-    }
-    if (!made && what == KERNEL)
-        rows[made++] = (struct row){.key = 0}; /* it touched nothing */
-    return made;
-}
-
-static void comm_csv_section(FILE *f, const struct mt_comm *c, unsigned s, struct row *rows)
-{
-    enum what what = s == MT_KCV || s == MT_KDV ? KERNEL : s == MT_CCV || s == MT_CDV ? CTA : SM;
+    enum mt_volume_by by = s == MT_KCV || s == MT_KDV   ? MT_VOLUME_LAUNCH
+                           : s == MT_CCV || s == MT_CDV ? MT_VOLUME_CTA
+                                                        : MT_VOLUME_SM;
     int comm = s == MT_KCV || s == MT_CCV || s == MT_SCV;
     for (size_t i = 0; i < c->nlaunches; i++) {
         const struct mt_comm_launch *l = &c->launches[i];
-        size_t n = l->selected ? comm_csv_gather(c, l, what, rows) : 0;
+        size_t n = l->selected ? mt_volumes_of(c, i, by, rows) : 0;
         for (size_t k = 0; k < n; k++) {
             char key[64];
             fprintf(f, "%s,", mt_section_names[s]);
             mt_csv_text(f, l->kernel);
             fprintf(f, ",%zu,", i);
-            if (what == CTA)
+            if (by == MT_VOLUME_CTA)
                 mt_csv_text(f, mt_cta_key(key, rows[k].key));
-            else if (what == SM)
+            else if (by == MT_VOLUME_SM)
                 fprintf(f, "%" PRIu64, rows[k].key);
             fprintf(f, ",%" PRIu64 ",%" PRIu64 "\n", comm ? rows[k].comm_load : rows[k].load,
                     comm ? rows[k].comm_store : rows[k].store);
@@ -92,12 +58,7 @@ static void host_section(FILE *f, const struct mt_comm *c, unsigned s)
 static int comm_csv_volumes(FILE *f, const struct mt_comm_result *r)
 {
     const struct mt_comm *c = r->comm;
-    size_t most = 0;
-    for (size_t i = 0; i < c->nlaunches; i++) {
-        size_t n = c->launches[i].end - c->launches[i].first;
-        most = n > most ? n : most;
-    }
-    struct row *rows = malloc((most + 1) * sizeof *rows);
+    struct mt_volume *rows = malloc(mt_volumes_room(c) * sizeof *rows);
     if (!rows)
         return -1;
     fputs("section,kernel,superstep,key,load,store\n", f);
@@ -181,9 +142,7 @@ static int comm_csv_transfers(FILE *f, const struct mt_comm *c)
         end_of(f, c, t->src);
         fputc(',', f);
         end_of(f, c, t->dst);
-        int unordered =
-            !((t->src | t->dst) & MT_ENTRY_HOST) && c->actors[t->src].launch == c->actors[t->dst].launch;
-        fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%d\n", t->size, t->count, unordered);
+        fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%d\n", t->size, t->count, mt_transfer_unordered(c, t));
     }
     free(order);
     return 0;

@@ -25,10 +25,7 @@ int mt_tuples_of_launches(struct mt_tuples *w, const struct mt_comm_result *r)
                 mt_tuples_number(w, e->block[k]);
             mt_tuples_number(w, e->shared);
             mt_tuples_text(w, e->file);
-            mt_tuples_number(w, e->line);
-            mt_tuples_number(w, e->begin_ns);
-            mt_tuples_number(w, e->end_ns);
-            mt_tuples_number(w, e->untraced);
+            mt_tuples_numbers(w, MT_NUMBERS(e->line, e->begin_ns, e->end_ns, e->untraced));
         } else {
             mt_tuples_null(w, 16);
         }
@@ -48,11 +45,7 @@ int mt_tuples_of_cta_volumes(struct mt_tuples *w, const struct mt_comm_result *r
             continue;
         mt_tuples_number(w, a->launch);
         mt_tuples_cta(w, a->cta);
-        mt_tuples_number(w, a->smid);
-        mt_tuples_number(w, a->load);
-        mt_tuples_number(w, a->store);
-        mt_tuples_number(w, mt_actor_comm_load(a));
-        mt_tuples_number(w, a->comm_store);
+        mt_tuples_numbers(w, MT_NUMBERS(a->smid, a->load, a->store, mt_actor_comm_load(a), a->comm_store));
         for (int s = 0; s < MT_SENDER_KINDS; s++)
             mt_tuples_number(w, a->from[s]);
         rc = mt_tuples_next(w);
@@ -69,10 +62,7 @@ int mt_tuples_of_host_volumes(struct mt_tuples *w, const struct mt_comm_result *
         mt_tuples_number(w, i + 1); /* never 0: to SQL a place is true, a CTA's NULL is not */
         mt_tuples_number(w, h->superstep);
         mt_tuples_text(w, mt_comm_place_name(c, h->place));
-        mt_tuples_number(w, h->load);
-        mt_tuples_number(w, h->store);
-        mt_tuples_number(w, h->comm_load);
-        mt_tuples_number(w, h->comm_store);
+        mt_tuples_numbers(w, MT_NUMBERS(h->load, h->store, h->comm_load, h->comm_store));
         rc = mt_tuples_next(w);
     }
     return rc;
@@ -99,10 +89,7 @@ int mt_tuples_of_transfers(struct mt_tuples *w, const struct mt_comm_result *r)
         const struct mt_transfer *x = &c->transfers[order[i]];
         relations_end(w, c, x->src);
         relations_end(w, c, x->dst);
-        mt_tuples_number(w, x->size);
-        mt_tuples_number(w, x->count);
-        mt_tuples_number(w, !((x->src | x->dst) & MT_ENTRY_HOST) &&
-                                c->actors[x->src].launch == c->actors[x->dst].launch);
+        mt_tuples_numbers(w, MT_NUMBERS(x->size, x->count, mt_transfer_unordered(c, x)));
         rc = mt_tuples_next(w);
     }
     free(order);
@@ -177,9 +164,7 @@ int mt_tuples_of_allocations(struct mt_tuples *w, const struct mt_comm_result *r
     for (size_t i = 0; rc == 0 && i < n; i++) {
         if (i && a[i].id == a[i - 1].id)
             continue; /* a companion may say anything */
-        mt_tuples_number(w, a[i].id);
-        mt_tuples_number(w, a[i].base);
-        mt_tuples_number(w, a[i].bytes);
+        mt_tuples_numbers(w, MT_NUMBERS(a[i].id, a[i].base, a[i].bytes));
         mt_tuples_text(w, a[i].kind);
         mt_tuples_text(w, a[i].name);
         mt_tuples_text(w, a[i].file);

@@ -5,6 +5,72 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- volumes ---- */
+
+MT_ORDER_1(by_key, struct mt_volume, key)
+
+void mt_volume_add(struct mt_volume *to, const struct mt_volume *v)
+{
+    to->load += v->load;
+    to->store += v->store;
+    to->comm_load += v->comm_load;
+    to->comm_store += v->comm_store;
+    for (int s = 0; s < MT_SENDER_KINDS; s++)
+        to->from[s] += v->from[s];
+}
+
+static struct mt_volume sorted_actor(const struct mt_actor *a, enum mt_volume_by by)
+{
+    return (struct mt_volume){by == MT_VOLUME_CTA  ? mt_cta_order(a->cta)
+                              : by == MT_VOLUME_SM ? a->smid
+                                                   : 0,
+                              a->load,
+                              a->store,
+                              mt_actor_comm_load(a),
+                              a->comm_store,
+                              {a->from[0], a->from[1], a->from[2]}};
+}
+
+struct mt_volume mt_volume_of_launch(const struct mt_comm *c, size_t launch)
+{
+    struct mt_volume sum = {0};
+    for (uint32_t i = c->launches[launch].first; i < c->launches[launch].end; i++) {
+        struct mt_volume v = sorted_actor(&c->actors[i], MT_VOLUME_LAUNCH);
+        mt_volume_add(&sum, &v);
+    }
+    return sum;
+}
+
+size_t mt_volumes_of(const struct mt_comm *c, size_t launch, enum mt_volume_by by, struct mt_volume *rows)
+{
+    size_t n = 0, made = 0;
+    if (by == MT_VOLUME_LAUNCH) {
+        rows[0] = mt_volume_of_launch(c, launch);
+        return 1;
+    }
+    for (uint32_t i = c->launches[launch].first; i < c->launches[launch].end; i++)
+        rows[n++] = sorted_actor(&c->actors[i], by);
+    qsort(rows, n, sizeof *rows, by_key);
+    for (size_t i = 0; i < n; i++)
+        if (made && rows[made - 1].key == rows[i].key)
+            mt_volume_add(&rows[made - 1], &rows[i]);
+        else
+            rows[made++] = rows[i];
+    return made;
+}
+
+size_t mt_volumes_room(const struct mt_comm *c)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < c->nlaunches; i++) {
+        size_t n = c->launches[i].end - c->launches[i].first;
+        most = n > most ? n : most;
+    }
+    return most + 1;
+}
+
+/* ---- further analyses ---- */
+
 int mt_locality_compare_text(const char *a, const char *b)
 {
     return a == b ? 0 : strcmp(a, b);

@@ -11,6 +11,18 @@ int mt_locality_compare_text(const char *a, const char *b);
 const char *mt_lines_place(char *out, const struct mt_locality *m, const struct mt_sites *sites,
                            enum mt_lines_by by, uint64_t place);
 
+/* What actors of a launch moved. */
+struct mt_volume {
+    uint64_t key, load, store, comm_load, comm_store, from[MT_SENDER_KINDS];
+};
+enum mt_volume_by { MT_VOLUME_LAUNCH, MT_VOLUME_CTA, MT_VOLUME_SM };
+/* Of its CTAs (key: mt_cta_order) or SMs, by ascending key, or of the launch as a whole (key 0, also if it
+ * touched nothing). `rows` has room for mt_volumes_room; how many. */
+size_t mt_volumes_of(const struct mt_comm *c, size_t launch, enum mt_volume_by by, struct mt_volume *rows);
+size_t mt_volumes_room(const struct mt_comm *c); /* enough for any launch */
+struct mt_volume mt_volume_of_launch(const struct mt_comm *c, size_t launch);
+void mt_volume_add(struct mt_volume *to, const struct mt_volume *v);
+
 /* Results in the order of the output, to be freed; NULL without memory. */
 struct mt_lines_cell *mt_lines_sorted(const struct mt_locality *m, const struct mt_sites *sites,
                                       enum mt_lines_by by);
@@ -28,4 +40,9 @@ int mt_sharing_sorted(const struct mt_sharing *s, struct mt_sharing_cell **cells
                       struct mt_sharing_line **top);
 /* Indices of the transfers by reader (launch, CTA), then by writer; malloc'ed, NULL without memory. */
 size_t *mt_transfers_sort(const struct mt_comm *c);
+/* Writer and reader are CTAs of one launch, which nothing orders. */
+static inline int mt_transfer_unordered(const struct mt_comm *c, const struct mt_transfer *t)
+{
+    return !((t->src | t->dst) & MT_ENTRY_HOST) && c->actors[t->src].launch == c->actors[t->dst].launch;
+}
 #endif

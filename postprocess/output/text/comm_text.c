@@ -87,13 +87,12 @@ static int comm_text_by_bytes(const void *a, const void *b)
 
 static void comm_text_row(struct mt_table *t, const struct mt_comm *c, const struct mt_transfer *x)
 {
-    int inside = !((x->src | x->dst) & MT_ENTRY_HOST) && c->actors[x->src].launch == c->actors[x->dst].launch;
     mt_table_row(t, x->size);
     comm_text_end(t, c, x->src);
     comm_text_end(t, c, x->dst);
     mt_table_u64(t, x->size);
     mt_table_u64(t, x->count);
-    mt_table_text(t, inside ? "unordered" : "");
+    mt_table_text(t, mt_transfer_unordered(c, x) ? "unordered" : "");
 }
 
 static int comm_text_ctas(FILE *f, const struct mt_comm *c, size_t rows)
@@ -143,29 +142,28 @@ int mt_estimates_text(FILE *f, const struct mt_estimates *e, const struct mt_com
                   "kernel|>launches|>traced|>CTAs|>traced|>loaded|>stored|>estimate loaded|>estimate stored");
     for (size_t i = 0; i < e->n; i++) {
         const struct mt_estimate *k = &e->list[i];
-        uint64_t load = 0, store = 0, found = 0;
+        struct mt_volume sum = {0};
+        uint64_t found = 0;
         for (size_t l = 0; l < c->nlaunches; l++) {
             if (strcmp(c->launches[l].kernel, k->kernel) != 0)
                 continue;
             found++;
-            for (uint32_t a = c->launches[l].first; a < c->launches[l].end; a++) {
-                load += c->actors[a].load;
-                store += c->actors[a].store;
-            }
+            struct mt_volume v = mt_volume_of_launch(c, l);
+            mt_volume_add(&sum, &v);
         }
         int known =
             k->traced_ctas && found == k->traced_launches; /* else the trace is not what its companion says */
-        mt_table_row(&t, load + store);
+        mt_table_row(&t, sum.load + sum.store);
         mt_table_kernel(&t, k->kernel);
         mt_table_u64(&t, k->launches);
         mt_table_u64(&t, k->traced_launches);
         mt_table_u64(&t, k->ctas);
         mt_table_u64(&t, k->traced_ctas);
-        mt_table_u64(&t, load);
-        mt_table_u64(&t, store);
+        mt_table_u64(&t, sum.load);
+        mt_table_u64(&t, sum.store);
         for (int w = 0; w < 2; w++) {
             if (known)
-                mt_table_u64(&t, mt_estimate(w ? store : load, k->ctas, k->traced_ctas));
+                mt_table_u64(&t, mt_estimate(w ? sum.store : sum.load, k->ctas, k->traced_ctas));
             else
                 mt_table_text(&t, "-");
         }

@@ -53,22 +53,20 @@ int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows)
                   "kernel|>launches|>loaded|>stored|>comm. loaded|>comm. stored|>same launch|>earlier "
                   "launch|>same CTA");
     for (size_t i = 0, first; i < n;) {
-        uint64_t sum[4 + MT_SENDER_KINDS] = {0};
-        for (first = i; same_kernel(list, n, i, first); i++)
-            for (uint32_t k = c->launches[list[i].i].first; k < c->launches[list[i].i].end; k++) {
-                const struct mt_actor *a = &c->actors[k];
-                sum[0] += a->load;
-                sum[1] += a->store;
-                sum[2] += mt_actor_comm_load(a);
-                sum[3] += a->comm_store;
-                for (int s = 0; s < MT_SENDER_KINDS; s++)
-                    sum[4 + s] += a->from[s];
-            }
-        mt_table_row(&t, sum[0] + sum[1]);
+        struct mt_volume sum = {0};
+        for (first = i; same_kernel(list, n, i, first); i++) {
+            struct mt_volume v = mt_volume_of_launch(c, list[i].i);
+            mt_volume_add(&sum, &v);
+        }
+        mt_table_row(&t, sum.load + sum.store);
         mt_table_kernel(&t, list[first].kernel);
         mt_table_u64(&t, i - first);
-        for (int k = 0; k < 4 + MT_SENDER_KINDS; k++)
-            mt_table_u64(&t, sum[k]);
+        mt_table_u64(&t, sum.load);
+        mt_table_u64(&t, sum.store);
+        mt_table_u64(&t, sum.comm_load);
+        mt_table_u64(&t, sum.comm_store);
+        for (int s = 0; s < MT_SENDER_KINDS; s++)
+            mt_table_u64(&t, sum.from[s]);
     }
     free(list);
     return mt_table_print(&t, f, rows);

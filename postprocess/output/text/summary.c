@@ -92,20 +92,14 @@ static int summary_rank(struct summary *s)
 }
 
 struct total {
-    uint64_t load, store, comm_load, launches, from[MT_SENDER_KINDS];
+    struct mt_volume v;
+    uint64_t launches;
 };
 
-static void summary_add(struct total *t, const struct mt_comm *c, size_t launch)
+static void summary_add(struct total *t, const struct mt_volume *v)
 {
     t->launches++;
-    for (uint32_t k = c->launches[launch].first; k < c->launches[launch].end; k++) {
-        const struct mt_actor *a = &c->actors[k];
-        t->load += a->load;
-        t->store += a->store;
-        t->comm_load += mt_actor_comm_load(a);
-        for (int i = 0; i < MT_SENDER_KINDS; i++)
-            t->from[i] += a->from[i];
-    }
+    mt_volume_add(&t->v, v);
 }
 
 /* Sums of the selected launches, all together and of each kernel (`by`). */
@@ -115,8 +109,9 @@ static struct total summary_totals(const struct summary *s, struct total *by)
     for (size_t i = 0; i < s->r->comm->nlaunches; i++) {
         if (!s->r->comm->launches[i].selected)
             continue;
-        summary_add(&all, s->r->comm, i);
-        summary_add(&by[s->rank[i]], s->r->comm, i);
+        struct mt_volume v = mt_volume_of_launch(s->r->comm, i);
+        summary_add(&all, &v);
+        summary_add(&by[s->rank[i]], &v);
     }
     return all;
 }
@@ -126,23 +121,23 @@ static void summary_kernels(struct summary *s, const struct total *by, const str
     size_t top = 0, n = 0;
     for (size_t i = 0; i < s->nkernels; i++) {
         n += by[i].launches != 0;
-        uint64_t moved = by[i].load + by[i].store, most = by[top].load + by[top].store;
+        uint64_t moved = by[i].v.load + by[i].v.store, most = by[top].v.load + by[top].v.store;
         if (moved > most || (moved == most && s->first[i] < s->first[top]))
             top = i;
     }
-    uint64_t moved = all->load + all->store;
+    uint64_t moved = all->v.load + all->v.store;
     if (!moved)
         return;
     char *name = mt_kernel_short(s->kernels[top]);
     const struct total *t = &by[top];
     if (n == 1)
         summary_say(s, 0, "One kernel, %s, moves all bytes: %s loaded, %s stored in %s.", name ? name : "?",
-                    mt_number_bytes(t->load).text, mt_number_bytes(t->store).text,
+                    mt_number_bytes(t->v.load).text, mt_number_bytes(t->v.store).text,
                     mt_number_many(t->launches, "launch", "launches").text);
     else
         summary_say(s, 0, "%s moves most: %s, %s of all bytes, in %s of %s.", name ? name : "?",
-                    mt_number_bytes(t->load + t->store).text,
-                    mt_number_percent(t->load + t->store, moved).text, mt_number_count(t->launches).text,
+                    mt_number_bytes(t->v.load + t->v.store).text,
+                    mt_number_percent(t->v.load + t->v.store, moved).text, mt_number_count(t->launches).text,
                     mt_number_many(all->launches, "launch", "launches").text);
     free(name);
 }
@@ -211,8 +206,8 @@ static void summary_senders(const struct summary *s, const struct total *all, ch
         if (i == MT_FROM_SAME_LAUNCH ? o->strict : i == MT_FROM_SAME_CTA && o->local)
             continue;
         at += (size_t)snprintf(out + at, room - at, "%s%s (%s)%s by %s", at ? ", " : "",
-                               mt_number_bytes(all->from[i]).text,
-                               mt_number_percent(all->from[i], all->load).text,
+                               mt_number_bytes(all->v.from[i]).text,
+                               mt_number_percent(all->v.from[i], all->v.load).text,
                                at ? "" : " were last written", mt_sender_words[i]);
     }
 }
@@ -228,7 +223,7 @@ static void summary_transfers(struct summary *s, const struct total *all)
         s->failed = 1;
         return;
     }
-    if (!all->comm_load) {
+    if (!all->v.comm_load) {
         summary_say(s, 0, "No CTA loads what %s wrote%s", nobody[o->local != 0][o->strict != 0],
                     f.from_host ? ": all that has a writer came from the host." : ".");
     } else {
@@ -421,7 +416,7 @@ static void summary_sample(struct summary *s, const struct mt_estimates *estimat
         const struct mt_estimate *e = &estimates->list[i];
         for (size_t k = 0; k < s->nkernels; k++)
             if (e->traced_ctas && strcmp(s->kernels[k], e->kernel) == 0 && by[k].launches &&
-                by[k].load + by[k].store >= sum.load + sum.store) {
+                by[k].v.load + by[k].v.store >= sum.v.load + sum.v.store) {
                 top = e;
                 sum = by[k];
             }
@@ -435,8 +430,8 @@ static void summary_sample(struct summary *s, const struct mt_estimates *estimat
                 "sender, or none.",
                 mt_number_count(top->traced_ctas).text, mt_number_count(top->ctas).text,
                 kernel ? kernel : "?",
-                mt_number_bytes(mt_estimate(sum.load, top->ctas, top->traced_ctas)).text,
-                mt_number_bytes(mt_estimate(sum.store, top->ctas, top->traced_ctas)).text);
+                mt_number_bytes(mt_estimate(sum.v.load, top->ctas, top->traced_ctas)).text,
+                mt_number_bytes(mt_estimate(sum.v.store, top->ctas, top->traced_ctas)).text);
     free(kernel);
 }
 
