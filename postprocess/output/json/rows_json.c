@@ -124,24 +124,11 @@ static int rows_json_row(void *arg, const struct mt_relation *r, const struct mt
     return rc;
 }
 
-static int rows_json_begin(void *arg, const struct mt_relation *r, char *why)
-{
-    (void)arg, (void)r, (void)why;
-    return 0;
-}
-
-static int rows_json_end(void *arg, const struct mt_relation *r, char *why)
-{
-    (void)r, (void)why;
-    rows_json_close(arg, 0);
-    return 0;
-}
-
 int mt_relation_json(struct mt_json *j, enum mt_relation_number number, const struct mt_comm_result *r,
                      void (*more)(struct mt_json *, const void *, const struct mt_comm_result *, size_t),
                      const void *arg)
 {
-    static const struct mt_tuples_ops ops = {rows_json_begin, rows_json_row, rows_json_end};
+    static const struct mt_tuples_ops ops = {.row = rows_json_row};
     struct writing w = {.j = j, .r = r, .more = more, .arg = arg};
     struct mt_tuples t = {.ops = &ops, .arg = &w};
     int rc = mt_relation_write(&t, number, r);

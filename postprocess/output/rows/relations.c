@@ -40,7 +40,7 @@ int mt_tuples_begin(struct mt_tuples *w, enum mt_relation_number number)
 {
     w->now = &mt_relations[number];
     w->at = 0;
-    return w->ops->begin(w->arg, w->now, w->why);
+    return w->ops->begin ? w->ops->begin(w->arg, w->now, w->why) : 0;
 }
 
 /* The next value, empty; beyond the last column it goes nowhere, and mt_tuples_next says so. */
@@ -120,7 +120,7 @@ int mt_tuples_next(struct mt_tuples *w)
 
 int mt_tuples_end(struct mt_tuples *w)
 {
-    return w->ops->end(w->arg, w->now, w->why);
+    return w->ops->end ? w->ops->end(w->arg, w->now, w->why) : 0;
 }
 
 int mt_tuples_memory(struct mt_tuples *w)
@@ -163,10 +163,4 @@ static int relations_csv_row(void *arg, const struct mt_relation *r, const struc
     return 0;
 }
 
-static int relations_csv_end(void *arg, const struct mt_relation *r, char *why)
-{
-    (void)arg, (void)r, (void)why;
-    return 0;
-}
-
-const struct mt_tuples_ops mt_tuples_as_csv = {relations_csv_begin, relations_csv_row, relations_csv_end};
+const struct mt_tuples_ops mt_tuples_as_csv = {.begin = relations_csv_begin, .row = relations_csv_row};

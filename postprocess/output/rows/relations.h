@@ -57,7 +57,8 @@ struct mt_value {
     const char *text; /* until the row is written */
 };
 
-/* A writer of tables. Each function gets `arg`, returns 0, or -1 with a sentence in why[300]. */
+/* A writer of tables. `begin` and `end` may be NULL. Each function gets `arg`, returns 0, or -1 with a
+ * sentence in why[300]. */
 struct mt_tuples_ops {
     int (*begin)(void *arg, const struct mt_relation *r, char *why);
     int (*row)(void *arg, const struct mt_relation *r, const struct mt_value *values, char *why);
