@@ -47,16 +47,7 @@ static void write_launch(struct mt_json *j, const struct mt_comm *c, size_t supe
         mt_json_end(j);
 }
 
-static int launch_order(const void *a, const void *b, void *arg)
-{
-    const struct mt_comm *c = arg;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    const char *p = c->launches[x].kernel, *q = c->launches[y].kernel;
-    int d = p == q ? 0 : strcmp(p, q);
-    return d ? d : x < y ? -1 : x > y;
-}
-
-static void write_volumes(struct mt_json *j, const struct mt_comm *c, const uint32_t *order, size_t n,
+static void write_volumes(struct mt_json *j, const struct mt_comm *c, const size_t *order, size_t n,
                           enum mt_section section, struct mt_volume *cells)
 {
     mt_json_object(j, mt_section_names[section], 0);
@@ -136,13 +127,10 @@ static int write_hosts(struct mt_json *j, const struct mt_comm *c, unsigned sect
 int mt_comm_write(struct mt_json *j, const struct mt_comm *c, unsigned sections)
 {
     int rc = -1;
-    uint32_t *order = malloc((c->nlaunches + 1) * sizeof *order);
-    for (size_t i = 0; order && i < c->nlaunches; i++)
-        order[i] = (uint32_t)i;
+    size_t *order = mt_launches_sorted(c);
     struct mt_volume *cells = malloc(mt_volumes_room(c) * sizeof *cells);
     if (!order || !cells)
         goto out;
-    qsort_r(order, c->nlaunches, sizeof *order, launch_order, (void *)c);
     for (unsigned s = MT_KCV; s <= MT_SDV; s++)
         if (sections & 1u << s)
             write_volumes(j, c, order, c->nlaunches, s, cells);

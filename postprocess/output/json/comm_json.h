@@ -14,5 +14,5 @@ int mt_comm_write(struct mt_json *j, const struct mt_comm *c, unsigned sections)
 int mt_addresses_write(struct mt_json *j, struct mt_addresses *a, const struct mt_comm *c,
                        const volatile sig_atomic_t *stop);
 /* The section transfers; `order`: launches by kernel, then superstep. 0, or -1 without memory. */
-int mt_transfers_write(struct mt_json *j, const struct mt_comm *c, const uint32_t *order);
+int mt_transfers_write(struct mt_json *j, const struct mt_comm *c, const size_t *order);
 #endif

@@ -145,14 +145,6 @@ int mt_sharing_json(struct mt_json *j, const struct mt_comm_result *r)
 
 /* ---- placement ---- */
 
-static int by_launch(const void *a, const void *b, void *arg)
-{
-    const struct mt_comm *c = arg;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int d = mt_locality_compare_text(c->launches[x].kernel, c->launches[y].kernel);
-    return d ? d : x < y ? -1 : x > y;
-}
-
 static void write_matrix(struct mt_json *j, const char *key, const uint64_t *bytes, unsigned devices)
 {
     if (!bytes) {
@@ -212,12 +204,9 @@ static void write_assignment(struct mt_json *j, const char *key, const struct mt
 int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const struct mt_comm *c,
                        int with_assignment)
 {
-    uint32_t *order = malloc((p->nlaunches + 1) * sizeof *order);
+    size_t *order = mt_launches_sorted(c);
     if (!order)
         return -1;
-    for (uint32_t i = 0; i < p->nlaunches; i++)
-        order[i] = i;
-    qsort_r(order, p->nlaunches, sizeof *order, by_launch, (void *)c);
     mt_json_object(j, mt_locality_names[MT_LOCALITY_PLACEMENT], 0);
     mt_json_u64(j, "devices", p->devices);
     mt_json_u64(j, "load", p->load);

@@ -102,7 +102,7 @@ static size_t end_of(const struct mt_comm *c, uint32_t id)
 }
 
 /* All ends in order, and rank[end_of(id)]. */
-static struct end *sort_ends(const struct mt_comm *c, const uint32_t *order, uint32_t *rank, size_t *count)
+static struct end *sort_ends(const struct mt_comm *c, const size_t *order, uint32_t *rank, size_t *count)
 {
     struct end *ends = malloc((c->nactors + c->nhosts + 1) * sizeof *ends);
     uint32_t *kernel_rank = malloc((c->nlaunches + 1) * sizeof *kernel_rank), *place_rank = rank_places(c);
@@ -141,7 +141,7 @@ out:
     return ends;
 }
 
-int mt_transfers_write(struct mt_json *j, const struct mt_comm *c, const uint32_t *order)
+int mt_transfers_write(struct mt_json *j, const struct mt_comm *c, const size_t *order)
 {
     int rc = -1;
     size_t n;

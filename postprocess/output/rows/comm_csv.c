@@ -95,42 +95,6 @@ static void end_of(FILE *f, const struct mt_comm *c, uint32_t id)
     }
 }
 
-/* By reader, then by writer: hosts last. */
-static int end_order(const struct mt_comm *c, uint32_t x, uint32_t y)
-{
-    if ((x ^ y) & MT_ENTRY_HOST)
-        return x & MT_ENTRY_HOST ? 1 : -1;
-    if (x & MT_ENTRY_HOST) {
-        const struct mt_host_actor *p = &c->hosts[x & MT_ENTRY_MAX], *q = &c->hosts[y & MT_ENTRY_MAX];
-        if (p->superstep != q->superstep)
-            return p->superstep < q->superstep ? -1 : 1;
-        return strcmp(mt_comm_place_name(c, p->place), mt_comm_place_name(c, q->place));
-    }
-    const struct mt_actor *p = &c->actors[x], *q = &c->actors[y];
-    if (p->launch != q->launch)
-        return p->launch < q->launch ? -1 : 1;
-    uint64_t v = mt_cta_order(p->cta), w = mt_cta_order(q->cta);
-    return v < w ? -1 : v > w;
-}
-
-static int transfer_order(const void *a, const void *b, void *arg)
-{
-    const struct mt_comm *c = arg;
-    const struct mt_transfer *x = &c->transfers[*(const size_t *)a], *y = &c->transfers[*(const size_t *)b];
-    int d = end_order(c, x->dst, y->dst);
-    return d ? d : end_order(c, x->src, y->src);
-}
-
-size_t *mt_transfers_sort(const struct mt_comm *c)
-{
-    size_t *order = malloc((c->ntransfers + 1) * sizeof *order);
-    for (size_t i = 0; order && i < c->ntransfers; i++)
-        order[i] = i;
-    if (order)
-        qsort_r(order, c->ntransfers, sizeof *order, transfer_order, (void *)c);
-    return order;
-}
-
 static int comm_csv_transfers(FILE *f, const struct mt_comm *c)
 {
     size_t *order = mt_transfers_sort(c);

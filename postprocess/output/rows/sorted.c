@@ -76,13 +76,40 @@ int mt_locality_compare_text(const char *a, const char *b)
     return a == b ? 0 : strcmp(a, b);
 }
 
-/* For sorting; NULL without memory. */
-static void *sorted_copy(const void *from, size_t n, size_t size)
+/* A copy in order; NULL without memory. */
+static void *sorted_copy(const void *from, size_t n, size_t size,
+                         int (*order)(const void *, const void *, void *), void *arg)
 {
     void *to = malloc((n + 1) * size);
-    if (to && n)
+    if (to && n) {
         memcpy(to, from, n * size);
+        qsort_r(to, n, size, order, arg);
+    }
     return to;
+}
+
+/* 0 … n - 1 in order; NULL without memory. */
+static size_t *sorted_numbers(size_t n, int (*order)(const void *, const void *, void *), void *arg)
+{
+    size_t *list = malloc((n + 1) * sizeof *list);
+    for (size_t i = 0; list && i < n; i++)
+        list[i] = i;
+    if (list && n)
+        qsort_r(list, n, sizeof *list, order, arg);
+    return list;
+}
+
+static int by_launch(const void *a, const void *b, void *arg)
+{
+    const struct mt_comm *c = arg;
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    int d = mt_locality_compare_text(c->launches[x].kernel, c->launches[y].kernel);
+    return d ? d : x < y ? -1 : x > y;
+}
+
+size_t *mt_launches_sorted(const struct mt_comm *c)
+{
+    return sorted_numbers(c->nlaunches, by_launch, (void *)c);
 }
 
 struct lines_order {
@@ -118,47 +145,42 @@ struct mt_lines_cell *mt_lines_sorted(const struct mt_locality *m, const struct 
                                       enum mt_lines_by by)
 {
     struct lines_order o = {m, sites, by};
-    struct mt_lines_cell *cells = sorted_copy(m->lines.cells[by], m->lines.count[by], sizeof *cells);
-    if (cells)
-        qsort_r(cells, m->lines.count[by], sizeof *cells, by_place, &o);
-    return cells;
+    return sorted_copy(m->lines.cells[by], m->lines.count[by], sizeof(struct mt_lines_cell), by_place, &o);
 }
 
 struct cells_order {
-    const struct mt_coalescing *c;
+    const struct mt_coalescing_cell *cells;
     const struct mt_sites *sites;
 };
 
 static int by_request(const void *a, const void *b, void *arg)
 {
     const struct cells_order *o = arg;
-    const struct mt_coalescing_cell *x = &o->c->cells[*(const size_t *)a],
-                                    *y = &o->c->cells[*(const size_t *)b];
+    const struct mt_coalescing_cell *x = &o->cells[*(const size_t *)a], *y = &o->cells[*(const size_t *)b];
     int d = mt_locality_compare_text(x->kernel, y->kernel);
     if (!d && x->line != y->line)
         d = strcmp(o->sites->lines.names[x->line], o->sites->lines.names[y->line]);
     return d ? d : (int)x->type - (int)y->type;
 }
 
-MT_ORDER_2(by_stride, struct mt_coalescing_stride, cell, stride)
+static int by_stride(const void *a, const void *b, void *arg)
+{
+    const struct mt_coalescing_stride *x = a, *y = b;
+    (void)arg;
+    return x->cell != y->cell      ? (x->cell < y->cell ? -1 : 1)
+           : x->stride < y->stride ? -1
+                                   : x->stride > y->stride;
+}
 
 size_t *mt_coalescing_order(const struct mt_coalescing *c, const struct mt_sites *sites)
 {
-    struct cells_order o = {c, sites};
-    size_t *order = malloc((c->count + 1) * sizeof *order);
-    for (size_t i = 0; order && i < c->count; i++)
-        order[i] = i;
-    if (order)
-        qsort_r(order, c->count, sizeof *order, by_request, &o);
-    return order;
+    struct cells_order o = {c->cells, sites};
+    return sorted_numbers(c->count, by_request, &o);
 }
 
 struct mt_coalescing_stride *mt_coalescing_strides(const struct mt_coalescing *c)
 {
-    struct mt_coalescing_stride *strides = sorted_copy(c->strides, c->nstrides, sizeof *strides);
-    if (strides)
-        qsort(strides, c->nstrides, sizeof *strides, by_stride);
-    return strides;
+    return sorted_copy(c->strides, c->nstrides, sizeof *c->strides, by_stride, NULL);
 }
 
 size_t mt_coalescing_first_stride(const struct mt_coalescing_stride *strides, size_t n, size_t cell)
@@ -174,8 +196,9 @@ size_t mt_coalescing_first_stride(const struct mt_coalescing_stride *strides, si
     return lo;
 }
 
-static int by_side(const void *a, const void *b)
+static int by_side(const void *a, const void *b, void *arg)
 {
+    (void)arg;
     const struct mt_conflict *x = a, *y = b;
     int d = mt_locality_compare_text(x->kernel, y->kernel);
     if (d || x->superstep != y->superstep)
@@ -188,14 +211,12 @@ static int by_side(const void *a, const void *b)
 
 struct mt_conflict *mt_conflicts_sorted(const struct mt_conflicts *x)
 {
-    struct mt_conflict *list = sorted_copy(x->list, x->count, sizeof *list);
-    if (list)
-        qsort(list, x->count, sizeof *list, by_side);
-    return list;
+    return sorted_copy(x->list, x->count, sizeof *x->list, by_side, NULL);
 }
 
-static int by_alloc(const void *a, const void *b)
+static int by_alloc(const void *a, const void *b, void *arg)
 {
+    (void)arg;
     const struct mt_sharing_cell *x = a, *y = b;
     int d = mt_locality_compare_text(x->kernel, y->kernel);
     if (d || x->superstep != y->superstep)
@@ -203,8 +224,9 @@ static int by_alloc(const void *a, const void *b)
     return x->alloc + 1 < y->alloc + 1 ? -1 : x->alloc + 1 > y->alloc + 1; /* none is UINT64_MAX */
 }
 
-static int by_accesses(const void *a, const void *b)
+static int by_accesses(const void *a, const void *b, void *arg)
 {
+    (void)arg;
     const struct mt_sharing_line *x = a, *y = b;
     if (x->superstep != y->superstep)
         return x->superstep < y->superstep ? -1 : 1;
@@ -218,30 +240,18 @@ static int by_accesses(const void *a, const void *b)
 int mt_sharing_sorted(const struct mt_sharing *s, struct mt_sharing_cell **cells,
                       struct mt_sharing_line **top)
 {
-    *cells = malloc((s->count + 1) * sizeof **cells);
-    *top = malloc((s->ntop + 1) * sizeof **top);
-    if (!*cells || !*top) {
-        free(*cells);
-        free(*top);
-        return -1;
-    }
-    if (s->count)
-        memcpy(*cells, s->cells, s->count * sizeof **cells);
-    if (s->ntop)
-        memcpy(*top, s->top, s->ntop * sizeof **top);
-    qsort(*cells, s->count, sizeof **cells, by_alloc);
-    qsort(*top, s->ntop, sizeof **top, by_accesses);
-    return 0;
+    *cells = sorted_copy(s->cells, s->count, sizeof **cells, by_alloc, NULL);
+    *top = sorted_copy(s->top, s->ntop, sizeof **top, by_accesses, NULL);
+    if (*cells && *top)
+        return 0;
+    free(*cells);
+    free(*top);
+    return -1;
 }
-
-struct sites_order {
-    const struct mt_coalescing_cell *cells;
-    const struct mt_sites *sites;
-};
 
 static int by_site(const void *a, const void *b, void *arg)
 {
-    const struct sites_order *o = arg;
+    const struct cells_order *o = arg;
     const struct mt_coalescing_cell *x = &o->cells[*(const size_t *)a], *y = &o->cells[*(const size_t *)b];
     const struct mt_site_place *p = &o->sites->places[x->place], *q = &o->sites->places[y->place];
     int d = strcmp(o->sites->lines.names[x->line], o->sites->lines.names[y->line]);
@@ -256,17 +266,13 @@ static int by_site(const void *a, const void *b, void *arg)
 
 size_t *mt_coalescing_sites_order(const struct mt_coalescing *c, const struct mt_sites *sites)
 {
-    struct sites_order o = {c->sites.cells, sites};
-    size_t *order = malloc((c->sites.count + 1) * sizeof *order);
-    for (size_t i = 0; order && i < c->sites.count; i++)
-        order[i] = i;
-    if (order)
-        qsort_r(order, c->sites.count, sizeof *order, by_site, &o);
-    return order;
+    struct cells_order o = {c->sites.cells, sites};
+    return sorted_numbers(c->sites.count, by_site, &o);
 }
 
-static int by_kernel(const void *a, const void *b)
+static int by_kernel(const void *a, const void *b, void *arg)
 {
+    (void)arg;
     const struct mt_reuse_launch *const *x = a, *const *y = b;
     int d = mt_locality_compare_text((*x)->kernel, (*y)->kernel);
     return d ? d : (*x)->superstep<(*y)->superstep ? -1 : (*x)->superstep>(*y)->superstep;
@@ -280,6 +286,39 @@ const struct mt_reuse_launch **mt_reuse_sorted(const struct mt_reuse *r, size_t 
         if (r->launches[i].selected)
             order[(*n)++] = &r->launches[i];
     if (*n)
-        qsort(order, *n, sizeof *order, by_kernel);
+        qsort_r(order, *n, sizeof *order, by_kernel, NULL);
     return order;
+}
+
+/* ---- transfers ---- */
+
+/* By reader, then by writer: hosts last. */
+static int end_order(const struct mt_comm *c, uint32_t x, uint32_t y)
+{
+    if ((x ^ y) & MT_ENTRY_HOST)
+        return x & MT_ENTRY_HOST ? 1 : -1;
+    if (x & MT_ENTRY_HOST) {
+        const struct mt_host_actor *p = &c->hosts[x & MT_ENTRY_MAX], *q = &c->hosts[y & MT_ENTRY_MAX];
+        if (p->superstep != q->superstep)
+            return p->superstep < q->superstep ? -1 : 1;
+        return strcmp(mt_comm_place_name(c, p->place), mt_comm_place_name(c, q->place));
+    }
+    const struct mt_actor *p = &c->actors[x], *q = &c->actors[y];
+    if (p->launch != q->launch)
+        return p->launch < q->launch ? -1 : 1;
+    uint64_t v = mt_cta_order(p->cta), w = mt_cta_order(q->cta);
+    return v < w ? -1 : v > w;
+}
+
+static int by_transfer(const void *a, const void *b, void *arg)
+{
+    const struct mt_comm *c = arg;
+    const struct mt_transfer *x = &c->transfers[*(const size_t *)a], *y = &c->transfers[*(const size_t *)b];
+    int d = end_order(c, x->dst, y->dst);
+    return d ? d : end_order(c, x->src, y->src);
+}
+
+size_t *mt_transfers_sort(const struct mt_comm *c)
+{
+    return sorted_numbers(c->ntransfers, by_transfer, (void *)c);
 }

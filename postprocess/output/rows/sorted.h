@@ -38,6 +38,8 @@ struct mt_conflict *mt_conflicts_sorted(const struct mt_conflicts *x);
 /* Both; 0, or -1 without memory. `top` is by superstep. */
 int mt_sharing_sorted(const struct mt_sharing *s, struct mt_sharing_cell **cells,
                       struct mt_sharing_line **top);
+/* Numbers of all launches by kernel, then superstep; malloc'ed, NULL without memory. */
+size_t *mt_launches_sorted(const struct mt_comm *c);
 /* Indices of the transfers by reader (launch, CTA), then by writer; malloc'ed, NULL without memory. */
 size_t *mt_transfers_sort(const struct mt_comm *c);
 /* Writer and reader are CTAs of one launch, which nothing orders. */

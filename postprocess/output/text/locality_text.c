@@ -18,49 +18,33 @@ static void locality_text_percent(struct mt_table *t, uint64_t part, uint64_t al
 
 /* ---- sums over the launches of a kernel ---- */
 
-struct by_name {
-    const char *kernel;
-    size_t i;
-};
-
-static int name_order(const void *a, const void *b)
-{
-    const struct by_name *x = a, *y = b;
-    int d = mt_locality_compare_text(x->kernel, y->kernel);
-    return d ? d : x->i < y->i ? -1 : x->i > y->i;
-}
-
-static int same_kernel(const struct by_name *list, size_t n, size_t i, size_t first)
-{
-    return i < n && mt_locality_compare_text(list[i].kernel, list[first].kernel) == 0;
-}
-
 int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows)
 {
     struct mt_table t;
-    struct by_name *list = malloc((c->nlaunches + 1) * sizeof *list);
-    size_t n = 0;
+    size_t *list = mt_launches_sorted(c), n = c->nlaunches;
     if (!list)
         return -1;
-    for (size_t i = 0; i < c->nlaunches; i++)
-        if (c->launches[i].selected)
-            list[n++] = (struct by_name){c->launches[i].kernel, i};
-    qsort(list, n, sizeof *list, name_order);
     mt_table_init(&t,
                   "Bytes by kernel: all, and communication (comm.). Who wrote what was loaded as "
                   "communication: another CTA "
                   "of the same launch, another CTA of an earlier launch, the same CTA of an earlier launch",
                   "kernel|>launches|>loaded|>stored|>comm. loaded|>comm. stored|>same launch|>earlier "
                   "launch|>same CTA");
-    for (size_t i = 0, first; i < n;) {
+    for (size_t i = 0; i < n;) {
+        const char *kernel = c->launches[list[i]].kernel;
         struct mt_volume sum = {0};
-        for (first = i; same_kernel(list, n, i, first); i++) {
-            struct mt_volume v = mt_volume_of_launch(c, list[i].i);
-            mt_volume_add(&sum, &v);
+        uint64_t launches = 0;
+        for (; i < n && mt_locality_compare_text(c->launches[list[i]].kernel, kernel) == 0; i++) {
+            struct mt_volume v = mt_volume_of_launch(c, list[i]);
+            launches += c->launches[list[i]].selected != 0;
+            if (c->launches[list[i]].selected)
+                mt_volume_add(&sum, &v);
         }
+        if (!launches)
+            continue;
         mt_table_row(&t, sum.load + sum.store);
-        mt_table_kernel(&t, list[first].kernel);
-        mt_table_u64(&t, i - first);
+        mt_table_kernel(&t, kernel);
+        mt_table_u64(&t, launches);
         mt_table_u64(&t, sum.load);
         mt_table_u64(&t, sum.store);
         mt_table_u64(&t, sum.comm_load);
@@ -227,14 +211,10 @@ int mt_reuse_text(FILE *f, const struct mt_locality *m, const struct mt_sites *s
     const struct mt_reuse *r = &m->reuse;
     struct mt_table t;
     char title[200];
-    struct by_name *list = malloc((r->count + 1) * sizeof *list);
-    size_t n = 0;
+    size_t n;
+    const struct mt_reuse_launch **list = mt_reuse_sorted(r, &n);
     if (!list)
         return -1;
-    for (size_t i = 0; i < r->count; i++)
-        if (r->launches[i].selected)
-            list[n++] = (struct by_name){r->launches[i].kernel, i};
-    qsort(list, n, sizeof *list, name_order);
     snprintf(title, sizeof title,
              "Reuse of lines of %llu bytes%s: part of the uses at a distance of fewer lines than",
              1ull << r->options.line_bits, r->options.sample_bits ? " (from a sample)" : "");
@@ -242,12 +222,12 @@ int mt_reuse_text(FILE *f, const struct mt_locality *m, const struct mt_sites *s
     for (size_t i = 0, first; i < n;) {
         struct mt_reuse_counts sum[MT_REUSE_LEVELS];
         memset(sum, 0, sizeof sum);
-        for (first = i; same_kernel(list, n, i, first); i++)
+        for (first = i; i < n && mt_locality_compare_text(list[i]->kernel, list[first]->kernel) == 0; i++)
             for (int level = 0; level < MT_REUSE_LEVELS; level++)
-                locality_text_add(&sum[level], &r->launches[list[i].i].level[level]);
+                locality_text_add(&sum[level], &list[i]->level[level]);
         sum[MT_REUSE_DEVICE].contexts = 1;
         for (int level = 0; level < MT_REUSE_LEVELS; level++)
-            reuse_row(&t, list[first].kernel, mt_reuse_levels[level], &sum[level],
+            reuse_row(&t, list[first]->kernel, mt_reuse_levels[level], &sum[level],
                       1ull << r->options.sample_bits);
     }
     free(list);
