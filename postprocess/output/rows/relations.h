@@ -12,12 +12,9 @@ enum mt_presence { MT_KEY, MT_SURE, MT_MAYBE };
 enum mt_relation_of {
     MT_OF_COMM,
     MT_OF_RANGES,
-    MT_OF_LINES,
-    MT_OF_COALESCING,
-    MT_OF_REUSE,
-    MT_OF_SHARING,
-    MT_OF_CONFLICTS,
-    MT_OF_TRAFFIC,
+#define MT_ANALYSIS(NAME, name, cost, every) MT_OF_##NAME,
+#include "analysis/locality/locality.def"
+#undef MT_ANALYSIS
     MT_OF_PLACEMENT
 };
 
