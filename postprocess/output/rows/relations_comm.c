@@ -277,18 +277,10 @@ int mt_tuples_of_meta(struct mt_tuples *w, const struct mt_comm_result *r)
 
 /* ---- all of them ---- */
 
-static const enum mt_relation_of section_of[MT_LOCALITY_SECTIONS] = {
-#define MT_ANALYSIS(NAME, name, cost, every) MT_OF_##NAME,
-#include "analysis/locality/locality.def"
-#undef MT_ANALYSIS
-    MT_OF_PLACEMENT};
-
 unsigned mt_relations_section(enum mt_relation_number number)
 {
-    unsigned bits = 0;
-    for (int i = 0; i < MT_LOCALITY_SECTIONS; i++)
-        bits |= (unsigned)(section_of[i] == mt_relations[number].of) << i;
-    return bits;
+    const int section = (int)mt_relations[number].of - (int)MT_OF_RANGES - 1; /* in the same order */
+    return section < 0 ? 0 : 1u << section;
 }
 
 unsigned mt_relations_of(unsigned chosen)
