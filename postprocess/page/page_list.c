@@ -11,6 +11,10 @@ static const struct {
 #include "page.def"
 };
 
+#define MT_LIST(name, columns)                                                                               \
+    _Static_assert(sizeof columns <= sizeof((struct mt_page_rows *)NULL)->names, #name);
+#include "page.def"
+
 /* ---- rows ---- */
 
 static void page_list_array(struct mt_json *j, unsigned n, const struct mt_value *v)

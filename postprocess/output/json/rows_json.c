@@ -1,5 +1,6 @@
 /* Rows of a table in comm.json. */
 #include "rows_json.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +38,7 @@ static const char *rows_json_text(char room[MT_TUPLES_FILE + 64], const struct m
         if (k > i)
             room[n++] = r->columns[k - 1].type == MT_TEXT ? ':' : ',';
         if (r->columns[k].type == MT_TEXT)
-            strcpy(room + n, v[k].text); /* a file of mt_tuples_place */
+            snprintf(room + n, MT_TUPLES_FILE - n, "%s", v[k].text); /* a file of mt_tuples_place */
         else
             mt_key_u64(room + n, (uint64_t)v[k].number);
         n += strlen(room + n);
