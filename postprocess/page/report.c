@@ -184,26 +184,13 @@ MT_ORDER_POINTED_1(by_launch, struct mt_launch_event, seq)
 
 MT_ORDER_2(by_begin, struct mt_range_event, begin, seq)
 
-/* In order, the first one of equal ones; how many. */
-static size_t report_once(void *list, size_t n, size_t size, int (*order)(const void *, const void *))
-{
-    size_t kept = 0;
-    char *at = list;
-    if (n)
-        qsort(list, n, size, order);
-    for (size_t i = 0; i < n; i++)
-        if (!kept || order(at + (kept - 1) * size, at + i * size) != 0)
-            memmove(at + kept++ * size, at + i * size, size);
-    return kept;
-}
-
 /* Events of no stream are in every companion of a process: each once. */
 static void drop_doubles(struct mt_report *r)
 {
-    r->copies.n = report_once(r->copies.at, r->copies.n, sizeof *r->copies.at, by_seq);
-    r->sites.n = report_once(r->sites.at, r->sites.n, sizeof *r->sites.at, by_id);
-    r->ranges.n = report_once(r->ranges.at, r->ranges.n, sizeof *r->ranges.at, by_begin);
-    r->untraced.n = report_once(r->untraced.at, r->untraced.n, sizeof *r->untraced.at, by_launch);
+    r->copies.n = mt_order_once(r->copies.at, r->copies.n, sizeof *r->copies.at, by_seq);
+    r->sites.n = mt_order_once(r->sites.at, r->sites.n, sizeof *r->sites.at, by_id);
+    r->ranges.n = mt_order_once(r->ranges.at, r->ranges.n, sizeof *r->ranges.at, by_begin);
+    r->untraced.n = mt_order_once(r->untraced.at, r->untraced.n, sizeof *r->untraced.at, by_launch);
 }
 
 static int report_append(void *list, const void *items, size_t n, size_t size)

@@ -24,25 +24,9 @@ struct timeline {
 
 /* ---- events of all companions, each once ---- */
 
-static int timeline_json_by_seq(const void *a, const void *b, void *offset)
-{
-    uint64_t x, y;
-    memcpy(&x, *(const char *const *)a + *(const size_t *)offset, sizeof x);
-    memcpy(&y, *(const char *const *)b + *(const size_t *)offset, sizeof y);
-    return x < y ? -1 : x > y;
-}
-
-/* Sorts pointers by the number at `offset` of what they point to, and keeps the first of equal ones. */
-static size_t timeline_json_once(void *list, size_t n, size_t offset)
-{
-    char **p = list;
-    size_t kept = 0;
-    qsort_r(p, n, sizeof *p, timeline_json_by_seq, &offset);
-    for (size_t i = 0; i < n; i++)
-        if (!kept || timeline_json_by_seq(&p[i], &p[kept - 1], &offset) != 0)
-            p[kept++] = p[i];
-    return kept;
-}
+MT_ORDER_POINTED_1(launch_by_seq, struct mt_launch_event, seq)
+MT_ORDER_POINTED_1(copy_by_seq, struct mt_copy_event, seq)
+MT_ORDER_POINTED_1(range_by_seq, struct mt_range_event, seq)
 
 static int timeline_json_gather(struct timeline *t)
 {
@@ -68,9 +52,9 @@ static int timeline_json_gather(struct timeline *t)
         for (size_t k = 0; c && k < c->nranges; k++)
             t->ranges[t->nranges++] = &c->ranges[k];
     }
-    t->nuntraced = timeline_json_once(t->untraced, t->nuntraced, offsetof(struct mt_launch_event, seq));
-    t->ncopies = timeline_json_once(t->copies, t->ncopies, offsetof(struct mt_copy_event, seq));
-    t->nranges = timeline_json_once(t->ranges, t->nranges, offsetof(struct mt_range_event, seq));
+    t->nuntraced = mt_order_once(t->untraced, t->nuntraced, sizeof *t->untraced, launch_by_seq);
+    t->ncopies = mt_order_once(t->copies, t->ncopies, sizeof *t->copies, copy_by_seq);
+    t->nranges = mt_order_once(t->ranges, t->nranges, sizeof *t->ranges, range_by_seq);
     return 0;
 }
 
@@ -285,46 +269,20 @@ static void timeline_json_ranges(const struct timeline *t)
 
 /* ---- flows ---- */
 
-struct flow {
-    uint64_t key, bytes; /* writing launch << 32 | loading launch */
-};
-MT_ORDER_1(timeline_json_by_key, struct flow, key)
-
 static int timeline_json_by_bytes(const void *a, const void *b)
 {
-    const struct flow *x = a, *y = b;
+    const struct mt_sent *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    return x->key < y->key ? -1 : x->key > y->key;
-}
-
-/* From one launch to another, largest first; how many. */
-static size_t timeline_json_sum(const struct timeline *t, struct flow *list)
-{
-    const struct mt_comm *c = t->r->comm;
-    size_t n = 0, kept = 0;
-    for (size_t i = 0; i < c->ntransfers; i++) {
-        const struct mt_transfer *x = &c->transfers[i];
-        if ((x->src | x->dst) & MT_ENTRY_HOST || c->actors[x->src].launch == c->actors[x->dst].launch)
-            continue;
-        list[n++] =
-            (struct flow){(uint64_t)c->actors[x->src].launch << 32 | c->actors[x->dst].launch, x->size};
-    }
-    qsort(list, n, sizeof *list, timeline_json_by_key);
-    for (size_t i = 0; i < n; i++) {
-        if (kept && list[kept - 1].key == list[i].key)
-            list[kept - 1].bytes += list[i].bytes;
-        else
-            list[kept++] = list[i];
-    }
-    qsort(list, kept, sizeof *list, timeline_json_by_bytes);
-    return kept;
+    if (x->src != y->src)
+        return x->src < y->src ? -1 : 1;
+    return x->dst < y->dst ? -1 : x->dst > y->dst;
 }
 
 /* An end lies within its launch: just before the writer's end, at the loader's beginning. */
-static void timeline_json_end(const struct timeline *t, const struct flow *f, uint64_t id, int last)
+static void timeline_json_end(const struct timeline *t, const struct mt_sent *f, uint64_t id, int last)
 {
-    size_t launch = last ? f->key & UINT32_MAX : f->key >> 32;
+    size_t launch = last ? f->dst : f->src;
     uint64_t begin, length;
     if (!timeline_json_place(t, launch, &begin, &length))
         return;
@@ -342,13 +300,16 @@ static void timeline_json_end(const struct timeline *t, const struct flow *f, ui
 
 static int timeline_json_flows(struct timeline *t)
 {
-    struct flow *list = malloc((t->r->comm->ntransfers + 1) * sizeof *list);
+    size_t n, drawn = 0;
+    struct mt_sent *list = mt_sent_of(t->r->comm, NULL, &n);
     if (!list)
         return -1;
-    size_t n = timeline_json_sum(t, list), drawn = 0;
+    qsort(list, n, sizeof *list, timeline_json_by_bytes);
     for (size_t i = 0; i < n; i++) {
         uint64_t begin, length;
-        size_t from = list[i].key >> 32, to = list[i].key & UINT32_MAX;
+        size_t from = list[i].src, to = list[i].dst;
+        if (from == to || from == MT_SENT_HOST || to == MT_SENT_HOST)
+            continue;
         if (drawn == FLOWS || !t->r->comm->launches[from].selected || !t->r->comm->launches[to].selected ||
             !timeline_json_place(t, from, &begin, &length) || !timeline_json_place(t, to, &begin, &length)) {
             t->left_out++;

@@ -1,6 +1,8 @@
 /* What the analyses hold, in the order of the output. */
 #define _GNU_SOURCE
 #include "sorted.h"
+#include "analysis/base/pairmap.h"
+#include "memtrace/grow.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
@@ -321,4 +323,62 @@ static int by_transfer(const void *a, const void *b, void *arg)
 size_t *mt_transfers_sort(const struct mt_comm *c)
 {
     return sorted_numbers(c->ntransfers, by_transfer, (void *)c);
+}
+
+uint32_t *mt_kernel_ranks(const struct mt_comm *c)
+{
+    size_t *order = mt_launches_sorted(c);
+    uint32_t *ranks = malloc((c->nlaunches + 1) * sizeof *ranks), rank = 0;
+    for (size_t i = 0; order && ranks && i < c->nlaunches; i++) {
+        if (i &&
+            mt_locality_compare_text(c->launches[order[i]].kernel, c->launches[order[i - 1]].kernel) != 0)
+            rank++;
+        ranks[order[i]] = rank;
+    }
+    if (!order) {
+        free(ranks);
+        ranks = NULL;
+    }
+    free(order);
+    return ranks;
+}
+
+MT_ORDER_2(by_flow, struct mt_sent, src, dst)
+
+static uint64_t sorted_group(const struct mt_comm *c, const uint32_t *group, uint32_t end)
+{
+    if (end & MT_ENTRY_HOST)
+        return MT_SENT_HOST;
+    return group ? group[c->actors[end].launch] : c->actors[end].launch;
+}
+
+struct mt_sent *mt_sent_of(const struct mt_comm *c, const uint32_t *group, size_t *n)
+{
+    struct mt_pairmap index = {0};
+    struct mt_sent *list = NULL;
+    size_t room = 0;
+    int failed = mt_grow(&list, &room, 1, sizeof *list) != 0;
+    *n = 0;
+    for (size_t i = 0; !failed && i < c->ntransfers; i++) {
+        const struct mt_transfer *t = &c->transfers[i];
+        uint64_t src = sorted_group(c, group, t->src), dst = sorted_group(c, group, t->dst);
+        uint64_t *at = mt_pairmap_get(&index, src, dst, *n);
+        if ((failed = !at || mt_grow(&list, &room, *n + 1, sizeof *list) != 0))
+            break;
+        if (*at == *n)
+            list[(*n)++] = (struct mt_sent){.src = src, .dst = dst, .reader = UINT64_MAX};
+        struct mt_sent *f = &list[*at];
+        uint64_t reader = t->dst & MT_ENTRY_HOST ? UINT64_MAX : c->actors[t->dst].launch;
+        f->bytes += t->size;
+        f->accesses += t->count;
+        f->transfers++;
+        f->reader = reader < f->reader ? reader : f->reader;
+    }
+    mt_pairmap_free(&index);
+    if (failed) {
+        free(list);
+        return NULL;
+    }
+    qsort(list, *n, sizeof *list, by_flow);
+    return list;
 }

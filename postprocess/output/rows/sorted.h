@@ -42,6 +42,16 @@ int mt_sharing_sorted(const struct mt_sharing *s, struct mt_sharing_cell **cells
 size_t *mt_launches_sorted(const struct mt_comm *c);
 /* Indices of the transfers by reader (launch, CTA), then by writer; malloc'ed, NULL without memory. */
 size_t *mt_transfers_sort(const struct mt_comm *c);
+/* Of each launch the place of its kernel's name among all of them; malloc'ed, NULL without memory. */
+uint32_t *mt_kernel_ranks(const struct mt_comm *c);
+/* Transfers put together by the groups of writer and reader, in that order. */
+#define MT_SENT_HOST UINT64_MAX
+struct mt_sent {
+    uint64_t src, dst, bytes, accesses, transfers;
+    uint64_t reader; /* the first launch that reads */
+};
+/* `group`: the number of each launch; NULL: the launch itself. malloc'ed, NULL without memory. */
+struct mt_sent *mt_sent_of(const struct mt_comm *c, const uint32_t *group, size_t *n);
 /* Writer and reader are CTAs of one launch, which nothing orders. */
 static inline int mt_transfer_unordered(const struct mt_comm *c, const struct mt_transfer *t)
 {

@@ -8,51 +8,40 @@
 
 /* ---- transfers ---- */
 
-struct flow {
-    const char *from, *to;
-    uint64_t bytes, accesses, transfers;
-};
-
 static const char *comm_text_kernel(const struct mt_comm *c, uint32_t id)
 {
     return id & MT_ENTRY_HOST ? MT_HOST_NAME : c->launches[c->actors[id].launch].kernel;
 }
 
-static int comm_text_order(const void *a, const void *b)
+static void comm_text_group(struct mt_table *t, const struct mt_comm *c, const uint32_t *ranks, uint64_t rank)
 {
-    const struct flow *x = a, *y = b;
-    int d = x->from == y->from ? 0 : strcmp(x->from, y->from);
-    return d || x->to == y->to ? d : strcmp(x->to, y->to);
+    size_t i = 0;
+    while (rank != MT_SENT_HOST && ranks[i] != rank)
+        i++;
+    mt_table_kernel(t, rank == MT_SENT_HOST ? MT_HOST_NAME : c->launches[i].kernel);
 }
 
 static int comm_text_kernels(FILE *f, const struct mt_comm *c, size_t rows)
 {
-    struct flow *list = malloc((c->ntransfers + 1) * sizeof *list);
+    uint32_t *ranks = mt_kernel_ranks(c);
+    size_t n;
+    struct mt_sent *list = ranks ? mt_sent_of(c, ranks, &n) : NULL;
     struct mt_table t;
-    if (!list)
+    if (!list) {
+        free(ranks);
         return -1;
-    for (size_t i = 0; i < c->ntransfers; i++) {
-        const struct mt_transfer *x = &c->transfers[i];
-        list[i] =
-            (struct flow){comm_text_kernel(c, x->src), comm_text_kernel(c, x->dst), x->size, x->count, 1};
     }
-    qsort(list, c->ntransfers, sizeof *list, comm_text_order);
     mt_table_init(&t, "Transfers: bytes that one kernel's CTAs (or the host) wrote and another's loaded",
                   "from|to|>bytes|>accesses|>pairs of CTAs");
-    for (size_t i = 0; i < c->ntransfers;) {
-        struct flow sum = list[i];
-        for (i++; i < c->ntransfers && comm_text_order(&list[i], &sum) == 0; i++) {
-            sum.bytes += list[i].bytes;
-            sum.accesses += list[i].accesses;
-            sum.transfers++;
-        }
-        mt_table_row(&t, sum.bytes);
-        mt_table_kernel(&t, sum.from);
-        mt_table_kernel(&t, sum.to);
-        mt_table_u64(&t, sum.bytes);
-        mt_table_u64(&t, sum.accesses);
-        mt_table_u64(&t, sum.transfers);
+    for (size_t i = 0; i < n; i++) {
+        mt_table_row(&t, list[i].bytes);
+        comm_text_group(&t, c, ranks, list[i].src);
+        comm_text_group(&t, c, ranks, list[i].dst);
+        mt_table_u64(&t, list[i].bytes);
+        mt_table_u64(&t, list[i].accesses);
+        mt_table_u64(&t, list[i].transfers);
     }
+    free(ranks);
     free(list);
     return mt_table_print(&t, f, rows);
 }

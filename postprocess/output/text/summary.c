@@ -43,14 +43,6 @@ __attribute__((format(printf, 3, 4))) static void summary_say(struct summary *s,
 
 /* ---- kernels ---- */
 
-static int summary_by_name(const void *a, const void *b, void *arg)
-{
-    const struct mt_comm *c = arg;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int d = strcmp(c->launches[x].kernel, c->launches[y].kernel);
-    return d ? d : x < y ? -1 : x > y;
-}
-
 /* Of equal ones the page, whose kernels are in this order, names the first one. */
 static int summary_first(struct summary *s)
 {
@@ -70,24 +62,15 @@ static int summary_first(struct summary *s)
 static int summary_rank(struct summary *s)
 {
     const struct mt_comm *c = s->r->comm;
-    uint32_t *order = malloc((c->nlaunches + 1) * sizeof *order);
-    s->rank = malloc((c->nlaunches + 1) * sizeof *s->rank);
+    s->rank = mt_kernel_ranks(c);
     s->kernels = malloc((c->nlaunches + 1) * sizeof *s->kernels);
-    if (!order || !s->rank || !s->kernels) {
-        free(order);
+    if (!s->rank || !s->kernels)
         return -1;
-    }
-    for (uint32_t i = 0; i < c->nlaunches; i++)
-        order[i] = i;
-    qsort_r(order, c->nlaunches, sizeof *order, summary_by_name, (void *)c);
     for (size_t i = 0; i < c->nlaunches; i++) {
-        const char *name = c->launches[order[i]].kernel;
-        if (!s->nkernels || strcmp(s->kernels[s->nkernels - 1], name) != 0)
-            s->kernels[s->nkernels++] = name;
-        s->rank[order[i]] = (uint32_t)s->nkernels - 1;
+        s->kernels[s->rank[i]] = c->launches[i].kernel;
+        s->nkernels = s->rank[i] >= s->nkernels ? s->rank[i] + 1 : s->nkernels;
         s->selected += c->launches[i].selected != 0;
     }
-    free(order);
     return summary_first(s);
 }
 
@@ -144,57 +127,37 @@ static void summary_kernels(struct summary *s, const struct total *by, const str
 
 /* ---- transfers ---- */
 
-struct pair {
-    uint64_t key, bytes; /* rank of the writer's kernel << 32 | of the reader's */
-    uint64_t launch;     /* the first one that reads */
-};
-MT_ORDER_2(summary_pair_order, struct pair, key, launch)
-
 /* More bytes, or as many and earlier. */
-static int summary_before(const struct summary *s, const struct pair *a, const struct pair *b)
+static int summary_before(const struct summary *s, const struct mt_sent *a, const struct mt_sent *b)
 {
     if (a->bytes != b->bytes)
         return a->bytes > b->bytes;
-    if (a->launch != b->launch)
-        return a->launch < b->launch;
-    return s->first[a->key >> 32] < s->first[b->key >> 32];
+    if (a->reader != b->reader)
+        return a->reader < b->reader;
+    return s->first[a->src] < s->first[b->src];
 }
 
 struct flow {
     uint64_t from_host, to_host, pairs;
-    struct pair top;
+    struct mt_sent top;
 };
 
 /* 0, or -1 without memory. */
 static int summary_flow(const struct summary *s, struct flow *f)
 {
-    const struct mt_comm *c = s->r->comm;
-    struct pair *list = malloc((c->ntransfers + 1) * sizeof *list);
-    size_t n = 0;
+    size_t n;
+    struct mt_sent *list = mt_sent_of(s->r->comm, s->rank, &n);
     memset(f, 0, sizeof *f);
-    if (!list)
-        return -1;
-    for (size_t i = 0; i < c->ntransfers; i++) {
-        const struct mt_transfer *t = &c->transfers[i];
-        if (t->dst & MT_ENTRY_HOST)
-            f->to_host += t->size;
-        else if (t->src & MT_ENTRY_HOST)
-            f->from_host += t->size;
-        else
-            list[n++] = (struct pair){(uint64_t)s->rank[c->actors[t->src].launch] << 32 |
-                                          s->rank[c->actors[t->dst].launch],
-                                      t->size, c->actors[t->dst].launch};
-    }
-    qsort(list, n, sizeof *list, summary_pair_order);
-    for (size_t i = 0; i < n; f->pairs++) {
-        struct pair sum = list[i];
-        for (i++; i < n && list[i].key == sum.key; i++)
-            sum.bytes += list[i].bytes;
-        if (!f->pairs || summary_before(s, &sum, &f->top))
-            f->top = sum;
+    for (size_t i = 0; list && i < n; i++) {
+        if (list[i].dst == MT_SENT_HOST)
+            f->to_host += list[i].bytes;
+        else if (list[i].src == MT_SENT_HOST)
+            f->from_host += list[i].bytes;
+        else if (!f->pairs++ || summary_before(s, &list[i], &f->top))
+            f->top = list[i];
     }
     free(list);
-    return 0;
+    return list ? 0 : -1;
 }
 
 /* "12 B (0.3 %) were last written by another CTA of the same launch, …": what the options count. */
@@ -227,8 +190,8 @@ static void summary_transfers(struct summary *s, const struct total *all)
         summary_say(s, 0, "No CTA loads what %s wrote%s", nobody[o->local != 0][o->strict != 0],
                     f.from_host ? ": all that has a writer came from the host." : ".");
     } else {
-        char *from = mt_kernel_short(f.pairs ? s->kernels[f.top.key >> 32] : "");
-        char *to = mt_kernel_short(f.pairs ? s->kernels[f.top.key & UINT32_MAX] : "");
+        char *from = mt_kernel_short(f.pairs ? s->kernels[f.top.src] : "");
+        char *to = mt_kernel_short(f.pairs ? s->kernels[f.top.dst] : "");
         summary_senders(s, all, parts, sizeof parts);
         summary_say(s, 0, "Of what CTAs load, %s%s%s%s%s%s%s.", parts,
                     f.pairs > 1 ? "; most of it goes from "
