@@ -30,10 +30,7 @@ static void write_event(struct mt_tuples *w, const struct mt_launch_event *e, ui
                                     e->end_ns >= zero ? e->end_ns - zero : 0));
     mt_tuples_text(w, e->file);
     mt_tuples_number(w, e->line);
-    if (e->has_records)
-        mt_tuples_number(w, e->records);
-    else
-        mt_tuples_null(w, 1);
+    mt_tuples_maybe(w, e->has_records, e->records);
     mt_tuples_number(w, e->untraced);
     mt_tuples_number(w, (uint64_t)(int64_t)e->status);
     if (*e->library)
@@ -144,10 +141,7 @@ static int write_copies(struct mt_json *j, const struct mt_report *r, const stru
         }
         mt_tuples_number(&page.w, bytes);
         mt_tuples_number(&page.w, count);
-        if (c->begin_ns)
-            mt_tuples_number(&page.w, c->begin_ns - zero);
-        else
-            mt_tuples_null(&page.w, 1);
+        mt_tuples_maybe(&page.w, c->begin_ns != 0, c->begin_ns - zero);
         mt_page_row(&page);
     }
     return mt_page_end(&page);
@@ -185,10 +179,7 @@ static int write_allocs(struct mt_json *j, const struct mt_report *r, const stru
         mt_tuples_text(&page.w, a->file);
         mt_tuples_number(&page.w, a->line);
         mt_tuples_number(&page.w, report_lists_position(p, a->seq));
-        if (a->free_seq == MT_SEQ_NONE)
-            mt_tuples_null(&page.w, 1);
-        else
-            mt_tuples_number(&page.w, report_lists_position(p, a->free_seq));
+        mt_tuples_maybe(&page.w, a->free_seq != MT_SEQ_NONE, report_lists_position(p, a->free_seq));
         mt_page_row(&page);
     }
     int rc = mt_page_end(&page);
@@ -260,10 +251,7 @@ static int write_nodes(struct mt_json *j, const struct mt_stride_graph *g, const
     for (size_t i = 0; i < g->nnodes && i < MOST_NODES; i++) {
         const struct mt_node *n = &g->nodes[order[i]];
         place[order[i]] = (uint32_t)i + 1;
-        if (n->buffer == MT_BUFFER_NONE)
-            mt_tuples_null(&p.w, 1);
-        else
-            mt_tuples_number(&p.w, n->buffer);
+        mt_tuples_maybe(&p.w, n->buffer != MT_BUFFER_NONE, n->buffer);
         mt_tuples_numbers(&p.w, MT_NUMBERS((uint64_t)n->stride, n->type, n->bytes));
         mt_tuples_text(&p.w, n->kernel);
         mt_tuples_number(&p.w, n->kernels);

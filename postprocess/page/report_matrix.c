@@ -39,10 +39,7 @@ static size_t merge_rows(struct row *rows, size_t n)
 static void write_end(struct mt_tuples *w, uint32_t kernel, uint32_t step)
 {
     mt_tuples_number(w, kernel);
-    if (step == MT_REPORT_ALL)
-        mt_tuples_null(w, 1);
-    else
-        mt_tuples_number(w, step);
+    mt_tuples_maybe(w, step != MT_REPORT_ALL, step);
 }
 
 int mt_report_write_transfers(struct mt_json *j, const struct mt_report *r)

@@ -83,6 +83,11 @@ void mt_tuples_null(struct mt_tuples *w, unsigned columns)
         relations_value(w)->null = 1;
 }
 
+void mt_tuples_maybe(struct mt_tuples *w, int known, uint64_t v)
+{
+    *relations_value(w) = (struct mt_value){.null = !known, .number = (int64_t)v};
+}
+
 void mt_tuples_place(struct mt_tuples *w, const char *place, char *room)
 {
     const char *colon = mt_place_colon(place);

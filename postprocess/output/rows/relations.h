@@ -84,6 +84,7 @@ void mt_tuples_numbers(struct mt_tuples *w, size_t n, const uint64_t *v);
 void mt_tuples_real(struct mt_tuples *w, double v);
 /* "" is NULL where the column may be. */
 void mt_tuples_text(struct mt_tuples *w, const char *v);
+void mt_tuples_maybe(struct mt_tuples *w, int known, uint64_t v); /* NULL: it is not known */
 void mt_tuples_null(struct mt_tuples *w, unsigned columns);
 /* "file:line" as two columns, both NULL for "?". `room`: MT_TUPLES_FILE bytes that live until mt_tuples_next.
  */

@@ -170,10 +170,7 @@ int mt_tuples_of_allocations(struct mt_tuples *w, const struct mt_comm_result *r
         mt_tuples_text(w, a[i].file);
         mt_tuples_number(w, a[i].line);
         mt_tuples_number(w, a[i].seq);
-        if (a[i].free_seq == MT_SEQ_NONE)
-            mt_tuples_null(w, 1);
-        else
-            mt_tuples_number(w, a[i].free_seq);
+        mt_tuples_maybe(w, a[i].free_seq != MT_SEQ_NONE, a[i].free_seq);
         rc = mt_tuples_next(w);
     }
     return rc;

@@ -253,10 +253,7 @@ int mt_tuples_of_shared_lines(struct mt_tuples *w, const struct mt_comm_result *
         relations_buffer(w, r->locality, top[i].alloc, label);
         mt_tuples_text(w, mt_sharing_kinds[top[i].kind]);
         mt_tuples_number(w, top[i].accesses);
-        if (top[i].kind == MT_SHARED_FALSE)
-            mt_tuples_number(w, top[i].writers);
-        else
-            mt_tuples_null(w, 1);
+        mt_tuples_maybe(w, top[i].kind == MT_SHARED_FALSE, top[i].writers);
         rc = mt_tuples_next(w);
     }
     free(cells);
