@@ -2,7 +2,10 @@
  * MT_ORDER_2(by_seq, struct mt_copy_event, seq, dst) defines by_seq. Not installed. */
 #ifndef MT_ORDER_H
 #define MT_ORDER_H
+#include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define MT_ORDER_DIFFER(x, y, m)                                                                             \
     if ((x)->m != (y)->m)                                                                                    \
@@ -39,5 +42,19 @@ static inline int mt_order_u64(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
+}
+
+/* Puts a list in order and keeps the first of equal ones; how many are left. */
+static inline size_t mt_order_once(void *list, size_t n, size_t size,
+                                   int (*order)(const void *, const void *))
+{
+    size_t kept = 0;
+    char *at = list;
+    if (n)
+        qsort(list, n, size, order);
+    for (size_t i = 0; i < n; i++)
+        if (!kept || order(at + (kept - 1) * size, at + i * size) != 0)
+            memmove(at + kept++ * size, at + i * size, size);
+    return kept;
 }
 #endif

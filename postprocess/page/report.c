@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "report.h"
 #include "memtrace/grow.h"
-#include "output/comm_parts.h"
+#include "output/rows/sorted.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
@@ -187,34 +187,21 @@ MT_ORDER_2(by_begin, struct mt_range_event, begin, seq)
 /* Events of no stream are in every companion of a process: each once. */
 static void drop_doubles(struct mt_report *r)
 {
-    size_t n = 0;
-    if (r->copies.n)
-        qsort(r->copies.at, r->copies.n, sizeof *r->copies.at, by_seq);
-    for (size_t i = 0; i < r->copies.n; i++)
-        if (n == 0 || by_seq(&r->copies.at[n - 1], &r->copies.at[i]) != 0)
-            r->copies.at[n++] = r->copies.at[i];
-    r->copies.n = n;
-    n = 0;
-    if (r->sites.n)
-        qsort(r->sites.at, r->sites.n, sizeof *r->sites.at, by_id);
-    for (size_t i = 0; i < r->sites.n; i++)
-        if (n == 0 || r->sites.at[n - 1].id != r->sites.at[i].id)
-            r->sites.at[n++] = r->sites.at[i];
-    r->sites.n = n;
-    n = 0;
-    if (r->ranges.n)
-        qsort(r->ranges.at, r->ranges.n, sizeof *r->ranges.at, by_begin);
-    for (size_t i = 0; i < r->ranges.n; i++)
-        if (n == 0 || by_begin(&r->ranges.at[n - 1], &r->ranges.at[i]) != 0)
-            r->ranges.at[n++] = r->ranges.at[i];
-    r->ranges.n = n;
-    n = 0;
-    if (r->untraced.n)
-        qsort(r->untraced.at, r->untraced.n, sizeof *r->untraced.at, by_launch);
-    for (size_t i = 0; i < r->untraced.n; i++)
-        if (n == 0 || r->untraced.at[n - 1]->seq != r->untraced.at[i]->seq)
-            r->untraced.at[n++] = r->untraced.at[i];
-    r->untraced.n = n;
+    r->copies.n = mt_order_once(r->copies.at, r->copies.n, sizeof *r->copies.at, by_seq);
+    r->sites.n = mt_order_once(r->sites.at, r->sites.n, sizeof *r->sites.at, by_id);
+    r->ranges.n = mt_order_once(r->ranges.at, r->ranges.n, sizeof *r->ranges.at, by_begin);
+    r->untraced.n = mt_order_once(r->untraced.at, r->untraced.n, sizeof *r->untraced.at, by_launch);
+}
+
+static int report_append(void *list, const void *items, size_t n, size_t size)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *at = mt_report_more(list, size);
+        if (!at)
+            return -1;
+        memcpy(at, (const char *)items + i * size, size);
+    }
+    return 0;
 }
 
 int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c)
@@ -231,30 +218,11 @@ int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c)
             return -1;
         *at = &c->launches[i];
     }
-    for (size_t i = 0; i < c->ncopies; i++) {
-        struct mt_copy_event *at = MT_REPORT_ADD(r->copies);
-        if (!at)
-            return -1;
-        *at = c->copies[i];
-    }
-    for (size_t i = 0; i < c->nsites; i++) {
-        struct mt_site_event *at = MT_REPORT_ADD(r->sites);
-        if (!at)
-            return -1;
-        *at = c->sites[i];
-    }
-    for (size_t i = 0; c->own && i < c->ntexts; i++) {
-        struct mt_text_event *at = MT_REPORT_ADD(r->texts);
-        if (!at)
-            return -1;
-        *at = c->texts[i];
-    }
-    for (size_t i = 0; i < c->nranges; i++) {
-        struct mt_range_event *at = MT_REPORT_ADD(r->ranges);
-        if (!at)
-            return -1;
-        *at = c->ranges[i];
-    }
+    if (report_append(&r->copies, c->copies, c->ncopies, sizeof *c->copies) != 0 ||
+        report_append(&r->sites, c->sites, c->nsites, sizeof *c->sites) != 0 ||
+        report_append(&r->ranges, c->ranges, c->nranges, sizeof *c->ranges) != 0 ||
+        (c->own && report_append(&r->texts, c->texts, c->ntexts, sizeof *c->texts) != 0))
+        return -1;
     drop_doubles(r);
     return 0;
 }

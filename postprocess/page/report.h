@@ -6,14 +6,15 @@
 #define MT_OUTPUT_REPORT_H
 #include <stddef.h>
 #include <stdint.h>
-#include "output/gaps.h"
-#include "output/json.h"
+#include "output/text/gaps.h"
+#include "output/json/json.h"
 #include "memtrace/trace.h"
 
 struct mt_stride_graph;
 struct mt_comm;
 struct mt_onchip;
 struct mt_onchip_rows;
+struct mt_tuples;
 struct mt_report_name;
 
 #define MT_REPORT_HOST 0u           /* the kernel number of "<host>" */
@@ -146,20 +147,11 @@ size_t mt_report_place(const uint64_t *axis, size_t n, uint64_t key);
 /* report_lists.c: launches, copies, allocations, sites, graph. */
 int mt_report_write_lists(struct mt_json *j, const struct mt_report *r);
 int mt_report_write_graph(struct mt_json *j, const struct mt_report *r);
+void mt_report_write_volume(struct mt_tuples *w, const struct mt_report_volume *v);
 /* report_shared.c: shared and local memory; nothing where there is none. */
 int mt_report_write_shared(struct mt_json *j, const struct mt_report *r);
 /* report_source.c: lines of source files around those that the report speaks of. A trace may name any file,
  * and a page is made to be given away: only files are read that the user named a folder of, or whose contents
  * a companion of the user's own knew. */
 int mt_report_write_sources(struct mt_json *j, const struct mt_report *r);
-
-/* Numbers as LEB128 in base64: small numbers, many of them. */
-struct mt_pack {
-    unsigned char *bytes;
-    size_t n, room;
-    int failed;
-};
-void mt_pack_u64(struct mt_pack *p, uint64_t v);
-/* As a text member; frees the numbers. 0, or -1 without memory. */
-int mt_pack_write(struct mt_pack *p, struct mt_json *j, const char *key);
 #endif

@@ -1,7 +1,7 @@
-/* Lists of the report: launches, copies, allocations, sites, the stride graph. Rows are arrays; the page
- * knows the columns by their place (web/data.js). */
+/* Lists of the report: launches, copies, allocations, sites, the stride graph. */
 #define _GNU_SOURCE
 #include "report.h"
+#include "page_list.h"
 #include "analysis/graph/graph.h"
 #include "analysis/onchip/onchip.h"
 #include "memtrace/order.h"
@@ -12,42 +12,37 @@ enum { MOST_LISTED = 50000, MOST_COPIES = 20000, MOST_NODES = 60, MOST_EDGES = 2
 
 /* ---- launches ---- */
 
-static void write_dim(struct mt_json *j, const uint64_t dim[3])
+/* From the stream to the library; none of it without an event. */
+static void write_event(struct mt_tuples *w, const struct mt_launch_event *e, uint64_t zero)
 {
-    mt_json_array(j, NULL, 1);
+    if (!e) {
+        mt_tuples_null(w, 10);
+        mt_tuples_text(w, "");
+        mt_tuples_null(w, 5);
+        return;
+    }
+    mt_tuples_number(w, e->stream);
     for (int i = 0; i < 3; i++)
-        mt_json_u64(j, NULL, dim[i]);
-    mt_json_end(j);
-}
-
-/* stream, grid, block, shared, begin, end, file, line, records, untraced, status, library */
-static void write_event(struct mt_json *j, const struct mt_launch_event *e, uint64_t zero)
-{
-    mt_json_i64(j, NULL, (int64_t)e->stream); /* -1: of no stream that has a trace */
-    write_dim(j, e->grid);
-    write_dim(j, e->block);
-    mt_json_u64(j, NULL, e->shared);
-    mt_json_u64(j, NULL, e->begin_ns >= zero ? e->begin_ns - zero : 0);
-    mt_json_u64(j, NULL, e->end_ns >= zero ? e->end_ns - zero : 0);
-    mt_json_text(j, NULL, e->file);
-    mt_json_u64(j, NULL, e->line);
-    if (e->has_records)
-        mt_json_u64(j, NULL, e->records);
+        mt_tuples_number(w, e->grid[i]);
+    for (int i = 0; i < 3; i++)
+        mt_tuples_number(w, e->block[i]);
+    mt_tuples_numbers(w, MT_NUMBERS(e->shared, e->begin_ns >= zero ? e->begin_ns - zero : 0,
+                                    e->end_ns >= zero ? e->end_ns - zero : 0));
+    mt_tuples_text(w, e->file);
+    mt_tuples_number(w, e->line);
+    mt_tuples_maybe(w, e->has_records, e->records);
+    mt_tuples_number(w, e->untraced);
+    mt_tuples_number(w, (uint64_t)(int64_t)e->status);
+    if (*e->library)
+        mt_tuples_text(w, e->library);
     else
-        mt_json_text(j, NULL, NULL);
-    mt_json_u64(j, NULL, e->untraced);
-    mt_json_i64(j, NULL, e->status);
-    mt_json_text(j, NULL, *e->library ? e->library : NULL);
+        mt_tuples_null(w, 1);
 }
 
-static void write_volume(struct mt_json *j, const struct mt_report_volume *v)
+void mt_report_write_volume(struct mt_tuples *w, const struct mt_report_volume *v)
 {
-    mt_json_u64(j, NULL, v->load);
-    mt_json_u64(j, NULL, v->store);
-    mt_json_u64(j, NULL, v->comm_load);
-    mt_json_u64(j, NULL, v->comm_store);
-    mt_json_u64(j, NULL, v->same_launch);
-    mt_json_u64(j, NULL, v->same_cta);
+    mt_tuples_numbers(
+        w, MT_NUMBERS(v->load, v->store, v->comm_load, v->comm_store, v->same_launch, v->same_cta));
 }
 
 /* When the first thing happened; the page's times count from here. */
@@ -69,34 +64,31 @@ static uint64_t zero_of(const struct mt_report *r)
     return zero == UINT64_MAX ? 0 : zero;
 }
 
-/* superstep, kernel, six volumes, CTAs, SMs[, the event]; those not traced have superstep null. */
-static void write_launches(struct mt_json *j, const struct mt_report *r, uint64_t zero)
+static int write_launches(struct mt_json *j, const struct mt_report *r, uint64_t zero)
 {
-    mt_json_array(j, "launches", 0);
+    struct mt_page_rows p;
+    mt_page_begin(&p, j, MT_PAGE_launches);
     for (size_t i = 0; i < r->launches.n; i++) {
         const struct mt_report_launch *l = &r->launches.at[i];
-        mt_json_array(j, NULL, 1);
-        mt_json_u64(j, NULL, l->superstep);
-        mt_json_u64(j, NULL, l->kernel);
-        write_volume(j, &l->volume);
-        mt_json_u64(j, NULL, l->ctas);
-        mt_json_u64(j, NULL, l->sms);
-        if (l->event)
-            write_event(j, l->event, zero);
-        mt_json_end(j);
+        mt_tuples_number(&p.w, l->superstep);
+        mt_tuples_number(&p.w, l->kernel);
+        mt_report_write_volume(&p.w, &l->volume);
+        mt_tuples_number(&p.w, l->ctas);
+        mt_tuples_number(&p.w, l->sms);
+        write_event(&p.w, l->event, zero);
+        mt_page_row(&p);
     }
     for (size_t i = 0; i < r->untraced.n && i < MOST_LISTED; i++) {
         static const struct mt_report_volume none;
-        mt_json_array(j, NULL, 1);
-        mt_json_text(j, NULL, NULL);
-        mt_json_u64(j, NULL, mt_report_kernel((struct mt_report *)r, r->untraced.at[i]->kernel));
-        write_volume(j, &none);
-        mt_json_u64(j, NULL, 0);
-        mt_json_u64(j, NULL, 0);
-        write_event(j, r->untraced.at[i], zero);
-        mt_json_end(j);
+        mt_tuples_null(&p.w, 1);
+        mt_tuples_number(&p.w, mt_report_kernel((struct mt_report *)r, r->untraced.at[i]->kernel));
+        mt_report_write_volume(&p.w, &none);
+        mt_tuples_number(&p.w, 0);
+        mt_tuples_number(&p.w, 0);
+        write_event(&p.w, r->untraced.at[i], zero);
+        mt_page_row(&p);
     }
-    mt_json_end(j);
+    return mt_page_end(&p);
 }
 
 /* ---- copies ---- */
@@ -120,108 +112,100 @@ static size_t report_lists_position(const struct positions *p, uint64_t seq)
     return lo;
 }
 
-/* launches before, kind, to, from, bytes, how many, when. Too many are summed up per place and kind. */
-static void write_copies(struct mt_json *j, const struct mt_report *r, const struct positions *p,
-                         uint64_t zero)
+/* Too many are summed up per place and kind. */
+static int write_copies(struct mt_json *j, const struct mt_report *r, const struct positions *p,
+                        uint64_t zero)
 {
     static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d", "set", "new"};
     int sum = r->copies.n > MOST_COPIES;
-    mt_json_array(j, "copies", 0);
+    struct mt_page_rows page;
+    mt_page_begin(&page, j, MT_PAGE_copies);
     for (size_t i = 0; i < r->copies.n; i++) {
         const struct mt_copy_event *c = &r->copies.at[i];
         size_t at = report_lists_position(p, c->seq);
         uint64_t bytes = c->width * c->height, count = 1;
+        char to[64], from[64];
         while (sum && i + 1 < r->copies.n && r->copies.at[i + 1].kind == c->kind &&
                report_lists_position(p, r->copies.at[i + 1].seq) == at) {
             i++;
             bytes += r->copies.at[i].width * r->copies.at[i].height;
             count++;
         }
-        mt_json_array(j, NULL, 1);
-        mt_json_u64(j, NULL, at);
-        mt_json_text(j, NULL, kinds[c->kind]);
+        mt_tuples_number(&page.w, at);
+        mt_tuples_text(&page.w, kinds[c->kind]);
         if (sum) {
-            mt_json_text(j, NULL, NULL);
-            mt_json_text(j, NULL, NULL);
+            mt_tuples_null(&page.w, 2);
         } else {
-            mt_json_hex(j, NULL, c->dst);
-            mt_json_hex(j, NULL, c->src);
+            mt_tuples_text(&page.w, mt_key_hex(to, c->dst));
+            mt_tuples_text(&page.w, mt_key_hex(from, c->src));
         }
-        mt_json_u64(j, NULL, bytes);
-        mt_json_u64(j, NULL, count);
-        if (c->begin_ns)
-            mt_json_u64(j, NULL, c->begin_ns - zero);
-        else
-            mt_json_text(j, NULL, NULL);
-        mt_json_end(j);
+        mt_tuples_number(&page.w, bytes);
+        mt_tuples_number(&page.w, count);
+        mt_tuples_maybe(&page.w, c->begin_ns != 0, c->begin_ns - zero);
+        mt_page_row(&page);
     }
-    mt_json_end(j);
+    return mt_page_end(&page);
 }
 
-/* name, domain, thread, begin, end, still open */
-static void write_ranges(struct mt_json *j, const struct mt_report *r, uint64_t zero)
+static int write_ranges(struct mt_json *j, const struct mt_report *r, uint64_t zero)
 {
-    mt_json_array(j, "ranges", 0);
+    struct mt_page_rows p;
+    mt_page_begin(&p, j, MT_PAGE_ranges);
     for (size_t i = 0; i < r->ranges.n && i < MOST_LISTED; i++) {
         const struct mt_range_event *e = &r->ranges.at[i];
-        mt_json_array(j, NULL, 1);
-        mt_json_text(j, NULL, e->name);
-        mt_json_text(j, NULL, e->domain);
-        mt_json_u64(j, NULL, e->thread);
-        mt_json_u64(j, NULL, e->begin_ns >= zero ? e->begin_ns - zero : 0);
-        mt_json_u64(j, NULL, e->end_ns >= zero ? e->end_ns - zero : 0);
-        mt_json_bool(j, NULL, e->open);
-        mt_json_end(j);
+        mt_tuples_text(&p.w, e->name);
+        mt_tuples_text(&p.w, e->domain);
+        mt_tuples_numbers(&p.w, MT_NUMBERS(e->thread, e->begin_ns >= zero ? e->begin_ns - zero : 0,
+                                           e->end_ns >= zero ? e->end_ns - zero : 0, e->open != 0));
+        mt_page_row(&p);
     }
-    mt_json_end(j);
+    return mt_page_end(&p);
 }
 
 /* ---- allocations and sites ---- */
 
-/* id, kind, name, base, bytes, file, line, launches before it, launches before its release */
-static void write_allocs(struct mt_json *j, const struct mt_report *r, const struct positions *p)
+static int write_allocs(struct mt_json *j, const struct mt_report *r, const struct positions *p)
 {
-    mt_json_array(j, "allocations", 0);
+    struct mt_page_rows page;
+    mt_page_begin(&page, j, MT_PAGE_allocations);
     for (size_t i = 0; i < r->nallocs && i < MOST_LISTED; i++) {
         const struct mt_alloc_event *a = &r->allocs[i];
-        mt_json_array(j, NULL, 1);
-        mt_json_u64(j, NULL, a->id);
-        mt_json_text(j, NULL, a->kind);
-        mt_json_text(j, NULL, a->name);
-        mt_json_hex(j, NULL, a->base);
-        mt_json_u64(j, NULL, a->bytes);
-        mt_json_text(j, NULL, a->file);
-        mt_json_u64(j, NULL, a->line);
-        mt_json_u64(j, NULL, report_lists_position(p, a->seq));
-        if (a->free_seq == MT_SEQ_NONE)
-            mt_json_text(j, NULL, NULL);
-        else
-            mt_json_u64(j, NULL, report_lists_position(p, a->free_seq));
-        mt_json_end(j);
+        char base[64];
+        mt_tuples_number(&page.w, a->id);
+        mt_tuples_text(&page.w, a->kind);
+        mt_tuples_text(&page.w, a->name);
+        mt_tuples_text(&page.w, mt_key_hex(base, a->base));
+        mt_tuples_number(&page.w, a->bytes);
+        mt_tuples_text(&page.w, a->file);
+        mt_tuples_number(&page.w, a->line);
+        mt_tuples_number(&page.w, report_lists_position(p, a->seq));
+        mt_tuples_maybe(&page.w, a->free_seq != MT_SEQ_NONE, report_lists_position(p, a->free_seq));
+        mt_page_row(&page);
     }
-    mt_json_end(j);
+    int rc = mt_page_end(&page);
     mt_json_u64(j, "allocations_in_all", r->nallocs);
+    return rc;
 }
 
-/* id, file, line, column, operation, bytes, function, variable */
-static void write_sites(struct mt_json *j, const struct mt_report *r)
+static int write_sites(struct mt_json *j, const struct mt_report *r)
 {
-    mt_json_array(j, "sites", 0);
+    struct mt_page_rows p;
+    mt_page_begin(&p, j, MT_PAGE_sites);
     for (size_t i = 0; i < r->sites.n && i < MOST_LISTED; i++) {
         const struct mt_site_event *s = &r->sites.at[i];
-        mt_json_array(j, NULL, 1);
-        mt_json_u64(j, NULL, s->id);
-        mt_json_text(j, NULL, s->file);
-        mt_json_u64(j, NULL, s->line);
-        mt_json_u64(j, NULL, s->column);
-        mt_json_text(j, NULL, s->op);
-        mt_json_u64(j, NULL, s->size);
-        mt_json_text(j, NULL, s->function);
-        mt_json_text(j, NULL, *s->space ? mt_onchip_variable(s) : s->var);
-        mt_json_end(j);
+        mt_tuples_number(&p.w, s->id);
+        mt_tuples_text(&p.w, s->file);
+        mt_tuples_number(&p.w, s->line);
+        mt_tuples_number(&p.w, s->column);
+        mt_tuples_text(&p.w, s->op);
+        mt_tuples_number(&p.w, s->size);
+        mt_tuples_text(&p.w, s->function);
+        mt_tuples_text(&p.w, *s->space ? mt_onchip_variable(s) : s->var);
+        mt_page_row(&p);
     }
-    mt_json_end(j);
+    int rc = mt_page_end(&p);
     mt_json_u64(j, "sites_in_all", r->sites.n);
+    return rc;
 }
 
 int mt_report_write_lists(struct mt_json *j, const struct mt_report *r)
@@ -234,13 +218,10 @@ int mt_report_write_lists(struct mt_json *j, const struct mt_report *r)
             p.seq[p.n++] = r->launches.at[i].event->seq;
     qsort(p.seq, p.n, sizeof *p.seq, mt_order_u64);
     uint64_t zero = zero_of(r);
-    write_launches(j, r, zero);
-    write_copies(j, r, &p, zero);
-    write_ranges(j, r, zero);
-    write_allocs(j, r, &p);
-    write_sites(j, r);
+    int bad = write_launches(j, r, zero) || write_copies(j, r, &p, zero) || write_ranges(j, r, zero) ||
+              write_allocs(j, r, &p) || write_sites(j, r);
     free(p.seq);
-    return 0;
+    return bad ? -1 : 0;
 }
 
 /* ---- the stride graph ---- */
@@ -262,25 +243,26 @@ static int edge_by_count(const void *a, const void *b)
     return x->from != y->from ? (x->from < y->from ? -1 : 1) : x->to < y->to ? -1 : x->to > y->to;
 }
 
-/* buffer (null: in no allocation), stride, type, bytes of the buffer, kernel, kernels, count */
-static void write_node(struct mt_json *j, const struct mt_node *n)
+static int write_nodes(struct mt_json *j, const struct mt_stride_graph *g, const uint32_t *order,
+                       uint32_t *place)
 {
-    mt_json_array(j, NULL, 1);
-    if (n->buffer == MT_BUFFER_NONE)
-        mt_json_text(j, NULL, NULL);
-    else
-        mt_json_u64(j, NULL, n->buffer);
-    mt_json_i64(j, NULL, n->stride);
-    mt_json_u64(j, NULL, n->type);
-    mt_json_u64(j, NULL, n->bytes);
-    mt_json_text(j, NULL, n->kernel);
-    mt_json_u64(j, NULL, n->kernels);
-    mt_json_u64(j, NULL, n->count);
-    mt_json_end(j);
+    struct mt_page_rows p;
+    mt_page_begin(&p, j, MT_PAGE_nodes);
+    for (size_t i = 0; i < g->nnodes && i < MOST_NODES; i++) {
+        const struct mt_node *n = &g->nodes[order[i]];
+        place[order[i]] = (uint32_t)i + 1;
+        mt_tuples_maybe(&p.w, n->buffer != MT_BUFFER_NONE, n->buffer);
+        mt_tuples_numbers(&p.w, MT_NUMBERS((uint64_t)n->stride, n->type, n->bytes));
+        mt_tuples_text(&p.w, n->kernel);
+        mt_tuples_number(&p.w, n->kernels);
+        mt_tuples_number(&p.w, n->count);
+        mt_page_row(&p);
+    }
+    return mt_page_end(&p);
 }
 
-static void write_edges(struct mt_json *j, const struct mt_stride_graph *g, const uint32_t *place,
-                        struct mt_edge *edges)
+static int write_edges(struct mt_json *j, const struct mt_stride_graph *g, const uint32_t *place,
+                       struct mt_edge *edges)
 {
     size_t n = 0;
     for (size_t i = 0; i < g->nedges; i++)
@@ -288,15 +270,13 @@ static void write_edges(struct mt_json *j, const struct mt_stride_graph *g, cons
             edges[n++] =
                 (struct mt_edge){place[g->edges[i].from] - 1, place[g->edges[i].to] - 1, g->edges[i].count};
     qsort(edges, n, sizeof *edges, edge_by_count);
-    mt_json_array(j, "edges", 0);
+    struct mt_page_rows p;
+    mt_page_begin(&p, j, MT_PAGE_edges);
     for (size_t i = 0; i < n && i < MOST_EDGES; i++) {
-        mt_json_array(j, NULL, 1);
-        mt_json_u64(j, NULL, edges[i].from);
-        mt_json_u64(j, NULL, edges[i].to);
-        mt_json_u64(j, NULL, edges[i].count);
-        mt_json_end(j);
+        mt_tuples_numbers(&p.w, MT_NUMBERS(edges[i].from, edges[i].to, edges[i].count));
+        mt_page_row(&p);
     }
-    mt_json_end(j);
+    return mt_page_end(&p);
 }
 
 static int write_graph(struct mt_json *j, const char *key, const struct mt_report_graph *from)
@@ -322,13 +302,7 @@ static int write_graph(struct mt_json *j, const char *key, const struct mt_repor
     mt_json_u64(j, "strides", all);
     mt_json_u64(j, "accesses", g->records);
     mt_json_u64(j, "left_out", g->left_out);
-    mt_json_array(j, "nodes", 0);
-    for (size_t i = 0; i < g->nnodes && i < MOST_NODES; i++) {
-        place[order[i]] = (uint32_t)i + 1;
-        write_node(j, &g->nodes[order[i]]);
-    }
-    mt_json_end(j);
-    write_edges(j, g, place, edges);
+    rc = write_nodes(j, g, order, place) || write_edges(j, g, place, edges) ? -1 : 0;
     mt_json_end(j);
 out:
     free(order);

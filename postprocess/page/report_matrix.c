@@ -2,6 +2,7 @@
  * below a number of entries that a browser handles at once: rows lose their supersteps, cells are put
  * together two by two (CTAs first, supersteps when the matrix is small) until they fit. */
 #include "report.h"
+#include "page_list.h"
 #include "analysis/base/pairmap.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
@@ -35,12 +36,10 @@ static size_t merge_rows(struct row *rows, size_t n)
     return kept;
 }
 
-static void write_step(struct mt_json *j, uint32_t step)
+static void write_end(struct mt_tuples *w, uint32_t kernel, uint32_t step)
 {
-    if (step == MT_REPORT_ALL)
-        mt_json_text(j, NULL, NULL);
-    else
-        mt_json_u64(j, NULL, step);
+    mt_tuples_number(w, kernel);
+    mt_tuples_maybe(w, step != MT_REPORT_ALL, step);
 }
 
 int mt_report_write_transfers(struct mt_json *j, const struct mt_report *r)
@@ -72,21 +71,16 @@ int mt_report_write_transfers(struct mt_json *j, const struct mt_report *r)
             *(level ? &rows[i].dst_step : &rows[i].src_step) = MT_REPORT_ALL;
         n = merge_rows(rows, n);
     }
-    mt_json_array(j, "transfers", 0);
+    struct mt_page_rows p;
+    mt_page_begin(&p, j, MT_PAGE_transfers);
     for (size_t i = 0; i < n; i++) {
-        mt_json_array(j, NULL, 1);
-        mt_json_u64(j, NULL, rows[i].src_kernel);
-        write_step(j, rows[i].src_step);
-        mt_json_u64(j, NULL, rows[i].dst_kernel);
-        write_step(j, rows[i].dst_step);
-        mt_json_u64(j, NULL, rows[i].size);
-        mt_json_u64(j, NULL, rows[i].count);
-        mt_json_u64(j, NULL, rows[i].unordered);
-        mt_json_end(j);
+        write_end(&p.w, rows[i].src_kernel, rows[i].src_step);
+        write_end(&p.w, rows[i].dst_kernel, rows[i].dst_step);
+        mt_tuples_numbers(&p.w, MT_NUMBERS(rows[i].size, rows[i].count, rows[i].unordered));
+        mt_page_row(&p);
     }
-    mt_json_end(j);
     free(rows);
-    return 0;
+    return mt_page_end(&p);
 }
 
 /* ---- CTA to CTA ---- */
@@ -158,36 +152,21 @@ static uint32_t place_of(const uint64_t *axis, size_t n, const struct mt_report_
     return end->cta == MT_REPORT_NO_CTA ? 0 : (uint32_t)mt_report_place(axis, n, end->cta) + 1;
 }
 
-/* Groups of one superstep (bin) and one writing kernel: superstep, kernel, number of cells; then per cell the
- * step from the one before in row * width + column, bytes, accesses. */
 static int write_cells(struct mt_json *j, const struct matrix *m)
 {
-    struct mt_pack pack = {0};
     uint64_t width = (m->axis + m->bin - 1) / m->bin + 1;
-    for (size_t i = 0; i < m->cells.n;) {
-        size_t end = i;
-        while (end < m->cells.n && m->cells.at[end].step == m->cells.at[i].step &&
-               m->cells.at[end].kernel == m->cells.at[i].kernel)
-            end++;
-        mt_pack_u64(&pack, m->cells.at[i].step);
-        mt_pack_u64(&pack, m->cells.at[i].kernel);
-        mt_pack_u64(&pack, end - i);
-        for (uint64_t before = 0; i < end; i++) {
-            uint64_t at = m->cells.at[i].row * width + m->cells.at[i].column;
-            mt_pack_u64(&pack, at - before);
-            mt_pack_u64(&pack, m->cells.at[i].size);
-            mt_pack_u64(&pack, m->cells.at[i].count);
-            before = at;
-        }
-    }
-    mt_json_object(j, "cells", 1);
+    struct mt_page_rows p;
+    mt_page_begin(&p, j, MT_PAGE_cells);
     mt_json_u64(j, "bin", m->bin);
     mt_json_u64(j, "step_bin", m->step_bin);
     mt_json_u64(j, "width", width);
-    mt_json_u64(j, "count", m->cells.n);
-    int rc = mt_pack_write(&pack, j, "data");
-    mt_json_end(j);
-    return rc;
+    for (size_t i = 0; i < m->cells.n; i++) {
+        const struct cell *c = &m->cells.at[i];
+        mt_tuples_numbers(&p.w,
+                          MT_NUMBERS(c->step, c->kernel, c->row * width + c->column, c->size, c->count));
+        mt_page_row(&p);
+    }
+    return mt_page_end(&p);
 }
 
 /* All transfers, and then in the order in which they are written. 0, or -1 without memory. */

@@ -1,6 +1,7 @@
 /* The page: its text (postprocess/page/web/, embedded by report_files.S) with the data in its midst. */
 #define _GNU_SOURCE
 #include "report.h"
+#include "page_list.h"
 #include "report_files.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -69,6 +70,7 @@ int mt_report_json(struct mt_json *j, const struct mt_report *r)
     mt_json_object(j, NULL, 0);
     write_words(j, r);
     write_totals(j, r);
+    mt_page_names(j);
     mt_json_array(j, "kernels", 0);
     for (size_t i = 0; i < r->kernels.n; i++)
         mt_json_text(j, NULL, r->kernels.at[i]);

@@ -1,5 +1,6 @@
 /* Volumes of CTAs and SMs, launch by launch; and the axis of all CTAs. */
 #include "report.h"
+#include "page_list.h"
 #include "analysis/base/pairmap.h"
 #include "memtrace/order.h"
 #include <stdlib.h>
@@ -71,32 +72,8 @@ size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n)
     return kept;
 }
 
-/* Superstep (bin) and number of parts; per part the step from the key before, and its volumes. */
-static int pack_parts(struct mt_json *j, const char *key, const struct mt_report_part *p, size_t n)
-{
-    struct mt_pack pack = {0};
-    for (size_t i = 0; i < n;) {
-        size_t end = i;
-        while (end < n && p[end].superstep == p[i].superstep)
-            end++;
-        mt_pack_u64(&pack, p[i].superstep);
-        mt_pack_u64(&pack, end - i);
-        for (uint64_t before = 0; i < end; i++) {
-            mt_pack_u64(&pack, p[i].key - before);
-            mt_pack_u64(&pack, p[i].volume.load);
-            mt_pack_u64(&pack, p[i].volume.store);
-            mt_pack_u64(&pack, p[i].volume.comm_load);
-            mt_pack_u64(&pack, p[i].volume.comm_store);
-            mt_pack_u64(&pack, p[i].volume.same_launch);
-            mt_pack_u64(&pack, p[i].volume.same_cta);
-            before = p[i].key;
-        }
-    }
-    return mt_pack_write(&pack, j, key);
-}
-
 /* `axis`: of CTAs, whose keys become places; NULL: keys stay as they are. */
-static int write_parts(struct mt_json *j, const char *name, const struct mt_report_part *all, size_t n,
+static int write_parts(struct mt_json *j, enum mt_page_list list, const struct mt_report_part *all, size_t n,
                        const uint64_t *axis, size_t naxis)
 {
     struct mt_report_part *p = malloc((n + 1) * sizeof *p);
@@ -120,30 +97,29 @@ static int write_parts(struct mt_json *j, const char *name, const struct mt_repo
         *(steps ? &step_bin : &bin) *= 2;
         n = mt_report_merge_parts(p, n);
     }
-    mt_json_object(j, name, 1);
+    struct mt_page_rows page;
+    mt_page_begin(&page, j, list);
     mt_json_u64(j, "bin", bin);
     mt_json_u64(j, "step_bin", step_bin);
-    mt_json_u64(j, "count", n);
-    int rc = pack_parts(j, "data", p, n);
-    mt_json_end(j);
+    for (size_t i = 0; i < n; i++) {
+        mt_tuples_number(&page.w, p[i].superstep);
+        mt_tuples_number(&page.w, p[i].key);
+        mt_report_write_volume(&page.w, &p[i].volume);
+        mt_page_row(&page);
+    }
     free(p);
-    return rc;
+    return mt_page_end(&page);
 }
 
-/* x, y, z of each CTA of the axis. */
 static int write_axis(struct mt_json *j, const uint64_t *axis, size_t n)
 {
-    struct mt_pack pack = {0};
+    struct mt_page_rows p;
+    mt_page_begin(&p, j, MT_PAGE_axis);
     for (size_t i = 0; i < n; i++) {
-        mt_pack_u64(&pack, axis[i] & 0xffffffff);
-        mt_pack_u64(&pack, axis[i] >> 32 & 0xffff);
-        mt_pack_u64(&pack, axis[i] >> 48);
+        mt_tuples_numbers(&p.w, MT_NUMBERS(axis[i] >> 48, axis[i] >> 32 & 0xffff, axis[i] & 0xffffffff));
+        mt_page_row(&p);
     }
-    mt_json_object(j, "axis", 1);
-    mt_json_u64(j, "count", n);
-    int rc = mt_pack_write(&pack, j, "data");
-    mt_json_end(j);
-    return rc;
+    return mt_page_end(&p);
 }
 
 int mt_report_write_volumes(struct mt_json *j, const struct mt_report *r)
@@ -152,8 +128,8 @@ int mt_report_write_volumes(struct mt_json *j, const struct mt_report *r)
     uint64_t *axis = mt_report_axis(r, &n);
     int rc = -1;
     if (axis && write_axis(j, axis, n) == 0 &&
-        (!(r->has & MT_REPORT_CTAS) || write_parts(j, "ctas", r->ctas.at, r->ctas.n, axis, n) == 0) &&
-        (!(r->has & MT_REPORT_SMS) || write_parts(j, "sms", r->sms.at, r->sms.n, NULL, 0) == 0) &&
+        (!(r->has & MT_REPORT_CTAS) || write_parts(j, MT_PAGE_ctas, r->ctas.at, r->ctas.n, axis, n) == 0) &&
+        (!(r->has & MT_REPORT_SMS) || write_parts(j, MT_PAGE_sms, r->sms.at, r->sms.n, NULL, 0) == 0) &&
         (!(r->has & MT_REPORT_TRANSFERS) || mt_report_write_cells(j, r, axis, n) == 0))
         rc = 0;
     free(axis);

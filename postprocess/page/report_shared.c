@@ -1,5 +1,6 @@
 /* Shared and local memory in the page: the rows of the text's tables, the heaviest ones first. */
 #include "report.h"
+#include "page_list.h"
 #include "analysis/onchip/onchip.h"
 #include "memtrace/record.h"
 #include <stdlib.h>
@@ -76,37 +77,30 @@ static void shared_places(struct mt_json *j, const struct mt_onchip_rows *r, uin
     mt_json_end(j);
 }
 
-/* Of each row that is shown: launches with it; of each superstep, requests, accesses, bytes, wavefronts,
- * those without conflicts, worst. */
 static int shared_cells(struct mt_json *j, const struct mt_report *r, const struct mt_onchip_place **shown,
                         size_t n)
 {
-    struct mt_pack p = {0};
+    struct mt_page_rows p;
     uint64_t cells = 0;
     for (size_t i = 0; i < n; i++)
         cells += shown[i]->launches;
-    if (cells > MOST_CELLS) {
-        mt_json_text(j, "cells", NULL);
+    if (cells > MOST_CELLS)
         return 0;
-    }
+    mt_page_begin(&p, j, MT_PAGE_shared_cells);
     for (size_t i = 0; i < n; i++) {
         const struct mt_bank_cell *c = r->onchip_rows->cells + shown[i]->first,
                                   *end = r->onchip_rows->cells + shown[i]->end;
-        mt_pack_u64(&p, shown[i]->launches);
         while (c < end) {
             struct mt_bank_cell sum = {.launch = c->launch};
             for (; c < end && c->launch == sum.launch; c++)
                 mt_onchip_add(&sum, c);
-            mt_pack_u64(&p, r->onchip->launches[sum.launch].superstep);
-            mt_pack_u64(&p, sum.requests);
-            mt_pack_u64(&p, sum.accesses);
-            mt_pack_u64(&p, sum.bytes);
-            mt_pack_u64(&p, sum.wavefronts);
-            mt_pack_u64(&p, sum.least);
-            mt_pack_u64(&p, sum.worst);
+            mt_tuples_numbers(&p.w,
+                              MT_NUMBERS(i, r->onchip->launches[sum.launch].superstep, sum.requests,
+                                         sum.accesses, sum.bytes, sum.wavefronts, sum.least, sum.worst));
+            mt_page_row(&p);
         }
     }
-    return mt_pack_write(&p, j, "cells");
+    return mt_page_end(&p);
 }
 
 static void shared_hazard(struct mt_json *j, const struct mt_report *r, const struct mt_onchip_hazard *x)
@@ -136,27 +130,23 @@ static void shared_hazard(struct mt_json *j, const struct mt_report *r, const st
     mt_json_end(j);
 }
 
-/* Of each row that is shown: launches with it; of each, superstep and words. */
 static int shared_hazard_cells(struct mt_json *j, const struct mt_report *r,
                                const struct mt_onchip_hazard **shown, size_t n)
 {
-    struct mt_pack p = {0};
+    struct mt_page_rows p;
     uint64_t cells = 0;
     for (size_t i = 0; i < n; i++)
         cells += shown[i]->h.launches;
-    if (cells > MOST_CELLS) {
-        mt_json_text(j, "cells", NULL);
+    if (cells > MOST_CELLS)
         return 0;
-    }
-    for (size_t i = 0; i < n; i++) {
-        mt_pack_u64(&p, shown[i]->h.launches);
+    mt_page_begin(&p, j, MT_PAGE_hazard_cells);
+    for (size_t i = 0; i < n; i++)
         for (size_t k = shown[i]->first; k < shown[i]->end; k++) {
             const struct mt_hazard_share *c = &r->onchip_rows->hazard_cells[k];
-            mt_pack_u64(&p, r->onchip->launches[c->launch].superstep);
-            mt_pack_u64(&p, c->count);
+            mt_tuples_numbers(&p.w, MT_NUMBERS(i, r->onchip->launches[c->launch].superstep, c->count));
+            mt_page_row(&p);
         }
-    }
-    return mt_pack_write(&p, j, "cells");
+    return mt_page_end(&p);
 }
 
 static int shared_hazards(struct mt_json *j, const struct mt_report *r)

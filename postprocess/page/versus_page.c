@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "versus_page.h"
 #include "report_files.h"
-#include "output/numbers.h"
-#include "output/xml.h"
+#include "output/text/numbers.h"
+#include "output/dot/xml.h"
 #include <stdlib.h>
 #include <string.h>
 

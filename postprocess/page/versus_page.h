@@ -1,7 +1,7 @@
 /* The page of two runs side by side: mt-report A -- B. */
 #ifndef MT_PAGE_VERSUS_PAGE_H
 #define MT_PAGE_VERSUS_PAGE_H
-#include "output/versus_out.h"
+#include "output/text/versus_out.h"
 
 /* One HTML document that needs no script, no network and no other file; all of a trace's texts are escaped.
  * `title` may be NULL. 0, or -1 without memory; errors of writing are the stream's. */

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """The text that the core writes and the text that mt-convert makes of the core's container are the same; --order=time
-puts the core's lines in the order that sort does. usage: test_convert.py FOLDER-OF-PROGRAMS MT-CONVERT MT-MERGE"""
+puts the core's lines in the order that sort does. usage: test_convert.py FOLDER-OF-PROGRAMS MT-CONVERT"""
 import os
 import subprocess
 import sys
 import tempfile
 
-FOLDER, CONVERT, MERGE = sys.argv[1:4]
+FOLDER, CONVERT = sys.argv[1:3]
 
 
 def run(program, *args):
@@ -45,7 +45,7 @@ def main():
                 want, got = ordered(want), ordered(got)
             assert want == got, (args, [p for p in zip(want, got) if p[0] != p[1]][:3], len(want), len(got))
         run("atomic", "inc", "8", "5000", "atomic", "-o", "t.txt", "-d", "100")
-        merged = subprocess.run([MERGE, "t.txt"], check=True, capture_output=True, text=True).stdout.splitlines()
+        merged = subprocess.run([CONVERT, "--order=time", "t.txt"], check=True, capture_output=True, text=True).stdout.splitlines()
         assert merged == [l.split("\t", 1)[1] for l in ordered(lines("t.txt")) if not l.endswith("thread_sync")]
 
 

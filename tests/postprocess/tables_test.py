@@ -32,7 +32,7 @@ def run(*args, ok=(0, 3)):
 def relations():
     """{table: [(column, type, presence)]} of relations.def."""
     out = {}
-    with open(os.path.join(SOURCE, "postprocess/output/relations.def"), encoding="utf-8") as f:
+    with open(os.path.join(SOURCE, "postprocess/output/rows/relations.def"), encoding="utf-8") as f:
         for table, column, kind, presence in re.findall(r"^MT_(?:RELATION\((\w+)|COLUMN\(\w+, (\w+), (\w+), (\w+))", f.read(), re.M):
             if table:
                 out[table] = []
@@ -105,8 +105,10 @@ def of_json(out):
         for line, kinds in lines.items():
             for kind, c in kinds.items():
                 t["coalescing"].add((k, *place(line), kind, *(c[x] for x in ("requests", "accesses", "bytes", "distinct", "sectors", "lines",
-                                                                             "single", "irregular"))))
+                                                                             "efficiency", "single", "irregular"))))
                 t["lane_strides"] |= {(k, *place(line), kind, int(s), n) for s, n in c["strides"].items()}
+    t["coalescing_sites"] = {(*place(s["line"] or "?"), *(s[x] for x in ("column", "variable", "kernel", "type", "requests", "accesses", "bytes",
+                                                                         "distinct", "sectors", "lines"))) for s in (out["coalescing"] or {"sites": []})["sites"]}
     for k, steps in out["reuse"]["kernels"].items():
         for step, r in steps.items():
             for level in ("CTA", "SM", "device"):
@@ -148,7 +150,7 @@ def compare(args, sample=()):
         if table in ("lines", "variables", "buffers") and not want:  # comm.json has null where no place is known
             assert all(r[{"lines": "file", "variables": "variable", "buffers": "allocation"}[table]] is None for r in got[table])
             continue
-        if table == "reuse":
+        if table in ("reuse", "coalescing"):
             rows = {tuple(round(v, 6) if isinstance(v, float) else v for v in r) for r in rows}
         assert rows == want and len(got[table]) == len(want), (folder, table, rows ^ want)
     for view, in db.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():
@@ -245,7 +247,7 @@ def by_hand():
     assert ["sum", "1", "0,0,0", "sum", "1", "1,0,0", "4", "1", "unordered"] in rows and "Bytes by kernel" not in text, text
     sql = re.search(r'"(SELECT DISTINCT [^"]*)"', man)[1]  # the manual's own: which kernel writes which buffer
     assert set(q(sql)) == {("fill", "mid", 11), ("sum", "total", 12)}, q(sql)
-    with open(os.path.join(SOURCE, "postprocess/output/views.def"), encoding="utf-8") as f:
+    with open(os.path.join(SOURCE, "postprocess/output/rows/views.def"), encoding="utf-8") as f:
         views = re.findall(r'^MT_VIEW\((\w+), \w+, "([^"]*)"', f.read(), re.M)
     assert {v for v, in q("SELECT name FROM sqlite_master WHERE type = 'view'")} == {v for v, _ in views}
     for view, question in views:

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "../../postprocess/analysis/comm/team.h"
-#include "../../postprocess/output/comm_json.h"
+#include "../../postprocess/output/json/comm_json.h"
 
 enum { LAUNCHES = 6, MOST = 700 };
 

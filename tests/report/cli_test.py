@@ -31,6 +31,23 @@ def numbers(text):
     return out
 
 
+def rows(list_):
+    """A list of the page's data: {column: value} for each row."""
+    return [dict(zip(list_["columns"], r)) for r in list_["rows"]]
+
+
+def packed(list_):
+    """The rows of a pack, each as a tuple of its columns."""
+    at, out, width, keys = iter(numbers(list_["data"])), [], len(list_["columns"]), list_["keys"]
+    for first in at:
+        group, step = [first, *(next(at) for _ in range(keys - 1))], 0
+        for _ in range(next(at)):
+            step += next(at)
+            out.append((*group, step, *(next(at) for _ in range(width - keys - 1))))
+    assert len(out) == list_["count"]
+    return out
+
+
 def data_of(html):
     (text,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', html, re.S)
     return json.loads(text)
@@ -199,28 +216,20 @@ class Figures(Case):
 
     def page_view(self, d):
         names = d["kernels"]
-        volumes = {(names[r[1]], r[0]): r[2:6] for r in d["launches"] if r[0] is not None}
-        flat = numbers(d["axis"]["data"])
-        axis = [",".join(map(str, flat[i:i + 3])) for i in range(0, len(flat), 3)]
-        self.assertEqual(len(axis), d["axis"]["count"])
+        volumes = {(names[r["kernel"]], r["superstep"]): [r[k] for k in ("load", "store", "comm_load", "comm_store")]
+                   for r in rows(d["launches"]) if r["superstep"] is not None}
+        axis = [f"{x},{y},{z}" for z, y, x in packed(d["axis"])]
         parts = {}
         for letter, key in (("C", "ctas"), ("S", "sms")):
-            at = iter(numbers(d[key]["data"]))
             self.assertEqual((d[key]["bin"], d[key]["step_bin"]), (1, 1))
-            for step in at:
-                place = 0
-                for _ in range(next(at)):
-                    place += next(at)
-                    parts[letter, step, axis[place] if letter == "C" else str(place)] = [next(at) for _ in range(6)][:4]
-        cells, at, width = {}, iter(numbers(d["cells"]["data"])), d["cells"]["width"]
-        for step in at:
-            kernel, place = names[next(at)], 0
-            for _ in range(next(at)):
-                place += next(at)
-                name = [["host", *axis][i] for i in divmod(place, width)]
-                cells[step, kernel, *name] = [next(at), next(at)]
-        rows = {(names[r[0]], r[1], names[r[2]], r[3]): r[4:] for r in d["transfers"]}
-        return volumes, parts, cells, rows
+            for step, place, *volume in packed(d[key]):
+                parts[letter, step, axis[place] if letter == "C" else str(place)] = volume[:4]
+        cells, width = {}, d["cells"]["width"]
+        for step, kernel, place, *sums in packed(d["cells"]):
+            cells[step, names[kernel], *([["host", *axis][i] for i in divmod(place, width)])] = sums
+        transfers = {(names[r["source"]], r["source_step"], names[r["target"]], r["target_step"]): [r["size"], r["count"], r["unordered"]]
+                     for r in rows(d["transfers"])}
+        return volumes, parts, cells, transfers
 
     def random_trace(self, rng):
         launches, events = [], []
@@ -247,8 +256,8 @@ class Figures(Case):
             self.assertEqual(self.page_view(page), expected, seed)
             self.assertEqual(page["totals"]["records"], comm["records"])
             senders = {(k, int(s)): [v["same_launch"], v["same_cta"]] for k, steps in comm["senders"].items() for s, v in steps.items()}
-            self.assertEqual({(page["kernels"][r[1]], r[0]): r[6:8] for r in page["launches"] if r[0] is not None}, senders, seed)
-            shown = sum(r[18] for r in page["launches"] if r[0] is not None) # as the companion has it
+            self.assertEqual({(page["kernels"][r["kernel"]], r["superstep"]): [r["same_launch"], r["same_cta"]] for r in rows(page["launches"]) if r["superstep"] is not None}, senders, seed)
+            shown = sum(r["records"] for r in rows(page["launches"]) if r["superstep"] is not None) # as the companion has it
             self.assertEqual(page["totals"]["reported"], shown, seed)
             again = self.data("--from", self.file("comm.json", json.dumps(comm)))
             self.assertEqual(self.page_view(again), expected, seed)
@@ -268,7 +277,7 @@ class Figures(Case):
         path = self.file("t", trace([("k", [record(0, STORE, 4, 0x10, (0, 0, 0))])]))
         done = self.run_("mt-report", "-k", "other", path)
         self.assertIn("no launch matches --kernels other", done.stderr)
-        self.assertEqual(data_of(done.stdout)["launches"], [])
+        self.assertEqual(rows(data_of(done.stdout)["launches"]), [])
 
     def test_compact(self):
         """A compact trace made of the raw one says the same, also with copies after the last launch."""
@@ -371,7 +380,7 @@ class Figures(Case):
             groups.append((step, d["kernels"][kernel], count, {c[1:] for c in cells}))
             self.assertEqual(sum(c[0] for c in cells), n * d["cells"]["width"] + n, "the last cell is the last CTA's of the last one")
         self.assertEqual(groups, [(0, "k", n * n, {(4, 1)})] + [(g, "k", n * n, {(8, 2)}) for g in range(1, 9)])
-        self.assertEqual(d["transfers"], [[d["kernels"].index("k"), s - 1, d["kernels"].index("k"), s, 4 * n * n, n * n, 0] for s in range(1, 18)])
+        self.assertEqual(d["transfers"]["rows"], [[d["kernels"].index("k"), s - 1, d["kernels"].index("k"), s, 4 * n * n, n * n, 0] for s in range(1, 18)])
 
     def test_bins(self):
         """More cells than a page takes: neighbours are put together, the sums stay."""

@@ -99,7 +99,7 @@ class Analyses(Case):
         with open(self.path("j.html"), encoding="utf-8") as f:
             before, text, after = re.split(r'(?<=<script id="data" type="application/json">)(.*?)(?=</script>)', f.read(), maxsplit=1, flags=re.S)
         data = json.loads(text)
-        data["sites"] = [[i, "/src/<a>.cu", line, 1, op, 4, "k", name] for i, (line, op, name) in enumerate(((7, "load", "in"), (9, "load", "in"), (9, "store", "out")))]
+        data["sites"]["rows"] = [[i, "/src/<a>.cu", line, 1, op, 4, "k", name] for i, (line, op, name) in enumerate(((7, "load", "in"), (9, "load", "in"), (9, "store", "out")))]
         self.write("n.html", before + json.dumps(data).replace("<", "\\u003c") + after)
         seen = "[...document.querySelectorAll('#lines .code tr[data-line]')].map((r) => [r.querySelector('.ops').innerText.trim(), r.querySelector('.words').innerText.trim(), r.querySelector('.words').title])"
         self.page.open(self.path("n.html"))

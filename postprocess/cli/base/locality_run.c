@@ -3,7 +3,7 @@
 #include "locality_run.h"
 #include "analysis/base/order.h"
 #include "analysis/comm/shadow.h"
-#include "output/locality_text.h"
+#include "output/text/locality_text.h"
 #include "reader/text.h"
 #include <errno.h>
 #include <inttypes.h>

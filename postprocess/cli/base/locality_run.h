@@ -7,9 +7,9 @@
 #include "analysis/locality/estimates.h"
 #include "analysis/locality/locality.h"
 #include "analysis/locality/placement.h"
-#include "output/gaps.h"
-#include "output/json.h"
-#include "output/locality_json.h"
+#include "output/text/gaps.h"
+#include "output/json/json.h"
+#include "output/json/locality_json.h"
 
 enum { MT_LOCALITY_RUN_RUNS = 1 << 14, MT_LOCALITY_RUN_NOTES = 4 };
 

@@ -1,6 +1,6 @@
 /* What mt-extract and mt-report do alike: traces through the analyses. */
 #include "pipeline.h"
-#include "output/comm_json.h"
+#include "output/json/comm_json.h"
 #include "memtrace/grow.h"
 #include "memtrace/record.h"
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "locality_run.h"
 #include "analysis/comm/session.h"
 #include "analysis/onchip/onchip.h"
-#include "output/estimates_json.h"
+#include "output/json/estimates_json.h"
 
 struct mt_pipeline {
     struct mt_inputs inputs;

@@ -1,6 +1,6 @@
 /* One run of a program through all analyses, to its figures. */
 #include "side_run.h"
-#include "output/comm_json.h"
+#include "output/json/comm_json.h"
 
 static int side_run_sites(struct mt_pipeline *p, struct mt_run_side *side)
 {

@@ -4,7 +4,7 @@
 #include "cli/base/commands.h"
 #include "graph_json.h"
 #include "volumes.h"
-#include "output/compare_out.h"
+#include "output/dot/compare_out.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "graph_json.h"
 #include "cli/base/cli.h"
-#include "output/graph_out.h"
+#include "output/dot/graph_out.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* mt-compare --volumes: what two runs moved, side by side. */
 #include "volumes.h"
 #include "cli/base/side_run.h"
-#include "output/versus_out.h"
+#include "output/text/versus_out.h"
 
 /* What is asked of both, with one of the two paths. */
 static int volumes_prepare(struct mt_pipeline *p, const struct mt_volumes *v, size_t i)

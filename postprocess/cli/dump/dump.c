@@ -6,7 +6,7 @@
 #include "dump_host.h"
 #include "memtrace/host.h"
 #include "analysis/locality/estimates.h"
-#include "output/csv.h"
+#include "output/rows/csv.h"
 #include "reader/text.h"
 #include <errno.h>
 #include <inttypes.h>

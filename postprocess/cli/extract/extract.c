@@ -8,7 +8,7 @@
 #else
 #include "mpirun.h"
 #endif
-#include "output/comm_json.h"
+#include "output/json/comm_json.h"
 #include "memtrace/container.h"
 #include "memtrace/host.h"
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "extract_formats.h"
 #include "extract_share.h"
 #include "analysis/comm/addresses.h"
-#include "output/shared_out.h"
+#include "output/text/shared_out.h"
 
 struct mt_extract {
     struct mt_pipeline p;

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "extract.h"
 #include "mpirun.h"
-#include "output/comm_json.h"
+#include "output/json/comm_json.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include "extract.h"
 #include "extract_tables.h"
-#include "output/comm_json.h"
-#include "output/summary.h"
-#include "output/timeline_json.h"
+#include "output/json/comm_json.h"
+#include "output/text/summary.h"
+#include "output/json/timeline_json.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

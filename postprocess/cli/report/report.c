@@ -10,7 +10,7 @@
 #include "analysis/graph/graph.h"
 #include "analysis/onchip/onchip.h"
 #include "analysis/comm/team.h"
-#include "output/comm_json.h"
+#include "output/json/comm_json.h"
 #include "page/report.h"
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "cli/base/cli.h"
 #include "cli/base/kind.h"
 #include "analysis/base/pairmap.h"
-#include "output/comm_json.h"
+#include "output/json/comm_json.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,8 @@ const allocationOf = new Map(allocations.map((a) => [a.id, a]));
 // [{label, id, bytes, piece, launches, heat, all: bytes of all launches, from, to: places in `launches` between which it lives}], in the order of allocation.
 const buffers = traffic && traffic.allocations ? Object.keys(traffic.allocations).map((label) => {
   const t = traffic.allocations[label] || {}, a = allocationOf.get(t.id);
-  return Object.assign({label, all: d3.sum(t.launches || [], (r) => r[1] + r[2]), from: a ? a.from : 0, to: a && a.to !== null ? a.to : launches.length}, t);
+  const named = (columns, rows) => rowsOf({columns, rows: Array.isArray(rows) ? rows : []}), uses = named(data.columns.traffic_launches, t.launches);
+  return Object.assign({}, t, {label, launches: uses, heat: named(data.columns.traffic_heat, t.heat), all: d3.sum(uses, (r) => r.load + r.store), from: a ? a.from : 0, to: a && a.to !== null ? a.to : launches.length});
 }) : [];
 const bufferLabels = new Set(buffers.map((b) => b.label));
 // What goes to a buffer of the panel; null where there is none.
@@ -40,11 +41,11 @@ function bufferSums(b, columns) {
   if (b.sums && b.sums.load.length === columns.n) return b.sums;
   const out = b.sums = {load: new Float64Array(columns.n), store: new Float64Array(columns.n), atomics: new Float64Array(columns.n), accesses: new Float64Array(columns.n)};
   for (const r of b.launches) {
-    const i = columns.at(launchPlace(r[0]));
-    out.load[i] += r[1];
-    out.store[i] += r[2];
-    out.atomics[i] += r[5];
-    out.accesses[i] += r[3] + r[4] + r[5] + r[6];
+    const i = columns.at(launchPlace(r.superstep));
+    out.load[i] += r.load;
+    out.store[i] += r.store;
+    out.atomics[i] += r.atomics;
+    out.accesses[i] += r.loads + r.stores + r.atomics + r.unknown;
   }
   return out;
 }
@@ -132,17 +133,16 @@ function bufferMap(shown) {
   return {surface, note, fit, sums: () => sums, columns: () => columns};
 }
 function bufferTableRows() {
-  return buffers.flatMap((b) => b.launches.map((r) => ({label: b.label, superstep: r[0], kernel: traffic.launch_step > 1 || !kernelBySuperstep.has(r[0]) ? "" : kernelNames[kernelBySuperstep.get(r[0])],
-    load: r[1], store: r[2], loads: r[3], stores: r[4], atomics: r[5]})));
+  return buffers.flatMap((b) => b.launches.map((r) => Object.assign({label: b.label, kernel: traffic.launch_step > 1 || !kernelBySuperstep.has(r.superstep) ? "" : kernelNames[kernelBySuperstep.get(r.superstep)]}, r)));
 }
 const bufferColumns = [Object.assign(textColumn("buffer", "label"), {pick: (r) => bufferLink(r.label)}), launchColumn("superstep"), textColumn("kernel", "kernel", true), numberColumn("read (B)", "load"), numberColumn("written (B)", "store"),
   numberColumn("loads", "loads"), numberColumn("stores", "stores"), numberColumn("atomics", "atomics")];
 
 // ---- address by time ----
-const heatKinds = [["both", "Read and written", (r) => r[2] + r[3]], ["read", "Read", (r) => r[2]], ["written", "Written", (r) => r[3]]];
+const heatKinds = [["both", "Read and written", (r) => r.load + r.store], ["read", "Read", (r) => r.load], ["written", "Written", (r) => r.store]];
 function heatSums(b, columns, of) {
   const rows = Math.max(1, Math.min(MOST_PIECES, Math.ceil(b.bytes / b.piece) || 1)), grid = new Float64Array(columns.n * rows);
-  for (const r of b.heat) grid[r[1] * columns.n + columns.at(launchPlace(r[0]))] += of(r);
+  for (const r of b.heat) grid[r.piece * columns.n + columns.at(launchPlace(r.superstep))] += of(r);
   return {rows, grid};
 }
 function addressMap(shown) {
@@ -190,7 +190,7 @@ function addressMap(shown) {
 }
 const MOST_PIECES = 64;
 function heatTableRows(list) {
-  return list.flatMap((b) => b.heat.map((r) => ({label: b.label, superstep: r[0], offset: r[1] * b.piece, load: r[2], store: r[3]})));
+  return list.flatMap((b) => b.heat.map((r) => Object.assign({label: b.label, offset: r.piece * b.piece}, r)));
 }
 const heatColumns = [textColumn("buffer", "label"), launchColumn("superstep"), numberColumn("from byte", "offset"), numberColumn("read (B)", "load"), numberColumn("written (B)", "store")];
 

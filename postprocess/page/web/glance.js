@@ -23,7 +23,7 @@ function glanceTransfers() {
   if (!t.commLoad) return glanceItem("comm", "transfers", false, "No CTA loads what " + nobody + " wrote", t.fromHost ? ": all that has a writer came from the host." : ".");
   const pairs = new Map();
   for (const r of transferRows)
-    if (r[0] && r[2]) pairs.set(r[0] + " " + r[2], {from: r[0], to: r[2], size: ((pairs.get(r[0] + " " + r[2]) || {}).size || 0) + r[4]});
+    if (r.source && r.target) pairs.set(r.source + " " + r.target, {from: r.source, to: r.target, size: ((pairs.get(r.source + " " + r.target) || {}).size || 0) + r.size});
   const top = largest([...pairs.values()], (p) => p.size), name = (k) => kernelWord(kernelNames[k]);
   const part = (n) => bytes(n) + (data.has.data ? " (" + percent(n, t.load) + ")" : "");
   const parts = data.has.senders ? senderKinds.map(([words, of], i) => part(of(t)) + (i ? "" : " were last written") + " by " + words).join(", ") : part(t.commLoad) + " are communication";
@@ -85,7 +85,7 @@ function bufferTurns() {
   const uses = launches.map(() => new Map()), last = new Map(), pairs = new Map();
   if (!traffic || traffic.launch_step > 1) return []; // neighbouring launches are one: nothing is known
   buffers.forEach((b, i) => {
-    for (const r of b.id === undefined ? [] : b.launches || []) (uses[launchPlace(r[0])] || new Map()).set(i, (r[1] ? "read" : "") + (r[2] ? "written" : ""));
+    for (const r of b.id === undefined ? [] : b.launches || []) (uses[launchPlace(r.superstep)] || new Map()).set(i, (r.load ? "read" : "") + (r.store ? "written" : ""));
   });
   const flips = (reader, writer) => [...reader.keys()].filter((i) => reader.get(i) === "read" && writer.get(i) === "written").slice(0, 64);
   uses.forEach((now, place) => {

@@ -2,8 +2,8 @@
 const typeNames = ["load", "store", "atomic", "unknown"];
 
 function graphModel(g, most) {
-  const nodes = g.nodes.slice(0, most).map((r, i) => ({id: i, all: g.accesses, buffer: r[0], stride: r[1], type: r[2], size: r[3], kernel: r[4], kernels: r[5], count: r[6]}));
-  const links = g.edges.filter((r) => r[0] < nodes.length && r[1] < nodes.length).map((r) => ({source: nodes[r[0]], target: nodes[r[1]], count: r[2]}));
+  const nodes = rowsOf(g.nodes).slice(0, most).map((r, i) => Object.assign(r, {id: i, all: g.accesses}));
+  const links = rowsOf(g.edges).filter((r) => r.from < nodes.length && r.to < nodes.length).map((r) => ({source: nodes[r.from], target: nodes[r.to], count: r.count}));
   const top = Math.max(1, nodes.length ? nodes[0].count : 1);
   for (const n of nodes) n.r = 20 + 18 * Math.sqrt(n.count / top);
   return {nodes, links};
@@ -59,15 +59,15 @@ function drawStrides(section) {
     section.append(nothing(data.from_json ? "A comm.json has no strides; mt-report makes this graph from traces." : "The stride graph was left out (--quick)."));
     return;
   }
-  let g = data.graph, most = Math.min(24, g.nodes.length);
-  if (!g.nodes.length) {
+  let g = data.graph, most = Math.min(24, g.nodes.rows.length);
+  if (!g.nodes.rows.length) {
     section.append(nothing("No address was accessed after another one in the same buffer."));
     return;
   }
   const stride = el("span", {});
   section.append(el("p", {class: "lead"}, "A circle is a kind of access: its stride, its buffer, and whether it loads or stores. Arrows show what follows what, wider when often. ", stride));
   const words = el("output", {}), svg = d3.create("svg").attr("id", "graph").attr("role", "group").attr("aria-label", "Stride graph").style("display", "block");
-  const slider = el("input", {type: "range", id: "graph-size", min: String(Math.min(3, g.nodes.length)), max: String(g.nodes.length), value: String(most), "aria-label": "kinds of access shown", on: {input() { most = +this.value; draw(); }}});
+  const slider = el("input", {type: "range", id: "graph-size", min: String(Math.min(3, g.nodes.rows.length)), max: String(g.nodes.rows.length), value: String(most), "aria-label": "kinds of access shown", on: {input() { most = +this.value; draw(); }}});
   let drawn = "";
   function draw() {
     const width = svg.node().clientWidth || 900, height = svg.node().clientHeight || 540, key = [most, width, theme.dark, g === data.graph].join();
@@ -112,13 +112,13 @@ function drawStrides(section) {
   const legend = el("div", {class: "legend"});
   const choice = data.lane_graph ? segments("Strides", [["graph", "From access to access"], ["lane_graph", "From lane to lane"]], "graph", (v) => {
     g = data[v];
-    most = Math.min(24, g.nodes.length);
-    slider.min = Math.min(3, g.nodes.length);
-    slider.max = g.nodes.length;
+    most = Math.min(24, g.nodes.rows.length);
+    slider.min = Math.min(3, g.nodes.rows.length);
+    slider.max = g.nodes.rows.length;
     slider.value = most;
     draw();
   }) : "";
   section.append(el("div", {class: "bar"}, choice, el("label", {}, "kinds of access", slider, words)),
-    figure("Stride graph", svg.node(), () => graphModel(g, g.nodes.length).nodes, strideColumns), legend);
+    figure("Stride graph", svg.node(), () => graphModel(g, g.nodes.rows.length).nodes, strideColumns), legend);
   redraws.push(draw);
 }

@@ -193,19 +193,19 @@ function heatMap(label, model, choose) {
 
 // ---- kernel to kernel ----
 // Rows without superstep, of traces with very many, count for all only.
-const rowsTogether = transferRows.some((r) => r[3] === null);
-function rowShown(r) { return state.superstep === null || rowsTogether || r[3] === state.superstep; }
+const rowsTogether = transferRows.some((r) => r.targetStep === null);
+function rowShown(r) { return state.superstep === null || rowsTogether || r.targetStep === state.superstep; }
 function kernelModel() {
-  const used = [...new Set(transferRows.flatMap((r) => [r[0], r[2]]))].sort((a, b) => a - b), places = new Map(used.map((k, i) => [k, i]));
+  const used = [...new Set(transferRows.flatMap((r) => [r.source, r.target]))].sort((a, b) => a - b), places = new Map(used.map((k, i) => [k, i]));
   return {used, origin: 0, left: 150, upright: true, size: () => used.length, unit: () => "Choose a cell to see its CTAs." + (used.length > mapSize.allNamed ? " Some kernels have their names beside them: zoom in for others." : "") + (rowsTogether ? " Of all launches: they are too many to be told apart here." : ""), name: (i) => shortKernel(kernelNames[used[i]] || ""),
     sum(r0, r1, c0, c1, n) {
       const out = {bytes: new Float64Array(n * n), count: new Float64Array(n * n)};
       for (const r of transferRows) {
-        const i = places.get(r[0]), k = places.get(r[2]);
+        const i = places.get(r.source), k = places.get(r.target);
         if (!rowShown(r) || i < r0 || i >= r1 || k < c0 || k >= c1) continue;
         const at = Math.floor((i - r0) * n / (r1 - r0)) * n + Math.floor((k - c0) * n / (c1 - c0));
-        out.bytes[at] += r[4];
-        out.count[at] += r[5];
+        out.bytes[at] += r.size;
+        out.count[at] += r.count;
       }
       return out;
     },
@@ -286,9 +286,9 @@ function kernelPairRows() {
   const pairs = new Map();
   for (const r of transferRows) {
     if (!rowShown(r)) continue;
-    const key = r[0] + " " + r[2], p = pairs.get(key) || {from: kernelNames[r[0]], to: kernelNames[r[2]], bytes: 0, accesses: 0};
-    p.bytes += r[4];
-    p.accesses += r[5];
+    const key = r.source + " " + r.target, p = pairs.get(key) || {from: kernelNames[r.source], to: kernelNames[r.target], bytes: 0, accesses: 0};
+    p.bytes += r.size;
+    p.accesses += r.count;
     pairs.set(key, p);
   }
   return [...pairs.values()];

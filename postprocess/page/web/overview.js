@@ -6,10 +6,10 @@ function totals() {
     t.ctas += l.ctas;
   }
   for (const r of transferRows) {
-    if (r[2] === 0) t.toHost += r[4];
-    else if (r[0] === 0) t.fromHost += r[4];
-    else t.between += r[4];
-    t.unordered += r[6];
+    if (r.target === 0) t.toHost += r.size;
+    else if (r.source === 0) t.fromHost += r.size;
+    else t.between += r.size;
+    t.unordered += r.unordered;
   }
   return t;
 }

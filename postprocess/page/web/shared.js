@@ -2,24 +2,24 @@
 // only where the trace has records of such memory.
 const shared = data.shared || null;
 const sharedFigures = ["requests", "accesses", "bytes", "wavefronts", "ideal", "worst"];
-// The rows of banks and of local, each with `by`: launch -> its figures; null: too many of them to be in the page.
+// Gives each row `by`: launch -> what `of` makes of its cell; null: too many of them to be in the page.
+function byLaunch(rows, list, of) {
+  const cells = list && unpackWhole(list);
+  for (const r of rows) r.by = cells ? new Map() : null;
+  for (const g of cells ? cells.groups : []) for (let i = g.from; i < g.to; i++) rows[g.row].by.set(cells.superstep[i], of(cells, i));
+  return rows;
+}
+// The rows of banks and of local.
 function unpackShared() {
-  const from = shared.cells === null ? null : unpacker(shared.cells);
-  const of = (list) => list.rows.map((r) => {
-    const row = Object.assign({at: r.file ? r.file + ":" + r.line : "?", by: from && new Map()}, r);
-    for (let n = from ? from.next() : 0; n > 0; n--) {
-      const launch = from.next();
-      row.by.set(launch, Object.fromEntries(sharedFigures.map((key) => [key, from.next()])));
-    }
-    return row;
-  });
-  return {banks: of(shared.banks), local: of(shared.local)};
+  const of = (list) => list.rows.map((r) => Object.assign({at: r.file ? r.file + ":" + r.line : "?"}, r)), banks = of(shared.banks), local = of(shared.local);
+  byLaunch([...banks, ...local], shared.shared_cells, (cells, i) => Object.fromEntries(sharedFigures.map((key) => [key, cells[key][i]])));
+  return {banks, local};
 }
 let sharedKept = null;
 function sharedRows() { return sharedKept = sharedKept || unpackShared(); }
 // Of the launch that is looked at, or of all: those of no figure are not there.
 function chosenRows(rows) {
-  return state.superstep === null || shared.cells === null ? rows : rows.filter((r) => r.by.has(state.superstep)).map((r) => Object.assign({}, r, {launches: 1}, r.by.get(state.superstep)));
+  return state.superstep === null || !shared.shared_cells ? rows : rows.filter((r) => r.by.has(state.superstep)).map((r) => Object.assign({}, r, {launches: 1}, r.by.get(state.superstep)));
 }
 function bankConflicts(r) { return r.wavefronts - r.ideal; }
 function ways(n) { return n + "-way"; }
@@ -72,7 +72,7 @@ function banksBlock() {
   onState(follow);
   follow();
   const out = block("banks", "Bank conflicts", "Wavefronts that warps’ requests to shared memory take: 32 banks of 4 bytes, each gives one word at a time. What requests would take without conflicts, and what is beyond it."
-    + (shared.cells === null && launches.length > 1 ? " Of all launches: they are too many to be told apart here." : "") + leftOut(shared.banks, "lines"), sum, picture, colourLegend([["load", "without conflicts"], ["store", "conflicts"]]),
+    + (!shared.shared_cells && launches.length > 1 ? " Of all launches: they are too many to be told apart here." : "") + leftOut(shared.banks, "lines"), sum, picture, colourLegend([["load", "without conflicts"], ["store", "conflicts"]]),
     banks.some((r) => r.bytes === 8 * r.accesses && bankConflicts(r)) ? el("p", {class: "muted"}, halvesWords) : null);
   out.className = "wide";
   return out;
@@ -91,19 +91,15 @@ function localBlock() {
 
 // ---- hazards ----
 const hazardWords = {RAW: "a load after a store", WAR: "a store after a load", WAW: "a store after a store"};
-// Each with `by`: launch -> words; null: too many of them to be in the page.
+// Each with `by`: launch -> words.
 function hazardRows() {
-  const from = shared.hazards.cells === null ? null : unpacker(shared.hazards.cells);
-  return shared.hazards.rows.map((r) => {
-    const row = Object.assign({between: r.lanes ? "lanes of a warp" : "warps", example: r.cta.join(",") + ": " + r.first.thread + ", " + r.second.thread + " at 0x" + r.address.toString(16), by: from && new Map()}, r);
-    for (let n = from ? from.next() : 0; n > 0; n--) row.by.set(from.next(), from.next());
-    return row;
-  });
+  return byLaunch(shared.hazards.rows.map((r) => Object.assign({between: r.lanes ? "lanes of a warp" : "warps", example: r.cta.join(",") + ": " + r.first.thread + ", " + r.second.thread + " at 0x" + r.address.toString(16)}, r)),
+    shared.hazards.hazard_cells, (cells, i) => cells.words[i]);
 }
 // Of the launch that is looked at, or of all. The example is of one launch.
 function chosenHazards(rows) {
   const step = state.superstep;
-  return step === null || shared.hazards.cells === null ? rows : rows.filter((r) => r.by.has(step)).map((r) => Object.assign({}, r, {words: r.by.get(step), launches: 1}, r.launch === step ? {} : {launch: null, example: ""}));
+  return step === null || !shared.hazards.hazard_cells ? rows : rows.filter((r) => r.by.has(step)).map((r) => Object.assign({}, r, {words: r.by.get(step), launches: 1}, r.launch === step ? {} : {launch: null, example: ""}));
 }
 function sideColumn(name) {
   const words = (r) => r[name].type + " " + placeWords(r[name]), full = (r) => r[name].type + (r[name].file ? " " + r[name].file + ":" + r[name].line : "");
@@ -128,7 +124,7 @@ function hazardsBlock() {
   onState(follow);
   follow();
   const out = block("hazards", "Hazards", "Accesses of two threads of a CTA to the same bytes of shared memory, at least one of them a write, that no barrier orders."
-    + (shared.hazards.cells === null ? " Of all launches: they are too many to be told apart here." : "") + leftOut(shared.hazards, "pairs"), holder, notes ? el("p", {class: "muted"}, notes) : null);
+    + (!shared.hazards.hazard_cells ? " Of all launches: they are too many to be told apart here." : "") + leftOut(shared.hazards, "pairs"), holder, notes ? el("p", {class: "muted"}, notes) : null);
   out.className = "wide";
   return out;
 }

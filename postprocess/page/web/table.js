@@ -99,8 +99,7 @@ function senderColumns(has) {
 }
 
 function transferTableRows() {
-  return transferRows.map((r) => ({source: kernelNames[r[0]], sourceStep: r[1], target: kernelNames[r[2]], targetStep: r[3],
-                                   size: r[4], accesses: r[5], unordered: r[6]}));
+  return transferRows.map((r) => Object.assign({}, r, {source: kernelNames[r.source], target: kernelNames[r.target]}));
 }
 
 // Host code by place, as a host trace says it.
@@ -146,7 +145,7 @@ function tableList() {
   if (data.has.transfers)
     list.push(["Transfers", transferTableRows(), [textColumn("from", "source", true), launchColumn("sourceStep"),
       textColumn("to", "target", true), launchColumn("targetStep"), numberColumn("bytes", "size"),
-      numberColumn("accesses", "accesses"), numberColumn("unordered (B)", "unordered", "of writer and reader in one launch")]]);
+      numberColumn("accesses", "count"), numberColumn("unordered (B)", "unordered", "of writer and reader in one launch")]]);
   if (data.HDV)
     list.push(["Host code", hostRows(), [textColumn("place", "name", true), numberColumn("launches before", "superstep"), ...volumeColumns.slice(0, 2),
       numberColumn("from CTAs (B)", "commLoad", "bytes loaded that a CTA wrote last"), numberColumn("for CTAs (B)", "commStore", "bytes stored that a CTA loads")]]);
@@ -154,7 +153,7 @@ function tableList() {
     list.push(["Estimates", estimateRows(), [textColumn("kernel", "name", true), launchColumn("superstep", "– : all of them"), numberColumn("CTAs", "ctas"), numberColumn("traced", "traced"),
       numberColumn("loaded, counted (B)", "load"), numberColumn("estimated (B)", "loadAll"), numberColumn("stored, counted (B)", "store"), numberColumn("estimated (B)", "storeAll")]]);
   list.push(["Sites", sites, [numberColumn("id", "id"), placeColumn(), numberColumn("column", "column"), textColumn("op", "op"),
-    {name: "bytes", num: true, get: (r) => r.size, text: (r) => r.size ? count(r.size) : "run time"}, textColumn("variable", "name", true), textColumn("function", "func", true)]]);
+    {name: "bytes", num: true, get: (r) => r.size, text: (r) => r.size ? count(r.size) : "run time"}, textColumn("variable", "name", true), textColumn("function", "function", true)]]);
   list.push(["Allocations", allocations, [numberColumn("id", "id"), textColumn("kind", "kind"), textColumn("name", "name", true),
     textColumn("base", "base", true), numberColumn("bytes", "bytes"), placeColumn(),
     numberColumn("made before", "from", "the launch before which it was made, counted among those shown"), numberColumn("freed before", "to", "– : at the end")]]);

@@ -1,0 +1,15 @@
+/* The sections of the further analyses in comm.json (docs/man/mt-extract.md). */
+#ifndef MT_OUTPUT_LOCALITY_JSON_H
+#define MT_OUTPUT_LOCALITY_JSON_H
+#include "json.h"
+#include "output/rows/sorted.h"
+
+/* The sections that were chosen, as members of the object under way; `m` is finished. 0,
+ * or -1 without memory. */
+int mt_locality_write(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites);
+/* The section placement, with the device of each CTA if `assignment`;
+ * c's launches have the nodes p->launches. */
+int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const struct mt_comm *c,
+                       int assignment);
+
+#endif

@@ -1,0 +1,66 @@
+/* The results in other forms than JSON: tables (CSV, SQLite, Parquet), a graph (DOT). docs/man/mt-extract.md
+ * says what is in them. */
+#ifndef MT_OUTPUT_COMM_FORMATS_H
+#define MT_OUTPUT_COMM_FORMATS_H
+#include <stdio.h>
+#include "memtrace/trace.h"
+#include "analysis/comm/ranges.h"
+#include "analysis/onchip/onchip.h"
+#include "sorted.h"
+#include "relations.h"
+
+struct mt_comm_result {
+    const struct mt_comm *comm;
+    struct mt_source *source;                    /* for companions, allocations, notes */
+    const struct mt_launch_event *const *events; /* of each launch; NULL where no companion has it */
+    const char *const *inputs;
+    size_t ninputs;
+    unsigned sections; /* a bit per enum mt_section */
+    int complete;
+    /* of tables: */
+    const char *tag; /* NULL: the program's name */
+    unsigned chosen; /* further analyses, a bit each; those of which are: */
+    const struct mt_locality *locality;
+    const struct mt_sites *sites;
+    const struct mt_placement *placement;
+    const struct mt_onchip_rows *onchip; /* of the summary; NULL: no records of shared and local memory */
+    const char *const *notes;            /* besides the source's */
+    size_t nnotes;
+};
+
+/* ---- CSV: RFC 4180 with LF, a line of column names first ---- */
+
+/* Tables that these sections make: 1 is what a file can hold. */
+unsigned mt_csv_tables(unsigned sections);
+/* 0, or -1 without memory; write errors are ferror's. */
+int mt_csv_write(FILE *f, const struct mt_comm_result *r);
+
+/* ---- DOT: who sends how much to whom ---- */
+
+enum mt_dot_by { MT_DOT_KERNEL, MT_DOT_LAUNCH, MT_DOT_CTA };
+/* The `top` (0: all) largest transfers between such nodes; the graph's label says how many are left out. 0,
+ * or -1 without memory. */
+int mt_dot_write(FILE *f, const struct mt_comm_result *r, enum mt_dot_by by, size_t top);
+
+/* ---- tables: SQLite, CSV, Parquet (relations.h) ---- */
+
+/* The tables that these further analyses (a bit per enum mt_locality_section) and the communication analysis
+ * make: a bit each. */
+unsigned mt_relations_of(unsigned chosen);
+/* The bit of the further analysis that the table needs; 0: none. */
+unsigned mt_relations_section(enum mt_relation_number number);
+/* All rows of a table; of `ranges`, none. 0, or -1 with w->why. */
+int mt_relation_write(struct mt_tuples *w, enum mt_relation_number number, const struct mt_comm_result *r);
+/* The ranges of a launch (superstep); ends them. The table is under way. */
+int mt_tuples_ranges(struct mt_tuples *w, uint64_t launch, struct mt_touched *ranges);
+
+struct mt_db;
+/* A new database in the empty file at `path`; nothing is sure to be in it before mt_db_finish. NULL:
+ * `why` is a sentence. */
+struct mt_db *mt_db_open(const char *path, char *why, size_t size);
+/* For tables, each once; MT_OF_COMM and MT_OF_RANGES are to be there in the end. */
+struct mt_tuples *mt_db_rows(struct mt_db *db);
+/* Indexes, views of the tables that are there (views.def), commit. 0, or -1 with mt_db_rows(db)->why. */
+int mt_db_finish(struct mt_db *db);
+void mt_db_close(struct mt_db *db);
+#endif

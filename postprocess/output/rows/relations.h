@@ -1,0 +1,112 @@
+/* The results as tables (relations.def): who makes rows gives them to one of three writers, which knows
+ * nothing but the descriptions. Functions that return int: 0, or -1 with rows->why. */
+#ifndef MT_OUTPUT_RELATIONS_H
+#define MT_OUTPUT_RELATIONS_H
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum mt_value_type { MT_INTEGER, MT_REAL, MT_TEXT, MT_BOOLEAN };
+enum mt_presence { MT_KEY, MT_SURE, MT_MAYBE };
+/* What a table is made of: the communication analysis, a pass over the records, or a further analysis. */
+enum mt_relation_of {
+    MT_OF_COMM,
+    MT_OF_RANGES,
+#define MT_ANALYSIS(NAME, name, cost, every) MT_OF_##NAME,
+#include "analysis/locality/locality.def"
+#undef MT_ANALYSIS
+    MT_OF_PLACEMENT
+};
+
+enum mt_relation_number {
+#define MT_RELATION(name, of, what) MT_REL_##name,
+#define MT_COLUMN(name, column, type, presence, refers, json, what)
+#include "relations.def"
+    MT_RELATIONS,
+    MT_REL_NONE
+};
+
+struct mt_column {
+    const char *name;
+    enum mt_value_type type;
+    enum mt_presence presence;
+    enum mt_relation_number refers; /* MT_REL_NONE, or the table whose id it is */
+    const char *json;               /* relations.def says how */
+    const char *what;
+};
+
+enum { MT_RELATION_COLUMNS = 28 }; /* of a table, at most */
+
+struct mt_relation {
+    const char *name, *what;
+    enum mt_relation_of of;
+    const struct mt_column *columns;
+    unsigned n;
+};
+extern const struct mt_relation mt_relations[MT_RELATIONS];
+
+extern const char *const mt_relation_names[MT_RELATIONS + 1]; /* NULL ends them */
+
+struct mt_value {
+    int null;
+    int64_t number; /* MT_BOOLEAN: 0 or 1 */
+    double real;
+    const char *text; /* until the row is written */
+};
+
+/* A writer of tables. `begin` and `end` may be NULL. Each function gets `arg`, returns 0, or -1 with a
+ * sentence in why[300]. */
+struct mt_tuples_ops {
+    int (*begin)(void *arg, const struct mt_relation *r, char *why);
+    int (*row)(void *arg, const struct mt_relation *r, const struct mt_value *values, char *why);
+    int (*end)(void *arg, const struct mt_relation *r, char *why);
+};
+
+/* A table under way. Values are given from left to right, then mt_tuples_next writes the row. */
+struct mt_tuples {
+    const struct mt_tuples_ops *ops;
+    void *arg;
+    const struct mt_relation *now;
+    unsigned at;
+    struct mt_value value[MT_RELATION_COLUMNS];
+    char why[300];
+};
+
+int mt_tuples_begin(struct mt_tuples *w, enum mt_relation_number number);
+void mt_tuples_number(struct mt_tuples *w,
+                      uint64_t v); /* also of a boolean; addresses of 2^63 and more are negative */
+void mt_tuples_numbers(struct mt_tuples *w, size_t n, const uint64_t *v);
+#define MT_NUMBERS(...)                                                                                      \
+    sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t), (const uint64_t[])                                 \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
+void mt_tuples_real(struct mt_tuples *w, double v);
+/* "" is NULL where the column may be. */
+void mt_tuples_text(struct mt_tuples *w, const char *v);
+void mt_tuples_maybe(struct mt_tuples *w, int known, uint64_t v); /* NULL: it is not known */
+void mt_tuples_null(struct mt_tuples *w, unsigned columns);
+/* "file:line" as two columns, both NULL for "?". `room`: MT_TUPLES_FILE bytes that live until mt_tuples_next.
+ */
+enum { MT_TUPLES_FILE = 4200 };
+void mt_tuples_place(struct mt_tuples *w, const char *place, char *room);
+/* x, y, z of a CTA: word 2 of its records. */
+void mt_tuples_cta(struct mt_tuples *w, uint64_t word);
+int mt_tuples_next(struct mt_tuples *w);
+int mt_tuples_end(struct mt_tuples *w);
+int mt_tuples_memory(struct mt_tuples *w); /* there was none: -1 */
+
+/* ---- the writers ---- */
+
+/* CSV: RFC 4180 with LF, a line of column names, nothing for NULL. arg: a FILE; its errors are ferror's. */
+extern const struct mt_tuples_ops mt_tuples_as_csv;
+/* Parquet (parquet.h): one table a file. arg: a struct mt_tuples_parquet with its file; its errors are
+ * ferror's. */
+struct mt_parquet;
+struct mt_tuples_parquet {
+    FILE *f;
+    struct mt_parquet *p; /* NULL at first and after the end */
+};
+extern const struct mt_tuples_ops mt_tuples_as_parquet;
+void mt_tuples_parquet_free(struct mt_tuples_parquet *w); /* of a table that did not come to its end */
+#endif

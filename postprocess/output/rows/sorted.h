@@ -1,0 +1,60 @@
+/* What the analyses hold, in the order of the output (docs/comm.schema.json). */
+#ifndef MT_OUTPUT_SORTED_H
+#define MT_OUTPUT_SORTED_H
+#include "names.h"
+#include "analysis/base/order.h"
+#include "analysis/base/sites.h"
+#include "analysis/comm/shadow.h"
+
+int mt_locality_compare_text(const char *a, const char *b);
+/* The name of a line, variable or allocation; `out` has room for MT_ALLOC_LABEL. */
+const char *mt_lines_place(char *out, const struct mt_locality *m, const struct mt_sites *sites,
+                           enum mt_lines_by by, uint64_t place);
+
+/* What actors of a launch moved. */
+struct mt_volume {
+    uint64_t key, load, store, comm_load, comm_store, from[MT_SENDER_KINDS];
+};
+enum mt_volume_by { MT_VOLUME_LAUNCH, MT_VOLUME_CTA, MT_VOLUME_SM };
+/* Of its CTAs (key: mt_cta_order) or SMs, by ascending key, or of the launch as a whole (key 0, also if it
+ * touched nothing). `rows` has room for mt_volumes_room; how many. */
+size_t mt_volumes_of(const struct mt_comm *c, size_t launch, enum mt_volume_by by, struct mt_volume *rows);
+size_t mt_volumes_room(const struct mt_comm *c); /* enough for any launch */
+struct mt_volume mt_volume_of_launch(const struct mt_comm *c, size_t launch);
+void mt_volume_add(struct mt_volume *to, const struct mt_volume *v);
+
+/* Results in the order of the output, to be freed; NULL without memory. */
+struct mt_lines_cell *mt_lines_sorted(const struct mt_locality *m, const struct mt_sites *sites,
+                                      enum mt_lines_by by);
+size_t *mt_coalescing_order(const struct mt_coalescing *c, const struct mt_sites *sites); /* of cells */
+size_t *mt_coalescing_sites_order(const struct mt_coalescing *c,
+                                  const struct mt_sites *sites);                   /* of sites.cells */
+struct mt_coalescing_stride *mt_coalescing_strides(const struct mt_coalescing *c); /* by cell */
+/* The place of the first one of this cell. */
+size_t mt_coalescing_first_stride(const struct mt_coalescing_stride *strides, size_t n, size_t cell);
+/* Of the selected launches; how many: *n. */
+const struct mt_reuse_launch **mt_reuse_sorted(const struct mt_reuse *r, size_t *n);
+struct mt_conflict *mt_conflicts_sorted(const struct mt_conflicts *x);
+/* Both; 0, or -1 without memory. `top` is by superstep. */
+int mt_sharing_sorted(const struct mt_sharing *s, struct mt_sharing_cell **cells,
+                      struct mt_sharing_line **top);
+/* Numbers of all launches by kernel, then superstep; malloc'ed, NULL without memory. */
+size_t *mt_launches_sorted(const struct mt_comm *c);
+/* Indices of the transfers by reader (launch, CTA), then by writer; malloc'ed, NULL without memory. */
+size_t *mt_transfers_sort(const struct mt_comm *c);
+/* Of each launch the place of its kernel's name among all of them; malloc'ed, NULL without memory. */
+uint32_t *mt_kernel_ranks(const struct mt_comm *c);
+/* Transfers put together by the groups of writer and reader, in that order. */
+#define MT_SENT_HOST UINT64_MAX
+struct mt_sent {
+    uint64_t src, dst, bytes, accesses, transfers;
+    uint64_t reader; /* the first launch that reads */
+};
+/* `group`: the number of each launch; NULL: the launch itself. malloc'ed, NULL without memory. */
+struct mt_sent *mt_sent_of(const struct mt_comm *c, const uint32_t *group, size_t *n);
+/* Writer and reader are CTAs of one launch, which nothing orders. */
+static inline int mt_transfer_unordered(const struct mt_comm *c, const struct mt_transfer *t)
+{
+    return !((t->src | t->dst) & MT_ENTRY_HOST) && c->actors[t->src].launch == c->actors[t->dst].launch;
+}
+#endif

@@ -1,0 +1,149 @@
+/* What the figures of a whole trace lack all the same. */
+#define _GNU_SOURCE
+#include "gaps.h"
+#include "output/rows/sorted.h"
+#include "numbers.h"
+#include "table.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+__attribute__((format(printf, 3, 4))) static int gaps_say(struct mt_gaps *g, enum mt_gap gap,
+                                                          const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&g->sentence[gap], format, args);
+    va_end(args);
+    if (n < 0)
+        g->sentence[gap] = NULL;
+    return n < 0 ? -1 : 0;
+}
+
+static const char *gaps_of_run(int of_run)
+{
+    return of_run ? " of the run" : "";
+}
+
+int mt_gaps_launches(struct mt_gaps *g, uint64_t launches, int of_run)
+{
+    if (!launches)
+        return 0;
+    return gaps_say(g, MT_GAP_LAUNCHES,
+                    "%s%s %s not traced, by attribute, pragma, filter or limit; what %s not known.",
+                    mt_number_many(launches, "launch", "launches").text, gaps_of_run(of_run),
+                    launches == 1 ? "was" : "were", launches == 1 ? "it writes is" : "they write is");
+}
+
+static int gaps_failed(struct mt_gaps *g, const struct mt_launch_event *const *launches, size_t n, int of_run)
+{
+    const struct mt_launch_event *first = NULL;
+    uint64_t failed = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!launches[i]->status)
+            continue;
+        first = first ? first : launches[i];
+        failed++;
+    }
+    if (!failed)
+        return 0;
+    char *kernel = mt_kernel_short(first->kernel);
+    int rc =
+        gaps_say(g, MT_GAP_FAILED, "%s%s failed (%s%s: error %d); %s accesses are those made up to there.",
+                 mt_number_many(failed, "launch", "launches").text, gaps_of_run(of_run),
+                 failed > 1 ? "the first is " : "", kernel ? kernel : "?", first->status,
+                 failed > 1 ? "their" : "its");
+    free(kernel);
+    return rc;
+}
+
+/* read[i]: kernels load from the i-th allocation. NULL without memory. */
+static char *gaps_read(const struct mt_traffic *traffic, size_t n)
+{
+    const struct mt_traffic_grid *grid = traffic ? &traffic->launches : NULL;
+    char *read = malloc(n + 1);
+    if (read)
+        memset(read, !traffic, n + 1);
+    for (size_t i = 0; read && grid && i < grid->count; i++)
+        if (grid->cells[i].load && grid->cells[i].alloc < n)
+            read[grid->cells[i].alloc] = 1;
+    return read;
+}
+
+enum { GAPS_NAMED = 3 };
+
+static int gaps_host(struct mt_gaps *g, const struct mt_alloc_event *allocs, size_t n,
+                     const struct mt_traffic *traffic)
+{
+    char names[GAPS_NAMED * (MT_ALLOC_LABEL + 2)] = "", label[MT_ALLOC_LABEL], *read = gaps_read(traffic, n);
+    uint64_t found = 0;
+    if (!read)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        if (read[i] && (strcmp(allocs[i].kind, "managed") == 0 || strcmp(allocs[i].kind, "host") == 0) &&
+            found++ < GAPS_NAMED)
+            strcat(strcat(names, found > 1 ? ", " : ""), mt_alloc_event_label(label, &allocs[i]));
+    free(read);
+    if (!found)
+        return 0;
+    return gaps_say(
+        g, MT_GAP_HOST,
+        "Host code may have written managed or mapped memory (%s%s%s); what it writes is not seen: "
+        "mt-cc --host records it.",
+        names, found > GAPS_NAMED ? " and " : "",
+        found > GAPS_NAMED ? mt_number_many(found - GAPS_NAMED, "other", "others").text : "");
+}
+
+static int gaps_parted(struct mt_gaps *g, const struct mt_launch_event *const *launches, size_t n)
+{
+    const struct mt_launch_event *most = NULL;
+    uint64_t parted = 0;
+    for (size_t i = 0; i < n; i++) {
+        parted += launches[i]->parted;
+        if (launches[i]->parted > (most ? most->parted : 0))
+            most = launches[i];
+    }
+    if (!most)
+        return 0;
+    char *kernel = mt_kernel_short(most->kernel);
+    int rc = gaps_say(g, MT_GAP_PARTED,
+                      "%s (most in %s) lanes of a warp were taken apart: what is one request on a GPU may "
+                      "be several.",
+                      mt_number_many(parted, "time", "times").text, kernel ? kernel : "?");
+    free(kernel);
+    return rc;
+}
+
+int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_comm *c,
+                 const struct mt_traffic *traffic)
+{
+    size_t n, nallocs, untraced = 0;
+    int of_run = mt_comm_reported_launches(c) < c->nlaunches;
+    const struct mt_launch_event **launches = mt_source_launches(source, &n);
+    const struct mt_alloc_event *allocs = mt_source_allocs(source, &nallocs);
+    memset(g, 0, sizeof *g);
+    for (size_t i = 0; launches && i < n; i++)
+        untraced += !launches[i]->traced;
+    int bad = !launches || mt_gaps_launches(g, untraced, of_run) != 0 ||
+              gaps_failed(g, launches, n, of_run) != 0 || gaps_parted(g, launches, n) != 0 ||
+              (!c->options.host && gaps_host(g, allocs, nallocs, traffic) != 0);
+    free(launches);
+    return bad ? -1 : 0;
+}
+
+void mt_gaps_write(struct mt_json *j, const struct mt_gaps *g)
+{
+    mt_json_array(j, "gaps", 0);
+    for (int i = 0; i < MT_GAPS; i++)
+        if (g->sentence[i])
+            mt_json_text(j, NULL, g->sentence[i]);
+    mt_json_end(j);
+}
+
+void mt_gaps_free(struct mt_gaps *g)
+{
+    for (int i = 0; i < MT_GAPS; i++)
+        free(g->sentence[i]);
+    memset(g, 0, sizeof *g);
+}
