@@ -194,21 +194,21 @@ static cudaError_t advise_prefetch(const void *p, size_t bytes, const struct cud
 }
 
 #if CUDART_VERSION >= 13000
-cudaError_t IMPL(cudaMemPrefetchAsync)(const void *p, size_t bytes, struct cudaMemLocation where,
-                                       unsigned flags, cudaStream_t stream)
+cudaError_t impl_cudaMemPrefetchAsync(const void *p, size_t bytes, struct cudaMemLocation where,
+                                      unsigned flags, cudaStream_t stream)
 {
     return advise_prefetch(p, bytes, &where, flags, stream);
 }
 
-cudaError_t IMPL(cudaMemAdvise)(const void *p, size_t bytes, enum cudaMemoryAdvise advice,
-                                struct cudaMemLocation where)
+cudaError_t impl_cudaMemAdvise(const void *p, size_t bytes, enum cudaMemoryAdvise advice,
+                               struct cudaMemLocation where)
 {
     return advise_run(p, bytes, advice, &where);
 }
 
-cudaError_t IMPL(cudaMemPrefetchBatchAsync)(void **p, size_t *bytes, size_t n, struct cudaMemLocation *where,
-                                            size_t *first, size_t places, unsigned long long flags,
-                                            cudaStream_t stream)
+cudaError_t impl_cudaMemPrefetchBatchAsync(void **p, size_t *bytes, size_t n, struct cudaMemLocation *where,
+                                           size_t *first, size_t places, unsigned long long flags,
+                                           cudaStream_t stream)
 {
     cudaError_t e = cudaSuccess;
     if (!p || !bytes || !n || !where || !first || !places || places > n || first[0] || flags || !stream)
@@ -221,8 +221,8 @@ cudaError_t IMPL(cudaMemPrefetchBatchAsync)(void **p, size_t *bytes, size_t n, s
 }
 
 /* The contents are not wanted any more: they may stay. */
-cudaError_t IMPL(cudaMemDiscardBatchAsync)(void **p, size_t *bytes, size_t n, unsigned long long flags,
-                                           cudaStream_t stream)
+cudaError_t impl_cudaMemDiscardBatchAsync(void **p, size_t *bytes, size_t n, unsigned long long flags,
+                                          cudaStream_t stream)
 {
     MT_RETURN_IF_FAILED();
     if (!p || !bytes || !n || flags || !stream)
@@ -237,36 +237,36 @@ cudaError_t IMPL(cudaMemDiscardBatchAsync)(void **p, size_t *bytes, size_t n, un
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaMemDiscardAndPrefetchBatchAsync)(void **p, size_t *bytes, size_t n,
-                                                      struct cudaMemLocation *where, size_t *first,
-                                                      size_t places, unsigned long long flags,
-                                                      cudaStream_t stream)
+cudaError_t impl_cudaMemDiscardAndPrefetchBatchAsync(void **p, size_t *bytes, size_t n,
+                                                     struct cudaMemLocation *where, size_t *first,
+                                                     size_t places, unsigned long long flags,
+                                                     cudaStream_t stream)
 {
-    cudaError_t e = IMPL(cudaMemDiscardBatchAsync)(p, bytes, n, flags, stream);
-    return e ? e : IMPL(cudaMemPrefetchBatchAsync)(p, bytes, n, where, first, places, flags, stream);
+    cudaError_t e = impl_cudaMemDiscardBatchAsync(p, bytes, n, flags, stream);
+    return e ? e : impl_cudaMemPrefetchBatchAsync(p, bytes, n, where, first, places, flags, stream);
 }
 #else
-cudaError_t IMPL(cudaMemPrefetchAsync)(const void *p, size_t bytes, int device, cudaStream_t stream)
+cudaError_t impl_cudaMemPrefetchAsync(const void *p, size_t bytes, int device, cudaStream_t stream)
 {
     struct cudaMemLocation where = location_of(device);
     return advise_prefetch(p, bytes, &where, 0, stream);
 }
 
-cudaError_t IMPL(cudaMemAdvise)(const void *p, size_t bytes, enum cudaMemoryAdvise advice, int device)
+cudaError_t impl_cudaMemAdvise(const void *p, size_t bytes, enum cudaMemoryAdvise advice, int device)
 {
     struct cudaMemLocation where = location_of(device);
     return advise_run(p, bytes, advice, &where);
 }
 
 #if CUDART_VERSION >= 12020
-cudaError_t IMPL(cudaMemPrefetchAsync_v2)(const void *p, size_t bytes, struct cudaMemLocation where,
-                                          unsigned flags, cudaStream_t stream)
+cudaError_t impl_cudaMemPrefetchAsync_v2(const void *p, size_t bytes, struct cudaMemLocation where,
+                                         unsigned flags, cudaStream_t stream)
 {
     return advise_prefetch(p, bytes, &where, flags, stream);
 }
 
-cudaError_t IMPL(cudaMemAdvise_v2)(const void *p, size_t bytes, enum cudaMemoryAdvise advice,
-                                   struct cudaMemLocation where)
+cudaError_t impl_cudaMemAdvise_v2(const void *p, size_t bytes, enum cudaMemoryAdvise advice,
+                                  struct cudaMemLocation where)
 {
     return advise_run(p, bytes, advice, &where);
 }
@@ -310,8 +310,8 @@ static int is_attribute(enum cudaMemRangeAttribute a)
 #endif
 }
 
-cudaError_t IMPL(cudaMemRangeGetAttribute)(void *data, size_t size, enum cudaMemRangeAttribute attribute,
-                                           const void *p, size_t bytes)
+cudaError_t impl_cudaMemRangeGetAttribute(void *data, size_t size, enum cudaMemRangeAttribute attribute,
+                                          const void *p, size_t bytes)
 {
     struct advice range;
     int *out = data;
@@ -330,14 +330,13 @@ cudaError_t IMPL(cudaMemRangeGetAttribute)(void *data, size_t size, enum cudaMem
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaMemRangeGetAttributes)(void **data, size_t *sizes,
-                                            enum cudaMemRangeAttribute *attributes, size_t n, const void *p,
-                                            size_t bytes)
+cudaError_t impl_cudaMemRangeGetAttributes(void **data, size_t *sizes, enum cudaMemRangeAttribute *attributes,
+                                           size_t n, const void *p, size_t bytes)
 {
     cudaError_t e = cudaSuccess;
     if (!data || !sizes || !attributes || !n)
         return mt_fail(cudaErrorInvalidValue);
     for (size_t i = 0; i < n && !e; i++)
-        e = IMPL(cudaMemRangeGetAttribute)(data[i], sizes[i], attributes[i], p, bytes);
+        e = impl_cudaMemRangeGetAttribute(data[i], sizes[i], attributes[i], p, bytes);
     return e;
 }

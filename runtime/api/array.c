@@ -106,8 +106,8 @@ static struct mt_array *array_make(const struct cudaChannelFormatDesc *desc, str
     return a;
 }
 
-cudaError_t IMPL(cudaMalloc3DArray)(cudaArray_t *out, const struct cudaChannelFormatDesc *desc,
-                                    struct cudaExtent extent, unsigned flags)
+cudaError_t impl_cudaMalloc3DArray(cudaArray_t *out, const struct cudaChannelFormatDesc *desc,
+                                   struct cudaExtent extent, unsigned flags)
 {
     MT_RETURN_IF_FAILED();
     cudaError_t e = out ? array_check(desc, extent, flags) : cudaErrorInvalidValue;
@@ -127,15 +127,15 @@ cudaError_t IMPL(cudaMalloc3DArray)(cudaArray_t *out, const struct cudaChannelFo
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaMallocArray)(cudaArray_t *out, const struct cudaChannelFormatDesc *desc, size_t width,
-                                  size_t height, unsigned flags)
+cudaError_t impl_cudaMallocArray(cudaArray_t *out, const struct cudaChannelFormatDesc *desc, size_t width,
+                                 size_t height, unsigned flags)
 {
     if (flags & (cudaArrayLayered | cudaArrayCubemap)) /* these have a depth */
         return mt_fail(cudaErrorInvalidValue);
-    return IMPL(cudaMalloc3DArray)(out, desc, (struct cudaExtent){width, height, 0}, flags);
+    return impl_cudaMalloc3DArray(out, desc, (struct cudaExtent){width, height, 0}, flags);
 }
 
-cudaError_t IMPL(cudaFreeArray)(cudaArray_t handle)
+cudaError_t impl_cudaFreeArray(cudaArray_t handle)
 {
     MT_RETURN_IF_FAILED();
     if (!handle)
@@ -197,9 +197,8 @@ static int make_levels(struct mt_mipmap *m, const struct cudaChannelFormatDesc *
     return 0;
 }
 
-cudaError_t IMPL(cudaMallocMipmappedArray)(cudaMipmappedArray_t *out,
-                                           const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
-                                           unsigned nlevels, unsigned flags)
+cudaError_t impl_cudaMallocMipmappedArray(cudaMipmappedArray_t *out, const struct cudaChannelFormatDesc *desc,
+                                          struct cudaExtent extent, unsigned nlevels, unsigned flags)
 {
     MT_RETURN_IF_FAILED();
     cudaError_t e = out ? array_check(desc, extent, flags) : cudaErrorInvalidValue;
@@ -229,8 +228,8 @@ cudaError_t IMPL(cudaMallocMipmappedArray)(cudaMipmappedArray_t *out,
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGetMipmappedArrayLevel)(cudaArray_t *out, cudaMipmappedArray_const_t handle,
-                                             unsigned level)
+cudaError_t impl_cudaGetMipmappedArrayLevel(cudaArray_t *out, cudaMipmappedArray_const_t handle,
+                                            unsigned level)
 {
     MT_RETURN_IF_FAILED();
     struct mt_mipmap *m = mt_mipmap_get(handle);
@@ -242,7 +241,7 @@ cudaError_t IMPL(cudaGetMipmappedArrayLevel)(cudaArray_t *out, cudaMipmappedArra
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaFreeMipmappedArray)(cudaMipmappedArray_t handle)
+cudaError_t impl_cudaFreeMipmappedArray(cudaMipmappedArray_t handle)
 {
     MT_RETURN_IF_FAILED();
     if (!handle)
@@ -257,8 +256,8 @@ cudaError_t IMPL(cudaFreeMipmappedArray)(cudaMipmappedArray_t handle)
 
 /* ---- questions ---- */
 
-cudaError_t IMPL(cudaArrayGetInfo)(struct cudaChannelFormatDesc *desc, struct cudaExtent *extent,
-                                   unsigned *flags, cudaArray_t handle)
+cudaError_t impl_cudaArrayGetInfo(struct cudaChannelFormatDesc *desc, struct cudaExtent *extent,
+                                  unsigned *flags, cudaArray_t handle)
 {
     MT_RETURN_IF_FAILED();
     struct mt_array *a = mt_array_get(handle);
@@ -273,15 +272,15 @@ cudaError_t IMPL(cudaArrayGetInfo)(struct cudaChannelFormatDesc *desc, struct cu
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGetChannelDesc)(struct cudaChannelFormatDesc *desc, cudaArray_const_t handle)
+cudaError_t impl_cudaGetChannelDesc(struct cudaChannelFormatDesc *desc, cudaArray_const_t handle)
 {
     if (!desc)
         return mt_fail(cudaErrorInvalidValue);
-    return IMPL(cudaArrayGetInfo)(desc, NULL, NULL, (cudaArray_t)(uintptr_t)handle);
+    return impl_cudaArrayGetInfo(desc, NULL, NULL, (cudaArray_t)(uintptr_t)handle);
 }
 
-struct cudaChannelFormatDesc IMPL(cudaCreateChannelDesc)(int x, int y, int z, int w,
-                                                         enum cudaChannelFormatKind f)
+struct cudaChannelFormatDesc impl_cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                        enum cudaChannelFormatKind f)
 {
     return (struct cudaChannelFormatDesc){x, y, z, w, f};
 }

@@ -24,7 +24,7 @@ static int check_attributes(const struct cudaMemcpyAttributes *attributes, const
  * been read when this returns. */
 static cudaError_t batch_made(cudaError_t e, enum cudaMemcpySrcAccessOrder order, cudaStream_t stream)
 {
-    return !e && order == cudaMemcpySrcAccessOrderDuringApiCall ? IMPL(cudaStreamSynchronize)(stream) : e;
+    return !e && order == cudaMemcpySrcAccessOrderDuringApiCall ? impl_cudaStreamSynchronize(stream) : e;
 }
 
 static cudaError_t batch_run(void *const *dst, const void *const *src, const size_t *bytes, size_t n,
@@ -41,7 +41,7 @@ static cudaError_t batch_run(void *const *dst, const void *const *src, const siz
         return mt_fail(cudaErrorInvalidResourceHandle);
     for (size_t i = 0, at = 0; i < n; i++) {
         at += at + 1 < nattributes && first[at + 1] == i;
-        cudaError_t e = REC(cudaMemcpyAsync)(dst[i], src[i], bytes[i], cudaMemcpyDefault, stream);
+        cudaError_t e = rec_cudaMemcpyAsync(dst[i], src[i], bytes[i], cudaMemcpyDefault, stream);
         e = batch_made(e, attributes[at].srcAccessOrder, stream);
         if (e && failed)
             *failed = i;
@@ -52,16 +52,16 @@ static cudaError_t batch_run(void *const *dst, const void *const *src, const siz
 }
 
 #if CUDART_VERSION >= 13000
-cudaError_t IMPL(cudaMemcpyBatchAsync)(void *const *dst, const void *const *src, const size_t *bytes,
-                                       size_t n, struct cudaMemcpyAttributes *attributes, size_t *first,
-                                       size_t nattributes, cudaStream_t stream)
+cudaError_t impl_cudaMemcpyBatchAsync(void *const *dst, const void *const *src, const size_t *bytes, size_t n,
+                                      struct cudaMemcpyAttributes *attributes, size_t *first,
+                                      size_t nattributes, cudaStream_t stream)
 {
     return batch_run(dst, src, bytes, n, attributes, first, nattributes, NULL, stream);
 }
 #else
-cudaError_t IMPL(cudaMemcpyBatchAsync)(void **dst, void **src, size_t *bytes, size_t n,
-                                       struct cudaMemcpyAttributes *attributes, size_t *first,
-                                       size_t nattributes, size_t *failed, cudaStream_t stream)
+cudaError_t impl_cudaMemcpyBatchAsync(void **dst, void **src, size_t *bytes, size_t n,
+                                      struct cudaMemcpyAttributes *attributes, size_t *first,
+                                      size_t nattributes, size_t *failed, cudaStream_t stream)
 {
     return batch(dst, (const void *const *)src, bytes, n, attributes, first, nattributes, failed, stream);
 }
@@ -100,7 +100,7 @@ static cudaError_t batch_3d(const struct cudaMemcpy3DBatchOp *ops, size_t n, uns
         cudaError_t e = batch_operand(&ops[i].src, &ops[i].extent, &p.srcArray, &p.srcPos, &p.srcPtr);
         if (!e)
             e = batch_operand(&ops[i].dst, &ops[i].extent, &p.dstArray, &p.dstPos, &p.dstPtr);
-        e = e ? mt_fail(e) : REC(cudaMemcpy3DAsync)(&p, stream);
+        e = e ? mt_fail(e) : rec_cudaMemcpy3DAsync(&p, stream);
         e = batch_made(e, ops[i].srcAccessOrder, stream);
         if (e && failed)
             *failed = i;
@@ -111,14 +111,14 @@ static cudaError_t batch_3d(const struct cudaMemcpy3DBatchOp *ops, size_t n, uns
 }
 
 #if CUDART_VERSION >= 13000
-cudaError_t IMPL(cudaMemcpy3DBatchAsync)(size_t n, struct cudaMemcpy3DBatchOp *ops, unsigned long long flags,
-                                         cudaStream_t stream)
+cudaError_t impl_cudaMemcpy3DBatchAsync(size_t n, struct cudaMemcpy3DBatchOp *ops, unsigned long long flags,
+                                        cudaStream_t stream)
 {
     return batch_3d(ops, n, flags, NULL, stream);
 }
 #else
-cudaError_t IMPL(cudaMemcpy3DBatchAsync)(size_t n, struct cudaMemcpy3DBatchOp *ops, size_t *failed,
-                                         unsigned long long flags, cudaStream_t stream)
+cudaError_t impl_cudaMemcpy3DBatchAsync(size_t n, struct cudaMemcpy3DBatchOp *ops, size_t *failed,
+                                        unsigned long long flags, cudaStream_t stream)
 {
     return batch_3d(ops, n, flags, failed, stream);
 }

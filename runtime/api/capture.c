@@ -274,29 +274,29 @@ static cudaError_t capture_info(cudaStream_t handle, enum cudaStreamCaptureStatu
     return implicit ? mt_fail(cudaErrorStreamCaptureImplicit) : cudaSuccess;
 }
 
-cudaError_t IMPL(cudaStreamIsCapturing)(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
+cudaError_t impl_cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
 {
     return capture_info(handle, status, NULL, NULL, NULL, NULL, NULL);
 }
 
 #if CUDART_VERSION >= 13000
-cudaError_t IMPL(cudaStreamGetCaptureInfo)(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
-                                           unsigned long long *id, cudaGraph_t *graph,
-                                           const cudaGraphNode_t **tips, const cudaGraphEdgeData **edges,
-                                           size_t *n)
+cudaError_t impl_cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                          unsigned long long *id, cudaGraph_t *graph,
+                                          const cudaGraphNode_t **tips, const cudaGraphEdgeData **edges,
+                                          size_t *n)
 {
     return capture_info(stream, status, id, graph, tips, edges, n);
 }
 #else
-cudaError_t IMPL(cudaStreamGetCaptureInfo)(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
-                                           unsigned long long *id, cudaGraph_t *graph,
-                                           const cudaGraphNode_t **tips, size_t *n)
+cudaError_t impl_cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                          unsigned long long *id, cudaGraph_t *graph,
+                                          const cudaGraphNode_t **tips, size_t *n)
 {
     return capture_info(stream, status, id, graph, tips, NULL, n);
 }
 #endif
 
-cudaError_t IMPL(cudaThreadExchangeStreamCaptureMode)(enum cudaStreamCaptureMode *mode)
+cudaError_t impl_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
     if (!mode || (unsigned)*mode > cudaStreamCaptureModeRelaxed)
         return mt_fail(cudaErrorInvalidValue);

@@ -183,15 +183,15 @@ static cudaError_t capture_begin(cudaStream_t handle, struct CUgraph_st *into,
     return mt_fail(e);
 }
 
-cudaError_t IMPL(cudaStreamBeginCapture)(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+cudaError_t impl_cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
     return capture_begin(stream, NULL, NULL, 0, mode);
 }
 
 #if CUDART_VERSION >= 12030
-cudaError_t IMPL(cudaStreamBeginCaptureToGraph)(cudaStream_t stream, cudaGraph_t graph,
-                                                const cudaGraphNode_t *after, const cudaGraphEdgeData *edges,
-                                                size_t n, enum cudaStreamCaptureMode mode)
+cudaError_t impl_cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
+                                               const cudaGraphNode_t *after, const cudaGraphEdgeData *edges,
+                                               size_t n, enum cudaStreamCaptureMode mode)
 {
     struct CUgraph_st *g = mt_graph_get(graph);
     if (!g || (n && !after))
@@ -203,7 +203,7 @@ cudaError_t IMPL(cudaStreamBeginCaptureToGraph)(cudaStream_t stream, cudaGraph_t
 }
 #endif
 
-cudaError_t IMPL(cudaStreamEndCapture)(cudaStream_t handle, cudaGraph_t *out)
+cudaError_t impl_cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *out)
 {
     cudaError_t e = cudaSuccess;
     MT_RETURN_IF_FAILED();
@@ -260,15 +260,14 @@ static cudaError_t capture_update(cudaStream_t handle, cudaGraphNode_t *tips, si
 }
 
 #if CUDART_VERSION >= 13000
-cudaError_t IMPL(cudaStreamUpdateCaptureDependencies)(cudaStream_t stream, cudaGraphNode_t *tips,
-                                                      const cudaGraphEdgeData *edges, size_t n,
-                                                      unsigned flags)
+cudaError_t impl_cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *tips,
+                                                     const cudaGraphEdgeData *edges, size_t n, unsigned flags)
 {
     return capture_update(stream, tips, n, flags);
 }
 #else
-cudaError_t IMPL(cudaStreamUpdateCaptureDependencies)(cudaStream_t stream, cudaGraphNode_t *tips, size_t n,
-                                                      unsigned flags)
+cudaError_t impl_cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *tips, size_t n,
+                                                     unsigned flags)
 {
     return capture_update(stream, tips, n, flags);
 }

@@ -241,41 +241,41 @@ static cudaError_t copy_start(const struct mt_box *b, int skip, cudaStream_t str
 
 /* ---- linear ---- */
 
-cudaError_t IMPL(cudaMemcpy)(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
+cudaError_t impl_cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
 {
     struct mt_box b = mt_box_1d(dst, src, bytes, kind);
     return copy_start(&b, 0, NULL, 0);
 }
 
-cudaError_t IMPL(cudaMemcpyAsync)(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
-                                  cudaStream_t stream)
+cudaError_t impl_cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
+                                 cudaStream_t stream)
 {
     struct mt_box b = mt_box_1d(dst, src, bytes, kind);
     return copy_start(&b, 0, stream, 1);
 }
 
-cudaError_t IMPL(cudaMemcpyPeer)(void *dst, int dst_device, const void *src, int src_device, size_t bytes)
+cudaError_t impl_cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device, size_t bytes)
 {
     struct mt_box b = mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice);
     return dst_device || src_device ? mt_fail(cudaErrorInvalidDevice) : copy_start(&b, 0, NULL, 1);
 }
 
-cudaError_t IMPL(cudaMemcpyPeerAsync)(void *dst, int dst_device, const void *src, int src_device,
-                                      size_t bytes, cudaStream_t stream)
+cudaError_t impl_cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t bytes,
+                                     cudaStream_t stream)
 {
     struct mt_box b = mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice);
     return dst_device || src_device ? mt_fail(cudaErrorInvalidDevice) : copy_start(&b, 0, stream, 1);
 }
 
-cudaError_t IMPL(cudaMemcpy2D)(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
-                               size_t height, enum cudaMemcpyKind kind)
+cudaError_t impl_cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                              size_t height, enum cudaMemcpyKind kind)
 {
     struct mt_box b = mt_box_2d(dst, dpitch, src, spitch, width, height, kind);
     return copy_start(&b, 0, NULL, 0);
 }
 
-cudaError_t IMPL(cudaMemcpy2DAsync)(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
-                                    size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t impl_cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                                   size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     struct mt_box b = mt_box_2d(dst, dpitch, src, spitch, width, height, kind);
     return copy_start(&b, 0, stream, 1);
@@ -295,26 +295,26 @@ static cudaError_t symbol_copy(const void *symbol, size_t offset, const void *ot
     return e ? mt_fail(e) : copy_start(&b, to ? 1 : 2, stream, async);
 }
 
-cudaError_t IMPL(cudaMemcpyToSymbol)(const void *symbol, const void *src, size_t bytes, size_t offset,
-                                     enum cudaMemcpyKind kind)
+cudaError_t impl_cudaMemcpyToSymbol(const void *symbol, const void *src, size_t bytes, size_t offset,
+                                    enum cudaMemcpyKind kind)
 {
     return symbol_copy(symbol, offset, src, bytes, 1, kind, NULL, 0);
 }
 
-cudaError_t IMPL(cudaMemcpyToSymbolAsync)(const void *symbol, const void *src, size_t bytes, size_t offset,
-                                          enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t impl_cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t bytes, size_t offset,
+                                         enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     return symbol_copy(symbol, offset, src, bytes, 1, kind, stream, 1);
 }
 
-cudaError_t IMPL(cudaMemcpyFromSymbol)(void *dst, const void *symbol, size_t bytes, size_t offset,
-                                       enum cudaMemcpyKind kind)
+cudaError_t impl_cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t bytes, size_t offset,
+                                      enum cudaMemcpyKind kind)
 {
     return symbol_copy(symbol, offset, dst, bytes, 0, kind, NULL, 0);
 }
 
-cudaError_t IMPL(cudaMemcpyFromSymbolAsync)(void *dst, const void *symbol, size_t bytes, size_t offset,
-                                            enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t impl_cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t bytes, size_t offset,
+                                           enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     return symbol_copy(symbol, offset, dst, bytes, 0, kind, stream, 1);
 }
@@ -339,22 +339,22 @@ static cudaError_t copy_3d_peer(const struct cudaMemcpy3DPeerParms *p, cudaStrea
     return e ? mt_fail(e) : copy_start(&b, (p->dstArray ? 1 : 0) | (p->srcArray ? 2 : 0), stream, 1);
 }
 
-cudaError_t IMPL(cudaMemcpy3D)(const struct cudaMemcpy3DParms *p)
+cudaError_t impl_cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
 {
     return copy_3d(p, NULL, 0);
 }
 
-cudaError_t IMPL(cudaMemcpy3DAsync)(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
+cudaError_t impl_cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
 {
     return copy_3d(p, stream, 1);
 }
 
-cudaError_t IMPL(cudaMemcpy3DPeer)(const struct cudaMemcpy3DPeerParms *p)
+cudaError_t impl_cudaMemcpy3DPeer(const struct cudaMemcpy3DPeerParms *p)
 {
     return copy_3d_peer(p, NULL);
 }
 
-cudaError_t IMPL(cudaMemcpy3DPeerAsync)(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
+cudaError_t impl_cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
 {
     return copy_3d_peer(p, stream);
 }
@@ -369,59 +369,59 @@ static cudaError_t array_copy(struct mt_box *b, cudaArray_const_t array, size_t 
     return e ? mt_fail(e) : copy_start(b, to ? 1 : 2, stream, async);
 }
 
-cudaError_t IMPL(cudaMemcpy2DToArrayAsync)(cudaArray_t dst, size_t x, size_t y, const void *src,
-                                           size_t spitch, size_t width, size_t height,
-                                           enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t impl_cudaMemcpy2DToArrayAsync(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,
+                                          size_t width, size_t height, enum cudaMemcpyKind kind,
+                                          cudaStream_t stream)
 {
     struct mt_box b = mt_box_2d(NULL, width, src, spitch, width, height, kind);
     return array_copy(&b, dst, x, y, 1, stream, 1);
 }
 
-cudaError_t IMPL(cudaMemcpy2DToArray)(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,
-                                      size_t width, size_t height, enum cudaMemcpyKind kind)
+cudaError_t impl_cudaMemcpy2DToArray(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,
+                                     size_t width, size_t height, enum cudaMemcpyKind kind)
 {
     struct mt_box b = mt_box_2d(NULL, width, src, spitch, width, height, kind);
     return array_copy(&b, dst, x, y, 1, NULL, 0);
 }
 
-cudaError_t IMPL(cudaMemcpy2DFromArrayAsync)(void *dst, size_t dpitch, cudaArray_const_t src, size_t x,
-                                             size_t y, size_t width, size_t height, enum cudaMemcpyKind kind,
-                                             cudaStream_t stream)
+cudaError_t impl_cudaMemcpy2DFromArrayAsync(void *dst, size_t dpitch, cudaArray_const_t src, size_t x,
+                                            size_t y, size_t width, size_t height, enum cudaMemcpyKind kind,
+                                            cudaStream_t stream)
 {
     struct mt_box b = mt_box_2d(dst, dpitch, NULL, width, width, height, kind);
     return array_copy(&b, src, x, y, 0, stream, 1);
 }
 
-cudaError_t IMPL(cudaMemcpy2DFromArray)(void *dst, size_t dpitch, cudaArray_const_t src, size_t x, size_t y,
-                                        size_t width, size_t height, enum cudaMemcpyKind kind)
+cudaError_t impl_cudaMemcpy2DFromArray(void *dst, size_t dpitch, cudaArray_const_t src, size_t x, size_t y,
+                                       size_t width, size_t height, enum cudaMemcpyKind kind)
 {
     struct mt_box b = mt_box_2d(dst, dpitch, NULL, width, width, height, kind);
     return array_copy(&b, src, x, y, 0, NULL, 0);
 }
 
-cudaError_t IMPL(cudaMemcpyToArray)(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
-                                    enum cudaMemcpyKind kind)
+cudaError_t impl_cudaMemcpyToArray(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
+                                   enum cudaMemcpyKind kind)
 {
     struct mt_box b = mt_box_1d(NULL, src, bytes, kind);
     return array_copy(&b, dst, x, y, 1, NULL, 0);
 }
 
-cudaError_t IMPL(cudaMemcpyToArrayAsync)(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
-                                         enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t impl_cudaMemcpyToArrayAsync(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
+                                        enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     struct mt_box b = mt_box_1d(NULL, src, bytes, kind);
     return array_copy(&b, dst, x, y, 1, stream, 1);
 }
 
-cudaError_t IMPL(cudaMemcpyFromArray)(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
-                                      enum cudaMemcpyKind kind)
+cudaError_t impl_cudaMemcpyFromArray(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
+                                     enum cudaMemcpyKind kind)
 {
     struct mt_box b = mt_box_1d(dst, NULL, bytes, kind);
     return array_copy(&b, src, x, y, 0, NULL, 0);
 }
 
-cudaError_t IMPL(cudaMemcpyFromArrayAsync)(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
-                                           enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t impl_cudaMemcpyFromArrayAsync(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
+                                          enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     struct mt_box b = mt_box_1d(dst, NULL, bytes, kind);
     return array_copy(&b, src, x, y, 0, stream, 1);
@@ -437,16 +437,16 @@ static cudaError_t array_to_array(struct mt_box *b, cudaArray_t dst, size_t dx, 
     return e ? mt_fail(e) : copy_start(b, 3, NULL, 1);
 }
 
-cudaError_t IMPL(cudaMemcpy2DArrayToArray)(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
-                                           size_t sx, size_t sy, size_t width, size_t height,
-                                           enum cudaMemcpyKind kind)
+cudaError_t impl_cudaMemcpy2DArrayToArray(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
+                                          size_t sx, size_t sy, size_t width, size_t height,
+                                          enum cudaMemcpyKind kind)
 {
     struct mt_box b = mt_box_2d(NULL, width, NULL, width, width, height, kind);
     return array_to_array(&b, dst, dx, dy, src, sx, sy);
 }
 
-cudaError_t IMPL(cudaMemcpyArrayToArray)(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
-                                         size_t sx, size_t sy, size_t bytes, enum cudaMemcpyKind kind)
+cudaError_t impl_cudaMemcpyArrayToArray(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
+                                        size_t sx, size_t sy, size_t bytes, enum cudaMemcpyKind kind)
 {
     struct mt_box b = mt_box_1d(NULL, NULL, bytes, kind);
     return array_to_array(&b, dst, dx, dy, src, sx, sy);

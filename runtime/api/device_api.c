@@ -40,39 +40,39 @@ static cudaError_t device_api_answer(int *out, int value)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGetDeviceCount)(int *n)
+cudaError_t impl_cudaGetDeviceCount(int *n)
 {
     return device_api_answer(n, 1);
 }
 
-cudaError_t IMPL(cudaGetDevice)(int *device)
+cudaError_t impl_cudaGetDevice(int *device)
 {
     return device_api_answer(device, 0);
 }
 
-cudaError_t IMPL(cudaSetDevice)(int device)
+cudaError_t impl_cudaSetDevice(int device)
 {
     MT_RETURN_IF_FAILED();
     return mt_fail(device ? cudaErrorInvalidDevice : cudaSuccess);
 }
 
-cudaError_t IMPL(cudaChooseDevice)(int *device, const struct cudaDeviceProp *wanted)
+cudaError_t impl_cudaChooseDevice(int *device, const struct cudaDeviceProp *wanted)
 {
     return wanted ? device_api_answer(device, 0) : mt_fail(cudaErrorInvalidValue);
 }
 
 #if CUDART_VERSION >= 12000
-cudaError_t IMPL(cudaInitDevice)(int device, unsigned device_flags_, unsigned flags)
+cudaError_t impl_cudaInitDevice(int device, unsigned device_flags_, unsigned flags)
 {
     if (device)
         return mt_fail(cudaErrorInvalidDevice);
     if (flags & ~(unsigned)cudaInitDeviceFlagsAreValid)
         return mt_fail(cudaErrorInvalidValue);
-    return flags ? IMPL(cudaSetDeviceFlags)(device_flags_) : mt_failed();
+    return flags ? impl_cudaSetDeviceFlags(device_flags_) : mt_failed();
 }
 #endif
 
-cudaError_t IMPL(cudaSetValidDevices)(int *list, int n)
+cudaError_t impl_cudaSetValidDevices(int *list, int n)
 {
     for (int i = 0; list && i < n; i++)
         if (list[i])
@@ -80,7 +80,7 @@ cudaError_t IMPL(cudaSetValidDevices)(int *list, int n)
     return mt_fail(list || !n ? cudaSuccess : cudaErrorInvalidValue);
 }
 
-cudaError_t IMPL(cudaSetDeviceFlags)(unsigned flags)
+cudaError_t impl_cudaSetDeviceFlags(unsigned flags)
 {
     unsigned schedule = flags & cudaDeviceScheduleMask;
     MT_RETURN_IF_FAILED();
@@ -90,12 +90,12 @@ cudaError_t IMPL(cudaSetDeviceFlags)(unsigned flags)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGetDeviceFlags)(unsigned *flags)
+cudaError_t impl_cudaGetDeviceFlags(unsigned *flags)
 {
     return device_api_answer((int *)flags, (int)(device_flags | cudaDeviceMapHost));
 }
 
-cudaError_t IMPL(cudaDeviceGetPCIBusId)(char *out, int size, int device)
+cudaError_t impl_cudaDeviceGetPCIBusId(char *out, int size, int device)
 {
     MT_RETURN_IF_FAILED();
     if (!out || size <= (int)strlen(BUS_ID) || device)
@@ -104,7 +104,7 @@ cudaError_t IMPL(cudaDeviceGetPCIBusId)(char *out, int size, int device)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaDeviceGetByPCIBusId)(int *device, const char *id)
+cudaError_t impl_cudaDeviceGetByPCIBusId(int *device, const char *id)
 {
     if (!id)
         return mt_fail(cudaErrorInvalidValue);
@@ -119,7 +119,7 @@ static int has_limit(enum cudaLimit limit)
     return (unsigned)limit <= cudaLimitPersistingL2CacheSize && limit != cudaLimitDevRuntimeSyncDepth;
 }
 
-cudaError_t IMPL(cudaDeviceSetLimit)(enum cudaLimit limit, size_t value)
+cudaError_t impl_cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 {
     MT_RETURN_IF_FAILED();
     if (!has_limit(limit))
@@ -134,7 +134,7 @@ cudaError_t IMPL(cudaDeviceSetLimit)(enum cudaLimit limit, size_t value)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaDeviceGetLimit)(size_t *out, enum cudaLimit limit)
+cudaError_t impl_cudaDeviceGetLimit(size_t *out, enum cudaLimit limit)
 {
     MT_RETURN_IF_FAILED();
     if (!out)
@@ -145,7 +145,7 @@ cudaError_t IMPL(cudaDeviceGetLimit)(size_t *out, enum cudaLimit limit)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaDeviceSetCacheConfig)(enum cudaFuncCache config)
+cudaError_t impl_cudaDeviceSetCacheConfig(enum cudaFuncCache config)
 {
     MT_RETURN_IF_FAILED();
     if ((unsigned)config > cudaFuncCachePreferEqual)
@@ -154,13 +154,13 @@ cudaError_t IMPL(cudaDeviceSetCacheConfig)(enum cudaFuncCache config)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaDeviceGetCacheConfig)(enum cudaFuncCache *out)
+cudaError_t impl_cudaDeviceGetCacheConfig(enum cudaFuncCache *out)
 {
     return device_api_answer((int *)out, cache_config);
 }
 
 #if CUDART_VERSION < 14000
-cudaError_t IMPL(cudaDeviceSetSharedMemConfig)(enum cudaSharedMemConfig config)
+cudaError_t impl_cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig config)
 {
     MT_RETURN_IF_FAILED();
     if ((unsigned)config > cudaSharedMemBankSizeEightByte)
@@ -169,13 +169,13 @@ cudaError_t IMPL(cudaDeviceSetSharedMemConfig)(enum cudaSharedMemConfig config)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaDeviceGetSharedMemConfig)(enum cudaSharedMemConfig *out)
+cudaError_t impl_cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *out)
 {
     return device_api_answer((int *)out, shared_config);
 }
 #endif
 
-cudaError_t IMPL(cudaDeviceGetStreamPriorityRange)(int *least, int *greatest)
+cudaError_t impl_cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
     MT_RETURN_IF_FAILED();
     if (least)
@@ -185,14 +185,14 @@ cudaError_t IMPL(cudaDeviceGetStreamPriorityRange)(int *least, int *greatest)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaCtxResetPersistingL2Cache)(void)
+cudaError_t impl_cudaCtxResetPersistingL2Cache(void)
 {
     return mt_failed();
 }
 
 /* ---- the whole device ---- */
 
-cudaError_t IMPL(cudaDeviceSynchronize)(void)
+cudaError_t impl_cudaDeviceSynchronize(void)
 {
     MT_RETURN_IF_FAILED();
     cudaError_t e = mt_capture_check(NULL, MT_CALL_DEVICE);
@@ -211,7 +211,7 @@ static void device_api_reset_limits(void)
     mt_device_heap_limit(MT_DEV_KERNEL_HEAP);
 }
 
-cudaError_t IMPL(cudaDeviceReset)(void)
+cudaError_t impl_cudaDeviceReset(void)
 {
     mt_stream_wait_all();
     mt_synced();
@@ -229,44 +229,44 @@ cudaError_t IMPL(cudaDeviceReset)(void)
 
 /* ---- peers: there is one device ---- */
 
-cudaError_t IMPL(cudaDeviceCanAccessPeer)(int *can, int device, int peer)
+cudaError_t impl_cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
     return device || peer ? mt_fail(cudaErrorInvalidDevice) : device_api_answer(can, 0);
 }
 
-cudaError_t IMPL(cudaDeviceEnablePeerAccess)(int peer, unsigned flags)
+cudaError_t impl_cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
     return mt_fail(flags ? cudaErrorInvalidValue : cudaErrorInvalidDevice);
 }
 
-cudaError_t IMPL(cudaDeviceDisablePeerAccess)(int peer)
+cudaError_t impl_cudaDeviceDisablePeerAccess(int peer)
 {
     return mt_fail(peer ? cudaErrorInvalidDevice : cudaErrorPeerAccessNotEnabled);
 }
 
-cudaError_t IMPL(cudaDeviceGetP2PAttribute)(int *out, enum cudaDeviceP2PAttr a, int src, int dst)
+cudaError_t impl_cudaDeviceGetP2PAttribute(int *out, enum cudaDeviceP2PAttr a, int src, int dst)
 {
     return mt_fail(cudaErrorInvalidDevice); /* needs two devices */
 }
 
 /* ---- versions, profiler ---- */
 
-cudaError_t IMPL(cudaDriverGetVersion)(int *version)
+cudaError_t impl_cudaDriverGetVersion(int *version)
 {
     return device_api_answer(version, CUDART_VERSION);
 }
 
-cudaError_t IMPL(cudaRuntimeGetVersion)(int *version)
+cudaError_t impl_cudaRuntimeGetVersion(int *version)
 {
     return device_api_answer(version, CUDART_VERSION);
 }
 
-cudaError_t IMPL(cudaProfilerStart)(void)
+cudaError_t impl_cudaProfilerStart(void)
 {
     return mt_failed();
 }
 
-cudaError_t IMPL(cudaProfilerStop)(void)
+cudaError_t impl_cudaProfilerStop(void)
 {
     return mt_failed();
 }

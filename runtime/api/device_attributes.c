@@ -59,7 +59,7 @@ static void set_versioned(struct cudaDeviceProp *p)
 #endif
 }
 
-cudaError_t IMPL(cudaGetDeviceProperties)(struct cudaDeviceProp *p, int device)
+cudaError_t impl_cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 {
     MT_RETURN_IF_FAILED();
     if (!p || device)
@@ -125,11 +125,11 @@ static int device_attributes_attribute(int a, const struct cudaDeviceProp *p, in
     }
 }
 
-cudaError_t IMPL(cudaDeviceGetAttribute)(int *out, enum cudaDeviceAttr a, int device)
+cudaError_t impl_cudaDeviceGetAttribute(int *out, enum cudaDeviceAttr a, int device)
 {
     struct cudaDeviceProp p;
     int value;
-    cudaError_t e = IMPL(cudaGetDeviceProperties)(&p, device);
+    cudaError_t e = impl_cudaGetDeviceProperties(&p, device);
     if (e)
         return e;
     if (!out || device_attributes_attribute((int)a, &p, &value))
@@ -139,8 +139,8 @@ cudaError_t IMPL(cudaDeviceGetAttribute)(int *out, enum cudaDeviceAttr a, int de
 }
 
 #if CUDART_VERSION >= 11010
-cudaError_t IMPL(cudaDeviceGetTexture1DLinearMaxWidth)(size_t *out, const struct cudaChannelFormatDesc *f,
-                                                       int device)
+cudaError_t impl_cudaDeviceGetTexture1DLinearMaxWidth(size_t *out, const struct cudaChannelFormatDesc *f,
+                                                      int device)
 {
     MT_RETURN_IF_FAILED();
     int bits = f ? f->x + f->y + f->z + f->w : 0;
@@ -155,9 +155,9 @@ cudaError_t IMPL(cudaDeviceGetTexture1DLinearMaxWidth)(size_t *out, const struct
 
 #if CUDART_VERSION >= 13000
 /* All atomic operations of the device are the host's own. */
-cudaError_t IMPL(cudaDeviceGetHostAtomicCapabilities)(unsigned *capabilities,
-                                                      const enum cudaAtomicOperation *operations,
-                                                      unsigned count, int device)
+cudaError_t impl_cudaDeviceGetHostAtomicCapabilities(unsigned *capabilities,
+                                                     const enum cudaAtomicOperation *operations,
+                                                     unsigned count, int device)
 {
     MT_RETURN_IF_FAILED();
     if (!capabilities || !operations || !count)

@@ -7,9 +7,9 @@
 
 #if CUDART_VERSION >= 13000
 /* One device is not a peer of its own. */
-cudaError_t IMPL(cudaDeviceGetP2PAtomicCapabilities)(unsigned *capabilities,
-                                                     const enum cudaAtomicOperation *operations,
-                                                     unsigned count, int from, int to)
+cudaError_t impl_cudaDeviceGetP2PAtomicCapabilities(unsigned *capabilities,
+                                                    const enum cudaAtomicOperation *operations,
+                                                    unsigned count, int from, int to)
 {
     return mt_fail(cudaErrorInvalidDevice);
 }

@@ -5,7 +5,7 @@
  *   impl_<name>  the CPU device's own function; on a GPU the real CUDA runtime's, arguments untouched
  *
  * What has neither returns cudaErrorNotSupported and says its name once. gen_entries.py makes table and jumps
- * from the header; a file of this folder adds a function by defining IMPL(name) or REC(name) with the
+ * from the header; a file of this folder adds a function by defining impl_<name> or rec_<name> with the
  * header's own signature.
  *
  * Who may call whom in this folder: a file calls its own group and those above it in this list
@@ -41,11 +41,10 @@ extern void *mt_entry_slots[MT_ENTRIES];
 /* The program has called a function of the runtime API that makes the primary context current. */
 extern int mt_entry_called;
 
-/* Two steps, so that names which the header renames (cudaX -> cudaX_v2) follow. */
+/* Two steps, so that names which the header renames (cudaX -> cudaX_v2) follow; entries.h does so for impl_
+ * and rec_. */
 #define MT_PASTE_(a, b) a##b
 #define MT_PASTE(a, b) MT_PASTE_(a, b)
-#define IMPL(name) MT_PASTE(impl_, name)
-#define REC(name) MT_PASTE(rec_, name)
 #define MT_NEXT(name) ((__typeof__(&name))mt_entry_next(MT_PASTE(MT_I_, name)))
 
 /* What comes after the recorder of entry `index`. Never NULL. */

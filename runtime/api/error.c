@@ -46,14 +46,14 @@ void mt_fail_reset(void)
     sticky = later = 0;
 }
 
-cudaError_t IMPL(cudaGetLastError)(void)
+cudaError_t impl_cudaGetLastError(void)
 {
     cudaError_t e = last ? last : (cudaError_t)sticky;
     last = cudaSuccess;
     return e;
 }
 
-cudaError_t IMPL(cudaPeekAtLastError)(void)
+cudaError_t impl_cudaPeekAtLastError(void)
 {
     return last ? last : (cudaError_t)sticky;
 }
@@ -111,13 +111,13 @@ static int error_find(cudaError_t e)
     return -1;
 }
 
-const char *IMPL(cudaGetErrorName)(cudaError_t e)
+const char *impl_cudaGetErrorName(cudaError_t e)
 {
     int i = error_find(e);
     return i < 0 ? "unrecognized error code" : names[i].name;
 }
 
-const char *IMPL(cudaGetErrorString)(cudaError_t e)
+const char *impl_cudaGetErrorString(cudaError_t e)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)

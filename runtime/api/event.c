@@ -61,7 +61,7 @@ void mt_events_reset(void)
 
 /* ---- the CPU device ---- */
 
-cudaError_t IMPL(cudaEventCreateWithFlags)(cudaEvent_t *out, unsigned flags)
+cudaError_t impl_cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
     MT_RETURN_IF_FAILED();
     if (!out || flags & ~(unsigned)FLAGS ||
@@ -78,12 +78,12 @@ cudaError_t IMPL(cudaEventCreateWithFlags)(cudaEvent_t *out, unsigned flags)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaEventCreate)(cudaEvent_t *out)
+cudaError_t impl_cudaEventCreate(cudaEvent_t *out)
 {
-    return IMPL(cudaEventCreateWithFlags)(out, cudaEventDefault);
+    return impl_cudaEventCreateWithFlags(out, cudaEventDefault);
 }
 
-cudaError_t IMPL(cudaEventDestroy)(cudaEvent_t handle)
+cudaError_t impl_cudaEventDestroy(cudaEvent_t handle)
 {
     struct mt_event *e = mt_event_get(handle);
     if (!e)
@@ -226,7 +226,7 @@ static cudaError_t event_find(cudaEvent_t handle, cudaStream_t stream, struct mt
     return mt_capture_check(*s, MT_CALL_ASYNC);
 }
 
-cudaError_t IMPL(cudaEventRecordWithFlags)(cudaEvent_t handle, cudaStream_t stream, unsigned flags)
+cudaError_t impl_cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream, unsigned flags)
 {
     struct mt_event *e;
     struct mt_stream *s;
@@ -241,9 +241,9 @@ cudaError_t IMPL(cudaEventRecordWithFlags)(cudaEvent_t handle, cudaStream_t stre
     return event_put(s, mt_event_record_op(handle));
 }
 
-cudaError_t IMPL(cudaEventRecord)(cudaEvent_t handle, cudaStream_t stream)
+cudaError_t impl_cudaEventRecord(cudaEvent_t handle, cudaStream_t stream)
 {
-    return IMPL(cudaEventRecordWithFlags)(handle, stream, 0);
+    return impl_cudaEventRecordWithFlags(handle, stream, 0);
 }
 
 /* Another process's record is waited for by a thread that looks at it now and then. */
@@ -274,7 +274,7 @@ static cudaError_t put_foreign(struct mt_stream *s, struct mt_shared_event *shar
     return op || done ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
 
-cudaError_t IMPL(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t handle, unsigned flags)
+cudaError_t impl_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigned flags)
 {
     struct mt_event *e;
     struct mt_stream *s;
@@ -306,7 +306,7 @@ static cudaError_t event_ask(cudaEvent_t handle, struct mt_event **e, struct mt_
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaEventQuery)(cudaEvent_t handle)
+cudaError_t impl_cudaEventQuery(cudaEvent_t handle)
 {
     struct mt_event *e;
     struct mt_mark *m = NULL;
@@ -319,7 +319,7 @@ cudaError_t IMPL(cudaEventQuery)(cudaEvent_t handle)
     return rc ? rc : mt_failed_sync();
 }
 
-cudaError_t IMPL(cudaEventSynchronize)(cudaEvent_t handle)
+cudaError_t impl_cudaEventSynchronize(cudaEvent_t handle)
 {
     struct mt_event *e = NULL;
     struct mt_mark *m = NULL;
@@ -346,7 +346,7 @@ static cudaError_t time_of(const struct mt_event *e, struct mt_mark *m, uint64_t
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaEventElapsedTime)(float *ms, cudaEvent_t start, cudaEvent_t end)
+cudaError_t impl_cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
     struct mt_event *a, *b;
     struct mt_mark *from = NULL, *to = NULL;

@@ -139,34 +139,34 @@ static struct mt_fill fill_3d(struct cudaPitchedPtr p, int value, struct cudaExt
                             extent.height, extent.depth, value,          1};
 }
 
-cudaError_t IMPL(cudaMemset)(void *p, int value, size_t bytes)
+cudaError_t impl_cudaMemset(void *p, int value, size_t bytes)
 {
     return mt_fill_start(fill_1d(p, value, bytes), NULL, 1);
 }
 
-cudaError_t IMPL(cudaMemsetAsync)(void *p, int value, size_t bytes, cudaStream_t stream)
+cudaError_t impl_cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream)
 {
     return mt_fill_start(fill_1d(p, value, bytes), stream, 0);
 }
 
-cudaError_t IMPL(cudaMemset2D)(void *p, size_t pitch, int value, size_t width, size_t height)
+cudaError_t impl_cudaMemset2D(void *p, size_t pitch, int value, size_t width, size_t height)
 {
     return mt_fill_start(fill_2d(p, pitch, value, width, height), NULL, 1);
 }
 
-cudaError_t IMPL(cudaMemset2DAsync)(void *p, size_t pitch, int value, size_t width, size_t height,
-                                    cudaStream_t stream)
+cudaError_t impl_cudaMemset2DAsync(void *p, size_t pitch, int value, size_t width, size_t height,
+                                   cudaStream_t stream)
 {
     return mt_fill_start(fill_2d(p, pitch, value, width, height), stream, 0);
 }
 
-cudaError_t IMPL(cudaMemset3DAsync)(struct cudaPitchedPtr p, int value, struct cudaExtent extent,
-                                    cudaStream_t stream)
+cudaError_t impl_cudaMemset3DAsync(struct cudaPitchedPtr p, int value, struct cudaExtent extent,
+                                   cudaStream_t stream)
 {
     return mt_fill_start(fill_3d(p, value, extent), stream, 0);
 }
 
-cudaError_t IMPL(cudaMemset3D)(struct cudaPitchedPtr p, int value, struct cudaExtent extent)
+cudaError_t impl_cudaMemset3D(struct cudaPitchedPtr p, int value, struct cudaExtent extent)
 {
     return mt_fill_start(fill_3d(p, value, extent), NULL, 1);
 }

@@ -21,7 +21,7 @@ cudaError_t mt_function_get(const void *func, struct mt_function **f)
     return mt_fail(cudaErrorNoKernelImageForDevice);
 }
 
-cudaError_t IMPL(cudaFuncGetAttributes)(struct cudaFuncAttributes *a, const void *func)
+cudaError_t impl_cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *func)
 {
     struct mt_function *f = NULL;
     cudaError_t e = a ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
@@ -79,7 +79,7 @@ static cudaError_t set_cluster(struct mt_function *f, enum cudaFuncAttribute a, 
 }
 #endif
 
-cudaError_t IMPL(cudaFuncSetAttribute)(const void *func, enum cudaFuncAttribute a, int value)
+cudaError_t impl_cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute a, int value)
 {
     struct mt_function *f = NULL;
     cudaError_t e = mt_function_get(func, &f);
@@ -105,7 +105,7 @@ cudaError_t IMPL(cudaFuncSetAttribute)(const void *func, enum cudaFuncAttribute 
 #endif
 }
 
-cudaError_t IMPL(cudaFuncSetCacheConfig)(const void *func, enum cudaFuncCache config)
+cudaError_t impl_cudaFuncSetCacheConfig(const void *func, enum cudaFuncCache config)
 {
     struct mt_function *f = NULL;
     cudaError_t e = mt_function_get(func, &f);
@@ -113,7 +113,7 @@ cudaError_t IMPL(cudaFuncSetCacheConfig)(const void *func, enum cudaFuncCache co
 }
 
 #if CUDART_VERSION < 14000
-cudaError_t IMPL(cudaFuncSetSharedMemConfig)(const void *func, enum cudaSharedMemConfig config)
+cudaError_t impl_cudaFuncSetSharedMemConfig(const void *func, enum cudaSharedMemConfig config)
 {
     struct mt_function *f = NULL;
     return mt_function_get(func, &f);
@@ -121,7 +121,7 @@ cudaError_t IMPL(cudaFuncSetSharedMemConfig)(const void *func, enum cudaSharedMe
 #endif
 
 #if CUDART_VERSION >= 12030
-cudaError_t IMPL(cudaFuncGetName)(const char **name, const void *func)
+cudaError_t impl_cudaFuncGetName(const char **name, const void *func)
 {
     struct mt_function *f = NULL;
     cudaError_t e = name ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
@@ -132,7 +132,7 @@ cudaError_t IMPL(cudaFuncGetName)(const char **name, const void *func)
 #endif
 
 #if CUDART_VERSION >= 12040
-cudaError_t IMPL(cudaFuncGetParamInfo)(const void *func, size_t index, size_t *offset, size_t *size)
+cudaError_t impl_cudaFuncGetParamInfo(const void *func, size_t index, size_t *offset, size_t *size)
 {
     struct mt_function *f = NULL;
     cudaError_t e = offset ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
@@ -153,7 +153,7 @@ cudaError_t IMPL(cudaFuncGetParamInfo)(const void *func, size_t index, size_t *o
 #endif
 
 #if CUDART_VERSION >= 12010
-cudaError_t IMPL(cudaGetKernel)(cudaKernel_t *kernel, const void *func)
+cudaError_t impl_cudaGetKernel(cudaKernel_t *kernel, const void *func)
 {
     struct mt_function *f = NULL;
     cudaError_t e = kernel ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
@@ -163,7 +163,7 @@ cudaError_t IMPL(cudaGetKernel)(cudaKernel_t *kernel, const void *func)
 }
 #endif
 
-cudaError_t IMPL(cudaGetFuncBySymbol)(cudaFunction_t *out, const void *func)
+cudaError_t impl_cudaGetFuncBySymbol(cudaFunction_t *out, const void *func)
 {
     struct mt_function *f = NULL;
     cudaError_t e = out ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);

@@ -192,7 +192,7 @@ struct CUgraph_st *mt_graph_clone(const struct CUgraph_st *g)
 
 /* ---- entry points ---- */
 
-cudaError_t IMPL(cudaGraphCreate)(cudaGraph_t *out, unsigned flags)
+cudaError_t impl_cudaGraphCreate(cudaGraph_t *out, unsigned flags)
 {
     MT_RETURN_IF_FAILED();
     if (!out || flags)
@@ -201,7 +201,7 @@ cudaError_t IMPL(cudaGraphCreate)(cudaGraph_t *out, unsigned flags)
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
 
-cudaError_t IMPL(cudaGraphDestroy)(cudaGraph_t graph)
+cudaError_t impl_cudaGraphDestroy(cudaGraph_t graph)
 {
     struct CUgraph_st *g = mt_graph_get(graph);
     if (!g || g->owned || g->captures)
@@ -210,7 +210,7 @@ cudaError_t IMPL(cudaGraphDestroy)(cudaGraph_t graph)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGraphClone)(cudaGraph_t *out, cudaGraph_t graph)
+cudaError_t impl_cudaGraphClone(cudaGraph_t *out, cudaGraph_t graph)
 {
     MT_RETURN_IF_FAILED();
     struct CUgraph_st *g = mt_graph_get(graph);
@@ -222,7 +222,7 @@ cudaError_t IMPL(cudaGraphClone)(cudaGraph_t *out, cudaGraph_t graph)
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
 
-cudaError_t IMPL(cudaGraphNodeFindInClone)(cudaGraphNode_t *out, cudaGraphNode_t original, cudaGraph_t clone)
+cudaError_t impl_cudaGraphNodeFindInClone(cudaGraphNode_t *out, cudaGraphNode_t original, cudaGraph_t clone)
 {
     struct CUgraph_st *g = mt_graph_get(clone);
     if (!out || !g || !mt_graph_node(original))
@@ -235,7 +235,7 @@ cudaError_t IMPL(cudaGraphNodeFindInClone)(cudaGraphNode_t *out, cudaGraphNode_t
     return mt_fail(cudaErrorInvalidValue);
 }
 
-cudaError_t IMPL(cudaGraphNodeGetType)(cudaGraphNode_t node, enum cudaGraphNodeType *type)
+cudaError_t impl_cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
 {
     struct CUgraphNode_st *n = mt_graph_node(node);
     if (!n || !type)

@@ -33,7 +33,7 @@ static cudaError_t graph_any_alloc(cudaGraphNode_t *out, cudaGraph_t graph, cons
                                    size_t n, struct cudaMemAllocNodeParamsV2 *p)
 {
     struct cudaMemAllocNodeParams q = {p->poolProps, p->accessDescs, p->accessDescCount, p->bytesize, NULL};
-    cudaError_t e = IMPL(cudaGraphAddMemAllocNode)(out, graph, after, n, &q);
+    cudaError_t e = impl_cudaGraphAddMemAllocNode(out, graph, after, n, &q);
     if (!e)
         p->dptr = q.dptr;
     return e;
@@ -47,7 +47,7 @@ static cudaError_t graph_any_branch(cudaGraphNode_t *out, cudaGraph_t graph, con
     cudaError_t e = mt_branch_new(&b, p->handle, (int)p->type, p->size);
     if (e)
         return e;
-    e = IMPL(cudaGraphAddEmptyNode)(out, graph, after, n);
+    e = impl_cudaGraphAddEmptyNode(out, graph, after, n);
     if (e) {
         mt_branch_forget(b);
         mt_branch_free(b);
@@ -69,7 +69,7 @@ static cudaError_t graph_any_child(cudaGraphNode_t *out, cudaGraph_t graph, cons
     if (p->ownership == cudaGraphChildGraphOwnershipMove) {
         if (!c || c->owned || c->captures || c == graph || mt_graph_conditions(c))
             return mt_fail(cudaErrorInvalidValue);
-        cudaError_t e = IMPL(cudaGraphAddEmptyNode)(out, graph, after, n);
+        cudaError_t e = impl_cudaGraphAddEmptyNode(out, graph, after, n);
         if (e)
             return e;
         (*out)->type = cudaGraphNodeTypeGraph;
@@ -78,11 +78,11 @@ static cudaError_t graph_any_child(cudaGraphNode_t *out, cudaGraph_t graph, cons
         return cudaSuccess;
     }
 #endif
-    return IMPL(cudaGraphAddChildGraphNode)(out, graph, after, n, p->graph);
+    return impl_cudaGraphAddChildGraphNode(out, graph, after, n, p->graph);
 }
 
-cudaError_t IMPL(cudaGraphAddNode)(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                   EDGES size_t n, struct cudaGraphNodeParams *p)
+cudaError_t impl_cudaGraphAddNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                  EDGES size_t n, struct cudaGraphNodeParams *p)
 {
     MT_RETURN_IF_FAILED();
     if (!p)
@@ -90,30 +90,30 @@ cudaError_t IMPL(cudaGraphAddNode)(cudaGraphNode_t *out, cudaGraph_t graph, cons
     switch (p->type) {
     case cudaGraphNodeTypeKernel: {
         struct cudaKernelNodeParams k = graph_any_kernel(&p->kernel);
-        return IMPL(cudaGraphAddKernelNode)(out, graph, after, n, &k);
+        return impl_cudaGraphAddKernelNode(out, graph, after, n, &k);
     }
     case cudaGraphNodeTypeMemcpy:
-        return IMPL(cudaGraphAddMemcpyNode)(out, graph, after, n, &p->memcpy.copyParams);
+        return impl_cudaGraphAddMemcpyNode(out, graph, after, n, &p->memcpy.copyParams);
     case cudaGraphNodeTypeMemset: {
         struct cudaMemsetParams f = graph_any_fill(&p->memset);
-        return IMPL(cudaGraphAddMemsetNode)(out, graph, after, n, &f);
+        return impl_cudaGraphAddMemsetNode(out, graph, after, n, &f);
     }
     case cudaGraphNodeTypeHost: {
         struct cudaHostNodeParams h = graph_any_host(&p->host);
-        return IMPL(cudaGraphAddHostNode)(out, graph, after, n, &h);
+        return impl_cudaGraphAddHostNode(out, graph, after, n, &h);
     }
     case cudaGraphNodeTypeGraph:
         return graph_any_child(out, graph, after, n, &p->graph);
     case cudaGraphNodeTypeEmpty:
-        return IMPL(cudaGraphAddEmptyNode)(out, graph, after, n);
+        return impl_cudaGraphAddEmptyNode(out, graph, after, n);
     case cudaGraphNodeTypeWaitEvent:
-        return IMPL(cudaGraphAddEventWaitNode)(out, graph, after, n, p->eventWait.event);
+        return impl_cudaGraphAddEventWaitNode(out, graph, after, n, p->eventWait.event);
     case cudaGraphNodeTypeEventRecord:
-        return IMPL(cudaGraphAddEventRecordNode)(out, graph, after, n, p->eventRecord.event);
+        return impl_cudaGraphAddEventRecordNode(out, graph, after, n, p->eventRecord.event);
     case cudaGraphNodeTypeMemAlloc:
         return graph_any_alloc(out, graph, after, n, &p->alloc);
     case cudaGraphNodeTypeMemFree:
-        return IMPL(cudaGraphAddMemFreeNode)(out, graph, after, n, p->free.dptr);
+        return impl_cudaGraphAddMemFreeNode(out, graph, after, n, p->free.dptr);
     case cudaGraphNodeTypeConditional:
         return graph_any_branch(out, graph, after, n, &p->conditional);
     default:
@@ -136,7 +136,7 @@ static cudaError_t graph_any_replace(struct CUgraphNode_st *n, cudaGraph_t graph
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGraphNodeSetParams)(cudaGraphNode_t node, struct cudaGraphNodeParams *p)
+cudaError_t impl_cudaGraphNodeSetParams(cudaGraphNode_t node, struct cudaGraphNodeParams *p)
 {
     MT_RETURN_IF_FAILED();
     struct CUgraphNode_st *n = mt_graph_node(node);
@@ -145,33 +145,33 @@ cudaError_t IMPL(cudaGraphNodeSetParams)(cudaGraphNode_t node, struct cudaGraphN
     switch (p->type) {
     case cudaGraphNodeTypeKernel: {
         struct cudaKernelNodeParams k = graph_any_kernel(&p->kernel);
-        return IMPL(cudaGraphKernelNodeSetParams)(node, &k);
+        return impl_cudaGraphKernelNodeSetParams(node, &k);
     }
     case cudaGraphNodeTypeMemcpy:
-        return IMPL(cudaGraphMemcpyNodeSetParams)(node, &p->memcpy.copyParams);
+        return impl_cudaGraphMemcpyNodeSetParams(node, &p->memcpy.copyParams);
     case cudaGraphNodeTypeMemset: {
         struct cudaMemsetParams f = graph_any_fill(&p->memset);
-        return IMPL(cudaGraphMemsetNodeSetParams)(node, &f);
+        return impl_cudaGraphMemsetNodeSetParams(node, &f);
     }
     case cudaGraphNodeTypeHost: {
         struct cudaHostNodeParams h = graph_any_host(&p->host);
-        return IMPL(cudaGraphHostNodeSetParams)(node, &h);
+        return impl_cudaGraphHostNodeSetParams(node, &h);
     }
     case cudaGraphNodeTypeGraph:
         return graph_any_replace(n, p->graph.graph);
     case cudaGraphNodeTypeEmpty:
         return cudaSuccess;
     case cudaGraphNodeTypeWaitEvent:
-        return IMPL(cudaGraphEventWaitNodeSetEvent)(node, p->eventWait.event);
+        return impl_cudaGraphEventWaitNodeSetEvent(node, p->eventWait.event);
     case cudaGraphNodeTypeEventRecord:
-        return IMPL(cudaGraphEventRecordNodeSetEvent)(node, p->eventRecord.event);
+        return impl_cudaGraphEventRecordNodeSetEvent(node, p->eventRecord.event);
     default: /* memory and conditional nodes stay what they are */
         return mt_fail(cudaErrorNotSupported);
     }
 }
 
-cudaError_t IMPL(cudaGraphExecNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                             struct cudaGraphNodeParams *p)
+cudaError_t impl_cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                            struct cudaGraphNodeParams *p)
 {
     MT_RETURN_IF_FAILED();
     if (!p)
@@ -179,24 +179,24 @@ cudaError_t IMPL(cudaGraphExecNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode
     switch (p->type) {
     case cudaGraphNodeTypeKernel: {
         struct cudaKernelNodeParams k = graph_any_kernel(&p->kernel);
-        return IMPL(cudaGraphExecKernelNodeSetParams)(exec, node, &k);
+        return impl_cudaGraphExecKernelNodeSetParams(exec, node, &k);
     }
     case cudaGraphNodeTypeMemcpy:
-        return IMPL(cudaGraphExecMemcpyNodeSetParams)(exec, node, &p->memcpy.copyParams);
+        return impl_cudaGraphExecMemcpyNodeSetParams(exec, node, &p->memcpy.copyParams);
     case cudaGraphNodeTypeMemset: {
         struct cudaMemsetParams f = graph_any_fill(&p->memset);
-        return IMPL(cudaGraphExecMemsetNodeSetParams)(exec, node, &f);
+        return impl_cudaGraphExecMemsetNodeSetParams(exec, node, &f);
     }
     case cudaGraphNodeTypeHost: {
         struct cudaHostNodeParams h = graph_any_host(&p->host);
-        return IMPL(cudaGraphExecHostNodeSetParams)(exec, node, &h);
+        return impl_cudaGraphExecHostNodeSetParams(exec, node, &h);
     }
     case cudaGraphNodeTypeGraph:
-        return IMPL(cudaGraphExecChildGraphNodeSetParams)(exec, node, p->graph.graph);
+        return impl_cudaGraphExecChildGraphNodeSetParams(exec, node, p->graph.graph);
     case cudaGraphNodeTypeWaitEvent:
-        return IMPL(cudaGraphExecEventWaitNodeSetEvent)(exec, node, p->eventWait.event);
+        return impl_cudaGraphExecEventWaitNodeSetEvent(exec, node, p->eventWait.event);
     case cudaGraphNodeTypeEventRecord:
-        return IMPL(cudaGraphExecEventRecordNodeSetEvent)(exec, node, p->eventRecord.event);
+        return impl_cudaGraphExecEventRecordNodeSetEvent(exec, node, p->eventRecord.event);
     default:
         return mt_fail((unsigned)p->type < cudaGraphNodeTypeCount ? cudaErrorNotSupported
                                                                   : cudaErrorInvalidValue);

@@ -35,8 +35,8 @@ static cudaError_t graph_attributes_change(struct parts *p)
     return e ? e : mt_graph_replace(p->node, cudaGraphNodeTypeKernel, op);
 }
 
-cudaError_t IMPL(cudaGraphKernelNodeGetAttribute)(cudaGraphNode_t node, cudaLaunchAttributeID which,
-                                                  cudaLaunchAttributeValue *out)
+cudaError_t impl_cudaGraphKernelNodeGetAttribute(cudaGraphNode_t node, cudaLaunchAttributeID which,
+                                                 cudaLaunchAttributeValue *out)
 {
     struct parts p;
     cudaError_t e = out ? graph_attributes_open(&p, node) : mt_fail(cudaErrorInvalidValue);
@@ -55,8 +55,8 @@ cudaError_t IMPL(cudaGraphKernelNodeGetAttribute)(cudaGraphNode_t node, cudaLaun
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGraphKernelNodeSetAttribute)(cudaGraphNode_t node, cudaLaunchAttributeID which,
-                                                  const cudaLaunchAttributeValue *value)
+cudaError_t impl_cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, cudaLaunchAttributeID which,
+                                                 const cudaLaunchAttributeValue *value)
 {
     struct parts p;
     cudaError_t e = value ? graph_attributes_open(&p, node) : mt_fail(cudaErrorInvalidValue);
@@ -69,7 +69,7 @@ cudaError_t IMPL(cudaGraphKernelNodeSetAttribute)(cudaGraphNode_t node, cudaLaun
     return e;
 }
 
-cudaError_t IMPL(cudaGraphKernelNodeCopyAttributes)(cudaGraphNode_t to, cudaGraphNode_t from)
+cudaError_t impl_cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t to, cudaGraphNode_t from)
 {
     struct parts a, b;
     cudaError_t e = graph_attributes_open(&a, from);

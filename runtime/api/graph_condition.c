@@ -57,8 +57,8 @@ void mt_condition_drop(struct CUgraph_st *g)
 }
 
 #if CUDART_VERSION >= 12030
-cudaError_t IMPL(cudaGraphConditionalHandleCreate)(cudaGraphConditionalHandle *out, cudaGraph_t graph,
-                                                   unsigned first, unsigned flags)
+cudaError_t impl_cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *out, cudaGraph_t graph,
+                                                  unsigned first, unsigned flags)
 {
     MT_RETURN_IF_FAILED();
     struct CUgraph_st *g = mt_graph_get(graph);

@@ -45,12 +45,12 @@ static cudaError_t graph_edges_list(cudaGraph_t graph, cudaGraphNode_t *out, siz
     return graph_edges_given(&a, count, NULL);
 }
 
-cudaError_t IMPL(cudaGraphGetNodes)(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count)
+cudaError_t impl_cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count)
 {
     return graph_edges_list(graph, out, count, 0);
 }
 
-cudaError_t IMPL(cudaGraphGetRootNodes)(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count)
+cudaError_t impl_cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count)
 {
     return graph_edges_list(graph, out, count, 1);
 }
@@ -116,67 +116,67 @@ static cudaError_t graph_edges_change(cudaGraph_t graph, const cudaGraphNode_t *
 }
 
 #if CUDART_VERSION >= 13000
-cudaError_t IMPL(cudaGraphGetEdges)(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to,
-                                    cudaGraphEdgeData *data, size_t *n)
+cudaError_t impl_cudaGraphGetEdges(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to,
+                                   cudaGraphEdgeData *data, size_t *n)
 {
     return graph_edges_edges(g, from, to, data, n);
 }
 
-cudaError_t IMPL(cudaGraphNodeGetDependencies)(cudaGraphNode_t node, cudaGraphNode_t *out,
-                                               cudaGraphEdgeData *data, size_t *n)
+cudaError_t impl_cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *out,
+                                              cudaGraphEdgeData *data, size_t *n)
 {
     return graph_edges_neighbours(node, out, data, n, 1);
 }
 
-cudaError_t IMPL(cudaGraphNodeGetDependentNodes)(cudaGraphNode_t node, cudaGraphNode_t *out,
-                                                 cudaGraphEdgeData *data, size_t *n)
+cudaError_t impl_cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t *out,
+                                                cudaGraphEdgeData *data, size_t *n)
 {
     return graph_edges_neighbours(node, out, data, n, 0);
 }
 
 /* Edges of kernels that begin before others end: the whole kernel is waited for, which is always right. */
-cudaError_t IMPL(cudaGraphAddDependencies)(cudaGraph_t g, const cudaGraphNode_t *from,
-                                           const cudaGraphNode_t *to, const cudaGraphEdgeData *data, size_t n)
+cudaError_t impl_cudaGraphAddDependencies(cudaGraph_t g, const cudaGraphNode_t *from,
+                                          const cudaGraphNode_t *to, const cudaGraphEdgeData *data, size_t n)
 {
     return graph_edges_change(g, from, to, n, 1);
 }
 
-cudaError_t IMPL(cudaGraphRemoveDependencies)(cudaGraph_t g, const cudaGraphNode_t *from,
-                                              const cudaGraphNode_t *to, const cudaGraphEdgeData *data,
-                                              size_t n)
+cudaError_t impl_cudaGraphRemoveDependencies(cudaGraph_t g, const cudaGraphNode_t *from,
+                                             const cudaGraphNode_t *to, const cudaGraphEdgeData *data,
+                                             size_t n)
 {
     return graph_edges_change(g, from, to, n, 0);
 }
 #else
-cudaError_t IMPL(cudaGraphGetEdges)(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t *n)
+cudaError_t impl_cudaGraphGetEdges(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t *n)
 {
     return graph_edges_edges(g, from, to, NULL, n);
 }
 
-cudaError_t IMPL(cudaGraphNodeGetDependencies)(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
+cudaError_t impl_cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
 {
     return graph_edges_neighbours(node, out, NULL, n, 1);
 }
 
-cudaError_t IMPL(cudaGraphNodeGetDependentNodes)(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
+cudaError_t impl_cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *n)
 {
     return graph_edges_neighbours(node, out, NULL, n, 0);
 }
 
-cudaError_t IMPL(cudaGraphAddDependencies)(cudaGraph_t g, const cudaGraphNode_t *from,
-                                           const cudaGraphNode_t *to, size_t n)
+cudaError_t impl_cudaGraphAddDependencies(cudaGraph_t g, const cudaGraphNode_t *from,
+                                          const cudaGraphNode_t *to, size_t n)
 {
     return graph_edges_change(g, from, to, n, 1);
 }
 
-cudaError_t IMPL(cudaGraphRemoveDependencies)(cudaGraph_t g, const cudaGraphNode_t *from,
-                                              const cudaGraphNode_t *to, size_t n)
+cudaError_t impl_cudaGraphRemoveDependencies(cudaGraph_t g, const cudaGraphNode_t *from,
+                                             const cudaGraphNode_t *to, size_t n)
 {
     return graph_edges_change(g, from, to, n, 0);
 }
 #endif
 
-cudaError_t IMPL(cudaGraphDestroyNode)(cudaGraphNode_t node)
+cudaError_t impl_cudaGraphDestroyNode(cudaGraphNode_t node)
 {
     struct CUgraphNode_st *n = mt_graph_node(node);
     if (!n)
@@ -199,7 +199,7 @@ cudaError_t IMPL(cudaGraphDestroyNode)(cudaGraphNode_t node)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGraphDebugDotPrint)(cudaGraph_t graph, const char *path, unsigned flags)
+cudaError_t impl_cudaGraphDebugDotPrint(cudaGraph_t graph, const char *path, unsigned flags)
 {
     static const char *const names[] = {"kernel",
                                         "memcpy",

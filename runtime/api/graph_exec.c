@@ -51,7 +51,7 @@ static cudaError_t graph_exec_run(struct CUgraphExec_st *x, struct mt_stream *s)
     return e;
 }
 
-cudaError_t IMPL(cudaGraphLaunch)(cudaGraphExec_t exec, cudaStream_t stream)
+cudaError_t impl_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     MT_RETURN_IF_FAILED();
     struct CUgraphExec_st *x = graph_exec_get(exec);
@@ -62,7 +62,7 @@ cudaError_t IMPL(cudaGraphLaunch)(cudaGraphExec_t exec, cudaStream_t stream)
     return e ? e : graph_exec_run(x, s);
 }
 
-cudaError_t IMPL(cudaGraphUpload)(cudaGraphExec_t exec, cudaStream_t stream)
+cudaError_t impl_cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
 {
     MT_RETURN_IF_FAILED();
     if (!graph_exec_get(exec))
@@ -81,8 +81,8 @@ static int has_cycle(struct CUgraph_st *g)
     return !sorted;
 }
 
-cudaError_t IMPL(cudaGraphInstantiateWithFlags)(cudaGraphExec_t *out, cudaGraph_t graph,
-                                                unsigned long long flags)
+cudaError_t impl_cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph,
+                                               unsigned long long flags)
 {
     const unsigned long long known = cudaGraphInstantiateFlagAutoFreeOnLaunch |
                                      cudaGraphInstantiateFlagUpload | cudaGraphInstantiateFlagUseNodePriority;
@@ -108,23 +108,23 @@ cudaError_t IMPL(cudaGraphInstantiateWithFlags)(cudaGraphExec_t *out, cudaGraph_
 }
 
 #if CUDART_VERSION >= 12000
-cudaError_t IMPL(cudaGraphInstantiate)(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+cudaError_t impl_cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
 {
-    return IMPL(cudaGraphInstantiateWithFlags)(out, graph, flags);
+    return impl_cudaGraphInstantiateWithFlags(out, graph, flags);
 }
 
-cudaError_t IMPL(cudaGraphInstantiateWithParams)(cudaGraphExec_t *out, cudaGraph_t graph,
-                                                 cudaGraphInstantiateParams *params)
+cudaError_t impl_cudaGraphInstantiateWithParams(cudaGraphExec_t *out, cudaGraph_t graph,
+                                                cudaGraphInstantiateParams *params)
 {
     if (!params)
         return mt_fail(cudaErrorInvalidValue);
-    cudaError_t e = IMPL(cudaGraphInstantiateWithFlags)(out, graph, params->flags);
+    cudaError_t e = impl_cudaGraphInstantiateWithFlags(out, graph, params->flags);
     params->errNode_out = NULL;
     params->result_out = e ? cudaGraphInstantiateError : cudaGraphInstantiateSuccess;
     return e;
 }
 
-cudaError_t IMPL(cudaGraphExecGetFlags)(cudaGraphExec_t exec, unsigned long long *flags)
+cudaError_t impl_cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long *flags)
 {
     struct CUgraphExec_st *x = graph_exec_get(exec);
     if (!x || !flags)
@@ -133,17 +133,17 @@ cudaError_t IMPL(cudaGraphExecGetFlags)(cudaGraphExec_t exec, unsigned long long
     return cudaSuccess;
 }
 #else
-cudaError_t IMPL(cudaGraphInstantiate)(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *error_node,
-                                       char *log, size_t size)
+cudaError_t impl_cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *error_node,
+                                      char *log, size_t size)
 {
     if (log && size)
         *log = 0;
-    return IMPL(cudaGraphInstantiateWithFlags)(out, graph, 0);
+    return impl_cudaGraphInstantiateWithFlags(out, graph, 0);
 }
 #endif
 
 /* What was launched goes on: it has operations of its own. */
-cudaError_t IMPL(cudaGraphExecDestroy)(cudaGraphExec_t exec)
+cudaError_t impl_cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
     struct CUgraphExec_st *x = exec ? mt_map_take(&execs, exec) : NULL;
     if (!x)
@@ -178,46 +178,46 @@ static struct CUgraphNode_st *graph_exec_find(cudaGraphExec_t exec, cudaGraphNod
     cudaError_t e = (make);                                                                                  \
     return e ? e : mt_graph_replace(graph_exec_find(exec, node), type, op)
 
-cudaError_t IMPL(cudaGraphExecKernelNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                   const struct cudaKernelNodeParams *params)
+cudaError_t impl_cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                  const struct cudaKernelNodeParams *params)
 {
     SET(cudaGraphNodeTypeKernel, mt_graph_kernel_op(&op, params));
 }
 
-cudaError_t IMPL(cudaGraphExecMemcpyNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                   const struct cudaMemcpy3DParms *params)
+cudaError_t impl_cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                  const struct cudaMemcpy3DParms *params)
 {
     SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_op(&op, params));
 }
 
-cudaError_t IMPL(cudaGraphExecMemcpyNodeSetParams1D)(cudaGraphExec_t exec, cudaGraphNode_t node, void *dst,
-                                                     const void *src, size_t bytes, enum cudaMemcpyKind kind)
+cudaError_t impl_cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNode_t node, void *dst,
+                                                    const void *src, size_t bytes, enum cudaMemcpyKind kind)
 {
     SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_1d(&op, dst, src, bytes, kind));
 }
 
-cudaError_t IMPL(cudaGraphExecMemcpyNodeSetParamsToSymbol)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                           const void *symbol, const void *src, size_t bytes,
-                                                           size_t offset, enum cudaMemcpyKind kind)
+cudaError_t impl_cudaGraphExecMemcpyNodeSetParamsToSymbol(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                          const void *symbol, const void *src, size_t bytes,
+                                                          size_t offset, enum cudaMemcpyKind kind)
 {
     SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_symbol(&op, symbol, src, bytes, offset, kind, 1));
 }
 
-cudaError_t IMPL(cudaGraphExecMemcpyNodeSetParamsFromSymbol)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                             void *dst, const void *symbol, size_t bytes,
-                                                             size_t offset, enum cudaMemcpyKind kind)
+cudaError_t impl_cudaGraphExecMemcpyNodeSetParamsFromSymbol(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                            void *dst, const void *symbol, size_t bytes,
+                                                            size_t offset, enum cudaMemcpyKind kind)
 {
     SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_symbol(&op, symbol, dst, bytes, offset, kind, 0));
 }
 
-cudaError_t IMPL(cudaGraphExecMemsetNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                   const struct cudaMemsetParams *params)
+cudaError_t impl_cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                  const struct cudaMemsetParams *params)
 {
     SET(cudaGraphNodeTypeMemset, mt_graph_fill_op(&op, params));
 }
 
-cudaError_t IMPL(cudaGraphExecHostNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                 const struct cudaHostNodeParams *params)
+cudaError_t impl_cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                const struct cudaHostNodeParams *params)
 {
     SET(cudaGraphNodeTypeHost, mt_graph_host_op(&op, params));
 }
@@ -230,19 +230,19 @@ static cudaError_t event_op(struct mt_op **out, cudaEvent_t event, int wait)
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
 
-cudaError_t IMPL(cudaGraphExecEventRecordNodeSetEvent)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                       cudaEvent_t event)
+cudaError_t impl_cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                      cudaEvent_t event)
 {
     SET(cudaGraphNodeTypeEventRecord, event_op(&op, event, 0));
 }
 
-cudaError_t IMPL(cudaGraphExecEventWaitNodeSetEvent)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                     cudaEvent_t event)
+cudaError_t impl_cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                    cudaEvent_t event)
 {
     SET(cudaGraphNodeTypeWaitEvent, event_op(&op, event, 1));
 }
 
-cudaError_t IMPL(cudaGraphNodeSetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled)
+cudaError_t impl_cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled)
 {
     struct CUgraphNode_st *n = graph_exec_find(exec, node);
     if (!n || (n->type != cudaGraphNodeTypeKernel && n->type != cudaGraphNodeTypeMemset &&
@@ -252,7 +252,7 @@ cudaError_t IMPL(cudaGraphNodeSetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t 
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGraphNodeGetEnabled)(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned *enabled)
+cudaError_t impl_cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned *enabled)
 {
     struct CUgraphNode_st *n = graph_exec_find(exec, node);
     if (!n || !enabled)
@@ -348,8 +348,8 @@ static enum cudaGraphExecUpdateResult graph_exec_update(struct CUgraphExec_st *x
 }
 
 #if CUDART_VERSION >= 12000
-cudaError_t IMPL(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph,
-                                      cudaGraphExecUpdateResultInfo *info)
+cudaError_t impl_cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                     cudaGraphExecUpdateResultInfo *info)
 {
     struct CUgraphExec_st *x = graph_exec_get(exec);
     struct CUgraph_st *g = mt_graph_get(graph);
@@ -362,8 +362,8 @@ cudaError_t IMPL(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph,
     return info->result ? mt_fail(cudaErrorGraphExecUpdateFailure) : cudaSuccess;
 }
 #else
-cudaError_t IMPL(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphNode_t *error_node,
-                                      enum cudaGraphExecUpdateResult *result)
+cudaError_t impl_cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphNode_t *error_node,
+                                     enum cudaGraphExecUpdateResult *result)
 {
     struct CUgraphExec_st *x = get(exec);
     struct CUgraph_st *g = mt_graph_get(graph);
@@ -378,8 +378,8 @@ cudaError_t IMPL(cudaGraphExecUpdate)(cudaGraphExec_t exec, cudaGraph_t graph, c
 }
 #endif
 
-cudaError_t IMPL(cudaGraphExecChildGraphNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                       cudaGraph_t child)
+cudaError_t impl_cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                      cudaGraph_t child)
 {
     struct CUgraphNode_st *n = graph_exec_find(exec, node);
     struct CUgraph_st *g = mt_graph_get(child);

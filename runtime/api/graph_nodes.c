@@ -156,76 +156,73 @@ static cudaError_t graph_nodes_valid(cudaGraphNode_t *out, cudaGraph_t graph, co
     *out = mt_graph_add(graph, type, op, after, n);                                                          \
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation)
 
-cudaError_t IMPL(cudaGraphAddKernelNode)(cudaGraphNode_t *out, cudaGraph_t graph,
-                                         const cudaGraphNode_t *after, size_t n,
-                                         const struct cudaKernelNodeParams *params)
+cudaError_t impl_cudaGraphAddKernelNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                        size_t n, const struct cudaKernelNodeParams *params)
 {
     ADD(cudaGraphNodeTypeKernel, mt_graph_kernel_op(&op, params));
 }
 
-cudaError_t IMPL(cudaGraphAddMemcpyNode)(cudaGraphNode_t *out, cudaGraph_t graph,
-                                         const cudaGraphNode_t *after, size_t n,
-                                         const struct cudaMemcpy3DParms *params)
+cudaError_t impl_cudaGraphAddMemcpyNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                        size_t n, const struct cudaMemcpy3DParms *params)
 {
     ADD(cudaGraphNodeTypeMemcpy, mt_graph_copy_op(&op, params));
 }
 
-cudaError_t IMPL(cudaGraphAddMemcpyNode1D)(cudaGraphNode_t *out, cudaGraph_t graph,
-                                           const cudaGraphNode_t *after, size_t n, void *dst, const void *src,
-                                           size_t bytes, enum cudaMemcpyKind kind)
+cudaError_t impl_cudaGraphAddMemcpyNode1D(cudaGraphNode_t *out, cudaGraph_t graph,
+                                          const cudaGraphNode_t *after, size_t n, void *dst, const void *src,
+                                          size_t bytes, enum cudaMemcpyKind kind)
 {
     ADD(cudaGraphNodeTypeMemcpy, mt_graph_copy_1d(&op, dst, src, bytes, kind));
 }
 
-cudaError_t IMPL(cudaGraphAddMemcpyNodeToSymbol)(cudaGraphNode_t *out, cudaGraph_t graph,
-                                                 const cudaGraphNode_t *after, size_t n, const void *symbol,
-                                                 const void *src, size_t bytes, size_t offset,
-                                                 enum cudaMemcpyKind kind)
+cudaError_t impl_cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t *out, cudaGraph_t graph,
+                                                const cudaGraphNode_t *after, size_t n, const void *symbol,
+                                                const void *src, size_t bytes, size_t offset,
+                                                enum cudaMemcpyKind kind)
 {
     ADD(cudaGraphNodeTypeMemcpy, mt_graph_copy_symbol(&op, symbol, src, bytes, offset, kind, 1));
 }
 
-cudaError_t IMPL(cudaGraphAddMemcpyNodeFromSymbol)(cudaGraphNode_t *out, cudaGraph_t graph,
-                                                   const cudaGraphNode_t *after, size_t n, void *dst,
-                                                   const void *symbol, size_t bytes, size_t offset,
-                                                   enum cudaMemcpyKind kind)
+cudaError_t impl_cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t *out, cudaGraph_t graph,
+                                                  const cudaGraphNode_t *after, size_t n, void *dst,
+                                                  const void *symbol, size_t bytes, size_t offset,
+                                                  enum cudaMemcpyKind kind)
 {
     ADD(cudaGraphNodeTypeMemcpy, mt_graph_copy_symbol(&op, symbol, dst, bytes, offset, kind, 0));
 }
 
-cudaError_t IMPL(cudaGraphAddMemsetNode)(cudaGraphNode_t *out, cudaGraph_t graph,
-                                         const cudaGraphNode_t *after, size_t n,
-                                         const struct cudaMemsetParams *params)
+cudaError_t impl_cudaGraphAddMemsetNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                        size_t n, const struct cudaMemsetParams *params)
 {
     ADD(cudaGraphNodeTypeMemset, mt_graph_fill_op(&op, params));
 }
 
-cudaError_t IMPL(cudaGraphAddHostNode)(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                       size_t n, const struct cudaHostNodeParams *params)
+cudaError_t impl_cudaGraphAddHostNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                      size_t n, const struct cudaHostNodeParams *params)
 {
     ADD(cudaGraphNodeTypeHost, mt_graph_host_op(&op, params));
 }
 
-cudaError_t IMPL(cudaGraphAddEmptyNode)(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                        size_t n)
+cudaError_t impl_cudaGraphAddEmptyNode(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                       size_t n)
 {
     ADD(cudaGraphNodeTypeEmpty, cudaSuccess);
 }
 
-cudaError_t IMPL(cudaGraphAddEventRecordNode)(cudaGraphNode_t *out, cudaGraph_t graph,
-                                              const cudaGraphNode_t *after, size_t n, cudaEvent_t event)
+cudaError_t impl_cudaGraphAddEventRecordNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                             const cudaGraphNode_t *after, size_t n, cudaEvent_t event)
 {
     ADD(cudaGraphNodeTypeEventRecord, event_op(&op, event, 0));
 }
 
-cudaError_t IMPL(cudaGraphAddEventWaitNode)(cudaGraphNode_t *out, cudaGraph_t graph,
-                                            const cudaGraphNode_t *after, size_t n, cudaEvent_t event)
+cudaError_t impl_cudaGraphAddEventWaitNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                           const cudaGraphNode_t *after, size_t n, cudaEvent_t event)
 {
     ADD(cudaGraphNodeTypeWaitEvent, event_op(&op, event, 1));
 }
 
-cudaError_t IMPL(cudaGraphAddChildGraphNode)(cudaGraphNode_t *out, cudaGraph_t graph,
-                                             const cudaGraphNode_t *after, size_t n, cudaGraph_t child)
+cudaError_t impl_cudaGraphAddChildGraphNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                            const cudaGraphNode_t *after, size_t n, cudaGraph_t child)
 {
     cudaError_t e = graph_nodes_valid(out, graph, after, n);
     if (e)
@@ -246,9 +243,9 @@ cudaError_t IMPL(cudaGraphAddChildGraphNode)(cudaGraphNode_t *out, cudaGraph_t g
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGraphAddMemAllocNode)(cudaGraphNode_t *out, cudaGraph_t graph,
-                                           const cudaGraphNode_t *after, size_t n,
-                                           struct cudaMemAllocNodeParams *params)
+cudaError_t impl_cudaGraphAddMemAllocNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                          const cudaGraphNode_t *after, size_t n,
+                                          struct cudaMemAllocNodeParams *params)
 {
     const struct mt_host_site *site = mt_host_site_take();
     cudaError_t e = graph_nodes_valid(out, graph, after, n);
@@ -301,8 +298,8 @@ static int give_back(struct mt_op *op)
     return MT_OP_DONE;
 }
 
-cudaError_t IMPL(cudaGraphAddMemFreeNode)(cudaGraphNode_t *out, cudaGraph_t graph,
-                                          const cudaGraphNode_t *after, size_t n, void *p)
+cudaError_t impl_cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t graph,
+                                         const cudaGraphNode_t *after, size_t n, void *p)
 {
     cudaError_t e = graph_nodes_valid(out, graph, after, n);
     if (e)
@@ -339,7 +336,7 @@ static struct CUgraphNode_st *of_type(cudaGraphNode_t node, enum cudaGraphNodeTy
     return NULL;
 }
 
-cudaError_t IMPL(cudaGraphKernelNodeGetParams)(cudaGraphNode_t node, struct cudaKernelNodeParams *out)
+cudaError_t impl_cudaGraphKernelNodeGetParams(cudaGraphNode_t node, struct cudaKernelNodeParams *out)
 {
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeKernel, out);
     struct mt_launch_config c;
@@ -355,7 +352,7 @@ cudaError_t IMPL(cudaGraphKernelNodeGetParams)(cudaGraphNode_t node, struct cuda
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGraphMemcpyNodeGetParams)(cudaGraphNode_t node, struct cudaMemcpy3DParms *out)
+cudaError_t impl_cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, struct cudaMemcpy3DParms *out)
 {
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeMemcpy, out);
     if (!n)
@@ -372,7 +369,7 @@ cudaError_t IMPL(cudaGraphMemcpyNodeGetParams)(cudaGraphNode_t node, struct cuda
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGraphMemsetNodeGetParams)(cudaGraphNode_t node, struct cudaMemsetParams *out)
+cudaError_t impl_cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, struct cudaMemsetParams *out)
 {
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeMemset, out);
     if (!n)
@@ -383,7 +380,7 @@ cudaError_t IMPL(cudaGraphMemsetNodeGetParams)(cudaGraphNode_t node, struct cuda
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGraphHostNodeGetParams)(cudaGraphNode_t node, struct cudaHostNodeParams *out)
+cudaError_t impl_cudaGraphHostNodeGetParams(cudaGraphNode_t node, struct cudaHostNodeParams *out)
 {
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeHost, out);
     if (!n)
@@ -392,7 +389,7 @@ cudaError_t IMPL(cudaGraphHostNodeGetParams)(cudaGraphNode_t node, struct cudaHo
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGraphChildGraphNodeGetGraph)(cudaGraphNode_t node, cudaGraph_t *out)
+cudaError_t impl_cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node, cudaGraph_t *out)
 {
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeGraph, out);
     if (n)
@@ -400,7 +397,7 @@ cudaError_t IMPL(cudaGraphChildGraphNodeGetGraph)(cudaGraphNode_t node, cudaGrap
     return n ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-cudaError_t IMPL(cudaGraphEventRecordNodeGetEvent)(cudaGraphNode_t node, cudaEvent_t *out)
+cudaError_t impl_cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node, cudaEvent_t *out)
 {
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeEventRecord, out);
     if (n)
@@ -408,7 +405,7 @@ cudaError_t IMPL(cudaGraphEventRecordNodeGetEvent)(cudaGraphNode_t node, cudaEve
     return n ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-cudaError_t IMPL(cudaGraphEventWaitNodeGetEvent)(cudaGraphNode_t node, cudaEvent_t *out)
+cudaError_t impl_cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t node, cudaEvent_t *out)
 {
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeWaitEvent, out);
     if (n)
@@ -416,7 +413,7 @@ cudaError_t IMPL(cudaGraphEventWaitNodeGetEvent)(cudaGraphNode_t node, cudaEvent
     return n ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-cudaError_t IMPL(cudaGraphMemAllocNodeGetParams)(cudaGraphNode_t node, struct cudaMemAllocNodeParams *out)
+cudaError_t impl_cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node, struct cudaMemAllocNodeParams *out)
 {
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeMemAlloc, out);
     if (!n)
@@ -429,7 +426,7 @@ cudaError_t IMPL(cudaGraphMemAllocNodeGetParams)(cudaGraphNode_t node, struct cu
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGraphMemFreeNodeGetParams)(cudaGraphNode_t node, void *out)
+cudaError_t impl_cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void *out)
 {
     struct CUgraphNode_st *n = of_type(node, cudaGraphNodeTypeMemFree, out);
     if (n)
@@ -444,53 +441,51 @@ cudaError_t IMPL(cudaGraphMemFreeNodeGetParams)(cudaGraphNode_t node, void *out)
     cudaError_t e = (make);                                                                                  \
     return e ? e : mt_graph_replace(mt_graph_node(node), node_type, op)
 
-cudaError_t IMPL(cudaGraphKernelNodeSetParams)(cudaGraphNode_t node,
-                                               const struct cudaKernelNodeParams *params)
+cudaError_t impl_cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const struct cudaKernelNodeParams *params)
 {
     SET(cudaGraphNodeTypeKernel, mt_graph_kernel_op(&op, params));
 }
 
-cudaError_t IMPL(cudaGraphMemcpyNodeSetParams)(cudaGraphNode_t node, const struct cudaMemcpy3DParms *params)
+cudaError_t impl_cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node, const struct cudaMemcpy3DParms *params)
 {
     SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_op(&op, params));
 }
 
-cudaError_t IMPL(cudaGraphMemcpyNodeSetParams1D)(cudaGraphNode_t node, void *dst, const void *src,
-                                                 size_t bytes, enum cudaMemcpyKind kind)
+cudaError_t impl_cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void *dst, const void *src,
+                                                size_t bytes, enum cudaMemcpyKind kind)
 {
     SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_1d(&op, dst, src, bytes, kind));
 }
 
-cudaError_t IMPL(cudaGraphMemcpyNodeSetParamsToSymbol)(cudaGraphNode_t node, const void *symbol,
-                                                       const void *src, size_t bytes, size_t offset,
-                                                       enum cudaMemcpyKind kind)
+cudaError_t impl_cudaGraphMemcpyNodeSetParamsToSymbol(cudaGraphNode_t node, const void *symbol,
+                                                      const void *src, size_t bytes, size_t offset,
+                                                      enum cudaMemcpyKind kind)
 {
     SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_symbol(&op, symbol, src, bytes, offset, kind, 1));
 }
 
-cudaError_t IMPL(cudaGraphMemcpyNodeSetParamsFromSymbol)(cudaGraphNode_t node, void *dst, const void *symbol,
-                                                         size_t bytes, size_t offset,
-                                                         enum cudaMemcpyKind kind)
+cudaError_t impl_cudaGraphMemcpyNodeSetParamsFromSymbol(cudaGraphNode_t node, void *dst, const void *symbol,
+                                                        size_t bytes, size_t offset, enum cudaMemcpyKind kind)
 {
     SET(cudaGraphNodeTypeMemcpy, mt_graph_copy_symbol(&op, symbol, dst, bytes, offset, kind, 0));
 }
 
-cudaError_t IMPL(cudaGraphMemsetNodeSetParams)(cudaGraphNode_t node, const struct cudaMemsetParams *params)
+cudaError_t impl_cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const struct cudaMemsetParams *params)
 {
     SET(cudaGraphNodeTypeMemset, mt_graph_fill_op(&op, params));
 }
 
-cudaError_t IMPL(cudaGraphHostNodeSetParams)(cudaGraphNode_t node, const struct cudaHostNodeParams *params)
+cudaError_t impl_cudaGraphHostNodeSetParams(cudaGraphNode_t node, const struct cudaHostNodeParams *params)
 {
     SET(cudaGraphNodeTypeHost, mt_graph_host_op(&op, params));
 }
 
-cudaError_t IMPL(cudaGraphEventRecordNodeSetEvent)(cudaGraphNode_t node, cudaEvent_t event)
+cudaError_t impl_cudaGraphEventRecordNodeSetEvent(cudaGraphNode_t node, cudaEvent_t event)
 {
     SET(cudaGraphNodeTypeEventRecord, event_op(&op, event, 0));
 }
 
-cudaError_t IMPL(cudaGraphEventWaitNodeSetEvent)(cudaGraphNode_t node, cudaEvent_t event)
+cudaError_t impl_cudaGraphEventWaitNodeSetEvent(cudaGraphNode_t node, cudaEvent_t event)
 {
     SET(cudaGraphNodeTypeWaitEvent, event_op(&op, event, 1));
 }

@@ -33,7 +33,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static struct opened *all;
 
-cudaError_t IMPL(cudaIpcGetMemHandle)(cudaIpcMemHandle_t *out, void *p)
+cudaError_t impl_cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *p)
 {
     struct mt_ipc_handle h;
     uint64_t bytes;
@@ -79,7 +79,7 @@ static cudaError_t open_locked(const struct mt_ipc_handle *h, void **out)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaIpcOpenMemHandle)(void **out, cudaIpcMemHandle_t handle, unsigned flags)
+cudaError_t impl_cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, unsigned flags)
 {
     struct mt_ipc_handle h;
     MT_RETURN_IF_FAILED();
@@ -96,7 +96,7 @@ cudaError_t IMPL(cudaIpcOpenMemHandle)(void **out, cudaIpcMemHandle_t handle, un
     return mt_fail(e);
 }
 
-cudaError_t IMPL(cudaIpcCloseMemHandle)(void *p)
+cudaError_t impl_cudaIpcCloseMemHandle(void *p)
 {
     struct opened *gone = NULL;
     int known = 0;

@@ -112,7 +112,7 @@ void mt_shared_event_wait(struct mt_shared_event *e, uint64_t record)
 
 /* ---- handles ---- */
 
-cudaError_t IMPL(cudaIpcGetEventHandle)(cudaIpcEventHandle_t *out, cudaEvent_t event)
+cudaError_t impl_cudaIpcGetEventHandle(cudaIpcEventHandle_t *out, cudaEvent_t event)
 {
     struct mt_ipc_handle h;
     MT_RETURN_IF_FAILED();
@@ -129,7 +129,7 @@ cudaError_t IMPL(cudaIpcGetEventHandle)(cudaIpcEventHandle_t *out, cudaEvent_t e
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaIpcOpenEventHandle)(cudaEvent_t *out, cudaIpcEventHandle_t handle)
+cudaError_t impl_cudaIpcOpenEventHandle(cudaEvent_t *out, cudaIpcEventHandle_t handle)
 {
     struct mt_ipc_handle h;
     MT_RETURN_IF_FAILED();

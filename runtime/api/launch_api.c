@@ -24,7 +24,7 @@
 static _Thread_local struct mt_launch_config *pushed;
 static _Thread_local size_t npushed, capacity;
 
-unsigned REC(__cudaPushCallConfiguration)(dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
+unsigned rec___cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
 {
     if (mt_grow(&pushed, &capacity, npushed + 1, sizeof *pushed))
         return (unsigned)mt_fail(cudaErrorMemoryAllocation); /* not 0: the call is skipped */
@@ -32,7 +32,7 @@ unsigned REC(__cudaPushCallConfiguration)(dim3 grid, dim3 block, size_t shared, 
     return 0;
 }
 
-cudaError_t REC(__cudaPopCallConfiguration)(dim3 *grid, dim3 *block, size_t *shared, void *stream)
+cudaError_t rec___cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream)
 {
     if (!npushed)
         return mt_fail(cudaErrorMissingConfiguration);
@@ -272,24 +272,24 @@ static cudaError_t launch_api_run_handle(void *call, const void *version, void *
                                        args, c->shared, c->stream);
 }
 
-cudaError_t REC(cudaLaunchKernel)(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
-                                  cudaStream_t stream)
+cudaError_t rec_cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
+                                 cudaStream_t stream)
 {
     struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
     return mt_device_is_gpu() ? mt_launch_traced(func, &c, args, launch_api_run, &c)
                               : mt_launch_cpu(func, &c, args);
 }
 
-cudaError_t REC(cudaLaunchCooperativeKernel)(const void *func, dim3 grid, dim3 block, void **args,
-                                             size_t shared, cudaStream_t stream)
+cudaError_t rec_cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block, void **args,
+                                            size_t shared, cudaStream_t stream)
 {
     struct mt_launch_config c = {grid, block, shared, stream, 1, {0}};
     return mt_device_is_gpu() ? mt_launch_traced(func, &c, args, launch_api_run_together, &c)
                               : mt_launch_cpu(func, &c, args);
 }
 
-cudaError_t REC(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
-                                    cudaStream_t stream)
+cudaError_t rec___cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                                   cudaStream_t stream)
 {
     struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
     return mt_device_is_gpu() ? mt_launch_traced(kernel, &c, args, launch_api_run_handle, &c)
@@ -328,7 +328,7 @@ cudaError_t mt_launch_attributes(struct mt_launch_config *c, const cudaLaunchAtt
     return first;
 }
 
-cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const void *func, void **args)
+cudaError_t rec_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
 {
     if (!config)
         return mt_fail(cudaErrorInvalidValue);
@@ -343,7 +343,7 @@ cudaError_t REC(cudaLaunchKernelExC)(const cudaLaunchConfig_t *config, const voi
 }
 
 /* A launch by handle and a launch by host address are the same kernel. */
-cudaError_t REC(__cudaGetKernel)(cudaKernel_t *kernel, const void *host)
+cudaError_t rec___cudaGetKernel(cudaKernel_t *kernel, const void *host)
 {
     struct mt_function *f = mt_function_find(host);
     if (mt_device_is_gpu()) {

@@ -224,9 +224,9 @@ static cudaError_t library_result(enum mt_library_error e)
     return e ? mt_fail(errors[e]) : cudaSuccess;
 }
 
-cudaError_t IMPL(cudaLibraryLoadData)(cudaLibrary_t *library, const void *code, enum cudaJitOption *jit,
-                                      void **values, unsigned njit, enum cudaLibraryOption *options,
-                                      void **option_values, unsigned n)
+cudaError_t impl_cudaLibraryLoadData(cudaLibrary_t *library, const void *code, enum cudaJitOption *jit,
+                                     void **values, unsigned njit, enum cudaLibraryOption *options,
+                                     void **option_values, unsigned n)
 {
     struct mt_module *m;
     char *why = NULL;
@@ -240,9 +240,9 @@ cudaError_t IMPL(cudaLibraryLoadData)(cudaLibrary_t *library, const void *code, 
     return e;
 }
 
-cudaError_t IMPL(cudaLibraryLoadFromFile)(cudaLibrary_t *library, const char *path, enum cudaJitOption *jit,
-                                          void **values, unsigned njit, enum cudaLibraryOption *options,
-                                          void **option_values, unsigned n)
+cudaError_t impl_cudaLibraryLoadFromFile(cudaLibrary_t *library, const char *path, enum cudaJitOption *jit,
+                                         void **values, unsigned njit, enum cudaLibraryOption *options,
+                                         void **option_values, unsigned n)
 {
     struct mt_module *m;
     char *why = NULL;
@@ -260,7 +260,7 @@ cudaError_t IMPL(cudaLibraryLoadFromFile)(cudaLibrary_t *library, const char *pa
     return e;
 }
 
-cudaError_t IMPL(cudaLibraryUnload)(cudaLibrary_t library)
+cudaError_t impl_cudaLibraryUnload(cudaLibrary_t library)
 {
     if (!mt_library_is((struct mt_module *)library))
         return mt_fail(cudaErrorInvalidResourceHandle);
@@ -269,7 +269,7 @@ cudaError_t IMPL(cudaLibraryUnload)(cudaLibrary_t library)
     return e;
 }
 
-cudaError_t IMPL(cudaLibraryGetKernel)(cudaKernel_t *kernel, cudaLibrary_t library, const char *name)
+cudaError_t impl_cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name)
 {
     if (!kernel || !name)
         return mt_fail(cudaErrorInvalidValue);
@@ -293,23 +293,22 @@ static cudaError_t library_global(void **address, size_t *bytes, cudaLibrary_t l
                : mt_fail(cudaErrorSymbolNotFound);
 }
 
-cudaError_t IMPL(cudaLibraryGetGlobal)(void **address, size_t *bytes, cudaLibrary_t library, const char *name)
+cudaError_t impl_cudaLibraryGetGlobal(void **address, size_t *bytes, cudaLibrary_t library, const char *name)
 {
     return library_global(address, bytes, library, name);
 }
 
-cudaError_t IMPL(cudaLibraryGetManaged)(void **address, size_t *bytes, cudaLibrary_t library,
-                                        const char *name)
+cudaError_t impl_cudaLibraryGetManaged(void **address, size_t *bytes, cudaLibrary_t library, const char *name)
 {
     return library_global(address, bytes, library, name);
 }
 
-cudaError_t IMPL(cudaLibraryGetUnifiedFunction)(void **function, cudaLibrary_t library, const char *symbol)
+cudaError_t impl_cudaLibraryGetUnifiedFunction(void **function, cudaLibrary_t library, const char *symbol)
 {
     return mt_fail(cudaErrorSymbolNotFound);
 }
 
-cudaError_t IMPL(cudaLibraryGetKernelCount)(unsigned *count, cudaLibrary_t library)
+cudaError_t impl_cudaLibraryGetKernelCount(unsigned *count, cudaLibrary_t library)
 {
     if (!count)
         return mt_fail(cudaErrorInvalidValue);
@@ -319,7 +318,7 @@ cudaError_t IMPL(cudaLibraryGetKernelCount)(unsigned *count, cudaLibrary_t libra
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaLibraryEnumerateKernels)(cudaKernel_t *kernels, unsigned room, cudaLibrary_t library)
+cudaError_t impl_cudaLibraryEnumerateKernels(cudaKernel_t *kernels, unsigned room, cudaLibrary_t library)
 {
     if (!kernels || !room)
         return mt_fail(cudaErrorInvalidValue);
@@ -329,8 +328,8 @@ cudaError_t IMPL(cudaLibraryEnumerateKernels)(cudaKernel_t *kernels, unsigned ro
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaKernelSetAttributeForDevice)(cudaKernel_t kernel, enum cudaFuncAttribute a, int value,
-                                                  int device)
+cudaError_t impl_cudaKernelSetAttributeForDevice(cudaKernel_t kernel, enum cudaFuncAttribute a, int value,
+                                                 int device)
 {
     return device != 0 ? mt_fail(cudaErrorInvalidDevice) : cudaFuncSetAttribute(kernel, a, value);
 }

@@ -14,8 +14,8 @@ static cudaLogsCallbackHandle asked;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_LEAVES);
 
-cudaError_t IMPL(cudaLogsRegisterCallback)(cudaLogsCallback_t callback, void *data,
-                                           cudaLogsCallbackHandle *out)
+cudaError_t impl_cudaLogsRegisterCallback(cudaLogsCallback_t callback, void *data,
+                                          cudaLogsCallbackHandle *out)
 {
     cudaLogsCallbackHandle h = callback && out ? malloc(sizeof *h) : NULL;
     if (!h)
@@ -28,7 +28,7 @@ cudaError_t IMPL(cudaLogsRegisterCallback)(cudaLogsCallback_t callback, void *da
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaLogsUnregisterCallback)(cudaLogsCallbackHandle callback)
+cudaError_t impl_cudaLogsUnregisterCallback(cudaLogsCallbackHandle callback)
 {
     pthread_mutex_lock(&lock);
     cudaLogsCallbackHandle *at = &asked, found;

@@ -32,31 +32,31 @@ static cudaError_t memory_alloc(void **out, size_t bytes, enum mt_heap_kind kind
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
 
-cudaError_t IMPL(cudaMalloc)(void **out, size_t bytes)
+cudaError_t impl_cudaMalloc(void **out, size_t bytes)
 {
     return memory_alloc(out, bytes, MT_HEAP_DEVICE, 0);
 }
 
-cudaError_t IMPL(cudaMallocHost)(void **out, size_t bytes)
+cudaError_t impl_cudaMallocHost(void **out, size_t bytes)
 {
     return memory_alloc(out, bytes, MT_HEAP_HOST, cudaHostAllocDefault);
 }
 
-cudaError_t IMPL(cudaHostAlloc)(void **out, size_t bytes, unsigned flags)
+cudaError_t impl_cudaHostAlloc(void **out, size_t bytes, unsigned flags)
 {
     if (flags & ~(unsigned)(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined))
         return mt_fail(cudaErrorInvalidValue);
     return memory_alloc(out, bytes, MT_HEAP_HOST, flags);
 }
 
-cudaError_t IMPL(cudaMallocManaged)(void **out, size_t bytes, unsigned flags)
+cudaError_t impl_cudaMallocManaged(void **out, size_t bytes, unsigned flags)
 {
     if ((flags != cudaMemAttachGlobal && flags != cudaMemAttachHost) || !bytes)
         return mt_fail(cudaErrorInvalidValue);
     return memory_alloc(out, bytes, MT_HEAP_MANAGED, flags);
 }
 
-cudaError_t IMPL(cudaMallocPitch)(void **out, size_t *pitch, size_t width, size_t height)
+cudaError_t impl_cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height)
 {
     size_t p = (width + MT_DEV_PITCH - 1) / MT_DEV_PITCH * MT_DEV_PITCH, bytes;
     if (!pitch || width > SIZE_MAX - MT_DEV_PITCH || __builtin_mul_overflow(p, height, &bytes))
@@ -65,12 +65,12 @@ cudaError_t IMPL(cudaMallocPitch)(void **out, size_t *pitch, size_t width, size_
     return memory_alloc(out, bytes, MT_HEAP_DEVICE, 0);
 }
 
-cudaError_t IMPL(cudaMalloc3D)(struct cudaPitchedPtr *out, struct cudaExtent extent)
+cudaError_t impl_cudaMalloc3D(struct cudaPitchedPtr *out, struct cudaExtent extent)
 {
     size_t rows;
     if (!out || __builtin_mul_overflow(extent.height, extent.depth, &rows))
         return mt_fail(cudaErrorInvalidValue);
-    cudaError_t e = IMPL(cudaMallocPitch)(&out->ptr, &out->pitch, extent.width, rows);
+    cudaError_t e = impl_cudaMallocPitch(&out->ptr, &out->pitch, extent.width, rows);
     out->xsize = extent.width;
     out->ysize = extent.height;
     return e;
@@ -92,7 +92,7 @@ static cudaError_t free_after_all(void *p, unsigned kinds)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaFree)(void *p)
+cudaError_t impl_cudaFree(void *p)
 {
     MT_RETURN_IF_FAILED();
     cudaError_t e = mt_capture_check(NULL, MT_CALL_UNSAFE);
@@ -108,7 +108,7 @@ cudaError_t IMPL(cudaFree)(void *p)
     return mt_failed_sync();
 }
 
-cudaError_t IMPL(cudaFreeHost)(void *p)
+cudaError_t impl_cudaFreeHost(void *p)
 {
     MT_RETURN_IF_FAILED();
     cudaError_t e = mt_capture_check(NULL, MT_CALL_UNSAFE);
@@ -121,7 +121,7 @@ cudaError_t IMPL(cudaFreeHost)(void *p)
 
 /* ---- the program's own memory ---- */
 
-cudaError_t IMPL(cudaHostRegister)(void *p, size_t bytes, unsigned flags)
+cudaError_t impl_cudaHostRegister(void *p, size_t bytes, unsigned flags)
 {
     static const unsigned known = cudaHostRegisterPortable | cudaHostRegisterMapped |
                                   cudaHostRegisterIoMemory | cudaHostRegisterReadOnly;
@@ -134,7 +134,7 @@ cudaError_t IMPL(cudaHostRegister)(void *p, size_t bytes, unsigned flags)
                                 : cudaSuccess);
 }
 
-cudaError_t IMPL(cudaHostUnregister)(void *p)
+cudaError_t impl_cudaHostUnregister(void *p)
 {
     MT_RETURN_IF_FAILED();
     if (!p)
@@ -147,7 +147,7 @@ static int is_host(const struct mt_block *b)
     return b->kind == MT_HEAP_HOST || b->kind == MT_HEAP_REGISTERED;
 }
 
-cudaError_t IMPL(cudaHostGetDevicePointer)(void **out, void *host, unsigned flags)
+cudaError_t impl_cudaHostGetDevicePointer(void **out, void *host, unsigned flags)
 {
     struct mt_block b;
     MT_RETURN_IF_FAILED();
@@ -157,7 +157,7 @@ cudaError_t IMPL(cudaHostGetDevicePointer)(void **out, void *host, unsigned flag
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaHostGetFlags)(unsigned *flags, void *host)
+cudaError_t impl_cudaHostGetFlags(unsigned *flags, void *host)
 {
     struct mt_block b;
     MT_RETURN_IF_FAILED();
@@ -169,7 +169,7 @@ cudaError_t IMPL(cudaHostGetFlags)(unsigned *flags, void *host)
 
 /* ---- questions ---- */
 
-cudaError_t IMPL(cudaMemGetInfo)(size_t *free_bytes, size_t *total)
+cudaError_t impl_cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
     MT_RETURN_IF_FAILED();
     if (!free_bytes || !total)
@@ -180,7 +180,7 @@ cudaError_t IMPL(cudaMemGetInfo)(size_t *free_bytes, size_t *total)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaPointerGetAttributes)(struct cudaPointerAttributes *a, const void *p)
+cudaError_t impl_cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void *p)
 {
     static const enum cudaMemoryType types[] = {
         [MT_HEAP_DEVICE] = cudaMemoryTypeDevice, [MT_HEAP_MANAGED] = cudaMemoryTypeManaged,

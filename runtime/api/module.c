@@ -245,7 +245,7 @@ void mt_modules_log_symbols(void)
 
 /* ---- registration, as compiled code calls it ---- */
 
-void **REC(__cudaRegisterFatBinary)(void *wrapper)
+void **rec___cudaRegisterFatBinary(void *wrapper)
 {
     struct mt_module *m = calloc(1, sizeof *m);
     if (!m) {
@@ -262,8 +262,8 @@ void **REC(__cudaRegisterFatBinary)(void *wrapper)
     return (void **)m;
 }
 
-void REC(__cudaRegisterFunction)(void **handle, const char *host, char *device, const char *name,
-                                 int thread_limit, uint3 *tid, uint3 *bid, dim3 *block, dim3 *grid, int *warp)
+void rec___cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
+                                int thread_limit, uint3 *tid, uint3 *bid, dim3 *block, dim3 *grid, int *warp)
 {
     struct mt_module *m = (struct mt_module *)handle;
     struct mt_function *f = m ? calloc(1, sizeof *f) : NULL;
@@ -288,7 +288,7 @@ void REC(__cudaRegisterFunction)(void **handle, const char *host, char *device, 
     mt_modules_leave();
 }
 
-void REC(__cudaRegisterFatBinaryEnd)(void **handle)
+void rec___cudaRegisterFatBinaryEnd(void **handle)
 {
     struct mt_module *m = (struct mt_module *)handle;
     if (!m)
@@ -305,7 +305,7 @@ void REC(__cudaRegisterFatBinaryEnd)(void **handle)
         mt_modules_load();
 }
 
-char REC(__cudaInitModule)(void **handle)
+char rec___cudaInitModule(void **handle)
 {
     struct mt_module *m = (struct mt_module *)handle;
     if (mt_device_is_gpu())
@@ -351,7 +351,7 @@ void mt_module_forget(struct mt_module *m)
     mt_modules_leave();
 }
 
-void REC(__cudaUnregisterFatBinary)(void **handle)
+void rec___cudaUnregisterFatBinary(void **handle)
 {
     struct mt_module *m = (struct mt_module *)handle;
     if (m && m->real)

@@ -6,9 +6,9 @@
 #include "launch.h"
 #include "module.h"
 
-cudaError_t IMPL(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int *blocks, const void *func,
-                                                                         int threads, size_t shared,
-                                                                         unsigned flags)
+cudaError_t impl_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *func,
+                                                                        int threads, size_t shared,
+                                                                        unsigned flags)
 {
     struct mt_function *f = NULL;
     if (flags & ~(unsigned)cudaOccupancyDisableCachingOverride)
@@ -19,14 +19,14 @@ cudaError_t IMPL(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int *bl
     return e;
 }
 
-cudaError_t IMPL(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(int *blocks, const void *func, int threads,
-                                                                size_t shared)
+cudaError_t impl_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *func, int threads,
+                                                               size_t shared)
 {
-    return IMPL(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(blocks, func, threads, shared, 0);
+    return impl_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, func, threads, shared, 0);
 }
 
-cudaError_t IMPL(cudaOccupancyAvailableDynamicSMemPerBlock)(size_t *bytes, const void *func, int blocks,
-                                                            int threads)
+cudaError_t impl_cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *func, int blocks,
+                                                           int threads)
 {
     struct mt_function *f = NULL;
     cudaError_t e =
@@ -58,8 +58,8 @@ static cudaError_t cluster_of(const struct mt_function *f, const cudaLaunchConfi
     return *threads ? mt_launch_cluster(f, asked, size) : cudaErrorInvalidConfiguration;
 }
 
-cudaError_t IMPL(cudaOccupancyMaxPotentialClusterSize)(int *size, const void *func,
-                                                       const cudaLaunchConfig_t *config)
+cudaError_t impl_cudaOccupancyMaxPotentialClusterSize(int *size, const void *func,
+                                                      const cudaLaunchConfig_t *config)
 {
     struct mt_function *f = NULL;
     cudaError_t e = size && config ? mt_function_get(func, &f) : mt_fail(cudaErrorInvalidValue);
@@ -73,8 +73,8 @@ cudaError_t IMPL(cudaOccupancyMaxPotentialClusterSize)(int *size, const void *fu
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaOccupancyMaxActiveClusters)(int *clusters, const void *func,
-                                                 const cudaLaunchConfig_t *config)
+cudaError_t impl_cudaOccupancyMaxActiveClusters(int *clusters, const void *func,
+                                                const cudaLaunchConfig_t *config)
 {
     struct mt_function *f = NULL;
     uint32_t size[3] = {0};

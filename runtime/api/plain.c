@@ -124,7 +124,7 @@ static const void *plain_other(const void *func)
     return f && f->has_traced && func != &f->traced_key ? mt_traced_of(f) : NULL;
 }
 
-cudaError_t REC(cudaFuncGetAttributes)(struct cudaFuncAttributes *a, const void *func)
+cudaError_t rec_cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *func)
 {
     const void *other = plain_other(func);
     struct cudaFuncAttributes traced;
@@ -136,7 +136,7 @@ cudaError_t REC(cudaFuncGetAttributes)(struct cudaFuncAttributes *a, const void 
     return e;
 }
 
-cudaError_t REC(cudaFuncSetAttribute)(const void *func, enum cudaFuncAttribute a, int value)
+cudaError_t rec_cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute a, int value)
 {
     const void *other = plain_other(func);
     cudaError_t e = MT_NEXT(cudaFuncSetAttribute)(func, a, value);
@@ -148,7 +148,7 @@ cudaError_t REC(cudaFuncSetAttribute)(const void *func, enum cudaFuncAttribute a
     return e;
 }
 
-cudaError_t REC(cudaFuncSetCacheConfig)(const void *func, enum cudaFuncCache config)
+cudaError_t rec_cudaFuncSetCacheConfig(const void *func, enum cudaFuncCache config)
 {
     const void *other = plain_other(func);
     cudaError_t e = MT_NEXT(cudaFuncSetCacheConfig)(func, config);
@@ -156,7 +156,7 @@ cudaError_t REC(cudaFuncSetCacheConfig)(const void *func, enum cudaFuncCache con
 }
 
 #if CUDART_VERSION < 14000
-cudaError_t REC(cudaFuncSetSharedMemConfig)(const void *func, enum cudaSharedMemConfig config)
+cudaError_t rec_cudaFuncSetSharedMemConfig(const void *func, enum cudaSharedMemConfig config)
 {
     const void *other = plain_other(func);
     cudaError_t e = MT_NEXT(cudaFuncSetSharedMemConfig)(func, config);
@@ -173,36 +173,36 @@ static const void *plain_larger(const void *func)
     return other ? other : func;
 }
 
-cudaError_t REC(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(int *blocks, const void *func, int threads,
-                                                               size_t shared)
+cudaError_t rec_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *func, int threads,
+                                                              size_t shared)
 {
     return MT_NEXT(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(blocks, plain_larger(func), threads,
                                                                   shared);
 }
 
-cudaError_t REC(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int *blocks, const void *func,
-                                                                        int threads, size_t shared,
-                                                                        unsigned flags)
+cudaError_t rec_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *func,
+                                                                       int threads, size_t shared,
+                                                                       unsigned flags)
 {
     return MT_NEXT(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(blocks, plain_larger(func),
                                                                            threads, shared, flags);
 }
 
-cudaError_t REC(cudaOccupancyAvailableDynamicSMemPerBlock)(size_t *bytes, const void *func, int blocks,
-                                                           int threads)
+cudaError_t rec_cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *func, int blocks,
+                                                          int threads)
 {
     return MT_NEXT(cudaOccupancyAvailableDynamicSMemPerBlock)(bytes, plain_larger(func), blocks, threads);
 }
 
 #if CUDART_VERSION >= 11080
-cudaError_t REC(cudaOccupancyMaxPotentialClusterSize)(int *size, const void *func,
-                                                      const cudaLaunchConfig_t *config)
+cudaError_t rec_cudaOccupancyMaxPotentialClusterSize(int *size, const void *func,
+                                                     const cudaLaunchConfig_t *config)
 {
     return MT_NEXT(cudaOccupancyMaxPotentialClusterSize)(size, plain_larger(func), config);
 }
 
-cudaError_t REC(cudaOccupancyMaxActiveClusters)(int *clusters, const void *func,
-                                                const cudaLaunchConfig_t *config)
+cudaError_t rec_cudaOccupancyMaxActiveClusters(int *clusters, const void *func,
+                                               const cudaLaunchConfig_t *config)
 {
     return MT_NEXT(cudaOccupancyMaxActiveClusters)(clusters, plain_larger(func), config);
 }
@@ -237,7 +237,7 @@ static int plain_keeps(const void *func)
 }
 
 #if CUDART_VERSION >= 12010
-cudaError_t REC(cudaGetKernel)(cudaKernel_t *kernel, const void *func)
+cudaError_t rec_cudaGetKernel(cudaKernel_t *kernel, const void *func)
 {
     if (!mt_device_is_gpu())
         return MT_NEXT(cudaGetKernel)(kernel, func);
@@ -247,7 +247,7 @@ cudaError_t REC(cudaGetKernel)(cudaKernel_t *kernel, const void *func)
 }
 #endif
 
-cudaError_t REC(cudaGetFuncBySymbol)(cudaFunction_t *function, const void *func)
+cudaError_t rec_cudaGetFuncBySymbol(cudaFunction_t *function, const void *func)
 {
     if (!mt_device_is_gpu())
         return MT_NEXT(cudaGetFuncBySymbol)(function, func);

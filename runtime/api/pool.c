@@ -146,12 +146,12 @@ static cudaError_t pool_alloc(void **out, size_t bytes, pool *p, cudaStream_t st
     return e;
 }
 
-cudaError_t IMPL(cudaMallocAsync)(void **out, size_t bytes, cudaStream_t stream)
+cudaError_t impl_cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
 {
     return pool_alloc(out, bytes, current, stream);
 }
 
-cudaError_t IMPL(cudaMallocFromPoolAsync)(void **out, size_t bytes, cudaMemPool_t p, cudaStream_t stream)
+cudaError_t impl_cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t p, cudaStream_t stream)
 {
     return pool_alloc(out, bytes, pool_get(p), stream);
 }
@@ -173,7 +173,7 @@ static int free_now(struct mt_op *op)
     return MT_OP_DONE;
 }
 
-cudaError_t IMPL(cudaFreeAsync)(void *p, cudaStream_t stream)
+cudaError_t impl_cudaFreeAsync(void *p, cudaStream_t stream)
 {
     struct mt_block b;
     MT_RETURN_IF_FAILED();
@@ -209,7 +209,7 @@ cudaError_t IMPL(cudaFreeAsync)(void *p, cudaStream_t stream)
 
 /* ---- pools ---- */
 
-cudaError_t IMPL(cudaDeviceGetDefaultMemPool)(cudaMemPool_t *out, int device)
+cudaError_t impl_cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device)
 {
     MT_RETURN_IF_FAILED();
     if (!out || device)
@@ -218,15 +218,15 @@ cudaError_t IMPL(cudaDeviceGetDefaultMemPool)(cudaMemPool_t *out, int device)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaDeviceGetMemPool)(cudaMemPool_t *out, int device)
+cudaError_t impl_cudaDeviceGetMemPool(cudaMemPool_t *out, int device)
 {
-    cudaError_t e = IMPL(cudaDeviceGetDefaultMemPool)(out, device);
+    cudaError_t e = impl_cudaDeviceGetDefaultMemPool(out, device);
     if (!e)
         *out = current;
     return e;
 }
 
-cudaError_t IMPL(cudaDeviceSetMemPool)(int device, cudaMemPool_t p)
+cudaError_t impl_cudaDeviceSetMemPool(int device, cudaMemPool_t p)
 {
     MT_RETURN_IF_FAILED();
     if (device || !pool_get(p))
@@ -243,8 +243,8 @@ static cudaError_t check_location(const struct cudaMemLocation *where)
 }
 
 #if CUDART_VERSION >= 13000
-cudaError_t IMPL(cudaMemGetDefaultMemPool)(cudaMemPool_t *out, struct cudaMemLocation *where,
-                                           enum cudaMemAllocationType type)
+cudaError_t impl_cudaMemGetDefaultMemPool(cudaMemPool_t *out, struct cudaMemLocation *where,
+                                          enum cudaMemAllocationType type)
 {
     MT_RETURN_IF_FAILED();
     if (!out || !where)
@@ -256,25 +256,25 @@ cudaError_t IMPL(cudaMemGetDefaultMemPool)(cudaMemPool_t *out, struct cudaMemLoc
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaMemGetMemPool)(cudaMemPool_t *out, struct cudaMemLocation *where,
-                                    enum cudaMemAllocationType type)
+cudaError_t impl_cudaMemGetMemPool(cudaMemPool_t *out, struct cudaMemLocation *where,
+                                   enum cudaMemAllocationType type)
 {
-    cudaError_t e = IMPL(cudaMemGetDefaultMemPool)(out, where, type);
+    cudaError_t e = impl_cudaMemGetDefaultMemPool(out, where, type);
     if (!e)
         *out = current;
     return e;
 }
 
-cudaError_t IMPL(cudaMemSetMemPool)(struct cudaMemLocation *where, enum cudaMemAllocationType type,
-                                    cudaMemPool_t p)
+cudaError_t impl_cudaMemSetMemPool(struct cudaMemLocation *where, enum cudaMemAllocationType type,
+                                   cudaMemPool_t p)
 {
     cudaMemPool_t now;
-    cudaError_t e = IMPL(cudaMemGetDefaultMemPool)(&now, where, type);
-    return e ? e : IMPL(cudaDeviceSetMemPool)(where->id, p);
+    cudaError_t e = impl_cudaMemGetDefaultMemPool(&now, where, type);
+    return e ? e : impl_cudaDeviceSetMemPool(where->id, p);
 }
 #endif
 
-cudaError_t IMPL(cudaMemPoolCreate)(cudaMemPool_t *out, const struct cudaMemPoolProps *props)
+cudaError_t impl_cudaMemPoolCreate(cudaMemPool_t *out, const struct cudaMemPoolProps *props)
 {
     MT_RETURN_IF_FAILED();
     if (!out || !props || props->allocType != cudaMemAllocationTypePinned)
@@ -303,7 +303,7 @@ cudaError_t IMPL(cudaMemPoolCreate)(cudaMemPool_t *out, const struct cudaMemPool
 }
 
 /* What was allocated from it stays until it is freed. */
-cudaError_t IMPL(cudaMemPoolDestroy)(cudaMemPool_t p)
+cudaError_t impl_cudaMemPoolDestroy(cudaMemPool_t p)
 {
     MT_RETURN_IF_FAILED();
     pool *found = p ? mt_map_take(&pools, p) : NULL;
@@ -315,7 +315,7 @@ cudaError_t IMPL(cudaMemPoolDestroy)(cudaMemPool_t p)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaMemPoolTrimTo)(cudaMemPool_t handle, size_t keep)
+cudaError_t impl_cudaMemPoolTrimTo(cudaMemPool_t handle, size_t keep)
 {
     MT_RETURN_IF_FAILED();
     pool *p = pool_get(handle);
@@ -329,7 +329,7 @@ cudaError_t IMPL(cudaMemPoolTrimTo)(cudaMemPool_t handle, size_t keep)
 
 /* ---- attributes: the switches are int, the rest u64 ---- */
 
-cudaError_t IMPL(cudaMemPoolSetAttribute)(cudaMemPool_t handle, enum cudaMemPoolAttr a, void *value)
+cudaError_t impl_cudaMemPoolSetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a, void *value)
 {
     MT_RETURN_IF_FAILED();
     pool *p = pool_get(handle);
@@ -357,7 +357,7 @@ cudaError_t IMPL(cudaMemPoolSetAttribute)(cudaMemPool_t handle, enum cudaMemPool
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaMemPoolGetAttribute)(cudaMemPool_t handle, enum cudaMemPoolAttr a, void *value)
+cudaError_t impl_cudaMemPoolGetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a, void *value)
 {
     MT_RETURN_IF_FAILED();
     pool *p = pool_get(handle);
@@ -378,7 +378,7 @@ cudaError_t IMPL(cudaMemPoolGetAttribute)(cudaMemPool_t handle, enum cudaMemPool
 }
 
 /* The one device can always read and write it, and that cannot be taken from it. */
-cudaError_t IMPL(cudaMemPoolSetAccess)(cudaMemPool_t p, const struct cudaMemAccessDesc *desc, size_t count)
+cudaError_t impl_cudaMemPoolSetAccess(cudaMemPool_t p, const struct cudaMemAccessDesc *desc, size_t count)
 {
     MT_RETURN_IF_FAILED();
     if (!pool_get(p) || (!desc && count))
@@ -393,8 +393,8 @@ cudaError_t IMPL(cudaMemPoolSetAccess)(cudaMemPool_t p, const struct cudaMemAcce
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaMemPoolGetAccess)(enum cudaMemAccessFlags *flags, cudaMemPool_t p,
-                                       struct cudaMemLocation *where)
+cudaError_t impl_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t p,
+                                      struct cudaMemLocation *where)
 {
     MT_RETURN_IF_FAILED();
     if (!flags || !pool_get(p) || !where)

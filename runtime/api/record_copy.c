@@ -51,39 +51,39 @@ static cudaError_t record_copy_note(cudaError_t e, const struct mt_box *b, cudaS
     struct mt_box b = box;                                                                                   \
     return record_copy_note((call), &b, (stream))
 
-cudaError_t REC(cudaMemcpy)(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
+cudaError_t rec_cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
 {
     COPY(mt_box_1d(dst, src, bytes, kind), NULL, MT_NEXT(cudaMemcpy)(dst, src, bytes, kind));
 }
 
-cudaError_t REC(cudaMemcpyAsync)(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
-                                 cudaStream_t stream)
+cudaError_t rec_cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
+                                cudaStream_t stream)
 {
     COPY(mt_box_1d(dst, src, bytes, kind), stream, MT_NEXT(cudaMemcpyAsync)(dst, src, bytes, kind, stream));
 }
 
-cudaError_t REC(cudaMemcpyPeer)(void *dst, int dst_device, const void *src, int src_device, size_t bytes)
+cudaError_t rec_cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device, size_t bytes)
 {
     COPY(mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice), NULL,
          MT_NEXT(cudaMemcpyPeer)(dst, dst_device, src, src_device, bytes));
 }
 
-cudaError_t REC(cudaMemcpyPeerAsync)(void *dst, int dst_device, const void *src, int src_device, size_t bytes,
-                                     cudaStream_t stream)
+cudaError_t rec_cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t bytes,
+                                    cudaStream_t stream)
 {
     COPY(mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice), stream,
          MT_NEXT(cudaMemcpyPeerAsync)(dst, dst_device, src, src_device, bytes, stream));
 }
 
-cudaError_t REC(cudaMemcpy2D)(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
-                              size_t height, enum cudaMemcpyKind kind)
+cudaError_t rec_cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                             size_t height, enum cudaMemcpyKind kind)
 {
     COPY(mt_box_2d(dst, dpitch, src, spitch, width, height, kind), NULL,
          MT_NEXT(cudaMemcpy2D)(dst, dpitch, src, spitch, width, height, kind));
 }
 
-cudaError_t REC(cudaMemcpy2DAsync)(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
-                                   size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t rec_cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                                  size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     COPY(mt_box_2d(dst, dpitch, src, spitch, width, height, kind), stream,
          MT_NEXT(cudaMemcpy2DAsync)(dst, dpitch, src, spitch, width, height, kind, stream));
@@ -103,22 +103,22 @@ static cudaError_t note_3d_peer(cudaError_t e, const struct cudaMemcpy3DPeerParm
     return record_copy_note(e, e || mt_box_3d_peer(&b, p) ? &(struct mt_box){0} : &b, stream);
 }
 
-cudaError_t REC(cudaMemcpy3D)(const struct cudaMemcpy3DParms *p)
+cudaError_t rec_cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
 {
     return note_3d(MT_NEXT(cudaMemcpy3D)(p), p, NULL);
 }
 
-cudaError_t REC(cudaMemcpy3DAsync)(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
+cudaError_t rec_cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
 {
     return note_3d(MT_NEXT(cudaMemcpy3DAsync)(p, stream), p, stream);
 }
 
-cudaError_t REC(cudaMemcpy3DPeer)(const struct cudaMemcpy3DPeerParms *p)
+cudaError_t rec_cudaMemcpy3DPeer(const struct cudaMemcpy3DPeerParms *p)
 {
     return note_3d_peer(MT_NEXT(cudaMemcpy3DPeer)(p), p, NULL);
 }
 
-cudaError_t REC(cudaMemcpy3DPeerAsync)(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
+cudaError_t rec_cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
 {
     return note_3d_peer(MT_NEXT(cudaMemcpy3DPeerAsync)(p, stream), p, stream);
 }
@@ -138,29 +138,29 @@ static cudaError_t note_symbol(cudaError_t e, const void *symbol, size_t offset,
     return record_copy_note(e, &b, stream);
 }
 
-cudaError_t REC(cudaMemcpyToSymbol)(const void *symbol, const void *src, size_t bytes, size_t offset,
-                                    enum cudaMemcpyKind kind)
+cudaError_t rec_cudaMemcpyToSymbol(const void *symbol, const void *src, size_t bytes, size_t offset,
+                                   enum cudaMemcpyKind kind)
 {
     return note_symbol(MT_NEXT(cudaMemcpyToSymbol)(symbol, src, bytes, offset, kind), symbol, offset, src,
                        bytes, 1, kind, NULL);
 }
 
-cudaError_t REC(cudaMemcpyToSymbolAsync)(const void *symbol, const void *src, size_t bytes, size_t offset,
-                                         enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t rec_cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t bytes, size_t offset,
+                                        enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     return note_symbol(MT_NEXT(cudaMemcpyToSymbolAsync)(symbol, src, bytes, offset, kind, stream), symbol,
                        offset, src, bytes, 1, kind, stream);
 }
 
-cudaError_t REC(cudaMemcpyFromSymbol)(void *dst, const void *symbol, size_t bytes, size_t offset,
-                                      enum cudaMemcpyKind kind)
+cudaError_t rec_cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t bytes, size_t offset,
+                                     enum cudaMemcpyKind kind)
 {
     return note_symbol(MT_NEXT(cudaMemcpyFromSymbol)(dst, symbol, bytes, offset, kind), symbol, offset, dst,
                        bytes, 0, kind, NULL);
 }
 
-cudaError_t REC(cudaMemcpyFromSymbolAsync)(void *dst, const void *symbol, size_t bytes, size_t offset,
-                                           enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t rec_cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t bytes, size_t offset,
+                                          enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     return note_symbol(MT_NEXT(cudaMemcpyFromSymbolAsync)(dst, symbol, bytes, offset, kind, stream), symbol,
                        offset, dst, bytes, 0, kind, stream);
@@ -178,77 +178,77 @@ static cudaError_t note_array(cudaError_t e, struct mt_box b, cudaArray_const_t 
     return record_copy_note(e, &b, stream);
 }
 
-cudaError_t REC(cudaMemcpy2DToArray)(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,
-                                     size_t width, size_t height, enum cudaMemcpyKind kind)
+cudaError_t rec_cudaMemcpy2DToArray(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,
+                                    size_t width, size_t height, enum cudaMemcpyKind kind)
 {
     return note_array(MT_NEXT(cudaMemcpy2DToArray)(dst, x, y, src, spitch, width, height, kind),
                       mt_box_2d(NULL, width, src, spitch, width, height, kind), dst, x, y, NULL, 0, 0, NULL);
 }
 
-cudaError_t REC(cudaMemcpy2DToArrayAsync)(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,
-                                          size_t width, size_t height, enum cudaMemcpyKind kind,
-                                          cudaStream_t stream)
+cudaError_t rec_cudaMemcpy2DToArrayAsync(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,
+                                         size_t width, size_t height, enum cudaMemcpyKind kind,
+                                         cudaStream_t stream)
 {
     return note_array(MT_NEXT(cudaMemcpy2DToArrayAsync)(dst, x, y, src, spitch, width, height, kind, stream),
                       mt_box_2d(NULL, width, src, spitch, width, height, kind), dst, x, y, NULL, 0, 0,
                       stream);
 }
 
-cudaError_t REC(cudaMemcpy2DFromArray)(void *dst, size_t dpitch, cudaArray_const_t src, size_t x, size_t y,
-                                       size_t width, size_t height, enum cudaMemcpyKind kind)
+cudaError_t rec_cudaMemcpy2DFromArray(void *dst, size_t dpitch, cudaArray_const_t src, size_t x, size_t y,
+                                      size_t width, size_t height, enum cudaMemcpyKind kind)
 {
     return note_array(MT_NEXT(cudaMemcpy2DFromArray)(dst, dpitch, src, x, y, width, height, kind),
                       mt_box_2d(dst, dpitch, NULL, width, width, height, kind), NULL, 0, 0, src, x, y, NULL);
 }
 
-cudaError_t REC(cudaMemcpy2DFromArrayAsync)(void *dst, size_t dpitch, cudaArray_const_t src, size_t x,
-                                            size_t y, size_t width, size_t height, enum cudaMemcpyKind kind,
-                                            cudaStream_t stream)
+cudaError_t rec_cudaMemcpy2DFromArrayAsync(void *dst, size_t dpitch, cudaArray_const_t src, size_t x,
+                                           size_t y, size_t width, size_t height, enum cudaMemcpyKind kind,
+                                           cudaStream_t stream)
 {
     return note_array(
         MT_NEXT(cudaMemcpy2DFromArrayAsync)(dst, dpitch, src, x, y, width, height, kind, stream),
         mt_box_2d(dst, dpitch, NULL, width, width, height, kind), NULL, 0, 0, src, x, y, stream);
 }
 
-cudaError_t REC(cudaMemcpyToArray)(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
-                                   enum cudaMemcpyKind kind)
+cudaError_t rec_cudaMemcpyToArray(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
+                                  enum cudaMemcpyKind kind)
 {
     return note_array(MT_NEXT(cudaMemcpyToArray)(dst, x, y, src, bytes, kind),
                       mt_box_1d(NULL, src, bytes, kind), dst, x, y, NULL, 0, 0, NULL);
 }
 
-cudaError_t REC(cudaMemcpyToArrayAsync)(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
-                                        enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t rec_cudaMemcpyToArrayAsync(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
+                                       enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     return note_array(MT_NEXT(cudaMemcpyToArrayAsync)(dst, x, y, src, bytes, kind, stream),
                       mt_box_1d(NULL, src, bytes, kind), dst, x, y, NULL, 0, 0, stream);
 }
 
-cudaError_t REC(cudaMemcpyFromArray)(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
-                                     enum cudaMemcpyKind kind)
+cudaError_t rec_cudaMemcpyFromArray(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
+                                    enum cudaMemcpyKind kind)
 {
     return note_array(MT_NEXT(cudaMemcpyFromArray)(dst, src, x, y, bytes, kind),
                       mt_box_1d(dst, NULL, bytes, kind), NULL, 0, 0, src, x, y, NULL);
 }
 
-cudaError_t REC(cudaMemcpyFromArrayAsync)(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
-                                          enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t rec_cudaMemcpyFromArrayAsync(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
+                                         enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     return note_array(MT_NEXT(cudaMemcpyFromArrayAsync)(dst, src, x, y, bytes, kind, stream),
                       mt_box_1d(dst, NULL, bytes, kind), NULL, 0, 0, src, x, y, stream);
 }
 
-cudaError_t REC(cudaMemcpy2DArrayToArray)(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
-                                          size_t sx, size_t sy, size_t width, size_t height,
-                                          enum cudaMemcpyKind kind)
+cudaError_t rec_cudaMemcpy2DArrayToArray(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
+                                         size_t sx, size_t sy, size_t width, size_t height,
+                                         enum cudaMemcpyKind kind)
 {
     return note_array(MT_NEXT(cudaMemcpy2DArrayToArray)(dst, dx, dy, src, sx, sy, width, height, kind),
                       mt_box_2d(NULL, width, NULL, width, width, height, kind), dst, dx, dy, src, sx, sy,
                       NULL);
 }
 
-cudaError_t REC(cudaMemcpyArrayToArray)(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
-                                        size_t sx, size_t sy, size_t bytes, enum cudaMemcpyKind kind)
+cudaError_t rec_cudaMemcpyArrayToArray(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
+                                       size_t sx, size_t sy, size_t bytes, enum cudaMemcpyKind kind)
 {
     return note_array(MT_NEXT(cudaMemcpyArrayToArray)(dst, dx, dy, src, sx, sy, bytes, kind),
                       mt_box_1d(NULL, NULL, bytes, kind), dst, dx, dy, src, sx, sy, NULL);

@@ -32,26 +32,26 @@ static cudaError_t record_fill_note(cudaError_t e, void *p, size_t pitch, int va
     return note_box(e, (struct mt_fill){p, pitch, 0, width, height, 1, value, 1}, stream, site);
 }
 
-cudaError_t REC(cudaMemset)(void *p, int value, size_t bytes)
+cudaError_t rec_cudaMemset(void *p, int value, size_t bytes)
 {
     return record_fill_note(MT_NEXT(cudaMemset)(p, value, bytes), p, bytes, value, bytes, 1, NULL,
                             site_on_gpu());
 }
 
-cudaError_t REC(cudaMemsetAsync)(void *p, int value, size_t bytes, cudaStream_t stream)
+cudaError_t rec_cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream)
 {
     return record_fill_note(MT_NEXT(cudaMemsetAsync)(p, value, bytes, stream), p, bytes, value, bytes, 1,
                             stream, site_on_gpu());
 }
 
-cudaError_t REC(cudaMemset2D)(void *p, size_t pitch, int value, size_t width, size_t height)
+cudaError_t rec_cudaMemset2D(void *p, size_t pitch, int value, size_t width, size_t height)
 {
     return record_fill_note(MT_NEXT(cudaMemset2D)(p, pitch, value, width, height), p, pitch, value, width,
                             height, NULL, site_on_gpu());
 }
 
-cudaError_t REC(cudaMemset2DAsync)(void *p, size_t pitch, int value, size_t width, size_t height,
-                                   cudaStream_t stream)
+cudaError_t rec_cudaMemset2DAsync(void *p, size_t pitch, int value, size_t width, size_t height,
+                                  cudaStream_t stream)
 {
     return record_fill_note(MT_NEXT(cudaMemset2DAsync)(p, pitch, value, width, height, stream), p, pitch,
                             value, width, height, stream, site_on_gpu());
@@ -65,13 +65,13 @@ static cudaError_t note_3d(cudaError_t e, struct cudaPitchedPtr p, int value, st
     return note_box(e, f, stream, site_on_gpu());
 }
 
-cudaError_t REC(cudaMemset3D)(struct cudaPitchedPtr p, int value, struct cudaExtent extent)
+cudaError_t rec_cudaMemset3D(struct cudaPitchedPtr p, int value, struct cudaExtent extent)
 {
     return note_3d(MT_NEXT(cudaMemset3D)(p, value, extent), p, value, extent, NULL);
 }
 
-cudaError_t REC(cudaMemset3DAsync)(struct cudaPitchedPtr p, int value, struct cudaExtent extent,
-                                   cudaStream_t stream)
+cudaError_t rec_cudaMemset3DAsync(struct cudaPitchedPtr p, int value, struct cudaExtent extent,
+                                  cudaStream_t stream)
 {
     return note_3d(MT_NEXT(cudaMemset3DAsync)(p, value, extent, stream), p, value, extent, stream);
 }

@@ -48,9 +48,8 @@ static cudaError_t kernel_params(struct widened *w, struct cudaKernelNodeParams 
                : cudaSuccess;
 }
 
-cudaError_t REC(cudaGraphAddKernelNode)(cudaGraphNode_t *node, cudaGraph_t graph,
-                                        const cudaGraphNode_t *after, size_t n,
-                                        const struct cudaKernelNodeParams *params)
+cudaError_t rec_cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                       size_t n, const struct cudaKernelNodeParams *params)
 {
     struct cudaKernelNodeParams p;
     struct widened w;
@@ -60,7 +59,7 @@ cudaError_t REC(cudaGraphAddKernelNode)(cudaGraphNode_t *node, cudaGraph_t graph
     return e ? e : record_graph_done(&w, MT_NEXT(cudaGraphAddKernelNode)(node, graph, after, n, &p));
 }
 
-cudaError_t REC(cudaGraphKernelNodeSetParams)(cudaGraphNode_t node, const struct cudaKernelNodeParams *params)
+cudaError_t rec_cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const struct cudaKernelNodeParams *params)
 {
     struct cudaKernelNodeParams p;
     struct widened w;
@@ -70,8 +69,8 @@ cudaError_t REC(cudaGraphKernelNodeSetParams)(cudaGraphNode_t node, const struct
     return e ? e : record_graph_done(&w, MT_NEXT(cudaGraphKernelNodeSetParams)(node, &p));
 }
 
-cudaError_t REC(cudaGraphExecKernelNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                  const struct cudaKernelNodeParams *params)
+cudaError_t rec_cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                 const struct cudaKernelNodeParams *params)
 {
     struct cudaKernelNodeParams p;
     struct widened w;
@@ -112,13 +111,12 @@ static cudaError_t give_back(struct widened *w, struct cudaGraphNodeParams *to,
 }
 
 #if CUDART_VERSION >= 13000
-cudaError_t REC(cudaGraphAddNode)(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                  const cudaGraphEdgeData *edges, size_t n,
-                                  struct cudaGraphNodeParams *params)
+cudaError_t rec_cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                 const cudaGraphEdgeData *edges, size_t n, struct cudaGraphNodeParams *params)
 #define ARGUMENTS node, graph, after, edges, n
 #else
-cudaError_t REC(cudaGraphAddNode)(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                  size_t n, struct cudaGraphNodeParams *params)
+cudaError_t rec_cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                 size_t n, struct cudaGraphNodeParams *params)
 #define ARGUMENTS node, graph, after, n
 #endif
 {
@@ -130,7 +128,7 @@ cudaError_t REC(cudaGraphAddNode)(cudaGraphNode_t *node, cudaGraph_t graph, cons
     return e ? e : give_back(&w, params, &p, MT_NEXT(cudaGraphAddNode)(ARGUMENTS, &p));
 }
 
-cudaError_t REC(cudaGraphNodeSetParams)(cudaGraphNode_t node, struct cudaGraphNodeParams *params)
+cudaError_t rec_cudaGraphNodeSetParams(cudaGraphNode_t node, struct cudaGraphNodeParams *params)
 {
     struct cudaGraphNodeParams p;
     struct widened w;
@@ -140,8 +138,8 @@ cudaError_t REC(cudaGraphNodeSetParams)(cudaGraphNode_t node, struct cudaGraphNo
     return e ? e : give_back(&w, params, &p, MT_NEXT(cudaGraphNodeSetParams)(node, &p));
 }
 
-cudaError_t REC(cudaGraphExecNodeSetParams)(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                            struct cudaGraphNodeParams *params)
+cudaError_t rec_cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                           struct cudaGraphNodeParams *params)
 {
     struct cudaGraphNodeParams p;
     struct widened w;

@@ -18,48 +18,48 @@
         mt_object_add((p), (bytes), (kind), site);                                                           \
     return e
 
-cudaError_t REC(cudaMalloc)(void **out, size_t bytes)
+cudaError_t rec_cudaMalloc(void **out, size_t bytes)
 {
     ALLOC(MT_NEXT(cudaMalloc)(out, bytes), *out, bytes, "cudaMalloc");
 }
 
-cudaError_t REC(cudaMallocHost)(void **out, size_t bytes)
+cudaError_t rec_cudaMallocHost(void **out, size_t bytes)
 {
     ALLOC(MT_NEXT(cudaMallocHost)(out, bytes), *out, bytes, "host");
 }
 
-cudaError_t REC(cudaHostAlloc)(void **out, size_t bytes, unsigned flags)
+cudaError_t rec_cudaHostAlloc(void **out, size_t bytes, unsigned flags)
 {
     ALLOC(MT_NEXT(cudaHostAlloc)(out, bytes, flags), *out, bytes, "host");
 }
 
-cudaError_t REC(cudaHostRegister)(void *p, size_t bytes, unsigned flags)
+cudaError_t rec_cudaHostRegister(void *p, size_t bytes, unsigned flags)
 {
     ALLOC(MT_NEXT(cudaHostRegister)(p, bytes, flags), p, bytes, "host");
 }
 
-cudaError_t REC(cudaMallocManaged)(void **out, size_t bytes, unsigned flags)
+cudaError_t rec_cudaMallocManaged(void **out, size_t bytes, unsigned flags)
 {
     ALLOC(MT_NEXT(cudaMallocManaged)(out, bytes, flags), *out, bytes, "managed");
 }
 
-cudaError_t REC(cudaMallocPitch)(void **out, size_t *pitch, size_t width, size_t height)
+cudaError_t rec_cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height)
 {
     ALLOC(MT_NEXT(cudaMallocPitch)(out, pitch, width, height), *out, *pitch * height, "cudaMalloc");
 }
 
-cudaError_t REC(cudaMalloc3D)(struct cudaPitchedPtr *out, struct cudaExtent extent)
+cudaError_t rec_cudaMalloc3D(struct cudaPitchedPtr *out, struct cudaExtent extent)
 {
     ALLOC(MT_NEXT(cudaMalloc3D)(out, extent), out->ptr, out->pitch * extent.height * extent.depth,
           "cudaMalloc");
 }
 
-cudaError_t REC(cudaMallocAsync)(void **out, size_t bytes, cudaStream_t stream)
+cudaError_t rec_cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
 {
     ALLOC(MT_NEXT(cudaMallocAsync)(out, bytes, stream), *out, bytes, "async");
 }
 
-cudaError_t REC(cudaMallocFromPoolAsync)(void **out, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
+cudaError_t rec_cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
 {
     ALLOC(MT_NEXT(cudaMallocFromPoolAsync)(out, bytes, pool, stream), *out, bytes, "async");
 }
@@ -77,15 +77,15 @@ static uint64_t array_bytes(cudaArray_t a)
     return known ? (uint64_t)known->slice * known->planes : 0;
 }
 
-cudaError_t REC(cudaMallocArray)(cudaArray_t *out, const struct cudaChannelFormatDesc *desc, size_t width,
-                                 size_t height, unsigned flags)
+cudaError_t rec_cudaMallocArray(cudaArray_t *out, const struct cudaChannelFormatDesc *desc, size_t width,
+                                size_t height, unsigned flags)
 {
     ALLOC(MT_NEXT(cudaMallocArray)(out, desc, width, height, flags), array_base(*out), array_bytes(*out),
           "array");
 }
 
-cudaError_t REC(cudaMalloc3DArray)(cudaArray_t *out, const struct cudaChannelFormatDesc *desc,
-                                   struct cudaExtent extent, unsigned flags)
+cudaError_t rec_cudaMalloc3DArray(cudaArray_t *out, const struct cudaChannelFormatDesc *desc,
+                                  struct cudaExtent extent, unsigned flags)
 {
     ALLOC(MT_NEXT(cudaMalloc3DArray)(out, desc, extent, flags), array_base(*out), array_bytes(*out), "array");
 }
@@ -97,7 +97,7 @@ static uint64_t known_bytes(const void *p)
     return mt_heap_find(p, &b) ? b.bytes : 0;
 }
 
-cudaError_t REC(cudaIpcOpenMemHandle)(void **out, cudaIpcMemHandle_t handle, unsigned flags)
+cudaError_t rec_cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, unsigned flags)
 {
     ALLOC(MT_NEXT(cudaIpcOpenMemHandle)(out, handle, flags), *out, known_bytes(*out), "ipc");
 }
@@ -115,8 +115,8 @@ static uint64_t mipmap_bytes(cudaMipmappedArray_t m)
 }
 
 /* All levels are one object. */
-cudaError_t REC(cudaMallocMipmappedArray)(cudaMipmappedArray_t *out, const struct cudaChannelFormatDesc *desc,
-                                          struct cudaExtent extent, unsigned levels, unsigned flags)
+cudaError_t rec_cudaMallocMipmappedArray(cudaMipmappedArray_t *out, const struct cudaChannelFormatDesc *desc,
+                                         struct cudaExtent extent, unsigned levels, unsigned flags)
 {
     ALLOC(MT_NEXT(cudaMallocMipmappedArray)(out, desc, extent, levels, flags), mipmap_base(*out),
           mipmap_bytes(*out), "array");
@@ -129,45 +129,45 @@ cudaError_t REC(cudaMallocMipmappedArray)(cudaMipmappedArray_t *out, const struc
     mt_object_done(o, !e);                                                                                   \
     return e
 
-cudaError_t REC(cudaFree)(void *p)
+cudaError_t rec_cudaFree(void *p)
 {
     FREE(p, MT_NEXT(cudaFree)(p));
 }
 
-cudaError_t REC(cudaIpcCloseMemHandle)(void *p)
+cudaError_t rec_cudaIpcCloseMemHandle(void *p)
 {
     FREE(p, MT_NEXT(cudaIpcCloseMemHandle)(p));
 }
 
-cudaError_t REC(cudaFreeHost)(void *p)
+cudaError_t rec_cudaFreeHost(void *p)
 {
     FREE(p, MT_NEXT(cudaFreeHost)(p));
 }
 
-cudaError_t REC(cudaHostUnregister)(void *p)
+cudaError_t rec_cudaHostUnregister(void *p)
 {
     FREE(p, MT_NEXT(cudaHostUnregister)(p));
 }
 
 /* The CPU device writes it down when the stream comes to it (pool.c). */
-cudaError_t REC(cudaFreeAsync)(void *p, cudaStream_t stream)
+cudaError_t rec_cudaFreeAsync(void *p, cudaStream_t stream)
 {
     if (!mt_device_is_gpu())
         return MT_NEXT(cudaFreeAsync)(p, stream);
     FREE(p, MT_NEXT(cudaFreeAsync)(p, stream));
 }
 
-cudaError_t REC(cudaFreeArray)(cudaArray_t a)
+cudaError_t rec_cudaFreeArray(cudaArray_t a)
 {
     FREE(a ? array_base(a) : NULL, MT_NEXT(cudaFreeArray)(a));
 }
 
-cudaError_t REC(cudaFreeMipmappedArray)(cudaMipmappedArray_t m)
+cudaError_t rec_cudaFreeMipmappedArray(cudaMipmappedArray_t m)
 {
     FREE(m ? mipmap_base(m) : NULL, MT_NEXT(cudaFreeMipmappedArray)(m));
 }
 
-cudaError_t REC(cudaDeviceReset)(void)
+cudaError_t rec_cudaDeviceReset(void)
 {
     mt_host_site_take();
     if (mt_device_is_gpu() && mt_gpu()) {

@@ -19,23 +19,23 @@ static cudaError_t record_sync_created(cudaError_t e, cudaStream_t *out, unsigne
     return e;
 }
 
-cudaError_t REC(cudaStreamCreate)(cudaStream_t *out)
+cudaError_t rec_cudaStreamCreate(cudaStream_t *out)
 {
     return record_sync_created(MT_NEXT(cudaStreamCreate)(out), out, 0, 0);
 }
 
-cudaError_t REC(cudaStreamCreateWithFlags)(cudaStream_t *out, unsigned flags)
+cudaError_t rec_cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
     return record_sync_created(MT_NEXT(cudaStreamCreateWithFlags)(out, flags), out, flags, 0);
 }
 
-cudaError_t REC(cudaStreamCreateWithPriority)(cudaStream_t *out, unsigned flags, int priority)
+cudaError_t rec_cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority)
 {
     return record_sync_created(MT_NEXT(cudaStreamCreateWithPriority)(out, flags, priority), out, flags,
                                priority);
 }
 
-cudaError_t REC(cudaStreamDestroy)(cudaStream_t stream)
+cudaError_t rec_cudaStreamDestroy(cudaStream_t stream)
 {
     mt_host_site_take();
     if (!mt_device_is_gpu())
@@ -52,13 +52,13 @@ cudaError_t REC(cudaStreamDestroy)(cudaStream_t stream)
 
 /* ---- what the program marks as worth a look ---- */
 
-cudaError_t REC(cudaProfilerStart)(void)
+cudaError_t rec_cudaProfilerStart(void)
 {
     mt_selection_profiler(1);
     return MT_NEXT(cudaProfilerStart)();
 }
 
-cudaError_t REC(cudaProfilerStop)(void)
+cudaError_t rec_cudaProfilerStop(void)
 {
     mt_selection_profiler(0);
     return MT_NEXT(cudaProfilerStop)();
@@ -90,19 +90,19 @@ static cudaError_t record_sync_synced(cudaError_t e, const char *what, int64_t i
     return e;
 }
 
-cudaError_t REC(cudaDeviceSynchronize)(void)
+cudaError_t rec_cudaDeviceSynchronize(void)
 {
     struct mt_gpu_point p = record_sync_point(NULL, 1);
     return record_sync_synced(MT_NEXT(cudaDeviceSynchronize)(), "device", 0, &p);
 }
 
-cudaError_t REC(cudaStreamSynchronize)(cudaStream_t stream)
+cudaError_t rec_cudaStreamSynchronize(cudaStream_t stream)
 {
     struct mt_gpu_point p = record_sync_point(stream, 0);
     return record_sync_synced(MT_NEXT(cudaStreamSynchronize)(stream), "stream", mt_stream_number(stream), &p);
 }
 
-cudaError_t REC(cudaEventSynchronize)(cudaEvent_t event)
+cudaError_t rec_cudaEventSynchronize(cudaEvent_t event)
 {
     struct mt_event *e = mt_event_get(event);
     struct mt_gpu_point p = e ? e->point : (struct mt_gpu_point){0};
@@ -119,17 +119,17 @@ static cudaError_t event_created(cudaError_t e, cudaEvent_t *out, unsigned flags
     return e;
 }
 
-cudaError_t REC(cudaEventCreate)(cudaEvent_t *out)
+cudaError_t rec_cudaEventCreate(cudaEvent_t *out)
 {
     return event_created(MT_NEXT(cudaEventCreate)(out), out, 0);
 }
 
-cudaError_t REC(cudaEventCreateWithFlags)(cudaEvent_t *out, unsigned flags)
+cudaError_t rec_cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
     return event_created(MT_NEXT(cudaEventCreateWithFlags)(out, flags), out, flags);
 }
 
-cudaError_t REC(cudaEventDestroy)(cudaEvent_t event)
+cudaError_t rec_cudaEventDestroy(cudaEvent_t event)
 {
     struct mt_event *known = mt_device_is_gpu() ? mt_event_get(event) : NULL;
     mt_host_site_take();
@@ -155,19 +155,19 @@ static void set_point(cudaEvent_t event, cudaStream_t stream)
         e->point = record_sync_point(stream, 0);
 }
 
-cudaError_t REC(cudaEventRecord)(cudaEvent_t event, cudaStream_t stream)
+cudaError_t rec_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     set_point(event, stream);
     return record_sync_note(MT_NEXT(cudaEventRecord)(event, stream), "record", event, stream);
 }
 
-cudaError_t REC(cudaEventRecordWithFlags)(cudaEvent_t event, cudaStream_t stream, unsigned flags)
+cudaError_t rec_cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags)
 {
     set_point(event, stream);
     return record_sync_note(MT_NEXT(cudaEventRecordWithFlags)(event, stream, flags), "record", event, stream);
 }
 
-cudaError_t REC(cudaStreamWaitEvent)(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+cudaError_t rec_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
     return record_sync_note(MT_NEXT(cudaStreamWaitEvent)(stream, event, flags), "wait", event, stream);
 }

@@ -55,13 +55,13 @@ void mt_stack_reset(void)
         stack_wanted[device] = 0;
 }
 
-cudaError_t REC(cudaDeviceSetLimit)(enum cudaLimit limit, size_t value)
+cudaError_t rec_cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 {
     int device = limit == cudaLimitStackSize && value < SIZE_MAX / 4 ? stack_device() : -1;
     return device < 0 ? MT_NEXT(cudaDeviceSetLimit)(limit, value) : stack_set(device, value);
 }
 
-cudaError_t REC(cudaDeviceGetLimit)(size_t *value, enum cudaLimit limit)
+cudaError_t rec_cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
 {
     int device = limit == cudaLimitStackSize ? stack_device() : -1;
     cudaError_t e = MT_NEXT(cudaDeviceGetLimit)(value, limit);

@@ -20,7 +20,7 @@ static struct mt_stream *stream_api_get(cudaStream_t handle, cudaError_t *e)
     return s;
 }
 
-cudaError_t IMPL(cudaStreamCreateWithPriority)(cudaStream_t *out, unsigned flags, int priority)
+cudaError_t impl_cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority)
 {
     MT_RETURN_IF_FAILED();
     if (!out || flags & ~(unsigned)cudaStreamNonBlocking)
@@ -33,17 +33,17 @@ cudaError_t IMPL(cudaStreamCreateWithPriority)(cudaStream_t *out, unsigned flags
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaStreamCreate)(cudaStream_t *out)
+cudaError_t impl_cudaStreamCreate(cudaStream_t *out)
 {
-    return IMPL(cudaStreamCreateWithPriority)(out, cudaStreamDefault, 0);
+    return impl_cudaStreamCreateWithPriority(out, cudaStreamDefault, 0);
 }
 
-cudaError_t IMPL(cudaStreamCreateWithFlags)(cudaStream_t *out, unsigned flags)
+cudaError_t impl_cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
-    return IMPL(cudaStreamCreateWithPriority)(out, flags, 0);
+    return impl_cudaStreamCreateWithPriority(out, flags, 0);
 }
 
-cudaError_t IMPL(cudaStreamDestroy)(cudaStream_t handle)
+cudaError_t impl_cudaStreamDestroy(cudaStream_t handle)
 {
     MT_RETURN_IF_FAILED();
     if (!handle || handle == cudaStreamLegacy || handle == cudaStreamPerThread)
@@ -55,7 +55,7 @@ cudaError_t IMPL(cudaStreamDestroy)(cudaStream_t handle)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaStreamSynchronize)(cudaStream_t handle)
+cudaError_t impl_cudaStreamSynchronize(cudaStream_t handle)
 {
     cudaError_t e;
     struct mt_stream *s = stream_api_get(handle, &e);
@@ -66,7 +66,7 @@ cudaError_t IMPL(cudaStreamSynchronize)(cudaStream_t handle)
     return mt_failed_sync();
 }
 
-cudaError_t IMPL(cudaStreamQuery)(cudaStream_t handle)
+cudaError_t impl_cudaStreamQuery(cudaStream_t handle)
 {
     cudaError_t e;
     struct mt_stream *s = stream_api_get(handle, &e);
@@ -75,7 +75,7 @@ cudaError_t IMPL(cudaStreamQuery)(cudaStream_t handle)
     return mt_stream_idle(s) ? mt_failed_sync() : cudaErrorNotReady;
 }
 
-cudaError_t IMPL(cudaStreamGetPriority)(cudaStream_t handle, int *priority)
+cudaError_t impl_cudaStreamGetPriority(cudaStream_t handle, int *priority)
 {
     cudaError_t e;
     struct mt_stream *s = stream_api_get(handle, &e);
@@ -84,7 +84,7 @@ cudaError_t IMPL(cudaStreamGetPriority)(cudaStream_t handle, int *priority)
     return s && !priority ? mt_fail(cudaErrorInvalidValue) : e;
 }
 
-cudaError_t IMPL(cudaStreamGetFlags)(cudaStream_t handle, unsigned *flags)
+cudaError_t impl_cudaStreamGetFlags(cudaStream_t handle, unsigned *flags)
 {
     cudaError_t e;
     struct mt_stream *s = stream_api_get(handle, &e);
@@ -94,7 +94,7 @@ cudaError_t IMPL(cudaStreamGetFlags)(cudaStream_t handle, unsigned *flags)
 }
 
 #if CUDART_VERSION >= 12000
-cudaError_t IMPL(cudaStreamGetId)(cudaStream_t handle, unsigned long long *id)
+cudaError_t impl_cudaStreamGetId(cudaStream_t handle, unsigned long long *id)
 {
     cudaError_t e;
     struct mt_stream *s = stream_api_get(handle, &e);
@@ -105,7 +105,7 @@ cudaError_t IMPL(cudaStreamGetId)(cudaStream_t handle, unsigned long long *id)
 #endif
 
 #if CUDART_VERSION >= 12080
-cudaError_t IMPL(cudaStreamGetDevice)(cudaStream_t handle, int *device)
+cudaError_t impl_cudaStreamGetDevice(cudaStream_t handle, int *device)
 {
     cudaError_t e;
     struct mt_stream *s = stream_api_get(handle, &e);
@@ -115,7 +115,7 @@ cudaError_t IMPL(cudaStreamGetDevice)(cudaStream_t handle, int *device)
 }
 #endif
 
-cudaError_t IMPL(cudaStreamAttachMemAsync)(cudaStream_t handle, void *p, size_t bytes, unsigned flags)
+cudaError_t impl_cudaStreamAttachMemAsync(cudaStream_t handle, void *p, size_t bytes, unsigned flags)
 {
     cudaError_t e;
     struct mt_block b;
@@ -140,8 +140,8 @@ static cudaStreamAttrValue *stream_api_attribute(cudaStream_t handle, cudaStream
     return *e ? NULL : &s->attribute[id];
 }
 
-cudaError_t IMPL(cudaStreamSetAttribute)(cudaStream_t handle, cudaStreamAttrID id,
-                                         const cudaStreamAttrValue *value)
+cudaError_t impl_cudaStreamSetAttribute(cudaStream_t handle, cudaStreamAttrID id,
+                                        const cudaStreamAttrValue *value)
 {
     cudaError_t e;
     cudaStreamAttrValue *at = stream_api_attribute(handle, id, value, &e);
@@ -150,7 +150,7 @@ cudaError_t IMPL(cudaStreamSetAttribute)(cudaStream_t handle, cudaStreamAttrID i
     return e;
 }
 
-cudaError_t IMPL(cudaStreamGetAttribute)(cudaStream_t handle, cudaStreamAttrID id, cudaStreamAttrValue *value)
+cudaError_t impl_cudaStreamGetAttribute(cudaStream_t handle, cudaStreamAttrID id, cudaStreamAttrValue *value)
 {
     cudaError_t e;
     cudaStreamAttrValue *at = stream_api_attribute(handle, id, value, &e);
@@ -159,7 +159,7 @@ cudaError_t IMPL(cudaStreamGetAttribute)(cudaStream_t handle, cudaStreamAttrID i
     return e;
 }
 
-cudaError_t IMPL(cudaStreamCopyAttributes)(cudaStream_t dst, cudaStream_t src)
+cudaError_t impl_cudaStreamCopyAttributes(cudaStream_t dst, cudaStream_t src)
 {
     cudaError_t e;
     struct mt_stream *to = stream_api_get(dst, &e), *from = to ? stream_api_get(src, &e) : NULL;
@@ -186,13 +186,13 @@ static cudaError_t host_call(cudaStream_t handle, cudaStreamCallback_t callback,
     return op ? mt_op_submit(s, op) : mt_fail(cudaErrorMemoryAllocation);
 }
 
-cudaError_t IMPL(cudaStreamAddCallback)(cudaStream_t handle, cudaStreamCallback_t callback, void *data,
-                                        unsigned flags)
+cudaError_t impl_cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t callback, void *data,
+                                       unsigned flags)
 {
     return flags ? mt_fail(cudaErrorInvalidValue) : host_call(handle, callback, NULL, data);
 }
 
-cudaError_t IMPL(cudaLaunchHostFunc)(cudaStream_t handle, cudaHostFn_t fn, void *data)
+cudaError_t impl_cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t fn, void *data)
 {
     return host_call(handle, NULL, fn, data);
 }

@@ -19,7 +19,7 @@ static cudaError_t symbol_find(const void *symbol, struct mt_variable **v)
     return cudaErrorInvalidSymbol;
 }
 
-cudaError_t IMPL(cudaGetSymbolAddress)(void **out, const void *symbol)
+cudaError_t impl_cudaGetSymbolAddress(void **out, const void *symbol)
 {
     struct mt_variable *v;
     MT_RETURN_IF_FAILED();
@@ -31,7 +31,7 @@ cudaError_t IMPL(cudaGetSymbolAddress)(void **out, const void *symbol)
     return mt_fail(e);
 }
 
-cudaError_t IMPL(cudaGetSymbolSize)(size_t *out, const void *symbol)
+cudaError_t impl_cudaGetSymbolSize(size_t *out, const void *symbol)
 {
     struct mt_variable *v;
     MT_RETURN_IF_FAILED();

@@ -267,9 +267,9 @@ static cudaError_t texture_describe(struct mt_texture *t, const struct cudaResou
 
 /* ---- texture objects ---- */
 
-cudaError_t IMPL(cudaCreateTextureObject)(cudaTextureObject_t *out, const struct cudaResourceDesc *resource,
-                                          const struct cudaTextureDesc *texture,
-                                          const struct cudaResourceViewDesc *view)
+cudaError_t impl_cudaCreateTextureObject(cudaTextureObject_t *out, const struct cudaResourceDesc *resource,
+                                         const struct cudaTextureDesc *texture,
+                                         const struct cudaResourceViewDesc *view)
 {
     MT_RETURN_IF_FAILED();
     if (!out || !resource || !texture)
@@ -296,7 +296,7 @@ cudaError_t IMPL(cudaCreateTextureObject)(cudaTextureObject_t *out, const struct
 }
 
 /* Kernels that were launched before may still read it. */
-cudaError_t IMPL(cudaDestroyTextureObject)(cudaTextureObject_t object)
+cudaError_t impl_cudaDestroyTextureObject(cudaTextureObject_t object)
 {
     MT_RETURN_IF_FAILED();
     struct texture *t = mt_map_take(&textures, texture_key(object));
@@ -313,7 +313,7 @@ static const struct texture *texture_find(cudaTextureObject_t object)
     return mt_map_get(&textures, texture_key(object));
 }
 
-cudaError_t IMPL(cudaGetTextureObjectResourceDesc)(struct cudaResourceDesc *out, cudaTextureObject_t object)
+cudaError_t impl_cudaGetTextureObjectResourceDesc(struct cudaResourceDesc *out, cudaTextureObject_t object)
 {
     MT_RETURN_IF_FAILED();
     const struct texture *t = texture_find(object);
@@ -323,7 +323,7 @@ cudaError_t IMPL(cudaGetTextureObjectResourceDesc)(struct cudaResourceDesc *out,
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGetTextureObjectTextureDesc)(struct cudaTextureDesc *out, cudaTextureObject_t object)
+cudaError_t impl_cudaGetTextureObjectTextureDesc(struct cudaTextureDesc *out, cudaTextureObject_t object)
 {
     MT_RETURN_IF_FAILED();
     const struct texture *t = texture_find(object);
@@ -333,8 +333,8 @@ cudaError_t IMPL(cudaGetTextureObjectTextureDesc)(struct cudaTextureDesc *out, c
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGetTextureObjectResourceViewDesc)(struct cudaResourceViewDesc *out,
-                                                       cudaTextureObject_t object)
+cudaError_t impl_cudaGetTextureObjectResourceViewDesc(struct cudaResourceViewDesc *out,
+                                                      cudaTextureObject_t object)
 {
     MT_RETURN_IF_FAILED();
     const struct texture *t = texture_find(object);
@@ -346,7 +346,7 @@ cudaError_t IMPL(cudaGetTextureObjectResourceViewDesc)(struct cudaResourceViewDe
 
 /* ---- surface objects ---- */
 
-cudaError_t IMPL(cudaCreateSurfaceObject)(cudaSurfaceObject_t *out, const struct cudaResourceDesc *resource)
+cudaError_t impl_cudaCreateSurfaceObject(cudaSurfaceObject_t *out, const struct cudaResourceDesc *resource)
 {
     MT_RETURN_IF_FAILED();
     if (!out || !resource || resource->resType != cudaResourceTypeArray)
@@ -371,7 +371,7 @@ cudaError_t IMPL(cudaCreateSurfaceObject)(cudaSurfaceObject_t *out, const struct
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaDestroySurfaceObject)(cudaSurfaceObject_t object)
+cudaError_t impl_cudaDestroySurfaceObject(cudaSurfaceObject_t object)
 {
     MT_RETURN_IF_FAILED();
     struct surface *s = mt_map_take(&surfaces, texture_key(object));
@@ -383,7 +383,7 @@ cudaError_t IMPL(cudaDestroySurfaceObject)(cudaSurfaceObject_t object)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGetSurfaceObjectResourceDesc)(struct cudaResourceDesc *out, cudaSurfaceObject_t object)
+cudaError_t impl_cudaGetSurfaceObjectResourceDesc(struct cudaResourceDesc *out, cudaSurfaceObject_t object)
 {
     MT_RETURN_IF_FAILED();
     const struct surface *s = mt_map_get(&surfaces, texture_key(object));

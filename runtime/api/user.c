@@ -20,8 +20,8 @@ static cudaError_t user_release(struct CUuserObject_st *o, unsigned count)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaUserObjectCreate)(cudaUserObject_t *out, void *data, cudaHostFn_t destroy, unsigned refs,
-                                       unsigned flags)
+cudaError_t impl_cudaUserObjectCreate(cudaUserObject_t *out, void *data, cudaHostFn_t destroy, unsigned refs,
+                                      unsigned flags)
 {
     struct CUuserObject_st *o = NULL;
     MT_RETURN_IF_FAILED();
@@ -34,7 +34,7 @@ cudaError_t IMPL(cudaUserObjectCreate)(cudaUserObject_t *out, void *data, cudaHo
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaUserObjectRetain)(cudaUserObject_t object, unsigned count)
+cudaError_t impl_cudaUserObjectRetain(cudaUserObject_t object, unsigned count)
 {
     struct CUuserObject_st *o = object;
     if (!o || !count)
@@ -43,7 +43,7 @@ cudaError_t IMPL(cudaUserObjectRetain)(cudaUserObject_t object, unsigned count)
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaUserObjectRelease)(cudaUserObject_t object, unsigned count)
+cudaError_t impl_cudaUserObjectRelease(cudaUserObject_t object, unsigned count)
 {
     struct CUuserObject_st *o = object;
     return o && count ? user_release(o, count) : mt_fail(cudaErrorInvalidValue);
@@ -64,8 +64,8 @@ static int user_share(struct CUgraph_st *g, struct CUuserObject_st *o, unsigned 
     return 0;
 }
 
-cudaError_t IMPL(cudaGraphRetainUserObject)(cudaGraph_t graph, cudaUserObject_t object, unsigned count,
-                                            unsigned flags)
+cudaError_t impl_cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned count,
+                                           unsigned flags)
 {
     struct CUgraph_st *g = mt_graph_get(graph);
     struct CUuserObject_st *o = object;
@@ -78,7 +78,7 @@ cudaError_t IMPL(cudaGraphRetainUserObject)(cudaGraph_t graph, cudaUserObject_t 
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGraphReleaseUserObject)(cudaGraph_t graph, cudaUserObject_t object, unsigned count)
+cudaError_t impl_cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned count)
 {
     struct CUgraph_st *g = mt_graph_get(graph);
     for (size_t i = 0; g && count && i < g->nuser; i++)

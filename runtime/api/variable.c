@@ -47,14 +47,14 @@ static struct mt_variable *variable_add(void **handle, const void *host, void **
     return v;
 }
 
-void REC(__cudaRegisterVar)(void **handle, char *host, char *device, const char *name, int ext, size_t size,
-                            int constant, int global)
+void rec___cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext, size_t size,
+                           int constant, int global)
 {
     variable_add(handle, host, NULL, device, name, ext, size, constant, global);
 }
 
-void REC(__cudaRegisterManagedVar)(void **handle, void **host, char *device, const char *name, int ext,
-                                   size_t size, int constant, int global)
+void rec___cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int ext,
+                                  size_t size, int constant, int global)
 {
     variable_add(handle, host, host, device, name, ext, size, constant, global);
 }
@@ -68,20 +68,20 @@ __attribute__((visibility("default"))) void __mt_register_managed(void **handle,
         v->own = 1;
 }
 
-void REC(__cudaRegisterHostVar)(void **handle, const char *name, char *host, size_t size)
+void rec___cudaRegisterHostVar(void **handle, const char *name, char *host, size_t size)
 {
     variable_add(handle, host, NULL, host, name, 0, size, 0, 1);
 }
 
 /* Texture and surface references: gone from CUDA 12; what uses them is reported where it is called. */
-void REC(__cudaRegisterTexture)(void **handle, const void *host, const void **device, const char *name,
-                                int dim, int norm, int ext)
+void rec___cudaRegisterTexture(void **handle, const void *host, const void **device, const char *name,
+                               int dim, int norm, int ext)
 {
     mt_say("texture reference %s is not registered: texture references are not supported", name);
 }
 
-void REC(__cudaRegisterSurface)(void **handle, const void *host, const void **device, const char *name,
-                                int dim, int ext)
+void rec___cudaRegisterSurface(void **handle, const void *host, const void **device, const char *name,
+                               int dim, int ext)
 {
     mt_say("surface reference %s is not registered: surface references are not supported", name);
 }
