@@ -116,7 +116,7 @@ def main():
         f.writelines(f"#define {kind}_{a} {kind}_{b}\n" for a, b in renamed.items() for kind in ("impl", "rec"))
 
     with open(os.path.join(o.out, "entries.c"), "w") as f:
-        f.write('/* Made by gen_entries.py. */\n#include "entry.h"\n'
+        f.write('/* Made by gen_entries.py. */\n#include "api/entry.h"\n'
                 "#pragma GCC visibility push(hidden)\n")
         for n in names:
             # What cannot say "not supported" must be there.

@@ -1,9 +1,9 @@
 /* Functions by name: cuGetProcAddress, cudaGetDriverEntryPoint. */
 #define _GNU_SOURCE
 #include "driver.h"
-#include "api/device.h"
+#include "api/device/device.h"
 #include "api/entry.h"
-#include "api/error.h"
+#include "api/tables/error.h"
 #include "base/binary.h"
 #include "base/report.h"
 #include "trace/trace.h"

@@ -1,7 +1,7 @@
 /* Contexts on the CPU device: cuInit, primary contexts, cuCtx*. */
 #include "context.h"
 #include "api/entry.h"
-#include "api/error.h"
+#include "api/tables/error.h"
 #include "trace/nvtx.h"
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Copies and fills of the driver API, as the runtime's. */
 #include "copy.h"
-#include "api/array.h"
-#include "api/copy.h"
+#include "api/memory/array.h"
+#include "api/copy/copy.h"
 #include <string.h>
 
 /* ---- 1-D ---- */

@@ -1,6 +1,6 @@
 /* Devices of the driver API on the CPU device, and the names of errors. */
 #include "driver.h"
-#include "api/device.h"
+#include "api/device/device.h"
 #include <stdio.h>
 #include <string.h>
 

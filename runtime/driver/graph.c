@@ -2,7 +2,7 @@
  * functions. */
 #include "copy.h"
 #include "launch.h"
-#include "api/module.h"
+#include "api/device/module.h"
 #include <stdlib.h>
 #include <string.h>
 

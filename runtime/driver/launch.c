@@ -1,6 +1,6 @@
 /* Launches of the driver API. */
 #include "launch.h"
-#include "api/module.h"
+#include "api/device/module.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "driver.h"
 #include "link.h"
-#include "api/library.h"
-#include "api/make.h"
+#include "api/device/library.h"
+#include "api/device/make.h"
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* Memory operations of streams on the CPU device: a stream writes a word, or waits for one to have a value. A
  * wait is a host function: it may last, and takes no worker of the device. */
 #include "driver.h"
-#include "api/copy.h"
-#include "api/heap.h"
+#include "api/copy/copy.h"
+#include "api/device/heap.h"
 #include "trace/site.h"
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Arrays, textures and surfaces of the driver API. */
 #include "driver.h"
-#include "api/array.h"
+#include "api/memory/array.h"
 #include <string.h>
 
 /* ---- formats ---- */

@@ -2,12 +2,12 @@
  * no line: both are said, and make traces incomplete. mt-run traces such programs whole. */
 #define _GNU_SOURCE
 #include "launch.h"
-#include "api/device.h"
+#include "api/device/device.h"
 #include "api/entry.h"
-#include "api/graph_gpu.h"
-#include "api/launch.h"
-#include "api/stream.h"
-#include "api/untabled.h"
+#include "api/graphs/graph_gpu.h"
+#include "api/launch/launch.h"
+#include "api/streams/stream.h"
+#include "api/launch/untabled.h"
 #include "trace/trace.h"
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * a name holds the memory, and mapping puts one into the other. */
 #define _GNU_SOURCE
 #include "driver.h"
-#include "api/device.h"
-#include "api/heap.h"
+#include "api/device/device.h"
+#include "api/device/heap.h"
 #include "trace/objects.h"
 #include "base/fd.h"
 #include "base/fork.h"

@@ -14,7 +14,7 @@
 #include "../../llvm-pass/pass.h"
 #include "../../llvm-pass/ptx/module.h"
 #include "../../runtime/cpu/abi.h"
-#include "../../runtime/api/make.h"
+#include "api/device/make.h"
 #include "cli/base/create.h"
 #include "mt-ptx.h"
 
