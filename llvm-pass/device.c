@@ -3,7 +3,7 @@
 #include "cpu/cpu.h"
 #include "gpu/gpu.h"
 #include "lower/lower.h"
-#include "ptx/module.h"
+#include "ptx/module/module.h"
 #include "trace/trace.h"
 #include "vector/vector.h"
 #include "pass.h"

@@ -5,7 +5,7 @@
  * Places in the source do not travel as text. In the copy each instruction has a number for its line; read
  * back, the number stands for the location that the module had, with all that it was inlined through. */
 #include "trace/trace.h"
-#include "ptx/module.h"
+#include "ptx/module/module.h"
 #include "pass.h"
 #include <stdio.h>
 #include <stdlib.h>

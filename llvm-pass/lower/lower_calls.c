@@ -1,7 +1,7 @@
 /* Calls of the device world become calls of C builtins, plain loads and atomics, or a clear diagnostic. */
 #include "lower.h"
 #include "trace/trace.h"
-#include "ptx/asm.h"
+#include "ptx/asm/asm.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../../llvm-pass/lower/lowering.h"
-#include "../../llvm-pass/ptx/asm.h"
+#include "ptx/asm/asm.h"
 #include "mt-ptx.h"
 
 static LLVMValueRef check_builtin(void *ctx, const char *name, LLVMTypeRef *type)

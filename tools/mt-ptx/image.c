@@ -12,7 +12,7 @@
 #include <llvm-c/Support.h>
 #include "../../llvm-pass/base/options.h"
 #include "../../llvm-pass/pass.h"
-#include "../../llvm-pass/ptx/module.h"
+#include "ptx/module/module.h"
 #include "../../runtime/cpu/abi.h"
 #include "api/device/make.h"
 #include "cli/base/create.h"

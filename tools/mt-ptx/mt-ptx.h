@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
-#include "../../llvm-pass/ptx/module.h"
+#include "ptx/module/module.h"
 #include "../cudabin/cudabin.h"
 
 /* ---- fatbin.c */

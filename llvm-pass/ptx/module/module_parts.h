@@ -2,8 +2,8 @@
  * filled; what is read lives in the arena of x->p.a. */
 #ifndef MT_PASS_MODULE_PARTS_H
 #define MT_PASS_MODULE_PARTS_H
-#include "asm_lower.h"
-#include "asm_parser.h"
+#include "ptx/asm/asm_lower.h"
+#include "ptx/asm/asm_parser.h"
 #include "module.h"
 #include <llvm-c/DebugInfo.h>
 
