@@ -3,7 +3,7 @@
 #include "compare_out.h"
 #include "csv.h"
 #include "graph_out.h"
-#include "reader/text.h"
+#include "reader/base/text.h"
 #include <math.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "comm_formats.h"
 #include "comm_parts.h"
 #include "relations_parts.h"
-#include "reader/text.h"
+#include "reader/base/text.h"
 #include <stdlib.h>
 #include <string.h>
 

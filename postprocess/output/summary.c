@@ -6,7 +6,7 @@
 #include "locality_text.h"
 #include "table.h"
 #include "numbers.h"
-#include "reader/text.h"
+#include "reader/base/text.h"
 #include "memtrace/order.h"
 #include "memtrace/record.h"
 #include <inttypes.h>

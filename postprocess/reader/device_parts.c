@@ -1,6 +1,6 @@
 /* Device chunks in any order, for processes that share the reading of one container. */
 #define _GNU_SOURCE
-#include "host_internal.h"
+#include "reader/container/container.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -1,7 +1,7 @@
 /* The stream of MEMTRACE_SINK=extract: launches come whole and in order, with the lines of what precedes them
  * (memtrace/live.h). So nothing is spooled, and of the past only launches and sites are kept. */
 #define _GNU_SOURCE
-#include "internal.h"
+#include "reader/base/internal.h"
 #include "memtrace/grow.h"
 #include "feed.h"
 #include "memtrace/live.h"

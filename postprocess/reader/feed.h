@@ -1,7 +1,7 @@
 /* What MEMTRACE_SINK=extract sends, as items of a source (feed.c). */
 #ifndef MT_LIB_FEED_H
 #define MT_LIB_FEED_H
-#include "internal.h"
+#include "reader/base/internal.h"
 
 struct mt_feed;
 struct mt_feed *mt_feed_new(int fd, struct mt_stop *stop); /* NULL: no memory */

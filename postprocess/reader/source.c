@@ -1,7 +1,7 @@
 /* mt_source: opens the inputs, decides on order and spooling, runs the merge on its thread. */
 #define _GNU_SOURCE
-#include "internal.h"
-#include "decoders.h"
+#include "reader/base/internal.h"
+#include "reader/container/decoders.h"
 #include "feed.h"
 #include "memtrace/order.h"
 #include "run.h"

@@ -2,7 +2,7 @@
  * short times, only over some hundred thousand records. */
 #define _GNU_SOURCE
 #include "team.h"
-#include "reader/thread.h"
+#include "reader/base/thread.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "analysis/graph/graph.h"
 #include "analysis/comm/live.h"
 #include "analysis/base/places.h"
-#include "reader/mat_text.h"
+#include "reader/raw/mat_text.h"
 #include "memtrace/host.h"
 
 struct mt_stride_graph_input {

@@ -4,7 +4,7 @@
 #include "analysis/base/order.h"
 #include "analysis/comm/shadow.h"
 #include "output/locality_text.h"
-#include "reader/text.h"
+#include "reader/base/text.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <fcntl.h>

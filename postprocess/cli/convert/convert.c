@@ -4,7 +4,7 @@
 #include "cli/base/commands.h"
 #include "cli/base/kind.h"
 #include "convert_sim.h"
-#include "reader/host_internal.h" /* windows on files are not part of the public interface */
+#include "reader/container/container.h" /* windows on files are not part of the public interface */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

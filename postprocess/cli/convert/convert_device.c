@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "convert.h"
 #include "convert_write.h"
-#include "reader/host_internal.h" /* chunks as they are are not part of the public interface */
+#include "reader/container/container.h" /* chunks as they are are not part of the public interface */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

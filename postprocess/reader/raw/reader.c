@@ -1,6 +1,6 @@
 /* The raw trace reader: bytes in, batches of checked, aligned records out. */
 #define _GNU_SOURCE
-#include "internal.h"
+#include "reader/base/internal.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@
  * would have. */
 #ifndef MT_LIB_DECODERS_H
 #define MT_LIB_DECODERS_H
-#include "host_internal.h"
+#include "container.h"
 
 /* A block ends after a step with lists of addresses in it. */
 enum { MT_BLOCK_STEP = 1024, MT_BLOCK_RUNS = 8 * MT_BLOCK_STEP, MT_BLOCKS_AHEAD = 8 };

@@ -408,7 +408,7 @@ static int device_reader_next(struct mt_host_reader *r, size_t most, struct mt_r
     struct mt_device_state *d = &r->device;
     memset(b, 0, sizeof *b);
     for (;;) {
-        int rc = mt_host_stopped(r, err) ? -1 : 1;
+        int rc = mt_container_stopped(r, err) ? -1 : 1;
         if (rc > 0 && !d->open && (rc = next_chunk(r, err)) == 0) {
             if (without_end(r, err) != 0)
                 return -1;

@@ -1,5 +1,5 @@
 /* Host chunks of one thread (or, in file order, of all), one at a time. */
-#include "host_internal.h"
+#include "reader/container/container.h"
 
 enum { RECORDS_MAX = 4096 };
 

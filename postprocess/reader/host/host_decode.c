@@ -1,5 +1,5 @@
 /* The payload of a host chunk -> records and events: docs/trace-format.md, "Host chunk". */
-#include "host_internal.h"
+#include "reader/container/container.h"
 #include "memtrace/grow.h"
 
 enum { TOKEN_ACCESS = 0x80, TOKEN_ACCESS_END = 0xa0, TOKEN_EVENT = 0xc0, ARGS_MAX = 8 };

@@ -2,7 +2,7 @@
  * block of runs, which takes 30 to 100 microseconds to decode. */
 #define _GNU_SOURCE
 #include "decoders.h"
-#include "thread.h"
+#include "reader/base/thread.h"
 
 enum { MOST = 16 }; /* threads: no analysis takes what more would give */
 

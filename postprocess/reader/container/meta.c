@@ -1,5 +1,5 @@
 /* Meta lines of a container: through the companion's parser into tables that the reader hands out. */
-#include "host_internal.h"
+#include "container.h"
 #include "memtrace/grow.h"
 
 enum { BLOCK = 1024 }; /* sites never move: callers keep pointers */
@@ -27,7 +27,7 @@ static enum mt_host_op op_of(const char *text)
 }
 
 /* Where the site's row is, made when new. NULL: no memory. */
-static struct mt_host_site_info *host_meta_row(struct mt_host_meta *m, uint32_t site)
+static struct mt_host_site_info *meta_row(struct mt_host_meta *m, uint32_t site)
 {
     uint32_t *known = mt_map32_find(&m->sites, site);
     if (known)
@@ -48,7 +48,7 @@ static int take_site(struct mt_host_meta *m, const struct mt_site_event *e)
 {
     if (e->id < 4 || e->id > UINT32_MAX)
         return 0; /* no site that a record could name */
-    struct mt_host_site_info *s = host_meta_row(m, (uint32_t)e->id);
+    struct mt_host_site_info *s = meta_row(m, (uint32_t)e->id);
     if (!s)
         return -1;
     *s = (struct mt_host_site_info){.site = (uint32_t)e->id,

@@ -3,7 +3,7 @@
  * them can make at usual addresses has 23). What is found is checked against the launches' names and the size
  * of records. */
 #define _GNU_SOURCE
-#include "internal.h"
+#include "reader/base/internal.h"
 #include "memtrace/grow.h"
 #include <fcntl.h>
 #include <unistd.h>

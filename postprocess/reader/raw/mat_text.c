@@ -2,7 +2,7 @@
  * 1 read and 2 (or 0, as MAT itself wrote it) write, and `ip file:line` lines, which may be anywhere. */
 #define _GNU_SOURCE
 #include "mat_text.h"
-#include "internal.h"
+#include "reader/base/internal.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,21 +1,19 @@
-/* Shared by the files of the container reader (postprocess/reader/host_*.c) only.
+/* Shared by the files that read containers.
  *
- *   host_window.c  bytes of a file or FIFO
- *   host_map.c     numbers of sites to positions
- *   host_chunk.c   whole, verified chunks; finding them again after damage; payloads unpacked
- *   host_decode.c  payload of a host chunk -> records and events
- *   host_meta.c    meta lines -> sites, functions, companion
- *   host_stream.c  chunks of one thread after each other
- *   host_order.c   chunks of several threads in one order
- *   host_reader.c  the public functions
+ *   window.c         bytes of a file or FIFO
+ *   map.c            numbers of sites to positions
+ *   chunk.c          whole, verified chunks; finding them again after damage; payloads unpacked
+ *   container.c      head, meta chunks, the next chunk, the end
+ *   meta.c           meta lines -> sites, functions, companion
  *   device_decode.c  payload of a device chunk -> runs
  *   decoders.c       device chunks decoded by several threads
  *   device_reader.c  launches and their chunks
- *   device_parts.c   device chunks in any order */
-#ifndef MT_LIB_HOST_INTERNAL_H
-#define MT_LIB_HOST_INTERNAL_H
+ *   ../host          host chunks: decoded, one thread after each other, several threads in one order
+ *   ../device_parts.c  device chunks in any order */
+#ifndef MT_READER_CONTAINER_H
+#define MT_READER_CONTAINER_H
 #include "device_decode.h"
-#include "internal.h"
+#include "reader/base/internal.h"
 #include "memtrace/host.h"
 
 /* A set of 32-bit keys with 32-bit values; zero-initialised is empty. Key 0 is not one. */
@@ -59,7 +57,7 @@ int mt_window_has_chunk(struct mt_window *w, uint64_t offset);
 
 /* ---- chunks ---- */
 
-/* Reads and checks the head of the container (host_reader.c). 0, or -1 with *err. */
+/* Reads and checks the head of the container (container.c). 0, or -1 with *err. */
 int mt_container_head(struct mt_window *w, struct mt_mtc_head *head, struct mt_error *err);
 
 enum mt_chunk_state {
@@ -230,7 +228,7 @@ int mt_device_list(struct mt_host_reader *r);
  * outlive the reader. */
 void mt_device_use(struct mt_host_reader *r, struct mt_decoders *decoders, unsigned threads);
 void mt_device_free(struct mt_device_state *d);
-/* host_reader.c: the next chunk of a FIFO, whose place is *offset; *stored until the window's next use. 1; 0:
+/* container.c: the next chunk of a FIFO, whose place is *offset; *stored until the window's next use. 1; 0:
  * the end; -1 with *err. */
 int mt_container_next_live(struct mt_host_reader *r, uint64_t *offset, struct mt_mtc_chunk *head,
                            const unsigned char **stored, struct mt_error *err);
@@ -265,5 +263,6 @@ struct mt_host_reader {
     uint64_t done; /* bytes */
     int cut_told;  /* that it has no end */
 };
-int mt_host_stopped(struct mt_host_reader *r, struct mt_error *err); /* 1 with *err if the stop flag is up */
+int mt_container_stopped(struct mt_host_reader *r,
+                         struct mt_error *err); /* 1 with *err if the stop flag is up */
 #endif

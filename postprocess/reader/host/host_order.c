@@ -1,7 +1,7 @@
 /* Host chunks of many threads in one order: a heap of lanes, one per thread, each with one chunk in memory.
  * A lane is loaded when its turn may have come, so threads that have ended cost nothing. */
 #define _GNU_SOURCE
-#include "host_internal.h"
+#include "reader/container/container.h"
 
 enum { LANE_RECORDS = 512 };
 enum pending { NOTHING, EVENT, FAILURE };

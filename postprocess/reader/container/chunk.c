@@ -1,6 +1,6 @@
 /* Chunks: are they whole, where do they go on after damage, what is in them. */
 #define _GNU_SOURCE
-#include "host_internal.h"
+#include "container.h"
 #include "memtrace/grow.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -18,7 +18,7 @@ static int is_tail(const unsigned char *p, size_t n, struct mt_mtc_tail *tail)
            tail->check == XXH3_64bits(tail, offsetof(struct mt_mtc_tail, check));
 }
 
-static int host_chunk_matches(const struct mt_mtc_chunk *head, const unsigned char *stored)
+static int chunk_matches(const struct mt_mtc_chunk *head, const unsigned char *stored)
 {
     uint64_t seed = XXH3_64bits(head, offsetof(struct mt_mtc_chunk, check));
     return head->check == XXH3_64bits_withSeed(stored, head->stored_bytes, seed);
@@ -59,7 +59,7 @@ enum mt_chunk_state mt_chunk_at(struct mt_window *w, uint64_t offset, struct mt_
         return MT_CHUNK_CUT;
     }
     *stored = p + HEAD;
-    if (host_chunk_matches(head, *stored))
+    if (chunk_matches(head, *stored))
         return MT_CHUNK_WHOLE;
     mt_error_set(err, MT_E_CORRUPT, 0, offset, w->name,
                  "the checksum of a chunk does not match, it is skipped");
@@ -176,7 +176,7 @@ int mt_problem_add(struct mt_problems *p, const struct mt_error *e)
     return 0;
 }
 
-static int host_chunk_memory(const struct mt_window *w, struct mt_error *err)
+static int chunk_memory(const struct mt_window *w, struct mt_error *err)
 {
     return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, w->name, "no memory for the list of chunks");
 }
@@ -231,7 +231,7 @@ static int by_index(struct mt_chunk_list *l, struct mt_window *w, uint64_t first
         return 0;
     if (tail.index < first || tail.index % 8 || tail.index > w->size - TAIL) {
         mt_error_set(err, MT_E_CORRUPT, 0, w->size - TAIL, w->name, "the tail points to no index");
-        return mt_problem_add(problems, err) ? host_chunk_memory(w, err) : 0;
+        return mt_problem_add(problems, err) ? chunk_memory(w, err) : 0;
     }
     enum mt_chunk_state state = mt_chunk_at(w, tail.index, &head, &stored, err);
     if (state == MT_CHUNK_SYSTEM)
@@ -249,12 +249,12 @@ static int by_index(struct mt_chunk_list *l, struct mt_window *w, uint64_t first
                      "the container ends here, the %llu bytes after it are not read; several containers are "
                      "several inputs",
                      (unsigned long long)(w->size - end));
-        return mt_problem_add(problems, err) ? host_chunk_memory(w, err) : rc;
+        return mt_problem_add(problems, err) ? chunk_memory(w, err) : rc;
     }
     if (rc == 0) {
         mt_error_set(err, MT_E_CORRUPT, 0, tail.index, w->name,
                      "the index is damaged; the chunks are found without it");
-        return mt_problem_add(problems, err) ? host_chunk_memory(w, err) : 0;
+        return mt_problem_add(problems, err) ? chunk_memory(w, err) : 0;
     }
     return rc;
 }
@@ -276,7 +276,7 @@ static int by_scan(struct mt_chunk_list *l, struct mt_window *w, uint64_t first,
             return -1;
         case MT_CHUNK_WHOLE:
             if (list_add(l, at, &head) != 0)
-                return host_chunk_memory(w, err);
+                return chunk_memory(w, err);
             at = mt_chunk_end(at, &head);
             continue;
         default:
@@ -290,7 +290,7 @@ static int by_scan(struct mt_chunk_list *l, struct mt_window *w, uint64_t first,
         if (found && damage.code == MT_E_TRUNCATED)
             damage.code = MT_E_CORRUPT;
         if (mt_problem_add(problems, &damage) != 0)
-            return host_chunk_memory(w, err);
+            return chunk_memory(w, err);
         if (found <= 0)
             return found;
     }
