@@ -1,6 +1,6 @@
 /* Handles and descriptors of cuBLASLt. */
 #include "lt.h"
-#include "blas.h"
+#include "call.h"
 #include "library.h"
 #include <stdlib.h>
 #include <string.h>

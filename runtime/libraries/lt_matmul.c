@@ -1,5 +1,5 @@
 /* cublasLtMatmul: D = f(alpha op(A) op(B) + beta C + bias), f nothing, max(0, x) or GELU. */
-#include "blas.h"
+#include "call.h"
 #include "element.h"
 #include "library.h"
 #include "lt.h"

@@ -1,7 +1,7 @@
 /* Products with sparse matrices: cusparseSpMV and cusparseSpMM. Of the dense factor only those rows are read
  * that the sparse one has entries for: its indices are looked at when the call runs. */
 #include "sparse.h"
-#include "blas.h"
+#include "call.h"
 #include "element.h"
 #include "library.h"
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Matrices of cuSPARSE on a GPU: what NVIDIA's descriptors of them say, and their indices, which are there.
  */
 #include "abi.h"
-#include "blas.h"
+#include "call.h"
 #include "library.h"
 #include "sparse.h"
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Calls of cuSPARSE that make matrices of others. */
 #include "sparse_job.h"
-#include "blas.h"
+#include "call.h"
 #include "element.h"
 #include "library.h"
 #include <stdlib.h>

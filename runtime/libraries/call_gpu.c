@@ -1,7 +1,7 @@
 /* A call of cuBLAS or cuSOLVER on a GPU: NVIDIA's function computes it, and it is noted before what that will
  * touch. What the call's arguments do not say (a beta on the device, the pointers of a batch) is fetched from
  * there. */
-#include "blas.h"
+#include "call.h"
 #include "library.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 typedef int real_function(void *, N4, N4, N4, N4, N4, N4);
 
 /* All parameters are integers or pointers, and more than the function has do no harm. */
-static int blas_gpu_run(struct mt_library_call *c)
+static int call_gpu_run(struct mt_library_call *c)
 {
     const struct mt_blas *b = (const struct mt_blas *)c;
     const int64_t *a = b->a;
@@ -20,7 +20,7 @@ static int blas_gpu_run(struct mt_library_call *c)
 }
 
 /* What of the handle a call depends on. 0, or -1: it is not known. */
-static int blas_gpu_ask(void *handle, const struct mt_blas_function *f, void **stream, int *device)
+static int call_gpu_ask(void *handle, const struct mt_blas_function *f, void **stream, int *device)
 {
     int solver = strcmp(f->library, "cusolver") == 0;
     int (*of_stream)(void *, void **) = (int (*)(void *, void **))mt_lib_real(
@@ -32,7 +32,7 @@ static int blas_gpu_ask(void *handle, const struct mt_blas_function *f, void **s
 }
 
 /* 0, or -1: it cannot be known. */
-static int blas_gpu_fetch(struct mt_blas *b, void *stream)
+static int call_gpu_fetch(struct mt_blas *b, void *stream)
 {
     const char *kinds = b->f->row->kinds;
     int rc = 0;
@@ -57,15 +57,15 @@ int mt_blas_call_gpu(void *handle, const struct mt_blas_function *f, const char 
     void *stream = NULL;
     int device, empty = 0;
     int known =
-        !blas_gpu_ask(handle, f, &stream, &device) && !mt_blas_make(&b, f, wide, device, arguments, &empty);
+        !call_gpu_ask(handle, f, &stream, &device) && !mt_blas_make(&b, f, wide, device, arguments, &empty);
     if (!known) {
         b = (struct mt_blas){.f = f};
         memcpy(b.a, arguments, strlen(f->row->kinds) * sizeof *arguments);
     }
     b.handle = handle;
     b.real = mt_lib_real(f->library, exported);
-    b.call.run = blas_gpu_run;
-    known = known && (empty || !blas_gpu_fetch(&b, stream));
+    b.call.run = call_gpu_run;
+    known = known && (empty || !call_gpu_fetch(&b, stream));
     int status = known && !empty ? __mt_library_submit(stream, &b.call) : __mt_library_forward(&b.call);
     if (!status && !known)
         __mt_library_miss(f->name);

@@ -1,5 +1,5 @@
-/* Functions of cuBLAS that BLAS does not have, or has otherwise. */
-#include "blas.h"
+/* The extensions of cuBLAS: functions that BLAS does not have, or has otherwise. */
+#include "call.h"
 #include "element.h"
 #include "library.h"
 #include <string.h>
@@ -14,7 +14,7 @@ int mt_blas_is_zero(char letter, const void *p)
     return mt_element_get(letter, p, 0) == 0;
 }
 
-static void *more_at(const struct mt_blas *b, int i)
+static void *extensions_at(const struct mt_blas *b, int i)
 {
     return (void *)(intptr_t)b->a[i];
 }
@@ -23,7 +23,7 @@ static void *more_at(const struct mt_blas *b, int i)
 int mt_blas_dot(struct mt_blas *b)
 {
     int conjugated = b->call.name[strlen(b->call.name) - 1] == 'c'; /* cublasCdotc */
-    const char *x = more_at(b, 1), *y = more_at(b, 3);
+    const char *x = extensions_at(b, 1), *y = extensions_at(b, 3);
     int64_t n = b->a[0], incx = b->a[2], incy = b->a[4];
     double _Complex sum = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -31,7 +31,7 @@ int mt_blas_dot(struct mt_blas *b)
         double _Complex v = mt_element_get(b->letter, y, incy < 0 ? (i - n + 1) * incy : i * incy);
         sum += (conjugated ? ~u : u) * v;
     }
-    mt_element_put(b->letter, more_at(b, 5), 0, sum);
+    mt_element_put(b->letter, extensions_at(b, 5), 0, sum);
     return 0;
 }
 
@@ -45,8 +45,8 @@ int mt_blas_trmm(struct mt_blas *b)
     trmm *f = (trmm *)mt_lib_function(MT_LIB_OPENBLAS, name, b->call.name);
     int m = (int)b->a[4], n = (int)b->a[5], lda = (int)b->a[8], ldc = (int)b->a[12];
     size_t element = mt_blas_letter_bytes(b->letter);
-    const char *from = more_at(b, 9);
-    char *to = more_at(b, 11);
+    const char *from = extensions_at(b, 9);
+    char *to = extensions_at(b, 11);
     if (!f)
         return -1;
     int zero = mt_blas_is_zero(b->scalar, mt_blas_scalar(b, 6));
@@ -59,13 +59,13 @@ int mt_blas_trmm(struct mt_blas *b)
     }
     if (!zero)
         f(&"LR"[b->a[0]], &"LU"[b->a[1]], &"NTC"[b->a[2]], &"NU"[b->a[3]], &m, &n, mt_blas_scalar(b, 6),
-          more_at(b, 7), &lda, to, &ldc, 1, 1, 1, 1);
+          extensions_at(b, 7), &lda, to, &ldc, 1, 1, 1, 1);
     return 0;
 }
 
 /* Element i, j of op(p). */
-static double _Complex more_op(const struct mt_blas *b, const void *p, int64_t op, int64_t ld, int64_t i,
-                               int64_t j)
+static double _Complex extensions_op(const struct mt_blas *b, const void *p, int64_t op, int64_t ld,
+                                     int64_t i, int64_t j)
 {
     double _Complex v = mt_element_get(b->letter, p, op ? i * ld + j : j * ld + i);
     return op == 2 ? ~v : v;
@@ -78,9 +78,10 @@ int mt_blas_geam(struct mt_blas *b)
     double _Complex beta = mt_element_get(b->scalar, mt_blas_scalar(b, 7), 0);
     for (int64_t j = 0; j < b->a[3]; j++)
         for (int64_t i = 0; i < b->a[2]; i++) {
-            double _Complex v = alpha == 0 ? 0 : alpha * more_op(b, more_at(b, 5), b->a[0], b->a[6], i, j);
-            v += beta == 0 ? 0 : beta * more_op(b, more_at(b, 8), b->a[1], b->a[9], i, j);
-            mt_element_put(b->letter, more_at(b, 10), j * b->a[11] + i, v);
+            double _Complex v =
+                alpha == 0 ? 0 : alpha * extensions_op(b, extensions_at(b, 5), b->a[0], b->a[6], i, j);
+            v += beta == 0 ? 0 : beta * extensions_op(b, extensions_at(b, 8), b->a[1], b->a[9], i, j);
+            mt_element_put(b->letter, extensions_at(b, 10), j * b->a[11] + i, v);
         }
     return 0;
 }
@@ -92,9 +93,10 @@ int mt_blas_dgmm(struct mt_blas *b)
     int64_t first = inc < 0 ? (1 - count) * inc : 0;
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = 0; i < m; i++) {
-            double _Complex x = mt_element_get(b->letter, more_at(b, 5), first + (b->a[0] ? j : i) * inc);
-            double _Complex v = x * mt_element_get(b->letter, more_at(b, 3), j * b->a[4] + i);
-            mt_element_put(b->letter, more_at(b, 7), j * b->a[8] + i, v);
+            double _Complex x =
+                mt_element_get(b->letter, extensions_at(b, 5), first + (b->a[0] ? j : i) * inc);
+            double _Complex v = x * mt_element_get(b->letter, extensions_at(b, 3), j * b->a[4] + i);
+            mt_element_put(b->letter, extensions_at(b, 7), j * b->a[8] + i, v);
         }
     return 0;
 }

@@ -1,8 +1,8 @@
-/* Calls of cuBLAS: what the rows of cublas.def become. A call is a block without pointers into itself, so
- * that it can wait in a stream or be part of a graph. Statuses are cuBLAS's; numbers of its enumerations are
- * written out in comments, because not every toolkit has its header. */
-#ifndef MT_LIBRARIES_BLAS_H
-#define MT_LIBRARIES_BLAS_H
+/* Calls of cuBLAS, cuSOLVER and cuSPARSE: what the rows of their tables become. A call is a block without
+ * pointers into itself, so that it can wait in a stream or be part of a graph. Statuses are cuBLAS's; numbers
+ * of its enumerations are written out in comments, because not every toolkit has its header. */
+#ifndef MT_LIBRARIES_CALL_H
+#define MT_LIBRARIES_CALL_H
 #include "abi.h"
 
 enum { MT_BLAS_ARGS = 24 };
@@ -70,7 +70,7 @@ int mt_blas_make(struct mt_blas *b, const struct mt_blas_function *f, int wide, 
 /* Bytes of argument i if it is a scalar or a result, else 0. */
 size_t mt_blas_scalar_bytes(const struct mt_blas *b, int i);
 
-/* ---- blas_gpu.c: mt_blas_call on a GPU */
+/* ---- call_gpu.c: mt_blas_call on a GPU */
 int mt_blas_call_gpu(void *handle, const struct mt_blas_function *f, const char *exported, int wide,
                      const int64_t *arguments);
 

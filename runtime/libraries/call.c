@@ -1,6 +1,6 @@
 /* A call of cuBLAS: its arguments are checked, and it goes into the stream of its handle. There it is noted
  * what it touches, and Fortran's function of the same name computes. */
-#include "blas.h"
+#include "call.h"
 #include "library.h"
 #include <limits.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ char *mt_blas_pointer(const struct mt_blas *b, int i, int stride, size_t bytes, 
 
 /* ---- computing */
 
-struct blas_arguments {
+struct call_arguments {
     void *p[16];
     int number[MT_BLAS_ARGS];
     char letter[MT_BLAS_ARGS];
@@ -44,14 +44,14 @@ struct blas_arguments {
     int lwork;
 };
 
-static char blas_letter(char kind, int64_t value)
+static char call_letter(char kind, int64_t value)
 {
     static const char *const letters[] = {['t'] = "NTC", ['u'] = "LU", ['s'] = "LR", ['d'] = "NU"};
     return letters[(unsigned char)kind][value];
 }
 
 /* Where Fortran finds argument i; NULL: it does not have it. */
-static void *blas_argument(const struct mt_blas *b, struct blas_arguments *f, int i, int64_t batch)
+static void *call_argument(const struct mt_blas *b, struct call_arguments *f, int i, int64_t batch)
 {
     char kind = b->f->row->kinds[i];
     int stride = -1;
@@ -64,7 +64,7 @@ static void *blas_argument(const struct mt_blas *b, struct blas_arguments *f, in
     case 'u':
     case 's':
     case 'd':
-        f->letter[i] = blas_letter(kind, b->a[i]);
+        f->letter[i] = call_letter(kind, b->a[i]);
         return &f->letter[i];
     case 'A':
     case 'R':
@@ -95,11 +95,11 @@ static void *blas_argument(const struct mt_blas *b, struct blas_arguments *f, in
 
 /* More arguments than the function has do no harm; the first that are too many are the lengths of its
  * letters, which are 1. */
-static void blas_one(const struct mt_blas *b, struct blas_arguments f, int64_t batch)
+static void call_one(const struct mt_blas *b, struct call_arguments f, int64_t batch)
 {
     int n = 0, result = -1;
     for (int i = 0; b->f->row->kinds[i]; i++) {
-        void *p = blas_argument(b, &f, i, batch);
+        void *p = call_argument(b, &f, i, batch);
         if (p)
             f.p[n++] = p;
         else if (strchr("XYI", b->f->row->kinds[i]))
@@ -120,7 +120,7 @@ static void blas_one(const struct mt_blas *b, struct blas_arguments f, int64_t b
 }
 
 /* Scratch memory of our own: what the program gave may be small, and what is in it is nobody's. */
-static void *blas_work(const struct mt_blas *b, struct blas_arguments *f)
+static void *call_work(const struct mt_blas *b, struct call_arguments *f)
 {
     int64_t most = 1;
     for (int i = 0; b->f->row->kinds[i]; i++)
@@ -131,18 +131,18 @@ static void *blas_work(const struct mt_blas *b, struct blas_arguments *f)
     return f->work = malloc((size_t)f->lwork * mt_blas_letter_bytes(b->letter));
 }
 
-static int blas_run(struct mt_library_call *c)
+static int call_run(struct mt_library_call *c)
 {
     struct mt_blas *b = (struct mt_blas *)c;
     if (b->f->row->run)
         return b->f->row->run(b);
-    struct blas_arguments f = {.work = NULL};
-    if (strchr(b->f->row->kinds, 'w') && !blas_work(b, &f)) {
+    struct call_arguments f = {.work = NULL};
+    if (strchr(b->f->row->kinds, 'w') && !call_work(b, &f)) {
         mt_lib_say("%s: out of memory", b->call.name);
         return -1;
     }
     for (int64_t i = 0; i < mt_blas_batches(b); i++)
-        blas_one(b, f, i);
+        call_one(b, f, i);
     free(f.work);
     return 0;
 }
@@ -160,7 +160,7 @@ size_t mt_blas_scalar_bytes(const struct mt_blas *b, int i)
     return kind == 'A' || kind == 'X' ? bytes : kind == 'I' ? b->wide ? sizeof(int64_t) : sizeof(int) : 0;
 }
 
-static void blas_scalars(struct mt_blas_walk *w, const struct mt_blas *b, const char *kinds)
+static void call_scalars(struct mt_blas_walk *w, const struct mt_blas *b, const char *kinds)
 {
     for (int i = 0; b->f->row->kinds[i]; i++)
         if ((b->device || b->f->row->kinds[i] == 'F') && strchr(kinds, b->f->row->kinds[i]))
@@ -169,24 +169,24 @@ static void blas_scalars(struct mt_blas_walk *w, const struct mt_blas *b, const 
                                   (const void *)(intptr_t)b->a[i], mt_blas_scalar_bytes(b, i), 1, 0) != 0;
 }
 
-static void blas_ranges(struct mt_library_call *c, struct mt_library_notes *notes)
+static void call_ranges(struct mt_library_call *c, struct mt_library_notes *notes)
 {
     struct mt_blas *b = (struct mt_blas *)c;
     struct mt_blas_walk w = {.pass = MT_BLAS_READS, .notes = notes};
-    blas_scalars(&w, b, "AR");
+    call_scalars(&w, b, "AR");
     if (!w.bad)
         b->f->row->shapes(&w, b);
     w.pass = MT_BLAS_WRITES;
     if (!w.bad)
         b->f->row->shapes(&w, b);
     if (!w.bad)
-        blas_scalars(&w, b, "XYIF");
+        call_scalars(&w, b, "XYIF");
 }
 
 /* ---- calling */
 
 /* One number or enumeration. A status. */
-static int blas_check(const struct mt_blas *b, int i)
+static int call_check(const struct mt_blas *b, int i)
 {
     static const int most[] = {['t'] = 2, ['u'] = 1, ['s'] = 1, ['d'] = 1, ['j'] = 1};
     char kind = b->f->row->kinds[i];
@@ -207,15 +207,15 @@ static int blas_check(const struct mt_blas *b, int i)
     return MT_BLAS_OK;
 }
 
-static int blas_check_numbers(const struct mt_blas *b)
+static int call_check_numbers(const struct mt_blas *b)
 {
     int status = MT_BLAS_OK;
     for (int i = 0; b->f->row->kinds[i] && !status; i++)
-        status = blas_check(b, i);
+        status = call_check(b, i);
     return status;
 }
 
-static int blas_check_shapes(const struct mt_blas *b)
+static int call_check_shapes(const struct mt_blas *b)
 {
     struct mt_blas_walk w = {.pass = MT_BLAS_CHECK};
     b->f->row->shapes(&w, b);
@@ -223,7 +223,7 @@ static int blas_check_shapes(const struct mt_blas *b)
 }
 
 /* Nothing to do, and no result to write: no launch. */
-static int blas_is_empty(const struct mt_blas *b)
+static int call_is_empty(const struct mt_blas *b)
 {
     const char *kinds = b->f->row->kinds;
     int first = mt_blas_find(b, 'n', 0), second = mt_blas_find(b, 'n', first + 1);
@@ -234,7 +234,7 @@ static int blas_is_empty(const struct mt_blas *b)
     return !b->a[first] || (second >= 0 && !square && !b->a[second]) || !mt_blas_batches(b);
 }
 
-static void blas_take(struct mt_blas *b, const struct mt_blas_function *f, const int64_t *arguments)
+static void call_take(struct mt_blas *b, const struct mt_blas_function *f, const int64_t *arguments)
 {
     size_t n = strlen(f->row->kinds);
     b->f = f;
@@ -243,14 +243,14 @@ static void blas_take(struct mt_blas *b, const struct mt_blas_function *f, const
 }
 
 /* Scalars of the host are as they are now. */
-static void blas_take_scalars(struct mt_blas *b)
+static void call_take_scalars(struct mt_blas *b)
 {
     for (int i = 0; !b->device && b->f->row->kinds[i]; i++)
         if (strchr("AR", b->f->row->kinds[i]))
             memcpy(b->value[i], (const void *)(intptr_t)b->a[i], mt_blas_scalar_bytes(b, i));
 }
 
-static int blas_submit(struct mt_blas *b, void *stream)
+static int call_submit(struct mt_blas *b, void *stream)
 {
     int e = __mt_library_submit(stream, &b->call);
     if (!e && !b->device && strpbrk(b->f->row->kinds, "XYI"))
@@ -261,21 +261,21 @@ static int blas_submit(struct mt_blas *b, void *stream)
 int mt_blas_make(struct mt_blas *b, const struct mt_blas_function *f, int wide, int device,
                  const int64_t *arguments, int *empty)
 {
-    *b = (struct mt_blas){.call = {sizeof *b, f->name, f->library, blas_ranges, blas_run}};
-    blas_take(b, f, arguments);
+    *b = (struct mt_blas){.call = {sizeof *b, f->name, f->library, call_ranges, call_run}};
+    call_take(b, f, arguments);
     b->device = device;
     b->wide = wide;
     int status = f->row->prepare ? f->row->prepare(b) : MT_BLAS_OK;
     if (!status)
-        status = blas_check_numbers(b);
-    *empty = !status && blas_is_empty(b);
-    if (!status && !*empty && !(status = blas_check_shapes(b)))
-        blas_take_scalars(b);
+        status = call_check_numbers(b);
+    *empty = !status && call_is_empty(b);
+    if (!status && !*empty && !(status = call_check_shapes(b)))
+        call_take_scalars(b);
     return status;
 }
 
-static int blas_call(struct mt_blas_handle *h, const struct mt_blas_function *f, int wide,
-                     const int64_t *arguments)
+static int call_begin(struct mt_blas_handle *h, const struct mt_blas_function *f, int wide,
+                      const int64_t *arguments)
 {
     struct mt_blas b;
     int empty;
@@ -289,11 +289,11 @@ static int blas_call(struct mt_blas_handle *h, const struct mt_blas_function *f,
     if (!f->row->run && b.letter != f->letter) /* an argument is the type */
         fortran[0] = (char)(b.letter | 0x20);
     b.fortran = mt_lib_function(MT_LIB_OPENBLAS, fortran, f->name);
-    return b.fortran ? blas_submit(&b, h->stream) : MT_BLAS_NOT_SUPPORTED;
+    return b.fortran ? call_submit(&b, h->stream) : MT_BLAS_NOT_SUPPORTED;
 }
 
 /* cuSOLVER's statuses have other numbers. */
-static int blas_status(const struct mt_blas_function *f, int status)
+static int call_status(const struct mt_blas_function *f, int status)
 {
     static const char solver[] = {
         [MT_BLAS_NOT_INITIALIZED] = 1, [MT_BLAS_ALLOC_FAILED] = 2,     [MT_BLAS_INVALID_VALUE] = 3,
@@ -306,5 +306,5 @@ int mt_blas_call(void *handle, const struct mt_blas_function *f, const char *exp
 {
     if (__mt_library_on_gpu())
         return mt_blas_call_gpu(handle, f, exported, wide, arguments);
-    return blas_status(f, blas_call(mt_blas_handle(handle), f, wide, arguments));
+    return call_status(f, call_begin(mt_blas_handle(handle), f, wide, arguments));
 }
