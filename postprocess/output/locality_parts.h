@@ -1,5 +1,4 @@
-/* Shared by locality_json.c, locality_launches_json.c, locality_places_json.c, placement_json.c and
- * relations_locality.c. */
+/* Shared by locality_*.c, summary*.c and relations_locality.c. */
 #ifndef MT_OUTPUT_LOCALITY_PARTS_H
 #define MT_OUTPUT_LOCALITY_PARTS_H
 #include "locality_json.h"

@@ -24,7 +24,7 @@ int mt_convert_atomic(struct mt_host_reader *r, FILE *f);
 int mt_convert_mat(struct mt_host_reader *r, FILE *f, int all);
 int mt_convert_insn(struct mt_host_reader *r, FILE *f);
 
-struct mt_window; /* lib/host_internal.h */
+struct mt_window; /* reader/container/container.h */
 
 /* Which launches of a container. */
 struct mt_convert_choice {
