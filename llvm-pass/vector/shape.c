@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-unsigned vec_bits(uint64_t x)
+/* lowest n with x < 2^n */
+static unsigned vec_bits(uint64_t x)
 {
     return x ? 64 - (unsigned)__builtin_clzll(x) : 0;
 }

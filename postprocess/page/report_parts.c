@@ -27,7 +27,8 @@ static int add_key(struct axis_keys *keys, struct mt_pairmap *known, uint64_t ke
     return 0;
 }
 
-uint64_t *mt_report_axis(const struct mt_report *r, size_t *n)
+/* All CTA keys that occur, ascending, each once; the caller's. NULL without memory. */
+static uint64_t *report_axis(const struct mt_report *r, size_t *n)
 {
     struct mt_pairmap known = {0};
     struct axis_keys keys = {0};
@@ -149,7 +150,7 @@ static int write_axis(struct mt_json *j, const uint64_t *axis, size_t n)
 int mt_report_write_volumes(struct mt_json *j, const struct mt_report *r)
 {
     size_t n;
-    uint64_t *axis = mt_report_axis(r, &n);
+    uint64_t *axis = report_axis(r, &n);
     int rc = -1;
     if (axis && write_axis(j, axis, n) == 0 &&
         (!(r->has & MT_REPORT_CTAS) || write_parts(j, "ctas", r->ctas.at, r->ctas.n, axis, n) == 0) &&

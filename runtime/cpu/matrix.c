@@ -127,7 +127,7 @@ static void matrix_movmatrix(struct mt_matrix_call *const *call, unsigned lane)
 
 /* ---- all of them ---- */
 
-void mt_matrix_do(const struct mt_matrix_op *op, struct mt_matrix_call *const *call)
+static void matrix_do(const struct mt_matrix_op *op, struct mt_matrix_call *const *call)
 {
     if (op->kind == MT_MATRIX_MULTIPLY) {
         mt_matrix_multiply(op, call);
@@ -184,6 +184,6 @@ void mt_matrix_meet(struct mt_matrix_call *const *call)
                 left &= ~(1u << i);
             }
         }
-        mt_matrix_do(op, same);
+        matrix_do(op, same);
     }
 }

@@ -50,7 +50,6 @@ static inline void mt_matrix_set(uint64_t *registers, unsigned bits, unsigned i,
 
 /* call[lane]: NULL for lanes that are not there; the others have the same operation. Writes their `out`. */
 void mt_matrix_multiply(const struct mt_matrix_op *op, struct mt_matrix_call *const *call);
-void mt_matrix_do(const struct mt_matrix_op *op, struct mt_matrix_call *const *call);
 /* All lanes of a warp that met, whatever each of them does. */
 void mt_matrix_meet(struct mt_matrix_call *const *call);
 #endif

@@ -207,7 +207,7 @@ int mt_cpu_init(unsigned threads, unsigned sms)
     return 0;
 }
 
-unsigned mt_cpu_threads(void)
+static unsigned cpu_threads(void)
 {
     return pool.active;
 }

@@ -339,5 +339,4 @@ void mt_fault_thread(
 /* Records the launch's failure (first one wins) and gives the worker its control back. On a worker only. */
 _Noreturn void mt_fault_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void mt_fault_record(struct mt_run *run, int code, const char *text);
-void mt_fault_where(char *text, size_t size); /* "CTA (x,y,z), thread (x,y,z)" */
 #endif

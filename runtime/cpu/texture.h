@@ -61,7 +61,6 @@ enum mt_tex_object_kind { MT_TEX_OBJECT = 1, MT_SURF_OBJECT };
 /* `object` (a struct mt_texture or mt_surface) must stay until it is taken back.
  * 0 when there are too many. */
 uint64_t mt_tex_object_add(enum mt_tex_object_kind kind, const void *object);
-const void *mt_tex_object_get(enum mt_tex_object_kind kind, uint64_t handle); /* NULL: no such object */
 const void *mt_tex_object_take(enum mt_tex_object_kind kind, uint64_t handle);
 
 /* Call it when all else of a texture is set. */

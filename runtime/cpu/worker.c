@@ -37,7 +37,8 @@ void mt_cpu_set_compact(void)
     mt_cpu_compact = 1;
 }
 
-int mt_cpu_is_worker(void)
+/* 1 if the calling OS thread is a worker of the pool. */
+static int cpu_is_worker(void)
 {
     return mt_worker_self != NULL;
 }

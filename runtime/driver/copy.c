@@ -109,7 +109,8 @@ CUresult mt_driver_copy_params(struct cudaMemcpy3DParms *p, const CUDA_MEMCPY3D_
     return CUDA_SUCCESS;
 }
 
-CUDA_MEMCPY3D_v2 mt_driver_copy_2d(const CUDA_MEMCPY2D_v2 *c)
+/* The same copy with one plane. */
+static CUDA_MEMCPY3D_v2 driver_copy_2d(const CUDA_MEMCPY2D_v2 *c)
 {
     return (CUDA_MEMCPY3D_v2){.srcXInBytes = c->srcXInBytes,
                               .srcY = c->srcY,
@@ -151,7 +152,7 @@ CUresult drv_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D_v2 *c, CUstream stream)
 
 CUresult drv_cuMemcpy2D_v2(const CUDA_MEMCPY2D_v2 *c)
 {
-    CUDA_MEMCPY3D_v2 as3 = c ? mt_driver_copy_2d(c) : (CUDA_MEMCPY3D_v2){0};
+    CUDA_MEMCPY3D_v2 as3 = c ? driver_copy_2d(c) : (CUDA_MEMCPY3D_v2){0};
     return c ? copy_start(&as3, NULL, 1) : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -162,7 +163,7 @@ CUresult drv_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D_v2 *c)
 
 CUresult drv_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D_v2 *c, CUstream stream)
 {
-    CUDA_MEMCPY3D_v2 as3 = c ? mt_driver_copy_2d(c) : (CUDA_MEMCPY3D_v2){0};
+    CUDA_MEMCPY3D_v2 as3 = c ? driver_copy_2d(c) : (CUDA_MEMCPY3D_v2){0};
     return c ? copy_start(&as3, stream, 0) : CUDA_ERROR_INVALID_VALUE;
 }
 

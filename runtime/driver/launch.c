@@ -75,7 +75,8 @@ CUresult drv_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, u
 }
 
 #if CUDA_VERSION >= 11080
-cudaLaunchConfig_t mt_driver_config(const CUlaunchConfig *c)
+/* The runtime's form of a launch configuration; the attributes are the same ones. */
+static cudaLaunchConfig_t driver_config(const CUlaunchConfig *c)
 {
     _Static_assert(sizeof(CUlaunchAttribute) == sizeof(cudaLaunchAttribute), "the same attributes");
     return (cudaLaunchConfig_t){.gridDim = {c->gridDimX, c->gridDimY, c->gridDimZ},
@@ -91,7 +92,7 @@ CUresult drv_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void *
     struct mt_driver_arguments a;
     if (!config)
         return CUDA_ERROR_INVALID_VALUE;
-    cudaLaunchConfig_t c = mt_driver_config(config);
+    cudaLaunchConfig_t c = driver_config(config);
     CUresult e = mt_driver_arguments(&a, f, params, extra);
     if (!e)
         e = mt_driver_result(cudaLaunchKernelExC(&c, f, a.args));
@@ -103,7 +104,7 @@ CUresult drv_cuOccupancyMaxPotentialClusterSize(int *size, CUfunction f, const C
 {
     if (!config)
         return CUDA_ERROR_INVALID_VALUE;
-    cudaLaunchConfig_t c = mt_driver_config(config);
+    cudaLaunchConfig_t c = driver_config(config);
     return mt_driver_result(cudaOccupancyMaxPotentialClusterSize(size, f, &c));
 }
 
@@ -111,7 +112,7 @@ CUresult drv_cuOccupancyMaxActiveClusters(int *n, CUfunction f, const CUlaunchCo
 {
     if (!config)
         return CUDA_ERROR_INVALID_VALUE;
-    cudaLaunchConfig_t c = mt_driver_config(config);
+    cudaLaunchConfig_t c = driver_config(config);
     return mt_driver_result(cudaOccupancyMaxActiveClusters(n, f, &c));
 }
 #endif

@@ -22,7 +22,7 @@ static int fft_is_double(const struct mt_fft_plan *p)
     return p->type & 0x40;
 }
 
-size_t mt_fft_real_bytes(const struct mt_fft_plan *p)
+static size_t fft_real_bytes(const struct mt_fft_plan *p)
 {
     return fft_is_double(p) ? sizeof(double) : sizeof(float);
 }
@@ -38,7 +38,7 @@ struct fft_side {
 
 static struct fft_side fft_side(const struct mt_fft_plan *p, int output)
 {
-    struct fft_side s = {.at = output ? &p->out : &p->in, .rank = p->rank, .element = mt_fft_real_bytes(p)};
+    struct fft_side s = {.at = output ? &p->out : &p->in, .rank = p->rank, .element = fft_real_bytes(p)};
     int kind = p->type & 0xf, complex = kind == MT_FFT_C2C || (kind == MT_FFT_R2C) == output;
     memcpy(s.n, p->n, sizeof s.n);
     if (kind != MT_FFT_C2C && complex)

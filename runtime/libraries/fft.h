@@ -30,7 +30,6 @@ struct mt_fft_plan {
     void *stream;
 };
 
-size_t mt_fft_real_bytes(const struct mt_fft_plan *p);
 /* The transform of `type` that was asked for by `name`; p NULL: no such plan. A status. */
 int mt_fft_exec(const struct mt_fft_plan *p, const char *name, int type, const void *in, void *out, int sign);
 /* The same on a GPU, by NVIDIA's plan. */

@@ -29,8 +29,6 @@ _Static_assert(sizeof(struct mt_lt_desc) <= 256, "room in the program's");
 /* On a GPU: what NVIDIA's descriptors say. 0; -1: something that is not known here. */
 int mt_lt_read_desc(struct mt_lt_desc *d, const void *real);
 int mt_lt_read_layout(struct mt_lt_layout *l, const void *real);
-/* The letter of alpha and beta, 0: none that is known. */
-char mt_lt_scalar(const struct mt_lt_desc *d);
 /* Can it be done? A status; `name` says why not, NULL: nobody. */
 int mt_lt_check(const struct mt_lt_desc *d, const struct mt_lt_layout *a, const struct mt_lt_layout *b,
                 const struct mt_lt_layout *c, const struct mt_lt_layout *out, const char *name);

@@ -25,7 +25,7 @@ struct lt_call {
 
 /* ---- checks */
 
-char mt_lt_scalar(const struct mt_lt_desc *d)
+static char lt_scalar(const struct mt_lt_desc *d)
 {
     return mt_blas_letter(d->scale);
 }
@@ -65,7 +65,7 @@ static const char *lt_matmul_lacks(const struct mt_lt_desc *d, const struct mt_l
 {
     if (!lt_matmul_layout(a) || !lt_matmul_layout(b) || !lt_matmul_layout(c) || !lt_matmul_layout(out))
         return "this type, order or size of a matrix";
-    if (!mt_lt_scalar(d) || d->pointer_mode < 0 || d->pointer_mode > 1)
+    if (!lt_scalar(d) || d->pointer_mode < 0 || d->pointer_mode > 1)
         return "this type or place of alpha and beta";
     if ((d->epilogue & ~(unsigned)(1 | RELU | BIAS | GELU)) || d->transc || d->fill != 2)
         return "this epilogue";
@@ -233,7 +233,7 @@ static void lt_matmul_take(struct lt_call *l, const void *alpha, const void *pa,
                            const void *beta, const void *pc, void *pd)
 {
     l->pa = pa, l->pb = pb, l->pc = pc, l->pd = pd, l->alpha = alpha, l->beta = beta;
-    l->scalar = mt_lt_scalar(&l->d);
+    l->scalar = lt_scalar(&l->d);
     if (!l->d.pointer_mode) {
         memcpy(l->value[0], alpha, mt_blas_letter_bytes(l->scalar));
         memcpy(l->value[1], beta, mt_blas_letter_bytes(l->scalar));

@@ -14,7 +14,7 @@
 #include "../../llvm-pass/pass.h"
 #include "ptx/module/module.h"
 #include "../../runtime/cpu/abi.h"
-#include "api/device/make.h"
+#include "../../runtime/api/device/make.h"
 #include "cli/base/create.h"
 #include "mt-ptx.h"
 

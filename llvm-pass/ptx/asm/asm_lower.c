@@ -244,7 +244,7 @@ static void split_at_call(struct mt_asm_body *l)
     }
 }
 
-void mt_asm_insert_before(struct mt_asm_body *l)
+static void asm_insert_before(struct mt_asm_body *l)
 {
     if (LLVMGetNextBasicBlock(l->first)) {
         split_at_call(l);
@@ -257,13 +257,13 @@ void mt_asm_insert_before(struct mt_asm_body *l)
 
 static void take_place(struct mt_asm_body *l, LLVMValueRef value)
 {
-    mt_asm_insert_before(l);
+    asm_insert_before(l);
     if (value)
         LLVMReplaceAllUsesWith(l->call, value);
     LLVMInstructionEraseFromParent(l->call);
 }
 
-void mt_asm_undo(struct mt_asm_body *l)
+static void asm_undo(struct mt_asm_body *l)
 {
     for (LLVMBasicBlockRef b = l->first; b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i; (i = LLVMGetLastInstruction(b));) {
@@ -297,7 +297,7 @@ static void asm_lower_init(struct mt_asm_body *l)
     LLVMSetCurrentDebugLocation2(l->b, LLVMInstructionGetDebugLoc(l->call));
 }
 
-int mt_asm_begin(struct mt_asm_body *l)
+static int asm_begin(struct mt_asm_body *l)
 {
     asm_lower_init(l);
     return make_slots(l) || make_labels(l) ? -1 : 0;
@@ -315,7 +315,7 @@ void mt_asm_end(struct mt_asm_body *l)
 
 static int asm_lower_lower(struct mt_asm_body *l)
 {
-    if (mt_asm_begin(l))
+    if (asm_begin(l))
         return -1;
     for (unsigned i = 0; i < l->a->nstatements; i++) {
         l->s = &l->a->statements[i];
@@ -344,7 +344,7 @@ int mt_asm_lower(LLVMModuleRef m, LLVMValueRef call, const struct mt_asm_builtin
     l.a = a;
     failed = asm_lower_lower(&l);
     if (failed)
-        mt_asm_undo(&l);
+        asm_undo(&l);
     else
         take_place(&l, asm_lower_gather(&l));
     mt_asm_end(&l);

@@ -99,10 +99,7 @@ struct mt_asm_body {
  * builder is in fresh blocks. Then mt_asm_statement for each statement in order, and one of:
  * mt_asm_insert_before (the blocks come before the call, which stays), mt_asm_undo. mt_asm_end frees.
  * 0 or -1. */
-int mt_asm_begin(struct mt_asm_body *l);
 int mt_asm_statement(struct mt_asm_body *l);
-void mt_asm_insert_before(struct mt_asm_body *l);
-void mt_asm_undo(struct mt_asm_body *l);
 void mt_asm_end(struct mt_asm_body *l);
 
 int mt_asm_fail(struct mt_asm_body *l, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -113,7 +113,8 @@ LLVMValueRef mt_ptx_memory(struct mt_ptx_body *b, const struct mt_asm_operand *o
     return *slot;
 }
 
-LLVMValueRef mt_ptx_symbol(struct mt_ptx *x, const char *name)
+/* i64: a variable's or function's address in its own space; NULL: there is none of that name. */
+static LLVMValueRef ptx_symbol(struct mt_ptx *x, const char *name)
 {
     struct mt_ptx_function *f = mt_ptx_find_function(x, name);
     LLVMValueRef v = f ? mt_ptx_address(x, f) : LLVMGetNamedGlobal(x->m, name);
@@ -198,7 +199,7 @@ static LLVMValueRef body_symbol(struct mt_asm_body *l, const struct mt_asm_opera
         v = mt_ptx_memory(b, o);
         v = v ? LLVMBuildPtrToInt(l->b, v, l->i64, "") : NULL;
     } else {
-        v = mt_ptx_symbol(b->x, o->name);
+        v = ptx_symbol(b->x, o->name);
     }
     return v && o->offset ? LLVMBuildAdd(l->b, v, mt_asm_const(l, 64, (uint64_t)o->offset), "") : v;
 }

@@ -163,8 +163,6 @@ void mt_ptx_refuse(struct mt_ptx *x, struct mt_ptx_function *f);
 LLVMValueRef mt_ptx_memory(struct mt_ptx_body *b, const struct mt_asm_operand *o);
 /* The label as it is seen from that scope; NULL: failed. */
 LLVMBasicBlockRef mt_ptx_label(struct mt_ptx_body *b, unsigned scope, const char *name);
-/* i64: a variable's or function's address in its own space; NULL: there is none of that name. */
-LLVMValueRef mt_ptx_symbol(struct mt_ptx *x, const char *name);
 
 /* module_flow.c, module_memory.c: 1: the statement is done; 0: it is not one of these; -1: failed. */
 int mt_ptx_flow(struct mt_ptx_body *b);

@@ -150,7 +150,6 @@ int mt_comm_host(struct mt_comm *c, const struct mt_host_access *accesses, size_
 
 /* Before anything is fed. */
 void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards);
-unsigned mt_comm_owner_of(uint64_t address, unsigned shards);
 /* There is a record of this CTA and SM. 0, or -1. */
 int mt_comm_meet(struct mt_comm *c, uint64_t cta, uint32_t smid);
 /* A copy that moves writers from shard to shard: to be done by mt_comm_move with all shards at rest, after

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static size_t transfers_combine(struct mt_transfer *t, size_t n);
+
 void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards)
 {
     c->shard = shard;
@@ -12,7 +14,7 @@ void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards)
     c->readers.most /= shards;
 }
 
-unsigned mt_comm_owner_of(uint64_t address, unsigned shards)
+static unsigned comm_owner_of(uint64_t address, unsigned shards)
 {
     return mt_comm_owner(address, shards);
 }
@@ -107,7 +109,7 @@ int mt_comm_settle(struct mt_comm *const *shards, unsigned n)
     }
     c->ncrossings = 0;
     if (c->nsettled > 2 * c->settled_low + 1024) { /* those of the same ends together */
-        c->nsettled = mt_transfers_combine(c->settled, c->nsettled);
+        c->nsettled = transfers_combine(c->settled, c->nsettled);
         c->settled_low = c->nsettled;
     }
     return c->why ? -1 : 0;
@@ -140,7 +142,8 @@ int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy
 
 MT_ORDER_2(transfer_order, struct mt_transfer, src, dst)
 
-size_t mt_transfers_combine(struct mt_transfer *t, size_t n)
+/* Sorts and adds up those with the same ends; how many are left. */
+static size_t transfers_combine(struct mt_transfer *t, size_t n)
 {
     size_t out = 0;
     if (n) /* t may be NULL */
@@ -203,6 +206,6 @@ int mt_comm_merged(struct mt_comm *c)
 {
     int rc = add_transfers(c, c->settled, c->nsettled);
     c->nsettled = 0;
-    c->ntransfers = mt_transfers_combine(c->transfers, c->ntransfers);
+    c->ntransfers = transfers_combine(c->transfers, c->ntransfers);
     return rc;
 }

@@ -10,6 +10,4 @@ void mt_check_start(void);
 struct mt_range;
 /* A kernel has allocated memory, or freed this. */
 void mt_check_device_heap(const struct mt_range *freed);
-/* Words on where `address` lies: "16 bytes after the 400 bytes that were allocated at file.cu:12". */
-void mt_check_describe(uint64_t address, char *text, size_t size);
 #endif

@@ -183,7 +183,8 @@ int mt_library_variable(struct mt_module *m, const char *name, void **address, s
     return 1;
 }
 
-unsigned mt_library_kernels(struct mt_module *m, struct mt_function **out, unsigned room)
+/* How many kernels it has; writes down up to `room` of them. */
+static unsigned library_kernels(struct mt_module *m, struct mt_function **out, unsigned room)
 {
     unsigned n = 0;
     for (struct mt_function *f = m->functions; f; f = f->next, n++)
@@ -314,7 +315,7 @@ cudaError_t impl_cudaLibraryGetKernelCount(unsigned *count, cudaLibrary_t librar
         return mt_fail(cudaErrorInvalidValue);
     if (!mt_library_is((struct mt_module *)library))
         return mt_fail(cudaErrorInvalidResourceHandle);
-    *count = mt_library_kernels((struct mt_module *)library, NULL, 0);
+    *count = library_kernels((struct mt_module *)library, NULL, 0);
     return cudaSuccess;
 }
 
@@ -324,7 +325,7 @@ cudaError_t impl_cudaLibraryEnumerateKernels(cudaKernel_t *kernels, unsigned roo
         return mt_fail(cudaErrorInvalidValue);
     if (!mt_library_is((struct mt_module *)library))
         return mt_fail(cudaErrorInvalidResourceHandle);
-    mt_library_kernels((struct mt_module *)library, (struct mt_function **)kernels, room);
+    library_kernels((struct mt_module *)library, (struct mt_function **)kernels, room);
     return cudaSuccess;
 }
 

@@ -26,8 +26,6 @@ void mt_library_unload(struct mt_module *m);
 struct mt_function *mt_library_kernel(struct mt_module *m, const char *name);
 /* The address and size of a variable. 1, or 0: there is none. */
 int mt_library_variable(struct mt_module *m, const char *name, void **address, size_t *bytes);
-/* How many kernels it has; writes down up to `room` of them. */
-unsigned mt_library_kernels(struct mt_module *m, struct mt_function **out, unsigned room);
 /* A file's contents with a NUL behind them; the caller's to free. NULL with errno. */
 void *mt_library_file(const char *path, size_t *bytes);
 #endif

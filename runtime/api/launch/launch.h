@@ -39,11 +39,6 @@ struct mt_function;
 typedef cudaError_t mt_launch_run(void *call, const void *version, void **args);
 cudaError_t mt_launch_untraced(struct mt_function *f, const struct mt_launch_config *c, mt_launch_run *run,
                                void *call);
-/* Where records leave by contexts: on a GPU. `run` launches a version of `func`,
- * itself or what mt_traced_of says, with arguments of which the last one is the context; a GPU's refusal
- * brings a second call. */
-cudaError_t mt_launch_traced(const void *func, const struct mt_launch_config *c, void **args,
-                             mt_launch_run *run, void *call);
 /* What attributes of a launch ask for, as far as it has to be known; the first error. */
 cudaError_t mt_launch_attributes(struct mt_launch_config *c, const cudaLaunchAttribute *a, unsigned n);
 

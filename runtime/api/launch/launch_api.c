@@ -220,8 +220,11 @@ static cudaError_t gpu_end(struct gpu_call *g, cudaError_t e)
     return e;
 }
 
-cudaError_t mt_launch_traced(const void *func, const struct mt_launch_config *c, void **args,
-                             mt_launch_run *run, void *call)
+/* Where records leave by contexts: on a GPU. `run` launches a version of `func`,
+ * itself or what mt_traced_of says, with arguments of which the last one is the context; a GPU's refusal
+ * brings a second call. */
+static cudaError_t launch_traced(const void *func, const struct mt_launch_config *c, void **args,
+                                 mt_launch_run *run, void *call)
 {
     struct gpu_call g;
     cudaError_t e;
@@ -276,7 +279,7 @@ cudaError_t rec_cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void *
                                  cudaStream_t stream)
 {
     struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
-    return mt_device_is_gpu() ? mt_launch_traced(func, &c, args, launch_api_run, &c)
+    return mt_device_is_gpu() ? launch_traced(func, &c, args, launch_api_run, &c)
                               : mt_launch_cpu(func, &c, args);
 }
 
@@ -284,7 +287,7 @@ cudaError_t rec_cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 bl
                                             size_t shared, cudaStream_t stream)
 {
     struct mt_launch_config c = {grid, block, shared, stream, 1, {0}};
-    return mt_device_is_gpu() ? mt_launch_traced(func, &c, args, launch_api_run_together, &c)
+    return mt_device_is_gpu() ? launch_traced(func, &c, args, launch_api_run_together, &c)
                               : mt_launch_cpu(func, &c, args);
 }
 
@@ -292,7 +295,7 @@ cudaError_t rec___cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, v
                                    cudaStream_t stream)
 {
     struct mt_launch_config c = {grid, block, shared, stream, 0, {0}};
-    return mt_device_is_gpu() ? mt_launch_traced(kernel, &c, args, launch_api_run_handle, &c)
+    return mt_device_is_gpu() ? launch_traced(kernel, &c, args, launch_api_run_handle, &c)
                               : mt_launch_cpu(kernel, &c, args);
 }
 
@@ -338,7 +341,7 @@ cudaError_t rec_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void
     if (e && !mt_device_is_gpu())
         return mt_fail(e);
     return mt_device_is_gpu()
-               ? mt_launch_traced(func, &c, args, launch_api_run_config, (void *)(uintptr_t)config)
+               ? launch_traced(func, &c, args, launch_api_run_config, (void *)(uintptr_t)config)
                : mt_launch_cpu(func, &c, args);
 }
 

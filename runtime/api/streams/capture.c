@@ -19,7 +19,7 @@ static unsigned long long ids;
 static _Thread_local enum cudaStreamCaptureMode thread_mode; /* Global at first */
 static const cudaGraphEdgeData plain_edges[64];
 
-struct mt_capture *mt_capture_of(const struct mt_event *e)
+static struct mt_capture *capture_of(const struct mt_event *e)
 {
     struct mt_capture *c = captures, *of = __atomic_load_n(&e->capture, __ATOMIC_RELAXED);
     while (c && !(of == c && e->capture_id == c->id))
@@ -197,7 +197,7 @@ cudaError_t mt_capture_record(struct mt_stream *s, struct mt_event *e)
 
 static cudaError_t capture_join(struct mt_stream *s, struct mt_event *e)
 {
-    struct mt_capture *c = mt_capture_of(e);
+    struct mt_capture *c = capture_of(e);
     if (__atomic_load_n(&e->capture, __ATOMIC_RELAXED) && !c)
         return cudaErrorCapturedEvent;
     if (!c) {           /* of a time before the capture */
@@ -232,7 +232,7 @@ cudaError_t mt_capture_wait(struct mt_stream *s, struct mt_event *e)
 cudaError_t mt_capture_asked(struct mt_event *e)
 {
     pthread_mutex_lock(&mt_capture_lock);
-    struct mt_capture *c = mt_capture_of(e);
+    struct mt_capture *c = capture_of(e);
     if (c)
         c->invalid = 1;
     pthread_mutex_unlock(&mt_capture_lock);

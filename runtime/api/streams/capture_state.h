@@ -34,7 +34,6 @@ extern const struct mt_capture_ops *mt_capture_ops;
 extern pthread_mutex_t mt_capture_lock;
 
 /* All with the lock. The capture in which the event was recorded, if it is under way. */
-struct mt_capture *mt_capture_of(const struct mt_event *e);
 void mt_capture_set(struct mt_stream *s, struct mt_capture *c);
 /* It is under way from here on, with a number; and no more. */
 void mt_capture_enlist(struct mt_capture *c);

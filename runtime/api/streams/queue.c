@@ -10,6 +10,12 @@
 #include <string.h>
 #include <time.h>
 
+/* 1: the trace has it as a launch. */
+static int op_is_launch(const struct mt_op *op)
+{
+    return op->kind == MT_OP_KERNEL || op->kind == MT_OP_LIBRARY;
+}
+
 #define QUEUE_MAX 1024    /* operations of a stream: who puts more into it waits, as on a GPU */
 #define FINISH_SECONDS 10 /* without progress: what is left at the end of the process is dropped */
 
@@ -205,7 +211,7 @@ void mt_op_enqueue(struct mt_stream *s, struct mt_op *op)
     pthread_mutex_unlock(&lock);
     if (!late)
         return;
-    mt_trace_drop(s->trace, mt_op_is_launch(op));
+    mt_trace_drop(s->trace, op_is_launch(op));
     mt_op_free(op);
 }
 
@@ -458,8 +464,8 @@ static void drop_all(void)
     for (struct mt_stream *s = active; s; s = s->next_active) {
         uint64_t n = 0;
         for (struct mt_op *op = s->first; op; op = op->next) {
-            n += mt_op_is_launch(op);
-            others += !mt_op_is_launch(op);
+            n += op_is_launch(op);
+            others += !op_is_launch(op);
         }
         mt_trace_drop(s->trace, n);
         launches += n;

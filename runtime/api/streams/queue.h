@@ -52,12 +52,6 @@ struct mt_op {
     const struct mt_host_site *site;
 };
 
-/* 1: the trace has it as a launch. */
-static inline int mt_op_is_launch(const struct mt_op *op)
-{
-    return op->kind == MT_OP_KERNEL || op->kind == MT_OP_LIBRARY;
-}
-
 /* A block of `bytes` with its head filled. NULL: out of memory. */
 void *mt_op_new(size_t bytes, enum mt_op_kind kind, int (*run)(struct mt_op *));
 void *mt_op_copy(const struct mt_op *op);

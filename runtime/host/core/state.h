@@ -122,7 +122,6 @@ void mt_threads_sum(uint64_t *lost, uint64_t *outside);
 void mt_mat_start(struct mt_core_thread_state *t);
 void mt_mat_look(struct mt_core_thread_state *t);
 void mt_mat_roi(struct mt_core_thread_state *t, int on);
-void mt_mat_event(struct mt_core_thread_state *t, enum mt_host_event kind, const uint64_t *args, unsigned n);
 void mt_mat_end(struct mt_core_thread_state *t);
 void mt_mat_stop(struct mt_core_thread_state *t);
 

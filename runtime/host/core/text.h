@@ -26,9 +26,6 @@
 
 #define MT_TEXT_LINE 1024u /* room for any line without names */
 
-/* What an operand does: bit 0 reads, bit 1 writes. An unknown one counts as a read. */
-unsigned mt_text_directions(enum mt_host_op op);
-
 /* One m line while it is put together. Start with {0}. */
 struct mt_text_access {
     uint64_t r, r2, w;
