@@ -123,7 +123,7 @@ int mt_shim_simplify_loops(LLVMValueRef function);
 /* A kernel whose annotations are all there, as one whose annotations NVPTX will see: a function that was
  * deleted may have left word at this one's address that it has none. `narrow`: without its last parameter, a
  * pointer, which is NULL then. */
-LLVMValueRef mt_shim_settle_kernel(LLVMValueRef kernel, int narrow);
+LLVMValueRef mt_shim_new_kernel(LLVMValueRef kernel, int narrow);
 /* What names the one names the other, but for its annotations; the one is gone. */
 void mt_shim_replace_kernel(LLVMValueRef kernel, LLVMValueRef other);
 /* The PTX that the back end makes of a copy of the module, at a level of 0 to 3; each instruction with a

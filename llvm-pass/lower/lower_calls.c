@@ -211,7 +211,7 @@ static unsigned lower_calls_space(LLVMValueRef p)
 }
 
 /* Programs ask for the space of what they have declared, and have a way for each: then one is left. */
-static void lower_calls_settle_space(struct mt_lowering *l, LLVMValueRef call)
+static void lower_calls_fold_space(struct mt_lowering *l, LLVMValueRef call)
 {
     static const struct {
         const char *name;
@@ -242,7 +242,7 @@ static void lower_calls_lower_all(struct mt_lowering *l, LLVMValueRef function)
     free(list);
     list = mt_instructions(function, &n);
     for (unsigned i = 0; list && i < n; i++)
-        lower_calls_settle_space(l, list[i]);
+        lower_calls_fold_space(l, list[i]);
     free(list);
 }
 

@@ -316,7 +316,7 @@ int vec_part(struct vec *v, int block)
     return 0;
 }
 
-void vec_settle_masks(struct vec *v)
+void vec_find_masks(struct vec *v)
 {
     for (unsigned i = 0; i < v->nblocks; i++)
         v->block[i].masked = v->any;

@@ -441,7 +441,7 @@ static int shape_same(struct vec_shape a, struct vec_shape b)
            a.source == b.source && a.scale == b.scale;
 }
 
-static int shape_settle(struct vec *v)
+static int shape_fixpoint(struct vec *v)
 {
     int changed = 1, rounds = 0;
     while (changed) {
@@ -475,7 +475,7 @@ int vec_shapes(struct vec *v)
     }
     for (int more = 1; more;) {
         more = 0;
-        if (shape_settle(v)) {
+        if (shape_fixpoint(v)) {
             vec_refuse(v, "its shapes");
             return -1;
         }
@@ -492,7 +492,7 @@ int vec_shapes(struct vec *v)
     for (unsigned i = 0; i < v->nvalues; i++)
         if (v->value[i].shape.kind == VEC_UNKNOWN) /* of itself alone */
             v->value[i].shape = shape_uniform(0);
-    vec_settle_masks(v);
+    vec_find_masks(v);
     vec_crossings(v);
     return 0;
 }

@@ -186,7 +186,7 @@ int vec_blocks(struct vec *v); /* 0, or -1 with v->why */
 /* Lanes part at this block's branch. 0 or -1. */
 int vec_part(struct vec *v, int block);
 /* After all of them: which blocks are masked. */
-void vec_settle_masks(struct vec *v);
+void vec_find_masks(struct vec *v);
 /* What a volatile or atomic access, or any store, touches, behind casts. NULL: it is none. */
 LLVMValueRef vec_touched(LLVMValueRef inst, int *writes);
 /* warp.c: which warp functions are turns. */

@@ -31,7 +31,7 @@ static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n
 static void own_later(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s, uint64_t address)
 {
     if (__builtin_expect(e->nvisits == MT_VISITS, 0))
-        mt_own_settle(e);
+        mt_own_write(e);
     e->visits[e->nvisits++] = (struct mt_visit){c, s, address};
 }
 
@@ -134,7 +134,7 @@ static inline const uint64_t *device_encoder_own(struct mt_device_work *w, uint3
     if (device_encoder_first(w, &w->e->slots[slot], c))
         return NULL;
     if (w->e->nvisits)
-        mt_own_settle(w->e);
+        mt_own_write(w->e);
     const struct mt_own *o = mt_own_place(w->e, c, slot, &who);
     return o->who == who ? &o->address : NULL;
 }
@@ -345,7 +345,7 @@ static inline void device_encoder_again(struct mt_mtc_device_encoder *e, struct 
 {
     uint64_t who;
     if (__builtin_expect(e->nvisits != 0, 0))
-        mt_own_settle(e);
+        mt_own_write(e);
     struct mt_own *o = mt_own_place(e, c, slot, &who);
     if (o->who == who) {
         uint64_t d = base - o->address;

@@ -78,7 +78,7 @@ struct mt_cpu_launch {
      * `accesses` of threads. `flush` is not called then. */
     void (*flush_runs)(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses);
     /* What the calling thread has handed over comes before what others do from now on. NULL: not traced. */
-    void (*settle)(void *ctx);
+    void (*fence)(void *ctx);
     void *flush_ctx;
     const struct mt_cta_rule *ctas; /* NULL: all CTAs are traced; must last */
     const void *user;               /* the caller's, for the checker */

@@ -71,8 +71,8 @@ static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size
 }
 
 /* Gives the runs their sites, and takes out what raw traces do not have. Returns how many are left. */
-static size_t runs_settle(struct mt_access_run *r, size_t n, uint32_t site_base, int compact,
-                          uint64_t *accesses)
+static size_t runs_prepare(struct mt_access_run *r, size_t n, uint32_t site_base, int compact,
+                           uint64_t *accesses)
 {
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
@@ -101,7 +101,7 @@ static void runs_flush_here(void *worker, int unused)
     if (n && run) {
         const struct mt_image *image = run->launch->image;
         uint32_t base = image->head->site_base ? 0 : image->site_base; /* else the image has added it */
-        n = runs_settle(r, n, base, run->launch->flush_runs != NULL, &accesses);
+        n = runs_prepare(r, n, base, run->launch->flush_runs != NULL, &accesses);
         atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
         if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
             runs_tally(run, r, n);

@@ -145,12 +145,12 @@ static void hand_on_all(void *worker, int unused)
     const struct mt_cpu_launch *l = ((struct mt_worker *)worker)->run->launch;
     (void)unused;
     flush_last(worker);
-    l->settle(l->flush_ctx);
+    l->fence(l->flush_ctx);
 }
 
 void mt_worker_hand_on(struct mt_worker *w)
 {
-    if (w->run->launch->settle && !w->quiet) /* quiet: all that is not forgotten has been handed on */
+    if (w->run->launch->fence && !w->quiet) /* quiet: all that is not forgotten has been handed on */
         mt_worker_call(w, hand_on_all, 0);
 }
 
@@ -242,7 +242,7 @@ int mt_worker_recorded(const struct mt_worker *w, uint32_t thread)
 /* ---- claiming and reporting ---- */
 
 /* Flushes, and reports the finished CTAs of the run that the worker is at. */
-static void worker_settle(struct mt_worker *w)
+static void worker_report(struct mt_worker *w)
 {
     struct mt_run *run = w->run;
     uint64_t finished = w->finished;
@@ -263,7 +263,7 @@ static void worker_settle(struct mt_worker *w)
 static void worker_attach(struct mt_worker *w, struct mt_run *run)
 {
     if (w->run != run) {
-        worker_settle(w);
+        worker_report(w);
         w->run = run;
     }
 }
@@ -464,7 +464,7 @@ static void worker_drain(struct mt_worker *w)
         else
             break;
     }
-    worker_settle(w);
+    worker_report(w);
 }
 
 /* ---- the thread ---- */

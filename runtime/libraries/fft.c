@@ -167,7 +167,7 @@ static int fft_run(struct mt_library_call *call)
 
 /* Without layouts of its own a plan's data lie close together; real data that are transformed in place leave
  * room for the complex ones. */
-static void fft_settle(struct mt_fft_plan *p, int in_place)
+static void fft_pack_layout(struct mt_fft_plan *p, int in_place)
 {
     int last = p->rank - 1, kind = p->type & 0xf, half = p->n[last] / 2 + 1;
     struct mt_fft_layout close = {.stride = 1}, *real = kind == MT_FFT_R2C ? &p->in : &p->out;
@@ -197,7 +197,7 @@ int mt_fft_exec(const struct mt_fft_plan *p, const char *name, int type, const v
     if (!fft_function(p, "execute", name))
         return MT_FFT_NOT_SUPPORTED;
     c.plan = *p;
-    fft_settle(&c.plan, in == out);
+    fft_pack_layout(&c.plan, in == out);
     return __mt_library_submit(p->stream, &c.call) ? MT_FFT_EXEC_FAILED : MT_FFT_SUCCESS;
 }
 
@@ -219,7 +219,7 @@ int mt_fft_exec_gpu(int handle, const struct mt_fft_plan *p, const char *name, c
                          .real = mt_lib_real("cufft", name)};
     if (p && p->made) {
         c.plan = *p;
-        fft_settle(&c.plan, in == out);
+        fft_pack_layout(&c.plan, in == out);
         return __mt_library_submit(p->stream, &c.call);
     }
     int status = __mt_library_forward(&c.call);

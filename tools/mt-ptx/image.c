@@ -168,7 +168,7 @@ static unsigned image_processors(void)
 static int image_build(const struct request *r, LLVMModuleRef module, const int *errors)
 {
     LLVMMemoryBufferRef objects[MT_PARTS_MAX];
-    mt_pass_settle(module);
+    mt_pass_promote(module);
     image_stage(r, "compiling");
     unsigned n = mt_pass_image_parts(module, image_processors(), objects);
     int code = !n || *errors;

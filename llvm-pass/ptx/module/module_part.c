@@ -174,7 +174,7 @@ int mt_ptx_divide(struct mt_ptx *x)
     return part_name_kernels(x);
 }
 
-void mt_ptx_settle_part(struct mt_ptx *x)
+void mt_ptx_drop_others(struct mt_ptx *x)
 {
     int base = x->source->part == MT_PTX_BASE;
     for (struct mt_ptx_function *f = x->first; f; f = f->next) {

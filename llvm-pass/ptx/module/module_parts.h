@@ -96,7 +96,7 @@ int mt_ptx_divide(struct mt_ptx *x);
 int mt_ptx_has(const struct mt_ptx *x, const struct mt_ptx_function *f);
 /* When no more are to come: drops those that the part does not have. Those that stay are its own, but for
  * what others find by pointer. */
-void mt_ptx_settle_part(struct mt_ptx *x);
+void mt_ptx_drop_others(struct mt_ptx *x);
 /* The value that has the function's address. */
 LLVMValueRef mt_ptx_address(struct mt_ptx *x, const struct mt_ptx_function *f);
 

@@ -273,7 +273,7 @@ static int read_module(struct mt_ptx *x)
         return -1;
     read_functions(x);
     if (part)
-        mt_ptx_settle_part(x);
+        mt_ptx_drop_others(x);
     return mt_ptx_initialise_all(x) || failed || x->result->undivided ? -1 : 0;
 }
 
@@ -320,7 +320,7 @@ void mt_ptx_keep_loads(LLVMModuleRef module, int on)
 }
 
 /* Stack slots become values, and integers that are addresses pointers. */
-static void read_settle(struct mt_ptx *x)
+static void read_promote(struct mt_ptx *x)
 {
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
     mt_ptx_keep_loads(x->m, 1);
@@ -388,7 +388,7 @@ LLVMModuleRef mt_ptx_read(LLVMContextRef context, const struct mt_ptx_source *so
     mt_ptx_debug_end(&x);
     failed = failed || read_verify(&x);
     if (!failed) {
-        read_settle(&x);
+        read_promote(&x);
         failed = read_verify(&x);
     }
     read_end(&x);

@@ -119,8 +119,8 @@ struct mt_comm {
     unsigned shard, shards;             /* of how many; 0 or 1: it has all memory */
     struct mt_crossing *crossings;
     size_t ncrossings, crossing_room;
-    struct mt_transfer *settled; /* counts of accesses that cross shards */
-    size_t nsettled, settled_room, settled_low;
+    struct mt_transfer *crossed; /* counts of accesses that cross shards */
+    size_t ncrossed, crossed_room, crossed_low;
     uint32_t last_actor;
     int partial;     /* there was a launch that is not reported */
     const char *why; /* of a failure */
@@ -158,7 +158,7 @@ int mt_comm_moves(const struct mt_comm *c, const struct mt_copy_event *copy);
 int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy_event *copy);
 /* Sorts the notes on accesses that cross shards and adds them up; now and then, so that they stay few. 0 or
  * -1. All of one access must be among those of `shards`. */
-int mt_comm_settle(struct mt_comm *const *shards, unsigned n);
+int mt_comm_add_crossings(struct mt_comm *const *shards, unsigned n);
 /* Adds the results of shard `from` to `into`,
  * whose transfers are in disorder and doubled until mt_comm_merged. */
 int mt_comm_merge(struct mt_comm *into, const struct mt_comm *from);

@@ -435,7 +435,7 @@ static struct mt_alloc_event *companion_alloc(struct mt_companion *c, uint64_t i
 
 /* Puts copies and allocations in order and tells allocations what they are called and when they were freed.
  */
-void mt_companion_settle(struct mt_companion *c)
+void mt_companion_sort(struct mt_companion *c)
 {
     const struct loader *l = (struct loader *)c;
     mt_companion_order_sites(c);

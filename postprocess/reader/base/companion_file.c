@@ -99,6 +99,6 @@ struct mt_companion *mt_companion_load(const char *path, struct mt_error *err)
     }
     c->regular = S_ISREG(st.st_mode);
     c->own = c->regular && st.st_uid == geteuid();
-    mt_companion_settle(c);
+    mt_companion_sort(c);
     return c;
 }

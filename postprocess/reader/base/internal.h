@@ -34,7 +34,7 @@ int mt_companion_add(struct mt_companion *c, const char *text, size_t bytes, uin
 /* Copies, allocations and frees so far: the caller has what it needs of them. */
 void mt_companion_forget_memory(struct mt_companion *c);
 /* Puts events in order; again after more lines. */
-void mt_companion_settle(struct mt_companion *c);
+void mt_companion_sort(struct mt_companion *c);
 /* Part of it: by number. */
 void mt_companion_order_sites(struct mt_companion *c);
 

@@ -163,7 +163,7 @@ int mt_meta_open(struct mt_host_meta *m, const char *name); /* 0, or -1 without 
 /* Takes the lines of a chunk at `offset`. 0, or -1 without memory. */
 int mt_meta_add(struct mt_host_meta *m, const char *text, size_t bytes, uint64_t offset);
 /* Puts events in order; may be called again after more lines. */
-void mt_meta_settle(struct mt_host_meta *m);
+void mt_meta_sort(struct mt_host_meta *m);
 const struct mt_host_site_info *mt_meta_site(const struct mt_host_meta *m, uint32_t site);
 void mt_meta_free(struct mt_host_meta *m);
 

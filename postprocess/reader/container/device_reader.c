@@ -287,7 +287,7 @@ static int next_chunk(struct mt_host_reader *r, struct mt_error *err)
         device_reader_fetch(r);
         if (!(j = mt_queue_head(d->queue))) {
             if (!r->window.regular)
-                mt_meta_settle(&r->meta);
+                mt_meta_sort(&r->meta);
             return 0;
         }
         d->next += r->window.regular != 0;

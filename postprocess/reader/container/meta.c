@@ -94,9 +94,9 @@ int mt_meta_add(struct mt_host_meta *m, const char *text, size_t bytes, uint64_t
     return rc;
 }
 
-void mt_meta_settle(struct mt_host_meta *m)
+void mt_meta_sort(struct mt_host_meta *m)
 {
-    mt_companion_settle(m->companion);
+    mt_companion_sort(m->companion);
 }
 
 const struct mt_host_site_info *mt_meta_site(const struct mt_host_meta *m, uint32_t site)

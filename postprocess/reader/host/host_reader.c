@@ -33,7 +33,7 @@ static int load_meta(struct mt_host_reader *r, struct mt_error *err)
         if (mt_problem_add(&r->problems, err) != 0)
             return host_reader_memory(r, err);
     }
-    mt_meta_settle(&r->meta);
+    mt_meta_sort(&r->meta);
     return 0;
 }
 
@@ -117,7 +117,7 @@ static int take_live(struct mt_host_reader *r, struct mt_error *err)
     uint64_t at;
     int rc = mt_container_next_live(r, &at, &head, &stored, err);
     if (rc == 0)
-        mt_meta_settle(&r->meta);
+        mt_meta_sort(&r->meta);
     if (rc <= 0)
         return rc;
     r->done = r->next;

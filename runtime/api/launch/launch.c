@@ -154,7 +154,7 @@ static void launch_point(struct launch_op *l, void **args)
 }
 
 /* A launch that failed: what the program gets when it synchronises, as on a GPU. */
-static void launch_settle(const struct mt_cpu_launch *run, int status)
+static void launch_report(const struct mt_cpu_launch *run, int status)
 {
     if (!status)
         return;
@@ -186,7 +186,7 @@ static void launch_ended(struct launch_op *l, int status)
     mt_trace_end(l->trace, &l->line);
     if (l->f->kernel->flags & MT_KERNEL_PRINTF)
         mt_printed();
-    launch_settle(&l->run, status);
+    launch_report(&l->run, status);
 }
 
 static void launch_done(void *op, int status)
@@ -207,7 +207,7 @@ static int launch_start(struct mt_op *op)
     if (l->trace) {
         l->run.flush = mt_trace_compact() ? NULL : mt_trace_append;
         l->run.flush_runs = mt_trace_compact() ? mt_trace_append_runs : NULL;
-        l->run.settle = mt_trace_settle;
+        l->run.fence = mt_trace_fence;
         l->run.flush_ctx = l->trace;
     }
     mt_trace_begin(l->trace, &l->line);

@@ -101,7 +101,7 @@ void mt_pools_reset(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void pool_settle(void *value, void *ctx)
+static void pool_trim(void *value, void *ctx)
 {
     pool *p = value;
     give_back(p, p->threshold);
@@ -110,8 +110,8 @@ static void pool_settle(void *value, void *ctx)
 void mt_pools_synced(void)
 {
     pthread_mutex_lock(&lock);
-    pool_settle(&standard, NULL);
-    mt_map_each(&pools, pool_settle, NULL);
+    pool_trim(&standard, NULL);
+    mt_map_each(&pools, pool_trim, NULL);
     pthread_mutex_unlock(&lock);
 }
 

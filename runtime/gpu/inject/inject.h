@@ -89,7 +89,7 @@ int mt_inject_green(void);
 /* The context is gone, and with it its streams. */
 void mt_inject_streams_end(CUcontext context);
 /* A launch has left: traces of streams that were destroyed are closed when they have none. Reader only. */
-void mt_inject_streams_settle(void);
+void mt_inject_streams_close(void);
 
 /* A launch that begins now, by itself or as a node of a graph; `stream` is what it belongs to. */
 void mt_inject_launched(const Sanitizer_LaunchData *l, CUcontext context, Sanitizer_StreamHandle stream);
