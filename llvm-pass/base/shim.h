@@ -9,14 +9,14 @@ extern "C" {
 /* Where an instruction comes from: the innermost place outside the toolchain's headers, of those it was
  * inlined through. Strings are owned by LLVM's context (file: by the structure); "" and 0 when unknown.
  * `function` is the linkage name of the source function at that place. */
-struct mt_source_place {
+struct mt_source_location {
     const char *file, *function;
     char path[1024]; /* file with its directory, when the file is relative */
     unsigned line, column;
 };
-void mt_shim_place(LLVMValueRef inst, struct mt_source_place *place);
+void mt_shim_location(LLVMValueRef inst, struct mt_source_location *place);
 /* File and line of a function, where they are known. */
-void mt_shim_function_place(LLVMValueRef function, struct mt_source_place *place);
+void mt_shim_function_place(LLVMValueRef function, struct mt_source_location *place);
 /* Is this function's source one of the toolchain's headers? (Debug information needed.) */
 int mt_shim_from_toolchain(LLVMValueRef function);
 

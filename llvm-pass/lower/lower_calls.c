@@ -82,8 +82,8 @@ static int lower_calls_by_name(struct mt_lowering *l, LLVMValueRef call, const c
 static void lower_calls_unsupported(struct mt_lowering *l, LLVMValueRef call, const char *what)
 {
     struct mt_unit *u = l->u;
-    struct mt_source_place place;
-    mt_shim_place(call, &place);
+    struct mt_source_location place;
+    mt_shim_location(call, &place);
     mt_diag(u, call, MT_DIAG_WARNING,
             "the CPU device cannot run this: %s (the launch fails if it is reached)", what);
     mt_unit_add_note(u, call, MT_NOTE_UNSUPPORTED, what);

@@ -9,7 +9,7 @@
 /* The key of a CTA from that number; `out` has room for 64. */
 const char *mt_cta_key(char *out, uint64_t order);
 /* "file:line" of host code; what is not known is "?", or "0,0,0" when no host trace was read. */
-const char *mt_comm_place_name(const struct mt_comm *c, uint32_t place);
+const char *mt_comm_location_name(const struct mt_comm *c, uint32_t place);
 /* Indices of the transfers by reader (launch, CTA), then by writer; malloc'ed, NULL without memory. */
 size_t *mt_transfers_sort(const struct mt_comm *c);
 /* The section, as a member of the object under way; `order`: launches by kernel, then superstep. 0, or -1

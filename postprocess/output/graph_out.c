@@ -35,7 +35,7 @@ static void dot_text(FILE *f, const char *s)
 /* "dir/file.c:7" as "file.c-7". */
 static void dot_place(FILE *f, const char *place)
 {
-    const char *slash = strrchr(place, '/'), *colon = mt_place_colon(place);
+    const char *slash = strrchr(place, '/'), *colon = mt_location_colon(place);
     const char *name = slash ? slash + 1 : place;
     if (!colon || colon < name) {
         dot_text(f, name);

@@ -23,7 +23,7 @@ static int by_site(const void *a, const void *b, void *arg)
 {
     const struct sites_order *o = arg;
     const struct mt_coalescing_cell *x = &o->cells[*(const size_t *)a], *y = &o->cells[*(const size_t *)b];
-    const struct mt_site_place *p = &o->sites->places[x->place], *q = &o->sites->places[y->place];
+    const struct mt_site_location *p = &o->sites->places[x->place], *q = &o->sites->places[y->place];
     int d = strcmp(o->sites->lines.names[x->line], o->sites->lines.names[y->line]);
     if (!d && p->column != q->column)
         d = p->column < q->column ? -1 : 1;
@@ -36,7 +36,7 @@ static int by_site(const void *a, const void *b, void *arg)
 
 static void write_site(struct mt_json *j, const struct mt_coalescing_cell *c, const struct mt_sites *sites)
 {
-    const struct mt_site_place *p = &sites->places[c->place];
+    const struct mt_site_location *p = &sites->places[c->place];
     mt_json_object(j, NULL, 1);
     mt_json_text(j, "line", c->line ? sites->lines.names[c->line] : NULL);
     mt_json_u64(j, "column", p->column);

@@ -79,7 +79,7 @@ void mt_tuples_null(struct mt_tuples *w, unsigned columns)
 
 void mt_tuples_place(struct mt_tuples *w, const char *place, char *room)
 {
-    const char *colon = mt_place_colon(place);
+    const char *colon = mt_location_colon(place);
     size_t n = colon ? (size_t)(colon - place) : strlen(place);
     if (n >= MT_TUPLES_FILE || (!colon && !strstr(place, "+0x"))) {
         mt_tuples_null(w, 2);

@@ -68,7 +68,7 @@ int mt_tuples_of_host_volumes(struct mt_tuples *w, const struct mt_comm_result *
         const struct mt_host_actor *h = &c->hosts[i];
         mt_tuples_number(w, i + 1); /* never 0: to SQL a place is true, a CTA's NULL is not */
         mt_tuples_number(w, h->superstep);
-        mt_tuples_text(w, mt_comm_place_name(c, h->place));
+        mt_tuples_text(w, mt_comm_location_name(c, h->place));
         mt_tuples_number(w, h->load);
         mt_tuples_number(w, h->store);
         mt_tuples_number(w, h->comm_load);

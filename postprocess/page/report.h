@@ -138,7 +138,7 @@ int mt_report_write_volumes(struct mt_json *j, const struct mt_report *r);
 /* Puts parts in the order of supersteps and keys, and equal ones together; how many are left. */
 size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n);
 /* The place of a key in the axis. */
-size_t mt_report_place(const uint64_t *axis, size_t n, uint64_t key);
+size_t mt_report_position(const uint64_t *axis, size_t n, uint64_t key);
 /* report_lists.c: launches, copies, allocations, sites, graph. */
 int mt_report_write_lists(struct mt_json *j, const struct mt_report *r);
 int mt_report_write_graph(struct mt_json *j, const struct mt_report *r);

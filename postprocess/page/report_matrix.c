@@ -155,7 +155,7 @@ static int report_matrix_coarsen(struct matrix *m)
 
 static uint32_t place_of(const uint64_t *axis, size_t n, const struct mt_report_end *end)
 {
-    return end->cta == MT_REPORT_NO_CTA ? 0 : (uint32_t)mt_report_place(axis, n, end->cta) + 1;
+    return end->cta == MT_REPORT_NO_CTA ? 0 : (uint32_t)mt_report_position(axis, n, end->cta) + 1;
 }
 
 /* Groups of one superstep (bin) and one writing kernel: superstep, kernel, number of cells; then per cell the

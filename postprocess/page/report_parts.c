@@ -49,7 +49,7 @@ static uint64_t *report_axis(const struct mt_report *r, size_t *n)
     return keys.at;
 }
 
-size_t mt_report_place(const uint64_t *axis, size_t n, uint64_t key)
+size_t mt_report_position(const uint64_t *axis, size_t n, uint64_t key)
 {
     const uint64_t *at = n ? bsearch(&key, axis, n, sizeof key, mt_order_u64) : NULL;
     return at ? (size_t)(at - axis) : 0;
@@ -108,7 +108,7 @@ static int write_parts(struct mt_json *j, const char *name, const struct mt_repo
         memcpy(p, all, n * sizeof *p);
     for (size_t i = 0; i < n; i++) {
         if (axis)
-            p[i].key = mt_report_place(axis, naxis, p[i].key);
+            p[i].key = mt_report_position(axis, naxis, p[i].key);
         most = p[i].superstep > most ? p[i].superstep : most;
     }
     n = mt_report_merge_parts(p, n);

@@ -24,8 +24,8 @@ struct mt_matrix_tile {
 };
 void mt_matrix_tile(const struct mt_matrix_op *op, int matrix, struct mt_matrix_tile *t);
 /* Row and column of the lane's element i. */
-static inline void mt_matrix_place(const struct mt_matrix_tile *t, unsigned lane, unsigned i, unsigned *row,
-                                   unsigned *col)
+static inline void mt_matrix_position(const struct mt_matrix_tile *t, unsigned lane, unsigned i,
+                                      unsigned *row, unsigned *col)
 {
     unsigned down = t->rows / 8, natural = t->rows * t->cols / MT_MATRIX_LANES;
     i %= natural;

@@ -88,7 +88,7 @@ static int body_directive(struct mt_parser *p, const char *word)
         if (!strcmp(word, spaces[i]))
             return body_variables(b, word[1], linkage);
     if (!strcmp(word, ".loc"))
-        return mt_ptx_read_place(b, p) ? -1 : 1;
+        return mt_ptx_read_location(b, p) ? -1 : 1;
     if (!strcmp(word, ".callprototype"))
         return body_prototype(b);
     if (!strcmp(word, ".branchtargets") || !strcmp(word, ".calltargets"))

@@ -139,9 +139,9 @@ static int debug_three(struct mt_parser *p, unsigned *a, unsigned *b, unsigned *
 }
 
 /* .loc file line column{, function_name label{+n}{, inlined_at file line column}} */
-int mt_ptx_read_place(struct mt_ptx_body *b, struct mt_parser *p)
+int mt_ptx_read_location(struct mt_ptx_body *b, struct mt_parser *p)
 {
-    struct mt_ptx_place at = {.offset = (size_t)(p->at - p->text)};
+    struct mt_ptx_location at = {.offset = (size_t)(p->at - p->text)};
     uint64_t n;
     if (debug_three(p, &at.file, &at.line, &at.column))
         return -1;
@@ -199,7 +199,7 @@ static LLVMMetadataRef debug_keep(struct mt_ptx *x, struct mt_ptx_map *map, cons
 }
 
 /* The function that the place's code was written in; where it was inlined, that is not the one it is in. */
-static LLVMMetadataRef debug_scope(struct mt_ptx_body *b, const struct mt_ptx_place *at, int inlined)
+static LLVMMetadataRef debug_scope(struct mt_ptx_body *b, const struct mt_ptx_location *at, int inlined)
 {
     struct mt_ptx *x = b->x;
     LLVMMetadataRef file = debug_numbered(x, at->file), scope, found;
@@ -223,15 +223,15 @@ static LLVMMetadataRef debug_scope(struct mt_ptx_body *b, const struct mt_ptx_pl
 }
 
 /* The location of the call that brought the code in: the place of that name that came last. */
-static LLVMMetadataRef debug_caller(struct mt_ptx_body *b, const struct mt_ptx_place *at)
+static LLVMMetadataRef debug_caller(struct mt_ptx_body *b, const struct mt_ptx_location *at)
 {
     unsigned i = (unsigned)(at - b->places), low = i > NEAR ? i - NEAR : 0;
     while (i-- > low) {
-        const struct mt_ptx_place *o = &b->places[i];
+        const struct mt_ptx_location *o = &b->places[i];
         if (o->file == at->at_file && o->line == at->at_line && o->column == at->at_column && o->location)
             return o->location;
     }
-    struct mt_ptx_place call = {.file = at->at_file, .line = at->at_line, .column = at->at_column};
+    struct mt_ptx_location call = {.file = at->at_file, .line = at->at_line, .column = at->at_column};
     return LLVMDIBuilderCreateDebugLocation(b->x->c, call.line, call.column, debug_scope(b, &call, 0), NULL);
 }
 
@@ -313,7 +313,7 @@ void mt_ptx_debug_at(struct mt_ptx_body *b, size_t offset)
         b->here_line = line;
     }
     for (; b->place < b->nplaces && b->places[b->place].offset <= offset; b->place++) {
-        struct mt_ptx_place *at = &b->places[b->place];
+        struct mt_ptx_location *at = &b->places[b->place];
         if (!at->line)
             continue;
         int inlined = at->at_line != 0;

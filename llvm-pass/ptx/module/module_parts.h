@@ -128,7 +128,7 @@ int mt_ptx_remember_initialiser(struct mt_ptx *x, struct mt_parser *p, const str
 int mt_ptx_initialise_all(struct mt_ptx *x);
 
 /* ---- a function's body (module_body.c) ---------------------------------------------------------------- */
-struct mt_ptx_place { /* .loc */
+struct mt_ptx_location { /* .loc */
     size_t offset;
     unsigned file, line, column;
     const char *function;                 /* label of its name, or NULL */
@@ -141,7 +141,7 @@ struct mt_ptx_body {
     struct mt_ptx *x;
     struct mt_ptx_function *f;
     struct mt_parser p;
-    struct mt_ptx_place *places;
+    struct mt_ptx_location *places;
     unsigned nplaces, places_cap, place; /* the next one */
     LLVMMetadataRef subprogram, here;
     unsigned here_line;                    /* of the PTX, where that is what counts */
@@ -180,8 +180,8 @@ void mt_ptx_asm_attributes(LLVMContextRef c, LLVMValueRef call); /* as all calls
 int mt_ptx_asm_shared(LLVMValueRef user, LLVMValueRef address);
 
 /* module_debug.c */
-int mt_ptx_read_file(struct mt_ptx *x);                            /* ".file" is read */
-int mt_ptx_read_place(struct mt_ptx_body *b, struct mt_parser *p); /* ".loc" is read */
+int mt_ptx_read_file(struct mt_ptx *x);                               /* ".file" is read */
+int mt_ptx_read_location(struct mt_ptx_body *b, struct mt_parser *p); /* ".loc" is read */
 void mt_ptx_debug_begin(struct mt_ptx *x);
 void mt_ptx_debug_function(struct mt_ptx_body *b);
 void mt_ptx_debug_at(struct mt_ptx_body *b, size_t offset); /* sets the builder's location */

@@ -12,7 +12,7 @@
 #include "memtrace/host.h"
 #include "memtrace/trace.h"
 #include "analysis/base/keyset.h"
-#include "analysis/base/places.h"
+#include "analysis/base/locations.h"
 #include "readers.h"
 
 struct mt_comm_options {
@@ -103,7 +103,7 @@ struct mt_comm {
     size_t ntransfers;
     struct mt_host_actor *hosts;
     size_t nhosts;
-    struct mt_host_places places; /* of host code; 0: not known */
+    struct mt_host_locations places; /* of host code; 0: not known */
     uint64_t records, unknown;
     uint64_t reported;         /* records of the launches that are reported; set by the caller */
     uint64_t host_accesses;    /* that read or write */

@@ -292,7 +292,7 @@ static int by_place(const void *a, const void *b)
 /* Those of the line that the row is about; tokens are sorted. */
 static void side_tokens(struct mt_run_side *s, struct mt_side_row *r)
 {
-    const char *colon = mt_place_colon(r->place);
+    const char *colon = mt_location_colon(r->place);
     char *file = colon ? strndup(r->place, (size_t)(colon - r->place)) : NULL;
     struct mt_side_token key = {.file = file, .line = colon ? strtoull(colon + 1, NULL, 10) : 0};
     size_t lo = 0, hi = s->ntokens;

@@ -147,7 +147,7 @@ static int show_place(struct mat *m, const struct mt_host_site_info *s, uint64_t
     size_t room = MT_TEXT_LINE + strlen(s->file);
     char *text = malloc(room);
     if (text)
-        fwrite(text, 1, mt_text_mat_place(text, room, ip, s->file, s->line), m->f);
+        fwrite(text, 1, mt_text_mat_location(text, room, ip, s->file, s->line), m->f);
     free(text);
     return text ? 0 : -1;
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <uthash.h>
 
-struct mat_place {
+struct mat_location {
     uint64_t ip;
     UT_hash_handle hh;
     char text[];
@@ -20,7 +20,7 @@ struct mt_mat {
     char *line;
     size_t room;
     uint64_t offset; /* of the next line */
-    struct mat_place *places;
+    struct mat_location *places;
     struct mt_stop stop;
     unsigned calls;
     int cut;    /* the last line had no end */
@@ -93,7 +93,7 @@ static int is_end(struct mt_mat *m, uint64_t ip, const char *text)
 
 static int add_place(struct mt_mat *m, uint64_t ip, const char *text)
 {
-    struct mat_place *p;
+    struct mat_location *p;
     HASH_FIND(hh, m->places, &ip, sizeof ip, p);
     if (p)
         return 0;
@@ -265,9 +265,9 @@ int mt_mat_whole(const struct mt_mat *m, uint64_t *lost)
     return m->lost ? 0 : m->ended ? 1 : m->writes ? 0 : -1;
 }
 
-const char *mt_mat_place(const struct mt_mat *m, uint64_t ip)
+const char *mt_mat_location(const struct mt_mat *m, uint64_t ip)
 {
-    struct mat_place *p;
+    struct mat_location *p;
     HASH_FIND(hh, m->places, &ip, sizeof ip, p);
     return p ? p->text : NULL;
 }
@@ -276,7 +276,7 @@ void mt_mat_close(struct mt_mat *m)
 {
     if (!m)
         return;
-    struct mat_place *p, *next;
+    struct mat_location *p, *next;
     HASH_ITER(hh, m->places, p, next)
     {
         HASH_DEL(m->places, p); // NOLINT(clang-analyzer-unix.Malloc): the macro reads no freed entry

@@ -26,6 +26,6 @@ int mt_mat_next(struct mt_mat *m, struct mt_mat_record *r, struct mt_error *err)
  * -1 not known, as in MAT's own files, which have none. */
 int mt_mat_whole(const struct mt_mat *m, uint64_t *lost);
 /* "file:line", or NULL. */
-const char *mt_mat_place(const struct mt_mat *m, uint64_t ip);
+const char *mt_mat_location(const struct mt_mat *m, uint64_t ip);
 void mt_mat_close(struct mt_mat *m);
 #endif

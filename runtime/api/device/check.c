@@ -26,17 +26,17 @@
 #define GONE 256         /* blocks that kernels freed last */
 
 /* The bad accesses of one launch at one place, of one kind. */
-struct place {
+struct bad_access {
     const struct mt_cpu_launch *launch;
     struct mt_cpu_bad first;
     uint64_t count;
     char near[256];
-    struct place *next;
+    struct bad_access *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
-static struct place *places;
+static struct bad_access *places;
 static unsigned printed;
 static struct mt_range gone[GONE];
 static _Atomic unsigned ngone;
@@ -219,7 +219,7 @@ static void check_print(const struct mt_cpu_bad *bad, const char *near)
               bad->thread[1], bad->thread[2], near);
 }
 
-static int same_place(const struct place *p, const struct mt_cpu_bad *bad)
+static int same_place(const struct bad_access *p, const struct mt_cpu_bad *bad)
 {
     return p->launch == bad->launch && p->first.image == bad->image && p->first.site == bad->site &&
            p->first.code == bad->code;
@@ -227,7 +227,7 @@ static int same_place(const struct place *p, const struct mt_cpu_bad *bad)
 
 static void check_report(const struct mt_cpu_bad *bad)
 {
-    struct place *p;
+    struct bad_access *p;
     pthread_mutex_lock(&lock);
     for (p = places; p && !same_place(p, bad); p = p->next)
         ;
@@ -247,7 +247,7 @@ static void check_report(const struct mt_cpu_bad *bad)
     pthread_mutex_unlock(&lock);
 }
 
-static void sum_up(const struct place *p)
+static void sum_up(const struct bad_access *p)
 {
     const struct mt_image_site *s = site_of(&p->first);
     const struct mt_launch_line *l = line_of(p->launch);
@@ -276,8 +276,8 @@ static uint64_t check_end(const struct mt_cpu_launch *launch)
 {
     uint64_t n = 0;
     pthread_mutex_lock(&lock);
-    for (struct place **p = &places; *p;) {
-        struct place *now = *p;
+    for (struct bad_access **p = &places; *p;) {
+        struct bad_access *now = *p;
         if (now->launch != launch) {
             p = &now->next;
             continue;

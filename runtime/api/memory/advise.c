@@ -18,14 +18,14 @@
 
 enum topic { READ_MOSTLY, PREFERRED, ACCESSED_BY, PREFETCHED, TOPICS };
 
-struct place {
+struct location {
     int type, id; /* enum cudaMemLocationType; id: device, cudaCpuDeviceId, NUMA node, or NOWHERE */
 };
 
 struct advice {
     uint64_t base, end, block; /* pages; block: where the allocation begins */
     enum topic topic;
-    struct place value; /* id NOWHERE: taken back */
+    struct location value; /* id NOWHERE: taken back */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -87,9 +87,9 @@ static cudaError_t advise_keep(const struct advice *a)
 }
 
 /* What was said last about the page at `address`; *border: how far that goes at least. */
-static struct place advise_ask(enum topic topic, uint64_t address, uint64_t *border)
+static struct location advise_ask(enum topic topic, uint64_t address, uint64_t *border)
 {
-    struct place said = {cudaMemLocationTypeInvalid, NOWHERE};
+    struct location said = {cudaMemLocationTypeInvalid, NOWHERE};
     for (size_t i = 0; i < count; i++) {
         const struct advice *a = &advices[i];
         if (a->topic != topic)
@@ -105,17 +105,17 @@ static struct place advise_ask(enum topic topic, uint64_t address, uint64_t *bor
 }
 
 /* The answer for all pages; NOWHERE when they differ. */
-static struct place ask_all(enum topic topic, const struct advice *range)
+static struct location ask_all(enum topic topic, const struct advice *range)
 {
-    struct place all = {cudaMemLocationTypeInvalid, NOWHERE};
+    struct location all = {cudaMemLocationTypeInvalid, NOWHERE};
     pthread_mutex_lock(&lock);
     for (uint64_t at = range->base, next; at < range->end; at = next) {
         next = range->end;
-        struct place here = advise_ask(topic, at, &next);
+        struct location here = advise_ask(topic, at, &next);
         if (at == range->base)
             all = here;
         else if (here.id != all.id || here.type != all.type)
-            all = (struct place){cudaMemLocationTypeInvalid, NOWHERE};
+            all = (struct location){cudaMemLocationTypeInvalid, NOWHERE};
     }
     pthread_mutex_unlock(&lock);
     return all;
@@ -123,16 +123,16 @@ static struct place ask_all(enum topic topic, const struct advice *range)
 
 /* ---- where ---- */
 
-static cudaError_t place_of(const struct cudaMemLocation *where, struct place *out)
+static cudaError_t place_of(const struct cudaMemLocation *where, struct location *out)
 {
-    *out = (struct place){(int)where->type, where->id};
+    *out = (struct location){(int)where->type, where->id};
     switch ((int)where->type) {
     case cudaMemLocationTypeDevice:
         return where->id ? cudaErrorInvalidDevice : cudaSuccess;
 #if CUDART_VERSION >= 12020
     case cudaMemLocationTypeHost:
     case cudaMemLocationTypeHostNumaCurrent:
-        *out = (struct place){cudaMemLocationTypeHost, cudaCpuDeviceId};
+        *out = (struct location){cudaMemLocationTypeHost, cudaCpuDeviceId};
         return cudaSuccess;
     case cudaMemLocationTypeHostNuma:
         return where->id < 0 ? cudaErrorInvalidValue : cudaSuccess;
@@ -171,12 +171,12 @@ static cudaError_t advise_run(const void *p, size_t bytes, enum cudaMemoryAdvise
         return mt_fail(cudaErrorInvalidValue);
     cudaError_t e = advise_find(p, bytes, &a);
     a.topic = topics[advice];
-    a.value = (struct place){cudaMemLocationTypeDevice, 0};
+    a.value = (struct location){cudaMemLocationTypeDevice, 0};
     if (!e && (advice == cudaMemAdviseSetPreferredLocation || a.topic == ACCESSED_BY))
         e = place_of(where, &a.value);
     if (advice == cudaMemAdviseUnsetReadMostly || advice == cudaMemAdviseUnsetPreferredLocation ||
         advice == cudaMemAdviseUnsetAccessedBy)
-        a.value = (struct place){cudaMemLocationTypeInvalid, NOWHERE};
+        a.value = (struct location){cudaMemLocationTypeInvalid, NOWHERE};
     return mt_fail(e ? e : advise_keep(&a));
 }
 

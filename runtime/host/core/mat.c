@@ -149,7 +149,7 @@ static void show_place(struct mt_core_kept_site *s, uint64_t ip)
         return;
     s->shown = 1;
     if (*s->file && !mt_g.o->mat_files)
-        mt_core_sink_text_locked(line, mt_text_mat_place(line, sizeof line, ip, s->file, s->line));
+        mt_core_sink_text_locked(line, mt_text_mat_location(line, sizeof line, ip, s->file, s->line));
 }
 
 static void text_access(const struct mt_meaning *m, uint32_t site, uint64_t address, uint32_t size)

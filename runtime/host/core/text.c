@@ -190,7 +190,7 @@ size_t mt_text_mat_access(char *out, size_t room, const struct mt_text_mat *a)
     return text_done(&o, out);
 }
 
-size_t mt_text_mat_place(char *out, size_t room, uint64_t ip, const char *file, uint32_t line)
+size_t mt_text_mat_location(char *out, size_t room, uint64_t ip, const char *file, uint32_t line)
 {
     struct out o = text_begin(out, room);
     put_number(&o, ip);
@@ -204,7 +204,8 @@ size_t mt_text_mat_place(char *out, size_t room, uint64_t ip, const char *file, 
 
 size_t mt_text_mat_end(char *out, size_t room, uint64_t lost)
 {
-    return mt_text_mat_place(out, room, 0, MT_TEXT_MAT_END, lost > UINT32_MAX ? UINT32_MAX : (uint32_t)lost);
+    return mt_text_mat_location(out, room, 0, MT_TEXT_MAT_END,
+                                lost > UINT32_MAX ? UINT32_MAX : (uint32_t)lost);
 }
 
 /* ---- instructions ---- */

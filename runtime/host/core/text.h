@@ -47,7 +47,7 @@ struct mt_text_mat {
 };
 size_t mt_text_mat_access(char *out, size_t room, const struct mt_text_mat *a);
 /* Without a file: ":0". */
-size_t mt_text_mat_place(char *out, size_t room, uint64_t ip, const char *file, uint32_t line);
+size_t mt_text_mat_location(char *out, size_t room, uint64_t ip, const char *file, uint32_t line);
 /* The last line. For readers that do not know it, it is the place of no instruction. */
 #define MT_TEXT_MAT_END "<end>"
 size_t mt_text_mat_end(char *out, size_t room, uint64_t lost);
