@@ -29,7 +29,7 @@ static void fault_where(char *text, size_t size)
 }
 
 /* Where a kernel has no waits its threads run in a loop, and only that knows which one it is at. */
-static void fault_where_now(char *text, size_t size, const struct mt_run *run, int sig)
+static void fault_where_now(char *text, size_t size, const struct mt_pool_launch *run, int sig)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;
     const uint32_t *block = run->launch->block;
@@ -40,7 +40,7 @@ static void fault_where_now(char *text, size_t size, const struct mt_run *run, i
         fault_where(text, size);
 }
 
-void mt_fault_record(struct mt_run *run, int code, const char *text)
+void mt_fault_record(struct mt_pool_launch *run, int code, const char *text)
 {
     pthread_mutex_lock(&lock);
     if (!run->launch->message[0])

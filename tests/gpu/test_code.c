@@ -187,7 +187,7 @@ static void use_damaged(const void *data, size_t bytes)
             const char *name;
             size_t length = 0;
             if (around)
-                mt_cubin_plain(around->name, &name, &length);
+                mt_cubin_name(around->name, &name, &length);
             touched += length;
             for (unsigned i = 0, n = l ? mt_code_lines_at(l, s, at, f, FRAMES) : 0; i < n; i++)
                 touched +=

@@ -71,7 +71,7 @@ static int open_container(struct mt_stride_graph_input *in)
     in->known = 1;
     in->live = mt_live_allocs_new(in->allocs, in->nallocs);
     in->called = calloc(in->nallocs + 1, sizeof *in->called);
-    return in->live && in->called && (!c || mt_live_cuts(in->live, c->cuts, c->ncuts) == 0)
+    return in->live && in->called && (!c || mt_live_allocs_cut(in->live, c->cuts, c->ncuts) == 0)
                ? 0
                : mt_cli_fail("no memory for the graph");
 }

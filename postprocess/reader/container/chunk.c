@@ -114,7 +114,7 @@ int mt_chunk_resync(struct mt_window *w, uint64_t *offset, uint64_t likely, stru
 
 /* ---- payloads ---- */
 
-static int make_room(struct mt_chunk_plain *p, size_t bytes)
+static int make_room(struct mt_chunk_payload *p, size_t bytes)
 {
     if (p->data && bytes <= p->room)
         return 0;
@@ -124,7 +124,7 @@ static int make_room(struct mt_chunk_plain *p, size_t bytes)
     return p->data ? 0 : -1;
 }
 
-int mt_chunk_unpack(struct mt_chunk_plain *p, const char *name, uint64_t offset,
+int mt_chunk_unpack(struct mt_chunk_payload *p, const char *name, uint64_t offset,
                     const struct mt_mtc_chunk *head, const unsigned char *stored, struct mt_error *err)
 {
     uint64_t plain = head->plain_bytes;
@@ -157,7 +157,7 @@ memory:
                         (unsigned long long)plain);
 }
 
-void mt_chunk_plain_free(struct mt_chunk_plain *p)
+void mt_chunk_payload_free(struct mt_chunk_payload *p)
 {
     ZSTD_freeDCtx(p->context);
     free(p->data);
@@ -191,8 +191,8 @@ static int list_add(struct mt_chunk_list *l, uint64_t offset, const struct mt_mt
 }
 
 /* The list as the index has it, if all in it is possible. */
-static int take_index(struct mt_chunk_list *l, const struct mt_chunk_plain *p, const struct mt_mtc_tail *tail,
-                      uint64_t first)
+static int take_index(struct mt_chunk_list *l, const struct mt_chunk_payload *p,
+                      const struct mt_mtc_tail *tail, uint64_t first)
 {
     if (p->bytes % sizeof *l->entries || p->bytes / sizeof *l->entries != tail->chunks)
         return -1;
@@ -220,7 +220,7 @@ static int by_index(struct mt_chunk_list *l, struct mt_window *w, uint64_t first
     struct mt_mtc_tail tail;
     struct mt_mtc_chunk head;
     const unsigned char *p, *stored;
-    struct mt_chunk_plain plain = {0};
+    struct mt_chunk_payload plain = {0};
     size_t got;
     int rc = 0;
     if (w->size < first + TAIL || w->size % 8)
@@ -242,7 +242,7 @@ static int by_index(struct mt_chunk_list *l, struct mt_window *w, uint64_t first
         else if (err->code == MT_E_SYSTEM)
             rc = -1;
     }
-    mt_chunk_plain_free(&plain);
+    mt_chunk_payload_free(&plain);
     uint64_t end = mt_chunk_end(tail.index, &head) + TAIL;
     if (rc > 0 && end != w->size) { /* of a container that was copied behind another one */
         mt_error_set(err, MT_E_CORRUPT, 0, end, w->name,

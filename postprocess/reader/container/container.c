@@ -34,13 +34,13 @@ int mt_container_head(struct mt_window *w, struct mt_mtc_head *h, struct mt_erro
 int mt_container_take_meta(struct mt_host_reader *r, uint64_t offset, const struct mt_mtc_chunk *head,
                            const unsigned char *stored, struct mt_error *err)
 {
-    struct mt_chunk_plain plain = {0};
+    struct mt_chunk_payload plain = {0};
     int rc = mt_meta_bound(&r->meta.bound, r->window.name, offset, head, err);
     if (rc == 0)
         rc = mt_chunk_unpack(&plain, r->window.name, offset, head, stored, err);
     if (rc == 0 && mt_meta_add(&r->meta, (char *)plain.data, plain.bytes, offset) != 0)
         rc = mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a container");
-    mt_chunk_plain_free(&plain);
+    mt_chunk_payload_free(&plain);
     return rc;
 }
 

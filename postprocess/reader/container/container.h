@@ -79,15 +79,15 @@ static inline uint64_t mt_chunk_end(uint64_t offset, const struct mt_mtc_chunk *
     return offset + sizeof *head + ((head->stored_bytes + 7) & ~(uint64_t)7);
 }
 
-struct mt_chunk_plain { /* a payload, decoded */
+struct mt_chunk_payload { /* a payload, decoded */
     unsigned char *data;
     size_t bytes, room;
     void *context; /* ZSTD_DCtx */
 };
 /* 0; -1 with *err (MT_E_CORRUPT with the offset, or MT_E_SYSTEM). */
-int mt_chunk_unpack(struct mt_chunk_plain *p, const char *name, uint64_t offset,
+int mt_chunk_unpack(struct mt_chunk_payload *p, const char *name, uint64_t offset,
                     const struct mt_mtc_chunk *head, const unsigned char *stored, struct mt_error *err);
-void mt_chunk_plain_free(struct mt_chunk_plain *p);
+void mt_chunk_payload_free(struct mt_chunk_payload *p);
 
 /* What is known of the chunks of a regular file, in file order. */
 struct mt_chunk_list {
@@ -171,7 +171,7 @@ void mt_meta_free(struct mt_host_meta *m);
 
 /* Decodes chunk after chunk, one at a time. */
 struct mt_host_stream {
-    struct mt_chunk_plain plain;
+    struct mt_chunk_payload plain;
     struct mt_decoder decoder;
     int open;                             /* a chunk is under way */
     uint64_t offset, thread, items, last; /* as its head says */

@@ -251,7 +251,7 @@ void mt_queue_close(struct mt_chunk_queue *q)
     pthread_mutex_unlock(&q->decoders->lock);
     for (size_t i = 0; i < q->room; i++) {
         free(q->jobs[i].stored);
-        mt_chunk_plain_free(&q->jobs[i].plain);
+        mt_chunk_payload_free(&q->jobs[i].plain);
         mt_device_decode_free(&q->jobs[i].decoder);
     }
     free(q->jobs);

@@ -39,7 +39,7 @@ struct mt_chunk_job {
     size_t room;
     struct mt_error error;
     /* the decoders' */
-    struct mt_chunk_plain plain;
+    struct mt_chunk_payload plain;
     struct mt_device_decoder decoder;
     struct mt_run_block *first, *end; /* decoded and not taken */
     unsigned blocks;                  /* how many */

@@ -111,7 +111,7 @@ int mt_host_stream_next(struct mt_host_stream *s, struct mt_host_reader *r, size
 
 void mt_host_stream_free(struct mt_host_stream *s)
 {
-    mt_chunk_plain_free(&s->plain);
+    mt_chunk_payload_free(&s->plain);
     mt_decode_free(&s->decoder);
     free(s->room);
     memset(s, 0, sizeof *s);

@@ -58,7 +58,7 @@ static char *untabled_name(const char *signature)
 {
     char *name = strdup(signature);
     if (name)
-        mt_source_plain(name);
+        mt_source_function(name);
     return name;
 }
 

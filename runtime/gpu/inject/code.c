@@ -275,7 +275,7 @@ static char *name_of(const char *symbol)
 {
     const char *name;
     size_t n;
-    mt_cubin_plain(symbol, &name, &n);
+    mt_cubin_name(symbol, &name, &n);
     char *plain = strndup(name, n), *text = plain ? mt_demangle_name(plain) : NULL;
     free(plain);
     return text;

@@ -128,7 +128,7 @@ int mt_module_code(uint64_t ip);
 int mt_locate(uint64_t ip, struct mt_core_location *place);
 /* globals.c: the program's variables, for mt_core_globals; their names. Nothing of the program runs yet. */
 void mt_globals_put(void);
-const char *mt_globals_plain(const char *symbol, char *room, unsigned size);
+const char *mt_globals_name(const char *symbol, char *room, unsigned size);
 /* sequence.c */
 void mt_llvm_sequence_open(void);
 uint64_t mt_llvm_sequence(int next);

@@ -1,5 +1,5 @@
 /* Ranges in a treap: a search tree by base whose random priorities keep it flat. */
-#include "live.h"
+#include "live_allocs.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ struct mt_live_allocs {
     uint32_t random;
 };
 
-static int in_order(const void *a, const void *b)
+static int live_allocs_order(const void *a, const void *b)
 {
     const struct change *x = a, *y = b;
     if (x->seq != y->seq)
@@ -53,11 +53,11 @@ struct mt_live_allocs *mt_live_allocs_new(const struct mt_alloc_event *allocs, s
         if (allocs[i].free_seq != MT_SEQ_NONE)
             l->changes[l->nchanges++] = (struct change){allocs[i].free_seq, &allocs[i], NULL, 0};
     }
-    qsort(l->changes, l->nchanges, sizeof *l->changes, in_order);
+    qsort(l->changes, l->nchanges, sizeof *l->changes, live_allocs_order);
     return l;
 }
 
-int mt_live_cuts(struct mt_live_allocs *l, const struct mt_cut_event *cuts, size_t n)
+int mt_live_allocs_cut(struct mt_live_allocs *l, const struct mt_cut_event *cuts, size_t n)
 {
     if (n == 0)
         return 0;
@@ -67,11 +67,11 @@ int mt_live_cuts(struct mt_live_allocs *l, const struct mt_cut_event *cuts, size
     l->changes = more;
     for (size_t i = 0; i < n; i++)
         l->changes[l->nchanges++] = (struct change){cuts[i].seq, NULL, &cuts[i], 0};
-    qsort(l->changes, l->nchanges, sizeof *l->changes, in_order);
+    qsort(l->changes, l->nchanges, sizeof *l->changes, live_allocs_order);
     return 0;
 }
 
-static void drop_tree(struct range *r)
+static void live_allocs_drop(struct range *r)
 {
     while (r) { /* rotate the left side away, so that no stack is needed */
         struct range *left = r->left;
@@ -91,14 +91,14 @@ void mt_live_allocs_free(struct mt_live_allocs *l)
 {
     if (!l)
         return;
-    drop_tree(l->layer[0]);
-    drop_tree(l->layer[1]);
+    live_allocs_drop(l->layer[0]);
+    live_allocs_drop(l->layer[1]);
     free(l->changes);
     free(l);
 }
 
 /* Ranges with base < `at` go to *low, the others to *high. */
-static void live_split(struct range *t, uint64_t at, struct range **low, struct range **high)
+static void live_allocs_split(struct range *t, uint64_t at, struct range **low, struct range **high)
 {
     while (t) {
         if (t->base < at) {
@@ -115,7 +115,7 @@ static void live_split(struct range *t, uint64_t at, struct range **low, struct 
 }
 
 /* All of `low` before all of `high`. */
-static struct range *live_merge(struct range *low, struct range *high)
+static struct range *live_allocs_merge(struct range *low, struct range *high)
 {
     struct range *root, **at = &root;
     while (low && high) {
@@ -133,8 +133,8 @@ static struct range *live_merge(struct range *low, struct range *high)
     return root;
 }
 
-static struct range *new_range(struct mt_live_allocs *l, uint64_t base, uint64_t end,
-                               const struct mt_alloc_event *a)
+static struct range *live_allocs_range(struct mt_live_allocs *l, uint64_t base, uint64_t end,
+                                       const struct mt_alloc_event *a)
 {
     struct range *r = malloc(sizeof *r);
     l->random ^= l->random << 13;
@@ -146,7 +146,7 @@ static struct range *new_range(struct mt_live_allocs *l, uint64_t base, uint64_t
 }
 
 /* The last range of a tree. */
-static struct range *last_of(struct range *t)
+static struct range *live_allocs_last(struct range *t)
 {
     while (t && t->right)
         t = t->right;
@@ -155,62 +155,62 @@ static struct range *last_of(struct range *t)
 
 /* Cuts [base, end) out of the layer; *low and *high are what is left on both sides. 0, or -1 without memory
  * (nothing is lost: the part after a hole is). */
-static int live_cut(struct mt_live_allocs *l, struct range *t, uint64_t base, uint64_t end,
-                    struct range **low, struct range **high)
+static int live_allocs_cut(struct mt_live_allocs *l, struct range *t, uint64_t base, uint64_t end,
+                           struct range **low, struct range **high)
 {
     struct range *middle;
     int rc = 0;
-    live_split(t, base, low, &middle);
-    live_split(middle, end, &middle, high);
-    struct range *inside = last_of(middle), *before = last_of(*low);
+    live_allocs_split(t, base, low, &middle);
+    live_allocs_split(middle, end, &middle, high);
+    struct range *inside = live_allocs_last(middle), *before = live_allocs_last(*low);
     uint64_t tail = inside ? inside->end : before ? before->end : 0;
     const struct mt_alloc_event *owner = inside ? inside->alloc : before ? before->alloc : NULL;
     if (owner && tail > end) { /* one that reaches beyond the hole keeps its end */
-        struct range *r = new_range(l, end, tail, owner);
+        struct range *r = live_allocs_range(l, end, tail, owner);
         if (r)
-            *high = live_merge(r, *high);
+            *high = live_allocs_merge(r, *high);
         else
             rc = -1;
     }
     if (before && before->end > base)
         before->end = base;
-    drop_tree(middle);
+    live_allocs_drop(middle);
     return rc;
 }
 
-static int live_begin(struct mt_live_allocs *l, struct range **layer, const struct mt_alloc_event *a)
+static int live_allocs_begin(struct mt_live_allocs *l, struct range **layer, const struct mt_alloc_event *a)
 {
     uint64_t end = a->base + a->bytes;
     struct range *low, *high;
     if (end <= a->base)
         return 0;
-    int rc = live_cut(l, *layer, a->base, end, &low, &high);
-    struct range *r = new_range(l, a->base, end, a);
-    *layer = live_merge(live_merge(low, r), high);
+    int rc = live_allocs_cut(l, *layer, a->base, end, &low, &high);
+    struct range *r = live_allocs_range(l, a->base, end, a);
+    *layer = live_allocs_merge(live_allocs_merge(low, r), high);
     return r ? rc : -1;
 }
 
 /* Removes the ranges of this allocation: pieces, if it was cut. */
-static void live_end(struct range **layer, const struct mt_alloc_event *a)
+static void live_allocs_end(struct range **layer, const struct mt_alloc_event *a)
 {
     struct range *low, *middle, *high, *kept = NULL;
-    live_split(*layer, a->base, &low, &middle);
-    live_split(middle, a->base + a->bytes, &middle, &high);
+    live_allocs_split(*layer, a->base, &low, &middle);
+    live_allocs_split(middle, a->base + a->bytes, &middle, &high);
     while (middle) { /* as a rule one */
         struct range *one;
         uint64_t first = middle->base;
         for (struct range *r = middle; r; r = r->left)
             first = r->base;
-        live_split(middle, first + 1, &one, &middle);
+        live_allocs_split(middle, first + 1, &one, &middle);
         if (one->alloc == a)
             free(one);
         else
-            kept = live_merge(kept, one);
+            kept = live_allocs_merge(kept, one);
     }
-    *layer = live_merge(live_merge(low, kept), high);
+    *layer = live_allocs_merge(live_allocs_merge(low, kept), high);
 }
 
-static struct range *live_find(struct range *t, uint64_t address)
+static struct range *live_allocs_find(struct range *t, uint64_t address)
 {
     struct range *best = NULL;
     while (t) {
@@ -224,16 +224,16 @@ static struct range *live_find(struct range *t, uint64_t address)
     return best && address < best->end ? best : NULL;
 }
 
-static int part_ends(struct mt_live_allocs *l, const struct mt_cut_event *c)
+static int live_allocs_part(struct mt_live_allocs *l, const struct mt_cut_event *c)
 {
     struct range *low, *high;
     int rc = 0;
     for (int i = 0; i < 2 && c->base + c->bytes > c->base; i++) {
-        const struct range *r = live_find(l->layer[i], c->base);
+        const struct range *r = live_allocs_find(l->layer[i], c->base);
         if (!r || r->alloc->id != c->id)
             continue;
-        rc = live_cut(l, l->layer[i], c->base, c->base + c->bytes, &low, &high);
-        l->layer[i] = live_merge(low, high);
+        rc = live_allocs_cut(l, l->layer[i], c->base, c->base + c->bytes, &low, &high);
+        l->layer[i] = live_allocs_merge(low, high);
     }
     return rc;
 }
@@ -244,7 +244,7 @@ int mt_live_allocs_advance(struct mt_live_allocs *l, uint64_t seq)
         const struct change *c = &l->changes[l->next];
         if (c->part) {
             l->last = NULL;
-            if (part_ends(l, c->part) != 0)
+            if (live_allocs_part(l, c->part) != 0)
                 return -1;
             continue;
         }
@@ -253,8 +253,8 @@ int mt_live_allocs_advance(struct mt_live_allocs *l, uint64_t seq)
         struct range **layer = &l->layer[!map];
         l->last = NULL;
         if (!c->begins)
-            live_end(layer, c->alloc);
-        else if (live_begin(l, layer, c->alloc) != 0)
+            live_allocs_end(layer, c->alloc);
+        else if (live_allocs_begin(l, layer, c->alloc) != 0)
             return -1;
     }
     return 0;
@@ -264,10 +264,10 @@ const struct mt_alloc_event *mt_live_allocs_find(struct mt_live_allocs *l, uint6
 {
     if (l->last && address - l->last->base < l->last->end - l->last->base)
         return l->last->alloc;
-    struct range *r = live_find(l->layer[1], address);
+    struct range *r = live_allocs_find(l->layer[1], address);
     if (r)
         l->last = r;
     else
-        r = live_find(l->layer[0], address);
+        r = live_allocs_find(l->layer[0], address);
     return r ? r->alloc : NULL;
 }
