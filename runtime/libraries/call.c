@@ -7,6 +7,83 @@
 #include <stdlib.h>
 #include <string.h>
 
+static size_t blas_scalar_bytes(const struct mt_blas *b, int i);
+
+static int blas_make(struct mt_blas *b, const struct mt_blas_function *f, int wide, int device,
+                     const int64_t *arguments, int *empty);
+
+/* A call of cuBLAS or cuSOLVER on a GPU: NVIDIA's function computes it, and it is noted before what that will
+ * touch. What the call's arguments do not say (a beta on the device, the pointers of a batch) is fetched from
+ * there. */
+
+#define FOUR(a, i) a[i], a[i + 1], a[i + 2], a[i + 3]
+#define N4 int64_t, int64_t, int64_t, int64_t
+typedef int real_function(void *, N4, N4, N4, N4, N4, N4);
+
+/* All parameters are integers or pointers, and more than the function has do no harm. */
+static int call_gpu_run(struct mt_library_call *c)
+{
+    const struct mt_blas *b = (const struct mt_blas *)c;
+    const int64_t *a = b->a;
+    return ((real_function *)b->real)(b->handle, FOUR(a, 0), FOUR(a, 4), FOUR(a, 8), FOUR(a, 12), FOUR(a, 16),
+                                      FOUR(a, 20));
+}
+
+/* What of the handle a call depends on. 0, or -1: it is not known. */
+static int call_gpu_ask(void *handle, const struct mt_blas_function *f, void **stream, int *device)
+{
+    int solver = strcmp(f->library, "cusolver") == 0;
+    int (*of_stream)(void *, void **) = (int (*)(void *, void **))mt_lib_real(
+        f->library, solver ? "cusolverDnGetStream" : "cublasGetStream_v2");
+    int (*of_mode)(void *, int *) =
+        solver ? NULL : (int (*)(void *, int *))mt_lib_real(f->library, "cublasGetPointerMode_v2");
+    *device = 0;
+    return !of_stream || of_stream(handle, stream) || (of_mode && of_mode(handle, device)) ? -1 : 0;
+}
+
+/* 0, or -1: it cannot be known. */
+static int call_gpu_fetch(struct mt_blas *b, void *stream)
+{
+    const char *kinds = b->f->row->kinds;
+    int rc = 0;
+    for (int i = 0; kinds[i] && !rc; i++) {
+        const void *at = (const void *)(intptr_t)b->a[i];
+        size_t bytes = (size_t)mt_blas_batches(b) * sizeof(void *);
+        if (b->device && strchr("AR", kinds[i]))
+            rc = __mt_library_fetch(stream, b->value[i], at, blas_scalar_bytes(b, i));
+        if (strchr("MQ", kinds[i]) && !(b->arrays[i] = malloc(bytes)))
+            rc = -1;
+        else if (strchr("MQ", kinds[i]))
+            rc = __mt_library_fetch(stream, b->arrays[i], at, bytes);
+    }
+    b->fetched = !rc;
+    return rc;
+}
+
+static int blas_call_gpu(void *handle, const struct mt_blas_function *f, const char *exported, int wide,
+                         const int64_t *arguments)
+{
+    struct mt_blas b;
+    void *stream = NULL;
+    int device, empty = 0;
+    int known =
+        !call_gpu_ask(handle, f, &stream, &device) && !blas_make(&b, f, wide, device, arguments, &empty);
+    if (!known) {
+        b = (struct mt_blas){.f = f};
+        memcpy(b.a, arguments, strlen(f->row->kinds) * sizeof *arguments);
+    }
+    b.handle = handle;
+    b.real = mt_lib_real(f->library, exported);
+    b.call.run = call_gpu_run;
+    known = known && (empty || !call_gpu_fetch(&b, stream));
+    int status = known && !empty ? __mt_library_submit(stream, &b.call) : __mt_library_forward(&b.call);
+    if (!status && !known)
+        __mt_library_miss(f->name);
+    for (int i = 0; i < MT_BLAS_ARGS; i++)
+        free(b.arrays[i]);
+    return status;
+}
+
 int cudaStreamSynchronize(void *stream);
 
 int mt_blas_find(const struct mt_blas *b, char kind, int from)
@@ -149,7 +226,7 @@ static int call_run(struct mt_library_call *c)
 
 /* ---- what it touches */
 
-size_t mt_blas_scalar_bytes(const struct mt_blas *b, int i)
+static size_t blas_scalar_bytes(const struct mt_blas *b, int i)
 {
     size_t bytes = mt_blas_letter_bytes(b->scalar);
     char kind = b->f->row->kinds[i];
@@ -166,7 +243,7 @@ static void call_scalars(struct mt_blas_walk *w, const struct mt_blas *b, const 
         if ((b->device || b->f->row->kinds[i] == 'F') && strchr(kinds, b->f->row->kinds[i]))
             w->bad |=
                 __mt_library_note(w->notes, w->pass == MT_BLAS_READS ? MT_LIBRARY_READ : MT_LIBRARY_WRITE,
-                                  (const void *)(intptr_t)b->a[i], mt_blas_scalar_bytes(b, i), 1, 0) != 0;
+                                  (const void *)(intptr_t)b->a[i], blas_scalar_bytes(b, i), 1, 0) != 0;
 }
 
 static void call_ranges(struct mt_library_call *c, struct mt_library_notes *notes)
@@ -247,7 +324,7 @@ static void call_take_scalars(struct mt_blas *b)
 {
     for (int i = 0; !b->device && b->f->row->kinds[i]; i++)
         if (strchr("AR", b->f->row->kinds[i]))
-            memcpy(b->value[i], (const void *)(intptr_t)b->a[i], mt_blas_scalar_bytes(b, i));
+            memcpy(b->value[i], (const void *)(intptr_t)b->a[i], blas_scalar_bytes(b, i));
 }
 
 static int call_submit(struct mt_blas *b, void *stream)
@@ -258,8 +335,10 @@ static int call_submit(struct mt_blas *b, void *stream)
     return e ? MT_BLAS_EXECUTION_FAILED : MT_BLAS_OK;
 }
 
-int mt_blas_make(struct mt_blas *b, const struct mt_blas_function *f, int wide, int device,
-                 const int64_t *arguments, int *empty)
+/* Makes b that call; its function on the CPU device is not looked for. A status; *empty: there is nothing to
+ * do. */
+static int blas_make(struct mt_blas *b, const struct mt_blas_function *f, int wide, int device,
+                     const int64_t *arguments, int *empty)
 {
     *b = (struct mt_blas){.call = {sizeof *b, f->name, f->library, call_ranges, call_run}};
     call_take(b, f, arguments);
@@ -281,7 +360,7 @@ static int call_begin(struct mt_blas_handle *h, const struct mt_blas_function *f
     int empty;
     if (!h)
         return MT_BLAS_NOT_INITIALIZED;
-    int status = mt_blas_make(&b, f, wide, h->pointer_mode, arguments, &empty);
+    int status = blas_make(&b, f, wide, h->pointer_mode, arguments, &empty);
     if (status || empty)
         return status;
     char fortran[32];
@@ -305,6 +384,6 @@ int mt_blas_call(void *handle, const struct mt_blas_function *f, const char *exp
                  const int64_t *arguments)
 {
     if (__mt_library_on_gpu())
-        return mt_blas_call_gpu(handle, f, exported, wide, arguments);
+        return blas_call_gpu(handle, f, exported, wide, arguments);
     return call_status(f, call_begin(mt_blas_handle(handle), f, wide, arguments));
 }

@@ -63,16 +63,6 @@ struct mt_blas {
 /* The call of `f` with these arguments, without the handle, by its exported name. A status. */
 int mt_blas_call(void *handle, const struct mt_blas_function *f, const char *exported, int wide,
                  const int64_t *arguments);
-/* Makes b that call; its function on the CPU device is not looked for. A status; *empty: there is nothing to
- * do. */
-int mt_blas_make(struct mt_blas *b, const struct mt_blas_function *f, int wide, int device,
-                 const int64_t *arguments, int *empty);
-/* Bytes of argument i if it is a scalar or a result, else 0. */
-size_t mt_blas_scalar_bytes(const struct mt_blas *b, int i);
-
-/* ---- call_gpu.c: mt_blas_call on a GPU */
-int mt_blas_call_gpu(void *handle, const struct mt_blas_function *f, const char *exported, int wide,
-                     const int64_t *arguments);
 
 /* Of argument i: where its scalar is; where its memory begins in this one of a batch. */
 const void *mt_blas_scalar(const struct mt_blas *b, int i);

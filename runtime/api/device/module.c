@@ -13,12 +13,147 @@
 #include "base/report.h"
 #include "base/short.h"
 #include "base/fork.h"
+#include "heap.h"
 #include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Device variables as the program registers them ---- */
+
+static struct mt_map variables = MT_MAP_INIT;
+MT_FORK_TABLE(variables);
+
+struct mt_variable *mt_variable_find(const void *host)
+{
+    mt_modules_load();
+    struct mt_variable *v = host ? mt_map_get(&variables, host) : NULL;
+    if (v)
+        mt_module_need(v->module);
+    return v;
+}
+
+/* ---- registration, as compiled code calls it ---- */
+
+static struct mt_variable *variable_add(void **handle, const void *host, void **managed, char *device,
+                                        const char *name, int ext, size_t size, int constant, int global)
+{
+    struct mt_module *m = (struct mt_module *)handle;
+    struct mt_variable *v = m ? calloc(1, sizeof *v) : NULL;
+    if (!v || !(v->name = strdup(name)) || mt_map_set(&variables, host, v)) {
+        mt_report("out of memory: device variable %s is not registered", mt_short(name).text);
+        return NULL;
+    }
+    v->host = host;
+    v->managed = managed;
+    v->device = device;
+    v->ext = ext;
+    v->size = size;
+    v->constant = constant;
+    v->global = global;
+    v->module = m;
+    mt_modules_enter();
+    v->next = m->variables;
+    m->variables = v;
+    mt_modules_leave();
+    return v;
+}
+
+void rec___cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext, size_t size,
+                           int constant, int global)
+{
+    variable_add(handle, host, NULL, device, name, ext, size, constant, global);
+}
+
+void rec___cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int ext,
+                                  size_t size, int constant, int global)
+{
+    variable_add(handle, host, host, device, name, ext, size, constant, global);
+}
+
+/* What the pass makes of the registration of such a variable. */
+__attribute__((visibility("default"))) void __mt_register_managed(void **handle, void *host, const char *name,
+                                                                  size_t size)
+{
+    struct mt_variable *v = variable_add(handle, host, NULL, NULL, name, 0, size, 0, 0);
+    if (v)
+        v->own = 1;
+}
+
+void rec___cudaRegisterHostVar(void **handle, const char *name, char *host, size_t size)
+{
+    variable_add(handle, host, NULL, host, name, 0, size, 0, 1);
+}
+
+/* Texture and surface references: gone from CUDA 12; what uses them is reported where it is called. */
+void rec___cudaRegisterTexture(void **handle, const void *host, const void **device, const char *name,
+                               int dim, int norm, int ext)
+{
+    mt_say("texture reference %s is not registered: texture references are not supported", name);
+}
+
+void rec___cudaRegisterSurface(void **handle, const void *host, const void **device, const char *name,
+                               int dim, int ext)
+{
+    mt_say("surface reference %s is not registered: surface references are not supported", name);
+}
+
+/* ---- of a module ---- */
+
+static int variables_are_managed(const struct mt_module *m)
+{
+    const struct mt_variable *v = m->variables;
+    while (v && !v->managed && !v->own)
+        v = v->next;
+    return v != NULL;
+}
+
+void mt_variable_lies(struct mt_variable *v, void *address)
+{
+    v->address = address;
+    if (!v->managed || !address)
+        return;
+    *v->managed = address;
+    if (mt_map_set(&variables, address, v)) /* nvcc's host code names it by that */
+        mt_report("out of memory: device variable %s has no address", mt_short(v->name).text);
+}
+
+static int variables_are_for_gpu(const struct mt_module *m)
+{
+    for (const struct mt_variable *v = m->variables; v; v = v->next)
+        if (v->own) {
+            mt_report("clang 19 has no __managed__ variables for GPUs (%s): the kernels of its file do not "
+                      "run there. "
+                      "Compile the program with nvcc and run it with mt-run",
+                      mt_short(v->name).text);
+            return 0;
+        }
+    return 1;
+}
+
+static void variables_to_gpu(struct mt_module *m)
+{
+    for (struct mt_variable *v = m->variables; v; v = v->next)
+        if (v->managed)
+            MT_NEXT(__cudaRegisterManagedVar)
+    (m->real, v->managed, v->device, v->name, v->ext, v->size, v->constant, v->global);
+    else MT_NEXT(__cudaRegisterVar)(m->real, (char *)(uintptr_t)v->host, v->device, v->name, v->ext, v->size,
+                                    v->constant, v->global);
+}
+
+/* 0: they are not, which is said; its kernels must not run there. */
+static void variables_forget(struct mt_module *m)
+{
+    for (struct mt_variable *v = m->variables; v; v = v->next) {
+        mt_map_drop(&variables, v->host, v);
+        if (v->managed)
+            mt_map_drop(&variables, v->address, v);
+        if (v->own)
+            mt_heap_free(v->address, 1u << MT_HEAP_SYMBOL);
+    }
+}
 
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 MT_FORK_ENTRY(lock, &lock, MT_FORK_RECURSIVE, MT_FORK_MODULES);
@@ -197,7 +332,7 @@ static void register_real(struct mt_module *m)
                   "mt-cc");
         return;
     }
-    if (!mt_variables_are_for_gpu(m))
+    if (!variables_are_for_gpu(m))
         return;
     m->real = MT_NEXT(__cudaRegisterFatBinary)((void *)(uintptr_t)m->wrapper);
     mt_module_load_tables(m);
@@ -206,7 +341,7 @@ static void register_real(struct mt_module *m)
                   m->why);
     for (struct mt_function *f = m->too_old ? NULL : m->functions; f; f = f->next)
         mt_plain_register(m->real, f);
-    mt_variables_to_gpu(m);
+    variables_to_gpu(m);
     MT_NEXT(__cudaRegisterFatBinaryEnd)(m->real);
 }
 
@@ -301,7 +436,7 @@ void rec___cudaRegisterFatBinaryEnd(void **handle)
         register_real(m);
     mt_modules_leave();
     /* A __managed__ variable, or its pointer, must be right before main. */
-    if (mt_variables_are_managed(m) && !mt_device_is_gpu())
+    if (variables_are_managed(m) && !mt_device_is_gpu())
         mt_modules_load();
 }
 
@@ -347,7 +482,7 @@ void mt_module_forget(struct mt_module *m)
     m->loaded = m->tried = m->lazy.made = 1;
     for (struct mt_function *f = m->functions; f; f = f->next)
         module_forget_function(f);
-    mt_variables_forget(m);
+    variables_forget(m);
     mt_modules_leave();
 }
 

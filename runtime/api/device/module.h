@@ -92,16 +92,10 @@ cudaKernel_t mt_function_handle(struct mt_function *f);
 int mt_function_is_folded(const void *host);
 /* Another name for a function: the real runtime's kernel handle. */
 void mt_function_alias(const void *alias, struct mt_function *f);
-/* variable.c. The variable whose host shadow is at `host`; loaded. NULL: none. */
+/* module.c. The variable whose host shadow is at `host`; loaded. NULL: none. */
 struct mt_variable *mt_variable_find(const void *host);
 /* On the CPU device; NULL: nowhere. */
 void mt_variable_lies(struct mt_variable *v, void *address);
-/* Is any of the module's a __managed__ one? */
-int mt_variables_are_managed(const struct mt_module *m);
-/* 0: they are not, which is said; its kernels must not run there. */
-int mt_variables_are_for_gpu(const struct mt_module *m);
-void mt_variables_to_gpu(struct mt_module *m);
-void mt_variables_forget(struct mt_module *m);
 
 /* Loads what a module carries: its image, and the tables that are for both devices. */
 void mt_module_load_tables(struct mt_module *m);

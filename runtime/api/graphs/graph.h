@@ -72,11 +72,10 @@ cudaError_t mt_graph_copy_symbol(struct mt_op **out, const void *symbol, const v
 cudaError_t mt_graph_replace(struct CUgraphNode_st *n, enum cudaGraphNodeType type, struct mt_op *op);
 
 /* graph_launch.c: queues the graph's operations in `s`; or, behind the operation of `s` that runs now, which
- * *behind is at first, and the last one of them then. mt_graph_put: one. */
+ * *behind is at first, and the last one of them then. */
 cudaError_t mt_graph_run(struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind);
-void mt_graph_put(struct mt_op *op, struct mt_stream *s, struct mt_op **behind);
 
-/* graph_condition.c. What a conditional node does: `type` is an enum cudaGraphConditionalNodeType. Its bodies
+/* What a conditional node does: `type` is an enum cudaGraphConditionalNodeType. Its bodies
  * are empty at first. */
 struct mt_branch;
 cudaError_t mt_branch_new(struct mt_branch **out, unsigned long long handle, int type, unsigned size);
@@ -86,12 +85,9 @@ void mt_branch_free(struct mt_branch *b);
 unsigned mt_branch_bodies(const struct mt_branch *b, struct CUgraph_st *const **body);
 /* 1: of the same handle, type and number of bodies. */
 int mt_branch_like(const struct mt_branch *a, const struct mt_branch *b);
-/* Queued as by mt_graph_put: the handle decides, and a body follows. */
-cudaError_t mt_branch_put(const struct mt_branch *b, struct mt_stream *s, struct mt_op **behind);
 /* 1 when there are conditional nodes; -1: of which a body has what CUDA does not let into one. */
 int mt_graph_conditions(const struct CUgraph_st *g);
 /* Handles of a graph get the values with which a launch begins; in its clone, and when it goes. */
-cudaError_t mt_condition_begin(const struct CUgraph_st *g, struct mt_stream *s, struct mt_op **behind);
 int mt_condition_clone(const struct CUgraph_st *from, struct CUgraph_st *to);
 void mt_condition_drop(struct CUgraph_st *g);
 /* user.c: shares of a graph, in its clone and when it goes. */

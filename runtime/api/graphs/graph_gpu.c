@@ -227,7 +227,7 @@ static void graph_gpu_restore(const struct mt_graph_exec *x)
 
 /* ---- making one ready ---------------------------------------------------------------------------- */
 
-struct mt_graph_exec *mt_graph_gpu_begin(cudaGraph_t graph)
+static struct mt_graph_exec *graph_gpu_begin(cudaGraph_t graph)
 {
     if (!mt_device_is_gpu() || !mt_gpu())
         return NULL;
@@ -237,7 +237,7 @@ struct mt_graph_exec *mt_graph_gpu_begin(cudaGraph_t graph)
     return x;
 }
 
-cudaError_t mt_graph_gpu_end(struct mt_graph_exec *x, const cudaGraphExec_t *out, cudaError_t e)
+static cudaError_t graph_gpu_end(struct mt_graph_exec *x, const cudaGraphExec_t *out, cudaError_t e)
 {
     if (!x)
         return e;
@@ -247,7 +247,9 @@ cudaError_t mt_graph_gpu_end(struct mt_graph_exec *x, const cudaGraphExec_t *out
     return e;
 }
 
-cudaError_t mt_graph_gpu_destroyed(cudaGraphExec_t exec, cudaError_t e)
+/* After a node was switched on or off, a child graph replaced, or all of it destroyed, if `e` says that it
+ * was done. */
+static cudaError_t graph_gpu_destroyed(cudaGraphExec_t exec, cudaError_t e)
 {
     if (!e && exec)
         free_exec(mt_map_take(&execs, exec));
@@ -267,8 +269,8 @@ void mt_graph_gpu_reset(void)
 
 /* ---- changing it --------------------------------------------------------------------------------- */
 
-void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p,
-                           const void **func)
+static void *graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node,
+                               const struct cudaKernelNodeParams *p, const void **func)
 {
     struct kernel_node *k = exec ? graph_gpu_find(mt_map_get(&execs, exec), node) : NULL;
     struct mt_function *f = k ? mt_function_find(p->func) : NULL;
@@ -283,7 +285,9 @@ void *mt_graph_gpu_context(cudaGraphExec_t exec, cudaGraphNode_t node, const str
     return k->gpu ? mt_gpu()->node_context(k->gpu) : NULL;
 }
 
-void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaKernelNodeParams *p)
+/* This node runs another kernel, or the same in another way, from now on. */
+static void graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node,
+                              const struct cudaKernelNodeParams *p)
 {
     struct mt_graph_exec *x = exec ? mt_map_get(&execs, exec) : NULL;
     struct kernel_node *k = graph_gpu_find(x, node);
@@ -303,7 +307,7 @@ void mt_graph_gpu_changed(cudaGraphExec_t exec, cudaGraphNode_t node, const stru
 }
 
 /* The contexts stay, and with them what is under way; kernels that were not there before get new ones. */
-struct mt_graph_exec *mt_graph_gpu_update(cudaGraphExec_t exec, cudaGraph_t graph)
+static struct mt_graph_exec *graph_gpu_update(cudaGraphExec_t exec, cudaGraph_t graph)
 {
     struct mt_graph_exec *x = exec ? mt_map_get(&execs, exec) : NULL,
                          *now = x ? calloc(1, sizeof *now) : NULL;
@@ -312,7 +316,8 @@ struct mt_graph_exec *mt_graph_gpu_update(cudaGraphExec_t exec, cudaGraph_t grap
     return now;
 }
 
-cudaError_t mt_graph_gpu_updated(cudaGraphExec_t exec, struct mt_graph_exec *now, cudaError_t e)
+/* The same when it is updated. */
+static cudaError_t graph_gpu_updated(cudaGraphExec_t exec, struct mt_graph_exec *now, cudaError_t e)
 {
     struct mt_graph_exec *x = now ? mt_map_get(&execs, exec) : NULL;
     if (!x)
@@ -338,7 +343,8 @@ cudaError_t mt_graph_gpu_updated(cudaGraphExec_t exec, struct mt_graph_exec *now
     return e;
 }
 
-cudaError_t mt_graph_gpu_enabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled, cudaError_t e)
+static cudaError_t graph_gpu_enabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled,
+                                     cudaError_t e)
 {
     struct kernel_node *k = e ? NULL : graph_gpu_find(mt_map_get(&execs, exec), node);
     if (k)
@@ -347,7 +353,7 @@ cudaError_t mt_graph_gpu_enabled(cudaGraphExec_t exec, cudaGraphNode_t node, uns
 }
 
 /* Which of its kernels are whose is not known any more. */
-cudaError_t mt_graph_gpu_child(cudaGraphExec_t exec, cudaError_t e)
+static cudaError_t graph_gpu_child(cudaGraphExec_t exec, cudaError_t e)
 {
     struct mt_graph_exec *x = e ? NULL : mt_map_get(&execs, exec);
     if (x && x->n) {
@@ -450,3 +456,230 @@ cudaError_t mt_graph_gpu_launch(cudaGraphExec_t exec, cudaStream_t stream)
         mt_modules_log_symbols();
     return graph_gpu_launch(x, exec, stream, s, site);
 }
+
+/* Graphs of the runtime API as they are made ready to be launched, changed and launched on a GPU: what is in
+ * them is looked at in graph_gpu.c. */
+
+cudaError_t rec_cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph,
+                                              unsigned long long flags)
+{
+    struct mt_graph_exec *x = graph_gpu_begin(graph);
+    return graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiateWithFlags)(out, graph, flags));
+}
+
+#if CUDART_VERSION >= 12000
+cudaError_t rec_cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+{
+    struct mt_graph_exec *x = graph_gpu_begin(graph);
+    return graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiate)(out, graph, flags));
+}
+
+cudaError_t rec_cudaGraphInstantiateWithParams(cudaGraphExec_t *out, cudaGraph_t graph,
+                                               cudaGraphInstantiateParams *params)
+{
+    struct mt_graph_exec *x = graph_gpu_begin(graph);
+    return graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiateWithParams)(out, graph, params));
+}
+#else
+cudaError_t rec_cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphNode_t *error_node,
+                                     char *log, size_t size)
+{
+    struct mt_graph_exec *x = graph_gpu_begin(graph);
+    return graph_gpu_end(x, out, MT_NEXT(cudaGraphInstantiate)(out, graph, error_node, log, size));
+}
+#endif
+
+cudaError_t rec_cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    return graph_gpu_destroyed(exec, MT_NEXT(cudaGraphExecDestroy)(exec));
+}
+
+#if CUDART_VERSION >= 12000
+cudaError_t rec_cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                    cudaGraphExecUpdateResultInfo *info)
+{
+    struct mt_graph_exec *now = graph_gpu_update(exec, graph);
+    return graph_gpu_updated(exec, now, MT_NEXT(cudaGraphExecUpdate)(exec, graph, info));
+}
+#else
+cudaError_t rec_cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphNode_t *error_node,
+                                    enum cudaGraphExecUpdateResult *result)
+{
+    struct mt_graph_exec *now = graph_gpu_update(exec, graph);
+    return graph_gpu_updated(exec, now, MT_NEXT(cudaGraphExecUpdate)(exec, graph, error_node, result));
+}
+#endif
+
+cudaError_t rec_cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled)
+{
+    return graph_gpu_enabled(exec, node, enabled, MT_NEXT(cudaGraphNodeSetEnabled)(exec, node, enabled));
+}
+
+cudaError_t rec_cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                     cudaGraph_t child)
+{
+    return graph_gpu_child(exec, MT_NEXT(cudaGraphExecChildGraphNodeSetParams)(exec, node, child));
+}
+
+cudaError_t rec_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    return mt_graph_gpu_launch(exec, stream);
+}
+
+/* Kernel nodes of graphs on a GPU: kernels of ours have one parameter more than the program knows. It is
+ * NULL in the program's graphs; what is ready to be launched has a launch context there (graph_gpu.c). The
+ * runtime copies the values while a node is made, so nothing is kept. */
+
+struct widened {
+    void *context, **args, *few[64];
+};
+
+/* *args becomes what to hand on, of *w or the program's own. 0, or -1: no memory. */
+static int record_graph_widen(struct widened *w, const void *func, void **extra, void ***args, void *context)
+{
+    struct mt_function *f = mt_device_is_gpu() ? mt_function_find(func) : NULL;
+    uint32_t n = f && f->kernel ? f->kernel->nparams : 0;
+    *w = (struct widened){.context = context};
+    if (!f || !f->kernel || extra || (n && !*args))
+        return 0;
+    w->args = n < sizeof w->few / sizeof *w->few ? w->few : malloc((n + 1) * sizeof *w->args);
+    if (!w->args)
+        return -1;
+    if (n)
+        memcpy(w->args, *args, n * sizeof **args);
+    w->args[n] = &w->context;
+    *args = w->args;
+    return 0;
+}
+
+static cudaError_t record_graph_done(struct widened *w, cudaError_t e)
+{
+    if (w->args != w->few)
+        free(w->args);
+    return e;
+}
+
+/* The program's parameters, copied into *p and widened. */
+static cudaError_t kernel_params(struct widened *w, struct cudaKernelNodeParams *p,
+                                 const struct cudaKernelNodeParams *given, void *context)
+{
+    *p = *given;
+    return record_graph_widen(w, p->func, p->extra, &p->kernelParams, context)
+               ? mt_fail(cudaErrorMemoryAllocation)
+               : cudaSuccess;
+}
+
+cudaError_t rec_cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                       size_t n, const struct cudaKernelNodeParams *params)
+{
+    struct cudaKernelNodeParams p;
+    struct widened w;
+    if (!params)
+        return MT_NEXT(cudaGraphAddKernelNode)(node, graph, after, n, params);
+    cudaError_t e = kernel_params(&w, &p, params, NULL);
+    return e ? e : record_graph_done(&w, MT_NEXT(cudaGraphAddKernelNode)(node, graph, after, n, &p));
+}
+
+cudaError_t rec_cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const struct cudaKernelNodeParams *params)
+{
+    struct cudaKernelNodeParams p;
+    struct widened w;
+    if (!params)
+        return MT_NEXT(cudaGraphKernelNodeSetParams)(node, params);
+    cudaError_t e = kernel_params(&w, &p, params, NULL);
+    return e ? e : record_graph_done(&w, MT_NEXT(cudaGraphKernelNodeSetParams)(node, &p));
+}
+
+cudaError_t rec_cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                 const struct cudaKernelNodeParams *params)
+{
+    struct cudaKernelNodeParams p;
+    struct widened w;
+    if (!params)
+        return MT_NEXT(cudaGraphExecKernelNodeSetParams)(exec, node, params);
+    const void *func;
+    void *context = graph_gpu_context(exec, node, params, &func);
+    cudaError_t e = kernel_params(&w, &p, params, context);
+    p.func = (void *)(uintptr_t)func;
+    if (!e)
+        e = record_graph_done(&w, MT_NEXT(cudaGraphExecKernelNodeSetParams)(exec, node, &p));
+    if (!e)
+        graph_gpu_changed(exec, node, params);
+    return e;
+}
+
+#if CUDART_VERSION >= 12020 /* nodes of any type */
+/* Widens *p, a copy that the runtime may write to. */
+static cudaError_t node_params(struct widened *w, struct cudaGraphNodeParams *p,
+                               const struct cudaGraphNodeParams *given, void *context)
+{
+    *p = *given;
+    *w = (struct widened){0};
+    if (p->type != cudaGraphNodeTypeKernel)
+        return cudaSuccess;
+    return record_graph_widen(w, p->kernel.func, p->kernel.extra, &p->kernel.kernelParams, context)
+               ? mt_fail(cudaErrorMemoryAllocation)
+               : cudaSuccess;
+}
+
+/* What the runtime wrote (the address of a memory node) is the program's. */
+static cudaError_t give_back(struct widened *w, struct cudaGraphNodeParams *to,
+                             const struct cudaGraphNodeParams *p, cudaError_t e)
+{
+    if (p->type != cudaGraphNodeTypeKernel)
+        *to = *p;
+    return record_graph_done(w, e);
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t rec_cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                 const cudaGraphEdgeData *edges, size_t n, struct cudaGraphNodeParams *params)
+#define ARGUMENTS node, graph, after, edges, n
+#else
+cudaError_t rec_cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                 size_t n, struct cudaGraphNodeParams *params)
+#define ARGUMENTS node, graph, after, n
+#endif
+{
+    struct cudaGraphNodeParams p;
+    struct widened w;
+    if (!params)
+        return MT_NEXT(cudaGraphAddNode)(ARGUMENTS, params);
+    cudaError_t e = node_params(&w, &p, params, NULL);
+    return e ? e : give_back(&w, params, &p, MT_NEXT(cudaGraphAddNode)(ARGUMENTS, &p));
+}
+
+cudaError_t rec_cudaGraphNodeSetParams(cudaGraphNode_t node, struct cudaGraphNodeParams *params)
+{
+    struct cudaGraphNodeParams p;
+    struct widened w;
+    if (!params)
+        return MT_NEXT(cudaGraphNodeSetParams)(node, params);
+    cudaError_t e = node_params(&w, &p, params, NULL);
+    return e ? e : give_back(&w, params, &p, MT_NEXT(cudaGraphNodeSetParams)(node, &p));
+}
+
+cudaError_t rec_cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                           struct cudaGraphNodeParams *params)
+{
+    struct cudaGraphNodeParams p;
+    struct widened w;
+    if (!params)
+        return MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, params);
+    const int kernel = params->type == cudaGraphNodeTypeKernel;
+    const struct cudaKernelNodeParams k = {.func = params->kernel.func,
+                                           .gridDim = params->kernel.gridDim,
+                                           .blockDim = params->kernel.blockDim,
+                                           .sharedMemBytes = params->kernel.sharedMemBytes};
+    const void *func;
+    void *context = kernel ? graph_gpu_context(exec, node, &k, &func) : NULL;
+    cudaError_t e = node_params(&w, &p, params, context);
+    if (kernel)
+        p.kernel.func = (void *)(uintptr_t)func;
+    if (!e)
+        e = give_back(&w, params, &p, MT_NEXT(cudaGraphExecNodeSetParams)(exec, node, &p));
+    if (!e && kernel)
+        graph_gpu_changed(exec, node, &k);
+    return e;
+}
+#endif

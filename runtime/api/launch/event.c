@@ -1,4 +1,5 @@
 /* Events, on both devices. */
+#define _GNU_SOURCE
 #include "event.h"
 #include "api/streams/capture.h"
 #include "api/entry.h"
@@ -9,9 +10,157 @@
 #include "api/memory/sync.h"
 #include "trace/events.h"
 #include "base/fork.h"
+#include "base/fd.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* ---- Events between processes on the CPU device, and the shared files after all handles ---- */
+
+#define MAGIC "MTIPCEV1"
+#define PAGE 4096u
+#define PAUSE_NS 200000 /* between two looks at an event of another process */
+
+int mt_ipc_name(struct mt_ipc_handle *h, const char *magic, int fd, uint64_t bytes)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return -1;
+    memset(h, 0, sizeof *h);
+    memcpy(h->magic, magic, sizeof h->magic);
+    h->device = st.st_dev;
+    h->inode = st.st_ino;
+    h->bytes = bytes;
+    h->pid = getpid();
+    h->fd = fd;
+    return 0;
+}
+
+void *mt_ipc_map(const struct mt_ipc_handle *h)
+{
+    char path[64];
+    struct stat st;
+    void *p = NULL;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", h->pid, h->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return NULL;
+    if (!fstat(fd, &st) && st.st_dev == h->device && st.st_ino == h->inode &&
+        (uint64_t)st.st_size >= h->bytes)
+        p = mmap(NULL, h->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* ---- the shared state ---- */
+
+static struct mt_shared_event *shared_event_new(struct mt_fd *file)
+{
+    int made = memfd_create("memtrace-event", MFD_CLOEXEC);
+    void *p = made < 0 || ftruncate(made, PAGE)
+                  ? MAP_FAILED
+                  : mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, made, 0);
+    if (p != MAP_FAILED && !mt_fd_take(file, made))
+        return p;
+    if (p != MAP_FAILED)
+        munmap(p, PAGE);
+    else if (made >= 0)
+        close(made);
+    return NULL;
+}
+
+/* which record it is */
+static uint64_t shared_event_record(struct mt_shared_event *e)
+{
+    e->pid = getpid();
+    return atomic_fetch_add(&e->issued, 1) + 1;
+}
+
+/* NULL: no memory. Never unmapped, as operations that were queued may look at it; *file is the caller's. */
+static void shared_event_reach(struct mt_shared_event *e, uint64_t record)
+{
+    uint64_t now = e->done;
+    while (now < record && !atomic_compare_exchange_weak(&e->done, &now, record))
+        ;
+}
+
+/* A process that has ended: gone, or not yet waited for by its parent. */
+static int has_ended(int32_t pid)
+{
+    char path[48], text[512] = "";
+    if (kill(pid, 0) && errno == ESRCH)
+        return 1;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    const char *name_end = n > 0 ? strrchr(text, ')') : NULL;
+    return name_end && (name_end[2] == 'Z' || name_end[2] == 'X');
+}
+
+static int shared_event_done(struct mt_shared_event *e, uint64_t record)
+{
+    if (e->done >= record)
+        return 1;
+    int32_t pid = e->pid;
+    return pid != getpid() && has_ended(pid);
+}
+
+/* 1 when `record` is reached, or never will be because its process is gone. */
+static void shared_event_wait(struct mt_shared_event *e, uint64_t record)
+{
+    while (!shared_event_done(e, record))
+        nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
+}
+
+/* ---- handles ---- */
+
+cudaError_t impl_cudaIpcGetEventHandle(cudaIpcEventHandle_t *out, cudaEvent_t event)
+{
+    struct mt_ipc_handle h;
+    MT_RETURN_IF_FAILED();
+    if (!out)
+        return mt_fail(cudaErrorInvalidValue);
+    struct mt_event *e = mt_event_get(event);
+    if (!e ||
+        !mt_fd_is(&e->shared_file)) /* none, not made for it, another process's, or closed by the program */
+        return mt_fail(cudaErrorInvalidResourceHandle);
+    if (mt_ipc_name(&h, MAGIC, e->shared_file.fd, PAGE))
+        return mt_fail(cudaErrorMapBufferObjectFailed);
+    memset(out, 0, sizeof *out);
+    memcpy(out, &h, sizeof h);
+    return cudaSuccess;
+}
+
+cudaError_t impl_cudaIpcOpenEventHandle(cudaEvent_t *out, cudaIpcEventHandle_t handle)
+{
+    struct mt_ipc_handle h;
+    MT_RETURN_IF_FAILED();
+    memcpy(&h, &handle, sizeof h);
+    if (!out)
+        return mt_fail(cudaErrorInvalidValue);
+    void *p = memcmp(h.magic, MAGIC, sizeof h.magic) || h.bytes != PAGE ? NULL : mt_ipc_map(&h);
+    if (!p)
+        return mt_fail(cudaErrorInvalidResourceHandle);
+    struct mt_event *e = mt_event_add(NULL, cudaEventDisableTiming | cudaEventInterprocess);
+    if (!e) {
+        munmap(p, PAGE);
+        return mt_fail(cudaErrorMemoryAllocation);
+    }
+    e->shared = p;
+    *out = e->handle;
+    return cudaSuccess;
+}
 
 #define FLAGS (cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess)
 
@@ -70,7 +219,7 @@ cudaError_t impl_cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
     struct mt_event *e = mt_event_add(NULL, flags);
     if (!e)
         return mt_fail(cudaErrorMemoryAllocation);
-    if (flags & cudaEventInterprocess && !(e->shared = mt_shared_event_new(&e->shared_file))) {
+    if (flags & cudaEventInterprocess && !(e->shared = shared_event_new(&e->shared_file))) {
         mt_event_remove(e);
         return mt_fail(cudaErrorMemoryAllocation);
     }
@@ -109,7 +258,7 @@ static int event_reach(struct mt_op *op)
     mt_event_event("record", o->id, o->stream);
     op->reaches->time_ns = mt_now_ns();
     if (o->shared)
-        mt_shared_event_reach(o->shared, o->record);
+        shared_event_reach(o->shared, o->record);
     return MT_OP_DONE;
 }
 
@@ -139,7 +288,7 @@ static int renew_record(struct mt_op *op)
         return cudaErrorMemoryAllocation;
     o->id = e->id;
     o->shared = e->shared;
-    o->record = e->shared ? mt_shared_event_record(e->shared) : 0;
+    o->record = e->shared ? shared_event_record(e->shared) : 0;
     pthread_mutex_lock(&lock);
     struct mt_mark *before = e->mark;
     e->mark = mt_mark_hold(m);
@@ -255,7 +404,7 @@ struct foreign {
 static void wait_foreign(void *data)
 {
     struct foreign *f = data;
-    mt_shared_event_wait(f->shared, f->record);
+    shared_event_wait(f->shared, f->record);
     free(f);
 }
 
@@ -265,7 +414,7 @@ static cudaError_t put_foreign(struct mt_stream *s, struct mt_shared_event *shar
     if (!f)
         return mt_fail(cudaErrorMemoryAllocation);
     *f = (struct foreign){shared, shared->issued};
-    int done = mt_shared_event_done(shared, f->record);
+    int done = shared_event_done(shared, f->record);
     struct mt_op *op = done ? NULL : mt_host_op(wait_foreign, NULL, NULL, f);
     if (op)
         mt_op_enqueue(s, op);
@@ -313,7 +462,7 @@ cudaError_t impl_cudaEventQuery(cudaEvent_t handle)
     cudaError_t rc = event_ask(handle, &e, &m);
     if (!rc && m && !mt_mark_done(m))
         rc = cudaErrorNotReady;
-    if (!rc && e->shared && !mt_shared_event_done(e->shared, e->shared->issued))
+    if (!rc && e->shared && !shared_event_done(e->shared, e->shared->issued))
         rc = cudaErrorNotReady;
     mt_mark_release(m);
     return rc ? rc : mt_failed_sync();
@@ -329,7 +478,7 @@ cudaError_t impl_cudaEventSynchronize(cudaEvent_t handle)
     if (m)
         mt_mark_wait(m);
     if (e && e->shared)
-        mt_shared_event_wait(e->shared, e->shared->issued);
+        shared_event_wait(e->shared, e->shared->issued);
     mt_mark_release(m);
     mt_synced();
     return mt_failed_sync();

@@ -21,11 +21,4 @@ struct mt_shared_event {
     _Atomic uint64_t issued, done;
     _Atomic int32_t pid;
 };
-/* NULL: no memory. Never unmapped, as operations that were queued may look at it; *file is the caller's. */
-struct mt_shared_event *mt_shared_event_new(struct mt_fd *file);
-uint64_t mt_shared_event_record(struct mt_shared_event *e); /* which record it is */
-void mt_shared_event_reach(struct mt_shared_event *e, uint64_t record);
-/* 1 when `record` is reached, or never will be because its process is gone. */
-int mt_shared_event_done(struct mt_shared_event *e, uint64_t record);
-void mt_shared_event_wait(struct mt_shared_event *e, uint64_t record);
 #endif
