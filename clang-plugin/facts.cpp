@@ -94,7 +94,7 @@ static unsigned cluster_size(const clang::CompilerInstance &compiler, const clan
 }
 
 /* The sizes of a kernel's clusters as text for the pass, in place of the source's expressions. */
-static void settle_cluster(const clang::CompilerInstance &compiler, clang::FunctionDecl *function)
+static void facts_cluster(const clang::CompilerInstance &compiler, clang::FunctionDecl *function)
 {
     auto is_source = [](const clang::Attr *a) {
         const auto *annotation = llvm::dyn_cast<clang::AnnotateAttr>(a);
@@ -127,7 +127,7 @@ void mt::annotate_function(const clang::CompilerInstance &compiler, clang::Funct
         !(instance || function->doesThisDeclarationHaveABody()) || function->getLocation().isInvalid() ||
         compiler.getSourceManager().isInSystemHeader(function->getLocation()))
         return;
-    settle_cluster(compiler, function);
+    facts_cluster(compiler, function);
     std::string text = facts_text(compiler, function);
     if (function->hasAttrs()) {
         auto own = llvm::find_if(function->attrs(), is_own_facts);

@@ -3,7 +3,7 @@
 #include "cpu/cpu.h"
 #include "gpu/gpu.h"
 #include "lower/lower.h"
-#include "ptx/module.h"
+#include "ptx/module/module.h"
 #include "trace/trace.h"
 #include "vector/vector.h"
 #include "pass.h"
@@ -233,7 +233,7 @@ static const struct device_step device_steps[] = {
     {.module = mt_ptx_spell, .of = DEVICE, .with = GPU_TRACE},
     {.unit = mt_unit_link_gpu, .of = DEVICE, .with = GPU_TRACE},
     /* Registers are limited by all that a kernel calls. */
-    {.unit = mt_unit_settle_kernels, .of = DEVICE, .with = GPU_TRACE},
+    {.unit = mt_unit_finish_kernels, .of = DEVICE, .with = GPU_TRACE},
     {.device = device_drop_copy, .of = DEVICE, .without = GPU_TRACE},
     /* By their last names. */
     {.unit = mt_unit_mark_kernels, .of = DEVICE},

@@ -5,7 +5,7 @@
  * Places in the source do not travel as text. In the copy each instruction has a number for its line; read
  * back, the number stands for the location that the module had, with all that it was inlined through. */
 #include "trace/trace.h"
-#include "ptx/module.h"
+#include "ptx/module/module.h"
 #include "pass.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,7 +166,7 @@ static void front_take_attributes(LLVMModuleRef from, LLVMModuleRef made)
         }
 }
 
-void mt_pass_settle(LLVMModuleRef made)
+void mt_pass_promote(LLVMModuleRef made)
 {
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
     front_release_stack(made);
@@ -207,7 +207,7 @@ int mt_pass_front(LLVMModuleRef module)
     if (made) {
         mt_shim_keep_used(made, module);
         front_take_functions(module, made);
-        mt_pass_settle(made);
+        mt_pass_promote(made);
         front_take_attributes(module, made);
         front_take_variables(module, made);
         f.failed |= mt_shim_replace_module(module, made) != 0;

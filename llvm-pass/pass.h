@@ -16,7 +16,7 @@ unsigned mt_pass_image_parts(LLVMModuleRef module, unsigned n, LLVMMemoryBufferR
 int mt_pass_front(LLVMModuleRef module);
 /* What mt_ptx_read has made, before it is instrumented: values in the place of stack variables and registers.
  */
-void mt_pass_settle(LLVMModuleRef module);
+void mt_pass_promote(LLVMModuleRef module);
 int mt_pass_host(LLVMModuleRef module); /* host side, before optimisation: call sites, names for tracing */
 int mt_pass_host_trace(LLVMModuleRef module);      /* host side, after optimisation: accesses (option host) */
 int mt_pass_instrument_only(LLVMModuleRef module); /* record calls and hidden parameter; for tests */

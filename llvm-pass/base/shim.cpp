@@ -54,7 +54,7 @@ static DILocation *userPlace(DILocation *L)
     return L;
 }
 
-static void setFile(mt_source_place &place, StringRef file, StringRef directory)
+static void setFile(mt_source_location &place, StringRef file, StringRef directory)
 {
     SmallString<256> path = fullPath(file, directory);
     size_t n = std::min(path.size(), sizeof place.path - 1);
@@ -63,7 +63,7 @@ static void setFile(mt_source_place &place, StringRef file, StringRef directory)
     place.file = place.path;
 }
 
-void mt_shim_function_place(LLVMValueRef function, struct mt_source_place *place)
+void mt_shim_function_place(LLVMValueRef function, struct mt_source_location *place)
 {
     if (DISubprogram *S = unwrap<Function>(function)->getSubprogram()) {
         setFile(*place, S->getFilename(), S->getDirectory());
@@ -71,7 +71,7 @@ void mt_shim_function_place(LLVMValueRef function, struct mt_source_place *place
     }
 }
 
-void mt_shim_place(LLVMValueRef inst, struct mt_source_place *place)
+void mt_shim_location(LLVMValueRef inst, struct mt_source_location *place)
 {
     place->file = place->function = "";
     place->path[0] = 0;

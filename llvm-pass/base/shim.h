@@ -9,14 +9,14 @@ extern "C" {
 /* Where an instruction comes from: the innermost place outside the toolchain's headers, of those it was
  * inlined through. Strings are owned by LLVM's context (file: by the structure); "" and 0 when unknown.
  * `function` is the linkage name of the source function at that place. */
-struct mt_source_place {
+struct mt_source_location {
     const char *file, *function;
     char path[1024]; /* file with its directory, when the file is relative */
     unsigned line, column;
 };
-void mt_shim_place(LLVMValueRef inst, struct mt_source_place *place);
+void mt_shim_location(LLVMValueRef inst, struct mt_source_location *place);
 /* File and line of a function, where they are known. */
-void mt_shim_function_place(LLVMValueRef function, struct mt_source_place *place);
+void mt_shim_function_place(LLVMValueRef function, struct mt_source_location *place);
 /* Is this function's source one of the toolchain's headers? (Debug information needed.) */
 int mt_shim_from_toolchain(LLVMValueRef function);
 
@@ -123,7 +123,7 @@ int mt_shim_simplify_loops(LLVMValueRef function);
 /* A kernel whose annotations are all there, as one whose annotations NVPTX will see: a function that was
  * deleted may have left word at this one's address that it has none. `narrow`: without its last parameter, a
  * pointer, which is NULL then. */
-LLVMValueRef mt_shim_settle_kernel(LLVMValueRef kernel, int narrow);
+LLVMValueRef mt_shim_new_kernel(LLVMValueRef kernel, int narrow);
 /* What names the one names the other, but for its annotations; the one is gone. */
 void mt_shim_replace_kernel(LLVMValueRef kernel, LLVMValueRef other);
 /* The PTX that the back end makes of a copy of the module, at a level of 0 to 3; each instruction with a

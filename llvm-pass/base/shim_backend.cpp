@@ -100,7 +100,7 @@ void mt_shim_replace_kernel(LLVMValueRef kernel, LLVMValueRef other)
     mt_shim_detach_function(kernel);
 }
 
-LLVMValueRef mt_shim_settle_kernel(LLVMValueRef function, int narrow)
+LLVMValueRef mt_shim_new_kernel(LLVMValueRef function, int narrow)
 {
     auto *Old = unwrap<Function>(function);
     Function *F = moved(*Old, Old->arg_size() - (narrow ? 1 : 0));

@@ -2,7 +2,7 @@
 #include "cpu.h"
 #include "trace/trace.h"
 #include "base/modes.h"
-#include "ptx/module.h"
+#include "ptx/module/module.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -393,7 +393,7 @@ static LLVMValueRef leads_elsewhere(struct mt_unit *u, LLVMBuilderRef b, LLVMVal
 static void say_left_out(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call, LLVMValueRef left_out)
 {
     unsigned last = (unsigned)LLVMGetNumArgOperands(call) - 1;
-    LLVMValueRef site = LLVMGetOperand(call, last), none, elsewhere = mt_gpu_settle_space(u, b, call);
+    LLVMValueRef site = LLVMGetOperand(call, last), none, elsewhere = mt_gpu_narrow_space(u, b, call);
     if (is_generic(mt_name(mt_callee(call))))
         elsewhere = leads_elsewhere(u, b, LLVMGetOperand(call, 0));
     if (elsewhere) {

@@ -18,7 +18,7 @@ void mt_unit_name_kernel(struct mt_kernel *k);
 /* link.c: links the device runtime into the GPU's module. */
 void mt_unit_link_gpu(struct mt_unit *u);
 /* When all that is to be is there: kernels get their limit of registers and keep their launch bounds. */
-void mt_unit_settle_kernels(struct mt_unit *u);
+void mt_unit_finish_kernels(struct mt_unit *u);
 /* backend.c. Kernels of other files go from what is kept for host code; names without dots. */
 void mt_gpu_forget_kernels(LLVMModuleRef module);
 void mt_gpu_rename_locals(LLVMModuleRef module);

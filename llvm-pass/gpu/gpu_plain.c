@@ -99,7 +99,7 @@ void mt_unit_make_plain(struct mt_unit *u)
 /* A kernel under the program's name, with its parameters. */
 static LLVMValueRef plain_finish(const struct mt_kernel *k, LLVMValueRef function)
 {
-    LLVMValueRef f = mt_shim_settle_kernel(function, 1);
+    LLVMValueRef f = mt_shim_new_kernel(function, 1);
     LLVMSetValueName2(f, k->name, strlen(k->name));
     return f;
 }
@@ -110,7 +110,7 @@ void mt_unit_name_kernel(struct mt_kernel *k)
     LLVMValueRef plain = k->plain;
     if (k->gpu_records) {
         snprintf(name, sizeof name, "%s%s", k->name, MT_TRACED_SUFFIX);
-        k->function = mt_shim_settle_kernel(k->function, 0);
+        k->function = mt_shim_new_kernel(k->function, 0);
         LLVMSetValueName2(k->function, name, strlen(name));
         k->plain = plain ? plain_finish(k, plain) : NULL;
         return;

@@ -23,7 +23,7 @@ static void replace_loads(LLVMValueRef variable, LLVMValueRef value)
 
 /* What the record functions add to their sites: with -fgpu-rdc the host writes it (runtime/gpu/sites.c). Else
  * it is 0, and that the variable is there says whose sites these are. */
-static void settle_site_base(struct mt_unit *u)
+static void link_site_base(struct mt_unit *u)
 {
     LLVMValueRef base = LLVMGetNamedGlobal(u->module, SITE_BASE);
     LLVMTypeRef type = mt_type_int(u, 32);
@@ -98,7 +98,7 @@ static void limit_registers(struct mt_unit *u, const struct mt_kernel *k)
         gpu_annotate(u, k->function, "maxnreg", most);
 }
 
-void mt_unit_settle_kernels(struct mt_unit *u)
+void mt_unit_finish_kernels(struct mt_unit *u)
 {
     for (unsigned i = 0; i < u->nkernels; i++) {
         struct mt_kernel *k = &u->kernels[i];
@@ -128,7 +128,7 @@ void mt_unit_link_gpu(struct mt_unit *u)
         mt_diag(u, NULL, MT_DIAG_ERROR, "cannot link the GPU runtime");
         return;
     }
-    settle_site_base(u);
+    link_site_base(u);
     mt_unit_untrace_tensors(u);
     mt_unit_make_plain(u);
     mt_unit_pass_context(u);

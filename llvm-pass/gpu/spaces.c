@@ -75,7 +75,7 @@ static LLVMValueRef spaces_phase(struct mt_unit *u, LLVMBuilderRef b, LLVMValueR
     return LLVMBuildIntToPtr(b, LLVMBuildOr(b, at, odd, ""), mt_type_ptr(u), "");
 }
 
-LLVMValueRef mt_gpu_settle_space(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call)
+LLVMValueRef mt_gpu_narrow_space(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call)
 {
     const char *name = mt_name(mt_callee(call));
     LLVMPositionBuilderBefore(b, call);

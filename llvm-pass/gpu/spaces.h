@@ -5,5 +5,5 @@
 
 /* Of a record call: its address becomes a number in its space. Returns, built before it, i1: there is nothing
  * to record after all; or NULL: nobody asks. */
-LLVMValueRef mt_gpu_settle_space(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call);
+LLVMValueRef mt_gpu_narrow_space(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call);
 #endif

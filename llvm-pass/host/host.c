@@ -64,8 +64,8 @@ static LLVMValueRef make_hook(struct host *h)
 /* struct mt_host_site as a constant. */
 static LLVMValueRef make_site(struct host *h, LLVMValueRef call, const char *callee)
 {
-    struct mt_source_place place;
-    mt_shim_place(call, &place);
+    struct mt_source_location place;
+    mt_shim_location(call, &place);
     char *function = mt_shim_demangle(place.function, 0);
     LLVMValueRef field[] = {mt_private_text(h->module, place.file, ""),
                             mt_private_text(h->module, function ? function : "", ""),

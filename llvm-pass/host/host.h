@@ -91,7 +91,7 @@ void mt_host_recorder_init(struct mt_host_recorder *r, struct mt_unit *u, struct
 void mt_host_record_function(struct mt_host_recorder *r, LLVMValueRef function);
 /* A call of a function of the runtime. */
 LLVMValueRef mt_host_call(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n);
-/* host_single.c: accesses that are recorded by calls, and those of host=atomic. */
+/* host_call.c: accesses that are recorded by calls, and those of host=atomic. */
 void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a);
 void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a);
 /* host_function.c: entry and returns of functions, places of allocations, calls of the annotation library. */

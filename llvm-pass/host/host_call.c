@@ -152,8 +152,8 @@ static LLVMValueRef host_call_behind(LLVMValueRef inst)
 /* Code that is inlined in several places has one warning. */
 static int said_before(struct mt_host_recorder *r, LLVMValueRef inst)
 {
-    struct mt_source_place place;
-    mt_shim_place(inst, &place);
+    struct mt_source_location place;
+    mt_shim_location(inst, &place);
     uint64_t hash = 1469598103934665603u ^ place.line ^ (uint64_t)place.column << 32;
     for (const char *c = place.file; *c; c++)
         hash = (hash ^ (unsigned char)*c) * 1099511628211u;

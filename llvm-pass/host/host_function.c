@@ -208,8 +208,8 @@ void mt_host_mark_annotation(struct mt_host_recorder *r, LLVMValueRef call)
 void mt_host_mark_allocation(struct mt_host_recorder *r, LLVMValueRef call)
 {
     struct mt_unit *u = r->u;
-    struct mt_source_place place;
-    mt_shim_place(call, &place);
+    struct mt_source_location place;
+    mt_shim_location(call, &place);
     if (!place.line)
         return;
     char *function = mt_shim_demangle(place.function, 0);
@@ -217,7 +217,7 @@ void mt_host_mark_allocation(struct mt_host_recorder *r, LLVMValueRef call)
                             mt_private_text(u->module, function ? function : "", ""),
                             LLVMConstInt(r->i32, place.line, 0), LLVMConstInt(r->i32, place.column, 0)};
     free(function);
-    _Static_assert(sizeof(struct mt_host_alloc_place) == 24, "as written here");
+    _Static_assert(sizeof(struct mt_host_alloc_location) == 24, "as written here");
     LLVMValueRef g = mt_private_constant(u->module, LLVMConstStructInContext(u->context, field, 4, 0),
                                          "memtrace.host.place");
     LLVMValueRef slot = LLVMGetNamedGlobal(u->module, "__mt_host_place");

@@ -94,12 +94,12 @@ uint32_t mt_host_table_instruction(struct mt_host_table *t)
 void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site, enum mt_host_op op,
                        uint64_t size, LLVMValueRef pointer)
 {
-    struct mt_source_place place;
+    struct mt_source_location place;
     if (mt_grow(&t->rows, &t->rows_cap, t->nrows + 1, sizeof *t->rows)) {
         t->failed = 1;
         return;
     }
-    mt_shim_place(inst, &place);
+    mt_shim_location(inst, &place);
     if (!place.line)
         mt_shim_function_place(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)), &place);
     const char *home = mt_name(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)));

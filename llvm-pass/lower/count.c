@@ -8,8 +8,8 @@
 #include "lower.h"
 #include "trace/trace.h"
 #include "base/modes.h"
-#include "ptx/asm.h"
-#include "ptx/module.h"
+#include "ptx/asm/asm.h"
+#include "ptx/module/module.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Calls of the device world become calls of C builtins, plain loads and atomics, or a clear diagnostic. */
 #include "lower.h"
 #include "trace/trace.h"
-#include "ptx/asm.h"
+#include "ptx/asm/asm.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,8 +82,8 @@ static int lower_calls_by_name(struct mt_lowering *l, LLVMValueRef call, const c
 static void lower_calls_unsupported(struct mt_lowering *l, LLVMValueRef call, const char *what)
 {
     struct mt_unit *u = l->u;
-    struct mt_source_place place;
-    mt_shim_place(call, &place);
+    struct mt_source_location place;
+    mt_shim_location(call, &place);
     mt_diag(u, call, MT_DIAG_WARNING,
             "the CPU device cannot run this: %s (the launch fails if it is reached)", what);
     mt_unit_add_note(u, call, MT_NOTE_UNSUPPORTED, what);
@@ -211,7 +211,7 @@ static unsigned lower_calls_space(LLVMValueRef p)
 }
 
 /* Programs ask for the space of what they have declared, and have a way for each: then one is left. */
-static void lower_calls_settle_space(struct mt_lowering *l, LLVMValueRef call)
+static void lower_calls_fold_space(struct mt_lowering *l, LLVMValueRef call)
 {
     static const struct {
         const char *name;
@@ -242,7 +242,7 @@ static void lower_calls_lower_all(struct mt_lowering *l, LLVMValueRef function)
     free(list);
     list = mt_instructions(function, &n);
     for (unsigned i = 0; list && i < n; i++)
-        lower_calls_settle_space(l, list[i]);
+        lower_calls_fold_space(l, list[i]);
     free(list);
 }
 

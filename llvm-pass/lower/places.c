@@ -6,7 +6,7 @@
  *
  * Where loops go on for longer than that, places overlap, and no longer say who is later; nor do they where
  * functions call themselves or unknown ones: there the callee's places begin at a number made of the caller's
- * (keys.c of the CPU device sorts such lanes). That two iterations have the same number there takes chance:
+ * (join.c of the CPU device sorts such lanes). That two iterations have the same number there takes chance:
  * iterations are odd numbers of steps long, with no common divisor in one nest. */
 #include "places.h"
 #include "../../runtime/cpu/abi.h"

@@ -1,6 +1,6 @@
 /* See mt_lower_simplify. */
 #include "lower.h"
-#include "ptx/module.h"
+#include "ptx/module/module.h"
 
 /* Code that nobody has optimised keeps thread numbers and pointers in stack slots, and asks for them through
  * functions: what follows wants to see them. (The image is optimised at the end in any case.) */

@@ -5,7 +5,7 @@
  * parameters, and pointers loaded from its by-value parameters, are global: the CUDA ABI says so, and LLVM's
  * own NVPTXLowerArgs relies on it. */
 #include "trace.h"
-#include "ptx/asm.h"
+#include "ptx/asm/asm.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * "memory" clobber for a function of its operands: LLVM then drops an atomic whose result nobody uses, makes
  * one of two, and reads a word once that others write meanwhile. nvcc does none of the latter two, and where
  * its atomics are instructions of their own (atomicAdd of float2), clang's headers have such asm. */
-#include "ptx/asm.h"
+#include "ptx/asm/asm.h"
 #include "trace.h"
 #include <stdio.h>
 #include <stdlib.h>

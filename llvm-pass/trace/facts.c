@@ -19,7 +19,7 @@ static struct mt_facts *facts_for(struct mt_unit *u, const char *name, LLVMValue
     return &u->facts[u->nfacts++];
 }
 
-const struct mt_facts *mt_unit_facts(const struct mt_unit *u, LLVMValueRef function)
+static const struct mt_facts *unit_facts(const struct mt_unit *u, LLVMValueRef function)
 {
     for (unsigned i = 0; i < u->nfacts; i++)
         if (u->facts[i].function == function)
@@ -233,7 +233,7 @@ static void add_kernel(struct mt_unit *u, LLVMValueRef function)
         return;
     u->kernels = grown;
     struct mt_kernel *k = &u->kernels[u->nkernels++];
-    const struct mt_facts *f = mt_unit_facts(u, function);
+    const struct mt_facts *f = unit_facts(u, function);
     *k = (struct mt_kernel){.function = function, .name = strdup(mt_name(function))};
     k->nparams = LLVMCountParams(function);
     k->pretty = mt_shim_demangle(k->name, 0);

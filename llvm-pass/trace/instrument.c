@@ -1,7 +1,7 @@
 /* Puts a record call before each access to global memory (and, with the option spaces, to others), and gives
  * each kernel its hidden parameter. */
 #include "trace.h"
-#include "ptx/asm.h"
+#include "ptx/asm/asm.h"
 #include "tensor.h"
 #include "../../runtime/cpu/abi.h"
 #include <stdio.h>

@@ -8,7 +8,8 @@
 
 /* What the expression says where the pointer does not, or more of it: `grid.cells` for `grid`, a member for
  * `this`. */
-static char *sites_variable(const struct mt_source_place *place, uint32_t op, uint32_t size, char *variable)
+static char *sites_variable(const struct mt_source_location *place, uint32_t op, uint32_t size,
+                            char *variable)
 {
     static const enum mt_named_access named[] = {
         [MT_LOAD] = MT_NAMED_LOAD, [MT_STORE] = MT_NAMED_STORE, [MT_ATOMIC] = MT_NAMED_ATOMIC};
@@ -26,12 +27,12 @@ static char *sites_variable(const struct mt_source_place *place, uint32_t op, ui
 uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, uint32_t align,
                           char *variable)
 {
-    struct mt_source_place place;
+    struct mt_source_location place;
     if (mt_grow(&u->sites, &u->sites_cap, u->nsites + 1, sizeof *u->sites)) {
         free(variable);
         return 0;
     }
-    mt_shim_place(inst, &place);
+    mt_shim_location(inst, &place);
     const char *function = place.function;
     if (!*function)
         function = mt_name(LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst)));
@@ -48,10 +49,10 @@ uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uin
 
 uint32_t mt_unit_add_note(struct mt_unit *u, LLVMValueRef inst, uint32_t kind, const char *what)
 {
-    struct mt_source_place place;
+    struct mt_source_location place;
     if (mt_grow(&u->notes, &u->notes_cap, u->nnotes + 1, sizeof *u->notes))
         return 0;
-    mt_shim_place(inst, &place);
+    mt_shim_location(inst, &place);
     u->notes[u->nnotes] = (struct mt_note){strdup(what), strdup(place.file), place.line, kind};
     return u->nnotes++;
 }
@@ -96,8 +97,8 @@ static int same_file(const char *a, const char *b)
 
 int mt_unit_wanted(const struct mt_unit *u, LLVMValueRef inst)
 {
-    struct mt_source_place place;
-    mt_shim_place(inst, &place);
+    struct mt_source_location place;
+    mt_shim_location(inst, &place);
     LLVMValueRef home = LLVMGetBasicBlockParent(LLVMGetInstructionParent(inst));
     const struct mt_facts *f = *place.function ? mt_unit_facts_by_name(u, place.function) : NULL;
     if (!f && !*place.function)

@@ -4,7 +4,7 @@
 #ifndef MT_PASS_TENSOR_H
 #define MT_PASS_TENSOR_H
 #include "base/unit.h"
-#include "ptx/asm.h"
+#include "ptx/asm/asm.h"
 
 void mt_record_tensor(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call,
                       const struct mt_asm_warp_access *a);

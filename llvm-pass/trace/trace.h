@@ -8,7 +8,6 @@
 int mt_keep_annotations(LLVMModuleRef module);
 /* Reads and removes what there is of both; kernels from nvvm.annotations. */
 void mt_unit_read_facts(struct mt_unit *u);
-const struct mt_facts *mt_unit_facts(const struct mt_unit *u, LLVMValueRef function);
 const struct mt_facts *mt_unit_facts_by_name(const struct mt_unit *u, const char *mangled);
 struct mt_kernel *mt_unit_kernel(struct mt_unit *u, LLVMValueRef function);
 

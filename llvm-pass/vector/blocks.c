@@ -9,7 +9,8 @@
 
 #define MOST_BLOCKS 1200u
 
-int vec_order_compare(const void *a, const void *b)
+/* of places, for qsort */
+static int vec_order_compare(const void *a, const void *b)
 {
     uintptr_t p = (uintptr_t)((const struct vec_order_place *)a)->block,
               q = (uintptr_t)((const struct vec_order_place *)b)->block;
@@ -160,7 +161,7 @@ static int blocks_region(struct vec_order *o, unsigned region, unsigned header)
     return left ? -1 : 0;
 }
 
-int vec_index(const struct vec *v, LLVMBasicBlockRef block)
+static int vec_index(const struct vec *v, LLVMBasicBlockRef block)
 {
     for (unsigned i = 0; i < v->nblocks; i++)
         if (v->block[i].from == block)
@@ -315,7 +316,7 @@ int vec_part(struct vec *v, int block)
     return 0;
 }
 
-void vec_settle_masks(struct vec *v)
+void vec_find_masks(struct vec *v)
 {
     for (unsigned i = 0; i < v->nblocks; i++)
         v->block[i].masked = v->any;
@@ -324,7 +325,8 @@ void vec_settle_masks(struct vec *v)
             v->block[i].masked |= v->branch[d].reach[0][i] || v->branch[d].reach[1][i];
 }
 
-int vec_may_wait(const struct vec *v, int b, int t)
+/* Can lanes wait at block t while block b runs? */
+static int vec_may_wait(const struct vec *v, int b, int t)
 {
     for (unsigned d = 0; d < v->nbranches; d++) {
         unsigned char *const *reach = v->branch[d].reach;

@@ -18,7 +18,6 @@ struct vec_order {
     } *place;
 };
 
-int vec_order_compare(const void *a, const void *b); /* of places, for qsort */
 unsigned vec_order_index(const struct vec_order *o, LLVMBasicBlockRef block);
 /* exits.c: what lanes do between leaving a loop and the place where all that leave it meet, they do in the
  * round in which they leave, as on a GPU: such blocks are part of the loop. `next`: where all ways from a

@@ -36,7 +36,7 @@ static LLVMValueRef run_body(struct vec *v, const char *name)
     return v->to;
 }
 
-struct place {
+struct run_thread {
     LLVMValueRef x, y, z;
 };
 
@@ -55,7 +55,7 @@ static LLVMValueRef run_register(struct mt_lowering *l, const char *name)
 }
 
 static void run_call(struct vec *v, LLVMValueRef body, LLVMValueRef *args, unsigned n, LLVMValueRef linear,
-                     const struct place *place)
+                     const struct run_thread *place)
 {
     args[n++] = linear;
     for (unsigned p = 0; p < v->rows && place; p++) {
@@ -67,7 +67,7 @@ static void run_call(struct vec *v, LLVMValueRef body, LLVMValueRef *args, unsig
 }
 
 /* The row behind one that begins at `at`. */
-static struct place run_next(struct vec *v, struct place at, struct place size)
+static struct run_thread run_next(struct vec *v, struct run_thread at, struct run_thread size)
 {
     LLVMBuilderRef b = v->b;
     LLVMValueRef zero = vec_number(v, 0), one = vec_number(v, 1);
@@ -75,12 +75,13 @@ static struct place run_next(struct vec *v, struct place at, struct place size)
     LLVMValueRef end = LLVMBuildICmp(b, LLVMIntEQ, x, size.x, "");
     LLVMValueRef y = LLVMBuildSelect(b, end, LLVMBuildAdd(b, at.y, one, ""), at.y, "");
     LLVMValueRef last = LLVMBuildICmp(b, LLVMIntEQ, y, size.y, "");
-    return (struct place){LLVMBuildSelect(b, end, zero, x, ""), LLVMBuildSelect(b, last, zero, y, ""),
-                          LLVMBuildSelect(b, last, LLVMBuildAdd(b, at.z, one, ""), at.z, "")};
+    return (struct run_thread){LLVMBuildSelect(b, end, zero, x, ""), LLVMBuildSelect(b, last, zero, y, ""),
+                               LLVMBuildSelect(b, last, LLVMBuildAdd(b, at.z, one, ""), at.z, "")};
 }
 
 /* Where the rows of a warp begin. Most calls begin with the first one. */
-static void run_begin(struct vec *v, LLVMValueRef f, LLVMValueRef linear, struct place size, struct place *at)
+static void run_begin(struct vec *v, LLVMValueRef f, LLVMValueRef linear, struct run_thread size,
+                      struct run_thread *at)
 {
     LLVMBuilderRef b = v->b;
     LLVMValueRef zero = vec_number(v, 0);
@@ -99,7 +100,7 @@ static void run_begin(struct vec *v, LLVMValueRef f, LLVMValueRef linear, struct
         LLVMAddIncoming(phi[i], &zero, &here, 1);
         LLVMAddIncoming(phi[i], &given[i], &divide, 1);
     }
-    *at = (struct place){phi[0], phi[1], phi[2]};
+    *at = (struct run_thread){phi[0], phi[1], phi[2]};
 }
 
 static LLVMValueRef run_least(struct vec *v, LLVMIntPredicate p, LLVMValueRef a, LLVMValueRef b)
@@ -109,7 +110,7 @@ static LLVMValueRef run_least(struct vec *v, LLVMIntPredicate p, LLVMValueRef a,
 
 /* The warps from thread `from` to thread `to` of the CTA, if there are any. */
 static void run_warps(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValueRef *args, unsigned n,
-                      struct place size, LLVMValueRef from, LLVMValueRef to)
+                      struct run_thread size, LLVMValueRef from, LLVMValueRef to)
 {
     LLVMBuilderRef b = v->b;
     LLVMBasicBlockRef any = LLVMAppendBasicBlockInContext(v->context, f, ""),
@@ -117,7 +118,7 @@ static void run_warps(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValu
                       after = LLVMAppendBasicBlockInContext(v->context, f, "");
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, from, to, ""), any, after);
     LLVMPositionBuilderAtEnd(b, any);
-    struct place at[VEC_ROWS_MAX + 1] = {{0}};
+    struct run_thread at[VEC_ROWS_MAX + 1] = {{0}};
     if (!v->any)
         run_begin(v, f, from, size, &at[0]);
     LLVMValueRef phi[4], next[4], first[4] = {from, at[0].x, at[0].y, at[0].z};
@@ -130,7 +131,7 @@ static void run_warps(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValu
         LLVMAddIncoming(phi[i], &first[i], &before, 1);
     }
     if (!v->any) {
-        at[0] = (struct place){phi[1], phi[2], phi[3]};
+        at[0] = (struct run_thread){phi[1], phi[2], phi[3]};
         for (unsigned p = 0; p < v->rows; p++)
             at[p + 1] = run_next(v, at[p], size);
     }
@@ -149,7 +150,7 @@ static void run_warps(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValu
 /* What a call of the runner is to run: rows, whole warps; else all, but where threads have one dimension,
  * `rows` runs the whole warps. */
 static void run_share(struct vec *v, LLVMValueRef rows, LLVMValueRef f, LLVMValueRef body, LLVMValueRef *args,
-                      unsigned n, struct place size)
+                      unsigned n, struct run_thread size)
 {
     LLVMBuilderRef b = v->b;
     LLVMValueRef threads = LLVMBuildMul(b, LLVMBuildMul(b, size.x, size.y, ""), size.z, "");
@@ -192,10 +193,10 @@ static LLVMValueRef run_runner(struct vec *v, LLVMValueRef body, const char *nam
     }
     for (int i = 0; args && i < VEC_CTA_REGISTERS; i++)
         args[n++] = run_register(l, vec_register_name(VEC_NTID_X + i));
-    struct place size = {0};
+    struct run_thread size = {0};
     if (args)
-        size = (struct place){args[n - VEC_CTA_REGISTERS], args[n - VEC_CTA_REGISTERS + 1],
-                              args[n - VEC_CTA_REGISTERS + 2]};
+        size = (struct run_thread){args[n - VEC_CTA_REGISTERS], args[n - VEC_CTA_REGISTERS + 1],
+                                   args[n - VEC_CTA_REGISTERS + 2]};
     if (args)
         run_share(v, rows, f, body, args, n, size);
     LLVMBuildRetVoid(v->b);

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-unsigned vec_bits(uint64_t x)
+/* lowest n with x < 2^n */
+static unsigned vec_bits(uint64_t x)
 {
     return x ? 64 - (unsigned)__builtin_clzll(x) : 0;
 }
@@ -440,7 +441,7 @@ static int shape_same(struct vec_shape a, struct vec_shape b)
            a.source == b.source && a.scale == b.scale;
 }
 
-static int shape_settle(struct vec *v)
+static int shape_fixpoint(struct vec *v)
 {
     int changed = 1, rounds = 0;
     while (changed) {
@@ -474,7 +475,7 @@ int vec_shapes(struct vec *v)
     }
     for (int more = 1; more;) {
         more = 0;
-        if (shape_settle(v)) {
+        if (shape_fixpoint(v)) {
             vec_refuse(v, "its shapes");
             return -1;
         }
@@ -491,7 +492,7 @@ int vec_shapes(struct vec *v)
     for (unsigned i = 0; i < v->nvalues; i++)
         if (v->value[i].shape.kind == VEC_UNKNOWN) /* of itself alone */
             v->value[i].shape = shape_uniform(0);
-    vec_settle_masks(v);
+    vec_find_masks(v);
     vec_crossings(v);
     return 0;
 }

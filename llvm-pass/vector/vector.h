@@ -183,17 +183,14 @@ void vec_cut_endless(LLVMValueRef f);
 
 /* blocks.c */
 int vec_blocks(struct vec *v); /* 0, or -1 with v->why */
-int vec_index(const struct vec *v, LLVMBasicBlockRef block);
 /* Lanes part at this block's branch. 0 or -1. */
 int vec_part(struct vec *v, int block);
 /* After all of them: which blocks are masked. */
-void vec_settle_masks(struct vec *v);
+void vec_find_masks(struct vec *v);
 /* What a volatile or atomic access, or any store, touches, behind casts. NULL: it is none. */
 LLVMValueRef vec_touched(LLVMValueRef inst, int *writes);
 /* warp.c: which warp functions are turns. */
 void vec_turns(struct vec *v);
-/* Can lanes wait at block t while block b runs? */
-int vec_may_wait(const struct vec *v, int b, int t);
 /* Can b's lanes go straight to block `to`, as nobody waits at a block before it? */
 int vec_is_direct(const struct vec *v, int b, int to);
 void vec_blocks_free(struct vec *v);
@@ -207,7 +204,6 @@ unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst);
 int64_t vec_alloca_step(const struct vec *v, LLVMValueRef alloca);
 int vec_is_lockstep_call(const char *callee); /* a warp collective */
 int vec_is_wait(const char *callee);          /* for others than the lanes of the warp: a barrier, a spin */
-unsigned vec_bits(uint64_t x);                /* lowest n with x < 2^n */
 
 /* value.c */
 int vec_values(struct vec *v); /* lists them, parameters first. 0 or -1 */

@@ -1,6 +1,6 @@
 /* What mt-report shows: results of the analyses and events of companions, flat, whoever they come from
- * (report_comm.c: the analyses themselves; cli/report_from.c: a comm.json), and how they are written into
- * the page (report_json.c, report_page.c). All strings belong to others and live longer than the report,
+ * (report.c: the analyses themselves; cli/report/report_from.c: a comm.json), and how they are written into
+ * the page (report_page.c). All strings belong to others and live longer than the report,
  * except where said. Functions that return int: 0, or -1 without memory. */
 #ifndef MT_OUTPUT_REPORT_H
 #define MT_OUTPUT_REPORT_H
@@ -128,8 +128,6 @@ int mt_report_take_comm(struct mt_report *r, const struct mt_comm *c);
 /* Takes over a companion's launches that are in no trace, copies and sites. Call for each companion. */
 int mt_report_take_companion(struct mt_report *r, const struct mt_companion *c);
 
-/* The data as one JSON value. 0, or -1 without memory. */
-int mt_report_json(struct mt_json *j, const struct mt_report *r);
 /* The same inside the page, a whole HTML document, to `fd`. 0; -1 without memory or with *error = errno. */
 int mt_report_page(int fd, const struct mt_report *r, int *error);
 
@@ -140,10 +138,8 @@ int mt_report_write_cells(struct mt_json *j, const struct mt_report *r, const ui
 int mt_report_write_volumes(struct mt_json *j, const struct mt_report *r);
 /* Puts parts in the order of supersteps and keys, and equal ones together; how many are left. */
 size_t mt_report_merge_parts(struct mt_report_part *parts, size_t n);
-/* All CTA keys that occur, ascending, each once; the caller's. NULL without memory. */
-uint64_t *mt_report_axis(const struct mt_report *r, size_t *n);
 /* The place of a key in the axis. */
-size_t mt_report_place(const uint64_t *axis, size_t n, uint64_t key);
+size_t mt_report_position(const uint64_t *axis, size_t n, uint64_t key);
 /* report_lists.c: launches, copies, allocations, sites, graph. */
 int mt_report_write_lists(struct mt_json *j, const struct mt_report *r);
 int mt_report_write_graph(struct mt_json *j, const struct mt_report *r);

@@ -149,7 +149,7 @@ static int report_matrix_coarsen(struct matrix *m)
 
 static uint32_t place_of(const uint64_t *axis, size_t n, const struct mt_report_end *end)
 {
-    return end->cta == MT_REPORT_NO_CTA ? 0 : (uint32_t)mt_report_place(axis, n, end->cta) + 1;
+    return end->cta == MT_REPORT_NO_CTA ? 0 : (uint32_t)mt_report_position(axis, n, end->cta) + 1;
 }
 
 static int write_cells(struct mt_json *j, const struct matrix *m)

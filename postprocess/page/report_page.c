@@ -65,7 +65,8 @@ static void write_totals(struct mt_json *j, const struct mt_report *r)
     mt_json_end(j);
 }
 
-int mt_report_json(struct mt_json *j, const struct mt_report *r)
+/* The data as one JSON value. 0, or -1 without memory. */
+static int report_json(struct mt_json *j, const struct mt_report *r)
 {
     mt_json_object(j, NULL, 0);
     write_words(j, r);
@@ -121,7 +122,7 @@ static int put_data(int fd, const struct mt_report *r)
         return -1;
     mt_json_open(j, fd);
     j->html = 1;
-    int rc = mt_report_json(j, r);
+    int rc = report_json(j, r);
     if (mt_json_close(j) != 0 && rc == 0)
         rc = j->error;
     free(j);

@@ -28,7 +28,8 @@ static int add_key(struct axis_keys *keys, struct mt_pairmap *known, uint64_t ke
     return 0;
 }
 
-uint64_t *mt_report_axis(const struct mt_report *r, size_t *n)
+/* All CTA keys that occur, ascending, each once; the caller's. NULL without memory. */
+static uint64_t *report_axis(const struct mt_report *r, size_t *n)
 {
     struct mt_pairmap known = {0};
     struct axis_keys keys = {0};
@@ -49,7 +50,7 @@ uint64_t *mt_report_axis(const struct mt_report *r, size_t *n)
     return keys.at;
 }
 
-size_t mt_report_place(const uint64_t *axis, size_t n, uint64_t key)
+size_t mt_report_position(const uint64_t *axis, size_t n, uint64_t key)
 {
     const uint64_t *at = n ? bsearch(&key, axis, n, sizeof key, mt_order_u64) : NULL;
     return at ? (size_t)(at - axis) : 0;
@@ -84,7 +85,7 @@ static int write_parts(struct mt_json *j, enum mt_page_list list, const struct m
         memcpy(p, all, n * sizeof *p);
     for (size_t i = 0; i < n; i++) {
         if (axis)
-            p[i].key = mt_report_place(axis, naxis, p[i].key);
+            p[i].key = mt_report_position(axis, naxis, p[i].key);
         most = p[i].superstep > most ? p[i].superstep : most;
     }
     n = mt_report_merge_parts(p, n);
@@ -125,7 +126,7 @@ static int write_axis(struct mt_json *j, const uint64_t *axis, size_t n)
 int mt_report_write_volumes(struct mt_json *j, const struct mt_report *r)
 {
     size_t n;
-    uint64_t *axis = mt_report_axis(r, &n);
+    uint64_t *axis = report_axis(r, &n);
     int rc = -1;
     if (axis && write_axis(j, axis, n) == 0 &&
         (!(r->has & MT_REPORT_CTAS) || write_parts(j, MT_PAGE_ctas, r->ctas.at, r->ctas.n, axis, n) == 0) &&

@@ -147,9 +147,9 @@ static void page_name(FILE *f, const char *a, const char *b, int places)
     const char *one = a ? a : b;
     if (places)
         page_element(f, "<span title=\"", one, "\">");
-    page_element(f, "", places ? mt_place_short(one) : one, "");
-    if (a && b && strcmp(places ? mt_place_short(a) : a, places ? mt_place_short(b) : b) != 0)
-        page_element(f, " → ", places ? mt_place_short(b) : b, "");
+    page_element(f, "", places ? mt_location_short(one) : one, "");
+    if (a && b && strcmp(places ? mt_location_short(a) : a, places ? mt_location_short(b) : b) != 0)
+        page_element(f, " → ", places ? mt_location_short(b) : b, "");
     fputs(places ? "</span>" : "", f);
     if (!a || !b)
         fputs(a ? " <em>A only</em>" : " <em>B only</em>", f);

@@ -1,6 +1,6 @@
 /* Containers among the inputs of a source: what is one, and their runs as runs or records. */
 #define _GNU_SOURCE
-#include "host_internal.h"
+#include "reader/container/container.h"
 #include <unistd.h>
 
 int mt_input_is_container(const struct mt_input *in)

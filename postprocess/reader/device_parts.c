@@ -1,6 +1,6 @@
 /* Device chunks in any order, for processes that share the reading of one container. */
 #define _GNU_SOURCE
-#include "host_internal.h"
+#include "reader/container/container.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -8,7 +8,7 @@ enum { BATCH = 4096 };
 
 struct mt_device_parts {
     struct mt_host_reader *reader;
-    struct mt_chunk_plain plain;
+    struct mt_chunk_payload plain;
     struct mt_device_decoder decoder;
     uint64_t offset, items; /* of the chunk under way */
     struct mt_access_run runs[BATCH];
@@ -54,7 +54,7 @@ void mt_device_parts_close(struct mt_device_parts *p)
         return;
     mt_host_reader_close(p->reader);
     mt_device_decode_free(&p->decoder);
-    mt_chunk_plain_free(&p->plain);
+    mt_chunk_payload_free(&p->plain);
     free(p);
 }
 

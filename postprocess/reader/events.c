@@ -1,5 +1,5 @@
 /* What happens to memory besides accesses: copies, fills and allocations of all inputs in one order. */
-#include "internal.h"
+#include "reader/base/internal.h"
 #include "memtrace/order.h"
 
 MT_ORDER_3(by_seq, struct mt_copy_event, seq, kind, dst)

@@ -1,7 +1,7 @@
 /* Containers among the inputs of a source: accesses of host code, by sequence number.
  * They have no launches. */
 #define _GNU_SOURCE
-#include "internal.h"
+#include "reader/base/internal.h"
 
 int mt_host_input_open(struct mt_input *in, struct mt_host_reader *r, struct mt_error *err)
 {

@@ -1,6 +1,6 @@
 /* One input of a source: descriptor, identity, companion. */
 #define _GNU_SOURCE
-#include "internal.h"
+#include "reader/base/internal.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>

@@ -1,8 +1,8 @@
 /* Several readers, one order of launches; host copies and host accesses come before
  * the launch that they precede. */
 #define _GNU_SOURCE
-#include "internal.h"
-#include "host_internal.h"
+#include "reader/base/internal.h"
+#include "reader/container/container.h"
 #include "memtrace/grow.h"
 
 void mt_merge_note(struct mt_source_merge *m, int incomplete, const char *format, ...)

@@ -1,7 +1,7 @@
 /* Raw traces among the inputs of a source, and live inputs of which the first byte has
  * to say what they are. */
 #define _GNU_SOURCE
-#include "host_internal.h"
+#include "reader/container/container.h"
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #define XXH_NO_STREAM

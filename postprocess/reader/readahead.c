@@ -1,7 +1,7 @@
 /* Reads ahead on a thread: a ring of slots, each an item with room for its records. */
 #define _GNU_SOURCE
-#include "internal.h"
-#include "thread.h"
+#include "reader/base/internal.h"
+#include "reader/base/thread.h"
 
 enum { SLOTS = 8, SLOT_RECORDS = 1 << 14 };
 

@@ -1,7 +1,7 @@
 /* mt_source: opens the inputs, decides on order and spooling, runs the merge on its thread. */
 #define _GNU_SOURCE
-#include "internal.h"
-#include "decoders.h"
+#include "reader/base/internal.h"
+#include "reader/container/decoders.h"
 #include "memtrace/order.h"
 #include "run.h"
 #include <sys/stat.h>
@@ -290,7 +290,7 @@ void mt_source_spaces(struct mt_source *s, int on)
 }
 
 /* Ends the thread; from here on the merge is ours. */
-static void source_settle(struct mt_source *s)
+static void source_stop_thread(struct mt_source *s)
 {
     if (!s->ended) {
         __atomic_store_n(&s->halt, 1, __ATOMIC_RELAXED);
@@ -319,7 +319,7 @@ int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_error *e
 
 int mt_source_rewind(struct mt_source *s, struct mt_error *err)
 {
-    source_settle(s);
+    source_stop_thread(s);
     __atomic_store_n(&s->halt, 0, __ATOMIC_RELAXED);
     s->ended = 0;
     struct mt_source_merge *m = &s->merge;
@@ -337,7 +337,7 @@ void mt_source_close(struct mt_source *s)
 {
     if (!s)
         return;
-    source_settle(s);
+    source_stop_thread(s);
     struct mt_source_merge *m = &s->merge;
     for (size_t i = 0; i < m->ninputs; i++)
         mt_input_close(&m->inputs[i]);
@@ -357,7 +357,7 @@ void mt_source_stop(struct mt_source *s)
 {
     struct mt_source_merge *m = &s->merge;
     struct mt_error stopped;
-    source_settle(s);
+    source_stop_thread(s);
     if (m->stopped || m->ninputs == 0)
         return;
     mt_error_set(&stopped, MT_E_STOPPED, EINTR, 0, m->inputs[m->current < m->ninputs ? m->current : 0].path,
@@ -367,14 +367,14 @@ void mt_source_stop(struct mt_source *s)
 
 const struct mt_error *mt_source_problems(struct mt_source *s, size_t *count)
 {
-    source_settle(s);
+    source_stop_thread(s);
     *count = s->merge.nproblems;
     return s->merge.problems;
 }
 
 const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *complete)
 {
-    source_settle(s);
+    source_stop_thread(s);
     mt_merge_finish(&s->merge);
     *count = s->merge.nnotes;
     *complete = !s->merge.incomplete;
@@ -383,7 +383,7 @@ const char *const *mt_source_notes(struct mt_source *s, size_t *count, int *comp
 
 int mt_source_lacks(struct mt_source *s)
 {
-    source_settle(s);
+    source_stop_thread(s);
     mt_merge_finish(&s->merge);
     return s->merge.out_of_memory ? -1 : (s->merge.incomplete & MT_MISSING) != 0;
 }
@@ -403,7 +403,7 @@ static size_t source_drop_doubles(const struct mt_launch_event **list, size_t n)
 
 const struct mt_launch_event **mt_source_launches(struct mt_source *s, size_t *count)
 {
-    source_settle(s);
+    source_stop_thread(s);
     mt_merge_finish(&s->merge);
     size_t n = 0;
     for (size_t i = 0; i < s->merge.ninputs; i++)

@@ -1,6 +1,6 @@
 /* Streams of the process whose launches no input has: a part must not pass for the whole. */
 #define _GNU_SOURCE
-#include "internal.h"
+#include "reader/base/internal.h"
 #include "memtrace/order.h"
 #include <unistd.h>
 

@@ -5,21 +5,8 @@
  *   impl_<name>  the CPU device's own function; on a GPU the real CUDA runtime's, arguments untouched
  *
  * What has neither returns cudaErrorNotSupported and says its name once. gen_entries.py makes table and jumps
- * from the header; a file of this folder adds a function by defining IMPL(name) or REC(name) with the
- * header's own signature.
- *
- * Who may call whom in this folder: a file calls its own group and those above it in this list
- * (tools/style/check-rooms names the files of each, and style.rooms checks it).
- * All groups define entry points.
- *
- *   tables   what is at an address, maps, the thread's error
- *   device   which device, entries, registered code, memory of the device, checks
- *   streams  streams, their queues, host functions; whether a stream is captured
- *   memory   what frees and allocates in the order of streams; arrays; what every wait does besides
- *   notes    what a copy or a fill means for the trace (record_copy, record_fill)
- *   work     operations: copies, fills, events, launches
- *   graphs   nodes made of operations; captures, which the streams reach through mt_capture_ops
- *   calls    entry points that nobody here calls back: the rest, with the other record_* */
+ * from the header; a file of these rooms adds a function by defining impl_<name> or rec_<name> with the
+ * header's own signature. README.md says what the rooms are and who may call whom. */
 #ifndef MT_API_ENTRY_H
 #define MT_API_ENTRY_H
 #include <stdint.h>
@@ -41,11 +28,10 @@ extern void *mt_entry_slots[MT_ENTRIES];
 /* The program has called a function of the runtime API that makes the primary context current. */
 extern int mt_entry_called;
 
-/* Two steps, so that names which the header renames (cudaX -> cudaX_v2) follow. */
+/* Two steps, so that names which the header renames (cudaX -> cudaX_v2) follow; entries.h does so for impl_
+ * and rec_. */
 #define MT_PASTE_(a, b) a##b
 #define MT_PASTE(a, b) MT_PASTE_(a, b)
-#define IMPL(name) MT_PASTE(impl_, name)
-#define REC(name) MT_PASTE(rec_, name)
 #define MT_NEXT(name) ((__typeof__(&name))mt_entry_next(MT_PASTE(MT_I_, name)))
 
 /* What comes after the recorder of entry `index`. Never NULL. */

@@ -101,6 +101,8 @@ def main():
     pt_of = {b: v for v, b in variants.items()}
     own = int(re.search(r"MT_VERSION_IS (\d+)", plain_text)[1]) // 1000
     older = read_older(o.older) if own == 13 else {}
+    macros = preprocess(o.cc, o.include, o.crt, ["-dM"])
+    renamed = {a: b for a, b in re.findall(r"^#define (cuda\w+) (?:__CUDART_API_\w+\()?(cuda\w+)\)?$", macros, re.M) if b in names and a not in names}
 
     with open(os.path.join(o.out, "entries.h"), "w") as f:
         f.write("/* Made by gen_entries.py. */\nenum mt_entry_index {\n")
@@ -110,9 +112,11 @@ def main():
         f.write("#pragma GCC visibility push(hidden)\n")
         f.writelines(f"__typeof__({n}) impl_{n}, rec_{n};\n" for n in names)
         f.write("#pragma GCC visibility pop\n")
+        # The sources say impl_cudaX where the header makes cudaX_v2 of cudaX.
+        f.writelines(f"#define {kind}_{a} {kind}_{b}\n" for a, b in renamed.items() for kind in ("impl", "rec"))
 
     with open(os.path.join(o.out, "entries.c"), "w") as f:
-        f.write('/* Made by gen_entries.py. */\n#include "entry.h"\n'
+        f.write('/* Made by gen_entries.py. */\n#include "api/entry.h"\n'
                 "#pragma GCC visibility push(hidden)\n")
         for n in names:
             # What cannot say "not supported" must be there.

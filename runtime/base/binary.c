@@ -137,7 +137,8 @@ const char *mt_binary_name(const struct mt_binary_symbols *s, const Elf64_Sym *y
     return y->st_name < s->size ? s->strings + y->st_name : "";
 }
 
-const Elf64_Sym *mt_binary_find(const struct mt_binary_symbols *s, const char *name, int defined)
+/* A function of this name that the file defines, or with `defined` 0, asks others for. */
+static const Elf64_Sym *binary_find(const struct mt_binary_symbols *s, const char *name, int defined)
 {
     size_t n = strlen(name) + 1;
     if (!s->count || !memmem(s->strings, s->size, name, n)) /* large tables: most have no such name */
@@ -175,7 +176,7 @@ enum { CERTAIN = sizeof certain / sizeof *certain, NEEDED = CERTAIN - 1, CELL = 
 
 static int binary_has_cudart(const struct mt_binary_symbols *s)
 {
-    return mt_binary_find(s, certain[0], 1) && mt_binary_find(s, certain[1], 1);
+    return binary_find(s, certain[0], 1) && binary_find(s, certain[1], 1);
 }
 
 /* The stretch of code that they span, and 0; or -1: a needed one is missing. */
@@ -184,7 +185,7 @@ static int binary_span(const struct mt_binary_symbols *s, uint64_t *begin, uint6
     *begin = UINT64_MAX;
     *end = 0;
     for (unsigned i = 0; i < CERTAIN; i++) {
-        const Elf64_Sym *y = mt_binary_find(s, certain[i], 1);
+        const Elf64_Sym *y = binary_find(s, certain[i], 1);
         if (!y && i < NEEDED)
             return -1;
         if (y && y->st_value < *begin)
@@ -232,11 +233,11 @@ static int binary_has_holes(const struct mt_binary *o, const struct mt_binary_sy
 /* CUDA's functions come and go with its major versions. */
 static int binary_major(const struct mt_binary_symbols *s)
 {
-    if (mt_binary_find(s, "cudaBindTexture", 1)) /* to 11 */
-        return mt_binary_find(s, "cudaOccupancyAvailableDynamicSMemPerBlock", 1) ? 11 : 0;
-    if (mt_binary_find(s, "cudaGetDeviceProperties_v2", 1))
+    if (binary_find(s, "cudaBindTexture", 1)) /* to 11 */
+        return binary_find(s, "cudaOccupancyAvailableDynamicSMemPerBlock", 1) ? 11 : 0;
+    if (binary_find(s, "cudaGetDeviceProperties_v2", 1))
         return 12;
-    return mt_binary_find(s, "cudaGetDeviceProperties", 1) ? 13 : 0;
+    return binary_find(s, "cudaGetDeviceProperties", 1) ? 13 : 0;
 }
 
 /* The name of its shared memory, which each version since 11 has. In two parts here, or this file would have
@@ -261,7 +262,7 @@ enum mt_binary_cudart mt_binary_cudart(const struct mt_binary *o, const struct m
     const struct mt_binary_symbols *s = binary_has_cudart(&o->all)       ? &o->all
                                         : binary_has_cudart(&o->dynamic) ? &o->dynamic
                                                                          : NULL;
-    if (s && mt_binary_find(&o->dynamic, MT_ATTACH_MISSING, 1))
+    if (s && binary_find(&o->dynamic, MT_ATTACH_MISSING, 1))
         s = NULL;
     *where = s;
     *major = s ? binary_major(s) : 0;
@@ -269,8 +270,8 @@ enum mt_binary_cudart mt_binary_cudart(const struct mt_binary *o, const struct m
         return MT_CUDART_NONE;
     if (s) /* .dynsym has what is exported, and cannot be stripped */
         return s == &o->all && binary_has_holes(o, s) ? MT_CUDART_NAMELESS : MT_CUDART_STATIC;
-    if (mt_binary_find(&o->dynamic, "__cudaRegisterFatBinary", 0) ||
-        mt_binary_find(&o->dynamic, "cudaLaunchKernel", 0))
+    if (binary_find(&o->dynamic, "__cudaRegisterFatBinary", 0) ||
+        binary_find(&o->dynamic, "cudaLaunchKernel", 0))
         return MT_CUDART_SHARED;
     return binary_has_trace_of_cudart(o) ? MT_CUDART_NAMELESS : MT_CUDART_NONE;
 }

@@ -37,8 +37,6 @@ int mt_binary_has_auditors(const char *path);
 /* NULL without one of this name. */
 const Elf64_Shdr *mt_binary_section(const struct mt_binary *o, const char *name);
 const char *mt_binary_name(const struct mt_binary_symbols *s, const Elf64_Sym *y);
-/* A function of this name that the file defines, or with `defined` 0, asks others for. */
-const Elf64_Sym *mt_binary_find(const struct mt_binary_symbols *s, const char *name, int defined);
 
 enum mt_binary_cudart {
     MT_CUDART_NONE,

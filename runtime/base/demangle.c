@@ -40,6 +40,6 @@ char *mt_demangle_name(const char *name)
 {
     char *text = mt_demangle(name);
     if (text)
-        mt_source_plain(text);
+        mt_source_function(text);
     return text ? text : strdup(name);
 }

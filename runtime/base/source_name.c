@@ -213,7 +213,7 @@ static size_t source_name_operator(const char *text, size_t n)
     return n;
 }
 
-void mt_source_plain(char *text)
+void mt_source_function(char *text)
 {
     size_t n = source_name_bare(text), begin;
     if (n >= LONGEST)

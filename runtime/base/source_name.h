@@ -15,7 +15,7 @@ char *mt_source_symbol(const char *symbol);
 void mt_source_text(char *text);
 /* A demangled function without its result and parameters, in place: "int ns::f<int>(int*)" is "ns::f<int>".
  */
-void mt_source_plain(char *text);
+void mt_source_function(char *text);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,37 @@
 #include <stddef.h>
 #include <string.h>
 
+/* Numbers as multiples of 1 << shift above the anchor, `width` (0 to 56, or 64) bits each, and up to 8 bytes
+ * that are not meant. Returns what is after. */
+static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor,
+                               unsigned shift, unsigned width)
+{
+    uint64_t bits = 0;
+    unsigned have = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t v = (a[i] - anchor) >> shift;
+        if (width == 64) {
+            memcpy(out, &v, sizeof v);
+            out += sizeof v;
+            continue;
+        }
+        bits |= v << have; /* have < 8 and width <= 56 */
+        have += width;
+        memcpy(out, &bits, sizeof bits);
+        out += have / 8;
+        bits >>= have / 8 * 8;
+        have %= 8;
+    }
+    return out + (have != 0);
+}
+
+static void own_later(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s, uint64_t address)
+{
+    if (__builtin_expect(e->nvisits == MT_VISITS, 0))
+        mt_own_write(e);
+    e->visits[e->nvisits++] = (struct mt_visit){c, s, address};
+}
+
 enum { ANONYMOUS = 64, FAR = 1 << 16 }; /* slots for runs without site; such addresses are apart */
 enum { NEW_MASK = 1, NEW_COUNT = 2, NEW_STRIDE = 4 };
 enum { SAME_LANES = 0x80, WHOLE = 64, PACKED_MAX = 56 };
@@ -103,7 +134,7 @@ static inline const uint64_t *device_encoder_own(struct mt_device_work *w, uint3
     if (device_encoder_first(w, &w->e->slots[slot], c))
         return NULL;
     if (w->e->nvisits)
-        mt_own_settle(w->e);
+        mt_own_write(w->e);
     const struct mt_own *o = mt_own_place(w->e, c, slot, &who);
     return o->who == who ? &o->address : NULL;
 }
@@ -282,7 +313,7 @@ device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const s
         if (!r->mask)
             w->lanes = mt_leb(w->lanes, r->count);
     }
-    w->lanes = mt_bits_put(w->lanes, r->addresses, r->count, s->low, shift, width);
+    w->lanes = bits_put(w->lanes, r->addresses, r->count, s->low, shift, width);
     h->irregular = 1;
     h->mask = r->mask;
     h->count = r->count;
@@ -314,7 +345,7 @@ static inline void device_encoder_again(struct mt_mtc_device_encoder *e, struct 
 {
     uint64_t who;
     if (__builtin_expect(e->nvisits != 0, 0))
-        mt_own_settle(e);
+        mt_own_write(e);
     struct mt_own *o = mt_own_place(e, c, slot, &who);
     if (o->who == who) {
         uint64_t d = base - o->address;
@@ -346,7 +377,7 @@ static void device_encoder_base(struct mt_device_work *w, const struct mt_access
     device_encoder_note(s, x, base);
     x->slot = slot;
     if (device_encoder_first(w, s, c))
-        mt_own_later(e, c, slot, base);
+        own_later(e, c, slot, base);
     else
         device_encoder_again(e, s, c, slot, base);
     s->visited = c;
@@ -402,7 +433,7 @@ static inline size_t device_encoder_foreseen_runs(struct mt_device_work *w, cons
             break;
         uint64_t base = runs[i].base;
         if (fresh == c && now->visited != c)
-            mt_own_later(e, c, slot, base);
+            own_later(e, c, slot, base);
         else
             device_encoder_again(e, now, c, slot, base);
         now->visited = c;

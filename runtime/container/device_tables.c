@@ -169,7 +169,7 @@ uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_r
                                      : device_tables_search(e, r, is_new);
 }
 
-void mt_own_settle(struct mt_mtc_device_encoder *e)
+void mt_own_write(struct mt_mtc_device_encoder *e)
 {
     for (uint32_t i = 0; i < e->nvisits; i++) {
         const struct mt_visit *v = &e->visits[i];

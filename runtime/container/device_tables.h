@@ -94,14 +94,8 @@ uint32_t mt_slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint
 uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta);
 
 /* Writes the visits to their places. */
-void mt_own_settle(struct mt_mtc_device_encoder *e);
-static inline void mt_own_later(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s, uint64_t address)
-{
-    if (__builtin_expect(e->nvisits == MT_VISITS, 0))
-        mt_own_settle(e);
-    e->visits[e->nvisits++] = (struct mt_visit){c, s, address};
-}
-/* Where the last address of slot s in context c is, when `who` is this. Visits are settled. */
+void mt_own_write(struct mt_mtc_device_encoder *e);
+/* Where the last address of slot s in context c is, when `who` is this. Visits are written. */
 static inline struct mt_own *mt_own_place(const struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s,
                                           uint64_t *who)
 {

@@ -133,7 +133,7 @@ static int by_text(const void *a, const void *b)
 
 /* The dynamic linker takes the first definition, whatever it is: weak ones that have a strong one elsewhere
  * are made undefined. Two strong ones are an error, as they are to nvlink. */
-static int bind_settle(const struct symbols *s, size_t n, const char **why)
+static int bind_drop_weak(const struct symbols *s, size_t n, const char **why)
 {
     size_t count = 0, total = 0;
     for (size_t p = 0; p < n; p++)
@@ -295,7 +295,7 @@ static int make_files(const struct mt_bind_piece *piece, size_t n, struct file *
             goto out;
         }
     }
-    if (bind_settle(symbols, n, why))
+    if (bind_drop_weak(symbols, n, why))
         goto out;
     rc = 0;
     for (size_t i = 0; i < n && !rc; i++)

@@ -47,8 +47,8 @@ static int is_allocated(uint64_t address, uint64_t bytes, uint32_t type)
     return check_inside(address, bytes, &k);
 }
 
-static void check_tell(struct mt_run *run, const struct mt_image *image, uint64_t address, uint32_t meta,
-                       uint32_t site, uint32_t align, int code)
+static void check_tell(struct mt_pool_launch *run, const struct mt_image *image, uint64_t address,
+                       uint32_t meta, uint32_t site, uint32_t align, int code)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;
     struct mt_cpu_bad bad = {.launch = run->launch,
@@ -67,7 +67,7 @@ static void check_tell(struct mt_run *run, const struct mt_image *image, uint64_
 }
 
 /* A kernel's functions may be of several images: -fgpu-rdc. */
-static const struct mt_image *image_of(const struct mt_run *run, const void *code)
+static const struct mt_image *image_of(const struct mt_pool_launch *run, const void *code)
 {
     const struct mt_image *first = run->launch->image, *i = first;
     while (i && i->peer && !mt_image_owns(i, code))
@@ -76,8 +76,8 @@ static const struct mt_image *image_of(const struct mt_run *run, const void *cod
 }
 
 /* Of the running thread. 0: it is fine; else it was reported. */
-static int check_one(struct mt_run *run, const struct mt_image *image, uint64_t address, uint32_t meta,
-                     uint32_t site)
+static int check_one(struct mt_pool_launch *run, const struct mt_image *image, uint64_t address,
+                     uint32_t meta, uint32_t site)
 {
     const struct mt_image_head *head = image->head;
     const struct mt_image_site *sites = head->sites;
@@ -95,7 +95,7 @@ static int check_one(struct mt_run *run, const struct mt_image *image, uint64_t 
     return code;
 }
 
-static void check_go_on(struct mt_run *run, uint32_t accesses)
+static void check_go_on(struct mt_pool_launch *run, uint32_t accesses)
 {
     if (MT_UNLIKELY(atomic_load_explicit(&run->bad, memory_order_relaxed)) &&
         atomic_fetch_add_explicit(&run->after_bad, accesses, memory_order_relaxed) > ACCESSES_AFTER)
@@ -104,7 +104,7 @@ static void check_go_on(struct mt_run *run, uint32_t accesses)
 
 void mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller)
 {
-    struct mt_run *run = mt_cta_current()->run;
+    struct mt_pool_launch *run = mt_cta_current()->run;
     if (check_one(run, image_of(run, caller), address, meta, site))
         mt_cpu_exit_thread();
     check_go_on(run, 1);
@@ -113,7 +113,7 @@ void mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void 
 void mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site, const void *caller)
 {
     struct mt_cta *cta = mt_cta_current();
-    struct mt_run *run = cta->run;
+    struct mt_pool_launch *run = cta->run;
     const struct mt_image *image = image_of(run, caller);
     struct mt_cpu_tls *t = &mt_cpu_tls;
     int bad = 0;
@@ -129,7 +129,7 @@ void mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint3
     check_go_on(run, (uint32_t)__builtin_popcount(lanes));
 }
 
-int mt_check_result(struct mt_run *run)
+int mt_check_result(struct mt_pool_launch *run)
 {
     if (MT_LIKELY(!run->bad))
         return run->failed;

@@ -4,7 +4,7 @@
 #define MT_CPU_CHECK_H
 #include <stdint.h>
 
-struct mt_run;
+struct mt_pool_launch;
 
 /* 1: on. Set before the first worker starts. */
 extern int mt_check_on;
@@ -14,5 +14,5 @@ void mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void 
 /* … of the warp whose fiber runs, by these lanes, at address[lane]: the warp ends. */
 void mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site, const void *caller);
 /* The launch has ended: tells the API layer if it had bad accesses. Returns the launch's status. */
-int mt_check_result(struct mt_run *run);
+int mt_check_result(struct mt_pool_launch *run);
 #endif

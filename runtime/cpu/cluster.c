@@ -21,7 +21,7 @@ char *mt_cluster_memory(uint64_t bytes, uint32_t ctas, uint64_t *stride)
     return p;
 }
 
-struct mt_cluster *mt_cluster_take(struct mt_worker *w, const struct mt_run *run)
+struct mt_cluster *mt_cluster_take(struct mt_worker *w, const struct mt_pool_launch *run)
 {
     const uint32_t *dims = run->launch->cluster;
     struct mt_cluster **p = &w->free_clusters, *c;

@@ -50,7 +50,6 @@ void mt_image_move_var(const struct mt_image_var *v, void *to, uint64_t bytes);
 /* Threads: worker threads (0 = online CPUs); sms: simulated SMs. Safe to call again;
  * returns 0 or an errno. */
 int mt_cpu_init(unsigned threads, unsigned sms);
-unsigned mt_cpu_threads(void);
 /* Bytes of a worker's trace buffer (default 1 MiB) and of one device thread's stack (default 64 KiB; kernels
  * without waits have at least 1 MiB). Both before the first launch; later calls have no effect. */
 void mt_cpu_set_buffer(size_t bytes);
@@ -79,7 +78,7 @@ struct mt_cpu_launch {
      * `accesses` of threads. `flush` is not called then. */
     void (*flush_runs)(void *ctx, const struct mt_access_run *runs, size_t count, uint64_t accesses);
     /* What the calling thread has handed over comes before what others do from now on. NULL: not traced. */
-    void (*settle)(void *ctx);
+    void (*fence)(void *ctx);
     void *flush_ctx;
     const struct mt_cta_rule *ctas; /* NULL: all CTAs are traced; must last */
     const void *user;               /* the caller's, for the checker */
@@ -106,8 +105,6 @@ int mt_cpu_run(struct mt_cpu_launch *launch);
 int mt_cpu_start(struct mt_cpu_launch *launch);
 /* Counts up whenever CTAs end. */
 uint64_t mt_cpu_progress(void);
-/* 1 if the calling OS thread is a worker of the pool. */
-int mt_cpu_is_worker(void);
 
 /* ---- MEMTRACE_CHECK=1 ---- */
 

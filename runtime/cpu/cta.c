@@ -34,7 +34,7 @@ static void cta_place(const struct mt_cta *cta)
 
 static void cta_bind(struct mt_cta *cta)
 {
-    const struct mt_run *run = cta->run;
+    const struct mt_pool_launch *run = cta->run;
     const struct mt_cpu_launch *launch = run->launch;
     struct mt_cpu_tls *t = &mt_cpu_tls;
     mt_worker_quiet(cta->worker, cta->quiet);
@@ -93,7 +93,7 @@ static int more_shared(struct mt_cta *cta, uint64_t bytes)
     return 0;
 }
 
-int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, uint64_t linear,
+int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_pool_launch *run, uint64_t linear,
                  struct mt_cluster *cluster, uint32_t rank)
 {
     const struct mt_cpu_launch *launch = run->launch;
@@ -279,7 +279,7 @@ static void thread_exit(struct mt_cta *cta, int reuse)
  * without leaving device code. */
 static int next_in_loop(struct mt_cta *cta)
 {
-    struct mt_run *run = cta->run;
+    struct mt_pool_launch *run = cta->run;
     struct mt_claim *c = &cta->worker->claim;
     struct mt_cpu_tls *t = &mt_cpu_tls;
     const struct mt_cta_rule *ctas = run->launch->ctas;
@@ -316,7 +316,7 @@ __attribute__((used)) _Noreturn void mt_fiber_main(void)
 {
     for (;;) {
         struct mt_cta *cta = mt_cta_current();
-        struct mt_run *run = cta->run;
+        struct mt_pool_launch *run = cta->run;
         if (run->loop) {
             do
                 (cta->quiet ? run->quiet_loop : run->loop)(run->args);

@@ -20,7 +20,8 @@ void mt_cpu_set_describe(void (*describe)(uint64_t address, char *text, size_t s
     describe_address = describe;
 }
 
-void mt_fault_where(char *text, size_t size)
+/* "CTA (x,y,z), thread (x,y,z)" */
+static void fault_where(char *text, size_t size)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;
     snprintf(text, size, "CTA (%u,%u,%u), thread (%u,%u,%u)", t->ctaid[0], t->ctaid[1], t->ctaid[2],
@@ -28,7 +29,7 @@ void mt_fault_where(char *text, size_t size)
 }
 
 /* Where a kernel has no waits its threads run in a loop, and only that knows which one it is at. */
-static void fault_where_now(char *text, size_t size, const struct mt_run *run, int sig)
+static void fault_where_now(char *text, size_t size, const struct mt_pool_launch *run, int sig)
 {
     const struct mt_cpu_tls *t = &mt_cpu_tls;
     const uint32_t *block = run->launch->block;
@@ -36,10 +37,10 @@ static void fault_where_now(char *text, size_t size, const struct mt_run *run, i
         snprintf(text, size, "CTA (%u,%u,%u), one of its threads%s", t->ctaid[0], t->ctaid[1], t->ctaid[2],
                  sig == SIGSEGV || sig == SIGBUS ? " (MEMTRACE_CHECK=1 says which)" : "");
     else
-        mt_fault_where(text, size);
+        fault_where(text, size);
 }
 
-void mt_fault_record(struct mt_run *run, int code, const char *text)
+void mt_fault_record(struct mt_pool_launch *run, int code, const char *text)
 {
     pthread_mutex_lock(&lock);
     if (!run->launch->message[0])
@@ -66,7 +67,7 @@ void mt_fault_fail(int code, const char *format, ...)
     va_start(ap, format);
     vsnprintf(what, sizeof what, format, ap);
     va_end(ap);
-    mt_fault_where(where, sizeof where);
+    fault_where(where, sizeof where);
     snprintf(text, sizeof text, "%.250s: %.250s", where, what);
     mt_fault_record(cta->run, code, text);
     fault_leave();

@@ -7,6 +7,9 @@
 #define MT_LANES 32u
 #define MT_JOINED_ADDRESSES (MT_WARPS_RUNS * 8u) /* room for those of uneven runs */
 
+struct mt_warp_keys; /* which lanes come to which access: join.c */
+void mt_keys_free(struct mt_warp_keys *k);
+
 /* Where accesses of warps go. */
 struct mt_joined {
     mt_warps_take take;

@@ -56,7 +56,7 @@ static void matrix_load(const struct mt_matrix_op *op, const struct mt_matrix_ca
     mt_matrix_tile(op, op->matrix, &t);
     memset(c->out, 0, op->nout * sizeof *c->out);
     for (unsigned i = 0; i < t.held; i++) {
-        mt_matrix_place(&t, lane, i, &row, &col);
+        mt_matrix_position(&t, lane, i, &row, &col);
         mt_matrix_set(c->out, t.bits, i, read_element(c->p, index_of(op, c->stride, row, col), t.bits));
     }
 }
@@ -67,7 +67,7 @@ static void matrix_store(const struct mt_matrix_op *op, const struct mt_matrix_c
     unsigned row, col;
     mt_matrix_tile(op, op->matrix, &t);
     for (unsigned i = 0; i < t.held; i++) { /* results are whole bytes */
-        mt_matrix_place(&t, lane, i, &row, &col);
+        mt_matrix_position(&t, lane, i, &row, &col);
         uint64_t value = mt_matrix_element(c->in, t.bits, i);
         memcpy(c->p + index_of(op, c->stride, row, col) * (t.bits / 8), &value, t.bits / 8);
     }
@@ -127,7 +127,7 @@ static void matrix_movmatrix(struct mt_matrix_call *const *call, unsigned lane)
 
 /* ---- all of them ---- */
 
-void mt_matrix_do(const struct mt_matrix_op *op, struct mt_matrix_call *const *call)
+static void matrix_do(const struct mt_matrix_op *op, struct mt_matrix_call *const *call)
 {
     if (op->kind == MT_MATRIX_MULTIPLY) {
         mt_matrix_multiply(op, call);
@@ -184,6 +184,6 @@ void mt_matrix_meet(struct mt_matrix_call *const *call)
                 left &= ~(1u << i);
             }
         }
-        mt_matrix_do(op, same);
+        matrix_do(op, same);
     }
 }

@@ -24,8 +24,8 @@ struct mt_matrix_tile {
 };
 void mt_matrix_tile(const struct mt_matrix_op *op, int matrix, struct mt_matrix_tile *t);
 /* Row and column of the lane's element i. */
-static inline void mt_matrix_place(const struct mt_matrix_tile *t, unsigned lane, unsigned i, unsigned *row,
-                                   unsigned *col)
+static inline void mt_matrix_position(const struct mt_matrix_tile *t, unsigned lane, unsigned i,
+                                      unsigned *row, unsigned *col)
 {
     unsigned down = t->rows / 8, natural = t->rows * t->cols / MT_MATRIX_LANES;
     i %= natural;
@@ -50,7 +50,6 @@ static inline void mt_matrix_set(uint64_t *registers, unsigned bits, unsigned i,
 
 /* call[lane]: NULL for lanes that are not there; the others have the same operation. Writes their `out`. */
 void mt_matrix_multiply(const struct mt_matrix_op *op, struct mt_matrix_call *const *call);
-void mt_matrix_do(const struct mt_matrix_op *op, struct mt_matrix_call *const *call);
 /* All lanes of a warp that met, whatever each of them does. */
 void mt_matrix_meet(struct mt_matrix_call *const *call);
 #endif

@@ -140,7 +140,7 @@ static unsigned matrix_multiply_place(const struct mt_matrix_op *op, const struc
     if (op->flags & MT_MATRIX_QUADS)
         place_quad(o, lane, i, &row, &col);
     else
-        mt_matrix_place(&o->tile, lane, i, &row, &col);
+        mt_matrix_position(&o->tile, lane, i, &row, &col);
     return row * row_step + col * col_step;
 }
 

@@ -19,8 +19,8 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct mt_run *first; /* launches with CTAs to claim, by priority, then oldest first */
-    _Atomic int queued;   /* there is a first: for looks without the lock */
+    struct mt_pool_launch *first; /* launches with CTAs to claim, by priority, then oldest first */
+    _Atomic int queued;           /* there is a first: for looks without the lock */
     unsigned nworkers, active, sms, idle;
     uint64_t grids, progress;
     struct mt_worker *spare; /* made, but no thread could be had for it */
@@ -29,22 +29,22 @@ static struct {
 
 /* ---- for workers ---- */
 
-static int pool_claimable(const struct mt_run *run)
+static int pool_claimable(const struct mt_pool_launch *run)
 {
     return run->next < run->total && !atomic_load_explicit(&run->failed, memory_order_relaxed);
 }
 
-static struct mt_run *first_claimable(void)
+static struct mt_pool_launch *first_claimable(void)
 {
-    struct mt_run *run = pool.first;
+    struct mt_pool_launch *run = pool.first;
     while (run && !pool_claimable(run))
         run = run->link;
     return run;
 }
 
-static void unlink_run(struct mt_run *run)
+static void unlink_run(struct mt_pool_launch *run)
 {
-    for (struct mt_run **p = &pool.first; *p; p = &(*p)->link)
+    for (struct mt_pool_launch **p = &pool.first; *p; p = &(*p)->link)
         if (*p == run) {
             *p = run->link;
             break;
@@ -52,7 +52,7 @@ static void unlink_run(struct mt_run *run)
     pool.queued = pool.first != NULL;
 }
 
-static int is_done(const struct mt_run *run)
+static int is_done(const struct mt_pool_launch *run)
 {
     return run->finished == run->claimed && !pool_claimable(run);
 }
@@ -85,7 +85,7 @@ unsigned mt_pool_wait(const struct mt_worker *w)
 }
 
 /* Called with the lock. */
-static void claim_of(struct mt_run *run, struct mt_claim *claim)
+static void claim_of(struct mt_pool_launch *run, struct mt_claim *claim)
 {
     uint64_t n = (run->total - run->next) / (4 * pool.active);
     if (!run->loop || n < 1)
@@ -100,9 +100,9 @@ static void claim_of(struct mt_run *run, struct mt_claim *claim)
         unlink_run(run);
 }
 
-int mt_pool_claim(struct mt_run *preferred, struct mt_claim *claim)
+int mt_pool_claim(struct mt_pool_launch *preferred, struct mt_claim *claim)
 {
-    struct mt_run *run;
+    struct mt_pool_launch *run;
     pthread_mutex_lock(&pool.lock);
     run = first_claimable();
     if (preferred && run && preferred->launch->priority <= run->launch->priority && pool_claimable(preferred))
@@ -113,9 +113,9 @@ int mt_pool_claim(struct mt_run *preferred, struct mt_claim *claim)
     return run != NULL;
 }
 
-int mt_pool_claim_other(const struct mt_run *not_this, struct mt_claim *claim)
+int mt_pool_claim_other(const struct mt_pool_launch *not_this, struct mt_claim *claim)
 {
-    struct mt_run *run;
+    struct mt_pool_launch *run;
     pthread_mutex_lock(&pool.lock);
     for (run = pool.first; run && (run == not_this || !pool_claimable(run));)
         run = run->link;
@@ -126,7 +126,7 @@ int mt_pool_claim_other(const struct mt_run *not_this, struct mt_claim *claim)
 }
 
 /* Its last CTA has ended: nobody but the caller knows the run any more. */
-static void say_done(struct mt_run *run)
+static void say_done(struct mt_pool_launch *run)
 {
     struct mt_cpu_launch *l = run->launch;
     int status = mt_check_result(run);
@@ -143,7 +143,7 @@ static void say_done(struct mt_run *run)
     l->done(l->done_ctx, status);
 }
 
-void mt_pool_report(struct mt_run *run, uint64_t finished)
+void mt_pool_report(struct mt_pool_launch *run, uint64_t finished)
 {
     pthread_mutex_lock(&pool.lock);
     pool.progress += finished;
@@ -207,7 +207,7 @@ int mt_cpu_init(unsigned threads, unsigned sms)
     return 0;
 }
 
-unsigned mt_cpu_threads(void)
+static unsigned cpu_threads(void)
 {
     return pool.active;
 }
@@ -266,9 +266,9 @@ static int pool_check(struct mt_cpu_launch *l)
 }
 
 /* Called with the lock. */
-static void pool_queue(struct mt_run *run)
+static void pool_queue(struct mt_pool_launch *run)
 {
-    struct mt_run **tail = &pool.first;
+    struct mt_pool_launch **tail = &pool.first;
     run->grid_id = ++pool.grids;
     while (*tail && (*tail)->launch->priority <= run->launch->priority)
         tail = &(*tail)->link;
@@ -300,7 +300,7 @@ static int pool_is_traced(const struct mt_cpu_launch *l)
 }
 
 /* Warps as vectors. 0: not this launch. */
-static int pool_choose_vector(struct mt_run *run)
+static int pool_choose_vector(struct mt_pool_launch *run)
 {
     const struct mt_cpu_launch *l = run->launch;
     const struct mt_image_kernel *k = l->kernel;
@@ -323,7 +323,7 @@ static int pool_choose_vector(struct mt_run *run)
 
 /* Which code runs: whole warps where there is such code for the CTA's shape, else a fiber for each thread;
  * without record calls when nobody wants to know. */
-static void choose_code(struct mt_run *run)
+static void choose_code(struct mt_pool_launch *run)
 {
     const struct mt_image_kernel *k = run->launch->kernel;
     if (pool_choose_vector(run))
@@ -334,7 +334,7 @@ static void choose_code(struct mt_run *run)
 }
 
 /* Fills the run of a launch. 0, or why it cannot run. */
-static int pool_prepare(struct mt_run *run, struct mt_cpu_launch *l)
+static int pool_prepare(struct mt_pool_launch *run, struct mt_cpu_launch *l)
 {
     run->launch = l;
     run->cooperative = l->cooperative;
@@ -362,7 +362,7 @@ int mt_cpu_start(struct mt_cpu_launch *l)
         return rc;
     l->message[0] = 0;
     mt_fault_take_back();
-    struct mt_run *run = calloc(1, sizeof *run);
+    struct mt_pool_launch *run = calloc(1, sizeof *run);
     if (!run)
         return pool_reject(l, MT_ERR_MEMORY, "no memory for a launch");
     rc = pool_prepare(run, l);

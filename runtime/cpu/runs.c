@@ -8,23 +8,23 @@
 #include "scheduler.h"
 #include "warps.h"
 
-struct mt_runs {
+struct mt_access_runs {
     struct mt_access_run run[MT_WARPS_RUNS];
     uint64_t address[MT_WARPS_RUNS * MT_WARP]; /* of runs that are not even */
 };
 
-struct mt_runs *mt_runs_new(void)
+struct mt_access_runs *mt_access_runs_new(void)
 {
-    return malloc(sizeof(struct mt_runs)); /* most of it is never touched */
+    return malloc(sizeof(struct mt_access_runs)); /* most of it is never touched */
 }
 
 /* Under MEMTRACE_CHECK each access asks. */
-static void runs_limit(const struct mt_runs *runs)
+static void runs_limit(const struct mt_access_runs *runs)
 {
     mt_cpu_tls.run_end = mt_check_on ? mt_cpu_tls.run : (struct mt_access_run *)runs->run + MT_WARPS_RUNS;
 }
 
-void mt_runs_open(struct mt_worker *w)
+void mt_access_runs_open(struct mt_worker *w)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     t->run = w->runs->run;
@@ -33,7 +33,7 @@ void mt_runs_open(struct mt_worker *w)
 }
 
 /* Adds up the accesses of a launch whose program counts them, too. */
-static void runs_tally(struct mt_run *run, const struct mt_access_run *r, size_t n)
+static void runs_tally(struct mt_pool_launch *run, const struct mt_access_run *r, size_t n)
 {
     uint64_t sum[MT_COUNTS] = {0};
     for (size_t i = 0; i < n; i++) {
@@ -71,8 +71,8 @@ static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size
 }
 
 /* Gives the runs their sites, and takes out what raw traces do not have. Returns how many are left. */
-static size_t runs_settle(struct mt_access_run *r, size_t n, uint32_t site_base, int compact,
-                          uint64_t *accesses)
+static size_t runs_prepare(struct mt_access_run *r, size_t n, uint32_t site_base, int compact,
+                           uint64_t *accesses)
 {
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
@@ -91,7 +91,7 @@ static size_t runs_settle(struct mt_access_run *r, size_t n, uint32_t site_base,
 static void runs_flush_here(void *worker, int unused)
 {
     struct mt_worker *w = worker;
-    struct mt_run *run = w->run;
+    struct mt_pool_launch *run = w->run;
     struct mt_access_run *r = w->runs->run;
     size_t n = (size_t)(mt_cpu_tls.run - r);
     uint64_t accesses = 0;
@@ -101,7 +101,7 @@ static void runs_flush_here(void *worker, int unused)
     if (n && run) {
         const struct mt_image *image = run->launch->image;
         uint32_t base = image->head->site_base ? 0 : image->site_base; /* else the image has added it */
-        n = runs_settle(r, n, base, run->launch->flush_runs != NULL, &accesses);
+        n = runs_prepare(r, n, base, run->launch->flush_runs != NULL, &accesses);
         atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
         if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
             runs_tally(run, r, n);
@@ -110,7 +110,7 @@ static void runs_flush_here(void *worker, int unused)
         else
             runs_expand(w, r, n);
     }
-    mt_runs_open(w);
+    mt_access_runs_open(w);
 }
 
 void mt_worker_call(struct mt_worker *w, void (*f)(void *worker, int all), int all)
@@ -124,7 +124,7 @@ void mt_worker_call(struct mt_worker *w, void (*f)(void *worker, int all), int a
     w->in_device = in_device;
 }
 
-void mt_runs_flush(struct mt_worker *w)
+void mt_access_runs_flush(struct mt_worker *w)
 {
     mt_worker_call(w, runs_flush_here, 0);
 }
@@ -133,7 +133,7 @@ struct mt_access_run *mt_cpu_run_room(uint64_t base, int64_t stride, const uint6
                                       uint32_t meta, uint32_t site)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
-    const struct mt_runs *runs = mt_worker_self->runs;
+    const struct mt_access_runs *runs = mt_worker_self->runs;
     if (MT_UNLIKELY(mt_check_on)) {
         uint64_t list[MT_WARP];
         for (uint32_t i = 0; i < MT_WARP; i++)
@@ -142,7 +142,7 @@ struct mt_access_run *mt_cpu_run_room(uint64_t base, int64_t stride, const uint6
             mt_check_warp(list, mask, meta, site, __builtin_return_address(0));
     }
     if (t->run == runs->run + MT_WARPS_RUNS)
-        mt_runs_flush(mt_worker_self);
+        mt_access_runs_flush(mt_worker_self);
     if (mt_check_on)
         t->run_end = t->run + 1; /* room for this one */
     return t->run;

@@ -1,7 +1,7 @@
 /* The scheduler's own structures, shared by pool.c (workers, launches), cta.c (one CTA), barrier.c, warp.c
  * (collectives) and fault.c. Device code runs only on fibers: one per device thread, or one per worker for
  * kernels without waits ("loop"). A fiber never leaves its worker; nothing here is touched by two workers,
- * except struct mt_run under the pool's lock and through its atomics. */
+ * except struct mt_pool_launch under the pool's lock and through its atomics. */
 #ifndef MT_CPU_SCHEDULER_H
 #define MT_CPU_SCHEDULER_H
 #include <pthread.h>
@@ -32,7 +32,7 @@ enum {
 /* ---- launches
  * ------------------------------------------------------------------------------------------------- */
 
-struct mt_run {
+struct mt_pool_launch {
     struct mt_cpu_launch *launch;
     void **args;     /* copy in the local range */
     void *workspace; /* of grid barriers, in the local range: its accesses are not the program's */
@@ -48,7 +48,7 @@ struct mt_run {
     uint64_t shared_bytes, const_base, const_bytes;
     /* Under the pool's lock. */
     uint64_t next, claimed, finished;
-    struct mt_run *link;
+    struct mt_pool_launch *link;
     int over; /* done was said */
     /* Shared by workers. */
     _Atomic int failed;         /* error code; CTAs are abandoned when it is set */
@@ -142,7 +142,7 @@ struct mt_cluster {
 /* A CTA in flight. Reused from CTA to CTA. */
 struct mt_cta {
     struct mt_worker *worker;
-    struct mt_run *run;
+    struct mt_pool_launch *run;
     struct mt_fiber *current;
     struct mt_queue ready;
     uint32_t nready;
@@ -179,7 +179,7 @@ struct mt_cta {
 enum mt_status { MT_CTA_DONE, MT_CTA_SPINS, MT_CTA_STALLED, MT_CTA_FAILED };
 
 struct mt_claim {
-    struct mt_run *run;
+    struct mt_pool_launch *run;
     uint64_t next, end; /* CTAs, linear; clusters, where there are any */
 };
 
@@ -198,14 +198,14 @@ struct mt_worker {
     struct mt_cluster *free_clusters;
     uint32_t nresident;
     uint64_t resident_threads;
-    struct mt_claim claim; /* CTAs claimed but not begun */
-    struct mt_run *run;    /* whose records are in the buffer */
-    uint64_t finished;     /* CTAs of `run`, not yet reported */
+    struct mt_claim claim;      /* CTAs claimed but not begun */
+    struct mt_pool_launch *run; /* whose records are in the buffer */
+    uint64_t finished;          /* CTAs of `run`, not yet reported */
     uint64_t *buffer;
-    uint64_t buffer_words;  /* that it has */
-    uint64_t small, limit;  /* words that are filled before they are handed on: at first, and now */
-    struct mt_warps *warps; /* for compact traces, or NULL */
-    struct mt_runs *runs;   /* what code for whole warps records */
+    uint64_t buffer_words;       /* that it has */
+    uint64_t small, limit;       /* words that are filled before they are handed on: at first, and now */
+    struct mt_warps *warps;      /* for compact traces, or NULL */
+    struct mt_access_runs *runs; /* what code for whole warps records */
     int quiet; /* a CTA that is not traced runs: records go to `scratch`, and this waits meanwhile: */
     struct {
         uint64_t *cur, *end, untraced, counts[MT_COUNTS];
@@ -245,9 +245,9 @@ void mt_worker_quiet(struct mt_worker *w, int quiet);
 void mt_worker_hand_on(struct mt_worker *w);
 
 /* runs.c */
-struct mt_runs *mt_runs_new(void);           /* NULL: no memory */
-void mt_runs_open(struct mt_worker *worker); /* on its thread: they are empty */
-void mt_runs_flush(struct mt_worker *worker);
+struct mt_access_runs *mt_access_runs_new(void);    /* NULL: no memory */
+void mt_access_runs_open(struct mt_worker *worker); /* on its thread: they are empty */
+void mt_access_runs_flush(struct mt_worker *worker);
 /* f(w, all) on the worker's own stack: a device thread may have used up nearly all of its own, and an
  * overflow that takes locks of the trace with it cannot be a failed launch. */
 void mt_worker_call(struct mt_worker *w, void (*f)(void *worker, int all), int all);
@@ -256,23 +256,23 @@ void mt_worker_call(struct mt_worker *w, void (*f)(void *worker, int all), int a
 /* Blocks until there is something to claim. Returns the number of SMs. */
 unsigned mt_pool_wait(const struct mt_worker *w);
 /* The next CTAs, of `preferred` if it has any. 0 when there are none. */
-int mt_pool_claim(struct mt_run *preferred, struct mt_claim *claim);
+int mt_pool_claim(struct mt_pool_launch *preferred, struct mt_claim *claim);
 /* The next CTAs of another launch than `run`. */
-int mt_pool_claim_other(const struct mt_run *run, struct mt_claim *claim);
+int mt_pool_claim_other(const struct mt_pool_launch *run, struct mt_claim *claim);
 /* `finished` CTAs of a run have ended and their records are flushed; the run may be gone afterwards. */
-void mt_pool_report(struct mt_run *run, uint64_t finished);
+void mt_pool_report(struct mt_pool_launch *run, uint64_t finished);
 
 /* cta.c */
 /* Gives `cta` the CTA `linear` of a run, with shared memory, of `cluster` (NULL: none) the one of this rank.
  * 0, or MT_ERR_MEMORY. */
-int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_run *run, uint64_t linear,
+int mt_cta_begin(struct mt_cta *cta, struct mt_worker *w, struct mt_pool_launch *run, uint64_t linear,
                  struct mt_cluster *cluster, uint32_t rank);
 
 /* cluster.c */
 /* Shared memory for so many CTAs, *stride bytes apart; NULL: no memory. */
 char *mt_cluster_memory(uint64_t bytes, uint32_t ctas, uint64_t *stride);
 /* A cluster for the CTAs of a run that are begun next; NULL: no memory. */
-struct mt_cluster *mt_cluster_take(struct mt_worker *w, const struct mt_run *run);
+struct mt_cluster *mt_cluster_take(struct mt_worker *w, const struct mt_pool_launch *run);
 /* The CTA has ended. 1: it was the last of its cluster, or has none. */
 int mt_cluster_left(struct mt_cta *cta);
 /* The running thread has. */
@@ -338,6 +338,5 @@ void mt_fault_thread(
     struct mt_worker *w); /* signal stack of this worker; w->fault_stack has 4 * MT_FAULT_STACK */
 /* Records the launch's failure (first one wins) and gives the worker its control back. On a worker only. */
 _Noreturn void mt_fault_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void mt_fault_record(struct mt_run *run, int code, const char *text);
-void mt_fault_where(char *text, size_t size); /* "CTA (x,y,z), thread (x,y,z)" */
+void mt_fault_record(struct mt_pool_launch *run, int code, const char *text);
 #endif

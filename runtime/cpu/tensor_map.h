@@ -57,47 +57,10 @@ static inline uint32_t mt_tensor_count(const struct mt_tensor_map *m, uint32_t i
     return i ? (m->box[i] + m->step[i] - 1u) / m->step[i] : m->box[0];
 }
 
-static inline uint64_t mt_tensor_rows(const struct mt_tensor_map *m)
-{
-    uint64_t n = 1;
-    for (uint32_t i = 1; i < m->rank; i++)
-        n *= mt_tensor_count(m, i);
-    return n;
-}
-
 /* Bytes from row to row of the box in shared memory. */
 static inline uint32_t mt_tensor_pitch(const struct mt_tensor_map *m)
 {
     return m->swizzle ? 16u << m->swizzle : m->box[0] * mt_tensor_element(m);
 }
 
-/* Where byte `at` of the box goes that would be at address p + at: within a span chunks of 16 bytes change
- * places, by what address bits from the seventh on say. */
-static inline uint64_t mt_tensor_swizzle(const struct mt_tensor_map *m, uint64_t p)
-{
-    return p ^ (p >> 7 & ((1u << m->swizzle) - 1)) << 4;
-}
-
-/* Row r of the box at these coordinates: how many of its elements are inside the tensor, the first of them
- * (*first, counted in the box) and its address. */
-static inline uint32_t mt_tensor_row(const struct mt_tensor_map *m, const int32_t *at, uint64_t r,
-                                     uint32_t *first, uint64_t *address)
-{
-    int64_t begin = at[0] < 0 ? -(int64_t)at[0] : 0, end = (int64_t)m->last[0] + 1 - at[0];
-    end = end < m->box[0] ? end : m->box[0];
-    *address = m->address;
-    for (uint32_t i = 1; i < m->rank; i++) {
-        uint32_t n = mt_tensor_count(m, i);
-        int64_t where = at[i] + (int64_t)(r % n) * m->step[i];
-        r /= n;
-        if (where < 0 || where > m->last[i])
-            return 0;
-        *address += (uint64_t)where * m->stride[i - 1];
-    }
-    if (begin >= end)
-        return 0;
-    *address += (uint64_t)(at[0] + begin) * mt_tensor_element(m);
-    *first = (uint32_t)begin;
-    return (uint32_t)(end - begin);
-}
 #endif

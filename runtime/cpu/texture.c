@@ -37,7 +37,7 @@ struct axis {
 };
 
 /* A sample's place in one level. */
-struct place {
+struct coordinates {
     double x[3]; /* in texels */
     int layer;
 };
@@ -176,8 +176,8 @@ INLINE struct axis axis_of(const struct mt_texture *t, double x, int n, int d, i
 
 typedef float floats4 __attribute__((vector_size(16)));
 
-INLINE void texture_filtered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
-                             int dims, int seamless, uint32_t out[4])
+INLINE void texture_filtered(const struct mt_texture *t, const struct mt_tex_level *l,
+                             const struct coordinates *p, int dims, int seamless, uint32_t out[4])
 {
     struct axis a[3] = {{{0}, 0}, {{0}, 0}, {{0}, 0}};
     floats4 sum = {0, 0, 0, 0};
@@ -199,8 +199,8 @@ INLINE void texture_filtered(const struct mt_texture *t, const struct mt_tex_lev
     memcpy(out, &sum, sizeof sum);
 }
 
-INLINE void texture_nearest(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
-                            int dims, uint32_t out[4])
+INLINE void texture_nearest(const struct mt_texture *t, const struct mt_tex_level *l,
+                            const struct coordinates *p, int dims, uint32_t out[4])
 {
     int at[3] = {0, 0, 0};
     for (int d = 0; d < dims; d++) {
@@ -215,8 +215,8 @@ INLINE void texture_nearest(const struct mt_texture *t, const struct mt_tex_leve
 }
 
 /* One channel of the four texels that filtering would take, counterclockwise from the lower left. */
-static void texture_gathered(const struct mt_texture *t, const struct mt_tex_level *l, const struct place *p,
-                             int component, uint32_t out[4])
+static void texture_gathered(const struct mt_texture *t, const struct mt_tex_level *l,
+                             const struct coordinates *p, int component, uint32_t out[4])
 {
     static const unsigned char corner[4][2] = {{0, 1}, {1, 1}, {1, 0}, {0, 0}};
     struct axis x = axis_of(t, p->x[0], l->size[0], 0, 0), y = axis_of(t, p->x[1], l->size[1], 1, 0);
@@ -241,7 +241,7 @@ INLINE void in_level(const struct mt_texture *t, const struct request *r, uint32
                      const struct mt_tex_level *l, int dims, uint32_t out[4])
 {
     int integers = (what & MT_TEX_INTEGER) != 0;
-    struct place p = {{0}, r->layer};
+    struct coordinates p = {{0}, r->layer};
     for (int d = 0; d < dims; d++)
         p.x[d] = integers ? (double)r->integer[d]
                           : texture_scaled(r->x[d], l->size[d], r->cube || t->normalized, mode_of(t, d));

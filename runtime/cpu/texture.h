@@ -1,5 +1,5 @@
 /* Textures and surfaces as device code sees them: what an object's handle stands for. The API layer describes
- * them (runtime/api/texture.c), mt_cpu_tex and its like (abi.h) read them. */
+ * them (runtime/api/memory/texture.c), mt_cpu_tex and its like (abi.h) read them. */
 #ifndef MT_CPU_TEXTURE_H
 #define MT_CPU_TEXTURE_H
 #include <stddef.h>
@@ -61,7 +61,6 @@ enum mt_tex_object_kind { MT_TEX_OBJECT = 1, MT_SURF_OBJECT };
 /* `object` (a struct mt_texture or mt_surface) must stay until it is taken back.
  * 0 when there are too many. */
 uint64_t mt_tex_object_add(enum mt_tex_object_kind kind, const void *object);
-const void *mt_tex_object_get(enum mt_tex_object_kind kind, uint64_t handle); /* NULL: no such object */
 const void *mt_tex_object_take(enum mt_tex_object_kind kind, uint64_t handle);
 
 /* Call it when all else of a texture is set. */

@@ -59,7 +59,8 @@ uint64_t mt_tex_object_add(enum mt_tex_object_kind kind, const void *object)
     return handle;
 }
 
-const void *mt_tex_object_get(enum mt_tex_object_kind kind, uint64_t handle)
+/* NULL: no such object */
+static const void *tex_object_get(enum mt_tex_object_kind kind, uint64_t handle)
 {
     struct slot *s = slot_of(handle);
     if (!s || atomic_load_explicit(&s->kind, memory_order_acquire) != kind)
@@ -86,7 +87,7 @@ const void *mt_tex_object_take(enum mt_tex_object_kind kind, uint64_t handle)
 
 void mt_cpu_tex(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *out)
 {
-    const struct mt_texture *t = mt_tex_object_get(MT_TEX_OBJECT, object);
+    const struct mt_texture *t = tex_object_get(MT_TEX_OBJECT, object);
     uint32_t words[4];
     if (!t)
         mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is not a texture object", (unsigned long long)object);
@@ -101,7 +102,7 @@ void mt_cpu_tex(uint64_t object, uint32_t what, const uint32_t *in, uint64_t *ou
 /* Where an access lies; NULL: nowhere, and the mode says that this is fine. */
 static char *surface_at(uint64_t object, uint32_t what, const uint32_t *in)
 {
-    const struct mt_surface *s = mt_tex_object_get(MT_SURF_OBJECT, object);
+    const struct mt_surface *s = tex_object_get(MT_SURF_OBJECT, object);
     uint32_t geometry = what & MT_TEX_GEOMETRY, mode = what & MT_SURF_MODE;
     if (!s)
         mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is not a surface object", (unsigned long long)object);
@@ -149,8 +150,8 @@ void mt_cpu_surf_store(uint64_t object, uint32_t what, const uint32_t *in, const
 
 uint32_t mt_cpu_tex_size(uint64_t object, uint32_t dimension)
 {
-    const struct mt_texture *t = mt_tex_object_get(MT_TEX_OBJECT, object);
-    const struct mt_surface *s = mt_tex_object_get(MT_SURF_OBJECT, object);
+    const struct mt_texture *t = tex_object_get(MT_TEX_OBJECT, object);
+    const struct mt_surface *s = tex_object_get(MT_SURF_OBJECT, object);
     if (!t && !s)
         mt_fault_fail(MT_ERR_ADDRESS, "0x%llx is not a texture or surface object",
                       (unsigned long long)object);

@@ -3,7 +3,6 @@
  * some wait for some, entries are gathered in a unit, which is brought into that form. */
 #include "warps.h"
 #include "join.h"
-#include "keys.h"
 #include "memtrace/record.h"
 #include <stdlib.h>
 #include <string.h>

@@ -37,7 +37,8 @@ void mt_cpu_set_compact(void)
     mt_cpu_compact = 1;
 }
 
-int mt_cpu_is_worker(void)
+/* 1 if the calling OS thread is a worker of the pool. */
+static int cpu_is_worker(void)
 {
     return mt_worker_self != NULL;
 }
@@ -45,7 +46,7 @@ int mt_cpu_is_worker(void)
 /* ---- records ---- */
 
 /* Adds up the records of a launch whose program counts its accesses, too. */
-static void worker_tally(struct mt_run *run, const uint64_t *records, uint64_t n)
+static void worker_tally(struct mt_pool_launch *run, const uint64_t *records, uint64_t n)
 {
     uint64_t sum[MT_COUNTS] = {0};
     for (uint64_t i = 0; i < n; i++) {
@@ -60,7 +61,7 @@ static void worker_tally(struct mt_run *run, const uint64_t *records, uint64_t n
 }
 
 /* What the program counted since the worker came to this run. */
-static void take_counts(struct mt_run *run)
+static void take_counts(struct mt_pool_launch *run)
 {
     uint64_t *counts = mt_cpu_tls.counts;
     for (unsigned i = 0; i < MT_COUNTS; i++)
@@ -84,7 +85,7 @@ static void hand_on_runs(void *worker, const struct mt_access_run *runs, size_t 
 /* Puts entries together to accesses of warps. Those of a warp that may not have come to its end stay. */
 static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
 {
-    struct mt_run *run = w->run;
+    struct mt_pool_launch *run = w->run;
     const struct mt_image *image = run->launch->image; /* some have added the base of sites themselves */
     uint64_t accesses, rest, limit = w->limit;
     mt_warps_open(w->warps, image->head->site_base ? 0 : image->site_base, hand_on_runs, w);
@@ -104,7 +105,7 @@ static uint64_t put_together(struct mt_worker *w, uint64_t count, int all)
 static void worker_flush_here(void *worker, int all)
 {
     struct mt_worker *w = worker;
-    struct mt_run *run = w->run;
+    struct mt_pool_launch *run = w->run;
     uint64_t words = (uint64_t)(mt_cpu_tls.cur - w->buffer), rest = 0;
     if (words && run && (run->launch->flush || run->launch->flush_runs)) {
         if (w->warps) {
@@ -131,7 +132,7 @@ static void worker_flush(struct mt_worker *w, int all)
 static void flush_last(struct mt_worker *w)
 {
     worker_flush(w, 1);
-    mt_runs_flush(w);
+    mt_access_runs_flush(w);
     if (!w->warps)
         return;
     mt_warps_flush(w->warps);
@@ -144,12 +145,12 @@ static void hand_on_all(void *worker, int unused)
     const struct mt_cpu_launch *l = ((struct mt_worker *)worker)->run->launch;
     (void)unused;
     flush_last(worker);
-    l->settle(l->flush_ctx);
+    l->fence(l->flush_ctx);
 }
 
 void mt_worker_hand_on(struct mt_worker *w)
 {
-    if (w->run->launch->settle && !w->quiet) /* quiet: all that is not forgotten has been handed on */
+    if (w->run->launch->fence && !w->quiet) /* quiet: all that is not forgotten has been handed on */
         mt_worker_call(w, hand_on_all, 0);
 }
 
@@ -158,7 +159,7 @@ void mt_worker_quiet(struct mt_worker *w, int quiet)
     struct mt_cpu_tls *t = &mt_cpu_tls;
     if (MT_LIKELY(w->quiet == quiet))
         return;
-    mt_runs_flush(w);
+    mt_access_runs_flush(w);
     w->quiet = quiet;
     if (quiet) {
         w->kept.cur = t->cur;
@@ -241,9 +242,9 @@ int mt_worker_recorded(const struct mt_worker *w, uint32_t thread)
 /* ---- claiming and reporting ---- */
 
 /* Flushes, and reports the finished CTAs of the run that the worker is at. */
-static void worker_settle(struct mt_worker *w)
+static void worker_report(struct mt_worker *w)
 {
-    struct mt_run *run = w->run;
+    struct mt_pool_launch *run = w->run;
     uint64_t finished = w->finished;
     mt_worker_quiet(w, 0);
     if (!run)
@@ -259,15 +260,15 @@ static void worker_settle(struct mt_worker *w)
     mt_pool_report(run, finished);
 }
 
-static void worker_attach(struct mt_worker *w, struct mt_run *run)
+static void worker_attach(struct mt_worker *w, struct mt_pool_launch *run)
 {
     if (w->run != run) {
-        worker_settle(w);
+        worker_report(w);
         w->run = run;
     }
 }
 
-static int has_failed(struct mt_run *run)
+static int has_failed(struct mt_pool_launch *run)
 {
     return atomic_load_explicit(&run->failed, memory_order_relaxed) != 0;
 }
@@ -285,7 +286,7 @@ static int has_claim(struct mt_worker *w)
 }
 
 /* Takes the next claimed CTA; the worker is attached to its run then. */
-static void take_claim(struct mt_worker *w, struct mt_run **run, uint64_t *linear)
+static void take_claim(struct mt_worker *w, struct mt_pool_launch **run, uint64_t *linear)
 {
     *run = w->claim.run;
     *linear = w->claim.next++;
@@ -293,7 +294,7 @@ static void take_claim(struct mt_worker *w, struct mt_run **run, uint64_t *linea
 }
 
 /* Takes the next CTA. 0 when there is none. */
-static int worker_claim(struct mt_worker *w, struct mt_run **run, uint64_t *linear)
+static int worker_claim(struct mt_worker *w, struct mt_pool_launch **run, uint64_t *linear)
 {
     if (!has_claim(w) && !mt_pool_claim(w->run, &w->claim))
         return 0;
@@ -303,10 +304,10 @@ static int worker_claim(struct mt_worker *w, struct mt_run **run, uint64_t *line
 
 /* The same while a CTA of `spins` does nothing but spin: what it waits for may be in another launch, or in
  * its own. A launch whose CTAs all spin must not keep the others out. */
-static int claim_beside(struct mt_worker *w, const struct mt_cta *spins, struct mt_run **run,
+static int claim_beside(struct mt_worker *w, const struct mt_cta *spins, struct mt_pool_launch **run,
                         uint64_t *linear)
 {
-    const struct mt_run *own = spins->run;
+    const struct mt_pool_launch *own = spins->run;
     int room = own->cooperative || w->resident_threads + MT_CTA_MAX <= RESIDENT_THREADS_MAX;
     int others = w->resident_threads + MT_CTA_MAX <= OTHERS_THREADS_MAX || own->cooperative;
     if (!has_claim(w) && !(others && mt_pool_claim_other(own, &w->claim)) &&
@@ -359,13 +360,13 @@ static void remove_resident(struct mt_worker *w, struct mt_cta *cta)
     give_cta(w, cta);
 }
 
-static void no_memory(struct mt_run *run)
+static void no_memory(struct mt_pool_launch *run)
 {
     mt_fault_record(run, MT_ERR_MEMORY, "no memory for a CTA and its shared memory");
 }
 
 /* Begins a CTA: kernels without waits run to their end here, others become resident. */
-static void begin_cta(struct mt_worker *w, struct mt_run *run, uint64_t linear)
+static void begin_cta(struct mt_worker *w, struct mt_pool_launch *run, uint64_t linear)
 {
     struct mt_cta *cta = run->loop ? w->loop_cta : take_cta(w);
     int rc = cta ? mt_cta_begin(cta, w, run, linear, NULL, 0) : MT_ERR_MEMORY;
@@ -382,7 +383,7 @@ static void begin_cta(struct mt_worker *w, struct mt_run *run, uint64_t linear)
 }
 
 /* Begins all CTAs of a cluster: they may wait for one another. */
-static void begin_cluster(struct mt_worker *w, struct mt_run *run, uint64_t number)
+static void begin_cluster(struct mt_worker *w, struct mt_pool_launch *run, uint64_t number)
 {
     const uint32_t *size = run->launch->cluster, *grid = run->launch->grid;
     uint64_t across = grid[0] / size[0], up = grid[1] / size[1];
@@ -409,7 +410,7 @@ static void begin_cluster(struct mt_worker *w, struct mt_run *run, uint64_t numb
     }
 }
 
-static void worker_begin(struct mt_worker *w, struct mt_run *run, uint64_t number)
+static void worker_begin(struct mt_worker *w, struct mt_pool_launch *run, uint64_t number)
 {
     if (run->launch->cluster[0])
         begin_cluster(w, run, number);
@@ -421,7 +422,7 @@ static void worker_begin(struct mt_worker *w, struct mt_run *run, uint64_t numbe
 static void worker_step(struct mt_worker *w)
 {
     struct mt_cta *cta = w->resident;
-    struct mt_run *run = cta->run, *next;
+    struct mt_pool_launch *run = cta->run, *next;
     enum mt_status status;
     uint64_t linear;
     worker_attach(w, run);
@@ -453,7 +454,7 @@ static void worker_step(struct mt_worker *w)
 
 static void worker_drain(struct mt_worker *w)
 {
-    struct mt_run *run;
+    struct mt_pool_launch *run;
     uint64_t linear;
     for (;;) {
         if (w->resident)
@@ -463,7 +464,7 @@ static void worker_drain(struct mt_worker *w)
         else
             break;
     }
-    worker_settle(w);
+    worker_report(w);
 }
 
 /* ---- the thread ---- */
@@ -479,7 +480,7 @@ struct mt_worker *mt_worker_new(void)
     w->buffer = aligned_alloc(64, (w->buffer_words * 8 + 63) & ~63ull);
     w->loop_cta = calloc(1, sizeof *w->loop_cta);
     w->fault_stack = malloc(4 * MT_FAULT_STACK);
-    w->runs = mt_runs_new();
+    w->runs = mt_access_runs_new();
     w->warps = mt_cpu_compact ? mt_warps_new() : NULL;
     int all = w->buffer && w->loop_cta && w->fault_stack && w->runs && (w->warps || !mt_cpu_compact);
     w->loop_fiber.stack = all ? mt_stack_for_loops() : NULL; /* last: it cannot be given back */
@@ -507,7 +508,7 @@ void *mt_worker_main(void *worker)
     t->local_bytes = mt_local_bytes();
     t->cur = w->buffer;
     set_limit(w, w->limit);
-    mt_runs_open(w);
+    mt_access_runs_open(w);
     t->site_mask = mt_cpu_compact ? UINT64_MAX : UINT32_MAX;
     t->thread_mask = mt_cpu_compact ? UINT64_MAX : 0;
     t->place_mask = mt_cpu_compact ? (UINT64_MAX >> 1) & ~(uint64_t)(MT_PLACE_ONE - 1) : 0;

@@ -1,9 +1,9 @@
 /* Functions by name: cuGetProcAddress, cudaGetDriverEntryPoint. */
 #define _GNU_SOURCE
 #include "driver.h"
-#include "api/device.h"
+#include "api/device/device.h"
 #include "api/entry.h"
-#include "api/error.h"
+#include "api/tables/error.h"
 #include "base/binary.h"
 #include "base/report.h"
 #include "trace/trace.h"
@@ -62,14 +62,14 @@ static CUresult address_get(const char *symbol, void **out, int version, int per
     return *out || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult DRV(cuGetProcAddress)(const char *symbol, void **out, int version, cuuint64_t flags)
+CUresult drv_cuGetProcAddress(const char *symbol, void **out, int version, cuuint64_t flags)
 {
     return address_get(symbol, out, version, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0,
                        NULL);
 }
 
-CUresult DRV(cuGetProcAddress_v2)(const char *symbol, void **out, int version, cuuint64_t flags,
-                                  CUdriverProcAddressQueryResult *status)
+CUresult drv_cuGetProcAddress_v2(const char *symbol, void **out, int version, cuuint64_t flags,
+                                 CUdriverProcAddressQueryResult *status)
 {
     return address_get(symbol, out, version, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0,
                        status);
@@ -111,7 +111,7 @@ void mt_driver_asks(const void *caller)
 }
 
 /* NVIDIA's private tables: there are none. */
-CUresult DRV(cuGetExportTable)(const void **table, const CUuuid *id)
+CUresult drv_cuGetExportTable(const void **table, const CUuuid *id)
 {
     if (!table || !id)
         return CUDA_ERROR_INVALID_VALUE;
@@ -135,17 +135,17 @@ static cudaError_t address_entry(const char *symbol, void **out, unsigned versio
     return cudaSuccess;
 }
 
-cudaError_t IMPL(cudaGetDriverEntryPoint)(const char *symbol, void **out, unsigned long long flags,
-                                          enum cudaDriverEntryPointQueryResult *status)
+cudaError_t impl_cudaGetDriverEntryPoint(const char *symbol, void **out, unsigned long long flags,
+                                         enum cudaDriverEntryPointQueryResult *status)
 {
     return address_entry(symbol, out, CUDART_VERSION, flags, status);
 }
 #endif
 
 #if CUDART_VERSION >= 12050
-cudaError_t IMPL(cudaGetDriverEntryPointByVersion)(const char *symbol, void **out, unsigned version,
-                                                   unsigned long long flags,
-                                                   enum cudaDriverEntryPointQueryResult *status)
+cudaError_t impl_cudaGetDriverEntryPointByVersion(const char *symbol, void **out, unsigned version,
+                                                  unsigned long long flags,
+                                                  enum cudaDriverEntryPointQueryResult *status)
 {
     return version > CUDART_VERSION ? mt_fail(cudaErrorInvalidValue)
                                     : address_entry(symbol, out, version, flags, status);

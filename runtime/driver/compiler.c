@@ -1,7 +1,7 @@
 /* Where the real NVRTC and nvJitLink are. */
 #define _GNU_SOURCE
 #include "compiler.h"
-#include "device.h"
+#include "api/device/device.h"
 #include "base/report.h"
 #include <dlfcn.h>
 #include <stdatomic.h>

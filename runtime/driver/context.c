@@ -1,7 +1,7 @@
 /* Contexts on the CPU device: cuInit, primary contexts, cuCtx*. */
 #include "context.h"
 #include "api/entry.h"
-#include "api/error.h"
+#include "api/tables/error.h"
 #include "trace/nvtx.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ CUresult mt_context_check(enum mt_driver_needs needs)
                               : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-CUresult DRV(cuInit)(unsigned flags)
+CUresult drv_cuInit(unsigned flags)
 {
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
@@ -82,17 +82,17 @@ static void context_drop(void)
     free(level);
 }
 
-CUresult DRV(cuCtxPushCurrent)(CUcontext c)
+CUresult drv_cuCtxPushCurrent(CUcontext c)
 {
     return context_push(c);
 }
 
-CUresult DRV(cuCtxPushCurrent_v2)(CUcontext c)
+CUresult drv_cuCtxPushCurrent_v2(CUcontext c)
 {
     return context_push(c);
 }
 
-CUresult DRV(cuCtxPopCurrent_v2)(CUcontext *c)
+CUresult drv_cuCtxPopCurrent_v2(CUcontext *c)
 {
     if (!mt_context_current())
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -102,12 +102,12 @@ CUresult DRV(cuCtxPopCurrent_v2)(CUcontext *c)
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuCtxPopCurrent)(CUcontext *c)
+CUresult drv_cuCtxPopCurrent(CUcontext *c)
 {
-    return DRV(cuCtxPopCurrent_v2)(c);
+    return drv_cuCtxPopCurrent_v2(c);
 }
 
-CUresult DRV(cuCtxSetCurrent)(CUcontext c)
+CUresult drv_cuCtxSetCurrent(CUcontext c)
 {
     if (c && !context_alive(c))
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -115,7 +115,7 @@ CUresult DRV(cuCtxSetCurrent)(CUcontext c)
     return c ? context_push(c) : CUDA_SUCCESS;
 }
 
-CUresult DRV(cuCtxGetCurrent)(CUcontext *c)
+CUresult drv_cuCtxGetCurrent(CUcontext *c)
 {
     if (!c)
         return CUDA_ERROR_INVALID_VALUE;
@@ -144,31 +144,31 @@ static CUresult context_create(CUcontext *out, unsigned flags, CUdevice device)
     return context_push(c);
 }
 
-CUresult DRV(cuCtxCreate)(CUcontext *c, unsigned flags, CUdevice device)
+CUresult drv_cuCtxCreate(CUcontext *c, unsigned flags, CUdevice device)
 {
     return context_create(c, flags, device);
 }
 
-CUresult DRV(cuCtxCreate_v2)(CUcontext *c, unsigned flags, CUdevice device)
+CUresult drv_cuCtxCreate_v2(CUcontext *c, unsigned flags, CUdevice device)
 {
     return context_create(c, flags, device);
 }
 
-CUresult DRV(cuCtxCreate_v3)(CUcontext *c, CUexecAffinityParam *affinity, int n, unsigned flags,
-                             CUdevice device)
+CUresult drv_cuCtxCreate_v3(CUcontext *c, CUexecAffinityParam *affinity, int n, unsigned flags,
+                            CUdevice device)
 {
     return n ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : context_create(c, flags, device);
 }
 
 #if CUDA_VERSION >= 12050
-CUresult DRV(cuCtxCreate_v4)(CUcontext *c, CUctxCreateParams *params, unsigned flags, CUdevice device)
+CUresult drv_cuCtxCreate_v4(CUcontext *c, CUctxCreateParams *params, unsigned flags, CUdevice device)
 {
     return params && params->numExecAffinityParams ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY
                                                    : context_create(c, flags, device);
 }
 #endif
 
-CUresult DRV(cuCtxDestroy_v2)(CUcontext c)
+CUresult drv_cuCtxDestroy_v2(CUcontext c)
 {
     if (!c || c == &primary || !context_alive(c))
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -179,14 +179,14 @@ CUresult DRV(cuCtxDestroy_v2)(CUcontext c)
     return e;
 }
 
-CUresult DRV(cuCtxDestroy)(CUcontext c)
+CUresult drv_cuCtxDestroy(CUcontext c)
 {
-    return DRV(cuCtxDestroy_v2)(c);
+    return drv_cuCtxDestroy_v2(c);
 }
 
 /* ---- the primary one ---- */
 
-CUresult DRV(cuDevicePrimaryCtxRetain)(CUcontext *c, CUdevice device)
+CUresult drv_cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice device)
 {
     if (!c)
         return CUDA_ERROR_INVALID_VALUE;
@@ -197,7 +197,7 @@ CUresult DRV(cuDevicePrimaryCtxRetain)(CUcontext *c, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuDevicePrimaryCtxRelease_v2)(CUdevice device)
+CUresult drv_cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     if (device != 0)
         return CUDA_ERROR_INVALID_DEVICE;
@@ -207,12 +207,12 @@ CUresult DRV(cuDevicePrimaryCtxRelease_v2)(CUdevice device)
     return n > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-CUresult DRV(cuDevicePrimaryCtxRelease)(CUdevice device)
+CUresult drv_cuDevicePrimaryCtxRelease(CUdevice device)
 {
-    return DRV(cuDevicePrimaryCtxRelease_v2)(device);
+    return drv_cuDevicePrimaryCtxRelease_v2(device);
 }
 
-CUresult DRV(cuDevicePrimaryCtxSetFlags_v2)(CUdevice device, unsigned flags)
+CUresult drv_cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags)
 {
     if (device != 0)
         return CUDA_ERROR_INVALID_DEVICE;
@@ -220,12 +220,12 @@ CUresult DRV(cuDevicePrimaryCtxSetFlags_v2)(CUdevice device, unsigned flags)
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuDevicePrimaryCtxSetFlags)(CUdevice device, unsigned flags)
+CUresult drv_cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags)
 {
-    return DRV(cuDevicePrimaryCtxSetFlags_v2)(device, flags);
+    return drv_cuDevicePrimaryCtxSetFlags_v2(device, flags);
 }
 
-CUresult DRV(cuDevicePrimaryCtxGetState)(CUdevice device, unsigned *flags, int *active)
+CUresult drv_cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
 {
     if (device != 0)
         return CUDA_ERROR_INVALID_DEVICE;
@@ -236,19 +236,19 @@ CUresult DRV(cuDevicePrimaryCtxGetState)(CUdevice device, unsigned *flags, int *
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuDevicePrimaryCtxReset_v2)(CUdevice device)
+CUresult drv_cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     return device != 0 ? CUDA_ERROR_INVALID_DEVICE : mt_driver_result(cudaDeviceReset());
 }
 
-CUresult DRV(cuDevicePrimaryCtxReset)(CUdevice device)
+CUresult drv_cuDevicePrimaryCtxReset(CUdevice device)
 {
-    return DRV(cuDevicePrimaryCtxReset_v2)(device);
+    return drv_cuDevicePrimaryCtxReset_v2(device);
 }
 
 /* ---- what is asked of one ---- */
 
-CUresult DRV(cuCtxGetDevice)(CUdevice *device)
+CUresult drv_cuCtxGetDevice(CUdevice *device)
 {
     if (!device)
         return CUDA_ERROR_INVALID_VALUE;
@@ -257,18 +257,18 @@ CUresult DRV(cuCtxGetDevice)(CUdevice *device)
 }
 
 #if CUDA_VERSION >= 13000
-CUresult DRV(cuCtxGetDevice_v2)(CUdevice *device, CUcontext c)
+CUresult drv_cuCtxGetDevice_v2(CUdevice *device, CUcontext c)
 {
-    return c && !context_alive(c) ? CUDA_ERROR_INVALID_CONTEXT : DRV(cuCtxGetDevice)(device);
+    return c && !context_alive(c) ? CUDA_ERROR_INVALID_CONTEXT : drv_cuCtxGetDevice(device);
 }
 
-CUresult DRV(cuCtxSynchronize_v2)(CUcontext c)
+CUresult drv_cuCtxSynchronize_v2(CUcontext c)
 {
     return c && !context_alive(c) ? CUDA_ERROR_INVALID_CONTEXT : mt_driver_result(cudaDeviceSynchronize());
 }
 #endif
 
-CUresult DRV(cuCtxGetFlags)(unsigned *flags)
+CUresult drv_cuCtxGetFlags(unsigned *flags)
 {
     if (!flags)
         return CUDA_ERROR_INVALID_VALUE;
@@ -276,13 +276,13 @@ CUresult DRV(cuCtxGetFlags)(unsigned *flags)
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuCtxSetFlags)(unsigned flags)
+CUresult drv_cuCtxSetFlags(unsigned flags)
 {
     mt_context_current()->flags = flags;
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuCtxGetId)(CUcontext c, unsigned long long *id)
+CUresult drv_cuCtxGetId(CUcontext c, unsigned long long *id)
 {
     c = c ? c : mt_context_current();
     if (!id)
@@ -293,7 +293,7 @@ CUresult DRV(cuCtxGetId)(CUcontext c, unsigned long long *id)
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuCtxGetApiVersion)(CUcontext c, unsigned *version)
+CUresult drv_cuCtxGetApiVersion(CUcontext c, unsigned *version)
 {
     c = c ? c : mt_context_current();
     if (!version)
@@ -304,7 +304,7 @@ CUresult DRV(cuCtxGetApiVersion)(CUcontext c, unsigned *version)
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuStreamGetCtx)(CUstream stream, CUcontext *c)
+CUresult drv_cuStreamGetCtx(CUstream stream, CUcontext *c)
 {
     unsigned flags;
     if (!c)
@@ -315,12 +315,12 @@ CUresult DRV(cuStreamGetCtx)(CUstream stream, CUcontext *c)
     return mt_driver_result(e);
 }
 
-CUresult DRV(cuCtxEnablePeerAccess)(CUcontext peer, unsigned flags)
+CUresult drv_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {
     return !context_alive(peer) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 }
 
-CUresult DRV(cuCtxDisablePeerAccess)(CUcontext peer)
+CUresult drv_cuCtxDisablePeerAccess(CUcontext peer)
 {
     return !context_alive(peer) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }

@@ -1,45 +1,48 @@
 /* Copies and fills of the driver API, as the runtime's. */
 #include "copy.h"
-#include "api/array.h"
-#include "api/copy.h"
+#include "api/memory/array.h"
+#include "api/copy/copy.h"
 #include <string.h>
 
 /* ---- 1-D ---- */
 
-#define COPY(name, to, from, dst, src, kind)                                                                 \
-    CUresult DRV(name##_v2)(to a, from b, size_t bytes)                                                      \
+#define COPY(sync, async, to, from, dst, src, kind)                                                          \
+    CUresult sync(to a, from b, size_t bytes)                                                                \
     {                                                                                                        \
         return mt_driver_result(cudaMemcpy(dst, src, bytes, kind));                                          \
     }                                                                                                        \
-    CUresult DRV(name##Async_v2)(to a, from b, size_t bytes, CUstream stream)                                \
+    CUresult async(to a, from b, size_t bytes, CUstream stream)                                              \
     {                                                                                                        \
         return mt_driver_result(cudaMemcpyAsync(dst, src, bytes, kind, (cudaStream_t)stream));               \
     }
-COPY(cuMemcpyHtoD, CUdeviceptr, const void *, MT_POINTER(a), b, cudaMemcpyHostToDevice)
-COPY(cuMemcpyDtoH, void *, CUdeviceptr, a, MT_POINTER(b), cudaMemcpyDeviceToHost)
-COPY(cuMemcpyDtoD, CUdeviceptr, CUdeviceptr, MT_POINTER(a), MT_POINTER(b), cudaMemcpyDeviceToDevice)
+COPY(drv_cuMemcpyHtoD_v2, drv_cuMemcpyHtoDAsync_v2, CUdeviceptr, const void *, MT_POINTER(a), b,
+     cudaMemcpyHostToDevice)
+COPY(drv_cuMemcpyDtoH_v2, drv_cuMemcpyDtoHAsync_v2, void *, CUdeviceptr, a, MT_POINTER(b),
+     cudaMemcpyDeviceToHost)
+COPY(drv_cuMemcpyDtoD_v2, drv_cuMemcpyDtoDAsync_v2, CUdeviceptr, CUdeviceptr, MT_POINTER(a), MT_POINTER(b),
+     cudaMemcpyDeviceToDevice)
 
-CUresult DRV(cuMemcpy)(CUdeviceptr dst, CUdeviceptr src, size_t bytes)
+CUresult drv_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t bytes)
 {
     return mt_driver_result(cudaMemcpy(MT_POINTER(dst), MT_POINTER(src), bytes, cudaMemcpyDefault));
 }
 
-CUresult DRV(cuMemcpyAsync)(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
+CUresult drv_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
 {
     return mt_driver_result(
         cudaMemcpyAsync(MT_POINTER(dst), MT_POINTER(src), bytes, cudaMemcpyDefault, (cudaStream_t)stream));
 }
 
 /* All contexts have the one memory. */
-CUresult DRV(cuMemcpyPeer)(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes)
+CUresult drv_cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes)
 {
-    return DRV(cuMemcpyDtoD_v2)(dst, src, bytes);
+    return drv_cuMemcpyDtoD_v2(dst, src, bytes);
 }
 
-CUresult DRV(cuMemcpyPeerAsync)(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes,
-                                CUstream s)
+CUresult drv_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes,
+                               CUstream s)
 {
-    return DRV(cuMemcpyDtoDAsync_v2)(dst, src, bytes, s);
+    return drv_cuMemcpyDtoDAsync_v2(dst, src, bytes, s);
 }
 
 /* ---- 2-D and 3-D ---- */
@@ -106,7 +109,8 @@ CUresult mt_driver_copy_params(struct cudaMemcpy3DParms *p, const CUDA_MEMCPY3D_
     return CUDA_SUCCESS;
 }
 
-CUDA_MEMCPY3D_v2 mt_driver_copy_2d(const CUDA_MEMCPY2D_v2 *c)
+/* The same copy with one plane. */
+static CUDA_MEMCPY3D_v2 driver_copy_2d(const CUDA_MEMCPY2D_v2 *c)
 {
     return (CUDA_MEMCPY3D_v2){.srcXInBytes = c->srcXInBytes,
                               .srcY = c->srcY,
@@ -136,30 +140,30 @@ static CUresult copy_start(const CUDA_MEMCPY3D_v2 *c, CUstream stream, int sync)
     return mt_driver_result(sync ? cudaMemcpy3D(&p) : cudaMemcpy3DAsync(&p, (cudaStream_t)stream));
 }
 
-CUresult DRV(cuMemcpy3D_v2)(const CUDA_MEMCPY3D_v2 *c)
+CUresult drv_cuMemcpy3D_v2(const CUDA_MEMCPY3D_v2 *c)
 {
     return copy_start(c, NULL, 1);
 }
 
-CUresult DRV(cuMemcpy3DAsync_v2)(const CUDA_MEMCPY3D_v2 *c, CUstream stream)
+CUresult drv_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D_v2 *c, CUstream stream)
 {
     return copy_start(c, stream, 0);
 }
 
-CUresult DRV(cuMemcpy2D_v2)(const CUDA_MEMCPY2D_v2 *c)
+CUresult drv_cuMemcpy2D_v2(const CUDA_MEMCPY2D_v2 *c)
 {
-    CUDA_MEMCPY3D_v2 as3 = c ? mt_driver_copy_2d(c) : (CUDA_MEMCPY3D_v2){0};
+    CUDA_MEMCPY3D_v2 as3 = c ? driver_copy_2d(c) : (CUDA_MEMCPY3D_v2){0};
     return c ? copy_start(&as3, NULL, 1) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult DRV(cuMemcpy2DUnaligned_v2)(const CUDA_MEMCPY2D_v2 *c)
+CUresult drv_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D_v2 *c)
 {
-    return DRV(cuMemcpy2D_v2)(c);
+    return drv_cuMemcpy2D_v2(c);
 }
 
-CUresult DRV(cuMemcpy2DAsync_v2)(const CUDA_MEMCPY2D_v2 *c, CUstream stream)
+CUresult drv_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D_v2 *c, CUstream stream)
 {
-    CUDA_MEMCPY3D_v2 as3 = c ? mt_driver_copy_2d(c) : (CUDA_MEMCPY3D_v2){0};
+    CUDA_MEMCPY3D_v2 as3 = c ? driver_copy_2d(c) : (CUDA_MEMCPY3D_v2){0};
     return c ? copy_start(&as3, stream, 0) : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -184,7 +188,7 @@ static void copy_to_array(CUDA_MEMCPY3D_v2 *c, CUarray a, size_t offset)
     c->dstXInBytes = offset;
 }
 
-CUresult DRV(cuMemcpyDtoA_v2)(CUarray dst, size_t offset, CUdeviceptr src, size_t bytes)
+CUresult drv_cuMemcpyDtoA_v2(CUarray dst, size_t offset, CUdeviceptr src, size_t bytes)
 {
     CUDA_MEMCPY3D_v2 c = copy_row(bytes);
     copy_to_array(&c, dst, offset);
@@ -193,7 +197,7 @@ CUresult DRV(cuMemcpyDtoA_v2)(CUarray dst, size_t offset, CUdeviceptr src, size_
     return copy_start(&c, NULL, 1);
 }
 
-CUresult DRV(cuMemcpyAtoD_v2)(CUdeviceptr dst, CUarray src, size_t offset, size_t bytes)
+CUresult drv_cuMemcpyAtoD_v2(CUdeviceptr dst, CUarray src, size_t offset, size_t bytes)
 {
     CUDA_MEMCPY3D_v2 c = copy_row(bytes);
     copy_from_array(&c, src, offset);
@@ -222,27 +226,27 @@ static CUresult copy_array_to_host(void *dst, CUarray src, size_t offset, size_t
     return copy_start(&c, stream, sync);
 }
 
-CUresult DRV(cuMemcpyHtoA_v2)(CUarray dst, size_t offset, const void *src, size_t bytes)
+CUresult drv_cuMemcpyHtoA_v2(CUarray dst, size_t offset, const void *src, size_t bytes)
 {
     return copy_host_to_array(dst, offset, src, bytes, NULL, 1);
 }
 
-CUresult DRV(cuMemcpyHtoAAsync_v2)(CUarray dst, size_t offset, const void *src, size_t bytes, CUstream stream)
+CUresult drv_cuMemcpyHtoAAsync_v2(CUarray dst, size_t offset, const void *src, size_t bytes, CUstream stream)
 {
     return copy_host_to_array(dst, offset, src, bytes, stream, 0);
 }
 
-CUresult DRV(cuMemcpyAtoH_v2)(void *dst, CUarray src, size_t offset, size_t bytes)
+CUresult drv_cuMemcpyAtoH_v2(void *dst, CUarray src, size_t offset, size_t bytes)
 {
     return copy_array_to_host(dst, src, offset, bytes, NULL, 1);
 }
 
-CUresult DRV(cuMemcpyAtoHAsync_v2)(void *dst, CUarray src, size_t offset, size_t bytes, CUstream stream)
+CUresult drv_cuMemcpyAtoHAsync_v2(void *dst, CUarray src, size_t offset, size_t bytes, CUstream stream)
 {
     return copy_array_to_host(dst, src, offset, bytes, stream, 0);
 }
 
-CUresult DRV(cuMemcpyAtoA_v2)(CUarray dst, size_t to, CUarray src, size_t from, size_t bytes)
+CUresult drv_cuMemcpyAtoA_v2(CUarray dst, size_t to, CUarray src, size_t from, size_t bytes)
 {
     CUDA_MEMCPY3D_v2 c = copy_row(bytes);
     copy_to_array(&c, dst, to);
@@ -264,25 +268,25 @@ static CUresult copy_fill(CUdeviceptr p, size_t pitch, unsigned value, unsigned 
         (cudaStream_t)stream, sync));
 }
 
-#define FILL(bits, type)                                                                                     \
-    CUresult DRV(cuMemsetD##bits##_v2)(CUdeviceptr p, type value, size_t n)                                  \
+#define FILL(bits, type, sync, async, rows, rows_async)                                                      \
+    CUresult sync(CUdeviceptr p, type value, size_t n)                                                       \
     {                                                                                                        \
         return copy_fill(p, 0, value, (bits) / 8, n, 1, NULL, 1);                                            \
     }                                                                                                        \
-    CUresult DRV(cuMemsetD##bits##Async)(CUdeviceptr p, type value, size_t n, CUstream stream)               \
+    CUresult async(CUdeviceptr p, type value, size_t n, CUstream stream)                                     \
     {                                                                                                        \
         return copy_fill(p, 0, value, (bits) / 8, n, 1, stream, 0);                                          \
     }                                                                                                        \
-    CUresult DRV(cuMemsetD2D##bits##_v2)(CUdeviceptr p, size_t pitch, type value, size_t width,              \
-                                         size_t height)                                                      \
+    CUresult rows(CUdeviceptr p, size_t pitch, type value, size_t width, size_t height)                      \
     {                                                                                                        \
         return copy_fill(p, pitch, value, (bits) / 8, width, height, NULL, 1);                               \
     }                                                                                                        \
-    CUresult DRV(cuMemsetD2D##bits##Async)(CUdeviceptr p, size_t pitch, type value, size_t width,            \
-                                           size_t height, CUstream stream)                                   \
+    CUresult rows_async(CUdeviceptr p, size_t pitch, type value, size_t width, size_t height,                \
+                        CUstream stream)                                                                     \
     {                                                                                                        \
         return copy_fill(p, pitch, value, (bits) / 8, width, height, stream, 0);                             \
     }
-FILL(8, unsigned char)
-FILL(16, unsigned short)
-FILL(32, unsigned)
+FILL(8, unsigned char, drv_cuMemsetD8_v2, drv_cuMemsetD8Async, drv_cuMemsetD2D8_v2, drv_cuMemsetD2D8Async)
+FILL(16, unsigned short, drv_cuMemsetD16_v2, drv_cuMemsetD16Async, drv_cuMemsetD2D16_v2,
+     drv_cuMemsetD2D16Async)
+FILL(32, unsigned, drv_cuMemsetD32_v2, drv_cuMemsetD32Async, drv_cuMemsetD2D32_v2, drv_cuMemsetD2D32Async)

@@ -6,6 +6,4 @@
 /* Widths and x positions become elements where an array takes part. CUDA_ERROR_INVALID_VALUE,
  * CUDA_ERROR_INVALID_HANDLE. */
 CUresult mt_driver_copy_params(struct cudaMemcpy3DParms *p, const CUDA_MEMCPY3D_v2 *c);
-/* The same copy with one plane. */
-CUDA_MEMCPY3D_v2 mt_driver_copy_2d(const CUDA_MEMCPY2D_v2 *c);
 #endif

@@ -1,10 +1,10 @@
 /* Devices of the driver API on the CPU device, and the names of errors. */
 #include "driver.h"
-#include "api/device.h"
+#include "api/device/device.h"
 #include <stdio.h>
 #include <string.h>
 
-CUresult DRV(cuDeviceGet)(CUdevice *device, int ordinal)
+CUresult drv_cuDeviceGet(CUdevice *device, int ordinal)
 {
     if (!device)
         return CUDA_ERROR_INVALID_VALUE;
@@ -19,7 +19,7 @@ static CUresult device_properties(CUdevice device, struct cudaDeviceProp *p)
     return device != 0 ? CUDA_ERROR_INVALID_DEVICE : mt_driver_result(cudaGetDeviceProperties(p, device));
 }
 
-CUresult DRV(cuDeviceGetName)(char *name, int length, CUdevice device)
+CUresult drv_cuDeviceGetName(char *name, int length, CUdevice device)
 {
     struct cudaDeviceProp p;
     CUresult e = !name || length < 1 ? CUDA_ERROR_INVALID_VALUE : device_properties(device, &p);
@@ -28,7 +28,7 @@ CUresult DRV(cuDeviceGetName)(char *name, int length, CUdevice device)
     return e;
 }
 
-CUresult DRV(cuDeviceGetUuid_v2)(CUuuid *uuid, CUdevice device)
+CUresult drv_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     struct cudaDeviceProp p;
     CUresult e = !uuid ? CUDA_ERROR_INVALID_VALUE : device_properties(device, &p);
@@ -37,12 +37,12 @@ CUresult DRV(cuDeviceGetUuid_v2)(CUuuid *uuid, CUdevice device)
     return e;
 }
 
-CUresult DRV(cuDeviceGetUuid)(CUuuid *uuid, CUdevice device)
+CUresult drv_cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 {
-    return DRV(cuDeviceGetUuid_v2)(uuid, device);
+    return drv_cuDeviceGetUuid_v2(uuid, device);
 }
 
-CUresult DRV(cuDeviceTotalMem_v2)(size_t *bytes, CUdevice device)
+CUresult drv_cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
     struct cudaDeviceProp p;
     CUresult e = !bytes ? CUDA_ERROR_INVALID_VALUE : device_properties(device, &p);
@@ -75,7 +75,7 @@ static int device_attribute_more(CUdevice_attribute a, int *value)
     }
 }
 
-CUresult DRV(cuDeviceGetAttribute)(int *value, CUdevice_attribute a, CUdevice device)
+CUresult drv_cuDeviceGetAttribute(int *value, CUdevice_attribute a, CUdevice device)
 {
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
@@ -86,7 +86,7 @@ CUresult DRV(cuDeviceGetAttribute)(int *value, CUdevice_attribute a, CUdevice de
                : mt_driver_result(cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)a, device));
 }
 
-CUresult DRV(cuDeviceComputeCapability)(int *major, int *minor, CUdevice device)
+CUresult drv_cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
 {
     if (!major || !minor)
         return CUDA_ERROR_INVALID_VALUE;
@@ -95,7 +95,7 @@ CUresult DRV(cuDeviceComputeCapability)(int *major, int *minor, CUdevice device)
     return device != 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
-CUresult DRV(cuDeviceGetProperties)(CUdevprop *out, CUdevice device)
+CUresult drv_cuDeviceGetProperties(CUdevprop *out, CUdevice device)
 {
     struct cudaDeviceProp p;
     CUresult e = !out ? CUDA_ERROR_INVALID_VALUE : device_properties(device, &p);
@@ -114,8 +114,8 @@ CUresult DRV(cuDeviceGetProperties)(CUdevprop *out, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuDeviceGetTexture1DLinearMaxWidth)(size_t *width, CUarray_format format, unsigned channels,
-                                                 CUdevice device)
+CUresult drv_cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format format, unsigned channels,
+                                                CUdevice device)
 {
     if (!width || !channels || channels > 4)
         return CUDA_ERROR_INVALID_VALUE;
@@ -123,7 +123,7 @@ CUresult DRV(cuDeviceGetTexture1DLinearMaxWidth)(size_t *width, CUarray_format f
     return device != 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
-CUresult DRV(cuDeviceGetExecAffinitySupport)(int *supported, CUexecAffinityType type, CUdevice device)
+CUresult drv_cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type, CUdevice device)
 {
     if (!supported)
         return CUDA_ERROR_INVALID_VALUE;
@@ -149,7 +149,7 @@ static const char *device_error_name(CUresult e)
     return NULL;
 }
 
-CUresult DRV(cuGetErrorName)(CUresult error, const char **name)
+CUresult drv_cuGetErrorName(CUresult error, const char **name)
 {
     if (!name)
         return CUDA_ERROR_INVALID_VALUE;
@@ -158,7 +158,7 @@ CUresult DRV(cuGetErrorName)(CUresult error, const char **name)
 }
 
 /* The runtime's texts are the driver's; codes that only the driver has are described by their names. */
-CUresult DRV(cuGetErrorString)(CUresult error, const char **text)
+CUresult drv_cuGetErrorString(CUresult error, const char **text)
 {
     if (!text)
         return CUDA_ERROR_INVALID_VALUE;

@@ -3,9 +3,9 @@
 #define _GNU_SOURCE
 #include "driver.h"
 #include "context.h"
-#include "api/device.h"
+#include "api/device/device.h"
 #include "api/entry.h"
-#include "api/error.h"
+#include "api/tables/error.h"
 #include "base/report.h"
 #include "trace/events.h"
 #include <dlfcn.h>

@@ -56,7 +56,5 @@ void mt_driver_log(unsigned n, const CUjit_option *options, void **values, const
 /* The real driver's, for per-thread default streams where such a variant was called; NULL: it lacks it. */
 void *mt_driver_real(enum mt_driver_index index);
 
-#define DRV(name) drv_##name
-#define GPU(name) gpu_##name
 #define MT_POINTER(address) ((void *)(uintptr_t)(address))
 #endif

@@ -2,7 +2,7 @@
  * functions. */
 #include "copy.h"
 #include "launch.h"
-#include "api/module.h"
+#include "api/device/module.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,16 +57,16 @@ static const void *graph_kernel_of(const CUDA_KERNEL_NODE_PARAMS_v2 *p)
     return p->func ? (const void *)p->func : (const void *)p->kern;
 }
 
-CUresult DRV(cuGraphAddKernelNode)(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n,
-                                   const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+CUresult drv_cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n,
+                                  const CUDA_KERNEL_NODE_PARAMS_v1 *p)
 {
     struct graph_add a = {
         (cudaGraphNode_t *)node, (cudaGraph_t)graph, (const cudaGraphNode_t *)after, n, NULL, NULL};
     return p ? graph_with_kernel(p, p->func, graph_add_kernel, &a) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult DRV(cuGraphAddKernelNode_v2)(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n,
-                                      const CUDA_KERNEL_NODE_PARAMS_v2 *p)
+CUresult drv_cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n,
+                                     const CUDA_KERNEL_NODE_PARAMS_v2 *p)
 {
     struct graph_add a = {
         (cudaGraphNode_t *)node, (cudaGraph_t)graph, (const cudaGraphNode_t *)after, n, NULL, NULL};
@@ -74,28 +74,28 @@ CUresult DRV(cuGraphAddKernelNode_v2)(CUgraphNode *node, CUgraph graph, const CU
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult DRV(cuGraphKernelNodeSetParams)(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+CUresult drv_cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *p)
 {
     struct graph_add a = {.of = (cudaGraphNode_t)node};
     return p ? graph_with_kernel(p, p->func, graph_set_kernel, &a) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult DRV(cuGraphKernelNodeSetParams_v2)(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *p)
+CUresult drv_cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *p)
 {
     struct graph_add a = {.of = (cudaGraphNode_t)node};
     return p ? graph_with_kernel((const void *)p, graph_kernel_of(p), graph_set_kernel, &a)
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult DRV(cuGraphExecKernelNodeSetParams)(CUgraphExec exec, CUgraphNode node,
-                                             const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+CUresult drv_cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                            const CUDA_KERNEL_NODE_PARAMS_v1 *p)
 {
     struct graph_add a = {.of = (cudaGraphNode_t)node, .exec = (cudaGraphExec_t)exec};
     return p ? graph_with_kernel(p, p->func, graph_set_kernel, &a) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult DRV(cuGraphExecKernelNodeSetParams_v2)(CUgraphExec exec, CUgraphNode node,
-                                                const CUDA_KERNEL_NODE_PARAMS_v2 *p)
+CUresult drv_cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                               const CUDA_KERNEL_NODE_PARAMS_v2 *p)
 {
     struct graph_add a = {.of = (cudaGraphNode_t)node, .exec = (cudaGraphExec_t)exec};
     return p ? graph_with_kernel((const void *)p, graph_kernel_of(p), graph_set_kernel, &a)
@@ -109,7 +109,7 @@ static CUfunction graph_function(const void *func)
     return f ? (CUfunction)mt_function_handle(f) : (CUfunction)(uintptr_t)func;
 }
 
-CUresult DRV(cuGraphKernelNodeGetParams)(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1 *p)
+CUresult drv_cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1 *p)
 {
     struct cudaKernelNodeParams k;
     CUresult e = p ? mt_driver_result(cudaGraphKernelNodeGetParams((cudaGraphNode_t)node, &k))
@@ -121,10 +121,10 @@ CUresult DRV(cuGraphKernelNodeGetParams)(CUgraphNode node, CUDA_KERNEL_NODE_PARA
     return e;
 }
 
-CUresult DRV(cuGraphKernelNodeGetParams_v2)(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *p)
+CUresult drv_cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *p)
 {
     CUDA_KERNEL_NODE_PARAMS_v1 first;
-    CUresult e = p ? DRV(cuGraphKernelNodeGetParams)(node, &first) : CUDA_ERROR_INVALID_VALUE;
+    CUresult e = p ? drv_cuGraphKernelNodeGetParams(node, &first) : CUDA_ERROR_INVALID_VALUE;
     if (!e) {
         memset(p, 0, sizeof *p);
         memcpy(p, &first, sizeof first);
@@ -134,8 +134,8 @@ CUresult DRV(cuGraphKernelNodeGetParams_v2)(CUgraphNode node, CUDA_KERNEL_NODE_P
 
 /* ---- copies and fills ---- */
 
-CUresult DRV(cuGraphAddMemcpyNode)(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n,
-                                   const CUDA_MEMCPY3D_v2 *copy, CUcontext context)
+CUresult drv_cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n,
+                                  const CUDA_MEMCPY3D_v2 *copy, CUcontext context)
 {
     struct cudaMemcpy3DParms p;
     CUresult e = mt_driver_copy_params(&p, copy);
@@ -144,15 +144,15 @@ CUresult DRV(cuGraphAddMemcpyNode)(CUgraphNode *node, CUgraph graph, const CUgra
                                                        (const cudaGraphNode_t *)after, n, &p));
 }
 
-CUresult DRV(cuGraphMemcpyNodeSetParams)(CUgraphNode node, const CUDA_MEMCPY3D_v2 *copy)
+CUresult drv_cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D_v2 *copy)
 {
     struct cudaMemcpy3DParms p;
     CUresult e = mt_driver_copy_params(&p, copy);
     return e ? e : mt_driver_result(cudaGraphMemcpyNodeSetParams((cudaGraphNode_t)node, &p));
 }
 
-CUresult DRV(cuGraphExecMemcpyNodeSetParams)(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D_v2 *copy,
-                                             CUcontext context)
+CUresult drv_cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D_v2 *copy,
+                                            CUcontext context)
 {
     struct cudaMemcpy3DParms p;
     CUresult e = mt_driver_copy_params(&p, copy);
@@ -167,8 +167,8 @@ static struct cudaMemsetParams graph_fill(const CUDA_MEMSET_NODE_PARAMS *p)
                                      p->elementSize,     p->width, p->height};
 }
 
-CUresult DRV(cuGraphAddMemsetNode)(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n,
-                                   const CUDA_MEMSET_NODE_PARAMS *fill, CUcontext context)
+CUresult drv_cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n,
+                                  const CUDA_MEMSET_NODE_PARAMS *fill, CUcontext context)
 {
     struct cudaMemsetParams p = fill ? graph_fill(fill) : (struct cudaMemsetParams){0};
     return fill ? mt_driver_result(cudaGraphAddMemsetNode((cudaGraphNode_t *)node, (cudaGraph_t)graph,
@@ -176,14 +176,14 @@ CUresult DRV(cuGraphAddMemsetNode)(CUgraphNode *node, CUgraph graph, const CUgra
                 : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult DRV(cuGraphMemsetNodeSetParams)(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *fill)
+CUresult drv_cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *fill)
 {
     struct cudaMemsetParams p = fill ? graph_fill(fill) : (struct cudaMemsetParams){0};
     return fill ? mt_driver_result(cudaGraphMemsetNodeSetParams((cudaGraphNode_t)node, &p))
                 : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult DRV(cuGraphMemsetNodeGetParams)(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *fill)
+CUresult drv_cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *fill)
 {
     struct cudaMemsetParams p;
     CUresult e = fill ? mt_driver_result(cudaGraphMemsetNodeGetParams((cudaGraphNode_t)node, &p))
@@ -194,8 +194,8 @@ CUresult DRV(cuGraphMemsetNodeGetParams)(CUgraphNode node, CUDA_MEMSET_NODE_PARA
     return e;
 }
 
-CUresult DRV(cuGraphExecMemsetNodeSetParams)(CUgraphExec exec, CUgraphNode node,
-                                             const CUDA_MEMSET_NODE_PARAMS *fill, CUcontext context)
+CUresult drv_cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                            const CUDA_MEMSET_NODE_PARAMS *fill, CUcontext context)
 {
     struct cudaMemsetParams p = fill ? graph_fill(fill) : (struct cudaMemsetParams){0};
     return fill ? mt_driver_result(
@@ -206,39 +206,39 @@ CUresult DRV(cuGraphExecMemsetNodeSetParams)(CUgraphExec exec, CUgraphNode node,
 /* ---- CUDA 12's forms, without what edges say ---- */
 
 #if CUDA_VERSION >= 13000
-CUresult DRV(cuGraphAddDependencies)(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)
+CUresult drv_cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)
 {
     return mt_driver_result(cudaGraphAddDependencies((cudaGraph_t)graph, (const cudaGraphNode_t *)from,
                                                      (const cudaGraphNode_t *)to, NULL, n));
 }
 
-CUresult DRV(cuGraphRemoveDependencies)(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
-                                        size_t n)
+CUresult drv_cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                       size_t n)
 {
     return mt_driver_result(cudaGraphRemoveDependencies((cudaGraph_t)graph, (const cudaGraphNode_t *)from,
                                                         (const cudaGraphNode_t *)to, NULL, n));
 }
 
-CUresult DRV(cuGraphGetEdges)(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *n)
+CUresult drv_cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *n)
 {
     return mt_driver_result(
         cudaGraphGetEdges((cudaGraph_t)graph, (cudaGraphNode_t *)from, (cudaGraphNode_t *)to, NULL, n));
 }
 
-CUresult DRV(cuGraphNodeGetDependencies)(CUgraphNode node, CUgraphNode *nodes, size_t *n)
+CUresult drv_cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *nodes, size_t *n)
 {
     return mt_driver_result(
         cudaGraphNodeGetDependencies((cudaGraphNode_t)node, (cudaGraphNode_t *)nodes, NULL, n));
 }
 
-CUresult DRV(cuGraphNodeGetDependentNodes)(CUgraphNode node, CUgraphNode *nodes, size_t *n)
+CUresult drv_cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *nodes, size_t *n)
 {
     return mt_driver_result(
         cudaGraphNodeGetDependentNodes((cudaGraphNode_t)node, (cudaGraphNode_t *)nodes, NULL, n));
 }
 #endif
 
-CUresult DRV(cuGraphInstantiate)(CUgraphExec *exec, CUgraph graph, CUgraphNode *bad, char *log, size_t bytes)
+CUresult drv_cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *bad, char *log, size_t bytes)
 {
     if (bad)
         *bad = NULL;
@@ -247,13 +247,13 @@ CUresult DRV(cuGraphInstantiate)(CUgraphExec *exec, CUgraph graph, CUgraphNode *
     return mt_driver_result(cudaGraphInstantiateWithFlags((cudaGraphExec_t *)exec, (cudaGraph_t)graph, 0));
 }
 
-CUresult DRV(cuGraphInstantiate_v2)(CUgraphExec *exec, CUgraph graph, CUgraphNode *bad, char *log,
-                                    size_t bytes)
+CUresult drv_cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *bad, char *log,
+                                   size_t bytes)
 {
-    return DRV(cuGraphInstantiate)(exec, graph, bad, log, bytes);
+    return drv_cuGraphInstantiate(exec, graph, bad, log, bytes);
 }
 
-CUresult DRV(cuStreamBeginCapture)(CUstream stream)
+CUresult drv_cuStreamBeginCapture(CUstream stream)
 {
     return mt_driver_result(cudaStreamBeginCapture((cudaStream_t)stream, cudaStreamCaptureModeGlobal));
 }

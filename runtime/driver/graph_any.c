@@ -20,68 +20,68 @@ static CUresult graph_any_add(CUgraphNode *node, CUgraph graph, const CUgraphNod
     return e;
 }
 
-CUresult DRV(cuGraphAddNode)(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n,
-                             CUgraphNodeParams *p)
+CUresult drv_cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n,
+                            CUgraphNodeParams *p)
 {
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
     switch (p->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        return DRV(cuGraphAddKernelNode_v2)(node, graph, after, n, (const void *)&p->kernel);
+        return drv_cuGraphAddKernelNode_v2(node, graph, after, n, (const void *)&p->kernel);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        return DRV(cuGraphAddMemcpyNode)(node, graph, after, n, &p->memcpy.copyParams, p->memcpy.copyCtx);
+        return drv_cuGraphAddMemcpyNode(node, graph, after, n, &p->memcpy.copyParams, p->memcpy.copyCtx);
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        return DRV(cuGraphAddMemsetNode)(node, graph, after, n, (const void *)&p->memset, p->memset.ctx);
+        return drv_cuGraphAddMemsetNode(node, graph, after, n, (const void *)&p->memset, p->memset.ctx);
     default:
         return graph_any_add(node, graph, after, n, p);
     }
 }
 
-/* Edges mean their order (api/graph_any.c). */
-CUresult DRV(cuGraphAddNode_v2)(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *p)
+/* Edges mean their order (api/graphs/graph_any.c). */
+CUresult drv_cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                               const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *p)
 {
-    return DRV(cuGraphAddNode)(node, graph, after, n, p);
+    return drv_cuGraphAddNode(node, graph, after, n, p);
 }
 
-CUresult DRV(cuGraphNodeSetParams)(CUgraphNode node, CUgraphNodeParams *p)
+CUresult drv_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *p)
 {
     struct cudaGraphNodeParams q;
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
     switch (p->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        return DRV(cuGraphKernelNodeSetParams_v2)(node, (const void *)&p->kernel);
+        return drv_cuGraphKernelNodeSetParams_v2(node, (const void *)&p->kernel);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        return DRV(cuGraphMemcpyNodeSetParams)(node, &p->memcpy.copyParams);
+        return drv_cuGraphMemcpyNodeSetParams(node, &p->memcpy.copyParams);
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        return DRV(cuGraphMemsetNodeSetParams)(node, (const void *)&p->memset);
+        return drv_cuGraphMemsetNodeSetParams(node, (const void *)&p->memset);
     default:
         memcpy(&q, p, sizeof q);
         return mt_driver_result(cudaGraphNodeSetParams((cudaGraphNode_t)node, &q));
     }
 }
 
-CUresult DRV(cuGraphExecNodeSetParams)(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *p)
+CUresult drv_cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *p)
 {
     struct cudaGraphNodeParams q;
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
     switch (p->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        return DRV(cuGraphExecKernelNodeSetParams_v2)(exec, node, (const void *)&p->kernel);
+        return drv_cuGraphExecKernelNodeSetParams_v2(exec, node, (const void *)&p->kernel);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        return DRV(cuGraphExecMemcpyNodeSetParams)(exec, node, &p->memcpy.copyParams, p->memcpy.copyCtx);
+        return drv_cuGraphExecMemcpyNodeSetParams(exec, node, &p->memcpy.copyParams, p->memcpy.copyCtx);
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        return DRV(cuGraphExecMemsetNodeSetParams)(exec, node, (const void *)&p->memset, p->memset.ctx);
+        return drv_cuGraphExecMemsetNodeSetParams(exec, node, (const void *)&p->memset, p->memset.ctx);
     default:
         memcpy(&q, p, sizeof q);
         return mt_driver_result(cudaGraphExecNodeSetParams((cudaGraphExec_t)exec, (cudaGraphNode_t)node, &q));
     }
 }
 
-CUresult DRV(cuGraphConditionalHandleCreate)(CUgraphConditionalHandle *out, CUgraph graph, CUcontext context,
-                                             unsigned first, unsigned flags)
+CUresult drv_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *out, CUgraph graph, CUcontext context,
+                                            unsigned first, unsigned flags)
 {
     cudaGraphConditionalHandle handle;
     CUresult e =

@@ -1,6 +1,6 @@
 /* Launches of the driver API. */
 #include "launch.h"
-#include "api/module.h"
+#include "api/device/module.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +51,8 @@ CUresult mt_driver_arguments(struct mt_driver_arguments *a, const void *function
     return a->made ? launch_unpack(a->made, f->kernel, extra) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult DRV(cuLaunchKernel)(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                             unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
+CUresult drv_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                            unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
 {
     struct mt_driver_arguments a;
     CUresult e = mt_driver_arguments(&a, f, params, extra);
@@ -63,9 +63,9 @@ CUresult DRV(cuLaunchKernel)(CUfunction f, unsigned gx, unsigned gy, unsigned gz
     return e;
 }
 
-CUresult DRV(cuLaunchCooperativeKernel)(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                        unsigned by, unsigned bz, unsigned shared, CUstream stream,
-                                        void **params)
+CUresult drv_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                       unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                       void **params)
 {
     struct mt_driver_arguments a;
     CUresult e = mt_driver_arguments(&a, f, params, NULL);
@@ -75,7 +75,8 @@ CUresult DRV(cuLaunchCooperativeKernel)(CUfunction f, unsigned gx, unsigned gy, 
 }
 
 #if CUDA_VERSION >= 11080
-cudaLaunchConfig_t mt_driver_config(const CUlaunchConfig *c)
+/* The runtime's form of a launch configuration; the attributes are the same ones. */
+static cudaLaunchConfig_t driver_config(const CUlaunchConfig *c)
 {
     _Static_assert(sizeof(CUlaunchAttribute) == sizeof(cudaLaunchAttribute), "the same attributes");
     return (cudaLaunchConfig_t){.gridDim = {c->gridDimX, c->gridDimY, c->gridDimZ},
@@ -86,12 +87,12 @@ cudaLaunchConfig_t mt_driver_config(const CUlaunchConfig *c)
                                 .numAttrs = c->numAttrs};
 }
 
-CUresult DRV(cuLaunchKernelEx)(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+CUresult drv_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
 {
     struct mt_driver_arguments a;
     if (!config)
         return CUDA_ERROR_INVALID_VALUE;
-    cudaLaunchConfig_t c = mt_driver_config(config);
+    cudaLaunchConfig_t c = driver_config(config);
     CUresult e = mt_driver_arguments(&a, f, params, extra);
     if (!e)
         e = mt_driver_result(cudaLaunchKernelExC(&c, f, a.args));
@@ -99,27 +100,27 @@ CUresult DRV(cuLaunchKernelEx)(const CUlaunchConfig *config, CUfunction f, void 
     return e;
 }
 
-CUresult DRV(cuOccupancyMaxPotentialClusterSize)(int *size, CUfunction f, const CUlaunchConfig *config)
+CUresult drv_cuOccupancyMaxPotentialClusterSize(int *size, CUfunction f, const CUlaunchConfig *config)
 {
     if (!config)
         return CUDA_ERROR_INVALID_VALUE;
-    cudaLaunchConfig_t c = mt_driver_config(config);
+    cudaLaunchConfig_t c = driver_config(config);
     return mt_driver_result(cudaOccupancyMaxPotentialClusterSize(size, f, &c));
 }
 
-CUresult DRV(cuOccupancyMaxActiveClusters)(int *n, CUfunction f, const CUlaunchConfig *config)
+CUresult drv_cuOccupancyMaxActiveClusters(int *n, CUfunction f, const CUlaunchConfig *config)
 {
     if (!config)
         return CUDA_ERROR_INVALID_VALUE;
-    cudaLaunchConfig_t c = mt_driver_config(config);
+    cudaLaunchConfig_t c = driver_config(config);
     return mt_driver_result(cudaOccupancyMaxActiveClusters(n, f, &c));
 }
 #endif
 
 /* The block with which most threads are on an SM; the largest of those. */
-CUresult DRV(cuOccupancyMaxPotentialBlockSizeWithFlags)(int *grid, int *block, CUfunction f,
-                                                        CUoccupancyB2DSize shared_of, size_t shared,
-                                                        int limit, unsigned flags)
+CUresult drv_cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction f,
+                                                       CUoccupancyB2DSize shared_of, size_t shared, int limit,
+                                                       unsigned flags)
 {
     struct cudaFuncAttributes a;
     int sms = 0, most = 0;
@@ -145,8 +146,8 @@ CUresult DRV(cuOccupancyMaxPotentialBlockSizeWithFlags)(int *grid, int *block, C
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuOccupancyMaxPotentialBlockSize)(int *grid, int *block, CUfunction f,
-                                               CUoccupancyB2DSize shared_of, size_t shared, int limit)
+CUresult drv_cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction f,
+                                              CUoccupancyB2DSize shared_of, size_t shared, int limit)
 {
-    return DRV(cuOccupancyMaxPotentialBlockSizeWithFlags)(grid, block, f, shared_of, shared, limit, 0);
+    return drv_cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, shared_of, shared, limit, 0);
 }

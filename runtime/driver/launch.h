@@ -11,7 +11,5 @@ struct mt_driver_arguments {
 CUresult mt_driver_arguments(struct mt_driver_arguments *a, const void *function, void **params,
                              void **extra);
 #if CUDA_VERSION >= 11080
-/* The runtime's form of a launch configuration; the attributes are the same ones. */
-cudaLaunchConfig_t mt_driver_config(const CUlaunchConfig *c);
 #endif
 #endif

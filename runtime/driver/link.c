@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "driver.h"
 #include "link.h"
-#include "api/library.h"
-#include "api/make.h"
+#include "api/device/library.h"
+#include "api/device/make.h"
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,7 +68,7 @@ struct CUlinkState_st {
     void **values;
 };
 
-CUresult DRV(cuLinkCreate_v2)(unsigned n, CUjit_option *options, void **values, CUlinkState *out)
+CUresult drv_cuLinkCreate_v2(unsigned n, CUjit_option *options, void **values, CUlinkState *out)
 {
     struct CUlinkState_st *s = out ? calloc(1, sizeof *s) : NULL;
     if (!s || !(s->code = mt_link_new())) {
@@ -123,8 +123,8 @@ static int link_takes(CUjitInputType type)
     return type == CU_JIT_INPUT_PTX || type == CU_JIT_INPUT_CUBIN || type == CU_JIT_INPUT_FATBINARY;
 }
 
-CUresult DRV(cuLinkAddData_v2)(CUlinkState s, CUjitInputType type, void *data, size_t bytes, const char *name,
-                               unsigned n, CUjit_option *options, void **values)
+CUresult drv_cuLinkAddData_v2(CUlinkState s, CUjitInputType type, void *data, size_t bytes, const char *name,
+                              unsigned n, CUjit_option *options, void **values)
 {
     if (!s || !data || !bytes)
         return s ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
@@ -133,8 +133,8 @@ CUresult DRV(cuLinkAddData_v2)(CUlinkState s, CUjitInputType type, void *data, s
     return link_take(s, type, data, type == CU_JIT_INPUT_PTX ? strnlen(data, bytes) : bytes);
 }
 
-CUresult DRV(cuLinkAddFile_v2)(CUlinkState s, CUjitInputType type, const char *path, unsigned n,
-                               CUjit_option *options, void **values)
+CUresult drv_cuLinkAddFile_v2(CUlinkState s, CUjitInputType type, const char *path, unsigned n,
+                              CUjit_option *options, void **values)
 {
     size_t bytes = 0;
     if (!s || !path)
@@ -149,7 +149,7 @@ CUresult DRV(cuLinkAddFile_v2)(CUlinkState s, CUjitInputType type, const char *p
     return e;
 }
 
-CUresult DRV(cuLinkComplete)(CUlinkState s, void **out, size_t *bytes)
+CUresult drv_cuLinkComplete(CUlinkState s, void **out, size_t *bytes)
 {
     if (!s || !out)
         return s ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
@@ -164,7 +164,7 @@ CUresult DRV(cuLinkComplete)(CUlinkState s, void **out, size_t *bytes)
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuLinkDestroy)(CUlinkState s)
+CUresult drv_cuLinkDestroy(CUlinkState s)
 {
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;

@@ -1,7 +1,8 @@
-/* Device code that is put together at run time (cuLink*, nvJitLink): api/make.h's linked code as it grows. */
+/* Device code that is put together at run time (cuLink*, nvJitLink): api/device/make.h's linked code as it
+ * grows. */
 #ifndef MT_DRIVER_LINK_H
 #define MT_DRIVER_LINK_H
-#include "api/make.h"
+#include "api/device/make.h"
 
 enum mt_link_kind { MT_LINK_PTX, MT_LINK_CUBIN, MT_LINK_FATBIN };
 

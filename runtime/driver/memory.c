@@ -1,16 +1,16 @@
 /* Memory of the driver API: what its functions ask of an address, and pitched memory. */
 #include "context.h"
-#include "api/heap.h"
+#include "api/device/heap.h"
 #include <string.h>
 
-CUresult DRV(cuMemAllocPitch_v2)(CUdeviceptr *p, size_t *pitch, size_t width, size_t height, unsigned element)
+CUresult drv_cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t width, size_t height, unsigned element)
 {
     if (element != 4 && element != 8 && element != 16)
         return CUDA_ERROR_INVALID_VALUE;
     return mt_driver_result(cudaMallocPitch((void **)p, pitch, width, height));
 }
 
-CUresult DRV(cuMemGetAddressRange_v2)(CUdeviceptr *base, size_t *bytes, CUdeviceptr p)
+CUresult drv_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p)
 {
     struct mt_block b;
     if (!mt_heap_find(MT_POINTER(p), &b))
@@ -30,13 +30,13 @@ static struct cudaMemLocation memory_location(CUdevice device)
 }
 
 #if CUDA_VERSION >= 13000
-CUresult DRV(cuMemPrefetchAsync)(CUdeviceptr p, size_t bytes, CUdevice device, CUstream stream)
+CUresult drv_cuMemPrefetchAsync(CUdeviceptr p, size_t bytes, CUdevice device, CUstream stream)
 {
     return mt_driver_result(
         cudaMemPrefetchAsync(MT_POINTER(p), bytes, memory_location(device), 0, (cudaStream_t)stream));
 }
 
-CUresult DRV(cuMemAdvise)(CUdeviceptr p, size_t bytes, CUmem_advise advice, CUdevice device)
+CUresult drv_cuMemAdvise(CUdeviceptr p, size_t bytes, CUmem_advise advice, CUdevice device)
 {
     return mt_driver_result(
         cudaMemAdvise(MT_POINTER(p), bytes, (enum cudaMemoryAdvise)advice, memory_location(device)));
@@ -93,7 +93,7 @@ static CUresult memory_attribute(void *data, CUpointer_attribute a, CUdeviceptr 
 }
 #undef PUT
 
-CUresult DRV(cuPointerGetAttribute)(void *data, CUpointer_attribute a, CUdeviceptr p)
+CUresult drv_cuPointerGetAttribute(void *data, CUpointer_attribute a, CUdeviceptr p)
 {
     struct mt_block b;
     if (!data || !mt_heap_find(MT_POINTER(p), &b))
@@ -102,7 +102,7 @@ CUresult DRV(cuPointerGetAttribute)(void *data, CUpointer_attribute a, CUdevicep
 }
 
 /* Of a pointer that is none of CUDA's everything is 0, and there is no error. */
-CUresult DRV(cuPointerGetAttributes)(unsigned n, CUpointer_attribute *attributes, void **data, CUdeviceptr p)
+CUresult drv_cuPointerGetAttributes(unsigned n, CUpointer_attribute *attributes, void **data, CUdeviceptr p)
 {
     struct mt_block b;
     int known = mt_heap_find(MT_POINTER(p), &b);
@@ -125,7 +125,7 @@ CUresult DRV(cuPointerGetAttributes)(unsigned n, CUpointer_attribute *attributes
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuPointerSetAttribute)(const void *value, CUpointer_attribute a, CUdeviceptr p)
+CUresult drv_cuPointerSetAttribute(const void *value, CUpointer_attribute a, CUdeviceptr p)
 {
     struct mt_block b;
     if (!value || a != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !mt_heap_find(MT_POINTER(p), &b))

@@ -1,9 +1,9 @@
 /* Modules, libraries, kernels and functions of the driver API. On the CPU device a module and a library are
  * the same, and so are a kernel and its function. */
 #include "driver.h"
-#include "api/make.h"
-#include "api/device.h"
-#include "api/library.h"
+#include "api/device/make.h"
+#include "api/device/device.h"
+#include "api/device/library.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,28 +82,28 @@ static CUresult module_load_file(CUmodule *module, const char *path)
     return e;
 }
 
-CUresult DRV(cuModuleLoad)(CUmodule *module, const char *path)
+CUresult drv_cuModuleLoad(CUmodule *module, const char *path)
 {
     return module_load_file(module, path);
 }
 
-CUresult DRV(cuModuleLoadData)(CUmodule *module, const void *image)
+CUresult drv_cuModuleLoadData(CUmodule *module, const void *image)
 {
     return module_load_data(module, image, 0, NULL, NULL);
 }
 
-CUresult DRV(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned n, CUjit_option *options,
-                                 void **values)
+CUresult drv_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n, CUjit_option *options,
+                                void **values)
 {
     return module_load_data(module, image, n, options, values);
 }
 
-CUresult DRV(cuModuleLoadFatBinary)(CUmodule *module, const void *image)
+CUresult drv_cuModuleLoadFatBinary(CUmodule *module, const void *image)
 {
     return module_load_data(module, image, 0, NULL, NULL);
 }
 
-CUresult DRV(cuModuleUnload)(CUmodule module)
+CUresult drv_cuModuleUnload(CUmodule module)
 {
     struct mt_module *m = module_of(module);
     if (!m)
@@ -113,7 +113,7 @@ CUresult DRV(cuModuleUnload)(CUmodule module)
     return e;
 }
 
-CUresult DRV(cuModuleGetLoadingMode)(CUmoduleLoadingMode *mode)
+CUresult drv_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
     if (!mode)
         return CUDA_ERROR_INVALID_VALUE;
@@ -137,7 +137,7 @@ static CUresult module_function(struct mt_function **out, void *handle, const ch
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuModuleGetFunction)(CUfunction *function, CUmodule module, const char *name)
+CUresult drv_cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
     return module_function((struct mt_function **)function, module, name);
 }
@@ -157,7 +157,7 @@ static CUresult module_global(CUdeviceptr *address, size_t *bytes, void *handle,
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuModuleGetGlobal_v2)(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
+CUresult drv_cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
 {
     return module_global(address, bytes, module, name);
 }
@@ -165,29 +165,29 @@ CUresult DRV(cuModuleGetGlobal_v2)(CUdeviceptr *address, size_t *bytes, CUmodule
 /* ---- libraries and kernels ---- */
 
 #if CUDA_VERSION >= 12000
-CUresult DRV(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jit, void **values,
-                                unsigned njit, CUlibraryOption *options, void **option_values, unsigned n)
+CUresult drv_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **values,
+                               unsigned njit, CUlibraryOption *options, void **option_values, unsigned n)
 {
     return module_load_data((CUmodule *)library, code, njit, jit, values);
 }
 
-CUresult DRV(cuLibraryLoadFromFile)(CUlibrary *library, const char *path, CUjit_option *jit, void **values,
-                                    unsigned njit, CUlibraryOption *options, void **option_values, unsigned n)
+CUresult drv_cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit, void **values,
+                                   unsigned njit, CUlibraryOption *options, void **option_values, unsigned n)
 {
     return module_load_file((CUmodule *)library, path);
 }
 
-CUresult DRV(cuLibraryUnload)(CUlibrary library)
+CUresult drv_cuLibraryUnload(CUlibrary library)
 {
-    return DRV(cuModuleUnload)((CUmodule)library);
+    return drv_cuModuleUnload((CUmodule)library);
 }
 
-CUresult DRV(cuLibraryGetKernel)(CUkernel *kernel, CUlibrary library, const char *name)
+CUresult drv_cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
 {
     return module_function((struct mt_function **)kernel, library, name);
 }
 
-CUresult DRV(cuLibraryGetModule)(CUmodule *module, CUlibrary library)
+CUresult drv_cuLibraryGetModule(CUmodule *module, CUlibrary library)
 {
     if (!module || !module_of(library))
         return module ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
@@ -195,22 +195,22 @@ CUresult DRV(cuLibraryGetModule)(CUmodule *module, CUlibrary library)
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuLibraryGetGlobal)(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+CUresult drv_cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
 {
     return module_global(address, bytes, library, name);
 }
 
-CUresult DRV(cuLibraryGetManaged)(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+CUresult drv_cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
 {
     return module_global(address, bytes, library, name);
 }
 
-CUresult DRV(cuLibraryGetUnifiedFunction)(void **function, CUlibrary library, const char *symbol)
+CUresult drv_cuLibraryGetUnifiedFunction(void **function, CUlibrary library, const char *symbol)
 {
     return CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult DRV(cuKernelGetFunction)(CUfunction *function, CUkernel kernel)
+CUresult drv_cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 {
     if (!function || !mt_function_find(kernel))
         return function ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
@@ -220,13 +220,13 @@ CUresult DRV(cuKernelGetFunction)(CUfunction *function, CUkernel kernel)
 #endif
 
 #if CUDA_VERSION >= 12050
-CUresult DRV(cuKernelGetLibrary)(CUlibrary *library, CUkernel kernel)
+CUresult drv_cuKernelGetLibrary(CUlibrary *library, CUkernel kernel)
 {
-    return DRV(cuFuncGetModule)((CUmodule *)library, (CUfunction)kernel);
+    return drv_cuFuncGetModule((CUmodule *)library, (CUfunction)kernel);
 }
 #endif
 
-CUresult DRV(cuFuncGetModule)(CUmodule *module, CUfunction function)
+CUresult drv_cuFuncGetModule(CUmodule *module, CUfunction function)
 {
     struct mt_function *f = mt_function_find(function);
     if (!module || !f)
@@ -236,7 +236,7 @@ CUresult DRV(cuFuncGetModule)(CUmodule *module, CUfunction function)
 }
 
 #if CUDA_VERSION >= 12040
-CUresult DRV(cuFuncIsLoaded)(CUfunctionLoadingState *state, CUfunction function)
+CUresult drv_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
 {
     if (!state || !mt_function_find(function))
         return state ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
@@ -244,7 +244,7 @@ CUresult DRV(cuFuncIsLoaded)(CUfunctionLoadingState *state, CUfunction function)
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuFuncLoad)(CUfunction function)
+CUresult drv_cuFuncLoad(CUfunction function)
 {
     return mt_function_find(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
@@ -289,24 +289,24 @@ static CUresult module_attribute(int *value, CUfunction_attribute a, const void 
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult DRV(cuFuncGetAttribute)(int *value, CUfunction_attribute a, CUfunction function)
+CUresult drv_cuFuncGetAttribute(int *value, CUfunction_attribute a, CUfunction function)
 {
     return module_attribute(value, a, function);
 }
 
 #if CUDA_VERSION >= 12000
-CUresult DRV(cuKernelGetAttribute)(int *value, CUfunction_attribute a, CUkernel kernel, CUdevice device)
+CUresult drv_cuKernelGetAttribute(int *value, CUfunction_attribute a, CUkernel kernel, CUdevice device)
 {
     return device != 0 ? CUDA_ERROR_INVALID_DEVICE : module_attribute(value, a, kernel);
 }
 
-CUresult DRV(cuKernelSetAttribute)(CUfunction_attribute a, int value, CUkernel kernel, CUdevice device)
+CUresult drv_cuKernelSetAttribute(CUfunction_attribute a, int value, CUkernel kernel, CUdevice device)
 {
     return device != 0 ? CUDA_ERROR_INVALID_DEVICE
                        : mt_driver_result(cudaFuncSetAttribute(kernel, (enum cudaFuncAttribute)a, value));
 }
 
-CUresult DRV(cuKernelSetCacheConfig)(CUkernel kernel, CUfunc_cache config, CUdevice device)
+CUresult drv_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device)
 {
     return device != 0 ? CUDA_ERROR_INVALID_DEVICE
                        : mt_driver_result(cudaFuncSetCacheConfig(kernel, (enum cudaFuncCache)config));

@@ -4,8 +4,8 @@
 #define _GNU_SOURCE
 #include "compiler.h"
 #include "link.h"
-#include "api/device.h"
-#include "api/library.h"
+#include "api/device/device.h"
+#include "api/device/library.h"
 #include "attach/abi.h"
 #include "base/fork.h"
 #include "base/report.h"

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "compiler.h"
 #include "attach/abi.h"
-#include "api/device.h"
+#include "api/device/device.h"
 #include "base/fork.h"
 #include "trace/events.h"
 #include "trace/sources.h"

@@ -1,8 +1,8 @@
 /* Memory operations of streams on the CPU device: a stream writes a word, or waits for one to have a value. A
  * wait is a host function: it may last, and takes no worker of the device. */
 #include "driver.h"
-#include "api/copy.h"
-#include "api/heap.h"
+#include "api/copy/copy.h"
+#include "api/device/heap.h"
 #include "trace/site.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -90,21 +90,19 @@ static CUresult memory_start(CUstream stream, CUdeviceptr p, uint64_t value, uns
     return e;
 }
 
-#define VALUE(bits, version)                                                                                 \
-    CUresult DRV(cuStreamWriteValue##bits##version)(CUstream s, CUdeviceptr p, cuuint##bits##_t value,       \
-                                                    unsigned flags)                                          \
+#define VALUE(bits, write, wait)                                                                             \
+    CUresult write(CUstream s, CUdeviceptr p, cuuint##bits##_t value, unsigned flags)                        \
     {                                                                                                        \
         return memory_start(s, p, value, (bits) / 8, flags, 1);                                              \
     }                                                                                                        \
-    CUresult DRV(cuStreamWaitValue##bits##version)(CUstream s, CUdeviceptr p, cuuint##bits##_t value,        \
-                                                   unsigned flags)                                           \
+    CUresult wait(CUstream s, CUdeviceptr p, cuuint##bits##_t value, unsigned flags)                         \
     {                                                                                                        \
         return memory_start(s, p, value, (bits) / 8, flags, 0);                                              \
     }
-VALUE(32, )
-VALUE(64, )
-VALUE(32, _v2)
-VALUE(64, _v2)
+VALUE(32, drv_cuStreamWriteValue32, drv_cuStreamWaitValue32)
+VALUE(64, drv_cuStreamWriteValue64, drv_cuStreamWaitValue64)
+VALUE(32, drv_cuStreamWriteValue32_v2, drv_cuStreamWaitValue32_v2)
+VALUE(64, drv_cuStreamWriteValue64_v2, drv_cuStreamWaitValue64_v2)
 
 static CUresult memory_batched(CUstream s, const CUstreamBatchMemOpParams *p)
 {
@@ -124,7 +122,7 @@ static CUresult memory_batched(CUstream s, const CUstreamBatchMemOpParams *p)
     }
 }
 
-CUresult DRV(cuStreamBatchMemOp_v2)(CUstream s, unsigned n, CUstreamBatchMemOpParams *p, unsigned flags)
+CUresult drv_cuStreamBatchMemOp_v2(CUstream s, unsigned n, CUstreamBatchMemOpParams *p, unsigned flags)
 {
     CUresult e = flags || (n && !p) || n > 256 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     for (unsigned i = 0; i < n && !e; i++)
@@ -132,7 +130,7 @@ CUresult DRV(cuStreamBatchMemOp_v2)(CUstream s, unsigned n, CUstreamBatchMemOpPa
     return e;
 }
 
-CUresult DRV(cuStreamBatchMemOp)(CUstream s, unsigned n, CUstreamBatchMemOpParams *p, unsigned flags)
+CUresult drv_cuStreamBatchMemOp(CUstream s, unsigned n, CUstreamBatchMemOpParams *p, unsigned flags)
 {
-    return DRV(cuStreamBatchMemOp_v2)(s, n, p, flags);
+    return drv_cuStreamBatchMemOp_v2(s, n, p, flags);
 }

@@ -55,11 +55,11 @@ static int tensor_dimension(struct mt_tensor_map *m, unsigned i, uint64_t elemen
     return 0;
 }
 
-CUresult DRV(cuTensorMapEncodeTiled)(CUtensorMap *out, CUtensorMapDataType type, cuuint32_t rank,
-                                     void *address, const cuuint64_t *dims, const cuuint64_t *strides,
-                                     const cuuint32_t *box, const cuuint32_t *steps,
-                                     CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                                     CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+CUresult drv_cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType type, cuuint32_t rank,
+                                    void *address, const cuuint64_t *dims, const cuuint64_t *strides,
+                                    const cuuint32_t *box, const cuuint32_t *steps,
+                                    CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                    CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
     struct mt_tensor_map m = {.magic = MT_TENSOR_MAGIC, .address = (uintptr_t)address};
     CUresult e = tensor_kinds((int)type, (int)interleave, (int)swizzle, (int)promotion, (int)fill);
@@ -82,7 +82,7 @@ CUresult DRV(cuTensorMapEncodeTiled)(CUtensorMap *out, CUtensorMapDataType type,
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuTensorMapReplaceAddress)(CUtensorMap *map, void *address)
+CUresult drv_cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
 {
     struct mt_tensor_map m;
     if (!map || (uintptr_t)map % MT_TENSOR_ALIGN || !address || (uintptr_t)address % 16)

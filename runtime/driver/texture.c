@@ -1,6 +1,6 @@
 /* Arrays, textures and surfaces of the driver API. */
 #include "driver.h"
-#include "api/array.h"
+#include "api/memory/array.h"
 #include <string.h>
 
 /* ---- formats ---- */
@@ -43,7 +43,7 @@ static CUarray_format texture_format(const struct cudaChannelFormatDesc *d, unsi
 
 /* ---- arrays ---- */
 
-CUresult DRV(cuArray3DCreate_v2)(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v2 *d)
+CUresult drv_cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v2 *d)
 {
     struct cudaChannelFormatDesc channels;
     if (!array || !d || !texture_channels(&channels, d->Format, d->NumChannels))
@@ -52,7 +52,7 @@ CUresult DRV(cuArray3DCreate_v2)(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v
                                               (struct cudaExtent){d->Width, d->Height, d->Depth}, d->Flags));
 }
 
-CUresult DRV(cuArrayCreate_v2)(CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v2 *d)
+CUresult drv_cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v2 *d)
 {
     struct cudaChannelFormatDesc channels;
     if (!array || !d || !texture_channels(&channels, d->Format, d->NumChannels))
@@ -60,7 +60,7 @@ CUresult DRV(cuArrayCreate_v2)(CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v2 *d
     return mt_driver_result(cudaMallocArray((cudaArray_t *)array, &channels, d->Width, d->Height, 0));
 }
 
-CUresult DRV(cuArray3DGetDescriptor_v2)(CUDA_ARRAY3D_DESCRIPTOR_v2 *d, CUarray array)
+CUresult drv_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR_v2 *d, CUarray array)
 {
     const struct mt_array *a = mt_array_get((cudaArray_t)array);
     if (!d || !a)
@@ -71,17 +71,17 @@ CUresult DRV(cuArray3DGetDescriptor_v2)(CUDA_ARRAY3D_DESCRIPTOR_v2 *d, CUarray a
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuArrayGetDescriptor_v2)(CUDA_ARRAY_DESCRIPTOR_v2 *d, CUarray array)
+CUresult drv_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR_v2 *d, CUarray array)
 {
     CUDA_ARRAY3D_DESCRIPTOR_v2 d3;
-    CUresult e = d ? DRV(cuArray3DGetDescriptor_v2)(&d3, array) : CUDA_ERROR_INVALID_VALUE;
+    CUresult e = d ? drv_cuArray3DGetDescriptor_v2(&d3, array) : CUDA_ERROR_INVALID_VALUE;
     if (!e)
         *d = (CUDA_ARRAY_DESCRIPTOR_v2){d3.Width, d3.Height, d3.Format, d3.NumChannels};
     return e;
 }
 
-CUresult DRV(cuMipmappedArrayCreate)(CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *d,
-                                     unsigned levels)
+CUresult drv_cuMipmappedArrayCreate(CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *d,
+                                    unsigned levels)
 {
     struct cudaChannelFormatDesc channels;
     if (!array || !d || !texture_channels(&channels, d->Format, d->NumChannels))
@@ -138,8 +138,8 @@ static struct cudaChannelFormatDesc texture_channels_of(const struct cudaResourc
     return a ? a->desc : (struct cudaChannelFormatDesc){0};
 }
 
-CUresult DRV(cuTexObjectCreate)(CUtexObject *out, const CUDA_RESOURCE_DESC *resource,
-                                const CUDA_TEXTURE_DESC *d, const CUDA_RESOURCE_VIEW_DESC *view)
+CUresult drv_cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *resource,
+                               const CUDA_TEXTURE_DESC *d, const CUDA_RESOURCE_VIEW_DESC *view)
 {
     struct cudaResourceDesc r;
     struct cudaTextureDesc t = {0};
@@ -179,7 +179,7 @@ CUresult DRV(cuTexObjectCreate)(CUtexObject *out, const CUDA_RESOURCE_DESC *reso
     return mt_driver_result(cudaCreateTextureObject((cudaTextureObject_t *)out, &r, &t, view ? &v : NULL));
 }
 
-CUresult DRV(cuSurfObjectCreate)(CUsurfObject *out, const CUDA_RESOURCE_DESC *resource)
+CUresult drv_cuSurfObjectCreate(CUsurfObject *out, const CUDA_RESOURCE_DESC *resource)
 {
     struct cudaResourceDesc r;
     CUresult e = out && resource ? texture_resource(&r, resource) : CUDA_ERROR_INVALID_VALUE;

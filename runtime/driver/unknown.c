@@ -2,12 +2,12 @@
  * no line: both are said, and make traces incomplete. mt-run traces such programs whole. */
 #define _GNU_SOURCE
 #include "launch.h"
-#include "api/device.h"
+#include "api/device/device.h"
 #include "api/entry.h"
-#include "api/graph_gpu.h"
-#include "api/launch.h"
-#include "api/stream.h"
-#include "api/untabled.h"
+#include "api/graphs/graph_gpu.h"
+#include "api/launch/launch.h"
+#include "api/streams/stream.h"
+#include "api/launch/untabled.h"
 #include "trace/trace.h"
 #include <stdio.h>
 #include <string.h>
@@ -55,8 +55,8 @@ static CUresult unknown_plain(const struct unknown_call *c)
                                 c->extra);
 }
 
-CUresult GPU(cuLaunchKernel)(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                             unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
+CUresult gpu_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                            unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
 {
     struct unknown_call c = {.launch = unknown_plain,
                              .f = f,
@@ -73,9 +73,9 @@ static CUresult unknown_together(const struct unknown_call *c)
                                            (CUstream)c->l.stream, c->params);
 }
 
-CUresult GPU(cuLaunchCooperativeKernel)(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                        unsigned by, unsigned bz, unsigned shared, CUstream stream,
-                                        void **params)
+CUresult gpu_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                       unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                       void **params)
 {
     struct unknown_call c = {.launch = unknown_together,
                              .f = f,
@@ -90,7 +90,7 @@ static CUresult unknown_whole(const struct unknown_call *c)
     return REAL(cuLaunchKernelEx)(c->whole, c->f, c->params, c->extra);
 }
 
-CUresult GPU(cuLaunchKernelEx)(const CUlaunchConfig *w, CUfunction f, void **params, void **extra)
+CUresult gpu_cuLaunchKernelEx(const CUlaunchConfig *w, CUfunction f, void **params, void **extra)
 {
     if (!w)
         return REAL(cuLaunchKernelEx)(w, f, params, extra);
@@ -107,7 +107,7 @@ CUresult GPU(cuLaunchKernelEx)(const CUlaunchConfig *w, CUfunction f, void **par
 #endif
 
 /* A graph that the runtime API made ready is traced; of what another one launches nothing is known. */
-CUresult GPU(cuGraphLaunch)(CUgraphExec exec, CUstream stream)
+CUresult gpu_cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
     if (!mt_graph_gpu_knows((cudaGraphExec_t)exec))
         mt_trace_miss_anywhere(
@@ -136,7 +136,7 @@ static void unknown_stand_in(const char *symbol, void **out, int version, int pe
         *out = ours;
 }
 
-CUresult GPU(cuGetProcAddress)(const char *symbol, void **out, int version, cuuint64_t flags)
+CUresult gpu_cuGetProcAddress(const char *symbol, void **out, int version, cuuint64_t flags)
 {
     CUresult e = REAL(cuGetProcAddress)(symbol, out, version, flags);
     if (!e)
@@ -145,8 +145,8 @@ CUresult GPU(cuGetProcAddress)(const char *symbol, void **out, int version, cuui
 }
 
 #if CUDA_VERSION >= 12000
-CUresult GPU(cuGetProcAddress_v2)(const char *symbol, void **out, int version, cuuint64_t flags,
-                                  CUdriverProcAddressQueryResult *status)
+CUresult gpu_cuGetProcAddress_v2(const char *symbol, void **out, int version, cuuint64_t flags,
+                                 CUdriverProcAddressQueryResult *status)
 {
     CUresult e = REAL(cuGetProcAddress_v2)(symbol, out, version, flags, status);
     if (!e)
@@ -162,8 +162,8 @@ static cudaError_t unknown_entry(cudaError_t e, const char *symbol, void **out, 
     return e;
 }
 
-cudaError_t REC(cudaGetDriverEntryPoint)(const char *symbol, void **out, unsigned long long flags,
-                                         enum cudaDriverEntryPointQueryResult *status)
+cudaError_t rec_cudaGetDriverEntryPoint(const char *symbol, void **out, unsigned long long flags,
+                                        enum cudaDriverEntryPointQueryResult *status)
 {
     return unknown_entry(MT_NEXT(cudaGetDriverEntryPoint)(symbol, out, flags, status), symbol, out,
                          CUDART_VERSION, flags);
@@ -171,9 +171,9 @@ cudaError_t REC(cudaGetDriverEntryPoint)(const char *symbol, void **out, unsigne
 #endif
 
 #if CUDART_VERSION >= 12050
-cudaError_t REC(cudaGetDriverEntryPointByVersion)(const char *symbol, void **out, unsigned version,
-                                                  unsigned long long flags,
-                                                  enum cudaDriverEntryPointQueryResult *status)
+cudaError_t rec_cudaGetDriverEntryPointByVersion(const char *symbol, void **out, unsigned version,
+                                                 unsigned long long flags,
+                                                 enum cudaDriverEntryPointQueryResult *status)
 {
     return unknown_entry(MT_NEXT(cudaGetDriverEntryPointByVersion)(symbol, out, version, flags, status),
                          symbol, out, version, flags);

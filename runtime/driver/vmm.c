@@ -2,8 +2,8 @@
  * a name holds the memory, and mapping puts one into the other. */
 #define _GNU_SOURCE
 #include "driver.h"
-#include "api/device.h"
-#include "api/heap.h"
+#include "api/device/device.h"
+#include "api/device/heap.h"
 #include "trace/objects.h"
 #include "base/fd.h"
 #include "base/fork.h"
@@ -80,8 +80,8 @@ static CUresult vmm_add(struct vmm_range **list, uint64_t base, size_t bytes, st
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuMemGetAllocationGranularity)(size_t *granularity, const CUmemAllocationProp *prop,
-                                            CUmemAllocationGranularity_flags option)
+CUresult drv_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                           CUmemAllocationGranularity_flags option)
 {
     if (!granularity || !prop)
         return CUDA_ERROR_INVALID_VALUE;
@@ -91,8 +91,8 @@ CUresult DRV(cuMemGetAllocationGranularity)(size_t *granularity, const CUmemAllo
 
 /* ---- addresses ---- */
 
-CUresult DRV(cuMemAddressReserve)(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wanted,
-                                  unsigned long long flags)
+CUresult drv_cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wanted,
+                                 unsigned long long flags)
 {
     size_t align = alignment > VMM_GRANULARITY ? alignment : VMM_GRANULARITY;
     if (!out || !bytes || bytes % VMM_GRANULARITY || (alignment & (alignment - 1)) || bytes + align < bytes ||
@@ -116,7 +116,7 @@ CUresult DRV(cuMemAddressReserve)(CUdeviceptr *out, size_t bytes, size_t alignme
     return e;
 }
 
-CUresult DRV(cuMemAddressFree)(CUdeviceptr p, size_t bytes)
+CUresult drv_cuMemAddressFree(CUdeviceptr p, size_t bytes)
 {
     CUresult e = CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&lock);
@@ -135,8 +135,8 @@ CUresult DRV(cuMemAddressFree)(CUdeviceptr p, size_t bytes)
 
 /* ---- memory ---- */
 
-CUresult DRV(cuMemCreate)(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
-                          unsigned long long flags)
+CUresult drv_cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop,
+                         unsigned long long flags)
 {
     if (!out || !prop || !bytes || bytes % VMM_GRANULARITY || flags ||
         prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
@@ -162,7 +162,7 @@ CUresult DRV(cuMemCreate)(CUmemGenericAllocationHandle *out, size_t bytes, const
     return CUDA_SUCCESS;
 }
 
-CUresult DRV(cuMemRelease)(CUmemGenericAllocationHandle handle)
+CUresult drv_cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     pthread_mutex_lock(&lock);
     struct vmm_memory *m = vmm_memory_of(handle);
@@ -172,7 +172,7 @@ CUresult DRV(cuMemRelease)(CUmemGenericAllocationHandle handle)
     return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult DRV(cuMemRetainAllocationHandle)(CUmemGenericAllocationHandle *handle, void *p)
+CUresult drv_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *p)
 {
     if (!handle)
         return CUDA_ERROR_INVALID_VALUE;
@@ -186,8 +186,8 @@ CUresult DRV(cuMemRetainAllocationHandle)(CUmemGenericAllocationHandle *handle, 
     return r ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult DRV(cuMemGetAllocationPropertiesFromHandle)(CUmemAllocationProp *prop,
-                                                     CUmemGenericAllocationHandle handle)
+CUresult drv_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                                    CUmemGenericAllocationHandle handle)
 {
     pthread_mutex_lock(&lock);
     struct vmm_memory *m = prop ? vmm_memory_of(handle) : NULL;
@@ -199,8 +199,8 @@ CUresult DRV(cuMemGetAllocationPropertiesFromHandle)(CUmemAllocationProp *prop,
 
 /* ---- one in the other ---- */
 
-CUresult DRV(cuMemMap)(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
-                       unsigned long long flags)
+CUresult drv_cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                      unsigned long long flags)
 {
     CUresult e = CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&lock);
@@ -224,7 +224,7 @@ CUresult DRV(cuMemMap)(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericA
     return e;
 }
 
-CUresult DRV(cuMemSetAccess)(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access, size_t n)
+CUresult drv_cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access, size_t n)
 {
     CUresult e = access && n ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&lock);
@@ -244,7 +244,7 @@ CUresult DRV(cuMemSetAccess)(CUdeviceptr p, size_t bytes, const CUmemAccessDesc 
     return e;
 }
 
-CUresult DRV(cuMemGetAccess)(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr p)
+CUresult drv_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr p)
 {
     if (!flags || !location)
         return CUDA_ERROR_INVALID_VALUE;
@@ -255,7 +255,7 @@ CUresult DRV(cuMemGetAccess)(unsigned long long *flags, const CUmemLocation *loc
     return r ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult DRV(cuMemUnmap)(CUdeviceptr p, size_t bytes)
+CUresult drv_cuMemUnmap(CUdeviceptr p, size_t bytes)
 {
     CUresult e = mt_driver_result(cudaDeviceSynchronize()), found = CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&lock);

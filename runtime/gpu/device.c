@@ -326,7 +326,7 @@ void mt_gpu_return(struct mt_flight *f)
 }
 
 /* Records of a launch that was given up have come, or its mark has. Reader only. */
-static void settle_debt(struct mt_gpu_device *d, uint32_t context, uint64_t records)
+static void device_take_debt(struct mt_gpu_device *d, uint32_t context, uint64_t records)
 {
     struct mt_gpu_debt *debt = &d->debt[context];
     debt->taken += records;
@@ -428,7 +428,7 @@ static void take_late_mark(struct mt_gpu_device *d, uint32_t i)
         *before = *now;
     }
     debt->waits_for = MT_DEBT_RECORDS;
-    settle_debt(d, i, 0);
+    device_take_debt(d, i, 0);
 }
 
 static int device_is_marked(const struct mt_gpu_device *d, uint32_t i)
@@ -471,7 +471,7 @@ static void device_complain(void *device)
 static void device_came(void *device, uint32_t context, uint64_t records, int known)
 {
     if (!known)
-        settle_debt(device, context, records);
+        device_take_debt(device, context, records);
 }
 
 static unsigned device_drain(struct mt_gpu_device *d)

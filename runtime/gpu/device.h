@@ -65,20 +65,12 @@ extern pthread_cond_t mt_gpu_returned;
 struct timespec mt_gpu_in_ms(unsigned ms); /* from now, for pthread_cond_timedwait */
 /* A launch of a node has ended, or will never be. Called with the lock. */
 void mt_gpu_node_left(struct mt_flight *f);
-/* NULL: no memory. */
-struct mt_gpu_node *mt_gpu_node_new(struct mt_gpu_device *d);
-void mt_gpu_node_free(struct mt_gpu_node *node);
-void *mt_gpu_node_context(const struct mt_gpu_node *node);
-int mt_gpu_node_idle(struct mt_gpu_node *node, unsigned ms);
 /* Before a launch: the code of its program knows the numbers of its sites on this device. 0:
  * some are not known. */
 int mt_gpu_number_sites(struct mt_gpu_device *d, const struct mt_gpu_launch *l);
 void mt_gpu_forget_sites(struct mt_gpu_device *d);
 /* Copies to the device, and waits until it is there. */
 cudaError_t mt_gpu_write(const struct mt_cuda *cu, void *to, const void *from, size_t bytes);
-
-/* In stream order: packets of the node's kernel are those of context `id`, or of MT_PACKET_NOBODY. */
-cudaError_t mt_gpu_node_is(struct mt_gpu_node *node, uint32_t id, cudaStream_t stream);
 
 /* The current device of this thread; set up at its first use. NULL: it cannot be traced (reported once).
  * `at_exit` is registered with atexit after the driver's own handler, so that it runs first. */

@@ -328,7 +328,7 @@ static int flight_opens(struct mt_flight *f)
     int kept = f->gathered && f->gathered->runs, first = flight_is_first(f);
     if (first && kept) {
         hand_on_all(f);
-        mt_trace_settle(f->queue->trace);
+        mt_trace_fence(f->queue->trace);
     }
     return first;
 }
@@ -425,7 +425,7 @@ static void free_gathered(struct mt_flight *f)
     }
 }
 
-unsigned mt_flight_settle(void (*done)(struct mt_flight *f), uint64_t looked, uint64_t moved)
+unsigned mt_flight_retire(void (*done)(struct mt_flight *f), uint64_t looked, uint64_t moved)
 {
     struct mt_flight_queue *q;
     struct mt_flight *f;

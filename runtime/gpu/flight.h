@@ -6,7 +6,7 @@
  * ring) wait in memory until it is first. A launch leaves the queue when the device has ended it and all
  * records that the device counted have come.
  *
- * mt_flight_packet and mt_flight_settle are called by one thread, the reader; the rest by any. */
+ * mt_flight_packet and mt_flight_retire are called by one thread, the reader; the rest by any. */
 #ifndef MT_GPU_FLIGHT_H
 #define MT_GPU_FLIGHT_H
 #include "gpu.h"
@@ -76,7 +76,7 @@ struct mt_flight_part {
 /* Gives them to the launch. 1: it is open, and the caller hands the blocks on (mt_flight_hand_on) before the
  * launch may end; 0: it has them. One caller at a time, as mt_flight_packet. */
 int mt_flight_merge(struct mt_flight *f, const struct mt_flight_part *p);
-/* It has its turn in the trace, until the caller of mt_flight_settle says otherwise. */
+/* It has its turn in the trace, until the caller of mt_flight_retire says otherwise. */
 int mt_flight_is_open(const struct mt_flight *f);
 /* Of an open launch; by any thread. The block stays the caller's. */
 void mt_flight_hand_on(struct mt_flight *f, struct mt_gather *g);
@@ -88,7 +88,7 @@ void mt_flight_packet(struct mt_flight *f, const struct mt_packet *p);
  * many. Records that are missing are given up when no packet has come for a while: the rings were looked at
  * last at `looked`, and one came last at `moved` (mt_now_ns; a slow sink can be between this and that, not
  * after `looked`). */
-unsigned mt_flight_settle(void (*done)(struct mt_flight *f), uint64_t looked, uint64_t moved);
+unsigned mt_flight_retire(void (*done)(struct mt_flight *f), uint64_t looked, uint64_t moved);
 /* Which launches are meant: NULL means any, and so does before = 0. */
 struct mt_flight_filter {
     const struct mt_trace *trace;

@@ -11,6 +11,123 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+#include <errno.h>
+
+/* ---- Kernels of graphs: the launch context that each has as long as its graph is ready ---- */
+
+#define NODES_AT_ONCE 64
+
+/* Outside of the lock: the reader needs it to give contexts back, and this may wait for a kernel. */
+static struct mt_gpu_node *node_make_some(struct mt_gpu_device *d)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    struct mt_gpu_context image[NODES_AT_ONCE], *on_device;
+    struct mt_gpu_node *list = NULL;
+    void *memory = NULL;
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    for (unsigned i = 0; i < NODES_AT_ONCE; i++)
+        image[i] = (struct mt_gpu_context){.rings = (uint64_t)(uintptr_t)d->on_device,
+                                           .ring_mask = MT_GPU_RINGS - 1,
+                                           .id = MT_PACKET_NOBODY,
+                                           .ctas = d->ctas,
+                                           .spaces = mt_trace_compact() != 0};
+    cu->ThreadExchangeStreamCaptureMode(&mode);
+    cudaError_t e = cu->Malloc(&memory, sizeof image);
+    if (!e)
+        e = mt_gpu_write(cu, memory, image, sizeof image);
+    cu->ThreadExchangeStreamCaptureMode(&mode);
+    on_device = memory;
+    for (unsigned i = 0; i < NODES_AT_ONCE && !e; i++) {
+        struct mt_gpu_node *node = calloc(1, sizeof *node);
+        if (!node)
+            break;
+        *node = (struct mt_gpu_node){.device = d, .context = on_device + i, .next = list};
+        list = node;
+    }
+    if (e)
+        cu->GetLastError();
+    return list;
+}
+
+static struct mt_gpu_node *node_take(struct mt_gpu_device *d, struct mt_gpu_node *more)
+{
+    pthread_mutex_lock(&mt_gpu_lock);
+    while (more) {
+        struct mt_gpu_node *next = more->next;
+        more->next = d->nodes;
+        d->nodes = more;
+        more = next;
+    }
+    struct mt_gpu_node *node = d->nodes;
+    if (node) {
+        d->nodes = node->next;
+        node->freed = 0;
+    }
+    pthread_mutex_unlock(&mt_gpu_lock);
+    return node;
+}
+
+static struct mt_gpu_node *gpu_node_new(struct mt_gpu_device *d)
+{
+    struct mt_gpu_node *node = node_take(d, NULL);
+    return node ? node : node_take(d, node_make_some(d));
+}
+
+/* Called with the lock. */
+static void node_recycle(struct mt_gpu_node *node)
+{
+    if (!node->freed || node->first)
+        return;
+    node->next = node->device->nodes;
+    node->device->nodes = node;
+}
+
+static void gpu_node_free(struct mt_gpu_node *node)
+{
+    pthread_mutex_lock(&mt_gpu_lock);
+    node->freed = 1;
+    node_recycle(node);
+    pthread_mutex_unlock(&mt_gpu_lock);
+}
+
+static void *gpu_node_context(const struct mt_gpu_node *node)
+{
+    return (char *)node->context + (node->device->ctas ? MT_CONTEXT_IN_PARTS : 0);
+}
+
+void mt_gpu_node_left(struct mt_flight *f)
+{
+    struct mt_flight **at = &f->node->first;
+    while (*at && *at != f)
+        at = &(*at)->node_next;
+    if (!*at)
+        return;
+    *at = f->node_next;
+    pthread_cond_broadcast(&mt_gpu_returned);
+    node_recycle(f->node);
+}
+
+/* NULL: no memory. */
+static int gpu_node_idle(struct mt_gpu_node *node, unsigned ms)
+{
+    const struct timespec end = mt_gpu_in_ms(ms);
+    pthread_mutex_lock(&mt_gpu_lock);
+    while (node->first && pthread_cond_timedwait(&mt_gpu_returned, &mt_gpu_lock, &end) != ETIMEDOUT)
+        ;
+    int idle = !node->first;
+    pthread_mutex_unlock(&mt_gpu_lock);
+    return idle;
+}
+
+/* In stream order: packets of the node's kernel are those of context `id`, or of MT_PACKET_NOBODY. */
+static cudaError_t gpu_node_is(struct mt_gpu_node *node, uint32_t id, cudaStream_t stream)
+{
+    const struct mt_cuda *cu = mt_cuda();
+    if (cu->WriteValue && !cu->WriteValue(stream, (uint64_t)(uintptr_t)&node->context->id, id, 0))
+        return cudaSuccess;
+    return cu->MemcpyAsync(&node->context->id, &node->device->numbers[id], sizeof id, cudaMemcpyHostToDevice,
+                           stream);
+}
 
 #define PATIENCE_SYNCED                                                                                      \
     20 /* times MT_READER_STALL_MS without a packet, after the device said that it is done */
@@ -165,7 +282,7 @@ static void gpu_issued(struct mt_gpu_launch *l, cudaError_t status)
 static struct mt_gpu_node *node_new(void)
 {
     struct mt_gpu_device *d = mt_gpu_closed() ? NULL : mt_gpu_device(gpu_finish);
-    return d ? mt_gpu_node_new(d) : NULL;
+    return d ? gpu_node_new(d) : NULL;
 }
 
 /* Its packets are not the launch's: what it does is counted as missing. */
@@ -191,7 +308,7 @@ static void graph_launch(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
         if (context && (q || (q = mt_queue_enter(launches[i].trace))) && !gpu_wake()) {
             mt_flight_add(q, f);
             launches[i].state = f;
-            cudaError_t e = mt_gpu_node_is(nodes[i], f->context, f->launch.stream);
+            cudaError_t e = gpu_node_is(nodes[i], f->context, f->launch.stream);
             if (e)
                 say_not_told(&launches[i], e);
             continue;
@@ -216,7 +333,7 @@ static void graph_issued(struct mt_gpu_node *const *nodes, struct mt_gpu_launch 
             continue;
         }
         q = f->queue;
-        mt_gpu_node_is(nodes[i], MT_PACKET_NOBODY, f->launch.stream); /* before its place is another's */
+        gpu_node_is(nodes[i], MT_PACKET_NOBODY, f->launch.stream); /* before its place is another's */
         gpu_mark(f, status);
     }
     if (q)
@@ -378,9 +495,9 @@ static const struct mt_gpu_ops ops = {
     .issued = gpu_issued,
     .capturing = gpu_capturing,
     .node_new = node_new,
-    .node_context = mt_gpu_node_context,
-    .node_free = mt_gpu_node_free,
-    .node_idle = mt_gpu_node_idle,
+    .node_context = gpu_node_context,
+    .node_free = gpu_node_free,
+    .node_idle = gpu_node_idle,
     .graph_launch = graph_launch,
     .graph_issued = graph_issued,
     .point = gpu_point,

@@ -47,9 +47,9 @@ static int reader_turn(uint64_t *last)
     unsigned moved = reader_ops->poll();
     uint64_t now = mt_now_ns();
     *last = moved ? now : *last;
-    unsigned left = mt_flight_settle(reader_left, now, *last);
-    if (left && reader_ops->settled)
-        reader_ops->settled();
+    unsigned left = mt_flight_retire(reader_left, now, *last);
+    if (left && reader_ops->retired)
+        reader_ops->retired();
     progress += moved + left;
     rounds++;
     return moved + left != 0;

@@ -6,8 +6,8 @@
 /* What it does, turn after turn: on its thread. */
 struct mt_reader_ops {
     unsigned (*poll)(void);           /* looks at all rings; returns how many packets came */
-    void (*left)(struct mt_flight *); /* a launch has left (mt_flight_settle) */
-    void (*settled)(void);            /* some have; may be NULL */
+    void (*left)(struct mt_flight *); /* a launch has left (mt_flight_retire) */
+    void (*retired)(void);            /* some have; may be NULL */
 };
 /* A launch is under way: the reader reads until it has left. The same ops each time. 0, or -1 when there is
  * no thread. */

@@ -1,7 +1,7 @@
 /* Which sites the GPU's code has. The CPU image has their table, and the name of a variable that the code has
  * if its sites are these: another architecture's code may make other accesses. Where the code of several
  * files makes one program (-fgpu-rdc) each file's numbers its sites from 0 and adds the variable
- * (llvm-pass/gpu/gpu.c), which has its value before the program's first launch on a device. */
+ * (llvm-pass/gpu/link.c), which has its value before the program's first launch on a device. */
 #include "cuda.h"
 #include "device.h"
 #include "base/report.h"

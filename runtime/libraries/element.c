@@ -1,6 +1,6 @@
 /* Elements of any type, as complex numbers of double. */
 #include "element.h"
-#include "blas.h"
+#include "call.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Elements of any type (letters: blas.h), as complex numbers of double: for what need not be fast. */
+/* Elements of any type (letters: call.h), as complex numbers of double: for what need not be fast. */
 #ifndef MT_LIBRARIES_ELEMENT_H
 #define MT_LIBRARIES_ELEMENT_H
 #include <stddef.h>

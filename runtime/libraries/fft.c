@@ -1,11 +1,40 @@
-/* cuFFT over FFTW: transforms of a plan, as operations of its stream. */
-#include "fft.h"
+/* Plans of cuFFT: handles are numbers. */
 #include "abi.h"
 #include "library.h"
 #include <limits.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
+#include <stdlib.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    MT_FFT_SUCCESS = 0,
+    MT_FFT_INVALID_PLAN = 1,
+    MT_FFT_ALLOC_FAILED = 2,
+    MT_FFT_INVALID_TYPE = 3,
+    MT_FFT_INVALID_VALUE = 4,
+    MT_FFT_EXEC_FAILED = 6,
+    MT_FFT_INVALID_SIZE = 8,
+    MT_FFT_NOT_SUPPORTED = 16,
+};
+
+/* A cufftType is one of these in its low four bits; the bit 0x40 means double. */
+enum { MT_FFT_C2C = 9, MT_FFT_R2C = 10, MT_FFT_C2R = 12 };
+
+struct mt_fft_layout {
+    int embed[3], stride;
+    int64_t dist;
+};
+
+struct mt_fft_plan {
+    int made, type, rank, n[3], own_layout;
+    int64_t batch;
+    struct mt_fft_layout in, out;
+    void *stream;
+};
+
+/* ---- cuFFT over FFTW: transforms of a plan, as operations of its stream ---- */
 
 struct fft_call {
     struct mt_library_call call;
@@ -22,7 +51,7 @@ static int fft_is_double(const struct mt_fft_plan *p)
     return p->type & 0x40;
 }
 
-size_t mt_fft_real_bytes(const struct mt_fft_plan *p)
+static size_t fft_real_bytes(const struct mt_fft_plan *p)
 {
     return fft_is_double(p) ? sizeof(double) : sizeof(float);
 }
@@ -38,7 +67,7 @@ struct fft_side {
 
 static struct fft_side fft_side(const struct mt_fft_plan *p, int output)
 {
-    struct fft_side s = {.at = output ? &p->out : &p->in, .rank = p->rank, .element = mt_fft_real_bytes(p)};
+    struct fft_side s = {.at = output ? &p->out : &p->in, .rank = p->rank, .element = fft_real_bytes(p)};
     int kind = p->type & 0xf, complex = kind == MT_FFT_C2C || (kind == MT_FFT_R2C) == output;
     memcpy(s.n, p->n, sizeof s.n);
     if (kind != MT_FFT_C2C && complex)
@@ -167,7 +196,7 @@ static int fft_run(struct mt_library_call *call)
 
 /* Without layouts of its own a plan's data lie close together; real data that are transformed in place leave
  * room for the complex ones. */
-static void fft_settle(struct mt_fft_plan *p, int in_place)
+static void fft_pack_layout(struct mt_fft_plan *p, int in_place)
 {
     int last = p->rank - 1, kind = p->type & 0xf, half = p->n[last] / 2 + 1;
     struct mt_fft_layout close = {.stride = 1}, *real = kind == MT_FFT_R2C ? &p->in : &p->out;
@@ -186,7 +215,9 @@ static void fft_settle(struct mt_fft_plan *p, int in_place)
     }
 }
 
-int mt_fft_exec(const struct mt_fft_plan *p, const char *name, int type, const void *in, void *out, int sign)
+/* The transform of `type` that was asked for by `name`; p NULL: no such plan. A status. */
+static int fft_exec(const struct mt_fft_plan *p, const char *name, int type, const void *in, void *out,
+                    int sign)
 {
     struct fft_call c = {
         .call = {sizeof c, name, "cufft", fft_ranges, fft_run}, .in = in, .out = out, .sign = sign};
@@ -197,7 +228,7 @@ int mt_fft_exec(const struct mt_fft_plan *p, const char *name, int type, const v
     if (!fft_function(p, "execute", name))
         return MT_FFT_NOT_SUPPORTED;
     c.plan = *p;
-    fft_settle(&c.plan, in == out);
+    fft_pack_layout(&c.plan, in == out);
     return __mt_library_submit(p->stream, &c.call) ? MT_FFT_EXEC_FAILED : MT_FFT_SUCCESS;
 }
 
@@ -208,8 +239,9 @@ static int fft_run_gpu(struct mt_library_call *call)
     return ((int (*)(int, const void *, void *, int))c->real)(c->handle, c->in, c->out, c->sign);
 }
 
-int mt_fft_exec_gpu(int handle, const struct mt_fft_plan *p, const char *name, const void *in, void *out,
-                    int sign)
+/* The same on a GPU, by NVIDIA's plan. */
+static int fft_exec_gpu(int handle, const struct mt_fft_plan *p, const char *name, const void *in, void *out,
+                        int sign)
 {
     struct fft_call c = {.call = {sizeof c, name, "cufft", fft_ranges, fft_run_gpu},
                          .in = in,
@@ -219,7 +251,7 @@ int mt_fft_exec_gpu(int handle, const struct mt_fft_plan *p, const char *name, c
                          .real = mt_lib_real("cufft", name)};
     if (p && p->made) {
         c.plan = *p;
-        fft_settle(&c.plan, in == out);
+        fft_pack_layout(&c.plan, in == out);
         return __mt_library_submit(p->stream, &c.call);
     }
     int status = __mt_library_forward(&c.call);
@@ -227,3 +259,339 @@ int mt_fft_exec_gpu(int handle, const struct mt_fft_plan *p, const char *name, c
         __mt_library_miss(name);
     return status;
 }
+
+enum { PLANS = 4096 };
+static struct {
+    int used;
+    struct mt_fft_plan plan;
+} plans[PLANS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A copy of it; 0: there is none. */
+static int fft_plan_get(int handle, struct mt_fft_plan *out)
+{
+    pthread_mutex_lock(&lock);
+    int there = handle > 0 && handle < PLANS && plans[handle].used;
+    if (there)
+        *out = plans[handle].plan;
+    pthread_mutex_unlock(&lock);
+    return there;
+}
+
+static int fft_plan_set(int handle, const struct mt_fft_plan *p)
+{
+    pthread_mutex_lock(&lock);
+    int there = handle > 0 && handle < PLANS && plans[handle].used;
+    if (there)
+        plans[handle].plan = *p;
+    pthread_mutex_unlock(&lock);
+    return there ? MT_FFT_SUCCESS : MT_FFT_INVALID_PLAN;
+}
+
+/* On a GPU: NVIDIA's function of these parameters, which makes and has the plan. */
+#define REAL(which, parameters) ((int(*) parameters)mt_lib_real("cufft", "cufft" #which))
+
+/* On a GPU: NVIDIA's plan has this number. One beyond our table is not known when it is used. */
+static int fft_plan_hold(int handle)
+{
+    pthread_mutex_lock(&lock);
+    if (handle > 0 && handle < PLANS && !plans[handle].used) {
+        memset(&plans[handle], 0, sizeof plans[handle]);
+        plans[handle].used = 1;
+    }
+    pthread_mutex_unlock(&lock);
+    return MT_FFT_SUCCESS;
+}
+
+int impl_cufftCreate(int *handle)
+{
+    int i = 1;
+    if (__mt_library_on_gpu()) {
+        int status = REAL(Create, (int *))(handle);
+        return status ? status : fft_plan_hold(*handle);
+    }
+    if (!handle)
+        return MT_FFT_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    while (i < PLANS && plans[i].used)
+        i++;
+    if (i < PLANS) {
+        memset(&plans[i], 0, sizeof plans[i]);
+        plans[i].used = 1;
+    }
+    pthread_mutex_unlock(&lock);
+    if (i < PLANS)
+        *handle = i;
+    return i < PLANS ? MT_FFT_SUCCESS : MT_FFT_ALLOC_FAILED;
+}
+
+int impl_cufftDestroy(int handle)
+{
+    pthread_mutex_lock(&lock);
+    int there = handle > 0 && handle < PLANS && plans[handle].used;
+    if (there)
+        plans[handle].used = 0;
+    pthread_mutex_unlock(&lock);
+    if (__mt_library_on_gpu())
+        return REAL(Destroy, (int))(handle);
+    return there ? MT_FFT_SUCCESS : MT_FFT_INVALID_PLAN;
+}
+
+int impl_cufftSetStream(int handle, void *stream)
+{
+    struct mt_fft_plan p;
+    int gpu = __mt_library_on_gpu(), status = gpu ? REAL(SetStream, (int, void *))(handle, stream) : 0;
+    if (status || !fft_plan_get(handle, &p))
+        return gpu ? status : MT_FFT_INVALID_PLAN;
+    p.stream = stream;
+    return fft_plan_set(handle, &p);
+}
+
+/* ---- making plans */
+
+struct request {
+    int rank;
+    long long n[3], inembed[3], istride, idist, onembed[3], ostride, odist, batch;
+    int own_layout, type;
+};
+
+static int fft_plan_type_is_known(int type)
+{
+    int kind = type & 0xf, rest = type & ~0xf;
+    return (kind == MT_FFT_C2C || kind == MT_FFT_R2C || kind == MT_FFT_C2R) && (rest == 0x20 || rest == 0x60);
+}
+
+static int fft_plan_fits(long long v)
+{
+    return v > 0 && v <= INT_MAX;
+}
+
+static int fft_plan_check(const struct request *r)
+{
+    if (!fft_plan_type_is_known(r->type))
+        return MT_FFT_INVALID_TYPE;
+    if (r->rank < 1 || r->rank > 3)
+        return MT_FFT_INVALID_VALUE;
+    for (int d = 0; d < r->rank; d++)
+        if (!fft_plan_fits(r->n[d]) ||
+            (r->own_layout && (!fft_plan_fits(r->inembed[d]) || !fft_plan_fits(r->onembed[d]))))
+            return MT_FFT_INVALID_SIZE;
+    if (!fft_plan_fits(r->batch))
+        return MT_FFT_INVALID_SIZE;
+    int strides = fft_plan_fits(r->istride) && fft_plan_fits(r->ostride) && r->idist >= 0 && r->odist >= 0 &&
+                  r->idist <= INT_MAX && r->odist <= INT_MAX;
+    return r->own_layout && !strides ? MT_FFT_INVALID_VALUE : MT_FFT_SUCCESS;
+}
+
+static int fft_plan_make(int handle, const struct request *r, size_t *work)
+{
+    struct mt_fft_plan p;
+    if (!fft_plan_get(handle, &p))
+        return MT_FFT_INVALID_PLAN;
+    int status = p.made ? MT_FFT_INVALID_PLAN : fft_plan_check(r);
+    if (status)
+        return status;
+    p.made = 1;
+    p.type = r->type;
+    p.rank = r->rank;
+    p.batch = r->batch;
+    p.own_layout = r->own_layout;
+    for (int d = 0; d < r->rank; d++) {
+        p.n[d] = (int)r->n[d];
+        p.in.embed[d] = (int)r->inembed[d];
+        p.out.embed[d] = (int)r->onembed[d];
+    }
+    p.in.stride = (int)r->istride;
+    p.in.dist = r->idist;
+    p.out.stride = (int)r->ostride;
+    p.out.dist = r->odist;
+    if (work)
+        *work = 0; /* memory of the device is not needed */
+    return fft_plan_set(handle, &p);
+}
+
+/* cufftPlan*: a handle and its plan at once. */
+static int fft_plan_new(int *handle, const struct request *r)
+{
+    int status = impl_cufftCreate(handle);
+    if (status || !(status = fft_plan_make(*handle, r, NULL)))
+        return status;
+    impl_cufftDestroy(*handle);
+    return status;
+}
+
+/* On a GPU: NVIDIA's plan has been made. One that we do not understand is not known when it is used. */
+static int fft_plan_follow(int handle, const struct request *r)
+{
+    fft_plan_hold(handle);
+    fft_plan_make(handle, r, NULL);
+    return MT_FFT_SUCCESS;
+}
+
+static struct request fft_plan_close(int rank, int x, int y, int z, int type, int batch)
+{
+    return (struct request){.rank = rank, .n = {x, y, z}, .batch = batch, .type = type};
+}
+
+static struct request fft_plan_many_64(int rank, const long long *n, const long long *inembed,
+                                       long long istride, long long idist, const long long *onembed,
+                                       long long ostride, long long odist, int type, long long batch)
+{
+    struct request r = {.rank = n ? rank : 0,
+                        .istride = istride,
+                        .idist = idist,
+                        .ostride = ostride,
+                        .odist = odist,
+                        .batch = batch,
+                        .type = type};
+    r.own_layout = inembed && onembed;
+    for (int d = 0; d < rank && rank <= 3 && n; d++) {
+        r.n[d] = n[d];
+        r.inembed[d] = r.own_layout ? inembed[d] : 0;
+        r.onembed[d] = r.own_layout ? onembed[d] : 0;
+    }
+    return r;
+}
+
+/* Extents as numbers of 64 bits, in `to`. */
+static const long long *fft_plan_wide(int rank, const int *from, long long to[3])
+{
+    for (int d = 0; from && d < rank && d < 3; d++)
+        to[d] = from[d];
+    return from ? to : NULL;
+}
+
+/* Bytes of a work area for `r`: none. */
+static int fft_plan_size(const struct request *r, size_t *work)
+{
+    int status = work ? fft_plan_check(r) : MT_FFT_INVALID_VALUE;
+    if (!status)
+        *work = 0;
+    return status;
+}
+
+#define DIMENSIONS(which, parameters, arguments, make)                                                       \
+    int impl_cufftPlan##which parameters                                                                     \
+    {                                                                                                        \
+        if (!__mt_library_on_gpu())                                                                          \
+            return fft_plan_new(plan, &make);                                                                \
+        int status = REAL(Plan##which, parameters) arguments;                                                \
+        return status ? status : fft_plan_follow(*plan, &make);                                              \
+    }
+#define MAKE(which, parameters, arguments, make)                                                             \
+    int impl_cufftMakePlan##which parameters                                                                 \
+    {                                                                                                        \
+        if (!__mt_library_on_gpu())                                                                          \
+            return fft_plan_make(plan, &make, work);                                                         \
+        int status = REAL(MakePlan##which, parameters) arguments;                                            \
+        return status ? status : fft_plan_follow(plan, &make);                                               \
+    }
+#define OTHERS(which, parameters, arguments, estimates, make)                                                \
+    MAKE(which, parameters, arguments, make)                                                                 \
+    int impl_cufftGetSize##which parameters                                                                  \
+    {                                                                                                        \
+        struct mt_fft_plan p;                                                                                \
+        return fft_plan_get(plan, &p) ? fft_plan_size(&make, work) : MT_FFT_INVALID_PLAN;                    \
+    }                                                                                                        \
+    int impl_cufftEstimate##which estimates                                                                  \
+    {                                                                                                        \
+        return fft_plan_size(&make, work);                                                                   \
+    }
+#define REQUEST (struct request[1])
+#define WIDE(from) fft_plan_wide(rank, from, (long long[3]){0})
+#define MANY_                                                                                                \
+    int rank, int *n, int *inembed, int istride, int idist, int *onembed, int ostride, int odist, int type,  \
+        int batch
+#define MANY_64_                                                                                             \
+    int rank, long long *n, long long *inembed, long long istride, long long idist, long long *onembed,      \
+        long long ostride, long long odist, int type, long long batch
+#define MANY_NAMES rank, n, inembed, istride, idist, onembed, ostride, odist, type, batch
+#define CLOSE_1 REQUEST{fft_plan_close(1, nx, 1, 1, type, batch)}[0]
+#define CLOSE_2 REQUEST{fft_plan_close(2, nx, ny, 1, type, 1)}[0]
+#define CLOSE_3 REQUEST{fft_plan_close(3, nx, ny, nz, type, 1)}[0]
+#define MANY                                                                                                 \
+    REQUEST{fft_plan_many_64(rank, WIDE(n), WIDE(inembed), istride, idist, WIDE(onembed), ostride, odist,    \
+                             type, batch)}[0]
+#define MANY_64 REQUEST{fft_plan_many_64(MANY_NAMES)}[0]
+
+DIMENSIONS(1d, (int *plan, int nx, int type, int batch), (plan, nx, type, batch), CLOSE_1)
+DIMENSIONS(2d, (int *plan, int nx, int ny, int type), (plan, nx, ny, type), CLOSE_2)
+DIMENSIONS(3d, (int *plan, int nx, int ny, int nz, int type), (plan, nx, ny, nz, type), CLOSE_3)
+DIMENSIONS(Many, (int *plan, MANY_), (plan, MANY_NAMES), MANY)
+OTHERS(1d, (int plan, int nx, int type, int batch, size_t *work), (plan, nx, type, batch, work),
+       (int nx, int type, int batch, size_t *work), CLOSE_1)
+OTHERS(2d, (int plan, int nx, int ny, int type, size_t *work), (plan, nx, ny, type, work),
+       (int nx, int ny, int type, size_t *work), CLOSE_2)
+OTHERS(3d, (int plan, int nx, int ny, int nz, int type, size_t *work), (plan, nx, ny, nz, type, work),
+       (int nx, int ny, int nz, int type, size_t *work), CLOSE_3)
+OTHERS(Many, (int plan, MANY_, size_t *work), (plan, MANY_NAMES, work), (MANY_, size_t *work), MANY)
+MAKE(Many64, (int plan, MANY_64_, size_t *work), (plan, MANY_NAMES, work), MANY_64)
+
+int impl_cufftGetSizeMany64(int plan, MANY_64_, size_t *work)
+{
+    struct mt_fft_plan p;
+    return fft_plan_get(plan, &p) ? fft_plan_size(&MANY_64, work) : MT_FFT_INVALID_PLAN;
+}
+
+int impl_cufftGetSize(int plan, size_t *work)
+{
+    struct mt_fft_plan p;
+    if (!fft_plan_get(plan, &p) || !work)
+        return MT_FFT_INVALID_PLAN;
+    *work = 0;
+    return MT_FFT_SUCCESS;
+}
+
+/* Kept by nobody: there is no work area. */
+int impl_cufftSetWorkArea(int plan, void *area)
+{
+    struct mt_fft_plan p;
+    return fft_plan_get(plan, &p) ? MT_FFT_SUCCESS : MT_FFT_INVALID_PLAN;
+}
+
+int impl_cufftSetAutoAllocation(int plan, int on)
+{
+    return impl_cufftSetWorkArea(plan, NULL);
+}
+
+int impl_cufftGetVersion(int *version)
+{
+    if (!version)
+        return MT_FFT_INVALID_VALUE;
+    *version = 12000;
+    return MT_FFT_SUCCESS;
+}
+
+int impl_cufftGetProperty(int what, int *value)
+{
+    if (what < 0 || what > 2 || !value)
+        return MT_FFT_INVALID_VALUE;
+    *value = what ? 0 : 12;
+    return MT_FFT_SUCCESS;
+}
+
+/* ---- transforms */
+
+static int fft_plan_exec(int handle, const char *name, int type, const void *in, void *out, int sign)
+{
+    struct mt_fft_plan p, *there = fft_plan_get(handle, &p) ? &p : NULL;
+    return __mt_library_on_gpu() ? fft_exec_gpu(handle, there, name, in, out, sign)
+                                 : fft_exec(there, name, type, in, out, sign);
+}
+
+#define EXEC_C2C(name, type)                                                                                 \
+    int impl_cufftExec##name(int plan, void *in, void *out, int sign)                                        \
+    {                                                                                                        \
+        return fft_plan_exec(plan, "cufftExec" #name, type, in, out, sign);                                  \
+    }
+#define EXEC(name, type, sign)                                                                               \
+    int impl_cufftExec##name(int plan, void *in, void *out)                                                  \
+    {                                                                                                        \
+        return fft_plan_exec(plan, "cufftExec" #name, type, in, out, sign);                                  \
+    }
+EXEC_C2C(C2C, 0x29)
+EXEC_C2C(Z2Z, 0x69)
+EXEC(R2C, 0x2a, -1)
+EXEC(D2Z, 0x6a, -1)
+EXEC(C2R, 0x2c, 1)
+EXEC(Z2D, 0x6c, 1)

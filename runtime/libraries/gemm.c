@@ -1,6 +1,6 @@
 /* Products of matrices whose elements have any of the types: converted, computed by OpenBLAS in float or
  * double, and converted back. */
-#include "blas.h"
+#include "call.h"
 #include "element.h"
 #include "library.h"
 #include <stdlib.h>

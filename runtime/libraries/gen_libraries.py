@@ -175,7 +175,7 @@ def shapes(c):
 
 
 def calls_c(calls):
-    out = ['/* Made by gen_libraries.py. */\n#include "blas.h"\n#pragma GCC visibility push(hidden)\n']
+    out = ['/* Made by gen_libraries.py. */\n#include "call.h"\n#pragma GCC visibility push(hidden)\n']
     for c in calls:
         o = c.options
         out.append("\n" + shapes(c))

@@ -1,5 +1,5 @@
 /* Handles of cuBLAS, and what it says of itself. */
-#include "blas.h"
+#include "call.h"
 #include "library.h"
 #include <stdlib.h>
 #include <string.h>

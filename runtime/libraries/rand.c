@@ -114,7 +114,7 @@ static int rand_generate(const struct rand_call *c)
 }
 
 /* With the lock: what the program had set when it made the call, and the generator has not got yet. */
-static int rand_settle(struct rand_generator *g, const struct rand_settings *asked)
+static int rand_apply(struct rand_generator *g, const struct rand_settings *asked)
 {
     int status = OK;
     for (int s = 0; s < SETTINGS && !status; s++)
@@ -135,7 +135,7 @@ static int rand_run(struct mt_library_call *call)
 {
     struct rand_call *c = (struct rand_call *)call;
     pthread_mutex_lock(&c->g->lock);
-    int there = c->g->number == c->number, status = there ? rand_settle(c->g, &c->asked) : NOT_INITIALIZED;
+    int there = c->g->number == c->number, status = there ? rand_apply(c->g, &c->asked) : NOT_INITIALIZED;
     if (!status)
         status = rand_generate(c);
     pthread_mutex_unlock(&c->g->lock);

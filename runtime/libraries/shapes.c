@@ -1,5 +1,5 @@
 /* Goes through the memory of a call of cuBLAS: are its shapes right, what is read, what is written. */
-#include "blas.h"
+#include "call.h"
 
 static size_t shapes_size(const struct mt_blas *b, const struct mt_blas_operand *o)
 {

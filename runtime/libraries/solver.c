@@ -1,5 +1,5 @@
 /* Handles and sizes of cuSOLVER. A handle is one of cuBLAS; statuses are cuSOLVER's. */
-#include "blas.h"
+#include "call.h"
 #include <stdlib.h>
 
 int impl_cublasCreate_v2(void **out);

@@ -1,6 +1,6 @@
 /* cuSOLVER's functions whose parameters are not LAPACK's: eigenvalues, singular values, and pivots of 64
  * bits. */
-#include "blas.h"
+#include "call.h"
 #include "element.h"
 #include "library.h"
 #include <stdio.h>

@@ -1,11 +1,106 @@
 /* Products with sparse matrices: cusparseSpMV and cusparseSpMM. Of the dense factor only those rows are read
  * that the sparse one has entries for: its indices are looked at when the call runs. */
 #include "sparse.h"
-#include "blas.h"
+#include "call.h"
 #include "element.h"
 #include "library.h"
+#include "abi.h"
 #include <stdlib.h>
 #include <string.h>
+
+/* Matrices of cuSPARSE on a GPU: what NVIDIA's descriptors of them say, and their indices, which are there.
+ */
+
+enum { CSR = 1, COO = 3, ROW_MAJOR = 2 };
+
+static void (*sparse_gpu_real(const char *name))(void)
+{
+    return mt_lib_real("cusparse", name);
+}
+
+/* How many matrices it describes; 0: that is not known. */
+static int sparse_gpu_batches(const char *name, const void *real, int dense)
+{
+    int count = 0;
+    int64_t stride;
+    void (*f)(void) = sparse_gpu_real(name);
+    int bad = !f || (dense ? ((int (*)(const void *, int *, int64_t *))f)(real, &count, &stride)
+                           : ((int (*)(const void *, int *))f)(real, &count));
+    return bad ? 0 : count > 1 ? count : 1;
+}
+
+static int sparse_read(struct mt_sparse *out, const void *real)
+{
+    typedef int get_csr(const void *, int64_t *, int64_t *, int64_t *, const void **, const void **,
+                        const void **, int *, int *, int *, int *);
+    typedef int get_coo(const void *, int64_t *, int64_t *, int64_t *, const void **, const void **,
+                        const void **, int *, int *, int *);
+    int (*get_format)(const void *, int *) =
+        (int (*)(const void *, int *))sparse_gpu_real("cusparseSpMatGetFormat");
+    get_csr *csr = (get_csr *)sparse_gpu_real("cusparseConstCsrGet");
+    get_coo *coo = (get_coo *)sparse_gpu_real("cusparseConstCooGet");
+    struct mt_sparse s = {0};
+    int format, types[2] = {0, 0}, type;
+    if (!get_format || !csr || !coo || get_format(real, &format) ||
+        sparse_gpu_batches("cusparseSpMatGetStridedBatch", real, 0) != 1)
+        return -1;
+    s.coordinates = format == COO;
+    if (format == CSR ? csr(real, &s.rows, &s.cols, &s.entries, &s.offsets, &s.columns, &s.values, &types[0],
+                            &types[1], &s.base, &type)
+                      : format != COO || coo(real, &s.rows, &s.cols, &s.entries, &s.offsets, &s.columns,
+                                             &s.values, &types[0], &s.base, &type))
+        return -1;
+    types[1] = format == COO ? types[0] : types[1];
+    s.offset_bytes = mt_sparse_index_bytes(types[0]);
+    s.column_bytes = mt_sparse_index_bytes(types[1]);
+    s.letter = mt_blas_letter(type);
+    *out = s;
+    return s.offset_bytes && s.column_bytes && s.letter ? 0 : -1;
+}
+
+static int dense_read(struct mt_dense *out, const void *real, int vector)
+{
+    typedef int get_vector(const void *, int64_t *, void **, int *);
+    typedef int get_matrix(const void *, int64_t *, int64_t *, int64_t *, void **, int *, int *);
+    get_vector *of_vector = (get_vector *)sparse_gpu_real("cusparseConstDnVecGet");
+    get_matrix *of_matrix = (get_matrix *)sparse_gpu_real("cusparseConstDnMatGet");
+    struct mt_dense d = {.cols = 1};
+    int type = -1, order = 0;
+    if (vector ? !of_vector || of_vector(real, &d.rows, &d.values, &type)
+               : !of_matrix || of_matrix(real, &d.rows, &d.cols, &d.ld, &d.values, &type, &order) ||
+                     sparse_gpu_batches("cusparseDnMatGetStridedBatch", real, 1) != 1)
+        return -1;
+    d.ld = vector ? d.rows : d.ld;
+    d.letter = mt_blas_letter(type);
+    d.row_major = order == ROW_MAJOR;
+    *out = d;
+    return d.letter ? 0 : -1;
+}
+
+static const void *sparse_gpu_copy(void *stream, const void *from, int64_t count, int bytes)
+{
+    size_t all = (size_t)count * (size_t)bytes;
+    void *to = malloc(all + 1);
+    if (!to || !all || !__mt_library_fetch(stream, to, from, all))
+        return to;
+    free(to);
+    return NULL;
+}
+
+static int sparse_fetch(struct mt_sparse *a, void *stream)
+{
+    int64_t offsets = a->coordinates ? a->entries : a->rows + 1;
+    a->read_offsets = sparse_gpu_copy(stream, a->offsets, offsets, a->offset_bytes);
+    a->read_columns = sparse_gpu_copy(stream, a->columns, a->entries, a->column_bytes);
+    return a->read_offsets && a->read_columns ? 0 : -1;
+}
+
+/* Brings a's indices, as they are when the stream comes to the call. -1: that cannot be known. */
+static void sparse_release(struct mt_sparse *a)
+{
+    free((void *)(uintptr_t)a->read_offsets);
+    free((void *)(uintptr_t)a->read_columns);
+}
 
 struct sparse_call {
     struct mt_library_call call;
@@ -267,8 +362,8 @@ static int sparse_know(struct sparse_call *c, const struct mt_sparse_arguments *
     c->opa = s->opa, c->opb = s->opb, c->alpha = s->alpha, c->beta = s->beta;
     c->scalar = mt_blas_letter(s->compute);
     if (!of_stream || !of_mode || of_stream(handle, stream) || of_mode(handle, &c->device) || !c->scalar ||
-        mt_sparse_read(&c->a, s->a) || mt_dense_read(&c->b, s->b, vector) ||
-        mt_dense_read(&c->c, s->c, vector) || !sparse_fits(c))
+        sparse_read(&c->a, s->a) || dense_read(&c->b, s->b, vector) || dense_read(&c->c, s->c, vector) ||
+        !sparse_fits(c))
         return -1;
     const void *const scalars[] = {s->alpha, s->beta};
     size_t bytes = mt_blas_letter_bytes(c->scalar);
@@ -278,7 +373,7 @@ static int sparse_know(struct sparse_call *c, const struct mt_sparse_arguments *
         else if (__mt_library_fetch(*stream, c->value[i], scalars[i], bytes))
             return -1;
     c->fetched = 1;
-    return mt_sparse_fetch(&c->a, *stream);
+    return sparse_fetch(&c->a, *stream);
 }
 
 int mt_sparse_multiply_gpu(const char *name, const struct mt_sparse_arguments *s)
@@ -291,6 +386,6 @@ int mt_sparse_multiply_gpu(const char *name, const struct mt_sparse_arguments *s
     int status = known ? __mt_library_submit(stream, &c.call) : __mt_library_forward(&c.call);
     if (!known && !status)
         __mt_library_miss(name);
-    mt_sparse_release(&c.a);
+    sparse_release(&c.a);
     return status;
 }

@@ -65,11 +65,4 @@ struct mt_sparse_arguments {
     const void *alpha, *a, *b, *beta, *c;
 };
 int mt_sparse_multiply_gpu(const char *name, const struct mt_sparse_arguments *s);
-
-/* ---- sparse_gpu.c: what NVIDIA's descriptors say. 0; -1: something that is not known here. */
-int mt_sparse_read(struct mt_sparse *out, const void *real);
-int mt_dense_read(struct mt_dense *out, const void *real, int vector);
-/* Brings a's indices, as they are when the stream comes to the call. -1: that cannot be known. */
-int mt_sparse_fetch(struct mt_sparse *a, void *stream);
-void mt_sparse_release(struct mt_sparse *a);
 #endif

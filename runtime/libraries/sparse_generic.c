@@ -1,5 +1,5 @@
 /* cuSPARSE's conversions to and from dense matrices, its products of two sparse ones, and sparse vectors. */
-#include "blas.h"
+#include "call.h"
 #include "element.h"
 #include "library.h"
 #include "sparse_job.h"

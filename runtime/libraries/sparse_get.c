@@ -1,5 +1,5 @@
 /* What descriptors of cuSPARSE say, and those of the older functions. */
-#include "blas.h"
+#include "call.h"
 #include "sparse.h"
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Handles and descriptors of cuSPARSE. A handle is one of cuBLAS. */
 #include "abi.h"
-#include "blas.h"
+#include "call.h"
 #include "library.h"
 #include "sparse.h"
 #include <stdlib.h>

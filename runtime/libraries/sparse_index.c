@@ -1,6 +1,6 @@
 /* The older functions of cuSPARSE: indices into other forms and orders, the transpose, and sums. Indices have
  * 32 bits. */
-#include "blas.h"
+#include "call.h"
 #include "library.h"
 #include "sparse_job.h"
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Calls of cuSPARSE that make matrices of others. */
 #include "sparse_job.h"
-#include "blas.h"
+#include "call.h"
 #include "element.h"
 #include "library.h"
 #include <stdlib.h>
@@ -64,7 +64,7 @@ void mt_triplets_merge(struct mt_triplets *t)
     t->n = n;
 }
 
-void mt_sparse_put_index(const void *p, int bytes, int64_t i, int64_t value)
+static void sparse_put_index(const void *p, int bytes, int64_t i, int64_t value)
 {
     if (bytes == 8)
         ((int64_t *)(uintptr_t)p)[i] = value;
@@ -80,13 +80,13 @@ int mt_triplets_put(const struct mt_triplets *t, const struct mt_sparse *to, int
     for (int64_t row = 0; parts & MT_SPARSE_OFFSETS && !to->coordinates && row <= to->rows; row++) {
         while (next < t->n && t->at[next].row < row)
             next++;
-        mt_sparse_put_index(to->offsets, to->offset_bytes, row, (int64_t)next + to->base);
+        sparse_put_index(to->offsets, to->offset_bytes, row, (int64_t)next + to->base);
     }
     for (size_t i = 0; i < t->n; i++) {
         if (parts & MT_SPARSE_OFFSETS && to->coordinates)
-            mt_sparse_put_index(to->offsets, to->offset_bytes, (int64_t)i, t->at[i].row + to->base);
+            sparse_put_index(to->offsets, to->offset_bytes, (int64_t)i, t->at[i].row + to->base);
         if (parts & MT_SPARSE_COLUMNS)
-            mt_sparse_put_index(to->columns, to->column_bytes, (int64_t)i, t->at[i].col + to->base);
+            sparse_put_index(to->columns, to->column_bytes, (int64_t)i, t->at[i].col + to->base);
         if (parts & MT_SPARSE_VALUES && to->letter)
             mt_element_put(to->letter, (void *)(uintptr_t)to->values, (int64_t)i, t->at[i].value);
     }

@@ -22,7 +22,6 @@ void mt_triplets_sort(struct mt_triplets *t);
 void mt_triplets_merge(struct mt_triplets *t);
 /* Into a matrix with room for n entries. 0, or -1: it has room for another number. */
 int mt_triplets_put(const struct mt_triplets *t, const struct mt_sparse *to, int parts);
-void mt_sparse_put_index(const void *p, int bytes, int64_t i, int64_t value);
 
 /* Refuses the call if an index is not one. */
 void mt_sparse_look(const struct mt_sparse *a, struct mt_library_notes *notes);

@@ -1,6 +1,6 @@
 /* cublasAxpyEx and its kind: operations on vectors whose types are arguments. Computed in double, rounded
  * once. */
-#include "blas.h"
+#include "call.h"
 #include "element.h"
 #include "library.h"
 #include <math.h>

@@ -293,7 +293,7 @@ static void compact_append(void *self, const struct mt_access_run *runs, size_t 
 }
 
 /* Writes what the calling thread's encoder has. */
-static void compact_settle(void *self)
+static void compact_fence(void *self)
 {
     struct mt_compact *c = self;
     pthread_mutex_lock(&c->lock);
@@ -345,7 +345,7 @@ const struct mt_output_ops mt_compact_ops = {
     .spaces = 1,
     .begin = compact_begin,
     .append_runs = compact_append,
-    .settle = compact_settle,
+    .fence = compact_fence,
     .end = compact_end,
     .on = compact_on,
     .error = compact_error,

@@ -1,9 +1,9 @@
 /* Where the accesses of one stream's launches go: into a raw file (sink.c), into a compact one (compact.c).
  * Each has one row of functions, over what its own open function gave.
  *
- *   open { number? begin (append | settle)* end }* close
+ *   open { begin (append | fence)* end }* close
  *
- * begin, end and close come from one thread at a time; appends and settles of one launch come from many
+ * begin, end and close come from one thread at a time; appends and fences of one launch come from many
  * threads at once, with none under way at begin and end. None of them fails but begin: what goes wrong is
  * reported once, and from then on the output is off and says why. */
 #ifndef MT_TRACE_OUTPUT_H
@@ -24,7 +24,7 @@ struct mt_output_ops {
     void (*append_runs)(void *self, const struct mt_access_run *runs, size_t count, uint64_t accesses);
     /* What the calling thread has appended comes before what any thread appends from now on. NULL: it does so
      * anyway. */
-    void (*settle)(void *self);
+    void (*fence)(void *self);
     /* Ends the launch. Returns how many of its accesses are there; *bytes: how much they take. */
     uint64_t (*end)(void *self, uint64_t *bytes);
     /* What the line of the launch that has just ended knows its records by (memtrace/sample.h): 1, or 0 if

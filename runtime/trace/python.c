@@ -188,7 +188,7 @@ const struct mt_host_site *mt_python_site(void)
     return line > 0 ? python_keep(file, (uint32_t)line) : NULL;
 }
 
-unsigned mt_python_places(struct mt_python_place *out, unsigned room)
+unsigned mt_python_locations(struct mt_python_location *out, unsigned room)
 {
     struct python_walk walk, *w = python_begin(&walk);
     unsigned n = 0;
@@ -201,7 +201,7 @@ unsigned mt_python_places(struct mt_python_place *out, unsigned room)
         const struct mt_host_site *site = at[0] > 0 ? python_keep(w->file, (uint32_t)at[0]) : NULL;
         if (!site)
             break;
-        out[n++] = (struct mt_python_place){site->file, at[0], at[1], at[2], at[3]};
+        out[n++] = (struct mt_python_location){site->file, at[0], at[1], at[2], at[3]};
     }
     return n;
 }

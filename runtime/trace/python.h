@@ -41,20 +41,20 @@ unsigned __mt_python_line(char *file, unsigned long size);
 /* The place of the call under way; NULL: not known. Valid for ever. */
 const struct mt_host_site *mt_python_site(void);
 
-struct mt_python_place {
+struct mt_python_location {
     const char *file;                       /* valid for ever */
     int line, column, end_line, end_column; /* columns in bytes, from 0; -1: not known */
 };
 /* The expression of the program that makes the call under way, in its innermost function, then in that one's
  * callers, as long as no package's function is between them. How many there are. */
-unsigned mt_python_places(struct mt_python_place *out, unsigned room);
+unsigned mt_python_locations(struct mt_python_location *out, unsigned room);
 
 enum { MT_PYTHON_DEPTH = 4 };
 /* What the hook is asked for: what the source calls what is allocated there. */
 struct mt_python_asked {
     uint64_t number;
     uint32_t places, unused;
-    struct mt_python_place place[MT_PYTHON_DEPTH];
+    struct mt_python_location place[MT_PYTHON_DEPTH];
 };
 /* For the hook's thread. Waits for something to ask; 0: there is nothing, and there will not be. */
 int __mt_python_ask(struct mt_python_asked *out);

@@ -31,7 +31,7 @@ static unsigned names_bucket(const struct mt_python_asked *a)
 {
     uint64_t h = 0;
     for (uint32_t i = 0; i < a->places; i++) {
-        const struct mt_python_place *p = &a->place[i];
+        const struct mt_python_location *p = &a->place[i];
         h = (h ^ (uintptr_t)p->file ^ (uint64_t)(uint32_t)p->line << 32 ^ (uint32_t)(p->column << 16) ^
              (uint32_t)p->end_column) *
             0x9e3779b97f4a7c15u;
@@ -44,7 +44,7 @@ static int names_same(const struct mt_python_asked *a, const struct mt_python_as
     if (a->places != b->places)
         return 0;
     for (uint32_t i = 0; i < a->places; i++) {
-        const struct mt_python_place *p = &a->place[i], *q = &b->place[i];
+        const struct mt_python_location *p = &a->place[i], *q = &b->place[i];
         if (strcmp(p->file, q->file) || p->line != q->line || p->column != q->column ||
             p->end_line != q->end_line || p->end_column != q->end_column)
             return 0;
@@ -85,7 +85,7 @@ void mt_python_array(uint64_t id, const struct mt_host_site *site)
     struct mt_python_asked a = {0};
     if (!mt_python_is(site))
         return;
-    a.places = mt_python_places(a.place, MT_PYTHON_DEPTH);
+    a.places = mt_python_locations(a.place, MT_PYTHON_DEPTH);
     if (!a.places)
         return;
     pthread_mutex_lock(&lock);

@@ -211,7 +211,8 @@ void mt_selection_wrote(uint64_t n)
                   (double)now / (1 << 30));
 }
 
-void mt_selection_switch(int to)
+/* on 1, 0: the program asked for the launches from here on, or for none. */
+static void selection_switch(int to)
 {
     pthread_once(&once, read_options);
     on = to;
@@ -220,16 +221,16 @@ void mt_selection_switch(int to)
 void mt_selection_profiler(int to)
 {
     if (!mt_options()->from_start)
-        mt_selection_switch(to);
+        selection_switch(to);
 }
 
 /* What programs call: include/memtrace/annotate.h. */
 __attribute__((visibility("default"))) void memtrace_start(void)
 {
-    mt_selection_switch(1);
+    selection_switch(1);
 }
 
 __attribute__((visibility("default"))) void memtrace_stop(void)
 {
-    mt_selection_switch(0);
+    selection_switch(0);
 }

@@ -19,8 +19,6 @@ const struct mt_cta_rule *mt_selection_ctas(void);
 uint64_t mt_selection_left_out(void);
 /* So many bytes went into a trace. */
 void mt_selection_wrote(uint64_t bytes);
-/* on 1, 0: the program asked for the launches from here on, or for none. */
-void mt_selection_switch(int on);
 /* cudaProfilerStart and cudaProfilerStop: the same, if MEMTRACE_FROM_START is 0. */
 void mt_selection_profiler(int on);
 #endif

@@ -236,11 +236,11 @@ void mt_trace_append(void *trace, const void *records, size_t n)
         t->ops->append(t->out, records, n);
 }
 
-void mt_trace_settle(void *trace)
+void mt_trace_fence(void *trace)
 {
     struct mt_trace *t = trace;
-    if (t->out && t->ops->settle)
-        t->ops->settle(t->out);
+    if (t->out && t->ops->fence)
+        t->ops->fence(t->out);
 }
 
 /* To an output that takes accesses of global memory alone. */

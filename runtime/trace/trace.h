@@ -31,8 +31,8 @@ struct mt_access_run;
 void mt_trace_append_runs(void *trace, const struct mt_access_run *runs, size_t count, uint64_t accesses);
 /* Has the signature of mt_cpu_launch.flush; `trace` is the struct mt_trace. */
 void mt_trace_append(void *trace, const void *records, size_t count);
-/* Has the signature of mt_cpu_launch.settle. */
-void mt_trace_settle(void *trace);
+/* Has the signature of mt_cpu_launch.fence. */
+void mt_trace_fence(void *trace);
 /* l->records, untraced and status are the device's; writes the launch line. */
 void mt_trace_end(struct mt_trace *t, struct mt_launch_line *l);
 /* A launch that should have been in it ran without records, which was said, or not at all: the trace is

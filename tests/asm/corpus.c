@@ -4,7 +4,7 @@
  *   corpus accesses MODULE.ll…            for each call: function, then op, size (or "n") and space of each
  *                                         access
  * Exit code 1 when a lowered module is not valid, else 0. */
-#include "asm.h"
+#include "ptx/asm/asm.h"
 #include <llvm-c/Analysis.h>
 #include <llvm-c/IRReader.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * LLVM's JIT. For tests only: one process-wide context, no threads. */
 #ifndef MT_TEST_ASM_HARNESS_H
 #define MT_TEST_ASM_HARNESS_H
-#include "asm.h"
+#include "ptx/asm/asm.h"
 
 /* One letter per value: 'h' i16, 'r' i32, 'l' i64, 'f' float, 'd' double, 'p' pointer. */
 struct asm_shape {

@@ -8,7 +8,7 @@
 #include <llvm-c/Core.h>
 #include <stdio.h>
 #include <string.h>
-#include "asm_matrix.h"
+#include "ptx/asm/asm_matrix.h"
 
 #define MAX_WORDS 24
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "asm.h"
+#include "ptx/asm/asm.h"
 
 static struct mt_asm *parse_run(const char *text)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../../bench/streams.h"
-#include "../../postprocess/reader/device_decode.h"
+#include "../../postprocess/reader/container/device_decode.h"
 #include "container/writer.h"
 #include "some_runs.h"
 

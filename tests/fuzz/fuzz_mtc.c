@@ -2,7 +2,7 @@
  * inside a good one, since checksums keep mutations from getting that far; and any bytes as runs, which must
  * come back from the encoder as they went in. tests/fuzz/README.md */
 #define _GNU_SOURCE
-#include "../../postprocess/reader/device_decode.h"
+#include "reader/container/device_decode.h"
 #include "container/writer.h"
 #include "memtrace/host.h"
 #include <stdio.h>

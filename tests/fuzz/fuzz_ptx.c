@@ -1,7 +1,7 @@
 /* libFuzzer target: any bytes as a module of PTX; and as the body of a kernel, which most mutations of a
  * whole module do not get to. What is made of it must be valid,
  * and what is refused be said with a line. tests/fuzz/README.md */
-#include "ptx/module.h"
+#include "ptx/module/module.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -120,7 +120,7 @@ static void add_site(struct mt_trace *t, uint32_t site)
     f->sites[f->count - 1] = site;
 }
 
-void mt_trace_settle(void *trace)
+void mt_trace_fence(void *trace)
 {
     (void)trace;
 }

@@ -117,7 +117,7 @@ static void feed_end(void)
     for (struct mt_flight *f; left < launches && (f = flights[left]) && f->taken == records[left];) {
         f->counted = f->taken;
         f->ended = 1;
-        mt_flight_settle(feed_left, 1, 1);
+        mt_flight_retire(feed_left, 1, 1);
     }
 }
 

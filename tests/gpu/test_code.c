@@ -150,7 +150,7 @@ static void trace_kernel(struct mt_trace *t, const struct layout *l, const struc
             .site = mt_code_site(layout_pc(l, f->section) + at, mt_rec_meta(at / 64 & 1, 4))};
         mt_trace_append_runs(t, &r, 1, 32);
     }
-    mt_trace_settle(t);
+    mt_trace_fence(t);
     mt_trace_end(t, &line);
     free(name);
 }
@@ -187,7 +187,7 @@ static void use_damaged(const void *data, size_t bytes)
             const char *name;
             size_t length = 0;
             if (around)
-                mt_cubin_plain(around->name, &name, &length);
+                mt_cubin_name(around->name, &name, &length);
             touched += length;
             for (unsigned i = 0, n = l ? mt_code_lines_at(l, s, at, f, FRAMES) : 0; i < n; i++)
                 touched +=

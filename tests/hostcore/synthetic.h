@@ -28,7 +28,7 @@ static void syn_join(void *handle)
     free(handle);
 }
 
-static int syn_locate(uint64_t ip, struct mt_core_place *p)
+static int syn_locate(uint64_t ip, struct mt_core_location *p)
 {
     snprintf(p->file, sizeof p->file, "prog.c");
     snprintf(p->function, sizeof p->function, "f%llu", (unsigned long long)ip);

@@ -1,4 +1,5 @@
-// Compiled by nvcc, and run with libmemtrace.so as its CUDA runtime: images.py says what each run must give.
+// Compiled by nvcc, and run with libmemtrace.so as its CUDA runtime: cases_images.py says what each run must
+// give.
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -42,7 +43,7 @@ __global__ void which(int *p)
     p[0] = __CUDA_ARCH__;
 #endif
 #if defined ODD && defined __CUDA_ARCH__ && __CUDA_ARCH__ >= ODD
-    asm volatile("bfind.u32 %0, 1;" : "=r"(p[1])); // images.py makes another word of it
+    asm volatile("bfind.u32 %0, 1;" : "=r"(p[1])); // cases_images.py makes another word of it
 #endif
 }
 

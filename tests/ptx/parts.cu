@@ -1,6 +1,6 @@
 // Compiled by nvcc, and run with libmemtrace.so as its CUDA runtime, as one image and kernel by kernel:
-// parts.py. Each kernel uses what others use, so that a second storage or address of anything shows in what
-// is printed.
+// cases_parts.py. Each kernel uses what others use, so that a second storage or address of anything shows in
+// what is printed.
 #include <cstdio>
 #include <cstring>
 #include <thread>

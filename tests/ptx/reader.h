@@ -1,7 +1,7 @@
 /* Modules of PTX in tests: read, and run on the host where they are plain IR. One context for the process. */
 #ifndef MT_TEST_PTX_READER_H
 #define MT_TEST_PTX_READER_H
-#include "ptx/module.h"
+#include "ptx/module/module.h"
 
 /* What was reported; the first message and its line. */
 struct reader_words {

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <stdint.h>
 #include <string.h>
-#include "api/arena.h"
+#include "api/tables/arena.h"
 
 #define MOST 300
 struct out {

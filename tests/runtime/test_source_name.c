@@ -87,7 +87,7 @@ static void names_plain(void **state)
     };
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
         char *text = strdup(plain[i].text);
-        mt_source_plain(text);
+        mt_source_function(text);
         assert_string_equal(text, plain[i].wanted);
         free(text);
     }
@@ -145,7 +145,7 @@ static void names_damaged(void **state)
                 text[at < n ? at : 0] = n ? *c : 0;
                 mt_source_text(text);
                 assert_true(strlen(text) <= n);
-                mt_source_plain(text);
+                mt_source_function(text);
                 assert_true(strlen(text) <= n);
                 free(text);
             }

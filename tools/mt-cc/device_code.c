@@ -74,7 +74,9 @@ static int device_code_scan(const unsigned char *data, const unsigned char *end,
     return 1;
 }
 
-int mt_cc_device_code_in(const char *path, struct device_code *code)
+/* device_code.c: 1 if an object or archive holds relocatable device code,
+ * or registers what was linked before. */
+static int cc_device_code_in(const char *path, struct device_code *code)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC), found = 0;
@@ -120,7 +122,7 @@ static void add_if_device_code(struct words *out, const char *file, struct devic
     int usual =
         n > 2 && (strcmp(file + n - 2, ".o") == 0 || strcmp(file + n - 2, ".a") == 0 ||
                   (n > 4 && (strcmp(file + n - 4, ".obj") == 0 || strcmp(file + n - 4, ".lib") == 0)));
-    if ((usual || access(file, R_OK) == 0) && mt_cc_device_code_in(file, code)) {
+    if ((usual || access(file, R_OK) == 0) && cc_device_code_in(file, code)) {
         mt_words_add(out, file);
     }
 }

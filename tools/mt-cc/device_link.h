@@ -13,9 +13,6 @@ struct device_code {
     unsigned char arch[MT_ARCHS]; /* 1: all of them have GPU code for it */
 };
 
-/* device_code.c: 1 if an object or archive holds relocatable device code,
- * or registers what was linked before. */
-int mt_cc_device_code_in(const char *path, struct device_code *code);
 /* The objects and archives with relocatable device code among the words of a link, in their order; -l is
  * looked up in the -L folders. */
 struct words mt_cc_device_code_inputs(const struct words *line, struct device_code *code);

@@ -1,4 +1,4 @@
-/* mt-host: what its files share. docs/man/mt-host.md is its manual.
+/* mt-host: what its files share. docs/man/memtrace-host.md is its manual.
  *
  * Exit status: that of the traced program (128 + number when a signal ended it); 2 when the command line is
  * wrong or names a program that cannot be traced; 1 when the engine cannot run. Functions that return an int

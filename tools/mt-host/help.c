@@ -114,7 +114,7 @@ void mt_hostrun_help_print(const char *mode)
             if (strchr(option_rows[k].modes, letter))
                 option_print(&option_rows[k]);
         printf("\nexamples:\n%s\n", modes[i].examples);
-        fputs("memtrace host --help has what is the same for all kinds. Manual: docs/man/mt-host.md\n",
+        fputs("memtrace host --help has what is the same for all kinds. Manual: docs/man/memtrace-host.md\n",
               stdout);
     }
 }

@@ -1,4 +1,4 @@
-/* mt-host: traces the memory accesses of a program; docs/man/mt-host.md is its manual. */
+/* mt-host: traces the memory accesses of a program; docs/man/memtrace-host.md is its manual. */
 #include "cli.h"
 #include "cli/command/near.h"
 #include <signal.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../../llvm-pass/lower/lowering.h"
-#include "../../llvm-pass/ptx/asm.h"
+#include "ptx/asm/asm.h"
 #include "mt-ptx.h"
 
 static LLVMValueRef check_builtin(void *ctx, const char *name, LLVMTypeRef *type)
@@ -47,8 +47,8 @@ static int check_function(struct mt_lowering *l, LLVMValueRef f, FILE *said)
     LLVMValueRef *list = check_list(f, &n);
     for (unsigned i = 0; i < n && !bad; i++) {
         struct mt_asm_error error = {0};
-        struct mt_source_place place = {0};
-        mt_shim_place(list[i], &place);
+        struct mt_source_location place = {0};
+        mt_shim_location(list[i], &place);
         bad = mt_asm_lower(l->module, list[i], &b, &error) != 0;
         if (bad && strcmp(error.message, "unreadable.ptx") != 0) { /* which was said when it was read */
             fprintf(said, "%s:%u: %.90s cannot run: %s\n", place.file, place.line, LLVMGetValueName(f),

@@ -12,9 +12,9 @@
 #include <llvm-c/Support.h>
 #include "../../llvm-pass/base/options.h"
 #include "../../llvm-pass/pass.h"
-#include "../../llvm-pass/ptx/module.h"
+#include "ptx/module/module.h"
 #include "../../runtime/cpu/abi.h"
-#include "../../runtime/api/make.h"
+#include "../../runtime/api/device/make.h"
 #include "cli/base/create.h"
 #include "mt-ptx.h"
 
@@ -168,7 +168,7 @@ static unsigned image_processors(void)
 static int image_build(const struct request *r, LLVMModuleRef module, const int *errors)
 {
     LLVMMemoryBufferRef objects[MT_PARTS_MAX];
-    mt_pass_settle(module);
+    mt_pass_promote(module);
     image_stage(r, "compiling");
     unsigned n = mt_pass_image_parts(module, image_processors(), objects);
     int code = !n || *errors;

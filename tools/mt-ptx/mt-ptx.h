@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
-#include "../../llvm-pass/ptx/module.h"
+#include "ptx/module/module.h"
 #include "../cudabin/cudabin.h"
 
 /* ---- fatbin.c */
@@ -129,7 +129,7 @@ int mt_ptxtool_image_make(const struct request *r, const char *input, const stru
 
 /* ---- say.c */
 
-/* From here on what goes to stderr is made visible, as other tools do it (postprocess/reader/text.h). */
+/* From here on what goes to stderr is made visible, as other tools do it (postprocess/reader/base/text.h). */
 void mt_ptxtool_say_visibly(void);
 /* Lines of text, made visible. */
 void mt_ptxtool_put(FILE *to, const char *text);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "mt-ptx.h"
-#include "reader/text.h"
+#include "reader/base/text.h"
 
 static FILE *say_plain; /* stderr as it was */
 

@@ -6,7 +6,7 @@
 
 static inline size_t countmap_find(const struct mt_countmap *m, uint64_t key)
 {
-    size_t mask = ((size_t)1 << m->bits) - 1, i = mt_countmap_place(m, key);
+    size_t mask = ((size_t)1 << m->bits) - 1, i = mt_countmap_slot(m, key);
     while (m->slot[i].key != key && m->slot[i].count)
         i = (i + 1) & mask;
     return i;

@@ -15,7 +15,7 @@ struct mt_countmap {
     size_t count; /* keys */
 };
 
-static inline size_t mt_countmap_place(const struct mt_countmap *m, uint64_t key)
+static inline size_t mt_countmap_slot(const struct mt_countmap *m, uint64_t key)
 {
     return (key ^ key >> 29) * 0xd6e8feb86659fd93ull >> (64 - m->bits);
 }
@@ -23,7 +23,7 @@ static inline size_t mt_countmap_place(const struct mt_countmap *m, uint64_t key
 static inline void mt_countmap_soon(const struct mt_countmap *m, uint64_t key)
 {
     if (m->slot)
-        __builtin_prefetch(&m->slot[mt_countmap_place(m, key)], 1);
+        __builtin_prefetch(&m->slot[mt_countmap_slot(m, key)], 1);
 }
 /* The count of the key, 0 if it is new: the caller makes it more than that at once. Valid until the next
  * call; NULL without memory. */

@@ -6,7 +6,7 @@
 static size_t slot_of(const struct mt_pairmap *m, uint64_t a, uint64_t b)
 {
     size_t mask = ((size_t)1 << m->bits) - 1;
-    size_t i = mt_pairmap_place(m, a, b);
+    size_t i = mt_pairmap_slot(m, a, b);
     while (m->slot[i].epoch == m->epoch && (m->slot[i].a != a || m->slot[i].b != b))
         i = (i + 1) & mask;
     return i;

@@ -20,7 +20,7 @@ struct mt_pairmap {
 /* The value of (a, b), made with value `fresh` if it was not there; NULL without memory.
  * Valid until the next call. */
 uint64_t *mt_pairmap_get(struct mt_pairmap *m, uint64_t a, uint64_t b, uint64_t fresh);
-static inline size_t mt_pairmap_place(const struct mt_pairmap *m, uint64_t a, uint64_t b)
+static inline size_t mt_pairmap_slot(const struct mt_pairmap *m, uint64_t a, uint64_t b)
 {
     return ((a ^ (b ^ b >> 29) * 0xd6e8feb86659fd93ull) * 0x9e3779b97f4a7c15ull) >> (64 - m->bits);
 }
@@ -28,7 +28,7 @@ static inline size_t mt_pairmap_place(const struct mt_pairmap *m, uint64_t a, ui
 static inline void mt_pairmap_soon(const struct mt_pairmap *m, uint64_t a, uint64_t b)
 {
     if (m->slot)
-        __builtin_prefetch(&m->slot[mt_pairmap_place(m, a, b)]);
+        __builtin_prefetch(&m->slot[mt_pairmap_slot(m, a, b)]);
 }
 void mt_pairmap_clear(struct mt_pairmap *m);
 /* Calls for all pairs, in no order. */

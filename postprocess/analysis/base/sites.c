@@ -88,7 +88,7 @@ int mt_sites_init(struct mt_sites *s)
         sites_rehash(&s->place_names, 8) == 0 && sites_append(&s->lines, "?", 0) == 0 &&
         sites_append(&s->vars, "?", 0) == 0 && sites_append(&s->place_names, "?", 0) == 0 &&
         mt_grow(&s->places, &s->places_room, 1, sizeof *s->places) == 0) {
-        s->places[0] = (struct mt_site_place){0};
+        s->places[0] = (struct mt_site_location){0};
         return 0;
     }
     mt_sites_free(s);
@@ -106,7 +106,7 @@ void mt_sites_free(struct mt_sites *s)
 }
 
 /* The number of a place, 0 of one of which nothing is known, -1 without memory. */
-static int64_t sites_place(struct mt_sites *s, struct mt_site_place place)
+static int64_t sites_location(struct mt_sites *s, struct mt_site_location place)
 {
     char name[64];
     const size_t before = s->place_names.count;
@@ -133,7 +133,7 @@ static int sites_enter(struct mt_sites *s, struct mt_site_table *t, const struct
         var = sites_number(&s->vars, e->var);
     if (line < 0 || var < 0)
         return -1;
-    int64_t place = sites_place(s, (struct mt_site_place){(uint32_t)line, (uint32_t)var, e->column});
+    int64_t place = sites_location(s, (struct mt_site_location){(uint32_t)line, (uint32_t)var, e->column});
     if (place < 0)
         return -1;
     t->place[e->id] = (uint32_t)place;

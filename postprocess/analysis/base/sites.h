@@ -24,14 +24,14 @@ struct mt_site_names {
 };
 
 /* Where in a line an access is: several are apart by column and variable. */
-struct mt_site_place {
+struct mt_site_location {
     uint32_t line, var;
     uint64_t column;
 };
 
 struct mt_sites {
     struct mt_site_names lines, vars, place_names; /* place_names: only for their numbers */
-    struct mt_site_place *places;                  /* by number; [0] is not known */
+    struct mt_site_location *places;               /* by number; [0] is not known */
     size_t places_room;
 };
 
@@ -57,14 +57,14 @@ static inline const char *mt_site_words(const struct mt_site_event *s, char *roo
 }
 
 /* The last colon of "file:line"; NULL: it is no such text ("ns::kernel+0x120"). */
-static inline const char *mt_place_colon(const char *place)
+static inline const char *mt_location_colon(const char *place)
 {
     const char *colon = strrchr(place, ':');
     return colon && colon[1] && !colon[1 + strspn(colon + 1, "0123456789")] ? colon : NULL;
 }
 
 /* "file:line" without folders: a table has little room. */
-static inline const char *mt_place_short(const char *place)
+static inline const char *mt_location_short(const char *place)
 {
     const char *slash = strrchr(place, '/');
     return slash && slash[1] ? slash + 1 : place;
@@ -74,7 +74,7 @@ static inline uint32_t mt_site_line(const struct mt_site_table *t, uint32_t site
 {
     return t && site && site < t->count ? t->line[site] : 0;
 }
-static inline uint32_t mt_site_place(const struct mt_site_table *t, uint32_t site)
+static inline uint32_t mt_site_location_of(const struct mt_site_table *t, uint32_t site)
 {
     return t && site && site < t->count ? t->place[site] : 0;
 }

@@ -10,7 +10,7 @@ enum { MOST = 1 << 30 };
 MT_ALWAYS_INLINE size_t slot_of(const struct mt_use_stack *s, uint64_t line)
 {
     size_t mask = ((size_t)1 << s->bits) - 1;
-    size_t i = mt_use_stack_place(s, line);
+    size_t i = mt_use_stack_slot(s, line);
     while (s->slot[i].time && s->slot[i].line != line)
         i = (i + 1) & mask;
     return i;

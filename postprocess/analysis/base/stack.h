@@ -35,7 +35,7 @@ struct mt_use_stack {
 uint64_t mt_use_stack_use(struct mt_use_stack *s, uint64_t line);
 /* To an empty one: it will have about so many lines. 0, or -1 without memory. */
 int mt_use_stack_expect(struct mt_use_stack *s, uint32_t lines);
-static inline size_t mt_use_stack_place(const struct mt_use_stack *s, uint64_t line)
+static inline size_t mt_use_stack_slot(const struct mt_use_stack *s, uint64_t line)
 {
     return (line ^ line >> 31) * 0x9e3779b97f4a7c15ull >> (64 - s->bits);
 }
@@ -43,7 +43,7 @@ static inline size_t mt_use_stack_place(const struct mt_use_stack *s, uint64_t l
 static inline void mt_use_stack_soon(const struct mt_use_stack *s, uint64_t line)
 {
     if (s->slot)
-        __builtin_prefetch(&s->slot[mt_use_stack_place(s, line)], 1);
+        __builtin_prefetch(&s->slot[mt_use_stack_slot(s, line)], 1);
 }
 /* Lines by last use, earliest first: *time is 0 at first. 0: no more. */
 int mt_use_stack_next(const struct mt_use_stack *s, uint32_t *time, uint64_t *line);

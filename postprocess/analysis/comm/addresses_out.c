@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "addresses_internal.h"
 #include "memtrace/grow.h"
-#include "reader/internal.h"
+#include "reader/base/internal.h"
 #include <unistd.h>
 
 /* ---- out to the file ---- */

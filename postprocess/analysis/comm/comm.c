@@ -52,7 +52,7 @@ void mt_comm_free(struct mt_comm *c)
     free(c->actors);
     free(c->transfers);
     free(c->crossings);
-    free(c->settled);
+    free(c->crossed);
     mt_comm_host_free(c);
     free(c->actor_index.slot);
     free(c->instance_index.slot);

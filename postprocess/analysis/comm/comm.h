@@ -12,7 +12,7 @@
 #include "memtrace/host.h"
 #include "memtrace/trace.h"
 #include "analysis/base/keyset.h"
-#include "analysis/base/places.h"
+#include "analysis/base/locations.h"
 #include "readers.h"
 
 struct mt_comm_options {
@@ -103,7 +103,7 @@ struct mt_comm {
     size_t ntransfers;
     struct mt_host_actor *hosts;
     size_t nhosts;
-    struct mt_host_places places; /* of host code; 0: not known */
+    struct mt_host_locations places; /* of host code; 0: not known */
     uint64_t records, unknown;
     uint64_t reported;         /* records of the launches that are reported; set by the caller */
     uint64_t host_accesses;    /* that read or write */
@@ -119,8 +119,8 @@ struct mt_comm {
     unsigned shard, shards;             /* of how many; 0 or 1: it has all memory */
     struct mt_crossing *crossings;
     size_t ncrossings, crossing_room;
-    struct mt_transfer *settled; /* counts of accesses that cross shards */
-    size_t nsettled, settled_room, settled_low;
+    struct mt_transfer *crossed; /* counts of accesses that cross shards */
+    size_t ncrossed, crossed_room, crossed_low;
     uint32_t last_actor;
     int partial;     /* there was a launch that is not reported */
     const char *why; /* of a failure */
@@ -150,7 +150,6 @@ int mt_comm_host(struct mt_comm *c, const struct mt_host_access *accesses, size_
 
 /* Before anything is fed. */
 void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards);
-unsigned mt_comm_owner_of(uint64_t address, unsigned shards);
 /* There is a record of this CTA and SM. 0, or -1. */
 int mt_comm_meet(struct mt_comm *c, uint64_t cta, uint32_t smid);
 /* A copy that moves writers from shard to shard: to be done by mt_comm_move with all shards at rest, after
@@ -159,7 +158,7 @@ int mt_comm_moves(const struct mt_comm *c, const struct mt_copy_event *copy);
 int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy_event *copy);
 /* Sorts the notes on accesses that cross shards and adds them up; now and then, so that they stay few. 0 or
  * -1. All of one access must be among those of `shards`. */
-int mt_comm_settle(struct mt_comm *const *shards, unsigned n);
+int mt_comm_add_crossings(struct mt_comm *const *shards, unsigned n);
 /* Adds the results of shard `from` to `into`,
  * whose transfers are in disorder and doubled until mt_comm_merged. */
 int mt_comm_merge(struct mt_comm *into, const struct mt_comm *from);

@@ -13,7 +13,7 @@ struct mt_host_recent {
 
 int mt_comm_host_init(struct mt_comm *c)
 {
-    if (mt_host_places_init(&c->places) != 0 ||
+    if (mt_host_locations_init(&c->places) != 0 ||
         (c->options.host && !(c->host_recent = calloc(RECENT, sizeof *c->host_recent))))
         return mt_comm_fail(c, "out of memory");
     return 0;
@@ -21,7 +21,7 @@ int mt_comm_host_init(struct mt_comm *c)
 
 void mt_comm_host_free(struct mt_comm *c)
 {
-    mt_host_places_free(&c->places);
+    mt_host_locations_free(&c->places);
     mt_pairmap_free(&c->host_index);
     free(c->host_recent);
     free(c->hosts);
@@ -144,8 +144,8 @@ static uint32_t host_of_site(struct mt_comm *c, const struct mt_host_site_info *
     struct mt_host_recent *r = &c->host_recent[(info->site >> 2 ^ info->site << 8) % RECENT];
     if (r->info == info && r->superstep == c->nlaunches)
         return r->host;
-    uint32_t place = mt_host_places_of(&c->places, info);
-    if (place == MT_PLACE_FAILED) {
+    uint32_t place = mt_host_locations_of(&c->places, info);
+    if (place == MT_LOCATION_FAILED) {
         mt_comm_fail(c, "out of memory");
         return UINT32_MAX;
     }

@@ -24,8 +24,6 @@ static inline int mt_comm_owns(const struct mt_comm *c, uint64_t address)
 }
 /* comm_shard.c. An access with parts in several shards took bytes of src (record: its number). */
 void mt_comm_cross(struct mt_comm *c, uint64_t record, uint32_t src, uint32_t dst);
-/* Sorts and adds up those with the same ends; how many are left. */
-size_t mt_transfers_combine(struct mt_transfer *t, size_t n);
 /* mt_shadow_fill of what this shard owns. */
 void mt_comm_fill(struct mt_comm *c, uint64_t address, uint64_t length, uint32_t entry, uint64_t start);
 /* The rows that the copy writes to become `entry`'s, as far as they are this shard's. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static size_t transfers_combine(struct mt_transfer *t, size_t n);
+
 void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards)
 {
     c->shard = shard;
@@ -12,7 +14,7 @@ void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards)
     c->readers.most /= shards;
 }
 
-unsigned mt_comm_owner_of(uint64_t address, unsigned shards)
+static unsigned comm_owner_of(uint64_t address, unsigned shards)
 {
     return mt_comm_owner(address, shards);
 }
@@ -81,7 +83,7 @@ static int crossing_order(const void *a, const void *b)
 
 /* All notes go to the first shard, where each access counts once for each source:
  * as a transfer of no bytes. */
-int mt_comm_settle(struct mt_comm *const *shards, unsigned n)
+int mt_comm_add_crossings(struct mt_comm *const *shards, unsigned n)
 {
     struct mt_comm *c = shards[0];
     for (unsigned i = 1; i < n; i++) {
@@ -101,14 +103,14 @@ int mt_comm_settle(struct mt_comm *const *shards, unsigned n)
         for (; k < c->ncrossings && by_ends(&x[k], &x[i]) == 0; k++)
             t.count += k == i || x[k].record != x[k - 1].record;
         i = k;
-        if (mt_comm_reserve(c, &c->settled, c->nsettled, &c->settled_room, sizeof *c->settled) != 0)
+        if (mt_comm_reserve(c, &c->crossed, c->ncrossed, &c->crossed_room, sizeof *c->crossed) != 0)
             return -1;
-        c->settled[c->nsettled++] = t;
+        c->crossed[c->ncrossed++] = t;
     }
     c->ncrossings = 0;
-    if (c->nsettled > 2 * c->settled_low + 1024) { /* those of the same ends together */
-        c->nsettled = mt_transfers_combine(c->settled, c->nsettled);
-        c->settled_low = c->nsettled;
+    if (c->ncrossed > 2 * c->crossed_low + 1024) { /* those of the same ends together */
+        c->ncrossed = transfers_combine(c->crossed, c->ncrossed);
+        c->crossed_low = c->ncrossed;
     }
     return c->why ? -1 : 0;
 }
@@ -140,7 +142,8 @@ int mt_comm_move(struct mt_comm *const *shards, unsigned n, const struct mt_copy
 
 MT_ORDER_2(transfer_order, struct mt_transfer, src, dst)
 
-size_t mt_transfers_combine(struct mt_transfer *t, size_t n)
+/* Sorts and adds up those with the same ends; how many are left. */
+static size_t transfers_combine(struct mt_transfer *t, size_t n)
 {
     size_t out = 0;
     if (n) /* t may be NULL */
@@ -194,15 +197,15 @@ int mt_comm_merge(struct mt_comm *into, const struct mt_comm *from)
     if (into->options.readers)
         mt_readers_add(&into->readers, from->readers.lost ? NULL : from->readers.sets + 1,
                        from->readers.n - 1);
-    if (add_transfers(into, from->settled, from->nsettled) != 0)
+    if (add_transfers(into, from->crossed, from->ncrossed) != 0)
         return -1;
     return add_transfers(into, from->transfers, from->ntransfers);
 }
 
 int mt_comm_merged(struct mt_comm *c)
 {
-    int rc = add_transfers(c, c->settled, c->nsettled);
-    c->nsettled = 0;
-    c->ntransfers = mt_transfers_combine(c->transfers, c->ntransfers);
+    int rc = add_transfers(c, c->crossed, c->ncrossed);
+    c->ncrossed = 0;
+    c->ntransfers = transfers_combine(c->transfers, c->ntransfers);
     return rc;
 }

@@ -64,18 +64,6 @@ struct mt_session {
     void (*stats)(void);
 };
 
-static inline int mt_session_reports(const struct mt_session *s)
-{
-    return !s || s->reports();
-}
-static inline int mt_session_members(const struct mt_session *s)
-{
-    return s ? s->members() : 1;
-}
-static inline int mt_session_agree(const struct mt_session *s, int code)
-{
-    return s ? s->agree(code) : code;
-}
 static inline int mt_session_again(const struct mt_session *s, const struct mt_team *t)
 {
     return s && s->again(t);

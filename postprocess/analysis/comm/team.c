@@ -2,7 +2,7 @@
  * short times, only over some hundred thousand records. */
 #define _GNU_SOURCE
 #include "team.h"
-#include "reader/thread.h"
+#include "reader/base/thread.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,10 +159,10 @@ static char *team_room(struct team_threads *t, struct slot *s, size_t bytes)
 }
 
 /* All threads at rest; what they noted on accesses that cross shards is put together. */
-static int team_settle(struct team_threads *t)
+static int team_add_crossings(struct team_threads *t)
 {
     team_wait_until(t, t->head);
-    if (mt_comm_settle(t->comms, t->n) != 0)
+    if (mt_comm_add_crossings(t->comms, t->n) != 0)
         return team_fail(t, t->comms[0]->why);
     return team_failed(t);
 }
@@ -176,7 +176,7 @@ static int team_send_all(struct team_threads *t, size_t count)
     for (unsigned i = 0; i < t->n; i++)
         notes += t->workers[i].crossings;
     pthread_mutex_unlock(&t->lock);
-    return notes > SETTLE_AT ? team_settle(t) : team_failed(t);
+    return notes > SETTLE_AT ? team_add_crossings(t) : team_failed(t);
 }
 
 /* ---- one who feeds ---- */
@@ -304,7 +304,7 @@ static struct mt_comm *team_finish(struct mt_team *team)
         return NULL;
     if (t->n == 1)
         return c;
-    if (mt_comm_settle(t->comms, t->n) != 0)
+    if (mt_comm_add_crossings(t->comms, t->n) != 0)
         return NULL;
     for (unsigned i = 1; i < t->n; i++) {
         if (mt_comm_merge(c, t->comms[i]) != 0)

@@ -41,10 +41,6 @@ static inline int mt_team_copy(struct mt_team *t, const struct mt_copy_event *co
 {
     return t->kind->copy(t, copy);
 }
-static inline int mt_team_host(struct mt_team *t, const struct mt_host_access *accesses, size_t count)
-{
-    return t->kind->host(t, accesses, count);
-}
 /* Records and host accesses handed in so far. */
 static inline uint64_t mt_team_count(const struct mt_team *t)
 {

@@ -1,8 +1,8 @@
 /* The memory (stride) graph of accesses. A node is a kind of access: (buffer, stride, type), or what `key`
  * says; stride = this address - the previous address of the same actor in the same buffer, so that the first
  * access there makes no node. An actor is who runs one after the other: a CTA instance, a host thread. An
- * edge a -> b counts how often b was the next node of an actor after a. Definitions: docs/man/mt-graph.md.
- * Functions return 0, or -1 without memory. */
+ * edge a -> b counts how often b was the next node of an actor after a. Definitions:
+ * docs/man/memtrace-graph.md. Functions return 0, or -1 without memory. */
 #ifndef MT_ANALYSIS_GRAPH_H
 #define MT_ANALYSIS_GRAPH_H
 #include <stddef.h>

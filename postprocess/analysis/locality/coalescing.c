@@ -229,7 +229,7 @@ static int coalescing_request(struct mt_coalescing *c, const struct mt_access_ru
     const struct mt_coalescing_shape *s = coalescing_known(c, r, &own);
     struct mt_coalescing_cell *cell =
         cell_of(&c->sites, c->launch.kernel, mt_site_line(c->launch.sites, r->site),
-                mt_site_place(c->launch.sites, r->site), mt_run_type(r));
+                mt_site_location_of(c->launch.sites, r->site), mt_run_type(r));
     if (!cell)
         return -1;
     cell->requests++;

@@ -1,6 +1,6 @@
 /* Threads that feed the analyses of runs side by side: each has some of them and takes all runs. */
 #include "crew.h"
-#include "reader/thread.h"
+#include "reader/base/thread.h"
 #include <stdlib.h>
 
 struct member {

@@ -275,8 +275,8 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
 /* ---- merging ---- */
 
 /* What was cold in the later part may be known to the earlier one. */
-static int reuse_settle(const struct mt_reuse *x, struct mt_use_stack *stack, uint64_t line,
-                        struct mt_reuse_counts *c)
+static int reuse_recount(const struct mt_reuse *x, struct mt_use_stack *stack, uint64_t line,
+                         struct mt_reuse_counts *c)
 {
     uint64_t distance = mt_use_stack_use(stack, line);
     if (distance == MT_STACK_COLD)
@@ -302,7 +302,7 @@ static int merge_context(struct mt_reuse *x, struct state *a, int level, uint64_
     if (!c)
         return -1;
     for (size_t i = 0; i < from->nfirsts; i++) {
-        int cold = reuse_settle(x, &c->stack, from->firsts[i], &l->level[level]);
+        int cold = reuse_recount(x, &c->stack, from->firsts[i], &l->level[level]);
         if (cold < 0 || (cold && !a->w.launch.begins && add_first(c, from->firsts[i]) != 0))
             return -1;
     }
@@ -377,8 +377,8 @@ int mt_reuse_merge(struct mt_reuse *into, struct mt_reuse *from)
         return -1;
     for (size_t i = 0; i < from->nfirsts; i++) {
         const struct mt_reuse_first *f = &from->firsts[i];
-        int cold = reuse_settle(into, &into->device, f->line,
-                                &into->launches[first + f->launch].level[MT_REUSE_DEVICE]);
+        int cold = reuse_recount(into, &into->device, f->line,
+                                 &into->launches[first + f->launch].level[MT_REUSE_DEVICE]);
         if (cold < 0 || (cold && add_device_first(into, f->line, first + f->launch) != 0))
             return -1;
     }

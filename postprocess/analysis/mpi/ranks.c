@@ -123,7 +123,7 @@ static uint64_t ranks_count(const struct mt_team *team)
 /* ---- accesses that cross shards ---- */
 
 /* All notes on one access go to the same rank, whichever. */
-static int ranks_settle(struct mt_ranks *t)
+static int ranks_add_crossings(struct mt_ranks *t)
 {
     struct mt_comm *c = &t->comm, *self = c;
     struct mt_exchange *x = &t->exchange;
@@ -144,7 +144,7 @@ static int ranks_settle(struct mt_ranks *t)
             mt_comm_cross(c, n.record, n.src, n.dst);
         }
     }
-    return mt_comm_settle(&self, 1);
+    return mt_comm_add_crossings(&self, 1);
 }
 
 int mt_ranks_now_and_then(struct mt_ranks *t, int rc)
@@ -154,7 +154,7 @@ int mt_ranks_now_and_then(struct mt_ranks *t, int rc)
     uint64_t most[2], mine[2] = {t->comm.ncrossings, (uint64_t)mt_ranks_wants_stop()};
     MPI_Allreduce(mine, most, 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
     t->stopped |= most[1] != 0;
-    return most[0] > SETTLE_AT ? ranks_settle(t) : 0;
+    return most[0] > SETTLE_AT ? ranks_add_crossings(t) : 0;
 }
 
 /* ---- one who feeds: every rank the same ---- */
@@ -315,7 +315,7 @@ static int ranks_gather_transfers(struct mt_ranks *t)
     struct mt_comm *c = &t->comm;
     if (t->rank > 0)
         return mt_exchange_to(0, c->transfers, c->ntransfers, sizeof *c->transfers) |
-               mt_exchange_to(0, c->settled, c->nsettled, sizeof *c->settled);
+               mt_exchange_to(0, c->crossed, c->ncrossed, sizeof *c->crossed);
     for (unsigned from = 1; from < t->size; from++)
         for (int part = 0; part < 2; part++) {
             size_t n = mt_exchange_announced(from);
@@ -388,7 +388,7 @@ static struct mt_comm *ranks_finish(struct mt_team *team)
     if (t->rounds && mt_rounds_flush(t) != 0)
         return NULL;
     mt_stats_phase(MT_RANK_RESULTS);
-    if (ranks_all_as_one(t->why || c->why ? -1 : ranks_settle(t)) != 0) {
+    if (ranks_all_as_one(t->why || c->why ? -1 : ranks_add_crossings(t)) != 0) {
         mt_ranks_fail(t, c->why ? c->why : "another rank failed");
         return NULL;
     }

@@ -24,10 +24,6 @@ enum {
 #define MT_UNIT_SEVERAL (4u << 28)
 #define MT_UNIT_RUN (8u << 28)
 #define MT_UNIT_MARK (12u << 28)
-static inline uint64_t mt_unit_turns(unsigned rows, uint32_t block)
-{
-    return (uint64_t)rows << 32 | (uint64_t)block << 40;
-}
 
 struct mt_round_event {
     enum { MT_ROUND_LAUNCH, MT_ROUND_COPY, MT_ROUND_SPAN } kind;

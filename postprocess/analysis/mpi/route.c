@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static uint64_t unit_turns(unsigned rows, uint32_t block)
+{
+    return (uint64_t)rows << 32 | (uint64_t)block << 40;
+}
+
 /* ---- sending ---- */
 
 /* The actor of this access is new to the launch, as far as this rank knows. 0, or -1. */
@@ -188,7 +193,7 @@ static int route_send_turns(struct mt_ranks *t, const struct mt_turns *rows,
             units[2 * n].w[0] |= MT_UNIT_RUN;
             units[2 * n++ + 1] = (struct mt_raw_record){{(uint64_t)rows->stride[i], rows->count, 0}};
         }
-        units[1].w[1] |= mt_unit_turns(n, rows->block);
+        units[1].w[1] |= unit_turns(n, rows->block);
         if (route_send_units(t, to, units, 2 * n) != 0)
             return -1;
     }

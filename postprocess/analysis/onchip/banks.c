@@ -37,7 +37,9 @@ static uint32_t banks_ways(const struct step *s)
     return most;
 }
 
-uint32_t mt_bank_wavefronts(const struct mt_access_run *r, uint32_t *least, uint32_t *worst)
+/* Wavefronts of one access of a warp to shared memory; *least: without conflicts; *worst: ways of the worst
+ * step. 0: it cannot be said (no lanes, more than 32 bytes each). */
+static uint32_t bank_wavefronts(const struct mt_access_run *r, uint32_t *least, uint32_t *worst)
 {
     uint32_t size = r->meta & MT_RAW_MAX_SIZE, sum = 0, i = 0;
     uint32_t together = size <= WORD       ? LANES
@@ -73,14 +75,14 @@ static uint32_t banks_cost(struct mt_banks *b, const struct mt_access_run *r, ui
 {
     uint32_t offset = (uint32_t)(r->base % (MT_BANKS * WORD));
     if (r->addresses || !r->mask)
-        return mt_bank_wavefronts(r, least, worst);
+        return bank_wavefronts(r, least, worst);
     uint64_t h = ((uint64_t)r->stride * 0x9e3779b97f4a7c15u) ^
                  ((uint64_t)r->mask << 20 ^ offset ^ r->meta) * 0xbf58476d1ce4e5b9u;
     struct mt_bank_known *k = &b->known[h >> (64 - KNOWN_BITS)];
     if (!k->mask || k->stride != r->stride || k->offset != offset || k->mask != r->mask ||
         k->meta != r->meta) {
         *k = (struct mt_bank_known){.stride = r->stride, .offset = offset, .mask = r->mask, .meta = r->meta};
-        k->wavefronts = mt_bank_wavefronts(r, &k->least, &k->worst);
+        k->wavefronts = bank_wavefronts(r, &k->least, &k->worst);
     }
     *least = k->least;
     *worst = k->worst;

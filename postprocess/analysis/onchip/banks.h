@@ -45,7 +45,4 @@ int mt_banks_init(struct mt_banks *b);
 void mt_banks_launch(struct mt_banks *b, uint32_t launch, uint32_t input);
 int mt_banks_runs(struct mt_banks *b, const struct mt_access_run *runs, size_t n);
 void mt_banks_free(struct mt_banks *b);
-/* Wavefronts of one access of a warp to shared memory; *least: without conflicts; *worst: ways of the worst
- * step. 0: it cannot be said (no lanes, more than 32 bytes each). */
-uint32_t mt_bank_wavefronts(const struct mt_access_run *r, uint32_t *least, uint32_t *worst);
 #endif

@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Is what that thread did at that time ordered before what these do now? */
+static int hazard_is_before(const struct mt_hazard_group *g, uint32_t thread, uint32_t time)
+{
+    return g->known[thread] >= time;
+}
+
 enum { LANES = MT_HAZARD_LANES, WORD = 4 };
 #define ALL UINT32_MAX
 #define NOBODY UINT32_MAX
@@ -67,7 +73,7 @@ static uint32_t past_lanes(const struct mt_hazard_past *p, uint32_t warp, const 
 {
     uint32_t left = 0;
     for (uint32_t m = warp == a->warp ? p->lanes & ~(1u << a->lane) : p->lanes; m; m &= m - 1)
-        if (!mt_hazard_is_before(a->group, warp * LANES + (uint32_t)__builtin_ctz(m), p->time))
+        if (!hazard_is_before(a->group, warp * LANES + (uint32_t)__builtin_ctz(m), p->time))
             left |= m & -m;
     return left;
 }
@@ -79,7 +85,7 @@ static uint32_t past_unordered(const struct mt_hazard_past *p, const struct mt_h
         uint32_t warp = (uint32_t)__builtin_ctz(w);
         for (uint32_t m = warp == a->warp ? p->lanes & ~(1u << a->lane) : p->lanes; m; m &= m - 1) {
             uint32_t thread = warp * LANES + (uint32_t)__builtin_ctz(m);
-            if (!mt_hazard_is_before(a->group, thread, p->time))
+            if (!hazard_is_before(a->group, thread, p->time))
                 return thread;
         }
     }

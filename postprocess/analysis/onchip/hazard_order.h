@@ -50,11 +50,6 @@ void mt_hazard_order_reset(struct mt_hazard_order *o);
 void mt_hazard_order_free(struct mt_hazard_order *o);
 /* The group of a lane; NULL: no memory. */
 struct mt_hazard_group *mt_hazard_group_of(struct mt_hazard_order *o, uint32_t warp, uint32_t lane);
-/* Is what that thread did at that time ordered before what these do now? */
-static inline int mt_hazard_is_before(const struct mt_hazard_group *g, uint32_t thread, uint32_t time)
-{
-    return g->known[thread] >= time;
-}
 /* No group of the warp has lanes both in `lanes` and not. 0 or -1. */
 int mt_hazard_split(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes);
 /* Groups within `lanes`, which know the same by now, become one. */

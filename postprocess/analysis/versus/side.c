@@ -52,7 +52,7 @@ static void side_join(struct mt_side_row *into, const struct mt_side_row *r)
     into->first = r->first < into->first ? r->first : into->first;
 }
 
-static void side_settle(struct mt_run_side *s, enum mt_side_by by)
+static void side_group(struct mt_run_side *s, enum mt_side_by by)
 {
     size_t n = 0;
     if (s->count[by])
@@ -292,7 +292,7 @@ static int by_place(const void *a, const void *b)
 /* Those of the line that the row is about; tokens are sorted. */
 static void side_tokens(struct mt_run_side *s, struct mt_side_row *r)
 {
-    const char *colon = mt_place_colon(r->place);
+    const char *colon = mt_location_colon(r->place);
     char *file = colon ? strndup(r->place, (size_t)(colon - r->place)) : NULL;
     struct mt_side_token key = {.file = file, .line = colon ? strtoull(colon + 1, NULL, 10) : 0};
     size_t lo = 0, hi = s->ntokens;
@@ -376,7 +376,7 @@ int mt_side_fill(struct mt_run_side *s, const struct mt_side_of *of)
         side_caches(s, of->more) != 0 || (of->onchip && side_onchip(s, of->onchip) != 0))
         return -1;
     for (int by = 0; by < MT_SIDE_BY; by++)
-        side_settle(s, (enum mt_side_by)by);
+        side_group(s, (enum mt_side_by)by);
     side_known(s, of);
     return side_all_tokens(s);
 }

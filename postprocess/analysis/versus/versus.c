@@ -147,14 +147,15 @@ static unsigned versus_score(const struct mt_side_row *x, const struct mt_side_r
              score = strong > weak ? strong : weak;
     if (!x->ntokens && !y->ntokens)
         return strcmp(x->place, y->place) == 0 ? 1000 : 0;
-    return score ? score + (strcmp(mt_place_short(x->place), mt_place_short(y->place)) == 0 ? 10 : 0) : 0;
+    return score ? score + (strcmp(mt_location_short(x->place), mt_location_short(y->place)) == 0 ? 10 : 0)
+                 : 0;
 }
 
 /* "file:line" by file, then number: rows are in the order of texts. */
 static int line_before(const void *a, const void *b, void *arg)
 {
     const struct mt_side_row *rows = arg, *x = &rows[*(const size_t *)a], *y = &rows[*(const size_t *)b];
-    const char *cx = mt_place_colon(x->place), *cy = mt_place_colon(y->place);
+    const char *cx = mt_location_colon(x->place), *cy = mt_location_colon(y->place);
     size_t nx = cx ? (size_t)(cx - x->place) : strlen(x->place),
            ny = cy ? (size_t)(cy - y->place) : strlen(y->place);
     int d = strncmp(x->place, y->place, nx < ny ? nx : ny);
@@ -382,7 +383,8 @@ int mt_versus_make(struct mt_versus *p, const struct mt_run_side *a, const struc
             return -1;
         for (size_t l = 0; l < k->count[MT_SIDE_LINES]; l++) {
             const struct mt_versus_row *r = &k->part[MT_SIDE_LINES][l];
-            p->moved += r->a && r->b && strcmp(mt_place_short(r->a->place), mt_place_short(r->b->place)) != 0;
+            p->moved +=
+                r->a && r->b && strcmp(mt_location_short(r->a->place), mt_location_short(r->b->place)) != 0;
         }
     }
     versus_judge(p);

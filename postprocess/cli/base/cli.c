@@ -4,7 +4,7 @@
 #include "create.h"
 #include "memtrace/grow.h"
 #include "kind.h"
-#include "reader/text.h"
+#include "reader/base/text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

@@ -71,7 +71,7 @@ static int open_container(struct mt_stride_graph_input *in)
     in->known = 1;
     in->live = mt_live_allocs_new(in->allocs, in->nallocs);
     in->called = calloc(in->nallocs + 1, sizeof *in->called);
-    return in->live && in->called && (!c || mt_live_cuts(in->live, c->cuts, c->ncuts) == 0)
+    return in->live && in->called && (!c || mt_live_allocs_cut(in->live, c->cuts, c->ncuts) == 0)
                ? 0
                : mt_cli_fail("no memory for the graph");
 }
@@ -101,8 +101,8 @@ int mt_stride_graph_input_open(struct mt_stride_graph_input *in, const char *con
     in->inputs.npaths = npaths;
     in->complete = 1;
     in->pipe = -1;
-    int code = mt_host_places_init(&in->places) != 0 ? mt_cli_fail("no memory for the graph")
-                                                     : mt_inputs_folders(&in->inputs);
+    int code = mt_host_locations_init(&in->places) != 0 ? mt_cli_fail("no memory for the graph")
+                                                        : mt_inputs_folders(&in->inputs);
     if (code)
         return code;
     paths = in->inputs.paths;
@@ -131,7 +131,7 @@ void mt_stride_graph_input_close(struct mt_stride_graph_input *in)
     mt_mat_close(in->mat);
     mt_buffers_free(&in->buffers);
     mt_live_allocs_free(in->live);
-    mt_host_places_free(&in->places);
+    mt_host_locations_free(&in->places);
     mt_pairmap_free(&in->made_index);
     mt_pairmap_free(&in->mat_places);
     free(in->made);
@@ -269,8 +269,8 @@ static int host_records(struct mt_stride_graph_input *in, struct mt_stride_graph
         a.bytes = alloc ? alloc->bytes : 0;
         if (alloc && site && *site->variable && !in->called[alloc - in->allocs])
             in->called[alloc - in->allocs] = site->variable;
-        uint32_t place = site ? mt_host_places_of(&in->places, site) : 0;
-        if (place == MT_PLACE_FAILED)
+        uint32_t place = site ? mt_host_locations_of(&in->places, site) : 0;
+        if (place == MT_LOCATION_FAILED)
             return -1;
         a.site = in->places.names[place];
         if (mt_stride_graph_access(g, &a) != 0)
@@ -350,9 +350,9 @@ static const char *mat_site(struct mt_stride_graph_input *in, uint64_t ip)
     if (place && !*place) {
         char address[32];
         snprintf(address, sizeof address, "0x%" PRIx64, ip);
-        const char *known = mt_mat_place(in->mat, ip);
-        uint32_t n = mt_host_places_named(&in->places, known ? known : address);
-        if (n == MT_PLACE_FAILED)
+        const char *known = mt_mat_location(in->mat, ip);
+        uint32_t n = mt_host_locations_named(&in->places, known ? known : address);
+        if (n == MT_LOCATION_FAILED)
             return NULL;
         *place = (uint64_t)n + 1;
     }

@@ -7,9 +7,9 @@
 #include "pipe.h"
 #include "analysis/base/buffers.h"
 #include "analysis/graph/graph.h"
-#include "analysis/comm/live.h"
-#include "analysis/base/places.h"
-#include "reader/mat_text.h"
+#include "analysis/comm/live_allocs.h"
+#include "analysis/base/locations.h"
+#include "reader/raw/mat_text.h"
 #include "memtrace/host.h"
 
 struct mt_stride_graph_input {
@@ -32,7 +32,7 @@ struct mt_stride_graph_input {
     struct mt_pairmap mat_places; /* MAT: ip -> place + 1 */
     struct mt_buffers buffers;
     struct mt_live_allocs *live;
-    struct mt_host_places places;
+    struct mt_host_locations places;
     /* for the output */
     const struct mt_alloc_event *allocs; /* ascending id */
     size_t nallocs;

@@ -33,14 +33,14 @@ const char *mt_kind_name(enum mt_kind kind)
     return kinds[kind].name;
 }
 
-const char *mt_kind_readers(enum mt_kind kind)
+static const char *kind_readers(enum mt_kind kind)
 {
     return kinds[kind].readers;
 }
 
 int mt_kind_refuse(const char *path, enum mt_kind kind, const char *wanted)
 {
-    mt_cli_say("%s: is %s, not %s: %s", path, mt_kind_name(kind), wanted, mt_kind_readers(kind));
+    mt_cli_say("%s: is %s, not %s: %s", path, mt_kind_name(kind), wanted, kind_readers(kind));
     return MT_EXIT_USAGE;
 }
 

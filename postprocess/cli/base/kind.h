@@ -23,7 +23,6 @@ enum mt_kind mt_kind_of_head(const char *head, size_t n);
 int mt_kind_is_clear(const char *head, size_t n);
 /* "a MAT text trace", and who reads it: "mt-graph and mt-compare read it". */
 const char *mt_kind_name(enum mt_kind kind);
-const char *mt_kind_readers(enum mt_kind kind);
 /* Says that `path` is of this kind and not what is wanted ("a trace of kernels"), and who reads it: exit
  * code 2.
  */

@@ -4,7 +4,7 @@
 #include "analysis/base/order.h"
 #include "analysis/comm/shadow.h"
 #include "output/text/locality_text.h"
-#include "reader/text.h"
+#include "reader/base/text.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <fcntl.h>
@@ -188,7 +188,8 @@ int mt_locality_run_wait(struct mt_locality_run *x)
     return x->crew ? mt_crew_wait(x->crew) : 0;
 }
 
-int mt_locality_run_item(struct mt_locality_run *x, const struct mt_item *item, int selected)
+/* Both. */
+static int locality_run_item(struct mt_locality_run *x, const struct mt_item *item, int selected)
 {
     int begun = mt_locality_run_begin(x, item, selected), done = mt_locality_run_wait(x);
     return begun ? begun : done;

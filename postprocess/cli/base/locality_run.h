@@ -57,8 +57,6 @@ int mt_locality_run_threads(struct mt_locality_run *x, unsigned threads);
 /* Begins on a batch or runs; other items do not matter. The item must stay until mt_locality_run_wait. */
 int mt_locality_run_begin(struct mt_locality_run *x, const struct mt_item *item, int selected);
 int mt_locality_run_wait(struct mt_locality_run *x);
-/* Both. */
-int mt_locality_run_item(struct mt_locality_run *x, const struct mt_item *item, int selected);
 /* For who feeds x->more by himself: the launch that the item begins; accesses of the one fed last. */
 struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const struct mt_item *item,
                                             int selected);

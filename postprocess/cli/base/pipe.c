@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "pipe.h"
 #include "cli.h"
-#include "reader/internal.h" /* mt_spool_create */
+#include "reader/base/internal.h" /* mt_spool_create */
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>

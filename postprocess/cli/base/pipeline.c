@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int team_host(struct mt_team *t, const struct mt_host_access *accesses, size_t count)
+{
+    return t->kind->host(t, accesses, count);
+}
+
 void mt_pipeline_init(struct mt_pipeline *p)
 {
     mt_filter_init(&p->filter);
@@ -109,7 +114,7 @@ static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
     if (item->kind == MT_ITEM_COPY)
         return mt_team_copy(p->team, item->copy);
     if (item->kind == MT_ITEM_HOST)
-        return mt_team_host(p->team, item->host, item->count);
+        return team_host(p->team, item->host, item->count);
     if ((item->flags & MT_BATCH_BEGIN) && pipeline_launch(p, item) != 0)
         return -1;
     if (p->inputs.ends)

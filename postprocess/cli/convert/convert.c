@@ -5,7 +5,7 @@
 #include "cli/base/kind.h"
 #include "convert_sim.h"
 #include "merge_text.h"
-#include "reader/host_internal.h" /* windows on files are not part of the public interface */
+#include "reader/container/container.h" /* windows on files are not part of the public interface */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,7 +263,9 @@ static int convert_streams(const char *path, const struct mt_companion *c)
     return none ? MT_EXIT_INPUT : 0;
 }
 
-int mt_convert_complete(const char *path, const struct mt_companion *c)
+/* Says what the trace's own lines say is missing: that the program was killed, or what was lost. What was
+ * whole has been written all the same. 0, or MT_EXIT_INPUT. */
+static int convert_complete(const char *path, const struct mt_companion *c)
 {
     int code = convert_streams(path, c);
     if (c->bad_lines)
@@ -282,7 +284,7 @@ int mt_convert_complete(const char *path, const struct mt_companion *c)
 
 int mt_convert_complete_if_known(const char *path, const struct mt_companion *c)
 {
-    return c && (c->has_header || c->has_end || c->bad_lines) ? mt_convert_complete(path, c) : 0;
+    return c && (c->has_header || c->has_end || c->bad_lines) ? convert_complete(path, c) : 0;
 }
 
 /* The companion that the program wrote beside its container, if it is of the same run. 0, or an exit code. */
@@ -320,7 +322,7 @@ int mt_convert_container_complete(const char *path, const struct mt_companion *o
     struct mt_companion *b = NULL;
     int code = look_beside && own->has_header ? convert_load_beside(path, own, &b) : 0;
     if (b && b->has_end && !own->has_end) {
-        code = mt_convert_complete(b->path, b);
+        code = convert_complete(b->path, b);
         code = code ? code : convert_cut(path, b);
     } else if (code == 0) {
         code = mt_convert_complete_if_known(path, own);
@@ -371,7 +373,7 @@ static int to_text(struct options *x, FILE *f)
     else if (started)
         code = mt_convert_insn(r, f);
     if (started && code != MT_EXIT_FAILURE && !ferror(f)) {
-        int missing = mt_convert_complete(x->input, mt_host_companion(r));
+        int missing = convert_complete(x->input, mt_host_companion(r));
         code = code ? code : missing;
     }
     mt_host_reader_close(r);

@@ -9,9 +9,6 @@
  * ends all (said). *code becomes the exit code that damage asks for. */
 int mt_convert_next(struct mt_host_reader *r, struct mt_host_item *item, int *code);
 
-/* Says what the trace's own lines say is missing: that the program was killed, or what was lost. What was
- * whole has been written all the same. 0, or MT_EXIT_INPUT. */
-int mt_convert_complete(const char *path, const struct mt_companion *c);
 /* The same, but a trace without such lines (`c` NULL or empty) says nothing of itself: 0. */
 int mt_convert_complete_if_known(const char *path, const struct mt_companion *c);
 
@@ -24,7 +21,7 @@ int mt_convert_atomic(struct mt_host_reader *r, FILE *f);
 int mt_convert_mat(struct mt_host_reader *r, FILE *f, int all);
 int mt_convert_insn(struct mt_host_reader *r, FILE *f);
 
-struct mt_window; /* lib/host_internal.h */
+struct mt_window; /* reader/container/container.h */
 
 /* Which launches of a container. */
 struct mt_convert_choice {

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "convert.h"
 #include "convert_write.h"
-#include "reader/host_internal.h" /* chunks as they are are not part of the public interface */
+#include "reader/container/container.h" /* chunks as they are are not part of the public interface */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -148,7 +148,7 @@ static int put_lines(void *self, const char *text, size_t bytes)
 /* All meta chunks of a regular file. Damage in them was reported when the reader was opened. */
 static int put_all_lines(struct work *x)
 {
-    struct mt_chunk_plain plain = {0};
+    struct mt_chunk_payload plain = {0};
     struct mt_error err;
     struct mt_mtc_chunk head;
     const unsigned char *stored;
@@ -161,7 +161,7 @@ static int put_all_lines(struct work *x)
             mt_chunk_unpack(&plain, x->r->window.name, e->offset, &head, stored, &err) == 0)
             code = put_lines(x, (char *)plain.data, plain.bytes);
     }
-    mt_chunk_plain_free(&plain);
+    mt_chunk_payload_free(&plain);
     return code;
 }
 

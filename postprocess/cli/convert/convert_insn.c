@@ -4,7 +4,7 @@
 #include "convert.h"
 #include "memtrace/grow.h"
 #include "analysis/base/pairmap.h"
-#include "reader/internal.h" /* mt_spool_create */
+#include "reader/base/internal.h" /* mt_spool_create */
 #include "../../../runtime/host/core/text.h"
 #include "memtrace/order.h"
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "convert_write.h"
 #include "cli/base/cli.h"
 #include "memtrace/order.h"
-#include "reader/host_internal.h" /* mt_companion_speaks */
+#include "reader/container/container.h" /* mt_companion_speaks */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>

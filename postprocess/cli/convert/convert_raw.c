@@ -4,7 +4,7 @@
 #include "convert.h"
 #include "memtrace/grow.h"
 #include "convert_write.h"
-#include "reader/host_internal.h" /* windows on files are not part of the public interface */
+#include "reader/container/container.h" /* windows on files are not part of the public interface */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "convert.h"
 #include "convert_write.h"
-#include "reader/host_internal.h" /* chunks as they are are not part of the public interface */
+#include "reader/container/container.h" /* chunks as they are are not part of the public interface */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ struct convert_repack_told {
 };
 
 /* One chunk, whose lines `told` collects. 0, or an exit code. */
-static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_chunk_plain *plain, const char *name,
+static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_chunk_payload *plain, const char *name,
                                uint64_t at, const struct mt_mtc_chunk *head, const unsigned char *stored,
                                const struct mt_convert_chosen *chosen, struct convert_repack_told *told,
                                int *code)
@@ -67,7 +67,7 @@ static int convert_repack_copy(struct mt_mtc_writer *w, struct mt_chunk_plain *p
 
 static int copy_all(struct mt_window *in, uint64_t at, struct mt_mtc_writer *w,
                     const struct mt_convert_chosen *chosen, struct convert_repack_told *told,
-                    struct mt_chunk_plain *plain, int *indexed)
+                    struct mt_chunk_payload *plain, int *indexed)
 {
     struct mt_mtc_chunk head = {0};
     const unsigned char *stored;
@@ -128,7 +128,7 @@ static int write_container(struct mt_window *in, const struct mt_mtc_head *head,
 {
     char why[200] = "no memory";
     int indexed = 0;
-    struct mt_chunk_plain plain = {0};
+    struct mt_chunk_payload plain = {0};
     struct convert_repack_out out = {f, 0};
     struct mt_mtc_file file = {convert_repack_write, &out};
     struct convert_repack_told told = {.lines = mt_companion_new(in->name)};
@@ -148,7 +148,7 @@ static int write_container(struct mt_window *in, const struct mt_mtc_head *head,
         code = mt_convert_container_complete(in->name, told.lines, !no_beside);
     }
     mt_companion_free(told.lines);
-    mt_chunk_plain_free(&plain);
+    mt_chunk_payload_free(&plain);
     return code;
 }
 

@@ -1,7 +1,7 @@
 /* Accesses of host code, or of kernels, one by one to a simulator's format. */
 #define _GNU_SOURCE
 #include "convert_sim.h"
-#include "reader/host_internal.h" /* the list of chunks is not part of the public interface */
+#include "reader/container/container.h" /* the list of chunks is not part of the public interface */
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * reads the same whether it was text from the start or a container first. */
 #define _GNU_SOURCE
 #include "convert.h"
-#include "analysis/comm/live.h"
+#include "analysis/comm/live_allocs.h"
 #include "analysis/base/pairmap.h"
 #include "memtrace/grow.h"
 #include "../../../runtime/host/core/text.h"
@@ -147,7 +147,7 @@ static int show_place(struct mat *m, const struct mt_host_site_info *s, uint64_t
     size_t room = MT_TEXT_LINE + strlen(s->file);
     char *text = malloc(room);
     if (text)
-        fwrite(text, 1, mt_text_mat_place(text, room, ip, s->file, s->line), m->f);
+        fwrite(text, 1, mt_text_mat_location(text, room, ip, s->file, s->line), m->f);
     free(text);
     return text ? 0 : -1;
 }
@@ -178,7 +178,7 @@ int mt_convert_mat(struct mt_host_reader *r, FILE *f, int all)
     const struct mt_companion *c = mt_host_companion(r);
     struct mat m = {.r = r, .live = mt_live_allocs_new(c->allocs, c->nallocs), .f = f, .all = all};
     struct mt_host_item item;
-    int code = 0, bad = !m.live || mt_live_cuts(m.live, c->cuts, c->ncuts) != 0;
+    int code = 0, bad = !m.live || mt_live_allocs_cut(m.live, c->cuts, c->ncuts) != 0;
     while (!bad && mt_convert_next(r, &item, &code) > 0 && !ferror(f)) {
         if (item.kind != MT_HOST_ITEM_RECORDS)
             continue;

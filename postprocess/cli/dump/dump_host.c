@@ -5,7 +5,7 @@
 #include "cli/base/cli.h"
 #include "dump.h"
 #include "memtrace/host.h"
-#include "reader/host_internal.h" /* the chunks themselves are not part of the public interface */
+#include "reader/container/container.h" /* the chunks themselves are not part of the public interface */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -18,6 +18,21 @@
 #include <time.h>
 #include <unistd.h>
 
+static int session_agree(const struct mt_session *s, int code)
+{
+    return s ? s->agree(code) : code;
+}
+
+static int session_members(const struct mt_session *s)
+{
+    return s ? s->members() : 1;
+}
+
+static int session_reports(const struct mt_session *s)
+{
+    return !s || s->reports();
+}
+
 enum { ADDRESSES_BUDGET = 1 << 30 }; /* bytes of operations in memory, of the section addresses */
 enum { ADDRESSES_MOST = 1000000 };   /* operations that are listed unasked: some 100 MB of JSON */
 #define DATA_VOLUMES (1u << MT_KDV | 1u << MT_CDV | 1u << MT_SDV | 1u << MT_HDV)
@@ -108,7 +123,7 @@ static int extract_run(struct mt_extract *x)
         code = once_more(x);
     if (code == 0)
         code = extract_share(x);
-    if (code || !mt_session_reports(x->p.session))
+    if (code || !session_reports(x->p.session))
         return code;
     int input = mt_inputs_finish(x->p.source, &complete), known = complete;
     uint64_t chosen = 0;
@@ -152,7 +167,7 @@ static int extract_run(struct mt_extract *x)
 static int check_inputs(const struct mt_extract *x)
 {
     struct stat st;
-    for (size_t i = 0; mt_session_members(x->p.session) > 1 && i < x->p.inputs.npaths; i++)
+    for (size_t i = 0; session_members(x->p.session) > 1 && i < x->p.inputs.npaths; i++)
         if (strcmp(x->p.inputs.paths[i], "-") == 0 ||
             (stat(x->p.inputs.paths[i], &st) == 0 && !S_ISREG(st.st_mode)))
             return mt_cli_usage("%s is not a regular file: several ranks cannot all read it",
@@ -184,9 +199,9 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     x->p.inputs.flags |= MT_SOURCE_HOST;
     x->p.inputs.flags |= MT_SOURCE_OWN_RUNS; /* with lane masks and sites, where the trace has them */
     x->p.inputs.threads = x->p.threads > 2 ? x->p.threads - 1 : 1; /* the analysis is the other one */
-    x->p.inputs.on = mt_session_members(x->p.session) > 1;         /* they end together */
-    x->by_parts = mt_session_members(x->p.session) > 1;
-    int alone = mt_session_members(x->p.session) == 1;
+    x->p.inputs.on = session_members(x->p.session) > 1;            /* they end together */
+    x->by_parts = session_members(x->p.session) > 1;
+    int alone = session_members(x->p.session) == 1;
     if (x->shared && (!alone || (x->formats.format != MT_FORMAT_JSON && x->formats.format != MT_FORMAT_TEXT)))
         return alone ? mt_cli_usage("the section shared is for --format=json and text")
                      : mt_cli_usage("the section shared is one process's work: start it without mpirun");
@@ -202,7 +217,7 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
         code = check_inputs(x);
     if (!code && x->shared)
         code = extract_has_spaces(&x->p.inputs);
-    if (code || !mt_session_reports(x->p.session))
+    if (code || !session_reports(x->p.session))
         return code;
     if (x->formats.folder)
         return mt_tables_folder(x->output);
@@ -213,15 +228,15 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
 static int open_all(struct mt_extract *x)
 {
     int code;
-    if (!x->p.inputs.ends && !mt_session_reports(x->p.session))
+    if (!x->p.inputs.ends && !session_reports(x->p.session))
         x->p.more.options.chosen = 0; /* rank 0 has them to itself */
     if (!(x->p.source = mt_inputs_source(&x->p.inputs, &code)))
         return code;
     mt_progress_init(&x->p.progress);
-    x->p.progress.on &= mt_session_reports(x->p.session);
+    x->p.progress.on &= session_reports(x->p.session);
     mt_pipeline_host(&x->p);
     x->p.options.volumes =
-        mt_session_members(x->p.session) == 1 && !(x->sections & ~DATA_VOLUMES) && !x->p.options.transfers &&
+        session_members(x->p.session) == 1 && !(x->sections & ~DATA_VOLUMES) && !x->p.options.transfers &&
         !x->p.options.host &&
         x->formats.format == MT_FORMAT_JSON; /* others show both kinds of volume side by side */
     return mt_pipeline_start(&x->p, x->p.options.volumes ? 1 : x->p.threads); /* who reads can add up */
@@ -246,7 +261,7 @@ static int open_together(struct mt_extract *x)
 {
     if (x->by_parts)
         x->p.inputs.ends = x->ends = x->p.session->split(x->p.inputs.paths, x->p.inputs.npaths);
-    return mt_session_agree(x->p.session, open_all(x));
+    return session_agree(x->p.session, open_all(x));
 }
 
 static void close_all(struct mt_extract *x)
@@ -287,7 +302,7 @@ int mt_extract_command(int argc, char **argv)
     if (other)
         return other;
 #endif
-    mt_cli_quiet = !mt_session_reports(x.p.session); /* all would say the same */
+    mt_cli_quiet = !session_reports(x.p.session); /* all would say the same */
     opterr = !mt_cli_quiet;
     mt_pipeline_init(&x.p);
     x.p.span = extract_span;
@@ -300,7 +315,7 @@ int mt_extract_command(int argc, char **argv)
                                 &x.p.inputs.flags);
     if (code == 0)
         code = extract_prepare(&x, argc, argv);
-    code = mt_session_agree(x.p.session, code);
+    code = session_agree(x.p.session, code);
     if (code == 0)
         code = open_together(&x);
     mt_cli_quiet = 0;

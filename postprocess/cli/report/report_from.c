@@ -1,4 +1,4 @@
-/* Reads the sections of a comm.json (docs/man/mt-extract.md) back into the flat lists of a report. */
+/* Reads the sections of a comm.json (docs/man/memtrace-extract.md) back into the flat lists of a report. */
 #define _GNU_SOURCE
 #include "report_from.h"
 #include "analysis/locality/locality.h"

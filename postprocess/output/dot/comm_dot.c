@@ -100,7 +100,7 @@ static void write_node(FILE *f, const struct dot *d, uint64_t node)
         comm_dot_quoted(f, MT_HOST_NAME);
         if (c->options.host) {
             fputs("\\n", f);
-            comm_dot_quoted(f, mt_comm_place_name(c, (uint32_t)(node & ~HOST)));
+            comm_dot_quoted(f, mt_comm_location_name(c, (uint32_t)(node & ~HOST)));
         }
         fputs("\", style=filled, fillcolor=gray90];\n", f);
         return;

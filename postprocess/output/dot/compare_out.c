@@ -1,9 +1,9 @@
-/* How alike traces are: text, CSV, JSON and a heat map as SVG (docs/man/mt-compare.md). */
+/* How alike traces are: text, CSV, JSON and a heat map as SVG (docs/man/memtrace-compare.md). */
 #define _GNU_SOURCE
 #include "compare_out.h"
 #include "output/rows/csv.h"
 #include "graph_out.h"
-#include "reader/text.h"
+#include "reader/base/text.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* How alike traces are: text, CSV, JSON and a heat map as SVG (docs/man/mt-compare.md). */
+/* How alike traces are: text, CSV, JSON and a heat map as SVG (docs/man/memtrace-compare.md). */
 #ifndef MT_OUTPUT_COMPARE_OUT_H
 #define MT_OUTPUT_COMPARE_OUT_H
 #include <stdio.h>

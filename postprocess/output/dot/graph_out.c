@@ -1,8 +1,8 @@
-/* The memory graph as DOT (Graphviz), GraphML and JSON (docs/man/mt-graph.md). */
+/* The memory graph as DOT (Graphviz), GraphML and JSON (docs/man/memtrace-graph.md). */
 #define _GNU_SOURCE
 #include "graph_out.h"
 #include "analysis/base/sites.h"
-#include "reader/text.h"
+#include "reader/base/text.h"
 #include "memtrace/order.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void dot_text(FILE *f, const char *s)
 /* "dir/file.c:7" as "file.c-7". */
 static void dot_place(FILE *f, const char *place)
 {
-    const char *slash = strrchr(place, '/'), *colon = mt_place_colon(place);
+    const char *slash = strrchr(place, '/'), *colon = mt_location_colon(place);
     const char *name = slash ? slash + 1 : place;
     if (!colon || colon < name) {
         dot_text(f, name);

@@ -1,4 +1,4 @@
-/* The memory graph as DOT (Graphviz), GraphML and JSON (docs/man/mt-graph.md). */
+/* The memory graph as DOT (Graphviz), GraphML and JSON (docs/man/memtrace-graph.md). */
 #ifndef MT_OUTPUT_GRAPH_OUT_H
 #define MT_OUTPUT_GRAPH_OUT_H
 #include <stdio.h>

@@ -75,8 +75,9 @@ static int host_order(const void *a, const void *b, void *arg)
 {
     const struct mt_comm *c = arg;
     const struct mt_host_actor *x = &c->hosts[*(const uint32_t *)a], *y = &c->hosts[*(const uint32_t *)b];
-    int d =
-        x->place == y->place ? 0 : strcmp(mt_comm_place_name(c, x->place), mt_comm_place_name(c, y->place));
+    int d = x->place == y->place
+                ? 0
+                : strcmp(mt_comm_location_name(c, x->place), mt_comm_location_name(c, y->place));
     return d ? d : x->superstep < y->superstep ? -1 : x->superstep > y->superstep;
 }
 
@@ -96,7 +97,7 @@ static void write_host(struct mt_json *j, const struct mt_comm *c, const uint32_
         if (!open || open->place != h->place) {
             if (open)
                 mt_json_end(j);
-            mt_json_object(j, mt_comm_place_name(c, h->place), 0);
+            mt_json_object(j, mt_comm_location_name(c, h->place), 0);
             open = h;
         }
         write_volume(j, mt_key_u64(key, h->superstep), load, store);

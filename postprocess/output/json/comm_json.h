@@ -1,4 +1,5 @@
-/* comm.json: the results of the communication analysis (docs/definitions.md, docs/man/mt-extract.md). */
+/* comm.json: the results of the communication analysis (docs/definitions.md, docs/man/memtrace-extract.md).
+ */
 #ifndef MT_OUTPUT_COMM_JSON_H
 #define MT_OUTPUT_COMM_JSON_H
 #include <signal.h>

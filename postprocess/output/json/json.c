@@ -1,7 +1,7 @@
 /* A streaming JSON writer: nothing is kept but one buffer. */
 #define _GNU_SOURCE
 #include "json.h"
-#include "reader/internal.h"
+#include "reader/base/internal.h"
 #include <errno.h>
 #include <float.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The sections of the further analyses in comm.json (docs/man/mt-extract.md). */
+/* The sections of the further analyses in comm.json (docs/man/memtrace-extract.md). */
 #ifndef MT_OUTPUT_LOCALITY_JSON_H
 #define MT_OUTPUT_LOCALITY_JSON_H
 #include "json.h"

@@ -47,7 +47,7 @@ static const char *end_key(char *out, const struct mt_comm *c, const struct end 
         return e->kernel;
     if (level == 2)
         return mt_key_u64(out, e->superstep);
-    return e->id & MT_ENTRY_HOST ? mt_comm_place_name(c, c->hosts[e->id & MT_ENTRY_MAX].place)
+    return e->id & MT_ENTRY_HOST ? mt_comm_location_name(c, c->hosts[e->id & MT_ENTRY_MAX].place)
                                  : mt_cta_key(out, e->cta);
 }
 
@@ -74,8 +74,8 @@ static void write_transfer(struct mt_json *j, const struct mt_comm *c, const str
 
 static int name_order(const void *a, const void *b, void *arg)
 {
-    return strcmp(mt_comm_place_name(arg, *(const uint32_t *)a),
-                  mt_comm_place_name(arg, *(const uint32_t *)b));
+    return strcmp(mt_comm_location_name(arg, *(const uint32_t *)a),
+                  mt_comm_location_name(arg, *(const uint32_t *)b));
 }
 
 /* rank[place] in the order of the names; NULL without memory. */

@@ -50,7 +50,7 @@ static void host_section(FILE *f, const struct mt_comm *c, unsigned s)
         if (!mt_comm_host_selected(c, h) || !(load | store))
             continue;
         fprintf(f, "%s,%s,%" PRIu32 ",", mt_section_names[s], MT_HOST_NAME, h->superstep);
-        mt_csv_text(f, mt_comm_place_name(c, h->place));
+        mt_csv_text(f, mt_comm_location_name(c, h->place));
         fprintf(f, ",%" PRIu64 ",%" PRIu64 "\n", load, store);
     }
 }
@@ -84,7 +84,7 @@ static void end_of(FILE *f, const struct mt_comm *c, uint32_t id)
     if (id & MT_ENTRY_HOST) {
         const struct mt_host_actor *h = &c->hosts[id & MT_ENTRY_MAX];
         fputs(MT_HOST_NAME ",", f);
-        mt_csv_text(f, mt_comm_place_name(c, h->place));
+        mt_csv_text(f, mt_comm_location_name(c, h->place));
         fprintf(f, ",%" PRIu32, h->superstep);
     } else {
         const struct mt_actor *a = &c->actors[id];

@@ -1,5 +1,5 @@
-/* The results in other forms than JSON: tables (CSV, SQLite, Parquet), a graph (DOT). docs/man/mt-extract.md
- * says what is in them. */
+/* The results in other forms than JSON: tables (CSV, SQLite, Parquet), a graph (DOT).
+ * docs/man/memtrace-extract.md says what is in them. */
 #ifndef MT_OUTPUT_COMM_FORMATS_H
 #define MT_OUTPUT_COMM_FORMATS_H
 #include <stdio.h>

@@ -76,7 +76,7 @@ const char *mt_cta_key(char *out, uint64_t order)
 
 /* ---- places and buffers ---- */
 
-const char *mt_comm_place_name(const struct mt_comm *c, uint32_t place)
+const char *mt_comm_location_name(const struct mt_comm *c, uint32_t place)
 {
     return place || c->options.host ? c->places.names[place] : "0,0,0";
 }

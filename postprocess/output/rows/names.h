@@ -41,7 +41,7 @@ const char *mt_key_cta(char *out, uint64_t x, uint64_t y, uint64_t z); /* "x,y,z
 /* The key of a CTA from that number; `out` has room for 64. */
 const char *mt_cta_key(char *out, uint64_t order);
 /* "file:line" of host code; what is not known is "?", or "0,0,0" when no host trace was read. */
-const char *mt_comm_place_name(const struct mt_comm *c, uint32_t place);
+const char *mt_comm_location_name(const struct mt_comm *c, uint32_t place);
 
 /* "#ID NAME" of an allocation, "?" for an index beyond; `out` has room for MT_ALLOC_LABEL. Returns out. */
 enum { MT_ALLOC_LABEL = 300 };

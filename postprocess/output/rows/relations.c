@@ -90,7 +90,7 @@ void mt_tuples_maybe(struct mt_tuples *w, int known, uint64_t v)
 
 void mt_tuples_place(struct mt_tuples *w, const char *place, char *room)
 {
-    const char *colon = mt_place_colon(place);
+    const char *colon = mt_location_colon(place);
     size_t n = colon ? (size_t)(colon - place) : strlen(place);
     if (n >= MT_TUPLES_FILE || strcmp(place, "?") == 0) {
         mt_tuples_null(w, 2);

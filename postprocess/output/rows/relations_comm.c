@@ -3,7 +3,7 @@
 #include "comm_formats.h"
 #include "sorted.h"
 #include "relations_parts.h"
-#include "reader/text.h"
+#include "reader/base/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ int mt_tuples_of_host_volumes(struct mt_tuples *w, const struct mt_comm_result *
         const struct mt_host_actor *h = &c->hosts[i];
         mt_tuples_number(w, i + 1); /* never 0: to SQL a place is true, a CTA's NULL is not */
         mt_tuples_number(w, h->superstep);
-        mt_tuples_text(w, mt_comm_place_name(c, h->place));
+        mt_tuples_text(w, mt_comm_location_name(c, h->place));
         mt_tuples_numbers(w, MT_NUMBERS(h->load, h->store, h->comm_load, h->comm_store));
         rc = mt_tuples_next(w);
     }

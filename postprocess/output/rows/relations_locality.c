@@ -99,7 +99,7 @@ int mt_tuples_of_coalescing_sites(struct mt_tuples *w, const struct mt_comm_resu
     int rc = order ? 0 : mt_tuples_memory(w);
     for (size_t i = 0; rc == 0 && i < x->sites.count; i++) {
         const struct mt_coalescing_cell *c = &x->sites.cells[order[i]];
-        const struct mt_site_place *p = &r->sites->places[c->place];
+        const struct mt_site_location *p = &r->sites->places[c->place];
         mt_tuples_place(w, r->sites->lines.names[c->line], room);
         mt_tuples_number(w, p->column);
         mt_tuples_text(w, p->var ? r->sites->vars.names[p->var] : NULL);

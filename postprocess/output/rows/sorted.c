@@ -255,7 +255,7 @@ static int by_site(const void *a, const void *b, void *arg)
 {
     const struct cells_order *o = arg;
     const struct mt_coalescing_cell *x = &o->cells[*(const size_t *)a], *y = &o->cells[*(const size_t *)b];
-    const struct mt_site_place *p = &o->sites->places[x->place], *q = &o->sites->places[y->place];
+    const struct mt_site_location *p = &o->sites->places[x->place], *q = &o->sites->places[y->place];
     int d = strcmp(o->sites->lines.names[x->line], o->sites->lines.names[y->line]);
     if (!d && p->column != q->column)
         d = p->column < q->column ? -1 : 1;
@@ -303,7 +303,7 @@ static int end_order(const struct mt_comm *c, uint32_t x, uint32_t y)
         const struct mt_host_actor *p = &c->hosts[x & MT_ENTRY_MAX], *q = &c->hosts[y & MT_ENTRY_MAX];
         if (p->superstep != q->superstep)
             return p->superstep < q->superstep ? -1 : 1;
-        return strcmp(mt_comm_place_name(c, p->place), mt_comm_place_name(c, q->place));
+        return strcmp(mt_comm_location_name(c, p->place), mt_comm_location_name(c, q->place));
     }
     const struct mt_actor *p = &c->actors[x], *q = &c->actors[y];
     if (p->launch != q->launch)

@@ -54,7 +54,7 @@ static void comm_text_end(struct mt_table *t, const struct mt_comm *c, uint32_t 
     if (id & MT_ENTRY_HOST) {
         const struct mt_host_actor *h = &c->hosts[id & MT_ENTRY_MAX];
         mt_table_u64(t, h->superstep);
-        mt_table_text(t, c->options.host ? mt_comm_place_name(c, h->place) : "-");
+        mt_table_text(t, c->options.host ? mt_comm_location_name(c, h->place) : "-");
     } else {
         mt_table_u64(t, c->actors[id].launch);
         mt_table_text(t, mt_cta_key(key, mt_cta_order(c->actors[id].cta)));

@@ -76,7 +76,7 @@ static int lines_text_by(FILE *f, const struct mt_locality *m, const struct mt_s
     for (size_t i = 0; i < m->lines.count[by]; i++) {
         const struct mt_lines_cell *c = &m->lines.cells[by][i];
         mt_table_row(&t, c->load + c->store);
-        mt_table_text(&t, by == MT_BY_LINE  ? mt_place_short(sites->lines.names[c->place])
+        mt_table_text(&t, by == MT_BY_LINE  ? mt_location_short(sites->lines.names[c->place])
                           : by == MT_BY_VAR ? sites->vars.names[c->place]
                                             : mt_alloc_label(label, m, c->place));
         mt_table_kernel(&t, c->kernel);
@@ -141,7 +141,7 @@ int mt_coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sit
         const struct mt_coalescing_cell *x = &c->cells[i];
         double n = (double)x->requests;
         mt_table_row(&t, x->sectors);
-        mt_table_text(&t, mt_place_short(sites->lines.names[x->line]));
+        mt_table_text(&t, mt_location_short(sites->lines.names[x->line]));
         mt_table_kernel(&t, x->kernel);
         mt_table_text(&t, mt_access_types[x->type]);
         mt_table_u64(&t, x->requests);
@@ -299,7 +299,7 @@ static void side_text(struct mt_table *t, const struct mt_sites *sites, uint32_t
 {
     uint32_t line = mt_side_line(side);
     mt_table_say(t, "%s %s", mt_access_types[mt_side_type(side)],
-                 line ? mt_place_short(sites->lines.names[line]) : "?");
+                 line ? mt_location_short(sites->lines.names[line]) : "?");
 }
 
 static void cta_text(struct mt_table *t, uint64_t cta)

@@ -17,7 +17,7 @@ static void put_place(struct mt_table *t, const char *what, const struct mt_site
 {
     char room[1024];
     const char *words = mt_site_words(s, room, sizeof room);
-    mt_table_say(t, "%s%s%s", what, *what ? " " : "", words ? mt_place_short(words) : "?");
+    mt_table_say(t, "%s%s%s", what, *what ? " " : "", words ? mt_location_short(words) : "?");
 }
 
 /* A site's place, with its column where the table has two sites on one line. */
@@ -29,7 +29,7 @@ static void put_site(struct mt_table *t, const struct mt_onchip_rows *r, const s
         several |= o && o->line == s->line && o->column != s->column && strcmp(o->file, s->file) == 0;
     }
     if (s && *s->file && several)
-        mt_table_say(t, "%s:%" PRIu64 ":%" PRIu64, mt_place_short(s->file), s->line, s->column);
+        mt_table_say(t, "%s:%" PRIu64 ":%" PRIu64, mt_location_short(s->file), s->line, s->column);
     else
         put_place(t, "", s);
 }

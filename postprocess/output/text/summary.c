@@ -5,7 +5,7 @@
 #include "locality_text.h"
 #include "table.h"
 #include "numbers.h"
-#include "reader/text.h"
+#include "reader/base/text.h"
 #include "memtrace/order.h"
 #include "memtrace/record.h"
 #include <inttypes.h>
@@ -233,7 +233,7 @@ static void summary_lines(struct summary *s)
     }
     if (known >= 2 && all)
         summary_say(s, 0, "Line %s moves most of %s: %s, %s of all bytes.",
-                    mt_place_short(s->r->sites->lines.names[top]),
+                    mt_location_short(s->r->sites->lines.names[top]),
                     mt_number_many(known, "line", "lines").text, mt_number_bytes(sum[top]).text,
                     mt_number_percent(sum[top], all).text);
     free(sum);
@@ -272,7 +272,7 @@ static void summary_coalescing(struct summary *s)
                 "request, %s used%s.",
                 mt_number_percent(moved - lost, moved).text, mt_number_bytes(moved).text,
                 mt_access_types[top->type],
-                kernel ? kernel : mt_place_short(s->r->sites->lines.names[top->line]),
+                kernel ? kernel : mt_location_short(s->r->sites->lines.names[top->line]),
                 mt_number_decimals((double)top->sectors / (double)top->requests, 1).text,
                 mt_number_percent(top->distinct, top->sectors * SECTOR).text,
                 mt_coalescing_halves(x, (size_t)(top - x->cells)) ? MT_HALVES_WORDS : "");
@@ -328,7 +328,7 @@ static void summary_conflicts(struct summary *s)
     for (int i = 0; list && x->count && i < 2; i++) {
         uint32_t line = mt_side_line(top->side[i]);
         snprintf(side[i].text, sizeof side[i].text, "%.250s%s%s",
-                 line ? mt_place_short(s->r->sites->lines.names[line]) : "", line ? " " : "",
+                 line ? mt_location_short(s->r->sites->lines.names[line]) : "", line ? " " : "",
                  mt_access_types[mt_side_type(top->side[i])]);
     }
     if (list && x->count) {

@@ -17,7 +17,7 @@ static struct mt_number onchip_site(const struct mt_site_event *site)
     struct mt_number w;
     char room[1024];
     const char *words = mt_site_words(site, room, sizeof room);
-    snprintf(w.text, sizeof w.text, "%.60s", words ? mt_place_short(words) : "?");
+    snprintf(w.text, sizeof w.text, "%.60s", words ? mt_location_short(words) : "?");
     return w;
 }
 

@@ -1,4 +1,4 @@
-/* Two runs side by side: as tables and as JSON (docs/man/mt-compare.md). */
+/* Two runs side by side: as tables and as JSON (docs/man/memtrace-compare.md). */
 #ifndef MT_OUTPUT_VERSUS_OUT_H
 #define MT_OUTPUT_VERSUS_OUT_H
 #include <stdio.h>

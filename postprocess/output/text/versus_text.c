@@ -263,8 +263,8 @@ static int versus_part_table(FILE *f, const struct mt_versus *p, enum mt_side_by
         for (size_t k = 0; k < p->kernels[i].count[by]; k++) {
             const struct mt_versus_row *r = &p->kernels[i].part[by][k];
             mt_table_row(&t, 0);
-            versus_name(&t, r->a ? mt_place_short(r->a->place) : NULL,
-                        r->b ? mt_place_short(r->b->place) : NULL);
+            versus_name(&t, r->a ? mt_location_short(r->a->place) : NULL,
+                        r->b ? mt_location_short(r->b->place) : NULL);
             versus_kernel_name(&t, &p->kernels[i].row);
             versus_cells(&t, r, known, n);
         }

@@ -79,7 +79,7 @@ function glanceConflicts() {
   return glanceItem("conflicts", "conflicts", true, many(rows.length, "conflict"), " between CTAs of one launch (races, unless the program orders them), the largest in ", kernelWord(top.kernel), ": ",
     code(top.a), " against ", code(top.b), " on ", bytes(top.bytes), ".");
 }
-// Buffers of equal size of which a kernel reads one and writes the other, and its next launch the other way round, as output/summary_turns.c
+// Buffers of equal size of which a kernel reads one and writes the other, and its next launch the other way round, as output/text/summary_turns.c
 // finds them: {a, b: places in `buffers`, kernel, times}, what did it most often first.
 function bufferTurns() {
   const uses = launches.map(() => new Map()), last = new Map(), pairs = new Map();

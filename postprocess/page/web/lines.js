@@ -83,7 +83,7 @@ function lineParts(at) {
 const atomicWords = "Of atomics: 1 where all lanes add to one word, as smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_atom; l1tex__t_sectors_pipe_lsu_mem_global_op_atom counts 32.";
 // Do lanes access less than the 16 bytes that they are apart? Accesses of 8 bytes may be halves.
 function halved(r) { return (r.strides["16"] || r.strides["-16"]) && r.bytes < 16 * r.accesses; }
-// Below figures of accesses that may be parts of one that another compiler makes; as in output/table.c.
+// Below figures of accesses that may be parts of one that another compiler makes; as in output/text/table.c.
 const halvesWords = "Accesses are those of the code that ran: clang may copy a float4 or an __int128 by two accesses of 8 bytes, nvcc does by one of 16.";
 // Is there a column of bank conflicts?
 const bankColumn = !!data.shared && data.shared.banks.rows.some((r) => r.wavefronts > r.ideal);

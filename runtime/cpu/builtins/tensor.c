@@ -4,6 +4,44 @@
 #include "half.h"
 #include "tensor_map.h"
 
+/* Row r of the box at these coordinates: how many of its elements are inside the tensor, the first of them
+ * (*first, counted in the box) and its address. */
+static uint32_t tensor_row(const struct mt_tensor_map *m, const int32_t *at, uint64_t r, uint32_t *first,
+                           uint64_t *address)
+{
+    int64_t begin = at[0] < 0 ? -(int64_t)at[0] : 0, end = (int64_t)m->last[0] + 1 - at[0];
+    end = end < m->box[0] ? end : m->box[0];
+    *address = m->address;
+    for (uint32_t i = 1; i < m->rank; i++) {
+        uint32_t n = mt_tensor_count(m, i);
+        int64_t where = at[i] + (int64_t)(r % n) * m->step[i];
+        r /= n;
+        if (where < 0 || where > m->last[i])
+            return 0;
+        *address += (uint64_t)where * m->stride[i - 1];
+    }
+    if (begin >= end)
+        return 0;
+    *address += (uint64_t)(at[0] + begin) * mt_tensor_element(m);
+    *first = (uint32_t)begin;
+    return (uint32_t)(end - begin);
+}
+
+/* Where byte `at` of the box goes that would be at address p + at: within a span chunks of 16 bytes change
+ * places, by what address bits from the seventh on say. */
+static uint64_t tensor_swizzle(const struct mt_tensor_map *m, uint64_t p)
+{
+    return p ^ (p >> 7 & ((1u << m->swizzle) - 1)) << 4;
+}
+
+static uint64_t tensor_rows(const struct mt_tensor_map *m)
+{
+    uint64_t n = 1;
+    for (uint32_t i = 1; i < m->rank; i++)
+        n *= mt_tensor_count(m, i);
+    return n;
+}
+
 #define ROW_BYTES (256 * 8) /* the longest row of a box */
 #define SHARED_ALIGN 128
 #define FAULT_ADDRESS 700 /* errors as CUDA numbers them */
@@ -32,7 +70,7 @@ static const char *tensor_wrong(const struct mt_tensor_map *m, uint32_t rank)
 
 static MT_INLINE bool tensor_fits(const struct mt_tensor_map *m)
 {
-    return mt_tensor_rows(m) * mt_tensor_pitch(m) <= mt_cpu_tls.shared_bytes;
+    return tensor_rows(m) * mt_tensor_pitch(m) <= mt_cpu_tls.shared_bytes;
 }
 
 /* Is there anything to record? What is wrong fails in the copy. */
@@ -51,10 +89,10 @@ MT_BUILTIN void __mt_access_tensor_at(const void *map, uint32_t rank, uint32_t t
     const int32_t at[MT_TENSOR_RANK] = {c0, c1, c2, c3, c4};
     if (!tensor_records(m, rank))
         return;
-    uint64_t rows = mt_tensor_rows(m), address;
+    uint64_t rows = tensor_rows(m), address;
     uint32_t first, n;
     for (uint64_t r = 0; r < rows; r++)
-        if ((n = mt_tensor_row(m, at, r, &first, &address)))
+        if ((n = tensor_row(m, at, r, &first, &address)))
             access_record(address, type << 28 | n * mt_tensor_element(m), site, place);
 }
 
@@ -64,7 +102,7 @@ void __mt_access_shared_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t si
 static void tensor_shared(const struct mt_tensor_map *m, uint64_t p, uint32_t type, uint32_t site,
                           uint64_t place)
 {
-    uint64_t rows = mt_tensor_rows(m);
+    uint64_t rows = tensor_rows(m);
     uint32_t pitch = mt_tensor_pitch(m), bytes = m->box[0] * mt_tensor_element(m);
     if (bytes == pitch) {
         __mt_access_shared_n_at((void *)p, rows * bytes, type, site, place);
@@ -72,7 +110,7 @@ static void tensor_shared(const struct mt_tensor_map *m, uint64_t p, uint32_t ty
     }
     for (uint64_t r = 0; r < rows; r++)
         for (uint32_t at = 0; at < bytes; at += 16)
-            __mt_access_shared_n_at((void *)mt_tensor_swizzle(m, p + r * pitch + at), 16, type, site, place);
+            __mt_access_shared_n_at((void *)tensor_swizzle(m, p + r * pitch + at), 16, type, site, place);
 }
 
 MT_BUILTIN void __mt_access_tensor_shared_at(const void *map, uint32_t rank, void *shared, uint32_t ctas,
@@ -223,7 +261,7 @@ static void tensor_move(const struct mt_tensor_map *m, uint64_t shared, uint8_t 
 {
     uint32_t n = m->box[0] * mt_tensor_element(m);
     for (uint32_t at = 0; at < n; at += 16) {
-        void *p = (void *)mt_tensor_swizzle(m, shared + at);
+        void *p = (void *)tensor_swizzle(m, shared + at);
         if (load)
             __builtin_memcpy(p, row + at, 16);
         else
@@ -234,10 +272,10 @@ static void tensor_move(const struct mt_tensor_map *m, uint64_t shared, uint8_t 
 static void tensor_copy(const struct mt_tensor_map *m, uint32_t op, const int32_t *at, uint64_t shared)
 {
     uint8_t row[ROW_BYTES];
-    uint64_t rows = mt_tensor_rows(m), address;
+    uint64_t rows = tensor_rows(m), address;
     uint32_t size = mt_tensor_element(m), first = 0, n;
     for (uint64_t r = 0; r < rows; r++, shared += mt_tensor_pitch(m)) {
-        n = mt_tensor_row(m, at, r, &first, &address);
+        n = tensor_row(m, at, r, &first, &address);
         if (op == MT_TENSOR_LOAD) {
             tensor_fill(m, row);
             __builtin_memcpy(row + first * size, (const void *)address, n * size);
@@ -254,7 +292,7 @@ static void tensor_copy(const struct mt_tensor_map *m, uint32_t op, const int32_
 /* Does the box lie in the shared memory of a CTA of this cluster? */
 static bool tensor_inside(const struct mt_tensor_map *m, uint64_t p)
 {
-    uint64_t bytes = mt_tensor_rows(m) * mt_tensor_pitch(m);
+    uint64_t bytes = tensor_rows(m) * mt_tensor_pitch(m);
     uint64_t offset = p - (uint64_t)mt_cpu_tls.cluster_shared, stride = mt_cpu_tls.cluster_stride;
     return offset / stride < mt_cpu_tls.cluster[0] * mt_cpu_tls.cluster[1] * mt_cpu_tls.cluster[2] &&
            tensor_fits(m) && offset % stride <= mt_cpu_tls.shared_bytes - bytes;
@@ -285,7 +323,7 @@ MT_BUILTIN __attribute__((noinline)) void mtb_tensor(uint32_t op, uint32_t rank,
     const struct mt_tensor_map *m = map;
     uint32_t all = ctas;
     tensor_check(m, op, rank, (uint64_t)shared);
-    uint32_t bytes = (uint32_t)mt_tensor_rows(m) * m->box[0] * mt_tensor_element(m);
+    uint32_t bytes = (uint32_t)tensor_rows(m) * m->box[0] * mt_tensor_element(m);
     do {
         uint32_t rank_of = (uint32_t)__builtin_ctz(ctas | 1u << 31);
         tensor_copy(m, op, at, all ? mtb_ptx_mapa_u64((uint64_t)shared, rank_of) : (uint64_t)shared);

@@ -22,7 +22,7 @@
 
 enum { FRAMES = 64, MOST_UNKNOWN = 1 << 16 };
 
-struct place { /* a code section on the GPU */
+struct section { /* a code section on the GPU */
     struct mt_gpu_code *code;
     uint64_t pc;
     int known, guess; /* guess: from where the others lie */
@@ -33,15 +33,15 @@ struct mt_gpu_code {
     struct mt_code_lines *lines;
     int looked; /* for lines */
     uint64_t hash;
-    uint64_t bytes;       /* of all code sections */
-    struct place *places; /* of each section */
-    char kept[48];        /* the file beside the traces, or "" */
+    uint64_t bytes;         /* of all code sections */
+    struct section *places; /* of each section */
+    char kept[48];          /* the file beside the traces, or "" */
 };
 
 static pthread_mutex_t lock =
     PTHREAD_MUTEX_INITIALIZER; /* all below, and what codes read when it is needed */
 MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
-static struct mt_ranges placed = MT_RANGES_INIT; /* struct place */
+static struct mt_ranges placed = MT_RANGES_INIT; /* struct section */
 MT_FORK_TABLE(placed);
 static struct mt_known by_pc,
     by_content;            /* the latter: a module that comes again has the sites that it had */
@@ -93,7 +93,7 @@ int mt_code_each_kernel(const struct mt_gpu_code *c, int (*f)(void *data, const 
 static void code_take(const struct mt_range *r)
 {
     struct mt_range taken;
-    struct place *p = r->data;
+    struct section *p = r->data;
     if (mt_ranges_take(&placed, r->base, &taken))
         p->known = 0;
     unsure++; /* what was asked there is another's now */
@@ -117,10 +117,10 @@ static int code_clear(uint64_t pc, uint64_t bytes, int guess)
 
 static void code_put(struct mt_gpu_code *c, size_t section, uint64_t pc, uint64_t bytes, int guess)
 {
-    struct place *p = &c->places[section];
+    struct section *p = &c->places[section];
     if (!bytes || pc + bytes < pc || !code_clear(pc, bytes, guess))
         return;
-    *p = (struct place){c, pc, 1, guess};
+    *p = (struct section){c, pc, 1, guess};
     if (mt_ranges_add(&placed, pc, bytes, p) != 0)
         p->known = 0;
 }
@@ -148,7 +148,7 @@ static int code_is_block(const struct mt_gpu_code *c, uint64_t *add)
 {
     size_t n = 0;
     for (size_t i = 0; i < c->cubin.nsections; i++) {
-        const struct place *p = &c->places[i];
+        const struct section *p = &c->places[i];
         if (!p->known || p->guess)
             continue;
         if (n++ && p->pc - c->cubin.sections[i].offset != *add)
@@ -215,7 +215,7 @@ static int spot_near(uint64_t pc, struct spot *s)
 {
     struct mt_range below, above;
     mt_ranges_around(&placed, pc, &below, &above);
-    struct place *b = below.data, *a = above.data, *p;
+    struct section *b = below.data, *a = above.data, *p;
     uint64_t up = b ? pc - below.base : UINT64_MAX, down = a ? above.base - pc : UINT64_MAX;
     p = up < down ? b : a;
     if (!p || (up < down ? up : down) > p->code->bytes)
@@ -232,7 +232,7 @@ static int spot_find(uint64_t pc, struct spot *s)
     struct mt_range r;
     if (!mt_ranges_find(&placed, pc, &r))
         return spot_near(pc, s);
-    struct place *p = r.data;
+    struct section *p = r.data;
     *s = (struct spot){p->code, (uint32_t)(p - p->code->places), (int64_t)(pc - p->pc), p->guess};
     return 1;
 }
@@ -275,7 +275,7 @@ static char *name_of(const char *symbol)
 {
     const char *name;
     size_t n;
-    mt_cubin_plain(symbol, &name, &n);
+    mt_cubin_name(symbol, &name, &n);
     char *plain = strndup(name, n), *text = plain ? mt_demangle_name(plain) : NULL;
     free(plain);
     return text;

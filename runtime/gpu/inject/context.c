@@ -41,7 +41,7 @@ struct mt_inject_context *mt_inject_context(CUcontext handle)
     return c;
 }
 
-void mt_inject_contexts(void (*f)(struct mt_inject_context *c, void *data), void *data)
+static void inject_contexts(void (*f)(struct mt_inject_context *c, void *data), void *data)
 {
     pthread_mutex_lock(&lock);
     struct mt_inject_context *c = contexts; /* later ones are put in front; none is freed */

@@ -313,7 +313,7 @@ const struct mt_cubin_function *mt_cubin_around(const struct mt_cubin *c, uint32
     return f && f->section == section && offset < f->bytes ? f : NULL;
 }
 
-void mt_cubin_plain(const char *symbol, const char **name, size_t *length)
+void mt_cubin_name(const char *symbol, const char **name, size_t *length)
 {
     size_t n = strlen(symbol), digits = n, at = 0;
     while (digits && isdigit((unsigned char)symbol[digits - 1]))

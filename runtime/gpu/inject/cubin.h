@@ -49,5 +49,5 @@ void mt_cubin_drop(struct mt_cubin *c);
 const struct mt_cubin_function *mt_cubin_around(const struct mt_cubin *c, uint32_t section, uint64_t offset);
 /* What a symbol says of the source: "f" of "$kernel$f" (a function that a kernel has a copy of) and of "f$1".
  */
-void mt_cubin_plain(const char *symbol, const char **name, size_t *length);
+void mt_cubin_name(const char *symbol, const char **name, size_t *length);
 #endif

@@ -66,7 +66,6 @@ struct mt_inject_context *mt_inject_context(CUcontext handle);
 /* It has rings, patches and launch contexts, made now if they are not there. 0; -1: it cannot have, which was
  * said. Called with the lock of patching. */
 int mt_inject_context_ready(struct mt_inject_context *c);
-void mt_inject_contexts(void (*f)(struct mt_inject_context *c, void *data), void *data);
 /* Before the first trace is opened: traces are of this device. Waits up to 100 ms for its name. */
 void mt_inject_device_is(int device);
 /* The patches' image; before the first callback. NULL: it cannot be read, *why is a sentence. */
@@ -90,7 +89,7 @@ int mt_inject_green(void);
 /* The context is gone, and with it its streams. */
 void mt_inject_streams_end(CUcontext context);
 /* A launch has left: traces of streams that were destroyed are closed when they have none. Reader only. */
-void mt_inject_streams_settle(void);
+void mt_inject_streams_close(void);
 
 /* A launch that begins now, by itself or as a node of a graph; `stream` is what it belongs to. */
 void mt_inject_launched(const Sanitizer_LaunchData *l, CUcontext context, Sanitizer_StreamHandle stream);

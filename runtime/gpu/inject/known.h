@@ -15,6 +15,4 @@ int mt_known_get(const struct mt_known *k, uint64_t key, uint32_t meta, uint32_t
 int mt_known_set(struct mt_known *k, uint64_t key, uint32_t meta, uint32_t id);
 /* Entries with keys from `from` on, so many, are there no more. */
 void mt_known_forget(struct mt_known *k, uint64_t from, uint64_t count);
-/* For tests: nobody may ask any more. */
-void mt_known_free(struct mt_known *k);
 #endif

@@ -170,7 +170,7 @@ static unsigned module_under_way(CUmodule handle)
 }
 
 /* Records of its kernels are given their places before those are another module's. */
-static void module_settle(CUmodule handle)
+static void module_drain(CUmodule handle)
 {
     struct mt_patience p = mt_reader_patience();
     struct mt_flight_filter any = {0};
@@ -192,7 +192,7 @@ void mt_inject_module_unloads(Sanitizer_CallbackId cbid, const void *data)
     if (!m)
         return;
     if (m->patched)
-        module_settle(m->handle);
+        module_drain(m->handle);
     mt_code_unload(m->code);
     free(m);
 }

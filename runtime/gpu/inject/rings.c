@@ -394,6 +394,6 @@ static unsigned rings_poll(void)
 
 int mt_rings_wake(void)
 {
-    static const struct mt_reader_ops ops = {rings_poll, mt_rings_return, mt_inject_streams_settle};
+    static const struct mt_reader_ops ops = {rings_poll, mt_rings_return, mt_inject_streams_close};
     return mt_reader_wake(&ops);
 }

@@ -85,7 +85,7 @@ static struct stream *stream_take_done(void)
     return s;
 }
 
-void mt_inject_streams_settle(void)
+void mt_inject_streams_close(void)
 {
     struct stream *s;
     while ((s = stream_take_done())) {
@@ -103,7 +103,7 @@ void mt_inject_streams_end(CUcontext context)
     for (struct stream *s = streams; s; s = s->next)
         s->ends |= s->context == context;
     pthread_mutex_unlock(&lock);
-    mt_inject_streams_settle();
+    mt_inject_streams_close();
 }
 
 /* ---- the data of callbacks, in two layouts ---- */
@@ -149,7 +149,7 @@ void mt_inject_stream_ends(Sanitizer_CallbackId cbid, const void *data)
     if (s)
         s->ends = 1;
     pthread_mutex_unlock(&lock);
-    mt_inject_streams_settle();
+    mt_inject_streams_close();
 }
 
 /* A copy of the list: what is done with it may wait. */

@@ -51,7 +51,7 @@ static void line_free(const char *ev, uint64_t id, uint64_t base, uint64_t bytes
 }
 
 static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_alloc_kind kind,
-                       const char *name, const struct mt_code_place *p)
+                       const char *name, const struct mt_code_location *p)
 {
     struct mt_jsonl *j = mt_core_sink_line("alloc");
     if (!j)
@@ -120,7 +120,7 @@ static void alloc_changed(void)
 
 /* Under the lock: [base, base + bytes) is a new allocation. */
 static void alloc_put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name,
-                      const struct mt_code_place *p)
+                      const struct mt_code_location *p)
 {
     struct mt_index_tree *t = tree_of(kind);
     uint64_t id = bytes >= mt_g.o->threshold ? mt_g.allocations + 1 : 0; /* 0: too small to be of interest */
@@ -171,10 +171,10 @@ static void alloc_unlock(struct mt_core_thread *t)
 void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes,
                    uint64_t ip)
 {
-    struct mt_code_place p;
+    struct mt_code_location p;
     if (!base || !bytes || !alloc_enter(t))
         return;
-    mt_site_place(ip, &p);
+    mt_site_locate(ip, &p);
     alloc_lock(t);
     alloc_put(kind, base, bytes, "", &p);
     alloc_unlock(t);
@@ -182,7 +182,7 @@ void mt_core_alloc(struct mt_core_thread *t, enum mt_core_alloc_kind kind, uint6
 
 void mt_alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name)
 {
-    static const struct mt_code_place nowhere = {.file = "", .function = "", .module = ""};
+    static const struct mt_code_location nowhere = {.file = "", .function = "", .module = ""};
     if (!alloc_keeps())
         return;
     mt_spin_lock(&mt_g.index_lock);
@@ -223,11 +223,11 @@ void mt_core_realloc_begin(struct mt_core_thread *t, uint64_t old)
 
 void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint64_t bytes, uint64_t ip)
 {
-    struct mt_code_place p;
+    struct mt_code_location p;
     uint64_t id = UINT64_MAX;
     if (!base || !alloc_enter(t))
         return;
-    mt_site_place(ip, &p);
+    mt_site_locate(ip, &p);
     alloc_lock(t);
     if (t && t->state->realloc_base == old)
         id = t->state->realloc_id;
@@ -266,10 +266,10 @@ void mt_core_unmap(struct mt_core_thread *t, uint64_t base, uint64_t bytes)
 void mt_core_remap(struct mt_core_thread *t, uint64_t old, uint64_t old_bytes, uint64_t base, uint64_t bytes,
                    uint64_t ip)
 {
-    struct mt_code_place p;
+    struct mt_code_location p;
     if (!base || !alloc_enter(t))
         return;
-    mt_site_place(ip, &p);
+    mt_site_locate(ip, &p);
     alloc_lock(t);
     if (old_bytes)
         alloc_unmap(old, alloc_pages(old_bytes));
@@ -280,10 +280,10 @@ void mt_core_remap(struct mt_core_thread *t, uint64_t old, uint64_t old_bytes, u
 
 void mt_core_brk(struct mt_core_thread *t, uint64_t old_break, uint64_t new_break, uint64_t ip)
 {
-    struct mt_code_place p;
+    struct mt_code_location p;
     if (old_break == new_break || !alloc_enter(t))
         return;
-    mt_site_place(new_break > old_break ? ip : 0, &p);
+    mt_site_locate(new_break > old_break ? ip : 0, &p);
     alloc_lock(t);
     if (new_break > old_break)
         alloc_put(MT_CORE_BRK, old_break, new_break - old_break, "", &p);

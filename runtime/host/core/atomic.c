@@ -4,6 +4,20 @@
 #include "text.h"
 #include <stdio.h>
 
+/* The usual case, mt_order_acquire for one operand inside one block: the lock, held now; NULL:
+ * not that case. */
+static int order_acquire_one(struct mt_core_thread_state *t, uint64_t address, uint32_t size)
+{
+    uint64_t block = address >> mt_order_shift;
+    if ((address + size - (size != 0)) >> mt_order_shift != block)
+        return 0;
+    uint32_t index = (uint32_t)block & mt_order_mask;
+    t->lock_at[0] = index;
+    t->held = 1;
+    mt_order_take(&mt_order_bank[index], t->slot + 1);
+    return 1;
+}
+
 #define RESERVE (MT_CORE_OPERANDS + 16u) /* entries kept free for one access and an event */
 #define AHEAD 32                         /* entries, where the next ones will be */
 #define PIECE 8192u                      /* text put together before it goes to the sink */
@@ -230,7 +244,7 @@ void mt_core_atomic_begin_one(struct mt_core_thread *pub, uint64_t address, uint
     if (atomic_begin(t)) {
         t->operand[0] = (struct mt_core_operand){address, site, size};
         t->count = 1;
-        if (!mt_g.o->test && !mt_order_acquire_one(t, address, size))
+        if (!mt_g.o->test && !order_acquire_one(t, address, size))
             mt_order_acquire(t);
     }
     t->busy = 0;

@@ -41,7 +41,7 @@ void mt_core_options_free(struct mt_core_options *o);
 
 /* ---- what an engine gives ---- */
 
-struct mt_core_place {
+struct mt_core_location {
     uint32_t line, column;
     char file[512], function[256], module[512]; /* "" when not known */
 };
@@ -51,7 +51,7 @@ struct mt_core_engine {
     const char *program; /* path of the traced program; NULL: /proc/self/exe is it */
     /* Source place of an instruction; 0 if at least the module is known. May be NULL. Called once per new
      * site or call site, under no lock of the core. */
-    int (*locate)(uint64_t ip, struct mt_core_place *place);
+    int (*locate)(uint64_t ip, struct mt_core_location *place);
     /* A variable's name as its source spells it, of the one in the symbol table: `room` or `symbol`. NULL:
      * names stay as they are. */
     const char *(*plain)(const char *symbol, char *room, unsigned size);

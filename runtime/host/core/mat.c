@@ -36,7 +36,8 @@ static void mat_append(struct mt_core_thread_state *t, uint64_t address, uint32_
 }
 
 /* Room is there: RESERVE. */
-void mt_mat_event(struct mt_core_thread_state *t, enum mt_host_event kind, const uint64_t *args, unsigned n)
+static void mat_event(struct mt_core_thread_state *t, enum mt_host_event kind, const uint64_t *args,
+                      unsigned n)
 {
     mat_append(t, n ? args[0] : 0, 0, (uint32_t)kind);
     for (unsigned i = 1; i < n; i++)
@@ -46,7 +47,7 @@ void mt_mat_event(struct mt_core_thread_state *t, enum mt_host_event kind, const
 static void clock_event(struct mt_core_thread_state *t)
 {
     uint64_t now = mt_plat_now_ns();
-    mt_mat_event(t, MT_HOST_EV_CLOCK, &now, 1);
+    mat_event(t, MT_HOST_EV_CLOCK, &now, 1);
 }
 
 /* The buffer goes to the sink; cur is at the start of another. */
@@ -92,7 +93,7 @@ static void log_seq(struct mt_core_thread_state *t)
     if (t->pub.cur == t->buffer->entry)
         t->buffer->seq = seq; /* nothing before it */
     else
-        mt_mat_event(t, MT_HOST_EV_SEQ, &seq, 1);
+        mat_event(t, MT_HOST_EV_SEQ, &seq, 1);
     t->seq = seq;
 }
 
@@ -131,7 +132,7 @@ void mt_mat_start(struct mt_core_thread_state *t)
     t->kept = t->pub.cur = t->buffer->entry;
     t->window = MT_APPEND;
     if (mt_g.o->container) {
-        mt_mat_event(t, MT_HOST_EV_THREAD_START, &t->number, 1);
+        mat_event(t, MT_HOST_EV_THREAD_START, &t->number, 1);
         clock_event(t);
     }
     t->kept = t->pub.cur;
@@ -148,7 +149,7 @@ static void show_place(struct mt_core_kept_site *s, uint64_t ip)
         return;
     s->shown = 1;
     if (*s->file && !mt_g.o->mat_files)
-        mt_core_sink_text_locked(line, mt_text_mat_place(line, sizeof line, ip, s->file, s->line));
+        mt_core_sink_text_locked(line, mt_text_mat_location(line, sizeof line, ip, s->file, s->line));
 }
 
 static void text_access(const struct mt_meaning *m, uint32_t site, uint64_t address, uint32_t size)
@@ -264,7 +265,7 @@ void mt_mat_end(struct mt_core_thread_state *t)
         t->window = MT_APPEND;
         if (t->pub.cur >= END(t->buffer) - RESERVE)
             hand_over(t);
-        mt_mat_event(t, MT_HOST_EV_THREAD_END, NULL, 0);
+        mat_event(t, MT_HOST_EV_THREAD_END, NULL, 0);
         clock_event(t);
         t->buffer->count = (uint64_t)(t->pub.cur - t->buffer->entry);
         mt_core_sink_put(t->buffer);
@@ -301,7 +302,7 @@ void mt_mat_roi(struct mt_core_thread_state *t, int on)
             set_cur(t, t->kept);
         if (t->pub.cur >= END(t->buffer) - RESERVE)
             hand_over(t);
-        mt_mat_event(t, on ? MT_HOST_EV_START_ROI : MT_HOST_EV_END_ROI, NULL, 0);
+        mat_event(t, on ? MT_HOST_EV_START_ROI : MT_HOST_EV_END_ROI, NULL, 0);
         t->kept = t->pub.cur;
     }
     mt_mat_look(t);

@@ -25,20 +25,6 @@ static inline void mt_order_take(struct mt_address_lock *l, uint32_t me)
         mt_order_wait(l, me);
 }
 
-/* The usual case, mt_order_acquire for one operand inside one block: the lock, held now; NULL:
- * not that case. */
-static inline int mt_order_acquire_one(struct mt_core_thread_state *t, uint64_t address, uint32_t size)
-{
-    uint64_t block = address >> mt_order_shift;
-    if ((address + size - (size != 0)) >> mt_order_shift != block)
-        return 0;
-    uint32_t index = (uint32_t)block & mt_order_mask;
-    t->lock_at[0] = index;
-    t->held = 1;
-    mt_order_take(&mt_order_bank[index], t->slot + 1);
-    return 1;
-}
-
 /* Takes the locks that cover the thread's operands (count 0: all), in order; they are in t->lock_at. */
 void mt_order_acquire(struct mt_core_thread_state *t);
 /* The newest time in the locks that t holds. */

@@ -33,7 +33,8 @@ uint64_t mt_plat_now_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-uint64_t mt_plat_wall_ns(void)
+/* CLOCK_REALTIME */
+static uint64_t plat_wall_ns(void)
 {
     return clock_ns(CLOCK_REALTIME);
 }
@@ -44,7 +45,8 @@ void mt_plat_sleep_ns(uint64_t ns)
     mt_sys(__NR_nanosleep, (long)ts, 0, 0, 0, 0, 0);
 }
 
-void mt_plat_yield(void)
+/* the engine's, or sched_yield */
+static void plat_yield(void)
 {
     if (engine_yield)
         engine_yield();
@@ -123,7 +125,7 @@ void mt_plat_pause(unsigned step)
     if (step < SPINS)
         __asm__ volatile("pause" ::: "memory");
     else if (step < SPINS + YIELDS)
-        mt_plat_yield();
+        plat_yield();
     else
         mt_plat_sleep_ns(SLEEP_NS);
 }

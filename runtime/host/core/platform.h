@@ -9,10 +9,8 @@
 /* The kernel's answer: negative errno values are errors. */
 long mt_sys(long number, long a, long b, long c, long d, long e, long f);
 
-uint64_t mt_plat_now_ns(void);  /* CLOCK_MONOTONIC */
-uint64_t mt_plat_wall_ns(void); /* CLOCK_REALTIME */
+uint64_t mt_plat_now_ns(void); /* CLOCK_MONOTONIC */
 void mt_plat_sleep_ns(uint64_t ns);
-void mt_plat_yield(void); /* the engine's, or sched_yield */
 uint32_t mt_plat_pid(void);
 long mt_plat_program(char *path, size_t size); /* bytes, without NUL */
 

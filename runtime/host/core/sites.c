@@ -78,7 +78,7 @@ static void sites_line(uint32_t site, const struct mt_core_kept_site *s, unsigne
 }
 
 /* Asks the engine when the site itself does not say where it is. */
-static void sites_place(struct mt_core_site *s, struct mt_core_place *p)
+static void sites_location(struct mt_core_site *s, struct mt_core_location *p)
 {
     if (s->line || (s->file && *s->file) || !s->ip || !mt_g.e->locate || mt_g.e->locate(s->ip, p))
         return;
@@ -93,12 +93,12 @@ static void sites_place(struct mt_core_site *s, struct mt_core_place *p)
 
 static void sites_define(uint32_t site, const struct mt_core_site *operands, unsigned count)
 {
-    struct mt_core_place p = {.line = 0};
+    struct mt_core_location p = {.line = 0};
     struct mt_core_site first = operands[0];
     uint32_t i = site >> 2;
     if (!i || i >= mt_site_instructions())
         return;
-    sites_place(&first, &p);
+    sites_location(&first, &p);
     mt_spin_lock(&lock);
     struct mt_core_kept_site *s = &chunk[i / CHUNK][i % CHUNK];
     s->ip = first.ip;
@@ -194,14 +194,14 @@ uint32_t mt_site_twin(uint32_t site)
 /* ---- places of call sites ---- */
 
 static struct mt_spin places_lock;
-static struct mt_code_place *places;
+static struct mt_code_location *places;
 static uint64_t places_room, places_count;
 
-static struct mt_code_place *places_find(struct mt_code_place *table, uint64_t room, uint64_t ip)
+static struct mt_code_location *places_find(struct mt_code_location *table, uint64_t room, uint64_t ip)
 {
     uint64_t h = ip * 0x9e3779b97f4a7c15ull;
     for (uint64_t i = h >> 32;; i++) {
-        struct mt_code_place *p = &table[i & (room - 1)];
+        struct mt_code_location *p = &table[i & (room - 1)];
         if (!p->ip || p->ip == ip)
             return p;
     }
@@ -210,7 +210,7 @@ static struct mt_code_place *places_find(struct mt_code_place *table, uint64_t r
 static int places_grow(void)
 {
     uint64_t room = places_room ? 2 * places_room : 4096;
-    struct mt_code_place *table = mt_plat_map(room * sizeof *table);
+    struct mt_code_location *table = mt_plat_map(room * sizeof *table);
     if (!table)
         return -1;
     for (uint64_t i = 0; i < places_room; i++)
@@ -222,25 +222,25 @@ static int places_grow(void)
     return 0;
 }
 
-static void places_add(const struct mt_code_place *new)
+static void places_add(const struct mt_code_location *new)
 {
     mt_spin_lock(&places_lock);
     if (4 * places_count < 3 * places_room || !places_grow()) {
-        struct mt_code_place *p = places_find(places, places_room, new->ip);
+        struct mt_code_location *p = places_find(places, places_room, new->ip);
         places_count += !p->ip;
         *p = *new;
     }
     mt_spin_unlock(&places_lock);
 }
 
-void mt_site_place(uint64_t ip, struct mt_code_place *out)
+void mt_site_locate(uint64_t ip, struct mt_code_location *out)
 {
-    struct mt_core_place p;
-    *out = (struct mt_code_place){.file = "", .function = "", .module = ""};
+    struct mt_core_location p;
+    *out = (struct mt_code_location){.file = "", .function = "", .module = ""};
     if (!ip)
         return;
     mt_spin_lock(&places_lock);
-    struct mt_code_place *known = places_room ? places_find(places, places_room, ip) : NULL;
+    struct mt_code_location *known = places_room ? places_find(places, places_room, ip) : NULL;
     if (known && known->ip)
         *out = *known;
     mt_spin_unlock(&places_lock);
@@ -250,8 +250,8 @@ void mt_site_place(uint64_t ip, struct mt_code_place *out)
     memset(&p, 0, sizeof p);
     if (mt_g.e->locate && !mt_g.e->locate(ip, &p)) {
         mt_spin_lock(&lock);
-        *out = (struct mt_code_place){ip,     mt_intern(p.file), mt_intern(p.function), mt_intern(p.module),
-                                      p.line, p.column};
+        *out = (struct mt_code_location){
+            ip, mt_intern(p.file), mt_intern(p.function), mt_intern(p.module), p.line, p.column};
         mt_spin_unlock(&lock);
     }
     places_add(out);

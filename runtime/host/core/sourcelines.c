@@ -69,7 +69,7 @@ static int sourcelines_put(struct mt_core_output *o, const struct line *l, size_
             rc = mt_core_output_write(o, block, used);
             used = 0;
         }
-        used += mt_text_mat_place(block + used, BLOCK - used, l[i].ip, l[i].site->file, l[i].site->line);
+        used += mt_text_mat_location(block + used, BLOCK - used, l[i].ip, l[i].site->file, l[i].site->line);
     }
     return rc ? rc : mt_core_output_write(o, block, used);
 }

@@ -18,7 +18,7 @@ int mt_spool_open(struct mt_spool *s, char *why, unsigned size)
     return mt_core_output_scratch(&s->file, why, size);
 }
 
-void mt_spool_close(struct mt_spool *s)
+static void spool_close(struct mt_spool *s)
 {
     mt_core_output_close(&s->file);
 }
@@ -165,7 +165,7 @@ static int split_open(struct split *p)
 static void split_close(struct split *p)
 {
     for (unsigned w = 0; w < WAYS; w++) {
-        mt_spool_close(&p->part[w]);
+        spool_close(&p->part[w]);
         mt_plat_unmap(p->waiting[w], PIECE * ENTRY);
     }
     mt_plat_unmap(p, sizeof *p);
@@ -217,7 +217,7 @@ static int in_parts(const struct mt_spool_reader *r, struct mt_spool *s)
     for (unsigned w = 0; w < WAYS; w++)
         p->part[w].file.fd = -1;
     int rc = split_fill(p, s);
-    mt_spool_close(s); /* its room on the disk is needed for the parts of the parts */
+    spool_close(s); /* its room on the disk is needed for the parts of the parts */
     for (unsigned w = 0; !rc && w < WAYS; w++)
         rc = p->part[w].entries ? read_part(r, &p->part[w], 0, r->ranks - 1) : 0;
     split_close(p);
@@ -228,14 +228,14 @@ static int read_part(const struct mt_spool_reader *r, struct mt_spool *s, uint32
 {
     uint64_t memory = r->memory ? r->memory : MEMORY;
     int rc = s->entries * ENTRY <= memory ? in_memory(r, s, low, high) : in_parts(r, s);
-    mt_spool_close(s);
+    spool_close(s);
     return rc;
 }
 
 int mt_spool_read(struct mt_spool *s, const struct mt_spool_reader *r)
 {
     if (!s->entries || !r->ranks) {
-        mt_spool_close(s);
+        spool_close(s);
         return 0;
     }
     return read_part(r, s, 0, r->ranks - 1);

@@ -13,7 +13,6 @@ struct mt_spool {
 
 /* 0, or an errno value with *why. */
 int mt_spool_open(struct mt_spool *s, char *why, unsigned size);
-void mt_spool_close(struct mt_spool *s);
 /* Appends; 0 or an errno value: nothing of these is in then. The caller locks. */
 int mt_spool_add(struct mt_spool *s, const struct mt_host_timed_entry *e, uint64_t count);
 

@@ -122,7 +122,6 @@ void mt_threads_sum(uint64_t *lost, uint64_t *outside);
 void mt_mat_start(struct mt_core_thread_state *t);
 void mt_mat_look(struct mt_core_thread_state *t);
 void mt_mat_roi(struct mt_core_thread_state *t, int on);
-void mt_mat_event(struct mt_core_thread_state *t, enum mt_host_event kind, const uint64_t *args, unsigned n);
 void mt_mat_end(struct mt_core_thread_state *t);
 void mt_mat_stop(struct mt_core_thread_state *t);
 
@@ -173,10 +172,10 @@ uint32_t mt_site_instructions(void); /* numbers below this one exist */
 uint32_t mt_site_twin(uint32_t site);
 /* Place of an address in code, by the engine; strings live as long as the trace.
  * Takes no lock while it asks. */
-struct mt_code_place {
+struct mt_code_location {
     uint64_t ip;
     const char *file, *function, *module;
     uint32_t line, column;
 };
-void mt_site_place(uint64_t ip, struct mt_code_place *p);
+void mt_site_locate(uint64_t ip, struct mt_code_location *p);
 #endif

@@ -73,7 +73,8 @@ static size_t text_done(const struct out *o, const char *start)
     return o->full ? 0 : (size_t)(o->p - start);
 }
 
-unsigned mt_text_directions(enum mt_host_op op)
+/* What an operand does: bit 0 reads, bit 1 writes. An unknown one counts as a read. */
+static unsigned text_directions(enum mt_host_op op)
 {
     switch (op) {
 #define MT_HOST_OP(name, code, reads, writes, text)                                                          \
@@ -88,7 +89,7 @@ unsigned mt_text_directions(enum mt_host_op op)
 
 int mt_text_access_add(struct mt_text_access *a, enum mt_host_op op, uint64_t address, uint32_t size)
 {
-    unsigned d = mt_text_directions(op), has = 0;
+    unsigned d = text_directions(op), has = 0;
     if (d & 1) {
         has = !(a->has & 1) ? 1 : 2;
         if (has == 2 && ((a->has & 2) || size != a->r_size))
@@ -181,7 +182,7 @@ static void put_mat(struct out *o, const struct mt_text_mat *a, unsigned type)
 size_t mt_text_mat_access(char *out, size_t room, const struct mt_text_mat *a)
 {
     struct out o = text_begin(out, room);
-    unsigned d = mt_text_directions(a->op);
+    unsigned d = text_directions(a->op);
     if (d & 1)
         put_mat(&o, a, 1);
     if (d & 2)
@@ -189,7 +190,7 @@ size_t mt_text_mat_access(char *out, size_t room, const struct mt_text_mat *a)
     return text_done(&o, out);
 }
 
-size_t mt_text_mat_place(char *out, size_t room, uint64_t ip, const char *file, uint32_t line)
+size_t mt_text_mat_location(char *out, size_t room, uint64_t ip, const char *file, uint32_t line)
 {
     struct out o = text_begin(out, room);
     put_number(&o, ip);
@@ -203,7 +204,8 @@ size_t mt_text_mat_place(char *out, size_t room, uint64_t ip, const char *file, 
 
 size_t mt_text_mat_end(char *out, size_t room, uint64_t lost)
 {
-    return mt_text_mat_place(out, room, 0, MT_TEXT_MAT_END, lost > UINT32_MAX ? UINT32_MAX : (uint32_t)lost);
+    return mt_text_mat_location(out, room, 0, MT_TEXT_MAT_END,
+                                lost > UINT32_MAX ? UINT32_MAX : (uint32_t)lost);
 }
 
 /* ---- instructions ---- */
@@ -233,7 +235,7 @@ size_t mt_text_insn_begin(char *out, size_t room, uint64_t order)
 size_t mt_text_insn_operand(char *out, size_t room, enum mt_host_op op, uint64_t address, uint32_t size)
 {
     struct out o = text_begin(out, room);
-    unsigned d = mt_text_directions(op);
+    unsigned d = text_directions(op);
     for (unsigned bit = 1; bit <= 2; bit <<= 1)
         if (d & bit) {
             text_put(&o, bit == 1 ? "\tR\t" : "\tW\t", 3);

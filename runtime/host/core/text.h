@@ -26,9 +26,6 @@
 
 #define MT_TEXT_LINE 1024u /* room for any line without names */
 
-/* What an operand does: bit 0 reads, bit 1 writes. An unknown one counts as a read. */
-unsigned mt_text_directions(enum mt_host_op op);
-
 /* One m line while it is put together. Start with {0}. */
 struct mt_text_access {
     uint64_t r, r2, w;
@@ -50,7 +47,7 @@ struct mt_text_mat {
 };
 size_t mt_text_mat_access(char *out, size_t room, const struct mt_text_mat *a);
 /* Without a file: ":0". */
-size_t mt_text_mat_place(char *out, size_t room, uint64_t ip, const char *file, uint32_t line);
+size_t mt_text_mat_location(char *out, size_t room, uint64_t ip, const char *file, uint32_t line);
 /* The last line. For readers that do not know it, it is the place of no instruction. */
 #define MT_TEXT_MAT_END "<end>"
 size_t mt_text_mat_end(char *out, size_t room, uint64_t lost);

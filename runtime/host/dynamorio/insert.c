@@ -70,29 +70,29 @@ void mt_insert_stop_room(void)
 
 /* ---- pieces of code ---- */
 
-struct place {
+struct insert_point {
     void *drcontext;
     instrlist_t *bb;
     instr_t *where;
 };
 
-static void insert_one(const struct place *at, instr_t *instr)
+static void insert_one(const struct insert_point *at, instr_t *instr)
 {
     instrlist_meta_preinsert(at->bb, at->where, instr);
 }
 
-static void insert_which(const struct place *at, reg_id_t r)
+static void insert_which(const struct insert_point *at, reg_id_t r)
 {
     dr_insert_read_raw_tls(at->drcontext, at->bb, at->where, mt_client.segment, mt_client.slot, r);
 }
 
-static void insert_load(const struct place *at, reg_id_t r, reg_id_t from, int offset)
+static void insert_load(const struct insert_point *at, reg_id_t r, reg_id_t from, int offset)
 {
     insert_one(at, INSTR_CREATE_mov_ld(at->drcontext, opnd_create_reg(r), OPND_CREATE_MEMPTR(from, offset)));
 }
 
 /* p is the first free entry; r is scratch. */
-static void insert_open(const struct place *at, reg_id_t p, reg_id_t r)
+static void insert_open(const struct insert_point *at, reg_id_t p, reg_id_t r)
 {
     void *d = at->drcontext;
     instr_t *ok = INSTR_CREATE_label(d), *back = INSTR_CREATE_label(d);
@@ -116,8 +116,8 @@ static int insert_is_plain(opnd_t o)
 }
 
 /* One entry. */
-static void insert_entry(const struct place *at, const struct mt_step *s, unsigned i, reg_id_t p, reg_id_t r,
-                         reg_id_t scratch)
+static void insert_entry(const struct insert_point *at, const struct mt_step *s, unsigned i, reg_id_t p,
+                         reg_id_t r, reg_id_t scratch)
 {
     void *d = at->drcontext;
     opnd_t o = s->operand[i];
@@ -141,7 +141,7 @@ static void insert_entry(const struct place *at, const struct mt_step *s, unsign
 }
 
 /* Of the instruction itself. */
-static void insert_exec(const struct place *at, const struct mt_step *s, reg_id_t p, reg_id_t r)
+static void insert_exec(const struct insert_point *at, const struct mt_step *s, reg_id_t p, reg_id_t r)
 {
     void *d = at->drcontext;
     int offset = (int)s->slot * ENTRY;
@@ -155,7 +155,7 @@ static void insert_exec(const struct place *at, const struct mt_step *s, reg_id_
     insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEM64(p, offset + 8), opnd_create_reg(r)));
 }
 
-static void insert_close(const struct place *at, unsigned entries, reg_id_t p, reg_id_t r)
+static void insert_close(const struct insert_point *at, unsigned entries, reg_id_t p, reg_id_t r)
 {
     void *d = at->drcontext;
     insert_which(at, r);
@@ -166,7 +166,7 @@ static void insert_close(const struct place *at, unsigned entries, reg_id_t p, r
 }
 
 /* A register that no address needs. */
-static reg_id_t insert_reserve(const struct place *at, uint32_t avoid)
+static reg_id_t insert_reserve(const struct insert_point *at, uint32_t avoid)
 {
     drvector_t allowed;
     reg_id_t r = DR_REG_NULL;
@@ -180,7 +180,7 @@ static reg_id_t insert_reserve(const struct place *at, uint32_t avoid)
     return r;
 }
 
-static void insert_release(const struct place *at, reg_id_t r)
+static void insert_release(const struct insert_point *at, reg_id_t r)
 {
     drreg_unreserve_register(at->drcontext, at->bb, at->where, r);
 }
@@ -195,7 +195,7 @@ static int insert_far(const struct mt_step *s)
 
 void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s, reg_id_t *window)
 {
-    struct place at = {drcontext, bb, s->instr};
+    struct insert_point at = {drcontext, bb, s->instr};
     if (s->open) {
         *window = insert_reserve(&at, s->avoid);
         if (*window == DR_REG_NULL)
@@ -229,7 +229,7 @@ void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s,
 
 void mt_insert_look(void *drcontext, instrlist_t *bb, instr_t *where)
 {
-    struct place at = {drcontext, bb, where};
+    struct insert_point at = {drcontext, bb, where};
     reg_id_t p = insert_reserve(&at, 0), r = insert_reserve(&at, 0);
     drreg_reserve_aflags(drcontext, bb, where);
     insert_open(&at, p, r);
@@ -241,7 +241,7 @@ void mt_insert_look(void *drcontext, instrlist_t *bb, instr_t *where)
 /* The operand's address in a register, to be released. */
 reg_id_t mt_insert_address(void *drcontext, instrlist_t *bb, const struct mt_step *s, unsigned i)
 {
-    struct place at = {drcontext, bb, s->instr};
+    struct insert_point at = {drcontext, bb, s->instr};
     reg_id_t r = insert_reserve(&at, s->avoid), scratch = insert_reserve(&at, s->avoid);
     drreg_restore_app_values(drcontext, bb, s->instr, s->operand[i], NULL);
     drutil_insert_get_mem_addr(drcontext, bb, s->instr, s->operand[i], r, scratch);
@@ -261,7 +261,7 @@ void mt_insert_swap(void *drcontext, instrlist_t *bb, const struct mt_step *s)
 /* The flags are still those of the swap: ZF, it wrote. */
 void mt_insert_swapped(void *d, instrlist_t *bb, instr_t *where, const struct mt_insn *n)
 {
-    struct place at = {d, bb, where};
+    struct insert_point at = {d, bb, where};
     reg_id_t p = insert_reserve(&at, 0), r = insert_reserve(&at, 0);
     drreg_restore_app_aflags(d, bb, where);
     insert_one(&at,

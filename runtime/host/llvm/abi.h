@@ -33,7 +33,7 @@ struct mt_host_module {
 };
 
 /* Where a call of malloc and its like is. */
-struct mt_host_alloc_place {
+struct mt_host_alloc_location {
     const char *file, *function;
     uint32_t line, column;
 };

@@ -17,7 +17,7 @@
  * whose limit is NULL. */
 extern MT_ENTRY __thread struct mt_core_thread *__mt_host_current;
 /* Where the next call that allocates is; NULL: not known. */
-extern MT_ENTRY __thread const struct mt_host_alloc_place *__mt_host_place;
+extern MT_ENTRY __thread const struct mt_host_alloc_location *__mt_host_place;
 /* Called with all registers but r11 and the vector registers preserved (thunk.S):
  *   __mt_host_record(address, site | size << 32)   one access for which there was no room
  *   __mt_host_slow()    before a group for which there was no room: current is a scratch buffer afterwards
@@ -91,7 +91,7 @@ struct mt_self {
     /* operator new in progress */
     int new;
     uint64_t new_ip;
-    const struct mt_host_alloc_place *place; /* of the allocation that is being reported */
+    const struct mt_host_alloc_location *place; /* of the allocation that is being reported */
     unsigned frames;
     struct mt_frame frame[MT_FRAMES];
     struct mt_frame told,
@@ -125,10 +125,10 @@ void mt_atomic_begin(const struct mt_core_operand *o, unsigned n);
 /* module.c: is it in an object with instrumented code? */
 int mt_module_code(uint64_t ip);
 /* place.c */
-int mt_locate(uint64_t ip, struct mt_core_place *place);
+int mt_locate(uint64_t ip, struct mt_core_location *place);
 /* globals.c: the program's variables, for mt_core_globals; their names. Nothing of the program runs yet. */
 void mt_globals_put(void);
-const char *mt_globals_plain(const char *symbol, char *room, unsigned size);
+const char *mt_globals_name(const char *symbol, char *room, unsigned size);
 /* sequence.c */
 void mt_llvm_sequence_open(void);
 uint64_t mt_llvm_sequence(int next);

@@ -27,7 +27,7 @@ void mt_globals_put(void)
     mt_core_globals(path, program.dlpi_addr);
 }
 
-const char *mt_globals_plain(const char *symbol, char *room, unsigned size)
+const char *mt_globals_name(const char *symbol, char *room, unsigned size)
 {
     static char *(*demangle)(const char *, char *, size_t *, int *);
     int status = -1;

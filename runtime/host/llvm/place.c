@@ -3,11 +3,11 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-int mt_locate(uint64_t ip, struct mt_core_place *place)
+int mt_locate(uint64_t ip, struct mt_core_location *place)
 {
-    const struct mt_host_alloc_place *known = mt_self.place;
+    const struct mt_host_alloc_location *known = mt_self.place;
     Dl_info info = {0};
-    *place = (struct mt_core_place){0};
+    *place = (struct mt_core_location){0};
     int found = dladdr((void *)(uintptr_t)ip, &info) != 0;
     if (found && info.dli_fname)
         snprintf(place->module, sizeof place->module, "%s", info.dli_fname);

@@ -84,7 +84,7 @@ static void process_report(const char *line)
 
 static const struct mt_core_engine engine = {.name = "llvm",
                                              .locate = mt_locate,
-                                             .plain = mt_globals_plain,
+                                             .plain = mt_globals_name,
                                              .sequence = mt_llvm_sequence,
                                              .spawn = process_spawn,
                                              .join = process_join,

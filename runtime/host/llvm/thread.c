@@ -14,7 +14,7 @@ static pthread_key_t key;
 static int have_key;
 static struct mt_core_thread nobody; /* never written: its limit is NULL, so that nobody appends */
 __thread struct mt_core_thread *__mt_host_current = &nobody;
-__thread const struct mt_host_alloc_place *__mt_host_place;
+__thread const struct mt_host_alloc_location *__mt_host_place;
 
 /* Where the entries of a thread that is not traced go round and round: in a larger buffer,
  * to be called less often. */

@@ -220,7 +220,7 @@ static const char *unit_folder(Dwarf_Die *unit)
     return folder && *folder == '/' ? folder : "";
 }
 
-int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_place *place)
+int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_location *place)
 {
     size_t low = 0, high;
     Dwarf_Die die;

@@ -14,12 +14,12 @@ int mt_elf_bias(struct mt_elf *e, uint64_t start, uint64_t offset, uint64_t *bia
 /* Name of the function around an address as the file spells it, NULL if there is none. */
 const char *mt_elf_function(struct mt_elf *e, uint64_t address);
 /* A source place. `file` is relative to `folder` unless that is "". The strings are the ELF file's. */
-struct mt_elf_place {
+struct mt_elf_location {
     const char *folder, *file;
     uint32_t line, column;
 };
 /* 0 and the place, or -1: no line table covers it. */
-int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_place *place);
+int mt_elf_line(struct mt_elf *e, uint64_t address, struct mt_elf_location *place);
 /* Calls f for each function. */
 void mt_elf_functions(struct mt_elf *e, void (*f)(void *arg, const char *name, uint64_t address), void *arg);
 /* Address of a data symbol, 0 if there is none. */

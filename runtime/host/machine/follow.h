@@ -12,12 +12,4 @@ void mt_follow_start(const char *host, const char *engine, char *const *words, i
                      const struct mt_core_options *o);
 /* The traced program's own file, which is open or has an absolute name; NULL: not known. */
 void mt_follow_program(const char *path);
-/* The file that the program means. The kernel's answer for /proc/PID/exe is the engine: then `out` has the
- * program that runs under it. Else `path` itself. */
-const char *mt_follow_file(const char *path, char out[PATH_MAX]);
-/* 1 if mt-host can trace this file: an x86-64 program or a script. */
-int mt_follow_can(const char *path);
-/* Becomes mt-host, the trace being closed. A file that has its name in /proc alone (a descriptor, which exec
- * may close) stays open in it. Returns only when that fails (or exec is not followed). */
-void mt_follow(const char *path, char *const *argv, char *const *envp);
 #endif

@@ -323,10 +323,10 @@ int mt_modules_is_runtime(uint64_t ip)
     return is;
 }
 
-int mt_modules_locate(uint64_t ip, struct mt_core_place *place)
+int mt_modules_locate(uint64_t ip, struct mt_core_location *place)
 {
     char room[256];
-    struct mt_elf_place source;
+    struct mt_elf_location source;
     const char *name;
     int known = -1;
     mt_spin_lock(&m.lock);

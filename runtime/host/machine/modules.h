@@ -42,7 +42,7 @@ int mt_modules_is_main(uint64_t ip);
 /* 1 in what traces of CUDA programs leave out: the CUDA runtime of memtrace and its kernels. */
 int mt_modules_is_runtime(uint64_t ip);
 /* For mt_core_engine.locate. */
-int mt_modules_locate(uint64_t ip, struct mt_core_place *place);
+int mt_modules_locate(uint64_t ip, struct mt_core_location *place);
 /* The program is in memory: its variables become buffers. */
 void mt_modules_globals(void);
 /* A range was mapped or unmapped. */

@@ -57,7 +57,7 @@ struct mt_pin_insn {
  * is site + 1 + i, else site + i. */
 VOID mt_pin_insn_of(INS ins, struct mt_pin_insn *n);
 VOID mt_pin_sites_forget(ADDRINT low, ADDRINT high); /* other code may come there */
-int mt_pin_locate(uint64_t ip, struct mt_core_place *place);
+int mt_pin_locate(uint64_t ip, struct mt_core_location *place);
 const char *mt_pin_plain(const char *symbol, char *room, unsigned size); /* mt_core_engine.plain */
 
 /* mt_pin_access.cpp */

@@ -141,7 +141,7 @@ const char *mt_pin_plain(const char *symbol, char *room, unsigned size)
     return room;
 }
 
-int mt_pin_locate(uint64_t ip, struct mt_core_place *place)
+int mt_pin_locate(uint64_t ip, struct mt_core_location *place)
 {
     INT32 column = 0, line = 0;
     std::string file;

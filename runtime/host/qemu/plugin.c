@@ -40,6 +40,29 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static struct mt_thread *thread_of(unsigned vcpu)
+{
+    struct mt_thread *t = mt_threads[vcpu];
+    return __builtin_expect(t != NULL, 1) ? t : mt_thread_start(vcpu);
+}
+
+/* The operand that is meant by an access of any other instruction. */
+static const struct mt_operand *mt_which(const struct mt_insn *n, int store)
+{
+    if (n->x86.count < 2)
+        return &n->operand[0];
+    for (unsigned i = 0; i < n->x86.count; i++)
+        if ((n->operand[i].op != MT_HOST_LOAD) == store)
+            return &n->operand[i];
+    return NULL;
+}
+
+/* Two loads (cmps)? qemu makes that of the second operand first. */
+static int is_pair(const struct mt_insn *n)
+{
+    return n->x86.count == 2 && n->operand[0].op == MT_HOST_LOAD && n->operand[1].op == MT_HOST_LOAD;
+}
+
 MT_EXPORT int qemu_plugin_version = 1;
 
 static int calls, has_registers;
@@ -82,7 +105,7 @@ static void on_block(unsigned vcpu, void *arg)
     (void)arg;
     if (__builtin_expect(t && mt_baton_holder == &t->hand && --t->hand.blocks, 1))
         return;
-    if (t || (t = mt_thread_of(vcpu)))
+    if (t || (t = thread_of(vcpu)))
         mt_turn_wait(t);
 }
 
@@ -125,7 +148,7 @@ static void atomic_access(struct mt_thread *t, const struct mt_operand *o, uint6
 
 static __attribute__((noinline)) void one_more(unsigned vcpu, uint64_t address, const struct mt_operand *o)
 {
-    struct mt_thread *t = mt_thread_of(vcpu);
+    struct mt_thread *t = thread_of(vcpu);
     if (!t || t->calls.silent)
         return;
     if (mt_takes_turns() && mt_baton_holder != &t->hand) /* it was taken away */
@@ -171,12 +194,12 @@ static void plugin_pair(struct mt_thread *t, const struct mt_insn *n, uint64_t a
 
 static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *insn)
 {
-    struct mt_thread *t = mt_thread_of(vcpu);
+    struct mt_thread *t = thread_of(vcpu);
     int store = qemu_plugin_mem_is_store(info);
     uint32_t bytes = 1u << qemu_plugin_mem_size_shift(info);
     if (!t || t->calls.silent)
         return;
-    if (mt_is_pair(insn)) {
+    if (is_pair(insn)) {
         plugin_pair(t, insn, address, bytes);
         return;
     }
@@ -187,7 +210,7 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addres
 
 static void on_insn(unsigned vcpu, void *insn)
 {
-    struct mt_thread *t = mt_thread_of(vcpu);
+    struct mt_thread *t = thread_of(vcpu);
     if (t)
         mt_insn_begin(t, insn, 0);
 }
@@ -195,7 +218,7 @@ static void on_insn(unsigned vcpu, void *insn)
 /* At the start of a block. */
 static void on_repeated(unsigned vcpu, void *insn)
 {
-    struct mt_thread *t = mt_thread_of(vcpu);
+    struct mt_thread *t = thread_of(vcpu);
     if (!t)
         return;
     mt_registers_read(t);
@@ -204,7 +227,7 @@ static void on_repeated(unsigned vcpu, void *insn)
 
 static void on_cas(unsigned vcpu, void *insn)
 {
-    struct mt_thread *t = mt_thread_of(vcpu);
+    struct mt_thread *t = thread_of(vcpu);
     if (t)
         mt_cas_begin(t, insn, 1);
 }
@@ -228,7 +251,7 @@ static void plugin_hide(unsigned vcpu, struct mt_thread *t)
 
 static void on_entry(unsigned vcpu, void *watch)
 {
-    struct mt_thread *t = mt_thread_of(vcpu);
+    struct mt_thread *t = thread_of(vcpu);
     if (!t || mt_plugin.forked)
         return;
     mt_registers_read(t);
@@ -271,7 +294,7 @@ static void on_behind_call(unsigned vcpu, void *ip)
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
                        uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
-    struct mt_thread *t = vcpu < MT_VCPUS ? mt_thread_of(vcpu) : NULL;
+    struct mt_thread *t = vcpu < MT_VCPUS ? thread_of(vcpu) : NULL;
     uint64_t args[6] = {a1, a2, a3, a4, a5, a6};
     (void)id, (void)a7, (void)a8;
     if (mt_plugin.forked)

@@ -2,6 +2,26 @@
 #include "record.h"
 #include "../machine/guest.h"
 
+/* 1: this is an access of its own; 0: it goes on with the operand's part before. */
+static int first_part(struct mt_thread *t, const struct mt_operand *o, uint64_t address, uint32_t bytes)
+{
+    if (o->parts == MT_X86_ONE || o->parts == MT_X86_EACH)
+        return 1;
+    if (t->part == o) {
+        if (o->parts == MT_X86_BLOCK && address != t->part_at && address - t->part_at < o->size)
+            return 0;
+        if (o->parts == MT_X86_WIDE && t->part_left && address == t->part_at) {
+            t->part_at += bytes;
+            t->part_left -= bytes < t->part_left ? bytes : t->part_left;
+            return 0;
+        }
+    }
+    t->part = o;
+    t->part_at = o->parts == MT_X86_WIDE ? address + bytes : address;
+    t->part_left = bytes < o->size + o->spare ? o->size + o->spare - bytes : 0;
+    return 1;
+}
+
 enum { RAX = 0, RCX = 1, RDX = 2, RBX = 3 };
 
 /* The load of a read-modify-write: its record is made at the store. */
@@ -117,7 +137,7 @@ void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t add
 {
     if (is_half(o, store))
         load_half(t, o, address);
-    else if (mt_first_part(t, o, address, bytes))
+    else if (first_part(t, o, address, bytes))
         mt_core_access(t->core, site_of(t, o, address), address, o->parts == MT_X86_EACH ? bytes : 0);
 }
 
@@ -151,7 +171,7 @@ void mt_insn_access(struct mt_thread *t, const struct mt_operand *o, uint64_t ad
 {
     if (is_half(o, store))
         load_half(t, o, address);
-    else if (mt_first_part(t, o, address, bytes) && is_own(t, o))
+    else if (first_part(t, o, address, bytes) && is_own(t, o))
         mt_core_insn_operand(t->core, site_of(t, o, address), address, size_of(o, bytes));
 }
 
@@ -180,7 +200,7 @@ void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t 
     if (t->pending != o->insn) /* it begins */
         t->count = 0;
     t->pending = o->insn;
-    if (mt_first_part(t, o, address, bytes) && t->count < MT_X86_OPERANDS)
+    if (first_part(t, o, address, bytes) && t->count < MT_X86_OPERANDS)
         t->operand[t->count++] = (struct mt_core_operand){address, o->site, size_of(o, bytes)};
     if (!o->last || (o->parts == MT_X86_WIDE && t->part_left > o->spare))
         return;

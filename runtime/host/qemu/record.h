@@ -31,44 +31,6 @@ struct mt_thread {
     uint64_t copy[17]; /* room for `registers` where they must be asked for */
 };
 
-/* 1: this is an access of its own; 0: it goes on with the operand's part before. */
-static inline int mt_first_part(struct mt_thread *t, const struct mt_operand *o, uint64_t address,
-                                uint32_t bytes)
-{
-    if (o->parts == MT_X86_ONE || o->parts == MT_X86_EACH)
-        return 1;
-    if (t->part == o) {
-        if (o->parts == MT_X86_BLOCK && address != t->part_at && address - t->part_at < o->size)
-            return 0;
-        if (o->parts == MT_X86_WIDE && t->part_left && address == t->part_at) {
-            t->part_at += bytes;
-            t->part_left -= bytes < t->part_left ? bytes : t->part_left;
-            return 0;
-        }
-    }
-    t->part = o;
-    t->part_at = o->parts == MT_X86_WIDE ? address + bytes : address;
-    t->part_left = bytes < o->size + o->spare ? o->size + o->spare - bytes : 0;
-    return 1;
-}
-
-/* Two loads (cmps)? qemu makes that of the second operand first. */
-static inline int mt_is_pair(const struct mt_insn *n)
-{
-    return n->x86.count == 2 && n->operand[0].op == MT_HOST_LOAD && n->operand[1].op == MT_HOST_LOAD;
-}
-
-/* The operand that is meant by an access of any other instruction. */
-static inline const struct mt_operand *mt_which(const struct mt_insn *n, int store)
-{
-    if (n->x86.count < 2)
-        return &n->operand[0];
-    for (unsigned i = 0; i < n->x86.count; i++)
-        if ((n->operand[i].op != MT_HOST_LOAD) == store)
-            return &n->operand[i];
-    return NULL;
-}
-
 /* Each of these takes one access that qemu reports; `store`: it writes. What reads and writes the same
  * operand comes as a load and a store, locked and with other threads about as a store. */
 

@@ -12,7 +12,7 @@
 /* "file:line, in function of module", as far as it is known. */
 static void refused_place(uint64_t ip, char *text, size_t size)
 {
-    struct mt_core_place p = {.line = 0};
+    struct mt_core_location p = {.line = 0};
     size_t n = 0;
     mt_modules_locate(ip, &p);
     *text = 0;

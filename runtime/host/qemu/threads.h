@@ -19,11 +19,6 @@ extern struct mt_core_thread *mt_cores[MT_VCPUS]; /* their core's, for the path 
 
 /* NULL: it cannot be traced. */
 struct mt_thread *mt_thread_start(unsigned vcpu);
-static inline struct mt_thread *mt_thread_of(unsigned vcpu)
-{
-    struct mt_thread *t = mt_threads[vcpu];
-    return __builtin_expect(t != NULL, 1) ? t : mt_thread_start(vcpu);
-}
 void mt_thread_exit(unsigned vcpu);
 
 /* In atomic mode, as soon as there are threads. */

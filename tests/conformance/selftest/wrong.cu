@@ -1,4 +1,4 @@
-// Rows that do not hold, for selftest.py: each must be found out. "right" must not.
+// Rows that do not hold, for cases.py: each must be found out. "right" must not.
 #include "../map.h"
 
 static __global__ void copy(const int *from, int *to)

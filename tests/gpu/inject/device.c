@@ -84,7 +84,7 @@ void mt_inject_streams(void (*f)(CUcontext, Sanitizer_StreamHandle, const struct
 {
 }
 
-void mt_inject_streams_settle(void)
+void mt_inject_streams_close(void)
 {
 }
 

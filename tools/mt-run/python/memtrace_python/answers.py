@@ -9,7 +9,7 @@ DEPTH = 4
 
 
 class Place(ctypes.Structure):
-    """struct mt_python_place of runtime/trace/python.h."""
+    """struct mt_python_location of runtime/trace/python.h."""
     _fields_ = [("file", ctypes.c_char_p)] + [(name, ctypes.c_int) for name in ("line", "column", "end_line", "end_column")]
 
     def values(self):

@@ -1,0 +1,273 @@
+/* Ranges in a treap: a search tree by base whose random priorities keep it flat. */
+#include "live_allocs.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct range {
+    uint64_t base, end;
+    const struct mt_alloc_event *alloc;
+    struct range *left, *right;
+    uint32_t priority;
+};
+
+struct change {
+    uint64_t seq;
+    const struct mt_alloc_event *alloc; /* NULL: `part` */
+    const struct mt_cut_event *part;
+    int begins;
+};
+
+struct mt_live_allocs {
+    struct change *changes;
+    size_t nchanges, next;
+    struct range *layer[2]; /* maps, blocks */
+    struct range *last;     /* found last, in blocks; NULL after any change */
+    uint32_t random;
+};
+
+static int live_allocs_order(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    if (x->seq != y->seq)
+        return x->seq < y->seq ? -1 : 1;
+    if (x->begins != y->begins)
+        return x->begins - y->begins; /* what ends with a number makes room for what begins with it */
+    uint64_t i = x->alloc ? x->alloc->id : x->part->id, k = y->alloc ? y->alloc->id : y->part->id;
+    return i < k ? -1 : i > k;
+}
+
+struct mt_live_allocs *mt_live_allocs_new(const struct mt_alloc_event *allocs, size_t n)
+{
+    struct mt_live_allocs *l = calloc(1, sizeof *l);
+    if (l)
+        l->changes = malloc((2 * n + 1) * sizeof *l->changes);
+    if (!l || !l->changes) {
+        free(l);
+        return NULL;
+    }
+    l->random = 2463534242u;
+    for (size_t i = 0; i < n; i++) {
+        if (allocs[i].bytes == 0)
+            continue;
+        l->changes[l->nchanges++] = (struct change){allocs[i].seq, &allocs[i], NULL, 1};
+        if (allocs[i].free_seq != MT_SEQ_NONE)
+            l->changes[l->nchanges++] = (struct change){allocs[i].free_seq, &allocs[i], NULL, 0};
+    }
+    qsort(l->changes, l->nchanges, sizeof *l->changes, live_allocs_order);
+    return l;
+}
+
+int mt_live_allocs_cut(struct mt_live_allocs *l, const struct mt_cut_event *cuts, size_t n)
+{
+    if (n == 0)
+        return 0;
+    struct change *more = realloc(l->changes, (l->nchanges + n) * sizeof *more);
+    if (!more)
+        return -1;
+    l->changes = more;
+    for (size_t i = 0; i < n; i++)
+        l->changes[l->nchanges++] = (struct change){cuts[i].seq, NULL, &cuts[i], 0};
+    qsort(l->changes, l->nchanges, sizeof *l->changes, live_allocs_order);
+    return 0;
+}
+
+static void live_allocs_drop(struct range *r)
+{
+    while (r) { /* rotate the left side away, so that no stack is needed */
+        struct range *left = r->left;
+        if (left) {
+            r->left = left->right;
+            left->right = r;
+            r = left;
+        } else {
+            struct range *right = r->right;
+            free(r);
+            r = right;
+        }
+    }
+}
+
+void mt_live_allocs_free(struct mt_live_allocs *l)
+{
+    if (!l)
+        return;
+    live_allocs_drop(l->layer[0]);
+    live_allocs_drop(l->layer[1]);
+    free(l->changes);
+    free(l);
+}
+
+/* Ranges with base < `at` go to *low, the others to *high. */
+static void live_allocs_split(struct range *t, uint64_t at, struct range **low, struct range **high)
+{
+    while (t) {
+        if (t->base < at) {
+            *low = t;
+            low = &t->right;
+            t = t->right;
+        } else {
+            *high = t;
+            high = &t->left;
+            t = t->left;
+        }
+    }
+    *low = *high = NULL;
+}
+
+/* All of `low` before all of `high`. */
+static struct range *live_allocs_merge(struct range *low, struct range *high)
+{
+    struct range *root, **at = &root;
+    while (low && high) {
+        if (low->priority > high->priority) {
+            *at = low;
+            at = &low->right;
+            low = low->right;
+        } else {
+            *at = high;
+            at = &high->left;
+            high = high->left;
+        }
+    }
+    *at = low ? low : high;
+    return root;
+}
+
+static struct range *live_allocs_range(struct mt_live_allocs *l, uint64_t base, uint64_t end,
+                                       const struct mt_alloc_event *a)
+{
+    struct range *r = malloc(sizeof *r);
+    l->random ^= l->random << 13;
+    l->random ^= l->random >> 17;
+    l->random ^= l->random << 5;
+    if (r)
+        *r = (struct range){base, end, a, NULL, NULL, l->random};
+    return r;
+}
+
+/* The last range of a tree. */
+static struct range *live_allocs_last(struct range *t)
+{
+    while (t && t->right)
+        t = t->right;
+    return t;
+}
+
+/* Cuts [base, end) out of the layer; *low and *high are what is left on both sides. 0, or -1 without memory
+ * (nothing is lost: the part after a hole is). */
+static int live_allocs_cut(struct mt_live_allocs *l, struct range *t, uint64_t base, uint64_t end,
+                           struct range **low, struct range **high)
+{
+    struct range *middle;
+    int rc = 0;
+    live_allocs_split(t, base, low, &middle);
+    live_allocs_split(middle, end, &middle, high);
+    struct range *inside = live_allocs_last(middle), *before = live_allocs_last(*low);
+    uint64_t tail = inside ? inside->end : before ? before->end : 0;
+    const struct mt_alloc_event *owner = inside ? inside->alloc : before ? before->alloc : NULL;
+    if (owner && tail > end) { /* one that reaches beyond the hole keeps its end */
+        struct range *r = live_allocs_range(l, end, tail, owner);
+        if (r)
+            *high = live_allocs_merge(r, *high);
+        else
+            rc = -1;
+    }
+    if (before && before->end > base)
+        before->end = base;
+    live_allocs_drop(middle);
+    return rc;
+}
+
+static int live_allocs_begin(struct mt_live_allocs *l, struct range **layer, const struct mt_alloc_event *a)
+{
+    uint64_t end = a->base + a->bytes;
+    struct range *low, *high;
+    if (end <= a->base)
+        return 0;
+    int rc = live_allocs_cut(l, *layer, a->base, end, &low, &high);
+    struct range *r = live_allocs_range(l, a->base, end, a);
+    *layer = live_allocs_merge(live_allocs_merge(low, r), high);
+    return r ? rc : -1;
+}
+
+/* Removes the ranges of this allocation: pieces, if it was cut. */
+static void live_allocs_end(struct range **layer, const struct mt_alloc_event *a)
+{
+    struct range *low, *middle, *high, *kept = NULL;
+    live_allocs_split(*layer, a->base, &low, &middle);
+    live_allocs_split(middle, a->base + a->bytes, &middle, &high);
+    while (middle) { /* as a rule one */
+        struct range *one;
+        uint64_t first = middle->base;
+        for (struct range *r = middle; r; r = r->left)
+            first = r->base;
+        live_allocs_split(middle, first + 1, &one, &middle);
+        if (one->alloc == a)
+            free(one);
+        else
+            kept = live_allocs_merge(kept, one);
+    }
+    *layer = live_allocs_merge(live_allocs_merge(low, kept), high);
+}
+
+static struct range *live_allocs_find(struct range *t, uint64_t address)
+{
+    struct range *best = NULL;
+    while (t) {
+        if (t->base <= address) {
+            best = t;
+            t = t->right;
+        } else {
+            t = t->left;
+        }
+    }
+    return best && address < best->end ? best : NULL;
+}
+
+static int live_allocs_part(struct mt_live_allocs *l, const struct mt_cut_event *c)
+{
+    struct range *low, *high;
+    int rc = 0;
+    for (int i = 0; i < 2 && c->base + c->bytes > c->base; i++) {
+        const struct range *r = live_allocs_find(l->layer[i], c->base);
+        if (!r || r->alloc->id != c->id)
+            continue;
+        rc = live_allocs_cut(l, l->layer[i], c->base, c->base + c->bytes, &low, &high);
+        l->layer[i] = live_allocs_merge(low, high);
+    }
+    return rc;
+}
+
+int mt_live_allocs_advance(struct mt_live_allocs *l, uint64_t seq)
+{
+    for (; l->next < l->nchanges && l->changes[l->next].seq <= seq; l->next++) {
+        const struct change *c = &l->changes[l->next];
+        if (c->part) {
+            l->last = NULL;
+            if (live_allocs_part(l, c->part) != 0)
+                return -1;
+            continue;
+        }
+        int map = strcmp(c->alloc->kind, "mmap") == 0 || strcmp(c->alloc->kind, "brk") == 0 ||
+                  strcmp(c->alloc->kind, "section") == 0;
+        struct range **layer = &l->layer[!map];
+        l->last = NULL;
+        if (!c->begins)
+            live_allocs_end(layer, c->alloc);
+        else if (live_allocs_begin(l, layer, c->alloc) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+const struct mt_alloc_event *mt_live_allocs_find(struct mt_live_allocs *l, uint64_t address)
+{
+    if (l->last && address - l->last->base < l->last->end - l->last->base)
+        return l->last->alloc;
+    struct range *r = live_allocs_find(l->layer[1], address);
+    if (r)
+        l->last = r;
+    else
+        r = live_allocs_find(l->layer[0], address);
+    return r ? r->alloc : NULL;
+}

@@ -1,0 +1,459 @@
+/* Device chunks of a container: launch by launch, or as a FIFO has them. */
+#define _GNU_SOURCE
+#include "decoders.h"
+#include "memtrace/order.h"
+
+static int device_reader_memory(const struct mt_host_reader *r, struct mt_error *err)
+{
+    return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->window.name, "no memory for reading a chunk");
+}
+
+void mt_device_free(struct mt_device_state *d)
+{
+    mt_block_put(d->block);
+    if (d->queue)
+        mt_queue_close(d->queue);
+    free(d->queue);
+    if (d->own_decoders)
+        mt_decoders_free(d->decoders);
+    mt_map32_free(&d->kernels);
+    mt_intern_free(&d->unnamed);
+    free(d->launches);
+    free(d->chunks);
+    free(d->events);
+}
+
+/* ---- names and lines ---- */
+
+/* The kernel's name; *named: a line says it. NULL: no memory. */
+static const char *kernel_name(struct mt_host_reader *r, uint32_t id, int *named)
+{
+    struct mt_device_state *d = &r->device;
+    const struct mt_companion *c = r->meta.companion;
+    char text[40];
+    for (; d->kernels_taken < c->nkernels; d->kernels_taken++) {
+        uint64_t k = c->kernels[d->kernels_taken].id;
+        if (k && k <= UINT32_MAX && !mt_map32_find(&d->kernels, (uint32_t)k) &&
+            mt_map32_add(&d->kernels, (uint32_t)k, (uint32_t)d->kernels_taken) != 0)
+            return NULL;
+    }
+    uint32_t *at = id ? mt_map32_find(&d->kernels, id) : NULL;
+    *named = at != NULL;
+    if (at)
+        return c->kernels[*at].name;
+    int n = snprintf(text, sizeof text, "kernel-%u-without-name", id);
+    return mt_intern_add(&d->unnamed, text, (size_t)n);
+}
+
+MT_ORDER_POINTED_1(event_by_seq, struct mt_launch_event, seq)
+
+static int list_events(struct mt_host_reader *r)
+{
+    struct mt_device_state *d = &r->device;
+    const struct mt_companion *c = r->meta.companion;
+    d->events = malloc((c->nlaunches + 1) * sizeof *d->events);
+    if (!d->events)
+        return -1;
+    for (size_t i = 0; i < c->nlaunches; i++)
+        if (c->launches[i].traced)
+            d->events[d->nevents++] = &c->launches[i];
+    qsort(d->events, d->nevents, sizeof *d->events, event_by_seq);
+    return 0;
+}
+
+const struct mt_launch_event *mt_device_launch_event(struct mt_host_reader *r, uint64_t seq)
+{
+    const struct mt_device_state *d = &r->device;
+    const struct mt_companion *c = r->meta.companion;
+    size_t lo = 0, hi = d->nevents;
+    for (size_t i = r->window.regular ? 0 : c->nlaunches; i-- > 0;)
+        if (c->launches[i].seq == seq)
+            return &c->launches[i];
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (d->events[mid]->seq < seq)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < d->nevents && d->events[lo]->seq == seq ? d->events[lo] : NULL;
+}
+
+/* ---- what is where ---- */
+
+static int chunk_by_seq(const void *a, const void *b, void *entries)
+{
+    const struct mt_mtc_index *e = entries;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    if (e[x].first != e[y].first)
+        return e[x].first < e[y].first ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static int list_launches(struct mt_host_reader *r)
+{
+    struct mt_device_state *d = &r->device;
+    d->launches = malloc((d->nchunks + 1) * sizeof *d->launches);
+    if (!d->launches)
+        return -1;
+    for (size_t i = 0; i < d->nchunks; i++) {
+        const struct mt_mtc_index *e = &r->chunks.entries[d->chunks[i]];
+        struct mt_device_launch *l = d->nlaunches ? &d->launches[d->nlaunches - 1] : NULL;
+        int named;
+        if (!l || l->seq != e->first) {
+            const char *kernel = kernel_name(r, MT_MTC_KEY_KERNEL(e->key), &named);
+            if (!kernel)
+                return -1;
+            l = &d->launches[d->nlaunches++];
+            *l = (struct mt_device_launch){.seq = e->first,
+                                           .kernel = kernel,
+                                           .stream = MT_MTC_KEY_STREAM(e->key),
+                                           .whole = e->flags & MT_MTC_BEGIN,
+                                           .named = named,
+                                           .first = i};
+        }
+        l->accesses += e->items;
+        l->chunks++;
+        if (i + 1 == d->nchunks || r->chunks.entries[d->chunks[i + 1]].first != e->first)
+            l->whole &= (e->flags & MT_MTC_END) != 0;
+    }
+    return 0;
+}
+
+int mt_device_list(struct mt_host_reader *r)
+{
+    struct mt_device_state *d = &r->device;
+    if (r->chunks.count >= UINT32_MAX || !(d->chunks = malloc((r->chunks.count + 1) * sizeof *d->chunks)))
+        return -1;
+    for (size_t i = 0; i < r->chunks.count; i++)
+        if (r->chunks.entries[i].type == MT_MTC_DEVICE)
+            d->chunks[d->nchunks++] = (uint32_t)i;
+    qsort_r(d->chunks, d->nchunks, sizeof *d->chunks, chunk_by_seq, r->chunks.entries);
+    return list_launches(r) == 0 ? list_events(r) : -1;
+}
+
+const struct mt_device_launch *mt_device_launches(const struct mt_host_reader *r, size_t *count)
+{
+    *count = r->device.nlaunches;
+    return r->device.launches;
+}
+
+/* What is under way and what was decoded ahead is forgotten. */
+static void device_reader_forget(struct mt_device_state *d)
+{
+    mt_block_put(d->block);
+    d->block = NULL;
+    if (d->queue)
+        mt_queue_clear(d->queue);
+    d->open = 0;
+}
+
+void mt_device_seek(struct mt_host_reader *r, size_t index)
+{
+    struct mt_device_state *d = &r->device;
+    size_t to = index < d->nlaunches ? d->launches[index].first : d->nchunks;
+    d->begun = d->fresh = 0;
+    if (to == d->next && !d->open)
+        return; /* there it is: what was decoded ahead is good */
+    device_reader_forget(d);
+    d->next = d->fetched = to;
+}
+
+uint64_t mt_device_peek(const struct mt_host_reader *r)
+{
+    const struct mt_device_state *d = &r->device;
+    if (d->open)
+        return d->head.first;
+    return d->next < d->nchunks ? r->chunks.entries[d->chunks[d->next]].first : MT_SEQ_NONE;
+}
+
+/* ---- chunks ---- */
+
+void mt_host_reader_threads(struct mt_host_reader *r, unsigned threads)
+{
+    r->device.threads = threads;
+}
+
+void mt_host_reader_spaces(struct mt_host_reader *r, int on)
+{
+    r->device.spaces = on;
+    if (r->device.decoders)
+        mt_decoders_spaces(r->device.decoders, on);
+}
+
+void mt_device_use(struct mt_host_reader *r, struct mt_decoders *decoders, unsigned threads)
+{
+    r->device.decoders = decoders;
+    r->device.threads = threads;
+}
+
+static int open_queue(struct mt_host_reader *r, struct mt_error *err)
+{
+    struct mt_device_state *d = &r->device;
+    if (d->queue)
+        return 0;
+    if (!d->decoders) {
+        d->decoders = mt_decoders_new(d->threads);
+        d->own_decoders = 1;
+        if (d->decoders)
+            mt_decoders_spaces(d->decoders, d->spaces);
+    }
+    d->queue = d->decoders ? calloc(1, sizeof *d->queue) : NULL;
+    if (d->queue && mt_queue_open(d->queue, d->decoders, d->threads) == 0)
+        return 0;
+    free(d->queue);
+    d->queue = NULL;
+    return device_reader_memory(r, err);
+}
+
+static void put_aside(struct mt_host_reader *r, struct mt_chunk_job *j, const unsigned char *stored)
+{
+    if (mt_job_keep(j, stored) != 0) {
+        device_reader_memory(r, &j->error);
+        j->problem = 1;
+    }
+}
+
+/* The next chunk of a regular file becomes a job. */
+static void fetch_listed(struct mt_host_reader *r, struct mt_chunk_job *j)
+{
+    struct mt_device_state *d = &r->device;
+    const unsigned char *stored;
+    const struct mt_mtc_index *e = &r->chunks.entries[d->chunks[d->fetched++]];
+    enum mt_chunk_state state = mt_chunk_at(&r->window, e->offset, &j->head, &stored, &j->error);
+    j->offset = e->offset;
+    j->bytes = state == MT_CHUNK_WHOLE ? sizeof j->head + j->head.stored_bytes : 0;
+    if (state == MT_CHUNK_WHOLE && j->head.type == e->type && j->head.key == e->key &&
+        j->head.first == e->first && j->head.flags == e->flags) {
+        put_aside(r, j, stored);
+        return;
+    }
+    j->problem = 1;
+    if (state == MT_CHUNK_WHOLE || state == MT_CHUNK_END)
+        mt_error_set(&j->error, MT_E_CORRUPT, 0, e->offset, r->window.name,
+                     "here is another chunk than the index says");
+}
+
+/* The next chunk of a FIFO. 1, or 0 at the end. */
+static int fetch_live(struct mt_host_reader *r, struct mt_chunk_job *j)
+{
+    const unsigned char *stored;
+    int rc = mt_container_next_live(r, &j->offset, &j->head, &stored, &j->error);
+    if (rc > 0)
+        put_aside(r, j, stored);
+    j->problem |= rc < 0;
+    return rc != 0;
+}
+
+/* Fills the queue; of a FIFO with what has come, waiting for no more than one chunk. */
+static void device_reader_fetch(struct mt_host_reader *r)
+{
+    struct mt_device_state *d = &r->device;
+    struct mt_chunk_job *j;
+    while ((j = mt_queue_slot(d->queue))) {
+        j->name = r->window.name;
+        j->types = (r->head.features & MT_MTC_HAS_SPACES) != 0;
+        if (r->window.regular) {
+            if (d->fetched == d->nchunks)
+                break;
+            fetch_listed(r, j);
+        } else if ((mt_queue_head(d->queue) && !mt_window_has_chunk(&r->window, r->next)) ||
+                   !fetch_live(r, j)) {
+            break;
+        }
+        mt_queue_add(d->queue);
+    }
+}
+
+/* The job at the head is not a chunk of runs: what it is. 1: one of a FIFO that was taken; -1 with *err. */
+static int take_other(struct mt_host_reader *r, const struct mt_chunk_job *j, struct mt_error *err)
+{
+    if (j->problem)
+        *err = j->error;
+    r->chunks.indexed |= !j->problem && j->head.type == MT_MTC_INDEX;
+    if (!j->problem && j->head.type == MT_MTC_META)
+        return mt_container_take_meta(r, j->offset, &j->head, j->stored, err) == 0 ? 1 : -1;
+    return j->problem ? -1 : 1;
+}
+
+/* Opens the next chunk. 1, 0 at the end, -1 with *err. */
+static int next_chunk(struct mt_host_reader *r, struct mt_error *err)
+{
+    struct mt_device_state *d = &r->device;
+    const struct mt_chunk_job *j;
+    if (open_queue(r, err) != 0)
+        return -1;
+    for (;;) {
+        device_reader_fetch(r);
+        if (!(j = mt_queue_head(d->queue))) {
+            if (!r->window.regular)
+                mt_meta_sort(&r->meta);
+            return 0;
+        }
+        d->next += r->window.regular != 0;
+        r->done = r->window.regular ? r->done + j->bytes
+                  : j->problem      ? r->done
+                                    : mt_chunk_end(j->offset, &j->head);
+        int other = j->problem || j->head.type != MT_MTC_DEVICE;
+        int rc = other ? take_other(r, j, err) : mt_queue_begin(d->queue, err) == 0 ? 1 : -1;
+        if (rc > 0 && !other) {
+            d->head = j->head;
+            d->offset = j->offset;
+            d->open = 1;
+            return 1;
+        }
+        mt_queue_drop(d->queue);
+        if (rc < 0)
+            return -1;
+    }
+}
+
+/* Launches of several streams, in an input that comes in file order only. */
+static int device_reader_mixed(struct mt_host_reader *r, struct mt_error *err)
+{
+    r->next = MT_NOTHING_LEFT;
+    device_reader_forget(&r->device);
+    r->device.begun = 0;
+    return mt_error_set(
+        err, MT_E_INPUT, 0, 0, r->window.name,
+        "launches of several streams take turns: this needs a regular file, not a FIFO or pipe");
+}
+
+/* The launch under way, if there is one, has no end: -1 with *err. */
+static int without_end(struct mt_host_reader *r, struct mt_error *err)
+{
+    struct mt_device_state *d = &r->device;
+    if (!d->begun)
+        return 0;
+    d->begun = 0;
+    return mt_error_set(err, MT_E_TRUNCATED, 0, d->end, r->window.name,
+                        "the trace ends inside kernel '%.100s' (launch with number %llu)", d->kernel,
+                        (unsigned long long)d->seq);
+}
+
+/* The first batch of a launch. 0, or -1 with *err. */
+static int device_reader_begin(struct mt_host_reader *r, struct mt_error *err)
+{
+    struct mt_device_state *d = &r->device;
+    int named;
+    d->kernel = kernel_name(r, MT_MTC_KEY_KERNEL(d->head.key), &named);
+    if (!d->kernel)
+        return device_reader_memory(r, err);
+    d->seq = d->head.first;
+    d->stream = MT_MTC_KEY_STREAM(d->head.key);
+    d->begun = d->fresh = 1;
+    if (named)
+        return 0;
+    return mt_error_set(err, MT_E_CORRUPT, 0, d->offset, r->window.name,
+                        "the name of this chunk's kernel is missing");
+}
+
+static uint64_t device_reader_sum(const struct mt_access_run *runs, size_t count)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        n += runs[i].count;
+    return n;
+}
+
+/* The block under way, of which something is left. 0; -1 with *err: the chunk is damaged, and over. */
+static int next_block(struct mt_host_reader *r, struct mt_error *err)
+{
+    struct mt_device_state *d = &r->device;
+    if (d->block && (d->at < d->block->count))
+        return 0;
+    mt_block_put(d->block);
+    d->at = 0;
+    if ((d->block = mt_queue_take(d->queue, err)))
+        return 0;
+    mt_queue_drop(d->queue);
+    d->open = 0;
+    if (d->head.flags & MT_MTC_END) /* it has an end, and what it lacks is said here */
+        d->begun = 0;
+    return -1;
+}
+
+/* Runs of the open chunk, at most `most`. 1; 0: it is through; -1 with *err. */
+static int device_reader_take(struct mt_host_reader *r, size_t most, struct mt_run_batch *b,
+                              struct mt_error *err)
+{
+    struct mt_device_state *d = &r->device;
+    if (!d->begun && device_reader_begin(r, err) != 0)
+        return -1; /* if it is only the name, the runs come with the next call */
+    d->end = d->offset + sizeof d->head + d->head.stored_bytes;
+    if (next_block(r, err) != 0)
+        return -1;
+    size_t left = d->block->count - d->at;
+    b->runs = d->block->runs + d->at;
+    b->count = left < most ? left : most;
+    b->accesses = b->count == d->block->count ? d->block->accesses : device_reader_sum(b->runs, b->count);
+    d->at += b->count;
+    int through = d->block->last && d->at == d->block->count;
+    if (through)
+        mt_queue_drop(d->queue);
+    d->open = !through;
+    b->flags = (d->fresh ? MT_BATCH_BEGIN : 0) | (through && d->head.flags & MT_MTC_END ? MT_BATCH_END : 0);
+    d->begun = !(b->flags & MT_BATCH_END);
+    d->fresh = 0;
+    b->kernel = d->kernel;
+    b->seq = d->seq;
+    b->stream = MT_MTC_KEY_STREAM(d->head.key);
+    b->offset = d->offset;
+    return b->count || b->flags;
+}
+
+static int device_reader_next(struct mt_host_reader *r, size_t most, struct mt_run_batch *b,
+                              struct mt_error *err)
+{
+    struct mt_device_state *d = &r->device;
+    memset(b, 0, sizeof *b);
+    for (;;) {
+        int rc = mt_container_stopped(r, err) ? -1 : 1;
+        if (rc > 0 && !d->open && (rc = next_chunk(r, err)) == 0) {
+            if (without_end(r, err) != 0)
+                return -1;
+            if (r->problems.told == r->problems.count)
+                return 0;
+            *err = r->problems.list[r->problems.told++];
+            return -1;
+        }
+        if (rc < 0)
+            return -1;
+        if (d->begun && d->seq != d->head.first)
+            return r->window.regular || d->stream == MT_MTC_KEY_STREAM(d->head.key)
+                       ? without_end(r, err)
+                       : device_reader_mixed(r, err);
+        if ((rc = device_reader_take(r, most, b, err)) != 0)
+            return rc;
+    }
+}
+
+int mt_device_next(struct mt_host_reader *r, struct mt_run_batch *batch, struct mt_error *err)
+{
+    return device_reader_next(r, MT_BLOCK_RUNS, batch, err);
+}
+
+int mt_device_fill(struct mt_host_reader *r, struct mt_access_run *runs, uint64_t *lanes, size_t capacity,
+                   struct mt_run_batch *b, struct mt_error *err)
+{
+    int rc = device_reader_next(r, capacity, b, err);
+    for (size_t i = 0; rc > 0 && i < b->count; i++) {
+        runs[i] = b->runs[i];
+        if (!runs[i].addresses)
+            continue;
+        memcpy(lanes, runs[i].addresses, runs[i].count * sizeof *lanes);
+        runs[i].addresses = lanes;
+        lanes += runs[i].count;
+    }
+    b->runs = runs;
+    return rc;
+}
+
+struct mt_run_block *mt_device_keep(struct mt_host_reader *r)
+{
+    struct mt_run_block *b = r->device.block;
+    if (b && r->device.at < b->count)
+        return NULL;
+    r->device.block = NULL;
+    return b;
+}

@@ -1,0 +1,395 @@
+/* The raw trace reader: bytes in, batches of checked, aligned records out. */
+#define _GNU_SOURCE
+#include "reader/base/internal.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DIRECT = 1 << 10 /* records at least */ };
+enum { BUFFER = 1 << 20, NAME_PIECE = 4096, OWN_BATCH = 1 << 14, NAME_MAX_BYTES = BUFFER - 64 };
+enum state { AT_SIZE, AT_NAME, AT_RECORDS, AT_END, AT_ERROR };
+
+struct mt_reader {
+    int fd, owned, regular;
+    char *name;
+    struct mt_stop stop;
+    enum state state;
+    int eof;
+    struct mt_error error; /* valid in AT_ERROR */
+    unsigned char *buffer;
+    size_t pos, end;      /* unread bytes of buffer */
+    uint64_t base;        /* offset in the trace of buffer[0] */
+    uint64_t launch;      /* of the launch under way, or of the next one */
+    uint64_t name_offset; /* of the launch under way */
+    const char *kernel;
+    int begun; /* a batch of the launch under way was handed out */
+    struct mt_intern names;
+    struct mt_raw_record *own;
+    const struct mt_launch_ends *ends; /* of launches whose records are skipped, or NULL */
+    off_t start;                       /* with ends: file position of the trace */
+};
+
+struct mt_reader *mt_reader_open_fd(int fd, const char *name, int owned, const volatile sig_atomic_t *stop,
+                                    struct mt_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
+        int e = S_ISDIR(st.st_mode) ? EISDIR : errno;
+        mt_error_set(err, MT_E_INPUT, e, 0, name, "cannot read: %s", strerror(e));
+        goto fail;
+    }
+    struct mt_reader *r = calloc(1, sizeof *r);
+    if (r) {
+        r->name = strdup(name);
+        r->buffer = malloc(BUFFER);
+    }
+    if (!r || !r->name || !r->buffer) {
+        if (r) {
+            r->owned = 0;
+            mt_reader_close(r);
+        }
+        mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, name, "no memory for a reader");
+        goto fail;
+    }
+    r->fd = fd;
+    r->owned = owned;
+    r->regular = S_ISREG(st.st_mode);
+    r->stop.user = stop;
+    return r;
+fail:
+    if (owned)
+        close(fd);
+    return NULL;
+}
+
+struct mt_reader *mt_reader_open(const char *path, const volatile sig_atomic_t *stop, struct mt_error *err)
+{
+    if (strcmp(path, "-") == 0)
+        return mt_reader_open_fd(STDIN_FILENO, "-", 0, stop, err);
+    /* Non-blocking, so that a FIFO without writer can be waited for with an eye on `stop`. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        int e = errno;
+        mt_error_set(err, MT_E_INPUT, e, 0, path, "cannot open: %s", strerror(e));
+        return NULL;
+    }
+    return mt_reader_open_fd(fd, path, 1, stop, err);
+}
+
+void mt_reader_close(struct mt_reader *r)
+{
+    if (!r)
+        return;
+    if (r->owned)
+        close(r->fd);
+    mt_intern_free(&r->names);
+    free(r->name);
+    free(r->buffer);
+    free(r->own);
+    free(r);
+}
+
+void mt_reader_preload(struct mt_reader *r, const unsigned char *bytes, size_t n)
+{
+    r->end = n < BUFFER ? n : BUFFER;
+    memcpy(r->buffer, bytes, r->end);
+}
+
+void mt_reader_set_stop(struct mt_reader *r, const struct mt_stop *stop)
+{
+    r->stop = *stop;
+}
+
+uint64_t mt_reader_offset(const struct mt_reader *r)
+{
+    return r->base + r->pos;
+}
+
+/* Gets more bytes after the unread ones. 1: got some; 0: end of file; -1: error set. */
+static int reader_refill(struct mt_reader *r)
+{
+    if (r->eof)
+        return 0;
+    memmove(r->buffer, r->buffer + r->pos, r->end - r->pos);
+    r->base += r->pos;
+    r->end -= r->pos;
+    r->pos = 0;
+    for (;;) {
+        if (mt_stopped(&r->stop) || (!r->regular && !mt_wait_readable(r->fd, &r->stop)))
+            return mt_error_set(&r->error, MT_E_STOPPED, EINTR, r->base + r->end, r->name,
+                                "stopped while reading");
+        size_t room = r->ends ? NAME_PIECE : BUFFER; /* only names are wanted */
+        ssize_t n = read(r->fd, r->buffer + r->end, r->end + room < BUFFER ? room : BUFFER - r->end);
+        if (n > 0) {
+            r->end += (size_t)n;
+            return 1;
+        }
+        if (n == 0) {
+            r->eof = 1;
+            return 0;
+        }
+        if (errno != EINTR && errno != EAGAIN) {
+            int e = errno;
+            uint64_t at = r->base + r->end;
+            return mt_error_set(&r->error, MT_E_SYSTEM, e, at, r->name, "read error at byte %llu: %s",
+                                (unsigned long long)at, strerror(e));
+        }
+    }
+}
+
+static int read_size(struct mt_reader *r)
+{
+    int got = r->pos < r->end ? 1 : reader_refill(r);
+    if (got < 0)
+        return -1;
+    if (got == 0)
+        return mt_error_set(&r->error, MT_E_TRUNCATED, 0, 0, r->name,
+                            "the trace is empty, not even a record size");
+    unsigned size = r->buffer[r->pos];
+    if (size != MT_RAW_RECORD_SIZE)
+        return mt_error_set(&r->error, MT_E_CORRUPT, 0, 0, r->name,
+                            "record size is %u, not %u: not a raw memory trace%s", size, MT_RAW_RECORD_SIZE,
+                            size == (MT_MTC_MAGIC & 0xff) ? "; this is a compact container" : "");
+    r->pos++;
+    r->state = AT_NAME;
+    return 1;
+}
+
+static int check_name(struct mt_reader *r, const unsigned char *s, size_t n, uint64_t offset)
+{
+    for (size_t i = 0; i < n;) {
+        size_t step = s[i] ? mt_utf8_length(s + i, n - i) : 0;
+        if (step == 0)
+            return mt_error_set(&r->error, MT_E_CORRUPT, 0, offset + i, r->name,
+                                "kernel name (launch %llu) is not UTF-8 text", (unsigned long long)r->launch);
+        i += step;
+    }
+    return 0;
+}
+
+/* 1: a launch begins; 0: the clean end; -1: error set. */
+static int read_name(struct mt_reader *r)
+{
+    size_t seen = 0;
+    unsigned char *lf;
+    while (!(lf = memchr(r->buffer + r->pos + seen, '\n', r->end - r->pos - seen))) {
+        seen = r->end - r->pos;
+        if (seen > NAME_MAX_BYTES)
+            return mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
+                                "kernel name (launch %llu) has no LF within %d bytes",
+                                (unsigned long long)r->launch, (int)NAME_MAX_BYTES);
+        int got = reader_refill(r);
+        if (got < 0)
+            return -1;
+        if (got == 0 && seen == 0)
+            return 0;
+        if (got == 0) {
+            if (check_name(r, r->buffer + r->pos, seen, r->base + r->pos) != 0)
+                return -1;
+            return mt_error_set(&r->error, MT_E_TRUNCATED, 0, r->base + r->pos, r->name,
+                                "the trace ends inside a kernel name (launch %llu, no LF)",
+                                (unsigned long long)r->launch);
+        }
+    }
+    size_t n = (size_t)(lf - (r->buffer + r->pos));
+    if (check_name(r, r->buffer + r->pos, n, r->base + r->pos) != 0)
+        return -1;
+    r->kernel = mt_intern_visible(&r->names, (char *)r->buffer + r->pos, n);
+    if (!r->kernel)
+        return mt_error_set(&r->error, MT_E_SYSTEM, ENOMEM, r->base + r->pos, r->name,
+                            "no memory for a kernel name");
+    r->name_offset = r->base + r->pos;
+    r->pos += n + 1;
+    r->begun = 0;
+    r->state = AT_RECORDS;
+    return 1;
+}
+
+/* Records from p on that are no end mark and make sense; at most n. */
+static size_t plain_records(const unsigned char *p, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) {
+        uint32_t meta;
+        memcpy(&meta, p + i * MT_RAW_RECORD_SIZE, sizeof meta);
+        if (meta >= 4u << 28 || (meta & MT_RAW_MAX_SIZE) == 0)
+            break;
+    }
+    return i;
+}
+
+/* The record at p is not a plain one: 1 the end mark, -1 error set. */
+static int read_special(struct mt_reader *r, const unsigned char *p)
+{
+    struct mt_raw_record rec;
+    memcpy(&rec, p, sizeof rec);
+    if (mt_rec_is_eot(&rec))
+        return 1;
+    if (mt_rec_type(&rec) > MT_UNKNOWN)
+        return mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
+                            "record of kernel '%.100s' has the reserved access type %u", r->kernel,
+                            (unsigned)mt_rec_type(&rec));
+    return mt_error_set(&r->error, MT_E_CORRUPT, 0, r->base + r->pos, r->name,
+                        "record of kernel '%.100s' says 0 bytes and is not an end mark", r->kernel);
+}
+
+static void ends_inside(struct mt_reader *r)
+{
+    size_t rest = r->end - r->pos;
+    if (rest)
+        mt_error_set(&r->error, MT_E_TRUNCATED, 0, r->base + r->pos, r->name,
+                     "the trace ends inside a record (%zu of %u bytes) of kernel '%.100s' (launch %llu)",
+                     rest, MT_RAW_RECORD_SIZE, r->kernel, (unsigned long long)r->launch);
+    else
+        mt_error_set(&r->error, MT_E_TRUNCATED, 0, r->base + r->pos, r->name,
+                     "the trace ends inside kernel '%.100s' (launch %llu, begun at byte %llu): no end mark",
+                     r->kernel, (unsigned long long)r->launch, (unsigned long long)r->name_offset);
+}
+
+/* Of a file, when less than a record is in the buffer: reads to where the records are wanted; how many are
+ * good records. What comes after them goes into the buffer. 0 also when the buffer's way has to say why. */
+static size_t read_directly(struct mt_reader *r, struct mt_raw_record *room, size_t capacity)
+{
+    size_t have = r->end - r->pos, most = capacity * sizeof *room;
+    unsigned char *bytes = (unsigned char *)room;
+    if (!r->regular || r->ends || r->eof || capacity < DIRECT || most > BUFFER || mt_stopped(&r->stop))
+        return 0;
+    memcpy(bytes, r->buffer + r->pos, have);
+    ssize_t n = read(r->fd, bytes + have, most - have);
+    if (n <= 0)
+        return 0;
+    size_t all = have + (size_t)n, count = plain_records(bytes, all / sizeof *room),
+           used = count * sizeof *room;
+    memcpy(r->buffer, bytes + used, all - used);
+    r->base += r->pos + used;
+    r->pos = 0;
+    r->end = all - used;
+    return count;
+}
+
+/* 1: *batch is filled; -1: error set, and *batch may hold what came before it (count >
+ * 0 or a first batch). */
+static int read_records(struct mt_reader *r, struct mt_raw_record *room, size_t capacity, struct mt_batch *b)
+{
+    size_t count = 0;
+    b->offset = r->base + r->pos;
+    while (count < capacity) {
+        size_t whole = (r->end - r->pos) / MT_RAW_RECORD_SIZE;
+        if (whole == 0) {
+            if (count > 0 && !r->eof)
+                break; /* hand out what is here before waiting for more */
+            if (count == 0 && (count = read_directly(r, room, capacity)) > 0)
+                continue;
+            if (r->end - r->pos >= MT_RAW_RECORD_SIZE)
+                continue; /* it is not a plain one */
+            int got = reader_refill(r);
+            if (got > 0)
+                continue;
+            if (got == 0)
+                ends_inside(r);
+            r->state = AT_ERROR;
+            break;
+        }
+        const unsigned char *p = r->buffer + r->pos;
+        size_t n = plain_records(p, whole < capacity - count ? whole : capacity - count);
+        memcpy(room + count, p, n * MT_RAW_RECORD_SIZE);
+        count += n;
+        r->pos += n * MT_RAW_RECORD_SIZE;
+        if (n == whole || count == capacity)
+            continue;
+        if (read_special(r, r->buffer + r->pos) < 0) {
+            r->state = AT_ERROR;
+            break;
+        }
+        r->pos += MT_RAW_RECORD_SIZE;
+        b->flags |= MT_BATCH_END;
+        r->state = AT_NAME;
+        break;
+    }
+    b->records = room;
+    b->count = count;
+    b->kernel = r->kernel;
+    b->launch = r->launch;
+    if (!r->begun)
+        b->flags |= MT_BATCH_BEGIN;
+    r->begun = 1;
+    if (b->flags & MT_BATCH_END)
+        r->launch++;
+    return count || b->flags ? 1 : -1;
+}
+
+void mt_reader_set_ends(struct mt_reader *r, const struct mt_launch_ends *ends)
+{
+    r->ends = ends;
+    r->start = lseek(r->fd, 0, SEEK_CUR);
+}
+
+/* All records of the launch at once, unread. */
+static int skip_records(struct mt_reader *r, struct mt_batch *b)
+{
+    uint64_t at = r->base + r->pos, end = r->launch < r->ends->count ? r->ends->ends[r->launch] : 0;
+    if (end < at + MT_RAW_RECORD_SIZE || (end - at) % MT_RAW_RECORD_SIZE != 0) {
+        mt_error_set(&r->error, MT_E_CORRUPT, 0, at, r->name,
+                     "launch %llu does not end where it was found to end", (unsigned long long)r->launch);
+        r->state = AT_ERROR;
+        return -1;
+    }
+    *b = (struct mt_batch){.count = (size_t)((end - at) / MT_RAW_RECORD_SIZE - 1),
+                           .kernel = r->kernel,
+                           .launch = r->launch++,
+                           .offset = at,
+                           .flags = MT_BATCH_BEGIN | MT_BATCH_END};
+    r->state = AT_NAME;
+    if (end - r->base <= r->end) {
+        r->pos = (size_t)(end - r->base);
+        return 1;
+    }
+    r->base = end;
+    r->pos = r->end = 0;
+    if (lseek(r->fd, r->start + (off_t)end, SEEK_SET) >= 0)
+        return 1;
+    mt_error_set(&r->error, MT_E_SYSTEM, errno, end, r->name, "cannot go to byte %llu",
+                 (unsigned long long)end);
+    r->state = AT_ERROR;
+    return -1;
+}
+
+int mt_reader_fill(struct mt_reader *r, struct mt_raw_record *room, size_t capacity, struct mt_batch *batch,
+                   struct mt_error *err)
+{
+    memset(batch, 0, sizeof *batch);
+    int rc = 1;
+    if (r->state == AT_SIZE)
+        rc = read_size(r);
+    if (rc > 0 && r->state == AT_NAME && (rc = read_name(r)) == 0)
+        r->state = AT_END;
+    if (rc < 0)
+        r->state = AT_ERROR;
+    if (r->state == AT_RECORDS && r->ends && skip_records(r, batch) > 0)
+        return 1;
+    if (r->state == AT_RECORDS && read_records(r, room, capacity, batch) > 0)
+        return 1;
+    if (r->state == AT_END)
+        return 0;
+    *err = r->error;
+    return -1;
+}
+
+int mt_reader_more(struct mt_reader *r)
+{
+    int rc = 1;
+    if (r->state == AT_SIZE)
+        rc = read_size(r);
+    if (rc > 0 && r->state == AT_NAME && r->pos == r->end && (rc = reader_refill(r)) == 0)
+        r->state = AT_END;
+    if (rc < 0)
+        r->state = AT_ERROR;
+    return r->state != AT_END;
+}
+
+int mt_reader_next(struct mt_reader *r, struct mt_batch *batch, struct mt_error *err)
+{
+    if (!r->own && !(r->own = malloc(OWN_BATCH * sizeof *r->own)))
+        return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, r->name, "no memory for a batch");
+    return mt_reader_fill(r, r->own, OWN_BATCH, batch, err);
+}

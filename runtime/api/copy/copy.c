@@ -1,0 +1,453 @@
+/* cudaMemcpy in all its forms, on the CPU device. */
+#include "api/memory/box.h"
+#include "api/streams/capture.h"
+#include "copy.h"
+#include "api/entry.h"
+#include "api/tables/error.h"
+#include "api/device/heap.h"
+#include "api/streams/queue.h"
+#include "api/memory/sync.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STAGED_MAX ((size_t)64 << 20) /* bytes of the program's own memory kept aside for a waiting copy */
+
+/* Bytes from the first to the last byte of one side. */
+static int copy_span(const struct mt_box *b, const struct mt_side *s, uint64_t *out)
+{
+    uint64_t rows, planes;
+    return __builtin_mul_overflow(b->height - 1, s->pitch, &rows) ||
+           __builtin_mul_overflow(b->depth - 1, s->slice, &planes) ||
+           __builtin_add_overflow(rows, planes, out) || __builtin_add_overflow(*out, b->width, out);
+}
+
+/* A pointer the device can reach, with all of the span inside one allocation. */
+static cudaError_t check_device(const struct mt_side *s, uint64_t bytes)
+{
+    struct mt_block b;
+    uint64_t reach = mt_heap_reach(s->p, &b);
+    return reach && bytes <= reach ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+/* A pointer the host can reach; the program's own memory is in no table. */
+static cudaError_t check_host(const struct mt_side *s, uint64_t bytes)
+{
+    struct mt_block b;
+    if (!s->p)
+        return cudaErrorInvalidValue;
+    if (!mt_heap_find(s->p, &b))
+        return cudaSuccess;
+    if (b.kind == MT_HEAP_DEVICE || b.kind == MT_HEAP_SYMBOL)
+        return cudaErrorInvalidValue;
+    return b.kind != MT_HEAP_REGISTERED && bytes > b.base + b.bytes - (uint64_t)(uintptr_t)s->p
+               ? cudaErrorInvalidValue
+               : cudaSuccess;
+}
+
+static cudaError_t check_any(const struct mt_side *s, uint64_t bytes)
+{
+    struct mt_block b;
+    return s->p && mt_heap_find(s->p, &b) ? check_device(s, bytes) : check_host(s, bytes);
+}
+
+/* skip: bit 0 the destination, bit 1 the source was checked by whoever made the box (arrays, symbols). */
+static cudaError_t copy_check(const struct mt_box *b, int skip)
+{
+    uint64_t dst, src;
+    cudaError_t e = cudaSuccess;
+    if ((unsigned)b->kind > cudaMemcpyDefault)
+        return cudaErrorInvalidMemcpyDirection;
+    if (b->height * b->depth > 1 && (b->width > b->dst.pitch || b->width > b->src.pitch))
+        return cudaErrorInvalidPitchValue;
+    if (copy_span(b, &b->dst, &dst) || copy_span(b, &b->src, &src))
+        return cudaErrorInvalidValue;
+    int to_device = b->kind == cudaMemcpyHostToDevice || b->kind == cudaMemcpyDeviceToDevice;
+    int from_device = b->kind == cudaMemcpyDeviceToHost || b->kind == cudaMemcpyDeviceToDevice;
+    if (b->kind == cudaMemcpyDefault) {
+        e = skip & 1 ? e : check_any(&b->dst, dst);
+        return e || skip & 2 ? e : check_any(&b->src, src);
+    }
+    if (!(skip & 1))
+        e = to_device ? check_device(&b->dst, dst) : check_host(&b->dst, dst);
+    if (!e && !(skip & 2))
+        e = from_device ? check_device(&b->src, src) : check_host(&b->src, src);
+    return e;
+}
+
+static void copy_move(const struct mt_box *b)
+{
+    if (b->dst.pitch == b->width && b->src.pitch == b->width && b->depth == 1) {
+        memmove(b->dst.p, b->src.p, b->width * b->height);
+        return;
+    }
+    for (size_t z = 0; z < b->depth; z++)
+        for (size_t y = 0; y < b->height; y++)
+            memmove(b->dst.p + z * b->dst.slice + y * b->dst.pitch,
+                    b->src.p + z * b->src.slice + y * b->src.pitch, b->width);
+}
+
+/* ---- carrying out ---- */
+
+struct copy_op {
+    struct mt_op op;
+    struct mt_box box;
+    struct mt_box moved; /* the box that is moved: its source may be set aside */
+    void *staged;        /* ours, or NULL */
+    const char *kind;    /* as companions say it */
+    int64_t stream;      /* number of its trace */
+};
+
+static void copy_perform(const struct copy_op *c)
+{
+    mt_copy_note(&c->box, c->kind, c->stream, c->op.site);
+    copy_move(&c->moved);
+}
+
+static int copy_run(struct mt_op *op)
+{
+    copy_perform((struct copy_op *)op);
+    return MT_OP_DONE;
+}
+
+static void copy_drop(struct mt_op *op)
+{
+    free(((struct copy_op *)op)->staged);
+}
+
+/* Sets the rest of a copy whose op.site is set. */
+static void copy_describe(struct copy_op *c, const struct mt_box *b)
+{
+    c->box = c->moved = *b;
+    c->staged = NULL;
+    c->kind = mt_copy_kind(b);
+    c->stream = -1;
+}
+
+static int copy_empty(const struct mt_box *b)
+{
+    return !b->width || !b->height || !b->depth;
+}
+
+cudaError_t mt_copy_op(struct mt_op **out, const struct mt_box *b, int skip, const struct mt_host_site *site)
+{
+    cudaError_t e = copy_empty(b) ? cudaSuccess : copy_check(b, skip);
+    if (e)
+        return mt_fail(e);
+    struct copy_op *c = mt_op_new(sizeof *c, MT_OP_COPY, copy_run);
+    if (!c)
+        return mt_fail(cudaErrorMemoryAllocation);
+    c->op.site = site;
+    c->op.drop = copy_drop;
+    copy_describe(c, b);
+    *out = &c->op;
+    return cudaSuccess;
+}
+
+void mt_copy_bind(struct mt_op *op, const struct mt_stream *s)
+{
+    ((struct copy_op *)op)->stream = mt_stream_number_of(s);
+}
+
+const struct mt_box *mt_copy_box(const struct mt_op *op)
+{
+    return &((const struct copy_op *)op)->box;
+}
+
+/* Memory that only the program knows: it may use it again as soon as the call returns. */
+static int is_pageable(const struct mt_side *s)
+{
+    struct mt_block b;
+    return !mt_heap_find(s->p, &b);
+}
+
+/* Sets the source aside, rows and planes without gaps. 0, or -1: too much. */
+static int copy_stage(struct copy_op *c)
+{
+    const struct mt_box *b = &c->box;
+    size_t plane = b->width * b->height;
+    if (plane * b->depth > STAGED_MAX || !(c->staged = malloc(plane * b->depth)))
+        return -1;
+    struct mt_box aside = *b;
+    aside.dst = (struct mt_side){c->staged, b->width, plane};
+    copy_move(&aside);
+    c->moved.src = aside.dst;
+    return 0;
+}
+
+/* A copy in the stream's order that the caller waits for. Behind a kernel that failed it is not made. */
+static void in_turn(struct mt_stream *s, const struct mt_box *b, const struct mt_host_site *site, int granted,
+                    struct mt_turn *t)
+{
+    struct copy_op c = {.op = {.site = site}};
+    copy_describe(&c, b);
+    c.stream = mt_stream_number_of(s);
+    if (!granted)
+        mt_turn_begin(t, s);
+    if (!copy_empty(b) && !mt_failed())
+        copy_perform(&c);
+    mt_turn_end(t);
+}
+
+/* What an asynchronous copy of pageable memory does is fixed when the call returns: its source was read, or
+ * its destination written. All others are put into the stream. */
+static cudaError_t copy_async(struct mt_stream *s, const struct mt_box *b, int skip,
+                              const struct mt_host_site *site)
+{
+    struct mt_turn t;
+    struct mt_op *op;
+    int captured = mt_capturing(s);
+    int from_program = !captured && !(skip & 2) && is_pageable(&b->src);
+    int to_program = !captured && !(skip & 1) && is_pageable(&b->dst);
+    if (!captured && mt_turn_try(&t, s)) {
+        in_turn(s, b, site, 1, &t);
+        return mt_failed();
+    }
+    cudaError_t e = to_program ? cudaSuccess : mt_copy_op(&op, b, skip, site);
+    if (e)
+        return e;
+    if (to_program || (from_program && copy_stage((struct copy_op *)op))) {
+        if (!to_program)
+            mt_op_free(op);
+        in_turn(s, b, site, 0, &t);
+        return mt_failed();
+    }
+    mt_copy_bind(op, s);
+    return mt_op_submit(s, op);
+}
+
+static cudaError_t copy_start(const struct mt_box *b, int skip, cudaStream_t stream, int async)
+{
+    const struct mt_host_site *site = mt_host_site_take();
+    MT_RETURN_IF_FAILED();
+    struct mt_stream *s = mt_stream_get(stream);
+    if (!s)
+        return mt_fail(cudaErrorInvalidResourceHandle);
+    cudaError_t e = mt_capture_check(s, async ? MT_CALL_ASYNC : MT_CALL_SYNC);
+    if (!e && !async)
+        e = mt_capture_check(NULL, MT_CALL_UNSAFE);
+    if (e)
+        return e;
+    e = copy_empty(b) ? cudaSuccess : copy_check(b, skip);
+    if (e)
+        return mt_fail(e);
+    if (async)
+        return copy_empty(b) ? cudaSuccess : copy_async(s, b, skip, site);
+    struct mt_turn t;
+    in_turn(s, b, site, 0, &t);
+    mt_synced();
+    return mt_failed_sync();
+}
+
+/* ---- linear ---- */
+
+cudaError_t impl_cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_1d(dst, src, bytes, kind);
+    return copy_start(&b, 0, NULL, 0);
+}
+
+cudaError_t impl_cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
+                                 cudaStream_t stream)
+{
+    struct mt_box b = mt_box_1d(dst, src, bytes, kind);
+    return copy_start(&b, 0, stream, 1);
+}
+
+cudaError_t impl_cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device, size_t bytes)
+{
+    struct mt_box b = mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice);
+    return dst_device || src_device ? mt_fail(cudaErrorInvalidDevice) : copy_start(&b, 0, NULL, 1);
+}
+
+cudaError_t impl_cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t bytes,
+                                     cudaStream_t stream)
+{
+    struct mt_box b = mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice);
+    return dst_device || src_device ? mt_fail(cudaErrorInvalidDevice) : copy_start(&b, 0, stream, 1);
+}
+
+cudaError_t impl_cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                              size_t height, enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_2d(dst, dpitch, src, spitch, width, height, kind);
+    return copy_start(&b, 0, NULL, 0);
+}
+
+cudaError_t impl_cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                                   size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    struct mt_box b = mt_box_2d(dst, dpitch, src, spitch, width, height, kind);
+    return copy_start(&b, 0, stream, 1);
+}
+
+/* ---- symbols ---- */
+
+static cudaError_t symbol_copy(const void *symbol, size_t offset, const void *other, size_t bytes, int to,
+                               enum cudaMemcpyKind kind, cudaStream_t stream, int async)
+{
+    struct mt_box b = mt_box_1d((void *)(uintptr_t)other, other, bytes, kind);
+    MT_RETURN_IF_FAILED();
+    cudaError_t e = mt_side_symbol(to ? &b.dst : &b.src, symbol, offset, bytes);
+    if (!e &&
+        (kind == cudaMemcpyHostToHost || kind == (to ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice)))
+        e = cudaErrorInvalidMemcpyDirection;
+    return e ? mt_fail(e) : copy_start(&b, to ? 1 : 2, stream, async);
+}
+
+cudaError_t impl_cudaMemcpyToSymbol(const void *symbol, const void *src, size_t bytes, size_t offset,
+                                    enum cudaMemcpyKind kind)
+{
+    return symbol_copy(symbol, offset, src, bytes, 1, kind, NULL, 0);
+}
+
+cudaError_t impl_cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t bytes, size_t offset,
+                                         enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return symbol_copy(symbol, offset, src, bytes, 1, kind, stream, 1);
+}
+
+cudaError_t impl_cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t bytes, size_t offset,
+                                      enum cudaMemcpyKind kind)
+{
+    return symbol_copy(symbol, offset, dst, bytes, 0, kind, NULL, 0);
+}
+
+cudaError_t impl_cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t bytes, size_t offset,
+                                           enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return symbol_copy(symbol, offset, dst, bytes, 0, kind, stream, 1);
+}
+
+/* ---- 3-D ---- */
+
+static cudaError_t copy_3d(const struct cudaMemcpy3DParms *p, cudaStream_t stream, int async)
+{
+    struct mt_box b;
+    MT_RETURN_IF_FAILED();
+    cudaError_t e = p ? mt_box_3d(&b, p) : cudaErrorInvalidValue;
+    return e ? mt_fail(e) : copy_start(&b, (p->dstArray ? 1 : 0) | (p->srcArray ? 2 : 0), stream, async);
+}
+
+static cudaError_t copy_3d_peer(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
+{
+    struct mt_box b;
+    MT_RETURN_IF_FAILED();
+    cudaError_t e = p ? mt_box_3d_peer(&b, p) : cudaErrorInvalidValue;
+    if (!e && (p->srcDevice || p->dstDevice))
+        e = cudaErrorInvalidDevice;
+    return e ? mt_fail(e) : copy_start(&b, (p->dstArray ? 1 : 0) | (p->srcArray ? 2 : 0), stream, 1);
+}
+
+cudaError_t impl_cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
+{
+    return copy_3d(p, NULL, 0);
+}
+
+cudaError_t impl_cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
+{
+    return copy_3d(p, stream, 1);
+}
+
+cudaError_t impl_cudaMemcpy3DPeer(const struct cudaMemcpy3DPeerParms *p)
+{
+    return copy_3d_peer(p, NULL);
+}
+
+cudaError_t impl_cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
+{
+    return copy_3d_peer(p, stream);
+}
+
+/* ---- arrays ---- */
+
+static cudaError_t array_copy(struct mt_box *b, cudaArray_const_t array, size_t x, size_t y, int to,
+                              cudaStream_t stream, int async)
+{
+    MT_RETURN_IF_FAILED();
+    cudaError_t e = mt_side_array(to ? &b->dst : &b->src, array, x, y, b->width, b->height);
+    return e ? mt_fail(e) : copy_start(b, to ? 1 : 2, stream, async);
+}
+
+cudaError_t impl_cudaMemcpy2DToArrayAsync(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,
+                                          size_t width, size_t height, enum cudaMemcpyKind kind,
+                                          cudaStream_t stream)
+{
+    struct mt_box b = mt_box_2d(NULL, width, src, spitch, width, height, kind);
+    return array_copy(&b, dst, x, y, 1, stream, 1);
+}
+
+cudaError_t impl_cudaMemcpy2DToArray(cudaArray_t dst, size_t x, size_t y, const void *src, size_t spitch,
+                                     size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_2d(NULL, width, src, spitch, width, height, kind);
+    return array_copy(&b, dst, x, y, 1, NULL, 0);
+}
+
+cudaError_t impl_cudaMemcpy2DFromArrayAsync(void *dst, size_t dpitch, cudaArray_const_t src, size_t x,
+                                            size_t y, size_t width, size_t height, enum cudaMemcpyKind kind,
+                                            cudaStream_t stream)
+{
+    struct mt_box b = mt_box_2d(dst, dpitch, NULL, width, width, height, kind);
+    return array_copy(&b, src, x, y, 0, stream, 1);
+}
+
+cudaError_t impl_cudaMemcpy2DFromArray(void *dst, size_t dpitch, cudaArray_const_t src, size_t x, size_t y,
+                                       size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_2d(dst, dpitch, NULL, width, width, height, kind);
+    return array_copy(&b, src, x, y, 0, NULL, 0);
+}
+
+cudaError_t impl_cudaMemcpyToArray(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
+                                   enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_1d(NULL, src, bytes, kind);
+    return array_copy(&b, dst, x, y, 1, NULL, 0);
+}
+
+cudaError_t impl_cudaMemcpyToArrayAsync(cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes,
+                                        enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    struct mt_box b = mt_box_1d(NULL, src, bytes, kind);
+    return array_copy(&b, dst, x, y, 1, stream, 1);
+}
+
+cudaError_t impl_cudaMemcpyFromArray(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
+                                     enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_1d(dst, NULL, bytes, kind);
+    return array_copy(&b, src, x, y, 0, NULL, 0);
+}
+
+cudaError_t impl_cudaMemcpyFromArrayAsync(void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes,
+                                          enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    struct mt_box b = mt_box_1d(dst, NULL, bytes, kind);
+    return array_copy(&b, src, x, y, 0, stream, 1);
+}
+
+static cudaError_t array_to_array(struct mt_box *b, cudaArray_t dst, size_t dx, size_t dy,
+                                  cudaArray_const_t src, size_t sx, size_t sy)
+{
+    MT_RETURN_IF_FAILED();
+    cudaError_t e = mt_side_array(&b->dst, dst, dx, dy, b->width, b->height);
+    if (!e)
+        e = mt_side_array(&b->src, src, sx, sy, b->width, b->height);
+    return e ? mt_fail(e) : copy_start(b, 3, NULL, 1);
+}
+
+cudaError_t impl_cudaMemcpy2DArrayToArray(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
+                                          size_t sx, size_t sy, size_t width, size_t height,
+                                          enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_2d(NULL, width, NULL, width, width, height, kind);
+    return array_to_array(&b, dst, dx, dy, src, sx, sy);
+}
+
+cudaError_t impl_cudaMemcpyArrayToArray(cudaArray_t dst, size_t dx, size_t dy, cudaArray_const_t src,
+                                        size_t sx, size_t sy, size_t bytes, enum cudaMemcpyKind kind)
+{
+    struct mt_box b = mt_box_1d(NULL, NULL, bytes, kind);
+    return array_to_array(&b, dst, dx, dy, src, sx, sy);
+}

@@ -1,0 +1,13 @@
+/* MEMTRACE_CHECK=1 on the CPU device: bad accesses are reported, counted per place and written into
+ * companions. The accesses themselves are looked at by runtime/cpu/check.c. */
+#ifndef MT_API_CHECK_H
+#define MT_API_CHECK_H
+#include <stddef.h>
+#include <stdint.h>
+
+/* Before the first launch; does nothing unless the option is set. */
+void mt_check_start(void);
+struct mt_range;
+/* A kernel has allocated memory, or freed this. */
+void mt_check_device_heap(const struct mt_range *freed);
+#endif

@@ -1,0 +1,335 @@
+/* Memory of the CPU device: what kernels may touch and what cudaMemcpy may name. */
+#define _GNU_SOURCE
+#include "heap.h"
+#include "api/tables/arena.h"
+#include "device.h"
+#include "base/fd.h"
+#include "base/options.h"
+#include "trace/ranges.h"
+#include "base/fork.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MAP_FROM (1u << 20) /* blocks from here on get their own mapping, with an unmapped page after it */
+/* Under MEMTRACE_CHECK: */
+#define GAP (16u << 10)           /* bytes that belong to nobody after a small block */
+#define GUARD (64u << 10)         /* unmapped bytes after a large one */
+#define QUARANTINE (256ull << 20) /* freed memory that is not given out again yet */
+
+static struct mt_ranges blocks = MT_RANGES_INIT;
+MT_FORK_TABLE(blocks);
+/* Read by who looks at a block from the table; written by who has taken one out and is about to free it. */
+static pthread_rwlock_t life = PTHREAD_RWLOCK_INITIALIZER;
+MT_FORK_ENTRY(life, &life, MT_FORK_RWLOCK, MT_FORK_HEAP);
+static _Atomic uint64_t used;
+_Atomic uint64_t mt_heap_generation = 1;
+
+/* Freed blocks whose memory is kept, oldest first; under the lock. */
+static pthread_mutex_t freed_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(freed_lock, MT_FORK_LEAVES);
+static struct mt_block *freed, **freed_end = &freed;
+static uint64_t freed_bytes;
+
+static int heap_counted(enum mt_heap_kind kind)
+{
+    return kind == MT_HEAP_DEVICE || kind == MT_HEAP_MANAGED;
+}
+
+static int is_ours(enum mt_heap_kind kind)
+{
+    return kind != MT_HEAP_REGISTERED && kind != MT_HEAP_SYMBOL && kind != MT_HEAP_IPC;
+}
+
+/* Takes `bytes` from the device's memory. 0, or -1: not that much is left. */
+static int heap_reserve(uint64_t bytes)
+{
+    uint64_t total = mt_device_memory(), now = used;
+    do
+        if (bytes > total || now > total - bytes)
+            return -1;
+    while (!atomic_compare_exchange_weak(&used, &now, now + bytes));
+    return 0;
+}
+
+/* Of a small block, with what lies behind it under MEMTRACE_CHECK. */
+static size_t small_bytes(const struct mt_block *b)
+{
+    return b->bytes + (mt_options()->check ? GAP : 0);
+}
+
+static void *heap_get(struct mt_block *b)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), guard = mt_options()->check ? GUARD : page;
+    if (b->bytes >= MAP_FROM) {
+        size_t bytes = (b->bytes + page - 1) / page * page + guard;
+        char *p =
+            mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p != MAP_FAILED) {
+            mprotect(p + bytes - guard, guard, PROT_NONE); /* not vital */
+            b->mapped_base = (uint64_t)(uintptr_t)p;
+            b->mapped_bytes = bytes;
+            return p;
+        }
+    }
+    /* Managed memory begins at a page, as advice goes by pages. */
+    size_t align = b->kind == MT_HEAP_MANAGED ? page : MT_DEV_ALIGN;
+    return mt_arena_get(small_bytes(b), align, &b->segment);
+}
+
+/* Gives the memory back to the system. */
+static void heap_release(struct mt_block *b)
+{
+    if (b->shared.ino)
+        mt_fd_close(&b->shared);
+    if (b->mapped_base)
+        munmap((void *)(uintptr_t)b->mapped_base, b->mapped_bytes);
+    else if (b->segment)
+        mt_arena_put(b->segment, (void *)(uintptr_t)b->base, small_bytes(b));
+    free(b);
+}
+
+/* Keeps a freed block for a while, so that whoever still uses it is found. */
+static void heap_keep(struct mt_block *b)
+{
+    struct mt_block *out = NULL, **end = &out;
+    b->freed = mt_host_site_taken();
+    b->next = NULL;
+    pthread_mutex_lock(&freed_lock);
+    *freed_end = b;
+    freed_end = &b->next;
+    freed_bytes += b->bytes;
+    while (freed_bytes > QUARANTINE && freed != b) {
+        *end = freed;
+        freed_bytes -= freed->bytes;
+        end = &freed->next;
+        freed = freed->next;
+        *end = NULL;
+    }
+    pthread_mutex_unlock(&freed_lock);
+    while (out) {
+        struct mt_block *next = out->next;
+        heap_release(out);
+        out = next;
+    }
+}
+
+static void heap_drop(struct mt_block *b)
+{
+    pthread_rwlock_wrlock(&life); /* nobody looks at it any more */
+    pthread_rwlock_unlock(&life);
+    if (heap_counted(b->kind))
+        used -= b->bytes;
+    if (mt_options()->check && is_ours(b->kind))
+        heap_keep(b);
+    else
+        heap_release(b);
+}
+
+void *mt_heap_alloc(size_t bytes, enum mt_heap_kind kind, unsigned flags)
+{
+    if (bytes > mt_device_memory() || (heap_counted(kind) && heap_reserve(bytes)))
+        return NULL;
+    struct mt_block *b = calloc(1, sizeof *b);
+    if (!b) {
+        used -= heap_counted(kind) ? bytes : 0;
+        return NULL;
+    }
+    b->bytes = bytes;
+    b->kind = kind;
+    b->flags = flags;
+    b->site = mt_host_site_taken();
+    void *p = heap_get(b);
+    b->base = (uint64_t)(uintptr_t)p;
+    if (p && !mt_ranges_add(&blocks, b->base, bytes, b)) {
+        mt_heap_generation++;
+        return p;
+    }
+    used -= heap_counted(kind) ? bytes : 0;
+    heap_release(b);
+    return NULL;
+}
+
+int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned flags)
+{
+    struct mt_block *b = calloc(1, sizeof *b);
+    if (!b)
+        return ENOMEM;
+    b->base = (uint64_t)(uintptr_t)base;
+    b->bytes = bytes;
+    b->kind = kind;
+    b->flags = flags;
+    b->site = kind == MT_HEAP_SYMBOL ? NULL : mt_host_site_taken();
+    int rc = mt_ranges_add(&blocks, b->base, bytes, b);
+    if (rc)
+        free(b);
+    else if (heap_counted(kind))
+        used += bytes;
+    mt_heap_generation++;
+    return rc;
+}
+
+/* The contents in a file of `bytes`. Its descriptor, or -1. */
+static int make_file(const char *from, uint64_t bytes)
+{
+    int fd = memfd_create("memtrace-ipc", MFD_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    for (uint64_t done = 0; done < bytes;) {
+        ssize_t n = pwrite(fd, from + done, bytes - done, (off_t)done);
+        if (n <= 0) {
+            close(fd);
+            return -1;
+        }
+        done += (uint64_t)n;
+    }
+    return fd;
+}
+
+int mt_heap_share(void *base, int *fd, uint64_t *bytes)
+{
+    struct mt_range r;
+    if (!mt_ranges_find(&blocks, (uint64_t)(uintptr_t)base, &r) || r.base != (uint64_t)(uintptr_t)base)
+        return EINVAL;
+    struct mt_block *b = r.data;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), whole = (b->bytes + page - 1) / page * page;
+    if (b->kind != MT_HEAP_DEVICE)
+        return EINVAL;
+    if (!b->mapped_base)
+        return ENOTSUP;
+    if (!b->shared.ino) {
+        int made = make_file(base, whole);
+        if (made < 0)
+            return errno ? errno : EIO;
+        if (mmap(base, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, made, 0) == MAP_FAILED) {
+            close(made);
+            return ENOMEM;
+        }
+        if (mt_fd_take(&b->shared, made))
+            return errno;
+    }
+    if (!mt_fd_is(&b->shared)) /* the program has closed it: nobody else can find it any more */
+        return ENOTSUP;
+    *fd = b->shared.fd;
+    *bytes = b->bytes;
+    return 0;
+}
+
+/* The block that begins at `base`, of one of the kinds. Call with `life` held. */
+static struct mt_block *begins_at(const void *base, unsigned kinds)
+{
+    struct mt_range r;
+    if (!mt_ranges_find(&blocks, (uint64_t)(uintptr_t)base, &r) || r.base != (uint64_t)(uintptr_t)base)
+        return NULL;
+    struct mt_block *b = r.data;
+    return kinds & 1u << b->kind ? b : NULL;
+}
+
+static int free_block(void *base, unsigned kinds, int condemned)
+{
+    struct mt_range r;
+    pthread_rwlock_rdlock(&life);
+    const struct mt_block *b = begins_at(base, kinds);
+    int ok = b && b->condemned == condemned;
+    pthread_rwlock_unlock(&life);
+    if (!ok || !mt_ranges_take(&blocks, (uint64_t)(uintptr_t)base, &r))
+        return 0;
+    mt_heap_generation++;
+    heap_drop(r.data);
+    return 1;
+}
+
+int mt_heap_free(void *base, unsigned kinds)
+{
+    return free_block(base, kinds, 0);
+}
+
+int mt_heap_free_condemned(void *base)
+{
+    return free_block(base, ~0u, 1);
+}
+
+int mt_heap_condemn(void *base, unsigned kinds)
+{
+    pthread_rwlock_wrlock(&life); /* others copy the block */
+    struct mt_block *b = begins_at(base, kinds);
+    int ok = b && !b->condemned;
+    if (ok)
+        b->condemned = 1;
+    pthread_rwlock_unlock(&life);
+    return ok;
+}
+
+int mt_heap_find(const void *p, struct mt_block *out)
+{
+    struct mt_range r;
+    pthread_rwlock_rdlock(&life);
+    int found = mt_ranges_find(&blocks, (uint64_t)(uintptr_t)p, &r);
+    if (found)
+        *out = *(struct mt_block *)r.data;
+    pthread_rwlock_unlock(&life);
+    return found;
+}
+
+/* Device memory that lies neither in a mapping of ours nor in a segment. */
+static int heap_is_virtual(const struct mt_block *b)
+{
+    return b->kind == MT_HEAP_DEVICE && !b->mapped_base && !b->segment;
+}
+
+uint64_t mt_heap_reach(const void *p, struct mt_block *out)
+{
+    if (!mt_heap_find(p, out))
+        return 0;
+    struct mt_block b = *out;
+    uint64_t end = b.base + b.bytes;
+    while (heap_is_virtual(&b) && mt_heap_find((const void *)(uintptr_t)end, &b) && heap_is_virtual(&b))
+        end = b.base + b.bytes;
+    return end - (uint64_t)(uintptr_t)p;
+}
+
+void mt_heap_around(uint64_t address, struct mt_block *below, struct mt_block *above)
+{
+    struct mt_range b, a;
+    pthread_rwlock_rdlock(&life);
+    mt_ranges_around(&blocks, address, &b, &a);
+    *below = b.data ? *(struct mt_block *)b.data : (struct mt_block){0};
+    *above = a.data ? *(struct mt_block *)a.data : (struct mt_block){0};
+    pthread_rwlock_unlock(&life);
+}
+
+int mt_heap_find_freed(uint64_t address, struct mt_block *out)
+{
+    int found = 0;
+    pthread_mutex_lock(&freed_lock);
+    for (const struct mt_block *b = freed; b; b = b->next)
+        if (address - b->base < b->bytes) {
+            *out = *b;
+            found = 1;
+        }
+    pthread_mutex_unlock(&freed_lock);
+    return found;
+}
+
+uint64_t mt_heap_used(void)
+{
+    return used;
+}
+
+void mt_heap_reset(void)
+{
+    struct mt_range r;
+    struct mt_ranges stay = MT_RANGES_INIT;
+    while (mt_ranges_pop(&blocks, &r)) {
+        struct mt_block *b = r.data;
+        if (!is_ours(b->kind))
+            mt_ranges_add(&stay, r.base, r.bytes, b);
+        else
+            heap_drop(b);
+    }
+    while (mt_ranges_pop(&stay, &r))
+        mt_ranges_add(&blocks, r.base, r.bytes, r.data);
+    mt_heap_generation++;
+}

@@ -1,0 +1,288 @@
+/* GPU or CPU device, and where the real CUDA runtime is. */
+#define _GNU_SOURCE
+#include "device.h"
+#include "check.h"
+#include "device_heap.h"
+#include "api/entry.h"
+#include "gpu/gpu.h"
+#include "module.h"
+#include "base/file.h"
+#include "base/options.h"
+#include "base/report.h"
+#include "base/trust.h"
+#include "trace/trace.h"
+#include "cpu/cpu.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STR_(x) #x
+#define STR(x) STR_(x)
+
+/* What was found. The dynamic linker is asked, so no lock is held: a constructor that waits for the choice
+ * has the linker's. Several threads may look, and find the same. */
+struct found {
+    int is_gpu;
+    const char *why; /* there is no GPU */
+    char said[400];  /* why not what was asked for */
+};
+static struct found *_Atomic found;
+static int is_gpu;
+static void *_Atomic cudart;
+
+/* Our own library may be in the driver's place (LD_LIBRARY_PATH): then the usual places are looked at. */
+void *mt_device_driver(void)
+{
+    static const char *const names[] = {"libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+                                        "/usr/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"};
+    static void *_Atomic driver;
+    for (size_t i = 0; !driver && i < sizeof names / sizeof *names; i++) {
+        void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (h && !dlsym(h, "__mt_host_site") && dlsym(h, "cuInit"))
+            driver = h;
+        else if (h)
+            dlclose(h);
+    }
+    return driver;
+}
+
+/* Devices the driver sees; -1 with *why when there is no driver. */
+static int count_devices(const char **why)
+{
+    int n = 0;
+    void *cuda = mt_device_driver();
+    if (!cuda) {
+        *why = "libcuda.so.1, NVIDIA's driver, is not installed";
+        return -1;
+    }
+    int (*init)(unsigned) = (int (*)(unsigned))dlsym(cuda, "cuInit");
+    int (*count)(int *) = (int (*)(int *))dlsym(cuda, "cuDeviceGetCount");
+    if (!init || !count || init(0)) {
+        *why = "the driver (libcuda.so.1) does not start";
+        return -1;
+    }
+    if (count(&n) || n <= 0) {
+        *why = "the driver sees no device";
+        return 0;
+    }
+    return n;
+}
+
+void *mt_device_toolkit(const char *file, int flags)
+{
+    static const char *const folders[] = {MEMTRACE_CUDA_ROOT "/lib64/", MEMTRACE_CUDA_ROOT "/lib/"};
+    static _Atomic int said;
+    char path[512], why[600];
+    void *h = NULL;
+    for (size_t i = 0; !h && i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s%s", folders[i], file);
+        if (access(path, F_OK) == 0 && mt_trust_file(path, why, sizeof why) == 0)
+            h = dlopen(path, flags);
+        else if (errno == EPERM && !said++)
+            mt_report("%s is not used: %s; name a folder that you trust in LD_LIBRARY_PATH", path, why);
+    }
+    return h;
+}
+
+static void *select_is_real(void *h)
+{
+    if (h && (dlsym(h, "__mt_host_site") || !dlsym(h, "cudaRuntimeGetVersion"))) {
+        dlclose(h);
+        h = NULL;
+    }
+    return h;
+}
+
+/* Our own library may be in libcudart's place: only one that is not us will do. */
+static void *open_cudart(char *why, size_t size)
+{
+    const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND, major = CUDART_VERSION / 1000;
+    const char *given = mt_options()->cudart;
+    char name[64];
+    void *h;
+    *why = 0;
+    if (*given)
+        return mt_trust_file(given, why, size) ? NULL : select_is_real(dlopen(given, flags));
+    snprintf(name, sizeof name, major < 12 ? "libcudart.so.%d.0" : "libcudart.so.%d", major);
+    h = select_is_real(dlopen(name, flags));
+    return h ? h : select_is_real(mt_device_toolkit(name, flags));
+}
+
+static int version_of(void *library, const char *function)
+{
+    int n = 0;
+    int (*get)(int *) = library ? (int (*)(int *))dlsym(library, function) : NULL;
+    return get && !get(&n) ? n : 0;
+}
+
+/* Does the runtime get along with the driver? With an older one each of its functions fails. */
+static int runtime_works(void *runtime, char *why, size_t size)
+{
+    int n = 0, e;
+    int (*count)(int *) = (int (*)(int *))dlsym(runtime, "cudaGetDeviceCount");
+    const char *(*name)(int) = (const char *(*)(int))dlsym(runtime, "cudaGetErrorName");
+    int (*forget)(void) = (int (*)(void))dlsym(runtime, "cudaGetLastError");
+    if (!count || !(e = count(&n)))
+        return 1;
+    if (forget)
+        forget();
+    if (e == cudaErrorInsufficientDriver) {
+        int driver = version_of(mt_device_driver(), "cuDriverGetVersion");
+        int own = version_of(runtime, "cudaRuntimeGetVersion");
+        snprintf(why, size, "the driver, for CUDA %d.%d, is older than the CUDA runtime, which is %d.%d",
+                 driver / 1000, driver % 1000 / 10, own / 1000, own % 1000 / 10);
+    } else {
+        snprintf(why, size, "the CUDA runtime does not work (%s)",
+                 name ? name(e) : "cudaGetDeviceCount fails");
+    }
+    return 0;
+}
+
+/* What a GPU is used by; NULL with words when there is none that works. MEMTRACE_DEVICE=gpu gets one all the
+ * same, and with it the errors. */
+static void *choose_runtime(int must, char *said, size_t size)
+{
+    char why[300];
+    const char *instead = must ? "" : "; running on the CPU device", *given = mt_options()->cudart;
+    void *runtime = open_cudart(why, sizeof why);
+    if (!runtime && *given)
+        snprintf(said, size, "MEMTRACE_CUDART=%.200s is not %s%s%s", given,
+                 *why ? "used: " : "a CUDA runtime library", why, instead);
+    else if (!runtime)
+        snprintf(said, size,
+                 "the real CUDA runtime (libcudart.so.%d) is not found: set MEMTRACE_CUDART to its path%s",
+                 CUDART_VERSION / 1000, instead);
+    else if (!runtime_works(runtime, why, sizeof why)) {
+        snprintf(said, size, "%s%s", why, instead);
+        runtime = must ? runtime : NULL;
+    }
+    return runtime;
+}
+
+static void *find_real(const char *name)
+{
+    return cudart ? dlsym(cudart, name) : NULL;
+}
+
+/* Prefers the GPU unless a variable says otherwise. */
+static void select_look(struct found *f)
+{
+    unsigned want = mt_options()->device;
+    int n = want == MT_DEVICE_CPU ? 0 : count_devices(&f->why);
+    if (want == MT_DEVICE_GPU && n <= 0)
+        snprintf(f->said, sizeof f->said, "MEMTRACE_DEVICE=gpu, but %s", f->why);
+    if (want == MT_DEVICE_GPU || (want == MT_DEVICE_AUTO && n > 0)) {
+        size_t at = strlen(f->said);
+        f->is_gpu = want == MT_DEVICE_GPU;
+        cudart = choose_runtime(f->is_gpu, f->said + at, at ? 0 : sizeof f->said);
+        f->is_gpu |= cudart != NULL;
+    }
+    if (f->is_gpu && mt_gpu())
+        mt_gpu()->functions(find_real);
+}
+
+static void select_find(void)
+{
+    static struct found nothing = {.why = "there is no memory"};
+    struct found *none = NULL;
+    if (found)
+        return;
+    struct found *f = calloc(1, sizeof *f);
+    if (f) {
+        f->why = "";
+        select_look(f);
+    }
+    if (!atomic_compare_exchange_strong(&found, &none, f ? f : &nothing))
+        free(f);
+}
+
+static void select_choose(void)
+{
+    const struct found *f = found;
+    is_gpu = f->is_gpu;
+    if (*f->said)
+        mt_report("%s", f->said);
+    if (is_gpu) {
+        mt_say("running on the GPU");
+        mt_trace_device("gpu", "NVIDIA GPU", 0);
+    } else {
+        mt_say("running on the CPU device%s%s", *f->why ? ": " : "", f->why);
+        mt_trace_device("cpu", MT_DEV_NAME, mt_device_sms());
+    }
+}
+
+/* The GPU is chosen and the real runtime open: modules that registered before go there,
+ * then tracing starts. */
+static void hand_over(void)
+{
+    mt_modules_to_gpu();
+    if (mt_gpu() && mt_gpu()->start)
+        mt_gpu()->start();
+}
+
+int mt_device_is_gpu(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    select_find();
+    pthread_once(&once, select_choose);
+    if (is_gpu) {
+        /* Outside of choose(): registration calls the real runtime through the entry table. */
+        static pthread_once_t told = PTHREAD_ONCE_INIT;
+        static _Thread_local int inside;
+        if (!inside) {
+            inside = 1;
+            pthread_once(&told, hand_over);
+            inside = 0;
+        }
+    }
+    return is_gpu;
+}
+
+int mt_device_chosen_gpu(void)
+{
+    return is_gpu;
+}
+
+void *mt_device_cudart(void)
+{
+    return cudart;
+}
+
+unsigned mt_device_sms(void)
+{
+    return (unsigned)mt_options()->cpu_sms;
+}
+
+uint64_t mt_device_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : (uint64_t)8 << 30;
+}
+
+static int start_error;
+
+static void select_start(void)
+{
+    if (mt_trace_compact())
+        mt_cpu_set_compact();
+    mt_cpu_set_buffer(mt_options()->buffer);
+    mt_cpu_set_stack(mt_options()->cpu_stack);
+    mt_check_start();
+    mt_device_heap_start();
+    start_error = mt_cpu_init((unsigned)mt_options()->cpu_threads, mt_device_sms());
+    if (start_error)
+        mt_report("the CPU device cannot start: %s%s", strerror(start_error),
+                  start_error == ENOMEM ? "; is there a limit on memory (ulimit -v)?" : "");
+}
+
+int mt_device_start(void)
+{
+    static pthread_once_t started = PTHREAD_ONCE_INIT;
+    pthread_once(&started, select_start);
+    return start_error;
+}

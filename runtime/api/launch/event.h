@@ -1,0 +1,38 @@
+/* Events, on both devices. */
+#ifndef MT_API_EVENT_H
+#define MT_API_EVENT_H
+#include "gpu/gpu.h"
+#include "api/streams/stream.h"
+#include "base/fd.h"
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+struct mt_event {
+    cudaEvent_t handle;
+    uint64_t id; /* in companions */
+    unsigned flags;
+    struct mt_gpu_point point;      /* its last record, on the way that a GPU's records take */
+    struct mt_mark *mark;           /* the CPU device: its last record; NULL: none yet */
+    struct mt_shared_event *shared; /* cudaEventInterprocess: its state in all processes, or NULL */
+    struct mt_fd shared_file;       /* in the process that made it; ino 0 in others */
+    /* Recorded in a stream that was captured: where in the graph. */
+    struct mt_capture *capture;
+    uint64_t capture_id;
+    struct CUgraphNode_st **nodes;
+    size_t nnodes;
+};
+struct mt_mark;
+struct mt_op;
+
+/* handle NULL: the CPU device's, the event is its own handle. NULL: out of memory. */
+struct mt_event *mt_event_add(cudaEvent_t handle, unsigned flags);
+struct mt_event *mt_event_get(cudaEvent_t handle); /* NULL: no such event */
+void mt_event_remove(struct mt_event *e);
+void mt_events_reset(void); /* cudaDeviceReset: there are none any more */
+/* Operations of the CPU device that record the event, and that wait for what was recorded when they are
+ * queued. NULL: out of memory. */
+struct mt_op *mt_event_record_op(cudaEvent_t e);
+struct mt_op *mt_event_wait_op(cudaEvent_t e);
+cudaEvent_t mt_event_of(const struct mt_op *op);
+void mt_event_bind(struct mt_op *op, const struct mt_stream *s);
+#endif

@@ -1,0 +1,390 @@
+/* Calls of libraries (cuBLAS and others) as operations of a stream. The trace has them as launches of one
+ * CTA: what they read and write are blocks, which their arguments tell. libmemtrace-libraries.so computes. */
+#include "libcall.h"
+#include "attach/abi.h"
+#include "api/streams/capture.h"
+#include "api/device/device.h"
+#include "api/entry.h"
+#include "api/tables/error.h"
+#include "gpu/gpu.h"
+#include "api/device/heap.h"
+#include "memtrace/device.h"
+#include "memtrace/record.h"
+#include "api/streams/queue.h"
+#include "base/report.h"
+#include "trace/events.h"
+#include "trace/selection.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define EXPORT __attribute__((visibility("default")))
+enum { BATCH = 64, RUN_MAX = 1 << 20 };
+
+struct libcall_piece {
+    uint64_t base, count;
+    int64_t stride;
+    uint32_t bytes;
+    int type;
+};
+
+/* Of a call under way: what it says that it will read and write. */
+enum { FINE, NOT_THERE, NO_ROOM };
+struct mt_library_notes {
+    const char *name;
+    int anywhere, counted; /* on a GPU: any address will do; no pieces are kept */
+    int wrong;
+    struct libcall_piece *pieces;
+    size_t n, room;
+    uint64_t records, sums[6]; /* sums: as mt_launch_line.recorded */
+};
+
+/* Of a call on a GPU, where the trace takes its records later. */
+struct libcall_known {
+    struct mt_gpu_known known;
+    struct mt_library_notes notes;
+};
+
+struct libcall_op {
+    struct mt_op op;
+    struct mt_trace *trace;
+    struct mt_launch_line line;
+    struct mt_library_call call; /* its block goes on behind this */
+};
+
+/* ---- records, some at a time */
+
+struct libcall_batch {
+    struct mt_trace *trace;
+    unsigned n;
+    uint64_t accesses;
+    union {
+        struct mt_raw_record records[BATCH];
+        struct mt_access_run runs[BATCH];
+    } room;
+};
+
+static void libcall_flush(struct libcall_batch *b)
+{
+    if (b->n && mt_trace_compact())
+        mt_trace_append_runs(b->trace, b->room.runs, b->n, b->accesses);
+    else if (b->n)
+        mt_trace_append(b->trace, b->room.records, b->n);
+    b->n = 0;
+    b->accesses = 0;
+}
+
+static void libcall_record(struct libcall_batch *b, const struct libcall_piece *p, uint64_t from,
+                           uint32_t count)
+{
+    uint32_t meta = mt_rec_meta(p->type == MT_LIBRARY_READ ? MT_LOAD : MT_STORE, p->bytes);
+    uint64_t base = p->base + from * (uint64_t)p->stride;
+    if (mt_trace_compact())
+        b->room.runs[b->n++] = (struct mt_access_run){
+            .base = base, .stride = p->stride, .meta = meta, .count = count, .warp = MT_RUN_NO_WARP};
+    else
+        b->room.records[b->n++] = (struct mt_raw_record){{meta, base, 0}};
+    b->accesses += count;
+    if (b->n == BATCH)
+        libcall_flush(b);
+}
+
+static void libcall_write(const struct mt_library_notes *n, struct mt_trace *t)
+{
+    struct libcall_batch b = {.trace = t};
+    uint64_t most = mt_trace_compact() ? RUN_MAX : 1;
+    for (const struct libcall_piece *p = n->pieces; p < n->pieces + n->n; p++)
+        for (uint64_t i = 0, some; i < p->count; i += some) {
+            some = p->count - i < most ? p->count - i : most;
+            libcall_record(&b, p, i, (uint32_t)some);
+        }
+    libcall_flush(&b);
+}
+
+/* ---- notes */
+
+/* Does `p` go on where `last` ends? Then it becomes a part of it. */
+static int libcall_joins(struct libcall_piece *last, const struct libcall_piece *p)
+{
+    int64_t step = last->count > 1 ? last->stride : (int64_t)(p->base - last->base);
+    if (p->type != last->type || p->bytes != last->bytes || (p->count > 1 && p->stride != step) ||
+        p->base != last->base + last->count * (uint64_t)step)
+        return 0;
+    last->stride = step;
+    last->count += p->count;
+    return 1;
+}
+
+static void libcall_keep(struct mt_library_notes *n, const struct libcall_piece *p)
+{
+    n->records += p->count;
+    n->sums[2 * p->type] += p->count;
+    n->sums[2 * p->type + 1] += p->count * p->bytes;
+    if (n->counted || (n->n && libcall_joins(&n->pieces[n->n - 1], p)))
+        return;
+    if (n->n == n->room) {
+        size_t room = n->room ? 2 * n->room : 64;
+        struct libcall_piece *more = realloc(n->pieces, room * sizeof *more);
+        if (!more) {
+            mt_report("%s: no memory for what it reads and writes", n->name);
+            n->wrong = NO_ROOM;
+            return;
+        }
+        n->pieces = more;
+        n->room = room;
+    }
+    n->pieces[n->n++] = *p;
+}
+
+/* Do all pieces lie in one block of memory? */
+static int libcall_inside(uint64_t base, size_t bytes, size_t count, int64_t stride)
+{
+    struct mt_block b;
+    uint64_t span;
+    uint64_t step = stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
+    if (__builtin_mul_overflow(step, count - 1, &span))
+        return 0;
+    base -= stride < 0 ? span : 0;
+    uint64_t reach = mt_heap_reach((const void *)(uintptr_t)base, &b);
+    return span <= reach && bytes <= reach - span;
+}
+
+EXPORT void __mt_library_refuse(struct mt_library_notes *n, const char *why)
+{
+    if (!n->wrong)
+        mt_report("%s: %s", n->name, why);
+    n->wrong = NOT_THERE;
+}
+
+EXPORT int __mt_library_note(struct mt_library_notes *n, int type, const void *p, size_t bytes, size_t count,
+                             int64_t stride)
+{
+    uint64_t base = (uint64_t)(uintptr_t)p;
+    if (!bytes || !count || n->wrong)
+        return n->wrong ? -1 : 0;
+    if (count > 1 && stride == (int64_t)bytes && !__builtin_mul_overflow(bytes, count, &bytes))
+        count = 1;
+    if (!n->anywhere && !libcall_inside(base, bytes, count, stride)) {
+        mt_report("%s: %s %zu times %zu bytes from %#llx on, which is not memory of the device", n->name,
+                  type == MT_LIBRARY_READ ? "reads" : "writes", count, bytes, (unsigned long long)base);
+        n->wrong = NOT_THERE;
+        return -1;
+    }
+    for (size_t i = 0; bytes > MT_RAW_MAX_SIZE && i < count; i++)
+        for (size_t at = 0; at < bytes && !n->wrong; at += MT_RAW_MAX_SIZE) {
+            uint32_t some = bytes - at < MT_RAW_MAX_SIZE ? (uint32_t)(bytes - at) : MT_RAW_MAX_SIZE;
+            libcall_keep(n, &(struct libcall_piece){base + i * (uint64_t)stride + at, 1, 0, some, type});
+        }
+    if (bytes <= MT_RAW_MAX_SIZE)
+        libcall_keep(n, &(struct libcall_piece){base, count, stride, (uint32_t)bytes, type});
+    return n->wrong ? -1 : 0;
+}
+
+static cudaError_t libcall_perform(struct libcall_op *o, struct mt_library_notes *n)
+{
+    o->call.ranges(&o->call, n);
+    if (n->wrong)
+        return n->wrong == NO_ROOM ? cudaErrorMemoryAllocation : cudaErrorIllegalAddress;
+    return o->call.run(&o->call) ? cudaErrorLaunchFailure : cudaSuccess;
+}
+
+/* What it touches is known before it runs, and noted when it has. */
+static int libcall_start(struct mt_op *op)
+{
+    struct libcall_op *o = (struct libcall_op *)op;
+    int noted = !mt_device_is_gpu(), taken = !o->line.in_parts || o->line.traced_ctas;
+    struct mt_library_notes n = {.name = o->call.name, .counted = !o->trace || !taken};
+    if (noted)
+        mt_trace_begin(o->trace, &o->line);
+    cudaError_t e = libcall_perform(o, &n);
+    o->line.status = e;
+    if (!e && taken) {
+        o->line.records = o->trace ? n.records : 0;
+        memcpy(o->line.recorded, n.sums, sizeof n.sums);
+        libcall_write(&n, o->trace);
+    }
+    if (e == cudaErrorLaunchFailure)
+        mt_trace_miss(o->trace, "a library's call failed, and what it touched until then is not known");
+    free(n.pieces);
+    if (noted)
+        mt_trace_end(o->trace, &o->line);
+    if (e)
+        mt_fail_sticky(e);
+    return MT_OP_DONE;
+}
+
+void mt_libcall_bind(struct mt_op *op, struct mt_stream *s)
+{
+    struct libcall_op *o = (struct libcall_op *)op;
+    o->trace = NULL;
+    o->line.called = mt_event_next();
+    if (mt_tracing() && mt_selection_takes(&o->line))
+        o->trace = mt_stream_trace(s);
+}
+
+static struct mt_launch_line libcall_line(const struct mt_library_call *c)
+{
+    return (struct mt_launch_line){.kernel = c->name,
+                                   .mangled = c->name,
+                                   .signature = c->name,
+                                   .library = c->library,
+                                   .grid = {1, 1, 1},
+                                   .block = {1, 1, 1},
+                                   .site = mt_host_site_take()};
+}
+
+static struct libcall_op *libcall_make(const struct mt_library_call *c)
+{
+    struct libcall_op *o = mt_op_new(sizeof *o - sizeof o->call + c->bytes, MT_OP_LIBRARY, libcall_start);
+    if (!o)
+        return NULL;
+    memcpy(&o->call, c, c->bytes);
+    o->trace = NULL;
+    o->line = libcall_line(c);
+    o->op.site = o->line.site;
+    return o;
+}
+
+/* ---- on a GPU */
+
+static __thread int inside; /* a call of a real library */
+
+int mt_libcall_inside(void)
+{
+    return inside;
+}
+
+static void libcall_hand_on(struct mt_gpu_known *known, struct mt_trace *t)
+{
+    struct libcall_known *k = (struct libcall_known *)known;
+    if (t)
+        libcall_write(&k->notes, t);
+    free(k->notes.pieces);
+    free(k);
+}
+
+/* What it will read and write; NULL: that cannot be told, which was said. */
+static struct mt_gpu_known *libcall_know(struct mt_library_call *c)
+{
+    struct libcall_known *k = calloc(1, sizeof *k);
+    if (!k)
+        return NULL;
+    k->notes = (struct mt_library_notes){.name = c->name, .anywhere = 1};
+    k->known.write = libcall_hand_on;
+    c->ranges(c, &k->notes);
+    k->known.records = k->notes.records;
+    memcpy(k->known.recorded, k->notes.sums, sizeof k->notes.sums);
+    if (!k->notes.wrong)
+        return &k->known;
+    libcall_hand_on(&k->known, NULL);
+    return NULL;
+}
+
+/* Kernels of the library are its own business. */
+EXPORT int __mt_library_forward(struct mt_library_call *c)
+{
+    inside++;
+    int status = c->run(c);
+    inside--;
+    return status;
+}
+
+static int libcall_submit_gpu(cudaStream_t stream, struct mt_library_call *c)
+{
+    struct mt_stream *s = mt_stream_get(stream);
+    struct mt_gpu_launch l = {.stream = mt_stream_named(stream), .line = libcall_line(c)};
+    int there = !inside && mt_tracing() && mt_gpu() && s;
+    if (there && mt_gpu()->capturing(l.stream)) {
+        __mt_library_miss(c->name);
+        there = 0;
+    }
+    if (!there)
+        return __mt_library_forward(c);
+    l.line.called = mt_event_next();
+    if (mt_selection_takes(&l.line)) {
+        l.trace = mt_stream_trace(s);
+        l.known = libcall_know(c);
+        if (!l.known) {
+            mt_report("%s is not traced", c->name);
+            mt_trace_miss(l.trace, NULL);
+            l.trace = NULL;
+        }
+    }
+    mt_gpu()->launch(&l);
+    int status = __mt_library_forward(c);
+    mt_gpu()->issued(&l, status ? cudaErrorUnknown : cudaSuccess);
+    return status;
+}
+
+enum { FETCH_MS = 10000 };
+
+/* The stream may wait for what the program does only later: not for ever, then. */
+EXPORT int __mt_library_fetch(void *stream, void *to, const void *from, size_t bytes)
+{
+    const struct timespec rest = {0, 50000};
+    cudaError_t e = cudaErrorNotReady;
+    int clean = mt_error_hold();
+    if (mt_gpu() && !mt_gpu()->capturing(mt_stream_named(stream)))
+        for (int i = 0; i < FETCH_MS * 20 && (e = MT_NEXT(cudaStreamQuery)(stream)) == cudaErrorNotReady; i++)
+            nanosleep(&rest, NULL);
+    if (!e)
+        e = MT_NEXT(cudaMemcpy)(to, from, bytes, cudaMemcpyDefault);
+    mt_error_release(clean);
+    return e ? -1 : 0;
+}
+
+EXPORT void __mt_library_miss(const char *name)
+{
+    static _Atomic int said;
+    char why[200];
+    if (inside || !mt_tracing())
+        return;
+    snprintf(why, sizeof why, "what %.100s reads and writes on a GPU is not known", name);
+    if (!said++)
+        mt_report("%s: the trace is not complete (said once)", why);
+    mt_trace_miss_anywhere(why);
+}
+
+/* ---- */
+
+EXPORT int __mt_library_submit(void *stream, struct mt_library_call *c)
+{
+    if (mt_device_is_gpu())
+        return libcall_submit_gpu(stream, c);
+    MT_RETURN_IF_FAILED();
+    struct mt_stream *s = mt_stream_get(stream);
+    if (!s)
+        return (int)mt_fail(cudaErrorInvalidResourceHandle);
+    cudaError_t e = mt_capture_check(s, MT_CALL_ASYNC);
+    struct libcall_op *o = e ? NULL : libcall_make(c);
+    if (!o)
+        return (int)(e ? e : mt_fail(cudaErrorMemoryAllocation));
+    if (!mt_capturing(s))
+        mt_libcall_bind(&o->op, s);
+    return (int)mt_op_submit(s, &o->op);
+}
+
+/* libmemtrace-attach.so writes it. */
+EXPORT char __mt_attach_curand[MT_ATTACH_PATH];
+
+EXPORT const char *__mt_library_curand(void)
+{
+    return __mt_attach_curand;
+}
+
+EXPORT int __mt_library_on_gpu(void)
+{
+    return mt_device_is_gpu();
+}
+
+EXPORT void *__mt_library_toolkit(const char *file)
+{
+    return mt_device_toolkit(file, RTLD_NOW | RTLD_LOCAL);
+}
+
+EXPORT void __mt_library_say(const char *text)
+{
+    mt_report("%s", text);
+}
