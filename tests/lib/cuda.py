@@ -141,7 +141,7 @@ class World(harness.World):
         """Runs a program with a private trace folder and no other MEMTRACE_ variables."""
         command = [command] if isinstance(command, str) else command
         folder = folder or self.folder("run")
-        env = clean(MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", **self.variables)
+        env = clean(**{"MEMTRACE_DIR": folder, "MEMTRACE_DEVICE": "cpu", **self.variables})
         if not traced:
             env["MEMTRACE_ENABLE"] = "0"
         env.update({k: str(v) for k, v in variables.items()})

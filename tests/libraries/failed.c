@@ -1,5 +1,5 @@
-/* Calls that fail on the device, one each run: what is in the trace then (cases.py). Memory is A, B and C with
- * 64 floats each, filled before; a copy and a fill are behind the call, in its stream. */
+/* Calls that fail on the device, one each run: what is in the trace then (cases.py). Memory is A, B and C
+ * with 64 floats each, filled before; a copy and a fill are behind the call, in its stream. */
 #include "model.h"
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
