@@ -146,6 +146,8 @@ class World(harness.World):
             env["MEMTRACE_ENABLE"] = "0"
         env.update({k: str(v) for k, v in variables.items()})
         if env["MEMTRACE_DEVICE"] == "standin":
+            if not self.standin:
+                raise harness.Skipped("it runs with --standin")
             env.update(self.standin.variables)
         result = Result(run(command, timeout, env=env), folder)
         result.device = "gpu" if env["MEMTRACE_DEVICE"] == "gpu" else "cpu"
