@@ -15,7 +15,8 @@
 #define CONF_PASTE(a, b, c) CONF_PASTE2(a, b, c)
 #define FROM(type, how) CONF_PASTE(CONF_PASTE(__, type, 2), WORD, how)
 #define TO(type, how) CONF_PASTE(CONF_PASTE(__, WORD, 2), type, how)
-#define ROW_FROM(type, how, A, want) MAP1_NAMED("DEV(" CONF_TEXT(FROM(type, how)) "(a))", u16, A, DEV(FROM(type, how)(a)), want)
+#define ROW_FROM(type, how, A, want)                                                                         \
+    MAP1_NAMED("DEV(" CONF_TEXT(FROM(type, how)) "(a))", u16, A, DEV(FROM(type, how)(a)), want)
 #define ROW_TO(type, how, R, round, low, high)                                                               \
     MAP1_NAMED(CONF_TEXT(TO(type, how)) "(" CONF_TEXT(ONE) "(conf_number(a)))", R, u16,                      \
                TO(type, how)(ONE(conf_number(a))), (R)conf_clamp(round(VALUE(conf_number(a))), low, high))
@@ -43,17 +44,17 @@ static __host__ __device__ u32 canonical2(u32 x)
     ({                                                                                                       \
         double x, y, z;                                                                                      \
         u32 lo, hi;                                                                                          \
-        x = VALUE(a & 0xffff), y = VALUE(b & 0xffff), z = VALUE(c & 0xffff), (void)z, (void)y,         \
+        x = VALUE(a & 0xffff), y = VALUE(b & 0xffff), z = VALUE(c & 0xffff), (void)z, (void)y,               \
         lo = NEAREST(e);                                                                                     \
-        x = VALUE(a >> 16), y = VALUE(b >> 16), z = VALUE(c >> 16), (void)z, (void)y, hi = NEAREST(e); \
+        x = VALUE(a >> 16), y = VALUE(b >> 16), z = VALUE(c >> 16), (void)z, (void)y, hi = NEAREST(e);       \
         canonical2(lo | hi << 16);                                                                           \
     })
 #define BITS2(e)                                                                                             \
     ({                                                                                                       \
         double x, y;                                                                                         \
         u32 lo, hi;                                                                                          \
-        x = VALUE(a & 0xffff), y = VALUE(b & 0xffff), lo = (e);                                          \
-        x = VALUE(a >> 16), y = VALUE(b >> 16), hi = (e);                                                \
+        x = VALUE(a & 0xffff), y = VALUE(b & 0xffff), lo = (e);                                              \
+        x = VALUE(a >> 16), y = VALUE(b >> 16), hi = (e);                                                    \
         lo | hi << 16;                                                                                       \
     })
 
@@ -140,26 +141,26 @@ MAP2_NAMED("__hmax", u16, u16, u16, conf_no_zero_sign(DEV(__hmax(ONE(a), ONE(b))
            conf_no_zero_sign(canonical(NEAREST((VALUE(a) != VALUE(a)   ? VALUE(b)
                                                 : VALUE(b) != VALUE(b) ? VALUE(a)
                                                 : VALUE(a) > VALUE(b)  ? VALUE(a)
-                                                                           : VALUE(b))))))
+                                                                       : VALUE(b))))))
 MAP2_NAMED("__hmax_nan", u16, u16, u16, conf_no_zero_sign(DEV(__hmax_nan(ONE(a), ONE(b)))),
            VALUE(a) != VALUE(a) || VALUE(b) != VALUE(b)
                ? 0x7fff
                : conf_no_zero_sign(canonical(NEAREST((VALUE(a) != VALUE(a)   ? VALUE(b)
                                                       : VALUE(b) != VALUE(b) ? VALUE(a)
                                                       : VALUE(a) > VALUE(b)  ? VALUE(a)
-                                                                                 : VALUE(b))))))
+                                                                             : VALUE(b))))))
 MAP2_NAMED("__hmin", u16, u16, u16, conf_no_zero_sign(DEV(__hmin(ONE(a), ONE(b)))),
            conf_no_zero_sign(canonical(NEAREST((VALUE(a) != VALUE(a)   ? VALUE(b)
                                                 : VALUE(b) != VALUE(b) ? VALUE(a)
                                                 : VALUE(a) < VALUE(b)  ? VALUE(a)
-                                                                           : VALUE(b))))))
+                                                                       : VALUE(b))))))
 MAP2_NAMED("__hmin_nan", u16, u16, u16, conf_no_zero_sign(DEV(__hmin_nan(ONE(a), ONE(b)))),
            VALUE(a) != VALUE(a) || VALUE(b) != VALUE(b)
                ? 0x7fff
                : conf_no_zero_sign(canonical(NEAREST((VALUE(a) != VALUE(a)   ? VALUE(b)
                                                       : VALUE(b) != VALUE(b) ? VALUE(a)
                                                       : VALUE(a) < VALUE(b)  ? VALUE(a)
-                                                                                 : VALUE(b))))))
+                                                                             : VALUE(b))))))
 MAP2_NAMED("__heq", int, u16, u16, __heq(ONE(a), ONE(b)), (VALUE(a) == VALUE(b)))
 MAP2_NAMED("__hequ", int, u16, u16, __hequ(ONE(a), ONE(b)),
            (VALUE(a) == VALUE(b)) || (VALUE(a) != VALUE(a) || VALUE(b) != VALUE(b)))
@@ -218,13 +219,16 @@ MAP2_NAMED("__h2div", u32, u32, u32, DEV2(__h2div(PAIR(a), PAIR(b))), ({
                u32 c = 0;
                BOTH((long double)x / y);
            }))
-MAP3_NAMED("__hfma2", u32, u32, u32, u32, DEV2(__hfma2(PAIR(a), PAIR(b), PAIR(c))), BOTH(conf_exact_fma(x, y, z)))
+MAP3_NAMED("__hfma2", u32, u32, u32, u32, DEV2(__hfma2(PAIR(a), PAIR(b), PAIR(c))),
+           BOTH(conf_exact_fma(x, y, z)))
 MAP1_NAMED("__hneg2", u32, u32, DEV2(__hneg2(PAIR(a))), canonical2(a ^ 0x80008000))
 MAP1_NAMED("__habs2", u32, u32, DEV2(__habs2(PAIR(a))), canonical2(a & 0x7fff7fff))
 MAP1_NAMED("hsqrt of " CONF_TEXT(NUMBER), u16, u16, DEV(hsqrt(ONE(a))), canonical(NEAREST(sqrtl(VALUE(a)))))
-MAP1_NAMED("hfloor of " CONF_TEXT(NUMBER), u16, u16, DEV(hfloor(ONE(a))), canonical(NEAREST(floorl(VALUE(a)))))
+MAP1_NAMED("hfloor of " CONF_TEXT(NUMBER), u16, u16, DEV(hfloor(ONE(a))),
+           canonical(NEAREST(floorl(VALUE(a)))))
 MAP1_NAMED("hceil of " CONF_TEXT(NUMBER), u16, u16, DEV(hceil(ONE(a))), canonical(NEAREST(ceill(VALUE(a)))))
-MAP1_NAMED("htrunc of " CONF_TEXT(NUMBER), u16, u16, DEV(htrunc(ONE(a))), canonical(NEAREST(truncl(VALUE(a)))))
+MAP1_NAMED("htrunc of " CONF_TEXT(NUMBER), u16, u16, DEV(htrunc(ONE(a))),
+           canonical(NEAREST(truncl(VALUE(a)))))
 MAP1_NAMED("hrint of " CONF_TEXT(NUMBER), u16, u16, DEV(hrint(ONE(a))), canonical(NEAREST(rintl(VALUE(a)))))
 ULP1_NAMED("hexp of " CONF_TEXT(NUMBER), float, u16, all(), ULPS, TO(float, )(hexp(ONE(conf_positive(a)))),
            expl((long double)VALUE(conf_positive(a))))
@@ -234,12 +238,12 @@ ULP1_NAMED("hlog of " CONF_TEXT(NUMBER), float, u16, all(), ULPS, TO(float, )(hl
            logl((long double)VALUE(conf_positive(a))))
 ULP1_NAMED("hlog2 of " CONF_TEXT(NUMBER), float, u16, all(), ULPS, TO(float, )(hlog2(ONE(conf_positive(a)))),
            log2l((long double)VALUE(conf_positive(a))))
-ULP1_NAMED("hlog10 of " CONF_TEXT(NUMBER), float, u16, all(), ULPS, TO(float, )(hlog10(ONE(conf_positive(a)))),
-           log10l((long double)VALUE(conf_positive(a))))
+ULP1_NAMED("hlog10 of " CONF_TEXT(NUMBER), float, u16, all(), ULPS,
+           TO(float, )(hlog10(ONE(conf_positive(a)))), log10l((long double)VALUE(conf_positive(a))))
 ULP1_NAMED("hrcp of " CONF_TEXT(NUMBER), float, u16, all(), ULPS, TO(float, )(hrcp(ONE(conf_positive(a)))),
            1 / ((long double)VALUE(conf_positive(a))))
-ULP1_NAMED("hrsqrt of " CONF_TEXT(NUMBER), float, u16, all(), ULPS, TO(float, )(hrsqrt(ONE(conf_positive(a)))),
-           1 / sqrtl((long double)VALUE(conf_positive(a))))
+ULP1_NAMED("hrsqrt of " CONF_TEXT(NUMBER), float, u16, all(), ULPS,
+           TO(float, )(hrsqrt(ONE(conf_positive(a)))), 1 / sqrtl((long double)VALUE(conf_positive(a))))
 ULP1_NAMED("hsin of " CONF_TEXT(NUMBER), float, u16, all(), ULPS, TO(float, )(hsin(ONE(conf_positive(a)))),
            sinl((long double)VALUE(conf_positive(a))))
 ULP1_NAMED("hcos of " CONF_TEXT(NUMBER), float, u16, all(), ULPS, TO(float, )(hcos(ONE(conf_positive(a)))),
@@ -257,11 +261,15 @@ ROWS_WHOLE(short, short, -32768, 32767)
 ROWS_WHOLE(ushort, u16, 0, 65535)
 ROWS_WHOLE(ll, long long, -0x1p63L, 0x1p63L - 1)
 ROWS_WHOLE(ull, unsigned long long, 0, 0x1p64L - 1)
-MAP1_NAMED("(int)(" CONF_TEXT(NUMBER) ")", int, u16, (int)ONE(conf_number(a)), (int)conf_clamp(truncl(VALUE(conf_number(a))), -0x1p31L, 0x1p31L - 1))
+MAP1_NAMED("(int)(" CONF_TEXT(NUMBER) ")", int, u16, (int)ONE(conf_number(a)),
+           (int)conf_clamp(truncl(VALUE(conf_number(a))), -0x1p31L, 0x1p31L - 1))
 MAP1_NAMED(CONF_TEXT(NUMBER) "(float)", u16, float, DEV(NUMBER(a)), canonical(NEAREST(a)))
 MAP1_NAMED("(float)" CONF_TEXT(NUMBER), float, u16, (float)ONE(a), (float)VALUE(a))
-MAP2_NAMED(CONF_TEXT(CONF_PASTE(__floats2, WORD, 2_rn)), u32, float, float, DEV2(CONF_PASTE(__floats2, WORD, 2_rn)(a, b)),
-           canonical2(NEAREST(a) | (u32)NEAREST(b) << 16))
-MAP1_NAMED("bits(__lowhigh2highlow(" CONF_TEXT(PAIR) "(a)))", u32, u32, bits(__lowhigh2highlow(PAIR(a))), a >> 16 | a << 16)
-MAP2_NAMED("bits(" CONF_TEXT(CONF_PASTE(__lows2, WORD, 2)) "(" CONF_TEXT(PAIR) "(a), " CONF_TEXT(PAIR) "(b)))", u32, u32, u32, bits(CONF_PASTE(__lows2, WORD, 2)(PAIR(a), PAIR(b))), (a & 0xffff) | b << 16)
+MAP2_NAMED(CONF_TEXT(CONF_PASTE(__floats2, WORD, 2_rn)), u32, float, float,
+           DEV2(CONF_PASTE(__floats2, WORD, 2_rn)(a, b)), canonical2(NEAREST(a) | (u32)NEAREST(b) << 16))
+MAP1_NAMED("bits(__lowhigh2highlow(" CONF_TEXT(PAIR) "(a)))", u32, u32, bits(__lowhigh2highlow(PAIR(a))),
+           a >> 16 | a << 16)
+MAP2_NAMED("bits(" CONF_TEXT(CONF_PASTE(__lows2, WORD,
+                                        2)) "(" CONF_TEXT(PAIR) "(a), " CONF_TEXT(PAIR) "(b)))",
+           u32, u32, u32, bits(CONF_PASTE(__lows2, WORD, 2)(PAIR(a), PAIR(b))), (a & 0xffff) | b << 16)
 #endif
