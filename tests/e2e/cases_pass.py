@@ -37,7 +37,7 @@ def headers_parsed_once(world):
 def warp_synchronous(world):
     """Lanes that exchange data with no barrier between: a warp runs in step."""
     for level in world.levels():
-        app = world.compile(source(world, "warp_synchronous"), level)
+        app = world.compile(source(world, "warp_synchronous"), level, "--mt-vectors=on")
         for threads in (1, 2):
             same(f"{level}, {threads} threads", world.run_ok(app, MEMTRACE_CPU_THREADS=threads).out, "warp_synchronous: 9 of 9\n")
 

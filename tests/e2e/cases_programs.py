@@ -6,7 +6,7 @@ import subprocess
 
 import checks
 import trace
-from harness import Failed, case, holds, same
+from harness import case, holds, same
 
 
 def source(world, name):

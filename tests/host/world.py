@@ -3,7 +3,6 @@ import os
 import re
 import shlex
 import shutil
-import sys
 
 import harness
 from harness import Failed, Skipped, clean, run

@@ -141,11 +141,13 @@ class World(harness.World):
         """Runs a program with a private trace folder and no other MEMTRACE_ variables."""
         command = [command] if isinstance(command, str) else command
         folder = folder or self.folder("run")
-        env = clean(MEMTRACE_DIR=folder, MEMTRACE_DEVICE="cpu", **self.variables)
+        env = clean(**{"MEMTRACE_DIR": folder, "MEMTRACE_DEVICE": "cpu", **self.variables})
         if not traced:
             env["MEMTRACE_ENABLE"] = "0"
         env.update({k: str(v) for k, v in variables.items()})
         if env["MEMTRACE_DEVICE"] == "standin":
+            if not self.standin:
+                raise harness.Skipped("it runs with --standin")
             env.update(self.standin.variables)
         result = Result(run(command, timeout, env=env), folder)
         result.device = "gpu" if env["MEMTRACE_DEVICE"] == "gpu" else "cpu"

@@ -4,6 +4,7 @@ import os
 import random
 import resource
 import struct
+import tempfile
 
 import harness
 from harness import case, holds, nvcc_of, run
