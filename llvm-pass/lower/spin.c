@@ -16,7 +16,7 @@ struct flow {
     struct mt_flow cfg;
     unsigned char *mark; /* scratch, per block */
 };
-enum { FORWARD = 1, BACKWARD = 2, IN_LOOP = 4, GONE = 8 /* header of a loop further out */ };
+enum { FORWARD = 1, BACKWARD = 2, IN_LOOP = 4, GONE = 8 /* header of a loop further out */, SEEN = 16 };
 
 static void spin_unmark(struct flow *f, unsigned char bits)
 {
@@ -77,7 +77,7 @@ static int spin_in_loop(const struct flow *f, LLVMValueRef inst)
 }
 
 struct search {
-    const struct flow *flow;
+    struct flow *flow;
     LLVMValueRef poll;
     int chosen; /* what it chooses counts, too */
     LLVMValueRef seen[256];
@@ -86,18 +86,82 @@ struct search {
 
 static int spin_depends(struct search *s, LLVMValueRef v);
 
-/* Does what the poll has read decide that control comes to the block, or (end) where it goes from there? */
+/* Does control come from block `at` to a way into (backward) or out of the marked component, round it
+ * included, without passing block `past`? */
+static int spin_escapes(struct flow *f, unsigned at, unsigned past, int backward)
+{
+    const struct mt_flow *c = &f->cfg;
+    unsigned *stack = malloc((c->n + 1) * sizeof *stack), depth = 0;
+    int escapes = stack == NULL;
+    spin_unmark(f, SEEN);
+    if (stack)
+        stack[depth++] = at;
+    while (depth && !escapes) {
+        unsigned b = stack[--depth];
+        unsigned e = backward ? c->in_at[b] : c->out_at[b],
+                 end = backward ? c->in_at[b + 1] : c->out_at[b + 1];
+        for (unsigned k = e; backward && k < end; k++) /* a way in, before its others are followed */
+            escapes |= !(f->mark[c->in[k].from] & IN_LOOP);
+        for (; e < end && !escapes; e++) {
+            unsigned next = backward ? c->in[e].from : c->out[e].to;
+            if (next == past || f->mark[next] & SEEN)
+                continue;
+            escapes = !(f->mark[next] & IN_LOOP);
+            for (unsigned k = c->in_at[next]; !backward && k < c->in_at[next + 1]; k++)
+                escapes |= !(f->mark[c->in[k].from] & IN_LOOP);
+            f->mark[next] |= SEEN;
+            stack[depth++] = next;
+        }
+    }
+    free(stack);
+    return escapes;
+}
+
+/* Does what the poll has read decide that control comes to the block, or (end) where it goes from there? It
+ * does at a branch that is passed on all ways to the block, and from which some ways lead past it. */
 static int spin_decides(struct search *s, LLVMBasicBlockRef block, int end)
 {
-    const struct mt_flow *f = &s->flow->cfg;
-    int at = s->chosen ? mt_flow_index(f, block) : -1;
-    for (int steps = 0; at >= 0 && s->flow->mark[at] & IN_LOOP && steps < 4; steps++, end = 1) {
-        LLVMValueRef last = LLVMGetBasicBlockTerminator(f->block[at]);
-        if (end && LLVMGetNumSuccessors(last) > 1)
-            return spin_depends(s, LLVMGetOperand(last, 0));
-        if (f->in_at[at + 1] - f->in_at[at] != 1)
-            return 0;
-        at = (int)f->in[f->in_at[at]].from;
+    struct flow *f = s->flow;
+    int at = s->chosen ? mt_flow_index(&f->cfg, block) : -1;
+    for (unsigned b = 0; at >= 0 && b < f->cfg.n; b++) {
+        LLVMValueRef last = f->mark[b] & IN_LOOP ? LLVMGetBasicBlockTerminator(f->cfg.block[b]) : NULL;
+        if (!last || LLVMGetNumSuccessors(last) < 2 || ((unsigned)at == b && !end))
+            continue;
+        if ((unsigned)at != b &&
+            (spin_escapes(f, (unsigned)at, b, 1) || !spin_escapes(f, b, (unsigned)at, 0)))
+            continue;
+        if (spin_depends(s, LLVMGetOperand(last, 0)))
+            return 1;
+    }
+    return 0;
+}
+
+/* The alloca that a pointer leads into, *offset bytes behind its beginning, or NULL. */
+static LLVMValueRef spin_slot(LLVMValueRef pointer, int64_t *offset)
+{
+    while (LLVMIsAGetElementPtrInst(pointer) && LLVMGetNumOperands(pointer) == 2 &&
+           LLVMIsAConstantInt(LLVMGetOperand(pointer, 1)) &&
+           LLVMGetTypeKind(LLVMGetGEPSourceElementType(pointer)) == LLVMIntegerTypeKind &&
+           LLVMGetIntTypeWidth(LLVMGetGEPSourceElementType(pointer)) == 8) {
+        *offset += LLVMConstIntGetSExtValue(LLVMGetOperand(pointer, 1));
+        pointer = LLVMGetOperand(pointer, 0);
+    }
+    return LLVMIsAAllocaInst(pointer) ? pointer : NULL;
+}
+
+/* The same of what is stored at that place, of those that `pointer` leads to. */
+static int spin_slot_depends(struct search *s, LLVMValueRef pointer, LLVMValueRef slot, int64_t offset)
+{
+    for (LLVMUseRef use = LLVMGetFirstUse(pointer); use; use = LLVMGetNextUse(use)) {
+        LLVMValueRef user = LLVMGetUser(use);
+        int64_t at = 0;
+        if (LLVMIsAGetElementPtrInst(user) && spin_slot_depends(s, user, slot, offset))
+            return 1;
+        if (!LLVMIsAStoreInst(user) || LLVMGetOperand(user, 1) != pointer || !spin_in_loop(s->flow, user) ||
+            spin_slot(pointer, &at) != slot || at != offset)
+            continue;
+        if (spin_depends(s, LLVMGetOperand(user, 0)) || spin_decides(s, LLVMGetInstructionParent(user), 0))
+            return 1;
     }
     return 0;
 }
@@ -116,17 +180,10 @@ static int spin_depends(struct search *s, LLVMValueRef v)
     if (s->nseen == sizeof s->seen / sizeof *s->seen)
         return 0;
     s->seen[s->nseen++] = v;
-    if (LLVMIsALoadInst(v) && LLVMIsAAllocaInst(LLVMGetOperand(v, 0))) {
-        LLVMValueRef slot = LLVMGetOperand(v, 0);
-        for (LLVMUseRef use = LLVMGetFirstUse(slot); use; use = LLVMGetNextUse(use)) {
-            LLVMValueRef store = LLVMIsAStoreInst(LLVMGetUser(use));
-            if (store && LLVMGetOperand(store, 1) == slot && spin_in_loop(s->flow, store) &&
-                (spin_depends(s, LLVMGetOperand(store, 0)) ||
-                 spin_decides(s, LLVMGetInstructionParent(store), 0)))
-                return 1;
-        }
-        return 0;
-    }
+    int64_t offset = 0;
+    LLVMValueRef slot = LLVMIsALoadInst(v) ? spin_slot(LLVMGetOperand(v, 0), &offset) : NULL;
+    if (slot)
+        return spin_slot_depends(s, slot, slot, offset);
     if (LLVMIsAPHINode(v)) {
         for (unsigned i = 0, n = LLVMCountIncoming(v); i < n; i++)
             if (spin_depends(s, LLVMGetIncomingValue(v, i)) || spin_decides(s, LLVMGetIncomingBlock(v, i), 1))
@@ -139,7 +196,7 @@ static int spin_depends(struct search *s, LLVMValueRef v)
     return 0;
 }
 
-static int spin_exit_depends(const struct flow *f, LLVMValueRef poll)
+static int spin_exit_depends(struct flow *f, LLVMValueRef poll)
 {
     for (unsigned i = 0; i < f->cfg.n; i++) {
         LLVMValueRef t = LLVMGetBasicBlockTerminator(f->cfg.block[i]);
@@ -159,9 +216,10 @@ static int spin_exit_depends(const struct flow *f, LLVMValueRef poll)
 
 static int spin_polls_itself(LLVMValueRef inst)
 {
+    int64_t offset = 0;
     switch (LLVMGetInstructionOpcode(inst)) {
     case LLVMLoad:
-        if (LLVMIsAAllocaInst(LLVMGetOperand(inst, 0)))
+        if (spin_slot(LLVMGetOperand(inst, 0), &offset))
             return 0;
         return LLVMGetVolatile(inst) || LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic;
     case LLVMAtomicRMW:
@@ -186,7 +244,7 @@ static int spin_function_polls(LLVMValueRef function, int depth)
     return 0;
 }
 
-static int spin_is_poll(const struct flow *f, LLVMValueRef inst)
+static int spin_is_poll(struct flow *f, LLVMValueRef inst)
 {
     if (LLVMIsACallInst(inst))
         return spin_function_polls(mt_callee(inst), 0);

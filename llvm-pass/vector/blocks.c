@@ -286,6 +286,19 @@ static int blocks_meet_later(struct vec *v, int block, const struct vec_branch *
     return 0;
 }
 
+/* Do all lanes of a loop's round come to its beginning by the same edge? Not if a block that leads there is
+ * in another loop, as what is behind that one may be (exits.c): each of its rounds brings some. */
+static int blocks_come_together(const struct vec *v, unsigned loop)
+{
+    const struct vec_loop *l = &v->loop[loop];
+    for (int b = 0; b < (int)v->nblocks; b++)
+        for (unsigned i = 0; i < v->block[b].nsucc; i++)
+            if (v->block[b].succ[i] == l->first &&
+                v->block[b].loop != (b >= l->first && b <= l->last ? loop : v->parents[loop - 1]))
+                return 0;
+    return 1;
+}
+
 int vec_part(struct vec *v, int block)
 {
     struct vec_block *b = &v->block[block];
@@ -310,9 +323,9 @@ int vec_part(struct vec *v, int block)
         v->block[i].joins |= branch->reach[0][i] && branch->reach[1][i];
     if (b->meet >= 0)
         v->block[b->meet].joins = 1;
-    /* All lanes of a loop's round come to its beginning by the same edge. */
     for (unsigned i = 1; i <= v->nloops; i++)
-        v->block[v->loop[i].first].joins = 0;
+        if (blocks_come_together(v, i))
+            v->block[v->loop[i].first].joins = 0;
     return 0;
 }
 
