@@ -106,7 +106,7 @@ def clean_environment(**more):
 def mt_run(*words, stdin=None, lost="", **env):
     """What it does and says, and the accesses that it leaves: (kernel, kind, size) -> number. lost: why each trace is not whole."""
     with tempfile.TemporaryDirectory(dir=WORK) as folder:
-        done = run([tool("mt-run"), "-o", folder, *words], cwd=WORK, env=clean_environment(**env), stdin=stdin)
+        done = run([tool("mt-run"), "-o", folder, "-f", "raw", *words], cwd=WORK, env=clean_environment(**env), stdin=stdin)
         found = collections.Counter()
         for path in sorted(glob.glob(os.path.join(folder, "MemTrace-pipe-*[0-9]"))):
             companion = trace.Companion(path + ".meta")

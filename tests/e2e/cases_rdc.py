@@ -269,7 +269,7 @@ def managed(world):
     if nvcc:
         app = os.path.join(world.folder("nvcc"), "app")
         world.call([nvcc, "-rdc=true", "-arch=sm_90", "-lineinfo", *files, "-o", app])
-        run_managed(world, "nvcc", [world.tool("mt-run"), app], 4)
+        run_managed(world, "nvcc", [world.tool("mt-run"), "-f", "raw", app], 4)
 
 
 @case("rdc.managed_refused")

@@ -67,7 +67,7 @@ def run(world, words, traced=True, folder=None, code=0, **variables):
     env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
     device = "gpu" if on_gpu(world) else "cpu"
     env.update({"MEMTRACE_DEVICE": device, "MEMTRACE_CACHE": os.path.join(world.work, "cache"), "MEMTRACE_DIR": folder}, **variables)
-    words = [*([world.mt_run] if traced else []), *map(str, words)]
+    words = [*([world.mt_run, "-f", variables.get("MEMTRACE_FORMAT", "raw")] if traced else []), *map(str, words)]
     process = subprocess.run(words, capture_output=True, text=True, env=env, timeout=600)
     print(f"$ {' '.join(words)} {variables}: {process.returncode}\n{process.stdout[-3000:]}{process.stderr[-6000:]}", flush=True)
     if process.returncode != code:

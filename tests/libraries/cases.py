@@ -197,7 +197,7 @@ def test_attached(work):
                      build_stub(work, "libcurand.so.10", ["curandCreateGenerator"], RANDOM)]
         call(["cc", os.path.join(HERE, "attached.c"), "-o", app, *libraries, "-Wl,-rpath," + work, "-L" + names, "-l:libcudart.so",
                         "-Wl,--allow-shlib-undefined"])
-        have = [(e["kernel"], e.get("library"), e["records"]) for e in start(work, [tool("mt-run"), app])]
+        have = [(e["kernel"], e.get("library"), e["records"]) for e in start(work, [tool("mt-run"), "-f", "raw", app])]
         expect(have == [("cublasDscal", "cublas", 8), ("curandGenerateUniformDouble", "curand", 1)], f"CUDA {version}: launches: {have}")
         said = call([tool("mt-run"), "--list", app], text=True, capture_output=True, check=True).stdout
         expect(all(path + ": on the CPU device memtrace does what it does" in said for path in libraries), f"CUDA {version}: --list: {said}")

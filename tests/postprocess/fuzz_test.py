@@ -66,7 +66,7 @@ OTHERS = [
     ("mt-extract", ["--format", "text", "--threads", "3"]), ("mt-graph", []), ("mt-graph", ["-f", "graphml"]), ("mt-dump", []),
     ("mt-dump", ["--runs"]), ("mt-dump", ["--head", "3"]), ("mt-report", ["-o", "FILE"]), ("mt-convert", ["--to", "mtc"]),
     ("mt-convert", ["--to", "raw", "-o", "FILE"]), ("mt-convert", ["--to", "mat"]), ("mt-convert", ["--to", "atomic"]),
-    ("mt-convert", ["--to", "insn"]), ("mt-convert", ["--to", "mtc", "--level", "0", "--launches", "0:2", "-o", "FILE"]),
+    ("mt-convert", ["--to", "insn"]), ("mt-convert", ["--to", "mtc", "--level", "0", "--launches", "0..1", "-o", "FILE"]),
     ("mt-convert", ["--to", "drmemtrace"]), ("mt-convert", ["--to", "champsim"]), ("mt-convert", ["--to", "ramulator"]), ("mt-convert", ["--to", "gem5"]),
     ("mt-convert", ["--order", "file", "--to", "mat"]), ("mt-convert", ["--order=time"]), ("mt-compare", []),
 ]

@@ -208,7 +208,7 @@ def kernels(folder):
     with open(path, "wb") as f:
         f.write(traces.trace([(k, [traces.record(sm, kind, size, at, (sm, 0, 0)) for sm, kind, size, at in rs]) for k, rs in launches]))
     convert("-o", path + ".mtc", path)
-    for options, chosen in (((), launches), (("-k", "^a$"), [launches[0], launches[2]]), (("--launches", "1:2"), launches[1:2])):
+    for options, chosen in (((), launches), (("-k", "^a$"), [launches[0], launches[2]]), (("--launches", "1"), launches[1:2])):
         accesses = [(sm, 0, kind != 1, kind != 0, at, size) for _, rs in chosen for sm, kind, size, at in rs if kind < 3]
         for form in (path, path + ".mtc"):
             check_memory(form, accesses, *options)

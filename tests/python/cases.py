@@ -35,7 +35,7 @@ def mt_run(folder, *words, cwd=None, **env):
     base.update(MEMTRACE_DEVICE="cpu", MEMTRACE_CACHE=os.path.join(BUILD, "tests", "python-cache"),
                 TRITON_DEFAULT_FP_FUSION="1", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")
     base.update(env)
-    return run([tool("mt-run"), "-o", folder, *words], 3000, env=base, cwd=cwd or folder)
+    return run([tool("mt-run"), "-o", folder, "-f", "raw", *words], 3000, env=base, cwd=cwd or folder)
 
 
 def python():
