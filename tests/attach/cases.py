@@ -396,7 +396,7 @@ def case_nvrtc():
         raise Skipped("this CUDA toolkit has no NVRTC")
     lib = os.path.join(os.path.dirname(os.path.dirname(nvcc_of())), "lib64")
     env = clean_environment(LD_LIBRARY_PATH=lib)
-    for words in ([tool("mt-run"), "./nvrtc"], [tool("mt-run"), "./nvrtc-opened", lib + "/libnvrtc.so"], ["./nvrtc-ours"]):
+    for words in ([tool("mt-run"), "-f", "raw", "./nvrtc"], [tool("mt-run"), "-f", "raw", "./nvrtc-opened", lib + "/libnvrtc.so"], ["./nvrtc-ours"]):
         with tempfile.TemporaryDirectory(dir=WORK) as folder:
             done = run(words, cwd=WORK, env={**env, "MEMTRACE_DIR": folder})
             expect((done.returncode, done.stdout, done.stderr) == (0, "6 6 NVRTC_ERROR_COMPILATION\n", ""), words, done)

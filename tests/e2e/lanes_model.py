@@ -1,4 +1,4 @@
-"""Random kernels of loops, branches, breaks, continues, returns and calls as CUDA source, and a warp that runs them with a
+"""Random kernels of loops, branches, breaks, continues, jumps out of several loops, returns and calls as CUDA source, and a warp that runs them with a
 mask of active lanes: lanes part at a condition and meet again where its statement ends, those that have left a loop after
 it. Each access is one line of the source."""
 import random
@@ -35,9 +35,9 @@ __device__ __forceinline__ unsigned ask(state &z, unsigned c) { z.n++; return mi
 class Program:
     """Functions 0 (the kernel) and up; a function calls those of higher numbers, or itself with one level less."""
 
-    def __init__(self, seed, meets=False):
+    def __init__(self, seed, meets=False, jumps=False):
         self.meets = random.Random(seed) if meets else None
-        self.random, self.seed, self.accesses = random.Random(seed), seed, 0
+        self.random, self.seed, self.accesses, self.jumps = random.Random(seed), seed, 0, jumps
         self.functions = []
         count = self.random.choice((1, 1, 2, 3))
         for number in range(count):
@@ -59,7 +59,10 @@ class Program:
         r, out = self.random, []
         for _ in range(r.randrange(1, 4)):
             what = r.randrange(14)
-            if what < 4 or not depth:
+            if self.jumps and loops > 1 and r.random() < 0.5:
+                out.append(("jump", self.condition(), r.choice(("break", "continue")), r.randrange(2, loops + 1),
+                            [self.access()] if r.random() < 0.6 else []))
+            elif what < 4 or not depth:
                 out.append(self.access())
             elif what < 7:
                 other = self.block(depth - 1, loops) if r.random() < 0.5 else []
@@ -91,7 +94,7 @@ class Program:
 
     def source(self):
         """Lines; self.line: {access: its line among these, from 0}."""
-        self.line, self.text, self.names = {}, [], 0
+        self.line, self.text, self.names, self.around = {}, [], 0, []
         for f in range(len(self.functions) - 1, 0, -1):
             self.text.append(f"__device__ __noinline__ void f{self.seed}_{f}(const int *a, state &z, int depth)")
             self.put_function(f)
@@ -127,6 +130,10 @@ class Program:
                 self.text.append(f"if ({test(s[1])}) {{")
                 self.put(s[3], f)
                 self.text.append(f"{s[2]}; }}")
+            elif s[0] == "jump":
+                self.text.append(f"if ({test(s[1])}) {{")
+                self.put(s[4], f)
+                self.text.append(f"goto {s[2]}{self.around[-s[3]]}; }}")
             elif s[0] == "switch":
                 self.text.append(f"switch (ask(z, {s[1]}u) % 4u) {{")
                 for i, c in enumerate(s[2]):
@@ -151,15 +158,21 @@ class Program:
         else:
             self.text.append("do {")
         self.text.append("HERE")  # else two loops that begin at one place would become one
+        self.around.append(self.names)
         self.put(s[3], f)
+        if self.jumps:
+            self.text.append(f"continue{self.around[-1]}:;")
         self.text.append(f"}} while ({count} != 0);" if s[0] == "do" else "}")
+        if self.jumps:
+            self.text.append(f"break{self.around[-1]}:;")
+        self.around.pop()
         self.text.append("HERE")
 
     # ---- as a warp runs it ----
 
     def requests(self, warp=0, threads=LANES):
         """[(access, mask, [element of a, by lane])] of a warp in its order; the CTA has so many threads."""
-        self.n, self.out, self.first = [0] * LANES, [], warp * LANES
+        self.n, self.out, self.first, self.jumped = [0] * LANES, [], warp * LANES, {}
         self.run(self.functions[0], (1 << min(LANES, threads - self.first)) - 1, 0, 2)
         return self.out
 
@@ -171,7 +184,8 @@ class Program:
         return sum(1 << t for t in range(LANES) if mask >> t & 1 and test(t))
 
     def run(self, block, mask, f, depth):
-        """Returns the lanes that go on after it, and those that wait at the end of the loop, of its iteration."""
+        """Returns the lanes that go on after it, and those that wait at the end of the loop, of its iteration; of a loop further
+        out they wait in self.jumped[whether at its end, how far out it is]."""
         broken = continued = 0
         for s in block:
             if not mask:
@@ -195,6 +209,11 @@ class Program:
                     mask = ways[0][0] | ways[1][0]
                     broken |= ways[0][1] | ways[1][1]
                     continued |= ways[0][2] | ways[1][2]
+            elif s[0] == "jump":
+                taken = self.those(mask, lambda t: self.ask(t, s[1][0]) % s[1][1] < s[1][2])
+                self.run(s[4], taken, f, depth)
+                mask &= ~taken
+                self.jumped[s[2], s[3]] = self.jumped.get((s[2], s[3]), 0) | taken
             elif s[0] in ("for", "while", "do"):
                 mask = self.run_loop(s, mask, f, depth)
             elif s[0] == "switch":
@@ -211,7 +230,7 @@ class Program:
         return mask, broken, continued
 
     def run_loop(self, s, mask, f, depth):
-        done, left = 0, {}
+        done, left, out, self.jumped = 0, {}, self.jumped, {}
         if s[0] == "for":
             left = {t: self.ask(t, s[1]) % s[2] for t in range(LANES) if mask >> t & 1}
         first = True
@@ -224,16 +243,20 @@ class Program:
             first = False
             done |= mask & ~go
             mask, broken, continued = self.run(s[3], go, f, depth)
-            mask |= continued
-            done |= broken
+            mask |= continued | self.jumped.pop(("continue", 1), 0)
+            done |= broken | self.jumped.pop(("break", 1), 0)
+            for (what, far), lanes in self.jumped.items():
+                out[what, far - 1] = out.get((what, far - 1), 0) | lanes
+            self.jumped = {}
+        self.jumped = out
         return done
 
 
-def write(path, seeds, meets=False):
+def write(path, seeds, meets=False, jumps=False):
     """One source file; the program's arguments are the CTA's shape (32 1 1). Returns [(Program, {line of the file: access})]."""
     programs, lines = [], HELPERS.splitlines()
     for seed in seeds:
-        p = Program(seed, meets)
+        p = Program(seed, meets, jumps)
         begin = len(lines) + 1
         lines += p.source()
         programs.append((p, {begin + at: access for access, at in p.line.items()}))
