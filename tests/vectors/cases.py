@@ -138,6 +138,17 @@ def many(world):
     by_chance(world, 30, range(1, 42))
 
 
+@case("leaves")
+def leaves(world):
+    """Loops that are left in several ways at once, with a host reference."""
+    program = world.path("leaves")
+    for level in "-O0", "-O2":
+        have, _ = build(os.path.join(HERE, "leaves.cu"), program, level)
+        holds(f"{level}: {have} kernels as vectors", have >= 5)
+        for way, variables, path in ways(program):
+            same(f"{level}, {way}", ran([path], MEMTRACE_DIR=world.folder("traces"), **variables).stdout, "leaves: 0 wrong, 9 in the list\n")
+
+
 @case("life")
 def life(world):
     """Kernels that have a host reference of their own: those of bench/life.cu (bench/life.h), and bounded.cu. All have code for vectors, and
