@@ -24,6 +24,11 @@ def expectation(name):
     return module
 
 
+def rows(list_):
+    """Of a list in the page's data, with the names of its columns."""
+    return [dict(zip(list_["columns"], row)) for row in list_["rows"]]
+
+
 class Demo(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -92,13 +97,13 @@ class Demo(unittest.TestCase):
             self.assertTrue(data["complete"], path)
             self.assertEqual(data["totals"]["records"], self.table()[os.path.basename(os.path.dirname(path))][1])
             if "/stencil" in path or "/producer" in path: # in others the order of CTAs matters, which varies from run to run
-                between = sum(row[4] for row in data["transfers"] if data["kernels"][row[0]] != "<host>")
+                between = sum(t["size"] for t in rows(data["transfers"]) if data["kernels"][t["source"]] != "<host>")
                 self.assertEqual(between, sum(self.table()[os.path.basename(os.path.dirname(path))][2]), path)
             # Each byte that is loaded or stored is so by a line and in a buffer or symbol that the trace knows.
             for places in (data["lines"]["lines"], data["lines"]["allocations"]):
                 volumes = [v for kernels in places.values() for v in kernels.values()]
-                self.assertEqual(sum(v["Load"] for v in volumes), sum(launch[2] for launch in data["launches"]), path)
-                self.assertEqual(sum(v["Store"] for v in volumes), sum(launch[3] for launch in data["launches"]), path)
+                self.assertEqual(sum(v["Load"] for v in volumes), sum(launch["load"] for launch in rows(data["launches"])), path)
+                self.assertEqual(sum(v["Store"] for v in volumes), sum(launch["store"] for launch in rows(data["launches"])), path)
 
     def test_tutorial(self):
         """A page with shared memory, whose column of 32 words is 32-way conflicts, and one of the two versions."""

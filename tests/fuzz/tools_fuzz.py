@@ -30,7 +30,7 @@ TOOLS = [["mt-extract", "-s", "all"], ["mt-extract", "-s", "more"], ["mt-extract
          ["mt-graph", "-f", "graphml", "--node", "buffer,stride,type,size,site"], ["mt-dump"], ["mt-dump", "--companion"], ["mt-dump", "--stat"], ["mt-dump", "--runs"],
          ["mt-dump", "--counts"], ["mt-dump", "--chunks", "--sites"], ["mt-convert", "--to", "mtc", "-o", "OUT"],
          ["mt-convert", "--to", "raw", "-o", "OUT"], ["mt-convert", "--to", "mat"], ["mt-convert", "--to", "atomic"], ["mt-convert", "--to", "insn"],
-         ["mt-compare", "-f", "json"], ["mt-compare", "-f", "csv"], ["mt-convert", "--order=time"], ["mt-extract", "-s", "shared"], ["mt-extract", "-s", "shared,KDV", "-f", "text"]]
+         ["mt-compare", "-f", "json"], ["mt-compare", "-f", "csv"], ["mt-convert", "--order=time"], ["mt-extract", "-s", "shared"], ["mt-extract", "-s", "shared,KDV", "--format", "text"]]
 FROM = [["mt-report", "-o", "OUT", "--from"]]
 LIMIT, MEMORY = 30, 2000  # seconds and MiB of one case, under sanitizers and on a busy machine
 SANITIZERS = {"ASAN_OPTIONS": f"detect_leaks=1:allocator_may_return_null=1:max_allocation_size_mb={MEMORY}:hard_rss_limit_mb={MEMORY}:exitcode=99",
@@ -78,7 +78,7 @@ def wrong(tool, code, out, err):
         return "no word on what is wrong"
     if COMMANDS.search(err):
         return "stderr could command a terminal"
-    binary = tool[0] == "mt-convert" and tool[2] in ("mtc", "raw") or len(out) >= 4 << 20
+    binary = tool[0] == "mt-convert" and ("mtc" in tool or "raw" in tool) or len(out) >= 4 << 20
     if not binary and COMMANDS.search(out.replace(b"\r\n", b"\n")):
         return "stdout could command a terminal"
     if "json" in tool or (tool[0] == "mt-extract" and "--format" not in tool):

@@ -42,7 +42,7 @@ class Standin:
     its PTX, and the runtime does all that it does on a GPU (tests/gpu/standin). `variables`: of each run."""
 
     def __init__(self, build):
-        self.folder, self.tool = os.path.join(build, "tests", "gpu"), os.path.join(build, "bin", "mt-ptx")
+        self.folder, self.tool = os.path.join(build, "tests", "gpu"), os.path.join(build, "libexec", "memtrace", "mt-ptx")
         folder = self.folder
         self.variables = {"MEMTRACE_DEVICE": "gpu", "MEMTRACE_CUDART": os.path.join(folder, "libmt-standin-cudart.so"),
                           "MEMTRACE_TEST_DEVICE": os.path.join(folder, "libmt-standin-device.so"), "LD_LIBRARY_PATH": folder,

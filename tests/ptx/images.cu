@@ -1,5 +1,4 @@
-// Compiled by nvcc, and run with libmemtrace.so as its CUDA runtime: cases_images.py says what each run must
-// give.
+// Compiled by nvcc, with libmemtrace.so as its CUDA runtime: cases_images.py says what each run must give.
 #include <cerrno>
 #include <csignal>
 #include <cstdio>

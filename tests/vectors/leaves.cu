@@ -1,4 +1,5 @@
-// Lanes that leave several loops at once, in different rounds, and what they have in registers then. The host computes the same.
+// Lanes that leave several loops at once, in different rounds, and what they have in registers then. The host
+// computes the same.
 #include <cstdio>
 
 #define BOTH __host__ __device__
@@ -122,8 +123,8 @@ template <int WAY> static int leaves_check(const int *cell, int *cells, step *ou
     return wrong;
 }
 
-// Two threads put numbers into a list, under a lock that they try to take until they have it: what leaves that loop is
-// behind other loops.
+// Two threads put numbers into a list, under a lock that they try to take until they have it: what leaves
+// that loop is behind other loops.
 __device__ void leaves_count(int &n)
 {
 }

@@ -54,7 +54,7 @@ static const struct {
      "simulated\n"
      "cache (--locks of them, each for blocks of --block bytes).\n",
      "  mkfifo pipe; memtrace convert --order=time pipe | ./simulator & memtrace host atomic -o pipe -- "
-     "./app     no file in between\n"
+     "./app\n"
      "  memtrace host atomic -i 1 -f functions.txt -- ./app     between start_roi() and end_roi(); calls of "
      "these "
      "functions\n"
