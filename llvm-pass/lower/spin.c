@@ -123,6 +123,8 @@ static int spin_decides(struct search *s, LLVMBasicBlockRef block, int end)
 {
     struct flow *f = s->flow;
     int at = s->chosen ? mt_flow_index(&f->cfg, block) : -1;
+    if (at >= 0 && !(f->mark[at] & IN_LOOP))
+        return 0;
     for (unsigned b = 0; at >= 0 && b < f->cfg.n; b++) {
         LLVMValueRef last = f->mark[b] & IN_LOOP ? LLVMGetBasicBlockTerminator(f->cfg.block[b]) : NULL;
         if (!last || LLVMGetNumSuccessors(last) < 2 || ((unsigned)at == b && !end))
