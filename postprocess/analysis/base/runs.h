@@ -1,8 +1,8 @@
 /* What the analyses of runs (lines, coalescing, reuse, sharing, conflicts) agree on. Each is a struct fed by
- *   mt_X_init, then for each launch mt_X_launch and mt_X_runs any number of times, then mt_X_finish;
+ *   init, then for each launch `launch` and runs any number of times, then finish;
  * and each can be fed in parts. A part is what lies between two places of the trace; neighbouring parts come
- * together by mt_X_merge(into, from): `from` follows `into` at once and is empty afterwards (mt_X_free may be
- * called). A part that begins in the middle of a launch is told so (mt_run_launch.begins). mt_X_finish comes
+ * together by merge(into, from): `from` follows `into` at once and is empty afterwards (free may be
+ * called). A part that begins in the middle of a launch is told so (mt_run_launch.begins). finish comes
  * once, after the last merge. Whatever the parts, the results are the same.
  * All functions return 0, or -1 without memory. Not thread-safe: one thread to a part. */
 #ifndef MT_ANALYSIS_RUNS_H

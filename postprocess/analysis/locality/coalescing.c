@@ -12,15 +12,17 @@ struct range {
     uint64_t first, last; /* bytes, both included */
 };
 
-int mt_coalescing_init(struct mt_coalescing *c, const struct mt_run_options *o)
+static int coalescing_init(void *self, const struct mt_run_options *o)
 {
+    struct mt_coalescing *c = self;
     (void)o;
     memset(c, 0, sizeof *c);
     return 0;
 }
 
-int mt_coalescing_launch(struct mt_coalescing *c, const struct mt_run_launch *launch)
+static int coalescing_launch(void *self, const struct mt_run_launch *launch)
 {
+    struct mt_coalescing *c = self;
     c->launch = *launch;
     return 0;
 }
@@ -248,8 +250,9 @@ static int coalescing_request(struct mt_coalescing *c, const struct mt_access_ru
     return 0;
 }
 
-int mt_coalescing_runs(struct mt_coalescing *c, const struct mt_access_run *runs, size_t n)
+static int coalescing_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
+    struct mt_coalescing *c = self;
     if (!c->launch.selected)
         return 0;
     for (size_t i = 0; i < n; i++) {
@@ -267,15 +270,17 @@ int mt_coalescing_runs(struct mt_coalescing *c, const struct mt_access_run *runs
     return 0;
 }
 
-int mt_coalescing_merge(struct mt_coalescing *into, struct mt_coalescing *from)
+static int coalescing_merge(void *self, void *other)
 {
+    struct mt_coalescing *into = self, *from = other;
     into->masked += from->masked;
     into->unmasked += from->unmasked;
     return coalescing_add(&into->sites, &from->sites, 0);
 }
 
-int mt_coalescing_finish(struct mt_coalescing *c)
+static int coalescing_finish(void *self)
 {
+    struct mt_coalescing *c = self;
     struct mt_coalescing_set lines = {0};
     int rc = coalescing_add(&lines, &c->sites, 1);
     coalescing_forget(&lines);
@@ -286,8 +291,9 @@ int mt_coalescing_finish(struct mt_coalescing *c)
     return rc;
 }
 
-void mt_coalescing_pack(struct mt_parcel *p, const struct mt_coalescing *c)
+static void coalescing_pack(struct mt_parcel *p, const void *self)
 {
+    const struct mt_coalescing *c = self;
     mt_parcel_u64(p, c->masked);
     mt_parcel_u64(p, c->unmasked);
     mt_parcel_u64(p, c->sites.count);
@@ -299,8 +305,9 @@ void mt_coalescing_pack(struct mt_parcel *p, const struct mt_coalescing *c)
     mt_parcel_bytes(p, c->sites.strides, c->sites.nstrides * sizeof *c->sites.strides);
 }
 
-void mt_coalescing_unpack(struct mt_unpack *u, struct mt_coalescing *c)
+static void coalescing_unpack(struct mt_unpack *u, void *self)
 {
+    struct mt_coalescing *c = self;
     c->masked = mt_unpack_u64(u);
     c->unmasked = mt_unpack_u64(u);
     for (size_t n = mt_unpack_count(u, sizeof *c->sites.cells); n > 0 && !u->failed; n--) {
@@ -320,8 +327,9 @@ void mt_coalescing_unpack(struct mt_unpack *u, struct mt_coalescing *c)
     }
 }
 
-void mt_coalescing_free(struct mt_coalescing *c)
+static void coalescing_free(void *self)
 {
+    struct mt_coalescing *c = self;
     free(c->cells);
     free(c->strides);
     free(c->sites.cells);
@@ -329,3 +337,14 @@ void mt_coalescing_free(struct mt_coalescing *c)
     coalescing_forget(&c->sites);
     memset(c, 0, sizeof *c);
 }
+
+const struct mt_analysis mt_coalescing_analysis = {
+    .init = coalescing_init,
+    .launch = coalescing_launch,
+    .runs = coalescing_runs,
+    .merge = coalescing_merge,
+    .finish = coalescing_finish,
+    .pack = coalescing_pack,
+    .unpack = coalescing_unpack,
+    .free = coalescing_free,
+};

@@ -65,13 +65,5 @@ struct mt_coalescing {
     struct mt_run_launch launch;
     struct mt_coalescing_shape shapes[MT_COALESCING_SHAPES]; /* met lately, by a hash */
 };
-
-int mt_coalescing_init(struct mt_coalescing *c, const struct mt_run_options *o);
-int mt_coalescing_launch(struct mt_coalescing *c, const struct mt_run_launch *launch);
-int mt_coalescing_runs(struct mt_coalescing *c, const struct mt_access_run *runs, size_t n);
-int mt_coalescing_merge(struct mt_coalescing *into, struct mt_coalescing *from);
-int mt_coalescing_finish(struct mt_coalescing *c);
-void mt_coalescing_pack(struct mt_parcel *p, const struct mt_coalescing *c);
-void mt_coalescing_unpack(struct mt_unpack *u, struct mt_coalescing *c);
-void mt_coalescing_free(struct mt_coalescing *c);
+extern const struct mt_analysis mt_coalescing_analysis;
 #endif

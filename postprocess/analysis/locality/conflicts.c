@@ -141,8 +141,9 @@ static int conflicts_touch(struct state *s, const struct mt_piece *piece)
     return 0;
 }
 
-int mt_conflicts_runs(struct mt_conflicts *x, const struct mt_access_run *runs, size_t n)
+static int conflicts_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
+    struct mt_conflicts *x = self;
     struct state *s = (struct state *)x->window.tail;
     const struct mt_run_launch *l = &s->w.launch;
     if (!l->selected)
@@ -393,22 +394,25 @@ static struct mt_launch_window_state *conflicts_make(const struct mt_run_launch 
 static const struct mt_launch_window_ops ops = {merge_launch, close_launch,   conflicts_drop,
                                                 pack_state,   conflicts_make, unpack_state};
 
-int mt_conflicts_init(struct mt_conflicts *x, const struct mt_run_options *o)
+static int conflicts_init(void *self, const struct mt_run_options *o)
 {
+    struct mt_conflicts *x = self;
     (void)o;
     memset(x, 0, sizeof *x);
     x->window.ops = &ops;
     return 0;
 }
 
-int mt_conflicts_launch(struct mt_conflicts *x, const struct mt_run_launch *launch)
+static int conflicts_launch(void *self, const struct mt_run_launch *launch)
 {
+    struct mt_conflicts *x = self;
     struct mt_launch_window_state *s = conflicts_make(launch);
     return s ? mt_launch_window_next(&x->window, x, s) : -1;
 }
 
-int mt_conflicts_merge(struct mt_conflicts *into, struct mt_conflicts *from)
+static int conflicts_merge(void *self, void *other)
 {
+    struct mt_conflicts *into = self, *from = other;
     if (from->count) {
         if (mt_grow(&into->list, &into->room, into->count + from->count, sizeof *into->list) != 0)
             return -1;
@@ -418,20 +422,23 @@ int mt_conflicts_merge(struct mt_conflicts *into, struct mt_conflicts *from)
     return mt_launch_window_merge(&into->window, into, &from->window);
 }
 
-int mt_conflicts_finish(struct mt_conflicts *x)
+static int conflicts_finish(void *self)
 {
+    struct mt_conflicts *x = self;
     return mt_launch_window_finish(&x->window, x);
 }
 
-void mt_conflicts_pack(struct mt_parcel *p, const struct mt_conflicts *x)
+static void conflicts_pack(struct mt_parcel *p, const void *self)
 {
+    const struct mt_conflicts *x = self;
     mt_parcel_u64(p, x->count);
     mt_parcel_bytes(p, x->list, x->count * sizeof *x->list);
     mt_launch_window_pack(p, &x->window);
 }
 
-void mt_conflicts_unpack(struct mt_unpack *u, struct mt_conflicts *x)
+static void conflicts_unpack(struct mt_unpack *u, void *self)
 {
+    struct mt_conflicts *x = self;
     size_t n = mt_unpack_count(u, sizeof *x->list);
     x->list = mt_unpack_array(u, n, sizeof *x->list);
     x->count = x->list ? n : 0;
@@ -441,10 +448,22 @@ void mt_conflicts_unpack(struct mt_unpack *u, struct mt_conflicts *x)
     mt_launch_window_unpack(u, &x->window);
 }
 
-void mt_conflicts_free(struct mt_conflicts *x)
+static void conflicts_free(void *self)
 {
+    struct mt_conflicts *x = self;
     mt_launch_window_free(&x->window);
     mt_cells_pool_free(&x->pool);
     free(x->list);
     memset(x, 0, sizeof *x);
 }
+
+const struct mt_analysis mt_conflicts_analysis = {
+    .init = conflicts_init,
+    .launch = conflicts_launch,
+    .runs = conflicts_runs,
+    .merge = conflicts_merge,
+    .finish = conflicts_finish,
+    .pack = conflicts_pack,
+    .unpack = conflicts_unpack,
+    .free = conflicts_free,
+};

@@ -36,13 +36,5 @@ struct mt_conflicts {
     struct mt_launch_window window;
     struct mt_cells_pool pool;
 };
-
-int mt_conflicts_init(struct mt_conflicts *x, const struct mt_run_options *o);
-int mt_conflicts_launch(struct mt_conflicts *x, const struct mt_run_launch *launch);
-int mt_conflicts_runs(struct mt_conflicts *x, const struct mt_access_run *runs, size_t n);
-int mt_conflicts_merge(struct mt_conflicts *into, struct mt_conflicts *from);
-int mt_conflicts_finish(struct mt_conflicts *x);
-void mt_conflicts_pack(struct mt_parcel *p, const struct mt_conflicts *x);
-void mt_conflicts_unpack(struct mt_unpack *u, struct mt_conflicts *x);
-void mt_conflicts_free(struct mt_conflicts *x);
+extern const struct mt_analysis mt_conflicts_analysis;
 #endif

@@ -4,14 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-int mt_lines_init(struct mt_lines *l, const struct mt_run_options *o)
+static int lines_init(void *self, const struct mt_run_options *o)
 {
+    struct mt_lines *l = self;
     memset(l, 0, sizeof *l);
     return mt_buffers_init(&l->buffers, o->allocs, o->nallocs);
 }
 
-int mt_lines_launch(struct mt_lines *l, const struct mt_run_launch *launch)
+static int lines_launch(void *self, const struct mt_run_launch *launch)
 {
+    struct mt_lines *l = self;
     l->launch = *launch;
     mt_buffers_launch(&l->buffers, launch->seq);
     return 0;
@@ -64,8 +66,9 @@ static int by_alloc(struct mt_lines *l, const struct mt_access_run *r)
     return 0;
 }
 
-int mt_lines_runs(struct mt_lines *l, const struct mt_access_run *runs, size_t n)
+static int lines_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
+    struct mt_lines *l = self;
     if (!l->launch.selected)
         return 0;
     for (size_t i = 0; i < n; i++) {
@@ -80,8 +83,9 @@ int mt_lines_runs(struct mt_lines *l, const struct mt_access_run *runs, size_t n
     return 0;
 }
 
-int mt_lines_merge(struct mt_lines *into, struct mt_lines *from)
+static int lines_merge(void *self, void *other)
 {
+    struct mt_lines *into = self, *from = other;
     for (int by = 0; by < MT_LINES_BY; by++)
         for (size_t i = 0; i < from->count[by]; i++) {
             const struct mt_lines_cell *f = &from->cells[by][i];
@@ -96,8 +100,9 @@ int mt_lines_merge(struct mt_lines *into, struct mt_lines *from)
     return 0;
 }
 
-void mt_lines_pack(struct mt_parcel *p, const struct mt_lines *l)
+static void lines_pack(struct mt_parcel *p, const void *self)
 {
+    const struct mt_lines *l = self;
     for (int by = 0; by < MT_LINES_BY; by++) {
         mt_parcel_u64(p, l->count[by]);
         for (size_t i = 0; i < l->count[by]; i++) {
@@ -107,8 +112,9 @@ void mt_lines_pack(struct mt_parcel *p, const struct mt_lines *l)
     }
 }
 
-void mt_lines_unpack(struct mt_unpack *u, struct mt_lines *l)
+static void lines_unpack(struct mt_unpack *u, void *self)
 {
+    struct mt_lines *l = self;
     for (int by = 0; by < MT_LINES_BY; by++)
         for (size_t n = mt_unpack_count(u, sizeof **l->cells); n > 0 && !u->failed; n--) {
             struct mt_lines_cell f;
@@ -122,8 +128,9 @@ void mt_lines_unpack(struct mt_unpack *u, struct mt_lines *l)
         }
 }
 
-void mt_lines_free(struct mt_lines *l)
+static void lines_free(void *self)
 {
+    struct mt_lines *l = self;
     for (int by = 0; by < MT_LINES_BY; by++) {
         free(l->cells[by]);
         mt_pairmap_free(&l->index[by]);
@@ -131,3 +138,13 @@ void mt_lines_free(struct mt_lines *l)
     mt_buffers_free(&l->buffers);
     memset(l, 0, sizeof *l);
 }
+
+const struct mt_analysis mt_lines_analysis = {
+    .init = lines_init,
+    .launch = lines_launch,
+    .runs = lines_runs,
+    .merge = lines_merge,
+    .pack = lines_pack,
+    .unpack = lines_unpack,
+    .free = lines_free,
+};

@@ -30,16 +30,5 @@ struct mt_lines {
 };
 
 /* `allocs`: the caller's, kept; sorted as the source hands them out. */
-int mt_lines_init(struct mt_lines *l, const struct mt_run_options *o);
-int mt_lines_launch(struct mt_lines *l, const struct mt_run_launch *launch);
-int mt_lines_runs(struct mt_lines *l, const struct mt_access_run *runs, size_t n);
-int mt_lines_merge(struct mt_lines *into, struct mt_lines *from);
-static inline int mt_lines_finish(struct mt_lines *x)
-{
-    (void)x; /* nothing is left open */
-    return 0;
-}
-void mt_lines_pack(struct mt_parcel *p, const struct mt_lines *l);
-void mt_lines_unpack(struct mt_unpack *u, struct mt_lines *l);
-void mt_lines_free(struct mt_lines *l);
+extern const struct mt_analysis mt_lines_analysis;
 #endif

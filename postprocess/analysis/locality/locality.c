@@ -1,63 +1,24 @@
 /* What is in locality.def, as one. */
 #include "locality.h"
+#include <stddef.h>
 #include <string.h>
 
-struct mt_analysis {
+static const struct row {
+    const struct mt_analysis *of;
+    size_t at; /* its struct in struct mt_locality */
     unsigned cost;
     int every;
-    int (*init)(struct mt_locality *m, const struct mt_run_options *o);
-    int (*launch)(struct mt_locality *m, const struct mt_run_launch *l);
-    int (*runs)(struct mt_locality *m, const struct mt_access_run *runs, size_t n);
-    int (*merge)(struct mt_locality *into, struct mt_locality *from);
-    int (*finish)(struct mt_locality *m);
-    void (*pack)(struct mt_parcel *p, const struct mt_locality *m);
-    void (*unpack)(struct mt_unpack *u, struct mt_locality *m);
-    void (*free)(struct mt_locality *m);
-};
-
+} rows[MT_LOCALITY_OF_RUNS] = {
 #define MT_ANALYSIS(NAME, name, cost, every)                                                                 \
-    static int name##_init(struct mt_locality *m, const struct mt_run_options *o)                            \
-    {                                                                                                        \
-        return mt_##name##_init(&m->name, o);                                                                \
-    }                                                                                                        \
-    static int name##_launch(struct mt_locality *m, const struct mt_run_launch *l)                           \
-    {                                                                                                        \
-        return mt_##name##_launch(&m->name, l);                                                              \
-    }                                                                                                        \
-    static int name##_runs(struct mt_locality *m, const struct mt_access_run *runs, size_t n)                \
-    {                                                                                                        \
-        return mt_##name##_runs(&m->name, runs, n);                                                          \
-    }                                                                                                        \
-    static int name##_merge(struct mt_locality *into, struct mt_locality *from)                              \
-    {                                                                                                        \
-        return mt_##name##_merge(&into->name, &from->name);                                                  \
-    }                                                                                                        \
-    static int name##_finish(struct mt_locality *m)                                                          \
-    {                                                                                                        \
-        return mt_##name##_finish(&m->name);                                                                 \
-    }                                                                                                        \
-    static void name##_pack(struct mt_parcel *p, const struct mt_locality *m)                                \
-    {                                                                                                        \
-        mt_##name##_pack(p, &m->name);                                                                       \
-    }                                                                                                        \
-    static void name##_unpack(struct mt_unpack *u, struct mt_locality *m)                                    \
-    {                                                                                                        \
-        mt_##name##_unpack(u, &m->name);                                                                     \
-    }                                                                                                        \
-    static void name##_free(struct mt_locality *m)                                                           \
-    {                                                                                                        \
-        mt_##name##_free(&m->name);                                                                          \
-    }
-#include "locality.def"
-#undef MT_ANALYSIS
-
-static const struct mt_analysis analyses[MT_LOCALITY_OF_RUNS] = {
-#define MT_ANALYSIS(NAME, name, cost, every)                                                                 \
-    {cost,         every,         name##_init, name##_launch, name##_runs,                                   \
-     name##_merge, name##_finish, name##_pack, name##_unpack, name##_free},
+    {&mt_##name##_analysis, offsetof(struct mt_locality, name), cost, every},
 #include "locality.def"
 #undef MT_ANALYSIS
 };
+
+static void *locality_self(const struct mt_locality *m, int s)
+{
+    return (char *)m + rows[s].at;
+}
 
 const char *const mt_locality_names[MT_LOCALITY_SECTIONS] = {
 #define MT_ANALYSIS(NAME, name, cost, every) #name,
@@ -75,7 +36,7 @@ int mt_locality_init(struct mt_locality *m, const struct mt_locality_options *op
     m->options.analysis.allocs = m->allocs = allocs;
     m->options.analysis.nallocs = m->nallocs = n;
     for (int s = 0; s < MT_LOCALITY_OF_RUNS && rc == 0; s++)
-        rc = analyses[s].init(m, &m->options.analysis);
+        rc = rows[s].of->init(locality_self(m, s), &m->options.analysis);
     return rc ? -1 : 0;
 }
 
@@ -90,7 +51,7 @@ static int locality_feed_shorter(struct mt_locality *m, int s, const struct mt_a
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i; end < n && !locality_is_longer(&runs[end]);)
             end++;
-        if (end > i && analyses[s].runs(m, runs + i, end - i) != 0)
+        if (end > i && rows[s].of->runs(locality_self(m, s), runs + i, end - i) != 0)
             return -1;
         for (; end < n && locality_is_longer(&runs[end]); end++)
             m->longer[s] += runs[end].count;
@@ -111,7 +72,7 @@ enum mt_locality_section mt_locality_by_cost(unsigned rank)
     for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++) {
         unsigned dearer = 0;
         for (int k = 0; k < MT_LOCALITY_OF_RUNS; k++)
-            dearer += analyses[k].cost > analyses[s].cost || (analyses[k].cost == analyses[s].cost && k < s);
+            dearer += rows[k].cost > rows[s].cost || (rows[k].cost == rows[s].cost && k < s);
         if (dearer == rank)
             return (enum mt_locality_section)s;
     }
@@ -124,8 +85,9 @@ int mt_locality_feed(struct mt_locality *m, unsigned sections, const struct mt_r
     for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++) {
         if (!(m->options.chosen & sections & 1u << s))
             continue;
-        if ((launch && analyses[s].launch(m, launch) != 0) ||
-            (analyses[s].every ? analyses[s].runs(m, runs, n) : locality_feed_shorter(m, s, runs, n)) != 0)
+        if ((launch && rows[s].of->launch(locality_self(m, s), launch) != 0) ||
+            (rows[s].every ? rows[s].of->runs(locality_self(m, s), runs, n)
+                           : locality_feed_shorter(m, s, runs, n)) != 0)
             return -1;
     }
     return 0;
@@ -146,7 +108,7 @@ int mt_locality_merge(struct mt_locality *into, struct mt_locality *from)
     int rc = 0;
     for (int s = 0; s < MT_LOCALITY_OF_RUNS && rc == 0; s++) {
         into->longer[s] += from->longer[s];
-        rc = analyses[s].merge(into, from);
+        rc = rows[s].of->merge(locality_self(into, s), locality_self(from, s));
     }
     return rc ? -1 : 0;
 }
@@ -154,14 +116,14 @@ int mt_locality_merge(struct mt_locality *into, struct mt_locality *from)
 void mt_locality_pack(struct mt_parcel *p, const struct mt_locality *m)
 {
     for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++)
-        analyses[s].pack(p, m);
+        rows[s].of->pack(p, locality_self(m, s));
     mt_parcel_bytes(p, m->longer, sizeof m->longer);
 }
 
 void mt_locality_unpack(struct mt_unpack *u, struct mt_locality *m)
 {
     for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++)
-        analyses[s].unpack(u, m);
+        rows[s].of->unpack(u, locality_self(m, s));
     mt_unpack_bytes(u, m->longer, sizeof m->longer);
     u->failed |= u->at != u->end;
 }
@@ -170,13 +132,13 @@ int mt_locality_finish(struct mt_locality *m)
 {
     int rc = 0;
     for (int s = 0; s < MT_LOCALITY_OF_RUNS && rc == 0; s++)
-        rc = analyses[s].finish(m);
+        rc = rows[s].of->finish ? rows[s].of->finish(locality_self(m, s)) : 0;
     return rc ? -1 : 0;
 }
 
 void mt_locality_free(struct mt_locality *m)
 {
     for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++)
-        analyses[s].free(m);
+        rows[s].of->free(locality_self(m, s));
     memset(m, 0, sizeof *m);
 }

@@ -187,8 +187,9 @@ static int reuse_run(struct mt_reuse *x, const struct mt_access_run *r)
     return reuse_use(x, r, p.line, p.uses);
 }
 
-int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n)
+static int reuse_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
+    struct mt_reuse *x = self;
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
         if (!x->options.sample_bits) {
@@ -217,8 +218,9 @@ static struct mt_reuse_launch *new_launch(struct mt_reuse *x)
     return memset(&x->launches[x->count++], 0, sizeof *x->launches);
 }
 
-int mt_reuse_launch(struct mt_reuse *x, const struct mt_run_launch *launch)
+static int reuse_launch(void *self, const struct mt_run_launch *launch)
 {
+    struct mt_reuse *x = self;
     struct mt_launch_window_state *s = reuse_make(launch);
     if (!s || mt_launch_window_next(&x->window, x, s) != 0)
         return -1;
@@ -366,8 +368,9 @@ static int append_launches(struct mt_reuse *into, const struct mt_reuse *from, s
     return 0;
 }
 
-int mt_reuse_merge(struct mt_reuse *into, struct mt_reuse *from)
+static int reuse_merge(void *self, void *other)
 {
+    struct mt_reuse *into = self, *from = other;
     size_t first;
     if (from->count == 0)
         return 0;
@@ -432,8 +435,9 @@ static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
 static const struct mt_launch_window_ops ops = {merge_launch, close_launch, reuse_drop,
                                                 pack_state,   reuse_make,   unpack_state};
 
-int mt_reuse_init(struct mt_reuse *x, const struct mt_run_options *o)
+static int reuse_init(void *self, const struct mt_run_options *o)
 {
+    struct mt_reuse *x = self;
     memset(x, 0, sizeof *x);
     x->options = *o;
     x->window.ops = &ops;
@@ -465,8 +469,9 @@ static void unpack_counts(struct mt_unpack *u, struct mt_reuse_counts *c)
     c->largest = mt_unpack_u64(u);
 }
 
-void mt_reuse_pack(struct mt_parcel *p, const struct mt_reuse *x)
+static void reuse_pack(struct mt_parcel *p, const void *self)
 {
+    const struct mt_reuse *x = self;
     mt_parcel_u64(p, x->count);
     for (size_t i = 0; i < x->count; i++) {
         const struct mt_reuse_launch *l = &x->launches[i];
@@ -483,8 +488,9 @@ void mt_reuse_pack(struct mt_parcel *p, const struct mt_reuse *x)
     mt_launch_window_pack(p, &x->window);
 }
 
-void mt_reuse_unpack(struct mt_unpack *u, struct mt_reuse *x)
+static void reuse_unpack(struct mt_unpack *u, void *self)
 {
+    struct mt_reuse *x = self;
     for (size_t n = mt_unpack_count(u, 3 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
         struct mt_reuse_launch *l = new_launch(x);
         if ((u->failed |= !l))
@@ -505,16 +511,29 @@ void mt_reuse_unpack(struct mt_unpack *u, struct mt_reuse *x)
     mt_launch_window_unpack(u, &x->window);
 }
 
-int mt_reuse_finish(struct mt_reuse *x)
+static int reuse_finish(void *self)
 {
+    struct mt_reuse *x = self;
     return mt_launch_window_finish(&x->window, x);
 }
 
-void mt_reuse_free(struct mt_reuse *x)
+static void reuse_free(void *self)
 {
+    struct mt_reuse *x = self;
     mt_launch_window_free(&x->window);
     mt_use_stack_free(&x->device);
     free(x->firsts);
     free(x->launches);
     memset(x, 0, sizeof *x);
 }
+
+const struct mt_analysis mt_reuse_analysis = {
+    .init = reuse_init,
+    .launch = reuse_launch,
+    .runs = reuse_runs,
+    .merge = reuse_merge,
+    .finish = reuse_finish,
+    .pack = reuse_pack,
+    .unpack = reuse_unpack,
+    .free = reuse_free,
+};

@@ -48,14 +48,6 @@ struct mt_reuse {
     int whole; /* begins with the trace: nothing comes before it */
 };
 
-int mt_reuse_init(struct mt_reuse *x, const struct mt_run_options *o);
-int mt_reuse_launch(struct mt_reuse *x, const struct mt_run_launch *launch);
-int mt_reuse_runs(struct mt_reuse *x, const struct mt_access_run *runs, size_t n);
-int mt_reuse_merge(struct mt_reuse *into, struct mt_reuse *from);
-int mt_reuse_finish(struct mt_reuse *x);
-void mt_reuse_pack(struct mt_parcel *p, const struct mt_reuse *x);
-void mt_reuse_unpack(struct mt_unpack *u, struct mt_reuse *x);
-void mt_reuse_free(struct mt_reuse *x);
 /* Is the line in the sample? */
 static inline int mt_reuse_sampled(uint64_t line, unsigned sample_bits)
 {
@@ -64,4 +56,5 @@ static inline int mt_reuse_sampled(uint64_t line, unsigned sample_bits)
     line ^= line >> 31;
     return (line & ((1ull << sample_bits) - 1)) == 0;
 }
+extern const struct mt_analysis mt_reuse_analysis;
 #endif

@@ -80,8 +80,9 @@ static int sharing_piece(struct state *s, const struct mt_piece *piece, uint32_t
     return 0;
 }
 
-int mt_sharing_runs(struct mt_sharing *x, const struct mt_access_run *runs, size_t n)
+static int sharing_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
+    struct mt_sharing *x = self;
     struct state *s = (struct state *)x->window.tail;
     if (!s->w.launch.selected)
         return 0;
@@ -337,22 +338,25 @@ static struct mt_launch_window_state *sharing_make(const struct mt_run_launch *l
 static const struct mt_launch_window_ops ops = {merge_launch, close_launch, sharing_drop,
                                                 pack_state,   sharing_make, unpack_state};
 
-int mt_sharing_init(struct mt_sharing *x, const struct mt_run_options *o)
+static int sharing_init(void *self, const struct mt_run_options *o)
 {
+    struct mt_sharing *x = self;
     memset(x, 0, sizeof *x);
     x->options = *o;
     x->window.ops = &ops;
     return mt_buffers_init(&x->buffers, o->allocs, o->nallocs);
 }
 
-int mt_sharing_launch(struct mt_sharing *x, const struct mt_run_launch *launch)
+static int sharing_launch(void *self, const struct mt_run_launch *launch)
 {
+    struct mt_sharing *x = self;
     struct mt_launch_window_state *s = sharing_make(launch);
     return s ? mt_launch_window_next(&x->window, x, s) : -1;
 }
 
-int mt_sharing_merge(struct mt_sharing *into, struct mt_sharing *from)
+static int sharing_merge(void *self, void *other)
 {
+    struct mt_sharing *into = self, *from = other;
     for (size_t i = 0; i < from->count; i++) {
         const struct mt_sharing_cell *f = &from->cells[i];
         struct mt_run_launch l = {.superstep = f->superstep, .kernel = f->kernel};
@@ -367,13 +371,15 @@ int mt_sharing_merge(struct mt_sharing *into, struct mt_sharing *from)
     return mt_launch_window_merge(&into->window, into, &from->window);
 }
 
-int mt_sharing_finish(struct mt_sharing *x)
+static int sharing_finish(void *self)
 {
+    struct mt_sharing *x = self;
     return mt_launch_window_finish(&x->window, x);
 }
 
-void mt_sharing_pack(struct mt_parcel *p, const struct mt_sharing *x)
+static void sharing_pack(struct mt_parcel *p, const void *self)
 {
+    const struct mt_sharing *x = self;
     mt_parcel_u64(p, x->count);
     mt_parcel_bytes(p, x->cells, x->count * sizeof *x->cells);
     mt_parcel_u64(p, x->ntop);
@@ -381,8 +387,9 @@ void mt_sharing_pack(struct mt_parcel *p, const struct mt_sharing *x)
     mt_launch_window_pack(p, &x->window);
 }
 
-void mt_sharing_unpack(struct mt_unpack *u, struct mt_sharing *x)
+static void sharing_unpack(struct mt_unpack *u, void *self)
 {
+    struct mt_sharing *x = self;
     size_t n = mt_unpack_count(u, sizeof *x->cells);
     x->cells = mt_unpack_array(u, n, sizeof *x->cells);
     x->count = x->room = x->cells ? n : 0;
@@ -394,8 +401,9 @@ void mt_sharing_unpack(struct mt_unpack *u, struct mt_sharing *x)
     mt_launch_window_unpack(u, &x->window);
 }
 
-void mt_sharing_free(struct mt_sharing *x)
+static void sharing_free(void *self)
 {
+    struct mt_sharing *x = self;
     mt_launch_window_free(&x->window);
     mt_cells_pool_free(&x->pool);
     mt_buffers_free(&x->buffers);
@@ -403,3 +411,14 @@ void mt_sharing_free(struct mt_sharing *x)
     free(x->top);
     memset(x, 0, sizeof *x);
 }
+
+const struct mt_analysis mt_sharing_analysis = {
+    .init = sharing_init,
+    .launch = sharing_launch,
+    .runs = sharing_runs,
+    .merge = sharing_merge,
+    .finish = sharing_finish,
+    .pack = sharing_pack,
+    .unpack = sharing_unpack,
+    .free = sharing_free,
+};

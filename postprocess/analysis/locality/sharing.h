@@ -41,12 +41,5 @@ struct mt_sharing {
 };
 
 /* `allocs`: the caller's, kept. */
-int mt_sharing_init(struct mt_sharing *x, const struct mt_run_options *o);
-int mt_sharing_launch(struct mt_sharing *x, const struct mt_run_launch *launch);
-int mt_sharing_runs(struct mt_sharing *x, const struct mt_access_run *runs, size_t n);
-int mt_sharing_merge(struct mt_sharing *into, struct mt_sharing *from);
-int mt_sharing_finish(struct mt_sharing *x);
-void mt_sharing_pack(struct mt_parcel *p, const struct mt_sharing *x);
-void mt_sharing_unpack(struct mt_unpack *u, struct mt_sharing *x);
-void mt_sharing_free(struct mt_sharing *x);
+extern const struct mt_analysis mt_sharing_analysis;
 #endif

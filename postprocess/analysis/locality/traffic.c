@@ -7,8 +7,9 @@
 
 enum { MOST_LEVELS = 60 }; /* then there is a cell per allocation */
 
-int mt_traffic_init(struct mt_traffic *t, const struct mt_run_options *o)
+static int traffic_init(void *self, const struct mt_run_options *o)
 {
+    struct mt_traffic *t = self;
     memset(t, 0, sizeof *t);
     t->heat.most = o->cells ? o->cells : MT_TRAFFIC_CELLS;
     t->launches.most = 4 * t->heat.most;
@@ -16,8 +17,9 @@ int mt_traffic_init(struct mt_traffic *t, const struct mt_run_options *o)
     return mt_buffers_init(&t->buffers, o->allocs, o->nallocs);
 }
 
-int mt_traffic_launch(struct mt_traffic *t, const struct mt_run_launch *launch)
+static int traffic_launch(void *self, const struct mt_run_launch *launch)
 {
+    struct mt_traffic *t = self;
     t->launch = *launch;
     mt_buffers_launch(&t->buffers, launch->seq);
     return 0;
@@ -120,8 +122,9 @@ static int traffic_heat(struct mt_traffic *t, const struct mt_access_run *r, uin
     return 0;
 }
 
-int mt_traffic_runs(struct mt_traffic *t, const struct mt_access_run *runs, size_t n)
+static int traffic_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
+    struct mt_traffic *t = self;
     for (size_t k = 0; t->launch.selected && k < n; k++)
         for (uint32_t i = 0, in; i < runs[k].count; i += in) {
             const struct mt_buffer_stretch *s = mt_buffers_stretch(&t->buffers, mt_run_address(&runs[k], i));
@@ -150,8 +153,9 @@ static int traffic_merge_grid(struct mt_traffic_grid *into, const struct mt_traf
     return 0;
 }
 
-int mt_traffic_merge(struct mt_traffic *into, struct mt_traffic *from)
+static int traffic_merge(void *self, void *other)
 {
+    struct mt_traffic *into = self, *from = other;
     return traffic_merge_grid(&into->launches, &from->launches) == 0 &&
                    traffic_merge_grid(&into->heat, &from->heat) == 0
                ? 0
@@ -169,8 +173,9 @@ static int traffic_order(const void *a, const void *b)
     return x->piece < y->piece ? -1 : x->piece > y->piece;
 }
 
-int mt_traffic_finish(struct mt_traffic *t)
+static int traffic_finish(void *self)
 {
+    struct mt_traffic *t = self;
     if (t->launches.count)
         qsort(t->launches.cells, t->launches.count, sizeof *t->launches.cells, traffic_order);
     if (t->heat.count)
@@ -187,8 +192,9 @@ static void traffic_pack_grid(struct mt_parcel *p, const struct mt_traffic_grid 
     mt_parcel_bytes(p, g->cells, g->count * sizeof *g->cells);
 }
 
-void mt_traffic_pack(struct mt_parcel *p, const struct mt_traffic *t)
+static void traffic_pack(struct mt_parcel *p, const void *self)
 {
+    const struct mt_traffic *t = self;
     traffic_pack_grid(p, &t->launches);
     traffic_pack_grid(p, &t->heat);
 }
@@ -209,14 +215,16 @@ static void traffic_unpack_grid(struct mt_unpack *u, struct mt_traffic_grid *g)
     }
 }
 
-void mt_traffic_unpack(struct mt_unpack *u, struct mt_traffic *t)
+static void traffic_unpack(struct mt_unpack *u, void *self)
 {
+    struct mt_traffic *t = self;
     traffic_unpack_grid(u, &t->launches);
     traffic_unpack_grid(u, &t->heat);
 }
 
-void mt_traffic_free(struct mt_traffic *t)
+static void traffic_free(void *self)
 {
+    struct mt_traffic *t = self;
     free(t->launches.cells);
     free(t->heat.cells);
     mt_pairmap_free(&t->launches.index);
@@ -224,3 +232,14 @@ void mt_traffic_free(struct mt_traffic *t)
     mt_buffers_free(&t->buffers);
     memset(t, 0, sizeof *t);
 }
+
+const struct mt_analysis mt_traffic_analysis = {
+    .init = traffic_init,
+    .launch = traffic_launch,
+    .runs = traffic_runs,
+    .merge = traffic_merge,
+    .finish = traffic_finish,
+    .pack = traffic_pack,
+    .unpack = traffic_unpack,
+    .free = traffic_free,
+};

@@ -23,7 +23,7 @@ struct mt_traffic_cell {
 };
 
 struct mt_traffic_grid {
-    struct mt_traffic_cell *cells; /* in no order until mt_traffic_finish: then by alloc, superstep, piece */
+    struct mt_traffic_cell *cells; /* in no order until it is finished: then by alloc, superstep, piece */
     size_t count;
     unsigned step_bits, piece_bits; /* so many times two launches, two pieces became one */
     /* state */
@@ -39,14 +39,6 @@ struct mt_traffic {
     struct mt_run_launch launch;
 };
 
-int mt_traffic_init(struct mt_traffic *t, const struct mt_run_options *o);
-int mt_traffic_launch(struct mt_traffic *t, const struct mt_run_launch *launch);
-int mt_traffic_runs(struct mt_traffic *t, const struct mt_access_run *runs, size_t n);
-int mt_traffic_merge(struct mt_traffic *into, struct mt_traffic *from);
-int mt_traffic_finish(struct mt_traffic *t);
-void mt_traffic_pack(struct mt_parcel *p, const struct mt_traffic *t);
-void mt_traffic_unpack(struct mt_unpack *u, struct mt_traffic *t);
-void mt_traffic_free(struct mt_traffic *t);
 /* A piece of an allocation of so many bytes has 1 << result bytes (as long as the grid has all its pieces).
  */
 static inline unsigned mt_traffic_piece_bits(uint64_t bytes)
@@ -56,4 +48,5 @@ static inline unsigned mt_traffic_piece_bits(uint64_t bytes)
         bits++;
     return bits;
 }
+extern const struct mt_analysis mt_traffic_analysis;
 #endif
