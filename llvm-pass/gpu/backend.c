@@ -105,7 +105,7 @@ void mt_unit_refuse_managed(struct mt_unit *u)
             mt_diag(u, NULL, MT_DIAG_ERROR,
                     "%s: clang 19 has no __managed__ variables for GPUs: compile with nvcc and run the "
                     "program with "
-                    "mt-run",
+                    "memtrace run",
                     mt_name(g));
     }
 }

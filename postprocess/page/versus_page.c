@@ -258,7 +258,7 @@ int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
     fputs("<footer>Efficiency: different bytes asked for / bytes moved in sectors of 32. Between devices: if "
           "the CTAs "
           "ran on two, in blocks. Words and rules: definitions.md, "
-          "mt-compare(1).</footer>\n</main></body></html>\n",
+          "memtrace compare.</footer>\n</main></body></html>\n",
           f);
     free(sentence);
     return 0;

@@ -169,7 +169,8 @@ static void decide_order(struct mt_source *s)
             mt_merge_note(
                 m, 0,
                 "%s: is left out: the engine %s does not see the numbers of CUDA calls, so its accesses "
-                "cannot be put in order with launches; mt-cc --host and mt-host's qemu engine make host "
+                "cannot be put in order with launches; mt-cc --host and memtrace host's qemu engine make "
+                "host "
                 "traces that can",
                 in->path, mt_input_companion(in)->engine);
         else

@@ -103,9 +103,10 @@ void mt_driver_asks(const void *caller)
     snprintf(why, sizeof why,
              "%.400s: the CUDA runtime in it was not taken over: its CUDA calls fail, and are not traced",
              from.dli_fname);
-    mt_report("%s; put mt-run before the program, if LD_AUDIT is not as it sets it; mt-run --list says "
-              "what cannot be taken over",
-              why);
+    mt_report(
+        "%s; put memtrace run before the program, if LD_AUDIT is not as it sets it; memtrace run --list says "
+        "what cannot be taken over",
+        why);
     if (kernels)
         mt_trace_miss_anywhere(why);
 }

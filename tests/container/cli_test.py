@@ -98,7 +98,7 @@ def damage(tmp):
     expect("flipped", run(convert, flipped), 3, "byte %d: the checksum" % chunks[1].offset, second)
     again = os.path.join(tmp, "again.mtc")
     expect("packed anew", run(convert, "-o", again, flipped), 3, "the checksum")
-    expect("the rest of it", run(convert, again), 3, "incomplete: mt-convert could not read all of " + flipped, second)
+    expect("the rest of it", run(convert, again), 3, "incomplete: memtrace convert could not read all of " + flipped, second)
     lost = b'{"ev": "header", "version": 1, "mode": "mat"}\n{"ev": "lost", "count": 5, "why": "full"}\nnonsense\n'
     lost = write(os.path.join(tmp, "lost.mtc"), mtc.head() + mtc.chunk(mtc.META, lost, 3) + mtc.chunk(
         mtc.META, b'{"ev": "end", "records_written": 0, "complete": false}\n', 1))

@@ -26,7 +26,7 @@ def refused(w, *words, says, code=2, **variables):
 def words(w):
     """Wrong command lines: the option is named, and the way out."""
     for line, says in (([], ["mat, insn or atomic"]), (["trace", "ls"], ["'trace'", "mat, insn and atomic"]),
-                       (["mat"], ["no program", "mt-host mat -- ls"]),
+                       (["mat"], ["no program", "memtrace host mat -- ls"]),
                        (["mat", "--"], ["no program"]),
                        (["mat", "--threshold"], ["--threshold", "value"]),
                        (["mat", "--threshold=big", "ls"], ["--threshold", "'big'", "BYTES"]),
@@ -203,7 +203,7 @@ def talk(w):
     """--verbose: where the trace is, how many accesses, what next. An output that cannot be written is said."""
     program = w.compile("hello.c")
     result = w.host("mat", "--verbose", "--", program, stdin=subprocess.DEVNULL)
-    for part in (result.trace, "accesses, complete", "mt-graph"):
+    for part in (result.trace, "accesses, complete", "memtrace graph"):
         holds(f"--verbose says {part!r}: {result.err}", part in result.err)
     result = w.host("mat", "--", program, stdin=subprocess.DEVNULL)
     same("without --verbose", result.err, "")

@@ -68,5 +68,5 @@ def atomic_needs_a_build(w):
 @case
 def insn_is_refused(w):
     r = w.run(w.compile("threads.c", "-O1"), "1", words="insn")
-    if "mt-host insn" not in r.stderr or os.path.exists(r.trace):
+    if "memtrace host insn" not in r.stderr or os.path.exists(r.trace):
         raise Failed("insn mode: " + r.stderr)

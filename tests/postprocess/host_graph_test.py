@@ -347,7 +347,7 @@ def unfit(binary, folder):
             if data[:4] == mtc.head()[:4] and not pipe:  # a container by time is text, too
                 continue
             r = subprocess.run([binary + "/mt-convert", "--order=time"] + [f.name] * (not pipe), input=data if pipe else b"", capture_output=True)
-            assert (r.returncode, kind + b", not a text trace of atomic mode: mt-" in r.stderr, r.stderr.count(b"\n")) == (2, True, 1), r
+            assert (r.returncode, kind + b", not a text trace of atomic mode: m" in r.stderr, r.stderr.count(b"\n")) == (2, True, 1), r
     r = subprocess.run([binary + "/mt-convert", "--order=time"], input=b"\nbad\n1\t0\ttr\n2\t0\ttf\n", capture_output=True)
     assert (r.returncode, r.stdout) == (3, b"0\ttr\n0\ttf\n"), r
     path = os.path.join(folder, "mat")
@@ -355,7 +355,7 @@ def unfit(binary, folder):
     with open(path, "w") as f:
         f.write(line % 4096 + "not a line\n" + line % 4100 + line % 4104 + "1 4108 0")
     r = subprocess.run([binary + "/mt-extract", path], capture_output=True)
-    assert r.returncode == 2 and b"is a MAT text trace" in r.stderr and b"mt-graph" in r.stderr, r
+    assert r.returncode == 2 and b"is a MAT text trace" in r.stderr and b"memtrace graph" in r.stderr, r
     got, nodes, _, words = read_graph(binary, path, FIELDS[:3], [], code=3)
     assert nodes == {(0, 4, "read"): 2} and not got["complete"], nodes
     assert "mat: byte %d: is neither" % len(line % 4096) in words, words

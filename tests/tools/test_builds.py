@@ -6,7 +6,7 @@ from world import Case, PROGRAM, PROGRAM_RECORDS, PROGRAM_SUM, overlay
 
 PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(user LANGUAGES {languages})
-find_package(memtrace 0.1 REQUIRED)
+find_package(memtrace 1.0 REQUIRED)
 add_executable(app kernel.cu main.cpp)
 memtrace_target(app {arguments})
 """

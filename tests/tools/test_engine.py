@@ -38,7 +38,7 @@ class Engine(Case):
 
     def test_injection(self):
         library = self.write("home/cuda/compute-sanitizer/" + NAME, "")
-        got = self.shown("-s", "global,shared", CUDA_PATH=self.path("home/cuda"))
+        got = self.shown("--spaces", "global,shared", CUDA_PATH=self.path("home/cuda"))
         injection = os.path.join(self.root, "lib/memtrace/libmemtrace-inject.so")
         self.assertEqual(os.path.realpath(got["CUDA_INJECTION64_PATH"]), os.path.realpath(injection))
         self.assertEqual(got["NVTX_INJECTION64_PATH"], got["CUDA_INJECTION64_PATH"])

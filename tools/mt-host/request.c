@@ -215,7 +215,8 @@ int mt_hostrun_request_read(struct request *r, int argc, char **argv)
             const char *mode = r->mode;
             r->mode = NULL;
             return mt_hostrun_usage(
-                NULL, "'%s' is not a kind of trace: there are mat, insn and atomic, as in: mt-host mat -- ls",
+                NULL,
+                "'%s' is not a kind of trace: there are mat, insn and atomic, as in: memtrace host mat -- ls",
                 mode);
         }
         code = read_options(r, argc, argv, &help);
@@ -227,12 +228,12 @@ int mt_hostrun_request_read(struct request *r, int argc, char **argv)
         return -1;
     }
     if (!r->mode)
-        return mt_hostrun_usage(NULL,
-                                "no kind of trace given: mat, insn or atomic, as in: mt-host mat -- ls");
+        return mt_hostrun_usage(
+            NULL, "no kind of trace given: mat, insn or atomic, as in: memtrace host mat -- ls");
     if ((code = check_engine(r)) != 0 || (code = check_options(r)) != 0)
         return code;
     if (optind >= argc)
-        return mt_hostrun_usage(r->mode, "no program given, as in: mt-host %s -- ls -l", r->mode);
+        return mt_hostrun_usage(r->mode, "no program given, as in: memtrace host %s -- ls -l", r->mode);
     r->program = argv + optind;
     return 0;
 }

@@ -69,7 +69,7 @@ static void trace_contents(const char *path, char *text, size_t size)
     else
         snprintf(text, size, ", %s accesses, not complete: %s lost (%s)",
                  trace_grouped(c->records_written, n), trace_grouped(c->lost, lost),
-                 c->lost_why && *c->lost_why ? c->lost_why : "see mt-dump");
+                 c->lost_why && *c->lost_why ? c->lost_why : "see memtrace dump");
     mt_host_reader_close(reader);
 }
 #else
@@ -85,10 +85,10 @@ static void next_step(const struct request *r)
 {
     switch (*r->mode) {
     case 'm':
-        mt_hostrun_say("next: mt-graph %s | dot -Tsvg > graph.svg", r->output);
+        mt_hostrun_say("next: memtrace graph %s | dot -Tsvg > graph.svg", r->output);
         break;
     case 'i':
-        mt_hostrun_say("next: %s %s", r->container ? "mt-dump" : "less", r->output);
+        mt_hostrun_say("next: %s %s", r->container ? "memtrace dump" : "less", r->output);
         break;
     default:
         mt_hostrun_say("next: %s %s%s", r->container ? "memtrace dump" : "memtrace convert --order=time",

@@ -74,9 +74,9 @@ sanitizer_report() {
     "$build/bin/mt-run" --list | sed 's/^/setup: /'
     [ "${PIPESTATUS[0]}" = 0 ] || code=1
     if [ "$code" = 0 ]; then
-        say "build/bin/mt-run ./app traces any CUDA program on the GPU"
+        say "build/bin/memtrace run ./app traces any CUDA program on the GPU"
     else
-        say "without a GPU, build/bin/mt-run ./app runs kernels on the CPU device"
+        say "without a GPU, build/bin/memtrace run ./app runs kernels on the CPU device"
     fi
     return "$code"
 }

@@ -11,20 +11,22 @@
 static const struct {
     const char *name, *readers;
 } kinds[] = {
-    [MT_KIND_TRACE] = {"a trace of kernels",
-                       "mt-extract, mt-report, mt-graph, mt-compare and mt-dump read it"},
-    [MT_KIND_CONTAINER] =
-        {"a compact container of host accesses",
-         "mt-dump, mt-graph and mt-compare read it, mt-extract together with the traces of the same process, "
-         "and mt-convert makes it a text"},
-    [MT_KIND_MAT] = {"a MAT text trace", "mt-graph and mt-compare read it"},
+    [MT_KIND_TRACE] =
+        {"a trace of kernels",
+         "mt-extract, memtrace report, memtrace graph, memtrace compare and memtrace dump read it"},
+    [MT_KIND_CONTAINER] = {"a compact container of host accesses",
+                           "memtrace dump, memtrace graph and memtrace compare read it, mt-extract together "
+                           "with the traces of the same process, "
+                           "and memtrace convert makes it a text"},
+    [MT_KIND_MAT] = {"a MAT text trace", "memtrace graph and memtrace compare read it"},
     [MT_KIND_ATOMIC] = {"a text trace of atomic mode",
                         "memtrace convert --order=time reads it, and simulators read what that writes"},
-    [MT_KIND_INSN] = {"an instruction log", "it is text for people; mt-dump reads containers of insn mode"},
+    [MT_KIND_INSN] = {"an instruction log",
+                      "it is text for people; memtrace dump reads containers of insn mode"},
     [MT_KIND_COMPANION] = {"the companion of a trace",
                            "it is read along with its trace, the file without .meta"},
-    [MT_KIND_GRAPH] = {"a memory graph", "mt-compare reads it"},
-    [MT_KIND_COMM] = {"the output of mt-extract", "mt-report --from reads it, jq and the like"},
+    [MT_KIND_GRAPH] = {"a memory graph", "memtrace compare reads it"},
+    [MT_KIND_COMM] = {"the output of mt-extract", "memtrace report --from reads it, jq and the like"},
     [MT_KIND_OTHER] = {"a file of another kind", "traced programs write files MemTrace-pipe-N or .mtc"},
 };
 

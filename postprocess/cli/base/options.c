@@ -68,7 +68,7 @@ void mt_filter_explain(const struct mt_filter *f, uint64_t launches, uint64_t ch
 {
     if (launches == 0 || chosen > 0 || (!f->has_kernels && !f->supersteps_text))
         return;
-    mt_cli_note("no launch matches%s%s%s%s: the trace has %llu, and mt-dump --stat names their kernels",
+    mt_cli_note("no launch matches%s%s%s%s: the trace has %llu, and memtrace dump --stat names their kernels",
                 f->has_kernels ? " --kernels " : "", f->has_kernels ? f->kernels_text : "",
                 f->supersteps_text ? " --launches " : "", f->supersteps_text ? f->supersteps_text : "",
                 (unsigned long long)launches);

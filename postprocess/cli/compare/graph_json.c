@@ -121,7 +121,7 @@ static int graph_json_take(struct saved *g, struct mt_sequence *s, int *complete
     *complete = json_is_null(whole) ? -1 : !json_is_false(whole);
     if (!has_fields(g))
         return graph_json_bad(
-            g, "was made with other nodes: mt-compare needs mt-graph --node buffer,stride,type");
+            g, "was made with other nodes: memtrace compare needs memtrace graph --node buffer,stride,type");
     g->n = json_array_size(json_object_get(g->root, "nodes"));
     g->tokens = malloc((g->n + 1) * sizeof *g->tokens);
     g->buffers = malloc((g->n + 1) * sizeof *g->buffers);

@@ -21,7 +21,7 @@ int mt_convert_line_add(struct mt_convert_lines *l, const char *line, size_t n);
 int mt_convert_lines_end(struct mt_convert_lines *l);
 /* {"ev": "kernel", …} with LF, to be freed; NULL: no memory. */
 char *mt_convert_kernel_line(uint32_t id, const char *name);
-#define MT_CONVERT_UNREAD "mt-convert could not read all of"
+#define MT_CONVERT_UNREAD "memtrace convert could not read all of"
 /* Lines with LF that a copy of `path` ends with for the reason `what`, to be freed; NULL: no memory. `c`:
  * what the original says of itself; a copy has no end where a kill took that of the original. */
 char *mt_convert_partial_lines(const char *what, const char *path, const struct mt_companion *c);

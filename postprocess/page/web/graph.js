@@ -56,7 +56,7 @@ function edgePath(l) {
 
 function drawStrides(section) {
   if (!data.graph) {
-    section.append(nothing(data.from_json ? "A comm.json has no strides; mt-report makes this graph from traces." : "The stride graph was left out (--quick)."));
+    section.append(nothing(data.from_json ? "A comm.json has no strides; memtrace report makes this graph from traces." : "The stride graph was left out (--quick)."));
     return;
   }
   let g = data.graph, most = Math.min(24, g.nodes.rows.length);

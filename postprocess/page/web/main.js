@@ -68,7 +68,7 @@ async function drawPage() {
       until = performance.now() + 30;
     }
   for (const id of Object.keys(draws).slice(2)) await panel(id);
-  document.getElementById("made").textContent = "Made by mt-report (memtrace " + data.tool + ") from " + data.inputs.join(", ") + ".";
+  document.getElementById("made").textContent = "Made by memtrace report (memtrace " + data.tool + ") from " + data.inputs.join(", ") + ".";
   new ResizeObserver(askRedraw).observe(document.getElementById("main"));
   startSearch();
   startAddress(); // the place that was asked for has moved meanwhile

@@ -98,7 +98,7 @@ int mt_host_reader_order(struct mt_host_reader *r, enum mt_host_order order, str
     if (order != MT_HOST_BY_FILE && !r->window.regular)
         why = "records of a FIFO come in file order only";
     else if (order == MT_HOST_BY_TIME && !(r->head.features & MT_MTC_HAS_TIMES))
-        why = "its records have no times: only traces of mt-host atomic and insn do";
+        why = "its records have no times: only traces of memtrace host atomic and insn do";
     else if (r->begun)
         why = "the order is chosen before the first record";
     if (why)

@@ -126,7 +126,7 @@ static int variables_are_for_gpu(const struct mt_module *m)
         if (v->own) {
             mt_report("clang 19 has no __managed__ variables for GPUs (%s): the kernels of its file do not "
                       "run there. "
-                      "Compile the program with nvcc and run it with mt-run",
+                      "Compile the program with nvcc and run it with memtrace run",
                       mt_short(v->name).text);
             return 0;
         }

@@ -150,7 +150,7 @@ static int options_parse(struct mt_core_options *o, int argc, char *const *argv,
         const char *value;
         const struct option *d = argv[i][0] == '-' && argv[i][1] ? options_find(argv[i], &value) : NULL;
         if (!d) {
-            snprintf(why, size, "option '%s' is not known; mt-host --help lists them", argv[i]);
+            snprintf(why, size, "option '%s' is not known; memtrace host --help lists them", argv[i]);
             return -1;
         }
         if (!strchr(d->modes, modes[o->mode].letter)) {

@@ -57,7 +57,7 @@ static int client_options(int argc, const char **argv, char *why, unsigned size)
             word[n++] = w;
     }
     if (n == 0)
-        return snprintf(why, size, "the client has no options: run mt-host --engine=dynamorio"), -1;
+        return snprintf(why, size, "the client has no options: run memtrace host --engine=dynamorio"), -1;
     if (mt_core_options_parse(&mt_client.options, n, word, why, size) != 0)
         return -1;
     mt_follow_start(host, "dynamorio", word, n, &mt_client.options);

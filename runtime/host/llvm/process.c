@@ -136,7 +136,7 @@ static int read_options(const struct mt_options *env)
     if (options.mode == MT_CORE_INSN) {
         mt_report(
             "MEMTRACE_HOST: mode insn is not for programs built with mt-cc --host, which know no machine "
-            "instructions: use mat or atomic, or mt-host insn --engine=qemu; the host is not traced");
+            "instructions: use mat or atomic, or memtrace host insn --engine=qemu; the host is not traced");
         return -1;
     }
     return 0;
