@@ -144,7 +144,7 @@ def lanes_random_plain(world):
 @case("lanes.jumps", whole=True)
 def lanes_jumps(world):
     """Kernels whose lanes leave several loops at once: each lane's accesses, whose addresses hang on all that it did before."""
-    for level, kernels in ("-O0", 24 if world.long else 6), ("-O2", 40 if world.long else 8):
+    for level, kernels in ("-O0", 24 if world.long else 3), ("-O2", 40 if world.long else 4):
         programs, app = build(world, kernels, level, jumps=True)
         compare(programs, world.run_ok(app, MEMTRACE_FORMAT="compact"), None)
 

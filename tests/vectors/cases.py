@@ -129,7 +129,7 @@ def by_chance(world, kernels, seeds):
 
 @case("chance", COST=20)
 def chance(world):
-    by_chance(world, 5, [1])
+    by_chance(world, 3, [1])
 
 
 @case("many", long=True, TIMEOUT=5400)
