@@ -123,6 +123,22 @@ struct mt_launch_event {
     const char *left_out; /* the setting that left it out, "" */
     const char *library;  /* a call of this library ("cublas"); "": a kernel */
     uint64_t parted;      /* times that requests of its warps may have been split (CPU device) */
+    uint64_t undefined;   /* results that CUDA does not define (CPU device) */
+};
+
+/* Accesses of one launch at one place that must not be. */
+struct mt_check_event {
+    uint64_t seq, launch; /* launch: its seq */
+    uint64_t site, line, size, address, count;
+    uint64_t cta[3], thread[3];    /* of the first one */
+    uint64_t alloc, distance;      /* alloc: id of the allocation that was meant, or MT_SEQ_NONE */
+    const char *why, *side, *near; /* docs/trace-format.md */
+    const char *kernel, *file, *op;
+};
+/* Calls that returned an error to the program, at one place. */
+struct mt_failed_event {
+    uint64_t seq, line, code, count;
+    const char *call, *error, *file, *at, *why;
 };
 
 struct mt_alloc_event {
@@ -144,6 +160,8 @@ struct mt_copy_event {
     uint64_t width, height, dpitch, spitch;
     uint64_t begin_ns; /* 0: not known */
     int64_t stream;    /* -1: not known */
+    const char *file;  /* of the call, ""; NULL: new memory */
+    uint64_t line;
 };
 
 /* An NVTX range; `seq` is of its end, `begin` the number that it got when it began. */
@@ -213,8 +231,10 @@ struct mt_companion {
     struct mt_range_event *ranges;
     struct mt_stream_event *streams; /* of the whole process */
     struct mt_text_event *texts;
+    struct mt_check_event *checks;
+    struct mt_failed_event *failed;
     size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges, nstreams,
-        ntexts;
+        ntexts, nchecks, nfailed;
     const char *shared; /* the process's events are in this companion, without folder; "": in this one */
     uint64_t lost;      /* sum of the counts of `lost` lines */
     const char *lost_why;

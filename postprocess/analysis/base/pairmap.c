@@ -42,6 +42,12 @@ uint64_t *mt_pairmap_get(struct mt_pairmap *m, uint64_t a, uint64_t b, uint64_t 
     return &p->value;
 }
 
+const uint64_t *mt_pairmap_find(const struct mt_pairmap *m, uint64_t a, uint64_t b)
+{
+    const struct mt_pair *p = m->slot ? &m->slot[slot_of(m, a, b)] : NULL;
+    return p && p->epoch == m->epoch ? &p->value : NULL;
+}
+
 void mt_pairmap_clear(struct mt_pairmap *m)
 {
     m->epoch++;

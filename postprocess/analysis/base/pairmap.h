@@ -20,6 +20,8 @@ struct mt_pairmap {
 /* The value of (a, b), made with value `fresh` if it was not there; NULL without memory.
  * Valid until the next call. */
 uint64_t *mt_pairmap_get(struct mt_pairmap *m, uint64_t a, uint64_t b, uint64_t fresh);
+/* The same of one that is there; NULL: it is not. */
+const uint64_t *mt_pairmap_find(const struct mt_pairmap *m, uint64_t a, uint64_t b);
 static inline size_t mt_pairmap_slot(const struct mt_pairmap *m, uint64_t a, uint64_t b)
 {
     return ((a ^ (b ^ b >> 29) * 0xd6e8feb86659fd93ull) * 0x9e3779b97f4a7c15ull) >> (64 - m->bits);

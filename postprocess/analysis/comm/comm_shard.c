@@ -14,11 +14,6 @@ void mt_comm_shard(struct mt_comm *c, unsigned shard, unsigned shards)
     c->readers.most /= shards;
 }
 
-static unsigned comm_owner_of(uint64_t address, unsigned shards)
-{
-    return mt_comm_owner(address, shards);
-}
-
 int mt_comm_meet(struct mt_comm *c, uint64_t cta, uint32_t smid)
 {
     return mt_comm_actor(c, cta, smid) ? 0 : -1;

@@ -22,7 +22,7 @@ static int onchip_begin(struct mt_onchip *x, const struct mt_item *item)
 {
     if (mt_grow(&x->launches, &x->launch_room, x->nlaunches + 1, sizeof *x->launches) != 0)
         return -1;
-    x->launches[x->nlaunches] = (struct mt_onchip_launch){item->superstep, item->kernel};
+    x->launches[x->nlaunches] = (struct mt_onchip_launch){item->superstep, item->kernel, item->launch};
     x->untraced += item->launch ? item->launch->untraced : 0;
     mt_banks_launch(&x->banks, (uint32_t)x->nlaunches, (uint32_t)item->input);
     mt_hazards_launch(&x->hazards, (uint32_t)x->nlaunches, (uint32_t)item->input, item->kernel);

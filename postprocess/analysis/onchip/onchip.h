@@ -10,6 +10,7 @@
 struct mt_onchip_launch {
     uint64_t superstep;
     const char *kernel; /* the source's */
+    const struct mt_launch_event *event; /* NULL: no companion has it */
 };
 
 struct mt_onchip {

@@ -188,13 +188,6 @@ int mt_locality_run_wait(struct mt_locality_run *x)
     return x->crew ? mt_crew_wait(x->crew) : 0;
 }
 
-/* Both. */
-static int locality_run_item(struct mt_locality_run *x, const struct mt_item *item, int selected)
-{
-    int begun = mt_locality_run_begin(x, item, selected), done = mt_locality_run_wait(x);
-    return begun ? begun : done;
-}
-
 /* ---- placement ---- */
 
 static int by_cta(const void *a, const void *b, void *arg)

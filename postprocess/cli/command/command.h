@@ -15,7 +15,8 @@ enum {
     MT_OF_ENV = 256,
     MT_OF_PTX = 512,
     MT_OF_CC = 1024,
-    MT_OF_ALL = 2047
+    MT_OF_CHECK = 2048,
+    MT_OF_ALL = 4095
 };
 
 enum mt_option_id {

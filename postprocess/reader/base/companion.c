@@ -19,7 +19,7 @@ struct loader {
     } *names; /* so are these; the last one of an allocation counts */
     size_t nfrees, free_room, nnames, name_room;
     size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room, kernel_room,
-        range_room, stream_room, text_room;
+        range_room, stream_room, text_room, check_room, failed_room;
     int out_of_memory;
 };
 
@@ -198,6 +198,7 @@ static int on_launch(struct loader *l, const json_t *o)
     e->sample = get_u64(o, "sample", 0);
     e->untraced = get_u64(o, "untraced", 0);
     e->parted = get_u64(o, "parted", 0);
+    e->undefined = get_u64(o, "undefined", 0);
     get_counts(o, e);
     e->no_records = !get_bool(o, "recorded", 1);
     e->traced = get_bool(o, "traced", 1);
@@ -205,6 +206,48 @@ static int on_launch(struct loader *l, const json_t *o)
     e->library = get_text(l, o, "library");
     get_ctas(o, e);
     e->status = (int)get_u64(o, "status", 0);
+    return 0;
+}
+
+static int on_check(struct loader *l, const json_t *o)
+{
+    struct mt_check_event *e = APPEND(l, checks, check_room);
+    if (!e)
+        return 0;
+    e->seq = get_u64(o, "seq", MT_SEQ_NONE);
+    e->launch = get_u64(o, "launch", MT_SEQ_NONE);
+    e->site = get_u64(o, "site", 0);
+    e->line = get_u64(o, "line", 0);
+    e->size = get_u64(o, "size", 0);
+    e->address = get_u64(o, "address", 0);
+    e->count = get_u64(o, "count", 1);
+    get_dim(o, "cta", e->cta);
+    get_dim(o, "thread", e->thread);
+    e->alloc = get_u64(o, "alloc", MT_SEQ_NONE);
+    e->distance = get_u64(o, "distance", 0);
+    e->why = get_text(l, o, "why");
+    e->side = get_text(l, o, "side");
+    e->near = get_text(l, o, "near");
+    e->kernel = get_text(l, o, "kernel");
+    e->file = get_text(l, o, "file");
+    e->op = get_text(l, o, "op");
+    return 0;
+}
+
+static int on_failed(struct loader *l, const json_t *o)
+{
+    struct mt_failed_event *e = APPEND(l, failed, failed_room);
+    if (!e)
+        return 0;
+    e->seq = get_u64(o, "seq", MT_SEQ_NONE);
+    e->line = get_u64(o, "line", 0);
+    e->code = get_u64(o, "code", 0);
+    e->count = get_u64(o, "count", 1);
+    e->call = get_text(l, o, "call");
+    e->error = get_text(l, o, "error");
+    e->file = get_text(l, o, "file");
+    e->at = get_text(l, o, "at");
+    e->why = get_text(l, o, "why");
     return 0;
 }
 
@@ -296,7 +339,9 @@ static int on_copy(struct loader *l, const json_t *o, int set)
                                  .width = get_u64(o, "bytes", 0),
                                  .height = 1,
                                  .begin_ns = get_u64(o, "begin_ns", 0),
-                                 .stream = (int64_t)get_u64(o, "stream", (uint64_t)-1)};
+                                 .stream = (int64_t)get_u64(o, "stream", (uint64_t)-1),
+                                 .file = get_text(l, o, "file"),
+                                 .line = get_u64(o, "line", 0)};
     if (json_object_get(o, "height")) {
         copy.height = get_u64(o, "height", 1);
         copy.width = get_u64(o, "width", 0);
@@ -397,7 +442,8 @@ static const struct handler {
                 {"memset", on_memset},     {"lost", on_lost},     {"end", on_end},
                 {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
                 {"kernel", on_kernel},     {"range", on_range},   {"stream", on_stream},
-                {"shared", on_shared},     {"source", on_source}, {"name", on_name}};
+                {"shared", on_shared},     {"source", on_source}, {"name", on_name},
+                {"check", on_check},       {"failed", on_failed}};
 
 /* ---- lines ---- */
 
@@ -508,5 +554,7 @@ void mt_companion_free(struct mt_companion *c)
     free(c->ranges);
     free(c->streams);
     free(c->texts);
+    free(c->checks);
+    free(c->failed);
     free(l);
 }

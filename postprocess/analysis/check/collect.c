@@ -1,0 +1,281 @@
+/* See collect.h. */
+#define _GNU_SOURCE
+#include "collect.h"
+#include "analysis/base/pairmap.h"
+#include "memtrace/order.h"
+#include "memtrace/record.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { TINY = 4096, MANY = 100 }; /* bytes of a small copy; so many at one line are worth a word */
+
+static const char *const ops[] = {"load", "store", "atomic", "access"};
+
+/* ---- bad accesses ---- */
+
+/* What the runtime calls it, and what it is. */
+static const struct {
+    const char *why, *side; /* side NULL: any */
+    enum mt_finding_kind kind;
+} whys[] = {
+    {"illegal", "freed", MT_FINDING_OF_FREED}, {"illegal", NULL, MT_FINDING_OF_BOUNDS},
+    {"misaligned", NULL, MT_FINDING_OF_MISALIGNED}, {"mask", NULL, MT_FINDING_OF_MASK},
+    {"barrier", NULL, MT_FINDING_OF_BARRIER}, {"stack", NULL, MT_FINDING_OF_STACK},
+    {"heap", NULL, MT_FINDING_OF_HEAP},
+};
+enum { WHYS = sizeof whys / sizeof *whys };
+
+MT_ORDER_1(collect_by_id, struct mt_alloc_event, id)
+
+static const struct mt_alloc_event *collect_alloc(struct mt_source *s, uint64_t id)
+{
+    size_t n;
+    struct mt_alloc_event key = {.id = id};
+    const struct mt_alloc_event *allocs = mt_source_allocs(s, &n);
+    return n && id != MT_SEQ_NONE ? bsearch(&key, allocs, n, sizeof *allocs, collect_by_id) : NULL;
+}
+
+/* The words that an older runtime has for it alone. */
+static const char *collect_side(const struct mt_check_event *e)
+{
+    return *e->side ? e->side : strstr(e->near, "freed memory") ? "freed" : "";
+}
+
+static int collect_check(struct mt_findings *f, struct mt_source *s, const struct mt_companion *c,
+                         const struct mt_check_event *e)
+{
+    const struct mt_site_event *site = e->site ? mt_companion_site(c, e->site) : NULL;
+    const char *side = collect_side(e);
+    int i = 0;
+    while (i < WHYS && (strcmp(whys[i].why, e->why) != 0 || (whys[i].side && strcmp(whys[i].side, side) != 0)))
+        i++;
+    if (i == WHYS)
+        return 0;
+    struct mt_finding x = {.kind = whys[i].kind,
+                           .kernel = e->kernel,
+                           .var = site ? site->var : "",
+                           .here = {.file = e->file,
+                                    .at = site ? site->at : "",
+                                    .op = e->op,
+                                    .line = e->line,
+                                    .cta = {e->cta[0], e->cta[1], e->cta[2]},
+                                    .thread = {e->thread[0], e->thread[1], e->thread[2]},
+                                    .known = 2},
+                           .size = e->size,
+                           .count = e->count,
+                           .launches = 1,
+                           .alloc = collect_alloc(s, e->alloc),
+                           .side = side,
+                           .distance = e->distance,
+                           .words = e->near};
+    return mt_findings_add(f, &x);
+}
+
+/* ---- calls and launches ---- */
+
+static int collect_failed(struct mt_findings *f, const struct mt_failed_event *e)
+{
+    int twice = strncmp(e->call, "cudaFree", 8) == 0 && strstr(e->why, "freed") != NULL;
+    struct mt_finding x = {.kind = twice ? MT_FINDING_OF_DOUBLE_FREE : MT_FINDING_OF_FAILED_CALL,
+                           .here = {.file = e->file, .at = e->at, .line = e->line},
+                           .count = e->count,
+                           .words = e->why,
+                           .call = e->call,
+                           .error = e->error};
+    return mt_findings_add(f, &x);
+}
+
+static int collect_launch(struct mt_findings *f, const struct mt_launch_event *l)
+{
+    struct mt_finding x = {.kind = MT_FINDING_OF_FAILED_LAUNCH,
+                           .kernel = l->kernel,
+                           .here = {.file = l->file, .line = l->line},
+                           .size = (uint64_t)l->status,
+                           .count = 1,
+                           .launches = 1};
+    return mt_findings_add(f, &x);
+}
+
+/* Events of the process are in each companion, and a launch whose bad accesses are known says nothing new:
+ * numbers that were seen. */
+enum { SEEN_EVENT, SEEN_LAUNCH };
+
+static int collect_companion(struct mt_findings *f, struct mt_source *s, const struct mt_companion *c, size_t input,
+                             struct mt_pairmap *seen)
+{
+    int rc = 0;
+    for (size_t i = 0; i < c->nchecks && rc == 0; i++) {
+        const struct mt_check_event *e = &c->checks[i];
+        const uint64_t *first = mt_pairmap_get(seen, e->seq, SEEN_EVENT, input);
+        if (!first || !mt_pairmap_get(seen, e->launch, SEEN_LAUNCH, input))
+            return -1;
+        first = mt_pairmap_find(seen, e->seq, SEEN_EVENT);
+        rc = *first == input ? collect_check(f, s, c, e) : 0;
+    }
+    for (size_t i = 0; i < c->nfailed && rc == 0; i++) {
+        const uint64_t *first = mt_pairmap_get(seen, c->failed[i].seq, SEEN_EVENT, input);
+        rc = !first ? -1 : *first == input ? collect_failed(f, &c->failed[i]) : 0;
+    }
+    return rc;
+}
+
+static int collect_launches(struct mt_findings *f, const struct mt_companion *c, const struct mt_pairmap *seen)
+{
+    int rc = 0;
+    for (size_t i = 0; i < c->nlaunches && rc == 0; i++)
+        rc = c->launches[i].status && !mt_pairmap_find(seen, c->launches[i].seq, SEEN_LAUNCH)
+                 ? collect_launch(f, &c->launches[i])
+                 : 0;
+    return rc;
+}
+
+/* ---- copies ---- */
+
+static int collect_copy_order(const void *a, const void *b)
+{
+    const struct mt_copy_event *x = *(const struct mt_copy_event *const *)a,
+                               *y = *(const struct mt_copy_event *const *)b;
+    int d = strcmp(x->file, y->file);
+    return d ? d : (x->line > y->line) - (x->line < y->line);
+}
+
+static int collect_tiny(struct mt_findings *f, const struct mt_copy_event *c, uint64_t n, uint64_t bytes)
+{
+    struct mt_finding x = {.kind = MT_FINDING_OF_TINY_COPIES,
+                           .here = {.file = c->file, .line = c->line},
+                           .size = bytes,
+                           .count = n};
+    return n < MANY ? 0 : mt_findings_add(f, &x);
+}
+
+static int collect_copies(struct mt_findings *f, const struct mt_companion *c)
+{
+    const struct mt_copy_event **list = malloc((c->ncopies + 1) * sizeof *list);
+    size_t n = 0;
+    int rc = list ? 0 : -1;
+    for (size_t i = 0; list && i < c->ncopies; i++)
+        if (c->copies[i].kind != MT_COPY_H2H && c->copies[i].kind != MT_COPY_SET && c->copies[i].file &&
+            *c->copies[i].file && c->copies[i].width * c->copies[i].height < TINY)
+            list[n++] = &c->copies[i];
+    if (n)
+        qsort(list, n, sizeof *list, collect_copy_order);
+    for (size_t i = 0, j; i < n && rc == 0; i = j) {
+        uint64_t bytes = 0;
+        for (j = i; j < n && collect_copy_order(&list[i], &list[j]) == 0; j++)
+            bytes += list[j]->width * list[j]->height;
+        rc = collect_tiny(f, list[i], j - i, bytes);
+    }
+    free(list);
+    return rc;
+}
+
+int mt_check_events(struct mt_findings *f, struct mt_source *s)
+{
+    struct mt_pairmap seen = {0};
+    const struct mt_companion *first = NULL, *c;
+    size_t n = mt_source_inputs(s);
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if ((c = mt_source_companion(s, i)))
+            rc = collect_companion(f, s, c, i, &seen);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if ((c = mt_source_companion(s, i))) {
+            first = first ? first : c;
+            rc = collect_launches(f, c, &seen);
+        }
+    mt_pairmap_free(&seen);
+    return rc == 0 && first ? collect_copies(f, first) : rc;
+}
+
+/* ---- races ---- */
+
+static struct mt_finding_side collect_side_of(const struct mt_site_event *site, uint32_t type)
+{
+    return (struct mt_finding_side){.file = site ? site->file : "",
+                                    .at = site ? site->at : "",
+                                    .line = site ? site->line : 0,
+                                    .op = ops[type & 3]};
+}
+
+static void collect_cta(struct mt_finding_side *side, uint64_t cta)
+{
+    side->cta[0] = cta >> 32;
+    side->cta[1] = cta >> 16 & 0xffff;
+    side->cta[2] = cta & 0xffff;
+    side->known = 1;
+}
+
+static void collect_thread(struct mt_finding_side *side, const struct mt_launch_event *l, uint32_t thread)
+{
+    if (!l || !l->block[0] || !l->block[1])
+        return;
+    side->thread[0] = thread % l->block[0];
+    side->thread[1] = thread / l->block[0] % l->block[1];
+    side->thread[2] = thread / l->block[0] / l->block[1];
+    side->known = 2;
+}
+
+int mt_check_shared(struct mt_findings *f, const struct mt_onchip *x, const struct mt_onchip_rows *rows)
+{
+    int rc = 0;
+    for (size_t i = 0; i < rows->nhazards && rc == 0; i++) {
+        const struct mt_hazard *h = &rows->hazards[i].h;
+        const struct mt_launch_event *l = h->launch < x->nlaunches ? x->launches[h->launch].event : NULL;
+        struct mt_finding y = {.kind = MT_FINDING_OF_SHARED_RACE,
+                               .kernel = h->kernel,
+                               .var = mt_onchip_variable(rows->hazards[i].side[1]),
+                               .here = collect_side_of(rows->hazards[i].side[1], h->type[1]),
+                               .other = collect_side_of(rows->hazards[i].side[0], h->type[0]),
+                               .count = h->count,
+                               .launches = h->launches,
+                               .words = mt_hazard_words[h->kind]};
+        collect_cta(&y.here, h->cta);
+        collect_cta(&y.other, h->cta);
+        collect_thread(&y.here, l, h->thread[1]);
+        collect_thread(&y.other, l, h->thread[0]);
+        if (h->type[1] != MT_STORE) { /* of two the store comes first: RAW and WAR of the same are one */
+            struct mt_finding_side side = y.here;
+            y.here = y.other;
+            y.other = side;
+        }
+        rc = mt_findings_add(f, &y);
+    }
+    return rc;
+}
+
+/* "file:line", or a place in machine code, as a side. 0, or -1 without memory. */
+static int collect_line(struct mt_findings *f, struct mt_finding_side *side, const char *words)
+{
+    const char *colon = mt_location_colon(words), *text;
+    if (strcmp(words, "?") == 0)
+        return 0;
+    if (!(text = mt_findings_text(f, words, colon ? (size_t)(colon - words) : strlen(words))))
+        return -1;
+    *(colon ? &side->file : &side->at) = text;
+    side->line = colon ? strtoull(colon + 1, NULL, 10) : 0;
+    return 0;
+}
+
+int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites)
+{
+    for (size_t i = 0; i < x->count; i++) {
+        const struct mt_conflict *c = &x->list[i];
+        int here = mt_side_type(c->side[1]) == MT_STORE; /* the store first */
+        struct mt_finding y = {.kind = MT_FINDING_OF_GLOBAL_RACE,
+                               .kernel = c->kernel,
+                               .here = {.file = "", .at = "", .op = ops[mt_side_type(c->side[here])]},
+                               .other = {.file = "", .at = "", .op = ops[mt_side_type(c->side[!here])]},
+                               .count = c->bytes,
+                               .launches = 1,
+                               .launch = c->superstep + 1};
+        if (c->cooperative)
+            continue;
+        collect_cta(&y.here, c->cta[here]);
+        collect_cta(&y.other, c->cta[!here]);
+        if (collect_line(f, &y.here, sites->lines.names[mt_side_line(c->side[here])]) != 0 ||
+            collect_line(f, &y.other, sites->lines.names[mt_side_line(c->side[!here])]) != 0 ||
+            mt_findings_add(f, &y) != 0)
+            return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,14 @@
+/* Findings that others have found already: the runtime (events of companions), and the analyses of shared
+ * memory and of CTAs of one launch. All give 0, or -1 without memory; texts are the source's. */
+#ifndef MT_ANALYSIS_CHECK_COLLECT_H
+#define MT_ANALYSIS_CHECK_COLLECT_H
+#include "analysis/base/sites.h"
+#include "analysis/locality/conflicts.h"
+#include "analysis/onchip/onchip.h"
+#include "findings.h"
+
+/* Bad accesses, calls and launches that failed, lines with many small copies. After the reading. */
+int mt_check_events(struct mt_findings *f, struct mt_source *s);
+int mt_check_shared(struct mt_findings *f, const struct mt_onchip *x, const struct mt_onchip_rows *rows);
+int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites);
+#endif

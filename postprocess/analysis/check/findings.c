@@ -1,0 +1,127 @@
+/* See findings.h. */
+#include "findings.h"
+#include "memtrace/grow.h"
+#include <stdlib.h>
+#include <string.h>
+
+const struct mt_finding_rule mt_finding_rules[MT_FINDING_KINDS] = {
+#define FINDING(id, word, level, group, rule)                                                                \
+    [MT_FINDING_OF_##id] = {word, rule, MT_FINDING_##level, MT_FINDING_##group},
+#include "kinds.def"
+#undef FINDING
+};
+const char *const mt_finding_groups[MT_FINDING_GROUPS + 1] = {
+    [MT_FINDING_MEMORY] = "memory", [MT_FINDING_CALLS] = "calls", [MT_FINDING_INIT] = "init",
+    [MT_FINDING_RACE] = "race",     [MT_FINDING_SYNC] = "sync",   [MT_FINDING_USE] = "use",
+};
+const char *const mt_finding_levels[] = {"error", "warning", "hint"};
+
+static const char *findings_text(const char *s)
+{
+    return s ? s : "";
+}
+
+static int findings_side_order(const struct mt_finding_side *a, const struct mt_finding_side *b)
+{
+    int d = strcmp(findings_text(a->file), findings_text(b->file));
+    d = d ? d : (a->line > b->line) - (a->line < b->line);
+    d = d ? d : strcmp(findings_text(a->at), findings_text(b->at));
+    return d ? d : strcmp(findings_text(a->op), findings_text(b->op));
+}
+
+static int findings_order(const void *x, const void *y)
+{
+    const struct mt_finding *a = x, *b = y;
+    int d = (int)mt_finding_rules[a->kind].level - (int)mt_finding_rules[b->kind].level;
+    d = d ? d : findings_side_order(&a->here, &b->here);
+    d = d ? d : (int)a->kind - (int)b->kind;
+    d = d ? d : strcmp(findings_text(a->kernel), findings_text(b->kernel));
+    d = d ? d : findings_side_order(&a->other, &b->other);
+    d = d ? d : strcmp(findings_text(a->call), findings_text(b->call));
+    return d ? d : strcmp(findings_text(a->error), findings_text(b->error));
+}
+
+static int findings_alloc_order(const struct mt_alloc_event *a, const struct mt_alloc_event *b)
+{
+    if (!a || !b)
+        return !b - !a;
+    int d = strcmp(a->file, b->file);
+    d = d ? d : (a->line > b->line) - (a->line < b->line);
+    return d ? d : strcmp(a->name, b->name);
+}
+
+static int findings_place_order(const void *x, const void *y)
+{
+    const struct mt_finding *a = x, *b = y;
+    int d = findings_order(a, b);
+    return d ? d : findings_alloc_order(a->alloc, b->alloc);
+}
+
+static int findings_whole_order(const void *x, const void *y)
+{
+    const struct mt_finding *a = x, *b = y;
+    int d = findings_place_order(a, b);
+    return d ? d : (a->number > b->number) - (a->number < b->number);
+}
+
+int mt_findings_add(struct mt_findings *f, const struct mt_finding *x)
+{
+    if (mt_grow(&f->list, &f->room, f->count + 1, sizeof *f->list) != 0)
+        return -1;
+    f->list[f->count] = *x;
+    f->list[f->count].number = f->count;
+    f->count++;
+    return 0;
+}
+
+static void findings_merge(struct mt_finding *into, const struct mt_finding *x)
+{
+    int same = into->kind != MT_FINDING_OF_SHARED_RACE || into->words == x->words;
+    into->count = same ? into->count + x->count : into->count > x->count ? into->count : x->count;
+    if (!x->launch)
+        into->launches = same ? into->launches + x->launches : into->launches;
+    else if (x->launch != into->launch)
+        into->launches++;
+    into->launch = x->launch;
+}
+
+void mt_findings_finish(struct mt_findings *f)
+{
+    size_t n = 0;
+    if (f->count)
+        qsort(f->list, f->count, sizeof *f->list, findings_whole_order);
+    for (size_t i = 0; i < f->count; i++)
+        if (n && findings_place_order(&f->list[n - 1], &f->list[i]) == 0) {
+            findings_merge(&f->list[n - 1], &f->list[i]);
+        } else {
+            f->list[n++] = f->list[i];
+        }
+    f->count = n;
+}
+
+const char *mt_findings_text(struct mt_findings *f, const char *text, size_t n)
+{
+    char *copy = mt_grow(&f->texts, &f->text_room, f->ntexts + 1, sizeof *f->texts) == 0 ? malloc(n + 1) : NULL;
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    return f->texts[f->ntexts++] = copy;
+}
+
+void mt_findings_free(struct mt_findings *f)
+{
+    for (size_t i = 0; i < f->ntexts; i++)
+        free(f->texts[i]);
+    free((void *)f->texts);
+    free(f->list);
+    memset(f, 0, sizeof *f);
+}
+
+size_t mt_findings_of(const struct mt_findings *f, enum mt_finding_level level)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->count; i++)
+        n += mt_finding_rules[f->list[i].kind].level == level;
+    return n;
+}

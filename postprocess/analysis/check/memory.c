@@ -1,0 +1,399 @@
+/* See memory.h. */
+#include "memory.h"
+#include "analysis/base/runs.h"
+#include "memtrace/grow.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_EARLY = 1 << 20 };
+
+int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, struct mt_findings *findings)
+{
+    memset(m, 0, sizeof *m);
+    m->source = source;
+    m->findings = findings;
+    m->allocs = mt_source_allocs(source, &m->nallocs);
+    m->blocks = calloc(m->nallocs + 1, sizeof *m->blocks);
+    return m->blocks && mt_buffers_init(&m->buffers, m->allocs, m->nallocs) == 0 ? 0 : -1;
+}
+
+void mt_check_memory_free(struct mt_check_memory *m)
+{
+    for (size_t i = 0; m->blocks && i < m->nallocs; i++)
+        mt_written_free(&m->blocks[i].written);
+    for (size_t i = 0; i < m->ncopies; i++)
+        free(m->copies[i]);
+    free((void *)m->copies);
+    free(m->blocks);
+    free(m->early);
+    mt_pairmap_free(&m->words);
+    mt_buffers_free(&m->buffers);
+    memset(m, 0, sizeof *m);
+}
+
+/* ---- blocks ---- */
+
+static int memory_is_judged(const struct mt_alloc_event *a)
+{
+    return strcmp(a->kind, "cudaMalloc") == 0 || strcmp(a->kind, "async") == 0;
+}
+
+/* The part of n bytes that lies in one allocation, or in none (*block NULL). Returns its bytes, or 0 without
+ * memory. */
+static uint64_t memory_part(struct mt_check_memory *m, uint64_t address, uint64_t n,
+                            struct mt_check_block **block, uint64_t *offset)
+{
+    const struct mt_buffer_stretch *s = mt_buffers_stretch(&m->buffers, address);
+    uint64_t left = s->last - address;
+    *block = NULL;
+    if (s->in && memory_is_judged(s->in)) {
+        *block = &m->blocks[s->in - m->allocs];
+        *offset = address - s->in->base;
+        if (!(*block)->written.page && mt_written_init(&(*block)->written, s->in->bytes) != 0)
+            return 0;
+    }
+    return left < n - 1 ? left + 1 : n;
+}
+
+/* Not all that a launch did is recorded: from now on all counts as written and used. */
+static int memory_blind(struct mt_check_memory *m)
+{
+    m->blind = 1;
+    m->findings->unjudged++;
+    for (size_t i = 0; i < m->buffers.nlive; i++) {
+        const struct mt_alloc_event *a = m->buffers.live[i];
+        struct mt_check_block *b = &m->blocks[a - m->allocs];
+        if (!memory_is_judged(a))
+            continue;
+        if ((!b->written.page && mt_written_init(&b->written, a->bytes) != 0) ||
+            mt_written_set(&b->written, 0, a->bytes) != 0)
+            return -1;
+        b->loaded = b->stored = 1;
+        b->unread = NULL;
+    }
+    return 0;
+}
+
+/* ---- what a kernel does ---- */
+
+static const char *const memory_ops[] = {"load", "store", "atomic", "access"};
+
+static int memory_report(struct mt_check_memory *m, const struct mt_check_early *e)
+{
+    const struct mt_site_event *s = mt_companion_site(mt_source_companion(m->source, m->input), e->site);
+    uint64_t x = m->launch ? m->launch->block[0] : 1024, y = m->launch ? m->launch->block[1] : 1,
+             thread = (uint64_t)e->warp * 32 + e->lane;
+    struct mt_finding f = {
+        .kind = MT_FINDING_OF_UNWRITTEN,
+        .kernel = m->kernel,
+        .var = s ? s->var : "",
+        .here = {.file = s ? s->file : "",
+                 .at = s ? s->at : "",
+                 .op = memory_ops[e->type & 3],
+                 .line = s ? s->line : 0,
+                 .cta = {e->cta >> 32, e->cta >> 16 & 0xffff, e->cta & 0xffff},
+                 .known = e->warp == MT_RUN_NO_WARP || !x || !y ? 1 : 2},
+        .size = e->bytes,
+        .count = 1,
+        .launches = 1,
+        .launch = m->step + 1,
+        .alloc = &m->allocs[e->alloc],
+        .side = "inside",
+        .distance = e->word * 4 > m->allocs[e->alloc].base ? e->word * 4 - m->allocs[e->alloc].base : 0,
+    };
+    if (f.here.known == 2) {
+        f.here.thread[0] = thread % x;
+        f.here.thread[1] = thread / x % y;
+        f.here.thread[2] = thread / x / y;
+    }
+    return mt_findings_add(m->findings, &f);
+}
+
+static int memory_early(struct mt_check_memory *m, const struct mt_access_run *r, uint32_t access, size_t alloc,
+                        uint64_t word)
+{
+    uint64_t *at = mt_pairmap_get(&m->words, word, 0, m->nearly);
+    uint32_t lanes = r->mask, lane = 0;
+    if (!at || mt_grow(&m->early, &m->early_room, m->nearly + 1, sizeof *m->early) != 0)
+        return -1;
+    if (*at != m->nearly)
+        return 0;
+    for (uint32_t i = 0; i < access && lanes; i++)
+        lanes &= lanes - 1;
+    lane = lanes ? (uint32_t)__builtin_ctz(lanes) : 0;
+    m->early[m->nearly++] = (struct mt_check_early){
+        word, r->cta, r->site, r->warp, lane, mt_run_type(r), mt_run_size(r), alloc, 0};
+    return 0;
+}
+
+/* Bytes that nobody wrote, of accesses `first` and on, which lie one after another. */
+static int memory_unwritten(struct mt_check_memory *m, const struct mt_access_run *r, uint32_t first,
+                            uint64_t begin, uint64_t address, uint64_t n, size_t alloc)
+{
+    for (uint64_t word = address / 4; word <= (address + n - 1) / 4 && m->nearly < MOST_EARLY; word++) {
+        uint64_t byte = word * 4 > address ? word * 4 : address;
+        if (memory_early(m, r, first + (uint32_t)((byte - begin) / mt_run_size(r)), alloc, word) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* A CTA stores to words that were read unwritten. */
+static int memory_settle(struct mt_check_memory *m, uint64_t cta, uint64_t address, uint64_t n)
+{
+    for (uint64_t word = address / 4; word <= (address + n - 1) / 4; word++) {
+        const uint64_t *at = mt_pairmap_find(&m->words, word, 0);
+        struct mt_check_early *e = at ? &m->early[*at] : NULL;
+        if (!e || e->ended)
+            continue;
+        e->ended = 1;
+        if (e->cta == cta && memory_report(m, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int memory_load(struct mt_check_memory *m, const struct mt_access_run *r, const struct mt_piece *p,
+                       uint32_t first)
+{
+    struct mt_check_block *b;
+    uint64_t offset = 0, part;
+    for (uint64_t at = 0; at < p->bytes; at += part) {
+        if (!(part = memory_part(m, p->address + at, p->bytes - at, &b, &offset)))
+            return -1;
+        if (!b)
+            continue;
+        b->loaded = 1;
+        b->unread = NULL;
+        uint64_t run;
+        for (uint64_t i = 0; i < part; i += run) {
+            int set;
+            run = mt_written_run(&b->written, offset + i, part - i, &set);
+            if (!set && memory_unwritten(m, r, first, p->address, p->address + at + i, run,
+                                         (size_t)(b - m->blocks)) != 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static int memory_store(struct mt_check_memory *m, uint64_t cta, const struct mt_piece *p)
+{
+    struct mt_check_block *b;
+    uint64_t offset = 0, part;
+    if (m->nearly && memory_settle(m, cta, p->address, p->bytes) != 0)
+        return -1;
+    for (uint64_t at = 0; at < p->bytes; at += part) {
+        if (!(part = memory_part(m, p->address + at, p->bytes - at, &b, &offset)))
+            return -1;
+        if (b && mt_written_set(&b->written, offset, part) != 0)
+            return -1;
+        if (b)
+            b->stored = 1;
+    }
+    return 0;
+}
+
+static int memory_run(struct mt_check_memory *m, const struct mt_access_run *r)
+{
+    struct mt_piece p;
+    uint32_t type = mt_run_type(r), at = 0, first = 0;
+    if (mt_rec_space(type) != MT_IN_GLOBAL)
+        return 0;
+    for (; mt_run_piece(r, &at, &p); first = at)
+        if ((type != MT_STORE && memory_load(m, r, &p, first) != 0) ||
+            (type != MT_LOAD && memory_store(m, r->cta, &p) != 0))
+            return -1;
+    return 0;
+}
+
+static int memory_launch_ends(struct mt_check_memory *m)
+{
+    int rc = 0;
+    for (size_t i = 0; i < m->nearly && rc == 0; i++)
+        rc = m->early[i].ended ? 0 : memory_report(m, &m->early[i]);
+    m->nearly = 0;
+    mt_pairmap_clear(&m->words);
+    return rc;
+}
+
+static int memory_launch(struct mt_check_memory *m, const struct mt_item *item)
+{
+    const struct mt_launch_event *l = item->launch;
+    int rc = memory_launch_ends(m);
+    m->launch = l;
+    m->kernel = item->kernel;
+    m->input = item->input;
+    m->step = item->superstep;
+    m->past = l && l->seq >= m->past ? l->seq + 1 : m->past;
+    mt_buffers_launch(&m->buffers, l ? l->seq : MT_SEQ_NONE);
+    if (rc == 0 && (!l || !l->traced || l->untraced || l->no_records || l->has_ctas))
+        rc = memory_blind(m);
+    return rc;
+}
+
+/* ---- what the host does ---- */
+
+static int memory_set(struct mt_check_memory *m, uint64_t address, uint64_t n, const struct mt_copy_event *from)
+{
+    struct mt_check_block *b;
+    uint64_t offset = 0, part;
+    for (uint64_t at = 0; at < n; at += part) {
+        if (!(part = memory_part(m, address + at, n - at, &b, &offset)))
+            return -1;
+        if (b && mt_written_set(&b->written, offset, part) != 0)
+            return -1;
+        if (b && from) {
+            b->copied_in = 1;
+            b->unread = from->kind == MT_COPY_H2D ? from : b->unread;
+        } else if (b) {
+            b->stored = 1;
+        }
+    }
+    return 0;
+}
+
+static int memory_copy_finding(struct mt_check_memory *m, enum mt_finding_kind kind, const struct mt_copy_event *c,
+                               uint64_t count, size_t alloc)
+{
+    struct mt_finding f = {.kind = kind,
+                           .here = {.file = c->file ? c->file : "", .line = c->line},
+                           .size = c->width * c->height,
+                           .count = count,
+                           .launches = 0,
+                           .alloc = &m->allocs[alloc]};
+    return mt_findings_add(m->findings, &f);
+}
+
+/* Bytes that go to the host, or (to != 0) to another place on the device. */
+static int memory_take(struct mt_check_memory *m, const struct mt_copy_event *c, uint64_t address, uint64_t n,
+                       uint64_t to)
+{
+    struct mt_check_block *b;
+    uint64_t offset = 0, part;
+    for (uint64_t at = 0; at < n; at += part) {
+        if (!(part = memory_part(m, address + at, n - at, &b, &offset)))
+            return -1;
+        if (b) {
+            b->copied_out = 1;
+            b->unread = NULL;
+        }
+        uint64_t run, bad = 0;
+        for (uint64_t i = 0; i < part; i += run) {
+            int set = 1;
+            run = b ? mt_written_run(&b->written, offset + i, part - i, &set) : part;
+            bad += set ? 0 : run;
+            if (set && to && memory_set(m, to + at + i, run, NULL) != 0)
+                return -1;
+        }
+        if (bad && !to &&
+            memory_copy_finding(m, MT_FINDING_OF_UNWRITTEN_COPY, c, bad, (size_t)(b - m->blocks)) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The first copy whose bytes are still unread, where this one goes. */
+static int memory_replaces(struct mt_check_memory *m, const struct mt_copy_event *c)
+{
+    struct mt_check_block *b;
+    uint64_t offset;
+    if (!memory_part(m, c->dst, 1, &b, &offset))
+        return -1;
+    if (!b || !b->unread || m->blind || b->unread->dst != c->dst || b->unread->width > c->width ||
+        b->unread->height > c->height)
+        return 0;
+    const struct mt_copy_event *old = b->unread;
+    return memory_copy_finding(m, MT_FINDING_OF_UNREAD_COPY, old, 1, (size_t)(b - m->blocks));
+}
+
+static const struct mt_copy_event *memory_keep(struct mt_check_memory *m, const struct mt_copy_event *c)
+{
+    struct mt_copy_event *kept = malloc(sizeof *kept);
+    if (!kept || mt_grow((void *)&m->copies, &m->copy_room, m->ncopies + 1, sizeof *m->copies) != 0) {
+        free(kept);
+        return NULL;
+    }
+    *kept = *c;
+    m->copies[m->ncopies++] = kept;
+    return kept;
+}
+
+static int memory_copy(struct mt_check_memory *m, const struct mt_copy_event *c)
+{
+    const struct mt_copy_event *kept = c;
+    int rc = 0;
+    if (c->kind == MT_COPY_NEW || c->kind == MT_COPY_H2H)
+        return 0;
+    mt_buffers_launch(&m->buffers, c->seq);
+    m->past = c->seq >= m->past ? c->seq + 1 : m->past;
+    if (c->kind == MT_COPY_H2D && (memory_replaces(m, c) != 0 || !(kept = memory_keep(m, c))))
+        return -1;
+    for (uint64_t row = 0; row < c->height && rc == 0; row++) {
+        uint64_t dst = c->dst + row * c->dpitch, src = c->src + row * c->spitch;
+        if (c->kind == MT_COPY_H2D || c->kind == MT_COPY_SET)
+            rc = memory_set(m, dst, c->width, kept);
+        else
+            rc = memory_take(m, c, src, c->width, c->kind == MT_COPY_D2D ? dst : 0);
+    }
+    return rc;
+}
+
+int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item)
+{
+    if (item->kind == MT_ITEM_COPY)
+        return memory_launch_ends(m) != 0 ? -1 : memory_copy(m, item->copy);
+    if (item->kind != MT_ITEM_RUNS)
+        return 0;
+    if ((item->flags & MT_BATCH_BEGIN) && memory_launch(m, item) != 0)
+        return -1;
+    for (size_t i = 0; i < item->count; i++)
+        if (memory_run(m, &item->runs[i]) != 0)
+            return -1;
+    return 0;
+}
+
+/* ---- the end ---- */
+
+static int memory_use(struct mt_check_memory *m, enum mt_finding_kind kind, const struct mt_alloc_event *a)
+{
+    struct mt_finding f = {
+        .kind = kind, .here = {.file = a->file, .line = a->line}, .count = 1, .size = a->bytes, .alloc = a};
+    return mt_findings_add(m->findings, &f);
+}
+
+static int memory_is_owned(const struct mt_alloc_event *a)
+{
+    return memory_is_judged(a) || strcmp(a->kind, "managed") == 0 || strcmp(a->kind, "host") == 0;
+}
+
+static int memory_end(struct mt_check_memory *m, size_t i)
+{
+    const struct mt_alloc_event *a = &m->allocs[i];
+    const struct mt_check_block *b = &m->blocks[i];
+    if (a->free_seq == MT_SEQ_NONE && memory_is_owned(a) && memory_use(m, MT_FINDING_OF_LEAK, a) != 0)
+        return -1;
+    if (m->blind || !memory_is_judged(a) || b->loaded || b->copied_out)
+        return 0;
+    return memory_use(m, b->stored || b->copied_in ? MT_FINDING_OF_UNREAD : MT_FINDING_OF_UNUSED, a);
+}
+
+/* A source hands out copies before launches; of those after the last one the companion knows. */
+static int memory_last_copies(struct mt_check_memory *m)
+{
+    const struct mt_companion *c = mt_source_inputs(m->source) ? mt_source_companion(m->source, 0) : NULL;
+    int rc = 0;
+    for (size_t i = 0; c && i < c->ncopies && rc == 0; i++)
+        rc = c->copies[i].seq < m->past ? 0 : memory_copy(m, &c->copies[i]);
+    return rc;
+}
+
+int mt_check_memory_finish(struct mt_check_memory *m)
+{
+    int rc = memory_launch_ends(m);
+    if (rc == 0)
+        rc = memory_last_copies(m);
+    for (size_t i = 0; i < m->nallocs && rc == 0; i++)
+        rc = memory_end(m, i);
+    return rc;
+}

@@ -1,0 +1,61 @@
+/* What becomes of the bytes of allocations: which were written before a kernel reads them or a copy takes
+ * them to the host, and which allocations nothing uses. Fed with the items of a source that has runs.
+ *
+ * Judged is memory of cudaMalloc and stream-ordered allocations: of other memory (managed, of the host,
+ * device variables) what the program writes itself is not in the trace. A byte is written by a copy, a fill
+ * or a store; a copy on the device hands on what its source is. A launch that is not recorded wholly may have
+ * written everything.
+ *
+ * Within a launch no order of CTAs is known. A word that a CTA reads unwritten, and another one writes, is
+ * not judged; one that it writes itself afterwards is read uninitialised. */
+#ifndef MT_ANALYSIS_CHECK_MEMORY_H
+#define MT_ANALYSIS_CHECK_MEMORY_H
+#include "analysis/base/buffers.h"
+#include "analysis/base/pairmap.h"
+#include "findings.h"
+#include "written.h"
+
+struct mt_check_block {
+    struct mt_written written; /* page NULL: not made yet */
+    uint8_t loaded, stored, copied_in, copied_out;
+    const struct mt_copy_event *unread; /* a copy from the host that nothing has read from yet; the list's */
+};
+
+/* A word that was read before it was written, in the launch under way. */
+struct mt_check_early {
+    uint64_t word, cta;
+    uint32_t site, warp, lane, type, bytes;
+    size_t alloc;
+    int ended; /* it is judged, or cannot be */
+};
+
+struct mt_check_memory {
+    const struct mt_alloc_event *allocs; /* the source's */
+    size_t nallocs;
+    struct mt_check_block *blocks; /* of each */
+    struct mt_buffers buffers;
+    struct mt_findings *findings; /* the caller's */
+    const struct mt_source *source;
+    /* the launch under way */
+    const struct mt_launch_event *launch;
+    const char *kernel;
+    size_t input;
+    uint64_t step;
+    struct mt_check_early *early;
+    size_t nearly, early_room;
+    struct mt_pairmap words; /* word -> number in `early` */
+    /* copies, kept: their places */
+    struct mt_copy_event **copies;
+    size_t ncopies, copy_room;
+    uint64_t past; /* numbers below this one have had their turn */
+    int blind; /* a launch was not recorded wholly: who uses what is not known */
+};
+
+/* `source`: with its companions read. All give 0, or -1 without memory. */
+int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, struct mt_findings *findings);
+/* Runs and copies; others are passed over. */
+int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item);
+/* The trace has ended: leaks, and what nothing used. */
+int mt_check_memory_finish(struct mt_check_memory *m);
+void mt_check_memory_free(struct mt_check_memory *m);
+#endif

@@ -1,0 +1,160 @@
+/* See order.h. */
+#include "order.h"
+#include "analysis/base/runs.h"
+#include "memtrace/order.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PAIRS = 64, MOST_WORDS = 1 << 20 }; /* of a launch; in all */
+/* What is known of a word: touched before, and (its newest time) updated after. */
+enum { BEFORE_LOADED = 1, BEFORE_UPDATED = 2, AFTER_UPDATED = 4 };
+
+MT_ORDER_2(order_by_launch, struct mt_check_pair, step, conflict)
+
+int mt_check_order_init(struct mt_check_order *o, const struct mt_conflicts *x)
+{
+    memset(o, 0, sizeof *o);
+    o->pairs = calloc(x->count + 1, sizeof *o->pairs);
+    if (!o->pairs)
+        return -1;
+    for (size_t i = 0; i < x->count; i++)
+        o->pairs[i] = (struct mt_check_pair){.step = x->list[i].superstep,
+                                             .address = x->list[i].address,
+                                             .cta = {x->list[i].cta[0], x->list[i].cta[1]},
+                                             .conflict = i};
+    o->count = x->count;
+    qsort(o->pairs, o->count, sizeof *o->pairs, order_by_launch);
+    return 0;
+}
+
+void mt_check_order_free(struct mt_check_order *o)
+{
+    free(o->pairs);
+    mt_pairmap_free(&o->words);
+    memset(o, 0, sizeof *o);
+}
+
+static uint64_t order_key(const struct mt_check_order *o, size_t pair, int side)
+{
+    return (uint64_t)(pair - o->first) << 1 | (unsigned)side;
+}
+
+static uint64_t *order_word(struct mt_check_order *o, uint64_t word, size_t pair, int side)
+{
+    static uint64_t none;
+    if (o->words.count >= MOST_WORDS)
+        return &none;
+    return mt_pairmap_get(&o->words, word, order_key(o, pair, side), 0);
+}
+
+static uint64_t order_known(const struct mt_check_order *o, uint64_t word, size_t pair, int side)
+{
+    const uint64_t *at = mt_pairmap_find(&o->words, word, order_key(o, pair, side));
+    return at ? *at : 0;
+}
+
+/* ---- the end of a launch ---- */
+
+/* A word that one side updated after its last access. */
+static void order_word_ends(void *arg, uint64_t word, uint64_t key, uint64_t value)
+{
+    struct mt_check_order *o = arg;
+    size_t pair = o->first + (size_t)(key >> 1);
+    int side = key & 1;
+    if (value & AFTER_UPDATED &&
+        order_known(o, word, pair, !side) & (BEFORE_LOADED | BEFORE_UPDATED))
+        o->pairs[pair].ordered = 1;
+}
+
+static void order_launch_ends(struct mt_check_order *o)
+{
+    mt_pairmap_each(&o->words, order_word_ends, o);
+    mt_pairmap_clear(&o->words);
+}
+
+static void order_launch(struct mt_check_order *o, uint64_t step)
+{
+    order_launch_ends(o);
+    o->first = o->end;
+    while (o->first < o->count && o->pairs[o->first].step < step)
+        o->first++;
+    o->end = o->first;
+    while (o->end < o->count && o->pairs[o->end].step == step)
+        o->end++;
+}
+
+/* ---- accesses ---- */
+
+static int order_touches(const struct mt_access_run *r, uint64_t address)
+{
+    uint32_t size = mt_run_size(r);
+    for (uint32_t i = 0; i < r->count; i++)
+        if (address - mt_run_address(r, i) < size)
+            return 1;
+    return 0;
+}
+
+/* The byte is touched again: what came after the access before is before this one. */
+static void order_again(struct mt_check_order *o, size_t pair, int side)
+{
+    uint64_t key = order_key(o, pair, side);
+    for (size_t i = 0; o->words.slot && i < (size_t)1 << o->words.bits; i++)
+        if (o->words.slot[i].epoch == o->words.epoch && o->words.slot[i].b == key)
+            o->words.slot[i].value &= ~(uint64_t)AFTER_UPDATED;
+}
+
+static int order_run(struct mt_check_order *o, const struct mt_access_run *r, size_t pair, int side)
+{
+    struct mt_check_pair *p = &o->pairs[pair];
+    uint32_t type = mt_run_type(r);
+    if (order_touches(r, p->address)) {
+        if (p->seen[side])
+            order_again(o, pair, side);
+        p->seen[side] = 1;
+        return 0;
+    }
+    if (type == MT_STORE || (type == MT_LOAD && p->seen[side]))
+        return 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        uint64_t *what = order_word(o, mt_run_address(r, i) / 4, pair, side);
+        if (!what)
+            return -1;
+        *what |= p->seen[side] ? AFTER_UPDATED : type == MT_LOAD ? BEFORE_LOADED : BEFORE_UPDATED;
+    }
+    return 0;
+}
+
+int mt_check_order_item(struct mt_check_order *o, const struct mt_item *item)
+{
+    if (item->kind != MT_ITEM_RUNS)
+        return 0;
+    if (item->flags & MT_BATCH_BEGIN)
+        order_launch(o, item->superstep);
+    size_t end = o->end - o->first > MOST_PAIRS ? o->first + MOST_PAIRS : o->end;
+    for (size_t i = 0; i < item->count && o->first < end; i++) {
+        const struct mt_access_run *r = &item->runs[i];
+        if (mt_rec_space(mt_run_type(r)) != MT_IN_GLOBAL)
+            continue;
+        for (size_t k = o->first; k < end; k++)
+            for (int side = 0; side < 2; side++)
+                if (r->cta == o->pairs[k].cta[side] && order_run(o, r, k, side) != 0)
+                    return -1;
+    }
+    return 0;
+}
+
+size_t mt_check_order_finish(struct mt_check_order *o, struct mt_conflicts *x)
+{
+    size_t n = 0, taken;
+    char *gone = calloc(x->count + 1, 1);
+    order_launch_ends(o);
+    for (size_t i = 0; gone && i < o->count; i++)
+        gone[o->pairs[i].conflict] = (char)o->pairs[i].ordered;
+    for (size_t i = 0; gone && i < x->count; i++)
+        if (!gone[i])
+            x->list[n++] = x->list[i];
+    taken = gone ? x->count - n : 0;
+    x->count -= taken;
+    free(gone);
+    return taken;
+}

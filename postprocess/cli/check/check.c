@@ -1,0 +1,284 @@
+/* memtrace check: the command line, and what is told. */
+#define _GNU_SOURCE
+#include "check.h"
+#include "cli/base/commands.h"
+#include "cli/base/kind.h"
+#include "output/findings/findings_out.h"
+#include "output/text/numbers.h"
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct mt_command command = {
+    .of = MT_OF_CHECK,
+    .before = "Usage: memtrace check [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+              "       memtrace check [OPTION]... TRACE...\n"
+              "Runs a CUDA program on the CPU device and says what it does that it should not: accesses outside "
+              "of buffers,\n"
+              "reads of what nobody wrote, races, calls that fail, memory that leaks. No GPU is needed.\n"
+              "\n"
+              "  memtrace check ./app                          as it is; python3 script.py, too\n"
+              "  memtrace check -f sarif -o app.sarif ./app    for a pipeline: exit code 1 if there is something\n"
+              "  memtrace check --kinds race ./app             races alone\n"
+              "  memtrace check run-1                          what a trace that is there says (the newest in a "
+              "folder)\n",
+    .after = "Exit code: 1 there are errors or warnings; 2 wrong usage; else the program's own (of traces: 0, "
+             "or 3 when one is\n"
+             "damaged or incomplete). Hints make no difference.\n",
+    .stops = 1,
+    .wrong = mt_cli_usage,
+};
+
+enum format { TEXT, JSON, SARIF };
+
+struct options {
+    struct mt_inputs inputs;
+    struct mt_filter filter;
+    struct mt_check_choice choice;
+    const char *output, *suppress, *keep;
+    enum format format;
+    int stop;
+};
+
+int mt_check_choose(struct mt_check_choice *c, const char *list)
+{
+    const char *words[MT_FINDING_KINDS + MT_FINDING_GROUPS + 2] = {NULL};
+    int n = 0, first = 1;
+    for (int i = 0; i < MT_FINDING_GROUPS; i++)
+        words[n++] = mt_finding_groups[i];
+    for (int i = 0; i < MT_FINDING_KINDS; i++)
+        words[n++] = mt_finding_rules[i].word;
+    words[n] = "all";
+    for (; *list; first = 0) {
+        int leave = *list == '!';
+        size_t length = strcspn(list += leave, ",");
+        int at = 0;
+        while (words[at] && (strlen(words[at]) != length || strncmp(words[at], list, length) != 0))
+            at++;
+        if (!words[at]) {
+            mt_cli_hint(list, length, words);
+            return mt_cli_usage("'%.*s' is no kind of finding", (int)length, list);
+        }
+        uint32_t bits = 0;
+        for (int i = 0; i < MT_FINDING_KINDS; i++)
+            if (at == n || (at < MT_FINDING_GROUPS ? (int)mt_finding_rules[i].group == at : i == at - MT_FINDING_GROUPS))
+                bits |= 1u << i;
+        c->kinds = leave ? c->kinds & ~bits : (first ? 0 : c->kinds) | bits;
+        list += length + (list[length] == ',');
+    }
+    return c->kinds ? 0 : mt_cli_usage("--kinds leaves nothing to look for");
+}
+
+static int check_option(void *arg, int o)
+{
+    static const char *const formats[] = {"text", "json", "sarif", NULL};
+    struct options *x = arg;
+    int format;
+    switch (o) {
+    case MT_OPT_FORMAT:
+        if ((format = mt_cli_word(optarg, formats)) < 0)
+            return mt_cli_usage("'%s' is not a format: text, json or sarif", optarg);
+        x->format = (enum format)format;
+        return 0;
+    case MT_OPT_OUTPUT:
+        x->output = optarg;
+        return 0;
+    case MT_OPT_KINDS:
+        return mt_check_choose(&x->choice, optarg);
+    case MT_OPT_SUPPRESS:
+        x->suppress = optarg;
+        return 0;
+    case MT_OPT_KEEP:
+        x->keep = optarg;
+        return 0;
+    case MT_OPT_STOP:
+        x->stop = 1;
+        return 0;
+    default:
+        return mt_common_option(o, &x->inputs, &x->filter);
+    }
+}
+
+/* ---- where the trace of a run is ---- */
+
+static void check_remove(const char *folder)
+{
+    DIR *d = opendir(folder);
+    struct dirent *e;
+    while (d && (e = readdir(d)))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+    rmdir(folder);
+}
+
+/* A folder of our own, or the one that is to be kept; to be freed. NULL after saying why. */
+static char *check_folder(const char *keep)
+{
+    const char *above = getenv("TMPDIR");
+    char *folder;
+    if (keep && mkdir(keep, 0777) != 0 && errno != EEXIST) {
+        mt_cli_say("%s: %s", keep, strerror(errno));
+        return NULL;
+    }
+    if (asprintf(&folder, "%s/memtrace-check-XXXXXX", above && *above ? above : "/tmp") < 0)
+        return NULL;
+    if (keep) {
+        free(folder);
+        return realpath(keep, NULL);
+    }
+    if (!mkdtemp(folder)) {
+        mt_cli_say("%s: %s", folder, strerror(errno));
+        free(folder);
+        return NULL;
+    }
+    return folder;
+}
+
+/* ---- what is told ---- */
+
+static void check_sum(const struct mt_findings *f, size_t suppressed, int hints)
+{
+    size_t errors = mt_findings_of(f, MT_FINDING_ERROR), warnings = mt_findings_of(f, MT_FINDING_WARNING),
+           n = mt_findings_of(f, MT_FINDING_HINT);
+    char more[80] = "", gone[64] = "";
+    if (n)
+        snprintf(more, sizeof more, ", %s", mt_number_many(n, "hint", "hints").text);
+    if (suppressed)
+        snprintf(gone, sizeof gone, ", %zu suppressed", suppressed);
+    (void)hints;
+    mt_cli_note("%s, %s%s%s", mt_number_many(errors, "error", "errors").text,
+                mt_number_many(warnings, "warning", "warnings").text, more, gone);
+    if (f->unjudged)
+        mt_cli_note("note: %s not recorded wholly, and what memory held after it was not looked at",
+                    mt_number_many(f->unjudged, "launch was", "launches were").text);
+}
+
+static int check_write(const struct options *x, const struct mt_findings *f, const struct mt_findings_head *head,
+                       struct mt_output *out)
+{
+    static struct mt_json json;
+    int rc, code = mt_output_ready(out);
+    if (code)
+        return code;
+    if (x->format == TEXT) {
+        int colours = !x->output && isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+        FILE *to = mt_output_stream(out);
+        rc = to ? mt_findings_write_text(to, f, 1, colours) : 0;
+        code = to ? mt_output_close(out, to) : MT_EXIT_FAILURE;
+    } else {
+        mt_json_open(&json, out->fd);
+        rc = x->format == JSON ? mt_findings_write_json(&json, f, head) : mt_findings_write_sarif(&json, f);
+        code = mt_json_close(&json) != 0 ? mt_output_failed(out, json.error) : 0;
+    }
+    return rc != 0 ? mt_cli_fail("no memory for the findings") : code;
+}
+
+static int check_tell(const struct options *x, struct mt_source *s, struct mt_findings *f, int complete,
+                      struct mt_output *out)
+{
+    size_t nnotes, taken = 0;
+    int known;
+    const char *const *notes = mt_source_notes(s, &nnotes, &known);
+    const struct mt_companion *c = mt_source_inputs(s) ? mt_source_companion(s, 0) : NULL;
+    int code = x->suppress ? mt_check_suppress(f, x->suppress, &taken) : 0;
+    struct mt_findings_head head = {.program = c ? c->program : "",
+                                    .notes = notes,
+                                    .nnotes = nnotes,
+                                    .suppressed = taken,
+                                    .complete = complete};
+    if (code == 0)
+        code = check_write(x, f, &head, out);
+    if (code == 0)
+        check_sum(f, taken, 1);
+    return code;
+}
+
+/* The traces that inputs name. `found`: something was. */
+static int check_traces(struct options *x, struct mt_output *out, int *found)
+{
+    struct mt_findings findings = {0};
+    struct mt_source *s = NULL;
+    int code = mt_inputs_folders(&x->inputs), complete = 0, told;
+    if (code == 0 && (s = mt_inputs_source(&x->inputs, &code)))
+        code = mt_check_read(s, &x->choice, &findings, &complete);
+    if (s && (code == 0 || code == MT_EXIT_INPUT) && (told = check_tell(x, s, &findings, complete, out)) != 0)
+        code = told;
+    *found = mt_findings_of(&findings, MT_FINDING_ERROR) || mt_findings_of(&findings, MT_FINDING_WARNING);
+    mt_findings_free(&findings);
+    mt_source_close(s);
+    return code;
+}
+
+/* Has a program left a trace? */
+static int check_any(const char *folder)
+{
+    DIR *d = opendir(folder);
+    struct dirent *e;
+    int any = 0;
+    while (d && (e = readdir(d)))
+        any |= strncmp(e->d_name, "MemTrace-", 9) == 0;
+    if (d)
+        closedir(d);
+    return any;
+}
+
+static int check_program(struct options *x, char **argv, struct mt_output *out, int *found)
+{
+    char *folder = check_folder(x->keep);
+    int status = 0, code = folder ? mt_check_run(argv, folder, &x->choice, x->stop, &status) : MT_EXIT_FAILURE;
+    if (code == 0 && check_any(folder)) {
+        const char *paths[] = {folder};
+        x->inputs.paths = paths;
+        x->inputs.npaths = 1;
+        code = check_traces(x, out, found);
+        code = code == 0 || code == MT_EXIT_INPUT ? status : code;
+    } else if (code == 0) {
+        mt_cli_say("%s launched no kernel, and called nothing that can be checked", argv[0]);
+        code = status;
+    }
+    if (folder && !x->keep)
+        check_remove(folder);
+    free(folder);
+    return code;
+}
+
+/* Is it something to read rather than to run? */
+static int check_is_trace(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return 0;
+    enum mt_kind kind = S_ISREG(st.st_mode) ? mt_kind_of(path) : MT_KIND_OTHER;
+    return S_ISDIR(st.st_mode) || S_ISFIFO(st.st_mode) || kind == MT_KIND_TRACE || kind == MT_KIND_CONTAINER;
+}
+
+int mt_check_command(int argc, char **argv)
+{
+    static struct options x;
+    struct mt_output out = {.fd = -1};
+    int found = 0;
+    mt_cli_start("memtrace check");
+    mt_filter_init(&x.filter);
+    x.choice.kinds = (1u << MT_FINDING_KINDS) - 1;
+    int code = mt_cli_options(&command, argc, argv, check_option, &x);
+    x.inputs.flags |= MT_SOURCE_RUNS | MT_SOURCE_SPACES | MT_SOURCE_REWIND;
+    if (code == 0 && optind == argc)
+        code = mt_cli_usage("no program");
+    if (code == 0)
+        code = mt_output_open(&out, x.output, &x.inputs);
+    int traces = code == 0 && check_is_trace(argv[optind]);
+    if (traces)
+        mt_inputs_take(&x.inputs, argc, argv);
+    if (code == 0)
+        code = traces ? check_traces(&x, &out, &found) : check_program(&x, argv + optind, &out, &found);
+    mt_output_abandon(&out);
+    mt_filter_free(&x.filter);
+    mt_inputs_free(&x.inputs);
+    return code < 0 ? MT_EXIT_OK : found ? 1 : code;
+}

@@ -1,0 +1,33 @@
+/* `memtrace check`: a program is run under MEMTRACE_CHECK (check_run.c) or a trace is given, the trace is read
+ * (check_read.c), what is known and accepted is taken out (check_suppress.c), and the rest is told. */
+#ifndef MT_CLI_CHECK_H
+#define MT_CLI_CHECK_H
+#include "analysis/check/findings.h"
+#include "cli/base/cli.h"
+
+/* What is looked for: a bit for each of mt_finding_kinds. */
+struct mt_check_choice {
+    uint32_t kinds;
+};
+static inline int mt_check_wants(const struct mt_check_choice *c, enum mt_finding_kind kind)
+{
+    return c->kinds >> kind & 1;
+}
+/* Is one of this group wanted? */
+int mt_check_wants_group(const struct mt_check_choice *c, enum mt_finding_group group);
+/* "race,uninitialised": words of kinds and of groups, with ! in front to leave them out. 0, or MT_EXIT_USAGE
+ * after saying why. */
+int mt_check_choose(struct mt_check_choice *c, const char *list);
+
+/* The program that `argv` names, its trace into `folder`. *code: its exit code, as a shell has it. 0, or an
+ * exit code after saying why. */
+int mt_check_run(char **argv, const char *folder, const struct mt_check_choice *choice, int stop, int *code);
+
+/* What the trace says. 0 or MT_EXIT_INPUT; *complete as of mt_inputs_finish; others: an exit code after
+ * saying why. `source` stays open: texts are its. */
+int mt_check_read(struct mt_source *source, const struct mt_check_choice *choice, struct mt_findings *f,
+                  int *complete);
+
+/* Takes out what `path` (see the manual) lists; *taken is how many. 0, or an exit code after saying why. */
+int mt_check_suppress(struct mt_findings *f, const char *path, size_t *taken);
+#endif

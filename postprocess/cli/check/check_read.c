@@ -1,0 +1,145 @@
+/* The trace of a checked program, read once. */
+#include "check.h"
+#include "analysis/check/collect.h"
+#include "analysis/check/memory.h"
+#include "analysis/check/order.h"
+#include "cli/base/locality_run.h"
+#include "memtrace/grow.h"
+#include "memtrace/record.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct reading {
+    struct mt_source *source;
+    const struct mt_check_choice *choice;
+    struct mt_findings *findings;
+    struct mt_onchip onchip;
+    struct mt_check_memory memory;
+    struct mt_progress progress;
+    uint64_t records;
+    int races, bytes; /* what is looked for */
+    struct mt_access_run *global;
+    size_t room;
+};
+static struct mt_locality_run locality; /* large */
+
+static int read_start(struct reading *r)
+{
+    r->races = mt_check_wants_group(r->choice, MT_FINDING_RACE);
+    r->bytes = mt_check_wants_group(r->choice, MT_FINDING_INIT) || mt_check_wants_group(r->choice, MT_FINDING_USE);
+    mt_locality_run_init(&locality);
+    locality.quiet = 1;
+    if (r->races)
+        mt_locality_run_section(&locality, "conflicts", strlen("conflicts"));
+    mt_progress_init(&r->progress);
+    return mt_onchip_init(&r->onchip) == 0 && mt_check_memory_init(&r->memory, r->source, r->findings) == 0 &&
+                   mt_locality_run_start(&locality, r->source, mt_source_inputs(r->source)) == 0
+               ? 0
+               : -1;
+}
+
+static void read_end(struct reading *r)
+{
+    mt_progress_end(&r->progress);
+    mt_onchip_free(&r->onchip);
+    mt_check_memory_free(&r->memory);
+    mt_locality_run_free(&locality);
+    free(r->global);
+}
+
+/* Accesses of global memory alone; *item is changed. */
+static int read_global(struct reading *r, struct mt_item *item)
+{
+    size_t n = 0;
+    if (mt_grow(&r->global, &r->room, item->count, sizeof *r->global) != 0)
+        return -1;
+    for (size_t i = 0; i < item->count; i++)
+        if (mt_rec_space(item->runs[i].meta >> 28) == MT_IN_GLOBAL)
+            r->global[n++] = item->runs[i];
+    item->runs = r->global;
+    item->count = n;
+    return 0;
+}
+
+static int read_item(struct reading *r, struct mt_item *item)
+{
+    r->records += item->count;
+    mt_progress_step(&r->progress, r->source, r->records);
+    if (item->kind != MT_ITEM_RUNS)
+        return r->bytes ? mt_check_memory_item(&r->memory, item) : 0;
+    if (r->races && mt_onchip_item(&r->onchip, item, 1) != 0)
+        return -1;
+    if (read_global(r, item) != 0 || (r->bytes && mt_check_memory_item(&r->memory, item) != 0))
+        return -1;
+    return r->races && (mt_locality_run_begin(&locality, item, 1) != 0 || mt_locality_run_wait(&locality) != 0)
+               ? -1
+               : 0;
+}
+
+/* Conflicts that the program itself orders are none: for that the trace is read again. An exit code, or 0. */
+static int read_again(struct reading *r)
+{
+    struct mt_conflicts *x = &locality.more.conflicts;
+    struct mt_check_order order;
+    struct mt_error err = {0};
+    struct mt_item item;
+    int more = 0, rc = mt_locality_finish(&locality.more);
+    if (rc != 0 || !x->count)
+        return rc == 0 ? 0 : mt_cli_fail("no memory for what the trace says");
+    if (mt_source_rewind(r->source, &err) != 0)
+        return mt_cli_failed(&err);
+    rc = mt_check_order_init(&order, x);
+    while (rc == 0 && (more = mt_source_next(r->source, &item, &err)) > 0)
+        rc = mt_check_order_item(&order, &item);
+    r->findings->ordered += mt_check_order_finish(&order, x);
+    mt_check_order_free(&order);
+    return more < 0 ? mt_cli_failed(&err) : rc ? mt_cli_fail("no memory for what the trace says") : 0;
+}
+
+static int read_collect(struct reading *r)
+{
+    struct mt_onchip_rows rows = {0};
+    int rc = r->bytes ? mt_check_memory_finish(&r->memory) : 0;
+    if (rc == 0)
+        rc = mt_check_events(r->findings, r->source);
+    if (rc == 0 && r->races)
+        rc = mt_onchip_rows_make(&rows, &r->onchip, r->source) != 0 ||
+                     mt_check_shared(r->findings, &r->onchip, &rows) != 0 ||
+                     mt_check_conflicts(r->findings, &locality.more.conflicts, &locality.sites) != 0
+                 ? -1
+                 : 0;
+    mt_onchip_rows_free(&rows);
+    return rc;
+}
+
+/* What nobody asked for goes. */
+static void read_choose(struct mt_findings *f, const struct mt_check_choice *choice)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->count; i++)
+        if (mt_check_wants(choice, f->list[i].kind))
+            f->list[n++] = f->list[i];
+    f->count = n;
+}
+
+int mt_check_read(struct mt_source *source, const struct mt_check_choice *choice, struct mt_findings *f,
+                  int *complete)
+{
+    struct reading r = {.source = source, .choice = choice, .findings = f};
+    struct mt_error err = {0};
+    struct mt_item item;
+    int more = 0, rc = read_start(&r);
+    while (rc == 0 && (more = mt_source_next(source, &item, &err)) > 0)
+        rc = read_item(&r, &item);
+    int code = more < 0 ? mt_cli_failed(&err) : rc == 0 && r.races ? read_again(&r) : 0;
+    if (rc == 0 && !code)
+        rc = read_collect(&r);
+    if (rc == 0 && !code)
+        code = mt_inputs_finish(source, complete);
+    read_end(&r);
+    if (rc != 0)
+        return mt_cli_fail("no memory for what the trace says");
+    read_choose(f, choice);
+    mt_findings_finish(f);
+    return code;
+}

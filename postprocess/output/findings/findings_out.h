@@ -1,0 +1,22 @@
+/* Findings as text for a terminal, as JSON, and as SARIF 2.1.0, which GitHub and editors show at the line. */
+#ifndef MT_OUTPUT_FINDINGS_OUT_H
+#define MT_OUTPUT_FINDINGS_OUT_H
+#include <stdio.h>
+#include "analysis/check/findings.h"
+#include "output/json/json.h"
+
+/* What is said of the whole. */
+struct mt_findings_head {
+    const char *program; /* "" is not known */
+    const char *const *notes;
+    size_t nnotes;
+    size_t suppressed;
+    int complete;
+};
+
+/* A line each, hints too if `hints`. colours: of a terminal. 0, or -1 without memory. */
+int mt_findings_write_text(FILE *f, const struct mt_findings *x, int hints, int colours);
+/* 0, or -1 without memory. */
+int mt_findings_write_json(struct mt_json *j, const struct mt_findings *x, const struct mt_findings_head *head);
+int mt_findings_write_sarif(struct mt_json *j, const struct mt_findings *x);
+#endif

@@ -1,0 +1,2 @@
+"""Programs of mt-cc (lib/cuda.py)."""
+from cuda import OPTIONS, World  # noqa: F401
