@@ -1,5 +1,6 @@
-// Faults, each with its right twin: faults.cu NAME runs one. A line's remark says what `memtrace check` finds there when it is run under that
-// name: "// !NAME: kind"; nothing else may be found in NAME, and nothing at all in NAME-right.
+// Faults, each with its right twin: faults.cu NAME runs one. A line's remark says what `memtrace check` finds
+// there when it is run under that name: "// !NAME: kind"; nothing else may be found in NAME, and nothing at
+// all in NAME-right.
 #include <cooperative_groups.h>
 #include <cstdio>
 #include <cstring>
@@ -16,8 +17,14 @@ template <typename T> struct Buffer {
         if (clear)
             cudaMemset(p, 0, n * sizeof(T));
     }
-    ~Buffer() { cudaFree(p); }
-    operator T *() const { return p; }
+    ~Buffer()
+    {
+        cudaFree(p);
+    }
+    operator T *() const
+    {
+        return p;
+    }
 };
 
 static void get(const void *from, size_t bytes)
@@ -40,9 +47,18 @@ __global__ void neighbour(const int *a, int *b, int n, int right)
     if (i < n)
         b[i] = a[right && i == 0 ? 0 : i - 1]; // !before: out-of-bounds
 }
-__global__ void add(int *sum, int at) { atomicAdd(sum + at, 1); } // !atomic: out-of-bounds
-__global__ void odd(char *p, int at) { *(int *)(p + at) = 1; }      // !odd: misaligned
-__global__ void wide(float *p, int at) { *(float4 *)(p + at) = make_float4(1, 2, 3, 4); } // !wide: misaligned
+__global__ void add(int *sum, int at)
+{
+    atomicAdd(sum + at, 1);
+} // !atomic: out-of-bounds
+__global__ void odd(char *p, int at)
+{
+    *(int *)(p + at) = 1;
+} // !odd: misaligned
+__global__ void wide(float *p, int at)
+{
+    *(float4 *)(p + at) = make_float4(1, 2, 3, 4);
+} // !wide: misaligned
 
 static void end(int right)
 {
@@ -103,7 +119,10 @@ __global__ void sum_tail(const int *a, int n, int *out)
         s += a[i]; // !tail: uninitialised
     atomicAdd(out, s);
 }
-__global__ void add_each(int *sum) { atomicAdd(sum, 1); } // !counter: uninitialised
+__global__ void add_each(int *sum)
+{
+    atomicAdd(sum, 1);
+} // !counter: uninitialised
 struct Pair {
     int x, y;
 };
@@ -287,10 +306,10 @@ static const struct {
     const char *name;
     void (*run)(int right);
 } faults[] = {
-    {"end", end},         {"before", before},     {"atomic", atomic},         {"odd", odd},
-    {"wide", wide},       {"freed", freed},       {"count_up", count_up},     {"tail", tail},
-    {"counter", counter}, {"member", member},     {"handed_on", handed_on},   {"copied", copied},
-    {"reverse", reverse}, {"total", total},       {"tiles", tiles},           {"histogram", histogram},
+    {"end", end},         {"before", before}, {"atomic", atomic},       {"odd", odd},
+    {"wide", wide},       {"freed", freed},   {"count_up", count_up},   {"tail", tail},
+    {"counter", counter}, {"member", member}, {"handed_on", handed_on}, {"copied", copied},
+    {"reverse", reverse}, {"total", total},   {"tiles", tiles},         {"histogram", histogram},
     {"smooth", smooth},   {"last", last},
 };
 

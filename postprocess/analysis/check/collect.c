@@ -18,9 +18,12 @@ static const struct {
     const char *why, *side; /* side NULL: any */
     enum mt_finding_kind kind;
 } whys[] = {
-    {"illegal", "freed", MT_FINDING_OF_FREED}, {"illegal", NULL, MT_FINDING_OF_BOUNDS},
-    {"misaligned", NULL, MT_FINDING_OF_MISALIGNED}, {"mask", NULL, MT_FINDING_OF_MASK},
-    {"barrier", NULL, MT_FINDING_OF_BARRIER}, {"stack", NULL, MT_FINDING_OF_STACK},
+    {"illegal", "freed", MT_FINDING_OF_FREED},
+    {"illegal", NULL, MT_FINDING_OF_BOUNDS},
+    {"misaligned", NULL, MT_FINDING_OF_MISALIGNED},
+    {"mask", NULL, MT_FINDING_OF_MASK},
+    {"barrier", NULL, MT_FINDING_OF_BARRIER},
+    {"stack", NULL, MT_FINDING_OF_STACK},
     {"heap", NULL, MT_FINDING_OF_HEAP},
 };
 enum { WHYS = sizeof whys / sizeof *whys };
@@ -47,7 +50,8 @@ static int collect_check(struct mt_findings *f, struct mt_source *s, const struc
     const struct mt_site_event *site = e->site ? mt_companion_site(c, e->site) : NULL;
     const char *side = collect_side(e);
     int i = 0;
-    while (i < WHYS && (strcmp(whys[i].why, e->why) != 0 || (whys[i].side && strcmp(whys[i].side, side) != 0)))
+    while (i < WHYS &&
+           (strcmp(whys[i].why, e->why) != 0 || (whys[i].side && strcmp(whys[i].side, side) != 0)))
         i++;
     if (i == WHYS)
         return 0;
@@ -100,8 +104,8 @@ static int collect_launch(struct mt_findings *f, const struct mt_launch_event *l
  * numbers that were seen. */
 enum { SEEN_EVENT, SEEN_LAUNCH };
 
-static int collect_companion(struct mt_findings *f, struct mt_source *s, const struct mt_companion *c, size_t input,
-                             struct mt_pairmap *seen)
+static int collect_companion(struct mt_findings *f, struct mt_source *s, const struct mt_companion *c,
+                             size_t input, struct mt_pairmap *seen)
 {
     int rc = 0;
     for (size_t i = 0; i < c->nchecks && rc == 0; i++) {
@@ -119,7 +123,8 @@ static int collect_companion(struct mt_findings *f, struct mt_source *s, const s
     return rc;
 }
 
-static int collect_launches(struct mt_findings *f, const struct mt_companion *c, const struct mt_pairmap *seen)
+static int collect_launches(struct mt_findings *f, const struct mt_companion *c,
+                            const struct mt_pairmap *seen)
 {
     int rc = 0;
     for (size_t i = 0; i < c->nlaunches && rc == 0; i++)

@@ -101,7 +101,8 @@ void mt_findings_finish(struct mt_findings *f)
 
 const char *mt_findings_text(struct mt_findings *f, const char *text, size_t n)
 {
-    char *copy = mt_grow(&f->texts, &f->text_room, f->ntexts + 1, sizeof *f->texts) == 0 ? malloc(n + 1) : NULL;
+    char *copy =
+        mt_grow(&f->texts, &f->text_room, f->ntexts + 1, sizeof *f->texts) == 0 ? malloc(n + 1) : NULL;
     if (!copy)
         return NULL;
     memcpy(copy, text, n);

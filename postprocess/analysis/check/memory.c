@@ -109,8 +109,8 @@ static int memory_report(struct mt_check_memory *m, const struct mt_check_early 
     return mt_findings_add(m->findings, &f);
 }
 
-static int memory_early(struct mt_check_memory *m, const struct mt_access_run *r, uint32_t access, size_t alloc,
-                        uint64_t word)
+static int memory_early(struct mt_check_memory *m, const struct mt_access_run *r, uint32_t access,
+                        size_t alloc, uint64_t word)
 {
     uint64_t *at = mt_pairmap_get(&m->words, word, 0, m->nearly);
     uint32_t lanes = r->mask, lane = 0;
@@ -121,8 +121,8 @@ static int memory_early(struct mt_check_memory *m, const struct mt_access_run *r
     for (uint32_t i = 0; i < access && lanes; i++)
         lanes &= lanes - 1;
     lane = lanes ? (uint32_t)__builtin_ctz(lanes) : 0;
-    m->early[m->nearly++] = (struct mt_check_early){
-        word, r->cta, r->site, r->warp, lane, mt_run_type(r), mt_run_size(r), alloc, 0};
+    m->early[m->nearly++] = (struct mt_check_early){word,           r->cta,         r->site, r->warp, lane,
+                                                    mt_run_type(r), mt_run_size(r), alloc,   0};
     return 0;
 }
 
@@ -234,7 +234,8 @@ static int memory_launch(struct mt_check_memory *m, const struct mt_item *item)
 
 /* ---- what the host does ---- */
 
-static int memory_set(struct mt_check_memory *m, uint64_t address, uint64_t n, const struct mt_copy_event *from)
+static int memory_set(struct mt_check_memory *m, uint64_t address, uint64_t n,
+                      const struct mt_copy_event *from)
 {
     struct mt_check_block *b;
     uint64_t offset = 0, part;
@@ -253,8 +254,8 @@ static int memory_set(struct mt_check_memory *m, uint64_t address, uint64_t n, c
     return 0;
 }
 
-static int memory_copy_finding(struct mt_check_memory *m, enum mt_finding_kind kind, const struct mt_copy_event *c,
-                               uint64_t count, size_t alloc)
+static int memory_copy_finding(struct mt_check_memory *m, enum mt_finding_kind kind,
+                               const struct mt_copy_event *c, uint64_t count, size_t alloc)
 {
     struct mt_finding f = {.kind = kind,
                            .here = {.file = c->file ? c->file : "", .line = c->line},

@@ -48,7 +48,7 @@ struct mt_check_memory {
     struct mt_copy_event **copies;
     size_t ncopies, copy_room;
     uint64_t past; /* numbers below this one have had their turn */
-    int blind; /* a launch was not recorded wholly: who uses what is not known */
+    int blind;     /* a launch was not recorded wholly: who uses what is not known */
 };
 
 /* `source`: with its companions read. All give 0, or -1 without memory. */

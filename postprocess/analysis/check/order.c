@@ -61,8 +61,7 @@ static void order_word_ends(void *arg, uint64_t word, uint64_t key, uint64_t val
     struct mt_check_order *o = arg;
     size_t pair = o->first + (size_t)(key >> 1);
     int side = key & 1;
-    if (value & AFTER_UPDATED &&
-        order_known(o, word, pair, !side) & (BEFORE_LOADED | BEFORE_UPDATED))
+    if (value & AFTER_UPDATED && order_known(o, word, pair, !side) & (BEFORE_LOADED | BEFORE_UPDATED))
         o->pairs[pair].ordered = 1;
 }
 

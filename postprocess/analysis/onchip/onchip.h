@@ -9,7 +9,7 @@
 /* A launch that was looked at. */
 struct mt_onchip_launch {
     uint64_t superstep;
-    const char *kernel; /* the source's */
+    const char *kernel;                  /* the source's */
     const struct mt_launch_event *event; /* NULL: no companion has it */
 };
 

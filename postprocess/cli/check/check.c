@@ -15,20 +15,22 @@
 
 static const struct mt_command command = {
     .of = MT_OF_CHECK,
-    .before = "Usage: memtrace check [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-              "       memtrace check [OPTION]... TRACE...\n"
-              "Runs a CUDA program on the CPU device and says what it does that it should not: accesses outside "
-              "of buffers,\n"
-              "reads of what nobody wrote, races, calls that fail, memory that leaks. No GPU is needed.\n"
-              "\n"
-              "  memtrace check ./app                          as it is; python3 script.py, too\n"
-              "  memtrace check -f sarif -o app.sarif ./app    for a pipeline: exit code 1 if there is something\n"
-              "  memtrace check --kinds race ./app             races alone\n"
-              "  memtrace check run-1                          what a trace that is there says (the newest in a "
-              "folder)\n",
-    .after = "Exit code: 1 there are errors or warnings; 2 wrong usage; else the program's own (of traces: 0, "
-             "or 3 when one is\n"
-             "damaged or incomplete). Hints make no difference.\n",
+    .before =
+        "Usage: memtrace check [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+        "       memtrace check [OPTION]... TRACE...\n"
+        "Runs a CUDA program on the CPU device and says what it does that it should not: accesses outside "
+        "of buffers,\n"
+        "reads of what nobody wrote, races, calls that fail, memory that leaks. No GPU is needed.\n"
+        "\n"
+        "  memtrace check ./app                          as it is; python3 script.py, too\n"
+        "  memtrace check -f sarif -o app.sarif ./app    for a pipeline: exit code 1 if there is something\n"
+        "  memtrace check --kinds race ./app             races alone\n"
+        "  memtrace check run-1                          what a trace that is there says (the newest in a "
+        "folder)\n",
+    .after =
+        "Exit code: 1 there are errors or warnings; 2 wrong usage; else the program's own (of traces: 0, "
+        "or 3 when one is\n"
+        "damaged or incomplete). Hints make no difference.\n",
     .stops = 1,
     .wrong = mt_cli_usage,
 };
@@ -65,7 +67,8 @@ int mt_check_choose(struct mt_check_choice *c, const char *list)
         }
         uint32_t bits = 0;
         for (int i = 0; i < MT_FINDING_KINDS; i++)
-            if (at == n || (at < MT_FINDING_GROUPS ? (int)mt_finding_rules[i].group == at : i == at - MT_FINDING_GROUPS))
+            if (at == n ||
+                (at < MT_FINDING_GROUPS ? (int)mt_finding_rules[i].group == at : i == at - MT_FINDING_GROUPS))
                 bits |= 1u << i;
         c->kinds = leave ? c->kinds & ~bits : (first ? 0 : c->kinds) | bits;
         list += length + (list[length] == ',');
@@ -159,8 +162,8 @@ static void check_sum(const struct mt_findings *f, size_t suppressed, int hints)
                     mt_number_many(f->unjudged, "launch was", "launches were").text);
 }
 
-static int check_write(const struct options *x, const struct mt_findings *f, const struct mt_findings_head *head,
-                       struct mt_output *out)
+static int check_write(const struct options *x, const struct mt_findings *f,
+                       const struct mt_findings_head *head, struct mt_output *out)
 {
     static struct mt_json json;
     int rc, code = mt_output_ready(out);
@@ -231,7 +234,8 @@ static int check_any(const char *folder)
 static int check_program(struct options *x, char **argv, struct mt_output *out, int *found)
 {
     char *folder = check_folder(x->keep);
-    int status = 0, code = folder ? mt_check_run(argv, folder, &x->choice, x->stop, &status) : MT_EXIT_FAILURE;
+    int status = 0,
+        code = folder ? mt_check_run(argv, folder, &x->choice, x->stop, &status) : MT_EXIT_FAILURE;
     if (code == 0 && check_any(folder)) {
         const char *paths[] = {folder};
         x->inputs.paths = paths;

@@ -1,5 +1,5 @@
-/* `memtrace check`: a program is run under MEMTRACE_CHECK (check_run.c) or a trace is given, the trace is read
- * (check_read.c), what is known and accepted is taken out (check_suppress.c), and the rest is told. */
+/* `memtrace check`: a program is run under MEMTRACE_CHECK (check_run.c) or a trace is given, the trace is
+ * read (check_read.c), what is known and accepted is taken out (check_suppress.c), and the rest is told. */
 #ifndef MT_CLI_CHECK_H
 #define MT_CLI_CHECK_H
 #include "analysis/check/findings.h"

@@ -26,7 +26,8 @@ static struct mt_locality_run locality; /* large */
 static int read_start(struct reading *r)
 {
     r->races = mt_check_wants_group(r->choice, MT_FINDING_RACE);
-    r->bytes = mt_check_wants_group(r->choice, MT_FINDING_INIT) || mt_check_wants_group(r->choice, MT_FINDING_USE);
+    r->bytes =
+        mt_check_wants_group(r->choice, MT_FINDING_INIT) || mt_check_wants_group(r->choice, MT_FINDING_USE);
     mt_locality_run_init(&locality);
     locality.quiet = 1;
     if (r->races)
@@ -71,7 +72,8 @@ static int read_item(struct reading *r, struct mt_item *item)
         return -1;
     if (read_global(r, item) != 0 || (r->bytes && mt_check_memory_item(&r->memory, item) != 0))
         return -1;
-    return r->races && (mt_locality_run_begin(&locality, item, 1) != 0 || mt_locality_run_wait(&locality) != 0)
+    return r->races &&
+                   (mt_locality_run_begin(&locality, item, 1) != 0 || mt_locality_run_wait(&locality) != 0)
                ? -1
                : 0;
 }

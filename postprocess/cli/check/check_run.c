@@ -56,7 +56,8 @@ static int run_wait(pid_t child)
 
 int mt_check_run(char **argv, const char *folder, const struct mt_check_choice *choice, int stop, int *code)
 {
-    static char device[] = "-dcpu", shared[] = "--spaces=global,shared", global[] = "--spaces=global", end[] = "--";
+    static char device[] = "-dcpu", shared[] = "--spaces=global,shared", global[] = "--spaces=global",
+                end[] = "--";
     char run[PATH_MAX], output[PATH_MAX + 16];
     size_t n = 0, at = 0;
     pid_t child;

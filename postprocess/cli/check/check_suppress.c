@@ -1,6 +1,7 @@
 /* Findings that are known and accepted. A line of the file is
  *
- *     KIND [KERNEL [FILE]]      KIND: a word, or *; KERNEL, FILE: patterns of the shell, of the whole name; # begins a remark
+ *     KIND [KERNEL [FILE]]      KIND: a word, or *; KERNEL, FILE: patterns of the shell, of the whole name; #
+ * begins a remark
  */
 #define _GNU_SOURCE
 #include "check.h"

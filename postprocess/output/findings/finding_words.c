@@ -80,7 +80,11 @@ static void words_count(FILE *f, const struct mt_finding *x, const char *what)
 
 static const char *words_verb(const char *op)
 {
-    return !op ? "accesses" : strcmp(op, "load") == 0 ? "reads" : strcmp(op, "store") == 0 ? "writes" : strcmp(op, "atomic") == 0 ? "updates" : "accesses";
+    return !op                         ? "accesses"
+           : strcmp(op, "load") == 0   ? "reads"
+           : strcmp(op, "store") == 0  ? "writes"
+           : strcmp(op, "atomic") == 0 ? "updates"
+                                       : "accesses";
 }
 
 /* "kernel reads 4 bytes through `p`" */
@@ -201,7 +205,8 @@ static void words_copies(FILE *f, const struct mt_finding *x)
 {
     if (x->kind == MT_FINDING_OF_TINY_COPIES) {
         fprintf(f, "%" PRIu64 " copies", x->count);
-        fprintf(f, " of %" PRIu64 " bytes on average: one large one costs less", x->size / (x->count ? x->count : 1));
+        fprintf(f, " of %" PRIu64 " bytes on average: one large one costs less",
+                x->size / (x->count ? x->count : 1));
         return;
     }
     fprintf(f, "a copy of %" PRIu64 " bytes to ", x->size);

@@ -81,7 +81,8 @@ static int json_finding(struct mt_json *j, const struct mt_finding *x)
     return sentence ? 0 : -1;
 }
 
-int mt_findings_write_json(struct mt_json *j, const struct mt_findings *x, const struct mt_findings_head *head)
+int mt_findings_write_json(struct mt_json *j, const struct mt_findings *x,
+                           const struct mt_findings_head *head)
 {
     int rc = 0;
     mt_json_object(j, NULL, 0);

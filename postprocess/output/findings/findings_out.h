@@ -17,6 +17,7 @@ struct mt_findings_head {
 /* A line each, hints too if `hints`. colours: of a terminal. 0, or -1 without memory. */
 int mt_findings_write_text(FILE *f, const struct mt_findings *x, int hints, int colours);
 /* 0, or -1 without memory. */
-int mt_findings_write_json(struct mt_json *j, const struct mt_findings *x, const struct mt_findings_head *head);
+int mt_findings_write_json(struct mt_json *j, const struct mt_findings *x,
+                           const struct mt_findings_head *head);
 int mt_findings_write_sarif(struct mt_json *j, const struct mt_findings *x);
 #endif

@@ -437,13 +437,12 @@ static int on_end(struct loader *l, const json_t *o)
 static const struct handler {
     const char *ev;
     int (*fn)(struct loader *, const json_t *);
-} handlers[] = {{"header", on_header},     {"site", on_site},     {"launch", on_launch},
-                {"alloc", on_alloc},       {"free", on_free},     {"memcpy", on_memcpy},
-                {"memset", on_memset},     {"lost", on_lost},     {"end", on_end},
-                {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
-                {"kernel", on_kernel},     {"range", on_range},   {"stream", on_stream},
-                {"shared", on_shared},     {"source", on_source}, {"name", on_name},
-                {"check", on_check},       {"failed", on_failed}};
+} handlers[] = {
+    {"header", on_header}, {"site", on_site},         {"launch", on_launch}, {"alloc", on_alloc},
+    {"free", on_free},     {"memcpy", on_memcpy},     {"memset", on_memset}, {"lost", on_lost},
+    {"end", on_end},       {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
+    {"kernel", on_kernel}, {"range", on_range},       {"stream", on_stream}, {"shared", on_shared},
+    {"source", on_source}, {"name", on_name},         {"check", on_check},   {"failed", on_failed}};
 
 /* ---- lines ---- */
 
