@@ -124,6 +124,18 @@ struct mt_launch_event {
     const char *library;  /* a call of this library ("cublas"); "": a kernel */
     uint64_t parted;      /* times that requests of its warps may have been split (CPU device) */
     uint64_t undefined;   /* results that CUDA does not define (CPU device) */
+    uint64_t op;          /* the operation of a stream that it is (mt_order_event); 0: not known */
+};
+
+/* Operation `op` is number `n` of its stream, and comes after the first `after[i].n` of stream
+ * after[i].stream. The streams are numbered for this alone. */
+struct mt_order_pair {
+    uint64_t stream, n;
+};
+struct mt_order_event {
+    uint64_t op, stream, n;
+    struct mt_order_pair *after;
+    size_t nafter;
 };
 
 /* Accesses of one launch at one place that must not be. */
@@ -161,7 +173,7 @@ struct mt_copy_event {
     uint64_t begin_ns; /* 0: not known */
     int64_t stream;    /* -1: not known */
     const char *file;  /* of the call, ""; NULL: new memory */
-    uint64_t line;
+    uint64_t line, op; /* op: as of launches */
 };
 
 /* An NVTX range; `seq` is of its end, `begin` the number that it got when it began. */
@@ -233,8 +245,9 @@ struct mt_companion {
     struct mt_text_event *texts;
     struct mt_check_event *checks;
     struct mt_failed_event *failed;
+    struct mt_order_event *orders;
     size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges, nstreams,
-        ntexts, nchecks, nfailed;
+        ntexts, nchecks, nfailed, norders;
     const char *shared; /* the process's events are in this companion, without folder; "": in this one */
     uint64_t lost;      /* sum of the counts of `lost` lines */
     const char *lost_why;

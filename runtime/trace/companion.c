@@ -303,6 +303,8 @@ void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
     mt_jsonl_u64(j, "seq", l->seq);
     mt_jsonl_u64(j, "called", l->called);
     mt_jsonl_i64(j, "stream", l->stream);
+    if (l->op)
+        mt_jsonl_u64(j, "op", l->op);
     mt_jsonl_string(j, "kernel", l->kernel);
     mt_jsonl_string(j, "mangled", l->mangled);
     mt_jsonl_string(j, "signature", l->signature);

@@ -23,6 +23,7 @@ struct mt_launch_line {
     uint64_t seq;
     uint64_t called; /* mt_event_next() when the program called for it */
     int64_t stream;  /* trace number, -1: none */
+    uint64_t op;     /* the operation of a stream that it is (mt_event_order); 0: not known */
     const char *kernel, *mangled, *signature;
     const char
         *source; /* its name where `kernel` has a number, too, as others have that name; NULL: kernel */

@@ -243,6 +243,38 @@ void mt_event_free(uint64_t id, uint64_t base)
     events_end();
 }
 
+static _Thread_local uint64_t operation;
+
+uint64_t mt_event_set_op(uint64_t op)
+{
+    uint64_t before = operation;
+    operation = op;
+    return before;
+}
+
+uint64_t mt_event_op(void)
+{
+    return mt_options()->check ? operation : 0;
+}
+
+static void events_put_op(void)
+{
+    if (mt_event_op())
+        mt_jsonl_u64(&line, "op", operation);
+}
+
+void mt_event_order(uint64_t op, uint64_t stream, uint64_t n, const uint64_t *pairs, size_t npairs)
+{
+    struct mt_jsonl j = {0};
+    mt_jsonl_begin(&j, "order");
+    mt_jsonl_u64(&j, "op", op);
+    mt_jsonl_u64s(&j, "at", (uint64_t[]){stream, n}, 2);
+    mt_jsonl_u64s(&j, "after", pairs, npairs);
+    mt_jsonl_end(&j);
+    mt_log_line(&j);
+    mt_jsonl_free(&j);
+}
+
 void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *site)
 {
     if (!events_begin("memcpy"))
@@ -259,6 +291,7 @@ void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *s
     }
     mt_jsonl_i64(&line, "stream", c->stream);
     mt_jsonl_u64(&line, "begin_ns", mt_now_ns());
+    events_put_op();
     put_site(site);
     events_end();
 }
@@ -277,6 +310,7 @@ void mt_event_memset(const struct mt_event_fill *f, const struct mt_host_site *s
     }
     mt_jsonl_i64(&line, "stream", f->stream);
     mt_jsonl_u64(&line, "begin_ns", mt_now_ns());
+    events_put_op();
     put_site(site);
     events_end();
 }

@@ -34,6 +34,13 @@ struct mt_event_copy {
     uint64_t width, height, dpitch, spitch; /* height 0: one block of `bytes` */
     int64_t stream;                         /* -1: has no trace */
 };
+/* The lines of copies, fills and launches that this thread writes from now on are of this operation of a
+ * stream (0: none). Returns which one it was before. */
+uint64_t mt_event_set_op(uint64_t op);
+/* The operation being written about, or 0. */
+uint64_t mt_event_op(void);
+/* What comes before it: it is number `n` of its stream, and pairs are (stream, number in that). */
+void mt_event_order(uint64_t op, uint64_t stream, uint64_t n, const uint64_t *pairs, size_t npairs);
 void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *site);
 
 struct mt_event_fill {

@@ -225,6 +225,7 @@ void mt_trace_open_launch(struct mt_trace *t, struct mt_launch_line *l)
 void mt_trace_begin(struct mt_trace *t, struct mt_launch_line *l)
 {
     l->seq = mt_event_seq();
+    l->op = mt_event_op();
     l->begin_ns = mt_now_ns();
     mt_trace_open_launch(t, l);
 }

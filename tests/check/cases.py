@@ -7,7 +7,7 @@ import shutil
 from harness import Skipped, case, holds, run, same
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-OF_HOST = {"uninitialised-copy", "failed-call", "double-free"}
+OF_HOST = {"uninitialised-copy", "unordered", "failed-call", "double-free"}
 ALSO = {"handed_on": "tail"}  # found at the line of another one
 
 

@@ -49,16 +49,16 @@ __global__ void neighbour(const int *a, int *b, int n, int right)
 }
 __global__ void add(int *sum, int at)
 {
-    atomicAdd(sum + at, 1);
-} // !atomic: out-of-bounds
+    atomicAdd(sum + at, 1); // !atomic: out-of-bounds
+}
 __global__ void odd(char *p, int at)
 {
-    *(int *)(p + at) = 1;
-} // !odd: misaligned
+    *(int *)(p + at) = 1; // !odd: misaligned
+}
 __global__ void wide(float *p, int at)
 {
-    *(float4 *)(p + at) = make_float4(1, 2, 3, 4);
-} // !wide: misaligned
+    *(float4 *)(p + at) = make_float4(1, 2, 3, 4); // !wide: misaligned
+}
 
 static void end(int right)
 {
@@ -121,8 +121,8 @@ __global__ void sum_tail(const int *a, int n, int *out)
 }
 __global__ void add_each(int *sum)
 {
-    atomicAdd(sum, 1);
-} // !counter: uninitialised
+    atomicAdd(sum, 1); // !counter: uninitialised
+}
 struct Pair {
     int x, y;
 };
@@ -302,15 +302,84 @@ static void last(int right)
     get(out, 4);
 }
 
+// ---- launches that nothing orders ----
+
+static void streams(int right)
+{
+    Buffer<int> a, b;
+    cudaStream_t s, t;
+    cudaEvent_t e;
+    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking);
+    cudaEventCreateWithFlags(&e, cudaEventDisableTiming);
+    cudaDeviceSynchronize();
+    fill<<<8, 128, 0, s>>>(a, N);
+    cudaEventRecord(e, s);
+    if (right)
+        cudaStreamWaitEvent(t, e, 0);
+    smooth<<<8, 128, 0, t>>>(b, a, N); // !streams: unordered
+    cudaDeviceSynchronize();
+    get(b, 4 * N);
+    cudaEventDestroy(e);
+    cudaStreamDestroy(s);
+    cudaStreamDestroy(t);
+}
+static void copy_early(int right)
+{
+    Buffer<int> a;
+    int *h;
+    cudaStream_t s, t;
+    cudaMallocHost(&h, 4 * N);
+    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking);
+    cudaDeviceSynchronize();
+    fill<<<8, 128, 0, s>>>(a, N);
+    if (right)
+        cudaStreamSynchronize(s);
+    cudaMemcpyAsync(h, a, 4 * N, cudaMemcpyDeviceToHost, t); // !copy_early: unordered
+    cudaDeviceSynchronize();
+    cudaFreeHost(h);
+    cudaStreamDestroy(s);
+    cudaStreamDestroy(t);
+}
+static void default_stream(int right)
+{
+    Buffer<int> a, b;
+    cudaStream_t s;
+    cudaStreamCreateWithFlags(&s, right ? cudaStreamDefault : cudaStreamNonBlocking);
+    cudaDeviceSynchronize();
+    fill<<<8, 128, 0, s>>>(a, N);
+    smooth<<<8, 128>>>(b, a, N); // !default_stream: unordered
+    cudaDeviceSynchronize();
+    get(b, 4 * N);
+    cudaStreamDestroy(s);
+}
+
 static const struct {
     const char *name;
     void (*run)(int right);
 } faults[] = {
-    {"end", end},         {"before", before}, {"atomic", atomic},       {"odd", odd},
-    {"wide", wide},       {"freed", freed},   {"count_up", count_up},   {"tail", tail},
-    {"counter", counter}, {"member", member}, {"handed_on", handed_on}, {"copied", copied},
-    {"reverse", reverse}, {"total", total},   {"tiles", tiles},         {"histogram", histogram},
-    {"smooth", smooth},   {"last", last},
+    {"end", end},
+    {"before", before},
+    {"atomic", atomic},
+    {"odd", odd},
+    {"wide", wide},
+    {"freed", freed},
+    {"count_up", count_up},
+    {"tail", tail},
+    {"counter", counter},
+    {"member", member},
+    {"handed_on", handed_on},
+    {"copied", copied},
+    {"reverse", reverse},
+    {"total", total},
+    {"tiles", tiles},
+    {"histogram", histogram},
+    {"smooth", smooth},
+    {"last", last},
+    {"streams", streams},
+    {"copy_early", copy_early},
+    {"default_stream", default_stream},
 };
 
 int main(int argc, char **argv)

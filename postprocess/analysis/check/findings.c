@@ -37,6 +37,7 @@ static int findings_order(const void *x, const void *y)
     d = d ? d : (int)a->kind - (int)b->kind;
     d = d ? d : strcmp(findings_text(a->kernel), findings_text(b->kernel));
     d = d ? d : findings_side_order(&a->other, &b->other);
+    d = d ? d : strcmp(findings_text(a->other_kernel), findings_text(b->other_kernel));
     d = d ? d : strcmp(findings_text(a->call), findings_text(b->call));
     return d ? d : strcmp(findings_text(a->error), findings_text(b->error));
 }

@@ -41,7 +41,7 @@ struct mt_finding_side {
 
 struct mt_finding {
     enum mt_finding_kind kind;
-    const char *kernel, *var;
+    const char *kernel, *var, *other_kernel; /* other_kernel: of the other side's launch, "": a copy */
     struct mt_finding_side here, other;
     uint64_t size;     /* of an access */
     uint64_t count;    /* accesses; of races bytes or words, of calls and copies how many, of use bytes */

@@ -14,7 +14,10 @@ int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, st
     m->findings = findings;
     m->allocs = mt_source_allocs(source, &m->nallocs);
     m->blocks = calloc(m->nallocs + 1, sizeof *m->blocks);
-    return m->blocks && mt_buffers_init(&m->buffers, m->allocs, m->nallocs) == 0 ? 0 : -1;
+    return m->blocks && mt_buffers_init(&m->buffers, m->allocs, m->nallocs) == 0 &&
+                   mt_check_unordered_init(&m->unordered, source, findings, &m->buffers) == 0
+               ? 0
+               : -1;
 }
 
 void mt_check_memory_free(struct mt_check_memory *m)
@@ -27,6 +30,7 @@ void mt_check_memory_free(struct mt_check_memory *m)
     free(m->blocks);
     free(m->early);
     mt_pairmap_free(&m->words);
+    mt_check_unordered_free(&m->unordered);
     mt_buffers_free(&m->buffers);
     memset(m, 0, sizeof *m);
 }
@@ -221,6 +225,8 @@ static int memory_launch(struct mt_check_memory *m, const struct mt_item *item)
 {
     const struct mt_launch_event *l = item->launch;
     int rc = memory_launch_ends(m);
+    if (rc == 0)
+        rc = mt_check_unordered_launch(&m->unordered, item);
     m->launch = l;
     m->kernel = item->kernel;
     m->input = item->input;
@@ -326,6 +332,8 @@ static int memory_copy(struct mt_check_memory *m, const struct mt_copy_event *c)
     int rc = 0;
     if (c->kind == MT_COPY_NEW || c->kind == MT_COPY_H2H)
         return 0;
+    if (mt_check_unordered_copy(&m->unordered, c) != 0)
+        return -1;
     mt_buffers_launch(&m->buffers, c->seq);
     m->past = c->seq >= m->past ? c->seq + 1 : m->past;
     if (c->kind == MT_COPY_H2D && (memory_replaces(m, c) != 0 || !(kept = memory_keep(m, c))))
@@ -351,7 +359,7 @@ int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item)
     for (size_t i = 0; i < item->count; i++)
         if (memory_run(m, &item->runs[i]) != 0)
             return -1;
-    return 0;
+    return mt_check_unordered_runs(&m->unordered, item->runs, item->count);
 }
 
 /* ---- the end ---- */
@@ -394,6 +402,8 @@ int mt_check_memory_finish(struct mt_check_memory *m)
     int rc = memory_launch_ends(m);
     if (rc == 0)
         rc = memory_last_copies(m);
+    if (rc == 0)
+        rc = mt_check_unordered_finish(&m->unordered);
     for (size_t i = 0; i < m->nallocs && rc == 0; i++)
         rc = memory_end(m, i);
     return rc;

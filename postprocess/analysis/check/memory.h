@@ -13,6 +13,7 @@
 #include "analysis/base/buffers.h"
 #include "analysis/base/pairmap.h"
 #include "findings.h"
+#include "unordered.h"
 #include "written.h"
 
 struct mt_check_block {
@@ -47,8 +48,9 @@ struct mt_check_memory {
     /* copies, kept: their places */
     struct mt_copy_event **copies;
     size_t ncopies, copy_room;
-    uint64_t past; /* numbers below this one have had their turn */
-    int blind;     /* a launch was not recorded wholly: who uses what is not known */
+    uint64_t past;                       /* numbers below this one have had their turn */
+    struct mt_check_unordered unordered; /* has what it has, and where allocations are */
+    int blind;                           /* a launch was not recorded wholly: who uses what is not known */
 };
 
 /* `source`: with its companions read. All give 0, or -1 without memory. */

@@ -26,8 +26,8 @@ static struct mt_locality_run locality; /* large */
 static int read_start(struct reading *r)
 {
     r->races = mt_check_wants_group(r->choice, MT_FINDING_RACE);
-    r->bytes =
-        mt_check_wants_group(r->choice, MT_FINDING_INIT) || mt_check_wants_group(r->choice, MT_FINDING_USE);
+    r->bytes = r->races || mt_check_wants_group(r->choice, MT_FINDING_INIT) ||
+               mt_check_wants_group(r->choice, MT_FINDING_USE);
     mt_locality_run_init(&locality);
     locality.quiet = 1;
     if (r->races)

@@ -188,6 +188,32 @@ static void words_race(FILE *f, const struct mt_finding *x)
     free(kernel);
 }
 
+static void words_doer(FILE *f, const char *kernel)
+{
+    char *name = kernel && *kernel ? mt_kernel_short(kernel) : NULL;
+    fputs(name ? name : "a copy", f);
+    free(name);
+}
+
+static void words_unordered(FILE *f, const struct mt_finding *x)
+{
+    words_doer(f, x->kernel);
+    fprintf(f, " %s %s", words_verb(x->here.op), "what ");
+    words_doer(f, x->other_kernel);
+    if (x->other.file && *x->other.file) {
+        fputs(" of ", f);
+        words_place(f, x->other.file, x->other.line, NULL);
+    }
+    fprintf(f, " %s, and no stream or event orders the two: ", words_verb(x->other.op));
+    words_many(f, x->count, "byte");
+    if (x->alloc) {
+        fputs(" of ", f);
+        words_alloc(f, x->alloc);
+    }
+    if (x->launches > 1)
+        fprintf(f, " (%" PRIu64 " times)", x->launches);
+}
+
 static void words_use(FILE *f, const struct mt_finding *x)
 {
     static const char *const what[MT_FINDING_KINDS] = {
@@ -217,25 +243,16 @@ static void words_copies(FILE *f, const struct mt_finding *x)
 }
 
 static void (*const sentences[MT_FINDING_KINDS])(FILE *f, const struct mt_finding *x) = {
-    [MT_FINDING_OF_BOUNDS] = words_bad_access,
-    [MT_FINDING_OF_MISALIGNED] = words_bad_access,
-    [MT_FINDING_OF_FREED] = words_bad_access,
-    [MT_FINDING_OF_STACK] = words_of_kernel,
-    [MT_FINDING_OF_HEAP] = words_of_kernel,
-    [MT_FINDING_OF_DOUBLE_FREE] = words_call,
-    [MT_FINDING_OF_FAILED_CALL] = words_call,
-    [MT_FINDING_OF_FAILED_LAUNCH] = words_launch,
-    [MT_FINDING_OF_UNWRITTEN] = words_unwritten,
-    [MT_FINDING_OF_UNWRITTEN_COPY] = words_unwritten_copy,
-    [MT_FINDING_OF_SHARED_RACE] = words_race,
-    [MT_FINDING_OF_GLOBAL_RACE] = words_race,
-    [MT_FINDING_OF_BARRIER] = words_of_kernel,
-    [MT_FINDING_OF_MASK] = words_of_kernel,
-    [MT_FINDING_OF_LEAK] = words_use,
-    [MT_FINDING_OF_UNUSED] = words_use,
-    [MT_FINDING_OF_UNREAD] = words_use,
-    [MT_FINDING_OF_UNREAD_COPY] = words_copies,
-    [MT_FINDING_OF_TINY_COPIES] = words_copies,
+    [MT_FINDING_OF_BOUNDS] = words_bad_access,   [MT_FINDING_OF_MISALIGNED] = words_bad_access,
+    [MT_FINDING_OF_FREED] = words_bad_access,    [MT_FINDING_OF_STACK] = words_of_kernel,
+    [MT_FINDING_OF_HEAP] = words_of_kernel,      [MT_FINDING_OF_DOUBLE_FREE] = words_call,
+    [MT_FINDING_OF_FAILED_CALL] = words_call,    [MT_FINDING_OF_FAILED_LAUNCH] = words_launch,
+    [MT_FINDING_OF_UNWRITTEN] = words_unwritten, [MT_FINDING_OF_UNWRITTEN_COPY] = words_unwritten_copy,
+    [MT_FINDING_OF_SHARED_RACE] = words_race,    [MT_FINDING_OF_GLOBAL_RACE] = words_race,
+    [MT_FINDING_OF_UNORDERED] = words_unordered, [MT_FINDING_OF_BARRIER] = words_of_kernel,
+    [MT_FINDING_OF_MASK] = words_of_kernel,      [MT_FINDING_OF_LEAK] = words_use,
+    [MT_FINDING_OF_UNUSED] = words_use,          [MT_FINDING_OF_UNREAD] = words_use,
+    [MT_FINDING_OF_UNREAD_COPY] = words_copies,  [MT_FINDING_OF_TINY_COPIES] = words_copies,
 };
 
 /* ---- out ---- */

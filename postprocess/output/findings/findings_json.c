@@ -73,6 +73,7 @@ static int json_finding(struct mt_json *j, const struct mt_finding *x)
     if (x->other.op) {
         mt_json_object(j, "other", 1);
         json_side(j, &x->other);
+        json_given(j, "kernel", x->other_kernel);
         mt_json_end(j);
     }
     mt_json_text(j, "message", sentence);

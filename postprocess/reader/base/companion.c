@@ -19,7 +19,7 @@ struct loader {
     } *names; /* so are these; the last one of an allocation counts */
     size_t nfrees, free_room, nnames, name_room;
     size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room, kernel_room,
-        range_room, stream_room, text_room, check_room, failed_room;
+        range_room, stream_room, text_room, check_room, failed_room, order_room;
     int out_of_memory;
 };
 
@@ -199,6 +199,7 @@ static int on_launch(struct loader *l, const json_t *o)
     e->untraced = get_u64(o, "untraced", 0);
     e->parted = get_u64(o, "parted", 0);
     e->undefined = get_u64(o, "undefined", 0);
+    e->op = get_u64(o, "op", 0);
     get_counts(o, e);
     e->no_records = !get_bool(o, "recorded", 1);
     e->traced = get_bool(o, "traced", 1);
@@ -231,6 +232,28 @@ static int on_check(struct loader *l, const json_t *o)
     e->kernel = get_text(l, o, "kernel");
     e->file = get_text(l, o, "file");
     e->op = get_text(l, o, "op");
+    return 0;
+}
+
+static uint64_t get_at(const json_t *array, size_t i)
+{
+    json_int_t v = json_integer_value(json_array_get(array, i));
+    return v > 0 ? (uint64_t)v : 0;
+}
+
+static int on_order(struct loader *l, const json_t *o)
+{
+    const json_t *at = json_object_get(o, "at"), *after = json_object_get(o, "after");
+    struct mt_order_event *e = APPEND(l, orders, order_room);
+    size_t n = json_array_size(after) / 2;
+    if (!e)
+        return 0;
+    *e = (struct mt_order_event){.op = get_u64(o, "op", 0), .stream = get_at(at, 0), .n = get_at(at, 1)};
+    if (n && !(e->after = malloc(n * sizeof *e->after)))
+        l->out_of_memory = 1;
+    for (e->nafter = 0; e->after && e->nafter < n; e->nafter++)
+        e->after[e->nafter] =
+            (struct mt_order_pair){get_at(after, 2 * e->nafter), get_at(after, 2 * e->nafter + 1)};
     return 0;
 }
 
@@ -341,7 +364,8 @@ static int on_copy(struct loader *l, const json_t *o, int set)
                                  .begin_ns = get_u64(o, "begin_ns", 0),
                                  .stream = (int64_t)get_u64(o, "stream", (uint64_t)-1),
                                  .file = get_text(l, o, "file"),
-                                 .line = get_u64(o, "line", 0)};
+                                 .line = get_u64(o, "line", 0),
+                                 .op = get_u64(o, "op", 0)};
     if (json_object_get(o, "height")) {
         copy.height = get_u64(o, "height", 1);
         copy.width = get_u64(o, "width", 0);
@@ -437,12 +461,13 @@ static int on_end(struct loader *l, const json_t *o)
 static const struct handler {
     const char *ev;
     int (*fn)(struct loader *, const json_t *);
-} handlers[] = {
-    {"header", on_header}, {"site", on_site},         {"launch", on_launch}, {"alloc", on_alloc},
-    {"free", on_free},     {"memcpy", on_memcpy},     {"memset", on_memset}, {"lost", on_lost},
-    {"end", on_end},       {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
-    {"kernel", on_kernel}, {"range", on_range},       {"stream", on_stream}, {"shared", on_shared},
-    {"source", on_source}, {"name", on_name},         {"check", on_check},   {"failed", on_failed}};
+} handlers[] = {{"header", on_header},     {"site", on_site},     {"launch", on_launch},
+                {"alloc", on_alloc},       {"free", on_free},     {"memcpy", on_memcpy},
+                {"memset", on_memset},     {"lost", on_lost},     {"end", on_end},
+                {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
+                {"kernel", on_kernel},     {"range", on_range},   {"stream", on_stream},
+                {"shared", on_shared},     {"source", on_source}, {"name", on_name},
+                {"check", on_check},       {"failed", on_failed}, {"order", on_order}};
 
 /* ---- lines ---- */
 
@@ -555,5 +580,8 @@ void mt_companion_free(struct mt_companion *c)
     free(c->texts);
     free(c->checks);
     free(c->failed);
+    for (size_t i = 0; i < c->norders; i++)
+        free(c->orders[i].after);
+    free(c->orders);
     free(l);
 }

@@ -83,6 +83,7 @@ static void queue_append(struct mt_stream *s, struct mt_op *op)
     op->next = NULL;
     op->ticket = ++tickets;
     s->issued++;
+    mt_order_submit(s, op);
     if (s->first) {
         s->last->next = op;
         s->last = op;
@@ -155,7 +156,10 @@ static int queue_run(struct mt_op *op)
 {
     if (!op->always && mt_failed())
         return MT_OP_DONE;
-    return op->run(op);
+    uint64_t outer = mt_event_set_op(op->ticket);
+    int rc = op->run(op);
+    mt_event_set_op(outer);
+    return rc;
 }
 
 /* Begins all that can begin: the first of `s`, and, after something has ended, what was blocked elsewhere. */
@@ -284,8 +288,11 @@ int mt_turn_try(struct mt_turn *t, struct mt_stream *s)
     if (now && !closed) { /* after the end nobody is left to wait for */
         queue_append(s, &t->op);
         s->running = 1;
+        mt_order_waited(s);
     }
     pthread_mutex_unlock(&lock);
+    if (now)
+        t->outer = mt_event_set_op(t->op.ticket);
     return now;
 }
 
@@ -326,12 +333,15 @@ void mt_turn_begin(struct mt_turn *t, struct mt_stream *s)
         queue_withdraw(s, &t->op);
         t->op.stream = NULL;
     }
+    mt_order_waited(s);
     let_go(s);
     pthread_mutex_unlock(&lock);
+    t->outer = mt_event_set_op(t->op.ticket);
 }
 
 void mt_turn_end(struct mt_turn *t)
 {
+    mt_event_set_op(t->outer);
     if (t->op.stream)
         queue_finish(&t->op, 0);
 }
@@ -358,6 +368,7 @@ void mt_stream_drain(struct mt_stream *s)
     queue_hold(s);
     while (s->first && s->first->ticket <= upto && !closed)
         wait_one(s);
+    mt_order_waited(s);
     let_go(s);
     pthread_mutex_unlock(&lock);
 }
@@ -373,6 +384,7 @@ void mt_stream_wait_all(void)
             break;
         wait_one(s);
     }
+    mt_order_waited(NULL);
     pthread_mutex_unlock(&lock);
 }
 
@@ -380,6 +392,8 @@ int mt_stream_idle(struct mt_stream *s)
 {
     pthread_mutex_lock(&lock);
     int idle = !s->first && !must_wait(s, s == mt_stream_legacy() ? tickets + 1 : 0);
+    if (idle)
+        mt_order_waited(s);
     pthread_mutex_unlock(&lock);
     return idle;
 }
@@ -402,14 +416,18 @@ struct mt_mark *mt_mark_hold(struct mt_mark *m)
 
 void mt_mark_release(struct mt_mark *m)
 {
-    if (m && __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) == 0)
-        free(m);
+    if (!m || __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) != 0)
+        return;
+    free(m->clock);
+    free(m);
 }
 
 int mt_mark_done(struct mt_mark *m)
 {
     pthread_mutex_lock(&lock);
     int done = m->done;
+    if (done)
+        mt_order_waited_mark(m);
     pthread_mutex_unlock(&lock);
     return done;
 }
@@ -421,6 +439,7 @@ void mt_mark_wait(struct mt_mark *m)
     while (!m->done && !closed)
         pthread_cond_wait(&reached, &lock);
     mark_waiters--;
+    mt_order_waited_mark(m);
     pthread_mutex_unlock(&lock);
 }
 

@@ -16,7 +16,8 @@
 /* A point in a stream that others wait for. */
 struct mt_mark {
     int refs, done;
-    uint64_t time_ns; /* when it was reached */
+    uint64_t time_ns;       /* when it was reached */
+    struct mt_clock *clock; /* of what comes before it (order.c), or NULL */
 };
 
 enum mt_op_kind {
@@ -69,6 +70,7 @@ void mt_op_finish(struct mt_op *op);
 /* A turn of the calling thread: it does its part itself between begin and end, in the stream's order. */
 struct mt_turn {
     struct mt_op op;
+    uint64_t outer; /* what the thread's lines were of before */
     int granted;
 };
 void mt_turn_begin(struct mt_turn *t, struct mt_stream *s);

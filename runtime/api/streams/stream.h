@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdint.h>
+#include "order.h"
 #include "trace/trace.h"
 
 #define MT_DEVICES_MAX 64
@@ -27,6 +28,8 @@ struct mt_stream {
     uint64_t issued, done;
     struct mt_stream *prev_active, *next_active;
     pthread_cond_t moved;
+    int order;                         /* its number in clocks, counted from 1; 0: none yet (order.c) */
+    struct mt_clock clock;             /* of what was put into it last */
     cudaStreamAttrValue attribute[16]; /* hints: kept, not acted upon; by cudaStreamAttrID */
 };
 
