@@ -25,7 +25,8 @@ static int unordered_collect(struct mt_check_unordered *u, const struct mt_compa
         const struct mt_order_event *e = &c->orders[i];
         if (e->stream >= MT_UNORDERED_STREAMS)
             continue;
-        if (mt_grow((void *)&u->orders[e->stream], &room[e->stream], u->norders[e->stream] + 1, sizeof(void *)) != 0 ||
+        if (mt_grow((void *)&u->orders[e->stream], &room[e->stream], u->norders[e->stream] + 1,
+                    sizeof(void *)) != 0 ||
             mt_grow((void *)&u->by_op, &rooms, u->nops + 1, sizeof(void *)) != 0)
             return -1;
         u->orders[e->stream][u->norders[e->stream]++] = e;
@@ -75,7 +76,8 @@ static uint64_t unordered_after(const struct mt_order_event *e, uint64_t stream)
 }
 
 /* The last operation of the stream that does not come after it. */
-static uint64_t unordered_until(const struct mt_check_unordered *u, const struct mt_order_event *e, uint64_t stream)
+static uint64_t unordered_until(const struct mt_check_unordered *u, const struct mt_order_event *e,
+                                uint64_t stream)
 {
     const struct mt_order_event **list = u->orders[stream];
     size_t lo = 0, hi = u->norders[stream]; /* counts only grow along a stream */
@@ -202,17 +204,20 @@ struct meeting {
 /* Bytes of a word at which these kinds of access do not go together. */
 static uint64_t unordered_word(const struct mt_unordered_page *a, const struct mt_unordered_page *b, int w)
 {
-    uint64_t sa = a->bits[MT_STORE][w], sb = b->bits[MT_STORE][w], la = a->bits[MT_LOAD][w], lb = b->bits[MT_LOAD][w],
-             aa = a->bits[MT_ATOMIC][w], ab = b->bits[MT_ATOMIC][w];
+    uint64_t sa = a->bits[MT_STORE][w], sb = b->bits[MT_STORE][w], la = a->bits[MT_LOAD][w],
+             lb = b->bits[MT_LOAD][w], aa = a->bits[MT_ATOMIC][w], ab = b->bits[MT_ATOMIC][w];
     return (sa & (sb | lb | ab)) | (sb & (la | aa)) | (aa & lb) | (ab & la);
 }
 
 static int unordered_kind(const struct mt_unordered_page *p, int w, int bit)
 {
-    return p->bits[MT_STORE][w] >> bit & 1 ? MT_STORE : p->bits[MT_ATOMIC][w] >> bit & 1 ? MT_ATOMIC : MT_LOAD;
+    return p->bits[MT_STORE][w] >> bit & 1    ? MT_STORE
+           : p->bits[MT_ATOMIC][w] >> bit & 1 ? MT_ATOMIC
+                                              : MT_LOAD;
 }
 
-static void unordered_pages(struct meeting *m, const struct mt_unordered_page *a, const struct mt_unordered_page *b)
+static void unordered_pages(struct meeting *m, const struct mt_unordered_page *a,
+                            const struct mt_unordered_page *b)
 {
     for (int w = 0; w < WORDS; w++) {
         uint64_t bad = unordered_word(a, b, w);
@@ -226,7 +231,8 @@ static void unordered_pages(struct meeting *m, const struct mt_unordered_page *a
     }
 }
 
-static int unordered_meet(struct mt_check_unordered *u, const struct mt_unordered_op *a, const struct mt_unordered_op *b)
+static int unordered_meet(struct mt_check_unordered *u, const struct mt_unordered_op *a,
+                          const struct mt_unordered_op *b)
 {
     struct meeting m = {0};
     for (size_t i = 0; i < a->npages; i++) {
@@ -272,7 +278,8 @@ int mt_check_unordered_launch(struct mt_check_unordered *u, const struct mt_item
     const struct mt_launch_event *l = item->launch;
     if (unordered_end(u) != 0)
         return -1;
-    return l ? unordered_begin(u, unordered_find(u, l->op), item->kernel, l->file, l->line, item->superstep) : 0;
+    return l ? unordered_begin(u, unordered_find(u, l->op), item->kernel, l->file, l->line, item->superstep)
+             : 0;
 }
 
 int mt_check_unordered_copy(struct mt_check_unordered *u, const struct mt_copy_event *c)

@@ -1,7 +1,7 @@
-/* Launches and copies that nothing orders, and that touch the same bytes, at least one of them by a write (two
- * atomics do not count). What is ordered says the runtime (mt_order_event): the streams, the legacy default
- * stream, events, what the host waited for. What each touches is kept, a bit for each byte and kind of access,
- * until all that may run beside it has had its turn. */
+/* Launches and copies that nothing orders, and that touch the same bytes, at least one of them by a write
+ * (two atomics do not count). What is ordered says the runtime (mt_order_event): the streams, the legacy
+ * default stream, events, what the host waited for. What each touches is kept, a bit for each byte and kind
+ * of access, until all that may run beside it has had its turn. */
 #ifndef MT_ANALYSIS_CHECK_UNORDERED_H
 #define MT_ANALYSIS_CHECK_UNORDERED_H
 #include "analysis/base/buffers.h"

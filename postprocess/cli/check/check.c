@@ -212,7 +212,8 @@ static int check_traces(struct options *x, struct mt_output *out, int *found)
         code = mt_check_read(s, &x->choice, &findings, &complete);
     if (s && (code == 0 || code == MT_EXIT_INPUT) && (told = check_tell(x, s, &findings, complete, out)) != 0)
         code = told;
-    *found = mt_findings_of(&findings, MT_FINDING_ERROR) || mt_findings_of(&findings, MT_FINDING_WARNING);
+    *found = (code == 0 || code == MT_EXIT_INPUT) &&
+             (mt_findings_of(&findings, MT_FINDING_ERROR) || mt_findings_of(&findings, MT_FINDING_WARNING));
     mt_findings_free(&findings);
     mt_source_close(s);
     return code;
