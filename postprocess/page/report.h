@@ -14,6 +14,7 @@ struct mt_stride_graph;
 struct mt_comm;
 struct mt_onchip;
 struct mt_onchip_rows;
+struct mt_findings;
 struct mt_tuples;
 struct mt_report_name;
 
@@ -86,6 +87,7 @@ struct mt_report {
     /* Shared and local memory (analysis/onchip/onchip.h), the caller's; NULL: not looked at. */
     const struct mt_onchip *onchip;
     const struct mt_onchip_rows *onchip_rows;
+    const struct mt_findings *findings; /* of what no panel shows, the caller's; NULL: not looked for */
     /* words */
     const char *const *inputs;
     size_t ninputs;

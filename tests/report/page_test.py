@@ -50,7 +50,8 @@ class Worked(Case):
             "comm": "Of what CTAs load, 4 B (14.3 %) were last written by another CTA of the same launch, 4 B (14.3 %) by another CTA of an earlier launch, "
                     "8 B (28.6 %) by the same CTA of an earlier launch; most of it goes from fill to sum: 12 B. see",
             "footprint": "The run touches 3 cache lines of 128 bytes: its footprint is 384 B. see",
-            "placement": "Over 2 devices, 50.0 % of the communication would cross with the best placement tried, blocks of CTAs. see"})
+            "placement": "Over 2 devices, 50.0 % of the communication would cross with the best placement tried, blocks of CTAs. see",
+            "finding": "leak (and 1 more): an allocation (8 bytes) is not freed when the program ends."})
 
     def test_placement(self):
         """CTA 1's half of what sum loads from fill, 4 bytes, and of total, 4: each is read once."""

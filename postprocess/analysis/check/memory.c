@@ -5,13 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_EARLY = 1 << 20 };
+enum { MOST_EARLY = 1 << 20, MOST_ROWS = 4096, PAGE = 4096 };
+#define MOST_BYTES (1ull << 36)
+#define MOST_WORK (1ull << 31)
 
 int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, struct mt_findings *findings)
 {
     memset(m, 0, sizeof *m);
     m->source = source;
     m->findings = findings;
+    m->work = MOST_WORK;
     m->allocs = mt_source_allocs(source, &m->nallocs);
     m->blocks = calloc(m->nallocs + 1, sizeof *m->blocks);
     return m->blocks && mt_buffers_init(&m->buffers, m->allocs, m->nallocs) == 0 &&
@@ -39,7 +42,20 @@ void mt_check_memory_free(struct mt_check_memory *m)
 
 static int memory_is_judged(const struct mt_alloc_event *a)
 {
-    return strcmp(a->kind, "cudaMalloc") == 0 || strcmp(a->kind, "async") == 0;
+    return a->bytes <= MOST_BYTES && (strcmp(a->kind, "cudaMalloc") == 0 || strcmp(a->kind, "async") == 0);
+}
+
+/* Its bits; those of a trace that asks for too much are all set. */
+static int memory_make(struct mt_check_memory *m, struct mt_written *w, uint64_t bytes)
+{
+    uint64_t room = mt_written_room(bytes);
+    if (room > m->work) {
+        m->blind = 1;
+        mt_written_all(w);
+        return 0;
+    }
+    m->work -= room;
+    return mt_written_init(w, bytes);
 }
 
 /* The part of n bytes that lies in one allocation, or in none (*block NULL). Returns its bytes, or 0 without
@@ -51,31 +67,25 @@ static uint64_t memory_part(struct mt_check_memory *m, uint64_t address, uint64_
     uint64_t left = s->last - address;
     *block = NULL;
     if (s->in && memory_is_judged(s->in)) {
-        *block = &m->blocks[s->in - m->allocs];
+        struct mt_check_block *b = *block = &m->blocks[s->in - m->allocs];
         *offset = address - s->in->base;
-        if (!(*block)->written.page && mt_written_init(&(*block)->written, s->in->bytes) != 0)
+        if (!b->written.page && !b->written.all && memory_make(m, &b->written, s->in->bytes) != 0)
             return 0;
     }
     return left < n - 1 ? left + 1 : n;
 }
 
 /* Not all that a launch did is recorded: from now on all counts as written and used. */
-static int memory_blind(struct mt_check_memory *m)
+static void memory_blind(struct mt_check_memory *m)
 {
     m->blind = 1;
     m->findings->unjudged++;
     for (size_t i = 0; i < m->buffers.nlive; i++) {
-        const struct mt_alloc_event *a = m->buffers.live[i];
-        struct mt_check_block *b = &m->blocks[a - m->allocs];
-        if (!memory_is_judged(a))
-            continue;
-        if ((!b->written.page && mt_written_init(&b->written, a->bytes) != 0) ||
-            mt_written_set(&b->written, 0, a->bytes) != 0)
-            return -1;
+        struct mt_check_block *b = &m->blocks[m->buffers.live[i] - m->allocs];
+        mt_written_all(&b->written);
         b->loaded = b->stored = 1;
         b->unread = NULL;
     }
-    return 0;
 }
 
 /* ---- what a kernel does ---- */
@@ -234,7 +244,7 @@ static int memory_launch(struct mt_check_memory *m, const struct mt_item *item)
     m->past = l && l->seq >= m->past ? l->seq + 1 : m->past;
     mt_buffers_launch(&m->buffers, l ? l->seq : MT_SEQ_NONE);
     if (rc == 0 && (!l || !l->traced || l->untraced || l->no_records || l->has_ctas))
-        rc = memory_blind(m);
+        memory_blind(m);
     return rc;
 }
 
@@ -326,6 +336,18 @@ static const struct mt_copy_event *memory_keep(struct mt_check_memory *m, const 
     return kept;
 }
 
+/* More rows or bytes than it is worth: what they are written to counts as written. */
+static int memory_too_much(struct mt_check_memory *m, const struct mt_copy_event *c)
+{
+    uint64_t pages = c->width / PAGE * c->height + c->height;
+    if (c->height <= MOST_ROWS && pages <= m->work) {
+        m->work -= pages;
+        return 0;
+    }
+    memory_blind(m);
+    return 1;
+}
+
 static int memory_copy(struct mt_check_memory *m, const struct mt_copy_event *c)
 {
     const struct mt_copy_event *kept = c;
@@ -338,6 +360,8 @@ static int memory_copy(struct mt_check_memory *m, const struct mt_copy_event *c)
     m->past = c->seq >= m->past ? c->seq + 1 : m->past;
     if (c->kind == MT_COPY_H2D && (memory_replaces(m, c) != 0 || !(kept = memory_keep(m, c))))
         return -1;
+    if (memory_too_much(m, c))
+        return 0;
     for (uint64_t row = 0; row < c->height && rc == 0; row++) {
         uint64_t dst = c->dst + row * c->dpitch, src = c->src + row * c->spitch;
         if (c->kind == MT_COPY_H2D || c->kind == MT_COPY_SET)
@@ -348,14 +372,29 @@ static int memory_copy(struct mt_check_memory *m, const struct mt_copy_event *c)
     return rc;
 }
 
+/* Of a raw trace. */
+static int memory_records(struct mt_check_memory *m, const struct mt_raw_record *records, size_t n)
+{
+    struct mt_access_run runs[256];
+    for (size_t i = 0, taken; i < n; i += taken) {
+        size_t made = mt_runs_from_records(records + i, n - i, runs, sizeof runs / sizeof *runs, &taken);
+        for (size_t k = 0; k < made; k++)
+            if (memory_run(m, &runs[k]) != 0)
+                return -1;
+    }
+    return 0;
+}
+
 int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item)
 {
     if (item->kind == MT_ITEM_COPY)
         return memory_launch_ends(m) != 0 ? -1 : memory_copy(m, item->copy);
-    if (item->kind != MT_ITEM_RUNS)
+    if (item->kind == MT_ITEM_HOST)
         return 0;
     if ((item->flags & MT_BATCH_BEGIN) && memory_launch(m, item) != 0)
         return -1;
+    if (item->kind == MT_ITEM_BATCH)
+        return memory_records(m, item->records, item->count);
     for (size_t i = 0; i < item->count; i++)
         if (memory_run(m, &item->runs[i]) != 0)
             return -1;

@@ -17,7 +17,7 @@
 #include "written.h"
 
 struct mt_check_block {
-    struct mt_written written; /* page NULL: not made yet */
+    struct mt_written written; /* no page, and not all: not made yet */
     uint8_t loaded, stored, copied_in, copied_out;
     const struct mt_copy_event *unread; /* a copy from the host that nothing has read from yet; the list's */
 };
@@ -48,14 +48,16 @@ struct mt_check_memory {
     /* copies, kept: their places */
     struct mt_copy_event **copies;
     size_t ncopies, copy_room;
-    uint64_t past;                       /* numbers below this one have had their turn */
+    uint64_t work; /* pages that copies may still look at, and bytes of tables of pages: a hostile trace has
+                      an end */
+    uint64_t past; /* numbers below this one have had their turn */
     struct mt_check_unordered unordered; /* has what it has, and where allocations are */
     int blind;                           /* a launch was not recorded wholly: who uses what is not known */
 };
 
 /* `source`: with its companions read. All give 0, or -1 without memory. */
 int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, struct mt_findings *findings);
-/* Runs and copies; others are passed over. */
+/* Runs, records and copies; others are passed over. */
 int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item);
 /* The trace has ended: leaks, and what nothing used. */
 int mt_check_memory_finish(struct mt_check_memory *m);

@@ -18,13 +18,30 @@ int mt_written_init(struct mt_written *w, uint64_t bytes)
     return w->page ? 0 : -1;
 }
 
-void mt_written_free(struct mt_written *w)
+static void written_drop(struct mt_written *w)
 {
     for (uint64_t i = 0; w->page && i <= w->bytes >> PAGE_BITS; i++)
         if (w->page[i] != full)
             free(w->page[i]);
     free((void *)w->page);
+    w->page = NULL;
+}
+
+void mt_written_free(struct mt_written *w)
+{
+    written_drop(w);
     *w = (struct mt_written){0};
+}
+
+void mt_written_all(struct mt_written *w)
+{
+    written_drop(w);
+    w->all = 1;
+}
+
+uint64_t mt_written_room(uint64_t bytes)
+{
+    return ((bytes >> PAGE_BITS) + 1) * sizeof(uint64_t *);
 }
 
 /* Bits from `bit` on of a word: `n` of them, at most up to its end. */
@@ -66,7 +83,7 @@ static int written_page(uint64_t **page, unsigned from, uint64_t n)
 
 int mt_written_set(struct mt_written *w, uint64_t from, uint64_t n)
 {
-    uint64_t end = from >= w->bytes ? from : from + written_least(n, w->bytes - from);
+    uint64_t end = from >= w->bytes || w->all ? from : from + written_least(n, w->bytes - from);
     while (from < end) {
         uint64_t here = written_least(end - from, PAGE - from % PAGE);
         if (written_page(&w->page[from >> PAGE_BITS], from % PAGE, here) != 0)
@@ -99,7 +116,7 @@ uint64_t mt_written_run(const struct mt_written *w, uint64_t from, uint64_t n, i
     uint64_t end = from >= w->bytes ? from : from + written_least(n, w->bytes - from), at = from;
     int same = 1;
     *set = 1;
-    if (from >= w->bytes)
+    if (from >= w->bytes || w->all)
         return n;
     while (at < end) {
         int here;

@@ -111,6 +111,10 @@ static uint64_t pipeline_count(const struct mt_item *item)
 
 static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
 {
+    if (p->bytes && mt_check_memory_item(p->bytes, item) != 0) {
+        p->why = "no memory for what becomes of the bytes";
+        return -1;
+    }
     if (item->kind == MT_ITEM_COPY)
         return mt_team_copy(p->team, item->copy);
     if (item->kind == MT_ITEM_HOST)

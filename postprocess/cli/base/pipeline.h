@@ -7,6 +7,7 @@
 #define MT_CLI_PIPELINE_H
 #include "cli.h"
 #include "locality_run.h"
+#include "analysis/check/memory.h"
 #include "analysis/comm/session.h"
 #include "analysis/onchip/onchip.h"
 #include "output/json/estimates_json.h"
@@ -41,6 +42,7 @@ struct mt_pipeline {
     /* The caller's; NULL: not looked at. With MT_SOURCE_SPACES: has runs of all memory, of which only those
      * of global memory go on to the others. */
     struct mt_onchip *onchip;
+    struct mt_check_memory *bytes; /* the same: has all launches and copies, whatever the filter */
 };
 
 void mt_pipeline_init(struct mt_pipeline *p);

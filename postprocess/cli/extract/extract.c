@@ -1,6 +1,7 @@
 /* mt-extract: traces in, comm.json out. */
 #define _GNU_SOURCE
 #include "extract.h"
+#include "analysis/check/collect.h"
 #include "cli/base/commands.h"
 #include "extract_tables.h"
 #ifdef MEMTRACE_MPI
@@ -142,6 +143,10 @@ static int extract_run(struct mt_extract *x)
         x->p.why = "no memory for the further analyses";
     if (!x->p.why && x->p.onchip && mt_onchip_rows_make(&x->onchip_rows, &x->onchip, x->p.source) != 0)
         x->p.why = "no memory for shared memory";
+    if (!x->p.why && x->p.bytes &&
+        (mt_check_memory_finish(&x->bytes) != 0 || mt_check_events(&x->findings, x->p.source) != 0))
+        x->p.why = "no memory for what becomes of the bytes";
+    mt_findings_finish(&x->findings);
     if (x->p.why)
         return mt_cli_fail("%s", x->p.why);
     if (x->sections & 1u << MT_ADDRESSES) {
@@ -235,6 +240,11 @@ static int open_all(struct mt_extract *x)
     mt_progress_init(&x->p.progress);
     x->p.progress.on &= session_reports(x->p.session);
     mt_pipeline_host(&x->p);
+    if (x->formats.format == MT_FORMAT_SUMMARY && x->p.onchip && !(x->p.inputs.flags & MT_SOURCE_NO_HOST)) {
+        x->p.bytes = &x->bytes;
+        if (mt_check_memory_init(&x->bytes, x->p.source, &x->findings) != 0)
+            return mt_cli_fail("no memory for what becomes of the bytes");
+    }
     x->p.options.volumes =
         session_members(x->p.session) == 1 && !(x->sections & ~DATA_VOLUMES) && !x->p.options.transfers &&
         !x->p.options.host &&
@@ -270,6 +280,8 @@ static void close_all(struct mt_extract *x)
     mt_addresses_free(&x->addresses);
     mt_onchip_rows_free(&x->onchip_rows);
     mt_onchip_free(&x->onchip);
+    mt_check_memory_free(&x->bytes);
+    mt_findings_free(&x->findings);
     mt_extract_share_free(&x->share);
     mt_pipeline_free(&x->p);
     if (x->ends)

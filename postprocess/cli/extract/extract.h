@@ -24,6 +24,8 @@ struct mt_extract {
     int shared;              /* the section shared is chosen */
     struct mt_onchip onchip; /* of it, and of the summary, by one process */
     struct mt_onchip_rows onchip_rows;
+    struct mt_check_memory bytes; /* of the summary, by one process */
+    struct mt_findings findings;
     int chosen; /* --sections was given */
     int stats;  /* --stats was */
 };

@@ -130,7 +130,7 @@ static int extract_sentences(struct mt_extract *x, FILE *f, const struct mt_extr
     const char *more[MT_LOCALITY_RUN_NOTES];
     struct mt_comm_result r = extract_result(x, head->complete, more);
     mt_locality_run_head(&x->p.more, f, x->p.comm, head);
-    return mt_summary_write(f, &r, &x->p.estimates);
+    return mt_summary_write(f, &r, &x->p.estimates, &x->findings);
 }
 
 static struct mt_shared extract_shared(const struct mt_extract *x)

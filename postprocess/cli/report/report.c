@@ -8,6 +8,7 @@
 #include "analysis/base/buffers.h"
 #include "analysis/comm/comm.h"
 #include "analysis/graph/graph.h"
+#include "analysis/check/collect.h"
 #include "analysis/onchip/onchip.h"
 #include "analysis/comm/team.h"
 #include "output/json/comm_json.h"
@@ -58,6 +59,8 @@ struct make {
     struct mt_stride_graph graph, lanes;
     struct mt_onchip onchip;
     struct mt_onchip_rows onchip_rows;
+    struct mt_check_memory bytes;
+    struct mt_findings findings;
     struct mt_report report;
     MT_REPORT_LIST(const char *) roots;
 };
@@ -200,10 +203,14 @@ static int report_fill(struct make *m)
     if (mt_locality_run_finish(&m->p.more, m->p.comm) != 0 || mt_stride_graph_finish(&m->graph, 0) != 0 ||
         mt_stride_graph_finish(&m->lanes, 0) != 0)
         return mt_cli_fail("no memory for the report");
-    if (mt_onchip_rows_make(&m->onchip_rows, &m->onchip, m->p.source) != 0)
+    if (mt_onchip_rows_make(&m->onchip_rows, &m->onchip, m->p.source) != 0 ||
+        (m->p.bytes &&
+         (mt_check_memory_finish(&m->bytes) != 0 || mt_check_events(&m->findings, m->p.source) != 0)))
         return mt_cli_fail("no memory for the report");
+    mt_findings_finish(&m->findings);
     r->onchip = &m->onchip;
     r->onchip_rows = &m->onchip_rows;
+    r->findings = &m->findings;
     r->graph.graph = &m->graph;
     r->graph.stride = mt_stride_graph_kernel_stride(&m->graph, 0);
     if (m->lanes.nnodes) {
@@ -225,6 +232,10 @@ static int start_analyses(struct make *m)
     else if (mt_onchip_init(&m->onchip) == 0)
         m->p.onchip = &m->onchip;
     else
+        return mt_cli_fail("no memory for the report");
+    if (!m->quick && !(m->p.inputs.flags & MT_SOURCE_NO_HOST))
+        m->p.bytes = &m->bytes;
+    if (m->p.bytes && mt_check_memory_init(&m->bytes, m->p.source, &m->findings) != 0)
         return mt_cli_fail("no memory for the report");
     int code = mt_pipeline_start(&m->p, m->p.threads);
     if (code)
@@ -366,6 +377,8 @@ int mt_report_command(int argc, char **argv)
     mt_stride_graph_free(&m.lanes);
     mt_onchip_rows_free(&m.onchip_rows);
     mt_onchip_free(&m.onchip);
+    mt_check_memory_free(&m.bytes);
+    mt_findings_free(&m.findings);
     mt_buffers_free(&m.buffers);
     mt_pipeline_free(&m.p);
     free(m.roots.at);

@@ -1,7 +1,7 @@
 /* Findings as JSON and as SARIF (OASIS, version 2.1.0). */
 #define _GNU_SOURCE
 #include "findings_out.h"
-#include "finding_words.h"
+#include "output/text/finding_words.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Findings for a terminal. */
 #include "findings_out.h"
-#include "finding_words.h"
+#include "output/text/finding_words.h"
 #include "reader/base/text.h"
 #include <stdlib.h>
 

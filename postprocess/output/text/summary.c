@@ -1,6 +1,7 @@
 /* What stands out, in sentences. A sentence is only where the trace knows enough for it. */
 #define _GNU_SOURCE
 #include "summary.h"
+#include "finding_words.h"
 #include "output/rows/sorted.h"
 #include "locality_text.h"
 #include "table.h"
@@ -16,7 +17,7 @@
 
 /* ---- sentences under way ---- */
 
-enum { SENTENCES = 14 };
+enum { SENTENCES = 14 + MT_FINDING_KINDS };
 struct summary {
     const struct mt_comm_result *r;
     char *sentence[SENTENCES];
@@ -398,6 +399,13 @@ static void summary_sample(struct summary *s, const struct mt_estimates *estimat
     free(kernel);
 }
 
+/* ---- what should not be ---- */
+
+static void summary_finding(void *arg, int look, const char *sentence)
+{
+    summary_say(arg, look, "%s", sentence);
+}
+
 static void summary_all(struct summary *s, const struct mt_estimates *estimates)
 {
     struct total *by = calloc(s->nkernels + 1, sizeof *by);
@@ -433,7 +441,8 @@ static void summary_nothing(struct summary *s)
     summary_onchip(s, mt_banks_sentence);
 }
 
-int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates)
+int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates,
+                     const struct mt_findings *findings)
 {
     struct summary s = {.r = r};
     if (summary_rank(&s) != 0)
@@ -444,6 +453,7 @@ int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_es
         summary_nothing(&s);
     else
         summary_all(&s, estimates);
+    s.failed |= mt_findings_summary(findings, summary_finding, &s) != 0;
     for (int look = 1; look >= 0; look--)
         for (unsigned i = 0; i < s.n && !s.failed; i++)
             if (s.look[i] == look) {

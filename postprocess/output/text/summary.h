@@ -3,6 +3,7 @@
 #define MT_OUTPUT_SUMMARY_H
 #include <stdio.h>
 #include "output/rows/comm_formats.h"
+#include "analysis/check/findings.h"
 #include "analysis/locality/estimates.h"
 
 /* Of buffers of equal size that take turns, in *sentence, which the caller frees; NULL: there are none.
@@ -19,6 +20,7 @@ int mt_banks_sentence(const struct mt_onchip_rows *x, char **sentence, int *look
 int mt_hazards_sentence(const struct mt_onchip_rows *x, char **sentence, int *look);
 
 /* A line each, those that deserve a look first, marked "! ". `r` has its transfers and all further analyses.
- * 0, or -1 without memory; write errors are the stream's. */
-int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates);
+ * findings: of what no other sentence speaks of. 0, or -1 without memory; write errors are the stream's. */
+int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_estimates *estimates,
+                     const struct mt_findings *findings);
 #endif

@@ -1,7 +1,7 @@
 /* See finding_words.h. */
 #define _GNU_SOURCE
 #include "finding_words.h"
-#include "output/text/table.h"
+#include "table.h"
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -280,4 +280,44 @@ char *mt_finding_place(const struct mt_finding_side *s)
     if ((w.f = open_memstream(&w.text, &w.size)))
         words_place(w.f, s->file, s->line, s->at);
     return words_end(&w);
+}
+
+/* ---- the first of each kind ---- */
+
+static int words_first(const struct mt_finding *x, size_t more,
+                       void (*say)(void *arg, int look, const char *sentence), void *arg)
+{
+    const struct mt_finding_rule *rule = &mt_finding_rules[x->kind];
+    char *place = mt_finding_place(&x->here), *words = mt_finding_sentence(x);
+    struct words w = {0};
+    if (place && words && (w.f = open_memstream(&w.text, &w.size))) {
+        fprintf(w.f, "%s%s%s", rule->word, strcmp(place, "?") == 0 ? "" : " at ",
+                strcmp(place, "?") == 0 ? "" : place);
+        if (more)
+            fprintf(w.f, " (and %zu more)", more);
+        fprintf(w.f, ": %s.", words);
+    }
+    char *text = words_end(&w);
+    if (text)
+        say(arg, rule->level != MT_FINDING_HINT, text);
+    free(place);
+    free(words);
+    free(text);
+    return text ? 0 : -1;
+}
+
+int mt_findings_summary(const struct mt_findings *x, void (*say)(void *arg, int look, const char *sentence),
+                        void *arg)
+{
+    int rc = 0;
+    for (int kind = 0; kind < MT_FINDING_KINDS && rc == 0; kind++) {
+        const struct mt_finding *first = NULL;
+        size_t more = 0;
+        for (size_t i = 0; i < x->count; i++) {
+            more += first && (int)x->list[i].kind == kind;
+            first = !first && (int)x->list[i].kind == kind ? &x->list[i] : first;
+        }
+        rc = first ? words_first(first, more, say, arg) : 0;
+    }
+    return rc;
 }
