@@ -257,6 +257,7 @@ def usage(folder):
         ([one], b"at least two traces"), ([one, folder + "/none"], b"none"), ([one, one, "--ngram", "9"], b"from 1 to 8"),
         ([one, one, "--threshold", "x"], b"percentage"), ([one, one, "--measure", "x"], b"levenshtein"), ([one, one, "-f", "x"], b"csv"),
         ([one, atomic], b"text trace of atomic mode"), ([one, one, "-o", one], b"is one of the inputs"),
+        ([one, one, "--svg", one], b"is one of the inputs"),
     ):
         assert words in run(*args, code=2).stderr, args
     close(compare([one, one])["levenshtein"]["distance"], [[0, 0], [0, 0]], "itself")

@@ -115,6 +115,10 @@ def outputs(tmp):
         before = f.read()
     expect("input is output", run(convert, "--to", "mtc", "-o", ok("mat.mtc"), ok("mat.mtc")), 2, "one of the inputs")
     assert before
+    raw = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/succeed/stencil.trace")
+    with open(raw, "rb") as f:
+        expect("a choice from a pipe", subprocess.run([convert, "-t", "0..0", "-o", out + ".mtc", "-"], stdin=f, capture_output=True, text=True), 2,
+               "launches are chosen from a container")
     if os.path.exists("/dev/full"):
         for form in (["--to", "mtc"], ["--to", "atomic"]):
             expect("full disk", run(convert, *form, "-o", "/dev/full", ok("atomic.mtc")), 1, "No space left")

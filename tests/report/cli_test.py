@@ -99,6 +99,18 @@ class CommandLine(Case):
             self.assertEqual(f.read(), first, "a report that fails leaves the old one")
         copy = shutil.copy(GOLDEN + "/worked-example.trace", self.dir)
         self.run_("mt-report", copy, "-o", copy, code=2)
+        folder = self.dir + "/inputs"
+        os.mkdir(folder)
+        for name in ("MemTrace-pipe-0", "MemTrace-pipe-0.meta"):
+            shutil.copy(GOLDEN + "/worked-example.trace" + os.path.splitext(name)[1], os.path.join(folder, name))
+        trace = folder + "/MemTrace-pipe-0"
+        for tool, *words in (("mt-graph", "--svg", trace), ("mt-graph", "--svg", trace + ".meta"), ("mt-report", "-o", trace + ".meta"),
+                             ("mt-extract", "-o", trace + ".meta"), ("mt-compare", "--svg", trace, folder)):
+            for what in trace, folder:
+                done = self.run_(tool, *words, what, code=2)
+                self.assertIn("is one of the inputs", done.stderr, (tool, words))
+        comm = self.file("o.json", self.run_("mt-extract", trace).stdout)
+        self.assertIn("is one of the inputs", self.run_("mt-report", "--from", comm, "-o", comm, code=2).stderr)
 
     @unittest.skipUnless(shutil.which("node"), "there is no node here")
     def test_script(self):

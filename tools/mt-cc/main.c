@@ -316,7 +316,8 @@ int main(int argc, char **argv)
         return 1;
     }
     if (strcmp(argv[1], "--env") == 0 && argc == 2) {
-        return mt_cc_print_environment(&places);
+        int code = mt_cc_print_environment(&places);
+        return code ? code : mt_near_told("mt-cc");
     }
     mt_cc_forget_environment();
     r.toolkit = places.cuda;

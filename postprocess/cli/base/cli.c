@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -270,9 +271,36 @@ int mt_inputs_finish(struct mt_source *s, int *complete)
 
 /* ---- output ---- */
 
+/* Is it one of them, what belongs to one, or a trace in a folder of them? */
+static int output_is_input(const char *path, const struct stat *st, const struct mt_inputs *in)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *above = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("."), meta[PATH_MAX];
+    struct stat other, folder;
+    int found = 0, inside = above && strncmp(name, "MemTrace-", 9) == 0 && stat(above, &folder) == 0;
+    free(above);
+    for (size_t i = 0; i < in->npaths && !found; i++) {
+        snprintf(meta, sizeof meta, "%s.meta", in->paths[i]);
+        if (stat(in->paths[i], &other) == 0)
+            found = (other.st_dev == st->st_dev && other.st_ino == st->st_ino) ||
+                    (inside && other.st_dev == folder.st_dev && other.st_ino == folder.st_ino);
+        if (!found && stat(meta, &other) == 0)
+            found = other.st_dev == st->st_dev && other.st_ino == st->st_ino;
+    }
+    return found;
+}
+
+int mt_output_other(const char *path, const struct mt_inputs *in)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && output_is_input(path, &st, in)
+               ? mt_cli_usage("the output %s is one of the inputs", path)
+               : 0;
+}
+
 int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs *in)
 {
-    struct stat st, other;
+    struct stat st;
     const char *why = NULL;
     *o = (struct mt_output){.path = path, .fd = STDOUT_FILENO};
     if (!path || strcmp(path, "-") == 0)
@@ -288,11 +316,10 @@ int mt_output_open(struct mt_output *o, const char *path, const struct mt_inputs
         mt_cli_say("%s: cannot write: %s", path, why ? why : strerror(errno));
         return MT_EXIT_USAGE;
     }
-    for (size_t i = 0; i < in->npaths; i++)
-        if (stat(in->paths[i], &other) == 0 && other.st_dev == st.st_dev && other.st_ino == st.st_ino) {
-            close(o->fd);
-            return mt_cli_usage("the output %s is one of the inputs", path);
-        }
+    if (!o->created && output_is_input(path, &st, in)) {
+        close(o->fd);
+        return mt_cli_usage("the output %s is one of the inputs", path);
+    }
     return 0;
 }
 

@@ -114,7 +114,9 @@ struct mt_output {
 };
 int mt_output_open(struct mt_output *o, const char *path,
                    const struct mt_inputs *in); /* 0, or an exit code */
-int mt_output_ready(struct mt_output *o);       /* once; later calls do nothing */
+/* 0, or MT_EXIT_USAGE after saying so: it is one of the inputs, or the companion of one. */
+int mt_output_other(const char *path, const struct mt_inputs *in);
+int mt_output_ready(struct mt_output *o); /* once; later calls do nothing */
 /* Says that it cannot be written; MT_EXIT_FAILURE. */
 int mt_output_failed(struct mt_output *o, int error);
 /* A stream that owns the descriptor; signals interrupt none of its writes. NULL: errno. */

@@ -426,8 +426,11 @@ static int convert_input(struct options *x, FILE *f, int fd)
     struct mt_error err;
     if (mt_window_open(&in, x->input, &mt_cli_stop, &err) != 0)
         return mt_cli_failed(&err);
-    int code =
-        mt_convert_window_is_raw(&in) ? from_raw(x, &in, f) : mt_convert_repack(&in, f, x->level, &x->choice);
+    int raw = mt_convert_window_is_raw(&in);
+    int code = raw && convert_chooses(x)
+                   ? mt_cli_usage("%s: launches are chosen from a container: convert it first", x->input)
+               : raw ? from_raw(x, &in, f)
+                     : mt_convert_repack(&in, f, x->level, &x->choice);
     mt_window_close(&in);
     return code;
 }

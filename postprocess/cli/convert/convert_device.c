@@ -55,6 +55,8 @@ static int convert_device_choose(struct mt_host_reader *r, const struct mt_conve
         c->others += others;
     }
     c->all = c->count == n && !want->has_stream;
+    if (!c->count && n)
+        mt_cli_note("no launch matches: the trace has %zu, and memtrace dump --stat names their kernels", n);
     if (single && several)
         return mt_cli_usage("%s: has launches of several streams, and a raw trace has one: give --stream N",
                             r->window.name);

@@ -105,7 +105,7 @@ static int graph_option(void *arg, int o)
         return 0;
     case MT_OPT_SVG:
         x->svg = optarg;
-        return 0;
+        return *x->svg && strcmp(x->svg, "-") != 0 ? 0 : mt_cli_usage("--svg needs the name of a file");
     case MT_OPT_NODE:
         return parse_node(x, optarg);
     case MT_OPT_MIN_COUNT:
@@ -290,7 +290,11 @@ int mt_graph_command(int argc, char **argv)
     int code = mt_cli_options(&command, argc, argv, graph_option, &x);
     if (code == 0) {
         mt_inputs_take(&x.in.inputs, argc, argv);
-        code = mt_output_open(&out, x.output, &x.in.inputs);
+        code = x.svg ? mt_output_other(x.svg, &x.in.inputs) : 0;
+        if (code == 0 && x.svg && x.output && strcmp(x.svg, x.output) == 0)
+            code = mt_cli_usage("--svg and --output name one file, %s", x.svg);
+        if (code == 0)
+            code = mt_output_open(&out, x.output, &x.in.inputs);
     }
     if (code == 0)
         code = mt_stride_graph_input_open(&x.in, x.in.inputs.paths, x.in.inputs.npaths);

@@ -111,7 +111,8 @@ int main(int argc, char **argv)
         return mt_near_told("memtrace");
     }
     int help = strcmp(word, "help") == 0;
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (help && argc < 3))
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
+        (help && (argc < 3 || strcmp(argv[2], "help") == 0)))
         return memtrace_help();
     c = memtrace_find(help ? argv[2] : word);
     if (!c)

@@ -324,8 +324,9 @@ static int report_one(struct make *m, int argc, char **argv, int middle)
         optind = middle + 1;
     mt_inputs_take(&m->p.inputs, argc, argv);
     int code = mt_inputs_folders(&m->p.inputs);
+    const struct mt_inputs from = {.paths = &m->from, .npaths = m->from != NULL};
     if (code == 0)
-        code = mt_output_open(&m->p.out, m->output, &m->p.inputs);
+        code = mt_output_open(&m->p.out, m->output, m->from ? &from : &m->p.inputs);
     return code ? code : report_run(m);
 }
 
