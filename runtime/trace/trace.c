@@ -459,6 +459,8 @@ void mt_trace_finish(void)
 {
     if (!mt_tracing())
         return;
+    if (!count && mt_options()->check && mt_log_size()) /* what was checked stands in a companion */
+        mt_trace_open();
     pthread_mutex_lock(&lock);
     for (struct mt_trace *t = traces; t; t = t->next) {
         end_companion(t);

@@ -39,6 +39,8 @@ static void run_environment(const struct mt_check_choice *choice, int stop)
     setenv("MEMTRACE_QUIET", "1", 0);
     if (mt_check_wants_group(choice, MT_FINDING_RACE))
         setenv("MEMTRACE_CPU_THREADS", "1", 0); /* CTAs of a launch then have an order in the trace */
+    else if (!mt_check_wants_group(choice, MT_FINDING_INIT) && !mt_check_wants_group(choice, MT_FINDING_USE))
+        setenv("MEMTRACE_KERNELS", "!.", 0); /* the runtime finds them: no accesses are needed */
 }
 
 static int run_wait(pid_t child)
