@@ -247,6 +247,12 @@ def onchip_versus(world):
     page = os.path.join(world.folder("page"), "r.html")
     world.call([world.tool("mt-report"), path, "--", path, "-o", page])
     holds("the page", "wavefronts of bank conflicts" in open(page, encoding="utf-8").read())
+    before = world.compile(os.path.join(world.src, "versus", "before", "transpose.cu"), "-O2")  # uses no shared memory
+    none = world.run_ok([before], MEMTRACE_FORMAT="compact", MEMTRACE_SPACES="global,shared").path() + ".mtc"
+    for a, b in ((path, none), (none, path)):
+        some = json.loads(world.call([*compare, a, b]).stdout)
+        same("recorded, and none", [some["all"]["bank_conflicts"][side] == 0 for side in "ab"], [a == none, b == none])
+        holds("both know it: " + some["sentence"], "not compared" not in some["sentence"])
     world.call([world.tool("mt-report"), without, "--", without, "-o", page])
     holds("a page without", "wavefronts of bank conflicts" not in open(page, encoding="utf-8").read())
     says = world.call([world.tool("mt-extract"), "--format=summary", path]).stdout
