@@ -304,7 +304,10 @@ void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct
     fprintf(f, "%zu launches, ", comm->nlaunches);
     if (comm->reported < comm->records)
         fprintf(f, "%" PRIu64 " of its ", comm->reported);
-    fprintf(f, "%" PRIu64 " accesses%s%s\n", comm->records, comm->reported > comm->records ? " in all" : "",
+    fprintf(f, "%" PRIu64 " accesses%s", comm->records, comm->reported > comm->records ? " in all" : "");
+    if (comm->options.host)
+        fprintf(f, ", %" PRIu64 " of host code", comm->host_accesses);
+    fprintf(f, "%s\n",
             head->complete > 0 ? ""
             : head->complete   ? "; not known whether that is all"
                                : "; INCOMPLETE");
