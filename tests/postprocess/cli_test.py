@@ -364,6 +364,12 @@ class Output(Case):
         super().setUp()
         self.path = self.file("t", trace([("w", WRITE), ("r", READ)]))
 
+    def test_graph_of_nothing(self):
+        """What strides are, where no access says which trace it is."""
+        for words, raw in (((), True), (("-k", "nosuch"), False)):
+            said = self.run_tool("mt-graph", *words, self.path).stdout
+            self.assertEqual(b"a raw trace has no threads" in said, raw, said)
+
     def test_file(self):
         out = os.path.join(self.dir, "out.json")
         for tool in ("mt-extract", "mt-graph"):
