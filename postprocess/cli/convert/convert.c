@@ -81,6 +81,9 @@ static int convert_settle(struct options *x)
     if (!kernels && mt_is_container(x->input) && convert_chooses(x))
         return mt_cli_usage("%s: has host code: --kernels, --supersteps and --stream are for launches",
                             x->input);
+    if (features & MT_MTC_HAS_SPACES && x->to != MTC)
+        mt_cli_note("%s: what it has of shared and local memory is left out: that is for containers alone",
+                    x->input);
     if (kernels && (x->to == SIM + MT_SIM_DRMEMTRACE || x->to == SIM + MT_SIM_CHAMPSIM))
         return mt_cli_usage(
             "%s: has accesses of kernels: --to ramulator and gem5 take these, %s takes host code", x->input,
