@@ -271,7 +271,7 @@ int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm
         snprintf(
             x->notes[3], sizeof x->notes[3],
             "placement: distinct bytes are null, more than %d sets of CTAs read the same ones (--kernels "
-            "and --supersteps leave launches out)",
+            "and --launches leave launches out)",
             MT_READERS_MOST);
     for (int i = x->quiet ? 2 : 0; i < MT_LOCALITY_RUN_NOTES; i++) /* for these no page has a place */
         if (x->notes[i][0])

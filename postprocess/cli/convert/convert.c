@@ -79,7 +79,7 @@ static int convert_settle(struct options *x)
         x->to = to_mtc || x->raw ? MTC : features & MT_MTC_HAS_DEVICE ? RAW : BY_MODE;
     int kernels = x->raw || (features & MT_MTC_HAS_DEVICE) != 0;
     if (!kernels && mt_is_container(x->input) && convert_chooses(x))
-        return mt_cli_usage("%s: has host code: --kernels, --supersteps and --stream are for launches",
+        return mt_cli_usage("%s: has host code: --kernels, --launches and --stream are for launches",
                             x->input);
     if (features & MT_MTC_HAS_SPACES && x->to != MTC)
         mt_cli_note("%s: what it has of shared and local memory is left out: that is for containers alone",
