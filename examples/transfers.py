@@ -55,7 +55,7 @@ def main():
         sys.exit(f"{sys.argv[1]}: no transfers")
     if len(boxes) > LIMIT:
         sys.exit(f"{sys.argv[1]}: {len(boxes)} CTA instances are too many for a picture (at most {LIMIT}); "
-                 "extract fewer with --supersteps or --kernels")
+                 "extract fewer with --launches or --kernels")
     columns = sorted({(int(step), kernel) for kernel, step, _ in boxes})
     rows = sorted({cta for _, _, cta in boxes}, key=cta_key)
     x = {(kernel, str(step)): (k + 1) * COLUMN for k, (step, kernel) in enumerate(columns)}

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ struct start {
     char **environment;
     int error;
     pid_t pid;
-    char *top[2]; /* of two stacks */
+    char stack[2][STACK];
 };
 
 /* Puts the descriptors where they belong: first out of each other's way. 0, or -1. */
@@ -76,7 +77,7 @@ static int child_run(void *start)
 static int child_between(void *start)
 {
     struct start *s = start;
-    s->pid = __clone(child_run, s->top[1], CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+    s->pid = __clone(child_run, s->stack[1] + STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, s);
     if (s->pid < 0)
         s->error = errno;
     syscall(SYS_exit_group, 0);
@@ -139,33 +140,46 @@ static char **child_environment(void)
     return e;
 }
 
-pid_t mt_child_start(const struct mt_child *c, char *why, size_t size)
+/* qemu has no child that ends without a signal, and takes CLONE_VFORK for a fork. */
+static void child_begin(struct start *s)
 {
-    struct start s = {.child = c, .environment = child_environment()};
     sigset_t all, old;
-    char *stacks = malloc(2 * STACK);
-    mt_child_file(c, s.path, sizeof s.path);
-    if (!stacks || !s.environment) {
-        s.error = ENOMEM;
-        goto out;
-    }
-    s.top[0] = stacks + STACK;
-    s.top[1] = stacks + 2 * STACK;
     sigfillset(&all); /* no handler of the program may run there */
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int pid = __clone(child_between, s.top[0], CLONE_VM | CLONE_VFORK, &s);
+    int pid = __clone(child_between, s->stack[0] + STACK, CLONE_VM | CLONE_VFORK, s);
+    if (pid < 0 && errno == EINVAL)
+        pid = __clone(child_between, s->stack[0] + STACK, SIGCHLD, s);
     if (pid < 0)
-        s.error = errno;
+        s->error = errno;
     else
-        while (waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR) {
+        while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) {
         }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-out:
-    free(stacks);
-    free(s.environment);
-    if (!s.error)
-        return s.pid;
-    snprintf(why, size, "%s cannot be started (%s): %s", c->words[0], *s.path ? s.path : "it is not in PATH",
-             strerror(s.error));
+}
+
+static pid_t child_failed(const struct mt_child *c, const char *path, int error, char *why, size_t size)
+{
+    snprintf(why, size, "%s cannot be started (%s): %s", c->words[0], *path ? path : "it is not in PATH",
+             strerror(error));
     return -1;
+}
+
+pid_t mt_child_start(const struct mt_child *c, char *why, size_t size)
+{
+    /* Shared: a fork's answer comes back, too. */
+    struct start *s =
+        mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (s == MAP_FAILED)
+        return child_failed(c, c->words[0], errno, why, size);
+    s->child = c;
+    s->environment = child_environment();
+    mt_child_file(c, s->path, sizeof s->path);
+    if (s->environment)
+        child_begin(s);
+    else
+        s->error = ENOMEM;
+    free(s->environment);
+    pid_t pid = s->error ? child_failed(c, s->path, s->error, why, size) : s->pid;
+    munmap(s, sizeof *s);
+    return pid;
 }

@@ -14,7 +14,7 @@ struct mt_child {
                            * own. All others are closed. They stay the caller's. */
 };
 /* Its process number, or -1: *why is a sentence for the user. Nobody waits for it: that it has ended shows in
- * its descriptors. */
+ * its descriptors. Under qemu the program gets a SIGCHLD, and a file that cannot be run shows there, too. */
 pid_t mt_child_start(const struct mt_child *c, char *why, size_t size);
 /* The file that mt_child_start would run; "" when only PATH is left. */
 void mt_child_file(const struct mt_child *c, char *path, size_t size);

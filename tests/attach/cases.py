@@ -330,6 +330,23 @@ def case_environment():
     words = done.stdout.split()
     expect(words[0].count("libmemtrace-attach.so") == 1 and words[1].count("libmemtrace.so") == 1, done)
     expect("MEMTRACE_KERNELS='a b'" in done.stdout and done.stdout.endswith("env 'x y'\n"), done)
+    for bad in ("(", "!(", "a["):
+        done, _ = mt_run("-k", bad, "echo", "ran")
+        expect(done.returncode == 2 and not done.stdout and re.fullmatch(f"mt-run: '{re.escape(bad)}' is not a regular expression: [^\\n]+\n", done.stderr), bad, done)
+
+
+@case("cache", FIXTURES_REQUIRED="attach")
+def case_cache():
+    """--cache: where a run keeps its images, also for a program that goes elsewhere; the same of --cache-list and --cache-clear."""
+    with tempfile.TemporaryDirectory() as there:
+        here = clean_environment(MEMTRACE_DIR=there)
+        images = lambda: [n for n in os.listdir(there + "/kept") if n.endswith(".image")]
+        said = lambda option: run([tool("mt-run"), "--cache=kept", option], cwd=there, env=here).stdout
+        expect(said("--cache-list") == f"0 images, 0 bytes in {there}/kept\n" and not os.listdir(there), "nothing is made to look at")
+        done = run([tool("mt-run"), "--cache=kept", "sh", "-c", f"cd / && {WORK}/app 0"], cwd=there, env=here)
+        expect(done.returncode == 0 and images(), done, os.listdir(there))
+        expect(f"{len(images())} images, " in said("--cache-list"), images())
+        expect(f"in {there}/kept\n" in said("--cache-clear") and not images(), images())
 
 
 OLDER = "malloc 0\nattributes 0\nproperties 0\nsynchronize 0 advise 0\ntype 3 same 1 beyond 0\nwarp 32 clock 1 major 1 minor 1\ngone 801 801\n"

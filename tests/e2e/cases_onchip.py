@@ -223,7 +223,10 @@ def onchip_matrix(world):
 @case("onchip.versus")
 def onchip_versus(world):
     """Two runs side by side: what is on the chip counts, too, and a summary says it."""
-    run = world.run_ok(program(world, SPACES), MEMTRACE_FORMAT="compact")
+    app = program(world, SPACES)
+    kernels = re.findall(r"kernel (\w+)", world.call([world.tool("mt-run"), "--list", app]).stdout)
+    holds(f"each kernel once: {kernels}", "unordered" in kernels and len(kernels) == len(set(kernels)) and not any("memtrace" in k for k in kernels))
+    run = world.run_ok(app, MEMTRACE_FORMAT="compact")
     path = run.path() + ".mtc"
     compare = [world.tool("mt-compare"), "--volumes", "--format=json"]
     name = names(world)
@@ -244,11 +247,22 @@ def onchip_versus(world):
     one = json.loads(world.call([*compare, path, without]).stdout)
     same("what one run does not know", one["all"]["bank_conflicts"]["b"], None)
     holds("nor the other", "bank_conflicts" not in json.loads(world.call([*compare, without, without]).stdout)["all"])
+    before = world.compile(os.path.join(world.src, "versus", "before", "transpose.cu"), "-O2")  # uses no shared memory
+    none = world.run_ok([before], MEMTRACE_FORMAT="compact", MEMTRACE_SPACES="global,shared").path() + ".mtc"
+    for a, b in ((path, none), (none, path)):
+        some = json.loads(world.call([*compare, a, b]).stdout)
+        same("recorded, and none", [some["all"]["bank_conflicts"][side] == 0 for side in "ab"], [a == none, b == none])
+        holds("both know it: " + some["sentence"], "not compared" not in some["sentence"])
     page = os.path.join(world.folder("page"), "r.html")
     world.call([world.tool("mt-report"), path, "--", path, "-o", page])
     holds("the page", "wavefronts of bank conflicts" in open(page, encoding="utf-8").read())
     world.call([world.tool("mt-report"), without, "--", without, "-o", page])
     holds("a page without", "wavefronts of bank conflicts" not in open(page, encoding="utf-8").read())
+    for there, text in ((path, "of shared and local memory is left out"), (without, "")):
+        for words in (["mt-dump", "--stat", there], ["mt-dump", "-f", "csv", there], ["mt-convert", "--to", "raw", "-o", os.path.join(world.folder("raw"), "t"), there]):
+            err = world.call([world.tool(words[0]), *words[1:]]).stderr
+            holds(f"{words}: {err}", text in err if text else not err)
+    same("nothing is left out", world.call([world.tool("mt-dump"), "--runs", path]).stderr, "")
     says = world.call([world.tool("mt-extract"), "--format=summary", path]).stdout
     lost, waves = (sum(c[k] for c in direct["banks"]) for k in ("conflicts", "wavefronts"))
     holds("the summary: " + says, f"! {100 * lost / waves:.1f} % of the wavefronts of shared memory are bank conflicts" in says and

@@ -248,6 +248,30 @@ class Companions(Case):
         self.assertEqual((got["untraced"], got["untraced_launches"]), (4, 1))
         self.assertEqual(list(got["KCV"]["r"]), ["1"])
 
+    def untraced_run(self, name, untraced, n=2):
+        """A run of w, which loads n words, and of "other"; `untraced` of w have no record."""
+        records = [record(0, LOAD, 4, 0x10 + 4 * i, C0) for i in range(n)]
+        path = self.file(name, trace([("w", records), ("other", READ)]))
+        self.file(name + ".meta", companion([launch(0, "w", n, untraced=untraced), launch(1, "other", 1, untraced=7)], {},
+                                            {"records_written": n + 1, "records_counted": n + 1}))
+        return path
+
+    def test_compare_says_what_has_no_record(self):
+        """What moved to where nothing is recorded is no improvement; one of 300 accesses decides nothing."""
+        all_seen, hidden, one = self.untraced_run("a", 0, 300), self.untraced_run("b", 150, 150), self.untraced_run("c", 1, 299)
+        for a, b, verdict, says in ((all_seen, hidden, "none", ["Of B, 150 accesses in w have no record"]), (hidden, all_seen, "none", ["Of A, 150 accesses in w have"]),
+                                    (hidden, hidden, "same", ["Of A, 150 accesses in w have", "Of B, 150 accesses in w have"]),
+                                    (all_seen, all_seen, "same", []), (all_seen, one, "same", ["Of B, 1 access in w has no record and is in no figure"])):
+            said = self.run_tool("mt-compare", "--volumes", "-k", "w", a, b).stdout.decode()
+            got = json.loads(self.run_tool("mt-compare", "--volumes", "--format=json", "-k", "w", a, b).stdout)
+            self.assertEqual(got["verdict"], verdict, got["sentence"])
+            self.assertEqual(verdict == "none", "not as many accesses of each have no record" in got["sentence"], got["sentence"])
+            self.assertEqual(got["sentence"].count("no record and"), len(says), got["sentence"])
+            for words in says:
+                self.assertIn(words, got["sentence"])
+            self.assertIn(got["sentence"], said)
+            self.assertEqual([got[s]["untraced"] for s in "ab"], [{all_seen: 0, hidden: 150, one: 1}[x] for x in (a, b)])
+
     def test_no_end(self):
         self.incomplete(companion([launch(0, "w", 2)]), "no end")
 
@@ -339,6 +363,12 @@ class Output(Case):
     def setUp(self):
         super().setUp()
         self.path = self.file("t", trace([("w", WRITE), ("r", READ)]))
+
+    def test_graph_of_nothing(self):
+        """What strides are, where no access says which trace it is."""
+        for words, raw in (((), True), (("-k", "nosuch"), False)):
+            said = self.run_tool("mt-graph", *words, self.path).stdout
+            self.assertEqual(b"a raw trace has no threads" in said, raw, said)
 
     def test_file(self):
         out = os.path.join(self.dir, "out.json")

@@ -104,6 +104,18 @@ class ByHand(Case):
         self.assertEqual((got["host_accesses"], got["records"], got["complete"], got["notes"]), (7, 6, True, []))
         self.assertEqual(got["addresses"], {})
 
+    def test_text(self):
+        """The same for people: by line, most bytes first."""
+        text, summary = (subprocess.run([BIN + "/mt-extract", "-f", *f, self.trace, self.container], check=True, capture_output=True, text=True).stdout
+                         for f in (("text", "-s", "HDV,HCV"), ("summary",)))
+        for said in text, summary:
+            self.assertEqual(said.splitlines()[0], "2 launches, 6 accesses, 7 of host code")
+        table = text.split("Bytes of host code by source line")[1].split("\n\n")[0].splitlines()[2:]
+        rows = {tuple(row.split()) for row in table}
+        self.assertEqual(table[0].split()[0], "/src/app.cu:10")
+        self.assertEqual(rows, {("/src/app.cu:%d" % line, *map(str, sums)) for line, *sums in (
+            (10, 0, 32, 0, 12), (11, 0, 4, 0, 4), (20, 6, 0, 6, 0), (21, 16, 0, 16, 0), (30, 0, 4, 0, 4), (31, 4, 0, 2, 0))})
+
     def test_without_host(self):
         blind = self.extract(self.trace)
         self.assertNotIn("HCV", blind)

@@ -26,7 +26,7 @@ class Worked(Case):
         for key, value in expected.items():
             self.assertEqual(self.figure(key), value, key)
         self.assertEqual(self.page.text("#complete"), "complete")
-        self.assertIn("3 accesses have no record", self.page.text("#missing"))
+        self.assertIn("3 accesses in sum have no record", self.page.text("#missing"))
 
     def test_tables(self):
         head, *rows = self.table("Kernels")

@@ -15,6 +15,7 @@
 #include "base/child.h"
 
 static volatile int asked; /* times that the program's own functions were asked */
+static int qemu;           /* it runs there: who cannot be started may look as one that ends at once */
 
 /* In place of the C library's, as a sanitizer's are. */
 int sigaction(int sig, const struct sigaction *new, struct sigaction *old)
@@ -58,12 +59,15 @@ static void test_the_programs_functions_are_left_alone(void **state)
     char text[16];
     assert_int_equal(child_says((const char *const[]){"echo", "here", NULL}, text, sizeof text), 5);
     assert_memory_equal(text, "here\n", 5);
-    assert_int_equal(child_says((const char *const[]){"/nowhere/at/all", NULL}, text, sizeof text), -1);
+    ssize_t n = child_says((const char *const[]){"/nowhere/at/all", NULL}, text, sizeof text);
+    assert_true(n == -1 || (qemu && n == 0));
     assert_int_equal(asked, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argv;
+    qemu = argc > 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_programs_functions_are_left_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

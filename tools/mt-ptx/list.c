@@ -6,6 +6,7 @@
 #include "mt-ptx.h"
 #include "cli/command/near.h"
 #include "../../llvm-pass/base/shim.h"
+#include "../../runtime/cpu/abi.h"
 
 /* Modules with PTX are looked at first: what has machine code alone may be the linked code of their files. */
 struct list {
@@ -15,8 +16,13 @@ struct list {
     unsigned lone; /* kernels of the machine code that is looked at */
 };
 
+/* Of kernels of mt-cc the version with record calls is a kernel, too, and nothing that people know. */
 static void list_kernel(struct list *l, const char *name, const char *what)
 {
+    size_t n = strlen(name), end = strlen(MT_TRACED_SUFFIX);
+    if (n > end && !strcmp(name + n - end, MT_TRACED_SUFFIX)) {
+        return;
+    }
     char *pretty = mt_shim_demangle(name, 1);
     fprintf(l->to, "    kernel %s: %s\n", pretty ? pretty : name, what);
     free(pretty);

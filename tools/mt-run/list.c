@@ -78,10 +78,10 @@ static int list_tool(char tool[PATH_MAX])
     return EXIT_FAILED;
 }
 
-int mt_run_cache(const char *what, const char *folder)
+int mt_run_cache(const char *what)
 {
-    char tool[PATH_MAX], place[] = "--cache";
-    char *argv[] = {tool, (char *)what, folder ? place : NULL, (char *)folder, NULL};
+    char tool[PATH_MAX];
+    char *argv[] = {tool, (char *)what, NULL};
     int code = list_tool(tool);
     return code ? code : mt_run_wait(argv, NULL);
 }

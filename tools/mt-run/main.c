@@ -2,6 +2,7 @@
 #include "mt-run.h"
 #include <errno.h>
 #include <getopt.h>
+#include <regex.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static const struct mt_command command = {
 
 struct request {
     int list, show, verbose;
-    const char *cache, *of_cache; /* --cache; what is asked of mt-ptx about it */
+    const char *of_cache; /* what is asked of mt-ptx about the cache */
 };
 
 static void main_say(const char *format, va_list args, const char *end)
@@ -83,6 +84,35 @@ static int main_output(const char *folder)
         return EXIT_FAILED;
     }
     setenv("MEMTRACE_DIR", whole, 1);
+    return 0;
+}
+
+/* As in main_output, but who needs the folder makes it, and looks at whose it is. */
+static int main_cache(const char *folder)
+{
+    char here[PATH_MAX] = "", *whole;
+    if ((*folder != '/' && !getcwd(here, sizeof here)) ||
+        asprintf(&whole, "%s%s%s", here, *here ? "/" : "", folder) < 0) {
+        mt_run_say("%s: %s", folder, strerror(errno));
+        return EXIT_FAILED;
+    }
+    setenv("MEMTRACE_CACHE", whole, 1);
+    free(whole);
+    return 0;
+}
+
+/* The program itself would only say what is wrong, and trace all. */
+static int main_kernels(const char *text)
+{
+    char why[200];
+    regex_t regex;
+    int bad = regcomp(&regex, text + (*text == '!'), REG_EXTENDED | REG_NOSUB);
+    if (bad) {
+        regerror(bad, &regex, why, sizeof why);
+        return main_wrong("'%s' is not a regular expression: %s", text, why);
+    }
+    regfree(&regex);
+    setenv("MEMTRACE_KERNELS", text, 1);
     return 0;
 }
 
@@ -145,8 +175,7 @@ static int main_option(void *arg, int o)
     case MT_OPT_DEVICE:
         return main_choice("MEMTRACE_DEVICE", optarg, devices, "auto, gpu or cpu");
     case MT_OPT_KERNELS:
-        setenv("MEMTRACE_KERNELS", optarg, 1);
-        return 0;
+        return main_kernels(optarg);
     case MT_OPT_SPACES:
         return main_spaces(optarg);
     case MT_OPT_VERBOSE:
@@ -157,8 +186,7 @@ static int main_option(void *arg, int o)
         setenv("MEMTRACE_QUIET", "1", 1);
         return 0;
     case MT_OPT_CACHE:
-        r->cache = optarg;
-        return 0;
+        return main_cache(optarg);
     case MT_OPT_CACHE_LIST:
     case MT_OPT_CACHE_CLEAR:
         r->of_cache = o == MT_OPT_CACHE_LIST ? "--cache-list" : "--cache-clear";
@@ -224,8 +252,7 @@ int main(int argc, char **argv)
     if (code)
         return code < 0 ? mt_near_told("mt-run") : code;
     if (r.of_cache)
-        return optind < argc ? main_wrong("%s takes no program", r.of_cache)
-                             : mt_run_cache(r.of_cache, r.cache);
+        return optind < argc ? main_wrong("%s takes no program", r.of_cache) : mt_run_cache(r.of_cache);
     setenv("MEMTRACE_FORMAT", "compact", 0); /* unless somebody asked for another one */
     if (optind == argc && !r.list)
         return main_wrong("no program");

@@ -61,6 +61,6 @@ int mt_run_libraries(const char *path, struct words *files, int talk);
 /* ---- list.c */
 /* What traces here, and which device code the file and its libraries carry; NULL: the first alone. */
 int mt_run_list(const char *name);
-/* --cache-list or --cache-clear of the folder, NULL: where programs keep images; the exit code. */
-int mt_run_cache(const char *what, const char *folder);
+/* --cache-list or --cache-clear of the folder where programs keep images; the exit code. */
+int mt_run_cache(const char *what);
 #endif

@@ -16,6 +16,7 @@ int mt_run_parts_gather(struct mt_run_parts *p, const struct mt_source *s, size_
         if (p->n == 0 || strcmp(p->list[p->n - 1].kernel, l->kernel) != 0)
             p->list[p->n++].kernel = l->kernel;
         p->list[p->n - 1].ctas += ctas;
+        p->list[p->n - 1].untraced += l->untraced;
         p->list[p->n - 1].traced += l->has_ctas ? l->traced_ctas : l->traced ? ctas : 0;
     }
     free(all);
@@ -34,4 +35,14 @@ const struct mt_run_part *mt_run_parts_find(const struct mt_run_parts *p, const 
         if (strcmp(p->list[i].kernel, kernel) == 0)
             return &p->list[i];
     return NULL;
+}
+
+void mt_untraced_add(struct mt_untraced *u, const struct mt_run_part *p)
+{
+    u->accesses += p->untraced;
+    u->kernels += p->untraced != 0;
+    if (p->untraced <= u->most)
+        return;
+    u->most = p->untraced;
+    u->kernel = p->kernel;
 }

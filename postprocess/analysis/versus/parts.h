@@ -9,6 +9,7 @@
 struct mt_run_part {
     const char *kernel; /* the companion's */
     uint64_t traced, ctas;
+    uint64_t untraced; /* accesses without a record */
 };
 /* Zero-initialised is empty. */
 struct mt_run_parts {
@@ -21,4 +22,12 @@ int mt_run_parts_gather(struct mt_run_parts *p, const struct mt_source *s, size_
 void mt_run_parts_free(struct mt_run_parts *p);
 /* NULL: no companion knows the kernel. */
 const struct mt_run_part *mt_run_parts_find(const struct mt_run_parts *p, const char *kernel);
+
+/* Accesses without a record. Zero-initialised is none. */
+struct mt_untraced {
+    uint64_t accesses, most;
+    const char *kernel; /* the one that has most of them */
+    size_t kernels;     /* that have any */
+};
+void mt_untraced_add(struct mt_untraced *u, const struct mt_run_part *p);
 #endif

@@ -343,6 +343,27 @@ static void versus_judge(struct mt_versus *p)
                     p->all.a->v[MT_FIGURE_STORED] != p->all.b->v[MT_FIGURE_STORED];
 }
 
+/* What a run moves to where it has no record looks like less. */
+static void versus_untraced(struct mt_versus *p, const struct mt_run_side *a, const struct mt_run_side *b)
+{
+    const struct mt_run_side *side[2] = {a, b};
+    uint64_t all[2], n[2];
+    for (int s = 0; s < 2; s++) {
+        for (size_t i = 0; i < p->count; i++) {
+            const struct mt_side_row *r = s ? p->kernels[i].row.b : p->kernels[i].row.a;
+            const struct mt_run_part *part = r ? mt_run_parts_find(&side[s]->parts, r->kernel) : NULL;
+            if (part)
+                mt_untraced_add(&p->untraced[s], part);
+        }
+        n[s] = p->untraced[s].accesses;
+        all[s] = n[s] + side[s]->all.v[MT_FIGURE_ACCESSES];
+    }
+    double apart = n[0] < n[1] ? (double)(n[1] - n[0]) : (double)(n[0] - n[1]);
+    p->unseen = apart > MT_VERSUS_SLACK * (double)(all[0] > all[1] ? all[0] : all[1]);
+    if (p->unseen)
+        p->verdict = MT_VERDICT_NONE;
+}
+
 /* Sampled or selected differently? What is by less than the verdict's slack is rounding. */
 static void versus_parts(struct mt_versus *p, const struct mt_run_side *a, const struct mt_run_side *b)
 {
@@ -388,6 +409,7 @@ int mt_versus_make(struct mt_versus *p, const struct mt_run_side *a, const struc
         }
     }
     versus_judge(p);
+    versus_untraced(p, a, b);
     versus_parts(p, a, b);
     return 0;
 }

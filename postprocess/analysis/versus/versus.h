@@ -29,6 +29,8 @@ struct mt_versus {
      * Then the figures are of different things, and there is no verdict. */
     const struct mt_side_row *unlike;
     const struct mt_run_part *part[2];
+    struct mt_untraced untraced[2]; /* of the kernels that are compared; no figure counts them */
+    int unseen; /* they are not as many in both, by what the verdict would take for a change: there is none */
     size_t moved; /* lines that were found again elsewhere */
     int no_lines; /* a bit for each run that knows no source lines: then none are compared */
 };

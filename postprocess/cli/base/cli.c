@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "cli.h"
 #include "create.h"
+#include "memtrace/container.h"
 #include "memtrace/grow.h"
+#include "memtrace/host.h"
 #include "kind.h"
 #include "reader/base/text.h"
 #include <errno.h>
@@ -249,6 +251,14 @@ struct mt_source *mt_inputs_open(struct mt_inputs *in, int argc, char **argv, in
 {
     mt_inputs_take(in, argc, argv);
     return (*code = mt_inputs_folders(in)) ? NULL : mt_inputs_source(in, code);
+}
+
+int mt_inputs_spaces(const struct mt_inputs *in)
+{
+    for (size_t i = 0; i < in->npaths; i++)
+        if (mt_container_features(in->paths[i]) & MT_MTC_HAS_SPACES)
+            return 1;
+    return 0;
 }
 
 int mt_inputs_finish(struct mt_source *s, int *complete)

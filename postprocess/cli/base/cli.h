@@ -80,6 +80,8 @@ void mt_inputs_take(struct mt_inputs *in, int argc, char **argv);
 /* After mt_inputs_take, with the flags set: folders, and patterns (? and *) that no file is called by, become
  * the traces of the newest run in them. 0, or an exit code after saying why. */
 int mt_inputs_folders(struct mt_inputs *in);
+/* 1: one of them says that shared or local memory was recorded, whether or not any kernel uses it. */
+int mt_inputs_spaces(const struct mt_inputs *in);
 void mt_inputs_free(struct mt_inputs *in);
 /* NULL after saying why, with the exit code in *code. No path is a usage error, and so is a file of another
  * kind than a trace (or, with MT_SOURCE_HOST, a container): the message names what it is and who reads it. */

@@ -150,9 +150,9 @@ const char *mt_stride_graph_kernel_stride(const struct mt_stride_graph *g, int l
 {
     if (lanes)
         return "stride: of a lane against the next lower active lane in the same access of a warp";
-    if (g->threads && g->threads == g->records)
+    if (g->records && g->threads == g->records)
         return "stride: against the previous access of the same thread in the same buffer";
-    if (g->threads)
+    if (g->threads || !g->records)
         return "stride: against the previous access of the same thread in the same buffer, or of the same "
                "CTA "
                "where the trace does not know threads";

@@ -271,7 +271,7 @@ int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm
         snprintf(
             x->notes[3], sizeof x->notes[3],
             "placement: distinct bytes are null, more than %d sets of CTAs read the same ones (--kernels "
-            "and --supersteps leave launches out)",
+            "and --launches leave launches out)",
             MT_READERS_MOST);
     for (int i = x->quiet ? 2 : 0; i < MT_LOCALITY_RUN_NOTES; i++) /* for these no page has a place */
         if (x->notes[i][0])
@@ -304,7 +304,10 @@ void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct
     fprintf(f, "%zu launches, ", comm->nlaunches);
     if (comm->reported < comm->records)
         fprintf(f, "%" PRIu64 " of its ", comm->reported);
-    fprintf(f, "%" PRIu64 " accesses%s%s\n", comm->records, comm->reported > comm->records ? " in all" : "",
+    fprintf(f, "%" PRIu64 " accesses%s", comm->records, comm->reported > comm->records ? " in all" : "");
+    if (comm->options.host)
+        fprintf(f, ", %" PRIu64 " of host code", comm->host_accesses);
+    fprintf(f, "%s\n",
             head->complete > 0 ? ""
             : head->complete   ? "; not known whether that is all"
                                : "; INCOMPLETE");

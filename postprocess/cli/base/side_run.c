@@ -19,7 +19,7 @@ static int side_run_fill(struct mt_pipeline *p, struct mt_run_side *side)
     int bad = mt_run_parts_gather(&side->parts, p->source, p->inputs.npaths) != 0 ||
               mt_comm_merged(p->comm) != 0 || mt_locality_run_finish(&p->more, p->comm) != 0 ||
               side_run_sites(p, side) != 0;
-    if (!bad && p->onchip->banks.count) {
+    if (!bad && (p->onchip->banks.count || mt_inputs_spaces(&p->inputs))) {
         bad = mt_onchip_rows_make(&rows, p->onchip, p->source) != 0;
         of.onchip = &rows;
     }

@@ -46,7 +46,7 @@ static const struct mt_command command = {
         "\n"
         "With --volumes BEFORE and AFTER are each a trace, or a folder of traces (the newest run in it). The "
         "third line says\n"
-        "whether less is moved. Only --format (text, json), --output, --kernels, --supersteps and the "
+        "whether less is moved. Only --format (text, json), --output, --kernels, --launches and the "
         "companions go with it.\n",
     .after = "Exit code: 0 fine, 1 failure, 2 wrong usage, 3 a trace is truncated, corrupt or incomplete, or "
              "reading was\n"

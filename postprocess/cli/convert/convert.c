@@ -79,8 +79,11 @@ static int convert_settle(struct options *x)
         x->to = to_mtc || x->raw ? MTC : features & MT_MTC_HAS_DEVICE ? RAW : BY_MODE;
     int kernels = x->raw || (features & MT_MTC_HAS_DEVICE) != 0;
     if (!kernels && mt_is_container(x->input) && convert_chooses(x))
-        return mt_cli_usage("%s: has host code: --kernels, --supersteps and --stream are for launches",
+        return mt_cli_usage("%s: has host code: --kernels, --launches and --stream are for launches",
                             x->input);
+    if (features & MT_MTC_HAS_SPACES && x->to != MTC)
+        mt_cli_note("%s: what it has of shared and local memory is left out: that is for containers alone",
+                    x->input);
     if (kernels && (x->to == SIM + MT_SIM_DRMEMTRACE || x->to == SIM + MT_SIM_CHAMPSIM))
         return mt_cli_usage(
             "%s: has accesses of kernels: --to ramulator and gem5 take these, %s takes host code", x->input,

@@ -183,6 +183,10 @@ static int dump_run(struct options *x, struct mt_source *s)
     uint64_t shown = 0, records = 0;
     uint64_t launches = 0, chosen = 0;
     int rc, selected = 0, ok = 0, complete, differ = 0;
+    if (!x->runs && mt_inputs_spaces(&x->inputs))
+        mt_cli_note(
+            "what there is of shared and local memory is left out: --runs and memtrace extract -s shared "
+            "show it");
     mt_progress_init(&progress);
     if (x->csv)
         fputs("launch,kernel,type,bytes,address,cta_x,cta_y,cta_z,sm\n", f);

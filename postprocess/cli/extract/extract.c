@@ -184,8 +184,10 @@ static int check_inputs(const struct mt_extract *x)
 static int extract_has_spaces(const struct mt_inputs *in)
 {
     for (size_t i = 0; i < in->npaths; i++)
-        if (strcmp(in->paths[i], "-") == 0 || mt_container_features(in->paths[i]) & MT_MTC_HAS_SPACES)
+        if (strcmp(in->paths[i], "-") == 0)
             return 0;
+    if (mt_inputs_spaces(in))
+        return 0;
     return mt_cli_usage(
         "%s: has no records of shared or local memory: its kernels use none, or were not compiled with "
         "--mt-spaces=global,shared,local (memtrace run: --spaces) and run with MEMTRACE_FORMAT=compact",

@@ -273,7 +273,7 @@ static int from_traces(struct make *m)
     if (!m->p.options.host)
         mt_filter_explain(&m->p.filter, m->p.comm->nlaunches, m->report.launches.n);
     if (m->report.launches.n > MANY_LAUNCHES)
-        mt_cli_say("%zu launches make a large page; --supersteps shows a part of them", m->report.launches.n);
+        mt_cli_say("%zu launches make a large page; --launches shows a part of them", m->report.launches.n);
     return code ? code : input;
 }
 

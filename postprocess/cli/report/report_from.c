@@ -237,16 +237,19 @@ static uint64_t report_from_total(const json_t *o, const char *key)
     return (uint64_t)json_integer_value(json_object_get(o, key));
 }
 
-/* Older files have only the number of launches that were not traced. */
+/* Older files have only numbers. */
 static int report_from_gaps(struct mt_report *r, const json_t *o)
 {
     const json_t *list = json_object_get(o, "gaps");
     for (size_t i = 0; i < MT_GAPS && json_string_value(json_array_get(list, i)); i++)
         if (!(r->gaps.sentence[i] = strdup(json_string_value(json_array_get(list, i)))))
             return -1;
-    return list ? 0
-                : mt_gaps_launches(&r->gaps, report_from_total(o, "untraced_launches"),
-                                   r->kernels_text || r->supersteps_text);
+    int of_run = r->kernels_text || r->supersteps_text;
+    struct mt_untraced untraced = {.accesses = r->untraced_accesses};
+    if (list)
+        return 0;
+    return mt_gaps_launches(&r->gaps, report_from_total(o, "untraced_launches"), of_run) |
+           mt_gaps_untraced(&r->gaps, &untraced, of_run);
 }
 
 static void report_from_head(struct reading *x, struct mt_report_from *f, json_t *o)

@@ -36,6 +36,35 @@ int mt_gaps_launches(struct mt_gaps *g, uint64_t launches, int of_run)
                     launches == 1 ? "was" : "were", launches == 1 ? "it writes is" : "they write is");
 }
 
+int mt_gaps_untraced(struct mt_gaps *g, const struct mt_untraced *u, int of_run)
+{
+    if (!u->accesses)
+        return 0;
+    char *kernel = u->kernel ? mt_kernel_short(u->kernel) : NULL;
+    int rc = gaps_say(
+        g, MT_GAP_UNTRACED,
+        "%s%s%s%s%s%s %s no record and %s in no figure: texture and surface accesses, bulk tensor copies, "
+        "instructions of inline asm that memtrace does not know.",
+        mt_number_many(u->accesses, "access", "accesses").text, gaps_of_run(of_run), kernel ? " in " : "",
+        kernel ? kernel : "", u->kernels > 1 ? " and " : "",
+        u->kernels > 1 ? mt_number_many(u->kernels - 1, "other kernel", "other kernels").text : "",
+        u->accesses == 1 ? "has" : "have", u->accesses == 1 ? "is" : "are");
+    free(kernel);
+    return rc;
+}
+
+static int gaps_accesses(struct mt_gaps *g, const struct mt_source *source, int of_run)
+{
+    struct mt_run_parts parts;
+    struct mt_untraced untraced = {0};
+    int rc = mt_run_parts_gather(&parts, source, mt_source_inputs(source));
+    for (size_t i = 0; rc == 0 && i < parts.n; i++)
+        mt_untraced_add(&untraced, &parts.list[i]);
+    rc = rc ? rc : mt_gaps_untraced(g, &untraced, of_run);
+    mt_run_parts_free(&parts);
+    return rc;
+}
+
 static int gaps_failed(struct mt_gaps *g, const struct mt_launch_event *const *launches, size_t n, int of_run)
 {
     const struct mt_launch_event *first = NULL;
@@ -126,7 +155,8 @@ int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_co
     for (size_t i = 0; launches && i < n; i++)
         untraced += !launches[i]->traced;
     int bad = !launches || mt_gaps_launches(g, untraced, of_run) != 0 ||
-              gaps_failed(g, launches, n, of_run) != 0 || gaps_parted(g, launches, n) != 0 ||
+              gaps_accesses(g, source, of_run) != 0 || gaps_failed(g, launches, n, of_run) != 0 ||
+              gaps_parted(g, launches, n) != 0 ||
               (!c->options.host && gaps_host(g, allocs, nallocs, traffic) != 0);
     free(launches);
     return bad ? -1 : 0;

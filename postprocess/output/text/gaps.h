@@ -5,11 +5,13 @@
 #include <stdint.h>
 #include "analysis/comm/comm.h"
 #include "analysis/locality/traffic.h"
+#include "analysis/versus/parts.h"
 #include "memtrace/trace.h"
 #include "output/json/json.h"
 
 enum mt_gap {
     MT_GAP_LAUNCHES, /* not traced */
+    MT_GAP_UNTRACED, /* accesses without a record */
     MT_GAP_FAILED,   /* launches */
     MT_GAP_HOST,     /* host code may have written what kernels read */
     MT_GAP_PARTED,   /* requests that may be parts of one */
@@ -25,6 +27,8 @@ int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_co
                  const struct mt_traffic *traffic);
 /* The first one, of a number of launches; `of_run`: filters leave some of them out. The same. */
 int mt_gaps_launches(struct mt_gaps *g, uint64_t launches, int of_run);
+/* The second one. The same. */
+int mt_gaps_untraced(struct mt_gaps *g, const struct mt_untraced *u, int of_run);
 /* The member "gaps" of the object under way: an array of the sentences. */
 void mt_gaps_write(struct mt_json *j, const struct mt_gaps *g);
 void mt_gaps_free(struct mt_gaps *g);

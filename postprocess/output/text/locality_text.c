@@ -18,6 +18,36 @@ static void locality_text_percent(struct mt_table *t, uint64_t part, uint64_t al
 
 /* ---- sums over the launches of a kernel ---- */
 
+static int comm_text_host(FILE *f, const struct mt_comm *c, size_t rows)
+{
+    struct mt_volume *sum = calloc(c->places.count + 1, sizeof *sum);
+    struct mt_table t;
+    if (!sum)
+        return -1;
+    for (size_t i = 0; i < c->nhosts; i++) {
+        const struct mt_host_actor *h = &c->hosts[i];
+        if (mt_comm_host_selected(c, h))
+            mt_volume_add(&sum[h->place], &(struct mt_volume){.load = h->load,
+                                                              .store = h->store,
+                                                              .comm_load = h->comm_load,
+                                                              .comm_store = h->comm_store});
+    }
+    mt_table_init(&t, "Bytes of host code by source line: all, and communication (comm.)",
+                  "line|>loaded|>stored|>comm. loaded|>comm. stored");
+    for (uint32_t i = 0; i < c->places.count; i++) {
+        if (!(sum[i].load | sum[i].store))
+            continue;
+        mt_table_row(&t, sum[i].load + sum[i].store);
+        mt_table_text(&t, mt_comm_location_name(c, i));
+        mt_table_u64(&t, sum[i].load);
+        mt_table_u64(&t, sum[i].store);
+        mt_table_u64(&t, sum[i].comm_load);
+        mt_table_u64(&t, sum[i].comm_store);
+    }
+    free(sum);
+    return mt_table_print(&t, f, rows);
+}
+
 int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows)
 {
     struct mt_table t;
@@ -53,7 +83,7 @@ int mt_comm_text(FILE *f, const struct mt_comm *c, size_t rows)
             mt_table_u64(&t, sum.from[s]);
     }
     free(list);
-    return mt_table_print(&t, f, rows);
+    return mt_table_print(&t, f, rows) | (c->options.host ? comm_text_host(f, c, rows) : 0);
 }
 
 /* ---- lines ---- */

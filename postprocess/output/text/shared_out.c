@@ -108,12 +108,6 @@ static int local_text(FILE *f, const struct mt_shared *x, const struct mt_onchip
 
 static void shared_head(FILE *f, const struct mt_shared *x)
 {
-    if (x->found->untraced)
-        fprintf(f,
-                "note: %" PRIu64 " accesses have no record (mt-cc and memtrace run say which when they "
-                "compile): shared memory may be "
-                "among them\n",
-                x->found->untraced);
     if (x->found->hazards.unjudged)
         fprintf(f,
                 "note: %" PRIu64

@@ -70,6 +70,7 @@ int mt_versus_json(struct mt_json *j, const struct mt_versus *p, const struct mt
             mt_json_text(j, NULL, w->paths[i][k]);
         mt_json_end(j);
         mt_json_known(j, "complete", w->complete[i]);
+        mt_json_u64(j, "untraced", p->untraced[i].accesses);
         mt_json_end(j);
     }
     mt_json_text(j, "verdict", mt_verdict_words[p->verdict]);

@@ -1,6 +1,7 @@
 /* Two runs side by side, for people: the verdict, sums, kernels, lines, buffers. */
 #define _GNU_SOURCE
 #include "versus_out.h"
+#include "gaps.h"
 #include "numbers.h"
 #include "table.h"
 #include <inttypes.h>
@@ -78,8 +79,26 @@ static void versus_one_knows(FILE *f, const struct mt_versus *p)
     }
 }
 
+/* 0, or -1 without memory. */
+static int versus_untraced(FILE *f, const struct mt_versus *p)
+{
+    int bad = 0;
+    for (int i = 0; i < 2; i++) {
+        struct mt_gaps g = {0};
+        bad |= mt_gaps_untraced(&g, &p->untraced[i], 0);
+        if (g.sentence[MT_GAP_UNTRACED])
+            fprintf(f, " Of %c, %s", 'A' + i, g.sentence[MT_GAP_UNTRACED]);
+        mt_gaps_free(&g);
+    }
+    return bad;
+}
+
 static void versus_no_verdict(FILE *f, const struct mt_versus *p)
 {
+    if (!p->unlike && p->unseen) {
+        fputs("A and B cannot be compared: not as many accesses of each have no record", f);
+        return;
+    }
     if (!p->unlike) {
         fputs("There is nothing to compare: neither run has an access of a kernel that was asked for", f);
         return;
@@ -129,7 +148,8 @@ char *mt_versus_sentence(const struct mt_versus *p, int page)
     else
         versus_verdict(f, p, page);
     fputc('.', f);
-    int bad = ferror(f) | fclose(f);
+    int bad = versus_untraced(f, p) | ferror(f);
+    bad |= fclose(f);
     if (bad) {
         free(text);
         return NULL;

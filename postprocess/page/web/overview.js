@@ -43,7 +43,6 @@ function communicationTile(t) {
 function missing() {
   const out = [], t = data.totals;
   if (t.lost) out.push(many(t.lost, "record" + ofRun + " was", "records" + ofRun + " were") + " lost.");
-  if (t.untraced) out.push(many(t.untraced, "access" + ofRun + " has", "accesses" + ofRun + " have") + " no record (texture and surface accesses, bulk tensor copies, instructions of inline asm that memtrace does not know).");
   out.push(...data.gaps);
   if (data.estimates) out.push("The trace is a sample: figures are of what is traced; the table Estimates scales them to the whole run.");
   if (t.unknown) out.push(many(t.unknown, "record" + ofRun + " is", "records" + ofRun + " are") + " of unknown type and count in no volume.");
