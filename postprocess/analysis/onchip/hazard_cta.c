@@ -5,12 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is what that thread did at that time ordered before what these do now? */
-static int hazard_is_before(const struct mt_hazard_group *g, uint32_t thread, uint32_t time)
-{
-    return g->known[thread] >= time;
-}
-
 enum { LANES = MT_HAZARD_LANES, WORD = 4 };
 #define ALL UINT32_MAX
 #define NOBODY UINT32_MAX
@@ -68,27 +62,48 @@ static void past_drop(struct mt_hazard_cta *c, uint32_t *at)
     *at = next;
 }
 
-/* Of its lanes in that warp those of other threads that nothing orders before this access. */
+/* Is what that thread did ordered before this access? A thread's own copy is only when it is waited for. */
+static int past_is_before(const struct mt_hazard_past *p, const struct mt_hazard_access *a, uint32_t thread)
+{
+    const struct mt_hazard_group *g = a->group;
+    int own = thread == a->warp * LANES + a->lane;
+    if (p->by >= MT_HAZARD_BY_OBJECT)
+        return g->known[p->by] >= p->time;
+    if (own && (!p->by || g->copies[p->by == MT_HAZARD_BY_BULK].done >= p->time))
+        return 1;
+    return g->known[p->by + thread] >= p->time;
+}
+
+/* Does this access stand for it? What is unordered with that, or with a later one of the same thread, or with
+ * a later one of its copies that end in turn, will be so with it. */
+static int past_is_stood_for(const struct mt_hazard_past *p, const struct mt_hazard_access *a,
+                             uint32_t thread)
+{
+    int own = thread == a->warp * LANES + a->lane;
+    return (own && p->by == a->by) || past_is_before(p, a, thread);
+}
+
+/* Of its lanes in that warp those that this access does not stand for. */
 static uint32_t past_lanes(const struct mt_hazard_past *p, uint32_t warp, const struct mt_hazard_access *a)
 {
     uint32_t left = 0;
-    for (uint32_t m = warp == a->warp ? p->lanes & ~(1u << a->lane) : p->lanes; m; m &= m - 1)
-        if (!hazard_is_before(a->group, warp * LANES + (uint32_t)__builtin_ctz(m), p->time))
+    for (uint32_t m = p->lanes; m; m &= m - 1)
+        if (!past_is_stood_for(p, a, warp * LANES + (uint32_t)__builtin_ctz(m)))
             left |= m & -m;
     return left;
 }
 
-/* The first of its threads that nothing orders before this access, or NOBODY. */
-static uint32_t past_unordered(const struct mt_hazard_past *p, const struct mt_hazard_access *a)
+/* The first of its threads of which `is` does not say so, or NOBODY. */
+static uint32_t past_first(const struct mt_hazard_past *p, const struct mt_hazard_access *a,
+                           int (*is)(const struct mt_hazard_past *, const struct mt_hazard_access *,
+                                     uint32_t))
 {
-    for (uint32_t w = p->warps; w; w &= w - 1) {
-        uint32_t warp = (uint32_t)__builtin_ctz(w);
-        for (uint32_t m = warp == a->warp ? p->lanes & ~(1u << a->lane) : p->lanes; m; m &= m - 1) {
-            uint32_t thread = warp * LANES + (uint32_t)__builtin_ctz(m);
-            if (!hazard_is_before(a->group, thread, p->time))
+    for (uint32_t w = p->warps; w; w &= w - 1)
+        for (uint32_t m = p->lanes; m; m &= m - 1) {
+            uint32_t thread = (uint32_t)__builtin_ctz(w) * LANES + (uint32_t)__builtin_ctz(m);
+            if (!is(p, a, thread))
                 return thread;
         }
-    }
     return NOBODY;
 }
 
@@ -96,7 +111,7 @@ static uint32_t past_unordered(const struct mt_hazard_past *p, const struct mt_h
  */
 static int past_takes(struct mt_hazard_past *p, const struct mt_hazard_past *now, int whole)
 {
-    if (p->time != now->time || p->site != now->site)
+    if (p->time != now->time || p->site != now->site || p->by != now->by)
         return 0;
     if (p->warps == now->warps || (p->warps & now->warps && p->lanes & now->lanes))
         p->lanes |= p->warps == now->warps ? now->lanes : 0;
@@ -110,10 +125,11 @@ static int past_takes(struct mt_hazard_past *p, const struct mt_hazard_past *now
 /* What an access is ordered after, it stands for: what is unordered with that will be so with it. */
 static int past_keep(struct mt_hazard_cta *c, uint32_t *at, const struct mt_hazard_access *a)
 {
-    struct mt_hazard_past now = {a->group->time, a->site, 1u << a->lane, 1u << a->warp, 0};
+    struct mt_hazard_past now = {a->time, a->site, 1u << a->lane, 1u << a->warp, a->by, 0};
     for (uint32_t *i = at; *i;) {
         struct mt_hazard_past *p = &c->past[*i], *q = &c->past[p->next];
-        if (p->next && p->lanes == ALL && q->lanes == ALL && p->time == q->time && p->site == q->site) {
+        if (p->next && p->lanes == ALL && q->lanes == ALL && p->time == q->time && p->site == q->site &&
+            p->by == q->by) {
             p->warps |= q->warps;
             past_drop(c, &p->next);
         }
@@ -123,7 +139,7 @@ static int past_keep(struct mt_hazard_cta *c, uint32_t *at, const struct mt_haza
             p->lanes = past_lanes(p, a->warp, a);
         else if (p->warps & now.warps && !past_lanes(p, a->warp, a))
             p->warps ^= now.warps;
-        if (p->lanes && past_unordered(p, a) != NOBODY)
+        if (p->lanes && past_first(p, a, past_is_stood_for) != NOBODY)
             i = &p->next;
         else
             past_drop(c, i);
@@ -148,11 +164,14 @@ static int cell_tell(const struct mt_hazard_access *a, const struct mt_hazard_pa
                      uint32_t type, uint64_t address)
 {
     int kind = a->type == MT_LOAD ? MT_HAZARD_RAW : type == MT_LOAD ? MT_HAZARD_WAR : MT_HAZARD_WAW;
+    uint32_t own = a->warp * LANES + a->lane;
     struct mt_hazard x = {.site = {p->site, a->site},
                           .type = {type, a->type},
                           .kind = (uint8_t)kind,
-                          .within = thread / LANES == a->warp,
-                          .thread = {thread, a->warp * LANES + a->lane},
+                          .between = thread == own               ? MT_HAZARD_THREAD
+                                     : thread / LANES == a->warp ? MT_HAZARD_IN_WARP
+                                                                 : MT_HAZARD_IN_CTA,
+                          .thread = {thread, own},
                           .address = address};
     return a->found(a->arg, &x);
 }
@@ -166,7 +185,7 @@ static int cell_compare(const struct mt_hazard_cta *c, const struct mt_hazard_ce
         if (a->type == order[i] && a->type != MT_STORE)
             continue;
         for (uint32_t at = x->past[order[i]]; at; at = c->past[at].next) {
-            uint32_t thread = past_unordered(&c->past[at], a);
+            uint32_t thread = past_first(&c->past[at], a, past_is_before);
             if (thread != NOBODY)
                 return cell_tell(a, &c->past[at], thread, order[i], address);
         }
