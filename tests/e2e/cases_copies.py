@@ -3,10 +3,11 @@ import os
 import types
 
 import cases_onchip
-from cases_onchip import SPACES, WAYS, shared
-from harness import Skipped, case, nvcc_of, same
+from cases_onchip import SPACES, STANDIN, WAYS, shared
+from harness import Skipped, case, holds, nvcc_of, same
 
 SOURCE = "copies.cu"
+SM = "--cuda-gpu-arch=sm_90"
 BULK = (("lanes", 31), ("warps", 32))  # of the 64 words of thread 0's copy those of its warp and of the other one
 BULK_OWN = (*BULK, ("thread", 1))
 
@@ -36,7 +37,7 @@ HAZARDS = {
 
 
 def check(world, result):
-    same("prints", (result.out, result.err), ("done\n", ""))
+    same("prints", result.out, "done\n")
     got = shared(world, result)
     cases_onchip.check_hazards(world, got, SOURCE, HAZARDS)
     same("known barriers", got["loose"], 0)
@@ -46,7 +47,7 @@ def check(world, result):
 def onchip_copies(world):
     """A copy's word is a hazard until it is waited for, and none after that."""
     for way in WAYS:
-        app = world.compile(os.path.join(world.src, SOURCE), "-O2", "--cuda-gpu-arch=sm_90", SPACES, *way)
+        app = world.compile(os.path.join(world.src, SOURCE), "-O2", SM, SPACES, *way)
         check(world, world.run_ok(app, MEMTRACE_FORMAT="compact"))
 
 
@@ -59,6 +60,34 @@ def onchip_copies_nvcc(world):
     folder = world.folder("nvcc")
     app, out = os.path.join(folder, "app"), os.path.join(folder, "run")
     world.call([nvcc, "-O3", "-std=c++17", "-arch=sm_90", "-lineinfo", os.path.join(world.src, SOURCE), "-o", app])
-    done = world.call([world.tool("memtrace"), "run", "-o", out, "--spaces", "global,shared", app])
+    done = world.call([world.tool("memtrace"), "run", "-o", out, "--spaces", "global,shared", app],
+                      env={**os.environ, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_CACHE": folder})
     path = os.path.join(out, next(f for f in sorted(os.listdir(out)) if f.endswith(".mtc"))).removesuffix(".mtc")
-    check(world, types.SimpleNamespace(out=done.stdout, err=done.stderr, path=lambda: path))
+    check(world, types.SimpleNamespace(out=done.stdout, path=lambda: path))
+
+
+def copies(world, result):
+    """{(kernel, what happens): threads} of records of copies; of objects with the phase."""
+    out, kernel = {}, None
+    for line in world.call([world.tool("mt-dump"), "--runs", result.path() + ".mtc"]).stdout.splitlines():
+        kernel = line.split()[2] if line.startswith("launch ") else kernel
+        if line.startswith("copy "):
+            _, size, _, threads, address, *_ = line.split()
+            key = (kernel, int(size), int(address, 16) & 7)
+            out[key] = out.get(key, 0) + int(threads)
+    return out
+
+
+@case("onchip.copies.text")
+def onchip_copies_text(world):
+    """The GPU's code: the same records of copies as on the CPU device."""
+    if not world.standin:
+        raise Skipped("it runs with --standin")
+    app = world.compile(os.path.join(world.src, SOURCE), "-O2", SM, SPACES)
+    a, b = (copies(world, world.run_ok(app, MEMTRACE_FORMAT="compact", **way)) for way in ({}, STANDIN))
+    same("records", b, a)
+    # a copy and a commit for each of two groups of 64 threads, and a wait for all but one; three rounds of one thread's copy
+    mine = {key: n for key, n in a.items() if key[0] in ("first_group", "bulk")}
+    same("by hand", mine, {("first_group", 1, 0): 128, ("first_group", 2, 0): 128, ("first_group", 4, 4): 64,
+                           ("bulk", 8, 0): 2, ("bulk", 8, 1): 1})
+    holds("all kinds", {key[1] for key in a} == {1, 2, 4, 8, 16})

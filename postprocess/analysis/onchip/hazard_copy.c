@@ -18,8 +18,8 @@ int mt_hazard_copy_begin(struct mt_hazard_order *o, uint32_t warp, uint32_t lane
 uint32_t mt_hazard_copy_time(const struct mt_hazard_order *o, const struct mt_hazard_group *g, uint32_t lane,
                              uint32_t site, uint32_t *by)
 {
-    const struct mt_hazard_begun *x = o->copies ? &o->begun[g->warp * MT_HAZARD_LANES + lane] : NULL;
-    *by = x && site == x->site + 1 ? x->by : 0;
+    const struct mt_hazard_begun *x = &o->begun[g->warp * MT_HAZARD_LANES + lane];
+    *by = site == x->site + 1 ? x->by : 0;
     if (!*by)
         return g->time;
     return *by < MT_HAZARD_BY_OBJECT ? g->copies[*by == MT_HAZARD_BY_BULK].time + 1 : x->time;
@@ -30,7 +30,8 @@ static void copy_commit(struct mt_hazard_copies *c)
     c->last[c->groups++ % MT_HAZARD_GROUPS] = ++c->time;
 }
 
-/* For all but so many of the newest groups; of more than are told apart, for more than it does. 0: it does. */
+/* For all but so many of the newest groups; of more than are told apart, for more than it does. 0: it does.
+ */
 static int copy_wait(struct mt_hazard_copies *c, uint64_t left)
 {
     int more = left >= MT_HAZARD_GROUPS && c->groups > MT_HAZARD_GROUPS;
@@ -40,7 +41,8 @@ static int copy_wait(struct mt_hazard_copies *c, uint64_t left)
     return more;
 }
 
-void mt_hazard_copy_group(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, uint32_t size, uint64_t what)
+void mt_hazard_copy_group(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, uint32_t size,
+                          uint64_t what)
 {
     for (struct mt_hazard_group *g = o->copies ? o->warp[warp] : NULL; g; g = g->next) {
         struct mt_hazard_copies *c = &g->copies[what & MT_COPY_BULK];

@@ -62,48 +62,49 @@ static void past_drop(struct mt_hazard_cta *c, uint32_t *at)
     *at = next;
 }
 
-/* Is what that thread did ordered before this access? A thread's own copy is only when it is waited for. */
-static int past_is_before(const struct mt_hazard_past *p, const struct mt_hazard_access *a, uint32_t thread)
+/* Is what the access's own thread did ordered before it? Its own copy is only when it is waited for. An
+ * access that is kept stands for copies of the same thread that end before it does. */
+static int past_is_own(const struct mt_hazard_past *p, const struct mt_hazard_access *a, int which)
 {
-    const struct mt_hazard_group *g = a->group;
-    int own = thread == a->warp * LANES + a->lane;
-    if (p->by >= MT_HAZARD_BY_OBJECT)
-        return g->known[p->by] >= p->time;
-    if (own && (!p->by || g->copies[p->by == MT_HAZARD_BY_BULK].done >= p->time))
-        return 1;
-    return g->known[p->by + thread] >= p->time;
+    return !p->by || (which == MT_HAZARD_KEEP && p->by == a->by) ||
+           (p->by < MT_HAZARD_BY_OBJECT && a->group->copies[p->by == MT_HAZARD_BY_BULK].done >= p->time);
 }
 
-/* Does this access stand for it? What is unordered with that, or with a later one of the same thread, or with
- * a later one of its copies that end in turn, will be so with it. */
-static int past_is_stood_for(const struct mt_hazard_past *p, const struct mt_hazard_access *a,
-                             uint32_t thread)
+/* Is what that thread did ordered before what the access's group does now? */
+static inline int past_is_before(const struct mt_hazard_past *p, const struct mt_hazard_group *g,
+                                 uint32_t thread)
 {
-    int own = thread == a->warp * LANES + a->lane;
-    return (own && p->by == a->by) || past_is_before(p, a, thread);
+    return g->known[p->by < MT_HAZARD_BY_OBJECT ? p->by + thread : p->by] >= p->time;
 }
 
-/* Of its lanes in that warp those that this access does not stand for. */
+/* Its lanes in that warp, but for the access's own. */
+static inline uint32_t past_others(const struct mt_hazard_past *p, uint32_t warp,
+                                   const struct mt_hazard_access *a, int which)
+{
+    return warp == a->warp && past_is_own(p, a, which) ? p->lanes & ~(1u << a->lane) : p->lanes;
+}
+
+/* Of its lanes in that warp those that nothing orders before this access, which is kept. */
 static uint32_t past_lanes(const struct mt_hazard_past *p, uint32_t warp, const struct mt_hazard_access *a)
 {
     uint32_t left = 0;
-    for (uint32_t m = p->lanes; m; m &= m - 1)
-        if (!past_is_stood_for(p, a, warp * LANES + (uint32_t)__builtin_ctz(m)))
+    for (uint32_t m = past_others(p, warp, a, MT_HAZARD_KEEP); m; m &= m - 1)
+        if (!past_is_before(p, a->group, warp * LANES + (uint32_t)__builtin_ctz(m)))
             left |= m & -m;
     return left;
 }
 
-/* The first of its threads of which `is` does not say so, or NOBODY. */
-static uint32_t past_first(const struct mt_hazard_past *p, const struct mt_hazard_access *a,
-                           int (*is)(const struct mt_hazard_past *, const struct mt_hazard_access *,
-                                     uint32_t))
+/* The first of its threads that nothing orders before this access, or NOBODY. */
+static uint32_t past_unordered(const struct mt_hazard_past *p, const struct mt_hazard_access *a, int which)
 {
-    for (uint32_t w = p->warps; w; w &= w - 1)
-        for (uint32_t m = p->lanes; m; m &= m - 1) {
-            uint32_t thread = (uint32_t)__builtin_ctz(w) * LANES + (uint32_t)__builtin_ctz(m);
-            if (!is(p, a, thread))
+    for (uint32_t w = p->warps; w; w &= w - 1) {
+        uint32_t warp = (uint32_t)__builtin_ctz(w);
+        for (uint32_t m = past_others(p, warp, a, which); m; m &= m - 1) {
+            uint32_t thread = warp * LANES + (uint32_t)__builtin_ctz(m);
+            if (!past_is_before(p, a->group, thread))
                 return thread;
         }
+    }
     return NOBODY;
 }
 
@@ -139,7 +140,7 @@ static int past_keep(struct mt_hazard_cta *c, uint32_t *at, const struct mt_haza
             p->lanes = past_lanes(p, a->warp, a);
         else if (p->warps & now.warps && !past_lanes(p, a->warp, a))
             p->warps ^= now.warps;
-        if (p->lanes && past_first(p, a, past_is_stood_for) != NOBODY)
+        if (p->lanes && past_unordered(p, a, MT_HAZARD_KEEP) != NOBODY)
             i = &p->next;
         else
             past_drop(c, i);
@@ -185,7 +186,7 @@ static int cell_compare(const struct mt_hazard_cta *c, const struct mt_hazard_ce
         if (a->type == order[i] && a->type != MT_STORE)
             continue;
         for (uint32_t at = x->past[order[i]]; at; at = c->past[at].next) {
-            uint32_t thread = past_first(&c->past[at], a, past_is_before);
+            uint32_t thread = past_unordered(&c->past[at], a, MT_HAZARD_COMPARE);
             if (thread != NOBODY)
                 return cell_tell(a, &c->past[at], thread, order[i], address);
         }

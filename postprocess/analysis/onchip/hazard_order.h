@@ -100,7 +100,8 @@ void mt_hazard_acquire(const struct mt_hazard_order *o, struct mt_hazard_group *
 /* hazard_copy.c; `lanes` are of groups that have no others. */
 /* What these lanes do at the site after this one is a copy. 0, or -1 without memory. */
 int mt_hazard_copy_begin(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, struct mt_hazard_begun x);
-/* What a lane of the group does at the site now: *by is where its time is, 0: it is the thread's own. */
+/* What a lane of the group does at the site now: *by is where its time is, 0: it is the thread's own. There
+ * are copies. */
 uint32_t mt_hazard_copy_time(const struct mt_hazard_order *o, const struct mt_hazard_group *g, uint32_t lane,
                              uint32_t site, uint32_t *by);
 /* They close or wait for groups, as size and address of their record say. */

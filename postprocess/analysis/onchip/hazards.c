@@ -181,7 +181,9 @@ static int hazards_lanes(struct mt_hazards *h, struct mt_hazard_cta *c, const st
         a.lane = (uint32_t)__builtin_ctz(mask);
         if (!(a.group = mt_hazard_group_of(&c->order, r->warp, a.lane)))
             return -1;
-        a.time = mt_hazard_copy_time(&c->order, a.group, a.lane, a.site, &a.by);
+        a.time = a.group->time;
+        if (c->order.copies)
+            a.time = mt_hazard_copy_time(&c->order, a.group, a.lane, a.site, &a.by);
         if (!hazards_judged(r, &a))
             h->unjudged += which & MT_HAZARD_KEEP ? 1 : 0;
         else if (mt_hazard_touch(c, &a, which) != 0)

@@ -23,13 +23,14 @@ __device__ __forceinline__ unsigned place(const void *p)
 #define WAIT(left) asm volatile("cp.async.wait_group " #left ";" ::: "memory")
 #define WAIT_ALL() asm volatile("cp.async.wait_all;" ::: "memory")
 #define BULK(to, from, bytes, o)                                                                             \
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"   \
-                 ::"r"(place(to)),                                                                           \
-                 "l"(from), "r"((unsigned)(bytes)), "r"(place(o))                                                        \
-                 : "memory")
+    asm volatile(                                                                                            \
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(     \
+            place(to)),                                                                                      \
+        "l"(from), "r"((unsigned)(bytes)), "r"(place(o))                                                     \
+        : "memory")
 #define BULK_OUT(to, from, bytes)                                                                            \
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(place(from)),  \
-                 "r"((unsigned)(bytes))                                                                                  \
+                 "r"((unsigned)(bytes))                                                                      \
                  : "memory")
 #define BULK_COMMIT() asm volatile("cp.async.bulk.commit_group;" ::: "memory")
 #define BULK_WAIT(left) asm volatile("cp.async.bulk.wait_group.read " #left ";" ::: "memory")
@@ -114,7 +115,7 @@ __global__ void late(const int *in, int *out)
     COMMIT();
     __syncthreads();
     WAIT(0);
-    out[t] = s[t];      // its own one
+    out[t] = s[t];       // its own one
     out[t] += s[t ^ 33]; // loaded too early
 }
 
