@@ -95,7 +95,7 @@ def chance_copy(clock, done, groups, what, x):
         groups.append(groups[-1])
     left = {WAIT: x, WAIT_ALL: 0}.get(what, len(groups))
     if len(groups) > left + 1:
-        clock[done] = groups[-2 - left]
+        clock[done] = max(clock[done], groups[-2 - left])
 
 
 def chance_races(threads, steps):

@@ -36,8 +36,8 @@ static int copy_wait(struct mt_hazard_copies *c, uint64_t left)
 {
     int more = left >= MT_HAZARD_GROUPS && c->groups > MT_HAZARD_GROUPS;
     left = more ? MT_HAZARD_GROUPS - 1 : left;
-    if (left < c->groups)
-        c->done = c->last[(c->groups - 1 - left) % MT_HAZARD_GROUPS];
+    uint32_t last = left < c->groups ? c->last[(c->groups - 1 - left) % MT_HAZARD_GROUPS] : 0;
+    c->done = last > c->done ? last : c->done;
     return more;
 }
 

@@ -184,6 +184,21 @@ __global__ void first_group(const int *in, int *out)
     out[t] = s[0][t ^ 33];
 }
 
+/* What was waited for stays so, whatever is waited for next. */
+__global__ void weaker_wait(const int *in, int *out)
+{
+    __shared__ int s[2][64];
+    int t = threadIdx.x;
+    for (int i = 0; i < 2; i++) {
+        COPY(&s[i][t], &in[64 * i + t]);
+        COMMIT();
+    }
+    WAIT(0);
+    WAIT(1);
+    __syncthreads();
+    out[t] = s[0][t ^ 33] + s[1][t ^ 33];
+}
+
 /* Half of each warp copies; all close groups. */
 __global__ void by_half(const int *in, int *out)
 {
@@ -550,6 +565,7 @@ int main()
     RUN(own_unwaited);
     RUN(second_group);
     RUN(first_group);
+    RUN(weaker_wait);
     RUN(by_half);
     RUN(copied_twice);
     RUN(stored_before);
