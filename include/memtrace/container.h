@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 #define MT_MTC_VERSION 1
-#define MT_MTC_MINOR 2                     /* 1: device chunks, flags in the index; 2: MT_MTC_HAS_SPACES */
-#define MT_MTC_MAGIC 0x0a1a0a0d43544d89ull /* bytes 89 'M' 'T' 'C' 0d 0a 1a 0a */
-#define MT_MTC_CHUNK_MAGIC 0x4b43544du     /* "MTCK" */
+#define MT_MTC_MINOR 3 /* 1: device chunks, flags in the index; 2: MT_MTC_HAS_SPACES; 3: …COPIES */
+#define MT_MTC_MAGIC 0x0a1a0a0d43544d89ull      /* bytes 89 'M' 'T' 'C' 0d 0a 1a 0a */
+#define MT_MTC_CHUNK_MAGIC 0x4b43544du          /* "MTCK" */
 #define MT_MTC_TAIL_MAGIC 0x0a0d444e4543544dull /* "MTCEND\r\n" */
 
 /* A payload has at most so many bytes when decoded; readers refuse more. */
@@ -23,10 +23,11 @@
 #define MT_MTC_MAX_ACCESSES ((uint64_t)1 << 30)
 
 /* mt_mtc_head.features. Bits 0..31: a reader that does not know one cannot read the file. */
-#define MT_MTC_HAS_HOST 1u   /* host chunks */
-#define MT_MTC_HAS_TIMES 2u  /* host records carry times: Lamport timestamps, or order of execution */
-#define MT_MTC_HAS_DEVICE 4u /* device chunks */
-#define MT_MTC_HAS_SPACES 8u /* in which not all accesses are to global memory */
+#define MT_MTC_HAS_HOST 1u    /* host chunks */
+#define MT_MTC_HAS_TIMES 2u   /* host records carry times: Lamport timestamps, or order of execution */
+#define MT_MTC_HAS_DEVICE 4u  /* device chunks */
+#define MT_MTC_HAS_SPACES 8u  /* in which not all accesses are to global memory */
+#define MT_MTC_HAS_COPIES 16u /* and asynchronous copies have records of type MT_SYNC_COPY */
 
 #define MT_MTC_FIELD(type, name, offset) type name;
 struct mt_mtc_head {

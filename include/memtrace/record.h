@@ -39,11 +39,25 @@ enum mt_access_sync {
 #define MT_MBARRIER_ODD 1u /* the phase */
 #define MT_MBARRIER_INIT 2u
 #define MT_MBARRIER_FLAGS 7u
+/* Of copies the size says what happens. What an access of shared memory by the same lanes does, whose site
+ * has the next number, is done later: it belongs to the lane's open group (address: 0, of bulk copies 1, or
+ * MT_BARRIER_UNKNOWN: not known what ends it), or with MT_SYNC_OF_OBJECT it ends with that phase of the
+ * mbarrier. */
+#define MT_COPY_BEGINS 1u
+/* The open group is closed; address: as above. */
+#define MT_COPY_COMMITS 2u
+/* All groups but the newest ones are waited for; address: MT_COPY_WAIT and the flags. */
+#define MT_COPY_WAITS 4u
+#define MT_COPY_WAIT(left) ((uint64_t)(left) << 2)
+#define MT_COPY_ALL 2u /* the open group is closed first */
+#define MT_COPY_BULK 1u
+/* The mbarrier (address: as of MT_SYNC_OF_OBJECT) is arrived at when the lane's copies so far have ended. */
+#define MT_COPY_ARRIVES 16u
 
 /* Is there such a type in compact traces? */
 MT_RECORD_INLINE int mt_rec_known(uint32_t type)
 {
-    return type < 16 && 0x777fu >> type & 1;
+    return type < 16 && 0xf77fu >> type & 1;
 }
 /* Of a type as compact traces have it: the space (3: not an access), and the type in that space. */
 MT_RECORD_INLINE uint32_t mt_rec_space(uint32_t type)

@@ -148,11 +148,11 @@ static void instrument_sync(struct tracer *t, LLVMValueRef inst)
     LLVMValueRef what;
     if (!mt_sync_of(t->u, inst, &s))
         return;
-    int after = s.size == MT_SYNC_OF_OBJECT && s.kind == MT_SYNC_BARRIER;
+    int after = s.object && s.kind == MT_SYNC_BARRIER;
     LLVMPositionBuilderBefore(t->builder, after ? LLVMGetNextInstruction(inst) : inst);
     LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(inst));
     LLVMValueRef site = LLVMConstInt(t->i32, mt_unit_add_site(t->u, inst, s.kind, s.size, 0, NULL), 0);
-    if (s.size == MT_SYNC_OF_OBJECT)
+    if (s.object)
         what = sync_object(t, &s, &name);
     else
         what =
@@ -262,13 +262,14 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
         LLVMPositionBuilderBefore(t->builder, list[i]);
         LLVMSetCurrentDebugLocation2(t->builder, LLVMInstructionGetDebugLoc(list[i]));
         record_arguments(t, list[i]);
-        if (count < 0 && !record_warp(t, list[i]))
-            instrument_untraced(t, list[i], what);
         for (int j = 0; j < count; j++)
             if (instrument_wants(t, access[j].op))
                 instrument_record(t, list[i], &access[j]);
+        instrument_sync(t, list[i]); /* the next site is that of a copy's access of shared memory */
+        LLVMPositionBuilderBefore(t->builder, list[i]);
+        if (count < 0 && !record_warp(t, list[i]))
+            instrument_untraced(t, list[i], what);
         instrument_asm_shared(t, list[i]);
-        instrument_sync(t, list[i]);
     }
     free(list);
 }

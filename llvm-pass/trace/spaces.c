@@ -101,11 +101,13 @@ static int spaces_sync_of_asm(struct mt_unit *u, LLVMValueRef inst, struct mt_sy
     out->kind = found.kind;
     out->what = found.argument < 0 ? LLVMConstInt(i64, found.number, 0)
                                    : LLVMGetOperand(inst, (unsigned)found.argument);
-    out->size = found.object                 ? MT_SYNC_OF_OBJECT
+    out->size = found.copy                   ? found.copy
+                : found.object               ? MT_SYNC_OF_OBJECT
                 : found.kind != MT_SYNC_WARP ? MT_SYNC_OF_NUMBER
                                              : MT_SYNC_OF_LANES;
     if (found.kind == MT_SYNC_WARP && found.argument < 0 && found.number == MT_BARRIER_UNKNOWN)
         out->size = MT_SYNC_OF_NUMBER; /* the mask is made in the asm */
+    out->object = found.object;
     if (!found.object)
         return 1;
     out->offset = found.offset;

@@ -36,6 +36,13 @@ void mt_record_tensor(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call,
 {
     LLVMValueRef map = LLVMBuildIntToPtr(b, a->address, mt_type_ptr(u), "");
     enum mt_access_type op = a->op == MT_LOAD ? MT_STORE : MT_LOAD; /* in shared memory */
+    if (u->options->spaces & MT_SPACES_SHARED && tensor_is_wanted(u, op)) {
+        uint32_t type = mt_rec_type_in(op, MT_IN_SHARED);
+        LLVMValueRef shared = LLVMBuildIntToPtr(b, a->shared, mt_type_ptr(u), "");
+        LLVMValueRef args[] = {map,     tensor_number(u, a->rank), shared,
+                               a->ctas, tensor_number(u, type),    tensor_site(u, call, type, a)};
+        tensor_call(u, b, RECORD "_shared", args, 6);
+    }
     if (tensor_is_wanted(u, a->op)) {
         LLVMValueRef args[] = {map,
                                tensor_number(u, a->rank),
@@ -47,13 +54,6 @@ void mt_record_tensor(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef call,
                                a->at[4],
                                tensor_site(u, call, a->op, a)};
         tensor_call(u, b, RECORD, args, 9);
-    }
-    if (u->options->spaces & MT_SPACES_SHARED && tensor_is_wanted(u, op)) {
-        uint32_t type = mt_rec_type_in(op, MT_IN_SHARED);
-        LLVMValueRef shared = LLVMBuildIntToPtr(b, a->shared, mt_type_ptr(u), "");
-        LLVMValueRef args[] = {map,     tensor_number(u, a->rank), shared,
-                               a->ctas, tensor_number(u, type),    tensor_site(u, call, type, a)};
-        tensor_call(u, b, RECORD "_shared", args, 6);
     }
 }
 

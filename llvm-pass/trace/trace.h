@@ -77,10 +77,11 @@ const char *mt_space_word(const struct mt_unit *u, enum mt_space s);
 uint32_t mt_space_type(const struct mt_unit *u, const struct mt_access *a);
 /* Where in local memory a pointer leads, as a number: a pointer to nowhere. */
 LLVMValueRef mt_local_number(struct mt_unit *u, LLVMBuilderRef b, LLVMValueRef pointer);
-/* An instruction that orders accesses of shared memory. */
+/* An instruction that orders accesses of shared memory, or makes one that goes on after it. */
 struct mt_sync {
     enum mt_access_sync kind;
-    uint32_t size;       /* MT_SYNC_OF_…: what the address of its record is */
+    uint32_t size;       /* MT_SYNC_OF_…, MT_COPY_…: what the address of its record is */
+    int object;          /* it is an mbarrier's */
     LLVMValueRef what;   /* integer: that; of an object: its address, or a pointer */
     int64_t offset;      /* objects: to add to it */
     int init;            /* it is set up */

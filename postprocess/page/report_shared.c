@@ -111,7 +111,7 @@ static void shared_hazard(struct mt_json *j, const struct mt_report *r, const st
     mt_json_object(j, NULL, 1);
     mt_json_text(j, "kind", mt_hazard_words[h->kind]);
     mt_json_text(j, "kernel", h->kernel);
-    mt_json_bool(j, "lanes", h->within);
+    mt_json_text(j, "between", mt_hazard_between_words[h->between]);
     for (int i = 0; i < 2; i++) {
         mt_json_object(j, sides[i], 1);
         shared_site(j, x->side[i]);

@@ -93,7 +93,7 @@ int mt_device_parts_seek(struct mt_device_parts *p, size_t chunk, struct mt_erro
     if (head.type != e->type || head.key != e->key || head.first != e->first || head.flags != e->flags)
         return device_parts_damaged(p, "is another one than the index says", err);
     p->items = head.items;
-    p->decoder.types = (r->head.features & MT_MTC_HAS_SPACES) != 0;
+    p->decoder.features = r->head.features;
     if (mt_chunk_unpack(&p->plain, r->window.name, e->offset, &head, stored, err) != 0)
         return -1;
     return mt_device_decode_start(&p->decoder, p->plain.data, p->plain.bytes) != 0

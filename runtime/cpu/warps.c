@@ -103,21 +103,25 @@ static size_t warps_find_phase(struct mt_warp_phase *p, const uint64_t *e, const
 
 /* ---- barriers in memory ---- */
 
-/* Of an entry: the object's address, without its phase; 0: it is of no such barrier. */
-static uint64_t warps_cut_object(const uint64_t *entry, uint32_t type)
+/* Of an entry: the object's address, without its phase; 0: it is no wait for one, or none that it may end. */
+static uint64_t warps_cut_object(const uint64_t *entry, int wait)
 {
     uint32_t meta = (uint32_t)entry[0];
-    return meta == mt_rec_meta(type, MT_SYNC_OF_OBJECT) ? (entry[1] | MT_MBARRIER_FLAGS) + 1 : 0;
+    int is = wait ? meta == mt_rec_meta(MT_SYNC_BARRIER, MT_SYNC_OF_OBJECT)
+                  : meta == mt_rec_meta(MT_SYNC_ARRIVE, MT_SYNC_OF_OBJECT) ||
+                        meta == mt_rec_meta(MT_SYNC_COPY, MT_SYNC_OF_OBJECT) ||
+                        meta == mt_rec_meta(MT_SYNC_COPY, MT_COPY_ARRIVES);
+    return is ? (entry[1] | MT_MBARRIER_FLAGS) + 1 : 0;
 }
 
-/* Has one of the first `lanes` lanes arrived at this object, at a place behind this wait's? */
+/* Has one of the first `lanes` lanes, or its copy, arrived at this object, at a place behind this wait's? */
 static int warps_cut_is_needed(const struct mt_warp_phase *p, uint32_t lanes, const uint64_t *wait,
                                uint64_t object)
 {
     for (uint32_t i = 0; i < lanes; i++)
         for (size_t k = 0; k < p->count[i]; k++) {
             const uint64_t *at = p->at[i] + k * MT_ENTRY_WORDS;
-            if (warps_cut_object(at, MT_SYNC_ARRIVE) == object && mt_entry_place(at) >= mt_entry_place(wait))
+            if (warps_cut_object(at, 0) == object && mt_entry_place(at) >= mt_entry_place(wait))
                 return 1;
         }
     return 0;
@@ -130,7 +134,7 @@ static size_t warps_cut(struct mt_warp_phase *p, size_t n)
     for (uint32_t i = 1; i < p->lanes; i++)
         for (size_t k = 0; k < p->count[i]; k++) {
             const uint64_t *at = p->at[i] + k * MT_ENTRY_WORDS;
-            uint64_t object = warps_cut_object(at, MT_SYNC_BARRIER);
+            uint64_t object = warps_cut_object(at, 1);
             if (!object || !warps_cut_is_needed(p, i, at, object))
                 continue;
             n = (size_t)(at - p->at[0]) / MT_ENTRY_WORDS;

@@ -164,8 +164,8 @@ struct mt_compact *mt_compact_open(const char *path, const struct mt_companion_h
         goto fail;
     struct mt_mtc_file file = {write_file, c};
     c->spaces = mt_log_spaces();
-    c->writer =
-        mt_mtc_writer_open(&file, MT_MTC_HAS_DEVICE | (c->spaces ? MT_MTC_HAS_SPACES : 0), level, why, size);
+    uint64_t features = c->spaces ? MT_MTC_HAS_SPACES | MT_MTC_HAS_COPIES : 0;
+    c->writer = mt_mtc_writer_open(&file, MT_MTC_HAS_DEVICE | features, level, why, size);
     if (!c->writer) {
         snprintf(why, size, "%s: %s", path, *c->error ? c->error : "no memory for a compact trace");
         goto fail;

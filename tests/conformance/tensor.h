@@ -195,7 +195,9 @@ static __global__ void load(const __grid_constant__ CUtensorMap map, int rank, p
         expect(&bar, bytes);
         load_box(&map, rank, p, shared_of(cell), &bar);
     }
+#ifndef NO_WAIT // as it is wrong (tests/e2e, onchip.tensors)
     wait(&bar);
+#endif
     dump(cell, out, words);
 }
 #define STORE(what, dims, list, ...)                                                                         \

@@ -108,11 +108,11 @@ def host_chunk(t, lines, chunk, timed):
         t.damage.append(chunk.offset)
 
 
-def device_chunk(t, lines, chunk, spaces, launches):
+def device_chunk(t, lines, chunk, features, launches):
     """Into launches: seq -> [kernel, stream, runs, has an end]."""
     kernel = chunk.key & 0xffffffff
     try:
-        runs = mtc.device_runs(chunk.payload, spaces, chunk.items)
+        runs = mtc.device_runs(chunk.payload, features, chunk.items)
         if sum(len(r[6]) for r in runs) != chunk.items:
             raise mtc.Bad("items")
     except mtc.Bad:
@@ -132,7 +132,7 @@ def container(data, t, all_memory=False):
     except mtc.Bad:
         t.readable = False
         return
-    if head["features"] & 0xfffffff0:
+    if head["features"] & 0xffffffe0:
         t.readable = False
         return
     lines, launches, timed, entries = Lines(), {}, head["features"] & mtc.HAS_TIMES, []
@@ -146,7 +146,7 @@ def container(data, t, all_memory=False):
         elif c.type == mtc.HOST:
             host_chunk(t, lines, c, timed)
         elif c.type == mtc.DEVICE:
-            device_chunk(t, lines, c, head["features"] & mtc.HAS_SPACES, launches)
+            device_chunk(t, lines, c, head["features"], launches)
         elif c.type == mtc.INDEX:
             keep = 7 if head["minor"] else 6  # flags
             index = [struct.unpack_from("<QQQQQII", c.payload, 48 * i)[:keep] for i in range(len(c.payload) // 48)]

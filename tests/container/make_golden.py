@@ -6,7 +6,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from mtc import DEVICE, HAS_DEVICE, HAS_HOST, HAS_SPACES, HAS_TIMES, HOST, INDEX, META, chunk, head, leb, sleb, tail  # noqa: E402
+from mtc import DEVICE, HAS_COPIES, HAS_DEVICE, HAS_HOST, HAS_SPACES, HAS_TIMES, HOST, INDEX, META, chunk, head, leb, sleb, tail  # noqa: E402
 
 TIMED = HAS_HOST | HAS_TIMES
 
@@ -176,6 +176,20 @@ def succeed():
             15) +
         meta({"ev": "launch", "seq": 5, "stream": 0, "kernel": "k<int>", "traced": True, "records": 4, "others": 11},
              {"ev": "end", "records_written": 4, "others_written": 11, "complete": True}))
+    # A copy, its group and the wait for it; copies.all.txt has all.
+    yield "copies", closed(head(features=HAS_DEVICE | HAS_SPACES | HAS_COPIES, minor=3) + meta(
+        {"ev": "header", "version": 1, "format": "compact"}, KERNEL,
+        *({"ev": "site", "id": i, "file": "k.cu", "line": 10 + i, "column": 1, "function": "k", "op": op, "size": size, "var": "", **more}
+          for i, op, size, more in ((1, "load", 4, {}), (2, "copy", 1, {}), (3, "store", 4, {"space": "shared"}), (4, "copy", 2, {}), (5, "copy", 4, {})))) +
+        device(columns(
+            (3, 3, 3, 2, b"\0", sleb(1) + leb(4) + b"\1" + u32(3), sleb(4096)),  # site 1, load of 4 by lanes 0 and 1
+            (0, 3, 3, 2, b"", sleb(1) + leb(15 << 28 | 1) + b"\5" + u32(3) + sleb(0), sleb(-4096)),  # site 2, cp.async
+            (0, 3, 3, 2, b"", sleb(1) + leb(5 << 28 | 4) + b"\1" + u32(3), sleb(16)),  # site 3, its shared store at 16
+            (0, 3, 3, 2, b"", sleb(1) + leb(15 << 28 | 2) + b"\5" + u32(3) + sleb(0), sleb(-16)),  # site 4, the group is closed
+            (0, 3, 3, 2, b"", sleb(1) + leb(15 << 28 | 4) + b"\5" + u32(3) + sleb(0), sleb(8))),  # site 5, all but two are waited for
+            10) +
+        meta({"ev": "launch", "seq": 5, "stream": 0, "kernel": "k<int>", "traced": True, "records": 2, "others": 8},
+             {"ev": "end", "records_written": 2, "others_written": 8, "complete": True}))
 
 
 def fail():

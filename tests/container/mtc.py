@@ -13,7 +13,7 @@ import struct
 M64 = (1 << 64) - 1
 MAGIC = bytes([0x89]) + b"MTC\r\n\x1a\n"
 META, HOST, INDEX, DEVICE = 1, 2, 3, 4
-HAS_HOST, HAS_TIMES, HAS_DEVICE, HAS_SPACES = 1, 2, 4, 8
+HAS_HOST, HAS_TIMES, HAS_DEVICE, HAS_SPACES, HAS_COPIES = 1, 2, 4, 8, 16
 
 _xxh = ctypes.CDLL("libxxhash.so.0")
 _xxh.XXH3_64bits_withSeed.restype = ctypes.c_uint64
@@ -276,7 +276,7 @@ class Slot:
 
 
 TYPES = {0: "load", 1: "store", 2: "atomic", 3: "unknown", 4: "shared load", 5: "shared store", 6: "shared atomic", 8: "local load", 9: "local store",
-         10: "local atomic", 12: "barrier", 13: "arrive", 14: "warp barrier"}
+         10: "local atomic", 12: "barrier", 13: "arrive", 14: "warp barrier", 15: "copy"}
 
 
 def device(payload):
@@ -284,8 +284,9 @@ def device(payload):
     return [(*run[:6], address) for run in device_runs(payload) for address in run[6]]
 
 
-def device_runs(payload, spaces=True, most=1 << 30):
+def device_runs(payload, features=HAS_SPACES | HAS_COPIES, most=1 << 30):
     """Its runs, of at most so many accesses."""
+    types = set(TYPES) if features & HAS_COPIES else set(TYPES) - {15} if features & HAS_SPACES else {0, 1, 2, 3}
     if len(payload) < 24:
         raise Bad("columns")
     runs, *lengths = struct.unpack_from("<5I", payload)
@@ -346,7 +347,7 @@ def device_runs(payload, spaces=True, most=1 << 30):
             s.meta = shapes.number()
             s.last = s.anchor = w.A
             number = len(slots)
-            if s.meta >= 1 << 32 or s.meta >> 28 not in TYPES or (not spaces and s.meta >> 28 > 3) or not s.meta & 0xfffffff:
+            if s.meta >= 1 << 32 or s.meta >> 28 not in types or not s.meta & 0xfffffff:
                 raise Bad("type or size")
             slots.append(s)
         else:

@@ -206,7 +206,7 @@ static void device_refused(void **state)
     REFUSED(r.count = 0);
     REFUSED(r.meta = 0);
     REFUSED(r.meta = 7u << 28 | 4);
-    REFUSED(r.meta = 15u << 28 | 4);
+    REFUSED(r.meta = 11u << 28 | 4);
     REFUSED(r.mask = 3);
     REFUSED(r.count = MT_RUN_ROWS + 1; r.row = 16);
     REFUSED(r.count = (uint32_t)MT_MTC_MAX_ACCESSES + 1);

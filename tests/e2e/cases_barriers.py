@@ -49,11 +49,11 @@ def onchip_barriers(world):
 
 # ---- programs by chance, against vector clocks of threads that forget nothing
 
-NOTHING, LOAD, STORE, ATOMIC, LOAD_BYTE, STORE_BYTE, SYNCTHREADS, SYNCWARP, SYNC, ARRIVE = range(10)
+NOTHING, LOAD, STORE, ATOMIC, LOAD_BYTE, STORE_BYTE, SYNCTHREADS, SYNCWARP, SYNC, ARRIVE, COPY, COMMIT, WAIT, WAIT_ALL = range(14)
 LAUNCHES = 150
 
 
-def chance_step(rng, threads, actors):
+def chance_step(rng, threads, actors, copies):
     """[(operation, argument)] by thread. Few threads do something, so that they often meet."""
     step, kind = [(NOTHING, 0)] * threads, rng.random()
     some = [t for t in actors if rng.random() < 0.6] or actors
@@ -71,7 +71,8 @@ def chance_step(rng, threads, actors):
             what = first if warp == warps[0] and len(warps) > 1 else SYNC
             step[warp * 32:warp * 32 + 32] = [(what, 32 * len(warps))] * 32
     else:  # of one kind: an instruction of each warp
-        what = rng.choice([LOAD, LOAD, STORE, ATOMIC, ATOMIC, ATOMIC, LOAD_BYTE, STORE_BYTE])
+        what = rng.choice([LOAD, LOAD, STORE, ATOMIC, ATOMIC, ATOMIC, LOAD_BYTE, STORE_BYTE] if not copies else
+                          [LOAD, STORE, COPY, COPY, COMMIT, COMMIT, WAIT, WAIT, WAIT_ALL])
         for t in some:
             step[t] = (what, rng.choice([0, 0, 1]))
     return step
@@ -86,26 +87,40 @@ def chance_meet(clocks, come, wait):
         clocks[t][t] += 1
 
 
+def chance_copy(clock, done, groups, what, x):
+    """Of a thread: `groups` has how many copies there were when each was closed, and at last how many there are."""
+    if what == COPY:
+        groups[-1] += 1
+    if what in (COMMIT, WAIT_ALL):
+        groups.append(groups[-1])
+    left = {WAIT: x, WAIT_ALL: 0}.get(what, len(groups))
+    if len(groups) > left + 1:
+        clock[done] = max(clock[done], groups[-2 - left])
+
+
 def chance_races(threads, steps):
-    """The words at which two threads race."""
-    clocks, past, words = [[int(t == u) for u in range(threads)] for t in range(threads)], {}, set()
+    """The words at which two threads race, or a thread and a copy: number `threads` + t is that of t's copies, whose time is how many there were."""
+    clocks, past, words = [[int(t == u) for u in range(2 * threads)] for t in range(threads)], {}, set()
+    groups = [[0] for _ in range(threads)]
     for i, step in enumerate(steps):
-        groups = {}
+        meet = {}
         for t, (what, x) in enumerate(step):
-            if what >= SYNCTHREADS:
-                groups.setdefault((what == SYNCWARP and (t // 32, x)), []).append(t)
-        for come in groups.values():
+            if SYNCTHREADS <= what <= ARRIVE:
+                meet.setdefault((what == SYNCWARP and (t // 32, x)), []).append(t)
+        for come in meet.values():
             chance_meet(clocks, come, [t for t in come if step[t][0] != ARRIVE])
         for t, (what, x) in enumerate(step):
-            if what in (NOTHING, SYNCTHREADS, SYNCWARP, SYNC, ARRIVE):
+            chance_copy(clocks[t], threads + t, groups[t], what, x)
+            if what in (NOTHING, SYNCTHREADS, SYNCWARP, SYNC, ARRIVE, COMMIT, WAIT, WAIT_ALL):
                 continue
-            plain = {LOAD_BYTE: LOAD, STORE_BYTE: STORE}.get(what, what)
-            for b in range(4 * x, 4 * x + 4) if plain == what else [x]:
+            plain = {LOAD_BYTE: LOAD, STORE_BYTE: STORE, COPY: STORE}.get(what, what)
+            by = (threads + t, groups[t][-1]) if what == COPY else (t, clocks[t][t])
+            for b in [x] if what in (LOAD_BYTE, STORE_BYTE) else range(4 * x, 4 * x + 4):
                 for u, time, before, at in past.get(b, ()):
                     alike = plain == before and plain != STORE
-                    if u != t and not alike and (at, u // 32) != (i, t // 32) and clocks[t][u] < time:
+                    if u != t and not alike and (at, u % threads // 32) != (i, t // 32) and clocks[t][u] < time:
                         words.add(b // 4)
-                past.setdefault(b, []).append((t, clocks[t][t], plain, i))
+                past.setdefault(b, []).append((*by, plain, i))
     return words
 
 
@@ -114,10 +129,10 @@ def onchip_chance(world):
     """Programs by chance: a word has a hazard where the model has one, and nowhere else."""
     rng = random.Random(9)
     programs = []
-    for _ in range(LAUNCHES):
-        threads = 32 * rng.choice([1, 2, 3])
+    for i in range(LAUNCHES):
+        threads, copies = 32 * rng.choice([1, 2, 3]), i % 3 == 0
         actors = rng.sample([t for t in range(threads) if t % 32 < 3], 3)
-        programs.append((threads, [chance_step(rng, threads, actors) for _ in range(rng.randint(4, 8))]))
+        programs.append((threads, [chance_step(rng, threads, actors, copies) for _ in range(rng.randint(4, 8 + 6 * copies))]))
     path = os.path.join(world.folder("chance"), "programs")
     with open(path, "w", encoding="ascii") as f:
         for threads, steps in programs:

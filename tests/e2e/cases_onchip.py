@@ -110,17 +110,25 @@ def onchip_hazards(world):
         check_hazards(world, shared(world, world.run_ok(program(world, SPACES, *way), MEMTRACE_FORMAT="compact")))
 
 
+def tensors(world, *more):
+    folder = os.path.join(os.path.dirname(os.path.dirname(world.src)), "conformance")
+    app = world.compile(os.path.join(folder, "tensor.cu"), "-O1", "-std=c++17", "-arch=sm_90a", *more, "-I" + folder, SPACES, "--mt-gpu-trace=off")
+    return shared(world, world.run_ok([app, "--out", os.devnull], MEMTRACE_FORMAT="compact"))
+
+
 @case("onchip.tensors")
 def onchip_tensors(world):
     """The side of shared memory of tensor copies: blocks, and chunks of 16 bytes where a swizzle leaves gaps: rows of half its
     span, 24 of them, of 1, 2 and 4 chunks in tests/conformance/tensor.cu. Blocks up to 32 bytes, of which there are 3, are
-    looked at, too. None has a conflict."""
-    folder = os.path.join(os.path.dirname(os.path.dirname(world.src)), "conformance")
-    app = world.compile(os.path.join(folder, "tensor.cu"), "-O1", "-std=c++17", "-arch=sm_90a", "-I" + folder, SPACES, "--mt-gpu-trace=off")
-    got = shared(world, world.run_ok([app, "--out", os.devnull], MEMTRACE_FORMAT="compact"))
+    looked at, too. None has a conflict. None has a hazard; without the wait for its barrier, each word of a box is one."""
+    got = tensors(world)
     kernels = [launch["kernel"] for launch in got["launches"]]
     mine = [c for c in got["banks"] if kernels[c["launch"]] == "load" and c["type"] == "store"]
     same("chunks, conflicts", (sum(c["wavefronts"] for c in mine), sum(c["conflicts"] for c in mine)), (24 * (1 + 2 + 4) + 3, 0))
+    same("hazards", got["hazards"], [])
+    raced = tensors(world, "-DNO_WAIT=1")["hazards"]
+    same("kernels with hazards", {(h["kernel"], h["kind"], h["first"]["type"], h["second"]["type"]) for h in raced}, {("load", "RAW", "store", "load")})
+    same("between", {h["between"] for h in raced}, {"warps", "lanes", "thread"})
 
 
 def local_of(world, got):

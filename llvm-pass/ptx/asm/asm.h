@@ -105,9 +105,10 @@ int mt_asm_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
 /* The same for shared memory. An address is what the asm has: of 32 bits, or a generic pointer's 64. */
 int mt_asm_shared_accesses(LLVMValueRef call, struct mt_asm_access *out, int max);
 
-/* A barrier that an inline-asm call waits at or arrives at. */
+/* A barrier that an inline-asm call waits at or arrives at, or what it has to do with asynchronous copies. */
 struct mt_asm_barrier {
     enum mt_access_sync kind;
+    uint32_t copy;   /* of MT_SYNC_COPY: MT_COPY_…, or 0: one that ends with an object's phase */
     int object;      /* an mbarrier: what follows is its address */
     int word;        /* of cooperative groups: made of operations on a word that has no other use */
     int argument;    /* operand of the call with its number (mask, address), or -1: */

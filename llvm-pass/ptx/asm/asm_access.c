@@ -166,15 +166,16 @@ static void barrier_unknown(struct mt_asm_barrier *out)
                                    .result = -1};
 }
 
-/* The object of mbarrier.…, cp.async.mbarrier.arrive. 0, or -1: it is not known, another CTA's, or there is a
- * predicate. */
+/* The object: the last operand in memory. 0, or -1: it is not known, another CTA's, or there is a predicate.
+ */
 static int barrier_object(struct scan *s, const struct mt_asm_statement *st)
 {
     const struct mt_asm_operand *m = NULL;
-    for (unsigned i = 0; i < st->noperands && !m; i++)
+    for (unsigned i = 0; i < st->noperands; i++)
         if (st->operands[i].kind == MT_ASM_MEMORY)
             m = &st->operands[i];
-    if (!m || m->nitems != 1 || m->second || st->predicate || strstr(st->opcode, "shared::cluster"))
+    if (!m || m->nitems != 1 || m->second || st->predicate ||
+        (s->barrier->kind != MT_SYNC_COPY && strstr(st->opcode, "shared::cluster")))
         return -1;
     s->barrier->object = 1;
     s->barrier->argument = argument_of(s, &m->items[0]);
@@ -220,10 +221,58 @@ static void barrier_of_cta(struct scan *s, const struct mt_asm_statement *st)
 
 static int is_in_memory(const struct mt_asm_statement *st)
 {
-    if (!strcmp(st->parts[0], "mbarrier"))
-        return mt_asm_has(st, "init") || mt_asm_has(st, "arrive") || mt_asm_has(st, "arrive_drop") ||
-               mt_asm_has(st, "test_wait") || mt_asm_has(st, "try_wait");
-    return !strcmp(st->parts[0], "cp") && mt_asm_has(st, "mbarrier") && mt_asm_has(st, "arrive");
+    return !strcmp(st->parts[0], "mbarrier") &&
+           (mt_asm_has(st, "init") || mt_asm_has(st, "arrive") || mt_asm_has(st, "arrive_drop") ||
+            mt_asm_has(st, "test_wait") || mt_asm_has(st, "try_wait"));
+}
+
+/* ---- asynchronous copies ---- */
+
+/* Not those from shared memory to shared memory, whose accesses there have no records. */
+static int is_of_copies(const struct mt_asm_statement *st)
+{
+    unsigned shared = 0;
+    for (unsigned i = 0; i < st->nparts; i++)
+        shared += !strncmp(st->parts[i], "shared", 6);
+    return !strcmp(st->parts[0], "cp") && mt_asm_has(st, "async") && !mt_asm_has(st, "prefetch") &&
+           shared < 2;
+}
+
+/* cp.async.mbarrier.arrive, or a copy that ends with an object's phase. */
+static void barrier_of_object_copy(struct scan *s, const struct mt_asm_statement *st)
+{
+    struct mt_asm_barrier *out = s->barrier;
+    int arrives = mt_asm_has(st, "arrive");
+    out->copy = arrives ? MT_COPY_ARRIVES : 0;
+    if (barrier_object(s, st) == 0)
+        return;
+    out->object = 0;
+    out->argument = -1;
+    out->kind = arrives ? MT_SYNC_ARRIVE : MT_SYNC_COPY;
+    out->copy = arrives ? 0 : MT_COPY_BEGINS;
+}
+
+/* cp.async…, .commit_group, .wait_group, .wait_all */
+static void barrier_of_copies(struct scan *s, const struct mt_asm_statement *st)
+{
+    struct mt_asm_barrier *out = s->barrier;
+    int64_t left = 0;
+    out->kind = MT_SYNC_COPY;
+    out->number = mt_asm_has(st, "bulk") ? MT_COPY_BULK : 0;
+    out->copy = MT_COPY_BEGINS;
+    if (mt_asm_has(st, "mbarrier") || mt_asm_has(st, "mbarrier::complete_tx::bytes")) {
+        out->number = MT_BARRIER_UNKNOWN;
+        barrier_of_object_copy(s, st);
+    } else if (mt_asm_has(st, "commit_group")) {
+        out->copy = MT_COPY_COMMITS;
+    } else if (mt_asm_has(st, "wait_all")) {
+        out->copy = MT_COPY_WAITS;
+        out->number |= MT_COPY_ALL;
+    } else if (mt_asm_has(st, "wait_group")) {
+        out->copy = MT_COPY_WAITS;
+        if (st->noperands && constant_of(s, &st->operands[0], &left))
+            out->number |= MT_COPY_WAIT(left);
+    }
 }
 
 /* Tiles of several warps (cooperative_groups/details/sync.h) meet at a word in shared memory, with a bit for
@@ -240,12 +289,12 @@ static int is_of_groups(const struct mt_asm_statement *st)
 }
 
 /* bar.sync, bar.arrive, bar.red, the same as barrier.cta.…; bar.warp.sync; barrier.cluster.arrive, .wait;
- * mbarrier.init, .arrive, .test_wait, .try_wait; cp.async.mbarrier.arrive */
+ * mbarrier.init, .arrive, .test_wait, .try_wait; cp.async… */
 static int asm_access_barrier(struct scan *s, const struct mt_asm_statement *st)
 {
     int memory = is_in_memory(st), cta = !strcmp(st->parts[0], "bar") || !strcmp(st->parts[0], "barrier");
-    int groups = is_of_groups(st);
-    if (!memory && !cta && !groups)
+    int groups = is_of_groups(st), copies = is_of_copies(st);
+    if (!memory && !cta && !groups && !copies)
         return 0;
     barrier_unknown(s->barrier);
     s->barrier->word = groups;
@@ -255,6 +304,8 @@ static int asm_access_barrier(struct scan *s, const struct mt_asm_statement *st)
         return 0;
     if (memory)
         barrier_in_memory(s, st);
+    else if (copies)
+        barrier_of_copies(s, st);
     else
         barrier_of_cta(s, st);
     return 0;

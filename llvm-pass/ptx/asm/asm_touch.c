@@ -119,8 +119,9 @@ static int touch_shared_copy(const struct mt_asm_statement *st, struct mt_asm_to
         return 0;
     if (mt_asm_has(st, "tensor") || mt_asm_has(st, "cp_mask") || st->nparts < at + 2 || st->noperands < 3)
         return -1;
-    if (touch_is_shared(st->parts[at]) && touch_is_shared(st->parts[at + 1]))
-        return -1; /* both sides */
+    if ((touch_is_shared(st->parts[at]) && touch_is_shared(st->parts[at + 1])) ||
+        mt_asm_has(st, "multicast::cluster"))
+        return -1; /* both sides; several CTAs */
     if (touch_is_shared(st->parts[at]))
         found = touch_set(t, reduce ? MT_ATOMIC : MT_STORE, touch_memory(st, 0), 0, 0);
     else if (touch_is_shared(st->parts[at + 1]))
@@ -139,11 +140,12 @@ int mt_asm_touches_shared(const struct mt_asm *a, const struct mt_asm_statement 
         return touch_matrix(st, *op == 'l' ? MT_LOAD : MT_STORE, t);
     if (!strcmp(op, "wgmma") || !strncmp(op, "tcgen05", 7))
         return -1;
-    if (!shared || !touch_memory(st, 0) || !strcmp(op, "mbarrier") ||
-        mt_asm_has(st, "mbarrier::complete_tx::bytes"))
+    if (!shared || !touch_memory(st, 0) || !strcmp(op, "mbarrier"))
         return 0;
     if (!strcmp(op, "cp"))
         return touch_shared_copy(st, t);
+    if (mt_asm_has(st, "mbarrier::complete_tx::bytes")) /* st.async, red.async: of other CTAs */
+        return 0;
     if (strcmp(op, "ld") && strcmp(op, "st") && strcmp(op, "atom") && strcmp(op, "red"))
         return -1;
     int found = touch_set(t,

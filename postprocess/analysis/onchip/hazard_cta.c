@@ -5,12 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is what that thread did at that time ordered before what these do now? */
-static int hazard_is_before(const struct mt_hazard_group *g, uint32_t thread, uint32_t time)
-{
-    return g->known[thread] >= time;
-}
-
 enum { LANES = MT_HAZARD_LANES, WORD = 4 };
 #define ALL UINT32_MAX
 #define NOBODY UINT32_MAX
@@ -68,24 +62,46 @@ static void past_drop(struct mt_hazard_cta *c, uint32_t *at)
     *at = next;
 }
 
-/* Of its lanes in that warp those of other threads that nothing orders before this access. */
+/* Is what the access's own thread did ordered before it? Its own copy is only when it is waited for. An
+ * access that is kept stands for copies of the same thread that end before it does. */
+static int past_is_own(const struct mt_hazard_past *p, const struct mt_hazard_access *a, int which)
+{
+    return !p->by || (which == MT_HAZARD_KEEP && p->by == a->by) ||
+           (p->by < MT_HAZARD_BY_OBJECT && a->group->copies[p->by == MT_HAZARD_BY_BULK].done >= p->time);
+}
+
+/* Is what that thread did ordered before what the access's group does now? */
+static inline int past_is_before(const struct mt_hazard_past *p, const struct mt_hazard_group *g,
+                                 uint32_t thread)
+{
+    return g->known[p->by < MT_HAZARD_BY_OBJECT ? p->by + thread : p->by] >= p->time;
+}
+
+/* Its lanes in that warp, but for the access's own. */
+static inline uint32_t past_others(const struct mt_hazard_past *p, uint32_t warp,
+                                   const struct mt_hazard_access *a, int which)
+{
+    return warp == a->warp && past_is_own(p, a, which) ? p->lanes & ~(1u << a->lane) : p->lanes;
+}
+
+/* Of its lanes in that warp those that nothing orders before this access, which is kept. */
 static uint32_t past_lanes(const struct mt_hazard_past *p, uint32_t warp, const struct mt_hazard_access *a)
 {
     uint32_t left = 0;
-    for (uint32_t m = warp == a->warp ? p->lanes & ~(1u << a->lane) : p->lanes; m; m &= m - 1)
-        if (!hazard_is_before(a->group, warp * LANES + (uint32_t)__builtin_ctz(m), p->time))
+    for (uint32_t m = past_others(p, warp, a, MT_HAZARD_KEEP); m; m &= m - 1)
+        if (!past_is_before(p, a->group, warp * LANES + (uint32_t)__builtin_ctz(m)))
             left |= m & -m;
     return left;
 }
 
 /* The first of its threads that nothing orders before this access, or NOBODY. */
-static uint32_t past_unordered(const struct mt_hazard_past *p, const struct mt_hazard_access *a)
+static uint32_t past_unordered(const struct mt_hazard_past *p, const struct mt_hazard_access *a, int which)
 {
     for (uint32_t w = p->warps; w; w &= w - 1) {
         uint32_t warp = (uint32_t)__builtin_ctz(w);
-        for (uint32_t m = warp == a->warp ? p->lanes & ~(1u << a->lane) : p->lanes; m; m &= m - 1) {
+        for (uint32_t m = past_others(p, warp, a, which); m; m &= m - 1) {
             uint32_t thread = warp * LANES + (uint32_t)__builtin_ctz(m);
-            if (!hazard_is_before(a->group, thread, p->time))
+            if (!past_is_before(p, a->group, thread))
                 return thread;
         }
     }
@@ -96,7 +112,7 @@ static uint32_t past_unordered(const struct mt_hazard_past *p, const struct mt_h
  */
 static int past_takes(struct mt_hazard_past *p, const struct mt_hazard_past *now, int whole)
 {
-    if (p->time != now->time || p->site != now->site)
+    if (p->time != now->time || p->site != now->site || p->by != now->by)
         return 0;
     if (p->warps == now->warps || (p->warps & now->warps && p->lanes & now->lanes))
         p->lanes |= p->warps == now->warps ? now->lanes : 0;
@@ -110,10 +126,11 @@ static int past_takes(struct mt_hazard_past *p, const struct mt_hazard_past *now
 /* What an access is ordered after, it stands for: what is unordered with that will be so with it. */
 static int past_keep(struct mt_hazard_cta *c, uint32_t *at, const struct mt_hazard_access *a)
 {
-    struct mt_hazard_past now = {a->group->time, a->site, 1u << a->lane, 1u << a->warp, 0};
+    struct mt_hazard_past now = {a->time, a->site, 1u << a->lane, 1u << a->warp, a->by, 0};
     for (uint32_t *i = at; *i;) {
         struct mt_hazard_past *p = &c->past[*i], *q = &c->past[p->next];
-        if (p->next && p->lanes == ALL && q->lanes == ALL && p->time == q->time && p->site == q->site) {
+        if (p->next && p->lanes == ALL && q->lanes == ALL && p->time == q->time && p->site == q->site &&
+            p->by == q->by) {
             p->warps |= q->warps;
             past_drop(c, &p->next);
         }
@@ -123,7 +140,7 @@ static int past_keep(struct mt_hazard_cta *c, uint32_t *at, const struct mt_haza
             p->lanes = past_lanes(p, a->warp, a);
         else if (p->warps & now.warps && !past_lanes(p, a->warp, a))
             p->warps ^= now.warps;
-        if (p->lanes && past_unordered(p, a) != NOBODY)
+        if (p->lanes && past_unordered(p, a, MT_HAZARD_KEEP) != NOBODY)
             i = &p->next;
         else
             past_drop(c, i);
@@ -148,11 +165,14 @@ static int cell_tell(const struct mt_hazard_access *a, const struct mt_hazard_pa
                      uint32_t type, uint64_t address)
 {
     int kind = a->type == MT_LOAD ? MT_HAZARD_RAW : type == MT_LOAD ? MT_HAZARD_WAR : MT_HAZARD_WAW;
+    uint32_t own = a->warp * LANES + a->lane;
     struct mt_hazard x = {.site = {p->site, a->site},
                           .type = {type, a->type},
                           .kind = (uint8_t)kind,
-                          .within = thread / LANES == a->warp,
-                          .thread = {thread, a->warp * LANES + a->lane},
+                          .between = thread == own               ? MT_HAZARD_THREAD
+                                     : thread / LANES == a->warp ? MT_HAZARD_IN_WARP
+                                                                 : MT_HAZARD_IN_CTA,
+                          .thread = {thread, own},
                           .address = address};
     return a->found(a->arg, &x);
 }
@@ -166,7 +186,7 @@ static int cell_compare(const struct mt_hazard_cta *c, const struct mt_hazard_ce
         if (a->type == order[i] && a->type != MT_STORE)
             continue;
         for (uint32_t at = x->past[order[i]]; at; at = c->past[at].next) {
-            uint32_t thread = past_unordered(&c->past[at], a);
+            uint32_t thread = past_unordered(&c->past[at], a, MT_HAZARD_COMPARE);
             if (thread != NOBODY)
                 return cell_tell(a, &c->past[at], thread, order[i], address);
         }

@@ -8,10 +8,11 @@
 
 enum { MT_HAZARD_MOST_SHARED = 1 << 20 }; /* bytes: more than any GPU has */
 
-/* What these lanes of these warps did to a word at their time `time` and one place, and what comes next in
- * its list. */
+/* What these lanes of these warps did, or had copies do, to a word at their time `time` and one place, and
+ * what comes next in its list. */
 struct mt_hazard_past {
     uint32_t time, site, lanes, warps;
+    uint32_t by;   /* where that time is: 0, MT_HAZARD_BY_…, or an mbarrier's */
     uint32_t next; /* its number; 0: none */
 };
 /* The accesses of a word, or of a byte, that may be unordered with one that is yet to come: those of each
@@ -38,6 +39,7 @@ struct mt_hazard_cta {
 struct mt_hazard_access {
     uint64_t address;
     uint32_t warp, lane, size, type, site;
+    uint32_t by, time;                   /* as above */
     const struct mt_hazard_group *group; /* of the lane */
     /* 0, or -1 without memory; the fields kernel, launch, input and cta are not set. */
     int (*found)(void *arg, const struct mt_hazard *h);

@@ -36,6 +36,12 @@ void mt_hazard_order_reset(struct mt_hazard_order *o)
         free(b);
     }
     memset(o->clusters, 0, sizeof o->clusters);
+    if (o->copies) {
+        o->bytes -= MT_HAZARD_THREADS * sizeof *o->begun;
+        free(o->begun);
+        o->begun = NULL;
+    }
+    o->copies = o->objects = 0;
     o->threads = 0;
     o->loose = 0;
 }
@@ -86,23 +92,44 @@ int mt_hazard_split(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
     return 0;
 }
 
-static void order_join(uint32_t *into, const uint32_t *from, uint32_t n)
+static void order_join_part(uint32_t *into, const uint32_t *from, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         into[i] = from[i] > into[i] ? from[i] : into[i];
+}
+
+static void order_join(const struct mt_hazard_order *o, uint32_t *into, const uint32_t *from)
+{
+    order_join_part(into, from, o->threads);
+    if (!o->copies)
+        return;
+    for (uint32_t at = MT_HAZARD_BY_GROUP; at < MT_HAZARD_BY_OBJECT; at += MT_HAZARD_THREADS)
+        order_join_part(into + at, from + at, o->threads);
+    order_join_part(into + MT_HAZARD_BY_OBJECT, from + MT_HAZARD_BY_OBJECT, o->objects);
+}
+
+void mt_hazard_clear(const struct mt_hazard_order *o, uint32_t *clock)
+{
+    memset(clock, 0, (o->copies ? (uint32_t)MT_HAZARD_CLOCK : o->threads) * sizeof *clock);
+}
+
+static int order_is_other(const struct mt_hazard_order *o, const struct mt_hazard_group *a,
+                          const struct mt_hazard_group *b)
+{
+    return o->copies && memcmp(a->copies, b->copies, sizeof a->copies) != 0;
 }
 
 void mt_hazard_merge(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
 {
     struct mt_hazard_group *into = NULL, **at = &o->warp[warp], *g;
     while ((g = *at)) {
-        if (g->lanes & ~lanes) {
+        if (g->lanes & ~lanes || (into && order_is_other(o, into, g))) {
             at = &g->next;
         } else if (!into) {
             into = g;
             at = &g->next;
         } else {
-            order_join(into->known, g->known, o->threads);
+            order_join(o, into->known, g->known);
             into->lanes |= g->lanes;
             into->time = g->time > into->time ? g->time : into->time;
             *at = g->next;
@@ -111,17 +138,24 @@ void mt_hazard_merge(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
     }
 }
 
+/* The lanes' own time is at least this one. */
+static void order_put(uint32_t *clock, const struct mt_hazard_group *g, uint32_t time)
+{
+    for (uint32_t m = g->lanes; m; m &= m - 1) {
+        uint32_t *at = &clock[g->warp * MT_HAZARD_LANES + (uint32_t)__builtin_ctz(m)];
+        *at = time > *at ? time : *at;
+    }
+}
+
 void mt_hazard_release(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t *clock)
 {
-    order_join(clock, g->known, o->threads);
-    for (uint32_t m = g->lanes; m; m &= m - 1) {
-        uint32_t thread = g->warp * MT_HAZARD_LANES + (uint32_t)__builtin_ctz(m);
-        clock[thread] = g->time > clock[thread] ? g->time : clock[thread];
-    }
-    g->time++;
+    order_join(o, clock, g->known);
+    order_put(clock, g, g->time++);
+    for (int i = 0; i < 2 && o->copies; i++)
+        order_put(clock + MT_HAZARD_BY_GROUP + i * MT_HAZARD_THREADS, g, g->copies[i].done);
 }
 
 void mt_hazard_acquire(const struct mt_hazard_order *o, struct mt_hazard_group *g, const uint32_t *clock)
 {
-    order_join(g->known, clock, o->threads);
+    order_join(o, g->known, clock);
 }

@@ -65,7 +65,7 @@ static void sync_pass(struct mt_hazard_order *o, struct mt_hazard_barrier *b)
         return;
     }
     memset(b->waiting, 0, sizeof b->waiting);
-    memset(b->clock[0], 0, o->threads * sizeof *b->clock[0]);
+    mt_hazard_clear(o, b->clock[0]);
 }
 
 /* Waits where others may already have come for what is yet to come. */
@@ -147,37 +147,102 @@ static int sync_unknown(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes
     o->loose += (uint64_t)__builtin_popcount(lanes);
     if (b)
         sync_each(o, warp, lanes, b, 0, waits);
+    for (struct mt_hazard_group *g = b && !waits ? o->warp[warp] : NULL; g; g = g->next)
+        if (g->lanes & lanes)
+            mt_hazard_copy_release(o, g, b->clock[0]);
     return b ? 0 : -1;
 }
 
-/* An object's address and MT_MBARRIER_… */
-static int sync_object(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int waits, uint64_t what)
+/* What comes to it comes to this phase. */
+static void sync_enter(const struct mt_hazard_order *o, struct mt_hazard_barrier *b, uint32_t phase)
+{
+    if (b->phase == phase)
+        return;
+    b->phase = phase; /* the phase before this one's counterpart is long over */
+    b->phases++;
+    mt_hazard_clear(o, b->clock[phase]);
+}
+
+/* The object of an address with MT_MBARRIER_…; *b is NULL if it is taken as one of those that are not known.
+ * 0, or -1 without memory. */
+static int sync_find_object(struct mt_hazard_order *o, uint64_t what, struct mt_hazard_barrier **b)
 {
     uint64_t key = KEY_OBJECT | (what & ~(uint64_t)MT_MBARRIER_FLAGS);
+    *b = what < MOST_OBJECT ? sync_find(o, key) : NULL;
+    if (*b || what >= MOST_OBJECT || sync_is_full(o))
+        return 0;
+    return (*b = sync_get(o, key)) ? 0 : -1;
+}
+
+/* An object's address and MT_MBARRIER_…; copies: their copies arrive with them. */
+static int sync_object(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, int waits, int copies,
+                       uint64_t what)
+{
     uint32_t phase = what & MT_MBARRIER_ODD;
-    struct mt_hazard_barrier *b = sync_find(o, key), *any = sync_find(o, MT_BARRIER_UNKNOWN);
-    if (what >= MOST_OBJECT || (!b && sync_is_full(o)))
-        return sync_unknown(o, warp, lanes, waits);
-    if (!b && !(b = sync_get(o, key)))
+    struct mt_hazard_barrier *b, *any = sync_find(o, MT_BARRIER_UNKNOWN);
+    if (sync_find_object(o, what, &b) != 0)
         return -1;
+    if (!b)
+        return sync_unknown(o, warp, lanes, waits);
     if (what & MT_MBARRIER_INIT) {
         b->phase = 0;
+        b->phases++;
         memset(b->clock, 0, sizeof b->clock);
         return 0;
     }
-    if (!waits && b->phase != phase) { /* the phase before this one's counterpart is long over */
-        b->phase = phase;
-        memset(b->clock[phase], 0, o->threads * sizeof *b->clock[phase]);
-    }
-    if (!waits)
+    if (!waits) {
+        sync_enter(o, b, phase);
         sync_each(o, warp, lanes, b, (int)phase, 0);
-    for (struct mt_hazard_group *g = waits ? o->warp[warp] : NULL; g; g = g->next)
-        if (g->lanes & lanes) {
+    }
+    for (struct mt_hazard_group *g = o->warp[warp]; g; g = g->next) {
+        if (!(g->lanes & lanes))
+            continue;
+        if (copies)
+            mt_hazard_copy_release(o, g, b->clock[phase]);
+        if (waits)
             mt_hazard_acquire(o, g, b->clock[phase]);
-            if (any)
-                mt_hazard_acquire(o, g, any->clock[0]);
-        }
+        if (waits && any)
+            mt_hazard_acquire(o, g, any->clock[0]);
+    }
     return 0;
+}
+
+/* A copy begins that ends with that phase of the object. */
+static int sync_copy_of_object(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes, uint32_t site,
+                               uint64_t what)
+{
+    uint32_t phase = what & MT_MBARRIER_ODD;
+    struct mt_hazard_begun x = {site, MT_HAZARD_BY_NOBODY, 0};
+    struct mt_hazard_barrier *b;
+    if (sync_find_object(o, what, &b) != 0)
+        return -1;
+    if (b && !b->by && o->objects < MT_HAZARD_OBJECTS)
+        b->by = MT_HAZARD_BY_OBJECT + o->objects++;
+    if (b && b->by) {
+        sync_enter(o, b, phase);
+        x.by = b->by;
+        x.time = b->clock[phase][b->by] = b->phases + 1;
+    }
+    return mt_hazard_copy_begin(o, warp, lanes, x);
+}
+
+/* As a record of MT_SYNC_COPY says. */
+static int sync_copy(struct mt_hazard_order *o, const struct mt_access_run *r, uint32_t lanes, uint64_t what)
+{
+    static const uint32_t by[] = {MT_HAZARD_BY_GROUP, MT_HAZARD_BY_BULK};
+    uint32_t size = r->meta & MT_RAW_MAX_SIZE;
+    struct mt_hazard_begun x = {r->site, what <= MT_COPY_BULK ? by[what] : MT_HAZARD_BY_NOBODY, 0};
+    switch (size) {
+    case MT_COPY_BEGINS:
+        return mt_hazard_copy_begin(o, r->warp, lanes, x);
+    case MT_SYNC_OF_OBJECT:
+        return sync_copy_of_object(o, r->warp, lanes, r->site, what);
+    case MT_COPY_ARRIVES:
+        return sync_object(o, r->warp, lanes, 0, 1, what);
+    default:
+        mt_hazard_copy_group(o, r->warp, lanes, size, what);
+        return 0;
+    }
 }
 
 /* mask: lanes that are to come; 0: not known, those that have. */
@@ -222,12 +287,15 @@ static int sync_lanes(struct mt_hazard_order *o, const struct mt_access_run *r, 
 {
     uint32_t type = r->meta >> 28, size = r->meta & MT_RAW_MAX_SIZE;
     int waits = type == MT_SYNC_BARRIER;
+    int begins = type == MT_SYNC_COPY && (size == MT_COPY_BEGINS || size == MT_SYNC_OF_OBJECT);
     mt_hazard_go_on(o, r->warp, lanes);
-    if (mt_hazard_split(o, r->warp, lanes) != 0)
+    if (!begins && mt_hazard_split(o, r->warp, lanes) != 0)
         return -1;
+    if (type == MT_SYNC_COPY)
+        return sync_copy(o, r, lanes, what);
     if (type == MT_SYNC_WARP)
         return sync_warp(o, r->warp, lanes, size == MT_SYNC_OF_LANES ? (uint32_t)what : 0);
-    return size == MT_SYNC_OF_OBJECT ? sync_object(o, r->warp, lanes, waits, what)
+    return size == MT_SYNC_OF_OBJECT ? sync_object(o, r->warp, lanes, waits, 0, what)
                                      : sync_number(o, r->warp, lanes, waits, what);
 }
 

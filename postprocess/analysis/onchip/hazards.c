@@ -12,11 +12,15 @@ enum { MOST_SIZE = 16, MOST_SHARE = 32, MOST_BYTES = 256 << 20 };
 const char *const mt_hazard_words[] = {
     [MT_HAZARD_RAW] = "RAW", [MT_HAZARD_WAR] = "WAR", [MT_HAZARD_WAW] = "WAW"};
 
+const char *const mt_hazard_between_words[] = {[MT_HAZARD_IN_CTA] = "warps",
+                                               [MT_HAZARD_IN_WARP] = "lanes of a warp",
+                                               [MT_HAZARD_THREAD] = "a thread and its copy"};
+
 /* ---- the list ---- */
 
 static int hazards_add(struct mt_hazards *h, const struct mt_hazard *x)
 {
-    uint32_t what = x->type[0] << 6 | x->type[1] << 4 | (uint32_t)x->kind << 2 | x->within;
+    uint32_t what = x->type[0] << 6 | x->type[1] << 4 | (uint32_t)x->kind << 2 | x->between;
     uint64_t *at = mt_pairmap_get(&h->places, (uint64_t)x->site[0] << 32 | x->site[1],
                                   (uint64_t)(uintptr_t)x->kernel << 8 | what, h->count);
     if (!at || mt_grow(&h->list, &h->room, h->count + 1, sizeof *h->list) != 0 ||
@@ -140,11 +144,18 @@ static int hazards_found(void *arg, const struct mt_hazard *what)
     return hazards_add(f->h, &x);
 }
 
-/* A lane's access, or its share of a warp's matrix; else a block copy by one thread. */
-static int hazards_judged(const struct mt_access_run *r)
+/* Is it known whose it is? */
+static int hazards_known(const struct mt_access_run *r)
 {
-    uint32_t most = r->mask == UINT32_MAX ? MOST_SHARE : MOST_SIZE;
-    return r->warp < MT_HAZARD_WARPS && r->mask && (r->meta & MT_RAW_MAX_SIZE) <= most;
+    return r->warp < MT_HAZARD_WARPS && r->mask;
+}
+
+/* A lane's access, its share of a warp's matrix, or a copy of which is known what ends it; in this CTA's
+ * memory. */
+static int hazards_judged(const struct mt_access_run *r, const struct mt_hazard_access *a)
+{
+    uint32_t most = a->by ? MT_HAZARD_MOST_SHARED : r->mask == UINT32_MAX ? MOST_SHARE : MOST_SIZE;
+    return a->size <= most && a->address <= MT_HAZARD_MOST_SHARED - a->size && a->by != MT_HAZARD_BY_NOBODY;
 }
 
 /* May lanes touch the same bytes? */
@@ -168,10 +179,14 @@ static int hazards_lanes(struct mt_hazards *h, struct mt_hazard_cta *c, const st
     for (uint32_t i = 0; i < r->count; i++, mask &= mask - 1) {
         a.address = r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
         a.lane = (uint32_t)__builtin_ctz(mask);
-        if (a.address >= MT_HAZARD_MOST_SHARED)
+        if (!(a.group = mt_hazard_group_of(&c->order, r->warp, a.lane)))
+            return -1;
+        a.time = a.group->time;
+        if (c->order.copies)
+            a.time = mt_hazard_copy_time(&c->order, a.group, a.lane, a.site, &a.by);
+        if (!hazards_judged(r, &a))
             h->unjudged += which & MT_HAZARD_KEEP ? 1 : 0;
-        else if (!(a.group = mt_hazard_group_of(&c->order, r->warp, a.lane)) ||
-                 mt_hazard_touch(c, &a, which) != 0)
+        else if (mt_hazard_touch(c, &a, which) != 0)
             return -1;
     }
     return 0;
@@ -193,7 +208,7 @@ int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size
         int sync = type >= MT_SYNC_BARRIER;
         if (!sync && mt_rec_space(type) != MT_IN_SHARED)
             continue;
-        if (!hazards_judged(r)) {
+        if (!hazards_known(r)) {
             h->unjudged += sync ? 0 : r->count;
             continue;
         }

@@ -5,10 +5,11 @@
  * Order is what barriers make (vector clocks of threads, hazard_order.h). A thread that goes on after a
  * barrier is ordered after all that had arrived there by then; of an mbarrier, in the phase that is over.
  * Lanes of one warp are ordered by barriers, too, by __syncwarp, and within an instruction; by nothing else.
- * Two atomics make no hazard. A word's accesses are remembered until a later one of their type, or a plain
- * store, is ordered after them, so that a word at which two threads race has a hazard. Not judged, and
- * counted: copies of more than 16 bytes by one thread, other CTAs' memory (clusters), warps that are not
- * known. */
+ * An asynchronous copy is ordered after what its thread knows of when it is issued, and before nothing, its
+ * own thread included, until it is waited for. Two atomics make no hazard. A word's accesses are remembered
+ * until a later one of their type, or a plain store, is ordered after them, so that a word at which two
+ * threads race has a hazard. Not judged, and counted: copies of which is not known what ends them, other
+ * CTAs' memory (clusters), warps that are not known. */
 #ifndef MT_ANALYSIS_HAZARDS_H
 #define MT_ANALYSIS_HAZARDS_H
 #include <stddef.h>
@@ -19,13 +20,17 @@
 enum mt_hazard_kind { MT_HAZARD_RAW, MT_HAZARD_WAR, MT_HAZARD_WAW }; /* of the second access */
 extern const char *const mt_hazard_words[];                          /* "RAW" … */
 
+/* Two warps; two lanes of a warp; one thread and its own copy. */
+enum mt_hazard_between { MT_HAZARD_IN_CTA, MT_HAZARD_IN_WARP, MT_HAZARD_THREAD };
+extern const char *const mt_hazard_between_words[]; /* "warps" … */
+
 struct mt_hazard {
     /* the key */
     const char *kernel; /* the caller's, kept */
     uint32_t site[2];
     uint32_t type[2]; /* load, store, atomic; in the order of the trace */
     uint8_t kind;     /* enum mt_hazard_kind */
-    uint8_t within;   /* 1: both of one warp */
+    uint8_t between;  /* enum mt_hazard_between */
     /* sums, and the first one */
     uint32_t input;
     uint64_t count;     /* words of 4 bytes, or bytes where a word is shared by smaller accesses */

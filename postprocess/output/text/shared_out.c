@@ -75,7 +75,7 @@ static int hazards_text(FILE *f, const struct mt_shared *x, const struct mt_onch
         for (int k = 0; k < 2; k++)
             put_place(&t, types[h->type[k]], r->hazards[i].side[k]);
         mt_table_kernel(&t, h->kernel);
-        mt_table_text(&t, h->within ? "lanes of a warp" : "warps");
+        mt_table_text(&t, mt_hazard_between_words[h->between]);
         mt_table_u64(&t, h->count);
         mt_table_u64(&t, h->launches);
         mt_table_say(&t, "CTA %u,%u,%u threads %u, %u at 0x%" PRIx64, (unsigned)(h->cta >> 32),
@@ -169,11 +169,13 @@ static void json_cells(struct mt_json *j, const struct mt_shared *x, enum mt_acc
 
 static void json_hazard(struct mt_json *j, const struct mt_shared *x, const struct mt_hazard *h)
 {
+    static const char *const keys[] = {
+        [MT_HAZARD_IN_CTA] = "warps", [MT_HAZARD_IN_WARP] = "lanes", [MT_HAZARD_THREAD] = "thread"};
     char cta[64];
     mt_json_object(j, NULL, 1);
     mt_json_text(j, "kind", mt_hazard_words[h->kind]);
     mt_json_text(j, "kernel", h->kernel);
-    mt_json_text(j, "between", h->within ? "lanes" : "warps");
+    mt_json_text(j, "between", keys[h->between]);
     for (int i = 0; i < 2; i++) {
         mt_json_object(j, i ? "second" : "first", 1);
         mt_json_text(j, "type", types[h->type[i]]);

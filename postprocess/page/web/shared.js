@@ -93,7 +93,7 @@ function localBlock() {
 const hazardWords = {RAW: "a load after a store", WAR: "a store after a load", WAW: "a store after a store"};
 // Each with `by`: launch -> words.
 function hazardRows() {
-  return byLaunch(shared.hazards.rows.map((r) => Object.assign({between: r.lanes ? "lanes of a warp" : "warps", example: r.cta.join(",") + ": " + r.first.thread + ", " + r.second.thread + " at 0x" + r.address.toString(16)}, r)),
+  return byLaunch(shared.hazards.rows.map((r) => Object.assign({example: r.cta.join(",") + ": " + r.first.thread + ", " + r.second.thread + " at 0x" + r.address.toString(16)}, r)),
     shared.hazards.hazard_cells, (cells, i) => cells.words[i]);
 }
 // Of the launch that is looked at, or of all. The example is of one launch.

@@ -53,7 +53,7 @@ static int decoders_decode(struct mt_chunk_job *j, struct mt_run_block *b)
     struct mt_device_decoder *d = &j->decoder;
     uint64_t *lanes = b->lanes;
     int rc;
-    d->types = j->types;
+    d->features = j->features;
     d->spaces = __atomic_load_n(&b->of->spaces, __ATOMIC_RELAXED);
     b->count = 0;
     b->accesses = 0;

@@ -33,7 +33,7 @@ struct mt_chunk_job {
     struct mt_mtc_chunk head;
     uint64_t offset, bytes; /* bytes: what reading it means for progress */
     const char *name;       /* of the file, for messages */
-    int types;              /* as in its decoder */
+    uint64_t features;      /* as in its decoder */
     int problem;            /* there is no chunk, but `error` */
     unsigned char *stored;  /* its payload; room for `room` bytes */
     size_t room;

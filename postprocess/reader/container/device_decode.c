@@ -189,6 +189,14 @@ static int context_of(struct mt_device_decoder *d, unsigned token)
 
 /* ---- which access of the code ---- */
 
+static int device_decode_knows(const struct mt_device_decoder *d, uint64_t type)
+{
+    uint64_t most = d->features & MT_MTC_HAS_COPIES   ? MT_SYNC_COPY
+                    : d->features & MT_MTC_HAS_SPACES ? MT_SYNC_WARP
+                                                      : MT_UNKNOWN;
+    return type <= most && mt_rec_known((uint32_t)type);
+}
+
 static int new_slot(struct mt_device_decoder *d)
 {
     uint32_t n = d->nslots, before = n > 1 ? d->slot[n - 1].site : 0;
@@ -197,9 +205,7 @@ static int new_slot(struct mt_device_decoder *d)
         return device_decode_damaged(d, NULL);
     if (number_signed(d, &d->shapes, &site) != 0 || device_decode_number(d, &d->shapes, &meta) != 0)
         return -1;
-    uint64_t type = meta >> 28;
-    if (type > MT_SYNC_WARP || !mt_rec_known((uint32_t)type) || (type > MT_UNKNOWN && !d->types) ||
-        !(meta & ((1u << 28) - 1)))
+    if (!device_decode_knows(d, meta >> 28) || !(meta & ((1u << 28) - 1)))
         return device_decode_damaged(d, "has an access of no known type, or of 0 bytes");
     struct mt_device_slot *s = &d->slot[n];
     memset(s, 0, offsetof(struct mt_device_slot, shape));

@@ -17,7 +17,7 @@ struct mt_device_decoder {
     size_t context_room, slot_room;
     uint32_t ncontexts, nslots, before, epoch;
     uint64_t accesses; /* so far, of all memory */
-    int types;         /* the file says that there are more types than a raw trace has */
+    uint64_t features; /* of the file: there are more types than a raw trace has */
     int spaces;        /* runs of shared and local memory and of barriers are handed out, too */
     struct mt_device_own *own;
     const char *why; /* after -1; NULL: no memory */

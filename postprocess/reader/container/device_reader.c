@@ -252,7 +252,7 @@ static void device_reader_fetch(struct mt_host_reader *r)
     struct mt_chunk_job *j;
     while ((j = mt_queue_slot(d->queue))) {
         j->name = r->window.name;
-        j->types = (r->head.features & MT_MTC_HAS_SPACES) != 0;
+        j->features = r->head.features;
         if (r->window.regular) {
             if (d->fetched == d->nchunks)
                 break;

@@ -402,6 +402,17 @@ __global__ void interpret(const int *steps, int n, int *out)
             asm volatile("bar.sync %0, %1;" ::"r"(i + 1), "r"(x) : "memory");
         if (what == 9)
             asm volatile("bar.arrive %0, %1;" ::"r"(i + 1), "r"(x) : "memory");
+        if (what == 10)
+            asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(place(&words[x])), "l"(steps)
+                         : "memory");
+        if (what == 11)
+            asm volatile("cp.async.commit_group;" ::: "memory");
+        if (what == 12 && x == 0)
+            asm volatile("cp.async.wait_group 0;" ::: "memory");
+        if (what == 12 && x == 1)
+            asm volatile("cp.async.wait_group 1;" ::: "memory");
+        if (what == 13)
+            asm volatile("cp.async.wait_all;" ::: "memory");
     }
     out[threadIdx.x] = sum;
 }
