@@ -147,10 +147,13 @@ struct mt_check_event {
     const char *why, *side, *near; /* docs/trace-format.md */
     const char *kernel, *file, *op;
 };
-/* Calls that returned an error to the program, at one place. */
+/* Calls that returned an error to the program, at one place; or a launch that failed (kernel). */
+enum { MT_FAILED_CALLERS = 6 };
 struct mt_failed_event {
     uint64_t seq, line, code, count;
-    const char *call, *error, *file, *at, *why;
+    uint64_t launch, freed; /* seq of the launch; id of the allocation that was freed before: MT_SEQ_NONE */
+    const char *call, *error, *file, *at, *why, *kernel;
+    const char *callers[MT_FAILED_CALLERS]; /* of the function that called, innermost first; "" */
 };
 
 struct mt_alloc_event {

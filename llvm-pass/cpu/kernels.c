@@ -71,6 +71,8 @@ void mt_declare_registers(struct mt_lowering *l)
                                          "__mt_warp_generic_rows",
                                          "__mt_warp_global_lanes",
                                          "__mt_warp_generic_lanes",
+                                         "__mt_warp_end",
+                                         "__mt_warp_apart",
                                          "__mt_warp_undefined",
                                          "__mt_warp_turn",
                                          "__mt_warp_matrix",

@@ -329,6 +329,64 @@ static void places_count(struct places *p, struct places_function *f, unsigned l
     }
 }
 
+/* One step towards what an address is made of. NULL: it is made of nothing else. */
+static LLVMValueRef places_behind(LLVMValueRef p, uint64_t *offset)
+{
+    int adds = LLVMIsABinaryOperator(p) && LLVMGetInstructionOpcode(p) == LLVMAdd;
+    LLVMValueRef constant = adds || LLVMIsAGetElementPtrInst(p) ? LLVMGetOperand(p, 1) : NULL;
+    if (LLVMIsAAddrSpaceCastInst(p) || LLVMIsAIntToPtrInst(p) || LLVMIsAPtrToIntInst(p))
+        return LLVMGetOperand(p, 0);
+    if (!constant || !LLVMIsAConstantInt(constant) || LLVMGetNumOperands(p) != 2)
+        return NULL;
+    if (LLVMIsAGetElementPtrInst(p) && LLVMGetTypeKind(LLVMGetGEPSourceElementType(p)) != LLVMIntegerTypeKind)
+        return NULL;
+    unsigned bits = LLVMIsAGetElementPtrInst(p) ? LLVMGetIntTypeWidth(LLVMGetGEPSourceElementType(p)) : 8;
+    *offset += (uint64_t)LLVMConstIntGetSExtValue(constant) * (bits / 8);
+    return LLVMGetOperand(p, 0);
+}
+
+/* Are they the same address, as far as casts and constants go? */
+static int places_same(LLVMValueRef a, LLVMValueRef b)
+{
+    uint64_t from_a = 0, from_b = 0;
+    for (LLVMValueRef next = a; next; next = places_behind(a = next, &from_a))
+        ;
+    for (LLVMValueRef next = b; next; next = places_behind(b = next, &from_b))
+        ;
+    return a == b && from_a == from_b;
+}
+
+/* The operand by which an instruction accesses memory; -1: it is no access of one thread by one pointer. */
+static int places_operand(LLVMValueRef inst)
+{
+    LLVMOpcode op = LLVMGetInstructionOpcode(inst);
+    return op == LLVMLoad || op == LLVMAtomicRMW || op == LLVMAtomicCmpXchg ? 0 : op == LLVMStore ? 1 : -1;
+}
+
+LLVMValueRef mt_recorded_access(LLVMValueRef call)
+{
+    LLVMValueRef p = LLVMGetOperand(call, 0);
+    for (LLVMValueRef i = LLVMGetNextInstruction(call); i; i = LLVMGetNextInstruction(i)) {
+        int operand = places_operand(i);
+        if (operand >= 0 && places_same(LLVMGetOperand(i, (unsigned)operand), p))
+            return i;
+        if (LLVMIsACallInst(i) && mt_callee(i) &&
+            (places_is_record(mt_callee(i)) || mt_starts(mt_name(mt_callee(i)), "mt.record.")))
+            return NULL;
+    }
+    return NULL;
+}
+
+/* The access of a record call is made where that says (MEMTRACE_CHECK). */
+static void places_move(struct places *p, LLVMValueRef access, LLVMValueRef to)
+{
+    unsigned operand = (unsigned)places_operand(access);
+    LLVMTypeRef type = LLVMTypeOf(LLVMGetOperand(access, operand));
+    if (LLVMTypeOf(to) != type)
+        to = LLVMBuildAddrSpaceCast(p->l->builder, to, type, "");
+    LLVMSetOperand(access, operand, to);
+}
+
 /* The same call with the place after its arguments. */
 static void places_record(struct places *p, LLVMValueRef call, LLVMValueRef place)
 {
@@ -341,9 +399,14 @@ static void places_record(struct places *p, LLVMValueRef call, LLVMValueRef plac
     args[n] = place;
     for (unsigned i = 0; i <= n; i++)
         types[i] = LLVMTypeOf(args[i]);
-    snprintf(name, sizeof name, "%s_at", mt_name(old));
-    LLVMTypeRef type = LLVMFunctionType(p->l->none, types, n + 1, 0);
-    LLVMBuildCall2(p->l->builder, type, mt_declare(p->l->module, name, type), args, n + 1, "");
+    int fixed = !strcmp(mt_name(old), "__mt_access_global") || !strcmp(mt_name(old), "__mt_access_generic");
+    LLVMValueRef access = fixed && types[0] == p->l->ptr ? mt_recorded_access(call) : NULL;
+    snprintf(name, sizeof name, "%s_%s", mt_name(old), access ? "to" : "at");
+    LLVMTypeRef type = LLVMFunctionType(access ? p->l->ptr : p->l->none, types, n + 1, 0);
+    LLVMValueRef made =
+        LLVMBuildCall2(p->l->builder, type, mt_declare(p->l->module, name, type), args, n + 1, "");
+    if (access)
+        places_move(p, access, made);
     LLVMInstructionEraseFromParent(call);
 }
 

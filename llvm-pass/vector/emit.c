@@ -315,10 +315,8 @@ static void emit_instruction(struct vec *v, LLVMValueRef inst)
         vec_emit_store(v, inst);
         return;
     case LLVMAtomicRMW:
-        vec_emit_atomic(v, inst);
-        return;
     case LLVMAtomicCmpXchg:
-        vec_by_lane(v, inst);
+        vec_emit_atomic(v, inst);
         return;
     case LLVMAlloca:
         vec_emit_alloca(v, inst);

@@ -157,7 +157,8 @@ static int memory_wants_help(struct vec *v, const struct access *a)
     return !v->has_masks && (apart || (v->mask && a->at.stride && a->size / a->count < 4));
 }
 
-static void memory_help(struct vec *v, const struct access *a)
+/* others: what lanes get that are not here, or NULL. */
+static void memory_help(struct vec *v, const struct access *a, LLVMValueRef others)
 {
     char name[32];
     LLVMTypeRef type;
@@ -171,6 +172,8 @@ static void memory_help(struct vec *v, const struct access *a)
         memory_fence(v);
     LLVMValueRef args[] = {vec_spill(v, vec_lanes(v, a->pointer)), vec_mask_bits(v, vec_mask(v)),
                            a->value ? vec_spill(v, vec_lanes(v, a->value)) : vec_result_slot(v, a->type)};
+    if (others)
+        LLVMBuildStore(v->b, others, args[2]);
     LLVMBuildCall2(v->b, type, f, args, 3, "");
     if (!a->value)
         vec_set_lanes(v, a->inst, LLVMBuildLoad2(v->b, vec_wide(v, a->type), args[2], ""));
@@ -195,7 +198,7 @@ static struct checked memory_check_row(struct vec *v, const struct access *a)
     LLVMValueRef branch = LLVMBuildCondBr(v->b, vec_is_row(v, &a->at), c.row, c.lanes);
     vec_set_seldom(v, branch);
     LLVMPositionBuilderAtEnd(v->b, c.lanes);
-    memory_help(v, a);
+    memory_help(v, a, NULL);
     c.by_lane = a->value ? NULL : vec_get(v, a->inst).part[0];
     LLVMBuildBr(v->b, c.after);
     c.lanes = LLVMGetInsertBlock(v->b);
@@ -223,7 +226,124 @@ static LLVMValueRef memory_load_rows(struct vec *v, const struct access *a)
     return both;
 }
 
+/* ---- accesses of which some lanes' are bad (MEMTRACE_CHECK) ----
+ *
+ * The record call before has said which. The way without them is hardly ever taken, so it is short: one call
+ * that goes from lane to lane. */
+
+struct without {
+    LLVMBasicBlockRef good, after, from;
+    struct vec_rep rep; /* what a load gives there */
+};
+
+/* The lanes that are left, as v->mask. Returns what it was. */
+static LLVMValueRef memory_leave_out(struct vec *v)
+{
+    LLVMValueRef all = v->mask, left = LLVMBuildNot(v->b, v->bad, "");
+    v->mask = LLVMBuildAnd(v->b, vec_mask(v), LLVMBuildBitCast(v->b, left, v->mask_type, ""), "");
+    return all;
+}
+
+/* Of a load of one value for each row. */
+static void memory_without_rows(struct vec *v, const struct access *a)
+{
+    struct vec_rep r = {.kind = VEC_ROWS};
+    LLVMBuildStore(v->b, LLVMConstNull(a->type), v->scratch);
+    for (unsigned row = 0; row < v->rows; row++) {
+        r.part[row] = LLVMBuildLoad2(v->b, a->type, memory_row_place(v, a, row), "");
+        LLVMSetAlignment(r.part[row], 1);
+    }
+    vec_set(v, a->inst, r);
+}
+
+static void memory_without_lanes(struct vec *v, const struct access *a)
+{
+    LLVMTypeRef type;
+    char name[32];
+    snprintf(name, sizeof name, "mtb_gather_%u", (unsigned)a->size);
+    if (!mt_builtin(v->l, name, &type)) { /* of an odd size */
+        LLVMValueRef f = mt_builtin(v->l, "__mt_warp_end", &type);
+        LLVMBuildCall2(v->b, type, f, &v->bad, 1, "");
+    } else {
+        memory_help(v, a, a->value ? NULL : LLVMConstNull(vec_wide(v, a->type)));
+    }
+}
+
+static void memory_without_value(struct vec *v, const struct access *a)
+{
+    if (!a->value && a->at.kind == VEC_UNIFORM)
+        vec_set_uniform(v, a->inst, LLVMConstNull(a->type)); /* all are bad */
+    else if (!a->value && a->at.kind == VEC_ROWS && !a->at.stride && !memory_wants_help(v, a))
+        memory_without_rows(v, a);
+    else
+        memory_without_lanes(v, a);
+}
+
+/* Emits the seldom way; the builder is where no lane is bad. */
+static struct without memory_without(struct vec *v, const struct access *a)
+{
+    struct without w = {.good = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
+                        .from = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
+                        .after = LLVMAppendBasicBlockInContext(v->context, v->to, "")};
+    LLVMValueRef none = LLVMBuildICmp(v->b, LLVMIntEQ, v->bad, vec_number(v, 0), "");
+    vec_set_seldom(v, LLVMBuildCondBr(v->b, none, w.good, w.from));
+    LLVMPositionBuilderAtEnd(v->b, w.from);
+    LLVMValueRef all = memory_leave_out(v);
+    memory_without_value(v, a);
+    w.rep = a->value ? w.rep : vec_get(v, a->inst);
+    v->mask = all;
+    LLVMBuildBr(v->b, w.after);
+    w.from = LLVMGetInsertBlock(v->b);
+    LLVMPositionBuilderAtEnd(v->b, w.good);
+    return w;
+}
+
+/* After the access of all lanes. */
+static void memory_with_all(struct vec *v, const struct access *a, struct without *w)
+{
+    struct vec_rep rep = a->value ? w->rep : vec_get(v, a->inst);
+    LLVMBuildBr(v->b, w->after);
+    w->good = LLVMGetInsertBlock(v->b);
+    LLVMPositionBuilderAtEnd(v->b, w->after);
+    for (unsigned i = 0; i < VEC_ROWS_MAX && rep.part[i]; i++) {
+        LLVMValueRef both = LLVMBuildPhi(v->b, LLVMTypeOf(rep.part[i]), "");
+        LLVMAddIncoming(both, &rep.part[i], &w->good, 1);
+        LLVMAddIncoming(both, &w->rep.part[i], &w->from, 1);
+        rep.part[i] = both;
+    }
+    if (!a->value)
+        vec_set(v, a->inst, rep);
+}
+
+static void memory_load(struct vec *v, LLVMValueRef load);
+static void memory_store(struct vec *v, LLVMValueRef store);
+
+static void memory_emit(struct vec *v, LLVMValueRef inst, void (*emit)(struct vec *, LLVMValueRef))
+{
+    struct access a;
+    if (v->bad_for != inst) {
+        emit(v, inst);
+        return;
+    }
+    a = memory_access(v, inst);
+    if (a.value)
+        vec_get(v, a.value); /* here, for both ways */
+    struct without w = memory_without(v, &a);
+    emit(v, inst);
+    memory_with_all(v, &a, &w);
+}
+
 void vec_emit_load(struct vec *v, LLVMValueRef load)
+{
+    memory_emit(v, load, memory_load);
+}
+
+void vec_emit_store(struct vec *v, LLVMValueRef store)
+{
+    memory_emit(v, store, memory_store);
+}
+
+static void memory_load(struct vec *v, LLVMValueRef load)
 {
     struct access a = memory_access(v, load);
     if (a.at.kind == VEC_UNIFORM) {
@@ -231,7 +351,7 @@ void vec_emit_load(struct vec *v, LLVMValueRef load)
         return;
     }
     if (memory_wants_help(v, &a)) {
-        memory_help(v, &a);
+        memory_help(v, &a, NULL);
         return;
     }
     if (a.fenced)
@@ -287,11 +407,11 @@ static void memory_store_lanes(struct vec *v, const struct access *a, LLVMValueR
     LLVMPositionBuilderAtEnd(v->b, c.after);
 }
 
-void vec_emit_store(struct vec *v, LLVMValueRef store)
+static void memory_store(struct vec *v, LLVMValueRef store)
 {
     struct access a = memory_access(v, store);
     if (memory_wants_help(v, &a)) {
-        memory_help(v, &a);
+        memory_help(v, &a, NULL);
         return;
     }
     struct vec_rep value = vec_get(v, a.value);
@@ -379,8 +499,48 @@ static int memory_reduces(struct vec *v, LLVMValueRef rmw)
     return 0;
 }
 
-void vec_emit_atomic(struct vec *v, LLVMValueRef rmw)
+static void memory_atomic(struct vec *v, LLVMValueRef atomic)
 {
-    if (!memory_reduces(v, rmw))
-        vec_by_lane(v, rmw);
+    if (!LLVMIsAAtomicRMWInst(atomic) || !memory_reduces(v, atomic))
+        vec_by_lane(v, atomic);
+}
+
+/* Bad lanes, which are left out, get zeros. */
+static void memory_atomic_without(struct vec *v, LLVMValueRef atomic)
+{
+    LLVMBasicBlockRef before, some = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
+                              after = LLVMAppendBasicBlockInContext(v->context, v->to, "");
+    for (int i = 0; i < LLVMGetNumOperands(atomic); i++)
+        vec_get(v, LLVMGetOperand(atomic, (unsigned)i)); /* here, for both ways */
+    LLVMValueRef all = memory_leave_out(v), left = v->mask, one, both;
+    LLVMValueRef any = LLVMBuildICmp(v->b, LLVMIntNE, vec_mask_bits(v, left), vec_number(v, 0), "");
+    LLVMTypeRef type = LLVMTypeOf(atomic);
+    int used = LLVMGetFirstUse(atomic) != NULL;
+    before = LLVMGetInsertBlock(v->b);
+    vec_set_seldom(v, LLVMBuildCondBr(v->b, any, some, after));
+    LLVMPositionBuilderAtEnd(v->b, some);
+    memory_atomic(v, atomic);
+    if (used) {
+        LLVMValueRef none = LLVMConstNull(vec_wide(v, type));
+        one = vec_merge(v, type, left, vec_lanes(v, atomic), none);
+    }
+    some = LLVMGetInsertBlock(v->b);
+    LLVMBuildBr(v->b, after);
+    LLVMPositionBuilderAtEnd(v->b, after);
+    v->mask = all;
+    if (!used)
+        return;
+    both = LLVMBuildPhi(v->b, LLVMTypeOf(one), "");
+    LLVMAddIncoming(both, &one, &some, 1);
+    one = LLVMConstNull(LLVMTypeOf(one));
+    LLVMAddIncoming(both, &one, &before, 1);
+    vec_set_lanes(v, atomic, both);
+}
+
+void vec_emit_atomic(struct vec *v, LLVMValueRef atomic)
+{
+    if (v->bad_for == atomic)
+        memory_atomic_without(v, atomic);
+    else
+        memory_atomic(v, atomic);
 }

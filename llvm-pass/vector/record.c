@@ -39,7 +39,7 @@ static LLVMValueRef record_pointer(LLVMValueRef p)
     return LLVMGetPointerAddressSpace(LLVMTypeOf(from)) == RECORD_GLOBAL ? from : p;
 }
 
-/* "__mt_access_KIND_at" and "…_n_at". -1: none. */
+/* "__mt_access_KIND_at", "…_to" and "…_n_at". -1: none. */
 static int record_kind(const char *name)
 {
     static const char *const kinds[] = {
@@ -51,6 +51,19 @@ static int record_kind(const char *name)
         if (mt_starts(kind, kinds[i]) && kind[strlen(kinds[i])] == '_')
             return i;
     return -1;
+}
+
+/* Of vectors bad lanes are left out (memory.c): the access is where it was, without casts there and back. */
+static void record_unmoved(LLVMValueRef call, LLVMValueRef p)
+{
+    LLVMValueRef from = LLVMIsAAddrSpaceCastInst(p) ? LLVMGetOperand(p, 0) : p;
+    for (LLVMUseRef u = LLVMGetFirstUse(call), next; u; u = next) {
+        LLVMValueRef user = LLVMGetUser(u);
+        next = LLVMGetNextUse(u);
+        if (LLVMIsAAddrSpaceCastInst(user) && LLVMTypeOf(user) == LLVMTypeOf(from))
+            LLVMReplaceAllUsesWith(user, from);
+    }
+    LLVMReplaceAllUsesWith(call, p);
 }
 
 /* What is of global memory, or may be, and has a size that is known becomes "mt.record.global" or
@@ -91,6 +104,8 @@ static void record_prepare(struct mt_lowering *l, LLVMValueRef call, const char 
         const char *to = generic ? "mt.record.generic" : global ? "mt.record.global.1" : "mt.record.global";
         LLVMBuildCall2(l->builder, type, record_declare(l, to, type), args, 3, "");
     }
+    if (mt_ends(name, "_to"))
+        record_unmoved(call, LLVMGetOperand(call, 0));
     LLVMInstructionEraseFromParent(call);
 }
 
@@ -119,15 +134,16 @@ const char *vec_prepare_records(struct mt_lowering *l, LLVMValueRef f)
 int vec_is_record(LLVMValueRef inst)
 {
     const char *name = vec_callee(inst);
-    return mt_starts(name, "mt.record.") || (mt_starts(name, RECORD) && mt_ends(name, "_at")) ||
+    return mt_starts(name, "mt.record.") ||
+           (mt_starts(name, RECORD) && (mt_ends(name, "_at") || mt_ends(name, "_to"))) ||
            mt_starts(name, "__mt_place_") || mt_starts(name, "__mt_count") || !strcmp(name, "__mt_untraced");
 }
 
-static void record_call(struct vec *v, const char *name, LLVMValueRef *args, unsigned n)
+static LLVMValueRef record_call(struct vec *v, const char *name, LLVMValueRef *args, unsigned n)
 {
     LLVMTypeRef type;
     LLVMValueRef f = mt_builtin(v->l, name, &type);
-    LLVMBuildCall2(v->b, type, f, args, n, "");
+    return LLVMBuildCall2(v->b, type, f, args, n, "");
 }
 
 static LLVMValueRef record_mask(struct vec *v)
@@ -135,8 +151,9 @@ static LLVMValueRef record_mask(struct vec *v)
     return vec_mask_bits(v, vec_mask(v));
 }
 
-/* Evenly spaced: `base` is lane 0's. */
-static void record_even(struct vec *v, LLVMValueRef call, int generic, LLVMValueRef base, int64_t stride)
+/* This, and the next two: i32, lanes whose access is bad. Evenly spaced: `base` is lane 0's. */
+static LLVMValueRef record_even(struct vec *v, LLVMValueRef call, int generic, LLVMValueRef base,
+                                int64_t stride)
 {
     LLVMValueRef args[] = {base,
                            LLVMConstInt(v->l->i64, (uint64_t)stride, 1),
@@ -144,15 +161,15 @@ static void record_even(struct vec *v, LLVMValueRef call, int generic, LLVMValue
                            LLVMGetOperand(call, 1),
                            LLVMGetOperand(call, 2),
                            v->linear};
-    record_call(v, generic ? "__mt_warp_generic" : "__mt_warp_global", args, 6);
+    return record_call(v, generic ? "__mt_warp_generic" : "__mt_warp_global", args, 6);
 }
 
-static void record_lanes(struct vec *v, LLVMValueRef call, int generic, LLVMValueRef pointers)
+static LLVMValueRef record_lanes(struct vec *v, LLVMValueRef call, int generic, LLVMValueRef pointers)
 {
     LLVMTypeRef wide = LLVMVectorType(v->l->i64, VEC_WIDTH);
     LLVMValueRef args[] = {vec_spill(v, LLVMBuildPtrToInt(v->b, pointers, wide, "")), record_mask(v),
                            LLVMGetOperand(call, 1), LLVMGetOperand(call, 2), v->linear};
-    record_call(v, generic ? "__mt_warp_generic_lanes" : "__mt_warp_global_lanes", args, 5);
+    return record_call(v, generic ? "__mt_warp_generic_lanes" : "__mt_warp_global_lanes", args, 5);
 }
 
 /* When are the addresses rows that one call can say? NULL: always. */
@@ -165,23 +182,23 @@ static LLVMValueRef record_condition(struct vec *v, const struct vec_rep *at)
     return is ? LLVMBuildAnd(v->b, is, all, "") : all;
 }
 
-static void record_rows(struct vec *v, LLVMValueRef call, int generic, const struct vec_rep *at)
+static LLVMValueRef record_rows(struct vec *v, LLVMValueRef call, int generic, const struct vec_rep *at)
 {
     LLVMBasicBlockRef way[3];
-    LLVMValueRef condition = record_condition(v, at), base[VEC_ROWS_MAX];
+    LLVMValueRef condition = record_condition(v, at), base[VEC_ROWS_MAX], bad[2], both;
     for (unsigned i = 0; i < 3 && condition; i++)
         way[i] = LLVMAppendBasicBlockInContext(v->context, v->to, "");
     if (condition) {
         LLVMBuildCondBr(v->b, condition, way[0], way[1]);
         LLVMPositionBuilderAtEnd(v->b, way[1]);
-        record_lanes(v, call, generic, vec_lanes(v, LLVMGetOperand(call, 0)));
+        bad[1] = record_lanes(v, call, generic, vec_lanes(v, LLVMGetOperand(call, 0)));
         LLVMBuildBr(v->b, way[2]);
         LLVMPositionBuilderAtEnd(v->b, way[0]);
     }
     for (unsigned r = 0; r < v->rows; r++)
         base[r] = LLVMBuildPtrToInt(v->b, at->part[r], v->l->i64, "");
     if (v->rows == 1) {
-        record_even(v, call, generic, base[0], at->stride);
+        bad[0] = record_even(v, call, generic, base[0], at->stride);
     } else { /* two rows of all lanes; the builtin knows whether they are one */
         LLVMValueRef args[] = {base[0],
                                base[1],
@@ -189,12 +206,15 @@ static void record_rows(struct vec *v, LLVMValueRef call, int generic, const str
                                LLVMGetOperand(call, 1),
                                LLVMGetOperand(call, 2),
                                v->linear};
-        record_call(v, generic ? "__mt_warp_generic_rows" : "__mt_warp_global_rows", args, 6);
+        bad[0] = record_call(v, generic ? "__mt_warp_generic_rows" : "__mt_warp_global_rows", args, 6);
     }
-    if (condition) {
-        LLVMBuildBr(v->b, way[2]);
-        LLVMPositionBuilderAtEnd(v->b, way[2]);
-    }
+    if (!condition)
+        return bad[0];
+    LLVMBuildBr(v->b, way[2]);
+    LLVMPositionBuilderAtEnd(v->b, way[2]);
+    both = LLVMBuildPhi(v->b, v->l->i32, "");
+    LLVMAddIncoming(both, bad, way, 2);
+    return both;
 }
 
 static void record_each(struct vec *v, LLVMValueRef call)
@@ -224,10 +244,13 @@ int vec_emit_record(struct vec *v, LLVMValueRef call)
     int generic = !strcmp(name, "mt.record.generic");
     struct vec_rep at = vec_get_row(v, LLVMGetOperand(call, 0));
     if (at.kind == VEC_UNIFORM)
-        record_even(v, call, generic, LLVMBuildPtrToInt(v->b, at.part[0], v->l->i64, ""), 0);
+        v->bad = record_even(v, call, generic, LLVMBuildPtrToInt(v->b, at.part[0], v->l->i64, ""), 0);
     else if (at.kind == VEC_ROWS)
-        record_rows(v, call, generic, &at);
+        v->bad = record_rows(v, call, generic, &at);
     else
-        record_lanes(v, call, generic, at.part[0]);
+        v->bad = record_lanes(v, call, generic, at.part[0]);
+    v->bad_for = mt_recorded_access(call);
+    if (!v->bad_for) /* not one that can leave lanes out */
+        record_call(v, "__mt_warp_end", &v->bad, 1);
     return 1;
 }

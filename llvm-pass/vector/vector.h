@@ -122,10 +122,12 @@ struct vec {
     } spilled[64];
     unsigned nspilled;
     LLVMValueRef inst; /* that is being written */
-    int waits;         /* there is a barrier: a fiber for each warp */
-    int has_masks;     /* the processor has registers for masks (AVX-512) */
-    uint64_t frame;    /* bytes of local variables of a thread */
-    const char *why;   /* cannot be done, or NULL */
+    LLVMValueRef bad;  /* lanes whose access by `bad_for` must not be made, i32 (MEMTRACE_CHECK) */
+    LLVMValueRef bad_for;
+    int waits;       /* there is a barrier: a fiber for each warp */
+    int has_masks;   /* the processor has registers for masks (AVX-512) */
+    uint64_t frame;  /* bytes of local variables of a thread */
+    const char *why; /* cannot be done, or NULL */
     char why_text[200];
 };
 

@@ -1,5 +1,6 @@
 /* Warps as vectors: what the lanes of a warp do together, and the registers that tell them apart. */
 #include "vector.h"
+#include <stdlib.h>
 #include <string.h>
 #include "../../runtime/cpu/abi.h"
 
@@ -240,6 +241,55 @@ static LLVMValueRef warp_same(struct vec *v, LLVMValueRef value)
     return vec_lane_of(v, vec_spill(v, vec_lanes(v, value)), LLVMTypeOf(value), first);
 }
 
+static int warp_block_waits(LLVMBasicBlockRef block)
+{
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i))
+        if (vec_calls(i, "mt_cpu_barrier"))
+            return 1;
+    return 0;
+}
+
+/* May lanes at this block come to a barrier? Others end, and nobody waits for them. together: to one that all
+ * lanes come to together. */
+static int warp_may_wait(const struct vec *v, int block, int together)
+{
+    unsigned char *seen = calloc(v->nblocks, 1);
+    int *left = malloc((v->nblocks + 1) * sizeof *left), n = 0, waits = 0;
+    if (seen && left)
+        seen[left[n++] = block] = 1;
+    while (n && !waits) {
+        const struct vec_block *b = &v->block[left[--n]];
+        waits = (!together || !b->masked) && warp_block_waits(b->from);
+        for (unsigned i = 0; i < b->nsucc; i++)
+            if (!seen[b->succ[i]])
+                seen[left[n++] = b->succ[i]] = 1;
+    }
+    free(seen);
+    free(left);
+    return waits;
+}
+
+/* MEMTRACE_CHECK: tells of lanes that are on their way to another barrier, when some come to this one. */
+static void warp_barrier_apart(struct vec *v)
+{
+    LLVMValueRef apart = NULL;
+    LLVMTypeRef type;
+    for (unsigned i = 0; v->mask && i < v->nblocks; i++) {
+        const struct vec_block *b = &v->block[i];
+        if ((int)i == v->now || !b->masked || !warp_may_wait(v, (int)i, 0))
+            continue;
+        LLVMValueRef bits = vec_mask_bits(v, LLVMBuildLoad2(v->b, v->mask_type, b->pending, ""));
+        apart = apart ? LLVMBuildOr(v->b, apart, bits, "") : bits;
+    }
+    if (v->mask && warp_may_wait(v, v->now, 1)) /* where those are that are not here */
+        apart = LLVMBuildNot(v->b, vec_mask_bits(v, v->mask), "");
+    if (!apart)
+        return;
+    LLVMValueRef args[] = {v->linear, vec_mask_bits(v, v->mask), apart},
+                 f = mt_builtin(v->l, "__mt_warp_apart", &type);
+    LLVMBuildCall2(v->b, type, f, args, 3, "");
+}
+
 /* All lanes of the warp that are left arrive at once: the runtime gets how many of them say yes. */
 static LLVMValueRef warp_barrier(struct vec *v, LLVMValueRef call)
 {
@@ -247,6 +297,7 @@ static LLVMValueRef warp_barrier(struct vec *v, LLVMValueRef call)
     LLVMValueRef count = warp_same(v, LLVMGetOperand(call, 2)), args[5], said = vec_number(v, 0);
     LLVMTypeRef params[5];
     unsigned mode = (unsigned)LLVMConstIntGetZExtValue(kind) % MT_BARRIER_SOME;
+    warp_barrier_apart(v);
     if (mode) {
         LLVMValueRef flags = warp_is_not_zero(v, warp_argument(v, call, 3));
         said = vec_masked_bits(v, mode == 2 ? LLVMBuildNot(v->b, flags, "") : flags);

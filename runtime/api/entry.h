@@ -4,9 +4,10 @@
  *   rec_<name>   records what the call means for the trace and calls MT_NEXT(name); the same on both devices
  *   impl_<name>  the CPU device's own function; on a GPU the real CUDA runtime's, arguments untouched
  *
- * What has neither returns cudaErrorNotSupported and says its name once. gen_entries.py makes table and jumps
- * from the header; a file of these rooms adds a function by defining impl_<name> or rec_<name> with the
- * header's own signature. README.md says what the rooms are and who may call whom. */
+ * What has neither returns cudaErrorNotSupported and says its name once. Under MEMTRACE_CHECK slots stay as
+ * they are, and watch.S looks at what each call returns. gen_entries.py makes table and jumps from the
+ * header; a file of these rooms adds a function by defining impl_<name> or rec_<name> with the header's own
+ * signature. README.md says what the rooms are and who may call whom. */
 #ifndef MT_API_ENTRY_H
 #define MT_API_ENTRY_H
 #include <stdint.h>
@@ -34,10 +35,16 @@ extern int mt_entry_called;
 #define MT_PASTE(a, b) MT_PASTE_(a, b)
 #define MT_NEXT(name) ((__typeof__(&name))mt_entry_next(MT_PASTE(MT_I_, name)))
 
+/* watch.S: calls the function that this thread has resolved last. */
+void mt_entry_watch(void);
+
 /* What comes after the recorder of entry `index`. Never NULL. */
 void *mt_entry_next(enum mt_entry_index index);
 /* The slot's target; called by the jumps' first use (first.S). */
 void *mt_entry_resolve(uint32_t index);
+/* Called by watch.S: before the call, whose function it returns, and after it. */
+void *mt_entry_begin(const void *caller);
+void mt_entry_end(int code);
 
 /* Within a *_ptds or *_ptsz call of this thread stream 0 is the thread's own default stream. */
 int mt_per_thread(void);
@@ -46,6 +53,7 @@ static inline cudaStream_t mt_stream_named(cudaStream_t s)
 {
     return s ? s : mt_per_thread() ? cudaStreamPerThread : cudaStreamLegacy;
 }
-int mt_per_thread_enter(void);
+/* caller: of the variant. */
+int mt_per_thread_enter(const void *caller);
 void mt_per_thread_leave(int outer);
 #endif

@@ -55,7 +55,7 @@ def per_thread(name, base, kind, args):
     call = ", ".join(argument(a) for a in args)
     return (f"{base[0]} {name}({', '.join(args) or 'void'}) __attribute__((visibility(\"default\")));\n"
             f"{base[0]} {name}({', '.join(args) or 'void'})\n{{\n"
-            f"    int outer = mt_per_thread_enter();\n"
+            f"    int outer = mt_per_thread_enter(__builtin_return_address(0));\n"
             f"    {base[0]} rc = ((__typeof__(&{kind}))mt_entry_slots[MT_I_{kind}])({call});\n"
             f"    mt_per_thread_leave(outer);\n    return rc;\n}}\n")
 

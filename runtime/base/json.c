@@ -138,6 +138,17 @@ void mt_jsonl_string(struct mt_jsonl *j, const char *key, const char *value)
     put_string(j, value);
 }
 
+void mt_jsonl_strings(struct mt_jsonl *j, const char *key, const char *const *v, size_t n)
+{
+    put_key(j, key);
+    json_put(j, "[", 1);
+    for (size_t i = 0; i < n; i++) {
+        json_put(j, ",", i > 0);
+        put_string(j, v[i]);
+    }
+    json_put(j, "]", 1);
+}
+
 void mt_jsonl_u32x3(struct mt_jsonl *j, const char *key, const uint32_t v[3])
 {
     char text[48];

@@ -17,10 +17,11 @@ void mt_jsonl_begin(struct mt_jsonl *j, const char *ev);
 void mt_jsonl_u64(struct mt_jsonl *j, const char *key, uint64_t value);
 void mt_jsonl_i64(struct mt_jsonl *j, const char *key, int64_t value);
 void mt_jsonl_bool(struct mt_jsonl *j, const char *key, int value);
-void mt_jsonl_address(struct mt_jsonl *j, const char *key, uint64_t value);           /* "0x…" */
-void mt_jsonl_string(struct mt_jsonl *j, const char *key, const char *value);         /* NULL is "" */
-void mt_jsonl_u32x3(struct mt_jsonl *j, const char *key, const uint32_t v[3]);        /* [x,y,z] */
-void mt_jsonl_u64s(struct mt_jsonl *j, const char *key, const uint64_t *v, size_t n); /* [v0,v1,…] */
+void mt_jsonl_address(struct mt_jsonl *j, const char *key, uint64_t value);                 /* "0x…" */
+void mt_jsonl_string(struct mt_jsonl *j, const char *key, const char *value);               /* NULL is "" */
+void mt_jsonl_strings(struct mt_jsonl *j, const char *key, const char *const *v, size_t n); /* ["v0",…] */
+void mt_jsonl_u32x3(struct mt_jsonl *j, const char *key, const uint32_t v[3]);              /* [x,y,z] */
+void mt_jsonl_u64s(struct mt_jsonl *j, const char *key, const uint64_t *v, size_t n);       /* [v0,v1,…] */
 void mt_jsonl_end(struct mt_jsonl *j);
 void mt_jsonl_free(struct mt_jsonl *j);
 #endif

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 16u
+#define MT_IMAGE_VERSION 17u
 /* Images before this one are beside GPU code in which the program's own
  * kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
@@ -227,11 +227,24 @@ enum mt_record_of {
  * `site` and this place: returns the new `cur` (always with room for one record). The buffer is handed on
  * when it is full. Under MEMTRACE_CHECK=1 a bad access ends the thread instead: then it does not return. */
 uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place);
+/* … and where the access is to be made: `address`, or, under MEMTRACE_CHECK=1, if it is bad, zeros that
+ * nobody else has until the thread's next record call. */
+struct mt_room {
+    uint64_t *cur;
+    uint64_t address;
+};
+struct mt_room mt_cpu_trace_room_to(uint64_t address, uint32_t meta, uint32_t site, uint64_t place);
 /* run == run_end, before the access of these lanes: the new `run`, always with room for one and 32 addresses.
- * The lanes are at base + i * stride, or at lane[i] where that is not NULL. Under MEMTRACE_CHECK=1 a bad
- * access ends the warp instead. */
-struct mt_access_run *mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
-                                      uint32_t meta, uint32_t site);
+ * The lanes are at base + i * stride, or at lane[i] where that is not NULL. bad: under MEMTRACE_CHECK=1,
+ * lanes whose access must not be made. */
+struct mt_run_room {
+    struct mt_access_run *run;
+    uint64_t bad;
+};
+struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
+                                   uint32_t meta, uint32_t site);
+/* Code that cannot leave such lanes out: their warp ends. */
+void mt_cpu_run_bad(void);
 /* Is this address __constant__ data of any image? (Only asked for generic pointers
  * inside the hull of constants.) */
 int mt_cpu_is_constant(const void *p);
@@ -284,6 +297,9 @@ MT_CONVERGENT uint32_t mt_cpu_activemask(void);
 /* Code for whole warps: results of these lanes that CUDA does not define. from: the lane that each of the 32
  * shuffles from, which is not there; NULL: the mask of the warp function does not name them. */
 void mt_cpu_warp_undefined(uint32_t warp, uint32_t lanes, const uint32_t *from);
+
+/* Code for whole warps: these lanes come to a barrier, and others are elsewhere. */
+void mt_cpu_warp_apart(uint32_t warp, uint32_t lanes, uint32_t others);
 
 /* The warp lets the others that can run go first. For code of whole warps that waits. */
 MT_CONVERGENT void mt_cpu_warp_turn(void);

@@ -1,6 +1,7 @@
 /* CTA barriers: sixteen per CTA, by thread count, with reductions.
  * A thread that has exited counts as arrived. */
 #include <stdio.h>
+#include "check.h"
 #include "scheduler.h"
 
 static void barrier_release(struct mt_cta *cta, uint32_t id)
@@ -66,10 +67,36 @@ static uint32_t barrier_wait(struct mt_cta *cta, uint32_t kind, uint32_t id, uin
     return (uint32_t)mt_cta_block(cta, self);
 }
 
+/* All threads that have not ended are to come to the same barrier of the code. */
+__attribute__((noinline)) static void barrier_check_site(const struct mt_cta *cta, uint32_t id,
+                                                         const void *site)
+{
+    const struct mt_fiber *self = cta->current;
+    struct mt_barrier *b = (struct mt_barrier *)&cta->barrier[id];
+    if (!b->arrived)
+        b->site = site;
+    if (!b->site || b->site == site)
+        return;
+    b->site = NULL;
+    mt_check_tell(cta, self->warp * MT_WARP + self->lane, "barrier", site,
+                  "comes to barrier %u at another place of the code than %u other threads of its CTA", id,
+                  b->arrived);
+}
+
 uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value)
 {
     struct mt_cta *cta = mt_cta_waiting("a barrier");
+    if (MT_UNLIKELY(mt_check_on) && kind < MT_BARRIER_SOME && !count)
+        barrier_check_site(cta, id % MT_BARRIERS, __builtin_return_address(0));
     return barrier_wait(cta, kind % MT_BARRIER_SOME, id % MT_BARRIERS, count, value != 0);
+}
+
+void mt_cpu_warp_apart(uint32_t warp, uint32_t lanes, uint32_t others)
+{
+    mt_check_tell(mt_cta_current(), warp * MT_WARP + (uint32_t)__builtin_ctz(others), "barrier",
+                  __builtin_return_address(0),
+                  "is elsewhere, as are lanes 0x%08x, when lanes 0x%08x of warp %u come to a barrier", others,
+                  lanes, warp);
 }
 
 uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t said)
@@ -106,6 +133,17 @@ void mt_barrier_exited(struct mt_cta *cta)
     }
 }
 
+/* Says of a barrier that not enough threads come to. others: what is with those. */
+static void barrier_tell(const struct mt_cta *cta, uint32_t id, const char *others)
+{
+    const struct mt_barrier *b = &cta->barrier[id];
+    uint32_t each = cta->run->warps ? MT_WARP : 1,
+             wait = b->nwaiters ? (uint32_t)(b->waiters.head - cta->fiber) : 0;
+    mt_check_tell(cta, wait * each, "barrier", NULL, "%u of %u %s come to barrier %u, and others %s",
+                  b->arrived, b->expected ? b->expected : cta->alive, each > 1 ? "warps" : "threads", id,
+                  others);
+}
+
 /* A barrier for part of the CTA does not say which threads: those that exited may be among them. */
 int mt_barrier_force(struct mt_cta *cta)
 {
@@ -115,10 +153,18 @@ int mt_barrier_force(struct mt_cta *cta)
         struct mt_barrier *b = &cta->barrier[id];
         if (exited && b->expected && b->nwaiters && b->arrived + exited >= b->expected) {
             made += b->nwaiters;
+            barrier_tell(cta, id, "that it waits for have ended");
             barrier_release(cta, id);
         }
     }
     return (int)made;
+}
+
+void mt_barrier_tell(struct mt_cta *cta)
+{
+    for (uint32_t m = cta->active_barriers; m; m &= m - 1)
+        barrier_tell(cta, (uint32_t)__builtin_ctz(m), "never do");
+    cta->run->told |= cta->active_barriers != 0;
 }
 
 void mt_barrier_describe(struct mt_cta *cta, char *text, size_t size)

@@ -1,8 +1,10 @@
 /* Bad accesses to global memory (MEMTRACE_CHECK=1): outside every allocation, or at an address that the
- * access cannot have. On a GPU the launch would die; here the thread that does it ends before the access
- * happens (of warps as vectors, the warp), the others go on, so that one run shows more than one mistake. A
- * launch that waits in vain for what the ended thread would have done is given up. */
+ * access cannot have. On a GPU the launch would die; here the access is skipped and all goes on, so that one
+ * run shows all mistakes. Under MEMTRACE_CHECK=stop, and where code cannot skip it, the thread ends before
+ * the access happens (of warps as vectors, the warp), and the launch fails. A launch that waits in vain for
+ * what was not done is given up. */
 #include "check.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "image.h"
@@ -10,7 +12,10 @@
 #include "scheduler.h"
 
 #define CACHED 4
-#define ACCESSES_AFTER (1u << 26) /* of all threads: a launch that failed goes on for so long at most */
+/* So many accesses of all threads after a bad one, a launch is given up: where a thread has ended, or not. */
+#define AFTER_END (1u << 26)
+#define AFTER_SKIP (1u << 30)
+#define SPINS (1u << 26) /* or when its threads have given way to others so often */
 
 int mt_check_on;
 static struct mt_cpu_checker checker;
@@ -47,23 +52,22 @@ static int is_allocated(uint64_t address, uint64_t bytes, uint32_t type)
     return check_inside(address, bytes, &k);
 }
 
-static void check_tell(struct mt_pool_launch *run, const struct mt_image *image, uint64_t address,
-                       uint32_t meta, uint32_t site, uint32_t align, int code)
+static void check_tell(struct mt_cpu_bad *bad)
 {
-    const struct mt_cpu_tls *t = &mt_cpu_tls;
-    struct mt_cpu_bad bad = {.launch = run->launch,
-                             .address = address,
-                             .bytes = meta & MT_RAW_MAX_SIZE,
-                             .type = meta >> 28,
-                             .image = image,
-                             .site = site,
-                             .align = align,
-                             .code = code};
-    memcpy(bad.cta, t->ctaid, sizeof bad.cta);
-    memcpy(bad.thread, t->tid, sizeof bad.thread);
-    mt_worker_self->in_device = 0; /* a fault in there is not the kernel's */
-    checker.report(&bad);
-    mt_worker_self->in_device = 1;
+    struct mt_worker *w = mt_worker_self;
+    int in_device = w->in_device;
+    w->in_device = 0; /* a fault in there is not the kernel's */
+    checker.report(bad);
+    w->in_device = in_device;
+}
+
+/* x, y and z of the CTA's thread of this number. */
+static void check_thread(uint32_t number, uint32_t *tid)
+{
+    const uint32_t *block = mt_cpu_tls.ntid;
+    tid[0] = number % block[0];
+    tid[1] = number / block[0] % block[1];
+    tid[2] = number / block[0] / block[1];
 }
 
 /* A kernel's functions may be of several images: -fgpu-rdc. */
@@ -81,6 +85,7 @@ static int check_one(struct mt_pool_launch *run, const struct mt_image *image, u
 {
     const struct mt_image_head *head = image->head;
     const struct mt_image_site *sites = head->sites;
+    const struct mt_cpu_tls *t = &mt_cpu_tls;
     site -= head->site_base ? image->site_base : 0;
     uint32_t align = site < head->nsites ? sites[site].align : 0;
     int code = 0;
@@ -88,53 +93,129 @@ static int check_one(struct mt_pool_launch *run, const struct mt_image *image, u
         code = MT_ERR_ADDRESS;
     else if (align && address % align)
         code = MT_ERR_MISALIGNED;
-    if (MT_UNLIKELY(code)) {
-        check_tell(run, image, address, meta, site, align, code);
-        atomic_compare_exchange_strong(&run->bad, &(int){0}, code);
-    }
+    if (MT_LIKELY(!code))
+        return 0;
+    struct mt_cpu_bad bad = {.launch = run->launch,
+                             .address = address,
+                             .bytes = meta & MT_RAW_MAX_SIZE,
+                             .type = meta >> 28,
+                             .image = image,
+                             .site = site,
+                             .align = align,
+                             .why = code == MT_ERR_ADDRESS ? "illegal" : "misaligned"};
+    memcpy(bad.cta, t->ctaid, sizeof bad.cta);
+    memcpy(bad.thread, t->tid, sizeof bad.thread);
+    check_tell(&bad);
+    atomic_fetch_add_explicit(&run->found, 1, memory_order_relaxed);
+    atomic_compare_exchange_strong(&run->bad, &(int){0}, code);
     return code;
+}
+
+void mt_check_end(void)
+{
+    struct mt_pool_launch *run = mt_cta_current()->run;
+    atomic_store(&run->ended, 1);
+    mt_cpu_exit_thread();
+    __builtin_unreachable();
 }
 
 static void check_go_on(struct mt_pool_launch *run, uint32_t accesses)
 {
     if (MT_UNLIKELY(atomic_load_explicit(&run->bad, memory_order_relaxed)) &&
-        atomic_fetch_add_explicit(&run->after_bad, accesses, memory_order_relaxed) > ACCESSES_AFTER)
+        atomic_fetch_add_explicit(&run->after_bad, accesses, memory_order_relaxed) >
+            (run->ended ? AFTER_END : AFTER_SKIP))
         mt_fault_fail(run->bad, "the launch did not end by itself after a bad access");
 }
 
-void mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller)
+void mt_check_spins(struct mt_pool_launch *run)
 {
-    struct mt_pool_launch *run = mt_cta_current()->run;
-    if (check_one(run, image_of(run, caller), address, meta, site))
-        mt_cpu_exit_thread();
-    check_go_on(run, 1);
+    if (run->bad && (run->ended || ++run->spins > SPINS))
+        mt_fault_fail(run->bad, "gives up waiting: another thread had a bad access");
 }
 
-void mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site, const void *caller)
+int mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller)
+{
+    struct mt_pool_launch *run = mt_cta_current()->run;
+    int bad = check_one(run, image_of(run, caller), address, meta, site);
+    if (bad && checker.stop)
+        mt_check_end();
+    check_go_on(run, 1);
+    return bad;
+}
+
+uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site,
+                       const void *caller)
 {
     struct mt_cta *cta = mt_cta_current();
     struct mt_pool_launch *run = cta->run;
     const struct mt_image *image = image_of(run, caller);
-    struct mt_cpu_tls *t = &mt_cpu_tls;
-    int bad = 0;
+    uint32_t bad = 0;
     for (uint32_t m = lanes; m; m &= m - 1) {
-        uint32_t i = (uint32_t)__builtin_ctz(m), thread = cta->current->warp * MT_WARP + i;
-        t->tid[0] = thread % t->ntid[0]; /* for what is reported */
-        t->tid[1] = thread / t->ntid[0] % t->ntid[1];
-        t->tid[2] = thread / t->ntid[0] / t->ntid[1];
-        bad |= check_one(run, image, address[i], meta, site);
+        uint32_t i = (uint32_t)__builtin_ctz(m);
+        check_thread(cta->current->warp * MT_WARP + i, mt_cpu_tls.tid); /* for what is reported */
+        bad |= (uint32_t)(check_one(run, image, address[i], meta, site) != 0) << i;
     }
-    if (bad)
-        mt_cpu_exit_thread();
+    if (bad && checker.stop)
+        mt_check_end();
     check_go_on(run, (uint32_t)__builtin_popcount(lanes));
+    return bad;
+}
+
+static void check_say(const struct mt_cta *cta, struct mt_cpu_bad *bad, const char *format, va_list ap)
+{
+    char words[256];
+    vsnprintf(words, sizeof words, format, ap);
+    bad->launch = cta->run->launch;
+    bad->image = bad->launch->image;
+    bad->site = MT_BAD_NO_SITE;
+    bad->words = words;
+    memcpy(bad->cta, cta->ctaid, sizeof bad->cta);
+    atomic_fetch_add_explicit(&cta->run->found, 1, memory_order_relaxed);
+    check_tell(bad);
+}
+
+void mt_check_tell(const struct mt_cta *cta, uint32_t thread, const char *why, const void *place,
+                   const char *format, ...)
+{
+    struct mt_cpu_bad bad = {.why = why, .place = place};
+    va_list ap;
+    if (MT_LIKELY(!mt_check_on))
+        return;
+    check_thread(thread, bad.thread);
+    va_start(ap, format);
+    check_say(cta, &bad, format, ap);
+    va_end(ap);
+}
+
+void mt_check_tell_here(const char *why, const void *place, const char *format, ...)
+{
+    struct mt_cta *cta = mt_cta_current();
+    struct mt_cpu_bad bad = {.why = why, .place = place};
+    va_list ap;
+    if (MT_LIKELY(!mt_check_on))
+        return;
+    memcpy(bad.thread, mt_cpu_tls.tid, sizeof bad.thread);
+    va_start(ap, format);
+    check_say(cta, &bad, format, ap);
+    va_end(ap);
+}
+
+void mt_check_stack(struct mt_pool_launch *run)
+{
+    mt_check_tell_here("stack", NULL, "uses more than its %zu bytes of stack (MEMTRACE_CPU_STACK sets more)",
+                       mt_stack_bytes());
+    run->told |= mt_check_on;
 }
 
 int mt_check_result(struct mt_pool_launch *run)
 {
-    if (MT_LIKELY(!run->bad))
-        return run->failed;
     struct mt_cpu_launch *l = run->launch;
+    if (MT_LIKELY(!run->found))
+        return run->failed;
     uint64_t n = checker.end(l);
+    l->told = run->ended || run->told;
+    if (!run->ended)
+        return run->failed;
     snprintf(l->message, sizeof l->message, "%llu bad access%s to global memory, reported above",
              (unsigned long long)n, n == 1 ? "" : "es");
     return run->bad;

@@ -8,11 +8,27 @@ struct mt_pool_launch;
 
 /* 1: on. Set before the first worker starts. */
 extern int mt_check_on;
-/* Before an access of this worker's device thread at `site` of the image that the code at `caller` is in:
- * returns when it is fine. Otherwise it is reported, the launch is marked and the thread ends. */
-void mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller);
-/* … of the warp whose fiber runs, by these lanes, at address[lane]: the warp ends. */
-void mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site, const void *caller);
+/* Before an access of this worker's device thread at `site` of the image that the code at `caller` is in: 0
+ * when it is fine. Otherwise it is reported, and is to be skipped; under MEMTRACE_CHECK=stop the thread ends.
+ */
+int mt_check_access(uint64_t address, uint32_t meta, uint32_t site, const void *caller);
+/* … of the warp whose fiber runs, by these lanes, at address[lane]. Returns the lanes whose access is bad. */
+uint32_t mt_check_warp(const uint64_t *address, uint32_t lanes, uint32_t meta, uint32_t site,
+                       const void *caller);
+/* The access cannot be skipped: the thread, or warp, that runs ends, and the launch fails. */
+_Noreturn void mt_check_end(void);
+/* The running thread waits for something by trying again and again. */
+void mt_check_spins(struct mt_pool_launch *run);
+struct mt_cta;
+/* Something else that must not be, by this thread of the CTA (its number), at this place of the code: why as
+ * in companions, and words. Nothing without MEMTRACE_CHECK. */
+void mt_check_tell(const struct mt_cta *cta, uint32_t thread, const char *why, const void *place,
+                   const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* The same of the thread that runs. */
+void mt_check_tell_here(const char *why, const void *place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The running thread has used up its stack, and the launch fails. */
+void mt_check_stack(struct mt_pool_launch *run);
 /* The launch has ended: tells the API layer if it had bad accesses. Returns the launch's status. */
 int mt_check_result(struct mt_pool_launch *run);
 #endif

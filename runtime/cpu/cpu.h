@@ -94,6 +94,7 @@ struct mt_cpu_launch {
     /* Of kernels with MT_KERNEL_COUNTED (zeros else): what the program's own counters say, and the same of
      * the records handed to flush. */
     uint64_t counts[MT_COUNTS], recorded[MT_COUNTS];
+    int told;          /* MEMTRACE_CHECK: that why it failed was reported */
     char message[512]; /* why it failed, where: a phrase without the kernel's name; "" otherwise */
 };
 /* Runs the launch to its end. Returns 0 or a cudaError_t value (e.g. 710 assert, 719 launch failure,
@@ -108,7 +109,8 @@ uint64_t mt_cpu_progress(void);
 
 /* ---- MEMTRACE_CHECK=1 ---- */
 
-/* An access that must not happen. */
+#define MT_BAD_NO_SITE UINT32_MAX
+/* An access that must not happen, or other wrong use. */
 struct mt_cpu_bad {
     const struct mt_cpu_launch *launch;
     uint64_t address;
@@ -117,7 +119,9 @@ struct mt_cpu_bad {
     uint32_t site;                /* of the image */
     uint32_t align;               /* that the access needs */
     uint32_t cta[3], thread[3];
-    int code; /* 700 illegal address, 716 misaligned */
+    const char *why;   /* "illegal", "misaligned"; "mask", "barrier", "heap", "stack": */
+    const char *words; /* of others than accesses, which have no address; NULL of accesses */
+    const void *place; /* and where in the code it was found */
 };
 struct mt_cpu_checker {
     /* Changes whenever an allocation is made or freed; never 0. */
@@ -126,8 +130,9 @@ struct mt_cpu_checker {
     int (*find)(uint64_t address, uint64_t *base, uint64_t *bytes);
     /* A bad access; from worker threads. */
     void (*report)(const struct mt_cpu_bad *bad);
-    /* A launch with bad accesses has ended. Returns how many they were. */
+    /* A launch with findings has ended. Returns how many accesses were bad. */
     uint64_t (*end)(const struct mt_cpu_launch *launch);
+    int stop; /* a bad access ends its thread */
 };
 /* Looks at each recorded access from now on; before the first launch. */
 void mt_cpu_set_checker(const struct mt_cpu_checker *checker);

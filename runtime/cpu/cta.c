@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <xmmintrin.h>
+#include "check.h"
 #include "local.h"
 #include "memtrace/record.h"
 #include "scheduler.h"
@@ -204,6 +205,8 @@ static __attribute__((noinline)) struct mt_fiber *cta_idle(struct mt_cta *cta)
     if (mt_barrier_force(cta) || mt_warp_force_collective(cta))
         return cta_pick(cta);
     mt_barrier_describe(cta, text, sizeof text);
+    if (mt_check_on)
+        mt_barrier_tell(cta);
     mt_fault_fail(MT_ERR_TIMEOUT, "deadlock: %s", text);
 }
 
@@ -243,6 +246,7 @@ static void thread_exit(struct mt_cta *cta, int reuse)
     if (MT_UNLIKELY(atomic_load_explicit(&mt_stack_unguarded, memory_order_relaxed)) && stack->canary &&
         *stack->canary != MT_CANARY) {
         *stack->canary = MT_CANARY;
+        mt_check_stack(cta->run);
         mt_fault_fail(MT_ERR_LAUNCH,
                       "stack overflow of a device thread (%zu bytes; MEMTRACE_CPU_STACK sets more)",
                       mt_stack_bytes());
@@ -421,7 +425,7 @@ void mt_cpu_yield(void)
     if (MT_UNLIKELY(atomic_load_explicit(&cta->run->failed, memory_order_relaxed)))
         to_worker(cta, &self->sp, MT_CTA_FAILED);
     if (MT_UNLIKELY(atomic_load_explicit(&cta->run->bad, memory_order_relaxed)))
-        mt_fault_fail(cta->run->bad, "gives up waiting: another thread had a bad access");
+        mt_check_spins(cta->run);
     if (cta->run->loop) {
         sched_yield();
         return;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "check.h"
 #include "scheduler.h"
 
 /* ---- printf
@@ -177,6 +178,11 @@ void *mt_cpu_malloc(uint64_t bytes)
     int was = leave_device(0);
     void *p = !bytes ? NULL : get ? get(bytes) : malloc(bytes);
     leave_device(was);
+    if (MT_UNLIKELY(!p && bytes && mt_worker_self))
+        mt_check_tell_here("heap", __builtin_return_address(0),
+                           "malloc of %" PRIu64 " bytes gives NULL: the heap of kernels is full "
+                           "(cudaLimitMallocHeapSize)",
+                           bytes);
     return p;
 }
 

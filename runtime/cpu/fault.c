@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
+#include "check.h"
 #include "local.h"
 #include "scheduler.h"
 
@@ -156,6 +157,13 @@ static int fault_in_hole(const struct mt_cta *cta, uint64_t address)
     return (uint64_t)(uintptr_t)shared - 1 - address < MT_SHARED_HOLE;
 }
 
+/* Is it below the fiber's stack? */
+static int fault_of_stack(const struct mt_fiber *f, uint64_t address)
+{
+    uint64_t low = f && f->stack ? (uint64_t)(uintptr_t)f->stack->low : 0;
+    return low && address < low && address >= low - 4096;
+}
+
 /* The error code for a signal, and words. */
 static int fault_describe(char *text, size_t size, int sig, const siginfo_t *info, const void *instruction)
 {
@@ -163,12 +171,11 @@ static int fault_describe(char *text, size_t size, int sig, const siginfo_t *inf
     const struct mt_cta *cta = mt_cta_current();
     const struct mt_fiber *f = w && cta ? cta->current : NULL;
     uint64_t address = (uint64_t)(uintptr_t)info->si_addr;
-    uint64_t low = f && f->stack ? (uint64_t)(uintptr_t)f->stack->low : 0;
     if (sig == SIGFPE)
         snprintf(text, size, "integer division by zero or overflow");
     else if (sig == SIGILL)
         snprintf(text, size, "invalid instruction (a trap, or code the compiler held for unreachable)");
-    else if (low && address < low && address >= low - 4096)
+    else if (fault_of_stack(f, address))
         snprintf(text, size, "stack overflow of a device thread (MEMTRACE_CPU_STACK sets more)");
     else if (sig == SIGSEGV && info->si_code == SI_KERNEL && wants_alignment(instruction)) {
         snprintf(text, size, "misaligned address of a vector access (MEMTRACE_CHECK=1 says where)");
@@ -222,6 +229,8 @@ static void on_signal(int sig, siginfo_t *info, void *context)
         int code = fault_describe(what, sizeof what, sig, info,
                                   (const void *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
         snprintf(text, sizeof text, "%.120s: %s", where, what);
+        if (sig == SIGSEGV && fault_of_stack(cta->current, (uint64_t)(uintptr_t)info->si_addr))
+            mt_check_stack(cta->run);
         mt_fault_record(cta->run, code, text);
         /* Return from the handler into leave(), on a stack of its own: the fiber's may be used up. */
         uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)fault_leave;

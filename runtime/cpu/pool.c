@@ -207,11 +207,6 @@ int mt_cpu_init(unsigned threads, unsigned sms)
     return 0;
 }
 
-static unsigned cpu_threads(void)
-{
-    return pool.active;
-}
-
 static int start_worker(void)
 {
     struct mt_worker *w = pool.spare ? pool.spare : mt_worker_new();

@@ -129,9 +129,10 @@ void mt_access_runs_flush(struct mt_worker *w)
     mt_worker_call(w, runs_flush_here, 0);
 }
 
-struct mt_access_run *mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
-                                      uint32_t meta, uint32_t site)
+struct mt_run_room mt_cpu_run_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
+                                   uint32_t meta, uint32_t site)
 {
+    uint32_t bad = 0;
     struct mt_cpu_tls *t = &mt_cpu_tls;
     const struct mt_access_runs *runs = mt_worker_self->runs;
     if (MT_UNLIKELY(mt_check_on)) {
@@ -139,11 +140,16 @@ struct mt_access_run *mt_cpu_run_room(uint64_t base, int64_t stride, const uint6
         for (uint32_t i = 0; i < MT_WARP; i++)
             list[i] = lane ? lane[i] : base + i * (uint64_t)stride;
         if (!mt_rec_space(meta >> 28)) /* global memory alone is checked */
-            mt_check_warp(list, mask, meta, site, __builtin_return_address(0));
+            bad = mt_check_warp(list, mask, meta, site, __builtin_return_address(0));
     }
     if (t->run == runs->run + MT_WARPS_RUNS)
         mt_access_runs_flush(mt_worker_self);
     if (mt_check_on)
         t->run_end = t->run + 1; /* room for this one */
-    return t->run;
+    return (struct mt_run_room){t->run, bad};
+}
+
+void mt_cpu_run_bad(void)
+{
+    mt_check_end();
 }

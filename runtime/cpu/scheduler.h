@@ -51,10 +51,14 @@ struct mt_pool_launch {
     struct mt_pool_launch *link;
     int over; /* done was said */
     /* Shared by workers. */
-    _Atomic int failed;         /* error code; CTAs are abandoned when it is set */
-    _Atomic int warned;         /* an incomplete collective was reported */
-    _Atomic int bad;            /* error code of a bad access (check.c) */
-    _Atomic uint32_t after_bad; /* accesses since then */
+    _Atomic int failed; /* error code; CTAs are abandoned when it is set */
+    _Atomic int warned; /* an incomplete collective was reported */
+    /* MEMTRACE_CHECK (check.c): */
+    _Atomic uint64_t found;            /* findings */
+    _Atomic int bad;                   /* error code of the first bad access */
+    _Atomic int ended;                 /* a thread could not skip its own, and ended */
+    _Atomic int told;                  /* why the launch fails is one of them */
+    _Atomic uint32_t after_bad, spins; /* accesses since then, and turns that waiting threads gave away */
     _Atomic uint64_t records, untraced;
     _Atomic uint64_t undefined; /* results of warp functions that CUDA does not define */
     _Atomic uint64_t parted;    /* mt_warps_parted */
@@ -121,7 +125,8 @@ struct mt_warp {
 struct mt_barrier {
     uint32_t arrived, expected; /* expected 0: all threads that have not exited */
     uint32_t acc, kind;
-    uint32_t reduce; /* some waiter wants the result */
+    uint32_t reduce;  /* some waiter wants the result */
+    const void *site; /* MEMTRACE_CHECK: where the first one comes to it; NULL: another has come elsewhere */
     struct mt_queue waiters;
     uint32_t nwaiters;
 };
@@ -211,7 +216,8 @@ struct mt_worker {
         uint64_t *cur, *end, untraced, counts[MT_COUNTS];
     } kept;
     uint64_t scratch[MT_SCRATCH_WORDS];
-    char *fault_stack; /* signal handlers run here */
+    _Alignas(64) char nowhere[256]; /* where bad accesses are made (MEMTRACE_CHECK=1) */
+    char *fault_stack;              /* signal handlers run here */
 };
 
 extern _Thread_local struct mt_worker *mt_worker_self __attribute__((tls_model("initial-exec")));
@@ -327,6 +333,8 @@ int mt_warp_force_collective(struct mt_cta *cta); /* lanes made ready */
 void mt_warp_parked_check(struct mt_cta *cta, struct mt_warp *w, uint32_t index);
 void mt_barrier_exited(struct mt_cta *cta);
 int mt_barrier_force(struct mt_cta *cta); /* counts exited threads as arrived; threads made ready */
+/* Nothing can run any more: says so of each barrier that threads wait at, under MEMTRACE_CHECK. */
+void mt_barrier_tell(struct mt_cta *cta);
 void mt_barrier_describe(struct mt_cta *cta, char *text, size_t size);
 
 /* fault.c */

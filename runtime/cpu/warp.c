@@ -4,6 +4,7 @@
  * answered. */
 #include <stdio.h>
 #include <string.h>
+#include "check.h"
 #include "matrix.h"
 #include "scheduler.h"
 #include "warps.h"
@@ -90,10 +91,13 @@ static void warp_left(struct mt_cta *cta, const struct mt_fiber *f)
 /* The lane gets a value all the same, on a GPU perhaps another one. All are counted,
  * the first one is reported. */
 __attribute__((noinline)) static void warp_undefined(struct mt_cta *cta, uint32_t warp, uint32_t lane,
-                                                     const char *what)
+                                                     const char *what, const void *site)
 {
     static _Atomic int said;
     atomic_fetch_add_explicit(&cta->run->undefined, 1, memory_order_relaxed);
+    mt_check_tell(cta, warp * MT_WARP + lane, "mask", site, "lane %u %s", lane, what);
+    if (mt_check_on)
+        return;
     if (!atomic_exchange(&said, 1))
         fprintf(stderr,
                 "memtrace: kernel %s: lane %u of warp %u of CTA (%u,%u,%u) %s: CUDA leaves the result "
@@ -102,7 +106,7 @@ __attribute__((noinline)) static void warp_undefined(struct mt_cta *cta, uint32_
                 cta->ctaid[2], what);
 }
 
-static void warp_absent(struct mt_cta *cta, uint32_t warp, uint32_t lane, uint32_t from)
+static void warp_absent(struct mt_cta *cta, uint32_t warp, uint32_t lane, uint32_t from, const void *site)
 {
     const struct mt_warp *w = &cta->warp[warp];
     char what[96];
@@ -110,7 +114,7 @@ static void warp_absent(struct mt_cta *cta, uint32_t warp, uint32_t lane, uint32
              !(w->lanes >> from & 1) ? "the CTA does not have"
              : w->exited >> from & 1 ? "has exited"
                                      : "does not take part");
-    warp_undefined(cta, warp, lane, what);
+    warp_undefined(cta, warp, lane, what, site);
 }
 
 void mt_cpu_warp_undefined(uint32_t warp, uint32_t lanes, const uint32_t *from)
@@ -121,16 +125,17 @@ void mt_cpu_warp_undefined(uint32_t warp, uint32_t lanes, const uint32_t *from)
         if (from)
             snprintf(what, sizeof what, "shuffles from lane %u, which has exited or does not take part",
                      from[lane]);
-        warp_undefined(mt_cta_current(), warp, lane, what);
+        warp_undefined(mt_cta_current(), warp, lane, what, __builtin_return_address(0));
     }
 }
 
 /* ---- results
  * ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t shfl_lane(struct mt_cta *cta, uint32_t warp, uint32_t i, uint32_t mode, uint32_t lanes)
+static uint64_t shfl_lane(struct mt_cta *cta, uint32_t warp, uint32_t i, const struct mt_group *g)
 {
     const struct mt_warp *w = &cta->warp[warp];
+    uint32_t mode = g->key & 255, lanes = g->arrived;
     uint32_t b = w->a[i] & 31, clamp = w->b[i] & 31, seg = w->b[i] >> 8 & 31;
     int max = (int)((i & seg) | (clamp & ~seg)), min = (int)(i & seg), j, in;
     switch (mode) {
@@ -151,7 +156,7 @@ static uint64_t shfl_lane(struct mt_cta *cta, uint32_t warp, uint32_t i, uint32_
         in = j <= max;
     }
     if (in && !(lanes >> j & 1)) {
-        warp_absent(cta, warp, i, (uint32_t)j);
+        warp_absent(cta, warp, i, (uint32_t)j, (const void *)g->site);
         j = (int)i;
     } else if (!in)
         j = (int)i;
@@ -231,10 +236,10 @@ __attribute__((noinline)) static void warp_matrix(const struct mt_warp *w, uint3
     mt_matrix_meet(call);
 }
 
-static void warp_compute(struct mt_cta *cta, uint32_t warp, uint32_t key, uint32_t lanes)
+static void warp_compute(struct mt_cta *cta, uint32_t warp, const struct mt_group *g)
 {
     const struct mt_warp *w = &cta->warp[warp];
-    uint32_t op = key >> 8, mode = key & 255;
+    uint32_t op = g->key >> 8, mode = g->key & 255, lanes = g->arrived;
     uint64_t all = 0;
     switch (op) {
     case OP_SYNC:
@@ -254,7 +259,7 @@ static void warp_compute(struct mt_cta *cta, uint32_t warp, uint32_t key, uint32
     }
     for (uint32_t m = lanes; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
-        uint64_t r = op == OP_SHFL        ? shfl_lane(cta, warp, i, mode, lanes)
+        uint64_t r = op == OP_SHFL        ? shfl_lane(cta, warp, i, g)
                      : op == OP_MATCH_ANY ? warp_match(w, w->value[i], lanes)
                                           : all;
         lane_fiber(cta, warp, i)->result = r;
@@ -268,7 +273,7 @@ static void warp_complete(struct mt_cta *cta, uint32_t warp, struct mt_group *g)
 {
     struct mt_warp *w = &cta->warp[warp];
     uint32_t lanes = g->arrived;
-    warp_compute(cta, warp, g->key, lanes);
+    warp_compute(cta, warp, g);
     warp_met(cta, warp, lanes, g->apart);
     *g = w->group[--w->ngroups];
     make_ready(cta, warp, lanes);
@@ -288,7 +293,7 @@ static inline uint64_t warp_collective(uint32_t key, uint32_t mask, uint64_t val
     uint32_t bit = 1u << self->lane, i;
     struct mt_group *g;
     if (MT_UNLIKELY(!(mask & bit)))
-        warp_undefined(cta, self->warp, self->lane, "is not in the mask of its warp function");
+        warp_undefined(cta, self->warp, self->lane, "is not in the mask of its warp function", site);
     mask |= bit;
     w->value[self->lane] = value;
     w->a[self->lane] = a;
@@ -309,7 +314,7 @@ static inline uint64_t warp_collective(uint32_t key, uint32_t mask, uint64_t val
     g->apart |= g->site != (uintptr_t)site;
     if (is_complete(w, g)) {
         if (g->arrived == bit) { /* alone: no need to wait */
-            warp_compute(cta, self->warp, key, bit);
+            warp_compute(cta, self->warp, g);
             *g = w->group[--w->ngroups];
             return self->result;
         }
@@ -456,6 +461,14 @@ void mt_warp_exited(struct mt_cta *cta, struct mt_fiber *f)
         mt_warp_parked_check(cta, w, f->warp);
 }
 
+static void warp_never(const struct mt_cta *cta, uint32_t warp, const struct mt_group *g)
+{
+    const struct mt_warp *w = &cta->warp[warp];
+    mt_check_tell(cta, warp * MT_WARP + (uint32_t)__builtin_ctz(g->arrived), "mask", (const void *)g->site,
+                  "lanes 0x%08x wait at a warp function with mask 0x%08x, and lanes 0x%08x of it never come",
+                  g->arrived, g->mask, g->mask & w->lanes & ~w->exited & ~g->arrived);
+}
+
 int mt_warp_force_collective(struct mt_cta *cta)
 {
     for (uint32_t i = 0; i < cta->nwarps; i++) {
@@ -463,7 +476,8 @@ int mt_warp_force_collective(struct mt_cta *cta)
         if (!w->ngroups)
             continue;
         int made = 0;
-        if (!atomic_exchange(&cta->run->warned, 1)) {
+        warp_never(cta, i, &w->group[0]);
+        if (!mt_check_on && !atomic_exchange(&cta->run->warned, 1)) {
             const struct mt_group *g = &w->group[0];
             fprintf(stderr,
                     "memtrace: kernel %s: a warp collective never completes: mask 0x%08x, but only lanes "

@@ -37,12 +37,6 @@ void mt_cpu_set_compact(void)
     mt_cpu_compact = 1;
 }
 
-/* 1 if the calling OS thread is a worker of the pool. */
-static int cpu_is_worker(void)
-{
-    return mt_worker_self != NULL;
-}
-
 /* ---- records ---- */
 
 /* Adds up the records of a launch whose program counts its accesses, too. */
@@ -176,13 +170,18 @@ void mt_worker_quiet(struct mt_worker *w, int quiet)
     }
 }
 
-uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
+/* Is the access of global memory, which alone is checked, a bad one? */
+static int worker_is_bad(uint64_t address, uint32_t meta, uint32_t site, const void *caller)
+{
+    return MT_UNLIKELY(mt_check_on) && !mt_rec_space(meta >> 28) &&
+           mt_check_access(address, meta, site, caller);
+}
+
+static uint64_t *worker_room(void)
 {
     struct mt_worker *w = mt_worker_self;
     struct mt_cpu_tls *t = &mt_cpu_tls;
     if (MT_UNLIKELY(mt_check_on)) {
-        if (!mt_rec_space(meta >> 28)) /* global memory alone is checked */
-            mt_check_access(address, meta, site, __builtin_return_address(0));
         if (w->quiet)
             t->cur = w->scratch;
         else if (t->cur == w->buffer + w->limit)
@@ -195,6 +194,27 @@ uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint
     else
         worker_flush(w, 0);
     return t->cur;
+}
+
+uint64_t *mt_cpu_trace_room(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
+{
+    (void)place;
+    if (worker_is_bad(address, meta, site, __builtin_return_address(0)))
+        mt_check_end();
+    return worker_room();
+}
+
+struct mt_room mt_cpu_trace_room_to(uint64_t address, uint32_t meta, uint32_t site, uint64_t place)
+{
+    struct mt_worker *w = mt_worker_self;
+    (void)place;
+    if (worker_is_bad(address, meta, site, __builtin_return_address(0))) {
+        if ((meta & MT_RAW_MAX_SIZE) > sizeof w->nowhere)
+            mt_check_end();
+        memset(w->nowhere, 0, sizeof w->nowhere);
+        address = (uint64_t)(uintptr_t)w->nowhere;
+    }
+    return (struct mt_room){worker_room(), address};
 }
 
 /* The third word of the entry that was written last; 0: it is not here. */
@@ -418,6 +438,16 @@ static void worker_begin(struct mt_worker *w, struct mt_pool_launch *run, uint64
         begin_cta(w, run, number);
 }
 
+static void worker_deadlock(struct mt_cta *cta)
+{
+    const struct mt_fiber *first = cta->cluster_waiters.head;
+    uint32_t number = first ? (uint32_t)(first - cta->fiber) * (cta->run->warps ? MT_WARP : 1) : 0;
+    mt_check_tell(cta, number, "barrier", NULL, "waits at its cluster's barrier, to which others never come");
+    cta->run->told |= mt_check_on;
+    mt_fault_record(cta->run, MT_ERR_TIMEOUT,
+                    "deadlock: threads wait at a cluster's barrier, others never come");
+}
+
 /* Runs the resident CTA whose turn it is until it ends or spins. */
 static void worker_step(struct mt_worker *w)
 {
@@ -437,8 +467,7 @@ static void worker_step(struct mt_worker *w)
     }
     if (status == MT_CTA_STALLED) {
         if (cta->cluster->stalled == cta->cluster->left)
-            mt_fault_record(run, MT_ERR_TIMEOUT,
-                            "deadlock: threads wait at a cluster's barrier, others never come");
+            worker_deadlock(cta);
         w->resident = cta->next;
         return;
     }

@@ -4,12 +4,14 @@
 #include "driver.h"
 #include "context.h"
 #include "api/device/device.h"
+#include "api/device/failed.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
 #include "base/report.h"
 #include "trace/events.h"
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Errors that the runtime API has and the driver API has not. */
 static const struct {
@@ -68,12 +70,29 @@ static void *driver_find(enum mt_driver_index index)
     return f && gpu && e->gpu && mt_tracing() ? (void *)e->gpu : f;
 }
 
-void *mt_driver_enter(struct mt_driver_call *c, enum mt_driver_index index, int per_thread)
+/* Calls that return an error, which is not what they are for. */
+static int driver_is_watched(enum mt_driver_index index)
+{
+    const char *name = mt_driver_entries[index].name;
+    return mt_failed_watched() && strncmp(name, "cuGetError", strlen("cuGetError")) &&
+           strncmp(name, "cuGetProcAddress", strlen("cuGetProcAddress"));
+}
+
+static const char *driver_error_name(CUresult e)
+{
+    const char *name = NULL;
+    return e && !drv_cuGetErrorName(e, &name) ? name : "";
+}
+
+void *mt_driver_enter(struct mt_driver_call *c, enum mt_driver_index index, int per_thread,
+                      const void *caller)
 {
     *c = (struct mt_driver_call){.result = CUDA_ERROR_NOT_SUPPORTED, .called = mt_entry_called};
     c->per_thread = per_thread;
     if (per_thread)
-        c->outer = mt_per_thread_enter();
+        c->outer = mt_per_thread_enter(caller);
+    if ((c->watched = driver_is_watched(index)))
+        mt_failed_enter(mt_driver_entries[index].name, caller);
     void *f = driver_find(index);
     if (!f)
         return NULL;
@@ -91,6 +110,8 @@ CUresult mt_driver_leave(struct mt_driver_call *c, CUresult result)
 {
     if (c->held)
         mt_error_release(c->clean);
+    if (c->watched)
+        mt_failed_leave((int)result, driver_error_name(result));
     if (c->per_thread)
         mt_per_thread_leave(c->outer);
     mt_entry_called = c->called;

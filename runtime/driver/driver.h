@@ -36,9 +36,11 @@ struct mt_driver_call {
     int held, clean;       /* the runtime's last error of this thread: calls below do not change it */
     int called;            /* mt_entry_called: not by what is called below */
     int per_thread, outer; /* a variant for per-thread default streams */
+    int watched;           /* the call is told to api/device/failed.h */
 };
 /* What is to be called for entry `index`, or NULL with c->result. */
-void *mt_driver_enter(struct mt_driver_call *c, enum mt_driver_index index, int per_thread);
+void *mt_driver_enter(struct mt_driver_call *c, enum mt_driver_index index, int per_thread,
+                      const void *caller);
 CUresult mt_driver_leave(struct mt_driver_call *c, CUresult result);
 /* unknown.c: on a GPU this function is called for the first time. */
 void mt_driver_unseen(const char *name);

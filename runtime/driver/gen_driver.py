@@ -107,7 +107,7 @@ def exported(f, name, args, plain):
     f.write(f"MT_EXPORT CUresult {name}({', '.join(args) or 'void'})\n{{\n"
             + ("    mt_driver_asks(__builtin_return_address(0));\n" if name == "cuGetExportTable" else "") +
             f"    struct mt_driver_call mt_c;\n    __typeof__(&{plain}) mt_f = (__typeof__(mt_f))mt_driver_enter(&mt_c, "
-            f"MT_D_{plain}, {per_thread:d});\n"
+            f"MT_D_{plain}, {per_thread:d}, __builtin_return_address(0));\n"
             f"    return mt_driver_leave(&mt_c, mt_f ? mt_f({call}) : mt_c.result);\n}}\n")
 
 

@@ -365,23 +365,78 @@ static const char *op_name(uint32_t op)
     return "unknown";
 }
 
+static _Atomic uint64_t findings;
+
+uint64_t mt_event_findings(void)
+{
+    return findings;
+}
+
+static void put_access(const struct mt_event_check *c)
+{
+    mt_jsonl_u64(&line, "site", c->site);
+    mt_jsonl_string(&line, "op", op_name(c->op));
+    mt_jsonl_u64(&line, "size", c->bytes);
+    mt_jsonl_address(&line, "address", c->address);
+}
+
 void mt_event_check(const struct mt_event_check *c)
 {
     if (!events_begin("check"))
         return;
+    findings++;
     mt_jsonl_string(&line, "why", c->why);
     mt_jsonl_u64(&line, "count", c->count);
     mt_jsonl_string(&line, "kernel", c->kernel);
     mt_jsonl_u64(&line, "launch", c->launch);
-    mt_jsonl_u64(&line, "site", c->site);
     mt_jsonl_string(&line, "file", c->file);
     mt_jsonl_u64(&line, "line", c->line);
-    mt_jsonl_string(&line, "op", op_name(c->op));
-    mt_jsonl_u64(&line, "size", c->bytes);
-    mt_jsonl_address(&line, "address", c->address);
+    if (c->access)
+        put_access(c);
     mt_jsonl_u32x3(&line, "cta", c->cta);
     mt_jsonl_u32x3(&line, "thread", c->thread);
     mt_jsonl_string(&line, "near", c->near);
+    if (c->side)
+        mt_jsonl_string(&line, "side", c->side);
+    if (c->side && c->alloc >= 0) {
+        mt_jsonl_i64(&line, "alloc", c->alloc);
+        mt_jsonl_u64(&line, "distance", c->distance);
+    }
+    events_end();
+}
+
+static void put_failed_words(const struct mt_event_failed *f)
+{
+    if (f->at && *f->at)
+        mt_jsonl_string(&line, "at", f->at);
+    if (f->ncallers)
+        mt_jsonl_strings(&line, "callers", f->callers, f->ncallers);
+    if (f->why && *f->why)
+        mt_jsonl_string(&line, "why", f->why);
+    if (f->freed >= 0)
+        mt_jsonl_i64(&line, "freed", f->freed);
+    if (!f->kernel)
+        return;
+    mt_jsonl_string(&line, "kernel", f->kernel);
+    mt_jsonl_u64(&line, "launch", f->launch);
+}
+
+void mt_event_failed(const struct mt_event_failed *f)
+{
+    if (!events_begin("failed"))
+        return;
+    findings++;
+    if (f->more) {
+        mt_jsonl_u64(&line, "more", f->more);
+    } else {
+        mt_jsonl_string(&line, "call", f->call);
+        mt_jsonl_i64(&line, "code", f->code);
+        mt_jsonl_string(&line, "error", f->error);
+        if (mt_host_site_there(f->site))
+            put_site(f->site);
+        put_failed_words(f);
+        mt_jsonl_u64(&line, "count", f->count);
+    }
     events_end();
 }
 

@@ -52,15 +52,36 @@ void mt_event_memset(const struct mt_event_fill *f, const struct mt_host_site *s
 /* Accesses of one launch at one place that must not be (MEMTRACE_CHECK=1). */
 struct mt_event_check {
     const char *kernel, *why,
-        *near;       /* why: "illegal" or "misaligned"; near: the nearest allocation in words */
-    uint64_t launch; /* seq of its launch line */
-    uint64_t site;   /* id of its site line */
+        *near; /* why: "illegal", "misaligned" …; near: the nearest allocation in words, or what it is */
+    const char *side;  /* where the access lies, seen from it; NULL: not of memory */
+    int64_t alloc;     /* its id; -1: none */
+    uint64_t distance; /* bytes to its end, or its beginning */
+    uint64_t launch;   /* seq of its launch line */
+    int access;        /* 0: none, it has no site, op, bytes and address; file and line are the kernel's */
+    uint64_t site;     /* id of its site line */
     const char *file;
     uint32_t line, op, bytes; /* op: enum mt_access_type; and of the first one: */
     uint64_t address, count;
     uint32_t cta[3], thread[3];
 };
 void mt_event_check(const struct mt_event_check *c);
+/* A CUDA call that returned an error, or a launch that ended with one (MEMTRACE_CHECK=1). */
+struct mt_event_failed {
+    const char *call, *error;
+    int code;
+    const struct mt_host_site *site;
+    const char *at, *why;       /* at: "MODULE+0xOFFSET"; NULL or "": not known */
+    const char *const *callers; /* like at: who has called that, innermost first */
+    size_t ncallers;
+    const char *kernel; /* of a launch, else NULL */
+    uint64_t launch;    /* seq of its line */
+    int64_t freed;      /* id of an allocation that was freed before; -1: none */
+    uint64_t count;
+    uint64_t more; /* not 0: no call, but so many failures of calls for which there was no room */
+};
+void mt_event_failed(const struct mt_event_failed *f);
+/* How many of these there have been, and of mt_event_check. */
+uint64_t mt_event_findings(void);
 /* An NVTX range. Numbered when it begins (mt_event_seq) and again when it ends. */
 struct mt_event_range {
     const char *name, *domain, *kind; /* domain: "" is the default one; kind: "push" or "start" */

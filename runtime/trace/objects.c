@@ -20,18 +20,29 @@ MT_FORK_TABLE(objects);
 static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER; /* names, and that nobody frees what gets one */
 MT_FORK_LOCK(naming, MT_FORK_LEAVES);
 
-void mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct mt_host_site *site)
+int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct mt_host_site *site)
 {
     if (!p || !mt_tracing())
-        return;
+        return -1;
     uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)p, bytes, kind, NULL, site);
     mt_python_array(id, site);
     struct mt_object *o = malloc(sizeof *o);
     if (!o)
-        return; /* its free will not be logged */
+        return (int64_t)id; /* its free will not be logged */
     *o = (struct mt_object){id, (uint64_t)(uintptr_t)p, bytes, kind, NULL};
     if (mt_ranges_add(&objects, o->base, bytes, o))
         free(o);
+    return (int64_t)id;
+}
+
+int64_t mt_object_id(const void *p)
+{
+    struct mt_range r;
+    pthread_mutex_lock(&naming); /* nobody frees it meanwhile */
+    int found = mt_ranges_find(&objects, (uint64_t)(uintptr_t)p, &r);
+    int64_t id = found ? (int64_t)((struct mt_object *)r.data)->id : -1;
+    pthread_mutex_unlock(&naming);
+    return id;
 }
 
 struct mt_object *mt_object_take(const void *p)

@@ -7,7 +7,8 @@
 
 /* kind as in companions ("cudaMalloc", "managed", "host", "array", "async").
  * Nothing happens when p is NULL. */
-void mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct mt_host_site *site);
+/* … Returns the allocation's id, or -1. */
+int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct mt_host_site *site);
 struct mt_object_name {
     const char *name, *rest; /* as the source writes it; what follows its first variable: ".col[2]" */
     uint32_t record; /* not MT_NAME_POINTER: of what contains the address: the member keeps its name */
@@ -22,6 +23,8 @@ struct mt_object;
 struct mt_object *mt_object_take(const void *p);
 /* After it: logs the free, or puts the object back when the free failed. */
 void mt_object_done(struct mt_object *o, int freed);
+/* Its id; -1: unknown. */
+int64_t mt_object_id(const void *p);
 /* 1 when kernels see the memory at p as theirs (not host memory). */
 int mt_object_is_device(const void *p);
 /* cudaDeviceReset freed everything but registered memory. */

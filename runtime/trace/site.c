@@ -52,6 +52,11 @@ const struct mt_host_site *mt_host_site_take(void)
     return site;
 }
 
+const struct mt_host_site *mt_host_site_pending(void)
+{
+    return mt_host_site_there(pending) ? pending : NULL;
+}
+
 const struct mt_host_site *mt_host_site_taken(void)
 {
     return taken;

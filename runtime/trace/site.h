@@ -12,6 +12,8 @@ void __mt_host_site(const struct mt_host_site *site);
 /* The place of the CUDA call under way and forgets it;
  * NULL when unknown (code not compiled with the plugin). */
 const struct mt_host_site *mt_host_site_take(void);
+/* The same, and it stays; NULL also where only Python's line is known. */
+const struct mt_host_site *mt_host_site_pending(void);
 /* 1 unless its library has been unloaded. Sites are kept beyond the call they were made for. */
 int mt_host_site_there(const struct mt_host_site *site);
 /* What was taken last on this thread: within a CUDA call, its place. */

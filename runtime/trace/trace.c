@@ -439,20 +439,26 @@ void mt_trace_close(struct mt_trace *t)
     pthread_mutex_unlock(&lock);
 }
 
-static void flush_lines(struct mt_trace *t)
+static void flush_lines(struct mt_trace *t, int all)
 {
-    mt_companion_flush(t->companion, 0);
-    mt_companion_flush(t->inside, 0);
+    mt_companion_flush(t->companion, all);
+    mt_companion_flush(t->inside, all);
 }
 
-void mt_trace_flush(void)
+void mt_trace_flush(int all)
 {
     if (!mt_tracing())
         return;
     pthread_mutex_lock(&lock);
     for (struct mt_trace *t = traces; t; t = t->next)
-        flush_lines(t);
+        flush_lines(t, all);
     pthread_mutex_unlock(&lock);
+}
+
+void mt_trace_needed(void)
+{
+    if (mt_tracing() && mt_event_findings() && !__atomic_load_n(&count, __ATOMIC_RELAXED))
+        mt_trace_open();
 }
 
 void mt_trace_finish(void)

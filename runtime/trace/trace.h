@@ -43,8 +43,11 @@ void mt_trace_miss_anywhere(const char *why);
 /* `launches` that should have been in it will not run: the trace is incomplete. */
 void mt_trace_drop(struct mt_trace *t, uint64_t launches);
 void mt_trace_close(struct mt_trace *t);
-/* At synchronisation points: companions on disk shall not be old. */
-void mt_trace_flush(void);
+/* At synchronisation points: companions on disk shall not be old. all: nothing shall be missing. */
+void mt_trace_flush(int all);
+/* The process ends: if there are findings (mt_event_findings) and no trace, there is one, without launches.
+ */
+void mt_trace_needed(void);
 void mt_trace_finish(void);
 
 /* The path of trace n under the options `dir` and `pattern`. 0, or -1 when it does not fit. */

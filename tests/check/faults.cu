@@ -302,6 +302,66 @@ static void last(int right)
     get(out, 4);
 }
 
+// ---- barriers and masks ----
+
+__global__ void halves(int *a, int n) // !halves: barrier
+{
+    int t = threadIdx.x;
+    if (t < n) {
+        a[t] += 1;
+        __syncthreads();
+    }
+    __syncthreads();
+    a[t] *= 2;
+}
+__global__ void odd_lanes(int *a, unsigned mask) // !lanes: mask
+{
+    int v = threadIdx.x;
+    if (threadIdx.x & 1)
+        v = __shfl_sync(mask, v, 1);
+    a[threadIdx.x] = v;
+}
+
+static void halves(int right)
+{
+    Buffer<int> a(64);
+    halves<<<1, 64>>>(a, right ? 64 : 48);
+    get(a, 256);
+}
+static void lanes(int right)
+{
+    Buffer<int> a(32);
+    odd_lanes<<<1, 32>>>(a, right ? 0xaaaaaaaau : 0x55555555u);
+    get(a, 128);
+}
+
+// ---- calls ----
+
+static void twice(int right)
+{
+    int *a;
+    cudaMalloc(&a, 4 * N);
+    fill<<<8, 128>>>(a, N);
+    get(a, 4 * N);
+    cudaFree(a);
+    if (!right)
+        cudaFree(a); // !twice: double-free
+}
+static void large(int right)
+{
+    Buffer<int> a;
+    fill<<<1, right ? 1000 : 1025>>>(a, N); // !large: failed-call
+    if (right)
+        get(a, 4 * N);
+}
+static void short_copy(int right)
+{
+    Buffer<int> a;
+    std::vector<int> h(N + 1);
+    fill<<<8, 128>>>(a, N);
+    cudaMemcpy(h.data(), a, 4 * (right ? N : N + 1), cudaMemcpyDeviceToHost); // !short_copy: failed-call
+}
+
 // ---- launches that nothing orders ----
 
 static void streams(int right)
@@ -380,6 +440,11 @@ static const struct {
     {"streams", streams},
     {"copy_early", copy_early},
     {"default_stream", default_stream},
+    {"halves", halves},
+    {"lanes", lanes},
+    {"twice", twice},
+    {"large", large},
+    {"short_copy", short_copy},
 };
 
 int main(int argc, char **argv)

@@ -23,7 +23,7 @@ define void @taken(ptr byval({ float, double }) align 8 %s) noinline {
   ret void
 }
 ; CHECK-LABEL: define internal void @kinds(
-; CHECK: call void @__mt_access_
+; CHECK: call ptr @__mt_access_
 ; CHECK-NEXT: call void @__mt_count(ptr %p, i64 1, i64 4, i32 1)
 ; CHECK-NEXT: store float
 ; CHECK-NOT: __mt_count

@@ -8,7 +8,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
 
 ; CHECK-LABEL: define internal void @k(
-; CHECK: call void @__mt_access_global_at(
+; CHECK: call ptr @__mt_access_global_to(
 ; CHECK: call void @stores(
 define void @k(ptr %p, ptr %q) {
   %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()

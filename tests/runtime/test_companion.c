@@ -313,7 +313,7 @@ static void *companion_worker(void *arg)
     for (unsigned i = 0; i < EACH; i++) {
         uint64_t id = mt_event_alloc(i, 1, "cudaMalloc", NULL, NULL);
         companion_launch(t, i % 5, i % 5, 0);
-        mt_trace_flush();
+        mt_trace_flush(0);
         mt_event_free(id, i);
     }
     return NULL;
@@ -420,7 +420,7 @@ static int child_of_tracing(void *t)
     mt_event_alloc(7, 7, "cudaMalloc", "child", NULL);
     companion_launch(t, 1, 1, 0);
     companion_launch(mt_trace_open(), 1, 1, 0);
-    mt_trace_flush();
+    mt_trace_flush(0);
     mt_trace_finish();
     return mt_tracing();
 }

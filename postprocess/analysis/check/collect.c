@@ -77,11 +77,15 @@ static int collect_check(struct mt_findings *f, struct mt_source *s, const struc
 
 /* ---- calls and launches ---- */
 
-static int collect_failed(struct mt_findings *f, const struct mt_failed_event *e)
+static int collect_failed(struct mt_findings *f, struct mt_source *s, const struct mt_failed_event *e)
 {
-    int twice = strncmp(e->call, "cudaFree", 8) == 0 && strstr(e->why, "freed") != NULL;
-    struct mt_finding x = {.kind = twice ? MT_FINDING_OF_DOUBLE_FREE : MT_FINDING_OF_FAILED_CALL,
-                           .here = {.file = e->file, .at = e->at, .line = e->line},
+    struct mt_finding x = {.kind = *e->kernel                ? MT_FINDING_OF_FAILED_LAUNCH
+                                   : e->freed != MT_SEQ_NONE ? MT_FINDING_OF_DOUBLE_FREE
+                                                             : MT_FINDING_OF_FAILED_CALL,
+                           .kernel = e->kernel,
+                           .here = {.file = e->file, .at = e->at, .callers = e->callers, .line = e->line},
+                           .alloc = collect_alloc(s, e->freed),
+                           .size = e->code,
                            .count = e->count,
                            .words = e->why,
                            .call = e->call,
@@ -118,7 +122,9 @@ static int collect_companion(struct mt_findings *f, struct mt_source *s, const s
     }
     for (size_t i = 0; i < c->nfailed && rc == 0; i++) {
         const uint64_t *first = mt_pairmap_get(seen, c->failed[i].seq, SEEN_EVENT, input);
-        rc = !first ? -1 : *first == input ? collect_failed(f, &c->failed[i]) : 0;
+        rc = !first || !mt_pairmap_get(seen, c->failed[i].launch, SEEN_LAUNCH, input) ? -1 : 0;
+        first = rc == 0 ? mt_pairmap_find(seen, c->failed[i].seq, SEEN_EVENT) : NULL;
+        rc = rc == 0 && *first == input ? collect_failed(f, s, &c->failed[i]) : rc;
     }
     return rc;
 }

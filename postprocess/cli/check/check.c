@@ -203,13 +203,13 @@ static int check_tell(const struct options *x, struct mt_source *s, struct mt_fi
 }
 
 /* The traces that inputs name. `found`: something was. */
-static int check_traces(struct options *x, struct mt_output *out, int *found)
+static int check_traces(struct options *x, int ran, struct mt_output *out, int *found)
 {
     struct mt_findings findings = {0};
     struct mt_source *s = NULL;
     int code = mt_inputs_folders(&x->inputs), complete = 0, told;
     if (code == 0 && (s = mt_inputs_source(&x->inputs, &code)))
-        code = mt_check_read(s, &x->choice, &findings, &complete);
+        code = mt_check_read(s, &x->choice, ran, &findings, &complete);
     if (s && (code == 0 || code == MT_EXIT_INPUT) && (told = check_tell(x, s, &findings, complete, out)) != 0)
         code = told;
     *found = (code == 0 || code == MT_EXIT_INPUT) &&
@@ -241,7 +241,7 @@ static int check_program(struct options *x, char **argv, struct mt_output *out, 
         const char *paths[] = {folder};
         x->inputs.paths = paths;
         x->inputs.npaths = 1;
-        code = check_traces(x, out, found);
+        code = check_traces(x, 1, out, found);
         code = code == 0 || code == MT_EXIT_INPUT ? status : code;
     } else if (code == 0) {
         mt_cli_say("%s launched no kernel, and called nothing that can be checked", argv[0]);
@@ -281,7 +281,7 @@ int mt_check_command(int argc, char **argv)
     if (traces)
         mt_inputs_take(&x.inputs, argc, argv);
     if (code == 0)
-        code = traces ? check_traces(&x, &out, &found) : check_program(&x, argv + optind, &out, &found);
+        code = traces ? check_traces(&x, 0, &out, &found) : check_program(&x, argv + optind, &out, &found);
     mt_output_abandon(&out);
     mt_filter_free(&x.filter);
     mt_inputs_free(&x.inputs);

@@ -24,9 +24,12 @@ int mt_check_choose(struct mt_check_choice *c, const char *list);
 int mt_check_run(char **argv, const char *folder, const struct mt_check_choice *choice, int stop, int *code);
 
 /* What the trace says. 0 or MT_EXIT_INPUT; *complete as of mt_inputs_finish; others: an exit code after
- * saying why. `source` stays open: texts are its. */
-int mt_check_read(struct mt_source *source, const struct mt_check_choice *choice, struct mt_findings *f,
-                  int *complete);
+ * saying why. `source` stays open: texts are its. ran: the program was run just now. */
+int mt_check_read(struct mt_source *source, const struct mt_check_choice *choice, int ran,
+                  struct mt_findings *f, int *complete);
+
+/* Lines of calls whose addresses alone are known. */
+void mt_check_places(struct mt_findings *f);
 
 /* Takes out what `path` (see the manual) lists; *taken is how many. 0, or an exit code after saying why. */
 int mt_check_suppress(struct mt_findings *f, const char *path, size_t *taken);

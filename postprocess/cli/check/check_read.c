@@ -124,8 +124,8 @@ static void read_choose(struct mt_findings *f, const struct mt_check_choice *cho
     f->count = n;
 }
 
-int mt_check_read(struct mt_source *source, const struct mt_check_choice *choice, struct mt_findings *f,
-                  int *complete)
+int mt_check_read(struct mt_source *source, const struct mt_check_choice *choice, int ran,
+                  struct mt_findings *f, int *complete)
 {
     struct reading r = {.source = source, .choice = choice, .findings = f};
     struct mt_error err = {0};
@@ -142,6 +142,8 @@ int mt_check_read(struct mt_source *source, const struct mt_check_choice *choice
     if (rc != 0)
         return mt_cli_fail("no memory for what the trace says");
     read_choose(f, choice);
+    if (ran)
+        mt_check_places(f);
     mt_findings_finish(f);
     return code;
 }

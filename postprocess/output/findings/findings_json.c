@@ -64,7 +64,7 @@ static int json_finding(struct mt_json *j, const struct mt_finding *x)
     json_given(j, "call", x->call);
     json_given(j, "error", x->error);
     if (x->size)
-        mt_json_u64(j, "size", x->size);
+        mt_json_u64(j, mt_finding_rules[x->kind].group == MT_FINDING_CALLS ? "code" : "size", x->size);
     mt_json_u64(j, "count", x->count);
     if (x->launches)
         mt_json_u64(j, "launches", x->launches);

@@ -126,9 +126,12 @@ static void words_bad_access(FILE *f, const struct mt_finding *x)
 static void words_of_kernel(FILE *f, const struct mt_finding *x)
 {
     char *kernel = mt_kernel_short(x->kernel);
-    fprintf(f, "%s: %s", kernel ? kernel : "?", x->words ? x->words : "");
+    fprintf(f, "%s, ", kernel ? kernel : "?");
+    words_by(f, &x->here);
+    fprintf(f, ": %s", x->words ? x->words : "");
+    if (x->count > 1)
+        fprintf(f, " (%" PRIu64 " times)", x->count);
     free(kernel);
-    words_count(f, x, "time");
 }
 
 static void words_call(FILE *f, const struct mt_finding *x)
@@ -143,7 +146,11 @@ static void words_call(FILE *f, const struct mt_finding *x)
 static void words_launch(FILE *f, const struct mt_finding *x)
 {
     char *kernel = mt_kernel_short(x->kernel);
-    fprintf(f, "%s ended with error %" PRIu64, kernel ? kernel : "?", x->size);
+    fprintf(f, "%s ended with %s", kernel ? kernel : "?", x->error && *x->error ? x->error : "error");
+    if (!x->error || !*x->error)
+        fprintf(f, " %" PRIu64, x->size);
+    if (x->words && *x->words)
+        fprintf(f, ": %s", x->words);
     free(kernel);
     if (x->launches > 1)
         fprintf(f, " (%" PRIu64 " launches)", x->launches);

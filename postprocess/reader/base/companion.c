@@ -271,6 +271,17 @@ static int on_failed(struct loader *l, const json_t *o)
     e->file = get_text(l, o, "file");
     e->at = get_text(l, o, "at");
     e->why = get_text(l, o, "why");
+    e->kernel = get_text(l, o, "kernel");
+    e->launch = get_u64(o, "launch", MT_SEQ_NONE);
+    e->freed = get_u64(o, "freed", MT_SEQ_NONE);
+    for (size_t i = 0; i < MT_FAILED_CALLERS; i++) {
+        const json_t *v = json_array_get(json_object_get(o, "callers"), i);
+        e->callers[i] = json_is_string(v)
+                            ? mt_intern_visible(&l->strings, json_string_value(v), json_string_length(v))
+                            : "";
+        if (!e->callers[i])
+            l->out_of_memory = 1;
+    }
     return 0;
 }
 

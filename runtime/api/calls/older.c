@@ -300,7 +300,7 @@ OLDER cudaError_t older12_cudaStreamUpdateCaptureDependencies_v2(cudaStream_t st
 #define OLDER_PER_THREAD(name, parameters, ...)                                                              \
     OLDER cudaError_t older12_##name##_ptsz parameters                                                       \
     {                                                                                                        \
-        int outer = mt_per_thread_enter();                                                                   \
+        int outer = mt_per_thread_enter(__builtin_return_address(0));                                        \
         cudaError_t e = older12_##name(__VA_ARGS__);                                                         \
         mt_per_thread_leave(outer);                                                                          \
         return e;                                                                                            \

@@ -15,7 +15,7 @@
     const struct mt_host_site *site = mt_host_site_take();                                                   \
     cudaError_t e = (call);                                                                                  \
     if (!e)                                                                                                  \
-        mt_object_add((p), (bytes), (kind), site);                                                           \
+        mt_heap_identify((p), mt_object_add((p), (bytes), (kind), site));                                    \
     return e
 
 cudaError_t rec_cudaMalloc(void **out, size_t bytes)
@@ -152,8 +152,10 @@ cudaError_t rec_cudaHostUnregister(void *p)
 /* The CPU device writes it down when the stream comes to it (pool.c). */
 cudaError_t rec_cudaFreeAsync(void *p, cudaStream_t stream)
 {
-    if (!mt_device_is_gpu())
+    if (!mt_device_is_gpu()) {
+        mt_host_site_take();
         return MT_NEXT(cudaFreeAsync)(p, stream);
+    }
     FREE(p, MT_NEXT(cudaFreeAsync)(p, stream));
 }
 

@@ -4,6 +4,7 @@
 #include "copy.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
+#include "api/device/failed.h"
 #include "api/device/heap.h"
 #include "api/streams/queue.h"
 #include "api/memory/sync.h"
@@ -23,32 +24,38 @@ static int copy_span(const struct mt_box *b, const struct mt_side *s, uint64_t *
 }
 
 /* A pointer the device can reach, with all of the span inside one allocation. */
-static cudaError_t check_device(const struct mt_side *s, uint64_t bytes)
+static cudaError_t check_device(const struct mt_side *s, uint64_t bytes, const char *what)
 {
     struct mt_block b;
     uint64_t reach = mt_heap_reach(s->p, &b);
-    return reach && bytes <= reach ? cudaSuccess : cudaErrorInvalidValue;
-}
-
-/* A pointer the host can reach; the program's own memory is in no table. */
-static cudaError_t check_host(const struct mt_side *s, uint64_t bytes)
-{
-    struct mt_block b;
-    if (!s->p)
-        return cudaErrorInvalidValue;
-    if (!mt_heap_find(s->p, &b))
+    if (reach && bytes <= reach)
         return cudaSuccess;
-    if (b.kind == MT_HEAP_DEVICE || b.kind == MT_HEAP_SYMBOL)
-        return cudaErrorInvalidValue;
-    return b.kind != MT_HEAP_REGISTERED && bytes > b.base + b.bytes - (uint64_t)(uintptr_t)s->p
-               ? cudaErrorInvalidValue
-               : cudaSuccess;
+    mt_failed_range(what, s->p, bytes);
+    return cudaErrorInvalidValue;
 }
 
-static cudaError_t check_any(const struct mt_side *s, uint64_t bytes)
+/* The program's own memory is in no table. */
+static int host_reaches(const struct mt_side *s, uint64_t bytes)
 {
     struct mt_block b;
-    return s->p && mt_heap_find(s->p, &b) ? check_device(s, bytes) : check_host(s, bytes);
+    if (!s->p || !mt_heap_find(s->p, &b))
+        return s->p != NULL;
+    return b.kind != MT_HEAP_DEVICE && b.kind != MT_HEAP_SYMBOL &&
+           (b.kind == MT_HEAP_REGISTERED || bytes <= b.base + b.bytes - (uint64_t)(uintptr_t)s->p);
+}
+
+static cudaError_t check_host(const struct mt_side *s, uint64_t bytes, const char *what)
+{
+    if (host_reaches(s, bytes))
+        return cudaSuccess;
+    mt_failed_range(what, s->p, bytes);
+    return cudaErrorInvalidValue;
+}
+
+static cudaError_t check_any(const struct mt_side *s, uint64_t bytes, const char *what)
+{
+    struct mt_block b;
+    return s->p && mt_heap_find(s->p, &b) ? check_device(s, bytes, what) : check_host(s, bytes, what);
 }
 
 /* skip: bit 0 the destination, bit 1 the source was checked by whoever made the box (arrays, symbols). */
@@ -65,13 +72,13 @@ static cudaError_t copy_check(const struct mt_box *b, int skip)
     int to_device = b->kind == cudaMemcpyHostToDevice || b->kind == cudaMemcpyDeviceToDevice;
     int from_device = b->kind == cudaMemcpyDeviceToHost || b->kind == cudaMemcpyDeviceToDevice;
     if (b->kind == cudaMemcpyDefault) {
-        e = skip & 1 ? e : check_any(&b->dst, dst);
-        return e || skip & 2 ? e : check_any(&b->src, src);
+        e = skip & 1 ? e : check_any(&b->dst, dst, "destination");
+        return e || skip & 2 ? e : check_any(&b->src, src, "source");
     }
     if (!(skip & 1))
-        e = to_device ? check_device(&b->dst, dst) : check_host(&b->dst, dst);
+        e = (to_device ? check_device : check_host)(&b->dst, dst, "destination");
     if (!e && !(skip & 2))
-        e = from_device ? check_device(&b->src, src) : check_host(&b->src, src);
+        e = (from_device ? check_device : check_host)(&b->src, src, "source");
     return e;
 }
 

@@ -3,6 +3,7 @@
 #include "copy.h"
 #include "api/entry.h"
 #include "api/tables/error.h"
+#include "api/device/failed.h"
 #include "api/device/heap.h"
 #include "api/streams/queue.h"
 #include "api/memory/sync.h"
@@ -53,8 +54,10 @@ static cudaError_t fill_check(const struct mt_fill *f, int *host)
         __builtin_mul_overflow(f->depth - 1, f->slice, &planes) ||
         __builtin_add_overflow(rows, planes, &bytes) || __builtin_add_overflow(bytes, f->width, &bytes))
         return cudaErrorInvalidValue;
-    if (!reach || bytes > reach)
+    if (!reach || bytes > reach) {
+        mt_failed_range("destination", f->p, bytes);
         return cudaErrorInvalidValue;
+    }
     *host = b.kind != MT_HEAP_DEVICE && b.kind != MT_HEAP_SYMBOL && b.kind != MT_HEAP_IPC;
     return cudaSuccess;
 }

@@ -6,6 +6,7 @@
 #include "trace/companion.h"
 #include "trace/events.h"
 #include "base/options.h"
+#include "trace/objects.h"
 #include "trace/ranges.h"
 #include "base/report.h"
 #include "base/short.h"
@@ -25,12 +26,20 @@
 #define FAR (1u << 20)   /* bytes: an allocation farther away has nothing to do with it */
 #define GONE 256         /* blocks that kernels freed last */
 
+/* Where an access lies. */
+struct check_where {
+    char near[512];
+    const char *side;
+    int64_t alloc; /* id of the allocation that is meant; -1: none */
+    uint64_t distance;
+};
+
 /* The bad accesses of one launch at one place, of one kind. */
 struct bad_access {
     const struct mt_cpu_launch *launch;
     struct mt_cpu_bad first;
     uint64_t count;
-    char near[256];
+    struct check_where where;
     struct bad_access *next;
 };
 
@@ -38,7 +47,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
 static struct bad_access *places;
 static unsigned printed;
-static struct mt_range gone[GONE];
+static struct {
+    struct mt_range range;
+    int64_t id; /* -1: not known */
+} gone[GONE];
 static _Atomic unsigned ngone;
 
 static const char *base_name(const char *file)
@@ -63,7 +75,7 @@ static void at_site(char *text, size_t size, const struct mt_host_site *s, const
         snprintf(text, size, "%s", "");
 }
 
-static void describe_block(char *text, size_t size, uint64_t distance, const char *where,
+static void describe_block(struct check_where *w, uint64_t distance, const char *where,
                            const struct mt_block *b)
 {
     char made[160];
@@ -71,8 +83,9 @@ static void describe_block(char *text, size_t size, uint64_t distance, const cha
     at_site(made, sizeof made, b->site, "allocated");
     if (distance)
         snprintf(away, sizeof away, "%llu byte%s", (unsigned long long)distance, distance == 1 ? "" : "s");
-    snprintf(text, size, "%s %s %llu bytes of %s%s", away, where, (unsigned long long)b->bytes, what[b->kind],
-             made);
+    snprintf(w->near, sizeof w->near, "%s %s %llu bytes of %s%s", away, where, (unsigned long long)b->bytes,
+             what[b->kind], made);
+    w->alloc = b->id - 1;
 }
 
 /* Does the process have any memory there? */
@@ -90,71 +103,109 @@ static int is_mapped(uint64_t address)
 }
 
 /* Memory that kernels allocated: around the address, or freed there. */
-static int describe_device_heap(uint64_t address, char *text, size_t size)
+static int describe_device_heap(uint64_t address, uint64_t bytes, struct check_where *w)
 {
     struct mt_range below, above;
     mt_device_heap_around(address, &below, &above);
-    if (below.bytes && address - below.base < below.bytes + 16) {
-        snprintf(text, size, "byte %llu of %llu bytes that a kernel allocated",
-                 (unsigned long long)(address - below.base), (unsigned long long)below.bytes);
+    uint64_t behind = address - below.base;
+    if (below.bytes && behind < below.bytes + 16) {
+        snprintf(w->near, sizeof w->near, "byte %llu of %llu bytes that a kernel allocated",
+                 (unsigned long long)behind, (unsigned long long)below.bytes);
+        w->side = behind + bytes <= below.bytes ? "inside" : "after";
+        w->alloc = mt_object_id((const void *)(uintptr_t)below.base);
+        w->distance = behind > below.bytes ? behind - below.bytes : *w->side == 'i' ? behind : 0;
         return 1;
     }
     for (int i = 0; i < GONE; i++)
-        if (address - gone[i].base < gone[i].bytes) {
-            snprintf(text, size, "inside freed memory: %llu bytes that a kernel allocated",
-                     (unsigned long long)gone[i].bytes);
+        if (address - gone[i].range.base < gone[i].range.bytes) {
+            snprintf(w->near, sizeof w->near, "inside freed memory: %llu bytes that a kernel allocated",
+                     (unsigned long long)gone[i].range.bytes);
+            w->side = "freed";
+            w->alloc = gone[i].id;
+            w->distance = address - gone[i].range.base;
             return 1;
         }
     return 0;
 }
 
-static int describe_freed(uint64_t address, char *text, size_t size)
+static int describe_freed(uint64_t address, struct check_where *w)
 {
     struct mt_block b;
-    char made[160], gone[160];
+    char made[160], freed[160];
     if (!mt_heap_find_freed(address, &b))
         return 0;
     at_site(made, sizeof made, b.site, "allocated");
-    at_site(gone, sizeof gone, b.freed, "freed");
-    snprintf(text, size, "inside freed memory: %llu bytes%s,%s", (unsigned long long)b.bytes, made,
-             *gone ? gone : " freed");
+    at_site(freed, sizeof freed, b.freed, "freed");
+    snprintf(w->near, sizeof w->near, "inside freed memory: %llu bytes%s,%s", (unsigned long long)b.bytes,
+             made, *freed ? freed : " freed");
+    w->side = "freed";
+    w->alloc = b.id - 1;
+    w->distance = address - b.base;
     return 1;
 }
 
-static uint64_t check_min(uint64_t a, uint64_t b)
+/* So far behind a block nothing is the host program's: what heap.c leaves free, or a little of what is not
+ * ours. */
+static uint64_t check_own(const struct mt_block *b)
 {
-    return a < b ? a : b;
+    return b->kind == MT_HEAP_REGISTERED || b->kind == MT_HEAP_SYMBOL ? NEAR : MT_HEAP_GAP;
 }
 
-static void check_describe(uint64_t address, char *text, size_t size, int look_for_host)
+static void describe_inside(uint64_t behind, uint64_t bytes, const struct mt_block *b, struct check_where *w)
+{
+    char made[160];
+    at_site(made, sizeof made, b->site, "allocated");
+    snprintf(w->near, sizeof w->near, "byte %llu of %llu bytes of %s%s", (unsigned long long)behind,
+             (unsigned long long)b->bytes, what[b->kind], made);
+    w->alloc = b->id - 1;
+    w->side = behind + bytes <= b->bytes ? "inside" : "after";
+    w->distance = *w->side == 'i' ? behind : 0;
+}
+
+/* Of an access of `bytes`. */
+static void check_describe(uint64_t address, uint64_t bytes, struct check_where *w, int look_for_host)
 {
     struct mt_block below, above;
+    *w = (struct check_where){.side = "none", .alloc = -1};
     mt_heap_around(address, &below, &above);
     uint64_t behind = below.bytes ? address - below.base : UINT64_MAX,
-             before = above.bytes ? above.base - address : UINT64_MAX;
-    if (below.bytes && behind < below.bytes) {
-        char made[160];
-        at_site(made, sizeof made, below.site, "allocated");
-        snprintf(text, size, "byte %llu of %llu bytes of %s%s", (unsigned long long)behind,
-                 (unsigned long long)below.bytes, what[below.kind], made);
-    } else if (address < 65536)
-        snprintf(text, size, "a null pointer");
-    else if (describe_freed(address, text, size) || describe_device_heap(address, text, size))
+             before = above.bytes ? above.base - address : UINT64_MAX, after = behind - below.bytes;
+    if (below.bytes && behind < below.bytes)
+        describe_inside(behind, bytes, &below, w);
+    else if (address < 65536) {
+        snprintf(w->near, sizeof w->near, "a null pointer");
+        w->side = "null";
+    } else if (describe_freed(address, w) || describe_device_heap(address, bytes, w))
         return;
-    else if (check_min(before, behind - below.bytes) >= NEAR && look_for_host && is_mapped(address))
-        snprintf(text, size, "memory of the host program that is neither pinned, managed nor registered");
-    else if (below.bytes && behind - below.bytes < FAR && behind - below.bytes <= before)
-        describe_block(text, size, behind - below.bytes, "after the", &below);
-    else if (above.bytes && before < FAR)
-        describe_block(text, size, before, "in front of the", &above);
-    else
-        snprintf(text, size, "no allocation is near");
+    else if (before >= NEAR && after >= check_own(&below) && look_for_host && is_mapped(address)) {
+        snprintf(w->near, sizeof w->near,
+                 "memory of the host program that is neither pinned, managed nor registered");
+        w->side = "host";
+    } else if (below.bytes && after < FAR && after <= before) {
+        describe_block(w, after, "after the", &below);
+        w->side = "after";
+        w->distance = after;
+    } else if (above.bytes && before < FAR) {
+        describe_block(w, before, "in front of the", &above);
+        w->side = "before";
+        w->distance = before < bytes ? 0 : before - bytes;
+    } else
+        snprintf(w->near, sizeof w->near, "no allocation is near");
 }
 
 /* Words on where `address` lies: "16 bytes after the 400 bytes that were allocated at file.cu:12". */
-static void mt_check_describe(uint64_t address, char *text, size_t size)
+static void describe_fault(uint64_t address, char *text, size_t size)
 {
-    check_describe(address, text, size, 0); /* from a signal handler: no stdio on files */
+    struct check_where w;
+    check_describe(address, 1, &w, 0); /* from a signal handler: no stdio on files */
+    snprintf(text, size, "%s", w.near);
+}
+
+void mt_check_words(const void *p, char *text, size_t size)
+{
+    struct check_where w;
+    check_describe((uint64_t)(uintptr_t)p, 1, &w, 1);
+    snprintf(text, size, "%s", w.near);
 }
 
 /* ---- looking up ---- */
@@ -163,8 +214,11 @@ void mt_check_device_heap(const struct mt_range *freed)
 {
     if (!mt_options()->check)
         return;
-    if (freed)
-        gone[ngone++ % GONE] = *freed; /* for words only: a torn one does no harm */
+    unsigned i = freed ? ngone++ % GONE : 0; /* for words only: a torn one does no harm */
+    if (freed) {
+        gone[i].range = *freed;
+        gone[i].id = mt_object_id((const void *)(uintptr_t)freed->base);
+    }
     mt_heap_generation++;
 }
 
@@ -205,7 +259,7 @@ static void check_print(const struct mt_cpu_bad *bad, const char *near)
     const struct mt_image_site *s = site_of(bad);
     const struct mt_launch_line *l = line_of(bad->launch);
     char how[64] = "", variable[160] = "", launch[160] = "";
-    if (bad->code == 716)
+    if (bad->align && !strcmp(bad->why, "misaligned"))
         snprintf(how, sizeof how, ", which is not a multiple of %u", bad->align);
     if (s->variable && *(const char *)s->variable)
         snprintf(variable, sizeof variable, " through `%.120s`", (const char *)s->variable);
@@ -219,30 +273,57 @@ static void check_print(const struct mt_cpu_bad *bad, const char *near)
               bad->thread[1], bad->thread[2], near);
 }
 
+/* Of what is no access. */
+static void check_print_words(const struct mt_cpu_bad *bad)
+{
+    mt_report("check: kernel %s, CTA (%u,%u,%u), thread (%u,%u,%u): %s",
+              mt_short((const char *)bad->launch->kernel->pretty).text, bad->cta[0], bad->cta[1], bad->cta[2],
+              bad->thread[0], bad->thread[1], bad->thread[2], bad->words);
+}
+
 static int same_place(const struct bad_access *p, const struct mt_cpu_bad *bad)
 {
     return p->launch == bad->launch && p->first.image == bad->image && p->first.site == bad->site &&
-           p->first.code == bad->code;
+           p->first.place == bad->place && !strcmp(p->first.why, bad->why);
+}
+
+static void check_look(const struct mt_cpu_bad *bad, struct check_where *w)
+{
+    if (!bad->words) {
+        check_describe(bad->address, bad->bytes, w, 1);
+        return;
+    }
+    *w = (struct check_where){.alloc = -1};
+    snprintf(w->near, sizeof w->near, "%s", bad->words);
+}
+
+static struct bad_access *check_place(const struct mt_cpu_bad *bad)
+{
+    struct bad_access *p;
+    for (p = places; p && !same_place(p, bad); p = p->next)
+        ;
+    if (p || !(p = calloc(1, sizeof *p)))
+        return p;
+    p->launch = bad->launch;
+    p->first = *bad;
+    check_look(bad, &p->where);
+    p->next = places;
+    places = p;
+    return p;
 }
 
 static void check_report(const struct mt_cpu_bad *bad)
 {
-    struct bad_access *p;
+    struct check_where w;
     pthread_mutex_lock(&lock);
-    for (p = places; p && !same_place(p, bad); p = p->next)
-        ;
-    if (!p && (p = calloc(1, sizeof *p))) {
-        p->launch = bad->launch;
-        p->first = *bad;
-        check_describe(bad->address, p->near, sizeof p->near, 1);
-        p->next = places;
-        places = p;
-    }
+    struct bad_access *p = check_place(bad);
     if (p && ++p->count <= FULL_PER_PLACE && printed < FULL_IN_ALL) {
-        char near[256];
-        check_describe(bad->address, near, sizeof near, 1);
         printed++;
-        check_print(bad, near);
+        check_look(bad, &w);
+        if (bad->words)
+            check_print_words(bad);
+        else
+            check_print(bad, w.near);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -251,14 +332,19 @@ static void sum_up(const struct bad_access *p)
 {
     const struct mt_image_site *s = site_of(&p->first);
     const struct mt_launch_line *l = line_of(p->launch);
+    int access = !p->first.words;
     struct mt_event_check c = {
         .kernel = p->launch->kernel->pretty,
-        .why = p->first.code == 716 ? "misaligned" : "illegal",
-        .near = p->near,
+        .why = p->first.why,
+        .near = p->where.near,
+        .side = p->where.side,
+        .alloc = p->where.alloc,
+        .distance = p->where.distance,
         .launch = l ? l->seq : 0,
         .site = (uint64_t)p->first.image->site_base + p->first.site,
-        .file = s->file,
-        .line = s->line,
+        .file = access ? s->file : p->launch->kernel->file,
+        .line = access ? s->line : p->launch->kernel->line,
+        .access = access,
         .op = p->first.type,
         .bytes = p->first.bytes,
         .address = p->first.address,
@@ -267,9 +353,12 @@ static void sum_up(const struct bad_access *p)
     memcpy(c.cta, p->first.cta, sizeof c.cta);
     memcpy(c.thread, p->first.thread, sizeof c.thread);
     mt_event_check(&c);
-    if (p->count > FULL_PER_PLACE)
+    if (p->count > FULL_PER_PLACE && access)
         mt_report("check: kernel %s: %s:%u: %llu bad accesses in all", mt_short((const char *)c.kernel).text,
                   base_name(s->file), s->line, (unsigned long long)p->count);
+    else if (p->count > FULL_PER_PLACE)
+        mt_report("check: kernel %s: %s: %llu in all", mt_short((const char *)c.kernel).text, c.why,
+                  (unsigned long long)p->count);
 }
 
 static uint64_t check_end(const struct mt_cpu_launch *launch)
@@ -282,7 +371,7 @@ static uint64_t check_end(const struct mt_cpu_launch *launch)
             p = &now->next;
             continue;
         }
-        n += now->count;
+        n += now->first.words ? 0 : now->count;
         sum_up(now);
         *p = now->next;
         free(now);
@@ -293,8 +382,9 @@ static uint64_t check_end(const struct mt_cpu_launch *launch)
 
 void mt_check_start(void)
 {
-    static const struct mt_cpu_checker checker = {&mt_heap_generation, check_find, check_report, check_end};
-    mt_cpu_set_describe(mt_check_describe);
+    static struct mt_cpu_checker checker = {&mt_heap_generation, check_find, check_report, check_end, 0};
+    checker.stop = mt_options()->check == MT_CHECK_STOP;
+    mt_cpu_set_describe(describe_fault);
     if (mt_options()->check)
         mt_cpu_set_checker(&checker);
 }

@@ -7,6 +7,8 @@
 
 /* Before the first launch; does nothing unless the option is set. */
 void mt_check_start(void);
+/* Words on where p lies, as in the `near` of a check. */
+void mt_check_words(const void *p, char *text, size_t size);
 struct mt_range;
 /* A kernel has allocated memory, or freed this. */
 void mt_check_device_heap(const struct mt_range *freed);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "api/entry.h"
 #include "device.h"
+#include "failed.h"
 #include "api/tables/error.h"
 #include "attach/abi.h"
 #include "base/report.h"
@@ -16,15 +17,17 @@ int mt_per_thread(void)
     return per_thread;
 }
 
-int mt_per_thread_enter(void)
+int mt_per_thread_enter(const void *caller)
 {
     int outer = per_thread;
+    mt_failed_caller(outer ? NULL : caller);
     per_thread = 1;
     return outer;
 }
 
 void mt_per_thread_leave(int outer)
 {
+    mt_failed_caller(NULL);
     per_thread = outer;
 }
 
@@ -89,11 +92,39 @@ static int entry_is_question(const char *name)
     return 0;
 }
 
+/* The call of this thread that goes through mt_entry_watch. */
+static _Thread_local struct {
+    const char *name;
+    void *f;
+} watched;
+
+void *mt_entry_begin(const void *caller)
+{
+    mt_failed_enter(watched.name, caller);
+    return watched.f;
+}
+
+void mt_entry_end(int code)
+{
+    mt_failed_leave(code, code ? impl_cudaGetErrorName((cudaError_t)code) : NULL);
+}
+
+/* Calls that return an error, which is not what they are for. */
+static int entry_is_watched(const struct mt_entry *e)
+{
+    return !e->alone && mt_failed_watched();
+}
+
 void *mt_entry_resolve(uint32_t index)
 {
     struct mt_entry *e = &mt_entries[index];
     mt_entry_called |= !entry_is_question(e->name);
     void *f = e->rec ? (void *)e->rec : entry_find(e);
+    if (entry_is_watched(e)) { /* the slot stays: the next call is to come here, too */
+        watched.name = e->name;
+        watched.f = f ? f : (void *)entry_unsupported;
+        return (void *)mt_entry_watch;
+    }
     /* Per-thread variants come through the same slot and must stay with the real runtime's own variant. */
     int fixed = f && (e->rec || !mt_device_is_gpu() || !e->per_thread);
     if (fixed)

@@ -15,7 +15,6 @@
 
 #define MAP_FROM (1u << 20) /* blocks from here on get their own mapping, with an unmapped page after it */
 /* Under MEMTRACE_CHECK: */
-#define GAP (16u << 10)           /* bytes that belong to nobody after a small block */
 #define GUARD (64u << 10)         /* unmapped bytes after a large one */
 #define QUARANTINE (256ull << 20) /* freed memory that is not given out again yet */
 
@@ -57,7 +56,7 @@ static int heap_reserve(uint64_t bytes)
 /* Of a small block, with what lies behind it under MEMTRACE_CHECK. */
 static size_t small_bytes(const struct mt_block *b)
 {
-    return b->bytes + (mt_options()->check ? GAP : 0);
+    return b->bytes + (mt_options()->check ? MT_HEAP_GAP : 0);
 }
 
 static void *heap_get(struct mt_block *b)
@@ -95,7 +94,7 @@ static void heap_release(struct mt_block *b)
 static void heap_keep(struct mt_block *b)
 {
     struct mt_block *out = NULL, **end = &out;
-    b->freed = mt_host_site_taken();
+    b->freed = b->freed ? b->freed : mt_host_site_taken();
     b->next = NULL;
     pthread_mutex_lock(&freed_lock);
     *freed_end = b;
@@ -256,10 +255,21 @@ int mt_heap_condemn(void *base, unsigned kinds)
     pthread_rwlock_wrlock(&life); /* others copy the block */
     struct mt_block *b = begins_at(base, kinds);
     int ok = b && !b->condemned;
-    if (ok)
+    if (ok) {
         b->condemned = 1;
+        b->freed = mt_host_site_taken();
+    }
     pthread_rwlock_unlock(&life);
     return ok;
+}
+
+void mt_heap_identify(const void *p, int64_t id)
+{
+    pthread_rwlock_wrlock(&life);
+    struct mt_block *b = mt_options()->check ? begins_at(p, ~0u) : NULL;
+    if (b)
+        b->id = id + 1;
+    pthread_rwlock_unlock(&life);
 }
 
 int mt_heap_find(const void *p, struct mt_block *out)

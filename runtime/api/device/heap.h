@@ -7,6 +7,8 @@
 #include "base/fd.h"
 #include "trace/site.h"
 
+/* Under MEMTRACE_CHECK: bytes that belong to nobody after a block; more after a large one. */
+#define MT_HEAP_GAP (16u << 10)
 enum mt_heap_kind {
     MT_HEAP_DEVICE, /* cudaMalloc and its kind */
     MT_HEAP_MANAGED,
@@ -24,6 +26,7 @@ struct mt_block {
     uint64_t mapped_bytes;
     struct mt_segment *segment;              /* of a small block (arena.h), or NULL */
     struct mt_fd shared;                     /* the file it lies on; ino 0: none */
+    int64_t id;                              /* of its `alloc` line, + 1; 0: it has none, or is not known */
     int condemned;                           /* to be freed when a stream is so far */
     const struct mt_host_site *site, *freed; /* of the calls that made and freed it, or NULL */
     struct mt_block *next;                   /* heap.c's own */
@@ -45,6 +48,8 @@ int mt_heap_free_condemned(void *base);
 int mt_heap_share(void *base, int *fd, uint64_t *bytes);
 /* The block that holds `p`. 1 and *out, or 0. */
 int mt_heap_find(const void *p, struct mt_block *out);
+/* The block that begins at `p` has this `alloc` line; id -1: none. */
+void mt_heap_identify(const void *p, int64_t id);
 /* Bytes from `p` to the end of its block, and *out; 0: nothing holds `p`. Memory of cuMemMap goes on in what
  * is mapped right behind it, as copies across such borders are allowed. */
 uint64_t mt_heap_reach(const void *p, struct mt_block *out);

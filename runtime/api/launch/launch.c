@@ -1,6 +1,7 @@
 /* Launches: checks, the hidden launch context, the trace. */
 #include "launch.h"
 #include "api/device/device.h"
+#include "api/device/failed.h"
 #include "api/entry.h"
 #include "gpu/errors.h"
 #include "gpu/gpu.h"
@@ -79,7 +80,7 @@ static cudaError_t check_cluster(const struct mt_function *f, const struct mt_la
                                                                              : cudaSuccess;
 }
 
-static cudaError_t launch_check(const struct mt_function *f, const struct mt_launch_config *c)
+static cudaError_t launch_sizes(const struct mt_function *f, const struct mt_launch_config *c)
 {
     const dim3 *g = &c->grid, *b = &c->block;
     uint64_t threads = (uint64_t)b->x * b->y * b->z;
@@ -97,6 +98,19 @@ static cudaError_t launch_check(const struct mt_function *f, const struct mt_lau
         ctas > (uint64_t)mt_launch_resident(f, (unsigned)threads, c->shared) * mt_device_sms())
         return cudaErrorCooperativeLaunchTooLarge;
     return check_cluster(f, c);
+}
+
+static cudaError_t launch_check(const struct mt_function *f, const struct mt_launch_config *c)
+{
+    cudaError_t e = launch_sizes(f, c);
+    if (e)
+        mt_failed_why(
+            "kernel %s: grid (%u,%u,%u), block (%u,%u,%u) of at most %u threads, %llu dynamic bytes of "
+            "shared memory of at most %llu",
+            mt_short((const char *)f->kernel->pretty).text, c->grid.x, c->grid.y, c->grid.z, c->block.x,
+            c->block.y, c->block.z, mt_launch_threads_max(f), (unsigned long long)c->shared,
+            (unsigned long long)mt_launch_dynamic_max(f));
+    return e;
 }
 
 void mt_launch_describe(struct mt_launch_line *l, struct mt_function *f, const struct mt_launch_config *c,
@@ -184,6 +198,8 @@ static void launch_ended(struct launch_op *l, int status)
     memcpy(l->line.counts, l->run.counts, sizeof l->line.counts);
     memcpy(l->line.recorded, l->run.recorded, sizeof l->line.recorded);
     mt_trace_end(l->trace, &l->line);
+    if (!l->run.told)
+        mt_failed_launch(&l->run, &l->line, status);
     if (l->f->kernel->flags & MT_KERNEL_PRINTF)
         mt_printed();
     launch_report(&l->run, status);

@@ -86,7 +86,7 @@ static cudaError_t record_sync_synced(cudaError_t e, const char *what, int64_t i
         return e;
     mt_event_sync(what, id);
     if (mt_device_is_gpu())
-        mt_trace_flush();
+        mt_trace_flush(0);
     return e;
 }
 

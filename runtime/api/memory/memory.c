@@ -4,6 +4,7 @@
 #include "api/streams/capture.h"
 #include "graph_memory.h"
 #include "api/device/device.h"
+#include "api/device/failed.h"
 #include "api/tables/error.h"
 #include "api/device/heap.h"
 #include "advise.h"
@@ -29,6 +30,10 @@ static cudaError_t memory_alloc(void **out, size_t bytes, enum mt_heap_kind kind
     if (!bytes)
         return cudaSuccess;
     *out = mt_heap_alloc(bytes, kind, flags);
+    if (!*out)
+        mt_failed_why("%llu bytes of %llu are used, %llu more are asked for",
+                      (unsigned long long)mt_heap_used(), (unsigned long long)mt_device_memory(),
+                      (unsigned long long)bytes);
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
 
@@ -80,8 +85,10 @@ cudaError_t impl_cudaMalloc3D(struct cudaPitchedPtr *out, struct cudaExtent exte
 static cudaError_t free_after_all(void *p, unsigned kinds)
 {
     struct mt_block b;
-    if (!mt_heap_condemn(p, kinds)) /* nothing to wait for */
+    if (!mt_heap_condemn(p, kinds)) { /* nothing to wait for */
+        mt_failed_free(p, kinds);
         return mt_fail(cudaErrorInvalidValue);
+    }
     mt_stream_wait_all();
     int found = mt_heap_find(p, &b);
     mt_heap_free_condemned(p);
@@ -139,7 +146,10 @@ cudaError_t impl_cudaHostUnregister(void *p)
     MT_RETURN_IF_FAILED();
     if (!p)
         return mt_fail(cudaErrorInvalidValue);
-    return mt_heap_free(p, BIT(MT_HEAP_REGISTERED)) ? cudaSuccess : mt_fail(cudaErrorHostMemoryNotRegistered);
+    if (mt_heap_free(p, BIT(MT_HEAP_REGISTERED)))
+        return cudaSuccess;
+    mt_failed_free(p, BIT(MT_HEAP_REGISTERED));
+    return mt_fail(cudaErrorHostMemoryNotRegistered);
 }
 
 static int is_host(const struct mt_block *b)

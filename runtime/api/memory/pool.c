@@ -5,6 +5,7 @@
 #include "api/entry.h"
 #include "api/device/device.h"
 #include "api/tables/error.h"
+#include "api/device/failed.h"
 #include "api/device/heap.h"
 #include "api/tables/map.h"
 #include "api/streams/capture.h"
@@ -183,8 +184,10 @@ cudaError_t impl_cudaFreeAsync(void *p, cudaStream_t stream)
     cudaError_t e = mt_capture_check(s, MT_CALL_ASYNC);
     if (e || !p)
         return e;
-    if (!mt_heap_find(p, &b) || b.base != (uint64_t)(uintptr_t)p || b.kind != MT_HEAP_DEVICE)
+    if (!mt_heap_find(p, &b) || b.base != (uint64_t)(uintptr_t)p || b.kind != MT_HEAP_DEVICE) {
+        mt_failed_free(p, 1u << MT_HEAP_DEVICE);
         return mt_fail(cudaErrorInvalidValue);
+    }
     if (mt_capturing(s))
         return mt_capture_free(s, p);
     int of_graph = mt_graph_gave_back(p);
@@ -201,6 +204,7 @@ cudaError_t impl_cudaFreeAsync(void *p, cudaStream_t stream)
     f->p = p;
     if (!mt_heap_condemn(p, 1u << MT_HEAP_DEVICE)) { /* it is on its way already */
         mt_op_free(&f->op);
+        mt_failed_free(p, 1u << MT_HEAP_DEVICE);
         return mt_fail(cudaErrorInvalidValue);
     }
     mt_op_enqueue(s, &f->op); /* what is in the stream may use it */

@@ -17,5 +17,5 @@ void mt_synced(void)
     if (atomic_exchange(&printed, 0))
         fflush(stdout);
     mt_pools_synced();
-    mt_trace_flush();
+    mt_trace_flush(0);
 }

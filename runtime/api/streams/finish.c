@@ -1,5 +1,6 @@
 /* The end of the process: what is under way ends, and files get their ends. */
 #include "api/device/device.h"
+#include "api/device/failed.h"
 #include "stream.h"
 #include "gpu/gpu.h"
 #include "base/file.h"
@@ -13,6 +14,7 @@ __attribute__((destructor)) static void finish_process(void)
         mt_gpu()->finish();
     if (!gpu)
         mt_stream_finish();
+    mt_failed_finish();
     mt_nvtx_finish();
     mt_trace_finish();
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 static _Thread_local cudaError_t last;
+static _Thread_local int launched;
 static _Atomic int sticky, later;
 
 cudaError_t mt_fail(cudaError_t e)
@@ -32,13 +33,25 @@ void mt_fail_later(cudaError_t e)
 
 cudaError_t mt_failed(void)
 {
+    launched |= sticky != cudaSuccess;
     return mt_fail((cudaError_t)sticky);
 }
 
 cudaError_t mt_failed_sync(void)
 {
     cudaError_t e = mt_failed();
-    return e ? e : mt_fail((cudaError_t)atomic_exchange(&later, 0));
+    if (e)
+        return e;
+    e = (cudaError_t)atomic_exchange(&later, 0);
+    launched |= e != cudaSuccess;
+    return mt_fail(e);
+}
+
+int mt_fail_launched(void)
+{
+    int was = launched;
+    launched = 0;
+    return was;
 }
 
 void mt_fail_reset(void)

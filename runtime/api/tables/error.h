@@ -15,6 +15,8 @@ void mt_fail_later(cudaError_t e);
 cudaError_t mt_failed(void);
 /* The same for synchronising calls, which also take what mt_fail_later left. */
 cudaError_t mt_failed_sync(void);
+/* 1: a launch's error has been returned to this thread since the last time that this was asked. */
+int mt_fail_launched(void);
 void mt_fail_reset(void);
 
 #define MT_RETURN_IF_FAILED()                                                                                \

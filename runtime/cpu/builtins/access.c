@@ -12,6 +12,16 @@ MT_INLINED void __mt_access_generic_at(void *p, uint32_t meta, uint32_t site, ui
         access_record((uint64_t)p, meta, site, place);
 }
 
+MT_INLINED void *__mt_access_global_to(void *p, uint32_t meta, uint32_t site, uint64_t place)
+{
+    return (void *)access_place((uint64_t)p, meta, site, place);
+}
+
+MT_INLINED void *__mt_access_generic_to(void *p, uint32_t meta, uint32_t site, uint64_t place)
+{
+    return mt_is_global((uint64_t)p) ? (void *)access_place((uint64_t)p, meta, site, place) : p;
+}
+
 MT_BUILTIN void __mt_access_global_n_at(void *p, uint64_t bytes, uint32_t type, uint32_t site, uint64_t place)
 {
     access_block((uint64_t)p, bytes, type, site, place);

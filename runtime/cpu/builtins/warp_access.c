@@ -28,14 +28,14 @@ static MT_INLINE void warp_append(struct mt_access_run *r, uint64_t base, int64_
 }
 
 /* Lanes' addresses: `lane`, or base + i * stride where it is NULL. */
-static MT_INLINE struct mt_access_run *warp_room(uint64_t base, int64_t stride, const uint64_t *lane,
-                                                 uint32_t mask, struct what w)
+static MT_INLINE struct mt_run_room warp_room(uint64_t base, int64_t stride, const uint64_t *lane,
+                                              uint32_t mask, struct what w)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     struct mt_access_run *r = t->run;
     return __builtin_expect(r == t->run_end, 0)
                ? mt_cpu_run_room(base, stride, lane, mask, w.meta, w.site + __mt_site_base)
-               : r;
+               : (struct mt_run_room){r, 0};
 }
 
 /* The lanes' addresses one after the other. Returns how many. */
@@ -47,12 +47,12 @@ static MT_INLINE uint32_t warp_gather(uint64_t *to, const uint64_t *lane, uint32
     return n;
 }
 
-static __attribute__((noinline)) void warp_lanes(const uint64_t *lane, uint32_t mask, struct what w)
+static __attribute__((noinline)) uint32_t warp_lanes(const uint64_t *lane, uint32_t mask, struct what w)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     if (!mask)
-        return;
-    struct mt_access_run *r = warp_room(0, 0, lane, mask, w);
+        return 0;
+    struct mt_run_room r = warp_room(0, 0, lane, mask, w);
     uint64_t *to = t->run_address, odd = 0;
     uint32_t n = LANES;
     if (mask == UINT32_MAX)
@@ -62,32 +62,36 @@ static __attribute__((noinline)) void warp_lanes(const uint64_t *lane, uint32_t 
     uint64_t stride = n > 1 ? to[1] - to[0] : 0;
     for (uint32_t i = 0; i < n; i++)
         odd |= to[i] ^ (to[0] + i * stride);
-    warp_append(r, to[0], (int64_t)stride, odd ? to : 0, mask, n, w);
+    warp_append(r.run, to[0], (int64_t)stride, odd ? to : 0, mask, n, w);
     if (odd)
         t->run_address = to + n;
+    return (uint32_t)r.bad;
 }
 
 /* Some lanes of a row. */
-static __attribute__((noinline)) void warp_some(uint64_t base, int64_t stride, uint32_t mask, struct what w)
+static __attribute__((noinline)) uint32_t warp_some(uint64_t base, int64_t stride, uint32_t mask,
+                                                    struct what w)
 {
     uint64_t lane[LANES];
     uint32_t first = mask ? (uint32_t)__builtin_ctz(mask) : 0, m = mask >> first;
     if (mask && (!(m & (m + 1)) || !stride)) {
-        warp_append(warp_room(base, stride, 0, mask, w), base + first * (uint64_t)stride, stride, 0, mask,
+        struct mt_run_room r = warp_room(base, stride, 0, mask, w);
+        warp_append(r.run, base + first * (uint64_t)stride, stride, 0, mask,
                     (uint32_t)__builtin_popcount(mask), w);
-        return;
+        return (uint32_t)r.bad;
     }
     for (uint32_t i = 0; i < LANES; i++)
         lane[i] = base + i * (uint64_t)stride;
-    warp_lanes(lane, mask, w);
+    return warp_lanes(lane, mask, w);
 }
 
-static MT_INLINE void warp_even(uint64_t base, int64_t stride, uint32_t mask, struct what w)
+static MT_INLINE uint32_t warp_even(uint64_t base, int64_t stride, uint32_t mask, struct what w)
 {
-    if (mask == UINT32_MAX)
-        warp_append(warp_room(base, stride, 0, mask, w), base, stride, 0, mask, LANES, w);
-    else
-        warp_some(base, stride, mask, w);
+    if (mask != UINT32_MAX)
+        return warp_some(base, stride, mask, w);
+    struct mt_run_room r = warp_room(base, stride, 0, mask, w);
+    warp_append(r.run, base, stride, 0, mask, LANES, w);
+    return (uint32_t)r.bad;
 }
 
 /* Lanes of the mask whose addresses are global. */
@@ -102,14 +106,14 @@ static MT_INLINE uint32_t warp_globals(const uint64_t *lane, uint32_t mask)
 }
 
 /* Some lanes of the row may be in memory that is not global. */
-static __attribute__((noinline)) void warp_mixed(uint64_t base, int64_t stride, uint32_t mask, struct what w)
+static __attribute__((noinline)) uint32_t warp_mixed(uint64_t base, int64_t stride, uint32_t mask,
+                                                     struct what w)
 {
     uint64_t lane[LANES];
     for (uint32_t i = 0; i < LANES; i++)
         lane[i] = base + i * (uint64_t)stride;
     mask = warp_globals(lane, mask);
-    if (mask)
-        warp_some(base, stride, mask, w);
+    return mask ? warp_some(base, stride, mask, w) : 0;
 }
 
 /* Is [base, base + (n - 1) * stride] surely global? It meets neither of the ranges that are not. */
@@ -123,19 +127,18 @@ static MT_INLINE bool warp_all_global(uint64_t base, int64_t stride, uint32_t n)
                             1);
 }
 
-MT_INLINED void __mt_warp_global(uint64_t base, int64_t stride, uint32_t mask, uint32_t meta, uint32_t site,
-                                 uint32_t thread)
+MT_INLINED uint32_t __mt_warp_global(uint64_t base, int64_t stride, uint32_t mask, uint32_t meta,
+                                     uint32_t site, uint32_t thread)
 {
-    warp_even(base, stride, mask, (struct what){meta, site, thread});
+    return warp_even(base, stride, mask, (struct what){meta, site, thread});
 }
 
-MT_INLINED void __mt_warp_generic(uint64_t base, int64_t stride, uint32_t mask, uint32_t meta, uint32_t site,
-                                  uint32_t thread)
+MT_INLINED uint32_t __mt_warp_generic(uint64_t base, int64_t stride, uint32_t mask, uint32_t meta,
+                                      uint32_t site, uint32_t thread)
 {
     if (warp_all_global(base, stride, LANES))
-        warp_even(base, stride, mask, (struct what){meta, site, thread});
-    else
-        warp_mixed(base, stride, mask, (struct what){meta, site, thread});
+        return warp_even(base, stride, mask, (struct what){meta, site, thread});
+    return warp_mixed(base, stride, mask, (struct what){meta, site, thread});
 }
 
 static MT_INLINE void warp_rows(uint64_t *to, uint64_t base, uint64_t base1, uint64_t stride)
@@ -147,8 +150,8 @@ static MT_INLINE void warp_rows(uint64_t *to, uint64_t base, uint64_t base1, uin
 }
 
 /* … when there is no room. */
-static __attribute__((noinline)) struct mt_access_run *warp_room_rows(uint64_t base, uint64_t base1,
-                                                                      uint64_t stride, struct what w)
+static __attribute__((noinline)) struct mt_run_room warp_room_rows(uint64_t base, uint64_t base1,
+                                                                   uint64_t stride, struct what w)
 {
     uint64_t lane[LANES];
     warp_rows(lane, base, base1, stride);
@@ -156,46 +159,53 @@ static __attribute__((noinline)) struct mt_access_run *warp_room_rows(uint64_t b
 }
 
 /* All lanes of two rows of 16. */
-MT_INLINED void __mt_warp_global_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t meta,
-                                      uint32_t site, uint32_t thread)
+MT_INLINED uint32_t __mt_warp_global_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t meta,
+                                          uint32_t site, uint32_t thread)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     struct what w = {meta, site, thread};
-    struct mt_access_run *r =
-        __builtin_expect(t->run == t->run_end, 0) ? warp_room_rows(base, base1, (uint64_t)stride, w) : t->run;
+    struct mt_run_room room = __builtin_expect(t->run == t->run_end, 0)
+                                  ? warp_room_rows(base, base1, (uint64_t)stride, w)
+                                  : (struct mt_run_room){t->run, 0};
+    struct mt_access_run *r = room.run;
     int64_t apart = (int64_t)(base1 - base);
     int one = apart == LANES / 2 * stride;
     warp_append(r, base, stride, 0, UINT32_MAX, LANES, w);
     r->apart = one ? 0 : apart;
     r->row = one ? 0 : LANES / 2;
+    return (uint32_t)room.bad;
 }
 
-MT_INLINED void __mt_warp_generic_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t meta,
-                                       uint32_t site, uint32_t thread)
+MT_INLINED uint32_t __mt_warp_generic_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t meta,
+                                           uint32_t site, uint32_t thread)
 {
     uint64_t lane[LANES];
     if (warp_all_global(base, stride, LANES / 2) && warp_all_global(base1, stride, LANES / 2)) {
-        __mt_warp_global_rows(base, base1, stride, meta, site, thread);
-        return;
+        return __mt_warp_global_rows(base, base1, stride, meta, site, thread);
     }
     warp_rows(lane, base, base1, (uint64_t)stride);
     uint32_t mask = warp_globals(lane, UINT32_MAX);
-    if (mask)
-        warp_lanes(lane, mask, (struct what){meta, site, thread});
+    return warp_lanes(lane, mask, (struct what){meta, site, thread});
 }
 
-MT_BUILTIN void __mt_warp_global_lanes(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site,
-                                       uint32_t thread)
+MT_BUILTIN uint32_t __mt_warp_global_lanes(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site,
+                                           uint32_t thread)
 {
-    warp_lanes(lane, mask, (struct what){meta, site, thread});
+    return warp_lanes(lane, mask, (struct what){meta, site, thread});
 }
 
-MT_BUILTIN void __mt_warp_generic_lanes(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site,
-                                        uint32_t thread)
+MT_BUILTIN uint32_t __mt_warp_generic_lanes(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site,
+                                            uint32_t thread)
 {
     mask = warp_globals(lane, mask);
-    if (mask)
-        warp_lanes(lane, mask, (struct what){meta, site, thread});
+    return warp_lanes(lane, mask, (struct what){meta, site, thread});
+}
+
+/* After records of what cannot be left out. */
+MT_INLINED void __mt_warp_end(uint32_t bad)
+{
+    if (__builtin_expect(bad != 0, 0))
+        mt_cpu_run_bad();
 }
 
 /* Is there anything to record? The address and the type become those of the trace. */
@@ -246,7 +256,7 @@ MT_BUILTIN void __mt_warp_each(uint32_t of, const uint64_t *lane, const uint64_t
             uint32_t i = (uint32_t)__builtin_ctz(m);
             alike |= (uint32_t)(type[i] == kind && left[i] == n) << i;
         }
-        warp_lanes(at, alike, (struct what){kind << 28 | (uint32_t)piece, site, thread});
+        __mt_warp_end(warp_lanes(at, alike, (struct what){kind << 28 | (uint32_t)piece, site, thread}));
         for (uint32_t m = alike; m; m &= m - 1) {
             uint32_t i = (uint32_t)__builtin_ctz(m);
             at[i] += piece;
@@ -261,6 +271,13 @@ MT_BUILTIN void __mt_warp_each(uint32_t of, const uint64_t *lane, const uint64_t
 MT_BUILTIN void __mt_warp_undefined(uint32_t thread, uint32_t lanes, const uint32_t *from)
 {
     mt_cpu_warp_undefined(thread / LANES, lanes, from);
+}
+
+/* These lanes come to a barrier, and others are elsewhere. Only where each access asks (MEMTRACE_CHECK). */
+MT_INLINED void __mt_warp_apart(uint32_t thread, uint32_t lanes, uint32_t others)
+{
+    if (__builtin_expect(mt_cpu_tls.run == mt_cpu_tls.run_end, 0) && others)
+        mt_cpu_warp_apart(thread / LANES, lanes, others);
 }
 
 MT_BUILTIN void __mt_warp_matrix(const struct mt_matrix_op *op, void *const *p, const uint64_t *stride,

@@ -199,7 +199,7 @@ void mt_inject_synchronized(Sanitizer_CallbackId cbid, const void *data)
     if (!sync_has_line())
         return;
     mt_event_sync(all ? "device" : "stream", all ? 0 : mt_trace_number(t));
-    mt_trace_flush();
+    mt_trace_flush(0);
 }
 
 /* ---- the end ---- */

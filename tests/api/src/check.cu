@@ -83,6 +83,8 @@ int main(int argc, char **argv)
     cudaMalloc(&scratch, sizeof *scratch);
     if (!strcmp(how, "beyond"))
         beyond<<<2, 64>>>(p, 100);
+    else if (!strcmp(how, "far"))
+        before<<<1, 1>>>(p, -2000);
     else if (!strcmp(how, "many"))
         beyond<<<16, 64>>>(p, 1000);
     else if (!strcmp(how, "before"))

@@ -93,7 +93,7 @@ int64_t mt_trace_number(const struct mt_trace *t)
     return t ? 0 : -1;
 }
 
-void mt_trace_flush(void)
+void mt_trace_flush(int all)
 {
 }
 
