@@ -453,8 +453,10 @@ int vec_emit_warp(struct vec *v, LLVMValueRef call)
     if (!vec_is_lockstep_call(name))
         return 0;
     warp_turn(v, call);
-    if (!strcmp(name, "mt_cpu_syncwarp"))
+    if (!strcmp(name, "mt_cpu_syncwarp")) {
+        warp_check_named(v, call);
         return 1; /* they are in step */
+    }
     if (!strcmp(name, "mt_cpu_matrix")) {
         warp_matrix(v, call);
         return 1;

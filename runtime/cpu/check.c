@@ -89,10 +89,10 @@ static int check_one(struct mt_pool_launch *run, const struct mt_image *image, u
     site -= head->site_base ? image->site_base : 0;
     uint32_t align = site < head->nsites ? sites[site].align : 0;
     int code = 0;
-    if (!is_allocated(address, meta & MT_RAW_MAX_SIZE, meta >> 28))
-        code = MT_ERR_ADDRESS;
-    else if (align && address % align)
+    if (align && address % align) /* a GPU says so first */
         code = MT_ERR_MISALIGNED;
+    else if (!is_allocated(address, meta & MT_RAW_MAX_SIZE, meta >> 28))
+        code = MT_ERR_ADDRESS;
     if (MT_LIKELY(!code))
         return 0;
     struct mt_cpu_bad bad = {.launch = run->launch,
