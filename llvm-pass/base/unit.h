@@ -45,7 +45,7 @@ struct mt_kernel {
 
 struct mt_site {
     char *file, *function, *variable;
-    uint32_t line, column, op, size, align;
+    uint32_t line, column, op, size, align, strong; /* as in image.def */
 };
 
 struct mt_note {

@@ -148,7 +148,8 @@ static LLVMValueRef image_sites(struct mt_lowering *l)
                .column = s->column,
                .op = s->op,
                .size = s->size,
-               .align = s->align};
+               .align = s->align,
+               .strong = s->strong};
         struct row r = {.n = 0};
 #define MT_IMAGE_SITE EMIT
 #include "../../runtime/cpu/image.def"

@@ -1,6 +1,7 @@
 /* The site table (one entry per traced access in the code) and the note table (accesses that have no record,
  * code that the CPU device cannot run), and whether a source place is to be traced at all. */
 #include "trace.h"
+#include "ptx/module/module.h"
 #include "memtrace/grow.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,28 @@ static char *sites_variable(const struct mt_source_location *place, uint32_t op,
     return strdup(name ? name : "");
 }
 
+/* Of PTX that is left as it is. */
+static uint32_t sites_strong_asm(LLVMValueRef text)
+{
+    static const char *const words[] = {".relaxed", ".volatile", ".acquire", ".release", ".mmio"};
+    size_t n;
+    const char *s = LLVMGetInlineAsmAsmString(text, &n);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (memmem(s, n, words[i], strlen(words[i])))
+            return 1;
+    return 0;
+}
+
+/* Volatile in our own IR alone, so that it stays one access, is no word of the program's. */
+static uint32_t sites_strong(LLVMValueRef inst)
+{
+    if (LLVMIsACallInst(inst) && LLVMIsAInlineAsm(LLVMGetCalledValue(inst)))
+        return sites_strong_asm(LLVMGetCalledValue(inst));
+    return (LLVMIsALoadInst(inst) || LLVMIsAStoreInst(inst)) &&
+           (LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic ||
+            (LLVMGetVolatile(inst) && !mt_ptx_kept_as(inst)));
+}
+
 uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uint32_t size, uint32_t align,
                           char *variable)
 {
@@ -43,7 +66,8 @@ uint32_t mt_unit_add_site(struct mt_unit *u, LLVMValueRef inst, uint32_t op, uin
                                            .column = place.column,
                                            .op = op,
                                            .size = size,
-                                           .align = align};
+                                           .align = align,
+                                           .strong = sites_strong(inst)};
     return u->nsites++;
 }
 

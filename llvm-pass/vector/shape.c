@@ -124,6 +124,14 @@ static unsigned shape_flags(LLVMValueRef inst)
     return (LLVMGetNSW(inst) ? VEC_SIGNED : 0u) | (LLVMGetNUW(inst) ? VEC_UNSIGNED : 0u);
 }
 
+/* What an operation promises of lanes that are here says something of the row's first one, which need not be
+ * here, only where that one is the smallest of numbers that do not wrap round. */
+static unsigned shape_kept(unsigned flags, struct vec_shape a, int64_t stride)
+{
+    int smallest = a.kind != VEC_ROWS || !a.stride || (a.extend & VEC_UNSIGNED && a.stride > 0);
+    return smallest && stride > 0 ? flags : flags & ~VEC_UNSIGNED;
+}
+
 static struct vec_shape shape_sum(const struct vec *v, LLVMValueRef inst, int sign, unsigned flags)
 {
     struct vec_shape a = shape_row_operand(v, inst, 0), b = shape_row_operand(v, inst, 1);
@@ -132,8 +140,9 @@ static struct vec_shape shape_sum(const struct vec *v, LLVMValueRef inst, int si
         return shape_uniform(zeros);
     if (a.kind == VEC_LANES || b.kind == VEC_LANES || (a.source && b.source && a.source != b.source))
         return shape_lanes;
-    return shape_from(shape_rows(v, a.stride + sign * b.stride, zeros, flags), a.source | b.source,
-                      a.scale + sign * b.scale);
+    int64_t stride = a.stride + sign * b.stride;
+    flags = sign < 0 ? flags & ~(unsigned)VEC_UNSIGNED : shape_kept(shape_kept(flags, a, stride), b, stride);
+    return shape_from(shape_rows(v, stride, zeros, flags), a.source | b.source, a.scale + sign * b.scale);
 }
 
 static struct vec_shape shape_product(const struct vec *v, LLVMValueRef inst, int shift)
@@ -161,7 +170,8 @@ static struct vec_shape shape_product(const struct vec *v, LLVMValueRef inst, in
     if (n > 1 << 24 || n < -(1 << 24))
         return shape_lanes;
     unsigned zeros = a.zeros + (n ? (unsigned)__builtin_ctzll((uint64_t)n) : VEC_MANY);
-    return shape_from(shape_rows(v, a.stride * n, zeros > VEC_MANY ? VEC_MANY : zeros, shape_flags(inst)),
+    return shape_from(shape_rows(v, a.stride * n, zeros > VEC_MANY ? VEC_MANY : zeros,
+                                 shape_kept(shape_flags(inst), a, a.stride * n)),
                       a.source, a.scale * n);
 }
 

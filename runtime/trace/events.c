@@ -497,6 +497,8 @@ static void log_site(struct mt_jsonl *j, const struct mt_event_site *s)
         site_spaces = 1;
     mt_jsonl_u64(j, "size", s->size);
     mt_jsonl_string(j, "var", s->variable);
+    if (s->strong)
+        mt_jsonl_bool(j, "strong", 1);
     if (s->at)
         put_code(j, s);
     mt_jsonl_end(j);
@@ -523,6 +525,7 @@ void mt_event_sites(const struct mt_image *image)
                                   .column = site->column,
                                   .op = site->op,
                                   .size = site->size,
+                                  .strong = (int)site->strong,
                                   .file = site->file,
                                   .function = site->function,
                                   .variable = site->variable};

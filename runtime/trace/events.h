@@ -102,6 +102,7 @@ void mt_event_stream(uint64_t stream, const char *trace, const char *why);
 struct mt_event_site {
     uint32_t id, line, column;
     uint32_t op, size;                      /* as in a record; 0: known at run time */
+    int strong;                             /* as in image.def */
     const char *file, *function, *variable; /* "" where it is not known */
     const char *at,
         *symbol;      /* of machine code: where it is, "kernel+0x120", and in which symbol; else NULL */

@@ -184,6 +184,21 @@ static void copied(int right)
     cudaMemcpy(h.data(), a, 4 * N, cudaMemcpyDeviceToHost); // !copied: uninitialised-copy
 }
 
+__global__ void sums(int *out, int n)
+{
+    __shared__ int s[64];
+    if ((int)threadIdx.x < n)
+        s[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = s[63 - threadIdx.x]; // !unset: uninitialised
+}
+static void unset(int right)
+{
+    Buffer<int> out(64);
+    sums<<<1, 64>>>(out, right ? 64 : 60);
+    get(out, 256);
+}
+
 // ---- races in shared memory ----
 
 __global__ void reverse(int *out, int right)
@@ -283,6 +298,44 @@ __global__ void last_sums(const int *in, int *part, int *out, int right)
     }
 }
 
+__global__ void relay(int *state, int right)
+{
+    volatile int *strong = state;
+    int before = 0;
+    if (right) {
+        while (blockIdx.x && !(before = strong[blockIdx.x - 1]))
+            ;
+        strong[blockIdx.x] = before + 1;
+    } else {
+        state[blockIdx.x + 1] = state[blockIdx.x] + 1; // !relay: global-race
+    }
+}
+__global__ void ticket(int *count, int *out, int right)
+{
+    if (threadIdx.x)
+        return;
+    int mine = atomicAdd(count, 1);
+    if (right ? mine == (int)gridDim.x - 1 : blockIdx.x == 0) {
+        *out = mine;
+        *(right ? count : count + 1) = 0;
+    }
+    if (!right && blockIdx.x)
+        count[1] = 1; // !ticket: global-race
+}
+
+static void relay(int right)
+{
+    Buffer<int> state(9);
+    relay<<<8, 1>>>(state, right);
+    get(state, 36);
+}
+static void ticket(int right)
+{
+    Buffer<int> count(2), out(1);
+    ticket<<<4, 32>>>(count, out, right);
+    get(count, 8);
+    get(out, 4);
+}
 static void histogram(int right)
 {
     Buffer<int> in, bins(16);
@@ -445,6 +498,9 @@ static const struct {
     {"twice", twice},
     {"large", large},
     {"short_copy", short_copy},
+    {"relay", relay},
+    {"ticket", ticket},
+    {"unset", unset},
 };
 
 int main(int argc, char **argv)

@@ -226,13 +226,29 @@ static void collect_thread(struct mt_finding_side *side, const struct mt_launch_
     side->known = 2;
 }
 
+/* Does a race of the same read say so already? */
+static int collect_races_there(const struct mt_onchip_rows *rows, size_t hazard)
+{
+    const struct mt_hazard *x = &rows->hazards[hazard].h;
+    for (size_t i = 0; i < rows->nhazards; i++) {
+        const struct mt_hazard *y = &rows->hazards[i].h;
+        if (y->kind != MT_HAZARD_UNWRITTEN && y->kernel == x->kernel && y->input == x->input &&
+            (y->site[0] == x->site[0] || y->site[1] == x->site[0]))
+            return 1;
+    }
+    return 0;
+}
+
 int mt_check_shared(struct mt_findings *f, const struct mt_onchip *x, const struct mt_onchip_rows *rows)
 {
     int rc = 0;
     for (size_t i = 0; i < rows->nhazards && rc == 0; i++) {
         const struct mt_hazard *h = &rows->hazards[i].h;
         const struct mt_launch_event *l = h->launch < x->nlaunches ? x->launches[h->launch].event : NULL;
-        struct mt_finding y = {.kind = MT_FINDING_OF_SHARED_RACE,
+        int unwritten = h->kind == MT_HAZARD_UNWRITTEN;
+        if (unwritten && collect_races_there(rows, i))
+            continue;
+        struct mt_finding y = {.kind = unwritten ? MT_FINDING_OF_UNWRITTEN : MT_FINDING_OF_SHARED_RACE,
                                .kernel = h->kernel,
                                .var = mt_onchip_variable(rows->hazards[i].side[1]),
                                .here = collect_side_of(rows->hazards[i].side[1], h->type[1]),
@@ -244,7 +260,12 @@ int mt_check_shared(struct mt_findings *f, const struct mt_onchip *x, const stru
         collect_cta(&y.other, h->cta);
         collect_thread(&y.here, l, h->thread[1]);
         collect_thread(&y.other, l, h->thread[0]);
-        if (h->type[1] != MT_STORE) { /* of two the store comes first: RAW and WAR of the same are one */
+        if (unwritten) {
+            y.other = (struct mt_finding_side){0};
+            y.words = "";
+            y.size = 4;
+        } else if (h->type[1] !=
+                   MT_STORE) { /* of two the store comes first: RAW and WAR of the same are one */
             struct mt_finding_side side = y.here;
             y.here = y.other;
             y.other = side;

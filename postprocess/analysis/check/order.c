@@ -6,8 +6,21 @@
 #include <string.h>
 
 enum { MOST_PAIRS = 64, MOST_WORDS = 1 << 20 }; /* of a launch; in all */
-/* What is known of a word: touched before, and (its newest time) updated after. */
-enum { BEFORE_LOADED = 1, BEFORE_UPDATED = 2, AFTER_UPDATED = 4 };
+/* What is known of a word and a side, as numbers of runs of its launch, 0: none: the newest load or update
+ * before the side's first access to the byte, and the oldest update after its last one. */
+struct times {
+    uint32_t before, after;
+};
+
+static struct times order_times(uint64_t value)
+{
+    return (struct times){(uint32_t)(value >> 32), (uint32_t)value};
+}
+
+static uint64_t order_value(struct times t)
+{
+    return (uint64_t)t.before << 32 | t.after;
+}
 
 MT_ORDER_2(order_by_launch, struct mt_check_pair, step, conflict)
 
@@ -55,13 +68,13 @@ static uint64_t order_known(const struct mt_check_order *o, uint64_t word, size_
 
 /* ---- the end of a launch ---- */
 
-/* A word that one side updated after its last access. */
+/* A word that one side updated after its last access, and then the other before its first one. */
 static void order_word_ends(void *arg, uint64_t word, uint64_t key, uint64_t value)
 {
     struct mt_check_order *o = arg;
     size_t pair = o->first + (size_t)(key >> 1);
-    int side = key & 1;
-    if (value & AFTER_UPDATED && order_known(o, word, pair, !side) & (BEFORE_LOADED | BEFORE_UPDATED))
+    struct times mine = order_times(value), others = order_times(order_known(o, word, pair, !(key & 1)));
+    if (mine.after && others.before > mine.after)
         o->pairs[pair].ordered = 1;
 }
 
@@ -69,6 +82,7 @@ static void order_launch_ends(struct mt_check_order *o)
 {
     mt_pairmap_each(&o->words, order_word_ends, o);
     mt_pairmap_clear(&o->words);
+    o->now = 0;
 }
 
 static void order_launch(struct mt_check_order *o, uint64_t step)
@@ -99,7 +113,22 @@ static void order_again(struct mt_check_order *o, size_t pair, int side)
     uint64_t key = order_key(o, pair, side);
     for (size_t i = 0; o->words.slot && i < (size_t)1 << o->words.bits; i++)
         if (o->words.slot[i].epoch == o->words.epoch && o->words.slot[i].b == key)
-            o->words.slot[i].value &= ~(uint64_t)AFTER_UPDATED;
+            o->words.slot[i].value &= ~(uint64_t)UINT32_MAX;
+}
+
+/* An update of the byte's own word, as of a ticket that is set back by the last one: it comes before what the
+ * side does to the byte next, and after what it did. */
+static int order_own(struct mt_check_order *o, size_t pair, int side)
+{
+    struct mt_check_pair *p = &o->pairs[pair];
+    uint64_t *value = order_word(o, p->address / 4, pair, side);
+    if (!value)
+        return -1;
+    struct times t = order_times(*value);
+    t.before = !t.before ? o->now : t.before;
+    t.after = o->now;
+    *value = order_value(t);
+    return 0;
 }
 
 static int order_run(struct mt_check_order *o, const struct mt_access_run *r, size_t pair, int side)
@@ -110,15 +139,20 @@ static int order_run(struct mt_check_order *o, const struct mt_access_run *r, si
         if (p->seen[side])
             order_again(o, pair, side);
         p->seen[side] = 1;
-        return 0;
+        return type == MT_ATOMIC ? order_own(o, pair, side) : 0;
     }
     if (type == MT_STORE || (type == MT_LOAD && p->seen[side]))
         return 0;
     for (uint32_t i = 0; i < r->count; i++) {
-        uint64_t *what = order_word(o, mt_run_address(r, i) / 4, pair, side);
-        if (!what)
+        uint64_t *value = order_word(o, mt_run_address(r, i) / 4, pair, side);
+        if (!value)
             return -1;
-        *what |= p->seen[side] ? AFTER_UPDATED : type == MT_LOAD ? BEFORE_LOADED : BEFORE_UPDATED;
+        struct times t = order_times(*value);
+        if (!p->seen[side])
+            t.before = o->now;
+        else
+            t.after = t.after ? t.after : o->now;
+        *value = order_value(t);
     }
     return 0;
 }
@@ -132,6 +166,7 @@ int mt_check_order_item(struct mt_check_order *o, const struct mt_item *item)
     size_t end = o->end - o->first > MOST_PAIRS ? o->first + MOST_PAIRS : o->end;
     for (size_t i = 0; i < item->count && o->first < end; i++) {
         const struct mt_access_run *r = &item->runs[i];
+        o->now++;
         if (mt_rec_space(mt_run_type(r)) != MT_IN_GLOBAL)
             continue;
         for (size_t k = o->first; k < end; k++)

@@ -1,7 +1,7 @@
 /* Does the program itself order two CTAs of a launch that touch the same byte? Asked for the example of each
  * conflict, in a second reading. It may, when one of them does an atomic after its last access to the byte,
- * and the other one reads or updates the same word before its first: a counter that the last CTA of a
- * reduction waits for, a lock, a queue. */
+ * and afterwards the other one reads or updates the same word before its first: a counter that the last CTA
+ * of a reduction waits for, a lock, a queue. Strong loads and stores are atomics here (strong.h). */
 #ifndef MT_ANALYSIS_CHECK_ORDER_H
 #define MT_ANALYSIS_CHECK_ORDER_H
 #include "analysis/base/pairmap.h"
@@ -18,7 +18,7 @@ struct mt_check_order {
     struct mt_check_pair *pairs; /* by launch */
     size_t count, first, end;    /* first .. end - 1 are of the launch under way */
     struct mt_pairmap words;     /* (word, pair and side) -> before the first access, after the last one */
-    size_t nwords;
+    uint32_t now;                /* runs of the launch so far */
 };
 
 /* 0, or -1 without memory: all. */

@@ -177,11 +177,25 @@ static int cell_tell(const struct mt_hazard_access *a, const struct mt_hazard_pa
     return a->found(a->arg, &x);
 }
 
+static int cell_tell_unwritten(const struct mt_hazard_access *a, uint64_t address)
+{
+    uint32_t own = a->warp * LANES + a->lane;
+    struct mt_hazard x = {.site = {a->site, a->site},
+                          .type = {a->type, a->type},
+                          .kind = MT_HAZARD_UNWRITTEN,
+                          .between = MT_HAZARD_THREAD,
+                          .thread = {own, own},
+                          .address = address};
+    return a->found(a->arg, &x);
+}
+
 /* One pair at most. */
 static int cell_compare(const struct mt_hazard_cta *c, const struct mt_hazard_cell *x,
                         const struct mt_hazard_access *a, uint64_t address)
 {
     static const uint32_t order[] = {MT_STORE, MT_ATOMIC, MT_LOAD};
+    if (a->fresh && a->type != MT_STORE && !x->past[MT_STORE] && !x->past[MT_ATOMIC])
+        return cell_tell_unwritten(a, address);
     for (int i = 0; i < 3; i++) {
         if (a->type == order[i] && a->type != MT_STORE)
             continue;

@@ -40,6 +40,7 @@ struct mt_hazard_access {
     uint64_t address;
     uint32_t warp, lane, size, type, site;
     uint32_t by, time;                   /* as above */
+    int fresh;                           /* reads of what nobody wrote are told, too */
     const struct mt_hazard_group *group; /* of the lane */
     /* 0, or -1 without memory; the fields kernel, launch, input and cta are not set. */
     int (*found)(void *arg, const struct mt_hazard *h);

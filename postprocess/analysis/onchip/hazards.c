@@ -10,7 +10,7 @@
 enum { MOST_SIZE = 16, MOST_SHARE = 32, MOST_BYTES = 256 << 20 };
 
 const char *const mt_hazard_words[] = {
-    [MT_HAZARD_RAW] = "RAW", [MT_HAZARD_WAR] = "WAR", [MT_HAZARD_WAW] = "WAW"};
+    [MT_HAZARD_RAW] = "RAW", [MT_HAZARD_WAR] = "WAR", [MT_HAZARD_WAW] = "WAW", [MT_HAZARD_UNWRITTEN] = ""};
 
 const char *const mt_hazard_between_words[] = {[MT_HAZARD_IN_CTA] = "warps",
                                                [MT_HAZARD_IN_WARP] = "lanes of a warp",
@@ -110,6 +110,7 @@ void mt_hazards_launch(struct mt_hazards *h, uint32_t launch, uint32_t input, co
     h->launch = launch;
     h->input = input;
     h->kernel = kernel;
+    h->blind = 0;
 }
 
 void mt_hazards_free(struct mt_hazards *h)
@@ -173,6 +174,7 @@ static int hazards_lanes(struct mt_hazards *h, struct mt_hazard_cta *c, const st
                                  .size = r->meta & MT_RAW_MAX_SIZE,
                                  .type = r->meta >> 28 & 3,
                                  .site = r->site,
+                                 .fresh = h->unwritten && !h->blind,
                                  .found = hazards_found,
                                  .arg = &f};
     uint32_t mask = r->mask;
@@ -184,10 +186,12 @@ static int hazards_lanes(struct mt_hazards *h, struct mt_hazard_cta *c, const st
         a.time = a.group->time;
         if (c->order.copies)
             a.time = mt_hazard_copy_time(&c->order, a.group, a.lane, a.site, &a.by);
-        if (!hazards_judged(r, &a))
+        if (!hazards_judged(r, &a)) {
             h->unjudged += which & MT_HAZARD_KEEP ? 1 : 0;
-        else if (mt_hazard_touch(c, &a, which) != 0)
+            h->blind |= a.type != MT_LOAD;
+        } else if (mt_hazard_touch(c, &a, which) != 0) {
             return -1;
+        }
     }
     return 0;
 }
@@ -210,6 +214,7 @@ int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size
             continue;
         if (!hazards_known(r)) {
             h->unjudged += sync ? 0 : r->count;
+            h->blind |= !sync;
             continue;
         }
         struct mt_hazard_cta *c = hazards_cta(h, r->cta);

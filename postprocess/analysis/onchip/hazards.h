@@ -17,8 +17,14 @@
 #include "analysis/base/pairmap.h"
 #include "memtrace/device.h"
 
-enum mt_hazard_kind { MT_HAZARD_RAW, MT_HAZARD_WAR, MT_HAZARD_WAW }; /* of the second access */
-extern const char *const mt_hazard_words[];                          /* "RAW" … */
+/* UNWRITTEN: a read of what nothing in the CTA wrote before; only where it is asked for. */
+enum mt_hazard_kind {
+    MT_HAZARD_RAW,
+    MT_HAZARD_WAR,
+    MT_HAZARD_WAW,
+    MT_HAZARD_UNWRITTEN
+}; /* of the second access */
+extern const char *const mt_hazard_words[]; /* "RAW" … */
 
 /* Two warps; two lanes of a warp; one thread and its own copy. */
 enum mt_hazard_between { MT_HAZARD_IN_CTA, MT_HAZARD_IN_WARP, MT_HAZARD_THREAD };
@@ -57,6 +63,8 @@ struct mt_hazards {
     uint64_t loose;    /* threads at barriers that order more than they should: which one is not known */
     uint64_t parted;   /* CTAs that were forgotten for want of room before their launch ended */
     /* state */
+    int unwritten; /* set before the first launch: those are looked for, too */
+    int blind;     /* not all that is written in this launch is seen: they are not */
     size_t room, cell_room, bytes;
     struct mt_pairmap places; /* of the list: by sites; by kernel and the rest */
     const char *kernel;

@@ -1,5 +1,6 @@
-/* Source lines of the program's own calls, where the compiler has not told them (nvcc): by the return addresses
- * and the program's line tables. Only of a program that was run just now: a trace may name any file. */
+/* Source lines of the program's own calls, where the compiler has not told them (nvcc): by the return
+ * addresses and the program's line tables. Only of a program that was run just now: a trace may name any
+ * file. */
 #define _GNU_SOURCE
 #include "check.h"
 #ifdef MT_WITH_ELF
@@ -45,7 +46,8 @@ static int place_of(struct mt_findings *f, struct opened *o, const char *at, str
     struct mt_elf_location l;
     char path[4096];
     /* of the call, which ends where it returns to */
-    if (!elf || mt_elf_line(elf, strtoull(plus + 1, NULL, 16) - 1, &l) != 0 || !l.line || place_is_toolkit(l.file))
+    if (!elf || mt_elf_line(elf, strtoull(plus + 1, NULL, 16) - 1, &l) != 0 || !l.line ||
+        place_is_toolkit(l.file))
         return -1;
     snprintf(path, sizeof path, "%s%s%s", l.folder, *l.folder ? "/" : "", l.file);
     if (!(side->file = mt_findings_text(f, path, strlen(path))))

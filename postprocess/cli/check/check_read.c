@@ -3,6 +3,7 @@
 #include "analysis/check/collect.h"
 #include "analysis/check/memory.h"
 #include "analysis/check/order.h"
+#include "analysis/check/strong.h"
 #include "cli/base/locality_run.h"
 #include "memtrace/grow.h"
 #include "memtrace/record.h"
@@ -15,6 +16,7 @@ struct reading {
     struct mt_findings *findings;
     struct mt_onchip onchip;
     struct mt_check_memory memory;
+    struct mt_check_strong strong;
     struct mt_progress progress;
     uint64_t records;
     int races, bytes; /* what is looked for */
@@ -25,7 +27,8 @@ static struct mt_locality_run locality; /* large */
 
 static int read_start(struct reading *r)
 {
-    r->races = mt_check_wants_group(r->choice, MT_FINDING_RACE);
+    r->races =
+        mt_check_wants_group(r->choice, MT_FINDING_RACE) || mt_check_wants_group(r->choice, MT_FINDING_INIT);
     r->bytes = r->races || mt_check_wants_group(r->choice, MT_FINDING_INIT) ||
                mt_check_wants_group(r->choice, MT_FINDING_USE);
     mt_locality_run_init(&locality);
@@ -33,7 +36,10 @@ static int read_start(struct reading *r)
     if (r->races)
         mt_locality_run_section(&locality, "conflicts", strlen("conflicts"));
     mt_progress_init(&r->progress);
-    return mt_onchip_init(&r->onchip) == 0 && mt_check_memory_init(&r->memory, r->source, r->findings) == 0 &&
+    int onchip = mt_onchip_init(&r->onchip);
+    r->onchip.hazards.unwritten = mt_check_wants_group(r->choice, MT_FINDING_INIT);
+    return onchip == 0 && mt_check_memory_init(&r->memory, r->source, r->findings) == 0 &&
+                   mt_check_strong_init(&r->strong, r->source) == 0 &&
                    mt_locality_run_start(&locality, r->source, mt_source_inputs(r->source)) == 0
                ? 0
                : -1;
@@ -44,6 +50,7 @@ static void read_end(struct reading *r)
     mt_progress_end(&r->progress);
     mt_onchip_free(&r->onchip);
     mt_check_memory_free(&r->memory);
+    mt_check_strong_free(&r->strong);
     mt_locality_run_free(&locality);
     free(r->global);
 }
@@ -72,10 +79,17 @@ static int read_item(struct reading *r, struct mt_item *item)
         return -1;
     if (read_global(r, item) != 0 || (r->bytes && mt_check_memory_item(&r->memory, item) != 0))
         return -1;
+    mt_check_strong_mark(&r->strong, item->input, r->global, item->count);
     return r->races &&
                    (mt_locality_run_begin(&locality, item, 1) != 0 || mt_locality_run_wait(&locality) != 0)
                ? -1
                : 0;
+}
+
+static int read_order(struct reading *r, struct mt_check_order *order, const struct mt_item *item)
+{
+    mt_check_strong_mark(&r->strong, item->input, r->global, item->count);
+    return mt_check_order_item(order, item);
 }
 
 /* Conflicts that the program itself orders are none: for that the trace is read again. An exit code, or 0. */
@@ -92,7 +106,7 @@ static int read_again(struct reading *r)
         return mt_cli_failed(&err);
     rc = mt_check_order_init(&order, x);
     while (rc == 0 && (more = mt_source_next(r->source, &item, &err)) > 0)
-        rc = mt_check_order_item(&order, &item);
+        rc = item.kind != MT_ITEM_RUNS ? 0 : read_global(r, &item) != 0 ? -1 : read_order(r, &order, &item);
     r->findings->ordered += mt_check_order_finish(&order, x);
     mt_check_order_free(&order);
     return more < 0 ? mt_cli_failed(&err) : rc ? mt_cli_fail("no memory for what the trace says") : 0;

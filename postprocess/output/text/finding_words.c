@@ -160,8 +160,13 @@ static void words_unwritten(FILE *f, const struct mt_finding *x)
 {
     words_access(f, x);
     fputs(" of ", f);
-    words_alloc(f, x->alloc);
-    fprintf(f, " that nothing wrote, the first at byte %" PRIu64, x->distance);
+    if (x->alloc)
+        words_alloc(f, x->alloc);
+    else
+        fputs("shared memory", f);
+    fputs(" that nothing wrote", f);
+    if (x->alloc)
+        fprintf(f, ", the first at byte %" PRIu64, x->distance);
     words_count(f, x, "word");
 }
 
