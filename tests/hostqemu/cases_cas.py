@@ -90,6 +90,6 @@ def turns(w):
         # Each round loads the word, and swaps it or not.
         reads = sum(a == [("r", word, 8)] for _, a in lines)
         same(f"turn {turn}: failed swaps in the trace", reads - rounds, failures[turn])
-    few = rounds // 1000 if w.long else 3
-    holds(f"contention by default: {failures}, {handovers}", failures[None] > few and handovers[None] > 2.5 * few + 2 * handovers[16384])
+    if w.long:  # on a machine with other work there may be none
+        holds(f"contention by default: {failures}, {handovers}", failures[None] > 200 and handovers[None] > 500)
     holds(f"shorter turns hand over more: {handovers}", handovers[16] > 2 * handovers[16384])

@@ -183,19 +183,17 @@ static int collect_copies(struct mt_findings *f, const struct mt_companion *c)
 int mt_check_events(struct mt_findings *f, struct mt_source *s)
 {
     struct mt_pairmap seen = {0};
-    const struct mt_companion *first = NULL, *c;
+    const struct mt_companion *fullest = mt_findings_companion(s), *c;
     size_t n = mt_source_inputs(s);
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++)
         if ((c = mt_source_companion(s, i)))
             rc = collect_companion(f, s, c, i, &seen);
     for (size_t i = 0; i < n && rc == 0; i++)
-        if ((c = mt_source_companion(s, i))) {
-            first = first ? first : c;
+        if ((c = mt_source_companion(s, i)))
             rc = collect_launches(f, c, &seen);
-        }
     mt_pairmap_free(&seen);
-    return rc == 0 && first ? collect_copies(f, first) : rc;
+    return rc == 0 && fullest ? collect_copies(f, fullest) : rc;
 }
 
 /* ---- races ---- */

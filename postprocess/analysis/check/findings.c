@@ -65,6 +65,19 @@ static int findings_whole_order(const void *x, const void *y)
     return d ? d : (a->number > b->number) - (a->number < b->number);
 }
 
+const struct mt_companion *mt_findings_companion(const struct mt_source *s)
+{
+    const struct mt_companion *best = NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < mt_source_inputs(s); i++) {
+        const struct mt_companion *c = mt_source_companion(s, i);
+        size_t n = c ? 1 + c->ncopies + c->norders + c->nallocs : 0;
+        best = n > most ? c : best;
+        most = n > most ? n : most;
+    }
+    return best;
+}
+
 int mt_findings_add(struct mt_findings *f, const struct mt_finding *x)
 {
     if (mt_grow(&f->list, &f->room, f->count + 1, sizeof *f->list) != 0)

@@ -65,6 +65,9 @@ struct mt_findings {
     uint64_t unjudged; /* of memory: launches after which all counts as written, for not all is recorded */
 };
 
+/* Of a source's companions the one that has most of the process's events: that of a stream which ended early
+ * has few. NULL: there is none. */
+const struct mt_companion *mt_findings_companion(const struct mt_source *s);
 /* 0, or -1 without memory. */
 int mt_findings_add(struct mt_findings *f, const struct mt_finding *x);
 /* By level, file, line and kind; those of one kind, kernel and places are the first one with all

@@ -429,7 +429,7 @@ static int memory_end(struct mt_check_memory *m, size_t i)
 /* A source hands out copies before launches; of those after the last one the companion knows. */
 static int memory_last_copies(struct mt_check_memory *m)
 {
-    const struct mt_companion *c = mt_source_inputs(m->source) ? mt_source_companion(m->source, 0) : NULL;
+    const struct mt_companion *c = mt_findings_companion(m->source);
     int rc = 0;
     for (size_t i = 0; c && i < c->ncopies && rc == 0; i++)
         rc = c->copies[i].seq < m->past ? 0 : memory_copy(m, &c->copies[i]);

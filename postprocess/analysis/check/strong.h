@@ -16,6 +16,7 @@ struct mt_check_strong {
 /* 0, or -1 without memory. */
 int mt_check_strong_init(struct mt_check_strong *x, const struct mt_source *s);
 /* Strong loads and stores among these runs of an input become atomics, as which conflicts judges them. */
-void mt_check_strong_mark(const struct mt_check_strong *x, size_t input, struct mt_access_run *runs, size_t n);
+void mt_check_strong_mark(const struct mt_check_strong *x, size_t input, struct mt_access_run *runs,
+                          size_t n);
 void mt_check_strong_free(struct mt_check_strong *x);
 #endif

@@ -41,7 +41,7 @@ int mt_check_unordered_init(struct mt_check_unordered *u, struct mt_source *s, s
     memset(u, 0, sizeof *u);
     u->findings = findings;
     u->buffers = buffers;
-    const struct mt_companion *c = mt_source_inputs(s) ? mt_source_companion(s, 0) : NULL;
+    const struct mt_companion *c = mt_findings_companion(s);
     if (c && unordered_collect(u, c) != 0)
         return -1;
     for (int i = 0; i < MT_UNORDERED_STREAMS; i++)
