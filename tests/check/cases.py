@@ -109,5 +109,12 @@ def formats(world):
     for words, code in ((["--kinds", "memory"], 0), (["--kinds", "race,init"], 1), (["--kinds", "!race"], 0), (["--kinds", "!shared-race"], 0),
                         (["--kinds", "rage"], 2), (["--kinds", "race,!race"], 2), (["--format", "xml"], 2), ([], 1)):
         same(f"{words}", run([memtrace, "check", *words, folder]).returncode, code)
+    same("freed after their streams", check(world, "--kinds=leak", program, "streams-right", code=0)[0]["findings"], [])
+    quiet = run([memtrace, "check", "-q", "--kinds=!race", program, "total"])
+    same("quiet", (quiet.returncode, quiet.stderr), (0, ""))
+    plain = world.compile(faults(), "-O1")
+    holds("a program without records of shared memory", "--mt-spaces" in run([memtrace, "check", plain, "total"]).stderr)
+    never = run([memtrace, "check", "--suppress", "/no/file", program, "total"])
+    same("a file that is not there", (never.returncode, never.stdout), (2, ""))
     for words, code in (([program, "nothing of that name"], 3), (["/no/program"], 2), ([], 2)):
         same(f"{words}", run([memtrace, "check", *words]).returncode, code)

@@ -68,6 +68,7 @@ static int collect_check(struct mt_findings *f, struct mt_source *s, const struc
                            .size = e->size,
                            .count = e->count,
                            .launches = 1,
+                           .launch = e->launch + 1,
                            .alloc = collect_alloc(s, e->alloc),
                            .side = side,
                            .distance = e->distance,
@@ -183,7 +184,7 @@ static int collect_copies(struct mt_findings *f, const struct mt_companion *c)
 int mt_check_events(struct mt_findings *f, struct mt_source *s)
 {
     struct mt_pairmap seen = {0};
-    const struct mt_companion *fullest = mt_findings_companion(s), *c;
+    const struct mt_companion *fullest = mt_findings_companion(f, s), *c;
     size_t n = mt_source_inputs(s);
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++)
@@ -253,6 +254,7 @@ int mt_check_shared(struct mt_findings *f, const struct mt_onchip *x, const stru
                                .other = collect_side_of(rows->hazards[i].side[0], h->type[0]),
                                .count = h->count,
                                .launches = h->launches,
+                               .launch = (uint64_t)h->launch + 1,
                                .words = mt_hazard_words[h->kind]};
         collect_cta(&y.here, h->cta);
         collect_cta(&y.other, h->cta);
@@ -286,7 +288,8 @@ static int collect_line(struct mt_findings *f, struct mt_finding_side *side, con
     return 0;
 }
 
-int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites)
+int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites,
+                       struct mt_buffers *buffers)
 {
     for (size_t i = 0; i < x->count; i++) {
         const struct mt_conflict *c = &x->list[i];
@@ -300,6 +303,8 @@ int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, cons
                                .launch = c->superstep + 1};
         if (c->cooperative)
             continue;
+        mt_buffers_launch(buffers, c->seq);
+        y.alloc = mt_buffers_find(buffers, c->address);
         collect_cta(&y.here, c->cta[here]);
         collect_cta(&y.other, c->cta[!here]);
         if (collect_line(f, &y.here, sites->lines.names[mt_side_line(c->side[here])]) != 0 ||

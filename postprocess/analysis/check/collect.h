@@ -2,6 +2,7 @@
  * memory and of CTAs of one launch. All give 0, or -1 without memory; texts are the source's. */
 #ifndef MT_ANALYSIS_CHECK_COLLECT_H
 #define MT_ANALYSIS_CHECK_COLLECT_H
+#include "analysis/base/buffers.h"
 #include "analysis/base/sites.h"
 #include "analysis/locality/conflicts.h"
 #include "analysis/onchip/onchip.h"
@@ -10,5 +11,7 @@
 /* Bad accesses, calls and launches that failed, lines with many small copies. After the reading. */
 int mt_check_events(struct mt_findings *f, struct mt_source *s);
 int mt_check_shared(struct mt_findings *f, const struct mt_onchip *x, const struct mt_onchip_rows *rows);
-int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites);
+/* buffers: to be asked where an address was. */
+int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites,
+                       struct mt_buffers *buffers);
 #endif

@@ -1,8 +1,11 @@
 /* See findings.h. */
 #include "findings.h"
 #include "memtrace/grow.h"
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const struct mt_finding_rule mt_finding_rules[MT_FINDING_KINDS] = {
 #define FINDING(id, word, level, group, rule)                                                                \
@@ -65,17 +68,43 @@ static int findings_whole_order(const void *x, const void *y)
     return d ? d : (a->number > b->number) - (a->number < b->number);
 }
 
-const struct mt_companion *mt_findings_companion(const struct mt_source *s)
+static size_t findings_fullness(const struct mt_companion *c)
 {
-    const struct mt_companion *best = NULL;
-    size_t most = 0;
+    size_t freed = 0;
+    for (size_t i = 0; c && i < c->nallocs; i++)
+        freed += c->allocs[i].free_seq != MT_SEQ_NONE;
+    return c ? 1 + c->ncopies + c->norders + c->nallocs + freed : 0;
+}
+
+const struct mt_companion *mt_findings_companion(const struct mt_findings *f, const struct mt_source *s)
+{
+    const struct mt_companion *best = f->beside;
     for (size_t i = 0; i < mt_source_inputs(s); i++) {
         const struct mt_companion *c = mt_source_companion(s, i);
-        size_t n = c ? 1 + c->ncopies + c->norders + c->nallocs : 0;
-        best = n > most ? c : best;
-        most = n > most ? n : most;
+        best = findings_fullness(c) > findings_fullness(best) ? c : best;
     }
     return best;
+}
+
+void mt_findings_beside(struct mt_findings *f, const struct mt_source *s)
+{
+    char path[PATH_MAX];
+    struct mt_error err;
+    for (size_t i = 0; i < mt_source_inputs(s); i++) {
+        const struct mt_companion *own = mt_source_companion(s, i);
+        struct stat st;
+        int n = snprintf(path, sizeof path, "%s.meta", mt_source_path(s, i));
+        if (n >= (int)sizeof path || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+            continue;
+        struct mt_companion *c = mt_companion_load(path, &err), *worse = c;
+        if (c && own && c->pid == own->pid && c->start_ns == own->start_ns &&
+            findings_fullness(c) > findings_fullness(f->beside)) {
+            worse = f->beside;
+            f->beside = c;
+        }
+        if (worse)
+            mt_companion_free(worse);
+    }
 }
 
 int mt_findings_add(struct mt_findings *f, const struct mt_finding *x)
@@ -129,6 +158,8 @@ void mt_findings_free(struct mt_findings *f)
     for (size_t i = 0; i < f->ntexts; i++)
         free(f->texts[i]);
     free((void *)f->texts);
+    if (f->beside)
+        mt_companion_free(f->beside);
     free(f->list);
     memset(f, 0, sizeof *f);
 }

@@ -61,13 +61,17 @@ struct mt_findings {
     size_t count, room;
     char **texts; /* of mt_findings_text */
     size_t ntexts, text_room;
-    uint64_t ordered;  /* conflicts of CTAs that atomics may order, which are not in the list */
+    struct mt_companion *beside; /* of mt_findings_beside */
+    uint64_t ordered;            /* conflicts of CTAs that atomics may order, which are not in the list */
     uint64_t unjudged; /* of memory: launches after which all counts as written, for not all is recorded */
 };
 
 /* Of a source's companions the one that has most of the process's events: that of a stream which ended early
  * has few. NULL: there is none. */
-const struct mt_companion *mt_findings_companion(const struct mt_source *s);
+const struct mt_companion *mt_findings_companion(const struct mt_findings *f, const struct mt_source *s);
+/* Takes the fullest of the companion files beside the inputs, too, if it is of the same run: a container's
+ * own lines end with its stream. */
+void mt_findings_beside(struct mt_findings *f, const struct mt_source *s);
 /* 0, or -1 without memory. */
 int mt_findings_add(struct mt_findings *f, const struct mt_finding *x);
 /* By level, file, line and kind; those of one kind, kernel and places are the first one with all

@@ -41,7 +41,7 @@ int mt_check_unordered_init(struct mt_check_unordered *u, struct mt_source *s, s
     memset(u, 0, sizeof *u);
     u->findings = findings;
     u->buffers = buffers;
-    const struct mt_companion *c = mt_findings_companion(s);
+    const struct mt_companion *c = mt_findings_companion(findings, s);
     if (c && unordered_collect(u, c) != 0)
         return -1;
     for (int i = 0; i < MT_UNORDERED_STREAMS; i++)
@@ -284,7 +284,9 @@ int mt_check_unordered_launch(struct mt_check_unordered *u, const struct mt_item
 
 int mt_check_unordered_copy(struct mt_check_unordered *u, const struct mt_copy_event *c)
 {
-    if (unordered_end(u) != 0 || unordered_begin(u, unordered_find(u, c->op), "", c->file, c->line, 0) != 0)
+    if (unordered_end(u) != 0 ||
+        unordered_begin(u, unordered_find(u, c->op), c->kind == MT_COPY_SET ? "<fill>" : "", c->file, c->line,
+                        0) != 0)
         return -1;
     if (u->now && c->height > MOST_ROWS) {
         u->left_out++;

@@ -172,7 +172,7 @@ static int check_write(const struct options *x, const struct mt_findings *f,
     if (x->format == TEXT) {
         int colours = !x->output && isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
         FILE *to = mt_output_stream(out);
-        rc = to ? mt_findings_write_text(to, f, 1, colours) : 0;
+        rc = to ? mt_findings_write_text(to, f, !mt_cli_brief, colours) : 0;
         code = to ? mt_output_close(out, to) : MT_EXIT_FAILURE;
     } else {
         mt_json_open(&json, out->fd);
@@ -202,6 +202,21 @@ static int check_tell(const struct options *x, struct mt_source *s, struct mt_fi
     return code;
 }
 
+/* Is there a site of shared memory? It is in a trace only where it was asked for. */
+static void check_spaces(const struct options *x, const struct mt_source *s)
+{
+    int any = !mt_check_wants(&x->choice, MT_FINDING_OF_SHARED_RACE), launches = 0;
+    for (size_t i = 0; i < mt_source_inputs(s); i++) {
+        const struct mt_companion *c = mt_source_companion(s, i);
+        launches |= c && c->nlaunches;
+        for (size_t k = 0; c && k < c->nsites && !any; k++)
+            any = strcmp(c->sites[k].space, "shared") == 0;
+    }
+    if (!any && launches)
+        mt_cli_note("note: no access to shared memory is in the trace (of what mt-cc builds it is there with "
+                    "--mt-spaces=global,shared)");
+}
+
 /* The traces that inputs name. `found`: something was. */
 static int check_traces(struct options *x, int ran, struct mt_output *out, int *found)
 {
@@ -210,6 +225,8 @@ static int check_traces(struct options *x, int ran, struct mt_output *out, int *
     int code = mt_inputs_folders(&x->inputs), complete = 0, told;
     if (code == 0 && (s = mt_inputs_source(&x->inputs, &code)))
         code = mt_check_read(s, &x->choice, ran, &findings, &complete);
+    if (s && (code == 0 || code == MT_EXIT_INPUT))
+        check_spaces(x, s);
     if (s && (code == 0 || code == MT_EXIT_INPUT) && (told = check_tell(x, s, &findings, complete, out)) != 0)
         code = told;
     *found = (code == 0 || code == MT_EXIT_INPUT) &&
@@ -244,7 +261,10 @@ static int check_program(struct options *x, char **argv, struct mt_output *out, 
         code = check_traces(x, 1, out, found);
         code = code == 0 || code == MT_EXIT_INPUT ? status : code;
     } else if (code == 0) {
-        mt_cli_say("%s launched no kernel, and called nothing that can be checked", argv[0]);
+        if (status > 128)
+            mt_cli_say("%s ended by signal %d before it left a trace", argv[0], status - 128);
+        else if (status == 0)
+            mt_cli_say("%s launched no kernel, and called nothing that can be checked", argv[0]);
         code = status;
     }
     if (folder && !x->keep)
@@ -277,6 +297,11 @@ int mt_check_command(int argc, char **argv)
         code = mt_cli_usage("no program");
     if (code == 0)
         code = mt_output_open(&out, x.output, &x.inputs);
+    if (code == 0 && x.suppress) { /* what is wrong with it is said before anything runs */
+        struct mt_findings none = {0};
+        size_t taken = 0;
+        code = mt_check_suppress(&none, x.suppress, &taken);
+    }
     int traces = code == 0 && check_is_trace(argv[optind]);
     if (traces)
         mt_inputs_take(&x.inputs, argc, argv);

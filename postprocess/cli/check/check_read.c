@@ -121,7 +121,8 @@ static int read_collect(struct reading *r)
     if (rc == 0 && r->races)
         rc = mt_onchip_rows_make(&rows, &r->onchip, r->source) != 0 ||
                      mt_check_shared(r->findings, &r->onchip, &rows) != 0 ||
-                     mt_check_conflicts(r->findings, &locality.more.conflicts, &locality.sites) != 0
+                     mt_check_conflicts(r->findings, &locality.more.conflicts, &locality.sites,
+                                        &r->memory.buffers) != 0
                  ? -1
                  : 0;
     mt_onchip_rows_free(&rows);
@@ -144,6 +145,7 @@ int mt_check_read(struct mt_source *source, const struct mt_check_choice *choice
     struct reading r = {.source = source, .choice = choice, .findings = f};
     struct mt_error err = {0};
     struct mt_item item;
+    mt_findings_beside(f, source);
     int more = 0, rc = read_start(&r);
     while (rc == 0 && (more = mt_source_next(source, &item, &err)) > 0)
         rc = read_item(&r, &item);

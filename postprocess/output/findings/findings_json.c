@@ -154,9 +154,13 @@ static char *sarif_uri(const char *file)
 
 static int sarif_place(struct mt_json *j, const char *key, const struct mt_finding_side *s)
 {
-    if (!s->file || !*s->file)
+    const char *plus = s->at ? strrchr(s->at, '+') : NULL;
+    char *module = plus && *s->at == '/' ? strndup(s->at, (size_t)(plus - s->at)) : NULL;
+    const char *file = s->file && *s->file ? s->file : module; /* the program, where nothing else is known */
+    char *uri = file ? sarif_uri(file) : NULL;
+    free(module);
+    if (!file)
         return 0;
-    char *uri = sarif_uri(s->file);
     mt_json_array(j, key, 0);
     mt_json_object(j, NULL, 1);
     mt_json_object(j, "physicalLocation", 1);

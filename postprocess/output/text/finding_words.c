@@ -118,7 +118,7 @@ static void words_beside(FILE *f, const struct mt_finding *x)
 static void words_bad_access(FILE *f, const struct mt_finding *x)
 {
     words_access(f, x);
-    fputs(x->kind == MT_FINDING_OF_MISALIGNED ? " where it cannot, " : ", ", f);
+    fputs(x->kind == MT_FINDING_OF_MISALIGNED ? " at an address that its size does not allow, " : ", ", f);
     words_beside(f, x);
     words_count(f, x, "access");
 }
@@ -187,9 +187,22 @@ static void words_race(FILE *f, const struct mt_finding *x)
         fprintf(f, "`%s`", x->var);
     else
         fputs("bytes", f);
-    fprintf(f, " that another %s %s at ", shared ? "thread" : "CTA", words_verb(x->other.op));
+    if (x->alloc) {
+        fputs(" of ", f);
+        words_alloc(f, x->alloc);
+    }
+    int own =
+        shared && memcmp(x->here.thread, x->other.thread, sizeof x->here.thread) == 0 && x->here.known == 2;
+    fprintf(f,
+            own      ? " that its own copy %s at "
+            : shared ? " that another thread %s at "
+                     : " that another CTA %s at ",
+            words_verb(x->other.op));
     words_place(f, x->other.file, x->other.line, x->other.at);
-    fprintf(f, ", %s: ", shared ? "no barrier orders them" : "nothing orders the two");
+    fprintf(f, ", %s: ",
+            own      ? "without a wait in between"
+            : shared ? "no barrier or wait orders them"
+                     : "nothing orders the two");
     words_many(f, x->count, shared ? "word" : "byte");
     if (x->launches > 1)
         fprintf(f, " in %" PRIu64 " launches", x->launches);
@@ -202,8 +215,8 @@ static void words_race(FILE *f, const struct mt_finding *x)
 
 static void words_doer(FILE *f, const char *kernel)
 {
-    char *name = kernel && *kernel ? mt_kernel_short(kernel) : NULL;
-    fputs(name ? name : "a copy", f);
+    char *name = kernel && *kernel && strcmp(kernel, "<fill>") != 0 ? mt_kernel_short(kernel) : NULL;
+    fputs(name ? name : kernel && *kernel ? "a fill" : "a copy", f);
     free(name);
 }
 

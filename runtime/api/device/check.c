@@ -265,20 +265,20 @@ static void check_print(const struct mt_cpu_bad *bad, const char *near)
         snprintf(variable, sizeof variable, " through `%.120s`", (const char *)s->variable);
     if (l && l->site)
         snprintf(launch, sizeof launch, ", launched at %.120s:%u", base_name(l->site->file), l->site->line);
-    mt_report("check: kernel %s%s: %s of %u bytes%s at 0x%llx%s, %s:%u in %s, CTA (%u,%u,%u), thread "
-              "(%u,%u,%u): %s",
-              mt_short((const char *)bad->launch->kernel->pretty).text, launch, verbs[bad->type & 3],
-              bad->bytes, variable, (unsigned long long)bad->address, how, base_name(s->file), s->line,
-              mt_short((const char *)s->function).text, bad->cta[0], bad->cta[1], bad->cta[2], bad->thread[0],
-              bad->thread[1], bad->thread[2], near);
+    mt_note("check: kernel %s%s: %s of %u bytes%s at 0x%llx%s, %s:%u in %s, CTA (%u,%u,%u), thread "
+            "(%u,%u,%u): %s",
+            mt_short((const char *)bad->launch->kernel->pretty).text, launch, verbs[bad->type & 3],
+            bad->bytes, variable, (unsigned long long)bad->address, how, base_name(s->file), s->line,
+            mt_short((const char *)s->function).text, bad->cta[0], bad->cta[1], bad->cta[2], bad->thread[0],
+            bad->thread[1], bad->thread[2], near);
 }
 
 /* Of what is no access. */
 static void check_print_words(const struct mt_cpu_bad *bad)
 {
-    mt_report("check: kernel %s, CTA (%u,%u,%u), thread (%u,%u,%u): %s",
-              mt_short((const char *)bad->launch->kernel->pretty).text, bad->cta[0], bad->cta[1], bad->cta[2],
-              bad->thread[0], bad->thread[1], bad->thread[2], bad->words);
+    mt_note("check: kernel %s, CTA (%u,%u,%u), thread (%u,%u,%u): %s",
+            mt_short((const char *)bad->launch->kernel->pretty).text, bad->cta[0], bad->cta[1], bad->cta[2],
+            bad->thread[0], bad->thread[1], bad->thread[2], bad->words);
 }
 
 static int same_place(const struct bad_access *p, const struct mt_cpu_bad *bad)
@@ -354,11 +354,11 @@ static void sum_up(const struct bad_access *p)
     memcpy(c.thread, p->first.thread, sizeof c.thread);
     mt_event_check(&c);
     if (p->count > FULL_PER_PLACE && access)
-        mt_report("check: kernel %s: %s:%u: %llu bad accesses in all", mt_short((const char *)c.kernel).text,
-                  base_name(s->file), s->line, (unsigned long long)p->count);
+        mt_note("check: kernel %s: %s:%u: %llu bad accesses in all", mt_short((const char *)c.kernel).text,
+                base_name(s->file), s->line, (unsigned long long)p->count);
     else if (p->count > FULL_PER_PLACE)
-        mt_report("check: kernel %s: %s: %llu in all", mt_short((const char *)c.kernel).text, c.why,
-                  (unsigned long long)p->count);
+        mt_note("check: kernel %s: %s: %llu in all", mt_short((const char *)c.kernel).text, c.why,
+                (unsigned long long)p->count);
 }
 
 static uint64_t check_end(const struct mt_cpu_launch *launch)
