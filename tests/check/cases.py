@@ -114,6 +114,9 @@ def formats(world):
     same("quiet", (quiet.returncode, quiet.stderr), (0, ""))
     plain = world.compile(faults(), "-O1")
     holds("a program without records of shared memory", "--mt-spaces" in run([memtrace, "check", plain, "total"]).stderr)
+    died = check(world, program, "end", "abort", code=1)[0]["findings"]
+    same("a program that ends badly", [f["kind"] for f in died], ["out-of-bounds"])
+    same("no folder", run([memtrace, "check", "--keep", faults(), program, "total"]).returncode, 2)
     never = run([memtrace, "check", "--suppress", "/no/file", program, "total"])
     same("a file that is not there", (never.returncode, never.stdout), (2, ""))
     for words, code in (([program, "nothing of that name"], 3), (["/no/program"], 2), ([], 2)):

@@ -190,6 +190,8 @@ int mt_check_events(struct mt_findings *f, struct mt_source *s)
     for (size_t i = 0; i < n && rc == 0; i++)
         if ((c = mt_source_companion(s, i)))
             rc = collect_companion(f, s, c, i, &seen);
+    if (rc == 0 && f->beside)
+        rc = collect_companion(f, s, f->beside, n, &seen);
     for (size_t i = 0; i < n && rc == 0; i++)
         if ((c = mt_source_companion(s, i)))
             rc = collect_launches(f, c, &seen);

@@ -30,6 +30,7 @@ int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, st
     memory_untraced(m);
     m->allocs = mt_source_allocs(source, &m->nallocs);
     const struct mt_companion *c = mt_findings_companion(findings, source);
+    m->ended = c && c->has_end;
     if (c && c->nallocs >= m->nallocs) { /* it may know more of what was freed */
         m->allocs = c->allocs;
         m->nallocs = c->nallocs;
@@ -201,8 +202,10 @@ static int memory_load(struct mt_check_memory *m, const struct mt_access_run *r,
         for (uint64_t i = 0; i < part; i += run) {
             int set;
             run = mt_written_run(&b->written, offset + i, part - i, &set);
-            if (!set && memory_unwritten(m, r, first, p->address, p->address + at + i, run,
-                                         (size_t)(b - m->blocks)) != 0)
+            int gap = mt_run_size(r) >= 4 && ((offset + i) % 4 || run % 4); /* between a struct's members */
+            if (!set && !gap &&
+                memory_unwritten(m, r, first, p->address, p->address + at + i, run,
+                                 (size_t)(b - m->blocks)) != 0)
                 return -1;
         }
     }
@@ -437,7 +440,8 @@ static int memory_end(struct mt_check_memory *m, size_t i)
 {
     const struct mt_alloc_event *a = &m->allocs[i];
     const struct mt_check_block *b = &m->blocks[i];
-    if (a->free_seq == MT_SEQ_NONE && memory_is_owned(a) && memory_use(m, MT_FINDING_OF_LEAK, a) != 0)
+    if (m->ended && a->free_seq == MT_SEQ_NONE && memory_is_owned(a) &&
+        memory_use(m, MT_FINDING_OF_LEAK, a) != 0)
         return -1;
     if (m->blind || !memory_is_judged(a) || b->loaded || b->copied_out)
         return 0;

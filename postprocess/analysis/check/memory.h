@@ -48,6 +48,7 @@ struct mt_check_memory {
     /* copies, kept: their places */
     struct mt_copy_event **copies;
     size_t ncopies, copy_room;
+    int ended;     /* the program came to its end: what it has not freed leaks */
     uint64_t work; /* pages that copies may still look at, and bytes of tables of pages: a hostile trace has
                       an end */
     uint64_t past; /* numbers below this one have had their turn */

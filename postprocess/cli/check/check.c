@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -125,8 +126,13 @@ static char *check_folder(const char *keep)
 {
     const char *above = getenv("TMPDIR");
     char *folder;
-    if (keep && mkdir(keep, 0777) != 0 && errno != EEXIST) {
+    struct stat st;
+    if (keep && ((mkdir(keep, 0777) != 0 && errno != EEXIST) || stat(keep, &st) != 0)) {
         mt_cli_say("%s: %s", keep, strerror(errno));
+        return NULL;
+    }
+    if (keep && !S_ISDIR(st.st_mode)) {
+        mt_cli_say("%s: is no folder", keep);
         return NULL;
     }
     if (asprintf(&folder, "%s/memtrace-check-XXXXXX", above && *above ? above : "/tmp") < 0)
@@ -202,15 +208,15 @@ static int check_tell(const struct options *x, struct mt_source *s, struct mt_fi
     return code;
 }
 
-/* Is there a site of shared memory? It is in a trace only where it was asked for. */
+/* Is there anything of shared memory? It is in a trace only where it was asked for. */
 static void check_spaces(const struct options *x, const struct mt_source *s)
 {
     int any = !mt_check_wants(&x->choice, MT_FINDING_OF_SHARED_RACE), launches = 0;
     for (size_t i = 0; i < mt_source_inputs(s); i++) {
         const struct mt_companion *c = mt_source_companion(s, i);
         launches |= c && c->nlaunches;
-        for (size_t k = 0; c && k < c->nsites && !any; k++)
-            any = strcmp(c->sites[k].space, "shared") == 0;
+        for (size_t k = 0; c && k < c->nlaunches && !any; k++)
+            any = c->launches[k].others != 0;
     }
     if (!any && launches)
         mt_cli_note("note: no access to shared memory is in the trace (of what mt-cc builds it is there with "
@@ -252,8 +258,8 @@ static int check_any(const char *folder)
 static int check_program(struct options *x, char **argv, struct mt_output *out, int *found)
 {
     char *folder = check_folder(x->keep);
-    int status = 0,
-        code = folder ? mt_check_run(argv, folder, &x->choice, x->stop, &status) : MT_EXIT_FAILURE;
+    int status = 0, code = folder ? mt_check_run(argv, folder, &x->choice, x->stop, &status) : MT_EXIT_USAGE;
+    signal(SIGPIPE, SIG_IGN); /* the folder is to be removed whatever happens */
     if (code == 0 && check_any(folder)) {
         const char *paths[] = {folder};
         x->inputs.paths = paths;

@@ -4,6 +4,7 @@
 #include "device_heap.h"
 #include "heap.h"
 #include "trace/companion.h"
+#include "trace/trace.h"
 #include "trace/events.h"
 #include "base/options.h"
 #include "trace/objects.h"
@@ -377,6 +378,10 @@ static uint64_t check_end(const struct mt_cpu_launch *launch)
         free(now);
     }
     pthread_mutex_unlock(&lock);
+    if (n) { /* the program may crash later */
+        mt_trace_needed();
+        mt_trace_flush(1);
+    }
     return n;
 }
 
