@@ -107,7 +107,7 @@ def formats(world):
         if taken is not None:
             same(f"suppress {lines!r}: how many", json.loads(done.stdout)["suppressed"], taken)
     for words, code in ((["--kinds", "memory"], 0), (["--kinds", "race,init"], 1), (["--kinds", "!race"], 0), (["--kinds", "!shared-race"], 0),
-                        (["--kinds", "rage"], 2), (["--kinds", "race,!race"], 2), (["--format", "xml"], 2), ([], 1)):
+                        (["--kinds", "rage"], 2), (["--kinds", ""], 2), (["--kinds", "race,!race"], 2), (["--format", "xml"], 2), ([], 1)):
         same(f"{words}", run([memtrace, "check", *words, folder]).returncode, code)
     same("freed after their streams", check(world, "--kinds=leak", program, "streams-right", code=0)[0]["findings"], [])
     quiet = run([memtrace, "check", "-q", "--kinds=!race", program, "total"])

@@ -78,23 +78,20 @@ static int pipeline_launch(struct mt_pipeline *p, const struct mt_item *item)
     return mt_team_launch(p->team, item->kernel, p->selected);
 }
 
-/* Takes out of the item what is not of global memory. */
-static int pipeline_global(struct mt_pipeline *p, struct mt_item *item)
+int mt_item_global(struct mt_item *item, struct mt_access_run **room, size_t *size, int copy)
 {
     size_t n = 0;
     while (n < item->count && mt_rec_space(item->runs[n].meta >> 28) == MT_IN_GLOBAL)
         n++;
-    if (n == item->count)
+    if (n == item->count && !copy)
         return 0;
-    if (mt_grow(&p->global, &p->global_room, item->count, sizeof *p->global) != 0) {
-        p->why = "no memory for the records of shared and local memory";
+    if (mt_grow(room, size, item->count, sizeof **room) != 0)
         return -1;
-    }
-    memcpy(p->global, item->runs, n * sizeof *p->global);
+    memcpy(*room, item->runs, n * sizeof **room);
     for (size_t i = n; i < item->count; i++)
         if (mt_rec_space(item->runs[i].meta >> 28) == MT_IN_GLOBAL)
-            p->global[n++] = item->runs[i];
-    item->runs = p->global;
+            (*room)[n++] = item->runs[i];
+    item->runs = *room;
     item->count = n;
     return 0;
 }
@@ -127,8 +124,11 @@ static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
         p->why = "no memory for shared memory";
         return -1;
     }
-    if (p->onchip && item->kind == MT_ITEM_RUNS && pipeline_global(p, item) != 0)
+    if (p->onchip && item->kind == MT_ITEM_RUNS &&
+        mt_item_global(item, &p->global, &p->global_room, 0) != 0) {
+        p->why = "no memory for the records of shared and local memory";
         return -1;
+    }
     p->reported += p->selected ? pipeline_count(item) : 0;
     /* All at a time, on the same batch. */
     int more = mt_locality_run_begin(&p->more, item, p->selected);

@@ -45,6 +45,9 @@ struct mt_pipeline {
     struct mt_check_memory *bytes; /* the same: has all launches and copies, whatever the filter */
 };
 
+/* Leaves the runs of global memory in the item, as a copy in *room if `copy`, or if there are others, too. 0,
+ * or -1 without memory. */
+int mt_item_global(struct mt_item *item, struct mt_access_run **room, size_t *size, int copy);
 void mt_pipeline_init(struct mt_pipeline *p);
 /* Options that mt-extract and mt-report both have: as mt_common_option. */
 int mt_pipeline_option(struct mt_pipeline *p, int o);

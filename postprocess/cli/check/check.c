@@ -47,7 +47,9 @@ struct options {
     int stop;
 };
 
-int mt_check_choose(struct mt_check_choice *c, const char *list)
+/* "race,uninitialised": words of kinds and of groups, with ! in front to leave them out. 0, or MT_EXIT_USAGE
+ * after saying why. */
+static int check_choose(struct mt_check_choice *c, const char *list)
 {
     const char *words[MT_FINDING_KINDS + MT_FINDING_GROUPS + 2] = {NULL};
     int n = 0, first = 1;
@@ -74,7 +76,7 @@ int mt_check_choose(struct mt_check_choice *c, const char *list)
         c->kinds = leave ? c->kinds & ~bits : (first ? 0 : c->kinds) | bits;
         list += length + (list[length] == ',');
     }
-    return c->kinds ? 0 : mt_cli_usage("--kinds leaves nothing to look for");
+    return c->kinds && !first ? 0 : mt_cli_usage("--kinds leaves nothing to look for");
 }
 
 static int check_option(void *arg, int o)
@@ -92,7 +94,7 @@ static int check_option(void *arg, int o)
         x->output = optarg;
         return 0;
     case MT_OPT_KINDS:
-        return mt_check_choose(&x->choice, optarg);
+        return check_choose(&x->choice, optarg);
     case MT_OPT_SUPPRESS:
         x->suppress = optarg;
         return 0;
@@ -151,7 +153,7 @@ static char *check_folder(const char *keep)
 
 /* ---- what is told ---- */
 
-static void check_sum(const struct mt_findings *f, size_t suppressed, int hints)
+static void check_sum(const struct mt_findings *f, size_t suppressed)
 {
     size_t errors = mt_findings_of(f, MT_FINDING_ERROR), warnings = mt_findings_of(f, MT_FINDING_WARNING),
            n = mt_findings_of(f, MT_FINDING_HINT);
@@ -160,7 +162,6 @@ static void check_sum(const struct mt_findings *f, size_t suppressed, int hints)
         snprintf(more, sizeof more, ", %s", mt_number_many(n, "hint", "hints").text);
     if (suppressed)
         snprintf(gone, sizeof gone, ", %zu suppressed", suppressed);
-    (void)hints;
     mt_cli_note("%s, %s%s%s", mt_number_many(errors, "error", "errors").text,
                 mt_number_many(warnings, "warning", "warnings").text, more, gone);
     if (f->unjudged)
@@ -204,7 +205,7 @@ static int check_tell(const struct options *x, struct mt_source *s, struct mt_fi
     if (code == 0)
         code = check_write(x, f, &head, out);
     if (code == 0)
-        check_sum(f, taken, 1);
+        check_sum(f, taken);
     return code;
 }
 

@@ -15,9 +15,6 @@ static inline int mt_check_wants(const struct mt_check_choice *c, enum mt_findin
 }
 /* Is one of this group wanted? */
 int mt_check_wants_group(const struct mt_check_choice *c, enum mt_finding_group group);
-/* "race,uninitialised": words of kinds and of groups, with ! in front to leave them out. 0, or MT_EXIT_USAGE
- * after saying why. */
-int mt_check_choose(struct mt_check_choice *c, const char *list);
 
 /* The program that `argv` names, its trace into `folder`. *code: its exit code, as a shell has it. 0, or an
  * exit code after saying why. */

@@ -5,7 +5,7 @@
 #include "analysis/check/order.h"
 #include "analysis/check/strong.h"
 #include "cli/base/locality_run.h"
-#include "memtrace/grow.h"
+#include "cli/base/pipeline.h"
 #include "memtrace/record.h"
 #include <stdlib.h>
 #include <string.h>
@@ -55,20 +55,6 @@ static void read_end(struct reading *r)
     free(r->global);
 }
 
-/* Accesses of global memory alone; *item is changed. */
-static int read_global(struct reading *r, struct mt_item *item)
-{
-    size_t n = 0;
-    if (mt_grow(&r->global, &r->room, item->count, sizeof *r->global) != 0)
-        return -1;
-    for (size_t i = 0; i < item->count; i++)
-        if (mt_rec_space(item->runs[i].meta >> 28) == MT_IN_GLOBAL)
-            r->global[n++] = item->runs[i];
-    item->runs = r->global;
-    item->count = n;
-    return 0;
-}
-
 static int read_item(struct reading *r, struct mt_item *item)
 {
     r->records += item->count;
@@ -77,7 +63,8 @@ static int read_item(struct reading *r, struct mt_item *item)
         return r->bytes ? mt_check_memory_item(&r->memory, item) : 0;
     if (r->races && mt_onchip_item(&r->onchip, item, 1) != 0)
         return -1;
-    if (read_global(r, item) != 0 || (r->bytes && mt_check_memory_item(&r->memory, item) != 0))
+    if (mt_item_global(item, &r->global, &r->room, 1) != 0 ||
+        (r->bytes && mt_check_memory_item(&r->memory, item) != 0))
         return -1;
     mt_check_strong_mark(&r->strong, item->input, r->global, item->count);
     return r->races &&
@@ -106,7 +93,9 @@ static int read_again(struct reading *r)
         return mt_cli_failed(&err);
     rc = mt_check_order_init(&order, x);
     while (rc == 0 && (more = mt_source_next(r->source, &item, &err)) > 0)
-        rc = item.kind != MT_ITEM_RUNS ? 0 : read_global(r, &item) != 0 ? -1 : read_order(r, &order, &item);
+        rc = item.kind != MT_ITEM_RUNS                             ? 0
+             : mt_item_global(&item, &r->global, &r->room, 1) != 0 ? -1
+                                                                   : read_order(r, &order, &item);
     r->findings->ordered += mt_check_order_finish(&order, x);
     mt_check_order_free(&order);
     return more < 0 ? mt_cli_failed(&err) : rc ? mt_cli_fail("no memory for what the trace says") : 0;
