@@ -102,6 +102,8 @@ MT_API int mt_raw_ends_fit(const char *path, uint64_t size, const uint64_t *ends
 /* ---- one companion ----------------------------------------------------------------------------------- */
 
 #define MT_SEQ_NONE UINT64_MAX /* "never" or "not known" */
+/* From here on: launches that are host programs (mt_source_threads), all of whose events are within them. */
+#define MT_SEQ_PROGRAM (UINT64_MAX - (1ull << 32))
 
 /* Strings of a companion are never NULL ("" when the key is missing) and live as long as it does. */
 struct mt_launch_event {
@@ -288,7 +290,9 @@ enum mt_source_flags {
     MT_SOURCE_NO_MEMORY = 128, /* no MT_ITEM_COPY at all: a single FIFO or pipe is then read live, without a
                                   spool file, as it is without companion */
     MT_SOURCE_HOST = 8, /* compact containers of host accesses (host.h) may be among the inputs: MT_ITEM_HOST;
-                           without it they are MT_E_INPUT. Those of kernels are traces as raw ones are */
+                           without it they are MT_E_INPUT. Those of kernels are traces as raw ones are. If
+                           there are no others, a program is a launch, and each thread a CTA of it: MT_ITEM_RUNS
+                           (mt_source_threads) */
 };
 
 /* Of a raw trace, as mt_raw_ends finds them; they live as long as the source that is given them. */
@@ -351,6 +355,7 @@ struct mt_item {
     const struct mt_copy_event *copy;
     const struct mt_host_access *host;
     uint64_t thread, seq; /* of host accesses: number in its trace, sequence number in force */
+    size_t host_count;    /* of MT_ITEM_RUNS of host code: `host` are the accesses that the runs are made of */
 };
 
 struct mt_source;
@@ -392,6 +397,11 @@ MT_API int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t 
 MT_API int mt_source_ordered(const struct mt_source *s);
 /* 1 if accesses of host code are handed out: there is a container and its accesses can be put in order. */
 MT_API int mt_source_host(const struct mt_source *s);
+/* 1 if the inputs are host traces alone. Each of them is handed out as one launch of the program: the kernel's
+ * name is that of the program's file, the CTA's x is the thread's number. Runs then come with the accesses
+ * that they are made of, and `seq`, in force for the allocations, may ascend within the launch; copies (new
+ * memory, what realloc took along) are among them. */
+MT_API int mt_source_threads(const struct mt_source *s);
 /* Allocations of all inputs by ascending id; a shared array of the source. Empty without companions. */
 MT_API const struct mt_alloc_event *mt_source_allocs(struct mt_source *s, size_t *count);
 /* The companion of an input, NULL if there is none (for a live input: until its end). */

@@ -141,9 +141,11 @@ int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc
         if (mt_input_is_host(&m->inputs[i])) {
             if (m->inputs[i].host.merged && host_memory(m, c) != 0)
                 goto memory;
-            continue;
+            if (!m->threads)
+                continue;
+        } else {
+            device_memory(m, c);
         }
-        device_memory(m, c);
         if (c->nallocs)
             memcpy(*allocs + *nallocs, c->allocs, c->nallocs * sizeof *c->allocs);
         *nallocs += c->nallocs;

@@ -14,31 +14,41 @@ int mt_host_input_open(struct mt_input *in, struct mt_host_reader *r, struct mt_
 }
 
 /* The same damage again means that the reader cannot go on after it. */
-static void merge_host_damage(struct mt_source_merge *m, struct mt_input *in, const struct mt_error *problem)
+static void host_input_damage(struct mt_input *in, const struct mt_error *problem)
 {
-    mt_merge_problem(m, problem);
     if (problem->code != MT_E_CORRUPT || problem->offset == in->host.bad_offset)
         in->pass.finished = 1;
     in->host.bad_offset = problem->offset;
 }
 
-/* Makes sure that in->host.head is there: 1, or 0 at the end. */
-static int fill_head(struct mt_source_merge *m, struct mt_input *in)
+int mt_host_fill(struct mt_input *in, uint64_t *bytes, struct mt_error *err)
 {
-    while (!in->pass.finished && !in->host.has_head && !m->stopped) {
-        struct mt_error problem;
-        uint64_t before, after, total;
-        mt_host_progress(in->host.reader, &before, &total);
-        int rc = mt_host_next(in->host.reader, &in->host.head, &problem);
-        mt_host_progress(in->host.reader, &after, &total);
-        __atomic_fetch_add(&m->done, after - before, __ATOMIC_RELAXED);
+    uint64_t before, after, total;
+    int rc = 1;
+    mt_host_progress(in->host.reader, &before, &total);
+    while (!in->pass.finished && !in->host.has_head && rc >= 0) {
+        rc = mt_host_next(in->host.reader, &in->host.head, err);
         if (rc < 0)
-            merge_host_damage(m, in, &problem);
+            host_input_damage(in, err);
         in->pass.finished |= rc == 0;
         in->host.has_head = rc > 0 && in->host.head.kind == MT_HOST_ITEM_RECORDS && in->host.head.count > 0;
         in->host.taken = 0;
     }
-    return in->host.has_head;
+    mt_host_progress(in->host.reader, &after, &total);
+    *bytes += after - before;
+    return rc < 0 ? rc : in->host.has_head;
+}
+
+/* Makes sure that in->host.head is there: 1, or 0 at the end. */
+static int fill_head(struct mt_source_merge *m, struct mt_input *in)
+{
+    struct mt_error problem;
+    uint64_t bytes = 0;
+    int rc = 0;
+    while (!m->stopped && (rc = mt_host_fill(in, &bytes, &problem)) < 0)
+        mt_merge_problem(m, &problem);
+    __atomic_fetch_add(&m->done, bytes, __ATOMIC_RELAXED);
+    return rc > 0;
 }
 
 size_t mt_merge_host(struct mt_source_merge *m, uint64_t *seq)
@@ -55,8 +65,7 @@ size_t mt_merge_host(struct mt_source_merge *m, uint64_t *seq)
     return best;
 }
 
-void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
-                        struct mt_item *item)
+size_t mt_host_take(struct mt_input *in, struct mt_host_access *room, size_t capacity)
 {
     static const struct mt_host_site_info nothing = {.op = MT_HOST_UNKNOWN,
                                                      .file = "",
@@ -66,7 +75,6 @@ void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_acce
                                                      .text = "",
                                                      .reads = "",
                                                      .writes = ""};
-    struct mt_input *in = &m->inputs[i];
     size_t n = in->host.head.count - in->host.taken;
     if (n > capacity)
         n = capacity;
@@ -78,6 +86,16 @@ void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_acce
         room[k].size = r->size ? r->size : room[k].site->size;
         room[k].reserved = 0;
     }
+    in->host.taken += n;
+    in->host.has_head = in->host.taken < in->host.head.count;
+    return n;
+}
+
+void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_access *room, size_t capacity,
+                        struct mt_item *item)
+{
+    struct mt_input *in = &m->inputs[i];
+    size_t n = mt_host_take(in, room, capacity);
     *item = (struct mt_item){.kind = MT_ITEM_HOST,
                              .superstep = m->superstep,
                              .count = n,
@@ -86,8 +104,6 @@ void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_acce
                              .thread = in->host.head.thread,
                              .seq = in->host.head.seq};
     in->pass.records += n;
-    in->host.taken += n;
-    in->host.has_head = in->host.taken < in->host.head.count;
     if (mt_stopped(&m->stop)) {
         struct mt_error stopped;
         mt_error_set(&stopped, MT_E_STOPPED, EINTR, 0, in->path, "stopped while reading");
@@ -95,25 +111,28 @@ void mt_merge_host_take(struct mt_source_merge *m, size_t i, struct mt_host_acce
     }
 }
 
-static int host_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+int mt_host_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
+    struct mt_host_state *h = &in->host;
     (void)stop;
-    in->host = (struct mt_host_state){
-        .reader = in->host.reader, .merged = in->host.merged, .bad_offset = UINT64_MAX};
-    return mt_host_rewind(in->host.reader, err);
+    h->has_head = h->begun = h->ended = h->has_problem = 0;
+    h->seq = 0;
+    h->bad_offset = UINT64_MAX;
+    return mt_host_rewind(h->reader, err);
 }
 
-static int host_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
+int mt_host_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err)
 {
     (void)in, (void)stop, (void)err;
     return 0;
 }
 
-static void host_input_close(struct mt_input *in)
+void mt_host_input_close(struct mt_input *in)
 {
     mt_host_reader_close(in->host.reader);
     mt_companion_free(in->companion);
+    free(in->host.program);
 }
 
 const struct mt_input_ops mt_host_input = {
-    .start = host_input_start, .end = host_input_end, .close = host_input_close};
+    .start = mt_host_input_start, .end = mt_host_input_end, .close = mt_host_input_close};

@@ -200,14 +200,22 @@ static enum next merge_decide(struct mt_source_merge *m, size_t *launch, size_t 
     }
 }
 
+/* Is there new memory before the next accesses of host code, in the middle of its launch? */
+static int merge_copy_within(struct mt_source_merge *m, size_t i)
+{
+    uint64_t seq;
+    return m->threads && m->next_copy < m->ncopies &&
+           (seq = mt_threads_input_seq(&m->inputs[i])) != MT_SEQ_NONE && m->copies[m->next_copy].seq <= seq;
+}
+
 int mt_merge_next(struct mt_source_merge *m, struct mt_raw_record *room, struct mt_access_run *runs,
                   size_t capacity, struct mt_item *item, struct mt_error *err)
 {
     _Static_assert(sizeof(struct mt_host_access) == sizeof(struct mt_raw_record), "both use the same room");
     while (!m->stopped) {
-        size_t i = m->current, host;
-        if (i == m->ninputs) {
-            switch (merge_decide(m, &i, &host)) {
+        size_t i = m->current, host = i;
+        if (i == m->ninputs || merge_copy_within(m, i)) {
+            switch (i < m->ninputs ? NEXT_COPY : merge_decide(m, &i, &host)) {
             case NEXT_END:
                 return 0;
             case NEXT_COPY:

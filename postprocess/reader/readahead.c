@@ -83,7 +83,7 @@ static void ahead_free(struct mt_ahead *a)
 
 struct mt_ahead *mt_ahead_start(struct mt_source_merge *m, unsigned flags, struct mt_error *err)
 {
-    int runs = (flags & (MT_SOURCE_RUNS | MT_SOURCE_OWN_RUNS)) != 0;
+    int runs = m->threads || (flags & (MT_SOURCE_RUNS | MT_SOURCE_OWN_RUNS)) != 0;
     struct mt_ahead *a = calloc(1, sizeof *a);
     if (a)
         a->rooms = malloc(sizeof *a->rooms * SLOTS * SLOT_RECORDS);

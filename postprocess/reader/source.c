@@ -176,6 +176,16 @@ static void decide_order(struct mt_source *s)
         else
             m->hosts = in->host.merged = 1;
     }
+    m->threads = traces == 0 && m->hosts;
+}
+
+/* Programs without kernels are launches themselves. 0, or -1 with *err. */
+static int source_threads(struct mt_source_merge *m, struct mt_error *err)
+{
+    for (size_t i = 0; m->threads && i < m->ninputs; i++)
+        if (mt_threads_input_take(&m->inputs[i], i, err) != 0)
+            return -1;
+    return 0;
 }
 
 /* Threads decode for all inputs, but what each has in memory is bounded: with many, chunks ahead are few. */
@@ -235,7 +245,7 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
                       s->flags & MT_SOURCE_NO_MEMORY ? ""
                       : s->flags & MT_SOURCE_NO_HOST ? ", allocations are not known"
                                                      : ", allocations and host copies are not known");
-    if (one_process(m, err) != 0 || mt_collect_events(m, s->flags, &s->allocs, &s->nallocs, err) != 0 ||
+    if (one_process(m, err) != 0 || source_threads(m, err) != 0 || mt_collect_events(m, s->flags, &s->allocs, &s->nallocs, err) != 0 ||
         mt_merge_start(m, err) != 0)
         goto fail;
     return s;
@@ -406,7 +416,7 @@ const struct mt_launch_event **mt_source_launches(struct mt_source *s, size_t *c
 {
     source_stop_thread(s);
     mt_merge_finish(&s->merge);
-    size_t n = 0;
+    size_t n = s->merge.ninputs; /* a program without kernels is one */
     for (size_t i = 0; i < s->merge.ninputs; i++)
         n += s->merge.inputs[i].companion ? s->merge.inputs[i].companion->nlaunches : 0;
     const struct mt_launch_event **all = malloc((n + 1) * sizeof *all);
@@ -415,6 +425,8 @@ const struct mt_launch_event **mt_source_launches(struct mt_source *s, size_t *c
         const struct mt_companion *c = s->merge.inputs[i].companion;
         for (size_t k = 0; c && k < c->nlaunches; k++)
             all[n++] = &c->launches[k];
+        if (s->merge.threads)
+            all[n++] = &s->merge.inputs[i].host.launch;
     }
     *count = all ? source_drop_doubles(all, n) : 0;
     return all;
@@ -444,6 +456,11 @@ int mt_source_ordered(const struct mt_source *s)
 int mt_source_host(const struct mt_source *s)
 {
     return s->merge.hosts;
+}
+
+int mt_source_threads(const struct mt_source *s)
+{
+    return s->merge.threads;
 }
 
 const struct mt_alloc_event *mt_source_allocs(struct mt_source *s, size_t *count)

@@ -30,6 +30,8 @@ struct mt_run_launch {
     uint64_t seq;                      /* MT_SEQ_NONE: not known, no allocation is then */
     const struct mt_site_table *sites; /* of its input, the caller's, kept; NULL: none */
     int begins;                        /* 0: its beginning lies in an earlier part */
+    int moves;                         /* it is under way; `seq` is another one for what comes now (a host
+                                          program): only what looks at allocations is told */
     int selected;                      /* to be reported */
     int cooperative;                   /* its CTAs may wait for each other */
 };

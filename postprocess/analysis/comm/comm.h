@@ -23,6 +23,7 @@ struct mt_comm_options {
     int addresses; /* collect mt_comm.keys */
     int volumes;   /* data volumes are all that is asked for; with none of the others, and one shard */
     int host;      /* host accesses are known: all copies carry writers along, host readers are reported */
+    int threads;   /* the launches are host programs: host accesses only count for HDV, by place */
     uint64_t host_first, host_end; /* supersteps of which the host's part is to be reported: [first, end) */
 };
 

@@ -27,10 +27,16 @@ void mt_comm_host_free(struct mt_comm *c)
     free(c->hosts);
 }
 
+/* The superstep that host code is in: before the next launch, or within a program. */
+static uint32_t host_step(const struct mt_comm *c)
+{
+    return (uint32_t)c->nlaunches - (c->options.threads && c->nlaunches > 0);
+}
+
 /* The host actor of a place in the superstep under way, made if need be; UINT32_MAX on failure. */
 static uint32_t host_actor(struct mt_comm *c, uint32_t place)
 {
-    uint64_t *known = mt_pairmap_get(&c->host_index, place, c->nlaunches, 0);
+    uint64_t *known = mt_pairmap_get(&c->host_index, place, host_step(c), 0);
     if (!known) {
         mt_comm_fail(c, "out of memory");
         return UINT32_MAX;
@@ -43,7 +49,7 @@ static uint32_t host_actor(struct mt_comm *c, uint32_t place)
     }
     if (mt_comm_reserve(c, &c->hosts, c->nhosts, &c->host_room, sizeof *c->hosts) != 0)
         return UINT32_MAX;
-    c->hosts[c->nhosts] = (struct mt_host_actor){.superstep = (uint32_t)c->nlaunches, .place = place};
+    c->hosts[c->nhosts] = (struct mt_host_actor){.superstep = host_step(c), .place = place};
     *known = ++c->nhosts;
     return (uint32_t)(c->nhosts - 1);
 }
@@ -142,7 +148,7 @@ static int host_load(struct mt_comm *c, uint32_t host, uint64_t address, uint64_
 static uint32_t host_of_site(struct mt_comm *c, const struct mt_host_site_info *info)
 {
     struct mt_host_recent *r = &c->host_recent[(info->site >> 2 ^ info->site << 8) % RECENT];
-    if (r->info == info && r->superstep == c->nlaunches)
+    if (r->info == info && r->superstep == host_step(c))
         return r->host;
     uint32_t place = mt_host_locations_of(&c->places, info);
     if (place == MT_LOCATION_FAILED) {
@@ -151,7 +157,7 @@ static uint32_t host_of_site(struct mt_comm *c, const struct mt_host_site_info *
     }
     uint32_t host = host_actor(c, place);
     if (host != UINT32_MAX)
-        *r = (struct mt_host_recent){info, (uint32_t)c->nlaunches, host};
+        *r = (struct mt_host_recent){info, host_step(c), host};
     return host;
 }
 
@@ -174,12 +180,13 @@ int mt_comm_host(struct mt_comm *c, const struct mt_host_access *a, size_t count
         int mine = c->shards <= 1 || mt_comm_owns(c, a[i].address);
         if (does[op].reads) {
             c->hosts[host].load += mine ? a[i].size : 0;
-            if (host_load(c, host, a[i].address, a[i].size) != 0)
+            if (!c->options.threads && host_load(c, host, a[i].address, a[i].size) != 0)
                 return -1;
         }
         if (does[op].writes) {
             c->hosts[host].store += mine ? a[i].size : 0;
-            mt_comm_fill(c, a[i].address, a[i].size, MT_ENTRY_HOST | host, 0);
+            if (!c->options.threads)
+                mt_comm_fill(c, a[i].address, a[i].size, MT_ENTRY_HOST | host, 0);
         }
     }
     return c->shadow->failed ? mt_comm_fail(c, "out of memory") : 0;

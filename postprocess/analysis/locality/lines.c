@@ -19,6 +19,12 @@ static int lines_launch(void *self, const struct mt_run_launch *launch)
     return 0;
 }
 
+static void lines_moves(void *self, uint64_t seq)
+{
+    struct mt_lines *l = self;
+    mt_buffers_launch(&l->buffers, seq);
+}
+
 static struct mt_lines_cell *cell_of(struct mt_lines *l, enum mt_lines_by by, const char *kernel,
                                      uint64_t place)
 {
@@ -142,6 +148,7 @@ static void lines_free(void *self)
 const struct mt_analysis mt_lines_analysis = {
     .init = lines_init,
     .launch = lines_launch,
+    .moves = lines_moves,
     .runs = lines_runs,
     .merge = lines_merge,
     .pack = lines_pack,

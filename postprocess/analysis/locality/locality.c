@@ -79,13 +79,22 @@ enum mt_locality_section mt_locality_by_cost(unsigned rank)
     return MT_LOCALITY_OF_RUNS;
 }
 
+static int locality_tell(struct mt_locality *m, int s, const struct mt_run_launch *launch)
+{
+    if (!launch->moves)
+        return rows[s].of->launch(locality_self(m, s), launch);
+    if (rows[s].of->moves)
+        rows[s].of->moves(locality_self(m, s), launch->seq);
+    return 0;
+}
+
 int mt_locality_feed(struct mt_locality *m, unsigned sections, const struct mt_run_launch *launch,
                      const struct mt_access_run *runs, size_t n)
 {
     for (int s = 0; s < MT_LOCALITY_OF_RUNS; s++) {
         if (!(m->options.chosen & sections & 1u << s))
             continue;
-        if ((launch && rows[s].of->launch(locality_self(m, s), launch) != 0) ||
+        if ((launch && locality_tell(m, s, launch) != 0) ||
             (rows[s].every ? rows[s].of->runs(locality_self(m, s), runs, n)
                            : locality_feed_shorter(m, s, runs, n)) != 0)
             return -1;

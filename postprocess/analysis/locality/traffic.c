@@ -25,6 +25,12 @@ static int traffic_launch(void *self, const struct mt_run_launch *launch)
     return 0;
 }
 
+static void traffic_moves(void *self, uint64_t seq)
+{
+    struct mt_traffic *t = self;
+    mt_buffers_launch(&t->buffers, seq);
+}
+
 /* ---- a grid ---- */
 
 /* A cell in the grid's own steps, made if need be; NULL without memory. */
@@ -236,6 +242,7 @@ static void traffic_free(void *self)
 const struct mt_analysis mt_traffic_analysis = {
     .init = traffic_init,
     .launch = traffic_launch,
+    .moves = traffic_moves,
     .runs = traffic_runs,
     .merge = traffic_merge,
     .finish = traffic_finish,

@@ -166,6 +166,10 @@ int mt_locality_run_begin(struct mt_locality_run *x, const struct mt_item *item,
     if (item->flags & MT_BATCH_BEGIN) {
         x->launch = mt_locality_run_launch(x, item, selected);
         launch = &x->launch;
+    } else if (item->host && item->seq != x->launch.seq) {
+        x->launch.seq = item->seq;
+        x->launch.moves = 1;
+        launch = &x->launch;
     }
     return item->kind == MT_ITEM_RUNS ? locality_run_feed(x, launch, item->runs, item->count)
                                       : feed_records(x, launch, item->records, item->count);

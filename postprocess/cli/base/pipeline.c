@@ -48,6 +48,7 @@ int mt_pipeline_option(struct mt_pipeline *p, int o)
 void mt_pipeline_host(struct mt_pipeline *p)
 {
     p->options.host = mt_source_host(p->source);
+    p->options.threads = mt_source_threads(p->source);
     /* The filters know it by its name. */
     if (!p->filter.has_kernels || mt_filter_match(&p->filter, MT_HOST_NAME, p->filter.first)) {
         p->options.host_first = p->filter.first;
@@ -129,6 +130,8 @@ static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
         p->why = "no memory for the records of shared and local memory";
         return -1;
     }
+    if (item->host_count && team_host(p->team, item->host, item->host_count) != 0)
+        return -1;
     p->reported += p->selected ? pipeline_count(item) : 0;
     /* All at a time, on the same batch. */
     int more = mt_locality_run_begin(&p->more, item, p->selected);

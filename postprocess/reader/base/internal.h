@@ -79,7 +79,8 @@ struct mt_pulled {
 };
 
 /* What an input can be, a row each: a raw trace and what is not known yet (raw_input.c), a container of
- * kernels' accesses (device_input.c), one of host accesses (host_input.c; it has no launches). */
+ * kernels' accesses (device_input.c), one of host accesses beside kernels (host_input.c; it has no launches)
+ * or without (threads_input.c; it is one). */
 struct mt_input_ops {
     /* (Re)opens at the beginning. 0, or -1 with *err. */
     int (*start)(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
@@ -101,7 +102,8 @@ struct mt_input_ops {
  * *spool, which the rest belongs into; else the input is a raw trace, and *spool is -1. 0, or -1 with *err.
  */
 int mt_unknown_input_look(struct mt_input *in, int *spool, const struct mt_stop *stop, struct mt_error *err);
-extern const struct mt_input_ops mt_unknown_input, mt_raw_input, mt_device_input, mt_host_input;
+extern const struct mt_input_ops mt_unknown_input, mt_raw_input, mt_device_input, mt_host_input,
+    mt_threads_input;
 
 struct mt_raw_state {
     struct mt_reader *reader;
@@ -128,6 +130,13 @@ struct mt_host_state {
     size_t taken;             /* of its records */
     int has_head;
     uint64_t bad_offset; /* of the last damage */
+    /* without kernels: the program as a launch */
+    struct mt_launch_event launch;
+    char *program;           /* its name there */
+    uint64_t seq;            /* the highest in force so far */
+    int begun, ended;        /* its first, its last batch was handed out */
+    struct mt_error problem; /* not yet said */
+    int has_problem;
 };
 
 /* Of one pass over an input. */
@@ -167,7 +176,7 @@ struct mt_input {
 /* Its accesses are of host code. */
 static inline int mt_input_is_host(const struct mt_input *in)
 {
-    return in->ops == &mt_host_input;
+    return in->ops == &mt_host_input || in->ops == &mt_threads_input;
 }
 /* The reader of a container of kernels' accesses; NULL: it is not one. */
 static inline struct mt_host_reader *mt_input_container(const struct mt_input *in)
@@ -203,6 +212,18 @@ int mt_sample_differs(const struct mt_sample *s, uint64_t records, const struct 
     "(--no-companion)"
 /* host_input.c. The reader becomes the input's. 0, or -1 with *err. */
 int mt_host_input_open(struct mt_input *in, struct mt_host_reader *r, struct mt_error *err);
+/* The next accesses are in in->host.head, from in->host.taken on: 1; 0: the end; -1: *err. *bytes were read. */
+int mt_host_fill(struct mt_input *in, uint64_t *bytes, struct mt_error *err);
+/* Takes of those at most `capacity`; returns how many. */
+size_t mt_host_take(struct mt_input *in, struct mt_host_access *room, size_t capacity);
+int mt_host_input_start(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
+int mt_host_input_end(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
+void mt_host_input_close(struct mt_input *in);
+/* threads_input.c. There are no kernels: the program becomes launch number `number`. 0, or -1 with
+ * *err. */
+int mt_threads_input_take(struct mt_input *in, uint64_t number, struct mt_error *err);
+/* The number in force for what comes next; MT_SEQ_NONE: nothing does. */
+uint64_t mt_threads_input_seq(struct mt_input *in);
 /* First bytes of the trace that someone else has read already; at most 1 MiB. Before the first read. */
 void mt_reader_preload(struct mt_reader *r, const unsigned char *bytes, size_t n);
 
@@ -218,6 +239,7 @@ struct mt_source_merge {
     int ordered;                  /* launches by seq; else by input */
     int spaces;                   /* runs of all memory, not of global memory alone */
     int hosts;                    /* containers are read along */
+    int threads;                  /* there are none but hosts */
     struct mt_decoders *decoders; /* of all containers */
     struct mt_copy_event *copies; /* to hand out, ascending seq */
     size_t ncopies, next_copy;
