@@ -163,6 +163,10 @@ struct mt_alloc_event {
     uint64_t id, base, bytes, line;
     const char *kind, *name, *file;
     uint64_t ip; /* host: of the call */
+    /* from a source of host programs (mt_source_threads), else 0: the allocations of one call and name */
+    uint64_t first; /* + 1: place of the first of them in the source's array */
+    uint64_t like;  /* in the first: how many they are; `total`: bytes of all */
+    uint64_t total;
 };
 
 enum mt_copy_kind { MT_COPY_H2H, MT_COPY_H2D, MT_COPY_D2H, MT_COPY_D2D, MT_COPY_SET, MT_COPY_NEW };
@@ -291,8 +295,8 @@ enum mt_source_flags {
                                   spool file, as it is without companion */
     MT_SOURCE_HOST = 8, /* compact containers of host accesses (host.h) may be among the inputs: MT_ITEM_HOST;
                            without it they are MT_E_INPUT. Those of kernels are traces as raw ones are. If
-                           there are no others, a program is a launch, and each thread a CTA of it: MT_ITEM_RUNS
-                           (mt_source_threads) */
+                           there are no others, a program is a launch, and each thread a CTA of it:
+                           MT_ITEM_RUNS (mt_source_threads) */
 };
 
 /* Of a raw trace, as mt_raw_ends finds them; they live as long as the source that is given them. */
@@ -355,7 +359,7 @@ struct mt_item {
     const struct mt_copy_event *copy;
     const struct mt_host_access *host;
     uint64_t thread, seq; /* of host accesses: number in its trace, sequence number in force */
-    size_t host_count;    /* of MT_ITEM_RUNS of host code: `host` are the accesses that the runs are made of */
+    size_t host_count; /* of MT_ITEM_RUNS of host code: `host` are the accesses that the runs are made of */
 };
 
 struct mt_source;
@@ -397,7 +401,8 @@ MT_API int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t 
 MT_API int mt_source_ordered(const struct mt_source *s);
 /* 1 if accesses of host code are handed out: there is a container and its accesses can be put in order. */
 MT_API int mt_source_host(const struct mt_source *s);
-/* 1 if the inputs are host traces alone. Each of them is handed out as one launch of the program: the kernel's
+/* 0, or, if the inputs are host traces alone, 1, and 2 if they all have times, so that the threads' accesses
+ * come in an order that happened. Each of them is handed out as one launch of the program: the kernel's
  * name is that of the program's file, the CTA's x is the thread's number. Runs then come with the accesses
  * that they are made of, and `seq`, in force for the allocations, may ascend within the launch; copies (new
  * memory, what realloc took along) are among them. */

@@ -97,6 +97,7 @@ struct mt_report {
     struct mt_gaps gaps;
     int complete;            /* 0: no; -1: not known */
     int local, strict, host; /* options of the analysis */
+    int threads;             /* it is of a host program */
     int from_json;
     int with_sources;         /* lines of source files go into the page */
     const char *const *roots; /* folders whose files the user means; sources elsewhere need a known hash */

@@ -168,14 +168,18 @@ static int write_allocs(struct mt_json *j, const struct mt_report *r, const stru
 {
     struct mt_page_rows page;
     mt_page_begin(&page, j, MT_PAGE_allocations);
-    for (size_t i = 0; i < r->nallocs && i < MOST_LISTED; i++) {
+    for (size_t i = 0, n = 0; i < r->nallocs && n < MOST_LISTED; i++) {
         const struct mt_alloc_event *a = &r->allocs[i];
         char base[64];
+        if (a->first && a->first - 1 != i)
+            continue; /* of a host program a row for each call */
+        n++;
         mt_tuples_number(&page.w, a->id);
         mt_tuples_text(&page.w, a->kind);
         mt_tuples_text(&page.w, a->name);
         mt_tuples_text(&page.w, mt_key_hex(base, a->base));
-        mt_tuples_number(&page.w, a->bytes);
+        mt_tuples_number(&page.w, mt_alloc_bytes(a));
+        mt_tuples_number(&page.w, a->like ? a->like : 1);
         mt_tuples_text(&page.w, a->file);
         mt_tuples_number(&page.w, a->line);
         mt_tuples_number(&page.w, report_lists_position(p, a->seq));

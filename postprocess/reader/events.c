@@ -108,6 +108,46 @@ static void drop_doubles(struct mt_source_merge *m, struct mt_alloc_event *alloc
     *nallocs = n;
 }
 
+MT_ORDER_POINTED_1(by_place, struct mt_alloc_event, id)
+static int events_same_call(const void *a, const void *b)
+{
+    const struct mt_alloc_event *x = *(const struct mt_alloc_event *const *)a,
+                                *y = *(const struct mt_alloc_event *const *)b;
+    int order = strcmp(x->kind, y->kind);
+    order = order ? order : strcmp(x->name, y->name);
+    order = order ? order : strcmp(x->file, y->file);
+    if (order || x->line != y->line)
+        return order ? order : x->line < y->line ? -1 : 1;
+    return *x->file || x->ip == y->ip ? 0 : x->ip < y->ip ? -1 : 1;
+}
+
+static int events_by_call(const void *a, const void *b)
+{
+    int order = events_same_call(a, b);
+    return order ? order : by_place(a, b);
+}
+
+/* What one call of a host program allocated again and again is one buffer to people. 0, or -1 without
+ * memory. */
+static int events_group(struct mt_alloc_event *allocs, size_t n)
+{
+    struct mt_alloc_event **list = malloc((n + 1) * sizeof *list), *first = NULL;
+    if (!list)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        list[i] = &allocs[i];
+    qsort(list, n, sizeof *list, events_by_call);
+    for (size_t i = 0; i < n; i++) {
+        if (!first || events_same_call(&first, &list[i]) != 0)
+            first = list[i];
+        list[i]->first = (uint64_t)(first - allocs) + 1;
+        first->like++;
+        first->total += list[i]->bytes;
+    }
+    free(list);
+    return 0;
+}
+
 /* What the host did to memory is left out; which memory there was is not. */
 static void keep_new_memory(struct mt_source_merge *m)
 {
@@ -153,6 +193,8 @@ int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc
     qsort(m->copies, m->ncopies, sizeof *m->copies, by_seq);
     qsort(*allocs, *nallocs, sizeof **allocs, by_id);
     drop_doubles(m, *allocs, nallocs);
+    if (m->threads && events_group(*allocs, *nallocs) != 0)
+        goto memory;
     if (!m->ordered || (flags & MT_SOURCE_NO_MEMORY))
         m->ncopies = 0;
     else if (flags & MT_SOURCE_NO_HOST)

@@ -245,8 +245,8 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
                       s->flags & MT_SOURCE_NO_MEMORY ? ""
                       : s->flags & MT_SOURCE_NO_HOST ? ", allocations are not known"
                                                      : ", allocations and host copies are not known");
-    if (one_process(m, err) != 0 || source_threads(m, err) != 0 || mt_collect_events(m, s->flags, &s->allocs, &s->nallocs, err) != 0 ||
-        mt_merge_start(m, err) != 0)
+    if (one_process(m, err) != 0 || source_threads(m, err) != 0 ||
+        mt_collect_events(m, s->flags, &s->allocs, &s->nallocs, err) != 0 || mt_merge_start(m, err) != 0)
         goto fail;
     return s;
 fail:
@@ -460,7 +460,10 @@ int mt_source_host(const struct mt_source *s)
 
 int mt_source_threads(const struct mt_source *s)
 {
-    return s->merge.threads;
+    int timed = s->merge.threads;
+    for (size_t i = 0; timed && i < s->merge.ninputs; i++)
+        timed = mt_host_reader_head(s->merge.inputs[i].host.reader)->features & MT_MTC_HAS_TIMES && timed;
+    return s->merge.threads + timed;
 }
 
 const struct mt_alloc_event *mt_source_allocs(struct mt_source *s, size_t *count)

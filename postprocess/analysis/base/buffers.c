@@ -5,9 +5,6 @@
 #include <string.h>
 
 MT_ORDER_POINTED_2(by_base, struct mt_alloc_event, base, id)
-MT_ORDER_3(by_seq, struct mt_buffer_change, seq, begins, alloc)
-
-enum { FEW_CHANGES = 256, LOOK_BACK = 64 };
 
 static void buffers_forget(struct mt_buffers *b)
 {
@@ -25,11 +22,11 @@ int mt_buffers_init(struct mt_buffers *b, const struct mt_alloc_event *allocs, s
     if (!b->live || !b->changes)
         return -1;
     for (size_t i = 0; i < n; i++) {
-        b->changes[b->nchanges++] = (struct mt_buffer_change){allocs[i].seq, i, 1};
+        b->changes[b->nchanges++] = allocs[i].seq;
         if (allocs[i].free_seq != MT_SEQ_NONE)
-            b->changes[b->nchanges++] = (struct mt_buffer_change){allocs[i].free_seq, i, 0};
+            b->changes[b->nchanges++] = allocs[i].free_seq;
     }
-    qsort(b->changes, b->nchanges, sizeof *b->changes, by_seq);
+    qsort(b->changes, b->nchanges, sizeof *b->changes, mt_order_u64);
     buffers_forget(b);
     return 0;
 }
@@ -38,79 +35,49 @@ void mt_buffers_free(struct mt_buffers *b)
 {
     free(b->live);
     free(b->changes);
+    mt_live_allocs_free(b->program);
     memset(b, 0, sizeof *b);
 }
 
-/* How many changes are up to this number. */
-static size_t buffers_changes(const struct mt_buffers *b, uint64_t seq)
+void mt_buffers_launch(struct mt_buffers *b, uint64_t seq)
 {
     size_t lo = 0, hi = b->nchanges;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (b->changes[mid].seq <= seq)
+        if (b->changes[mid] < seq)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo;
-}
-
-/* What a kernel allocates itself has a later number than its launch. */
-static int buffers_from_start(const struct mt_alloc_event *a)
-{
-    return strcmp(a->kind, "device") == 0;
-}
-
-static void buffers_rebuild(struct mt_buffers *b, uint64_t seq)
-{
-    b->nlive = 0;
+    size_t generation = seq == MT_SEQ_NONE ? SIZE_MAX : seq >= MT_SEQ_PROGRAM ? SIZE_MAX - 1 : lo;
+    if (b->built && generation == b->generation && !b->within)
+        return;
+    b->built = 1;
+    b->within = 0;
     b->ever = seq != MT_SEQ_NONE && seq >= MT_SEQ_PROGRAM;
+    b->generation = generation;
+    b->nlive = 0;
+    buffers_forget(b);
     for (size_t i = 0; seq != MT_SEQ_NONE && i < b->nallocs; i++) {
         const struct mt_alloc_event *a = &b->allocs[i];
-        int begun = a->seq <= seq || buffers_from_start(a);
+        /* What a kernel allocates itself has a later number than its launch. */
+        int begun = a->seq < seq || strcmp(a->kind, "device") == 0;
         if (begun && (a->free_seq > seq || b->ever) && a->bytes > 0)
             b->live[b->nlive++] = a;
     }
     qsort(b->live, b->nlive, sizeof *b->live, by_base);
 }
 
-static void buffers_change(struct mt_buffers *b, const struct mt_buffer_change *c)
+void mt_buffers_move(struct mt_buffers *b, uint64_t seq)
 {
-    const struct mt_alloc_event *a = &b->allocs[c->alloc];
-    size_t lo = 0, hi = b->nlive; /* those before it */
-    if (a->bytes == 0 || (c->begins && (buffers_from_start(a) || a->free_seq <= a->seq)))
+    if (!b->program && !(b->program = mt_live_allocs_new(b->allocs, b->nallocs)))
         return;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (by_base(&b->live[mid], &a) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    const struct mt_alloc_event **at = b->live + lo;
-    if (c->begins) {
-        memmove(at + 1, at, (b->nlive++ - lo) * sizeof *at);
-        *at = a;
-    } else if (lo < b->nlive && *at == a) {
-        memmove(at, at + 1, (--b->nlive - lo) * sizeof *at);
-    }
-}
-
-void mt_buffers_launch(struct mt_buffers *b, uint64_t seq)
-{
-    size_t generation = seq == MT_SEQ_NONE ? SIZE_MAX : seq >= MT_SEQ_PROGRAM ? SIZE_MAX - 1 : buffers_changes(b, seq);
-    if (b->built && generation == b->generation)
-        return;
+    b->within = 1;
     buffers_forget(b);
-    if (b->built && generation > b->generation && generation <= b->nchanges && generation - b->generation <= FEW_CHANGES)
-        for (size_t i = b->generation; i < generation; i++)
-            buffers_change(b, &b->changes[i]);
-    else
-        buffers_rebuild(b, seq);
-    b->built = 1;
-    b->generation = generation;
+    (void)mt_live_allocs_advance(b->program, seq);
 }
 
+enum { LOOK_BACK = 64 };
 /* Of allocations that lie over each other, the last one of those that begin shortly before the address. */
 static const struct mt_alloc_event *buffers_last(const struct mt_buffers *b, size_t before, uint64_t address)
 {
@@ -126,6 +93,10 @@ static const struct mt_alloc_event *buffers_last(const struct mt_buffers *b, siz
 const struct mt_buffer_stretch *mt_buffers_stretch_slow(struct mt_buffers *b, uint64_t address)
 {
     struct mt_buffer_stretch *s = &b->recent[b->next++ % MT_BUFFERS_RECENT];
+    if (b->within) {
+        s->in = mt_live_allocs_stretch(b->program, address, &s->first, &s->last);
+        return s;
+    }
     size_t lo = 0, hi = b->nlive; /* the number of allocations that begin at or before the address */
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;

@@ -33,6 +33,7 @@ struct mt_run_launch {
     int moves;                         /* it is under way; `seq` is another one for what comes now (a host
                                           program): only what looks at allocations is told */
     int selected;                      /* to be reported */
+    int timed;                         /* a host program whose accesses come in an order that happened */
     int cooperative;                   /* its CTAs may wait for each other */
 };
 

@@ -27,6 +27,7 @@ int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, st
     m->source = source;
     m->findings = findings;
     m->work = MOST_WORK;
+    m->threads = mt_source_threads(source);
     memory_untraced(m);
     m->allocs = mt_source_allocs(source, &m->nallocs);
     const struct mt_companion *c = mt_findings_companion(findings, source);
@@ -59,17 +60,30 @@ void mt_check_memory_free(struct mt_check_memory *m)
 
 /* ---- blocks ---- */
 
+/* What a host program gets from malloc and its kin: who uses it is known, which byte is written first is not
+ * looked at, as whole structs are copied with what lies between their members. */
+static int memory_is_heap(const struct mt_alloc_event *a)
+{
+    static const char *const kinds[] = {"malloc", "calloc", "realloc", "memalign", "new"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(a->kind, kinds[i]) == 0)
+            return 1;
+    return 0;
+}
+
 static int memory_is_judged(const struct mt_alloc_event *a)
 {
-    return a->bytes <= MOST_BYTES && (strcmp(a->kind, "cudaMalloc") == 0 || strcmp(a->kind, "async") == 0);
+    return (a->bytes <= MOST_BYTES &&
+            (strcmp(a->kind, "cudaMalloc") == 0 || strcmp(a->kind, "async") == 0)) ||
+           memory_is_heap(a);
 }
 
 /* Its bits; those of a trace that asks for too much are all set. */
 static int memory_make(struct mt_check_memory *m, struct mt_written *w, uint64_t bytes)
 {
     uint64_t room = mt_written_room(bytes);
-    if (room > m->work) {
-        m->blind = 1;
+    if (m->threads || room > m->work) {
+        m->blind |= !m->threads;
         mt_written_all(w);
         return 0;
     }
@@ -262,7 +276,7 @@ static int memory_launch(struct mt_check_memory *m, const struct mt_item *item)
     m->kernel = item->kernel;
     m->input = item->input;
     m->step = item->superstep;
-    m->past = l && l->seq >= m->past ? l->seq + 1 : m->past;
+    m->past = l && !m->threads && l->seq >= m->past ? l->seq + 1 : m->past;
     mt_buffers_launch(&m->buffers, l ? l->seq : MT_SEQ_NONE);
     if (rc == 0 && (!l || !l->traced || l->untraced || l->no_records || l->has_ctas))
         memory_blind(m);
@@ -369,12 +383,26 @@ static int memory_too_much(struct mt_check_memory *m, const struct mt_copy_event
     return 1;
 }
 
+/* realloc in a host program: the new block has what the old one had. */
+static int memory_moves(struct mt_check_memory *m, const struct mt_copy_event *c)
+{
+    struct mt_check_block *b = NULL;
+    uint64_t offset;
+    if (!memory_part(m, c->src, 1, &b, &offset))
+        return -1;
+    if (b)
+        b->loaded = 1;
+    return 0;
+}
+
 static int memory_copy(struct mt_check_memory *m, const struct mt_copy_event *c)
 {
     const struct mt_copy_event *kept = c;
     int rc = 0;
     if (c->kind == MT_COPY_NEW || c->kind == MT_COPY_H2H)
         return 0;
+    if (m->threads)
+        return memory_moves(m, c);
     if (mt_check_unordered_copy(&m->unordered, c) != 0)
         return -1;
     mt_buffers_launch(&m->buffers, c->seq);
@@ -416,10 +444,12 @@ int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item)
         return -1;
     if (item->kind == MT_ITEM_BATCH)
         return memory_records(m, item->records, item->count);
+    if (item->host)
+        mt_buffers_move(&m->buffers, item->seq);
     for (size_t i = 0; i < item->count; i++)
         if (memory_run(m, &item->runs[i]) != 0)
             return -1;
-    return mt_check_unordered_runs(&m->unordered, item->runs, item->count);
+    return m->threads ? 0 : mt_check_unordered_runs(&m->unordered, item->runs, item->count);
 }
 
 /* ---- the end ---- */

@@ -53,6 +53,7 @@ struct mt_check_memory {
                       an end */
     uint64_t past; /* numbers below this one have had their turn */
     struct mt_check_unordered unordered; /* has what it has, and where allocations are */
+    int threads;                         /* of a host program */
     int blind;                           /* a launch was not recorded wholly: who uses what is not known */
 };
 

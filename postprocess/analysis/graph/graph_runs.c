@@ -109,8 +109,10 @@ static void step_cut(struct mt_stride_graph *g, struct step *s, uint32_t first)
     if (!g->buffers)
         return;
     const struct mt_buffer_stretch *in = mt_buffers_stretch(g->buffers, address);
-    s->a.buffer = in->in ? in->in->id : MT_BUFFER_NONE;
-    s->a.bytes = in->in ? in->in->bytes : 0;
+    const struct mt_alloc_event *of =
+        in->in && in->in->first ? &g->buffers->allocs[in->in->first - 1] : in->in; /* host: of that call */
+    s->a.buffer = of ? of->id : MT_BUFFER_NONE;
+    s->a.bytes = !of ? 0 : of->like > 1 ? of->total : of->bytes;
     if (r->addresses) {
         uint32_t n = 1;
         while (n < s->count && r->addresses[first + n] >= in->first && r->addresses[first + n] <= in->last)

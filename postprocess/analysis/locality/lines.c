@@ -22,7 +22,7 @@ static int lines_launch(void *self, const struct mt_run_launch *launch)
 static void lines_moves(void *self, uint64_t seq)
 {
     struct mt_lines *l = self;
-    mt_buffers_launch(&l->buffers, seq);
+    mt_buffers_move(&l->buffers, seq);
 }
 
 static struct mt_lines_cell *cell_of(struct mt_lines *l, enum mt_lines_by by, const char *kernel,
@@ -64,7 +64,7 @@ static int by_alloc(struct mt_lines *l, const struct mt_access_run *r)
     uint32_t type = mt_run_type(r) & 3, size = mt_run_size(r);
     for (uint32_t i = 0, n; i < r->count; i += n) {
         const struct mt_buffer_stretch *s = mt_buffers_stretch(&l->buffers, mt_run_address(r, i));
-        const uint64_t alloc = s->in ? (uint64_t)(s->in - l->buffers.allocs) : MT_LINES_NO_ALLOC;
+        const uint64_t alloc = s->in ? mt_buffers_place(&l->buffers, s->in) : MT_LINES_NO_ALLOC;
         n = mt_run_within(r, i, s->first, s->last);
         if (lines_count(l, MT_BY_ALLOC, alloc, type, n, (uint64_t)size * n) != 0)
             return -1;

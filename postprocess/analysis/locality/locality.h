@@ -1,6 +1,7 @@
 /* The analyses of runs together: those that were chosen, fed and merged as runs.h says. */
 #ifndef MT_ANALYSIS_LOCALITY_H
 #define MT_ANALYSIS_LOCALITY_H
+#include "bounces.h"
 #include "coalescing.h"
 #include "conflicts.h"
 #include "lines.h"

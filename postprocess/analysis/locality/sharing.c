@@ -216,7 +216,7 @@ static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const
     const struct mt_alloc_event *a = mt_buffers_find(&x->buffers, address + (touched << page->shift));
     struct mt_sharing_line line = {.superstep = s->w.launch.superstep,
                                    .address = address,
-                                   .alloc = a ? (uint64_t)(a - x->buffers.allocs) : MT_SHARING_NO_ALLOC,
+                                   .alloc = a ? mt_buffers_place(&x->buffers, a) : MT_SHARING_NO_ALLOC,
                                    .kind = kind};
     struct mt_sharing_cell *cell = cell_of(x, first, &s->w.launch, line.alloc);
     if (!cell)

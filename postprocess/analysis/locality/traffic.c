@@ -28,7 +28,7 @@ static int traffic_launch(void *self, const struct mt_run_launch *launch)
 static void traffic_moves(void *self, uint64_t seq)
 {
     struct mt_traffic *t = self;
-    mt_buffers_launch(&t->buffers, seq);
+    mt_buffers_move(&t->buffers, seq);
 }
 
 /* ---- a grid ---- */
@@ -120,7 +120,7 @@ static int traffic_heat(struct mt_traffic *t, const struct mt_access_run *r, uin
         n = mt_run_within(r, i, from,
                           from + ((1ull << bits) - 1) < from ? UINT64_MAX : from + ((1ull << bits) - 1));
         n = n < end - i ? n : end - i;
-        struct mt_traffic_cell c = traffic_count(t, r, (uint64_t)(a - t->buffers.allocs), n);
+        struct mt_traffic_cell c = traffic_count(t, r, mt_buffers_place(&t->buffers, a), n);
         c.piece = (uint32_t)piece;
         if (traffic_add(&t->heat, &c) != 0)
             return -1;
@@ -137,7 +137,7 @@ static int traffic_runs(void *self, const struct mt_access_run *runs, size_t n)
             const struct mt_alloc_event *a = s->in;
             in = mt_run_within(&runs[k], i, s->first, s->last);
             struct mt_traffic_cell c =
-                traffic_count(t, &runs[k], a ? (uint64_t)(a - t->buffers.allocs) : MT_TRAFFIC_NO_ALLOC, in);
+                traffic_count(t, &runs[k], a ? mt_buffers_place(&t->buffers, a) : MT_TRAFFIC_NO_ALLOC, in);
             if (traffic_add(&t->launches, &c) != 0 || (a && traffic_heat(t, &runs[k], i, i + in, a) != 0))
                 return -1;
         }

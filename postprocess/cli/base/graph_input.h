@@ -7,7 +7,7 @@
 #include "pipe.h"
 #include "analysis/base/buffers.h"
 #include "analysis/graph/graph.h"
-#include "analysis/comm/live_allocs.h"
+#include "analysis/base/live_allocs.h"
 #include "analysis/base/locations.h"
 #include "reader/raw/mat_text.h"
 #include "memtrace/host.h"

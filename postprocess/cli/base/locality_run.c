@@ -12,12 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS_MOST = 1024 };
+enum { THREADS_MOST = 1024, HOST_LINE_BITS = 6 /* of x86-64 processors */ };
 
 void mt_locality_run_init(struct mt_locality_run *x)
 {
     memset(x, 0, sizeof *x);
-    x->options.analysis.line_bits = MT_LINE_BITS;
     x->options.analysis.top = 10;
     x->devices = 2;
     x->rows = 25;
@@ -87,6 +86,8 @@ int mt_locality_run_start(struct mt_locality_run *x, struct mt_source *source, s
     if (!x->options.chosen)
         return 0;
     const struct mt_alloc_event *allocs = mt_source_allocs(source, &nallocs);
+    if (!x->options.analysis.line_bits)
+        x->options.analysis.line_bits = mt_source_threads(source) ? HOST_LINE_BITS : MT_LINE_BITS;
     x->source = source;
     x->ninputs = ninputs;
     x->tables = calloc(ninputs, sizeof *x->tables);
@@ -138,6 +139,7 @@ struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const str
                                   .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
                                   .sites = table_of(x, item->input),
                                   .begins = 1,
+                                  .timed = mt_source_threads(x->source) > 1,
                                   .selected = selected,
                                   .cooperative = item->launch && item->launch->cooperative};
 }
@@ -259,7 +261,8 @@ int mt_locality_run_finish(struct mt_locality_run *x, const struct mt_comm *comm
         return 0;
     if (mt_locality_finish(&x->more) != 0)
         return -1;
-    if (mt_locality_run_has(x, MT_LOCALITY_COALESCING) && !mt_locality_has_masks(&x->more))
+    if (mt_locality_run_has(x, MT_LOCALITY_COALESCING) && !mt_locality_has_masks(&x->more) &&
+        !comm->options.threads)
         strcpy(x->notes[0], "coalescing: null, the trace has no lane masks (compact traces of kernels have)");
     if (lacks_lines(x))
         strcpy(x->notes[1],
@@ -305,11 +308,16 @@ void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct
     const size_t launches = mt_comm_reported_launches(comm);
     if (launches < comm->nlaunches)
         fprintf(f, "%zu of the run's ", launches);
-    fprintf(f, "%zu launches, ", comm->nlaunches);
+    if (!comm->options.threads)
+        fprintf(f, "%zu launches, ", comm->nlaunches);
+    else if (comm->nlaunches > 1)
+        fprintf(f, "%zu programs, ", comm->nlaunches);
     if (comm->reported < comm->records)
         fprintf(f, "%" PRIu64 " of its ", comm->reported);
     fprintf(f, "%" PRIu64 " accesses%s", comm->records, comm->reported > comm->records ? " in all" : "");
-    if (comm->options.host)
+    if (comm->options.threads)
+        fputs(" of host code", f);
+    else if (comm->options.host)
         fprintf(f, ", %" PRIu64 " of host code", comm->host_accesses);
     fprintf(f, "%s\n",
             head->complete > 0 ? ""

@@ -1,6 +1,7 @@
 /* What mt-extract and mt-report do alike: traces through the analyses. */
 #include "pipeline.h"
 #include "output/json/comm_json.h"
+#include "output/text/words.h"
 #include "memtrace/grow.h"
 #include "memtrace/record.h"
 #include <stdlib.h>
@@ -49,6 +50,8 @@ void mt_pipeline_host(struct mt_pipeline *p)
 {
     p->options.host = mt_source_host(p->source);
     p->options.threads = mt_source_threads(p->source);
+    if (p->options.threads)
+        mt_words_of_threads();
     /* The filters know it by its name. */
     if (!p->filter.has_kernels || mt_filter_match(&p->filter, MT_HOST_NAME, p->filter.first)) {
         p->options.host_first = p->filter.first;

@@ -2,7 +2,7 @@
  * reads the same whether it was text from the start or a container first. */
 #define _GNU_SOURCE
 #include "convert.h"
-#include "analysis/comm/live_allocs.h"
+#include "analysis/base/live_allocs.h"
 #include "analysis/base/pairmap.h"
 #include "memtrace/grow.h"
 #include "../../../runtime/host/core/text.h"

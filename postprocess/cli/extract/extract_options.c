@@ -59,6 +59,8 @@ static const struct mt_command command = {
         "  conflicts     accesses of two CTAs of one launch to the same bytes, at least one a plain store\n"
         "  traffic       which launch reads and writes which allocation, and where in it\n"
         "  placement     bytes that would cross if the CTAs ran on several devices\n"
+        "  bounces       cache lines that go from thread to thread, by source lines (host traces with "
+        "times)\n"
         "  shared        bank conflicts and hazards of shared memory, and what goes to local memory (JSON "
         "and text\n"
         "                alone; of programs built with --mt-spaces=global,shared,local)\n",

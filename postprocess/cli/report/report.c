@@ -12,6 +12,7 @@
 #include "analysis/onchip/onchip.h"
 #include "analysis/comm/team.h"
 #include "output/json/comm_json.h"
+#include "output/text/words.h"
 #include "page/report.h"
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,8 @@ static int report_graphs(void *arg, const struct mt_item *item, int selected)
         mt_stride_graph_launch(&m->graph, item->kernel, seq);
         mt_stride_graph_launch(&m->lanes, item->kernel, seq);
     }
+    if (item->host)
+        mt_buffers_move(&m->buffers, item->seq);
     if (mt_stride_graph_runs(&m->graph, item->runs, item->count) == 0 &&
         mt_stride_graph_lanes(&m->lanes, item->runs, item->count) == 0)
         return 0;
@@ -184,6 +187,7 @@ static int report_fill(struct make *m)
     r->inputs = m->p.inputs.paths;
     r->ninputs = m->p.inputs.npaths;
     r->local = m->p.options.local;
+    r->threads = m->p.options.threads;
     r->strict = m->p.options.strict;
     r->host = !(m->p.inputs.flags & MT_SOURCE_NO_HOST);
     r->kernels_text = m->p.filter.kernels_text;
@@ -212,7 +216,7 @@ static int report_fill(struct make *m)
     r->onchip_rows = &m->onchip_rows;
     r->findings = &m->findings;
     r->graph.graph = &m->graph;
-    r->graph.stride = mt_stride_graph_kernel_stride(&m->graph, 0);
+    r->graph.stride = mt_words(mt_stride_graph_kernel_stride(&m->graph, 0));
     if (m->lanes.nnodes) {
         r->lanes.graph = &m->lanes;
         r->lanes.stride = mt_stride_graph_kernel_stride(&m->lanes, 1);

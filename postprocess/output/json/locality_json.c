@@ -77,6 +77,18 @@ int mt_coalescing_json(struct mt_json *j, const struct mt_comm_result *r)
     return rc;
 }
 
+/* ---- bounces ---- */
+
+int mt_bounces_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    if (!r->locality->bounces.known)
+        return 0; /* of traces without threads in order there is no such member */
+    mt_json_array(j, mt_locality_names[MT_LOCALITY_BOUNCES], 0);
+    int rc = mt_relation_json(j, MT_REL_bounces, r, NULL, NULL);
+    mt_json_end(j);
+    return rc;
+}
+
 /* ---- conflicts ---- */
 
 static void write_conflict(struct mt_json *j, const struct mt_conflict *c, const struct mt_locality *m,
@@ -95,7 +107,7 @@ static void write_conflict(struct mt_json *j, const struct mt_conflict *c, const
     }
     mt_json_u64(j, "bytes", c->bytes);
     mt_json_hex(j, "address", c->address);
-    mt_json_text(j, "allocation", a ? mt_alloc_label(label, m, (uint64_t)(a - m->allocs)) : NULL);
+    mt_json_text(j, "allocation", a ? mt_alloc_label(label, m, mt_buffers_place(buffers, a)) : NULL);
     if (c->cooperative)
         mt_json_bool(j, "cooperative", 1);
     mt_json_array(j, "ctas", 1);

@@ -91,7 +91,9 @@ const char *mt_alloc_event_label(char *out, const struct mt_alloc_event *a)
     const char *slash = strrchr(a->file, '/'), *file = slash ? slash + 1 : a->file;
     int n = snprintf(out, MT_ALLOC_LABEL, "#%" PRIu64 " %.200s", a->id, *a->name ? a->name : a->kind);
     if (!*a->name && *file && n < MT_ALLOC_LABEL)
-        snprintf(out + n, MT_ALLOC_LABEL - (size_t)n, " %.60s:%" PRIu64, file, a->line);
+        n += snprintf(out + n, MT_ALLOC_LABEL - (size_t)n, " %.60s:%" PRIu64, file, a->line);
+    if (a->like > 1 && n < MT_ALLOC_LABEL)
+        snprintf(out + n, MT_ALLOC_LABEL - (size_t)n, " ×%" PRIu64, a->like);
     return out;
 }
 

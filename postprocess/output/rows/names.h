@@ -46,6 +46,11 @@ const char *mt_comm_location_name(const struct mt_comm *c, uint32_t place);
 /* "#ID NAME" of an allocation, "?" for an index beyond; `out` has room for MT_ALLOC_LABEL. Returns out. */
 enum { MT_ALLOC_LABEL = 300 };
 const char *mt_alloc_label(char *out, const struct mt_locality *m, uint64_t alloc);
+/* Of a host program's call: of all that it allocated. */
+static inline uint64_t mt_alloc_bytes(const struct mt_alloc_event *a)
+{
+    return a->like > 1 ? a->total : a->bytes;
+}
 const char *mt_alloc_event_label(char *out, const struct mt_alloc_event *alloc);
 /* Is any access of the trace known by its site, has any a lane mask? */
 int mt_locality_has_sites(const struct mt_locality *m, enum mt_lines_by by);

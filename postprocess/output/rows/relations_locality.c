@@ -279,7 +279,7 @@ static int relations_conflict(struct mt_tuples *w, const struct mt_comm_result *
     }
     mt_tuples_number(w, c->bytes);
     mt_tuples_number(w, c->address);
-    relations_buffer(w, m, a ? (uint64_t)(a - m->allocs) : UINT64_MAX, label);
+    relations_buffer(w, m, a ? mt_buffers_place(buffers, a) : UINT64_MAX, label);
     mt_tuples_number(w, c->cooperative != 0);
     return mt_tuples_next(w);
 }
@@ -297,6 +297,29 @@ int mt_tuples_of_conflicts(struct mt_tuples *w, const struct mt_comm_result *r)
     for (size_t i = 0; rc == 0 && i < m->conflicts.count; i++)
         rc = relations_conflict(w, r, &list[i], &buffers);
     mt_buffers_free(&buffers);
+    free(list);
+    return rc;
+}
+
+/* ---- bounces ---- */
+
+int mt_tuples_of_bounces(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_locality *m = r->locality;
+    struct mt_bounce *list = mt_bounces_sorted(&m->bounces);
+    char room[2][MT_TUPLES_FILE], label[MT_ALLOC_LABEL];
+    int rc = list ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < m->bounces.count; i++) {
+        const struct mt_bounce *b = &list[i];
+        mt_tuples_text(w, b->kernel);
+        relations_buffer(w, m, b->alloc, label);
+        for (int k = 0; k < 2; k++)
+            mt_tuples_place(w, r->sites->lines.names[b->line[k]], room[k]);
+        mt_tuples_text(w, mt_access_types[b->type]);
+        mt_tuples_numbers(w,
+                          MT_NUMBERS(b->times, b->same, b->thread[0] >> 32, b->thread[1] >> 32, b->address));
+        rc = mt_tuples_next(w);
+    }
     free(list);
     return rc;
 }

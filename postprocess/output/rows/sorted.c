@@ -216,6 +216,25 @@ struct mt_conflict *mt_conflicts_sorted(const struct mt_conflicts *x)
     return sorted_copy(x->list, x->count, sizeof *x->list, by_side, NULL);
 }
 
+static int by_times(const void *a, const void *b, void *arg)
+{
+    (void)arg;
+    const struct mt_bounce *x = a, *y = b;
+    if (x->times != y->times)
+        return x->times > y->times ? -1 : 1;
+    if (x->superstep != y->superstep)
+        return x->superstep < y->superstep ? -1 : 1;
+    for (int i = 0; i < 2; i++)
+        if (x->line[i] != y->line[i])
+            return x->line[i] < y->line[i] ? -1 : 1;
+    return x->alloc != y->alloc ? x->alloc < y->alloc ? -1 : 1 : (int)x->type - (int)y->type;
+}
+
+struct mt_bounce *mt_bounces_sorted(const struct mt_bounces *x)
+{
+    return sorted_copy(x->list, x->count, sizeof *x->list, by_times, NULL);
+}
+
 static int by_alloc(const void *a, const void *b, void *arg)
 {
     (void)arg;

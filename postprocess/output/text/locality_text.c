@@ -374,6 +374,38 @@ int mt_conflicts_text(FILE *f, const struct mt_locality *m, const struct mt_site
     return mt_table_print(&t, f, rows);
 }
 
+/* ---- bounces ---- */
+
+int mt_bounces_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
+{
+    char label[MT_ALLOC_LABEL];
+    struct mt_table t;
+    if (!m->bounces.known)
+        return 0;
+    struct mt_bounce *list = mt_bounces_sorted(&m->bounces);
+    if (!list)
+        return -1;
+    mt_table_init(&t,
+                  "Cache lines handed over, modified, from one thread to another: by who stored last and who "
+                  "takes over",
+                  "buffer|stored by|taken by|type|>times|>common bytes|>other bytes|>thread|>thread");
+    for (size_t i = 0; i < m->bounces.count; i++) {
+        const struct mt_bounce *b = &list[i];
+        mt_table_row(&t, b->times);
+        mt_table_text(&t, mt_alloc_label(label, m, b->alloc));
+        for (int k = 0; k < 2; k++)
+            mt_table_text(&t, mt_location_short(sites->lines.names[b->line[k]]));
+        mt_table_text(&t, mt_access_types[b->type]);
+        mt_table_u64(&t, b->times);
+        mt_table_u64(&t, b->same);
+        mt_table_u64(&t, b->times - b->same);
+        mt_table_u64(&t, b->thread[0] >> 32);
+        mt_table_u64(&t, b->thread[1] >> 32);
+    }
+    free(list);
+    return mt_table_print(&t, f, rows);
+}
+
 /* ---- traffic ---- */
 
 int mt_traffic_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
@@ -396,7 +428,7 @@ int mt_traffic_text(FILE *f, const struct mt_locality *m, const struct mt_sites 
         mt_table_row(&t, sum[2] + sum[3]);
         mt_table_text(&t, mt_alloc_label(label, m, g->cells[first].alloc));
         if (g->cells[first].alloc < m->nallocs)
-            mt_table_u64(&t, m->allocs[g->cells[first].alloc].bytes);
+            mt_table_u64(&t, mt_alloc_bytes(&m->allocs[g->cells[first].alloc]));
         else
             mt_table_text(&t, "-");
         for (int k = 0; k < 4; k++)

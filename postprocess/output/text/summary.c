@@ -6,6 +6,7 @@
 #include "locality_text.h"
 #include "table.h"
 #include "numbers.h"
+#include "words.h"
 #include "reader/base/text.h"
 #include "memtrace/order.h"
 #include "memtrace/record.h"
@@ -17,7 +18,7 @@
 
 /* ---- sentences under way ---- */
 
-enum { SENTENCES = 14 + MT_FINDING_KINDS };
+enum { SENTENCES = 15 + MT_FINDING_KINDS };
 struct summary {
     const struct mt_comm_result *r;
     char *sentence[SENTENCES];
@@ -35,7 +36,7 @@ __attribute__((format(printf, 3, 4))) static void summary_say(struct summary *s,
 {
     va_list args;
     va_start(args, format);
-    if (s->n == SENTENCES || vasprintf(&s->sentence[s->n], format, args) < 0)
+    if (s->n == SENTENCES || vasprintf(&s->sentence[s->n], mt_words(format), args) < 0)
         s->failed = 1;
     else
         s->look[s->n++] = look;
@@ -100,6 +101,14 @@ static struct total summary_totals(const struct summary *s, struct total *by)
     return all;
 }
 
+static uint64_t summary_actors(const struct mt_comm *c)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < c->nlaunches; i++)
+        n += c->launches[i].selected ? c->launches[i].end - c->launches[i].first : 0;
+    return n;
+}
+
 static void summary_kernels(struct summary *s, const struct total *by, const struct total *all)
 {
     size_t top = 0, n = 0;
@@ -114,7 +123,11 @@ static void summary_kernels(struct summary *s, const struct total *by, const str
         return;
     char *name = mt_kernel_short(s->kernels[top]);
     const struct total *t = &by[top];
-    if (n == 1)
+    if (n == 1 && s->r->comm->options.threads)
+        summary_say(s, 0, "The program, %s, loads %s and stores %s in %s.", name ? name : "?",
+                    mt_number_bytes(t->v.load).text, mt_number_bytes(t->v.store).text,
+                    mt_number_many(summary_actors(s->r->comm), "thread", "threads").text);
+    else if (n == 1)
         summary_say(s, 0, "One kernel, %s, moves all bytes: %s loaded, %s stored in %s.", name ? name : "?",
                     mt_number_bytes(t->v.load).text, mt_number_bytes(t->v.store).text,
                     mt_number_many(t->launches, "launch", "launches").text);
@@ -167,12 +180,13 @@ static void summary_senders(const struct summary *s, const struct total *all, ch
     const struct mt_comm_options *o = &s->r->comm->options;
     size_t at = 0;
     for (int i = 0; i < MT_SENDER_KINDS && at < room; i++) {
-        if (i == MT_FROM_SAME_LAUNCH ? o->strict : i == MT_FROM_SAME_CTA && o->local)
+        if ((i == MT_FROM_SAME_LAUNCH ? o->strict : i == MT_FROM_SAME_CTA && o->local) ||
+            (o->threads && i != MT_FROM_SAME_LAUNCH && s->r->comm->nlaunches == 1))
             continue;
         at += (size_t)snprintf(out + at, room - at, "%s%s (%s)%s by %s", at ? ", " : "",
                                mt_number_bytes(all->v.from[i]).text,
                                mt_number_percent(all->v.from[i], all->v.load).text,
-                               at ? "" : " were last written", mt_sender_words[i]);
+                               at ? "" : " were last written", mt_words(mt_sender_words[i]));
     }
 }
 
@@ -188,7 +202,7 @@ static void summary_transfers(struct summary *s, const struct total *all)
         return;
     }
     if (!all->v.comm_load) {
-        summary_say(s, 0, "No CTA loads what %s wrote%s", nobody[o->local != 0][o->strict != 0],
+        summary_say(s, 0, "No CTA loads what %s wrote%s", mt_words(nobody[o->local != 0][o->strict != 0]),
                     f.from_host ? ": all that has a writer came from the host." : ".");
     } else {
         char *from = mt_kernel_short(f.pairs ? s->kernels[f.top.src] : "");
@@ -344,11 +358,39 @@ static void summary_conflicts(struct summary *s)
     free(list);
 }
 
+/* The buffer whose lines go to and fro most, and the pair of source lines that does it most often. */
+static void summary_bounces(struct summary *s)
+{
+    const struct mt_locality *m = s->r->locality;
+    struct mt_bounce *list = mt_bounces_sorted(&m->bounces);
+    char label[MT_ALLOC_LABEL];
+    uint64_t all = 0, same = 0, sum = 0;
+    s->failed |= !list;
+    for (size_t i = 0; list && i < m->bounces.count; i++) {
+        sum += list[i].times;
+        if (list[i].alloc == list[0].alloc) {
+            all += list[i].times;
+            same += list[i].same;
+        }
+    }
+    if (all) {
+        uint32_t from = list[0].line[0], to = list[0].line[1];
+        summary_say(s, all - same > all / 2,
+                    "Cache lines go from thread to thread %s, those of %s %s: %s %s, mostly from %s to %s.",
+                    mt_number_many(sum, "time", "times").text, mt_alloc_label(label, m, list[0].alloc),
+                    mt_number_count(all).text, mt_number_percent(all - same, all).text,
+                    "for other bytes than were stored (false sharing)",
+                    mt_location_short(s->r->sites->lines.names[from]),
+                    mt_location_short(s->r->sites->lines.names[to]));
+    }
+    free(list);
+}
+
 static void summary_placement(struct summary *s)
 {
     const struct mt_placement *p = s->r->placement;
     int best = 0;
-    if (!p->load)
+    if (!p->load || s->r->comm->options.threads)
         return;
     for (int i = 1; i < MT_PLACE_POLICIES; i++)
         best = p->cross[i] < p->cross[best] ? i : best;
@@ -423,6 +465,7 @@ static void summary_all(struct summary *s, const struct mt_estimates *estimates)
     summary_lines(s);
     summary_coalescing(s);
     summary_sharing(s);
+    summary_bounces(s);
     summary_turns(s);
     summary_footprint(s);
     summary_onchip(s, mt_banks_sentence);

@@ -1,6 +1,7 @@
 /* False sharing by kernel, in a sentence. */
 #define _GNU_SOURCE
 #include "summary.h"
+#include "words.h"
 #include "output/rows/sorted.h"
 #include "numbers.h"
 #include "table.h"
@@ -109,7 +110,7 @@ int mt_falsely_sentence(const struct mt_comm_result *r, const uint32_t *rank, co
     if (named) {
         falsely_words(r, kernels, list, named, words, sizeof words);
         *look = falsely_share(list) > 0.1;
-        if (asprintf(sentence, "CTAs share cache lines of %s bytes falsely: %s.",
+        if (asprintf(sentence, mt_words("CTAs share cache lines of %s bytes falsely: %s."),
                      mt_number_count(1ull << x->options.line_bits).text, words) < 0) {
             *sentence = NULL;
             rc = -1;

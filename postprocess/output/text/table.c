@@ -1,6 +1,7 @@
 /* Tables of text for people: columns as wide as they need to be, words to the left, numbers to the right. */
 #define _GNU_SOURCE
 #include "table.h"
+#include "words.h"
 #include "memtrace/grow.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -39,7 +40,8 @@ const char mt_table_halves[] =
 void mt_table_init(struct mt_table *t, const char *title, const char *heads)
 {
     memset(t, 0, sizeof *t);
-    t->title = title;
+    t->title = mt_words(title);
+    heads = mt_words(heads);
     mt_table_row(t, UINT64_MAX);
     while (*heads && t->columns < MT_TABLE_COLUMNS) {
         size_t n = strcspn(heads, "|");

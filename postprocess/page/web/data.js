@@ -1,5 +1,17 @@
 // The data that mt-report put into the page, unpacked.
 const data = JSON.parse(document.getElementById("data").textContent);
+// A host program is a launch, its threads are what CTAs are: our own words in its (output/text/words.def). Names of a trace never go through it.
+const ofThreads = !!data.phrases;
+function say(text) {
+  if (!ofThreads || !text) return text;
+  let out = "";
+  for (let at = 0; at < text.length;) {
+    const p = data.phrases.find(([from]) => text.startsWith(from, at));
+    out += p ? p[1] : text[at];
+    at += p ? p[0].length : 1;
+  }
+  return out;
+}
 
 // Numbers as LEB128 in base64, one after another.
 function unpacker(text) {
@@ -70,9 +82,9 @@ function* unpackParts(list) {
 
 // The volumes of a launch, kernel, CTA or SM; whose bytes its communication is: [words, a volume's bytes, words where room is scarce, does an option leave them out?]
 const volumeKeys = ["load", "store", "commLoad", "commStore", "sameLaunch", "sameCta"];
-const senderKinds = [["another CTA of the same launch", (v) => v.sameLaunch, "other CTA, same launch", data.options.strict],
-  ["another CTA of an earlier launch", (v) => v.commLoad - v.sameLaunch - v.sameCta, "other CTA, earlier launch", false],
-  ["the same CTA of an earlier launch", (v) => v.sameCta, "same CTA, earlier launch", data.options["same-cta"] === "local"]].filter(([, , , out]) => !out);
+const senderKinds = [[say("another CTA of the same launch"), (v) => v.sameLaunch, say("other CTA, same launch"), data.options.strict],
+  [say("another CTA of an earlier launch"), (v) => v.commLoad - v.sameLaunch - v.sameCta, say("other CTA, earlier launch"), false],
+  [say("the same CTA of an earlier launch"), (v) => v.sameCta, say("same CTA, earlier launch"), data.options["same-cta"] === "local"]].filter(([, , , out], i) => !out && !(ofThreads && i));
 // In the words of docs/definitions.md.
 const communicationWords = document.getElementById("communication").textContent;
 

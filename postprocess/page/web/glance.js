@@ -13,26 +13,27 @@ function largest(list, of) { return list.reduce((m, r) => m === null || of(r) > 
 function glanceKernels() {
   const rows = kernelRows(), all = rows.reduce((s, r) => s + r.load + r.store, 0), top = largest(rows, (r) => r.load + r.store);
   if (!data.has.data || !all) return null;
-  if (rows.length === 1) return glanceItem("kernel", "volumes", false, "One kernel, ", kernelWord(top.name), ", moves all bytes: ", bytes(top.load), " loaded, ", bytes(top.store), " stored in ", many(top.launches, "launch", "launches"), ".");
+  if (rows.length === 1 && ofThreads) return glanceItem("kernel", "volumes", false, "The program, ", kernelWord(top.name), ", loads ", bytes(top.load), " and stores ", bytes(top.store), " in ", many(top.ctas, "thread"), ".");
+  if (rows.length === 1) return glanceItem("kernel", "volumes", false, say("One kernel, "), kernelWord(top.name), ", moves all bytes: ", bytes(top.load), " loaded, ", bytes(top.store), " stored in ", many(top.launches, "launch", "launches"), ".");
   return glanceItem("kernel", "volumes", false, kernelWord(top.name), " moves most: ", bytes(top.load + top.store), ", ", percent(top.load + top.store, all), " of all bytes, in ", count(top.launches), " of ", many(launches.length, "launch", "launches"), ".");
 }
 function glanceTransfers() {
   if (!data.has.comm || !data.has.transfers || !launches.length) return null;
   const t = totals();
-  const nobody = [["another CTA or an earlier launch", "an earlier launch"], ["another CTA", "another CTA of an earlier launch"]][+(data.options["same-cta"] === "local")][+!!data.options.strict];
-  if (!t.commLoad) return glanceItem("comm", "transfers", false, "No CTA loads what " + nobody + " wrote", t.fromHost ? ": all that has a writer came from the host." : ".");
+  const nobody = [[say("another CTA or an earlier launch"), say("an earlier launch")], [say("another CTA"), say("another CTA of an earlier launch")]][+(data.options["same-cta"] === "local")][+!!data.options.strict];
+  if (!t.commLoad) return glanceItem("comm", "transfers", false, say("No CTA loads what ") + nobody + " wrote", t.fromHost ? ": all that has a writer came from the host." : ".");
   const pairs = new Map();
   for (const r of transferRows)
     if (r.source && r.target) pairs.set(r.source + " " + r.target, {from: r.source, to: r.target, size: ((pairs.get(r.source + " " + r.target) || {}).size || 0) + r.size});
   const top = largest([...pairs.values()], (p) => p.size), name = (k) => kernelWord(kernelNames[k]);
   const part = (n) => bytes(n) + (data.has.data ? " (" + percent(n, t.load) + ")" : "");
   const parts = data.has.senders ? senderKinds.map(([words, of], i) => part(of(t)) + (i ? "" : " were last written") + " by " + words).join(", ") : part(t.commLoad) + " are communication";
-  return glanceItem("comm", "transfers", false, "Of what CTAs load, ", parts, top && pairs.size > 1 ? "; most of it goes from " : top ? "; it goes from " : "", top ? name(top.from) : "", top ? " to " : "", top ? name(top.to) : "", top && pairs.size > 1 ? ": " + bytes(top.size) : "", ".");
+  return glanceItem("comm", "transfers", false, say("Of what CTAs load, "), parts, top && pairs.size > 1 ? "; most of it goes from " : top ? "; it goes from " : "", top ? name(top.from) : "", top ? " to " : "", top ? name(top.to) : "", top && pairs.size > 1 ? ": " + bytes(top.size) : "", ".");
 }
 function glanceHost() {
   const t = data.HCV ? totals() : null;
   if (!t || !t.toHost) return null;
-  return glanceItem("host", "transfers", false, "Host code loads ", bytes(t.toHost), " that CTAs wrote", t.fromHost ? "; CTAs load " + bytes(t.fromHost) + " that the host wrote." : ".");
+  return glanceItem("host", "transfers", false, "Host code loads ", bytes(t.toHost), say(" that CTAs wrote"), t.fromHost ? say("; CTAs load ") + bytes(t.fromHost) + " that the host wrote." : ".");
 }
 function glanceLine() {
   if (!hotLines) return null;
@@ -67,16 +68,21 @@ function falselyShared() {
 function glanceSharing() {
   const list = falselyShared(), named = 3;
   if (!list.length) return null;
-  return glanceItem("sharing", "sharing", list[0].bad / list[0].all > 0.1, "CTAs share cache lines of ", count(data.sharing.line_size), " bytes falsely: ",
+  return glanceItem("sharing", "sharing", list[0].bad / list[0].all > 0.1, say("CTAs share cache lines of "), count(data.sharing.line_size), " bytes falsely: ",
     ...list.slice(0, named).flatMap((k, i) => [(i ? "; " : "") + percent(k.bad, k.all) + " of " + (i ? "those" : "the accesses") + " of ", kernelWord(k.kernel), ", most of them in ", code(largest([...k.sums], (p) => p[1])[0])]),
-    list.length > named ? "; and some of " + many(list.length - named, "other kernel") : "", ".");
+    list.length > named ? "; and some of " + many(list.length - named, say("other kernel")) : "", ".");
+}
+function glanceBounces() {
+  const rows = data.bounces || [], top = rows[0], of = rows.filter((r) => r.label === (top && top.label)), all = d3.sum(of, (r) => r.times), other = all - d3.sum(of, (r) => r.same);
+  return top ? glanceItem("bounces", "bounces", other > all / 2, "Cache lines go from thread to thread ", many(d3.sum(rows, (r) => r.times), "time"), ", those of ", code(top.label), " ", count(all), ": ", percent(other, all),
+    " for other bytes than were stored (false sharing), mostly from ", code(baseName(top.from), top.from), " to ", code(baseName(top.to), top.to), ".") : null;
 }
 function glanceConflicts() {
   if (!data.conflicts || !launches.length) return null;
   const rows = conflictRows();
-  if (!rows.length) return glanceItem("conflicts", "conflicts", false, "No two CTAs of one launch conflict: none writes with a plain store what another one touches.");
+  if (!rows.length) return glanceItem("conflicts", "conflicts", false, say("No two CTAs of one launch conflict: none writes with a plain store what another one touches."));
   const top = largest(rows, (r) => r.bytes);
-  return glanceItem("conflicts", "conflicts", true, many(rows.length, "conflict"), " between CTAs of one launch (races, unless the program orders them), the largest in ", kernelWord(top.kernel), ": ",
+  return glanceItem("conflicts", "conflicts", true, many(rows.length, "conflict"), say(" between CTAs of one launch (races, unless the program orders them), the largest in "), kernelWord(top.kernel), ": ",
     code(top.a), " against ", code(top.b), " on ", bytes(top.bytes), ".");
 }
 // Buffers of equal size of which a kernel reads one and writes the other, and its next launch the other way round, as output/text/summary_turns.c
@@ -105,26 +111,26 @@ function bufferTurns() {
 function glanceTurns() {
   const pairs = bufferTurns(), top = pairs[0], others = new Set(pairs.map((p) => p.a + "," + p.b)).size - 1;
   return top && glanceItem("turns", "buffers", false, code(buffers[top.a].label), " and ", code(buffers[top.b].label), " (", bytes(buffers[top.a].bytes), " each) take turns: ", kernelWord(kernelNames[top.kernel]),
-    " reads one and writes the other, and its next launch the other way round, ", many(top.times, "time"), others ? "; so do others: " + many(others, "pair") : "", ".");
+    say(" reads one and writes the other, and its next launch the other way round, "), many(top.times, "time"), others ? "; so do others: " + many(others, "pair") : "", ".");
 }
 function glanceFootprint() {
   const f = footprint();
-  return f && f.lines ? glanceItem("footprint", "reuse", false, filtered ? "The run, with launches that are left out here, touches " : "The run touches ", many(f.lines, "cache line"), " of ", count(data.reuse.line_size), " bytes: its footprint is ", bytes(f.bytes), ".") : null;
+  return f && f.lines ? glanceItem("footprint", "reuse", false, filtered ? say("The run, with launches that are left out here, touches ") : "The run touches ", many(f.lines, "cache line"), " of ", count(data.reuse.line_size), " bytes: its footprint is ", bytes(f.bytes), ".") : null;
 }
 function glancePlacement() {
   const p = data.placement;
-  if (!p || !p.load) return null;
+  if (!p || !p.load || ofThreads) return null;
   const best = largest(Object.keys(p.policies), (k) => -p.policies[k].cross);
   const cross = p.policies[best].cross;
   return glanceItem("placement", "placement", false, "Over ", many(p.devices, "device"), ", ", cross ? percent(cross, p.load) : "none", " of the communication would cross with the best placement tried, ", placementNames[best] || best, ".");
 }
 function glanceNothing() {
-  return glanceItem("nothing", "timeline", false, launches.length ? "No access of the traced launches " + (shared ? "to global memory " : "") + "was recorded: their kernels touch no global memory, or filters left nothing." : "No launch is in this trace, or filters left none.");
+  return glanceItem("nothing", "timeline", false, launches.length ? say("No access of the traced launches ") + (shared ? "to global memory " : "") + "was recorded: their kernels touch no global memory, or filters left nothing." : say("No launch is in this trace, or filters left none."));
 }
 // What no panel shows: made of the findings of memtrace check.
 function glanceFindings() { return (data.findings || []).map(([look, text]) => glanceItem("finding", "", !!look, text)); }
 function drawGlance() {
-  const items = ((!launches.length || !data.totals.records) && !data.totals.host_accesses && !data.from_json ? [glanceNothing(), glanceHazards(), glanceBanks(), ...glanceFindings()] : [glanceConflicts(), glanceHazards(), glanceKernels(), glanceTransfers(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glanceTurns(), glanceFootprint(), glanceBanks(), glancePlacement(), ...glanceFindings()]).filter(Boolean);
+  const items = ((!launches.length || !data.totals.records) && !data.totals.host_accesses && !data.from_json ? [glanceNothing(), glanceHazards(), glanceBanks(), ...glanceFindings()] : [glanceConflicts(), glanceHazards(), glanceKernels(), glanceTransfers(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glanceBounces(), glanceTurns(), glanceFootprint(), glanceBanks(), glancePlacement(), ...glanceFindings()]).filter(Boolean);
   items.sort((a, b) => b.warn - a.warn);
   return items.length ? el("div", {class: "glance", id: "glance"}, el("h2", {}, "At a glance"), el("ul", {}, ...items.map((i) =>
     el("li", {class: i.warn ? "look" : "", "data-glance": i.id}, ...i.parts.filter((p) => p !== ""), ...(i.panel ? [" ", el("a", {href: "#" + i.panel, "aria-label": "see " + i.panel.split("&")[0]}, "see")] : []))))) : null;

@@ -39,8 +39,16 @@ function turn() {
 }
 
 const panels = {};
+// Panels that say nothing of a host program, and the words of the page's own text.
+function fitThreads() {
+  if (!ofThreads) return;
+  document.getElementById("timeline").remove();
+  document.querySelector("dl.terms").remove();
+  document.querySelector("footer details").remove();
+}
 async function drawPage() {
   startShared();
+  fitThreads();
   const draws = {overview: drawOverview, timeline: drawTimeline, transfers: drawTransfers, volumes: drawVolumes, buffers: drawBuffers, strides: drawStrides, lines: drawLines,
                  plots: drawPlots, shared: drawShared, tables: drawTables};
   const panel = async (id) => {

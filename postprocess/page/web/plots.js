@@ -59,7 +59,7 @@ function coalescingBlock() {
   if (!rows.length) return block("coalescing", "Coalescing", null, nothing("No warp accessed global memory."));
   const sum = (key) => whole.reduce((s, r) => s + r[key], 0), moved = sum("sectors") * sectorBytes;
   const picture = bars(whole.map((r) => ({name: (r.line === "?" ? r.kernel : baseName(r.line)) + " " + r.type,
-    title: [r.kernel + (r.kernels > 1 ? " and " + many(r.kernels - 1, "other kernel") : ""), r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r), r.type === "atomic" ? atomicWords : null].filter(Boolean).join("\n"),
+    title: [r.kernel + (r.kernels > 1 ? " and " + many(r.kernels - 1, say("other kernel")) : ""), r.line + ", " + r.type, many(r.requests, "request") + " of " + many(r.accesses, "lane", "lanes"), many(r.sectors, "sector") + ", " + many(r.lines, "line"), strideWords(r), r.type === "atomic" ? atomicWords : null].filter(Boolean).join("\n"),
     full: [r.line === "?" ? r.kernel : r.line, r.type].join(" "), pick: lineLink(r.line), parts: [[usedBytes(r), "load"], [movedBytes(r) - usedBytes(r), "store-pale"]],
     text: perRequest(r) + " sectors per request, " + usedShare(r) + " used"})), "Sectors moved by line", 14, ["used (B)", "moved in vain (B)"]);
   const out = block("coalescing", "Coalescing", "Bytes that warps' requests move, in sectors of " + sectorBytes + " bytes: what is used of them (a byte that several lanes of a request ask for counts once: the efficiency of mt-extract), and what is moved in vain; the lines with most of that first.", el("p", {id: "coalescing-sum"},
@@ -70,7 +70,7 @@ function coalescingBlock() {
 }
 
 // ---- reuse ----
-const levels = [["CTA", "load", 6], ["SM", "store", 3.6], ["device", "good", 1.4]]; // the narrower ones lie over the wider ones
+const levels = [["CTA", "load", 6], ["SM", "store", 3.6], ["device", "good", 1.4]].filter(([level]) => !ofThreads || level !== "SM"); // the narrower ones lie over the wider ones
 // Uses that would miss in a cache of 2^k lines with the least recently used one replaced, k = 0, 1, …
 function missCurve(launchesOf, level) {
   let uses = 0, largest = 1, lines = 0;
@@ -113,11 +113,11 @@ function reusePicture() {
   for (const c of curves) {
     svg.append("path").attr("stroke", `var(--${c.colour})`).style("stroke-width", c.wide).attr("d", d3.line().x((p) => x(p[0])).y((p) => y(p[1]))(c.points));
     svg.append("g").selectAll("circle").data(c.points).join("circle").attr("cx", (p) => x(p[0])).attr("cy", (p) => y(p[1])).attr("r", 2 + c.wide / 2).attr("fill", `var(--${c.colour})`)
-      .on("mousemove", (p) => showTip(d3.event.clientX, d3.event.clientY, ["per " + c.level + ", cache of " + bytes(p[0] * size), percent(p[2], c.uses) + " miss", many(p[2], "use") + " of " + count(c.uses)]))
+      .on("mousemove", (p) => showTip(d3.event.clientX, d3.event.clientY, ["per " + say(c.level) + ", cache of " + bytes(p[0] * size), percent(p[2], c.uses) + " miss", many(p[2], "use") + " of " + count(c.uses)]))
       .on("mouseleave", hideTip);
   }
-  const words = curves.map((c) => [c.colour, (c.level === "device" ? (chosen.length > 1 ? "one launch touches at most " : "the launch touches ") : "one " + c.level + " touches at most ") + many(c.largest, "line") + " (" + bytes(c.largest * size) + ")"]);
-  return el("div", {}, figure("Misses by size of a cache", svg.node(), () => curves.flatMap((c) => c.points.map((p) => ({level: c.level, bytes: p[0] * size, misses: p[2], uses: c.uses}))),
+  const words = curves.map((c) => [c.colour, (c.level === "device" ? (chosen.length > 1 ? say("one launch touches at most ") : say("the launch touches ")) : "one " + say(c.level) + " touches at most ") + many(c.largest, "line") + " (" + bytes(c.largest * size) + ")"]);
+  return el("div", {}, figure("Misses by size of a cache", svg.node(), () => curves.flatMap((c) => c.points.map((p) => ({level: say(c.level), bytes: p[0] * size, misses: p[2], uses: c.uses}))),
     [textColumn("cache per", "level"), numberColumn("size (B)", "bytes"), numberColumn("misses", "misses"), numberColumn("uses", "uses")]), colourLegend(words), el("p", {class: "muted"}, footprintWords()));
 }
 // What the whole run touches, and its largest launch: [lines, launch with most, its lines]; null: not known.
@@ -138,16 +138,17 @@ function findFootprint() {
 }
 function footprintWords() {
   const f = footprint();
-  return f ? "The whole run touches " + many(f.lines, "line") + " (" + bytes(f.bytes) + "); " + (filtered ? "the largest launch shown, " : "its largest launch, ") + f.step + " (" + middle(shortKernel(f.kernel), 40) + "), " + bytes(f.most) + "." : "";
+  if (f && ofThreads) return "It touches " + many(f.lines, "cache line") + " of " + bytes(data.reuse.line_size) + " (" + bytes(f.bytes) + ").";
+  return f ? "The whole run touches " + many(f.lines, "line") + " (" + bytes(f.bytes) + "); " + (filtered ? say("the largest launch shown, ") : say("its largest launch, ")) + f.step + " (" + middle(shortKernel(f.kernel), 40) + "), " + bytes(f.most) + "." : "";
 }
 function reuseBlock() {
   if (!data.reuse) return null;
-  return living("reuse", "Reuse", "How much would miss in a cache of a given size, if each CTA, each SM, or the whole device had one (least recently used line replaced, lines of "
+  return living("reuse", "Reuse", say("How much would miss in a cache of a given size, if each CTA, each SM, or the whole device had one (least recently used line replaced, lines of ")
     + data.reuse.line_size + " bytes" + (data.reuse.sample > 1 ? ", estimated from one line in " + data.reuse.sample : "") + ").", reusePicture);
 }
 
 // ---- sharing ----
-const sharingKinds = [["private", "muted", "one CTA"], ["read", "load", "several read"], ["true", "good", "one writes what others use"], ["false", "store", "false sharing: different bytes of a line"]];
+const sharingKinds = [["private", "muted", say("one CTA")], ["read", "load", "several read"], ["true", "good", "one writes what others use"], ["false", "store", "false sharing: different bytes of a line"]];
 function sharingPicture() {
   const sums = new Map(), top = [];
   for (const [kernel, step, v] of chosenLaunches(data.sharing.kernels)) {
@@ -178,24 +179,24 @@ function conflictRows() {
 function conflictsBlock() {
   if (!data.conflicts) return null;
   const rows = conflictRows();
-  if (!rows.length) return block("conflicts", "Conflicts between CTAs", null, nothing("No two CTAs of one launch touched the same byte with a plain store among them."));
-  const out = block("conflicts", "Conflicts between CTAs", "Bytes that two CTAs of one launch touched, at least one of them with a plain store: CUDA orders neither before the other.",
+  if (!rows.length) return block("conflicts", say("Conflicts between CTAs"), null, nothing(say("No two CTAs of one launch touched the same byte with a plain store among them.")));
+  const out = block("conflicts", say("Conflicts between CTAs"), say("Bytes that two CTAs of one launch touched, at least one of them with a plain store: CUDA orders neither before the other."),
     virtualTable(rows.sort((a, b) => b.bytes - a.bytes), [textColumn("kernel", "kernel", true), launchColumn("step"), Object.assign(textColumn("one", "a"), {pick: (r) => lineLink(r.lineA)}),
       Object.assign(textColumn("other", "b"), {pick: (r) => lineLink(r.lineB)}), numberColumn("bytes", "bytes"),
-      textColumn("first at", "address", true), Object.assign(textColumn("allocation", "allocation"), {pick: (r) => bufferLink(r.allocation)}), textColumn("for example CTAs", "ctas")], "Conflicts"));
+      textColumn("first at", "address", true), Object.assign(textColumn("allocation", "allocation"), {pick: (r) => bufferLink(r.allocation)}), textColumn(say("for example CTAs"), "ctas")], "Conflicts"));
   out.className = "wide";
   return out;
 }
 
 // ---- placement ----
-const placementNames = {block: "blocks of CTAs", robin: "round robin", mincut: "least traffic found"};
+const placementNames = {block: say("blocks of CTAs"), robin: "round robin", mincut: "least traffic found"};
 function placementBlock() {
-  const p = data.placement;
+  const p = ofThreads ? null : data.placement;
   if (!p) return null;
   const known = Object.values(p.policies).every((x) => typeof x.distinct === "number");
   if (!p.load) return block("placement", "On " + many(p.devices, "device"), null, nothing("There is no communication: nothing would cross."));
-  return block("placement", "On " + many(p.devices, "device"), "If each launch’s CTAs were dealt out to " + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " of communication. Each byte counts each time it is read"
-    + (known ? "; those that differ, once for each launch and device that reads them." : "; how many differ is not known."),
+  return block("placement", "On " + many(p.devices, "device"), say("If each launch’s CTAs were dealt out to ") + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " of communication. Each byte counts each time it is read"
+    + (known ? say("; those that differ, once for each launch and device that reads them.") : "; how many differ is not known."),
     bars(Object.keys(p.policies).map((k) => placementRow(k, p.policies[k], p.load, known)), "Bytes across devices", 8, known ? ["different (B)", "read again (B)"] : ["across (B)"]),
     known ? colourLegend([["store", "different"], ["store-pale", "read again"]]) : null);
 }
@@ -220,11 +221,23 @@ function variableLink(name) {
   return of.length ? lineLink(largest(of, (r) => r.bytes).line) : null;
 }
 
+// ---- lines that go to and fro between threads ----
+function bounceRows() {
+  return (data.bounces || []).map((b) => Object.assign({other: b.times - b.same, first: "thread " + b.from_thread + " → " + b.to_thread}, b));
+}
+function bouncesBlock() {
+  if (!data.bounces) return null;
+  const rows = bounceRows(), text = "Cache lines that one thread has stored into and another one touches next: who stored last, who takes over. Without common bytes it is false sharing.";
+  if (!rows.length) return block("bounces", "Lines that go to and fro", text, nothing("No line that a thread had stored into was touched by another one."));
+  return block("bounces", "Lines that go to and fro", text, virtualTable(rows, [Object.assign(textColumn("buffer", "label"), {pick: (r) => bufferLink(r.label)}), Object.assign(textColumn("stored by", "from"), {text: (r) => baseName(r.from), hint: (r) => r.from, pick: (r) => lineLink(r.from)}),
+    Object.assign(textColumn("taken by", "to"), {text: (r) => baseName(r.to), hint: (r) => r.to, pick: (r) => lineLink(r.to)}), textColumn("type", "type"), numberColumn("times", "times"), numberColumn("common bytes", "same"), numberColumn("other bytes", "other", "false sharing"), textColumn("first", "first")], "Lines that go to and fro"));
+}
+
 function drawPlots(section) {
   const l = data.lines || {};
-  const panels = [coalescingBlock(), volumesBlock("allocations", "By allocation", l.allocations, bufferLink), volumesBlock("variables", "By variable", l.variables, variableLink), reuseBlock(),
-    data.sharing ? living("sharing", "Sharing of cache lines", "Accesses by how the CTAs of a launch share the line of " + data.sharing.line_size + " bytes that they fall in; the buffers with most false sharing first.", sharingPicture) : null,
-    placementBlock(), conflictsBlock()].filter(Boolean);
+  const panels = [ofThreads ? null : coalescingBlock(), volumesBlock("allocations", "By allocation", l.allocations, bufferLink), volumesBlock("variables", "By variable", l.variables, variableLink), reuseBlock(),
+    data.sharing ? living("sharing", "Sharing of cache lines", say("Accesses by how the CTAs of a launch share the line of ") + data.sharing.line_size + " bytes that they fall in; the buffers with most false sharing first.", sharingPicture) : null,
+    bouncesBlock(), placementBlock(), conflictsBlock()].filter(Boolean);
   if (!panels.length) {
     section.append(nothing(data.from_json ? "The comm.json has none of the further analyses; mt-extract makes them with --sections more." : "These analyses were left out (--quick)."));
     return;

@@ -64,10 +64,10 @@ function virtualTable(rows, columns, label, filter) {
 
 // ---- the tables ----
 function numberColumn(name, key, title) {
-  return {name, num: true, title, get: (r) => r[key], text: (r) => count(r[key])};
+  return {name: say(name), num: true, title: say(title), get: (r) => r[key], text: (r) => count(r[key])};
 }
 function textColumn(name, key, mono) {
-  return {name, mono, get: (r) => r[key], text: (r) => r[key] === "" || r[key] === null ? "–" : r[key]};
+  return {name: say(name), mono, get: (r) => r[key], text: (r) => r[key] === "" || r[key] === null ? "–" : r[key]};
 }
 function placeColumn() {
   return {name: "source", csv: (r) => r.file ? r.file + ":" + r.line : "", pick: (r) => lineLink(r.file + ":" + r.line), get: (r) => r.file ? r.file + ":" + String(r.line).padStart(8) : null, text: (r) => place(r.file, r.line),
@@ -134,30 +134,30 @@ function failedColumn() {
 
 function tableList() {
   const list = [];
-  list.push(["Kernels", kernelRows(), [textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("launches", "launches"),
-    numberColumn("CTA instances", "ctas"), ...volumeColumns, ...senderColumns(data.has.senders), numberColumn("time (ns)", "ns")]]);
-  list.push(["Launches", launches.concat(untracedLaunches).map((l) => Object.assign({name: kernelNames[l.kernel], ns: l.known ? l.end - l.begin : null}, l)), [
+  if (!ofThreads) list.push(["Kernels", kernelRows(), [textColumn("kernel", "name", true), ...libraryColumn(), numberColumn("launches", "launches"),
+    numberColumn(say("CTA instances"), "ctas"), ...volumeColumns, ...senderColumns(data.has.senders), numberColumn("time (ns)", "ns")]]);
+  if (!ofThreads) list.push(["Launches", launches.concat(untracedLaunches).map((l) => Object.assign({name: kernelNames[l.kernel], ns: l.known ? l.end - l.begin : null}, l)), [
     launchColumn("superstep", "– : not traced"), textColumn("kernel", "name", true), ...failedColumn(), ...libraryColumn(), numberColumn("stream", "stream"),
     {name: "grid", get: (r) => r.grid && r.grid[0] * r.grid[1] * r.grid[2], text: (r) => dimText(r.grid), csv: (r) => dimText(r.grid), num: true},
     {name: "block", get: (r) => r.block && r.block[0] * r.block[1] * r.block[2], text: (r) => dimText(r.block), csv: (r) => dimText(r.block), num: true},
     ...volumeColumns, ...senderColumns(data.has.senders), numberColumn("records", "records"), numberColumn("untraced", "untraced", "accesses that have no record"),
     numberColumn("begin (ns)", "begin"), numberColumn("time (ns)", "ns"), placeColumn()]]);
-  if (data.has.transfers)
+  if (data.has.transfers && !ofThreads)
     list.push(["Transfers", transferTableRows(), [textColumn("from", "source", true), launchColumn("sourceStep"),
       textColumn("to", "target", true), launchColumn("targetStep"), numberColumn("bytes", "size"),
-      numberColumn("accesses", "count"), numberColumn("unordered (B)", "unordered", "of writer and reader in one launch")]]);
+      numberColumn("accesses", "count"), numberColumn("unordered (B)", "unordered", say("of writer and reader in one launch"))]]);
   if (data.HDV)
-    list.push(["Host code", hostRows(), [textColumn("place", "name", true), numberColumn("launches before", "superstep"), ...volumeColumns.slice(0, 2),
-      numberColumn("from CTAs (B)", "commLoad", "bytes loaded that a CTA wrote last"), numberColumn("for CTAs (B)", "commStore", "bytes stored that a CTA loads")]]);
+    list.push(["Host code", hostRows(), [textColumn("place", "name", true), ...(ofThreads ? [] : [numberColumn("launches before", "superstep")]), ...volumeColumns.slice(0, 2), ...(ofThreads ? [] : [
+      numberColumn(say("from CTAs (B)"), "commLoad", say("bytes loaded that a CTA wrote last")), numberColumn(say("for CTAs (B)"), "commStore", say("bytes stored that a CTA loads"))])]]);
   if (data.estimates)
-    list.push(["Estimates", estimateRows(), [textColumn("kernel", "name", true), launchColumn("superstep", "– : all of them"), numberColumn("CTAs", "ctas"), numberColumn("traced", "traced"),
+    list.push(["Estimates", estimateRows(), [textColumn("kernel", "name", true), launchColumn("superstep", "– : all of them"), numberColumn(say("CTAs"), "ctas"), numberColumn("traced", "traced"),
       numberColumn("loaded, counted (B)", "load"), numberColumn("estimated (B)", "loadAll"), numberColumn("stored, counted (B)", "store"), numberColumn("estimated (B)", "storeAll")]]);
   list.push(["Sites", sites, [numberColumn("id", "id"), placeColumn(), numberColumn("column", "column"), textColumn("op", "op"),
     {name: "bytes", num: true, get: (r) => r.size, text: (r) => r.size ? count(r.size) : "run time"}, textColumn("variable", "name", true), textColumn("function", "function", true)]]);
   list.push(["Allocations", allocations, [numberColumn("id", "id"), textColumn("kind", "kind"), textColumn("name", "name", true),
-    textColumn("base", "base", true), numberColumn("bytes", "bytes"), placeColumn(),
-    numberColumn("made before", "from", "the launch before which it was made, counted among those shown"), numberColumn("freed before", "to", "– : at the end")]]);
-  list.push(["Copies", copies, [numberColumn("after launches", "after"), textColumn("kind", "kind"), textColumn("to", "dst", true),
+    ...(ofThreads ? [numberColumn("times", "like")] : [textColumn("base", "base", true)]), numberColumn("bytes", "bytes"), placeColumn(),
+    ...(ofThreads ? [] : [numberColumn("made before", "from", say("the launch before which it was made, counted among those shown")), numberColumn("freed before", "to", "– : at the end")])]]);
+  if (!ofThreads) list.push(["Copies", copies, [numberColumn(say("after launches"), "after"), textColumn("kind", "kind"), textColumn("to", "dst", true),
     textColumn("from", "src", true), numberColumn("bytes", "bytes"), numberColumn("copies", "count")]]);
   return list;
 }

@@ -212,7 +212,8 @@ int mt_sample_differs(const struct mt_sample *s, uint64_t records, const struct 
     "(--no-companion)"
 /* host_input.c. The reader becomes the input's. 0, or -1 with *err. */
 int mt_host_input_open(struct mt_input *in, struct mt_host_reader *r, struct mt_error *err);
-/* The next accesses are in in->host.head, from in->host.taken on: 1; 0: the end; -1: *err. *bytes were read. */
+/* The next accesses are in in->host.head, from in->host.taken on: 1; 0: the end; -1: *err. *bytes were read.
+ */
 int mt_host_fill(struct mt_input *in, uint64_t *bytes, struct mt_error *err);
 /* Takes of those at most `capacity`; returns how many. */
 size_t mt_host_take(struct mt_input *in, struct mt_host_access *room, size_t capacity);

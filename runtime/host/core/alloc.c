@@ -1,4 +1,5 @@
 /* Allocations: the two index trees, their lines in the container, and what an address means now. */
+#include "atomic.h"
 #include "state.h"
 #include <string.h>
 
@@ -158,11 +159,13 @@ static void alloc_lock(struct mt_core_thread *t)
 /* Everybody's next access comes after what was said. */
 static void alloc_unlock(struct mt_core_thread *t)
 {
-    int tell = moved && mt_g.o->mode == MT_CORE_MAT;
+    int tell = moved, mat = mt_g.o->mode == MT_CORE_MAT;
     mt_spin_unlock(&mt_g.index_lock);
+    if (tell && !mat && t)
+        mt_atomic_moved(t->state);
     if (t)
         t->state->busy--;
-    if (tell)
+    if (tell && mat)
         mt_core_moved(t);
 }
 

@@ -31,6 +31,13 @@ static void log_in_thread(struct mt_core_thread_state *t, struct event *e)
         mt_atomic_write(t, time);
 }
 
+void mt_atomic_moved(struct mt_core_thread_state *t)
+{
+    struct event e = {MT_HOST_EV_SEQ, {mt_seq_now()}, 1};
+    if (t->live && t->name >= 0 && t->buffer)
+        log_in_thread(t, &e);
+}
+
 static int annotate_taken(const struct mt_core_thread_state *t, int64_t name)
 {
     for (uint32_t i = 0; i < mt_g.slots; i++)

@@ -8,6 +8,8 @@ struct mt_core_thread_state *mt_atomic_nobody(void);
 /* An event at `time`, and flush: what is in the buffer to the sink. The thread's lock is held. */
 void mt_atomic_event(struct mt_core_thread_state *t, uint64_t time, enum mt_host_event kind,
                      const uint64_t *args, unsigned n);
+/* An allocation came or went, by this thread: a container's accesses after it have a higher number. */
+void mt_atomic_moved(struct mt_core_thread_state *t);
 void mt_atomic_flush(struct mt_core_thread_state *t);
 /* The same where a merger of the text must see it before later times of others;
  * a container needs no hurry. */

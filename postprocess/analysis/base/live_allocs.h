@@ -19,5 +19,8 @@ int mt_live_allocs_cut(struct mt_live_allocs *l, const struct mt_cut_event *cuts
 int mt_live_allocs_advance(struct mt_live_allocs *l, uint64_t seq);
 /* The allocation that holds the byte now, or NULL. */
 const struct mt_alloc_event *mt_live_allocs_find(struct mt_live_allocs *l, uint64_t address);
+/* The same; all addresses from *first to *last, both included, are as this one. */
+const struct mt_alloc_event *mt_live_allocs_stretch(struct mt_live_allocs *l, uint64_t address,
+                                                    uint64_t *first, uint64_t *last);
 void mt_live_allocs_free(struct mt_live_allocs *l);
 #endif

@@ -271,3 +271,36 @@ const struct mt_alloc_event *mt_live_allocs_find(struct mt_live_allocs *l, uint6
         r = live_allocs_find(l->layer[0], address);
     return r ? r->alloc : NULL;
 }
+
+/* Narrows the stretch to what lies around the address in this layer. */
+static struct range *live_allocs_around(struct range *t, uint64_t address, uint64_t *first, uint64_t *last)
+{
+    struct range *best = NULL;
+    while (t) {
+        if (t->base <= address) {
+            best = t;
+            t = t->right;
+        } else {
+            *last = t->base - 1 < *last ? t->base - 1 : *last;
+            t = t->left;
+        }
+    }
+    if (best && address < best->end) {
+        *first = best->base > *first ? best->base : *first;
+        *last = best->end - 1 < *last ? best->end - 1 : *last;
+        return best;
+    }
+    *first = best && best->end > *first ? best->end : *first;
+    return NULL;
+}
+
+const struct mt_alloc_event *mt_live_allocs_stretch(struct mt_live_allocs *l, uint64_t address,
+                                                    uint64_t *first, uint64_t *last)
+{
+    *first = 0;
+    *last = UINT64_MAX;
+    const struct range *r = live_allocs_around(l->layer[1], address, first, last);
+    if (!r)
+        r = live_allocs_around(l->layer[0], address, first, last);
+    return r ? r->alloc : NULL;
+}
