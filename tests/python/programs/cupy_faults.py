@@ -70,7 +70,7 @@ def pools():
 def races():
     a = cp.zeros(BLOCK, dtype=np.float32)
     REVERSE((1,), (BLOCK,), (a, np.bool_(RIGHT)))
-    values, bins = cp.zeros(4 * BLOCK, dtype=np.int32), cp.zeros(16, dtype=np.int32)
+    values, bins = cp.asarray(np.zeros(4 * BLOCK, dtype=np.int32)), cp.zeros(16, dtype=np.int32)
     HISTOGRAM((4,), (BLOCK,), (values, bins, np.bool_(RIGHT)))
     return a.get(), bins.get()
 
