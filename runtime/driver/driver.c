@@ -70,12 +70,15 @@ static void *driver_find(enum mt_driver_index index)
     return f && gpu && e->gpu && mt_tracing() ? (void *)e->gpu : f;
 }
 
-/* Calls that return an error, which is not what they are for. */
+/* Calls that ask for something, and say so by an error if it is not there, are none that fail. */
 static int driver_is_watched(enum mt_driver_index index)
 {
+    static const char *const ask[] = {"cuGetError", "cuGetProcAddress", "cuGetExportTable"};
     const char *name = mt_driver_entries[index].name;
-    return mt_failed_watched() && strncmp(name, "cuGetError", strlen("cuGetError")) &&
-           strncmp(name, "cuGetProcAddress", strlen("cuGetProcAddress"));
+    int watched = mt_failed_watched();
+    for (size_t i = 0; i < sizeof ask / sizeof *ask; i++)
+        watched = watched && strncmp(name, ask[i], strlen(ask[i]));
+    return watched;
 }
 
 static const char *driver_error_name(CUresult e)

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 
+from findings import check, expected, judge
 from harness import Skipped, case, holds, run, same
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -11,34 +12,14 @@ OF_HOST = {"uninitialised-copy", "unordered", "failed-call", "double-free"}
 ALSO = {"handed_on": "tail"}  # found at the line of another one
 
 
-def expected(source):
-    """{name: {(kind, line)}} of the remarks."""
-    found = {}
-    with open(source, encoding="utf-8") as f:
-        for number, text in enumerate(f, 1):
-            for name, kind in re.findall(r"!([\w-]+): ([\w-]+)", text.partition("//")[2]):
-                found.setdefault(name, set()).add((kind, number))
-    return {**found, **{name: found[of] for name, of in ALSO.items() if of in found}}
-
-
-def check(world, *words, code=None):
-    """What it says, as JSON, and its exit code."""
-    done = run([world.tool("memtrace"), "check", "--format=json", *words], cwd=HERE)
-    holds(f"{words}: exit code {done.returncode}: {done.stderr}", code is None or done.returncode == code)
-    return json.loads(done.stdout), done.returncode
-
-
-def judge(world, program, source, host_lines=True):
+def judge_all(program, source, host_lines=True):
     """host_lines: those of the program's own calls are known."""
     want = expected(source)
+    want.update({name: want[of] for name, of in ALSO.items() if of in want})
     for name in run([program]).stdout.split():
-        for twin in name, name + "-right":
-            said, code = check(world, program, twin)
-            hard = [f for f in said["findings"] if f["level"] != "hint"]
-            due = {(kind, line if host_lines or kind not in OF_HOST else None) for kind, line in want[name]} if twin == name else set()
-            same(f"{twin}: {[f['message'] for f in hard]}", {(f["kind"], f.get("line")) for f in hard}, due)
-            same(f"{twin}: exit code", code, 1 if due else 0)
-            holds(f"{twin}: complete", said["complete"])
+        due = {(kind, line if host_lines or kind not in OF_HOST else None) for kind, line in want[name]}
+        judge([program], name, due, cwd=HERE)
+        judge([program], name + "-right", set(), cwd=HERE)
 
 
 def faults():
@@ -47,7 +28,7 @@ def faults():
 
 @case("mt_cc")
 def mt_cc(world):
-    judge(world, world.compile(faults(), "-O1", "--mt-spaces=global,shared"), faults())
+    judge_all(world.compile(faults(), "-O1", "--mt-spaces=global,shared"), faults())
 
 
 @case("nvcc")
@@ -56,7 +37,7 @@ def nvcc(world):
         raise Skipped("no nvcc")
     program = world.path("faults")
     run(["nvcc", "-O1", "-arch=sm_90", "-lineinfo", faults(), "-o", program])
-    judge(world, program, faults(), host_lines=False)
+    judge_all(program, faults(), host_lines=False)
 
 
 def rows_of_kinds():
@@ -79,9 +60,9 @@ def formats(world):
     """The same findings in all formats; suppressions, choices and exit codes."""
     program = world.compile(faults(), "-O1", "--mt-spaces=global,shared")
     memtrace, folder = world.tool("memtrace"), world.path("kept")
-    said, _ = check(world, "--keep", folder, program, "total", code=1)
+    said, _ = check("--keep", folder, program, "total", code=1, cwd=HERE)
     message = next(f["message"] for f in said["findings"] if f["level"] == "error")
-    again, _ = check(world, folder, code=1)
+    again, _ = check(folder, code=1, cwd=HERE)
     same("a trace that was kept says the same", again["findings"], said["findings"])
     text = run([memtrace, "check", folder], cwd=HERE)
     holds(f"text: {text.stdout}", message in text.stdout and "shared-race: " in text.stdout and text.returncode == 1)
@@ -109,12 +90,12 @@ def formats(world):
     for words, code in ((["--kinds", "memory"], 0), (["--kinds", "race,init"], 1), (["--kinds", "!race"], 0), (["--kinds", "!shared-race"], 0),
                         (["--kinds", "rage"], 2), (["--kinds", ""], 2), (["--kinds", "race,!race"], 2), (["--format", "xml"], 2), ([], 1)):
         same(f"{words}", run([memtrace, "check", *words, folder]).returncode, code)
-    same("freed after their streams", check(world, "--kinds=leak", program, "streams-right", code=0)[0]["findings"], [])
+    same("freed after their streams", check("--kinds=leak", program, "streams-right", code=0, cwd=HERE)[0]["findings"], [])
     quiet = run([memtrace, "check", "-q", "--kinds=!race", program, "total"])
     same("quiet", (quiet.returncode, quiet.stderr), (0, ""))
     plain = world.compile(faults(), "-O1")
     holds("a program without records of shared memory", "--mt-spaces" in run([memtrace, "check", plain, "total"]).stderr)
-    died = check(world, program, "end", "abort", code=1)[0]["findings"]
+    died = check(program, "end", "abort", code=1, cwd=HERE)[0]["findings"]
     same("a program that ends badly", [f["kind"] for f in died], ["out-of-bounds"])
     same("no folder", run([memtrace, "check", "--keep", faults(), program, "total"]).returncode, 2)
     never = run([memtrace, "check", "--suppress", "/no/file", program, "total"])

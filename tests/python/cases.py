@@ -30,12 +30,15 @@ CUPY = {"add": {"load": 2048, "store": 1024}, "scale": {"load": 32, "store": 32}
 CUB = [{"load": 1024, "store": 1}, {"load": 1024, "store": 1}, {"load": 1024, "store": 2}]
 
 
-def mt_run(folder, *words, cwd=None, **env):
+def environment(**more):
     base = {k: v for k, v in os.environ.items() if not k.startswith(("MEMTRACE_", "LD_", "PYTHON", "CUPY_", "TRITON_", "NUMBA_", "TORCH"))}
     base.update(MEMTRACE_DEVICE="cpu", MEMTRACE_CACHE=os.path.join(BUILD, "tests", "python-cache"),
                 TRITON_DEFAULT_FP_FUSION="1", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")
-    base.update(env)
-    return run([tool("mt-run"), "-o", folder, "-f", "raw", *words], 3000, env=base, cwd=cwd or folder)
+    return {**base, **more}
+
+
+def mt_run(folder, *words, cwd=None, **env):
+    return run([tool("mt-run"), "-o", folder, "-f", "raw", *words], 3000, env=environment(**env), cwd=cwd or folder)
 
 
 def python():

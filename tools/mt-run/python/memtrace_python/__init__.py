@@ -13,6 +13,7 @@ import sys
 WATCHED = {
     "numba.cuda.dispatcher": "numba_cuda",
     "cupy.cuda.compiler": "cupy_nvrtc",
+    "cupy.cuda": "cupy_memory",
     "triton.backends.nvidia.compiler": "triton_nvidia",
     "torch._C": "torch_inductor",
     "torch._inductor.config": "torch_inductor",
@@ -38,6 +39,12 @@ def driver_is_ours():
         return hasattr(ctypes.CDLL("libcuda.so.1"), "mt_runtime_version")
     except OSError:
         return False
+
+
+def memory_is_checked():
+    """An array is then to be an allocation of its own, whose end is known to the byte, and not a piece of a pool's. It comes and goes in
+    the order of a stream, as in a pool: cudaFree would wait for all streams, and hide what they lack."""
+    return os.environ.get("MEMTRACE_CHECK", "0") in ("1", "stop")
 
 
 def version_of(package):
@@ -206,4 +213,6 @@ class Watch:
 
 
 def watch():
+    if memory_is_checked():  # PyTorch reads this as soon as its library is loaded
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "backend:cudaMallocAsync"
     sys.meta_path.insert(0, Watch())

@@ -1,5 +1,5 @@
-"""CuPy: NVRTC makes PTX instead of machine code, with lines: those of the Python file where the source is a literal in one,
-else those of a file that is written for it. Its cache lies in a folder of our own."""
+"""CuPy: NVRTC makes PTX instead of machine code, with lines: those of the Python file where the source, or an expression in it, is
+a literal in one, else those of a file that is written for it. Its cache lies in a folder of our own."""
 import ast
 import os
 import sys
@@ -44,6 +44,31 @@ class Literals:
                 self.add(path)
         return self.known.get(text)
 
+    def spots(self, text):
+        """Where a literal is whole lines of the text, as expressions are in what CuPy makes of them: (begin, end, file, line)."""
+        for literal, place in self.known.items():
+            at = text.find(literal) if "=" in literal else -1
+            begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at + len(literal)) + 1
+            if at >= 0 and end and not text[begin:at].strip() and text[at + len(literal):end].strip() in ("", ";"):
+                yield begin, end, *place
+
+    def with_lines(self, text, path):
+        """The text of this file, with the lines of the literals in it."""
+        parts, at = [directive(1, path)], 0
+        for begin, end, file, line in sorted(self.spots(text)):
+            if begin >= at and nameable(file):
+                parts += [text[at:begin], directive(line, file), text[begin:end], directive(text.count("\n", 0, end) + 1, path)]
+                at = end
+        return "".join(parts) + text[at:]
+
+
+def nameable(path):
+    return '"' not in path and "\\" not in path
+
+
+def directive(line, path):
+    return f'#line {line} "{path}"\n'
+
 
 def attach(compiler):
     compile_module = need(compiler, "_compile_module_with_cache", ("source", "options"))
@@ -56,11 +81,9 @@ def attach(compiler):
         if call.get("backend", "nvrtc") != "nvrtc" or call.get("to_ltoir") or not isinstance(source, str):
             return
         place = literals.find(source)
-        if not place:
-            path = source_file(folder, source)
-            place = path and (path, 1)
-        if place and '"' not in place[0] and "\\" not in place[0]:
-            call["source"] = f'#line {place[1]} "{place[0]}"\n{source}'
+        path = place[0] if place else source_file(folder, source)
+        if path and nameable(path):
+            call["source"] = directive(place[1], path) + source if place else literals.with_lines(source, path)
         if not WITH_LINES & set(call["options"]):
             call["options"] = (*call["options"], "-lineinfo")
 

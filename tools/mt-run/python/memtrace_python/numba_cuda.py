@@ -1,8 +1,9 @@
 """Numba: kernels are linked to PTX instead of machine code, with lines; nothing is taken from or put into its cache."""
 import ctypes
 import sys
+import weakref
 
-from memtrace_python import Unknown, adjusted, need, replaced
+from memtrace_python import Unknown, adjusted, memory_is_checked, need, replaced
 
 PACKAGES = ("numba-cuda", "numba")
 KNOWN = "numba-cuda 0.30"
@@ -64,6 +65,17 @@ def link_as_ptx(library, linkable):
     return [(library, "_link_all", adjusted(HERE, link_all, joined))]
 
 
+def free_at_exit(pending):
+    """What arrays had when they were dropped is freed in batches: the last one, which never comes, would look as if it leaked."""
+    begin = need(pending, "__init__")
+    need(pending, "clear")
+
+    def registered(call):
+        weakref.finalize(call["self"], call["self"].clear)  # such are called in reverse order: after those of arrays, which come later
+
+    return [(pending, "__init__", adjusted(HERE, begin, registered))]
+
+
 def attach(dispatcher):
     from numba.cuda import codegen
     from numba.cuda.cudadrv import driver, linkable_code
@@ -88,5 +100,6 @@ def attach(dispatcher):
 
     link, _ = need(linker, "complete", ("self",)), need(code_type, "from_cubin")
     changes = link_as_ptx(need(codegen, "CUDACodeLibrary"), linkable_code) + with_lines(need(dispatcher, "CUDADispatcher"))
+    changes += free_at_exit(need(driver, "_PendingDeallocs")) if memory_is_checked() else []
     for thing, name, function in changes + [(linker, "complete", replaced(HERE, link, complete))]:
         setattr(thing, name, function)  # all or none

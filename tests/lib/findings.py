@@ -1,0 +1,33 @@
+"""What `memtrace check` has to find: programs with planted faults, whose remarks "!NAME: kind" stand in the lines where one is found
+when the program runs under that name. Nothing else may be found in NAME, and nothing at all in NAME-right."""
+import json
+import re
+
+from harness import call, holds, same, tool
+
+
+def expected(source):
+    """{name: {(kind, line)}} of the remarks."""
+    found = {}
+    with open(source, encoding="utf-8") as f:
+        for number, text in enumerate(f, 1):
+            remark = re.search("(?://|#)(.*)", text)
+            for name, kind in re.findall(r"!([\w-]+): ([\w-]+)", remark[1]) if remark else ():
+                found.setdefault(name, set()).add((kind, number))
+    return found
+
+
+def check(*words, code=None, **more):
+    """What it says, as JSON, and its exit code."""
+    done = call([tool("memtrace"), "check", "--format=json", *words], code, **more)
+    return json.loads(done.stdout), done.returncode
+
+
+def judge(command, twin, due, line=lambda finding: finding.get("line"), **more):
+    """The findings; but for hints they must be those that are due, (kind, line)."""
+    said, code = check(*command, twin, **more)
+    hard = [f for f in said["findings"] if f["level"] != "hint"]
+    same(f"{twin}: {[f['message'] for f in hard]}", {(f["kind"], line(f)) for f in hard}, due)
+    same(f"{twin}: exit code", code, 1 if due else 0)
+    holds(f"{twin}: complete", said["complete"])
+    return said["findings"]
