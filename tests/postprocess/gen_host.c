@@ -1,8 +1,9 @@
-/* gen_host FILE [LEVEL] < script: writes a container of host accesses for tests. Lines of the script:
+/* gen_host FILE [LEVEL [timed]] < script: writes a container of host accesses for tests. Lines of the script:
  *   M JSON              a meta line
  *   T THREAD SEQ        a new chunk of this thread begins; SEQ is in force
  *   S SEQ               event: from here on this number is
  *   A SITE ADDRESS SIZE an access; SIZE 0: what the site says
+ *   C TIME              what follows has this time (timed)
  *   E KIND ARG…         any other event */
 #include "../../runtime/container/writer.h"
 #include <errno.h>
@@ -15,9 +16,11 @@
 
 static struct mt_mtc_writer *writer;
 static struct mt_mtc_encoder *encoder;
-static struct mt_host_entry *entries;
+static struct mt_host_timed_entry *entries;
+static struct mt_host_entry *plain; /* the same without times */
 static size_t count, room;
-static uint64_t thread, seq;
+static uint64_t thread, seq, now;
+static int timed;
 static char *meta;
 static size_t meta_bytes, meta_lines;
 
@@ -48,7 +51,10 @@ static void flush_entries(void)
         return;
     const void *payload;
     uint64_t items, first = seq;
-    size_t bytes = mt_mtc_encode(encoder, entries, count, &items, &seq, &payload);
+    for (size_t i = 0; i < count; i++)
+        plain[i] = (struct mt_host_entry){entries[i].address, entries[i].site, entries[i].size};
+    size_t bytes = timed ? mt_mtc_encode_timed(encoder, entries, count, &items, &seq, &payload)
+                         : mt_mtc_encode(encoder, plain, count, &items, &seq, &payload);
     gen_host_check(bytes == 0, "no memory");
     gen_host_check(mt_mtc_write(writer, MT_MTC_HOST, 0, thread, first, seq, items, payload, bytes) != 0,
                    "cannot write");
@@ -68,9 +74,10 @@ static void gen_host_add(uint64_t address, uint32_t site, uint32_t size)
     if (count == room) {
         room = room ? room * 2 : 1024;
         entries = realloc(entries, room * sizeof *entries);
-        gen_host_check(!entries, "no memory");
+        plain = realloc(plain, room * sizeof *plain);
+        gen_host_check(!entries || !plain, "no memory");
     }
-    entries[count++] = (struct mt_host_entry){address, site, size};
+    entries[count++] = (struct mt_host_timed_entry){address, now, site, size};
 }
 
 static void gen_host_event(char *text)
@@ -115,6 +122,9 @@ static void gen_host_line(char *text)
             flush_entries();
         gen_host_add(b, (uint32_t)a, (uint32_t)c);
         break;
+    case 'C':
+        now = strtoull(text + 2, NULL, 10);
+        break;
     case 'E':
         gen_host_event(text + 2);
         break;
@@ -132,7 +142,9 @@ int main(int argc, char **argv)
     int fd = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0666);
     gen_host_check(fd < 0, argv[1]);
     struct mt_mtc_file file = {write_all, &fd};
-    writer = mt_mtc_writer_open(&file, MT_MTC_HAS_HOST, argc > 2 ? atoi(argv[2]) : 1, why, sizeof why);
+    timed = argc > 3 && strcmp(argv[3], "timed") == 0;
+    writer = mt_mtc_writer_open(&file, MT_MTC_HAS_HOST | (timed ? MT_MTC_HAS_TIMES : 0),
+                                argc > 2 ? atoi(argv[2]) : 1, why, sizeof why);
     gen_host_check(!writer, why);
     encoder = mt_mtc_encoder_new();
     gen_host_check(!encoder, "no memory");
@@ -146,6 +158,7 @@ int main(int argc, char **argv)
     mt_mtc_encoder_free(encoder);
     gen_host_check(mt_mtc_writer_close(writer) != 0, "cannot write");
     free(entries);
+    free(plain);
     free(meta);
     free(text);
     return close(fd) != 0;

@@ -148,8 +148,10 @@ class ByHand(Case):
         self.assertIn("HDV", self.extract(other))  # alone it needs no order
 
     def test_alone(self):
+        """Without kernels the program is a launch, its threads are CTAs; HDV is what it was."""
         got = self.extract(self.container)
-        self.assertEqual((got["launches"], got["transfers"], got["KDV"]), (0, {}, {}))
+        self.assertEqual((got["launches"], got["transfers"]), (1, {}))
+        self.assertEqual(got["CDV"], {"program": {"0": {"0,0,0": {"Load": 10, "Store": 40}, "1,0,0": {"Load": 16, "Store": 0}}}})
         self.assertEqual(sum(v["Store"] for v in flat(got["HDV"], 2).values()), 40)
 
     def test_other_process(self):

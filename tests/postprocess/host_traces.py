@@ -1,6 +1,7 @@
 """Host traces for tests: accesses in dictionaries, and the script of gen_host that writes them as a container.
 
-An access: seq, thread, place ("file:line" or None), op, addr, size. Each thread's accesses ascend by seq.
+An access: seq, thread, place ("file:line" or None), op, addr, size; in traces with times also time. Each thread's
+accesses ascend by seq and time.
 """
 import json
 import subprocess
@@ -38,6 +39,8 @@ def script(accesses, events=(), header=None, end=None, chunk=lambda: False, size
             if a["seq"] != now:
                 body.append("S %d" % a["seq"])
                 now = a["seq"]
+            if "time" in a:
+                body.append("C %d" % a["time"])
             known = sized()
             body.append("A %d %d %d" % (sites.of(a, known), a["addr"], 0 if known else a["size"]))
     meta = [dict({"ev": "header", "version": 1, "pid": 1, "start_ns": 99, "mode": "mat"}, **(header or {}))]
@@ -48,5 +51,5 @@ def script(accesses, events=(), header=None, end=None, chunk=lambda: False, size
     return "\n".join(lines + body + ["M " + json.dumps(m) for m in tail]) + "\n"
 
 
-def write(gen_host, path, text, level=1):
-    subprocess.run([gen_host, path, str(level)], input=text.encode(), check=True)
+def write(gen_host, path, text, level=1, timed=False):
+    subprocess.run([gen_host, path, str(level), *(["timed"] if timed else [])], input=text.encode(), check=True)

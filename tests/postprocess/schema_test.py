@@ -71,6 +71,14 @@ def sampled(folder):
     return path
 
 
+def threads(folder):
+    """A host program of two threads."""
+    path = os.path.join(folder, "threads.mtc")
+    host_traces.write(sys.argv[3], path, host_traces.script([
+        {"time": i, "seq": 1, "thread": i & 1, "place": "/a.c:1", "op": "atomic", "addr": 0x100, "size": 8} for i in range(1, 5)]), timed=True)
+    return path
+
+
 def refused(validator, out):
     """A member more, one less, or of another type, anywhere: the schema sees it."""
     def change(value, way):
@@ -126,6 +134,7 @@ def main():
         assert "an earlier sender" in text and "a sample" not in subprocess.run(
             [os.path.join(BIN, "mt-extract"), "--format=text", "-s", "transfers", "--no-companion", sampled(folder)], capture_output=True, text=True).stdout
         check(validator, out)
+        check(validator, extract("-s", "all,more", threads(folder)))
         refused(validator, out)
     missing = set(schema["properties"]) - SEEN - {"interrupted"}
     assert not missing, "no case has %s" % missing

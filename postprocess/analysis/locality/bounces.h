@@ -1,9 +1,9 @@
 /* Cache lines that go to and fro between the threads of a host program. A line is a thread's when it has
- * stored into it; when another thread then touches it, it is handed over, modified, from one processor's cache
- * to another's, if each thread has a processor with a cache of its own that loses nothing: what perf c2c calls
- * HITM. Of the pairs of source lines (who stored last, who takes over) the hand-overs are counted, and of
- * them those in which the second touches bytes that the first has stored since the line was its: the others
- * are false sharing. Only traces whose accesses have times say what came first. Accesses longer than
+ * stored into it; when another thread then touches it, it is handed over, modified, from one processor's
+ * cache to another's, if each thread has a processor with a cache of its own that loses nothing: what perf
+ * c2c calls HITM. Of the pairs of source lines (who stored last, who takes over) the hand-overs are counted,
+ * and of them those in which the second touches bytes that the first has stored since the line was its: the
+ * others are false sharing. Only traces whose accesses have times say what came first. Accesses longer than
  * MT_LOCALITY_LONGEST and of unknown type do not count. */
 #ifndef MT_ANALYSIS_BOUNCES_H
 #define MT_ANALYSIS_BOUNCES_H
@@ -15,11 +15,11 @@
 
 struct mt_bounce {
     uint64_t superstep;
-    const char *kernel; /* the program */
-    uint64_t alloc;     /* index; of the byte that the second touched */
-    uint32_t line[2];   /* of who stored last, of who takes over: numbers as in mt_site_table */
-    uint32_t type;      /* of the second's access */
-    uint64_t times, same; /* hand-overs; those with common bytes */
+    const char *kernel;          /* the program */
+    uint64_t alloc;              /* index; of the byte that the second touched */
+    uint32_t line[2];            /* of who stored last, of who takes over: numbers as in mt_site_table */
+    uint32_t type;               /* of the second's access */
+    uint64_t times, same;        /* hand-overs; those with common bytes */
     uint64_t thread[2], address; /* of the first one */
 };
 

@@ -33,9 +33,16 @@ static void log_in_thread(struct mt_core_thread_state *t, struct event *e)
 
 void mt_atomic_moved(struct mt_core_thread_state *t)
 {
-    struct event e = {MT_HOST_EV_SEQ, {mt_seq_now()}, 1};
-    if (t->live && t->name >= 0 && t->buffer)
-        log_in_thread(t, &e);
+    uint64_t seq = mt_seq_now();
+    if (!t->live || t->name < 0 || !t->buffer)
+        return;
+    mt_spin_lock(&t->lock);
+    mt_atomic_event(t, t->time, MT_HOST_EV_SEQ, &seq, 1); /* it takes no time: text has no such line */
+    int due = mt_atomic_due(t);
+    uint64_t time = t->time;
+    mt_spin_unlock(&t->lock);
+    if (due)
+        mt_atomic_write(t, time);
 }
 
 static int annotate_taken(const struct mt_core_thread_state *t, int64_t name)

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Host traces alone: a program is a launch, its threads are CTAs. Cases by hand, and random programs against an oracle
+that knows nothing of shadows, pages and runs: a dictionary of bytes.
+
+usage: threads_test.py BIN_FOLDER GEN_HOST [RANDOM_PROGRAMS]
+"""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import host_traces
+
+BIN, GEN_HOST = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+PROGRAMS = int(sys.argv[3]) if len(sys.argv) > 3 else 60
+READS, WRITES = host_traces.READS, host_traces.WRITES
+
+
+def at(time, thread, line, op, addr, size, seq=1):
+    return {"time": time, "seq": seq, "thread": thread, "place": "/src/app.c:%d" % line, "op": op, "addr": addr, "size": size}
+
+
+def alloc(seq, ident, base, size, line, kind="malloc"):
+    return {"ev": "alloc", "seq": seq, "id": ident, "base": hex(base), "bytes": size, "kind": kind, "file": "/src/app.c", "line": line}
+
+
+def free(seq, ident, base):
+    return {"ev": "free", "seq": seq, "id": ident, "base": hex(base)}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="mt-threads-")
+        self.addCleanup(self.folder.cleanup)
+
+    def trace(self, accesses, events=(), timed=True, **more):
+        path = os.path.join(self.folder.name, "h.mtc")
+        host_traces.write(GEN_HOST, path, host_traces.script(
+            accesses, events, header={"mode": "atomic", "program": "/bin/prog", "engine": "qemu"}, **more), timed=timed)
+        return path
+
+    def extract(self, *args):
+        r = subprocess.run([BIN + "/mt-extract", *args], capture_output=True, check=True)
+        return r.stdout.decode()
+
+    def json(self, path, sections="all"):
+        return json.loads(self.extract("-s", sections, path))
+
+
+def transfers(comm):
+    """{(writing thread, reading thread): bytes}"""
+    out = {}
+    for source, ctas in comm["transfers"].items():
+        for writer, steps in ctas.items():
+            for kernels in steps.values():
+                for target, readers in kernels.items():
+                    for reader, cells in readers.items():
+                        for cell in cells.values():
+                            assert source == target == "prog"
+                            key = int(writer.split(",")[0]), int(reader.split(",")[0])
+                            out[key] = out.get(key, 0) + cell["Size"]
+    return out
+
+
+class ByHand(Case):
+    def test_who_wrote_what_another_reads(self):
+        """Order is that of the times, not of the threads' numbers or of the file."""
+        got = self.json(self.trace([at(1, 1, 10, "store", 0x100, 8), at(3, 1, 11, "load", 0x100, 4), at(2, 0, 20, "store", 0x100, 2),
+                                    at(4, 0, 21, "load", 0x100, 8), at(5, 2, 30, "atomic", 0x104, 4)]))
+        self.assertEqual(got["launches"], 1)
+        self.assertEqual(transfers(got), {(0, 1): 2, (1, 0): 6, (1, 2): 4})
+        self.assertEqual({k: v["0"] for k, v in got["HDV"].items()}, {
+            "/src/app.c:10": {"Load": 0, "Store": 8}, "/src/app.c:11": {"Load": 4, "Store": 0}, "/src/app.c:20": {"Load": 0, "Store": 2},
+            "/src/app.c:21": {"Load": 8, "Store": 0}, "/src/app.c:30": {"Load": 4, "Store": 4}})
+        self.assertEqual(got["CDV"]["prog"]["0"]["1,0,0"], {"Load": 4, "Store": 8})
+
+    def test_memory_that_is_handed_out_again(self):
+        """Freed by one thread, given to another: what it reads has no writer, and it is another buffer."""
+        events = [alloc(1, 0, 0x1000, 64, 5), free(2, 0, 0x1000), alloc(3, 1, 0x1000, 32, 6)]
+        got = self.json(self.trace([at(1, 0, 10, "store", 0x1000, 8), at(2, 0, 10, "store", 0x1028, 8),
+                                    at(3, 1, 11, "load", 0x1000, 8, seq=3), at(4, 1, 12, "load", 0x1028, 8, seq=3)], events), "transfers,lines")
+        self.assertEqual(transfers(got), {(0, 1): 8})  # beyond the new block's 32 bytes nothing is new
+        self.assertEqual({k: (v["prog"]["Load"], v["prog"]["Store"]) for k, v in got["lines"]["allocations"].items()},
+                         {"#0 malloc app.c:5": (0, 16), "#1 malloc app.c:6": (8, 0), "?": (8, 0)})
+
+    def test_realloc_takes_along(self):
+        events = [alloc(1, 0, 0x1000, 16, 5), free(2, 0, 0x1000), alloc(3, 1, 0x2000, 32, 6, "realloc")]
+        got = self.json(self.trace([at(1, 0, 10, "store", 0x1000, 8), at(2, 1, 11, "load", 0x2000, 8, seq=3)], events))
+        self.assertEqual(transfers(got), {(0, 1): 8})
+
+    def test_one_call_is_one_buffer(self):
+        events = [alloc(2 * i + 1, i, 0x1000 + 0x100 * i, 16, 5) for i in range(4)]
+        got = self.json(self.trace([at(i + 1, 0, 10, "store", 0x1000 + 0x100 * i, 8, seq=9) for i in range(3)], events), "lines,traffic")
+        self.assertEqual({k: v["prog"]["Store"] for k, v in got["lines"]["allocations"].items()}, {"#0 malloc app.c:5 ×4": 24})
+        words = self.extract("-f", "summary", os.path.join(self.folder.name, "h.mtc"))
+        self.assertIn("written and never read", words)
+        self.assertIn("never read or written", words)
+
+    def test_bounces(self):
+        """Two counters in one line, 3 rounds: each hand-over but the first; a flag that one sets and two poll."""
+        accesses, time = [], 0
+        for _ in range(3):
+            for thread in (0, 1):
+                for op in ("load", "store"):
+                    time += 1
+                    accesses.append(at(time, thread, 10 + thread, op, 0x1000 + 8 * thread, 8))
+        for _ in range(2):
+            accesses.append(at(time + 1, 0, 20, "store", 0x2000, 4))
+            accesses.append(at(time + 2, 1, 21, "load", 0x2000, 4))  # taken over
+            accesses.append(at(time + 3, 2, 21, "load", 0x2000, 4))  # no longer modified
+            time += 3
+        got = {(b["from"][-2:], b["to"][-2:], b["type"]): (b["times"], b["same"]) for b in self.json(self.trace(accesses), "bounces")["bounces"]}
+        self.assertEqual(got, {("10", "11", "load"): (3, 0), ("11", "10", "load"): (2, 0), ("20", "21", "load"): (2, 2)})
+
+    def test_without_times(self):
+        """No order between threads: no such section, and everything else is there."""
+        got = self.json(self.trace([dict(at(1, 0, 10, "store", 0x100, 8)), at(2, 1, 11, "load", 0x100, 8)], timed=False), "more,transfers")
+        self.assertNotIn("bounces", got)
+        self.assertIn("sharing", got)
+
+    def test_words(self):
+        path = self.trace([at(1, 0, 10, "store", 0x100, 8), at(2, 1, 11, "load", 0x100, 8)])
+        for form in ("summary", "text"):
+            words = self.extract("-f", form, path)
+            self.assertNotIn("CTA", words)
+            self.assertNotIn("kernel", words)
+        self.assertIn("The program, prog, loads 8 B and stores 8 B in 2 threads.", self.extract("-f", "summary", path))
+
+
+def oracle(accesses):
+    """Transfers between threads and hand-overs of lines of 64 bytes, one byte and one access at a time."""
+    writer, moved, lines, bounces = {}, {}, {}, {}
+    for a in sorted(accesses, key=lambda a: (a["time"], a["thread"])):
+        span = range(a["addr"], a["addr"] + a["size"])
+        if a["op"] in READS:
+            for byte in span:
+                if byte in writer and writer[byte] != a["thread"]:
+                    key = writer[byte], a["thread"]
+                    moved[key] = moved.get(key, 0) + 1
+        for number in sorted({byte // 64 for byte in span}):
+            owner = lines.get(number)
+            mine = {byte for byte in span if byte // 64 == number}
+            if owner and owner["dirty"] and owner["thread"] != a["thread"]:
+                kind = "load" if a["op"] in ("load", "cas-failed") else "store" if a["op"] == "store" else "atomic"
+                key = owner["place"], a["place"], kind
+                times, same = bounces.get(key, (0, 0))
+                bounces[key] = times + 1, same + bool(owner["bytes"] & mine)
+                owner["dirty"] = False
+            if a["op"] in WRITES:
+                if not owner or owner["thread"] != a["thread"]:
+                    owner = lines[number] = {"thread": a["thread"], "bytes": set()}
+                owner.update(dirty=True, place=a["place"])
+                owner["bytes"] |= mine
+        if a["op"] in WRITES:
+            for byte in span:
+                writer[byte] = a["thread"]
+    return moved, bounces
+
+
+class Random(Case):
+    def test_programs(self):
+        for seed in range(PROGRAMS):
+            rng = random.Random(seed)
+            threads, span, accesses = rng.randint(1, 6), rng.choice((64, 256, 5000)), []
+            for time in range(1, rng.randint(2, 400)):
+                size = rng.choice((1, 2, 4, 8, 16, 100))
+                accesses.append(at(time, rng.randrange(threads), rng.randint(1, 9), rng.choice(("load", "store", "atomic", "cas-failed")),
+                                   0x1000 + rng.randrange(span), size))
+            moved, bounces = oracle(accesses)
+            got = self.json(self.trace(accesses, chunk=lambda r=rng: r.random() < 0.02), "transfers,bounces,CDV")
+            self.assertEqual(transfers(got), moved, seed)
+            self.assertEqual({(b["from"], b["to"], b["type"]): (b["times"], b["same"]) for b in got["bounces"]}, bounces, seed)
+            for thread in range(threads):
+                sums = {"Load": sum(a["size"] for a in accesses if a["thread"] == thread and a["op"] in READS),
+                        "Store": sum(a["size"] for a in accesses if a["thread"] == thread and a["op"] in WRITES)}
+                self.assertEqual(got["CDV"]["prog"]["0"].get("%d,0,0" % thread, {"Load": 0, "Store": 0}), sums, (seed, thread))
+
+
+if __name__ == "__main__":
+    sys.argv[1:] = []
+    unittest.main()
