@@ -160,6 +160,32 @@ def oracle(accesses):
     return moved, bounces
 
 
+def cache_oracle(accesses, size, ways):
+    """Misses by place: a list of lines per set and thread, last used last."""
+    sets, caches, out, fetched = size // ways // 64, {}, {}, {}
+    for a in sorted(accesses, key=lambda a: (a["time"], a["thread"])):
+        row = out.setdefault(a["place"], [0, 0, 0])
+        row[0] += 1
+        missed = False
+        for line in range(a["addr"] // 64, (a["addr"] + a["size"] - 1) // 64 + 1):
+            kept = caches.setdefault((a["thread"], line % sets), [])
+            mine = {b for b in range(a["addr"], a["addr"] + a["size"]) if b // 64 == line}
+            if line in (k[0] for k in kept):
+                entry = next(k for k in kept if k[0] == line)
+                kept.remove(entry)
+            else:
+                missed = True
+                entry = [line, set(), a["place"]]
+                fetched.setdefault(a["place"], []).append(entry)
+                if len(kept) == ways:
+                    kept.pop(0)
+            entry[1] |= mine
+            kept.append(entry)
+        row[1] += missed
+        row[2] += missed and a["op"] == "store"
+    return {place: (*row, 64 * len(fetched.get(place, ())), sum(len(e[1]) for e in fetched.get(place, ()))) for place, row in out.items()}
+
+
 class Random(Case):
     def test_programs(self):
         for seed in range(PROGRAMS):
@@ -170,7 +196,11 @@ class Random(Case):
                 accesses.append(at(time, rng.randrange(threads), rng.randint(1, 9), rng.choice(("load", "store", "atomic", "cas-failed")),
                                    0x1000 + rng.randrange(span), size))
             moved, bounces = oracle(accesses)
-            got = self.json(self.trace(accesses, chunk=lambda r=rng: r.random() < 0.02), "transfers,bounces,CDV")
+            size, ways = rng.choice(((256, 2), (128, 1), (1024, 16), (32768, 8)))
+            path = self.trace(accesses, chunk=lambda r=rng: r.random() < 0.02)
+            got = json.loads(self.extract("-s", "transfers,bounces,misses,CDV", "--d1=%d,%d" % (size, ways), path))
+            self.assertEqual({m["line"]: (m["accesses"], m["misses"], m["store_misses"], m["fetched"], m["used"]) for m in got["misses"]["lines"]},
+                             cache_oracle(accesses, size, ways), seed)
             self.assertEqual(transfers(got), moved, seed)
             self.assertEqual({(b["from"], b["to"], b["type"]): (b["times"], b["same"]) for b in got["bounces"]}, bounces, seed)
             for thread in range(threads):

@@ -16,10 +16,11 @@
 /* A launch, or the rest of one that began in an earlier part. Launches come in ascending supersteps. */
 /* What mt_X_init is told; each takes what concerns it. `allocs`: the caller's, kept. */
 struct mt_run_options {
-    unsigned line_bits;   /* of cache lines: 5 to 12 */
-    unsigned sample_bits; /* of reuse: one of 2^sample_bits lines */
-    size_t top;           /* of sharing: lines listed */
-    size_t cells;         /* of traffic: what a grid has at most before it is made coarser; 0: as usual */
+    unsigned line_bits;               /* of cache lines: 5 to 12 */
+    unsigned cache_bytes, cache_ways; /* of misses */
+    unsigned sample_bits;             /* of reuse: one of 2^sample_bits lines */
+    size_t top;                       /* of sharing: lines listed */
+    size_t cells; /* of traffic: what a grid has at most before it is made coarser; 0: as usual */
     const struct mt_alloc_event *allocs;
     size_t nallocs;
 };
@@ -33,7 +34,7 @@ struct mt_run_launch {
     int moves;                         /* it is under way; `seq` is another one for what comes now (a host
                                           program): only what looks at allocations is told */
     int selected;                      /* to be reported */
-    int timed;                         /* a host program whose accesses come in an order that happened */
+    int host;                          /* as mt_source_threads: a host program, with its threads in order */
     int cooperative;                   /* its CTAs may wait for each other */
 };
 

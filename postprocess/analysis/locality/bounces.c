@@ -16,7 +16,7 @@ static int bounces_launch(void *self, const struct mt_run_launch *launch)
 {
     struct mt_bounces *x = self;
     x->launch = *launch;
-    x->known |= launch->timed;
+    x->known |= launch->host > 1;
     x->nlines = 0;
     mt_pairmap_clear(&x->at);
     mt_pairmap_clear(&x->pairs);
@@ -120,7 +120,7 @@ static int bounces_run(struct mt_bounces *x, const struct mt_access_run *r)
 static int bounces_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
     struct mt_bounces *x = self;
-    if (!x->launch.selected || !x->launch.timed)
+    if (!x->launch.selected || x->launch.host < 2)
         return 0;
     for (size_t i = 0; i < n; i++)
         if (mt_run_type(&runs[i]) <= MT_ATOMIC && bounces_run(x, &runs[i]) != 0)

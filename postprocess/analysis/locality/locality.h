@@ -5,6 +5,7 @@
 #include "coalescing.h"
 #include "conflicts.h"
 #include "lines.h"
+#include "misses.h"
 #include "reuse.h"
 #include "sharing.h"
 #include "traffic.h"

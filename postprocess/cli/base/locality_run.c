@@ -17,6 +17,8 @@ enum { THREADS_MOST = 1024, HOST_LINE_BITS = 6 /* of x86-64 processors */ };
 void mt_locality_run_init(struct mt_locality_run *x)
 {
     memset(x, 0, sizeof *x);
+    x->options.analysis.cache_bytes = MT_MISSES_BYTES;
+    x->options.analysis.cache_ways = MT_MISSES_WAYS;
     x->options.analysis.top = 10;
     x->devices = 2;
     x->rows = 25;
@@ -48,6 +50,24 @@ static int locality_run_exponent(const char *text)
     return __builtin_ctzl(n);
 }
 
+/* "32768,8" */
+static int locality_run_cache(struct mt_run_options *o, const char *value)
+{
+    char *end;
+    unsigned long bytes = strtoul(value, &end, 10), ways = o->cache_ways;
+    if (*end == 'K' && end++)
+        bytes *= 1024;
+    if (*value >= '0' && *value <= '9' && *end == ',' && end[1] >= '0' && end[1] <= '9')
+        ways = strtoul(end + 1, &end, 10);
+    if (*value < '0' || *value > '9' || *end || ways < 1 || ways > 64 || bytes < 32 * ways ||
+        bytes > 1u << 30)
+        return mt_cli_usage(
+            "--d1 is bytes (up to 2^30) and, after a comma, ways (1 to 64), as in 32768,8: not '%s'", value);
+    o->cache_bytes = (unsigned)bytes;
+    o->cache_ways = (unsigned)ways;
+    return 0;
+}
+
 int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value)
 {
     unsigned long n;
@@ -58,6 +78,8 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
             return mt_cli_usage("--line-size is a power of two from 32 to 4096, not '%s'", value);
         x->options.analysis.line_bits = (unsigned)bits;
         return 0;
+    case MT_OPT_D1:
+        return locality_run_cache(&x->options.analysis, value);
     case MT_OPT_SAMPLE:
         if (bits < 0 || bits > MT_REUSE_MOST_SAMPLE_BITS)
             return mt_cli_usage("--sample is a power of two up to 2^24 (one of so many lines), not '%s'",
@@ -139,7 +161,7 @@ struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const str
                                   .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
                                   .sites = table_of(x, item->input),
                                   .begins = 1,
-                                  .timed = mt_source_threads(x->source) > 1,
+                                  .host = mt_source_threads(x->source),
                                   .selected = selected,
                                   .cooperative = item->launch && item->launch->cooperative};
 }

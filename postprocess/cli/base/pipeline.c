@@ -34,6 +34,7 @@ int mt_pipeline_option(struct mt_pipeline *p, int o)
         p->inputs.flags |= MT_SOURCE_NO_HOST;
         return 0;
     case MT_OPT_LINE_SIZE:
+    case MT_OPT_D1:
     case MT_OPT_SAMPLE:
     case MT_OPT_DEVICES:
     case MT_OPT_TOP:

@@ -77,6 +77,24 @@ int mt_coalescing_json(struct mt_json *j, const struct mt_comm_result *r)
     return rc;
 }
 
+/* ---- misses ---- */
+
+int mt_misses_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    const struct mt_misses *x = &r->locality->misses;
+    if (!x->known)
+        return 0; /* of traces of kernels there is no such member */
+    mt_json_object(j, mt_locality_names[MT_LOCALITY_MISSES], 0);
+    mt_json_u64(j, "bytes", x->options.cache_bytes);
+    mt_json_u64(j, "ways", x->options.cache_ways);
+    mt_json_u64(j, "line_size", 1ull << x->options.line_bits);
+    mt_json_array(j, "lines", 0);
+    int rc = mt_relation_json(j, MT_REL_misses, r, NULL, NULL);
+    mt_json_end(j);
+    mt_json_end(j);
+    return rc;
+}
+
 /* ---- bounces ---- */
 
 int mt_bounces_json(struct mt_json *j, const struct mt_comm_result *r)

@@ -301,6 +301,25 @@ int mt_tuples_of_conflicts(struct mt_tuples *w, const struct mt_comm_result *r)
     return rc;
 }
 
+/* ---- misses ---- */
+
+int mt_tuples_of_misses(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    const struct mt_misses *x = &r->locality->misses;
+    struct mt_miss *list = mt_misses_sorted(x, r->sites);
+    char room[MT_TUPLES_FILE];
+    int rc = list ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < x->count; i++) {
+        const struct mt_miss *m = &list[i];
+        mt_tuples_text(w, m->kernel);
+        mt_tuples_place(w, r->sites->lines.names[m->line], room);
+        mt_tuples_numbers(w, MT_NUMBERS(m->accesses, m->misses, m->store_misses, m->fetched, m->used));
+        rc = mt_tuples_next(w);
+    }
+    free(list);
+    return rc;
+}
+
 /* ---- bounces ---- */
 
 int mt_tuples_of_bounces(struct mt_tuples *w, const struct mt_comm_result *r)

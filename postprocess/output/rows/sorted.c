@@ -216,6 +216,23 @@ struct mt_conflict *mt_conflicts_sorted(const struct mt_conflicts *x)
     return sorted_copy(x->list, x->count, sizeof *x->list, by_side, NULL);
 }
 
+static int by_misses(const void *a, const void *b, void *arg)
+{
+    const struct mt_sites *sites = arg;
+    const struct mt_miss *x = a, *y = b;
+    if (x->misses != y->misses)
+        return x->misses > y->misses ? -1 : 1;
+    if (x->accesses != y->accesses)
+        return x->accesses > y->accesses ? -1 : 1;
+    int d = strcmp(sites->lines.names[x->line], sites->lines.names[y->line]);
+    return d ? d : mt_locality_compare_text(x->kernel, y->kernel);
+}
+
+struct mt_miss *mt_misses_sorted(const struct mt_misses *x, const struct mt_sites *sites)
+{
+    return sorted_copy(x->list, x->count, sizeof *x->list, by_misses, (void *)(uintptr_t)sites);
+}
+
 static int by_times(const void *a, const void *b, void *arg)
 {
     (void)arg;

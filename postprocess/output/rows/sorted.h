@@ -35,6 +35,8 @@ size_t mt_coalescing_first_stride(const struct mt_coalescing_stride *strides, si
 /* Of the selected launches; how many: *n. */
 const struct mt_reuse_launch **mt_reuse_sorted(const struct mt_reuse *r, size_t *n);
 struct mt_conflict *mt_conflicts_sorted(const struct mt_conflicts *x);
+/* Most misses first. */
+struct mt_miss *mt_misses_sorted(const struct mt_misses *x, const struct mt_sites *sites);
 /* Most hand-overs first. */
 struct mt_bounce *mt_bounces_sorted(const struct mt_bounces *x);
 /* Both; 0, or -1 without memory. `top` is by superstep. */

@@ -374,6 +374,40 @@ int mt_conflicts_text(FILE *f, const struct mt_locality *m, const struct mt_site
     return mt_table_print(&t, f, rows);
 }
 
+/* ---- misses ---- */
+
+int mt_misses_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
+{
+    const struct mt_misses *x = &m->misses;
+    char title[200];
+    struct mt_table t;
+    if (!x->known)
+        return 0;
+    struct mt_miss *list = mt_misses_sorted(x, sites);
+    if (!list)
+        return -1;
+    snprintf(
+        title, sizeof title,
+        "Misses of a cache of %u bytes, %u ways and lines of %llu bytes that each thread has, and what is "
+        "used of what they fetch",
+        x->options.cache_bytes, x->options.cache_ways, 1ull << x->options.line_bits);
+    mt_table_init(&t, title, "line|>accesses|>misses|>part|>by stores|>bytes fetched|>used|>part");
+    for (size_t i = 0; i < x->count; i++) {
+        const struct mt_miss *r = &list[i];
+        mt_table_row(&t, r->misses);
+        mt_table_text(&t, mt_location_short(sites->lines.names[r->line]));
+        mt_table_u64(&t, r->accesses);
+        mt_table_u64(&t, r->misses);
+        locality_text_percent(&t, r->misses, r->accesses);
+        mt_table_u64(&t, r->store_misses);
+        mt_table_u64(&t, r->fetched);
+        mt_table_u64(&t, r->used);
+        locality_text_percent(&t, r->used, r->fetched);
+    }
+    free(list);
+    return mt_table_print(&t, f, rows);
+}
+
 /* ---- bounces ---- */
 
 int mt_bounces_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)

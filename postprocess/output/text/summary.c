@@ -18,7 +18,7 @@
 
 /* ---- sentences under way ---- */
 
-enum { SENTENCES = 15 + MT_FINDING_KINDS };
+enum { SENTENCES = 17 + MT_FINDING_KINDS };
 struct summary {
     const struct mt_comm_result *r;
     char *sentence[SENTENCES];
@@ -358,6 +358,33 @@ static void summary_conflicts(struct summary *s)
     free(list);
 }
 
+/* The line that fetches most in vain, if that is worth a word. */
+static void summary_misses(struct summary *s)
+{
+    const struct mt_misses *x = &s->r->locality->misses;
+    struct mt_miss *list = mt_misses_sorted(x, s->r->sites);
+    const struct mt_miss *top = NULL;
+    uint64_t misses = 0, accesses = 0;
+    s->failed |= !list;
+    for (size_t i = 0; list && i < x->count; i++) {
+        misses += list[i].misses;
+        accesses += list[i].accesses;
+        if (!top || list[i].fetched - list[i].used > top->fetched - top->used)
+            top = &list[i];
+    }
+    if (top && misses)
+        summary_say(
+            s, misses > accesses / 50 && top->used < top->fetched / 2,
+            "Caches of %s miss %s of %s; most is fetched in vain by %s: %s of its accesses miss, %s used of "
+            "what they fetch.",
+            mt_number_bytes(x->options.cache_bytes).text, mt_number_percent(misses, accesses).text,
+            mt_number_many(accesses, "access", "accesses").text,
+            mt_location_short(s->r->sites->lines.names[top->line]),
+            mt_number_percent(top->misses, top->accesses).text,
+            mt_number_percent(top->used, top->fetched).text);
+    free(list);
+}
+
 /* The buffer whose lines go to and fro most, and the pair of source lines that does it most often. */
 static void summary_bounces(struct summary *s)
 {
@@ -384,6 +411,24 @@ static void summary_bounces(struct summary *s)
                     mt_location_short(s->r->sites->lines.names[to]));
     }
     free(list);
+}
+
+/* A call that reallocates again and again. */
+static void summary_growing(struct summary *s)
+{
+    enum { MANY = 16 };
+    const struct mt_locality *m = s->r->locality;
+    const struct mt_alloc_event *top = NULL;
+    for (size_t i = 0; i < m->nallocs; i++) {
+        const struct mt_alloc_event *a = &m->allocs[i];
+        if (a->like >= MANY && strcmp(a->kind, "realloc") == 0 && (!top || a->total > top->total))
+            top = a;
+    }
+    if (top && *top->file)
+        summary_say(
+            s, 0, "realloc at %s:%" PRIu64 " is called %s times, for %s in all: does it grow in small steps?",
+            mt_location_short(top->file), top->line, mt_number_count(top->like).text,
+            mt_number_bytes(top->total).text);
 }
 
 static void summary_placement(struct summary *s)
@@ -465,6 +510,8 @@ static void summary_all(struct summary *s, const struct mt_estimates *estimates)
     summary_lines(s);
     summary_coalescing(s);
     summary_sharing(s);
+    summary_misses(s);
+    summary_growing(s);
     summary_bounces(s);
     summary_turns(s);
     summary_footprint(s);

@@ -200,11 +200,11 @@ function programBuffers() {
   return allocations.filter((a) => used.has(a.id) || a.kind !== "section").map((a) => {
     const b = used.get(a.id), r = b && b.launches[0] || {load: 0, store: 0, loads: 0, stores: 0, atomics: 0};
     return Object.assign({}, a, {label: b ? b.label : "#" + a.id + " " + (a.name || a.kind), load: r.load, store: r.store, loads: r.loads, stores: r.stores, atomics: r.atomics,
-      use: !r.load && !r.store ? "never touched" : !r.load ? "written, never read" : !r.store ? "read only" : ""});
+      over: b && b.bytes ? r.load / a.bytes : 0, use: !r.load && !r.store ? "never touched" : !r.load ? "written, never read" : !r.store ? "read only" : ""});
   }).sort((a, b) => b.load + b.store - a.load - a.store || b.bytes - a.bytes);
 }
 const programColumns = [Object.assign(textColumn("buffer", "label", true), {pick: (r) => bufferLink(r.label)}), placeColumn(), numberColumn("times", "like", "allocated there"), numberColumn("bytes", "bytes"),
-  numberColumn("read (B)", "load"), numberColumn("written (B)", "store"), numberColumn("loads", "loads"), numberColumn("stores", "stores"), numberColumn("atomics", "atomics"), textColumn("use", "use")];
+  numberColumn("read (B)", "load"), {name: "times over", num: true, title: "bytes read for each of its bytes", get: (r) => r.over, text: (r) => r.over ? r.over.toFixed(1) : "–"}, numberColumn("written (B)", "store"), numberColumn("loads", "loads"), numberColumn("stores", "stores"), numberColumn("atomics", "atomics"), textColumn("use", "use")];
 
 // ---- the panel ----
 const firstBuffers = 12;

@@ -72,6 +72,15 @@ function glanceSharing() {
     ...list.slice(0, named).flatMap((k, i) => [(i ? "; " : "") + percent(k.bad, k.all) + " of " + (i ? "those" : "the accesses") + " of ", kernelWord(k.kernel), ", most of them in ", code(largest([...k.sums], (p) => p[1])[0])]),
     list.length > named ? "; and some of " + many(list.length - named, say("other kernel")) : "", ".");
 }
+function glanceMisses() {
+  const m = data.misses, rows = m ? m.lines : [], top = largest(rows, (r) => r.fetched - r.used), misses = d3.sum(rows, (r) => r.misses), accesses = d3.sum(rows, (r) => r.accesses);
+  return top && misses ? glanceItem("misses", "misses", misses > accesses / 50 && top.used < top.fetched / 2, "Caches of ", bytes(m.bytes), " miss ", percent(misses, accesses), " of ", many(accesses, "access", "accesses"), "; most is fetched in vain by ", code(baseName(top.line), top.line), ": ",
+    percent(top.misses, top.accesses), " of its accesses miss, ", percent(top.used, top.fetched), " used of what they fetch.") : null;
+}
+function glanceGrowing() {
+  const top = ofThreads ? largest(allocations.filter((a) => a.kind === "realloc" && a.like >= 16), (a) => a.bytes) : null;
+  return top && top.file ? glanceItem("growing", "buffers", false, "realloc at ", code(place(top.file, top.line), top.file + ":" + top.line), " is called ", count(top.like), " times, for ", bytes(top.bytes), " in all: does it grow in small steps?") : null;
+}
 function glanceBounces() {
   const rows = data.bounces || [], top = rows[0], of = rows.filter((r) => r.label === (top && top.label)), all = d3.sum(of, (r) => r.times), other = all - d3.sum(of, (r) => r.same);
   return top ? glanceItem("bounces", "bounces", other > all / 2, "Cache lines go from thread to thread ", many(d3.sum(rows, (r) => r.times), "time"), ", those of ", code(top.label), " ", count(all), ": ", percent(other, all),
@@ -130,7 +139,7 @@ function glanceNothing() {
 // What no panel shows: made of the findings of memtrace check.
 function glanceFindings() { return (data.findings || []).map(([look, text]) => glanceItem("finding", "", !!look, text)); }
 function drawGlance() {
-  const items = ((!launches.length || !data.totals.records) && !data.totals.host_accesses && !data.from_json ? [glanceNothing(), glanceHazards(), glanceBanks(), ...glanceFindings()] : [glanceConflicts(), glanceHazards(), glanceKernels(), glanceTransfers(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glanceBounces(), glanceTurns(), glanceFootprint(), glanceBanks(), glancePlacement(), ...glanceFindings()]).filter(Boolean);
+  const items = ((!launches.length || !data.totals.records) && !data.totals.host_accesses && !data.from_json ? [glanceNothing(), glanceHazards(), glanceBanks(), ...glanceFindings()] : [glanceConflicts(), glanceHazards(), glanceKernels(), glanceTransfers(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glanceMisses(), glanceGrowing(), glanceBounces(), glanceTurns(), glanceFootprint(), glanceBanks(), glancePlacement(), ...glanceFindings()]).filter(Boolean);
   items.sort((a, b) => b.warn - a.warn);
   return items.length ? el("div", {class: "glance", id: "glance"}, el("h2", {}, "At a glance"), el("ul", {}, ...items.map((i) =>
     el("li", {class: i.warn ? "look" : "", "data-glance": i.id}, ...i.parts.filter((p) => p !== ""), ...(i.panel ? [" ", el("a", {href: "#" + i.panel, "aria-label": "see " + i.panel.split("&")[0]}, "see")] : []))))) : null;

@@ -221,6 +221,19 @@ function variableLink(name) {
   return of.length ? lineLink(largest(of, (r) => r.bytes).line) : null;
 }
 
+// ---- misses of host programs ----
+function missesBlock() {
+  const m = data.misses;
+  if (!m) return null;
+  const rows = m.lines.filter((r) => r.misses).map((r) => Object.assign({part: percent(r.misses, r.accesses), use: percent(r.used, r.fetched)}, r));
+  const whole = rows.map((r) => ({key: r.line, full: r.line, name: baseName(r.line), title: [r.line, many(r.misses, "miss", "misses") + " of " + many(r.accesses, "access", "accesses"), exactBytes(r.used) + " used of " + exactBytes(r.fetched)], pick: lineLink(r.line),
+    parts: [[r.used, "load"], [r.fetched - r.used, "store-pale"]]}));
+  const wordColumn = (name, key) => ({name, num: true, get: (r) => parseFloat(r[key].replace(/[<> ]/g, "")) || 0, text: (r) => r[key], csv: (r) => r[key]});
+  return block("misses", "Cache misses", "Misses of a cache of " + bytes(m.bytes) + " with " + m.ways + " ways and lines of " + m.line_size + " bytes, which each thread has for itself: bytes fetched by the source line that missed, and of them those touched before the cache line was replaced.",
+    rows.length ? bars(whole, "Cache misses", 10, ["used (B)", "in vain (B)"]) : nothing("Nothing missed."), colourLegend([["load", "used"], ["store-pale", "fetched in vain"]]),
+    virtualTable(rows, [Object.assign(textColumn("line", "line"), {text: (r) => baseName(r.line), hint: (r) => r.line, pick: (r) => lineLink(r.line)}), numberColumn("accesses", "accesses"), numberColumn("misses", "misses"), wordColumn("of its accesses", "part"), numberColumn("by stores", "store_misses"), numberColumn("fetched (B)", "fetched"), numberColumn("used (B)", "used"), wordColumn("used", "use")], "Cache misses"));
+}
+
 // ---- lines that go to and fro between threads ----
 function bounceRows() {
   return (data.bounces || []).map((b) => Object.assign({other: b.times - b.same, first: "thread " + b.from_thread + " → " + b.to_thread}, b));
@@ -237,7 +250,7 @@ function drawPlots(section) {
   const l = data.lines || {};
   const panels = [ofThreads ? null : coalescingBlock(), volumesBlock("allocations", "By allocation", l.allocations, bufferLink), volumesBlock("variables", "By variable", l.variables, variableLink), reuseBlock(),
     data.sharing ? living("sharing", "Sharing of cache lines", say("Accesses by how the CTAs of a launch share the line of ") + data.sharing.line_size + " bytes that they fall in; the buffers with most false sharing first.", sharingPicture) : null,
-    bouncesBlock(), placementBlock(), conflictsBlock()].filter(Boolean);
+    missesBlock(), bouncesBlock(), placementBlock(), conflictsBlock()].filter(Boolean);
   if (!panels.length) {
     section.append(nothing(data.from_json ? "The comm.json has none of the further analyses; mt-extract makes them with --sections more." : "These analyses were left out (--quick)."));
     return;
