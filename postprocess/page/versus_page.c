@@ -1,5 +1,6 @@
 /* The page of two runs side by side: written as it is shown, without a script. */
 #define _GNU_SOURCE
+#include "output/text/words.h"
 #include "versus_page.h"
 #include "report_files.h"
 #include "output/text/numbers.h"
@@ -91,7 +92,7 @@ static void page_sums(FILE *f, const struct mt_versus *p)
     for (int i = 0; i < MT_FIGURES; i++) {
         if (!((p->all.a->known | p->all.b->known) >> i & 1))
             continue;
-        page_element(f, "<tr><th scope=\"row\">", mt_figure_words[i].words, "</th>");
+        page_element(f, "<tr><th scope=\"row\">", mt_words(mt_figure_words[i].words), "</th>");
         page_figure(f, &p->all, (enum mt_figure)i);
         page_bars(f, &p->all, (enum mt_figure)i);
         fputs("</tr>\n", f);
@@ -108,15 +109,18 @@ static void page_sums(FILE *f, const struct mt_versus *p)
 
 /* ---- kernels ---- */
 
-static const enum mt_figure
-    of_kernel[] = {MT_FIGURE_LAUNCHES,       MT_FIGURE_LOADED,    MT_FIGURE_STORED,   MT_FIGURE_SAME_LAUNCH,
-                   MT_FIGURE_EARLIER_LAUNCH, MT_FIGURE_SAME_CTA,  MT_FIGURE_SECTORS,  MT_FIGURES,
-                   MT_FIGURE_FALSELY,        MT_FIGURE_CONFLICTS, MT_FIGURE_CROSSING, MT_FIGURE_LARGEST,
-                   MT_FIGURE_BANKS,          MT_FIGURE_HAZARDS,   MT_FIGURE_LOCAL},
-    of_line[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,    MT_FIGURE_REQUESTS,
-                 MT_FIGURE_SECTORS,  MT_FIGURES,       MT_FIGURE_CONFLICTS, MT_FIGURE_BANKS,
-                 MT_FIGURE_HAZARDS,  MT_FIGURE_LOCAL},
-    of_buffer[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED, MT_FIGURE_FALSELY};
+static const enum mt_figure of_kernel[] =
+    {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,  MT_FIGURE_STORED, MT_FIGURE_SAME_LAUNCH, MT_FIGURE_EARLIER_LAUNCH,
+     MT_FIGURE_SAME_CTA, MT_FIGURE_SECTORS, MT_FIGURES,       MT_FIGURE_FALSELY,     MT_FIGURE_CONFLICTS,
+     MT_FIGURE_CROSSING, MT_FIGURE_LARGEST, MT_FIGURE_BANKS,  MT_FIGURE_HAZARDS,     MT_FIGURE_LOCAL,
+     MT_FIGURE_MISSES,   MT_FIGURE_FETCHED, MT_FIGURE_BOUNCES},
+                            of_line[] = {MT_FIGURE_ACCESSES,  MT_FIGURE_LOADED,  MT_FIGURE_STORED,
+                                         MT_FIGURE_REQUESTS,  MT_FIGURE_SECTORS, MT_FIGURES,
+                                         MT_FIGURE_CONFLICTS, MT_FIGURE_BANKS,   MT_FIGURE_HAZARDS,
+                                         MT_FIGURE_LOCAL,     MT_FIGURE_MISSES,  MT_FIGURE_FETCHED,
+                                         MT_FIGURE_BOUNCES},
+                            of_buffer[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,
+                                           MT_FIGURE_FALSELY, MT_FIGURE_BOUNCES};
 #define LENGTH(list) (sizeof list / sizeof *list)
 
 static void page_head(FILE *f, const char *first, const enum mt_figure *list, size_t n)
@@ -126,8 +130,8 @@ static void page_head(FILE *f, const char *first, const enum mt_figure *list, si
         if (list[i] == MT_FIGURES)
             fputs("<th scope=\"col\" class=\"num\">efficiency</th>", f);
         else
-            fprintf(f, "<th scope=\"col\" class=\"num\" title=\"%s\">%s</th>", mt_figure_words[list[i]].words,
-                    mt_figure_words[list[i]].head);
+            fprintf(f, "<th scope=\"col\" class=\"num\" title=\"%s\">%s</th>",
+                    mt_words(mt_figure_words[list[i]].words), mt_words(mt_figure_words[list[i]].head));
     fputs("</tr></thead><tbody>\n", f);
 }
 
@@ -184,10 +188,10 @@ static void page_changes(FILE *f, const struct mt_versus_row *r)
         if (mt_versus_moved(r, (enum mt_figure)i)) {
             some = 1;
             fprintf(f, "<span class=\"%s\">%s %s</span>", page_turn(mt_versus_turn(r, (enum mt_figure)i)),
-                    mt_figure_words[i].head, mt_versus_cell(cell, r, (enum mt_figure)i, 1));
+                    mt_words(mt_figure_words[i].head), mt_versus_cell(cell, r, (enum mt_figure)i, 1));
         }
     if (!some && mt_versus_both(r, most))
-        fprintf(f, "<span>%s %s, nothing changed</span>", mt_figure_words[most].head,
+        fprintf(f, "<span>%s %s, nothing changed</span>", mt_words(mt_figure_words[most].head),
                 mt_versus_cell(cell, r, most, 1));
 }
 
@@ -201,7 +205,7 @@ static void page_kernel(FILE *f, const struct mt_versus_kernel *k, int open)
     fputs("</h2>", f);
     page_changes(f, r);
     fputs("</summary>\n", f);
-    page_head(f, "kernel", list, n);
+    page_head(f, mt_words("kernel"), list, n);
     fputs("<tr><th scope=\"row\">all launches</th>", f);
     page_cells(f, r, list, n);
     fputs("</tbody></table></div>\n", f);

@@ -64,8 +64,7 @@ static struct mt_miss_cache *misses_cache(struct mt_misses *x, uint64_t thread)
         return NULL;
     if (*at == x->ncaches) {
         if (mt_grow(&x->caches, &x->cache_room, x->ncaches + 1, sizeof *x->caches) != 0 ||
-            !(x->caches[x->ncaches].ways =
-                  calloc(x->sets * x->options.cache_ways, sizeof(struct way))))
+            !(x->caches[x->ncaches].ways = calloc(x->sets * x->options.cache_ways, sizeof(struct way))))
             return NULL;
         x->ncaches++;
     }
@@ -87,8 +86,8 @@ static size_t misses_row(struct mt_misses *x, uint32_t line)
 }
 
 /* Bytes [from, to] of a cache line, both included. 1: it was not there. */
-static int misses_touch(struct mt_misses *x, struct mt_miss_cache *c, size_t row, uint64_t line, uint64_t from,
-                        uint64_t to)
+static int misses_touch(struct mt_misses *x, struct mt_miss_cache *c, size_t row, uint64_t line,
+                        uint64_t from, uint64_t to)
 {
     const unsigned shift = x->options.line_bits > 6 ? x->options.line_bits - 6 : 0, n = x->options.cache_ways;
     const uint64_t bytes = (UINT64_MAX << (from >> shift)) & (UINT64_MAX >> (63 - (to >> shift)));

@@ -11,10 +11,10 @@
 enum { MT_MISSES_BYTES = 32768, MT_MISSES_WAYS = 8 }; /* as first-level data caches of x86-64 have them */
 
 struct mt_miss {
-    const char *kernel; /* the program */
-    uint32_t line;      /* as in mt_site_table */
+    const char *kernel;                      /* the program */
+    uint32_t line;                           /* as in mt_site_table */
     uint64_t accesses, misses, store_misses; /* store_misses: of these, by accesses that only store */
-    uint64_t fetched, used;                  /* bytes: of the lines that missed, and what was touched of them */
+    uint64_t fetched, used; /* bytes: of the lines that missed, and what was touched of them */
 };
 
 struct mt_misses {

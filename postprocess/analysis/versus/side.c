@@ -214,6 +214,43 @@ static int side_caches(struct mt_run_side *s, const struct mt_locality *m)
     return 0;
 }
 
+/* ---- host programs ---- */
+
+static int side_misses(struct mt_run_side *s, const struct mt_side_of *of)
+{
+    const struct mt_misses *x = &of->more->misses;
+    for (size_t i = 0; i < x->count; i++)
+        for (int by = MT_SIDE_KERNELS; by <= MT_SIDE_LINES; by++) {
+            struct mt_side_row *r =
+                side_row(s, (enum mt_side_by)by, x->list[i].kernel,
+                         by == MT_SIDE_LINES ? of->sites->lines.names[x->list[i].line] : "");
+            if (!r)
+                return -1;
+            side_add(r, MT_FIGURE_MISSES, x->list[i].misses);
+            side_add(r, MT_FIGURE_FETCHED, x->list[i].fetched);
+        }
+    return 0;
+}
+
+/* At the line that takes over, and at the buffer. */
+static int side_bounces(struct mt_run_side *s, const struct mt_side_of *of)
+{
+    const struct mt_bounces *x = &of->more->bounces;
+    for (size_t i = 0; i < x->count; i++)
+        for (int by = MT_SIDE_KERNELS; by <= MT_SIDE_BUFFERS; by++) {
+            uint64_t id = UINT64_MAX;
+            const char *place = by == MT_SIDE_KERNELS ? ""
+                                : by == MT_SIDE_LINES ? of->sites->lines.names[x->list[i].line[1]]
+                                                      : side_buffer(s, of->more, x->list[i].alloc, &id);
+            struct mt_side_row *r = place ? side_row(s, (enum mt_side_by)by, x->list[i].kernel, place) : NULL;
+            if (!r)
+                return -1;
+            r->first = id < r->first ? id : r->first;
+            side_add(r, MT_FIGURE_BOUNCES, x->list[i].times);
+        }
+    return 0;
+}
+
 /* ---- shared and local memory ---- */
 
 /* A figure of a line, and of its kernel where that is said. */
@@ -347,17 +384,22 @@ static void side_known(struct mt_run_side *s, const struct mt_side_of *of)
                       1u << MT_FIGURE_ACCESSES;
     unsigned lines = 1u << MT_FIGURE_CONFLICTS | 1u << MT_FIGURE_ACCESSES | 1u << MT_FIGURE_LOADED |
                      1u << MT_FIGURE_STORED;
+    unsigned host = (of->more->misses.known ? 1u << MT_FIGURE_MISSES | 1u << MT_FIGURE_FETCHED : 0) |
+                    (of->more->bounces.known ? 1u << MT_FIGURE_BOUNCES : 0);
     unsigned onchip =
         of->onchip ? 1u << MT_FIGURE_BANKS | 1u << MT_FIGURE_HAZARDS | 1u << MT_FIGURE_LOCAL : 0;
     unsigned lanes = 1u << MT_FIGURE_REQUESTS | 1u << MT_FIGURE_SECTORS | 1u << MT_FIGURE_DISTINCT;
+    if (of->comm->options.threads) /* programs have no devices and, as a rule, no earlier launches */
+        always &= ~(1u << MT_FIGURE_CROSSING | 1u << MT_FIGURE_EARLIER_LAUNCH | 1u << MT_FIGURE_SAME_CTA |
+                    1u << MT_FIGURE_LARGEST | 1u << MT_FIGURE_LAUNCHES);
     for (size_t i = 0; i < s->count[MT_SIDE_KERNELS]; i++) {
         struct mt_side_row *r = &s->rows[MT_SIDE_KERNELS][i];
         r->known = masks ? r->known | always | lanes : (r->known | always) & ~lanes;
-        r->known |= onchip;
+        r->known |= onchip | host;
         side_join(&s->all, r);
     }
     for (size_t i = 0; i < s->count[MT_SIDE_LINES]; i++)
-        s->rows[MT_SIDE_LINES][i].known |= lines | (masks ? lanes : 0) | onchip;
+        s->rows[MT_SIDE_LINES][i].known |= lines | (masks ? lanes : 0) | onchip | host;
     for (size_t i = 0; i < s->count[MT_SIDE_BUFFERS]; i++)
         s->rows[MT_SIDE_BUFFERS][i].known |= 1u << MT_FIGURE_FALSELY;
     const struct mt_reuse *u = &of->more->reuse;
@@ -373,7 +415,8 @@ int mt_side_fill(struct mt_run_side *s, const struct mt_side_of *of)
     s->all = (struct mt_side_row){.kernel = "", .place = "", .first = UINT64_MAX};
     if (side_launches(s, of->comm) != 0 || side_crossing(s, of->comm, of->placement) != 0 ||
         side_lines(s, of) != 0 || side_requests(s, of) != 0 || side_conflicts(s, of) != 0 ||
-        side_caches(s, of->more) != 0 || (of->onchip && side_onchip(s, of->onchip) != 0))
+        side_misses(s, of) != 0 || side_bounces(s, of) != 0 || side_caches(s, of->more) != 0 ||
+        (of->onchip && side_onchip(s, of->onchip) != 0))
         return -1;
     for (int by = 0; by < MT_SIDE_BY; by++)
         side_group(s, (enum mt_side_by)by);

@@ -1,5 +1,6 @@
 /* Two runs side by side, for people: the verdict, sums, kernels, lines, buffers. */
 #define _GNU_SOURCE
+#include "output/text/words.h"
 #include "versus_out.h"
 #include "gaps.h"
 #include "numbers.h"
@@ -73,7 +74,7 @@ static void versus_one_knows(FILE *f, const struct mt_versus *p)
         const char *between = side ? "; not compared: only B knows " : "; not compared: only A knows ";
         for (int i = 0; i < MT_FIGURES; i++)
             if (mt_figure_words[i].judged && (here->known & ~there->known) >> i & 1) {
-                fprintf(f, "%s%s", between, mt_figure_words[i].words);
+                fprintf(f, "%s%s", between, mt_words(mt_figure_words[i].words));
                 between = ", ";
             }
     }
@@ -119,7 +120,7 @@ static void versus_verdict(FILE *f, const struct mt_versus *p, int page)
         int turn = mt_versus_turn(&p->all, (enum mt_figure)i);
         if (!turn)
             continue;
-        fprintf(f, "%s%s %s", between, mt_figure_words[i].words,
+        fprintf(f, "%s%s %s", between, mt_words(mt_figure_words[i].words),
                 mt_versus_cell(cell, &p->all, (enum mt_figure)i, page));
         between = ", ";
     }
@@ -222,7 +223,7 @@ static size_t versus_table(struct mt_table *t, const struct mt_versus *p, const 
            at = (size_t)snprintf(text, sizeof text, "%s", heads);
     for (size_t i = 0; i < kept && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "|>%s",
-                               out[i] == MT_FIGURES ? "efficiency" : mt_figure_words[out[i]].head);
+                               out[i] == MT_FIGURES ? "efficiency" : mt_words(mt_figure_words[out[i]].head));
     mt_table_init(t, title, text);
     return kept;
 }
@@ -236,7 +237,7 @@ static int versus_sums(FILE *f, const struct mt_versus *p)
         if (!((p->all.a->known | p->all.b->known) >> i & 1))
             continue;
         mt_table_row(&t, 0);
-        mt_table_text(&t, mt_figure_words[i].words);
+        mt_table_text(&t, mt_words(mt_figure_words[i].words));
         mt_table_text(&t, mt_versus_cell(cell, &p->all, (enum mt_figure)i, 0));
     }
     mt_table_row(&t, 0);
@@ -247,10 +248,10 @@ static int versus_sums(FILE *f, const struct mt_versus *p)
 
 static int versus_kernel_table(FILE *f, const struct mt_versus *p)
 {
-    static const enum mt_figure list[] = {MT_FIGURE_LAUNCHES, MT_FIGURE_LOADED,  MT_FIGURE_STORED,
-                                          MT_FIGURE_SECTORS,  MT_FIGURES,        MT_FIGURE_CONFLICTS,
-                                          MT_FIGURE_CROSSING, MT_FIGURE_LARGEST, MT_FIGURE_BANKS,
-                                          MT_FIGURE_HAZARDS,  MT_FIGURE_LOCAL};
+    static const enum mt_figure list[] = {
+        MT_FIGURE_LAUNCHES,  MT_FIGURE_LOADED,   MT_FIGURE_STORED,  MT_FIGURE_SECTORS, MT_FIGURES,
+        MT_FIGURE_CONFLICTS, MT_FIGURE_CROSSING, MT_FIGURE_LARGEST, MT_FIGURE_BANKS,   MT_FIGURE_HAZARDS,
+        MT_FIGURE_LOCAL,     MT_FIGURE_MISSES,   MT_FIGURE_FETCHED, MT_FIGURE_BOUNCES};
     enum mt_figure known[sizeof list / sizeof *list];
     struct mt_table t;
     size_t n = versus_table(&t, p, "By kernel", "kernel", list, sizeof list / sizeof *list, known);
@@ -266,9 +267,10 @@ static int versus_part_table(FILE *f, const struct mt_versus *p, enum mt_side_by
 {
     static const enum mt_figure lines[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED,  MT_FIGURE_STORED,
                                            MT_FIGURE_SECTORS,  MT_FIGURES,        MT_FIGURE_CONFLICTS,
-                                           MT_FIGURE_BANKS,    MT_FIGURE_HAZARDS, MT_FIGURE_LOCAL},
+                                           MT_FIGURE_BANKS,    MT_FIGURE_HAZARDS, MT_FIGURE_LOCAL,
+                                           MT_FIGURE_MISSES,   MT_FIGURE_FETCHED, MT_FIGURE_BOUNCES},
                                 buffers[] = {MT_FIGURE_ACCESSES, MT_FIGURE_LOADED, MT_FIGURE_STORED,
-                                             MT_FIGURE_FALSELY};
+                                             MT_FIGURE_FALSELY, MT_FIGURE_BOUNCES};
     enum mt_figure known[sizeof lines / sizeof *lines];
     struct mt_table t;
     if (by == MT_SIDE_LINES && p->no_lines) {

@@ -59,7 +59,7 @@ static double strided(const double *a)
 
 static unsigned probe(struct slot *table, unsigned key)
 {
-    unsigned h = key / 64 % SLOTS; /* neighbours collide */
+    unsigned h = key / 64 % SLOTS;              /* neighbours collide */
     while (table[h].key && table[h].key != key) /* PROBE */
         h = (h + 1) % SLOTS;
     table[h].key = key;
