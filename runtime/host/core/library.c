@@ -3,19 +3,34 @@
 #include "state.h"
 #include <string.h>
 
-/* The C runtime, by the names of its files: what follows the name is "." or "-" and a digit (libc.so.6, libc-2.31.so). */
+/* The C runtime, by the names of its files: what follows the name is "." or "-" and a digit (libc.so.6,
+ * libc-2.31.so). */
 static const struct {
     const char *name;
     enum mt_core_code code;
     int keeps; /* what it allocates is for itself */
 } runtime[] = {
-    {"ld-linux-x86-64", MT_CODE_NONE, 1}, {"ld", MT_CODE_NONE, 1},          {"ld-musl-x86_64", MT_CODE_DATA, 1},
-    {"libc", MT_CODE_DATA, 1},            {"libm", MT_CODE_DATA, 1},        {"libmvec", MT_CODE_DATA, 1},
-    {"libpthread", MT_CODE_DATA, 1},      {"libdl", MT_CODE_DATA, 1},       {"librt", MT_CODE_DATA, 1},
-    {"libresolv", MT_CODE_DATA, 1},       {"libutil", MT_CODE_DATA, 1},     {"libanl", MT_CODE_DATA, 1},
-    {"libnsl", MT_CODE_DATA, 1},          {"libnss_files", MT_CODE_DATA, 1}, {"libnss_dns", MT_CODE_DATA, 1},
-    {"libatomic", MT_CODE_DATA, 1},       {"libgcc_s", MT_CODE_DATA, 1},    {"libstdc++", MT_CODE_DATA, 0},
-    {"libc++", MT_CODE_DATA, 0},          {"libc++abi", MT_CODE_DATA, 0},   {"linux-vdso", MT_CODE_DATA, 1},
+    {"ld-linux-x86-64", MT_CODE_NONE, 1},
+    {"ld", MT_CODE_NONE, 1},
+    {"ld-musl-x86_64", MT_CODE_DATA, 1},
+    {"libc", MT_CODE_DATA, 1},
+    {"libm", MT_CODE_DATA, 1},
+    {"libmvec", MT_CODE_DATA, 1},
+    {"libpthread", MT_CODE_DATA, 1},
+    {"libdl", MT_CODE_DATA, 1},
+    {"librt", MT_CODE_DATA, 1},
+    {"libresolv", MT_CODE_DATA, 1},
+    {"libutil", MT_CODE_DATA, 1},
+    {"libanl", MT_CODE_DATA, 1},
+    {"libnsl", MT_CODE_DATA, 1},
+    {"libnss_files", MT_CODE_DATA, 1},
+    {"libnss_dns", MT_CODE_DATA, 1},
+    {"libatomic", MT_CODE_DATA, 1},
+    {"libgcc_s", MT_CODE_DATA, 1},
+    {"libstdc++", MT_CODE_DATA, 0},
+    {"libc++", MT_CODE_DATA, 0},
+    {"libc++abi", MT_CODE_DATA, 0},
+    {"linux-vdso", MT_CODE_DATA, 1},
     {"[vdso]", MT_CODE_DATA, 1},
 };
 enum { RUNTIME = sizeof runtime / sizeof *runtime };
@@ -53,15 +68,13 @@ enum mt_core_code mt_core_code(const char *path, int program)
     if (program || library_named(path))
         return MT_CODE_ALL;
     unsigned row = mt_g.o->others == MT_CODE_DATA ? library_row(path) : RUNTIME;
-    return row < RUNTIME              ? runtime[row].code
-           : mt_g.o->others == MT_CODE_DATA ? MT_CODE_ALL
-                                            : mt_g.o->others;
+    return row < RUNTIME ? runtime[row].code : mt_g.o->others == MT_CODE_DATA ? MT_CODE_ALL : mt_g.o->others;
 }
 
 int mt_core_code_keeps(const char *path, const char *function)
 {
-    static const char *const given[] = {"strdup",   "__strdup",   "strndup", "__strndup", "wcsdup", "getdelim",
-                                        "__getdelim", "_IO_getdelim", "getline", "getcwd"};
+    static const char *const given[] = {"strdup",   "__strdup",   "strndup",      "__strndup", "wcsdup",
+                                        "getdelim", "__getdelim", "_IO_getdelim", "getline",   "getcwd"};
     unsigned row = library_row(path);
     if (row == RUNTIME || !runtime[row].keeps)
         return 0;

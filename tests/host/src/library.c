@@ -1,5 +1,5 @@
-/* Three buffers of which the program's own accesses are known, what the C library does to them (memcpy, qsort, strlen),
- * and what it does for itself. Sizes tell blocks apart. */
+/* Three buffers of which the program's own accesses are known, what the C library does to them (memcpy,
+ * qsort, strlen), and what it does for itself. Sizes tell blocks apart. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
