@@ -267,6 +267,7 @@ struct mt_companion {
     "the program was killed, left by _exit or quick_exit, could not write it (a full disk), or still runs"
     uint64_t records_written, records_counted; /* of global memory */
     uint64_t others_written;                   /* of other memory, and barriers */
+    uint64_t left_out; /* host traces: accesses of libraries' code without a record (--library) */
     /* lines that could not be read: count, and what was wrong with the first one (with its offset) */
     uint64_t bad_lines;
     struct mt_error bad;

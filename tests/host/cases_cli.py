@@ -25,7 +25,11 @@ def refused(w, *words, says, code=2, **variables):
 @case("cli.words")
 def words(w):
     """Wrong command lines: the option is named, and the way out."""
-    for line, says in (([], ["mat, insn or atomic"]), (["trace", "ls"], ["'trace'", "mat, insn and atomic"]),
+    for line, says in (([], ["no program"]), (["trace", "ls"], ["trace: there is no such program", "mat, insn, atomic"]),
+                       (["--", "trace"], ["trace: there is no such program"]), (["--library=none"], ["no program"]),
+                       (["--threshold=1", "ls"], ["--threshold is for mat"]),
+                       (["mat", "--library=", "ls"], ["--library", "all|data|none|NAME"]),
+                       (["insn", "--library=all", "ls"], ["--library is for mat and atomic"]),
                        (["mat"], ["no program", "memtrace host mat -- ls"]),
                        (["mat", "--"], ["no program"]),
                        (["mat", "--threshold"], ["--threshold", "value"]),

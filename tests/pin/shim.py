@@ -90,6 +90,8 @@ def case_mat():
     assert run("-routine", "other", "-routine", "work") == WORK
     own = [x for x in MAT + WORK + SWITCHED * 3 if x[0] != 0x254]
     assert run("-own", "1") == own, run("-own", "1")
+    assert run("-library", "none") == run("-library", "libc") == own, run("-library", "none")
+    assert run("-library", "data") == run("-library", "libr", "-library", "library") == run(), run("-library", "data")
     large = [x for x in MAT if x[5] >= 100]
     assert run("-threshold", "100") == large, run("-threshold", "100")
     text = tool("--", "mat")[2]  # mat is what one gets without -mode

@@ -1,8 +1,11 @@
 """./setup: how it counts a suite, what it does about packages and CUDA wheels; on copies of its scripts with made-up
 ctest, apt and pip."""
+import hashlib
 import os
 import shlex
 import shutil
+import struct
+import tarfile
 import zipfile
 
 import world
@@ -268,3 +271,52 @@ esac
         done = self.install("13.0", code=3)
         self.assertIn("cannot be had", done.stdout)
         self.assertFalse(os.path.exists(self.path("b/sanitizer")))
+
+
+class DynamoRIO(Case):
+    """./setup dynamorio FILE: a release goes to build/dynamorio, and what is none is refused with the reason. Made-up files of its layout."""
+
+    PATHS = ("bin64/drrun", "cmake/DynamoRIOConfig.cmake", "lib64/release/libdynamorio.so", "ext/lib64/release/libdrmgr_static.a")
+
+    def release(self, paths=PATHS, machine=62, name="DynamoRIO-Linux-11.3.0"):
+        for path in paths:
+            self.write(f"{name}/{path}", "")
+        program = self.path(name, "bin64/drrun")
+        if os.path.exists(program):
+            with open(program, "wb") as f:
+                f.write(b"\x7fELF" + bytes([2, 1, 1]) + bytes(9) + struct.pack("<HH", 3, machine) + bytes(44))
+            os.chmod(program, 0o755)
+        with tarfile.open(self.path(f"{name}.tar.gz"), "w:gz") as t:
+            t.add(self.path(name), name)
+        shutil.rmtree(self.path(name))
+        return f"{name}.tar.gz"
+
+    def install(self, *words, code=0):
+        os.makedirs(self.path("b"), exist_ok=True)
+        script = self.write("go", "build=b\nsay() { echo \"$*\"; }\nfail() { echo \"$*\" >&2; exit 1; }\n"
+                                  f". {world.source}/tools/setup/dynamorio.sh\n"
+                                  "dynamorio_install \"$@\"\ndynamorio_use\necho \"$DYNAMORIO_HOME\"\n")
+        return self.run_("bash", script, *words, code=code, DYNAMORIO_HOME="")
+
+    def test_dynamorio_release(self):
+        file = self.release()
+        with open(self.path(file), "rb") as f:
+            digest = hashlib.sha256(f.read()).hexdigest()
+        for words in ([file], [file, digest], [file, "sha256:" + digest]):
+            self.write("b/dynamorio/old", "")
+            self.assertEqual(self.install(*words).stdout, f"unpacking {file} (SHA-256 {digest}) into b/dynamorio\nb/dynamorio\n")
+            self.assertEqual(sorted(os.listdir(self.path("b"))), ["dynamorio"])
+            self.assertEqual(sorted(os.listdir(self.path("b/dynamorio"))), ["bin64", "cmake", "ext", "lib64"])
+
+    def test_dynamorio_refused(self):
+        self.write("text.tar.gz", "no archive")
+        self.write("b/dynamorio/bin64/kept", "")
+        for words, says in (([], "./setup dynamorio FILE"), (["none.tar.gz"], "no file none.tar.gz"), (["text.tar.gz"], "is no .tar.gz"),
+                            ([self.release(), "abcd"], "not abcd"), ([self.release(self.PATHS[1:], name="lacking")], "no bin64/drrun"),
+                            ([self.release(["core/CMakeLists.txt"], name="source")], "DynamoRIO's source"),
+                            ([self.release(machine=183, name="other")], "another processor"), ([self.release(self.PATHS[:2], name="part")], "lacks lib64/release/libdynamorio.so")):
+            said = self.install(*words, code=1)
+            self.assertIn(says, said.stderr)
+            self.assertEqual((said.stdout, said.stderr.count("\n")), ("", 1))
+            self.assertEqual(os.listdir(self.path("b/dynamorio/bin64")), ["kept"])
+            self.assertEqual(os.listdir(self.path("b")), ["dynamorio"])

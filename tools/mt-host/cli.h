@@ -37,6 +37,7 @@ extern const size_t option_count;
 struct request {
     const char *engine; /* auto, llvm, dynamorio, qemu, pin */
     const char *mode;   /* mat, insn, atomic */
+    int unasked;        /* no word said which: the default one, with --library=data */
     struct words given; /* the mode's options: "threshold", "4096", "signal", "1" … */
     struct words core;  /* the same for mt_core_options_parse: "mat", "--threshold=4096" … */
     const char *output; /* as given, or the mode's default */
@@ -49,6 +50,8 @@ struct request {
 };
 /* Reads it. -1: nothing more to do, exit with 0. */
 int mt_hostrun_request_read(struct request *r, int argc, char **argv);
+/* Another mode for one that was not asked for. */
+int mt_hostrun_request_mode(struct request *r, const char *mode);
 void mt_hostrun_request_free(struct request *r);
 /* Help on one mode, or NULL: on the program; on stdout. */
 void mt_hostrun_help_print(const char *mode);
@@ -59,10 +62,11 @@ struct program {
     char path[PATH_MAX]; /* the ELF file that will run: for a script, its interpreter */
     struct words argv;   /* argv[0] as the program will see it */
     int instrumented;    /* built with mt-cc --host */
+    int ordered;         /* --host=atomic */
     int script;
 };
 /* Looks for it in PATH as a shell does and makes sure that it can be traced. */
-int mt_hostrun_program_find(struct program *p, char *const *argv);
+int mt_hostrun_program_find(struct program *p, const struct request *r);
 void mt_hostrun_program_free(struct program *p);
 
 /* ---- engines ---- */

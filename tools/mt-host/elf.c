@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define RUNTIME "libmemtrace-host.so"
+#define ORDERS "__mt_host_begin" /* entry.h of the compile-time engine */
 
 struct image {
     const unsigned char *data;
@@ -42,8 +43,9 @@ static uint64_t offset_of(const struct image *f, const Elf64_Phdr *p, unsigned c
     return f->bytes + 1;
 }
 
-/* 1 if a DT_NEEDED entry is the compile-time engine's library, by name or by path. */
-static int needs_runtime(const struct image *f, const Elf64_Ehdr *head)
+/* 1 if a DT_NEEDED entry is the compile-time engine's library, by name or by path. *ordered: a function that
+ * puts accesses in order is named. */
+static int needs_runtime(const struct image *f, const Elf64_Ehdr *head, int *ordered)
 {
     const Elf64_Phdr *p = elf_at(f, head->e_phoff, (uint64_t)head->e_phnum * sizeof *p);
     const Elf64_Dyn *dynamic = NULL;
@@ -65,6 +67,7 @@ static int needs_runtime(const struct image *f, const Elf64_Ehdr *head)
     const char *text = dynamic ? elf_at(f, offset_of(f, p, head->e_phnum, strings), size) : NULL;
     if (!text || !size || text[size - 1])
         return 0;
+    *ordered = memmem(text, size, ORDERS, sizeof ORDERS - 1) != NULL;
     for (size_t i = 0; i < entries && dynamic[i].d_tag != DT_NULL; i++) {
         if (dynamic[i].d_tag != DT_NEEDED || dynamic[i].d_un.d_val >= size)
             continue;
@@ -96,5 +99,5 @@ void mt_hostrun_elf_read(const void *data, size_t bytes, struct elf_facts *facts
         return;
     facts->traceable = facts->bits == 64 && head->e_machine == EM_X86_64 &&
                        (head->e_type == ET_EXEC || head->e_type == ET_DYN) && head->e_entry != 0;
-    facts->instrumented = facts->traceable && needs_runtime(&f, head);
+    facts->instrumented = facts->traceable && needs_runtime(&f, head, &facts->ordered);
 }

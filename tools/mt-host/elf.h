@@ -9,6 +9,7 @@ struct elf_facts {
     const char *machine; /* "x86-64", "AArch64" …; "machine N" in a static buffer if it has no name here */
     int traceable;       /* a 64-bit x86-64 program */
     int instrumented;    /* needs libmemtrace-host.so: built with mt-cc --host */
+    int ordered;         /* its accesses are put in order: --host=atomic */
 };
 /* `data`: the file. Damaged headers give traceable 0 or instrumented 0, never more. */
 void mt_hostrun_elf_read(const void *data, size_t bytes, struct elf_facts *facts);

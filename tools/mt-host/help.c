@@ -6,9 +6,13 @@
 
 static const struct mt_command command = {
     .of = MT_OF_HOST,
-    .before = "Usage: memtrace host [OPTION]... mat|insn|atomic [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+    .before = "Usage: memtrace host [OPTION]... [mat|insn|atomic [OPTION]...] [--] PROGRAM [ARGUMENT]...\n"
               "Runs PROGRAM and writes its memory accesses to a trace. The program needs no change.\n"
               "\n"
+              "  memtrace host ./app               into memory_trace.mtc, without what the loader and the C "
+              "library do for\n"
+              "                                    themselves: then  memtrace report memory_trace.mtc -o "
+              "report.html\n"
               "  memtrace host mat -- ls -l        which buffers, in which strides: then  memtrace graph "
               "mat_trace.mtc\n"
               "  memtrace host insn -- /bin/true   each instruction, its registers and operands: less "

@@ -47,7 +47,9 @@ int main(int argc, char **argv)
     mt_words_begin("mt-host: no memory");
     int code = mt_hostrun_request_read(&r, argc, argv);
     if (code == 0)
-        code = mt_hostrun_program_find(&p, r.program);
+        code = mt_hostrun_program_find(&p, &r);
+    if (code == 0 && r.unasked && p.instrumented && !p.ordered && strchr("al", *r.engine)) /* auto, llvm */
+        code = mt_hostrun_request_mode(&r, "mat");
     if (code == 0 && r.argv0 && !p.script)
         mt_words_replace(&p.argv, 0, r.argv0);
     if (code == 0)

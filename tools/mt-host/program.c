@@ -54,6 +54,7 @@ static int check_elf(struct program *p, const struct elf_facts *f, mode_t mode)
     if (mode & (S_ISUID | S_ISGID) && geteuid() != 0)
         mt_hostrun_say("%s is set-user-id: traced, it runs with your own rights", p->path);
     p->instrumented = f->instrumented;
+    p->ordered = f->ordered;
     return 0;
 }
 
@@ -93,14 +94,16 @@ out:
     return code;
 }
 
-int mt_hostrun_program_find(struct program *p, char *const *argv)
+int mt_hostrun_program_find(struct program *p, const struct request *r)
 {
+    char *const *argv = r->program;
     memset(p, 0, sizeof *p);
     int why = mt_files_executable(argv[0], p->path);
+    if (why == ENOENT && !strchr(argv[0], '/'))
+        return mt_hostrun_refuse("%s: there is no such program in PATH%s", argv[0],
+                                 r->unasked ? ", nor such a kind of trace (mat, insn, atomic)" : "");
     if (why)
-        return mt_hostrun_refuse("%s: %s", argv[0],
-                                 why == ENOENT && !strchr(argv[0], '/') ? "there is no such program in PATH"
-                                                                        : strerror(why));
+        return mt_hostrun_refuse("%s: %s", argv[0], strerror(why));
     for (; *argv; argv++)
         mt_words_add(&p->argv, *argv);
     for (int depth = 0; depth <= NESTING; depth++) {

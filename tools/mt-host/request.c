@@ -120,7 +120,8 @@ static int request_words(int argc, char **argv, const struct table *t)
         mt_near_word("", 0, list);
     for (const char *p = row && strchr(row->values, '|') ? row->values : ""; *p;) {
         size_t n = strcspn(p, "|");
-        printf("%.*s\n", (int)n, p);
+        if (*p < 'A' || *p > 'Z') /* NAME stands for others */
+            printf("%.*s\n", (int)n, p);
         p += n + (p[n] == '|');
     }
     return c != 0;
@@ -202,6 +203,34 @@ static int check_options(struct request *r)
     return 0;
 }
 
+int mt_hostrun_request_mode(struct request *r, const char *mode)
+{
+    mt_words_free(&r->core);
+    r->mode = mode;
+    return check_options(r);
+}
+
+static int request_has(const struct request *r, const char *option)
+{
+    for (size_t i = 0; i < r->given.count; i += 2)
+        if (strcmp(r->given.word[i], option) == 0)
+            return 1;
+    return 0;
+}
+
+/* No kind of trace was named: what most want to see, in a file for memtrace report. */
+static void request_unasked(struct request *r)
+{
+    static const char *const words[] = {"output", "memory_trace.mtc", "library", "data"};
+    r->mode = "atomic";
+    r->unasked = 1;
+    for (int i = 0; i < 4; i += 2)
+        if (!request_has(r, words[i]) && !request_has(r, i ? "own" : "format")) {
+            mt_words_add(&r->given, words[i]);
+            mt_words_add(&r->given, words[i + 1]);
+        }
+}
+
 int mt_hostrun_request_read(struct request *r, int argc, char **argv)
 {
     int help = 0, code;
@@ -209,16 +238,9 @@ int mt_hostrun_request_read(struct request *r, int argc, char **argv)
     r->engine = "auto";
     opterr = 0;
     code = read_options(r, argc, argv, &help);
-    if (code == 0 && optind < argc && !(optind > 1 && strcmp(argv[optind - 1], "--") == 0)) {
+    if (code == 0 && optind < argc && !(optind > 1 && strcmp(argv[optind - 1], "--") == 0) &&
+        mode_letter(argv[optind])) {
         r->mode = argv[optind++];
-        if (!mode_letter(r->mode)) {
-            const char *mode = r->mode;
-            r->mode = NULL;
-            return mt_hostrun_usage(
-                NULL,
-                "'%s' is not a kind of trace: there are mat, insn and atomic, as in: memtrace host mat -- ls",
-                mode);
-        }
         code = read_options(r, argc, argv, &help);
     }
     if (code != 0)
@@ -227,9 +249,10 @@ int mt_hostrun_request_read(struct request *r, int argc, char **argv)
         mt_hostrun_help_print(r->mode);
         return -1;
     }
+    if (!r->mode && optind >= argc)
+        return mt_hostrun_usage(NULL, "no program given, as in: memtrace host ls -l");
     if (!r->mode)
-        return mt_hostrun_usage(
-            NULL, "no kind of trace given: mat, insn or atomic, as in: memtrace host mat -- ls");
+        request_unasked(r);
     if ((code = check_engine(r)) != 0 || (code = check_options(r)) != 0)
         return code;
     if (optind >= argc)

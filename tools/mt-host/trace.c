@@ -61,11 +61,13 @@ static void trace_contents(const char *path, char *text, size_t size)
         return;
     }
     const struct mt_companion *c = mt_host_companion(reader);
-    char n[32], lost[32];
+    char n[32], lost[32], left[64] = "";
+    if (c && c->left_out)
+        snprintf(left, sizeof left, "; %s of libraries left out", trace_grouped(c->left_out, lost));
     if (!c || !c->has_end)
         snprintf(text, size, ", cut off: the program ended without ending it; what is whole can be read");
     else if (c->complete)
-        snprintf(text, size, ", %s accesses, complete", trace_grouped(c->records_written, n));
+        snprintf(text, size, ", %s accesses, complete%s", trace_grouped(c->records_written, n), left);
     else
         snprintf(text, size, ", %s accesses, not complete: %s lost (%s)",
                  trace_grouped(c->records_written, n), trace_grouped(c->lost, lost),
@@ -91,8 +93,9 @@ static void next_step(const struct request *r)
         mt_hostrun_say("next: %s %s", r->container ? "memtrace dump" : "less", r->output);
         break;
     default:
-        mt_hostrun_say("next: %s %s%s", r->container ? "memtrace dump" : "memtrace convert --order=time",
-                       r->output, r->container ? "" : " | less");
+        mt_hostrun_say(r->container ? "next: memtrace report %s -o report.html"
+                                    : "next: memtrace convert --order=time %s | less",
+                       r->output);
     }
 }
 

@@ -144,6 +144,21 @@ static int gaps_parted(struct mt_gaps *g, const struct mt_launch_event *const *l
     return rc;
 }
 
+static int gaps_library(struct mt_gaps *g, const struct mt_source *source)
+{
+    uint64_t left = 0;
+    for (size_t i = 0; i < mt_source_inputs(source); i++) {
+        const struct mt_companion *c = mt_source_companion(source, i);
+        left += c ? c->left_out : 0;
+    }
+    if (!left)
+        return 0;
+    return gaps_say(g, MT_GAP_LIBRARY,
+                    "%s of libraries, the loader and the C library above all, %s left out (memtrace host "
+                    "--library=all records all).",
+                    mt_number_many(left, "access", "accesses").text, left == 1 ? "is" : "are");
+}
+
 int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_comm *c,
                  const struct mt_traffic *traffic)
 {
@@ -156,7 +171,7 @@ int mt_gaps_find(struct mt_gaps *g, struct mt_source *source, const struct mt_co
         untraced += !launches[i]->traced;
     int bad = !launches || mt_gaps_launches(g, untraced, of_run) != 0 ||
               gaps_accesses(g, source, of_run) != 0 || gaps_failed(g, launches, n, of_run) != 0 ||
-              gaps_parted(g, launches, n) != 0 ||
+              gaps_parted(g, launches, n) != 0 || gaps_library(g, source) != 0 ||
               (!c->options.host && gaps_host(g, allocs, nallocs, traffic) != 0);
     free(launches);
     return bad ? -1 : 0;

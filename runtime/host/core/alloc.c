@@ -25,7 +25,7 @@ static struct mt_index_tree *tree_of(enum mt_core_alloc_kind kind)
 
 static int alloc_keeps(void)
 {
-    return mt_on() && (mt_g.o->mode == MT_CORE_MAT || mt_g.o->container);
+    return mt_on() && (mt_g.o->mode == MT_CORE_MAT || mt_g.o->container || mt_g.o->others == MT_CODE_DATA);
 }
 
 /* ---- lines: each event has a sequence number of its own, taken when it is said ---- */
@@ -119,6 +119,13 @@ static void alloc_changed(void)
     __atomic_add_fetch(&mt_g.changes, 1, __ATOMIC_RELEASE);
 }
 
+/* Under the lock: what lies there from now on is not what was there. */
+static void alloc_no_data(uint64_t base, uint64_t bytes)
+{
+    if (mt_g.data.root && mt_index_remove(&mt_g.data, base, bytes, NULL, NULL))
+        no_memory();
+}
+
 /* Under the lock: [base, base + bytes) is a new allocation. */
 static void alloc_put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name,
                       const struct mt_code_location *p)
@@ -129,6 +136,8 @@ static void alloc_put(enum mt_core_alloc_kind kind, uint64_t base, uint64_t byte
         no_memory();
         return;
     }
+    if (kind == MT_CORE_MMAP)
+        alloc_no_data(base, bytes);
     if (id) {
         mt_g.allocations++;
         line_alloc(id, base, bytes, kind, name, p);
@@ -193,6 +202,25 @@ void mt_alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes
     mt_spin_unlock(&mt_g.index_lock);
 }
 
+void mt_alloc_data(uint64_t base, uint64_t bytes)
+{
+    mt_spin_lock(&mt_g.index_lock);
+    if (mt_index_insert(&mt_g.data, base, bytes, 1))
+        no_memory();
+    alloc_changed();
+    mt_spin_unlock(&mt_g.index_lock);
+}
+
+void mt_core_alloc_keep(uint64_t base)
+{
+    mt_spin_lock(&mt_g.index_lock);
+    struct mt_core_range *r = mt_index_find(&mt_g.blocks, base);
+    if (r && r->start == base)
+        r->kept = 1;
+    alloc_changed();
+    mt_spin_unlock(&mt_g.index_lock);
+}
+
 /* Under the lock. `id` UINT64_MAX: whichever is there. */
 static void free_block(uint64_t base, uint64_t id)
 {
@@ -247,6 +275,7 @@ void mt_core_realloc(struct mt_core_thread *t, uint64_t old, uint64_t base, uint
 
 static void alloc_unmap(uint64_t base, uint64_t bytes)
 {
+    alloc_no_data(base, bytes);
     if (bytes && take_away(&mt_g.maps, base, bytes))
         no_memory();
     alloc_changed();
@@ -297,20 +326,28 @@ void mt_core_brk(struct mt_core_thread *t, uint64_t old_break, uint64_t new_brea
 
 /* ---- lookup ---- */
 
-static void look_up(uint64_t address, struct mt_meaning *m)
+/* The range of the tree around the address, to which, or to the gap, it narrows; NULL: none. */
+static struct mt_core_range *alloc_narrow(struct mt_index_tree *tree, uint64_t address, struct mt_meaning *m)
 {
-    struct mt_core_range *r = mt_index_find(&mt_g.blocks, address);
-    *m = (struct mt_meaning){.base = 0, .end = UINT64_MAX};
+    struct mt_core_range *r = mt_index_find(tree, address);
     if (!r) {
-        mt_index_gap(&mt_g.blocks, address, &m->base, &m->end);
-        r = mt_index_find(&mt_g.maps, address);
-    }
-    if (!r) {
-        mt_index_gap(&mt_g.maps, address, &m->base, &m->end);
-        return;
+        mt_index_gap(tree, address, &m->base, &m->end);
+        return NULL;
     }
     m->base = r->base > m->base ? r->base : m->base;
     m->end = r->end < m->end ? r->end : m->end;
+    return r;
+}
+
+static void look_up(uint64_t address, struct mt_meaning *m)
+{
+    *m = (struct mt_meaning){.base = 0, .end = UINT64_MAX};
+    struct mt_core_range *r = alloc_narrow(&mt_g.blocks, address, m);
+    m->data = r && !r->kept;
+    if (!r && mt_g.data.root)
+        m->data = alloc_narrow(&mt_g.data, address, m) != NULL;
+    if (!r && !(r = alloc_narrow(&mt_g.maps, address, m)))
+        return;
     m->id = r->id;
     m->start = r->start;
     m->bytes = r->bytes;

@@ -453,9 +453,7 @@ static void atomic_ends(void)
 
 void mt_atomic_close(int killed)
 {
-    uint64_t lost, outside;
     mt_atomic_flush(&nobody);
-    mt_threads_sum(&lost, &outside);
-    if (!mt_g.o->container && !killed && !mt_g.incomplete && !lost)
+    if (!mt_g.o->container && !killed && !mt_g.incomplete && !mt_threads_sum().lost)
         atomic_ends();
 }

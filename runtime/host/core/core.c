@@ -119,14 +119,16 @@ void mt_core_stop(int killed)
         mt_insn_stop();
     else if (mt_g.o->mode == MT_CORE_ATOMIC)
         mt_atomic_close(killed);
-    uint64_t lost, outside;
-    mt_threads_sum(&lost, &outside);
-    if (outside && mt_g.o->mode == MT_CORE_MAT && !mt_g.o->container)
+    struct mt_sums sum = mt_threads_sum();
+    if (sum.outside && mt_g.o->mode == MT_CORE_MAT && !mt_g.o->container)
         mt_plat_report("%llu accesses outside all allocations were left out; --all keeps them",
-                       (unsigned long long)outside);
-    if (lost && !mt_g.incomplete) /* else the reason was said */
+                       (unsigned long long)sum.outside);
+    if (sum.left && !mt_g.o->container)
+        mt_plat_report("%llu accesses of libraries' code were left out; --library=all keeps them",
+                       (unsigned long long)sum.left);
+    if (sum.lost && !mt_g.incomplete) /* else the reason was said */
         mt_plat_report("%llu accesses could not be recorded: the trace is incomplete",
-                       (unsigned long long)lost);
+                       (unsigned long long)sum.lost);
     mt_core_sink_close(killed);
     if (mt_g.o->mat_files)
         mt_sourcelines_write();

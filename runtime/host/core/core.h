@@ -14,6 +14,14 @@
 
 enum mt_core_mode { MT_CORE_MAT, MT_CORE_INSN, MT_CORE_ATOMIC };
 
+/* What is recorded of a piece of code. */
+enum mt_core_code {
+    MT_CODE_HIDDEN, /* nothing, and nobody asks for it */
+    MT_CODE_NONE,   /* nothing; its accesses are counted (mt_core_left_out) */
+    MT_CODE_DATA,   /* accesses to the program's data; the others are counted */
+    MT_CODE_ALL
+};
+
 struct mt_core_list {
     const char **item;
     unsigned count;
@@ -21,7 +29,9 @@ struct mt_core_list {
 
 struct mt_core_options {
     enum mt_core_mode mode;
-    int container; /* output ends in .mtc */
+    int container;            /* output ends in .mtc */
+    enum mt_core_code others; /* of code of libraries that --library does not name; DATA: ALL outside of the C
+                                 runtime */
     /* fields of options.def: STRING const char *, NUMBER and POWER uint64_t, SWITCH int, LIST mt_core_list */
 #define MT_CORE_FIELD_STRING(f) const char *f;
 #define MT_CORE_FIELD_NUMBER(f) uint64_t f;
@@ -267,6 +277,27 @@ void mt_core_unmap(struct mt_core_thread *t, uint64_t base, uint64_t bytes);
 void mt_core_remap(struct mt_core_thread *t, uint64_t old, uint64_t old_bytes, uint64_t base, uint64_t bytes,
                    uint64_t ip);
 void mt_core_brk(struct mt_core_thread *t, uint64_t old_break, uint64_t new_break, uint64_t ip);
+
+/* ---- code of libraries (--library) ---- */
+
+/* How much of the code of this file ("": of no file) is recorded. program: it is the program's own. */
+enum mt_core_code mt_core_code(const char *path, int program);
+/* 1 if what this function of this file allocates is the C runtime's own (buffers of FILE, not strdup's). */
+int mt_core_code_keeps(const char *path, const char *function);
+/* The block at base is such a one: it does not count as the program's data. */
+void mt_core_alloc_keep(uint64_t base);
+/* The file's sections .data, .bss and .rodata are data of the program for MT_CODE_DATA, until unmapped. */
+void mt_core_data(const char *path, uint64_t bias);
+/* The thread enters (1) or leaves (-1) an allocator: what happens in there is not the program's. */
+void mt_core_allocator(struct mt_core_thread *t, int step);
+/* 1 if an access of such code is recorded; 0: it is not, and has been counted. Not for MT_CODE_HIDDEN. */
+int mt_core_wants(struct mt_core_thread *t, enum mt_core_code code, uint64_t address);
+/* So many accesses were left out; they do not count while nothing is recorded (--roi, --routine …). */
+void mt_core_left_out(struct mt_core_thread *t, uint64_t count);
+/* 1: something is recorded all the time, so that an engine may count in the number of mt_core_left itself:
+ * the thread's, by that thread only, or (NULL) one for all. It stays where it is. */
+int mt_core_always(void);
+uint64_t *mt_core_left(struct mt_core_thread *t);
 
 /* ---- on and off ---- */
 

@@ -121,7 +121,19 @@ static int globals_is_data(const Elf64_Shdr *s)
            s->sh_addr < ADDRESSES && s->sh_size < ADDRESSES;
 }
 
-static void globals_put_sections(const struct image *f, uint64_t bias)
+static void globals_put_section(uint64_t base, uint64_t bytes, const char *name)
+{
+    mt_alloc_static(MT_CORE_SECTION, base, bytes, name);
+}
+
+static void globals_put_data(uint64_t base, uint64_t bytes, const char *name)
+{
+    (void)name;
+    mt_alloc_data(base, bytes);
+}
+
+static void globals_each_section(const struct image *f, uint64_t bias,
+                                 void (*put)(uint64_t base, uint64_t bytes, const char *name))
 {
     static const char *const kinds[] = {".data", ".bss", ".rodata"};
     for (unsigned i = 0; i < globals_sections(f); i++) {
@@ -131,7 +143,7 @@ static void globals_put_sections(const struct image *f, uint64_t bias)
             size_t n = strlen(kinds[k]);
             if (globals_is_data(s) && s->sh_size && !strncmp(name, kinds[k], n) &&
                 (!name[n] || name[n] == '.'))
-                mt_alloc_static(MT_CORE_SECTION, s->sh_addr + bias, s->sh_size, name);
+                put(s->sh_addr + bias, s->sh_size, name);
         }
     }
 }
@@ -206,7 +218,7 @@ void mt_core_globals(const char *path, uint64_t bias)
         return;
     int rc = globals_open(&f, path);
     if (!rc) {
-        globals_put_sections(&f, bias);
+        globals_each_section(&f, bias, globals_put_section);
         rc = globals_put_variables(&f, bias);
     }
     globals_close(&f);
@@ -214,4 +226,14 @@ void mt_core_globals(const char *path, uint64_t bias)
         mt_plat_report("%s cannot be read: %s; global variables are not in the trace as buffers", path,
                        strerror(rc));
     mt_core_moved(NULL);
+}
+
+void mt_core_data(const char *path, uint64_t bias)
+{
+    struct image f;
+    if (!mt_on() || mt_g.o->others != MT_CODE_DATA)
+        return;
+    if (!globals_open(&f, path))
+        globals_each_section(&f, bias, globals_put_data);
+    globals_close(&f);
 }

@@ -201,7 +201,7 @@ int mt_index_insert(struct mt_index_tree *t, uint64_t base, uint64_t bytes, uint
     if (index_reserve(t, 2) || mt_index_remove(t, base, bytes, 0, 0))
         return -1;
     struct mt_core_range *r = index_take(t);
-    *r = (struct mt_core_range){base, end_of(base, bytes), id, base, bytes, 0, 0};
+    *r = (struct mt_core_range){base, end_of(base, bytes), id, base, bytes, 0, 0, 0};
     struct mt_core_range *below = floor_of(t, base);
     if (below) {
         r->right = below->right;

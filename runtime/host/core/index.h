@@ -11,6 +11,7 @@ struct mt_core_range {
     uint64_t id;           /* allocation: pieces of one that was cut have the same */
     uint64_t start, bytes; /* of the allocation when it was made: offsets are from `start` */
     struct mt_core_range *left, *right;
+    int kept; /* a block that the C runtime made for itself */
 };
 
 struct mt_index_tree {

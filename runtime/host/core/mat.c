@@ -9,7 +9,7 @@
 #define RESERVE (PARK + MT_CORE_SLACK + OPERANDS + 8u)
 #define END(b) (&(b)->entry[MT_BUFFER_ENTRIES_MAX])
 
-static int mat_active(const struct mt_core_thread_state *t)
+int mt_mat_active(const struct mt_core_thread_state *t)
 {
     return __atomic_load_n(&mt_g.switched, __ATOMIC_RELAXED) &&
            (!mt_g.o->roi || __atomic_load_n(&mt_g.in_roi, __ATOMIC_RELAXED)) &&
@@ -18,7 +18,7 @@ static int mat_active(const struct mt_core_thread_state *t)
 
 static enum mt_core_window mat_wanted(const struct mt_core_thread_state *t)
 {
-    if (!mat_active(t))
+    if (!mt_mat_active(t))
         return MT_DISCARD;
     return mt_g.o->container && !mt_g.o->threshold ? MT_APPEND : MT_EACH;
 }

@@ -144,6 +144,17 @@ static int takes_next(const struct option *d, const char *next)
     return next && (d->kind != SWITCH || !strcmp(next, "0") || !strcmp(next, "1"));
 }
 
+static void options_others(struct mt_core_options *o)
+{
+    static const char *const words[] = {
+        [MT_CODE_NONE] = "none", [MT_CODE_DATA] = "data", [MT_CODE_ALL] = "all"};
+    o->others = o->own || o->library.count ? MT_CODE_NONE : MT_CODE_ALL;
+    for (unsigned i = 0; i < o->library.count; i++)
+        for (unsigned k = MT_CODE_NONE; k <= MT_CODE_ALL; k++)
+            if (!strcmp(o->library.item[i], words[k]))
+                o->others = (enum mt_core_code)k;
+}
+
 static int options_parse(struct mt_core_options *o, int argc, char *const *argv, char *why, unsigned size)
 {
     for (int i = 1; i < argc; i++) {
@@ -191,6 +202,7 @@ int mt_core_options_parse(struct mt_core_options *o, int argc, char *const *argv
         mt_core_options_free(o);
         return -1;
     }
+    options_others(o);
     if (!*o->output)
         o->output =
             o->mat_files ? "memtrace.txt" : modes[mode].output[*o->format ? 1 + (*o->format == 'm') : 0];

@@ -373,9 +373,8 @@ void mt_core_worker_end(void)
 
 static void end_line(int killed)
 {
-    uint64_t lost, outside, written = mt_core_queue_written();
-    mt_threads_sum(&lost, &outside);
-    lost += mt_core_queue_dropped();
+    struct mt_sums sum = mt_threads_sum();
+    uint64_t lost = sum.lost + mt_core_queue_dropped(), written = mt_core_queue_written();
     struct mt_jsonl *j;
     if (lost && (j = mt_core_sink_line("lost"))) {
         mt_jsonl_u64(j, "count", lost);
@@ -386,6 +385,8 @@ static void end_line(int killed)
         return;
     mt_jsonl_u64(j, "records_written", written);
     mt_jsonl_u64(j, "records_counted", written + lost);
+    if (sum.left)
+        mt_jsonl_u64(j, "left_out", sum.left);
     mt_jsonl_bool(j, "killed", killed);
     mt_jsonl_bool(j, "complete", !lost && !mt_g.incomplete && !killed);
     mt_core_sink_line_end();
@@ -395,10 +396,8 @@ static void end_line(int killed)
 static void text_end(int killed)
 {
     char line[MT_TEXT_LINE];
-    uint64_t lost, outside;
-    mt_threads_sum(&lost, &outside);
     if (mt_g.o->mode == MT_CORE_MAT && !mt_g.o->mat_files && !mt_g.incomplete && !killed)
-        mt_core_sink_text_locked(line, mt_text_mat_end(line, sizeof line, lost));
+        mt_core_sink_text_locked(line, mt_text_mat_end(line, sizeof line, mt_threads_sum().lost));
     text_out();
 }
 

@@ -25,6 +25,7 @@ struct mt_meaning {
     uint64_t id; /* 0: outside of all allocations, or in one that is too small */
     uint64_t start, bytes;
     uint64_t changes;
+    int data; /* the program's, for the C runtime's code (MT_CODE_DATA) */
 };
 
 struct mt_core_thread_state {
@@ -35,7 +36,9 @@ struct mt_core_thread_state {
     unsigned busy;       /* inside the core: a signal handler's accesses are counted, not recorded */
     struct mt_spin lock; /* buffer, time: others may flush this thread */
     struct mt_buffer *buffer;
-    uint64_t lost; /* accesses that could not be recorded */
+    uint64_t lost;       /* accesses that could not be recorded */
+    uint64_t left;       /* left out by --library */
+    unsigned allocators; /* it is inside of so many */
 
     /* mat */
     enum mt_core_window window;
@@ -92,12 +95,12 @@ struct mt_core_global {
 
     /* allocations */
     struct mt_spin index_lock;
-    struct mt_index_tree blocks, maps;
-    uint64_t changes; /* of the trees */
+    struct mt_index_tree blocks, maps, data; /* data: variables of all modules but the C runtime */
+    uint64_t changes;                        /* of the trees */
     uint64_t allocations, own_seq;
 
-    uint64_t order;         /* insn */
-    uint64_t lost, outside; /* of threads that have ended */
+    uint64_t order;               /* insn */
+    uint64_t lost, outside, left; /* of threads that have ended */
 };
 extern struct mt_core_global mt_g;
 
@@ -116,17 +119,24 @@ void mt_core_fail(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* thread.c: every live thread looks around at its next access. Async-signal safe. */
 void mt_core_ring(void);
 /* What all threads together, ended ones too, have lost and left out. */
-void mt_threads_sum(uint64_t *lost, uint64_t *outside);
+struct mt_sums {
+    uint64_t lost, outside, left;
+};
+struct mt_sums mt_threads_sum(void);
 
 /* mat.c: the thread's window for the state that holds now; caller holds t's lock. */
 void mt_mat_start(struct mt_core_thread_state *t);
 void mt_mat_look(struct mt_core_thread_state *t);
 void mt_mat_roi(struct mt_core_thread_state *t, int on);
+int mt_mat_active(const struct mt_core_thread_state *t); /* accesses are recorded now */
 void mt_mat_end(struct mt_core_thread_state *t);
 void mt_mat_stop(struct mt_core_thread_state *t);
 
 /* alloc.c. What an address means now; valid until the next call for this thread. */
 const struct mt_meaning *mt_alloc_meaning(struct mt_core_thread_state *t, uint64_t address);
+
+/* [base, base + bytes) is data of the program. */
+void mt_alloc_data(uint64_t base, uint64_t bytes);
 
 /* A buffer that no call of the program made; others are reported by mt_core_moved. */
 void mt_alloc_static(enum mt_core_alloc_kind kind, uint64_t base, uint64_t bytes, const char *name);

@@ -105,6 +105,7 @@ void mt_core_thread_end(struct mt_core_thread *pub)
     if (t->live) {
         mt_g.lost += t->lost;
         mt_g.outside += t->outside;
+        mt_g.left += t->left;
         if (t->buffer && mt_on())
             mt_core_sink_return(t->buffer);
         t->buffer = NULL;
@@ -130,16 +131,17 @@ void mt_core_lost(struct mt_core_thread *t, uint64_t count)
 }
 
 /* At the end: threads may still come and go, but not keep us. */
-void mt_threads_sum(uint64_t *lost, uint64_t *outside)
+struct mt_sums mt_threads_sum(void)
 {
     int locked = !mt_spin_lock_for(&mt_g.threads_lock, 1000000000u, mt_core_sink_writing);
-    *lost = mt_g.lost;
-    *outside = mt_g.outside;
+    struct mt_sums sum = {mt_g.lost, mt_g.outside, mt_g.left};
     for (uint32_t i = 0; i < mt_g.slots; i++)
         if (mt_g.slot[i]->live) {
-            *lost += __atomic_load_n(&mt_g.slot[i]->lost, __ATOMIC_RELAXED);
-            *outside += __atomic_load_n(&mt_g.slot[i]->outside, __ATOMIC_RELAXED);
+            sum.lost += __atomic_load_n(&mt_g.slot[i]->lost, __ATOMIC_RELAXED);
+            sum.outside += __atomic_load_n(&mt_g.slot[i]->outside, __ATOMIC_RELAXED);
+            sum.left += __atomic_load_n(&mt_g.slot[i]->left, __ATOMIC_RELAXED);
         }
     if (locked)
         mt_spin_unlock(&mt_g.threads_lock);
+    return sum;
 }

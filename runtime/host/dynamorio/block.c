@@ -24,17 +24,23 @@ static void block_mcontext(dr_mcontext_t *m, dr_mcontext_flags_t flags)
 
 /* ---- one execution, in the words of the core ---- */
 
-static unsigned block_operands(const struct mt_insn *n, unsigned count, const uint64_t *address,
-                               const uint32_t *size, struct mt_core_operand o[MT_X86_OPERANDS])
+/* Those that are recorded. */
+static unsigned block_operands(struct mt_client_thread *t, const struct mt_insn *n, unsigned count,
+                               const uint64_t *address, const uint32_t *size,
+                               struct mt_core_operand o[MT_X86_OPERANDS])
 {
+    unsigned wanted = 0;
     for (unsigned i = 0; i < count; i++)
-        o[i] =
-            (struct mt_core_operand){address[i], n->operand[i].site, size[i] ? size[i] : n->operand[i].size};
-    return count;
+        if (mt_core_wants(t->core, n->code, address[i]))
+            o[wanted++] = (struct mt_core_operand){address[i], n->operand[i].site,
+                                                   size[i] ? size[i] : n->operand[i].size};
+    return wanted;
 }
 
-static void block_record(struct mt_client_thread *t, const struct mt_core_operand *o)
+static void block_record(struct mt_client_thread *t, const struct mt_insn *n, const struct mt_core_operand *o)
 {
+    if (!mt_core_wants(t->core, n->code, o->address))
+        return;
     if (mt_client.mode == MT_CORE_MAT)
         mt_core_access(t->core, o->site, o->address, o->size);
     else if (mt_client.mode == MT_CORE_INSN)
@@ -77,6 +83,8 @@ static void block_begin_one(const struct mt_insn *n, uint64_t size, uint64_t add
     if (!t)
         return;
     mt_core_atomic_end(t->core, NULL, 0, 0); /* the instruction before */
+    if (!mt_core_wants(t->core, n->code, address))
+        return;
     mt_core_atomic_begin_one(t->core, address, n->operand[0].site,
                              size ? (uint32_t)size : n->operand[0].size);
 }
@@ -90,7 +98,9 @@ static void block_begin(const struct mt_insn *n, uint64_t packed, uint64_t a0, u
     if (!t)
         return;
     mt_core_atomic_end(t->core, NULL, 0, 0);
-    mt_core_atomic_begin(t->core, o, block_operands(n, packed & 3, address, size, o));
+    unsigned count = block_operands(t, n, packed & 3, address, size, o);
+    if (count)
+        mt_core_atomic_begin(t->core, o, count);
 }
 
 /* By turns: several operands, which have one time. */
@@ -104,7 +114,7 @@ static void block_alone(const struct mt_insn *n, uint64_t packed, uint64_t a0, u
         return;
     mt_client_look(t);
     t->hand.inside++;
-    mt_core_atomic_alone(t->core, o, block_operands(n, packed & 3, address, size, o), 0);
+    mt_core_atomic_alone(t->core, o, block_operands(t, n, packed & 3, address, size, o), 0);
     t->hand.inside--;
 }
 
@@ -162,7 +172,7 @@ static void block_elements(const struct mt_insn *n)
         mt_core_insn(t->core, n->site);
     unsigned count = mt_elements(n->elements, &r, e);
     for (unsigned i = 0; i < count; i++)
-        block_record(t, &(struct mt_core_operand){e[i].address, n->operand[0].site, e[i].size});
+        block_record(t, n, &(struct mt_core_operand){e[i].address, n->operand[0].site, e[i].size});
     t->hand.inside--;
 }
 
@@ -183,6 +193,9 @@ static void block_swap(const struct mt_insn *n, uint64_t address)
 {
     struct mt_client_thread *t = block_thread();
     if (!t)
+        return;
+    t->swap = NULL;
+    if (!mt_core_wants(t->core, n->code, address))
         return;
     t->swap = n;
     t->swap_address = address;
@@ -212,8 +225,9 @@ static void block_swapped_so(struct mt_client_thread *t, int failed)
     }
     if (mt_client.mode == MT_CORE_MAT)
         mt_client_look(t);
-    block_record(t, &(struct mt_core_operand){t->swap_address, failed ? n->failed : n->operand[0].site,
-                                              n->operand[0].size});
+    block_record(t, n,
+                 &(struct mt_core_operand){t->swap_address, failed ? n->failed : n->operand[0].site,
+                                           n->operand[0].size});
 }
 
 static void block_swapped(void)
@@ -241,7 +255,8 @@ static void block_swap_last(const struct mt_insn *n, uint64_t address)
     dr_safe_read((const void *)(uintptr_t)address, bytes, now, &got);
     wanted[0] = bytes == 8 && n->x86.cas_register == MT_X86_NO_REG ? m.xdx << 32 | (uint32_t)m.xax : m.xax;
     wanted[1] = m.xdx;
-    block_swapped_so(t, memcmp(now, wanted, bytes) != 0);
+    if (t->swap)
+        block_swapped_so(t, memcmp(now, wanted, bytes) != 0);
 }
 
 /* ---- where calls come back ---- */
@@ -334,7 +349,7 @@ static void block_exact(void *d, instrlist_t *bb, const struct mt_step *s)
 
 static void block_insert_swap(void *d, instrlist_t *bb, const struct mt_step *s)
 {
-    if (mt_client.mode == MT_CORE_MAT && !s->last) {
+    if (mt_client.mode == MT_CORE_MAT && !s->last && s->insn->code == MT_CODE_ALL) {
         mt_insert_swap(d, bb, s);
         return;
     }
@@ -347,7 +362,7 @@ static void block_insert_swap(void *d, instrlist_t *bb, const struct mt_step *s)
 
 static void block_insert_swapped(void *d, instrlist_t *bb, instr_t *where, const struct mt_insn *n)
 {
-    if (mt_client.mode == MT_CORE_MAT)
+    if (mt_client.mode == MT_CORE_MAT && n->code == MT_CODE_ALL)
         mt_insert_swapped(d, bb, where, n);
     else
         block_app_call(d, bb, where, (void *)block_swapped, NULL);
@@ -369,7 +384,9 @@ static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct
         break;
     case MT_STEP_APPEND:
         mt_insert_append(d, bb, s, &b->window);
-        b->filled = b->window == DR_REG_NULL ? 0 : (int)(s->slot + s->exec + s->count);
+        b->filled = b->window == DR_REG_NULL || s->insn->code == MT_CODE_DATA
+                        ? 0
+                        : (int)(s->slot + s->exec + s->count);
         break;
     case MT_STEP_CALL:
         block_exact(d, bb, s);
@@ -383,6 +400,9 @@ static void block_step(void *d, instrlist_t *bb, const struct mt_step *s, struct
         break;
     case MT_STEP_LOST:
         block_call(d, bb, s->instr, (void *)block_lost, s->insn);
+        break;
+    case MT_STEP_LEFT:
+        mt_insert_left(d, bb, s->instr, s->count);
         break;
     }
 }
@@ -405,6 +425,8 @@ static dr_emit_flags_t on_insertion(void *d, void *tag, instrlist_t *bb, instr_t
     if (block_is_behind_call(bb, instr))
         dr_insert_clean_call_ex(d, bb, instr, (void *)block_landed, DR_CLEANCALL_READS_APP_CONTEXT, 1,
                                 OPND_CREATE_INTPTR(instr_get_app_pc(instr)));
+    if (b->plan->left && instr == instrlist_first_app(bb))
+        mt_insert_left(d, bb, instr, b->plan->left);
     if (mt_client_appends() && b->plan->count)
         mt_insert_filled(d, bb, instr, b->filled);
     if (b->swap)

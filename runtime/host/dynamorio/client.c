@@ -213,7 +213,9 @@ static int client_core(int argc, const char **argv, char *why, unsigned size)
     if (mt_core_start(&mt_client.options, &engine, why, size) != 0)
         return -1;
     mt_modules_start(engine.program, &mt_client.options,
-                     mt_client.mode == MT_CORE_MAT || mt_client.options.container, mt_functions_found);
+                     mt_client.mode == MT_CORE_MAT || mt_client.options.container ||
+                         mt_client.options.others == MT_CODE_DATA,
+                     mt_functions_found);
     return 0;
 }
 

@@ -27,6 +27,7 @@ struct mt_client_thread {
     struct mt_core_thread aside;
     struct mt_host_entry spare[MT_SPARE];
     struct mt_core_thread **slot;  /* mt_client.slot of this thread */
+    uint64_t uncounted;            /* stands in for the core's number of accesses left out */
     struct mt_core_thread *core;   /* NULL: the thread is not traced */
     struct mt_baton_hand hand;     /* atomic mode by turns */
     struct mt_client_thread *next; /* of those that ended */
@@ -50,6 +51,7 @@ struct mt_client {
     reg_id_t segment;   /* DynamoRIO's thread-local memory */
     uint slot, back;    /* words of it: which struct (above); where mt_client.look returns to; */
     uint address, site; /* a compare-and-swap's, until it is known what it did */
+    uint left;          /* where accesses that are left out are counted (mt_core_left) */
     byte *look;         /* code that makes room and jumps to *back */
     process_id_t process;
     uint32_t forked; /* this is a child: nothing is traced */

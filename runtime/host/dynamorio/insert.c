@@ -165,6 +165,22 @@ static void insert_close(const struct insert_point *at, unsigned entries, reg_id
     insert_one(at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEMPTR(r, CUR), opnd_create_reg(p)));
 }
 
+/* The C runtime's code: of a complete window only accesses to the program's data stay. */
+static void insert_chosen(unsigned entries)
+{
+    struct mt_client_thread *t = mt_client_thread(dr_get_current_drcontext());
+    if (!t || !t->core || t->calls.silent || mt_client.forked)
+        return;
+    struct mt_core_thread *to = *t->slot;
+    struct mt_host_entry *kept = to->cur;
+    t->hand.inside++;
+    for (struct mt_host_entry *e = kept, *end = e + entries; e < end; e++)
+        if (mt_core_wants(t->core, MT_CODE_DATA, e->address))
+            *kept++ = *e;
+    __atomic_store_n(&to->cur, kept, __ATOMIC_RELEASE);
+    t->hand.inside--;
+}
+
 /* A register that no address needs. */
 static reg_id_t insert_reserve(const struct insert_point *at, uint32_t avoid)
 {
@@ -216,14 +232,43 @@ void mt_insert_append(void *drcontext, instrlist_t *bb, const struct mt_step *s,
         insert_exec(&at, s, p, r);
     for (unsigned i = 0; i < s->count; i++)
         insert_entry(&at, s, i, p, r, scratch);
-    if (s->close) {
+    if (s->close && s->insn->code == MT_CODE_DATA)
+        dr_insert_clean_call(drcontext, bb, s->instr, (void *)insert_chosen, false, 1,
+                             OPND_CREATE_INT32((int)(s->slot + s->count)));
+    else if (s->close)
         insert_close(&at, s->slot + s->exec + s->count, p, r);
-        mt_insert_filled(drcontext, bb, s->instr, -(int)(s->exec + s->count));
+    if (s->close) {
+        mt_insert_filled(drcontext, bb, s->instr,
+                         s->insn->code == MT_CODE_DATA ? 0 : -(int)(s->exec + s->count));
         insert_release(&at, p);
         *window = DR_REG_NULL;
     }
     if (scratch != DR_REG_NULL)
         insert_release(&at, scratch);
+    insert_release(&at, r);
+}
+
+static void insert_left_out(unsigned count)
+{
+    struct mt_client_thread *t = mt_client_thread(dr_get_current_drcontext());
+    if (t && t->core && !t->calls.silent && !mt_client.forked)
+        mt_core_left_out(t->core, count);
+}
+
+void mt_insert_left(void *d, instrlist_t *bb, instr_t *where, unsigned count)
+{
+    struct insert_point at = {d, bb, where};
+    if (!mt_core_always()) {
+        dr_insert_clean_call(d, bb, where, (void *)insert_left_out, false, 1, OPND_CREATE_INT32((int)count));
+        return;
+    }
+    reg_id_t p = insert_reserve(&at, 0), r = insert_reserve(&at, 0);
+    dr_insert_read_raw_tls(d, bb, where, mt_client.segment, mt_client.left, p);
+    insert_load(&at, r, p, 0);
+    insert_one(&at, INSTR_CREATE_lea(d, opnd_create_reg(r),
+                                     opnd_create_base_disp(r, DR_REG_NULL, 0, (int)count, OPSZ_lea)));
+    insert_one(&at, INSTR_CREATE_mov_st(d, OPND_CREATE_MEMPTR(p, 0), opnd_create_reg(r)));
+    insert_release(&at, p);
     insert_release(&at, r);
 }
 

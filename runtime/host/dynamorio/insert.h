@@ -15,6 +15,8 @@ void mt_insert_filled(void *drcontext, instrlist_t *bb, instr_t *where, int entr
 /* What the last note before `pc` says, an address in the copy of a block (or several) that begins at `start`.
  */
 int mt_insert_filled_at(void *drcontext, instrlist_t *copy, const byte *start, const byte *pc);
+/* So many accesses that are left out are counted. */
+void mt_insert_left(void *drcontext, instrlist_t *bb, instr_t *where, unsigned count);
 /* mat mode: a compare-and-swap, before it, and before the instruction that follows it (`where`). */
 void mt_insert_swap(void *drcontext, instrlist_t *bb, const struct mt_step *s);
 void mt_insert_swapped(void *drcontext, instrlist_t *bb, instr_t *where, const struct mt_insn *n);

@@ -12,7 +12,7 @@ enum { MOST_REGISTERS = 10 };
 
 static struct mt_spin insns; /* mt_insn_get: one at a time */
 
-static const struct mt_insn *plan_insn(void *drcontext, app_pc pc, int traced)
+static const struct mt_insn *plan_insn(void *drcontext, app_pc pc, enum mt_core_code code)
 {
     uint8_t bytes[15];
     int size = decode_sizeof(drcontext, pc, NULL, NULL);
@@ -21,7 +21,7 @@ static const struct mt_insn *plan_insn(void *drcontext, app_pc pc, int traced)
         return NULL;
     mt_spin_lock(&insns);
     struct mt_insn *n =
-        mt_insn_get((uint64_t)(uintptr_t)pc, bytes, (unsigned)size, mt_client.mode == MT_CORE_INSN, traced);
+        mt_insn_get((uint64_t)(uintptr_t)pc, bytes, (unsigned)size, mt_client.mode == MT_CORE_INSN, code);
     if (n && !n->elements_known) {
         n->elements = mt_elements_form(n->bytes, n->x86.length);
         n->elements_known = 1;
@@ -108,7 +108,7 @@ static void plan_operands(struct mt_step *s)
 
 static enum mt_plan_kind plan_kind(const struct mt_insn *n)
 {
-    if (!n->site || !n->x86.count)
+    if ((!n->site && n->code != MT_CODE_NONE) || !n->x86.count)
         return MT_STEP_NONE;
     if (n->elements)
         return MT_STEP_ELEMENTS;
@@ -162,23 +162,33 @@ static void plan_window(struct mt_plan *p, struct mt_step *s)
 
 /* ---- a block ---- */
 
-static int plan_traced(uint64_t ip)
+/* Of code that is left out: what must be looked at where it is executed gets a step. */
+static void plan_left(struct mt_plan *p, struct mt_step *s)
 {
-    if (mt_client.mode == MT_CORE_INSN || (mt_client.mode == MT_CORE_MAT && mt_client.options.own))
-        return mt_modules_is_main(ip);
-    return !mt_modules_is_runtime(ip);
+    if (s->kind != MT_STEP_ELEMENTS && !p->repeated) {
+        p->left += s->insn->x86.count;
+        return;
+    }
+    s->kind = s->kind == MT_STEP_ELEMENTS ? s->kind : MT_STEP_LEFT;
+    s->count = s->insn->x86.count;
+    p->step[p->count++] = *s;
 }
 
 static void plan_add(struct mt_plan *p, void *drcontext, instr_t *instr)
 {
     app_pc pc = instr_get_app_pc(instr);
-    const struct mt_insn *n = pc ? plan_insn(drcontext, pc, 1) : NULL;
+    const struct mt_insn *n = pc ? plan_insn(drcontext, pc, p->code) : NULL;
     struct mt_step s = {.instr = instr, .insn = n};
     if (!n || (p->repeated && !instr_reads_memory(instr) && !instr_writes_memory(instr)))
         return;
     if (mt_modules_watch(n->x86.ip)) /* a call comes here, which may look after the buffer */
         plan_close(p);
     s.kind = plan_kind(n);
+    if (p->code == MT_CODE_NONE) {
+        if (s.kind != MT_STEP_NONE)
+            plan_left(p, &s);
+        return;
+    }
     if (s.kind == MT_STEP_APPEND || s.kind == MT_STEP_SWAP)
         plan_operands(&s);
     int insn = mt_client.mode == MT_CORE_INSN;
@@ -206,7 +216,8 @@ struct mt_plan *mt_plan_make(void *drcontext, instrlist_t *bb, int repeated)
     }
     p->repeated = repeated;
     instr_t *first = instrlist_first_app(bb);
-    if (!first || !plan_traced((uint64_t)(uintptr_t)instr_get_app_pc(first)))
+    p->code = first ? mt_modules_code((uint64_t)(uintptr_t)instr_get_app_pc(first)) : MT_CODE_HIDDEN;
+    if (p->code == MT_CODE_HIDDEN)
         return p;
     for (instr_t *i = first; i; i = instr_get_next_app(i)) {
         unsigned before = p->count;

@@ -10,6 +10,7 @@ enum mt_plan_kind {
     MT_STEP_SWAP,     /* a compare-and-swap: its site is known after it */
     MT_STEP_ELEMENTS, /* masks or vectors of indices say what it touches */
     MT_STEP_LOST,     /* touches memory in a way that is not understood */
+    MT_STEP_LEFT,     /* is left out, and counted where it is executed */
 };
 
 /* One instruction of the program in a block. The entries of steps that follow one another lie in a
@@ -33,6 +34,8 @@ struct mt_step {
 struct mt_plan {
     struct mt_step *step;
     unsigned count, room;
+    enum mt_core_code code;
+    unsigned left;  /* accesses of the block that are left out, to be counted at its begin */
     unsigned next;  /* the one that is inserted next */
     int repeated;   /* a rep instruction was made a loop here */
     unsigned begin; /* first step of the window */

@@ -34,6 +34,12 @@ static struct mt_core_thread **process_slot(void)
     return (struct mt_core_thread **)((byte *)dr_get_dr_segment_base(mt_client.segment) + mt_client.slot);
 }
 
+static void process_count(struct mt_client_thread *t, int traced)
+{
+    *(uint64_t **)(void *)((byte *)t->slot + (mt_client.left - mt_client.slot)) =
+        traced ? mt_core_left(t->core) : &t->uncounted;
+}
+
 static void process_aside(struct mt_client_thread *t)
 {
     t->aside.cur = t->spare;
@@ -72,6 +78,7 @@ void mt_client_look(struct mt_client_thread *t)
         process_hand(t);
     }
     process_aside(t);
+    process_count(t, traced);
     if (mt_client.turns && t->core && !mt_client.forked) {
         mt_turn_yield(t);
         if (traced && mt_core_on())
@@ -150,6 +157,7 @@ static void on_thread_start(void *drcontext)
         mt_turn_leave(t);
     }
     process_aside(t);
+    process_count(t, t->core != NULL);
 }
 
 static void process_done(struct mt_client_thread *t)
@@ -384,13 +392,14 @@ void mt_process_start(void)
         if (sigaction(i, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
             handler[i] = 1;
     mt_client.field = drmgr_register_tls_field();
-    if (mt_client.field < 0 || !dr_raw_tls_calloc(&mt_client.segment, &mt_client.slot, 4, 0)) {
+    if (mt_client.field < 0 || !dr_raw_tls_calloc(&mt_client.segment, &mt_client.slot, 5, 0)) {
         dr_fprintf(STDERR, "memtrace: DynamoRIO has no thread-local memory left\n");
         dr_abort_with_code(1);
     }
     mt_client.back = mt_client.slot + (uint)sizeof(void *);
     mt_client.address = mt_client.back + (uint)sizeof(void *);
     mt_client.site = mt_client.address + (uint)sizeof(void *);
+    mt_client.left = mt_client.site + (uint)sizeof(void *);
     drmgr_register_filter_syscall_event(on_filter);
     drmgr_register_thread_init_event(on_thread_start);
     drmgr_register_thread_exit_event(on_thread_end);

@@ -27,8 +27,10 @@ static int traces_calls(void)
 static void calls_pop(struct mt_calls *c, struct mt_core_thread *t)
 {
     struct mt_call_frame *f = &c->frames[--c->count];
-    if (is_allocator(f))
+    if (is_allocator(f)) {
         c->allocators--;
+        mt_core_allocator(t, -1);
+    }
     c->silent -= f->silent;
     if (f->watch->routine)
         mt_core_routine_leave(t);
@@ -86,6 +88,7 @@ void mt_calls_enter(struct mt_calls *c, struct mt_core_thread *t, const struct m
     c->silent += f->silent;
     if (is_allocator(f)) {
         f->counted = c->allocators++ == 0 && !c->silent;
+        mt_core_allocator(t, 1);
         if (f->counted)
             calls_before(t, f);
     }
@@ -106,6 +109,14 @@ static void calls_reallocated(struct mt_core_thread *t, const struct mt_call_fra
         mt_core_realloc(t, f->args[0], value, bytes, f->ip);
     else
         mt_core_free(t, f->args[0]);
+}
+
+/* What the C runtime allocates for itself is no data of the program. */
+static void calls_keep(const struct mt_call_frame *f, uint64_t value)
+{
+    if (mt_core_options()->others != MT_CODE_DATA || !mt_modules_keeps(f->ret - 1))
+        return;
+    mt_core_alloc_keep(f->watch->alloc == MT_FN_POSIX_MEMALIGN ? mt_guest_u64(f->args[0]) : value);
 }
 
 static void calls_after(struct mt_core_thread *t, const struct mt_call_frame *f, uint64_t value)
@@ -151,8 +162,10 @@ void mt_calls_return(struct mt_calls *c, struct mt_core_thread *t, uint64_t ip, 
     while (c->count && c->frames[c->count - 1].sp == sp - 8) {
         const struct mt_call_frame *f = &c->frames[c->count - 1];
         if (f->ret == ip) {
-            if (f->counted)
+            if (f->counted) {
                 calls_after(t, f, value);
+                calls_keep(f, value);
+            }
             if (f->watch->function && !is_annotation(f->watch) && traces_calls())
                 mt_core_return(t, f->watch->function, f->sp, value);
         }

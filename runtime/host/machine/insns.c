@@ -1,7 +1,6 @@
 /* The instructions that were translated, with the sites of their operands. */
 #include "insns.h"
 #include "map.h"
-#include "../core/core.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +34,10 @@ static void insns_define(struct mt_insn *n, int whole)
         n->failed = mt_core_sites(
             &(struct mt_core_site){.ip = n->x86.ip, .op = MT_HOST_CAS_FAILED, .size = n->x86.operand[0].size},
             1);
+}
+
+static void insns_operands(struct mt_insn *n, int whole)
+{
     for (unsigned i = 0; i < n->x86.count; i++) {
         const struct mt_x86_operand *o = &n->x86.operand[i];
         n->operand[i] = (struct mt_operand){.insn = n,
@@ -52,7 +55,8 @@ static void insns_define(struct mt_insn *n, int whole)
     }
 }
 
-struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, int whole, int traced)
+struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, int whole,
+                            enum mt_core_code code)
 {
     struct mt_insn *newest = (struct mt_insn *)(uintptr_t)mt_guest_map_get(&known, ip);
     if (size > sizeof newest->bytes)
@@ -66,8 +70,10 @@ struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, in
     memcpy(n->bytes, bytes, size);
     mt_x86_decode(&n->x86, ip, bytes, size);
     n->older = newest;
-    if (traced)
+    n->code = (uint8_t)code;
+    if (code >= MT_CODE_DATA)
         insns_define(n, whole);
+    insns_operands(n, whole);
     if (mt_guest_map_put(&known, ip, (uint64_t)(uintptr_t)n) != 0) {
         free(n);
         return NULL;

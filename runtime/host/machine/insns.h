@@ -1,6 +1,7 @@
 /* The instructions that were translated, with the sites of their operands. */
 #ifndef MT_HOST_MACHINE_INSNS_H
 #define MT_HOST_MACHINE_INSNS_H
+#include "../core/core.h"
 #include "decode.h"
 
 struct mt_insn;
@@ -17,6 +18,7 @@ struct mt_insn {
     struct mt_insn *older; /* other bytes at the same address (generated code) */
     struct mt_x86_insn x86;
     uint8_t bytes[15];
+    uint8_t code;    /* enum mt_core_code */
     uint32_t site;   /* of operand 0; 0 if it has none */
     uint32_t failed; /* of operand 0 of a compare-and-swap that did not write */
     struct mt_operand operand[MT_X86_OPERANDS];
@@ -24,7 +26,9 @@ struct mt_insn {
     int elements_known;                /* once */
 };
 
-/* The instruction with these bytes, made if it is new; `traced`: with its sites. Insn mode (`whole`): operand
- * 0 is the instruction itself, its memory operands follow. NULL without memory. Caller: one at a time. */
-struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, int whole, int traced);
+/* The instruction with these bytes, made if it is new, with its sites if something of such code is recorded.
+ * Insn mode (`whole`): operand 0 is the instruction itself, its memory operands follow. NULL without memory.
+ * Caller: one at a time. */
+struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, int whole,
+                            enum mt_core_code code);
 #endif

@@ -18,12 +18,14 @@ struct module {
     struct mt_elf *elf; /* NULL: not readable */
     uint64_t bias;
     int main, runtime;
+    enum mt_core_code code;
     char path[512];
 };
 
 struct range {
     uint64_t start, end;
-    struct module *module; /* NULL: no file */
+    struct module *module;  /* NULL: no file */
+    enum mt_core_code code; /* as the module's */
 };
 
 static struct {
@@ -155,6 +157,11 @@ static void modules_consider(void *arg, const char *name, uint64_t address)
         m.found(w);
 }
 
+static enum mt_core_code modules_code(const char *path, int main)
+{
+    return main || m.options->mode != MT_CORE_INSN ? mt_core_code(path, main) : MT_CODE_HIDDEN;
+}
+
 static struct module *module_at(const char *path, uint64_t start, uint64_t offset, int main)
 {
     struct mt_elf *elf = NULL;
@@ -178,6 +185,9 @@ static struct module *module_at(const char *path, uint64_t start, uint64_t offse
     const char *name = strrchr(path, '/');
     name = name ? name + 1 : path;
     x->runtime = !strncmp(name, "libmemtrace.so", 14) || !strncmp(path, "/memfd:memtrace", 15);
+    x->code = x->runtime ? MT_CODE_HIDDEN : modules_code(path, main);
+    if (x->code == MT_CODE_ALL)
+        mt_core_data(path, bias);
     x->next = m.modules;
     m.modules = x;
     if (x->elf) {
@@ -189,12 +199,13 @@ static struct module *module_at(const char *path, uint64_t start, uint64_t offse
     return x;
 }
 
-static void add_range(uint64_t start, uint64_t end, struct module *module)
+/* `name`: of what is no module. */
+static void add_range(uint64_t start, uint64_t end, struct module *module, const char *name)
 {
     if (mt_grow(&m.ranges, &m.room, m.nranges + 1, sizeof *m.ranges))
         return;
     m.last = m.nranges;
-    m.ranges[m.nranges++] = (struct range){start, end, module};
+    m.ranges[m.nranges++] = (struct range){start, end, module, module ? module->code : modules_code(name, 0)};
 }
 
 /* A line of /proc/self/maps. Guest addresses are host addresses. */
@@ -229,12 +240,13 @@ static void look_up(uint64_t ip)
         if (modules_mapping(line, &p) != 0 || ip < p.start || ip >= p.end)
             continue;
         found = 1;
-        add_range(p.start, p.end, *p.path == '/' ? module_at(p.path, p.start, p.offset, p.main) : NULL);
+        add_range(p.start, p.end, *p.path == '/' ? module_at(p.path, p.start, p.offset, p.main) : NULL,
+                  p.path);
     }
     if (f)
         fclose(f);
     if (!found)
-        add_range(ip & ~4095ull, (ip & ~4095ull) + 4096, NULL);
+        add_range(ip & ~4095ull, (ip & ~4095ull) + 4096, NULL, "");
 }
 
 static struct range *modules_find(uint64_t ip)
@@ -249,13 +261,18 @@ static struct range *modules_find(uint64_t ip)
     return NULL;
 }
 
-static struct module *module_of(uint64_t ip)
+static struct range *range_of(uint64_t ip)
 {
     struct range *r = modules_find(ip);
-    if (!r) {
-        look_up(ip);
-        r = modules_find(ip);
-    }
+    if (r)
+        return r;
+    look_up(ip);
+    return modules_find(ip);
+}
+
+static struct module *module_of(uint64_t ip)
+{
+    struct range *r = range_of(ip);
     return r ? r->module : NULL;
 }
 
@@ -292,7 +309,7 @@ void mt_modules_globals(void)
 
 void mt_modules_look(uint64_t ip)
 {
-    mt_modules_is_main(ip);
+    mt_modules_code(ip);
 }
 
 const struct mt_watch *mt_modules_watch(uint64_t ip)
@@ -305,22 +322,23 @@ const struct mt_watch *mt_modules_watch(uint64_t ip)
     return w;
 }
 
-int mt_modules_is_main(uint64_t ip)
+enum mt_core_code mt_modules_code(uint64_t ip)
 {
     mt_spin_lock(&m.lock);
-    struct module *x = module_of(ip);
-    int is = x && x->main;
+    struct range *r = range_of(ip);
+    enum mt_core_code code = r ? r->code : modules_code("", 0);
     mt_spin_unlock(&m.lock);
-    return is;
+    return code;
 }
 
-int mt_modules_is_runtime(uint64_t ip)
+int mt_modules_keeps(uint64_t ip)
 {
     mt_spin_lock(&m.lock);
     struct module *x = module_of(ip);
-    int is = x && x->runtime;
+    const char *function = x && x->elf ? mt_elf_function(x->elf, ip - x->bias) : NULL;
+    int keeps = x && mt_core_code_keeps(x->path, function ? function : "");
     mt_spin_unlock(&m.lock);
-    return is;
+    return keeps;
 }
 
 int mt_modules_locate(uint64_t ip, struct mt_core_location *place)

@@ -38,9 +38,11 @@ void mt_modules_start(const char *program, const struct mt_core_options *o, int 
 void mt_modules_look(uint64_t ip);
 /* The function of interest that begins at ip, NULL if none does. Stays valid. */
 const struct mt_watch *mt_modules_watch(uint64_t ip);
-int mt_modules_is_main(uint64_t ip);
-/* 1 in what traces of CUDA programs leave out: the CUDA runtime of memtrace and its kernels. */
-int mt_modules_is_runtime(uint64_t ip);
+/* What is recorded of the code at ip: nothing of the CUDA runtime of memtrace and its kernels, nor, in insn
+ * mode, of libraries. */
+enum mt_core_code mt_modules_code(uint64_t ip);
+/* 1 if what the code at ip allocates is the C runtime's own. */
+int mt_modules_keeps(uint64_t ip);
 /* For mt_core_engine.locate. */
 int mt_modules_locate(uint64_t ip, struct mt_core_location *place);
 /* The program is in memory: its variables become buffers. */

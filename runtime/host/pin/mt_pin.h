@@ -48,8 +48,8 @@ struct mt_pin_operand {
     BOOL scattered, reads, writes; /* scattered: many elements (gather, scatter) */
 };
 struct mt_pin_insn {
-    UINT32 site; /* of operand 0; 0: none */
-    UINT32 count;
+    UINT32 site;        /* of operand 0; 0: none */
+    UINT32 count, code; /* code: enum mt_core_code */
     BOOL cas;
     struct mt_pin_operand operand[3];
 };
@@ -57,6 +57,9 @@ struct mt_pin_insn {
  * is site + 1 + i, else site + i. */
 VOID mt_pin_insn_of(INS ins, struct mt_pin_insn *n);
 VOID mt_pin_sites_forget(ADDRINT low, ADDRINT high); /* other code may come there */
+/* What is recorded of an image's code; of none's, if it is not valid. */
+enum mt_core_code mt_pin_code(IMG img);
+BOOL mt_pin_keeps(ADDRINT ip); /* mt_core_code_keeps */
 int mt_pin_locate(uint64_t ip, struct mt_core_location *place);
 const char *mt_pin_plain(const char *symbol, char *room, unsigned size); /* mt_core_engine.plain */
 

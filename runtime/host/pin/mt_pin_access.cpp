@@ -12,6 +12,20 @@ static VOID PIN_FAST_ANALYSIS_CALL on_access(struct mt_pin_thread *s, UINT32 sit
         mt_core_access(s->core, site, address, size);
 }
 
+/* The C runtime's code. */
+static VOID PIN_FAST_ANALYSIS_CALL on_data(struct mt_pin_thread *s, UINT32 site, ADDRINT address, UINT32 size)
+{
+    if (s->core && mt_core_wants(s->core, MT_CODE_DATA, address))
+        mt_core_access(s->core, site, address, size);
+}
+
+/* Code that is left out. */
+static VOID on_left_out(struct mt_pin_thread *s, UINT32 count)
+{
+    if (s->core)
+        mt_core_left_out(s->core, count);
+}
+
 template <typename F> static VOID each_element(IMULTI_ELEMENT_OPERAND *m, F f)
 {
     for (UINT32 i = 0; i < m->NumOfElements(); i++)
@@ -19,10 +33,13 @@ template <typename F> static VOID each_element(IMULTI_ELEMENT_OPERAND *m, F f)
             f(m->ElementAddress(i), (UINT32)m->ElementSize(i));
 }
 
-static VOID on_elements(struct mt_pin_thread *s, UINT32 site, IMULTI_ELEMENT_OPERAND *m)
+static VOID on_elements(struct mt_pin_thread *s, UINT32 site, UINT32 code, IMULTI_ELEMENT_OPERAND *m)
 {
     if (s->core)
-        each_element(m, [&](ADDRINT a, UINT32 n) { mt_core_access(s->core, site, a, n); });
+        each_element(m, [&](ADDRINT a, UINT32 n) {
+            if (mt_core_wants(s->core, (enum mt_core_code)code, a))
+                mt_core_access(s->core, site, a, n);
+        });
 }
 
 /* ---- insn ---- */
@@ -39,7 +56,7 @@ static VOID on_insn_operand(struct mt_pin_thread *s, UINT32 site, ADDRINT addres
         mt_core_insn_operand(s->core, site, address, size);
 }
 
-static VOID on_insn_elements(struct mt_pin_thread *s, UINT32 site, IMULTI_ELEMENT_OPERAND *m)
+static VOID on_insn_elements(struct mt_pin_thread *s, UINT32 site, UINT32, IMULTI_ELEMENT_OPERAND *m)
 {
     if (s->core)
         each_element(m, [&](ADDRINT a, UINT32 n) { mt_core_insn_operand(s->core, site, a, n); });
@@ -47,46 +64,49 @@ static VOID on_insn_elements(struct mt_pin_thread *s, UINT32 site, IMULTI_ELEMEN
 
 /* ---- atomic: locks are taken before the instruction and given back after it ---- */
 
-static VOID on_begin1(struct mt_pin_thread *s, UINT32 site, ADDRINT a0, UINT32 n0)
+static VOID access_begin(struct mt_pin_thread *s, UINT32 code, struct mt_core_operand *o, UINT32 count)
+{
+    UINT32 wanted = 0;
+    if (!s->core)
+        return;
+    mt_core_atomic_end(s->core, NULL, 0, 0); /* the previous iteration of a rep */
+    for (UINT32 i = 0; i < count; i++)
+        if (mt_core_wants(s->core, (enum mt_core_code)code, o[i].address))
+            o[wanted++] = o[i];
+    if (wanted)
+        mt_core_atomic_begin(s->core, o, wanted);
+}
+
+static VOID on_begin1(struct mt_pin_thread *s, UINT32 site, UINT32 code, ADDRINT a0, UINT32 n0)
 {
     struct mt_core_operand o[] = {{a0, site, n0}};
-    if (s->core) {
-        mt_core_atomic_end(s->core, NULL, 0, 0); /* the previous iteration of a rep */
-        mt_core_atomic_begin(s->core, o, 1);
-    }
+    access_begin(s, code, o, 1);
 }
 
-static VOID on_begin2(struct mt_pin_thread *s, UINT32 site, ADDRINT a0, UINT32 n0, ADDRINT a1, UINT32 n1)
+static VOID on_begin2(struct mt_pin_thread *s, UINT32 site, UINT32 code, ADDRINT a0, UINT32 n0, ADDRINT a1,
+                      UINT32 n1)
 {
     struct mt_core_operand o[] = {{a0, site, n0}, {a1, site + 1, n1}};
-    if (s->core) {
-        mt_core_atomic_end(s->core, NULL, 0, 0);
-        mt_core_atomic_begin(s->core, o, 2);
-    }
+    access_begin(s, code, o, 2);
 }
 
-static VOID on_begin3(struct mt_pin_thread *s, UINT32 site, ADDRINT a0, UINT32 n0, ADDRINT a1, UINT32 n1,
-                      ADDRINT a2, UINT32 n2)
+static VOID on_begin3(struct mt_pin_thread *s, UINT32 site, UINT32 code, ADDRINT a0, UINT32 n0, ADDRINT a1,
+                      UINT32 n1, ADDRINT a2, UINT32 n2)
 {
     struct mt_core_operand o[] = {{a0, site, n0}, {a1, site + 1, n1}, {a2, site + 2, n2}};
-    if (s->core) {
-        mt_core_atomic_end(s->core, NULL, 0, 0);
-        mt_core_atomic_begin(s->core, o, 3);
-    }
+    access_begin(s, code, o, 3);
 }
 
 /* Gathers and scatters are not atomic accesses: each element is one of its own,
  * recorded before all are made. */
-static VOID on_atomic_elements(struct mt_pin_thread *s, UINT32 site, IMULTI_ELEMENT_OPERAND *m)
+static VOID on_atomic_elements(struct mt_pin_thread *s, UINT32 site, UINT32 code, IMULTI_ELEMENT_OPERAND *m)
 {
-    if (!s->core)
-        return;
     each_element(m, [&](ADDRINT a, UINT32 n) {
         struct mt_core_operand o = {a, site, n};
-        mt_core_atomic_end(s->core, NULL, 0, 0);
-        mt_core_atomic_begin(s->core, &o, 1);
+        access_begin(s, code, &o, 1);
     });
-    mt_core_atomic_end(s->core, NULL, 0, 0);
+    if (s->core)
+        mt_core_atomic_end(s->core, NULL, 0, 0);
 }
 
 static VOID on_end(struct mt_pin_thread *s)
@@ -111,18 +131,21 @@ static VOID add_size(IARGLIST args, const struct mt_pin_operand *o, BOOL always)
         IARGLIST_AddArguments(args, o->reads ? IARG_MEMORYREAD_SIZE : IARG_MEMORYWRITE_SIZE, IARG_END);
 }
 
-static VOID insert_elements(INS ins, AFUNPTR f, const struct mt_pin_operand *o, UINT32 site)
+static VOID insert_elements(INS ins, AFUNPTR f, const struct mt_pin_insn *n, const struct mt_pin_operand *o,
+                            UINT32 site)
 {
     INS_InsertPredicatedCall(ins, IPOINT_BEFORE, f, IARG_REG_VALUE, mt_pin_register, IARG_UINT32, site,
-                             IARG_MULTI_ELEMENT_OPERAND, INS_MemoryOperandIndexToOperandIndex(ins, o->memop),
-                             IARG_END);
+                             IARG_UINT32, n->code, IARG_MULTI_ELEMENT_OPERAND,
+                             INS_MemoryOperandIndexToOperandIndex(ins, o->memop), IARG_END);
 }
 
-static VOID insert_operand(INS ins, const struct mt_pin_operand *o, UINT32 site)
+static VOID insert_operand(INS ins, const struct mt_pin_insn *n, UINT32 i, UINT32 site)
 {
+    const struct mt_pin_operand *o = &n->operand[i];
     BOOL insn = mt_pin_mode == MT_CORE_INSN;
+    AFUNPTR f = n->code == MT_CODE_DATA ? (AFUNPTR)on_data : (AFUNPTR)on_access;
     if (o->scattered) {
-        insert_elements(ins, insn ? (AFUNPTR)on_insn_elements : (AFUNPTR)on_elements, o, site);
+        insert_elements(ins, insn ? (AFUNPTR)on_insn_elements : (AFUNPTR)on_elements, n, o, site);
         return;
     }
     IARGLIST size = IARGLIST_Alloc();
@@ -132,9 +155,9 @@ static VOID insert_operand(INS ins, const struct mt_pin_operand *o, UINT32 site)
                                  mt_pin_register, IARG_UINT32, site, IARG_MEMORYOP_EA, o->memop,
                                  IARG_IARGLIST, size, IARG_END);
     else
-        INS_InsertPredicatedCall(ins, IPOINT_BEFORE, (AFUNPTR)on_access, IARG_FAST_ANALYSIS_CALL,
-                                 IARG_REG_VALUE, mt_pin_register, IARG_UINT32, site, IARG_MEMORYOP_EA,
-                                 o->memop, IARG_IARGLIST, size, IARG_END);
+        INS_InsertPredicatedCall(ins, IPOINT_BEFORE, f, IARG_FAST_ANALYSIS_CALL, IARG_REG_VALUE,
+                                 mt_pin_register, IARG_UINT32, site, IARG_MEMORYOP_EA, o->memop,
+                                 IARG_IARGLIST, size, IARG_END);
     IARGLIST_Free(size);
 }
 
@@ -147,7 +170,7 @@ static VOID insert_begin(INS ins, const struct mt_pin_insn *n)
         add_size(operands, &n->operand[i], TRUE);
     }
     INS_InsertPredicatedCall(ins, IPOINT_BEFORE, begin[n->count - 1], IARG_REG_VALUE, mt_pin_register,
-                             IARG_UINT32, n->site, IARG_IARGLIST, operands, IARG_END);
+                             IARG_UINT32, n->site, IARG_UINT32, n->code, IARG_IARGLIST, operands, IARG_END);
     IARGLIST_Free(operands);
 }
 
@@ -163,7 +186,7 @@ static VOID insert_end(INS ins, IPOINT where, const struct mt_pin_insn *n)
 static VOID instrument_atomic(INS ins, const struct mt_pin_insn *n)
 {
     if (n->operand[0].scattered) {
-        insert_elements(ins, (AFUNPTR)on_atomic_elements, &n->operand[0], n->site);
+        insert_elements(ins, (AFUNPTR)on_atomic_elements, n, &n->operand[0], n->site);
         return;
     }
     BOOL after = INS_IsValidForIpointAfter(ins), taken = INS_IsValidForIpointTakenBranch(ins);
@@ -198,7 +221,7 @@ static VOID instrument_insn(INS ins)
     INS_InsertCall(ins, IPOINT_BEFORE, (AFUNPTR)on_insn, IARG_REG_VALUE, mt_pin_register, IARG_UINT32, n.site,
                    IARG_END);
     for (UINT32 i = 0; i < n.count; i++)
-        insert_operand(ins, &n.operand[i], n.site + 1 + i);
+        insert_operand(ins, &n, i, n.site + 1 + i);
 }
 
 static VOID on_instruction(INS ins, VOID *)
@@ -209,16 +232,17 @@ static VOID on_instruction(INS ins, VOID *)
         return;
     }
     mt_pin_calls_instruction(ins);
-    if (mt_pin_mode == MT_CORE_MAT && mt_core_options()->own && !in_main(INS_Address(ins)))
-        return;
     mt_pin_insn_of(ins, &n);
+    if (n.code == MT_CODE_NONE && n.count)
+        INS_InsertPredicatedCall(ins, IPOINT_BEFORE, (AFUNPTR)on_left_out, IARG_REG_VALUE, mt_pin_register,
+                                 IARG_UINT32, n.count, IARG_END);
     if (!n.site)
         return;
     if (mt_pin_mode == MT_CORE_ATOMIC)
         instrument_atomic(ins, &n);
     else
         for (UINT32 i = 0; i < n.count; i++)
-            insert_operand(ins, &n.operand[i], n.site + i);
+            insert_operand(ins, &n, i, n.site + i);
 }
 
 static VOID on_image(IMG img, VOID *)
@@ -230,8 +254,11 @@ static VOID on_image(IMG img, VOID *)
             main_high[main_regions] = IMG_RegionHighAddress(img, i);
         }
     }
-    if (mt_pin_mode != MT_CORE_INSN)
-        mt_pin_calls_image(img);
+    if (mt_pin_mode == MT_CORE_INSN)
+        return;
+    if (mt_pin_code(img) == MT_CODE_ALL)
+        mt_core_data(IMG_Name(img).c_str(), IMG_LoadOffset(img));
+    mt_pin_calls_image(img);
 }
 
 static VOID on_image_gone(IMG img, VOID *)

@@ -90,6 +90,8 @@ static VOID after_allocator(struct mt_core_thread *t, const struct mt_pin_frame 
         mt_core_realloc(t, f->args[0], base, bytes, f->ip);
     else
         mt_core_alloc(t, a->kind, base, bytes, f->ip);
+    if (mt_core_options()->others == MT_CODE_DATA && mt_pin_keeps(f->ip))
+        mt_core_alloc_keep(base);
 }
 
 static VOID set_watch(struct mt_pin_thread *s)
@@ -111,6 +113,7 @@ static VOID calls_pop(struct mt_pin_thread *s, BOOL returned, ADDRINT value)
         return;
     }
     s->allocators--;
+    mt_core_allocator(s->core, -1);
     if (returned && f.counted)
         after_allocator(s->core, &f, value);
 }
@@ -143,8 +146,10 @@ static VOID on_call(struct mt_pin_thread *s, UINT32 what, UINT32 function, ADDRI
     struct mt_pin_frame *f = calls_push(s);
     if (f) {
         *f = mt_pin_frame{sp, back - 1, what, function, FALSE, {a0, a1, a2}};
-        if (what >= ALLOC)
+        if (what >= ALLOC) {
             f->counted = s->allocators++ == 0;
+            mt_core_allocator(s->core, 1);
+        }
         if (f->counted)
             before_allocator(s->core, f);
         if (what == ROUTINE)

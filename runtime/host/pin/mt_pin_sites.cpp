@@ -105,7 +105,8 @@ static UINT32 sites_define(INS ins, const struct mt_pin_insn *n)
 VOID mt_pin_insn_of(INS ins, struct mt_pin_insn *n)
 {
     operands_of(ins, n);
-    if (n->count == 0 && mt_pin_mode != MT_CORE_INSN)
+    n->code = mt_pin_mode == MT_CORE_INSN ? MT_CODE_ALL : mt_pin_code(IMG_FindByAddress(INS_Address(ins)));
+    if ((n->count == 0 && mt_pin_mode != MT_CORE_INSN) || n->code == MT_CODE_NONE)
         return;
     UINT64 bytes = hash_of(ins);
     if (!sites)
@@ -128,6 +129,22 @@ VOID mt_pin_sites_forget(ADDRINT low, ADDRINT high)
             i = sites->erase(i);
         else
             ++i;
+}
+
+enum mt_core_code mt_pin_code(IMG img)
+{
+    return IMG_Valid(img) ? mt_core_code(IMG_Name(img).c_str(), IMG_IsMainExecutable(img))
+                          : mt_core_code("", 0);
+}
+
+BOOL mt_pin_keeps(ADDRINT ip)
+{
+    PIN_LockClient();
+    IMG img = IMG_FindByAddress(ip);
+    BOOL keeps =
+        IMG_Valid(img) && mt_core_code_keeps(IMG_Name(img).c_str(), RTN_FindNameByAddress(ip).c_str());
+    PIN_UnlockClient();
+    return keeps;
 }
 
 static VOID sites_copy(char *to, size_t size, const std::string &from)

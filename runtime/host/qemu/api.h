@@ -47,6 +47,9 @@ void qemu_plugin_register_vcpu_syscall_ret_cb(qemu_plugin_id_t id, qemu_cb_sysca
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, qemu_cb_exit *f, void *arg);
 
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, qemu_cb_exec *f, int flags, void *arg);
+/* Looked up by name: gone from version 4 on. */
+enum { QEMU_PLUGIN_INLINE_ADD_U64 };
+typedef void qemu_exec_inline(struct qemu_plugin_tb *tb, int op, void *word, uint64_t add);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, qemu_cb_exec *f, int flags,
                                             void *arg);
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, qemu_cb_mem *f, int flags, int rw,

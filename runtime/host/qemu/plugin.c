@@ -208,6 +208,21 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addres
         plugin_take(t, o, address, bytes, store);
 }
 
+/* Code of the C runtime, the same in both modes: only what touches the program's data. */
+static void on_data(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *operand)
+{
+    struct mt_core_thread *t = mt_cores[vcpu];
+    const struct mt_operand *o = operand;
+    if (!t)
+        on_access(vcpu, info, address, o->insn);
+    else if (!mt_core_wants(t, MT_CODE_DATA, address))
+        return;
+    else if (mt_plugin.mode == MT_CORE_MAT)
+        mt_core_access(t, o->site, address, 0);
+    else
+        on_atomic_one(vcpu, info, address, operand);
+}
+
 static void on_insn(unsigned vcpu, void *insn)
 {
     struct mt_thread *t = thread_of(vcpu);
@@ -337,6 +352,13 @@ static unsigned bytes_of(const struct qemu_plugin_insn *insn, uint8_t bytes[16])
     return (unsigned)size;
 }
 
+/* Its only operand is read or written, not both, in one access. */
+static int plugin_is_plain(const struct mt_insn *n)
+{
+    const struct mt_operand *o = &n->operand[0];
+    return n->x86.count == 1 && o->parts == MT_X86_ONE && o->op <= MT_HOST_STORE;
+}
+
 /* One callback for all accesses of an instruction: asked for loads or stores only, 7.2 gives others. */
 static void watch_accesses(struct qemu_plugin_insn *q, struct mt_insn *n)
 {
@@ -345,29 +367,50 @@ static void watch_accesses(struct qemu_plugin_insn *q, struct mt_insn *n)
     void *arg = n;
     if (n->x86.count == 0)
         return;
-    if (mt_plugin.mode == MT_CORE_MAT && n->x86.count == 1 && o->parts == MT_X86_ONE && !n->x86.cas) {
+    if (n->code == MT_CODE_DATA) {
+        f = plugin_is_plain(n) && !mt_plugin.options.test ? on_data : on_access;
+        arg = f == on_data ? (void *)&n->operand[0] : n;
+    } else if (mt_plugin.mode == MT_CORE_MAT && n->x86.count == 1 && o->parts == MT_X86_ONE && !n->x86.cas) {
         f = o->op == MT_HOST_LOAD || o->op == MT_HOST_STORE ? on_one : on_changed;
         arg = (void *)(uintptr_t)o->site;
-    } else if (mt_plugin.mode == MT_CORE_ATOMIC && n->x86.count == 1 && o->parts == MT_X86_ONE &&
-               o->op <= MT_HOST_STORE && !mt_plugin.options.test) {
+    } else if (mt_plugin.mode == MT_CORE_ATOMIC && plugin_is_plain(n) && !mt_plugin.options.test) {
         f = on_atomic_one;
         arg = &n->operand[0];
     }
     qemu_plugin_register_vcpu_mem_cb(q, f, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, arg);
 }
 
-static void on_nothing(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *insn)
+/* Code that is left out (--library): how many accesses are to be counted when its block begins. What calls
+ * qemu's helpers counts its own, access by access: without a callback 7.2 would call that of the jump that
+ * led here.
+ */
+static unsigned leave_out(struct qemu_plugin_insn *q, struct mt_insn *n)
 {
-    (void)vcpu, (void)info, (void)address, (void)insn;
+    if (!n->x86.count || (plugin_is_plain(n) && !n->x86.repeats))
+        return n->x86.count;
+    qemu_plugin_register_vcpu_mem_cb(q, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, n);
+    return 0;
 }
 
-/* With --own, code of libraries. What calls qemu's helpers gets a callback nonetheless: 7.2 would call that
- * of the jump that led here. */
-static void leave_out(struct qemu_plugin_insn *q, const struct mt_insn *n)
+static void on_left_out(unsigned vcpu, void *count)
 {
-    const struct mt_x86_operand *o = &n->x86.operand[0];
-    if (n->x86.count > 1 || (n->x86.count && (o->parts != MT_X86_ONE || o->op > MT_HOST_STORE)))
-        qemu_plugin_register_vcpu_mem_cb(q, on_nothing, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+    struct mt_core_thread *t = mt_cores[vcpu];
+    if (t)
+        mt_core_left_out(t, (uintptr_t)count);
+}
+
+/* In the block itself as long as only one thread runs at a time. */
+static void count_left_out(struct qemu_plugin_tb *tb, unsigned count)
+{
+    qemu_exec_inline *add;
+    *(void **)&add = dlsym(RTLD_DEFAULT, "qemu_plugin_register_vcpu_tb_exec_inline");
+    if (!count)
+        return;
+    if (add && mt_core_always() && (!mt_plugin.parallel || mt_takes_turns()))
+        add(tb, QEMU_PLUGIN_INLINE_ADD_U64, mt_core_left(NULL), count);
+    else
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, on_left_out, QEMU_PLUGIN_CB_NO_REGS,
+                                             (void *)(uintptr_t)count);
 }
 
 static unsigned plugin_bit(unsigned r)
@@ -420,7 +463,9 @@ static void look_around(const struct qemu_plugin_insn *first)
     *(void **)&path = dlsym(RTLD_DEFAULT, "qemu_plugin_path_to_binary");
     mt_guest_base = (uint64_t)(uintptr_t)qemu_plugin_insn_haddr(first) - qemu_plugin_insn_vaddr(first);
     mt_modules_start(path ? path() : NULL, &mt_plugin.options,
-                     mt_plugin.mode == MT_CORE_MAT || mt_plugin.options.container, NULL);
+                     mt_plugin.mode == MT_CORE_MAT || mt_plugin.options.container ||
+                         mt_plugin.options.others == MT_CODE_DATA,
+                     NULL);
     mt_modules_globals();
     mt_signals_start(mt_plugin.options.signal, mt_plugin_death);
 }
@@ -436,26 +481,27 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     first = 0;
     uint64_t ip = qemu_plugin_tb_vaddr(tb);
     watch_start(tb, ip);
-    int own = mt_plugin.mode == MT_CORE_MAT && mt_plugin.options.own;
-    int traced = mt_plugin.mode == MT_CORE_INSN || own ? mt_modules_is_main(ip) : !mt_modules_is_runtime(ip);
+    enum mt_core_code code = mt_modules_code(ip);
     struct block b = {0, 1};
+    unsigned left = 0;
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *q = qemu_plugin_tb_get_insn(tb, i);
         uint8_t bytes[16];
         unsigned size = bytes_of(q, bytes);
         struct mt_insn *n =
-            mt_insn_get(qemu_plugin_insn_vaddr(q), bytes, size, mt_plugin.mode == MT_CORE_INSN, traced);
+            mt_insn_get(qemu_plugin_insn_vaddr(q), bytes, size, mt_plugin.mode == MT_CORE_INSN, code);
         if (!n)
             continue;
         if (!n->x86.length)
             mt_refused_look(n->x86.ip, size, mt_plugin.mode);
         if (n->x86.call)
             mt_guest_map_put(&call_of, n->x86.ip + n->x86.length, n->x86.ip);
-        if (traced)
+        if (code >= MT_CODE_DATA)
             watch_insn(q, n, &b);
-        else if (own)
-            leave_out(q, n);
+        else if (code == MT_CODE_NONE)
+            left += leave_out(q, n);
     }
+    count_left_out(tb, left);
 }
 
 /* ---- start and end ---- */

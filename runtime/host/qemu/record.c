@@ -137,7 +137,7 @@ void mt_mat_access(struct mt_thread *t, const struct mt_operand *o, uint64_t add
 {
     if (is_half(o, store))
         load_half(t, o, address);
-    else if (first_part(t, o, address, bytes))
+    else if (first_part(t, o, address, bytes) && mt_core_wants(t->core, o->insn->code, address))
         mt_core_access(t->core, site_of(t, o, address), address, o->parts == MT_X86_EACH ? bytes : 0);
 }
 
@@ -200,7 +200,8 @@ void mt_atomic_access(struct mt_thread *t, const struct mt_operand *o, uint64_t 
     if (t->pending != o->insn) /* it begins */
         t->count = 0;
     t->pending = o->insn;
-    if (first_part(t, o, address, bytes) && t->count < MT_X86_OPERANDS)
+    if (first_part(t, o, address, bytes) && t->count < MT_X86_OPERANDS &&
+        mt_core_wants(t->core, o->insn->code, address))
         t->operand[t->count++] = (struct mt_core_operand){address, o->site, size_of(o, bytes)};
     if (!o->last || (o->parts == MT_X86_WIDE && t->part_left > o->spare))
         return;
