@@ -162,7 +162,9 @@ struct mt_alloc_event {
     uint64_t seq, free_seq; /* free_seq: MT_SEQ_NONE while it lives */
     uint64_t id, base, bytes, line;
     const char *kind, *name, *file;
-    uint64_t ip; /* host: of the call */
+    uint64_t ip;    /* host: of the call */
+    const char *at; /* host: of the call where no line is known: "module:function", "" */
+    int runtime;    /* host: the C library or the loader called, for itself */
     /* from a source of host programs (mt_source_threads), else 0: the allocations of one call and name */
     uint64_t first; /* + 1: place of the first of them in the source's array */
     uint64_t like;  /* in the first: how many they are; `total`: bytes of all */

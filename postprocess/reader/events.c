@@ -67,7 +67,7 @@ static int host_memory(struct mt_source_merge *m, const struct mt_companion *c)
         uint64_t kept = !old ? 0 : old->bytes < a->bytes ? old->bytes : a->bytes;
         if (strcmp(a->kind, "brk") == 0)
             continue;
-        if (kept && old->base != a->base)
+        if (kept && (m->threads || old->base != a->base))
             m->copies[m->ncopies++] = (struct mt_copy_event){.seq = a->seq,
                                                              .kind = MT_COPY_D2D,
                                                              .dst = a->base,

@@ -198,7 +198,7 @@ class Random(Case):
             moved, bounces = oracle(accesses)
             size, ways = rng.choice(((256, 2), (128, 1), (1024, 16), (32768, 8)))
             path = self.trace(accesses, chunk=lambda r=rng: r.random() < 0.02)
-            got = json.loads(self.extract("-s", "transfers,bounces,misses,CDV", "--d1=%d,%d" % (size, ways), path))
+            got = json.loads(self.extract("-s", "transfers,bounces,misses,CDV", "--data-cache=%d,%d" % (size, ways), path))
             self.assertEqual({m["line"]: (m["accesses"], m["misses"], m["store_misses"], m["fetched"], m["used"]) for m in got["misses"]["lines"]},
                              cache_oracle(accesses, size, ways), seed)
             self.assertEqual(transfers(got), moved, seed)

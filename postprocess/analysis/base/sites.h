@@ -43,14 +43,17 @@ void mt_sites_free(struct mt_sites *s);
 int mt_sites_table(struct mt_sites *s, struct mt_site_table *t, const struct mt_site_event *sites, size_t n);
 void mt_site_table_free(struct mt_site_table *t);
 
-/* What a site is called: "file:line", or where it is in machine code that has no lines, "kernel+0x120"; NULL:
- * nothing is known. Cut where the room, `size` bytes, ends. */
+/* What a site is called: "file:line", or where it is in machine code that has no lines, "kernel+0x120", of
+ * host programs "libz.so.1:deflate" or only "libz.so.1"; NULL: nothing is known. Cut where the room, `size`
+ * bytes, ends. */
 static inline const char *mt_site_words(const struct mt_site_event *s, char *room, size_t size)
 {
     if (s && *s->file)
         snprintf(room, size, "%s:%" PRIu64, s->file, s->line);
     else if (s && s->at && *s->at)
         snprintf(room, size, "%s", s->at);
+    else if (s && s->module && (*s->module || *s->function))
+        snprintf(room, size, "%s%s%s", s->module, *s->module && *s->function ? ":" : "", s->function);
     else
         return NULL;
     return room;

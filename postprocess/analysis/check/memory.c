@@ -456,9 +456,18 @@ int mt_check_memory_item(struct mt_check_memory *m, const struct mt_item *item)
 
 static int memory_use(struct mt_check_memory *m, enum mt_finding_kind kind, const struct mt_alloc_event *a)
 {
-    struct mt_finding f = {
-        .kind = kind, .here = {.file = a->file, .line = a->line}, .count = 1, .size = a->bytes, .alloc = a};
+    struct mt_finding f = {.kind = kind,
+                           .here = {.file = a->file, .line = a->line, .at = a->at},
+                           .count = 1,
+                           .size = a->bytes,
+                           .alloc = a};
     return mt_findings_add(m->findings, &f);
+}
+
+/* The C library's own: nothing that the program could mend. */
+static int memory_is_foreign(const struct mt_alloc_event *a)
+{
+    return memory_is_heap(a) && (a->runtime || (!*a->file && !a->ip));
 }
 
 static int memory_is_owned(const struct mt_alloc_event *a)
@@ -470,6 +479,8 @@ static int memory_end(struct mt_check_memory *m, size_t i)
 {
     const struct mt_alloc_event *a = &m->allocs[i];
     const struct mt_check_block *b = &m->blocks[i];
+    if (memory_is_foreign(a))
+        return 0;
     if (m->ended && a->free_seq == MT_SEQ_NONE && memory_is_owned(a) &&
         memory_use(m, MT_FINDING_OF_LEAK, a) != 0)
         return -1;

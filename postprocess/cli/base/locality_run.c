@@ -62,7 +62,8 @@ static int locality_run_cache(struct mt_run_options *o, const char *value)
     if (*value < '0' || *value > '9' || *end || ways < 1 || ways > 64 || bytes < 32 * ways ||
         bytes > 1u << 30)
         return mt_cli_usage(
-            "--d1 is bytes (up to 2^30) and, after a comma, ways (1 to 64), as in 32768,8: not '%s'", value);
+            "--data-cache is bytes (up to 2^30) and, after a comma, ways (1 to 64), as in 32768,8: not '%s'",
+            value);
     o->cache_bytes = (unsigned)bytes;
     o->cache_ways = (unsigned)ways;
     return 0;
@@ -78,7 +79,7 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
             return mt_cli_usage("--line-size is a power of two from 32 to 4096, not '%s'", value);
         x->options.analysis.line_bits = (unsigned)bits;
         return 0;
-    case MT_OPT_D1:
+    case MT_OPT_DATA_CACHE:
         return locality_run_cache(&x->options.analysis, value);
     case MT_OPT_SAMPLE:
         if (bits < 0 || bits > MT_REUSE_MOST_SAMPLE_BITS)

@@ -34,7 +34,7 @@ int mt_pipeline_option(struct mt_pipeline *p, int o)
         p->inputs.flags |= MT_SOURCE_NO_HOST;
         return 0;
     case MT_OPT_LINE_SIZE:
-    case MT_OPT_D1:
+    case MT_OPT_DATA_CACHE:
     case MT_OPT_SAMPLE:
     case MT_OPT_DEVICES:
     case MT_OPT_TOP:
@@ -117,8 +117,10 @@ static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
         p->why = "no memory for what becomes of the bytes";
         return -1;
     }
-    if (item->kind == MT_ITEM_COPY)
-        return mt_team_copy(p->team, item->copy);
+    if (item->kind == MT_ITEM_COPY) /* realloc may leave all where it is */
+        return item->copy->kind == MT_COPY_D2D && item->copy->dst == item->copy->src
+                   ? 0
+                   : mt_team_copy(p->team, item->copy);
     if (item->kind == MT_ITEM_HOST)
         return team_host(p->team, item->host, item->count);
     if ((item->flags & MT_BATCH_BEGIN) && pipeline_launch(p, item) != 0)

@@ -92,6 +92,8 @@ const char *mt_alloc_event_label(char *out, const struct mt_alloc_event *a)
     int n = snprintf(out, MT_ALLOC_LABEL, "#%" PRIu64 " %.200s", a->id, *a->name ? a->name : a->kind);
     if (!*a->name && *file && n < MT_ALLOC_LABEL)
         n += snprintf(out + n, MT_ALLOC_LABEL - (size_t)n, " %.60s:%" PRIu64, file, a->line);
+    if (!*a->name && !*file && a->at && *a->at && n < MT_ALLOC_LABEL)
+        n += snprintf(out + n, MT_ALLOC_LABEL - (size_t)n, " %.120s", a->at);
     if (a->like > 1 && n < MT_ALLOC_LABEL)
         snprintf(out + n, MT_ALLOC_LABEL - (size_t)n, " ×%" PRIu64, a->like);
     return out;

@@ -55,6 +55,8 @@ static void words_alloc(FILE *f, const struct mt_alloc_event *a)
     if (*a->file) {
         fputs(", ", f);
         words_place(f, a->file, a->line, NULL);
+    } else if (a->at && *a->at) {
+        fprintf(f, ", %s", a->at);
     }
     fputc(')', f);
 }

@@ -301,6 +301,8 @@ static int on_alloc(struct loader *l, const json_t *o)
     a->bytes = get_u64(o, "bytes", 0);
     a->line = get_u64(o, "line", 0);
     a->ip = get_u64(o, "ip", 0);
+    a->at = get_text(l, o, "at");
+    a->runtime = json_is_true(json_object_get(o, "runtime"));
     a->kind = get_text(l, o, "kind");
     a->name = get_text(l, o, "name");
     a->file = get_text(l, o, "file");

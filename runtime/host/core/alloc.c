@@ -1,6 +1,7 @@
 /* Allocations: the two index trees, their lines in the container, and what an address means now. */
 #include "atomic.h"
 #include "state.h"
+#include <stdio.h>
 #include <string.h>
 
 #define PAGE 4096u
@@ -67,6 +68,15 @@ static void line_alloc(uint64_t id, uint64_t base, uint64_t bytes, enum mt_core_
     mt_jsonl_u64(j, "line", p->line);
     if (p->ip)
         mt_jsonl_address(j, "ip", p->ip);
+    if (!*p->file && *p->module) {
+        char at[300];
+        const char *slash = strrchr(p->module, '/');
+        snprintf(at, sizeof at, "%.140s%s%.140s", slash ? slash + 1 : p->module, *p->function ? ":" : "",
+                 p->function);
+        mt_jsonl_string(j, "at", at);
+    }
+    if (p->ip && mt_core_code_keeps(p->module, p->function))
+        mt_jsonl_bool(j, "runtime", 1);
     mt_core_sink_line_end();
 }
 
