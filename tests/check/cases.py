@@ -45,18 +45,26 @@ def faults():
     return os.path.join(HERE, "faults.cu")
 
 
-@case("mt_cc")
-def mt_cc(world):
-    judge(world, world.compile(faults(), "-O1", "--mt-spaces=global,shared"), faults())
+def by_mt_cc(world, source, **how):
+    judge(world, world.compile(source, "-O1", "-arch=sm_90", "--mt-spaces=global,shared"), source, **how)
 
 
-@case("nvcc")
-def nvcc(world):
+def by_nvcc(world, source, **how):
     if not shutil.which("nvcc"):
         raise Skipped("no nvcc")
-    program = world.path("faults")
-    run(["nvcc", "-O1", "-arch=sm_90", "-lineinfo", faults(), "-o", program])
-    judge(world, program, faults(), host_lines=False)
+    program = world.path("program")
+    run(["nvcc", "-O1", "-arch=sm_90", "-lineinfo", source, "-o", program])
+    judge(world, program, source, host_lines=False, **how)
+
+
+def add(name, source, **how):
+    source = os.path.join(HERE, source)
+    case("mt_cc" + name)(lambda world: by_mt_cc(world, source, **how))
+    case("nvcc" + name)(lambda world: by_nvcc(world, source, **how))
+
+
+add("", "faults.cu")
+add(".races", "races.cu")
 
 
 def rows_of_kinds():

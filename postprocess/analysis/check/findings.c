@@ -119,7 +119,8 @@ int mt_findings_add(struct mt_findings *f, const struct mt_finding *x)
 
 static void findings_merge(struct mt_finding *into, const struct mt_finding *x)
 {
-    int same = into->kind != MT_FINDING_OF_SHARED_RACE || into->words == x->words;
+    int race = into->kind == MT_FINDING_OF_SHARED_RACE || into->kind == MT_FINDING_OF_GLOBAL_RACE,
+        same = !race || into->words == x->words;
     into->count = same ? into->count + x->count : into->count > x->count ? into->count : x->count;
     if (!x->launch)
         into->launches = same ? into->launches + x->launches : into->launches;
