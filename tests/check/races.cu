@@ -52,6 +52,30 @@ __global__ void beside(int *out, int right) // the flag comes before the half of
         out[t - 32] = data[0][63 - t] + data[1][63 - t];
     }
 }
+__global__ void crowded(int *out, int right) // more words than are kept, and then a flag
+{
+    __shared__ int bins[2048], data[32], ready;
+    int t = threadIdx.x;
+    for (int i = t; i < 2048; i += 64)
+        bins[i] = 0;
+    if (t == 0)
+        ready = 0;
+    __syncthreads();
+    for (int i = 0; i < 32; i++)
+        atomicAdd(&bins[t * 32 + i], t);
+    if (t < 32) {
+        data[t] = bins[t * 32];
+        __threadfence_block();
+        atomicAdd(&ready, 1);
+        if (!right)
+            data[t] += 1; // !crowded: shared-race
+    } else {
+        while (atomicAdd(&ready, 0) < 32)
+            ;
+        __threadfence_block();
+        out[t - 32] = data[63 - t];
+    }
+}
 __global__ void counted(int *out, int right) // a latch: all have come, or it is only counted down
 {
     using Latch = cuda::latch<cuda::thread_scope_block>;
@@ -139,6 +163,10 @@ static void flag(int right)
 static void beside(int right)
 {
     of<beside>(right, 64);
+}
+static void crowded(int right)
+{
+    of<crowded>(right, 64);
 }
 static void counted(int right)
 {
@@ -292,7 +320,8 @@ __global__ void published(int *data, int *flag, int *out, int right) // a flag t
         *out = *data;
     }
 }
-__global__ void borders(float *a, const float *from, int n, int right) // each CTA writes one more than its own
+__global__ void borders(float *a, const float *from, int n,
+                        int right) // each CTA writes one more than its own
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     a[i] = from[i];
@@ -300,6 +329,31 @@ __global__ void borders(float *a, const float *from, int n, int right) // each C
         a[i + 1] = 0; // !borders: global-race
 }
 
+__global__ void scratch(int *out,
+                        int right) // memory of each thread's own, one after the other at one place, or of all
+{
+    __shared__ int *of_all;
+    int *own = (int *)malloc(64);
+    if (threadIdx.x == 0)
+        of_all = own;
+    __syncthreads();
+    int *p = right ? own : of_all;
+    p[3] = threadIdx.x; // !scratch: global-race
+    if (threadIdx.x < 32)
+        out[blockIdx.x * 32 + threadIdx.x] = p[3];
+    if (threadIdx.x)
+        free(own);
+    __syncthreads();
+    if (!threadIdx.x)
+        free(own);
+}
+
+static void scratch(int right)
+{
+    Buffer<int> out(64);
+    scratch<<<2, 64>>>(out, right);
+    get(out, 256);
+}
 static void append(int right)
 {
     Buffer<int> in(4), out(4), n(1);
@@ -322,22 +376,11 @@ static void borders(int right)
 }
 
 static const Fault faults[] = {
-    {"flag", flag},
-    {"beside", beside},
-    {"counted", counted},
-    {"turns", turns},
-    {"locked", locked},
-    {"released", released},
-    {"turned", turned},
-    {"in_place", in_place},
-    {"most_of", most_of},
-    {"lanes", lanes},
-    {"steps", steps},
-    {"passed_on", passed_on},
-    {"told", told},
-    {"append", append},
-    {"published", published},
-    {"borders", borders},
+    {"flag", flag},           {"beside", beside},   {"crowded", crowded},   {"counted", counted},
+    {"turns", turns},         {"locked", locked},   {"released", released}, {"turned", turned},
+    {"in_place", in_place},   {"most_of", most_of}, {"lanes", lanes},       {"steps", steps},
+    {"passed_on", passed_on}, {"told", told},       {"scratch", scratch},   {"append", append},
+    {"published", published}, {"borders", borders},
 };
 
 int main(int argc, char **argv)

@@ -99,7 +99,7 @@ static void order_join_part(uint32_t *into, const uint32_t *from, uint32_t n)
         into[i] = from[i] > into[i] ? from[i] : into[i];
 }
 
-static void order_join(const struct mt_hazard_order *o, uint32_t *into, const uint32_t *from)
+void mt_hazard_join(const struct mt_hazard_order *o, uint32_t *into, const uint32_t *from)
 {
     order_join_part(into, from, o->threads);
     if (!o->copies)
@@ -130,7 +130,7 @@ void mt_hazard_merge(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
             into = g;
             at = &g->next;
         } else {
-            order_join(o, into->known, g->known);
+            mt_hazard_join(o, into->known, g->known);
             into->lanes |= g->lanes;
             into->time = g->time > into->time ? g->time : into->time;
             *at = g->next;
@@ -152,7 +152,7 @@ void mt_hazard_release_lanes(const struct mt_hazard_order *o, struct mt_hazard_g
                              uint32_t *clock)
 {
     lanes &= g->lanes;
-    order_join(o, clock, g->known);
+    mt_hazard_join(o, clock, g->known);
     order_put(clock, g, lanes, g->time++);
     for (int i = 0; i < 2 && o->copies; i++)
         order_put(clock + MT_HAZARD_BY_GROUP + i * MT_HAZARD_THREADS, g, lanes, g->copies[i].done);
@@ -178,5 +178,5 @@ int mt_hazard_knows(const struct mt_hazard_order *o, const struct mt_hazard_grou
 
 void mt_hazard_acquire(const struct mt_hazard_order *o, struct mt_hazard_group *g, const uint32_t *clock)
 {
-    order_join(o, g->known, clock);
+    mt_hazard_join(o, g->known, clock);
 }

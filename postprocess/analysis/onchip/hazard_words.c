@@ -1,6 +1,7 @@
 /* Words by which atomics and strong accesses order threads (hazard_order.h). */
 #include "hazard_order.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { WORD = 4 };
 
@@ -11,35 +12,64 @@ static struct mt_hazard_word *words_find(const struct mt_hazard_order *o, uint64
     return w;
 }
 
-static void words_drop(struct mt_hazard_order *o, struct mt_hazard_word *w)
+static struct mt_hazard_word *words_new(struct mt_hazard_order *o)
 {
-    HASH_DELETE(hh, o->words, w);
-    o->bytes -= sizeof *w;
+    struct mt_hazard_word *w = calloc(1, sizeof *w);
+    o->bytes += w ? sizeof *w : 0;
+    return w;
+}
+
+static void words_free(struct mt_hazard_order *o, struct mt_hazard_word *w)
+{
+    o->bytes -= w ? sizeof *w : 0;
     free(w);
+}
+
+/* The one that was not used for longest becomes one of the others; the word itself, for another one. NULL: no
+ * memory. */
+static struct mt_hazard_word *words_oldest(struct mt_hazard_order *o)
+{
+    struct mt_hazard_word *w = o->words;
+    if (!o->others && !(o->others = words_new(o)))
+        return NULL;
+    HASH_DELETE(hh, o->words, w);
+    mt_hazard_join(o, o->others->clock, w->clock);
+    return w;
+}
+
+/* A word that is not in the table, which may be one of the others. NULL: no memory. */
+static struct mt_hazard_word *words_make(struct mt_hazard_order *o, uint64_t key)
+{
+    struct mt_hazard_word *w = HASH_COUNT(o->words) < MT_HAZARD_WORDS ? words_new(o) : words_oldest(o);
+    if (!w)
+        return NULL;
+    if (o->others)
+        memcpy(w->clock, o->others->clock, sizeof w->clock);
+    w->key = key;
+    return w;
 }
 
 /* It is the newest one from now on; NULL: no memory. */
 static struct mt_hazard_word *words_get(struct mt_hazard_order *o, uint64_t key)
 {
     struct mt_hazard_word *w = words_find(o, key);
-    if (w) {
+    if (w)
         HASH_DELETE(hh, o->words, w);
-    } else {
-        if (HASH_COUNT(o->words) >= MT_HAZARD_WORDS)
-            words_drop(o, o->words);
-        if (!(w = calloc(1, sizeof *w)))
-            return NULL;
-        w->key = key;
-        o->bytes += sizeof *w;
-    }
+    else if (!(w = words_make(o, key)))
+        return NULL;
     HASH_ADD(hh, o->words, key, sizeof w->key, w);
     return w;
 }
 
 void mt_hazard_words_reset(struct mt_hazard_order *o)
 {
-    while (o->words)
-        words_drop(o, o->words);
+    struct mt_hazard_word *w;
+    while ((w = o->words)) {
+        HASH_DELETE(hh, o->words, w);
+        words_free(o, w);
+    }
+    words_free(o, o->others);
+    o->others = NULL;
 }
 
 /* Lanes to which it says something new. */
@@ -106,7 +136,8 @@ int mt_hazard_words_before(struct mt_hazard_order *o, const struct mt_access_run
     for (uint32_t left = reads && o->words ? r->mask : 0; left; left &= ~lanes) {
         if (!(lanes = words_alike(r, left, &key)))
             return 0;
-        struct mt_hazard_word *w = words_find(o, key);
+        const struct mt_hazard_word *w = words_find(o, key);
+        w = w ? w : o->others;
         if (w && words_acquire(o, r->warp, lanes, w) != 0)
             return -1;
     }

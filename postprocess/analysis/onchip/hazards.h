@@ -11,8 +11,8 @@
  *
  * With `words` what a thread does before it updates a word (an atomic, a strong store) is ordered before what
  * comes after an atomic or a strong load of the same word in the thread that does it later; that the program
- * has a fence there is taken for granted. Two strong accesses make no hazard. The words are those of the
- * newest MT_HAZARD_WORDS updates. A word's accesses are remembered
+ * has a fence there is taken for granted. Two strong accesses make no hazard. Of more than MT_HAZARD_WORDS
+ * words the oldest ones count as one. A word's accesses are remembered
  * until a later one of their type, or a plain store, is ordered after them, so that a word at which two
  * threads race has a hazard. Not judged, and counted: copies of which is not known what ends them, other
  * CTAs' memory (clusters), warps that are not known, global memory of which a CTA touches too much. */
