@@ -262,7 +262,7 @@ static void words_copies(FILE *f, const struct mt_finding *x)
     }
     fprintf(f, "a copy of %" PRIu64 " bytes to ", x->size);
     words_alloc(f, x->alloc);
-    fputs(" is replaced by the next one before anything reads it", f);
+    fputs(" is replaced, or freed, before anything reads it", f);
     if (x->count > 1)
         fprintf(f, " (%" PRIu64 " times)", x->count);
 }
