@@ -260,9 +260,8 @@ int mt_cpu_is_constant(const void *p);
 
 /* CTA barriers. kind: 0 plain, 1 popc, 2 and, 3 or; returns the reduction. id 0..15, count 0 = whole CTA. */
 #define MT_BARRIER_SOME 4u /* or-ed to kind: lanes of a warp may come to it apart (not PTX's .aligned) */
-#define MT_BARRIER_PLACE                                                                                     \
-    8 /* of a warp's: from this bit on a number of its place in the code; 0: not known                       \
-       */
+/* Of a warp's: from this bit on a number of its place in the code; 0: not known. */
+#define MT_BARRIER_PLACE 8
 MT_CONVERGENT uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value);
 /* The same for all lanes of a warp that have not exited; `said`: how many of them have a value that is not 0,
  * for kind 2 that is 0. Of `count` whole warps are counted. For code of whole warps alone. */
