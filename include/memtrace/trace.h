@@ -127,6 +127,7 @@ struct mt_launch_event {
     uint64_t parted;      /* times that requests of its warps may have been split (CPU device) */
     uint64_t undefined;   /* results that CUDA does not define (CPU device) */
     uint64_t op;          /* the operation of a stream that it is (mt_order_event); 0: not known */
+    int barriers;         /* a compact trace has records of its barriers */
 };
 
 /* Operation `op` is number `n` of its stream, and comes after the first `after[i].n` of stream

@@ -107,6 +107,7 @@ static LLVMValueRef image_kernels(struct mt_lowering *l)
                         (k->gpu_records && !k->has_plain ? MT_KERNEL_GPU_ALONE : 0) |
                         (k->flush ? MT_KERNEL_FLUSH : 0) | (mt_pass_counting ? MT_KERNEL_COUNTED : 0) |
                         (mt_pass_counting == MT_COUNT_ONLY ? MT_KERNEL_NO_RECORDS : 0) |
+                        (l->u->options->spaces & MT_SPACES_SHARED ? MT_KERNEL_BARRIERS : 0) |
                         (l->vector[i].waits ? MT_KERNEL_WARPS : 0),
                .entry = l->traced.entries[i],
                .plain_entry = l->plain.entries[i],

@@ -290,6 +290,21 @@ static void warp_barrier_apart(struct vec *v)
     LLVMBuildCall2(v->b, type, f, args, 3, "");
 }
 
+/* A number for the place of a barrier, the same in all versions of the code: its function's name and which of
+ * its calls it is. */
+static uint32_t warp_place(LLVMValueRef call)
+{
+    LLVMBasicBlockRef block = LLVMGetInstructionParent(call);
+    LLVMValueRef f = LLVMGetBasicBlockParent(block), i;
+    uint32_t h = 2166136261u, n = 0;
+    for (const char *s = mt_name(f); *s; s++)
+        h = (h ^ (unsigned char)*s) * 16777619u;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = b == block ? NULL : LLVMGetNextBasicBlock(b))
+        for (i = LLVMGetFirstInstruction(b); i && i != call; i = LLVMGetNextInstruction(i))
+            n += LLVMIsACallInst(i) != NULL;
+    return ((h + n * 2654435761u) >> MT_BARRIER_PLACE) | 1;
+}
+
 /* All lanes of the warp that are left arrive at once: the runtime gets how many of them say yes. */
 static LLVMValueRef warp_barrier(struct vec *v, LLVMValueRef call)
 {
@@ -306,7 +321,7 @@ static LLVMValueRef warp_barrier(struct vec *v, LLVMValueRef call)
     for (unsigned i = 0; i < 4; i++)
         params[i] = v->l->i32;
     LLVMValueRef f = mt_declare(v->module, "mt_cpu_warp_barrier", LLVMFunctionType(v->l->i32, params, 4, 0));
-    args[0] = kind;
+    args[0] = vec_number(v, (unsigned)LLVMConstIntGetZExtValue(kind) | warp_place(call) << MT_BARRIER_PLACE);
     args[1] = id;
     args[2] = count;
     args[3] = said;

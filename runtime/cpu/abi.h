@@ -73,6 +73,7 @@ enum mt_kernel_flags {
     MT_KERNEL_GPU_ALONE = 512,   /* and not without */
     MT_KERNEL_FLUSH = 256,       /* computes with float alone, whose denormals are zero */
     MT_KERNEL_WARPS = 1024,      /* its vector code runs one warp, and warps wait for one another */
+    MT_KERNEL_BARRIERS = 2048,   /* its barriers have records, and so has its shared memory */
     MT_KERNEL_FRAMES = 8,        /* its functions keep frame pointers: activemask looks at all callers */
 };
 /* Before a variable's name: the pointer of MT_VAR_MANAGED_AT. */
@@ -259,6 +260,8 @@ int mt_cpu_is_constant(const void *p);
 
 /* CTA barriers. kind: 0 plain, 1 popc, 2 and, 3 or; returns the reduction. id 0..15, count 0 = whole CTA. */
 #define MT_BARRIER_SOME 4u /* or-ed to kind: lanes of a warp may come to it apart (not PTX's .aligned) */
+/* Of a warp's: from this bit on a number of its place in the code; 0: not known. */
+#define MT_BARRIER_PLACE 8
 MT_CONVERGENT uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value);
 /* The same for all lanes of a warp that have not exited; `said`: how many of them have a value that is not 0,
  * for kind 2 that is 0. Of `count` whole warps are counted. For code of whole warps alone. */

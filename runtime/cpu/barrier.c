@@ -67,9 +67,11 @@ static uint32_t barrier_wait(struct mt_cta *cta, uint32_t kind, uint32_t id, uin
     return (uint32_t)mt_cta_block(cta, self);
 }
 
-/* All threads that have not ended are to come to the same barrier of the code. */
+/* All threads that have not ended are to come to the same barrier of the code, which `site` tells from
+ * others.
+ */
 __attribute__((noinline)) static void barrier_check_site(const struct mt_cta *cta, uint32_t id,
-                                                         const void *site)
+                                                         const void *site, const void *code)
 {
     const struct mt_fiber *self = cta->current;
     struct mt_barrier *b = (struct mt_barrier *)&cta->barrier[id];
@@ -78,16 +80,16 @@ __attribute__((noinline)) static void barrier_check_site(const struct mt_cta *ct
     if (!b->site || b->site == site)
         return;
     b->site = NULL;
-    mt_check_tell(cta, self->warp * MT_WARP + self->lane, "barrier", site,
-                  "comes to barrier %u at another place of the code than %u other threads of its CTA", id,
-                  b->arrived);
+    mt_check_tell(cta, self->warp * MT_WARP + self->lane, "barrier", code,
+                  "comes to barrier %u at another place of the code than %u other %s of its CTA", id,
+                  b->arrived, cta->run->warps ? "warps" : "threads");
 }
 
 uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value)
 {
     struct mt_cta *cta = mt_cta_waiting("a barrier");
     if (MT_UNLIKELY(mt_check_on) && kind < MT_BARRIER_SOME && !count)
-        barrier_check_site(cta, id % MT_BARRIERS, __builtin_return_address(0));
+        barrier_check_site(cta, id % MT_BARRIERS, __builtin_return_address(0), __builtin_return_address(0));
     return barrier_wait(cta, kind % MT_BARRIER_SOME, id % MT_BARRIERS, count, value != 0);
 }
 
@@ -103,6 +105,9 @@ uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_
 {
     struct mt_cta *cta = mt_cta_waiting("a barrier");
     struct mt_fiber *self = cta->current;
+    const void *place = (const void *)(uintptr_t)(kind >> MT_BARRIER_PLACE);
+    if (MT_UNLIKELY(mt_check_on) && !(kind & MT_BARRIER_SOME) && !count)
+        barrier_check_site(cta, id % MT_BARRIERS, place, __builtin_return_address(0));
     kind %= MT_BARRIER_SOME;
     uint32_t value = kind == 1 ? said : kind == 2 ? said == 0 : said != 0;
     struct mt_barrier *b =

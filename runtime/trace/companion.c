@@ -322,6 +322,8 @@ void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
     mt_jsonl_u64(j, "begin_ns", l->begin_ns);
     mt_jsonl_u64(j, "end_ns", l->end_ns);
     mt_jsonl_u64(j, "records", l->records);
+    if (l->barriers)
+        mt_jsonl_bool(j, "barriers", 1);
     if (l->others)
         mt_jsonl_u64(j, "others", l->others);
     if (l->sampled)

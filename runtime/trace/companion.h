@@ -35,6 +35,7 @@ struct mt_launch_line {
     const struct mt_host_site *site;
     uint64_t begin_ns, end_ns;
     uint64_t records; /* of this launch, as the device counted them */
+    int barriers;     /* in a compact trace those of its threads have records */
     uint64_t others;  /* in a compact trace beside them: of shared and local memory, barriers */
     int sampled;      /* of a raw trace: by which its records are known */
     uint64_t sample;

@@ -127,7 +127,7 @@ WAITS = {
     "part": ("barrier", 2, (0, 0, 0), "come to barrier 1, and others never do"),
     "heap": ("heap", 64, (0, 0, 0), "malloc of 1073741824 bytes gives NULL"),
     "stack": ("stack", 1, None, "uses more than its 65536 bytes of stack"),
-    "sites": ("barrier", 2, None, ""),
+    "sites": ("barrier", 2, None, "at another place of the code"),
     "rounds": ("barrier", None, None, ""),
 }
 ENDS = {"part": "cudaErrorLaunchTimeout", "stack": "cudaErrorIllegalAddress"}

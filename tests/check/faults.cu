@@ -2,37 +2,8 @@
 // there when it is run under that name: "// !NAME: kind"; nothing else may be found in NAME, and nothing at
 // all in NAME-right.
 #include <cooperative_groups.h>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <vector>
+#include "faults.h"
 namespace cg = cooperative_groups;
-
-constexpr int N = 1000;
-
-template <typename T> struct Buffer {
-    T *p;
-    explicit Buffer(int n = N, bool clear = true)
-    {
-        cudaMalloc(&p, n * sizeof(T));
-        if (clear)
-            cudaMemset(p, 0, n * sizeof(T));
-    }
-    ~Buffer()
-    {
-        cudaFree(p);
-    }
-    operator T *() const
-    {
-        return p;
-    }
-};
-
-static void get(const void *from, size_t bytes)
-{
-    std::vector<char> to(bytes);
-    cudaMemcpy(to.data(), from, bytes, cudaMemcpyDeviceToHost);
-}
 
 // ---- memory: outside of an allocation ----
 
@@ -469,10 +440,7 @@ static void default_stream(int right)
     cudaStreamDestroy(s);
 }
 
-static const struct {
-    const char *name;
-    void (*run)(int right);
-} faults[] = {
+static const Fault faults[] = {
     {"end", end},
     {"before", before},
     {"atomic", atomic},
@@ -506,22 +474,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    char name[64];
-    if (argc < 2) {
-        for (auto &f : faults)
-            puts(f.name);
-        return 0;
-    }
-    snprintf(name, sizeof name, "%s", argv[1]);
-    char *right = strstr(name, "-right");
-    if (right)
-        *right = 0;
-    for (auto &f : faults)
-        if (strcmp(f.name, name) == 0) {
-            f.run(right != nullptr);
-            if (argc > 2)
-                abort();
-            return 0;
-        }
-    return 3;
+    return run_fault(faults, argc, argv);
 }

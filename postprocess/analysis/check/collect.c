@@ -206,7 +206,7 @@ static struct mt_finding_side collect_side_of(const struct mt_site_event *site, 
     return (struct mt_finding_side){.file = site ? site->file : "",
                                     .at = site ? site->at : "",
                                     .line = site ? site->line : 0,
-                                    .op = ops[type & 3]};
+                                    .op = site && *site->op ? site->op : ops[type & 3]};
 }
 
 static void collect_cta(struct mt_finding_side *side, uint64_t cta)
@@ -240,23 +240,36 @@ static int collect_races_there(const struct mt_onchip_rows *rows, size_t hazard)
     return 0;
 }
 
-int mt_check_shared(struct mt_findings *f, const struct mt_onchip *x, const struct mt_onchip_rows *rows)
+static const struct mt_alloc_event *collect_buffer(struct mt_buffers *buffers,
+                                                   const struct mt_launch_event *l, uint64_t address)
+{
+    if (!l)
+        return NULL;
+    mt_buffers_launch(buffers, l->seq);
+    return mt_buffers_find(buffers, address);
+}
+
+int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, const struct mt_onchip_rows *rows,
+                     struct mt_buffers *buffers)
 {
     int rc = 0;
     for (size_t i = 0; i < rows->nhazards && rc == 0; i++) {
         const struct mt_hazard *h = &rows->hazards[i].h;
         const struct mt_launch_event *l = h->launch < x->nlaunches ? x->launches[h->launch].event : NULL;
-        int unwritten = h->kind == MT_HAZARD_UNWRITTEN;
+        int unwritten = h->kind == MT_HAZARD_UNWRITTEN, global = h->space == MT_IN_GLOBAL;
         if (unwritten && collect_races_there(rows, i))
             continue;
-        struct mt_finding y = {.kind = unwritten ? MT_FINDING_OF_UNWRITTEN : MT_FINDING_OF_SHARED_RACE,
+        struct mt_finding y = {.kind = unwritten ? MT_FINDING_OF_UNWRITTEN
+                                       : global  ? MT_FINDING_OF_GLOBAL_RACE
+                                                 : MT_FINDING_OF_SHARED_RACE,
                                .kernel = h->kernel,
-                               .var = mt_onchip_variable(rows->hazards[i].side[1]),
+                               .var = global ? "" : mt_onchip_variable(rows->hazards[i].side[1]),
                                .here = collect_side_of(rows->hazards[i].side[1], h->type[1]),
                                .other = collect_side_of(rows->hazards[i].side[0], h->type[0]),
                                .count = h->count,
                                .launches = h->launches,
                                .launch = (uint64_t)h->launch + 1,
+                               .alloc = global ? collect_buffer(buffers, l, h->address) : NULL,
                                .words = mt_hazard_words[h->kind]};
         collect_cta(&y.here, h->cta);
         collect_cta(&y.other, h->cta);
@@ -275,6 +288,32 @@ int mt_check_shared(struct mt_findings *f, const struct mt_onchip *x, const stru
         rc = mt_findings_add(f, &y);
     }
     return rc;
+}
+
+static int collect_same_place(const struct mt_finding_side *a, const struct mt_finding_side *b)
+{
+    return a->line == b->line && strcmp(a->file, b->file) == 0 && strcmp(a->at, b->at) == 0;
+}
+
+/* Does a race of global memory say of that read that it may come too early? */
+static int collect_reads_early(const struct mt_findings *f, const struct mt_finding *x)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        const struct mt_finding *y = &f->list[i];
+        if (y->kind == MT_FINDING_OF_GLOBAL_RACE && strcmp(y->kernel, x->kernel) == 0 &&
+            (collect_same_place(&y->here, &x->here) || collect_same_place(&y->other, &x->here)))
+            return 1;
+    }
+    return 0;
+}
+
+void mt_check_early(struct mt_findings *f)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->count; i++)
+        if (f->list[i].kind != MT_FINDING_OF_UNWRITTEN || !collect_reads_early(f, &f->list[i]))
+            f->list[n++] = f->list[i];
+    f->count = n;
 }
 
 /* "file:line", or a place in machine code, as a side. 0, or -1 without memory. */

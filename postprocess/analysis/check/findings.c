@@ -32,6 +32,29 @@ static int findings_side_order(const struct mt_finding_side *a, const struct mt_
     return d ? d : strcmp(findings_text(a->op), findings_text(b->op));
 }
 
+static const char *findings_after_number(const char *s)
+{
+    return strncmp(s, "0x", 2) == 0 ? s + 2 + strspn(s + 2, "0123456789abcdef") : s + strspn(s, "0123456789");
+}
+
+/* The same but for its numbers? Those are of a lane, a mask, an address. */
+static int findings_words_order(const char *a, const char *b)
+{
+    a = findings_after_number(a);
+    b = findings_after_number(b);
+    while (*a && *a == *b) {
+        a = findings_after_number(a + 1);
+        b = findings_after_number(b + 1);
+    }
+    return (unsigned char)*a - (unsigned char)*b;
+}
+
+/* Of a kernel as a whole: one line may have several reasons. */
+static int findings_is_of_kernel(const struct mt_finding *x)
+{
+    return mt_finding_rules[x->kind].group == MT_FINDING_SYNC;
+}
+
 static int findings_order(const void *x, const void *y)
 {
     const struct mt_finding *a = x, *b = y;
@@ -42,6 +65,8 @@ static int findings_order(const void *x, const void *y)
     d = d ? d : findings_side_order(&a->other, &b->other);
     d = d ? d : strcmp(findings_text(a->other_kernel), findings_text(b->other_kernel));
     d = d ? d : strcmp(findings_text(a->call), findings_text(b->call));
+    if (!d && findings_is_of_kernel(a))
+        d = findings_words_order(findings_text(a->words), findings_text(b->words));
     return d ? d : strcmp(findings_text(a->error), findings_text(b->error));
 }
 
@@ -119,7 +144,8 @@ int mt_findings_add(struct mt_findings *f, const struct mt_finding *x)
 
 static void findings_merge(struct mt_finding *into, const struct mt_finding *x)
 {
-    int same = into->kind != MT_FINDING_OF_SHARED_RACE || into->words == x->words;
+    int race = into->kind == MT_FINDING_OF_SHARED_RACE || into->kind == MT_FINDING_OF_GLOBAL_RACE,
+        same = !race || into->words == x->words;
     into->count = same ? into->count + x->count : into->count > x->count ? into->count : x->count;
     if (!x->launch)
         into->launches = same ? into->launches + x->launches : into->launches;

@@ -345,7 +345,7 @@ static int memory_take(struct mt_check_memory *m, const struct mt_copy_event *c,
     return 0;
 }
 
-/* The first copy whose bytes are still unread, where this one goes. */
+/* The first copy whose bytes are still unread, where this one or this fill goes. */
 static int memory_replaces(struct mt_check_memory *m, const struct mt_copy_event *c)
 {
     struct mt_check_block *b;
@@ -356,6 +356,7 @@ static int memory_replaces(struct mt_check_memory *m, const struct mt_copy_event
         b->unread->height > c->height)
         return 0;
     const struct mt_copy_event *old = b->unread;
+    b->unread = NULL;
     return memory_copy_finding(m, MT_FINDING_OF_UNREAD_COPY, old, 1, (size_t)(b - m->blocks));
 }
 
@@ -407,7 +408,9 @@ static int memory_copy(struct mt_check_memory *m, const struct mt_copy_event *c)
         return -1;
     mt_buffers_launch(&m->buffers, c->seq);
     m->past = c->seq >= m->past ? c->seq + 1 : m->past;
-    if (c->kind == MT_COPY_H2D && (memory_replaces(m, c) != 0 || !(kept = memory_keep(m, c))))
+    if ((c->kind == MT_COPY_H2D || c->kind == MT_COPY_SET) && memory_replaces(m, c) != 0)
+        return -1;
+    if (c->kind == MT_COPY_H2D && !(kept = memory_keep(m, c)))
         return -1;
     if (memory_too_much(m, c))
         return 0;
@@ -484,8 +487,10 @@ static int memory_end(struct mt_check_memory *m, size_t i)
     if (m->ended && a->free_seq == MT_SEQ_NONE && memory_is_owned(a) &&
         memory_use(m, MT_FINDING_OF_LEAK, a) != 0)
         return -1;
-    if (m->blind || !memory_is_judged(a) || b->loaded || b->copied_out)
+    if (m->blind || !memory_is_judged(a))
         return 0;
+    if (b->loaded || b->copied_out) /* but for the last copy */
+        return b->unread ? memory_copy_finding(m, MT_FINDING_OF_UNREAD_COPY, b->unread, 1, i) : 0;
     return memory_use(m, b->stored || b->copied_in ? MT_FINDING_OF_UNREAD : MT_FINDING_OF_UNUSED, a);
 }
 

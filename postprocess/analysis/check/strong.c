@@ -34,12 +34,18 @@ int mt_check_strong_init(struct mt_check_strong *x, const struct mt_source *s)
     return rc;
 }
 
+const uint8_t *mt_check_strong_of(const struct mt_check_strong *x, size_t input, size_t *n)
+{
+    *n = input < x->ninputs ? x->sites[input] : 0;
+    return *n ? x->inputs[input] : NULL;
+}
+
 void mt_check_strong_mark(const struct mt_check_strong *x, size_t input, struct mt_access_run *runs, size_t n)
 {
-    if (input >= x->ninputs || !x->sites[input])
-        return;
-    for (size_t i = 0; i < n; i++)
-        if (runs[i].site < x->sites[input] && x->inputs[input][runs[i].site])
+    size_t nsites;
+    const uint8_t *strong = mt_check_strong_of(x, input, &nsites);
+    for (size_t i = 0; i < n && strong; i++)
+        if (runs[i].site < nsites && strong[runs[i].site])
             runs[i].meta = (runs[i].meta & MT_RAW_MAX_SIZE) | (uint32_t)MT_ATOMIC << 28;
 }
 

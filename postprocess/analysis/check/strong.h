@@ -13,6 +13,8 @@ struct mt_check_strong {
     size_t ninputs;
 };
 
+/* By site id, of an input; *n: so many. */
+const uint8_t *mt_check_strong_of(const struct mt_check_strong *x, size_t input, size_t *n);
 /* 0, or -1 without memory. */
 int mt_check_strong_init(struct mt_check_strong *x, const struct mt_source *s);
 /* Strong loads and stores among these runs of an input become atomics, as which conflicts judges them. */

@@ -15,6 +15,8 @@ void mt_hazard_cta_reset(struct mt_hazard_cta *c)
     c->run = 0;
     c->nwords = 0;
     c->nbytes = 0;
+    c->nfar = 0;
+    mt_pairmap_clear(&c->pages);
     c->npast = 0;
     c->spare = 0;
 }
@@ -24,14 +26,16 @@ void mt_hazard_cta_free(struct mt_hazard_cta *c)
     mt_hazard_order_free(&c->order);
     free(c->words);
     free(c->bytes);
+    free(c->far);
+    mt_pairmap_free(&c->pages);
     free(c->past);
     free(c);
 }
 
 size_t mt_hazard_cta_bytes(const struct mt_hazard_cta *c)
 {
-    return sizeof *c + c->order.bytes + (c->words_room + c->bytes_room) * sizeof *c->words +
-           c->past_room * sizeof *c->past;
+    return sizeof *c + c->order.bytes + (c->words_room + c->bytes_room + c->far_room) * sizeof *c->words +
+           c->past_room * sizeof *c->past + (c->pages.slot ? (sizeof *c->pages.slot) << c->pages.bits : 0);
 }
 
 /* ---- what was done ---- */
@@ -161,17 +165,25 @@ static int past_copy(struct mt_hazard_cta *c, uint32_t from, uint32_t *to)
 
 /* ---- cells ---- */
 
-static int cell_tell(const struct mt_hazard_access *a, const struct mt_hazard_past *p, uint32_t thread,
-                     uint32_t type, uint64_t address)
+/* What people call it. */
+static uint32_t cell_type(uint32_t way)
 {
-    int kind = a->type == MT_LOAD ? MT_HAZARD_RAW : type == MT_LOAD ? MT_HAZARD_WAR : MT_HAZARD_WAW;
+    return way == MT_HAZARD_STRONG_LOAD ? MT_LOAD : way;
+}
+
+static int cell_tell(const struct mt_hazard_access *a, const struct mt_hazard_past *p, uint32_t thread,
+                     uint32_t way, uint64_t address)
+{
+    uint32_t type = cell_type(way), later = cell_type(a->way);
+    int kind = later == MT_LOAD ? MT_HAZARD_RAW : type == MT_LOAD ? MT_HAZARD_WAR : MT_HAZARD_WAW;
     uint32_t own = a->warp * LANES + a->lane;
     struct mt_hazard x = {.site = {p->site, a->site},
-                          .type = {type, a->type},
+                          .type = {type, later},
                           .kind = (uint8_t)kind,
                           .between = thread == own               ? MT_HAZARD_THREAD
                                      : thread / LANES == a->warp ? MT_HAZARD_IN_WARP
                                                                  : MT_HAZARD_IN_CTA,
+                          .space = (uint8_t)a->space,
                           .thread = {thread, own},
                           .address = address};
     return a->found(a->arg, &x);
@@ -181,9 +193,10 @@ static int cell_tell_unwritten(const struct mt_hazard_access *a, uint64_t addres
 {
     uint32_t own = a->warp * LANES + a->lane;
     struct mt_hazard x = {.site = {a->site, a->site},
-                          .type = {a->type, a->type},
+                          .type = {cell_type(a->way), cell_type(a->way)},
                           .kind = MT_HAZARD_UNWRITTEN,
                           .between = MT_HAZARD_THREAD,
+                          .space = MT_IN_SHARED,
                           .thread = {own, own},
                           .address = address};
     return a->found(a->arg, &x);
@@ -193,31 +206,35 @@ static int cell_tell_unwritten(const struct mt_hazard_access *a, uint64_t addres
 static int cell_compare(const struct mt_hazard_cta *c, const struct mt_hazard_cell *x,
                         const struct mt_hazard_access *a, uint64_t address)
 {
-    static const uint32_t order[] = {MT_STORE, MT_ATOMIC, MT_LOAD};
-    if (a->fresh && a->type != MT_STORE && !x->past[MT_STORE] && !x->past[MT_ATOMIC])
+    enum { NO = MT_HAZARD_WAYS };
+    static const uint32_t order[][MT_HAZARD_WAYS] = {
+        [MT_HAZARD_LOAD] = {MT_HAZARD_STORE, MT_HAZARD_UPDATE, NO},
+        [MT_HAZARD_STORE] = {MT_HAZARD_STORE, MT_HAZARD_UPDATE, MT_HAZARD_LOAD, MT_HAZARD_STRONG_LOAD},
+        [MT_HAZARD_UPDATE] = {MT_HAZARD_STORE, MT_HAZARD_LOAD, NO},
+        [MT_HAZARD_STRONG_LOAD] = {MT_HAZARD_STORE, NO}};
+    const uint32_t *with = order[a->way];
+    int all = a->space == MT_IN_SHARED || a->way == MT_HAZARD_STORE;
+    if (a->fresh && !x->past[MT_HAZARD_STORE] && !x->past[MT_HAZARD_UPDATE])
         return cell_tell_unwritten(a, address);
-    for (int i = 0; i < 3; i++) {
-        if (a->type == order[i] && a->type != MT_STORE)
-            continue;
-        for (uint32_t at = x->past[order[i]]; at; at = c->past[at].next) {
+    for (int i = 0; i < (all ? (int)MT_HAZARD_WAYS : 1) && with[i] != NO; i++)
+        for (uint32_t at = x->past[with[i]]; at; at = c->past[at].next) {
             uint32_t thread = past_unordered(&c->past[at], a, MT_HAZARD_COMPARE);
             if (thread != NOBODY)
-                return cell_tell(a, &c->past[at], thread, order[i], address);
+                return cell_tell(a, &c->past[at], thread, with[i], address);
         }
-    }
     return 0;
 }
 
 /* What a plain store is not ordered after was found as a hazard; what it is ordered after, it stands for. */
 static int cell_keep(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a)
 {
-    if (a->type == MT_STORE && x->run != c->run) {
-        for (int i = 0; i < 3; i++)
+    if (a->way == MT_HAZARD_STORE && x->run != c->run) {
+        for (int i = 0; i < MT_HAZARD_WAYS; i++)
             while (x->past[i])
                 past_drop(c, &x->past[i]);
         x->run = c->run;
     }
-    return past_keep(c, &x->past[a->type], a);
+    return past_keep(c, &x->past[a->way], a);
 }
 
 static int cell_touch(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const struct mt_hazard_access *a,
@@ -228,14 +245,41 @@ static int cell_touch(struct mt_hazard_cta *c, struct mt_hazard_cell *x, const s
     return which & MT_HAZARD_KEEP ? cell_keep(c, x, a) : 0;
 }
 
-static int cta_reach(struct mt_hazard_cta *c, size_t words)
+/* At least so many cells. */
+static int cta_reach(struct mt_hazard_cell **cells, size_t *n, size_t *room, size_t words)
 {
-    if (words <= c->nwords)
+    if (words <= *n)
         return 0;
-    if (mt_grow(&c->words, &c->words_room, words, sizeof *c->words) != 0)
+    if (mt_grow(cells, room, words, sizeof **cells) != 0)
         return -1;
-    while (c->nwords < words)
-        c->words[c->nwords++] = (struct mt_hazard_cell){0};
+    memset(*cells + *n, 0, (words - *n) * sizeof **cells);
+    *n = words;
+    return 0;
+}
+
+/* The cell of a word of global memory; *word is NULL if there are too many. */
+static int cta_far(struct mt_hazard_cta *c, uint64_t at, struct mt_hazard_cell **word)
+{
+    uint64_t *first = mt_pairmap_get(&c->pages, at / MT_HAZARD_FAR, 0, c->nfar);
+    *word = NULL;
+    if (!first)
+        return -1;
+    if (*first >= MT_HAZARD_MOST_FAR)
+        return 0;
+    if (*first == c->nfar && cta_reach(&c->far, &c->nfar, &c->far_room, c->nfar + MT_HAZARD_FAR) != 0)
+        return -1;
+    *word = &c->far[*first + at % MT_HAZARD_FAR];
+    return 0;
+}
+
+/* The same of any. */
+static int cta_word(struct mt_hazard_cta *c, uint32_t space, uint64_t at, struct mt_hazard_cell **word)
+{
+    if (space == MT_IN_GLOBAL)
+        return cta_far(c, at, word);
+    if (cta_reach(&c->words, &c->nwords, &c->words_room, at + 1) != 0)
+        return -1;
+    *word = &c->words[at];
     return 0;
 }
 
@@ -249,7 +293,7 @@ static struct mt_hazard_cell *cta_split(struct mt_hazard_cta *c, struct mt_hazar
         return NULL;
     for (size_t i = 0; i < WORD; i++) {
         c->bytes[at + i] = *word;
-        for (int k = 0; i && k < 3; k++)
+        for (int k = 0; i && k < MT_HAZARD_WAYS; k++)
             if (past_copy(c, word->past[k], &c->bytes[at + i].past[k]) != 0)
                 return NULL;
     }
@@ -261,10 +305,14 @@ static struct mt_hazard_cell *cta_split(struct mt_hazard_cta *c, struct mt_hazar
 int mt_hazard_touch(struct mt_hazard_cta *c, const struct mt_hazard_access *a, int which)
 {
     uint64_t at = a->address, end = a->address + a->size;
-    int rc = cta_reach(c, (end + WORD - 1) / WORD);
+    int rc = 0;
     while (rc == 0 && at < end) {
-        struct mt_hazard_cell *word = &c->words[at / WORD], *bytes;
+        struct mt_hazard_cell *word, *bytes;
         uint64_t next = at / WORD * WORD + WORD, stop = next < end ? next : end;
+        if ((rc = cta_word(c, a->space, at / WORD, &word)) != 0 || !word) {
+            at = stop;
+            continue;
+        }
         if (at % WORD == 0 && stop == next && !word->bytes) {
             rc = cell_touch(c, word, a, at, which);
         } else if (!(bytes = cta_split(c, word))) {

@@ -35,6 +35,7 @@ void mt_hazard_order_reset(struct mt_hazard_order *o)
         o->bytes -= sizeof *b;
         free(b);
     }
+    mt_hazard_words_reset(o);
     memset(o->clusters, 0, sizeof o->clusters);
     if (o->copies) {
         o->bytes -= MT_HAZARD_THREADS * sizeof *o->begun;
@@ -98,7 +99,7 @@ static void order_join_part(uint32_t *into, const uint32_t *from, uint32_t n)
         into[i] = from[i] > into[i] ? from[i] : into[i];
 }
 
-static void order_join(const struct mt_hazard_order *o, uint32_t *into, const uint32_t *from)
+void mt_hazard_join(const struct mt_hazard_order *o, uint32_t *into, const uint32_t *from)
 {
     order_join_part(into, from, o->threads);
     if (!o->copies)
@@ -129,7 +130,7 @@ void mt_hazard_merge(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
             into = g;
             at = &g->next;
         } else {
-            order_join(o, into->known, g->known);
+            mt_hazard_join(o, into->known, g->known);
             into->lanes |= g->lanes;
             into->time = g->time > into->time ? g->time : into->time;
             *at = g->next;
@@ -139,23 +140,43 @@ void mt_hazard_merge(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes)
 }
 
 /* The lanes' own time is at least this one. */
-static void order_put(uint32_t *clock, const struct mt_hazard_group *g, uint32_t time)
+static void order_put(uint32_t *clock, const struct mt_hazard_group *g, uint32_t lanes, uint32_t time)
 {
-    for (uint32_t m = g->lanes; m; m &= m - 1) {
+    for (uint32_t m = lanes; m; m &= m - 1) {
         uint32_t *at = &clock[g->warp * MT_HAZARD_LANES + (uint32_t)__builtin_ctz(m)];
         *at = time > *at ? time : *at;
     }
 }
 
+void mt_hazard_release_lanes(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t lanes,
+                             uint32_t *clock)
+{
+    lanes &= g->lanes;
+    mt_hazard_join(o, clock, g->known);
+    order_put(clock, g, lanes, g->time++);
+    for (int i = 0; i < 2 && o->copies; i++)
+        order_put(clock + MT_HAZARD_BY_GROUP + i * MT_HAZARD_THREADS, g, lanes, g->copies[i].done);
+}
+
 void mt_hazard_release(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t *clock)
 {
-    order_join(o, clock, g->known);
-    order_put(clock, g, g->time++);
-    for (int i = 0; i < 2 && o->copies; i++)
-        order_put(clock + MT_HAZARD_BY_GROUP + i * MT_HAZARD_THREADS, g, g->copies[i].done);
+    mt_hazard_release_lanes(o, g, g->lanes, clock);
+}
+
+static int order_within(const uint32_t *part, const uint32_t *of, uint32_t n)
+{
+    uint32_t more = 0;
+    for (uint32_t i = 0; i < n; i++)
+        more |= part[i] > of[i];
+    return !more;
+}
+
+int mt_hazard_knows(const struct mt_hazard_order *o, const struct mt_hazard_group *g, const uint32_t *clock)
+{
+    return order_within(clock, g->known, o->copies ? (uint32_t)MT_HAZARD_CLOCK : o->threads);
 }
 
 void mt_hazard_acquire(const struct mt_hazard_order *o, struct mt_hazard_group *g, const uint32_t *clock)
 {
-    order_join(o, g->known, clock);
+    mt_hazard_join(o, g->known, clock);
 }

@@ -22,6 +22,7 @@ enum {
     MT_HAZARD_THREADS = MT_HAZARD_WARPS * MT_HAZARD_LANES,
     MT_HAZARD_MOST_BARRIERS = 1024, /* of a CTA; more are taken as one */
     MT_HAZARD_OBJECTS = 64,         /* of a CTA: mbarriers with which copies end */
+    MT_HAZARD_WORDS = 512,          /* of a CTA, by which atomics order threads; more are taken as one */
     MT_HAZARD_GROUPS = 16,          /* closed ones of a thread that are told apart */
     /* Where in a clock the times are: of threads, of their groups, of mbarriers; */
     MT_HAZARD_BY_GROUP = MT_HAZARD_THREADS,
@@ -40,6 +41,13 @@ struct mt_hazard_barrier {
     uint32_t by;                        /* where its copies' time is; 0: it has none */
     uint32_t clock[2][MT_HAZARD_CLOCK]; /* of those who arrived, by phase; others: the first one */
     UT_hash_handle hh;
+};
+
+/* What those who updated a word did before. */
+struct mt_hazard_word {
+    uint64_t key; /* address / 4 */
+    uint32_t clock[MT_HAZARD_CLOCK];
+    UT_hash_handle hh; /* in the order of their last use */
 };
 
 /* A lane's copies that end by groups. Those that begin now have the time `time` + 1. */
@@ -72,9 +80,10 @@ struct mt_hazard_order {
     uint32_t threads;                              /* that may have: 32 for each warp up to the last one */
     uint32_t clusters[MT_HAZARD_WARPS];            /* lanes in an odd phase of the cluster's barrier */
     struct mt_hazard_barrier *barriers;
-    struct mt_hazard_begun *begun; /* by thread; NULL: no copy so far */
-    uint32_t copies;               /* there are some */
-    uint32_t objects;              /* mbarriers with copies */
+    struct mt_hazard_word *words, *others; /* others: all that had no room */
+    struct mt_hazard_begun *begun;         /* by thread; NULL: no copy so far */
+    uint32_t copies;                       /* there are some */
+    uint32_t objects;                      /* mbarriers with copies */
     struct mt_hazard_group *spare;
     size_t bytes;   /* of memory */
     uint64_t loose; /* threads at barriers of which is not known which one it was, or whether they waited */
@@ -92,6 +101,8 @@ int mt_hazard_split(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes);
 /* Groups within `lanes`, which know the same by now, become one, but for those with other groups of copies.
  */
 void mt_hazard_merge(struct mt_hazard_order *o, uint32_t warp, uint32_t lanes);
+/* What is in `from` is in `into`, too. */
+void mt_hazard_join(const struct mt_hazard_order *o, uint32_t *into, const uint32_t *from);
 /* What the group did until now is in `clock`; what it does from now on is not. */
 void mt_hazard_release(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t *clock);
 /* What is in `clock` is before what the group does from now on. */
@@ -109,6 +120,19 @@ void mt_hazard_copy_group(struct mt_hazard_order *o, uint32_t warp, uint32_t lan
                           uint64_t what);
 /* cp.async of the group's lanes until now is in `clock`. */
 void mt_hazard_copy_release(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t *clock);
+
+/* Does it know all of that already? */
+int mt_hazard_knows(const struct mt_hazard_order *o, const struct mt_hazard_group *g, const uint32_t *clock);
+/* As release, of these lanes of the group alone. */
+void mt_hazard_release_lanes(const struct mt_hazard_order *o, struct mt_hazard_group *g, uint32_t lanes,
+                             uint32_t *clock);
+
+/* hazard_words.c: atomics and strong accesses of a word order threads: what was before an update is before
+ * what comes after a later read or update of that word. Called before such an access, and after one that
+ * updates; `r` is its run, reads: it reads. 0, or -1 without memory. */
+int mt_hazard_words_before(struct mt_hazard_order *o, const struct mt_access_run *r, int reads);
+int mt_hazard_words_after(struct mt_hazard_order *o, const struct mt_access_run *r, int reads);
+void mt_hazard_words_reset(struct mt_hazard_order *o);
 
 /* hazard_sync.c: lanes of a warp arrive at barriers, as a run of type MT_SYNC_… says. 0, or -1 without
  * memory. */

@@ -20,9 +20,9 @@ const char *const mt_hazard_between_words[] = {[MT_HAZARD_IN_CTA] = "warps",
 
 static int hazards_add(struct mt_hazards *h, const struct mt_hazard *x)
 {
-    uint32_t what = x->type[0] << 6 | x->type[1] << 4 | (uint32_t)x->kind << 2 | x->between;
+    uint32_t what = x->type[0] << 7 | x->type[1] << 5 | (uint32_t)x->kind << 3 | x->between << 1 | x->space;
     uint64_t *at = mt_pairmap_get(&h->places, (uint64_t)x->site[0] << 32 | x->site[1],
-                                  (uint64_t)(uintptr_t)x->kernel << 8 | what, h->count);
+                                  (uint64_t)(uintptr_t)x->kernel << 9 | what, h->count);
     if (!at || mt_grow(&h->list, &h->room, h->count + 1, sizeof *h->list) != 0 ||
         mt_grow(&h->cells, &h->cell_room, h->ncells + 1, sizeof *h->cells) != 0)
         return -1;
@@ -152,11 +152,12 @@ static int hazards_known(const struct mt_access_run *r)
 }
 
 /* A lane's access, its share of a warp's matrix, or a copy of which is known what ends it; in this CTA's
- * memory. */
+ * memory, or in global memory. */
 static int hazards_judged(const struct mt_access_run *r, const struct mt_hazard_access *a)
 {
     uint32_t most = a->by ? MT_HAZARD_MOST_SHARED : r->mask == UINT32_MAX ? MOST_SHARE : MOST_SIZE;
-    return a->size <= most && a->address <= MT_HAZARD_MOST_SHARED - a->size && a->by != MT_HAZARD_BY_NOBODY;
+    return a->size <= most && a->by != MT_HAZARD_BY_NOBODY &&
+           (a->space == MT_IN_GLOBAL || a->address <= MT_HAZARD_MOST_SHARED - a->size);
 }
 
 /* May lanes touch the same bytes? */
@@ -166,17 +167,27 @@ static int hazards_overlap(const struct mt_access_run *r)
     return r->addresses || (r->stride < size && r->stride > -size);
 }
 
+/* How it is done. */
+static uint32_t hazards_way(const struct mt_hazards *h, const struct mt_access_run *r)
+{
+    uint32_t type = r->meta >> 28 & 3;
+    if (!h->words || r->site >= h->nstrong || !h->strong[r->site] || type == MT_ATOMIC)
+        return type;
+    return type == MT_LOAD ? MT_HAZARD_STRONG_LOAD : MT_HAZARD_UPDATE;
+}
+
 static int hazards_lanes(struct mt_hazards *h, struct mt_hazard_cta *c, const struct mt_access_run *r,
                          int which)
 {
     struct found f = {h, c};
     struct mt_hazard_access a = {.warp = r->warp,
                                  .size = r->meta & MT_RAW_MAX_SIZE,
-                                 .type = r->meta >> 28 & 3,
+                                 .way = hazards_way(h, r),
                                  .site = r->site,
-                                 .fresh = h->unwritten && !h->blind,
+                                 .space = mt_rec_space(r->meta >> 28),
                                  .found = hazards_found,
                                  .arg = &f};
+    a.fresh = a.space == MT_IN_SHARED && h->unwritten && !h->blind && (r->meta >> 28 & 3) != MT_STORE;
     uint32_t mask = r->mask;
     for (uint32_t i = 0; i < r->count; i++, mask &= mask - 1) {
         a.address = r->addresses ? r->addresses[i] : r->base + (uint64_t)r->stride * i;
@@ -184,11 +195,11 @@ static int hazards_lanes(struct mt_hazards *h, struct mt_hazard_cta *c, const st
         if (!(a.group = mt_hazard_group_of(&c->order, r->warp, a.lane)))
             return -1;
         a.time = a.group->time;
-        if (c->order.copies)
+        if (c->order.copies && a.space == MT_IN_SHARED)
             a.time = mt_hazard_copy_time(&c->order, a.group, a.lane, a.site, &a.by);
         if (!hazards_judged(r, &a)) {
             h->unjudged += which & MT_HAZARD_KEEP ? 1 : 0;
-            h->blind |= a.type != MT_LOAD;
+            h->blind |= a.space == MT_IN_SHARED && (a.way == MT_HAZARD_STORE || a.way == MT_HAZARD_UPDATE);
         } else if (mt_hazard_touch(c, &a, which) != 0) {
             return -1;
         }
@@ -196,25 +207,36 @@ static int hazards_lanes(struct mt_hazards *h, struct mt_hazard_cta *c, const st
     return 0;
 }
 
-static int hazards_access(struct mt_hazards *h, struct mt_hazard_cta *c, const struct mt_access_run *r)
+static int hazards_cells(struct mt_hazards *h, struct mt_hazard_cta *c, const struct mt_access_run *r)
 {
-    mt_hazard_go_on(&c->order, r->warp, r->mask);
-    c->run++;
     if ((r->meta >> 28 & 3) != MT_STORE || !hazards_overlap(r))
         return hazards_lanes(h, c, r, MT_HAZARD_COMPARE | MT_HAZARD_KEEP);
     return hazards_lanes(h, c, r, MT_HAZARD_COMPARE) != 0 ? -1 : hazards_lanes(h, c, r, MT_HAZARD_KEEP);
 }
 
+static int hazards_access(struct mt_hazards *h, struct mt_hazard_cta *c, const struct mt_access_run *r)
+{
+    uint32_t way = hazards_way(h, r);
+    int orders = h->words && way >= MT_HAZARD_UPDATE, reads = (r->meta >> 28 & 3) != MT_STORE;
+    mt_hazard_go_on(&c->order, r->warp, r->mask);
+    c->run++;
+    if (orders && mt_hazard_words_before(&c->order, r, reads) != 0)
+        return -1;
+    if (hazards_cells(h, c, r) != 0)
+        return -1;
+    return orders && way == MT_HAZARD_UPDATE ? mt_hazard_words_after(&c->order, r, reads) : 0;
+}
+
 int mt_hazards_runs(struct mt_hazards *h, const struct mt_access_run *runs, size_t n)
 {
     for (const struct mt_access_run *r = runs, *end = runs + n; r < end; r++) {
-        uint32_t type = r->meta >> 28;
+        uint32_t type = r->meta >> 28, space = mt_rec_space(type);
         int sync = type >= MT_SYNC_BARRIER;
-        if (!sync && mt_rec_space(type) != MT_IN_SHARED)
+        if (!sync && space != MT_IN_SHARED && (!h->global || type > MT_ATOMIC))
             continue;
         if (!hazards_known(r)) {
             h->unjudged += sync ? 0 : r->count;
-            h->blind |= !sync;
+            h->blind |= space == MT_IN_SHARED;
             continue;
         }
         struct mt_hazard_cta *c = hazards_cta(h, r->cta);

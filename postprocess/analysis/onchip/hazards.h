@@ -1,15 +1,21 @@
-/* Hazards of shared memory: accesses of two threads of a CTA to the same bytes, at least one of them a write,
- * not both atomics, that no barrier orders. Fed with runs in the order of the trace, barriers among them, as
- * a source with MT_SOURCE_SPACES hands them out.
+/* Hazards of shared memory, and of global memory where it is asked for: accesses of two threads of a CTA to
+ * the same bytes, at least one of them a write (in global memory a plain one), not both atomics, that no
+ * barrier orders. Fed with runs in the order of the trace, barriers among them, as a source with
+ * MT_SOURCE_SPACES hands them out.
  *
  * Order is what barriers make (vector clocks of threads, hazard_order.h). A thread that goes on after a
  * barrier is ordered after all that had arrived there by then; of an mbarrier, in the phase that is over.
  * Lanes of one warp are ordered by barriers, too, by __syncwarp, and within an instruction; by nothing else.
  * An asynchronous copy is ordered after what its thread knows of when it is issued, and before nothing, its
- * own thread included, until it is waited for. Two atomics make no hazard. A word's accesses are remembered
+ * own thread included, until it is waited for. Two atomics make no hazard.
+ *
+ * With `words` what a thread does before it updates a word (an atomic, a strong store) is ordered before what
+ * comes after an atomic or a strong load of the same word in the thread that does it later; that the program
+ * has a fence there is taken for granted. Two strong accesses make no hazard. Of more than MT_HAZARD_WORDS
+ * words the oldest ones count as one. A word's accesses are remembered
  * until a later one of their type, or a plain store, is ordered after them, so that a word at which two
  * threads race has a hazard. Not judged, and counted: copies of which is not known what ends them, other
- * CTAs' memory (clusters), warps that are not known. */
+ * CTAs' memory (clusters), warps that are not known, global memory of which a CTA touches too much. */
 #ifndef MT_ANALYSIS_HAZARDS_H
 #define MT_ANALYSIS_HAZARDS_H
 #include <stddef.h>
@@ -37,6 +43,7 @@ struct mt_hazard {
     uint32_t type[2]; /* load, store, atomic; in the order of the trace */
     uint8_t kind;     /* enum mt_hazard_kind */
     uint8_t between;  /* enum mt_hazard_between */
+    uint8_t space;    /* enum mt_access_space */
     /* sums, and the first one */
     uint32_t input;
     uint64_t count;     /* words of 4 bytes, or bytes where a word is shared by smaller accesses */
@@ -44,7 +51,7 @@ struct mt_hazard {
     uint32_t launch;    /* the first one's */
     uint64_t cta;       /* as word 2 of a raw record */
     uint32_t thread[2]; /* numbers in the CTA */
-    uint64_t address;   /* in shared memory */
+    uint64_t address;   /* in that memory */
     size_t cell;        /* the newest of its cells */
 };
 
@@ -63,8 +70,12 @@ struct mt_hazards {
     uint64_t loose;    /* threads at barriers that order more than they should: which one is not known */
     uint64_t parted;   /* CTAs that were forgotten for want of room before their launch ended */
     /* state */
-    int unwritten; /* set before the first launch: those are looked for, too */
-    int blind;     /* not all that is written in this launch is seen: they are not */
+    int unwritten;         /* set before the first launch: those are looked for, too */
+    int words;             /* and so is this one: threads are ordered by atomics and strong accesses, too */
+    int global;            /* of the launch that is next to begin: global memory is looked at, too */
+    const uint8_t *strong; /* and of it: which sites are strong, by id */
+    size_t nstrong;
+    int blind; /* not all that is written in this launch is seen: they are not */
     size_t room, cell_room, bytes;
     struct mt_pairmap places; /* of the list: by sites; by kernel and the rest */
     const char *kernel;

@@ -116,6 +116,7 @@ static int hazard_order(const void *a, const void *b)
     for (int i = 0; i < 2 && !d; i++)
         d = (x->h.type[i] > y->h.type[i]) - (x->h.type[i] < y->h.type[i]);
     d = d ? d : x->h.kind - y->h.kind;
+    d = d ? d : x->h.space - y->h.space;
     return d ? d : x->h.between - y->h.between;
 }
 

@@ -209,18 +209,26 @@ static int check_tell(const struct options *x, struct mt_source *s, struct mt_fi
     return code;
 }
 
-/* Is there anything of shared memory? It is in a trace only where it was asked for. */
+/* Have threads of this launch something between them of which there is no record? */
+static int check_blind(const struct mt_launch_event *l)
+{
+    return l->traced && !*l->library && !l->barriers && l->block[0] * l->block[1] * l->block[2] > 1;
+}
+
+/* Are there barriers and shared memory? They are in a trace only where they were asked for. */
 static void check_spaces(const struct options *x, const struct mt_source *s)
 {
-    int any = !mt_check_wants(&x->choice, MT_FINDING_OF_SHARED_RACE), launches = 0;
+    int any = !mt_check_wants(&x->choice, MT_FINDING_OF_SHARED_RACE), blind = 0;
     for (size_t i = 0; i < mt_source_inputs(s); i++) {
         const struct mt_companion *c = mt_source_companion(s, i);
-        launches |= c && c->nlaunches;
-        for (size_t k = 0; c && k < c->nlaunches && !any; k++)
+        for (size_t k = 0; c && k < c->nlaunches && !any; k++) {
             any = c->launches[k].others != 0;
+            blind |= check_blind(&c->launches[k]);
+        }
     }
-    if (!any && launches)
-        mt_cli_note("note: no access to shared memory is in the trace (of what mt-cc builds it is there with "
+    if (!any && blind)
+        mt_cli_note("note: no barrier and no access to shared memory is in the trace, so that races of a "
+                    "CTA's threads are not found (of what mt-cc builds they are in it with "
                     "--mt-spaces=global,shared)");
 }
 

@@ -37,6 +37,7 @@ static int read_start(struct reading *r)
         mt_locality_run_section(&locality, "conflicts", strlen("conflicts"));
     mt_progress_init(&r->progress);
     int onchip = mt_onchip_init(&r->onchip);
+    r->onchip.hazards.words = 1;
     r->onchip.hazards.unwritten = mt_check_wants_group(r->choice, MT_FINDING_INIT);
     return onchip == 0 && mt_check_memory_init(&r->memory, r->source, r->findings) == 0 &&
                    mt_check_strong_init(&r->strong, r->source) == 0 &&
@@ -55,13 +56,22 @@ static void read_end(struct reading *r)
     free(r->global);
 }
 
+/* Threads of a CTA. What they do to global memory can be judged where barriers are recorded. */
+static int read_threads(struct reading *r, const struct mt_item *item)
+{
+    struct mt_hazards *h = &r->onchip.hazards;
+    h->strong = mt_check_strong_of(&r->strong, item->input, &h->nstrong);
+    h->global = item->launch && item->launch->barriers;
+    return mt_onchip_item(&r->onchip, item, 1);
+}
+
 static int read_item(struct reading *r, struct mt_item *item)
 {
     r->records += item->count;
     mt_progress_step(&r->progress, r->source, r->records);
     if (item->kind != MT_ITEM_RUNS)
         return r->bytes ? mt_check_memory_item(&r->memory, item) : 0;
-    if (r->races && mt_onchip_item(&r->onchip, item, 1) != 0)
+    if (r->races && read_threads(r, item) != 0)
         return -1;
     if (mt_item_global(item, &r->global, &r->room, 1) != 0 ||
         (r->bytes && mt_check_memory_item(&r->memory, item) != 0))
@@ -109,12 +119,13 @@ static int read_collect(struct reading *r)
         rc = mt_check_events(r->findings, r->source);
     if (rc == 0 && r->races)
         rc = mt_onchip_rows_make(&rows, &r->onchip, r->source) != 0 ||
-                     mt_check_shared(r->findings, &r->onchip, &rows) != 0 ||
                      mt_check_conflicts(r->findings, &locality.more.conflicts, &locality.sites,
-                                        &r->memory.buffers) != 0
+                                        &r->memory.buffers) != 0 ||
+                     mt_check_threads(r->findings, &r->onchip, &rows, &r->memory.buffers) != 0
                  ? -1
                  : 0;
     mt_onchip_rows_free(&rows);
+    mt_check_early(r->findings);
     return rc;
 }
 

@@ -1,7 +1,7 @@
 /* Findings that are known and accepted. A line of the file is
  *
- *     KIND [KERNEL [FILE]]      KIND: a word, or *; KERNEL, FILE: patterns of the shell, of the whole name; #
- * begins a remark
+ *     KIND [KERNEL [FILE]]      KIND: a word, a group's, or *; KERNEL, FILE: patterns of the shell, of the
+ * whole name; # begins a remark
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -19,9 +19,14 @@ static int suppress_text(const char *pattern, const char *text)
     return !pattern || strcmp(pattern, "*") == 0 || (text && fnmatch(pattern, text, 0) == 0);
 }
 
+static int suppress_kind(const char *kind, const struct mt_finding_rule *rule)
+{
+    return strcmp(kind, mt_finding_groups[rule->group]) == 0 || suppress_text(kind, rule->word);
+}
+
 static int suppress_match(const struct rule *r, const struct mt_finding *f)
 {
-    return suppress_text(r->kind, mt_finding_rules[f->kind].word) && suppress_text(r->kernel, f->kernel) &&
+    return suppress_kind(r->kind, &mt_finding_rules[f->kind]) && suppress_text(r->kernel, f->kernel) &&
            (suppress_text(r->file, f->here.file) || suppress_text(r->file, f->other.file));
 }
 
@@ -40,7 +45,8 @@ static int suppress_known(const char *kind)
     const char *words[MT_FINDING_KINDS + 1] = {NULL};
     for (int i = 0; i < MT_FINDING_KINDS; i++)
         words[i] = mt_finding_rules[i].word;
-    return strpbrk(kind, "*?[") != NULL || mt_cli_word(kind, words) >= 0;
+    return strpbrk(kind, "*?[") != NULL || mt_cli_word(kind, words) >= 0 ||
+           mt_cli_word(kind, mt_finding_groups) >= 0;
 }
 
 static int suppress_line(struct mt_findings *f, const char *path, unsigned number, char *line, size_t *taken)

@@ -14,7 +14,8 @@ struct mt_findings_head {
     int complete;
 };
 
-/* A line each, hints too if `hints`. colours: of a terminal. 0, or -1 without memory. */
+/* A line each, up to a thousand and then how many more there are; hints too if `hints`. colours: of a
+ * terminal. 0, or -1 without memory. */
 int mt_findings_write_text(FILE *f, const struct mt_findings *x, int hints, int colours);
 /* 0, or -1 without memory. */
 int mt_findings_write_json(struct mt_json *j, const struct mt_findings *x,

@@ -1,8 +1,11 @@
 /* Findings for a terminal. */
 #include "findings_out.h"
 #include "output/text/finding_words.h"
+#include "output/text/numbers.h"
 #include "reader/base/text.h"
 #include <stdlib.h>
+
+enum { MOST_LINES = 1000 }; /* more than anyone reads */
 
 static void text_colour(FILE *f, int colours, const char *code)
 {
@@ -33,9 +36,16 @@ static int text_line(FILE *f, const struct mt_finding *x, int colours)
 
 int mt_findings_write_text(FILE *f, const struct mt_findings *x, int hints, int colours)
 {
+    size_t said = 0;
     int rc = 0;
-    for (size_t i = 0; i < x->count && rc == 0; i++)
-        if (hints || mt_finding_rules[x->list[i].kind].level != MT_FINDING_HINT)
+    for (size_t i = 0; i < x->count && rc == 0; i++) {
+        if (!hints && mt_finding_rules[x->list[i].kind].level == MT_FINDING_HINT)
+            continue;
+        if (said++ < MOST_LINES)
             rc = text_line(f, &x->list[i], colours);
+    }
+    if (said > MOST_LINES)
+        fprintf(f, "%s not shown here: --format=json has all\n",
+                mt_number_many(said - MOST_LINES, "more finding is", "more findings are").text);
     return rc;
 }

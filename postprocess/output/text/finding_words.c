@@ -182,7 +182,6 @@ static void words_unwritten_copy(FILE *f, const struct mt_finding *x)
 
 static void words_race(FILE *f, const struct mt_finding *x)
 {
-    int shared = x->kind == MT_FINDING_OF_SHARED_RACE;
     char *kernel = mt_kernel_short(x->kernel);
     fprintf(f, "%s %s ", kernel ? kernel : "?", words_verb(x->here.op));
     if (x->var && *x->var)
@@ -193,19 +192,20 @@ static void words_race(FILE *f, const struct mt_finding *x)
         fputs(" of ", f);
         words_alloc(f, x->alloc);
     }
+    int threads = memcmp(x->here.cta, x->other.cta, sizeof x->here.cta) == 0;
     int own =
-        shared && memcmp(x->here.thread, x->other.thread, sizeof x->here.thread) == 0 && x->here.known == 2;
+        threads && memcmp(x->here.thread, x->other.thread, sizeof x->here.thread) == 0 && x->here.known == 2;
     fprintf(f,
-            own      ? " that its own copy %s at "
-            : shared ? " that another thread %s at "
-                     : " that another CTA %s at ",
+            own       ? " that its own copy %s at "
+            : threads ? " that another thread %s at "
+                      : " that another CTA %s at ",
             words_verb(x->other.op));
     words_place(f, x->other.file, x->other.line, x->other.at);
     fprintf(f, ", %s: ",
-            own      ? "without a wait in between"
-            : shared ? "no barrier or wait orders them"
-                     : "nothing orders the two");
-    words_many(f, x->count, shared ? "word" : "byte");
+            own       ? "without a wait in between"
+            : threads ? "no barrier or wait orders them"
+                      : "nothing orders the two");
+    words_many(f, x->count, threads ? "word" : "byte");
     if (x->launches > 1)
         fprintf(f, " in %" PRIu64 " launches", x->launches);
     fputs(", first ", f);
@@ -264,7 +264,7 @@ static void words_copies(FILE *f, const struct mt_finding *x)
     }
     fprintf(f, "a copy of %" PRIu64 " bytes to ", x->size);
     words_alloc(f, x->alloc);
-    fputs(" is replaced by the next one before anything reads it", f);
+    fputs(" is replaced, or freed, before anything reads it", f);
     if (x->count > 1)
         fprintf(f, " (%" PRIu64 " times)", x->count);
 }

@@ -195,6 +195,7 @@ static int on_launch(struct loader *l, const json_t *o)
     e->has_records = json_is_integer(json_object_get(o, "records"));
     e->records = get_u64(o, "records", 0);
     e->others = get_u64(o, "others", 0);
+    e->barriers = get_bool(o, "barriers", 0);
     e->has_sample = json_is_string(json_object_get(o, "sample"));
     e->sample = get_u64(o, "sample", 0);
     e->untraced = get_u64(o, "untraced", 0);

@@ -137,8 +137,8 @@ static int describe_freed(uint64_t address, struct check_where *w)
         return 0;
     at_site(made, sizeof made, b.site, "allocated");
     at_site(freed, sizeof freed, b.freed, "freed");
-    snprintf(w->near, sizeof w->near, "inside freed memory: %llu bytes%s,%s", (unsigned long long)b.bytes,
-             made, *freed ? freed : " freed");
+    snprintf(w->near, sizeof w->near, "inside freed memory: %llu bytes%s%s%s", (unsigned long long)b.bytes,
+             made, *freed ? "," : "", freed);
     w->side = "freed";
     w->alloc = b.id - 1;
     w->distance = address - b.base;
@@ -282,8 +282,27 @@ static void check_print_words(const struct mt_cpu_bad *bad)
             bad->thread[0], bad->thread[1], bad->thread[2], bad->words);
 }
 
+static const char *after_number(const char *s)
+{
+    return strncmp(s, "0x", 2) == 0 ? s + 2 + strspn(s + 2, "0123456789abcdef") : s + strspn(s, "0123456789");
+}
+
+/* Words that say the same of other lanes and addresses. */
+static int same_reason(const char *a, const char *b)
+{
+    a = after_number(a);
+    b = after_number(b);
+    while (*a && *a == *b) {
+        a = after_number(a + 1);
+        b = after_number(b + 1);
+    }
+    return *a == *b;
+}
+
 static int same_place(const struct bad_access *p, const struct mt_cpu_bad *bad)
 {
+    if (bad->words && !same_reason(p->where.near, bad->words))
+        return 0;
     return p->launch == bad->launch && p->first.image == bad->image && p->first.site == bad->site &&
            p->first.place == bad->place && !strcmp(p->first.why, bad->why);
 }

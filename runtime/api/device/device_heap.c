@@ -1,7 +1,10 @@
 /* The heap of malloc and free in kernels: memory of the C library, as much as cudaLimitMallocHeapSize says. A
- * block counts as its bytes, rounded up to the 16 to which CUDA aligns it. */
+ * block counts as its bytes, rounded up to the 16 to which CUDA aligns it. Under MEMTRACE_CHECK memory that
+ * was freed is not given out again at once: late accesses are found, and a block's threads are not taken for
+ * those of the next one at its address. */
 #include "device_heap.h"
 #include "base/fork.h"
+#include "base/options.h"
 #include "check.h"
 #include "device.h"
 #include "cpu/cpu.h"
@@ -15,6 +18,18 @@ static struct mt_ranges blocks = MT_RANGES_INIT;
 MT_FORK_TABLE(blocks);
 static _Atomic uint64_t used, limit = MT_DEV_KERNEL_HEAP;
 static _Atomic int in_use; /* by a kernel, since the device began */
+
+#define LATE (64ull << 20) /* bytes that wait so */
+
+/* Freed blocks, the oldest first. Each begins with its list's link: no access of a kernel gets there. */
+struct late {
+    struct late *next;
+    uint64_t bytes;
+};
+static pthread_mutex_t late_lock = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(late_lock, MT_FORK_LEAVES);
+static struct late *oldest, **newest = &oldest;
+static uint64_t late_bytes;
 
 static uint64_t device_heap_counted(uint64_t bytes)
 {
@@ -48,12 +63,38 @@ static void *device_heap_get(uint64_t bytes)
     return p;
 }
 
+static void device_heap_drop_late(uint64_t most)
+{
+    while (late_bytes > most) {
+        struct late *l = oldest;
+        oldest = l->next;
+        newest = oldest ? newest : &oldest;
+        late_bytes -= l->bytes;
+        free(l);
+    }
+}
+
+static void device_heap_late(struct late *l, uint64_t bytes)
+{
+    pthread_mutex_lock(&late_lock);
+    *l = (struct late){NULL, bytes};
+    *newest = l;
+    newest = &l->next;
+    late_bytes += bytes;
+    device_heap_drop_late(LATE);
+    pthread_mutex_unlock(&late_lock);
+}
+
 static void device_heap_drop(const struct mt_range *r)
 {
     void *p = (void *)(uintptr_t)r->base;
+    uint64_t bytes = device_heap_counted(r->bytes);
     mt_object_done(mt_object_take(p), 1);
-    used -= device_heap_counted(r->bytes);
-    free(p);
+    used -= bytes;
+    if (mt_options()->check && bytes >= sizeof(struct late))
+        device_heap_late(p, bytes);
+    else
+        free(p);
 }
 
 static int device_heap_put(void *p)

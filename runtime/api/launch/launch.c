@@ -129,6 +129,7 @@ void mt_launch_describe(struct mt_launch_line *l, struct mt_function *f, const s
         .site = site,
         .counted = (k->flags & MT_KERNEL_COUNTED) != 0,
         .no_records = (k->flags & MT_KERNEL_NO_RECORDS) != 0,
+        .barriers = (k->flags & MT_KERNEL_BARRIERS) != 0,
     };
 }
 

@@ -1,0 +1,309 @@
+// What memory holds, and what is left of it (see faults.cu): the heap and the stack of kernels, misaligned
+// and late accesses, copies of what nobody wrote.
+#include "faults.h"
+
+// ---- the heap of kernels ----
+
+__global__ void huge(int *ok, size_t bytes) // !huge: heap
+{
+    char *p = (char *)malloc(bytes);
+    *ok = p != nullptr;
+    if (p)
+        p[0] = 1;
+    free(p);
+}
+__global__ void hoards(int *ok, int right) // !hoards: heap
+{
+    int got = 0;
+    for (int i = 0; i < 64; i++) {
+        int *p = (int *)malloc(65536);
+        got += p != nullptr;
+        if (p)
+            *p = i;
+        if (right)
+            free(p);
+    }
+    *ok = got;
+}
+__global__ void each_new(int *ok, int ints) // !each_new: heap
+{
+    int *p = new int[ints];
+    p[ints - 1] = 1; // !each_new: out-of-bounds
+    ok[threadIdx.x] = 1;
+    __syncthreads();
+    delete[] p;
+}
+
+static void heap_of(size_t bytes)
+{
+    cudaDeviceSetLimit(cudaLimitMallocHeapSize, bytes);
+}
+static void huge(int right)
+{
+    Buffer<int> ok(1);
+    heap_of(1 << 20);
+    huge<<<1, 1>>>(ok, right ? 1000 : 16 << 20);
+    get(ok, 4);
+}
+static void hoards(int right)
+{
+    Buffer<int> ok(1);
+    heap_of(2 << 20);
+    hoards<<<1, 1>>>(ok, right);
+    get(ok, 4);
+}
+static void each_new(int right)
+{
+    Buffer<int> ok(64);
+    heap_of(1 << 20);
+    each_new<<<1, 64>>>(ok, right ? 100 : 8000);
+    get(ok, 256);
+}
+
+// ---- the stack of a thread ----
+
+__device__ __noinline__ int sum_to(volatile int *a, int n)
+{
+    volatile int here[16];
+    here[n & 15] = n;
+    return n <= 0 ? a[0] : sum_to(a, n - 1) + here[n & 15];
+}
+__global__ void deep(int *a, int n) // !deep: stack
+{
+    a[1] = sum_to(a, n);
+}
+__device__ __noinline__ int odd(volatile int *a, int n);
+__device__ __noinline__ int even(volatile int *a, int n)
+{
+    volatile int here[8];
+    here[n & 7] = n;
+    return n == 0 ? a[0] : odd(a, n - 1) + here[n & 7];
+}
+__device__ __noinline__ int odd(volatile int *a, int n)
+{
+    volatile int here[8];
+    here[n & 7] = n;
+    return n == 0 ? a[1] : even(a, n - 1) + here[n & 7];
+}
+__global__ void by_turns(int *a, int n) // !by_turns: stack
+{
+    a[2] = even(a, n);
+}
+__device__ __noinline__ int walk(volatile int *next, int at)
+{
+    volatile int here[32];
+    here[at & 31] = at;
+    return next[at] < 0 ? at : walk(next, next[at]) + here[at & 31] * 0;
+}
+__global__ void walked(int *next, int *out) // !walked: stack
+{
+    *out = walk(next, 0);
+}
+
+static void deep(int right)
+{
+    Buffer<int> a(2);
+    deep<<<1, 1>>>(a, right ? 50 : 100 << 20);
+    get(a, 8);
+}
+static void by_turns(int right)
+{
+    Buffer<int> a(3);
+    by_turns<<<1, 32>>>(a, right ? 50 : 100 << 20);
+    get(a, 12);
+}
+static void walked(int right) // a list that ends, or goes round
+{
+    Buffer<int> next(4, false), out(1);
+    int h[4] = {1, 2, 3, right ? -1 : 0};
+    cudaMemcpy(next, h, 16, cudaMemcpyHostToDevice);
+    walked<<<1, 1>>>(next, out);
+    get(out, 4);
+}
+
+// ---- misaligned ----
+
+struct __attribute__((packed)) Packet {
+    char kind;
+    int length;
+};
+__global__ void lengths(const char *bytes, int *out, int step)
+{
+    out[threadIdx.x] = *(const int *)(bytes + step * threadIdx.x); // !lengths: misaligned
+}
+__global__ void rows_of_4(const float *a, float *out, int pitch)
+{
+    float4 v = *(const float4 *)(a + pitch * threadIdx.x); // !rows_of_4: misaligned
+    out[threadIdx.x] = v.x + v.y + v.z + v.w;
+}
+__global__ void doubles(char *p, int header)
+{
+    ((double *)(p + header))[threadIdx.x] = 1; // !doubles: misaligned
+}
+__global__ void counts(char *p, int at)
+{
+    atomicAdd((int *)(p + at), 1); // !counts: misaligned
+}
+
+static void lengths(int right)
+{
+    Buffer<char> bytes(8 * 32);
+    Buffer<int> out(32);
+    lengths<<<1, 32>>>(bytes, out, right ? 8 : (int)sizeof(Packet));
+    get(out, 128);
+}
+static void rows_of_4(int right)
+{
+    Buffer<float> a(8 * 32), out(32);
+    rows_of_4<<<1, 32>>>(a, out, right ? 8 : 5);
+    get(out, 128);
+}
+static void doubles(int right)
+{
+    Buffer<char> p(8 * 33);
+    doubles<<<1, 32>>>(p, right ? 8 : 4);
+    get(p, 8 * 32);
+}
+static void counts(int right)
+{
+    Buffer<char> p(16);
+    counts<<<1, 32>>>(p, right ? 8 : 6);
+    get(p, 16);
+}
+
+// ---- after it was freed ----
+
+__global__ void set(int *a)
+{
+    a[threadIdx.x] = threadIdx.x; // !async_freed: use-after-free !grown: use-after-free
+}
+struct Node {
+    Node *next;
+    int value;
+};
+__global__ void sum_list(const Node *n, int *out)
+{
+    int sum = 0;
+    for (; n; sum += n->value, n = n->next) // !node_freed: use-after-free
+        ;
+    *out = sum;
+}
+__global__ void own_heap(int *out, int right)
+{
+    int *p = (int *)malloc(64);
+    if (!p)
+        return;
+    p[3] = 5;
+    if (!right)
+        free(p);
+    *out = p[3]; // !own_heap: use-after-free
+    if (right)
+        free(p);
+}
+
+static void async_freed(int right)
+{
+    int *a;
+    cudaMallocAsync(&a, 256, 0);
+    if (!right)
+        cudaFreeAsync(a, 0);
+    set<<<1, 64>>>(a);
+    if (right)
+        cudaFreeAsync(a, 0);
+    cudaDeviceSynchronize();
+}
+static void grown(int right) // what a kernel was given before it grew
+{
+    int *a, *before;
+    cudaMalloc(&a, 256);
+    before = a;
+    cudaFree(a);
+    cudaMalloc(&a, 512);
+    set<<<1, 64>>>(right ? a : before);
+    cudaDeviceSynchronize();
+    if (right)
+        get(a, 256);
+    cudaFree(a);
+}
+static void node_freed(int right)
+{
+    Node *n[2], h[2];
+    Buffer<int> out(1);
+    cudaMalloc(&n[0], sizeof(Node));
+    cudaMalloc(&n[1], sizeof(Node));
+    h[0] = {right ? nullptr : n[1], 1};
+    h[1] = {nullptr, 2};
+    for (int i = 0; i < 2; i++)
+        cudaMemcpy(n[i], &h[i], sizeof(Node), cudaMemcpyHostToDevice);
+    cudaFree(n[1]);
+    sum_list<<<1, 1>>>(n[0], out);
+    get(out, 4);
+    cudaFree(n[0]);
+}
+static void own_heap(int right)
+{
+    Buffer<int> out(1);
+    own_heap<<<1, 1>>>(out, right);
+    get(out, 4);
+}
+
+// ---- copies of what nobody wrote ----
+
+static void never(int right)
+{
+    Buffer<int> a(64, right);
+    int h[64];
+    cudaMemcpy(h, a, 256, cudaMemcpyDeviceToHost); // !never: uninitialised-copy
+}
+static void half_set(int right)
+{
+    Buffer<int> a(64, false);
+    int h[64];
+    cudaMemset(a, 0, right ? 256 : 64);            // 64 elements, or 64 bytes
+    cudaMemcpy(h, a, 256, cudaMemcpyDeviceToHost); // !half_set: uninitialised-copy
+}
+static void padded(int right) // rows with what lies between them
+{
+    char *p, h[4 * 512];
+    size_t pitch;
+    cudaMallocPitch(&p, &pitch, 100, 4);
+    cudaMemset2D(p, pitch, 0, 100, 4);
+    if (right)
+        cudaMemcpy2D(h, 100, p, pitch, 100, 4, cudaMemcpyDeviceToHost);
+    else
+        cudaMemcpy(h, p, pitch * 4, cudaMemcpyDeviceToHost); // !padded: uninitialised-copy
+    cudaFree(p);
+}
+static void some_set(int right)
+{
+    Buffer<int> a(128, false);
+    int h[128];
+    set<<<1, 64>>>(a);
+    cudaMemcpy(h, a, right ? 256 : 512, cudaMemcpyDeviceToHost); // !some_set: uninitialised-copy
+}
+
+static const Fault faults[] = {
+    {"huge", huge},
+    {"hoards", hoards},
+    {"each_new", each_new},
+    {"deep", deep},
+    {"by_turns", by_turns},
+    {"walked", walked},
+    {"lengths", lengths},
+    {"rows_of_4", rows_of_4},
+    {"doubles", doubles},
+    {"counts", counts},
+    {"async_freed", async_freed},
+    {"grown", grown},
+    {"node_freed", node_freed},
+    {"own_heap", own_heap},
+    {"never", never},
+    {"half_set", half_set},
+    {"padded", padded},
+    {"some_set", some_set},
+};
+
+int main(int argc, char **argv)
+{
+    return run_fault(faults, argc, argv);
+}

@@ -1,0 +1,153 @@
+// Barriers and masks (see faults.cu).
+#include "faults.h"
+
+// ---- barriers ----
+
+__global__ void rounds(int *a, int n) // !rounds: barrier
+{
+    for (int i = threadIdx.x; i < n; i += 64) {
+        a[i] += 1;
+        __syncthreads();
+    }
+    __syncthreads();
+    a[threadIdx.x] *= 2;
+}
+__global__ void one_warp(int *a, int right) // !one_warp: barrier
+{
+    int t = threadIdx.x;
+    if (right || t < 32) {
+        a[t] = t;
+        __syncthreads();
+    }
+    a[t] += 1;
+    __syncthreads();
+    a[t] *= 2;
+}
+__global__ void branches(int *a, int right) // !branches: barrier
+{
+    int t = threadIdx.x;
+    if (t >= 32 && !right) {
+        a[t] = 1;
+        __syncthreads();
+        a[t] += 1;
+    } else {
+        a[t] = 2;
+        __syncthreads();
+        a[t] *= 3;
+    }
+}
+__global__ void too_many(int *a, int right) // !too_many: barrier
+{
+    int t = threadIdx.x, n = right ? 64 : 96;
+    a[t] = 1;
+    if (t < 64)
+        asm volatile("bar.sync 1, %0;" ::"r"(n) : "memory");
+    else
+        asm volatile("bar.sync 2, %0;" ::"r"(n) : "memory");
+    a[t ^ 32] += 1;
+}
+
+template <void (*kernel)(int *, int)> static void of(int right, int threads)
+{
+    Buffer<int> a(128);
+    kernel<<<1, threads>>>(a, right);
+    get(a, 512);
+}
+static void rounds(int right)
+{
+    Buffer<int> a(128);
+    rounds<<<1, 64>>>(a, right ? 128 : 96);
+    get(a, 512);
+}
+static void one_warp(int right)
+{
+    of<one_warp>(right, 64);
+}
+static void branches(int right)
+{
+    of<branches>(right, 64);
+}
+static void too_many(int right)
+{
+    of<too_many>(right, 128);
+}
+
+// ---- masks ----
+
+__global__ void half_sum(int *a, int right) // !half_sum: mask
+{
+    int v = a[threadIdx.x];
+    if (threadIdx.x < 16)
+        for (int by = 8; by; by /= 2)
+            v += __shfl_down_sync(right ? 0xffffu : 0xffff0000u, v, by, 16);
+    a[threadIdx.x] = v;
+}
+__global__ void outside(int *a, int right) // !outside: mask
+{
+    unsigned some = __ballot_sync(~0u, threadIdx.x < 20);
+    if (!right || threadIdx.x < 20)
+        a[threadIdx.x] = __any_sync(some, a[threadIdx.x] > 0);
+}
+__global__ void leader(int *a, int right) // !leader: mask
+{
+    int v = threadIdx.x;
+    if (threadIdx.x >= 8)
+        v = __shfl_sync(0xffffff00u, v, right ? 8 : 0);
+    a[threadIdx.x] = v;
+}
+__global__ void half_warp(int *a, int right) // !half_warp: mask
+{
+    __syncwarp(right ? ~0u : 0xffffu);
+    a[threadIdx.x] = 1;
+}
+__global__ void gone(int *a, int right) // !gone: mask
+{
+    if (!right && threadIdx.x == 5)
+        return;
+    a[threadIdx.x] = __shfl_sync(right ? ~0u : ~0x20u, a[threadIdx.x], 5);
+}
+
+__global__ void both(int *a, int right) // !both: mask
+{
+    int v = threadIdx.x;
+    if (threadIdx.x < 16) // a lane that does not come, and lanes that the mask lacks
+        v += __shfl_sync(right ? 0xffffu : 0xffu, v, right ? 0 : 20);
+    a[threadIdx.x] = v;
+}
+
+static void half_sum(int right)
+{
+    of<half_sum>(right, 32);
+}
+static void outside(int right)
+{
+    of<outside>(right, 32);
+}
+static void leader(int right)
+{
+    of<leader>(right, 32);
+}
+static void half_warp(int right)
+{
+    of<half_warp>(right, 32);
+}
+static void gone(int right)
+{
+    of<gone>(right, 32);
+}
+
+static void both(int right)
+{
+    of<both>(right, 32);
+}
+
+static const Fault faults[] = {
+    {"rounds", rounds},     {"one_warp", one_warp}, {"branches", branches}, {"too_many", too_many},
+    {"half_sum", half_sum}, {"outside", outside},   {"leader", leader},     {"half_warp", half_warp},
+    {"gone", gone},         {"both", both},
+};
+
+int main(int argc, char **argv)
+{
+    return run_fault(faults, argc, argv);
+}
