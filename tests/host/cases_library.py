@@ -83,10 +83,11 @@ def buffers(w):
 def sums(w):
     """What is recorded and what is left out are together what there is."""
     program = build(w)
-    for mode, more in (("atomic", []), ("mat", []), ("mat", ["--routine=main"]), ("mat", ["--routine=ascending"])):
+    for mode, more, choices in (("atomic", [], ("all", "data", "none", "libpart", "libc")), ("mat", [], ("data", "none")),
+                                ("mat", ["--routine=main"], ("data", "none"))):
         every = counted(w, steady(w, mode, *more, "--", program, trace="all.mtc")[0])
         same(f"{mode} {more}: nothing is left out", every[1], 0)
-        for which in ("all", "data", "none", "libpart", "libc"):
+        for which in choices:
             path = steady(w, mode, *more, f"--library={which}", "--", program, trace=f"{which}.mtc")[0]
             recorded, left = counted(w, path)
             same(f"{mode} {more} {which}: {recorded} and {left} left out", recorded + left, every[0])

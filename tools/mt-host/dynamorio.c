@@ -15,7 +15,7 @@ int mt_hostrun_dynamorio_find(char drrun[PATH_MAX], char client[PATH_MAX], const
 {
     const char *home = getenv("DYNAMORIO_HOME");
     if (mt_files_part(CLIENT, client) != 0)
-        return *why = "memtrace was built without it (DYNAMORIO_HOME when it is configured)", -1;
+        return *why = "memtrace was built without it (./setup dynamorio FILE builds it)", -1;
     if (!home || !*home)
         home = MT_DYNAMORIO_HOME;
     if (*home && snprintf(drrun, PATH_MAX, "%s/bin64/drrun", home) < PATH_MAX && access(drrun, X_OK) == 0)
