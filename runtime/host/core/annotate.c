@@ -85,7 +85,9 @@ static int annotate_enter(struct mt_core_thread_state *t)
         return 1;
     t->busy = 1;
     t->pending = 0;
+    mt_spin_lock(&t->lock); /* alone.c may be at it for another thread */
     mt_turns_close(t);
+    mt_spin_unlock(&t->lock);
     if (t->held)
         mt_order_release(t, 0);
     return 1;

@@ -57,10 +57,10 @@ struct mt_core_thread_state {
     uint64_t time, written /* newest time in the file */;
     struct mt_host_entry *mark; /* counted buffers: up to there `running` is the time of what is in it; */
     uint64_t running;           /* each entry after is one access and one later */
-    int turn;                   /* between mt_core_turn_begin and _end */
+    int turn;                   /* between mt_core_turn_begin and _end; or it is alone (alone.c) */
     unsigned accesses;          /* since it last looked how far others lag, by whomever written */
     char *text;                 /* a piece of it, while it is printed */
-    int pending;                /* between begin and end */
+    int pending;                /* between begin and end; alone.c waits for its end */
     unsigned count;             /* operands of begin */
     struct mt_core_operand operand[MT_CORE_OPERANDS];
     unsigned held; /* address locks in lock_at; UINT32_MAX: all */
@@ -86,6 +86,7 @@ struct mt_core_global {
     struct mt_spin threads_lock;
     struct mt_core_thread_state **slot;
     uint32_t slots;   /* in use, dead ones included */
+    uint32_t lives;   /* threads that live */
     uint64_t numbers; /* threads so far */
     uint64_t refused;
     uint64_t latest; /* newest time at which all threads were synchronised */

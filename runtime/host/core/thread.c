@@ -64,6 +64,7 @@ struct mt_core_thread *mt_core_thread_start(uint64_t native_id)
         b->thread = t->number = mt_g.numbers++;
         t->buffer = b;
         t->seq = b->seq;
+        mt_alone_join(t);
         if (mt_g.o->mode == MT_CORE_MAT)
             mt_mat_start(t);
         else
@@ -108,6 +109,7 @@ void mt_core_thread_end(struct mt_core_thread *pub)
         if (t->buffer && mt_on())
             mt_core_sink_return(t->buffer);
         t->buffer = NULL;
+        mt_alone_part(t);
         __atomic_store_n(&t->live, 0, __ATOMIC_RELEASE);
     }
     mt_spin_unlock(&mt_g.threads_lock);

@@ -105,8 +105,8 @@ void mt_leave(void)
  */
 static void thread_free(struct mt_self *s)
 {
-    if (s->locked && s->core)
-        mt_core_atomic_drop(s->core);
+    if (s->core && (s->locked || mt_access_open(s)))
+        mt_core_atomic_drop(s->core, NULL);
     s->locked = 0;
     s->inside = 0;
     if (s->held)
@@ -217,6 +217,15 @@ static void thread_overflow(struct mt_self *s)
 {
     s->lost += (uint64_t)(s->handler.cur - s->handler.limit);
     s->handler.cur = s->handler.limit;
+}
+
+int mt_waste(void)
+{
+    struct mt_self *s = &mt_self;
+    int off = s->state == 2 || mt_phase == MT_PHASE_OFF;
+    if (off)
+        use_scratch(s, 1);
+    return off;
 }
 
 void mt_slow(void)
