@@ -1,10 +1,10 @@
 /* Atomic mode of an engine with `marks`, into a container: a thread that is the only one needs no locks. Its
- * accesses are appended without times, as in a turn (turns.c), until another thread begins. Whoever brings that
- * thread waits until the access that is under way is over: an access is short, and calls nothing.
+ * accesses are appended without times, as in a turn (turns.c), until another thread begins. Whoever brings
+ * that thread waits until the access that is under way is over: an access is short, and calls nothing.
  *
- * The two meet without an atomic instruction of the first thread: it sets `open` or `pending` and then looks at
- * limit or `turn`; the other one changes these and looks at `open` and `pending` after a barrier that the kernel
- * makes in all threads. So one of them sees what the other did.
+ * The two meet without an atomic instruction of the first thread: it sets `open` or `pending` and then looks
+ * at limit or `turn`; the other one changes these and looks at `open` and `pending` after a barrier that the
+ * kernel makes in all threads. So one of them sees what the other did.
  *
  * The clock of the second thread starts after the first one's (mt_order_sync), and so do all later times of
  * both: the address locks need not know what was done without them. */
@@ -18,8 +18,8 @@ static int alone_possible(void)
            !mt_plat_barrier();
 }
 
-/* From here on with times and locks (TIMED), or without (COUNTED). Its lock is held, and nothing of its is under
- * way. */
+/* From here on with times and locks (TIMED), or without (COUNTED). Its lock is held, and nothing of its is
+ * under way. */
 static void alone_change(struct mt_core_thread_state *t, enum mt_buffer_kind kind)
 {
     struct mt_buffer *b = t->buffer, *other;
@@ -55,7 +55,8 @@ static void alone_wait(const struct mt_core_thread_state *t)
         if (mt_core_sink_writing())
             since = mt_plat_now_ns();
         else if (step % 256 == 255 && mt_plat_now_ns() - since > WAIT_NS) {
-            mt_core_incomplete("a thread was for 2 s in one access; the order of its last accesses is not sure");
+            mt_core_incomplete(
+                "a thread was for 2 s in one access; the order of its last accesses is not sure");
             return;
         }
     }

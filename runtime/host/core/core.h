@@ -130,6 +130,9 @@ void mt_core_thread_end(struct mt_core_thread *t);
 /* The slow half of mt_core_access: hands over a full buffer, takes note of what happened elsewhere, and
  * records this access (text output and --threshold look each access up here, while it is true). */
 void mt_core_record(struct mt_core_thread *t, uint32_t site, uint64_t address, uint32_t size);
+/* Mat mode: makes room for more entries if they are wanted: 1: cur < limit holds, until others want the
+ * thread's attention. */
+int mt_core_room(struct mt_core_thread *t);
 /* So many accesses of this thread have no record. */
 void mt_core_lost(struct mt_core_thread *t, uint64_t count);
 /* The sequence number has moved (a CUDA call of this thread has been made): this thread logs it now, the

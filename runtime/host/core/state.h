@@ -2,6 +2,7 @@
 #ifndef MT_HOST_STATE_H
 #define MT_HOST_STATE_H
 #include <stddef.h>
+#include "container/writer.h"
 #include "core.h"
 #include "index.h"
 #include "platform.h"
@@ -39,12 +40,14 @@ struct mt_core_thread_state {
 
     /* mat */
     enum mt_core_window window;
-    int parked;                 /* tracing has ended; buffer->count says what is in it */
-    struct mt_host_entry *kept; /* MT_DISCARD: end of what belongs to the trace */
-    uint64_t seq;               /* logged last */
-    uint64_t bell;              /* mt_g.bell when it last looked around */
-    uint64_t depth, outer;      /* inside --routine: depth, stack pointer of the outermost (0: not known) */
-    uint64_t outside;           /* accesses left out: in no allocation */
+    int parked;                   /* tracing has ended; buffer->count says what is in it */
+    struct mt_host_entry *kept;   /* MT_DISCARD: end of what belongs to the trace */
+    struct mt_host_entry *looked; /* up to there it was looked for repeats */
+    struct mt_mtc_repeats repeats;
+    uint64_t seq;          /* logged last */
+    uint64_t bell;         /* mt_g.bell when it last looked around */
+    uint64_t depth, outer; /* inside --routine: depth, stack pointer of the outermost (0: not known) */
+    uint64_t outside;      /* accesses left out: in no allocation */
     uint64_t realloc_base, realloc_id;
     struct mt_meaning cache[MT_CACHE];
     unsigned next_cache, last_cache; /* to be replaced; that answered last */

@@ -235,7 +235,7 @@ void mt_slow(void)
     struct mt_core_thread *t = mt_llvm_thread();
     if (__mt_host_current == &s->handler)
         thread_overflow(s);
-    else {
+    else if (!t || mt_phase == MT_PHASE_OFF || !mt_core_room(t)) {
         int off = s->state == 2 || mt_phase == MT_PHASE_OFF;
         s->lost += !t && !off; /* too early, or inside the tracer */
         use_scratch(s, off);

@@ -49,9 +49,8 @@ static void alone_expired(union sigval v)
 
 static void alone_start(int round, int timer)
 {
-    struct sigevent e = {.sigev_notify = SIGEV_THREAD,
-                         .sigev_notify_function = alone_expired,
-                         .sigev_value.sival_int = round};
+    struct sigevent e = {
+        .sigev_notify = SIGEV_THREAD, .sigev_notify_function = alone_expired, .sigev_value.sival_int = round};
     struct itimerspec soon = {{0, 0}, {0, 100000 + 1000 * round}};
     pthread_t thread;
     timer_t t;
