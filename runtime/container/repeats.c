@@ -15,8 +15,8 @@ enum {
 typedef uint64_t two_words __attribute__((vector_size(16), aligned(8), may_alias));
 typedef uint64_t four_words __attribute__((vector_size(32), aligned(8), may_alias));
 
-/* The same for whole pairs of periods, with what is to come in registers: one load for two entries. Always inlined with
- * a constant period. */
+/* The same for whole pairs of periods, with what is to come in registers: one load for two entries. Always
+ * inlined with a constant period. */
 static inline __attribute__((always_inline, target("avx2"))) size_t
 repeats_pairs(const struct mt_host_entry *e, size_t left, size_t period)
 {
@@ -45,7 +45,8 @@ repeats_pairs(const struct mt_host_entry *e, size_t left, size_t period)
     return n;
 }
 
-static __attribute__((target("avx2"))) size_t repeats_wide(const struct mt_host_entry *e, size_t left, size_t period)
+static __attribute__((target("avx2"))) size_t repeats_wide(const struct mt_host_entry *e, size_t left,
+                                                           size_t period)
 {
     switch (period) {
     case 1:
@@ -115,8 +116,8 @@ static size_t repeats_from(const struct mt_host_entry *first, const struct mt_ho
 }
 
 /* The same with the period that was found last, or with another one. */
-static size_t repeats_find(struct mt_mtc_repeats *r, const struct mt_host_entry *first, const struct mt_host_entry *x,
-                           const struct mt_host_entry *end)
+static size_t repeats_find(struct mt_mtc_repeats *r, const struct mt_host_entry *first,
+                           const struct mt_host_entry *x, const struct mt_host_entry *end)
 {
     size_t n = repeats_from(first, x, end, r->period), period;
     if (n || x == first || !(period = mt_repeats_period(first, x - 1)) || period == r->period)
@@ -137,7 +138,8 @@ static void repeats_rest(struct mt_mtc_repeats *r, int found)
 struct mt_host_entry *mt_mtc_shorten(struct mt_mtc_repeats *r, const struct mt_host_entry *first,
                                      struct mt_host_entry *from, const struct mt_host_entry *end)
 {
-    struct mt_host_entry *out = from, *keep = from, *x = from; /* written up to; to be written from; looked at */
+    struct mt_host_entry *out = from, *keep = from,
+                         *x = from; /* written up to; to be written from; looked at */
     if (r->rest) {
         r->rest--;
         return from + (end - from);

@@ -1,5 +1,6 @@
-/* mt_mtc_shorten: what is encoded from shortened entries is, byte by byte, what is encoded from all of them. Loops of
- * any period and stride, with jumps, other accesses and events between them, shortened in pieces as they come. */
+/* mt_mtc_shorten: what is encoded from shortened entries is, byte by byte, what is encoded from all of them.
+ * Loops of any period and stride, with jumps, other accesses and events between them, shortened in pieces as
+ * they come. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,8 @@ static size_t put(size_t n, uint64_t address, uint32_t site, uint32_t size)
 /* A loop around a loop: its accesses step by strides of their own, and jump after each round. */
 static size_t put_loop(size_t n)
 {
-    uint32_t period = 1 + below(below(3) ? 8 : MAX_PERIOD), rounds = 1 + below(6), turns = below(4) ? 1 + below(600) : below(20);
+    uint32_t period = 1 + below(below(3) ? 8 : MAX_PERIOD), rounds = 1 + below(6),
+             turns = below(4) ? 1 + below(600) : below(20);
     uint32_t size = below(3) * 8, first = 1 + below(40), twice = below(4) == 0;
     uint64_t at[MAX_PERIOD], stride[MAX_PERIOD], same = 8 * below(4);
     for (uint32_t k = 0; k < period; k++) {
@@ -77,8 +79,8 @@ static size_t shorten(size_t n, uint64_t *left_out)
     return (size_t)(end - shortened);
 }
 
-static void same(size_t (*encode)(struct mt_mtc_encoder *, const struct mt_host_entry *, size_t, uint64_t *, uint64_t *,
-                                  const void **),
+static void same(size_t (*encode)(struct mt_mtc_encoder *, const struct mt_host_entry *, size_t, uint64_t *,
+                                  uint64_t *, const void **),
                  size_t n, size_t few)
 {
     uint64_t items[2], seq[2] = {5, 5};
@@ -128,7 +130,8 @@ static void test_by_hand(void **unused)
     left_out = r.left_out;
     assert_int_equal(few + left_out, n + 1);
     assert_int_equal(few, 16 + 1 + 4); /* the first look is behind 16; two periods after what is left out */
-    assert_true(shortened[16].site == 0 && shortened[16].size == (MT_MTC_REPEAT | 2 << 6) && shortened[16].address == left_out);
+    assert_true(shortened[16].site == 0 && shortened[16].size == (MT_MTC_REPEAT | 2 << 6) &&
+                shortened[16].address == left_out);
     same(mt_mtc_encode, n, few);
 }
 

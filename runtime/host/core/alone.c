@@ -32,8 +32,7 @@ static void alone_change(struct mt_core_thread_state *t, enum mt_buffer_kind kin
         mt_core_sink_put(b);
         t->buffer = other;
     } else {
-        mt_count(&t->lost, b->count);
-        mt_g.incomplete = 1;
+        mt_thread_lost(t, b->count);
         b->kind = kind;
         b->count = 0;
     }

@@ -145,8 +145,7 @@ void mt_atomic_flush(struct mt_core_thread_state *t)
         mt_core_sink_put(b);
         t->buffer = other;
     } else {
-        mt_count(&t->lost, b->count);
-        mt_g.incomplete = 1;
+        mt_thread_lost(t, b->count);
         b->count = 0;
     }
     mt_atomic_fresh(t);

@@ -63,8 +63,7 @@ static void hand_over(struct mt_core_thread_state *t)
         mt_core_sink_put(b);
         t->buffer = other;
     } else {
-        mt_count(&t->lost, b->count + b->left_out);
-        mt_g.incomplete = 1;
+        mt_thread_lost(t, b->count + b->left_out);
         b->left_out = 0;
     }
     set_cur(t, t->buffer->entry);

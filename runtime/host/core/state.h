@@ -119,6 +119,8 @@ void mt_core_fail(const char *format, ...) __attribute__((format(printf, 1, 2)))
 
 /* thread.c: every live thread looks around at its next access. Async-signal safe. */
 void mt_core_ring(void);
+/* A buffer is full and there is no memory for another one: what is in it is lost. Said once. */
+void mt_thread_lost(struct mt_core_thread_state *t, uint64_t count);
 /* What all threads together, ended ones too, have lost and left out. */
 void mt_threads_sum(uint64_t *lost, uint64_t *outside);
 

@@ -131,6 +131,13 @@ void mt_core_lost(struct mt_core_thread *t, uint64_t count)
     mt_count(&t->state->lost, count);
 }
 
+void mt_thread_lost(struct mt_core_thread_state *t, uint64_t count)
+{
+    mt_count(&t->lost, count);
+    if (!__atomic_exchange_n(&mt_g.incomplete, 1, __ATOMIC_RELAXED))
+        mt_plat_report("Cannot allocate memory for a buffer: accesses are lost, the trace is incomplete");
+}
+
 /* At the end: threads may still come and go, but not keep us. */
 void mt_threads_sum(uint64_t *lost, uint64_t *outside)
 {

@@ -98,8 +98,10 @@ void mt_atomic_begin(const struct mt_core_operand *o, unsigned n)
 void mt_begin(uint32_t site, uint64_t address, uint64_t bytes)
 {
     access_leave();
-    if (mt_waste())
+    if (__builtin_expect(mt_self.state == 2 || mt_phase == MT_PHASE_OFF, 0)) {
+        mt_waste();
         return;
+    }
     if (!mt_atomic) {
         mt_access(site, address, bytes);
         return;

@@ -2,6 +2,7 @@
  * libmemtrace-host.so share. */
 #ifndef MT_HOST_LLVM_ENTRY_H
 #define MT_HOST_LLVM_ENTRY_H
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -84,6 +85,7 @@ struct mt_self {
     int locked;     /* atomic mode: between begin and end */
     /* in the core, where neither a handler nor pthread_cancel may end or leave us with its locks */
     unsigned inside;
+    int asynchronous;              /* its cancellation, now */
     int cancel_state, cancel_type; /* the thread's own; state -1: it is as it was */
     int held;                      /* a signal came meanwhile: all wait, blocked … */
     sigset_t held_mask;            /* … until this mask is back */
@@ -104,16 +106,37 @@ struct mt_core_thread *mt_llvm_thread(void);
 int mt_threads_open(void);
 void mt_thread_off(void); /* this thread: in the child of a fork */
 void mt_access(uint32_t site, uint64_t address, uint64_t bytes);
-/* 1: this thread is not traced any more, and appends where nobody looks. */
-int mt_waste(void);
+/* This thread is not traced any more: it appends where nobody looks. */
+void mt_waste(void);
 /* Brackets around all that calls the core, nested ones too. At the end of the outermost one the signals that
  * came meanwhile are delivered: their handlers may leave us, and so may pthread_cancel. */
 void mt_enter(void);
-void mt_enter_access(void); /* the same around one access of atomic mode */
 void mt_leave(void);
-void mt_cancel_back(void); /* inside of them: a function of the program's is called */
 void mt_cancel_hold(void);
-void mt_cancel_defer(void); /* as mt_enter_access does */
+void mt_cancel_ask(void);
+void mt_cancel_restore(void);
+/* Inside of them: a function of the program's is called. */
+static inline void mt_cancel_back(void)
+{
+    if (mt_self.cancel_state >= 0 || mt_self.cancel_type != PTHREAD_CANCEL_DEFERRED)
+        mt_cancel_restore();
+}
+/* An access of atomic mode calls no function that is a point of cancellation, so its state may stay as it is:
+ * to change it would cost more than all the rest. */
+static inline void mt_cancel_defer(void)
+{
+    mt_self.cancel_state = -1;
+    mt_self.cancel_type = PTHREAD_CANCEL_DEFERRED;
+    if (mt_self.state != 1 || mt_self.asynchronous)
+        mt_cancel_ask();
+}
+/* As mt_enter around one access of atomic mode. */
+static inline void mt_enter_access(void)
+{
+    if (!mt_self.inside++)
+        mt_cancel_defer();
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
 /* signal.c */
 void mt_signals_release(void);     /* what came while we were inside */
 int mt_signals_open(int switches); /* switches: SIGUSR1 and SIGUSR2 turn tracing on and off */
