@@ -1,5 +1,6 @@
-/* What bench/host runs beside host.c: a stencil of 512 x 512 doubles in one thread, five loads and a store, in the
- * caches: code that does little but access memory. usage: STEPS. Prints seconds of the work and a checksum. */
+/* What bench/host runs beside host.c: a stencil of 512 x 512 doubles in one thread, five loads and a store,
+ * in the caches: code that does little but access memory. usage: STEPS. Prints seconds of the work and a
+ * checksum. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

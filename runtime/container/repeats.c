@@ -1,8 +1,10 @@
 /* Entries that go round and round, as a loop's do, are left out where they are made. */
 #include "container/repeats.h"
 #include "container/writer.h"
-#include <immintrin.h>
 #include <string.h>
+#ifndef MT_CONTAINER_STORED
+#include <immintrin.h>
+#endif
 
 enum {
     LEAST = 128, /* left out at once, or it is not worth it */
@@ -15,6 +17,13 @@ enum {
 typedef uint64_t two_words __attribute__((vector_size(16), aligned(8), may_alias));
 typedef uint64_t four_words __attribute__((vector_size(32), aligned(8), may_alias));
 
+#ifdef MT_CONTAINER_STORED /* PinCRT does not know the processor */
+static size_t repeats_wide(const struct mt_host_entry *e, size_t left, size_t period)
+{
+    (void)e, (void)left, (void)period;
+    return 0;
+}
+#else
 /* The same for whole pairs of periods, with what is to come in registers: one load for two entries. Always
  * inlined with a constant period. */
 static inline __attribute__((always_inline, target("avx2"))) size_t
@@ -45,8 +54,8 @@ repeats_pairs(const struct mt_host_entry *e, size_t left, size_t period)
     return n;
 }
 
-static __attribute__((target("avx2"))) size_t repeats_wide(const struct mt_host_entry *e, size_t left,
-                                                           size_t period)
+static __attribute__((target("avx2"))) size_t repeats_registers(const struct mt_host_entry *e, size_t left,
+                                                                size_t period)
 {
     switch (period) {
     case 1:
@@ -68,10 +77,16 @@ static __attribute__((target("avx2"))) size_t repeats_wide(const struct mt_host_
     }
 }
 
+static size_t repeats_wide(const struct mt_host_entry *e, size_t left, size_t period)
+{
+    return __builtin_cpu_supports("avx2") ? repeats_registers(e, left, period) : 0;
+}
+#endif
+
 size_t mt_repeats_length(const struct mt_host_entry *e, size_t left, size_t period)
 {
     const two_words *now = (const void *)(e + 1), *was = now - period, *earlier = was - period;
-    size_t n = __builtin_cpu_supports("avx2") ? repeats_wide(e, left, period) : 0;
+    size_t n = repeats_wide(e, left, period);
     for (; n + 4 <= left; n += 4) {
         two_words odd = {0, 0};
         for (size_t i = n; i < n + 4; i++)
