@@ -91,6 +91,12 @@ void mt_host_recorder_init(struct mt_host_recorder *r, struct mt_unit *u, struct
 void mt_host_record_function(struct mt_host_recorder *r, LLVMValueRef function);
 /* A call of a function of the runtime. */
 LLVMValueRef mt_host_call(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n);
+/* The same of one that keeps the registers (runtime/host/llvm/thunk.S). */
+LLVMValueRef mt_host_call_kept(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n);
+/* Appends an access of host=atomic, of operand 0 of `site` and with begin's `args`; where it cannot be
+ * appended it is between begin and end. */
+void mt_host_record_marked(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a,
+                           uint32_t site, LLVMValueRef *args);
 /* host_call.c: accesses that are recorded by calls, and those of host=atomic. */
 void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a);
 void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a);

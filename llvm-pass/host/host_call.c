@@ -123,7 +123,7 @@ static void host_call_packed(struct mt_host_recorder *r, const struct mt_host_to
     LLVMValueRef bytes = LLVMBuildMul(r->builder, n, host_call_number(r, a->size), "");
     LLVMValueRef args[] = {site_number(r, site), as_i64(r, a->pointer[0]), bytes};
     if (r->atomic)
-        mt_host_call(r, "__mt_host_begin", args, 3);
+        mt_host_call_kept(r, "__mt_host_begin", args, 3);
     else
         host_call_block(r, a->pointer[0], bytes, site);
 }
@@ -136,7 +136,7 @@ static void host_call_end(struct mt_host_recorder *r, LLVMValueRef next, LLVMMet
         return;
     LLVMPositionBuilderBefore(r->builder, next);
     LLVMSetCurrentDebugLocation2(r->builder, place);
-    mt_host_call(r, "__mt_host_end", &fine, 1);
+    mt_host_call_kept(r, "__mt_host_end", &fine, 1);
 }
 
 /* The place after a call, or NULL. */
@@ -255,7 +255,11 @@ void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const 
         mt_host_call(r, "__mt_host_begin_copy", args, 4);
     } else {
         LLVMValueRef args[] = {site_number(r, site), as_i64(r, a->pointer[0]), bytes};
-        mt_host_call(r, "__mt_host_begin", args, 3);
+        if (a->kind == MT_HOST_FIXED && a->operands == 1) {
+            mt_host_record_marked(r, inst, a, site, args);
+            return;
+        }
+        mt_host_call_kept(r, "__mt_host_begin", args, 3);
     }
     LLVMPositionBuilderBefore(r->builder, LLVMGetNextInstruction(inst));
     LLVMSetCurrentDebugLocation2(r->builder, place);
@@ -265,5 +269,5 @@ void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const 
         mt_host_table_row(r->table, inst, mt_host_table_instruction(r->table), MT_HOST_CAS_FAILED, a->size,
                           a->pointer[0]);
     }
-    mt_host_call(r, "__mt_host_end", &failed, 1);
+    mt_host_call_kept(r, "__mt_host_end", &failed, 1);
 }

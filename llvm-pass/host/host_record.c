@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define PRESERVE_MOST 14 /* llvm::CallingConv::PreserveMost */
+#define OPEN 16          /* of struct mt_core_thread */
 
 struct entry {
     LLVMValueRef inst;
@@ -27,7 +28,8 @@ struct group {
 
 void mt_host_recorder_init(struct mt_host_recorder *r, struct mt_unit *u, struct mt_host_table *t)
 {
-    _Static_assert(offsetof(struct mt_core_thread, cur) == 0 && offsetof(struct mt_core_thread, limit) == 8,
+    _Static_assert(offsetof(struct mt_core_thread, cur) == 0 && offsetof(struct mt_core_thread, limit) == 8 &&
+                       offsetof(struct mt_core_thread, open) == OPEN,
                    "as the code here has it");
     *r = (struct mt_host_recorder){.u = u, .table = t, .builder = LLVMCreateBuilderInContext(u->context)};
     r->none = LLVMVoidTypeInContext(u->context);
@@ -71,6 +73,11 @@ static LLVMValueRef host_record_call(struct mt_host_recorder *r, const char *nam
         LLVMBuildCall2(r->builder, type, runtime_function(r, name, type, convention), args, n, "");
     LLVMSetInstructionCallConv(c, convention);
     return c;
+}
+
+LLVMValueRef mt_host_call_kept(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n)
+{
+    return host_record_call(r, name, args, n, PRESERVE_MOST);
 }
 
 LLVMValueRef mt_host_call(struct mt_host_recorder *r, const char *name, LLVMValueRef *args, unsigned n)
@@ -163,28 +170,74 @@ static LLVMValueRef no_room(struct mt_host_recorder *r, LLVMValueRef thread, LLV
                          host_record_load(r, r->ptr, host_record_at(r, thread, 8), 8), "");
 }
 
+/* An entry in front of `before`, where the builder is; without room for it a call of `name`. */
+static void append_or(struct mt_host_recorder *r, LLVMValueRef before, LLVMValueRef thread,
+                      LLVMValueRef address, LLVMValueRef word, const char *name, LLVMValueRef *args,
+                      unsigned n)
+{
+    LLVMMetadataRef place = LLVMGetCurrentDebugLocation2(r->builder);
+    LLVMBasicBlockRef tail = host_record_cut(r, before), fast = block_before(r, tail);
+    LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
+    LLVMSetCurrentDebugLocation2(r->builder, place);
+    LLVMValueRef cur = host_record_load(r, r->ptr, thread, 8);
+    host_record_unlikely(r, no_room(r, thread, cur), slow, fast);
+
+    LLVMPositionBuilderAtEnd(r->builder, slow);
+    mt_host_call_kept(r, name, args, n);
+    LLVMBuildBr(r->builder, tail);
+
+    LLVMPositionBuilderAtEnd(r->builder, fast);
+    host_record_store(r, address, cur);
+    host_record_store(r, word, host_record_at(r, cur, 8));
+    host_record_store(r, host_record_at(r, cur, sizeof(struct mt_host_entry)), thread);
+    LLVMBuildBr(r->builder, tail);
+}
+
 static void record_one(struct mt_host_recorder *r, const struct entry *e)
 {
     go_to(r, e);
     LLVMValueRef before = e->access.kind == MT_HOST_SWAP ? LLVMGetNextInstruction(e->inst) : e->inst;
-    LLVMMetadataRef place = LLVMInstructionGetDebugLoc(e->inst);
-    LLVMBasicBlockRef tail = host_record_cut(r, before), fast = block_before(r, tail);
-    LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
-    LLVMSetCurrentDebugLocation2(r->builder, place);
     LLVMValueRef args[] = {host_record_address(r, e), site_word(r, e)};
-    LLVMValueRef thread = host_record_load(r, r->ptr, r->current, 8),
-                 cur = host_record_load(r, r->ptr, thread, 8);
-    host_record_unlikely(r, no_room(r, thread, cur), slow, fast);
+    LLVMValueRef thread = host_record_load(r, r->ptr, r->current, 8);
+    append_or(r, before, thread, args[0], args[1], "__mt_host_record", args, 2);
+}
 
+/* `open` of the thread, where the compiler moves nothing across: a signal handler and other threads look at
+ * it. */
+static void host_record_mark(struct mt_host_recorder *r, LLVMValueRef thread, unsigned open)
+{
+    LLVMBuildFence(r->builder, LLVMAtomicOrderingSequentiallyConsistent, 1, "");
+    host_record_store(r, LLVMConstInt(r->i64, open, 0), host_record_at(r, thread, OPEN));
+    LLVMBuildFence(r->builder, LLVMAtomicOrderingSequentiallyConsistent, 1, "");
+}
+
+/* In front of `before`, where the builder is: calls `name` if `condition`. */
+static void call_if(struct mt_host_recorder *r, LLVMValueRef before, LLVMValueRef condition, const char *name,
+                    LLVMValueRef *args, unsigned n)
+{
+    LLVMBasicBlockRef tail = host_record_cut(r, before);
+    LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(r->u->context, LLVMGetBasicBlockParent(tail), "");
+    host_record_unlikely(r, condition, slow, tail);
     LLVMPositionBuilderAtEnd(r->builder, slow);
-    host_record_call(r, "__mt_host_record", args, 2, PRESERVE_MOST);
+    mt_host_call_kept(r, name, args, n);
     LLVMBuildBr(r->builder, tail);
+    LLVMPositionBuilderBefore(r->builder, before);
+}
 
-    LLVMPositionBuilderAtEnd(r->builder, fast);
-    host_record_store(r, args[0], cur);
-    host_record_store(r, args[1], host_record_at(r, cur, 8));
-    host_record_store(r, host_record_at(r, cur, sizeof(struct mt_host_entry)), thread);
-    LLVMBuildBr(r->builder, tail);
+void mt_host_record_marked(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a,
+                           uint32_t site, LLVMValueRef *args)
+{
+    LLVMMetadataRef place = LLVMInstructionGetDebugLoc(inst);
+    const struct entry e = {inst, *a, site, 0};
+    LLVMValueRef none = LLVMConstInt(r->i32, 0, 0), next = LLVMGetNextInstruction(inst),
+                 word = site_word(r, &e), thread = host_record_load(r, r->ptr, r->current, 8);
+    host_record_mark(r, thread, 1);
+    append_or(r, inst, thread, args[1], word, "__mt_host_begin", args, 3);
+    LLVMPositionBuilderBefore(r->builder, next);
+    LLVMSetCurrentDebugLocation2(r->builder, place);
+    host_record_mark(r, thread, 0);
+    LLVMValueRef limit = host_record_load(r, r->ptr, host_record_at(r, thread, 8), 8);
+    call_if(r, next, LLVMBuildIsNull(r->builder, limit, ""), "__mt_host_end", &none, 1);
 }
 
 /* Room for a group: where its entries go, and whose they are. */

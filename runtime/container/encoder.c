@@ -3,15 +3,16 @@
 #include "container/writer.h"
 #include "container/leb.h"
 #include "container/pages.h"
+#include "container/repeats.h"
 #include <string.h>
 
 enum {
     RUN_MAX = 128,      /* accesses in one run token */
     ENTRY_BYTES = 32,   /* most that one entry takes: token 1, site 5, address 10, size 5, time 10 */
     EVENT_ARGS_MAX = 8, /* as struct mt_host_item has room for */
-    CALM = 32,          /* so many accesses as predicted: worth a look whether they repeat with a period */
-    PERIOD_MAX = CALM / 2 - 1
+    CALM = 32           /* so many accesses as predicted: worth a look whether they repeat with a period */
 };
+_Static_assert(2 * MT_PERIOD_MAX < CALM, "two periods and the access before them");
 enum { TOKEN_ACCESS = 0x80, TOKEN_EVENT = 0xc0 };
 #define NONE UINT32_MAX
 enum { HAS_SITE = 1, HAS_ADDRESS = 2, HAS_SIZE = 4, HAS_TIME = 8, SECOND_SITE = 16 };
@@ -46,7 +47,8 @@ struct work {
     struct mt_mtc_encoder *e;
     unsigned char *out;
     uint64_t time, items, seq;
-    uint64_t shift; /* COUNTED: how much later the next entry is than it would be */
+    uint64_t shift;    /* COUNTED: how much later the next entry is than it would be */
+    uint64_t repeated; /* accesses that were left out */
 };
 
 /* The access before. */
@@ -239,52 +241,31 @@ encoder_known(struct site *s, const struct mt_host_timed_entry a, const struct b
     return 1;
 }
 
-typedef uint64_t two_words __attribute__((vector_size(16), aligned(8), may_alias));
-
-/* How many of the `left` entries after `e` are as far from the entry one period before as that is from the
- * one two periods before, with the same site and size. */
-static size_t go_on(const struct mt_host_entry *e, size_t left, size_t period)
+/* The sites know where the two periods up to `e` were, whose sites are all different, and from each access of
+ * one to that of the other it is step[k], for the access k before `e`; step[period] is step[0] again. 1: what
+ * goes on so will be as predicted. */
+static int encoder_steady(const struct site *sites, const struct mt_host_entry *e, size_t period,
+                          uint64_t *step)
 {
-    const two_words *now = (const void *)(e + 1), *was = now - period, *earlier = was - period;
-    size_t n = 0;
-    for (; n + 4 <= left; n += 4) {
-        two_words odd = {0, 0};
-        for (size_t i = n; i < n + 4; i++)
-            odd |= (now[i] - was[i]) ^ (was[i] - earlier[i]);
-        if (odd[0] | odd[1])
-            break;
-    }
-    for (; n < left; n++) {
-        two_words odd = (now[n] - was[n]) ^ (was[n] - earlier[n]);
-        if (odd[0] | odd[1])
-            break;
-    }
-    return n;
-}
-
-/* The CALM entries up to `e` were as predicted, and the sites know where they were. If they went round and
- * round, as in a loop: how many of the `left` after them go on so, which makes them as predicted, too. Does
- * what that changes, at the price of a comparison for each. */
-static size_t encoder_skip(struct site *sites, const struct mt_host_entry *e, size_t left)
-{
-    uint64_t step[PERIOD_MAX + 1];
-    size_t period = 1;
-    while (e[0 - period].site != e->site)
-        if (++period > PERIOD_MAX)
-            return 0;
-    for (size_t k = 0; k <= period; k++) { /* of the last period, and of the entry before it */
+    for (size_t k = 0; k < period; k++) {
         const struct mt_host_entry *now = e - k, *was = now - period;
         if (now->site != was->site || now->size != was->size)
             return 0;
         step[k] = now->address - was->address;
     }
+    step[period] = step[0];
     for (size_t k = 0; k < period; k++) {
         const struct site *s = &sites[e[0 - k].site];
         if (s->relative ? step[k] != step[k + 1] : step[k] != s->stride)
             return 0;
     }
-    size_t n = go_on(e, left, period);
-    e += n;
+    return 1;
+}
+
+/* What the `n` accesses up to `e`, which were as predicted, change; `e` has a period and one more before it.
+ */
+static void encoder_moved(struct site *sites, const struct mt_host_entry *e, size_t n, size_t period)
+{
     for (size_t k = 0; k < period && k < n; k++) {
         const struct mt_host_entry *now = e - k;
         struct site *s = &sites[now->site];
@@ -292,7 +273,117 @@ static size_t encoder_skip(struct site *sites, const struct mt_host_entry *e, si
         s->offset = now->address - now[-1].address;
         s->stride = s->difference = now->address - now[0 - period].address;
     }
+}
+
+/* The CALM entries up to `e` were as predicted, and the sites know where they were. If they went round and
+ * round, as in a loop: how many of the `left` after them go on so, which makes them as predicted, too. Does
+ * what that changes, at the price of a comparison for each. */
+static size_t encoder_skip(struct site *sites, const struct mt_host_entry *e, size_t left)
+{
+    uint64_t step[MT_PERIOD_MAX + 1];
+    size_t period = mt_repeats_period(e - CALM + 1, e);
+    if (!period || !encoder_steady(sites, e, period, step))
+        return 0;
+    const struct mt_host_entry *was = e - period,
+                               *earlier = was - period; /* of the access before the last period */
+    if (was->site != earlier->site || was->size != earlier->size ||
+        was->address - earlier->address != step[0])
+        return 0;
+    size_t n = mt_repeats_length(e, left, period);
+    encoder_moved(sites, e + n, n, period);
     return n;
+}
+
+/* ---- accesses that were left out (MT_MTC_REPEAT) ---- */
+
+enum { AGAIN = 64 }; /* made at once, until the sites foresee them */
+
+/* What is encoded in the place of the entry that stands for them, and where it goes on behind that. */
+struct left_out {
+    uint64_t left;                         /* still to be made: whole periods */
+    size_t period;                         /* its sites are all different */
+    const char *at, *end;                  /* behind it; at NULL: there is none at hand */
+    const char *now, *now_end, *now_again; /* what comes next; before now_again nobody looks for a period */
+    struct mt_host_entry entry[2 * MT_PERIOD_MAX + AGAIN];
+};
+
+/* The last two periods before `end`, to the begin. Returns the last entry of them. */
+static struct mt_host_entry *left_out_keep(struct left_out *l, const char *end)
+{
+    memmove(l->entry, end - 2 * l->period * sizeof *l->entry, 2 * l->period * sizeof *l->entry);
+    return l->entry + 2 * l->period - 1;
+}
+
+/* The next ones, behind these. Returns the end. */
+static const char *left_out_make(struct left_out *l)
+{
+    size_t n = AGAIN - AGAIN % l->period;
+    n = l->left < n ? l->left : n;
+    for (size_t i = 2 * l->period; i < 2 * l->period + n; i++) {
+        l->entry[i] = l->entry[i - l->period];
+        l->entry[i].address += l->entry[i - l->period].address - l->entry[i - 2 * l->period].address;
+    }
+    l->left -= n;
+    return (const char *)(l->entry + 2 * l->period + n);
+}
+
+/* All that is left at once, if the sites foresee it: how many. `e`, the last of two periods, is then the last
+ * of all; *address is where it was. */
+static uint64_t left_out_skip(struct left_out *l, struct site *sites, struct mt_host_entry *e,
+                              uint64_t *address)
+{
+    uint64_t step[MT_PERIOD_MAX + 1], n = l->left;
+    if (n < 2 * l->period || !encoder_steady(sites, e, l->period, step))
+        return 0;
+    for (size_t k = 0; k < 2 * l->period; k++)
+        e[0 - k].address += step[k % l->period] * (n / l->period);
+    encoder_moved(sites, e, l->period, l->period);
+    *address = e->address;
+    l->left = 0;
+    return n;
+}
+
+/* What is before `end` is encoded: what comes next. Returns how many that are as predicted come before. */
+static uint64_t left_out_go_on(struct left_out *l, struct site *sites, const char *end, uint64_t *address)
+{
+    struct mt_host_entry *last = left_out_keep(l, end);
+    uint64_t n = l->left ? left_out_skip(l, sites, last, address) : 0;
+    if (l->left) {
+        l->now = (const char *)(last + 1);
+        l->now_end = l->now_again = left_out_make(l);
+    } else {
+        l->now = l->at;
+        l->now_end = l->end;
+        l->now_again = l->at + CALM * sizeof *last; /* a look for a period is a look back */
+        l->at = NULL;
+    }
+    return n;
+}
+
+/* Tokens for a run that may be longer than one; what remains is its last part. */
+static unsigned char *encoder_runs(unsigned char *out, unsigned *run, uint64_t more)
+{
+    for (more += *run; more >= RUN_MAX; more -= RUN_MAX)
+        out = end_run(out, RUN_MAX);
+    *run = (unsigned)more;
+    return out;
+}
+
+/* Room for so many more entries in the output. 0, or -1 without memory. */
+static int encoder_room(struct mt_mtc_encoder *e, unsigned char **out, size_t entries)
+{
+    size_t used = (size_t)(*out - e->out), want = used + (entries + 1) * ENTRY_BYTES;
+    if (want <= e->out_room)
+        return 0;
+    unsigned char *more = mt_pages(want);
+    if (!more)
+        return -1;
+    memcpy(more, e->out, used);
+    mt_pages_free(e->out, e->out_room);
+    e->out = more;
+    e->out_room = want;
+    *out = more + used;
+    return 0;
 }
 
 /* 0, or -1 without memory. */
@@ -306,7 +397,18 @@ static inline __attribute__((always_inline)) int encoder_encode(struct work *w, 
     size_t patience = CALM; /* entries until the next look for a period, after one in vain */
     unsigned run = 0;
     unsigned char *out = w->out;
-    while (at < end) {
+    struct left_out l = {.at = NULL};
+    for (;;) {
+        if (__builtin_expect(at == end, 0)) {
+            if (timed == TIMES || !l.at)
+                break;
+            uint64_t n = left_out_go_on(&l, sites, end, &b.address);
+            out = encoder_runs(out, &run, n);
+            at = l.now;
+            end = l.now_end;
+            again = l.now_again;
+            continue;
+        }
         struct mt_host_timed_entry a = encoder_fetch(at, timed);
         struct site *s = &sites[a.site];
         if (__builtin_expect(p->next == a.site,
@@ -340,6 +442,17 @@ static inline __attribute__((always_inline)) int encoder_encode(struct work *w, 
             at += entry_bytes(timed);
             arguments++;
             continue;
+        } else if (timed != TIMES && a.site == 0 && (a.size & 63) == MT_MTC_REPEAT) {
+            l.left = a.address;
+            l.period = a.size >> 6;
+            l.at = at + entry_bytes(timed);
+            l.end = end;
+            if (encoder_room(w->e, &out, (size_t)(end - at) / entry_bytes(timed) + l.left) != 0)
+                return -1;
+            w->repeated += l.left;
+            arguments++;
+            again = end = at; /* as if what comes now had been made already */
+            continue;
         } else if (__builtin_expect(a.site == 0, 0)) {
             w->out = end_run(out, run);
             w->time = b.time;
@@ -372,7 +485,7 @@ static inline __attribute__((always_inline)) int encoder_encode(struct work *w, 
         at += entry_bytes(timed);
     }
     w->out = end_run(out, run);
-    w->items = count - arguments;
+    w->items = count - arguments + w->repeated;
     return 0;
 }
 

@@ -69,8 +69,26 @@ size_t mt_mtc_encode_timed(struct mt_mtc_encoder *e, const struct mt_host_timed_
  * time. An entry with site 0, size MT_MTC_SHIFT is not an item: its address is how much later (modulo 2^64)
  * the next one is. */
 #define MT_MTC_SHIFT 63u
+/* Nor is one with site 0 and lower 6 bits of size MT_MTC_REPEAT: `address` accesses are left out in its
+ * place. They go on with the period of size >> 6 that the two periods before it and the two after it have:
+ * the same sites, all different, and sizes, each address as far from that one period before as that is from
+ * the one two periods before. Not with times. */
+#define MT_MTC_REPEAT 62u
 size_t mt_mtc_encode_counted(struct mt_mtc_encoder *e, const struct mt_host_entry *entries, size_t count,
                              uint64_t *items, uint64_t *seq, const void **payload);
+
+/* Leaves out such accesses, in place and in order: a loop's entries are compared while the processor still
+ * has them at hand, and nobody reads or writes them again. */
+struct mt_mtc_repeats {
+    uint64_t left_out; /* accesses so far */
+    uint32_t period;   /* found last; 0: none */
+    uint32_t patience, rest;
+};
+/* The entries from `from` to `end`, of which those from `first` on are in the same buffer. Returns the new
+ * end. Only for entries that go to mt_mtc_encode or mt_mtc_encode_counted; not for accesses of different
+ * threads or times. */
+struct mt_host_entry *mt_mtc_shorten(struct mt_mtc_repeats *r, const struct mt_host_entry *first,
+                                     struct mt_host_entry *from, const struct mt_host_entry *end);
 
 /* ---- runs of a kernel launch -> payload of a device chunk ---- */
 

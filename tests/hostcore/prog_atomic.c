@@ -262,7 +262,7 @@ static void prog_atomic_wide(void)
     }
     mt_core_atomic_end(t, NULL, 0, 0); /* without a begin: nothing */
     mt_core_atomic_begin(t, two, 2);
-    mt_core_atomic_drop(t); /* did not execute */
+    mt_core_atomic_drop(t, NULL); /* did not execute */
     mt_core_atomic_begin(t, two, 2);
     mt_core_atomic_begin(t, two, 1); /* releases the one before */
     mt_core_atomic_end(t, NULL, 0, 0);

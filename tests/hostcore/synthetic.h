@@ -62,6 +62,7 @@ static inline void syn_start(int n, int argc, char **argv)
     if (getenv("SYN_SEQUENCE"))
         syn_engine.sequence = syn_sequence;
     syn_engine.addresses_late = getenv("SYN_LATE") != NULL;
+    syn_engine.marks = getenv("SYN_MARKS") != NULL; /* it appends nothing in atomic mode: `open` stays 0 */
     if (mt_core_options_parse(&syn_options, argc - n, argv + n, why, sizeof why)) {
         fprintf(stderr, "%s\n", why);
         exit(2);

@@ -291,7 +291,8 @@ def wide():
 
 def container():
     """The container of a run says the same as a text would."""
-    for env in ({}, {"SYN_SPAWN": "1"}):
+    marks = {"SYN_MARKS": "1"}  # a thread that is alone takes no locks
+    for env in ({}, {"SYN_SPAWN": "1"}, marks, marks, {**marks, "SYN_SPAWN": "1"}):
         out, _ = run("inc", 4, 3000, "-o", "t.mtc", "--level", "0", env=env)
         counter, counts, _ = truth(out)
         meta, chunks, tail = hosttrace.read("t.mtc")

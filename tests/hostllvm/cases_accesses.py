@@ -294,3 +294,45 @@ def places(w):
         want = {("store", "places.c:7", "main", "numbers"), ("store", "places.c:8", "main", "total")}
         if not want <= got:
             raise Failed(f"{level}: {sorted(got)} lacks {sorted(want - got)}")
+
+
+@case
+def loops(w):
+    """Loops whose entries are left out where they are made: nothing is missing, and each round is in the buffer that realloc
+    gave, with another thread that allocates, too."""
+    with open(w.path("loops.c"), "w") as f:
+        f.write("""#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static volatile int done;
+static void *rings(void *arg) { while (!done) free(malloc(100)); return arg; }
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    volatile short *p = NULL;
+    if (argc > 1)
+        pthread_create(&thread, NULL, rings, NULL);
+    for (long n = 1; n <= 40; n++) {
+        p = realloc((void *)p, 2 * n * 977);
+        printf("%p\\n", (void *)p);
+        for (long i = 0; i < n * 100; i++) {
+            p[i * 9] = 1;
+            p[i] = p[n * 100 - i];
+        }
+    }
+    if (argc > 1) {
+        done = 1;
+        pthread_join(thread, NULL);
+    }
+    return 0;
+}
+""")
+    program = w.path("loops")
+    w.command([w.cc, "--host", "-O1", w.path("loops.c"), "-o", program, "-pthread"])
+    for arguments in ((), ("ring",)):
+        r = w.run(program, *arguments)
+        same("complete, lost", w.end(r.trace), (True, 0))
+        want = [(op, int(base, 16) + 2 * at) for n, base in enumerate(r.stdout.split(), 1) for i in range(n * 100)
+                for op, at in (("store", i * 9), ("load", n * 100 - i), ("store", i))]
+        got = [(a.op, a.address) for a in w.accesses(r.trace) if a.size == 2]
+        same("accesses, first that differs", (len(got), next((x for x in zip(got, want) if x[0] != x[1]), None)), (len(want), None))

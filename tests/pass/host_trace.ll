@@ -32,11 +32,24 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 ; CHECK: call preserve_mostcc void @__mt_host_slow()
 ; CHECK: call preserve_mostcc void @__mt_host_drain()
 ; ATOMIC-LABEL: define void @two(
-; ATOMIC: call void @__mt_host_begin(i32 {{.*}}, i64 {{.*}}, i64 4)
-; ATOMIC-NEXT: %v = load i32, ptr %p
-; ATOMIC-NEXT: call void @__mt_host_end(i32 0)
+; Each access is marked, and appended or between begin and end.
+; ATOMIC: %[[T:[0-9]+]] = load ptr, ptr @__mt_host_current
+; ATOMIC-NEXT: fence syncscope("singlethread") seq_cst
+; ATOMIC-NEXT: %[[OPEN:[0-9]+]] = getelementptr i8, ptr %[[T]], i64 16
+; ATOMIC-NEXT: store i64 1, ptr %[[OPEN]]
+; ATOMIC-NEXT: fence syncscope("singlethread") seq_cst
+; ATOMIC-NEXT: %[[CUR:[0-9]+]] = load ptr, ptr %[[T]]
+; ATOMIC: icmp uge ptr %[[CUR]],
+; ATOMIC: %v = load i32, ptr %p
+; ATOMIC-NEXT: fence syncscope("singlethread") seq_cst
+; ATOMIC-NEXT: getelementptr i8, ptr %[[T]], i64 16
+; ATOMIC-NEXT: store i64 0, ptr
+; ATOMIC-NEXT: fence syncscope("singlethread") seq_cst
+; ATOMIC: icmp eq ptr %{{[0-9]+}}, null
 ; ATOMIC: store i32 %v, ptr %q
-; ATOMIC-NEXT: call void @__mt_host_end(i32 0)
+; ATOMIC-NEXT: fence
+; ATOMIC: call preserve_mostcc void @__mt_host_begin(i32 {{.*}}, i64 {{.*}}, i64 4)
+; ATOMIC: call preserve_mostcc void @__mt_host_end(i32 0)
 ; ONLY-LABEL: define void @two(
 ; ONLY-NOT: ptrtoint ptr %p
 ; ONLY: ptrtoint ptr %q
@@ -71,7 +84,7 @@ define void @apart(ptr %p) {
 ; ATOMIC: %r = cmpxchg
 ; ATOMIC: %[[W:[0-9]+]] = extractvalue { i32, i1 } %r, 1
 ; ATOMIC: xor i1 %[[W]], true
-; ATOMIC: call void @__mt_host_end(i32 %
+; ATOMIC: call preserve_mostcc void @__mt_host_end(i32 %
 define i1 @swap(ptr %p) {
   %r = cmpxchg ptr %p, i32 0, i32 1 seq_cst seq_cst
   %ok = extractvalue { i32, i1 } %r, 1

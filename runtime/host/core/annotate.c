@@ -37,6 +37,7 @@ void mt_atomic_moved(struct mt_core_thread_state *t)
     if (!t->live || t->name < 0 || !t->buffer)
         return;
     mt_spin_lock(&t->lock);
+    mt_turns_close(t); /* then its time is known */
     mt_atomic_event(t, t->time, MT_HOST_EV_SEQ, &seq, 1); /* it takes no time: text has no such line */
     int due = mt_atomic_due(t);
     uint64_t time = t->time;
@@ -99,7 +100,9 @@ static int annotate_enter(struct mt_core_thread_state *t)
         return 1;
     t->busy = 1;
     t->pending = 0;
+    mt_spin_lock(&t->lock); /* alone.c may be at it for another thread */
     mt_turns_close(t);
+    mt_spin_unlock(&t->lock);
     if (t->held)
         mt_order_release(t, 0);
     return 1;

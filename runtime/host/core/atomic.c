@@ -145,8 +145,7 @@ void mt_atomic_flush(struct mt_core_thread_state *t)
         mt_core_sink_put(b);
         t->buffer = other;
     } else {
-        mt_count(&t->lost, b->count);
-        mt_g.incomplete = 1;
+        mt_thread_lost(t, b->count);
         b->count = 0;
     }
     mt_atomic_fresh(t);
@@ -219,8 +218,14 @@ static inline int atomic_begin(struct mt_core_thread_state *t)
     t->busy = 1;
     if (t->held)
         mt_order_release(t, 0);
-    t->pending = mt_on() && mt_atomic_traced(t);
+    __atomic_store_n(&t->pending, mt_on() && mt_atomic_traced(t), __ATOMIC_RELAXED);
     return t->pending;
+}
+
+/* Does it need address locks? */
+static inline int atomic_locks(struct mt_core_thread_state *t)
+{
+    return !mt_g.o->test && !(mt_g.e->marks && (mt_turns(t) || t->turn) && mt_alone_begin(t));
 }
 
 void mt_core_atomic_begin(struct mt_core_thread *pub, const struct mt_core_operand *operands, unsigned count)
@@ -230,7 +235,7 @@ void mt_core_atomic_begin(struct mt_core_thread *pub, const struct mt_core_opera
         return;
     if (atomic_begin(t)) {
         atomic_keep(t, operands, count);
-        if (!mt_g.o->test)
+        if (atomic_locks(t))
             mt_order_acquire(t);
     }
     t->busy = 0;
@@ -244,7 +249,7 @@ void mt_core_atomic_begin_one(struct mt_core_thread *pub, uint64_t address, uint
     if (atomic_begin(t)) {
         t->operand[0] = (struct mt_core_operand){address, site, size};
         t->count = 1;
-        if (!mt_g.o->test && !order_acquire_one(t, address, size))
+        if (atomic_locks(t) && !order_acquire_one(t, address, size))
             mt_order_acquire(t);
     }
     t->busy = 0;
@@ -298,6 +303,39 @@ static inline void end_one(struct mt_core_thread_state *t)
         mt_atomic_write(t, time);
 }
 
+static __attribute__((noinline)) void write_alone(struct mt_core_thread_state *t)
+{
+    unsigned busy = t->busy;
+    t->busy = 1;
+    mt_atomic_write(t, t->time);
+    t->busy = busy;
+}
+
+static void log_alone(struct mt_core_thread_state *t, const struct mt_core_operand *operands, unsigned count,
+                      int failed)
+{
+    mt_turns_close(t);
+    uint64_t time = mt_order_tick(t->time);
+    atomic_keep(t, operands, count);
+    if (failed && !mt_g.o->failed)
+        mark_failed(t);
+    for (uint64_t last = log_access(t, time); time < last;)
+        time = mt_order_tick(time);
+    t->time = time;
+    if (mt_atomic_due(t))
+        write_alone(t);
+    mt_turns_open(t);
+}
+
+/* `pending` until all is logged: who ends this waits for it. */
+static void end_alone(struct mt_core_thread_state *t, const struct mt_core_operand *operands, unsigned count,
+                      int failed)
+{
+    if (mt_on() && (count || t->count))
+        log_alone(t, count ? operands : t->operand, count ? count : t->count, failed);
+    __atomic_store_n(&t->pending, 0, __ATOMIC_RELEASE);
+}
+
 void mt_core_atomic_end(struct mt_core_thread *pub, const struct mt_core_operand *operands, unsigned count,
                         int failed)
 {
@@ -305,6 +343,11 @@ void mt_core_atomic_end(struct mt_core_thread *pub, const struct mt_core_operand
     if (!t || t->busy || !t->pending)
         return;
     t->busy = 1;
+    if (mt_alone(t)) {
+        end_alone(t, operands, count, failed);
+        t->busy = 0;
+        return;
+    }
     t->pending = 0;
     if (count)
         atomic_keep(t, operands, count);
@@ -332,29 +375,6 @@ void mt_core_atomic_end(struct mt_core_thread *pub, const struct mt_core_operand
     t->busy = 0;
 }
 
-static __attribute__((noinline)) void write_alone(struct mt_core_thread_state *t)
-{
-    t->busy = 1;
-    mt_atomic_write(t, t->time);
-    t->busy = 0;
-}
-
-static void log_alone(struct mt_core_thread_state *t, const struct mt_core_operand *operands, unsigned count,
-                      int failed)
-{
-    mt_turns_close(t);
-    uint64_t time = mt_order_tick(t->time);
-    atomic_keep(t, operands, count);
-    if (failed && !mt_g.o->failed)
-        mark_failed(t);
-    for (uint64_t last = log_access(t, time); time < last;)
-        time = mt_order_tick(time);
-    t->time = time;
-    if (mt_atomic_due(t))
-        write_alone(t);
-    mt_turns_open(t);
-}
-
 void mt_core_atomic_alone(struct mt_core_thread *pub, const struct mt_core_operand *operands, unsigned count,
                           int failed)
 {
@@ -378,14 +398,38 @@ void mt_core_atomic_alone_one(struct mt_core_thread *pub, uint64_t address, uint
     mt_turns_open(t);
 }
 
-void mt_core_atomic_drop(struct mt_core_thread *pub)
+/* What begin had; 0: not one operand. */
+static int drop_pending(struct mt_core_thread_state *t, struct mt_core_operand *what)
 {
-    struct mt_core_thread_state *t = pub ? pub->state : NULL;
-    if (!t || t->busy)
-        return;
-    t->pending = 0;
+    int one = t->pending && t->count == 1;
+    *what = t->operand[0];
     if (t->held)
         mt_order_release(t, 0);
+    __atomic_store_n(&t->pending, 0, __ATOMIC_RELEASE);
+    return one;
+}
+
+/* What was appended last. */
+static int drop_appended(struct mt_core_thread_state *t, struct mt_core_operand *what)
+{
+    if (t->pub.cur <= t->mark)
+        return 0;
+    const struct mt_host_entry *e = t->pub.cur - 1;
+    *what = (struct mt_core_operand){e->address, e->site, e->size};
+    __atomic_store_n(&t->pub.cur, t->pub.cur - 1, __ATOMIC_RELEASE);
+    return 1;
+}
+
+int mt_core_atomic_drop(struct mt_core_thread *pub, struct mt_core_operand *what)
+{
+    struct mt_core_thread_state *t = pub ? pub->state : NULL;
+    struct mt_core_operand unused;
+    if (!t || t->busy)
+        return 0;
+    what = what ? what : &unused;
+    int one = pub->open && !t->pending && mt_alone(t) ? drop_appended(t, what) : drop_pending(t, what);
+    __atomic_store_n(&pub->open, 0, __ATOMIC_RELEASE);
+    return one;
 }
 
 /* ---- threads ---- */

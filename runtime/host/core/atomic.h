@@ -38,6 +38,18 @@ static inline int mt_turns(const struct mt_core_thread_state *t)
 {
     return t->mark != NULL;
 }
+/* alone.c: a thread that is the only one appends as in a turn that ends when another one comes. A thread
+ * begins, and ends; the threads lock is held. */
+void mt_alone_join(struct mt_core_thread_state *t);
+void mt_alone_part(const struct mt_core_thread_state *t);
+/* The thread, which is pending, begins an access: 1: without locks; 0: it is not alone (any more). To be
+ * asked if mt_alone or t->turn. */
+int mt_alone_begin(struct mt_core_thread_state *t);
+/* Between the two. */
+static inline int mt_alone(const struct mt_core_thread_state *t)
+{
+    return mt_turns(t) && mt_g.e->marks;
+}
 /* Are this thread's accesses part of the trace now? */
 int mt_atomic_traced(const struct mt_core_thread_state *t);
 /* lag.c: no thread's time in the file is further below `time` than -d allows, so `time` may be written. No

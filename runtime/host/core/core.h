@@ -81,6 +81,9 @@ struct mt_core_engine {
     /* Only one thread at a time runs in insn mode, too: its entries may be appended as in mat mode, in a turn
      * (mt_core_turn_begin); the instruction itself is operand 0 and comes first. */
     int insn_turns;
+    /* It sets `open` of struct mt_core_thread around what it appends in atomic mode: a thread that is the
+     * only one may then append, as in mat mode, accesses of instructions with one operand (alone.c). */
+    int marks;
 };
 
 /* Opens the output and starts. 0, or -1: *why is a sentence for the user; everything below then does nothing.
@@ -120,6 +123,10 @@ struct mt_core_thread {
      * mt_core_record instead. Others set limit to NULL to get the thread's attention (events, signals):
      * written with __atomic_*. An engine appends whether tracing is on or not. */
     struct mt_host_entry *cur, *limit;
+    /* Engines with `marks`: 1 from before cur is read until an access of atomic mode that is appended has
+     * been made. Only the thread writes it, with compiler barriers after 1 and around 0. Then, if limit is
+     * NULL, mt_core_atomic_end. */
+    uint64_t open;
     /* The core's own. */
     struct mt_core_thread_state *state;
     void *engine; /* the engine's */
@@ -133,6 +140,9 @@ void mt_core_thread_end(struct mt_core_thread *t);
 /* The slow half of mt_core_access: hands over a full buffer, takes note of what happened elsewhere, and
  * records this access (text output and --threshold look each access up here, while it is true). */
 void mt_core_record(struct mt_core_thread *t, uint32_t site, uint64_t address, uint32_t size);
+/* Mat mode: makes room for more entries if they are wanted: 1: cur < limit holds, until others want the
+ * thread's attention. */
+int mt_core_room(struct mt_core_thread *t);
 /* So many accesses of this thread have no record. */
 void mt_core_lost(struct mt_core_thread *t, uint64_t count);
 /* The sequence number has moved (a CUDA call of this thread has been made): this thread logs it now, the
@@ -221,8 +231,9 @@ void mt_core_turn_end(struct mt_core_thread *t);
 void mt_core_turn_stolen(struct mt_core_thread *t);
 /* mt_core_atomic_alone for one operand, of no compare-and-swap that failed. */
 void mt_core_atomic_alone_one(struct mt_core_thread *t, uint64_t address, uint32_t site, uint32_t size);
-/* Releases without logging: the instruction did not execute (fault, signal before it). */
-void mt_core_atomic_drop(struct mt_core_thread *t);
+/* Releases without logging: the instruction did not execute (fault, signal before it). With one operand: 1
+ * and *what, to begin again if it is executed after all; else 0. what may be NULL. */
+int mt_core_atomic_drop(struct mt_core_thread *t, struct mt_core_operand *what);
 /* The next access of this thread may not be atomic with its record. */
 void mt_core_context_change(struct mt_core_thread *t);
 

@@ -8,6 +8,8 @@
 #define OPERANDS 8u /* more of them that may follow where a buffer should end */
 #define RESERVE (PARK + MT_CORE_SLACK + OPERANDS + 8u)
 #define END(b) (&(b)->entry[MT_BUFFER_ENTRIES_MAX])
+#define PIECE 2048u /* entries until the next look for repeats: they are in the processor's first cache */
+#define ITEMS_MAX (1u << 18) /* accesses of a buffer, those left out included */
 
 int mt_mat_active(const struct mt_core_thread_state *t)
 {
@@ -61,10 +63,30 @@ static void hand_over(struct mt_core_thread_state *t)
         mt_core_sink_put(b);
         t->buffer = other;
     } else {
-        mt_count(&t->lost, b->count);
-        mt_g.incomplete = 1;
+        mt_thread_lost(t, b->count + b->left_out);
+        b->left_out = 0;
     }
     set_cur(t, t->buffer->entry);
+    t->looked = t->pub.cur;
+}
+
+/* What repeats in the newest piece is left out. */
+static void mat_shorten(struct mt_core_thread_state *t)
+{
+    struct mt_buffer *b = t->buffer;
+    uint64_t before = t->repeats.left_out;
+    if (!mt_g.o->container || t->window != MT_APPEND || t->pub.cur - t->looked < PIECE)
+        return;
+    set_cur(t, mt_mtc_shorten(&t->repeats, b->entry, t->looked, t->pub.cur));
+    b->left_out += t->repeats.left_out - before;
+    t->looked = t->pub.cur;
+}
+
+static int mat_full(const struct mt_core_thread_state *t)
+{
+    const struct mt_buffer *b = t->buffer;
+    return t->pub.cur >= END(b) - RESERVE ||
+           (uint64_t)(t->pub.cur - b->entry) + b->left_out > ITEMS_MAX - 2 * PIECE;
 }
 
 /* After the end: entries go nowhere, and not where somebody may still be writing them out. */
@@ -109,11 +131,12 @@ void mt_mat_look(struct mt_core_thread_state *t)
     enum mt_core_window want = mat_wanted(t);
     if (t->window == MT_DISCARD)
         set_cur(t, t->kept);
-    struct mt_host_entry *limit = END(t->buffer) - RESERVE;
-    if (t->pub.cur >= limit) {
+    mat_shorten(t);
+    if (mat_full(t))
         hand_over(t);
-        limit = END(t->buffer) - RESERVE;
-    }
+    struct mt_host_entry *limit = END(t->buffer) - RESERVE;
+    if (limit - t->pub.cur > PIECE)
+        limit = t->pub.cur + PIECE;
     if (want != MT_DISCARD && mt_g.o->container)
         log_seq(t);
     t->window = want;
@@ -129,7 +152,7 @@ void mt_mat_look(struct mt_core_thread_state *t)
 void mt_mat_start(struct mt_core_thread_state *t)
 {
     t->live = 1;
-    t->kept = t->pub.cur = t->buffer->entry;
+    t->kept = t->looked = t->pub.cur = t->buffer->entry;
     t->window = MT_APPEND;
     if (mt_g.o->container) {
         mat_event(t, MT_HOST_EV_THREAD_START, &t->number, 1);
@@ -233,6 +256,22 @@ void mt_core_record(struct mt_core_thread *pub, uint32_t site, uint64_t address,
     t->busy = 0;
 }
 
+int mt_core_room(struct mt_core_thread *pub)
+{
+    struct mt_core_thread_state *t = pub->state;
+    if (mt_g.o->mode != MT_CORE_MAT || t->busy || !t->live)
+        return 0;
+    t->busy = 1;
+    mt_spin_lock(&t->lock);
+    if (t->buffer && t->pub.cur >= t->buffer->entry && t->pub.cur <= END(t->buffer))
+        mt_mat_look(t);
+    int room = t->buffer && t->window == MT_APPEND && t->pub.cur >= t->buffer->entry &&
+               t->pub.cur < __atomic_load_n(&t->pub.limit, __ATOMIC_RELAXED);
+    mt_spin_unlock(&t->lock);
+    t->busy = 0;
+    return room;
+}
+
 /* ---- events from outside ---- */
 
 void mt_core_moved(struct mt_core_thread *pub)
@@ -253,7 +292,7 @@ void mt_core_moved(struct mt_core_thread *pub)
 void mt_mat_end(struct mt_core_thread_state *t)
 {
     if (t->busy) { /* a jump out of the core, after a fault there: its own lock will never be free */
-        mt_count(&t->lost, t->buffer ? (uint64_t)(t->pub.cur - t->buffer->entry) : 0);
+        mt_count(&t->lost, t->buffer ? (uint64_t)(t->pub.cur - t->buffer->entry) + t->buffer->left_out : 0);
         mt_g.incomplete = 1;
         return;
     }

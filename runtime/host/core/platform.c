@@ -120,6 +120,18 @@ void mt_plat_signals_back(uint64_t mask)
     mt_sys(__NR_rt_sigprocmask, SET_MASK, (long)&mask, 0, sizeof mask, 0, 0);
 }
 
+#define BARRIER_EXPEDITED 8 /* MEMBARRIER_CMD_PRIVATE_EXPEDITED */
+#define BARRIER_REGISTER 16 /* what allows it */
+
+int mt_plat_barrier(void)
+{
+    static int registered;
+    if (!registered && mt_sys(__NR_membarrier, BARRIER_REGISTER, 0, 0, 0, 0, 0))
+        return -1;
+    registered = 1;
+    return mt_sys(__NR_membarrier, BARRIER_EXPEDITED, 0, 0, 0, 0, 0) ? -1 : 0;
+}
+
 void mt_plat_pause(unsigned step)
 {
     if (step < SPINS)

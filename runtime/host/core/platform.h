@@ -50,6 +50,9 @@ static inline void mt_spin_unlock(struct mt_spin *l)
 }
 /* 0, or -1 when it is not free for `ns`; time in which busy() is not 0 does not count. */
 int mt_spin_lock_for(struct mt_spin *l, uint64_t ns, int (*busy)(void));
+/* All running threads of the process pass a full memory barrier before it returns. 0, or -1: the kernel does
+ * not do that here. The first call is quick only as long as there is one thread. */
+int mt_plat_barrier(void);
 /* One step of waiting, the `step`th: pause, then yield, then sleep. */
 void mt_plat_pause(unsigned step);
 

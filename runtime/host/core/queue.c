@@ -119,7 +119,7 @@ static int queue_make(struct job *job)
     uint64_t items = 0, seq = b->seq, first = b->seq;
     size_t bytes = b->count;
     enum mt_mtc_chunk_type type = MT_MTC_HOST;
-    job->lost = b->kind == MT_BUFFER_META ? 0 : b->count;
+    job->lost = b->kind == MT_BUFFER_META ? 0 : b->count + b->left_out;
     if (queue_equip(job))
         return ENOMEM;
     if (b->kind == MT_BUFFER_META) {
@@ -252,7 +252,7 @@ static void queue_abandon(void)
     for (; q.appended != q.popped; q.appended++)
         q.ring[q.appended % JOBS]->state = TAKEN;
     for (; q.head; q.head = q.head->next)
-        dropped += q.head->kind == MT_BUFFER_META ? 0 : q.head->count;
+        dropped += q.head->kind == MT_BUFFER_META ? 0 : q.head->count + q.head->left_out;
     q.tail = NULL;
     q.waiting = 0;
     mt_spin_unlock(&q.lock);

@@ -125,7 +125,7 @@ struct mt_buffer *mt_core_sink_buffer(enum mt_buffer_kind kind, uint64_t thread,
         b->kind = kind;
         b->thread = thread;
         b->seq = seq;
-        b->count = 0;
+        b->count = b->left_out = 0;
     }
     return b;
 }

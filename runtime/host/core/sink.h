@@ -14,9 +14,10 @@ enum mt_buffer_kind { MT_BUFFER_ENTRIES, MT_BUFFER_TIMED, MT_BUFFER_COUNTED, MT_
 struct mt_buffer {
     struct mt_buffer *next;
     enum mt_buffer_kind kind;
-    uint64_t thread; /* number; UINT64_MAX: of no thread */
-    uint64_t seq;    /* in force at its first entry */
-    uint64_t count;  /* entries, or bytes of text */
+    uint64_t thread;   /* number; UINT64_MAX: of no thread */
+    uint64_t seq;      /* in force at its first entry */
+    uint64_t count;    /* entries, or bytes of text */
+    uint64_t left_out; /* accesses that entries stand for (MT_MTC_REPEAT) */
     union {
         struct mt_host_entry entry[1];
         struct mt_host_timed_entry timed[1];

@@ -2,6 +2,7 @@
 #ifndef MT_HOST_STATE_H
 #define MT_HOST_STATE_H
 #include <stddef.h>
+#include "container/writer.h"
 #include "core.h"
 #include "index.h"
 #include "platform.h"
@@ -42,12 +43,14 @@ struct mt_core_thread_state {
 
     /* mat */
     enum mt_core_window window;
-    int parked;                 /* tracing has ended; buffer->count says what is in it */
-    struct mt_host_entry *kept; /* MT_DISCARD: end of what belongs to the trace */
-    uint64_t seq;               /* logged last */
-    uint64_t bell;              /* mt_g.bell when it last looked around */
-    uint64_t depth, outer;      /* inside --routine: depth, stack pointer of the outermost (0: not known) */
-    uint64_t outside;           /* accesses left out: in no allocation */
+    int parked;                   /* tracing has ended; buffer->count says what is in it */
+    struct mt_host_entry *kept;   /* MT_DISCARD: end of what belongs to the trace */
+    struct mt_host_entry *looked; /* up to there it was looked for repeats */
+    struct mt_mtc_repeats repeats;
+    uint64_t seq;          /* logged last */
+    uint64_t bell;         /* mt_g.bell when it last looked around */
+    uint64_t depth, outer; /* inside --routine: depth, stack pointer of the outermost (0: not known) */
+    uint64_t outside;      /* accesses left out: in no allocation */
     uint64_t realloc_base, realloc_id;
     struct mt_meaning cache[MT_CACHE];
     unsigned next_cache, last_cache; /* to be replaced; that answered last */
@@ -60,10 +63,10 @@ struct mt_core_thread_state {
     uint64_t time, written /* newest time in the file */;
     struct mt_host_entry *mark; /* counted buffers: up to there `running` is the time of what is in it; */
     uint64_t running;           /* each entry after is one access and one later */
-    int turn;                   /* between mt_core_turn_begin and _end */
+    int turn;                   /* between mt_core_turn_begin and _end; or it is alone (alone.c) */
     unsigned accesses;          /* since it last looked how far others lag, by whomever written */
     char *text;                 /* a piece of it, while it is printed */
-    int pending;                /* between begin and end */
+    int pending;                /* between begin and end; alone.c waits for its end */
     unsigned count;             /* operands of begin */
     struct mt_core_operand operand[MT_CORE_OPERANDS];
     unsigned held; /* address locks in lock_at; UINT32_MAX: all */
@@ -89,6 +92,7 @@ struct mt_core_global {
     struct mt_spin threads_lock;
     struct mt_core_thread_state **slot;
     uint32_t slots;   /* in use, dead ones included */
+    uint32_t lives;   /* threads that live */
     uint64_t numbers; /* threads so far */
     uint64_t refused;
     uint64_t latest; /* newest time at which all threads were synchronised */
@@ -118,6 +122,8 @@ void mt_core_fail(const char *format, ...) __attribute__((format(printf, 1, 2)))
 
 /* thread.c: every live thread looks around at its next access. Async-signal safe. */
 void mt_core_ring(void);
+/* A buffer is full and there is no memory for another one: what is in it is lost. Said once. */
+void mt_thread_lost(struct mt_core_thread_state *t, uint64_t count);
 /* What all threads together, ended ones too, have lost and left out. */
 struct mt_sums {
     uint64_t lost, outside, left;

@@ -64,6 +64,7 @@ struct mt_core_thread *mt_core_thread_start(uint64_t native_id)
         b->thread = t->number = mt_g.numbers++;
         t->buffer = b;
         t->seq = b->seq;
+        mt_alone_join(t);
         if (mt_g.o->mode == MT_CORE_MAT)
             mt_mat_start(t);
         else
@@ -109,6 +110,7 @@ void mt_core_thread_end(struct mt_core_thread *pub)
         if (t->buffer && mt_on())
             mt_core_sink_return(t->buffer);
         t->buffer = NULL;
+        mt_alone_part(t);
         __atomic_store_n(&t->live, 0, __ATOMIC_RELEASE);
     }
     mt_spin_unlock(&mt_g.threads_lock);
@@ -128,6 +130,13 @@ void mt_core_ring(void)
 void mt_core_lost(struct mt_core_thread *t, uint64_t count)
 {
     mt_count(&t->state->lost, count);
+}
+
+void mt_thread_lost(struct mt_core_thread_state *t, uint64_t count)
+{
+    mt_count(&t->lost, count);
+    if (!__atomic_exchange_n(&mt_g.incomplete, 1, __ATOMIC_RELAXED))
+        mt_plat_report("Cannot allocate memory for a buffer: accesses are lost, the trace is incomplete");
 }
 
 /* At the end: threads may still come and go, but not keep us. */

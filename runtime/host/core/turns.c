@@ -76,7 +76,8 @@ void mt_turns_open(struct mt_core_thread_state *t)
     t->time = t->time > mt_order_alone ? t->time : mt_order_alone;
     turns_move(t, t->time);
     __atomic_store_n(&t->pub.limit, limit_of(t), __ATOMIC_SEQ_CST);
-    if (!mt_on()) /* switched off meanwhile */
+    if (!mt_on() ||
+        !__atomic_load_n(&t->turn, __ATOMIC_SEQ_CST)) /* switched off meanwhile, or not alone any more */
         __atomic_store_n(&t->pub.limit, NULL, __ATOMIC_RELAXED);
 }
 

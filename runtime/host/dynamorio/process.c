@@ -358,7 +358,7 @@ static dr_signal_action_t on_signal(void *drcontext, dr_siginfo_t *info)
     if (to != 1)
         process_broken_off(t, info);
     if (mt_client.mode == MT_CORE_ATOMIC && !mt_client.turns && t->core) {
-        mt_core_atomic_drop(t->core);
+        mt_core_atomic_drop(t->core, NULL);
         mt_core_context_change(t->core);
     }
     if (to == 0 && process_kills(number) && !info->blocked) {

@@ -5,7 +5,7 @@
 #define MT_HOST_LLVM_ABI_H
 #include <stdint.h>
 
-#define MT_HOST_ABI 2u
+#define MT_HOST_ABI 3u
 
 /* One operand of one instruction. Strings are offsets into the module's blob (0: ""): no relocations. */
 struct mt_host_row {

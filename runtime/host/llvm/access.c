@@ -95,13 +95,17 @@ void mt_atomic_begin(const struct mt_core_operand *o, unsigned n)
     access_lock();
 }
 
-void __mt_host_begin(uint32_t site, uint64_t address, uint64_t bytes)
+void mt_begin(uint32_t site, uint64_t address, uint64_t bytes)
 {
+    access_leave();
+    if (__builtin_expect(mt_self.state == 2 || mt_phase == MT_PHASE_OFF, 0)) {
+        mt_waste();
+        return;
+    }
     if (!mt_atomic) {
         mt_access(site, address, bytes);
         return;
     }
-    access_leave();
     mt_enter_access();
     struct mt_core_thread *t = bytes ? mt_llvm_thread() : NULL;
     if (!t) {
@@ -144,7 +148,7 @@ void __mt_host_begin_lanes(const uint64_t *address, uint64_t mask, uint64_t elem
     begin_all(o, access_each(o, address, mask, element, site));
 }
 
-void __mt_host_end(uint32_t failed)
+void mt_end(uint32_t failed)
 {
     struct mt_self *s = &mt_self;
     if (!mt_atomic || !s->core)

@@ -2,6 +2,7 @@
  * libmemtrace-host.so share. */
 #ifndef MT_HOST_LLVM_ENTRY_H
 #define MT_HOST_LLVM_ENTRY_H
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,7 +22,9 @@ extern MT_ENTRY __thread const struct mt_host_alloc_location *__mt_host_place;
 /* Called with all registers but r11 and the vector registers preserved (thunk.S):
  *   __mt_host_record(address, site | size << 32)   one access for which there was no room
  *   __mt_host_slow()    before a group for which there was no room: current is a scratch buffer afterwards
- *   __mt_host_drain()   after a group whose limit is NULL */
+ *   __mt_host_drain()   after a group whose limit is NULL
+ *   __mt_host_begin(site, address, bytes)   before an access of host=atomic that could not be appended
+ *   __mt_host_end(failed)   after one of host=atomic, where limit is NULL or it was not appended */
 MT_ENTRY void __mt_host_register(const struct mt_host_module *m);
 MT_ENTRY void __mt_host_block(uint64_t address, uint64_t bytes, uint32_t site);
 /* Lanes of `element` bytes from `address` on, those whose bit is set. */
@@ -31,13 +34,11 @@ MT_ENTRY void __mt_host_lanes(const uint64_t *address, uint64_t mask, uint64_t e
 MT_ENTRY void __mt_host_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
                              uint64_t result);
 MT_ENTRY void __mt_host_untraced(void);
-MT_ENTRY void __mt_host_begin(uint32_t site, uint64_t address, uint64_t bytes);
 MT_ENTRY void __mt_host_begin_copy(uint32_t site, uint64_t from, uint64_t to, uint64_t bytes);
 MT_ENTRY void __mt_host_begin_masked(uint64_t address, uint64_t mask, uint64_t element, uint32_t site);
 MT_ENTRY void __mt_host_begin_lanes(const uint64_t *address, uint64_t mask, uint64_t element, uint32_t site);
 MT_ENTRY void __mt_host_begin_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c,
                                    uint64_t d, uint64_t result);
-MT_ENTRY void __mt_host_end(uint32_t failed);
 MT_ENTRY void __mt_host_enter(uint32_t function, uint64_t sp, uint64_t a, uint64_t b, uint64_t c);
 MT_ENTRY void __mt_host_leave(uint32_t function, uint64_t sp, uint64_t value);
 MT_ENTRY void __mt_host_unwound(uint64_t sp);
@@ -84,6 +85,7 @@ struct mt_self {
     int locked;     /* atomic mode: between begin and end */
     /* in the core, where neither a handler nor pthread_cancel may end or leave us with its locks */
     unsigned inside;
+    int asynchronous;              /* its cancellation, now */
     int cancel_state, cancel_type; /* the thread's own; state -1: it is as it was */
     int held;                      /* a signal came meanwhile: all wait, blocked … */
     sigset_t held_mask;            /* … until this mask is back */
@@ -104,14 +106,37 @@ struct mt_core_thread *mt_llvm_thread(void);
 int mt_threads_open(void);
 void mt_thread_off(void); /* this thread: in the child of a fork */
 void mt_access(uint32_t site, uint64_t address, uint64_t bytes);
+/* This thread is not traced any more: it appends where nobody looks. */
+void mt_waste(void);
 /* Brackets around all that calls the core, nested ones too. At the end of the outermost one the signals that
  * came meanwhile are delivered: their handlers may leave us, and so may pthread_cancel. */
 void mt_enter(void);
-void mt_enter_access(void); /* the same around one access of atomic mode */
 void mt_leave(void);
-void mt_cancel_back(void); /* inside of them: a function of the program's is called */
 void mt_cancel_hold(void);
-void mt_cancel_defer(void); /* as mt_enter_access does */
+void mt_cancel_ask(void);
+void mt_cancel_restore(void);
+/* Inside of them: a function of the program's is called. */
+static inline void mt_cancel_back(void)
+{
+    if (mt_self.cancel_state >= 0 || mt_self.cancel_type != PTHREAD_CANCEL_DEFERRED)
+        mt_cancel_restore();
+}
+/* An access of atomic mode calls no function that is a point of cancellation, so its state may stay as it is:
+ * to change it would cost more than all the rest. */
+static inline void mt_cancel_defer(void)
+{
+    mt_self.cancel_state = -1;
+    mt_self.cancel_type = PTHREAD_CANCEL_DEFERRED;
+    if (mt_self.state != 1 || mt_self.asynchronous)
+        mt_cancel_ask();
+}
+/* As mt_enter around one access of atomic mode. */
+static inline void mt_enter_access(void)
+{
+    if (!mt_self.inside++)
+        mt_cancel_defer();
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
 /* signal.c */
 void mt_signals_release(void);     /* what came while we were inside */
 int mt_signals_open(int switches); /* switches: SIGUSR1 and SIGUSR2 turn tracing on and off */
@@ -120,6 +145,11 @@ void mt_signals_close(void);       /* what would end the program ends it without
 void mt_handler_left(void);        /* out of a handler by longjmp: the thread goes on as usual */
 /* access.c: functions that an exception has left. */
 void mt_frames_above(uint64_t sp);
+/* An access of atomic mode that was appended is under way. */
+static inline int mt_access_open(const struct mt_self *s)
+{
+    return mt_atomic && s->core && s->core->open;
+}
 /* n 0: nothing. */
 void mt_atomic_begin(const struct mt_core_operand *o, unsigned n);
 /* module.c: is it in an object with instrumented code? */

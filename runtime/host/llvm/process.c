@@ -88,7 +88,8 @@ static const struct mt_core_engine engine = {.name = "llvm",
                                              .sequence = mt_llvm_sequence,
                                              .spawn = process_spawn,
                                              .join = process_join,
-                                             .report = process_report};
+                                             .report = process_report,
+                                             .marks = 1};
 
 /* The settings as the CUDA runtime has them, which complains about bad ones when it is there. */
 static const char *from_environment(const char *name, void *context)

@@ -120,15 +120,18 @@ static void signal_again(int sig, siginfo_t *info)
         syscall(SYS_tgkill, process, thread, sig);
 }
 
-/* The access of atomic mode, or the core itself: the handler cannot wait for the end of that. */
-static void signal_fault(struct mt_self *s)
+/* The access of atomic mode, or the core itself: the handler cannot wait for the end of that. 1: *what is an
+ * access that begins again if the handler returns. */
+static int signal_fault(struct mt_self *s, struct mt_core_operand *what)
 {
-    if (s->locked)
-        mt_core_atomic_drop(s->core);
-    else
+    int dropped = 0, inside = s->inside != 0;
+    if (s->locked || mt_access_open(s))
+        dropped = mt_core_atomic_drop(s->core, what);
+    else if (inside)
         mt_cancel_back();
     s->locked = 0;
     s->inside = 0;
+    return dropped;
 }
 
 /* Inside of the core a handler might jump out of it, end the thread or record into what is being changed:
@@ -138,7 +141,7 @@ static int signal_hold(struct mt_self *s, int sig, siginfo_t *info, ucontext_t *
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     struct sigaction ours;
     sigset_t all;
-    if (!s->inside || mt_phase != MT_PHASE_ON)
+    if ((!s->inside && !mt_access_open(s)) || mt_phase != MT_PHASE_ON)
         return 0;
     sigfillset(&all);
     for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++) {
@@ -148,6 +151,8 @@ static int signal_hold(struct mt_self *s, int sig, siginfo_t *info, ucontext_t *
     }
     s->held_mask = context->uc_sigmask;
     s->held = 1;
+    if (mt_access_open(s)) /* it calls us after the access then */
+        __atomic_store_n(&s->core->limit, NULL, __ATOMIC_RELAXED);
     context->uc_sigmask = all;
     sigaddset(&all, sig);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
@@ -167,14 +172,15 @@ static void signal_trampoline(int sig, siginfo_t *info, void *context)
 {
     struct mt_self *s = &mt_self;
     struct sigaction a = program[sig];
-    int saved = errno, ours = 0;
-    const greg_t *at = ((const ucontext_t *)context)->uc_mcontext.gregs;
+    int saved = errno, ours = 0, again = 0;
+    struct mt_core_operand faulted;
+    const greg_t *at = ((const ucontext_t *)context)->uc_mcontext.gregs, ip = at[REG_RIP];
     if (signal_hold(s, sig, info, context)) {
         errno = saved;
         return;
     }
-    if (s->inside && mt_phase == MT_PHASE_ON)
-        signal_fault(s);
+    if ((s->inside || mt_access_open(s)) && mt_phase == MT_PHASE_ON)
+        again = signal_fault(s, &faulted);
     if (a.sa_flags & SA_RESETHAND)
         signal_reset(sig);
     if (s->core && mt_phase == MT_PHASE_ON && !s->handlers && !s->ours) {
@@ -192,6 +198,8 @@ static void signal_trampoline(int sig, siginfo_t *info, void *context)
         s->handlers--;
         close_handler(s);
     }
+    if (again && mt_phase == MT_PHASE_ON && at[REG_RIP] == ip)
+        mt_atomic_begin(&faulted, 1);
 }
 
 /* The same signal, or another one, often comes twice (terminals and timeout send it to the group): whoever is
@@ -220,8 +228,8 @@ static void signal_fatal(int sig, siginfo_t *info, void *context)
         errno = saved;
         return;
     }
-    if (mt_self.locked)
-        signal_fault(&mt_self);
+    if (mt_self.locked || mt_access_open(&mt_self))
+        signal_fault(&mt_self, NULL);
     end_trace();
     stands_in[sig] = 0;
     kernel_action(sig, &plain, NULL);

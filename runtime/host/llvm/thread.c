@@ -54,32 +54,33 @@ void mt_cancel_hold(void)
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &mt_self.cancel_type);
 }
 
-/* An access of atomic mode calls no function that is a point of cancellation, so its state may stay as it is:
- * to change it would cost more than all the rest. */
-void mt_cancel_defer(void)
+void mt_cancel_ask(void)
 {
-    if (mt_self.state != 1) {
+    if (mt_self.state != 1)
         mt_cancel_hold();
-        return;
-    }
-    mt_self.cancel_state = -1;
-    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &mt_self.cancel_type);
+    else
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &mt_self.cancel_type);
+}
+
+/* The program's calls, and ours: so an access need not ask. */
+MT_ENTRY int pthread_setcanceltype(int type, int *old)
+{
+    static int (*real)(int, int *);
+    if (!real)
+        real = (int (*)(int, int *))mt_next("pthread_setcanceltype");
+    int rc = real(type, old);
+    if (!rc)
+        mt_self.asynchronous = type == PTHREAD_CANCEL_ASYNCHRONOUS;
+    return rc;
 }
 
 /* An asynchronous one that came meanwhile ends the thread here. */
-void mt_cancel_back(void)
+void mt_cancel_restore(void)
 {
     if (mt_self.cancel_state >= 0)
         pthread_setcancelstate(mt_self.cancel_state, NULL);
     if (mt_self.cancel_type != PTHREAD_CANCEL_DEFERRED)
         pthread_setcanceltype(mt_self.cancel_type, NULL);
-}
-
-void mt_enter_access(void)
-{
-    if (!mt_self.inside++)
-        mt_cancel_defer();
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 void mt_enter(void)
@@ -105,8 +106,8 @@ void mt_leave(void)
  */
 static void thread_free(struct mt_self *s)
 {
-    if (s->locked && s->core)
-        mt_core_atomic_drop(s->core);
+    if (s->core && (s->locked || mt_access_open(s)))
+        mt_core_atomic_drop(s->core, NULL);
     s->locked = 0;
     s->inside = 0;
     if (s->held)
@@ -219,6 +220,11 @@ static void thread_overflow(struct mt_self *s)
     s->handler.cur = s->handler.limit;
 }
 
+void mt_waste(void)
+{
+    use_scratch(&mt_self, 1);
+}
+
 void mt_slow(void)
 {
     struct mt_self *s = &mt_self;
@@ -226,7 +232,7 @@ void mt_slow(void)
     struct mt_core_thread *t = mt_llvm_thread();
     if (__mt_host_current == &s->handler)
         thread_overflow(s);
-    else {
+    else if (!t || mt_phase == MT_PHASE_OFF || !mt_core_room(t)) {
         int off = s->state == 2 || mt_phase == MT_PHASE_OFF;
         s->lost += !t && !off; /* too early, or inside the tracer */
         use_scratch(s, off);

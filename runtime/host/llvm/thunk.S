@@ -42,4 +42,6 @@
     entry __mt_host_record, mt_record
     entry __mt_host_slow, mt_slow
     entry __mt_host_drain, mt_drain
+    entry __mt_host_begin, mt_begin
+    entry __mt_host_end, mt_end
     .section .note.GNU-stack, "", @progbits

@@ -107,7 +107,7 @@ static VOID on_context_change(THREADID tid, CONTEXT_CHANGE_REASON reason, const 
 {
     struct mt_pin_thread *s = threads_self(tid);
     if (mt_pin_mode == MT_CORE_ATOMIC && s->core) {
-        mt_core_atomic_drop(s->core); /* still held: the instruction faulted and did not execute */
+        mt_core_atomic_drop(s->core, NULL); /* still held: the instruction faulted and did not execute */
         mt_core_context_change(s->core);
     }
     if (reason == CONTEXT_CHANGE_REASON_FATALSIGNAL)
