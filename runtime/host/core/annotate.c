@@ -37,7 +37,7 @@ void mt_atomic_moved(struct mt_core_thread_state *t)
     if (!t->live || t->name < 0 || !t->buffer)
         return;
     mt_spin_lock(&t->lock);
-    mt_turns_close(t); /* then its time is known */
+    mt_turns_close(t);                                    /* then its time is known */
     mt_atomic_event(t, t->time, MT_HOST_EV_SEQ, &seq, 1); /* it takes no time: text has no such line */
     int due = mt_atomic_due(t);
     uint64_t time = t->time;

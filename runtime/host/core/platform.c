@@ -33,12 +33,6 @@ uint64_t mt_plat_now_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* CLOCK_REALTIME */
-static uint64_t plat_wall_ns(void)
-{
-    return clock_ns(CLOCK_REALTIME);
-}
-
 void mt_plat_sleep_ns(uint64_t ns)
 {
     long ts[2] = {(long)(ns / 1000000000u), (long)(ns % 1000000000u)};

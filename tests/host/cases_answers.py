@@ -1,0 +1,142 @@
+"""What a user gets to see of a host program: planted faults, each named; misses as cachegrind counts them; what dhat says of blocks."""
+import json
+import os
+import re
+import shutil
+
+from harness import Skipped, case, holds, same
+from world import ENGINES, MACHINE
+
+
+def marks(path):
+    """{mark: "file:line"} of the comments /* MARK */ at ends of lines."""
+    out = {}
+    with open(path, encoding="utf-8") as f:
+        for number, line in enumerate(f, 1):
+            mark = re.search(r"/\* ([A-Z]+) \*/$", line.rstrip())
+            if mark:
+                out[mark[1]] = f"{path}:{number}"
+    return out
+
+
+def close(what, got, want, part):
+    holds(f"{what}: {got}, not {want} or {100 * part} % from it", abs(got - want) <= part * want)
+
+
+def extract(w, trace, *words):
+    return w.call([w.tool("mt-extract"), "-q", *words, trace]).stdout
+
+
+@case("answers.planted", *ENGINES)
+def planted(w):
+    """Ten faults, each named by the summary or by one table that it leads to."""
+    source = os.path.join(w.src, "planted.c")
+    at = {k: v.replace(w.src + "/", "") for k, v in marks(source).items()}
+    program = w.compile("planted.c", "-O1", atomic=True)
+    trace = w.host("atomic", *(() if w.engine == "llvm" else ("--library=data",)), "--", program, source).trace
+    summary = extract(w, trace, "-f", "summary")
+    out = json.loads(extract(w, trace, "-s", "misses,bounces,lines"))
+    misses = {m["line"].rsplit("/", 1)[-1]: m for m in out["misses"]["lines"]}
+    # 1: a matrix by columns. Each of 256 * 256 loads misses and uses 8 bytes of 64.
+    columns = misses[at["COLUMNS"]]
+    same("columns", (columns["accesses"], columns["misses"], columns["used"], columns["fetched"]), (65536, 65536, 524288, 4194304))
+    holds(f"columns in the summary: {summary}", re.search(r"^! .*most is fetched in vain by " + at["COLUMNS"], summary, re.M))
+    # 2, 3: a stride of 128 bytes, one member of a struct of 64 bytes.
+    for mark, loads in (("STRIDED", 4096), ("MEMBER", 4000)):
+        m = misses[at[mark]]
+        close(f"{mark}: misses", m["misses"], loads, 0.01)
+        close(f"{mark}: used of 64 bytes", m["used"] * 8, m["fetched"], 0.01)
+    # 4: counters side by side go to and fro, nearly always for other bytes.
+    counters = [b for b in out["bounces"] if b["label"].endswith(" counters") and b["from"].endswith(at["FALSE"]) and b["to"].endswith(at["FALSE"])]
+    holds(f"counters: {out['bounces']}", counters and sum(b["times"] - b["same"] for b in counters) >= 0.9 * sum(b["times"] for b in counters) > 3)
+    holds("counters in the summary", re.search(r"^! Cache lines go from thread to thread .* counters ", summary, re.M))
+    # 5: what a lock protects goes with it, for the same bytes; so does the lock itself, where its library is seen.
+    total = [b for b in out["bounces"] if b["label"].endswith(" total") and b["to"].endswith(at["LOCKED"]) and b["from"].endswith(at["LOCKED"])]
+    holds(f"total: {out['bounces']}", total and all(b["same"] == b["times"] for b in total))
+    if w.engine in MACHINE:
+        holds("the lock", any(b["label"].endswith(" lock") for b in out["bounces"]))
+    # 6, 7, 8: never touched, written and never read, not freed.
+    for words, mark, size in (("is never read or written", "NEVER", 100000), ("is written and never read", "UNREAD", 8000), ("is not freed when the program ends", "NEVER", 100000)):
+        holds(f"{words}: {summary}", any(words in line and f"({size} bytes" in line and at[mark] in line for line in summary.splitlines()))
+    # 9: realloc in small steps.
+    holds("realloc", f"realloc at {at['GROW']} is called 100 times, for 493 KiB in all" in summary)
+    # 10: a hash table whose neighbours collide: 1,000 insertions look at 492,164 slots and more (64 keys begin at each home).
+    hot = max(out["lines"]["lines"].items(), key=lambda kv: sum(v["Load"] + v["Store"] for v in kv[1].values()))
+    same("hottest line", hot[0].rsplit("/", 1)[-1], at["PROBE"])
+    holds("in the summary", f"Line {at['PROBE']} moves most" in summary)
+    # 11: a mapped file that is read twice.
+    size = os.path.getsize(source)
+    mapped = [v for k, v in out["lines"]["allocations"].items() if " mmap" in k and sum(x["Load"] for x in v.values()) == 2 * size]
+    holds(f"mapped: {out['lines']['allocations']}", len(mapped) == 1)
+
+
+@case("answers.cachegrind", *ENGINES)
+def cachegrind(w):
+    """Misses by line are those of cachegrind with the same cache; where an address does not matter, to the last one."""
+    if not shutil.which("valgrind"):
+        raise Skipped("no valgrind")
+    source = os.path.join(w.src, "walks.c")
+    at, program = marks(source), w.compile("walks.c", "-O1", atomic=True)
+    native = program
+    if w.engine == "llvm":  # cachegrind looks at the program as it would be
+        native = w.path("native")
+        w.call(["clang-19" if shutil.which("clang-19") else "clang", "-O1", "-g", source, "-o", native])
+    for cache in ((32768, 8), (8192, 2)):
+        theirs = w.path("cachegrind.out")
+        w.call(["valgrind", "--tool=cachegrind", "--cache-sim=yes", f"--D1={cache[0]},{cache[1]},64", f"--cachegrind-out-file={theirs}", native])
+        want, file, events = {}, "", []
+        with open(theirs, encoding="utf-8") as f:
+            for line in f:
+                if line.startswith("events:"):
+                    events = line.split()[1:]
+                elif line.startswith("fl="):
+                    file = line[3:].strip()
+                elif line[0].isdigit() and file.endswith("walks.c"):
+                    words = line.split()
+                    row = dict(zip(events, map(int, words[1:])))
+                    want[int(words[0])] = (row["Dr"] + row["Dw"], row["D1mr"] + row["D1mw"])
+        trace = w.host("atomic", *(() if w.engine == "llvm" else ("--library=data",)), "--", program).trace
+        ours = {int(m["line"].rsplit(":", 1)[1]): (m["accesses"], m["misses"])
+                for m in json.loads(extract(w, trace, "-s", "misses", f"--data-cache={cache[0]},{cache[1]}"))["misses"]["lines"] if m["line"].endswith("walks.c:" + m["line"].rsplit(":", 1)[1])}
+        for mark, place in at.items():
+            line = int(place.rsplit(":", 1)[1])
+            holds(f"{cache}: {mark} is there", line in ours)
+            if w.engine == "llvm" and line not in want:  # clang found that nobody reads it; what is traced is seen to be read
+                continue
+            if w.engine in MACHINE:
+                same(f"{cache}: accesses of {mark}", ours[line][0], want[line][0])
+            close(f"{cache}: misses of {mark}", ours[line][1], want[line][1], 0.005)
+
+
+@case("answers.dhat", *MACHINE)
+def dhat(w):
+    """Blocks that dhat finds never read or never touched are those of our findings, by size and number."""
+    if not shutil.which("valgrind"):
+        raise Skipped("no valgrind")
+    source = os.path.join(w.src, "planted.c")
+    program, theirs = w.compile("planted.c", "-O1"), w.path("dhat.out")
+    w.call(["valgrind", "--tool=dhat", f"--dhat-out-file={theirs}", program, source])
+    with open(theirs, encoding="utf-8") as f:
+        points = json.load(f)
+    frames = points["ftbl"]
+    want = {}
+    for p in points["pps"]:
+        place = next((re.search(r"\((planted\.c:\d+)\)", frames[i]) for i in p["fs"][:2] if "planted.c:" in frames[i]), None)  # not through a library
+        if place:
+            want[place[1]] = (p["tbk"], p["tb"], p["rb"], p["wb"])
+    trace = w.host("atomic", "--library=data", "--", program, source).trace
+    out = json.loads(extract(w, trace, "-s", "lines"))["lines"]["allocations"]
+    ours = {}
+    for label, by in out.items():
+        place = re.search(r"(planted\.c:\d+)(?: ×(\d+))?$", label)
+        if place and " mmap " not in label:
+            v = next(iter(by.values()))
+            ours[place[1]] = (int(place[2] or 1), v["Load"], v["Store"])
+    for place, (blocks, _, read, written) in want.items():
+        if read or written:
+            holds(f"{place}: {ours}", place in ours)
+            same(f"{place}: blocks", ours[place][0], blocks)
+            if ours[place][0] == 1:  # dhat counts what realloc copies as well
+                same(f"{place}: bytes read and written", ours[place][1:], (read, written))
+        else:
+            holds(f"{place} is never touched", place not in ours)
