@@ -231,8 +231,10 @@ static enum mt_host_kind of_libc(LLVMValueRef inst, const char *name, struct mt_
         a->libc = (enum mt_host_libc)i;
         a->operands = (unsigned)strlen(libc[i].ops);
         for (unsigned k = 0; k < a->operands; k++)
-            a->op[k] = libc[i].ops[k] == 'L' ? MT_HOST_LOAD : MT_HOST_STORE;
-        a->lanes = (unsigned)libc[i].after; /* recorded after the call */
+            a->op[k] = libc[i].ops[k] == 'L'   ? MT_HOST_LOAD
+                       : libc[i].ops[k] == 'S' ? MT_HOST_STORE
+                                               : MT_HOST_ATOMIC;
+        a->lanes = (unsigned)libc[i].after; /* recorded after the call, or (2) before it, too */
         return a->kind;
     }
     return MT_HOST_NOTHING;

@@ -187,18 +187,24 @@ static void host_call_libc(struct mt_host_recorder *r, LLVMValueRef inst, const 
     }
     LLVMMetadataRef place = LLVMInstructionGetDebugLoc(inst);
     if (after)
-        LLVMPositionBuilderBefore(r->builder, next);
+        LLVMPositionBuilderBefore(r->builder, after == 2 ? inst : next);
     LLVMSetCurrentDebugLocation2(r->builder, place);
     args[0] = LLVMConstInt(r->i32, a->libc, 0);
     args[1] = site_number(r, add_rows(r, inst, a, 0));
     for (unsigned i = 0; i < 4; i++)
         args[2 + i] = i < given ? as_i64(r, LLVMGetOperand(inst, i)) : host_call_number(r, 0);
-    args[6] = after ? as_i64(r, inst) : host_call_number(r, 0);
+    args[6] = after == 1 ? as_i64(r, inst) : host_call_number(r, 0);
     /* A function of the user's that happens to have the name takes other things. */
     for (unsigned i = 0; i < given; i++)
         typed |= LLVMGetTypeKind(LLVMTypeOf(LLVMGetOperand(inst, i))) == LLVMPointerTypeKind;
     if (!typed)
         return;
+    if (after == 2) { /* over before the call begins: it may wait for another thread */
+        mt_host_call(r, r->atomic ? "__mt_host_begin_libc" : "__mt_host_libc", args, 7);
+        host_call_end(r, inst, place);
+        LLVMPositionBuilderBefore(r->builder, next);
+        LLVMSetCurrentDebugLocation2(r->builder, place);
+    }
     mt_host_call(r, r->atomic ? "__mt_host_begin_libc" : "__mt_host_libc", args, 7);
     host_call_end(r, next ? next : inst, place); /* without a place after it, the call is not inside */
 }

@@ -91,6 +91,16 @@ uint32_t mt_host_table_instruction(struct mt_host_table *t)
     return ++t->instructions * 4;
 }
 
+/* May threads order by it? */
+static int host_table_strong(LLVMValueRef inst, enum mt_host_op op)
+{
+    if (LLVMIsALoadInst(inst) || LLVMIsAStoreInst(inst))
+        return LLVMGetOrdering(inst) != LLVMAtomicOrderingNotAtomic;
+    return LLVMIsAAtomicRMWInst(inst) || LLVMIsAAtomicCmpXchgInst(inst) ||
+           (LLVMIsACallInst(inst) && op == MT_HOST_ATOMIC) ||
+           (LLVMIsAInvokeInst(inst) && op == MT_HOST_ATOMIC);
+}
+
 void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site, enum mt_host_op op,
                        uint64_t size, LLVMValueRef pointer)
 {
@@ -106,7 +116,7 @@ void mt_host_table_row(struct mt_host_table *t, LLVMValueRef inst, uint32_t site
     char *function = mt_shim_demangle(*place.function ? place.function : home, 0);
     char *variable = pointer ? mt_host_variable(pointer) : NULL;
     t->rows[t->nrows++] = (struct mt_host_row){.site = site,
-                                               .op = op,
+                                               .op = op | (host_table_strong(inst, op) ? MT_HOST_STRONG : 0),
                                                .size = size > UINT32_MAX ? 0 : (uint32_t)size,
                                                .line = place.line,
                                                .column = place.column,

@@ -17,17 +17,18 @@ class Sites:
         self.known, self.lines = {}, []
 
     def of(self, access, sized):
-        key = (access["place"], access["op"], access["size"] if sized else 0)
+        key = (access["place"], access["op"], access["size"] if sized else 0, access.get("strong", False))
         if key not in self.known:
             site = self.known[key] = 4 * (len(self.known) + 1)
             file, _, line = (access["place"] or ":0").rpartition(":")
             self.lines.append({"ev": "site", "id": site, "op": access["op"], "size": key[2], "file": file,
-                               "line": int(line), "column": 1})
+                               "line": int(line), "column": 1, **({"strong": True} if key[3] else {})})
         return self.known[key]
 
 
-def script(accesses, events=(), header=None, end=None, chunk=lambda: False, sized=lambda: False):
-    """`chunk()` true: a new chunk begins before this access; `sized()`: the site knows the size."""
+def script(accesses, events=(), header=None, end=None, chunk=lambda: False, sized=lambda: False, ends=None):
+    """`chunk()` true: a new chunk begins before this access; `sized()`: the site knows the size;
+    `ends`: {thread: time of its end}."""
     sites, body = Sites(), []
     threads = sorted({a["thread"] for a in accesses})
     for t in threads:
@@ -43,6 +44,8 @@ def script(accesses, events=(), header=None, end=None, chunk=lambda: False, size
                 body.append("C %d" % a["time"])
             known = sized()
             body.append("A %d %d %d" % (sites.of(a, known), a["addr"], 0 if known else a["size"]))
+        if ends and t in ends:
+            body += ["C %d" % ends[t], "E 2"]
     meta = [dict({"ev": "header", "version": 1, "pid": 1, "start_ns": 99, "mode": "mat"}, **(header or {}))]
     meta += sites.lines + [{"ev": "thread", "number": t, "native": 100 + t} for t in threads] + list(events)
     counted = {"records_written": len(accesses), "records_counted": len(accesses), "complete": True}

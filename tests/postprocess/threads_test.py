@@ -186,6 +186,78 @@ def cache_oracle(accesses, size, ways):
     return {place: (*row, 64 * len(fetched.get(place, ())), sum(len(e[1]) for e in fetched.get(place, ()))) for place, row in out.items()}
 
 
+def race_oracle(accesses, ends):
+    """{(place and type, place and type): bytes} of pairs that nothing orders: happens-before as sets of earlier accesses, without clocks."""
+    order = sorted(accesses, key=lambda a: (a["time"], a["thread"]))
+    stop = dict(ends)
+    past, released, words, seen, last, pairs = {}, {}, set(), {}, {}, {}
+    for i, a in enumerate(order):
+        t = a["thread"]
+        if t not in past:  # begins after all there was
+            past[t] = set(range(i))
+        for thread, time in stop.items():
+            if time < a["time"] and thread in past:
+                past[t] |= {k for k in range(i) if order[k]["thread"] == thread} | past[thread]
+        word = a["addr"] >> 3
+        if a.get("strong"):
+            words.add(word)
+        if word in words:
+            if a["op"] != "store":
+                past[t] |= released.get(word, set())
+            past[t].add(i)
+            if a["op"] != "load":
+                released[word] = released.get(word, set()) | past[t]
+            continue
+        past[t].add(i)
+        stores = a["op"] != "load"
+        for byte in range(a["addr"], a["addr"] + a["size"]):
+            store, load = last.get(byte, (None, None))
+            for before in (store, load if stores else None):
+                if before is not None and order[before]["thread"] != t and before not in past[t]:
+                    b = order[before]
+                    sides = tuple(sorted(((x["place"], "load" if x["op"] == "load" else "store") for x in (a, b))))
+                    pairs.setdefault(sides, set()).add(byte)
+            last[byte] = (i, None) if stores else (store, i)
+    return {k: len(v) for k, v in pairs.items()}
+
+
+class Races(Case):
+    def found(self, accesses, ends):
+        path = self.trace(accesses, ends=ends)
+        out = {}
+        for steps in self.json(path, "conflicts")["conflicts"].values():
+            for c in [c for step in steps.values() for c in step]:
+                out[tuple(sorted(((s["line"], s["type"]) for s in (c["a"], c["b"]))))] = c["bytes"]
+        return out
+
+    def test_by_hand(self):
+        """A flag that is no atomic does not order; one that is does; a lock does; a thread's end does."""
+        def flag(strong):
+            return [dict(at(1, 0, 1, "load", 0x500, 4)), at(2, 1, 1, "load", 0x500, 4),
+                    at(3, 0, 10, "store", 0x100, 8), dict(at(4, 0, 11, "store", 0x200, 4), strong=strong),
+                    dict(at(5, 1, 20, "load", 0x200, 4), strong=strong), at(6, 1, 21, "load", 0x104, 4)]
+        self.assertEqual(self.found(flag(True), {}), {})
+        self.assertEqual(self.found(flag(False), {}), {(("/src/app.c:10", "store"), ("/src/app.c:21", "load")): 4,
+                                                       (("/src/app.c:11", "store"), ("/src/app.c:20", "load")): 4})
+        self.assertEqual(self.found([a for a in flag(False) if a["place"][-2:] not in ("11", "20")], {0: 4}), {})
+
+    def test_by_chance(self):
+        for seed in range(PROGRAMS):
+            rng = random.Random(1000 + seed)
+            threads, accesses, ends = rng.randint(2, 5), [], {}
+            for time in range(1, rng.randint(2, 120)):
+                alive = [t for t in range(threads) if t not in ends]
+                if len(alive) > 1 and rng.random() < 0.02:
+                    ends[rng.choice(alive)] = time
+                    continue
+                thread, word = rng.choice(alive), rng.randrange(6)
+                if word < 2:  # what is for order; now and then something else goes there
+                    accesses.append(dict(at(time, thread, rng.randint(1, 3), rng.choice(("load", "store", "atomic")), 0x1000 + 8 * word, 4), strong=rng.random() < 0.8))
+                else:
+                    accesses.append(at(time, thread, rng.randint(4, 9), rng.choice(("load", "load", "store", "atomic")), 0x1000 + 8 * word + rng.choice((0, 0, 4, 2)), rng.choice((1, 2, 4))))
+            self.assertEqual(self.found(accesses, {t: e for t, e in ends.items() if any(a["thread"] == t for a in accesses)}), race_oracle(accesses, ends), seed)
+
+
 class Random(Case):
     def test_programs(self):
         for seed in range(PROGRAMS):

@@ -34,8 +34,9 @@ struct mt_run_launch {
     int moves;                         /* it is under way; `seq` is another one for what comes now (a host
                                           program): only what looks at allocations is told */
     int selected;                      /* to be reported */
-    int host;                          /* as mt_source_threads: a host program, with its threads in order */
-    int cooperative;                   /* its CTAs may wait for each other */
+    uint64_t ended;  /* of a host program, with `moves`: 1 + number of a thread that has ended */
+    int host;        /* as mt_source_threads: a host program, with its threads in order */
+    int cooperative; /* its CTAs may wait for each other */
 };
 
 enum { MT_RUNS_AHEAD = 16 }; /* what will be needed by the run so far ahead is brought near */

@@ -139,6 +139,7 @@ static int sites_enter(struct mt_sites *s, struct mt_site_table *t, const struct
     t->place[e->id] = (uint32_t)place;
     t->line[e->id] = (uint32_t)line;
     t->var[e->id] = (uint32_t)var;
+    t->strong[e->id] = e->strong != 0;
     return 0;
 }
 
@@ -152,9 +153,10 @@ int mt_sites_table(struct mt_sites *s, struct mt_site_table *t, const struct mt_
     t->line = calloc(t->count + 1, sizeof *t->line);
     t->var = calloc(t->count + 1, sizeof *t->var);
     t->place = calloc(t->count + 1, sizeof *t->place);
-    while (t->line && t->var && t->place && i < n && sites_enter(s, t, &sites[i]) == 0)
+    t->strong = calloc(t->count + 1, sizeof *t->strong);
+    while (t->line && t->var && t->place && t->strong && i < n && sites_enter(s, t, &sites[i]) == 0)
         i++;
-    if (t->line && t->var && t->place && i == n)
+    if (t->line && t->var && t->place && t->strong && i == n)
         return 0;
     mt_site_table_free(t);
     return -1;
@@ -165,5 +167,6 @@ void mt_site_table_free(struct mt_site_table *t)
     free(t->line);
     free(t->var);
     free(t->place);
+    free(t->strong);
     memset(t, 0, sizeof *t);
 }

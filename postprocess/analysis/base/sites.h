@@ -12,6 +12,7 @@
 /* Of one input: line, variable and place of each site. */
 struct mt_site_table {
     uint32_t *line, *var, *place; /* by site id; 0: not known */
+    uint8_t *strong;              /* the same: threads may order by it */
     size_t count;
 };
 
@@ -80,6 +81,10 @@ static inline uint32_t mt_site_line(const struct mt_site_table *t, uint32_t site
 static inline uint32_t mt_site_location_of(const struct mt_site_table *t, uint32_t site)
 {
     return t && site && site < t->count ? t->place[site] : 0;
+}
+static inline int mt_site_strong(const struct mt_site_table *t, uint32_t site)
+{
+    return t && site < t->count && t->strong[site];
 }
 static inline uint32_t mt_site_var(const struct mt_site_table *t, uint32_t site)
 {

@@ -24,10 +24,10 @@ static int bounces_launch(void *self, const struct mt_run_launch *launch)
     return 0;
 }
 
-static void bounces_moves(void *self, uint64_t seq)
+static void bounces_moves(void *self, const struct mt_run_launch *launch)
 {
     struct mt_bounces *x = self;
-    mt_buffers_move(&x->buffers, seq);
+    mt_buffers_move(&x->buffers, launch->seq);
 }
 
 /* The row of a hand-over, made if need be; NULL without memory. */

@@ -144,6 +144,10 @@ static int conflicts_touch(struct state *s, const struct mt_piece *piece)
 static int conflicts_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
     struct mt_conflicts *x = self;
+    if (x->program.host) /* without an order nothing is known */
+        return !x->program.selected || x->program.host < 2
+                   ? 0
+                   : mt_races_runs(&x->races, x->program.sites, runs, n);
     struct state *s = (struct state *)x->window.tail;
     const struct mt_run_launch *l = &s->w.launch;
     if (!l->selected)
@@ -403,9 +407,42 @@ static int conflicts_init(void *self, const struct mt_run_options *o)
     return 0;
 }
 
+/* ---- host programs ---- */
+
+/* What was found in the program under way. */
+static int conflicts_program_ends(struct mt_conflicts *x)
+{
+    for (size_t i = 0; i < x->races.count; i++) {
+        const struct mt_race *r = &x->races.list[i];
+        if (mt_grow(&x->list, &x->room, x->count + 1, sizeof *x->list) != 0)
+            return -1;
+        x->list[x->count++] = (struct mt_conflict){.superstep = x->program.superstep,
+                                                   .seq = x->program.seq,
+                                                   .kernel = x->program.kernel,
+                                                   .side = {r->side[0], r->side[1]},
+                                                   .bytes = r->bytes,
+                                                   .address = r->address,
+                                                   .cta = {r->thread[0], r->thread[1]}};
+    }
+    mt_races_free(&x->races);
+    return 0;
+}
+
+static void conflicts_moves(void *self, const struct mt_run_launch *launch)
+{
+    struct mt_conflicts *x = self;
+    if (launch->ended)
+        mt_races_ended(&x->races, (launch->ended - 1) << 32);
+}
+
 static int conflicts_launch(void *self, const struct mt_run_launch *launch)
 {
     struct mt_conflicts *x = self;
+    if (launch->host) {
+        int rc = conflicts_program_ends(x);
+        x->program = *launch;
+        return rc;
+    }
     struct mt_launch_window_state *s = conflicts_make(launch);
     return s ? mt_launch_window_next(&x->window, x, s) : -1;
 }
@@ -425,7 +462,7 @@ static int conflicts_merge(void *self, void *other)
 static int conflicts_finish(void *self)
 {
     struct mt_conflicts *x = self;
-    return mt_launch_window_finish(&x->window, x);
+    return conflicts_program_ends(x) != 0 ? -1 : mt_launch_window_finish(&x->window, x);
 }
 
 static void conflicts_pack(struct mt_parcel *p, const void *self)
@@ -453,6 +490,7 @@ static void conflicts_free(void *self)
     struct mt_conflicts *x = self;
     mt_launch_window_free(&x->window);
     mt_cells_pool_free(&x->pool);
+    mt_races_free(&x->races);
     free(x->list);
     memset(x, 0, sizeof *x);
 }
@@ -460,6 +498,7 @@ static void conflicts_free(void *self)
 const struct mt_analysis mt_conflicts_analysis = {
     .init = conflicts_init,
     .launch = conflicts_launch,
+    .moves = conflicts_moves,
     .runs = conflicts_runs,
     .merge = conflicts_merge,
     .finish = conflicts_finish,

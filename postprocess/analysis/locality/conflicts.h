@@ -2,10 +2,11 @@
  * order the CTAs of a launch, so such accesses race unless the program orders them itself, which a trace does
  * not show. Per launch and pair of sides; a side is a type of access at a source line. Two atomics do not
  * conflict, nor do loads, nor a load and an atomic. Fed and merged as runs.h says; the order of accesses does
- * not matter. */
+ * not matter. Of host programs whose threads come in order: races.h. */
 #ifndef MT_ANALYSIS_CONFLICTS_H
 #define MT_ANALYSIS_CONFLICTS_H
 #include "analysis/base/cells.h"
+#include "races.h"
 #include "window.h"
 
 /* line << 2 | type */
@@ -35,6 +36,8 @@ struct mt_conflicts {
     size_t room;
     struct mt_launch_window window;
     struct mt_cells_pool pool;
+    struct mt_run_launch program; /* a host program under way, if its `host` is not 0 */
+    struct mt_races races;        /* of it */
 };
 extern const struct mt_analysis mt_conflicts_analysis;
 #endif

@@ -19,10 +19,10 @@ static int lines_launch(void *self, const struct mt_run_launch *launch)
     return 0;
 }
 
-static void lines_moves(void *self, uint64_t seq)
+static void lines_moves(void *self, const struct mt_run_launch *launch)
 {
     struct mt_lines *l = self;
-    mt_buffers_move(&l->buffers, seq);
+    mt_buffers_move(&l->buffers, launch->seq);
 }
 
 static struct mt_lines_cell *cell_of(struct mt_lines *l, enum mt_lines_by by, const char *kernel,

@@ -84,7 +84,7 @@ static int locality_tell(struct mt_locality *m, int s, const struct mt_run_launc
     if (!launch->moves)
         return rows[s].of->launch(locality_self(m, s), launch);
     if (rows[s].of->moves)
-        rows[s].of->moves(locality_self(m, s), launch->seq);
+        rows[s].of->moves(locality_self(m, s), launch);
     return 0;
 }
 

@@ -57,7 +57,7 @@ void mt_unpack_stack(struct mt_unpack *u, struct mt_use_stack *s);
 struct mt_analysis {
     int (*init)(void *self, const struct mt_run_options *o);
     int (*launch)(void *self, const struct mt_run_launch *l);
-    void (*moves)(void *self, uint64_t seq); /* NULL: it does not matter */
+    void (*moves)(void *self, const struct mt_run_launch *l); /* NULL: it does not matter */
     int (*runs)(void *self, const struct mt_access_run *runs, size_t n);
     int (*merge)(void *self, void *other);
     int (*finish)(void *self); /* NULL: nothing is left open */

@@ -25,10 +25,10 @@ static int traffic_launch(void *self, const struct mt_run_launch *launch)
     return 0;
 }
 
-static void traffic_moves(void *self, uint64_t seq)
+static void traffic_moves(void *self, const struct mt_run_launch *launch)
 {
     struct mt_traffic *t = self;
-    mt_buffers_move(&t->buffers, seq);
+    mt_buffers_move(&t->buffers, launch->seq);
 }
 
 /* ---- a grid ---- */

@@ -154,8 +154,9 @@ void mt_core_moved(struct mt_core_thread *t);
 struct mt_core_site {
     uint64_t ip;
     enum mt_host_op op;
-    uint32_t size;                                   /* 0: says each access */
-    uint32_t line, column;                           /* 0: ask locate */
+    uint32_t size;         /* 0: says each access */
+    int strong;            /* threads may order by it: a LOCKed instruction, an atomic of the source */
+    uint32_t line, column; /* 0: ask locate */
     const char *file, *function, *module, *variable; /* NULL or "": ask locate */
     const char *text, *reads, *writes;               /* insn mode: see memtrace/host.h */
 };

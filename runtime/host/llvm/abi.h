@@ -5,13 +5,14 @@
 #define MT_HOST_LLVM_ABI_H
 #include <stdint.h>
 
-#define MT_HOST_ABI 3u
+#define MT_HOST_ABI 4u
 
 /* One operand of one instruction. Strings are offsets into the module's blob (0: ""): no relocations. */
+#define MT_HOST_STRONG 0x100u /* an atomic of the source, or what locks */
 struct mt_host_row {
     uint32_t
         site;    /* instruction * 4 + operand, to be added to the module's base; instructions count from 1 */
-    uint32_t op; /* enum mt_host_op */
+    uint32_t op; /* enum mt_host_op, | MT_HOST_STRONG */
     uint32_t size; /* bytes; 0: every record says its own */
     uint32_t line, column;
     uint32_t file, function, variable;

@@ -270,6 +270,16 @@ SHAPE(whole_line)
     if (count_of(r))
         libc_set(t, 0, (uint64_t)(uintptr_t)*(char **)(uintptr_t)a, r + 1);
 }
+SHAPE(word)
+{
+    UNUSED;
+    libc_set(t, 0, a, 4);
+}
+SHAPE(second_word)
+{
+    UNUSED;
+    libc_set(t, 0, b, 4);
+}
 #undef SHAPE
 
 static const struct {

@@ -48,7 +48,8 @@ static void define_rows(const struct mt_host_module *m, const char *name)
 {
     for (uint32_t i = 0; i < m->nrows; i++) {
         const struct mt_host_row *r = &m->rows[i];
-        struct mt_core_site s = {.op = (enum mt_host_op)r->op,
+        struct mt_core_site s = {.op = (enum mt_host_op)(r->op & ~MT_HOST_STRONG),
+                                 .strong = (r->op & MT_HOST_STRONG) != 0,
                                  .size = r->size,
                                  .line = r->line,
                                  .column = r->column,

@@ -199,6 +199,7 @@ int mt_x86_decode(struct mt_x86_insn *insn, uint64_t ip, const void *bytes, unsi
         if (decode_accessed(&i, &o[k]) && insn->count < MT_X86_OPERANDS) {
             struct mt_x86_operand *m = &insn->operand[insn->count++];
             decode_fill(m, &i, o, k, ip);
+            m->locked = (i.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0 || i.mnemonic == ZYDIS_MNEMONIC_XCHG;
             if (m->parts == MT_X86_EACH || m->parts == MT_X86_BLOCK)
                 insn->certain = 0;
         }

@@ -23,6 +23,7 @@ struct mt_x86_operand {
     uint32_t spare; /* WIDE: bytes behind it that qemu reads as well, and the processor does not */
     uint8_t base, index, scale; /* registers 0..15 as encoded, or MT_X86_NO_REG */
     uint8_t absolute;           /* displacement is the address (rip-relative ones too) */
+    uint8_t locked;             /* the whole is atomic */
     uint8_t segment;            /* FS or GS takes part: the address is not known from registers */
     int64_t displacement;
 };
