@@ -2,20 +2,13 @@
 #define _GNU_SOURCE
 #include "output/text/words.h"
 #include "versus_page.h"
-#include "report_files.h"
+#include "static_page.h"
 #include "output/text/numbers.h"
 #include "output/dot/xml.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { OPEN_KERNELS = 20 }; /* of those that changed; the others are folded up */
-
-static void page_element(FILE *f, const char *open, const char *text, const char *close)
-{
-    fputs(open, f);
-    mt_xml_text(f, text);
-    fputs(close, f);
-}
 
 /* ---- cells ---- */
 
@@ -73,10 +66,7 @@ static double page_part(const struct mt_side_row *r, enum mt_figure figure, uint
 static void page_bars(FILE *f, const struct mt_versus_row *r, enum mt_figure figure)
 {
     uint64_t a = r->a->v[figure], b = r->b->v[figure], most = a > b ? a : b;
-    fprintf(f,
-            "<td class=\"bars\" aria-hidden=\"true\"><i class=\"a\" style=\"width:%.1f%%\"></i>"
-            "<i class=\"b\" style=\"width:%.1f%%\"></i></td>",
-            page_part(r->a, figure, most), page_part(r->b, figure, most));
+    mt_static_bars(f, page_part(r->a, figure, most), page_part(r->b, figure, most));
 }
 
 static void page_sums(FILE *f, const struct mt_versus *p)
@@ -92,19 +82,16 @@ static void page_sums(FILE *f, const struct mt_versus *p)
     for (int i = 0; i < MT_FIGURES; i++) {
         if (!((p->all.a->known | p->all.b->known) >> i & 1))
             continue;
-        page_element(f, "<tr><th scope=\"row\">", mt_words(mt_figure_words[i].words), "</th>");
+        mt_static_text(f, "<tr><th scope=\"row\">", mt_words(mt_figure_words[i].words), "</th>");
         page_figure(f, &p->all, (enum mt_figure)i);
         page_bars(f, &p->all, (enum mt_figure)i);
         fputs("</tr>\n", f);
     }
     fputs("<tr><th scope=\"row\">efficiency</th>", f);
     page_efficiency(f, &p->all);
-    fprintf(
-        f,
-        "<td class=\"bars\" aria-hidden=\"true\"><i class=\"a\" style=\"width:%.1f%%\"></i><i class=\"b\" "
-        "style=\"width:%.1f%%\"></i></td></tr>\n</tbody></table></section>\n",
-        100 * (mt_side_efficiency(p->all.a) > 0 ? mt_side_efficiency(p->all.a) : 0),
-        100 * (mt_side_efficiency(p->all.b) > 0 ? mt_side_efficiency(p->all.b) : 0));
+    double before = mt_side_efficiency(p->all.a), after = mt_side_efficiency(p->all.b);
+    mt_static_bars(f, before > 0 ? 100 * before : 0, after > 0 ? 100 * after : 0);
+    fputs("</tr>\n</tbody></table></section>\n", f);
 }
 
 /* ---- kernels ---- */
@@ -150,10 +137,10 @@ static void page_name(FILE *f, const char *a, const char *b, int places)
 {
     const char *one = a ? a : b;
     if (places)
-        page_element(f, "<span title=\"", one, "\">");
-    page_element(f, "", places ? mt_location_short(one) : one, "");
+        mt_static_text(f, "<span title=\"", one, "\">");
+    mt_static_text(f, "", places ? mt_location_short(one) : one, "");
     if (a && b && strcmp(places ? mt_location_short(a) : a, places ? mt_location_short(b) : b) != 0)
-        page_element(f, " → ", places ? mt_location_short(b) : b, "");
+        mt_static_text(f, " → ", places ? mt_location_short(b) : b, "");
     fputs(places ? "</span>" : "", f);
     if (!a || !b)
         fputs(a ? " <em>A only</em>" : " <em>B only</em>", f);
@@ -220,7 +207,7 @@ static void page_inputs(FILE *f, const struct mt_versus_words *w, int i)
 {
     fprintf(f, "<p class=\"input\"><b><i class=\"key %c\"></i>%c</b> ", 'a' + i, 'A' + i);
     for (size_t k = 0; k < w->npaths[i]; k++)
-        page_element(f, k ? ", <code>" : "<code>", w->paths[i][k], "</code>");
+        mt_static_text(f, k ? ", <code>" : "<code>", w->paths[i][k], "</code>");
     fputs(w->complete[i] == 0  ? " <em>incomplete: something is missing in this run</em>"
           : w->complete[i] < 0 ? " <em>not known whether it is complete</em>"
                                : "",
@@ -234,17 +221,7 @@ int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
     char *sentence = mt_versus_sentence(p, 1);
     if (!sentence)
         return -1;
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-          "content=\"width=device-width, initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
-          "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" "
-          "href=\"data:,\">\n",
-          f);
-    page_element(f, "<title>", title ? title : "Before and after", "</title>\n<style>\n");
-    fwrite(mt_report_versus_css, 1, (size_t)(mt_report_versus_css_end - mt_report_versus_css), f);
-    page_element(f,
-                 p->verdict == MT_VERDICT_NONE ? "</style></head><body><main class=\"none\">\n<h1>"
-                                               : "</style></head><body><main>\n<h1>",
-                 title ? title : "Before and after", "</h1>\n");
+    mt_static_begin(f, title ? title : "Before and after", p->verdict == MT_VERDICT_NONE ? "none" : "");
     page_inputs(f, w, 0);
     page_inputs(f, w, 1);
     fprintf(f, "<p class=\"verdict %s\">", classes[p->verdict]);
@@ -259,11 +236,9 @@ int mt_versus_page(FILE *f, const struct mt_versus *p, const struct mt_versus_wo
     page_sums(f, p);
     for (size_t i = 0; i < p->count; i++)
         page_kernel(f, &p->kernels[i], i < OPEN_KERNELS && p->kernels[i].change > 0);
-    fputs("<footer>Efficiency: different bytes asked for / bytes moved in sectors of 32. Between devices: if "
-          "the CTAs "
-          "ran on two, in blocks. Words and rules: definitions.md, "
-          "memtrace compare.</footer>\n</main></body></html>\n",
-          f);
+    mt_static_end(f,
+                  "Efficiency: different bytes asked for / bytes moved in sectors of 32. Between devices: if "
+                  "the CTAs ran on two, in blocks. Words and rules: definitions.md, memtrace compare.");
     free(sentence);
     return 0;
 }

@@ -1,9 +1,12 @@
 /* The nodes of a memory graph in the order in which they came, made comparable between traces: buffers are
  * named by the order of their first use, and one alphabet of tokens (buffer, stride, type)
  * serves all sequences. */
+#define _GNU_SOURCE
 #include "sequence.h"
 #include "memtrace/grow.h"
 #include "graph.h"
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +64,12 @@ uint32_t mt_gram_of(struct mt_alphabet *a, uint32_t prefix, uint32_t token)
     return (uint32_t)*known;
 }
 
+void mt_gram_tokens(const struct mt_alphabet *a, uint32_t gram, uint32_t *tokens)
+{
+    for (unsigned k = a->n; k-- > 0; gram = a->grams[gram].prefix)
+        tokens[k] = a->grams[gram].token;
+}
+
 /* ---- one sequence ---- */
 
 void mt_sequence_init(struct mt_sequence *s, struct mt_alphabet *a, size_t cap)
@@ -73,6 +82,12 @@ void mt_sequence_init(struct mt_sequence *s, struct mt_alphabet *a, size_t cap)
 
 void mt_sequence_free(struct mt_sequence *s)
 {
+    for (size_t i = 0; i < s->nnamed; i++) {
+        free(s->named[i].name);
+        free(s->named[i].place);
+    }
+    free(s->named);
+    free(s->counts);
     free(s->runs);
     free(s->actors);
     mt_pairmap_free(&s->grams);
@@ -111,6 +126,19 @@ int mt_sequence_gram(struct mt_sequence *s, uint32_t gram, uint64_t count)
     return 0;
 }
 
+int mt_sequence_count(struct mt_sequence *s, uint32_t token, uint64_t count)
+{
+    if (token >= s->ncounts) {
+        if (mt_grow(&s->counts, &s->count_room, (size_t)token + 1, sizeof *s->counts) != 0)
+            return -1;
+        memset(s->counts + s->ncounts, 0, (token + 1 - s->ncounts) * sizeof *s->counts);
+        s->ncounts = (size_t)token + 1;
+    }
+    s->counts[token] += count;
+    s->elements += count;
+    return 0;
+}
+
 /* The n-gram that ends with this element. */
 static int add_gram(struct mt_sequence *s, struct mt_actor_state *a, uint32_t token, uint64_t count)
 {
@@ -132,9 +160,8 @@ static int add_gram(struct mt_sequence *s, struct mt_actor_state *a, uint32_t to
 int mt_sequence_run(struct mt_sequence *s, uint64_t actor, uint32_t token, uint64_t count)
 {
     struct mt_actor_state *a = actor_of(s, actor);
-    if (!a)
+    if (!a || mt_sequence_count(s, token, count) != 0)
         return -1;
-    s->elements += count;
     if (a->last != token) {
         a->last = token;
         a->run = 0;
@@ -177,6 +204,25 @@ int mt_sequence_add(struct mt_sequence *s, uint64_t actor, uint64_t buffer, int6
     return token == UINT32_MAX ? -1 : mt_sequence_run(s, actor, token, 1);
 }
 
+int mt_sequence_name(struct mt_sequence *s, uint64_t buffer, const char *name, const char *file,
+                     uint64_t line)
+{
+    const uint64_t *order = mt_pairmap_find(&s->buffers, buffer, 0);
+    struct mt_sequence_buffer *b;
+    if (!order)
+        return 0;
+    if (*order >= s->nnamed) {
+        if (mt_grow(&s->named, &s->named_room, *order + 1, sizeof *s->named) != 0)
+            return -1;
+        memset(s->named + s->nnamed, 0, (*order + 1 - s->nnamed) * sizeof *s->named);
+        s->nnamed = *order + 1;
+    }
+    b = &s->named[*order];
+    if (name && *name && !b->name && !(b->name = strdup(name)))
+        return -1;
+    return file && *file && !b->place && asprintf(&b->place, "%s:%" PRIu64, file, line) < 0 ? -1 : 0;
+}
+
 int mt_sequence_runs(const struct mt_sequence *s, struct mt_node_run *out)
 {
     size_t *place = calloc((size_t)s->next_actor + 2, sizeof *place);
@@ -209,4 +255,22 @@ uint32_t *mt_sequence_elements(const struct mt_sequence *s, int each_run, size_t
 out:
     free(runs);
     return out;
+}
+
+int mt_sequence_same(const struct mt_sequence *a, const struct mt_sequence *b)
+{
+    struct mt_node_run *x = NULL, *y = NULL;
+    int same = a->has_order && b->has_order && a->nruns == a->all_runs && b->nruns == b->all_runs &&
+               a->nruns == b->nruns && a->next_actor == b->next_actor;
+    if (!same)
+        return 0;
+    x = malloc((a->nruns + 1) * sizeof *x);
+    y = malloc((b->nruns + 1) * sizeof *y);
+    if (!x || !y || mt_sequence_runs(a, x) != 0 || mt_sequence_runs(b, y) != 0)
+        same = -1;
+    for (size_t i = 0; same > 0 && i < a->nruns; i++)
+        same = x[i].actor == y[i].actor && x[i].token == y[i].token && x[i].count == y[i].count;
+    free(x);
+    free(y);
+    return same;
 }

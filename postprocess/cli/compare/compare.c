@@ -5,6 +5,8 @@
 #include "graph_json.h"
 #include "volumes.h"
 #include "output/dot/compare_out.h"
+#include "output/dot/graph_out.h"
+#include "page/walks_page.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,6 +24,7 @@ static const struct mt_command command = {
         "  memtrace compare before.mtc after.mtc                     two runs of a program\n"
         "  memtrace compare --svg heat.svg runs/*.mtc > matrix.txt   many, with a picture\n"
         "  memtrace compare run-1 run-2                              folders: the newest run in each\n"
+        "  memtrace compare -f html -o walks.html run-1 run-2        a page: how alike, and what differs\n"
         "  memtrace compare --format json --ngram 4 a.mtc b.mtc      also the n-grams that are frequent\n"
         "  memtrace compare --volumes before/ after/                 what moved, by kernel, line and buffer\n"
         "\n"
@@ -59,7 +62,7 @@ struct options {
     struct mt_inputs inputs;
     struct mt_filter filter;
     const char *output, *svg;
-    enum { TEXT, CSV, JSON } format;
+    enum { TEXT, CSV, JSON, HTML } format;
     struct mt_compare_view view;
     int all, lanes;
     int volumes, of_walks;            /* --volumes; an option that does not go with it */
@@ -99,8 +102,9 @@ static int compare_is_of_walks(int o)
 
 static int compare_option(void *arg, int o)
 {
-    static const char *const formats[] = {"text", "csv", "json", NULL}, *const measures[] = {"levenshtein",
-                                                                                             "ngrams", NULL};
+    static const char *const formats[] = {"text", "csv", "json", "html", NULL}, *const measures[] = {
+                                                                                    "levenshtein", "ngrams",
+                                                                                    NULL};
     struct options *x = arg;
     unsigned chosen = 0;
     uint64_t n = 0;
@@ -111,7 +115,7 @@ static int compare_option(void *arg, int o)
         x->volumes = 1;
         return 0;
     case MT_OPT_FORMAT:
-        rc = compare_word(formats, "text, csv, json", &chosen);
+        rc = compare_word(formats, "text, csv, json, html", &chosen);
         x->format = chosen;
         return rc;
     case MT_OPT_MEASURE:
@@ -167,6 +171,19 @@ static int compare_see(void *arg, const struct mt_stride_graph_access *a, int64_
     return mt_sequence_add(w->sequence, a->actor, a->buffer, stride, a->type);
 }
 
+/* Names and places of the buffers that have nodes. */
+static int compare_names(struct mt_sequence *s, const struct mt_stride_graph_input *in)
+{
+    const struct mt_stride_graph_words w = {
+        .allocs = in->allocs, .nallocs = in->nallocs, .called = (const char *const *)in->called};
+    for (size_t i = 0; i < in->nallocs; i++) {
+        const struct mt_alloc_event *a = &in->allocs[i];
+        if (mt_sequence_name(s, a->id, mt_stride_graph_buffer_name(&w, a->id), a->file, a->line) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
 {
     struct mt_stride_graph_input in = {
@@ -185,6 +202,9 @@ static int read_trace(struct options *x, struct mt_compare_row *r, size_t i)
         graph.watch_arg = &w;
         code = mt_stride_graph_input_read(&in, &graph);
         r->complete = in.complete;
+        r->stride = mt_stride_graph_input_stride(&in, &graph);
+        if (x->format == HTML && compare_names(&r->sequence, &in) != 0)
+            code = mt_cli_fail("no memory for the names of buffers");
         if (in.kind == MT_KIND_TRACE && graph.records)
             *(graph.threads ? &x->of_threads : &x->of_ctas) = r->path;
     }
@@ -216,12 +236,15 @@ static int read_all(struct options *x, struct mt_compare *c)
         else if (r->sequence.elements == 0)
             mt_cli_say("%s: has no nodes", r->path);
     }
-    if (x->of_threads && x->of_ctas && !x->lanes)
-        mt_cli_say(
-            "%s knows threads and %s does not: strides of threads and of CTAs are not alike even where "
-            "the programs are",
-            x->of_threads, x->of_ctas);
-    else if (x->of_threads && !x->lanes)
+    if (x->of_threads && x->of_ctas && !x->lanes) {
+        if (asprintf(
+                &c->note,
+                "%s knows threads and %s does not: strides of threads and of CTAs are not alike even where "
+                "the programs are",
+                x->of_threads, x->of_ctas) < 0)
+            c->note = NULL;
+        mt_cli_say("%s", c->note ? c->note : "no memory for a note");
+    } else if (x->of_threads && !x->lanes)
         mt_cli_note("note: this compares what each thread does one after the other; how the lanes of a warp "
                     "lie beside "
                     "each other (coalescing) is compared with --lanes");
@@ -300,6 +323,21 @@ static int write_text(struct mt_output *out, const struct mt_compare *c, const s
     return mt_output_close(out, f);
 }
 
+static int write_page(struct mt_output *out, const struct mt_compare *c, const struct mt_compare_view *v)
+{
+    FILE *f = mt_output_stream(out);
+    if (!f)
+        return MT_EXIT_FAILURE;
+#ifdef MT_WITHOUT_REPORT
+    int bad = 0; /* compare_wrong has refused it */
+    (void)c, (void)v;
+#else
+    int bad = mt_walks_page(f, c, v);
+#endif
+    int code = mt_output_close(out, f);
+    return bad ? mt_cli_fail("no memory for the page") : code;
+}
+
 static int write_all(const struct options *x, const struct mt_compare *c, struct mt_output *out,
                      struct mt_output *picture)
 {
@@ -309,6 +347,8 @@ static int write_all(const struct options *x, const struct mt_compare *c, struct
         mt_json_open(&json, out->fd);
         mt_compare_write_json(&json, c);
         code = mt_json_close(&json) != 0 ? mt_output_failed(out, json.error) : 0;
+    } else if (code == 0 && x->format == HTML) {
+        code = write_page(out, c, &x->view);
     } else if (code == 0) {
         code = write_text(out, c, &x->view, x->format == CSV ? mt_compare_write_csv : mt_compare_write_text);
     }
@@ -352,7 +392,31 @@ static void compare_release(struct mt_compare *c)
     mt_alphabet_free(&c->alphabet);
     free(c->rows);
     free(c->edit);
+    free(c->note);
     free(c->gram);
+}
+
+/* 0, or the exit code of wrong usage. */
+static int compare_wrong(const struct options *x)
+{
+    if (x->volumes && x->format == HTML)
+        return mt_cli_usage("--volumes has no page of its own: memtrace report BEFORE -- AFTER makes it");
+    if (x->volumes && (x->inputs.npaths != 2 || x->of_walks || x->format == CSV))
+        return mt_cli_usage(
+            "--volumes takes two runs, and of the formats text and json; it has no measures, no "
+            "picture and no lanes");
+    if (x->inputs.npaths < 2)
+        return mt_cli_usage("give at least two traces to compare");
+    if (x->inputs.ncompanions > x->inputs.npaths)
+        return mt_cli_usage("%zu companions for %zu traces", x->inputs.ncompanions, x->inputs.npaths);
+    if (x->format == HTML && x->inputs.npaths > MT_WALKS_MOST)
+        return mt_cli_usage("a page has at most %d traces; --svg and the other formats have all",
+                            MT_WALKS_MOST);
+#ifdef MT_WITHOUT_REPORT
+    if (x->format == HTML)
+        return mt_cli_usage("this memtrace was built without pages (package node-d3)");
+#endif
+    return 0;
 }
 
 int mt_compare_command(int argc, char **argv)
@@ -366,14 +430,7 @@ int mt_compare_command(int argc, char **argv)
     int code = mt_cli_options(&command, argc, argv, compare_option, &x);
     if (code == 0) {
         mt_inputs_take(&x.inputs, argc, argv);
-        if (x.volumes && (x.inputs.npaths != 2 || x.of_walks || x.format == CSV))
-            code = mt_cli_usage(
-                "--volumes takes two runs, and of the formats text and json; it has no measures, no "
-                "picture and no lanes");
-        else if (x.inputs.npaths < 2)
-            code = mt_cli_usage("give at least two traces to compare");
-        else if (x.inputs.ncompanions > x.inputs.npaths)
-            code = mt_cli_usage("%zu companions for %zu traces", x.inputs.ncompanions, x.inputs.npaths);
+        code = compare_wrong(&x);
     }
     if (code == 0)
         code = mt_output_open(&out, x.output, &x.inputs);

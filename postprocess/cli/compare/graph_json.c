@@ -96,8 +96,7 @@ static int take_counts(struct saved *g, struct mt_sequence *s)
     for (size_t i = 0; i < g->n; i++) { /* all tokens, in order of allocation */
         uint32_t token = token_of(g, s, i);
         uint64_t count = graph_json_number(graph_json_node(g, i), "count");
-        s->elements += count;
-        if (token == UINT32_MAX ||
+        if (token == UINT32_MAX || mt_sequence_count(s, token, count) != 0 ||
             (n == 1 && mt_sequence_gram(s, mt_gram_of(s->alphabet, 0, token), count) != 0))
             return no_memory(g);
     }
@@ -109,6 +108,20 @@ static int take_counts(struct saved *g, struct mt_sequence *s)
         uint32_t first = mt_gram_of(s->alphabet, 0, g->tokens[from]);
         if (!first || mt_sequence_gram(s, mt_gram_of(s->alphabet, first, g->tokens[to]),
                                        graph_json_number(e, "count")) != 0)
+            return no_memory(g);
+    }
+    return 0;
+}
+
+/* Of the buffers that have nodes. */
+static int take_names(struct saved *g, struct mt_sequence *s)
+{
+    const json_t *buffers = json_object_get(g->root, "buffers");
+    for (size_t i = 0; i < json_array_size(buffers); i++) {
+        const json_t *b = json_array_get(buffers, i);
+        if (mt_sequence_name(s, graph_json_number(b, "id"), json_string_value(json_object_get(b, "name")),
+                             json_string_value(json_object_get(b, "file")),
+                             graph_json_number(b, "line")) != 0)
             return no_memory(g);
     }
     return 0;
@@ -132,7 +145,8 @@ static int graph_json_take(struct saved *g, struct mt_sequence *s, int *complete
         g->tokens[i] = UINT32_MAX;
         g->buffers[i] = json_is_integer(buffer) ? (uint64_t)json_integer_value(buffer) : MT_BUFFER_NONE;
     }
-    return runs ? take_sequence(g, s, runs) : take_counts(g, s);
+    int code = runs ? take_sequence(g, s, runs) : take_counts(g, s);
+    return code ? code : take_names(g, s);
 }
 
 int mt_stride_graph_json_load(const char *path, struct mt_sequence *s, int *complete)

@@ -106,10 +106,9 @@ static void json_grams(struct mt_json *j, const struct mt_compare *c, const stru
 {
     mt_json_array(j, "frequent", 0);
     for (size_t i = 0; i < r->ngrams; i++) {
-        uint32_t token[MT_NGRAM_MAX], gram = r->grams[i].gram;
+        uint32_t token[MT_NGRAM_MAX];
         unsigned n = c->alphabet.n;
-        for (unsigned k = n; k-- > 0; gram = c->alphabet.grams[gram].prefix)
-            token[k] = c->alphabet.grams[gram].token;
+        mt_gram_tokens(&c->alphabet, r->grams[i].gram, token);
         mt_json_object(j, NULL, 1);
         mt_json_array(j, "nodes", 1);
         for (unsigned k = 0; k < n; k++)
@@ -151,10 +150,10 @@ void mt_compare_write_json(struct mt_json *j, const struct mt_compare *c)
     mt_json_end(j);
     mt_json_object(j, "levenshtein", 0);
     mt_json_text(j, "of", compared[c->how]);
-    json_matrix(j, c, &(struct mt_compare_view){0, 1});
+    json_matrix(j, c, &(struct mt_compare_view){.distance = 1});
     mt_json_end(j);
     mt_json_object(j, "ngrams", 0);
-    json_matrix(j, c, &(struct mt_compare_view){1, 0});
+    json_matrix(j, c, &(struct mt_compare_view){.grams = 1});
     mt_json_end(j);
     mt_json_end(j);
 }

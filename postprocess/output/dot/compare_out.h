@@ -3,12 +3,14 @@
 #define MT_OUTPUT_COMPARE_OUT_H
 #include <stdio.h>
 #include "output/json/json.h"
+#include "analysis/graph/cluster.h"
 #include "analysis/graph/sequence.h"
 
 enum mt_compared { MT_COMPARED_NODES, MT_COMPARED_RUNS, MT_COMPARED_FIRST_RUNS };
 
 struct mt_compare_row {
     const char *path, *kind;
+    const char *stride; /* a sentence on what a stride is here; NULL: not known */
     int complete;
     struct mt_sequence sequence;
     size_t compared; /* elements whose edit distance was taken */
@@ -22,17 +24,25 @@ struct mt_compare {
     size_t n;
     enum mt_compared how;
     size_t cap;
+    char *note;          /* why rows are not alike in kind, or NULL; the caller's */
     double threshold;    /* of n-grams, 0..1 */
     double *edit, *gram; /* [n * n] similarities 0..1; NAN: not known */
 };
 
-/* What is shown: one of the two matrices, as similarities or as distances (1 - similarity). */
+/* What is shown: one of the two matrices, as similarities or as distances (1 - similarity). The others are of
+ * pictures only. */
 struct mt_compare_view {
     int grams, distance;
+    const uint32_t *order;               /* of the rows and columns; NULL: as they were given */
+    const struct mt_cluster_join *joins; /* n - 1: the tree, beside the cells; NULL: none */
+    int inside; /* of a page that has a title and a list of names, and its own colours */
 };
 /* A line that says what the numbers of the view are; no LF. */
 void mt_compare_title(char *out, size_t size, const struct mt_compare *c, const struct mt_compare_view *v);
 double mt_compare_value(const struct mt_compare *c, const struct mt_compare_view *v, size_t i, size_t k);
+
+/* What differs between the paths begins here: after the folders that all have. */
+size_t mt_compare_common(const struct mt_compare *c);
 
 void mt_compare_write_text(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v);
 void mt_compare_write_csv(FILE *f, const struct mt_compare *c, const struct mt_compare_view *v);
