@@ -53,6 +53,13 @@ class Program(Case):
         self.assertEqual([(b["times"], b["same"]) for b in comm["bounces"]], [(8, 8)])  # thread 2 finds the lines shared
         self.assertEqual({m["line"]: m["misses"] for m in comm["misses"]["lines"] if "app" in m["line"]}, {"/src/app.c:10": 8, "/src/app.c:20": 16})
 
+    def test_lines(self):
+        """Misses and what is used, by line: of 8 lines of 64 bytes, each of which a thread fetches for 8 bytes, 8 * 8 of 512 are used."""
+        heads = self.page.run("[...document.querySelectorAll('#lines .code th')].map((c) => c.textContent)")
+        rows = self.page.run("[...document.querySelectorAll('#lines .code tr[data-line]')].map((r) => [...r.cells].map((c) => c.textContent.trim()))")
+        rows = {r[0]: dict(zip(heads, r)) for r in rows}
+        self.assertEqual({n: (r["misses"], r["used"].replace("\u00a0", " ")) for n, r in rows.items() if n in ("10", "20")}, {"10": ("8", "12.5 %"), "20": ("16", "1.6 %")})
+
     def test_buffers(self):
         rows = self.page.run("[...document.querySelectorAll('#buffers tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))")
         self.assertEqual([r[:4] for r in rows], [["#0 malloc app.c:5", "app.c:5", "1", "512"], ["#1 malloc", "app.c:6", "1", "100"]])

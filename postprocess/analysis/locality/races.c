@@ -164,8 +164,7 @@ static int races_touch(struct mt_races *x, size_t thread, uint32_t side, uint64_
         for (uint64_t i = 0; i < n >> p->shift; i++) {
             const uint64_t where = address + at + (i << p->shift), cell = c[i];
             if (races_pair(x, (uint32_t)(cell >> 32), thread, side, where, 1ull << p->shift) != 0 ||
-                (stores &&
-                 races_pair(x, (uint32_t)cell, thread, side, where, 1ull << p->shift) != 0))
+                (stores && races_pair(x, (uint32_t)cell, thread, side, where, 1ull << p->shift) != 0))
                 return -1;
             c[i] = stores ? mine << 32 : (cell & ~(uint64_t)UINT32_MAX) | mine;
         }
@@ -198,7 +197,8 @@ int mt_races_runs(struct mt_races *x, const struct mt_site_table *sites, const s
         if (type > MT_ATOMIC)
             continue;
         const size_t thread = races_thread(x, runs[i].cta);
-        const int strong = mt_site_strong(sites, runs[i].site); /* else reads and writes one after the other */
+        const int strong =
+            mt_site_strong(sites, runs[i].site); /* else reads and writes one after the other */
         const uint32_t side = mt_site_line(sites, runs[i].site) << 2 | (type == MT_ATOMIC ? MT_STORE : type);
         if (thread == SIZE_MAX || races_run(x, &runs[i], thread, side, strong) != 0)
             return -1;

@@ -1,10 +1,10 @@
 /* Conflicts of a host program whose threads come in an order that happened (conflicts.h has what comes out):
  * two accesses to a byte by different threads, at least one a plain store, that follow each other there and
  * that nothing in the trace orders. Order comes from atomics (strong sites): what a thread did before its
- * atomic access or its store to a word that atomics are used on comes before what another thread does after it
- * has read that word. "add [x], 1" without LOCK is a plain store. A thread
- * begins after all that happened before its first access, and all comes after it when it has ended. So no
- * access conflicts while only one thread lives. With plain stores alone threads cannot order anything here. */
+ * atomic access or its store to a word that atomics are used on comes before what another thread does after
+ * it has read that word. "add [x], 1" without LOCK is a plain store. A thread begins after all that happened
+ * before its first access, and all comes after it when it has ended. So no access conflicts while only one
+ * thread lives. With plain stores alone threads cannot order anything here. */
 #ifndef MT_ANALYSIS_RACES_H
 #define MT_ANALYSIS_RACES_H
 #include "analysis/base/cells.h"
@@ -26,7 +26,7 @@ struct mt_races {
     struct mt_cells_pool pool;
     struct mt_race_access *accesses;
     size_t naccesses, access_room;
-    struct mt_pairmap known; /* (thread, side), clock -> place in `accesses` */
+    struct mt_pairmap known;          /* (thread, side), clock -> place in `accesses` */
     struct mt_pairmap pairs, counted; /* sides -> place in `list`; place, address */
     struct mt_pairmap threads;        /* CTA -> number */
     uint32_t *clock;                  /* [MT_RACE_THREADS] of each thread: what it knows of each */

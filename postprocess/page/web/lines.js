@@ -31,7 +31,7 @@ function lineIndex() {
   const of = (file, line) => {
     if (!files.has(file)) files.set(file, new Map());
     const lines = files.get(file);
-    if (!lines.has(line)) lines.set(line, {ops: [], launches: 0, bytes: 0, accesses: 0, requests: [], parts: [], conflicts: 0, banks: 0});
+    if (!lines.has(line)) lines.set(line, {ops: [], launches: 0, bytes: 0, accesses: 0, requests: [], parts: [], conflicts: 0, banks: 0, miss: null});
     return lines.get(line);
   };
   const named = (name) => {
@@ -48,12 +48,13 @@ function lineIndex() {
   }
   for (const r of data.coalescing ? coalescingRows() : []) if (named(r.line)) named(r.line).requests.push(r);
   for (const r of (data.coalescing && data.coalescing.sites) || []) if (named(r.line)) named(r.line).parts.push(r);
+  for (const r of data.misses ? data.misses.lines : []) if (named(r.line)) named(r.line).miss = r;
   for (const c of data.conflicts ? conflictRows() : [])
     for (const name of new Set([c.lineA, c.lineB])) if (named(name)) named(name).conflicts += c.bytes;
   for (const r of data.shared ? data.shared.banks.rows : []) if (r.file && r.line) of(r.file, r.line).banks += bankConflicts(r);
   return files;
 }
-const lineHeats = [["bytes", "Bytes", (at) => at.bytes], ["wasted", "Moved in vain", (at) => { const v = requestSum(at.requests); return movedBytes(v) - usedBytes(v); }],
+const lineHeats = [["bytes", "Bytes", (at) => at.bytes], ["wasted", "Moved in vain", (at) => { const v = requestSum(at.requests); return at.miss ? at.miss.fetched - at.miss.used : movedBytes(v) - usedBytes(v); }],
                    ["conflicts", "Conflicts", (at) => at.conflicts], ["banks", "Bank conflicts", (at) => at.banks]];
 
 function siteWords(at) {
@@ -87,18 +88,19 @@ function halved(r) { return (r.strides["16"] || r.strides["-16"]) && r.bytes < 1
 const halvesWords = "Accesses are those of the code that ran: clang may copy a float4 or an __int128 by two accesses of 8 bytes, nvcc does by one of 16.";
 // Is there a column of bank conflicts?
 const bankColumn = !!data.shared && data.shared.banks.rows.some((r) => r.wavefronts > r.ideal);
-const codeHeads = [["line", "n", ""], ["bytes", "num", "asked for by all lanes; an atomic counts as a load and as a store"], ["sectors/\u200brequest", "num", "of 32 bytes; 4 is best where 32 lanes ask for 4 bytes each. " + atomicWords], ["used", "num", "share of the moved sectors that a request uses"],
+const codeHeads = [["line", "n", ""], ["bytes", "num", "asked for by all lanes; an atomic counts as a load and as a store"], ...(ofThreads ? [["misses", "num", "of the cache that each thread has"], ["used", "num", "of what they fetch"]] : [["sectors/\u200brequest", "num", "of 32 bytes; 4 is best where 32 lanes ask for 4 bytes each. " + atomicWords], ["used", "num", "share of the moved sectors that a request uses"]]),
                    ["conflicts", "num", say("bytes on which CTAs of one launch conflict")], ...(bankColumn ? [["bank conflicts", "num", "wavefronts of shared memory beyond what its requests would take without"]] : []), ["source", "source", ""], ["accesses", "words", "what the compiler made of the line"]];
 // The cells of a row after its number; v: sums of requests.
 function codeCells(volume, v, conflicts, banks, source, words, title) {
-  return [el("td", {class: "num ops"}, ...volume), el("td", {class: "num", "data-head": "sectors/request"}, perRequest(v)), el("td", {class: "num", "data-head": "used"}, v.requests ? usedShare(v) : ""),
+  return [el("td", {class: "num ops"}, ...volume), el("td", {class: "num", "data-head": ofThreads ? "misses" : "sectors/request"}, v.miss ? count(v.miss.misses) : perRequest(v)),
+    el("td", {class: "num", "data-head": "used"}, v.miss ? (v.miss.fetched ? percent(v.miss.used, v.miss.fetched) : "") : v.requests ? usedShare(v) : ""),
     el("td", {class: "num conflict", "data-head": "in conflict"}, conflicts), ...(bankColumn ? [el("td", {class: "num", "data-head": "bank conflicts"}, banks ? count(banks) : "")] : []), el("td", {class: "source"}, ...source), el("td", {class: "words", title}, words)];
 }
 function codeRow(n, text, at, heat, most) {
   const words = at ? siteWords(at) : [], value = at ? heat(at) : 0;
   const volume = [value ? el("i", {class: "heat", style: "width:" + Math.max(2, 60 * value / most) + "px"}) : "", at && at.bytes ? " " + bytes(at.bytes) : ""];
   return el("tr", {class: at && at.ops.length ? "hit" : "", "data-line": n, "data-bytes": at ? at.bytes : 0}, el("td", {class: "n"}, String(n)),
-    ...codeCells(volume, requestSum(at ? at.requests : []), at && at.conflicts ? bytes(at.conflicts) : "", at ? at.banks : 0, [text], words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "), words.join("\n")));
+    ...codeCells(volume, Object.assign(requestSum(at ? at.requests : []), {miss: at && at.miss}), at && at.conflicts ? bytes(at.conflicts) : "", at ? at.banks : 0, [text], words.length > 3 ? words.slice(0, 3).join(", ") + ", …" : words.join(", "), words.join("\n")));
 }
 function partRow(p) {
   return el("tr", {class: "part"}, el("td", {class: "n"}), ...codeCells([bytes(p.bytes)], p, "", 0, ["└ column " + p.column + ", ", p.variable ? el("b", {}, p.variable) : "", p.variable ? ", " : "", p.type], many(p.requests, "request"), null));
@@ -196,7 +198,7 @@ function drawLines(section) {
     event.preventDefault();
     step(event.key === "n" ? 1 : -1);
   });
-  section.append(lead(!sites.length ? say("No line is known to access global memory; what launches kernels is shown.") : hotLines ? "Lines with accesses to global memory: the bytes they moved, how well warps’ requests go together, and what the compiler made of them. Several accesses in one line are apart by column and variable."
+  section.append(lead(!sites.length ? say("No line is known to access global memory; what launches kernels is shown.") : ofThreads ? "Source lines: the bytes they moved, what they miss in a cache of each thread, and what is used of what they fetch." : hotLines ? "Lines with accesses to global memory: the bytes they moved, how well warps’ requests go together, and what the compiler made of them. Several accesses in one line are apart by column and variable."
     : data.lines === undefined ? "Lines with accesses to global memory, and what the compiler made of each; bytes by line were left out" + (data.from_json ? " (mt-extract --sections lines)." : " (--quick).")
     : "Lines with accesses to global memory, and what the compiler made of each. A raw trace does not say which line an access came from, so there are no counts per line; a compact trace does."),
     el("div", {class: "bar"}, el("label", {}, "file", select), heats.length > 1 ? segments("Hottest by", heats.map(([k, t]) => [k, t]), heats[0][0], (v) => { heat = heats.find(([k]) => k === v)[2]; rank(); show(select.value); }) : "",
