@@ -10,6 +10,8 @@
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/Constants.h"
+#include "llvm/BinaryFormat/Dwarf.h"
+#include "llvm/IR/DebugInfo.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
@@ -31,6 +33,7 @@
 #include "llvm/Transforms/Utils/LoopUtils.h"
 #include "llvm/Transforms/Utils/LoopSimplify.h"
 #include <dlfcn.h>
+#include <map>
 #include <string>
 using namespace llvm;
 
@@ -433,4 +436,45 @@ const char *mt_shim_self(void)
     if (!info.dli_fname)
         dladdr((void *)&mt_shim_self, &info);
     return info.dli_fname ? info.dli_fname : "";
+}
+
+// The structs of a module that debug information knows, by their names without scopes.
+static const std::multimap<std::string, DICompositeType *> &structsOf(Module &M)
+{
+    static std::multimap<std::string, DICompositeType *> known;
+    static Module *of;
+    if (of == &M)
+        return known;
+    DebugInfoFinder finder;
+    finder.processModule(M);
+    known.clear();
+    of = &M;
+    for (DIType *T : finder.types())
+        if (auto *C = dyn_cast<DICompositeType>(T); C && !C->getName().empty() && C->getSizeInBits())
+            known.emplace(C->getName().str(), C);
+    return known;
+}
+
+extern "C" char *mt_shim_member(LLVMValueRef gep)
+{
+    auto *G = dyn_cast<GetElementPtrInst>(unwrap(gep));
+    auto *S = G && G->getNumIndices() == 2 ? dyn_cast<StructType>(G->getSourceElementType()) : nullptr;
+    auto *index = S ? dyn_cast<ConstantInt>(G->getOperand(2)) : nullptr;
+    if (!index || S->isOpaque() || !S->hasName())
+        return nullptr;
+    StringRef name = S->getName(); // "struct.particle", "class.ns::stats.12"
+    name = name.drop_front(name.find('.') + 1);
+    name = name.take_front(name.find('.'));
+    if (size_t scope = name.rfind("::"); scope != StringRef::npos)
+        name = name.drop_front(scope + 2);
+    const DataLayout &layout = G->getModule()->getDataLayout();
+    uint64_t at = layout.getStructLayout(S)->getElementOffset(index->getZExtValue()) * 8;
+    auto [begin, end] = structsOf(*G->getModule()).equal_range(name.str());
+    for (auto it = begin; it != end; ++it)
+        for (DINode *E : it->second->getElements())
+            if (auto *D = dyn_cast<DIDerivedType>(E); D && D->getTag() == dwarf::DW_TAG_member &&
+                                                      D->getOffsetInBits() == at && !D->isStaticMember() &&
+                                                      !D->getName().empty())
+                return strdup(D->getName().str().c_str());
+    return nullptr;
 }

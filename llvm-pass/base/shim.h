@@ -100,6 +100,9 @@ void mt_shim_delete_dead(LLVMValueRef inst);
 LLVMBasicBlockRef mt_shim_split(LLVMValueRef before);
 /* The instruction that an invoke goes on with, and only it, when it returns. */
 LLVMValueRef mt_shim_behind_invoke(LLVMValueRef invoke);
+/* The member of a struct whose address the GEP (of a struct, by a constant index) takes, as debug
+ * information calls it; free it. NULL: not known. */
+char *mt_shim_member(LLVMValueRef gep);
 /* 1 if the pointer leads into a local variable of its function whose address goes nowhere else. */
 int mt_shim_private_slot(LLVMValueRef pointer);
 /* 1 if the inline asm reads or writes memory that its operands do not show, or by an indirect operand. */

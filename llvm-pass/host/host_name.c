@@ -1,6 +1,6 @@
 /* Variables' names. Optimised code has no variables, only values; their names survive when clang keeps them
  * (-fno-discard-value-names, which mt-cc --host gives). So, before optimisation, the values that variables
- * hold are named after them, with a mark. */
+ * hold are named after them, with a mark; so are addresses of members. */
 #include "host.h"
 #include <regex.h>
 #include <stdio.h>
@@ -8,16 +8,31 @@
 #include <string.h>
 
 #define MARK "mtv."
-#define MAX_DEPTH 32
+#define MEMBER "mtm."
+enum { MAX_DEPTH = 32, MEMBERS = 256 };
 
-static void name_after(LLVMValueRef value, const char *variable)
+/* LLVM makes names unique by a number at the end: it must not become part of ours. */
+static void name_marked(LLVMValueRef value, const char *mark, const char *name, size_t length)
 {
-    char *text; /* LLVM makes names unique by a number at the end: it must not become part of ours */
-    int n = asprintf(&text, MARK "%.*s.", (int)strcspn(variable, "."), variable);
+    char *text;
+    int n = asprintf(&text, "%s%.*s.", mark, (int)length, name);
     if (n < 0)
         return; /* without memory it has no name */
     LLVMSetValueName2(value, text, (size_t)n);
     free(text);
+}
+
+static void name_after(LLVMValueRef value, const char *variable)
+{
+    name_marked(value, MARK, variable, strcspn(variable, "."));
+}
+
+static void name_member(LLVMValueRef gep)
+{
+    char *member = mt_shim_member(gep);
+    if (member)
+        name_marked(gep, MEMBER, member, strlen(member));
+    free(member);
 }
 
 /* Clang's own slots carry names that no variable has. */
@@ -47,6 +62,9 @@ static void name_function(LLVMValueRef f)
             LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMPointerTypeKind)
             name_after(value, mt_name(slot) + strlen(MARK));
     }
+    for (unsigned i = 0; list && i < n; i++)
+        if (LLVMIsAGetElementPtrInst(list[i]) && !mt_starts(mt_name(list[i]), MARK))
+            name_member(list[i]);
     free(list);
 }
 
@@ -89,7 +107,8 @@ static char *host_name_marked(LLVMValueRef v)
     return n ? strndup(name, n) : NULL;
 }
 
-char *mt_host_variable(LLVMValueRef p)
+/* Of the value's variable, if it has one. */
+static char *host_name_root(LLVMValueRef p, char *members, size_t size)
 {
     for (int depth = 0; depth < MAX_DEPTH; depth++) {
         char *name;
@@ -99,6 +118,15 @@ char *mt_host_variable(LLVMValueRef p)
             return strndup(mt_name(p), strcspn(mt_name(p), "."));
         if ((name = host_name_marked(p)) != NULL)
             return name;
+        if (mt_starts(mt_name(p), MEMBER)) { /* the outer one is met later */
+            const char *member = mt_name(p) + strlen(MEMBER);
+            size_t n = strcspn(member, "."), have = strlen(members);
+            if (have + n + 2 <= size) {
+                memmove(members + n + 1, members, have + 1);
+                members[0] = '.';
+                memcpy(members + 1, member, n);
+            }
+        }
         LLVMOpcode op = LLVMIsAInstruction(p)    ? LLVMGetInstructionOpcode(p)
                         : LLVMIsAConstantExpr(p) ? LLVMGetConstOpcode(p)
                                                  : (LLVMOpcode)0;
@@ -115,4 +143,15 @@ char *mt_host_variable(LLVMValueRef p)
             break;
     }
     return strdup("");
+}
+
+char *mt_host_variable(LLVMValueRef p)
+{
+    char members[MEMBERS] = "", *root = host_name_root(p, members, sizeof members), *all;
+    if (!root || !*root || !*members)
+        return root;
+    if (asprintf(&all, "%s%s", root, members) < 0)
+        return root;
+    free(root);
+    return all;
 }

@@ -140,3 +140,16 @@ def dhat(w):
                 same(f"{place}: bytes read and written", ours[place][1:], (read, written))
         else:
             holds(f"{place} is never touched", place not in ours)
+
+
+@case("answers.members", "llvm")
+def members(w):
+    """The compile-time engine says which member of which variable, unoptimised and optimised."""
+    for level in ("-O0", "-O1"):
+        trace = w.host("mat", "--", w.compile("members.c", level)).trace
+        out = json.loads(extract(w, trace, "-s", "lines"))["lines"]["variables"]
+        got = {k: (sum(v["loads"] for v in by.values()), sum(v["stores"] for v in by.values())) for k, by in out.items()}
+        same(f"{level}: list.kind", got.get("list.kind"), (100, 100))
+        same(f"{level}: list.next", got.get("list.next"), (0, 100))
+        walked = {k: v for k, v in got.items() if k.endswith(".y2") and v[0]}
+        same(f"{level}: y2 {got}", sum(v[0] for v in walked.values()), 1000)
