@@ -221,6 +221,8 @@ def by_hand():
                "line": 10 + i} for i, n in enumerate(("in", "mid", "total"))]
     events += [{"ev": "launch", "seq": 3 + i, "kernel": k, "grid": [2, 1, 1], "block": [1, 1, 1], "stream": 0, "records": 4, "traced": True}
                for i, k in enumerate(("fill", "sum"))]
+    events += [{"ev": "memcpy", "seq": 5, "kind": "d2h", "dst": "0x900", "src": "0x300", "bytes": 4, "stream": 0, "file": "a.cu", "line": 20},
+               {"ev": "memset", "seq": 6, "dst": "0x200", "bytes": 8, "stream": -1}]
     with open(path + ".meta", "w") as f:
         f.write(traces.companion(events, end={"records_written": 8, "records_counted": 8}))
     out = os.path.join(folder, "comm.db")
@@ -238,6 +240,8 @@ def by_hand():
     assert q("SELECT bytes FROM working_sets WHERE level = 'device'") == [(256,), (256,)]  # 0x100 and 0x200; 0x200 and 0x300
     assert q("SELECT count(*), max(cooperative) FROM races") == [(0, None)]
     assert q("SELECT policy, load, crossing, distinct_bytes FROM device_crossing WHERE policy = 'block'") == [("block", 16, 8, 8)]
+    assert q("SELECT seq, kind, dst, src, bytes, rows, stream, begin_ns, file, line FROM copies") == [
+        (5, "d2h", 0x900, 0x300, 4, 1, 0, None, "a.cu", 20), (6, "set", 0x200, None, 8, 1, None, None, None, None)]
     assert q("SELECT label FROM buffers WHERE kernel = 'sum' ORDER BY allocation") == [("#1 mid",), ("#2 total",)]
     with open(os.path.join(SOURCE, "docs/man/memtrace-extract.md"), encoding="utf-8") as f:
         man = f.read()

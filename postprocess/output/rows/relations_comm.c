@@ -4,6 +4,7 @@
 #include "sorted.h"
 #include "relations_parts.h"
 #include "reader/base/text.h"
+#include "memtrace/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,6 +174,58 @@ int mt_tuples_of_allocations(struct mt_tuples *w, const struct mt_comm_result *r
         mt_tuples_maybe(w, a[i].free_seq != MT_SEQ_NONE, a[i].free_seq);
         rc = mt_tuples_next(w);
     }
+    return rc;
+}
+
+/* ---- copies ---- */
+
+MT_ORDER_POINTED(by_seq, struct mt_copy_event,
+                 MT_ORDER_DIFFER(x, y, seq) MT_ORDER_DIFFER(x, y, kind) MT_ORDER_DIFFER(x, y, dst))
+
+/* Of all inputs, each once: those of no stream are in every companion. NULL without memory. */
+static const struct mt_copy_event **relations_copies(const struct mt_comm_result *r, size_t *n)
+{
+    size_t room = 0, kept = 0;
+    for (size_t i = 0; i < r->ninputs; i++) {
+        const struct mt_companion *c = mt_source_companion(r->source, i);
+        room += c ? c->ncopies : 0;
+    }
+    const struct mt_copy_event **list = malloc((room + 1) * sizeof *list);
+    *n = 0;
+    for (size_t i = 0; list && i < r->ninputs; i++) {
+        const struct mt_companion *c = mt_source_companion(r->source, i);
+        for (size_t k = 0; c && k < c->ncopies; k++)
+            list[(*n)++] = &c->copies[k];
+    }
+    if (list)
+        qsort(list, *n, sizeof *list, by_seq);
+    for (size_t i = 0; list && i < *n; i++)
+        if (!kept || by_seq(&list[kept - 1], &list[i]) != 0)
+            list[kept++] = list[i];
+    *n = kept;
+    return list;
+}
+
+int mt_tuples_of_copies(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    static const char *const kinds[] = {"h2h", "h2d", "d2h", "d2d", "set"};
+    size_t n;
+    const struct mt_copy_event **list = relations_copies(r, &n);
+    int rc = list ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const struct mt_copy_event *c = list[i];
+        mt_tuples_number(w, c->seq);
+        mt_tuples_text(w, c->kind <= MT_COPY_SET ? kinds[c->kind] : "?");
+        mt_tuples_number(w, c->dst);
+        mt_tuples_maybe(w, c->kind != MT_COPY_SET, c->src);
+        mt_tuples_numbers(w, MT_NUMBERS(c->width * c->height, c->height));
+        mt_tuples_maybe(w, c->stream >= 0, (uint64_t)c->stream);
+        mt_tuples_maybe(w, c->begin_ns != 0, c->begin_ns);
+        mt_tuples_text(w, c->file && *c->file ? c->file : NULL);
+        mt_tuples_maybe(w, c->file && *c->file, c->line);
+        rc = mt_tuples_next(w);
+    }
+    free(list);
     return rc;
 }
 
