@@ -199,6 +199,7 @@ struct mt_site_event {
     uint64_t id, line, column, size;
     const char *file, *function, *op, *var;
     const char *space; /* "shared", "local"; "": global, or not known before it runs */
+    int runtime; /* host: code of the C library */
     int strong; /* PTX calls it so: .volatile, .relaxed, .acquire, .release; of host code: LOCKed, atomic */
     /* of machine code, else "": where it is ("kernel+0x120"), in which symbol, the file that has it */
     const char *at, *symbol, *code;

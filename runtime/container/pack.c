@@ -146,3 +146,10 @@ void mt_pack_tail(struct mt_mtc_tail *tail)
 {
     tail->check = XXH3_64bits(tail, offsetof(struct mt_mtc_tail, check));
 }
+
+void mt_pack_digest(const void *text, size_t bytes, uint64_t digest[2])
+{
+    XXH128_hash_t h = XXH3_128bits(text, bytes);
+    digest[0] = h.high64;
+    digest[1] = h.low64;
+}

@@ -20,6 +20,8 @@ void mt_packer_free(struct mt_packer *p);
  * else is the caller's. A payload that does not get smaller is stored. 0, or -1 without memory. */
 int mt_pack(struct mt_packer *p, int level, const void *plain, size_t bytes);
 
+/* XXH3, 128 bits: the high half first. */
+void mt_pack_digest(const void *text, size_t bytes, uint64_t digest[2]);
 /* Fill in the checksums. */
 void mt_pack_head(struct mt_mtc_head *head);
 void mt_pack_tail(struct mt_mtc_tail *tail);

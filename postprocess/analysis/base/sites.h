@@ -12,7 +12,7 @@
 /* Of one input: line, variable and place of each site. */
 struct mt_site_table {
     uint32_t *line, *var, *place; /* by site id; 0: not known */
-    uint8_t *strong;              /* the same: threads may order by it */
+    uint8_t *strong;              /* the same: bit 0: threads may order by it, bit 1: code of the C library */
     size_t count;
 };
 
@@ -84,7 +84,11 @@ static inline uint32_t mt_site_location_of(const struct mt_site_table *t, uint32
 }
 static inline int mt_site_strong(const struct mt_site_table *t, uint32_t site)
 {
-    return t && site < t->count && t->strong[site];
+    return t && site < t->count && t->strong[site] & 1;
+}
+static inline int mt_site_runtime(const struct mt_site_table *t, uint32_t site)
+{
+    return t && site < t->count && t->strong[site] >> 1;
 }
 static inline uint32_t mt_site_var(const struct mt_site_table *t, uint32_t site)
 {

@@ -5,6 +5,7 @@
  * are the number of a list of sides (byte_states.h). */
 #include "conflicts.h"
 #include "memtrace/grow.h"
+#include "memtrace/order.h"
 #include "byte_states.h"
 #include "analysis/base/order.h"
 #include <stdlib.h>
@@ -398,13 +399,19 @@ static struct mt_launch_window_state *conflicts_make(const struct mt_run_launch 
 static const struct mt_launch_window_ops ops = {merge_launch, close_launch,   conflicts_drop,
                                                 pack_state,   conflicts_make, unpack_state};
 
+MT_ORDER_POINTED_2(by_seq, struct mt_alloc_event, seq, id)
+
 static int conflicts_init(void *self, const struct mt_run_options *o)
 {
     struct mt_conflicts *x = self;
-    (void)o;
     memset(x, 0, sizeof *x);
     x->window.ops = &ops;
-    return 0;
+    x->made = malloc((o->nallocs + 1) * sizeof *x->made);
+    for (size_t i = 0; x->made && i < o->nallocs; i++)
+        x->made[x->nallocs++] = &o->allocs[i];
+    if (x->made)
+        qsort(x->made, x->nallocs, sizeof *x->made, by_seq);
+    return x->made ? 0 : -1;
 }
 
 /* ---- host programs ---- */
@@ -431,6 +438,9 @@ static int conflicts_program_ends(struct mt_conflicts *x)
 static void conflicts_moves(void *self, const struct mt_run_launch *launch)
 {
     struct mt_conflicts *x = self;
+    for (; x->nmade < x->nallocs && x->made[x->nmade]->seq <= launch->seq; x->nmade++)
+        if (strcmp(x->made[x->nmade]->kind, "brk") != 0)
+            mt_races_new(&x->races, x->made[x->nmade]->base, x->made[x->nmade]->bytes);
     if (launch->ended)
         mt_races_ended(&x->races, (launch->ended - 1) << 32);
 }
@@ -441,6 +451,7 @@ static int conflicts_launch(void *self, const struct mt_run_launch *launch)
     if (launch->host) {
         int rc = conflicts_program_ends(x);
         x->program = *launch;
+        x->nmade = 0;
         return rc;
     }
     struct mt_launch_window_state *s = conflicts_make(launch);
@@ -491,6 +502,7 @@ static void conflicts_free(void *self)
     mt_launch_window_free(&x->window);
     mt_cells_pool_free(&x->pool);
     mt_races_free(&x->races);
+    free(x->made);
     free(x->list);
     memset(x, 0, sizeof *x);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 struct mt_race_access {
-    uint32_t thread, clock, side;
+    uint32_t thread, clock, side, runtime;
 };
 
 static uint32_t *races_clock(const struct mt_races *x, size_t thread)
@@ -68,6 +68,23 @@ void mt_races_ended(struct mt_races *x, uint64_t cta)
             races_join(races_clock(x, i), races_clock(x, *at));
 }
 
+void mt_races_new(struct mt_races *x, uint64_t base, uint64_t bytes)
+{
+    const uint64_t end = base + bytes;
+    const uint64_t pages = (bytes >> MT_CELLS_BITS) + 2;
+    if (end <= base || !x->cells.count)
+        return;
+    for (uint64_t at = base, n; at < end && pages < (uint64_t)1 << 32; at += n) {
+        struct mt_cells_page *p = mt_cells_find(&x->cells, at >> MT_CELLS_BITS);
+        n = MT_CELLS_PAGE - (at & (MT_CELLS_PAGE - 1));
+        n = n < end - at ? n : end - at;
+        if (p && ((at | n) & ((1u << p->shift) - 1)) && mt_cells_refine(p) != 0)
+            return;
+        if (p)
+            memset(p->cell + ((at & (MT_CELLS_PAGE - 1)) >> p->shift), 0, (n >> p->shift) * sizeof *p->cell);
+    }
+}
+
 /* ---- words that order ---- */
 
 /* The word's number; SIZE_MAX: atomics are not used on it, or there is no memory. */
@@ -100,28 +117,30 @@ static void races_meet(struct mt_races *x, size_t thread, size_t word, uint32_t 
 /* ---- bytes ---- */
 
 /* The place + 1 of this access; 0 without memory. */
-static uint32_t races_access(struct mt_races *x, size_t thread, uint32_t side)
+static uint32_t races_access(struct mt_races *x, size_t thread, uint32_t side, uint32_t runtime)
 {
     const uint32_t clock = races_clock(x, thread)[thread];
-    const uint64_t *at = mt_pairmap_get(&x->known, (uint64_t)thread << 32 | side, clock, x->naccesses);
+    const uint64_t *at = mt_pairmap_get(&x->known, (uint64_t)thread << 32 | side,
+                                         (uint64_t)clock << 1 | runtime, x->naccesses);
     if (!at || *at >= UINT32_MAX - 1)
         return 0;
     if (*at == x->naccesses) {
         if (mt_grow(&x->accesses, &x->access_room, x->naccesses + 1, sizeof *x->accesses) != 0)
             return 0;
-        x->accesses[x->naccesses++] = (struct mt_race_access){(uint32_t)thread, clock, side};
+        x->accesses[x->naccesses++] = (struct mt_race_access){(uint32_t)thread, clock, side, runtime};
     }
     return (uint32_t)*at + 1;
 }
 
 /* Access `place` (+ 1; 0: none) and this one, if nothing orders them. 0, or -1 without memory. */
-static int races_pair(struct mt_races *x, uint32_t place, size_t thread, uint32_t side, uint64_t address,
-                      uint64_t bytes)
+static int races_pair(struct mt_races *x, uint32_t place, size_t thread, uint32_t side, uint32_t runtime,
+                      uint64_t address, uint64_t bytes)
 {
     if (!place)
         return 0;
     const struct mt_race_access *a = &x->accesses[place - 1];
-    if (a->thread == thread || races_clock(x, thread)[a->thread] >= a->clock)
+    if (a->thread == thread || races_clock(x, thread)[a->thread] >= a->clock ||
+        (a->runtime && runtime)) /* between the C library and itself, as in a lock */
         return 0;
     const int swap = a->side > side;
     struct mt_race r = {.side = {swap ? side : a->side, swap ? a->side : side},
@@ -150,10 +169,11 @@ static int races_pair(struct mt_races *x, uint32_t place, size_t thread, uint32_
     return 0;
 }
 
-static int races_touch(struct mt_races *x, size_t thread, uint32_t side, uint64_t address, uint64_t size)
+static int races_touch(struct mt_races *x, size_t thread, uint32_t side, uint32_t runtime, uint64_t address,
+                       uint64_t size)
 {
     const int stores = (side & 3) == MT_STORE;
-    const uint64_t mine = races_access(x, thread, side);
+    const uint64_t mine = races_access(x, thread, side, runtime);
     if (!mine)
         return -1;
     for (uint64_t at = 0, n; at < size; at += n) {
@@ -163,8 +183,8 @@ static int races_touch(struct mt_races *x, size_t thread, uint32_t side, uint64_
         uint64_t *c = p->cell + (((address + at) & (MT_CELLS_PAGE - 1)) >> p->shift);
         for (uint64_t i = 0; i < n >> p->shift; i++) {
             const uint64_t where = address + at + (i << p->shift), cell = c[i];
-            if (races_pair(x, (uint32_t)(cell >> 32), thread, side, where, 1ull << p->shift) != 0 ||
-                (stores && races_pair(x, (uint32_t)cell, thread, side, where, 1ull << p->shift) != 0))
+            if (races_pair(x, (uint32_t)(cell >> 32), thread, side, runtime, where, 1ull << p->shift) != 0 ||
+                (stores && races_pair(x, (uint32_t)cell, thread, side, runtime, where, 1ull << p->shift) != 0))
                 return -1;
             c[i] = stores ? mine << 32 : (cell & ~(uint64_t)UINT32_MAX) | mine;
         }
@@ -173,8 +193,10 @@ static int races_touch(struct mt_races *x, size_t thread, uint32_t side, uint64_
 }
 
 static int races_run(struct mt_races *x, const struct mt_access_run *r, size_t thread, uint32_t side,
-                     int strong)
+                     const struct mt_site_table *sites)
 {
+    const int strong = mt_site_strong(sites, r->site);
+    const uint32_t runtime = (uint32_t)mt_site_runtime(sites, r->site);
     for (uint32_t i = 0; i < r->count; i++) {
         const uint64_t address = mt_run_address(r, i);
         const size_t word = races_word(x, address, strong);
@@ -182,7 +204,7 @@ static int races_run(struct mt_races *x, const struct mt_access_run *r, size_t t
             races_meet(x, thread, word, mt_run_type(r));
         else if (strong)
             return -1;
-        else if (x->nlive > 1 && races_touch(x, thread, side, address, mt_run_size(r)) != 0)
+        else if (x->nlive > 1 && races_touch(x, thread, side, runtime, address, mt_run_size(r)) != 0)
             return -1;
     }
     return 0;
@@ -197,10 +219,9 @@ int mt_races_runs(struct mt_races *x, const struct mt_site_table *sites, const s
         if (type > MT_ATOMIC)
             continue;
         const size_t thread = races_thread(x, runs[i].cta);
-        const int strong =
-            mt_site_strong(sites, runs[i].site); /* else reads and writes one after the other */
+        /* what is not strong reads and writes one after the other */
         const uint32_t side = mt_site_line(sites, runs[i].site) << 2 | (type == MT_ATOMIC ? MT_STORE : type);
-        if (thread == SIZE_MAX || races_run(x, &runs[i], thread, side, strong) != 0)
+        if (thread == SIZE_MAX || races_run(x, &runs[i], thread, side, sites) != 0)
             return -1;
     }
     return 0;

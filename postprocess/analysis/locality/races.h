@@ -42,6 +42,8 @@ enum { MT_RACE_THREADS = 256, MT_RACE_WORDS = 1 << 14 }; /* beyond: as one more,
 /* Zero-initialised is empty. 0, or -1 without memory. */
 int mt_races_runs(struct mt_races *x, const struct mt_site_table *sites, const struct mt_access_run *runs,
                   size_t n);
+/* These bytes were just allocated: what was done to whatever was there before conflicts with nobody. */
+void mt_races_new(struct mt_races *x, uint64_t base, uint64_t bytes);
 /* The thread (a CTA) has ended. */
 void mt_races_ended(struct mt_races *x, uint64_t cta);
 void mt_races_free(struct mt_races *x);

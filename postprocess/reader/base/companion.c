@@ -114,6 +114,7 @@ static int on_site(struct loader *l, const json_t *o)
     s->var = get_text(l, o, "var");
     s->space = get_text(l, o, "space");
     s->strong = get_bool(o, "strong", 0);
+    s->runtime = get_bool(o, "runtime", 0);
     s->at = get_text(l, o, "at");
     s->symbol = get_text(l, o, "symbol");
     s->code = get_text(l, o, "code");

@@ -408,6 +408,7 @@ void mt_core_sink_close(int killed)
         mt_core_queue_finish();
         if (s.last)
             mt_core_sink_return(s.last);
+        mt_core_texts();
         end_line(killed);
         push_meta();
         mt_core_queue_finish();

@@ -55,4 +55,6 @@ void mt_core_sink_text_unlock(void);
 int mt_core_sink_writing(void);
 /* 1 if one of the sink's locks is not free for `ns` although nobody writes. */
 int mt_core_sink_stuck(uint64_t ns);
+/* texts.c. Lines for the source files of all sites. Before the end line. */
+void mt_core_texts(void);
 #endif

@@ -63,6 +63,8 @@ static void sites_line(uint32_t site, const struct mt_core_kept_site *s, unsigne
     mt_jsonl_u64(j, "size", s->size[operand]);
     if (s->strong >> operand & 1)
         mt_jsonl_bool(j, "strong", 1);
+    if (s->runtime)
+        mt_jsonl_bool(j, "runtime", 1);
     if (s->ip)
         mt_jsonl_address(j, "ip", s->ip);
     mt_jsonl_string(j, "file", s->file);
@@ -113,6 +115,7 @@ static void sites_define(uint32_t site, const struct mt_core_site *operands, uns
     s->reads = mt_intern(first.reads);
     s->writes = mt_intern(first.writes);
     s->strong = 0;
+    s->runtime = first.runtime != 0;
     for (unsigned k = 0; k < count; k++) {
         s->strong |= (uint8_t)(operands[k].strong << k);
         s->op[k] = (uint8_t)operands[k].op;

@@ -180,7 +180,7 @@ struct mt_core_kept_site {
     uint32_t twin; /* the same with CAS_FAILED for CAS; 0: not yet asked for */
     uint32_t defined, shown;
     uint32_t size[4];
-    uint8_t op[4], operands, strong; /* strong: a bit for each operand */
+    uint8_t op[4], operands, strong, runtime; /* strong: a bit for each operand */
 };
 /* NULL: there is none. */
 struct mt_core_kept_site *mt_site_of(uint32_t site);

@@ -275,6 +275,11 @@ SHAPE(word)
     UNUSED;
     libc_set(t, 0, a, 4);
 }
+SHAPE(owned_word) /* of the mutex that a unique_lock has */
+{
+    UNUSED;
+    libc_set(t, 0, *(const uint64_t *)(uintptr_t)b, 4);
+}
 SHAPE(second_word)
 {
     UNUSED;

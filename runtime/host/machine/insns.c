@@ -23,7 +23,7 @@ static void insns_define(struct mt_insn *n, int whole)
     for (unsigned i = 0; i < n->x86.count; i++) {
         const struct mt_x86_operand *o = &n->x86.operand[i];
         s[count++] =
-            (struct mt_core_site){.ip = n->x86.ip, .op = o->op, .size = o->size, .strong = o->locked};
+            (struct mt_core_site){.ip = n->x86.ip, .op = o->op, .size = o->size, .strong = o->locked, .runtime = n->runtime};
     }
     if (n->x86.cas && whole) /* one instruction, one execution */
         s[count++] =
@@ -72,6 +72,7 @@ struct mt_insn *mt_insn_get(uint64_t ip, const uint8_t *bytes, unsigned size, in
     mt_x86_decode(&n->x86, ip, bytes, size);
     n->older = newest;
     n->code = (uint8_t)code;
+    n->runtime = code == MT_CODE_DATA;
     for (unsigned i = 0; mt_core_options()->mode == MT_CORE_ATOMIC && i < n->x86.count; i++)
         n->code = /* threads order by them: the C library's locks */ code == MT_CODE_DATA &&
                           n->x86.operand[i].locked

@@ -19,6 +19,7 @@ struct mt_insn {
     struct mt_x86_insn x86;
     uint8_t bytes[15];
     uint8_t code;    /* enum mt_core_code */
+    uint8_t runtime; /* code of the C library */
     uint32_t site;   /* of operand 0; 0 if it has none */
     uint32_t failed; /* of operand 0 of a compare-and-swap that did not write */
     struct mt_operand operand[MT_X86_OPERANDS];
