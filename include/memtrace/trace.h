@@ -103,6 +103,7 @@ MT_API int mt_raw_ends_fit(const char *path, uint64_t size, const uint64_t *ends
 
 #define MT_SEQ_NONE UINT64_MAX /* "never" or "not known" */
 /* From here on: launches that are host programs (mt_source_threads), all of whose events are within them. */
+#define MT_THREAD_BEGAN (1ull << 63)
 #define MT_SEQ_PROGRAM (UINT64_MAX - (1ull << 32))
 
 /* Strings of a companion are never NULL ("" when the key is missing) and live as long as it does. */
@@ -364,7 +365,8 @@ struct mt_item {
     const struct mt_copy_event *copy;
     const struct mt_host_access *host;
     uint64_t thread, seq; /* of host accesses: number in its trace, sequence number in force */
-    uint64_t ended;       /* of those: 1 + number of a thread that has ended before these; 0: none */
+    uint64_t life; /* of those: 1 + number of a thread that has ended before these, | MT_THREAD_BEGAN: has begun;
+                      0: none */
     size_t host_count; /* of MT_ITEM_RUNS of host code: `host` are the accesses that the runs are made of */
 };
 

@@ -21,20 +21,28 @@ static void host_input_damage(struct mt_input *in, const struct mt_error *proble
     in->host.bad_offset = problem->offset;
 }
 
+/* Begin or end of a thread, as mt_item has it; 0: another event. */
+static uint64_t host_input_life(const struct mt_host_item *item)
+{
+    const uint64_t thread = (item->thread & INT32_MAX) + 1;
+    return item->event == MT_HOST_EV_THREAD_END     ? thread
+           : item->event == MT_HOST_EV_THREAD_START ? thread | MT_THREAD_BEGAN
+                                                    : 0;
+}
+
 int mt_host_fill(struct mt_input *in, uint64_t *bytes, struct mt_error *err)
 {
     uint64_t before, after, total;
     int rc = 1;
     mt_host_progress(in->host.reader, &before, &total);
-    while (!in->pass.finished && !in->host.has_head && !in->host.ended_thread && rc >= 0) {
+    while (!in->pass.finished && !in->host.has_head && !in->host.life && rc >= 0) {
         rc = mt_host_next(in->host.reader, &in->host.head, err);
         if (rc < 0)
             host_input_damage(in, err);
         in->pass.finished |= rc == 0;
         in->host.has_head = rc > 0 && in->host.head.kind == MT_HOST_ITEM_RECORDS && in->host.head.count > 0;
-        if (rc > 0 && in->host.head.kind == MT_HOST_ITEM_EVENT &&
-            in->host.head.event == MT_HOST_EV_THREAD_END && in->ops == &mt_threads_input)
-            in->host.ended_thread = (in->host.head.thread & INT32_MAX) + 1;
+        if (rc > 0 && in->host.head.kind == MT_HOST_ITEM_EVENT && in->ops == &mt_threads_input)
+            in->host.life = host_input_life(&in->host.head);
         in->host.taken = 0;
     }
     mt_host_progress(in->host.reader, &after, &total);
@@ -119,7 +127,7 @@ int mt_host_input_start(struct mt_input *in, const struct mt_stop *stop, struct 
     struct mt_host_state *h = &in->host;
     (void)stop;
     h->has_head = h->begun = h->ended = h->has_problem = 0;
-    h->seq = h->ended_thread = 0;
+    h->seq = h->life = 0;
     h->bad_offset = UINT64_MAX;
     return mt_host_rewind(h->reader, err);
 }

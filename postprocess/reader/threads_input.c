@@ -43,7 +43,7 @@ static int threads_look(struct mt_input *in, uint64_t *bytes)
     struct mt_host_state *h = &in->host;
     if (!h->has_problem && mt_host_fill(in, bytes, &h->problem) < 0)
         h->has_problem = 1;
-    return !h->has_problem && h->has_head && !h->ended_thread;
+    return !h->has_problem && h->has_head && !h->life;
 }
 
 uint64_t mt_threads_input_seq(struct mt_input *in)
@@ -156,8 +156,8 @@ static int threads_input_pull(struct mt_input *in, const struct mt_stop *stop, s
         item->flags = MT_BATCH_BEGIN;
         return 1;
     }
-    item->ended = h->ended_thread;
-    h->ended_thread = 0;
+    item->life = h->life;
+    h->life = 0;
     host = threads_collect(in, (struct mt_host_access *)(void *)room, runs, capacity, &n, &p->bytes);
     if (host == 0 && h->has_problem) {
         h->has_problem = 0;
@@ -169,7 +169,7 @@ static int threads_input_pull(struct mt_input *in, const struct mt_stop *stop, s
     item->host_count = host;
     item->seq = h->seq;
     p->accesses = threads_accesses(runs, n);
-    if (host == 0 && !h->ended_thread && !item->ended)
+    if (host == 0 && !h->life && !item->life)
         item->flags = MT_BATCH_END;
     return 1;
 }

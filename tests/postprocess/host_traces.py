@@ -26,13 +26,16 @@ class Sites:
         return self.known[key]
 
 
-def script(accesses, events=(), header=None, end=None, chunk=lambda: False, sized=lambda: False, ends=None):
+def script(accesses, events=(), header=None, end=None, chunk=lambda: False, sized=lambda: False, ends=None, begins=None):
     """`chunk()` true: a new chunk begins before this access; `sized()`: the site knows the size;
-    `ends`: {thread: time of its end}."""
+    `ends`, `begins`: {thread: time of its end, its start}."""
     sites, body = Sites(), []
     threads = sorted({a["thread"] for a in accesses})
     for t in threads:
         now = None
+        if begins and t in begins:
+            now = next(x["seq"] for x in accesses if x["thread"] == t)
+            body += ["T %d %d" % (t, now), "C %d" % begins[t], "E 1 %d" % t]
         for a in (x for x in accesses if x["thread"] == t):
             if now is None or chunk():
                 body.append("T %d %d" % (t, a["seq"] if now is None else now))

@@ -189,15 +189,20 @@ def cache_oracle(accesses, size, ways):
 def race_oracle(accesses, ends):
     """{(place and type, place and type): bytes} of pairs that nothing orders: happens-before as sets of earlier accesses, without clocks."""
     order = sorted(accesses, key=lambda a: (a["time"], a["thread"]))
-    stop = dict(ends)
-    past, released, words, seen, last, pairs = {}, {}, set(), {}, {}, {}
+    first, past, released, words, last, pairs, loads, over = order[0]["thread"], {}, {}, set(), {}, {}, {}, set()
+
+    def of(thread, i):
+        return {k for k in range(i) if order[k]["thread"] == thread}
+
     for i, a in enumerate(order):
         t = a["thread"]
-        if t not in past:  # begins after all there was
-            past[t] = set(range(i))
-        for thread, time in stop.items():
-            if time < a["time"] and thread in past:
-                past[t] |= {k for k in range(i) if order[k]["thread"] == thread} | past[thread]
+        for thread, time in ends.items():  # an end comes before all that the first thread does
+            if time < a["time"] and thread in past and thread not in over:
+                over.add(thread)
+                if first in past:
+                    past[first] |= of(thread, i) | past[thread]
+        if t not in past:
+            past[t] = of(first, i) | past.get(first, set()) if t != first else set()
         word = a["addr"] >> 3
         if a.get("strong"):
             words.add(word)
@@ -208,12 +213,23 @@ def race_oracle(accesses, ends):
             if a["op"] != "load":
                 released[word] = released.get(word, set()) | past[t]
             continue
+        if len(past) - len(over) < 2:  # nothing is looked at while one lives
+            past[t].add(i)
+            continue
         past[t].add(i)
         stores = a["op"] != "load"
+        loads[t] = loads.get(t, 0) + (not stores)
         for byte in range(a["addr"], a["addr"] + a["size"]):
             store, load = last.get(byte, (None, None))
             for before in (store, load if stores else None):
-                if before is not None and order[before]["thread"] != t and before not in past[t]:
+                if before is None or order[before]["thread"] == t or before in past[t]:
+                    continue
+                other = order[before]["thread"]
+                if not stores and other in over:  # it has waited for it
+                    past[t] |= of(other, i) | past[other]
+                elif not stores and loads[t] <= 16:  # it was made by it
+                    past[t] |= of(other, i)
+                else:
                     b = order[before]
                     sides = tuple(sorted(((x["place"], "load" if x["op"] == "load" else "store") for x in (a, b))))
                     pairs.setdefault(sides, set()).add(byte)
@@ -222,8 +238,8 @@ def race_oracle(accesses, ends):
 
 
 class Races(Case):
-    def found(self, accesses, ends):
-        path = self.trace(accesses, ends=ends)
+    def found(self, accesses, ends, begins=None):
+        path = self.trace(accesses, ends=ends, begins=begins)
         out = {}
         for steps in self.json(path, "conflicts")["conflicts"].values():
             for c in [c for step in steps.values() for c in step]:
@@ -233,13 +249,19 @@ class Races(Case):
     def test_by_hand(self):
         """A flag that is no atomic does not order; one that is does; a lock does; a thread's end does."""
         def flag(strong):
-            return [dict(at(1, 0, 1, "load", 0x500, 4)), at(2, 1, 1, "load", 0x500, 4),
+            return [at(1, 0, 1, "load", 0x500, 4), *(at(2, 1, 1, "load", 0x500, 4) for _ in range(20)),
                     at(3, 0, 10, "store", 0x100, 8), dict(at(4, 0, 11, "store", 0x200, 4), strong=strong),
                     dict(at(5, 1, 20, "load", 0x200, 4), strong=strong), at(6, 1, 21, "load", 0x104, 4)]
         self.assertEqual(self.found(flag(True), {}), {})
         self.assertEqual(self.found(flag(False), {}), {(("/src/app.c:10", "store"), ("/src/app.c:21", "load")): 4,
                                                        (("/src/app.c:11", "store"), ("/src/app.c:20", "load")): 4})
-        self.assertEqual(self.found([a for a in flag(False) if a["place"][-2:] not in ("11", "20")], {0: 4}), {})
+        late = [a for a in flag(False) if a["place"][-2:] not in ("11", "20")]
+        self.assertEqual(self.found(late, {}), {(("/src/app.c:10", "store"), ("/src/app.c:21", "load")): 4})
+        self.assertEqual(self.found(late, {0: 4}), {})
+        both = [at(1, 0, 1, "load", 0x500, 4), at(2, 1, 2, "store", 0x100, 4), at(4, 2, 3, "store", 0x100, 4)]
+        self.assertEqual(self.found(both, {1: 3}), {})  # one after the other
+        self.assertEqual(self.found(both, {1: 3}, {2: 1}), {(("/src/app.c:2", "store"), ("/src/app.c:3", "store")): 4})  # the second did not wait for the first
+        self.assertEqual(self.found([*both[:2], at(4, 0, 3, "store", 0x100, 4)], {1: 3}), {})  # who made them waited
 
     def test_by_chance(self):
         for seed in range(PROGRAMS):

@@ -34,7 +34,7 @@ struct mt_run_launch {
     int moves;                         /* it is under way; `seq` is another one for what comes now (a host
                                           program): only what looks at allocations is told */
     int selected;                      /* to be reported */
-    uint64_t ended;  /* of a host program, with `moves`: 1 + number of a thread that has ended */
+    uint64_t life;                     /* with `moves`: as mt_item */
     int host;        /* as mt_source_threads: a host program, with its threads in order */
     int cooperative; /* its CTAs may wait for each other */
 };

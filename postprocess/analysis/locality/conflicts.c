@@ -441,8 +441,11 @@ static void conflicts_moves(void *self, const struct mt_run_launch *launch)
     for (; x->nmade < x->nallocs && x->made[x->nmade]->seq <= launch->seq; x->nmade++)
         if (strcmp(x->made[x->nmade]->kind, "brk") != 0)
             mt_races_new(&x->races, x->made[x->nmade]->base, x->made[x->nmade]->bytes);
-    if (launch->ended)
-        mt_races_ended(&x->races, (launch->ended - 1) << 32);
+    const uint64_t thread = ((launch->life & ~MT_THREAD_BEGAN) - 1) << 32;
+    if (launch->life & MT_THREAD_BEGAN)
+        (void)mt_races_began(&x->races, thread); /* without memory it begins with its first access */
+    else if (launch->life)
+        mt_races_ended(&x->races, thread);
 }
 
 static int conflicts_launch(void *self, const struct mt_run_launch *launch)

@@ -21,7 +21,7 @@ static void races_join(uint32_t *into, const uint32_t *from)
 
 /* ---- threads ---- */
 
-/* It begins after all that is so far. */
+/* It begins after all that the first one has done. */
 static int races_begin(struct mt_races *x, uint64_t cta)
 {
     const size_t n = x->nthreads;
@@ -29,11 +29,14 @@ static int races_begin(struct mt_races *x, uint64_t cta)
         x->clock = calloc(MT_RACE_THREADS * (size_t)MT_RACE_THREADS, sizeof *x->clock);
         x->name = calloc(MT_RACE_THREADS, sizeof *x->name);
         x->live = calloc(MT_RACE_THREADS, 1);
-        if (!x->clock || !x->name || !x->live)
+        x->loads = calloc(MT_RACE_THREADS, 1);
+        if (!x->clock || !x->name || !x->live || !x->loads)
             return -1;
     }
-    for (size_t i = 0; i < n; i++)
-        races_clock(x, n)[i] = races_clock(x, i)[i]++;
+    if (n > 0) {
+        races_join(races_clock(x, n), races_clock(x, 0));
+        races_clock(x, 0)[0]++;
+    }
     races_clock(x, n)[n] = 1;
     x->name[n] = cta;
     x->live[n] = 1;
@@ -56,6 +59,11 @@ static size_t races_thread(struct mt_races *x, uint64_t cta)
     return *at;
 }
 
+int mt_races_began(struct mt_races *x, uint64_t cta)
+{
+    return races_thread(x, cta) == SIZE_MAX ? -1 : 0;
+}
+
 void mt_races_ended(struct mt_races *x, uint64_t cta)
 {
     const uint64_t *at = mt_pairmap_find(&x->threads, cta, 0);
@@ -63,9 +71,7 @@ void mt_races_ended(struct mt_races *x, uint64_t cta)
         return;
     x->live[*at] = 0;
     x->nlive--;
-    for (size_t i = 0; i < x->nthreads; i++)
-        if (x->live[i])
-            races_join(races_clock(x, i), races_clock(x, *at));
+    races_join(races_clock(x, 0), races_clock(x, *at));
 }
 
 void mt_races_new(struct mt_races *x, uint64_t base, uint64_t bytes)
@@ -132,6 +138,20 @@ static uint32_t races_access(struct mt_races *x, size_t thread, uint32_t side, u
     return (uint32_t)*at + 1;
 }
 
+/* A load of what `other` stored that nothing orders: does it show that this thread was made by that one, or
+ * waited for its end? Then it comes after it from now on. */
+static int races_shows(struct mt_races *x, size_t thread, size_t other)
+{
+    if (!x->live[other]) {
+        races_join(races_clock(x, thread), races_clock(x, other));
+        return 1;
+    }
+    if (x->loads[thread] > MT_RACE_FIRST)
+        return 0;
+    races_clock(x, thread)[other] = races_clock(x, other)[other]++;
+    return 1;
+}
+
 /* Access `place` (+ 1; 0: none) and this one, if nothing orders them. 0, or -1 without memory. */
 static int races_pair(struct mt_races *x, uint32_t place, size_t thread, uint32_t side, uint32_t runtime,
                       uint64_t address, uint64_t bytes)
@@ -141,6 +161,8 @@ static int races_pair(struct mt_races *x, uint32_t place, size_t thread, uint32_
     const struct mt_race_access *a = &x->accesses[place - 1];
     if (a->thread == thread || races_clock(x, thread)[a->thread] >= a->clock ||
         (a->runtime && runtime)) /* between the C library and itself, as in a lock */
+        return 0;
+    if ((side & 3) == MT_LOAD && races_shows(x, thread, a->thread))
         return 0;
     const int swap = a->side > side;
     struct mt_race r = {.side = {swap ? side : a->side, swap ? a->side : side},
@@ -173,6 +195,8 @@ static int races_touch(struct mt_races *x, size_t thread, uint32_t side, uint32_
                        uint64_t size)
 {
     const int stores = (side & 3) == MT_STORE;
+    if (!stores && x->loads[thread] <= MT_RACE_FIRST)
+        x->loads[thread]++;
     const uint64_t mine = races_access(x, thread, side, runtime);
     if (!mine)
         return -1;
@@ -241,6 +265,7 @@ void mt_races_free(struct mt_races *x)
     free(x->clock);
     free(x->name);
     free(x->live);
+    free(x->loads);
     free(x->seen);
     memset(x, 0, sizeof *x);
 }

@@ -191,9 +191,9 @@ int mt_locality_run_begin(struct mt_locality_run *x, const struct mt_item *item,
     if (item->flags & MT_BATCH_BEGIN) {
         x->launch = mt_locality_run_launch(x, item, selected);
         launch = &x->launch;
-    } else if (item->host && (item->seq != x->launch.seq || item->ended)) {
+    } else if (item->host && (item->seq != x->launch.seq || item->life)) {
         x->launch.seq = item->seq;
-        x->launch.ended = item->ended;
+        x->launch.life = item->life;
         x->launch.moves = 1;
         launch = &x->launch;
     }

@@ -133,7 +133,7 @@ struct mt_host_state {
     /* without kernels: the program as a launch */
     struct mt_launch_event launch;
     char *program;           /* its name there */
-    uint64_t ended_thread;   /* 1 + number of a thread whose end was read; 0: none */
+    uint64_t life;           /* as mt_item: of a thread whose begin or end was read */
     uint64_t seq;            /* the highest in force so far */
     int begun, ended;        /* its first, its last batch was handed out */
     struct mt_error problem; /* not yet said */
