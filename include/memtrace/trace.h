@@ -200,7 +200,7 @@ struct mt_site_event {
     uint64_t id, line, column, size;
     const char *file, *function, *op, *var;
     const char *space; /* "shared", "local"; "": global, or not known before it runs */
-    int runtime; /* host: code of the C library */
+    int runtime;       /* host: code of the C library */
     int strong; /* PTX calls it so: .volatile, .relaxed, .acquire, .release; of host code: LOCKed, atomic */
     /* of machine code, else "": where it is ("kernel+0x120"), in which symbol, the file that has it */
     const char *at, *symbol, *code;
@@ -365,8 +365,8 @@ struct mt_item {
     const struct mt_copy_event *copy;
     const struct mt_host_access *host;
     uint64_t thread, seq; /* of host accesses: number in its trace, sequence number in force */
-    uint64_t life; /* of those: 1 + number of a thread that has ended before these, | MT_THREAD_BEGAN: has begun;
-                      0: none */
+    uint64_t life;     /* of those: 1 + number of a thread that has ended before these, | MT_THREAD_BEGAN: has
+                          begun;     0: none */
     size_t host_count; /* of MT_ITEM_RUNS of host code: `host` are the accesses that the runs are made of */
 };
 

@@ -35,8 +35,8 @@ struct mt_run_launch {
                                           program): only what looks at allocations is told */
     int selected;                      /* to be reported */
     uint64_t life;                     /* with `moves`: as mt_item */
-    int host;        /* as mt_source_threads: a host program, with its threads in order */
-    int cooperative; /* its CTAs may wait for each other */
+    int host;                          /* as mt_source_threads: a host program, with its threads in order */
+    int cooperative;                   /* its CTAs may wait for each other */
 };
 
 enum { MT_RUNS_AHEAD = 16 }; /* what will be needed by the run so far ahead is brought near */

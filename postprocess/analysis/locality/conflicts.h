@@ -38,7 +38,8 @@ struct mt_conflicts {
     struct mt_cells_pool pool;
     struct mt_run_launch program; /* a host program under way, if its `host` is not 0 */
     struct mt_races races;        /* of it */
-    const struct mt_alloc_event **made; /* its allocations by number, the caller's; those before `nmade` are over */
+    const struct mt_alloc_event *
+        *made; /* its allocations by number, the caller's; those before `nmade` are over */
     size_t nmade, nallocs;
 };
 extern const struct mt_analysis mt_conflicts_analysis;

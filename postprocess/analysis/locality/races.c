@@ -127,7 +127,7 @@ static uint32_t races_access(struct mt_races *x, size_t thread, uint32_t side, u
 {
     const uint32_t clock = races_clock(x, thread)[thread];
     const uint64_t *at = mt_pairmap_get(&x->known, (uint64_t)thread << 32 | side,
-                                         (uint64_t)clock << 1 | runtime, x->naccesses);
+                                        (uint64_t)clock << 1 | runtime, x->naccesses);
     if (!at || *at >= UINT32_MAX - 1)
         return 0;
     if (*at == x->naccesses) {
@@ -208,7 +208,8 @@ static int races_touch(struct mt_races *x, size_t thread, uint32_t side, uint32_
         for (uint64_t i = 0; i < n >> p->shift; i++) {
             const uint64_t where = address + at + (i << p->shift), cell = c[i];
             if (races_pair(x, (uint32_t)(cell >> 32), thread, side, runtime, where, 1ull << p->shift) != 0 ||
-                (stores && races_pair(x, (uint32_t)cell, thread, side, runtime, where, 1ull << p->shift) != 0))
+                (stores &&
+                 races_pair(x, (uint32_t)cell, thread, side, runtime, where, 1ull << p->shift) != 0))
                 return -1;
             c[i] = stores ? mine << 32 : (cell & ~(uint64_t)UINT32_MAX) | mine;
         }

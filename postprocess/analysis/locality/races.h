@@ -33,13 +33,13 @@ struct mt_races {
     struct mt_pairmap threads;        /* CTA -> number */
     uint32_t *clock;                  /* [MT_RACE_THREADS] of each thread: what it knows of each */
     uint64_t *name;                   /* of each: its CTA */
-    unsigned char *live, *loads; /* loads: of its first ones */
+    unsigned char *live, *loads;      /* loads: of its first ones */
     size_t nthreads, nlive, clock_room;
     struct mt_pairmap words; /* word of 8 bytes that atomics are used on -> number */
     uint32_t *seen;          /* of each: what who reads it knows */
     size_t nwords, word_room;
 };
-enum { MT_RACE_FIRST = 16 }; /* loads that tell who made a thread */
+enum { MT_RACE_FIRST = 16 };                             /* loads that tell who made a thread */
 enum { MT_RACE_THREADS = 256, MT_RACE_WORDS = 1 << 14 }; /* beyond: as one more, which hides conflicts */
 
 /* Zero-initialised is empty. 0, or -1 without memory. */

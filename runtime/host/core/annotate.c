@@ -31,13 +31,27 @@ static void log_in_thread(struct mt_core_thread_state *t, struct event *e)
         mt_atomic_write(t, time);
 }
 
+/* Memory that one thread frees and the allocator deals out to another: what the second does with it has later
+ * times. A free is said before it happens, an allocation after. */
+static void annotate_meet(struct mt_core_thread_state *t)
+{
+    static uint64_t last;
+    uint64_t seen = __atomic_load_n(&last, __ATOMIC_ACQUIRE);
+    while (seen < t->time &&
+           !__atomic_compare_exchange_n(&last, &seen, t->time, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        ;
+    if (seen > t->time)
+        t->time = seen;
+}
+
 void mt_atomic_moved(struct mt_core_thread_state *t)
 {
     uint64_t seq = mt_seq_now();
     if (!t->live || t->name < 0 || !t->buffer)
         return;
     mt_spin_lock(&t->lock);
-    mt_turns_close(t);                                    /* then its time is known */
+    mt_turns_close(t); /* then its time is known */
+    annotate_meet(t);
     mt_atomic_event(t, t->time, MT_HOST_EV_SEQ, &seq, 1); /* it takes no time: text has no such line */
     int due = mt_atomic_due(t);
     uint64_t time = t->time;

@@ -155,7 +155,7 @@ struct mt_core_site {
     uint64_t ip;
     enum mt_host_op op;
     uint32_t size;         /* 0: says each access */
-    int runtime; /* code of the C library that is there for --library=data */
+    int runtime;           /* code of the C library that is there for --library=data */
     int strong;            /* threads may order by it: a LOCKed instruction, an atomic of the source */
     uint32_t line, column; /* 0: ask locate */
     const char *file, *function, *module, *variable; /* NULL or "": ask locate */

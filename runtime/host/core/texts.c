@@ -54,7 +54,8 @@ static void texts_line(const char *file)
     struct mt_jsonl *j = mt_core_sink_line("source");
     if (!j)
         return;
-    snprintf(text, sizeof text, "%016llx%016llx", (unsigned long long)digest[0], (unsigned long long)digest[1]);
+    snprintf(text, sizeof text, "%016llx%016llx", (unsigned long long)digest[0],
+             (unsigned long long)digest[1]);
     mt_jsonl_string(j, "file", file);
     mt_jsonl_u64(j, "bytes", bytes);
     mt_jsonl_string(j, "xxh128", text);

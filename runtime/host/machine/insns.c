@@ -22,8 +22,8 @@ static void insns_define(struct mt_insn *n, int whole)
     }
     for (unsigned i = 0; i < n->x86.count; i++) {
         const struct mt_x86_operand *o = &n->x86.operand[i];
-        s[count++] =
-            (struct mt_core_site){.ip = n->x86.ip, .op = o->op, .size = o->size, .strong = o->locked, .runtime = n->runtime};
+        s[count++] = (struct mt_core_site){
+            .ip = n->x86.ip, .op = o->op, .size = o->size, .strong = o->locked, .runtime = n->runtime};
     }
     if (n->x86.cas && whole) /* one instruction, one execution */
         s[count++] =
