@@ -319,11 +319,13 @@ struct mt_source_options {
     unsigned threads; /* so many decode compact traces ahead, the source's own one among them; 0, 1: that one
                          alone */
     const struct mt_launch_ends
-        *ends;      /* NULL, or one for each path: until it is rewound, the source hands out places
-                       instead of records or runs: of a launch at a time the place of its first
-                       record (mt_item.offset) and their number or, of a container, the numbers of
-                       its chunks, offset .. offset + count - 1, as MT_ITEM_RUNS */
-    const int *fds; /* NULL, or open descriptors, which become the source's; paths only name them then */
+        *ends;           /* NULL, or one for each path: until it is rewound, the source hands out places
+                            instead of records or runs: of a launch at a time the place of its first
+                            record (mt_item.offset) and their number or, of a container, the numbers of
+                            its chunks, offset .. offset + count - 1, as MT_ITEM_RUNS */
+    uint64_t first, end; /* launches [first, end) are read, end 0: all; of a container with index others are
+                            handed out unread (mt_item.unread), in other inputs they are as any */
+    const int *fds;      /* NULL, or open descriptors, which become the source's; paths only name them then */
 };
 
 struct mt_source;
@@ -365,6 +367,7 @@ struct mt_item {
     uint64_t thread, seq; /* of host accesses: number in its trace, sequence number in force */
     uint64_t ended;       /* of those: 1 + number of a thread that has ended before these; 0: none */
     size_t host_count; /* of MT_ITEM_RUNS of host code: `host` are the accesses that the runs are made of */
+    uint64_t unread;   /* a whole launch that was not asked for: its accesses, none of which is here */
 };
 
 struct mt_source;

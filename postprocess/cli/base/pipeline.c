@@ -138,6 +138,7 @@ static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
     }
     if (item->host_count && team_host(p->team, item->host, item->host_count) != 0)
         return -1;
+    p->unread += item->unread;
     p->reported += p->selected ? pipeline_count(item) : 0;
     /* All at a time, on the same batch. */
     int more = mt_locality_run_begin(&p->more, item, p->selected);
@@ -151,6 +152,14 @@ static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
     return rc | more ? -1 : 0;
 }
 
+/* Sorting what was found may take longer than the reading: a signal does not cut it off. */
+static void pipeline_read_ends(const struct mt_pipeline *p)
+{
+    mt_cli_results();
+    if (mt_cli_stop && p->progress.terminal && p->progress.on)
+        mt_cli_note("interrupted: results of what was read follow; once more ends it at once");
+}
+
 int mt_pipeline_read(struct mt_pipeline *p)
 {
     struct mt_item item;
@@ -162,8 +171,11 @@ int mt_pipeline_read(struct mt_pipeline *p)
         mt_progress_step(&p->progress, p->source, mt_team_count(p->team));
     }
     mt_progress_end(&p->progress);
+    pipeline_read_ends(p);
     if (ok == 0)
         p->comm = mt_team_finish(p->team);
+    if (p->comm)
+        p->comm->records += p->unread;
     if (p->comm)
         p->comm->reported = !p->comm->partial ? p->comm->records
                             : p->inputs.ends  ? p->comm->reported /* ranks count spans */

@@ -30,6 +30,7 @@ struct mt_pipeline {
     size_t nevents, event_room;
     int selected;                 /* the launch under way is */
     uint64_t reported;            /* records of those that are */
+    uint64_t unread;              /* of launches that were passed over */
     const char *why;              /* of a failure that is not the team's */
     struct mt_access_run *global; /* runs of a batch in which there were others, too */
     size_t global_room;
