@@ -378,8 +378,8 @@ struct mt_source;
  * in $TMPDIR when order, host copies or a rewind need it; then this call reads them to their end. */
 MT_API struct mt_source *mt_source_open(const char *const *paths, size_t npaths,
                                         const struct mt_source_options *o, struct mt_error *err);
-/* 1: an item, valid until the next call; 0: the end (or stopped, see the problems);
- * -1: *err (MT_E_SYSTEM). */
+/* 1: an item, whose contents are valid until the call after the next; 0: the end (or stopped, see the
+ * problems); -1: *err (MT_E_SYSTEM). */
 MT_API int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_error *err);
 /* Starts again at the first launch. Needs MT_SOURCE_REWIND. 0, or -1 with *err. */
 MT_API int mt_source_rewind(struct mt_source *s, struct mt_error *err);
