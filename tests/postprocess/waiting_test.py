@@ -14,7 +14,7 @@ import time
 import unittest
 
 from tool_case import BIN, ToolCase
-from traces import EOT, LOAD, STORE, record
+from traces import EOT, LOAD, STORE, companion, record, trace
 
 GEN_TRACE = os.path.abspath(sys.argv[2])
 LAUNCHES = 6  # of 4 million accesses each
@@ -160,6 +160,25 @@ class Passed(ToolCase):
         good = self.extract(self.path, *args)
         self.assertEqual(good[0], 0)
         self.assertEqual(self.extract(self.damaged({0, 1, 2}), *args)[:2], good[:2])
+
+
+class Lacking(ToolCase):
+    """What is never read is said of a whole trace only."""
+
+    def summary(self, name, launches, records):
+        place = {"file": "/src/a.cu", "line": 7}
+        events = [dict({"ev": "alloc", "seq": 1, "id": 1, "base": hex(4096), "bytes": 256, "kind": "cudaMalloc"}, **place)]
+        events += [{"ev": "launch", "seq": 2 + i, "kernel": kernel, "traced": True, "records": len(rows)} for i, (kernel, rows) in enumerate(launches)]
+        self.file(name + ".meta", companion(events, end={"records_counted": 128, "records_written": 128}))
+        return self.run_tool("mt-extract", "-f", "summary", self.file(name, records)).stdout.decode()
+
+    def test_never_read(self):
+        rows = [[record(0, kind, 4, 4096 + 4 * i, (0, 0, 0)) for i in range(64)] for kind in (STORE, LOAD)]
+        for second, said in ((STORE, True), (LOAD, False)):
+            launches = [("first", rows[0]), ("second", rows[second == LOAD])]
+            data = trace(launches)
+            self.assertEqual("never read" in self.summary("whole", launches, data), said)
+            self.assertNotIn("never read", self.summary("cut", launches, data[:-40]))
 
 
 if __name__ == "__main__":
