@@ -321,11 +321,13 @@ struct mt_source_options {
     unsigned threads; /* so many decode compact traces ahead, the source's own one among them; 0, 1: that one
                          alone */
     const struct mt_launch_ends
-        *ends;      /* NULL, or one for each path: until it is rewound, the source hands out places
-                       instead of records or runs: of a launch at a time the place of its first
-                       record (mt_item.offset) and their number or, of a container, the numbers of
-                       its chunks, offset .. offset + count - 1, as MT_ITEM_RUNS */
-    const int *fds; /* NULL, or open descriptors, which become the source's; paths only name them then */
+        *ends;           /* NULL, or one for each path: until it is rewound, the source hands out places
+                            instead of records or runs: of a launch at a time the place of its first
+                            record (mt_item.offset) and their number or, of a container, the numbers of
+                            its chunks, offset .. offset + count - 1, as MT_ITEM_RUNS */
+    uint64_t first, end; /* launches [first, end) are read, end 0: all; of a container with index others are
+                            handed out unread (mt_item.unread), in other inputs they are as any */
+    const int *fds;      /* NULL, or open descriptors, which become the source's; paths only name them then */
 };
 
 struct mt_source;
@@ -368,6 +370,7 @@ struct mt_item {
     uint64_t life;     /* of those: 1 + number of a thread that has ended before these, | MT_THREAD_BEGAN: has
                           begun;     0: none */
     size_t host_count; /* of MT_ITEM_RUNS of host code: `host` are the accesses that the runs are made of */
+    uint64_t unread;   /* a whole launch that was not asked for: its accesses, none of which is here */
 };
 
 struct mt_source;
@@ -378,8 +381,8 @@ struct mt_source;
  * in $TMPDIR when order, host copies or a rewind need it; then this call reads them to their end. */
 MT_API struct mt_source *mt_source_open(const char *const *paths, size_t npaths,
                                         const struct mt_source_options *o, struct mt_error *err);
-/* 1: an item, valid until the next call; 0: the end (or stopped, see the problems);
- * -1: *err (MT_E_SYSTEM). */
+/* 1: an item, whose contents are valid until the call after the next; 0: the end (or stopped, see the
+ * problems); -1: *err (MT_E_SYSTEM). */
 MT_API int mt_source_next(struct mt_source *s, struct mt_item *item, struct mt_error *err);
 /* Starts again at the first launch. Needs MT_SOURCE_REWIND. 0, or -1 with *err. */
 MT_API int mt_source_rewind(struct mt_source *s, struct mt_error *err);

@@ -182,6 +182,29 @@ static int device_input_pull(struct mt_input *in, const struct mt_stop *stop, st
     return rc;
 }
 
+/* How many accesses it has, its line in the companion says: the index counts those of other memory, too. */
+int mt_device_input_pass(struct mt_input *in, struct mt_item *item, struct mt_pulled *p)
+{
+    struct mt_container_state *c = &in->container;
+    uint64_t before, after, total;
+    if (in->ops != &mt_device_input || c->places)
+        return 0;
+    mt_host_progress(c->reader, &before, &total);
+    const struct mt_device_launch *l = mt_device_pass(c->reader);
+    if (!l)
+        return 0;
+    mt_host_progress(c->reader, &after, &total);
+    c->seq = l->seq;
+    p->bytes = after - before;
+    p->kernel = l->kernel;
+    p->event = in->companion ? mt_device_launch_event(c->reader, l->seq) : NULL;
+    const int known = p->event && p->event->has_records;
+    p->accesses = known ? p->event->records + (in->spaces ? p->event->others : 0) : l->accesses;
+    *item = (struct mt_item){.flags = MT_BATCH_BEGIN | MT_BATCH_END,
+                             .unread = known ? p->event->records : l->accesses};
+    return 1;
+}
+
 /* Only a pull can show it. */
 static int device_input_more(struct mt_input *in)
 {

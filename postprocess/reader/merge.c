@@ -26,13 +26,49 @@ void mt_merge_note(struct mt_source_merge *m, int incomplete, const char *format
     }
 }
 
+/* Launches with records, by the indexes and companions; 0: not known. */
+static uint64_t merge_launches(const struct mt_source_merge *m)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        const struct mt_input *in = &m->inputs[i];
+        const struct mt_companion *c = mt_input_companion(in);
+        size_t some = 0;
+        if (in->ops == &mt_device_input)
+            mt_device_launches(in->container.reader, &some);
+        else if (in->ops->pull)
+            for (size_t k = 0; c && k < c->nlaunches; k++)
+                some += (size_t)c->launches[k].traced;
+        if (in->ops->pull && !some)
+            return 0;
+        n += some;
+    }
+    return n;
+}
+
+/* How far it came; `launches`: there are so many, or 0. */
+static void merge_note_stop(struct mt_source_merge *m, const char *message, uint64_t launches)
+{
+    char bytes[40] = "", of[80] = "";
+    if (m->total)
+        snprintf(bytes, sizeof bytes, " of %llu", (unsigned long long)m->total);
+    if (launches)
+        snprintf(of, sizeof of, ", %llu of %llu launches", (unsigned long long)m->superstep,
+                 (unsigned long long)launches);
+    mt_merge_note(m, 1, "%s: interrupted after %llu%s bytes%s", message,
+                  (unsigned long long)__atomic_load_n(&m->done, __ATOMIC_RELAXED), bytes, of);
+}
+
 void mt_merge_problem(struct mt_source_merge *m, const struct mt_error *problem)
 {
     if (problem->code == MT_E_STOPPED)
         m->stopped = 1;
     if (m->again)
         return;
-    mt_merge_note(m, 1, "%s", problem->message);
+    if (problem->code == MT_E_STOPPED)
+        merge_note_stop(m, problem->message, m->threads ? 0 : merge_launches(m));
+    else
+        mt_merge_note(m, 1, "%s", problem->message);
     if (mt_grow(&m->problems, &m->problem_room, m->nproblems + 1, sizeof *m->problems) != 0)
         m->out_of_memory = 1;
     else
@@ -142,7 +178,12 @@ static int merge_pull(struct mt_source_merge *m, size_t i, struct mt_raw_record 
     struct mt_input *in = &m->inputs[i];
     struct mt_pulled p = {0};
     struct mt_error problem;
-    int rc = in->ops->pull(in, &m->stop, room, runs, capacity, item, &p, &problem);
+    int rc = m->current == m->ninputs && (m->superstep < m->first || m->superstep >= m->end) &&
+             mt_device_input_pass(in, item, &p);
+    if (rc > 0)
+        item->kind = runs ? MT_ITEM_RUNS : MT_ITEM_BATCH;
+    else
+        rc = in->ops->pull(in, &m->stop, room, runs, capacity, item, &p, &problem);
     __atomic_fetch_add(&m->done, p.bytes, __ATOMIC_RELAXED);
     if (rc > 0) {
         if (item->flags & MT_BATCH_BEGIN) {

@@ -3,7 +3,7 @@
 #include "reader/base/internal.h"
 #include "reader/base/thread.h"
 
-enum { SLOTS = 8, SLOT_RECORDS = 1 << 14 };
+enum { SLOTS = 8, SLOT_RECORDS = 1 << 14, HELD = 2 };
 
 struct slot {
     struct mt_item item;
@@ -19,7 +19,7 @@ struct mt_ahead {
     pthread_mutex_t lock;
     pthread_cond_t filled, emptied;
     size_t head, tail; /* slots filled and slots given back so far */
-    int holding;       /* the consumer uses slot `tail` */
+    size_t held;       /* slots that the consumer may use, from `tail` on; the last one is its newest */
     int quit;
     int merges; /* records become runs */
     struct mt_error error;
@@ -114,21 +114,22 @@ struct mt_ahead *mt_ahead_start(struct mt_source_merge *m, unsigned flags, struc
 
 int mt_ahead_next(struct mt_ahead *a, struct mt_item *item, struct mt_error *err)
 {
-    if (a->holding)
+    const int back = a->held == HELD;
+    if (back)
         mt_block_put(a->slots[a->tail % SLOTS].block);
     pthread_mutex_lock(&a->lock);
-    if (a->holding) {
+    if (back) {
         a->tail++;
-        a->holding = 0;
+        a->held--;
         if (a->head - a->tail <= SLOTS / 2) /* else it would be woken for every slot */
             pthread_cond_signal(&a->emptied);
     }
-    while (a->head == a->tail)
+    while (a->head == a->tail + a->held)
         pthread_cond_wait(&a->filled, &a->lock);
-    struct slot *s = &a->slots[a->tail % SLOTS];
+    struct slot *s = &a->slots[(a->tail + a->held) % SLOTS];
     pthread_mutex_unlock(&a->lock);
     if (s->rc > 0) {
-        a->holding = 1;
+        a->held++;
         *item = s->item;
     } else if (s->rc < 0) {
         *err = a->error;

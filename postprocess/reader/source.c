@@ -14,7 +14,7 @@ struct mt_source {
     struct mt_error error; /* of the thread, met again at each call */
     int ended, rc;
     volatile sig_atomic_t halt;
-    uint64_t total, spooled;
+    uint64_t spooled;
     struct mt_alloc_event *allocs;
     size_t nallocs;
 };
@@ -80,6 +80,7 @@ static int spool_live(struct mt_source *s, struct mt_error *err)
     if (n > 0 && mt_stopped(&m->stop)) {
         struct mt_error stopped;
         mt_error_set(&stopped, MT_E_STOPPED, EINTR, 0, m->inputs[which[0]].path, "stopped while reading");
+        m->done = s->spooled;
         mt_merge_problem(m, &stopped);
         m->stopped = 0;      /* what was spooled is analysed all the same */
         m->stop.user = NULL; /* a second signal ends the program */
@@ -154,7 +155,7 @@ static void decide_order(struct mt_source *s)
         traces += !mt_input_is_host(&m->inputs[i]);
         companions +=
             m->inputs[i].companion || mt_input_container(&m->inputs[i]); /* its chunks have the numbers */
-        s->total += m->inputs[i].size;
+        m->total += m->inputs[i].size;
     }
     m->ordered = companions == traces || traces == 1;
     for (size_t i = 0; i < m->ninputs && !(s->flags & MT_SOURCE_NO_HOST); i++) {
@@ -213,6 +214,8 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
     struct mt_source_merge *m = &s->merge;
     s->flags = o->flags;
     m->ninputs = npaths;
+    m->first = o->first;
+    m->end = o->end ? o->end : UINT64_MAX;
     m->stop = (struct mt_stop){o->stop, &s->halt};
     if (o->threads > 1 && !(m->decoders = mt_decoders_new(o->threads))) {
         mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, "reader", "no memory");
@@ -277,6 +280,7 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
     }
     s->flags = flags | MT_SOURCE_NO_HOST | MT_SOURCE_NO_MEMORY;
     m->ninputs = 1;
+    m->end = UINT64_MAX;
     mt_source_spaces(s, (flags & MT_SOURCE_SPACES) != 0);
     m->ordered = 1;
     m->stop = (struct mt_stop){stop, &s->halt};
@@ -480,5 +484,5 @@ const struct mt_companion *mt_source_companion(const struct mt_source *s, size_t
 void mt_source_progress(struct mt_source *s, uint64_t *done, uint64_t *total)
 {
     *done = __atomic_load_n(&s->merge.done, __ATOMIC_RELAXED);
-    *total = s->total;
+    *total = s->merge.total;
 }

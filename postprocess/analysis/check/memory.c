@@ -506,8 +506,11 @@ static int memory_last_copies(struct mt_check_memory *m)
 
 int mt_check_memory_finish(struct mt_check_memory *m)
 {
+    size_t damaged;
     int rc = memory_launch_ends(m);
-    if (rc == 0)
+    mt_source_problems(m->source, &damaged);
+    m->blind |= damaged > 0; /* what is missing may have used it */
+    if (rc == 0 && !damaged)
         rc = memory_last_copies(m);
     if (rc == 0)
         rc = mt_check_unordered_finish(&m->unordered);

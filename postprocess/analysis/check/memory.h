@@ -36,7 +36,7 @@ struct mt_check_memory {
     struct mt_check_block *blocks; /* of each */
     struct mt_buffers buffers;
     struct mt_findings *findings; /* the caller's */
-    const struct mt_source *source;
+    struct mt_source *source;
     /* the launch under way */
     const struct mt_launch_event *launch;
     const char *kernel;

@@ -1,63 +1,61 @@
-/* Threads that feed the analyses of runs side by side: each has some of them and takes all runs. */
+/* Threads that feed the analyses of runs side by side. Each analysis takes all runs of a round in one go; who
+ * is free takes the dearest one that nobody has taken yet: how dear they are, no table knows for every trace.
+ */
 #include "crew.h"
 #include "reader/base/thread.h"
 #include <stdlib.h>
-
-struct member {
-    struct mt_crew *crew;
-    unsigned sections;
-    pthread_t thread;
-};
 
 struct mt_crew {
     struct mt_locality *more;
     pthread_mutex_t lock;
     pthread_cond_t begun, done;
-    uint64_t round;   /* tasks begun so far */
-    unsigned working; /* members that are not done with the last one */
+    enum mt_locality_section sections[MT_LOCALITY_OF_RUNS]; /* those chosen, the dearest first */
+    unsigned nsections;
+    unsigned taken, ended; /* of the round's; both nsections: nothing is under way */
     int quit, failed;
-    /* the task */
+    /* the round */
     const struct mt_run_launch *launch;
     const struct mt_access_run *runs;
     size_t nruns;
     unsigned count;
-    struct member members[MT_LOCALITY_OF_RUNS];
+    pthread_t members[MT_LOCALITY_OF_RUNS];
 };
 
-static void *crew_work(void *arg)
+/* Takes analyses until all are taken. With the lock, which is given up meanwhile. */
+static void crew_take(struct mt_crew *c)
 {
-    struct member *m = arg;
-    struct mt_crew *c = m->crew;
-    pthread_mutex_lock(&c->lock);
-    for (uint64_t round = 1;; round++) {
-        while (c->round < round && !c->quit)
-            pthread_cond_wait(&c->begun, &c->lock);
-        if (c->round < round)
-            break;
+    while (c->taken < c->nsections) {
+        const unsigned section = 1u << c->sections[c->taken++];
         int failed = c->failed;
         pthread_mutex_unlock(&c->lock);
         if (!failed)
-            failed = mt_locality_feed(c->more, m->sections, c->launch, c->runs, c->nruns);
+            failed = mt_locality_feed(c->more, section, c->launch, c->runs, c->nruns);
         pthread_mutex_lock(&c->lock);
         c->failed |= failed != 0;
-        if (--c->working == 0)
+        if (++c->ended == c->nsections)
             pthread_cond_signal(&c->done);
+    }
+}
+
+static void *crew_work(void *arg)
+{
+    struct mt_crew *c = arg;
+    pthread_mutex_lock(&c->lock);
+    while (!c->quit) {
+        crew_take(c);
+        if (!c->quit)
+            pthread_cond_wait(&c->begun, &c->lock);
     }
     pthread_mutex_unlock(&c->lock);
     return NULL;
 }
 
-/* The dear ones go to different threads. */
-static void crew_deal(struct mt_crew *c, unsigned threads)
+static void crew_list(struct mt_crew *c)
 {
-    unsigned next = 0;
     for (unsigned i = 0; i < MT_LOCALITY_OF_RUNS; i++)
-        if (mt_locality_has(c->more, mt_locality_by_cost(i))) {
-            c->members[next].sections |= 1u << mt_locality_by_cost(i);
-            if (next == c->count)
-                c->count++;
-            next = next + 1 == threads ? 0 : next + 1;
-        }
+        if (mt_locality_has(c->more, mt_locality_by_cost(i)))
+            c->sections[c->nsections++] = mt_locality_by_cost(i);
+    c->taken = c->ended = c->nsections;
 }
 
 struct mt_crew *mt_crew_new(struct mt_locality *m, unsigned threads)
@@ -69,16 +67,12 @@ struct mt_crew *mt_crew_new(struct mt_locality *m, unsigned threads)
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->begun, NULL);
     pthread_cond_init(&c->done, NULL);
-    crew_deal(c, threads ? threads : 1);
-    unsigned started = 0;
-    for (; started < c->count; started++) {
-        c->members[started].crew = c;
-        if (mt_thread_start(&c->members[started].thread, crew_work, &c->members[started]) != 0)
-            break;
-    }
-    if (started == c->count)
+    crew_list(c);
+    const unsigned wanted = threads < c->nsections ? threads : c->nsections;
+    while (c->count < wanted && mt_thread_start(&c->members[c->count], crew_work, c) == 0)
+        c->count++;
+    if (c->count == wanted)
         return c;
-    c->count = started;
     mt_crew_free(c);
     return NULL;
 }
@@ -90,8 +84,7 @@ void mt_crew_begin(struct mt_crew *c, const struct mt_run_launch *launch, const 
     c->launch = launch;
     c->runs = runs;
     c->nruns = n;
-    c->round++;
-    c->working = c->count;
+    c->taken = c->ended = 0;
     pthread_cond_broadcast(&c->begun);
     pthread_mutex_unlock(&c->lock);
 }
@@ -99,7 +92,8 @@ void mt_crew_begin(struct mt_crew *c, const struct mt_run_launch *launch, const 
 int mt_crew_wait(struct mt_crew *c)
 {
     pthread_mutex_lock(&c->lock);
-    while (c->working)
+    crew_take(c); /* rather than stand by */
+    while (c->ended < c->nsections)
         pthread_cond_wait(&c->done, &c->lock);
     int failed = c->failed;
     pthread_mutex_unlock(&c->lock);
@@ -115,7 +109,7 @@ void mt_crew_free(struct mt_crew *c)
     pthread_cond_broadcast(&c->begun);
     pthread_mutex_unlock(&c->lock);
     for (unsigned i = 0; i < c->count; i++)
-        pthread_join(c->members[i].thread, NULL);
+        pthread_join(c->members[i], NULL);
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->begun);
     pthread_cond_destroy(&c->done);

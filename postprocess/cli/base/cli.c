@@ -22,8 +22,8 @@ enum { THREADS_DEFAULT = 32 };
 const char *mt_cli_name = "mt", *mt_cli_called;
 volatile sig_atomic_t mt_cli_stop;
 
-enum { PATIENCE = 3 }; /* seconds */
-static volatile sig_atomic_t stopped_by, results_begun, all_end_together;
+enum { PATIENCE = 6 }; /* seconds without a step */
+static volatile sig_atomic_t stopped_by, results_begun, all_end_together, moved;
 static const char *volatile made; /* the output, while it is made and empty */
 
 /* What has been read is analysed and reported; alarm() may be called here. */
@@ -31,11 +31,12 @@ static void on_signal(int number)
 {
     __atomic_store_n(&mt_cli_stop, 1, __ATOMIC_RELAXED);
     stopped_by = number;
+    moved = 0;
     if (!all_end_together)
         alarm(PATIENCE);
 }
 
-/* Unless that takes long: a small file can ask for years of work. */
+/* Unless nothing moves: a few records can ask for years of work. */
 static void on_alarm(int number)
 {
     static const char words[] = ": interrupted; what was read takes too long: no results\n";
@@ -43,6 +44,11 @@ static void on_alarm(int number)
     (void)number;
     if (results_begun)
         return;
+    if (moved) {
+        moved = 0;
+        alarm(PATIENCE);
+        return;
+    }
     if (made)
         unlink(made);
     if (!mt_cli_quiet && (wrote = write(STDERR_FILENO, mt_cli_name, strlen(mt_cli_name))) >= 0)
@@ -54,6 +60,11 @@ static void on_alarm(int number)
 void mt_cli_results(void)
 {
     results_begun = 1;
+}
+
+void mt_cli_moves(void)
+{
+    moved = 1;
 }
 
 void mt_cli_start(const char *name)
@@ -232,6 +243,8 @@ struct mt_source *mt_inputs_source(struct mt_inputs *in, int *code)
                                   .ncompanions = in->ncompanions,
                                   .stop = in->on ? NULL : &mt_cli_stop,
                                   .ends = in->ends,
+                                  .first = in->first,
+                                  .end = in->end,
                                   .fds = in->fds,
                                   .threads = in->threads ? in->threads : mt_cli_processors()};
     struct mt_error err;
@@ -425,45 +438,4 @@ void mt_output_abandon(struct mt_output *o)
         ours.st_ino == there.st_ino)
         unlink(o->path);
     o->created = o->cut = 0;
-}
-
-/* ---- progress ---- */
-
-static double cli_seconds(const struct timespec *a, const struct timespec *b)
-{
-    return (double)(b->tv_sec - a->tv_sec) + (double)(b->tv_nsec - a->tv_nsec) * 1e-9;
-}
-
-void mt_progress_init(struct mt_progress *p)
-{
-    memset(p, 0, sizeof *p);
-    p->on = isatty(STDERR_FILENO) && !mt_cli_brief;
-    clock_gettime(CLOCK_MONOTONIC, &p->begin);
-    p->last = p->begin;
-}
-
-void mt_progress_step(struct mt_progress *p, struct mt_source *s, uint64_t records)
-{
-    struct timespec now;
-    if (!p->on || ++p->calls % 64 != 0)
-        return;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    if (cli_seconds(&p->begin, &now) < 2 || cli_seconds(&p->last, &now) < 0.2)
-        return;
-    uint64_t done, total;
-    mt_source_progress(s, &done, &total);
-    fprintf(stderr, "\r%s: %.1f million records, %.1f million/s", mt_cli_name, (double)records * 1e-6,
-            (double)records * 1e-6 / cli_seconds(&p->begin, &now));
-    if (total)
-        fprintf(stderr, ", %.0f %%", 100.0 * (double)done / (double)total);
-    fputs("\033[K", stderr);
-    p->last = now;
-    p->shown = 1;
-}
-
-void mt_progress_end(struct mt_progress *p)
-{
-    if (p->shown)
-        fputs("\r\033[K", stderr);
-    p->shown = 0;
 }

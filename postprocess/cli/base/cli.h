@@ -17,8 +17,8 @@ enum { MT_EXIT_OK = 0, MT_EXIT_FAILURE = 1, MT_EXIT_USAGE = 2, MT_EXIT_INPUT = 3
 
 extern const char *mt_cli_name;   /* for messages; set by mt_cli_start */
 extern const char *mt_cli_called; /* "memtrace extract", set before; NULL: by the name it had */
-/* 1 after SIGINT, SIGTERM or SIGHUP; a second one ends the program, and so does the first one when no results
- * are under way (mt_cli_results) a few seconds later. */
+/* 1 after SIGINT, SIGTERM or SIGHUP; a second one ends the program, and so does the first one when nothing
+ * moves (mt_cli_moves) for a few seconds and no results are under way (mt_cli_results). */
 extern volatile sig_atomic_t mt_cli_stop;
 /* While it is not 0, mt_cli_say and mt_cli_usage say nothing: another process says it. */
 extern int mt_cli_quiet;
@@ -28,8 +28,10 @@ extern int mt_cli_brief;
 void mt_cli_waits(const char *path);
 
 void mt_cli_start(const char *name);
-/* From now on results are written: a signal does not cut them off. mt_output_ready says so, too. */
+/* From now on results are made and written: a signal does not cut them off. mt_output_ready says so, too. */
 void mt_cli_results(void);
+/* What was read is being analysed; mt_progress_step says so, too. */
+void mt_cli_moves(void);
 __attribute__((format(printf, 1, 2))) void mt_cli_say(const char *format, ...); /* one line on stderr */
 /* The same for what is good to know and no more: not with -q. */
 __attribute__((format(printf, 1, 2))) void mt_cli_note(const char *format, ...);
@@ -66,6 +68,7 @@ struct mt_inputs {
     size_t ncompanions, companion_room;
     unsigned flags;                    /* enum mt_source_flags */
     const struct mt_launch_ends *ends; /* as in mt_source_options */
+    uint64_t first, end;               /* the same */
     const int *fds;                    /* the same */
     unsigned threads;                  /* that decode compact traces; 0: one for each processor */
     char **listed;                     /* what folders stand for, owned */
@@ -130,10 +133,9 @@ int mt_output_close(struct mt_output *o, FILE *f);
 /* Removes a file that was made and never became ready, or that lacks what could not be written. */
 void mt_output_abandon(struct mt_output *o);
 
-/* A line on stderr, when it is a terminal and reading takes more than two seconds. */
+/* On a terminal a line that changes, when reading takes more than two seconds; else a line every ten. */
 struct mt_progress {
-    int on, shown;
-    unsigned calls;
+    int on, terminal, shown;
     struct timespec begin, last;
 };
 void mt_progress_init(struct mt_progress *p);

@@ -186,6 +186,8 @@ static int feed_records(struct mt_locality_run *x, const struct mt_run_launch *l
 int mt_locality_run_begin(struct mt_locality_run *x, const struct mt_item *item, int selected)
 {
     const struct mt_run_launch *launch = NULL;
+    if (mt_locality_run_wait(x) != 0)
+        return -1;
     if (!x->options.chosen || (item->kind != MT_ITEM_BATCH && item->kind != MT_ITEM_RUNS))
         return 0;
     if (item->flags & MT_BATCH_BEGIN) {

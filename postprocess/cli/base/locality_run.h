@@ -54,7 +54,8 @@ int mt_locality_run_start(struct mt_locality_run *x, struct mt_source *source, s
 int mt_cli_threads_option(unsigned *threads, const char *value);
 /* After the start: `threads` of its own from now on (1: none). */
 int mt_locality_run_threads(struct mt_locality_run *x, unsigned threads);
-/* Begins on a batch or runs; other items do not matter. The item must stay until mt_locality_run_wait. */
+/* Ends what is under way and begins on a batch or runs; of other items nothing. The item must stay until the
+ * next one, or mt_locality_run_wait. */
 int mt_locality_run_begin(struct mt_locality_run *x, const struct mt_item *item, int selected);
 int mt_locality_run_wait(struct mt_locality_run *x);
 /* For who feeds x->more by himself: the launch that the item begins; accesses of the one fed last. */

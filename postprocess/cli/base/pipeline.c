@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char MORE_FAILED[] = "no memory for the further analyses";
+
 static int team_host(struct mt_team *t, const struct mt_host_access *accesses, size_t count)
 {
     return t->kind->host(t, accesses, count);
@@ -117,6 +119,11 @@ static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
         p->why = "no memory for what becomes of the bytes";
         return -1;
     }
+    if ((item->kind == MT_ITEM_COPY || item->kind == MT_ITEM_HOST) &&
+        mt_locality_run_begin(&p->more, item, 0) != 0) {
+        p->why = MORE_FAILED;
+        return -1;
+    }
     if (item->kind == MT_ITEM_COPY) /* realloc may leave all where it is */
         return item->copy->kind == MT_COPY_D2D && item->copy->dst == item->copy->src
                    ? 0
@@ -132,23 +139,32 @@ static int pipeline_feed(struct mt_pipeline *p, struct mt_item *item)
         return -1;
     }
     if (p->onchip && item->kind == MT_ITEM_RUNS &&
-        mt_item_global(item, &p->global, &p->global_room, 0) != 0) {
+        mt_item_global(item, &p->global[p->turn], &p->global_room[p->turn], 0) != 0) {
         p->why = "no memory for the records of shared and local memory";
         return -1;
     }
     if (item->host_count && team_host(p->team, item->host, item->host_count) != 0)
         return -1;
+    p->unread += item->unread;
     p->reported += p->selected ? pipeline_count(item) : 0;
-    /* All at a time, on the same batch. */
+    /* All at a time: the further analyses may still be at this batch when the next one comes. */
     int more = mt_locality_run_begin(&p->more, item, p->selected);
+    p->turn = !p->turn;
     int rc = item->kind == MT_ITEM_RUNS ? mt_team_runs(p->team, item->runs, item->count)
                                         : mt_team_records(p->team, item->records, item->count);
     if (rc == 0 && p->beside)
         rc = p->beside(p->arg, item, p->selected);
-    more |= mt_locality_run_wait(&p->more);
     if (rc == 0 && more)
-        p->why = "no memory for the further analyses";
+        p->why = MORE_FAILED;
     return rc | more ? -1 : 0;
+}
+
+/* Sorting what was found may take longer than the reading: a signal does not cut it off. */
+static void pipeline_read_ends(const struct mt_pipeline *p)
+{
+    mt_cli_results();
+    if (mt_cli_stop && p->progress.terminal && p->progress.on)
+        mt_cli_note("interrupted: results of what was read follow; once more ends it at once");
 }
 
 int mt_pipeline_read(struct mt_pipeline *p)
@@ -161,9 +177,16 @@ int mt_pipeline_read(struct mt_pipeline *p)
         ok = pipeline_feed(p, &item);
         mt_progress_step(&p->progress, p->source, mt_team_count(p->team));
     }
+    if (mt_locality_run_wait(&p->more) != 0 && ok == 0) {
+        p->why = MORE_FAILED;
+        ok = -1;
+    }
     mt_progress_end(&p->progress);
+    pipeline_read_ends(p);
     if (ok == 0)
         p->comm = mt_team_finish(p->team);
+    if (p->comm)
+        p->comm->records += p->unread;
     if (p->comm)
         p->comm->reported = !p->comm->partial ? p->comm->records
                             : p->inputs.ends  ? p->comm->reported /* ranks count spans */
@@ -185,8 +208,9 @@ void mt_pipeline_free(struct mt_pipeline *p)
     mt_team_free(p->team);
     mt_estimates_free(&p->estimates);
     free(p->events);
-    free(p->global);
     mt_locality_run_free(&p->more);
+    free(p->global[0]);
+    free(p->global[1]);
     mt_source_close(p->source);
     mt_filter_free(&p->filter);
     mt_inputs_free(&p->inputs);

@@ -28,11 +28,14 @@ struct mt_pipeline {
     struct mt_estimates estimates;
     const struct mt_launch_event **events; /* of each launch, NULL: no companion tells */
     size_t nevents, event_room;
-    int selected;                 /* the launch under way is */
-    uint64_t reported;            /* records of those that are */
-    const char *why;              /* of a failure that is not the team's */
-    struct mt_access_run *global; /* runs of a batch in which there were others, too */
-    size_t global_room;
+    int selected;      /* the launch under way is */
+    uint64_t reported; /* records of those that are */
+    uint64_t unread;   /* of launches that were passed over */
+    const char *why;   /* of a failure that is not the team's */
+    /* Runs of batches in which there were others, too: of this one, and the one before. */
+    struct mt_access_run *global[2];
+    size_t global_room[2];
+    int turn;
     /* The tool's own, with `arg`; NULL: nothing. Each returns 0, or -1 (with why). `beside` gets batches and
      * runs while the analyses have them; `span` what is not read here (inputs.ends), in place of the
      * analyses. */

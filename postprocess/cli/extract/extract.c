@@ -194,6 +194,21 @@ static int extract_has_spaces(const struct mt_inputs *in)
         in->npaths ? in->paths[0] : "no input");
 }
 
+/* Launches that the filter leaves out are not read where the trace has an index and nothing is asked of them.
+ * Earlier ones have written what is transferred; what later ones load makes stores communication; the
+ * footprint and the CTAs to be placed are those of the run. */
+static void extract_passes(struct mt_extract *x)
+{
+    const int text = x->formats.format == MT_FORMAT_TEXT; /* has both kinds of volume */
+    const unsigned few = 1u << MT_TRANSFERS | (text ? 0 : DATA_VOLUMES);
+    if ((x->formats.format != MT_FORMAT_JSON && !text) || x->sections & ~few ||
+        mt_locality_run_has(&x->p.more, MT_LOCALITY_REUSE) ||
+        mt_locality_run_has(&x->p.more, MT_LOCALITY_PLACEMENT))
+        return;
+    x->p.inputs.first = x->p.options.transfers ? 0 : x->p.filter.first;
+    x->p.inputs.end = x->p.filter.end;
+}
+
 /* What follows from the options; the exit code. */
 static int extract_prepare(struct mt_extract *x, int argc, char **argv)
 {
@@ -212,6 +227,8 @@ static int extract_prepare(struct mt_extract *x, int argc, char **argv)
     if (x->shared && (!alone || (x->formats.format != MT_FORMAT_JSON && x->formats.format != MT_FORMAT_TEXT)))
         return alone ? mt_cli_usage("the section shared is for --format=json and text")
                      : mt_cli_usage("the section shared is one process's work: start it without mpirun");
+    if (alone)
+        extract_passes(x);
     if (x->shared || (x->formats.format == MT_FORMAT_SUMMARY && alone)) {
         x->p.inputs.flags |= MT_SOURCE_SPACES;
         x->p.onchip = &x->onchip;

@@ -98,6 +98,9 @@ struct mt_input_ops {
     int (*end)(struct mt_input *in, const struct mt_stop *stop, struct mt_error *err);
     void (*close)(struct mt_input *in);
 };
+/* Hands out the next launch unread, if the input is a container whose index has it (device_input.c). 1; 0: it
+ * has to be read. */
+int mt_device_input_pass(struct mt_input *in, struct mt_item *item, struct mt_pulled *p);
 /* Reads the first bytes of an input that is not known yet. Those of a container are then in a new file
  * *spool, which the rest belongs into; else the input is a raw trace, and *spool is -1. 0, or -1 with *err.
  */
@@ -248,11 +251,13 @@ struct mt_source_merge {
     int no_copies;  /* of feed: those of new memory alone are handed out */
     size_t current; /* input whose launch is under way, or ninputs */
     uint64_t superstep;
+    uint64_t first, end; /* launches that are read: [first, end) */
     const char *kernel;
     const struct mt_launch_event *launch;
     struct mt_intern names;
     struct mt_stop stop;
-    uint64_t done; /* bytes read; atomic */
+    uint64_t done;  /* bytes read; atomic */
+    uint64_t total; /* bytes in all, 0: not known */
     struct mt_error *problems;
     size_t nproblems, problem_room;
     char **notes;

@@ -224,6 +224,8 @@ struct mt_device_state {
 };
 /* Lists launches and chunks of a regular file, after its meta chunks. 0, or -1 without memory. */
 int mt_device_list(struct mt_host_reader *r);
+/* The launch that comes next is passed over; NULL: none is known to be whole there. */
+const struct mt_device_launch *mt_device_pass(struct mt_host_reader *r);
 /* The reader's chunks are decoded by threads that several readers have. Before the first batch; they must
  * outlive the reader. */
 void mt_device_use(struct mt_host_reader *r, struct mt_decoders *decoders, unsigned threads);

@@ -159,6 +159,35 @@ void mt_device_seek(struct mt_host_reader *r, size_t index)
     d->next = d->fetched = to;
 }
 
+/* The launch of the list that begins with device chunk number `chunk`; NULL: none. */
+static const struct mt_device_launch *device_reader_at(const struct mt_device_state *d, size_t chunk)
+{
+    size_t lo = 0, hi = d->nlaunches;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (d->launches[mid].first < chunk)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < d->nlaunches && d->launches[lo].first == chunk ? &d->launches[lo] : NULL;
+}
+
+const struct mt_device_launch *mt_device_pass(struct mt_host_reader *r)
+{
+    struct mt_device_state *d = &r->device;
+    const struct mt_device_launch *l = d->open || d->begun ? NULL : device_reader_at(d, d->next);
+    if (!l || !l->whole || !l->named)
+        return NULL;
+    for (size_t i = l->first; i < l->first + l->chunks; i++) {
+        size_t at = d->chunks[i];
+        if (at + 1 < r->chunks.count)
+            r->done += r->chunks.entries[at + 1].offset - r->chunks.entries[at].offset;
+    }
+    mt_device_seek(r, (size_t)(l - d->launches) + 1);
+    return l;
+}
+
 uint64_t mt_device_peek(const struct mt_host_reader *r)
 {
     const struct mt_device_state *d = &r->device;
