@@ -219,7 +219,7 @@ CUresult drv_cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAl
         m->refs += !e;
     }
     pthread_mutex_unlock(&lock);
-    if (!e && !mt_heap_adopt(MT_POINTER(p), bytes, MT_HEAP_DEVICE, 0))
+    if (!e && !mt_heap_adopt(0, MT_POINTER(p), bytes, MT_HEAP_DEVICE, 0))
         mt_heap_identify(MT_POINTER(p), mt_object_add(MT_POINTER(p), bytes, "cudaMalloc", NULL));
     return e;
 }

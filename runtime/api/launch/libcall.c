@@ -211,7 +211,7 @@ static int libcall_start(struct mt_op *op)
     if (noted)
         mt_trace_end(o->trace, &o->line);
     if (e)
-        mt_fail_sticky(e);
+        mt_fail_sticky(op->stream->device, e);
     return MT_OP_DONE;
 }
 
