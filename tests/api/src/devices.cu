@@ -1,5 +1,6 @@
-// Several devices (MEMTRACE_CPU_DEVICES=4), as CUDA's programming guide describes them. Each part prints nothing, or
-// what is not as it should be; at the end "N wrong". "foreign" reads another device's memory without being its peer.
+// Several devices (MEMTRACE_CPU_DEVICES=4), as CUDA's programming guide describes them. Each part prints
+// nothing, or what is not as it should be; at the end "N wrong". "foreign" reads another device's memory
+// without being its peer.
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -62,7 +63,8 @@ static void count()
         OK(cudaGetDevice(&d));
         SAME(d, 0);
         OK(cudaSetDevice(1));
-    }).join();
+    })
+        .join();
     OK(cudaGetDevice(&d));
     SAME(d, 3);
 }
