@@ -4,11 +4,17 @@
 #include <stdatomic.h>
 
 static _Thread_local int current;
+static _Atomic int on_gpu;
 static _Atomic unsigned char peers[MT_DEVICES_MAX][MT_DEVICES_MAX];
 
 int mt_devices(void)
 {
-    return (int)mt_options()->cpu_devices;
+    return on_gpu ? 1 : (int)mt_options()->cpu_devices;
+}
+
+void mt_devices_of_gpu(void)
+{
+    on_gpu = 1;
 }
 
 int mt_device_there(int device)

@@ -227,7 +227,8 @@ CUresult drv_cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAl
     }
     pthread_mutex_unlock(&lock);
     if (!e && !mt_heap_adopt(vmm_device(m), MT_POINTER(p), bytes, MT_HEAP_DEVICE, 0))
-        mt_heap_identify(MT_POINTER(p), mt_object_add(MT_POINTER(p), bytes, "cudaMalloc", NULL));
+        mt_heap_identify(MT_POINTER(p),
+                         mt_object_add(MT_POINTER(p), bytes, "cudaMalloc", vmm_device(m), NULL));
     return e;
 }
 

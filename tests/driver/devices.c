@@ -1,5 +1,5 @@
-/* Several devices (MEMTRACE_CPU_DEVICES=3) by the driver API, with kernels of kernels.ptx (the argument). Prints
- * what is not as CUDA's documentation says, and how many. */
+/* Several devices (MEMTRACE_CPU_DEVICES=3) by the driver API, with kernels of kernels.ptx (the argument).
+ * Prints what is not as CUDA's documentation says, and how many. */
 #include <cuda.h>
 #include <stdio.h>
 #include <string.h>

@@ -60,7 +60,7 @@ static void load_list_variables(const struct mt_image *image)
         void *at = mt_image_var_address(v);
         mt_heap_adopt(0, at, v->size, MT_HEAP_SYMBOL,
                       v->kind == MT_VAR_MANAGED_AT ? MT_VAR_MANAGED : v->kind);
-        uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)at, v->size, "symbol", v->name, NULL);
+        uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)at, v->size, "symbol", v->name, -1, NULL);
         if (mt_tracing())
             mt_heap_identify(at, (int64_t)id);
     }

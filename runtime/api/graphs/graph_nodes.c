@@ -263,7 +263,7 @@ cudaError_t impl_cudaGraphAddMemAllocNode(cudaGraphNode_t *out, cudaGraph_t grap
             mt_heap_free(p, 1u << MT_HEAP_DEVICE);
         return mt_fail(cudaErrorMemoryAllocation);
     }
-    mt_heap_identify(p, mt_object_add(p, params->bytesize, "async", site));
+    mt_heap_identify(p, mt_object_add(p, params->bytesize, "async", mt_heap_owner(p), site));
     node->memory = m;
     params->dptr = p;
     *out = node;

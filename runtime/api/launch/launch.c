@@ -262,6 +262,7 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
     };
     mt_launch_cluster(f, c->cluster, l->run.cluster);
     mt_launch_describe(&l->line, f, c, site);
+    l->line.device = l->run.device;
     memcpy(l->line.cluster, l->run.cluster, sizeof l->line.cluster);
     launch_point(l, l->args);
     for (uint32_t i = 0; i < k->nparams; i++)

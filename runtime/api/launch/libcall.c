@@ -220,6 +220,7 @@ void mt_libcall_bind(struct mt_op *op, struct mt_stream *s)
     struct libcall_op *o = (struct libcall_op *)op;
     o->trace = NULL;
     o->line.called = mt_event_next();
+    o->line.device = s->device;
     if (mt_tracing() && mt_selection_takes(&o->line))
         o->trace = mt_stream_trace(s);
 }
