@@ -28,8 +28,10 @@ static struct mt_devices_cell *devices_cell(struct mt_devices *x, const struct m
     if (*i == x->count) {
         if (mt_grow(&x->cells, &x->room, x->count + 1, sizeof *x->cells) != 0)
             return NULL;
-        x->cells[x->count++] = (struct mt_devices_cell){
-            .superstep = like->superstep, .kernel = like->kernel, .device = like->device, .owner = like->owner};
+        x->cells[x->count++] = (struct mt_devices_cell){.superstep = like->superstep,
+                                                        .kernel = like->kernel,
+                                                        .device = like->device,
+                                                        .owner = like->owner};
     }
     return &x->cells[*i];
 }
@@ -38,7 +40,8 @@ static int64_t devices_owner(const struct mt_devices *x, const struct mt_alloc_e
 {
     if (a && a->device >= 0)
         return a->device;
-    return a && (!strcmp(a->kind, "host") || !strcmp(a->kind, "managed")) ? MT_DEVICES_HOST : x->launch.device;
+    return a && (!strcmp(a->kind, "host") || !strcmp(a->kind, "managed")) ? MT_DEVICES_HOST
+                                                                          : x->launch.device;
 }
 
 /* Accesses in a row that begin in one allocation are counted together. */
@@ -47,11 +50,11 @@ static int devices_run(struct mt_devices *x, const struct mt_access_run *r)
     uint32_t type = mt_run_type(r) & 3;
     for (uint32_t i = 0, n; i < r->count; i += n) {
         const struct mt_buffer_stretch *s = mt_buffers_stretch(&x->buffers, mt_run_address(r, i));
-        struct mt_devices_cell *c = devices_cell(
-            x, &(struct mt_devices_cell){.superstep = x->launch.superstep,
-                                         .kernel = x->launch.kernel,
-                                         .device = x->launch.device,
-                                         .owner = devices_owner(x, s->in)});
+        struct mt_devices_cell *c =
+            devices_cell(x, &(struct mt_devices_cell){.superstep = x->launch.superstep,
+                                                      .kernel = x->launch.kernel,
+                                                      .device = x->launch.device,
+                                                      .owner = devices_owner(x, s->in)});
         if (!c)
             return -1;
         n = mt_run_within(r, i, s->first, s->last);

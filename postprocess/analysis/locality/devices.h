@@ -1,7 +1,7 @@
-/* What the kernels of several devices load from and store into each other's memory, by launch. Whose memory an
- * address is, the allocation says that it lies in: a device's, or the host's (pinned and managed); all else, such
- * as `__device__` variables, counts as the launch's own. Fed and merged as runs.h says; the order of accesses
- * does not matter. */
+/* What the kernels of several devices load from and store into each other's memory, by launch. Whose memory
+ * an address is, the allocation says that it lies in: a device's, or the host's (pinned and managed); all
+ * else, such as `__device__` variables, counts as the launch's own. Fed and merged as runs.h says; the order
+ * of accesses does not matter. */
 #ifndef MT_ANALYSIS_DEVICES_H
 #define MT_ANALYSIS_DEVICES_H
 #include "analysis/base/buffers.h"

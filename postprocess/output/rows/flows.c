@@ -1,4 +1,5 @@
-/* Bytes that go from device to device: what the analysis `devices` has of kernels, and the companions' copies. */
+/* Bytes that go from device to device: what the analysis `devices` has of kernels, and the companions'
+ * copies. */
 #include "flows.h"
 #include "memtrace/grow.h"
 #include <inttypes.h>
@@ -29,12 +30,12 @@ static void flows_kernels(struct flows *f, const struct mt_devices *x, int joine
             const struct mt_devices_cell *c = &x->cells[i];
             int in = t == MT_FLOW_LOAD || t == MT_FLOW_UNKNOWN;
             flows_add(f, &(struct mt_device_flow){.superstep = joined ? 0 : c->superstep,
-                                           .kernel = c->kernel,
-                                           .how = (enum mt_device_flow_how)t,
-                                           .from = in ? c->owner : c->device,
-                                           .to = in ? c->device : c->owner,
-                                           .accesses = c->accesses[t],
-                                           .bytes = c->bytes[t]});
+                                                  .kernel = c->kernel,
+                                                  .how = (enum mt_device_flow_how)t,
+                                                  .from = in ? c->owner : c->device,
+                                                  .to = in ? c->device : c->owner,
+                                                  .accesses = c->accesses[t],
+                                                  .bytes = c->bytes[t]});
         }
 }
 
@@ -74,11 +75,11 @@ static void flows_copies(struct flows *f, const struct mt_comm_result *r)
         if ((i && list[i - 1]->seq == c->seq) || c->kind == MT_COPY_SET || c->kind == MT_COPY_H2H)
             continue;
         flows_add(f, &(struct mt_device_flow){.superstep = MT_FLOW_NO_LAUNCH,
-                                       .how = MT_FLOW_COPY,
-                                       .from = c->src_device,
-                                       .to = c->dst_device,
-                                       .accesses = 1,
-                                       .bytes = c->width * c->height});
+                                              .how = MT_FLOW_COPY,
+                                              .from = c->src_device,
+                                              .to = c->dst_device,
+                                              .accesses = 1,
+                                              .bytes = c->width * c->height});
     }
     free(list);
 }

@@ -5,14 +5,21 @@
 
 #define MT_FLOW_NO_LAUNCH UINT64_MAX
 /* In the order of the output. */
-enum mt_device_flow_how { MT_FLOW_LOAD, MT_FLOW_STORE, MT_FLOW_ATOMIC, MT_FLOW_UNKNOWN, MT_FLOW_COPY, MT_FLOWS };
+enum mt_device_flow_how {
+    MT_FLOW_LOAD,
+    MT_FLOW_STORE,
+    MT_FLOW_ATOMIC,
+    MT_FLOW_UNKNOWN,
+    MT_FLOW_COPY,
+    MT_FLOWS
+};
 extern const char *const mt_device_flow_names[MT_FLOWS];
 
 struct mt_device_flow {
     uint64_t superstep; /* of kernels; MT_FLOW_NO_LAUNCH: of copies */
     const char *kernel; /* NULL: copies */
     enum mt_device_flow_how how;
-    int64_t from, to;         /* devices, or MT_DEVICES_HOST; an atomic goes from the kernel's to the memory's */
+    int64_t from, to; /* devices, or MT_DEVICES_HOST; an atomic goes from the kernel's to the memory's */
     uint64_t accesses, bytes; /* accesses: or copies */
 };
 

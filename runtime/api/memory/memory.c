@@ -11,6 +11,7 @@
 #include "pool.h"
 #include "api/streams/stream.h"
 #include "sync.h"
+#include "base/devices.h"
 #include "cpu/abi.h"
 #include <errno.h>
 #include <stdint.h>
@@ -81,7 +82,17 @@ cudaError_t impl_cudaMalloc3D(struct cudaPitchedPtr *out, struct cudaExtent exte
     return e;
 }
 
-/* Frees what only this call may free from now on; before that the device is waited for. */
+/* Waits for the devices whose kernels may use the block at p. */
+static void memory_wait(const void *p)
+{
+    struct mt_block b;
+    int found = mt_heap_find(p, &b);
+    for (int device = 0; device < mt_devices(); device++)
+        if (!found || mt_heap_reaches(device, &b))
+            mt_stream_wait_all(device);
+}
+
+/* Frees what only this call may free from now on; before that its devices are waited for. */
 static cudaError_t free_after_all(void *p, unsigned kinds)
 {
     struct mt_block b;
@@ -89,7 +100,7 @@ static cudaError_t free_after_all(void *p, unsigned kinds)
         mt_failed_free(p, kinds);
         return mt_fail(cudaErrorInvalidValue);
     }
-    mt_stream_wait_all(MT_ALL_DEVICES);
+    memory_wait(p);
     int found = mt_heap_find(p, &b);
     mt_heap_free_condemned(p);
     if (found && b.kind == MT_HEAP_DEVICE)
@@ -110,7 +121,7 @@ cudaError_t impl_cudaFree(void *p)
         e = free_after_all(p, BIT(MT_HEAP_DEVICE) | BIT(MT_HEAP_MANAGED));
     if (e)
         return e;
-    mt_stream_wait_all(MT_ALL_DEVICES);
+    mt_stream_wait_all(mt_device_current());
     mt_synced();
     return mt_failed_sync();
 }

@@ -130,6 +130,7 @@ static void waiting()
     OK(cudaDeviceSynchronize());
     OK(cudaMemcpy(v, p, BYTES, cudaMemcpyDeviceToHost));
     SAME(v[3], 4);
+    OK(cudaFree(p)); // device 2 does not reach it
     OK(cudaSetDevice(2));
     SAME(cudaStreamQuery(0), cudaErrorNotReady);
     *flag = 1;
@@ -137,7 +138,6 @@ static void waiting()
     SAME(cudaStreamQuery(0), cudaSuccess);
     OK(cudaStreamDestroy(s));
     OK(cudaFreeHost((void *)flag));
-    OK(cudaFree(p));
 }
 
 static void figures()

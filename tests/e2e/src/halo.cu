@@ -1,6 +1,7 @@
-// Rings cut open: D devices have CELLS cells each, and in each round a cell becomes the sum of those WIDE to the left and
-// to the right, beyond the ends 0. What lies with a neighbour comes by copies ("copy"), by loads from its memory ("load"), or
-// the neighbour stores it ("store"). Argument: how, devices, rounds. Prints "ok" if all cells are as on the host.
+// Rings cut open: D devices have CELLS cells each, and in each round a cell becomes the sum of those WIDE to
+// the left and to the right, beyond the ends 0. What lies with a neighbour comes by copies ("copy"), by loads
+// from its memory ("load"), or the neighbour stores it ("store"). Argument: how, devices, rounds. Prints "ok"
+// if all cells are as on the host.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
