@@ -129,6 +129,7 @@ struct mt_launch_event {
     uint64_t undefined;   /* results that CUDA does not define (CPU device) */
     uint64_t op;          /* the operation of a stream that it is (mt_order_event); 0: not known */
     int barriers;         /* a compact trace has records of its barriers */
+    int64_t device;       /* of several devices; -1: there is one */
 };
 
 /* Operation `op` is number `n` of its stream, and comes after the first `after[i].n` of stream
@@ -164,6 +165,7 @@ struct mt_alloc_event {
     uint64_t seq, free_seq; /* free_seq: MT_SEQ_NONE while it lives */
     uint64_t id, base, bytes, line;
     const char *kind, *name, *file;
+    int64_t device; /* of several devices: whose memory it is; -1: of none, or there is one */
     uint64_t ip;    /* host: of the call */
     const char *at; /* host: of the call where no line is known: "module:function", "" */
     int runtime;    /* host: the C library or the loader called, for itself */
@@ -183,10 +185,11 @@ struct mt_copy_event {
     enum mt_copy_kind kind;
     uint64_t dst, src; /* src: 0 for a memset and for new memory */
     uint64_t width, height, dpitch, spitch;
-    uint64_t begin_ns; /* 0: not known */
-    int64_t stream;    /* -1: not known */
-    const char *file;  /* of the call, ""; NULL: new memory */
-    uint64_t line, op; /* op: as of launches */
+    int64_t dst_device, src_device; /* as in mt_alloc_event */
+    uint64_t begin_ns;              /* 0: not known */
+    int64_t stream;                 /* -1: not known */
+    const char *file;               /* of the call, ""; NULL: new memory */
+    uint64_t line, op;              /* op: as of launches */
 };
 
 /* An NVTX range; `seq` is of its end, `begin` the number that it got when it began. */

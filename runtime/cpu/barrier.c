@@ -88,7 +88,7 @@ __attribute__((noinline)) static void barrier_check_site(const struct mt_cta *ct
 uint32_t mt_cpu_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_t value)
 {
     struct mt_cta *cta = mt_cta_waiting("a barrier");
-    if (MT_UNLIKELY(mt_check_on) && kind < MT_BARRIER_SOME && !count)
+    if (MT_UNLIKELY(mt_check_all) && kind < MT_BARRIER_SOME && !count)
         barrier_check_site(cta, id % MT_BARRIERS, __builtin_return_address(0), __builtin_return_address(0));
     return barrier_wait(cta, kind % MT_BARRIER_SOME, id % MT_BARRIERS, count, value != 0);
 }
@@ -106,7 +106,7 @@ uint32_t mt_cpu_warp_barrier(uint32_t kind, uint32_t id, uint32_t count, uint32_
     struct mt_cta *cta = mt_cta_waiting("a barrier");
     struct mt_fiber *self = cta->current;
     const void *place = (const void *)(uintptr_t)(kind >> MT_BARRIER_PLACE);
-    if (MT_UNLIKELY(mt_check_on) && !(kind & MT_BARRIER_SOME) && !count)
+    if (MT_UNLIKELY(mt_check_all) && !(kind & MT_BARRIER_SOME) && !count)
         barrier_check_site(cta, id % MT_BARRIERS, place, __builtin_return_address(0));
     kind %= MT_BARRIER_SOME;
     uint32_t value = kind == 1 ? said : kind == 2 ? said == 0 : said != 0;

@@ -17,12 +17,13 @@
 #define AFTER_SKIP (1u << 30)
 #define SPINS (1u << 26) /* or when its threads have given way to others so often */
 
-int mt_check_on;
+int mt_check_on, mt_check_all;
 static struct mt_cpu_checker checker;
 
 /* What this worker found in the table last. */
 struct known {
     uint64_t base, bytes, generation;
+    int device; /* for which */
 };
 static _Thread_local struct known known[CACHED];
 static _Thread_local unsigned next_known;
@@ -31,6 +32,7 @@ void mt_cpu_set_checker(const struct mt_cpu_checker *c)
 {
     checker = *c;
     mt_check_on = 1;
+    mt_check_all = !c->accesses_only;
 }
 
 static int check_inside(uint64_t address, uint64_t bytes, const struct known *k)
@@ -38,14 +40,15 @@ static int check_inside(uint64_t address, uint64_t bytes, const struct known *k)
     return address - k->base < k->bytes && bytes <= k->bytes - (address - k->base);
 }
 
-static int is_allocated(uint64_t address, uint64_t bytes, uint32_t type)
+static int is_allocated(int device, uint64_t address, uint64_t bytes, uint32_t type)
 {
     uint64_t generation = atomic_load_explicit(checker.generation, memory_order_acquire);
-    struct known k = {.generation = generation};
+    struct known k = {.generation = generation, .device = device};
     for (int i = 0; i < CACHED; i++)
-        if (known[i].generation == generation && check_inside(address, bytes, &known[i]))
+        if (known[i].generation == generation && known[i].device == device &&
+            check_inside(address, bytes, &known[i]))
             return 1;
-    if (!checker.find(address, &k.base, &k.bytes) &&
+    if (!checker.find(device, address, &k.base, &k.bytes) &&
         !(type == MT_LOAD && mt_image_literal(address, &k.base, &k.bytes)))
         return 0;
     known[next_known++ % CACHED] = k;
@@ -91,7 +94,7 @@ static int check_one(struct mt_pool_launch *run, const struct mt_image *image, u
     int code = 0;
     if (align && address % align) /* a GPU says so first */
         code = MT_ERR_MISALIGNED;
-    else if (!is_allocated(address, meta & MT_RAW_MAX_SIZE, meta >> 28))
+    else if (!is_allocated(run->launch->device, address, meta & MT_RAW_MAX_SIZE, meta >> 28))
         code = MT_ERR_ADDRESS;
     if (MT_LIKELY(!code))
         return 0;
@@ -179,7 +182,7 @@ void mt_check_tell(const struct mt_cta *cta, uint32_t thread, const char *why, c
 {
     struct mt_cpu_bad bad = {.why = why, .place = place};
     va_list ap;
-    if (MT_LIKELY(!mt_check_on))
+    if (MT_LIKELY(!mt_check_all))
         return;
     check_thread(thread, bad.thread);
     va_start(ap, format);
@@ -192,7 +195,7 @@ void mt_check_tell_here(const char *why, const void *place, const char *format, 
     struct mt_cta *cta = mt_cta_current();
     struct mt_cpu_bad bad = {.why = why, .place = place};
     va_list ap;
-    if (MT_LIKELY(!mt_check_on))
+    if (MT_LIKELY(!mt_check_all))
         return;
     memcpy(bad.thread, mt_cpu_tls.tid, sizeof bad.thread);
     va_start(ap, format);
@@ -204,7 +207,7 @@ void mt_check_stack(struct mt_pool_launch *run)
 {
     mt_check_tell_here("stack", NULL, "uses more than its %zu bytes of stack (MEMTRACE_CPU_STACK sets more)",
                        mt_stack_bytes());
-    run->told |= mt_check_on;
+    run->told |= mt_check_all;
 }
 
 int mt_check_result(struct mt_pool_launch *run)

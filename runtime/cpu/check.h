@@ -1,13 +1,14 @@
-/* MEMTRACE_CHECK=1: each recorded access is looked at before it happens. Internal to the CPU device; the
- * interface to the API layer is in cpu.h. */
+/* MEMTRACE_CHECK=1, or several devices: each recorded access is looked at before it happens. Internal to the
+ * CPU device; the interface to the API layer is in cpu.h. */
 #ifndef MT_CPU_CHECK_H
 #define MT_CPU_CHECK_H
 #include <stdint.h>
 
 struct mt_pool_launch;
 
-/* 1: on. Set before the first worker starts. */
-extern int mt_check_on;
+/* Accesses are looked at; and all else that is wrong is told, too (MEMTRACE_CHECK). Set before the first
+ * worker starts. */
+extern int mt_check_on, mt_check_all;
 /* Before an access of this worker's device thread at `site` of the image that the code at `caller` is in: 0
  * when it is fine. Otherwise it is reported, and is to be skipped; under MEMTRACE_CHECK=stop the thread ends.
  */

@@ -69,6 +69,7 @@ struct mt_cpu_launch {
     uint32_t grid[3], block[3];
     uint32_t cluster[3]; /* CTAs of a cluster in each direction; all 0: no clusters */
     uint32_t dyn_shared;
+    int device;           /* of which GPU of the CPU device (base/devices.h) */
     int priority;         /* CTAs of a launch with a lower number go first; else the older launch */
     uint32_t cooperative; /* all CTAs must be co-resident (grid barrier) */
     /* Called with whole records (24 bytes each) of one CTA run, from worker threads, at any time during
@@ -124,15 +125,17 @@ struct mt_cpu_bad {
     const void *place; /* and where in the code it was found */
 };
 struct mt_cpu_checker {
-    /* Changes whenever an allocation is made or freed; never 0. */
+    /* Changes whenever an allocation is made or freed, or one device reaches another's; never 0. */
     const _Atomic uint64_t *generation;
-    /* The allocation that holds `address`. 1, or 0: none. From worker threads. */
-    int (*find)(uint64_t address, uint64_t *base, uint64_t *bytes);
+    /* The memory around `address` that kernels of the device may touch. 1, or 0: they may not. From worker
+     * threads. */
+    int (*find)(int device, uint64_t address, uint64_t *base, uint64_t *bytes);
     /* A bad access; from worker threads. */
     void (*report)(const struct mt_cpu_bad *bad);
     /* A launch with findings has ended. Returns how many accesses were bad. */
     uint64_t (*end)(const struct mt_cpu_launch *launch);
-    int stop; /* a bad access ends its thread */
+    int stop;          /* a bad access ends its thread */
+    int accesses_only; /* nothing else is told */
 };
 /* Looks at each recorded access from now on; before the first launch. */
 void mt_cpu_set_checker(const struct mt_cpu_checker *checker);

@@ -205,7 +205,7 @@ static __attribute__((noinline)) struct mt_fiber *cta_idle(struct mt_cta *cta)
     if (mt_barrier_force(cta) || mt_warp_force_collective(cta))
         return cta_pick(cta);
     mt_barrier_describe(cta, text, sizeof text);
-    if (mt_check_on)
+    if (mt_check_all)
         mt_barrier_tell(cta);
     mt_fault_fail(MT_ERR_TIMEOUT, "deadlock: %s", text);
 }

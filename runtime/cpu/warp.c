@@ -96,7 +96,7 @@ __attribute__((noinline)) static void warp_undefined(struct mt_cta *cta, uint32_
     static _Atomic int said;
     atomic_fetch_add_explicit(&cta->run->undefined, 1, memory_order_relaxed);
     mt_check_tell(cta, warp * MT_WARP + lane, "mask", site, "lane %u %s", lane, what);
-    if (mt_check_on)
+    if (mt_check_all)
         return;
     if (!atomic_exchange(&said, 1))
         fprintf(stderr,
@@ -477,7 +477,7 @@ int mt_warp_force_collective(struct mt_cta *cta)
             continue;
         int made = 0;
         warp_never(cta, i, &w->group[0]);
-        if (!mt_check_on && !atomic_exchange(&cta->run->warned, 1)) {
+        if (!mt_check_all && !atomic_exchange(&cta->run->warned, 1)) {
             const struct mt_group *g = &w->group[0];
             fprintf(stderr,
                     "memtrace: kernel %s: a warp collective never completes: mask 0x%08x, but only lanes "

@@ -443,7 +443,7 @@ static void worker_deadlock(struct mt_cta *cta)
     const struct mt_fiber *first = cta->cluster_waiters.head;
     uint32_t number = first ? (uint32_t)(first - cta->fiber) * (cta->run->warps ? MT_WARP : 1) : 0;
     mt_check_tell(cta, number, "barrier", NULL, "waits at its cluster's barrier, to which others never come");
-    cta->run->told |= mt_check_on;
+    cta->run->told |= mt_check_all;
     mt_fault_record(cta->run, MT_ERR_TIMEOUT,
                     "deadlock: threads wait at a cluster's barrier, others never come");
 }

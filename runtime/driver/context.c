@@ -1,7 +1,9 @@
 /* Contexts on the CPU device: cuInit, primary contexts, cuCtx*. */
 #include "context.h"
 #include "api/entry.h"
+#include "api/streams/stream.h"
 #include "api/tables/error.h"
+#include "base/devices.h"
 #include "trace/nvtx.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,13 +12,14 @@
 struct CUctx_st {
     struct CUctx_st *next;
     unsigned long long id;
+    int device;
     _Atomic unsigned flags;
     _Atomic int alive; /* the primary one: how often it is retained */
 };
 
-static struct CUctx_st primary = {NULL, 1, 0, 0};
-static struct CUctx_st *_Atomic contexts = &primary;
-static _Atomic unsigned long long context_last_id = 1;
+static struct CUctx_st primary[MT_DEVICES_MAX]; /* by device */
+static struct CUctx_st *_Atomic contexts;       /* the others */
+static _Atomic unsigned long long context_last_id = MT_DEVICES_MAX;
 static _Atomic int initialised;
 /* A list, since libmemtrace.so may be opened where there is little room for thread-local memory. */
 static _Thread_local struct context_level {
@@ -24,18 +27,46 @@ static _Thread_local struct context_level {
     struct CUctx_st *context;
 } *top;
 
+static struct CUctx_st *context_primary(int device)
+{
+    primary[device].id = (unsigned long long)device + 1;
+    primary[device].device = device;
+    return &primary[device];
+}
+
+static int context_is_primary(const struct CUctx_st *c)
+{
+    return c >= primary && c < primary + mt_devices();
+}
+
 static int context_alive(const struct CUctx_st *c)
 {
+    if (context_is_primary(c))
+        return c->alive > 0 || mt_registered || mt_entry_called;
     for (const struct CUctx_st *i = contexts; i; i = i->next)
         if (i == c)
-            return i->alive > 0 || (i == &primary && (mt_registered || mt_entry_called));
+            return i->alive > 0;
     return 0;
 }
 
-/* The runtime API makes the primary context current by itself. */
+/* The runtime API makes the current device's primary context current by itself. */
 CUcontext mt_context_current(void)
 {
-    return top ? top->context : mt_registered || mt_entry_called ? &primary : NULL;
+    int device = mt_device_current();
+    if (top && top->context->device == device)
+        return top->context;
+    return top || mt_registered || mt_entry_called ? context_primary(device) : NULL;
+}
+
+CUcontext mt_context_on(int device)
+{
+    CUcontext c = mt_context_current();
+    if (c && c->device == device)
+        return c;
+    for (c = contexts; c; c = c->next)
+        if (c->device == device && c->alive > 0 && !primary[device].alive)
+            return c;
+    return context_primary(device);
 }
 
 CUresult mt_context_check(enum mt_driver_needs needs)
@@ -71,6 +102,7 @@ static CUresult context_push(CUcontext c)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *level = (struct context_level){top, c};
     top = level;
+    mt_device_select(c->device);
     return CUDA_SUCCESS;
 }
 
@@ -79,6 +111,8 @@ static void context_drop(void)
     struct context_level *level = top;
     if (level)
         top = level->outer;
+    if (top)
+        mt_device_select(top->context->device);
     free(level);
 }
 
@@ -129,12 +163,13 @@ static CUresult context_create(CUcontext *out, unsigned flags, CUdevice device)
 {
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
-    if (device != 0)
+    if (!mt_device_there(device))
         return CUDA_ERROR_INVALID_DEVICE;
     struct CUctx_st *c = calloc(1, sizeof *c);
     if (!c)
         return CUDA_ERROR_OUT_OF_MEMORY;
     c->id = ++context_last_id;
+    c->device = device;
     c->flags = flags;
     c->alive = 1;
     c->next = contexts;
@@ -168,11 +203,20 @@ CUresult drv_cuCtxCreate_v4(CUcontext *c, CUctxCreateParams *params, unsigned fl
 }
 #endif
 
+/* The call, while the device is current. */
+static CUresult context_call(int device, cudaError_t (*call)(void))
+{
+    int before = mt_device_select(device);
+    CUresult e = mt_driver_result(call());
+    mt_device_select(before);
+    return e;
+}
+
 CUresult drv_cuCtxDestroy_v2(CUcontext c)
 {
-    if (!c || c == &primary || !context_alive(c))
+    if (!c || context_is_primary(c) || !context_alive(c))
         return CUDA_ERROR_INVALID_CONTEXT;
-    CUresult e = mt_driver_result(cudaDeviceSynchronize());
+    CUresult e = context_call(c->device, cudaDeviceSynchronize);
     c->alive = 0;
     if (top && top->context == c)
         context_drop();
@@ -190,19 +234,19 @@ CUresult drv_cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice device)
 {
     if (!c)
         return CUDA_ERROR_INVALID_VALUE;
-    if (device != 0)
+    if (!mt_device_there(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    primary.alive++;
-    *c = &primary;
+    *c = context_primary(device);
+    (*c)->alive++;
     return CUDA_SUCCESS;
 }
 
 CUresult drv_cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    if (device != 0)
+    if (!mt_device_there(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    int n = primary.alive;
-    while (n > 0 && !atomic_compare_exchange_weak(&primary.alive, &n, n - 1)) {
+    int n = primary[device].alive;
+    while (n > 0 && !atomic_compare_exchange_weak(&primary[device].alive, &n, n - 1)) {
     }
     return n > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
@@ -214,9 +258,9 @@ CUresult drv_cuDevicePrimaryCtxRelease(CUdevice device)
 
 CUresult drv_cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags)
 {
-    if (device != 0)
+    if (!mt_device_there(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    primary.flags = flags;
+    primary[device].flags = flags;
     return CUDA_SUCCESS;
 }
 
@@ -227,18 +271,18 @@ CUresult drv_cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags)
 
 CUresult drv_cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
 {
-    if (device != 0)
+    if (!mt_device_there(device))
         return CUDA_ERROR_INVALID_DEVICE;
     if (!flags || !active)
         return CUDA_ERROR_INVALID_VALUE;
-    *flags = primary.flags;
-    *active = context_alive(&primary);
+    *flags = primary[device].flags;
+    *active = context_alive(&primary[device]);
     return CUDA_SUCCESS;
 }
 
 CUresult drv_cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
-    return device != 0 ? CUDA_ERROR_INVALID_DEVICE : mt_driver_result(cudaDeviceReset());
+    return mt_device_there(device) ? context_call(device, cudaDeviceReset) : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult drv_cuDevicePrimaryCtxReset(CUdevice device)
@@ -252,19 +296,26 @@ CUresult drv_cuCtxGetDevice(CUdevice *device)
 {
     if (!device)
         return CUDA_ERROR_INVALID_VALUE;
-    *device = 0;
+    *device = mt_device_current();
     return CUDA_SUCCESS;
 }
 
 #if CUDA_VERSION >= 13000
 CUresult drv_cuCtxGetDevice_v2(CUdevice *device, CUcontext c)
 {
-    return c && !context_alive(c) ? CUDA_ERROR_INVALID_CONTEXT : drv_cuCtxGetDevice(device);
+    if (!c)
+        return drv_cuCtxGetDevice(device);
+    if (!context_alive(c) || !device)
+        return device ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
+    *device = c->device;
+    return CUDA_SUCCESS;
 }
 
 CUresult drv_cuCtxSynchronize_v2(CUcontext c)
 {
-    return c && !context_alive(c) ? CUDA_ERROR_INVALID_CONTEXT : mt_driver_result(cudaDeviceSynchronize());
+    if (c && !context_alive(c))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return context_call(c ? c->device : mt_device_current(), cudaDeviceSynchronize);
 }
 #endif
 
@@ -306,21 +357,25 @@ CUresult drv_cuCtxGetApiVersion(CUcontext c, unsigned *version)
 
 CUresult drv_cuStreamGetCtx(CUstream stream, CUcontext *c)
 {
-    unsigned flags;
     if (!c)
         return CUDA_ERROR_INVALID_VALUE;
-    cudaError_t e = cudaStreamGetFlags((cudaStream_t)stream, &flags);
-    if (!e)
-        *c = mt_context_current();
-    return mt_driver_result(e);
+    const struct mt_stream *s = mt_stream_get((cudaStream_t)stream);
+    if (s)
+        *c = mt_context_on(s->device);
+    return s ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult drv_cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {
-    return !context_alive(peer) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    if (!context_alive(peer))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return peer->device == mt_device_current()
+               ? CUDA_ERROR_PEER_ACCESS_UNSUPPORTED
+               : mt_driver_result(cudaDeviceEnablePeerAccess(peer->device, flags));
 }
 
 CUresult drv_cuCtxDisablePeerAccess(CUcontext peer)
 {
-    return !context_alive(peer) ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    return context_alive(peer) ? mt_driver_result(cudaDeviceDisablePeerAccess(peer->device))
+                               : CUDA_ERROR_INVALID_CONTEXT;
 }

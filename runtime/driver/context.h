@@ -1,4 +1,4 @@
-/* Contexts of the driver API on the CPU device. All of them share its one memory and its streams; what they
+/* Contexts of the driver API on the CPU device. All of one GPU share its memory and its streams; what they
  * give is what programs ask of them: which one is current in a thread, flags, numbers. */
 #ifndef MT_DRIVER_CONTEXT_H
 #define MT_DRIVER_CONTEXT_H
@@ -8,4 +8,6 @@
 CUresult mt_context_check(enum mt_driver_needs needs);
 /* The current one of this thread, or NULL. */
 CUcontext mt_context_current(void);
+/* One of the device: the current one, if it is. */
+CUcontext mt_context_on(int device);
 #endif

@@ -33,7 +33,7 @@ CUresult drv_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstr
         cudaMemcpyAsync(MT_POINTER(dst), MT_POINTER(src), bytes, cudaMemcpyDefault, (cudaStream_t)stream));
 }
 
-/* All contexts have the one memory. */
+/* Whose memory it is, the addresses say. */
 CUresult drv_cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes)
 {
     return drv_cuMemcpyDtoD_v2(dst, src, bytes);

@@ -1,6 +1,7 @@
 /* Devices of the driver API on the CPU device, and the names of errors. */
 #include "driver.h"
 #include "api/device/device.h"
+#include "base/devices.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -8,15 +9,16 @@ CUresult drv_cuDeviceGet(CUdevice *device, int ordinal)
 {
     if (!device)
         return CUDA_ERROR_INVALID_VALUE;
-    if (ordinal != 0)
+    if (!mt_device_there(ordinal))
         return CUDA_ERROR_INVALID_DEVICE;
-    *device = 0;
+    *device = ordinal;
     return CUDA_SUCCESS;
 }
 
 static CUresult device_properties(CUdevice device, struct cudaDeviceProp *p)
 {
-    return device != 0 ? CUDA_ERROR_INVALID_DEVICE : mt_driver_result(cudaGetDeviceProperties(p, device));
+    return mt_device_there(device) ? mt_driver_result(cudaGetDeviceProperties(p, device))
+                                   : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult drv_cuDeviceGetName(char *name, int length, CUdevice device)
@@ -79,7 +81,7 @@ CUresult drv_cuDeviceGetAttribute(int *value, CUdevice_attribute a, CUdevice dev
 {
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
-    if (device != 0)
+    if (!mt_device_there(device))
         return CUDA_ERROR_INVALID_DEVICE;
     return device_attribute_more(a, value)
                ? CUDA_SUCCESS
@@ -92,7 +94,7 @@ CUresult drv_cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
         return CUDA_ERROR_INVALID_VALUE;
     *major = MT_DEV_MAJOR;
     *minor = MT_DEV_MINOR;
-    return device != 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    return mt_device_there(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult drv_cuDeviceGetProperties(CUdevprop *out, CUdevice device)
@@ -120,7 +122,7 @@ CUresult drv_cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format fo
     if (!width || !channels || channels > 4)
         return CUDA_ERROR_INVALID_VALUE;
     *width = MT_DEV_TEXTURE_LINEAR;
-    return device != 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    return mt_device_there(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult drv_cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type, CUdevice device)
@@ -128,7 +130,7 @@ CUresult drv_cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType t
     if (!supported)
         return CUDA_ERROR_INVALID_VALUE;
     *supported = 0;
-    return device != 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    return mt_device_there(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 /* ---- errors ---- */

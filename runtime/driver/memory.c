@@ -57,7 +57,7 @@ static CUresult memory_attribute(void *data, CUpointer_attribute a, CUdeviceptr 
     int host = b->kind == MT_HEAP_HOST || b->kind == MT_HEAP_REGISTERED;
     switch ((int)a) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        PUT(CUcontext, mt_context_current());
+        PUT(CUcontext, mt_context_on(b->device));
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         PUT(unsigned, host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -70,7 +70,7 @@ static CUresult memory_attribute(void *data, CUpointer_attribute a, CUdeviceptr 
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         PUT(unsigned, b->kind == MT_HEAP_MANAGED);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        PUT(int, 0);
+        PUT(int, b->device);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         PUT(CUdeviceptr, b->base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:

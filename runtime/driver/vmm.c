@@ -5,6 +5,7 @@
 #include "api/device/device.h"
 #include "api/device/heap.h"
 #include "trace/objects.h"
+#include "base/devices.h"
 #include "base/fd.h"
 #include "base/fork.h"
 #include <pthread.h>
@@ -26,6 +27,7 @@ struct vmm_range {
     uint64_t base;
     size_t bytes;
     struct vmm_memory *memory; /* of mappings; NULL: a reservation */
+    uint64_t readers;          /* bit: that device may touch it */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -75,7 +77,7 @@ static CUresult vmm_add(struct vmm_range **list, uint64_t base, size_t bytes, st
     struct vmm_range *r = malloc(sizeof *r);
     if (!r)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *r = (struct vmm_range){*list, base, bytes, memory};
+    *r = (struct vmm_range){*list, base, bytes, memory, 0};
     *list = r;
     return CUDA_SUCCESS;
 }
@@ -143,7 +145,7 @@ CUresult drv_cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const 
         return CUDA_ERROR_INVALID_VALUE;
     if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && prop->location.id != 0)
+    if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && !mt_device_there(prop->location.id))
         return CUDA_ERROR_INVALID_DEVICE;
     struct vmm_memory *m = calloc(1, sizeof *m);
     int fd = m ? memfd_create("memtrace-device-memory", MFD_CLOEXEC) : -1;
@@ -199,6 +201,11 @@ CUresult drv_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 
 /* ---- one in the other ---- */
 
+static int vmm_device(const struct vmm_memory *m)
+{
+    return m->prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? m->prop.location.id : 0;
+}
+
 CUresult drv_cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                       unsigned long long flags)
 {
@@ -219,22 +226,45 @@ CUresult drv_cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAl
         m->refs += !e;
     }
     pthread_mutex_unlock(&lock);
-    if (!e && !mt_heap_adopt(MT_POINTER(p), bytes, MT_HEAP_DEVICE, 0))
-        mt_heap_identify(MT_POINTER(p), mt_object_add(MT_POINTER(p), bytes, "cudaMalloc", NULL));
+    if (!e && !mt_heap_adopt(vmm_device(m), MT_POINTER(p), bytes, MT_HEAP_DEVICE, 0))
+        mt_heap_identify(MT_POINTER(p),
+                         mt_object_add(MT_POINTER(p), bytes, "cudaMalloc", vmm_device(m), NULL));
     return e;
+}
+
+/* What all of `access` say. CUDA_SUCCESS, or an error. */
+static CUresult vmm_read(const CUmemAccessDesc *access, size_t n, int *most, uint64_t *with,
+                         uint64_t *without)
+{
+    *most = 0;
+    *with = *without = 0;
+    for (size_t i = 0; i < n; i++) {
+        int device = access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE ? access[i].location.id : 0;
+        if (!mt_device_there(device))
+            return CUDA_ERROR_INVALID_DEVICE;
+        *(access[i].flags ? with : without) |= 1ull << device;
+        *most |= (int)access[i].flags;
+    }
+    return CUDA_SUCCESS;
 }
 
 CUresult drv_cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access, size_t n)
 {
-    CUresult e = access && n ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    int flags = 0;
+    uint64_t with, without, at = p;
+    CUresult e = access && n ? vmm_read(access, n, &flags, &with, &without) : CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&lock);
-    uint64_t at = p;
     while (!e && at < p + bytes) {
         struct vmm_range *r = vmm_within(mapped, at, 1);
         at = r ? r->base + r->bytes : at;
         e = r ? e : CUDA_ERROR_INVALID_VALUE;
+        if (!r)
+            break;
+        r->readers = (r->readers | with) & ~without;
+        flags = !flags && r->readers ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : flags;
+        if (mt_devices() > 1)
+            mt_heap_open(MT_POINTER(r->base), r->readers);
     }
-    int flags = !e ? (int)access[0].flags : 0;
     int protection = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
                      : flags == CU_MEM_ACCESS_FLAGS_PROT_READ    ? PROT_READ
                                                                  : PROT_NONE;
@@ -251,7 +281,9 @@ CUresult drv_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *loca
     pthread_mutex_lock(&lock);
     struct vmm_range *r = vmm_within(mapped, p, 1);
     pthread_mutex_unlock(&lock);
-    *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    int other = r && mt_devices() > 1 && location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                (location->id < 0 || location->id >= MT_DEVICES_MAX || !(r->readers >> location->id & 1));
+    *flags = other ? CU_MEM_ACCESS_FLAGS_PROT_NONE : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     return r ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

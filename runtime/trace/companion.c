@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "companion.h"
 #include "events.h"
+#include "base/devices.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/report.h"
@@ -303,6 +304,8 @@ void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
     mt_jsonl_u64(j, "seq", l->seq);
     mt_jsonl_u64(j, "called", l->called);
     mt_jsonl_i64(j, "stream", l->stream);
+    if (mt_devices() > 1)
+        mt_jsonl_i64(j, "device", l->device);
     if (l->op)
         mt_jsonl_u64(j, "op", l->op);
     mt_jsonl_string(j, "kernel", l->kernel);

@@ -23,6 +23,7 @@ struct mt_launch_line {
     uint64_t seq;
     uint64_t called; /* mt_event_next() when the program called for it */
     int64_t stream;  /* trace number, -1: none */
+    int device;      /* of the CPU device; written where there are several */
     uint64_t op;     /* the operation of a stream that it is (mt_event_order); 0: not known */
     const char *kernel, *mangled, *signature;
     const char

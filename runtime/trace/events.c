@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "events.h"
 #include "base/demangle.h"
+#include "base/devices.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/fork.h"
@@ -200,7 +201,13 @@ static void put_site(const struct mt_host_site *site)
     mt_jsonl_u64(&line, "line", site ? site->line : 0);
 }
 
-uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name,
+static void put_device(const char *key, int device)
+{
+    if (device >= 0 && mt_devices() > 1)
+        mt_jsonl_i64(&line, key, device);
+}
+
+uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name, int device,
                         const struct mt_host_site *site)
 {
     if (!events_begin("alloc"))
@@ -212,6 +219,7 @@ uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const c
     mt_jsonl_u64(&line, "bytes", bytes);
     mt_jsonl_string(&line, "kind", kind);
     mt_jsonl_string(&line, "name", source_name ? source_name : name);
+    put_device("device", device);
     put_site(site);
     events_end();
     free(source_name);
@@ -290,6 +298,8 @@ void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *s
         mt_jsonl_u64(&line, "spitch", c->spitch);
     }
     mt_jsonl_i64(&line, "stream", c->stream);
+    put_device("dst_device", c->dst_device);
+    put_device("src_device", c->src_device);
     mt_jsonl_u64(&line, "begin_ns", mt_now_ns());
     events_put_op();
     put_site(site);

@@ -19,8 +19,9 @@ uint64_t mt_event_next(void);
 uint64_t mt_log_sites(void);
 /* 1: some of them are of shared or local memory, or barriers. */
 int mt_log_spaces(void);
-/* Returns the allocation's id (0, 1, 2 …). `name` and `site` may be NULL. */
-uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name,
+/* Returns the allocation's id (0, 1, 2 …). `name` and `site` may be NULL. device: whose memory it is, of
+ * those of the CPU device; -1: of none; written where there are several. */
+uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name, int device,
                         const struct mt_host_site *site);
 void mt_event_free(uint64_t id, uint64_t base);
 /* The allocation is called so from its beginning; a later name counts. */
@@ -33,6 +34,7 @@ struct mt_event_copy {
     uint64_t dst, src, bytes;
     uint64_t width, height, dpitch, spitch; /* height 0: one block of `bytes` */
     int64_t stream;                         /* -1: has no trace */
+    int dst_device, src_device;             /* as of mt_event_alloc */
 };
 /* The lines of copies, fills and launches that this thread writes from now on are of this operation of a
  * stream (0: none). Returns which one it was before. */

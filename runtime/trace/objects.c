@@ -20,11 +20,12 @@ MT_FORK_TABLE(objects);
 static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER; /* names, and that nobody frees what gets one */
 MT_FORK_LOCK(naming, MT_FORK_LEAVES);
 
-int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct mt_host_site *site)
+int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, int device,
+                      const struct mt_host_site *site)
 {
     if (!p || !mt_tracing())
         return -1;
-    uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)p, bytes, kind, NULL, site);
+    uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)p, bytes, kind, NULL, device, site);
     mt_python_array(id, site);
     struct mt_object *o = malloc(sizeof *o);
     if (!o)
@@ -118,9 +119,16 @@ int mt_object_is_device(const void *p)
            strcmp(((struct mt_object *)r.data)->kind, "host");
 }
 
-void mt_objects_reset(void)
+void mt_objects_reset(int (*gone)(uint64_t base))
 {
     struct mt_range r;
-    while (mt_ranges_pop(&objects, &r))
-        mt_object_done(r.data, 1);
+    struct mt_ranges stay = MT_RANGES_INIT;
+    while (mt_ranges_pop(&objects, &r)) {
+        if (!gone || gone(r.base))
+            mt_object_done(r.data, 1);
+        else
+            mt_ranges_add(&stay, r.base, r.bytes, r.data);
+    }
+    while (mt_ranges_pop(&stay, &r))
+        mt_ranges_add(&objects, r.base, r.bytes, r.data);
 }

@@ -7,8 +7,9 @@
 
 /* kind as in companions ("cudaMalloc", "managed", "host", "array", "async").
  * Nothing happens when p is NULL. */
-/* … Returns the allocation's id, or -1. */
-int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, const struct mt_host_site *site);
+/* … device: as of mt_event_alloc. Returns the allocation's id, or -1. */
+int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, int device,
+                      const struct mt_host_site *site);
 struct mt_object_name {
     const char *name, *rest; /* as the source writes it; what follows its first variable: ".col[2]" */
     uint32_t record; /* not MT_NAME_POINTER: of what contains the address: the member keeps its name */
@@ -27,6 +28,6 @@ void mt_object_done(struct mt_object *o, int freed);
 int64_t mt_object_id(const void *p);
 /* 1 when kernels see the memory at p as theirs (not host memory). */
 int mt_object_is_device(const void *p);
-/* cudaDeviceReset freed everything but registered memory. */
-void mt_objects_reset(void);
+/* cudaDeviceReset freed everything but registered memory; of several devices, what is `gone`. */
+void mt_objects_reset(int (*gone)(uint64_t base));
 #endif

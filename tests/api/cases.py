@@ -289,3 +289,39 @@ def order(world):
         alloc, = [e for e in companion.all("alloc") if e["kind"] == "async"]
         free, = [e for e in companion.all("free") if e["id"] == alloc["id"]]
         holds("allocated, launched, freed", alloc["seq"] < launch["seq"] < free["seq"])
+
+
+def builds(world, name):
+    """How src/NAME is called when mt-cc has built it, and nvcc."""
+    yield "mt-cc -O2", [world.compile(source(world, name), "-O2")]
+    yield "mt-cc -O0", [world.compile(source(world, name), "-O0")]
+    app = nvcc_program(world, name)
+    if app:
+        yield "nvcc", [tool("memtrace"), "run", "-f", "raw", app]
+
+
+@case("devices")
+def devices(world):
+    """MEMTRACE_CPU_DEVICES=4: what belongs to a device, and what its peers may do."""
+    for build, app in builds(world, "devices.cu"):
+        for check in "0", "1":
+            result = world.run_ok(app, timeout=120, MEMTRACE_CPU_DEVICES="4", MEMTRACE_CHECK=check)
+            same(f"{build}, check {check}", result.out, "0 wrong\n")
+            same(f"{build}, check {check}: findings", result.companion().all("check"), [])
+
+
+@case("devices.foreign")
+def devices_foreign(world):
+    """Memory of a device that is no peer: the launch fails, traced or not; under MEMTRACE_CHECK=1 the accesses are skipped."""
+    line = line_of(world, "devices.cu", "FOREIGN")
+    for build, app in builds(world, "devices.cu"):
+        for check, how in ("0", "foreign"), ("1", "skipped"), ("stop", "foreign"):
+            for traced in True, False:
+                name = f"{build}, check {check}, traced {traced}"
+                result = world.run_ok([*app, how], traced=traced, timeout=120, MEMTRACE_CPU_DEVICES="4", MEMTRACE_CHECK=check)
+                same(name, result.out, "0 wrong\n")
+                holds(f"{name}: {result.err!r}", "device memory of GPU 1" in result.err and "which GPU 0 does not reach" in result.err)
+                if traced:
+                    found = result.companion().all("check")
+                    same(f"{name}: finding", [(e["why"], e["op"], e["line"] if build != "nvcc" else line) for e in found], [("illegal", "load", line)])
+                    same(f"{name}: times", found[0]["count"], 256 if check == "1" else found[0]["count"])

@@ -39,14 +39,30 @@ def api(world):
             expect(kind in text, "no companion has a line with", kind)
 
 
+def build(world, name):
+    """NAME.c of this folder, linked with the runtime."""
+    app = world.path("app")
+    call(["cc", os.path.join(HERE, name), "-I", f"{world.build}/cuda-overlay/include", f"-L{world.build}/lib", "-l:libmemtrace.so",
+          f"-Wl,-rpath,{world.build}/lib", "-o", app])
+    return app, os.path.join(HERE, "kernels.ptx")
+
+
+@case("devices")
+def devices(world):
+    """MEMTRACE_CPU_DEVICES=3: contexts, what belongs to them, and peers."""
+    for options in "", "--mt-vectors=off":
+        result = world.run_ok(build(world, "devices.c"), MEMTRACE_CPU_DEVICES="3", MEMTRACE_PTX_OPTIONS=options,
+                              MEMTRACE_CACHE=os.path.join(world.build, "tests", "cache"))
+        same(f"output {options}", result.out, "0 wrong\n")
+        expect("which GPU 0 does not reach" in result.err, "the bad store is not said:", result.err)
+
+
 @case("unknown")
 def unknown(world):
     """On the stand-in for a GPU (tests/gpu/standin) each launch runs, is a line without a trace, and makes the traces incomplete, however
     the program came to the function that launches; so do graphs of the driver API and its copies. The GPU's threads have more stack than
     the program asked for, which does not see it."""
-    app, kernels = world.path("app"), os.path.join(HERE, "kernels.ptx")
-    call(["cc", os.path.join(HERE, "unknown.c"), "-I", f"{world.build}/cuda-overlay/include", f"-L{world.build}/lib", "-l:libmemtrace.so",
-          f"-Wl,-rpath,{world.build}/lib", "-o", app])
+    app, kernels = build(world, "unknown.c")
     there = {"MEMTRACE_CACHE": os.path.join(world.build, "tests", "cache"), **cuda.Standin(world.build).variables}
     same("stack of threads", world.run_ok([app, kernels, "stack"], **there).out, "1024 2000 4256 1024\n")
     for words in [], ["graph"]:

@@ -165,7 +165,8 @@ int main(int argc, char **argv)
     run_analyses_check(mt_locality_finish(&parts[0]));
     mt_json_open(&json, STDOUT_FILENO);
     mt_json_object(&json, NULL, 0);
-    run_analyses_check(mt_locality_write(&json, &parts[0], &names));
+    run_analyses_check(
+        mt_locality_write(&json, &(struct mt_comm_result){.locality = &parts[0], .sites = &names}));
     mt_json_end(&json);
     int rc = mt_json_close(&json);
     mt_locality_free(&parts[0]);

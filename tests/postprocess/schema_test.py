@@ -79,6 +79,20 @@ def threads(folder):
     return path
 
 
+def devices(folder):
+    """A load by device 1 from device 0's memory, a store into its own, and a copy between them; the bytes that the section has."""
+    path = os.path.join(folder, "devices")
+    with open(path, "wb") as f:
+        f.write(traces.trace([("k", [traces.record(0, 0, 4, 0x100, (0, 0, 0)), traces.record(0, 1, 8, 0x200, (0, 0, 0))])]))
+    events = [{"ev": "alloc", "seq": i, "id": i, "base": hex(0x100 * (i + 1)), "bytes": 64, "kind": "cudaMalloc", "name": "", "file": "", "line": 0,
+               "device": i} for i in (0, 1)]
+    events += [{"ev": "memcpy", "seq": 2, "kind": "d2d", "dst": "0x200", "src": "0x100", "bytes": 16, "stream": -1, "dst_device": 1, "src_device": 0},
+               {"ev": "launch", "seq": 3, "kernel": "k", "device": 1, "grid": [1, 1, 1], "records": 2, "traced": True}]
+    with open(path + ".meta", "w") as f:
+        f.write(traces.companion(events, end={"records_written": 2, "records_counted": 2}))
+    return path
+
+
 def refused(validator, out):
     """A member more, one less, or of another type, anywhere: the schema sees it."""
     def change(value, way):
@@ -135,6 +149,10 @@ def main():
             [os.path.join(BIN, "mt-extract"), "--format=text", "-s", "transfers", "--no-companion", sampled(folder)], capture_output=True, text=True).stdout
         check(validator, out)
         check(validator, extract("-s", "all,more", threads(folder)))
+        several = extract("-s", "all,more", devices(folder))
+        check(validator, several)
+        got = sorted((r["by"], r["from"], r["to"], r["bytes"], r["superstep"]) for r in several["devices"])
+        assert got == [("copy", "0", "1", 16, None), ("load", "0", "1", 4, 0), ("store", "1", "1", 8, 0)], got
         refused(validator, out)
     missing = set(schema["properties"]) - SEEN - {"interrupted"}
     assert not missing, "no case has %s" % missing

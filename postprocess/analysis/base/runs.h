@@ -37,6 +37,7 @@ struct mt_run_launch {
     uint64_t life;                     /* with `moves`: as mt_item */
     int host;                          /* as mt_source_threads: a host program, with its threads in order */
     int cooperative;                   /* its CTAs may wait for each other */
+    int64_t device;                    /* of several; -1: there is one */
 };
 
 enum { MT_RUNS_AHEAD = 16 }; /* what will be needed by the run so far ahead is brought near */

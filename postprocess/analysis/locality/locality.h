@@ -4,6 +4,7 @@
 #include "bounces.h"
 #include "coalescing.h"
 #include "conflicts.h"
+#include "devices.h"
 #include "lines.h"
 #include "misses.h"
 #include "reuse.h"

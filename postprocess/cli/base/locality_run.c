@@ -164,7 +164,8 @@ struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const str
                                   .begins = 1,
                                   .host = mt_source_threads(x->source),
                                   .selected = selected,
-                                  .cooperative = item->launch && item->launch->cooperative};
+                                  .cooperative = item->launch && item->launch->cooperative,
+                                  .device = item->launch ? item->launch->device : -1};
 }
 
 /* `launch`: NULL, or it begins here, even if it has no records. */
@@ -323,7 +324,8 @@ int mt_locality_run_write(struct mt_locality_run *x, struct mt_json *j, const st
 {
     if (!x->options.chosen)
         return 0;
-    if (mt_locality_write(j, &x->more, &x->sites) != 0)
+    const struct mt_comm_result result = mt_locality_run_result(x);
+    if (mt_locality_write(j, &result) != 0)
         return -1;
     return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? mt_placement_write(j, &x->placement, comm, 1) : 0;
 }
@@ -362,6 +364,12 @@ void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct
         }
 }
 
+struct mt_comm_result mt_locality_run_result(const struct mt_locality_run *x)
+{
+    return (struct mt_comm_result){
+        .source = x->source, .ninputs = x->ninputs, .locality = &x->more, .sites = &x->sites};
+}
+
 const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x)
 {
     return mt_locality_run_has(x, MT_LOCALITY_TRAFFIC) ? &x->more.traffic : NULL;
@@ -375,7 +383,8 @@ int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_com
         mt_estimates_text(f, head->estimates, comm, x->rows) != 0 ||
         (head->transfers && mt_transfers_text(f, comm, head->estimates, x->rows) != 0))
         return -1;
-    if (x->options.chosen && mt_locality_text(f, &x->more, &x->sites, x->rows) != 0)
+    const struct mt_comm_result result = mt_locality_run_result(x);
+    if (x->options.chosen && mt_locality_text(f, &result, x->rows) != 0)
         return -1;
     return mt_locality_run_has(x, MT_LOCALITY_PLACEMENT) ? mt_placement_text(f, &x->placement) : 0;
 }

@@ -19,7 +19,7 @@ struct mt_locality_run {
     int quiet;   /* notes are not said */
     size_t rows; /* of a table for people, at most */
     /* state */
-    const struct mt_source *source;
+    struct mt_source *source;
     struct mt_locality more;
     struct mt_sites sites;
     struct mt_site_table *tables; /* by input */
@@ -81,6 +81,8 @@ void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct
 int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
                          const struct mt_extract_text *head);
 void mt_locality_run_notes(const struct mt_locality_run *x, struct mt_json *j);
+/* The further analyses alone, as the writers of results have them. */
+struct mt_comm_result mt_locality_run_result(const struct mt_locality_run *x);
 /* What kernels read and wrote; NULL: that was not looked at. */
 const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x);
 void mt_locality_run_free(struct mt_locality_run *x);

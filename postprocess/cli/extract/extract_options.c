@@ -64,6 +64,7 @@ static const struct mt_command command = {
         "traces)\n"
         "  bounces       cache lines that go from thread to thread, by source lines (host traces with "
         "times)\n"
+        "  devices       bytes from device to device, and host (MEMTRACE_CPU_DEVICES)\n"
         "  shared        bank conflicts and hazards of shared memory, and what goes to local memory (JSON "
         "and text\n"
         "                alone; of programs built with --mt-spaces=global,shared,local)\n",

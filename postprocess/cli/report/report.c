@@ -172,8 +172,8 @@ static int write_more(void *arg, struct mt_json *j)
         return -1;
     if (m->quick)
         return 0;
-    return mt_locality_write(j, &m->p.more.more, &m->p.more.sites) == 0 &&
-                   mt_placement_write(j, &m->p.more.placement, m->p.comm, 0) == 0
+    const struct mt_comm_result more = mt_locality_run_result(&m->p.more);
+    return mt_locality_write(j, &more) == 0 && mt_placement_write(j, &m->p.more.placement, m->p.comm, 0) == 0
                ? 0
                : -1;
 }

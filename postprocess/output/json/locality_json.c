@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "locality_json.h"
 #include "locality_parts.h"
+#include "output/rows/flows.h"
 
 #include "memtrace/order.h"
 #include <inttypes.h>
@@ -95,6 +96,21 @@ int mt_misses_json(struct mt_json *j, const struct mt_comm_result *r)
     return rc;
 }
 
+/* ---- devices ---- */
+
+int mt_devices_json(struct mt_json *j, const struct mt_comm_result *r)
+{
+    size_t n;
+    struct mt_device_flow *list = mt_device_flows(r, 1, &n);
+    free(list);
+    if (!list || !n)
+        return list ? 0 : -1; /* where there is one device there is no such member */
+    mt_json_array(j, mt_locality_names[MT_LOCALITY_DEVICES], 0);
+    int rc = mt_relation_json(j, MT_REL_devices, r, NULL, NULL);
+    mt_json_end(j);
+    return rc;
+}
+
 /* ---- bounces ---- */
 
 int mt_bounces_json(struct mt_json *j, const struct mt_comm_result *r)
@@ -164,9 +180,8 @@ int mt_conflicts_json(struct mt_json *j, const struct mt_comm_result *r)
     return 0;
 }
 
-int mt_locality_write(struct mt_json *j, const struct mt_locality *m, const struct mt_sites *sites)
+int mt_locality_write(struct mt_json *j, const struct mt_comm_result *r)
 {
-    const struct mt_comm_result r = {.locality = m, .sites = sites};
     static int (*const write[MT_LOCALITY_OF_RUNS])(struct mt_json *, const struct mt_comm_result *) = {
 #define MT_ANALYSIS(NAME, name, cost, every) mt_##name##_json,
 #include "analysis/locality/locality.def"
@@ -174,7 +189,7 @@ int mt_locality_write(struct mt_json *j, const struct mt_locality *m, const stru
     };
     int rc = 0;
     for (int i = 0; i < MT_LOCALITY_OF_RUNS && rc == 0; i++)
-        if (mt_locality_has(m, (enum mt_locality_section)i))
-            rc = write[i](j, &r);
+        if (mt_locality_has(r->locality, (enum mt_locality_section)i))
+            rc = write[i](j, r);
     return rc;
 }

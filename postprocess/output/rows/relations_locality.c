@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "comm_formats.h"
 #include "sorted.h"
+#include "flows.h"
 #include "relations_parts.h"
 #include "analysis/base/order.h"
 #include <math.h>
@@ -314,6 +315,28 @@ int mt_tuples_of_misses(struct mt_tuples *w, const struct mt_comm_result *r)
         mt_tuples_text(w, m->kernel);
         mt_tuples_place(w, r->sites->lines.names[m->line], room);
         mt_tuples_numbers(w, MT_NUMBERS(m->accesses, m->misses, m->store_misses, m->fetched, m->used));
+        rc = mt_tuples_next(w);
+    }
+    free(list);
+    return rc;
+}
+
+/* ---- devices ---- */
+
+int mt_tuples_of_devices(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    size_t n;
+    struct mt_device_flow *list = mt_device_flows(r, 0, &n);
+    int rc = list ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        struct mt_device_flow_place from = mt_device_flow_place(list[i].from),
+                                    to = mt_device_flow_place(list[i].to);
+        mt_tuples_maybe(w, list[i].superstep != MT_FLOW_NO_LAUNCH, list[i].superstep);
+        mt_tuples_text(w, list[i].kernel ? list[i].kernel : "");
+        mt_tuples_text(w, mt_device_flow_names[list[i].how]);
+        mt_tuples_text(w, from.text);
+        mt_tuples_text(w, to.text);
+        mt_tuples_numbers(w, MT_NUMBERS(list[i].accesses, list[i].bytes));
         rc = mt_tuples_next(w);
     }
     free(list);

@@ -1,6 +1,7 @@
 /* mt-extract --format text: a table for each part of the results, for people. */
 #define _GNU_SOURCE
 #include "locality_text.h"
+#include "output/rows/flows.h"
 #include "output/rows/sorted.h"
 #include "numbers.h"
 #include "table.h"
@@ -118,8 +119,10 @@ static int lines_text_by(FILE *f, const struct mt_locality *m, const struct mt_s
     return mt_table_print(&t, f, rows);
 }
 
-int mt_lines_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
+int mt_lines_text(FILE *f, const struct mt_comm_result *result, size_t rows)
 {
+    const struct mt_locality *m = result->locality;
+    const struct mt_sites *sites = result->sites;
     int rc = 0;
     for (int by = 0; rc == 0 && by < MT_LINES_BY; by++)
         rc = lines_text_by(f, m, sites, (enum mt_lines_by)by, rows);
@@ -155,8 +158,10 @@ int mt_coalescing_halves(const struct mt_coalescing *c, size_t cell)
     return some;
 }
 
-int mt_coalescing_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
+int mt_coalescing_text(FILE *f, const struct mt_comm_result *result, size_t rows)
 {
+    const struct mt_locality *m = result->locality;
+    const struct mt_sites *sites = result->sites;
     const struct mt_coalescing *c = &m->coalescing;
     struct mt_table t;
     if (!mt_locality_has_masks(m)) {
@@ -235,9 +240,9 @@ static void locality_text_footprint(FILE *f, const struct mt_reuse *r)
             mt_number_bytes(lines << r->options.line_bits).text);
 }
 
-int mt_reuse_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
+int mt_reuse_text(FILE *f, const struct mt_comm_result *result, size_t rows)
 {
-    (void)sites;
+    const struct mt_locality *m = result->locality;
     const struct mt_reuse *r = &m->reuse;
     struct mt_table t;
     char title[200];
@@ -276,9 +281,9 @@ static int shared_order(const void *a, const void *b)
     return d ? d : x->alloc + 1 < y->alloc + 1 ? -1 : x->alloc + 1 > y->alloc + 1;
 }
 
-int mt_sharing_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
+int mt_sharing_text(FILE *f, const struct mt_comm_result *result, size_t rows)
 {
-    (void)sites;
+    const struct mt_locality *m = result->locality;
     const struct mt_sharing *s = &m->sharing;
     struct mt_sharing_cell *cells = malloc((s->count + 1) * sizeof *cells);
     char title[200], label[MT_ALLOC_LABEL];
@@ -337,8 +342,10 @@ static void cta_text(struct mt_table *t, uint64_t cta)
     mt_table_say(t, "%" PRIu64 ",%" PRIu64 ",%" PRIu64, cta >> 32, cta >> 16 & 0xffff, cta & 0xffff);
 }
 
-int mt_conflicts_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
+int mt_conflicts_text(FILE *f, const struct mt_comm_result *result, size_t rows)
 {
+    const struct mt_locality *m = result->locality;
+    const struct mt_sites *sites = result->sites;
     size_t n = m->conflicts.count;
     struct mt_conflict *list = malloc((n + 1) * sizeof *list);
     struct mt_table t;
@@ -376,8 +383,10 @@ int mt_conflicts_text(FILE *f, const struct mt_locality *m, const struct mt_site
 
 /* ---- misses ---- */
 
-int mt_misses_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
+int mt_misses_text(FILE *f, const struct mt_comm_result *result, size_t rows)
 {
+    const struct mt_locality *m = result->locality;
+    const struct mt_sites *sites = result->sites;
     const struct mt_misses *x = &m->misses;
     char title[200];
     struct mt_table t;
@@ -410,8 +419,10 @@ int mt_misses_text(FILE *f, const struct mt_locality *m, const struct mt_sites *
 
 /* ---- bounces ---- */
 
-int mt_bounces_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
+int mt_bounces_text(FILE *f, const struct mt_comm_result *result, size_t rows)
 {
+    const struct mt_locality *m = result->locality;
+    const struct mt_sites *sites = result->sites;
     char label[MT_ALLOC_LABEL];
     struct mt_table t;
     if (!m->bounces.known)
@@ -442,9 +453,9 @@ int mt_bounces_text(FILE *f, const struct mt_locality *m, const struct mt_sites 
 
 /* ---- traffic ---- */
 
-int mt_traffic_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
+int mt_traffic_text(FILE *f, const struct mt_comm_result *result, size_t rows)
 {
-    (void)sites;
+    const struct mt_locality *m = result->locality;
     const struct mt_traffic_grid *g = &m->traffic.launches;
     char label[MT_ALLOC_LABEL];
     struct mt_table t;
@@ -473,18 +484,42 @@ int mt_traffic_text(FILE *f, const struct mt_locality *m, const struct mt_sites 
     return mt_table_print(&t, f, rows);
 }
 
-int mt_locality_text(FILE *f, const struct mt_locality *m, const struct mt_sites *sites, size_t rows)
+/* ---- devices ---- */
+
+int mt_devices_text(FILE *f, const struct mt_comm_result *result, size_t rows)
 {
-    static int (*const write[MT_LOCALITY_OF_RUNS])(FILE *, const struct mt_locality *,
-                                                   const struct mt_sites *, size_t) = {
+    size_t n;
+    struct mt_table t;
+    struct mt_device_flow *list = mt_device_flows(result, 1, &n);
+    if (!list || !n) {
+        free(list);
+        return list ? 0 : -1;
+    }
+    mt_table_init(&t, "From device to device, and host: by loads and stores of kernels, and copies",
+                  "by|from|to|>accesses|>bytes");
+    for (size_t i = 0; i < n; i++) {
+        mt_table_row(&t, list[i].from == list[i].to ? 0 : list[i].bytes);
+        mt_table_text(&t, mt_device_flow_names[list[i].how]);
+        mt_table_text(&t, mt_device_flow_place(list[i].from).text);
+        mt_table_text(&t, mt_device_flow_place(list[i].to).text);
+        mt_table_u64(&t, list[i].accesses);
+        mt_table_u64(&t, list[i].bytes);
+    }
+    free(list);
+    return mt_table_print(&t, f, rows);
+}
+
+int mt_locality_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+{
+    static int (*const write[MT_LOCALITY_OF_RUNS])(FILE *, const struct mt_comm_result *, size_t) = {
 #define MT_ANALYSIS(NAME, name, cost, every) mt_##name##_text,
 #include "analysis/locality/locality.def"
 #undef MT_ANALYSIS
     };
     int rc = 0;
     for (int i = 0; i < MT_LOCALITY_OF_RUNS && rc == 0; i++)
-        if (mt_locality_has(m, (enum mt_locality_section)i))
-            rc = write[i](f, m, sites, rows);
+        if (mt_locality_has(result->locality, (enum mt_locality_section)i))
+            rc = write[i](f, result, rows);
     return rc;
 }
 

@@ -64,6 +64,11 @@ static void get_dim(const json_t *o, const char *key, uint64_t out[3])
             json_is_integer(json_array_get(v, i)) ? (uint64_t)json_integer_value(json_array_get(v, i)) : 1;
 }
 
+static int64_t get_device(const json_t *o, const char *key)
+{
+    return (int64_t)get_u64(o, key, (uint64_t)-1);
+}
+
 /* One more element of an array of the companion; NULL: no memory. */
 static void *companion_append(struct loader *l, void **array, size_t *n, size_t *room, size_t size)
 {
@@ -182,6 +187,7 @@ static int on_launch(struct loader *l, const json_t *o)
         return 0;
     e->seq = get_u64(o, "seq", 0);
     e->stream = get_u64(o, "stream", 0);
+    e->device = get_device(o, "device");
     e->kernel = get_text(l, o, "kernel");
     e->mangled = get_text(l, o, "mangled");
     e->signature = get_text(l, o, "signature");
@@ -302,6 +308,7 @@ static int on_alloc(struct loader *l, const json_t *o)
     a->base = get_u64(o, "base", 0);
     a->bytes = get_u64(o, "bytes", 0);
     a->line = get_u64(o, "line", 0);
+    a->device = get_device(o, "device");
     a->ip = get_u64(o, "ip", 0);
     a->at = get_text(l, o, "at");
     a->runtime = json_is_true(json_object_get(o, "runtime"));
@@ -377,6 +384,8 @@ static int on_copy(struct loader *l, const json_t *o, int set)
                                  .src = get_u64(o, "src", 0),
                                  .width = get_u64(o, "bytes", 0),
                                  .height = 1,
+                                 .dst_device = get_device(o, "dst_device"),
+                                 .src_device = get_device(o, "src_device"),
                                  .begin_ns = get_u64(o, "begin_ns", 0),
                                  .stream = (int64_t)get_u64(o, "stream", (uint64_t)-1),
                                  .file = get_text(l, o, "file"),

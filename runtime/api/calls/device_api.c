@@ -1,6 +1,7 @@
-/* The CPU device as cudaGetDevice* show it: one sm_90 device. */
+/* The CPU device as cudaGetDevice* show it: sm_90 devices, all alike. */
 #include "api/entry.h"
 #include "api/streams/capture.h"
+#include "base/devices.h"
 #include "api/device/device.h"
 #include "api/device/device_heap.h"
 #include "api/launch/event.h"
@@ -17,18 +18,18 @@
 #include <string.h>
 #include <strings.h>
 
-#define BUS_ID "0000:00:00.0"
-
-static _Atomic unsigned device_flags;
+/* What each device has. */
+static _Atomic unsigned device_flags[MT_DEVICES_MAX];
 #define LIMITS                                                                                               \
     [cudaLimitStackSize] = 1024, [cudaLimitPrintfFifoSize] = 1 << 20,                                        \
     [cudaLimitMallocHeapSize] = MT_DEV_KERNEL_HEAP, [cudaLimitDevRuntimePendingLaunchCount] = 2048,          \
     [cudaLimitMaxL2FetchGranularity] = 64, [cudaLimitPersistingL2CacheSize] = 0
 static const size_t first_limits[] = {LIMITS};
-static _Atomic size_t limits[] = {LIMITS};
-static _Atomic int cache_config;
+#define LIMITS_ALL (sizeof first_limits / sizeof *first_limits)
+static _Atomic size_t limits[MT_DEVICES_MAX][LIMITS_ALL]; /* 0: as at first; else one more than it is */
+static _Atomic int cache_config[MT_DEVICES_MAX];
 #if CUDART_VERSION < 14000
-static _Atomic int shared_config = cudaSharedMemBankSizeFourByte;
+static _Atomic int shared_config[MT_DEVICES_MAX]; /* 0: as at first; else one more */
 #endif
 
 static cudaError_t device_api_answer(int *out, int value)
@@ -42,18 +43,20 @@ static cudaError_t device_api_answer(int *out, int value)
 
 cudaError_t impl_cudaGetDeviceCount(int *n)
 {
-    return device_api_answer(n, 1);
+    return device_api_answer(n, mt_devices());
 }
 
 cudaError_t impl_cudaGetDevice(int *device)
 {
-    return device_api_answer(device, 0);
+    return device_api_answer(device, mt_device_current());
 }
 
 cudaError_t impl_cudaSetDevice(int device)
 {
-    MT_RETURN_IF_FAILED();
-    return mt_fail(device ? cudaErrorInvalidDevice : cudaSuccess);
+    if (!mt_device_there(device))
+        return mt_fail(cudaErrorInvalidDevice);
+    mt_device_select(device);
+    return mt_failed();
 }
 
 cudaError_t impl_cudaChooseDevice(int *device, const struct cudaDeviceProp *wanted)
@@ -64,18 +67,21 @@ cudaError_t impl_cudaChooseDevice(int *device, const struct cudaDeviceProp *want
 #if CUDART_VERSION >= 12000
 cudaError_t impl_cudaInitDevice(int device, unsigned device_flags_, unsigned flags)
 {
-    if (device)
+    if (!mt_device_there(device))
         return mt_fail(cudaErrorInvalidDevice);
     if (flags & ~(unsigned)cudaInitDeviceFlagsAreValid)
         return mt_fail(cudaErrorInvalidValue);
-    return flags ? impl_cudaSetDeviceFlags(device_flags_) : mt_failed();
+    int before = mt_device_select(device);
+    cudaError_t e = flags ? impl_cudaSetDeviceFlags(device_flags_) : mt_failed();
+    mt_device_select(before);
+    return e;
 }
 #endif
 
 cudaError_t impl_cudaSetValidDevices(int *list, int n)
 {
     for (int i = 0; list && i < n; i++)
-        if (list[i])
+        if (!mt_device_there(list[i]))
             return mt_fail(cudaErrorInvalidDevice);
     return mt_fail(list || !n ? cudaSuccess : cudaErrorInvalidValue);
 }
@@ -86,21 +92,23 @@ cudaError_t impl_cudaSetDeviceFlags(unsigned flags)
     MT_RETURN_IF_FAILED();
     if (flags & ~(unsigned)cudaDeviceMask || (schedule & (schedule - 1))) /* at most one way to wait */
         return mt_fail(cudaErrorInvalidValue);
-    device_flags = flags;
+    device_flags[mt_device_current()] = flags;
     return cudaSuccess;
 }
 
 cudaError_t impl_cudaGetDeviceFlags(unsigned *flags)
 {
-    return device_api_answer((int *)flags, (int)(device_flags | cudaDeviceMapHost));
+    return device_api_answer((int *)flags, (int)(device_flags[mt_device_current()] | cudaDeviceMapHost));
 }
 
 cudaError_t impl_cudaDeviceGetPCIBusId(char *out, int size, int device)
 {
     MT_RETURN_IF_FAILED();
-    if (!out || size <= (int)strlen(BUS_ID) || device)
-        return mt_fail(device ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
-    snprintf(out, (size_t)size, "%s", BUS_ID);
+    if (!mt_device_there(device))
+        return mt_fail(cudaErrorInvalidDevice);
+    if (!out || size < (int)sizeof "0000:00:00.0")
+        return mt_fail(cudaErrorInvalidValue);
+    snprintf(out, (size_t)size, "0000:%02x:00.0", (unsigned)device & 0xff);
     return cudaSuccess;
 }
 
@@ -108,7 +116,13 @@ cudaError_t impl_cudaDeviceGetByPCIBusId(int *device, const char *id)
 {
     if (!id)
         return mt_fail(cudaErrorInvalidValue);
-    return strcasecmp(id, BUS_ID) ? mt_fail(cudaErrorInvalidDevice) : device_api_answer(device, 0);
+    char own[16];
+    for (int i = 0; i < mt_devices(); i++) {
+        snprintf(own, sizeof own, "0000:%02x:00.0", (unsigned)i & 0xff);
+        if (!strcasecmp(id, own))
+            return device_api_answer(device, i);
+    }
+    return mt_fail(cudaErrorInvalidDevice);
 }
 
 /* ---- settings ---- */
@@ -130,7 +144,7 @@ cudaError_t impl_cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
         return mt_fail(cudaErrorInvalidValue);
     if (limit == cudaLimitMallocHeapSize && mt_device_heap_limit(value))
         return mt_fail(cudaErrorInvalidValue);
-    limits[limit] = value;
+    limits[mt_device_current()][limit] = value + 1;
     return cudaSuccess;
 }
 
@@ -141,7 +155,8 @@ cudaError_t impl_cudaDeviceGetLimit(size_t *out, enum cudaLimit limit)
         return mt_fail(cudaErrorInvalidValue);
     if (!has_limit(limit))
         return mt_fail(cudaErrorUnsupportedLimit);
-    *out = limits[limit];
+    size_t set = limits[mt_device_current()][limit];
+    *out = set ? set - 1 : first_limits[limit];
     return cudaSuccess;
 }
 
@@ -150,13 +165,13 @@ cudaError_t impl_cudaDeviceSetCacheConfig(enum cudaFuncCache config)
     MT_RETURN_IF_FAILED();
     if ((unsigned)config > cudaFuncCachePreferEqual)
         return mt_fail(cudaErrorInvalidValue);
-    cache_config = (int)config;
+    cache_config[mt_device_current()] = (int)config;
     return cudaSuccess;
 }
 
 cudaError_t impl_cudaDeviceGetCacheConfig(enum cudaFuncCache *out)
 {
-    return device_api_answer((int *)out, cache_config);
+    return device_api_answer((int *)out, cache_config[mt_device_current()]);
 }
 
 #if CUDART_VERSION < 14000
@@ -165,13 +180,14 @@ cudaError_t impl_cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig config)
     MT_RETURN_IF_FAILED();
     if ((unsigned)config > cudaSharedMemBankSizeEightByte)
         return mt_fail(cudaErrorInvalidValue);
-    shared_config = (int)config;
+    shared_config[mt_device_current()] = (int)config + 1;
     return cudaSuccess;
 }
 
 cudaError_t impl_cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *out)
 {
-    return device_api_answer((int *)out, shared_config);
+    int set = shared_config[mt_device_current()];
+    return device_api_answer((int *)out, set ? set - 1 : cudaSharedMemBankSizeFourByte);
 }
 #endif
 
@@ -198,55 +214,77 @@ cudaError_t impl_cudaDeviceSynchronize(void)
     cudaError_t e = mt_capture_check(NULL, MT_CALL_DEVICE);
     if (e)
         return e;
-    mt_stream_wait_all();
+    mt_stream_wait_all(mt_device_current());
     mt_synced();
     return mt_failed_sync();
 }
 
-static void device_api_reset_limits(void)
+/* The heap of kernels is one for all devices. */
+static void device_api_reset_limits(int device)
 {
+    for (size_t i = 0; i < LIMITS_ALL; i++)
+        limits[device][i] = 0;
+    if (mt_devices() > 1)
+        return;
     mt_device_heap_reset();
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        limits[i] = first_limits[i];
     mt_device_heap_limit(MT_DEV_KERNEL_HEAP);
 }
 
 cudaError_t impl_cudaDeviceReset(void)
 {
-    mt_stream_wait_all();
+    int device = mt_device_current();
+    mt_stream_wait_all(mt_devices() > 1 ? MT_ALL_DEVICES : device); /* a peer may use its memory */
     mt_synced();
-    mt_streams_reset();
-    mt_events_reset();
-    mt_textures_reset();
-    mt_arrays_reset();
-    mt_heap_reset();
-    device_api_reset_limits();
-    mt_advice_reset();
-    mt_pools_reset();
-    mt_fail_reset();
+    mt_streams_reset(device);
+    mt_events_reset(device);
+    mt_textures_reset(device);
+    mt_arrays_reset(device);
+    mt_advice_reset(device);
+    mt_heap_reset(device);
+    device_api_reset_limits(device);
+    mt_pools_reset(device);
+    mt_fail_reset(device);
+    mt_device_alone(device);
     return cudaSuccess;
 }
 
-/* ---- peers: there is one device ---- */
+/* ---- peers ---- */
 
 cudaError_t impl_cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-    return device || peer ? mt_fail(cudaErrorInvalidDevice) : device_api_answer(can, 0);
+    if (!mt_device_there(device) || !mt_device_there(peer))
+        return mt_fail(cudaErrorInvalidDevice);
+    return device_api_answer(can, device != peer);
 }
 
 cudaError_t impl_cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
-    return mt_fail(flags ? cudaErrorInvalidValue : cudaErrorInvalidDevice);
+    int device = mt_device_current();
+    MT_RETURN_IF_FAILED();
+    if (flags || !mt_device_there(peer) || peer == device)
+        return mt_fail(flags ? cudaErrorInvalidValue : cudaErrorInvalidDevice);
+    int before = mt_device_reach(device, peer, 1);
+    mt_heap_generation++; /* who may touch what */
+    return mt_fail(before ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess);
 }
 
 cudaError_t impl_cudaDeviceDisablePeerAccess(int peer)
 {
-    return mt_fail(peer ? cudaErrorInvalidDevice : cudaErrorPeerAccessNotEnabled);
+    MT_RETURN_IF_FAILED();
+    if (!mt_device_there(peer))
+        return mt_fail(cudaErrorInvalidDevice);
+    int before = mt_device_reach(mt_device_current(), peer, 0);
+    mt_heap_generation++;
+    return mt_fail(before ? cudaSuccess : cudaErrorPeerAccessNotEnabled);
 }
 
 cudaError_t impl_cudaDeviceGetP2PAttribute(int *out, enum cudaDeviceP2PAttr a, int src, int dst)
 {
-    return mt_fail(cudaErrorInvalidDevice); /* needs two devices */
+    if (!mt_device_there(src) || !mt_device_there(dst) || src == dst)
+        return mt_fail(cudaErrorInvalidDevice);
+    if ((int)a < cudaDevP2PAttrPerformanceRank || (int)a > cudaDevP2PAttrCudaArrayAccessSupported)
+        return mt_fail(cudaErrorInvalidValue);
+    return device_api_answer(out, a != cudaDevP2PAttrPerformanceRank);
 }
 
 /* ---- versions, profiler ---- */

@@ -6,6 +6,7 @@
 #include "gpu/gpu.h"
 #include "api/graphs/graph_gpu.h"
 #include "api/device/heap.h"
+#include "base/devices.h"
 #include "trace/objects.h"
 #include "trace/site.h"
 #include <stdint.h>
@@ -15,7 +16,7 @@
     const struct mt_host_site *site = mt_host_site_take();                                                   \
     cudaError_t e = (call);                                                                                  \
     if (!e)                                                                                                  \
-        mt_heap_identify((p), mt_object_add((p), (bytes), (kind), site));                                    \
+        mt_heap_identify((p), mt_object_add((p), (bytes), (kind), mt_heap_owner(p), site));                  \
     return e
 
 cudaError_t rec_cudaMalloc(void **out, size_t bytes)
@@ -169,6 +170,12 @@ cudaError_t rec_cudaFreeMipmappedArray(cudaMipmappedArray_t m)
     FREE(m ? mipmap_base(m) : NULL, MT_NEXT(cudaFreeMipmappedArray)(m));
 }
 
+static int record_gone(uint64_t base)
+{
+    struct mt_block b;
+    return !mt_heap_find((const void *)(uintptr_t)base, &b);
+}
+
 cudaError_t rec_cudaDeviceReset(void)
 {
     mt_host_site_take();
@@ -178,7 +185,7 @@ cudaError_t rec_cudaDeviceReset(void)
     }
     cudaError_t e = MT_NEXT(cudaDeviceReset)();
     if (!e) {
-        mt_objects_reset();
+        mt_objects_reset(mt_devices() > 1 ? record_gone : NULL);
         mt_stack_reset();
     }
     return e;

@@ -110,7 +110,7 @@ cudaError_t impl_cudaStreamGetDevice(cudaStream_t handle, int *device)
     cudaError_t e;
     struct mt_stream *s = stream_api_get(handle, &e);
     if (s && device)
-        *device = 0;
+        *device = s->device;
     return s && !device ? mt_fail(cudaErrorInvalidValue) : e;
 }
 #endif
@@ -126,7 +126,7 @@ cudaError_t impl_cudaStreamAttachMemAsync(cudaStream_t handle, void *p, size_t b
     if (!known || !mt_heap_find(p, &b) || (b.kind != MT_HEAP_MANAGED && b.kind != MT_HEAP_SYMBOL) ||
         (uint64_t)(uintptr_t)p != b.base || (bytes && bytes != b.bytes))
         return mt_fail(cudaErrorInvalidValue);
-    if (flags == cudaMemAttachSingle && s == mt_stream_legacy())
+    if (flags == cudaMemAttachSingle && s->legacy)
         return mt_fail(cudaErrorInvalidValue);
     return cudaSuccess; /* who may touch it when: the CPU device lets everybody */
 }

@@ -7,6 +7,7 @@
 #include "api/device/failed.h"
 #include "api/device/heap.h"
 #include "api/streams/queue.h"
+#include "base/devices.h"
 #include "api/memory/sync.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -191,7 +192,7 @@ static void in_turn(struct mt_stream *s, const struct mt_box *b, const struct mt
     c.stream = mt_stream_number_of(s);
     if (!granted)
         mt_turn_begin(t, s);
-    if (!copy_empty(b) && !mt_failed())
+    if (!copy_empty(b) && !mt_fail_of(s->device))
         copy_perform(&c);
     mt_turn_end(t);
 }
@@ -223,6 +224,16 @@ static cudaError_t copy_async(struct mt_stream *s, const struct mt_box *b, int s
     return mt_op_submit(s, op);
 }
 
+/* In a default stream, a copy from device to device follows all that either of them has to do. */
+static void copy_between(const struct mt_box *b)
+{
+    int to = mt_heap_owner(b->dst.p), from = mt_heap_owner(b->src.p);
+    if (to < 0 || from < 0 || to == from)
+        return;
+    mt_stream_wait_all(to);
+    mt_stream_wait_all(from);
+}
+
 static cudaError_t copy_start(const struct mt_box *b, int skip, cudaStream_t stream, int async)
 {
     const struct mt_host_site *site = mt_host_site_take();
@@ -238,6 +249,8 @@ static cudaError_t copy_start(const struct mt_box *b, int skip, cudaStream_t str
     e = copy_empty(b) ? cudaSuccess : copy_check(b, skip);
     if (e)
         return mt_fail(e);
+    if (s->legacy)
+        copy_between(b);
     if (async)
         return copy_empty(b) ? cudaSuccess : copy_async(s, b, skip, site);
     struct mt_turn t;
@@ -261,17 +274,22 @@ cudaError_t impl_cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum 
     return copy_start(&b, 0, stream, 1);
 }
 
-cudaError_t impl_cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device, size_t bytes)
+static cudaError_t copy_peer(void *dst, int to, const void *src, int from, size_t bytes, cudaStream_t stream)
 {
     struct mt_box b = mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice);
-    return dst_device || src_device ? mt_fail(cudaErrorInvalidDevice) : copy_start(&b, 0, NULL, 1);
+    int there = mt_device_there(to) && mt_device_there(from);
+    return there ? copy_start(&b, 0, stream, 1) : mt_fail(cudaErrorInvalidDevice);
+}
+
+cudaError_t impl_cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device, size_t bytes)
+{
+    return copy_peer(dst, dst_device, src, src_device, bytes, NULL);
 }
 
 cudaError_t impl_cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t bytes,
                                      cudaStream_t stream)
 {
-    struct mt_box b = mt_box_1d(dst, src, bytes, cudaMemcpyDeviceToDevice);
-    return dst_device || src_device ? mt_fail(cudaErrorInvalidDevice) : copy_start(&b, 0, stream, 1);
+    return copy_peer(dst, dst_device, src, src_device, bytes, stream);
 }
 
 cudaError_t impl_cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
@@ -341,7 +359,7 @@ static cudaError_t copy_3d_peer(const struct cudaMemcpy3DPeerParms *p, cudaStrea
     struct mt_box b;
     MT_RETURN_IF_FAILED();
     cudaError_t e = p ? mt_box_3d_peer(&b, p) : cudaErrorInvalidValue;
-    if (!e && (p->srcDevice || p->dstDevice))
+    if (!e && (!mt_device_there(p->srcDevice) || !mt_device_there(p->dstDevice)))
         e = cudaErrorInvalidDevice;
     return e ? mt_fail(e) : copy_start(&b, (p->dstArray ? 1 : 0) | (p->srcArray ? 2 : 0), stream, 1);
 }

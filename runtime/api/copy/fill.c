@@ -119,7 +119,7 @@ cudaError_t mt_fill_start(struct mt_fill f, cudaStream_t stream, int sync)
     }
     if (!turn)
         mt_turn_begin(&t, s);
-    if (!mt_failed())
+    if (!mt_fail_of(s->device))
         fill_perform(&f, mt_stream_number_of(s), site);
     mt_turn_end(&t);
     return mt_failed();

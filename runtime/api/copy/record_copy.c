@@ -33,8 +33,10 @@ const char *mt_copy_kind(const struct mt_box *b)
 
 void mt_copy_note(const struct mt_box *b, const char *kind, int64_t stream, const struct mt_host_site *site)
 {
-    struct mt_planes dst = {record_copy_address(b->dst.p), b->dst.pitch, b->dst.slice};
-    struct mt_planes src = {record_copy_address(b->src.p), b->src.pitch, b->src.slice};
+    struct mt_planes dst = {record_copy_address(b->dst.p), b->dst.pitch, b->dst.slice,
+                            mt_heap_owner(b->dst.p)};
+    struct mt_planes src = {record_copy_address(b->src.p), b->src.pitch, b->src.slice,
+                            mt_heap_owner(b->src.p)};
     mt_planes_copied(dst, src, (struct mt_planes_size){b->width, b->height, b->depth}, kind, stream, site);
 }
 

@@ -1,4 +1,4 @@
-/* MEMTRACE_CHECK=1 on the CPU device: bad accesses are reported,
+/* MEMTRACE_CHECK=1, or several GPUs, on the CPU device: bad accesses are reported,
  * counted per place and written into companions. */
 #include "check.h"
 #include "device_heap.h"
@@ -6,6 +6,7 @@
 #include "trace/companion.h"
 #include "trace/trace.h"
 #include "trace/events.h"
+#include "base/devices.h"
 #include "base/options.h"
 #include "trace/objects.h"
 #include "trace/ranges.h"
@@ -76,6 +77,19 @@ static void at_site(char *text, size_t size, const struct mt_host_site *s, const
         snprintf(text, size, "%s", "");
 }
 
+struct check_device {
+    char text[24];
+};
+
+/* " of GPU 1", where there are several. */
+static struct check_device check_whose(const struct mt_block *b)
+{
+    struct check_device d = {""};
+    if (mt_devices() > 1 && (b->kind == MT_HEAP_DEVICE || b->kind == MT_HEAP_IPC))
+        snprintf(d.text, sizeof d.text, " of GPU %d", b->device);
+    return d;
+}
+
 static void describe_block(struct check_where *w, uint64_t distance, const char *where,
                            const struct mt_block *b)
 {
@@ -84,8 +98,8 @@ static void describe_block(struct check_where *w, uint64_t distance, const char 
     at_site(made, sizeof made, b->site, "allocated");
     if (distance)
         snprintf(away, sizeof away, "%llu byte%s", (unsigned long long)distance, distance == 1 ? "" : "s");
-    snprintf(w->near, sizeof w->near, "%s %s %llu bytes of %s%s", away, where, (unsigned long long)b->bytes,
-             what[b->kind], made);
+    snprintf(w->near, sizeof w->near, "%s %s %llu bytes of %s%s%s", away, where, (unsigned long long)b->bytes,
+             what[b->kind], check_whose(b).text, made);
     w->alloc = b->id - 1;
 }
 
@@ -156,8 +170,8 @@ static void describe_inside(uint64_t behind, uint64_t bytes, const struct mt_blo
 {
     char made[160];
     at_site(made, sizeof made, b->site, "allocated");
-    snprintf(w->near, sizeof w->near, "byte %llu of %llu bytes of %s%s", (unsigned long long)behind,
-             (unsigned long long)b->bytes, what[b->kind], made);
+    snprintf(w->near, sizeof w->near, "byte %llu of %llu bytes of %s%s%s", (unsigned long long)behind,
+             (unsigned long long)b->bytes, what[b->kind], check_whose(b).text, made);
     w->alloc = b->id - 1;
     w->side = behind + bytes <= b->bytes ? "inside" : "after";
     w->distance = *w->side == 'i' ? behind : 0;
@@ -223,19 +237,31 @@ void mt_check_device_heap(const struct mt_range *freed)
     mt_heap_generation++;
 }
 
-static int check_find(uint64_t address, uint64_t *base, uint64_t *bytes)
+static int check_find(int device, uint64_t address, uint64_t *base, uint64_t *bytes)
 {
     struct mt_block b;
     struct mt_range r;
     if (mt_heap_find((const void *)(uintptr_t)address, &b)) {
         *base = b.base;
         *bytes = b.bytes;
-        return 1;
+        return mt_heap_reaches(device, &b);
     }
     if (!mt_device_heap_find(address, &r))
         return 0;
     *base = r.base;
     *bytes = r.bytes;
+    return 1;
+}
+
+/* Without MEMTRACE_CHECK only other devices' memory is none to touch. */
+static int check_find_peers(int device, uint64_t address, uint64_t *base, uint64_t *bytes)
+{
+    struct mt_block below, above;
+    if (mt_heap_find((const void *)(uintptr_t)address, &below))
+        return check_find(device, address, base, bytes);
+    mt_heap_around(address, &below, &above);
+    *base = below.bytes ? below.base + below.bytes : 0;
+    *bytes = (above.bytes ? above.base : UINT64_MAX) - *base;
     return 1;
 }
 
@@ -307,10 +333,21 @@ static int same_place(const struct bad_access *p, const struct mt_cpu_bad *bad)
            p->first.place == bad->place && !strcmp(p->first.why, bad->why);
 }
 
+/* Memory that is there, and another device's. */
+static void check_forbidden(const struct mt_cpu_bad *bad, struct check_where *w)
+{
+    struct mt_block b;
+    size_t n = strlen(w->near);
+    if (mt_heap_find((const void *)(uintptr_t)bad->address, &b) && !mt_heap_reaches(bad->launch->device, &b))
+        snprintf(w->near + n, sizeof w->near - n, ", which GPU %d does not reach: it is no peer of it",
+                 bad->launch->device);
+}
+
 static void check_look(const struct mt_cpu_bad *bad, struct check_where *w)
 {
     if (!bad->words) {
         check_describe(bad->address, bad->bytes, w, 1);
+        check_forbidden(bad, w);
         return;
     }
     *w = (struct check_where){.alloc = -1};
@@ -406,9 +443,13 @@ static uint64_t check_end(const struct mt_cpu_launch *launch)
 
 void mt_check_start(void)
 {
-    static struct mt_cpu_checker checker = {&mt_heap_generation, check_find, check_report, check_end, 0};
-    checker.stop = mt_options()->check == MT_CHECK_STOP;
+    const struct mt_options *o = mt_options();
     mt_cpu_set_describe(describe_fault);
-    if (mt_options()->check)
-        mt_cpu_set_checker(&checker);
+    if (o->check || mt_devices() > 1)
+        mt_cpu_set_checker(&(struct mt_cpu_checker){.generation = &mt_heap_generation,
+                                                    .find = o->check ? check_find : check_find_peers,
+                                                    .report = check_report,
+                                                    .end = check_end,
+                                                    .stop = o->check != MT_CHECK_ON,
+                                                    .accesses_only = !o->check});
 }

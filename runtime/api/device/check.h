@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Before the first launch; does nothing unless the option is set. */
+/* Before the first launch; does nothing unless the option is set, or there are several devices. */
 void mt_check_start(void);
 /* Words on where p lies, as in the `near` of a check. */
 void mt_check_words(const void *p, char *text, size_t size);

@@ -44,7 +44,7 @@ enum {
 #define MT_DEV_KERNEL_HEAP (8u << 20) /* bytes for malloc in kernels, if nothing else is set */
 #define MT_DEV_NAME "memtrace CPU device"
 unsigned mt_device_sms(void);
-uint64_t mt_device_memory(void); /* bytes in all */
+uint64_t mt_device_memory(void); /* bytes in all, of each device */
 /* Starts the worker pool once. 0 or an errno value. */
 int mt_device_start(void);
 #endif

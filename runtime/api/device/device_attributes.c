@@ -2,6 +2,7 @@
  * so that the two agree. */
 #include "api/entry.h"
 #include "device.h"
+#include "base/devices.h"
 #include "api/tables/error.h"
 #include <stdio.h>
 #include <string.h>
@@ -62,11 +63,14 @@ static void set_versioned(struct cudaDeviceProp *p)
 cudaError_t impl_cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 {
     MT_RETURN_IF_FAILED();
-    if (!p || device)
+    if (!p || !mt_device_there(device))
         return mt_fail(p ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "%s", MT_DEV_NAME);
     memcpy(p->uuid.bytes, "memtrace-cpu-dev", sizeof p->uuid.bytes);
+    p->uuid.bytes[15] = (char)(p->uuid.bytes[15] ^ device);
+    p->pciBusID = device;
+    p->multiGpuBoardGroupID = device; /* each a board of its own */
     p->totalGlobalMem = mt_device_memory();
     p->sharedMemPerBlock = MT_DEV_SHARED_BLOCK;
     p->regsPerBlock = p->regsPerMultiprocessor = MT_DEV_REGISTERS;
@@ -146,7 +150,7 @@ cudaError_t impl_cudaDeviceGetTexture1DLinearMaxWidth(size_t *out, const struct 
     int bits = f ? f->x + f->y + f->z + f->w : 0;
     if (!out || bits < 8 || bits > 128)
         return mt_fail(cudaErrorInvalidValue);
-    if (device)
+    if (!mt_device_there(device))
         return mt_fail(cudaErrorInvalidDevice);
     *out = (size_t)1 << 28;
     return cudaSuccess;
@@ -162,7 +166,7 @@ cudaError_t impl_cudaDeviceGetHostAtomicCapabilities(unsigned *capabilities,
     MT_RETURN_IF_FAILED();
     if (!capabilities || !operations || !count)
         return mt_fail(cudaErrorInvalidValue);
-    if (device)
+    if (!mt_device_there(device))
         return mt_fail(cudaErrorInvalidDevice);
     for (unsigned i = 0; i < count; i++) {
         if ((unsigned)operations[i] > cudaAtomicOperationFloatMax)

@@ -59,7 +59,7 @@ static void *device_heap_get(uint64_t bytes)
         return NULL;
     }
     mt_check_device_heap(NULL);
-    mt_object_add(p, bytes, "device", NULL);
+    mt_object_add(p, bytes, "device", -1, NULL);
     return p;
 }
 

@@ -3,6 +3,7 @@
 #include "heap.h"
 #include "api/tables/arena.h"
 #include "device.h"
+#include "base/devices.h"
 #include "base/fd.h"
 #include "base/options.h"
 #include "trace/ranges.h"
@@ -23,7 +24,7 @@ MT_FORK_TABLE(blocks);
 /* Read by who looks at a block from the table; written by who has taken one out and is about to free it. */
 static pthread_rwlock_t life = PTHREAD_RWLOCK_INITIALIZER;
 MT_FORK_ENTRY(life, &life, MT_FORK_RWLOCK, MT_FORK_HEAP);
-static _Atomic uint64_t used;
+static _Atomic uint64_t used[MT_DEVICES_MAX];
 _Atomic uint64_t mt_heap_generation = 1;
 
 /* Freed blocks whose memory is kept, oldest first; under the lock. */
@@ -43,13 +44,13 @@ static int is_ours(enum mt_heap_kind kind)
 }
 
 /* Takes `bytes` from the device's memory. 0, or -1: not that much is left. */
-static int heap_reserve(uint64_t bytes)
+static int heap_reserve(int device, uint64_t bytes)
 {
-    uint64_t total = mt_device_memory(), now = used;
+    uint64_t total = mt_device_memory(), now = used[device];
     do
         if (bytes > total || now > total - bytes)
             return -1;
-    while (!atomic_compare_exchange_weak(&used, &now, now + bytes));
+    while (!atomic_compare_exchange_weak(&used[device], &now, now + bytes));
     return 0;
 }
 
@@ -120,24 +121,25 @@ static void heap_drop(struct mt_block *b)
     pthread_rwlock_wrlock(&life); /* nobody looks at it any more */
     pthread_rwlock_unlock(&life);
     if (heap_counted(b->kind))
-        used -= b->bytes;
+        used[b->device] -= b->bytes;
     if (mt_options()->check && is_ours(b->kind))
         heap_keep(b);
     else
         heap_release(b);
 }
 
-void *mt_heap_alloc(size_t bytes, enum mt_heap_kind kind, unsigned flags)
+void *mt_heap_alloc(int device, size_t bytes, enum mt_heap_kind kind, unsigned flags)
 {
-    if (bytes > mt_device_memory() || (heap_counted(kind) && heap_reserve(bytes)))
+    if (bytes > mt_device_memory() || (heap_counted(kind) && heap_reserve(device, bytes)))
         return NULL;
     struct mt_block *b = calloc(1, sizeof *b);
     if (!b) {
-        used -= heap_counted(kind) ? bytes : 0;
+        used[device] -= heap_counted(kind) ? bytes : 0;
         return NULL;
     }
     b->bytes = bytes;
     b->kind = kind;
+    b->device = device;
     b->flags = flags;
     b->site = mt_host_site_taken();
     void *p = heap_get(b);
@@ -146,12 +148,12 @@ void *mt_heap_alloc(size_t bytes, enum mt_heap_kind kind, unsigned flags)
         mt_heap_generation++;
         return p;
     }
-    used -= heap_counted(kind) ? bytes : 0;
+    used[device] -= heap_counted(kind) ? bytes : 0;
     heap_release(b);
     return NULL;
 }
 
-int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned flags)
+int mt_heap_adopt(int device, void *base, size_t bytes, enum mt_heap_kind kind, unsigned flags)
 {
     struct mt_block *b = calloc(1, sizeof *b);
     if (!b)
@@ -159,13 +161,14 @@ int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned fla
     b->base = (uint64_t)(uintptr_t)base;
     b->bytes = bytes;
     b->kind = kind;
+    b->device = device;
     b->flags = flags;
     b->site = kind == MT_HEAP_SYMBOL ? NULL : mt_host_site_taken();
     int rc = mt_ranges_add(&blocks, b->base, bytes, b);
     if (rc)
         free(b);
     else if (heap_counted(kind))
-        used += bytes;
+        used[device] += bytes;
     mt_heap_generation++;
     return rc;
 }
@@ -323,18 +326,55 @@ int mt_heap_find_freed(uint64_t address, struct mt_block *out)
     return found;
 }
 
-uint64_t mt_heap_used(void)
+uint64_t mt_heap_used(int device)
 {
-    return used;
+    return used[device];
 }
 
-void mt_heap_reset(void)
+int mt_heap_owner(const void *p)
+{
+    struct mt_block b;
+    int found = mt_heap_find(p, &b);
+    return found && (b.kind == MT_HEAP_DEVICE || b.kind == MT_HEAP_IPC) ? b.device : -1;
+}
+
+int mt_heap_reaches(int device, const struct mt_block *b)
+{
+    if (b->kind != MT_HEAP_DEVICE && b->kind != MT_HEAP_IPC)
+        return 1;
+    return b->readers ? (int)(b->readers >> device & 1) : mt_device_reaches(device, b->device);
+}
+
+void mt_heap_open(const void *base, uint64_t readers)
+{
+    pthread_rwlock_wrlock(&life); /* others copy the block */
+    struct mt_block *b = begins_at(base, 1u << MT_HEAP_DEVICE);
+    if (b)
+        b->readers = readers;
+    pthread_rwlock_unlock(&life);
+    mt_heap_generation++;
+}
+
+void mt_heap_open_pool(unsigned pool, uint64_t readers)
+{
+    struct mt_range below, r;
+    pthread_rwlock_wrlock(&life);
+    for (uint64_t at = 0; mt_ranges_around(&blocks, at, &below, &r), r.bytes; at = r.base) {
+        struct mt_block *b = r.data;
+        if (b->kind == MT_HEAP_DEVICE && b->flags == pool)
+            b->readers = readers;
+    }
+    pthread_rwlock_unlock(&life);
+    mt_heap_generation++;
+}
+
+void mt_heap_reset(int device)
 {
     struct mt_range r;
     struct mt_ranges stay = MT_RANGES_INIT;
     while (mt_ranges_pop(&blocks, &r)) {
         struct mt_block *b = r.data;
-        if (!is_ours(b->kind))
+        if (!is_ours(b->kind) || b->device != device)
             mt_ranges_add(&stay, r.base, r.bytes, b);
         else
             heap_drop(b);

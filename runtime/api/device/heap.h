@@ -21,6 +21,8 @@ enum mt_heap_kind {
 struct mt_block {
     uint64_t base, bytes;
     enum mt_heap_kind kind;
+    int device;           /* whose memory it is; of the host's: that was current */
+    uint64_t readers;     /* bit: that device may touch it; 0: the device and those whose peer it is */
     unsigned flags;       /* as given to the API; device memory: its pool, 0 for none */
     uint64_t mapped_base; /* mapping after it, 0: small or not ours */
     uint64_t mapped_bytes;
@@ -33,9 +35,9 @@ struct mt_block {
 };
 
 /* `bytes` > 0 of fresh memory, aligned to 512. NULL: the device's memory is used up. */
-void *mt_heap_alloc(size_t bytes, enum mt_heap_kind kind, unsigned flags);
+void *mt_heap_alloc(int device, size_t bytes, enum mt_heap_kind kind, unsigned flags);
 /* Puts memory that is not ours into the table. 0, EEXIST when part of it is there, ENOMEM. */
-int mt_heap_adopt(void *base, size_t bytes, enum mt_heap_kind kind, unsigned flags);
+int mt_heap_adopt(int device, void *base, size_t bytes, enum mt_heap_kind kind, unsigned flags);
 /* Frees the block that begins at `base` when its kind is in `kinds` (bits 1 << kind). 1, or 0:
  * no such block. */
 int mt_heap_free(void *base, unsigned kinds);
@@ -59,7 +61,14 @@ void mt_heap_around(uint64_t address, struct mt_block *below, struct mt_block *a
 int mt_heap_find_freed(uint64_t address, struct mt_block *out);
 /* Counts changes of the table, from 1. */
 extern _Atomic uint64_t mt_heap_generation;
-uint64_t mt_heap_used(void);
-/* Frees all blocks but symbols and registered memory. */
-void mt_heap_reset(void);
+uint64_t mt_heap_used(int device);
+/* The device whose own memory is at `p`; -1: it is everybody's, or nobody's. */
+int mt_heap_owner(const void *p);
+/* May kernels of the device touch the block? */
+int mt_heap_reaches(int device, const struct mt_block *b);
+/* These may, and no others: the block that begins at `base`; all of this pool. */
+void mt_heap_open(const void *base, uint64_t readers);
+void mt_heap_open_pool(unsigned pool, uint64_t readers);
+/* Frees all blocks of the device but symbols and registered memory. */
+void mt_heap_reset(int device);
 #endif

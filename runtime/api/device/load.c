@@ -58,8 +58,9 @@ static void load_list_variables(const struct mt_image *image)
         if (!mt_image_owns(image, v->address)) /* an inline variable: another image's is the one */
             continue;
         void *at = mt_image_var_address(v);
-        mt_heap_adopt(at, v->size, MT_HEAP_SYMBOL, v->kind == MT_VAR_MANAGED_AT ? MT_VAR_MANAGED : v->kind);
-        uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)at, v->size, "symbol", v->name, NULL);
+        mt_heap_adopt(0, at, v->size, MT_HEAP_SYMBOL,
+                      v->kind == MT_VAR_MANAGED_AT ? MT_VAR_MANAGED : v->kind);
+        uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)at, v->size, "symbol", v->name, -1, NULL);
         if (mt_tracing())
             mt_heap_identify(at, (int64_t)id);
     }

@@ -371,7 +371,7 @@ void mt_modules_log_symbols(void)
             void *p;
             const void *symbol = v->managed ? (const void *)v->managed : v->host;
             if (!MT_NEXT(cudaGetSymbolAddress)(&p, symbol))
-                mt_event_alloc((uint64_t)(uintptr_t)p, v->size, "symbol", v->name, NULL);
+                mt_event_alloc((uint64_t)(uintptr_t)p, v->size, "symbol", v->name, -1, NULL);
         }
     symbols_logged = 1;
     mt_modules_leave();

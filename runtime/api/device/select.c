@@ -6,6 +6,7 @@
 #include "api/entry.h"
 #include "gpu/gpu.h"
 #include "module.h"
+#include "base/devices.h"
 #include "base/file.h"
 #include "base/options.h"
 #include "base/report.h"
@@ -208,6 +209,7 @@ static void select_choose(void)
     if (*f->said)
         mt_report("%s", f->said);
     if (is_gpu) {
+        mt_devices_of_gpu();
         mt_say("running on the GPU");
         mt_trace_device("gpu", "NVIDIA GPU", 0);
     } else {
@@ -261,7 +263,8 @@ unsigned mt_device_sms(void)
 uint64_t mt_device_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-    return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : (uint64_t)8 << 30;
+    uint64_t all = pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : (uint64_t)8 << 30;
+    return all / (uint64_t)mt_devices();
 }
 
 static int start_error;

@@ -152,7 +152,7 @@ static cudaError_t capture_begin(cudaStream_t handle, struct CUgraph_st *into,
         return mt_fail(cudaErrorInvalidResourceHandle);
     if ((unsigned)mode > cudaStreamCaptureModeRelaxed)
         return mt_fail(cudaErrorInvalidValue);
-    if (s == mt_stream_legacy())
+    if (s->legacy)
         return mt_fail(cudaErrorStreamCaptureUnsupported);
     struct mt_capture *c = calloc(1, sizeof *c);
     if (c)

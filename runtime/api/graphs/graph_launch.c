@@ -243,7 +243,7 @@ static int condition_run(struct mt_op *op)
         e = branch_put(b, op->stream, &behind);
     if (e) {
         mt_report("a conditional node of a graph: no memory for its body");
-        mt_fail_sticky(e);
+        mt_fail_sticky(op->stream->device, e);
     }
     return MT_OP_DONE;
 }

@@ -251,9 +251,10 @@ cudaError_t impl_cudaGraphAddMemAllocNode(cudaGraphNode_t *out, cudaGraph_t grap
     cudaError_t e = graph_nodes_valid(out, graph, after, n);
     if (e)
         return e;
-    if (!params || !params->bytesize || params->poolProps.allocType != cudaMemAllocationTypePinned)
+    if (!params || !params->bytesize || params->poolProps.allocType != cudaMemAllocationTypePinned ||
+        !mt_device_there(params->poolProps.location.id))
         return mt_fail(cudaErrorInvalidValue);
-    void *p = mt_heap_alloc(params->bytesize, MT_HEAP_DEVICE, 0);
+    void *p = mt_heap_alloc(params->poolProps.location.id, params->bytesize, MT_HEAP_DEVICE, 0);
     struct mt_graph_memory *m = p ? mt_graph_memory_new(p, params->bytesize) : NULL;
     struct CUgraphNode_st *node = m ? mt_graph_add(graph, cudaGraphNodeTypeMemAlloc, NULL, after, n) : NULL;
     if (!node) {
@@ -262,7 +263,7 @@ cudaError_t impl_cudaGraphAddMemAllocNode(cudaGraphNode_t *out, cudaGraph_t grap
             mt_heap_free(p, 1u << MT_HEAP_DEVICE);
         return mt_fail(cudaErrorMemoryAllocation);
     }
-    mt_heap_identify(p, mt_object_add(p, params->bytesize, "async", site));
+    mt_heap_identify(p, mt_object_add(p, params->bytesize, "async", mt_heap_owner(p), site));
     node->memory = m;
     params->dptr = p;
     *out = node;

@@ -9,6 +9,7 @@
 #include "api/streams/queue.h"
 #include "api/memory/sync.h"
 #include "trace/events.h"
+#include "base/devices.h"
 #include "base/fork.h"
 #include "base/fd.h"
 #include <stdatomic.h>
@@ -177,6 +178,7 @@ struct mt_event *mt_event_add(cudaEvent_t handle, unsigned flags)
         return NULL;
     e->handle = handle ? handle : (cudaEvent_t)e;
     e->flags = flags;
+    e->device = mt_device_current();
     e->id = atomic_fetch_add(&next_id, 1);
     if (mt_map_set(&events, e->handle, e)) {
         free(e);
@@ -201,11 +203,26 @@ void mt_event_remove(struct mt_event *e)
     free(e);
 }
 
-void mt_events_reset(void)
+struct event_search {
+    int device;
+    struct mt_event *found;
+};
+
+static void event_look(void *event, void *ctx)
 {
-    struct mt_event *e;
-    while ((e = mt_map_any(&events)))
-        mt_event_remove(e);
+    struct event_search *l = ctx;
+    if (((struct mt_event *)event)->device == l->device)
+        l->found = event;
+}
+
+void mt_events_reset(int device)
+{
+    struct event_search l;
+    do {
+        l = (struct event_search){device, NULL};
+        mt_map_each(&events, event_look, &l);
+        mt_event_remove(l.found);
+    } while (l.found);
 }
 
 /* ---- the CPU device ---- */
@@ -382,6 +399,8 @@ cudaError_t impl_cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t strea
     cudaError_t rc = event_find(handle, stream, &e, &s);
     if (rc)
         return rc;
+    if (e->device != s->device)
+        return mt_fail(cudaErrorInvalidResourceHandle);
     /* An external node is one of a graph. */
     if (flags & ~(unsigned)cudaEventRecordExternal || (flags && !mt_capturing(s)))
         return mt_fail(cudaErrorInvalidValue);
@@ -505,6 +524,8 @@ cudaError_t impl_cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t 
     cudaError_t e = event_ask(start, &a, &from);
     if (!e)
         e = event_ask(end, &b, &to);
+    if (!e && a->device != b->device)
+        e = mt_fail(cudaErrorInvalidResourceHandle);
     cudaError_t first = e ? e : time_of(a, from, &begin), second = e ? e : time_of(b, to, &finish);
     /* What will never do says more than what is not there yet. */
     e = first && first != cudaErrorNotReady ? first : second ? second : first;

@@ -11,6 +11,7 @@ struct mt_event {
     cudaEvent_t handle;
     uint64_t id; /* in companions */
     unsigned flags;
+    int device;                     /* of the CPU device (base/devices.h) */
     struct mt_gpu_point point;      /* its last record, on the way that a GPU's records take */
     struct mt_mark *mark;           /* the CPU device: its last record; NULL: none yet */
     struct mt_shared_event *shared; /* cudaEventInterprocess: its state in all processes, or NULL */
@@ -24,11 +25,11 @@ struct mt_event {
 struct mt_mark;
 struct mt_op;
 
-/* handle NULL: the CPU device's, the event is its own handle. NULL: out of memory. */
+/* On the current device. handle NULL: the CPU device's, the event is its own handle. NULL: out of memory. */
 struct mt_event *mt_event_add(cudaEvent_t handle, unsigned flags);
 struct mt_event *mt_event_get(cudaEvent_t handle); /* NULL: no such event */
 void mt_event_remove(struct mt_event *e);
-void mt_events_reset(void); /* cudaDeviceReset: there are none any more */
+void mt_events_reset(int device); /* cudaDeviceReset: it has none any more */
 /* Operations of the CPU device that record the event, and that wait for what was recorded when they are
  * queued. NULL: out of memory. */
 struct mt_op *mt_event_record_op(cudaEvent_t e);

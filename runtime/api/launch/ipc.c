@@ -41,7 +41,7 @@ cudaError_t impl_cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *p)
     MT_RETURN_IF_FAILED();
     if (!out || !p)
         return mt_fail(cudaErrorInvalidValue);
-    mt_stream_wait_all(); /* nothing may write while the memory moves */
+    mt_stream_wait_all(MT_ALL_DEVICES); /* nothing may write while the memory moves */
     int rc = mt_heap_share(p, &fd, &bytes);
     if (rc || mt_ipc_name(&h, MAGIC, fd, bytes))
         return mt_fail(rc == EINVAL    ? cudaErrorInvalidValue
@@ -66,7 +66,7 @@ static cudaError_t open_locked(const struct mt_ipc_handle *h, void **out)
     o->handle = *h;
     o->uses = 1;
     o->base = mt_ipc_map(h);
-    if (!o->base || mt_heap_adopt(o->base, h->bytes, MT_HEAP_IPC, 0)) {
+    if (!o->base || mt_heap_adopt(mt_device_current(), o->base, h->bytes, MT_HEAP_IPC, 0)) {
         cudaError_t e = o->base ? cudaErrorMapBufferObjectFailed : cudaErrorInvalidResourceHandle;
         if (o->base)
             munmap(o->base, h->bytes);
@@ -101,7 +101,7 @@ cudaError_t impl_cudaIpcCloseMemHandle(void *p)
     struct opened *gone = NULL;
     int known = 0;
     MT_RETURN_IF_FAILED();
-    mt_stream_wait_all(); /* kernels may use it */
+    mt_stream_wait_all(MT_ALL_DEVICES); /* kernels may use it */
     pthread_mutex_lock(&lock);
     for (struct opened **at = &all; *at && !known; at = &(*at)->next)
         if ((*at)->base == p) {

@@ -13,6 +13,7 @@
 #include "api/memory/sync.h"
 #include "untabled.h"
 #include "trace/events.h"
+#include "base/devices.h"
 #include "base/options.h"
 #include "base/report.h"
 #include "base/short.h"
@@ -176,9 +177,9 @@ static void launch_report(const struct mt_cpu_launch *run, int status)
     mt_report("kernel %s: %s", mt_short((const char *)run->kernel->pretty).text,
               run->message[0] ? run->message : cudaGetErrorString((cudaError_t)status));
     if (mt_error_stays(status))
-        mt_fail_sticky((cudaError_t)status);
+        mt_fail_sticky(run->device, (cudaError_t)status);
     else
-        mt_fail_later((cudaError_t)status);
+        mt_fail_later(run->device, (cudaError_t)status);
 }
 
 /* A child of a traced program looks traced and is not. */
@@ -256,10 +257,12 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
         .grid = {c->grid.x, c->grid.y, c->grid.z},
         .block = {c->block.x, c->block.y, c->block.z},
         .dyn_shared = (uint32_t)c->shared,
+        .device = mt_device_current(),
         .cooperative = (uint32_t)c->cooperative,
     };
     mt_launch_cluster(f, c->cluster, l->run.cluster);
     mt_launch_describe(&l->line, f, c, site);
+    l->line.device = l->run.device;
     memcpy(l->line.cluster, l->run.cluster, sizeof l->line.cluster);
     launch_point(l, l->args);
     for (uint32_t i = 0; i < k->nparams; i++)
@@ -328,7 +331,7 @@ cudaError_t mt_launch_cpu(const void *func, const struct mt_launch_config *c, vo
     struct mt_op *op;
     MT_RETURN_IF_FAILED();
     struct mt_stream *s = mt_stream_get(c->stream);
-    if (!s)
+    if (!s || s->device != mt_device_current())
         return mt_fail(mt_function_find(func) ? cudaErrorInvalidResourceHandle
                                               : cudaErrorInvalidDeviceFunction);
     cudaError_t e = mt_capture_check(s, MT_CALL_ASYNC);

@@ -211,7 +211,7 @@ static int libcall_start(struct mt_op *op)
     if (noted)
         mt_trace_end(o->trace, &o->line);
     if (e)
-        mt_fail_sticky(e);
+        mt_fail_sticky(op->stream->device, e);
     return MT_OP_DONE;
 }
 
@@ -220,6 +220,7 @@ void mt_libcall_bind(struct mt_op *op, struct mt_stream *s)
     struct libcall_op *o = (struct libcall_op *)op;
     o->trace = NULL;
     o->line.called = mt_event_next();
+    o->line.device = s->device;
     if (mt_tracing() && mt_selection_takes(&o->line))
         o->trace = mt_stream_trace(s);
 }

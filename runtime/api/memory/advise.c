@@ -44,12 +44,21 @@ void mt_advice_forget(uint64_t block)
     pthread_mutex_unlock(&lock);
 }
 
-void mt_advice_reset(void)
+/* Is the memory another device's? */
+static int advise_stays(const struct advice *a, int device)
 {
+    struct mt_block b;
+    return mt_heap_find((const void *)(uintptr_t)a->block, &b) && b.device != device;
+}
+
+void mt_advice_reset(int device)
+{
+    size_t kept = 0;
     pthread_mutex_lock(&lock);
-    free(advices);
-    advices = NULL;
-    count = capacity = 0;
+    for (size_t i = 0; i < count; i++)
+        if (advise_stays(&advices[i], device))
+            advices[kept++] = advices[i];
+    count = kept;
     pthread_mutex_unlock(&lock);
 }
 
@@ -128,7 +137,7 @@ static cudaError_t place_of(const struct cudaMemLocation *where, struct location
     *out = (struct location){(int)where->type, where->id};
     switch ((int)where->type) {
     case cudaMemLocationTypeDevice:
-        return where->id ? cudaErrorInvalidDevice : cudaSuccess;
+        return !mt_device_there(where->id) ? cudaErrorInvalidDevice : cudaSuccess;
 #if CUDART_VERSION >= 12020
     case cudaMemLocationTypeHost:
     case cudaMemLocationTypeHostNumaCurrent:

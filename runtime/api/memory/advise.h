@@ -6,6 +6,6 @@
 
 /* The block that began at `base` is freed. */
 void mt_advice_forget(uint64_t base);
-/* All of them are. */
-void mt_advice_reset(void);
+/* All of the device are. */
+void mt_advice_reset(int device);
 #endif

@@ -95,6 +95,7 @@ static struct mt_array *array_make(const struct cudaChannelFormatDesc *desc, str
     struct mt_array *a = calloc(1, sizeof *a);
     if (!a)
         return NULL;
+    a->device = mt_device_current();
     a->desc = *desc;
     a->extent = extent;
     a->flags = flags;
@@ -116,7 +117,7 @@ cudaError_t impl_cudaMalloc3DArray(cudaArray_t *out, const struct cudaChannelFor
     struct mt_array *a = array_make(desc, extent, flags);
     if (!a)
         return mt_fail(cudaErrorMemoryAllocation);
-    a->data = mt_heap_alloc(a->slice * a->planes, MT_HEAP_DEVICE, 0);
+    a->data = mt_heap_alloc(mt_device_current(), a->slice * a->planes, MT_HEAP_DEVICE, 0);
     if (!a->data || mt_map_set(&arrays, a, a)) {
         if (a->data)
             mt_heap_free(a->data, 1u << MT_HEAP_DEVICE);
@@ -143,7 +144,7 @@ cudaError_t impl_cudaFreeArray(cudaArray_t handle)
     struct mt_array *a = mt_array_get(handle);
     if (!a || a->mipmap || !mt_map_take(&arrays, handle))
         return mt_fail(cudaErrorInvalidValue);
-    mt_stream_wait_all();
+    mt_stream_wait_all(MT_ALL_DEVICES);
     mt_heap_free(a->data, 1u << MT_HEAP_DEVICE);
     free(a);
     return cudaSuccess;
@@ -208,8 +209,11 @@ cudaError_t impl_cudaMallocMipmappedArray(cudaMipmappedArray_t *out, const struc
     nlevels = !nlevels ? 1 : nlevels > most ? most : nlevels;
     struct mt_mipmap *m = calloc(1, sizeof *m);
     char *data = NULL;
+    if (m)
+        m->device = mt_device_current();
     int failed = !m || make_levels(m, desc, extent, flags, nlevels) ||
-                 !(data = mt_heap_alloc(m->bytes, MT_HEAP_DEVICE, 0)) || mt_map_set(&mipmaps, m, m);
+                 !(data = mt_heap_alloc(mt_device_current(), m->bytes, MT_HEAP_DEVICE, 0)) ||
+                 mt_map_set(&mipmaps, m, m);
     if (m && m->nlevels && m->level[0])
         m->level[0]->data = data;
     for (unsigned i = 0; !failed && i < nlevels; i++) {
@@ -249,7 +253,7 @@ cudaError_t impl_cudaFreeMipmappedArray(cudaMipmappedArray_t handle)
     struct mt_mipmap *m = mt_map_take(&mipmaps, handle);
     if (!m)
         return mt_fail(cudaErrorInvalidValue);
-    mt_stream_wait_all();
+    mt_stream_wait_all(MT_ALL_DEVICES);
     array_drop(m);
     return cudaSuccess;
 }
@@ -287,27 +291,32 @@ struct cudaChannelFormatDesc impl_cudaCreateChannelDesc(int x, int y, int z, int
 
 /* ---- cudaDeviceReset ---- */
 
-static void array_first(void *value, void *ctx)
+struct array_search {
+    int device;
+    void *found;
+};
+
+static void array_look(void *value, void *ctx)
 {
-    void **at = ctx;
-    if (!*at)
-        *at = value;
+    struct array_search *l = ctx;
+    if (*(const int *)value == l->device)
+        l->found = value;
 }
 
-static void array_empty(struct mt_map *m)
+static void array_empty(struct mt_map *m, int device)
 {
     for (;;) {
-        void *one = NULL;
-        mt_map_each(m, array_first, &one);
-        if (!one)
+        struct array_search l = {device, NULL};
+        mt_map_each(m, array_look, &l);
+        if (!l.found)
             return;
-        mt_map_take(m, one);
-        free(one);
+        mt_map_take(m, l.found);
+        free(l.found);
     }
 }
 
-void mt_arrays_reset(void)
+void mt_arrays_reset(int device)
 {
-    array_empty(&arrays);
-    array_empty(&mipmaps);
+    array_empty(&arrays, device);
+    array_empty(&mipmaps, device);
 }

@@ -32,7 +32,7 @@ int mt_graph_gave_back(void *p)
 void mt_graph_memory_renew(struct mt_graph_memory *m)
 {
     if (!__atomic_exchange_n(&m->live, 1, __ATOMIC_ACQ_REL))
-        mt_heap_identify(m->p, mt_object_add(m->p, m->bytes, "async", NULL));
+        mt_heap_identify(m->p, mt_object_add(m->p, m->bytes, "async", mt_heap_owner(m->p), NULL));
 }
 
 /* What the program has not freed is its own from here on. */

@@ -11,6 +11,7 @@
 #include "pool.h"
 #include "api/streams/stream.h"
 #include "sync.h"
+#include "base/devices.h"
 #include "cpu/abi.h"
 #include <errno.h>
 #include <stdint.h>
@@ -29,11 +30,11 @@ static cudaError_t memory_alloc(void **out, size_t bytes, enum mt_heap_kind kind
     *out = NULL;
     if (!bytes)
         return cudaSuccess;
-    *out = mt_heap_alloc(bytes, kind, flags);
+    *out = mt_heap_alloc(mt_device_current(), bytes, kind, flags);
     if (!*out)
         mt_failed_why("%llu bytes of %llu are used, %llu more are asked for",
-                      (unsigned long long)mt_heap_used(), (unsigned long long)mt_device_memory(),
-                      (unsigned long long)bytes);
+                      (unsigned long long)mt_heap_used(mt_device_current()),
+                      (unsigned long long)mt_device_memory(), (unsigned long long)bytes);
     return *out ? cudaSuccess : mt_fail(cudaErrorMemoryAllocation);
 }
 
@@ -81,7 +82,17 @@ cudaError_t impl_cudaMalloc3D(struct cudaPitchedPtr *out, struct cudaExtent exte
     return e;
 }
 
-/* Frees what only this call may free from now on; before that the device is waited for. */
+/* Waits for the devices whose kernels may use the block at p. */
+static void memory_wait(const void *p)
+{
+    struct mt_block b;
+    int found = mt_heap_find(p, &b);
+    for (int device = 0; device < mt_devices(); device++)
+        if (!found || mt_heap_reaches(device, &b))
+            mt_stream_wait_all(device);
+}
+
+/* Frees what only this call may free from now on; before that its devices are waited for. */
 static cudaError_t free_after_all(void *p, unsigned kinds)
 {
     struct mt_block b;
@@ -89,7 +100,7 @@ static cudaError_t free_after_all(void *p, unsigned kinds)
         mt_failed_free(p, kinds);
         return mt_fail(cudaErrorInvalidValue);
     }
-    mt_stream_wait_all();
+    memory_wait(p);
     int found = mt_heap_find(p, &b);
     mt_heap_free_condemned(p);
     if (found && b.kind == MT_HEAP_DEVICE)
@@ -110,7 +121,7 @@ cudaError_t impl_cudaFree(void *p)
         e = free_after_all(p, BIT(MT_HEAP_DEVICE) | BIT(MT_HEAP_MANAGED));
     if (e)
         return e;
-    mt_stream_wait_all();
+    mt_stream_wait_all(mt_device_current());
     mt_synced();
     return mt_failed_sync();
 }
@@ -122,7 +133,7 @@ cudaError_t impl_cudaFreeHost(void *p)
     if (!e && p)
         return free_after_all(p, BIT(MT_HEAP_HOST));
     if (!e)
-        mt_stream_wait_all();
+        mt_stream_wait_all(MT_ALL_DEVICES);
     return e;
 }
 
@@ -135,7 +146,7 @@ cudaError_t impl_cudaHostRegister(void *p, size_t bytes, unsigned flags)
     MT_RETURN_IF_FAILED();
     if (!p || !bytes || flags & ~known || (uintptr_t)p + bytes < (uintptr_t)p)
         return mt_fail(cudaErrorInvalidValue);
-    int rc = mt_heap_adopt(p, bytes, MT_HEAP_REGISTERED, flags);
+    int rc = mt_heap_adopt(mt_device_current(), p, bytes, MT_HEAP_REGISTERED, flags);
     return mt_fail(rc == EEXIST ? cudaErrorHostMemoryAlreadyRegistered
                    : rc         ? cudaErrorMemoryAllocation
                                 : cudaSuccess);
@@ -184,7 +195,7 @@ cudaError_t impl_cudaMemGetInfo(size_t *free_bytes, size_t *total)
     MT_RETURN_IF_FAILED();
     if (!free_bytes || !total)
         return mt_fail(cudaErrorInvalidValue);
-    uint64_t all = mt_device_memory(), used = mt_heap_used();
+    uint64_t all = mt_device_memory(), used = mt_heap_used(mt_device_current());
     *total = all;
     *free_bytes = used < all ? all - used : 0;
     return cudaSuccess;
@@ -209,6 +220,7 @@ cudaError_t impl_cudaPointerGetAttributes(struct cudaPointerAttributes *a, const
         return cudaSuccess;
     }
     a->type = types[b.kind];
+    a->device = b.kind == MT_HEAP_SYMBOL ? mt_device_current() : b.device;
     if (b.kind == MT_HEAP_SYMBOL && b.flags == MT_VAR_MANAGED)
         a->type = cudaMemoryTypeManaged;
     a->devicePointer = (void *)(uintptr_t)p;

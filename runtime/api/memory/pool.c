@@ -12,6 +12,7 @@
 #include "graph_memory.h"
 #include "trace/objects.h"
 #include "api/streams/queue.h"
+#include "base/devices.h"
 #include "base/fork.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -20,7 +21,9 @@
 enum { SWITCHES = cudaMemPoolReuseAllowInternalDependencies + 1 };
 
 struct CUmemPoolHandle_st {
-    unsigned id; /* 1: the default pool */
+    unsigned id; /* up to MT_DEVICES_MAX: of device id - 1, its default pool */
+    int device;
+    uint64_t readers; /* bit: that device's kernels may touch what comes from it */
     int on[SWITCHES];
     uint64_t threshold, most; /* most: bytes it may have, 0 no limit */
     uint64_t used, used_high, reserved, reserved_high;
@@ -28,17 +31,39 @@ struct CUmemPoolHandle_st {
 typedef struct CUmemPoolHandle_st pool;
 
 #define SWITCHED_ON {0, 1, 1, 1}
-static pool standard = {.id = 1, .on = SWITCHED_ON};
-static pool *_Atomic current = &standard;
+static pool standard[MT_DEVICES_MAX]; /* by device */
+static pool *_Atomic current[MT_DEVICES_MAX];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct mt_map pools = MT_MAP_INIT; /* all but the default one, by handle */
 MT_FORK_TABLE(pools);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the counts */
 MT_FORK_LOCK(lock, MT_FORK_CAPTURES);
-static unsigned last_id = 1;
+static unsigned last_id = MT_DEVICES_MAX;
+
+static void pool_first(void)
+{
+    for (int i = 0; i < MT_DEVICES_MAX; i++) {
+        standard[i] = (pool){.id = (unsigned)i + 1, .device = i, .readers = 1ull << i, .on = SWITCHED_ON};
+        current[i] = &standard[i];
+    }
+}
+
+static pool *pool_standard(int device)
+{
+    pthread_once(&once, pool_first);
+    return &standard[device];
+}
+
+static pool *pool_current(int device)
+{
+    pthread_once(&once, pool_first);
+    return current[device];
+}
 
 static pool *pool_get(cudaMemPool_t p)
 {
-    return p == &standard ? p : p ? mt_map_get(&pools, p) : NULL;
+    int standard_one = p >= standard && p < standard + mt_devices();
+    return standard_one ? pool_standard((int)(p - standard)) : p ? mt_map_get(&pools, p) : NULL;
 }
 
 /* ---- counting ---- */
@@ -81,8 +106,8 @@ void mt_pool_freed(unsigned id, uint64_t bytes)
 {
     struct freed f = {id, bytes};
     pthread_mutex_lock(&lock);
-    if (id == standard.id)
-        count_freed(&standard, &f);
+    if (id && id <= MT_DEVICES_MAX)
+        count_freed(pool_standard((int)id - 1), &f);
     else if (id)
         mt_map_each(&pools, count_freed, &f);
     pthread_mutex_unlock(&lock);
@@ -91,14 +116,15 @@ void mt_pool_freed(unsigned id, uint64_t bytes)
 static void pool_reset(void *value, void *ctx)
 {
     pool *p = value;
-    p->used = p->reserved = 0;
+    if (p->device == *(const int *)ctx)
+        p->used = p->reserved = 0;
 }
 
-void mt_pools_reset(void)
+void mt_pools_reset(int device)
 {
     pthread_mutex_lock(&lock);
-    pool_reset(&standard, NULL);
-    mt_map_each(&pools, pool_reset, NULL);
+    pool_reset(pool_standard(device), &device);
+    mt_map_each(&pools, pool_reset, &device);
     pthread_mutex_unlock(&lock);
 }
 
@@ -111,7 +137,8 @@ static void pool_trim(void *value, void *ctx)
 void mt_pools_synced(void)
 {
     pthread_mutex_lock(&lock);
-    pool_trim(&standard, NULL);
+    for (int i = 0; i < mt_devices(); i++)
+        pool_trim(pool_standard(i), NULL);
     mt_map_each(&pools, pool_trim, NULL);
     pthread_mutex_unlock(&lock);
 }
@@ -134,7 +161,9 @@ static cudaError_t pool_alloc(void **out, size_t bytes, pool *p, cudaStream_t st
         return cudaSuccess;
     if (!pool_reserve(p, bytes))
         return mt_fail(cudaErrorMemoryAllocation);
-    *out = mt_heap_alloc(bytes, MT_HEAP_DEVICE, p->id);
+    *out = mt_heap_alloc(p->device, bytes, MT_HEAP_DEVICE, p->id);
+    if (*out && mt_devices() > 1)
+        mt_heap_open(*out, p->readers);
     e = !*out             ? mt_fail(cudaErrorMemoryAllocation)
         : mt_capturing(s) ? mt_capture_alloc(s, *out, bytes)
                           : cudaSuccess;
@@ -149,7 +178,10 @@ static cudaError_t pool_alloc(void **out, size_t bytes, pool *p, cudaStream_t st
 
 cudaError_t impl_cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
 {
-    return pool_alloc(out, bytes, current, stream);
+    MT_RETURN_IF_FAILED();
+    const struct mt_stream *s = mt_stream_get(stream);
+    return s ? pool_alloc(out, bytes, pool_current(s->device), stream)
+             : mt_fail(cudaErrorInvalidResourceHandle);
 }
 
 cudaError_t impl_cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t p, cudaStream_t stream)
@@ -216,9 +248,9 @@ cudaError_t impl_cudaFreeAsync(void *p, cudaStream_t stream)
 cudaError_t impl_cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device)
 {
     MT_RETURN_IF_FAILED();
-    if (!out || device)
+    if (!out || !mt_device_there(device))
         return mt_fail(out ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
-    *out = &standard;
+    *out = pool_standard(device);
     return cudaSuccess;
 }
 
@@ -226,16 +258,18 @@ cudaError_t impl_cudaDeviceGetMemPool(cudaMemPool_t *out, int device)
 {
     cudaError_t e = impl_cudaDeviceGetDefaultMemPool(out, device);
     if (!e)
-        *out = current;
+        *out = pool_current(device);
     return e;
 }
 
 cudaError_t impl_cudaDeviceSetMemPool(int device, cudaMemPool_t p)
 {
     MT_RETURN_IF_FAILED();
-    if (device || !pool_get(p))
-        return mt_fail(device ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
-    current = p;
+    int there = mt_device_there(device);
+    if (!there || !pool_get(p) || pool_get(p)->device != device)
+        return mt_fail(there ? cudaErrorInvalidValue : cudaErrorInvalidDevice);
+    pool_standard(device);
+    current[device] = p;
     return cudaSuccess;
 }
 
@@ -243,7 +277,7 @@ static cudaError_t check_location(const struct cudaMemLocation *where)
 {
     if (where->type != cudaMemLocationTypeDevice)
         return cudaErrorInvalidValue;
-    return where->id ? cudaErrorInvalidDevice : cudaSuccess;
+    return !mt_device_there(where->id) ? cudaErrorInvalidDevice : cudaSuccess;
 }
 
 #if CUDART_VERSION >= 13000
@@ -256,7 +290,7 @@ cudaError_t impl_cudaMemGetDefaultMemPool(cudaMemPool_t *out, struct cudaMemLoca
     cudaError_t e = check_location(where);
     if (e || type != cudaMemAllocationTypePinned) /* pools of host and managed memory: not here */
         return mt_fail(e == cudaErrorInvalidDevice ? e : cudaErrorNotSupported);
-    *out = &standard;
+    *out = pool_standard(where->id);
     return cudaSuccess;
 }
 
@@ -265,7 +299,7 @@ cudaError_t impl_cudaMemGetMemPool(cudaMemPool_t *out, struct cudaMemLocation *w
 {
     cudaError_t e = impl_cudaMemGetDefaultMemPool(out, where, type);
     if (!e)
-        *out = current;
+        *out = pool_current(where->id);
     return e;
 }
 
@@ -291,7 +325,7 @@ cudaError_t impl_cudaMemPoolCreate(cudaMemPool_t *out, const struct cudaMemPoolP
     pool *p = malloc(sizeof *p);
     if (!p)
         return mt_fail(cudaErrorMemoryAllocation);
-    *p = (pool){.on = SWITCHED_ON};
+    *p = (pool){.device = props->location.id, .readers = 1ull << props->location.id, .on = SWITCHED_ON};
 #if CUDART_VERSION >= 12030
     p->most = props->maxSize;
 #endif
@@ -313,8 +347,8 @@ cudaError_t impl_cudaMemPoolDestroy(cudaMemPool_t p)
     pool *found = p ? mt_map_take(&pools, p) : NULL;
     if (!found)
         return mt_fail(cudaErrorInvalidValue);
-    if (current == found)
-        current = &standard;
+    if (pool_current(found->device) == found)
+        current[found->device] = pool_standard(found->device);
     free(found);
     return cudaSuccess;
 }
@@ -381,19 +415,37 @@ cudaError_t impl_cudaMemPoolGetAttribute(cudaMemPool_t handle, enum cudaMemPoolA
     return cudaSuccess;
 }
 
-/* The one device can always read and write it, and that cannot be taken from it. */
-cudaError_t impl_cudaMemPoolSetAccess(cudaMemPool_t p, const struct cudaMemAccessDesc *desc, size_t count)
+/* Its own device can always read and write it, and that cannot be taken from it. */
+static cudaError_t pool_access(const pool *p, const struct cudaMemAccessDesc *d, uint64_t *readers)
+{
+    cudaError_t e = check_location(&d->location);
+    if (e)
+        return e;
+    uint64_t bit = 1ull << d->location.id;
+    if (d->flags == cudaMemAccessFlagsProtReadWrite)
+        *readers |= bit;
+    else if (d->flags == cudaMemAccessFlagsProtNone && d->location.id != p->device)
+        *readers &= ~bit;
+    else
+        e = cudaErrorInvalidValue;
+    return e;
+}
+
+cudaError_t impl_cudaMemPoolSetAccess(cudaMemPool_t handle, const struct cudaMemAccessDesc *desc,
+                                      size_t count)
 {
     MT_RETURN_IF_FAILED();
-    if (!pool_get(p) || (!desc && count))
+    pool *p = pool_get(handle);
+    if (!p || (!desc && count))
         return mt_fail(cudaErrorInvalidValue);
+    uint64_t readers = p->readers;
     for (size_t i = 0; i < count; i++) {
-        cudaError_t e = check_location(&desc[i].location);
-        if (!e && desc[i].flags != cudaMemAccessFlagsProtReadWrite)
-            e = cudaErrorInvalidValue;
+        cudaError_t e = pool_access(p, &desc[i], &readers);
         if (e)
             return mt_fail(e);
     }
+    p->readers = readers;
+    mt_heap_open_pool(p->id, readers);
     return cudaSuccess;
 }
 
@@ -405,6 +457,7 @@ cudaError_t impl_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPoo
         return mt_fail(cudaErrorInvalidValue);
     cudaError_t e = check_location(where);
     if (!e)
-        *flags = cudaMemAccessFlagsProtReadWrite;
+        *flags = pool_get(p)->readers >> where->id & 1 ? cudaMemAccessFlagsProtReadWrite
+                                                       : cudaMemAccessFlagsProtNone;
     return mt_fail(e);
 }

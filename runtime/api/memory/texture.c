@@ -16,6 +16,7 @@
 
 /* What a handle refers to; the map's key is the handle. */
 struct texture {
+    int device; /* whose it is; first */
     struct mt_texture sampler;
     uint64_t handle;
     struct cudaResourceDesc resource;
@@ -24,6 +25,7 @@ struct texture {
     int has_view;
 };
 struct surface {
+    int device; /* whose it is; first */
     struct mt_surface access;
     uint64_t handle;
     struct cudaResourceDesc resource;
@@ -277,6 +279,7 @@ cudaError_t impl_cudaCreateTextureObject(cudaTextureObject_t *out, const struct 
     struct texture *t = calloc(1, sizeof *t);
     if (!t)
         return mt_fail(cudaErrorMemoryAllocation);
+    t->device = mt_device_current();
     t->resource = *resource;
     t->texture = *texture;
     if ((t->has_view = view != NULL))
@@ -302,7 +305,7 @@ cudaError_t impl_cudaDestroyTextureObject(cudaTextureObject_t object)
     struct texture *t = mt_map_take(&textures, texture_key(object));
     if (!t)
         return mt_fail(cudaErrorInvalidValue);
-    mt_stream_wait_all();
+    mt_stream_wait_all(MT_ALL_DEVICES);
     mt_tex_object_take(MT_TEX_OBJECT, t->handle);
     free(t);
     return cudaSuccess;
@@ -377,7 +380,7 @@ cudaError_t impl_cudaDestroySurfaceObject(cudaSurfaceObject_t object)
     struct surface *s = mt_map_take(&surfaces, texture_key(object));
     if (!s)
         return mt_fail(cudaErrorInvalidValue);
-    mt_stream_wait_all();
+    mt_stream_wait_all(MT_ALL_DEVICES);
     mt_tex_object_take(MT_SURF_OBJECT, s->handle);
     free(s);
     return cudaSuccess;
@@ -395,21 +398,34 @@ cudaError_t impl_cudaGetSurfaceObjectResourceDesc(struct cudaResourceDesc *out, 
 
 /* ---- cudaDeviceReset ---- */
 
-static void texture_first(void *value, void *ctx)
+struct texture_search {
+    int device;
+    void *found;
+};
+
+static void texture_look(void *value, void *ctx)
 {
-    void **at = ctx;
-    if (!*at)
-        *at = value;
+    struct texture_search *l = ctx;
+    if (*(const int *)value == l->device)
+        l->found = value;
 }
 
-void mt_textures_reset(void)
+/* One of the device's; NULL: there is none. */
+static void *texture_any(struct mt_map *m, int device)
 {
-    for (struct texture *t = NULL; mt_map_each(&textures, texture_first, (void *)&t), t; t = NULL) {
+    struct texture_search l = {device, NULL};
+    mt_map_each(m, texture_look, &l);
+    return l.found;
+}
+
+void mt_textures_reset(int device)
+{
+    for (struct texture *t; (t = texture_any(&textures, device));) {
         mt_map_take(&textures, texture_key(t->handle));
         mt_tex_object_take(MT_TEX_OBJECT, t->handle);
         free(t);
     }
-    for (struct surface *s = NULL; mt_map_each(&surfaces, texture_first, (void *)&s), s; s = NULL) {
+    for (struct surface *s; (s = texture_any(&surfaces, device));) {
         mt_map_take(&surfaces, texture_key(s->handle));
         mt_tex_object_take(MT_SURF_OBJECT, s->handle);
         free(s);

@@ -77,7 +77,7 @@ static void capture_look(void *stream, void *ctx)
 static int is_implicit(const struct mt_stream *s, int spoil)
 {
     struct search l = {.spoil = spoil};
-    if (s == mt_stream_legacy())
+    if (s->legacy)
         mt_stream_each(capture_look, &l);
     return l.found;
 }
@@ -211,7 +211,7 @@ static cudaError_t capture_join(struct mt_stream *s, struct mt_event *e)
         s->capture->invalid = c->invalid = 1;
         return cudaErrorStreamCaptureMerge;
     }
-    if (s == mt_stream_legacy()) {
+    if (s->legacy) {
         c->invalid = 1;
         return cudaErrorStreamCaptureImplicit;
     }

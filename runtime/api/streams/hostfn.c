@@ -30,7 +30,7 @@ int mt_in_host_function(void)
 
 static void hostfn_call(const struct host_op *h)
 {
-    cudaError_t e = mt_failed();
+    cudaError_t e = mt_fail_of(h->op.stream->device);
     inside++;
     if (h->callback)
         h->callback(h->handle, e, h->data);

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct mt_clock host, blocking, all; /* blocking: of all streams that the legacy one follows */
-static int streams;                         /* that have a number */
+static struct mt_clock host;
+/* By device; blocking: of all streams that the legacy one follows. */
+static struct mt_clock blocking[MT_DEVICES_MAX], all[MT_DEVICES_MAX];
+static int streams; /* that have a number */
 
 static void order_join(struct mt_clock *to, const struct mt_clock *from)
 {
@@ -29,17 +31,32 @@ static void order_mark(struct mt_mark *m, const struct mt_clock *now)
         *m->clock = *now;
 }
 
+static void order_join_all(struct mt_clock *to, int device)
+{
+    for (int i = 0; i < mt_devices(); i++)
+        if (device < 0 || device == i)
+            order_join(to, &all[i]);
+}
+
+static void order_join_mark(struct mt_clock *to, const struct mt_mark *m)
+{
+    if (m->clock)
+        order_join(to, m->clock);
+    else /* recorded by nobody that is known: then after all */
+        order_join_all(to, -1);
+}
+
 /* What comes before the next operation of the stream. */
 static void order_before(struct mt_clock *c, const struct mt_stream *s, const struct mt_op *op)
 {
-    const struct mt_stream *legacy = mt_stream_legacy();
+    const struct mt_stream *legacy = mt_stream_legacy(s->device);
     order_join(c, &host);
-    if (s == legacy)
-        order_join(c, &blocking);
+    if (s->legacy)
+        order_join(c, &blocking[s->device]);
     else if (legacy && !(s->flags & cudaStreamNonBlocking))
         order_join(c, &legacy->clock);
-    if (op->after) /* recorded by nobody that is known: then after all */
-        order_join(c, op->after->clock ? op->after->clock : &all);
+    if (op->after)
+        order_join_mark(c, op->after);
 }
 
 static void order_write(const struct mt_op *op, const struct mt_stream *s)
@@ -63,8 +80,8 @@ void mt_order_submit(struct mt_stream *s, const struct mt_op *op)
     order_before(&s->clock, s, op);
     s->clock.n[s->order - 1]++;
     if (!(s->flags & cudaStreamNonBlocking))
-        order_join(&blocking, &s->clock);
-    order_join(&all, &s->clock);
+        order_join(&blocking[s->device], &s->clock);
+    order_join(&all[s->device], &s->clock);
     if (op->reaches)
         order_mark(op->reaches, &s->clock);
     if (op->kind != MT_OP_RECORD && op->kind != MT_OP_WAIT && op->kind != MT_OP_HOST)
@@ -74,11 +91,17 @@ void mt_order_submit(struct mt_stream *s, const struct mt_op *op)
 void mt_order_waited(const struct mt_stream *s)
 {
     if (order_is_on())
-        order_join(&host, !s ? &all : s == mt_stream_legacy() ? &blocking : &s->clock);
+        order_join(&host, s->legacy ? &blocking[s->device] : &s->clock);
+}
+
+void mt_order_waited_all(int device)
+{
+    if (order_is_on())
+        order_join_all(&host, device);
 }
 
 void mt_order_waited_mark(const struct mt_mark *m)
 {
     if (order_is_on())
-        order_join(&host, m->clock ? m->clock : &all);
+        order_join_mark(&host, m);
 }

@@ -17,7 +17,8 @@ struct mt_clock {
 
 /* `op`, which has a ticket, is put into the stream: what comes before it is written into companions. */
 void mt_order_submit(struct mt_stream *s, const struct mt_op *op);
-/* The host has waited for all that is in the stream, or (NULL) in all of them. */
+/* The host has waited for all that is in the stream, or in all of a device (-1: of all devices). */
 void mt_order_waited(const struct mt_stream *s);
+void mt_order_waited_all(int device);
 void mt_order_waited_mark(const struct mt_mark *m);
 #endif

@@ -126,17 +126,18 @@ static void take_first(struct mt_stream *s)
         leave_active(s);
 }
 
-/* Operations on the legacy stream follow all older ones of blocking streams,
+/* Operations on the legacy stream follow all older ones of blocking streams of its device,
  * and those follow its older ones. */
 static int must_wait(const struct mt_stream *s, uint64_t ticket)
 {
-    struct mt_stream *legacy = mt_stream_legacy();
+    const struct mt_stream *legacy = mt_stream_legacy(s->device);
     if (s->flags & cudaStreamNonBlocking)
         return 0;
-    if (s != legacy)
-        return legacy->first && legacy->first->ticket < ticket;
+    if (!s->legacy)
+        return legacy && legacy->first && legacy->first->ticket < ticket;
     for (struct mt_stream *t = active; t; t = t->next_active)
-        if (t != s && !(t->flags & cudaStreamNonBlocking) && t->first->ticket < ticket)
+        if (t != s && t->device == s->device && !(t->flags & cudaStreamNonBlocking) &&
+            t->first->ticket < ticket)
             return 1;
     return 0;
 }
@@ -154,7 +155,7 @@ static int queue_startable(struct mt_stream *s)
 
 static int queue_run(struct mt_op *op)
 {
-    if (!op->always && mt_failed())
+    if (!op->always && mt_fail_of(op->stream->device))
         return MT_OP_DONE;
     uint64_t outer = mt_event_set_op(op->ticket);
     int rc = op->run(op);
@@ -359,7 +360,7 @@ void mt_stream_wait(struct mt_stream *s)
 
 void mt_stream_drain(struct mt_stream *s)
 {
-    if (s == mt_stream_legacy()) { /* it stands for all blocking streams */
+    if (s->legacy) { /* it stands for all blocking streams */
         mt_stream_wait(s);
         return;
     }
@@ -373,25 +374,32 @@ void mt_stream_drain(struct mt_stream *s)
     pthread_mutex_unlock(&lock);
 }
 
-void mt_stream_wait_all(void)
+/* The oldest that has something from before, or NULL. */
+static struct mt_stream *queue_oldest(int device, uint64_t upto)
+{
+    struct mt_stream *s = active;
+    while (s && (s->first->ticket > upto || (device != MT_ALL_DEVICES && s->device != device)))
+        s = s->next_active;
+    return s;
+}
+
+void mt_stream_wait_all(int device)
 {
     pthread_mutex_lock(&lock);
     for (uint64_t upto = tickets; !closed;) {
-        struct mt_stream *s = active;
-        while (s && s->first->ticket > upto)
-            s = s->next_active;
+        struct mt_stream *s = queue_oldest(device, upto);
         if (!s)
             break;
         wait_one(s);
     }
-    mt_order_waited(NULL);
+    mt_order_waited_all(device);
     pthread_mutex_unlock(&lock);
 }
 
 int mt_stream_idle(struct mt_stream *s)
 {
     pthread_mutex_lock(&lock);
-    int idle = !s->first && !must_wait(s, s == mt_stream_legacy() ? tickets + 1 : 0);
+    int idle = !s->first && !must_wait(s, s->legacy ? tickets + 1 : 0);
     if (idle)
         mt_order_waited(s);
     pthread_mutex_unlock(&lock);

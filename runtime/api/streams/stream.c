@@ -14,9 +14,8 @@ static struct mt_map streams = MT_MAP_INIT;
 MT_FORK_TABLE(streams);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
-static struct mt_stream *legacy;
-static struct mt_stream *_Atomic legacy_of[MT_DEVICES_MAX]; /* GPUs but the first: each has one of its own */
-static _Thread_local struct mt_stream *own;
+static struct mt_stream *_Atomic legacy_of[MT_DEVICES_MAX]; /* each device has one of its own */
+static _Thread_local struct mt_stream *own; /* the last one used, with those of other devices behind it */
 static _Atomic uint64_t next_id = 1;
 
 static void thread_ends(void *stream)
@@ -25,7 +24,10 @@ static void thread_ends(void *stream)
     own = NULL;
     if (s->trace && mt_device_is_gpu() && mt_gpu())
         mt_gpu()->stream_ends(cudaStreamPerThread, s->trace);
-    mt_stream_remove(stream);
+    for (struct mt_stream *more; s; s = more) {
+        more = s->own_more;
+        mt_stream_remove(s);
+    }
 }
 
 static void stream_forked(void)
@@ -38,6 +40,7 @@ static struct mt_stream *stream_add(cudaStream_t handle, unsigned flags, int pri
     struct mt_stream *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
+    s->device = mt_device_current();
     s->lasting = lasting;
     s->handle = handle ? handle : (cudaStream_t)s;
     s->id = atomic_fetch_add(&next_id, 1);
@@ -53,33 +56,58 @@ static struct mt_stream *stream_add(cudaStream_t handle, unsigned flags, int pri
     return s;
 }
 
+/* 1, or 0: there is none for it, or another thread was faster. */
+static int stream_is_legacy(struct mt_stream *s, int device)
+{
+    struct mt_stream *none = NULL;
+    if (!s)
+        return 0;
+    s->legacy = 1;
+    return atomic_compare_exchange_strong(&legacy_of[device], &none, s);
+}
+
 static void stream_first(void)
 {
     pthread_key_create(&thread_key, thread_ends);
-    legacy = stream_add(cudaStreamLegacy, 0, 0, 1);
+    struct mt_stream *first = stream_add(cudaStreamLegacy, 0, 0, 1);
+    if (first)
+        first->device = 0;
+    stream_is_legacy(first, 0);
     pthread_atfork(NULL, NULL, stream_forked);
 }
 
-struct mt_stream *mt_stream_legacy(void)
+struct mt_stream *mt_stream_legacy(int device)
 {
     pthread_once(&once, stream_first);
-    return legacy;
+    return legacy_of[device];
 }
 
 static struct mt_stream *of_current_device(void)
 {
-    struct mt_stream *s, *none = NULL;
-    int device = 0;
-    if (!mt_device_is_gpu() || MT_NEXT(cudaGetDevice)(&device) || device <= 0 || device >= MT_DEVICES_MAX)
-        return legacy;
-    if ((s = legacy_of[device]))
-        return s;
-    if (!(s = mt_stream_add(NULL, 0, 0)))
-        return legacy;
-    if (atomic_compare_exchange_strong(&legacy_of[device], &none, s))
-        return s;
-    mt_stream_remove(s); /* another thread was faster */
-    return none;
+    int device = mt_device_current();
+    if (mt_device_is_gpu() && (MT_NEXT(cudaGetDevice)(&device) || device <= 0 || device >= MT_DEVICES_MAX))
+        device = 0;
+    if (legacy_of[device])
+        return legacy_of[device];
+    struct mt_stream *s = stream_add(NULL, 0, 0, 1);
+    if (!stream_is_legacy(s, device))
+        mt_stream_remove(s);
+    return legacy_of[device] ? legacy_of[device] : legacy_of[0];
+}
+
+/* The thread's own on the current device, which comes to the front; NULL: it has none yet. */
+static struct mt_stream *stream_own(void)
+{
+    struct mt_stream **at = &own;
+    while (*at && (*at)->device != mt_device_current())
+        at = &(*at)->own_more;
+    struct mt_stream *s = *at;
+    if (s && s != own) {
+        *at = s->own_more;
+        s->own_more = own;
+        own = s;
+    }
+    return s;
 }
 
 struct mt_stream *mt_stream_get(cudaStream_t handle)
@@ -89,11 +117,15 @@ struct mt_stream *mt_stream_get(cudaStream_t handle)
         return of_current_device();
     if (handle && handle != cudaStreamPerThread)
         return mt_map_get(&streams, handle);
-    if (!own) {
-        own = stream_add(NULL, cudaStreamDefault, 0, 1); /* blocking with respect to the legacy stream */
-        pthread_setspecific(thread_key, own);
+    if (!stream_own()) {
+        struct mt_stream *s =
+            stream_add(NULL, cudaStreamDefault, 0, 1); /* blocking: the legacy one's rules */
+        if (s)
+            s->own_more = own;
+        own = s ? s : own;
     }
-    return own;
+    pthread_setspecific(thread_key, own);
+    return stream_own();
 }
 
 struct mt_stream *mt_stream_add(cudaStream_t handle, unsigned flags, int priority)
@@ -109,21 +141,27 @@ void mt_stream_remove(struct mt_stream *s)
     mt_queue_let_go(s);
 }
 
+struct stream_search {
+    int device;
+    struct mt_stream *found;
+};
+
 static void find_made(void *stream, void *ctx)
 {
-    struct mt_stream *s = stream, **found = ctx;
-    if (!s->lasting)
-        *found = s;
+    struct mt_stream *s = stream;
+    struct stream_search *l = ctx;
+    if (!s->lasting && s->device == l->device)
+        l->found = s;
 }
 
-void mt_streams_reset(void)
+void mt_streams_reset(int device)
 {
-    struct mt_stream *s;
+    struct stream_search l;
     do {
-        s = NULL;
-        mt_map_each(&streams, find_made, &s);
-        mt_stream_remove(s);
-    } while (s);
+        l = (struct stream_search){device, NULL};
+        mt_map_each(&streams, find_made, &l);
+        mt_stream_remove(l.found);
+    } while (l.found);
 }
 
 void mt_stream_free(struct mt_stream *s)

@@ -4,10 +4,9 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdint.h>
+#include "base/devices.h"
 #include "order.h"
 #include "trace/trace.h"
-
-#define MT_DEVICES_MAX 64
 
 struct mt_op;
 struct mt_capture;
@@ -16,7 +15,10 @@ struct mt_stream {
     uint64_t id;
     unsigned flags;
     int priority;
+    int device;                   /* of the CPU device (base/devices.h) */
     int lasting;                  /* not made by the program: the legacy stream, a thread's own */
+    int legacy;                   /* it is its device's legacy stream */
+    struct mt_stream *own_more;   /* of a thread's own: that of another device */
     pthread_mutex_t launching;    /* held while the trace is opened */
     struct mt_trace *trace;       /* from the first traced launch on */
     struct mt_capture *capture;   /* while it is captured; this and the next two belong to capture.c */
@@ -37,14 +39,15 @@ struct mt_stream {
  * default stream (or, in per-thread mode, the thread's), cudaStreamPerThread the thread's own. NULL:
  * no such stream. */
 struct mt_stream *mt_stream_get(cudaStream_t handle);
-/* The legacy default stream. */
-struct mt_stream *mt_stream_legacy(void);
-/* Makes a stream known; handle NULL: the CPU device's, the stream is its own handle. NULL: out of memory. */
+/* The legacy default stream of a device; NULL: it has had nothing to do. */
+struct mt_stream *mt_stream_legacy(int device);
+/* Makes a stream of the current device known; handle NULL: the CPU device's, the stream is its own handle.
+ * NULL: out of memory. */
 struct mt_stream *mt_stream_add(cudaStream_t handle, unsigned flags, int priority);
 /* Forgets it. When what is in it has been done, its trace is closed and it is freed. */
 void mt_stream_remove(struct mt_stream *s);
-/* cudaDeviceReset: those that the program made are not streams any more. */
-void mt_streams_reset(void);
+/* cudaDeviceReset: those that the program made there are not streams any more. */
+void mt_streams_reset(int device);
 /* For queue.c: nothing refers to it any more. */
 void mt_stream_free(struct mt_stream *s);
 /* Its trace; opened on first use, which may wait for a FIFO's reader. */
@@ -61,8 +64,9 @@ void mt_stream_wait(struct mt_stream *s);
 void mt_stream_drain(struct mt_stream *s);
 /* 1 when nothing is pending on it. */
 int mt_stream_idle(struct mt_stream *s);
-/* Waits until what is in any stream now is done. */
-void mt_stream_wait_all(void);
+/* Waits until what is in any stream of the device (MT_ALL_DEVICES: of all) now is done. */
+#define MT_ALL_DEVICES (-1)
+void mt_stream_wait_all(int device);
 /* The process ends: waits for what is in the streams as long as it makes progress. What is dropped then is
  * said, and its traces count as incomplete. */
 void mt_stream_finish(void);

@@ -2,6 +2,7 @@
  * device is reset. */
 #include "error.h"
 #include "api/entry.h"
+#include "base/devices.h"
 #include "base/report.h"
 #include <ctype.h>
 #include <pthread.h>
@@ -11,7 +12,7 @@
 
 static _Thread_local cudaError_t last;
 static _Thread_local int launched;
-static _Atomic int sticky, later;
+static _Atomic int sticky[MT_DEVICES_MAX], later[MT_DEVICES_MAX]; /* by device */
 
 cudaError_t mt_fail(cudaError_t e)
 {
@@ -20,21 +21,27 @@ cudaError_t mt_fail(cudaError_t e)
     return e;
 }
 
-void mt_fail_sticky(cudaError_t e)
+void mt_fail_sticky(int device, cudaError_t e)
 {
     int none = 0;
-    atomic_compare_exchange_strong(&sticky, &none, (int)e);
+    atomic_compare_exchange_strong(&sticky[device], &none, (int)e);
 }
 
-void mt_fail_later(cudaError_t e)
+void mt_fail_later(int device, cudaError_t e)
 {
-    later = (int)e;
+    later[device] = (int)e;
+}
+
+cudaError_t mt_fail_of(int device)
+{
+    return (cudaError_t)sticky[device];
 }
 
 cudaError_t mt_failed(void)
 {
-    launched |= sticky != cudaSuccess;
-    return mt_fail((cudaError_t)sticky);
+    cudaError_t e = mt_fail_of(mt_device_current());
+    launched |= e != cudaSuccess;
+    return mt_fail(e);
 }
 
 cudaError_t mt_failed_sync(void)
@@ -42,7 +49,7 @@ cudaError_t mt_failed_sync(void)
     cudaError_t e = mt_failed();
     if (e)
         return e;
-    e = (cudaError_t)atomic_exchange(&later, 0);
+    e = (cudaError_t)atomic_exchange(&later[mt_device_current()], 0);
     launched |= e != cudaSuccess;
     return mt_fail(e);
 }
@@ -54,21 +61,21 @@ int mt_fail_launched(void)
     return was;
 }
 
-void mt_fail_reset(void)
+void mt_fail_reset(int device)
 {
-    sticky = later = 0;
+    sticky[device] = later[device] = 0;
 }
 
 cudaError_t impl_cudaGetLastError(void)
 {
-    cudaError_t e = last ? last : (cudaError_t)sticky;
+    cudaError_t e = last ? last : mt_fail_of(mt_device_current());
     last = cudaSuccess;
     return e;
 }
 
 cudaError_t impl_cudaPeekAtLastError(void)
 {
-    return last ? last : (cudaError_t)sticky;
+    return last ? last : mt_fail_of(mt_device_current());
 }
 
 int mt_error_hold(void)

@@ -6,18 +6,21 @@
 
 /* Keeps `e` as the thread's last error (cudaSuccess changes nothing) and returns it. */
 cudaError_t mt_fail(cudaError_t e);
-/* A kernel went wrong: every later call returns `e` until cudaDeviceReset. */
-void mt_fail_sticky(cudaError_t e);
-/* A launch failed without harm: the next synchronising call returns `e`, once. */
-void mt_fail_later(cudaError_t e);
-/* Error left by kernels (and made the thread's last error), or cudaSuccess. Every call on the device starts
- * with it. */
+/* A kernel of `device` went wrong: every later call returns `e` where that is current, until cudaDeviceReset.
+ */
+void mt_fail_sticky(int device, cudaError_t e);
+/* A launch failed without harm: the next synchronising call there returns `e`, once. */
+void mt_fail_later(int device, cudaError_t e);
+/* The error that lasts. */
+cudaError_t mt_fail_of(int device);
+/* Error left by kernels of the current device (and made the thread's last error), or cudaSuccess. Every call
+ * on the device starts with it. */
 cudaError_t mt_failed(void);
 /* The same for synchronising calls, which also take what mt_fail_later left. */
 cudaError_t mt_failed_sync(void);
 /* 1: a launch's error has been returned to this thread since the last time that this was asked. */
 int mt_fail_launched(void);
-void mt_fail_reset(void);
+void mt_fail_reset(int device);
 
 #define MT_RETURN_IF_FAILED()                                                                                \
     do {                                                                                                     \

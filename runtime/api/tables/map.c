@@ -62,14 +62,6 @@ void *mt_map_take(struct mt_map *m, const void *key)
     return value;
 }
 
-void *mt_map_any(struct mt_map *m)
-{
-    pthread_rwlock_rdlock(&m->lock);
-    void *value = m->nodes ? m->nodes->value : NULL;
-    pthread_rwlock_unlock(&m->lock);
-    return value;
-}
-
 void mt_map_drop(struct mt_map *m, const void *key, const void *value)
 {
     struct mt_map_node *n;

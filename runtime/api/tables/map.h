@@ -17,7 +17,6 @@ void *mt_map_get(struct mt_map *m, const void *key); /* NULL: absent */
 void *mt_map_take(struct mt_map *m, const void *key);
 /* Removes the entry if its value is this one. */
 void mt_map_drop(struct mt_map *m, const void *key, const void *value);
-void *mt_map_any(struct mt_map *m); /* NULL: it is empty */
 /* Calls f for each value while the map is locked for reading. */
 void mt_map_each(struct mt_map *m, void (*f)(void *value, void *ctx), void *ctx);
 #endif

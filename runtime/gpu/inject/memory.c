@@ -29,7 +29,7 @@ static const char *memory_kind(const Sanitizer_ResourceMemoryData *m)
 static void memory_add(const Sanitizer_ResourceMemoryData *m, const char *kind)
 {
     if (!memory_is_mapping(m))
-        mt_object_add(memory_at(m->address), m->size, kind, mt_host_site_take());
+        mt_object_add(memory_at(m->address), m->size, kind, -1, mt_host_site_take());
 }
 
 static void memory_gone(const void *p)
@@ -51,7 +51,7 @@ void mt_inject_freed(uint64_t address)
 static void memory_array(Sanitizer_CallbackId cbid, const Sanitizer_ResourceArrayData *a)
 {
     if (cbid == SANITIZER_CBID_RESOURCE_ARRAY_CREATED)
-        mt_object_add(a->hArray, 0, "array", mt_host_site_take());
+        mt_object_add(a->hArray, 0, "array", -1, mt_host_site_take());
     else
         memory_gone(a->hArray);
 }
