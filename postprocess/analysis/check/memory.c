@@ -467,10 +467,12 @@ static int memory_use(struct mt_check_memory *m, enum mt_finding_kind kind, cons
     return mt_findings_add(m->findings, &f);
 }
 
-/* The C library's own: nothing that the program could mend. */
+/* The C and C++ libraries' own, as libstdc++'s pool for exceptions is, which a function without a name makes:
+ * nothing that the program could mend. */
 static int memory_is_foreign(const struct mt_alloc_event *a)
 {
-    return memory_is_heap(a) && (a->runtime || (!*a->file && !a->ip));
+    int pool = !*a->file && strncmp(a->at, "libstdc++.so", 12) == 0 && !strchr(a->at, ':');
+    return memory_is_heap(a) && (a->runtime || pool || (!*a->file && !a->ip));
 }
 
 static int memory_is_owned(const struct mt_alloc_event *a)

@@ -313,7 +313,7 @@ int mt_versus_moved(const struct mt_versus_row *r, enum mt_figure f)
     return change == 0 ? 0 : change <= -least ? -1 : change >= least;
 }
 
-static double versus_part_moved(const struct mt_versus_row *all, const struct mt_versus_row *r)
+double mt_versus_share(const struct mt_versus_row *all, const struct mt_versus_row *r)
 {
     double most = 0;
     for (int f = 0; f < MT_FIGURES; f++) {
@@ -394,7 +394,7 @@ int mt_versus_make(struct mt_versus *p, const struct mt_run_side *a, const struc
     if (versus_kernels(p, a, b) != 0)
         return -1;
     for (size_t i = 0; i < p->count; i++)
-        p->kernels[i].change = versus_part_moved(&p->all, &p->kernels[i].row);
+        p->kernels[i].change = mt_versus_share(&p->all, &p->kernels[i].row);
     if (p->count)
         qsort(p->kernels, p->count, sizeof *p->kernels, versus_order_kernels);
     for (size_t i = 0; i < p->count; i++) {

@@ -49,4 +49,6 @@ int mt_versus_both(const struct mt_versus_row *r, enum mt_figure f);
  * that says that something changed: these are the judged ones, and bytes. What a run does not have at all is
  * 0. */
 int mt_versus_moved(const struct mt_versus_row *r, enum mt_figure f);
+/* The most that the row has of the larger run's sum (`all`) of a figure that moved: 0 to 1. */
+double mt_versus_share(const struct mt_versus_row *all, const struct mt_versus_row *r);
 #endif

@@ -3,6 +3,7 @@
 #include "locality_text.h"
 #include "output/rows/sorted.h"
 #include "table.h"
+#include "words.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +58,7 @@ static void comm_text_end(struct mt_table *t, const struct mt_comm *c, uint32_t 
         mt_table_text(t, c->options.host ? mt_comm_location_name(c, h->place) : "-");
     } else {
         mt_table_u64(t, c->actors[id].launch);
-        mt_table_text(t, mt_cta_key(key, mt_cta_order(c->actors[id].cta)));
+        mt_table_text(t, mt_words_cta(key, mt_cta_order(c->actors[id].cta)));
     }
 }
 
@@ -81,7 +82,8 @@ static void comm_text_row(struct mt_table *t, const struct mt_comm *c, const str
     comm_text_end(t, c, x->dst);
     mt_table_u64(t, x->size);
     mt_table_u64(t, x->count);
-    mt_table_text(t, mt_transfer_unordered(c, x) ? "unordered" : "");
+    int known = c->options.threads > 1; /* the order is the one that happened */
+    mt_table_text(t, !known && mt_transfer_unordered(c, x) ? "unordered" : "");
 }
 
 static int comm_text_ctas(FILE *f, const struct mt_comm *c, size_t rows)

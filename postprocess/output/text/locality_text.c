@@ -5,6 +5,7 @@
 #include "output/rows/sorted.h"
 #include "numbers.h"
 #include "table.h"
+#include "words.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -333,13 +334,14 @@ static int conflict_order(const void *a, const void *b)
 static void side_text(struct mt_table *t, const struct mt_sites *sites, uint32_t side)
 {
     uint32_t line = mt_side_line(side);
-    mt_table_say(t, "%s %s", mt_access_types[mt_side_type(side)],
+    mt_table_say(t, "%s %s", mt_words_type(mt_side_type(side)),
                  line ? mt_location_short(sites->lines.names[line]) : "?");
 }
 
 static void cta_text(struct mt_table *t, uint64_t cta)
 {
-    mt_table_say(t, "%" PRIu64 ",%" PRIu64 ",%" PRIu64, cta >> 32, cta >> 16 & 0xffff, cta & 0xffff);
+    char key[64];
+    mt_table_text(t, mt_words_cta(key, mt_cta_order(cta)));
 }
 
 int mt_conflicts_text(FILE *f, const struct mt_comm_result *result, size_t rows)
@@ -440,7 +442,7 @@ int mt_bounces_text(FILE *f, const struct mt_comm_result *result, size_t rows)
         mt_table_text(&t, mt_alloc_label(label, m, b->alloc));
         for (int k = 0; k < 2; k++)
             mt_table_text(&t, mt_location_short(sites->lines.names[b->line[k]]));
-        mt_table_text(&t, mt_access_types[b->type]);
+        mt_table_text(&t, mt_words_type(b->type));
         mt_table_u64(&t, b->times);
         mt_table_u64(&t, b->same);
         mt_table_u64(&t, b->times - b->same);

@@ -345,7 +345,7 @@ static void summary_conflicts(struct summary *s)
         uint32_t line = mt_side_line(top->side[i]);
         snprintf(side[i].text, sizeof side[i].text, "%.250s%s%s",
                  line ? mt_location_short(s->r->sites->lines.names[line]) : "", line ? " " : "",
-                 mt_access_types[mt_side_type(top->side[i])]);
+                 mt_words_type(mt_side_type(top->side[i])));
     }
     if (list && x->count) {
         char *kernel = mt_kernel_short(top->kernel);
@@ -357,6 +357,13 @@ static void summary_conflicts(struct summary *s)
         free(kernel);
     }
     free(list);
+}
+
+/* A quarter of what a line fetches is not used, and it is more than a handful of cache lines. */
+static int summary_wasteful(const struct mt_miss *m)
+{
+    enum { FEW = 64 };
+    return m->misses >= FEW && m->fetched - m->used >= m->fetched / 4;
 }
 
 /* The line that fetches most in vain, if that is worth a word. */
@@ -373,7 +380,7 @@ static void summary_misses(struct summary *s)
         if (!top || list[i].fetched - list[i].used > top->fetched - top->used)
             top = &list[i];
     }
-    if (top && misses)
+    if (top && misses && summary_wasteful(top))
         summary_say(
             s, misses > accesses / 50 && top->used < top->fetched / 2,
             "Caches of %s miss %s of %s; most is fetched in vain by %s: %s of its accesses miss, %s used of "
@@ -383,6 +390,10 @@ static void summary_misses(struct summary *s)
             mt_location_short(s->r->sites->lines.names[top->line]),
             mt_number_percent(top->misses, top->accesses).text,
             mt_number_percent(top->used, top->fetched).text);
+    else if (misses)
+        summary_say(s, 0, "Caches of %s miss %s of %s.", mt_number_bytes(x->options.cache_bytes).text,
+                    mt_number_percent(misses, accesses).text,
+                    mt_number_many(accesses, "access", "accesses").text);
     free(list);
 }
 

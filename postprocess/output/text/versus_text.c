@@ -284,7 +284,7 @@ static int versus_part_table(FILE *f, const struct mt_versus *p, enum mt_side_by
     for (size_t i = 0; i < p->count; i++)
         for (size_t k = 0; k < p->kernels[i].count[by]; k++) {
             const struct mt_versus_row *r = &p->kernels[i].part[by][k];
-            mt_table_row(&t, 0);
+            mt_table_row(&t, (uint64_t)(mt_versus_share(&p->all, r) * 1e9)); /* what changed most first */
             versus_name(&t, r->a ? mt_location_short(r->a->place) : NULL,
                         r->b ? mt_location_short(r->b->place) : NULL);
             versus_kernel_name(&t, &p->kernels[i].row);

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "words.h"
 #include "memtrace/grow.h"
+#include "memtrace/record.h"
+#include "output/rows/names.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,4 +69,14 @@ const char *mt_words(const char *text)
     }
     said[nsaid++] = (struct said){copy, words};
     return words;
+}
+
+const char *mt_words_type(unsigned type)
+{
+    return of_threads && type == MT_ATOMIC ? "update" : mt_access_types[type];
+}
+
+const char *mt_words_cta(char *out, uint64_t order)
+{
+    return of_threads ? mt_key_u64(out, order & 0xffffffff) : mt_cta_key(out, order);
 }

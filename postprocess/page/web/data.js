@@ -13,6 +13,9 @@ function say(text) {
   return out;
 }
 
+// An access of a host program that reads and writes, with LOCK or without, is an update.
+function typeWord(type) { return ofThreads && type === "atomic" ? "update" : type; }
+
 // Numbers as LEB128 in base64, one after another.
 function unpacker(text) {
   const bytes = atob(text || "");

@@ -74,8 +74,11 @@ function glanceSharing() {
 }
 function glanceMisses() {
   const m = data.misses, rows = m ? m.lines : [], top = largest(rows, (r) => r.fetched - r.used), misses = d3.sum(rows, (r) => r.misses), accesses = d3.sum(rows, (r) => r.accesses);
-  return top && misses ? glanceItem("misses", "misses", misses > accesses / 50 && top.used < top.fetched / 2, "Caches of ", bytes(m.bytes), " miss ", percent(misses, accesses), " of ", many(accesses, "access", "accesses"), "; most is fetched in vain by ", code(baseName(top.line), top.line), ": ",
-    percent(top.misses, top.accesses), " of its accesses miss, ", percent(top.used, top.fetched), " used of what they fetch.") : null;
+  if (!misses) return null;
+  const start = ["Caches of ", bytes(m.bytes), " miss ", percent(misses, accesses), " of ", many(accesses, "access", "accesses")];
+  if (top.misses < 64 || top.fetched - top.used < top.fetched / 4) return glanceItem("misses", "misses", false, ...start, ".");
+  return glanceItem("misses", "misses", misses > accesses / 50 && top.used < top.fetched / 2, ...start, "; most is fetched in vain by ", code(baseName(top.line), top.line), ": ",
+    percent(top.misses, top.accesses), " of its accesses miss, ", percent(top.used, top.fetched), " used of what they fetch.");
 }
 function glanceGrowing() {
   const top = ofThreads ? largest(allocations.filter((a) => a.kind === "realloc" && a.like >= 16), (a) => a.bytes) : null;
@@ -134,7 +137,7 @@ function glancePlacement() {
   return glanceItem("placement", "placement", false, "Over ", many(p.devices, "device"), ", ", cross ? percent(cross, p.load) : "none", " of the communication would cross with the best placement tried, ", placementNames[best] || best, ".");
 }
 function glanceNothing() {
-  return glanceItem("nothing", "timeline", false, launches.length ? say("No access of the traced launches ") + (shared ? "to global memory " : "") + "was recorded: their kernels touch no global memory, or filters left nothing." : say("No launch is in this trace, or filters left none."));
+  return glanceItem("nothing", "timeline", false, launches.length ? say("No access of the traced launches ") + (shared ? "to global memory " : "") + say("was recorded: their kernels touch no global memory") + ", or filters left nothing." : say("No launch is in this trace, or filters left none."));
 }
 // What no panel shows: made of the findings of memtrace check.
 function glanceFindings() { return (data.findings || []).map(([look, text]) => glanceItem("finding", "", !!look, text)); }

@@ -1,5 +1,5 @@
 // The stride graph: a node is a kind of access (buffer, stride, type), an edge says how often one followed another.
-const typeNames = ["load", "store", "atomic", "unknown"];
+const typeNames = ["load", "store", typeWord("atomic"), "unknown"];
 
 function graphModel(g, most) {
   const nodes = rowsOf(g.nodes).slice(0, most).map((r, i) => Object.assign(r, {id: i, all: g.accesses}));

@@ -42,6 +42,7 @@ const panels = {};
 // Panels that say nothing of a host program, and the words of the page's own text.
 function fitThreads() {
   if (!ofThreads) return;
+  document.getElementById("plots-title").textContent = "Caches";
   document.getElementById("timeline").remove();
   document.querySelector("dl.terms").remove();
   document.querySelector("footer details").remove();

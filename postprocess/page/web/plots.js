@@ -172,8 +172,8 @@ function conflictRows() {
   for (const kernel in data.conflicts)
     for (const step in data.conflicts[kernel])
       for (const c of data.conflicts[kernel][step])
-        rows.push({kernel, step: +step, lineA: c.a.line, lineB: c.b.line, a: (c.a.line ? baseName(c.a.line) + " " : "") + c.a.type, b: (c.b.line ? baseName(c.b.line) + " " : "") + c.b.type, bytes: c.bytes,
-          address: c.address, allocation: c.allocation || "–", ctas: c.ctas.map((k) => k.join(",")).join(" and ")});
+        rows.push({kernel, step: +step, lineA: c.a.line, lineB: c.b.line, a: (c.a.line ? baseName(c.a.line) + " " : "") + typeWord(c.a.type), b: (c.b.line ? baseName(c.b.line) + " " : "") + typeWord(c.b.type), bytes: c.bytes,
+          address: c.address, allocation: c.allocation || "–", ctas: c.ctas.map((k) => ofThreads ? k[0] : k.join(",")).join(" and ")});
   return rows;
 }
 function conflictsBlock() {
@@ -236,7 +236,7 @@ function missesBlock() {
 
 // ---- lines that go to and fro between threads ----
 function bounceRows() {
-  return (data.bounces || []).map((b) => Object.assign({other: b.times - b.same, first: "thread " + b.from_thread + " → " + b.to_thread}, b));
+  return (data.bounces || []).map((b) => Object.assign({other: b.times - b.same, first: "thread " + b.from_thread + " → " + b.to_thread}, b, {type: typeWord(b.type)}));
 }
 function bouncesBlock() {
   if (!data.bounces) return null;

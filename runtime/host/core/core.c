@@ -126,6 +126,7 @@ void mt_core_stop(int killed)
     if (sum.left && !mt_g.o->container)
         mt_plat_report("%llu accesses of libraries' code were left out; --library=all keeps them",
                        (unsigned long long)sum.left);
+    mt_core_library_unmet();
     if (sum.lost && !mt_g.incomplete) /* else the reason was said */
         mt_plat_report("%llu accesses could not be recorded: the trace is incomplete",
                        (unsigned long long)sum.lost);

@@ -295,6 +295,10 @@ void mt_core_brk(struct mt_core_thread *t, uint64_t old_break, uint64_t new_brea
 
 /* How much of the code of this file ("": of no file) is recorded. program: it is the program's own. */
 enum mt_core_code mt_core_code(const char *path, int program);
+/* The code that --library's word stands for; -1: it is a name. */
+int mt_core_code_word(const char *word);
+/* Says which of --library's names were no file's. */
+void mt_core_library_unmet(void);
 /* 1 if what this function of this file allocates is the C runtime's own (buffers of FILE, not strdup's). */
 int mt_core_code_keeps(const char *path, const char *function);
 /* The block at base is such a one: it does not count as the program's data. */

@@ -54,18 +54,35 @@ static unsigned library_row(const char *path)
     return RUNTIME;
 }
 
+static int asked;    /* for a library's file: this engine has --library */
+static uint64_t met; /* a bit for each of --library's first 64: a file has that name */
+
 static int library_named(const char *path)
 {
     const struct mt_core_list *l = &mt_g.o->library;
+    int named = 0;
     for (unsigned i = 0; i < l->count; i++)
-        if (!strncmp(library_file(path), l->item[i], strlen(l->item[i])))
-            return 1;
-    return 0;
+        if (!strncmp(library_file(path), l->item[i], strlen(l->item[i]))) {
+            named = 1;
+            __atomic_fetch_or(&met, 1ull << i % 64, __ATOMIC_RELAXED);
+        }
+    return named;
+}
+
+void mt_core_library_unmet(void)
+{
+    const struct mt_core_list *l = &mt_g.o->library;
+    for (unsigned i = 0; asked && i < l->count && i < 64; i++)
+        if (!(met >> i & 1) && mt_core_code_word(l->item[i]) < 0)
+            mt_plat_report("--library=%s: no code of a file whose name begins so was run", l->item[i]);
 }
 
 enum mt_core_code mt_core_code(const char *path, int program)
 {
-    if (program || library_named(path))
+    if (program)
+        return MT_CODE_ALL;
+    asked = 1;
+    if (library_named(path))
         return MT_CODE_ALL;
     unsigned row = mt_g.o->others == MT_CODE_DATA ? library_row(path) : RUNTIME;
     return row < RUNTIME ? runtime[row].code : mt_g.o->others == MT_CODE_DATA ? MT_CODE_ALL : mt_g.o->others;

@@ -144,15 +144,24 @@ static int takes_next(const struct option *d, const char *next)
     return next && (d->kind != SWITCH || !strcmp(next, "0") || !strcmp(next, "1"));
 }
 
-static void options_others(struct mt_core_options *o)
+int mt_core_code_word(const char *word)
 {
     static const char *const words[] = {
         [MT_CODE_NONE] = "none", [MT_CODE_DATA] = "data", [MT_CODE_ALL] = "all"};
+    for (int k = MT_CODE_NONE; k <= MT_CODE_ALL; k++)
+        if (!strcmp(word, words[k]))
+            return k;
+    return -1;
+}
+
+static void options_others(struct mt_core_options *o)
+{
     o->others = o->own || o->library.count ? MT_CODE_NONE : MT_CODE_ALL;
-    for (unsigned i = 0; i < o->library.count; i++)
-        for (unsigned k = MT_CODE_NONE; k <= MT_CODE_ALL; k++)
-            if (!strcmp(o->library.item[i], words[k]))
-                o->others = (enum mt_core_code)k;
+    for (unsigned i = 0; i < o->library.count; i++) {
+        int code = mt_core_code_word(o->library.item[i]);
+        if (code >= 0)
+            o->others = (enum mt_core_code)code;
+    }
 }
 
 static int options_parse(struct mt_core_options *o, int argc, char *const *argv, char *why, unsigned size)
