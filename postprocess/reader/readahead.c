@@ -3,7 +3,7 @@
 #include "reader/base/internal.h"
 #include "reader/base/thread.h"
 
-enum { SLOTS = 8, SLOT_RECORDS = 1 << 14, HELD = 2 };
+enum { SLOTS = 16, SLOT_RECORDS = 1 << 14, HELD = 2, LARGE = 1 << 10 };
 
 struct slot {
     struct mt_item item;
@@ -65,8 +65,9 @@ static void *reader_thread(void *arg)
         if (a->merges)
             put_together(s);
         pthread_mutex_lock(&a->lock);
-        a->head++;
-        pthread_cond_signal(&a->filled);
+        a->head++; /* small items (between allocations of a host program) are not worth a switch each */
+        if (rc <= 0 || s->item.count >= LARGE || a->head - a->tail > SLOTS / 2)
+            pthread_cond_signal(&a->filled);
         pthread_mutex_unlock(&a->lock);
     }
     return NULL;

@@ -5,6 +5,8 @@
 #include "reader/base/thread.h"
 #include <stdlib.h>
 
+enum { WORTH = 64 }; /* runs, of which a member is worth waking */
+
 struct mt_crew {
     struct mt_locality *more;
     pthread_mutex_t lock;
@@ -85,7 +87,8 @@ void mt_crew_begin(struct mt_crew *c, const struct mt_run_launch *launch, const 
     c->runs = runs;
     c->nruns = n;
     c->taken = c->ended = 0;
-    pthread_cond_broadcast(&c->begun);
+    if (n >= WORTH) /* else mt_crew_wait does it all, before anyone would be awake */
+        pthread_cond_broadcast(&c->begun);
     pthread_mutex_unlock(&c->lock);
 }
 
