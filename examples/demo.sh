@@ -7,14 +7,14 @@ build=$(realpath "$1")
 mkdir -p "$2"
 out=$(realpath "$2")
 here=$(dirname "$(realpath "$0")")
-examples="vector_add matrix_multiply stencil_1d stencil_2d reduction histogram producer_consumer device_calls templated memcpy_forms"
+examples="vector_add matrix_multiply stencil_1d stencil_2d reduction histogram producer_consumer device_calls templated memcpy_forms halo_exchange"
 export PYTHONDONTWRITEBYTECODE=1
 
 # The page comes from a second run with a compact trace, which tells lines and lanes, too.
 report() { # folder, program and its arguments
     mkdir -p "$1/compact"
     env -u MEMTRACE_PATTERN -u MEMTRACE_ENABLE MEMTRACE_FORMAT=compact MEMTRACE_DIR="$1/compact" MEMTRACE_DEVICE=cpu \
-        "${@:2}" && "$build/bin/mt-report" "$1"/compact/MemTrace-pipe-* -o "$1/report.html"
+        "${@:2}" && "$build/bin/mt-report" $links "$1"/compact/MemTrace-pipe-* -o "$1/report.html"
 }
 
 # One example: compile, run, extract. Words of a step that fails are shown.
@@ -22,10 +22,11 @@ one() {
     name=$1 folder=$out/$1
     rm -rf "$folder"
     mkdir -p "$folder"
-    arguments= sections=KCV,KDV,CCV,CDV,SCV,SDV,transfers,senders,addresses
+    arguments= links= sections=KCV,KDV,CCV,CDV,SCV,SDV,transfers,senders,addresses
     case $name in
     stencil_1d) arguments="5 64 4" ;;
     producer_consumer) arguments="4 64 2" ;;
+    halo_exchange) export MEMTRACE_CPU_DEVICES=4 links=--topology=dgx-1 ;;
     # 4 million records: without the list of every operation on every address.
     matrix_multiply) sections=KCV,KDV,CCV,CDV,SCV,SDV,transfers,senders ;;
     esac

@@ -24,6 +24,7 @@ mt_report_\name\()_end:
     .incbin "overview.js"
     .incbin "timeline.js"
     .incbin "matrix.js"
+    .incbin "devices.js"
     .incbin "volumes.js"
     .incbin "buffers.js"
     .incbin "graph.js"

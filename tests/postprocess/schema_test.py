@@ -149,7 +149,7 @@ def main():
             [os.path.join(BIN, "mt-extract"), "--format=text", "-s", "transfers", "--no-companion", sampled(folder)], capture_output=True, text=True).stdout
         check(validator, out)
         check(validator, extract("-s", "all,more", threads(folder)))
-        several = extract("-s", "all,more", devices(folder))
+        several = extract("-s", "all,more", "--topology=pcie", devices(folder))
         check(validator, several)
         got = sorted((r["by"], r["from"], r["to"], r["bytes"], r["superstep"]) for r in several["devices"])
         assert got == [("copy", "0", "1", 16, None), ("load", "0", "1", 4, 0), ("store", "1", "1", 8, 0)], got

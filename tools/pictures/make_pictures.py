@@ -21,6 +21,7 @@ PICTURES = [
     ("report-strides", "stencil_2d/report", True, 1000, "document.querySelector('#strides [data-value=lane_graph]').click()", "#strides"),
     ("report-caches", "histogram/report", False, 1100, "", "#plots"),
     ("report-lines", "histogram/report", False, 1000, "", "#lines"),
+    ("report-devices", "halo_exchange/report", False, 1000, "", "#devices"),
     ("report-tables", "memcpy_forms/report", True, 1000, "document.querySelector('[data-table=Launches]').click()", "#tables"),
     ("report-shared", "tutorial/report", False, 1000, "", "#shared"),
     ("report-versus", "tutorial/both", False, 1240, "", None),

@@ -38,6 +38,8 @@ struct mt_placement {
     uint16_t *device[MT_PLACE_POLICIES]; /* by node */
     uint64_t load, cross[MT_PLACE_POLICIES];
     uint64_t *traffic[MT_PLACE_POLICIES]; /* [from * devices + to] */
+    int ran_known;                        /* the run had several devices */
+    uint64_t ran; /* what crossed as it ran; mt_placement_init clears it, its user adds */
     /* of these that cross, each byte once for each launch and device that reads it: the first time */
     int distinct_known;
     uint64_t distinct[MT_PLACE_POLICIES], *distinct_traffic[MT_PLACE_POLICIES];

@@ -3,6 +3,7 @@
 #include "locality_run.h"
 #include "analysis/base/order.h"
 #include "analysis/comm/shadow.h"
+#include "memtrace/grow.h"
 #include "output/text/locality_text.h"
 #include "reader/base/text.h"
 #include <errno.h>
@@ -72,6 +73,7 @@ static int locality_run_cache(struct mt_run_options *o, const char *value)
 int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value)
 {
     unsigned long n;
+    char why[200];
     int bits = locality_run_exponent(value);
     switch (option) {
     case MT_OPT_LINE_SIZE:
@@ -92,6 +94,10 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
             return mt_cli_usage("--devices is a number from 1 to %d, not '%s'", MT_PLACE_MOST_DEVICES, value);
         x->devices = (unsigned)n;
         return 0;
+    case MT_OPT_TOPOLOGY:
+        return mt_topology_read(&x->topology, value, MT_TOPOLOGY_DEVICES, why, sizeof why) == 0
+                   ? 0
+                   : mt_cli_usage("--topology=%s: %s", value, why);
     default:
         if (!mt_cli_number(value, 0, 1000000, &n))
             return mt_cli_usage("--top is a number up to 1000000, not '%s'", value);
@@ -154,9 +160,21 @@ static int locality_run_feed(struct mt_locality_run *x, const struct mt_run_laun
     return 0;
 }
 
+/* For the placement; without memory, what ran is not known. */
+static void locality_run_device(struct mt_locality_run *x, const struct mt_item *item, int64_t device)
+{
+    if (device < 0 || item->superstep >= UINT32_MAX ||
+        mt_grow(&x->ran, &x->ran_room, item->superstep + 1, sizeof *x->ran) != 0)
+        return;
+    while (x->nran <= item->superstep)
+        x->ran[x->nran++] = -1;
+    x->ran[item->superstep] = device;
+}
+
 struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const struct mt_item *item,
                                             int selected)
 {
+    locality_run_device(x, item, item->launch ? item->launch->device : -1);
     return (struct mt_run_launch){.superstep = item->superstep,
                                   .kernel = item->kernel,
                                   .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
@@ -248,6 +266,12 @@ static int add_launch(struct mt_placement *p, const struct mt_comm *c, const str
     return rc;
 }
 
+/* Of a launch; -1: not known, or there is one. */
+static int64_t locality_run_ran(const struct mt_locality_run *x, uint64_t launch)
+{
+    return launch < x->nran ? x->ran[launch] : -1;
+}
+
 static int locality_run_place(struct mt_locality_run *x, const struct mt_comm *c)
 {
     struct mt_placement *p = &x->placement;
@@ -259,7 +283,11 @@ static int locality_run_place(struct mt_locality_run *x, const struct mt_comm *c
         const struct mt_transfer *t = &c->transfers[i];
         if (!((t->src | t->dst) & MT_ENTRY_HOST))
             rc = mt_placement_edge(p, node[t->src], node[t->dst], t->size);
+        if (rc == 0 && !((t->src | t->dst) & MT_ENTRY_HOST) &&
+            locality_run_ran(x, c->actors[t->src].launch) != locality_run_ran(x, c->actors[t->dst].launch))
+            p->ran += t->size;
     }
+    p->ran_known = x->nran != 0;
     rc = rc ? rc : mt_placement_solve(p);
     if (rc == 0 && c->options.readers && !c->readers.lost)
         rc = mt_placement_distinct(p, c->readers.sets, c->readers.n, node);
@@ -364,10 +392,18 @@ void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct
         }
 }
 
+const struct mt_topology *mt_locality_run_topology(const struct mt_locality_run *x)
+{
+    return x->topology.devices ? &x->topology : NULL;
+}
+
 struct mt_comm_result mt_locality_run_result(const struct mt_locality_run *x)
 {
-    return (struct mt_comm_result){
-        .source = x->source, .ninputs = x->ninputs, .locality = &x->more, .sites = &x->sites};
+    return (struct mt_comm_result){.source = x->source,
+                                   .ninputs = x->ninputs,
+                                   .locality = &x->more,
+                                   .sites = &x->sites,
+                                   .topology = mt_locality_run_topology(x)};
 }
 
 const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x)
@@ -399,6 +435,7 @@ void mt_locality_run_free(struct mt_locality_run *x)
     free(x->tables);
     free(x->known);
     mt_placement_free(&x->placement);
+    free(x->ran);
 }
 
 void mt_locality_run_drop(struct mt_locality_run *x)
@@ -411,12 +448,14 @@ void mt_locality_run_again(struct mt_locality_run *x)
 {
     const struct mt_locality_options options = x->options;
     const unsigned devices = x->devices;
+    const struct mt_topology topology = x->topology;
     const int quiet = x->quiet;
     const size_t rows = x->rows;
     mt_locality_run_free(x);
     mt_locality_run_init(x);
     x->options = options;
     x->devices = devices;
+    x->topology = topology;
     x->quiet = quiet;
     x->rows = rows;
 }

@@ -10,14 +10,16 @@
 #include "output/text/gaps.h"
 #include "output/json/json.h"
 #include "output/json/locality_json.h"
+#include "output/rows/topology.h"
 
 enum { MT_LOCALITY_RUN_RUNS = 1 << 14, MT_LOCALITY_RUN_NOTES = 4 };
 
 struct mt_locality_run {
     struct mt_locality_options options;
     unsigned devices;
-    int quiet;   /* notes are not said */
-    size_t rows; /* of a table for people, at most */
+    struct mt_topology topology; /* devices 0: not given */
+    int quiet;                   /* notes are not said */
+    size_t rows;                 /* of a table for people, at most */
     /* state */
     struct mt_source *source;
     struct mt_locality more;
@@ -26,6 +28,8 @@ struct mt_locality_run {
     int *known;
     size_t ninputs;
     struct mt_placement placement;
+    int64_t *ran; /* by launch: its device, -1 if there is one */
+    size_t nran, ran_room;
     struct mt_crew *crew; /* NULL: one thread does it all */
     struct mt_run_launch launch;
     struct mt_access_run runs[MT_LOCALITY_RUN_RUNS]; /* of records */
@@ -35,7 +39,7 @@ struct mt_locality_run {
 void mt_locality_run_init(struct mt_locality_run *x);
 /* Chooses the section of this name, or all of them ("more"). 0: there is none. */
 int mt_locality_run_section(struct mt_locality_run *x, const char *name, size_t length);
-/* --line-size, --sample, --devices or --top: 0, or an exit code after saying why. */
+/* --line-size, --sample, --devices, --topology or --top: 0, or an exit code after saying why. */
 int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value);
 static inline int mt_locality_run_has(const struct mt_locality_run *x, enum mt_locality_section s)
 {
@@ -81,6 +85,8 @@ void mt_locality_run_head(const struct mt_locality_run *x, FILE *f, const struct
 int mt_locality_run_text(struct mt_locality_run *x, FILE *f, const struct mt_comm *comm,
                          const struct mt_extract_text *head);
 void mt_locality_run_notes(const struct mt_locality_run *x, struct mt_json *j);
+/* --topology; NULL: it was not given. */
+const struct mt_topology *mt_locality_run_topology(const struct mt_locality_run *x);
 /* The further analyses alone, as the writers of results have them. */
 struct mt_comm_result mt_locality_run_result(const struct mt_locality_run *x);
 /* What kernels read and wrote; NULL: that was not looked at. */

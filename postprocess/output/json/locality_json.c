@@ -108,6 +108,11 @@ int mt_devices_json(struct mt_json *j, const struct mt_comm_result *r)
     mt_json_array(j, mt_locality_names[MT_LOCALITY_DEVICES], 0);
     int rc = mt_relation_json(j, MT_REL_devices, r, NULL, NULL);
     mt_json_end(j);
+    if (rc != 0 || !r->topology)
+        return rc;
+    mt_json_array(j, mt_relations[MT_REL_links].name, 0);
+    rc = mt_relation_json(j, MT_REL_links, r, NULL, NULL);
+    mt_json_end(j);
     return rc;
 }
 

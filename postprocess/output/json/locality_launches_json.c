@@ -210,6 +210,8 @@ int mt_placement_write(struct mt_json *j, const struct mt_placement *p, const st
     mt_json_object(j, mt_locality_names[MT_LOCALITY_PLACEMENT], 0);
     mt_json_u64(j, "devices", p->devices);
     mt_json_u64(j, "load", p->load);
+    if (p->ran_known)
+        mt_json_u64(j, "ran", p->ran);
     write_policies(j, p);
     for (int assignment = 0; assignment <= !!with_assignment; assignment++) {
         struct mt_keys keys = {0};

@@ -23,6 +23,7 @@ struct mt_comm_result {
     const struct mt_locality *locality;
     const struct mt_sites *sites;
     const struct mt_placement *placement;
+    const struct mt_topology *topology;  /* of the devices; NULL: not given */
     const struct mt_onchip_rows *onchip; /* of the summary; NULL: no records of shared and local memory */
     const char *const *notes;            /* besides the source's */
     size_t nnotes;

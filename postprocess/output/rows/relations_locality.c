@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "comm_formats.h"
 #include "sorted.h"
-#include "flows.h"
+#include "links.h"
 #include "relations_parts.h"
 #include "analysis/base/order.h"
 #include <math.h>
@@ -375,6 +375,26 @@ static void relations_distinct(struct mt_tuples *w, const struct mt_placement *p
         mt_tuples_number(w, bytes[i]);
     else
         mt_tuples_null(w, 1);
+}
+
+int mt_tuples_of_links(struct mt_tuples *w, const struct mt_comm_result *r)
+{
+    size_t n;
+    uint64_t outside;
+    struct mt_link_load *list = mt_link_loads(r, &n, &outside);
+    int rc = list ? 0 : mt_tuples_memory(w);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        mt_tuples_text(w, list[i].link.name);
+        mt_tuples_text(w, mt_topology_words[list[i].link.kind]);
+        mt_tuples_real(w, list[i].link.speed);
+        mt_tuples_maybe(w, list[i].superstep != MT_FLOW_NO_LAUNCH, list[i].superstep);
+        mt_tuples_text(w, list[i].kernel ? list[i].kernel : "");
+        mt_tuples_text(w, mt_device_flow_names[list[i].how]);
+        mt_tuples_numbers(w, MT_NUMBERS(list[i].bytes));
+        rc = mt_tuples_next(w);
+    }
+    free(list);
+    return rc;
 }
 
 int mt_tuples_of_placement(struct mt_tuples *w, const struct mt_comm_result *r)

@@ -1,7 +1,7 @@
 /* mt-extract --format text: a table for each part of the results, for people. */
 #define _GNU_SOURCE
 #include "locality_text.h"
-#include "output/rows/flows.h"
+#include "output/rows/links.h"
 #include "output/rows/sorted.h"
 #include "numbers.h"
 #include "table.h"
@@ -488,6 +488,49 @@ int mt_traffic_text(FILE *f, const struct mt_comm_result *result, size_t rows)
 
 /* ---- devices ---- */
 
+/* One link with all that goes over it: the list is by link. */
+static void links_text_row(struct mt_table *t, const struct mt_link_load *list, size_t n)
+{
+    uint64_t by[MT_FLOWS] = {0}, all = 0;
+    const struct mt_link_load *most = list;
+    for (size_t i = 0; i < n; i++) {
+        by[list[i].how] += list[i].bytes;
+        all += list[i].bytes;
+        most = list[i].bytes > most->bytes ? &list[i] : most;
+    }
+    mt_table_row(t, all);
+    mt_table_text(t, list->link.name);
+    mt_table_text(t, mt_topology_words[list->link.kind]);
+    mt_table_say(t, "%.1f", list->link.speed / 1e9);
+    mt_table_u64(t, by[MT_FLOW_LOAD] + by[MT_FLOW_UNKNOWN]);
+    mt_table_u64(t, by[MT_FLOW_STORE] + by[MT_FLOW_ATOMIC]);
+    mt_table_u64(t, all - by[MT_FLOW_LOAD] - by[MT_FLOW_UNKNOWN] - by[MT_FLOW_STORE] - by[MT_FLOW_ATOMIC]);
+    mt_table_say(t, "%.3f", (double)all / list->link.speed * 1e3);
+    mt_table_kernel(t, most->kernel ? most->kernel : mt_device_flow_names[most->how]);
+}
+
+static int links_text(FILE *f, const struct mt_comm_result *result, size_t rows)
+{
+    size_t n, end;
+    uint64_t outside;
+    struct mt_table t;
+    struct mt_link_load *list = mt_link_loads(result, &n, &outside);
+    if (!list)
+        return -1;
+    mt_table_init(&t, "Over links, in one direction, and how long that takes at the link's speed",
+                  "link|kind|>GB/s|>loads (B)|>stores (B)|>copies (B)|>ms|most for");
+    for (size_t i = 0; i < n; i = end) {
+        for (end = i; end < n && strcmp(list[end].link.name, list[i].link.name) == 0;)
+            end++;
+        links_text_row(&t, list + i, end - i);
+    }
+    free(list);
+    int rc = mt_table_print(&t, f, rows);
+    if (outside)
+        fprintf(f, "  %" PRIu64 " bytes to or from devices that the topology does not have\n", outside);
+    return rc;
+}
+
 int mt_devices_text(FILE *f, const struct mt_comm_result *result, size_t rows)
 {
     size_t n;
@@ -508,7 +551,8 @@ int mt_devices_text(FILE *f, const struct mt_comm_result *result, size_t rows)
         mt_table_u64(&t, list[i].bytes);
     }
     free(list);
-    return mt_table_print(&t, f, rows);
+    int rc = mt_table_print(&t, f, rows);
+    return rc != 0 || !result->topology ? rc : links_text(f, result, rows);
 }
 
 int mt_locality_text(FILE *f, const struct mt_comm_result *result, size_t rows)
@@ -536,6 +580,12 @@ int mt_placement_text(FILE *f, const struct mt_placement *p)
              "Placement on %u devices: of %" PRIu64 " bytes of communication, those that cross", p->devices,
              p->load);
     mt_table_init(&t, title, "placement|>bytes|>part|>distinct bytes");
+    if (p->ran_known) {
+        mt_table_row(&t, 0);
+        mt_table_text(&t, "as it ran");
+        mt_table_u64(&t, p->ran);
+        locality_text_percent(&t, p->ran, p->load);
+    }
     for (int policy = 0; policy < MT_PLACE_POLICIES; policy++) {
         mt_table_row(&t, 0);
         mt_table_text(&t, mt_placement_words[policy]);
@@ -546,5 +596,5 @@ int mt_placement_text(FILE *f, const struct mt_placement *p)
         else
             mt_table_text(&t, "?");
     }
-    return mt_table_print(&t, f, MT_PLACE_POLICIES);
+    return mt_table_print(&t, f, MT_PLACE_POLICIES + 1);
 }

@@ -61,3 +61,17 @@ struct mt_number mt_number_many(uint64_t n, const char *one, const char *more)
     snprintf(w.text, sizeof w.text, "%.40s %.20s", mt_number_count(n).text, n == 1 ? one : more);
     return w;
 }
+
+struct mt_number mt_number_duration(double ns)
+{
+    struct mt_number n;
+    if (ns < 1e3)
+        snprintf(n.text, sizeof n.text, "%.0f ns", ns);
+    else if (ns < 1e6)
+        snprintf(n.text, sizeof n.text, "%.*f \u00b5s", ns < 1e4 ? 2 : 1, ns / 1e3);
+    else if (ns < 1e9)
+        snprintf(n.text, sizeof n.text, "%.*f ms", ns < 1e7 ? 2 : 1, ns / 1e6);
+    else
+        snprintf(n.text, sizeof n.text, "%.2f s", ns / 1e9);
+    return n;
+}

@@ -10,7 +10,6 @@
 #include "reader/base/text.h"
 #include "memtrace/order.h"
 #include "memtrace/record.h"
-#include "output/rows/flows.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -425,42 +424,13 @@ static void summary_bounces(struct summary *s)
     free(list);
 }
 
-/* What goes from device to device, by how; *most: the largest of them. */
-static void summary_flows(const struct mt_device_flow *list, size_t n, uint64_t by[MT_FLOWS], uint64_t *host,
-                          const struct mt_device_flow **most)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct mt_device_flow *l = &list[i];
-        if (l->from < 0 || l->to < 0)
-            *host += l->bytes;
-        else if (l->from != l->to) {
-            by[l->how] += l->bytes;
-            *most = !*most || l->bytes > (*most)->bytes ? l : *most;
-        }
-    }
-}
-
 static void summary_devices(struct summary *s)
 {
-    size_t n = 0;
-    uint64_t by[MT_FLOWS] = {0}, host = 0, all = 0;
-    const struct mt_device_flow *most = NULL;
-    struct mt_device_flow *list = mt_device_flows(s->r, 1, &n);
-    s->failed |= !list;
-    summary_flows(list, list ? n : 0, by, &host, &most);
-    for (int i = 0; i < MT_FLOWS; i++)
-        all += by[i];
-    if (list && n)
-        summary_say(
-            s, 0,
-            "From device to device go %s (%s by loads, %s by stores, %s by copies), most%s%s%s%s; between "
-            "devices and host %s.",
-            mt_number_bytes(all).text, mt_number_bytes(by[MT_FLOW_LOAD] + by[MT_FLOW_UNKNOWN]).text,
-            mt_number_bytes(by[MT_FLOW_STORE] + by[MT_FLOW_ATOMIC]).text,
-            mt_number_bytes(by[MT_FLOW_COPY]).text, most ? " from " : " nowhere",
-            most ? mt_device_flow_place(most->from).text : "", most ? " to " : "",
-            most ? mt_device_flow_place(most->to).text : "", mt_number_bytes(host).text);
-    free(list);
+    char *sentence;
+    s->failed |= mt_devices_sentence(s->r, &sentence) != 0;
+    if (sentence)
+        summary_say(s, 0, "%s", sentence);
+    free(sentence);
 }
 
 /* A call that reallocates again and again. */

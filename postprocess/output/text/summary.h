@@ -15,6 +15,9 @@ int mt_turns_sentence(const struct mt_comm_result *r, const uint32_t *rank, cons
 int mt_falsely_sentence(const struct mt_comm_result *r, const uint32_t *rank, const char *const *kernels,
                         char **sentence, int *look);
 
+/* Of several devices, the same (summary_devices.c). */
+int mt_devices_sentence(const struct mt_comm_result *r, char **sentence);
+
 /* Of bank conflicts and of hazards in shared memory, the same (summary_onchip.c). */
 int mt_banks_sentence(const struct mt_onchip_rows *x, char **sentence, int *look);
 int mt_hazards_sentence(const struct mt_onchip_rows *x, char **sentence, int *look);

@@ -142,7 +142,7 @@ function glanceNothing() {
 // What no panel shows: made of the findings of memtrace check.
 function glanceFindings() { return (data.findings || []).map(([look, text]) => glanceItem("finding", "", !!look, text)); }
 function drawGlance() {
-  const items = ((!launches.length || !data.totals.records) && !data.totals.host_accesses && !data.from_json ? [glanceNothing(), glanceHazards(), glanceBanks(), ...glanceFindings()] : [glanceConflicts(), glanceHazards(), glanceKernels(), glanceTransfers(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glanceMisses(), glanceGrowing(), glanceBounces(), glanceTurns(), glanceFootprint(), glanceBanks(), glancePlacement(), ...glanceFindings()]).filter(Boolean);
+  const items = ((!launches.length || !data.totals.records) && !data.totals.host_accesses && !data.from_json ? [glanceNothing(), glanceHazards(), glanceBanks(), ...glanceFindings()] : [glanceConflicts(), glanceHazards(), glanceKernels(), glanceTransfers(), glanceDevices(), glanceHost(), glanceLine(), glanceCoalescing(), glanceSharing(), glanceMisses(), glanceGrowing(), glanceBounces(), glanceTurns(), glanceFootprint(), glanceBanks(), glancePlacement(), ...glanceFindings()]).filter(Boolean);
   items.sort((a, b) => b.warn - a.warn);
   return items.length ? el("div", {class: "glance", id: "glance"}, el("h2", {}, "At a glance"), el("ul", {}, ...items.map((i) =>
     el("li", {class: i.warn ? "look" : "", "data-glance": i.id}, ...i.parts.filter((p) => p !== ""), ...(i.panel ? [" ", el("a", {href: "#" + i.panel, "aria-label": "see " + i.panel.split("&")[0]}, "see")] : []))))) : null;

@@ -49,8 +49,9 @@ function fitThreads() {
 }
 async function drawPage() {
   startShared();
+  startDevices();
   fitThreads();
-  const draws = {overview: drawOverview, timeline: drawTimeline, transfers: drawTransfers, volumes: drawVolumes, buffers: drawBuffers, strides: drawStrides, lines: drawLines,
+  const draws = {overview: drawOverview, timeline: drawTimeline, transfers: drawTransfers, devices: drawDevices, volumes: drawVolumes, buffers: drawBuffers, strides: drawStrides, lines: drawLines,
                  plots: drawPlots, shared: drawShared, tables: drawTables};
   const panel = async (id) => {
     const before = redraws.length, heard = state.listeners.length;

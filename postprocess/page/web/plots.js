@@ -197,7 +197,7 @@ function placementBlock() {
   if (!p.load) return block("placement", "On " + many(p.devices, "device"), null, nothing("There is no communication: nothing would cross."));
   return block("placement", "On " + many(p.devices, "device"), say("If each launch’s CTAs were dealt out to ") + p.devices + " devices: bytes that would cross between them, of " + exactBytes(p.load) + " of communication. Each byte counts each time it is read"
     + (known ? say("; those that differ, once for each launch and device that reads them.") : "; how many differ is not known."),
-    bars(Object.keys(p.policies).map((k) => placementRow(k, p.policies[k], p.load, known)), "Bytes across devices", 8, known ? ["different (B)", "read again (B)"] : ["across (B)"]),
+    bars([...(typeof p.ran === "number" ? [{name: "as it ran", parts: known ? [[p.ran, "store"], [0, "store-pale"]] : [[p.ran, "store"]], title: exactBytes(p.ran), text: bytes(p.ran) + ", " + percent(p.ran, p.load)}] : []), ...Object.keys(p.policies).map((k) => placementRow(k, p.policies[k], p.load, known))], "Bytes across devices", 8, known ? ["different (B)", "read again (B)"] : ["across (B)"]),
     known ? colourLegend([["store", "different"], ["store-pale", "read again"]]) : null);
 }
 // known: how many bytes differ, which files of earlier versions do not say.

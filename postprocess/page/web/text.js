@@ -18,7 +18,7 @@ function countParts(n) {
 }
 
 function duration(ns) {
-  if (ns < 1e3) return count(ns) + "\u00a0ns";
+  if (ns < 1e3) return count(Math.round(ns)) + "\u00a0ns";
   if (ns < 1e6) return (ns / 1e3).toFixed(ns < 1e4 ? 2 : 1) + "\u00a0µs";
   if (ns < 1e9) return (ns / 1e6).toFixed(ns < 1e7 ? 2 : 1) + "\u00a0ms";
   return (ns / 1e9).toFixed(2) + "\u00a0s";

@@ -1,0 +1,74 @@
+// ---- several devices: what goes from one to the other, and over which links ----
+// A kernel waits for what it loads; stores and copies may go on beside it.
+const flowKinds = [["loads", "load", (by) => by === "load" || by === "unknown"], ["stores", "store", (by) => by === "store" || by === "atomic"], ["copies", "good", (by) => by === "copy"],
+                   ["collectives", "load-deep", (by) => by === "collective"]];
+function startDevices() { if (!data.devices) document.getElementById("devices").remove(); }
+function flowRows() { return (data.devices || []).filter((r) => state.superstep === null || state.superstep === r.superstep); }
+function crossing(r) { return r.from !== r.to && r.from !== "host" && r.to !== "host"; }
+function flowSums(rows) { return flowKinds.map(([, , is]) => d3.sum(rows, (r) => is(r.by) ? r.bytes : 0)); }
+function flowWords(rows) {
+  const sums = flowSums(rows);
+  return flowKinds.map(([name], i) => sums[i] ? bytes(sums[i]) + " by " + name : "").filter(Boolean).join(", ");
+}
+function flowParts(rows) { return flowSums(rows).map((sum, i) => [sum, flowKinds[i][1]]); }
+function usedKinds(rows) { return flowKinds.filter(([, , is]) => rows.some((r) => is(r.by))); }
+
+function devicePlaces() {
+  const numbers = new Set((data.devices || []).flatMap((r) => [r.from, r.to]).filter((p) => p !== "host").map(Number));
+  return [...(data.devices.some((r) => r.from === "host" || r.to === "host") ? ["host"] : []), ...[...numbers].sort((a, b) => a - b).map(String)];
+}
+function deviceMatrix() {
+  const places = devicePlaces(), rows = flowRows(), of = d3.group(rows, (r) => r.from + " " + r.to);
+  const most = d3.max([...of.values()].filter(([r]) => r.from !== r.to), (list) => d3.sum(list, (r) => r.bytes)) || 1;
+  const cell = (from, to) => {
+    const list = of.get(from + " " + to) || [], sum = d3.sum(list, (r) => r.bytes), words = (from === to ? "own memory" : from + " → " + to) + ": " + (flowWords(list) || "nothing");
+    if (!sum || from === to) return el("td", {class: "num own", title: words}, sum ? bytes(sum) : "");
+    const colour = ramp(0.1 + 0.9 * Math.sqrt(sum / most));
+    return el("td", {class: "num", title: words, style: "background:" + colour + ";color:" + (d3.lab(colour).l > 60 ? "#14181c" : "#ffffff")}, bytes(sum));
+  };
+  return el("div", {class: "flows"}, el("table", {"aria-label": "Bytes from device to device"},
+    el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "from ↓ to →"), ...places.map((p) => el("th", {scope: "col", class: "num"}, p)))),
+    el("tbody", {}, ...places.map((from) => el("tr", {}, el("th", {scope: "row"}, from), ...places.map((to) => cell(from, to)))))));
+}
+function kernelFlows() {
+  const rows = flowRows().filter(crossing), by = d3.group(rows, (r) => r.kernel || r.by);
+  const list = [...by].map(([kernel, of]) => ({name: shortKernel(kernel), full: kernel, title: kernel + ": " + flowWords(of), parts: flowParts(of), text: bytes(d3.sum(of, (r) => r.bytes)) + " in " + many(new Set(of.map((r) => r.superstep)).size, "launch", "launches")}));
+  list.sort((a, b) => d3.sum(b.parts, (p) => p[0]) - d3.sum(a.parts, (p) => p[0]));
+  return list.length ? bars(list, "Across devices by kernel", 8, flowKinds.map(([name]) => name + " (B)")) : nothing("Nothing goes from device to device.");
+}
+
+// The key with most bytes; of equal ones the first by name.
+function mostOf(rows, key) { return largest([...d3.rollup(rows, (l) => d3.sum(l, (r) => r.bytes), key)].sort((a, b) => a[0] < b[0] ? -1 : 1), (p) => p[1])[0]; }
+// [{name, kind, speed, rows, bytes, seconds, most: the largest row}], what takes longest first.
+function linkLoads(rows) {
+  return [...d3.group(rows, (r) => r.link)].map(([name, of]) => {
+    const sum = d3.sum(of, (r) => r.bytes);
+    return {name, kind: of[0].kind, speed: of[0].speed, rows: of, bytes: sum, seconds: sum / of[0].speed, most: mostOf(of, (r) => r.kernel || r.by)};
+  }).sort((a, b) => b.seconds - a.seconds || (a.name < b.name ? -1 : 1));
+}
+function linkPicture() {
+  const list = linkLoads(data.links.filter((r) => state.superstep === null || state.superstep === r.superstep));
+  if (!list.length) return nothing("Nothing goes over a link here.");
+  return bars(list.map((l) => ({name: l.name, full: l.name, title: l.name + " (" + l.kind + ", " + Math.round(l.speed / 1e8) / 10 + " GB/s): " + flowWords(l.rows) + "; most for " + shortKernel(l.most), parts: flowParts(l.rows),
+    text: bytes(l.bytes) + ", " + duration(l.seconds * 1e9) + ", most for " + middle(shortKernel(l.most), 24)})), "Links", 12, flowKinds.map(([name]) => name + " (B)"));
+}
+function deviceTable() {
+  return virtualTable(data.devices, [numberColumn("launch", "superstep"), Object.assign(textColumn("kernel", "kernel", true), {text: (r) => shortKernel(r.kernel || "–")}), textColumn("by", "by"), textColumn("from", "from"), textColumn("to", "to"),
+    numberColumn("accesses", "accesses", "of copies: how many"), numberColumn("bytes", "bytes")], "From device to device");
+}
+function drawDevices(section) {
+  const legend = colourLegend(usedKinds(data.devices).map(([name, colour]) => [colour, name]));
+  section.append(lead("Rows are whose memory the bytes come from, columns where they go; a kernel waits for what it loads. " + (launches.length > 1 ? "Follows the chosen launch; copies belong to none." : "")), legend,
+    el("div", {class: "blocks"}, living("flows", "From device to device", null, deviceMatrix), living("crossing", "By kernel", null, kernelFlows),
+      data.links ? living("links", "Over links", "In one direction each, and how long that takes at the link’s speed, one after the other.", linkPicture) : block("links", "Over links", null, nothing("memtrace report --topology=FILE (nvidia-smi topo -m) says what goes over which link."))),
+    block("device-rows", "Rows", null, deviceTable()));
+  return {rows: flowRows, links: () => data.links ? linkLoads(data.links) : []};
+}
+
+function glanceDevices() {
+  const rows = (data.devices || []).filter(crossing), all = d3.sum(rows, (r) => r.bytes);
+  if (!data.devices) return null;
+  const top = rows.length ? mostOf(rows.map((r) => Object.assign({pair: r.from.padStart(20) + " to " + r.to.padStart(20)}, r)), (r) => r.pair).replace(/ +/g, " ").trim() : "", link = data.links ? linkLoads(data.links)[0] : null;
+  return glanceItem("devices", "devices", false, "From device to device go ", bytes(all), all ? " (" + flowWords(rows) + "), most from " + top : "", "; between devices and host ",
+    bytes(d3.sum(data.devices, (r) => r.from !== r.to && !crossing(r) ? r.bytes : 0)), ".", ...(link ? [" The link that takes longest, " + link.name + ", needs " + duration(link.seconds * 1e9) + " at its speed, most of it for ", kernelWord(link.most), "."] : []));
+}
