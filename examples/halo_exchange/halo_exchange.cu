@@ -1,15 +1,15 @@
-// Heat in a plate that lies in bands on several GPUs: each cell becomes the mean of its four neighbours, and the
-// rows above and below a band lie on another device. `loads`: the kernel takes them from there; `copies`: they are
-// copied into rows of its own before each step. Usage: halo_exchange [loads or copies] [width] [rows of a band] [steps]
-// The devices are all there are: MEMTRACE_CPU_DEVICES=4 ./halo_exchange
+// Heat in a plate that lies in bands on several GPUs: each cell becomes the mean of its four neighbours, and
+// the rows above and below a band lie on another device. `loads`: the kernel takes them from there; `copies`:
+// they are copied into rows of its own before each step. Usage: halo_exchange [loads or copies] [width] [rows
+// of a band] [steps] The devices are all there are: MEMTRACE_CPU_DEVICES=4 ./halo_exchange
 #include "../common/example.h"
 #include <cstring>
 #include <vector>
 
 constexpr int TX = 32, TY = 8;
 
-// A band has `rows` rows; `above` and `below` are the rows beyond it, NULL at the ends of the plate, where cells
-// keep their values.
+// A band has `rows` rows; `above` and `below` are the rows beyond it, NULL at the ends of the plate, where
+// cells keep their values.
 __global__ void step(const float *in, const float *above, const float *below, float *out, int width, int rows)
 {
     int x = blockIdx.x * TX + threadIdx.x, y = blockIdx.y * TY + threadIdx.y, i = y * width + x;

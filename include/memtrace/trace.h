@@ -229,6 +229,13 @@ struct mt_cut_event { /* a part of an allocation was given back */
     uint64_t seq, id, base, bytes;
 };
 
+/* Memory of the process that others may open, or that is another's and was opened here. */
+struct mt_share_event {
+    uint64_t id; /* of the allocation */
+    int opened;
+    const char *handle; /* of cudaIpcGetMemHandle */
+};
+
 /* A stream of the process that has, or should have, a trace. */
 struct mt_stream_event {
     uint64_t stream;
@@ -248,6 +255,8 @@ struct mt_companion {
     uint64_t pid, start_ns, wall_ms, stream, sms;
     const char *tool, *program, *device, *device_name, *trace;
     const char *engine, *mode; /* host traces */
+    const char *job;           /* what was started together has the same; "": it is alone */
+    uint64_t rank;             /* of the process in it */
     int has_header;
     /* events, each array in the order of the file except where said */
     struct mt_launch_event *launches; /* traced and untraced ones */
@@ -264,8 +273,9 @@ struct mt_companion {
     struct mt_check_event *checks;
     struct mt_failed_event *failed;
     struct mt_order_event *orders;
+    struct mt_share_event *shares;
     size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges, nstreams,
-        ntexts, nchecks, nfailed, norders;
+        ntexts, nchecks, nfailed, norders, nshares;
     const char *shared; /* the process's events are in this companion, without folder; "": in this one */
     uint64_t lost;      /* sum of the counts of `lost` lines */
     const char *lost_why;
@@ -413,6 +423,9 @@ MT_API int mt_source_untraced(struct mt_source *s, uint64_t *accesses, uint64_t 
                               struct mt_error *err);
 /* 0 if the order of launches is that of the inputs for want of companions (always 1 for a single input). */
 MT_API int mt_source_ordered(const struct mt_source *s);
+/* How many processes of a job the inputs are of; 1: of one process, or nobody says. Of several all numbers,
+ * streams and addresses are the job's: an address has the process's number, by rank, from bit 48 on. */
+MT_API size_t mt_source_processes(const struct mt_source *s);
 /* 1 if accesses of host code are handed out: there is a container and its accesses can be put in order. */
 MT_API int mt_source_host(const struct mt_source *s);
 /* 0, or, if the inputs are host traces alone, 1, and 2 if they all have times, so that the threads' accesses

@@ -1,5 +1,6 @@
 /* Containers among the inputs of a source: what is one, and their runs as runs or records. */
 #define _GNU_SOURCE
+#include "reader/base/processes.h"
 #include "reader/container/container.h"
 #include <unistd.h>
 
@@ -152,7 +153,13 @@ static int device_input_start(struct mt_input *in, const struct mt_stop *stop, s
 
 static uint64_t device_input_peek(struct mt_input *in)
 {
-    return mt_device_peek(in->container.reader);
+    return mt_process_seq(in->process, mt_device_peek(in->container.reader));
+}
+
+static const struct mt_launch_event *device_input_event(struct mt_input *in, uint64_t seq)
+{
+    return in->companion ? mt_device_launch_event(in->container.reader, mt_process_seq(in->process, seq))
+                         : NULL;
 }
 
 /* After damage it goes on. */
@@ -171,7 +178,7 @@ static int device_input_pull(struct mt_input *in, const struct mt_stop *stop, st
         if (item->flags & MT_BATCH_BEGIN) {
             c->seq = c->batch.seq;
             p->kernel = c->batch.kernel;
-            p->event = in->companion ? mt_device_launch_event(c->reader, c->seq) : NULL;
+            p->event = device_input_event(in, c->seq);
         }
         return 1;
     }
@@ -197,7 +204,7 @@ int mt_device_input_pass(struct mt_input *in, struct mt_item *item, struct mt_pu
     c->seq = l->seq;
     p->bytes = after - before;
     p->kernel = l->kernel;
-    p->event = in->companion ? mt_device_launch_event(c->reader, l->seq) : NULL;
+    p->event = device_input_event(in, l->seq);
     const int known = p->event && p->event->has_records;
     p->accesses = known ? p->event->records + (in->spaces ? p->event->others : 0) : l->accesses;
     *item = (struct mt_item){.flags = MT_BATCH_BEGIN | MT_BATCH_END,

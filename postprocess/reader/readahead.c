@@ -1,6 +1,6 @@
 /* Reads ahead on a thread: a ring of slots, each an item with room for its records. */
 #define _GNU_SOURCE
-#include "reader/base/internal.h"
+#include "reader/base/processes.h"
 #include "reader/base/thread.h"
 
 enum { SLOTS = 16, SLOT_RECORDS = 1 << 14, HELD = 2, LARGE = 1 << 10 };
@@ -62,6 +62,8 @@ static void *reader_thread(void *arg)
             break;
         rc = s->rc = mt_merge_next(a->merge, s->room, s->runs, SLOT_RECORDS, &s->item, &a->error);
         readahead_keep(a->merge, s);
+        if (s->rc > 0)
+            mt_process_item(a->merge->inputs[s->item.input].process, &s->item);
         if (a->merges)
             put_together(s);
         pthread_mutex_lock(&a->lock);

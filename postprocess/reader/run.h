@@ -2,15 +2,27 @@
 #ifndef MT_READER_RUN_H
 #define MT_READER_RUN_H
 #include <stdint.h>
+#include <stddef.h>
 
 struct mt_run_id {
     uint64_t pid, start_ns;
     uint64_t wall_ms; /* 0: not known; start_ns begins anew with the machine */
+    uint64_t job;     /* a hash of its name; 0: alone. Its processes are one run */
     int host;         /* of host accesses: begins when its engine does, not when the CUDA runtime does */
 };
 
+static inline uint64_t mt_run_job(const char *name, size_t length)
+{
+    uint64_t h = 14695981039346656037ull; /* FNV-1a */
+    for (size_t i = 0; i < length; i++)
+        h = (h ^ (unsigned char)name[i]) * 1099511628211ull;
+    return length ? h | 1 : 0;
+}
+
 static inline int mt_run_same(const struct mt_run_id *a, const struct mt_run_id *b)
 {
+    if (a->job || b->job)
+        return a->job == b->job;
     return a->pid == b->pid && (a->host || b->host || a->start_ns == b->start_ns);
 }
 

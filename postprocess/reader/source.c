@@ -1,6 +1,7 @@
 /* mt_source: opens the inputs, decides on order and spooling, runs the merge on its thread. */
 #define _GNU_SOURCE
 #include "reader/base/internal.h"
+#include "reader/base/processes.h"
 #include "reader/container/decoders.h"
 #include "memtrace/order.h"
 #include "run.h"
@@ -111,6 +112,39 @@ out:
     return rc;
 }
 
+/* Did the two run on one machine, since it was started? Their clocks then show the same at the same time. */
+static int source_beside(const struct mt_companion *a, const struct mt_companion *b)
+{
+    enum { APART_MS = 2000 };
+    int64_t x = (int64_t)(a->wall_ms - a->start_ns / 1000000),
+            y = (int64_t)(b->wall_ms - b->start_ns / 1000000);
+    return (x < y ? y - x : x - y) <= APART_MS;
+}
+
+/* Are the inputs traces of kernels, of more than one process of a job, which it says? */
+static const char *source_job(const struct mt_source_merge *m)
+{
+    const struct mt_companion *first = m->ninputs ? mt_input_companion(&m->inputs[0]) : NULL;
+    int several = 0;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        const struct mt_input *in = &m->inputs[i];
+        const struct mt_companion *c = mt_input_companion(in);
+        if (!c || !first || !c->has_header || !*c->job || strcmp(c->job, first->job) != 0 ||
+            !source_beside(c, first) || in->live || in->ends || mt_input_is_host(in))
+            return NULL;
+        several |= c->pid != first->pid || c->start_ns != first->start_ns;
+    }
+    return several ? first->job : NULL;
+}
+
+static int source_processes(struct mt_source_merge *m, struct mt_error *err)
+{
+    const char *job = source_job(m);
+    if (!job || mt_processes_join(m, job) == 0)
+        return 0;
+    return mt_error_set(err, MT_E_SYSTEM, ENOMEM, 0, m->inputs[0].path, "no memory for a job's processes");
+}
+
 static int one_process(struct mt_source_merge *m, struct mt_error *err)
 {
     const struct mt_input *first = NULL;
@@ -118,9 +152,9 @@ static int one_process(struct mt_source_merge *m, struct mt_error *err)
     for (size_t i = 0; i < m->ninputs; i++) {
         const struct mt_input *in = &m->inputs[i];
         const struct mt_companion *c = mt_input_companion(in);
-        if (!c || !c->has_header)
+        if (!c || !c->has_header || in->process)
             continue;
-        struct mt_run_id its = {c->pid, c->start_ns, c->wall_ms, mt_input_is_host(in)};
+        struct mt_run_id its = {c->pid, c->start_ns, c->wall_ms, 0, mt_input_is_host(in)};
         if (first && !mt_run_same(&run, &its))
             return mt_error_set(
                 err, MT_E_INPUT, 0, 0, in->path,
@@ -248,7 +282,7 @@ struct mt_source *mt_source_open(const char *const *paths, size_t npaths, const 
                       s->flags & MT_SOURCE_NO_MEMORY ? ""
                       : s->flags & MT_SOURCE_NO_HOST ? ", allocations are not known"
                                                      : ", allocations and host copies are not known");
-    if (one_process(m, err) != 0 || source_threads(m, err) != 0 ||
+    if (source_processes(m, err) != 0 || one_process(m, err) != 0 || source_threads(m, err) != 0 ||
         mt_collect_events(m, s->flags, &s->allocs, &s->nallocs, err) != 0 || mt_merge_start(m, err) != 0)
         goto fail;
     return s;
@@ -362,6 +396,7 @@ void mt_source_close(struct mt_source *s)
     free(m->notes);
     free(m->problems);
     free(m->inputs);
+    mt_processes_free(m);
     free(m->copies);
     free(s->allocs);
     mt_intern_free(&m->names);
@@ -460,6 +495,11 @@ int mt_source_ordered(const struct mt_source *s)
 int mt_source_host(const struct mt_source *s)
 {
     return s->merge.hosts;
+}
+
+size_t mt_source_processes(const struct mt_source *s)
+{
+    return s->merge.nprocesses ? s->merge.nprocesses : 1;
 }
 
 int mt_source_threads(const struct mt_source *s)

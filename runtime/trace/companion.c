@@ -4,6 +4,7 @@
 #include "events.h"
 #include "base/devices.h"
 #include "base/file.h"
+#include "base/job.h"
 #include "base/json.h"
 #include "base/report.h"
 #include "base/fork.h"
@@ -180,6 +181,10 @@ static void put_header(struct mt_companion_writer *c, const struct mt_companion_
     mt_jsonl_string(&c->line, "clock", "CLOCK_MONOTONIC");
     mt_jsonl_u64(&c->line, "start_ns", companion_once(&process_start, mt_now_ns()));
     mt_jsonl_u64(&c->line, "wall_ms", companion_once(&process_wall_ms, companion_wall_ms()));
+    if (*mt_job()->name) {
+        mt_jsonl_string(&c->line, "job", mt_job()->name);
+        mt_jsonl_u64(&c->line, "rank", mt_job()->rank);
+    }
     mt_jsonl_string(&c->line, "trace", h->trace);
     mt_jsonl_string(&c->line, "format", h->format ? h->format : "raw");
     mt_jsonl_u64(&c->line, "stream", h->stream);

@@ -251,6 +251,18 @@ void mt_event_free(uint64_t id, uint64_t base)
     events_end();
 }
 
+void mt_event_share(uint64_t id, int opened, const void *handle, size_t size)
+{
+    char text[2 * 64 + 1];
+    for (size_t i = 0; i < size && i < 64; i++)
+        snprintf(text + 2 * i, 3, "%02x", ((const unsigned char *)handle)[i]);
+    if (!events_begin(opened ? "opened" : "shared_out"))
+        return;
+    mt_jsonl_u64(&line, "id", id);
+    mt_jsonl_string(&line, "handle", text);
+    events_end();
+}
+
 static _Thread_local uint64_t operation;
 
 uint64_t mt_event_set_op(uint64_t op)

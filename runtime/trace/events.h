@@ -26,6 +26,8 @@ uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const c
 void mt_event_free(uint64_t id, uint64_t base);
 /* The allocation is called so from its beginning; a later name counts. */
 void mt_event_name(uint64_t id, const char *name);
+/* Another process may open the allocation, or it is another's that was opened: by this handle. */
+void mt_event_share(uint64_t id, int opened, const void *handle, size_t size);
 /* How many allocations there have been: the next one's id. */
 uint64_t mt_event_allocations(void);
 

@@ -4,6 +4,7 @@
 #include "compact.h"
 #include "events.h"
 #include "base/file.h"
+#include "base/job.h"
 #include "base/json.h"
 #include "base/options.h"
 #include "base/report.h"
@@ -64,6 +65,8 @@ int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, s
             at += (size_t)snprintf(out + at, size - at, "%llu", (unsigned long long)n);
         else if (pattern[0] == '%' && pattern[1] == 'p' && pattern++)
             at += (size_t)snprintf(out + at, size - at, "%ld", (long)getpid());
+        else if (pattern[0] == '%' && pattern[1] == 'r' && pattern++)
+            at += (size_t)snprintf(out + at, size - at, "%u", mt_job()->rank);
         else
             out[at++] = *pattern;
     }
@@ -71,6 +74,14 @@ int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, s
         return -1;
     out[at] = 0;
     return 0;
+}
+
+/* The default has no place for several processes. */
+static const char *trace_pattern(void)
+{
+    const char *pattern = mt_options()->pattern;
+    return mt_job()->ranks > 1 && strcmp(pattern, "MemTrace-pipe-?") == 0 ? "MemTrace-rank%r-pipe-?"
+                                                                          : pattern;
 }
 
 /* ---- raw or compact ---- */
@@ -154,7 +165,7 @@ static void open_files(struct mt_trace *t)
     char path[PATH_MAX - 8], meta[PATH_MAX];
     const struct mt_options *o = mt_options();
     int compact = mt_trace_compact();
-    if (mt_trace_path(o->dir, o->pattern, t->n, path, sizeof path - strlen(SUFFIX))) {
+    if (mt_trace_path(o->dir, trace_pattern(), t->n, path, sizeof path - strlen(SUFFIX))) {
         snprintf(t->why, sizeof t->why, "the path from MEMTRACE_DIR and MEMTRACE_PATTERN is too long");
         trace_refuse(t);
         return;

@@ -3,6 +3,7 @@ import csv
 import io
 import json
 import os
+import subprocess
 from collections import Counter
 
 from harness import case, nvcc_of, call, holds, same
@@ -174,3 +175,40 @@ def links(world):
             f.write(bad)
         done = world.call([world.tool("mt-extract"), f"--topology={table}", *paths], code=2)
         holds(done.stderr, word in done.stderr)
+
+
+def ranks_run(world, app, folder, variables, devices):
+    """Processes of a job, started at once: their outputs."""
+    os.makedirs(folder)
+    started = []
+    for rank in range(len(devices)):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
+        env.update(MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=folder, RANK=str(rank), WORLD_SIZE=str(len(devices)), MASTER_PORT="1", **variables)
+        started.append(subprocess.Popen([*app, str(rank), str(len(devices)), folder, str(devices[rank])], env=env, stdout=subprocess.PIPE, text=True))
+    return [p.communicate(timeout=120)[0] for p in started]
+
+
+@case("devices.ranks")
+def ranks(world):
+    """Three processes that read each other's memory are one run, by several devices and by one for each; raw and compact, and a tool that reads twice."""
+    app = [world.compile(os.path.join(world.src, "ranks.cu"), "-O2")]
+    cells, taken, steps, n = 1 << 18, 1 << 10, 2, 3
+    for name, variables, devices in (("several", {"MEMTRACE_CPU_DEVICES": "3", "MEMTRACE_FORMAT": "compact"}, [0, 1, 2]),
+                                     ("one", {"MEMTRACE_FORMAT": "compact"}, [0, 0, 0]), ("raw", {}, [0, 0, 0])):
+        folder = os.path.join(world.folder("ranks"), name)
+        same(name, ranks_run(world, app, folder, variables, devices), ["ok\n"] * n)
+        got = world.extract([folder], "--sections=all,devices,placement", f"--devices={n}")
+        holds(str(got["notes"]), any("3 processes of job" in x for x in got["notes"]))
+        same("complete", (got["complete"], got["launches"]), (True, 2 * steps * n))
+        hands = Counter({("load", str((r + n - 1) % n), str(r)): 4 * taken * steps for r in range(n)})
+        hands.update({("store", str(r), str(r)): 4 * (cells + taken) * steps for r in range(n)})
+        hands.update({("copy", str(r), "host"): 4 * taken * steps for r in range(n)})
+        same(f"{name}: devices", flows(got["devices"]), hands)
+        same(f"{name}: as it ran", got["placement"]["ran"], 4 * taken * steps * n)
+        steps_of = {k: [int(s) for s in v] for k, v in got["KCV"].items()}
+        same(f"{name}: communication", sum(v["Load"] for v in got["KCV"]["take"].values()), 4 * taken * steps * n)
+        for step in steps_of["take"]:  # what it loads was filled by a launch before it, of another process
+            holds(str(steps_of), sum(s < step for s in steps_of["fill"]) >= n)
+        alone = world.extract([os.path.join(folder, f) for f in os.listdir(folder) if f.startswith("MemTrace-rank0") and not f.endswith(".meta")], "--sections=KDV,KCV")
+        same(f"{name}: one alone", (alone["launches"], sum(v["Load"] for v in alone["KCV"]["take"].values())), (2 * steps, 0))
+        world.call([world.tool("mt-report"), folder, "-o", os.path.join(folder, "r.html")])

@@ -104,6 +104,8 @@ static size_t findings_fullness(const struct mt_companion *c)
 const struct mt_companion *mt_findings_companion(const struct mt_findings *f, const struct mt_source *s)
 {
     const struct mt_companion *best = f->beside;
+    if (mt_source_processes(s) > 1) /* none has it all */
+        return NULL;
     for (size_t i = 0; i < mt_source_inputs(s); i++) {
         const struct mt_companion *c = mt_source_companion(s, i);
         best = findings_fullness(c) > findings_fullness(best) ? c : best;
@@ -115,7 +117,7 @@ void mt_findings_beside(struct mt_findings *f, const struct mt_source *s)
 {
     char path[PATH_MAX];
     struct mt_error err;
-    for (size_t i = 0; i < mt_source_inputs(s); i++) {
+    for (size_t i = 0; i < mt_source_inputs(s) && mt_source_processes(s) == 1; i++) {
         const struct mt_companion *own = mt_source_companion(s, i);
         struct stat st;
         int n = snprintf(path, sizeof path, "%s.meta", mt_source_path(s, i));

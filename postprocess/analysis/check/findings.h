@@ -68,6 +68,7 @@ struct mt_findings {
 
 /* Of a source's companions the one that has most of the process's events: that of a stream which ended early
  * has few. NULL: there is none. */
+/* NULL, too, of several processes. */
 const struct mt_companion *mt_findings_companion(const struct mt_findings *f, const struct mt_source *s);
 /* Takes the fullest of the companion files beside the inputs, too, if it is of the same run: a container's
  * own lines end with its stream. */

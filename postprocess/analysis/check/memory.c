@@ -32,7 +32,8 @@ int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, st
     m->allocs = mt_source_allocs(source, &m->nallocs);
     const struct mt_companion *c = mt_findings_companion(findings, source);
     m->ended = c && c->has_end;
-    if (c && c->nallocs >= m->nallocs) { /* it may know more of what was freed */
+    m->blind = mt_source_processes(source) > 1; /* what one leaves another may use */
+    if (c && c->nallocs >= m->nallocs) {        /* it may know more of what was freed */
         m->allocs = c->allocs;
         m->nallocs = c->nallocs;
     }

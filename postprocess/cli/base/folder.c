@@ -37,6 +37,12 @@ static uint64_t folder_number(const json_t *o, const char *key)
     return json_is_integer(v) ? (uint64_t)json_integer_value(v) : 0;
 }
 
+static uint64_t folder_job(const json_t *o)
+{
+    const json_t *v = json_object_get(o, "job");
+    return json_is_string(v) ? mt_run_job(json_string_value(v), json_string_length(v)) : 0;
+}
+
 /* How many bytes there are, up to `size`; some file systems hand them out in pieces. */
 static ssize_t folder_head(int fd, char *text, size_t size)
 {
@@ -63,7 +69,7 @@ static int folder_run_of(const char *meta, struct found *f)
     const char *ev = json_string_value(json_object_get(o, "ev"));
     int is_header = ev && !strcmp(ev, "header");
     f->run = (struct mt_run_id){folder_number(o, "pid"), folder_number(o, "start_ns"),
-                                folder_number(o, "wall_ms"), 0};
+                                folder_number(o, "wall_ms"), folder_job(o), 0};
     f->stream = folder_number(o, "stream");
     json_decref(o);
     return is_header ? 0 : -1;
@@ -77,7 +83,8 @@ static int folder_inside_run_of(const char *path, struct found *f)
     const struct mt_companion *c = r ? mt_host_companion(r) : NULL;
     int known = c && c->has_header;
     if (known) {
-        f->run = (struct mt_run_id){c->pid, c->start_ns, c->wall_ms, mt_kind_of(path) == MT_KIND_CONTAINER};
+        f->run = (struct mt_run_id){c->pid, c->start_ns, c->wall_ms, mt_run_job(c->job, strlen(c->job)),
+                                    mt_kind_of(path) == MT_KIND_CONTAINER};
         f->stream = c->stream;
         f->inside = 1;
     }
@@ -131,6 +138,8 @@ static int folder_by_name(const void *a, const void *b)
 static int folder_by_stream(const void *a, const void *b)
 {
     const struct found *x = a, *y = b;
+    if (x->run.pid != y->run.pid)
+        return x->run.pid < y->run.pid ? -1 : 1;
     if (x->run.host != y->run.host || x->stream != y->stream)
         return x->run.host != y->run.host ? x->run.host - y->run.host : x->stream < y->stream ? -1 : 1;
     return x->inside != y->inside ? x->inside - y->inside : folder_by_name(a, b);
@@ -143,7 +152,7 @@ static void folder_drop_copies(struct folder *all)
     qsort(all->list, all->n, sizeof *all->list, folder_by_stream);
     for (size_t i = 0; i < all->n; i++) {
         struct found f = all->list[i], *o = kept ? &all->list[kept - 1] : NULL;
-        if (!o || !f.inside || f.run.host || o->stream != f.stream) {
+        if (!o || !f.inside || f.run.host || o->stream != f.stream || o->run.pid != f.run.pid) {
             all->list[kept++] = f;
             continue;
         }

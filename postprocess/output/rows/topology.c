@@ -172,8 +172,8 @@ static int topology_take(struct mt_topology *t, struct line *l, uint64_t *seen, 
     *seen |= 1ull << row;
     for (unsigned b = 0; b < t->devices; b++)
         if (b + 1 >= l->n || topology_read_cell(t, (unsigned)row, b, l->word[b + 1]) != 0) {
-            snprintf(why, size, "line %u: GPU%d has no connection to GPU%u that is known (%.20s)", number, row,
-                     b, b + 1 < l->n ? l->word[b + 1] : "the line ends");
+            snprintf(why, size, "line %u: GPU%d has no connection to GPU%u that is known (%.20s)", number,
+                     row, b, b + 1 < l->n ? l->word[b + 1] : "the line ends");
             return -1;
         }
     return 0;
@@ -195,8 +195,9 @@ static int topology_parse(struct mt_topology *t, char *text, char *why, size_t s
     }
     if (t->devices && (unsigned)__builtin_popcountll(seen) == t->devices)
         return 0;
-    snprintf(why, size, "%s", t->devices ? "a device of the first line has no line of its own"
-                                         : "there is no table as nvidia-smi topo -m prints it (GPU0 GPU1 …)");
+    snprintf(why, size, "%s",
+             t->devices ? "a device of the first line has no line of its own"
+                        : "there is no table as nvidia-smi topo -m prints it (GPU0 GPU1 …)");
     return -1;
 }
 

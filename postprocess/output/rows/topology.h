@@ -21,10 +21,10 @@ struct mt_topology {
     double speed[MT_TOPOLOGY_KINDS];
     uint8_t kind[MT_TOPOLOGY_DEVICES][MT_TOPOLOGY_DEVICES];
     uint8_t width[MT_TOPOLOGY_DEVICES][MT_TOPOLOGY_DEVICES]; /* of NVLink: how many */
-    uint8_t nvswitch[MT_TOPOLOGY_DEVICES];                   /* so many of its NVLinks go to a switch; 0: none */
-    uint8_t group[MT_TOPOLOGY_DEVICES];                      /* the first device below its PCIe switch */
-    uint8_t alone[MT_TOPOLOGY_DEVICES];                      /* no other is there */
-    uint8_t socket[MT_TOPOLOGY_DEVICES];                     /* the first device at its processor */
+    uint8_t nvswitch[MT_TOPOLOGY_DEVICES]; /* so many of its NVLinks go to a switch; 0: none */
+    uint8_t group[MT_TOPOLOGY_DEVICES];    /* the first device below its PCIe switch */
+    uint8_t alone[MT_TOPOLOGY_DEVICES];    /* no other is there */
+    uint8_t socket[MT_TOPOLOGY_DEVICES];   /* the first device at its processor */
 };
 
 /* A direction of a link: what two routes have in common if it is equal. */

@@ -19,7 +19,7 @@ struct loader {
     } *names; /* so are these; the last one of an allocation counts */
     size_t nfrees, free_room, nnames, name_room;
     size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room, kernel_room,
-        range_room, stream_room, text_room, check_room, failed_room, order_room;
+        range_room, stream_room, text_room, check_room, failed_room, order_room, share_room;
     int out_of_memory;
 };
 
@@ -101,6 +101,8 @@ static int on_header(struct loader *l, const json_t *o)
     c->trace = get_text(l, o, "trace");
     c->engine = get_text(l, o, "engine");
     c->mode = get_text(l, o, "mode");
+    c->job = get_text(l, o, "job");
+    c->rank = get_u64(o, "rank", 0);
     return 0;
 }
 
@@ -318,6 +320,24 @@ static int on_alloc(struct loader *l, const json_t *o)
     return 0;
 }
 
+static int companion_share(struct loader *l, const json_t *o, int opened)
+{
+    struct mt_share_event *s = APPEND(l, shares, share_room);
+    if (s)
+        *s = (struct mt_share_event){get_u64(o, "id", MT_SEQ_NONE), opened, get_text(l, o, "handle")};
+    return 0;
+}
+
+static int on_shared_out(struct loader *l, const json_t *o)
+{
+    return companion_share(l, o, 0);
+}
+
+static int on_opened(struct loader *l, const json_t *o)
+{
+    return companion_share(l, o, 1);
+}
+
 static int on_free(struct loader *l, const json_t *o)
 {
     uint64_t seq = get_u64(o, "seq", MT_SEQ_NONE), id = get_u64(o, "id", MT_SEQ_NONE);
@@ -487,13 +507,13 @@ static int on_end(struct loader *l, const json_t *o)
 static const struct handler {
     const char *ev;
     int (*fn)(struct loader *, const json_t *);
-} handlers[] = {{"header", on_header},     {"site", on_site},     {"launch", on_launch},
-                {"alloc", on_alloc},       {"free", on_free},     {"memcpy", on_memcpy},
-                {"memset", on_memset},     {"lost", on_lost},     {"end", on_end},
-                {"function", on_function}, {"thread", on_thread}, {"cut", on_cut},
-                {"kernel", on_kernel},     {"range", on_range},   {"stream", on_stream},
-                {"shared", on_shared},     {"source", on_source}, {"name", on_name},
-                {"check", on_check},       {"failed", on_failed}, {"order", on_order}};
+} handlers[] = {
+    {"header", on_header}, {"site", on_site},         {"launch", on_launch},        {"alloc", on_alloc},
+    {"free", on_free},     {"memcpy", on_memcpy},     {"memset", on_memset},        {"lost", on_lost},
+    {"end", on_end},       {"function", on_function}, {"thread", on_thread},        {"cut", on_cut},
+    {"kernel", on_kernel}, {"range", on_range},       {"stream", on_stream},        {"shared", on_shared},
+    {"source", on_source}, {"name", on_name},         {"check", on_check},          {"failed", on_failed},
+    {"order", on_order},   {"opened", on_opened},     {"shared_out", on_shared_out}};
 
 /* ---- lines ---- */
 
@@ -564,7 +584,7 @@ struct mt_companion *mt_companion_new(const char *name)
         return NULL;
     struct mt_companion *c = &l->pub;
     c->tool = c->program = c->device = c->device_name = c->trace = c->lost_why = c->engine = c->mode =
-        c->shared = "";
+        c->shared = c->job = "";
     c->path = mt_intern_add(&l->strings, name, strlen(name));
     if (c->path)
         return c;
@@ -609,5 +629,6 @@ void mt_companion_free(struct mt_companion *c)
     for (size_t i = 0; i < c->norders; i++)
         free(c->orders[i].after);
     free(c->orders);
+    free(c->shares);
     free(l);
 }

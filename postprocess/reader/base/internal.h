@@ -168,7 +168,8 @@ struct mt_input {
     const struct mt_launch_ends *ends; /* skip records, in the first pass */
     struct mt_decoders *decoders;      /* NULL, or threads for the chunks of a container: so many */
     unsigned threads;
-    int spaces; /* of a container: runs of all memory */
+    int spaces;                       /* of a container: runs of all memory */
+    const struct mt_process *process; /* of several; NULL */
     struct mt_input_pass pass;
     union { /* of ops */
         struct mt_raw_state raw;
@@ -241,6 +242,8 @@ struct mt_source *mt_source_of_container(struct mt_host_reader *r, const char *p
 struct mt_source_merge {
     struct mt_input *inputs;
     size_t ninputs, input_room;
+    struct mt_process *processes; /* of a job (processes.h); none: there is one process */
+    size_t nprocesses;
     int ordered;                  /* launches by seq; else by input */
     int spaces;                   /* runs of all memory, not of global memory alone */
     int hosts;                    /* containers are read along */

@@ -7,6 +7,7 @@
 #include "api/graphs/graph_gpu.h"
 #include "api/device/heap.h"
 #include "base/devices.h"
+#include "trace/events.h"
 #include "trace/objects.h"
 #include "trace/site.h"
 #include <stdint.h>
@@ -98,9 +99,25 @@ static uint64_t known_bytes(const void *p)
     return mt_heap_find(p, &b) ? b.bytes : 0;
 }
 
+cudaError_t rec_cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *p)
+{
+    mt_host_site_take();
+    cudaError_t e = MT_NEXT(cudaIpcGetMemHandle)(out, p);
+    int64_t id = e ? -1 : mt_object_id(p);
+    if (id >= 0)
+        mt_event_share((uint64_t)id, 0, out, sizeof *out);
+    return e;
+}
+
 cudaError_t rec_cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, unsigned flags)
 {
-    ALLOC(MT_NEXT(cudaIpcOpenMemHandle)(out, handle, flags), *out, known_bytes(*out), "ipc");
+    const struct mt_host_site *site = mt_host_site_take();
+    cudaError_t e = MT_NEXT(cudaIpcOpenMemHandle)(out, handle, flags);
+    int64_t id = e ? -1 : mt_object_add(*out, known_bytes(*out), "ipc", mt_heap_owner(*out), site);
+    mt_heap_identify(e ? NULL : *out, id);
+    if (id >= 0)
+        mt_event_share((uint64_t)id, 1, &handle, sizeof handle);
+    return e;
 }
 
 static const void *mipmap_base(cudaMipmappedArray_t m)

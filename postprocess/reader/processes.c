@@ -1,0 +1,415 @@
+/* Several processes of one job as one run. Which of two events of different processes came first, their times
+ * say: CLOCK_MONOTONIC is the machine's. */
+#define _GNU_SOURCE
+#include "reader/base/processes.h"
+#include "memtrace/device.h"
+#include "memtrace/grow.h"
+#include "memtrace/order.h"
+
+enum { OPENED = 1024, STREAMS = 1000 }; /* of a process, in the numbers of the job's */
+
+/* ---- numbers ---- */
+
+/* An event of a process: its number there, and when it began; 0: not known. */
+struct moment {
+    uint64_t ns, process, seq;
+};
+MT_ORDER_2(moment_by_seq, struct moment, seq, ns)
+MT_ORDER_3(moment_by_time, struct moment, ns, process, seq)
+
+struct moments {
+    struct moment *list;
+    size_t n, room;
+    uint64_t process;
+    int failed;
+};
+
+static void moments_add(struct moments *t, uint64_t seq, uint64_t ns)
+{
+    if (seq >= MT_SEQ_PROGRAM || t->failed)
+        return;
+    t->failed = mt_grow(&t->list, &t->room, t->n + 1, sizeof *t->list) != 0;
+    if (!t->failed)
+        t->list[t->n++] = (struct moment){ns, t->process, seq};
+}
+
+static void moments_of(struct moments *t, const struct mt_companion *c)
+{
+    for (size_t i = 0; i < c->nlaunches; i++)
+        moments_add(t, c->launches[i].seq, c->launches[i].begin_ns);
+    for (size_t i = 0; i < c->ncopies; i++)
+        moments_add(t, c->copies[i].seq, c->copies[i].begin_ns);
+    for (size_t i = 0; i < c->nallocs; i++) {
+        moments_add(t, c->allocs[i].seq, 0);
+        moments_add(t, c->allocs[i].free_seq, 0);
+    }
+    for (size_t i = 0; i < c->nranges; i++) {
+        moments_add(t, c->ranges[i].begin, c->ranges[i].begin_ns);
+        moments_add(t, c->ranges[i].seq, c->ranges[i].end_ns);
+    }
+    for (size_t i = 0; i < c->nchecks; i++)
+        moments_add(t, c->checks[i].seq, 0);
+    for (size_t i = 0; i < c->nfailed; i++)
+        moments_add(t, c->failed[i].seq, 0);
+}
+
+/* Those of a process, from `first` on: by number, each once, with times that do not go back. What has none has
+ * that of what came before. */
+static void moments_settle(struct moments *t, size_t first, uint64_t start_ns)
+{
+    size_t kept = first;
+    uint64_t now = start_ns;
+    if (t->n > first)
+        qsort(t->list + first, t->n - first, sizeof *t->list, moment_by_seq);
+    for (size_t i = first; i < t->n; i++) {
+        now = t->list[i].ns > now ? t->list[i].ns : now;
+        t->list[i].ns = now;
+        if (kept > first && t->list[kept - 1].seq == t->list[i].seq)
+            t->list[kept - 1].ns = now;
+        else
+            t->list[kept++] = t->list[i];
+    }
+    t->n = kept;
+}
+
+uint64_t mt_process_seq(const struct mt_process *p, uint64_t seq)
+{
+    size_t lo = 0, hi = p ? p->n : 0; /* the first one above */
+    if (!p || seq >= MT_SEQ_PROGRAM)
+        return seq;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (p->was[mid] <= seq)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo ? p->is[lo - 1] : 0;
+}
+
+/* ---- companions ---- */
+
+static uint64_t process_id(const struct mt_process *p, const uint64_t *ids, uint64_t id)
+{
+    return id == MT_SEQ_NONE ? id : id + ids[p->tag >> MT_PROCESS_BIT];
+}
+
+/* Where there is one device a process, it is the process's number. */
+static int64_t process_device(const struct mt_process *p, int several, int64_t device)
+{
+    return several ? device : (int64_t)(p->tag >> MT_PROCESS_BIT);
+}
+
+static uint64_t process_address(const struct mt_process *p, uint64_t address, uint64_t seq)
+{
+    for (size_t i = 0; i < p->nopened; i++) {
+        const struct mt_opened *o = &p->opened[i];
+        if (address >= o->from && address < o->to && seq >= o->first && seq < o->end)
+            return address + o->shift;
+    }
+    return address ? address | p->tag : 0;
+}
+
+static void process_copies(const struct mt_process *p, struct mt_companion *c, int several)
+{
+    for (size_t i = 0; i < c->ncopies; i++) {
+        struct mt_copy_event *e = &c->copies[i];
+        int to = e->kind != MT_COPY_D2H && e->kind != MT_COPY_H2H,
+            from = e->kind == MT_COPY_D2H || e->kind == MT_COPY_D2D;
+        e->seq = mt_process_seq(p, e->seq);
+        e->dst = process_address(p, e->dst, e->seq);
+        e->src = process_address(p, e->src, e->seq);
+        e->dst_device = to ? process_device(p, several, e->dst_device) : e->dst_device;
+        e->src_device = from ? process_device(p, several, e->src_device) : e->src_device;
+        e->stream += e->stream >= 0 ? (int64_t)(p->tag >> MT_PROCESS_BIT) * STREAMS : 0;
+        e->op += e->op ? p->tag : 0;
+    }
+}
+
+static void process_launches(const struct mt_process *p, struct mt_companion *c, int several)
+{
+    for (size_t i = 0; i < c->nlaunches; i++) {
+        struct mt_launch_event *e = &c->launches[i];
+        e->seq = mt_process_seq(p, e->seq);
+        e->device = process_device(p, several, e->device);
+        e->op += e->op ? p->tag : 0;
+        if (e->stream < MT_SEQ_PROGRAM)
+            e->stream += (p->tag >> MT_PROCESS_BIT) * STREAMS;
+    }
+    for (size_t i = 0; i < c->norders; i++) {
+        struct mt_order_event *e = &c->orders[i];
+        e->op += p->tag;
+        e->stream += p->tag;
+        for (size_t k = 0; k < e->nafter; k++)
+            e->after[k].stream += p->tag;
+    }
+}
+
+static void process_findings(const struct mt_process *p, struct mt_companion *c, const uint64_t *ids)
+{
+    for (size_t i = 0; i < c->nchecks; i++) {
+        struct mt_check_event *e = &c->checks[i];
+        e->seq = mt_process_seq(p, e->seq);
+        e->launch = mt_process_seq(p, e->launch);
+        e->address = process_address(p, e->address, e->seq);
+        e->alloc = process_id(p, ids, e->alloc);
+    }
+    for (size_t i = 0; i < c->nfailed; i++) {
+        struct mt_failed_event *e = &c->failed[i];
+        e->seq = mt_process_seq(p, e->seq);
+        e->launch = mt_process_seq(p, e->launch);
+        e->freed = process_id(p, ids, e->freed);
+    }
+    for (size_t i = 0; i < c->nranges; i++) {
+        c->ranges[i].seq = mt_process_seq(p, c->ranges[i].seq);
+        c->ranges[i].begin = mt_process_seq(p, c->ranges[i].begin);
+    }
+}
+
+/* Numbers and addresses of its own memory; another process's has its place there. */
+static void process_allocs(const struct mt_process *p, struct mt_companion *c, const uint64_t *ids, int several)
+{
+    for (size_t i = 0; i < c->nallocs; i++) {
+        struct mt_alloc_event *a = &c->allocs[i];
+        int of_host = strcmp(a->kind, "host") == 0 || strcmp(a->kind, "managed") == 0;
+        a->seq = mt_process_seq(p, a->seq);
+        a->free_seq = mt_process_seq(p, a->free_seq);
+        a->id = process_id(p, ids, a->id);
+        a->device = of_host ? a->device : process_device(p, several, a->device);
+        if (strcmp(a->kind, "ipc") == 0)
+            a->bytes = 0;
+        a->base |= p->tag;
+    }
+    for (size_t i = 0; i < c->nshares; i++)
+        c->shares[i].id = process_id(p, ids, c->shares[i].id);
+    c->stream += (p->tag >> MT_PROCESS_BIT) * STREAMS;
+    for (size_t i = 0; i < c->nstreams; i++)
+        c->streams[i].stream += (p->tag >> MT_PROCESS_BIT) * STREAMS;
+}
+
+/* ---- memory of others ---- */
+
+/* An allocation that is shared or opened by a handle; before anything has the job's terms. */
+struct handle {
+    const char *text;
+    uint64_t opened; /* after those that give it away */
+    uint64_t base, bytes, first, end;
+    size_t process;
+};
+MT_ORDER_1(by_id, struct mt_alloc_event, id)
+static int handle_order(const void *a, const void *b)
+{
+    const struct handle *x = a, *y = b;
+    int text = strcmp(x->text, y->text);
+    return text ? text : x->opened < y->opened ? -1 : x->opened > y->opened;
+}
+
+struct handles {
+    struct handle *list;
+    size_t n, room;
+};
+
+static int handles_of(struct handles *h, const struct mt_companion *c, size_t process)
+{
+    for (size_t i = 0; i < c->nshares; i++) {
+        const struct mt_share_event *s = &c->shares[i];
+        const struct mt_alloc_event key = {.id = s->id},
+                                    *a = c->nallocs ? bsearch(&key, c->allocs, c->nallocs, sizeof key, by_id)
+                                                    : NULL;
+        if (!a)
+            continue;
+        if (mt_grow(&h->list, &h->room, h->n + 1, sizeof *h->list) != 0)
+            return -1;
+        h->list[h->n++] =
+            (struct handle){s->handle, (uint64_t)s->opened, a->base, a->bytes, a->seq, a->free_seq, process};
+    }
+    return 0;
+}
+
+/* Tells processes whose memory they have opened; numbers are still their own. */
+static int handles_join(struct mt_source_merge *m, struct handles *h)
+{
+    const struct handle *owner = NULL;
+    if (h->n)
+        qsort(h->list, h->n, sizeof *h->list, handle_order);
+    for (size_t i = 0; i < h->n; i++) {
+        const struct handle *x = &h->list[i];
+        if (!x->opened)
+            owner = x;
+        if (!x->opened || !owner || strcmp(owner->text, x->text) != 0 || owner->process == x->process)
+            continue;
+        struct mt_process *p = &m->processes[x->process];
+        if (p->nopened == OPENED) { /* each access is compared with all */
+            mt_merge_note(m, 1, "process %llu: more than %d openings of others' memory, the rest is taken as its own",
+                          (unsigned long long)p->pid, OPENED);
+            continue;
+        }
+        struct mt_opened *more = realloc(p->opened, (p->nopened + 1) * sizeof *more);
+        if (!more)
+            return -1;
+        p->opened = more;
+        p->opened[p->nopened++] =
+            (struct mt_opened){x->base, x->base + (x->bytes ? x->bytes : owner->bytes),
+                               mt_process_seq(p, x->first), mt_process_seq(p, x->end),
+                               (owner->base | m->processes[owner->process].tag) - x->base};
+    }
+    return 0;
+}
+
+/* ---- all together ---- */
+
+MT_ORDER_3(process_order, struct mt_process, rank, start_ns, pid)
+
+static struct mt_process *process_of(const struct mt_source_merge *m, const struct mt_companion *c)
+{
+    for (size_t k = 0; c && k < m->nprocesses; k++)
+        if (m->processes[k].pid == c->pid && m->processes[k].start_ns == c->start_ns)
+            return &m->processes[k];
+    return NULL;
+}
+
+static int processes_list(struct mt_source_merge *m)
+{
+    m->processes = calloc(m->ninputs + 1, sizeof *m->processes);
+    for (size_t i = 0; m->processes && i < m->ninputs; i++) {
+        const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
+        if (!process_of(m, c))
+            m->processes[m->nprocesses++] =
+                (struct mt_process){.pid = c->pid, .start_ns = c->start_ns, .rank = c->rank};
+    }
+    if (!m->processes)
+        return -1;
+    qsort(m->processes, m->nprocesses, sizeof *m->processes, process_order);
+    for (size_t k = 0; k < m->nprocesses; k++)
+        m->processes[k].tag = (uint64_t)k << MT_PROCESS_BIT;
+    for (size_t i = 0; i < m->ninputs; i++)
+        m->inputs[i].process = process_of(m, mt_input_companion(&m->inputs[i]));
+    return 0;
+}
+
+/* The k-th number of all is the job's number of that event. */
+static int processes_number(struct mt_source_merge *m)
+{
+    struct moments t = {.n = 0};
+    int rc = 0;
+    for (size_t k = 0; k < m->nprocesses && !t.failed; k++) {
+        struct mt_process *p = &m->processes[k];
+        size_t first = t.n;
+        t.process = k;
+        for (size_t i = 0; i < m->ninputs; i++)
+            if (m->inputs[i].process == p)
+                moments_of(&t, mt_input_companion(&m->inputs[i]));
+        moments_settle(&t, first, p->start_ns);
+        p->was = malloc((t.n - first + 1) * sizeof *p->was);
+        p->is = malloc((t.n - first + 1) * sizeof *p->is);
+        t.failed |= !p->was || !p->is;
+    }
+    if (t.n && !t.failed)
+        qsort(t.list, t.n, sizeof *t.list, moment_by_time);
+    for (size_t i = 0; i < t.n && !t.failed; i++) {
+        struct mt_process *p = &m->processes[t.list[i].process];
+        p->was[p->n] = t.list[i].seq;
+        p->is[p->n++] = i + 1;
+    }
+    rc = t.failed ? -1 : 0;
+    free(t.list);
+    return rc;
+}
+
+/* How many allocations the processes before each one have. */
+static uint64_t *processes_ids(const struct mt_source_merge *m)
+{
+    uint64_t *ids = calloc(m->nprocesses + 1, sizeof *ids), sum = 0;
+    for (size_t i = 0; ids && i < m->ninputs; i++) {
+        const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
+        uint64_t *most = &ids[m->inputs[i].process - m->processes];
+        if (c->nallocs && c->allocs[c->nallocs - 1].id < UINT32_MAX && c->allocs[c->nallocs - 1].id >= *most)
+            *most = c->allocs[c->nallocs - 1].id + 1;
+    }
+    for (size_t k = 0; ids && k < m->nprocesses; k++) {
+        uint64_t n = ids[k];
+        ids[k] = sum;
+        sum += n;
+    }
+    return ids;
+}
+
+static void processes_rewrite(const struct mt_process *p, struct mt_companion *c, const uint64_t *ids, int several)
+{
+    if (!c)
+        return;
+    process_copies(p, c, several);
+    process_launches(p, c, several);
+    process_findings(p, c, ids);
+    process_allocs(p, c, ids, several);
+}
+
+/* Do the processes see several devices? */
+static int processes_devices(const struct mt_source_merge *m)
+{
+    for (size_t i = 0; i < m->ninputs; i++) {
+        const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
+        for (size_t k = 0; k < c->nlaunches; k++)
+            if (c->launches[k].device >= 0)
+                return 1;
+    }
+    return 0;
+}
+
+int mt_processes_join(struct mt_source_merge *m, const char *job)
+{
+    struct handles h = {.n = 0};
+    uint64_t *ids = NULL;
+    int rc = processes_list(m) == 0 ? processes_number(m) : -1, several;
+    for (size_t i = 0; i < m->ninputs && rc == 0; i++)
+        rc = handles_of(&h, mt_input_companion(&m->inputs[i]),
+                        (size_t)(m->inputs[i].process - m->processes));
+    rc = rc ? rc : handles_join(m, &h);
+    ids = rc ? NULL : processes_ids(m);
+    several = rc ? 0 : processes_devices(m);
+    for (size_t i = 0; ids && i < m->ninputs; i++) {
+        struct mt_input *in = &m->inputs[i];
+        processes_rewrite(in->process, in->companion, ids, several);
+        if (in->beside != in->companion)
+            processes_rewrite(in->process, in->beside, ids, several);
+    }
+    if (ids)
+        mt_merge_note(m, 0,
+                      "%zu processes of job %s are one run: addresses have the process's number (by rank) from "
+                      "bit %d on, streams are %d apart, order is by time",
+                      m->nprocesses, job, MT_PROCESS_BIT, STREAMS);
+    rc = ids ? 0 : -1;
+    free(h.list);
+    free(ids);
+    return rc;
+}
+
+void mt_processes_free(struct mt_source_merge *m)
+{
+    for (size_t k = 0; k < m->nprocesses; k++) {
+        free(m->processes[k].was);
+        free(m->processes[k].is);
+        free(m->processes[k].opened);
+    }
+    free(m->processes);
+}
+
+/* ---- accesses ---- */
+
+void mt_process_item(const struct mt_process *p, struct mt_item *item)
+{
+    const uint64_t seq = item->launch ? item->launch->seq : MT_SEQ_NONE - 1;
+    if (!p || (item->kind != MT_ITEM_BATCH && item->kind != MT_ITEM_RUNS))
+        return;
+    /* Both are the source's own, and nobody else's yet. */
+    struct mt_raw_record *records = (struct mt_raw_record *)item->records;
+    struct mt_access_run *runs = (struct mt_access_run *)item->runs;
+    for (size_t i = 0; records && i < item->count; i++)
+        records[i].w[1] = process_address(p, records[i].w[1], seq);
+    for (size_t i = 0; runs && i < item->count; i++) {
+        uint64_t *each = (uint64_t *)runs[i].addresses;
+        runs[i].base = process_address(p, runs[i].base, seq);
+        for (uint32_t k = 0; each && k < runs[i].count; k++)
+            each[k] = process_address(p, each[k], seq);
+    }
+}
