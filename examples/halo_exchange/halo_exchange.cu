@@ -1,7 +1,7 @@
 // Heat in a plate that lies in bands on several GPUs: each cell becomes the mean of its four neighbours, and
 // the rows above and below a band lie on another device. `loads`: the kernel takes them from there; `copies`:
-// they are copied into rows of its own before each step. Usage: halo_exchange [loads or copies] [width] [rows
-// of a band] [steps] The devices are all there are: MEMTRACE_CPU_DEVICES=4 ./halo_exchange
+// they are copied into rows of its own before each step.
+// Usage: MEMTRACE_CPU_DEVICES=4 ./halo_exchange [loads or copies] [width] [rows of a band] [steps]
 #include "../common/example.h"
 #include <cstring>
 #include <vector>

@@ -53,8 +53,8 @@ static void moments_of(struct moments *t, const struct mt_companion *c)
         moments_add(t, c->failed[i].seq, 0);
 }
 
-/* Those of a process, from `first` on: by number, each once, with times that do not go back. What has none has
- * that of what came before. */
+/* Those of a process, from `first` on: by number, each once, with times that do not go back. What has none
+ * has that of what came before. */
 static void moments_settle(struct moments *t, size_t first, uint64_t start_ns)
 {
     size_t kept = first;
@@ -167,7 +167,8 @@ static void process_findings(const struct mt_process *p, struct mt_companion *c,
 }
 
 /* Numbers and addresses of its own memory; another process's has its place there. */
-static void process_allocs(const struct mt_process *p, struct mt_companion *c, const uint64_t *ids, int several)
+static void process_allocs(const struct mt_process *p, struct mt_companion *c, const uint64_t *ids,
+                           int several)
 {
     for (size_t i = 0; i < c->nallocs; i++) {
         struct mt_alloc_event *a = &c->allocs[i];
@@ -240,18 +241,18 @@ static int handles_join(struct mt_source_merge *m, struct handles *h)
             continue;
         struct mt_process *p = &m->processes[x->process];
         if (p->nopened == OPENED) { /* each access is compared with all */
-            mt_merge_note(m, 1, "process %llu: more than %d openings of others' memory, the rest is taken as its own",
-                          (unsigned long long)p->pid, OPENED);
+            mt_merge_note(
+                m, 1, "process %llu: more than %d openings of others' memory, the rest is taken as its own",
+                (unsigned long long)p->pid, OPENED);
             continue;
         }
         struct mt_opened *more = realloc(p->opened, (p->nopened + 1) * sizeof *more);
         if (!more)
             return -1;
         p->opened = more;
-        p->opened[p->nopened++] =
-            (struct mt_opened){x->base, x->base + (x->bytes ? x->bytes : owner->bytes),
-                               mt_process_seq(p, x->first), mt_process_seq(p, x->end),
-                               (owner->base | m->processes[owner->process].tag) - x->base};
+        p->opened[p->nopened++] = (struct mt_opened){
+            x->base, x->base + (x->bytes ? x->bytes : owner->bytes), mt_process_seq(p, x->first),
+            mt_process_seq(p, x->end), (owner->base | m->processes[owner->process].tag) - x->base};
     }
     return 0;
 }
@@ -334,7 +335,8 @@ static uint64_t *processes_ids(const struct mt_source_merge *m)
     return ids;
 }
 
-static void processes_rewrite(const struct mt_process *p, struct mt_companion *c, const uint64_t *ids, int several)
+static void processes_rewrite(const struct mt_process *p, struct mt_companion *c, const uint64_t *ids,
+                              int several)
 {
     if (!c)
         return;
@@ -362,8 +364,7 @@ int mt_processes_join(struct mt_source_merge *m, const char *job)
     uint64_t *ids = NULL;
     int rc = processes_list(m) == 0 ? processes_number(m) : -1, several;
     for (size_t i = 0; i < m->ninputs && rc == 0; i++)
-        rc = handles_of(&h, mt_input_companion(&m->inputs[i]),
-                        (size_t)(m->inputs[i].process - m->processes));
+        rc = handles_of(&h, mt_input_companion(&m->inputs[i]), (size_t)(m->inputs[i].process - m->processes));
     rc = rc ? rc : handles_join(m, &h);
     ids = rc ? NULL : processes_ids(m);
     several = rc ? 0 : processes_devices(m);
@@ -374,10 +375,11 @@ int mt_processes_join(struct mt_source_merge *m, const char *job)
             processes_rewrite(in->process, in->beside, ids, several);
     }
     if (ids)
-        mt_merge_note(m, 0,
-                      "%zu processes of job %s are one run: addresses have the process's number (by rank) from "
-                      "bit %d on, streams are %d apart, order is by time",
-                      m->nprocesses, job, MT_PROCESS_BIT, STREAMS);
+        mt_merge_note(
+            m, 0,
+            "%zu processes of job %s are one run: addresses have the process's number (by rank) from "
+            "bit %d on, streams are %d apart, order is by time",
+            m->nprocesses, job, MT_PROCESS_BIT, STREAMS);
     rc = ids ? 0 : -1;
     free(h.list);
     free(ids);

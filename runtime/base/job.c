@@ -34,8 +34,8 @@ static void job_find(void)
 {
     const struct launcher *l = NULL;
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers && !l; i++)
-        if (job_number(launchers[i].rank, &job.rank) == 0 && job_number(launchers[i].ranks, &job.ranks) == 0 &&
-            job.ranks > 1 && job.rank < job.ranks)
+        if (job_number(launchers[i].rank, &job.rank) == 0 &&
+            job_number(launchers[i].ranks, &job.ranks) == 0 && job.ranks > 1 && job.rank < job.ranks)
             l = &launchers[i];
     if (!l)
         job.rank = job.ranks = 0;

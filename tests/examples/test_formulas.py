@@ -175,6 +175,21 @@ class Formulas(unittest.TestCase):
                     walk.access((c, 0, 0), "store", 4, ("out", r, i))
             self.compare(module, [ctas, threads, rounds], walk)
 
+    def test_halo_exchange(self):
+        module = expectation("halo_exchange")
+        for width, rows, steps, devices in ([4, 3, 1, 2], [33, 9, 2, 3], [5, 1, 1, 1], [3, 1, 1, 4]):
+            walk = Walk()
+            for _ in range(steps):
+                for d in range(devices):
+                    walk.begin("step", d)
+                    for y in range(d * rows, (d + 1) * rows):
+                        for x in range(width):
+                            edge = x in (0, width - 1) or y in (0, devices * rows - 1)
+                            for _ in range(1 if edge else 4):
+                                walk.access((x // 32, (y - d * rows) // 8, 0), "load", 4)
+                            walk.access((x // 32, (y - d * rows) // 8, 0), "store", 4)
+            self.assertEqual(wanted(module.launches([width, rows, steps], "-O2", devices)), walk.result())
+
     def test_sites_are_lines_of_the_program(self):
         for name in sorted(os.listdir(EXAMPLES)):
             program = os.path.join(EXAMPLES, name, name + ".cu")

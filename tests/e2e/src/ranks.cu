@@ -1,5 +1,5 @@
-// One of several processes: fills a buffer, gives it away, and takes what the one before it gave. They meet at
-// files. Arguments: rank, ranks, folder, device. Prints "ok" if what came is right.
+// One of several processes: fills a buffer, gives it away, and takes what the one before it gave. They meet
+// at files. Arguments: rank, ranks, folder, device. Prints "ok" if what came is right.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
