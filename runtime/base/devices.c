@@ -9,12 +9,12 @@ static _Atomic unsigned char peers[MT_DEVICES_MAX][MT_DEVICES_MAX];
 
 int mt_devices(void)
 {
-    return on_gpu ? 1 : (int)mt_options()->cpu_devices;
+    return on_gpu ? on_gpu : (int)mt_options()->cpu_devices;
 }
 
-void mt_devices_of_gpu(void)
+void mt_devices_of_gpu(int n)
 {
-    on_gpu = 1;
+    on_gpu = n;
 }
 
 int mt_device_there(int device)

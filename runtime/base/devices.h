@@ -6,8 +6,8 @@
 #define MT_DEVICES_MAX 64
 
 int mt_devices(void);
-/* A GPU was chosen. */
-void mt_devices_of_gpu(void);
+/* A GPU was chosen; its own code runs, and of so many lines are written. */
+void mt_devices_of_gpu(int n);
 /* Is there one of this number? */
 int mt_device_there(int device);
 /* This thread's; 0 at first. */

@@ -13,6 +13,7 @@
 struct mt_object {
     uint64_t id, base, bytes;
     const char *kind;
+    int device; /* as of mt_event_alloc */
     char *rest; /* of its name; malloc'ed, NULL: it has no name */
 };
 static struct mt_ranges objects = MT_RANGES_INIT;
@@ -30,7 +31,7 @@ int64_t mt_object_add(const void *p, uint64_t bytes, const char *kind, int devic
     struct mt_object *o = malloc(sizeof *o);
     if (!o)
         return (int64_t)id; /* its free will not be logged */
-    *o = (struct mt_object){id, (uint64_t)(uintptr_t)p, bytes, kind, NULL};
+    *o = (struct mt_object){id, (uint64_t)(uintptr_t)p, bytes, kind, device, NULL};
     if (mt_ranges_add(&objects, o->base, bytes, o))
         free(o);
     return (int64_t)id;
@@ -117,6 +118,16 @@ int mt_object_is_device(const void *p)
     struct mt_range r;
     return mt_ranges_find(&objects, (uint64_t)(uintptr_t)p, &r) &&
            strcmp(((struct mt_object *)r.data)->kind, "host");
+}
+
+int mt_object_device(const void *p)
+{
+    struct mt_range r;
+    pthread_mutex_lock(&naming); /* nobody frees it meanwhile */
+    int found = mt_ranges_find(&objects, (uint64_t)(uintptr_t)p, &r);
+    int device = found ? ((struct mt_object *)r.data)->device : -1;
+    pthread_mutex_unlock(&naming);
+    return device;
 }
 
 void mt_objects_reset(int (*gone)(uint64_t base))

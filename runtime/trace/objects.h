@@ -28,6 +28,8 @@ void mt_object_done(struct mt_object *o, int freed);
 int64_t mt_object_id(const void *p);
 /* 1 when kernels see the memory at p as theirs (not host memory). */
 int mt_object_is_device(const void *p);
+/* Whose memory it is, as of mt_event_alloc; -1: no GPU's, or unknown. */
+int mt_object_device(const void *p);
 /* cudaDeviceReset freed everything but registered memory; of several devices, what is `gone`. */
 void mt_objects_reset(int (*gone)(uint64_t base));
 #endif

@@ -209,7 +209,7 @@ static void select_choose(void)
     if (*f->said)
         mt_report("%s", f->said);
     if (is_gpu) {
-        mt_devices_of_gpu();
+        mt_devices_of_gpu(1);
         mt_say("running on the GPU");
         mt_trace_device("gpu", "NVIDIA GPU", 0);
     } else {

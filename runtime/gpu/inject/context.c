@@ -1,5 +1,6 @@
 /* Contexts of the driver: what each has of ours, what the device is called, and the end of the process. */
 #define _GNU_SOURCE
+#include "base/devices.h"
 #include "base/file.h"
 #include "base/report.h"
 #include "base/thread.h"
@@ -166,20 +167,23 @@ static void name_of_file(const char *path)
         fclose(f);
 }
 
-static void name_of_system(void)
+/* `name` is asked for, too. Returns how many GPUs there are. */
+static int name_of_system(int name)
 {
     static const char folder[] = "/proc/driver/nvidia/gpus";
     char path[PATH_MAX];
     DIR *d = opendir(folder);
-    struct dirent *e = NULL;
-    while (d && (e = readdir(d)) && e->d_name[0] == '.')
-        ;
-    if (e) {
+    struct dirent *e;
+    int n = 0;
+    while (d && (e = readdir(d))) {
+        if (e->d_name[0] == '.' || n++ || !name)
+            continue;
         snprintf(path, sizeof path, "%s/%s/information", folder, e->d_name);
         name_of_file(path);
     }
     if (d)
         closedir(d);
+    return n;
 }
 
 typedef CUresult name_attribute(int *, CUdevice_attribute, CUdevice);
@@ -208,8 +212,13 @@ static void name_begin(void)
     int first = !asked;
     asked = 1;
     pthread_mutex_unlock(&naming);
-    if (first)
-        mt_base_thread_start(NULL, 0, name_ask, NULL);
+    if (!first)
+        return;
+    int n =
+        name_of_system(0); /* lines of the first allocation need it, and the driver cannot be asked here */
+    if (n > 1)
+        mt_devices_of_gpu(n < MT_DEVICES_MAX ? n : MT_DEVICES_MAX);
+    mt_base_thread_start(NULL, 0, name_ask, NULL);
 }
 
 /* 1: the driver has said it. */
@@ -237,7 +246,7 @@ void mt_inject_device_is(int device)
         mt_trace_device("gpu", devices[device].name, (unsigned)devices[device].sms);
         return;
     }
-    name_of_system();
+    name_of_system(1);
     mt_trace_device("gpu", system_name, 0);
 }
 

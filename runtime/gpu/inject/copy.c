@@ -29,7 +29,7 @@ static struct mt_planes_size copy_size(const Sanitizer_MemcpyData *m)
 static struct mt_planes copy_planes(uint64_t at, uint64_t pitch, const struct mt_planes_size *s)
 {
     pitch = pitch ? pitch : s->width;
-    return (struct mt_planes){at, pitch, pitch * s->height, -1};
+    return (struct mt_planes){at, pitch, pitch * s->height, mt_object_device((void *)(uintptr_t)at), 0};
 }
 
 void mt_inject_copied(const Sanitizer_MemcpyData *m, int64_t stream)
@@ -67,7 +67,7 @@ void mt_inject_batch(Sanitizer_CallbackId cbid, const void *data)
     const Sanitizer_BatchMemopData *b = data;
     uint64_t bytes = b->type == SANITIZER_BATCH_MEMOP_TYPE_64B ? 8 : 4;
     if (cbid == SANITIZER_CBID_BATCH_MEMOP_WRITE)
-        mt_planes_filled((struct mt_planes){b->address, bytes, bytes, -1},
+        mt_planes_filled((struct mt_planes){b->address, bytes, bytes, -1, 0},
                          (struct mt_planes_size){bytes, 1, 1}, b->value,
                          mt_inject_stream_number(b->context, b->hStream), mt_host_site_take());
 }

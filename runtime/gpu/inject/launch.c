@@ -98,6 +98,7 @@ static void launch_describe(struct launching *g)
         .shared = call->depth ? call->shared : 0,
         .cooperative = call->depth ? call->cooperative : 0,
         .called = mt_event_next(),
+        .device = l->device,
     };
     if (clusters)
         memcpy(g->line.cluster, (uint32_t[]){l->clusterDim_x, l->clusterDim_y, l->clusterDim_z},

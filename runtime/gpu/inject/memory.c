@@ -3,6 +3,7 @@
 #include "trace/objects.h"
 #include "trace/site.h"
 #include <stdint.h>
+#include <string.h>
 
 static const void *memory_at(uint64_t address)
 {
@@ -28,8 +29,9 @@ static const char *memory_kind(const Sanitizer_ResourceMemoryData *m)
 
 static void memory_add(const Sanitizer_ResourceMemoryData *m, const char *kind)
 {
+    int shared = !strcmp(kind, "managed") || !strcmp(kind, "host");
     if (!memory_is_mapping(m))
-        mt_object_add(memory_at(m->address), m->size, kind, -1, mt_host_site_take());
+        mt_object_add(memory_at(m->address), m->size, kind, shared ? -1 : m->device, mt_host_site_take());
 }
 
 static void memory_gone(const void *p)

@@ -12,6 +12,7 @@
 
 static const char *cubin_path;
 static CUcontext context = (CUcontext)(void *)0x1000;
+static int gpu;
 static CUmodule module = (CUmodule)(void *)0x2000;
 static const CUstream stream = (CUstream)(void *)0x3000;
 
@@ -59,6 +60,7 @@ static Sanitizer_LaunchData launch_of(CUstream s)
                                   .stream = s,
                                   .hStream = handle_of(s),
                                   .module = module,
+                                  .device = gpu,
                                   .functionName = API_KERNEL,
                                   .gridDim_x = 2,
                                   .gridDim_y = 1,
@@ -212,21 +214,41 @@ static void play_threads(void)
         pthread_join(t[i], NULL);
 }
 
-/* Another GPU, whose code lies at the same pcs; then its context goes, and a third one has its address. */
+static void allocate(uint64_t address, int device, uint32_t flags)
+{
+    const Sanitizer_ResourceMemoryData m = {
+        .address = address, .size = 4096, .context = context, .device = device, .flags = flags};
+    RESOURCE(DEVICE_MEMORY_ALLOC, &m);
+}
+
+/* Another GPU, whose code lies at the same pcs; then its context goes, and a third one has its address. What
+ * the second one has goes to the first one. */
 static void play_gpus(void)
 {
     const Sanitizer_ResourceContextData other = {.context = (CUcontext)(void *)0x1100};
+    allocate(0x10000, 0, 0);
     launch(NULL, 0);
     for (int i = 0; i < 2; i++) {
+        gpu = i + 1;
         context = other.context;
         module = (CUmodule)(void *)(uintptr_t)(0x2200 + 0x100 * i);
         RESOURCE(CONTEXT_CREATION_FINISHED, &other);
         load(cubin_path);
+        allocate(0x20000 + 0x10000 * (unsigned)i, gpu, 0);
         launch(NULL, 0);
         RESOURCE(CONTEXT_DESTROY_STARTING, &other);
     }
+    gpu = 0;
     context = (CUcontext)(void *)0x1000;
     module = (CUmodule)(void *)0x2000;
+    allocate(0x40000, 0, SANITIZER_MEMORY_FLAG_MANAGED);
+    const Sanitizer_MemcpyData copy = {.apiContext = context,
+                                       .srcAddress = 0x20000,
+                                       .dstAddress = 0x10000,
+                                       .size = 256,
+                                       .width = 256,
+                                       .direction = SANITIZER_MEMCPY_DIRECTION_DEVICE_TO_DEVICE};
+    call(SANITIZER_CB_DOMAIN_MEMCPY, SANITIZER_CBID_MEMCPY_STARTING, &copy);
     launch(NULL, 0);
     synchronize(0);
 }

@@ -106,10 +106,15 @@ def main():
         (lines, *_), = run(API_PLAY=name)[0].values()
         check(name, ([line["records"] for line in launches(lines, 0)], of(lines, "end")[-1]["complete"]), ([64, 64], True))
     for form in ("raw", "compact"):
-        traces, _ = run(API_PLAY="gpus", MEMTRACE_FORMAT=form)
+        traces, _ = run(API_PLAY="gpus", MEMTRACE_FORMAT=form, MEMTRACE_CPU_DEVICES="3")
         check(f"GPUs, {form}", [(of(lines, "end")[-1]["records_written"], of(lines, "end")[-1]["complete"])
                                 for lines, *_ in traces.values()], [(128, True), (64, True), (64, True)])
         check(f"sites of GPUs, {form}", [len(of(lines, "site")) for lines, *_ in traces.values()], [form == "compact"] * 3)
+        lines = next(iter(traces.values()))[0]
+        check(f"of GPUs, {form}", ([(line["kind"], line.get("device")) for line in of(lines, "alloc")],
+                                   [(line["src_device"], line["dst_device"]) for line in of(lines, "memcpy")],
+                                   [line["device"] for l, *_ in traces.values() for line in of(l, "launch")]),
+              ([("cudaMalloc", 0), ("cudaMalloc", 1), ("cudaMalloc", 2), ("managed", None)], [(1, 0)], [0, 0, 1, 2]))
     traces, result = run(API_PLAY="fault")
     (lines, *_), = traces.values()
     check("fault", (launches(lines, 0)[0]["status"], of(lines, "end")[-1]["records_written"], of(lines, "end")[-1]["complete"]),
