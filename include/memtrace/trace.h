@@ -185,6 +185,7 @@ struct mt_copy_event {
     enum mt_copy_kind kind;
     uint64_t dst, src; /* src: 0 for a memset and for new memory */
     uint64_t width, height, dpitch, spitch;
+    int unchanged; /* the destination held these bytes already; 0: it did not, or nobody knows */
     int64_t dst_device, src_device; /* as in mt_alloc_event */
     uint64_t begin_ns;              /* 0: not known */
     int64_t stream;                 /* -1: not known */

@@ -311,6 +311,8 @@ void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *s
         mt_jsonl_u64(&line, "spitch", c->spitch);
     }
     mt_jsonl_i64(&line, "stream", c->stream);
+    if (c->unchanged)
+        mt_jsonl_u64(&line, "unchanged", 1);
     put_device("dst_device", c->dst_device);
     put_device("src_device", c->src_device);
     mt_jsonl_u64(&line, "begin_ns", mt_now_ns());

@@ -36,6 +36,7 @@ struct mt_event_copy {
     uint64_t dst, src, bytes;
     uint64_t width, height, dpitch, spitch; /* height 0: one block of `bytes` */
     int64_t stream;                         /* -1: has no trace */
+    int unchanged;                          /* its destination holds these bytes already; else 0 */
     int dst_device, src_device;             /* as of mt_event_alloc */
 };
 /* The lines of copies, fills and launches that this thread writes from now on are of this operation of a

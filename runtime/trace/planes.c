@@ -19,6 +19,7 @@ void mt_planes_copied(struct mt_planes dst, struct mt_planes src, struct mt_plan
     struct mt_event_copy c = {.kind = kind,
                               .bytes = size.width * size.height,
                               .stream = stream,
+                              .unchanged = dst.held,
                               .dst_device = dst.device,
                               .src_device = src.device};
     if (planes_are_empty(&size))

@@ -8,6 +8,7 @@
 struct mt_planes {
     uint64_t at, pitch, slice;
     int device; /* as of mt_event_alloc */
+    int held;   /* of a destination: it holds already what is copied to it */
 };
 /* What of each side is copied or filled: `width` bytes of each of `height` rows of each of `depth` planes. */
 struct mt_planes_size {

@@ -9,7 +9,7 @@ from harness import Skipped, case, holds, run, same
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 OF_HOST = {"uninitialised-copy", "unordered", "failed-call", "double-free", "leak", "unused", "unread", "unread-copy"}
-NEED_LINES = {"tiny-copies"}
+NEED_LINES = {"tiny-copies", "unchanged-copy"}
 ALSO = {"handed_on": "tail"}  # found at the line of another one
 
 

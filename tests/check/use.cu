@@ -228,6 +228,44 @@ static void each_row(int right) // rows of a matrix, one by one
     use(a, 200 * 16);
 }
 
+// ---- copies of what is there ----
+
+static void table_each_step(int right) // a table that does not change
+{
+    Buffer<int> a(1 << 15, false);
+    std::vector<int> table(1 << 15, 3);
+    for (int i = 0; i < 4; i++) {
+        if (right)
+            table[i] = i + 100;
+        cudaMemcpy(a, table.data(), 4 << 15, cudaMemcpyHostToDevice); // !table_each_step: unchanged-copy
+        use(a, 1 << 15);
+    }
+}
+static void image_each_step(int right) // rows with gaps, in a stream
+{
+    Buffer<int> a(1 << 16, false);
+    std::vector<int> image(1 << 15, 9);
+    put(a, 4 << 16);
+    for (int i = 0; i < (right ? 1 : 3); i++) {
+        auto way = cudaMemcpyHostToDevice;
+        cudaMemcpy2DAsync(a, 512, image.data(), 256, 256, 512, way); // !image_each_step: unchanged-copy
+        use(a, 1 << 16);
+    }
+}
+static void zeros(int right) // a pattern from device to device that stays
+{
+    Buffer<int> from(1 << 15, false), to(1 << 15, false);
+    cudaMemset(from, 0, 4 << 15);
+    cudaMemset(to, 0, 4 << 15);
+    for (int i = 0; i < 2; i++) {
+        if (right)
+            cudaMemset(to, i + 1, 4 << 15);
+        use(to, 1 << 15);
+        cudaMemcpy(to, from, 4 << 15, cudaMemcpyDeviceToDevice); // !zeros: unchanged-copy
+        use(to, 1 << 15);
+    }
+}
+
 static const Fault faults[] = {
     {"early_out", early_out},
     {"lost", lost},
@@ -245,6 +283,9 @@ static const Fault faults[] = {
     {"each_element", each_element},
     {"each_flag", each_flag},
     {"each_row", each_row},
+    {"table_each_step", table_each_step},
+    {"image_each_step", image_each_step},
+    {"zeros", zeros},
 };
 
 int main(int argc, char **argv)

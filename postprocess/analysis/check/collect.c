@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TINY = 4096, MANY = 100 }; /* bytes of a small copy; so many at one line are worth a word */
+/* Bytes of a small copy; so many at one line are worth a word; so are so many bytes that were there already.
+ */
+enum { TINY = 4096, MANY = 100, HELD = 65536 };
 
 static const char *const ops[] = {"load", "store", "atomic", "access"};
 
@@ -151,32 +153,77 @@ static int collect_copy_order(const void *a, const void *b)
     return d ? d : (x->line > y->line) - (x->line < y->line);
 }
 
-static int collect_tiny(struct mt_findings *f, const struct mt_copy_event *c, uint64_t n, uint64_t bytes)
+/* Of copies at one line: `n`, `bytes` in all, `of` more or less like them. */
+static int collect_copies_at(struct mt_findings *f, enum mt_finding_kind kind, const struct mt_copy_event *c,
+                             uint64_t n, uint64_t bytes, uint64_t of)
 {
-    struct mt_finding x = {.kind = MT_FINDING_OF_TINY_COPIES,
-                           .here = {.file = c->file, .line = c->line},
-                           .size = bytes,
-                           .count = n};
-    return n < MANY ? 0 : mt_findings_add(f, &x);
+    struct mt_finding x = {
+        .kind = kind, .here = {.file = c->file, .line = c->line}, .size = bytes, .count = n, .launches = of};
+    return mt_findings_add(f, &x);
+}
+
+static uint64_t collect_bytes(const struct mt_copy_event *c)
+{
+    return c->width * c->height;
+}
+
+/* list[n] are those of one line. held: for each of `copies`, 1: see collect_held. */
+static int collect_copies_of(struct mt_findings *f, const struct mt_copy_event *const *list, size_t n,
+                             const struct mt_copy_event *copies, const unsigned char *held)
+{
+    uint64_t tiny = 0, tiny_bytes = 0, same = 0, same_bytes = 0;
+    int rc = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t bytes = collect_bytes(list[i]);
+        tiny += bytes < TINY;
+        tiny_bytes += bytes < TINY ? bytes : 0;
+        same += held[list[i] - copies];
+        same_bytes += held[list[i] - copies] ? bytes : 0;
+    }
+    if (tiny >= MANY)
+        rc = collect_copies_at(f, MT_FINDING_OF_TINY_COPIES, list[0], tiny, tiny_bytes, 0);
+    if (rc == 0 && same_bytes >= HELD)
+        rc = collect_copies_at(f, MT_FINDING_OF_UNCHANGED_COPY, list[0], same, same_bytes, n);
+    return rc;
+}
+
+/* Those to a device whose destination was copied to or filled before and holds the same. What the host does
+ * with its memory meanwhile is not known. -1: no memory. */
+static int collect_held(const struct mt_companion *c, unsigned char *held)
+{
+    struct mt_pairmap seen = {0};
+    int rc = 0;
+    for (size_t i = 0; i < c->ncopies && rc == 0; i++) {
+        uint64_t *before = mt_pairmap_get(&seen, c->copies[i].dst, 0, 0);
+        if (before)
+            held[i] = c->copies[i].unchanged && c->copies[i].kind != MT_COPY_D2H &&
+                      *before >= collect_bytes(&c->copies[i]);
+        if (before && *before < collect_bytes(&c->copies[i]))
+            *before = collect_bytes(&c->copies[i]);
+        rc = before ? 0 : -1;
+    }
+    mt_pairmap_free(&seen);
+    return rc;
 }
 
 static int collect_copies(struct mt_findings *f, const struct mt_companion *c)
 {
     const struct mt_copy_event **list = malloc((c->ncopies + 1) * sizeof *list);
+    unsigned char *held = calloc(c->ncopies + 1, 1);
     size_t n = 0;
-    int rc = list ? 0 : -1;
-    for (size_t i = 0; list && i < c->ncopies; i++)
+    int rc = list && held ? collect_held(c, held) : -1;
+    for (size_t i = 0; rc == 0 && i < c->ncopies; i++)
         if (c->copies[i].kind != MT_COPY_H2H && c->copies[i].kind != MT_COPY_SET && c->copies[i].file &&
-            *c->copies[i].file && c->copies[i].width * c->copies[i].height < TINY)
+            *c->copies[i].file)
             list[n++] = &c->copies[i];
     if (n)
         qsort(list, n, sizeof *list, collect_copy_order);
     for (size_t i = 0, j; i < n && rc == 0; i = j) {
-        uint64_t bytes = 0;
-        for (j = i; j < n && collect_copy_order(&list[i], &list[j]) == 0; j++)
-            bytes += list[j]->width * list[j]->height;
-        rc = collect_tiny(f, list[i], j - i, bytes);
+        for (j = i + 1; j < n && collect_copy_order(&list[i], &list[j]) == 0;)
+            j++;
+        rc = collect_copies_of(f, list + i, j - i, c->copies, held);
     }
+    free(held);
     free(list);
     return rc;
 }

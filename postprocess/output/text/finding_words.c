@@ -262,6 +262,13 @@ static void words_copies(FILE *f, const struct mt_finding *x)
                 x->size / (x->count ? x->count : 1));
         return;
     }
+    if (x->kind == MT_FINDING_OF_UNCHANGED_COPY) {
+        fprintf(f,
+                "%" PRIu64 " of %" PRIu64 " copies bring what the device has there already: %" PRIu64
+                " bytes in all",
+                x->count, x->launches, x->size);
+        return;
+    }
     fprintf(f, "a copy of %" PRIu64 " bytes to ", x->size);
     words_alloc(f, x->alloc);
     fputs(" is replaced, or freed, before anything reads it", f);
@@ -270,16 +277,27 @@ static void words_copies(FILE *f, const struct mt_finding *x)
 }
 
 static void (*const sentences[MT_FINDING_KINDS])(FILE *f, const struct mt_finding *x) = {
-    [MT_FINDING_OF_BOUNDS] = words_bad_access,   [MT_FINDING_OF_MISALIGNED] = words_bad_access,
-    [MT_FINDING_OF_FREED] = words_bad_access,    [MT_FINDING_OF_STACK] = words_of_kernel,
-    [MT_FINDING_OF_HEAP] = words_of_kernel,      [MT_FINDING_OF_DOUBLE_FREE] = words_call,
-    [MT_FINDING_OF_FAILED_CALL] = words_call,    [MT_FINDING_OF_FAILED_LAUNCH] = words_launch,
-    [MT_FINDING_OF_UNWRITTEN] = words_unwritten, [MT_FINDING_OF_UNWRITTEN_COPY] = words_unwritten_copy,
-    [MT_FINDING_OF_SHARED_RACE] = words_race,    [MT_FINDING_OF_GLOBAL_RACE] = words_race,
-    [MT_FINDING_OF_UNORDERED] = words_unordered, [MT_FINDING_OF_BARRIER] = words_of_kernel,
-    [MT_FINDING_OF_MASK] = words_of_kernel,      [MT_FINDING_OF_LEAK] = words_use,
-    [MT_FINDING_OF_UNUSED] = words_use,          [MT_FINDING_OF_UNREAD] = words_use,
-    [MT_FINDING_OF_UNREAD_COPY] = words_copies,  [MT_FINDING_OF_TINY_COPIES] = words_copies,
+    [MT_FINDING_OF_BOUNDS] = words_bad_access,
+    [MT_FINDING_OF_MISALIGNED] = words_bad_access,
+    [MT_FINDING_OF_FREED] = words_bad_access,
+    [MT_FINDING_OF_STACK] = words_of_kernel,
+    [MT_FINDING_OF_HEAP] = words_of_kernel,
+    [MT_FINDING_OF_DOUBLE_FREE] = words_call,
+    [MT_FINDING_OF_FAILED_CALL] = words_call,
+    [MT_FINDING_OF_FAILED_LAUNCH] = words_launch,
+    [MT_FINDING_OF_UNWRITTEN] = words_unwritten,
+    [MT_FINDING_OF_UNWRITTEN_COPY] = words_unwritten_copy,
+    [MT_FINDING_OF_SHARED_RACE] = words_race,
+    [MT_FINDING_OF_GLOBAL_RACE] = words_race,
+    [MT_FINDING_OF_UNORDERED] = words_unordered,
+    [MT_FINDING_OF_BARRIER] = words_of_kernel,
+    [MT_FINDING_OF_MASK] = words_of_kernel,
+    [MT_FINDING_OF_LEAK] = words_use,
+    [MT_FINDING_OF_UNUSED] = words_use,
+    [MT_FINDING_OF_UNREAD] = words_use,
+    [MT_FINDING_OF_UNCHANGED_COPY] = words_copies,
+    [MT_FINDING_OF_UNREAD_COPY] = words_copies,
+    [MT_FINDING_OF_TINY_COPIES] = words_copies,
 };
 
 /* ---- out ---- */

@@ -404,6 +404,7 @@ static int on_copy(struct loader *l, const json_t *o, int set)
                                  .src = get_u64(o, "src", 0),
                                  .width = get_u64(o, "bytes", 0),
                                  .height = 1,
+                                 .unchanged = get_u64(o, "unchanged", 0) != 0,
                                  .dst_device = get_device(o, "dst_device"),
                                  .src_device = get_device(o, "src_device"),
                                  .begin_ns = get_u64(o, "begin_ns", 0),

@@ -8,6 +8,7 @@
 #include "api/device/heap.h"
 #include "api/streams/queue.h"
 #include "base/devices.h"
+#include "trace/events.h"
 #include "api/memory/sync.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -95,6 +96,17 @@ static void copy_move(const struct mt_box *b)
                     b->src.p + z * b->src.slice + y * b->src.pitch, b->width);
 }
 
+/* Does the destination hold all of it already? Mostly the first bytes say that it does not. */
+static int copy_is_held(const struct mt_box *b)
+{
+    for (size_t z = 0; z < b->depth; z++)
+        for (size_t y = 0; y < b->height; y++)
+            if (memcmp(b->dst.p + z * b->dst.slice + y * b->dst.pitch,
+                       b->src.p + z * b->src.slice + y * b->src.pitch, b->width) != 0)
+                return 0;
+    return 1;
+}
+
 /* ---- carrying out ---- */
 
 struct copy_op {
@@ -108,7 +120,7 @@ struct copy_op {
 
 static void copy_perform(const struct copy_op *c)
 {
-    mt_copy_note(&c->box, c->kind, c->stream, c->op.site);
+    mt_copy_note(&c->box, c->kind, c->stream, mt_tracing() && copy_is_held(&c->moved), c->op.site);
     copy_move(&c->moved);
 }
 

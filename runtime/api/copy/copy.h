@@ -15,9 +15,10 @@ void mt_copy_bind(struct mt_op *op, const struct mt_stream *s);
 const struct mt_box *mt_copy_box(const struct mt_op *op);
 
 /* record_copy.c: "h2h", "h2d", "d2h", "d2d"; and the lines of a copy, which begins now. `stream` is the
- * number of the stream's trace, or -1. */
+ * number of the stream's trace, or -1. held: the destination holds the same already. */
 const char *mt_copy_kind(const struct mt_box *b);
-void mt_copy_note(const struct mt_box *b, const char *kind, int64_t stream, const struct mt_host_site *site);
+void mt_copy_note(const struct mt_box *b, const char *kind, int64_t stream, int held,
+                  const struct mt_host_site *site);
 
 /* The same for a fill of `depth` planes of `height` rows of `width` bytes. */
 struct mt_fill {
