@@ -18,7 +18,6 @@ enum mt_host_tracing { MT_HOST_TRACE_OFF, MT_HOST_TRACE_ON, MT_HOST_TRACE_ATOMIC
 
 /* Sections of __managed__ variables: of clang's code (mt_cuda_extras.h of the overlay writes it), of PTX. */
 #define MT_MANAGED_SECTION "memtrace_managed"
-#define MT_MANAGED_SECTION_HERE "memtrace_managed_here"
 
 #define MT_ONLY_NOTHING 0x80000000u
 /* Bits of `spaces`, beside global memory. */

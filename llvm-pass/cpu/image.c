@@ -205,16 +205,13 @@ static LLVMValueRef image_notes(struct mt_lowering *l)
 
 static void image_variable(struct mt_var *v, LLVMValueRef g, const char *name)
 {
-    const char *section = LLVMGetSection(g);
     v->global = g;
     v->type = LLVMGlobalGetValueType(g);
-    v->kind = LLVMGetPointerAddressSpace(LLVMTypeOf(g)) == 4         ? MT_VAR_CONSTANT
-              : section && !strcmp(section, MT_MANAGED_SECTION_HERE) ? MT_VAR_MANAGED
-                                                                     : MT_VAR_DEVICE;
+    v->kind = LLVMGetPointerAddressSpace(LLVMTypeOf(g)) == 4 ? MT_VAR_CONSTANT : MT_VAR_DEVICE;
     LLVMSetSection(g, "");
     if (mt_starts(name, MT_MANAGED_PREFIX)) { /* lower/managed.c */
         name += strlen(MT_MANAGED_PREFIX);
-        v->kind = MT_VAR_MANAGED_AT;
+        v->kind = MT_VAR_MANAGED;
         v->type = LLVMGlobalGetValueType(LLVMGetOperand(LLVMGetInitializer(g), 0));
     }
     v->name = strdup(name);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MT_IMAGE_MAGIC 0x474d544du /* "MTMG" */
-#define MT_IMAGE_VERSION 17u
+#define MT_IMAGE_VERSION 18u
 /* Images before this one are beside GPU code in which the program's own
  * kernels have the hidden parameter. */
 #define MT_IMAGE_VERSION_OWN_NAMES 9u
@@ -76,13 +76,12 @@ enum mt_kernel_flags {
     MT_KERNEL_BARRIERS = 2048,   /* its barriers have records, and so has its shared memory */
     MT_KERNEL_FRAMES = 8,        /* its functions keep frame pointers: activemask looks at all callers */
 };
-/* Before a variable's name: the pointer of MT_VAR_MANAGED_AT. */
+/* Before a variable's name: the pointer of MT_VAR_MANAGED. */
 #define MT_MANAGED_PREFIX "managed."
 enum mt_var_kind {
     MT_VAR_DEVICE = 0,
     MT_VAR_CONSTANT = 1,
-    MT_VAR_MANAGED = 2,
-    MT_VAR_MANAGED_AT =
+    MT_VAR_MANAGED =
         3, /* its address is a pointer's, which says where the variable lies: code asks that pointer, and
             * the runtime may set it before the first launch. Until then it is the image's own */
 };

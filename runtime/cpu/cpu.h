@@ -10,13 +10,14 @@
 /* A loaded image. Never unloaded while the process lives (kernels may still run at exit). */
 struct mt_image {
     const struct mt_image_head *head;
-    void *handle;          /* dlopen's */
-    uint32_t site_base;    /* global id of sites[0], unique in the process */
-    struct mt_image *next; /* of all images */
-    struct mt_image *peer; /* the next image of the same program (-fgpu-rdc), or NULL */
-    uint64_t base, bytes;  /* where it was loaded, */
-    char path[96];         /* and by which name the dynamic linker knows it */
-    uint64_t shared_size;  /* static shared memory of all of the program's images */
+    void *handle;                   /* dlopen's */
+    uint32_t site_base;             /* global id of sites[0], unique in the process */
+    struct mt_image *next;          /* of all images */
+    struct mt_image *peer;          /* the next image of the same program (-fgpu-rdc), or NULL */
+    uint64_t base, bytes;           /* where it was loaded, */
+    char path[96];                  /* and by which name the dynamic linker knows it */
+    uint64_t shared_size;           /* static shared memory of all of the program's images */
+    struct mt_image_copies *copies; /* where there are several GPUs: image.c's */
 };
 
 /* The fatbins of what __cudaRegisterFatBinary gets: one, or those of files with relocatable device code that
@@ -43,7 +44,14 @@ int mt_image_owns(const struct mt_image *image, const void *address);
 const struct mt_image_kernel *mt_image_find_kernel(const struct mt_image *image, const char *name);
 const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const char *name);
 void *mt_image_var_address(const struct mt_image_var *v);
-/* Puts a variable of MT_VAR_MANAGED_AT, with its first value, into `bytes` of the host's; before any launch.
+/* Each of several GPUs has variables of its own: the same image for `device`, loaded when it is first asked
+ * for; then *loaded is the first of those that came with it, else NULL. NULL: no memory, *why as above. Sites
+ * have the numbers of the first one's, and managed variables lie where those lie. */
+struct mt_image *mt_image_on(struct mt_image *image, int device, struct mt_image **loaded, const char **why);
+/* The kernel of a row of one GPU's image in that of another one. */
+const struct mt_image_kernel *mt_image_kernel_on(const struct mt_image *from, const struct mt_image *to,
+                                                 const struct mt_image_kernel *kernel);
+/* Puts a variable of MT_VAR_MANAGED, with its first value, into `bytes` of the host's; before any launch.
  */
 void mt_image_move_var(const struct mt_image_var *v, void *to, uint64_t bytes);
 

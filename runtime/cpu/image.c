@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/devices.h"
 #include "bind.h"
 #include "local.h"
 
@@ -283,22 +284,138 @@ static struct mt_image *make_images(const struct group *g, struct mt_image *base
     return first;
 }
 
-static int image_publish(struct mt_image *first, const struct mt_image *base)
+/* `like`: another GPU's, or NULL. */
+static int image_publish(struct mt_image *first, const struct mt_image *base, const struct mt_image *like)
 {
     int rc = 0;
     pthread_mutex_lock(&lock);
     for (struct mt_image *i = first; i != base && !rc; i = i->peer)
         rc = add_constants(i->head);
     for (struct mt_image *i = first; i != base && !rc; i = i->peer) {
-        i->site_base = sites;
+        i->site_base = like ? like->site_base : sites;
         if (i->head->site_base)
-            *(uint32_t *)(uintptr_t)i->head->site_base = sites;
-        sites += i->head->nsites;
+            *(uint32_t *)(uintptr_t)i->head->site_base = i->site_base;
+        sites += like ? 0 : i->head->nsites;
+        like = like ? like->peer : NULL;
         i->next = images;
         images = i;
     }
     pthread_mutex_unlock(&lock);
     return rc;
+}
+
+/* ---- several GPUs ---- */
+
+/* What was loaded together, as it came, and for each GPU what was made of it; [0] is what was loaded first.
+ */
+struct mt_image_copies {
+    struct mt_bind_piece *piece; /* objects are copies: what they came from may be gone by then */
+    size_t n;
+    struct mt_image *base;
+    _Atomic(struct mt_image *) on[MT_DEVICES_MAX];
+};
+
+static void copies_free(struct mt_image_copies *c)
+{
+    for (size_t i = 0; c && c->piece && i < c->n; i++)
+        free((void *)(uintptr_t)c->piece[i].object);
+    if (c)
+        free(c->piece);
+    free(c);
+}
+
+static struct mt_image_copies *copies_make(const struct group *g, struct mt_image *base)
+{
+    struct mt_image_copies *c = calloc(1, sizeof *c);
+    if (!c || !(c->piece = calloc(g->n, sizeof *c->piece))) {
+        copies_free(c);
+        return NULL;
+    }
+    c->base = base;
+    for (; c->n < g->n; c->n++) {
+        void *object = malloc(g->piece[c->n].size);
+        if (!object) {
+            copies_free(c);
+            return NULL;
+        }
+        memcpy(object, g->piece[c->n].object, g->piece[c->n].size);
+        c->piece[c->n] = (struct mt_bind_piece){.object = object, .size = g->piece[c->n].size};
+    }
+    return c;
+}
+
+static void copies_give(struct mt_image_copies *c, struct mt_image *first)
+{
+    if (c)
+        c->on[0] = first;
+    for (struct mt_image *i = first; c && i != c->base; i = i->peer)
+        i->copies = c;
+}
+
+/* Managed variables are every GPU's. */
+static void copies_share_managed(struct mt_image *to, const struct mt_image *from,
+                                 const struct mt_image *base)
+{
+    for (; to != base; to = to->peer, from = from->peer) {
+        const struct mt_image_var *a = from->head->vars, *b = to->head->vars;
+        for (uint32_t k = 0; k < to->head->nvars; k++)
+            if (b[k].kind == MT_VAR_MANAGED)
+                *(void **)(uintptr_t)b[k].address = *(void **)(uintptr_t)a[k].address;
+    }
+}
+
+/* Not under a lock: the dynamic linker's may be held by who waits for ours. */
+static struct mt_image *copies_load(struct mt_image_copies *c, struct mt_image *base, const char **why)
+{
+    struct group g = {calloc(c->n, sizeof *g.piece), c->n};
+    struct mt_image *first = NULL;
+    *why = "no memory to load the CPU image";
+    for (size_t i = 0; g.piece && i < c->n; i++)
+        g.piece[i] = (struct mt_bind_piece){.object = c->piece[i].object, .size = c->piece[i].size};
+    if (g.piece && mt_bind_load(g.piece, g.n, base ? base->path : NULL, why) == 0)
+        first = make_images(&g, base, why);
+    if (first)
+        copies_share_managed(first, c->on[0], base);
+    if (first && image_publish(first, base, c->on[0])) {
+        image_drop(first, base);
+        first = NULL;
+    }
+    free(g.piece);
+    return first;
+}
+
+struct mt_image *mt_image_on(struct mt_image *image, int device, struct mt_image **loaded, const char **why)
+{
+    struct mt_image_copies *c = image->copies;
+    struct mt_image *from = c ? c->on[0] : image, *to = c ? c->on[device] : image;
+    *loaded = NULL;
+    if (!to) {
+        struct mt_image *mine, *base = c->base, *with = NULL;
+        if (base && !(base = mt_image_on(base, device, &with, why)))
+            return NULL;
+        if (!(mine = copies_load(c, base, why)))
+            return NULL;
+        for (struct mt_image *i = mine; i != base; i = i->peer)
+            i->copies = c;
+        if (atomic_compare_exchange_strong(&c->on[device], &to, mine))
+            *loaded = to = mine; /* else another thread was faster, and this one is never used */
+    }
+    while (from != image) {
+        from = from->peer;
+        to = to->peer;
+    }
+    return to;
+}
+
+const struct mt_image_kernel *mt_image_kernel_on(const struct mt_image *from, const struct mt_image *to,
+                                                 const struct mt_image_kernel *kernel)
+{
+    for (; from && to; from = from->peer, to = to->peer) {
+        const struct mt_image_kernel *k = from->head->kernels;
+        if (kernel >= k && kernel < k + from->head->nkernels)
+            return (const struct mt_image_kernel *)to->head->kernels + (kernel - k);
+    }
+    return NULL;
 }
 
 struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, struct mt_image *base,
@@ -307,6 +424,7 @@ struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, struct 
     static _Atomic int published; /* several may do it: the dynamic linker is not to be called under a lock */
     struct group g = {0};
     struct mt_image *first = NULL;
+    struct mt_image_copies *copies = NULL;
     const char *bare = NULL; /* why one of several has none: it may have no kernels, and nobody miss it */
     if (!published)
         publish_runtime();
@@ -321,11 +439,15 @@ struct mt_image *mt_image_load_all(const void *const *fatbins, size_t n, struct 
     first = make_images(&g, base, why);
     for (size_t i = 0; !first && i < g.n; i++)
         dlclose(g.piece[i].handle);
-    if (first && image_publish(first, base)) {
+    if (first &&
+        ((mt_devices() > 1 && !(copies = copies_make(&g, base))) || image_publish(first, base, NULL))) {
         *why = "no memory to load the CPU image";
         image_drop(first, base);
+        copies_free(copies);
         first = NULL;
     }
+    if (first)
+        copies_give(copies, first);
 out:
     free(g.piece);
     return first;
@@ -440,13 +562,13 @@ const struct mt_image_var *mt_image_find_var(const struct mt_image *image, const
 void *mt_image_var_address(const struct mt_image_var *v)
 {
     void *address = (void *)(uintptr_t)v->address;
-    return v->kind == MT_VAR_MANAGED_AT ? *(void **)address : address;
+    return v->kind == MT_VAR_MANAGED ? *(void **)address : address;
 }
 
 void mt_image_move_var(const struct mt_image_var *v, void *to, uint64_t bytes)
 {
     void **place = (void **)(uintptr_t)v->address;
-    if (v->kind != MT_VAR_MANAGED_AT || bytes != v->size || *place == to)
+    if (v->kind != MT_VAR_MANAGED || bytes != v->size || *place == to)
         return;
     memcpy(to, *place, v->size);
     *place = to;

@@ -89,6 +89,26 @@ def lines(world):
     same("section", world.extract(traces(result), "--sections=devices").get("devices"), None)
 
 
+@case("devices.variables")
+def variables(world):
+    """Each device has its own variables and constants, the managed one is everybody's; by mt-cc, its linker for device code, and nvcc."""
+    source = os.path.join(world.src, "device_variables.cu")
+    programs = [("mt-cc", [world.compile(source, "-O2")]), ("rdc", [world.compile(source, "-O2", "-rdc=true")])]
+    if nvcc_of():
+        app = os.path.join(world.folder("nvcc"), "variables")
+        call([nvcc_of(), "-arch=compute_80", "-cudart=static", "-o", app, source])
+        programs.append(("nvcc", [world.tool("memtrace"), "run", app]))
+    for name, app in programs:
+        result = world.run(app, MEMTRACE_CPU_DEVICES="3")
+        same(name, result.out, "ok\n")
+        if name != "mt-cc":
+            continue
+        symbols = [(e["name"], e.get("device")) for e in result.companion().all("alloc") if e["kind"] == "symbol"]
+        own = [n for n, d in symbols if d == 0]
+        same("variables", sorted(n for n, d in symbols if d == 2), sorted(own))
+        holds(str(symbols), "counter" in own and ("everybody", None) in symbols and len(own) * 3 + 1 == len(symbols))
+
+
 @case("devices.example")
 def example(world):
     """halo_exchange by loads and by copies; how much crosses as it ran."""

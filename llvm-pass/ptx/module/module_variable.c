@@ -61,7 +61,7 @@ int mt_ptx_declare_variable(struct mt_ptx *x, struct mt_ptx_variable *v, enum mt
     variable_link(x, v, local && linkage == MT_PTX_STATIC && v->space == 's' ? MT_PTX_STATIC : linkage);
     if (v->managed) {
         mt_ptx_annotate(x, v->value, "managed", 1);
-        LLVMSetSection(v->value, MT_MANAGED_SECTION_HERE); /* for the CPU image's table */
+        LLVMSetSection(v->value, MT_MANAGED_SECTION); /* lower/managed.c */
     }
     if (old) {
         LLVMReplaceAllUsesWith(old, v->value);

@@ -40,8 +40,8 @@ static int64_t devices_owner(const struct mt_devices *x, const struct mt_alloc_e
 {
     if (a && a->device >= 0)
         return a->device;
-    return a && (!strcmp(a->kind, "host") || !strcmp(a->kind, "managed")) ? MT_DEVICES_HOST
-                                                                          : x->launch.device;
+    int shared = a && (!strcmp(a->kind, "host") || !strcmp(a->kind, "managed") || !strcmp(a->kind, "symbol"));
+    return shared ? MT_DEVICES_HOST : x->launch.device; /* a variable of none is managed */
 }
 
 /* Accesses in a row that begin in one allocation are counted together. */

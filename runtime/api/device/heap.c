@@ -4,6 +4,7 @@
 #include "api/tables/arena.h"
 #include "device.h"
 #include "base/devices.h"
+#include "cpu/abi.h"
 #include "base/fd.h"
 #include "base/options.h"
 #include "trace/ranges.h"
@@ -331,16 +332,21 @@ uint64_t mt_heap_used(int device)
     return used[device];
 }
 
+static int heap_is_of_one(const struct mt_block *b)
+{
+    return b->kind == MT_HEAP_DEVICE || b->kind == MT_HEAP_IPC ||
+           (b->kind == MT_HEAP_SYMBOL && b->flags != MT_VAR_MANAGED);
+}
+
 int mt_heap_owner(const void *p)
 {
     struct mt_block b;
-    int found = mt_heap_find(p, &b);
-    return found && (b.kind == MT_HEAP_DEVICE || b.kind == MT_HEAP_IPC) ? b.device : -1;
+    return mt_heap_find(p, &b) && heap_is_of_one(&b) ? b.device : -1;
 }
 
 int mt_heap_reaches(int device, const struct mt_block *b)
 {
-    if (b->kind != MT_HEAP_DEVICE && b->kind != MT_HEAP_IPC)
+    if (!heap_is_of_one(b))
         return 1;
     return b->readers ? (int)(b->readers >> device & 1) : mt_device_reaches(device, b->device);
 }

@@ -4,6 +4,7 @@
 #include "api/entry.h"
 #include "api/tables/error.h"
 #include "made.h"
+#include "base/devices.h"
 #include "base/fork.h"
 #include "base/report.h"
 #include <errno.h>
@@ -173,7 +174,8 @@ struct mt_function *mt_library_kernel(struct mt_module *m, const char *name)
 
 int mt_library_variable(struct mt_module *m, const char *name, void **address, size_t *bytes)
 {
-    const struct mt_image_var *v = mt_image_find_var(m->image, name);
+    struct mt_image *on = mt_module_image_on(m->image, mt_device_current());
+    const struct mt_image_var *v = on ? mt_image_find_var(on, name) : NULL;
     if (!v)
         return 0;
     if (address)

@@ -8,6 +8,7 @@
 #include "api/entry.h"
 #include "heap.h"
 #include "made.h"
+#include "base/report.h"
 #include "trace/events.h"
 #include "base/demangle.h"
 #include "base/fork.h"
@@ -50,17 +51,21 @@ static void load_bind_variables(struct mt_module *m)
     }
 }
 
-/* All variables of the image, registered or not, are memory that kernels may touch. */
-static void load_list_variables(const struct mt_image *image)
+/* All variables of the image, registered or not, are memory that kernels may touch. Managed ones are device
+ * 0's image's, and no device's memory. */
+static void load_list_variables(const struct mt_image *image, int device)
 {
     const struct mt_image_var *v = image->head->vars;
     for (uint32_t i = 0; i < image->head->nvars; i++, v++) {
         if (!mt_image_owns(image, v->address)) /* an inline variable: another image's is the one */
             continue;
+        int managed = v->kind == MT_VAR_MANAGED;
+        if (managed && device > 0)
+            continue;
         void *at = mt_image_var_address(v);
-        mt_heap_adopt(0, at, v->size, MT_HEAP_SYMBOL,
-                      v->kind == MT_VAR_MANAGED_AT ? MT_VAR_MANAGED : v->kind);
-        uint64_t id = mt_event_alloc((uint64_t)(uintptr_t)at, v->size, "symbol", v->name, -1, NULL);
+        mt_heap_adopt(device, at, v->size, MT_HEAP_SYMBOL, v->kind);
+        uint64_t id =
+            mt_event_alloc((uint64_t)(uintptr_t)at, v->size, "symbol", v->name, managed ? -1 : device, NULL);
         if (mt_tracing())
             mt_heap_identify(at, (int64_t)id);
     }
@@ -78,7 +83,19 @@ static void load_bind_addresses(struct mt_module *m)
 {
     load_bind_variables(m);
     for (const struct mt_image *i = m->image; i; i = i->peer)
-        load_list_variables(i);
+        load_list_variables(i, 0);
+}
+
+struct mt_image *mt_module_image_on(struct mt_image *image, int device)
+{
+    const char *why = NULL;
+    struct mt_image *loaded, *on = mt_image_on(image, device, &loaded, &why);
+    if (!on)
+        mt_report("device code of %s is not loaded for GPU %d: %s", (const char *)image->head->source, device,
+                  why);
+    for (const struct mt_image *i = loaded; i && i->copies == loaded->copies; i = i->peer)
+        load_list_variables(i, device);
+    return on;
 }
 
 void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why)

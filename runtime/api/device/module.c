@@ -10,6 +10,7 @@
 #include "trace/events.h"
 #include "trace/nvtx.h"
 #include "base/demangle.h"
+#include "base/devices.h"
 #include "base/report.h"
 #include "base/short.h"
 #include "base/fork.h"
@@ -118,6 +119,14 @@ void mt_variable_lies(struct mt_variable *v, void *address)
     *v->managed = address;
     if (mt_map_set(&variables, address, v)) /* nvcc's host code names it by that */
         mt_report("out of memory: device variable %s has no address", mt_short(v->name).text);
+}
+
+void *mt_variable_address(struct mt_variable *v)
+{
+    int device = mt_device_current();
+    struct mt_image *i = device && v->address ? mt_module_image_on(v->module->image, device) : NULL;
+    const struct mt_image_var *var = i ? mt_image_find_var(i, v->name) : NULL;
+    return !device ? v->address : var ? mt_image_var_address(var) : NULL;
 }
 
 static int variables_are_for_gpu(const struct mt_module *m)

@@ -79,7 +79,7 @@ struct mt_variable {
     char *name, *device;
     size_t size;
     int ext, constant, global;
-    void *address; /* on the CPU device, once loaded; NULL: not in the image */
+    void *address; /* on the CPU device, its first GPU's, once loaded; NULL: not in the image */
     struct mt_module *module;
     struct mt_variable *next;
 };
@@ -94,6 +94,8 @@ int mt_function_is_folded(const void *host);
 void mt_function_alias(const void *alias, struct mt_function *f);
 /* module.c. The variable whose host shadow is at `host`; loaded. NULL: none. */
 struct mt_variable *mt_variable_find(const void *host);
+/* Where the current device has it; NULL: nowhere. */
+void *mt_variable_address(struct mt_variable *v);
 /* On the CPU device; NULL: nowhere. */
 void mt_variable_lies(struct mt_variable *v, void *address);
 
@@ -110,6 +112,9 @@ struct mt_image *mt_module_for_gpu(struct mt_module *m, struct mt_made_code **ma
 /* Gives a module its image, or says why there is none (the module's to keep), with all that its tables name.
  */
 void mt_module_bind(struct mt_module *m, struct mt_image *image, const char *why);
+/* A module's image as one of several GPUs has it, with variables of its own. NULL: there is none, which was
+ * said. */
+struct mt_image *mt_module_image_on(struct mt_image *image, int device);
 /* Its kernels and variables are known no longer. */
 void mt_module_forget(struct mt_module *m);
 /* The module's fatbins; NULL: what it registered is not one. */

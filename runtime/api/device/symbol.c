@@ -26,8 +26,8 @@ cudaError_t impl_cudaGetSymbolAddress(void **out, const void *symbol)
     if (!out)
         return mt_fail(cudaErrorInvalidValue);
     cudaError_t e = symbol_find(symbol, &v);
-    if (!e)
-        *out = v->address;
+    if (!e && !(*out = mt_variable_address(v)))
+        e = cudaErrorMemoryAllocation;
     return mt_fail(e);
 }
 

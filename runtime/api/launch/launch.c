@@ -240,11 +240,13 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
                                      const struct mt_host_site *site)
 {
     const struct mt_image_kernel *k = f->kernel;
+    struct mt_image *on = mt_module_image_on(f->image, mt_device_current());
     size_t bytes = 0;
     for (uint32_t i = 0; i < k->nparams; i++)
         launch_place(&launch_parameters(k)[i], &bytes);
     struct launch_op *l =
-        mt_op_new(sizeof *l + (k->nparams + 1) * sizeof *l->args + bytes, MT_OP_KERNEL, launch_start);
+        on ? mt_op_new(sizeof *l + (k->nparams + 1) * sizeof *l->args + bytes, MT_OP_KERNEL, launch_start)
+           : NULL;
     if (!l)
         return NULL;
     l->op.site = site;
@@ -252,8 +254,8 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
     l->config = *c;
     l->trace = NULL;
     l->run = (struct mt_cpu_launch){
-        .image = f->image,
-        .kernel = k,
+        .image = on,
+        .kernel = mt_image_kernel_on(f->image, on, k),
         .grid = {c->grid.x, c->grid.y, c->grid.z},
         .block = {c->block.x, c->block.y, c->block.z},
         .dyn_shared = (uint32_t)c->shared,

@@ -220,7 +220,7 @@ cudaError_t impl_cudaPointerGetAttributes(struct cudaPointerAttributes *a, const
         return cudaSuccess;
     }
     a->type = types[b.kind];
-    a->device = b.kind == MT_HEAP_SYMBOL ? mt_device_current() : b.device;
+    a->device = b.kind == MT_HEAP_SYMBOL && b.flags == MT_VAR_MANAGED ? mt_device_current() : b.device;
     if (b.kind == MT_HEAP_SYMBOL && b.flags == MT_VAR_MANAGED)
         a->type = cudaMemoryTypeManaged;
     a->devicePointer = (void *)(uintptr_t)p;
