@@ -77,9 +77,10 @@ struct mt_cpu_launch {
     uint32_t grid[3], block[3];
     uint32_t cluster[3]; /* CTAs of a cluster in each direction; all 0: no clusters */
     uint32_t dyn_shared;
-    int device;           /* of which GPU of the CPU device (base/devices.h) */
-    int priority;         /* CTAs of a launch with a lower number go first; else the older launch */
-    uint32_t cooperative; /* all CTAs must be co-resident (grid barrier) */
+    uint64_t printf_bytes; /* of the buffer that printf has on a GPU; 0: any (the checker's) */
+    int device;            /* of which GPU of the CPU device (base/devices.h) */
+    int priority;          /* CTAs of a launch with a lower number go first; else the older launch */
+    uint32_t cooperative;  /* all CTAs must be co-resident (grid barrier) */
     /* Called with whole records (24 bytes each) of one CTA run, from worker threads, at any time during
      * mt_cpu_run; calls of different workers may overlap. NULL: not traced. */
     void (*flush)(void *ctx, const void *records, size_t count);

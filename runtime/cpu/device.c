@@ -106,6 +106,22 @@ static void device_convert(struct text *t, char *spec, size_t n, char c, int lon
     free(big);
 }
 
+/* What a GPU keeps of a call until the launch ends: the format's address and the arguments, at least. Then it
+ * overwrites what came first. */
+static void device_printed(size_t bytes)
+{
+    struct mt_pool_launch *run = mt_worker_self ? mt_cta_current()->run : NULL;
+    uint64_t room = run ? run->launch->printf_bytes : 0, more = 8 + ((bytes + 7) & ~7ull);
+    if (!room)
+        return;
+    uint64_t before = atomic_fetch_add_explicit(&run->printed, more, memory_order_relaxed);
+    if (before <= room && before + more > room)
+        mt_check_tell_here("heap", NULL,
+                           "prints more than the %" PRIu64 " bytes that a GPU's printf keeps of a launch: "
+                           "what came first is lost there (cudaLimitPrintfFifoSize)",
+                           room);
+}
+
 int mt_cpu_vprintf(const char *format, const void *args)
 {
     struct text t = {.p = t.small, .capacity = sizeof t.small};
@@ -149,6 +165,8 @@ int mt_cpu_vprintf(const char *format, const void *args)
     fwrite(t.p, 1, t.n, stdout); /* one call: whole lines, in order with the program's own output */
     if (t.p != t.small)
         free(t.p);
+    if (MT_UNLIKELY(mt_check_all))
+        device_printed(b.at);
     return b.count;
 }
 

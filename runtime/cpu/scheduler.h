@@ -55,6 +55,7 @@ struct mt_pool_launch {
     _Atomic int warned; /* an incomplete collective was reported */
     /* MEMTRACE_CHECK (check.c): */
     _Atomic uint64_t found;            /* findings */
+    _Atomic uint64_t printed;          /* bytes of printf's buffer that a GPU would use at least */
     _Atomic int bad;                   /* error code of the first bad access */
     _Atomic int ended;                 /* a thread could not skip its own, and ended */
     _Atomic int told;                  /* why the launch fails is one of them */

@@ -34,6 +34,27 @@ __global__ void each_new(int *ok, int ints) // !each_new: heap
     delete[] p;
 }
 
+__global__ void tells(int *ok, int lines) // !tells: heap
+{
+    for (int i = 0; i < lines; i++)
+        printf("%d %f%s", i, 0.5 * i, ""); // 8 for the format, 4 and 4 and 8 and 8
+    *ok = 1;
+}
+__global__ void each_tells(int *ok, int some) // !each_tells: heap
+{
+    if (threadIdx.x < some)
+        printf("%%");
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        *ok = 1;
+}
+__global__ void chatters(int *ok, int from) // !chatters: heap
+{
+    if (threadIdx.x >= from)
+        printf("%s", "");
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        *ok = 1;
+}
+
 static void heap_of(size_t bytes)
 {
     cudaDeviceSetLimit(cudaLimitMallocHeapSize, bytes);
@@ -58,6 +79,32 @@ static void each_new(int right)
     heap_of(1 << 20);
     each_new<<<1, 64>>>(ok, right ? 100 : 8000);
     get(ok, 256);
+}
+
+static void printf_of(size_t bytes)
+{
+    cudaDeviceSetLimit(cudaLimitPrintfFifoSize, bytes);
+}
+static void tells(int right) // in a loop
+{
+    Buffer<int> ok(1);
+    printf_of(32 * 1000);
+    tells<<<1, 1>>>(ok, right ? 1000 : 1001);
+    get(ok, 4);
+}
+static void each_tells(int right) // each thread once
+{
+    Buffer<int> ok(1);
+    printf_of(8 * 4096);
+    for (int i = 0; i < 2; i++) // each launch begins anew
+        each_tells<<<32, 256>>>(ok, right ? 128 : 129);
+    get(ok, 4);
+}
+static void chatters(int right) // the standard size
+{
+    Buffer<int> ok(1);
+    chatters<<<257, 256>>>(ok, right); // 65,792 or 257 less, of 16 bytes
+    get(ok, 4);
 }
 
 // ---- the stack of a thread ----
@@ -286,6 +333,9 @@ static const Fault faults[] = {
     {"huge", huge},
     {"hoards", hoards},
     {"each_new", each_new},
+    {"tells", tells},
+    {"each_tells", each_tells},
+    {"chatters", chatters},
     {"deep", deep},
     {"by_turns", by_turns},
     {"walked", walked},

@@ -2,6 +2,7 @@
 when the program runs under that name. Nothing else may be found in NAME, and nothing at all in NAME-right."""
 import json
 import re
+import tempfile
 
 from harness import call, holds, same, tool
 
@@ -19,8 +20,9 @@ def expected(source):
 
 def check(*words, code=None, **more):
     """What it says, as JSON, and its exit code."""
-    done = call([tool("memtrace"), "check", "--format=json", *words], code, **more)
-    return json.loads(done.stdout), done.returncode
+    with tempfile.NamedTemporaryFile(suffix=".json") as out:  # the program may print
+        done = call([tool("memtrace"), "check", "--format=json", "-o", out.name, *words], code, **more)
+        return json.load(open(out.name, encoding="utf-8")), done.returncode
 
 
 def judge(command, twin, due, line=lambda finding: finding.get("line"), hints=False, **more):

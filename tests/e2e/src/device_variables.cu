@@ -1,12 +1,13 @@
-// Each GPU has device variables of its own, with their first values, and constants; managed ones are everybody's.
+// Each GPU has device variables of its own, with their first values, and constants; managed ones are
+// everybody's.
 #include <cstdio>
 #include <cuda_runtime.h>
 
-#define CHECK(call)                                                                                              \
-    do {                                                                                                         \
-        cudaError_t e = call;                                                                                    \
-        if (e != cudaSuccess)                                                                                    \
-            return printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(e)), 1;                       \
+#define CHECK(call)                                                                                          \
+    do {                                                                                                     \
+        cudaError_t e = call;                                                                                \
+        if (e != cudaSuccess)                                                                                \
+            return printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(e)), 1;                   \
     } while (0)
 
 __device__ int counter = 100;
