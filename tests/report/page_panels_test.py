@@ -26,6 +26,48 @@ class Panels(Case):
         return self.page.run("new Promise((done) => setTimeout(() => done(decodeURIComponent(location.hash)), 300))") # it follows a little later
 
 
+class Devices(Panels):
+    """Kernels on 0 load 128 bytes of 1's memory, those on 1 load 64 of 0's; launch 2 stores 32 to 1, too; a copy takes 256 from 1 to 0."""
+    @classmethod
+    def make(cls):
+        a, b, launches = 0x10000, 0x20000, []
+        events = [{"ev": "alloc", "seq": d, "id": d, "base": hex(base), "bytes": 4096, "kind": "cudaMalloc", "name": EVIL, "device": d} for d, base in enumerate((a, b))]
+        events.append({"ev": "memcpy", "seq": 3, "kind": "d2d", "dst": hex(a), "src": hex(b), "bytes": 256, "src_device": 1, "dst_device": 0, "stream": 0})
+        for step in range(4):
+            records = [record(0, LOAD, 4, (a if step % 2 else b) + 4 * i, (0, 0, 0)) for i in range(16 if step % 2 else 32)]
+            records += [record(0, STORE, 4, b + 4 * i, (0, 0, 0)) for i in range(8 if step == 2 else 0)]
+            launches.append(("k%d" % (step % 2), records))
+            events.append({"ev": "launch", "seq": 10 + step, "kernel": "k%d" % (step % 2), "device": step % 2, "traced": True, "records": len(records)})
+        cls.write("t", trace(launches))
+        cls.write("t.meta", companion(events, None, {"records_written": 104, "records_counted": 104}))
+        run(BIN + "/mt-report", "--topology=pcie", cls.path("t"), "-o", cls.path("r.html"))
+
+    def setUp(self):
+        super().setUp()
+        self.page.open(self.path("r.html"))
+
+    def titles(self):
+        cells = self.page.run("[...document.querySelectorAll('#devices .flows td')].map((t) => t.title.replaceAll('\\u00a0', ' '))")
+        return [c for c in cells if "→" in c and not c.endswith("nothing")]
+
+    def test_matrix(self):
+        self.assertEqual(self.titles(), ["0 → 1: 128 B by loads, 32 B by stores", "1 → 0: 256 B by loads, 256 B by copies"])
+        self.page.click("#devices canvas", 0.99, 0.2)  # the last launch
+        self.assertEqual(self.titles(), ["0 → 1: 64 B by loads"])
+
+    def test_by_launch(self):
+        rows = self.csv("From device to device by launch")[1:]
+        self.assertEqual(sorted(rows), [["0 → 1", "1", "load", "64"], ["0 → 1", "2", "store", "32"], ["0 → 1", "3", "load", "64"],
+                                        ["1 → 0", "0", "load", "128"], ["1 → 0", "2", "load", "128"]])
+        self.page.move("#devices canvas", 0.6, 0.2)
+        self.assertIn("32 B by stores", self.page.text("#tip").replace("\u00a0", " "))
+
+    def test_links(self):
+        """Below one switch: out of 1 go 256 bytes of loads and the copy, out of 0 the rest."""
+        rows = self.page.run("memtraceReport.panels.devices.links().map((l) => [l.name, l.bytes])")
+        self.assertEqual(sorted(rows), [["PCIe from 0", 160], ["PCIe from 1", 512], ["PCIe to 0", 512], ["PCIe to 1", 160]])
+
+
 class PingPong(Panels):
     """ping is read and pong written in launches 0 and 2, the other way round in 1 and 3; a counter lives for launches 1 and 2."""
     @classmethod

@@ -37,6 +37,71 @@ function kernelFlows() {
   return list.length ? bars(list, "Across devices by kernel", 8, flowKinds.map(([name]) => name + " (B)")) : nothing("Nothing goes from device to device.");
 }
 
+// ---- over the launches ----
+const MOST_PAIRS = 16;
+// The pairs of devices between which most goes: [{name, rows}], those of launches alone.
+function flowPairs() {
+  const rows = data.devices.filter((r) => crossing(r) && r.superstep !== null);
+  return [...d3.group(rows, (r) => r.from + " → " + r.to)].map(([name, of]) => ({name, rows: of, bytes: d3.sum(of, (r) => r.bytes)}))
+    .sort((a, b) => b.bytes - a.bytes || (a.name < b.name ? -1 : 1)).slice(0, MOST_PAIRS).sort((a, b) => a.name.localeCompare(b.name, "en", {numeric: true}));
+}
+function flowMap(pairs) {
+  let columns = null, sums = [];
+  const surface = canvas(bufferRow.top + pairs.length * bufferRow.height + bufferRow.axis, "From device to device by launch", draw), e = surface.element, room = () => Math.min(90, labelRoom(surface.width));
+  function draw(c, width, height) {
+    const left = room();
+    columns = columnsOf(width - left - 4, 1, 3);
+    sums = pairs.map((p) => {
+      const list = Array.from({length: columns.n}, () => []);
+      for (const r of p.rows) list[columns.at(launchPlace(r.superstep))].push(r);
+      return list;
+    });
+    const most = d3.max(sums, (list) => d3.max(list, (rows) => d3.sum(rows, (r) => r.bytes))) || 1;
+    pairs.forEach((p, k) => {
+      const y = bufferRow.top + k * bufferRow.height, full = bufferRow.height - 4;
+      c.fillStyle = theme.ink;
+      c.textAlign = "right";
+      c.fillText(clipText(c, p.name, left - 10), left - 8, y + bufferRow.height / 2);
+      c.fillStyle = theme.soft;
+      c.fillRect(left, y + 2, width - left - 4, full);
+      sums[k].forEach((rows, i) => {
+        let base = y + 2 + full;
+        flowParts(rows).forEach(([sum, colour]) => {
+          const h = sum ? Math.max(1, sum / most * full) : 0;
+          c.fillStyle = theme[colour];
+          c.fillRect(left + i * columns.width, base - h, Math.max(1, columns.width - (columns.width > 8 ? 1 : 0)), h);
+          base -= h;
+        });
+      });
+    });
+    launchAxis(c, columns, left, height - 9, width);
+    if (state.superstep === null) return;
+    c.strokeStyle = theme.ink;
+    c.lineWidth = 2;
+    c.strokeRect(left + columns.at(launchPlace(state.superstep)) * columns.width, 3, Math.max(3, columns.width), pairs.length * bufferRow.height + 4);
+  }
+  function hit(event) {
+    const [px, py] = at(event, e), k = Math.floor((py - bufferRow.top) / bufferRow.height), i = columns ? Math.floor((px - room()) / columns.width) : -1;
+    return pairs[k] && i >= 0 && i < columns.n ? [k, i] : null;
+  }
+  e.addEventListener("pointermove", (event) => {
+    const cell = hit(event);
+    if (!cell) hideTip();
+    else showTip(event.clientX, event.clientY, [pairs[cell[0]].name, launchWords(...columns.of(cell[1])), flowWords(sums[cell[0]][cell[1]]) || "nothing"]);
+  });
+  e.addEventListener("pointerleave", hideTip);
+  e.addEventListener("click", (event) => { const cell = hit(event); if (cell) setState({superstep: launches[columns.of(cell[1])[0]].superstep}); });
+  onState(() => surface.draw());
+  return {surface, rows: () => pairs.flatMap((p) => p.rows.map((r) => Object.assign({pair: p.name}, r)))};
+}
+const flowColumns = [textColumn("devices", "pair"), launchColumn("superstep"), textColumn("by", "by"), numberColumn("bytes", "bytes")];
+function flowBlock() {
+  const pairs = launches.length > 1 ? flowPairs() : [];
+  if (!pairs.length) return [];
+  const map = flowMap(pairs);
+  return [block("flow-launches", "Over the launches", "A row for each two devices, height: bytes" + (pairs.length === MOST_PAIRS ? "; those between which most goes" : "") + ". Copies, which belong to no launch, are not in it.", figure("From device to device by launch", map.surface, map.rows, flowColumns))];
+}
+
 // The key with most bytes; of equal ones the first by name.
 function mostOf(rows, key) { return largest([...d3.rollup(rows, (l) => d3.sum(l, (r) => r.bytes), key)].sort((a, b) => a[0] < b[0] ? -1 : 1), (p) => p[1])[0]; }
 // [{name, kind, speed, rows, bytes, seconds, most: the largest row}], what takes longest first.
@@ -61,7 +126,7 @@ function drawDevices(section) {
   section.append(lead("Rows are whose memory the bytes come from, columns where they go; a kernel waits for what it loads. " + (launches.length > 1 ? "Follows the chosen launch; copies belong to none." : "")), legend,
     el("div", {class: "blocks"}, living("flows", "From device to device", null, deviceMatrix), living("crossing", "By kernel", null, kernelFlows),
       data.links ? living("links", "Over links", "In one direction each, and how long that takes at the link’s speed, one after the other.", linkPicture) : block("links", "Over links", null, nothing("memtrace report --topology=FILE (nvidia-smi topo -m) says what goes over which link."))),
-    block("device-rows", "Rows", null, deviceTable()));
+    ...flowBlock(), block("device-rows", "Rows", null, deviceTable()));
   return {rows: flowRows, links: () => data.links ? linkLoads(data.links) : []};
 }
 

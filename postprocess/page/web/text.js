@@ -92,7 +92,7 @@ function hideTip() { tip.hidden = true; }
 const theme = {};
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["bg", "card", "ink", "muted", "line", "soft", "accent", "load", "store", "load-pale", "load-mid", "load-deep", "store-pale", "node", "node-write", "warn"])
+  for (const name of ["bg", "card", "ink", "muted", "line", "soft", "accent", "load", "store", "load-pale", "load-mid", "load-deep", "store-pale", "node", "node-write", "warn", "good"])
     theme[name] = style.getPropertyValue("--" + name).trim();
   theme.dark = document.documentElement.classList.contains("dark");
 }
