@@ -1,9 +1,11 @@
 /* mt-host: traces the memory accesses of a program; docs/man/memtrace-host.md is its manual. */
 #include "cli.h"
 #include "cli/command/near.h"
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void main_show(const struct command *c)
@@ -22,10 +24,24 @@ static void main_show(const struct command *c)
     mt_words_free(&rest);
 }
 
+/* The engines would each say it, after the program has begun. */
+static int main_has_place(const struct request *r)
+{
+    struct stat st;
+    char folder[PATH_MAX];
+    const char *slash = strrchr(r->output, '/');
+    if (!slash || slash == r->output ||
+        (size_t)snprintf(folder, sizeof folder, "%.*s", (int)(slash - r->output), r->output) >= sizeof folder)
+        return 1;
+    return strchr(folder, '%') || (stat(folder, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
 static int main_trace(const struct request *r, const struct command *c, const char *engine)
 {
     struct trace_before before;
     int talk = !r->quiet && (r->verbose || isatty(STDERR_FILENO));
+    if (!main_has_place(r))
+        return mt_hostrun_refuse("%s: its folder does not exist: create it or give another -o", r->output);
     mt_hostrun_trace_before(&before, r->output);
     if (r->verbose)
         mt_hostrun_say("engine %s: %s", engine, c->path);

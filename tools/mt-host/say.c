@@ -1,12 +1,13 @@
 /* What mt-host says on stderr. */
 #include "cli.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 static void say_line(const char *format, va_list args)
 {
     flockfile(stderr);
-    fputs("mt-host: ", stderr);
+    fprintf(stderr, "%s: ", program_invocation_short_name); /* "mt-host", or "memtrace host" */
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     funlockfile(stderr);
@@ -33,9 +34,10 @@ int mt_hostrun_usage(const char *mode, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fputs("mt-host: ", stderr);
+    fprintf(stderr, "%s: ", program_invocation_short_name);
     vfprintf(stderr, format, args);
-    fprintf(stderr, "; mt-host%s%s --help says more\n", mode ? " " : "", mode ? mode : "");
+    fprintf(stderr, "; %s%s%s --help says more\n", program_invocation_short_name, mode ? " " : "",
+            mode ? mode : "");
     va_end(args);
     return EXIT_USAGE;
 }

@@ -44,7 +44,7 @@ struct request {
 
 static void main_say(const char *format, va_list args, const char *end)
 {
-    fputs("mt-run: ", stderr);
+    fprintf(stderr, "%s: ", program_invocation_short_name); /* "mt-run", or "memtrace run" */
     vfprintf(stderr, format, args);
     fputs(end, stderr);
 }
@@ -52,8 +52,10 @@ static void main_say(const char *format, va_list args, const char *end)
 static int main_wrong(const char *format, ...)
 {
     va_list args;
+    char end[64];
+    snprintf(end, sizeof end, " (see %.40s --help)\n", program_invocation_short_name);
     va_start(args, format);
-    main_say(format, args, " (see mt-run --help)\n");
+    main_say(format, args, end);
     va_end(args);
     return EXIT_REFUSED;
 }
@@ -75,11 +77,27 @@ int mt_run_refuse(const char *format, ...)
     return EXIT_REFUSED;
 }
 
+/* With those that it is in. */
+static int main_make(const char *folder)
+{
+    char path[PATH_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s", folder) >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
+        *slash = '\0';
+        mkdir(path, 0777); /* if it is not there then, the next one says it */
+        *slash = '/';
+    }
+    return mkdir(folder, 0777) != 0 && errno != EEXIST ? -1 : 0;
+}
+
 /* The program may go to another folder before it writes: the whole path. */
 static int main_output(const char *folder)
 {
     char whole[PATH_MAX];
-    if ((mkdir(folder, 0777) != 0 && errno != EEXIST) || !realpath(folder, whole)) {
+    if (main_make(folder) != 0 || !realpath(folder, whole)) {
         mt_run_say("%s: %s", folder, strerror(errno));
         return EXIT_FAILED;
     }

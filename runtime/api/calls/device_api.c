@@ -10,6 +10,7 @@
 #include "api/memory/array.h"
 #include "api/memory/texture.h"
 #include "api/device/heap.h"
+#include "api/device/limits.h"
 #include "api/memory/pool.h"
 #include "api/streams/stream.h"
 #include "api/memory/sync.h"
@@ -20,13 +21,6 @@
 
 /* What each device has. */
 static _Atomic unsigned device_flags[MT_DEVICES_MAX];
-#define LIMITS                                                                                               \
-    [cudaLimitStackSize] = 1024, [cudaLimitPrintfFifoSize] = 1 << 20,                                        \
-    [cudaLimitMallocHeapSize] = MT_DEV_KERNEL_HEAP, [cudaLimitDevRuntimePendingLaunchCount] = 2048,          \
-    [cudaLimitMaxL2FetchGranularity] = 64, [cudaLimitPersistingL2CacheSize] = 0
-static const size_t first_limits[] = {LIMITS};
-#define LIMITS_ALL (sizeof first_limits / sizeof *first_limits)
-static _Atomic size_t limits[MT_DEVICES_MAX][LIMITS_ALL]; /* 0: as at first; else one more than it is */
 static _Atomic int cache_config[MT_DEVICES_MAX];
 #if CUDART_VERSION < 14000
 static _Atomic int shared_config[MT_DEVICES_MAX]; /* 0: as at first; else one more */
@@ -127,16 +121,10 @@ cudaError_t impl_cudaDeviceGetByPCIBusId(int *device, const char *id)
 
 /* ---- settings ---- */
 
-/* The depth of device-side synchronisation: gone from sm_90 on. */
-static int has_limit(enum cudaLimit limit)
-{
-    return (unsigned)limit <= cudaLimitPersistingL2CacheSize && limit != cudaLimitDevRuntimeSyncDepth;
-}
-
 cudaError_t impl_cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 {
     MT_RETURN_IF_FAILED();
-    if (!has_limit(limit))
+    if (!mt_limit_there(limit))
         return mt_fail(cudaErrorUnsupportedLimit);
     if (limit == cudaLimitMaxL2FetchGranularity && value > 128)
         value = 128;
@@ -144,7 +132,7 @@ cudaError_t impl_cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
         return mt_fail(cudaErrorInvalidValue);
     if (limit == cudaLimitMallocHeapSize && mt_device_heap_limit(value))
         return mt_fail(cudaErrorInvalidValue);
-    limits[mt_device_current()][limit] = value + 1;
+    mt_limit_set(mt_device_current(), limit, value);
     return cudaSuccess;
 }
 
@@ -153,10 +141,9 @@ cudaError_t impl_cudaDeviceGetLimit(size_t *out, enum cudaLimit limit)
     MT_RETURN_IF_FAILED();
     if (!out)
         return mt_fail(cudaErrorInvalidValue);
-    if (!has_limit(limit))
+    if (!mt_limit_there(limit))
         return mt_fail(cudaErrorUnsupportedLimit);
-    size_t set = limits[mt_device_current()][limit];
-    *out = set ? set - 1 : first_limits[limit];
+    *out = mt_limit_get(mt_device_current(), limit);
     return cudaSuccess;
 }
 
@@ -222,8 +209,7 @@ cudaError_t impl_cudaDeviceSynchronize(void)
 /* The heap of kernels is one for all devices. */
 static void device_api_reset_limits(int device)
 {
-    for (size_t i = 0; i < LIMITS_ALL; i++)
-        limits[device][i] = 0;
+    mt_limits_reset(device);
     if (mt_devices() > 1)
         return;
     mt_device_heap_reset();

@@ -14,6 +14,7 @@
 #include "untabled.h"
 #include "trace/events.h"
 #include "base/devices.h"
+#include "api/device/limits.h"
 #include "base/options.h"
 #include "base/report.h"
 #include "base/short.h"
@@ -241,8 +242,7 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
 {
     const struct mt_image_kernel *k = f->kernel;
     struct mt_image *on = mt_module_image_on(f->image, mt_device_current());
-    size_t bytes = 0, printf_bytes = 0;
-    impl_cudaDeviceGetLimit(&printf_bytes, cudaLimitPrintfFifoSize);
+    size_t bytes = 0;
     for (uint32_t i = 0; i < k->nparams; i++)
         launch_place(&launch_parameters(k)[i], &bytes);
     struct launch_op *l =
@@ -260,7 +260,7 @@ static struct launch_op *launch_make(struct mt_function *f, const struct mt_laun
         .grid = {c->grid.x, c->grid.y, c->grid.z},
         .block = {c->block.x, c->block.y, c->block.z},
         .dyn_shared = (uint32_t)c->shared,
-        .printf_bytes = printf_bytes,
+        .printf_bytes = mt_limit_get(mt_device_current(), cudaLimitPrintfFifoSize),
         .device = mt_device_current(),
         .cooperative = (uint32_t)c->cooperative,
     };
