@@ -1,7 +1,7 @@
 /* cudaLimit of each GPU. */
 #include "limits.h"
 #include "base/devices.h"
-#include "memtrace/device.h"
+#include "device.h"
 #include <stdatomic.h>
 
 static const size_t first[] = {
