@@ -168,13 +168,21 @@ static int audit_is_tabled(const char *base)
     return 0;
 }
 
-/* One that libmemtrace-libraries.so stands in for where there is no GPU. */
-static int audit_is_stand_in(const char *base, char *ours, size_t size)
+/* Is our library there under this name? Then its path. What is there is a link to it, or where there can be
+ * no links, as in a wheel, a file that only has the name. */
+static int audit_stands_for(const char *name, const char *library, char path[PATH_MAX])
 {
-    if (audit_has_gpu())
-        return 0;
-    return audit_is_tabled(base) && snprintf(ours, size, "%smemtrace/cudart/%s", folder, base) > 0 &&
-           access(ours, R_OK) == 0;
+    snprintf(path, PATH_MAX, "%smemtrace/cudart/%s", folder, name);
+    int known = access(path, R_OK) == 0;
+    snprintf(path, PATH_MAX, "%s%s", folder, library);
+    return known;
+}
+
+/* One that libmemtrace-libraries.so stands in for where there is no GPU. */
+static int audit_is_stand_in(const char *base, char path[PATH_MAX])
+{
+    return !audit_has_gpu() && audit_is_tabled(base) &&
+           audit_stands_for(base, "libmemtrace-libraries.so", path);
 }
 
 static void audit_look(uintptr_t *cookie)
@@ -185,9 +193,9 @@ static void audit_look(uintptr_t *cookie)
     struct mt_binary o;
     struct mt_attach_takeover t = {.object = &o, .base = map->l_addr};
     int major, tabled = audit_is_tabled(audit_base_name(path));
-    if ((*map->l_name && !strchr(path, '/')) ||                        /* the kernel's */
-        (tabled && stand_in) ||                                        /* it knows their calls */
-        audit_is_stand_in(audit_base_name(path), ours, sizeof ours) || /* found here, and ours is loaded */
+    if ((*map->l_name && !strchr(path, '/')) ||           /* the kernel's */
+        (tabled && stand_in) ||                           /* it knows their calls */
+        audit_is_stand_in(audit_base_name(path), ours) || /* found here, and ours is loaded */
         audit_open(&o, map, path) != 0)
         return;
     switch (mt_binary_cudart(&o, &t.symbols, &major)) {
@@ -323,13 +331,13 @@ static void audit_tell_place(const char *name)
  * for the real one. */
 EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 {
-    static char ours[sizeof folder + 64], nowhere[] = "/dev/null/libcuda.so.1";
+    static char ours[PATH_MAX], nowhere[] = "/dev/null/libcuda.so.1";
     if (!strchr(name, '/') || (runtime && audit_map(cookie) == runtime) ||
         (audit_is_shown(name) && !audit_is_driver_name(name)))
         return (char *)(uintptr_t)name;
     if (stand_in && audit_map(cookie) == stand_in)
         return (char *)(uintptr_t)name;
-    if (audit_is_stand_in(audit_base_name(name), ours, sizeof ours)) {
+    if (audit_is_stand_in(audit_base_name(name), ours)) {
         audit_tell_place(name);
         snprintf(stand_in_name, sizeof stand_in_name, "%s", name);
         return ours;
@@ -340,14 +348,10 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
     const char *file = audit_before(name);
     if (major < 0 && !driver && !file)
         return (char *)(uintptr_t)name;
-    snprintf(ours, sizeof ours, "%smemtrace/cudart/%s", folder,
-             driver  ? "libcuda.so.1"
-             : file  ? file
-             : major ? mt_binary_node(major)
-                     : "libcudart.so");
+    int known = audit_stands_for(major > 0 ? mt_binary_node(major) : "libcudart.so", "libmemtrace.so", ours);
     if (driver || file)
         return ours;
-    if (major > 13 || (major && major < 11) || access(ours, R_OK) != 0) {
+    if (major > 13 || (major && major < 11) || !known) {
         static int said;
         if (access(name, R_OK) == 0 && !said++)
             mt_attach_say(

@@ -4,6 +4,8 @@
 #include "api/device/device.h"
 #include "base/report.h"
 #include <dlfcn.h>
+#include <glob.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -17,6 +19,29 @@ static void *compiler_is_real(void *h)
     return h;
 }
 
+/* A folder of Python's packages with NVIDIA's in it, or "". Who asks the process whether the library is
+ * loaded finds ours, and does not load the one that is there. */
+static char compiler_packages[PATH_MAX];
+
+void __mt_python_packages(const char *folder)
+{
+    snprintf(compiler_packages, sizeof compiler_packages, "%s", folder);
+}
+
+static void *compiler_packaged(const char *file, int flags)
+{
+    char pattern[PATH_MAX + 80];
+    glob_t found = {0};
+    void *h = NULL;
+    if (!*compiler_packages)
+        return NULL;
+    snprintf(pattern, sizeof pattern, "%s/nvidia/*/lib/%s", compiler_packages, file);
+    if (glob(pattern, 0, NULL, &found) == 0)
+        h = compiler_is_real(dlopen(found.gl_pathv[0], flags));
+    globfree(&found);
+    return h;
+}
+
 static void *compiler_real(struct mt_compiler *c)
 {
     const int flags = RTLD_NOW | RTLD_LOCAL;
@@ -25,7 +50,7 @@ static void *compiler_real(struct mt_compiler *c)
         c->real = compiler_is_real(dlopen(c->place, flags));
     for (unsigned i = 0; i < sizeof c->majors / sizeof *c->majors && !c->real; i++) {
         snprintf(file, sizeof file, "%s.%d", c->file, c->majors[i]);
-        if (!(c->real = compiler_is_real(dlopen(file, flags))))
+        if (!(c->real = compiler_packaged(file, flags)) && !(c->real = compiler_is_real(dlopen(file, flags))))
             c->real = compiler_is_real(mt_device_toolkit(file, flags));
     }
     return c->real;

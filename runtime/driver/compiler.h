@@ -18,6 +18,9 @@ struct mt_compiler {
 /* A function of the real library, or NULL; said once. Not for a thread that holds a lock. */
 mt_compiler_function *mt_compiler_find(struct mt_compiler *c, const char *name);
 
+/* For the hook in Python: a folder of packages in which NVIDIA's may be. */
+__attribute__((visibility("default"))) void __mt_python_packages(const char *folder);
+
 /* One exported name under its node ("@" and "@@" as for .symver) for the function `f` of the same file. */
 #define MT_COMPILER_NODE(major, name, node, f)                                                               \
     ".globl v" #major "." #name "\n.type v" #major "." #name ", @function\n.set v" #major "." #name ", " #f  \

@@ -248,6 +248,22 @@ def case_hook():
 
 
 @case
+def case_packaged():
+    """Who asks the process for a function of nvJitLink finds ours, which finds the library that pip installed: one that says its version
+    is 77.5, for Python's packages that memtrace watches."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(folder, "nvidia/some/lib/j.c", "int nvJitLinkVersion(unsigned *a, unsigned *b) { *a = 77; *b = 5; return 0; }\n")
+        lib = os.path.join(folder, "nvidia", "some", "lib")
+        call(["cc", "-shared", "-fPIC", "j.c", "-o", "libnvJitLink.so.13"], cwd=lib)
+        write(folder, "pycuda/__init__.py", "")
+        write(folder, "pycuda/_driver.py", "")
+        program = ("import ctypes, pycuda._driver; a, b = ctypes.c_uint(), ctypes.c_uint(); "
+                   "print(ctypes.CDLL(None).nvJitLinkVersion(ctypes.byref(a), ctypes.byref(b)), a.value, b.value)")
+        done = mt_run(folder, sys.executable, "-c", program)
+        expect((done.stdout, done.stderr) == ("0 77 5\n", ""), done)
+
+
+@case
 def case_unknown():
     """Packages that are not what the hook knows: one sentence each, and the program goes on."""
     known = {"numba/cuda/dispatcher.py": "numba", "cupy/cuda/compiler.py": "cupy", "triton/backends/nvidia/compiler.py": "triton"}

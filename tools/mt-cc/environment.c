@@ -39,16 +39,25 @@ static char *find_program(const char *name)
     return NULL;
 }
 
-/* A folder in which clang 19 is called clang++; NULL after a message. */
-static char *clang_folder(void)
+char *mt_cc_find_clang(void)
 {
     const char *chosen = getenv("MEMTRACE_CLANG");
-    char *clang = find_program(chosen && *chosen ? chosen : "clang++-19");
-    if (!clang) {
+    int choice = chosen && *chosen;
+    char *clang = find_program(choice ? chosen : "clang++-19");
+    if (!clang && !choice) {
         clang = find_program(MT_CLANGXX);
     }
     if (!clang) {
-        fputs("mt-cc: clang++-19 was not found; install clang-19 or set MEMTRACE_CLANG\n", stderr);
+        fputs("mt-cc: " MT_CC_NO_CLANG "\n", stderr);
+    }
+    return clang;
+}
+
+/* A folder in which clang 19 is called clang++; NULL after a message. */
+static char *clang_folder(void)
+{
+    char *clang = mt_cc_find_clang();
+    if (!clang) {
         return NULL;
     }
     cut_name(clang);

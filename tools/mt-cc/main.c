@@ -166,7 +166,7 @@ static int main_become(struct words *line)
     }
     execvp(line->word[0], line->word);
     fprintf(stderr, "mt-cc: cannot run %s: %s%s\n", line->word[0], strerror(errno),
-            is_clang ? "; install clang-19 or set MEMTRACE_CLANG" : "");
+            is_clang ? "; " MT_CC_NO_CLANG : "");
     return 1;
 }
 

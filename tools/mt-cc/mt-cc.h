@@ -23,6 +23,11 @@ int mt_cc_places_find(struct places *places);
  * ------------------------------------------------------------- */
 /* On stdout: lines for a shell that make it so. An exit code. */
 int mt_cc_print_environment(const struct places *places);
+/* The clang++ 19 that mt-cc would run; NULL after a message. */
+char *mt_cc_find_clang(void);
+#define MT_CC_NO_CLANG                                                                                       \
+    "there is no clang 19, which mt-cc compiles with: install clang-19 (Debian and Ubuntu: apt-get install " \
+    "clang-19), or set MEMTRACE_CLANG to a clang++ of that version"
 /* Takes back what they say to clang: mt-cc gives clang all flags itself. */
 void mt_cc_forget_environment(void);
 

@@ -59,10 +59,14 @@ int mt_cc_places_find(struct places *p)
     if (read_marker(p) == 0) {
         return 0;
     }
+    const char *tool = mt_words_text("%s/libexec/memtrace/mt-overlay", root); /* as installed */
+    mt_cc_find_clang();
     fprintf(stderr,
             "mt-cc: no CUDA overlay: neither %s/cuda-overlay nor %s\n"
-            "mt-cc: build memtrace (./setup build), or make one: mt-overlay --cuda /usr/local/cuda --out %s "
-            "--runtime %s\n",
-            root, p->overlay, p->overlay, p->runtime);
+            "mt-cc: %s: %s --cuda /usr/local/cuda --out %s --runtime %s --compiler %s/bin/mt-cc\n",
+            root, p->overlay,
+            access(tool, X_OK) == 0 ? "make one of your CUDA toolkit"
+                                    : "build memtrace (./setup build), or make one",
+            access(tool, X_OK) == 0 ? tool : "mt-overlay", p->overlay, p->runtime, root);
     return -1;
 }

@@ -16,6 +16,7 @@
 #include "../../runtime/cpu/abi.h"
 #include "../../runtime/api/device/make.h"
 #include "cli/base/create.h"
+#include "linker.h"
 #include "mt-ptx.h"
 
 /* What the pass says of an instruction that the CPU device cannot run was said before, with the function's
@@ -68,13 +69,17 @@ static int image_run_linker(const char *const *objects, unsigned n, const char *
 {
     const char *set = getenv("MEMTRACE_LD");
     const char *linkers[] = {set && *set ? set : "ld", "ld.lld-19", "ld.lld"};
-    const char *argv[16 + MT_PARTS_MAX] = {
-        NULL, "-shared", "--hash-style=gnu", "--build-id=none", "-z", "now", "-z", "noexecstack", "-o", out};
+    const char *argv[16 + MT_PARTS_MAX] = {"/proc/self/exe",  MT_PTX_LINKER, "-shared", "--hash-style=gnu",
+                                           "--build-id=none", "-z",          "now",     "-z",
+                                           "noexecstack",     "-o",          out};
     int code = -1;
-    memcpy(&argv[10], objects, n * sizeof *argv);
+    memcpy(&argv[11], objects, n * sizeof *argv);
+    if (mt_ptxtool_linker && !(set && *set)) {
+        return mt_cudabin_process_run((char *const *)argv);
+    }
     for (size_t i = 0; i < (set && *set ? 1 : sizeof linkers / sizeof *linkers) && code < 0; i++) {
-        argv[0] = linkers[i];
-        code = mt_cudabin_process_run((char *const *)argv);
+        argv[1] = linkers[i];
+        code = mt_cudabin_process_run((char *const *)argv + 1);
     }
     return code;
 }

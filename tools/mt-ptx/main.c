@@ -8,6 +8,7 @@
 #include "../../llvm-pass/base/options.h"
 #include "cli/command/command.h"
 #include "cli/command/near.h"
+#include "linker.h"
 #include "mt-ptx.h"
 
 static int usage_error(const char *format, ...);
@@ -216,6 +217,9 @@ int main(int argc, char **argv)
 {
     struct request r;
     struct input in;
+    if (mt_ptxtool_linker && argc > 1 && strcmp(argv[1], MT_PTX_LINKER) == 0) {
+        return mt_ptxtool_linker(argc - 1, (const char *const *)argv + 1);
+    }
     mt_ptxtool_say_visibly();
     main_stack();
     int code = parse_arguments(argc, argv, &r);

@@ -86,6 +86,7 @@ static int engine_search(char path[PATH_MAX])
     if (named && *named)
         return engine_named(named, path);
     return engine_below(engine_root_of("/proc/self/exe", own), "sanitizer/", engine_places, path) ||
+           engine_below(own, "../../", engine_packages, path) || /* a wheel's neighbours */
            engine_below(getenv("CUDA_PATH"), "", engine_places, path) ||
            engine_below(getenv("CUDA_HOME"), "", engine_places, path) ||
            engine_below(engine_root_of("nvcc", tool), "", engine_places, path) ||

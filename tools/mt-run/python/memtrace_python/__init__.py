@@ -172,7 +172,18 @@ def source_file(folder, text):
     return ask("__mt_source_file", folder and os.fsencode(folder), text, ctypes.c_size_t(len(text)))
 
 
+def tell_packages():
+    """Where NVIDIA's libraries are that pip installed, for those before which memtrace stands."""
+    import ctypes
+    tell = getattr(ctypes.CDLL(None), "__mt_python_packages", None)
+    for folder in sys.path if tell else ():
+        if os.path.isdir(os.path.join(folder, "nvidia")):
+            tell(os.fsencode(os.path.abspath(folder)))
+            break
+
+
 def attach(which, module):
+    tell_packages()
     importlib.import_module("memtrace_python.lines").on()
     if not which or not driver_is_ours():
         return
