@@ -107,6 +107,13 @@ MT_API int mt_raw_ends_fit(const char *path, uint64_t size, const uint64_t *ends
 #define MT_SEQ_PROGRAM (UINT64_MAX - (1ull << 32))
 
 /* Strings of a companion are never NULL ("" when the key is missing) and live as long as it does. */
+/* What a rank does in a collective of a library (docs/trace-format.md). */
+struct mt_collective {
+    const char *op; /* "allreduce" …; "" or NULL: it is none, or the line says what cannot be */
+    uint64_t comm, rank, ranks, count, size;
+    int64_t root, peer; /* -1: it has none */
+};
+
 struct mt_launch_event {
     uint64_t seq;
     const char *kernel, *mangled, *signature, *file;
@@ -130,6 +137,7 @@ struct mt_launch_event {
     uint64_t op;          /* the operation of a stream that it is (mt_order_event); 0: not known */
     int barriers;         /* a compact trace has records of its barriers */
     int64_t device;       /* of several devices; -1: there is one */
+    struct mt_collective collective;
 };
 
 /* Operation `op` is number `n` of its stream, and comes after the first `after[i].n` of stream
@@ -230,6 +238,12 @@ struct mt_cut_event { /* a part of an allocation was given back */
     uint64_t seq, id, base, bytes;
 };
 
+/* A rank of a communicator. */
+struct mt_communicator_event {
+    uint64_t comm, rank, ranks;
+    int64_t device; /* as of launches */
+};
+
 /* Memory of the process that others may open, or that is another's and was opened here. */
 struct mt_share_event {
     uint64_t id; /* of the allocation */
@@ -275,8 +289,9 @@ struct mt_companion {
     struct mt_failed_event *failed;
     struct mt_order_event *orders;
     struct mt_share_event *shares;
+    struct mt_communicator_event *communicators;
     size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges, nstreams,
-        ntexts, nchecks, nfailed, norders, nshares;
+        ntexts, nchecks, nfailed, norders, nshares, ncommunicators;
     const char *shared; /* the process's events are in this companion, without folder; "": in this one */
     uint64_t lost;      /* sum of the counts of `lost` lines */
     const char *lost_why;

@@ -18,7 +18,7 @@ int mt_host_is_cuda_call(const char *name)
         while (isdigit((unsigned char)*name))
             name++;
     }
-    static const char *const begin[] = {"cuda", "cublas", "cufft", "curand", "cusparse", "cusolver"};
+    static const char *const begin[] = {"cuda", "cublas", "cufft", "curand", "cusparse", "cusolver", "nccl"};
     for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
         if (mt_starts(name, begin[i]) && isupper((unsigned char)name[strlen(begin[i])]))
             return 1;

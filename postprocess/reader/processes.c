@@ -136,6 +136,8 @@ static void process_launches(const struct mt_process *p, struct mt_companion *c,
         if (e->stream < MT_SEQ_PROGRAM)
             e->stream += (p->tag >> MT_PROCESS_BIT) * STREAMS;
     }
+    for (size_t i = 0; i < c->ncommunicators; i++)
+        c->communicators[i].device = process_device(p, several, c->communicators[i].device);
     for (size_t i = 0; i < c->norders; i++) {
         struct mt_order_event *e = &c->orders[i];
         e->op += p->tag;

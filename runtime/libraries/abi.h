@@ -7,6 +7,24 @@
 
 struct mt_library_notes; /* libmemtrace.so's */
 
+/* What a call of a collective is, for the trace. op NULL: it is none. */
+struct mt_library_collective {
+    uint64_t comm;   /* the communicator: the same number in all of its processes */
+    const char *op;  /* "allreduce" … */
+    int rank, ranks; /* its own, and how many there are */
+    int root, peer;  /* -1: it has none */
+    uint64_t count;  /* of elements, as the call has it */
+    uint32_t size;   /* bytes of an element */
+};
+/* What `run` returns, and __mt_library_end takes. */
+enum {
+    MT_LIBRARY_DONE,
+    MT_LIBRARY_LATER,    /* it is under way, on another thread that calls __mt_library_end */
+    MT_LIBRARY_GIVEN_UP, /* it ended without its result, which was said: the trace is incomplete, the stream
+                            goes on */
+    MT_LIBRARY_FAILED = -1
+};
+
 /* The beginning of one block of `bytes` that points to nothing inside itself: it is copied, and in a graph it
  * runs many times. Strings last. Both functions run in the stream's order, on any thread, and may not wait.
  * On a GPU they run once, on the calling thread, while it submits: `run` calls the real library. */
@@ -16,9 +34,13 @@ struct mt_library_call {
     /* Notes what will be read and written (__mt_library_note), reads first. It is in the trace once the call
      * has run: nothing is there of one that fails. */
     void (*ranges)(struct mt_library_call *c, struct mt_library_notes *n);
-    /* Computes. 0, or -1: it could not, which was said; the stream then has an error as of a kernel, and the
-     * trace is incomplete, as something may have been done. */
+    /* Computes. One of the values above; MT_LIBRARY_FAILED: it could not, which was said; the stream then has
+     * an error as of a kernel, and the trace is incomplete, as something may have been done. */
     int (*run)(struct mt_library_call *c);
+    /* At the end, run or not: its block is about to be freed. May be NULL. */
+    void (*drop)(struct mt_library_call *c);
+    struct mt_library_collective collective;
+    const void *site; /* __mt_library_site's; NULL: the call is being made now */
 };
 
 enum { MT_LIBRARY_READ, MT_LIBRARY_WRITE }; /* as the types of records */
@@ -32,6 +54,23 @@ int __mt_library_note(struct mt_library_notes *n, int type, const void *p, size_
                       int64_t stride);
 /* The same for what cannot be right, with the reason. */
 void __mt_library_refuse(struct mt_library_notes *n, const char *why);
+/* On the CPU device: the call for which `run` returned MT_LIBRARY_LATER has ended. Begins what is behind it:
+ * call it without a lock that `run` takes. */
+void __mt_library_end(struct mt_library_call *c, int how);
+/* The place of the call under way, for one that is submitted later. */
+const void *__mt_library_site(void);
+/* A rank of a communicator, and its device. */
+void __mt_library_communicator(uint64_t comm, int rank, int ranks, int device);
+
+enum { MT_LIBRARY_HANDLE = 64 };
+/* An unnamed file of zeros for processes of this user; `handle` names it, in any of them, while this process
+ * lives and has not called __mt_library_unshare. 0, or -1. */
+int __mt_library_share(size_t bytes, void *handle);
+/* Maps it. NULL: it is gone, or the handle is none. */
+void *__mt_library_map(const void *handle);
+/* Nobody will map it any more. Nothing happens in another process. */
+void __mt_library_unshare(const void *handle);
+
 /* 1: calls go to the real libraries. */
 int __mt_library_on_gpu(void);
 /* On a GPU: what is in its memory when the stream comes to the next operation. 0; -1: that is not known, as

@@ -43,8 +43,13 @@ static int entry_none_5(void)
     return entry_unsupported(5);
 }
 
-static int (*const nones[])(void) = {entry_none_0, entry_none_1, entry_none_2,
-                                     entry_none_3, entry_none_4, entry_none_5};
+static int entry_none_6(void)
+{
+    return entry_unsupported(6);
+}
+
+static int (*const nones[])(void) = {entry_none_0, entry_none_1, entry_none_2, entry_none_3,
+                                     entry_none_4, entry_none_5, entry_none_6};
 
 static void *entry_real(int library)
 {

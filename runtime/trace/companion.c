@@ -303,6 +303,20 @@ struct mt_companion_writer *mt_companion_inside(const struct mt_companion_head *
     return c;
 }
 
+static void put_collective(struct mt_jsonl *j, const struct mt_collective_line *c)
+{
+    mt_jsonl_string(j, "collective", c->op);
+    mt_jsonl_address(j, "comm", c->comm);
+    mt_jsonl_i64(j, "rank", c->rank);
+    mt_jsonl_i64(j, "ranks", c->ranks);
+    if (c->root >= 0)
+        mt_jsonl_i64(j, "root", c->root);
+    if (c->peer >= 0)
+        mt_jsonl_i64(j, "peer", c->peer);
+    mt_jsonl_u64(j, "count", c->count);
+    mt_jsonl_u64(j, "size", c->size);
+}
+
 void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
 {
     mt_jsonl_begin(j, "launch");
@@ -318,6 +332,8 @@ void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
     mt_jsonl_string(j, "signature", l->signature);
     if (l->library)
         mt_jsonl_string(j, "library", l->library);
+    if (l->collective.op)
+        put_collective(j, &l->collective);
     mt_jsonl_u32x3(j, "grid", l->grid);
     mt_jsonl_u32x3(j, "block", l->block);
     mt_jsonl_u64(j, "shared", l->shared);

@@ -19,6 +19,14 @@ struct mt_companion_head {
     const char *format; /* of the trace; NULL: "raw" */
 };
 
+/* What a rank does in a collective of a library. */
+struct mt_collective_line {
+    const char *op; /* "allreduce" …; NULL: the launch is none */
+    uint64_t comm, count;
+    int rank, ranks, root, peer; /* root, peer: -1: it has none */
+    uint32_t size;
+};
+
 struct mt_launch_line {
     uint64_t seq;
     uint64_t called; /* mt_event_next() when the program called for it */
@@ -29,6 +37,7 @@ struct mt_launch_line {
     const char
         *source; /* its name where `kernel` has a number, too, as others have that name; NULL: kernel */
     const char *library; /* a call of this library ("cublas"), no kernel of the program; NULL: a kernel */
+    struct mt_collective_line collective;
     uint32_t grid[3], block[3];
     uint64_t shared;     /* dynamic bytes */
     uint32_t cluster[3]; /* CTAs of its clusters in each direction, which may wait for each other; 0: none */

@@ -264,6 +264,17 @@ void mt_event_share(uint64_t id, int opened, const void *handle, size_t size)
     events_end();
 }
 
+void mt_event_communicator(uint64_t comm, int rank, int ranks, int device)
+{
+    if (!events_begin("communicator"))
+        return;
+    mt_jsonl_address(&line, "comm", comm);
+    mt_jsonl_i64(&line, "rank", rank);
+    mt_jsonl_i64(&line, "ranks", ranks);
+    put_device("device", device);
+    events_end();
+}
+
 static _Thread_local uint64_t operation;
 
 uint64_t mt_event_set_op(uint64_t op)

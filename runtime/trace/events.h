@@ -28,6 +28,8 @@ void mt_event_free(uint64_t id, uint64_t base);
 void mt_event_name(uint64_t id, const char *name);
 /* Another process may open the allocation, or it is another's that was opened: by this handle. */
 void mt_event_share(uint64_t id, int opened, const void *handle, size_t size);
+/* A rank of a communicator of `ranks`, and its device. */
+void mt_event_communicator(uint64_t comm, int rank, int ranks, int device);
 /* How many allocations there have been: the next one's id. */
 uint64_t mt_event_allocations(void);
 

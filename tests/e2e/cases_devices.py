@@ -3,6 +3,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import subprocess
 from collections import Counter
 
@@ -232,3 +233,118 @@ def ranks(world):
         alone = world.extract([os.path.join(folder, f) for f in os.listdir(folder) if f.startswith("MemTrace-rank0") and not f.endswith(".meta")], "--sections=KDV,KCV")
         same(f"{name}: one alone", (alone["launches"], sum(v["Load"] for v in alone["KCV"]["take"].values())), (2 * steps, 0))
         world.call([world.tool("mt-report"), folder, "-o", os.path.join(folder, "r.html")])
+
+
+# ---- collectives of NCCL: ways that bytes go, step by step ----
+
+def parts(count, n):
+    """Elements of each of n parts, the first ones larger."""
+    return [len(range(k, count, n)) for k in range(n)]
+
+
+def ring_sum(n, count):
+    """{(from, to): elements} when each rank hands on, n - 1 times, a part that grows by its own, then n - 1 times a part that is done."""
+    out, size = Counter(), parts(count, n)
+    for first in (0, 1):  # the part that rank r sends first: the one that ends, at last, at the rank of its number; then that
+        for step in range(n - 1):
+            for r in range(n):
+                out[r, (r + 1) % n] += size[(r - step - (0 if first else 1)) % n]
+    return out
+
+
+def chain(order, count):
+    return Counter({pair: count for pair in zip(order, order[1:])})
+
+
+def tree_edges(n, root):
+    return [((root + (v - 1) // 2) % n, (root + v) % n) for v in range(1, n)]
+
+
+def ways(n, count, way):
+    """{kernel: {(from, to): elements}} of the calls of collectives.cu, in one turn."""
+    ranks, root, last = range(n), 1 % n, n - 1
+    pairs = [(a, b) for a in ranks for b in ranks if a != b]
+    out = {"ncclRecv": Counter({(r, (r + 1) % n): count for r in ranks})}
+    if way == "direct":
+        out["ncclAllReduce"] = out["ncclAllGather"] = out["ncclReduceScatter"] = Counter(dict.fromkeys(pairs, count))
+        out["ncclBroadcast"] = Counter({(a, b): count for a, b in pairs if a == root})
+        out["ncclReduce"] = Counter({(a, b): count for a, b in pairs if b == last})
+        return out
+    out["ncclAllGather"] = out["ncclReduceScatter"] = Counter({(r, (r + 1) % n): (n - 1) * count for r in ranks})
+    if way == "ring":
+        out["ncclAllReduce"] = ring_sum(n, count)
+        out["ncclBroadcast"] = chain([(root + i) % n for i in ranks], count)
+        out["ncclReduce"] = chain([(last + 1 + i) % n for i in ranks], count)
+        return out
+    out["ncclBroadcast"] = Counter({edge: count for edge in tree_edges(n, root)})
+    out["ncclReduce"] = Counter({(b, a): count for a, b in tree_edges(n, last)})
+    out["ncclAllReduce"] = Counter({e: count for a, b in tree_edges(n, 0) for e in ((a, b), (b, a))})
+    return out
+
+
+def collected(rows):
+    out = {}
+    for r in rows:
+        if r["by"] == "collective":
+            out.setdefault(r["kernel"], Counter())[int(r["from"]), int(r["to"])] += r["bytes"] // INT
+    return out
+
+
+def hostile(world, paths):
+    """Lines that cannot be: the collective is none, and it is said."""
+    for key, value in ("rank", 2), ("rank", -1), ("ranks", 0), ("ranks", 1 << 40), ("count", 1 << 62), ("size", 1 << 33), ("root", 9), ("peer", 1 << 50):
+        folder = world.folder("hostile")
+        copies = [shutil.copy2(p, folder) for p in paths]
+        for p, copy in zip(paths, copies):
+            with open(p + ".meta", encoding="utf-8") as f, open(copy + ".meta", "w", encoding="utf-8") as out:
+                for e in map(json.loads, f):
+                    if e.get("collective") or e["ev"] == "communicator" and key != "count" and key in e:
+                        e[key] = value
+                    out.write(json.dumps(e) + "\n")
+        done = world.call([world.tool("mt-extract"), "--sections=devices", *copies], code=3)
+        same(f"{key} {value}", collected(json.loads(done.stdout)["devices"]), {})
+
+
+@case("devices.collectives")
+def collectives(world):
+    """NCCL between kernels: bytes by hand, three ways, over links; who wrote what is sent, and who reads what came; processes."""
+    app, count, turns = world.compile(os.path.join(world.src, "collectives.cu"), "-O2", "-I" + os.path.join(world.source, "tests/libraries"), "-lnccl"), 1000, 2
+    runs = []
+    for n, form in (2, ""), (3, "compact"), (4, "compact"):
+        result = world.run_ok([app, "group", str(n)], MEMTRACE_CPU_DEVICES="4", **({"MEMTRACE_FORMAT": form} if form else {}))
+        runs.append((f"{n} {form}", n, traces(result)))
+    for name, variables, devices in (("several", {"MEMTRACE_CPU_DEVICES": "3", "MEMTRACE_FORMAT": "compact"}, [0, 1, 2]), ("one", {}, [0, 0, 0])):
+        folder = os.path.join(world.folder("collectives"), name)
+        same(name, ranks_run(world, [app, "rank"], folder, variables, devices), ["ok\n"] * 3)
+        os.unlink(os.path.join(folder, "id"))
+        runs.append((name, 3, [folder]))
+    for name, n, paths in runs:
+        for way in "direct", "ring", "tree":
+            got = world.extract(paths, "--sections=all,devices", "--collectives=" + way, "--topology=nvlink")
+            hand = {k: Counter({p: turns * v for p, v in pairs.items()}) for k, pairs in ways(n, count, way).items()}
+            same(f"{name} {way}", collected(got["devices"]), hand)
+            links = Counter()
+            for r in got["links"]:
+                links[r["link"]] += r["bytes"] * (r["by"] == "collective")
+            for r in range(n):
+                same(f"{name} {way}: link from {r}", links[f"NVLink from {r}"], sum(INT * v for pairs in hand.values() for (a, _), v in pairs.items() if a == r))
+        same(f"{name}: complete", got["complete"], True)
+        loads = {k: sum(v["Load"] for v in steps.values()) for k, steps in got["KCV"].items()}
+        sent = turns * count * INT
+        # use reads twice what the last of several wrote; Reduce-Scatter reads n pieces, Broadcast of the root alone.
+        same(f"{name}: loads", {k: loads.get(k, 0) for k in ("ncclAllReduce", "use", "ncclBroadcast", "ncclReduceScatter", "ncclSend", "ncclRecv")},
+             {"ncclAllReduce": n * sent, "use": 2 * n * sent, "ncclBroadcast": sent, "ncclReduceScatter": n * n * sent, "ncclSend": n * sent, "ncclRecv": 0})
+    paths = runs[1][2]
+    with open(os.path.join(world.src, "collectives.cu"), encoding="utf-8") as f:
+        places = {w.split("(")[0]: i for i, line in enumerate(f, 1) for w in line.split() if w.startswith("DO(nccl") for w in [w[3:]]}
+    with open(os.path.join(runs[0][2][0] + ".meta"), encoding="utf-8") as f:
+        lines_of = {e["kernel"]: e["line"] for e in map(json.loads, f) if e.get("collective")}
+    same("lines", lines_of, {k: places[k] for k in lines_of})
+    summary = world.call([world.tool("mt-extract"), "-f", "summary", *paths]).stdout
+    holds(summary, "by collectives), most from" in summary)
+    one = world.extract(paths, "--sections=devices", "--kernel=ncclAllReduce")
+    same("one kernel", set(collected(one["devices"])), {"ncclAllReduce"})
+    bad = world.call([world.tool("mt-extract"), "--collectives=star", *paths], code=2)
+    holds(bad.stderr, "direct, ring or tree" in bad.stderr)
+    hostile(world, runs[0][2])
+    world.call([world.tool("mt-report"), *paths, "--collectives=ring", "-o", os.path.join(world.folder("page"), "r.html")])

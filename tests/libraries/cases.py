@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import shutil
+import subprocess
 import sys
 
 import harness
@@ -26,7 +27,7 @@ def ranges(words):
     out = {"r": [], "w": []}
     for w in words:
         at, n = w[1:].split("+")
-        out[w[0]].append((int(at, 16), int(at, 16) + int(n)))
+        out[w[0]] += [(int(at, 16), int(at, 16) + int(n))] if int(n) else []
     return {k: joined(v) for k, v in out.items()}
 
 
@@ -271,6 +272,122 @@ def test_numpy(work):
 for each, needed in {"cublas": BLAS, "cublasLt": BLAS, "cufft": FFT, "cusolver": BLAS, "cusolver_more": BLAS, "cusparse": BLAS,
                      "cusparse_convert": ()}.items():
     library(each, needed, lambda work, name=each: test_library(work, name + "_cases"))
+# ---- NCCL
+
+NCCL, WRONG = (os.path.join(BUILD, "tests/bin", name) for name in ("nccl_cases", "nccl_wrong"))
+
+
+def nccl(work, *words, said="", program=NCCL, **variables):
+    """Runs it; what it says on stderr has these words, or there is nothing."""
+    p = run(work, program, *map(str, words), MEMTRACE_CPU_DEVICES="8", **variables)
+    expect(p.returncode == 0 and p.stdout.endswith("ok\n") and (said in p.stderr if said else not p.stderr),
+           f"{words}: exit code {p.returncode}\n{p.stdout}{p.stderr}")
+    return p
+
+
+def shared_files():
+    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+
+
+def start_ranks(work, n, how, *words):
+    """Processes, each with a folder of its own for traces: [(exit code, stdout, stderr)]."""
+    started = []
+    for r in range(n):
+        folder = os.path.join(work, f"rank{r}")
+        os.makedirs(folder, exist_ok=True)
+        env = clean(MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=folder, MEMTRACE_CPU_DEVICES="8", MEMTRACE_FORMAT="compact")
+        started.append(subprocess.Popen([WRONG if how == "killed" else NCCL, how, str(r), str(n), os.path.join(work, "id"), *words], env=env, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True))
+    return [(p.wait(100), p.stdout.read(), p.stderr.read()) for p in started]
+
+
+def complete(folder):
+    j = json.loads(call([tool("mt-extract"), "-s", "KCV", folder]).stdout)
+    expect(j["complete"] is True, "the trace is not complete")
+
+
+@case("nccl.group")
+def nccl_group(world):
+    """Each function, type and operation, on one to five devices of one thread; of one rank in each form."""
+    for n in 1, 2, 3, 5:
+        nccl(world.work, "group", n, 5 if n == 3 else 17, MEMTRACE_FORMAT="compact")
+        complete(world.work)
+    nccl(world.work, "group", 2, 41)
+    complete(world.work)
+
+
+@case("nccl.threads")
+def nccl_threads(world):
+    for n in 2, 5:
+        nccl(world.work, "threads", n, 7, MEMTRACE_FORMAT="compact")
+        complete(world.work)
+
+
+@case("nccl.processes")
+def nccl_processes(world):
+    """Processes that know each other by a file; nothing is left behind."""
+    before = shared_files()
+    for n in 2, 4:
+        work = os.path.join(world.work, str(n))
+        expect(start_ranks(work, n, "rank", "13") == [(0, "ok\n", "")] * n, f"{n} processes")
+    got = start_ranks(os.path.join(world.work, "killed"), 3, "killed")
+    expect([g[:2] for g in got] == [(0, "ok\n")] * 2 + [(-9, "")], f"a killed one: {got}")
+    expect(all("rank 2 has ended" in g[2] and g[2].count("\n") == 1 for g in got[:2]), f"a killed one: {got}")
+    expect(not [f for f in shared_files() - before if "memtrace" in f.lower() or "nccl" in f.lower()], "files in /dev/shm")
+
+
+@case("nccl.wrong")
+def nccl_wrong(world):
+    """Arguments that are wrong; a rank that does not come; ranks that call different things; memory that is none."""
+    p = nccl(world.work, "errors", program=WRONG, said="ncclCommWindowRegister: the CPU device does not have this function; it returns status 5")
+    expect("device 60 of 8; MEMTRACE_CPU_DEVICES=61" in p.stderr, p.stderr)
+    p = nccl(world.work, "missing", program=WRONG, said="ncclAllReduce: rank 0 of 2 waits for rank 1, which did not come in 10 s")
+    expect(p.stderr.count("\n") == 2 and "rank 1 of 2 gets no result: rank 0 has given up" in p.stderr, p.stderr)
+    traces = sorted(os.path.join(world.work, f) for f in os.listdir(world.work) if not f.endswith(".meta"))
+    events = launches(traces)
+    expect([(e["kernel"], e["records"], e["status"]) for e in events] == [("ncclAllReduce", 0, 0)] * 2, f"given up: {events}")
+    j = json.loads(call([tool("mt-extract"), "-s", "KCV", *traces], 3).stdout)
+    expect(j["complete"] is False, "a trace without a result is complete")
+    nccl(world.work, "early", program=WRONG)
+    nccl(world.work, "different", program=WRONG, said="calls another function, or with another count")
+    nccl(world.work, "outside", program=WRONG, said="reads 1 times 16 bytes from 0x1000 on")
+
+
+@case("nccl.bytes")
+def nccl_bytes(world):
+    """What each call reads and writes, by rank, out of place and in place; lines of companions."""
+    for form in "raw", "compact":
+        p = nccl(world.work, "touches", 3, MEMTRACE_FORMAT=form)
+        traces = sorted(os.path.join(world.work, f) for f in os.listdir(world.work) if not f.endswith(".meta"))
+        seen = set()
+        for t in traces:
+            events = [e for e in launches([t]) if e.get("library")]
+            ranks = {e["rank"] for e in events}
+            expect(len(ranks) == 1 and all(e["ranks"] == 3 and e["device"] == e["rank"] and e["size"] in (4, 8) for e in events), f"{t}: ranks {ranks}")
+            rank = ranks.pop()
+            want = expected("".join(line[2:] + "\n" for line in p.stdout.splitlines() if line.startswith(f"{rank} ")))
+            compare(want, traced([t], 3), f"{form} {rank}")
+            expect([(e["collective"], e.get("root"), e.get("peer")) for e in events][-4:] ==
+                   [("scatter", 2, None)] * 2 + [("recv", None, (rank + 2) % 3), ("send", None, (rank + 1) % 3)], f"{form} {rank}: lines")
+            seen.add(rank)
+        expect(seen == {0, 1, 2}, f"{form}: ranks {seen}")
+
+
+@case("nccl.mpirun")
+def nccl_mpirun(world):
+    """As ranks of mpirun, where it is: read as one run."""
+    if not shutil.which("mpirun"):
+        raise Skipped("no mpirun")
+    env = clean(MEMTRACE_DEVICE="cpu", MEMTRACE_FORMAT="compact", MEMTRACE_DIR=world.work, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    script = f'exec {NCCL} rank $OMPI_COMM_WORLD_RANK 3 {world.work}/id 61'
+    p = harness.run(["mpirun", "--oversubscribe", "-n", "3", "sh", "-c", script], env={**env, "MEMTRACE_CPU_DEVICES": "8"})
+    expect(p.returncode == 0 and p.stdout == "ok\n" * 3, f"exit code {p.returncode}\n{p.stdout}{p.stderr}")
+    os.unlink(os.path.join(world.work, "id"))
+    j = json.loads(call([tool("mt-extract"), "-s", "devices", world.work]).stdout)
+    pairs = {(r["from"], r["to"]) for r in j["devices"] if r["by"] == "collective"}
+    expect(j["complete"] is True and pairs == {(a, b) for a in "012" for b in "012"} - {(a, a) for a in "012"}, f"from device to device: {pairs}")
+
+
 library("curand", (), lambda work: test_library(work, "curand_cases", curand()))
 library("curand_all", (), lambda work: test_library(work, "curand_cases", curand(), "all"), long=True)  # some generators take seconds to begin
 library("random", (), lambda work: curand() and test_random(work))

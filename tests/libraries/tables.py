@@ -15,6 +15,11 @@ import gen_libraries  # noqa: E402
 
 bad = []
 libraries, names, calls = gen_libraries.read(sorted(glob.glob(os.path.join(source, "runtime/libraries/*.def"))))
+if os.path.exists(f"{cuda}/include/nccl.h"):  # in angle brackets it is NVIDIA's
+    p = subprocess.run([cc, "-std=gnu11", "-fsyntax-only", "-isystem", f"{cuda}/include", "-iquote", here, f"{here}/declared_nccl.c"], text=True,
+                       capture_output=True, check=False)
+    if p.returncode:
+        bad.append(p.stderr)
 if os.path.exists(f"{cuda}/include/cublas_v2.h") and os.path.exists(f"{cuda}/include/cusolverDn.h"):
     p = subprocess.run([cc, "-std=gnu11", "-fsyntax-only", "-isystem", f"{cuda}/include", f"-I{build}/runtime/libraries",
                         f"{here}/declared.c"], text=True, capture_output=True, check=False)

@@ -166,6 +166,31 @@ class Lanes(Case):
         self.assertEqual(share(), f"{100 * sum(n['count'] for n in self.graph['nodes']) / records:.1f} % of all accesses")
 
 
+class Collectives(Case):
+    """Two ranks of an all-reduce of 256 floats, by lines of a companion made by hand: what the page says of the ways that bytes go."""
+    @classmethod
+    def make(cls):
+        events = [e for rank in (0, 1) for e in (
+            {"ev": "communicator", "seq": rank, "comm": "0x7", "rank": rank, "ranks": 2, "device": rank},
+            {"ev": "launch", "seq": 2 + rank, "stream": 0, "device": rank, "kernel": "ncclAllReduce", "library": "nccl", "collective": "allreduce", "comm": "0x7", "rank": rank,
+             "ranks": 2, "count": 255, "size": 4, "traced": True, "records": 2})]
+        touched = [record(0, LOAD, 1020, 0x1000, (0, 0, 0)), record(0, STORE, 1020, 0x2000, (0, 0, 0))]
+        cls.write("t", trace([("ncclAllReduce", touched), ("ncclAllReduce", touched)]))
+        cls.write("t.meta", companion(events, None, {"records_written": 4, "records_counted": 4}))
+        run(BIN + "/mt-report", "--topology=nvlink", cls.path("t"), "-o", cls.path("direct.html"))
+        run(BIN + "/mt-report", "--topology=nvlink", "--collectives=ring", cls.path("t"), "-o", cls.path("ring.html"))
+
+    def test_flows(self):
+        # Parts of 128 and 127 floats: a rank takes 2 * 1020 - 1020 bytes in a ring of two.
+        for name in "direct", "ring":
+            self.page.open(self.path(name + ".html"))
+            rows = self.page.run("memtraceReport.data.devices.filter((r) => r.by === 'collective').map((r) => [r.from, r.to, r.bytes, r.superstep])")
+            self.assertEqual(rows, [["1", "0", 1020, 0], ["0", "1", 1020, 1]])
+            words = self.page.text("#glance").replace("\u00a0", " ")
+            self.assertIn("From device to device go 1.99 KiB (1.99 KiB by collectives)", words)
+            self.assertIn("collectives", self.page.text("#devices"))
+
+
 class Timeline(Case):
     """Ranges, copies with times and launches that were not traced."""
     @classmethod

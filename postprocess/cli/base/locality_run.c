@@ -70,6 +70,16 @@ static int locality_run_cache(struct mt_run_options *o, const char *value)
     return 0;
 }
 
+static int locality_run_way(struct mt_locality_run *x, const char *value)
+{
+    for (int w = 0; w < MT_COLLECTIVE_WAYS; w++)
+        if (strcmp(value, mt_collective_ways[w]) == 0) {
+            x->way = (enum mt_collective_way)w;
+            return 0;
+        }
+    return mt_cli_usage("--collectives is direct, ring or tree, not '%s'", value);
+}
+
 int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value)
 {
     unsigned long n;
@@ -98,6 +108,8 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
         return mt_topology_read(&x->topology, value, MT_TOPOLOGY_DEVICES, why, sizeof why) == 0
                    ? 0
                    : mt_cli_usage("--topology=%s: %s", value, why);
+    case MT_OPT_COLLECTIVES:
+        return locality_run_way(x, value);
     default:
         if (!mt_cli_number(value, 0, 1000000, &n))
             return mt_cli_usage("--top is a number up to 1000000, not '%s'", value);
@@ -171,10 +183,23 @@ static void locality_run_device(struct mt_locality_run *x, const struct mt_item 
     x->ran[item->superstep] = device;
 }
 
+/* For the devices; without memory, it is left out. */
+static void locality_run_collective(struct mt_locality_run *x, const struct mt_item *item)
+{
+    const struct mt_launch_event *e = item->launch;
+    if (!e || !e->collective.op || !*e->collective.op || (e->has_records && !e->records) ||
+        (x->ncollectives && x->collectives[x->ncollectives - 1].superstep == item->superstep) ||
+        mt_grow(&x->collectives, &x->collective_room, x->ncollectives + 1, sizeof *x->collectives) != 0)
+        return;
+    x->collectives[x->ncollectives++] = (struct mt_collective_launch){item->superstep, item->kernel, e};
+}
+
 struct mt_run_launch mt_locality_run_launch(struct mt_locality_run *x, const struct mt_item *item,
                                             int selected)
 {
     locality_run_device(x, item, item->launch ? item->launch->device : -1);
+    if (selected)
+        locality_run_collective(x, item);
     return (struct mt_run_launch){.superstep = item->superstep,
                                   .kernel = item->kernel,
                                   .seq = item->launch ? item->launch->seq : MT_SEQ_NONE,
@@ -403,7 +428,10 @@ struct mt_comm_result mt_locality_run_result(const struct mt_locality_run *x)
                                    .ninputs = x->ninputs,
                                    .locality = &x->more,
                                    .sites = &x->sites,
-                                   .topology = mt_locality_run_topology(x)};
+                                   .topology = mt_locality_run_topology(x),
+                                   .collectives = x->collectives,
+                                   .ncollectives = x->ncollectives,
+                                   .way = x->way};
 }
 
 const struct mt_traffic *mt_locality_run_traffic(const struct mt_locality_run *x)
@@ -436,6 +464,7 @@ void mt_locality_run_free(struct mt_locality_run *x)
     free(x->known);
     mt_placement_free(&x->placement);
     free(x->ran);
+    free(x->collectives);
 }
 
 void mt_locality_run_drop(struct mt_locality_run *x)
@@ -449,6 +478,7 @@ void mt_locality_run_again(struct mt_locality_run *x)
     const struct mt_locality_options options = x->options;
     const unsigned devices = x->devices;
     const struct mt_topology topology = x->topology;
+    const enum mt_collective_way way = x->way;
     const int quiet = x->quiet;
     const size_t rows = x->rows;
     mt_locality_run_free(x);
@@ -456,6 +486,7 @@ void mt_locality_run_again(struct mt_locality_run *x)
     x->options = options;
     x->devices = devices;
     x->topology = topology;
+    x->way = way;
     x->quiet = quiet;
     x->rows = rows;
 }

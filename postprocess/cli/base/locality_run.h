@@ -10,6 +10,7 @@
 #include "output/text/gaps.h"
 #include "output/json/json.h"
 #include "output/json/locality_json.h"
+#include "output/rows/collectives.h"
 #include "output/rows/topology.h"
 
 enum { MT_LOCALITY_RUN_RUNS = 1 << 14, MT_LOCALITY_RUN_NOTES = 4 };
@@ -18,8 +19,9 @@ struct mt_locality_run {
     struct mt_locality_options options;
     unsigned devices;
     struct mt_topology topology; /* devices 0: not given */
-    int quiet;                   /* notes are not said */
-    size_t rows;                 /* of a table for people, at most */
+    enum mt_collective_way way;
+    int quiet;   /* notes are not said */
+    size_t rows; /* of a table for people, at most */
     /* state */
     struct mt_source *source;
     struct mt_locality more;
@@ -30,6 +32,8 @@ struct mt_locality_run {
     struct mt_placement placement;
     int64_t *ran; /* by launch: its device, -1 if there is one */
     size_t nran, ran_room;
+    struct mt_collective_launch *collectives;
+    size_t ncollectives, collective_room;
     struct mt_crew *crew; /* NULL: one thread does it all */
     struct mt_run_launch launch;
     struct mt_access_run runs[MT_LOCALITY_RUN_RUNS]; /* of records */
@@ -39,7 +43,8 @@ struct mt_locality_run {
 void mt_locality_run_init(struct mt_locality_run *x);
 /* Chooses the section of this name, or all of them ("more"). 0: there is none. */
 int mt_locality_run_section(struct mt_locality_run *x, const char *name, size_t length);
-/* --line-size, --sample, --devices, --topology or --top: 0, or an exit code after saying why. */
+/* --line-size, --sample, --devices, --topology, --collectives or --top: 0, or an exit code after saying why.
+ */
 int mt_locality_run_option(struct mt_locality_run *x, int option, const char *value);
 static inline int mt_locality_run_has(const struct mt_locality_run *x, enum mt_locality_section s)
 {

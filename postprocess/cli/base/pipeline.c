@@ -40,6 +40,7 @@ int mt_pipeline_option(struct mt_pipeline *p, int o)
     case MT_OPT_SAMPLE:
     case MT_OPT_DEVICES:
     case MT_OPT_TOPOLOGY:
+    case MT_OPT_COLLECTIVES:
     case MT_OPT_TOP:
         p->further = 1;
         return mt_locality_run_option(&p->more, o, optarg);

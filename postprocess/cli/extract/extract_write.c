@@ -118,6 +118,9 @@ static struct mt_comm_result extract_result(const struct mt_extract *x, int comp
                                .sites = &x->p.more.sites,
                                .placement = &x->p.more.placement,
                                .topology = mt_locality_run_topology(&x->p.more),
+                               .collectives = x->p.more.collectives,
+                               .ncollectives = x->p.more.ncollectives,
+                               .way = x->p.more.way,
                                .onchip = x->p.onchip ? &x->onchip_rows : NULL,
                                .notes = notes};
     for (int i = 0; i < MT_LOCALITY_RUN_NOTES; i++)

@@ -6,6 +6,7 @@
 #include "memtrace/trace.h"
 #include "analysis/comm/ranges.h"
 #include "analysis/onchip/onchip.h"
+#include "collectives.h"
 #include "sorted.h"
 #include "relations.h"
 
@@ -23,7 +24,10 @@ struct mt_comm_result {
     const struct mt_locality *locality;
     const struct mt_sites *sites;
     const struct mt_placement *placement;
-    const struct mt_topology *topology;  /* of the devices; NULL: not given */
+    const struct mt_topology *topology;             /* of the devices; NULL: not given */
+    const struct mt_collective_launch *collectives; /* by launch; those that are reported */
+    size_t ncollectives;
+    enum mt_collective_way way;
     const struct mt_onchip_rows *onchip; /* of the summary; NULL: no records of shared and local memory */
     const char *const *notes;            /* besides the source's */
     size_t nnotes;

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const mt_device_flow_names[MT_FLOWS] = {"load", "store", "atomic", "unknown", "copy"};
+const char *const mt_device_flow_names[MT_FLOWS] = {"load",    "store", "atomic",
+                                                    "unknown", "copy",  "collective"};
 
 struct flows {
     struct mt_device_flow *list;
@@ -84,6 +85,41 @@ static void flows_copies(struct flows *f, const struct mt_comm_result *r)
     free(list);
 }
 
+/* What a rank takes from the others. */
+static void flows_collective(struct flows *f, const struct mt_collective_launch *l,
+                             enum mt_collective_way way, const struct mt_collective_places *places,
+                             int joined)
+{
+    const struct mt_collective *c = &l->event->collective;
+    int64_t from, to;
+    if (mt_collective_place(places, c->comm, c->rank, &to) != 0)
+        return;
+    for (uint64_t r = 0; r < c->ranks && !f->failed; r++) {
+        uint64_t bytes = mt_collective_bytes(c, way, r);
+        if (bytes && mt_collective_place(places, c->comm, r, &from) == 0)
+            flows_add(f, &(struct mt_device_flow){.superstep = joined ? 0 : l->superstep,
+                                                  .kernel = l->kernel,
+                                                  .how = MT_FLOW_COLLECTIVE,
+                                                  .from = from,
+                                                  .to = to,
+                                                  .accesses = 1,
+                                                  .bytes = bytes});
+    }
+}
+
+static void flows_collectives(struct flows *f, const struct mt_comm_result *r, int joined)
+{
+    struct mt_collective_places places = {.n = 0};
+    for (size_t i = 0; r->ncollectives && i < r->ninputs; i++) {
+        const struct mt_companion *c = mt_source_companion(r->source, i);
+        f->failed |= c && mt_collective_places_add(&places, c) != 0;
+    }
+    mt_collective_places_order(&places);
+    for (size_t i = 0; i < r->ncollectives; i++)
+        flows_collective(f, &r->collectives[i], r->way, &places, joined);
+    mt_collective_places_free(&places);
+}
+
 static int flows_compare(const void *a, const void *b)
 {
     const struct mt_device_flow *x = a, *y = b;
@@ -121,6 +157,7 @@ struct mt_device_flow *mt_device_flows(const struct mt_comm_result *r, int joine
     f.failed = mt_grow(&f.list, &f.room, 1, sizeof *f.list) != 0;
     flows_kernels(&f, &r->locality->devices, joined);
     flows_copies(&f, r);
+    flows_collectives(&f, r, joined);
     *n = flows_join(f.list, f.n, &several);
     if (!several)
         *n = 0;

@@ -504,7 +504,8 @@ static void links_text_row(struct mt_table *t, const struct mt_link_load *list, 
     mt_table_say(t, "%.1f", list->link.speed / 1e9);
     mt_table_u64(t, by[MT_FLOW_LOAD] + by[MT_FLOW_UNKNOWN]);
     mt_table_u64(t, by[MT_FLOW_STORE] + by[MT_FLOW_ATOMIC]);
-    mt_table_u64(t, all - by[MT_FLOW_LOAD] - by[MT_FLOW_UNKNOWN] - by[MT_FLOW_STORE] - by[MT_FLOW_ATOMIC]);
+    mt_table_u64(t, by[MT_FLOW_COPY]);
+    mt_table_u64(t, by[MT_FLOW_COLLECTIVE]);
     mt_table_say(t, "%.3f", (double)all / list->link.speed * 1e3);
     mt_table_kernel(t, most->kernel ? most->kernel : mt_device_flow_names[most->how]);
 }
@@ -518,7 +519,7 @@ static int links_text(FILE *f, const struct mt_comm_result *result, size_t rows)
     if (!list)
         return -1;
     mt_table_init(&t, "Over links, in one direction, and how long that takes at the link's speed",
-                  "link|kind|>GB/s|>loads (B)|>stores (B)|>copies (B)|>ms|most for");
+                  "link|kind|>GB/s|>loads (B)|>stores (B)|>copies (B)|>collectives (B)|>ms|most for");
     for (size_t i = 0; i < n; i = end) {
         for (end = i; end < n && strcmp(list[end].link.name, list[i].link.name) == 0;)
             end++;
@@ -540,7 +541,8 @@ int mt_devices_text(FILE *f, const struct mt_comm_result *result, size_t rows)
         free(list);
         return list ? 0 : -1;
     }
-    mt_table_init(&t, "From device to device, and host: by loads and stores of kernels, and copies",
+    mt_table_init(&t,
+                  "From device to device, and host: by loads and stores of kernels, copies, and collectives",
                   "by|from|to|>accesses|>bytes");
     for (size_t i = 0; i < n; i++) {
         mt_table_row(&t, list[i].from == list[i].to ? 0 : list[i].bytes);

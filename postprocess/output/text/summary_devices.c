@@ -28,7 +28,8 @@ static void devices_kinds(FILE *f, const struct mt_device_flow *list, size_t n)
         const char *word;
     } kinds[] = {{1u << MT_FLOW_LOAD | 1u << MT_FLOW_UNKNOWN, "loads"},
                  {1u << MT_FLOW_STORE | 1u << MT_FLOW_ATOMIC, "stores"},
-                 {1u << MT_FLOW_COPY, "copies"}};
+                 {1u << MT_FLOW_COPY, "copies"},
+                 {1u << MT_FLOW_COLLECTIVE, "collectives"}};
     const char *between = " (";
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         uint64_t bytes = 0;

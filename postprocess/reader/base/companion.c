@@ -19,7 +19,8 @@ struct loader {
     } *names; /* so are these; the last one of an allocation counts */
     size_t nfrees, free_room, nnames, name_room;
     size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room, kernel_room,
-        range_room, stream_room, text_room, check_room, failed_room, order_room, share_room;
+        range_room, stream_room, text_room, check_room, failed_room, order_room, share_room,
+        communicator_room;
     int out_of_memory;
 };
 
@@ -180,6 +181,40 @@ static void get_ctas(const json_t *o, struct mt_launch_event *e)
     e->ctas = (uint64_t)json_integer_value(json_array_get(v, 1));
 }
 
+enum { MOST_RANKS = 1 << 20 };
+
+/* 0, or -1: it is impossible, and is none. */
+static int get_collective(struct loader *l, const json_t *o, struct mt_collective *c)
+{
+    *c = (struct mt_collective){.op = get_text(l, o, "collective"),
+                                .comm = get_u64(o, "comm", 0),
+                                .rank = get_u64(o, "rank", 0),
+                                .ranks = get_u64(o, "ranks", 0),
+                                .count = get_u64(o, "count", 0),
+                                .size = get_u64(o, "size", 0),
+                                .root = (int64_t)get_u64(o, "root", (uint64_t)-1),
+                                .peer = (int64_t)get_u64(o, "peer", (uint64_t)-1)};
+    int64_t n = (int64_t)c->ranks;
+    if (!*c->op ||
+        (c->ranks && c->ranks <= MOST_RANKS && c->rank < c->ranks && c->root >= -1 && c->root < n &&
+         c->peer >= -1 && c->peer < n && c->size <= 64 && c->count <= MOST_BYTES / 64 / c->ranks))
+        return 0;
+    c->op = "";
+    return -1;
+}
+
+static int on_communicator(struct loader *l, const json_t *o)
+{
+    const struct mt_communicator_event c = {get_u64(o, "comm", 0), get_u64(o, "rank", 0),
+                                            get_u64(o, "ranks", 0), get_device(o, "device")};
+    if (c.rank >= c.ranks || c.ranks > MOST_RANKS)
+        return -1;
+    struct mt_communicator_event *e = APPEND(l, communicators, communicator_room);
+    if (e)
+        *e = c;
+    return 0;
+}
+
 static int on_launch(struct loader *l, const json_t *o)
 {
     if (get_u64(o, "seq", MT_SEQ_NONE) == MT_SEQ_NONE)
@@ -218,7 +253,7 @@ static int on_launch(struct loader *l, const json_t *o)
     e->library = get_text(l, o, "library");
     get_ctas(o, e);
     e->status = (int)get_u64(o, "status", 0);
-    return 0;
+    return get_collective(l, o, &e->collective);
 }
 
 static int on_check(struct loader *l, const json_t *o)
@@ -508,13 +543,30 @@ static int on_end(struct loader *l, const json_t *o)
 static const struct handler {
     const char *ev;
     int (*fn)(struct loader *, const json_t *);
-} handlers[] = {
-    {"header", on_header}, {"site", on_site},         {"launch", on_launch},        {"alloc", on_alloc},
-    {"free", on_free},     {"memcpy", on_memcpy},     {"memset", on_memset},        {"lost", on_lost},
-    {"end", on_end},       {"function", on_function}, {"thread", on_thread},        {"cut", on_cut},
-    {"kernel", on_kernel}, {"range", on_range},       {"stream", on_stream},        {"shared", on_shared},
-    {"source", on_source}, {"name", on_name},         {"check", on_check},          {"failed", on_failed},
-    {"order", on_order},   {"opened", on_opened},     {"shared_out", on_shared_out}};
+} handlers[] = {{"header", on_header},
+                {"site", on_site},
+                {"launch", on_launch},
+                {"alloc", on_alloc},
+                {"free", on_free},
+                {"memcpy", on_memcpy},
+                {"memset", on_memset},
+                {"lost", on_lost},
+                {"end", on_end},
+                {"function", on_function},
+                {"thread", on_thread},
+                {"cut", on_cut},
+                {"kernel", on_kernel},
+                {"range", on_range},
+                {"stream", on_stream},
+                {"shared", on_shared},
+                {"source", on_source},
+                {"name", on_name},
+                {"check", on_check},
+                {"failed", on_failed},
+                {"order", on_order},
+                {"opened", on_opened},
+                {"communicator", on_communicator},
+                {"shared_out", on_shared_out}};
 
 /* ---- lines ---- */
 
@@ -631,5 +683,6 @@ void mt_companion_free(struct mt_companion *c)
         free(c->orders[i].after);
     free(c->orders);
     free(c->shares);
+    free(c->communicators);
     free(l);
 }

@@ -15,6 +15,7 @@
 #include "trace/events.h"
 #include "trace/selection.h"
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ struct libcall_known {
 struct libcall_op {
     struct mt_op op;
     struct mt_trace *trace;
+    struct mt_library_notes *later; /* of a call under way */
     struct mt_launch_line line;
     struct mt_library_call call; /* its block goes on behind this */
 };
@@ -182,37 +184,78 @@ EXPORT int __mt_library_note(struct mt_library_notes *n, int type, const void *p
     return n->wrong ? -1 : 0;
 }
 
-static cudaError_t libcall_perform(struct libcall_op *o, struct mt_library_notes *n)
+/* With what its notes say it is over. */
+static void libcall_over(struct libcall_op *o, struct mt_library_notes *n, cudaError_t e)
 {
-    o->call.ranges(&o->call, n);
-    if (n->wrong)
-        return n->wrong == NO_ROOM ? cudaErrorMemoryAllocation : cudaErrorIllegalAddress;
-    return o->call.run(&o->call) ? cudaErrorLaunchFailure : cudaSuccess;
+    int taken = !o->line.in_parts || o->line.traced_ctas;
+    o->line.status = e;
+    if (!e && taken) {
+        o->line.records = o->trace ? n->records : 0;
+        memcpy(o->line.recorded, n->sums, sizeof n->sums);
+        libcall_write(n, o->trace);
+    }
+    if (e == cudaErrorLaunchFailure)
+        mt_trace_miss(o->trace, "a library's call failed, and what it touched until then is not known");
+    if (!mt_device_is_gpu())
+        mt_trace_end(o->trace, &o->line);
+    if (e)
+        mt_fail_sticky(o->op.stream->device, e);
+}
+
+static cudaError_t libcall_result(struct libcall_op *o, struct mt_library_notes *n, int how)
+{
+    if (how == MT_LIBRARY_GIVEN_UP) { /* what it has read and written is not known */
+        n->n = n->records = 0;
+        memset(n->sums, 0, sizeof n->sums);
+        mt_trace_miss(o->trace, "a library's call was given up");
+    }
+    return how == MT_LIBRARY_FAILED ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
 /* What it touches is known before it runs, and noted when it has. */
 static int libcall_start(struct mt_op *op)
 {
     struct libcall_op *o = (struct libcall_op *)op;
-    int noted = !mt_device_is_gpu(), taken = !o->line.in_parts || o->line.traced_ctas;
-    struct mt_library_notes n = {.name = o->call.name, .counted = !o->trace || !taken};
-    if (noted)
+    int taken = !o->line.in_parts || o->line.traced_ctas;
+    struct mt_library_notes *n = calloc(1, sizeof *n);
+    if (!mt_device_is_gpu())
         mt_trace_begin(o->trace, &o->line);
-    cudaError_t e = libcall_perform(o, &n);
-    o->line.status = e;
-    if (!e && taken) {
-        o->line.records = o->trace ? n.records : 0;
-        memcpy(o->line.recorded, n.sums, sizeof n.sums);
-        libcall_write(&n, o->trace);
+    if (!n) {
+        libcall_over(o, n, cudaErrorMemoryAllocation);
+        return MT_OP_DONE;
     }
-    if (e == cudaErrorLaunchFailure)
-        mt_trace_miss(o->trace, "a library's call failed, and what it touched until then is not known");
-    free(n.pieces);
-    if (noted)
-        mt_trace_end(o->trace, &o->line);
-    if (e)
-        mt_fail_sticky(op->stream->device, e);
+    *n = (struct mt_library_notes){.name = o->call.name, .counted = !o->trace || !taken};
+    o->later = n;
+    o->call.ranges(&o->call, n);
+    int how = n->wrong ? MT_LIBRARY_FAILED : o->call.run(&o->call);
+    if (how == MT_LIBRARY_LATER) /* another thread has it now */
+        return MT_OP_PENDING;
+    libcall_over(o, n,
+                 n->wrong == NO_ROOM ? cudaErrorMemoryAllocation
+                 : n->wrong          ? cudaErrorIllegalAddress
+                                     : libcall_result(o, n, how));
+    free(n->pieces);
+    free(n);
     return MT_OP_DONE;
+}
+
+EXPORT void __mt_library_end(struct mt_library_call *c, int how)
+{
+    struct libcall_op *o = (struct libcall_op *)((char *)c - offsetof(struct libcall_op, call));
+    struct mt_library_notes *n = o->later;
+    uint64_t outer = mt_event_set_op(o->op.ticket);
+    libcall_over(o, n, libcall_result(o, n, how));
+    mt_event_set_op(outer);
+    free(n->pieces);
+    free(n);
+    mt_op_finish(&o->op);
+}
+
+static void libcall_drop(struct mt_op *op)
+{
+    struct libcall_op *o = (struct libcall_op *)op;
+    if (o->call.drop)
+        o->call.drop(&o->call);
 }
 
 void mt_libcall_bind(struct mt_op *op, struct mt_stream *s)
@@ -233,7 +276,15 @@ static struct mt_launch_line libcall_line(const struct mt_library_call *c)
                                    .library = c->library,
                                    .grid = {1, 1, 1},
                                    .block = {1, 1, 1},
-                                   .site = mt_host_site_take()};
+                                   .collective = {.op = c->collective.op,
+                                                  .comm = c->collective.comm,
+                                                  .rank = c->collective.rank,
+                                                  .ranks = c->collective.ranks,
+                                                  .root = c->collective.root,
+                                                  .peer = c->collective.peer,
+                                                  .count = c->collective.count,
+                                                  .size = c->collective.size},
+                                   .site = c->site ? c->site : mt_host_site_take()};
 }
 
 static struct libcall_op *libcall_make(const struct mt_library_call *c)
@@ -245,6 +296,7 @@ static struct libcall_op *libcall_make(const struct mt_library_call *c)
     o->trace = NULL;
     o->line = libcall_line(c);
     o->op.site = o->line.site;
+    o->op.drop = libcall_drop;
     return o;
 }
 
