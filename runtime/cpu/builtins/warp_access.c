@@ -217,8 +217,8 @@ static MT_KEPT uint32_t warp_other_rows(uint64_t base, uint64_t base1, int64_t s
 MT_BUILTIN MT_KEPT uint32_t __mt_warp_global_rows(uint64_t base, uint64_t base1, int64_t stride, uint64_t of,
                                                   uint32_t warp)
 {
-    if (__builtin_expect(mt_cpu_tls.run == mt_cpu_tls.run_end, 0))
-        __attribute__((musttail)) return warp_other_rows(base, base1, stride, of, warp);
+    if (__builtin_expect(mt_cpu_tls.run == mt_cpu_tls.run_end, 0)) __attribute__
+        ((musttail)) return warp_other_rows(base, base1, stride, of, warp);
     warp_append_rows(base, base1, stride, (struct what){of, warp});
     return 0;
 }
