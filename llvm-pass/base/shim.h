@@ -2,6 +2,7 @@
 #ifndef MT_PASS_SHIM_H
 #define MT_PASS_SHIM_H
 #include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -129,6 +130,8 @@ int mt_shim_simplify_loops(LLVMValueRef function);
 LLVMValueRef mt_shim_new_kernel(LLVMValueRef kernel, int narrow);
 /* What names the one names the other, but for its annotations; the one is gone. */
 void mt_shim_replace_kernel(LLVMValueRef kernel, LLVMValueRef other);
+/* x86-64 code. NULL: *message, to be disposed of. */
+LLVMMemoryBufferRef mt_shim_emit_object(LLVMModuleRef module, LLVMTargetMachineRef machine, char **message);
 /* The PTX that the back end makes of a copy of the module, at a level of 0 to 3; each instruction with a
  * place has a number as its line, and (*places)[number - 1] is its location in the module. NULL: not
  * possible. */

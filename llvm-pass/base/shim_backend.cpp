@@ -20,7 +20,43 @@
 #include "llvm/Target/TargetOptions.h"
 #include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
+#include "llvm/CodeGen/SchedulerRegistry.h"
+#include "llvm/CodeGen/SelectionDAG.h"
+#include "llvm/CodeGen/SelectionDAGISel.h"
+#include "llvm/Support/CommandLine.h"
 using namespace llvm;
+
+namespace
+{
+// LLVM's own order of a block's instructions, when they are chosen, takes the square of their number: half of
+// the time for kernels that are unrolled to thousands. The machine scheduler orders them again.
+constexpr size_t longBlock = 2000;
+
+ScheduleDAGSDNodes *createScheduler(SelectionDAGISel *IS, CodeGenOptLevel level)
+{
+    return IS->CurDAG->allnodes_size() > longBlock ? createFastDAGScheduler(IS, level)
+                                                   : createSourceListDAGScheduler(IS, level);
+}
+
+RegisterScheduler scheduler("memtrace", "LLVM's own, but for long blocks", createScheduler);
+
+void setScheduler(const char *name)
+{
+    if (auto *O = cl::getRegisteredOptions().lookup("pre-RA-sched")) {
+        O->reset();
+        O->addOccurrence(0, "pre-RA-sched", name);
+    }
+}
+} // namespace
+
+LLVMMemoryBufferRef mt_shim_emit_object(LLVMModuleRef module, LLVMTargetMachineRef machine, char **message)
+{
+    LLVMMemoryBufferRef object = nullptr;
+    setScheduler("memtrace");
+    bool failed = LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMObjectFile, message, &object);
+    setScheduler("default");
+    return failed ? nullptr : object;
+}
 
 namespace
 {

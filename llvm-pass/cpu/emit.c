@@ -67,15 +67,30 @@ static int emit_cut_blocks(LLVMModuleRef module)
     return any;
 }
 
+/* What LLVM's default<O2> does for code that has been optimised once, as the program's, and was made of that:
+ * two thirds of its passes find nothing. */
+#define SIMPLIFY                                                                                             \
+    "simplifycfg<bonus-inst-threshold=1;no-forward-switch-cond;switch-range-to-icmp;no-switch-to-lookup;"    \
+    "keep-loops;no-hoist-common-insts;no-sink-common-insts;speculate-blocks;simplify-cond-branch>"
+#define SIMPLIFY_LAST                                                                                        \
+    "simplifycfg<bonus-inst-threshold=1;forward-switch-cond;switch-range-to-icmp;switch-to-lookup;"          \
+    "no-keep-loops;hoist-common-insts;sink-common-insts;speculate-blocks;simplify-cond-branch>"
+#define COMBINE "instcombine<max-iterations=1;no-use-loop-info;no-verify-fixpoint>"
+static const char emit_passes[] =
+    "always-inline,function(sroa),cgscc(inline),globaldce,function(sroa<modify-cfg>,early-cse<memssa>,"
+    "sccp," SIMPLIFY "," COMBINE
+    ",jump-threading,correlated-propagation,loop-mssa(loop-rotate,licm),gvn,dse," COMBINE
+    ",adce," SIMPLIFY_LAST ")";
+
 LLVMMemoryBufferRef mt_unit_compile(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMachineRef machine)
 {
     LLVMMemoryBufferRef object = NULL;
     char *message = NULL;
     if (mt_run_passes(u, m, "globaldce", machine) ||
         (emit_cut_blocks(m) && mt_run_passes(u, m, "always-inline", machine)) ||
-        mt_run_passes(u, m, "default<O2>", machine))
+        mt_run_passes(u, m, emit_passes, machine))
         return NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(machine, m, LLVMObjectFile, &message, &object)) {
+    if (!(object = mt_shim_emit_object(m, machine, &message))) {
         mt_diag(u, NULL, MT_DIAG_ERROR, "cannot compile the CPU image: %s", message);
         LLVMDisposeMessage(message);
         return NULL;

@@ -76,7 +76,9 @@ void mt_declare_registers(struct mt_lowering *l)
                                          "__mt_warp_undefined",
                                          "__mt_warp_turn",
                                          "__mt_warp_matrix",
-                                         "__mt_warp_each"};
+                                         "__mt_warp_each",
+                                         "mtb_load_rows",
+                                         "mtb_store_rows"};
     char name[64];
     LLVMTypeRef type;
     for (unsigned i = 0; i < sizeof registers / sizeof *registers; i++)

@@ -28,7 +28,10 @@ LLVMValueRef mt_splat(LLVMTypeRef shape, LLVMValueRef constant)
 
 LLVMValueRef mt_build_call(struct mt_lowering *l, LLVMValueRef function, LLVMValueRef *args, unsigned n)
 {
-    return LLVMBuildCall2(l->builder, LLVMGlobalGetValueType(function), function, args, n, "");
+    LLVMValueRef call = LLVMBuildCall2(l->builder, LLVMGlobalGetValueType(function), function, args, n, "");
+    LLVMSetInstructionCallConv(call,
+                               LLVMGetFunctionCallConv(function)); /* some builtins keep all registers */
+    return call;
 }
 
 int mt_is_shared_name(LLVMValueRef global)

@@ -1,6 +1,7 @@
 /* Functions and variables become those of an x86-64 module: linkage, attributes, values, and the builtins
  * that are linked in. */
 #include "lower.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <llvm-c/DebugInfo.h>
@@ -129,6 +130,20 @@ void mt_lower_site_base(struct mt_lowering *l)
         LLVMSetGlobalConstant(g, 1);
 }
 
+#define PRESERVE_ALL 15 /* llvm::CallingConv::PreserveAll, MT_KEPT in C */
+
+/* LLVM 19 saves the caller's vectors in such a function, and clears their upper halves when it returns. */
+static void symbols_keep(struct mt_unit *u, LLVMValueRef f)
+{
+    const char *features = u->options->cpu_features;
+    char text[4096];
+    if (LLVMIsDeclaration(f) || LLVMGetFunctionCallConv(f) != PRESERVE_ALL)
+        return;
+    snprintf(text, sizeof text, "%s%s-vzeroupper", features ? features : "", features ? "," : "");
+    mt_set_image_cpu(u, f);
+    mt_set_text(u, f, "target-features", text);
+}
+
 /* Links those builtins in that are used; what came with them is internal, too. */
 void mt_lower_builtins(struct mt_lowering *l)
 {
@@ -154,6 +169,8 @@ void mt_lower_builtins(struct mt_lowering *l)
             mt_shim_drop_comdat(f);
             symbols_target(l->u, f);
         }
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
+        symbols_keep(l->u, f);
 }
 
 /* A function that is not inlined and asks for the lanes beside it may be called from several branches; the

@@ -40,6 +40,16 @@ LLVMValueRef vec_spill(struct vec *v, LLVMValueRef lanes)
     return slot;
 }
 
+int vec_keep_spilled(struct vec *v, LLVMValueRef slot, LLVMValueRef user)
+{
+    for (unsigned i = 0; i < v->nspilled; i++)
+        if (v->spilled[i].slot == slot && v->spilled[i].user == user) {
+            v->spilled[i].user = v->inst;
+            return 1;
+        }
+    return 0;
+}
+
 /* Address of a lane's part in such memory; `type` is the lane's. */
 static LLVMValueRef lane_at(struct vec *v, LLVMValueRef slot, LLVMTypeRef type, LLVMValueRef lane, unsigned i)
 {

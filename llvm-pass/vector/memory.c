@@ -157,32 +157,57 @@ static int memory_wants_help(struct vec *v, const struct access *a)
     return !v->has_masks && (apart || (v->mask && a->at.stride && a->size / a->count < 4));
 }
 
-/* others: what lanes get that are not here, or NULL. */
-static void memory_help(struct vec *v, const struct access *a, LLVMValueRef others)
+/* NULL: of an odd size. */
+static LLVMValueRef memory_helper(struct vec *v, const struct access *a)
 {
     char name[32];
     LLVMTypeRef type;
     snprintf(name, sizeof name, "mtb_%s_%u", a->value ? "scatter" : "gather", (unsigned)a->size);
-    LLVMValueRef f = mt_builtin(v->l, name, &type);
-    if (!f) { /* of an odd size */
+    return mt_builtin(v->l, name, &type);
+}
+
+/* Those of lanes may lie in memory already, for their record. */
+static LLVMValueRef memory_addresses(struct vec *v, const struct access *a)
+{
+    if (v->bad_for == a->inst && a->at.kind == VEC_LANES && vec_keep_spilled(v, v->recorded, v->recorder))
+        return v->recorded;
+    return vec_spill(v, vec_lanes(v, a->pointer));
+}
+
+/* Lanes that are not here get zeros. */
+static void memory_help(struct vec *v, const struct access *a)
+{
+    LLVMValueRef f = memory_helper(v, a);
+    if (!f) {
         vec_by_lane(v, a->inst);
         return;
     }
     if (a->fenced)
         memory_fence(v);
-    LLVMValueRef args[] = {vec_spill(v, vec_lanes(v, a->pointer)), vec_mask_bits(v, vec_mask(v)),
+    LLVMValueRef args[] = {memory_addresses(v, a), vec_mask_bits(v, vec_mask(v)),
                            a->value ? vec_spill(v, vec_lanes(v, a->value)) : vec_result_slot(v, a->type)};
-    if (others)
-        LLVMBuildStore(v->b, others, args[2]);
-    LLVMBuildCall2(v->b, type, f, args, 3, "");
+    mt_build_call(v->l, f, args, 3);
     if (!a->value)
         vec_set_lanes(v, a->inst, LLVMBuildLoad2(v->b, vec_wide(v, a->type), args[2], ""));
     if (a->fenced)
         memory_fence(v);
 }
 
+/* The lanes that are left, as v->mask. Returns what it was. */
+static LLVMValueRef memory_leave_out(struct vec *v)
+{
+    LLVMValueRef all = v->mask, left = LLVMBuildNot(v->b, v->bad, "");
+    v->mask = LLVMBuildAnd(v->b, vec_mask(v), LLVMBuildBitCast(v->b, left, v->mask_type, ""), "");
+    return all;
+}
+
+static LLVMValueRef memory_none_bad(struct vec *v)
+{
+    return LLVMBuildICmp(v->b, LLVMIntEQ, v->bad, vec_number(v, 0), "");
+}
+
 /* Numbers that have no flags may wrap round within a row, but do not: they are looked at when it runs. The
- * builder is where they do not; elsewhere the access is done lane by lane. */
+ * builder is where they do not, and no lane is bad; elsewhere the access is done lane by lane. */
 struct checked {
     LLVMBasicBlockRef row, lanes, after;
     LLVMValueRef by_lane; /* of a load */
@@ -193,12 +218,19 @@ static struct checked memory_check_row(struct vec *v, const struct access *a)
     struct checked c = {.row = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
                         .lanes = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
                         .after = LLVMAppendBasicBlockInContext(v->context, v->to, "")};
+    LLVMValueRef all = v->mask, is = vec_is_row(v, &a->at);
+    int recorded = v->bad_for == a->inst;
     if (a->value)
         vec_get(v, a->value); /* here, for both ways */
-    LLVMValueRef branch = LLVMBuildCondBr(v->b, vec_is_row(v, &a->at), c.row, c.lanes);
+    if (recorded)
+        is = LLVMBuildAnd(v->b, is, memory_none_bad(v), "");
+    LLVMValueRef branch = LLVMBuildCondBr(v->b, is, c.row, c.lanes);
     vec_set_seldom(v, branch);
     LLVMPositionBuilderAtEnd(v->b, c.lanes);
-    memory_help(v, a, NULL);
+    if (recorded)
+        memory_leave_out(v);
+    memory_help(v, a);
+    v->mask = all;
     c.by_lane = a->value ? NULL : vec_get(v, a->inst).part[0];
     LLVMBuildBr(v->b, c.after);
     c.lanes = LLVMGetInsertBlock(v->b);
@@ -236,14 +268,6 @@ struct without {
     struct vec_rep rep; /* what a load gives there */
 };
 
-/* The lanes that are left, as v->mask. Returns what it was. */
-static LLVMValueRef memory_leave_out(struct vec *v)
-{
-    LLVMValueRef all = v->mask, left = LLVMBuildNot(v->b, v->bad, "");
-    v->mask = LLVMBuildAnd(v->b, vec_mask(v), LLVMBuildBitCast(v->b, left, v->mask_type, ""), "");
-    return all;
-}
-
 /* Of a load of one value for each row. */
 static void memory_without_rows(struct vec *v, const struct access *a)
 {
@@ -256,25 +280,49 @@ static void memory_without_rows(struct vec *v, const struct access *a)
     vec_set(v, a->inst, r);
 }
 
+/* Of rows whose lanes lie side by side, or of stores of one value for each row. */
+static void memory_without_row(struct vec *v, const struct access *a)
+{
+    LLVMTypeRef type;
+    LLVMValueRef f = mt_builtin(v->l, a->value ? "mtb_store_rows" : "mtb_load_rows", &type), base[2] = {0};
+    for (unsigned i = 0; i < v->rows; i++)
+        base[i] = LLVMBuildPtrToInt(v->b, a->at.part[i], v->l->i64, "");
+    if (v->rows == 1)
+        base[1] = LLVMBuildAdd(v->b, base[0],
+                               LLVMConstInt(v->l->i64, (uint64_t)a->at.stride * VEC_WIDTH / 2, 1), "");
+    LLVMValueRef args[] = {base[0],
+                           base[1],
+                           LLVMConstInt(v->l->i64, (uint64_t)a->at.stride, 1),
+                           vec_mask_bits(v, v->mask),
+                           vec_number(v, (uint64_t)a->size),
+                           a->value ? vec_spill(v, vec_lanes(v, a->value)) : vec_result_slot(v, a->type)};
+    mt_build_call(v->l, f, args, 6);
+    if (!a->value)
+        vec_set_lanes(v, a->inst, LLVMBuildLoad2(v->b, vec_wide(v, a->type), args[5], ""));
+}
+
 static void memory_without_lanes(struct vec *v, const struct access *a)
 {
     LLVMTypeRef type;
-    char name[32];
-    snprintf(name, sizeof name, "mtb_gather_%u", (unsigned)a->size);
-    if (!mt_builtin(v->l, name, &type)) { /* of an odd size */
+    if (memory_helper(v, a)) {
+        memory_help(v, a);
+    } else { /* of an odd size */
         LLVMValueRef f = mt_builtin(v->l, "__mt_warp_end", &type);
-        LLVMBuildCall2(v->b, type, f, &v->bad, 1, "");
-    } else {
-        memory_help(v, a, a->value ? NULL : LLVMConstNull(vec_wide(v, a->type)));
+        mt_build_call(v->l, f, &v->bad, 1);
     }
 }
 
 static void memory_without_value(struct vec *v, const struct access *a)
 {
-    if (!a->value && a->at.kind == VEC_UNIFORM)
-        vec_set_uniform(v, a->inst, LLVMConstNull(a->type)); /* all are bad */
-    else if (!a->value && a->at.kind == VEC_ROWS && !a->at.stride && !memory_wants_help(v, a))
+    int rows = a->at.kind == VEC_ROWS && !a->at.source;
+    if (a->at.kind == VEC_UNIFORM && a->value)
+        return; /* all are bad */
+    if (a->at.kind == VEC_UNIFORM)
+        vec_set_uniform(v, a->inst, LLVMConstNull(a->type));
+    else if (rows && !a->at.stride && !a->value)
         memory_without_rows(v, a);
+    else if (rows && (!a->at.stride || a->at.stride == a->size))
+        memory_without_row(v, a);
     else
         memory_without_lanes(v, a);
 }
@@ -285,8 +333,7 @@ static struct without memory_without(struct vec *v, const struct access *a)
     struct without w = {.good = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
                         .from = LLVMAppendBasicBlockInContext(v->context, v->to, ""),
                         .after = LLVMAppendBasicBlockInContext(v->context, v->to, "")};
-    LLVMValueRef none = LLVMBuildICmp(v->b, LLVMIntEQ, v->bad, vec_number(v, 0), "");
-    vec_set_seldom(v, LLVMBuildCondBr(v->b, none, w.good, w.from));
+    vec_set_seldom(v, LLVMBuildCondBr(v->b, memory_none_bad(v), w.good, w.from));
     LLVMPositionBuilderAtEnd(v->b, w.from);
     LLVMValueRef all = memory_leave_out(v);
     memory_without_value(v, a);
@@ -318,14 +365,20 @@ static void memory_with_all(struct vec *v, const struct access *a, struct withou
 static void memory_load(struct vec *v, LLVMValueRef load);
 static void memory_store(struct vec *v, LLVMValueRef store);
 
+/* Does the access leave bad lanes out by itself? */
+static int memory_knows_bad(struct vec *v, const struct access *a)
+{
+    return memory_helper(v, a) &&
+           (memory_wants_help(v, a) || (a->at.kind == VEC_ROWS && a->at.source && a->at.stride == a->size));
+}
+
 static void memory_emit(struct vec *v, LLVMValueRef inst, void (*emit)(struct vec *, LLVMValueRef))
 {
-    struct access a;
-    if (v->bad_for != inst) {
+    struct access a = memory_access(v, inst);
+    if (v->bad_for != inst || memory_knows_bad(v, &a)) {
         emit(v, inst);
         return;
     }
-    a = memory_access(v, inst);
     if (a.value)
         vec_get(v, a.value); /* here, for both ways */
     struct without w = memory_without(v, &a);
@@ -343,6 +396,15 @@ void vec_emit_store(struct vec *v, LLVMValueRef store)
     memory_emit(v, store, memory_store);
 }
 
+static void memory_help_left(struct vec *v, const struct access *a)
+{
+    LLVMValueRef all = v->mask;
+    if (v->bad_for == a->inst && memory_helper(v, a))
+        memory_leave_out(v);
+    memory_help(v, a);
+    v->mask = all;
+}
+
 static void memory_load(struct vec *v, LLVMValueRef load)
 {
     struct access a = memory_access(v, load);
@@ -351,7 +413,7 @@ static void memory_load(struct vec *v, LLVMValueRef load)
         return;
     }
     if (memory_wants_help(v, &a)) {
-        memory_help(v, &a, NULL);
+        memory_help_left(v, &a);
         return;
     }
     if (a.fenced)
@@ -411,7 +473,7 @@ static void memory_store(struct vec *v, LLVMValueRef store)
 {
     struct access a = memory_access(v, store);
     if (memory_wants_help(v, &a)) {
-        memory_help(v, &a, NULL);
+        memory_help_left(v, &a);
         return;
     }
     struct vec_rep value = vec_get(v, a.value);

@@ -8,6 +8,9 @@
 #define RECORD "__mt_access_"
 #define RECORD_PHASE "mt.record.each.phase" /* looks at the object */
 #define RECORD_GLOBAL 1                     /* address space of global memory */
+/* llvm::MemoryEffects: two bits for each location, the arguments' memory and that which is not accessible. */
+#define RECORD_READS_ARGUMENTS 1
+#define RECORD_TOUCHES_NOTHING_ELSE (3 << 2)
 
 /* Calls that look for nothing but their arguments: LLVM may keep what it knows of memory across them. */
 static LLVMValueRef record_declare(struct mt_lowering *l, const char *name, LLVMTypeRef type)
@@ -21,8 +24,7 @@ static LLVMValueRef record_declare(struct mt_lowering *l, const char *name, LLVM
     static const struct {
         const char *name;
         uint64_t value;
-    } attributes[] = {
-        {"memory", 3 << 2 /* inaccessible memory, read and written */}, {"nounwind", 0}, {"willreturn", 0}};
+    } attributes[] = {{"memory", RECORD_TOUCHES_NOTHING_ELSE}, {"nounwind", 0}, {"willreturn", 0}};
     for (unsigned i = 0; i < sizeof attributes / sizeof *attributes; i++)
         LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex,
                                 LLVMCreateEnumAttribute(l->u->context,
@@ -142,8 +144,19 @@ int vec_is_record(LLVMValueRef inst)
 static LLVMValueRef record_call(struct vec *v, const char *name, LLVMValueRef *args, unsigned n)
 {
     LLVMTypeRef type;
-    LLVMValueRef f = mt_builtin(v->l, name, &type);
-    return LLVMBuildCall2(v->b, type, f, args, n, "");
+    return mt_build_call(v->l, mt_builtin(v->l, name, &type), args, n);
+}
+
+/* Reads the addresses that it is given, and else no memory that other code looks at: LLVM may keep what it
+ * knows.
+ */
+static LLVMValueRef record_append(struct vec *v, const char *name, LLVMValueRef *args, unsigned n)
+{
+    LLVMValueRef call = record_call(v, name, args, n);
+    LLVMAddCallSiteAttribute(call, LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(v->context, LLVMGetEnumAttributeKindForName("memory", 6),
+                                                     RECORD_READS_ARGUMENTS | RECORD_TOUCHES_NOTHING_ELSE));
+    return call;
 }
 
 static LLVMValueRef record_mask(struct vec *v)
@@ -151,25 +164,34 @@ static LLVMValueRef record_mask(struct vec *v)
     return vec_mask_bits(v, vec_mask(v));
 }
 
+/* The type with the bytes, and the site, as one number. */
+static LLVMValueRef record_of(struct vec *v, LLVMValueRef call, unsigned meta)
+{
+    LLVMValueRef low = LLVMBuildZExt(v->b, LLVMGetOperand(call, meta), v->l->i64, ""),
+                 high = LLVMBuildZExt(v->b, LLVMGetOperand(call, meta + 1), v->l->i64, "");
+    return LLVMBuildOr(v->b, LLVMBuildShl(v->b, high, LLVMConstInt(v->l->i64, 32, 0), ""), low, "");
+}
+
+static LLVMValueRef record_warp(struct vec *v)
+{
+    return LLVMBuildLShr(v->b, v->linear, vec_number(v, 5), "");
+}
+
 /* This, and the next two: i32, lanes whose access is bad. Evenly spaced: `base` is lane 0's. */
 static LLVMValueRef record_even(struct vec *v, LLVMValueRef call, int generic, LLVMValueRef base,
                                 int64_t stride)
 {
-    LLVMValueRef args[] = {base,
-                           LLVMConstInt(v->l->i64, (uint64_t)stride, 1),
-                           record_mask(v),
-                           LLVMGetOperand(call, 1),
-                           LLVMGetOperand(call, 2),
-                           v->linear};
-    return record_call(v, generic ? "__mt_warp_generic" : "__mt_warp_global", args, 6);
+    LLVMValueRef args[] = {base, LLVMConstInt(v->l->i64, (uint64_t)stride, 1), record_mask(v),
+                           record_of(v, call, 1), record_warp(v)};
+    return record_append(v, generic ? "__mt_warp_generic" : "__mt_warp_global", args, 5);
 }
 
 static LLVMValueRef record_lanes(struct vec *v, LLVMValueRef call, int generic, LLVMValueRef pointers)
 {
     LLVMTypeRef wide = LLVMVectorType(v->l->i64, VEC_WIDTH);
-    LLVMValueRef args[] = {vec_spill(v, LLVMBuildPtrToInt(v->b, pointers, wide, "")), record_mask(v),
-                           LLVMGetOperand(call, 1), LLVMGetOperand(call, 2), v->linear};
-    return record_call(v, generic ? "__mt_warp_generic_lanes" : "__mt_warp_global_lanes", args, 5);
+    v->recorded = vec_spill(v, LLVMBuildPtrToInt(v->b, pointers, wide, ""));
+    LLVMValueRef args[] = {v->recorded, record_mask(v), record_of(v, call, 1), record_warp(v)};
+    return record_append(v, generic ? "__mt_warp_generic_lanes" : "__mt_warp_global_lanes", args, 4);
 }
 
 /* When are the addresses rows that one call can say? NULL: always. */
@@ -200,13 +222,9 @@ static LLVMValueRef record_rows(struct vec *v, LLVMValueRef call, int generic, c
     if (v->rows == 1) {
         bad[0] = record_even(v, call, generic, base[0], at->stride);
     } else { /* two rows of all lanes; the builtin knows whether they are one */
-        LLVMValueRef args[] = {base[0],
-                               base[1],
-                               LLVMConstInt(v->l->i64, (uint64_t)at->stride, 1),
-                               LLVMGetOperand(call, 1),
-                               LLVMGetOperand(call, 2),
-                               v->linear};
-        bad[0] = record_call(v, generic ? "__mt_warp_generic_rows" : "__mt_warp_global_rows", args, 6);
+        LLVMValueRef args[] = {base[0], base[1], LLVMConstInt(v->l->i64, (uint64_t)at->stride, 1),
+                               record_of(v, call, 1), record_warp(v)};
+        bad[0] = record_append(v, generic ? "__mt_warp_generic_rows" : "__mt_warp_global_rows", args, 5);
     }
     if (!condition)
         return bad[0];
@@ -226,10 +244,9 @@ static void record_each(struct vec *v, LLVMValueRef call)
                            vec_spill(v, at),
                            LLVMIsPoison(bytes) ? LLVMConstNull(v->l->ptr) : vec_spill(v, vec_lanes(v, bytes)),
                            record_mask(v),
-                           LLVMGetOperand(call, 3),
-                           LLVMGetOperand(call, 4),
-                           v->linear};
-    record_call(v, "__mt_warp_each", args, 7);
+                           record_of(v, call, 3),
+                           record_warp(v)};
+    record_call(v, "__mt_warp_each", args, 6);
 }
 
 int vec_emit_record(struct vec *v, LLVMValueRef call)
@@ -243,6 +260,7 @@ int vec_emit_record(struct vec *v, LLVMValueRef call)
     }
     int generic = !strcmp(name, "mt.record.generic");
     struct vec_rep at = vec_get_row(v, LLVMGetOperand(call, 0));
+    v->recorder = at.kind == VEC_LANES ? call : NULL;
     if (at.kind == VEC_UNIFORM)
         v->bad = record_even(v, call, generic, LLVMBuildPtrToInt(v->b, at.part[0], v->l->i64, ""), 0);
     else if (at.kind == VEC_ROWS)

@@ -124,10 +124,12 @@ struct vec {
     LLVMValueRef inst; /* that is being written */
     LLVMValueRef bad;  /* lanes whose access by `bad_for` must not be made, i32 (MEMTRACE_CHECK) */
     LLVMValueRef bad_for;
-    int waits;       /* there is a barrier: a fiber for each warp */
-    int has_masks;   /* the processor has registers for masks (AVX-512) */
-    uint64_t frame;  /* bytes of local variables of a thread */
-    const char *why; /* cannot be done, or NULL */
+    LLVMValueRef recorded, recorder; /* where the addresses of that access's lanes lie, if they are lanes, by
+                                        its record call */
+    int waits;                       /* there is a barrier: a fiber for each warp */
+    int has_masks;                   /* the processor has registers for masks (AVX-512) */
+    uint64_t frame;                  /* bytes of local variables of a thread */
+    const char *why;                 /* cannot be done, or NULL */
     char why_text[200];
 };
 
@@ -282,6 +284,8 @@ void vec_groups_begin(struct vec *v, struct vec_groups *g, LLVMValueRef value, L
 LLVMValueRef vec_groups_end(struct vec *v, struct vec_groups *g, LLVMValueRef lanes);
 /* Memory with the lanes of a value, one after the other; lane i's is at vec_lane_at. */
 LLVMValueRef vec_spill(struct vec *v, LLVMValueRef lanes);
+/* For the instruction that is being written, too. 0: the memory has other lanes by now. */
+int vec_keep_spilled(struct vec *v, LLVMValueRef slot, LLVMValueRef user);
 LLVMValueRef vec_result_slot(struct vec *v, LLVMTypeRef type); /* for lanes of it; not i1 */
 LLVMValueRef vec_lane_of(struct vec *v, LLVMValueRef slot, LLVMTypeRef type, LLVMValueRef lane);
 int vec_emit_warp(struct vec *v, LLVMValueRef call); /* 0: it is no collective */

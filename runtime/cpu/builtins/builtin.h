@@ -10,6 +10,10 @@
 
 #define MT_INLINE __attribute__((always_inline)) inline
 #define MT_BUILTIN __attribute__((visibility("hidden"), nothrow))
+/* Keeps all of its caller's registers, those of vectors, too: what many places call has its code here once,
+ * and the kernel's values stay where they are. One that has nothing to save must not call others but by a
+ * tail call: LLVM 19 takes rcx to move the stack pointer back. */
+#define MT_KEPT __attribute__((noinline, preserve_all))
 #define MT_INLINED MT_BUILTIN __attribute__((always_inline)) /* a builtin that must not stay a call */
 
 static MT_INLINE float mt_f32(uint32_t u)

@@ -1,30 +1,44 @@
 /* Records of code for whole warps (llvm-pass/vector/record.c): what the warp accesses at once is one run.
- * `thread`: number of lane 0's in its CTA. */
+ * `warp`: its number in its CTA. */
 #include "access_spaces.h"
+#include <stddef.h>
 #include "memtrace/device.h"
 
 #define LANES 32
 
+_Static_assert(offsetof(struct mt_access_run, site) == offsetof(struct mt_access_run, meta) + 4,
+               "type and site are one number");
+
+/* of: the low half is meta, the high one the site. */
 struct what {
-    uint32_t meta, site, thread;
+    uint64_t of;
+    uint32_t warp;
 };
 
 static MT_INLINE void warp_append(struct mt_access_run *r, uint64_t base, int64_t stride,
                                   const uint64_t *addresses, uint32_t mask, uint32_t count, struct what w)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
+    uint64_t of = w.of + ((uint64_t)__mt_site_base << 32);
     r->base = base;
     r->stride = stride;
     r->addresses = addresses;
     r->row = 0;
     r->cta = t->run_cta;
     r->smid = t->smid;
-    r->meta = w.meta;
     r->count = count;
     r->mask = mask;
-    r->warp = w.thread / LANES;
-    r->site = w.site + __mt_site_base;
+    r->warp = w.warp;
+    __builtin_memcpy(&r->meta, &of, sizeof of); /* and the site */
     t->run = r + 1;
+}
+
+/* By itself, as it is what makes its caller save all registers. */
+static MT_KEPT uint64_t warp_more_room(uint64_t base, int64_t stride, const uint64_t *lane, uint32_t mask,
+                                       uint64_t of)
+{
+    uint32_t site = (uint32_t)(of >> 32) + __mt_site_base;
+    return mt_cpu_run_room(base, stride, lane, mask, (uint32_t)of, site).bad; /* at t->run */
 }
 
 /* Lanes' addresses: `lane`, or base + i * stride where it is NULL. */
@@ -33,9 +47,12 @@ static MT_INLINE struct mt_run_room warp_room(uint64_t base, int64_t stride, con
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     struct mt_access_run *r = t->run;
-    return __builtin_expect(r == t->run_end, 0)
-               ? mt_cpu_run_room(base, stride, lane, mask, w.meta, w.site + __mt_site_base)
-               : (struct mt_run_room){r, 0};
+    uint64_t bad = 0;
+    if (__builtin_expect(r == t->run_end, 0)) {
+        bad = warp_more_room(base, stride, lane, mask, w.of);
+        r = t->run;
+    }
+    return (struct mt_run_room){r, bad};
 }
 
 /* The lanes' addresses one after the other. Returns how many. */
@@ -47,9 +64,12 @@ static MT_INLINE uint32_t warp_gather(uint64_t *to, const uint64_t *lane, uint32
     return n;
 }
 
-static __attribute__((noinline)) uint32_t warp_lanes(const uint64_t *lane, uint32_t mask, struct what w)
+/* Lanes of any addresses. */
+MT_BUILTIN MT_KEPT uint32_t __mt_warp_global_lanes(const uint64_t *lane, uint32_t mask, uint64_t of,
+                                                   uint32_t warp)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
+    struct what w = {of, warp};
     if (!mask)
         return 0;
     struct mt_run_room r = warp_room(0, 0, lane, mask, w);
@@ -68,29 +88,33 @@ static __attribute__((noinline)) uint32_t warp_lanes(const uint64_t *lane, uint3
     return (uint32_t)r.bad;
 }
 
-/* Some lanes of a row. */
-static __attribute__((noinline)) uint32_t warp_some(uint64_t base, int64_t stride, uint32_t mask,
-                                                    struct what w)
+static MT_INLINE uint32_t warp_lanes(const uint64_t *lane, uint32_t mask, struct what w)
 {
-    uint64_t lane[LANES];
-    uint32_t first = mask ? (uint32_t)__builtin_ctz(mask) : 0, m = mask >> first;
-    if (mask && (!(m & (m + 1)) || !stride)) {
-        struct mt_run_room r = warp_room(base, stride, 0, mask, w);
-        warp_append(r.run, base + first * (uint64_t)stride, stride, 0, mask,
-                    (uint32_t)__builtin_popcount(mask), w);
-        return (uint32_t)r.bad;
-    }
-    for (uint32_t i = 0; i < LANES; i++)
-        lane[i] = base + i * (uint64_t)stride;
-    return warp_lanes(lane, mask, w);
+    return __mt_warp_global_lanes(lane, mask, w.of, w.warp);
 }
 
-static MT_INLINE uint32_t warp_even(uint64_t base, int64_t stride, uint32_t mask, struct what w)
+/* All that is not simple has the same parameters, in the same registers. */
+#define OTHER(function) __attribute__((musttail)) return function(base, stride, mask, of, warp)
+
+/* Some lanes of a row, with gaps between them. */
+static MT_KEPT uint32_t warp_apart(uint64_t base, int64_t stride, uint32_t mask, uint64_t of, uint32_t warp)
 {
-    if (mask != UINT32_MAX)
-        return warp_some(base, stride, mask, w);
+    uint64_t lane[LANES];
+    for (uint32_t i = 0; i < LANES; i++)
+        lane[i] = base + i * (uint64_t)stride;
+    return warp_lanes(lane, mask, (struct what){of, warp});
+}
+
+/* Some lanes of a row, or all when there is no room. */
+static MT_KEPT uint32_t warp_other(uint64_t base, int64_t stride, uint32_t mask, uint64_t of, uint32_t warp)
+{
+    struct what w = {of, warp};
+    uint32_t first = mask ? (uint32_t)__builtin_ctz(mask) : 0, m = mask >> first;
+    if (!mask || (m & (m + 1) && stride))
+        OTHER(warp_apart);
     struct mt_run_room r = warp_room(base, stride, 0, mask, w);
-    warp_append(r.run, base, stride, 0, mask, LANES, w);
+    warp_append(r.run, base + first * (uint64_t)stride, stride, 0, mask, (uint32_t)__builtin_popcount(mask),
+                w);
     return (uint32_t)r.bad;
 }
 
@@ -106,14 +130,13 @@ static MT_INLINE uint32_t warp_globals(const uint64_t *lane, uint32_t mask)
 }
 
 /* Some lanes of the row may be in memory that is not global. */
-static __attribute__((noinline)) uint32_t warp_mixed(uint64_t base, int64_t stride, uint32_t mask,
-                                                     struct what w)
+static MT_KEPT uint32_t warp_mixed(uint64_t base, int64_t stride, uint32_t mask, uint64_t of, uint32_t warp)
 {
     uint64_t lane[LANES];
     for (uint32_t i = 0; i < LANES; i++)
         lane[i] = base + i * (uint64_t)stride;
     mask = warp_globals(lane, mask);
-    return mask ? warp_some(base, stride, mask, w) : 0;
+    return mask ? warp_other(base, stride, mask, of, warp) : 0;
 }
 
 /* Is [base, base + (n - 1) * stride] surely global? It meets neither of the ranges that are not. */
@@ -127,18 +150,38 @@ static MT_INLINE bool warp_all_global(uint64_t base, int64_t stride, uint32_t n)
                             1);
 }
 
-MT_INLINED uint32_t __mt_warp_global(uint64_t base, int64_t stride, uint32_t mask, uint32_t meta,
-                                     uint32_t site, uint32_t thread)
+/* All lanes of an even row, which there is room for, are what nearly all accesses are. Few registers, as each
+ * one has to be kept. */
+MT_BUILTIN MT_KEPT uint32_t __mt_warp_global(uint64_t base, int64_t stride, uint32_t mask, uint64_t of,
+                                             uint32_t warp)
 {
-    return warp_even(base, stride, mask, (struct what){meta, site, thread});
+    if (__builtin_expect(mask != UINT32_MAX, 0))
+        OTHER(warp_other);
+    if (__builtin_expect(mt_cpu_tls.run == mt_cpu_tls.run_end, 0))
+        OTHER(warp_other);
+    warp_append(mt_cpu_tls.run, base, stride, 0, UINT32_MAX, LANES, (struct what){of, warp});
+    return 0;
 }
 
-MT_INLINED uint32_t __mt_warp_generic(uint64_t base, int64_t stride, uint32_t mask, uint32_t meta,
-                                      uint32_t site, uint32_t thread)
+static MT_KEPT uint32_t warp_other_generic(uint64_t base, int64_t stride, uint32_t mask, uint64_t of,
+                                           uint32_t warp)
 {
     if (warp_all_global(base, stride, LANES))
-        return warp_even(base, stride, mask, (struct what){meta, site, thread});
-    return warp_mixed(base, stride, mask, (struct what){meta, site, thread});
+        OTHER(warp_other);
+    OTHER(warp_mixed);
+}
+
+MT_BUILTIN MT_KEPT uint32_t __mt_warp_generic(uint64_t base, int64_t stride, uint32_t mask, uint64_t of,
+                                              uint32_t warp)
+{
+    if (__builtin_expect(mask != UINT32_MAX, 0))
+        OTHER(warp_other_generic);
+    if (__builtin_expect(mt_cpu_tls.run == mt_cpu_tls.run_end, 0))
+        OTHER(warp_other_generic);
+    if (!warp_all_global(base, stride, LANES))
+        OTHER(warp_other_generic);
+    warp_append(mt_cpu_tls.run, base, stride, 0, UINT32_MAX, LANES, (struct what){of, warp});
+    return 0;
 }
 
 static MT_INLINE void warp_rows(uint64_t *to, uint64_t base, uint64_t base1, uint64_t stride)
@@ -149,63 +192,66 @@ static MT_INLINE void warp_rows(uint64_t *to, uint64_t base, uint64_t base1, uin
         to[LANES / 2 + i] = base1 + i * stride;
 }
 
-/* … when there is no room. */
-static __attribute__((noinline)) struct mt_run_room warp_room_rows(uint64_t base, uint64_t base1,
-                                                                   uint64_t stride, struct what w)
+static MT_INLINE void warp_append_rows(uint64_t base, uint64_t base1, int64_t stride, struct what w)
 {
-    uint64_t lane[LANES];
-    warp_rows(lane, base, base1, stride);
-    return warp_room(0, 0, lane, UINT32_MAX, w);
-}
-
-/* All lanes of two rows of 16. */
-MT_INLINED uint32_t __mt_warp_global_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t meta,
-                                          uint32_t site, uint32_t thread)
-{
-    struct mt_cpu_tls *t = &mt_cpu_tls;
-    struct what w = {meta, site, thread};
-    struct mt_run_room room = __builtin_expect(t->run == t->run_end, 0)
-                                  ? warp_room_rows(base, base1, (uint64_t)stride, w)
-                                  : (struct mt_run_room){t->run, 0};
-    struct mt_access_run *r = room.run;
+    struct mt_access_run *r = mt_cpu_tls.run;
     int64_t apart = (int64_t)(base1 - base);
     int one = apart == LANES / 2 * stride;
     warp_append(r, base, stride, 0, UINT32_MAX, LANES, w);
     r->apart = one ? 0 : apart;
     r->row = one ? 0 : LANES / 2;
-    return (uint32_t)room.bad;
 }
 
-MT_INLINED uint32_t __mt_warp_generic_rows(uint64_t base, uint64_t base1, int64_t stride, uint32_t meta,
-                                           uint32_t site, uint32_t thread)
+static MT_KEPT uint32_t warp_other_rows(uint64_t base, uint64_t base1, int64_t stride, uint64_t of,
+                                        uint32_t warp)
+{
+    uint64_t lane[LANES];
+    struct what w = {of, warp};
+    warp_rows(lane, base, base1, (uint64_t)stride);
+    uint64_t bad = warp_room(0, 0, lane, UINT32_MAX, w).bad;
+    warp_append_rows(base, base1, stride, w);
+    return (uint32_t)bad;
+}
+
+/* All lanes of two rows of 16. */
+MT_BUILTIN MT_KEPT uint32_t __mt_warp_global_rows(uint64_t base, uint64_t base1, int64_t stride, uint64_t of,
+                                                  uint32_t warp)
+{
+    if (__builtin_expect(mt_cpu_tls.run == mt_cpu_tls.run_end, 0)) __attribute__
+        ((musttail)) return warp_other_rows(base, base1, stride, of, warp);
+    warp_append_rows(base, base1, stride, (struct what){of, warp});
+    return 0;
+}
+
+MT_BUILTIN MT_KEPT uint32_t __mt_warp_generic_rows(uint64_t base, uint64_t base1, int64_t stride, uint64_t of,
+                                                   uint32_t warp)
 {
     uint64_t lane[LANES];
     if (warp_all_global(base, stride, LANES / 2) && warp_all_global(base1, stride, LANES / 2)) {
-        return __mt_warp_global_rows(base, base1, stride, meta, site, thread);
+        return __mt_warp_global_rows(base, base1, stride, of, warp);
     }
     warp_rows(lane, base, base1, (uint64_t)stride);
     uint32_t mask = warp_globals(lane, UINT32_MAX);
-    return warp_lanes(lane, mask, (struct what){meta, site, thread});
+    return warp_lanes(lane, mask, (struct what){of, warp});
 }
 
-MT_BUILTIN uint32_t __mt_warp_global_lanes(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site,
-                                           uint32_t thread)
-{
-    return warp_lanes(lane, mask, (struct what){meta, site, thread});
-}
-
-MT_BUILTIN uint32_t __mt_warp_generic_lanes(const uint64_t *lane, uint32_t mask, uint32_t meta, uint32_t site,
-                                            uint32_t thread)
+MT_BUILTIN MT_KEPT uint32_t __mt_warp_generic_lanes(const uint64_t *lane, uint32_t mask, uint64_t of,
+                                                    uint32_t warp)
 {
     mask = warp_globals(lane, mask);
-    return warp_lanes(lane, mask, (struct what){meta, site, thread});
+    return warp_lanes(lane, mask, (struct what){of, warp});
+}
+
+static MT_KEPT void warp_end(void)
+{
+    mt_cpu_run_bad();
 }
 
 /* After records of what cannot be left out. */
 MT_INLINED void __mt_warp_end(uint32_t bad)
 {
     if (__builtin_expect(bad != 0, 0))
-        mt_cpu_run_bad();
+        warp_end();
 }
 
 /* Is there anything to record? The address and the type become those of the trace. */
@@ -236,17 +282,17 @@ static MT_INLINE bool warp_where(enum mt_record_of of, uint64_t *address, uint32
 
 /* Lanes of any addresses, `bytes` (NULL: meta's size) and, by their address, kinds: those that are alike are
  * one access. */
-MT_BUILTIN void __mt_warp_each(uint32_t of, const uint64_t *lane, const uint64_t *bytes, uint32_t mask,
-                               uint32_t meta, uint32_t site, uint32_t thread)
+MT_BUILTIN void __mt_warp_each(uint32_t space, const uint64_t *lane, const uint64_t *bytes, uint32_t mask,
+                               uint64_t of, uint32_t warp)
 {
-    uint64_t at[LANES], left[LANES];
-    uint32_t type[LANES], some = 0;
+    uint64_t at[LANES], left[LANES], site = of >> 32 << 32;
+    uint32_t type[LANES], some = 0, meta = (uint32_t)of;
     for (uint32_t m = mask; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(m);
         at[i] = lane[i];
         type[i] = bytes ? meta : meta >> 28;
         left[i] = bytes ? bytes[i] : meta & RECORD_MAX;
-        if ((!bytes || left[i]) && warp_where((enum mt_record_of)of, &at[i], &type[i]))
+        if ((!bytes || left[i]) && warp_where((enum mt_record_of)space, &at[i], &type[i]))
             some |= 1u << i;
     }
     while (some) {
@@ -256,7 +302,7 @@ MT_BUILTIN void __mt_warp_each(uint32_t of, const uint64_t *lane, const uint64_t
             uint32_t i = (uint32_t)__builtin_ctz(m);
             alike |= (uint32_t)(type[i] == kind && left[i] == n) << i;
         }
-        __mt_warp_end(warp_lanes(at, alike, (struct what){kind << 28 | (uint32_t)piece, site, thread}));
+        __mt_warp_end(warp_lanes(at, alike, (struct what){site | kind << 28 | (uint32_t)piece, warp}));
         for (uint32_t m = alike; m; m &= m - 1) {
             uint32_t i = (uint32_t)__builtin_ctz(m);
             at[i] += piece;
