@@ -171,6 +171,7 @@ struct mt_failed_event {
 
 struct mt_alloc_event {
     uint64_t seq, free_seq; /* free_seq: MT_SEQ_NONE while it lives */
+    uint64_t ns, free_ns;   /* of processes of a job; 0: not known */
     uint64_t id, base, bytes, line;
     const char *kind, *name, *file;
     int64_t device; /* of several devices: whose memory it is; -1: of none, or there is one */
@@ -272,6 +273,7 @@ struct mt_companion {
     const char *engine, *mode; /* host traces */
     const char *job;           /* what was started together has the same; "": it is alone */
     uint64_t rank;             /* of the process in it */
+    uint64_t ranks;            /* that it has; 0: not known */
     int has_header;
     /* events, each array in the order of the file except where said */
     struct mt_launch_event *launches; /* traced and untraced ones */

@@ -166,6 +166,7 @@ int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc
         const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
         copies += c ? c->ncopies + 2 * c->nallocs : 0;
         most += c ? c->nallocs : 0;
+        most += m->inputs[i].beside ? m->inputs[i].beside->nallocs : 0;
     }
     m->copies = malloc((copies + 1) * sizeof *m->copies);
     *allocs = malloc((most + 1) * sizeof **allocs);
@@ -189,6 +190,12 @@ int mt_collect_events(struct mt_source_merge *m, unsigned flags, struct mt_alloc
         if (c->nallocs)
             memcpy(*allocs + *nallocs, c->allocs, c->nallocs * sizeof *c->allocs);
         *nallocs += c->nallocs;
+        /* A container was closed with its stream, and the file goes on: what is freed later is there. */
+        const struct mt_companion *b = m->inputs[i].beside;
+        if (b && b != c && b->nallocs) {
+            memcpy(*allocs + *nallocs, b->allocs, b->nallocs * sizeof *b->allocs);
+            *nallocs += b->nallocs;
+        }
     }
     qsort(m->copies, m->ncopies, sizeof *m->copies, by_seq);
     qsort(*allocs, *nallocs, sizeof **allocs, by_id);

@@ -40,8 +40,8 @@ static void moments_of(struct moments *t, const struct mt_companion *c)
     for (size_t i = 0; i < c->ncopies; i++)
         moments_add(t, c->copies[i].seq, c->copies[i].begin_ns);
     for (size_t i = 0; i < c->nallocs; i++) {
-        moments_add(t, c->allocs[i].seq, 0);
-        moments_add(t, c->allocs[i].free_seq, 0);
+        moments_add(t, c->allocs[i].seq, c->allocs[i].ns);
+        moments_add(t, c->allocs[i].free_seq, c->allocs[i].free_ns);
     }
     for (size_t i = 0; i < c->nranges; i++) {
         moments_add(t, c->ranges[i].begin, c->ranges[i].begin_ns);
@@ -94,50 +94,64 @@ static uint64_t process_id(const struct mt_process *p, const uint64_t *ids, uint
     return id == MT_SEQ_NONE ? id : id + ids[p->tag >> MT_PROCESS_BIT];
 }
 
-/* Where there is one device a process, it is the process's number. */
-static int64_t process_device(const struct mt_process *p, int several, int64_t device)
+static int64_t process_device(const struct mt_process *p, int64_t device)
 {
-    return several ? device : (int64_t)(p->tag >> MT_PROCESS_BIT);
+    return p->device >= 0 ? p->device : device;
 }
 
-static uint64_t process_address(const struct mt_process *p, uint64_t address, uint64_t seq)
+/* NULL: the address is its own memory's. */
+static const struct mt_opened *process_opened(const struct mt_process *p, uint64_t address, uint64_t seq)
 {
     for (size_t i = 0; i < p->nopened; i++) {
         const struct mt_opened *o = &p->opened[i];
         if (address >= o->from && address < o->to && seq >= o->first && seq < o->end)
-            return address + o->shift;
+            return o;
     }
-    return address ? address | p->tag : 0;
+    return NULL;
 }
 
-static void process_copies(const struct mt_process *p, struct mt_companion *c, int several)
+static uint64_t process_address(const struct mt_process *p, uint64_t address, uint64_t seq)
+{
+    const struct mt_opened *o = process_opened(p, address, seq);
+    return o ? address + o->shift : address ? address | p->tag : 0;
+}
+
+/* A side of a copy, and whose memory it is. */
+static void process_side(const struct mt_process *p, uint64_t *address, int64_t *device, int of_device,
+                         uint64_t seq)
+{
+    const struct mt_opened *o = process_opened(p, *address, seq);
+    if (of_device)
+        *device = o ? o->device : process_device(p, *device);
+    *address = process_address(p, *address, seq);
+}
+
+static void process_copies(const struct mt_process *p, struct mt_companion *c)
 {
     for (size_t i = 0; i < c->ncopies; i++) {
         struct mt_copy_event *e = &c->copies[i];
         int to = e->kind != MT_COPY_D2H && e->kind != MT_COPY_H2H,
             from = e->kind == MT_COPY_D2H || e->kind == MT_COPY_D2D;
         e->seq = mt_process_seq(p, e->seq);
-        e->dst = process_address(p, e->dst, e->seq);
-        e->src = process_address(p, e->src, e->seq);
-        e->dst_device = to ? process_device(p, several, e->dst_device) : e->dst_device;
-        e->src_device = from ? process_device(p, several, e->src_device) : e->src_device;
+        process_side(p, &e->dst, &e->dst_device, to, e->seq);
+        process_side(p, &e->src, &e->src_device, from, e->seq);
         e->stream += e->stream >= 0 ? (int64_t)(p->tag >> MT_PROCESS_BIT) * STREAMS : 0;
         e->op += e->op ? p->tag : 0;
     }
 }
 
-static void process_launches(const struct mt_process *p, struct mt_companion *c, int several)
+static void process_launches(const struct mt_process *p, struct mt_companion *c)
 {
     for (size_t i = 0; i < c->nlaunches; i++) {
         struct mt_launch_event *e = &c->launches[i];
         e->seq = mt_process_seq(p, e->seq);
-        e->device = process_device(p, several, e->device);
+        e->device = process_device(p, e->device);
         e->op += e->op ? p->tag : 0;
         if (e->stream < MT_SEQ_PROGRAM)
             e->stream += (p->tag >> MT_PROCESS_BIT) * STREAMS;
     }
     for (size_t i = 0; i < c->ncommunicators; i++)
-        c->communicators[i].device = process_device(p, several, c->communicators[i].device);
+        c->communicators[i].device = process_device(p, c->communicators[i].device);
     for (size_t i = 0; i < c->norders; i++) {
         struct mt_order_event *e = &c->orders[i];
         e->op += p->tag;
@@ -169,8 +183,7 @@ static void process_findings(const struct mt_process *p, struct mt_companion *c,
 }
 
 /* Numbers and addresses of its own memory; another process's has its place there. */
-static void process_allocs(const struct mt_process *p, struct mt_companion *c, const uint64_t *ids,
-                           int several)
+static void process_allocs(const struct mt_process *p, struct mt_companion *c, const uint64_t *ids)
 {
     for (size_t i = 0; i < c->nallocs; i++) {
         struct mt_alloc_event *a = &c->allocs[i];
@@ -178,7 +191,7 @@ static void process_allocs(const struct mt_process *p, struct mt_companion *c, c
         a->seq = mt_process_seq(p, a->seq);
         a->free_seq = mt_process_seq(p, a->free_seq);
         a->id = process_id(p, ids, a->id);
-        a->device = of_host ? a->device : process_device(p, several, a->device);
+        a->device = of_host ? a->device : process_device(p, a->device);
         if (strcmp(a->kind, "ipc") == 0)
             a->bytes = 0;
         a->base |= p->tag;
@@ -197,6 +210,7 @@ struct handle {
     const char *text;
     uint64_t opened; /* after those that give it away */
     uint64_t base, bytes, first, end;
+    int64_t device;
     size_t process;
 };
 MT_ORDER_1(by_id, struct mt_alloc_event, id)
@@ -223,8 +237,14 @@ static int handles_of(struct handles *h, const struct mt_companion *c, size_t pr
             continue;
         if (mt_grow(&h->list, &h->room, h->n + 1, sizeof *h->list) != 0)
             return -1;
-        h->list[h->n++] =
-            (struct handle){s->handle, (uint64_t)s->opened, a->base, a->bytes, a->seq, a->free_seq, process};
+        h->list[h->n++] = (struct handle){.text = s->handle,
+                                          .opened = (uint64_t)s->opened,
+                                          .base = a->base,
+                                          .bytes = a->bytes,
+                                          .first = a->seq,
+                                          .end = a->free_seq,
+                                          .device = a->device,
+                                          .process = process};
     }
     return 0;
 }
@@ -233,13 +253,20 @@ static int handles_of(struct handles *h, const struct mt_companion *c, size_t pr
 static int handles_join(struct mt_source_merge *m, struct handles *h)
 {
     const struct handle *owner = NULL;
+    size_t lost = 0;
     if (h->n)
         qsort(h->list, h->n, sizeof *h->list, handle_order);
     for (size_t i = 0; i < h->n; i++) {
         const struct handle *x = &h->list[i];
         if (!x->opened)
             owner = x;
-        if (!x->opened || !owner || strcmp(owner->text, x->text) != 0 || owner->process == x->process)
+        if (!x->opened)
+            continue;
+        if (!owner || strcmp(owner->text, x->text) != 0) {
+            lost++;
+            continue;
+        }
+        if (owner->process == x->process)
             continue;
         struct mt_process *p = &m->processes[x->process];
         if (p->nopened == OPENED) { /* each access is compared with all */
@@ -251,11 +278,21 @@ static int handles_join(struct mt_source_merge *m, struct handles *h)
         struct mt_opened *more = realloc(p->opened, (p->nopened + 1) * sizeof *more);
         if (!more)
             return -1;
+        const struct mt_process *of = &m->processes[owner->process];
         p->opened = more;
-        p->opened[p->nopened++] = (struct mt_opened){
-            x->base, x->base + (x->bytes ? x->bytes : owner->bytes), mt_process_seq(p, x->first),
-            mt_process_seq(p, x->end), (owner->base | m->processes[owner->process].tag) - x->base};
+        p->opened[p->nopened++] = (struct mt_opened){.from = x->base,
+                                                     .to = x->base + (x->bytes ? x->bytes : owner->bytes),
+                                                     .first = mt_process_seq(p, x->first),
+                                                     .end = mt_process_seq(p, x->end),
+                                                     .shift = (owner->base | of->tag) - x->base,
+                                                     .device = process_device(of, owner->device)};
     }
+    if (lost)
+        mt_merge_note(
+            m, 1,
+            "memory of other processes was opened %zu times of which no trace here says that it was "
+            "given away: it is taken as the opener's own",
+            lost);
     return 0;
 }
 
@@ -337,44 +374,85 @@ static uint64_t *processes_ids(const struct mt_source_merge *m)
     return ids;
 }
 
-static void processes_rewrite(const struct mt_process *p, struct mt_companion *c, const uint64_t *ids,
-                              int several)
+static void processes_rewrite(const struct mt_process *p, struct mt_companion *c, const uint64_t *ids)
 {
     if (!c)
         return;
-    process_copies(p, c, several);
-    process_launches(p, c, several);
+    process_copies(p, c);
+    process_launches(p, c);
     process_findings(p, c, ids);
-    process_allocs(p, c, ids, several);
+    process_allocs(p, c, ids);
 }
 
-/* Do the processes see several devices? */
-static int processes_devices(const struct mt_source_merge *m)
+/* What launches and allocations say; -1: no number. */
+static int64_t processes_most(const struct mt_companion *c)
 {
+    int64_t most = -1;
+    for (size_t i = 0; i < c->nlaunches; i++)
+        most = c->launches[i].device > most ? c->launches[i].device : most;
+    for (size_t i = 0; i < c->nallocs; i++)
+        most = c->allocs[i].device > most ? c->allocs[i].device : most;
+    return most;
+}
+
+/* Processes that see one device do not number it: theirs is the one of their place among all, or, where
+ * others see several, comes after those. */
+static void processes_devices(struct mt_source_merge *m)
+{
+    int64_t most = -1, next;
+    size_t alone = 0;
+    for (size_t k = 0; k < m->nprocesses; k++)
+        m->processes[k].device = 0;
+    for (size_t i = 0; i < m->ninputs; i++) {
+        int64_t n = processes_most(mt_input_companion(&m->inputs[i]));
+        if (n >= 0)
+            m->processes[m->inputs[i].process - m->processes].device = -1;
+        most = n > most ? n : most;
+    }
+    next = most + 1;
+    for (size_t k = 0; k < m->nprocesses; k++)
+        if (m->processes[k].device == 0) {
+            m->processes[k].device = next++;
+            alone++;
+        }
+    if (alone && alone < m->nprocesses)
+        mt_merge_note(m, 0,
+                      "%zu of %zu processes saw one device, the others several: theirs are %lld to %lld",
+                      alone, m->nprocesses, (long long)most + 1, (long long)next - 1);
+}
+
+/* Ranks of whom nothing is here. */
+static void processes_missing(struct mt_source_merge *m)
+{
+    uint64_t ranks = 0;
     for (size_t i = 0; i < m->ninputs; i++) {
         const struct mt_companion *c = mt_input_companion(&m->inputs[i]);
-        for (size_t k = 0; k < c->nlaunches; k++)
-            if (c->launches[k].device >= 0)
-                return 1;
+        ranks = c->ranks > ranks ? c->ranks : ranks;
     }
-    return 0;
+    if (m->nprocesses < ranks)
+        mt_merge_note(m, 1,
+                      "traces of %zu of the job's %llu processes are here: what the others did is missing",
+                      m->nprocesses, (unsigned long long)ranks);
 }
 
 int mt_processes_join(struct mt_source_merge *m, const char *job)
 {
     struct handles h = {.n = 0};
     uint64_t *ids = NULL;
-    int rc = processes_list(m) == 0 ? processes_number(m) : -1, several;
+    int rc = processes_list(m) == 0 ? processes_number(m) : -1;
+    if (rc == 0) {
+        processes_devices(m);
+        processes_missing(m);
+    }
     for (size_t i = 0; i < m->ninputs && rc == 0; i++)
         rc = handles_of(&h, mt_input_companion(&m->inputs[i]), (size_t)(m->inputs[i].process - m->processes));
     rc = rc ? rc : handles_join(m, &h);
     ids = rc ? NULL : processes_ids(m);
-    several = rc ? 0 : processes_devices(m);
     for (size_t i = 0; ids && i < m->ninputs; i++) {
         struct mt_input *in = &m->inputs[i];
-        processes_rewrite(in->process, in->companion, ids, several);
+        processes_rewrite(in->process, in->companion, ids);
         if (in->beside != in->companion)
-            processes_rewrite(in->process, in->beside, ids, several);
+            processes_rewrite(in->process, in->beside, ids);
     }
     if (ids)
         mt_merge_note(

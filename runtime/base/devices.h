@@ -8,6 +8,10 @@
 int mt_devices(void);
 /* A GPU was chosen; its own code runs, and of so many lines are written. */
 void mt_devices_of_gpu(int n);
+/* What traces call one: CUDA_VISIBLE_DEVICES may show a process others than 0, 1 … */
+int mt_device_number(int device);
+/* Do traces say which one? */
+int mt_devices_numbered(void);
 /* Is there one of this number? */
 int mt_device_there(int device);
 /* This thread's; 0 at first. */

@@ -184,6 +184,8 @@ static void put_header(struct mt_companion_writer *c, const struct mt_companion_
     if (*mt_job()->name) {
         mt_jsonl_string(&c->line, "job", mt_job()->name);
         mt_jsonl_u64(&c->line, "rank", mt_job()->rank);
+        if (mt_job()->ranks)
+            mt_jsonl_u64(&c->line, "ranks", mt_job()->ranks);
     }
     mt_jsonl_string(&c->line, "trace", h->trace);
     mt_jsonl_string(&c->line, "format", h->format ? h->format : "raw");
@@ -323,8 +325,8 @@ void mt_launch_text(struct mt_jsonl *j, const struct mt_launch_line *l)
     mt_jsonl_u64(j, "seq", l->seq);
     mt_jsonl_u64(j, "called", l->called);
     mt_jsonl_i64(j, "stream", l->stream);
-    if (mt_devices() > 1)
-        mt_jsonl_i64(j, "device", l->device);
+    if (mt_devices_numbered())
+        mt_jsonl_i64(j, "device", mt_device_number(l->device));
     if (l->op)
         mt_jsonl_u64(j, "op", l->op);
     mt_jsonl_string(j, "kernel", l->kernel);

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/fork.h"
 #include "base/held.h"
+#include "base/job.h"
 #include "base/json.h"
 #include "base/options.h"
 #include "base/report.h"
@@ -204,8 +205,15 @@ static void put_site(const struct mt_host_site *site)
 
 static void put_device(const char *key, int device)
 {
-    if (device >= 0 && mt_devices() > 1)
-        mt_jsonl_i64(&line, key, device);
+    if (device >= 0 && mt_devices_numbered())
+        mt_jsonl_i64(&line, key, mt_device_number(device));
+}
+
+/* Of processes of a job the times say which event comes first. */
+static void put_time(void)
+{
+    if (*mt_job()->name)
+        mt_jsonl_u64(&line, "ns", mt_now_ns());
 }
 
 uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const char *name, int device,
@@ -221,6 +229,7 @@ uint64_t mt_event_alloc(uint64_t base, uint64_t bytes, const char *kind, const c
     mt_jsonl_string(&line, "kind", kind);
     mt_jsonl_string(&line, "name", source_name ? source_name : name);
     put_device("device", device);
+    put_time();
     put_site(site);
     events_end();
     free(source_name);
@@ -249,6 +258,7 @@ void mt_event_free(uint64_t id, uint64_t base)
         return;
     mt_jsonl_u64(&line, "id", id);
     mt_jsonl_address(&line, "base", base);
+    put_time();
     events_end();
 }
 

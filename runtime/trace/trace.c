@@ -80,8 +80,9 @@ int mt_trace_path(const char *dir, const char *pattern, uint64_t n, char *out, s
 static const char *trace_pattern(void)
 {
     const char *pattern = mt_options()->pattern;
-    return mt_job()->ranks > 1 && strcmp(pattern, "MemTrace-pipe-?") == 0 ? "MemTrace-rank%r-pipe-?"
-                                                                          : pattern;
+    if (!*mt_job()->name || strcmp(pattern, "MemTrace-pipe-?") != 0)
+        return pattern;
+    return mt_job()->ranks > 1 ? "MemTrace-rank%r-pipe-?" : "MemTrace-%p-pipe-?";
 }
 
 /* ---- raw or compact ---- */

@@ -293,3 +293,13 @@ def killed(world):
     same("accesses of each", set(ended), {1024})
     said = world.call([world.tool("mt-extract"), path], code=3)
     same("mt-extract", json.loads(said.stdout)["complete"], False)
+
+
+@case("compact.freed_late")
+def freed_late(world):
+    """What is freed after the only stream is gone is no leak: the container was closed before."""
+    app = world.compile(os.path.join(world.src, "freed_late.cu"), "-O2")
+    result = world.run_ok([app], MEMTRACE_FORMAT="compact")
+    path = next(os.path.join(result.folder, n) for n in os.listdir(result.folder) if n.endswith(".mtc"))
+    summary = world.call([world.tool("mt-extract"), "-f", "summary", path]).stdout
+    holds(summary, "2 launches" in summary and "leak" not in summary)

@@ -191,7 +191,7 @@ def links(world):
     # Below the switch: what 0 and 1 give the host, and 1 gives 2; 36864 bytes at 31.5 GB/s.
     summary = world.call([world.tool("mt-extract"), "-f", "summary", f"--topology={table}", *paths]).stdout
     holds(summary, "The link that takes longest, PCIe from switch of 0, needs 1.17 µs at its speed, most of it for copy." in summary)
-    for bad, word in ("GPU0 GPU1\nGPU0 X NV1\n", "no line of its own"), ("GPU0 GPU1\nGPU0 X FOO\nGPU1 FOO X", "GPU0 has no connection to GPU1"), ("x", "no table"), ("speed NV x", "a speed is"):
+    for bad, word in ("GPU0 GPU2 GPU1\nGPU0 X NV1 SYS\nGPU2 NV1 X PIX\nGPU1 SYS PIX X\n", "in their order"), ("GPU0 GPU1\nGPU0 X NV1\n", "no line of its own"), ("GPU0 GPU1\nGPU0 X FOO\nGPU1 FOO X", "GPU0 has no connection to GPU1"), ("x", "no table"), ("speed NV x", "a speed is"):
         with open(table, "w", encoding="utf-8") as f:
             f.write(bad)
         done = world.call([world.tool("mt-extract"), f"--topology={table}", *paths], code=2)
@@ -204,7 +204,8 @@ def ranks_run(world, app, folder, variables, devices):
     started = []
     for rank in range(len(devices)):
         env = {k: v for k, v in os.environ.items() if not k.startswith("MEMTRACE_")}
-        env.update(MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=folder, RANK=str(rank), WORLD_SIZE=str(len(devices)), MASTER_PORT="1", **variables)
+        env.update(MEMTRACE_DEVICE="cpu", MEMTRACE_DIR=folder, RANK=str(rank), WORLD_SIZE=str(len(devices)), MASTER_PORT="1",
+                   **{name: value.format(rank=rank) for name, value in variables.items()})
         started.append(subprocess.Popen([*app, str(rank), str(len(devices)), folder, str(devices[rank])], env=env, stdout=subprocess.PIPE, text=True))
     return [p.communicate(timeout=120)[0] for p in started]
 
@@ -215,6 +216,7 @@ def ranks(world):
     app = [world.compile(os.path.join(world.src, "ranks.cu"), "-O2")]
     cells, taken, steps, n = 1 << 18, 1 << 10, 2, 3
     for name, variables, devices in (("several", {"MEMTRACE_CPU_DEVICES": "3", "MEMTRACE_FORMAT": "compact"}, [0, 1, 2]),
+                                     ("seen", {"MEMTRACE_CPU_DEVICES": "3", "CUDA_VISIBLE_DEVICES": "{rank},7", "MEMTRACE_FORMAT": "compact"}, [0, 0, 0]),
                                      ("one", {"MEMTRACE_FORMAT": "compact"}, [0, 0, 0]), ("raw", {}, [0, 0, 0])):
         folder = os.path.join(world.folder("ranks"), name)
         same(name, ranks_run(world, app, folder, variables, devices), ["ok\n"] * n)
@@ -224,6 +226,7 @@ def ranks(world):
         hands = Counter({("load", str((r + n - 1) % n), str(r)): 4 * taken * steps for r in range(n)})
         hands.update({("store", str(r), str(r)): 4 * (cells + taken) * steps for r in range(n)})
         hands.update({("copy", str(r), "host"): 4 * taken * steps for r in range(n)})
+        hands.update({("copy", str((r + n - 1) % n), str(r)): 2 * taken * steps for r in range(n)})
         same(f"{name}: devices", flows(got["devices"]), hands)
         same(f"{name}: as it ran", got["placement"]["ran"], 4 * taken * steps * n)
         steps_of = {k: [int(s) for s in v] for k, v in got["KCV"].items()}
@@ -233,6 +236,10 @@ def ranks(world):
         alone = world.extract([os.path.join(folder, f) for f in os.listdir(folder) if f.startswith("MemTrace-rank0") and not f.endswith(".meta")], "--sections=KDV,KCV")
         same(f"{name}: one alone", (alone["launches"], sum(v["Load"] for v in alone["KCV"]["take"].values())), (2 * steps, 0))
         world.call([world.tool("mt-report"), folder, "-o", os.path.join(folder, "r.html")])
+        two = world.extract([os.path.join(folder, f) for f in os.listdir(folder) if f.startswith(("MemTrace-rank0", "MemTrace-rank2")) and not f.endswith(".meta")],
+                            "--sections=KDV", code=3)
+        same(f"{name}: two of three", (two["complete"], [x.split(":")[0] for x in two["notes"] if "is missing" in x or "given away" in x]),
+             (False, ["traces of 2 of the job's 3 processes are here", "memory of other processes was opened 1 times of which no trace here says that it was given away"]))
 
 
 # ---- collectives of NCCL: ways that bytes go, step by step ----

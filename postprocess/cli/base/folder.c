@@ -28,6 +28,7 @@ struct found {
 struct folder {
     struct found *list;
     size_t n, room;
+    size_t lost; /* called as traces are, and no companion says of which run */
     unsigned flags;
 };
 
@@ -115,9 +116,12 @@ static int folder_look_at(struct folder *all, const char *dir, const char *name)
     if (asprintf(&meta, "%s.meta", f.path) < 0)
         goto out;
     rc = 0;
-    if (stat(f.path, &st) != 0 || !S_ISREG(st.st_mode) ||
-        (folder_run_of(meta, &f) != 0 && folder_inside_run_of(f.path, &f) != 0))
+    if (stat(f.path, &st) != 0 || !S_ISREG(st.st_mode))
         goto out;
+    if (folder_run_of(meta, &f) != 0 && folder_inside_run_of(f.path, &f) != 0) {
+        all->lost += strncmp(name, "MemTrace-", 9) == 0;
+        goto out;
+    }
     rc = folder_add(all, &f);
     free(meta);
     if (rc != 0)
@@ -197,6 +201,9 @@ static void folder_choose(struct folder *all, const char *dir)
             "%s: has traces of more than one run: those of process %llu, the newest, are taken (%zu file%s "
             "of others left alone)",
             dir, (unsigned long long)run.pid, others, others == 1 ? "" : "s");
+    if (all->lost)
+        mt_cli_say("%s: %zu file%s left alone: no companion that can be read says of which run %s", dir,
+                   all->lost, all->lost == 1 ? " is" : "s are", all->lost == 1 ? "it is" : "they are");
 }
 
 /* 0, or an exit code after saying why. */

@@ -134,7 +134,7 @@ static int topology_speed(struct mt_topology *t, const struct line *l)
 {
     char *end;
     double speed = l->n == 3 ? strtod(l->word[2], &end) : 0;
-    for (int k = 1; k < MT_TOPOLOGY_KINDS && speed > 0 && speed < 1e6 && !*end; k++)
+    for (int k = 1; k < MT_TOPOLOGY_KINDS && speed >= 1e-3 && speed < 1e6 && !*end; k++)
         if (strcmp(l->word[1], mt_topology_words[k]) == 0) {
             t->speed[k] = speed * 1e9;
             return 0;
@@ -165,7 +165,11 @@ static int topology_take(struct mt_topology *t, struct line *l, uint64_t *seen, 
         return 0;
     if (!t->devices) {
         t->devices = topology_head(l);
-        return 0;
+        if (t->devices && (t->devices == l->n || strncmp(l->word[t->devices], "GPU", 3) != 0))
+            return 0;
+        snprintf(why, size, "line %u: devices are GPU0, GPU1 … in their order, %d at most, not %.20s", number,
+                 MT_TOPOLOGY_DEVICES, l->word[t->devices < l->n ? t->devices : 0]);
+        return -1;
     }
     if ((unsigned)row >= t->devices || *seen >> row & 1)
         return 0; /* of another table */

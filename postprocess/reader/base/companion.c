@@ -11,7 +11,7 @@ struct loader {
     struct mt_companion pub; /* first: the public pointer is the loader's */
     struct mt_intern strings;
     struct release {
-        uint64_t id, seq;
+        uint64_t id, seq, ns;
     } *frees; /* matched with the allocations at the end */
     struct naming {
         uint64_t id;
@@ -65,9 +65,11 @@ static void get_dim(const json_t *o, const char *key, uint64_t out[3])
             json_is_integer(json_array_get(v, i)) ? (uint64_t)json_integer_value(json_array_get(v, i)) : 1;
 }
 
+/* -1: of none; and so is what no machine has. */
 static int64_t get_device(const json_t *o, const char *key)
 {
-    return (int64_t)get_u64(o, key, (uint64_t)-1);
+    uint64_t n = get_u64(o, key, UINT64_MAX);
+    return n < 1u << 16 ? (int64_t)n : -1;
 }
 
 /* One more element of an array of the companion; NULL: no memory. */
@@ -104,6 +106,7 @@ static int on_header(struct loader *l, const json_t *o)
     c->mode = get_text(l, o, "mode");
     c->job = get_text(l, o, "job");
     c->rank = get_u64(o, "rank", 0);
+    c->ranks = get_u64(o, "ranks", 0);
     return 0;
 }
 
@@ -341,6 +344,7 @@ static int on_alloc(struct loader *l, const json_t *o)
         return 0;
     a->seq = seq;
     a->free_seq = MT_SEQ_NONE;
+    a->ns = get_u64(o, "ns", 0);
     a->id = id;
     a->base = get_u64(o, "base", 0);
     a->bytes = get_u64(o, "bytes", 0);
@@ -380,7 +384,7 @@ static int on_free(struct loader *l, const json_t *o)
         return -1;
     struct release *r = companion_append(l, (void **)&l->frees, &l->nfrees, &l->free_room, sizeof *r);
     if (r)
-        *r = (struct release){id, seq};
+        *r = (struct release){id, seq, get_u64(o, "ns", 0)};
     return 0;
 }
 
@@ -614,8 +618,10 @@ void mt_companion_sort(struct mt_companion *c)
         qsort(c->allocs, c->nallocs, sizeof *c->allocs, by_id);
     for (size_t i = 0; i < l->nfrees; i++) {
         struct mt_alloc_event *a = companion_alloc(c, l->frees[i].id);
-        if (a)
+        if (a) {
             a->free_seq = l->frees[i].seq;
+            a->free_ns = l->frees[i].ns;
+        }
     }
     for (size_t i = 0; i < l->nnames; i++) {
         struct mt_alloc_event *a = companion_alloc(c, l->names[i].id);

@@ -6,14 +6,16 @@
 
 enum { MT_PROCESS_BIT = 48 }; /* of addresses: the process's number is from here on */
 
-/* Addresses [from, to) are memory of another process, between these numbers of its own. */
+/* Addresses [from, to) are memory of another process, between these numbers of the job. */
 struct mt_opened {
     uint64_t from, to, first, end, shift;
+    int64_t device; /* of the job; -1: of none */
 };
 
 struct mt_process {
     uint64_t pid, start_ns, rank; /* by which it is known */
     uint64_t tag;                 /* of its addresses */
+    int64_t device;               /* of the job, where it sees one; -1: it sees several, which have numbers */
     uint64_t *was, *is;           /* sequence numbers, ascending: its own, and the job's */
     size_t n;
     struct mt_opened *opened;

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "api/entry.h"
 #include "api/tables/error.h"
+#include "api/device/failed.h"
 #include "api/device/heap.h"
 #include "ipc.h"
 #include "api/tables/map.h"
@@ -43,6 +44,8 @@ cudaError_t impl_cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *p)
         return mt_fail(cudaErrorInvalidValue);
     mt_stream_wait_all(MT_ALL_DEVICES); /* nothing may write while the memory moves */
     int rc = mt_heap_share(p, &fd, &bytes);
+    if (rc == ENOTSUP)
+        mt_failed_why("the CPU device gives away allocations of 1 MiB and more of cudaMalloc alone");
     if (rc || mt_ipc_name(&h, MAGIC, fd, bytes))
         return mt_fail(rc == EINVAL    ? cudaErrorInvalidValue
                        : rc == ENOTSUP ? cudaErrorNotSupported

@@ -58,12 +58,13 @@ static void meet(const char *what, int rank, int ranks)
 
 int main(int argc, char **argv)
 {
-    int rank = atoi(argv[1]), ranks = atoi(argv[2]), *mine, *theirs, *got, cells[TAKEN];
+    int rank = atoi(argv[1]), ranks = atoi(argv[2]), *mine, *theirs, *got, *copied, cells[TAKEN];
     folder = argv[3];
     cudaIpcMemHandle_t handle;
     DO(cudaSetDevice(argc > 4 ? atoi(argv[4]) : 0));
     DO(cudaMalloc(&mine, CELLS * sizeof(int)));
     DO(cudaMalloc(&got, TAKEN * sizeof(int)));
+    DO(cudaMalloc(&copied, TAKEN * sizeof(int)));
     DO(cudaIpcGetMemHandle(&handle, mine));
     put("handle", rank, &handle, sizeof handle);
     get("handle", (rank + ranks - 1) % ranks, &handle, sizeof handle);
@@ -75,6 +76,7 @@ int main(int argc, char **argv)
         snprintf(name, sizeof name, "filled%d", s);
         meet(name, rank, ranks);
         take<<<TAKEN / 256, 256>>>(got, theirs);
+        DO(cudaMemcpy(copied, theirs, TAKEN * sizeof(short), cudaMemcpyDeviceToDevice));
         DO(cudaDeviceSynchronize());
         snprintf(name, sizeof name, "taken%d", s);
         meet(name, rank, ranks);
@@ -87,6 +89,7 @@ int main(int argc, char **argv)
     }
     DO(cudaIpcCloseMemHandle(theirs));
     meet("closed", rank, ranks);
+    DO(cudaFree(copied));
     DO(cudaFree(mine));
     DO(cudaFree(got));
     puts("ok");

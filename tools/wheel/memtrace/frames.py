@@ -45,8 +45,9 @@ def frames_library(wanted):
     raise ImportError(f"memtrace.open needs {wanted or 'pandas or polars'}: pip install {wanted or 'pandas'}")
 
 
-def extract(traces, sections, to):
-    done = subprocess.run([memtrace.program(), "extract", "--format=sqlite", "-s", sections, "-o", to, "--", *traces],
+def extract(traces, sections, to, topology=None):
+    links = [f"--topology={topology}"] if topology else []
+    done = subprocess.run([memtrace.program(), "extract", "--format=sqlite", "-s", sections, "-o", to, *links, "--", *traces],
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace", check=False)
     said = done.stderr.strip()
     if done.returncode not in (0, INCOMPLETE) or not os.path.exists(to):
@@ -141,10 +142,10 @@ def kind_of(rows, i):
     return "INTEGER" if types == {int} else "REAL" if types and types <= {int, float} else "TEXT"
 
 
-def open(*traces, sections="all,more", frames=None):  # noqa: A001
+def open(*traces, sections="all,more", topology=None, frames=None):  # noqa: A001
     """The results of a folder of traces, of traces, or of a database that memtrace extract --format sqlite made.
 
-    sections: as memtrace extract -s. frames: "pandas" or "polars" (None: the first of them that is installed). Raises ImportError without
+    sections: as memtrace extract -s. topology: as its --topology, for the table links. frames: "pandas" or "polars" (None: the first of them that is installed). Raises ImportError without
     them, Error where there are no results; warns where a trace is not complete."""
     library = frames_library(frames)
     paths = [os.fspath(trace) for trace in traces]
@@ -153,7 +154,7 @@ def open(*traces, sections="all,more", frames=None):  # noqa: A001
     folder = tempfile.TemporaryDirectory(prefix="memtrace-")
     try:
         path = os.path.join(folder.name, "tables.db")
-        extract(paths, sections, path)
+        extract(paths, sections, path, topology)
         return Results(path, library, folder)
     except BaseException:
         folder.cleanup()
