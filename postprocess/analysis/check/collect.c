@@ -342,25 +342,37 @@ static int collect_same_place(const struct mt_finding_side *a, const struct mt_f
     return a->line == b->line && strcmp(a->file, b->file) == 0 && strcmp(a->at, b->at) == 0;
 }
 
-/* Does a race of global memory say of that read that it may come too early? */
-static int collect_reads_early(const struct mt_findings *f, const struct mt_finding *x)
+/* Do races of global memory say of that read that it may come too early? They are list[n] of f. */
+static int collect_reads_early(const struct mt_findings *f, const size_t *list, size_t n,
+                               const struct mt_finding *x)
 {
-    for (size_t i = 0; i < f->count; i++) {
-        const struct mt_finding *y = &f->list[i];
-        if (y->kind == MT_FINDING_OF_GLOBAL_RACE && strcmp(y->kernel, x->kernel) == 0 &&
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_finding *y = &f->list[list[i]];
+        if (strcmp(y->kernel, x->kernel) == 0 &&
             (collect_same_place(&y->here, &x->here) || collect_same_place(&y->other, &x->here)))
             return 1;
     }
     return 0;
 }
 
-void mt_check_early(struct mt_findings *f)
+int mt_check_early(struct mt_findings *f)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < f->count; i++)
-        if (f->list[i].kind != MT_FINDING_OF_UNWRITTEN || !collect_reads_early(f, &f->list[i]))
+    size_t n = 0, races = 0, *list = malloc((f->count + 1) * sizeof *list);
+    unsigned char *gone = calloc(f->count + 1, 1);
+    int rc = list && gone ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < f->count; i++)
+        if (f->list[i].kind == MT_FINDING_OF_GLOBAL_RACE)
+            list[races++] = i;
+    for (size_t i = 0; races && i < f->count; i++)
+        gone[i] = f->list[i].kind == MT_FINDING_OF_UNWRITTEN &&
+                  collect_reads_early(f, list, races, &f->list[i]);
+    for (size_t i = 0; races && i < f->count; i++)
+        if (!gone[i])
             f->list[n++] = f->list[i];
-    f->count = n;
+    f->count = races ? n : f->count;
+    free(gone);
+    free(list);
+    return rc;
 }
 
 /* "file:line", or a place in machine code, as a side. 0, or -1 without memory. */

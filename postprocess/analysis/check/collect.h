@@ -15,6 +15,7 @@ int mt_check_threads(struct mt_findings *f, const struct mt_onchip *x, const str
                      struct mt_buffers *buffers);
 int mt_check_conflicts(struct mt_findings *f, const struct mt_conflicts *x, const struct mt_sites *sites,
                        struct mt_buffers *buffers);
-/* Takes out reads of what nobody wrote where a race says already that they come too early. */
-void mt_check_early(struct mt_findings *f);
+/* Takes out reads of what nobody wrote where a race says already that they come too early. 0, or -1
+ * without memory. */
+int mt_check_early(struct mt_findings *f);
 #endif

@@ -125,8 +125,7 @@ static int read_collect(struct reading *r)
                  ? -1
                  : 0;
     mt_onchip_rows_free(&rows);
-    mt_check_early(r->findings);
-    return rc;
+    return rc == 0 ? mt_check_early(r->findings) : rc;
 }
 
 /* What nobody asked for goes. */
