@@ -364,8 +364,8 @@ int mt_check_early(struct mt_findings *f)
         if (f->list[i].kind == MT_FINDING_OF_GLOBAL_RACE)
             list[races++] = i;
     for (size_t i = 0; races && i < f->count; i++)
-        gone[i] = f->list[i].kind == MT_FINDING_OF_UNWRITTEN &&
-                  collect_reads_early(f, list, races, &f->list[i]);
+        gone[i] =
+            f->list[i].kind == MT_FINDING_OF_UNWRITTEN && collect_reads_early(f, list, races, &f->list[i]);
     for (size_t i = 0; races && i < f->count; i++)
         if (!gone[i])
             f->list[n++] = f->list[i];
