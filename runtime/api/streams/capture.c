@@ -6,6 +6,7 @@
 #include "api/tables/error.h"
 #include "api/launch/event.h"
 #include "queue.h"
+#include "base/devices.h"
 #include "base/fork.h"
 #include <stdlib.h>
 #include <string.h>
@@ -60,14 +61,14 @@ void mt_capture_set(struct mt_stream *s, struct mt_capture *c)
 /* ---- may this call be made? ---- */
 
 struct search {
-    int spoil, found;
+    int device, all, spoil, found; /* all: streams that nothing waits for by itself, too */
 };
 
 static void capture_look(void *stream, void *ctx)
 {
     struct mt_stream *s = stream;
     struct search *l = ctx;
-    if (s->capture && !(s->flags & cudaStreamNonBlocking)) {
+    if (s->capture && s->device == l->device && (l->all || !(s->flags & cudaStreamNonBlocking))) {
         l->found = 1;
         s->capture->invalid |= l->spoil;
     }
@@ -76,7 +77,7 @@ static void capture_look(void *stream, void *ctx)
 /* The legacy stream would have to wait for a captured one. spoil: the captures become invalid. */
 static int is_implicit(const struct mt_stream *s, int spoil)
 {
-    struct search l = {.spoil = spoil};
+    struct search l = {.device = s->device, .spoil = spoil};
     if (s->legacy)
         mt_stream_each(capture_look, &l);
     return l.found;
@@ -101,9 +102,9 @@ static int is_prohibited(void)
 static cudaError_t capture_check(struct mt_stream *s, enum mt_call call)
 {
     if (call == MT_CALL_DEVICE) {
-        for (struct mt_capture *c = captures; c; c = c->next)
-            c->invalid = 1;
-        return captures ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+        struct search l = {.device = mt_device_current(), .all = 1, .spoil = 1};
+        mt_stream_each(capture_look, &l);
+        return l.found ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
     }
     if (s && s->capture && s->capture->invalid)
         return cudaErrorStreamCaptureInvalidated;

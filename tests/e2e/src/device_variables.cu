@@ -71,6 +71,21 @@ int main()
     }
     if (everybody != sum)
         return printf("everybody is %d, not %d\n", everybody, sum), 1;
+    // What one device's stream captures is no concern of another's default stream.
+    cudaStream_t captured;
+    cudaGraph_t graph;
+    CHECK(cudaSetDevice(1));
+    CHECK(cudaStreamCreate(&captured));
+    CHECK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeRelaxed));
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaMemset(first, 1, sizeof(int)));
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaSetDevice(1));
+    if (cudaDeviceSynchronize() != cudaErrorStreamCaptureUnsupported)
+        return puts("device 1 is waited for while it captures"), 1;
+    cudaStreamEndCapture(captured, &graph);
+    cudaGetLastError();
+    CHECK(cudaStreamDestroy(captured));
     // No peer: device 1 must not touch what is device 0's; then it may.
     CHECK(cudaSetDevice(1));
     CHECK(cudaDeviceEnablePeerAccess(0, 0));
