@@ -17,8 +17,8 @@ struct slot {
 };
 
 static volatile long counters[THREADS]; /* side by side */
-static long total;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static long total __attribute__((aligned(64)));
+static __attribute__((aligned(64))) pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t start;
 
 static void *count(void *arg)
@@ -30,6 +30,7 @@ static void *count(void *arg)
         if (i % 64 == 0)
             sched_yield();
     }
+    pthread_barrier_wait(&start);
     for (int i = 0; i < 2000; i++) {
         pthread_mutex_lock(&lock);
         total++; /* LOCKED */
