@@ -119,7 +119,8 @@ static int folder_look_at(struct folder *all, const char *dir, const char *name)
     if (stat(f.path, &st) != 0 || !S_ISREG(st.st_mode))
         goto out;
     if (folder_run_of(meta, &f) != 0 && folder_inside_run_of(f.path, &f) != 0) {
-        all->lost += strncmp(name, "MemTrace-", 9) == 0;
+        const char *dot = strchr(name, '.'); /* sources, tables and the like have another end */
+        all->lost += strncmp(name, "MemTrace-", 9) == 0 && (!dot || strcmp(dot, ".mtc") == 0);
         goto out;
     }
     rc = folder_add(all, &f);
