@@ -21,14 +21,6 @@ static void memory_untraced(struct mt_check_memory *m)
     m->work = m->blind ? 0 : m->work;
 }
 
-static size_t memory_freed(const struct mt_alloc_event *a, size_t n)
-{
-    size_t freed = 0;
-    for (size_t i = 0; i < n; i++)
-        freed += a[i].free_seq != MT_SEQ_NONE;
-    return freed;
-}
-
 int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, struct mt_findings *findings)
 {
     memset(m, 0, sizeof *m);
@@ -41,12 +33,6 @@ int mt_check_memory_init(struct mt_check_memory *m, struct mt_source *source, st
     const struct mt_companion *c = mt_findings_companion(findings, source);
     m->ended = c && c->has_end;
     m->blind = mt_source_processes(source) > 1; /* what one leaves another may use */
-    if (c && c->nallocs >= m->nallocs &&
-        memory_freed(c->allocs, c->nallocs) >=
-            memory_freed(m->allocs, m->nallocs)) { /* it may know more of what was freed */
-        m->allocs = c->allocs;
-        m->nallocs = c->nallocs;
-    }
     m->blocks = calloc(m->nallocs + 1, sizeof *m->blocks);
     return m->blocks && mt_buffers_init(&m->buffers, m->allocs, m->nallocs) == 0 &&
                    mt_check_unordered_init(&m->unordered, source, findings, &m->buffers) == 0
