@@ -94,9 +94,12 @@ int mt_turns_full(const struct mt_core_thread_state *t)
     return t->pub.cur >= limit_of(t);
 }
 
+/* Without a shift at the end, which belongs to an entry that has not come. */
 uint64_t mt_turns_count(const struct mt_core_thread_state *t)
 {
-    return (uint64_t)(__atomic_load_n(&t->pub.cur, __ATOMIC_ACQUIRE) - t->buffer->entry);
+    const struct mt_host_entry *e = t->buffer->entry;
+    uint64_t n = (uint64_t)(__atomic_load_n(&t->pub.cur, __ATOMIC_ACQUIRE) - e);
+    return n - (n && !e[n - 1].site && e[n - 1].size == MT_MTC_SHIFT);
 }
 
 /* The first access opens: it knows whether there is anything to say. */
