@@ -93,7 +93,7 @@ static enum mt_library_error library_load(struct mt_module **out, const struct m
         return MT_LIBRARY_MEMORY;
     struct mt_module *m = &l->module;
     struct mt_made_code *made =
-        mt_image_carried(m->fatbins, n) ? NULL : mt_made_ask(m, mt_made_name(m), NULL);
+        mt_image_carried(m->fatbins, n) ? NULL : mt_made_ask(m, mt_made_name(m), NULL, NULL);
     struct mt_image *image =
         made ? mt_made_load(made, NULL, &said) : mt_image_load_all(m->fatbins, n, NULL, &said);
     m->later = mt_made_kernels(made, &m->later_end);

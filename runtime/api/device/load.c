@@ -8,6 +8,8 @@
 #include "api/entry.h"
 #include "heap.h"
 #include "made.h"
+#include "make.h"
+#include "base/options.h"
 #include "base/report.h"
 #include "trace/events.h"
 #include "base/demangle.h"
@@ -21,6 +23,8 @@
 #include <time.h>
 
 #define PATIENCE_MS 1000
+#define AHEAD_MOST 8 /* kernels that are made at once for nobody yet */
+#define WRONG_MOST 2
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* mt-ptx may take seconds */
 MT_FORK_LOCK(making, MT_FORK_MODULES);
@@ -179,11 +183,13 @@ void mt_modules_load(void)
 
 /* Once, and others wait for it: the dynamic linker has no part in it. */
 static void load_ask(struct mt_lazy *l, pthread_mutex_t *one, struct mt_module *m, const char *kernel,
-                     const char *name)
+                     const char *name,
+                     struct mt_making *(*begin)(struct mt_lazy *l, struct mt_module *m, const char *kernel,
+                                                const char *name))
 {
     pthread_mutex_lock(one);
     if (!l->asked)
-        l->code = mt_made_ask(m, name, kernel);
+        l->code = mt_made_ask(m, name, kernel, begin ? begin(l, m, kernel, name) : NULL);
     l->asked = 1;
     pthread_mutex_unlock(one);
 }
@@ -221,7 +227,7 @@ void mt_module_need(struct mt_module *m)
 {
     if (!m->foreign || m->lazy.made)
         return;
-    load_ask(&m->lazy, &making, m, NULL, mt_made_name(m));
+    load_ask(&m->lazy, &making, m, NULL, mt_made_name(m), NULL);
     load_made(&m->lazy, m, NULL, load_bind_module);
 }
 
@@ -243,21 +249,27 @@ SLOT(5);
 SLOT(6);
 SLOT(7);
 
-static pthread_mutex_t *load_slot(const char *name)
+static unsigned load_processors(void)
 {
     cpu_set_t set;
-    unsigned hash = 0, n = sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
+static pthread_mutex_t *load_slot(const char *name)
+{
+    unsigned hash = 0, n = load_processors();
     for (; *name; name++)
         hash = hash * 31 + (unsigned char)*name;
     return &slots[hash % (n < 1 ? 1 : n < SLOTS ? n : SLOTS)];
 }
 
-static int load_is_later(const struct mt_module *m, const char *kernel)
+/* Its place in the list; NULL: it is not there. */
+static const char *load_later(const struct mt_module *m, const char *kernel)
 {
     const char *name = m->later, *end = name + m->later_end;
     while (name < end && strcmp(name, kernel) != 0)
         name += strlen(name) + 1;
-    return name < end;
+    return name < end ? name : NULL;
 }
 
 static void load_bind_kernel(struct mt_module *m, struct mt_function *f, struct mt_image *image,
@@ -280,17 +292,66 @@ static char *load_name_kernel(const struct mt_module *m, const struct mt_functio
     return name;
 }
 
+/* ---- ahead of time: while one kernel is made, other processors make those that come after it in the module.
+ * A few that nobody asks for, and no more are begun. ---- */
+
+static pthread_mutex_t ahead = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(ahead, MT_FORK_TRACES); /* taken under a slot */
+static unsigned unclaimed;
+
+static struct mt_function *load_function(struct mt_module *m, const char *name)
+{
+    mt_modules_enter();
+    struct mt_function *f = m->functions;
+    while (f && strcmp(f->name, name) != 0)
+        f = f->next;
+    mt_modules_leave();
+    return f;
+}
+
+static void load_ahead(struct mt_module *m, const char *kernel, const char *what)
+{
+    const char *name = load_later(m, kernel), *end = m->later + m->later_end;
+    unsigned more = mt_options()->ahead ? (unsigned)mt_options()->ahead - 1 : load_processors() - 1;
+    more = more < AHEAD_MOST ? more : AHEAD_MOST;
+    const unsigned most = more ? more + WRONG_MOST : 0;
+    for (; name && more && (name += strlen(name) + 1) < end; more--) {
+        struct mt_function *f = load_function(m, name);
+        pthread_mutex_lock(&ahead);
+        if (f && !f->lazy.claimed && !f->lazy.begun && unclaimed < most &&
+            (f->lazy.begun = mt_made_begin(m, what, name)))
+            unclaimed++;
+        pthread_mutex_unlock(&ahead);
+    }
+}
+
+static struct mt_making *load_begin(struct mt_lazy *l, struct mt_module *m, const char *kernel,
+                                    const char *what)
+{
+    pthread_mutex_lock(&ahead);
+    struct mt_making *begun = l->begun;
+    l->claimed = 1;
+    l->begun = NULL;
+    unclaimed -= begun != NULL;
+    pthread_mutex_unlock(&ahead);
+    if (!begun)
+        begun = mt_made_begin(m, what, kernel);
+    if (begun && !mt_image_was_kept(begun))
+        load_ahead(m, kernel, what);
+    return begun;
+}
+
 void mt_function_need(struct mt_function *f)
 {
     struct mt_module *m = f->module;
     if (!m->later || f->lazy.made || !m->image)
         return;
-    if (!load_is_later(m, f->name)) {
+    if (!load_later(m, f->name)) {
         f->lazy.made = 1;
         return;
     }
     char *name = load_name_kernel(m, f);
-    load_ask(&f->lazy, load_slot(f->name), m, f->name, name ? name : f->name);
+    load_ask(&f->lazy, load_slot(f->name), m, f->name, name ? name : f->name, load_begin);
     free(name);
     load_made(&f->lazy, m, f, load_bind_kernel);
 }

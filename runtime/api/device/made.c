@@ -43,26 +43,45 @@ static void made_tell(const char *what, const struct mt_made *made)
         mt_report("%s: %u more lines of this kind: mt-ptx says all of them", what, n - LINES);
 }
 
-struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, const char *kernel)
+static struct mt_making *made_begin(const struct mt_module *m, const char *name, const char *kernel,
+                                    char *why, size_t size)
 {
     size_t n;
     const void *const *fatbins = mt_module_fatbins(m, &n);
     struct mt_device_code *code = calloc(n ? n : 1, sizeof *code);
-    struct mt_made_code *c = calloc(1, sizeof *c);
     for (size_t i = 0; code && i < n; i++)
         code[i] = (struct mt_device_code){fatbins[i], mt_device_code_bytes(fatbins[i])};
-    if (c) {
-        const struct mt_to_make make = {code, n, name, kernel};
-        strcpy(c->why, "no memory");
-        c->name = strdup(name);
-        if (code && n && c->name && mt_image_make(&make, &c->made, c->why, sizeof c->why) == 0)
-            *c->why = 0;
-        for (const struct mt_made_text *t = NULL;
-             !*c->why && mt_tracing() && (t = mt_made_next(&c->made, t));)
-            if (*t->name)
-                mt_source_keep(t->name, t + 1, t->bytes);
-    }
+    const struct mt_to_make make = {code, n, name, kernel};
+    struct mt_making *w = code && n ? mt_image_begin(&make, why, size) : NULL;
     free(code);
+    return w;
+}
+
+struct mt_making *mt_made_begin(const struct mt_module *m, const char *name, const char *kernel)
+{
+    char why[64]; /* who asks for it in earnest will hear it */
+    return made_begin(m, name, kernel, why, sizeof why);
+}
+
+struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, const char *kernel,
+                                 struct mt_making *begun)
+{
+    struct mt_made_code *c = calloc(1, sizeof *c);
+    if (begun && (!c || !mt_image_begun_here(begun))) {
+        mt_image_drop(begun);
+        begun = NULL;
+    }
+    if (!c)
+        return NULL;
+    strcpy(c->why, "no memory");
+    c->name = strdup(name);
+    if (!begun)
+        begun = made_begin(m, name, kernel, c->why, sizeof c->why);
+    if (begun && mt_image_end(begun, name, &c->made, c->why, sizeof c->why) == 0)
+        *c->why = 0;
+    for (const struct mt_made_text *t = NULL; !*c->why && mt_tracing() && (t = mt_made_next(&c->made, t));)
+        if (*t->name)
+            mt_source_keep(t->name, t + 1, t->bytes);
     return c;
 }
 
@@ -83,7 +102,7 @@ struct mt_image *mt_made_load(struct mt_made_code *c, struct mt_image *base, con
     const char *bad = NULL;
     struct mt_image *image = c && !*c->why ? mt_image_load_all(&c->made.fatbin, 1, base, &bad) : NULL;
     if (c && !*c->why)
-        made_tell(c->name, &c->made);
+        made_tell(c->name ? c->name : "device code", &c->made);
     *why = image ? NULL : strdup(bad ? bad : c ? c->why : "no memory");
     return image;
 }

@@ -7,9 +7,13 @@ struct mt_made_code;
 
 /* What the program or library is called that the module's code is in; the dynamic linker knows. */
 const char *mt_made_name(const struct mt_module *m);
-/* Has an image made of the module's device code, which takes seconds at times; `kernel` as for mt_image_make.
- * NULL: no memory. */
-struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, const char *kernel);
+/* Begins to have a kernel's image made; NULL: it cannot be. */
+struct mt_making;
+struct mt_making *mt_made_begin(const struct mt_module *m, const char *name, const char *kernel);
+/* Has an image made of the module's device code, which takes seconds at times; `kernel` as for mt_image_make;
+ * `begun` is used up, or NULL. NULL: no memory. */
+struct mt_made_code *mt_made_ask(const struct mt_module *m, const char *name, const char *kernel,
+                                 struct mt_making *begun);
 /* The kernels that are to be asked for by name, each ended by NUL, the caller's to free; NULL: all are in the
  * image. */
 char *mt_made_kernels(const struct mt_made_code *c, size_t *bytes);

@@ -8,8 +8,10 @@
 
 /* An image that mt-ptx makes when it is first needed (made.h). */
 struct mt_lazy {
-    _Atomic int loading; /* threads that are at it */
-    int asked;           /* for it: */
+    _Atomic int loading;     /* threads that are at it */
+    struct mt_making *begun; /* before anybody asks for it, */
+    int claimed;             /* which nobody may do any more */
+    int asked;               /* for it: */
     struct mt_made_code *_Atomic code;
     _Atomic int made; /* it is there, or will never be */
 };
