@@ -181,11 +181,21 @@ void mt_modules_load(void)
 
 /* ---- images that are made ---- */
 
+/* Of a kernel that has an image of its own; NULL: it is none. */
+static const struct mt_made_kernel *load_later(const struct mt_module *m, const char *kernel)
+{
+    const struct mt_made_kernel *k = NULL;
+    while (m->later && (k = mt_made_kernel_next(m->later, m->later_end, k)) &&
+           strcmp(mt_made_kernel_name(k), kernel) != 0)
+        ;
+    return k;
+}
+
 /* Once, and others wait for it: the dynamic linker has no part in it. */
-static void load_ask(struct mt_lazy *l, pthread_mutex_t *one, struct mt_module *m, const char *kernel,
-                     const char *name,
-                     struct mt_making *(*begin)(struct mt_lazy *l, struct mt_module *m, const char *kernel,
-                                                const char *name))
+static void load_ask(struct mt_lazy *l, pthread_mutex_t *one, struct mt_module *m,
+                     const struct mt_made_kernel *kernel, const char *name,
+                     struct mt_making *(*begin)(struct mt_lazy *l, struct mt_module *m,
+                                                const struct mt_made_kernel *kernel, const char *name))
 {
     pthread_mutex_lock(one);
     if (!l->asked)
@@ -204,7 +214,8 @@ static void load_made(struct mt_lazy *l, struct mt_module *m, struct mt_function
     if (!l->made && !load_inside) {
         const char *why = NULL;
         load_inside = 1;
-        struct mt_image *image = mt_made_load(l->code, f ? m->image : NULL, &why);
+        struct mt_image *image =
+            mt_made_load(l->code, f ? m->image : NULL, f ? load_later(m, f->name) : NULL, &why);
         load_inside = 0;
         mt_modules_enter();
         if (!l->made)
@@ -263,15 +274,6 @@ static pthread_mutex_t *load_slot(const char *name)
     return &slots[hash % (n < 1 ? 1 : n < SLOTS ? n : SLOTS)];
 }
 
-/* Its place in the list; NULL: it is not there. */
-static const char *load_later(const struct mt_module *m, const char *kernel)
-{
-    const char *name = m->later, *end = name + m->later_end;
-    while (name < end && strcmp(name, kernel) != 0)
-        name += strlen(name) + 1;
-    return name < end ? name : NULL;
-}
-
 static void load_bind_kernel(struct mt_module *m, struct mt_function *f, struct mt_image *image,
                              const char *why)
 {
@@ -309,24 +311,23 @@ static struct mt_function *load_function(struct mt_module *m, const char *name)
     return f;
 }
 
-static void load_ahead(struct mt_module *m, const char *kernel, const char *what)
+static void load_ahead(struct mt_module *m, const struct mt_made_kernel *kernel, const char *what)
 {
-    const char *name = load_later(m, kernel), *end = m->later + m->later_end;
     unsigned more = mt_options()->ahead ? (unsigned)mt_options()->ahead - 1 : load_processors() - 1;
     more = more < AHEAD_MOST ? more : AHEAD_MOST;
     const unsigned most = more ? more + WRONG_MOST : 0;
-    for (; name && more && (name += strlen(name) + 1) < end; more--) {
-        struct mt_function *f = load_function(m, name);
+    for (; more && (kernel = mt_made_kernel_next(m->later, m->later_end, kernel)); more--) {
+        struct mt_function *f = load_function(m, mt_made_kernel_name(kernel));
         pthread_mutex_lock(&ahead);
         if (f && !f->lazy.claimed && !f->lazy.begun && unclaimed < most &&
-            (f->lazy.begun = mt_made_begin(m, what, name)))
+            (f->lazy.begun = mt_made_begin(m, what, kernel)))
             unclaimed++;
         pthread_mutex_unlock(&ahead);
     }
 }
 
-static struct mt_making *load_begin(struct mt_lazy *l, struct mt_module *m, const char *kernel,
-                                    const char *what)
+static struct mt_making *load_begin(struct mt_lazy *l, struct mt_module *m,
+                                    const struct mt_made_kernel *kernel, const char *what)
 {
     pthread_mutex_lock(&ahead);
     struct mt_making *begun = l->begun;
@@ -346,12 +347,13 @@ void mt_function_need(struct mt_function *f)
     struct mt_module *m = f->module;
     if (!m->later || f->lazy.made || !m->image)
         return;
-    if (!load_later(m, f->name)) {
+    const struct mt_made_kernel *kernel = load_later(m, f->name);
+    if (!kernel) {
         f->lazy.made = 1;
         return;
     }
     char *name = load_name_kernel(m, f);
-    load_ask(&f->lazy, load_slot(f->name), m, f->name, name ? name : f->name, load_begin);
+    load_ask(&f->lazy, load_slot(f->name), m, kernel, name ? name : f->name, load_begin);
     free(name);
     load_made(&f->lazy, m, f, load_bind_kernel);
 }

@@ -94,7 +94,8 @@ static void make_key_part(char *key, const char *tool, const char *name)
     make_key_file(key, path);
 }
 
-static void make_key(char *key, const char *tool, const struct mt_to_make *m)
+/* Of `content` alone: any version of the program has the same. NULL: of the whole code. */
+static void make_key(char *key, const char *tool, const struct mt_to_make *m, const char *content)
 {
     const uint32_t version = MT_IMAGE_VERSION;
     const char *kernel = m->kernel ? m->kernel : "";
@@ -104,6 +105,10 @@ static void make_key(char *key, const char *tool, const struct mt_to_make *m)
     make_key_file(key, tool);
     make_key_part(key, tool, "cpu-builtins.bc");
     mt_cache_key(key, mt_options()->ptx_options, strlen(mt_options()->ptx_options));
+    if (content) {
+        mt_cache_key(key, content, strlen(content));
+        return;
+    }
     for (size_t i = 0; i < m->n; i++)
         mt_cache_key(key, m->code[i].data, m->code[i].bytes);
 }
@@ -369,6 +374,20 @@ const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct
     return at + sizeof *t <= end && t->bytes <= (size_t)(end - at) - sizeof *t ? t : NULL;
 }
 
+const struct mt_made_kernel *mt_made_kernel_next(const void *text, size_t bytes,
+                                                 const struct mt_made_kernel *last)
+{
+    const char *at = last ? (const char *)last + last->bytes : text, *end = (const char *)text + bytes;
+    const struct mt_made_kernel *k = (const void *)at;
+    if ((size_t)(end - at) < sizeof *k || k->bytes < sizeof *k || k->bytes % 8 ||
+        k->bytes > (size_t)(end - at))
+        return NULL;
+    const size_t room = (k->bytes - sizeof *k) / sizeof *k->places;
+    return k->nplaces <= room && k->bytes > sizeof *k + k->nplaces * sizeof *k->places && !at[k->bytes - 1]
+               ? k
+               : NULL;
+}
+
 struct mt_making {
     struct work work;
     struct mt_cache_entry entry;
@@ -378,7 +397,8 @@ struct mt_making {
 
 static int make_find_or_begin(struct mt_making *w, const struct mt_to_make *m, char *why, size_t size)
 {
-    char tool[PATH_MAX], path[PATH_MAX], key[MT_CACHE_KEY];
+    char tool[PATH_MAX], path[PATH_MAX], key[MT_CACHE_KEY], keys[2 * MT_CACHE_KEY];
+    const char *content = m->content && *m->content ? m->content : NULL;
     char *name[] = {(char *)"mt-ptx", NULL};
     struct mt_child c = {.file = mt_options()->ptx_tool, .words = name};
     if (getauxval(AT_SECURE)) {
@@ -388,15 +408,18 @@ static int make_find_or_begin(struct mt_making *w, const struct mt_to_make *m, c
     mt_child_file(&c, tool, sizeof tool);
     if (*c.file && mt_trust_file(c.file, why, size))
         return -1;
-    make_key(key, tool, m);
     int folder = -1;
-    *path = 0;
+    *path = *keys = 0;
     if (*tool) /* else nobody knows which one it will be */
         folder = make_folder(path, sizeof path);
-    w->kept = folder >= 0 && mt_cache_find(folder, key, &w->entry) == 0;
+    for (int whole = !content; whole < 2 && !w->kept; whole++) {
+        make_key(key, tool, m, whole ? NULL : content);
+        w->kept = folder >= 0 && mt_cache_find(folder, key, &w->entry) == 0;
+        snprintf(keys + strlen(keys), sizeof keys - strlen(keys), "%s%s", *keys ? "," : "", key);
+    }
     if (folder >= 0)
         close(folder);
-    return w->kept ? 0 : make_by_tool(&w->work, m, key, path, why, size);
+    return w->kept ? 0 : make_by_tool(&w->work, m, keys, path, why, size);
 }
 
 struct mt_making *mt_image_begin(const struct mt_to_make *m, char *why, size_t size)

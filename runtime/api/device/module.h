@@ -34,10 +34,9 @@ struct mt_module {
     int said;            /* the missing image was reported */
     int foreign;         /* no image came with it: one is made when something of it is needed: */
     struct mt_lazy lazy;
-    char *later; /* of a large one that is what its kernels share, and these are the kernels that have their
-                  * own,
-                  */
-    size_t later_end; /* each ended by NUL. NULL: all are in it */
+    void *later; /* what it has is what its kernels share, and these are the kernels that have images of their
+                  * own (mt_made_kernel_next), */
+    size_t later_end; /* their bytes. NULL: all are in it */
     int sent;         /* to the real runtime, */
     void **real;      /* which knows it by this handle */
     struct mt_function *functions;
