@@ -1,5 +1,5 @@
-/* What a kernel's code is made of, whatever else is in the module and wherever it stands: its text and that of
- * the functions that it calls, with names of the module's counters as numbers in their order, variables as
+/* What a kernel's code is made of, whatever else is in the module and wherever it stands: its text and that
+ * of the functions that it calls, with names of the module's counters as numbers in their order, variables as
  * they are declared, and lines as numbers, too. Two versions of a program in which that is the same get the
  * same code; lines of one are found in the other by their places in the list. */
 #include "module_parts.h"
@@ -11,7 +11,8 @@
 struct content {
     struct mt_ptx *x;
     FILE *out;
-    struct mt_ptx_map lines, labels, known; /* "file line" and labels to numbers, from 1; functions, variables */
+    struct mt_ptx_map lines, labels,
+        known; /* "file line" and labels to numbers, from 1; functions, variables */
     const struct mt_ptx_function **function;
     unsigned nfunctions, functions_cap;
     struct mt_ptx_place *place;
@@ -162,6 +163,16 @@ static int content_is_counted(const char *word)
     return *word == '$' || !strncmp(word, "__local_depot", 13) || !strncmp(word, "prototype_", 10);
 }
 
+/* But for its first value, which the base has. */
+static void content_variable(struct content *c, LLVMValueRef v)
+{
+    char *type = LLVMPrintTypeToString(LLVMGlobalGetValueType(v));
+    const char *section = LLVMGetSection(v);
+    fprintf(c->out, "{%u %s %u %d %d %s}", LLVMGetPointerAddressSpace(LLVMTypeOf(v)), type,
+            LLVMGetAlignment(v), LLVMIsGlobalConstant(v), (int)LLVMGetLinkage(v), section ? section : "");
+    LLVMDisposeMessage(type);
+}
+
 static void content_word(struct content *c, const char *from, size_t n)
 {
     int is_name = isalpha((unsigned char)*from) || *from == '_' || *from == '$';
@@ -178,18 +189,15 @@ static void content_word(struct content *c, const char *from, size_t n)
     content_keep(c, &c->known, word, 1);
     if (f)
         content_function(c, f);
-    if (v) {
-        char *text = LLVMPrintValueToString(v);
-        fprintf(c->out, "{%s}", text);
-        LLVMDisposeMessage(text);
-    }
+    if (v)
+        content_variable(c, v);
 }
 
 /* Past a comment, of which its ends of lines are left. */
 static const char *content_comment(struct content *c, const char *at, const char *end)
 {
-    const char *stop = at[1] == '/' ? memchr(at, '\n', (size_t)(end - at))
-                                    : memmem(at + 2, (size_t)(end - at) - 2, "*/", 2);
+    const char *stop =
+        at[1] == '/' ? memchr(at, '\n', (size_t)(end - at)) : memmem(at + 2, (size_t)(end - at) - 2, "*/", 2);
     stop = !stop ? end : at[1] == '/' ? stop : stop + 2;
     for (; at < stop; at++)
         if (*at == '\n')

@@ -141,7 +141,9 @@ static int part_tell_kernels(struct mt_ptx *x)
 {
     unsigned n = 0;
     for (const struct mt_ptx_function *f = x->first; f && x->source->content; f = f->next)
-        if (f->is_kernel && f->at && mt_ptx_content(x, f))
+        if (f->is_kernel && f->at &&
+            (x->source->part == MT_PTX_BASE || mt_ptx_wants(x, f->name, f->is_kernel)) &&
+            mt_ptx_content(x, f))
             return -1;
     for (const struct mt_ptx_function *f = x->first; f; f = f->next)
         n += f->is_kernel && f->at;

@@ -28,7 +28,8 @@ static void lines_change(const struct lines *l, const char **file, uint32_t *lin
 
 static int lines_are_those(const struct mt_made_kernel *then, const struct mt_made_kernel *now)
 {
-    return !strcmp(then->ptx, now->ptx) && !memcmp(then->places, now->places, now->nplaces * sizeof *now->places);
+    return !strcmp(then->ptx, now->ptx) &&
+           !memcmp(then->places, now->places, now->nplaces * sizeof *now->places);
 }
 
 static void *lines_copy(const void *table, size_t bytes)

@@ -4,7 +4,8 @@
 #include "cpu/cpu.h"
 #include "make.h"
 
-/* The image's tables get the lines that the kernel has now, in the place of those it had then; its code is that
- * of both. Before anybody else has the image. 0, or -1: no memory, it has those of then. */
-int mt_lines_move(struct mt_image *image, const struct mt_made_kernel *then, const struct mt_made_kernel *now);
+/* The image's tables get the lines that the kernel has now, in the place of those it had then; its code is
+ * that of both. Before anybody else has the image. 0, or -1: no memory, it has those of then. */
+int mt_lines_move(struct mt_image *image, const struct mt_made_kernel *then,
+                  const struct mt_made_kernel *now);
 #endif
