@@ -342,6 +342,20 @@ static struct mt_making *load_begin(struct mt_lazy *l, struct mt_module *m,
     return begun;
 }
 
+void mt_module_drop_begun(struct mt_module *m)
+{
+    pthread_mutex_lock(&ahead);
+    for (struct mt_function *f = m->functions; f; f = f->next) {
+        if (f->lazy.begun) {
+            mt_image_drop(f->lazy.begun);
+            unclaimed--;
+        }
+        f->lazy.begun = NULL;
+        f->lazy.claimed = 1;
+    }
+    pthread_mutex_unlock(&ahead);
+}
+
 void mt_function_need(struct mt_function *f)
 {
     struct mt_module *m = f->module;

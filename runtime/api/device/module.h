@@ -105,6 +105,7 @@ void mt_module_load_tables(struct mt_module *m);
 /* Something of it is needed: its image is made where it carried none. */
 void mt_module_need(struct mt_module *m);
 /* A kernel is needed: where it is one of those that have their own image, that is made. */
+void mt_module_drop_begun(struct mt_module *m); /* what was begun for it ahead of time; before it goes */
 void mt_function_need(struct mt_function *f);
 /* For a GPU, of code that came without tables: they are made, and code with record calls, *made, which the
  * GPU gets. NULL: *why. */
