@@ -9,11 +9,13 @@
 #include "heap.h"
 #include "made.h"
 #include "make.h"
+#include "base/fd.h"
 #include "base/options.h"
 #include "base/report.h"
 #include "trace/events.h"
 #include "base/demangle.h"
 #include "base/fork.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -21,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PATIENCE_MS 1000
 #define AHEAD_MOST 8 /* kernels that are made at once for nobody yet */
@@ -311,9 +314,25 @@ static struct mt_function *load_function(struct mt_module *m, const char *name)
     return f;
 }
 
+/* Processors with nothing to do, when this thread waits for one that works for it; all but one, if that
+ * cannot be known. */
+static unsigned load_idle(void)
+{
+    char text[64];
+    unsigned all = load_processors(), running = 0;
+    int fd = mt_fd_up(open("/proc/loadavg", O_RDONLY | O_CLOEXEC));
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    if (sscanf(text, "%*s %*s %*s %u/", &running) != 1 || running < 2)
+        return all - 1;
+    return running - 1 < all ? all - (running - 1) : 0;
+}
+
 static void load_ahead(struct mt_module *m, const struct mt_made_kernel *kernel, const char *what)
 {
-    unsigned more = mt_options()->ahead ? (unsigned)mt_options()->ahead - 1 : load_processors() - 1;
+    unsigned more = mt_options()->ahead ? (unsigned)mt_options()->ahead - 1 : load_idle();
     more = more < AHEAD_MOST ? more : AHEAD_MOST;
     const unsigned most = more ? more + WRONG_MOST : 0;
     for (; more && (kernel = mt_made_kernel_next(m->later, m->later_end, kernel)); more--) {
