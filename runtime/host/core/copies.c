@@ -20,7 +20,8 @@ static struct tally *copies_tally(uint32_t site)
     for (uint32_t i = 0, at = site * 0x9e3779b1u; i < SITES; i++, at++) {
         struct tally *t = &tallies[at % SITES];
         uint32_t is = 0;
-        if (__atomic_compare_exchange_n(&t->site, &is, site, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) || is == site)
+        if (__atomic_compare_exchange_n(&t->site, &is, site, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
+            is == site)
             return t;
     }
     return NULL;
