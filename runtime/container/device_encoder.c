@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#define MT_ALWAYS inline __attribute__((always_inline))
+
 /* Numbers as multiples of 1 << shift above the anchor, `width` (0 to 56, or 64) bits each, and up to 8 bytes
  * that are not meant. Returns what is after. */
 static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor,
@@ -339,21 +341,39 @@ static inline void device_encoder_note(struct mt_table_slot *s, struct mt_contex
     x->address = base;
 }
 
-/* What a further run of the slot in context c changes. */
-static inline void device_encoder_again(struct mt_mtc_device_encoder *e, struct mt_table_slot *s, uint32_t c,
-                                        uint32_t slot, uint64_t base)
+/* What a further run of the slot in context c changes. Is it as far from the one before as that from its own? */
+static inline int device_encoder_again(struct mt_mtc_device_encoder *e, struct mt_table_slot *s, uint32_t c,
+                                       uint32_t slot, uint64_t base)
 {
     uint64_t who;
+    int steady = 0;
     if (__builtin_expect(e->nvisits != 0, 0))
         mt_own_write(e);
     struct mt_own *o = mt_own_place(e, c, slot, &who);
     if (o->who == who) {
         uint64_t d = base - o->address;
-        s->step = d == s->own_difference ? d : s->step;
+        steady = d == s->own_difference;
+        s->step = steady ? d : s->step;
         s->own_difference = d;
     }
     o->who = who;
     o->address = base;
+    return steady;
+}
+
+/* The slot's next run is foreseen to be like this one. */
+static void device_encoder_foresee(struct mt_table_slot *s, const struct mt_access_run *r)
+{
+    union {
+        struct mt_access_run run;
+        mt_half_run half[2];
+        uint64_t word[8];
+    } like = {.word = {0}};
+    like.run = *r;
+    like.run.base = s->last + s->stride;
+    like.run.cta = like.run.smid = like.run.warp = 0;
+    like.word[7] = r->row | (uint64_t)(!r->site || (!r->row && r->addresses)) << 32;
+    memcpy(s->like, like.half, sizeof like);
 }
 
 /* The run's first address, and what is known from now on. */
@@ -381,71 +401,149 @@ static void device_encoder_base(struct mt_device_work *w, const struct mt_access
     else
         device_encoder_again(e, s, c, slot, base);
     s->visited = c;
-    s->like = *r;
-    if (!r->site || (!r->row && r->addresses))
-        s->like.count = 0;
+    device_encoder_foresee(s, r);
     *w->tokens++ = (unsigned char)(w->token | code << 4);
     w->token = 0;
 }
 
 /* ---- most runs ---- */
 
-static inline uint64_t device_encoder_word(const void *of, size_t offset)
+/* The words of a run that say what it is, but for those of its context, which are `x`. */
+enum { W_BASE = 0, W_CTA = 3, W_WARP = 0, WORDS = 4 };
+_Static_assert(sizeof(struct mt_access_run) == sizeof(mt_half_run[2]) &&
+                   offsetof(struct mt_access_run, cta) == W_CTA * 8 &&
+                   offsetof(struct mt_access_run, smid) == (WORDS + W_WARP) * 8 &&
+                   offsetof(struct mt_access_run, warp) == (WORDS + W_WARP) * 8 + 4 &&
+                   offsetof(struct mt_access_run, row) == (2 * WORDS - 1) * 8,
+               "device_encoder_odd compares words");
+
+/* What is otherwise than foreseen, in context x. */
+static MT_ALWAYS mt_half_run device_encoder_odd(const struct mt_access_run *r, const mt_half_run *like,
+                                                const mt_half_run *x)
 {
-    uint64_t word;
-    memcpy(&word, (const char *)of + offset, sizeof word);
-    return word;
+    static const mt_half_run real = {-UINT64_C(1), -UINT64_C(1), -UINT64_C(1), UINT32_MAX};
+    const mt_half_run *half = (const void *)r;
+    return (half[0] ^ like[0] ^ x[0]) | ((half[1] & real) ^ like[1] ^ x[1]);
 }
 
-/* Is the run, of context x, like the last one of its slot and at the address that its stride foresees? */
-static inline int device_encoder_foreseen(const struct mt_context *x, const struct mt_table_slot *s,
-                                          const struct mt_access_run *r)
+static MT_ALWAYS int device_encoder_is_zero(mt_half_run h)
 {
-    enum { SMID = offsetof(struct mt_access_run, smid), META = offsetof(struct mt_access_run, meta) };
-    enum { COUNT = offsetof(struct mt_access_run, count), AT = offsetof(struct mt_context, smid) };
-    const struct mt_access_run *l = &s->like;
-    uint64_t odd = (r->base ^ (s->last + s->stride)) | (uint64_t)(r->stride ^ l->stride) |
-                   (uint64_t)(r->apart ^ l->apart) | (r->row ^ l->row) | (r->cta ^ x->cta);
-    odd |= device_encoder_word(r, SMID) ^ device_encoder_word(x, AT);
-    odd |= device_encoder_word(r, META) ^ device_encoder_word(l, META);
-    return !(odd | (device_encoder_word(r, COUNT) ^ device_encoder_word(l, COUNT)));
+    return !(h[0] | h[1] | h[2] | h[3]);
 }
-#define NEIGHBOURS(type, a, b) (offsetof(struct type, b) == offsetof(struct type, a) + 4)
-_Static_assert(NEIGHBOURS(mt_access_run, smid, warp) && NEIGHBOURS(mt_access_run, meta, site) &&
-                   NEIGHBOURS(mt_access_run, count, mask) && NEIGHBOURS(mt_context, smid, warp),
-               "device_encoder_foreseen compares two fields at once");
+
+enum { LAP = 8, STEADY = 16 }; /* slots of a lap, at most; runs until one is looked for */
+
+/* Slots that come one after the other, again and again. */
+struct lap {
+    uint32_t n;
+    struct mt_table_slot *slot[LAP];
+    struct mt_own *own[LAP];
+};
+
+/* Does `s`, the slot of the run before, end a lap in which each slot's runs in context c are as far apart as
+ * its stride? */
+static int device_encoder_lap(const struct mt_mtc_device_encoder *e, struct lap *l, struct mt_table_slot *s,
+                              uint32_t c)
+{
+    struct mt_table_slot *now = s;
+    l->n = 0;
+    do {
+        uint32_t slot = now->next;
+        uint64_t who;
+        if (l->n == LAP || slot == MT_NONE)
+            return 0;
+        now = &e->slots[slot];
+        struct mt_own *o = mt_own_place(e, c, slot, &who);
+        if (now->visited != c || o->who != who || o->address != now->last || now->step != now->stride ||
+            now->own_difference != now->stride)
+            return 0;
+        l->slot[l->n] = now;
+        l->own[l->n++] = o;
+    } while (now != s);
+    return !e->nvisits;
+}
+
+/* How many whole laps of `l` are here, all as foreseen? */
+static MT_ALWAYS size_t device_encoder_laps(const struct lap *l, const struct mt_access_run *runs, size_t count,
+                                            const mt_half_run *x)
+{
+    mt_half_run like[LAP][2], by[LAP];
+    size_t laps = 0;
+    for (uint32_t i = 0; i < l->n; i++) {
+        memcpy(like[i], l->slot[i]->like, sizeof like[i]);
+        by[i] = (mt_half_run){l->slot[i]->stride};
+    }
+    for (; count >= l->n; count -= l->n, runs += l->n, laps++) {
+        mt_half_run odd = {0};
+        for (uint32_t i = 0; i < l->n; i++) {
+            odd |= device_encoder_odd(&runs[i], like[i], x);
+            like[i][0] += by[i];
+        }
+        if (!device_encoder_is_zero(odd))
+            break;
+    }
+    return laps;
+}
+
+/* What so many laps change: the same as each of their runs by itself. */
+static void device_encoder_go_on(const struct lap *l, size_t laps)
+{
+    uint64_t before = l->slot[l->n - 1]->last + (laps - 1) * l->slot[l->n - 1]->stride;
+    for (uint32_t i = 0; i < l->n; i++) {
+        struct mt_table_slot *s = l->slot[i];
+        uint64_t far = laps * s->stride;
+        s->like[0][W_BASE] += far;
+        s->last += far;
+        s->difference = s->stride;
+        s->offset = s->last - before;
+        before = l->own[i]->address = s->last;
+    }
+}
 
 /* Such runs of context c, each of the slot that came after the warp's last one the last time: how many of
  * them are here. Each instruction counts. */
-static inline size_t device_encoder_foreseen_runs(struct mt_device_work *w, const struct mt_access_run *runs,
-                                                  size_t count, uint32_t c)
+static MT_ALWAYS size_t device_encoder_foreseen_runs(struct mt_device_work *w, const struct mt_access_run *runs,
+                                                     size_t count, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
     struct mt_context *x = &e->contexts[c];
     struct mt_table_slot *s = &e->slots[x->slot], *now;
-    unsigned char *tokens = w->tokens;
+    const mt_half_run of[2] = {{0, 0, 0, x->cta}, {x->smid | (uint64_t)x->warp << 32}};
     uint64_t before = x->address;
     uint32_t fresh = w->fresh, slot;
-    size_t i = 0;
+    size_t i = 0, steady = 0;
     for (; i < count && (slot = s->next) != MT_NONE; i++, s = now) {
         now = &e->slots[slot];
-        if (!device_encoder_foreseen(x, now, &runs[i]))
+        mt_half_run odd = device_encoder_odd(&runs[i], now->like, of);
+        if (!device_encoder_is_zero(odd)) 
             break;
         uint64_t base = runs[i].base;
         if (fresh == c && now->visited != c)
             own_later(e, c, slot, base);
         else
-            device_encoder_again(e, now, c, slot, base);
+            steady += device_encoder_again(e, now, c, slot, base);
         now->visited = c;
         now->difference = now->stride;
         now->offset = base - before;
         now->last = before = base;
-        *tokens++ = 0;
+        now->like[0][W_BASE] = base + now->stride;
+        w->tokens[i] = 0;
+        if (__builtin_expect(steady == STEADY, 0)) {
+            struct lap l;
+            size_t laps = device_encoder_lap(e, &l, now, c) ? device_encoder_laps(&l, &runs[i + 1], count - i - 1, of) : 0;
+            if (laps) {
+                device_encoder_go_on(&l, laps);
+                memset(w->tokens + i + 1, 0, laps * l.n);
+                i += laps * l.n;
+                before = now->last;
+            }
+            steady = 0;
+        }
     }
     if (i) {
         *w->tokens = (unsigned char)w->token;
         w->token = 0;
-        w->tokens = tokens;
+        w->tokens += i;
         x->address = before;
         x->slot = (uint32_t)(s - e->slots);
     }
@@ -453,7 +551,8 @@ static inline size_t device_encoder_foreseen_runs(struct mt_device_work *w, cons
 }
 
 /* All runs up to the first one that is not so; its context is then w->context (MT_NONE: no memory). */
-static size_t device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
+static MT_ALWAYS size_t device_encoder_quick_of(struct mt_device_work *w, const struct mt_access_run *runs,
+                                                size_t count)
 {
     size_t i = 0, n;
     do {
@@ -462,6 +561,23 @@ static size_t device_encoder_quick(struct mt_device_work *w, const struct mt_acc
         i += n;
     } while (n && i < count);
     return i;
+}
+
+static __attribute__((target("avx2"))) size_t device_encoder_wide(struct mt_device_work *w,
+                                                                  const struct mt_access_run *runs, size_t count)
+{
+    return device_encoder_quick_of(w, runs, count);
+}
+
+static size_t device_encoder_narrow(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
+{
+    return device_encoder_quick_of(w, runs, count);
+}
+
+static size_t device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
+{
+    return __builtin_cpu_supports("avx2") ? device_encoder_wide(w, runs, count)
+                                          : device_encoder_narrow(w, runs, count);
 }
 
 /* ---- all runs ---- */

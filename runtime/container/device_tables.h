@@ -23,15 +23,20 @@ struct mt_shape { /* lanes of a run */
     uint64_t delta[MT_MTC_MAX_LANES];
 };
 
+/* A run as words: two halves that are compared at once. */
+typedef uint64_t mt_half_run __attribute__((vector_size(32), may_alias, aligned(8)));
+
 struct mt_table_slot { /* a site with a type and a size */
+    /* The run before, at the address that its stride foresees: base is last + stride; cta, smid and warp are
+     * 0. The last word's high half is 0, or 1: no run is like it. */
+    mt_half_run like[2];
     uint64_t last, stride, difference, step, own_difference, offset;
-    struct mt_access_run like; /* the run before; count 0: no run is compared with it */
-    uint32_t visited;          /* context of the run before, MT_NONE: none yet */
-    uint64_t low;
+    uint32_t visited; /* context of the run before, MT_NONE: none yet */
     uint32_t next, second; /* the two last different successors, latest first; MT_NONE: none */
+    uint32_t seen, now;
     uint32_t site, meta;
     uint32_t others; /* runs without site: a further slot of the same meta, or MT_NONE */
-    uint32_t seen, now;
+    uint64_t low;
     struct mt_shape shape[2]; /* [now]: the current one */
 };
 
