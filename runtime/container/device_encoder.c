@@ -1,10 +1,11 @@
 /* Runs of a kernel launch -> columns of a device chunk: docs/trace-format.md, "Device chunk". */
 #include "container/device_tables.h"
 #include "container/leb.h"
+#include "memtrace/record.h"
+#include <immintrin.h>
 #include <stddef.h>
 #include <string.h>
 
-#define MT_ALWAYS inline __attribute__((always_inline))
 
 /* Numbers as multiples of 1 << shift above the anchor, `width` (0 to 56, or 64) bits each, and up to 8 bytes
  * that are not meant. Returns what is after. */
@@ -72,6 +73,28 @@ static int is_context(const struct mt_context *c, const struct mt_access_run *r)
     return c->cta == r->cta && c->warp == r->warp && c->smid == r->smid;
 }
 
+/* Most new ones: the warp after the one made last, in its CTA or the first one beside. MT_NONE: another one. */
+static inline uint32_t context_beside(struct mt_device_work *w, const struct mt_access_run *r)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    uint32_t before = w->context, now = e->ncontexts;
+    struct mt_context *b = &e->contexts[before];
+    uint64_t by = r->cta - b->cta;
+    if (now != before + 1 || now == e->context_room || r->smid != b->smid || b->warp == MT_RUN_NO_WARP ||
+        r->warp != (by ? 0 : b->warp + 1) || (by && by != UINT64_C(1) << 32) ||
+        !mt_context_ahead(e, r->cta, r->warp))
+        return MT_NONE;
+    e->contexts[now] = (struct mt_context){.cta = r->cta,
+                                           .warp = r->warp,
+                                           .smid = r->smid,
+                                           .successor = MT_NONE,
+                                           .address = b->address};
+    e->ncontexts++;
+    *w->contexts++ = by != 0;
+    w->token |= 3;
+    return w->fresh = b->successor = now;
+}
+
 /* The number of the run's context; what the token says of it goes to w->token. MT_NONE: no memory. */
 static inline uint32_t context_of(struct mt_device_work *w, const struct mt_access_run *r)
 {
@@ -83,6 +106,8 @@ static inline uint32_t context_of(struct mt_device_work *w, const struct mt_acce
         const struct mt_context *b = &e->contexts[before];
         if (is_context(b, r))
             return before;
+        if (b->successor == MT_NONE && (now = context_beside(w, r)) != MT_NONE)
+            return now;
         w->fresh = MT_NONE;
         if (b->successor != MT_NONE && is_context(&e->contexts[b->successor], r)) {
             w->token |= 1;
@@ -417,18 +442,20 @@ _Static_assert(sizeof(struct mt_access_run) == sizeof(mt_half_run[2]) &&
                    offsetof(struct mt_access_run, row) == (2 * WORDS - 1) * 8,
                "device_encoder_odd compares words");
 
+#define ENCODER_WIDE __attribute__((target("avx2")))
+
 /* What is otherwise than foreseen, in context x. */
-static MT_ALWAYS mt_half_run device_encoder_odd(const struct mt_access_run *r, const mt_half_run *like,
-                                                const mt_half_run *x)
+static inline ENCODER_WIDE mt_half_run device_encoder_odd(const struct mt_access_run *r, const mt_half_run *like,
+                                                          const mt_half_run *x)
 {
-    static const mt_half_run real = {-UINT64_C(1), -UINT64_C(1), -UINT64_C(1), UINT32_MAX};
+    static const mt_half_run real = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT32_MAX};
     const mt_half_run *half = (const void *)r;
     return (half[0] ^ like[0] ^ x[0]) | ((half[1] & real) ^ like[1] ^ x[1]);
 }
 
-static MT_ALWAYS int device_encoder_is_zero(mt_half_run h)
+static inline ENCODER_WIDE int device_encoder_is_zero(mt_half_run h)
 {
-    return !(h[0] | h[1] | h[2] | h[3]);
+    return _mm256_testz_si256((__m256i)h, (__m256i)h);
 }
 
 enum { LAP = 8, STEADY = 16 }; /* slots of a lap, at most; runs until one is looked for */
@@ -464,7 +491,7 @@ static int device_encoder_lap(const struct mt_mtc_device_encoder *e, struct lap 
 }
 
 /* How many whole laps of `l` are here, all as foreseen? */
-static MT_ALWAYS size_t device_encoder_laps(const struct lap *l, const struct mt_access_run *runs, size_t count,
+static inline ENCODER_WIDE size_t device_encoder_laps(const struct lap *l, const struct mt_access_run *runs, size_t count,
                                             const mt_half_run *x)
 {
     mt_half_run like[LAP][2], by[LAP];
@@ -502,7 +529,7 @@ static void device_encoder_go_on(const struct lap *l, size_t laps)
 
 /* Such runs of context c, each of the slot that came after the warp's last one the last time: how many of
  * them are here. Each instruction counts. */
-static MT_ALWAYS size_t device_encoder_foreseen_runs(struct mt_device_work *w, const struct mt_access_run *runs,
+static inline ENCODER_WIDE size_t device_encoder_foreseen_runs(struct mt_device_work *w, const struct mt_access_run *runs,
                                                      size_t count, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
@@ -551,8 +578,8 @@ static MT_ALWAYS size_t device_encoder_foreseen_runs(struct mt_device_work *w, c
 }
 
 /* All runs up to the first one that is not so; its context is then w->context (MT_NONE: no memory). */
-static MT_ALWAYS size_t device_encoder_quick_of(struct mt_device_work *w, const struct mt_access_run *runs,
-                                                size_t count)
+static ENCODER_WIDE size_t device_encoder_wide(struct mt_device_work *w, const struct mt_access_run *runs,
+                                               size_t count)
 {
     size_t i = 0, n;
     do {
@@ -563,21 +590,14 @@ static MT_ALWAYS size_t device_encoder_quick_of(struct mt_device_work *w, const 
     return i;
 }
 
-static __attribute__((target("avx2"))) size_t device_encoder_wide(struct mt_device_work *w,
-                                                                  const struct mt_access_run *runs, size_t count)
+/* The same; on an old processor one by one, where these are for all runs. */
+static inline size_t device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *runs,
+                                          size_t count)
 {
-    return device_encoder_quick_of(w, runs, count);
-}
-
-static size_t device_encoder_narrow(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
-{
-    return device_encoder_quick_of(w, runs, count);
-}
-
-static size_t device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
-{
-    return __builtin_cpu_supports("avx2") ? device_encoder_wide(w, runs, count)
-                                          : device_encoder_narrow(w, runs, count);
+    if (__builtin_expect(__builtin_cpu_supports("avx2") != 0, 1))
+        return device_encoder_wide(w, runs, count);
+    w->context = context_of(w, runs);
+    return 0;
 }
 
 /* ---- all runs ---- */
@@ -640,14 +660,44 @@ static int encode_rows(struct mt_device_work *w, const struct mt_access_run *fro
     return device_encoder_quick(w, &r, 1) ? 0 : device_encoder_other(w, &r);
 }
 
-int mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
+/* ---- what there is no code for ---- */
+
+const char mt_device_bad[] =
+    "a run without accesses, or with another number of lanes than its mask, or of no known type";
+
+/* Has the mask, which is not 0, as many lanes? */
+static int device_encoder_counts(const struct mt_access_run *r)
 {
-    for (size_t i = 0; i < count && (i += device_encoder_quick(w, &runs[i], count - i)) < count; i++) {
-        const struct mt_access_run *r = &runs[i];
-        if ((r->row         ? encode_rows(w, r)
-             : r->addresses ? encode_addresses(w, r)
-                            : device_encoder_other(w, r)) != 0)
-            return -1;
-    }
-    return 0;
+    uint32_t m = r->mask;
+    m -= m >> 1 & 0x55555555; /* not every x86-64 counts bits in one instruction */
+    m = (m & 0x33333333) + (m >> 2 & 0x33333333);
+    return ((m + (m >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24 == r->count;
+}
+
+int mt_device_good(const struct mt_access_run *r)
+{
+    if (!(r->meta & ((1u << 28) - 1)) || !mt_rec_known(r->meta >> 28))
+        return 0;
+    if (__builtin_expect(r->mask == UINT32_MAX, 1))
+        return r->count == MT_MTC_MAX_LANES;
+    return r->count && (!r->mask || device_encoder_counts(r)) && (!r->row || r->count <= MT_RUN_ROWS);
+}
+
+/* A run that is not as foreseen. NULL, or why not. */
+static const char *encode_other(struct mt_device_work *w, const struct mt_access_run *r)
+{
+    if (!mt_device_good(r))
+        return mt_device_bad;
+    int failed = r->row         ? encode_rows(w, r)
+                 : r->addresses ? encode_addresses(w, r)
+                                : device_encoder_other(w, r);
+    return failed ? mt_device_no_memory : NULL;
+}
+
+const char *mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
+{
+    const char *why = NULL;
+    for (size_t i = 0; !why && i < count && (i += device_encoder_quick(w, &runs[i], count - i)) < count; i++)
+        why = encode_other(w, &runs[i]);
+    return why;
 }

@@ -66,12 +66,15 @@ struct mt_device_work {
     uint32_t newest_site; /* of the slot made last */
     unsigned token;       /* what is known of the next run's */
 };
-/* Puts the runs into the columns, which have room. 0, or -1 without memory. */
-int mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count);
+/* Can the run be encoded? */
+int mt_device_good(const struct mt_access_run *r);
+extern const char mt_device_bad[], mt_device_no_memory[]; /* why not */
+/* Puts the runs into the columns, which have room. NULL, or one of these. */
+const char *mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count);
 
 struct mt_mtc_device_encoder {
     struct mt_device_work begin, at; /* the columns: where they begin, how far they are */
-    uint64_t pieces, gathers, accesses, room_pieces, room_gathers;
+    uint64_t pieces, accesses, room; /* room: pieces that there is room for, as many gathers unless said */
     uint32_t epoch; /* number of the chunk */
     struct mt_context *contexts;
     struct mt_table_slot *slots; /* [0] stands for "before the first run" */
@@ -94,6 +97,16 @@ void mt_tables_free(struct mt_mtc_device_encoder *e);
 /* The number of the run's context; *is_new is set when there was none, and the tables may have moved then.
  * MT_NONE: no memory for it. */
 uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, int *is_new);
+/* Is a warp of a CTA after all that there are, as launches run them? Then it is new, and has to be added. */
+static inline int mt_context_ahead(struct mt_mtc_device_encoder *e, uint64_t at, uint32_t warp)
+{
+    uint64_t cta = (at & 0xffff) << 48 | (at >> 16 & 0xffff) << 32 | at >> 32;
+    if (e->ncontexts && (cta < e->top || (cta == e->top && warp <= e->top_warp)))
+        return 0;
+    e->top = cta;
+    e->top_warp = warp;
+    return 1;
+}
 /* The first slot of this site and meta, or MT_NONE. */
 uint32_t mt_slot_find(const struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta);
 uint32_t mt_slot_add(struct mt_mtc_device_encoder *e, uint32_t site, uint32_t meta);
