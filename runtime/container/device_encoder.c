@@ -444,13 +444,15 @@ _Static_assert(sizeof(struct mt_access_run) == sizeof(mt_half_run[2]) &&
 
 #define ENCODER_WIDE __attribute__((target("avx2")))
 
+/* Of a run's second half: what is behind the row is nothing. */
+static const mt_half_run encoder_real = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT32_MAX};
+
 /* What is otherwise than foreseen, in context x. */
 static inline ENCODER_WIDE mt_half_run device_encoder_odd(const struct mt_access_run *r, const mt_half_run *like,
                                                           const mt_half_run *x)
 {
-    static const mt_half_run real = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT32_MAX};
     const mt_half_run *half = (const void *)r;
-    return (half[0] ^ like[0] ^ x[0]) | ((half[1] & real) ^ like[1] ^ x[1]);
+    return (half[0] ^ like[0] ^ x[0]) | ((half[1] & encoder_real) ^ like[1] ^ x[1]);
 }
 
 static inline ENCODER_WIDE int device_encoder_is_zero(mt_half_run h)
@@ -458,7 +460,7 @@ static inline ENCODER_WIDE int device_encoder_is_zero(mt_half_run h)
     return _mm256_testz_si256((__m256i)h, (__m256i)h);
 }
 
-enum { LAP = 8, STEADY = 16 }; /* slots of a lap, at most; runs until one is looked for */
+enum { LAP = 8, STEADY = 2 * LAP }; /* slots of a lap, at most; runs until one is looked for */
 
 /* Slots that come one after the other, again and again. */
 struct lap {
@@ -467,10 +469,10 @@ struct lap {
     struct mt_own *own[LAP];
 };
 
-/* Does `s`, the slot of the run before, end a lap in which each slot's runs in context c are as far apart as
- * its stride? */
+/* Do the runs before `end`, the last one of slot `s`, make a lap in which each slot's runs in context c are as far
+ * apart as its stride? */
 static int device_encoder_lap(const struct mt_mtc_device_encoder *e, struct lap *l, struct mt_table_slot *s,
-                              uint32_t c)
+                              uint32_t c, const struct mt_access_run *end)
 {
     struct mt_table_slot *now = s;
     l->n = 0;
@@ -487,26 +489,31 @@ static int device_encoder_lap(const struct mt_mtc_device_encoder *e, struct lap 
         l->slot[l->n] = now;
         l->own[l->n++] = o;
     } while (now != s);
+    for (uint32_t i = 0; i < l->n; i++) {
+        const struct mt_access_run *r = &end[(int)i - (int)l->n];
+        if (!is_slot(e, (uint32_t)(l->slot[i] - e->slots), r) || r->base != l->slot[i]->last)
+            return 0; /* the way into it */
+    }
     return !e->nvisits;
 }
 
-/* How many whole laps of `l` are here, all as foreseen? */
-static inline ENCODER_WIDE size_t device_encoder_laps(const struct lap *l, const struct mt_access_run *runs, size_t count,
-                                            const mt_half_run *x)
+/* How many whole laps of `l` are here? The one before them is before `runs`: each is as far from that as
+ * foreseen, and else the same. */
+static inline ENCODER_WIDE size_t device_encoder_laps(const struct lap *l, const struct mt_access_run *runs,
+                                                      size_t count)
 {
-    mt_half_run like[LAP][2], by[LAP];
+    const mt_half_run *now = (const void *)runs, *was = now - 2 * (size_t)l->n;
+    mt_half_run by[LAP];
     size_t laps = 0;
-    for (uint32_t i = 0; i < l->n; i++) {
-        memcpy(like[i], l->slot[i]->like, sizeof like[i]);
+    for (uint32_t i = 0; i < l->n; i++)
         by[i] = (mt_half_run){l->slot[i]->stride};
-    }
-    for (; count >= l->n; count -= l->n, runs += l->n, laps++) {
-        mt_half_run odd = {0};
-        for (uint32_t i = 0; i < l->n; i++) {
-            odd |= device_encoder_odd(&runs[i], like[i], x);
-            like[i][0] += by[i];
+    for (; count >= l->n; count -= l->n, laps++) {
+        mt_half_run odd = {0}, rest = {0};
+        for (uint32_t i = 0; i < l->n; i++, now += 2, was += 2) {
+            odd |= (now[0] - was[0]) ^ by[i];
+            rest |= now[1] ^ was[1];
         }
-        if (!device_encoder_is_zero(odd))
+        if (!device_encoder_is_zero(odd | (rest & encoder_real)))
             break;
     }
     return laps;
@@ -515,7 +522,8 @@ static inline ENCODER_WIDE size_t device_encoder_laps(const struct lap *l, const
 /* What so many laps change: the same as each of their runs by itself. */
 static void device_encoder_go_on(const struct lap *l, size_t laps)
 {
-    uint64_t before = l->slot[l->n - 1]->last + (laps - 1) * l->slot[l->n - 1]->stride;
+    const struct mt_table_slot *end = l->slot[l->n - 1];
+    uint64_t before = end->last + (laps - 1) * end->stride;
     for (uint32_t i = 0; i < l->n; i++) {
         struct mt_table_slot *s = l->slot[i];
         uint64_t far = laps * s->stride;
@@ -527,54 +535,81 @@ static void device_encoder_go_on(const struct lap *l, size_t laps)
     }
 }
 
+/* Runs after one of slot `s`, which STEADY others lie before; how many of them go on in laps. */
+static __attribute__((noinline)) ENCODER_WIDE size_t
+device_encoder_go_round(struct mt_device_work *w, struct mt_table_slot *s, uint32_t c,
+                        const struct mt_access_run *runs, size_t count)
+{
+    struct lap l;
+    size_t laps = device_encoder_lap(w->e, &l, s, c, runs) ? device_encoder_laps(&l, runs, count) : 0;
+    if (!laps)
+        return 0;
+    device_encoder_go_on(&l, laps);
+    return laps * l.n;
+}
+
 /* Such runs of context c, each of the slot that came after the warp's last one the last time: how many of
  * them are here. Each instruction counts. */
-static inline ENCODER_WIDE size_t device_encoder_foreseen_runs(struct mt_device_work *w, const struct mt_access_run *runs,
-                                                     size_t count, uint32_t c)
+static inline __attribute__((always_inline)) ENCODER_WIDE size_t device_encoder_foreseen(
+    struct mt_device_work *w, const struct mt_access_run *runs, size_t count, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
     struct mt_context *x = &e->contexts[c];
     struct mt_table_slot *s = &e->slots[x->slot], *now;
     const mt_half_run of[2] = {{0, 0, 0, x->cta}, {x->smid | (uint64_t)x->warp << 32}};
+    unsigned char *tokens = w->tokens;
     uint64_t before = x->address;
     uint32_t fresh = w->fresh, slot;
     size_t i = 0, steady = 0;
     for (; i < count && (slot = s->next) != MT_NONE; i++, s = now) {
         now = &e->slots[slot];
-        mt_half_run odd = device_encoder_odd(&runs[i], now->like, of);
-        if (!device_encoder_is_zero(odd)) 
+        if (!device_encoder_is_zero(device_encoder_odd(&runs[i], now->like, of)))
             break;
         uint64_t base = runs[i].base;
         if (fresh == c && now->visited != c)
             own_later(e, c, slot, base);
         else
-            steady += device_encoder_again(e, now, c, slot, base);
+            steady += (unsigned)device_encoder_again(e, now, c, slot, base);
         now->visited = c;
         now->difference = now->stride;
         now->offset = base - before;
         now->last = before = base;
-        now->like[0][W_BASE] = base + now->stride;
-        w->tokens[i] = 0;
+        now->like[0] += (mt_half_run){now->stride}; /* all of it: it is read at once soon */
+        tokens[i] = 0;
         if (__builtin_expect(steady == STEADY, 0)) {
-            struct lap l;
-            size_t laps = device_encoder_lap(e, &l, now, c) ? device_encoder_laps(&l, &runs[i + 1], count - i - 1, of) : 0;
-            if (laps) {
-                device_encoder_go_on(&l, laps);
-                memset(w->tokens + i + 1, 0, laps * l.n);
-                i += laps * l.n;
-                before = now->last;
-            }
+            size_t n = device_encoder_go_round(w, now, c, &runs[i + 1], count - i - 1);
+            memset(tokens + i + 1, 0, n);
+            i += n;
+            before = now->last;
             steady = 0;
         }
     }
     if (i) {
-        *w->tokens = (unsigned char)w->token;
+        *tokens = (unsigned char)w->token;
         w->token = 0;
-        w->tokens += i;
+        w->tokens = tokens + i;
         x->address = before;
         x->slot = (uint32_t)(s - e->slots);
     }
     return i;
+}
+
+/* The next run of w->context, when it is as foreseen but for its address. */
+static __attribute__((noinline)) ENCODER_WIDE int device_encoder_elsewhere(struct mt_device_work *w,
+                                                                           const struct mt_access_run *r)
+{
+    static const mt_half_run rest = {0, UINT64_MAX, UINT64_MAX, 0};
+    const struct mt_mtc_device_encoder *e = w->e;
+    uint32_t slot = e->slots[e->contexts[w->context].slot].next;
+    const mt_half_run *half = (const void *)r, *like;
+    mt_half_run what = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    if (slot == MT_NONE)
+        return 0;
+    like = e->slots[slot].like;
+    if (!device_encoder_is_zero(((half[0] ^ like[0]) & rest) | (((half[1] & encoder_real) ^ like[1]) & what)))
+        return 0;
+    device_encoder_base(w, r, w->context, slot);
+    return 1;
 }
 
 /* All runs up to the first one that is not so; its context is then w->context (MT_NONE: no memory). */
@@ -584,8 +619,10 @@ static ENCODER_WIDE size_t device_encoder_wide(struct mt_device_work *w, const s
     size_t i = 0, n;
     do {
         w->context = context_of(w, &runs[i]);
-        n = w->context == MT_NONE ? 0 : device_encoder_foreseen_runs(w, &runs[i], count - i, w->context);
+        n = w->context == MT_NONE ? 0 : device_encoder_foreseen(w, &runs[i], count - i, w->context);
         i += n;
+        if (i < count && w->context != MT_NONE && is_context(&w->e->contexts[w->context], &runs[i]))
+            i += n = (size_t)device_encoder_elsewhere(w, &runs[i]);
     } while (n && i < count);
     return i;
 }
