@@ -7,21 +7,14 @@
 #include <string.h>
 
 
-/* Numbers as multiples of 1 << shift above the anchor, `width` (0 to 56, or 64) bits each, and up to 8 bytes
- * that are not meant. Returns what is after. */
-static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor,
-                               unsigned shift, unsigned width)
+/* Numbers of `width` (0 to 56) bits each, one behind the other, and up to 8 bytes that are not meant. Returns what
+ * is after. */
+static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n, unsigned width)
 {
     uint64_t bits = 0;
     unsigned have = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t v = (a[i] - anchor) >> shift;
-        if (width == 64) {
-            memcpy(out, &v, sizeof v);
-            out += sizeof v;
-            continue;
-        }
-        bits |= v << have; /* have < 8 and width <= 56 */
+        bits |= a[i] << have; /* have < 8 */
         have += width;
         memcpy(out, &bits, sizeof bits);
         out += have / 8;
@@ -29,6 +22,24 @@ static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n
         have %= 8;
     }
     return out + (have != 0);
+}
+
+/* The same of numbers as multiples of 1 << shift above the anchor; they may be 64 bits wide, too. Neighbours are
+ * made one as long as that goes: each number has to wait for the one before. */
+static unsigned char *bits_put_above(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor,
+                                     unsigned shift, unsigned width)
+{
+    uint64_t v[MT_MTC_MAX_LANES];
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = (a[i] - anchor) >> shift;
+    if (width == 64) {
+        memcpy(out, v, n * sizeof *v);
+        return out + n * sizeof *v;
+    }
+    for (; width <= 28 && n % 2 == 0 && n; n /= 2, width *= 2)
+        for (uint32_t i = 0; i < n / 2; i++)
+            v[i] = v[2 * i] | v[2 * i + 1] << width;
+    return bits_put(out, v, n, width);
 }
 
 static void own_later(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s, uint64_t address)
@@ -340,7 +351,7 @@ device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const s
         if (!r->mask)
             w->lanes = mt_leb(w->lanes, r->count);
     }
-    w->lanes = bits_put(w->lanes, r->addresses, r->count, s->low, shift, width);
+    w->lanes = bits_put_above(w->lanes, r->addresses, r->count, s->low, shift, width);
     h->irregular = 1;
     h->mask = r->mask;
     h->count = r->count;
@@ -466,7 +477,8 @@ enum { LAP = 8, STEADY = 2 * LAP }; /* slots of a lap, at most; runs until one i
 struct lap {
     uint32_t n;
     struct mt_table_slot *slot[LAP];
-    struct mt_own *own[LAP];
+    uint32_t number[LAP];
+    struct mt_own *own[LAP]; /* of context */
 };
 
 /* Do the runs before `end`, the last one of slot `s`, make a lap in which each slot's runs in context c are as far
@@ -531,7 +543,7 @@ static void device_encoder_go_on(const struct lap *l, size_t laps)
         s->last += far;
         s->difference = s->stride;
         s->offset = s->last - before;
-        before = l->own[i]->address = s->last;
+        before = s->last;
     }
 }
 
@@ -545,6 +557,8 @@ device_encoder_go_round(struct mt_device_work *w, struct mt_table_slot *s, uint3
     if (!laps)
         return 0;
     device_encoder_go_on(&l, laps);
+    for (uint32_t i = 0; i < l.n; i++)
+        l.own[i]->address = l.slot[i]->last;
     return laps * l.n;
 }
 
@@ -594,6 +608,115 @@ static inline __attribute__((always_inline)) ENCODER_WIDE size_t device_encoder_
     return i;
 }
 
+/* ---- warp after warp ---- */
+
+/* Is the context made last the latest of all, so that the next warp is new? */
+static int device_encoder_at_top(const struct mt_mtc_device_encoder *e, uint32_t c)
+{
+    const struct mt_context *x = &e->contexts[c];
+    return c + 1 == e->ncontexts && e->top == mt_context_order(x->cta) && e->top_warp == x->warp;
+}
+
+/* Are the l->n runs before `end` all that context c had, each of another slot, from the first one on? */
+static int device_encoder_whole(struct mt_mtc_device_encoder *e, struct lap *l, uint32_t c,
+                                const struct mt_access_run *end)
+{
+    struct mt_table_slot *s = e->slots;
+    for (uint32_t i = 0; i < l->n; i++) {
+        const struct mt_access_run *r = &end[(int)i - (int)l->n];
+        if (!is_slot(e, s->next, r))
+            return 0;
+        l->slot[i] = s = &e->slots[s->next];
+        if (s->visited != c || s->last != r->base)
+            return 0;
+        for (uint32_t k = 0; k < i; k++)
+            if (l->slot[k] == s)
+                return 0;
+    }
+    return 1;
+}
+
+/* What the lap of a new warp puts into the columns and tables. */
+static inline void device_encoder_warp(struct mt_device_work *w, const struct lap *l,
+                                       const struct mt_access_run *r, uint32_t beside)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    uint32_t c = e->ncontexts++;
+    struct mt_visit *v = e->visits + e->nvisits;
+    unsigned char *tokens = w->tokens;
+    *w->contexts++ = (unsigned char)beside;
+    e->contexts[c - 1].successor = c;
+    e->contexts[c] = (struct mt_context){.cta = r->cta,
+                                         .warp = r->warp,
+                                         .smid = r->smid,
+                                         .successor = MT_NONE,
+                                         .slot = l->number[l->n - 1],
+                                         .address = r[l->n - 1].base};
+    for (uint32_t i = 0; i < l->n; i++) {
+        v[i] = (struct mt_visit){c, l->number[i], r[i].base};
+        tokens[i] = 0;
+    }
+    tokens[0] = 3;
+    w->tokens += l->n;
+    e->nvisits += l->n;
+}
+
+/* How many warps after the one that had the l->n runs before `runs` do the same, each a stride further? */
+static inline ENCODER_WIDE size_t device_encoder_warps(struct mt_device_work *w, const struct lap *l,
+                                                       const struct mt_access_run *runs, size_t count)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    const struct mt_access_run *r = runs;
+    mt_half_run by[LAP];
+    size_t most = (MT_VISITS - e->nvisits) / l->n, warps = 0;
+    most = most < count / l->n ? most : count / l->n;
+    most = most < e->context_room - e->ncontexts ? most : e->context_room - e->ncontexts;
+    for (uint32_t i = 0; i < l->n; i++)
+        by[i] = (mt_half_run){l->slot[i]->stride};
+    for (; warps < most; warps++, r += l->n) {
+        const mt_half_run *now = (const void *)r, *was = now - 2 * (size_t)l->n;
+        uint64_t cta = r->cta - r[-1].cta;
+        uint32_t warp = r->warp - r[-1].warp;
+        if (cta ? cta != UINT64_C(1) << 32 || r->warp || !(r->cta >> 32) : warp != 1)
+            break;
+        mt_half_run odd = {0}, rest = {0};
+        const mt_half_run of[2] = {{0, 0, 0, cta}, {(uint64_t)warp << 32}};
+        for (uint32_t i = 0; i < l->n; i++, now += 2, was += 2) {
+            odd |= (now[0] - was[0]) ^ (by[i] | of[0]);
+            rest |= (now[1] - was[1]) ^ of[1];
+        }
+        if (!device_encoder_is_zero(odd | (rest & encoder_real)))
+            break;
+        device_encoder_warp(w, l, r, cta != 0);
+    }
+    return warps;
+}
+
+/* Runs of warps that do what context c did in the `n` runs before them; how many of them are here. */
+static __attribute__((noinline)) ENCODER_WIDE size_t device_encoder_further(struct mt_device_work *w, uint32_t n,
+                                                                            uint32_t c,
+                                                                            const struct mt_access_run *runs,
+                                                                            size_t count)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    struct lap l = {.n = n};
+    if (runs->warp == MT_RUN_NO_WARP || !device_encoder_at_top(e, c) || !device_encoder_whole(e, &l, c, runs))
+        return 0;
+    for (uint32_t i = 0; i < n; i++)
+        l.number[i] = (uint32_t)(l.slot[i] - e->slots);
+    size_t warps = device_encoder_warps(w, &l, runs, count);
+    if (!warps)
+        return 0;
+    const struct mt_context *x = &e->contexts[e->ncontexts - 1];
+    device_encoder_go_on(&l, warps);
+    for (uint32_t i = 0; i < n; i++)
+        l.slot[i]->visited = e->ncontexts - 1;
+    e->top = mt_context_order(x->cta);
+    e->top_warp = x->warp;
+    w->context = w->fresh = e->ncontexts - 1;
+    return warps * n;
+}
+
 /* The next run of w->context, when it is as foreseen but for its address. */
 static __attribute__((noinline)) ENCODER_WIDE int device_encoder_elsewhere(struct mt_device_work *w,
                                                                            const struct mt_access_run *r)
@@ -618,11 +741,16 @@ static ENCODER_WIDE size_t device_encoder_wide(struct mt_device_work *w, const s
 {
     size_t i = 0, n;
     do {
+        uint32_t was = w->context;
         w->context = context_of(w, &runs[i]);
         n = w->context == MT_NONE ? 0 : device_encoder_foreseen(w, &runs[i], count - i, w->context);
         i += n;
-        if (i < count && w->context != MT_NONE && is_context(&w->e->contexts[w->context], &runs[i]))
+        if (i == count || w->context == MT_NONE)
+            break;
+        if (is_context(&w->e->contexts[w->context], &runs[i]))
             i += n = (size_t)device_encoder_elsewhere(w, &runs[i]);
+        else if (n && n <= LAP && w->fresh == w->context && w->context != was)
+            i += device_encoder_further(w, (uint32_t)n, w->context, &runs[i], count - i);
     } while (n && i < count);
     return i;
 }
@@ -631,7 +759,8 @@ static ENCODER_WIDE size_t device_encoder_wide(struct mt_device_work *w, const s
 static inline size_t device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *runs,
                                           size_t count)
 {
-    if (__builtin_expect(__builtin_cpu_supports("avx2") != 0, 1))
+    int apart = !runs->row && runs->addresses; /* never foreseen */
+    if (!apart && __builtin_expect(__builtin_cpu_supports("avx2") != 0, 1))
         return device_encoder_wide(w, runs, count);
     w->context = context_of(w, runs);
     return 0;
@@ -680,7 +809,7 @@ static int encode_addresses(struct mt_device_work *w, const struct mt_access_run
         r.addresses = from->addresses + (from->count - left);
         r.count = left < MT_MTC_MAX_LANES ? left : MT_MTC_MAX_LANES;
         device_encoder_straighten(&r);
-        if (!device_encoder_quick(w, &r, 1) && device_encoder_other(w, &r) != 0)
+        if ((r.addresses || !device_encoder_quick(w, &r, 1)) && device_encoder_other(w, &r) != 0)
             return -1;
     }
     return 0;

@@ -26,7 +26,7 @@ struct mt_shape { /* lanes of a run */
 /* A run as words: two halves that are compared at once. */
 typedef uint64_t mt_half_run __attribute__((vector_size(32), may_alias, aligned(8)));
 
-struct mt_table_slot { /* a site with a type and a size */
+struct mt_table_slot { /* a site with a type and a size; what is compared lies in one line of the cache */
     /* The run before, at the address that its stride foresees: base is last + stride; cta, smid and warp are
      * 0. The last word's high half is 0, or 1: no run is like it. */
     mt_half_run like[2];
@@ -38,7 +38,7 @@ struct mt_table_slot { /* a site with a type and a size */
     uint32_t others; /* runs without site: a further slot of the same meta, or MT_NONE */
     uint64_t low;
     struct mt_shape shape[2]; /* [now]: the current one */
-};
+} __attribute__((aligned(64)));
 
 /* Cells of a hash table: index + 1 and the number of the chunk that filled it. */
 struct mt_index {
@@ -97,10 +97,15 @@ void mt_tables_free(struct mt_mtc_device_encoder *e);
 /* The number of the run's context; *is_new is set when there was none, and the tables may have moved then.
  * MT_NONE: no memory for it. */
 uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, int *is_new);
+/* A CTA's place in the order of launches. */
+static inline uint64_t mt_context_order(uint64_t cta)
+{
+    return (cta & 0xffff) << 48 | (cta >> 16 & 0xffff) << 32 | cta >> 32;
+}
 /* Is a warp of a CTA after all that there are, as launches run them? Then it is new, and has to be added. */
 static inline int mt_context_ahead(struct mt_mtc_device_encoder *e, uint64_t at, uint32_t warp)
 {
-    uint64_t cta = (at & 0xffff) << 48 | (at >> 16 & 0xffff) << 32 | at >> 32;
+    uint64_t cta = mt_context_order(at);
     if (e->ncontexts && (cta < e->top || (cta == e->top && warp <= e->top_warp)))
         return 0;
     e->top = cta;
