@@ -26,8 +26,8 @@ void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e)
     mt_pages_free(e, sizeof *e);
 }
 
-/* Accesses of the runs if each of them is one piece; then the encoder finds out what is wrong with one. 0: not
- * so. */
+/* Accesses of the runs if each of them is one piece; then the encoder finds out what is wrong with one. 0:
+ * not so. */
 static uint64_t device_chunk_accesses(const struct mt_access_run *runs, size_t count)
 {
     uint64_t sum = 0;

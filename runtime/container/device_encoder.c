@@ -6,9 +6,8 @@
 #include <stddef.h>
 #include <string.h>
 
-
-/* Numbers of `width` (0 to 56) bits each, one behind the other, and up to 8 bytes that are not meant. Returns what
- * is after. */
+/* Numbers of `width` (0 to 56) bits each, one behind the other, and up to 8 bytes that are not meant. Returns
+ * what is after. */
 static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n, unsigned width)
 {
     uint64_t bits = 0;
@@ -24,8 +23,8 @@ static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n
     return out + (have != 0);
 }
 
-/* The same of numbers as multiples of 1 << shift above the anchor; they may be 64 bits wide, too. Neighbours are
- * made one as long as that goes: each number has to wait for the one before. */
+/* The same of numbers as multiples of 1 << shift above the anchor; they may be 64 bits wide, too. Neighbours
+ * are made one as long as that goes: each number has to wait for the one before. */
 static unsigned char *bits_put_above(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor,
                                      unsigned shift, unsigned width)
 {
@@ -84,7 +83,8 @@ static int is_context(const struct mt_context *c, const struct mt_access_run *r)
     return c->cta == r->cta && c->warp == r->warp && c->smid == r->smid;
 }
 
-/* Most new ones: the warp after the one made last, in its CTA or the first one beside. MT_NONE: another one. */
+/* Most new ones: the warp after the one made last, in its CTA or the first one beside. MT_NONE: another one.
+ */
 static inline uint32_t context_beside(struct mt_device_work *w, const struct mt_access_run *r)
 {
     struct mt_mtc_device_encoder *e = w->e;
@@ -95,11 +95,8 @@ static inline uint32_t context_beside(struct mt_device_work *w, const struct mt_
         r->warp != (by ? 0 : b->warp + 1) || (by && by != UINT64_C(1) << 32) ||
         !mt_context_ahead(e, r->cta, r->warp))
         return MT_NONE;
-    e->contexts[now] = (struct mt_context){.cta = r->cta,
-                                           .warp = r->warp,
-                                           .smid = r->smid,
-                                           .successor = MT_NONE,
-                                           .address = b->address};
+    e->contexts[now] = (struct mt_context){
+        .cta = r->cta, .warp = r->warp, .smid = r->smid, .successor = MT_NONE, .address = b->address};
     e->ncontexts++;
     *w->contexts++ = by != 0;
     w->token |= 3;
@@ -377,7 +374,8 @@ static inline void device_encoder_note(struct mt_table_slot *s, struct mt_contex
     x->address = base;
 }
 
-/* What a further run of the slot in context c changes. Is it as far from the one before as that from its own? */
+/* What a further run of the slot in context c changes. Is it as far from the one before as that from its own?
+ */
 static inline int device_encoder_again(struct mt_mtc_device_encoder *e, struct mt_table_slot *s, uint32_t c,
                                        uint32_t slot, uint64_t base)
 {
@@ -459,8 +457,8 @@ _Static_assert(sizeof(struct mt_access_run) == sizeof(mt_half_run[2]) &&
 static const mt_half_run encoder_real = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT32_MAX};
 
 /* What is otherwise than foreseen, in context x. */
-static inline ENCODER_WIDE mt_half_run device_encoder_odd(const struct mt_access_run *r, const mt_half_run *like,
-                                                          const mt_half_run *x)
+static inline ENCODER_WIDE mt_half_run device_encoder_odd(const struct mt_access_run *r,
+                                                          const mt_half_run *like, const mt_half_run *x)
 {
     const mt_half_run *half = (const void *)r;
     return (half[0] ^ like[0] ^ x[0]) | ((half[1] & encoder_real) ^ like[1] ^ x[1]);
@@ -481,8 +479,8 @@ struct lap {
     struct mt_own *own[LAP]; /* of context */
 };
 
-/* Do the runs before `end`, the last one of slot `s`, make a lap in which each slot's runs in context c are as far
- * apart as its stride? */
+/* Do the runs before `end`, the last one of slot `s`, make a lap in which each slot's runs in context c are
+ * as far apart as its stride? */
 static int device_encoder_lap(const struct mt_mtc_device_encoder *e, struct lap *l, struct mt_table_slot *s,
                               uint32_t c, const struct mt_access_run *end)
 {
@@ -548,9 +546,11 @@ static void device_encoder_go_on(const struct lap *l, size_t laps)
 }
 
 /* Runs after one of slot `s`, which STEADY others lie before; how many of them go on in laps. */
-static __attribute__((noinline)) ENCODER_WIDE size_t
-device_encoder_go_round(struct mt_device_work *w, struct mt_table_slot *s, uint32_t c,
-                        const struct mt_access_run *runs, size_t count)
+static __attribute__((noinline)) ENCODER_WIDE size_t device_encoder_go_round(struct mt_device_work *w,
+                                                                             struct mt_table_slot *s,
+                                                                             uint32_t c,
+                                                                             const struct mt_access_run *runs,
+                                                                             size_t count)
 {
     struct lap l;
     size_t laps = device_encoder_lap(w->e, &l, s, c, runs) ? device_encoder_laps(&l, runs, count) : 0;
@@ -564,8 +564,8 @@ device_encoder_go_round(struct mt_device_work *w, struct mt_table_slot *s, uint3
 
 /* Such runs of context c, each of the slot that came after the warp's last one the last time: how many of
  * them are here. Each instruction counts. */
-static inline __attribute__((always_inline)) ENCODER_WIDE size_t device_encoder_foreseen(
-    struct mt_device_work *w, const struct mt_access_run *runs, size_t count, uint32_t c)
+static inline __attribute__((always_inline)) ENCODER_WIDE size_t
+device_encoder_foreseen(struct mt_device_work *w, const struct mt_access_run *runs, size_t count, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
     struct mt_context *x = &e->contexts[c];
@@ -693,8 +693,8 @@ static inline ENCODER_WIDE size_t device_encoder_warps(struct mt_device_work *w,
 }
 
 /* Runs of warps that do what context c did in the `n` runs before them; how many of them are here. */
-static __attribute__((noinline)) ENCODER_WIDE size_t device_encoder_further(struct mt_device_work *w, uint32_t n,
-                                                                            uint32_t c,
+static __attribute__((noinline)) ENCODER_WIDE size_t device_encoder_further(struct mt_device_work *w,
+                                                                            uint32_t n, uint32_t c,
                                                                             const struct mt_access_run *runs,
                                                                             size_t count)
 {

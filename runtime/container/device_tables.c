@@ -155,7 +155,7 @@ static __attribute__((noinline)) uint32_t device_tables_search(struct mt_mtc_dev
 uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, int *is_new)
 {
     return mt_context_ahead(e, r->cta, r->warp) ? device_tables_add_context(e, r, is_new)
-                                              : device_tables_search(e, r, is_new);
+                                                : device_tables_search(e, r, is_new);
 }
 
 void mt_own_write(struct mt_mtc_device_encoder *e)

@@ -31,7 +31,7 @@ struct mt_table_slot { /* a site with a type and a size; what is compared lies i
      * 0. The last word's high half is 0, or 1: no run is like it. */
     mt_half_run like[2];
     uint64_t last, stride, difference, step, own_difference, offset;
-    uint32_t visited; /* context of the run before, MT_NONE: none yet */
+    uint32_t visited;      /* context of the run before, MT_NONE: none yet */
     uint32_t next, second; /* the two last different successors, latest first; MT_NONE: none */
     uint32_t seen, now;
     uint32_t site, meta;
@@ -75,7 +75,7 @@ const char *mt_device_encode(struct mt_device_work *w, const struct mt_access_ru
 struct mt_mtc_device_encoder {
     struct mt_device_work begin, at; /* the columns: where they begin, how far they are */
     uint64_t pieces, accesses, room; /* room: pieces that there is room for, as many gathers unless said */
-    uint32_t epoch; /* number of the chunk */
+    uint32_t epoch;                  /* number of the chunk */
     struct mt_context *contexts;
     struct mt_table_slot *slots; /* [0] stands for "before the first run" */
     uint32_t ncontexts, nslots;

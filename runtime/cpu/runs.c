@@ -10,12 +10,13 @@
 
 struct mt_access_runs {
     _Alignas(64) struct mt_access_run run[MT_WARPS_RUNS]; /* each in one line of the cache */
-    uint64_t address[MT_WARPS_RUNS * MT_WARP]; /* of runs that are not even */
+    uint64_t address[MT_WARPS_RUNS * MT_WARP];            /* of runs that are not even */
 };
 
 struct mt_access_runs *mt_access_runs_new(void)
 {
-    return aligned_alloc(_Alignof(struct mt_access_runs), sizeof(struct mt_access_runs)); /* most is never touched */
+    return aligned_alloc(_Alignof(struct mt_access_runs),
+                         sizeof(struct mt_access_runs)); /* most is never touched */
 }
 
 /* Under MEMTRACE_CHECK each access asks. */
