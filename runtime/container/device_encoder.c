@@ -539,7 +539,6 @@ static void device_encoder_go_on(const struct lap *l, size_t laps)
         uint64_t far = laps * s->stride;
         s->like[0][W_BASE] += far;
         s->last += far;
-        s->difference = s->stride;
         s->offset = s->last - before;
         before = s->last;
     }
@@ -617,21 +616,17 @@ static int device_encoder_at_top(const struct mt_mtc_device_encoder *e, uint32_t
     return c + 1 == e->ncontexts && e->top == mt_context_order(x->cta) && e->top_warp == x->warp;
 }
 
-/* Are the l->n runs before `end` all that context c had, each of another slot, from the first one on? */
-static int device_encoder_whole(struct mt_mtc_device_encoder *e, struct lap *l, uint32_t c,
-                                const struct mt_access_run *end)
+/* The slots of a warp's first l->n runs, which were foreseen, if each is another one. */
+static int device_encoder_first_lap(struct mt_mtc_device_encoder *e, struct lap *l)
 {
-    struct mt_table_slot *s = e->slots;
+    uint32_t slot = 0;
     for (uint32_t i = 0; i < l->n; i++) {
-        const struct mt_access_run *r = &end[(int)i - (int)l->n];
-        if (!is_slot(e, s->next, r))
-            return 0;
-        l->slot[i] = s = &e->slots[s->next];
-        if (s->visited != c || s->last != r->base)
-            return 0;
+        slot = e->slots[slot].next;
         for (uint32_t k = 0; k < i; k++)
-            if (l->slot[k] == s)
+            if (l->number[k] == slot)
                 return 0;
+        l->number[i] = slot;
+        l->slot[i] = &e->slots[slot];
     }
     return 1;
 }
@@ -692,7 +687,8 @@ static inline ENCODER_WIDE size_t device_encoder_warps(struct mt_device_work *w,
     return warps;
 }
 
-/* Runs of warps that do what context c did in the `n` runs before them; how many of them are here. */
+/* Runs of warps that do what context c, which is new, did in its `n` runs, all foreseen and right before
+ * them: how many of them are here. */
 static __attribute__((noinline)) ENCODER_WIDE size_t device_encoder_further(struct mt_device_work *w,
                                                                             uint32_t n, uint32_t c,
                                                                             const struct mt_access_run *runs,
@@ -700,10 +696,8 @@ static __attribute__((noinline)) ENCODER_WIDE size_t device_encoder_further(stru
 {
     struct mt_mtc_device_encoder *e = w->e;
     struct lap l = {.n = n};
-    if (runs->warp == MT_RUN_NO_WARP || !device_encoder_at_top(e, c) || !device_encoder_whole(e, &l, c, runs))
+    if (runs->warp == MT_RUN_NO_WARP || !device_encoder_at_top(e, c) || !device_encoder_first_lap(e, &l))
         return 0;
-    for (uint32_t i = 0; i < n; i++)
-        l.number[i] = (uint32_t)(l.slot[i] - e->slots);
     size_t warps = device_encoder_warps(w, &l, runs, count);
     if (!warps)
         return 0;

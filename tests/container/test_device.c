@@ -305,15 +305,33 @@ static void nest_loop(const struct nest *k, struct made *m, uint32_t loop)
     }
 }
 
+/* A warp that has been, or a new one, of a CTA before; then the same warp once more. */
+static void nest_back(const struct nest *k, struct made *m)
+{
+    struct made now = *m;
+    m->cta -= (uint64_t)some_draw(3) << 32;
+    m->warp += some_draw(2) * 100;
+    nest_loop(k, m, 0);
+    m->cta = now.cta;
+    m->warp = now.warp;
+    nest_loop(k, m, 0);
+}
+
+/* A CTA after the other, or some of them before their neighbours, or once more with a warp that it had not.
+ */
 static void nest_run(const struct nest *k, struct made *m)
 {
     static const uint32_t first[] = {0, 0, UINT32_MAX - 2};
-    uint32_t warps = 1 + some_draw(9), from = first[some_draw(3)];
+    uint32_t warps = 1 + some_draw(9), from = first[some_draw(3)], turn = some_draw(3) ? 0 : some_draw(16),
+             again = some_draw(3) ? UINT32_MAX : 1 + some_draw(30);
     for (uint32_t c = 0; c < 3000 && m->n < LOOPED; c++) {
-        m->cta = (uint64_t)(c + from) << 32 | (c / 5 & 1) << 16;
+        m->cta = (uint64_t)((c % again ^ turn) + from) << 32 | (c / 5 & 1 & turn) << 16;
         m->smid += !some_draw(k->odd);
-        for (m->warp = !some_draw(k->odd); m->warp < warps; m->warp++)
+        for (m->warp = c < again && again != UINT32_MAX; m->warp < warps; m->warp++) {
             nest_loop(k, m, 0);
+            if (!some_draw(k->odd))
+                nest_back(k, m);
+        }
     }
 }
 
