@@ -91,7 +91,7 @@ static inline uint32_t context_beside(struct mt_device_work *w, const struct mt_
     uint32_t before = w->context, now = e->ncontexts;
     struct mt_context *b = &e->contexts[before];
     uint64_t by = r->cta - b->cta;
-    if (now != before + 1 || now == e->context_room || r->smid != b->smid || b->warp == MT_RUN_NO_WARP ||
+    if (now == e->context_room || r->smid != b->smid || b->warp == MT_RUN_NO_WARP ||
         r->warp != (by ? 0 : b->warp + 1) || (by && by != UINT64_C(1) << 32) ||
         !mt_context_ahead(e, r->cta, r->warp))
         return MT_NONE;

@@ -295,10 +295,12 @@ static void nest_access(const struct nest *k, struct made *m, uint32_t place)
 
 static void nest_loop(const struct nest *k, struct made *m, uint32_t loop)
 {
-    for (m->at[loop] = 0; loop < NEST && m->at[loop] < k->times[loop]; m->at[loop]++) {
+    if (loop == NEST)
+        return;
+    for (m->at[loop] = 0; m->at[loop] < k->times[loop]; m->at[loop]++) {
         for (uint32_t i = 0; i < k->before[loop]; i++)
             nest_access(k, m, 4 * loop + i);
-        if (loop + 1 < k->loops)
+        if (loop + 1 < k->loops && loop + 1 < NEST)
             nest_loop(k, m, loop + 1);
         for (uint32_t i = 0; i < k->after[loop]; i++)
             nest_access(k, m, 4 * loop + i + !some_draw(k->odd));
