@@ -1,8 +1,7 @@
 /* Runs of a kernel launch -> columns of a device chunk: docs/trace-format.md, "Device chunk". */
-#include "container/device_tables.h"
+#include "container/device_halves.h"
 #include "container/leb.h"
 #include "memtrace/record.h"
-#include <immintrin.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -207,11 +206,6 @@ static uint32_t device_encoder_anonymous(struct mt_device_work *w, const struct 
     return nearest < FAR || n >= ANONYMOUS ? best : MT_NONE;
 }
 
-static int is_slot(const struct mt_mtc_device_encoder *e, uint32_t slot, const struct mt_access_run *r)
-{
-    return slot != MT_NONE && e->slots[slot].site == r->site && e->slots[slot].meta == r->meta;
-}
-
 static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
@@ -219,9 +213,9 @@ static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r,
     struct mt_table_slot *l = &e->slots[before];
     if (__builtin_expect(r->site == 0, 0))
         now = device_encoder_anonymous(w, r, c);
-    else if (is_slot(e, l->next, r))
+    else if (mt_is_slot(e, l->next, r))
         return l->next;
-    else if (is_slot(e, l->second, r))
+    else if (mt_is_slot(e, l->second, r))
         now = l->second;
     else
         now = mt_slot_find(e, r->site, r->meta);
@@ -442,128 +436,11 @@ static void device_encoder_base(struct mt_device_work *w, const struct mt_access
 
 /* ---- most runs ---- */
 
-/* The words of a run that say what it is, but for those of its context, which are `x`. */
-enum { W_BASE = 0, W_CTA = 3, W_WARP = 0, WORDS = 4 };
-_Static_assert(sizeof(struct mt_access_run) == sizeof(mt_half_run[2]) &&
-                   offsetof(struct mt_access_run, cta) == W_CTA * 8 &&
-                   offsetof(struct mt_access_run, smid) == (WORDS + W_WARP) * 8 &&
-                   offsetof(struct mt_access_run, warp) == (WORDS + W_WARP) * 8 + 4 &&
-                   offsetof(struct mt_access_run, row) == (2 * WORDS - 1) * 8,
-               "device_encoder_odd compares words");
-
-#define ENCODER_WIDE __attribute__((target("avx2")))
-
-/* Of a run's second half: what is behind the row is nothing. */
-static const mt_half_run encoder_real = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT32_MAX};
-
-/* What is otherwise than foreseen, in context x. */
-static inline ENCODER_WIDE mt_half_run device_encoder_odd(const struct mt_access_run *r,
-                                                          const mt_half_run *like, const mt_half_run *x)
-{
-    const mt_half_run *half = (const void *)r;
-    return (half[0] ^ like[0] ^ x[0]) | ((half[1] & encoder_real) ^ like[1] ^ x[1]);
-}
-
-static inline ENCODER_WIDE int device_encoder_is_zero(mt_half_run h)
-{
-    return _mm256_testz_si256((__m256i)h, (__m256i)h);
-}
-
-enum { LAP = 8, STEADY = 2 * LAP }; /* slots of a lap, at most; runs until one is looked for */
-
-/* Slots that come one after the other, again and again. */
-struct lap {
-    uint32_t n;
-    struct mt_table_slot *slot[LAP];
-    uint32_t number[LAP];
-    struct mt_own *own[LAP]; /* of context */
-};
-
-/* Do the runs before `end`, the last one of slot `s`, make a lap in which each slot's runs in context c are
- * as far apart as its stride? */
-static int device_encoder_lap(const struct mt_mtc_device_encoder *e, struct lap *l, struct mt_table_slot *s,
-                              uint32_t c, const struct mt_access_run *end)
-{
-    struct mt_table_slot *now = s;
-    l->n = 0;
-    do {
-        uint32_t slot = now->next;
-        uint64_t who;
-        if (l->n == LAP || slot == MT_NONE)
-            return 0;
-        now = &e->slots[slot];
-        struct mt_own *o = mt_own_place(e, c, slot, &who);
-        if (now->visited != c || o->who != who || o->address != now->last || now->step != now->stride ||
-            now->own_difference != now->stride)
-            return 0;
-        l->slot[l->n] = now;
-        l->own[l->n++] = o;
-    } while (now != s);
-    for (uint32_t i = 0; i < l->n; i++) {
-        const struct mt_access_run *r = &end[(int)i - (int)l->n];
-        if (!is_slot(e, (uint32_t)(l->slot[i] - e->slots), r) || r->base != l->slot[i]->last)
-            return 0; /* the way into it */
-    }
-    return !e->nvisits;
-}
-
-/* How many whole laps of `l` are here? The one before them is before `runs`: each is as far from that as
- * foreseen, and else the same. */
-static inline ENCODER_WIDE size_t device_encoder_laps(const struct lap *l, const struct mt_access_run *runs,
-                                                      size_t count)
-{
-    const mt_half_run *now = (const void *)runs, *was = now - 2 * (size_t)l->n;
-    mt_half_run by[LAP];
-    size_t laps = 0;
-    for (uint32_t i = 0; i < l->n; i++)
-        by[i] = (mt_half_run){l->slot[i]->stride};
-    for (; count >= l->n; count -= l->n, laps++) {
-        mt_half_run odd = {0}, rest = {0};
-        for (uint32_t i = 0; i < l->n; i++, now += 2, was += 2) {
-            odd |= (now[0] - was[0]) ^ by[i];
-            rest |= now[1] ^ was[1];
-        }
-        if (!device_encoder_is_zero(odd | (rest & encoder_real)))
-            break;
-    }
-    return laps;
-}
-
-/* What so many laps change: the same as each of their runs by itself. */
-static void device_encoder_go_on(const struct lap *l, size_t laps)
-{
-    const struct mt_table_slot *end = l->slot[l->n - 1];
-    uint64_t before = end->last + (laps - 1) * end->stride;
-    for (uint32_t i = 0; i < l->n; i++) {
-        struct mt_table_slot *s = l->slot[i];
-        uint64_t far = laps * s->stride;
-        s->like[0][W_BASE] += far;
-        s->last += far;
-        s->offset = s->last - before;
-        before = s->last;
-    }
-}
-
-/* Runs after one of slot `s`, which STEADY others lie before; how many of them go on in laps. */
-static __attribute__((noinline)) ENCODER_WIDE size_t device_encoder_go_round(struct mt_device_work *w,
-                                                                             struct mt_table_slot *s,
-                                                                             uint32_t c,
-                                                                             const struct mt_access_run *runs,
-                                                                             size_t count)
-{
-    struct lap l;
-    size_t laps = device_encoder_lap(w->e, &l, s, c, runs) ? device_encoder_laps(&l, runs, count) : 0;
-    if (!laps)
-        return 0;
-    device_encoder_go_on(&l, laps);
-    for (uint32_t i = 0; i < l.n; i++)
-        l.own[i]->address = l.slot[i]->last;
-    return laps * l.n;
-}
+enum { STEADY = 2 * MT_LAP }; /* runs until laps are looked for */
 
 /* Such runs of context c, each of the slot that came after the warp's last one the last time: how many of
  * them are here. Each instruction counts. */
-static inline __attribute__((always_inline)) ENCODER_WIDE size_t
+static inline __attribute__((always_inline)) MT_WIDE size_t
 device_encoder_foreseen(struct mt_device_work *w, const struct mt_access_run *runs, size_t count, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
@@ -576,7 +453,7 @@ device_encoder_foreseen(struct mt_device_work *w, const struct mt_access_run *ru
     size_t i = 0, steady = 0;
     for (; i < count && (slot = s->next) != MT_NONE; i++, s = now) {
         now = &e->slots[slot];
-        if (!device_encoder_is_zero(device_encoder_odd(&runs[i], now->like, of)))
+        if (!mt_half_is_zero(mt_run_odd(&runs[i], now->like, of)))
             break;
         uint64_t base = runs[i].base;
         if (fresh == c && now->visited != c)
@@ -590,7 +467,7 @@ device_encoder_foreseen(struct mt_device_work *w, const struct mt_access_run *ru
         now->like[0] += (mt_half_run){now->stride}; /* all of it: it is read at once soon */
         tokens[i] = 0;
         if (__builtin_expect(steady == STEADY, 0)) {
-            size_t n = device_encoder_go_round(w, now, c, &runs[i + 1], count - i - 1);
+            size_t n = mt_device_laps(w, now, c, &runs[i + 1], count - i - 1);
             memset(tokens + i + 1, 0, n);
             i += n;
             before = now->last;
@@ -607,113 +484,9 @@ device_encoder_foreseen(struct mt_device_work *w, const struct mt_access_run *ru
     return i;
 }
 
-/* ---- warp after warp ---- */
-
-/* Is the context made last the latest of all, so that the next warp is new? */
-static int device_encoder_at_top(const struct mt_mtc_device_encoder *e, uint32_t c)
-{
-    const struct mt_context *x = &e->contexts[c];
-    return c + 1 == e->ncontexts && e->top == mt_context_order(x->cta) && e->top_warp == x->warp;
-}
-
-/* The slots of a warp's first l->n runs, which were foreseen, if each is another one. */
-static int device_encoder_first_lap(struct mt_mtc_device_encoder *e, struct lap *l)
-{
-    uint32_t slot = 0;
-    for (uint32_t i = 0; i < l->n; i++) {
-        slot = e->slots[slot].next;
-        for (uint32_t k = 0; k < i; k++)
-            if (l->number[k] == slot)
-                return 0;
-        l->number[i] = slot;
-        l->slot[i] = &e->slots[slot];
-    }
-    return 1;
-}
-
-/* What the lap of a new warp puts into the columns and tables. */
-static inline void device_encoder_warp(struct mt_device_work *w, const struct lap *l,
-                                       const struct mt_access_run *r, uint32_t beside)
-{
-    struct mt_mtc_device_encoder *e = w->e;
-    uint32_t c = e->ncontexts++;
-    struct mt_visit *v = e->visits + e->nvisits;
-    unsigned char *tokens = w->tokens;
-    *w->contexts++ = (unsigned char)beside;
-    e->contexts[c - 1].successor = c;
-    e->contexts[c] = (struct mt_context){.cta = r->cta,
-                                         .warp = r->warp,
-                                         .smid = r->smid,
-                                         .successor = MT_NONE,
-                                         .slot = l->number[l->n - 1],
-                                         .address = r[l->n - 1].base};
-    for (uint32_t i = 0; i < l->n; i++) {
-        v[i] = (struct mt_visit){c, l->number[i], r[i].base};
-        tokens[i] = 0;
-    }
-    tokens[0] = 3;
-    w->tokens += l->n;
-    e->nvisits += l->n;
-}
-
-/* How many warps after the one that had the l->n runs before `runs` do the same, each a stride further? */
-static inline ENCODER_WIDE size_t device_encoder_warps(struct mt_device_work *w, const struct lap *l,
-                                                       const struct mt_access_run *runs, size_t count)
-{
-    struct mt_mtc_device_encoder *e = w->e;
-    const struct mt_access_run *r = runs;
-    mt_half_run by[LAP];
-    size_t most = (MT_VISITS - e->nvisits) / l->n, warps = 0;
-    most = most < count / l->n ? most : count / l->n;
-    most = most < e->context_room - e->ncontexts ? most : e->context_room - e->ncontexts;
-    for (uint32_t i = 0; i < l->n; i++)
-        by[i] = (mt_half_run){l->slot[i]->stride};
-    for (; warps < most; warps++, r += l->n) {
-        const mt_half_run *now = (const void *)r, *was = now - 2 * (size_t)l->n;
-        uint64_t cta = r->cta - r[-1].cta;
-        uint32_t warp = r->warp - r[-1].warp;
-        if (cta ? cta != UINT64_C(1) << 32 || r->warp || !(r->cta >> 32) : warp != 1)
-            break;
-        mt_half_run odd = {0}, rest = {0};
-        const mt_half_run of[2] = {{0, 0, 0, cta}, {(uint64_t)warp << 32}};
-        for (uint32_t i = 0; i < l->n; i++, now += 2, was += 2) {
-            odd |= (now[0] - was[0]) ^ (by[i] | of[0]);
-            rest |= (now[1] - was[1]) ^ of[1];
-        }
-        if (!device_encoder_is_zero(odd | (rest & encoder_real)))
-            break;
-        device_encoder_warp(w, l, r, cta != 0);
-    }
-    return warps;
-}
-
-/* Runs of warps that do what context c, which is new, did in its `n` runs, all foreseen and right before
- * them: how many of them are here. */
-static __attribute__((noinline)) ENCODER_WIDE size_t device_encoder_further(struct mt_device_work *w,
-                                                                            uint32_t n, uint32_t c,
-                                                                            const struct mt_access_run *runs,
-                                                                            size_t count)
-{
-    struct mt_mtc_device_encoder *e = w->e;
-    struct lap l = {.n = n};
-    if (runs->warp == MT_RUN_NO_WARP || !device_encoder_at_top(e, c) || !device_encoder_first_lap(e, &l))
-        return 0;
-    size_t warps = device_encoder_warps(w, &l, runs, count);
-    if (!warps)
-        return 0;
-    const struct mt_context *x = &e->contexts[e->ncontexts - 1];
-    device_encoder_go_on(&l, warps);
-    for (uint32_t i = 0; i < n; i++)
-        l.slot[i]->visited = e->ncontexts - 1;
-    e->top = mt_context_order(x->cta);
-    e->top_warp = x->warp;
-    w->context = w->fresh = e->ncontexts - 1;
-    return warps * n;
-}
-
 /* The next run of w->context, when it is as foreseen but for its address. */
-static __attribute__((noinline)) ENCODER_WIDE int device_encoder_elsewhere(struct mt_device_work *w,
-                                                                           const struct mt_access_run *r)
+static __attribute__((noinline)) MT_WIDE int device_encoder_elsewhere(struct mt_device_work *w,
+                                                                      const struct mt_access_run *r)
 {
     static const mt_half_run rest = {0, UINT64_MAX, UINT64_MAX, 0};
     const struct mt_mtc_device_encoder *e = w->e;
@@ -723,15 +496,15 @@ static __attribute__((noinline)) ENCODER_WIDE int device_encoder_elsewhere(struc
     if (slot == MT_NONE)
         return 0;
     like = e->slots[slot].like;
-    if (!device_encoder_is_zero(((half[0] ^ like[0]) & rest) | (((half[1] & encoder_real) ^ like[1]) & what)))
+    if (!mt_half_is_zero(((half[0] ^ like[0]) & rest) | (((half[1] & mt_half_real) ^ like[1]) & what)))
         return 0;
     device_encoder_base(w, r, w->context, slot);
     return 1;
 }
 
 /* All runs up to the first one that is not so; its context is then w->context (MT_NONE: no memory). */
-static ENCODER_WIDE size_t device_encoder_wide(struct mt_device_work *w, const struct mt_access_run *runs,
-                                               size_t count)
+static MT_WIDE size_t device_encoder_wide(struct mt_device_work *w, const struct mt_access_run *runs,
+                                          size_t count)
 {
     size_t i = 0, n;
     do {
@@ -743,8 +516,8 @@ static ENCODER_WIDE size_t device_encoder_wide(struct mt_device_work *w, const s
             break;
         if (is_context(&w->e->contexts[w->context], &runs[i]))
             i += n = (size_t)device_encoder_elsewhere(w, &runs[i]);
-        else if (n && n <= LAP && w->fresh == w->context && w->context != was)
-            i += device_encoder_further(w, (uint32_t)n, w->context, &runs[i], count - i);
+        else if (n && n <= MT_LAP && w->fresh == w->context && w->context != was)
+            i += mt_device_warps(w, (uint32_t)n, w->context, &runs[i], count - i);
     } while (n && i < count);
     return i;
 }
