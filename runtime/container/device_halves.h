@@ -1,4 +1,5 @@
-/* Runs of warps compared a half at a time, and what goes on as it did: laps of a loop, and warps that do the same. */
+/* Runs of warps compared a half at a time, and what goes on as it did: laps of a loop, and warps that do the
+ * same. */
 #ifndef MT_CONTAINER_DEVICE_HALVES_H
 #define MT_CONTAINER_DEVICE_HALVES_H
 #include <immintrin.h>
@@ -7,12 +8,12 @@
 
 enum { MT_LAP = 8 }; /* slots of a lap, at most */
 
-/* Where the encoder is at a run of slot s in context c, MT_LAP others before `runs` and all as foreseen: how many of
- * `runs` go on in laps of the last ones. They are in the tables then, and each has the token 0. */
-size_t mt_device_laps(struct mt_device_work *w, struct mt_table_slot *s, uint32_t c, const struct mt_access_run *runs,
-                      size_t count);
-/* The context c is new, and had just `n` runs, all foreseen and right before `runs`: how many of `runs` are of warps
- * that do the same. They are in the columns and tables then, and w->context is the last one's. */
+/* Where the encoder is at a run of slot s in context c, MT_LAP others before `runs` and all as foreseen: how
+ * many of `runs` go on in laps of the last ones. They are in the tables then, and each has the token 0. */
+size_t mt_device_laps(struct mt_device_work *w, struct mt_table_slot *s, uint32_t c,
+                      const struct mt_access_run *runs, size_t count);
+/* The context c is new, and had just `n` runs, all foreseen and right before `runs`: how many of `runs` are
+ * of warps that do the same. They are in the columns and tables then, and w->context is the last one's. */
 size_t mt_device_warps(struct mt_device_work *w, uint32_t n, uint32_t c, const struct mt_access_run *runs,
                        size_t count);
 
@@ -31,8 +32,8 @@ _Static_assert(sizeof(struct mt_access_run) == sizeof(mt_half_run[2]) &&
 static const mt_half_run mt_half_real = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT32_MAX};
 
 /* What is otherwise than foreseen, in context x. */
-static inline MT_WIDE mt_half_run mt_run_odd(const struct mt_access_run *r,
-                                                          const mt_half_run *like, const mt_half_run *x)
+static inline MT_WIDE mt_half_run mt_run_odd(const struct mt_access_run *r, const mt_half_run *like,
+                                             const mt_half_run *x)
 {
     const mt_half_run *half = (const void *)r;
     return (half[0] ^ like[0] ^ x[0]) | ((half[1] & mt_half_real) ^ like[1] ^ x[1]);
@@ -43,7 +44,8 @@ static inline MT_WIDE int mt_half_is_zero(mt_half_run h)
     return _mm256_testz_si256((__m256i)h, (__m256i)h);
 }
 
-static inline int mt_is_slot(const struct mt_mtc_device_encoder *e, uint32_t slot, const struct mt_access_run *r)
+static inline int mt_is_slot(const struct mt_mtc_device_encoder *e, uint32_t slot,
+                             const struct mt_access_run *r)
 {
     return slot != MT_NONE && e->slots[slot].site == r->site && e->slots[slot].meta == r->meta;
 }

@@ -15,7 +15,7 @@ struct lap {
 /* Do the runs before `end`, the last one of slot `s`, make a lap in which each slot's runs in context c are
  * as far apart as its stride? */
 static int laps_found(const struct mt_mtc_device_encoder *e, struct lap *l, struct mt_table_slot *s,
-                              uint32_t c, const struct mt_access_run *end)
+                      uint32_t c, const struct mt_access_run *end)
 {
     struct mt_table_slot *now = s;
     l->n = 0;
@@ -42,8 +42,7 @@ static int laps_found(const struct mt_mtc_device_encoder *e, struct lap *l, stru
 
 /* How many whole laps of `l` are here? The one before them is before `runs`: each is as far from that as
  * foreseen, and else the same. */
-static inline MT_WIDE size_t laps_count(const struct lap *l, const struct mt_access_run *runs,
-                                                      size_t count)
+static inline MT_WIDE size_t laps_count(const struct lap *l, const struct mt_access_run *runs, size_t count)
 {
     const mt_half_run *now = (const void *)runs, *was = now - 2 * (size_t)l->n;
     mt_half_run by[MT_LAP];
@@ -115,8 +114,8 @@ static int warps_lap(struct mt_mtc_device_encoder *e, struct lap *l)
 }
 
 /* What the lap of a new warp puts into the columns and tables. */
-static inline void warps_add(struct mt_device_work *w, const struct lap *l,
-                                       const struct mt_access_run *r, uint32_t beside)
+static inline void warps_add(struct mt_device_work *w, const struct lap *l, const struct mt_access_run *r,
+                             uint32_t beside)
 {
     struct mt_mtc_device_encoder *e = w->e;
     uint32_t c = e->ncontexts++;
@@ -141,7 +140,7 @@ static inline void warps_add(struct mt_device_work *w, const struct lap *l,
 
 /* How many warps after the one that had the l->n runs before `runs` do the same, each a stride further? */
 static inline MT_WIDE size_t warps_count(struct mt_device_work *w, const struct lap *l,
-                                                       const struct mt_access_run *runs, size_t count)
+                                         const struct mt_access_run *runs, size_t count)
 {
     struct mt_mtc_device_encoder *e = w->e;
     const struct mt_access_run *r = runs;
@@ -171,8 +170,8 @@ static inline MT_WIDE size_t warps_count(struct mt_device_work *w, const struct 
     return warps;
 }
 
-MT_WIDE size_t mt_device_warps(struct mt_device_work *w, uint32_t n, uint32_t c, const struct mt_access_run *runs,
-                               size_t count)
+MT_WIDE size_t mt_device_warps(struct mt_device_work *w, uint32_t n, uint32_t c,
+                               const struct mt_access_run *runs, size_t count)
 {
     struct mt_mtc_device_encoder *e = w->e;
     struct lap l = {.n = n};
