@@ -307,6 +307,41 @@ static unsigned bits_of(uint64_t v)
     return v ? 64 - (unsigned)__builtin_clzll(v) : 0;
 }
 
+struct span {
+    uint64_t low, high;
+};
+
+/* Of a whole warp, a half run at a time; the sign is turned as the processor compares with it. */
+static MT_WIDE struct span device_encoder_span_wide(const uint64_t *a)
+{
+    const mt_half_run *v = (const void *)a, sign = {INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
+    __m256i low = (__m256i)(v[0] ^ sign), high = low;
+    struct span s = {UINT64_MAX, 0};
+    for (unsigned i = 1; i < MT_MTC_MAX_LANES / 4; i++) {
+        __m256i now = (__m256i)(v[i] ^ sign);
+        low = _mm256_blendv_epi8(low, now, _mm256_cmpgt_epi64(low, now));
+        high = _mm256_blendv_epi8(high, now, _mm256_cmpgt_epi64(now, high));
+    }
+    mt_half_run least = (mt_half_run)low ^ sign, most = (mt_half_run)high ^ sign;
+    for (unsigned i = 0; i < 4; i++) {
+        s.low = least[i] < s.low ? least[i] : s.low;
+        s.high = most[i] > s.high ? most[i] : s.high;
+    }
+    return s;
+}
+
+static struct span device_encoder_span(const uint64_t *a, uint32_t n)
+{
+    struct span s = {UINT64_MAX, 0};
+    if (n == MT_MTC_MAX_LANES && __builtin_cpu_supports("avx2"))
+        return device_encoder_span_wide(a);
+    for (uint32_t i = 0; i < n; i++) {
+        s.low = a[i] < s.low ? a[i] : s.low;
+        s.high = a[i] > s.high ? a[i] : s.high;
+    }
+    return s;
+}
+
 /* Lanes that have addresses of their own. Returns the token's base code. */
 static __attribute__((noinline)) unsigned
 device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const struct mt_access_run *run)
@@ -315,13 +350,11 @@ device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const s
     const struct mt_access_run apart = mt_run_without_rows(run, room), *r = &apart;
     const struct mt_shape *was = &s->shape[s->now];
     struct mt_shape *h = &s->shape[s->now ^= 1];
-    uint64_t low = UINT64_MAX, high = 0, any = 0;
+    struct span span = device_encoder_span(r->addresses, r->count);
+    uint64_t low = span.low, high = span.high, any = 0;
     for (uint32_t i = 0; i < r->count; i++) {
-        uint64_t a = r->addresses[i];
-        low = a < low ? a : low;
-        high = a > high ? a : high;
-        any |= a - r->base;
-        h->delta[i] = a - r->base;
+        h->delta[i] = r->addresses[i] - r->base;
+        any |= h->delta[i];
     }
     /* From the anchor of the run before, or from one of its own? */
     unsigned mine = bits_of(high - low), kept = bits_of(high - s->low), code = 0;
