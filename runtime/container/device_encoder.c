@@ -422,19 +422,17 @@ static inline int device_encoder_again(struct mt_mtc_device_encoder *e, struct m
     return steady;
 }
 
-/* The slot's next run is foreseen to be like this one. */
-static void device_encoder_foresee(struct mt_table_slot *s, const struct mt_access_run *r)
+/* The slot's next run is foreseen to be like this one. By words: what is written in parts is slow to read at
+ * once. */
+static inline void device_encoder_foresee(struct mt_table_slot *s, const struct mt_access_run *r)
 {
-    union {
-        struct mt_access_run run;
-        mt_half_run half[2];
-        uint64_t word[8];
-    } like = {.word = {0}};
-    like.run = *r;
-    like.run.base = s->last + s->stride;
-    like.run.cta = like.run.smid = like.run.warp = 0;
-    like.word[7] = r->row | (uint64_t)(!r->site || (!r->row && r->addresses)) << 32;
-    memcpy(s->like, like.half, sizeof like);
+    if (!r->site || (!r->row && r->addresses)) {
+        s->like[1][MT_HALF_WORDS - 1] = UINT64_C(1) << 32;
+        return;
+    }
+    s->like[0] = (mt_half_run){s->last + s->stride, (uint64_t)r->stride, (uint64_t)r->apart, 0};
+    s->like[1] =
+        (mt_half_run){0, r->meta | (uint64_t)r->site << 32, r->count | (uint64_t)r->mask << 32, r->row};
 }
 
 /* The run's first address, and what is known from now on. */

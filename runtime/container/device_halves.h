@@ -23,8 +23,14 @@ _Static_assert(sizeof(struct mt_access_run) == sizeof(mt_half_run[2]) &&
                    offsetof(struct mt_access_run, cta) == MT_HALF_CTA * 8 &&
                    offsetof(struct mt_access_run, smid) == MT_HALF_WORDS * 8 &&
                    offsetof(struct mt_access_run, warp) == MT_HALF_WORDS * 8 + 4 &&
+                   offsetof(struct mt_access_run, stride) == 8 &&
+                   offsetof(struct mt_access_run, apart) == 16 &&
+                   offsetof(struct mt_access_run, meta) == MT_HALF_WORDS * 8 + 8 &&
+                   offsetof(struct mt_access_run, site) == MT_HALF_WORDS * 8 + 12 &&
+                   offsetof(struct mt_access_run, count) == MT_HALF_WORDS * 8 + 16 &&
+                   offsetof(struct mt_access_run, mask) == MT_HALF_WORDS * 8 + 20 &&
                    offsetof(struct mt_access_run, row) == (2 * MT_HALF_WORDS - 1) * 8,
-               "mt_run_odd compares words");
+               "runs are compared and foreseen by words");
 
 #define MT_WIDE __attribute__((target("avx2")))
 
