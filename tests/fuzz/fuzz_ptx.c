@@ -15,6 +15,17 @@ static void take_message(void *ctx, unsigned line, const char *message)
         abort();
 }
 
+static char *kernel; /* the first one of a base */
+
+static int take_content(void *ctx, const struct mt_ptx_content *c)
+{
+    for (unsigned i = 0; i < c->nplaces; i++)
+        free(mt_ptx_place_file(&c->places[i]));
+    if (!kernel)
+        kernel = strdup(c->kernel);
+    return c->length ? 0 : -1;
+}
+
 static void read_part(struct mt_ptx_source *source, struct mt_ptx_result *result)
 {
     LLVMContextRef context = LLVMContextCreate();
@@ -30,15 +41,16 @@ static void read_part(struct mt_ptx_source *source, struct mt_ptx_result *result
 static void read_text(const char *text, size_t size)
 {
     struct mt_ptx_result result, one;
-    struct mt_ptx_source source = {.name = "fuzz.ptx", .text = text, .length = size, .tell = take_message};
+    struct mt_ptx_source source = {
+        .name = "fuzz.ptx", .text = text, .length = size, .tell = take_message, .content = take_content};
     read_part(&source, &result);
     source.part = MT_PTX_BASE;
     read_part(&source, &result);
     source.part = MT_PTX_KERNEL;
-    source.kernel = result.names;
-    if (result.names)
+    if ((source.kernel = kernel))
         read_part(&source, &one);
-    free(result.names);
+    free(kernel);
+    kernel = NULL;
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)

@@ -63,7 +63,7 @@ exit $code
         self.runs += 1
         os.makedirs(self.folder)
         return clean(**{"MEMTRACE_DIR": self.folder, "MEMTRACE_DEVICE": "cpu", "MEMTRACE_CACHE": self.cache, "MEMTRACE_PTX_TOOL": self.tool,
-                        "LD_LIBRARY_PATH": self.lib, **more})
+                        "MEMTRACE_PTX_OPTIONS": "--divide=off", "MEMTRACE_AHEAD": "1", "LD_LIBRARY_PATH": self.lib, **more})
 
     def run(self, program, *words, **more):
         return harness.run([program, *words], 120, env=self.environment(**more))
@@ -178,7 +178,7 @@ def cache(place, work):
     os.symlink(os.path.join(work, "elsewhere"), name)
     expect("a link is not followed", place.run(program).stdout == GOOD + QUIET and place.made() == 1)
     for what, more in (("off", {"MEMTRACE_CACHE": "off"}), ("no folder", {"MEMTRACE_CACHE": "/proc/none"}),
-                       ("no room", {"MEMTRACE_CACHE_LIMIT": "1000"}), ("other options", {"MEMTRACE_PTX_OPTIONS": "--mt-vectors=off"})):
+                       ("no room", {"MEMTRACE_CACHE_LIMIT": "1000"}), ("other options", {"MEMTRACE_PTX_OPTIONS": "--divide=off --mt-vectors=off"})):
         env = place.environment()
         done = subprocess.run([program], capture_output=True, text=True, timeout=60, env={**env, **more})
         expect(what, done.stdout == GOOD + QUIET and place.made() == (what != "no room"), done.stderr)
@@ -202,7 +202,7 @@ def cache(place, work):
     sizes = sum(os.path.getsize(p) for p in place.images())
     expect("--cache-list", said.endswith(f"{len(place.images())} images, {sizes} bytes in {place.cache}\n") and sizes > 0, said)
     limit = max(map(os.path.getsize, place.images())) + 100 # of them all
-    place.run(program, MEMTRACE_PTX_OPTIONS="--mt-only=loads", MEMTRACE_CACHE_LIMIT=str(limit))
+    place.run(program, MEMTRACE_PTX_OPTIONS="--divide=off --mt-only=loads", MEMTRACE_CACHE_LIMIT=str(limit))
     place.made()
     expect("bounded", len(place.images()) == 1, str(place.images()))
     subprocess.run([tool, "--cache-clear", "--cache", place.cache], check=True, capture_output=True)

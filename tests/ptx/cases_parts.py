@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 from cases_images import expect, run_parts
-from harness import Failed, call, case, tool
+from harness import Failed, call, case, nvcc_of, tool
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 SOURCE = os.path.join(HERE, "parts.cu")
@@ -101,6 +101,102 @@ def bad(place, work):
     expect("incomplete", not place.companion()[-1]["complete"], "")
 
 
+# Of six kernels, of which each waits, calls a function that another one calls, and has a variable of its own. MORE changes the third
+# one, LINE moves all of them, NEW puts one before them all.
+VERSIONS = """#include <cstdio>
+%(LINE)s
+__device__ int total;
+__constant__ int table[6] = {1, 4, 7, 10, 13, 16};
+template <int I> __device__ int value;
+__device__ __noinline__ int twice(int x) { return 2 * x; }
+%(NEW)s
+template <int I> __global__ void add(int *out)
+{
+    __shared__ int s[32];
+    s[threadIdx.x] = twice(table[I]);
+    __syncthreads();
+    if constexpr (I == 2) out[32] += %(MORE)s;
+    atomicAdd(&total, s[31 - threadIdx.x]);
+    value<I> = I;
+    out[I] = value<I>;
+}
+template <int I> void launch(int *out)
+{
+    add<I><<<1, 32>>>(out);
+    if constexpr (I < 5) launch<I + 1>(out);
+}
+int main()
+{
+    int *out, sum;
+    cudaMalloc(&out, 256); cudaMemset(out, 0, 256); launch<0>(out); cudaMemcpyFromSymbol(&sum, total, sizeof sum); printf("%%d\\n", sum);
+}
+"""
+SUM = f"{32 * 2 * (1 + 4 + 7 + 10 + 13 + 16)}\n"
+NEW = """template <int I> __global__ void newer(int *out) { __shared__ int own[32]; own[threadIdx.x] = I; __syncthreads(); out[threadIdx.x] = twice(own[0]); }
+template __global__ void newer<0>(int *);"""
+VERSION = {"LINE": "", "NEW": "", "MORE": "1"}
+
+
+def versions(place, work):
+    """What of a program was there before is not made again, and its sites have the lines that they would have."""
+    nvcc, source = nvcc_of(), os.path.join(work, "versions.cu")
+    for lines in ["-lineinfo"], []:
+        shutil.rmtree(place.cache, ignore_errors=True)
+        for more, calls in ({}, 7), ({"LINE": "\n\n"}, 1), ({"MORE": "threadIdx.x"}, 2), ({"NEW": NEW}, 1), ({"NEW": NEW, "LINE": "\n"}, 1):
+            with open(source, "w", encoding="utf-8") as f:
+                f.write(VERSIONS % {**VERSION, **more})
+            program = os.path.join(work, "versions")
+            call([nvcc, "--cudart=shared", "-arch=sm_90", "-std=c++17", *lines, source, "-o", program])
+            if not lines and not calls - 1 and "LINE" in more:
+                calls = 0 # without lines the device code is the same
+            found = []
+            for kept in place.cache, "off":
+                done = place.run(program, MEMTRACE_PTX_OPTIONS="", MEMTRACE_CACHE=kept)
+                made, want = place.made(), calls if kept != "off" else 7
+                expect(f"{lines} {more}", done.stdout == SUM and not done.stderr, done.stdout + done.stderr)
+                expect(f"{lines} {more} {kept}: mt-ptx is called", made == want, f"{made} times, not {want}")
+                found.append((sites(place, "add"), [(e["kernel"], os.path.basename(e["file"]), e["records"]) for e in place.companion() if e["ev"] == "launch"]))
+            expect(f"{lines} {more}: the same sites", found[0] == found[1] and len(found[0][0]) == 20, str(found))
+            texts = {s["file"] for s in place.companion() if s["ev"] == "site"}
+            expect(f"{lines} {more}: of this version", all(os.path.basename(t) in os.listdir(place.folder) or t == source for t in texts), str(texts))
+
+
+def together(place, work):
+    """Two programs that fill the same cache; files that are damaged; no room."""
+    program = os.path.join(work, "versions")
+    shutil.rmtree(place.cache, ignore_errors=True)
+    environments = [place.environment(MEMTRACE_PTX_OPTIONS="", MEMTRACE_AHEAD=n) for n in ("1", "4")]
+    running = [subprocess.Popen([program], env=e, stdout=subprocess.PIPE, text=True) for e in environments]
+    expect("two at once", all(p.communicate()[0] == SUM for p in running))
+    made = place.made()
+    expect("each kernel is made by one of them or each", 7 <= made <= 14, str(made))
+    images = place.images()
+    expect("one file each", len(images) == 7, str(images))
+    done = place.run(program, MEMTRACE_PTX_OPTIONS="")
+    expect("all is there", done.stdout == SUM and place.made() == 0, done.stderr)
+    for path, change in zip(images, (lambda b: b[:-1], lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:], lambda b: b"")):
+        with open(path, "rb") as f:
+            data = f.read()
+        with open(path, "wb") as f:
+            f.write(change(data))
+    done = place.run(program, MEMTRACE_PTX_OPTIONS="")
+    expect("damaged ones are made anew", done.stdout == SUM and not done.stderr and place.made() == 3, done.stderr)
+    shutil.rmtree(place.cache)
+    done = place.run(program, MEMTRACE_PTX_OPTIONS="", MEMTRACE_CACHE_LIMIT="1000")
+    expect("no room", done.stdout == SUM and not done.stderr and place.made() == 7 and not place.images(), done.stderr)
+
+
+def next_ones(place, work):
+    """While one is made, the next are: of six that are launched all in their order, no more than those are; of the first one alone
+    those that other processors would take."""
+    program = os.path.join(work, "versions")
+    for ahead, many in ("1", [7]), ("3", [7]):
+        shutil.rmtree(place.cache, ignore_errors=True)
+        done = place.run(program, MEMTRACE_PTX_OPTIONS="", MEMTRACE_AHEAD=ahead)
+        made = place.made()
+        expect(f"ahead {ahead}", done.stdout == SUM and made in many, f"{made} {done.stderr}")
+
+
 @case("parts")
 def parts(world):
-    run_parts(world, compile_all, (plain, pointers, threads, bad))
+    run_parts(world, compile_all, (plain, pointers, threads, bad, versions, together, next_ones))

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "reader.h"
 #include "../asm/harness.h"
@@ -19,11 +20,31 @@ static void reader_tell(void *ctx, unsigned line, const char *message)
     }
 }
 
+static int reader_content(void *ctx, const struct mt_ptx_content *c)
+{
+    struct reader_words *w = ctx;
+    size_t end = strlen(w->kernels);
+    snprintf(w->kernels + end, sizeof w->kernels - end, "%s ", c->kernel);
+    if (strcmp(c->kernel, "a") != 0)
+        return 0;
+    assert_true(c->length < sizeof w->content);
+    memcpy(w->content, c->text, c->length);
+    for (unsigned i = 0; i < c->nplaces; i++) {
+        char *path = mt_ptx_place_file(&c->places[i]);
+        end = strlen(w->places);
+        snprintf(w->places + end, sizeof w->places - end, "%s:%u+%u ", path ? path : "", c->places[i].line,
+                 c->places[i].lines);
+        free(path);
+    }
+    return 0;
+}
+
 static LLVMModuleRef reader_any(struct mt_ptx_source *source, struct mt_ptx_result *result,
                                 struct reader_words *words)
 {
     source->name = "test.ptx";
     source->tell = reader_tell;
+    source->content = reader_content;
     source->ctx = words;
     *words = (struct reader_words){0};
     return mt_ptx_read(asm_context(), source, result);

@@ -7,6 +7,9 @@
 struct reader_words {
     unsigned count, line;
     char text[400];
+    /* Of a part: names of its kernels, a blank after each; of the one called a what it is made of, and its
+     * lines. */
+    char kernels[200], content[8192], places[400];
 };
 
 /* NULL: it was refused. The module is the caller's. */

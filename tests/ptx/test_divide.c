@@ -14,10 +14,11 @@
 #define KERNEL(name, more) ".visible .entry " name "(.param .u64 p)\n" REGS more "ret;\n}\n"
 #define TWO KERNEL("a", "") KERNEL("b", "")
 
+static struct reader_words words;
+
 static LLVMModuleRef divide_read(const char *text, enum mt_ptx_part part, const char *kernel,
                                  struct mt_ptx_result *result)
 {
-    struct reader_words words;
     LLVMModuleRef m = reader_part(text, part, kernel, result, &words);
     if (words.count)
         fail_msg("line %u: %s", words.line, words.text);
@@ -75,11 +76,9 @@ static void divide_parts(void **state)
         assert_string_equal(found, rows[i].names);
         assert_int_equal(r.pointers, 1);
         assert_null(r.undivided);
-        if (rows[i].part == MT_PTX_BASE) {
-            assert_int_equal(r.names_end, 13);
-            assert_memory_equal(r.names, "first\0second", 13);
-        }
-        free(r.names);
+        assert_string_equal(words.kernels,
+                            rows[i].kernel ? rows[i].part == MT_PTX_KERNEL && i == 1 ? "first " : "second "
+                                           : "first second ");
         LLVMDisposeModule(m);
     }
 }
@@ -110,14 +109,77 @@ static void divide_refuses(void **state)
         if (!rows[i].why != !r.undivided || (rows[i].why && !strstr(r.undivided, rows[i].why)) ||
             !m != !!rows[i].why)
             fail_msg("row %zu: %s", i, r.undivided ? r.undivided : "divided");
-        free(r.names);
         if (m)
             LLVMDisposeModule(m);
     }
 }
 
+/* Two versions of a module: is kernel a made of the same in both, and where are its lines? */
+#define BODY(loop, more) "(.param .u64 p)\n" REGS loop ":\n" more "@%p1 bra " loop ";\nret;\n}\n"
+#define A(loop, more) ".visible .entry a" BODY(loop, more)
+#define B(loop) ".visible .entry b" BODY(loop, "")
+#define CALL "{ // callseq 3, 0\ncall f, ();\n}\n"
+#define LINES(one, two)                                                                                      \
+    ".loc 1 " one " 5\nadd.s32 %r1, %r1, 1;\n.loc 1 " two " 7\nadd.s32 %r1, %r1, 1;\n.loc 1 " one " 9\n"
+#define FILE1(name) ".file 1 \"" name "\"\n"
+
+static void divide_contents(void **state)
+{
+    static const struct {
+        const char *one, *two;
+        int same;
+        const char *lines; /* in the second one; NULL: whatever */
+    } rows[] = {
+        {HEAD A("$L__BB0_1", "") B("$L__BB1_1"), HEAD B("$L__BB0_1") A("$L__BB1_1", ""), 1, ":13+9 "},
+        {HEAD A("$L__BB0_1", "") B("$L__BB1_1"), HEAD A("$L__BB0_1", "add.s32 %r1, %r1, 1;\n") B("$L__BB1_1"),
+         0, NULL},
+        {HEAD A("$L__BB0_1", "// one\n") B("x"), HEAD A("$L__BB0_1", "// two\n") B("x"), 1, NULL},
+        {HEAD FUNCTION("f", "") A("x", CALL) B("x"),
+         HEAD FUNCTION("f", "") FUNCTION("g", "") A("x", CALL) B("x"), 1, NULL},
+        {HEAD FUNCTION("f", "") A("x", CALL) B("x"),
+         HEAD FUNCTION("f", "mov.u32 %r1, 1;\n") A("x", CALL) B("x"), 0, NULL},
+        {HEAD FUNCTION("f", "") A("x", "") B("x"), HEAD FUNCTION("f", "mov.u32 %r1, 1;\n") A("x", "") B("x"),
+         1, NULL},
+        {HEAD ".global .u32 v;\n" A("x", "mov.u64 %rd1, v;\n") B("x"),
+         HEAD ".global .u32 w;\n.global .u32 v;\n" A("x", "mov.u64 %rd1, v;\n") B("x"), 1, NULL},
+        {HEAD ".global .u32 v;\n" A("x", "mov.u64 %rd1, v;\n") B("x"),
+         HEAD ".global .u64 v;\n" A("x", "mov.u64 %rd1, v;\n") B("x"), 0, NULL},
+        {HEAD ".const .u32 v = 1;\n" A("x", "mov.u64 %rd1, v;\n") B("x"),
+         HEAD ".const .u32 v = 2;\n" A("x", "mov.u64 %rd1, v;\n") B("x"), 1, NULL},
+        {HEAD A("x", "") B("x"), ".version 8.0\n.target sm_86\n.address_size 64\n" A("x", "") B("x"), 0,
+         NULL},
+        /* a function that is called by pointer changes how parts are compiled */
+        {HEAD FUNCTION("f", "") A("x", "") KERNEL("b", ""),
+         HEAD FUNCTION("f", "") A("x", "") KERNEL("b", "mov.u64 %rd1, f;\n"), 0, NULL},
+        {HEAD FILE1("d/a.cu") A("x", LINES("10", "11")) B("x"),
+         HEAD FILE1("d/a.cu") A("x", LINES("20", "28")) B("x"), 1, ":5+1 d/a.cu:20+1 d/a.cu:28+1 "},
+        {HEAD FILE1("d/a.cu") A("x", LINES("10", "11")) B("x"),
+         HEAD FILE1("d/a.cu") A("x", LINES("20", "20")) B("x"), 0, NULL},
+        {HEAD FILE1("d/a.cu") A("x", LINES("10", "11")) B("x"),
+         HEAD FILE1("d/b.cu") A("x", LINES("10", "11")) B("x"), 0, NULL},
+        {HEAD FILE1("d/a.cu") A("x", LINES("10", "11")) B("x"),
+         HEAD FILE1("d/a.cu") A("x", LINES("10", "0")) B("x"), 0, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct mt_ptx_result r;
+        static struct reader_words first;
+        LLVMModuleRef one = divide_read(rows[i].one, MT_PTX_BASE, NULL, &r);
+        first = words;
+        LLVMModuleRef two = divide_read(rows[i].two, MT_PTX_BASE, NULL, &r);
+        assert_true(one && two && *first.content && *words.content);
+        if ((strcmp(first.content, words.content) == 0) != rows[i].same)
+            fail_msg("row %zu:\n%s\n%s", i, first.content, words.content);
+        if (rows[i].lines)
+            assert_string_equal(words.places, rows[i].lines);
+        LLVMDisposeModule(one);
+        LLVMDisposeModule(two);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(divide_parts), cmocka_unit_test(divide_refuses)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(divide_parts), cmocka_unit_test(divide_refuses),
+                                       cmocka_unit_test(divide_contents)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+#include "../../llvm-pass/base/options.h"
+#include "../../runtime/api/device/make.h"
 #include "mt-ptx.h"
 
 enum { CPU_DEVICE = 90, MOST_TRIES = 4 };
@@ -11,6 +13,7 @@ enum { CPU_DEVICE = 90, MOST_TRIES = 4 };
 struct told {
     FILE *to;
     const char *name;
+    struct reading *reading;
 };
 
 static void choose_tell(void *ctx, unsigned line, const char *message)
@@ -46,12 +49,51 @@ static const struct fatbin_entry *choose_next(const struct module *m, const stru
     return found;
 }
 
+/* As the runtime gets it: behind the others. */
+static int choose_add_kernel(struct bytes *all, const struct mt_made_kernel *head,
+                             const struct mt_ptx_content *c)
+{
+    size_t n = strlen(c->kernel);
+    unsigned char *more = realloc(all->data, all->size + head->bytes);
+    if (!more)
+        return -1;
+    struct mt_made_kernel *k = (void *)(more + all->size);
+    all->data = more;
+    all->size += head->bytes;
+    memset(k, 0, head->bytes);
+    memcpy(k, head, sizeof *head);
+    for (unsigned i = 0; i < c->nplaces; i++) {
+        char *path = mt_ptx_place_file(&c->places[i]);
+        k->places[i] = (struct mt_made_place){
+            .file = path ? mt_made_file(path) : 0, .line = c->places[i].line, .lines = c->places[i].lines};
+        free(path);
+    }
+    memcpy(k->places + k->nplaces, c->kernel, n);
+    return 0;
+}
+
+/* Which of several PTX was taken, and lines that are named to the pass, are this version's alone. */
+static int choose_content(void *ctx, const struct mt_ptx_content *c)
+{
+    struct told *t = ctx;
+    struct mt_made_kernel k = {.nplaces = c->nplaces};
+    k.bytes = (sizeof k + c->nplaces * sizeof *k.places + strlen(c->kernel) + 1 + 7) & ~(uint64_t)7;
+    snprintf(k.ptx, sizeof k.ptx, "%s", t->reading->name);
+    if (!t->reading->later && !mt_pass_options.noff) {
+        XXH128_hash_t h = XXH3_128bits(c->text, c->length);
+        snprintf(k.content, sizeof k.content, "%016llx%016llx", (unsigned long long)h.high64,
+                 (unsigned long long)h.low64);
+    }
+    return choose_add_kernel(&t->reading->kernels, &k, c);
+}
+
 static int choose_read(LLVMContextRef context, const char *input, const char *name, const struct wanted *w,
                        struct reading *r)
 {
     size_t size;
     int code = mt_ptxtool_fatbin_unpack(input, r->entry, &r->text);
-    struct told told = {.to = code ? NULL : open_memstream(&r->said, &size), .name = name ? name : r->name};
+    struct told told = {
+        .to = code ? NULL : open_memstream(&r->said, &size), .name = name ? name : r->name, .reading = r};
     if (!told.to) {
         return code ? code : 1;
     }
@@ -62,6 +104,7 @@ static int choose_read(LLVMContextRef context, const char *input, const char *na
                                    .text = (const char *)r->text.data,
                                    .length = r->text.size,
                                    .tell = choose_tell,
+                                   .content = choose_content,
                                    .ctx = &told,
                                    .part = w->part,
                                    .kernel = w->kernel,
@@ -78,8 +121,7 @@ void mt_ptxtool_reading_free(struct reading *r)
 {
     mt_cudabin_bytes_free(&r->text);
     free(r->said);
-    free(r->result.names);
-    r->result.names = NULL;
+    mt_cudabin_bytes_free(&r->kernels);
     r->said = NULL;
 }
 

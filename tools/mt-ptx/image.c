@@ -218,8 +218,8 @@ static void image_add_texts(struct bytes *texts, const struct wanted *w, const s
     if (!result->lines && (w->part != MT_PTX_KERNEL || reading->later)) { /* else it has come with the base */
         bad = image_add_text(texts, reading->name, reading->text.data, reading->text.size);
     }
-    if (w->part == MT_PTX_BASE) {
-        bad |= image_add_text(texts, "", result->names, result->names_end);
+    if (w->part != MT_PTX_WHOLE) {
+        bad |= image_add_text(texts, "", reading->kernels.data, reading->kernels.size);
     }
     if (bad) {
         fprintf(stderr, "mt-ptx: out of memory: the PTX is not kept\n");
@@ -247,6 +247,9 @@ static LLVMModuleRef image_read(const struct request *r, const struct wanted *w,
         fprintf(stderr, "mt-ptx: %s: %u kernels, %u other functions, %u not understood; lines of the %s\n",
                 texts ? reading.name : numbered, result->kernels, result->functions - result->kernels,
                 result->failed, result->lines ? "source" : "PTX");
+    }
+    if (r->alone) {
+        *r->alone |= reading.later || *reading.said || mt_pass_options.noff;
     }
     if (reading.module && texts) {
         image_add_texts(texts, w, &reading);

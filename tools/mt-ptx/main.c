@@ -25,8 +25,6 @@ static const struct mt_command command = {
     .wrong = usage_error,
 };
 
-#define DIVIDE (256u << 10) /* bytes of PTX: below, all of it takes few seconds */
-
 static const char *const formats[] = {"image", "ir", NULL};
 
 static int usage_error(const char *format, ...)
@@ -148,7 +146,7 @@ static int main_option(void *arg, int o)
 /* -1: go on; otherwise the exit code. */
 static int parse_arguments(int argc, char **argv, struct request *r)
 {
-    *r = (struct request){.number = -1, .divide = DIVIDE};
+    *r = (struct request){.number = -1};
     int code = take_pass_options(&argc, argv);
     code = code ? code : mt_command_options(&command, argc, argv, main_option, r);
     if (code) {

@@ -89,7 +89,8 @@ struct reading {
     LLVMModuleRef module; /* the caller's; NULL: not even outside of functions was it understood */
     struct mt_ptx_result result;
     const struct fatbin_entry *entry;
-    int later; /* that is not the first choice */
+    int later;            /* that is not the first choice */
+    struct bytes kernels; /* of a part: struct mt_made_kernel, as the runtime gets them */
     struct bytes text;
     char *said;    /* messages, each ended by LF; "" */
     char name[48]; /* of the text, for lines that are its own */
@@ -114,7 +115,11 @@ struct request {
     const char *input, *output;
     int emit_ir, list, verbose, number; /* number: of the module that is wanted; -1: there is but one */
     int serve, cache_list, cache_clear;
-    const char *cache, *cache_key; /* the folder, NULL: the user's; the name there, NULL: it is not kept */
+    const char *cache; /* the folder, NULL: the user's */
+    /* The name there, NULL: it is not kept; or two: of what any version of the program may take, and, where
+     * there is more to it than its contents, of this version's */
+    const char *cache_key;
+    int *alone; /* set to 1 when that is so */
     uint64_t cache_limit;
     void (*stage)(const char *name); /* told what begins now, NULL: nobody */
     int base; /* of one module with more than `divide` bytes of PTX only what its kernels share, */

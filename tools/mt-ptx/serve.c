@@ -41,11 +41,23 @@ static void *serve_watch(void *unused)
     return NULL;
 }
 
+/* Words name lines of this version. */
+static const char *serve_key(const struct request *r, const struct bytes *words, char key[MT_CACHE_KEY])
+{
+    const char *second = r->cache_key ? strchr(r->cache_key, ',') : NULL;
+    int alone = second && (words->size || *r->alone);
+    if (!second)
+        return r->cache_key;
+    snprintf(key, MT_CACHE_KEY, "%.*s", alone ? MT_CACHE_KEY - 1 : (int)(second - r->cache_key),
+             alone ? second + 1 : r->cache_key);
+    return key;
+}
+
 /* The image with texts after it, and all that was said, to descriptor 1; then to the cache. */
 static int serve_hand_over(const struct request *r, const struct bytes *texts)
 {
     struct bytes image = {0}, words = {0};
-    char why[4200];
+    char why[4200], name[MT_CACHE_KEY];
     fflush(stderr);
     int bad =
         mt_cudabin_file_read(r->output, &image) != 0 || mt_cudabin_file_read("/dev/stderr", &words) != 0;
@@ -58,6 +70,7 @@ static int serve_hand_over(const struct request *r, const struct bytes *texts)
         }
         bad = mt_cache_write(FD_IMAGE, (const char *)words.data, words.size, all, at + texts->size) != 0;
     }
+    const char *key = serve_key(r, &words, name);
     free(all);
     mt_cudabin_bytes_free(&image);
     mt_cudabin_bytes_free(&words);
@@ -67,9 +80,9 @@ static int serve_hand_over(const struct request *r, const struct bytes *texts)
     }
     finished = 1;
     serve_stage("done");
-    int folder = r->cache && r->cache_key ? mt_cache_open(r->cache, why, sizeof why) : -1;
+    int folder = r->cache && key ? mt_cache_open(r->cache, why, sizeof why) : -1;
     if (folder >= 0) {
-        mt_cache_store(folder, r->cache_key, FD_IMAGE, r->cache_limit); /* it has its image, kept or not */
+        mt_cache_store(folder, key, FD_IMAGE, r->cache_limit); /* it has its image, kept or not */
         close(folder);
     }
     return 0;
@@ -131,6 +144,7 @@ static int serve_make(struct request *r, const struct input *in, struct bytes *t
 
 int mt_ptxtool_serve(struct request *r)
 {
+    int alone = 0;
     struct input in;
     struct bytes texts = {0};
     pthread_t thread;
@@ -139,6 +153,7 @@ int mt_ptxtool_serve(struct request *r)
         pthread_detach(thread);
     }
     r->stage = serve_stage;
+    r->alone = &alone;
     int code = mt_ptxtool_input_read("/dev/stdin", &in);
     in.name = "its device code";
     code = code == 0 ? serve_make(r, &in, &texts) : code;

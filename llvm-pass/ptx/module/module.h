@@ -26,12 +26,31 @@ struct mt_ptx_origin {
  * base's under names with MT_DEVICE_PREFIX (cpu/abi.h). */
 enum mt_ptx_part { MT_PTX_WHOLE, MT_PTX_BASE, MT_PTX_KERNEL };
 
+/* Lines of a file, of code that a kernel has. */
+struct mt_ptx_place {
+    LLVMMetadataRef file; /* NULL: the PTX itself */
+    unsigned line, lines; /* the first one, and how many */
+};
+/* The file's path, malloc'ed; NULL: the PTX, or no memory. */
+char *mt_ptx_place_file(const struct mt_ptx_place *place);
+
+/* What the image of one kernel is made of. Where the text is the same in two versions of a module, the images
+ * are, but for lines: those of one version's places are those of the other's, in their order. */
+struct mt_ptx_content {
+    const char *kernel, *text;
+    size_t length;
+    const struct mt_ptx_place *places;
+    unsigned nplaces;
+};
+
 struct mt_ptx_source {
     const char *name; /* of the file: for lines where the PTX has no .loc */
     const char *text;
     size_t length;
     /* What could not be read: the line in the text, counted from 1, and a sentence. */
     void (*tell)(void *ctx, unsigned line, const char *message);
+    /* Of a part: its kernel, of a base each of the kernels that it leaves to others. 0, or -1: no memory. */
+    int (*content)(void *ctx, const struct mt_ptx_content *content);
     void *ctx;
     enum mt_ptx_part part;
     const char *kernel;                 /* MT_PTX_KERNEL: its name */
@@ -51,8 +70,6 @@ struct mt_ptx_result {
     unsigned architecture; /* the N of .target sm_N */
     /* Not of a whole module: */
     int pointers;          /* 1: it has functions that are called by pointer */
-    char *names;           /* of a base: its kernels, each ended by NUL; malloc'ed, */
-    size_t names_end;      /* their bytes */
     const char *undivided; /* why no base can be made; NULL: it can */
 };
 

@@ -4,7 +4,6 @@
 #include "../../../runtime/cpu/abi.h"
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 int mt_ptx_wants(const struct mt_ptx *x, const char *name, int is_kernel)
@@ -138,24 +137,18 @@ static int part_scan(struct mt_ptx *x, const struct mt_ptx_function *f)
 
 /* ---- the result ---------------------------------------------------------------------------------------- */
 
-static int part_name_kernels(struct mt_ptx *x)
+static int part_tell_kernels(struct mt_ptx *x)
 {
-    struct mt_ptx_result *r = x->result;
     unsigned n = 0;
-    for (const struct mt_ptx_function *f = x->first; f; f = f->next) {
-        size_t length = strlen(f->name) + 1;
-        if (!f->is_kernel || !f->at)
-            continue;
-        char *more = realloc(r->names, r->names_end + length);
-        if (!more)
-            return mt_parse_no_memory(&x->p);
-        memcpy(more + r->names_end, f->name, length);
-        r->names = more;
-        r->names_end += length;
-        n++;
-    }
-    if (n < 2)
-        r->undivided = "it has one kernel";
+    for (const struct mt_ptx_function *f = x->first; f && x->source->content; f = f->next)
+        if (f->is_kernel && f->at &&
+            (x->source->part == MT_PTX_BASE || mt_ptx_wants(x, f->name, f->is_kernel)) &&
+            mt_ptx_content(x, f))
+            return -1;
+    for (const struct mt_ptx_function *f = x->first; f; f = f->next)
+        n += f->is_kernel && f->at;
+    if (n < 2 && x->source->part == MT_PTX_BASE)
+        x->result->undivided = "it has one kernel";
     return 0;
 }
 
@@ -167,11 +160,11 @@ int mt_ptx_divide(struct mt_ptx *x)
     for (const struct mt_ptx_function *f = x->first; f; f = f->next)
         x->result->pointers |= f->at && f->taken;
     if (x->source->part == MT_PTX_KERNEL)
-        return 0;
+        return part_tell_kernels(x);
     for (LLVMValueRef g = LLVMGetFirstGlobal(x->m); g; g = LLVMGetNextGlobal(g))
         if (LLVMIsDeclaration(g) && LLVMGetPointerAddressSpace(LLVMTypeOf(g)) != 3)
             x->result->undivided = "it needs variables of other files";
-    return part_name_kernels(x);
+    return x->result->undivided ? 0 : part_tell_kernels(x);
 }
 
 void mt_ptx_drop_others(struct mt_ptx *x)

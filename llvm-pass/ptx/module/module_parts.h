@@ -100,6 +100,9 @@ void mt_ptx_drop_others(struct mt_ptx *x);
 /* The value that has the function's address. */
 LLVMValueRef mt_ptx_address(struct mt_ptx *x, const struct mt_ptx_function *f);
 
+/* module_content.c. Tells the source's `content` of the kernel. 0, or -1: failed. */
+int mt_ptx_content(struct mt_ptx *x, const struct mt_ptx_function *kernel);
+
 /* module_declare.c. A linkage word (".visible") or not. */
 int mt_ptx_linkage_of(const char *word, enum mt_ptx_linkage *linkage);
 LLVMTypeRef mt_ptx_type_of(struct mt_ptx *x, const struct mt_ptx_variable *v); /* as it lies in memory */

@@ -4,6 +4,7 @@
 #include "api/entry.h"
 #include "api/tables/error.h"
 #include "made.h"
+#include "make.h"
 #include "base/devices.h"
 #include "base/fork.h"
 #include "base/report.h"
@@ -72,9 +73,10 @@ static void library_list_kernels(struct mt_module *m)
             __cudaRegisterFunction((void **)m, (const char *)kernel, NULL, kernel->name, -1, NULL, NULL, NULL,
                                    NULL, NULL);
         }
-    for (size_t at = 0; at < m->later_end; at += strlen(m->later + at) + 1)
-        __cudaRegisterFunction((void **)m, m->later + at, NULL, m->later + at, -1, NULL, NULL, NULL, NULL,
-                               NULL);
+    for (const struct mt_made_kernel *k = NULL;
+         m->later && (k = mt_made_kernel_next(m->later, m->later_end, k));)
+        __cudaRegisterFunction((void **)m, mt_made_kernel_name(k), NULL, mt_made_kernel_name(k), -1, NULL,
+                               NULL, NULL, NULL, NULL);
 }
 
 static enum mt_library_error library_load(struct mt_module **out, const struct mt_device_code *code, size_t n,
@@ -93,9 +95,9 @@ static enum mt_library_error library_load(struct mt_module **out, const struct m
         return MT_LIBRARY_MEMORY;
     struct mt_module *m = &l->module;
     struct mt_made_code *made =
-        mt_image_carried(m->fatbins, n) ? NULL : mt_made_ask(m, mt_made_name(m), NULL);
+        mt_image_carried(m->fatbins, n) ? NULL : mt_made_ask(m, mt_made_name(m), NULL, NULL);
     struct mt_image *image =
-        made ? mt_made_load(made, NULL, &said) : mt_image_load_all(m->fatbins, n, NULL, &said);
+        made ? mt_made_load(made, NULL, NULL, &said) : mt_image_load_all(m->fatbins, n, NULL, &said);
     m->later = mt_made_kernels(made, &m->later_end);
     mt_made_free(made);
     if (!image) {

@@ -8,10 +8,14 @@
 #include "api/entry.h"
 #include "heap.h"
 #include "made.h"
+#include "make.h"
+#include "base/fd.h"
+#include "base/options.h"
 #include "base/report.h"
 #include "trace/events.h"
 #include "base/demangle.h"
 #include "base/fork.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -19,8 +23,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PATIENCE_MS 1000
+#define AHEAD_MOST 8 /* kernels that are made at once for nobody yet */
+#define WRONG_MOST 2
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* mt-ptx may take seconds */
 MT_FORK_LOCK(making, MT_FORK_MODULES);
@@ -177,13 +184,25 @@ void mt_modules_load(void)
 
 /* ---- images that are made ---- */
 
+/* Of a kernel that has an image of its own; NULL: it is none. */
+static const struct mt_made_kernel *load_later(const struct mt_module *m, const char *kernel)
+{
+    const struct mt_made_kernel *k = NULL;
+    while (m->later && (k = mt_made_kernel_next(m->later, m->later_end, k)) &&
+           strcmp(mt_made_kernel_name(k), kernel) != 0)
+        ;
+    return k;
+}
+
 /* Once, and others wait for it: the dynamic linker has no part in it. */
-static void load_ask(struct mt_lazy *l, pthread_mutex_t *one, struct mt_module *m, const char *kernel,
-                     const char *name)
+static void load_ask(struct mt_lazy *l, pthread_mutex_t *one, struct mt_module *m,
+                     const struct mt_made_kernel *kernel, const char *name,
+                     struct mt_making *(*begin)(struct mt_lazy *l, struct mt_module *m,
+                                                const struct mt_made_kernel *kernel, const char *name))
 {
     pthread_mutex_lock(one);
     if (!l->asked)
-        l->code = mt_made_ask(m, name, kernel);
+        l->code = mt_made_ask(m, name, kernel, begin ? begin(l, m, kernel, name) : NULL);
     l->asked = 1;
     pthread_mutex_unlock(one);
 }
@@ -198,7 +217,8 @@ static void load_made(struct mt_lazy *l, struct mt_module *m, struct mt_function
     if (!l->made && !load_inside) {
         const char *why = NULL;
         load_inside = 1;
-        struct mt_image *image = mt_made_load(l->code, f ? m->image : NULL, &why);
+        struct mt_image *image =
+            mt_made_load(l->code, f ? m->image : NULL, f ? load_later(m, f->name) : NULL, &why);
         load_inside = 0;
         mt_modules_enter();
         if (!l->made)
@@ -221,7 +241,7 @@ void mt_module_need(struct mt_module *m)
 {
     if (!m->foreign || m->lazy.made)
         return;
-    load_ask(&m->lazy, &making, m, NULL, mt_made_name(m));
+    load_ask(&m->lazy, &making, m, NULL, mt_made_name(m), NULL);
     load_made(&m->lazy, m, NULL, load_bind_module);
 }
 
@@ -243,21 +263,18 @@ SLOT(5);
 SLOT(6);
 SLOT(7);
 
-static pthread_mutex_t *load_slot(const char *name)
+static unsigned load_processors(void)
 {
     cpu_set_t set;
-    unsigned hash = 0, n = sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
+static pthread_mutex_t *load_slot(const char *name)
+{
+    unsigned hash = 0, n = load_processors();
     for (; *name; name++)
         hash = hash * 31 + (unsigned char)*name;
     return &slots[hash % (n < 1 ? 1 : n < SLOTS ? n : SLOTS)];
-}
-
-static int load_is_later(const struct mt_module *m, const char *kernel)
-{
-    const char *name = m->later, *end = name + m->later_end;
-    while (name < end && strcmp(name, kernel) != 0)
-        name += strlen(name) + 1;
-    return name < end;
 }
 
 static void load_bind_kernel(struct mt_module *m, struct mt_function *f, struct mt_image *image,
@@ -280,17 +297,96 @@ static char *load_name_kernel(const struct mt_module *m, const struct mt_functio
     return name;
 }
 
+/* ---- ahead of time: while one kernel is made, other processors make those that come after it in the module.
+ * A few that nobody asks for, and no more are begun. ---- */
+
+static pthread_mutex_t ahead = PTHREAD_MUTEX_INITIALIZER;
+MT_FORK_LOCK(ahead, MT_FORK_TRACES); /* taken under a slot */
+static unsigned unclaimed;
+
+static struct mt_function *load_function(struct mt_module *m, const char *name)
+{
+    mt_modules_enter();
+    struct mt_function *f = m->functions;
+    while (f && strcmp(f->name, name) != 0)
+        f = f->next;
+    mt_modules_leave();
+    return f;
+}
+
+/* Processors with nothing to do, when this thread waits for one that works for it; all but one, if that
+ * cannot be known. */
+static unsigned load_idle(void)
+{
+    char text[64];
+    unsigned all = load_processors(), running = 0;
+    int fd = mt_fd_up(open("/proc/loadavg", O_RDONLY | O_CLOEXEC));
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    if (sscanf(text, "%*s %*s %*s %u/", &running) != 1 || running < 2)
+        return all - 1;
+    return running - 1 < all ? all - (running - 1) : 0;
+}
+
+static void load_ahead(struct mt_module *m, const struct mt_made_kernel *kernel, const char *what)
+{
+    unsigned more = mt_options()->ahead ? (unsigned)mt_options()->ahead - 1 : load_idle();
+    more = more < AHEAD_MOST ? more : AHEAD_MOST;
+    const unsigned most = more ? more + WRONG_MOST : 0;
+    for (; more && (kernel = mt_made_kernel_next(m->later, m->later_end, kernel)); more--) {
+        struct mt_function *f = load_function(m, mt_made_kernel_name(kernel));
+        pthread_mutex_lock(&ahead);
+        if (f && !f->lazy.claimed && !f->lazy.begun && unclaimed < most &&
+            (f->lazy.begun = mt_made_begin(m, what, kernel)))
+            unclaimed++;
+        pthread_mutex_unlock(&ahead);
+    }
+}
+
+static struct mt_making *load_begin(struct mt_lazy *l, struct mt_module *m,
+                                    const struct mt_made_kernel *kernel, const char *what)
+{
+    pthread_mutex_lock(&ahead);
+    struct mt_making *begun = l->begun;
+    l->claimed = 1;
+    l->begun = NULL;
+    unclaimed -= begun != NULL;
+    pthread_mutex_unlock(&ahead);
+    if (!begun)
+        begun = mt_made_begin(m, what, kernel);
+    if (begun && !mt_image_was_kept(begun))
+        load_ahead(m, kernel, what);
+    return begun;
+}
+
+void mt_module_drop_begun(struct mt_module *m)
+{
+    pthread_mutex_lock(&ahead);
+    for (struct mt_function *f = m->functions; f; f = f->next) {
+        if (f->lazy.begun) {
+            mt_image_drop(f->lazy.begun);
+            unclaimed--;
+        }
+        f->lazy.begun = NULL;
+        f->lazy.claimed = 1;
+    }
+    pthread_mutex_unlock(&ahead);
+}
+
 void mt_function_need(struct mt_function *f)
 {
     struct mt_module *m = f->module;
     if (!m->later || f->lazy.made || !m->image)
         return;
-    if (!load_is_later(m, f->name)) {
+    const struct mt_made_kernel *kernel = load_later(m, f->name);
+    if (!kernel) {
         f->lazy.made = 1;
         return;
     }
     char *name = load_name_kernel(m, f);
-    load_ask(&f->lazy, load_slot(f->name), m, f->name, name ? name : f->name);
+    load_ask(&f->lazy, load_slot(f->name), m, kernel, name ? name : f->name, load_begin);
     free(name);
     load_made(&f->lazy, m, f, load_bind_kernel);
 }

@@ -94,7 +94,8 @@ static void make_key_part(char *key, const char *tool, const char *name)
     make_key_file(key, path);
 }
 
-static void make_key(char *key, const char *tool, const struct mt_to_make *m)
+/* Of `content` alone: any version of the program has the same. NULL: of the whole code. */
+static void make_key(char *key, const char *tool, const struct mt_to_make *m, const char *content)
 {
     const uint32_t version = MT_IMAGE_VERSION;
     const char *kernel = m->kernel ? m->kernel : "";
@@ -104,6 +105,10 @@ static void make_key(char *key, const char *tool, const struct mt_to_make *m)
     make_key_file(key, tool);
     make_key_part(key, tool, "cpu-builtins.bc");
     mt_cache_key(key, mt_options()->ptx_options, strlen(mt_options()->ptx_options));
+    if (content) {
+        mt_cache_key(key, content, strlen(content));
+        return;
+    }
     for (size_t i = 0; i < m->n; i++)
         mt_cache_key(key, m->code[i].data, m->code[i].bytes);
 }
@@ -111,7 +116,7 @@ static void make_key(char *key, const char *tool, const struct mt_to_make *m)
 /* ---- mt-ptx ------------------------------------------------------------------------------------ */
 
 struct work {
-    const struct mt_to_make *m;
+    const char *what;                  /* messages call it so */
     int input, output, words, line[2]; /* memory files; and a socket: mt-ptx says how far it is, and each side
                                           sees by it that the other one has ended */
     pid_t pid;
@@ -125,14 +130,14 @@ static int make_file(const char *name)
 }
 
 /* One after the other, each at a multiple of 8. */
-static int make_put_input(struct work *w)
+static int make_put_input(struct work *w, const struct mt_to_make *m)
 {
     off_t at = 0;
     int error = 0;
     struct mt_held h = mt_hold(SIGXFSZ);
-    for (size_t i = 0; i < w->m->n && !error; i++)
-        for (size_t done = 0, all = w->m->code[i].bytes; done < all && !error;) {
-            ssize_t n = pwrite(w->input, (const char *)w->m->code[i].data + done, all - done, at);
+    for (size_t i = 0; i < m->n && !error; i++)
+        for (size_t done = 0, all = m->code[i].bytes; done < all && !error;) {
+            ssize_t n = pwrite(w->input, (const char *)m->code[i].data + done, all - done, at);
             if (n > 0) {
                 done += (size_t)n;
                 at += n;
@@ -145,7 +150,7 @@ static int make_put_input(struct work *w)
     return error ? -1 : 0;
 }
 
-static int make_open(struct work *w)
+static int make_open(struct work *w, const struct mt_to_make *m)
 {
     w->input = make_file("memtrace-device-code");
     w->output = make_file("memtrace-image");
@@ -155,7 +160,7 @@ static int make_open(struct work *w)
         return -1;
     w->line[0] = mt_fd_up(w->line[0]);
     w->line[1] = mt_fd_up(w->line[1]);
-    return make_put_input(w);
+    return make_put_input(w, m);
 }
 
 static void make_close(struct work *w)
@@ -166,7 +171,8 @@ static void make_close(struct work *w)
             close(fd[i]);
 }
 
-static int make_start(struct work *w, const char *key, const char *folder, char *why, size_t size)
+static int make_start(struct work *w, const struct mt_to_make *m, const char *key, const char *folder,
+                      char *why, size_t size)
 {
     const struct mt_options *o = mt_options();
     char *words[WORDS + 11], limit[32], *options = strdup(o->ptx_options), *save = NULL;
@@ -174,9 +180,9 @@ static int make_start(struct work *w, const char *key, const char *folder, char 
     snprintf(limit, sizeof limit, "%llu", (unsigned long long)o->cache_limit);
     words[n++] = (char *)"mt-ptx";
     words[n++] = (char *)"--serve";
-    words[n++] = w->m->kernel ? (char *)"--kernel" : (char *)"--base";
-    if (w->m->kernel)
-        words[n++] = (char *)(uintptr_t)w->m->kernel;
+    words[n++] = m->kernel ? (char *)"--kernel" : (char *)"--base";
+    if (m->kernel)
+        words[n++] = (char *)(uintptr_t)m->kernel;
     if (*folder) {
         words[n++] = (char *)"--cache";
         words[n++] = (char *)folder;
@@ -222,11 +228,11 @@ static void make_tell(const struct work *w, unsigned seconds, int *said)
     if (!terminal) {
         if (*said < 0)
             mt_note("the device code of %s is being made into a CPU image, which takes long this once",
-                    w->m->what);
+                    w->what);
         *said = 0;
         return;
     }
-    int n = snprintf(text, sizeof text, "\rmemtrace: making a CPU image of %.120s: %s, %u s ", w->m->what,
+    int n = snprintf(text, sizeof text, "\rmemtrace: making a CPU image of %.120s: %s, %u s ", w->what,
                      w->stage, seconds);
     if (n > 0 && write(STDERR_FILENO, text, (size_t)n) > 0)
         *said = (int)seconds;
@@ -258,22 +264,24 @@ static void make_why(const struct work *w, char *why, size_t size)
     snprintf(why, size, "%s", *text ? text : "mt-ptx ended without a word");
 }
 
-static int make_by_tool(const struct mt_to_make *m, const char *key, const char *folder,
-                        struct mt_cache_entry *e, char *why, size_t size)
+/* mt-ptx is at it; else *why. */
+static int make_by_tool(struct work *w, const struct mt_to_make *m, const char *key, const char *folder,
+                        char *why, size_t size)
 {
-    struct work w = {.m = m, .input = -1, .output = -1, .words = -1, .line = {-1, -1}, .stage = "starting"};
-    int rc = make_open(&w);
+    int rc = make_open(w, m);
     if (rc)
         snprintf(why, size, "no memory for its device code: %s", strerror(errno));
     else
-        rc = make_start(&w, key, folder, why, size);
-    if (!rc) {
-        make_wait(&w);
-        rc = w.done ? mt_cache_read(w.output, e) : -1;
-        if (rc)
-            make_why(&w, why, size);
-    }
-    make_close(&w);
+        rc = make_start(w, m, key, folder, why, size);
+    return rc;
+}
+
+static int make_by_tool_end(struct work *w, struct mt_cache_entry *e, char *why, size_t size)
+{
+    make_wait(w);
+    int rc = w->done ? mt_cache_read(w->output, e) : -1;
+    if (rc)
+        make_why(w, why, size);
     return rc;
 }
 
@@ -366,41 +374,109 @@ const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct
     return at + sizeof *t <= end && t->bytes <= (size_t)(end - at) - sizeof *t ? t : NULL;
 }
 
-static int make_or_find(const struct mt_to_make *m, struct mt_made *out, char *why, size_t size)
+const struct mt_made_kernel *mt_made_kernel_next(const void *text, size_t bytes,
+                                                 const struct mt_made_kernel *last)
 {
-    char tool[PATH_MAX], path[PATH_MAX], key[MT_CACHE_KEY];
+    const char *at = last ? (const char *)last + last->bytes : text, *end = (const char *)text + bytes;
+    const struct mt_made_kernel *k = (const void *)at;
+    if ((size_t)(end - at) < sizeof *k || k->bytes < sizeof *k || k->bytes % 8 ||
+        k->bytes > (size_t)(end - at))
+        return NULL;
+    const size_t room = (k->bytes - sizeof *k) / sizeof *k->places;
+    return k->nplaces <= room && k->bytes > sizeof *k + k->nplaces * sizeof *k->places && !at[k->bytes - 1]
+               ? k
+               : NULL;
+}
+
+struct mt_making {
+    struct work work;
+    struct mt_cache_entry entry;
+    int kept; /* it was there */
+    pid_t owner;
+};
+
+static int make_find_or_begin(struct mt_making *w, const struct mt_to_make *m, char *why, size_t size)
+{
+    char tool[PATH_MAX], path[PATH_MAX], key[MT_CACHE_KEY], keys[2 * MT_CACHE_KEY];
+    const char *content = m->content && *m->content ? m->content : NULL;
     char *name[] = {(char *)"mt-ptx", NULL};
-    struct mt_cache_entry e;
     struct mt_child c = {.file = mt_options()->ptx_tool, .words = name};
+    if (getauxval(AT_SECURE)) {
+        snprintf(why, size, "no CPU image is made of device code in a setuid program");
+        return -1;
+    }
     mt_child_file(&c, tool, sizeof tool);
     if (*c.file && mt_trust_file(c.file, why, size))
         return -1;
-    make_key(key, tool, m);
-    int folder = -1, rc = -1;
-    *path = 0;
+    int folder = -1;
+    *path = *keys = 0;
     if (*tool) /* else nobody knows which one it will be */
         folder = make_folder(path, sizeof path);
-    out->kept = folder >= 0 && mt_cache_find(folder, key, &e) == 0;
+    for (int whole = !content; whole < 2 && !w->kept; whole++) {
+        make_key(key, tool, m, whole ? NULL : content);
+        w->kept = folder >= 0 && mt_cache_find(folder, key, &w->entry) == 0;
+        snprintf(keys + strlen(keys), sizeof keys - strlen(keys), "%s%s", *keys ? "," : "", key);
+    }
     if (folder >= 0)
         close(folder);
-    if (!out->kept && make_by_tool(m, key, path, &e, why, size))
-        return -1;
-    rc = make_take(&e, out);
-    if (rc) {
-        snprintf(why, size, "what mt-ptx has made of it is damaged");
-        free(e.block);
+    return w->kept ? 0 : make_by_tool(&w->work, m, keys, path, why, size);
+}
+
+struct mt_making *mt_image_begin(const struct mt_to_make *m, char *why, size_t size)
+{
+    int saved = errno;
+    struct mt_making *w = malloc(sizeof *w);
+    if (!w) {
+        snprintf(why, size, "no memory");
+        return NULL;
     }
+    *w = (struct mt_making){
+        .owner = getpid(),
+        .work = {
+            .what = m->what, .input = -1, .output = -1, .words = -1, .line = {-1, -1}, .stage = "starting"}};
+    if (make_find_or_begin(w, m, why, size)) {
+        mt_image_drop(w);
+        w = NULL;
+    }
+    errno = saved;
+    return w;
+}
+
+int mt_image_begun_here(const struct mt_making *w)
+{
+    return w->owner == getpid();
+}
+
+int mt_image_was_kept(const struct mt_making *w)
+{
+    return w->kept;
+}
+
+void mt_image_drop(struct mt_making *w)
+{
+    make_close(&w->work);
+    free(w->entry.block);
+    free(w);
+}
+
+int mt_image_end(struct mt_making *w, const char *what, struct mt_made *out, char *why, size_t size)
+{
+    int saved = errno;
+    *out = (struct mt_made){.kept = w->kept};
+    w->work.what = what;
+    int rc = w->kept ? 0 : make_by_tool_end(&w->work, &w->entry, why, size);
+    if (!rc && (rc = make_take(&w->entry, out)))
+        snprintf(why, size, "what mt-ptx has made of it is damaged");
+    if (!rc)
+        w->entry.block = NULL; /* it is the caller's */
+    mt_image_drop(w);
+    errno = saved;
     return rc;
 }
 
 int mt_image_make(const struct mt_to_make *m, struct mt_made *out, char *why, size_t size)
 {
-    int saved = errno, rc = -1;
+    struct mt_making *w = mt_image_begin(m, why, size);
     *out = (struct mt_made){0};
-    if (getauxval(AT_SECURE))
-        snprintf(why, size, "no CPU image is made of device code in a setuid program");
-    else
-        rc = make_or_find(m, out, why, size);
-    errno = saved;
-    return rc;
+    return w ? mt_image_end(w, m->what, out, why, size) : -1;
 }

@@ -22,10 +22,36 @@ size_t mt_device_code_bytes(const void *data);
 /* After the image, at a multiple of 8: PTX whose lines are those of its accesses, each text after such a
  * head and with zeros up to 8. */
 struct mt_made_text {
-    char name[48]; /* what sites call the file; of its contents alone. "": no such text, but the names of a
-                      large module's kernels, each ended by NUL: they have images of their own */
+    char
+        name[48]; /* what sites call the file; of its contents alone. "": no such text, but kernels, a struct
+                     mt_made_kernel each: of a base those that have images of their own, of a kernel itself */
     uint64_t bytes;
 };
+
+/* Lines of a kernel's code. */
+struct mt_made_place {
+    uint32_t file; /* mt_made_file of its path; 0: the PTX */
+    uint32_t line, lines;
+    uint32_t pad;
+};
+struct mt_made_kernel {
+    uint64_t bytes;   /* of this, with the places and the name */
+    char content[40]; /* what it is made of, as a hash. "": nobody else's image will do */
+    char ptx[48];     /* what sites call the PTX, where its lines are theirs */
+    uint64_t nplaces;
+    struct mt_made_place places[]; /* then the name, ended by NUL, and zeros up to 8 */
+};
+static inline const char *mt_made_kernel_name(const struct mt_made_kernel *k)
+{
+    return (const char *)(k->places + k->nplaces);
+}
+static inline uint32_t mt_made_file(const char *path)
+{
+    uint32_t h = 2166136261u;
+    for (; *path; path++)
+        h = (h ^ (unsigned char)*path) * 16777619u;
+    return h ? h : 1;
+}
 
 struct mt_made {
     void *block;        /* the caller's to free when the image is loaded */
@@ -38,13 +64,28 @@ struct mt_made {
 };
 /* The first text, or the next one; NULL: there is no more. Its bytes come after the head. */
 const struct mt_made_text *mt_made_next(const struct mt_made *made, const struct mt_made_text *last);
+/* In a text of kernels of that many bytes: the first one, or the next one; NULL: there is no more. */
+const struct mt_made_kernel *mt_made_kernel_next(const void *text, size_t bytes,
+                                                 const struct mt_made_kernel *last);
 struct mt_to_make {
     const struct mt_device_code *code; /* fatbins that belong together (-rdc), or one piece of any kind */
     size_t n;
-    const char *what;   /* messages call it so */
-    const char *kernel; /* of a large module: this kernel's image. NULL: all of it, or what kernels share */
+    const char *what;    /* messages call it so */
+    const char *kernel;  /* of a module that is divided: this kernel's image. NULL: all of it, or what kernels
+                            share */
+    const char *content; /* what that is made of (mt_made_kernel), or "" */
 };
 /* Makes one image of the code, or takes it from the folder. May take seconds, and says so then. 0, or -1 with
  * a sentence in *why. */
 int mt_image_make(const struct mt_to_make *m, struct mt_made *out, char *why, size_t size);
+
+/* The same in two steps: others may be begun while one is waited for. The code must stay where it is until
+ * the end. Begins; NULL with *why. */
+struct mt_making;
+struct mt_making *mt_image_begin(const struct mt_to_make *m, char *why, size_t size);
+int mt_image_begun_here(const struct mt_making *w); /* 0: before a fork; what is waited for is another's */
+int mt_image_was_kept(const struct mt_making *w);
+/* Waits for it as `what`, and frees w. */
+int mt_image_end(struct mt_making *w, const char *what, struct mt_made *out, char *why, size_t size);
+void mt_image_drop(struct mt_making *w); /* mt-ptx sees it, and ends */
 #endif

@@ -479,6 +479,7 @@ static void module_forget_function(struct mt_function *f)
  * others may come to lie there. What was launched has all it needs. */
 void mt_module_forget(struct mt_module *m)
 {
+    mt_module_drop_begun(m);
     mt_modules_enter();
     for (struct mt_module **at = &modules; *at; at = &(*at)->next)
         if (*at == m) {

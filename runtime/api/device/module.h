@@ -8,8 +8,10 @@
 
 /* An image that mt-ptx makes when it is first needed (made.h). */
 struct mt_lazy {
-    _Atomic int loading; /* threads that are at it */
-    int asked;           /* for it: */
+    _Atomic int loading;     /* threads that are at it */
+    struct mt_making *begun; /* before anybody asks for it, */
+    int claimed;             /* which nobody may do any more */
+    int asked;               /* for it: */
     struct mt_made_code *_Atomic code;
     _Atomic int made; /* it is there, or will never be */
 };
@@ -32,10 +34,9 @@ struct mt_module {
     int said;            /* the missing image was reported */
     int foreign;         /* no image came with it: one is made when something of it is needed: */
     struct mt_lazy lazy;
-    char *later; /* of a large one that is what its kernels share, and these are the kernels that have their
-                  * own,
-                  */
-    size_t later_end; /* each ended by NUL. NULL: all are in it */
+    void *later; /* what it has is what its kernels share, and these are the kernels that have images of their
+                  * own (mt_made_kernel_next), */
+    size_t later_end; /* their bytes. NULL: all are in it */
     int sent;         /* to the real runtime, */
     void **real;      /* which knows it by this handle */
     struct mt_function *functions;
@@ -104,6 +105,7 @@ void mt_module_load_tables(struct mt_module *m);
 /* Something of it is needed: its image is made where it carried none. */
 void mt_module_need(struct mt_module *m);
 /* A kernel is needed: where it is one of those that have their own image, that is made. */
+void mt_module_drop_begun(struct mt_module *m); /* what was begun for it ahead of time; before it goes */
 void mt_function_need(struct mt_function *f);
 /* For a GPU, of code that came without tables: they are made, and code with record calls, *made, which the
  * GPU gets. NULL: *why. */
