@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES_AHEAD = 8 };
+enum { LANES_AHEAD = 8, MOST_BITS = 40 };
 
 /* One CTA or SM in one launch. */
 struct context {
@@ -19,8 +19,9 @@ struct state {
     struct context *contexts[2]; /* by level */
     size_t count[2], room[2];
     struct mt_pairmap index; /* (CTA or SM, level) -> index */
-    struct mt_countmap uses; /* of lines */
-    uint64_t last[2];        /* CTA and SM of contexts last_index */
+    struct mt_countmap uses; /* of the lines that the device follows; those at once after another are one */
+    unsigned sample_bits[MT_REUSE_LEVELS]; /* of the device: of `uses` */
+    uint64_t last[2];                      /* CTA and SM of contexts last_index */
     size_t last_index[2];
 };
 
@@ -62,6 +63,15 @@ static struct context *context_of(struct state *s, int level, uint64_t id)
     return &s->contexts[level][*i];
 }
 
+/* A line is followed by those who follow lines with so many zeros. */
+static unsigned reuse_zeros(uint64_t line)
+{
+    line = (line ^ line >> 30) * 0xbf58476d1ce4e5b9ull;
+    line = (line ^ line >> 27) * 0x94d049bb133111ebull;
+    line ^= line >> 31;
+    return line ? (unsigned)__builtin_ctzll(line) : 64;
+}
+
 static int add_first(struct context *c, uint64_t line)
 {
     if (mt_grow(&c->firsts, &c->room, c->nfirsts + 1, sizeof *c->firsts) != 0)
@@ -80,47 +90,158 @@ static int add_device_first(struct mt_reuse *x, uint64_t line, size_t launch)
     return 0;
 }
 
-/* ---- uses ---- */
-
-static unsigned reuse_bucket(const struct mt_reuse *x, uint64_t distance)
+static struct mt_reuse_launch *launch_of(struct mt_reuse *x, uint64_t superstep)
 {
-    distance <<= x->options.sample_bits;
-    return distance ? 64 - (unsigned)__builtin_clzll(distance) : 0;
+    size_t lo = 0, hi = x->count;
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (x->launches[mid].superstep <= superstep)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return &x->launches[lo];
 }
 
-/* `again` more uses follow the first one at once. */
-static int reuse_count(const struct mt_reuse *x, struct mt_reuse_counts *c, uint64_t distance, uint64_t again)
+/* ---- following fewer lines ---- */
+
+static int reuse_thin(struct mt_use_stack *s, unsigned bits)
+{
+    struct mt_use_stack thin = {0};
+    uint64_t line;
+    for (uint32_t time = 0; mt_use_stack_next(s, &time, &line);)
+        if (reuse_zeros(line) >= bits && mt_use_stack_use(&thin, line) == MT_STACK_FAILED) {
+            mt_use_stack_free(&thin);
+            return -1;
+        }
+    mt_use_stack_free(s);
+    *s = thin;
+    return 0;
+}
+
+/* A first use stood for 2^from; whether it is kept, for 2^to. */
+static int reuse_thin_first(struct mt_reuse_counts *c, uint64_t line, unsigned from, unsigned to)
+{
+    const int kept = reuse_zeros(line) >= to;
+    c->cold += (kept ? 1ull << to : 0) - (1ull << from);
+    return kept;
+}
+
+static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, unsigned bits)
+{
+    struct mt_reuse_counts *counts = &launch_of(x, s->w.launch.superstep)->level[level];
+    for (size_t i = 0; i < s->count[level] && bits > s->sample_bits[level]; i++) {
+        struct context *c = &s->contexts[level][i];
+        size_t kept = 0;
+        for (size_t k = 0; k < c->nfirsts; k++)
+            if (reuse_thin_first(counts, c->firsts[k], s->sample_bits[level], bits))
+                c->firsts[kept++] = c->firsts[k];
+        c->nfirsts = kept;
+        if (reuse_thin(&c->stack, bits) != 0)
+            return -1;
+    }
+    s->sample_bits[level] = bits > s->sample_bits[level] ? bits : s->sample_bits[level];
+    return 0;
+}
+
+struct thinning {
+    struct mt_countmap into;
+    unsigned bits;
+    int failed;
+};
+
+static void reuse_thin_use(void *arg, uint64_t line, uint64_t uses)
+{
+    struct thinning *t = arg;
+    if (reuse_zeros(line) >= t->bits && mt_countmap_add(&t->into, line, uses) != 0)
+        t->failed = 1;
+}
+
+static int reuse_raise_uses(struct state *s, unsigned bits)
+{
+    struct thinning t = {.bits = bits};
+    if (!s || bits <= s->sample_bits[MT_REUSE_DEVICE])
+        return 0;
+    s->sample_bits[MT_REUSE_DEVICE] = bits;
+    mt_countmap_each(&s->uses, reuse_thin_use, &t);
+    mt_countmap_free(&s->uses);
+    s->uses = t.into;
+    return t.failed ? -1 : 0;
+}
+
+static int reuse_raise_device(struct mt_reuse *x, unsigned bits)
+{
+    size_t kept = 0;
+    if (bits > x->sample_bits) {
+        for (size_t i = 0; i < x->nfirsts; i++)
+            if (reuse_thin_first(&x->launches[x->firsts[i].launch].level[MT_REUSE_DEVICE], x->firsts[i].line,
+                                 x->sample_bits, bits))
+                x->firsts[kept++] = x->firsts[i];
+        x->nfirsts = kept;
+        x->sample_bits = bits;
+        if (reuse_thin(&x->device, bits) != 0)
+            return -1;
+    }
+    return reuse_raise_uses((struct state *)x->window.tail, x->sample_bits);
+}
+
+static int reuse_is_full(const struct mt_reuse *x, const struct mt_use_stack *s, unsigned bits)
+{
+    return x->options.sample_lines && s->lines > x->options.sample_lines && bits < MOST_BITS;
+}
+
+/* ---- uses ---- */
+
+/* The use, and so many again at once. */
+static int reuse_count(struct mt_reuse_counts *c, uint64_t distance, unsigned bits, uint64_t again)
 {
     if (distance == MT_STACK_FAILED)
         return -1;
     if (distance == MT_STACK_COLD)
-        c->cold++;
+        c->cold += 1ull << bits;
     else
-        c->histogram[reuse_bucket(x, distance)]++;
-    c->histogram[0] += again;
+        c->histogram[distance ? 64 - (unsigned)__builtin_clzll(distance << bits) : 0] += 1ull << bits;
+    c->histogram[0] += again << bits;
     return 0;
+}
+
+static int reuse_use_level(struct mt_reuse *x, struct state *s, int level, uint64_t id, uint64_t line,
+                           uint64_t again)
+{
+    struct context *c = context_of(s, level, id);
+    uint64_t distance = c ? mt_use_stack_use(&c->stack, line) : MT_STACK_FAILED;
+    if (reuse_count(&x->launches[x->count - 1].level[level], distance, s->sample_bits[level], again) != 0)
+        return -1;
+    if (distance != MT_STACK_COLD)
+        return 0;
+    if (!s->w.launch.begins && add_first(c, line) != 0)
+        return -1;
+    return reuse_is_full(x, &c->stack, s->sample_bits[level])
+               ? reuse_raise_level(x, s, level, s->sample_bits[level] + 1)
+               : 0;
 }
 
 static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t line, uint64_t uses)
 {
     struct state *s = (struct state *)x->window.tail;
     struct mt_reuse_launch *l = &x->launches[x->count - 1];
+    const unsigned zeros = x->sample_bits ? reuse_zeros(line) : 64; /* of all levels it follows fewest */
     l->uses += uses;
-    if (x->options.sample_bits && !mt_reuse_sampled(line, x->options.sample_bits))
-        return 0;
-    if (mt_countmap_add(&s->uses, line, uses) != 0)
-        return -1;
-    for (int level = 0; level < 2 && s->w.launch.selected; level++) {
-        struct context *c = context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid);
-        uint64_t distance = c ? mt_use_stack_use(&c->stack, line) : MT_STACK_FAILED;
-        if (reuse_count(x, &l->level[level], distance, uses - 1) != 0 ||
-            (distance == MT_STACK_COLD && !s->w.launch.begins && add_first(c, line) != 0))
+    for (int level = 0; level < 2 && s->w.launch.selected; level++)
+        if (zeros >= s->sample_bits[level] &&
+            reuse_use_level(x, s, level, level == MT_REUSE_CTA ? r->cta : r->smid, line, uses - 1) != 0)
             return -1;
-    }
+    if (zeros < x->sample_bits)
+        return 0;
     uint64_t distance = mt_use_stack_use(&x->device, line);
-    if (reuse_count(x, &l->level[MT_REUSE_DEVICE], distance, uses - 1) != 0)
+    if (mt_countmap_add(&s->uses, line, 1) != 0 ||
+        reuse_count(&l->level[MT_REUSE_DEVICE], distance, x->sample_bits, uses - 1) != 0)
         return -1;
-    return distance == MT_STACK_COLD ? add_device_first(x, line, x->count - 1) : 0;
+    if (distance != MT_STACK_COLD)
+        return 0;
+    if (add_device_first(x, line, x->count - 1) != 0)
+        return -1;
+    return reuse_is_full(x, &x->device, x->sample_bits) ? reuse_raise_device(x, x->sample_bits + 1) : 0;
 }
 
 /* Lanes that go their own way are not in the caches: each is asked for early. Inlined, or gcc drops it. */
@@ -179,7 +300,7 @@ static int reuse_run(struct mt_reuse *x, const struct mt_access_run *r)
     struct pending p = {0, 0};
     struct mt_piece piece;
     for (uint32_t at = 0; mt_run_piece(r, &at, &piece);) {
-        if (r->addresses && at + LANES_AHEAD <= r->count)
+        if (r->addresses && !x->sample_bits && at + LANES_AHEAD <= r->count)
             reuse_soon(x, r, at + LANES_AHEAD - 1, at + LANES_AHEAD);
         if (reuse_row(x, r, &piece, &p) != 0)
             return -1;
@@ -192,7 +313,7 @@ static int reuse_runs(void *self, const struct mt_access_run *runs, size_t n)
     struct mt_reuse *x = self;
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
-        if (!x->options.sample_bits) {
+        if (!x->sample_bits) {
             if (i + MT_RUNS_AHEAD < n)
                 reuse_soon(x, r + MT_RUNS_AHEAD, 0, 1);
             if (r->addresses)
@@ -224,6 +345,9 @@ static int reuse_launch(void *self, const struct mt_run_launch *launch)
     struct mt_launch_window_state *s = reuse_make(launch);
     if (!s || mt_launch_window_next(&x->window, x, s) != 0)
         return -1;
+    for (int level = 0; level < MT_REUSE_LEVELS; level++)
+        ((struct state *)s)->sample_bits[level] =
+            level == MT_REUSE_DEVICE ? x->sample_bits : x->options.sample_bits;
     if (x->count == 0)
         x->whole = launch->superstep == 0 && launch->begins;
     struct mt_reuse_launch *l = new_launch(x);
@@ -233,19 +357,6 @@ static int reuse_launch(void *self, const struct mt_run_launch *launch)
     l->kernel = launch->kernel;
     l->selected = launch->selected;
     return 0;
-}
-
-static struct mt_reuse_launch *launch_of(struct mt_reuse *x, uint64_t superstep)
-{
-    size_t lo = 0, hi = x->count;
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (x->launches[mid].superstep <= superstep)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return &x->launches[lo];
 }
 
 static void add_squares(void *arg, uint64_t line, uint64_t uses)
@@ -262,14 +373,15 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
         struct mt_reuse_counts *c = &l->level[level];
         c->contexts = s->count[level];
         for (size_t i = 0; i < s->count[level]; i++) {
-            uint32_t lines = s->contexts[level][i].stack.lines;
+            uint64_t lines = (uint64_t)s->contexts[level][i].stack.lines << s->sample_bits[level];
             c->lines += lines;
             c->largest = lines > c->largest ? lines : c->largest;
         }
     }
     struct mt_reuse_counts *c = &l->level[MT_REUSE_DEVICE];
     c->contexts = 1;
-    c->lines = c->largest = s->uses.count;
+    c->lines = c->largest = (uint64_t)s->uses.count << s->sample_bits[MT_REUSE_DEVICE];
+    l->sample_bits = s->sample_bits[MT_REUSE_DEVICE];
     mt_countmap_each(&s->uses, add_squares, &l->squares);
     return 0;
 }
@@ -277,14 +389,13 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
 /* ---- merging ---- */
 
 /* What was cold in the later part may be known to the earlier one. */
-static int reuse_recount(const struct mt_reuse *x, struct mt_use_stack *stack, uint64_t line,
-                         struct mt_reuse_counts *c)
+static int reuse_recount(struct mt_use_stack *stack, uint64_t line, struct mt_reuse_counts *c, unsigned bits)
 {
     uint64_t distance = mt_use_stack_use(stack, line);
     if (distance == MT_STACK_COLD)
         return 1;
-    c->cold--;
-    return reuse_count(x, c, distance, 0);
+    c->cold -= 1ull << bits;
+    return reuse_count(c, distance, bits, 0);
 }
 
 /* First uses went before; now the order of last uses. */
@@ -304,11 +415,27 @@ static int merge_context(struct mt_reuse *x, struct state *a, int level, uint64_
     if (!c)
         return -1;
     for (size_t i = 0; i < from->nfirsts; i++) {
-        int cold = reuse_recount(x, &c->stack, from->firsts[i], &l->level[level]);
+        int cold = reuse_recount(&c->stack, from->firsts[i], &l->level[level], a->sample_bits[level]);
         if (cold < 0 || (cold && !a->w.launch.begins && add_first(c, from->firsts[i]) != 0))
             return -1;
     }
     return reuse_replay(&c->stack, &from->stack);
+}
+
+static int reuse_even_level(struct mt_reuse *x, struct state *a, struct state *b, int level)
+{
+    const unsigned bits =
+        a->sample_bits[level] > b->sample_bits[level] ? a->sample_bits[level] : b->sample_bits[level];
+    return reuse_raise_level(x, a, level, bits) || reuse_raise_level(x, b, level, bits) ? -1 : 0;
+}
+
+static int reuse_fit_level(struct mt_reuse *x, struct state *s, int level)
+{
+    for (size_t i = 0; i < s->count[level]; i++)
+        while (reuse_is_full(x, &s->contexts[level][i].stack, s->sample_bits[level]))
+            if (reuse_raise_level(x, s, level, s->sample_bits[level] + 1) != 0)
+                return -1;
+    return 0;
 }
 
 struct merging {
@@ -334,8 +461,15 @@ static void merge_uses(void *arg, uint64_t line, uint64_t uses)
 static int merge_launch(void *arg, struct mt_launch_window_state *into, struct mt_launch_window_state *from)
 {
     struct merging m = {arg, (struct state *)into, (struct state *)from, 0};
+    if (reuse_even_level(m.x, m.into, m.from, MT_REUSE_CTA) != 0 ||
+        reuse_even_level(m.x, m.into, m.from, MT_REUSE_SM) != 0 ||
+        reuse_raise_uses(m.into, m.from->sample_bits[MT_REUSE_DEVICE]) != 0 ||
+        reuse_raise_uses(m.from, m.into->sample_bits[MT_REUSE_DEVICE]) != 0)
+        return -1;
     mt_pairmap_each(&m.from->index, merge_one, &m);
     mt_countmap_each(&m.from->uses, merge_uses, &m);
+    m.failed |= reuse_fit_level(m.x, m.into, MT_REUSE_CTA) != 0;
+    m.failed |= reuse_fit_level(m.x, m.into, MT_REUSE_SM) != 0;
     return m.failed ? -1 : 0;
 }
 
@@ -376,19 +510,28 @@ static int reuse_merge(void *self, void *other)
         return 0;
     if (into->count == 0)
         into->whole = from->whole;
-    if (append_launches(into, from, &first) != 0)
+    const unsigned bits = into->sample_bits > from->sample_bits ? into->sample_bits : from->sample_bits;
+    if (reuse_raise_device(into, bits) != 0 || reuse_raise_device(from, bits) != 0 ||
+        append_launches(into, from, &first) != 0)
         return -1;
     for (size_t i = 0; i < from->nfirsts; i++) {
         const struct mt_reuse_first *f = &from->firsts[i];
-        int cold = reuse_recount(into, &into->device, f->line,
-                                 &into->launches[first + f->launch].level[MT_REUSE_DEVICE]);
+        int cold = reuse_recount(&into->device, f->line,
+                                 &into->launches[first + f->launch].level[MT_REUSE_DEVICE], bits);
         if (cold < 0 || (cold && add_device_first(into, f->line, first + f->launch) != 0))
             return -1;
     }
     if (reuse_replay(&into->device, &from->device) != 0)
         return -1;
     /* The states know their launches by superstep; the window closes what is whole. */
-    return mt_launch_window_merge(&into->window, into, &from->window);
+    if (mt_launch_window_merge(&into->window, into, &from->window) != 0)
+        return -1;
+    do
+        if (reuse_raise_device(into, into->sample_bits + (unsigned)reuse_is_full(into, &into->device,
+                                                                                 into->sample_bits)) != 0)
+            return -1;
+    while (reuse_is_full(into, &into->device, into->sample_bits));
+    return 0;
 }
 
 /* ---- as bytes ---- */
@@ -414,6 +557,7 @@ static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state 
     mt_parcel_u64(p, s->index.count);
     mt_pairmap_each(&s->index, pack_context, &(struct packing){p, s});
     mt_parcel_counts(p, &s->uses);
+    mt_parcel_bytes(p, s->sample_bits, sizeof s->sample_bits);
 }
 
 static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
@@ -430,6 +574,9 @@ static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
         mt_unpack_stack(u, &c->stack);
     }
     mt_unpack_counts(u, &s->uses);
+    mt_unpack_bytes(u, s->sample_bits, sizeof s->sample_bits);
+    for (int level = 0; level < MT_REUSE_LEVELS; level++)
+        u->failed |= s->sample_bits[level] > MOST_BITS;
 }
 
 static const struct mt_launch_window_ops ops = {merge_launch, close_launch, reuse_drop,
@@ -440,6 +587,7 @@ static int reuse_init(void *self, const struct mt_run_options *o)
     struct mt_reuse *x = self;
     memset(x, 0, sizeof *x);
     x->options = *o;
+    x->sample_bits = o->sample_bits;
     x->window.ops = &ops;
     return 0;
 }
@@ -477,11 +625,13 @@ static void reuse_pack(struct mt_parcel *p, const void *self)
         const struct mt_reuse_launch *l = &x->launches[i];
         mt_parcel_u64(p, l->superstep);
         mt_parcel_u64(p, l->uses);
+        mt_parcel_u64(p, l->sample_bits);
         mt_parcel_u64(p, l->squares);
         for (int level = 0; level < MT_REUSE_LEVELS; level++)
             pack_counts(p, &l->level[level]);
     }
     mt_parcel_u64(p, (uint64_t)x->whole);
+    mt_parcel_u64(p, x->sample_bits);
     mt_parcel_u64(p, x->nfirsts);
     mt_parcel_bytes(p, x->firsts, x->nfirsts * sizeof *x->firsts);
     mt_parcel_stack(p, &x->device);
@@ -499,11 +649,15 @@ static void reuse_unpack(struct mt_unpack *u, void *self)
         l->kernel = mt_unpack_kernel_of(u, l->superstep);
         l->selected = !u->failed && u->launches[l->superstep].selected;
         l->uses = mt_unpack_u64(u);
+        l->sample_bits = (unsigned)mt_unpack_u64(u);
         l->squares = mt_unpack_u64(u);
+        u->failed |= l->sample_bits > MOST_BITS;
         for (int level = 0; level < MT_REUSE_LEVELS; level++)
             unpack_counts(u, &l->level[level]);
     }
     x->whole = mt_unpack_u64(u) != 0;
+    x->sample_bits = (unsigned)mt_unpack_u64(u);
+    u->failed |= x->sample_bits > MOST_BITS;
     x->nfirsts = mt_unpack_count(u, sizeof *x->firsts);
     x->firsts = mt_unpack_array(u, x->nfirsts, sizeof *x->firsts);
     x->firsts_room = x->nfirsts;
@@ -511,9 +665,30 @@ static void reuse_unpack(struct mt_unpack *u, void *self)
     mt_launch_window_unpack(u, &x->window);
 }
 
+/* How many uses there were is known: what a sample has too few or too many of are the lines used most often,
+ * and those are used again soon. */
+static void reuse_settle(struct mt_reuse_counts *c, uint64_t uses)
+{
+    uint64_t counted = c->cold;
+    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
+        counted += c->histogram[b];
+    if (counted < uses)
+        c->histogram[0] += uses - counted;
+    for (int b = 0; counted > uses; b++) {
+        uint64_t *n = b < MT_REUSE_BUCKETS ? &c->histogram[b] : &c->cold;
+        const uint64_t less = *n < counted - uses ? *n : counted - uses;
+        *n -= less;
+        counted -= less;
+    }
+}
+
 static int reuse_finish(void *self)
 {
     struct mt_reuse *x = self;
+    for (size_t i = 0; i < x->count; i++)
+        for (int level = 0; level < MT_REUSE_LEVELS; level++)
+            if (level == MT_REUSE_DEVICE || x->launches[i].selected)
+                reuse_settle(&x->launches[i].level[level], x->launches[i].uses);
     return mt_launch_window_finish(&x->window, x);
 }
 

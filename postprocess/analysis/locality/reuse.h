@@ -1,8 +1,13 @@
 /* Reuse distances and working sets, of CTAs, SMs and the device. A use is a line that an access touches. Its
  * distance is the number of other lines that the same CTA (SM, device) used since its last use of this line;
  * "cold" when there was none. CTAs and SMs begin anew with each launch, the device does not.
- * With sample_bits = k only lines of which a hash has k zero bits are looked at, one of 2^k: all figures but
- * `uses` are then those of the sample, distances are scaled already. Fed and merged as runs.h says. */
+ * With sample_bits = k only lines of which a hash has k zero bits are followed, one of 2^k. With
+ * sample_lines, a level whose CTA (SM, the device) has more lines than that from then on follows half as
+ * many, again and again: what it counted is kept, and what it counts stands for twice as many. So all is
+ * exact until there are many lines. Counts and distances are scaled; `uses` is exact, and what the other
+ * counts lack of it, or have too much, is at the shortest distances. (Waldspurger et al., "Efficient MRC
+ * construction with SHARDS", FAST 2015.) Fed and merged as runs.h says; but where sample_lines thinned a
+ * level, its figures depend on the parts, within their errors. */
 #ifndef MT_ANALYSIS_REUSE_H
 #define MT_ANALYSIS_REUSE_H
 #include "analysis/base/countmap.h"
@@ -12,7 +17,7 @@
 #include "window.h"
 
 enum mt_reuse_level { MT_REUSE_CTA, MT_REUSE_SM, MT_REUSE_DEVICE, MT_REUSE_LEVELS };
-enum { MT_REUSE_BUCKETS = 64, MT_REUSE_MOST_SAMPLE_BITS = 24 };
+enum { MT_REUSE_BUCKETS = 64, MT_REUSE_MOST_SAMPLE_BITS = 24, MT_REUSE_LINES = 1 << 14 };
 
 struct mt_reuse_counts {
     uint64_t histogram[MT_REUSE_BUCKETS]; /* 0: distance 0; b: distances 2^(b-1) up to 2^b - 1 */
@@ -25,8 +30,10 @@ struct mt_reuse_launch {
     uint64_t superstep;
     const char *kernel;
     int selected;
-    uint64_t uses;    /* of all lines */
-    uint64_t squares; /* sum over sampled lines of the square of their uses in this launch */
+    uint64_t uses;        /* of all lines */
+    unsigned sample_bits; /* of the device, when the launch ended */
+    uint64_t squares; /* sum over the lines then followed of the square of their uses in this launch, but for
+                         those that follow another one at once */
     struct mt_reuse_counts level[MT_REUSE_LEVELS];
 };
 
@@ -43,18 +50,16 @@ struct mt_reuse {
     size_t room;
     struct mt_launch_window window;
     struct mt_use_stack device;
+    unsigned sample_bits; /* of the device */
     struct mt_reuse_first *firsts;
     size_t nfirsts, firsts_room;
     int whole; /* begins with the trace: nothing comes before it */
 };
 
-/* Is the line in the sample? */
-static inline int mt_reuse_sampled(uint64_t line, unsigned sample_bits)
+/* Different lines of the run. */
+static inline uint64_t mt_reuse_footprint(const struct mt_reuse *x)
 {
-    line = (line ^ line >> 30) * 0xbf58476d1ce4e5b9ull;
-    line = (line ^ line >> 27) * 0x94d049bb133111ebull;
-    line ^= line >> 31;
-    return (line & ((1ull << sample_bits) - 1)) == 0;
+    return (uint64_t)x->device.lines << x->sample_bits;
 }
 extern const struct mt_analysis mt_reuse_analysis;
 #endif

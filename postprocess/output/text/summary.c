@@ -306,7 +306,7 @@ static void summary_turns(struct summary *s)
 static void summary_footprint(struct summary *s)
 {
     const struct mt_reuse *x = &s->r->locality->reuse;
-    uint64_t lines = (uint64_t)x->device.lines << x->options.sample_bits;
+    uint64_t lines = mt_reuse_footprint(x);
     if (lines)
         summary_say(s, 0, "The run%s touches %s of %s bytes: its footprint is %s.",
                     s->r->comm->partial ? ", with launches that are left out here," : "",
