@@ -2,16 +2,20 @@
 #include "reuse.h"
 #include "memtrace/grow.h"
 #include "analysis/base/counting.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES_AHEAD = 8, MOST_BITS = 40 };
+/* Of a level with more contexts than FEW some are followed, of one with fewer some lines. */
+enum { LANES_AHEAD = 8, FEW = 64, MOST_BITS = 30 };
 
 /* One CTA or SM in one launch. */
 struct context {
     struct mt_use_stack stack;
     uint64_t *firsts; /* lines by first use, if the launch began in an earlier part */
     size_t nfirsts, room;
+    uint64_t uses; /* but for those that follow another one of the line at once */
+    int dropped;   /* it is not followed */
 };
 
 struct state {
@@ -20,7 +24,9 @@ struct state {
     size_t count[2], room[2];
     struct mt_pairmap index; /* (CTA or SM, level) -> index */
     struct mt_countmap uses; /* of the lines that the device follows; those at once after another are one */
-    unsigned sample_bits[MT_REUSE_LEVELS]; /* of the device: of `uses` */
+    unsigned sample_bits[MT_REUSE_LEVELS]; /* of lines; of the device: of `uses` */
+    unsigned context_bits[2];              /* of CTAs, SMs */
+    uint64_t lines[2], followed[2];        /* of contexts that are followed; and these */
     uint64_t last[2];                      /* CTA and SM of contexts last_index */
     size_t last_index[2];
 };
@@ -40,6 +46,15 @@ static void reuse_drop(struct mt_launch_window_state *w)
     free(s);
 }
 
+/* Of a hash of a line, or of a CTA or SM: those with enough of them are followed. */
+static unsigned reuse_zeros(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    x ^= x >> 31;
+    return x ? (unsigned)__builtin_ctzll(x) : 64;
+}
+
 /* One that is new expects as many lines as the one before it has. */
 static struct context *context_of(struct state *s, int level, uint64_t id)
 {
@@ -55,21 +70,14 @@ static struct context *context_of(struct state *s, int level, uint64_t id)
         struct context *c = &s->contexts[level][n];
         *c = (struct context){0};
         *i = s->count[level]++;
-        if (n && mt_use_stack_expect(&c->stack, c[-1].stack.lines) != 0)
+        c->dropped = reuse_zeros(id) < s->context_bits[level];
+        s->followed[level] += !c->dropped;
+        if (n && !c->dropped && mt_use_stack_expect(&c->stack, c[-1].stack.lines) != 0)
             return NULL;
     }
     s->last[level] = id;
     s->last_index[level] = *i;
     return &s->contexts[level][*i];
-}
-
-/* A line is followed by those who follow lines with so many zeros. */
-static unsigned reuse_zeros(uint64_t line)
-{
-    line = (line ^ line >> 30) * 0xbf58476d1ce4e5b9ull;
-    line = (line ^ line >> 27) * 0x94d049bb133111ebull;
-    line ^= line >> 31;
-    return line ? (unsigned)__builtin_ctzll(line) : 64;
 }
 
 static int add_first(struct context *c, uint64_t line)
@@ -119,29 +127,78 @@ static int reuse_thin(struct mt_use_stack *s, unsigned bits)
     return 0;
 }
 
-/* A first use stood for 2^from; whether it is kept, for 2^to. */
-static int reuse_thin_first(struct mt_reuse_counts *c, uint64_t line, unsigned from, unsigned to)
+static unsigned reuse_weight(const struct state *s, int level)
 {
-    const int kept = reuse_zeros(line) >= to;
-    c->cold += (kept ? 1ull << to : 0) - (1ull << from);
-    return kept;
+    return s->sample_bits[level] + s->context_bits[level];
 }
 
-static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, unsigned bits)
+static void reuse_tally(struct state *s, int level)
 {
-    struct mt_reuse_counts *counts = &launch_of(x, s->w.launch.superstep)->level[level];
-    for (size_t i = 0; i < s->count[level] && bits > s->sample_bits[level]; i++) {
+    s->lines[level] = s->followed[level] = 0;
+    for (size_t i = 0; i < s->count[level]; i++) {
+        s->lines[level] += s->contexts[level][i].stack.lines;
+        s->followed[level] += !s->contexts[level][i].dropped;
+    }
+}
+
+static void reuse_forget(struct context *c)
+{
+    mt_use_stack_free(&c->stack);
+    free(c->firsts);
+    *c = (struct context){.dropped = 1};
+}
+
+struct dropping {
+    struct state *s;
+    int level;
+};
+
+static void reuse_drop_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
+{
+    const struct dropping *d = arg;
+    if ((int)level == d->level && reuse_zeros(id) < d->s->context_bits[level])
+        reuse_forget(&d->s->contexts[level][index]);
+}
+
+/* A first use that stood for 2^from stands for 2^to, those that are not followed any more for none. */
+static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, unsigned lines,
+                             unsigned contexts)
+{
+    uint64_t *cold = &launch_of(x, s->w.launch.superstep)->level[level].cold;
+    const unsigned from = reuse_weight(s, level);
+    for (size_t i = 0; i < s->count[level]; i++)
+        *cold -= s->contexts[level][i].nfirsts << from;
+    if (contexts > s->context_bits[level]) {
+        s->context_bits[level] = contexts;
+        mt_pairmap_each(&s->index, reuse_drop_context, &(struct dropping){s, level});
+    }
+    for (size_t i = 0; i < s->count[level] && lines > s->sample_bits[level]; i++) {
         struct context *c = &s->contexts[level][i];
         size_t kept = 0;
         for (size_t k = 0; k < c->nfirsts; k++)
-            if (reuse_thin_first(counts, c->firsts[k], s->sample_bits[level], bits))
+            if (reuse_zeros(c->firsts[k]) >= lines)
                 c->firsts[kept++] = c->firsts[k];
         c->nfirsts = kept;
-        if (reuse_thin(&c->stack, bits) != 0)
+        if (reuse_thin(&c->stack, lines) != 0)
             return -1;
     }
-    s->sample_bits[level] = bits > s->sample_bits[level] ? bits : s->sample_bits[level];
+    s->sample_bits[level] = lines > s->sample_bits[level] ? lines : s->sample_bits[level];
+    for (size_t i = 0; i < s->count[level]; i++)
+        *cold += s->contexts[level][i].nfirsts << reuse_weight(s, level);
+    reuse_tally(s, level);
     return 0;
+}
+
+/* Until it has not too many lines. */
+static int reuse_fit_level(struct mt_reuse *x, struct state *s, int level)
+{
+    int rc = 0;
+    while (rc == 0 && x->options.sample_lines && s->lines[level] > x->options.sample_lines &&
+           s->sample_bits[level] < MOST_BITS) {
+        const unsigned fewer = s->followed[level] > FEW && s->context_bits[level] < MOST_BITS;
+        rc = reuse_raise_level(x, s, level, s->sample_bits[level] + !fewer, s->context_bits[level] + fewer);
+    }
+    return rc;
 }
 
 struct thinning {
@@ -172,11 +229,14 @@ static int reuse_raise_uses(struct state *s, unsigned bits)
 static int reuse_raise_device(struct mt_reuse *x, unsigned bits)
 {
     size_t kept = 0;
+    for (size_t i = 0; i < x->nfirsts && bits > x->sample_bits; i++) {
+        const struct mt_reuse_first f = x->firsts[i];
+        const int keep = reuse_zeros(f.line) >= bits;
+        x->launches[f.launch].level[MT_REUSE_DEVICE].cold += (keep ? 1ull << bits : 0) - (1ull << x->sample_bits);
+        if (keep)
+            x->firsts[kept++] = f;
+    }
     if (bits > x->sample_bits) {
-        for (size_t i = 0; i < x->nfirsts; i++)
-            if (reuse_thin_first(&x->launches[x->firsts[i].launch].level[MT_REUSE_DEVICE], x->firsts[i].line,
-                                 x->sample_bits, bits))
-                x->firsts[kept++] = x->firsts[i];
         x->nfirsts = kept;
         x->sample_bits = bits;
         if (reuse_thin(&x->device, bits) != 0)
@@ -185,23 +245,28 @@ static int reuse_raise_device(struct mt_reuse *x, unsigned bits)
     return reuse_raise_uses((struct state *)x->window.tail, x->sample_bits);
 }
 
-static int reuse_is_full(const struct mt_reuse *x, const struct mt_use_stack *s, unsigned bits)
+static int reuse_fit_device(struct mt_reuse *x)
 {
-    return x->options.sample_lines && s->lines > x->options.sample_lines && bits < MOST_BITS;
+    int rc = 0;
+    while (rc == 0 && x->options.sample_lines && x->device.lines > x->options.sample_lines &&
+           x->sample_bits < MOST_BITS)
+        rc = reuse_raise_device(x, x->sample_bits + 1);
+    return rc;
 }
 
 /* ---- uses ---- */
 
-/* The use, and so many again at once. */
-static int reuse_count(struct mt_reuse_counts *c, uint64_t distance, unsigned bits, uint64_t again)
+/* The use, and so many again at once; each stands for 2^weight. */
+static int reuse_count(struct mt_reuse_counts *c, uint64_t distance, unsigned bits, unsigned weight,
+                       uint64_t again)
 {
     if (distance == MT_STACK_FAILED)
         return -1;
     if (distance == MT_STACK_COLD)
-        c->cold += 1ull << bits;
+        c->cold += 1ull << weight;
     else
-        c->histogram[distance ? 64 - (unsigned)__builtin_clzll(distance << bits) : 0] += 1ull << bits;
-    c->histogram[0] += again << bits;
+        c->histogram[distance ? 64 - (unsigned)__builtin_clzll(distance << bits) : 0] += 1ull << weight;
+    c->histogram[0] += again << weight;
     return 0;
 }
 
@@ -209,23 +274,26 @@ static int reuse_use_level(struct mt_reuse *x, struct state *s, int level, uint6
                            uint64_t again)
 {
     struct context *c = context_of(s, level, id);
-    uint64_t distance = c ? mt_use_stack_use(&c->stack, line) : MT_STACK_FAILED;
-    if (reuse_count(&x->launches[x->count - 1].level[level], distance, s->sample_bits[level], again) != 0)
+    if (!c || c->dropped)
+        return c ? 0 : -1;
+    uint64_t distance = mt_use_stack_use(&c->stack, line);
+    c->uses += 1ull << s->sample_bits[level];
+    if (reuse_count(&x->launches[x->count - 1].level[level], distance, s->sample_bits[level],
+                    reuse_weight(s, level), again) != 0)
         return -1;
     if (distance != MT_STACK_COLD)
         return 0;
+    s->lines[level]++;
     if (!s->w.launch.begins && add_first(c, line) != 0)
         return -1;
-    return reuse_is_full(x, &c->stack, s->sample_bits[level])
-               ? reuse_raise_level(x, s, level, s->sample_bits[level] + 1)
-               : 0;
+    return reuse_fit_level(x, s, level);
 }
 
 static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t line, uint64_t uses)
 {
     struct state *s = (struct state *)x->window.tail;
     struct mt_reuse_launch *l = &x->launches[x->count - 1];
-    const unsigned zeros = x->sample_bits ? reuse_zeros(line) : 64; /* of all levels it follows fewest */
+    const unsigned zeros = x->sample_bits | s->sample_bits[0] | s->sample_bits[1] ? reuse_zeros(line) : 64;
     l->uses += uses;
     for (int level = 0; level < 2 && s->w.launch.selected; level++)
         if (zeros >= s->sample_bits[level] &&
@@ -235,13 +303,11 @@ static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t
         return 0;
     uint64_t distance = mt_use_stack_use(&x->device, line);
     if (mt_countmap_add(&s->uses, line, 1) != 0 ||
-        reuse_count(&l->level[MT_REUSE_DEVICE], distance, x->sample_bits, uses - 1) != 0)
+        reuse_count(&l->level[MT_REUSE_DEVICE], distance, x->sample_bits, x->sample_bits, uses - 1) != 0)
         return -1;
     if (distance != MT_STACK_COLD)
         return 0;
-    if (add_device_first(x, line, x->count - 1) != 0)
-        return -1;
-    return reuse_is_full(x, &x->device, x->sample_bits) ? reuse_raise_device(x, x->sample_bits + 1) : 0;
+    return add_device_first(x, line, x->count - 1) != 0 ? -1 : reuse_fit_device(x);
 }
 
 /* Lanes that go their own way are not in the caches: each is asked for early. Inlined, or gcc drops it. */
@@ -373,15 +439,18 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
         struct mt_reuse_counts *c = &l->level[level];
         c->contexts = s->count[level];
         for (size_t i = 0; i < s->count[level]; i++) {
-            uint64_t lines = (uint64_t)s->contexts[level][i].stack.lines << s->sample_bits[level];
-            c->lines += lines;
+            const struct context *one = &s->contexts[level][i];
+            uint64_t lines = (uint64_t)one->stack.lines << s->sample_bits[level];
+            c->lines += lines << s->context_bits[level];
+            l->context_squares[level] += one->uses * one->uses << s->context_bits[level];
             c->largest = lines > c->largest ? lines : c->largest;
         }
     }
     struct mt_reuse_counts *c = &l->level[MT_REUSE_DEVICE];
     c->contexts = 1;
     c->lines = c->largest = (uint64_t)s->uses.count << s->sample_bits[MT_REUSE_DEVICE];
-    l->sample_bits = s->sample_bits[MT_REUSE_DEVICE];
+    memcpy(l->sample_bits, s->sample_bits, sizeof l->sample_bits);
+    memcpy(l->context_bits, s->context_bits, sizeof l->context_bits);
     mt_countmap_each(&s->uses, add_squares, &l->squares);
     return 0;
 }
@@ -389,13 +458,14 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
 /* ---- merging ---- */
 
 /* What was cold in the later part may be known to the earlier one. */
-static int reuse_recount(struct mt_use_stack *stack, uint64_t line, struct mt_reuse_counts *c, unsigned bits)
+static int reuse_recount(struct mt_use_stack *stack, uint64_t line, struct mt_reuse_counts *c, unsigned bits,
+                         unsigned weight)
 {
     uint64_t distance = mt_use_stack_use(stack, line);
     if (distance == MT_STACK_COLD)
         return 1;
-    c->cold -= 1ull << bits;
-    return reuse_count(c, distance, bits, 0);
+    c->cold -= 1ull << weight;
+    return reuse_count(c, distance, bits, weight, 0);
 }
 
 /* First uses went before; now the order of last uses. */
@@ -412,30 +482,31 @@ static int merge_context(struct mt_reuse *x, struct state *a, int level, uint64_
 {
     struct context *c = context_of(a, level, id);
     struct mt_reuse_launch *l = launch_of(x, a->w.launch.superstep);
-    if (!c)
-        return -1;
+    if (!c || c->dropped)
+        return c ? 0 : -1;
+    c->uses += from->uses;
     for (size_t i = 0; i < from->nfirsts; i++) {
-        int cold = reuse_recount(&c->stack, from->firsts[i], &l->level[level], a->sample_bits[level]);
+        int cold = reuse_recount(&c->stack, from->firsts[i], &l->level[level], a->sample_bits[level],
+                                 reuse_weight(a, level));
         if (cold < 0 || (cold && !a->w.launch.begins && add_first(c, from->firsts[i]) != 0))
             return -1;
     }
     return reuse_replay(&c->stack, &from->stack);
 }
 
-static int reuse_even_level(struct mt_reuse *x, struct state *a, struct state *b, int level)
+static unsigned reuse_more(unsigned a, unsigned b)
 {
-    const unsigned bits =
-        a->sample_bits[level] > b->sample_bits[level] ? a->sample_bits[level] : b->sample_bits[level];
-    return reuse_raise_level(x, a, level, bits) || reuse_raise_level(x, b, level, bits) ? -1 : 0;
+    return a > b ? a : b;
 }
 
-static int reuse_fit_level(struct mt_reuse *x, struct state *s, int level)
+/* Both follow what the one follows that follows less. */
+static int reuse_even_level(struct mt_reuse *x, struct state *a, struct state *b, int level)
 {
-    for (size_t i = 0; i < s->count[level]; i++)
-        while (reuse_is_full(x, &s->contexts[level][i].stack, s->sample_bits[level]))
-            if (reuse_raise_level(x, s, level, s->sample_bits[level] + 1) != 0)
-                return -1;
-    return 0;
+    const unsigned lines = reuse_more(a->sample_bits[level], b->sample_bits[level]),
+                   contexts = reuse_more(a->context_bits[level], b->context_bits[level]);
+    return reuse_raise_level(x, a, level, lines, contexts) || reuse_raise_level(x, b, level, lines, contexts)
+               ? -1
+               : 0;
 }
 
 struct merging {
@@ -468,8 +539,10 @@ static int merge_launch(void *arg, struct mt_launch_window_state *into, struct m
         return -1;
     mt_pairmap_each(&m.from->index, merge_one, &m);
     mt_countmap_each(&m.from->uses, merge_uses, &m);
-    m.failed |= reuse_fit_level(m.x, m.into, MT_REUSE_CTA) != 0;
-    m.failed |= reuse_fit_level(m.x, m.into, MT_REUSE_SM) != 0;
+    for (int level = 0; level < 2; level++) {
+        reuse_tally(m.into, level);
+        m.failed |= reuse_fit_level(m.x, m.into, level) != 0;
+    }
     return m.failed ? -1 : 0;
 }
 
@@ -510,28 +583,24 @@ static int reuse_merge(void *self, void *other)
         return 0;
     if (into->count == 0)
         into->whole = from->whole;
-    const unsigned bits = into->sample_bits > from->sample_bits ? into->sample_bits : from->sample_bits;
+    const unsigned bits = reuse_more(into->sample_bits, from->sample_bits);
     if (reuse_raise_device(into, bits) != 0 || reuse_raise_device(from, bits) != 0 ||
         append_launches(into, from, &first) != 0)
         return -1;
     for (size_t i = 0; i < from->nfirsts; i++) {
         const struct mt_reuse_first *f = &from->firsts[i];
         int cold = reuse_recount(&into->device, f->line,
-                                 &into->launches[first + f->launch].level[MT_REUSE_DEVICE], bits);
+                                 &into->launches[first + f->launch].level[MT_REUSE_DEVICE], bits, bits);
         if (cold < 0 || (cold && add_device_first(into, f->line, first + f->launch) != 0))
             return -1;
     }
     if (reuse_replay(&into->device, &from->device) != 0)
         return -1;
     /* The states know their launches by superstep; the window closes what is whole. */
-    if (mt_launch_window_merge(&into->window, into, &from->window) != 0)
+    if (mt_launch_window_merge(&into->window, into, &from->window) != 0 ||
+        reuse_raise_device(into, into->sample_bits) != 0)
         return -1;
-    do
-        if (reuse_raise_device(into, into->sample_bits + (unsigned)reuse_is_full(into, &into->device,
-                                                                                 into->sample_bits)) != 0)
-            return -1;
-    while (reuse_is_full(into, &into->device, into->sample_bits));
-    return 0;
+    return reuse_fit_device(into);
 }
 
 /* ---- as bytes ---- */
@@ -545,7 +614,7 @@ static void pack_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
 {
     const struct packing *k = arg;
     const struct context *c = &k->s->contexts[level][index];
-    const uint64_t head[] = {id, level, c->nfirsts};
+    const uint64_t head[] = {id, level, c->uses, c->nfirsts};
     mt_parcel_bytes(k->p, head, sizeof head);
     mt_parcel_bytes(k->p, c->firsts, c->nfirsts * sizeof *c->firsts);
     mt_parcel_stack(k->p, &c->stack);
@@ -554,29 +623,39 @@ static void pack_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
 static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
 {
     const struct state *s = (const struct state *)w;
+    mt_parcel_bytes(p, s->sample_bits, sizeof s->sample_bits);
+    mt_parcel_bytes(p, s->context_bits, sizeof s->context_bits);
     mt_parcel_u64(p, s->index.count);
     mt_pairmap_each(&s->index, pack_context, &(struct packing){p, s});
     mt_parcel_counts(p, &s->uses);
-    mt_parcel_bytes(p, s->sample_bits, sizeof s->sample_bits);
+}
+
+static void reuse_unpack_bits(struct mt_unpack *u, unsigned *bits, size_t n)
+{
+    mt_unpack_bytes(u, bits, n * sizeof *bits);
+    for (size_t i = 0; i < n; i++)
+        u->failed |= bits[i] > MOST_BITS;
 }
 
 static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
-    for (size_t n = mt_unpack_count(u, 4 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
-        uint64_t id = mt_unpack_u64(u), level = mt_unpack_u64(u);
+    reuse_unpack_bits(u, s->sample_bits, MT_REUSE_LEVELS);
+    reuse_unpack_bits(u, s->context_bits, 2);
+    for (size_t n = mt_unpack_count(u, 5 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
+        uint64_t id = mt_unpack_u64(u), level = mt_unpack_u64(u), uses = mt_unpack_u64(u);
         size_t firsts = mt_unpack_count(u, sizeof(uint64_t));
         struct context *c = level < 2 ? context_of(s, (int)level, id) : NULL;
         if ((u->failed |= !c || c->firsts))
             break;
+        c->uses = uses;
         c->firsts = mt_unpack_array(u, firsts, sizeof *c->firsts);
         c->nfirsts = c->room = firsts;
         mt_unpack_stack(u, &c->stack);
     }
     mt_unpack_counts(u, &s->uses);
-    mt_unpack_bytes(u, s->sample_bits, sizeof s->sample_bits);
-    for (int level = 0; level < MT_REUSE_LEVELS; level++)
-        u->failed |= s->sample_bits[level] > MOST_BITS;
+    reuse_tally(s, MT_REUSE_CTA);
+    reuse_tally(s, MT_REUSE_SM);
 }
 
 static const struct mt_launch_window_ops ops = {merge_launch, close_launch, reuse_drop,
@@ -625,13 +704,15 @@ static void reuse_pack(struct mt_parcel *p, const void *self)
         const struct mt_reuse_launch *l = &x->launches[i];
         mt_parcel_u64(p, l->superstep);
         mt_parcel_u64(p, l->uses);
-        mt_parcel_u64(p, l->sample_bits);
+        mt_parcel_bytes(p, l->sample_bits, sizeof l->sample_bits);
+        mt_parcel_bytes(p, l->context_bits, sizeof l->context_bits);
+        mt_parcel_bytes(p, l->context_squares, sizeof l->context_squares);
         mt_parcel_u64(p, l->squares);
         for (int level = 0; level < MT_REUSE_LEVELS; level++)
             pack_counts(p, &l->level[level]);
     }
     mt_parcel_u64(p, (uint64_t)x->whole);
-    mt_parcel_u64(p, x->sample_bits);
+    mt_parcel_bytes(p, &x->sample_bits, sizeof x->sample_bits);
     mt_parcel_u64(p, x->nfirsts);
     mt_parcel_bytes(p, x->firsts, x->nfirsts * sizeof *x->firsts);
     mt_parcel_stack(p, &x->device);
@@ -649,15 +730,15 @@ static void reuse_unpack(struct mt_unpack *u, void *self)
         l->kernel = mt_unpack_kernel_of(u, l->superstep);
         l->selected = !u->failed && u->launches[l->superstep].selected;
         l->uses = mt_unpack_u64(u);
-        l->sample_bits = (unsigned)mt_unpack_u64(u);
+        reuse_unpack_bits(u, l->sample_bits, MT_REUSE_LEVELS);
+        reuse_unpack_bits(u, l->context_bits, 2);
+        mt_unpack_bytes(u, l->context_squares, sizeof l->context_squares);
         l->squares = mt_unpack_u64(u);
-        u->failed |= l->sample_bits > MOST_BITS;
         for (int level = 0; level < MT_REUSE_LEVELS; level++)
             unpack_counts(u, &l->level[level]);
     }
     x->whole = mt_unpack_u64(u) != 0;
-    x->sample_bits = (unsigned)mt_unpack_u64(u);
-    u->failed |= x->sample_bits > MOST_BITS;
+    reuse_unpack_bits(u, &x->sample_bits, 1);
     x->nfirsts = mt_unpack_count(u, sizeof *x->firsts);
     x->firsts = mt_unpack_array(u, x->nfirsts, sizeof *x->firsts);
     x->firsts_room = x->nfirsts;
@@ -665,13 +746,26 @@ static void reuse_unpack(struct mt_unpack *u, void *self)
     mt_launch_window_unpack(u, &x->window);
 }
 
+static uint64_t reuse_counted(const struct mt_reuse_counts *c)
+{
+    uint64_t n = c->cold;
+    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
+        n += c->histogram[b];
+    return n;
+}
+
 /* How many uses there were is known: what a sample has too few or too many of are the lines used most often,
  * and those are used again soon. */
-static void reuse_settle(struct mt_reuse_counts *c, uint64_t uses)
+static void reuse_settle(struct mt_reuse_counts *c, uint64_t uses, int contexts)
 {
-    uint64_t counted = c->cold;
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        counted += c->histogram[b];
+    uint64_t counted = reuse_counted(c);
+    if (contexts && counted) { /* those that are followed are as the others, as far as is known */
+        const double part = (double)uses / (double)counted;
+        c->cold = (uint64_t)((double)c->cold * part);
+        for (int b = 0; b < MT_REUSE_BUCKETS; b++)
+            c->histogram[b] = (uint64_t)((double)c->histogram[b] * part);
+        counted = reuse_counted(c);
+    }
     if (counted < uses)
         c->histogram[0] += uses - counted;
     for (int b = 0; counted > uses; b++) {
@@ -685,11 +779,27 @@ static void reuse_settle(struct mt_reuse_counts *c, uint64_t uses)
 static int reuse_finish(void *self)
 {
     struct mt_reuse *x = self;
-    for (size_t i = 0; i < x->count; i++)
-        for (int level = 0; level < MT_REUSE_LEVELS; level++)
-            if (level == MT_REUSE_DEVICE || x->launches[i].selected)
-                reuse_settle(&x->launches[i].level[level], x->launches[i].uses);
-    return mt_launch_window_finish(&x->window, x);
+    const int rc = mt_launch_window_finish(&x->window, x);
+    for (size_t i = 0; i < x->count; i++) {
+        struct mt_reuse_launch *l = &x->launches[i];
+        reuse_settle(&l->level[MT_REUSE_DEVICE], l->uses, 0);
+        for (int level = 0; level < 2 && l->selected; level++)
+            reuse_settle(&l->level[level], l->uses, l->context_bits[level] != 0);
+    }
+    return rc;
+}
+
+double mt_reuse_error(const struct mt_reuse_launch *l)
+{
+    const double all = ldexp((double)l->squares, (int)l->sample_bits[MT_REUSE_DEVICE]);
+    double most = 0;
+    for (int level = 0; level < MT_REUSE_LEVELS; level++) {
+        double error = (ldexp(1, (int)l->sample_bits[level]) - 1) * all;
+        if (level < 2)
+            error += (ldexp(1, (int)l->context_bits[level]) - 1) * (double)l->context_squares[level];
+        most = error > most ? error : most;
+    }
+    return sqrt(most);
 }
 
 static void reuse_free(void *self)

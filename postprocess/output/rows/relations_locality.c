@@ -146,13 +146,13 @@ static void relations_level(struct mt_tuples *w, const struct mt_reuse_launch *l
 static int relations_reuse_row(struct mt_tuples *w, const struct mt_reuse_launch *l, int level)
 {
     const struct mt_reuse_counts *c = &l->level[level];
-    const unsigned bits = l->sample_bits;
-    double unseen = (double)(1ull << bits) * ((double)(1ull << bits) - 1);
+    const double lines = (double)l->level[MT_REUSE_DEVICE].lines,
+                 unseen = (double)(1ull << l->sample_bits[MT_REUSE_DEVICE]) - 1, error = mt_reuse_error(l);
     relations_level(w, l, level);
     mt_tuples_numbers(w, MT_NUMBERS(l->uses, c->contexts, c->lines, c->largest, c->cold));
-    if (bits) {
-        mt_tuples_real(w, sqrt(unseen * (double)l->squares));
-        mt_tuples_real(w, sqrt(unseen * (double)(l->level[MT_REUSE_DEVICE].lines >> bits)));
+    if (error > 0) {
+        mt_tuples_real(w, error);
+        mt_tuples_real(w, sqrt(unseen * lines));
     } else {
         mt_tuples_null(w, 2);
     }
