@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Of a level with more contexts than FEW some are followed, of one with fewer some lines. */
-enum { LANES_AHEAD = 8, FEW = 64, MOST_BITS = 30 };
+enum { LANES_AHEAD = 8, FEW = 64, MOST_BITS = 30, EXACT_BITS = 2 };
 
 /* One CTA or SM in one launch. */
 struct context {
@@ -189,11 +189,16 @@ static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, uns
     return 0;
 }
 
-/* Until it has not too many lines. */
+/* So many lines are followed, or fewer; a small number of them exactly. */
+static int reuse_is_full(const struct mt_reuse *x, uint64_t lines, unsigned weight)
+{
+    return x->options.sample_lines && lines > (uint64_t)x->options.sample_lines << (weight ? 0 : EXACT_BITS);
+}
+
 static int reuse_fit_level(struct mt_reuse *x, struct state *s, int level)
 {
     int rc = 0;
-    while (rc == 0 && x->options.sample_lines && s->lines[level] > x->options.sample_lines &&
+    while (rc == 0 && reuse_is_full(x, s->lines[level], reuse_weight(s, level)) &&
            s->sample_bits[level] < MOST_BITS) {
         const unsigned fewer = s->followed[level] > FEW && s->context_bits[level] < MOST_BITS;
         rc = reuse_raise_level(x, s, level, s->sample_bits[level] + !fewer, s->context_bits[level] + fewer);
@@ -232,7 +237,8 @@ static int reuse_raise_device(struct mt_reuse *x, unsigned bits)
     for (size_t i = 0; i < x->nfirsts && bits > x->sample_bits; i++) {
         const struct mt_reuse_first f = x->firsts[i];
         const int keep = reuse_zeros(f.line) >= bits;
-        x->launches[f.launch].level[MT_REUSE_DEVICE].cold += (keep ? 1ull << bits : 0) - (1ull << x->sample_bits);
+        x->launches[f.launch].level[MT_REUSE_DEVICE].cold +=
+            (keep ? 1ull << bits : 0) - (1ull << x->sample_bits);
         if (keep)
             x->firsts[kept++] = f;
     }
@@ -248,8 +254,7 @@ static int reuse_raise_device(struct mt_reuse *x, unsigned bits)
 static int reuse_fit_device(struct mt_reuse *x)
 {
     int rc = 0;
-    while (rc == 0 && x->options.sample_lines && x->device.lines > x->options.sample_lines &&
-           x->sample_bits < MOST_BITS)
+    while (rc == 0 && reuse_is_full(x, x->device.lines, x->sample_bits) && x->sample_bits < MOST_BITS)
         rc = reuse_raise_device(x, x->sample_bits + 1);
     return rc;
 }

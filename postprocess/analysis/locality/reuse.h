@@ -1,13 +1,14 @@
 /* Reuse distances and working sets, of CTAs, SMs and the device. A use is a line that an access touches. Its
  * distance is the number of other lines that the same CTA (SM, device) used since its last use of this line;
  * "cold" when there was none. CTAs and SMs begin anew with each launch, the device does not.
- * With sample_bits = k only lines of which a hash has k zero bits are followed, one of 2^k. With sample_lines,
- * where the CTAs or the SMs of a launch or the device have more lines in all than that, half as many are followed
- * from then on: half of the CTAs or SMs where there are many, else half of the lines; and so again and again. What
- * was counted is kept, and what comes stands for twice as many. So all is exact until there are many lines.
- * Counts and distances are scaled; `uses` is exact, and the counts are made to add up to it.
- * (Waldspurger et al., "Efficient MRC construction with SHARDS", FAST 2015.)
- * Fed and merged as runs.h says; but once sample_lines was too few, figures depend on the parts, within errors. */
+ * With sample_bits = k only lines of which a hash has k zero bits are followed, one of 2^k. With
+ * sample_lines, where the CTAs or the SMs of a launch or the device have more than four times as many lines
+ * in all, no more than sample_lines are followed from then on: half of the CTAs or SMs where there are many,
+ * else half of the lines; and so again and again. What was counted is kept, and what comes stands for twice
+ * as many. So all is exact until there are many lines. Counts and distances are scaled; `uses` is exact, and
+ * the counts are made to add up to it. (Waldspurger et al., "Efficient MRC construction with SHARDS", FAST
+ * 2015.) Fed and merged as runs.h says; but once sample_lines was too few, figures depend on the parts,
+ * within errors. */
 #ifndef MT_ANALYSIS_REUSE_H
 #define MT_ANALYSIS_REUSE_H
 #include "analysis/base/countmap.h"
@@ -17,7 +18,7 @@
 #include "window.h"
 
 enum mt_reuse_level { MT_REUSE_CTA, MT_REUSE_SM, MT_REUSE_DEVICE, MT_REUSE_LEVELS };
-enum { MT_REUSE_BUCKETS = 64, MT_REUSE_MOST_SAMPLE_BITS = 24, MT_REUSE_LINES = 1 << 15 };
+enum { MT_REUSE_BUCKETS = 64, MT_REUSE_MOST_SAMPLE_BITS = 24, MT_REUSE_LINES = 1 << 13 };
 
 struct mt_reuse_counts {
     uint64_t histogram[MT_REUSE_BUCKETS]; /* 0: distance 0; b: distances 2^(b-1) up to 2^b - 1 */
@@ -30,11 +31,11 @@ struct mt_reuse_launch {
     uint64_t superstep;
     const char *kernel;
     int selected;
-    uint64_t uses;        /* of all lines */
+    uint64_t uses; /* of all lines */
     /* When the launch ended: */
     unsigned sample_bits[MT_REUSE_LEVELS], context_bits[2];
-    uint64_t squares; /* sum over the lines that the device follows of the square of their uses in this launch,
-                         but for those that follow another one at once */
+    uint64_t squares; /* sum over the lines that the device follows of the square of their uses in this
+                         launch, but for those that follow another one at once */
     uint64_t context_squares[2]; /* the same over all CTAs and SMs, estimated */
     struct mt_reuse_counts level[MT_REUSE_LEVELS];
 };
