@@ -275,12 +275,9 @@ static int reuse_count(struct mt_reuse_counts *c, uint64_t distance, unsigned bi
     return 0;
 }
 
-static int reuse_use_level(struct mt_reuse *x, struct state *s, int level, uint64_t id, uint64_t line,
+static int reuse_use_level(struct mt_reuse *x, struct state *s, int level, struct context *c, uint64_t line,
                            uint64_t again)
 {
-    struct context *c = context_of(s, level, id);
-    if (!c || c->dropped)
-        return c ? 0 : -1;
     uint64_t distance = mt_use_stack_use(&c->stack, line);
     c->uses += 1ull << s->sample_bits[level];
     if (reuse_count(&x->launches[x->count - 1].level[level], distance, s->sample_bits[level],
@@ -294,15 +291,16 @@ static int reuse_use_level(struct mt_reuse *x, struct state *s, int level, uint6
     return reuse_fit_level(x, s, level);
 }
 
-static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t line, uint64_t uses)
+/* By this CTA and SM; NULL: not to be counted. */
+static int reuse_use(struct mt_reuse *x, struct context *const by[2], uint64_t line, uint64_t uses)
 {
     struct state *s = (struct state *)x->window.tail;
     struct mt_reuse_launch *l = &x->launches[x->count - 1];
     const unsigned zeros = x->sample_bits | s->sample_bits[0] | s->sample_bits[1] ? reuse_zeros(line) : 64;
     l->uses += uses;
-    for (int level = 0; level < 2 && s->w.launch.selected; level++)
-        if (zeros >= s->sample_bits[level] &&
-            reuse_use_level(x, s, level, level == MT_REUSE_CTA ? r->cta : r->smid, line, uses - 1) != 0)
+    for (int level = 0; level < 2 && by[level]; level++)
+        if (zeros >= s->sample_bits[level] && !by[level]->dropped &&
+            reuse_use_level(x, s, level, by[level], line, uses - 1) != 0)
             return -1;
     if (zeros < x->sample_bits)
         return 0;
@@ -337,21 +335,21 @@ struct pending { /* a line, and how often it was used just now */
 };
 
 /* Neighbours that use one line are as one. */
-static int reuse_next(struct mt_reuse *x, const struct mt_access_run *r, struct pending *p, uint64_t line,
+static int reuse_next(struct mt_reuse *x, struct context *const by[2], struct pending *p, uint64_t line,
                       uint64_t uses)
 {
     if (p->uses && p->line == line) {
         p->uses += uses;
         return 0;
     }
-    int rc = p->uses ? reuse_use(x, r, p->line, p->uses) : 0;
+    int rc = p->uses ? reuse_use(x, by, p->line, p->uses) : 0;
     *p = (struct pending){line, uses};
     return rc;
 }
 
 /* Accesses in a row come to each line once. */
-static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r, const struct mt_piece *piece,
-                     struct pending *p)
+static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r, struct context *const by[2],
+                     const struct mt_piece *piece, struct pending *p)
 {
     const uint64_t size = mt_run_size(r);
     const unsigned bits = x->options.line_bits;
@@ -359,7 +357,7 @@ static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r, const st
         const uint64_t address = piece->address + at,
                        left = (1ull << bits) - (address & ((1ull << bits) - 1));
         n = piece->bytes - at < left ? piece->bytes - at : left;
-        if (reuse_next(x, r, p, address >> bits,
+        if (reuse_next(x, by, p, address >> bits,
                        piece->accesses == 1 ? 1 : (at + n - 1) / size - at / size + 1) != 0)
             return -1;
     }
@@ -370,13 +368,18 @@ static int reuse_run(struct mt_reuse *x, const struct mt_access_run *r)
 {
     struct pending p = {0, 0};
     struct mt_piece piece;
+    struct context *by[2] = {NULL, NULL};
+    struct state *s = (struct state *)x->window.tail;
+    for (int level = 0; level < 2 && s->w.launch.selected; level++)
+        if (!(by[level] = context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid)))
+            return -1;
     for (uint32_t at = 0; mt_run_piece(r, &at, &piece);) {
         if (r->addresses && !x->sample_bits && at + LANES_AHEAD <= r->count)
             reuse_soon(x, r, at + LANES_AHEAD - 1, at + LANES_AHEAD);
-        if (reuse_row(x, r, &piece, &p) != 0)
+        if (reuse_row(x, r, by, &piece, &p) != 0)
             return -1;
     }
-    return reuse_use(x, r, p.line, p.uses);
+    return reuse_use(x, by, p.line, p.uses);
 }
 
 static int reuse_runs(void *self, const struct mt_access_run *runs, size_t n)
@@ -798,13 +801,15 @@ double mt_reuse_error(const struct mt_reuse_launch *l)
 {
     const double all = ldexp((double)l->squares, (int)l->sample_bits[MT_REUSE_DEVICE]);
     double most = 0;
+    unsigned bits = 0;
     for (int level = 0; level < MT_REUSE_LEVELS; level++) {
+        bits |= l->sample_bits[level] | (level < 2 ? l->context_bits[level] : 0);
         double error = (ldexp(1, (int)l->sample_bits[level]) - 1) * all;
         if (level < 2)
             error += (ldexp(1, (int)l->context_bits[level]) - 1) * (double)l->context_squares[level];
         most = error > most ? error : most;
     }
-    return sqrt(most);
+    return bits ? sqrt(most) : -1;
 }
 
 static void reuse_free(void *self)

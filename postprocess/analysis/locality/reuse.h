@@ -64,7 +64,7 @@ static inline uint64_t mt_reuse_footprint(const struct mt_reuse *x)
 {
     return (uint64_t)x->device.lines << x->sample_bits;
 }
-/* An upper bound of the standard error of each count of uses. */
+/* An upper bound of the standard error of each count of uses; -1: they are exact. */
 double mt_reuse_error(const struct mt_reuse_launch *l);
 extern const struct mt_analysis mt_reuse_analysis;
 #endif

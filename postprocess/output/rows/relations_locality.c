@@ -150,7 +150,7 @@ static int relations_reuse_row(struct mt_tuples *w, const struct mt_reuse_launch
                  unseen = (double)(1ull << l->sample_bits[MT_REUSE_DEVICE]) - 1, error = mt_reuse_error(l);
     relations_level(w, l, level);
     mt_tuples_numbers(w, MT_NUMBERS(l->uses, c->contexts, c->lines, c->largest, c->cold));
-    if (error > 0) {
+    if (error >= 0) {
         mt_tuples_real(w, error);
         mt_tuples_real(w, sqrt(unseen * lines));
     } else {
