@@ -162,16 +162,14 @@ def reuse(trace, line_size, bits):
         counts = [dict(cold=0, histogram={}) for _ in range(3)]
         uses, per_line = 0, {}
         for r in launch["runs"]:
-            before = None
             for level, who in enumerate((r["cta"], r["sm"], 0)):
                 contexts[level].setdefault(who, [])
             for address in r["addresses"]:
                 for n in lines_of(address, r["size"], line_size):
                     uses += 1
-                    again, before = n == before, n
                     if not sampled(n, bits):
                         continue
-                    per_line[n] = per_line.get(n, 0) + (not again)
+                    per_line[n] = per_line.get(n, 0) + 1
                     for level, who in enumerate((r["cta"], r["sm"], 0)):
                         history = contexts[level][who]
                         if n in history:

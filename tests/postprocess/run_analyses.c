@@ -143,7 +143,8 @@ int main(int argc, char **argv)
     struct mt_locality_options o = {.chosen = (1u << MT_LOCALITY_PLACEMENT) - 1,
                                     .analysis.line_bits = (unsigned)atoi(argv[1]),
                                     .analysis.sample_bits = (unsigned)(atoi(argv[2]) < 0 ? 0 : atoi(argv[2])),
-                                    .analysis.sample_lines = (unsigned)(atoi(argv[2]) < 0 ? -atoi(argv[2]) : 0),
+                                    .analysis.sample_lines =
+                                        (unsigned)(atoi(argv[2]) < 0 ? -atoi(argv[2]) : 0),
                                     .analysis.top = (size_t)atoi(argv[3]),
                                     .analysis.cells = (size_t)atoi(argv[5])};
     unsigned seed = (unsigned)atoi(argv[4]);

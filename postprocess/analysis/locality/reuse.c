@@ -14,16 +14,16 @@ struct context {
     struct mt_use_stack stack;
     uint64_t *firsts; /* lines by first use, if the launch began in an earlier part */
     size_t nfirsts, room;
-    uint64_t uses; /* but for those that follow another one of the line at once */
-    int dropped;   /* it is not followed */
+    uint64_t uses;
+    int dropped; /* it is not followed */
 };
 
 struct state {
     struct mt_launch_window_state w;
     struct context *contexts[2]; /* by level */
     size_t count[2], room[2];
-    struct mt_pairmap index; /* (CTA or SM, level) -> index */
-    struct mt_countmap uses; /* of the lines that the device follows; those at once after another are one */
+    struct mt_pairmap index;               /* (CTA or SM, level) -> index */
+    struct mt_countmap uses;               /* of the lines that the device follows */
     unsigned sample_bits[MT_REUSE_LEVELS]; /* of lines; of the device: of `uses` */
     unsigned context_bits[2];              /* of CTAs, SMs */
     uint64_t lines[2], followed[2];        /* of contexts that are followed; and these */
@@ -189,16 +189,18 @@ static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, uns
     return 0;
 }
 
-/* So many lines are followed, or fewer; a small number of them exactly. */
-static int reuse_is_full(const struct mt_reuse *x, uint64_t lines, unsigned weight)
+/* So many lines are followed, or fewer. Four times as many may be exact, and those of CTAs: they do not leave
+ * the caches, and whole CTAs are worth more than parts of them. */
+static int reuse_is_full(const struct mt_reuse *x, int level, uint64_t lines, unsigned weight)
 {
-    return x->options.sample_lines && lines > (uint64_t)x->options.sample_lines << (weight ? 0 : EXACT_BITS);
+    const unsigned bits = weight && level != MT_REUSE_CTA ? 0 : EXACT_BITS;
+    return x->options.sample_lines && lines > (uint64_t)x->options.sample_lines << bits;
 }
 
 static int reuse_fit_level(struct mt_reuse *x, struct state *s, int level)
 {
     int rc = 0;
-    while (rc == 0 && reuse_is_full(x, s->lines[level], reuse_weight(s, level)) &&
+    while (rc == 0 && reuse_is_full(x, level, s->lines[level], reuse_weight(s, level)) &&
            s->sample_bits[level] < MOST_BITS) {
         const unsigned fewer = s->followed[level] > FEW && s->context_bits[level] < MOST_BITS;
         rc = reuse_raise_level(x, s, level, s->sample_bits[level] + !fewer, s->context_bits[level] + fewer);
@@ -254,7 +256,8 @@ static int reuse_raise_device(struct mt_reuse *x, unsigned bits)
 static int reuse_fit_device(struct mt_reuse *x)
 {
     int rc = 0;
-    while (rc == 0 && reuse_is_full(x, x->device.lines, x->sample_bits) && x->sample_bits < MOST_BITS)
+    while (rc == 0 && reuse_is_full(x, MT_REUSE_DEVICE, x->device.lines, x->sample_bits) &&
+           x->sample_bits < MOST_BITS)
         rc = reuse_raise_device(x, x->sample_bits + 1);
     return rc;
 }
@@ -279,7 +282,7 @@ static int reuse_use_level(struct mt_reuse *x, struct state *s, int level, struc
                            uint64_t again)
 {
     uint64_t distance = mt_use_stack_use(&c->stack, line);
-    c->uses += 1ull << s->sample_bits[level];
+    c->uses += (again + 1) << s->sample_bits[level];
     if (reuse_count(&x->launches[x->count - 1].level[level], distance, s->sample_bits[level],
                     reuse_weight(s, level), again) != 0)
         return -1;
@@ -305,7 +308,7 @@ static int reuse_use(struct mt_reuse *x, struct context *const by[2], uint64_t l
     if (zeros < x->sample_bits)
         return 0;
     uint64_t distance = mt_use_stack_use(&x->device, line);
-    if (mt_countmap_add(&s->uses, line, 1) != 0 ||
+    if (mt_countmap_add(&s->uses, line, uses) != 0 ||
         reuse_count(&l->level[MT_REUSE_DEVICE], distance, x->sample_bits, x->sample_bits, uses - 1) != 0)
         return -1;
     if (distance != MT_STACK_COLD)
@@ -805,8 +808,8 @@ double mt_reuse_error(const struct mt_reuse_launch *l)
     for (int level = 0; level < MT_REUSE_LEVELS; level++) {
         bits |= l->sample_bits[level] | (level < 2 ? l->context_bits[level] : 0);
         double error = (ldexp(1, (int)l->sample_bits[level]) - 1) * all;
-        if (level < 2)
-            error += (ldexp(1, (int)l->context_bits[level]) - 1) * (double)l->context_squares[level];
+        if (level < 2) /* in each a part of its uses; the sum of all uses is known, so a half is the worst */
+            error += 0.25 * (ldexp(1, (int)l->context_bits[level]) - 1) * (double)l->context_squares[level];
         most = error > most ? error : most;
     }
     return bits ? sqrt(most) : -1;
