@@ -34,7 +34,8 @@ struct mt_reuse_launch {
     uint64_t uses; /* of all lines */
     /* When the launch ended: */
     unsigned sample_bits[MT_REUSE_LEVELS], context_bits[2];
-    uint64_t squares; /* sum over the lines that the device follows of the square of their uses in this launch */
+    uint64_t
+        squares; /* sum over the lines that the device follows of the square of their uses in this launch */
     uint64_t context_squares[2]; /* the same over all CTAs and SMs, estimated */
     struct mt_reuse_counts level[MT_REUSE_LEVELS];
 };
