@@ -6,6 +6,7 @@
 
 enum {
     LANES = MT_GRAPH_LANES,
+    LISTED = 8,        /* tracks of a warp */
     ACTORS = LANES + 1 /* of a warp: its lanes, and the CTA for accesses without */
 };
 
@@ -43,17 +44,32 @@ static int warp_number(struct mt_stride_graph *g, const struct mt_access_run *r,
     return 0;
 }
 
+static struct mt_graph_track *track_new(struct mt_stride_graph *g, uint64_t buffer)
+{
+    if (g->ntracks == UINT32_MAX || mt_grow(&g->tracks, &g->track_room, g->ntracks + 1, sizeof *g->tracks) != 0)
+        return NULL;
+    g->tracks[g->ntracks] = (struct mt_graph_track){.buffer = buffer};
+    return &g->tracks[g->ntracks++];
+}
+
+/* A warp's first tracks are a list: as a rule it has few, and they lie together. */
 static struct mt_graph_track *track_of(struct mt_stride_graph *g, uint64_t warp, uint64_t buffer)
 {
-    const uint64_t *i = mt_pairmap_get(&g->tracks_of, warp, buffer, g->ntracks);
-    if (!i)
-        return NULL;
-    if (*i == g->ntracks) {
-        if (mt_grow(&g->tracks, &g->track_room, g->ntracks + 1, sizeof *g->tracks) != 0)
-            return NULL;
-        g->tracks[g->ntracks++] = (struct mt_graph_track){0};
+    uint32_t last = 0;
+    int n = 0;
+    for (uint32_t at = g->warps[warp].track; at; at = g->tracks[at - 1].next, n++) {
+        if (g->tracks[at - 1].buffer == buffer)
+            return &g->tracks[at - 1];
+        last = at;
     }
-    return &g->tracks[*i];
+    if (n < LISTED) {
+        struct mt_graph_track *t = track_new(g, buffer);
+        if (t)
+            *(last ? &g->tracks[last - 1].next : &g->warps[warp].track) = (uint32_t)g->ntracks;
+        return t;
+    }
+    const uint64_t *i = mt_pairmap_get(&g->tracks_of, warp, buffer, g->ntracks);
+    return !i ? NULL : *i < g->ntracks ? &g->tracks[*i] : track_new(g, buffer);
 }
 
 /* The lanes' own places, beginning with what the track says of all. NULL without memory. */

@@ -198,9 +198,13 @@ static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const
 {
     const uint64_t *c = page->cell + (in >> page->shift);
     size_t n = (size_t)1 << x->options.line_bits >> page->shift, touched = n;
-    uint64_t all = 0;
+    uint64_t all = 0, differ = 0;
     int conflict = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
+        differ |= c[i] ^ c[0];
+    if (!differ && !c[0])
+        return 0;
+    for (size_t i = 0; i < (differ ? n : 1); i++) { /* as a rule they are alike */
         if (c[i] && touched == n)
             touched = i;
         all = sharing_joined(all, c[i]);
