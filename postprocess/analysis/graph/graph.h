@@ -104,7 +104,9 @@ struct mt_stride_graph {
     uint64_t (*lane_places)[MT_GRAPH_LANES];
     uint32_t (*lane_nodes)[MT_GRAPH_LANES]; /* + 1; 0: none */
     size_t nwarps, warp_room, ntracks, track_room, nplaces, place_room, nlane_nodes, lane_node_room;
-    uint64_t last_cta, last_warp, last_number; /* what `actors` said last, if there is a warp */
+    struct {
+        uint64_t cta, warp, number; /* + 1; 0: none */
+    } met[MT_GRAPH_MEMOS];          /* warps, by number in their CTA: what `actors` said last */
     struct {
         uint64_t buffer;
         int64_t stride;

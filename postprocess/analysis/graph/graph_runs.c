@@ -16,6 +16,7 @@ void mt_stride_graph_runs_launch(struct mt_stride_graph *g)
     mt_pairmap_clear(&g->tracks_of);
     g->nwarps = g->ntracks = g->nplaces = g->nlane_nodes = 0;
     memset(g->memo, 0, sizeof g->memo);
+    memset(g->met, 0, sizeof g->met);
 }
 
 /* ---- warps and their tracks ---- */
@@ -24,7 +25,8 @@ void mt_stride_graph_runs_launch(struct mt_stride_graph *g)
  * are enough others; -1 without memory. */
 static int warp_number(struct mt_stride_graph *g, const struct mt_access_run *r, uint64_t *warp)
 {
-    if (!g->nwarps || g->last_cta != r->cta || g->last_warp != *warp) {
+    const size_t m = *warp % MT_GRAPH_MEMOS;
+    if (!g->met[m].number || g->met[m].cta != r->cta || g->met[m].warp != *warp) {
         const uint64_t *number = mt_pairmap_get(&g->actors, r->cta, *warp, g->actors.count);
         if (!number)
             return -1;
@@ -33,11 +35,11 @@ static int warp_number(struct mt_stride_graph *g, const struct mt_access_run *r,
                 return -1;
             g->warps[g->nwarps++] = (struct mt_graph_warp){0};
         }
-        g->last_cta = r->cta;
-        g->last_warp = *warp;
-        g->last_number = *number;
+        g->met[m].cta = r->cta;
+        g->met[m].warp = *warp;
+        g->met[m].number = *number + 1;
     }
-    *warp = g->last_number;
+    *warp = g->met[m].number - 1;
     if (!g->most_warps || *warp < g->most_warps)
         return 1;
     g->left_out += r->count;
