@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Of a level with more contexts than FEW some are followed, of one with fewer some lines. */
-enum { LANES_AHEAD = 8, FEW = 64, MOST_BITS = 30, EXACT_BITS = 2 };
+enum { LANES_AHEAD = 8, FEW = 64, MOST_BITS = 30, EXACT_BITS = 2, WIDE = 1 << 14 };
 
 /* One CTA or SM in one launch. */
 struct context {
@@ -367,6 +367,12 @@ static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r, struct c
     return 0;
 }
 
+/* Are there enough lines that they are not in the caches of themselves? */
+static int reuse_is_wide(const struct mt_reuse *x)
+{
+    return x->device.lines > WIDE;
+}
+
 static int reuse_run(struct mt_reuse *x, const struct mt_access_run *r)
 {
     struct pending p = {0, 0};
@@ -377,7 +383,7 @@ static int reuse_run(struct mt_reuse *x, const struct mt_access_run *r)
         if (!(by[level] = context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid)))
             return -1;
     for (uint32_t at = 0; mt_run_piece(r, &at, &piece);) {
-        if (r->addresses && !x->sample_bits && at + LANES_AHEAD <= r->count)
+        if (r->addresses && reuse_is_wide(x) && at + LANES_AHEAD <= r->count)
             reuse_soon(x, r, at + LANES_AHEAD - 1, at + LANES_AHEAD);
         if (reuse_row(x, r, by, &piece, &p) != 0)
             return -1;
@@ -390,7 +396,7 @@ static int reuse_runs(void *self, const struct mt_access_run *runs, size_t n)
     struct mt_reuse *x = self;
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
-        if (!x->sample_bits) {
+        if (reuse_is_wide(x)) {
             if (i + MT_RUNS_AHEAD < n)
                 reuse_soon(x, r + MT_RUNS_AHEAD, 0, 1);
             if (r->addresses)
