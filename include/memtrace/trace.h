@@ -160,6 +160,10 @@ struct mt_check_event {
     const char *why, *side, *near; /* docs/trace-format.md */
     const char *kernel, *file, *op;
 };
+/* Host code: copies of one site, and those of them whose destination held the same bytes already. */
+struct mt_copied_event {
+    uint64_t site, calls, bytes, same_calls, same_bytes;
+};
 /* Calls that returned an error to the program, at one place; or a launch that failed (kernel). */
 enum { MT_FAILED_CALLERS = 6 };
 struct mt_failed_event {
@@ -292,8 +296,9 @@ struct mt_companion {
     struct mt_order_event *orders;
     struct mt_share_event *shares;
     struct mt_communicator_event *communicators;
+    struct mt_copied_event *copied;
     size_t nlaunches, nallocs, ncopies, nsites, nfunctions, nthreads, ncuts, nkernels, nranges, nstreams,
-        ntexts, nchecks, nfailed, norders, nshares, ncommunicators;
+        ntexts, nchecks, nfailed, norders, nshares, ncommunicators, ncopied;
     const char *shared; /* the process's events are in this companion, without folder; "": in this one */
     uint64_t lost;      /* sum of the counts of `lost` lines */
     const char *lost_why;

@@ -100,6 +100,9 @@ void mt_host_record_marked(struct mt_host_recorder *r, LLVMValueRef inst, const 
 /* host_call.c: accesses that are recorded by calls, and those of host=atomic. */
 void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a);
 void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const struct mt_host_touch *a);
+/* Where the builder is, before the copy `a` is recorded by `site`: is its destination compared with its
+ * source? */
+void mt_host_call_copied(struct mt_host_recorder *r, const struct mt_host_touch *a, uint32_t site);
 /* host_function.c: entry and returns of functions, places of allocations, calls of the annotation library. */
 void mt_host_hook_function(struct mt_host_recorder *r, LLVMValueRef function);
 void mt_host_mark_annotation(struct mt_host_recorder *r, LLVMValueRef call);

@@ -49,6 +49,17 @@ static void host_call_block(struct mt_host_recorder *r, LLVMValueRef pointer, LL
     mt_host_call(r, "__mt_host_block", args, 3);
 }
 
+/* Before the copy is recorded; of the store, whose row is the second. */
+void mt_host_call_copied(struct mt_host_recorder *r, const struct mt_host_touch *a, uint32_t site)
+{
+    if (a->kind != MT_HOST_COPY || (a->size && a->size < MT_COPY_LEAST) ||
+        !host_call_wanted(r, MT_HOST_STORE))
+        return;
+    LLVMValueRef args[] = {site_number(r, site + 1), as_i64(r, a->pointer[0]), as_i64(r, a->pointer[1]),
+                           a->size ? host_call_number(r, a->size) : as_i64(r, a->bytes)};
+    mt_host_call(r, "__mt_host_copied", args, 4);
+}
+
 /* The mask as an i64, lane 0 in bit 0. */
 static LLVMValueRef mask_bits(struct mt_host_recorder *r, const struct mt_host_touch *a)
 {
@@ -221,6 +232,7 @@ void mt_host_record_by_call(struct mt_host_recorder *r, LLVMValueRef inst, const
             break;
         }
         site = add_rows(r, inst, a, 0);
+        mt_host_call_copied(r, a, site);
         for (unsigned i = 0; i < a->operands; i++)
             if (host_call_wanted(r, a->op[i]))
                 host_call_block(r, a->pointer[i], as_i64(r, a->bytes), site + i);
@@ -255,6 +267,7 @@ void mt_host_record_atomic(struct mt_host_recorder *r, LLVMValueRef inst, const 
     LLVMMetadataRef place = LLVMInstructionGetDebugLoc(inst);
     LLVMValueRef bytes = a->size ? host_call_number(r, a->size) : as_i64(r, a->bytes);
     LLVMValueRef failed = LLVMConstInt(r->i32, 0, 0);
+    mt_host_call_copied(r, a, site);
     if (a->operands == 2) {
         LLVMValueRef args[] = {site_number(r, site), as_i64(r, a->pointer[0]), as_i64(r, a->pointer[1]),
                                bytes};

@@ -335,6 +335,11 @@ static void add_entries(struct mt_host_recorder *r, struct group *g, LLVMValueRe
         if (wanted_op(r, a->op[i]))
             g->entry[g->count++] = (struct entry){inst, *a, site, i};
     }
+    if (a->kind == MT_HOST_COPY) {
+        LLVMPositionBuilderBefore(r->builder, inst);
+        LLVMSetCurrentDebugLocation2(r->builder, LLVMInstructionGetDebugLoc(inst));
+        mt_host_call_copied(r, a, site);
+    }
     if (a->kind == MT_HOST_SWAP) /* the next instruction: the one that did not write */
         mt_host_table_row(r->table, inst, mt_host_table_instruction(r->table), MT_HOST_CAS_FAILED, a->size,
                           a->pointer[0]);

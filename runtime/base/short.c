@@ -2,8 +2,8 @@
 #include "short.h"
 #include <string.h>
 
-#define DOTS "\xe2\x80\xa6"              /* … */
-enum { KEPT = 24, HALF = MT_SHORT / 2 }; /* "(anonymous namespace)" stays */
+#define DOTS "\xe2\x80\xa6"                           /* … */
+enum { KEPT = 24, DEEPEST = 3, HALF = MT_SHORT / 2 }; /* "(anonymous namespace)" stays */
 
 /* Bytes of the operator that a name has there, whose brackets are none: "operator<<", "operator->". */
 static size_t short_operator(const char *at)
@@ -75,28 +75,40 @@ static struct mt_short short_join(struct short_ends *e)
     return s;
 }
 
-struct mt_short mt_short(const char *name)
+/* Brackets of more than KEPT bytes that are in `depth` others lose what is in them, parameter lists always.
+ */
+static struct short_ends short_emptied(const char *name, int depth)
 {
     struct short_ends e = {.n = 0};
-    size_t size = strlen(name ? name : "");
-    int closed = 1; /* looked for once: the time grows with the name alone */
-    if (size <= MT_SHORT) {
-        short_put(&e, name, size);
-        return short_join(&e);
-    }
+    int closed = 1, in = 0; /* closed: looked for once: the time grows with the name alone */
     for (const char *at = name; *at;) {
         size_t n = short_operator(at);
         int opens = closed && !n && strchr("<({[", *at);
         const char *end = opens ? short_close(at) : NULL;
         closed = closed && (!opens || end);
-        if (end && end - at > KEPT) {
+        if (end && end - at > KEPT && (in >= depth || *at == '(')) {
             short_put(&e, at, 1);
             short_put(&e, DOTS, sizeof DOTS - 1);
             short_put(&e, end - 1, 1);
-        } else {
-            short_put(&e, at, end ? (size_t)(end - at) : n ? n : 1);
+            at = end;
+            continue;
         }
-        at = end ? end : at + (n ? n : 1);
+        n = end && end - at <= KEPT ? (size_t)(end - at) : n ? n : 1;
+        in += n > 1 ? 0 : end ? 1 : in && strchr(">)}]", *at) ? -1 : 0;
+        short_put(&e, at, n);
+        at += n;
     }
+    return e;
+}
+
+struct mt_short mt_short(const char *name)
+{
+    struct short_ends e = {.n = 0};
+    size_t size = strlen(name ? name : "");
+    if (size <= MT_SHORT)
+        short_put(&e, name, size);
+    else
+        for (int depth = DEEPEST; depth >= 0 && (depth == DEEPEST || e.n > MT_SHORT); depth--)
+            e = short_emptied(name, depth);
     return short_join(&e);
 }

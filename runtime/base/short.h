@@ -8,6 +8,7 @@ struct mt_short {
     char text[MT_SHORT + 8];
 };
 /* A name of any length, NULL as well: what is longer than MT_SHORT bytes loses the inside of its brackets,
- * "foo<…>::bar(…)", and then its middle. For one call: mt_report("kernel %s", mt_short(name).text). */
+ * "foo<4, F<…> >::bar(…)" or, as far as that does not do, "foo<…>::bar(…)", and then its middle. For one
+ * call: mt_report("kernel %s", mt_short(name).text). */
 struct mt_short mt_short(const char *name);
 #endif

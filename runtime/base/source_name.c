@@ -202,15 +202,24 @@ static size_t source_name_back(const char *text, size_t end, int brackets)
     return 0;
 }
 
-/* Where "operator" begins, whose name has signs and spaces in it; else n. */
+/* Where the last "operator" outside of brackets begins, whose name has signs and spaces in it; else n. */
 static size_t source_name_operator(const char *text, size_t n)
 {
     static const char word[] = "operator";
-    for (size_t i = n; i-- > 0;)
-        if (!strncmp(text + i, word, sizeof word - 1) && !source_name_word(text + i + sizeof word - 1) &&
-            !(i && source_name_word(text + i - 1)))
-            return i;
-    return n;
+    size_t found = n, length = sizeof word - 1;
+    int depth = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!strncmp(text + i, word, length) && !source_name_word(text + i + length) &&
+            !(i && source_name_word(text + i - 1))) {
+            found = depth ? found : i;
+            i += length; /* its signs are no brackets */
+            i += (strncmp(text + i, "()", 2) == 0 ? 2 : strspn(text + i, "<>-=")) - 1;
+            continue;
+        }
+        int arrow = text[i] == '>' && i && text[i - 1] == '-';
+        depth += (text[i] == '(' || text[i] == '<') - (text[i] == ')' || (text[i] == '>' && !arrow));
+    }
+    return found;
 }
 
 void mt_source_function(char *text)

@@ -22,7 +22,6 @@ NOTES = {
     "cudaMemGetDefaultMemPool": "pools of the device only",
     "cudaMemGetMemPool": "pools of the device only",
     "cudaMemSetMemPool": "pools of the device only",
-    "cudaIpcGetMemHandle": "allocations of 1 MiB and more",
     "cudaDeviceReset": "CPU device: streams and events that the program made are cudaErrorInvalidResourceHandle afterwards",
     "cudaDeviceSetLimit": "the heap of `malloc` in kernels ends there; others are kept, without effect",
     "cudaLogsRegisterCallback": "never called: what is wrong is said on stderr",

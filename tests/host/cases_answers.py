@@ -29,7 +29,7 @@ def extract(w, trace, *words):
 
 @case("answers.planted", *ENGINES)
 def planted(w):
-    """Ten faults, each named by the summary or by one table that it leads to."""
+    """Twelve faults, each named by the summary or by one table that it leads to."""
     source = os.path.join(w.src, "planted.c")
     at = {k: v.replace(w.src + "/", "") for k, v in marks(source).items()}
     program = w.compile("planted.c", "-O1", atomic=True)
@@ -64,6 +64,9 @@ def planted(w):
     hot = max(out["lines"]["lines"].items(), key=lambda kv: sum(v["Load"] + v["Store"] for v in kv[1].values()))
     same("hottest line", hot[0].rsplit("/", 1)[-1], at["PROBE"])
     holds("in the summary", f"Line {at['PROBE']} moves most" in summary)
+    # 12: of ten copies the first and the last bring something; a machine engine sees no call.
+    if w.engine == "llvm":
+        holds(f"copies: {summary}", f"{at['AGAIN']}: 8 of 10 copies bring what is there already: 256000 bytes in all" in summary)
     # 11: a mapped file that is read twice.
     size = os.path.getsize(source)
     mapped = [v for k, v in out["lines"]["allocations"].items() if " mmap" in k and sum(x["Load"] for x in v.values()) == 2 * size]
@@ -115,6 +118,7 @@ def dhat(w):
         raise Skipped("no valgrind")
     source = os.path.join(w.src, "planted.c")
     program, theirs = w.compile("planted.c", "-O1"), w.path("dhat.out")
+    at = {k: v.replace(w.src + "/", "") for k, v in marks(source).items()}
     w.call(["valgrind", "--tool=dhat", f"--dhat-out-file={theirs}", program, source])
     with open(theirs, encoding="utf-8") as f:
         points = json.load(f)
@@ -136,7 +140,8 @@ def dhat(w):
         if read or written:
             holds(f"{place}: {ours}", place in ours)
             same(f"{place}: blocks", ours[place][0], blocks)
-            if ours[place][0] == 1:  # dhat counts what realloc copies as well
+            # dhat counts what realloc copies as well, and its memcpy is another one than the C library's, which takes some bytes twice
+            if ours[place][0] == 1 and place not in (at["STATE"], at["BACKUP"]):
                 same(f"{place}: bytes read and written", ours[place][1:], (read, written))
         else:
             holds(f"{place} is never touched", place not in ours)

@@ -92,6 +92,7 @@ define i1 @swap(ptr %p) {
 }
 
 ; CHECK-LABEL: define i64 @library(
+; CHECK: call void @__mt_host_copied(i32 {{.*}}, i64 {{.*}}, i64 {{.*}}, i64 %n)
 ; CHECK: call void @__mt_host_block(i64 {{.*}}, i64 %n, i32
 ; CHECK: call void @__mt_host_block(i64 {{.*}}, i64 %n, i32
 ; CHECK: call void @llvm.memcpy

@@ -211,8 +211,7 @@ def case_torch_eager():
         done = mt_run(folder, "-f", "compact", python(), os.path.join(HERE, "programs", "torch_eager.py"))
         expect((done.returncode, done.stdout) == (0, "right\n"), done)
         lines = [line for line in done.stderr.splitlines() if "at::native::" in line]
-        named = [re.findall(r"at::native::\w+<[^<>]*at::native::[\w:]+", line)[0] for line in lines]
-        expect(len(named) == len(set(named)) == 3, lines)
+        expect(len(lines) == 3 and sum("at::native::BinaryFunctor<" in line for line in lines) == 1, lines)  # the others' operators are long lambdas
         done = run([tool("mt-extract"), folder])
         found = json.loads(done.stdout)
         expect(done.returncode == 3 and not found["complete"] and found["untraced_launches"] == 4, done)

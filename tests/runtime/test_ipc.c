@@ -27,7 +27,7 @@ static void from_hex(const char *in, cudaIpcMemHandle_t *h)
 }
 
 /* The other process: exit code 0 when all is as it should be, else the number of the check. */
-static int ipc_child(const char *hex, int want)
+static int ipc_child(const char *hex, int want, size_t bytes)
 {
     cudaIpcMemHandle_t h;
     static unsigned char back[BYTES];
@@ -42,15 +42,15 @@ static int ipc_child(const char *hex, int want)
         return 0;
     if (cudaIpcOpenMemHandle((void **)&again, h, cudaIpcMemLazyEnablePeerAccess) || again != p)
         return 2; /* counted: the same pointer */
-    if (cudaMemcpy(back, p, BYTES, cudaMemcpyDeviceToHost) || back[0] != 0x5a || back[BYTES - 1] != 0x5a)
+    if (cudaMemcpy(back, p, bytes, cudaMemcpyDeviceToHost) || back[0] != 0x5a || back[bytes - 1] != 0x5a)
         return 3;
     if (cudaPointerGetAttributes(&a, p + 100) || a.type != cudaMemoryTypeDevice)
         return 4;
     if (cudaFree(p) != cudaErrorInvalidValue)
         return 5; /* it is not this process's */
-    if (cudaMemset(p + BYTES - 16, 0x77, 17) != cudaErrorInvalidValue)
+    if (cudaMemset(p + bytes - 16, 0x77, 17) != cudaErrorInvalidValue)
         return 6;
-    if (cudaMemset(p, 0x33, 16) || cudaMemset(p + BYTES - 1, 0x44, 1))
+    if (cudaMemset(p, 0x33, 16) || cudaMemset(p + bytes - 1, 0x44, 1))
         return 7;
     if (cudaMalloc(&mine, 64) || cudaMemcpy(mine, p, 64, cudaMemcpyDeviceToDevice))
         return 8;
@@ -85,50 +85,83 @@ static int child_event(const char *hex, int fd)
     return cudaEventDestroy(e) ? 6 : 0;
 }
 
-static int ipc_start(const cudaIpcMemHandle_t *h, cudaError_t want)
+static int ipc_start(const cudaIpcMemHandle_t *h, cudaError_t want, size_t bytes)
 {
-    char hex[2 * sizeof *h + 1], code[16];
+    char hex[2 * sizeof *h + 1], code[16], size[24];
     int status;
     to_hex(h, hex);
     snprintf(code, sizeof code, "%d", (int)want);
+    snprintf(size, sizeof size, "%zu", bytes);
     pid_t pid = fork();
     if (!pid) {
-        execl(self, self, hex, code, (char *)NULL);
+        execl(self, self, hex, code, size, "memory", (char *)NULL);
         _exit(99);
     }
     assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
     return WEXITSTATUS(status);
 }
 
+/* The handle of fresh memory that another process reads and writes. */
+static char *given(size_t bytes, cudaIpcMemHandle_t *h)
+{
+    cudaIpcMemHandle_t same;
+    unsigned char ends[2];
+    char *p;
+    OK(cudaMalloc((void **)&p, bytes));
+    OK(cudaMemset(p, 0x5a, bytes));
+    OK(cudaIpcGetMemHandle(h, p));
+    OK(cudaIpcGetMemHandle(&same, p));
+    assert_memory_equal(h, &same, sizeof same);
+    assert_int_equal(ipc_start(h, cudaSuccess, bytes), 0);
+    OK(cudaMemcpy(&ends[0], p, 1, cudaMemcpyDeviceToHost));
+    OK(cudaMemcpy(&ends[1], p + bytes - 1, 1, cudaMemcpyDeviceToHost));
+    assert_true(ends[0] == 0x33 && ends[1] == 0x44); /* what the other process wrote */
+    return p;
+}
+
 static void between_processes(void **state)
 {
     cudaIpcMemHandle_t h, same;
-    char *p;
-    unsigned char ends[2];
-    OK(cudaMalloc((void **)&p, BYTES));
-    OK(cudaMemset(p, 0x5a, BYTES));
-    OK(cudaIpcGetMemHandle(&h, p));
-    OK(cudaIpcGetMemHandle(&same, p));
-    assert_memory_equal(&h, &same, sizeof h);
-    assert_int_equal(ipc_start(&h, cudaSuccess), 0);
-    OK(cudaMemcpy(&ends[0], p, 1, cudaMemcpyDeviceToHost));
-    OK(cudaMemcpy(&ends[1], p + BYTES - 1, 1, cudaMemcpyDeviceToHost));
-    assert_true(ends[0] == 0x33 && ends[1] == 0x44); /* what the other process wrote */
+    char *p = given(BYTES, &h);
     OK(cudaFree(p));
-    assert_int_equal(ipc_start(&h, cudaErrorInvalidResourceHandle), 0); /* it is gone */
+    assert_int_equal(ipc_start(&h, cudaErrorInvalidResourceHandle, BYTES), 0); /* it is gone */
     OK(cudaMalloc((void **)&p, BYTES));
     OK(cudaIpcGetMemHandle(&same, p));
     assert_memory_not_equal(&h, &same, sizeof h); /* a handle is not given out twice */
     OK(cudaFree(p));
 }
 
+/* Blocks that share pages: what the other process does to one leaves its neighbours alone. */
+static void small_ones(void **state)
+{
+    static const size_t sizes[] = {300, 700, 5000, 4096, 300000};
+    char *p[5], all[5000], back[5000];
+    cudaIpcMemHandle_t h[5], again;
+    memset(all, 0x11, sizeof all);
+    for (int i = 0; i < 5; i++) {
+        void *before, *after;
+        OK(cudaMalloc(&before, sizeof all));
+        OK(cudaMemcpy(before, all, sizeof all, cudaMemcpyHostToDevice));
+        p[i] = given(sizes[i], &h[i]);
+        OK(cudaMalloc(&after, 512));
+        OK(cudaMemcpy(back, before, sizeof back, cudaMemcpyDeviceToHost));
+        assert_memory_equal(back, all, sizeof all);
+        OK(cudaFree(before));
+    }
+    OK(cudaFree(p[1]));
+    OK(cudaMalloc((void **)&p[1], sizes[1]));
+    OK(cudaIpcGetMemHandle(&again, p[1]));
+    for (int i = 0; i < 5; i++)
+        assert_memory_not_equal(&again, &h[i], sizeof again);
+    assert_int_equal(ipc_start(&h[4], cudaSuccess, sizes[4]), 3); /* it has other contents by now */
+}
+
 static void ipc_errors(void **state)
 {
     cudaIpcMemHandle_t h, junk = {{1, 2, 3}};
-    char *p, *small;
+    char *p;
     void *q;
     OK(cudaMalloc((void **)&p, BYTES));
-    OK(cudaMalloc((void **)&small, 100));
     OK(cudaIpcGetMemHandle(&h, p));
     EXPECT(cudaErrorDeviceUninitialized, cudaIpcOpenMemHandle(&q, h, cudaIpcMemLazyEnablePeerAccess));
     EXPECT(cudaErrorInvalidValue, cudaIpcOpenMemHandle(&q, h, 0));
@@ -136,12 +169,10 @@ static void ipc_errors(void **state)
     EXPECT(cudaErrorInvalidValue, cudaIpcGetMemHandle(&h, p + 256));
     EXPECT(cudaErrorInvalidValue, cudaIpcGetMemHandle(&h, &q));
     EXPECT(cudaErrorInvalidValue, cudaIpcGetMemHandle(NULL, p));
-    EXPECT(cudaErrorNotSupported, cudaIpcGetMemHandle(&h, small)); /* less than a mapping of its own */
     EXPECT(cudaErrorInvalidValue, cudaIpcCloseMemHandle(p));
     OK(cudaMallocHost(&q, BYTES));
     EXPECT(cudaErrorInvalidValue, cudaIpcGetMemHandle(&h, q));
     OK(cudaFreeHost(q));
-    OK(cudaFree(small));
     OK(cudaFree(p));
 }
 
@@ -240,12 +271,13 @@ static void closed_by_the_program(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(between_processes), cmocka_unit_test(ipc_errors),
-                                       cmocka_unit_test(ipc_events), cmocka_unit_test(closed_by_the_program)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(between_processes), cmocka_unit_test(small_ones),
+                                       cmocka_unit_test(ipc_errors), cmocka_unit_test(ipc_events),
+                                       cmocka_unit_test(closed_by_the_program)};
     if (argc == 4)
         return child_event(argv[1], atoi(argv[3]));
-    if (argc == 3)
-        return ipc_child(argv[1], atoi(argv[2]));
+    if (argc == 5)
+        return ipc_child(argv[1], atoi(argv[2]), strtoul(argv[3], NULL, 10));
     self = argv[0];
     fresh_dir();
     return cmocka_run_group_tests(tests, NULL, NULL);

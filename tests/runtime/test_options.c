@@ -175,8 +175,8 @@ static void options_misspelt(void **state)
     assert_string_equal(f.complaints, "");
 }
 
-/* The brackets of a long name are emptied, and what is then too long loses its middle. Operators' signs are
- * no brackets; what nothing closes is none, and takes no time. */
+/* The brackets of a long name are emptied, the inner ones first, and what is then too long loses its middle.
+ * Operators' signs are no brackets; what nothing closes is none, and takes no time. */
 static void names_short(void **state)
 {
     static char deep[1 << 20], box[4096], want[4096];
@@ -189,6 +189,12 @@ static void names_short(void **state)
     assert_string_equal(mt_short(box).text, "foo<…>::bar<3>(…)");
     snprintf(box, sizeof box, "A<%.2000s>::operator<< <%.200s>::(anonymous namespace)::f", deep, deep);
     assert_string_equal(mt_short(box).text, "A<…>::operator<< <…>::(anonymous namespace)::f");
+    snprintf(box, sizeof box, "void at::kernel<4, at::add<float>, std::array<char*, 3ul> >(%.200s)", deep);
+    assert_string_equal(mt_short(box).text, "void at::kernel<4, at::add<float>, std::array<char*, 3ul> >(…)");
+    snprintf(box, sizeof box, "k<4, F<G<%.200s>, H<%.30s> >, 5>(int)", deep, deep);
+    assert_string_equal(mt_short(box).text, "k<4, F<G<…>, H<…> >, 5>(int)");
+    snprintf(box, sizeof box, "k<4, F<G<%.30s>, %.120s>, 5>(int)", deep, deep);
+    assert_string_equal(mt_short(box).text, "k<4, F<…>, 5>(int)");
     snprintf(want, sizeof want, "%.60s…%.60s", deep, deep);
     snprintf(box, sizeof box, "%.2000s", deep);
     assert_string_equal(mt_short(box).text, want);

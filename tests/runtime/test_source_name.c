@@ -82,6 +82,11 @@ static void names_plain(void **state)
         {"std::enable_if<(1)>(2), void>::type f<int>(int)", "f<int>"},
         {"std::map<int, char const*>* make<int>(char (*)(int))", "make<int>"},
         {"my_operator(int)", "my_operator"},
+        {"void each<4, (anonymous namespace)::f(int*)::'lambda'()::operator()() const::'lambda5'(float), "
+         "A<char*, 2ul>, false>(int)",
+         "each<4, (anonymous namespace)::f(int*)::'lambda'()::operator()() const::'lambda5'(float), A<char*, "
+         "2ul>, false>"},
+        {"void k<decltype(f()->x), 3>::operator()(int) const", "k<decltype(f()->x), 3>::operator()"},
         {"f", "f"},
         {"", ""},
     };

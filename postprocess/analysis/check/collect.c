@@ -154,11 +154,11 @@ static int collect_copy_order(const void *a, const void *b)
 }
 
 /* Of copies at one line: `n`, `bytes` in all, `of` more or less like them. */
-static int collect_copies_at(struct mt_findings *f, enum mt_finding_kind kind, const struct mt_copy_event *c,
-                             uint64_t n, uint64_t bytes, uint64_t of)
+static int collect_copies_at(struct mt_findings *f, enum mt_finding_kind kind, const char *file,
+                             uint64_t line, uint64_t n, uint64_t bytes, uint64_t of)
 {
     struct mt_finding x = {
-        .kind = kind, .here = {.file = c->file, .line = c->line}, .size = bytes, .count = n, .launches = of};
+        .kind = kind, .here = {.file = file, .line = line}, .size = bytes, .count = n, .launches = of};
     return mt_findings_add(f, &x);
 }
 
@@ -181,9 +181,11 @@ static int collect_copies_of(struct mt_findings *f, const struct mt_copy_event *
         same_bytes += held[list[i] - copies] ? bytes : 0;
     }
     if (tiny >= MANY)
-        rc = collect_copies_at(f, MT_FINDING_OF_TINY_COPIES, list[0], tiny, tiny_bytes, 0);
+        rc = collect_copies_at(f, MT_FINDING_OF_TINY_COPIES, list[0]->file, list[0]->line, tiny, tiny_bytes,
+                               0);
     if (rc == 0 && same_bytes >= HELD)
-        rc = collect_copies_at(f, MT_FINDING_OF_UNCHANGED_COPY, list[0], same, same_bytes, n);
+        rc = collect_copies_at(f, MT_FINDING_OF_UNCHANGED_COPY, list[0]->file, list[0]->line, same,
+                               same_bytes, n);
     return rc;
 }
 
@@ -228,6 +230,20 @@ static int collect_copies(struct mt_findings *f, const struct mt_companion *c)
     return rc;
 }
 
+/* Of host code, which the runtime has compared. */
+static int collect_copied(struct mt_findings *f, const struct mt_companion *c)
+{
+    int rc = 0;
+    for (size_t i = 0; i < c->ncopied && rc == 0; i++) {
+        const struct mt_copied_event *e = &c->copied[i];
+        const struct mt_site_event *site = mt_companion_site(c, e->site);
+        if (e->same_bytes >= HELD && site && *site->file)
+            rc = collect_copies_at(f, MT_FINDING_OF_UNCHANGED_COPY, site->file, site->line, e->same_calls,
+                                   e->same_bytes, e->calls);
+    }
+    return rc;
+}
+
 int mt_check_events(struct mt_findings *f, struct mt_source *s)
 {
     struct mt_pairmap seen = {0};
@@ -241,7 +257,7 @@ int mt_check_events(struct mt_findings *f, struct mt_source *s)
         rc = collect_companion(f, s, f->beside, n, &seen);
     for (size_t i = 0; i < n && rc == 0; i++)
         if ((c = mt_source_companion(s, i)))
-            rc = collect_launches(f, c, &seen);
+            rc = collect_launches(f, c, &seen) != 0 ? -1 : collect_copied(f, c);
     mt_pairmap_free(&seen);
     return rc == 0 && fullest ? collect_copies(f, fullest) : rc;
 }

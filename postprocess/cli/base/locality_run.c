@@ -93,6 +93,7 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
         x->options.analysis.line_bits = (unsigned)bits;
         return 0;
     case MT_OPT_DATA_CACHE:
+        x->meant |= 1u << MT_LOCALITY_MISSES;
         return locality_run_cache(&x->options.analysis, value);
     case MT_OPT_SAMPLE:
         if (bits < 0 || bits > MT_REUSE_MOST_SAMPLE_BITS)
@@ -102,15 +103,18 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
         x->options.analysis.sample_lines = 0;
         return 0;
     case MT_OPT_DEVICES:
+        x->meant |= 1u << MT_LOCALITY_PLACEMENT;
         if (!mt_cli_number(value, 1, MT_PLACE_MOST_DEVICES, &n))
             return mt_cli_usage("--devices is a number from 1 to %d, not '%s'", MT_PLACE_MOST_DEVICES, value);
         x->devices = (unsigned)n;
         return 0;
     case MT_OPT_TOPOLOGY:
+        x->meant |= 1u << MT_LOCALITY_DEVICES;
         return mt_topology_read(&x->topology, value, MT_TOPOLOGY_DEVICES, why, sizeof why) == 0
                    ? 0
                    : mt_cli_usage("--topology=%s: %s", value, why);
     case MT_OPT_COLLECTIVES:
+        x->meant |= 1u << MT_LOCALITY_DEVICES;
         return locality_run_way(x, value);
     default:
         if (!mt_cli_number(value, 0, 1000000, &n))

@@ -19,6 +19,8 @@ struct mt_locality_run {
     struct mt_locality_options options;
     unsigned devices;
     struct mt_topology topology; /* devices 0: not given */
+    unsigned
+        meant; /* a bit for each section that an option says how to make: who gives it wants the section */
     enum mt_collective_way way;
     int quiet;   /* notes are not said */
     size_t rows; /* of a table for people, at most */

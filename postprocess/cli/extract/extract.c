@@ -341,6 +341,7 @@ int mt_extract_command(int argc, char **argv)
     x.formats.top = 200;
     x.sections = (1u << MT_SECTIONS) - 1;
     int code = mt_extract_parse(&x, argc, argv);
+    x.p.more.options.chosen |= x.p.more.meant;
     if (code == 0)
         code = mt_formats_check(&x.formats, &x.sections, &x.p.more.options.chosen, x.chosen, x.output,
                                 &x.p.inputs.flags);

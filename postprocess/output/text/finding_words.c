@@ -263,9 +263,7 @@ static void words_copies(FILE *f, const struct mt_finding *x)
         return;
     }
     if (x->kind == MT_FINDING_OF_UNCHANGED_COPY) {
-        fprintf(f,
-                "%" PRIu64 " of %" PRIu64 " copies bring what the device has there already: %" PRIu64
-                " bytes in all",
+        fprintf(f, "%" PRIu64 " of %" PRIu64 " copies bring what is there already: %" PRIu64 " bytes in all",
                 x->count, x->launches, x->size);
         return;
     }

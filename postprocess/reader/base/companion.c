@@ -20,7 +20,7 @@ struct loader {
     size_t nfrees, free_room, nnames, name_room;
     size_t launch_room, alloc_room, copy_room, site_room, function_room, thread_room, cut_room, kernel_room,
         range_room, stream_room, text_room, check_room, failed_room, order_room, share_room,
-        communicator_room;
+        communicator_room, copied_room;
     int out_of_memory;
 };
 
@@ -141,10 +141,8 @@ static int on_site(struct loader *l, const json_t *o)
 static int on_function(struct loader *l, const json_t *o)
 {
     struct mt_function_event *f = APPEND(l, functions, function_room);
-    if (!f)
-        return 0;
-    f->id = get_u64(o, "id", 0);
-    f->name = get_text(l, o, "name");
+    if (f)
+        *f = (struct mt_function_event){.id = get_u64(o, "id", 0), .name = get_text(l, o, "name")};
     return 0;
 }
 
@@ -161,10 +159,8 @@ static int on_kernel(struct loader *l, const json_t *o)
 static int on_thread(struct loader *l, const json_t *o)
 {
     struct mt_thread_event *t = APPEND(l, threads, thread_room);
-    if (!t)
-        return 0;
-    t->number = get_u64(o, "number", 0);
-    t->native = get_u64(o, "native", 0);
+    if (t)
+        *t = (struct mt_thread_event){.number = get_u64(o, "number", 0), .native = get_u64(o, "native", 0)};
     return 0;
 }
 
@@ -522,6 +518,15 @@ static int on_shared(struct loader *l, const json_t *o)
     return 0;
 }
 
+static int on_copied(struct loader *l, const json_t *o)
+{
+    struct mt_copied_event *e = APPEND(l, copied, copied_room);
+    if (e)
+        *e = (struct mt_copied_event){get_u64(o, "site", 0), get_u64(o, "calls", 0), get_u64(o, "bytes", 0),
+                                      get_u64(o, "same_calls", 0), get_u64(o, "same_bytes", 0)};
+    return 0;
+}
+
 static int on_lost(struct loader *l, const json_t *o)
 {
     uint64_t count = get_u64(o, "count", 1);
@@ -554,6 +559,7 @@ static const struct handler {
                 {"free", on_free},
                 {"memcpy", on_memcpy},
                 {"memset", on_memset},
+                {"copied", on_copied},
                 {"lost", on_lost},
                 {"end", on_end},
                 {"function", on_function},
@@ -606,8 +612,7 @@ static struct mt_alloc_event *companion_alloc(struct mt_companion *c, uint64_t i
     return c->nallocs ? bsearch(&key, c->allocs, c->nallocs, sizeof key, by_id) : NULL;
 }
 
-/* Puts copies and allocations in order and tells allocations what they are called and when they were freed.
- */
+/* Copies and allocations in order; allocations with their names and when they were freed. */
 void mt_companion_sort(struct mt_companion *c)
 {
     const struct loader *l = (struct loader *)c;
@@ -690,5 +695,6 @@ void mt_companion_free(struct mt_companion *c)
     free(c->orders);
     free(c->shares);
     free(c->communicators);
+    free(c->copied);
     free(l);
 }

@@ -174,49 +174,30 @@ int mt_heap_adopt(int device, void *base, size_t bytes, enum mt_heap_kind kind, 
     return rc;
 }
 
-/* The contents in a file of `bytes`. Its descriptor, or -1. */
-static int make_file(const char *from, uint64_t bytes)
+int mt_heap_share(void *base, struct mt_heap_file *f)
 {
-    int fd = memfd_create("memtrace-ipc", MFD_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    for (uint64_t done = 0; done < bytes;) {
-        ssize_t n = pwrite(fd, from + done, bytes - done, (off_t)done);
-        if (n <= 0) {
-            close(fd);
-            return -1;
-        }
-        done += (uint64_t)n;
-    }
-    return fd;
-}
-
-int mt_heap_share(void *base, int *fd, uint64_t *bytes)
-{
+    static _Atomic uint32_t serial;
     struct mt_range r;
+    int rc = 0;
     if (!mt_ranges_find(&blocks, (uint64_t)(uintptr_t)base, &r) || r.base != (uint64_t)(uintptr_t)base)
         return EINVAL;
     struct mt_block *b = r.data;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), whole = (b->bytes + page - 1) / page * page;
     if (b->kind != MT_HEAP_DEVICE)
         return EINVAL;
+    if (!b->serial)
+        b->serial = ++serial;
+    *f = (struct mt_heap_file){.bytes = b->bytes, .serial = b->serial};
+    const struct mt_fd *file = &b->shared;
     if (!b->mapped_base)
+        rc = mt_arena_share(b->segment, base, &file, &f->offset);
+    else if (!b->shared.ino)
+        rc = mt_memory_share(base, whole, &b->shared);
+    if (rc)
+        return rc;
+    if (!mt_fd_is(file)) /* the program has closed it: nobody else can find it any more */
         return ENOTSUP;
-    if (!b->shared.ino) {
-        int made = make_file(base, whole);
-        if (made < 0)
-            return errno ? errno : EIO;
-        if (mmap(base, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, made, 0) == MAP_FAILED) {
-            close(made);
-            return ENOMEM;
-        }
-        if (mt_fd_take(&b->shared, made))
-            return errno;
-    }
-    if (!mt_fd_is(&b->shared)) /* the program has closed it: nobody else can find it any more */
-        return ENOTSUP;
-    *fd = b->shared.fd;
-    *bytes = b->bytes;
+    f->fd = file->fd;
     return 0;
 }
 

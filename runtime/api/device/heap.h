@@ -27,7 +27,8 @@ struct mt_block {
     uint64_t mapped_base; /* mapping after it, 0: small or not ours */
     uint64_t mapped_bytes;
     struct mt_segment *segment;              /* of a small block (arena.h), or NULL */
-    struct mt_fd shared;                     /* the file it lies on; ino 0: none */
+    struct mt_fd shared;                     /* the file that a large one lies on; ino 0: none */
+    uint32_t serial;                         /* among those that were shared; 0: it was not */
     int64_t id;                              /* of its `alloc` line, + 1; 0: it has none, or is not known */
     int condemned;                           /* to be freed when a stream is so far */
     const struct mt_host_site *site, *freed; /* of the calls that made and freed it, or NULL */
@@ -45,9 +46,15 @@ int mt_heap_free(void *base, unsigned kinds);
  * kernels may use it until the second. */
 int mt_heap_condemn(void *base, unsigned kinds);
 int mt_heap_free_condemned(void *base);
-/* Puts the block that begins at `base` on a shared file and gives its descriptor, which stays the block's. 0;
- * EINVAL: no device memory begins there; ENOTSUP: it is too small to have pages of its own; another errno. */
-int mt_heap_share(void *base, int *fd, uint64_t *bytes);
+/* Puts the block that begins at `base` on a shared file: its descriptor, which stays ours, where in it, and a
+ * number that no other block had. 0; EINVAL: no device memory begins there; ENOTSUP: the program has closed
+ * it; another errno. */
+struct mt_heap_file {
+    uint64_t offset, bytes;
+    int fd;
+    uint32_t serial;
+};
+int mt_heap_share(void *base, struct mt_heap_file *f);
 /* The block that holds `p`. 1 and *out, or 0. */
 int mt_heap_find(const void *p, struct mt_block *out);
 /* The block that begins at `p` has this `alloc` line; id -1: none. */

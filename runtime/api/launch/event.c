@@ -54,11 +54,17 @@ void *mt_ipc_map(const struct mt_ipc_handle *h)
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return NULL;
+    uint64_t in = h->offset % PAGE; /* its first page */
     if (!fstat(fd, &st) && st.st_dev == h->device && st.st_ino == h->inode &&
-        (uint64_t)st.st_size >= h->bytes)
-        p = mmap(NULL, h->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        (uint64_t)st.st_size >= h->offset && (uint64_t)st.st_size - h->offset >= h->bytes)
+        p = mmap(NULL, in + h->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(h->offset - in));
     close(fd);
-    return p == MAP_FAILED ? NULL : p;
+    return !p || p == MAP_FAILED ? NULL : (char *)p + in;
+}
+
+void mt_ipc_unmap(const struct mt_ipc_handle *h, void *p)
+{
+    munmap((char *)p - h->offset % PAGE, h->offset % PAGE + h->bytes);
 }
 
 /* ---- the shared state ---- */

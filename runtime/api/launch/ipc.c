@@ -4,20 +4,16 @@
 #define _GNU_SOURCE
 #include "api/entry.h"
 #include "api/tables/error.h"
-#include "api/device/failed.h"
 #include "api/device/heap.h"
 #include "ipc.h"
 #include "api/tables/map.h"
 #include "api/streams/stream.h"
 #include "base/fork.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAGIC "MTIPCME1"
@@ -37,19 +33,18 @@ static struct opened *all;
 cudaError_t impl_cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *p)
 {
     struct mt_ipc_handle h;
-    uint64_t bytes;
-    int fd;
+    struct mt_heap_file f;
     MT_RETURN_IF_FAILED();
     if (!out || !p)
         return mt_fail(cudaErrorInvalidValue);
     mt_stream_wait_all(MT_ALL_DEVICES); /* nothing may write while the memory moves */
-    int rc = mt_heap_share(p, &fd, &bytes);
-    if (rc == ENOTSUP)
-        mt_failed_why("the CPU device gives away allocations of 1 MiB and more of cudaMalloc alone");
-    if (rc || mt_ipc_name(&h, MAGIC, fd, bytes))
+    int rc = mt_heap_share(p, &f);
+    if (rc || mt_ipc_name(&h, MAGIC, f.fd, f.bytes))
         return mt_fail(rc == EINVAL    ? cudaErrorInvalidValue
                        : rc == ENOTSUP ? cudaErrorNotSupported
                                        : cudaErrorMapBufferObjectFailed);
+    h.offset = f.offset;
+    h.serial = f.serial;
     memset(out, 0, sizeof *out);
     memcpy(out, &h, sizeof h);
     return cudaSuccess;
@@ -59,7 +54,7 @@ static cudaError_t open_locked(const struct mt_ipc_handle *h, void **out)
 {
     struct opened *o;
     for (o = all; o; o = o->next)
-        if (o->handle.inode == h->inode && o->handle.device == h->device) {
+        if (o->handle.inode == h->inode && o->handle.device == h->device && o->handle.serial == h->serial) {
             o->uses++;
             *out = o->base;
             return cudaSuccess;
@@ -72,7 +67,7 @@ static cudaError_t open_locked(const struct mt_ipc_handle *h, void **out)
     if (!o->base || mt_heap_adopt(mt_device_current(), o->base, h->bytes, MT_HEAP_IPC, 0)) {
         cudaError_t e = o->base ? cudaErrorMapBufferObjectFailed : cudaErrorInvalidResourceHandle;
         if (o->base)
-            munmap(o->base, h->bytes);
+            mt_ipc_unmap(h, o->base);
         free(o);
         return e;
     }
@@ -117,7 +112,7 @@ cudaError_t impl_cudaIpcCloseMemHandle(void *p)
         }
     pthread_mutex_unlock(&lock);
     if (gone && mt_heap_free(gone->base, 1u << MT_HEAP_IPC))
-        munmap(gone->base, gone->handle.bytes);
+        mt_ipc_unmap(&gone->handle, gone->base);
     free(gone);
     return known ? cudaSuccess : mt_fail(cudaErrorInvalidValue);
 }

@@ -8,13 +8,15 @@
 /* What a cudaIpc handle holds. The file's numbers show a descriptor that was closed and used anew. */
 struct mt_ipc_handle {
     char magic[8];
-    uint64_t device, inode, bytes;
+    uint64_t device, inode, offset, bytes;
     int32_t pid, fd;
+    uint32_t serial; /* of what it names, in that process */
 };
-/* Names this process's file. 0, or -1. */
+/* Names this process's file, from its beginning. 0, or -1. */
 int mt_ipc_name(struct mt_ipc_handle *h, const char *magic, int fd, uint64_t bytes);
-/* Maps the file that a handle names. NULL: it is gone, or another user's. */
+/* Maps what a handle names. NULL: it is gone, or another user's. */
 void *mt_ipc_map(const struct mt_ipc_handle *h);
+void mt_ipc_unmap(const struct mt_ipc_handle *h, void *p);
 
 /* An event between processes: how often it was recorded, how far that is, and by whom last. */
 struct mt_shared_event {

@@ -3,11 +3,13 @@
 #define _GNU_SOURCE
 #include "arena.h"
 #include "base/fork.h"
+#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define UNITS (MT_ARENA_SEGMENT / MT_ARENA_UNIT)
 #define GUARD 65536u /* unmapped bytes after a segment */
@@ -15,6 +17,7 @@
 struct mt_segment {
     struct mt_segment *next;
     char *base;
+    struct mt_fd file;          /* it lies on; ino 0: none */
     unsigned free;              /* units */
     unsigned start;             /* no unit before it is free */
     unsigned char taken[UNITS]; /* a byte is quicker to look at than a bit, and they are few */
@@ -106,6 +109,8 @@ static void drop_if_empty(struct mt_segment *s)
         at = &(*at)->next;
     *at = s->next;
     munmap(s->base, MT_ARENA_SEGMENT + GUARD);
+    if (s->file.ino)
+        mt_fd_close(&s->file);
     free(s);
 }
 
@@ -119,6 +124,45 @@ void mt_arena_put(struct mt_segment *from, void *p, size_t bytes)
         from->start = at;
     drop_if_empty(from);
     pthread_mutex_unlock(&lock);
+}
+
+/* The contents in a file of `bytes`. Its descriptor, or -1. */
+static int arena_file(const char *from, uint64_t bytes)
+{
+    int fd = memfd_create("memtrace-ipc", MFD_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    for (uint64_t done = 0; done < bytes;) {
+        ssize_t n = pwrite(fd, from + done, bytes - done, (off_t)done);
+        if (n <= 0) {
+            close(fd);
+            return -1;
+        }
+        done += (uint64_t)n;
+    }
+    return fd;
+}
+
+int mt_memory_share(void *base, size_t bytes, struct mt_fd *file)
+{
+    int made = arena_file(base, bytes);
+    if (made < 0)
+        return errno ? errno : EIO;
+    if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, made, 0) == MAP_FAILED) {
+        close(made);
+        return ENOMEM;
+    }
+    return mt_fd_take(file, made) ? errno : 0;
+}
+
+int mt_arena_share(struct mt_segment *s, const void *p, const struct mt_fd **file, uint64_t *offset)
+{
+    pthread_mutex_lock(&lock);
+    int rc = s->file.ino ? 0 : mt_memory_share(s->base, MT_ARENA_SEGMENT, &s->file);
+    pthread_mutex_unlock(&lock);
+    *file = &s->file;
+    *offset = (uint64_t)((const char *)p - s->base);
+    return rc;
 }
 
 unsigned mt_arena_segments(void)

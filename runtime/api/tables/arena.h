@@ -3,6 +3,8 @@
 #ifndef MT_API_ARENA_H
 #define MT_API_ARENA_H
 #include <stddef.h>
+#include <stdint.h>
+#include "base/fd.h"
 
 #define MT_ARENA_UNIT 512u                       /* bytes; blocks are whole units */
 #define MT_ARENA_SEGMENT (2u << 20)              /* bytes of address space taken at a time */
@@ -14,6 +16,11 @@ struct mt_segment;
 void *mt_arena_get(size_t bytes, size_t align, struct mt_segment **from);
 /* Takes back what mt_arena_get gave; `bytes` as then. */
 void mt_arena_put(struct mt_segment *from, void *p, size_t bytes);
+/* Puts the segment that holds `p` on a shared file, which stays its own, and says where in it p is. 0, or an
+ * errno value. Nobody may write to its blocks meanwhile. */
+int mt_arena_share(struct mt_segment *s, const void *p, const struct mt_fd **file, uint64_t *offset);
+/* Memory, whole pages, as it is but on an unnamed shared file. 0, or an errno value. */
+int mt_memory_share(void *base, size_t bytes, struct mt_fd *file);
 /* Segments that are there; for tests. */
 unsigned mt_arena_segments(void);
 #endif

@@ -143,6 +143,9 @@ void mt_core_record(struct mt_core_thread *t, uint32_t site, uint64_t address, u
 /* Mat mode: makes room for more entries if they are wanted: 1: cur < limit holds, until others want the
  * thread's attention. */
 int mt_core_room(struct mt_core_thread *t);
+/* A copy of so many bytes by this site, a store, is about to be made; same: its destination holds them
+ * already. By any thread, without a lock. */
+void mt_core_copied(uint32_t site, uint64_t bytes, int same);
 /* So many accesses of this thread have no record. */
 void mt_core_lost(struct mt_core_thread *t, uint64_t count);
 /* The sequence number has moved (a CUDA call of this thread has been made): this thread logs it now, the

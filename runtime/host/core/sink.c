@@ -409,6 +409,7 @@ void mt_core_sink_close(int killed)
         if (s.last)
             mt_core_sink_return(s.last);
         mt_core_texts();
+        mt_core_copies();
         end_line(killed);
         push_meta();
         mt_core_queue_finish();

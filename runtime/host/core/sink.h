@@ -57,4 +57,6 @@ int mt_core_sink_writing(void);
 int mt_core_sink_stuck(uint64_t ns);
 /* texts.c. Lines for the source files of all sites. Before the end line. */
 void mt_core_texts(void);
+/* A line for each site that copied what its destination held already. */
+void mt_core_copies(void);
 #endif

@@ -39,6 +39,9 @@ struct mt_host_alloc_location {
     uint32_t line, column;
 };
 
+/* Copies of fewer bytes are not compared with what is there. */
+#define MT_COPY_LEAST 64u
+
 /* Functions of the C library that touch memory for their caller: codes of __mt_host_libc. */
 enum mt_host_libc {
 #define MT_HOST_LIBC(symbol, shape, ops, after) MT_LIBC_##symbol,

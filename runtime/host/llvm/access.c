@@ -1,5 +1,6 @@
 /* Accesses and functions that instrumented code reports by calls. */
 #include "entry.h"
+#include <string.h>
 
 void __mt_host_block(uint64_t address, uint64_t bytes, uint32_t site)
 {
@@ -48,6 +49,12 @@ void __mt_host_lanes(const uint64_t *address, uint64_t mask, uint64_t element, u
 {
     struct mt_core_operand o[MT_CORE_OPERANDS];
     record_all(o, access_each(o, address, mask, element, site));
+}
+
+void __mt_host_copied(uint32_t site, uint64_t from, uint64_t to, uint64_t bytes)
+{
+    if (bytes >= MT_COPY_LEAST && mt_phase == MT_PHASE_ON && mt_llvm_thread())
+        mt_core_copied(site, bytes, memcmp((const void *)to, (const void *)from, bytes) == 0);
 }
 
 void __mt_host_untraced(void)

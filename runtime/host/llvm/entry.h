@@ -34,6 +34,9 @@ MT_ENTRY void __mt_host_lanes(const uint64_t *address, uint64_t mask, uint64_t e
 MT_ENTRY void __mt_host_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
                              uint64_t result);
 MT_ENTRY void __mt_host_untraced(void);
+/* Before a copy is recorded and made: does its destination hold the same bytes already? If one of the two
+ * cannot be read this is where the program gets its signal, outside of all that is ours. */
+MT_ENTRY void __mt_host_copied(uint32_t site, uint64_t from, uint64_t to, uint64_t bytes);
 MT_ENTRY void __mt_host_begin_copy(uint32_t site, uint64_t from, uint64_t to, uint64_t bytes);
 MT_ENTRY void __mt_host_begin_masked(uint64_t address, uint64_t mask, uint64_t element, uint32_t site);
 MT_ENTRY void __mt_host_begin_lanes(const uint64_t *address, uint64_t mask, uint64_t element, uint32_t site);

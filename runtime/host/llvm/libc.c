@@ -294,15 +294,24 @@ static const struct {
 #include "libc.def"
 };
 
+/* The ranges that a call touches; before a copy is made, is it one of what is there? */
+static void libc_shape(struct touched *t, uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c,
+                       uint64_t d, uint64_t result)
+{
+    t->count = 0;
+    functions[code].shape(t, a, b, c, d, result);
+    if (t->count == 2 && (functions[code].shape == libc_copy || functions[code].shape == libc_copy_back))
+        __mt_host_copied(site + 1, t->address[0], t->address[1], t->bytes[0]);
+}
+
 void __mt_host_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
                     uint64_t result)
 {
     struct touched t;
     int saved = errno;
-    t.count = 0;
     if (code >= MT_LIBC_COUNT || (!mt_llvm_thread() && __mt_host_current != &mt_self.handler))
         return;
-    functions[code].shape(&t, a, b, c, d, result);
+    libc_shape(&t, code, site, a, b, c, d, result);
     for (unsigned i = 0; i < t.count; i++)
         mt_access(site + t.operand[i], t.address[i], t.bytes[i]);
     errno = saved;
@@ -314,14 +323,13 @@ void __mt_host_begin_libc(uint32_t code, uint32_t site, uint64_t a, uint64_t b, 
     struct touched t;
     struct mt_core_operand o[MT_CORE_OPERANDS];
     int saved = errno;
-    t.count = 0;
     if (!mt_atomic) {
         __mt_host_libc(code, site, a, b, c, d, result);
         return;
     }
     if (code >= MT_LIBC_COUNT || !mt_llvm_thread())
         return;
-    functions[code].shape(&t, a, b, c, d, result);
+    libc_shape(&t, code, site, a, b, c, d, result);
     for (unsigned i = 0; i < t.count; i++) {
         uint32_t size = t.bytes[i] > UINT32_MAX ? UINT32_MAX : (uint32_t)t.bytes[i];
         o[i] = (struct mt_core_operand){t.address[i], site + t.operand[i], size};

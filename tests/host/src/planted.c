@@ -67,6 +67,16 @@ static unsigned probe(struct slot *table, unsigned key)
     return table[h].value++;
 }
 
+/* Nine of ten times nothing has changed. */
+static double saved(double *backup, double *from)
+{
+    for (int i = 0; i < 10; i++) {
+        from[7] = i / 9;
+        memcpy(backup, from, 4000 * sizeof *from); /* AGAIN */
+    }
+    return backup[7];
+}
+
 static unsigned mapped(const char *path)
 {
     unsigned sum = 0;
@@ -109,6 +119,12 @@ int main(int argc, char **argv)
         pthread_create(&t[i], NULL, count, (void *)i);
     for (int i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);
+    double *state = calloc(4000, sizeof *state);    /* STATE */
+    double *backup = malloc(4000 * sizeof *backup); /* BACKUP */
+    memset(backup, 1, 4000 * sizeof *backup);
+    s += saved(backup, state);
+    free(state);
+    free(backup);
     s += mapped(argv[argc > 1]);
     printf("%f %ld %d\n", s + grow[50], total + counters[1], never != NULL);
     free(m);
