@@ -61,7 +61,7 @@ struct mt_graph_track { /* where a warp was last in a buffer */
     uint32_t lanes;     /* that were there; the others' first access is still to come */
     uint32_t block;     /* of `lane_places` + 1; 0: none yet */
     uint32_t parted;    /* its block counts; else lane k of `lanes` was at base + k * stride */
-    uint32_t next;   /* + 1: the warp's next one; 0: the last of those in a list */
+    uint32_t next;      /* + 1: the warp's next one; 0: the last of those in a list */
     uint64_t base;
     int64_t stride;
     uint64_t buffer;

@@ -48,7 +48,8 @@ static int warp_number(struct mt_stride_graph *g, const struct mt_access_run *r,
 
 static struct mt_graph_track *track_new(struct mt_stride_graph *g, uint64_t buffer)
 {
-    if (g->ntracks == UINT32_MAX || mt_grow(&g->tracks, &g->track_room, g->ntracks + 1, sizeof *g->tracks) != 0)
+    if (g->ntracks == UINT32_MAX ||
+        mt_grow(&g->tracks, &g->track_room, g->ntracks + 1, sizeof *g->tracks) != 0)
         return NULL;
     g->tracks[g->ntracks] = (struct mt_graph_track){.buffer = buffer};
     return &g->tracks[g->ntracks++];
