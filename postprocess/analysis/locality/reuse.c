@@ -2,12 +2,12 @@
 #include "reuse.h"
 #include "memtrace/grow.h"
 #include "analysis/base/counting.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a level with more contexts than FEW some are followed, of one with fewer some lines. */
-enum { LANES_AHEAD = 8, FEW = 64, MOST_BITS = 30, EXACT_BITS = 2, WIDE = 1 << 14 };
+/* Of a level with more contexts than FEW some are followed, else some lines; WIDE: lines that do not fit the
+ * caches. */
+enum { LANES_AHEAD = 8, FEW = 64, EXACT_BITS = 2, WIDE = 1 << 14 };
 
 /* One CTA or SM in one launch. */
 struct context {
@@ -46,15 +46,6 @@ static void reuse_drop(struct mt_launch_window_state *w)
     free(s);
 }
 
-/* Of a hash of a line, or of a CTA or SM: those with enough of them are followed. */
-static unsigned reuse_zeros(uint64_t x)
-{
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-    x ^= x >> 31;
-    return x ? (unsigned)__builtin_ctzll(x) : 64;
-}
-
 /* One that is new expects as many lines as the one before it has. */
 static struct context *context_of(struct state *s, int level, uint64_t id)
 {
@@ -70,7 +61,7 @@ static struct context *context_of(struct state *s, int level, uint64_t id)
         struct context *c = &s->contexts[level][n];
         *c = (struct context){0};
         *i = s->count[level]++;
-        c->dropped = reuse_zeros(id) < s->context_bits[level];
+        c->dropped = mt_reuse_zeros(id) < s->context_bits[level];
         s->followed[level] += !c->dropped;
         if (n && !c->dropped && mt_use_stack_expect(&c->stack, c[-1].stack.lines) != 0)
             return NULL;
@@ -113,20 +104,6 @@ static struct mt_reuse_launch *launch_of(struct mt_reuse *x, uint64_t superstep)
 
 /* ---- following fewer lines ---- */
 
-static int reuse_thin(struct mt_use_stack *s, unsigned bits)
-{
-    struct mt_use_stack thin = {0};
-    uint64_t line;
-    for (uint32_t time = 0; mt_use_stack_next(s, &time, &line);)
-        if (reuse_zeros(line) >= bits && mt_use_stack_use(&thin, line) == MT_STACK_FAILED) {
-            mt_use_stack_free(&thin);
-            return -1;
-        }
-    mt_use_stack_free(s);
-    *s = thin;
-    return 0;
-}
-
 static unsigned reuse_weight(const struct state *s, int level)
 {
     return s->sample_bits[level] + s->context_bits[level];
@@ -141,13 +118,6 @@ static void reuse_tally(struct state *s, int level)
     }
 }
 
-static void reuse_forget(struct context *c)
-{
-    mt_use_stack_free(&c->stack);
-    free(c->firsts);
-    *c = (struct context){.dropped = 1};
-}
-
 struct dropping {
     struct state *s;
     int level;
@@ -156,8 +126,12 @@ struct dropping {
 static void reuse_drop_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
 {
     const struct dropping *d = arg;
-    if ((int)level == d->level && reuse_zeros(id) < d->s->context_bits[level])
-        reuse_forget(&d->s->contexts[level][index]);
+    struct context *c = &d->s->contexts[level][index];
+    if ((int)level != d->level || mt_reuse_zeros(id) >= d->s->context_bits[level])
+        return;
+    mt_use_stack_free(&c->stack);
+    free(c->firsts);
+    *c = (struct context){.dropped = 1};
 }
 
 /* A first use that stood for 2^from stands for 2^to, those that are not followed any more for none. */
@@ -176,10 +150,10 @@ static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, uns
         struct context *c = &s->contexts[level][i];
         size_t kept = 0;
         for (size_t k = 0; k < c->nfirsts; k++)
-            if (reuse_zeros(c->firsts[k]) >= lines)
+            if (mt_reuse_zeros(c->firsts[k]) >= lines)
                 c->firsts[kept++] = c->firsts[k];
         c->nfirsts = kept;
-        if (reuse_thin(&c->stack, lines) != 0)
+        if (mt_use_stack_keep(&c->stack, mt_reuse_zeros, lines) != 0)
             return -1;
     }
     s->sample_bits[level] = lines > s->sample_bits[level] ? lines : s->sample_bits[level];
@@ -189,8 +163,7 @@ static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, uns
     return 0;
 }
 
-/* So many lines are followed, or fewer. Four times as many may be exact, and those of CTAs: they do not leave
- * the caches, and whole CTAs are worth more than parts of them. */
+/* Four times as many may be exact, and those of CTAs: whole CTAs are worth more than parts of them. */
 static int reuse_is_full(const struct mt_reuse *x, int level, uint64_t lines, unsigned weight)
 {
     const unsigned bits = weight && level != MT_REUSE_CTA ? 0 : EXACT_BITS;
@@ -201,36 +174,19 @@ static int reuse_fit_level(struct mt_reuse *x, struct state *s, int level)
 {
     int rc = 0;
     while (rc == 0 && reuse_is_full(x, level, s->lines[level], reuse_weight(s, level)) &&
-           s->sample_bits[level] < MOST_BITS) {
-        const unsigned fewer = s->followed[level] > FEW && s->context_bits[level] < MOST_BITS;
+           s->sample_bits[level] < MT_REUSE_MOST_BITS) {
+        const unsigned fewer = s->followed[level] > FEW && s->context_bits[level] < MT_REUSE_MOST_BITS;
         rc = reuse_raise_level(x, s, level, s->sample_bits[level] + !fewer, s->context_bits[level] + fewer);
     }
     return rc;
 }
 
-struct thinning {
-    struct mt_countmap into;
-    unsigned bits;
-    int failed;
-};
-
-static void reuse_thin_use(void *arg, uint64_t line, uint64_t uses)
-{
-    struct thinning *t = arg;
-    if (reuse_zeros(line) >= t->bits && mt_countmap_add(&t->into, line, uses) != 0)
-        t->failed = 1;
-}
-
 static int reuse_raise_uses(struct state *s, unsigned bits)
 {
-    struct thinning t = {.bits = bits};
     if (!s || bits <= s->sample_bits[MT_REUSE_DEVICE])
         return 0;
     s->sample_bits[MT_REUSE_DEVICE] = bits;
-    mt_countmap_each(&s->uses, reuse_thin_use, &t);
-    mt_countmap_free(&s->uses);
-    s->uses = t.into;
-    return t.failed ? -1 : 0;
+    return mt_countmap_keep(&s->uses, mt_reuse_zeros, bits);
 }
 
 static int reuse_raise_device(struct mt_reuse *x, unsigned bits)
@@ -238,7 +194,7 @@ static int reuse_raise_device(struct mt_reuse *x, unsigned bits)
     size_t kept = 0;
     for (size_t i = 0; i < x->nfirsts && bits > x->sample_bits; i++) {
         const struct mt_reuse_first f = x->firsts[i];
-        const int keep = reuse_zeros(f.line) >= bits;
+        const int keep = mt_reuse_zeros(f.line) >= bits;
         x->launches[f.launch].level[MT_REUSE_DEVICE].cold +=
             (keep ? 1ull << bits : 0) - (1ull << x->sample_bits);
         if (keep)
@@ -247,7 +203,7 @@ static int reuse_raise_device(struct mt_reuse *x, unsigned bits)
     if (bits > x->sample_bits) {
         x->nfirsts = kept;
         x->sample_bits = bits;
-        if (reuse_thin(&x->device, bits) != 0)
+        if (mt_use_stack_keep(&x->device, mt_reuse_zeros, bits) != 0)
             return -1;
     }
     return reuse_raise_uses((struct state *)x->window.tail, x->sample_bits);
@@ -257,7 +213,7 @@ static int reuse_fit_device(struct mt_reuse *x)
 {
     int rc = 0;
     while (rc == 0 && reuse_is_full(x, MT_REUSE_DEVICE, x->device.lines, x->sample_bits) &&
-           x->sample_bits < MOST_BITS)
+           x->sample_bits < MT_REUSE_MOST_BITS)
         rc = reuse_raise_device(x, x->sample_bits + 1);
     return rc;
 }
@@ -299,7 +255,7 @@ static int reuse_use(struct mt_reuse *x, struct context *const by[2], uint64_t l
 {
     struct state *s = (struct state *)x->window.tail;
     struct mt_reuse_launch *l = &x->launches[x->count - 1];
-    const unsigned zeros = x->sample_bits | s->sample_bits[0] | s->sample_bits[1] ? reuse_zeros(line) : 64;
+    const unsigned zeros = x->sample_bits | s->sample_bits[0] | s->sample_bits[1] ? mt_reuse_zeros(line) : 64;
     l->uses += uses;
     for (int level = 0; level < 2 && by[level]; level++)
         if (zeros >= s->sample_bits[level] && !by[level]->dropped &&
@@ -367,12 +323,6 @@ static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r, struct c
     return 0;
 }
 
-/* Are there enough lines that they are not in the caches of themselves? */
-static int reuse_is_wide(const struct mt_reuse *x)
-{
-    return x->device.lines > WIDE;
-}
-
 static int reuse_run(struct mt_reuse *x, const struct mt_access_run *r)
 {
     struct pending p = {0, 0};
@@ -383,7 +333,7 @@ static int reuse_run(struct mt_reuse *x, const struct mt_access_run *r)
         if (!(by[level] = context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid)))
             return -1;
     for (uint32_t at = 0; mt_run_piece(r, &at, &piece);) {
-        if (r->addresses && reuse_is_wide(x) && at + LANES_AHEAD <= r->count)
+        if (r->addresses && x->device.lines > WIDE && at + LANES_AHEAD <= r->count)
             reuse_soon(x, r, at + LANES_AHEAD - 1, at + LANES_AHEAD);
         if (reuse_row(x, r, by, &piece, &p) != 0)
             return -1;
@@ -396,7 +346,7 @@ static int reuse_runs(void *self, const struct mt_access_run *runs, size_t n)
     struct mt_reuse *x = self;
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
-        if (reuse_is_wide(x)) {
+        if (x->device.lines > WIDE) {
             if (i + MT_RUNS_AHEAD < n)
                 reuse_soon(x, r + MT_RUNS_AHEAD, 0, 1);
             if (r->addresses)
@@ -521,9 +471,8 @@ static int reuse_even_level(struct mt_reuse *x, struct state *a, struct state *b
 {
     const unsigned lines = reuse_more(a->sample_bits[level], b->sample_bits[level]),
                    contexts = reuse_more(a->context_bits[level], b->context_bits[level]);
-    return reuse_raise_level(x, a, level, lines, contexts) || reuse_raise_level(x, b, level, lines, contexts)
-               ? -1
-               : 0;
+    int rc = reuse_raise_level(x, a, level, lines, contexts);
+    return rc ? rc : reuse_raise_level(x, b, level, lines, contexts);
 }
 
 struct merging {
@@ -614,10 +563,10 @@ static int reuse_merge(void *self, void *other)
     if (reuse_replay(&into->device, &from->device) != 0)
         return -1;
     /* The states know their launches by superstep; the window closes what is whole. */
-    if (mt_launch_window_merge(&into->window, into, &from->window) != 0 ||
-        reuse_raise_device(into, into->sample_bits) != 0)
-        return -1;
-    return reuse_fit_device(into);
+    return mt_launch_window_merge(&into->window, into, &from->window) != 0 ||
+                   reuse_raise_device(into, into->sample_bits) != 0
+               ? -1
+               : reuse_fit_device(into);
 }
 
 /* ---- as bytes ---- */
@@ -651,7 +600,7 @@ static void reuse_unpack_bits(struct mt_unpack *u, unsigned *bits, size_t n)
 {
     mt_unpack_bytes(u, bits, n * sizeof *bits);
     for (size_t i = 0; i < n; i++)
-        u->failed |= bits[i] > MOST_BITS;
+        u->failed |= bits[i] > MT_REUSE_MOST_BITS;
 }
 
 static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
@@ -688,46 +637,12 @@ static int reuse_init(void *self, const struct mt_run_options *o)
     return 0;
 }
 
-/* Most buckets are empty. */
-static void pack_counts(struct mt_parcel *p, const struct mt_reuse_counts *c)
-{
-    uint64_t used = 0;
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        used |= (uint64_t)(c->histogram[b] != 0) << b;
-    mt_parcel_u64(p, used);
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        if (c->histogram[b])
-            mt_parcel_u64(p, c->histogram[b]);
-    const uint64_t rest[] = {c->cold, c->contexts, c->lines, c->largest};
-    mt_parcel_bytes(p, rest, sizeof rest);
-}
-
-static void unpack_counts(struct mt_unpack *u, struct mt_reuse_counts *c)
-{
-    uint64_t used = mt_unpack_u64(u);
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        c->histogram[b] = used >> b & 1 ? mt_unpack_u64(u) : 0;
-    c->cold = mt_unpack_u64(u);
-    c->contexts = mt_unpack_u64(u);
-    c->lines = mt_unpack_u64(u);
-    c->largest = mt_unpack_u64(u);
-}
-
 static void reuse_pack(struct mt_parcel *p, const void *self)
 {
     const struct mt_reuse *x = self;
     mt_parcel_u64(p, x->count);
-    for (size_t i = 0; i < x->count; i++) {
-        const struct mt_reuse_launch *l = &x->launches[i];
-        mt_parcel_u64(p, l->superstep);
-        mt_parcel_u64(p, l->uses);
-        mt_parcel_bytes(p, l->sample_bits, sizeof l->sample_bits);
-        mt_parcel_bytes(p, l->context_bits, sizeof l->context_bits);
-        mt_parcel_bytes(p, l->context_squares, sizeof l->context_squares);
-        mt_parcel_u64(p, l->squares);
-        for (int level = 0; level < MT_REUSE_LEVELS; level++)
-            pack_counts(p, &l->level[level]);
-    }
+    for (size_t i = 0; i < x->count; i++)
+        mt_reuse_launch_pack(p, &x->launches[i]);
     mt_parcel_u64(p, (uint64_t)x->whole);
     mt_parcel_bytes(p, &x->sample_bits, sizeof x->sample_bits);
     mt_parcel_u64(p, x->nfirsts);
@@ -743,16 +658,7 @@ static void reuse_unpack(struct mt_unpack *u, void *self)
         struct mt_reuse_launch *l = new_launch(x);
         if ((u->failed |= !l))
             break;
-        l->superstep = mt_unpack_u64(u);
-        l->kernel = mt_unpack_kernel_of(u, l->superstep);
-        l->selected = !u->failed && u->launches[l->superstep].selected;
-        l->uses = mt_unpack_u64(u);
-        reuse_unpack_bits(u, l->sample_bits, MT_REUSE_LEVELS);
-        reuse_unpack_bits(u, l->context_bits, 2);
-        mt_unpack_bytes(u, l->context_squares, sizeof l->context_squares);
-        l->squares = mt_unpack_u64(u);
-        for (int level = 0; level < MT_REUSE_LEVELS; level++)
-            unpack_counts(u, &l->level[level]);
+        mt_reuse_launch_unpack(u, l);
     }
     x->whole = mt_unpack_u64(u) != 0;
     reuse_unpack_bits(u, &x->sample_bits, 1);
@@ -763,62 +669,13 @@ static void reuse_unpack(struct mt_unpack *u, void *self)
     mt_launch_window_unpack(u, &x->window);
 }
 
-static uint64_t reuse_counted(const struct mt_reuse_counts *c)
-{
-    uint64_t n = c->cold;
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        n += c->histogram[b];
-    return n;
-}
-
-/* How many uses there were is known: what a sample has too few or too many of are the lines used most often,
- * and those are used again soon. */
-static void reuse_settle(struct mt_reuse_counts *c, uint64_t uses, int contexts)
-{
-    uint64_t counted = reuse_counted(c);
-    if (contexts && counted) { /* those that are followed are as the others, as far as is known */
-        const double part = (double)uses / (double)counted;
-        c->cold = (uint64_t)((double)c->cold * part);
-        for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-            c->histogram[b] = (uint64_t)((double)c->histogram[b] * part);
-        counted = reuse_counted(c);
-    }
-    if (counted < uses)
-        c->histogram[0] += uses - counted;
-    for (int b = 0; counted > uses; b++) {
-        uint64_t *n = b < MT_REUSE_BUCKETS ? &c->histogram[b] : &c->cold;
-        const uint64_t less = *n < counted - uses ? *n : counted - uses;
-        *n -= less;
-        counted -= less;
-    }
-}
-
 static int reuse_finish(void *self)
 {
     struct mt_reuse *x = self;
     const int rc = mt_launch_window_finish(&x->window, x);
-    for (size_t i = 0; i < x->count; i++) {
-        struct mt_reuse_launch *l = &x->launches[i];
-        reuse_settle(&l->level[MT_REUSE_DEVICE], l->uses, 0);
-        for (int level = 0; level < 2 && l->selected; level++)
-            reuse_settle(&l->level[level], l->uses, l->context_bits[level] != 0);
-    }
+    for (size_t i = 0; i < x->count; i++)
+        mt_reuse_launch_settle(&x->launches[i]);
     return rc;
-}
-
-double mt_reuse_error(const struct mt_reuse_launch *l)
-{
-    const double all = ldexp((double)l->squares, (int)l->sample_bits[MT_REUSE_DEVICE]);
-    double most = 0;
-    unsigned bits = 0;
-    for (int level = 0; level < MT_REUSE_LEVELS; level++) {
-        bits |= l->sample_bits[level] | (level < 2 ? l->context_bits[level] : 0);
-        double error = (ldexp(1, (int)l->sample_bits[level]) - 1) * all;
-        if (level < 2) /* in each a part of its uses; the sum of all uses is known, so a half is the worst */
-            error += 0.25 * (ldexp(1, (int)l->context_bits[level]) - 1) * (double)l->context_squares[level];
-        most = error > most ? error : most;
-    }
-    return bits ? sqrt(most) : -1;
 }
 
 static void reuse_free(void *self)

@@ -18,7 +18,12 @@
 #include "window.h"
 
 enum mt_reuse_level { MT_REUSE_CTA, MT_REUSE_SM, MT_REUSE_DEVICE, MT_REUSE_LEVELS };
-enum { MT_REUSE_BUCKETS = 64, MT_REUSE_MOST_SAMPLE_BITS = 24, MT_REUSE_LINES = 1 << 13 };
+enum {
+    MT_REUSE_BUCKETS = 64,
+    MT_REUSE_MOST_BITS = 30,
+    MT_REUSE_MOST_SAMPLE_BITS = 24,
+    MT_REUSE_LINES = 1 << 13
+};
 
 struct mt_reuse_counts {
     uint64_t histogram[MT_REUSE_BUCKETS]; /* 0: distance 0; b: distances 2^(b-1) up to 2^b - 1 */
@@ -59,11 +64,23 @@ struct mt_reuse {
     int whole; /* begins with the trace: nothing comes before it */
 };
 
+/* Of a hash of a line, or of a CTA or SM: those with enough of them are followed. */
+static inline unsigned mt_reuse_zeros(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    x ^= x >> 31;
+    return x ? (unsigned)__builtin_ctzll(x) : 64;
+}
 /* Different lines of the run. */
 static inline uint64_t mt_reuse_footprint(const struct mt_reuse *x)
 {
     return (uint64_t)x->device.lines << x->sample_bits;
 }
+/* All parts are together: the counts are made to add up to `uses`. */
+void mt_reuse_launch_settle(struct mt_reuse_launch *l);
+void mt_reuse_launch_pack(struct mt_parcel *p, const struct mt_reuse_launch *l);
+void mt_reuse_launch_unpack(struct mt_unpack *u, struct mt_reuse_launch *l);
 /* An upper bound of the standard error of each count of uses; -1: they are exact. */
 double mt_reuse_error(const struct mt_reuse_launch *l);
 extern const struct mt_analysis mt_reuse_analysis;
