@@ -3,7 +3,6 @@
 #include "container/device_tables.h"
 #include "container/pages.h"
 #include "container/writer.h"
-#include "memtrace/record.h"
 #include <string.h>
 
 enum {                     /* most bytes that one run puts into a column */
@@ -27,23 +26,17 @@ void mt_mtc_device_encoder_free(struct mt_mtc_device_encoder *e)
     mt_pages_free(e, sizeof *e);
 }
 
-/* Has the mask, which is not 0, as many lanes? */
-static int device_chunk_counts(const struct mt_access_run *r)
+/* Accesses of the runs if each of them is one piece; then the encoder finds out what is wrong with one. 0:
+ * not so. */
+static uint64_t device_chunk_accesses(const struct mt_access_run *runs, size_t count)
 {
-    uint32_t m = r->mask;
-    m -= m >> 1 & 0x55555555; /* not every x86-64 counts bits in one instruction */
-    m = (m & 0x33333333) + (m >> 2 & 0x33333333);
-    return ((m + (m >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24 == r->count;
-}
-
-/* Can the run be encoded? */
-static inline int device_chunk_good(const struct mt_access_run *r)
-{
-    if (!(r->meta & ((1u << 28) - 1)) || !mt_rec_known(r->meta >> 28))
-        return 0;
-    if (__builtin_expect(r->mask == UINT32_MAX, 1))
-        return r->count == MT_MTC_MAX_LANES;
-    return r->count && (!r->mask || device_chunk_counts(r)) && (!r->row || r->count <= MT_RUN_ROWS);
+    uint64_t sum = 0;
+    uint32_t odd = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += runs[i].count;
+        odd |= (runs[i].count - 1) / MT_MTC_MAX_LANES;
+    }
+    return odd ? 0 : sum;
 }
 
 /* What the runs need at most. 0, or why they cannot be encoded. */
@@ -53,9 +46,8 @@ static const char *device_chunk_measure(const struct mt_access_run *runs, size_t
     uint64_t more = 0, apart = 0, sum = 0;
     for (size_t i = 0; i < count; i++) {
         const struct mt_access_run *r = &runs[i];
-        if (!device_chunk_good(r))
-            return "a run without accesses, or with another number of lanes than its mask, or of no known "
-                   "type";
+        if (!mt_device_good(r))
+            return mt_device_bad;
         sum += r->count;
         if (r->row || r->addresses) {
             uint64_t n = (r->count + (uint64_t)MT_MTC_MAX_LANES - 1) / MT_MTC_MAX_LANES;
@@ -69,7 +61,7 @@ static const char *device_chunk_measure(const struct mt_access_run *runs, size_t
     return NULL;
 }
 
-static const char no_memory[] = "no memory for encoding a chunk";
+const char mt_device_no_memory[] = "no memory for encoding a chunk";
 
 /* Room for the columns, one after the other. */
 static const char *device_chunk_begin(struct mt_mtc_device_encoder *e, uint64_t pieces, uint64_t gathers)
@@ -80,11 +72,11 @@ static const char *device_chunk_begin(struct mt_mtc_device_encoder *e, uint64_t 
         mt_pages_free(e->out, e->out_room);
         e->out_room = 0;
         if (!(e->out = mt_pages(want)))
-            return no_memory;
+            return mt_device_no_memory;
         e->out_room = want;
     }
     if (mt_tables_begin(e) != 0)
-        return no_memory;
+        return mt_device_no_memory;
     struct mt_device_work *w = &e->at;
     *w = (struct mt_device_work){.e = e, .context = MT_NONE, .fresh = MT_NONE};
     w->tokens = e->out + sizeof(struct mt_mtc_columns);
@@ -93,9 +85,8 @@ static const char *device_chunk_begin(struct mt_mtc_device_encoder *e, uint64_t 
     w->bases = w->shapes + pieces * SHAPE_BYTES;
     w->lanes = w->bases + pieces * BASE_BYTES;
     e->begin = *w;
-    e->pieces = e->gathers = e->accesses = 0;
-    e->room_pieces = pieces;
-    e->room_gathers = gathers;
+    e->pieces = e->accesses = 0;
+    e->room = pieces;
     return NULL;
 }
 
@@ -104,26 +95,32 @@ const char *mt_mtc_device_begin(struct mt_mtc_device_encoder *e, size_t runs)
     return device_chunk_begin(e, runs, runs);
 }
 
+/* Runs that there is room for. 0, or why they cannot be encoded. */
+static const char *device_chunk_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs,
+                                    size_t count, uint64_t pieces, uint64_t accesses)
+{
+    struct mt_device_work w = e->at; /* nobody else sees it */
+    const char *why = mt_device_encode(&w, runs, count);
+    if (why)
+        return why;
+    e->at = w;
+    e->pieces += pieces;
+    e->accesses += accesses;
+    return NULL;
+}
+
 int mt_mtc_device_add(struct mt_mtc_device_encoder *e, const struct mt_access_run *runs, size_t count,
                       const char **why)
 {
-    uint64_t pieces, gathers, accesses;
-    *why = device_chunk_measure(runs, count, &pieces, &gathers, &accesses);
+    uint64_t pieces = count, gathers, accesses = device_chunk_accesses(runs, count); /* no more gathers */
+    *why = accesses ? NULL : device_chunk_measure(runs, count, &pieces, &gathers, &accesses);
     if (*why)
         return -1;
-    if (e->pieces + pieces > e->room_pieces || e->gathers + gathers > e->room_gathers ||
-        e->pieces + pieces > MT_MTC_MAX_RUNS || e->accesses + accesses > MT_MTC_MAX_ACCESSES)
+    if (e->pieces + pieces > e->room || e->pieces + pieces > MT_MTC_MAX_RUNS ||
+        e->accesses + accesses > MT_MTC_MAX_ACCESSES)
         return 0;
-    struct mt_device_work w = e->at; /* nobody else sees it */
-    if (mt_device_encode(&w, runs, count) != 0) {
-        *why = no_memory;
-        return -1;
-    }
-    e->at = w;
-    e->pieces += pieces;
-    e->gathers += gathers;
-    e->accesses += accesses;
-    return 1;
+    *why = device_chunk_add(e, runs, count, pieces, accesses);
+    return *why ? -1 : 1;
 }
 
 /* Moves the column that began at `from` and ends at `end` down to `to`; returns its bytes. */
@@ -159,7 +156,9 @@ size_t mt_mtc_encode_device(struct mt_mtc_device_encoder *e, const struct mt_acc
         *why = "too many runs or accesses for one chunk";
     if (!*why)
         *why = device_chunk_begin(e, pieces, gathers);
-    if (*why || mt_mtc_device_add(e, runs, count, why) < 0)
+    if (!*why)
+        *why = device_chunk_add(e, runs, count, pieces, *accesses);
+    if (*why)
         return 0;
     return mt_mtc_device_end(e, accesses, payload);
 }

@@ -1,24 +1,18 @@
 /* Runs of a kernel launch -> columns of a device chunk: docs/trace-format.md, "Device chunk". */
-#include "container/device_tables.h"
+#include "container/device_halves.h"
 #include "container/leb.h"
+#include "memtrace/record.h"
 #include <stddef.h>
 #include <string.h>
 
-/* Numbers as multiples of 1 << shift above the anchor, `width` (0 to 56, or 64) bits each, and up to 8 bytes
- * that are not meant. Returns what is after. */
-static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor,
-                               unsigned shift, unsigned width)
+/* Numbers of `width` (0 to 56) bits each, one behind the other, and up to 8 bytes that are not meant. Returns
+ * what is after. */
+static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n, unsigned width)
 {
     uint64_t bits = 0;
     unsigned have = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t v = (a[i] - anchor) >> shift;
-        if (width == 64) {
-            memcpy(out, &v, sizeof v);
-            out += sizeof v;
-            continue;
-        }
-        bits |= v << have; /* have < 8 and width <= 56 */
+        bits |= a[i] << have; /* have < 8 */
         have += width;
         memcpy(out, &bits, sizeof bits);
         out += have / 8;
@@ -26,6 +20,24 @@ static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n
         have %= 8;
     }
     return out + (have != 0);
+}
+
+/* The same of numbers as multiples of 1 << shift above the anchor; they may be 64 bits wide, too. Neighbours
+ * are made one as long as that goes: each number has to wait for the one before. */
+static unsigned char *bits_put_above(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor,
+                                     unsigned shift, unsigned width)
+{
+    uint64_t v[MT_MTC_MAX_LANES];
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = (a[i] - anchor) >> shift;
+    if (width == 64) {
+        memcpy(out, v, n * sizeof *v);
+        return out + n * sizeof *v;
+    }
+    for (; width <= 28 && n % 2 == 0 && n; n /= 2, width *= 2)
+        for (uint32_t i = 0; i < n / 2; i++)
+            v[i] = v[2 * i] | v[2 * i + 1] << width;
+    return bits_put(out, v, n, width);
 }
 
 static void own_later(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s, uint64_t address)
@@ -70,6 +82,26 @@ static int is_context(const struct mt_context *c, const struct mt_access_run *r)
     return c->cta == r->cta && c->warp == r->warp && c->smid == r->smid;
 }
 
+/* Most new ones: the warp after the one made last, in its CTA or the first one beside. MT_NONE: another one.
+ */
+static inline uint32_t context_beside(struct mt_device_work *w, const struct mt_access_run *r)
+{
+    struct mt_mtc_device_encoder *e = w->e;
+    uint32_t before = w->context, now = e->ncontexts;
+    struct mt_context *b = &e->contexts[before];
+    uint64_t by = r->cta - b->cta;
+    if (now == e->context_room || r->smid != b->smid || b->warp == MT_RUN_NO_WARP ||
+        r->warp != (by ? 0 : b->warp + 1) || (by && by != UINT64_C(1) << 32) ||
+        !mt_context_ahead(e, r->cta, r->warp))
+        return MT_NONE;
+    e->contexts[now] = (struct mt_context){
+        .cta = r->cta, .warp = r->warp, .smid = r->smid, .successor = MT_NONE, .address = b->address};
+    e->ncontexts++;
+    *w->contexts++ = by != 0;
+    w->token |= 3;
+    return w->fresh = b->successor = now;
+}
+
 /* The number of the run's context; what the token says of it goes to w->token. MT_NONE: no memory. */
 static inline uint32_t context_of(struct mt_device_work *w, const struct mt_access_run *r)
 {
@@ -81,6 +113,8 @@ static inline uint32_t context_of(struct mt_device_work *w, const struct mt_acce
         const struct mt_context *b = &e->contexts[before];
         if (is_context(b, r))
             return before;
+        if (b->successor == MT_NONE && (now = context_beside(w, r)) != MT_NONE)
+            return now;
         w->fresh = MT_NONE;
         if (b->successor != MT_NONE && is_context(&e->contexts[b->successor], r)) {
             w->token |= 1;
@@ -172,11 +206,6 @@ static uint32_t device_encoder_anonymous(struct mt_device_work *w, const struct 
     return nearest < FAR || n >= ANONYMOUS ? best : MT_NONE;
 }
 
-static int is_slot(const struct mt_mtc_device_encoder *e, uint32_t slot, const struct mt_access_run *r)
-{
-    return slot != MT_NONE && e->slots[slot].site == r->site && e->slots[slot].meta == r->meta;
-}
-
 static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
@@ -184,9 +213,9 @@ static uint32_t slot_of(struct mt_device_work *w, const struct mt_access_run *r,
     struct mt_table_slot *l = &e->slots[before];
     if (__builtin_expect(r->site == 0, 0))
         now = device_encoder_anonymous(w, r, c);
-    else if (is_slot(e, l->next, r))
+    else if (mt_is_slot(e, l->next, r))
         return l->next;
-    else if (is_slot(e, l->second, r))
+    else if (mt_is_slot(e, l->second, r))
         now = l->second;
     else
         now = mt_slot_find(e, r->site, r->meta);
@@ -278,6 +307,41 @@ static unsigned bits_of(uint64_t v)
     return v ? 64 - (unsigned)__builtin_clzll(v) : 0;
 }
 
+struct span {
+    uint64_t low, high;
+};
+
+/* Of a whole warp, a half run at a time; the sign is turned as the processor compares with it. */
+static MT_WIDE struct span device_encoder_span_wide(const uint64_t *a)
+{
+    const mt_half_run *v = (const void *)a, sign = {INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
+    __m256i low = (__m256i)(v[0] ^ sign), high = low;
+    struct span s = {UINT64_MAX, 0};
+    for (unsigned i = 1; i < MT_MTC_MAX_LANES / 4; i++) {
+        __m256i now = (__m256i)(v[i] ^ sign);
+        low = _mm256_blendv_epi8(low, now, _mm256_cmpgt_epi64(low, now));
+        high = _mm256_blendv_epi8(high, now, _mm256_cmpgt_epi64(now, high));
+    }
+    mt_half_run least = (mt_half_run)low ^ sign, most = (mt_half_run)high ^ sign;
+    for (unsigned i = 0; i < 4; i++) {
+        s.low = least[i] < s.low ? least[i] : s.low;
+        s.high = most[i] > s.high ? most[i] : s.high;
+    }
+    return s;
+}
+
+static struct span device_encoder_span(const uint64_t *a, uint32_t n)
+{
+    struct span s = {UINT64_MAX, 0};
+    if (n == MT_MTC_MAX_LANES && __builtin_cpu_supports("avx2"))
+        return device_encoder_span_wide(a);
+    for (uint32_t i = 0; i < n; i++) {
+        s.low = a[i] < s.low ? a[i] : s.low;
+        s.high = a[i] > s.high ? a[i] : s.high;
+    }
+    return s;
+}
+
 /* Lanes that have addresses of their own. Returns the token's base code. */
 static __attribute__((noinline)) unsigned
 device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const struct mt_access_run *run)
@@ -286,13 +350,11 @@ device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const s
     const struct mt_access_run apart = mt_run_without_rows(run, room), *r = &apart;
     const struct mt_shape *was = &s->shape[s->now];
     struct mt_shape *h = &s->shape[s->now ^= 1];
-    uint64_t low = UINT64_MAX, high = 0, any = 0;
+    struct span span = device_encoder_span(r->addresses, r->count);
+    uint64_t low = span.low, high = span.high, any = 0;
     for (uint32_t i = 0; i < r->count; i++) {
-        uint64_t a = r->addresses[i];
-        low = a < low ? a : low;
-        high = a > high ? a : high;
-        any |= a - r->base;
-        h->delta[i] = a - r->base;
+        h->delta[i] = r->addresses[i] - r->base;
+        any |= h->delta[i];
     }
     /* From the anchor of the run before, or from one of its own? */
     unsigned mine = bits_of(high - low), kept = bits_of(high - s->low), code = 0;
@@ -313,7 +375,7 @@ device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const s
         if (!r->mask)
             w->lanes = mt_leb(w->lanes, r->count);
     }
-    w->lanes = bits_put(w->lanes, r->addresses, r->count, s->low, shift, width);
+    w->lanes = bits_put_above(w->lanes, r->addresses, r->count, s->low, shift, width);
     h->irregular = 1;
     h->mask = r->mask;
     h->count = r->count;
@@ -339,21 +401,38 @@ static inline void device_encoder_note(struct mt_table_slot *s, struct mt_contex
     x->address = base;
 }
 
-/* What a further run of the slot in context c changes. */
-static inline void device_encoder_again(struct mt_mtc_device_encoder *e, struct mt_table_slot *s, uint32_t c,
-                                        uint32_t slot, uint64_t base)
+/* What a further run of the slot in context c changes. Is it as far from the one before as that from its own?
+ */
+static inline int device_encoder_again(struct mt_mtc_device_encoder *e, struct mt_table_slot *s, uint32_t c,
+                                       uint32_t slot, uint64_t base)
 {
     uint64_t who;
+    int steady = 0;
     if (__builtin_expect(e->nvisits != 0, 0))
         mt_own_write(e);
     struct mt_own *o = mt_own_place(e, c, slot, &who);
     if (o->who == who) {
         uint64_t d = base - o->address;
-        s->step = d == s->own_difference ? d : s->step;
+        steady = d == s->own_difference;
+        s->step = steady ? d : s->step;
         s->own_difference = d;
     }
     o->who = who;
     o->address = base;
+    return steady;
+}
+
+/* The slot's next run is foreseen to be like this one. By words: what is written in parts is slow to read at
+ * once. */
+static inline void device_encoder_foresee(struct mt_table_slot *s, const struct mt_access_run *r)
+{
+    if (!r->site || (!r->row && r->addresses)) {
+        s->like[1][MT_HALF_WORDS - 1] = UINT64_C(1) << 32;
+        return;
+    }
+    s->like[0] = (mt_half_run){s->last + s->stride, (uint64_t)r->stride, (uint64_t)r->apart, 0};
+    s->like[1] =
+        (mt_half_run){0, r->meta | (uint64_t)r->site << 32, r->count | (uint64_t)r->mask << 32, r->row};
 }
 
 /* The run's first address, and what is known from now on. */
@@ -381,87 +460,108 @@ static void device_encoder_base(struct mt_device_work *w, const struct mt_access
     else
         device_encoder_again(e, s, c, slot, base);
     s->visited = c;
-    s->like = *r;
-    if (!r->site || (!r->row && r->addresses))
-        s->like.count = 0;
+    device_encoder_foresee(s, r);
     *w->tokens++ = (unsigned char)(w->token | code << 4);
     w->token = 0;
 }
 
 /* ---- most runs ---- */
 
-static inline uint64_t device_encoder_word(const void *of, size_t offset)
-{
-    uint64_t word;
-    memcpy(&word, (const char *)of + offset, sizeof word);
-    return word;
-}
-
-/* Is the run, of context x, like the last one of its slot and at the address that its stride foresees? */
-static inline int device_encoder_foreseen(const struct mt_context *x, const struct mt_table_slot *s,
-                                          const struct mt_access_run *r)
-{
-    enum { SMID = offsetof(struct mt_access_run, smid), META = offsetof(struct mt_access_run, meta) };
-    enum { COUNT = offsetof(struct mt_access_run, count), AT = offsetof(struct mt_context, smid) };
-    const struct mt_access_run *l = &s->like;
-    uint64_t odd = (r->base ^ (s->last + s->stride)) | (uint64_t)(r->stride ^ l->stride) |
-                   (uint64_t)(r->apart ^ l->apart) | (r->row ^ l->row) | (r->cta ^ x->cta);
-    odd |= device_encoder_word(r, SMID) ^ device_encoder_word(x, AT);
-    odd |= device_encoder_word(r, META) ^ device_encoder_word(l, META);
-    return !(odd | (device_encoder_word(r, COUNT) ^ device_encoder_word(l, COUNT)));
-}
-#define NEIGHBOURS(type, a, b) (offsetof(struct type, b) == offsetof(struct type, a) + 4)
-_Static_assert(NEIGHBOURS(mt_access_run, smid, warp) && NEIGHBOURS(mt_access_run, meta, site) &&
-                   NEIGHBOURS(mt_access_run, count, mask) && NEIGHBOURS(mt_context, smid, warp),
-               "device_encoder_foreseen compares two fields at once");
+enum { STEADY = 2 * MT_LAP }; /* runs until laps are looked for */
 
 /* Such runs of context c, each of the slot that came after the warp's last one the last time: how many of
  * them are here. Each instruction counts. */
-static inline size_t device_encoder_foreseen_runs(struct mt_device_work *w, const struct mt_access_run *runs,
-                                                  size_t count, uint32_t c)
+static inline __attribute__((always_inline)) MT_WIDE size_t
+device_encoder_foreseen(struct mt_device_work *w, const struct mt_access_run *runs, size_t count, uint32_t c)
 {
     struct mt_mtc_device_encoder *e = w->e;
     struct mt_context *x = &e->contexts[c];
     struct mt_table_slot *s = &e->slots[x->slot], *now;
+    const mt_half_run of[2] = {{0, 0, 0, x->cta}, {x->smid | (uint64_t)x->warp << 32}};
     unsigned char *tokens = w->tokens;
     uint64_t before = x->address;
     uint32_t fresh = w->fresh, slot;
-    size_t i = 0;
+    size_t i = 0, steady = 0;
     for (; i < count && (slot = s->next) != MT_NONE; i++, s = now) {
         now = &e->slots[slot];
-        if (!device_encoder_foreseen(x, now, &runs[i]))
+        if (!mt_half_is_zero(mt_run_odd(&runs[i], now->like, of)))
             break;
         uint64_t base = runs[i].base;
         if (fresh == c && now->visited != c)
             own_later(e, c, slot, base);
         else
-            device_encoder_again(e, now, c, slot, base);
+            steady += (unsigned)device_encoder_again(e, now, c, slot, base);
         now->visited = c;
         now->difference = now->stride;
         now->offset = base - before;
         now->last = before = base;
-        *tokens++ = 0;
+        now->like[0] += (mt_half_run){now->stride}; /* all of it: it is read at once soon */
+        tokens[i] = 0;
+        if (__builtin_expect(steady == STEADY, 0)) {
+            size_t n = mt_device_laps(w, now, c, &runs[i + 1], count - i - 1);
+            memset(tokens + i + 1, 0, n);
+            i += n;
+            before = now->last;
+            steady = 0;
+        }
     }
     if (i) {
-        *w->tokens = (unsigned char)w->token;
+        *tokens = (unsigned char)w->token;
         w->token = 0;
-        w->tokens = tokens;
+        w->tokens = tokens + i;
         x->address = before;
         x->slot = (uint32_t)(s - e->slots);
     }
     return i;
 }
 
+/* The next run of w->context, when it is as foreseen but for its address. */
+static __attribute__((noinline)) MT_WIDE int device_encoder_elsewhere(struct mt_device_work *w,
+                                                                      const struct mt_access_run *r)
+{
+    static const mt_half_run rest = {0, UINT64_MAX, UINT64_MAX, 0};
+    const struct mt_mtc_device_encoder *e = w->e;
+    uint32_t slot = e->slots[e->contexts[w->context].slot].next;
+    const mt_half_run *half = (const void *)r, *like;
+    mt_half_run what = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    if (slot == MT_NONE)
+        return 0;
+    like = e->slots[slot].like;
+    if (!mt_half_is_zero(((half[0] ^ like[0]) & rest) | (((half[1] & mt_half_real) ^ like[1]) & what)))
+        return 0;
+    device_encoder_base(w, r, w->context, slot);
+    return 1;
+}
+
 /* All runs up to the first one that is not so; its context is then w->context (MT_NONE: no memory). */
-static size_t device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
+static MT_WIDE size_t device_encoder_wide(struct mt_device_work *w, const struct mt_access_run *runs,
+                                          size_t count)
 {
     size_t i = 0, n;
     do {
+        uint32_t was = w->context;
         w->context = context_of(w, &runs[i]);
-        n = w->context == MT_NONE ? 0 : device_encoder_foreseen_runs(w, &runs[i], count - i, w->context);
+        n = w->context == MT_NONE ? 0 : device_encoder_foreseen(w, &runs[i], count - i, w->context);
         i += n;
+        if (i == count || w->context == MT_NONE)
+            break;
+        if (is_context(&w->e->contexts[w->context], &runs[i]))
+            i += n = (size_t)device_encoder_elsewhere(w, &runs[i]);
+        else if (n && n <= MT_LAP && w->fresh == w->context && w->context != was)
+            i += mt_device_warps(w, (uint32_t)n, w->context, &runs[i], count - i);
     } while (n && i < count);
     return i;
+}
+
+/* The same; on an old processor one by one, where these are for all runs. */
+static inline size_t device_encoder_quick(struct mt_device_work *w, const struct mt_access_run *runs,
+                                          size_t count)
+{
+    int apart = !runs->row && runs->addresses; /* never foreseen */
+    if (!apart && __builtin_expect(__builtin_cpu_supports("avx2") != 0, 1))
+        return device_encoder_wide(w, runs, count);
+    w->context = context_of(w, runs);
+    return 0;
 }
 
 /* ---- all runs ---- */
@@ -507,7 +607,7 @@ static int encode_addresses(struct mt_device_work *w, const struct mt_access_run
         r.addresses = from->addresses + (from->count - left);
         r.count = left < MT_MTC_MAX_LANES ? left : MT_MTC_MAX_LANES;
         device_encoder_straighten(&r);
-        if (!device_encoder_quick(w, &r, 1) && device_encoder_other(w, &r) != 0)
+        if ((r.addresses || !device_encoder_quick(w, &r, 1)) && device_encoder_other(w, &r) != 0)
             return -1;
     }
     return 0;
@@ -524,14 +624,44 @@ static int encode_rows(struct mt_device_work *w, const struct mt_access_run *fro
     return device_encoder_quick(w, &r, 1) ? 0 : device_encoder_other(w, &r);
 }
 
-int mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
+/* ---- what there is no code for ---- */
+
+const char mt_device_bad[] =
+    "a run without accesses, or with another number of lanes than its mask, or of no known type";
+
+/* Has the mask, which is not 0, as many lanes? */
+static int device_encoder_counts(const struct mt_access_run *r)
 {
-    for (size_t i = 0; i < count && (i += device_encoder_quick(w, &runs[i], count - i)) < count; i++) {
-        const struct mt_access_run *r = &runs[i];
-        if ((r->row         ? encode_rows(w, r)
-             : r->addresses ? encode_addresses(w, r)
-                            : device_encoder_other(w, r)) != 0)
-            return -1;
-    }
-    return 0;
+    uint32_t m = r->mask;
+    m -= m >> 1 & 0x55555555; /* not every x86-64 counts bits in one instruction */
+    m = (m & 0x33333333) + (m >> 2 & 0x33333333);
+    return ((m + (m >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24 == r->count;
+}
+
+int mt_device_good(const struct mt_access_run *r)
+{
+    if (!(r->meta & ((1u << 28) - 1)) || !mt_rec_known(r->meta >> 28))
+        return 0;
+    if (__builtin_expect(r->mask == UINT32_MAX, 1))
+        return r->count == MT_MTC_MAX_LANES;
+    return r->count && (!r->mask || device_encoder_counts(r)) && (!r->row || r->count <= MT_RUN_ROWS);
+}
+
+/* A run that is not as foreseen. NULL, or why not. */
+static const char *encode_other(struct mt_device_work *w, const struct mt_access_run *r)
+{
+    if (!mt_device_good(r))
+        return mt_device_bad;
+    int failed = r->row         ? encode_rows(w, r)
+                 : r->addresses ? encode_addresses(w, r)
+                                : device_encoder_other(w, r);
+    return failed ? mt_device_no_memory : NULL;
+}
+
+const char *mt_device_encode(struct mt_device_work *w, const struct mt_access_run *runs, size_t count)
+{
+    const char *why = NULL;
+    for (size_t i = 0; !why && i < count && (i += device_encoder_quick(w, &runs[i], count - i)) < count; i++)
+        why = encode_other(w, &runs[i]);
+    return why;
 }

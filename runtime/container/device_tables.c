@@ -129,17 +129,6 @@ static uint32_t device_tables_find_context(const struct mt_mtc_device_encoder *e
     return MT_NONE;
 }
 
-/* Is the run of a warp after all that there are, as launches run them? Then it is new. */
-static int device_tables_ahead(struct mt_mtc_device_encoder *e, const struct mt_access_run *r)
-{
-    uint64_t cta = (r->cta & 0xffff) << 48 | (r->cta >> 16 & 0xffff) << 32 | r->cta >> 32;
-    if (e->ncontexts && (cta < e->top || (cta == e->top && r->warp <= e->top_warp)))
-        return 0;
-    e->top = cta;
-    e->top_warp = r->warp;
-    return 1;
-}
-
 static uint32_t device_tables_add_context(struct mt_mtc_device_encoder *e, const struct mt_access_run *r,
                                           int *is_new)
 {
@@ -165,8 +154,8 @@ static __attribute__((noinline)) uint32_t device_tables_search(struct mt_mtc_dev
 
 uint32_t mt_context_of(struct mt_mtc_device_encoder *e, const struct mt_access_run *r, int *is_new)
 {
-    return device_tables_ahead(e, r) ? device_tables_add_context(e, r, is_new)
-                                     : device_tables_search(e, r, is_new);
+    return mt_context_ahead(e, r->cta, r->warp) ? device_tables_add_context(e, r, is_new)
+                                                : device_tables_search(e, r, is_new);
 }
 
 void mt_own_write(struct mt_mtc_device_encoder *e)

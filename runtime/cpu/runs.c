@@ -9,13 +9,14 @@
 #include "warps.h"
 
 struct mt_access_runs {
-    struct mt_access_run run[MT_WARPS_RUNS];
-    uint64_t address[MT_WARPS_RUNS * MT_WARP]; /* of runs that are not even */
+    _Alignas(64) struct mt_access_run run[MT_WARPS_RUNS]; /* each in one line of the cache */
+    uint64_t address[MT_WARPS_RUNS * MT_WARP];            /* of runs that are not even */
 };
 
 struct mt_access_runs *mt_access_runs_new(void)
 {
-    return malloc(sizeof(struct mt_access_runs)); /* most of it is never touched */
+    return aligned_alloc(_Alignof(struct mt_access_runs),
+                         sizeof(struct mt_access_runs)); /* most is never touched */
 }
 
 /* Under MEMTRACE_CHECK each access asks. */
@@ -70,21 +71,31 @@ static void runs_expand(struct mt_worker *w, const struct mt_access_run *r, size
         l->flush(l->flush_ctx, w->buffer, (uint64_t)(at - w->buffer) / 3);
 }
 
-/* Gives the runs their sites, and takes out what raw traces do not have. Returns how many are left. */
-static size_t runs_prepare(struct mt_access_run *r, size_t n, uint32_t site_base, int compact,
-                           uint64_t *accesses)
+/* Gives the runs their sites. Returns their accesses; *meta: what all of them have in it. */
+static uint64_t runs_finish(struct mt_access_run *r, size_t n, uint32_t site_base, uint32_t *meta)
+{
+    uint64_t accesses = 0;
+    uint32_t any = 0;
+    for (size_t i = 0; i < n; i++) {
+        accesses += r[i].count;
+        any |= r[i].meta;
+    }
+    for (size_t i = 0; site_base && i < n; i++)
+        r[i].site += site_base;
+    *meta = any;
+    return accesses;
+}
+
+/* Takes out what raw traces do not have. Returns how many are left. */
+static size_t runs_global(struct mt_access_run *r, size_t n, uint64_t *accesses)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t space = mt_rec_space(r[i].meta >> 28);
-        r[i].site += site_base;
-        if (MT_UNLIKELY(space) && !compact)
-            continue;
-        *accesses += r[i].count;
-        if (kept < i)
-            r[kept] = r[i];
-        kept++;
-    }
+    *accesses = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!mt_rec_space(r[i].meta >> 28)) {
+            *accesses += r[i].count;
+            r[kept++] = r[i];
+        }
     return kept;
 }
 
@@ -101,7 +112,10 @@ static void runs_flush_here(void *worker, int unused)
     if (n && run) {
         const struct mt_image *image = run->launch->image;
         uint32_t base = image->head->site_base ? 0 : image->site_base; /* else the image has added it */
-        n = runs_prepare(r, n, base, run->launch->flush_runs != NULL, &accesses);
+        uint32_t meta;
+        accesses = runs_finish(r, n, base, &meta);
+        if (mt_rec_space(meta >> 28) && !run->launch->flush_runs)
+            n = runs_global(r, n, &accesses);
         atomic_fetch_add_explicit(&run->records, accesses, memory_order_relaxed);
         if (MT_UNLIKELY(run->launch->kernel->flags & MT_KERNEL_COUNTED))
             runs_tally(run, r, n);

@@ -317,10 +317,18 @@ void mt_event_order(uint64_t op, uint64_t stream, uint64_t n, const uint64_t *pa
     mt_jsonl_free(&j);
 }
 
+static _Atomic uint64_t copies;
+
+uint64_t mt_event_copies(void)
+{
+    return copies;
+}
+
 void mt_event_memcpy(const struct mt_event_copy *c, const struct mt_host_site *site)
 {
     if (!events_begin("memcpy"))
         return;
+    copies++;
     mt_jsonl_string(&line, "kind", c->kind);
     mt_jsonl_address(&line, "dst", c->dst);
     mt_jsonl_address(&line, "src", c->src);

@@ -89,6 +89,8 @@ struct mt_event_failed {
 void mt_event_failed(const struct mt_event_failed *f);
 /* How many of these there have been, and of mt_event_check. */
 uint64_t mt_event_findings(void);
+/* memcpy lines so far. */
+uint64_t mt_event_copies(void);
 /* An NVTX range. Numbered when it begins (mt_event_seq) and again when it ends. */
 struct mt_event_range {
     const char *name, *domain, *kind; /* domain: "" is the default one; kind: "push" or "start" */

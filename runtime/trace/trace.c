@@ -477,7 +477,8 @@ void mt_trace_finish(void)
 {
     if (!mt_tracing())
         return;
-    if (!count && mt_options()->check && mt_log_size()) /* what was checked stands in a companion */
+    /* What was checked stands in a companion, and so do copies of a program without kernels. */
+    if (!count && ((mt_options()->check && mt_log_size()) || (mt_event_copies() && !mt_selection_left_out())))
         mt_trace_open();
     pthread_mutex_lock(&lock);
     for (struct mt_trace *t = traces; t; t = t->next) {

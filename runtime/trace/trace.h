@@ -48,6 +48,7 @@ void mt_trace_flush(int all);
 /* The process ends: if there are findings (mt_event_findings) and no trace, there is one, without launches.
  */
 void mt_trace_needed(void);
+/* The process ends. One that copied and launched nothing has a trace without launches. */
 void mt_trace_finish(void);
 
 /* The path of trace n under the options `dir` and `pattern`. 0, or -1 when it does not fit. */

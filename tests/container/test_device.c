@@ -213,6 +213,172 @@ static void device_refused(void **state)
     mt_mtc_device_encoder_free(e);
 }
 
+/* ---- loops of warps ---- */
+
+enum { NEST = 3, PLACES = 10, LOOPED = 6000 };
+
+/* A kernel made by chance: up to three loops, one in the other, each with accesses before and after the inner
+ * one. */
+struct nest {
+    uint32_t loops, times[NEST], before[NEST], after[NEST], odd; /* one of `odd` accesses is otherwise */
+    struct place {
+        uint64_t base, by[NEST], cta, warp;
+        uint32_t meta, stride, row;
+    } place[PLACES];
+};
+
+struct made {
+    struct mt_access_run *runs;
+    size_t n;
+    uint64_t cta;
+    uint32_t warp, smid, at[NEST];
+};
+
+static void nest_draw(struct nest *k)
+{
+    static const uint64_t far[] = {0, 0, 4, 128, 1024, 4096, UINT64_MAX - 127};
+    memset(k, 0, sizeof *k);
+    k->loops = 1 + some_draw(NEST);
+    k->odd = 1 + (1u << some_draw(14));
+    for (uint32_t i = 0; i < k->loops; i++) {
+        k->times[i] = 1 + some_draw(some_draw(2) ? 3 : 60);
+        k->before[i] = some_draw(4);
+        k->after[i] = some_draw(3);
+    }
+    for (uint32_t i = 0; i < PLACES; i++) {
+        struct place *p = &k->place[i];
+        p->base = (uint64_t)some_draw(4) << 40;
+        p->cta = far[some_draw(7)];
+        p->warp = far[some_draw(7)];
+        for (uint32_t j = 0; j < NEST; j++)
+            p->by[j] = far[some_draw(7)];
+        p->meta = some_draw(2) << 28 | 4;
+        p->stride = some_draw(3) * 4;
+        p->row = some_draw(3) ? 0 : 16;
+    }
+}
+
+static void nest_access(const struct nest *k, struct made *m, uint32_t place)
+{
+    const struct place *p = &k->place[place % PLACES];
+    struct mt_access_run *r = &m->runs[m->n];
+    if (m->n == LOOPED)
+        return;
+    memset(r, (int)some_draw(256), sizeof *r); /* what is between fields may be anything */
+    *r = (struct mt_access_run){.base = p->base + (m->cta >> 32) * p->cta + m->warp * p->warp,
+                                .cta = m->cta,
+                                .warp = m->warp,
+                                .smid = m->smid,
+                                .meta = p->meta,
+                                .stride = p->stride,
+                                .row = p->row,
+                                .apart = p->row ? 256 : 0,
+                                .site = 4 + place,
+                                .count = 32,
+                                .mask = UINT32_MAX};
+    for (uint32_t i = 0; i < NEST; i++)
+        r->base += m->at[i] * p->by[i];
+    switch (some_draw(k->odd)) {
+    case 0:
+        r->base += 4 * some_draw(3);
+        r->stride += 4 * some_draw(2);
+        if (some_draw(3))
+            break;
+        r->count = 1 + some_draw(32);
+        r->mask = UINT32_MAX >> (32 - r->count);
+        break;
+    case 1:
+        return;
+    }
+    m->n++;
+}
+
+static void nest_loop(const struct nest *k, struct made *m, uint32_t loop)
+{
+    if (loop == NEST)
+        return;
+    for (m->at[loop] = 0; m->at[loop] < k->times[loop]; m->at[loop]++) {
+        for (uint32_t i = 0; i < k->before[loop]; i++)
+            nest_access(k, m, 4 * loop + i);
+        if (loop + 1 < k->loops && loop + 1 < NEST)
+            nest_loop(k, m, loop + 1);
+        for (uint32_t i = 0; i < k->after[loop]; i++)
+            nest_access(k, m, 4 * loop + i + !some_draw(k->odd));
+    }
+}
+
+/* A warp that has been, or a new one, of a CTA before; then the same warp once more. */
+static void nest_back(const struct nest *k, struct made *m)
+{
+    struct made now = *m;
+    m->cta -= (uint64_t)some_draw(3) << 32;
+    m->warp += some_draw(2) * 100;
+    nest_loop(k, m, 0);
+    m->cta = now.cta;
+    m->warp = now.warp;
+    nest_loop(k, m, 0);
+}
+
+/* A CTA after the other, or some of them before their neighbours, or once more with a warp that it had not.
+ */
+static void nest_run(const struct nest *k, struct made *m)
+{
+    static const uint32_t first[] = {0, 0, UINT32_MAX - 2};
+    uint32_t warps = 1 + some_draw(9), from = first[some_draw(3)], turn = some_draw(3) ? 0 : some_draw(16),
+             again = some_draw(3) ? UINT32_MAX : 1 + some_draw(30);
+    for (uint32_t c = 0; c < 3000 && m->n < LOOPED; c++) {
+        m->cta = (uint64_t)((c % again ^ turn) + from) << 32 | (c / 5 & 1 & turn) << 16;
+        m->smid += !some_draw(k->odd);
+        for (m->warp = c < again && again != UINT32_MAX; m->warp < warps; m->warp++) {
+            nest_loop(k, m, 0);
+            if (!some_draw(k->odd))
+                nest_back(k, m);
+        }
+    }
+}
+
+/* Adds the runs in batches of at most so many; returns the chunk's bytes. */
+static size_t device_batches(struct mt_mtc_device_encoder *e, const struct made *m, size_t most,
+                             const void **payload)
+{
+    const char *why = mt_mtc_device_begin(e, LOOPED);
+    uint64_t items, sum = 0;
+    for (size_t i = 0, n; i < m->n; i += n) {
+        n = m->n - i < most ? m->n - i : most;
+        assert_int_equal(mt_mtc_device_add(e, m->runs + i, n, &why), 1);
+    }
+    assert_null(why);
+    size_t bytes = mt_mtc_device_end(e, &items, payload);
+    for (size_t i = 0; i < m->n; i++)
+        sum += m->runs[i].count;
+    assert_int_equal(items, sum);
+    return bytes;
+}
+
+/* What is left out of many runs at once is encoded one by one when they come one by one: the same bytes. */
+static void device_loops(void **state)
+{
+    struct mt_mtc_device_encoder *one = mt_mtc_device_encoder_new(), *all = mt_mtc_device_encoder_new();
+    struct made m = {.runs = malloc(LOOPED * sizeof *m.runs)};
+    (void)state;
+    for (some_seed = 1; some_seed < 400; some_seed++) {
+        uint64_t seed = some_seed;
+        const void *single, *whole;
+        struct nest k;
+        nest_draw(&k);
+        m.n = m.smid = 0;
+        nest_run(&k, &m);
+        size_t bytes = device_batches(one, &m, 1, &single);
+        assert_int_equal(device_batches(all, &m, seed % 3 ? 512 : LOOPED, &whole), bytes);
+        assert_memory_equal(whole, single, bytes);
+        device_same(m.runs, m.n, whole, bytes);
+        some_seed = seed;
+    }
+    free(m.runs);
+    mt_mtc_device_encoder_free(one);
+    mt_mtc_device_encoder_free(all);
+}
+
 /* Whatever the bytes, the decoder stays inside them and ends; under ASan this says something. */
 static void device_damage(void **state)
 {
@@ -253,7 +419,7 @@ static void device_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(device_kernels), cmocka_unit_test(random_runs),
-                                       cmocka_unit_test(device_rows), cmocka_unit_test(device_refused),
-                                       cmocka_unit_test(device_damage)};
+                                       cmocka_unit_test(device_rows),    cmocka_unit_test(device_refused),
+                                       cmocka_unit_test(device_loops),   cmocka_unit_test(device_damage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

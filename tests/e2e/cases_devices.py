@@ -171,6 +171,22 @@ def links_by_hand(how, bytes_of):
     return out
 
 
+@case("devices.copies_alone")
+def copies_alone(world):
+    """A program without kernels has a trace, with what went from device to device."""
+    app = world.compile(os.path.join(world.src, "ring_copies.cu"), "-O2")
+    want = Counter({("copy", a, b): 400 for a, b in (("host", "0"), ("0", "1"), ("1", "2"), ("2", "0"), ("0", "host"))})
+    for how in "raw", "compact":
+        result = world.run_ok(app, MEMTRACE_CPU_DEVICES="3", MEMTRACE_FORMAT=how)
+        same(f"{how}: result", result.out, "99\n")
+        got = world.extract(traces(result), "--sections=devices")
+        same(how, (got["launches"], got["complete"], flows(got["devices"])), (0, True, want))
+        summary = world.call([world.tool("mt-extract"), "-f", "summary", *traces(result)]).stdout
+        holds(summary, "From device to device go 1.17 KiB (1.17 KiB by copies)" in summary)
+    result = world.run_ok(app, MEMTRACE_CPU_DEVICES="3", MEMTRACE_KERNELS="none")  # there was no launch to leave out
+    same("a filter", flows(world.extract(traces(result), "--sections=devices")["devices"]), want)
+
+
 @case("devices.links")
 def links(world):
     """Bytes over links, of machines that are known and of a table of nvidia-smi's; the page's and the summary's are the same."""

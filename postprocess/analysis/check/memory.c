@@ -321,8 +321,10 @@ static int memory_copy_finding(struct mt_check_memory *m, enum mt_finding_kind k
 static int memory_take(struct mt_check_memory *m, const struct mt_copy_event *c, uint64_t address, uint64_t n,
                        uint64_t to)
 {
-    struct mt_check_block *b;
+    struct mt_check_block *b, *target;
     uint64_t offset = 0, part;
+    if (to && memory_part(m, to, n, &target, &offset) && target)
+        target->copied_in = 1; /* with bytes that nobody wrote, too */
     for (uint64_t at = 0; at < n; at += part) {
         if (!(part = memory_part(m, address + at, n - at, &b, &offset)))
             return -1;

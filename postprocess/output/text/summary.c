@@ -558,9 +558,10 @@ int mt_summary_write(FILE *f, const struct mt_comm_result *r, const struct mt_es
     struct summary s = {.r = r};
     if (summary_rank(&s) != 0)
         s.failed = 1;
-    else if (!s.selected && !r->comm->host_accesses)
+    else if (!s.selected && !r->comm->host_accesses) {
         summary_say(&s, 0, "No launch is in this trace, or filters left none.");
-    else if (!r->comm->records && !r->comm->host_accesses)
+        summary_devices(&s);
+    } else if (!r->comm->records && !r->comm->host_accesses)
         summary_nothing(&s);
     else
         summary_all(&s, estimates);

@@ -15,15 +15,16 @@ struct what {
     uint32_t warp;
 };
 
-static MT_INLINE void warp_append(struct mt_access_run *r, uint64_t base, int64_t stride,
-                                  const uint64_t *addresses, uint32_t mask, uint32_t count, struct what w)
+/* apart: the addresses of lanes that are not even, or how far rows of so many lanes are apart. */
+static MT_INLINE void warp_append_as(struct mt_access_run *r, uint64_t base, int64_t stride, int64_t apart,
+                                     uint32_t row, uint32_t mask, uint32_t count, struct what w)
 {
     struct mt_cpu_tls *t = &mt_cpu_tls;
     uint64_t of = w.of + ((uint64_t)__mt_site_base << 32);
     r->base = base;
     r->stride = stride;
-    r->addresses = addresses;
-    r->row = 0;
+    r->apart = apart;
+    r->row = row;
     r->cta = t->run_cta;
     r->smid = t->smid;
     r->count = count;
@@ -31,6 +32,12 @@ static MT_INLINE void warp_append(struct mt_access_run *r, uint64_t base, int64_
     r->warp = w.warp;
     __builtin_memcpy(&r->meta, &of, sizeof of); /* and the site */
     t->run = r + 1;
+}
+
+static MT_INLINE void warp_append(struct mt_access_run *r, uint64_t base, int64_t stride,
+                                  const uint64_t *addresses, uint32_t mask, uint32_t count, struct what w)
+{
+    warp_append_as(r, base, stride, (int64_t)addresses, 0, mask, count, w);
 }
 
 /* By itself, as it is what makes its caller save all registers. */
@@ -192,24 +199,30 @@ static MT_INLINE void warp_rows(uint64_t *to, uint64_t base, uint64_t base1, uin
         to[LANES / 2 + i] = base1 + i * stride;
 }
 
-static MT_INLINE void warp_append_rows(uint64_t base, uint64_t base1, int64_t stride, struct what w)
+static MT_INLINE bool warp_is_one_row(uint64_t base, uint64_t base1, int64_t stride)
 {
-    struct mt_access_run *r = mt_cpu_tls.run;
-    int64_t apart = (int64_t)(base1 - base);
-    int one = apart == LANES / 2 * stride;
-    warp_append(r, base, stride, 0, UINT32_MAX, LANES, w);
-    r->apart = one ? 0 : apart;
-    r->row = one ? 0 : LANES / 2;
+    return base1 - base == LANES / 2 * (uint64_t)stride;
 }
 
+static MT_INLINE void warp_append_rows(uint64_t base, uint64_t base1, int64_t stride, struct what w)
+{
+    warp_append_as(mt_cpu_tls.run, base, stride, (int64_t)(base1 - base), LANES / 2, UINT32_MAX, LANES, w);
+}
+
+/* Two rows that are one, or that there is no room for. */
 static MT_KEPT uint32_t warp_other_rows(uint64_t base, uint64_t base1, int64_t stride, uint64_t of,
                                         uint32_t warp)
 {
-    uint64_t lane[LANES];
+    uint64_t lane[LANES], bad = 0;
     struct what w = {of, warp};
-    warp_rows(lane, base, base1, (uint64_t)stride);
-    uint64_t bad = warp_room(0, 0, lane, UINT32_MAX, w).bad;
-    warp_append_rows(base, base1, stride, w);
+    if (mt_cpu_tls.run == mt_cpu_tls.run_end) {
+        warp_rows(lane, base, base1, (uint64_t)stride);
+        bad = warp_room(0, 0, lane, UINT32_MAX, w).bad;
+    }
+    if (warp_is_one_row(base, base1, stride))
+        warp_append(mt_cpu_tls.run, base, stride, 0, UINT32_MAX, LANES, w);
+    else
+        warp_append_rows(base, base1, stride, w);
     return (uint32_t)bad;
 }
 
@@ -217,7 +230,8 @@ static MT_KEPT uint32_t warp_other_rows(uint64_t base, uint64_t base1, int64_t s
 MT_BUILTIN MT_KEPT uint32_t __mt_warp_global_rows(uint64_t base, uint64_t base1, int64_t stride, uint64_t of,
                                                   uint32_t warp)
 {
-    if (__builtin_expect(mt_cpu_tls.run == mt_cpu_tls.run_end, 0)) __attribute__
+    if (__builtin_expect(mt_cpu_tls.run == mt_cpu_tls.run_end, 0) ||
+        __builtin_expect(warp_is_one_row(base, base1, stride), 0)) __attribute__
         ((musttail)) return warp_other_rows(base, base1, stride, of, warp);
     warp_append_rows(base, base1, stride, (struct what){of, warp});
     return 0;
