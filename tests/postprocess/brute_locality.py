@@ -143,6 +143,18 @@ def lines_of(address, size, line_size):
     return seen
 
 
+def settle(level, uses):
+    """What the counts of a sample lack of all uses, or have too much, is at the shortest distances."""
+    h, over = level["histogram"], level["cold"] + sum(level["histogram"].values()) - uses
+    if over < 0:
+        h[0] = h.get(0, 0) - over
+    for b in sorted(h):
+        less = min(h[b], max(over, 0))
+        h[b], over = h[b] - less, over - less
+    level["cold"] -= max(over, 0)
+    level["histogram"] = {b: n for b, n in h.items() if n}
+
+
 def reuse(trace, line_size, bits):
     out, device, scale = {}, [], 2**bits
     for launch in trace:
@@ -150,6 +162,8 @@ def reuse(trace, line_size, bits):
         counts = [dict(cold=0, histogram={}) for _ in range(3)]
         uses, per_line = 0, {}
         for r in launch["runs"]:
+            for level, who in enumerate((r["cta"], r["sm"], 0)):
+                contexts[level].setdefault(who, [])
             for address in r["addresses"]:
                 for n in lines_of(address, r["size"], line_size):
                     uses += 1
@@ -157,7 +171,7 @@ def reuse(trace, line_size, bits):
                         continue
                     per_line[n] = per_line.get(n, 0) + 1
                     for level, who in enumerate((r["cta"], r["sm"], 0)):
-                        history = contexts[level].setdefault(who, [])
+                        history = contexts[level][who]
                         if n in history:
                             last = len(history) - 1 - history[::-1].index(n)
                             distance = len(set(history[last + 1 :])) * scale
@@ -169,6 +183,8 @@ def reuse(trace, line_size, bits):
                         history.append(n)
         if not launch["selected"]:
             continue
+        for level in counts:
+            settle(level, uses)
         cell = {"uses": uses}
         if bits:
             unseen = scale * (scale - 1)

@@ -367,6 +367,73 @@ def error_bound(program, folder):
                 check("uses beyond %d at %d" % (d, sample), low - e <= n <= high + e)
 
 
+def distances(lines):
+    """Of a list of lines: how many of their uses are at a distance of 2^k or more, for each k, and cold ones; by a tree of sums over time."""
+    tree, last, beyond, cold = [0] * (len(lines) + 1), {}, [0] * 40, 0
+
+    def add(i, n):
+        while i < len(tree):
+            tree[i] += n
+            i += i & -i
+
+    def below(i):
+        n = 0
+        while i:
+            n += tree[i]
+            i -= i & -i
+        return n
+
+    for now, line in enumerate(lines, 1):
+        if line in last:
+            distance = len(last) - below(last[line])
+            for k in range(distance.bit_length()):
+                beyond[k] += 1
+            add(last[line], -1)
+        else:
+            cold += 1
+        last[line] = now
+        add(now, 1)
+    return beyond, cold
+
+
+def many_lines(rng):
+    """More lines than are followed: what kernels do to them, in the order of the device."""
+    n = 60000
+    yield "random", [rng.randrange(n) for _ in range(150000)]
+    yield "zipf", [min(int(rng.paretovariate(0.15)), 10**8) for _ in range(250000)]
+    yield "stencil", [i + d for _ in range(2) for i in range(n) for d in (0, 200, -200) if i + d >= 0]
+    yield "sort", [i ^ 1 << b for b in (0, 3, 9, 15) for i in range(1 << 16)] + [rng.randrange(1 << 16) for _ in range(50000)]
+
+
+def sampled_by_default(program, folder):
+    """Above a size: beside all lines (--sample=1) and beside a count of our own, within four of the errors that it states."""
+    rng = random.Random(11)
+    for name, lines in many_lines(rng):
+        path = write(folder, name, [("k", [traces.record(i // 640 % 4, traces.LOAD, 4, 0x1000000 + 128 * n, (i // 320, 0, 0))
+                                           for i, n in enumerate(lines)])])
+        got, exact = (extract(program, [path], "-s", "reuse", *o)[1]["reuse"] for o in ((), ("--sample=1",)))
+        check("the rate is said", got["sample"] > 1 == exact["sample"])
+        check("the footprint is exact with --sample=1", exact["footprint"] == len(set(lines)))
+        cell, all_of = got["kernels"]["k"]["0"], exact["kernels"]["k"]["0"]
+        check("the footprint is near", abs(got["footprint"] - exact["footprint"]) <= 4 * cell["error_lines"])
+        check("uses are counted", cell["uses"] == all_of["uses"] == len(lines) and cell["CTA"]["contexts"] == all_of["CTA"]["contexts"])
+        beyond, cold = distances(lines)
+        far = lambda level, k: sum(n for b, n in level["histogram"].items() if int(b) >= 1 << k)
+        check("our own count", cold == all_of["device"]["cold"] and all(far(all_of["device"], k) == beyond[k] for k in range(20)))
+        for level in ("CTA", "SM", "device"):
+            a, b, e = cell[level], all_of[level], 4 * cell["error_uses"]
+            check("%s: all uses of %s" % (name, level), a["cold"] + sum(a["histogram"].values()) == len(lines))
+            check("%s: cold uses of %s" % (name, level), abs(a["cold"] - b["cold"]) <= e)
+            for k in range(6, 16):
+                check("%s: uses of %s beyond %d" % (name, level, 1 << k), far(b, k + 1) - e <= far(a, k) <= far(b, k - 1) + e)
+        off = max(abs(far(cell[w], k) - far(all_of[w], k)) for w in ("CTA", "SM", "device") for k in range(6, 16)) / len(lines)
+        print("%s: one of %d lines; lines off by %.2f %% (stated: %.2f), uses beyond a distance by %.2f %% (stated: %.2f)" %
+              (name, got["sample"], 100 * abs(got["footprint"] / exact["footprint"] - 1), 100 * cell["error_lines"] / exact["footprint"],
+               100 * off, 100 * cell["error_uses"] / len(lines)))
+    small = write(folder, "small", [("k", [traces.record(0, traces.LOAD, 4, 0x1000000 + 128 * (i * 7919 % 8000), (i % 4, 0, 0)) for i in range(30000)])])
+    check("few lines are exact", extract(program, [small])[1]["reuse"] == extract(program, [small], "--sample=1")[1]["reuse"])
+
+
 def main():
     program = sys.argv[1]
     cases = int(sys.argv[2]) if len(sys.argv) > 2 else 300
@@ -377,6 +444,7 @@ def main():
         long_names(program, folder)
         long(program, folder)
         error_bound(program, folder)
+        sampled_by_default(program, folder)
     failed = 0
     with Pool(min(4, os.cpu_count() or 1)) as pool:
         for problem in pool.imap_unordered(run_case, [(program, i) for i in range(1, cases + 1)], chunksize=10):

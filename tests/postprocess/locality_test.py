@@ -125,6 +125,47 @@ def run_case(job):
     return "%s < %s: sections %s" % (" ".join(args), kept, list(got))
 
 
+def many_case(job):
+    """Too many lines, in parts: what reuse says it knows, and errors by its own words."""
+    program, seed = job
+    rng = random.Random(seed)
+    script, trace = [], []
+    for superstep in range(3):
+        script.append("L %d %d 1 k" % (superstep, 2 * superstep))
+        trace.append({"superstep": superstep, "kernel": "k", "selected": True, "runs": []})
+        for i in range(1500):
+            cta, lanes = rng.randrange(150), rng.choice([1, 2, 8])
+            start = rng.choice([rng.randrange(1200), 8 * cta + i % 8, min(int(rng.paretovariate(0.7)), 1200)])
+            addresses = [128 * (start + 7 * lane * lane) for lane in range(lanes)]
+            trace[-1]["runs"].append({"cta": cta, "sm": cta % 3, "type": "load", "size": 4, "addresses": addresses})
+            script.append("R %d 0 %d %d 4 %d 1 0 0 %s" % (addresses[0], cta << 32, cta % 3, lanes, " ".join(map(str, addresses))))
+            if rng.random() < 0.002:
+                script.append("P")
+    expected = brute_locality.reuse(trace, 128, 0)
+    for most in (400, 100, 1 << 20):
+        r = subprocess.run([program, "7", str(-most), "0", str(seed), "0"], input="\n".join(script).encode() + b"\n", capture_output=True, timeout=60)
+        got = json.loads(r.stdout)["reuse"] if r.returncode == 0 else None
+        wrong = "exit code %d" % r.returncode if got is None else None
+        if most == 1 << 20 and got != expected:
+            wrong = "not exact below the limit"
+        for step, cell in expected["kernels"]["k"].items() if most < 1 << 20 and not wrong else ():
+            have = got["kernels"]["k"][step]
+            uses, error = have["error_uses"], 4 * have["error_lines"]
+            for level in ("CTA", "SM", "device"):
+                a, b = have[level], cell[level]
+                if a["cold"] + sum(a["histogram"].values()) != have["uses"] or have["uses"] != cell["uses"] or a["contexts"] != b["contexts"]:
+                    wrong = "step %s, %s: uses or contexts" % (step, level)
+                beyond = lambda x, d: x["cold"] + sum(n for k, n in x["histogram"].items() if int(k) >= d)
+                for d in (512, 1024) if level == "device" else (1 << 40,):
+                    if not beyond(b, 2 * d) - 4 * uses <= beyond(a, d) <= beyond(b, d // 2) + 4 * uses:
+                        wrong = "step %s, %s: beyond %d: %s, not %s (+- %d)" % (step, level, d, a, b, uses)
+            if abs(have["device"]["lines"] - cell["device"]["lines"]) > error or not error and most == 100:
+                wrong = "step %s: %s lines, not %s" % (step, have["device"]["lines"], cell["device"]["lines"])
+        if wrong:
+            return "seed %d, at most %d lines: %s" % (seed, most, wrong)
+    return None
+
+
 def main():
     program = sys.argv[1]
     cases = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
@@ -132,6 +173,10 @@ def main():
     failed = 0
     os.environ["PYTHONHASHSEED"] = "0"
     with Pool(min(4, os.cpu_count() or 1)) as pool:
+        for problem in pool.imap_unordered(many_case, [(program, first + i) for i in range(max(4, cases // 100))]):
+            if problem:
+                failed += 1
+                print(problem)
         for problem in pool.imap_unordered(run_case, [(program, first + i) for i in range(cases)], chunksize=20):
             if problem:
                 failed += 1

@@ -2,6 +2,7 @@
  * their sections as JSON. For locality_test.py: masks, warps and sites as no raw trace has them.
  *
  * usage: run_analyses LINE_BITS SAMPLE_BITS TOP SEED CELLS < script
+ * SAMPLE_BITS of -N: reuse follows N lines at most, of more than 4 N.
  *   S id file line var column     a site ("-": empty)
  *   A id base bytes seq free name an allocation; free -1: never
  *   L superstep seq selected kernel
@@ -141,7 +142,9 @@ int main(int argc, char **argv)
         return 2;
     struct mt_locality_options o = {.chosen = (1u << MT_LOCALITY_PLACEMENT) - 1,
                                     .analysis.line_bits = (unsigned)atoi(argv[1]),
-                                    .analysis.sample_bits = (unsigned)atoi(argv[2]),
+                                    .analysis.sample_bits = (unsigned)(atoi(argv[2]) < 0 ? 0 : atoi(argv[2])),
+                                    .analysis.sample_lines =
+                                        (unsigned)(atoi(argv[2]) < 0 ? -atoi(argv[2]) : 0),
                                     .analysis.top = (size_t)atoi(argv[3]),
                                     .analysis.cells = (size_t)atoi(argv[5])};
     unsigned seed = (unsigned)atoi(argv[4]);

@@ -46,6 +46,20 @@ void mt_countmap_each(const struct mt_countmap *m, void (*f)(void *arg, uint64_t
             f(arg, m->slot[i].key, m->slot[i].count);
 }
 
+int mt_countmap_keep(struct mt_countmap *m, unsigned (*of)(uint64_t key), unsigned least)
+{
+    struct mt_countmap some = {0};
+    for (size_t i = 0; m->slot && i < (size_t)1 << m->bits; i++)
+        if (m->slot[i].count && of(m->slot[i].key) >= least &&
+            mt_countmap_add(&some, m->slot[i].key, m->slot[i].count) != 0) {
+            mt_countmap_free(&some);
+            return -1;
+        }
+    mt_countmap_free(m);
+    *m = some;
+    return 0;
+}
+
 void mt_countmap_free(struct mt_countmap *m)
 {
     free(m->slot);

@@ -40,5 +40,7 @@ static inline int mt_countmap_add(struct mt_countmap *m, uint64_t key, uint64_t 
 /* Calls for all keys, in no order. */
 void mt_countmap_each(const struct mt_countmap *m, void (*f)(void *arg, uint64_t key, uint64_t count),
                       void *arg);
+/* Only keys with so many of what `of` says of them remain. 0, or -1 without memory. */
+int mt_countmap_keep(struct mt_countmap *m, unsigned (*of)(uint64_t key), unsigned least);
 void mt_countmap_free(struct mt_countmap *m);
 #endif

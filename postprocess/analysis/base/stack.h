@@ -47,5 +47,7 @@ static inline void mt_use_stack_soon(const struct mt_use_stack *s, uint64_t line
 }
 /* Lines by last use, earliest first: *time is 0 at first. 0: no more. */
 int mt_use_stack_next(const struct mt_use_stack *s, uint32_t *time, uint64_t *line);
+/* Only lines with so many of what `of` says of them remain, in their order. 0, or -1 without memory. */
+int mt_use_stack_keep(struct mt_use_stack *s, unsigned (*of)(uint64_t line), unsigned least);
 void mt_use_stack_free(struct mt_use_stack *s);
 #endif

@@ -95,9 +95,12 @@ static uint64_t memory_part(struct mt_check_memory *m, uint64_t address, uint64_
 {
     const struct mt_buffer_stretch *s = mt_buffers_stretch(&m->buffers, address);
     uint64_t left = s->last - address;
+    struct mt_check_block *b = s->in ? &m->blocks[s->in - m->allocs] : NULL;
+    if (b && !b->judged)
+        b->judged = memory_is_judged(s->in) ? 2 : 1;
     *block = NULL;
-    if (s->in && memory_is_judged(s->in)) {
-        struct mt_check_block *b = *block = &m->blocks[s->in - m->allocs];
+    if (b && b->judged == 2) {
+        *block = b;
         *offset = address - s->in->base;
         if (!b->written.page && !b->written.all && memory_make(m, &b->written, s->in->bytes) != 0)
             return 0;

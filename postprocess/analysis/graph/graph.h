@@ -55,13 +55,16 @@ struct mt_graph_warp {
     uint32_t node;   /* + 1, of all of them, unless `parted` */
     uint32_t block;  /* of `lane_nodes` + 1; 0: none yet */
     uint32_t parted; /* its block counts */
+    uint32_t track;  /* + 1: its first one; 0: none yet */
 };
 struct mt_graph_track { /* where a warp was last in a buffer */
     uint32_t lanes;     /* that were there; the others' first access is still to come */
     uint32_t block;     /* of `lane_places` + 1; 0: none yet */
     uint32_t parted;    /* its block counts; else lane k of `lanes` was at base + k * stride */
+    uint32_t next;      /* + 1: the warp's next one; 0: the last of those in a list */
     uint64_t base;
     int64_t stride;
+    uint64_t buffer;
 };
 enum { MT_GRAPH_LANES = 32, MT_GRAPH_MEMOS = 64 };
 
@@ -95,13 +98,15 @@ struct mt_stride_graph {
     unsigned index_bits;
     /* of runs in the launch under way (graph_runs.c) */
     struct mt_pairmap actors;    /* (CTA, warp) -> number */
-    struct mt_pairmap tracks_of; /* (number, buffer) -> index into tracks */
+    struct mt_pairmap tracks_of; /* (number, buffer) -> index into tracks, of warps with many */
     struct mt_graph_warp *warps; /* by number */
     struct mt_graph_track *tracks;
     uint64_t (*lane_places)[MT_GRAPH_LANES];
     uint32_t (*lane_nodes)[MT_GRAPH_LANES]; /* + 1; 0: none */
     size_t nwarps, warp_room, ntracks, track_room, nplaces, place_room, nlane_nodes, lane_node_room;
-    uint64_t last_cta, last_warp, last_number; /* what `actors` said last, if there is a warp */
+    struct {
+        uint64_t cta, warp, number; /* + 1; 0: none */
+    } met[MT_GRAPH_MEMOS];          /* warps, by number in their CTA: what `actors` said last */
     struct {
         uint64_t buffer;
         int64_t stride;

@@ -6,6 +6,7 @@
 
 enum {
     LANES = MT_GRAPH_LANES,
+    LISTED = 8,        /* tracks of a warp */
     ACTORS = LANES + 1 /* of a warp: its lanes, and the CTA for accesses without */
 };
 
@@ -15,6 +16,7 @@ void mt_stride_graph_runs_launch(struct mt_stride_graph *g)
     mt_pairmap_clear(&g->tracks_of);
     g->nwarps = g->ntracks = g->nplaces = g->nlane_nodes = 0;
     memset(g->memo, 0, sizeof g->memo);
+    memset(g->met, 0, sizeof g->met);
 }
 
 /* ---- warps and their tracks ---- */
@@ -23,7 +25,8 @@ void mt_stride_graph_runs_launch(struct mt_stride_graph *g)
  * are enough others; -1 without memory. */
 static int warp_number(struct mt_stride_graph *g, const struct mt_access_run *r, uint64_t *warp)
 {
-    if (!g->nwarps || g->last_cta != r->cta || g->last_warp != *warp) {
+    const size_t m = *warp % MT_GRAPH_MEMOS;
+    if (!g->met[m].number || g->met[m].cta != r->cta || g->met[m].warp != *warp) {
         const uint64_t *number = mt_pairmap_get(&g->actors, r->cta, *warp, g->actors.count);
         if (!number)
             return -1;
@@ -32,28 +35,44 @@ static int warp_number(struct mt_stride_graph *g, const struct mt_access_run *r,
                 return -1;
             g->warps[g->nwarps++] = (struct mt_graph_warp){0};
         }
-        g->last_cta = r->cta;
-        g->last_warp = *warp;
-        g->last_number = *number;
+        g->met[m].cta = r->cta;
+        g->met[m].warp = *warp;
+        g->met[m].number = *number + 1;
     }
-    *warp = g->last_number;
+    *warp = g->met[m].number - 1;
     if (!g->most_warps || *warp < g->most_warps)
         return 1;
     g->left_out += r->count;
     return 0;
 }
 
+static struct mt_graph_track *track_new(struct mt_stride_graph *g, uint64_t buffer)
+{
+    if (g->ntracks == UINT32_MAX ||
+        mt_grow(&g->tracks, &g->track_room, g->ntracks + 1, sizeof *g->tracks) != 0)
+        return NULL;
+    g->tracks[g->ntracks] = (struct mt_graph_track){.buffer = buffer};
+    return &g->tracks[g->ntracks++];
+}
+
+/* A warp's first tracks are a list: as a rule it has few, and they lie together. */
 static struct mt_graph_track *track_of(struct mt_stride_graph *g, uint64_t warp, uint64_t buffer)
 {
-    const uint64_t *i = mt_pairmap_get(&g->tracks_of, warp, buffer, g->ntracks);
-    if (!i)
-        return NULL;
-    if (*i == g->ntracks) {
-        if (mt_grow(&g->tracks, &g->track_room, g->ntracks + 1, sizeof *g->tracks) != 0)
-            return NULL;
-        g->tracks[g->ntracks++] = (struct mt_graph_track){0};
+    uint32_t last = 0;
+    int n = 0;
+    for (uint32_t at = g->warps[warp].track; at; at = g->tracks[at - 1].next, n++) {
+        if (g->tracks[at - 1].buffer == buffer)
+            return &g->tracks[at - 1];
+        last = at;
     }
-    return &g->tracks[*i];
+    if (n < LISTED) {
+        struct mt_graph_track *t = track_new(g, buffer);
+        if (t)
+            *(last ? &g->tracks[last - 1].next : &g->warps[warp].track) = (uint32_t)g->ntracks;
+        return t;
+    }
+    const uint64_t *i = mt_pairmap_get(&g->tracks_of, warp, buffer, g->ntracks);
+    return !i ? NULL : *i < g->ntracks ? &g->tracks[*i] : track_new(g, buffer);
 }
 
 /* The lanes' own places, beginning with what the track says of all. NULL without memory. */

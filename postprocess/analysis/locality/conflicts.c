@@ -48,7 +48,9 @@ static int conflicts_by(struct state *s, uint32_t side, uint64_t cta)
 {
     if (s->nctas && s->nsides && s->order[s->cta_number] == cta && s->side[s->side_number] == side)
         return 0;
-    const uint64_t *c = mt_pairmap_get(&s->ctas, cta, 0, s->nctas);
+    const uint64_t same = s->cta_number;
+    const uint64_t *c =
+        s->nctas && s->order[same] == cta ? &same : mt_pairmap_get(&s->ctas, cta, 0, s->nctas);
     const uint64_t *i = mt_pairmap_get(&s->sides, side, 0, s->nsides);
     if (!c || !i || mt_grow(&s->order, &s->cta_room, s->nctas + 1, sizeof *s->order) != 0 ||
         mt_grow(&s->side, &s->side_room, s->nsides + 1, sizeof *s->side) != 0 || *c >= UINT32_MAX)

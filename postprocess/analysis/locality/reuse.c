@@ -5,22 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES_AHEAD = 8 };
+/* Of a level with more contexts than FEW some are followed, else some lines; WIDE: lines that do not fit the
+ * caches. */
+enum { LANES_AHEAD = 8, FEW = 64, EXACT_BITS = 2, WIDE = 1 << 14 };
 
 /* One CTA or SM in one launch. */
 struct context {
     struct mt_use_stack stack;
     uint64_t *firsts; /* lines by first use, if the launch began in an earlier part */
     size_t nfirsts, room;
+    uint64_t uses;
+    int dropped; /* it is not followed */
 };
 
 struct state {
     struct mt_launch_window_state w;
     struct context *contexts[2]; /* by level */
     size_t count[2], room[2];
-    struct mt_pairmap index; /* (CTA or SM, level) -> index */
-    struct mt_countmap uses; /* of lines */
-    uint64_t last[2];        /* CTA and SM of contexts last_index */
+    struct mt_pairmap index;               /* (CTA or SM, level) -> index */
+    struct mt_countmap uses;               /* of the lines that the device follows */
+    unsigned sample_bits[MT_REUSE_LEVELS]; /* of lines; of the device: of `uses` */
+    unsigned context_bits[2];              /* of CTAs, SMs */
+    uint64_t lines[2], followed[2];        /* of contexts that are followed; and these */
+    uint64_t last[2];                      /* CTA and SM of contexts last_index */
     size_t last_index[2];
 };
 
@@ -54,7 +61,9 @@ static struct context *context_of(struct state *s, int level, uint64_t id)
         struct context *c = &s->contexts[level][n];
         *c = (struct context){0};
         *i = s->count[level]++;
-        if (n && mt_use_stack_expect(&c->stack, c[-1].stack.lines) != 0)
+        c->dropped = mt_reuse_zeros(id) < s->context_bits[level];
+        s->followed[level] += !c->dropped;
+        if (n && !c->dropped && mt_use_stack_expect(&c->stack, c[-1].stack.lines) != 0)
             return NULL;
     }
     s->last[level] = id;
@@ -80,47 +89,187 @@ static int add_device_first(struct mt_reuse *x, uint64_t line, size_t launch)
     return 0;
 }
 
-/* ---- uses ---- */
-
-static unsigned reuse_bucket(const struct mt_reuse *x, uint64_t distance)
+static struct mt_reuse_launch *launch_of(struct mt_reuse *x, uint64_t superstep)
 {
-    distance <<= x->options.sample_bits;
-    return distance ? 64 - (unsigned)__builtin_clzll(distance) : 0;
+    size_t lo = 0, hi = x->count;
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (x->launches[mid].superstep <= superstep)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return &x->launches[lo];
 }
 
-/* `again` more uses follow the first one at once. */
-static int reuse_count(const struct mt_reuse *x, struct mt_reuse_counts *c, uint64_t distance, uint64_t again)
+/* ---- following fewer lines ---- */
+
+static unsigned reuse_weight(const struct state *s, int level)
+{
+    return s->sample_bits[level] + s->context_bits[level];
+}
+
+static void reuse_tally(struct state *s, int level)
+{
+    s->lines[level] = s->followed[level] = 0;
+    for (size_t i = 0; i < s->count[level]; i++) {
+        s->lines[level] += s->contexts[level][i].stack.lines;
+        s->followed[level] += !s->contexts[level][i].dropped;
+    }
+}
+
+struct dropping {
+    struct state *s;
+    int level;
+};
+
+static void reuse_drop_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
+{
+    const struct dropping *d = arg;
+    struct context *c = &d->s->contexts[level][index];
+    if ((int)level != d->level || mt_reuse_zeros(id) >= d->s->context_bits[level])
+        return;
+    mt_use_stack_free(&c->stack);
+    free(c->firsts);
+    *c = (struct context){.dropped = 1};
+}
+
+/* A first use that stood for 2^from stands for 2^to, those that are not followed any more for none. */
+static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, unsigned lines,
+                             unsigned contexts)
+{
+    uint64_t *cold = &launch_of(x, s->w.launch.superstep)->level[level].cold;
+    const unsigned from = reuse_weight(s, level);
+    for (size_t i = 0; i < s->count[level]; i++)
+        *cold -= s->contexts[level][i].nfirsts << from;
+    if (contexts > s->context_bits[level]) {
+        s->context_bits[level] = contexts;
+        mt_pairmap_each(&s->index, reuse_drop_context, &(struct dropping){s, level});
+    }
+    for (size_t i = 0; i < s->count[level] && lines > s->sample_bits[level]; i++) {
+        struct context *c = &s->contexts[level][i];
+        size_t kept = 0;
+        for (size_t k = 0; k < c->nfirsts; k++)
+            if (mt_reuse_zeros(c->firsts[k]) >= lines)
+                c->firsts[kept++] = c->firsts[k];
+        c->nfirsts = kept;
+        if (mt_use_stack_keep(&c->stack, mt_reuse_zeros, lines) != 0)
+            return -1;
+    }
+    s->sample_bits[level] = lines > s->sample_bits[level] ? lines : s->sample_bits[level];
+    for (size_t i = 0; i < s->count[level]; i++)
+        *cold += s->contexts[level][i].nfirsts << reuse_weight(s, level);
+    reuse_tally(s, level);
+    return 0;
+}
+
+/* Four times as many may be exact, and those of CTAs: whole CTAs are worth more than parts of them. */
+static int reuse_is_full(const struct mt_reuse *x, int level, uint64_t lines, unsigned weight)
+{
+    const unsigned bits = weight && level != MT_REUSE_CTA ? 0 : EXACT_BITS;
+    return x->options.sample_lines && lines > (uint64_t)x->options.sample_lines << bits;
+}
+
+static int reuse_fit_level(struct mt_reuse *x, struct state *s, int level)
+{
+    int rc = 0;
+    while (rc == 0 && reuse_is_full(x, level, s->lines[level], reuse_weight(s, level)) &&
+           s->sample_bits[level] < MT_REUSE_MOST_BITS) {
+        const unsigned fewer = s->followed[level] > FEW && s->context_bits[level] < MT_REUSE_MOST_BITS;
+        rc = reuse_raise_level(x, s, level, s->sample_bits[level] + !fewer, s->context_bits[level] + fewer);
+    }
+    return rc;
+}
+
+static int reuse_raise_uses(struct state *s, unsigned bits)
+{
+    if (!s || bits <= s->sample_bits[MT_REUSE_DEVICE])
+        return 0;
+    s->sample_bits[MT_REUSE_DEVICE] = bits;
+    return mt_countmap_keep(&s->uses, mt_reuse_zeros, bits);
+}
+
+static int reuse_raise_device(struct mt_reuse *x, unsigned bits)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < x->nfirsts && bits > x->sample_bits; i++) {
+        const struct mt_reuse_first f = x->firsts[i];
+        const int keep = mt_reuse_zeros(f.line) >= bits;
+        x->launches[f.launch].level[MT_REUSE_DEVICE].cold +=
+            (keep ? 1ull << bits : 0) - (1ull << x->sample_bits);
+        if (keep)
+            x->firsts[kept++] = f;
+    }
+    if (bits > x->sample_bits) {
+        x->nfirsts = kept;
+        x->sample_bits = bits;
+        if (mt_use_stack_keep(&x->device, mt_reuse_zeros, bits) != 0)
+            return -1;
+    }
+    return reuse_raise_uses((struct state *)x->window.tail, x->sample_bits);
+}
+
+static int reuse_fit_device(struct mt_reuse *x)
+{
+    int rc = 0;
+    while (rc == 0 && reuse_is_full(x, MT_REUSE_DEVICE, x->device.lines, x->sample_bits) &&
+           x->sample_bits < MT_REUSE_MOST_BITS)
+        rc = reuse_raise_device(x, x->sample_bits + 1);
+    return rc;
+}
+
+/* ---- uses ---- */
+
+/* The use, and so many again at once; each stands for 2^weight. */
+static int reuse_count(struct mt_reuse_counts *c, uint64_t distance, unsigned bits, unsigned weight,
+                       uint64_t again)
 {
     if (distance == MT_STACK_FAILED)
         return -1;
     if (distance == MT_STACK_COLD)
-        c->cold++;
+        c->cold += 1ull << weight;
     else
-        c->histogram[reuse_bucket(x, distance)]++;
-    c->histogram[0] += again;
+        c->histogram[distance ? 64 - (unsigned)__builtin_clzll(distance << bits) : 0] += 1ull << weight;
+    c->histogram[0] += again << weight;
     return 0;
 }
 
-static int reuse_use(struct mt_reuse *x, const struct mt_access_run *r, uint64_t line, uint64_t uses)
+static int reuse_use_level(struct mt_reuse *x, struct state *s, int level, struct context *c, uint64_t line,
+                           uint64_t again)
+{
+    uint64_t distance = mt_use_stack_use(&c->stack, line);
+    c->uses += (again + 1) << s->sample_bits[level];
+    if (reuse_count(&x->launches[x->count - 1].level[level], distance, s->sample_bits[level],
+                    reuse_weight(s, level), again) != 0)
+        return -1;
+    if (distance != MT_STACK_COLD)
+        return 0;
+    s->lines[level]++;
+    if (!s->w.launch.begins && add_first(c, line) != 0)
+        return -1;
+    return reuse_fit_level(x, s, level);
+}
+
+/* By this CTA and SM; NULL: not to be counted. */
+static int reuse_use(struct mt_reuse *x, struct context *const by[2], uint64_t line, uint64_t uses)
 {
     struct state *s = (struct state *)x->window.tail;
     struct mt_reuse_launch *l = &x->launches[x->count - 1];
+    const unsigned zeros = x->sample_bits | s->sample_bits[0] | s->sample_bits[1] ? mt_reuse_zeros(line) : 64;
     l->uses += uses;
-    if (x->options.sample_bits && !mt_reuse_sampled(line, x->options.sample_bits))
-        return 0;
-    if (mt_countmap_add(&s->uses, line, uses) != 0)
-        return -1;
-    for (int level = 0; level < 2 && s->w.launch.selected; level++) {
-        struct context *c = context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid);
-        uint64_t distance = c ? mt_use_stack_use(&c->stack, line) : MT_STACK_FAILED;
-        if (reuse_count(x, &l->level[level], distance, uses - 1) != 0 ||
-            (distance == MT_STACK_COLD && !s->w.launch.begins && add_first(c, line) != 0))
+    for (int level = 0; level < 2 && by[level]; level++)
+        if (zeros >= s->sample_bits[level] && !by[level]->dropped &&
+            reuse_use_level(x, s, level, by[level], line, uses - 1) != 0)
             return -1;
-    }
+    if (zeros < x->sample_bits)
+        return 0;
     uint64_t distance = mt_use_stack_use(&x->device, line);
-    if (reuse_count(x, &l->level[MT_REUSE_DEVICE], distance, uses - 1) != 0)
+    if (mt_countmap_add(&s->uses, line, uses) != 0 ||
+        reuse_count(&l->level[MT_REUSE_DEVICE], distance, x->sample_bits, x->sample_bits, uses - 1) != 0)
         return -1;
-    return distance == MT_STACK_COLD ? add_device_first(x, line, x->count - 1) : 0;
+    if (distance != MT_STACK_COLD)
+        return 0;
+    return add_device_first(x, line, x->count - 1) != 0 ? -1 : reuse_fit_device(x);
 }
 
 /* Lanes that go their own way are not in the caches: each is asked for early. Inlined, or gcc drops it. */
@@ -145,21 +294,21 @@ struct pending { /* a line, and how often it was used just now */
 };
 
 /* Neighbours that use one line are as one. */
-static int reuse_next(struct mt_reuse *x, const struct mt_access_run *r, struct pending *p, uint64_t line,
+static int reuse_next(struct mt_reuse *x, struct context *const by[2], struct pending *p, uint64_t line,
                       uint64_t uses)
 {
     if (p->uses && p->line == line) {
         p->uses += uses;
         return 0;
     }
-    int rc = p->uses ? reuse_use(x, r, p->line, p->uses) : 0;
+    int rc = p->uses ? reuse_use(x, by, p->line, p->uses) : 0;
     *p = (struct pending){line, uses};
     return rc;
 }
 
 /* Accesses in a row come to each line once. */
-static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r, const struct mt_piece *piece,
-                     struct pending *p)
+static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r, struct context *const by[2],
+                     const struct mt_piece *piece, struct pending *p)
 {
     const uint64_t size = mt_run_size(r);
     const unsigned bits = x->options.line_bits;
@@ -167,7 +316,7 @@ static int reuse_row(struct mt_reuse *x, const struct mt_access_run *r, const st
         const uint64_t address = piece->address + at,
                        left = (1ull << bits) - (address & ((1ull << bits) - 1));
         n = piece->bytes - at < left ? piece->bytes - at : left;
-        if (reuse_next(x, r, p, address >> bits,
+        if (reuse_next(x, by, p, address >> bits,
                        piece->accesses == 1 ? 1 : (at + n - 1) / size - at / size + 1) != 0)
             return -1;
     }
@@ -178,13 +327,18 @@ static int reuse_run(struct mt_reuse *x, const struct mt_access_run *r)
 {
     struct pending p = {0, 0};
     struct mt_piece piece;
+    struct context *by[2] = {NULL, NULL};
+    struct state *s = (struct state *)x->window.tail;
+    for (int level = 0; level < 2 && s->w.launch.selected; level++)
+        if (!(by[level] = context_of(s, level, level == MT_REUSE_CTA ? r->cta : r->smid)))
+            return -1;
     for (uint32_t at = 0; mt_run_piece(r, &at, &piece);) {
-        if (r->addresses && at + LANES_AHEAD <= r->count)
+        if (r->addresses && x->device.lines > WIDE && at + LANES_AHEAD <= r->count)
             reuse_soon(x, r, at + LANES_AHEAD - 1, at + LANES_AHEAD);
-        if (reuse_row(x, r, &piece, &p) != 0)
+        if (reuse_row(x, r, by, &piece, &p) != 0)
             return -1;
     }
-    return reuse_use(x, r, p.line, p.uses);
+    return reuse_use(x, by, p.line, p.uses);
 }
 
 static int reuse_runs(void *self, const struct mt_access_run *runs, size_t n)
@@ -192,7 +346,7 @@ static int reuse_runs(void *self, const struct mt_access_run *runs, size_t n)
     struct mt_reuse *x = self;
     for (size_t i = 0; i < n; i++) {
         const struct mt_access_run *r = &runs[i];
-        if (!x->options.sample_bits) {
+        if (x->device.lines > WIDE) {
             if (i + MT_RUNS_AHEAD < n)
                 reuse_soon(x, r + MT_RUNS_AHEAD, 0, 1);
             if (r->addresses)
@@ -224,6 +378,9 @@ static int reuse_launch(void *self, const struct mt_run_launch *launch)
     struct mt_launch_window_state *s = reuse_make(launch);
     if (!s || mt_launch_window_next(&x->window, x, s) != 0)
         return -1;
+    for (int level = 0; level < MT_REUSE_LEVELS; level++)
+        ((struct state *)s)->sample_bits[level] =
+            level == MT_REUSE_DEVICE ? x->sample_bits : x->options.sample_bits;
     if (x->count == 0)
         x->whole = launch->superstep == 0 && launch->begins;
     struct mt_reuse_launch *l = new_launch(x);
@@ -233,19 +390,6 @@ static int reuse_launch(void *self, const struct mt_run_launch *launch)
     l->kernel = launch->kernel;
     l->selected = launch->selected;
     return 0;
-}
-
-static struct mt_reuse_launch *launch_of(struct mt_reuse *x, uint64_t superstep)
-{
-    size_t lo = 0, hi = x->count;
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (x->launches[mid].superstep <= superstep)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return &x->launches[lo];
 }
 
 static void add_squares(void *arg, uint64_t line, uint64_t uses)
@@ -262,14 +406,18 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
         struct mt_reuse_counts *c = &l->level[level];
         c->contexts = s->count[level];
         for (size_t i = 0; i < s->count[level]; i++) {
-            uint32_t lines = s->contexts[level][i].stack.lines;
-            c->lines += lines;
+            const struct context *one = &s->contexts[level][i];
+            uint64_t lines = (uint64_t)one->stack.lines << s->sample_bits[level];
+            c->lines += lines << s->context_bits[level];
+            l->context_squares[level] += one->uses * one->uses << s->context_bits[level];
             c->largest = lines > c->largest ? lines : c->largest;
         }
     }
     struct mt_reuse_counts *c = &l->level[MT_REUSE_DEVICE];
     c->contexts = 1;
-    c->lines = c->largest = s->uses.count;
+    c->lines = c->largest = (uint64_t)s->uses.count << s->sample_bits[MT_REUSE_DEVICE];
+    memcpy(l->sample_bits, s->sample_bits, sizeof l->sample_bits);
+    memcpy(l->context_bits, s->context_bits, sizeof l->context_bits);
     mt_countmap_each(&s->uses, add_squares, &l->squares);
     return 0;
 }
@@ -277,14 +425,14 @@ static int close_launch(void *arg, struct mt_launch_window_state *w)
 /* ---- merging ---- */
 
 /* What was cold in the later part may be known to the earlier one. */
-static int reuse_recount(const struct mt_reuse *x, struct mt_use_stack *stack, uint64_t line,
-                         struct mt_reuse_counts *c)
+static int reuse_recount(struct mt_use_stack *stack, uint64_t line, struct mt_reuse_counts *c, unsigned bits,
+                         unsigned weight)
 {
     uint64_t distance = mt_use_stack_use(stack, line);
     if (distance == MT_STACK_COLD)
         return 1;
-    c->cold--;
-    return reuse_count(x, c, distance, 0);
+    c->cold -= 1ull << weight;
+    return reuse_count(c, distance, bits, weight, 0);
 }
 
 /* First uses went before; now the order of last uses. */
@@ -301,14 +449,30 @@ static int merge_context(struct mt_reuse *x, struct state *a, int level, uint64_
 {
     struct context *c = context_of(a, level, id);
     struct mt_reuse_launch *l = launch_of(x, a->w.launch.superstep);
-    if (!c)
-        return -1;
+    if (!c || c->dropped)
+        return c ? 0 : -1;
+    c->uses += from->uses;
     for (size_t i = 0; i < from->nfirsts; i++) {
-        int cold = reuse_recount(x, &c->stack, from->firsts[i], &l->level[level]);
+        int cold = reuse_recount(&c->stack, from->firsts[i], &l->level[level], a->sample_bits[level],
+                                 reuse_weight(a, level));
         if (cold < 0 || (cold && !a->w.launch.begins && add_first(c, from->firsts[i]) != 0))
             return -1;
     }
     return reuse_replay(&c->stack, &from->stack);
+}
+
+static unsigned reuse_more(unsigned a, unsigned b)
+{
+    return a > b ? a : b;
+}
+
+/* Both follow what the one follows that follows less. */
+static int reuse_even_level(struct mt_reuse *x, struct state *a, struct state *b, int level)
+{
+    const unsigned lines = reuse_more(a->sample_bits[level], b->sample_bits[level]),
+                   contexts = reuse_more(a->context_bits[level], b->context_bits[level]);
+    int rc = reuse_raise_level(x, a, level, lines, contexts);
+    return rc ? rc : reuse_raise_level(x, b, level, lines, contexts);
 }
 
 struct merging {
@@ -334,8 +498,17 @@ static void merge_uses(void *arg, uint64_t line, uint64_t uses)
 static int merge_launch(void *arg, struct mt_launch_window_state *into, struct mt_launch_window_state *from)
 {
     struct merging m = {arg, (struct state *)into, (struct state *)from, 0};
+    if (reuse_even_level(m.x, m.into, m.from, MT_REUSE_CTA) != 0 ||
+        reuse_even_level(m.x, m.into, m.from, MT_REUSE_SM) != 0 ||
+        reuse_raise_uses(m.into, m.from->sample_bits[MT_REUSE_DEVICE]) != 0 ||
+        reuse_raise_uses(m.from, m.into->sample_bits[MT_REUSE_DEVICE]) != 0)
+        return -1;
     mt_pairmap_each(&m.from->index, merge_one, &m);
     mt_countmap_each(&m.from->uses, merge_uses, &m);
+    for (int level = 0; level < 2; level++) {
+        reuse_tally(m.into, level);
+        m.failed |= reuse_fit_level(m.x, m.into, level) != 0;
+    }
     return m.failed ? -1 : 0;
 }
 
@@ -376,19 +549,24 @@ static int reuse_merge(void *self, void *other)
         return 0;
     if (into->count == 0)
         into->whole = from->whole;
-    if (append_launches(into, from, &first) != 0)
+    const unsigned bits = reuse_more(into->sample_bits, from->sample_bits);
+    if (reuse_raise_device(into, bits) != 0 || reuse_raise_device(from, bits) != 0 ||
+        append_launches(into, from, &first) != 0)
         return -1;
     for (size_t i = 0; i < from->nfirsts; i++) {
         const struct mt_reuse_first *f = &from->firsts[i];
-        int cold = reuse_recount(into, &into->device, f->line,
-                                 &into->launches[first + f->launch].level[MT_REUSE_DEVICE]);
+        int cold = reuse_recount(&into->device, f->line,
+                                 &into->launches[first + f->launch].level[MT_REUSE_DEVICE], bits, bits);
         if (cold < 0 || (cold && add_device_first(into, f->line, first + f->launch) != 0))
             return -1;
     }
     if (reuse_replay(&into->device, &from->device) != 0)
         return -1;
     /* The states know their launches by superstep; the window closes what is whole. */
-    return mt_launch_window_merge(&into->window, into, &from->window);
+    return mt_launch_window_merge(&into->window, into, &from->window) != 0 ||
+                   reuse_raise_device(into, into->sample_bits) != 0
+               ? -1
+               : reuse_fit_device(into);
 }
 
 /* ---- as bytes ---- */
@@ -402,7 +580,7 @@ static void pack_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
 {
     const struct packing *k = arg;
     const struct context *c = &k->s->contexts[level][index];
-    const uint64_t head[] = {id, level, c->nfirsts};
+    const uint64_t head[] = {id, level, c->uses, c->nfirsts};
     mt_parcel_bytes(k->p, head, sizeof head);
     mt_parcel_bytes(k->p, c->firsts, c->nfirsts * sizeof *c->firsts);
     mt_parcel_stack(k->p, &c->stack);
@@ -411,25 +589,39 @@ static void pack_context(void *arg, uint64_t id, uint64_t level, uint64_t index)
 static void pack_state(struct mt_parcel *p, const struct mt_launch_window_state *w)
 {
     const struct state *s = (const struct state *)w;
+    mt_parcel_bytes(p, s->sample_bits, sizeof s->sample_bits);
+    mt_parcel_bytes(p, s->context_bits, sizeof s->context_bits);
     mt_parcel_u64(p, s->index.count);
     mt_pairmap_each(&s->index, pack_context, &(struct packing){p, s});
     mt_parcel_counts(p, &s->uses);
 }
 
+static void reuse_unpack_bits(struct mt_unpack *u, unsigned *bits, size_t n)
+{
+    mt_unpack_bytes(u, bits, n * sizeof *bits);
+    for (size_t i = 0; i < n; i++)
+        u->failed |= bits[i] > MT_REUSE_MOST_BITS;
+}
+
 static void unpack_state(struct mt_unpack *u, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
-    for (size_t n = mt_unpack_count(u, 4 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
-        uint64_t id = mt_unpack_u64(u), level = mt_unpack_u64(u);
+    reuse_unpack_bits(u, s->sample_bits, MT_REUSE_LEVELS);
+    reuse_unpack_bits(u, s->context_bits, 2);
+    for (size_t n = mt_unpack_count(u, 5 * sizeof(uint64_t)); n > 0 && !u->failed; n--) {
+        uint64_t id = mt_unpack_u64(u), level = mt_unpack_u64(u), uses = mt_unpack_u64(u);
         size_t firsts = mt_unpack_count(u, sizeof(uint64_t));
         struct context *c = level < 2 ? context_of(s, (int)level, id) : NULL;
         if ((u->failed |= !c || c->firsts))
             break;
+        c->uses = uses;
         c->firsts = mt_unpack_array(u, firsts, sizeof *c->firsts);
         c->nfirsts = c->room = firsts;
         mt_unpack_stack(u, &c->stack);
     }
     mt_unpack_counts(u, &s->uses);
+    reuse_tally(s, MT_REUSE_CTA);
+    reuse_tally(s, MT_REUSE_SM);
 }
 
 static const struct mt_launch_window_ops ops = {merge_launch, close_launch, reuse_drop,
@@ -440,48 +632,19 @@ static int reuse_init(void *self, const struct mt_run_options *o)
     struct mt_reuse *x = self;
     memset(x, 0, sizeof *x);
     x->options = *o;
+    x->sample_bits = o->sample_bits;
     x->window.ops = &ops;
     return 0;
-}
-
-/* Most buckets are empty. */
-static void pack_counts(struct mt_parcel *p, const struct mt_reuse_counts *c)
-{
-    uint64_t used = 0;
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        used |= (uint64_t)(c->histogram[b] != 0) << b;
-    mt_parcel_u64(p, used);
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        if (c->histogram[b])
-            mt_parcel_u64(p, c->histogram[b]);
-    const uint64_t rest[] = {c->cold, c->contexts, c->lines, c->largest};
-    mt_parcel_bytes(p, rest, sizeof rest);
-}
-
-static void unpack_counts(struct mt_unpack *u, struct mt_reuse_counts *c)
-{
-    uint64_t used = mt_unpack_u64(u);
-    for (int b = 0; b < MT_REUSE_BUCKETS; b++)
-        c->histogram[b] = used >> b & 1 ? mt_unpack_u64(u) : 0;
-    c->cold = mt_unpack_u64(u);
-    c->contexts = mt_unpack_u64(u);
-    c->lines = mt_unpack_u64(u);
-    c->largest = mt_unpack_u64(u);
 }
 
 static void reuse_pack(struct mt_parcel *p, const void *self)
 {
     const struct mt_reuse *x = self;
     mt_parcel_u64(p, x->count);
-    for (size_t i = 0; i < x->count; i++) {
-        const struct mt_reuse_launch *l = &x->launches[i];
-        mt_parcel_u64(p, l->superstep);
-        mt_parcel_u64(p, l->uses);
-        mt_parcel_u64(p, l->squares);
-        for (int level = 0; level < MT_REUSE_LEVELS; level++)
-            pack_counts(p, &l->level[level]);
-    }
+    for (size_t i = 0; i < x->count; i++)
+        mt_reuse_launch_pack(p, &x->launches[i]);
     mt_parcel_u64(p, (uint64_t)x->whole);
+    mt_parcel_bytes(p, &x->sample_bits, sizeof x->sample_bits);
     mt_parcel_u64(p, x->nfirsts);
     mt_parcel_bytes(p, x->firsts, x->nfirsts * sizeof *x->firsts);
     mt_parcel_stack(p, &x->device);
@@ -495,15 +658,10 @@ static void reuse_unpack(struct mt_unpack *u, void *self)
         struct mt_reuse_launch *l = new_launch(x);
         if ((u->failed |= !l))
             break;
-        l->superstep = mt_unpack_u64(u);
-        l->kernel = mt_unpack_kernel_of(u, l->superstep);
-        l->selected = !u->failed && u->launches[l->superstep].selected;
-        l->uses = mt_unpack_u64(u);
-        l->squares = mt_unpack_u64(u);
-        for (int level = 0; level < MT_REUSE_LEVELS; level++)
-            unpack_counts(u, &l->level[level]);
+        mt_reuse_launch_unpack(u, l);
     }
     x->whole = mt_unpack_u64(u) != 0;
+    reuse_unpack_bits(u, &x->sample_bits, 1);
     x->nfirsts = mt_unpack_count(u, sizeof *x->firsts);
     x->firsts = mt_unpack_array(u, x->nfirsts, sizeof *x->firsts);
     x->firsts_room = x->nfirsts;
@@ -514,7 +672,10 @@ static void reuse_unpack(struct mt_unpack *u, void *self)
 static int reuse_finish(void *self)
 {
     struct mt_reuse *x = self;
-    return mt_launch_window_finish(&x->window, x);
+    const int rc = mt_launch_window_finish(&x->window, x);
+    for (size_t i = 0; i < x->count; i++)
+        mt_reuse_launch_settle(&x->launches[i]);
+    return rc;
 }
 
 static void reuse_free(void *self)

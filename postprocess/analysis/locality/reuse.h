@@ -1,8 +1,14 @@
 /* Reuse distances and working sets, of CTAs, SMs and the device. A use is a line that an access touches. Its
  * distance is the number of other lines that the same CTA (SM, device) used since its last use of this line;
  * "cold" when there was none. CTAs and SMs begin anew with each launch, the device does not.
- * With sample_bits = k only lines of which a hash has k zero bits are looked at, one of 2^k: all figures but
- * `uses` are then those of the sample, distances are scaled already. Fed and merged as runs.h says. */
+ * With sample_bits = k only lines of which a hash has k zero bits are followed, one of 2^k. With
+ * sample_lines, where the CTAs or the SMs of a launch or the device have more than four times as many lines
+ * in all, no more than sample_lines are followed from then on: half of the CTAs or SMs where there are many,
+ * else half of the lines; and so again and again. What was counted is kept, and what comes stands for twice
+ * as many. So all is exact until there are many lines. Counts and distances are scaled; `uses` is exact, and
+ * the counts are made to add up to it. (Waldspurger et al., "Efficient MRC construction with SHARDS", FAST
+ * 2015.) Fed and merged as runs.h says; but once sample_lines was too few, figures depend on the parts,
+ * within errors. */
 #ifndef MT_ANALYSIS_REUSE_H
 #define MT_ANALYSIS_REUSE_H
 #include "analysis/base/countmap.h"
@@ -12,7 +18,12 @@
 #include "window.h"
 
 enum mt_reuse_level { MT_REUSE_CTA, MT_REUSE_SM, MT_REUSE_DEVICE, MT_REUSE_LEVELS };
-enum { MT_REUSE_BUCKETS = 64, MT_REUSE_MOST_SAMPLE_BITS = 24 };
+enum {
+    MT_REUSE_BUCKETS = 64,
+    MT_REUSE_MOST_BITS = 30,
+    MT_REUSE_MOST_SAMPLE_BITS = 24,
+    MT_REUSE_LINES = 1 << 13
+};
 
 struct mt_reuse_counts {
     uint64_t histogram[MT_REUSE_BUCKETS]; /* 0: distance 0; b: distances 2^(b-1) up to 2^b - 1 */
@@ -25,8 +36,12 @@ struct mt_reuse_launch {
     uint64_t superstep;
     const char *kernel;
     int selected;
-    uint64_t uses;    /* of all lines */
-    uint64_t squares; /* sum over sampled lines of the square of their uses in this launch */
+    uint64_t uses; /* of all lines */
+    /* When the launch ended: */
+    unsigned sample_bits[MT_REUSE_LEVELS], context_bits[2];
+    uint64_t
+        squares; /* sum over the lines that the device follows of the square of their uses in this launch */
+    uint64_t context_squares[2]; /* the same over all CTAs and SMs, estimated */
     struct mt_reuse_counts level[MT_REUSE_LEVELS];
 };
 
@@ -43,18 +58,30 @@ struct mt_reuse {
     size_t room;
     struct mt_launch_window window;
     struct mt_use_stack device;
+    unsigned sample_bits; /* of the device */
     struct mt_reuse_first *firsts;
     size_t nfirsts, firsts_room;
     int whole; /* begins with the trace: nothing comes before it */
 };
 
-/* Is the line in the sample? */
-static inline int mt_reuse_sampled(uint64_t line, unsigned sample_bits)
+/* Of a hash of a line, or of a CTA or SM: those with enough of them are followed. */
+static inline unsigned mt_reuse_zeros(uint64_t x)
 {
-    line = (line ^ line >> 30) * 0xbf58476d1ce4e5b9ull;
-    line = (line ^ line >> 27) * 0x94d049bb133111ebull;
-    line ^= line >> 31;
-    return (line & ((1ull << sample_bits) - 1)) == 0;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    x ^= x >> 31;
+    return x ? (unsigned)__builtin_ctzll(x) : 64;
 }
+/* Different lines of the run. */
+static inline uint64_t mt_reuse_footprint(const struct mt_reuse *x)
+{
+    return (uint64_t)x->device.lines << x->sample_bits;
+}
+/* All parts are together: the counts are made to add up to `uses`. */
+void mt_reuse_launch_settle(struct mt_reuse_launch *l);
+void mt_reuse_launch_pack(struct mt_parcel *p, const struct mt_reuse_launch *l);
+void mt_reuse_launch_unpack(struct mt_unpack *u, struct mt_reuse_launch *l);
+/* An upper bound of the standard error of each count of uses; -1: they are exact. */
+double mt_reuse_error(const struct mt_reuse_launch *l);
 extern const struct mt_analysis mt_reuse_analysis;
 #endif

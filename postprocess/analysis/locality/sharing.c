@@ -80,6 +80,17 @@ static int sharing_piece(struct state *s, const struct mt_piece *piece, uint32_t
     return 0;
 }
 
+/* The cell and the count of its line. */
+static void sharing_soon(const struct state *s, uint64_t address, unsigned bits)
+{
+    const struct mt_cells_page *p = mt_cells_find(&s->cells, address >> MT_CELLS_BITS);
+    const uint64_t in = address & (MT_CELLS_PAGE - 1);
+    if (!p)
+        return;
+    __builtin_prefetch(&p->cell[in >> p->shift], 1);
+    __builtin_prefetch(&p->counts[in >> bits], 1);
+}
+
 static int sharing_runs(void *self, const struct mt_access_run *runs, size_t n)
 {
     struct mt_sharing *x = self;
@@ -97,7 +108,7 @@ static int sharing_runs(void *self, const struct mt_access_run *runs, size_t n)
         uint32_t at = 0;
         struct mt_piece piece;
         for (uint32_t k = 0; r->addresses && k < r->count; k++)
-            mt_cells_soon(&s->cells, r->addresses[k]);
+            sharing_soon(s, r->addresses[k], x->options.line_bits);
         if (!cell)
             return -1;
         cell = cell << 1 | (mt_run_type(r) != MT_LOAD);
@@ -198,9 +209,13 @@ static int count_kind(struct mt_sharing *x, struct state *s, size_t first, const
 {
     const uint64_t *c = page->cell + (in >> page->shift);
     size_t n = (size_t)1 << x->options.line_bits >> page->shift, touched = n;
-    uint64_t all = 0;
+    uint64_t all = 0, differ = 0;
     int conflict = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
+        differ |= c[i] ^ c[0];
+    if (!differ && !c[0])
+        return 0;
+    for (size_t i = 0; i < (differ ? n : 1); i++) { /* as a rule they are alike */
         if (c[i] && touched == n)
             touched = i;
         all = sharing_joined(all, c[i]);

@@ -194,9 +194,7 @@ static int side_caches(struct mt_run_side *s, const struct mt_locality *m)
         const struct mt_reuse_launch *l = &m->reuse.launches[i];
         struct mt_side_row *r = l->selected ? side_row(s, MT_SIDE_KERNELS, l->kernel, "") : NULL;
         if (r)
-            side_add(r, MT_FIGURE_LARGEST,
-                     l->level[MT_REUSE_DEVICE].lines
-                         << (m->reuse.options.line_bits + m->reuse.options.sample_bits));
+            side_add(r, MT_FIGURE_LARGEST, l->level[MT_REUSE_DEVICE].lines << m->reuse.options.line_bits);
         else if (l->selected)
             return -1;
     }
@@ -403,8 +401,7 @@ static void side_known(struct mt_run_side *s, const struct mt_side_of *of)
     for (size_t i = 0; i < s->count[MT_SIDE_BUFFERS]; i++)
         s->rows[MT_SIDE_BUFFERS][i].known |= 1u << MT_FIGURE_FALSELY;
     const struct mt_reuse *u = &of->more->reuse;
-    side_add(&s->all, MT_FIGURE_FOOTPRINT,
-             (uint64_t)u->device.lines << (u->options.line_bits + u->options.sample_bits));
+    side_add(&s->all, MT_FIGURE_FOOTPRINT, mt_reuse_footprint(u) << u->options.line_bits);
     s->has_lines = !s->count[MT_SIDE_LINES];
     for (size_t i = 0; i < s->count[MT_SIDE_LINES]; i++)
         s->has_lines |= strcmp(s->rows[MT_SIDE_LINES][i].place, "?") != 0;

@@ -20,6 +20,7 @@ void mt_locality_run_init(struct mt_locality_run *x)
     memset(x, 0, sizeof *x);
     x->options.analysis.cache_bytes = MT_MISSES_BYTES;
     x->options.analysis.cache_ways = MT_MISSES_WAYS;
+    x->options.analysis.sample_lines = MT_REUSE_LINES;
     x->options.analysis.top = 10;
     x->devices = 2;
     x->rows = 25;
@@ -99,6 +100,7 @@ int mt_locality_run_option(struct mt_locality_run *x, int option, const char *va
             return mt_cli_usage("--sample is a power of two up to 2^24 (one of so many lines), not '%s'",
                                 value);
         x->options.analysis.sample_bits = (unsigned)bits;
+        x->options.analysis.sample_lines = 0;
         return 0;
     case MT_OPT_DEVICES:
         x->meant |= 1u << MT_LOCALITY_PLACEMENT;

@@ -40,14 +40,14 @@ void mt_keys_end(struct mt_json *j, struct mt_keys *k)
 /* The distances of the row's level. */
 static void reuse_histogram(struct mt_json *j, const void *arg, const struct mt_comm_result *r, size_t row)
 {
+    (void)r;
     const struct mt_reuse_launch *const *order = arg;
     const uint64_t *histogram = order[row / MT_REUSE_LEVELS]->level[row % MT_REUSE_LEVELS].histogram;
     char from[64];
     mt_json_object(j, "histogram", 1);
     for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
         if (histogram[b])
-            mt_json_u64(j, mt_key_u64(from, b ? 1ull << (b - 1) : 0),
-                        histogram[b] << r->locality->reuse.options.sample_bits);
+            mt_json_u64(j, mt_key_u64(from, b ? 1ull << (b - 1) : 0), histogram[b]);
     mt_json_end(j);
 }
 
@@ -60,8 +60,8 @@ int mt_reuse_json(struct mt_json *j, const struct mt_comm_result *result)
         return -1;
     mt_json_object(j, mt_locality_names[MT_LOCALITY_REUSE], 0);
     mt_json_u64(j, "line_size", 1ull << r->options.line_bits);
-    mt_json_u64(j, "sample", 1ull << r->options.sample_bits);
-    mt_json_u64(j, "footprint", (uint64_t)r->device.lines << r->options.sample_bits);
+    mt_json_u64(j, "sample", 1ull << r->sample_bits);
+    mt_json_u64(j, "footprint", mt_reuse_footprint(r));
     mt_json_object(j, "kernels", 0);
     int rc = mt_relation_json(j, MT_REL_reuse, result, reuse_histogram, order);
     mt_json_end(j);

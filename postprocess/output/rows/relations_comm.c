@@ -290,7 +290,7 @@ static int relations_options(struct mt_tuples *w, const struct mt_comm_result *r
     if (rc == 0 && r->chosen & (1u << MT_LOCALITY_REUSE | 1u << MT_LOCALITY_SHARING))
         rc = relations_say_number(w, "line_size", 1ull << r->locality->options.analysis.line_bits);
     if (rc == 0 && r->chosen & 1u << MT_LOCALITY_REUSE)
-        rc = relations_say_number(w, "sample", 1ull << r->locality->options.analysis.sample_bits);
+        rc = relations_say_number(w, "sample", 1ull << r->locality->reuse.sample_bits);
     if (rc == 0 && r->chosen & 1u << MT_LOCALITY_PLACEMENT)
         rc = relations_say_number(w, "placement_devices", r->placement->devices);
     return rc;

@@ -143,23 +143,23 @@ static void relations_level(struct mt_tuples *w, const struct mt_reuse_launch *l
     mt_tuples_text(w, mt_reuse_levels[level]);
 }
 
-static int relations_reuse_row(struct mt_tuples *w, const struct mt_reuse_launch *l, int level, unsigned bits)
+static int relations_reuse_row(struct mt_tuples *w, const struct mt_reuse_launch *l, int level)
 {
     const struct mt_reuse_counts *c = &l->level[level];
-    double unseen = (double)(1ull << bits) * ((double)(1ull << bits) - 1);
+    const double lines = (double)l->level[MT_REUSE_DEVICE].lines,
+                 unseen = (double)(1ull << l->sample_bits[MT_REUSE_DEVICE]) - 1, error = mt_reuse_error(l);
     relations_level(w, l, level);
-    mt_tuples_numbers(
-        w, MT_NUMBERS(l->uses, c->contexts, c->lines << bits, c->largest << bits, c->cold << bits));
-    if (bits) {
-        mt_tuples_real(w, sqrt(unseen * (double)l->squares));
-        mt_tuples_real(w, sqrt(unseen * (double)l->level[MT_REUSE_DEVICE].lines));
+    mt_tuples_numbers(w, MT_NUMBERS(l->uses, c->contexts, c->lines, c->largest, c->cold));
+    if (error >= 0) {
+        mt_tuples_real(w, error);
+        mt_tuples_real(w, sqrt(unseen * lines));
     } else {
         mt_tuples_null(w, 2);
     }
     return mt_tuples_next(w);
 }
 
-static int relations_distances(struct mt_tuples *w, const struct mt_reuse_launch *l, int level, unsigned bits)
+static int relations_distances(struct mt_tuples *w, const struct mt_reuse_launch *l, int level)
 {
     int rc = 0;
     for (unsigned b = 0; rc == 0 && b < MT_REUSE_BUCKETS; b++) {
@@ -167,7 +167,7 @@ static int relations_distances(struct mt_tuples *w, const struct mt_reuse_launch
             continue;
         relations_level(w, l, level);
         mt_tuples_number(w, b ? 1ull << (b - 1) : 0);
-        mt_tuples_number(w, l->level[level].histogram[b] << bits);
+        mt_tuples_number(w, l->level[level].histogram[b]);
         rc = mt_tuples_next(w);
     }
     return rc;
@@ -175,14 +175,14 @@ static int relations_distances(struct mt_tuples *w, const struct mt_reuse_launch
 
 /* Calls `row` for each selected launch and level. */
 static int relations_reuse_each(struct mt_tuples *w, const struct mt_comm_result *r,
-                                int (*row)(struct mt_tuples *, const struct mt_reuse_launch *, int, unsigned))
+                                int (*row)(struct mt_tuples *, const struct mt_reuse_launch *, int))
 {
     size_t n;
     const struct mt_reuse_launch **order = mt_reuse_sorted(&r->locality->reuse, &n);
     int rc = order ? 0 : mt_tuples_memory(w);
     for (size_t i = 0; i < n; i++)
         for (int level = 0; rc == 0 && level < MT_REUSE_LEVELS; level++)
-            rc = row(w, order[i], level, r->locality->reuse.options.sample_bits);
+            rc = row(w, order[i], level);
     free(order);
     return rc;
 }

@@ -208,7 +208,7 @@ static uint64_t locality_text_below(const struct mt_reuse_counts *c, unsigned b)
 }
 
 static void reuse_row(struct mt_table *t, const char *kernel, const char *level,
-                      const struct mt_reuse_counts *c, uint64_t scale)
+                      const struct mt_reuse_counts *c)
 {
     uint64_t uses = c->cold;
     for (unsigned b = 0; b < MT_REUSE_BUCKETS; b++)
@@ -217,7 +217,7 @@ static void reuse_row(struct mt_table *t, const char *kernel, const char *level,
     mt_table_kernel(t, kernel);
     mt_table_text(t, level);
     mt_table_u64(t, c->contexts);
-    mt_table_u64(t, c->largest * scale);
+    mt_table_u64(t, c->largest);
     locality_text_percent(t, c->cold, uses);
     for (unsigned b = 6; b <= 18; b += 4)
         locality_text_percent(t, locality_text_below(c, b), uses);
@@ -232,11 +232,28 @@ static void locality_text_add(struct mt_reuse_counts *sum, const struct mt_reuse
     sum->largest = c->largest > sum->largest ? c->largest : sum->largest;
 }
 
+/* Of a sample: what its errors are. */
+static void locality_text_sample(FILE *f, const struct mt_reuse *r)
+{
+    double most = -1;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct mt_reuse_launch *l = &r->launches[i];
+        const double error = mt_reuse_error(l), part = l->uses ? error / (double)l->uses : 0;
+        most = l->selected && error >= 0 && part > most ? part : most;
+    }
+    if (most >= 0)
+        fprintf(
+            f,
+            "  an estimate: of the device one of %llu lines is followed, and the standard error of a part of "
+            "a launch's uses is at most %s %% (--sample=1: exact)\n",
+            1ull << r->sample_bits, mt_number_decimals(100 * most, 1).text);
+}
+
 /* How much the whole run touches, as a line. */
 static void locality_text_footprint(FILE *f, const struct mt_reuse *r)
 {
-    uint64_t lines = (uint64_t)r->device.lines << r->options.sample_bits;
-    fprintf(f, "  the run touches %s of %llu bytes (%s): its footprint\n",
+    uint64_t lines = mt_reuse_footprint(r);
+    fprintf(f, "  the run touches %s%s of %llu bytes (%s): its footprint\n", r->sample_bits ? "about " : "",
             mt_number_many(lines, "line", "lines").text, 1ull << r->options.line_bits,
             mt_number_bytes(lines << r->options.line_bits).text);
 }
@@ -252,8 +269,8 @@ int mt_reuse_text(FILE *f, const struct mt_comm_result *result, size_t rows)
     if (!list)
         return -1;
     snprintf(title, sizeof title,
-             "Reuse of lines of %llu bytes%s: part of the uses at a distance of fewer lines than",
-             1ull << r->options.line_bits, r->options.sample_bits ? " (from a sample)" : "");
+             "Reuse of lines of %llu bytes: part of the uses at a distance of fewer lines than",
+             1ull << r->options.line_bits);
     mt_table_init(&t, title, "kernel|of a|>number|>most lines|>cold|>64|>1024|>16384|>262144");
     for (size_t i = 0, first; i < n;) {
         struct mt_reuse_counts sum[MT_REUSE_LEVELS];
@@ -263,13 +280,13 @@ int mt_reuse_text(FILE *f, const struct mt_comm_result *result, size_t rows)
                 locality_text_add(&sum[level], &list[i]->level[level]);
         sum[MT_REUSE_DEVICE].contexts = 1;
         for (int level = 0; level < MT_REUSE_LEVELS; level++)
-            reuse_row(&t, list[first]->kernel, mt_reuse_levels[level], &sum[level],
-                      1ull << r->options.sample_bits);
+            reuse_row(&t, list[first]->kernel, mt_reuse_levels[level], &sum[level]);
     }
     free(list);
     if (mt_table_print(&t, f, rows * MT_REUSE_LEVELS) != 0)
         return -1;
     locality_text_footprint(f, r);
+    locality_text_sample(f, r);
     return 0;
 }
 

@@ -306,11 +306,11 @@ static void summary_turns(struct summary *s)
 static void summary_footprint(struct summary *s)
 {
     const struct mt_reuse *x = &s->r->locality->reuse;
-    uint64_t lines = (uint64_t)x->device.lines << x->options.sample_bits;
+    uint64_t lines = mt_reuse_footprint(x);
     if (lines)
-        summary_say(s, 0, "The run%s touches %s of %s bytes: its footprint is %s.",
+        summary_say(s, 0, "The run%s touches %s%s of %s bytes: its footprint is %s.",
                     s->r->comm->partial ? ", with launches that are left out here," : "",
-                    mt_number_many(lines, "cache line", "cache lines").text,
+                    x->sample_bits ? "about " : "", mt_number_many(lines, "cache line", "cache lines").text,
                     mt_number_count(1ull << x->options.line_bits).text,
                     mt_number_bytes(lines << x->options.line_bits).text);
 }

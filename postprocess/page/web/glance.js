@@ -127,7 +127,7 @@ function glanceTurns() {
 }
 function glanceFootprint() {
   const f = footprint();
-  return f && f.lines ? glanceItem("footprint", "reuse", false, filtered ? say("The run, with launches that are left out here, touches ") : "The run touches ", many(f.lines, "cache line"), " of ", count(data.reuse.line_size), " bytes: its footprint is ", bytes(f.bytes), ".") : null;
+  return f && f.lines ? glanceItem("footprint", "reuse", false, filtered ? say("The run, with launches that are left out here, touches ") : "The run touches ", aboutSample(), many(f.lines, "cache line"), " of ", count(data.reuse.line_size), " bytes: its footprint is ", bytes(f.bytes), ".") : null;
 }
 function glancePlacement() {
   const p = data.placement;

@@ -138,13 +138,21 @@ function findFootprint() {
 }
 function footprintWords() {
   const f = footprint();
-  if (f && ofThreads) return "It touches " + many(f.lines, "cache line") + " of " + bytes(data.reuse.line_size) + " (" + bytes(f.bytes) + ").";
-  return f ? "The whole run touches " + many(f.lines, "line") + " (" + bytes(f.bytes) + "); " + (filtered ? say("the largest launch shown, ") : say("its largest launch, ")) + f.step + " (" + middle(shortKernel(f.kernel), 40) + "), " + bytes(f.most) + "." : "";
+  if (f && ofThreads) return "It touches " + aboutSample() + many(f.lines, "cache line") + " of " + bytes(data.reuse.line_size) + " (" + bytes(f.bytes) + ").";
+  return f ? "The whole run touches " + aboutSample() + many(f.lines, "line") + " (" + bytes(f.bytes) + "); " + (filtered ? say("the largest launch shown, ") : say("its largest launch, ")) + f.step + " (" + middle(shortKernel(f.kernel), 40) + "), " + bytes(f.most) + "." : "";
+}
+// Of a sample the footprint is an estimate, and so is what misses.
+function aboutSample() {
+  return data.reuse.sample > 1 ? "about " : "";
+}
+function sampleWords() {
+  const parts = Object.values(data.reuse.kernels).flatMap((steps) => Object.values(steps)).filter((v) => v.error_uses !== undefined).map((v) => v.uses ? v.error_uses / v.uses : 0);
+  return parts.length ? say(" An estimate: of the device one of ") + count(data.reuse.sample) + " lines is followed, and the standard error of a part of a launch's uses is at most " + (100 * Math.max(...parts)).toFixed(1) + "\u00a0% (--sample=1: exact)." : "";
 }
 function reuseBlock() {
   if (!data.reuse) return null;
   return living("reuse", "Reuse", say("How much would miss in a cache of a given size, if each CTA, each SM, or the whole device had one (least recently used line replaced, lines of ")
-    + data.reuse.line_size + " bytes" + (data.reuse.sample > 1 ? ", estimated from one line in " + data.reuse.sample : "") + ").", reusePicture);
+    + data.reuse.line_size + " bytes)." + sampleWords(), reusePicture);
 }
 
 // ---- sharing ----
