@@ -20,6 +20,7 @@ struct mt_run_options {
     unsigned cache_bytes, cache_ways; /* of misses */
     unsigned sample_bits;             /* of reuse: one of 2^sample_bits lines */
     uint32_t sample_lines; /* of reuse: so many in a CTA, an SM, the device, or fewer and fewer; 0: all */
+    uint64_t sample_uses;  /* of reuse: after so many uses */
     size_t top;            /* of sharing: lines listed */
     size_t cells;          /* of traffic: what a grid has at most before it is made coarser; 0: as usual */
     const struct mt_alloc_event *allocs;

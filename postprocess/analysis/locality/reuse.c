@@ -89,19 +89,6 @@ static int add_device_first(struct mt_reuse *x, uint64_t line, size_t launch)
     return 0;
 }
 
-static struct mt_reuse_launch *launch_of(struct mt_reuse *x, uint64_t superstep)
-{
-    size_t lo = 0, hi = x->count;
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (x->launches[mid].superstep <= superstep)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return &x->launches[lo];
-}
-
 /* ---- following fewer lines ---- */
 
 static unsigned reuse_weight(const struct state *s, int level)
@@ -138,7 +125,7 @@ static void reuse_drop_context(void *arg, uint64_t id, uint64_t level, uint64_t 
 static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, unsigned lines,
                              unsigned contexts)
 {
-    uint64_t *cold = &launch_of(x, s->w.launch.superstep)->level[level].cold;
+    uint64_t *cold = &mt_reuse_launch_of(x, s->w.launch.superstep)->level[level].cold;
     const unsigned from = reuse_weight(s, level);
     for (size_t i = 0; i < s->count[level]; i++)
         *cold -= s->contexts[level][i].nfirsts << from;
@@ -163,11 +150,13 @@ static int reuse_raise_level(struct mt_reuse *x, struct state *s, int level, uns
     return 0;
 }
 
-/* Four times as many may be exact, and those of CTAs: whole CTAs are worth more than parts of them. */
+/* Of short runs all lines are followed. Four times as many may be exact, and those of CTAs: whole CTAs are
+ * worth more than parts of them. */
 static int reuse_is_full(const struct mt_reuse *x, int level, uint64_t lines, unsigned weight)
 {
     const unsigned bits = weight && level != MT_REUSE_CTA ? 0 : EXACT_BITS;
-    return x->options.sample_lines && lines > (uint64_t)x->options.sample_lines << bits;
+    return x->options.sample_lines && lines > (uint64_t)x->options.sample_lines << bits &&
+           x->uses > x->options.sample_uses;
 }
 
 static int reuse_fit_level(struct mt_reuse *x, struct state *s, int level)
@@ -257,6 +246,7 @@ static int reuse_use(struct mt_reuse *x, struct context *const by[2], uint64_t l
     struct mt_reuse_launch *l = &x->launches[x->count - 1];
     const unsigned zeros = x->sample_bits | s->sample_bits[0] | s->sample_bits[1] ? mt_reuse_zeros(line) : 64;
     l->uses += uses;
+    x->uses += uses;
     for (int level = 0; level < 2 && by[level]; level++)
         if (zeros >= s->sample_bits[level] && !by[level]->dropped &&
             reuse_use_level(x, s, level, by[level], line, uses - 1) != 0)
@@ -389,7 +379,7 @@ static int reuse_launch(void *self, const struct mt_run_launch *launch)
     l->superstep = launch->superstep;
     l->kernel = launch->kernel;
     l->selected = launch->selected;
-    return 0;
+    return reuse_fit_device(x); /* the run may have been short until now */
 }
 
 static void add_squares(void *arg, uint64_t line, uint64_t uses)
@@ -401,7 +391,7 @@ static void add_squares(void *arg, uint64_t line, uint64_t uses)
 static int close_launch(void *arg, struct mt_launch_window_state *w)
 {
     struct state *s = (struct state *)w;
-    struct mt_reuse_launch *l = launch_of(arg, w->launch.superstep);
+    struct mt_reuse_launch *l = mt_reuse_launch_of(arg, w->launch.superstep);
     for (int level = 0; level < 2; level++) {
         struct mt_reuse_counts *c = &l->level[level];
         c->contexts = s->count[level];
@@ -448,7 +438,7 @@ static int reuse_replay(struct mt_use_stack *into, const struct mt_use_stack *fr
 static int merge_context(struct mt_reuse *x, struct state *a, int level, uint64_t id, struct context *from)
 {
     struct context *c = context_of(a, level, id);
-    struct mt_reuse_launch *l = launch_of(x, a->w.launch.superstep);
+    struct mt_reuse_launch *l = mt_reuse_launch_of(x, a->w.launch.superstep);
     if (!c || c->dropped)
         return c ? 0 : -1;
     c->uses += from->uses;
@@ -549,6 +539,7 @@ static int reuse_merge(void *self, void *other)
         return 0;
     if (into->count == 0)
         into->whole = from->whole;
+    into->uses += from->uses;
     const unsigned bits = reuse_more(into->sample_bits, from->sample_bits);
     if (reuse_raise_device(into, bits) != 0 || reuse_raise_device(from, bits) != 0 ||
         append_launches(into, from, &first) != 0)
@@ -644,6 +635,7 @@ static void reuse_pack(struct mt_parcel *p, const void *self)
     for (size_t i = 0; i < x->count; i++)
         mt_reuse_launch_pack(p, &x->launches[i]);
     mt_parcel_u64(p, (uint64_t)x->whole);
+    mt_parcel_u64(p, x->uses);
     mt_parcel_bytes(p, &x->sample_bits, sizeof x->sample_bits);
     mt_parcel_u64(p, x->nfirsts);
     mt_parcel_bytes(p, x->firsts, x->nfirsts * sizeof *x->firsts);
@@ -661,6 +653,7 @@ static void reuse_unpack(struct mt_unpack *u, void *self)
         mt_reuse_launch_unpack(u, l);
     }
     x->whole = mt_unpack_u64(u) != 0;
+    x->uses = mt_unpack_u64(u);
     reuse_unpack_bits(u, &x->sample_bits, 1);
     x->nfirsts = mt_unpack_count(u, sizeof *x->firsts);
     x->firsts = mt_unpack_array(u, x->nfirsts, sizeof *x->firsts);

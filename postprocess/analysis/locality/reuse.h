@@ -3,12 +3,12 @@
  * "cold" when there was none. CTAs and SMs begin anew with each launch, the device does not.
  * With sample_bits = k only lines of which a hash has k zero bits are followed, one of 2^k. With
  * sample_lines, where the CTAs or the SMs of a launch or the device have more than four times as many lines
- * in all, no more than sample_lines are followed from then on: half of the CTAs or SMs where there are many,
- * else half of the lines; and so again and again. What was counted is kept, and what comes stands for twice
- * as many. So all is exact until there are many lines. Counts and distances are scaled; `uses` is exact, and
- * the counts are made to add up to it. (Waldspurger et al., "Efficient MRC construction with SHARDS", FAST
- * 2015.) Fed and merged as runs.h says; but once sample_lines was too few, figures depend on the parts,
- * within errors. */
+ * in all, and there were more than sample_uses uses, no more than sample_lines are followed from then on:
+ * half of the CTAs or SMs where there are many, else half of the lines; and so again and again. What was
+ * counted is kept, and what comes stands for twice as many. So all is exact until there are many lines.
+ * Counts and distances are scaled; `uses` is exact, and the counts are made to add up to it. (Waldspurger et
+ * al., "Efficient MRC construction with SHARDS", FAST 2015.) Fed and merged as runs.h says; but once
+ * sample_lines was too few, figures depend on the parts, within errors. */
 #ifndef MT_ANALYSIS_REUSE_H
 #define MT_ANALYSIS_REUSE_H
 #include "analysis/base/countmap.h"
@@ -22,7 +22,8 @@ enum {
     MT_REUSE_BUCKETS = 64,
     MT_REUSE_MOST_BITS = 30,
     MT_REUSE_MOST_SAMPLE_BITS = 24,
-    MT_REUSE_LINES = 1 << 13
+    MT_REUSE_LINES = 1 << 13,
+    MT_REUSE_USES = 1 << 20
 };
 
 struct mt_reuse_counts {
@@ -59,6 +60,7 @@ struct mt_reuse {
     struct mt_launch_window window;
     struct mt_use_stack device;
     unsigned sample_bits; /* of the device */
+    uint64_t uses;        /* in this part */
     struct mt_reuse_first *firsts;
     size_t nfirsts, firsts_room;
     int whole; /* begins with the trace: nothing comes before it */
@@ -77,6 +79,8 @@ static inline uint64_t mt_reuse_footprint(const struct mt_reuse *x)
 {
     return (uint64_t)x->device.lines << x->sample_bits;
 }
+/* The launch of that superstep, which is there. */
+struct mt_reuse_launch *mt_reuse_launch_of(struct mt_reuse *x, uint64_t superstep);
 /* All parts are together: the counts are made to add up to `uses`. */
 void mt_reuse_launch_settle(struct mt_reuse_launch *l);
 void mt_reuse_launch_pack(struct mt_parcel *p, const struct mt_reuse_launch *l);

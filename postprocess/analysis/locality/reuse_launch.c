@@ -86,6 +86,19 @@ static void reuse_settle(struct mt_reuse_counts *c, uint64_t uses, int contexts)
     }
 }
 
+struct mt_reuse_launch *mt_reuse_launch_of(struct mt_reuse *x, uint64_t superstep)
+{
+    size_t lo = 0, hi = x->count;
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (x->launches[mid].superstep <= superstep)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return &x->launches[lo];
+}
+
 void mt_reuse_launch_settle(struct mt_reuse_launch *l)
 {
     reuse_settle(&l->level[MT_REUSE_DEVICE], l->uses, 0);

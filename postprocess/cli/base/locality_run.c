@@ -21,6 +21,7 @@ void mt_locality_run_init(struct mt_locality_run *x)
     x->options.analysis.cache_bytes = MT_MISSES_BYTES;
     x->options.analysis.cache_ways = MT_MISSES_WAYS;
     x->options.analysis.sample_lines = MT_REUSE_LINES;
+    x->options.analysis.sample_uses = MT_REUSE_USES;
     x->options.analysis.top = 10;
     x->devices = 2;
     x->rows = 25;
