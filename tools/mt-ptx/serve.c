@@ -88,10 +88,12 @@ static int serve_hand_over(const struct request *r, const struct bytes *texts)
     return 0;
 }
 
+enum { NAMED = 2 }; /* kernels, of perhaps hundreds */
+
 static void serve_name(void *ctx, const char *name)
 {
     unsigned *n = ctx;
-    if (++*n <= 8) {
+    if (++*n <= NAMED) {
         fprintf(stderr, "%s%s", *n > 1 ? ", " : " (kernels ", mt_short(name).text);
     }
 }
@@ -109,8 +111,8 @@ static void serve_lament(const struct module *m)
             mt_cudabin_bytes_free(&cubin);
         }
     }
-    if (n > 8) {
-        fprintf(stderr, " and %u more", n - 8);
+    if (n > NAMED) {
+        fprintf(stderr, " and %u more", n - NAMED);
     }
     fprintf(stderr, "%s, no PTX: compile it with -gencode=arch=compute_90,code=compute_90\n", n ? ")" : "");
 }
