@@ -473,12 +473,20 @@ void mt_trace_needed(void)
         mt_trace_open();
 }
 
+static _Atomic int bare; /* launches that no trace has: one without launches would hide them */
+
+void mt_trace_bare(void)
+{
+    bare = 1;
+}
+
 void mt_trace_finish(void)
 {
     if (!mt_tracing())
         return;
     /* What was checked stands in a companion, and so do copies of a program without kernels. */
-    if (!count && ((mt_options()->check && mt_log_size()) || (mt_event_copies() && !mt_selection_left_out())))
+    if (!count &&
+        ((mt_options()->check && mt_log_size()) || (mt_event_copies() && !bare && !mt_selection_left_out())))
         mt_trace_open();
     pthread_mutex_lock(&lock);
     for (struct mt_trace *t = traces; t; t = t->next) {

@@ -48,7 +48,9 @@ void mt_trace_flush(int all);
 /* The process ends: if there are findings (mt_event_findings) and no trace, there is one, without launches.
  */
 void mt_trace_needed(void);
-/* The process ends. One that copied and launched nothing has a trace without launches. */
+/* A kernel without record calls was launched, which no trace is to have. */
+void mt_trace_bare(void);
+/* The process ends. One that copied and launched nothing at all has a trace without launches. */
 void mt_trace_finish(void);
 
 /* The path of trace n under the options `dir` and `pattern`. 0, or -1 when it does not fit. */

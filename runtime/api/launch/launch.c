@@ -281,6 +281,8 @@ void mt_launch_bind(struct mt_op *op, struct mt_stream *s)
     int traced = l->f->kernel->flags & MT_KERNEL_TRACED;
     l->trace = NULL;
     l->line.called = mt_event_next();
+    if (!traced)
+        mt_trace_bare();
     if (traced && mt_tracing() && mt_selection_takes(&l->line))
         l->trace = mt_stream_trace(s);
     l->run.ctas = l->trace ? mt_selection_ctas() : NULL;
