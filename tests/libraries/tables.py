@@ -28,6 +28,7 @@ if os.path.exists(f"{cuda}/include/cublas_v2.h") and os.path.exists(f"{cuda}/inc
 else:
     print("no header of cuBLAS and cuSOLVER to compare with")
 ours = {n for n, *_ in names}
+refused = {n for n, there, _ in names if not there}  # a later version of the library may have more of them
 for library, soname, _, _ in libraries:
     paths = [f for d in ("lib64", "lib") for f in [f"{cuda}/{d}/{soname}"] if os.path.exists(f)]
     if not paths:
@@ -38,8 +39,8 @@ for library, soname, _, _ in libraries:
     mine = {n for n in ours if gen_libraries.library_of(libraries, n) == [l for l, *_ in libraries].index(library)}
     if theirs - mine:
         bad.append(f"{soname} has what the table lacks: " + " ".join(sorted(theirs - mine)))
-    if mine - theirs:
-        bad.append(f"{soname} has no " + " ".join(sorted(mine - theirs)))
+    if mine - theirs - refused:
+        bad.append(f"{soname} has no " + " ".join(sorted(mine - theirs - refused)))
 with open(os.path.join(source, "docs/libraries.md"), encoding="utf-8") as f:
     page = f.read()
 told = {e for word in re.findall(r"`([\w{}]+)`", page) for e in gen_libraries.expand(word)}
