@@ -196,7 +196,7 @@ def links(world):
     with open(table, "w", encoding="utf-8") as f:
         f.write(TREE)
     for how, name in ("nvlink", "nvlink"), ("pcie", "pcie"), ("dgx-1", "dgx-1"), ("file", table):
-        got = world.extract(paths, f"--topology={name}")  # who names a machine wants the section
+        got = world.extract(paths, "--sections=KCV", f"--topology={name}")  # who names a machine wants devices, too
         pairs = Counter()
         for r in got["devices"]:
             pairs[r["from"], r["to"]] += r["bytes"]

@@ -408,12 +408,13 @@ def many_lines(rng):
 def sampled_by_default(program, folder):
     """Above a size: beside all lines (--sample=1) and beside a count of our own, within four of the errors that it states."""
     rng = random.Random(11)
+    before = [traces.record(0, traces.LOAD, 1 << 18, 0x80000000, (0, 0, 0))] * 600  # more than a million uses, of 2048 lines
     for name, lines in many_lines(rng):
-        path = write(folder, name, [("before", [traces.record(0, traces.LOAD, 4, 0x800000, (0, 0, 0))] * (1 << 20)), ("k", [traces.record(i // 640 % 4, traces.LOAD, 4, 0x1000000 + 128 * n, (i // 320, 0, 0))
+        path = write(folder, name, [("before", before), ("k", [traces.record(i // 640 % 4, traces.LOAD, 4, 0x1000000 + 128 * n, (i // 320, 0, 0))
                                            for i, n in enumerate(lines)])])
         got, exact = (extract(program, [path], "-s", "reuse", *o)[1]["reuse"] for o in ((), ("--sample=1",)))
         check("the rate is said", got["sample"] > 1 == exact["sample"])
-        check("the footprint is exact with --sample=1", exact["footprint"] == len(set(lines)) + 1)
+        check("the footprint is exact with --sample=1", exact["footprint"] == len(set(lines)) + 2048)
         cell, all_of = got["kernels"]["k"]["1"], exact["kernels"]["k"]["1"]
         check("the footprint is near", abs(got["footprint"] - exact["footprint"]) <= 4 * cell["error_lines"])
         check("uses are counted", cell["uses"] == all_of["uses"] == len(lines) and cell["CTA"]["contexts"] == all_of["CTA"]["contexts"])
