@@ -314,9 +314,9 @@ static struct mt_function *load_function(struct mt_module *m, const char *name)
     return f;
 }
 
-/* Processors with nothing to do, when this thread waits for one that works for it; all but one, if that
- * cannot be known. */
-static unsigned load_idle(void)
+/* Processors with nothing to do beside `ours`, images that are being made. What else runs is what the system
+ * says, without this thread and the two processes that an image has at most. */
+static unsigned load_idle(unsigned ours)
 {
     char text[64];
     unsigned all = load_processors(), running = 0;
@@ -325,14 +325,18 @@ static unsigned load_idle(void)
     if (fd >= 0)
         close(fd);
     text[n > 0 ? n : 0] = 0;
-    if (sscanf(text, "%*s %*s %*s %u/", &running) != 1 || running < 2)
-        return all - 1;
-    return running - 1 < all ? all - (running - 1) : 0;
+    if (sscanf(text, "%*s %*s %*s %u/", &running) != 1)
+        running = 0;
+    unsigned busy = ours + (running > 1 + 2 * ours ? running - 1 - 2 * ours : 0);
+    return busy < all ? all - busy : 0;
 }
 
 static void load_ahead(struct mt_module *m, const struct mt_made_kernel *kernel, const char *what)
 {
-    unsigned more = mt_options()->ahead ? (unsigned)mt_options()->ahead - 1 : load_idle();
+    pthread_mutex_lock(&ahead);
+    unsigned ours = 1 + unclaimed;
+    pthread_mutex_unlock(&ahead);
+    unsigned more = mt_options()->ahead ? (unsigned)mt_options()->ahead - 1 : load_idle(ours);
     more = more < AHEAD_MOST ? more : AHEAD_MOST;
     const unsigned most = more ? more + WRONG_MOST : 0;
     for (; more && (kernel = mt_made_kernel_next(m->later, m->later_end, kernel)); more--) {
