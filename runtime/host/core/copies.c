@@ -3,7 +3,8 @@
 #include "sink.h"
 #include "state.h"
 
-#define SITES 4096u /* a power of two; further ones are not looked at */
+#define SITES 4096u /* a power of two */
+#define LOOKS 32u   /* a site that finds no place in so many is not looked at */
 
 static struct tally {
     uint32_t site; /* 0: free */
@@ -17,7 +18,7 @@ static void copies_add(uint64_t *sum, uint64_t n)
 
 static struct tally *copies_tally(uint32_t site)
 {
-    for (uint32_t i = 0, at = site * 0x9e3779b1u; i < SITES; i++, at++) {
+    for (uint32_t i = 0, at = site * 0x9e3779b1u >> 20; i < LOOKS; i++, at++) {
         struct tally *t = &tallies[at % SITES];
         uint32_t is = 0;
         if (__atomic_compare_exchange_n(&t->site, &is, site, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
