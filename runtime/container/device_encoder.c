@@ -7,7 +7,7 @@
 
 /* Numbers of `width` (0 to 56) bits each, one behind the other, and up to 8 bytes that are not meant. Returns
  * what is after. */
-static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n, unsigned width)
+static unsigned char *device_encoder_bits(unsigned char *out, const uint64_t *a, uint32_t n, unsigned width)
 {
     uint64_t bits = 0;
     unsigned have = 0;
@@ -24,8 +24,8 @@ static unsigned char *bits_put(unsigned char *out, const uint64_t *a, uint32_t n
 
 /* The same of numbers as multiples of 1 << shift above the anchor; they may be 64 bits wide, too. Neighbours
  * are made one as long as that goes: each number has to wait for the one before. */
-static unsigned char *bits_put_above(unsigned char *out, const uint64_t *a, uint32_t n, uint64_t anchor,
-                                     unsigned shift, unsigned width)
+static unsigned char *device_encoder_bits_above(unsigned char *out, const uint64_t *a, uint32_t n,
+                                                uint64_t anchor, unsigned shift, unsigned width)
 {
     uint64_t v[MT_MTC_MAX_LANES];
     for (uint32_t i = 0; i < n; i++)
@@ -37,7 +37,7 @@ static unsigned char *bits_put_above(unsigned char *out, const uint64_t *a, uint
     for (; width <= 28 && n % 2 == 0 && n; n /= 2, width *= 2)
         for (uint32_t i = 0; i < n / 2; i++)
             v[i] = v[2 * i] | v[2 * i + 1] << width;
-    return bits_put(out, v, n, width);
+    return device_encoder_bits(out, v, n, width);
 }
 
 static void own_later(struct mt_mtc_device_encoder *e, uint32_t c, uint32_t s, uint64_t address)
@@ -84,7 +84,7 @@ static int is_context(const struct mt_context *c, const struct mt_access_run *r)
 
 /* Most new ones: the warp after the one made last, in its CTA or the first one beside. MT_NONE: another one.
  */
-static inline uint32_t context_beside(struct mt_device_work *w, const struct mt_access_run *r)
+static inline uint32_t device_encoder_beside(struct mt_device_work *w, const struct mt_access_run *r)
 {
     struct mt_mtc_device_encoder *e = w->e;
     uint32_t before = w->context, now = e->ncontexts;
@@ -113,7 +113,7 @@ static inline uint32_t context_of(struct mt_device_work *w, const struct mt_acce
         const struct mt_context *b = &e->contexts[before];
         if (is_context(b, r))
             return before;
-        if (b->successor == MT_NONE && (now = context_beside(w, r)) != MT_NONE)
+        if (b->successor == MT_NONE && (now = device_encoder_beside(w, r)) != MT_NONE)
             return now;
         w->fresh = MT_NONE;
         if (b->successor != MT_NONE && is_context(&e->contexts[b->successor], r)) {
@@ -375,7 +375,7 @@ device_encoder_gather(struct mt_device_work *w, struct mt_table_slot *s, const s
         if (!r->mask)
             w->lanes = mt_leb(w->lanes, r->count);
     }
-    w->lanes = bits_put_above(w->lanes, r->addresses, r->count, s->low, shift, width);
+    w->lanes = device_encoder_bits_above(w->lanes, r->addresses, r->count, s->low, shift, width);
     h->irregular = 1;
     h->mask = r->mask;
     h->count = r->count;
@@ -648,7 +648,7 @@ int mt_device_good(const struct mt_access_run *r)
 }
 
 /* A run that is not as foreseen. NULL, or why not. */
-static const char *encode_other(struct mt_device_work *w, const struct mt_access_run *r)
+static const char *device_encoder_judged(struct mt_device_work *w, const struct mt_access_run *r)
 {
     if (!mt_device_good(r))
         return mt_device_bad;
@@ -662,6 +662,6 @@ const char *mt_device_encode(struct mt_device_work *w, const struct mt_access_ru
 {
     const char *why = NULL;
     for (size_t i = 0; !why && i < count && (i += device_encoder_quick(w, &runs[i], count - i)) < count; i++)
-        why = encode_other(w, &runs[i]);
+        why = device_encoder_judged(w, &runs[i]);
     return why;
 }

@@ -14,8 +14,8 @@ struct lap {
 
 /* Do the runs before `end`, the last one of slot `s`, make a lap in which each slot's runs in context c are
  * as far apart as its stride? */
-static int laps_found(const struct mt_mtc_device_encoder *e, struct lap *l, struct mt_table_slot *s,
-                      uint32_t c, const struct mt_access_run *end)
+static int device_laps_found(const struct mt_mtc_device_encoder *e, struct lap *l, struct mt_table_slot *s,
+                             uint32_t c, const struct mt_access_run *end)
 {
     struct mt_table_slot *now = s;
     l->n = 0;
@@ -42,7 +42,8 @@ static int laps_found(const struct mt_mtc_device_encoder *e, struct lap *l, stru
 
 /* How many whole laps of `l` are here? The one before them is before `runs`: each is as far from that as
  * foreseen, and else the same. */
-static inline MT_WIDE size_t laps_count(const struct lap *l, const struct mt_access_run *runs, size_t count)
+static inline MT_WIDE size_t device_laps_count(const struct lap *l, const struct mt_access_run *runs,
+                                               size_t count)
 {
     const mt_half_run *now = (const void *)runs, *was = now - 2 * (size_t)l->n;
     mt_half_run by[MT_LAP];
@@ -62,7 +63,7 @@ static inline MT_WIDE size_t laps_count(const struct lap *l, const struct mt_acc
 }
 
 /* What so many laps change: the same as each of their runs by itself. */
-static void laps_go_on(const struct lap *l, size_t laps)
+static void device_laps_go_on(const struct lap *l, size_t laps)
 {
     const struct mt_table_slot *end = l->slot[l->n - 1];
     uint64_t before = end->last + (laps - 1) * end->stride;
@@ -80,10 +81,10 @@ MT_WIDE size_t mt_device_laps(struct mt_device_work *w, struct mt_table_slot *s,
                               const struct mt_access_run *runs, size_t count)
 {
     struct lap l;
-    size_t laps = laps_found(w->e, &l, s, c, runs) ? laps_count(&l, runs, count) : 0;
+    size_t laps = device_laps_found(w->e, &l, s, c, runs) ? device_laps_count(&l, runs, count) : 0;
     if (!laps)
         return 0;
-    laps_go_on(&l, laps);
+    device_laps_go_on(&l, laps);
     for (uint32_t i = 0; i < l.n; i++)
         l.own[i]->address = l.slot[i]->last;
     return laps * l.n;
@@ -92,14 +93,14 @@ MT_WIDE size_t mt_device_laps(struct mt_device_work *w, struct mt_table_slot *s,
 /* ---- warp after warp ---- */
 
 /* Is the context made last the latest of all, so that the next warp is new? */
-static int warps_at_top(const struct mt_mtc_device_encoder *e, uint32_t c)
+static int device_laps_at_top(const struct mt_mtc_device_encoder *e, uint32_t c)
 {
     const struct mt_context *x = &e->contexts[c];
     return c + 1 == e->ncontexts && e->top == mt_context_order(x->cta) && e->top_warp == x->warp;
 }
 
 /* The slots of a warp's first l->n runs, which were foreseen, if each is another one. */
-static int warps_lap(struct mt_mtc_device_encoder *e, struct lap *l)
+static int device_laps_of_warp(struct mt_mtc_device_encoder *e, struct lap *l)
 {
     uint32_t slot = 0;
     for (uint32_t i = 0; i < l->n; i++) {
@@ -114,8 +115,8 @@ static int warps_lap(struct mt_mtc_device_encoder *e, struct lap *l)
 }
 
 /* What the lap of a new warp puts into the columns and tables. */
-static inline void warps_add(struct mt_device_work *w, const struct lap *l, const struct mt_access_run *r,
-                             uint32_t beside)
+static inline void device_laps_add(struct mt_device_work *w, const struct lap *l,
+                                   const struct mt_access_run *r, uint32_t beside)
 {
     struct mt_mtc_device_encoder *e = w->e;
     uint32_t c = e->ncontexts++;
@@ -139,8 +140,8 @@ static inline void warps_add(struct mt_device_work *w, const struct lap *l, cons
 }
 
 /* How many warps after the one that had the l->n runs before `runs` do the same, each a stride further? */
-static inline MT_WIDE size_t warps_count(struct mt_device_work *w, const struct lap *l,
-                                         const struct mt_access_run *runs, size_t count)
+static inline MT_WIDE size_t device_laps_warps(struct mt_device_work *w, const struct lap *l,
+                                               const struct mt_access_run *runs, size_t count)
 {
     struct mt_mtc_device_encoder *e = w->e;
     const struct mt_access_run *r = runs;
@@ -165,7 +166,7 @@ static inline MT_WIDE size_t warps_count(struct mt_device_work *w, const struct 
         }
         if (!mt_half_is_zero(odd | (rest & mt_half_real)))
             break;
-        warps_add(w, l, r, cta != 0);
+        device_laps_add(w, l, r, cta != 0);
     }
     return warps;
 }
@@ -175,13 +176,13 @@ MT_WIDE size_t mt_device_warps(struct mt_device_work *w, uint32_t n, uint32_t c,
 {
     struct mt_mtc_device_encoder *e = w->e;
     struct lap l = {.n = n};
-    if (!warps_at_top(e, c) || !warps_lap(e, &l))
+    if (!device_laps_at_top(e, c) || !device_laps_of_warp(e, &l))
         return 0;
-    size_t warps = warps_count(w, &l, runs, count);
+    size_t warps = device_laps_warps(w, &l, runs, count);
     if (!warps)
         return 0;
     const struct mt_context *x = &e->contexts[e->ncontexts - 1];
-    laps_go_on(&l, warps);
+    device_laps_go_on(&l, warps);
     for (uint32_t i = 0; i < n; i++)
         l.slot[i]->visited = e->ncontexts - 1;
     e->top = mt_context_order(x->cta);
