@@ -93,8 +93,7 @@ static unsigned accept_zeros(const struct vec *v, LLVMValueRef value, unsigned d
         return 0;
     if (reg >= VEC_TID_X && reg <= VEC_TID_Z)
         self = 1u << reg;
-    struct vec_shape s = vec_shape_of(v, value);
-    if (v->rows == 1 && s.kind == VEC_ROWS && s.stride)
+    if (vec_lanes_differ(v, value))
         self |= 8;
     LLVMOpcode op = LLVMGetInstructionOpcode(value);
     if (op == LLVMAdd && accept_adds_threads(value))
@@ -116,11 +115,10 @@ static int accept_picks_one(const struct vec *v, LLVMValueRef condition, int wan
     LLVMValueRef a = LLVMGetOperand(condition, 0), b;
     if (op == LLVMICmp) {
         b = LLVMGetOperand(condition, 1);
-        struct vec_shape s = vec_shape_of(v, a);
         if (LLVMGetICmpPredicate(condition) != (wanted ? LLVMIntEQ : LLVMIntNE) ||
             vec_shape_of(v, b).kind != VEC_UNIFORM)
             return 0;
-        if (v->rows == 1 && s.kind == VEC_ROWS && s.stride)
+        if (vec_lanes_differ(v, a))
             return 1;
         unsigned zeros = LLVMIsConstant(b) && LLVMIsNull(b) ? accept_zeros(v, a, 0) : 0;
         return zeros & 8 || (zeros & 7) == 7;

@@ -343,10 +343,10 @@ static void emit_instruction(struct vec *v, LLVMValueRef inst)
     default:
         break;
     }
-    if (s.kind == VEC_UNIFORM)
-        vec_emit_copy(v, inst);
-    else if (s.kind == VEC_ROWS)
+    if (s.kind == VEC_ROWS || (s.kind == VEC_UNIFORM && vec_takes_rows(v, inst)))
         vec_emit_rows(v, inst);
+    else if (s.kind == VEC_UNIFORM)
+        vec_emit_copy(v, inst);
     else
         vec_emit_plain(v, inst);
 }

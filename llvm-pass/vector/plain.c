@@ -21,11 +21,39 @@ void vec_emit_copy(struct vec *v, LLVMValueRef inst)
         vec_set_uniform(v, inst, copy);
 }
 
+/* The row's first number, made wider, as the lanes that are here have it: counted back from the first of
+ * them, as the numbers of those that are not may wrap round. */
+static LLVMValueRef plain_wider_here(struct vec *v, LLVMValueRef first, LLVMTypeRef type, LLVMOpcode how,
+                                     int64_t stride, unsigned row)
+{
+    LLVMTypeRef narrow = LLVMTypeOf(first);
+    LLVMValueRef bits = vec_mask_bits(v, v->mask),
+                 args[] = {LLVMBuildLShr(v->b, bits, vec_number(v, row * v->group), ""),
+                           LLVMConstInt(v->l->i1, 0, 0)};
+    LLVMValueRef lane = vec_intrinsic(v, "llvm.cttz", &v->l->i32, 1, args, 2),
+                 step = LLVMConstInt(v->l->i64, (uint64_t)stride, 1);
+    LLVMValueRef back = LLVMBuildMul(v->b, LLVMBuildZExt(v->b, lane, v->l->i64, ""), step, "");
+    LLVMValueRef here = LLVMBuildAdd(v->b, first, LLVMBuildIntCast2(v->b, back, narrow, 1, ""), "");
+    return LLVMBuildSub(v->b, LLVMBuildCast(v->b, how, here, type, ""),
+                        LLVMBuildIntCast2(v->b, back, type, 1, ""), "");
+}
+
+static LLVMValueRef plain_wider(struct vec *v, LLVMValueRef inst, LLVMValueRef first, unsigned row)
+{
+    struct vec_shape s = vec_find(v, inst)->shape;
+    LLVMOpcode how = vec_extension(v, inst);
+    if (s.source) /* branches depend on it */
+        first = LLVMBuildFreeze(v->b, first, "");
+    else if (v->mask && !(vec_extends_as(v, inst) & (VEC_SIGNED_ALL | VEC_UNSIGNED_ALL)))
+        return plain_wider_here(v, first, LLVMTypeOf(inst), how, s.stride, row);
+    return LLVMBuildCast(v->b, how, first, LLVMTypeOf(inst), "");
+}
+
 /* … once for each row, on the row's first lane, which need not be here: it promises nothing. */
 void vec_emit_rows(struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape s = vec_find(v, inst)->shape;
-    struct vec_rep r = {.kind = VEC_ROWS, .stride = s.stride, .source = s.source, .scale = s.scale};
+    struct vec_rep r = {.kind = s.kind, .stride = s.stride, .source = s.source, .scale = s.scale};
     LLVMOpcode op = LLVMGetInstructionOpcode(inst);
     int n = LLVMGetNumOperands(inst);
     struct vec_rep *in = calloc((size_t)n + 1, sizeof *in);
@@ -35,10 +63,8 @@ void vec_emit_rows(struct vec *v, LLVMValueRef inst)
         in[i] = vec_get_row(v, LLVMGetOperand(inst, (unsigned)i));
     for (unsigned p = 0; p < v->rows; p++) {
         LLVMValueRef first = in[0].part[in[0].kind == VEC_ROWS ? p : 0];
-        if ((op == LLVMZExt || (op == LLVMSExt && s.source)) && s.stride) {
-            first = s.source ? LLVMBuildFreeze(v->b, first, "") : first; /* branches depend on it */
-            LLVMOpcode as = vec_extends_as(v, inst) == VEC_SIGNED ? LLVMSExt : LLVMZExt;
-            r.part[p] = LLVMBuildCast(v->b, as, first, LLVMTypeOf(inst), "");
+        if ((op == LLVMZExt || op == LLVMSExt) && s.stride) {
+            r.part[p] = plain_wider(v, inst, first, p);
             continue;
         }
         if (op == LLVMOr && LLVMGetIsDisjoint(inst)) {
@@ -54,6 +80,17 @@ void vec_emit_rows(struct vec *v, LLVMValueRef inst)
     }
     free(in);
     vec_set(v, inst, r);
+}
+
+/* Has it operands that are rows? Those of one row may have a result that is the same in all lanes. */
+int vec_takes_rows(const struct vec *v, LLVMValueRef inst)
+{
+    for (int i = 0, n = LLVMGetNumOperands(inst); i < n; i++) {
+        struct vec_value *x = vec_find(v, LLVMGetOperand(inst, (unsigned)i));
+        if (x && x->shape.kind == VEC_ROWS)
+            return 1;
+    }
+    return 0;
 }
 
 static void plain_flags(LLVMValueRef to, LLVMValueRef from)

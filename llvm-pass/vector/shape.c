@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_STRIDE (1 << 24)       /* of what is multiplied */
+#define MOST_SUM ((int64_t)1 << 60) /* two of these are less than 2^63 */
+
 /* lowest n with x < 2^n */
 static unsigned vec_bits(uint64_t x)
 {
@@ -12,25 +15,59 @@ static unsigned vec_bits(uint64_t x)
 
 static struct vec_shape shape_uniform(unsigned zeros)
 {
-    return (struct vec_shape){VEC_UNIFORM, (uint8_t)zeros, VEC_SIGNED | VEC_UNSIGNED, 0, 0, 0};
+    return (struct vec_shape){VEC_UNIFORM, (uint8_t)zeros, VEC_EXTENDS, 0, 0, 0};
 }
 
 static const struct vec_shape shape_lanes = {VEC_LANES, 0, 0, 0, 0, 0};
 
-/* Bits in which the lanes of a row differ, when its first one has zeros there. */
-static unsigned shape_span(const struct vec *v, int64_t stride)
+/* Of integers and pointers; 0: nothing is said of wrapping round. */
+static unsigned shape_width(LLVMValueRef value)
 {
-    return stride <= 0 || stride > 1 << 24 ? VEC_MANY : vec_bits((uint64_t)stride * (v->group - 1));
+    LLVMTypeRef type = LLVMTypeOf(value);
+    LLVMTypeKind kind = LLVMGetTypeKind(type);
+    return kind == LLVMIntegerTypeKind ? LLVMGetIntTypeWidth(type) : kind == LLVMPointerTypeKind ? 64 : 0;
 }
 
-static struct vec_shape shape_rows(const struct vec *v, int64_t stride, unsigned zeros, unsigned extend)
+/* A row is what its lanes have modulo 2^width: first + lane * stride. So sums, products with constants and
+ * cut off bits are rows again, whatever wraps round. All else (made wider, compared, shifted right, bits
+ * taken out of it) needs to know that nothing does; the rules below say when. */
+
+/* Bits in which the lanes of a row differ when its first one has zeros there: then lane i is first | i *
+ * stride, and all lanes have the first one's bits above, the sign with them. 0: that is not known. */
+static unsigned shape_low(const struct vec *v, unsigned width, struct vec_shape a)
 {
-    if (!stride) /* one row is the warp */
-        return (struct vec_shape){
-            v->rows == 1 ? VEC_UNIFORM : VEC_ROWS, (uint8_t)zeros, VEC_SIGNED | VEC_UNSIGNED, 0, 0, 0};
-    if (zeros >= shape_span(v, stride))
-        extend = VEC_SIGNED | VEC_UNSIGNED;
-    return (struct vec_shape){VEC_ROWS, (uint8_t)zeros, (uint8_t)extend, stride, 0, 0};
+    if (a.kind != VEC_ROWS || a.stride <= 0 || a.stride > MOST_STRIDE)
+        return 0;
+    unsigned span = vec_bits((uint64_t)a.stride * (v->group - 1));
+    return a.zeros >= span && span < width ? span : 0;
+}
+
+/* What is known of all lanes of a row: its first one is 0, or all have the bits above in common. */
+static unsigned shape_whole(const struct vec *v, unsigned width, struct vec_shape a)
+{
+    if (!width || a.stride > MOST_STRIDE || a.stride < -MOST_STRIDE)
+        return 0;
+    if (shape_low(v, width, a))
+        return VEC_EXTENDS;
+    if (a.zeros < width)
+        return 0;
+    int64_t last = a.stride * (int64_t)(v->group - 1),
+            top = width > 40 ? INT64_MAX / 2 : (int64_t)1 << (width - 1);
+    return (last >= -top && last < top ? VEC_SIGNED | VEC_SIGNED_ALL : 0u) |
+           (last >= 0 && last < 2 * top ? VEC_UNSIGNED | VEC_UNSIGNED_ALL : 0u);
+}
+
+/* `extend`: what is known besides. `value`: of this type. */
+static struct vec_shape shape_rows(const struct vec *v, LLVMValueRef value, int64_t stride, unsigned zeros,
+                                   unsigned extend)
+{
+    struct vec_shape s = {VEC_ROWS, (uint8_t)(zeros > VEC_MANY ? VEC_MANY : zeros), VEC_EXTENDS, stride, 0,
+                          0};
+    if (stride)
+        s.extend = (uint8_t)(extend | shape_whole(v, shape_width(value), s));
+    else if (v->rows == 1) /* one row is the warp */
+        s.kind = VEC_UNIFORM;
+    return s;
 }
 
 static struct vec_shape shape_as_is(const struct vec *v, LLVMValueRef value)
@@ -67,7 +104,7 @@ static struct vec_shape shape_from(struct vec_shape rows, unsigned source, int64
 {
     if (!source || rows.kind == VEC_LANES)
         return rows;
-    if (!rows.stride || !scale || scale > 1 << 24 || scale < -(1 << 24))
+    if (!rows.stride || !scale || scale > MOST_STRIDE || scale < -MOST_STRIDE)
         return shape_lanes;
     rows.zeros = 0;
     rows.source = source;
@@ -81,7 +118,8 @@ static int shape_is_flat(struct vec_shape s)
 }
 
 /* What two ways give where they meet, lanes together. */
-static struct vec_shape shape_meet(const struct vec *v, struct vec_shape a, struct vec_shape b)
+static struct vec_shape shape_meet(const struct vec *v, LLVMValueRef value, struct vec_shape a,
+                                   struct vec_shape b)
 {
     if (a.kind == VEC_UNKNOWN)
         return b;
@@ -92,7 +130,7 @@ static struct vec_shape shape_meet(const struct vec *v, struct vec_shape a, stru
     unsigned zeros = a.zeros < b.zeros ? a.zeros : b.zeros;
     if (a.kind == VEC_UNIFORM && b.kind == VEC_UNIFORM)
         return shape_uniform(zeros);
-    return shape_rows(v, a.stride, zeros, a.extend & b.extend);
+    return shape_rows(v, value, a.stride, zeros, a.extend & b.extend);
 }
 
 /* Of an operation whose result in a lane depends on the operands in that lane alone. */
@@ -105,7 +143,7 @@ static struct vec_shape shape_pure(const struct vec *v, LLVMValueRef inst)
         if (!shape_is_flat(o))
             return shape_lanes;
         if (o.kind == VEC_ROWS)
-            s = shape_rows(v, 0, 0, 0);
+            s = shape_rows(v, inst, 0, 0, 0);
     }
     return s;
 }
@@ -119,129 +157,141 @@ static int shape_constant(LLVMValueRef value, int64_t *n)
     return 1;
 }
 
-static unsigned shape_flags(LLVMValueRef inst)
+/* The flags of an operation speak of the lanes that are here: in these its result is that of true numbers. So
+ * it rises evenly in them if its operands, as true numbers, do. */
+static unsigned shape_kept(LLVMValueRef inst, struct vec_shape a, struct vec_shape b)
 {
-    return (LLVMGetNSW(inst) ? VEC_SIGNED : 0u) | (LLVMGetNUW(inst) ? VEC_UNSIGNED : 0u);
+    unsigned flags = (LLVMGetNSW(inst) ? VEC_SIGNED : 0u) | (LLVMGetNUW(inst) ? VEC_UNSIGNED : 0u);
+    if (LLVMGetInstructionOpcode(inst) == LLVMOr) /* disjoint: nothing is carried */
+        flags = VEC_SIGNED | VEC_UNSIGNED;
+    return flags & a.extend & b.extend;
 }
 
-/* What an operation promises of lanes that are here says something of the row's first one, which need not be
- * here, only where that one is the smallest of numbers that do not wrap round. */
-static unsigned shape_kept(unsigned flags, struct vec_shape a, int64_t stride)
-{
-    int smallest = a.kind != VEC_ROWS || !a.stride || (a.extend & VEC_UNSIGNED && a.stride > 0);
-    return smallest && stride > 0 ? flags : flags & ~VEC_UNSIGNED;
-}
-
-static struct vec_shape shape_sum(const struct vec *v, LLVMValueRef inst, int sign, unsigned flags)
+static struct vec_shape shape_sum(const struct vec *v, LLVMValueRef inst, int sign)
 {
     struct vec_shape a = shape_row_operand(v, inst, 0), b = shape_row_operand(v, inst, 1);
     unsigned zeros = a.zeros < b.zeros ? a.zeros : b.zeros;
     if (a.kind == VEC_UNIFORM && b.kind == VEC_UNIFORM)
         return shape_uniform(zeros);
-    if (a.kind == VEC_LANES || b.kind == VEC_LANES || (a.source && b.source && a.source != b.source))
-        return shape_lanes;
     int64_t stride = a.stride + sign * b.stride;
-    flags = sign < 0 ? flags & ~(unsigned)VEC_UNSIGNED : shape_kept(shape_kept(flags, a, stride), b, stride);
-    return shape_from(shape_rows(v, stride, zeros, flags), a.source | b.source, a.scale + sign * b.scale);
+    if (a.kind == VEC_LANES || b.kind == VEC_LANES || (a.source && b.source && a.source != b.source) ||
+        stride > MOST_SUM || stride < -MOST_SUM)
+        return shape_lanes;
+    return shape_from(shape_rows(v, inst, stride, zeros, shape_kept(inst, a, b)), a.source | b.source,
+                      a.scale + sign * b.scale);
+}
+
+/* Low bits of a product, and of a number shifted left by a constant. */
+static unsigned shape_zeros(unsigned a, unsigned b)
+{
+    return a + b > VEC_MANY ? VEC_MANY : a + b;
+}
+
+/* Rows times a constant. A factor with its highest bit set is negative as a stride, and not as the factor
+ * that the flag nuw speaks of. */
+static struct vec_shape shape_times(const struct vec *v, LLVMValueRef inst, struct vec_shape a, int64_t n)
+{
+    unsigned kept = shape_kept(inst, a, shape_uniform(0)) & (n < 0 ? VEC_SIGNED : VEC_EXTENDS);
+    if (n > MOST_STRIDE || n < -MOST_STRIDE || a.stride > MOST_STRIDE || a.stride < -MOST_STRIDE)
+        return shape_lanes;
+    unsigned zeros = shape_zeros(a.zeros, n ? (unsigned)__builtin_ctzll((uint64_t)n) : VEC_MANY);
+    return shape_from(shape_rows(v, inst, a.stride * n, zeros, kept), a.source, a.scale * n);
 }
 
 static struct vec_shape shape_product(const struct vec *v, LLVMValueRef inst, int shift)
 {
     struct vec_shape a = shape_row_operand(v, inst, 0), b = shape_operand(v, inst, 1);
     int64_t n;
-    if (a.kind == VEC_UNIFORM && b.kind == VEC_UNIFORM) {
-        unsigned zeros = a.zeros;
-        if (!shift)
-            zeros += b.zeros;
-        else if (shape_constant(LLVMGetOperand(inst, 1), &n) && n >= 0 && n < VEC_MANY)
-            zeros += (unsigned)n;
-        return shape_uniform(zeros > VEC_MANY ? VEC_MANY : zeros);
-    }
+    int known = shape_constant(LLVMGetOperand(inst, 1), &n) && (!shift || (n >= 0 && n < VEC_MANY));
+    if (a.kind == VEC_UNIFORM && b.kind == VEC_UNIFORM)
+        return shape_uniform(shape_zeros(a.zeros, !shift ? b.zeros : known ? (unsigned)n : 0));
     if (shape_is_flat(a) && shape_is_flat(b))
         return shape_pure(v, inst);
-    if (!shape_constant(LLVMGetOperand(inst, 1), &n) || a.kind != VEC_ROWS || a.stride > 1 << 24 ||
-        a.stride < -(1 << 24))
+    if (!known || a.kind != VEC_ROWS || (shift && n > 24))
         return shape_lanes;
-    if (shift) {
-        if (n < 0 || n > 24)
-            return shape_lanes;
-        n = (int64_t)1 << n;
-    }
-    if (n > 1 << 24 || n < -(1 << 24))
-        return shape_lanes;
-    unsigned zeros = a.zeros + (n ? (unsigned)__builtin_ctzll((uint64_t)n) : VEC_MANY);
-    return shape_from(shape_rows(v, a.stride * n, zeros > VEC_MANY ? VEC_MANY : zeros,
-                                 shape_kept(shape_flags(inst), a, a.stride * n)),
-                      a.source, a.scale * n);
+    return shape_times(v, inst, a, shift ? (int64_t)1 << n : n);
 }
 
-/* And, or, xor with a constant, where it leaves the bits alone in which lanes differ. */
+/* And, or, xor with a constant that takes all or none of the bits in which lanes differ: what it does to the
+ * first one's other bits it does to all lanes'. */
 static struct vec_shape shape_logic(const struct vec *v, LLVMValueRef inst, LLVMOpcode op)
 {
     struct vec_shape a = shape_operand(v, inst, 0), b = shape_operand(v, inst, 1);
     int64_t n;
     if (op == LLVMOr && LLVMGetIsDisjoint(inst))
-        return shape_sum(v, inst, 1, VEC_SIGNED | VEC_UNSIGNED);
+        return shape_sum(v, inst, 1);
     if (a.kind == VEC_UNIFORM && b.kind == VEC_UNIFORM) {
         unsigned low = a.zeros < b.zeros ? a.zeros : b.zeros, high = a.zeros > b.zeros ? a.zeros : b.zeros;
         return shape_uniform(op == LLVMAnd ? high : low);
     }
-    unsigned span = shape_span(v, a.stride);
-    if (a.kind != VEC_ROWS || !a.stride || a.zeros < span || span > 32 ||
-        !shape_constant(LLVMGetOperand(inst, 1), &n))
+    unsigned span = shape_low(v, shape_width(inst), a);
+    if (!span || !shape_constant(LLVMGetOperand(inst, 1), &n))
         return shape_pure(v, inst);
     uint64_t low = ((uint64_t)1 << span) - 1, bits = (uint64_t)n & low;
     unsigned zeros = n ? (unsigned)__builtin_ctzll((uint64_t)n) : VEC_MANY;
     if (op == LLVMAnd)
-        return bits == low ? shape_rows(v, a.stride, a.zeros, 0)
+        return bits == low ? shape_rows(v, inst, a.stride, a.zeros, 0)
                : bits      ? shape_lanes
-                           : shape_rows(v, 0, zeros > a.zeros ? zeros : a.zeros, 0);
-    return bits ? shape_lanes : shape_rows(v, a.stride, zeros < a.zeros ? zeros : a.zeros, 0);
+                           : shape_rows(v, inst, 0, zeros > a.zeros ? zeros : a.zeros, 0);
+    return bits ? shape_lanes : shape_rows(v, inst, a.stride, zeros < a.zeros ? zeros : a.zeros, 0);
 }
 
-/* Of rows and a number that no row crosses: all lanes of a row say the same as its first one. */
+/* With a constant that lies on the border of two blocks of 2^span numbers: each row is within such a block,
+ * so all its lanes say the same as its first one. */
 static struct vec_shape shape_compare(const struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape a = shape_operand(v, inst, 0);
     LLVMIntPredicate p = LLVMGetICmpPredicate(inst);
-    unsigned span = shape_span(v, a.stride);
+    unsigned span = shape_low(v, shape_width(LLVMGetOperand(inst, 0)), a);
     int64_t n;
-    if (a.kind != VEC_ROWS || !a.stride || a.zeros < span || span > 32 ||
-        !shape_constant(LLVMGetOperand(inst, 1), &n))
+    if (!span || !shape_constant(LLVMGetOperand(inst, 1), &n))
         return shape_pure(v, inst);
     int64_t low = ((int64_t)1 << span) - 1;
     int below = p == LLVMIntULT || p == LLVMIntSLT || p == LLVMIntUGE || p == LLVMIntSGE;
     int above = p == LLVMIntULE || p == LLVMIntSLE || p == LLVMIntUGT || p == LLVMIntSGT;
-    return (below && !(n & low)) || (above && (n & low) == low) ? shape_rows(v, 0, 0, 0) : shape_lanes;
+    return (below && !(n & low)) || (above && (n & low) == low) ? shape_rows(v, inst, 0, 0, 0) : shape_lanes;
 }
 
+/* By a constant: lanes lose the bits in which they differ, or the stride is a multiple of what is cut off.
+ * What comes in from above is the first one's sign, or zero, in all of them. */
 static struct vec_shape shape_right(const struct vec *v, LLVMValueRef inst)
 {
     struct vec_shape a = shape_operand(v, inst, 0);
     int64_t n;
-    unsigned span = shape_span(v, a.stride);
-    if (a.kind == VEC_UNIFORM && shape_constant(LLVMGetOperand(inst, 1), &n) && n >= 0)
-        return shape_uniform(a.zeros == VEC_MANY ? VEC_MANY : a.zeros > n ? a.zeros - (unsigned)n : 0);
-    if (a.kind != VEC_ROWS || !a.stride || a.zeros < span || span > 32 ||
-        !shape_constant(LLVMGetOperand(inst, 1), &n) || n < 0)
+    unsigned width = shape_width(inst), span = shape_low(v, width, a), zero = width && a.zeros >= width;
+    int known = shape_constant(LLVMGetOperand(inst, 1), &n) && n >= 0 && n < VEC_MANY;
+    unsigned zeros = zero ? a.zeros : known && a.zeros > n ? a.zeros - (unsigned)n : 0;
+    if (a.kind == VEC_UNIFORM && known)
+        return shape_uniform(zeros);
+    if (!span || !known)
         return shape_pure(v, inst);
     if (n >= span)
-        return shape_rows(v, 0, a.zeros > n ? a.zeros - (unsigned)n : 0, 0);
-    if (a.stride & (((int64_t)1 << n) - 1))
-        return shape_lanes;
-    return shape_rows(v, a.stride >> n, a.zeros - (unsigned)n, 0);
+        return shape_rows(v, inst, 0, zeros, 0);
+    return a.stride & (((int64_t)1 << n) - 1) ? shape_lanes : shape_rows(v, inst, a.stride >> n, zeros, 0);
 }
 
+/* What is not negative in any lane that is here is the same made wider with its sign. Of rows of which
+ * nothing is known, those are less likely to wrap round: in lanes that are not here, around 0. */
 unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst)
 {
-    if (LLVMGetInstructionOpcode(inst) == LLVMSExt)
-        return VEC_SIGNED;
-    /* What is not negative in any lane that may be here is the same extended as a signed number; and the
-     * lanes that are not here, of which it is not known, are less likely to wrap round: around 0 they do not.
-     */
-    int only_unsigned = shape_operand(v, inst, 0).extend == VEC_UNSIGNED;
-    int as_signed = !only_unsigned && LLVMGetNNeg(inst);
-    return as_signed ? VEC_SIGNED : VEC_UNSIGNED;
+    static const unsigned order[] = {VEC_UNSIGNED_ALL, VEC_SIGNED_ALL, VEC_SIGNED, VEC_UNSIGNED};
+    int sign = LLVMGetInstructionOpcode(inst) == LLVMSExt;
+    unsigned may = sign                ? VEC_SIGNED | VEC_SIGNED_ALL
+                   : LLVMGetNNeg(inst) ? VEC_EXTENDS
+                                       : VEC_UNSIGNED | VEC_UNSIGNED_ALL;
+    unsigned known = shape_operand(v, inst, 0).extend & may;
+    for (unsigned i = 0; i < sizeof order / sizeof *order; i++)
+        if (known & order[i])
+            return order[i];
+    return may & VEC_SIGNED ? VEC_SIGNED : VEC_UNSIGNED;
+}
+
+/* The wider row has the narrow one's numbers, which are small for it; those of zext are not negative where
+ * they are here. */
+static unsigned shape_extends_wider(LLVMValueRef inst, unsigned how)
+{
+    unsigned here = VEC_SIGNED | (LLVMGetInstructionOpcode(inst) == LLVMZExt ? VEC_UNSIGNED : 0u);
+    return how == VEC_UNSIGNED_ALL ? VEC_EXTENDS : how == VEC_SIGNED_ALL ? here | VEC_SIGNED_ALL : here;
 }
 
 static struct vec_shape shape_wider(const struct vec *v, LLVMValueRef inst)
@@ -249,13 +299,12 @@ static struct vec_shape shape_wider(const struct vec *v, LLVMValueRef inst)
     struct vec_shape a = shape_operand(v, inst, 0);
     if (a.kind != VEC_ROWS || !a.stride)
         return a.kind == VEC_UNIFORM ? shape_uniform(a.zeros) : a.kind == VEC_LANES ? a : shape_pure(v, inst);
-    unsigned how = vec_extends_as(v, inst);
-    struct vec_shape s =
-        shape_rows(v, a.stride, a.zeros, VEC_SIGNED | (how == VEC_UNSIGNED ? VEC_UNSIGNED : 0));
+    unsigned how = vec_extends_as(v, inst), narrow = shape_width(LLVMGetOperand(inst, 0)),
+             zeros = how & (VEC_SIGNED_ALL | VEC_UNSIGNED_ALL) || a.zeros < narrow ? a.zeros : narrow;
+    struct vec_shape s = shape_rows(v, inst, a.stride, zeros, shape_extends_wider(inst, how));
     if (a.extend & how)
         return s;
-    if (LLVMGetIntTypeWidth(LLVMTypeOf(inst)) != 64 ||
-        LLVMGetIntTypeWidth(LLVMTypeOf(LLVMGetOperand(inst, 0))) != 32)
+    if (shape_width(inst) != 64 || narrow != 32)
         return shape_lanes;
     return shape_from(s, (unsigned)(vec_find(v, inst) - v->value) + 1, 1);
 }
@@ -279,14 +328,14 @@ static struct vec_shape shape_address(const struct vec *v, LLVMValueRef gep)
         if (at.kind == VEC_UNIFORM)
             continue;
         int64_t size = (int64_t)LLVMABISizeOfType(v->layout, type);
-        if (at.kind == VEC_LANES || s.kind == VEC_LANES || size > 1 << 24 || at.stride > 1 << 24 ||
-            at.stride < -(1 << 24))
+        if (at.kind == VEC_LANES || s.kind == VEC_LANES || size > MOST_STRIDE || at.stride > MOST_STRIDE ||
+            at.stride < -MOST_STRIDE)
             return shape_lanes;
         unsigned width = LLVMGetIntTypeWidth(LLVMTypeOf(LLVMGetOperand(gep, (unsigned)i)));
-        if ((at.stride && width < 64 && !(at.extend & VEC_SIGNED)) ||
+        if ((at.stride && width < 64 && !(at.extend & VEC_SIGNED_ALL)) || /* made wider with its sign */
             (at.source && s.source && at.source != s.source))
             return shape_lanes;
-        s = shape_from(shape_rows(v, (s.kind == VEC_ROWS ? s.stride : 0) + at.stride * size, 0, 0),
+        s = shape_from(shape_rows(v, gep, (s.kind == VEC_ROWS ? s.stride : 0) + at.stride * size, 0, 0),
                        s.source | at.source, s.scale + at.scale * size);
     }
     return s;
@@ -303,19 +352,19 @@ static struct vec_shape shape_collective(const struct vec *v, LLVMValueRef call,
     return shape_uniform(0);
 }
 
-static struct vec_shape shape_register(const struct vec *v, int reg)
+static struct vec_shape shape_register(const struct vec *v, LLVMValueRef call, int reg)
 {
     unsigned zeros = v->any ? 0 : vec_bits(v->group) - 1;
     if (v->any && reg <= VEC_TID_Z)
         return shape_lanes;
     switch (reg) {
     case VEC_TID_X:
-        return shape_rows(v, 1, zeros, 0);
+        return shape_rows(v, call, 1, zeros, 0);
     case VEC_LANE_ID:
-        return shape_rows(v, 1, v->rows == 1 ? VEC_MANY : zeros, 0);
+        return shape_rows(v, call, 1, v->rows == 1 ? VEC_MANY : zeros, 0);
     case VEC_TID_Y:
     case VEC_TID_Z:
-        return shape_rows(v, 0, 0, 0);
+        return shape_rows(v, call, 0, 0, 0);
     case VEC_NTID_X:
         return shape_uniform(zeros);
     case VEC_WARP_ID:
@@ -330,7 +379,7 @@ static struct vec_shape shape_call(const struct vec *v, LLVMValueRef call)
     const char *name = vec_callee(call);
     int reg = vec_register(name);
     if (reg >= 0)
-        return shape_register(v, reg);
+        return shape_register(v, call, reg);
     if (vec_is_lockstep_call(name))
         return shape_collective(v, call, name);
     if (!strcmp(name, "mt_cpu_barrier") || mt_starts(name, "llvm.threadlocal.address"))
@@ -345,7 +394,7 @@ static struct vec_shape shape_load(const struct vec *v, LLVMValueRef load)
     struct vec_shape at = shape_operand(v, load, 0);
     if (at.kind == VEC_UNIFORM)
         return shape_uniform(0);
-    return at.kind == VEC_ROWS && !at.stride ? shape_rows(v, 0, 0, 0) : shape_lanes;
+    return at.kind == VEC_ROWS && !at.stride ? shape_rows(v, load, 0, 0, 0) : shape_lanes;
 }
 
 static struct vec_shape shape_phi(const struct vec *v, LLVMValueRef phi, int block)
@@ -354,7 +403,7 @@ static struct vec_shape shape_phi(const struct vec *v, LLVMValueRef phi, int blo
     if (v->block[block].joins)
         return shape_lanes;
     for (unsigned i = 0; i < LLVMCountIncoming(phi); i++)
-        s = shape_meet(v, s, vec_shape_of(v, LLVMGetIncomingValue(phi, i)));
+        s = shape_meet(v, phi, s, vec_shape_of(v, LLVMGetIncomingValue(phi, i)));
     return s;
 }
 
@@ -362,7 +411,16 @@ static struct vec_shape shape_select(const struct vec *v, LLVMValueRef select)
 {
     struct vec_shape c = shape_operand(v, select, 0), a = shape_operand(v, select, 1),
                      b = shape_operand(v, select, 2);
-    return c.kind == VEC_UNIFORM ? shape_meet(v, a, b) : shape_pure(v, select);
+    return c.kind == VEC_UNIFORM ? shape_meet(v, select, a, b) : shape_pure(v, select);
+}
+
+int vec_lanes_differ(const struct vec *v, LLVMValueRef value)
+{
+    struct vec_shape s = vec_shape_of(v, value);
+    unsigned width = shape_width(value);
+    uint64_t step = (uint64_t)(s.stride < 0 ? -s.stride : s.stride);
+    return v->rows == 1 && s.kind == VEC_ROWS && step && step <= MOST_STRIDE && width &&
+           vec_bits(step * (v->group - 1)) <= width;
 }
 
 int64_t vec_alloca_step(const struct vec *v, LLVMValueRef alloca)
@@ -374,7 +432,7 @@ int64_t vec_alloca_step(const struct vec *v, LLVMValueRef alloca)
 
 static struct vec_shape shape_alloca(const struct vec *v, LLVMValueRef alloca)
 {
-    return shape_rows(v, vec_alloca_step(v, alloca), 0, 0);
+    return shape_rows(v, alloca, vec_alloca_step(v, alloca), 0, 0);
 }
 
 static struct vec_shape shape_compute(const struct vec *v, LLVMValueRef inst, int block)
@@ -389,9 +447,9 @@ static struct vec_shape shape_compute(const struct vec *v, LLVMValueRef inst, in
     case LLVMSelect:
         return shape_select(v, inst);
     case LLVMAdd:
-        return shape_sum(v, inst, 1, shape_flags(inst));
+        return shape_sum(v, inst, 1);
     case LLVMSub:
-        return shape_sum(v, inst, -1, shape_flags(inst));
+        return shape_sum(v, inst, -1);
     case LLVMMul:
         return shape_product(v, inst, 0);
     case LLVMShl:
@@ -408,11 +466,11 @@ static struct vec_shape shape_compute(const struct vec *v, LLVMValueRef inst, in
     case LLVMSExt:
     case LLVMZExt:
         return shape_wider(v, inst);
-    case LLVMTrunc: {
+    case LLVMTrunc:
+    case LLVMFreeze: { /* what broke its flags is a number now, and may be any */
         struct vec_shape a = shape_operand(v, inst, 0);
-        return a.kind == VEC_ROWS && a.stride ? shape_rows(v, a.stride, a.zeros, 0) : a;
+        return a.kind == VEC_ROWS && a.stride ? shape_rows(v, inst, a.stride, a.zeros, 0) : a;
     }
-    case LLVMFreeze:
     case LLVMAddrSpaceCast:
     case LLVMPtrToInt:
     case LLVMIntToPtr: {
@@ -463,13 +521,13 @@ static int shape_fixpoint(struct vec *v)
             if (x->block < 0)
                 continue;
             struct vec_shape s = shape_compute(v, x->from, x->block);
+            if (rounds > 20 && s.kind == VEC_UNIFORM)
+                s.zeros = 0;
             if (x->shape.kind == VEC_LANES || shape_same(s, x->shape))
                 continue;
             /* Phis of rows that rise by different strides go up and down otherwise. */
             if (rounds > 20 && x->shape.kind == VEC_ROWS)
                 s = shape_lanes;
-            if (rounds > 20 && s.kind == VEC_UNIFORM)
-                s.zeros = 0;
             x->shape = s;
             changed = 1;
         }

@@ -42,9 +42,8 @@ int vec_values(struct vec *v)
         return -1;
     for (unsigned i = 0; i < LLVMCountParams(v->from); i++) {
         value_add(v, LLVMGetParam(v->from, i), -1);
-        v->value[i].shape =
-            v->called ? (struct vec_shape){.kind = VEC_LANES}
-                      : (struct vec_shape){.kind = VEC_UNIFORM, .extend = VEC_SIGNED | VEC_UNSIGNED};
+        v->value[i].shape = v->called ? (struct vec_shape){.kind = VEC_LANES}
+                                      : (struct vec_shape){.kind = VEC_UNIFORM, .extend = VEC_EXTENDS};
     }
     for (unsigned b = 0; b < v->nblocks; b++)
         for (LLVMValueRef i = LLVMGetFirstInstruction(v->block[b].from); i; i = LLVMGetNextInstruction(i))
@@ -344,9 +343,9 @@ static LLVMValueRef value_members(struct vec *v, const struct vec_rep *r, LLVMTy
     return all;
 }
 
-static LLVMOpcode value_extension(struct vec *v, LLVMValueRef inst)
+LLVMOpcode vec_extension(struct vec *v, LLVMValueRef inst)
 {
-    return vec_extends_as(v, inst) == VEC_SIGNED ? LLVMSExt : LLVMZExt;
+    return vec_extends_as(v, inst) & (VEC_SIGNED | VEC_SIGNED_ALL) ? LLVMSExt : LLVMZExt;
 }
 
 LLVMValueRef vec_is_row(struct vec *v, const struct vec_rep *r)
@@ -357,8 +356,8 @@ LLVMValueRef vec_is_row(struct vec *v, const struct vec_rep *r)
     LLVMValueRef all = NULL, step = LLVMConstInt(type, (uint64_t)(wide.stride * (int64_t)(v->group - 1)), 1);
     for (unsigned p = 0; p < v->rows; p++) {
         LLVMValueRef last = LLVMBuildAdd(v->b, wide.part[p], step, "");
-        LLVMValueRef again = LLVMBuildCast(v->b, value_extension(v, x->from),
-                                           LLVMBuildTrunc(v->b, last, narrow, ""), type, "");
+        LLVMValueRef again =
+            LLVMBuildCast(v->b, vec_extension(v, x->from), LLVMBuildTrunc(v->b, last, narrow, ""), type, "");
         LLVMValueRef same = LLVMBuildICmp(v->b, LLVMIntEQ, last, again, "");
         all = all ? LLVMBuildAnd(v->b, all, same, "") : same;
     }
@@ -377,7 +376,7 @@ static LLVMValueRef value_rises(struct vec *v, const struct vec_rep *r)
         narrow.part[p] = LLVMBuildTrunc(v->b, wide.part[p], type, "");
     }
     LLVMValueRef all =
-        LLVMBuildCast(v->b, value_extension(v, x->from), vec_rep_lanes(v, &narrow, type), lanes, "");
+        LLVMBuildCast(v->b, vec_extension(v, x->from), vec_rep_lanes(v, &narrow, type), lanes, "");
     all = LLVMBuildSub(v->b, all, vec_rep_lanes(v, &first, v->l->i64), "");
     all =
         LLVMBuildMul(v->b, all, vec_splat(v, LLVMConstInt(v->l->i64, (uint64_t)r->scale, 1), VEC_WIDTH), "");

@@ -21,11 +21,13 @@ void mt_vector_kernels(struct mt_lowering *l);
 #define VEC_MANY 64 /* low zero bits of 0 */
 
 enum vec_kind { VEC_UNKNOWN, VEC_UNIFORM, VEC_ROWS, VEC_LANES };
-enum { VEC_SIGNED = 1, VEC_UNSIGNED = 2 };
+/* A row made wider (signed: sext, unsigned: zext) is a row of the same stride, as its numbers do not wrap
+ * round: in the lanes that are here where it is computed; …_ALL: in all of the row, here or not. */
+enum { VEC_SIGNED = 1, VEC_UNSIGNED = 2, VEC_SIGNED_ALL = 4, VEC_UNSIGNED_ALL = 8, VEC_EXTENDS = 15 };
 struct vec_shape {
     uint8_t kind;
     uint8_t zeros;  /* low bits that are zero: of the value, of the rows' first ones */
-    uint8_t extend; /* rows: made wider as this, it is still a row of that stride */
+    uint8_t extend; /* which of the above hold */
     int64_t stride; /* rows: bytes for pointers */
     /* Rows if this value's number (value[source - 1], made wider) does not wrap round within a row, of which
      * the value has `scale` in it; 0: they are. Who does not ask (vec_get_row) gets lanes. */
@@ -202,8 +204,10 @@ void vec_blocks_free(struct vec *v);
 /* shape.c */
 int vec_shapes(struct vec *v); /* 0, or -1 with v->why */
 struct vec_shape vec_shape_of(const struct vec *v, LLVMValueRef value);
-/* VEC_SIGNED or VEC_UNSIGNED: how the row of a sext or zext is made wider. */
+/* One of VEC_SIGNED … VEC_UNSIGNED_ALL: how the row of a sext or zext is made wider. */
 unsigned vec_extends_as(const struct vec *v, LLVMValueRef inst);
+/* Has each lane of a warp another number? */
+int vec_lanes_differ(const struct vec *v, LLVMValueRef value);
 /* From a lane's local variable to the next lane's. */
 int64_t vec_alloca_step(const struct vec *v, LLVMValueRef alloca);
 int vec_is_lockstep_call(const char *callee); /* a warp collective */
@@ -223,6 +227,8 @@ struct vec_rep vec_get(struct vec *v, LLVMValueRef value);
 /* … as a row, also where that is only known when it runs: then vec_is_row says it, an i1. */
 struct vec_rep vec_get_row(struct vec *v, LLVMValueRef value);
 LLVMValueRef vec_is_row(struct vec *v, const struct vec_rep *r);
+LLVMOpcode vec_extension(struct vec *v,
+                         LLVMValueRef inst); /* of a row: sext or zext, as vec_extends_as says */
 LLVMValueRef vec_uniform(struct vec *v, LLVMValueRef value);
 LLVMValueRef vec_lanes(struct vec *v, LLVMValueRef value);
 LLVMValueRef vec_rep_lanes(struct vec *v, const struct vec_rep *r, LLVMTypeRef type);
@@ -257,6 +263,7 @@ void vec_emit(struct vec *v);
 /* plain.c: arithmetic. memory.c, lane.c, warp.c */
 void vec_emit_plain(struct vec *v, LLVMValueRef inst);
 void vec_emit_rows(struct vec *v, LLVMValueRef inst);
+int vec_takes_rows(const struct vec *v, LLVMValueRef inst);
 void vec_emit_copy(struct vec *v, LLVMValueRef inst);
 int vec_is_plain_call(LLVMValueRef call);           /* of an intrinsic of which there is one for vectors */
 int vec_plain_ok(struct vec *v, LLVMValueRef inst); /* 0: v->why */

@@ -167,6 +167,33 @@ def life(world):
         ran(command, MEMTRACE_ENABLE="0", MEMTRACE_DIR=world.work)
 
 
+@case("narrow", whole=True)
+def narrow(world):
+    """Numbers that wrap round within a warp (narrow.cu) are what they are on the host: by both compilers, as vectors and by fibers."""
+    source, traces = os.path.join(HERE, "narrow.cu"), world.folder("traces")
+    level = [["-O2"], ["-O0"], ["-O3", "--mt-cpu=x86-64-v4"]]
+    programs = {}
+    for words in level if world.long else level[:1]:
+        program = world.path("narrow")
+        have, lack = build(source, program, *words)
+        holds(f"{words}: {have} kernels as vectors, not {lack}", have >= 50 and not lack)
+        programs[" ".join(words)], programs[" ".join(words) + ", fibers"] = [program], [program + ".threads"]
+    nvcc, by_nvcc = harness.nvcc_of(), world.path("narrow.nvcc")
+    if nvcc:
+        call([nvcc, "-std=c++17", "-w", "-arch=sm_80", "-O2", source, "-o", by_nvcc])
+        programs["nvcc"] = [tool("memtrace"), "run", "-q", "-o", world.folder("run"), by_nvcc]
+    for name, command in programs.items():
+        if "v4" in name and not v4():
+            continue
+        same(name, ran(command, MEMTRACE_DIR=traces).stdout, "narrow: 0 of 106 wrong\n")
+
+
+def v4():
+    """Does this processor run code for x86-64-v4?"""
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        return {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= set(re.search(r"^flags\s*:(.*)", f.read(), re.M)[1].split())
+
+
 @case("kept")
 def kept(world):
     """Functions that say that they keep all registers do: each takes back what it has put on the stack, and no more, and leaves vectors whole.
