@@ -4,7 +4,9 @@
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/Analysis/ValueTracking.h"
+#include "llvm/CodeGen/TargetInstrInfo.h"
 #include "llvm/CodeGen/TargetPassConfig.h"
+#include "llvm/CodeGen/TargetSubtargetInfo.h"
 #include "llvm/BinaryFormat/Dwarf.h"
 #include "llvm/IR/DIBuilder.h"
 #include "llvm/IR/InstIterator.h"
@@ -32,10 +34,33 @@ namespace
 // the time for kernels that are unrolled to thousands. The machine scheduler orders them again.
 constexpr size_t longBlock = 2000;
 
+// Its result in a register of the processor's own (flags) is used, and the node cannot be made a second time
+// where that register is needed in between: it takes another such register (adc), or writes memory.
+bool isTied(const SDNode &N, const TargetInstrInfo &TII)
+{
+    if (!N.isMachineOpcode() || !N.getNumOperands())
+        return false;
+    const MCInstrDesc &D = TII.get(N.getMachineOpcode());
+    if (N.getOperand(N.getNumOperands() - 1).getValueType() != MVT::Glue && !D.mayStore())
+        return false;
+    for (unsigned i = D.getNumDefs(); i < N.getNumValues(); i++)
+        if (N.getValueType(i) != MVT::Glue && N.getValueType(i) != MVT::Other && N.hasAnyUseOfValue(i))
+            return true;
+    return false;
+}
+
+// The simplest order copies such a register, and LLVM 19 dies of the copy.
+bool isSimple(const SelectionDAG &DAG)
+{
+    const TargetInstrInfo &TII = *DAG.getSubtarget().getInstrInfo();
+    return none_of(DAG.allnodes(), [&](const SDNode &N) { return isTied(N, TII); });
+}
+
 ScheduleDAGSDNodes *createScheduler(SelectionDAGISel *IS, CodeGenOptLevel level)
 {
-    return IS->CurDAG->allnodes_size() > longBlock ? createFastDAGScheduler(IS, level)
-                                                   : createSourceListDAGScheduler(IS, level);
+    SelectionDAG &DAG = *IS->CurDAG;
+    return DAG.allnodes_size() > longBlock && isSimple(DAG) ? createFastDAGScheduler(IS, level)
+                                                            : createSourceListDAGScheduler(IS, level);
 }
 
 RegisterScheduler scheduler("memtrace", "LLVM's own, but for long blocks", createScheduler);

@@ -132,7 +132,8 @@ static void split_child(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMachineRef
     _exit(!object || split_write(file, LLVMGetBufferStart(object), LLVMGetBufferSize(object)));
 }
 
-static LLVMMemoryBufferRef split_collect(struct part *part)
+/* *number: the signal that it ended by. */
+static LLVMMemoryBufferRef split_collect(struct part *part, int *number)
 {
     LLVMMemoryBufferRef object = NULL;
     struct stat st;
@@ -146,6 +147,8 @@ static LLVMMemoryBufferRef split_collect(struct part *part)
             munmap(at, (size_t)st.st_size);
         }
     }
+    if (got == part->pid && WIFSIGNALED(status))
+        *number = WTERMSIG(status);
     return object;
 }
 
@@ -166,6 +169,7 @@ unsigned mt_unit_compile_parts(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMac
 {
     struct part parts[MT_PARTS_MAX];
     unsigned started = 1, have = 0;
+    int number = 0;
     n = n > MT_PARTS_MAX ? MT_PARTS_MAX : n;
     if (n > 1)
         split_prepare(m);
@@ -180,7 +184,7 @@ unsigned mt_unit_compile_parts(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMac
     if ((objects[0] = mt_unit_compile(u, m, machine)))
         have = 1;
     for (unsigned p = 1; p < started; p++) {
-        LLVMMemoryBufferRef object = split_collect(&parts[p]);
+        LLVMMemoryBufferRef object = split_collect(&parts[p], &number);
         close(parts[p].file);
         if (object && have == p && started == n)
             objects[have++] = object;
@@ -188,7 +192,8 @@ unsigned mt_unit_compile_parts(struct mt_unit *u, LLVMModuleRef m, LLVMTargetMac
             LLVMDisposeMemoryBuffer(object);
     }
     if (started == n && have && have < n) {
-        mt_diag(u, NULL, MT_DIAG_ERROR, "a part of the CPU image could not be compiled: out of memory?");
+        mt_diag(u, NULL, MT_DIAG_ERROR, "a part of the CPU image could not be compiled: %s",
+                number && number != SIGKILL ? strsignal(number) : "out of memory?");
         while (have)
             LLVMDisposeMemoryBuffer(objects[--have]);
     }

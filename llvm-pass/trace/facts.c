@@ -165,7 +165,8 @@ int mt_pass_early(LLVMModuleRef module)
 {
     int device = mt_shim_is_nvptx(module), changed = 0;
     if (device)
-        changed = mt_keep_rounding(module) | mt_show_asm_effects(module) | facts_keep_malloc(module);
+        changed = mt_narrow_params(module) | mt_keep_rounding(module) | mt_show_asm_effects(module) |
+                  facts_keep_malloc(module);
     return ((device || mt_pass_options.host) && mt_keep_annotations(module)) || changed;
 }
 

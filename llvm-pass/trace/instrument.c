@@ -274,6 +274,18 @@ static void instrument_function(struct tracer *t, LLVMValueRef function)
     free(list);
 }
 
+void mt_move_function(LLVMValueRef new, LLVMValueRef old)
+{
+    mt_shim_copy_attributes(new, old);
+    LLVMSetLinkage(new, LLVMGetLinkage(old));
+    LLVMSetSubprogram(new, LLVMGetSubprogram(old));
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(old), next; b; b = next) {
+        next = LLVMGetNextBasicBlock(b);
+        LLVMRemoveBasicBlockFromParent(b);
+        LLVMAppendExistingBasicBlock(new, b);
+    }
+}
+
 LLVMValueRef mt_add_widened(struct mt_unit *u, LLVMValueRef old, const char *name)
 {
     unsigned n = LLVMCountParams(old);
@@ -285,14 +297,7 @@ LLVMValueRef mt_add_widened(struct mt_unit *u, LLVMValueRef old, const char *nam
     LLVMTypeRef wider = LLVMFunctionType(LLVMGetReturnType(type), params, n + 1, LLVMIsFunctionVarArg(type));
     free(params);
     LLVMValueRef new = LLVMAddFunction(u->module, name, wider);
-    mt_shim_copy_attributes(new, old);
-    LLVMSetLinkage(new, LLVMGetLinkage(old));
-    LLVMSetSubprogram(new, LLVMGetSubprogram(old));
-    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(old), next; b; b = next) {
-        next = LLVMGetNextBasicBlock(b);
-        LLVMRemoveBasicBlockFromParent(b);
-        LLVMAppendExistingBasicBlock(new, b);
-    }
+    mt_move_function(new, old);
     LLVMValueRef to = LLVMGetFirstParam(new);
     for (LLVMValueRef from = LLVMGetFirstParam(old); from; from = LLVMGetNextParam(from)) {
         size_t length;

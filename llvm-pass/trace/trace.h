@@ -102,6 +102,8 @@ void mt_refuse_unsynchronised(LLVMModuleRef module);
 
 /* instrument.c */
 void mt_unit_instrument(struct mt_unit *u);
+/* Attributes, linkage and body, but for the parameters: the old one is a declaration then. */
+void mt_move_function(LLVMValueRef new, LLVMValueRef old);
 /* A new function: the old one's type with one more pointer, its attributes, linkage and body; all users still
  * name the old one, which is a declaration now. NULL: no memory, nothing done. */
 LLVMValueRef mt_add_widened(struct mt_unit *u, LLVMValueRef old, const char *name);
@@ -110,6 +112,8 @@ void mt_forget_purity(LLVMModuleRef module);
 
 /* rounding.c, before optimisation. 1 when something changed. */
 int mt_keep_rounding(LLVMModuleRef module);
+/* narrow.c, before optimisation and before kernels are named by text. 1 when something changed. */
+int mt_narrow_params(LLVMModuleRef module);
 /* effects.c, before optimisation: LLVM learns what inline asm does to memory. 1 if anything changed. */
 int mt_show_asm_effects(LLVMModuleRef module);
 /* After it: what the back end would leave out has no record either. */

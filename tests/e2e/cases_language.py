@@ -45,6 +45,14 @@ def language(world):
             same(f"{flags}: accesses of {launch.kernel}", totals(launch), counts)
 
 
+@case("small_vectors")
+def small_vectors(world):
+    """Vectors of all small types by value: LLVM 19 reads two bytes, and bools, where they are not."""
+    for flags in (["-O0"], ["-O2"], ["-O2", "--mt-vectors=off"]):
+        result = world.run_ok(world.compile(os.path.join(world.src, "small_vectors.cu"), "-std=c++17", "-Wno-psabi", *flags))
+        same(f"{flags}: output", (result.out, result.err), ("right\n", ""))
+
+
 @case("kernel_heap", whole=True)
 def kernel_heap(world):
     """malloc in kernels ends where cudaLimitMallocHeapSize says, rounded up to 16 bytes a block; other launches free and use

@@ -2,12 +2,14 @@
 architecture and several, which must give the IR that the PTX beside them gives; and damaged ones."""
 import os
 import random
+import re
 import resource
+import signal
 import struct
 import tempfile
 
 import harness
-from harness import case, holds, nvcc_of, run
+from harness import case, holds, nvcc_of, run, same
 from harness import call as must
 
 KERNEL = """.version 8.0
@@ -225,6 +227,34 @@ def damage(tool, path, work):
             f.write(data)
         done = call(tool, "--emit-ir", broken, "-o", os.devnull)
         expect(f"damage {case} of {path}", done.returncode in (0, 1, 3), f"{done.returncode} {done.stderr[:300]}")
+
+
+DIES = "#include <signal.h>\nint LLVMTargetMachineEmitToMemoryBuffer(void) { raise(SIGSEGV); return 1; }\n"
+
+
+@case("signals")
+def signals(world):
+    """LLVM's code generator dies: mt-ptx says by which signal, at which kernel, and a way out; so does a program whose kernel it was."""
+    tool, library, ptx = harness.tool("mt-ptx"), world.path("dies.so"), world.path("good.ptx")
+    for path, text in (library + ".c", DIES), (ptx, KERNEL):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+    must(["cc", "-shared", "-fPIC", library + ".c", "-o", library])
+    said = "mt-ptx: SIGSEGV while LLVM compiled kernel good: {} in MEMTRACE_PTX_OPTIONS"
+    for words, way in ([], "--mt-vectors=off"), (["--mt-vectors=off"], "--mt-cpu=x86-64-v2"):
+        done = call(tool, "--kernel", "good", *words, ptx, "-o", world.path("image"), env={**os.environ, "LD_PRELOAD": library})
+        same(f"{words}: ended by", done.returncode, -signal.SIGSEGV)
+        holds(done.stderr, done.stderr.startswith(said.format(way)))
+    if nvcc_of():
+        script, program = world.path("tool"), world.path("program")
+        with open(script, "w", encoding="utf-8") as f:
+            f.write(f"#!/bin/sh\nexport LD_PRELOAD={library}\nexec {tool} \"$@\"\n")
+        os.chmod(script, 0o755)
+        with open(program + ".cu", "w", encoding="utf-8") as f:
+            f.write('extern "C" ' + SOURCE.replace("return 0", "int *p; cudaMalloc(&p, 128); good<<<1, 1>>>(p); return cudaGetLastError() == 0").replace("add", "good"))
+        must([nvcc_of(), "--cudart=shared", program + ".cu", "-o", program])
+        done = call(harness.tool("mt-run"), program, env=harness.clean(MEMTRACE_PTX_TOOL=script, MEMTRACE_CACHE="off", MEMTRACE_DIR=world.work))
+        holds(done.stderr, done.returncode == 0 and re.search("good has .*SIGSEGV while LLVM compiled the module: --mt-vectors=off in MEM", done.stderr))
 
 
 @case("tool")

@@ -151,6 +151,25 @@ def leaves(world):
             same(f"{level}, {way}", ran([path], MEMTRACE_DIR=world.folder("traces"), **variables).stdout, "leaves: 0 wrong, 9 in the list\n")
 
 
+@case("wide", whole=True)
+def wide(world):
+    """128-bit arithmetic and chains of carries beside the host's, by both compilers. LLVM 19 died of carries in long blocks (shim_backend.cpp)."""
+    source, program, folder = os.path.join(HERE, "wide.cu"), world.path("wide"), world.folder("traces")
+    each = ["-DEACH"] if world.long else []
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        cpus = ["x86-64-v3"] + ["x86-64-v4"] * ("avx512vl" in f.read())
+    right = f"wide: 0 wrong of {8100 + 5400 * world.long}, error 0\n"
+    for level in ("-O0", "-O1", "-O2", "-O3") if world.long else ("-O0", "-O2"):
+        for cpu in cpus[:1] if level == "-O0" else cpus:
+            build(source, program, level, f"--mt-cpu={cpu}", *each)
+            for path in program, program + ".threads":
+                same(f"{level}, {cpu}, {path}", ran([path], MEMTRACE_DIR=folder).stdout, right)
+    if harness.nvcc_of():
+        call([harness.nvcc_of(), "--cudart=shared", "-arch=sm_90", "-std=c++17", *each, source, "-o", program])
+        for how in *(f"--mt-cpu={cpu}" for cpu in cpus), "--mt-vectors=off":
+            same(f"nvcc, {how}", ran([tool("mt-run"), "-q", program], MEMTRACE_DIR=folder, MEMTRACE_PTX_OPTIONS=how).stdout, right)
+
+
 @case("life")
 def life(world):
     """Kernels that have a host reference of their own: those of bench/life.cu (bench/life.h), and bounded.cu. All have code for vectors, and

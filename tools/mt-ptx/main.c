@@ -228,6 +228,7 @@ int main(int argc, char **argv)
         return mt_ptxtool_cache(&r);
     }
     mt_cudabin_process_guard();
+    mt_ptxtool_say_signals(r.kernel);
     if (r.serve) {
         return mt_ptxtool_serve(&r);
     }

@@ -1,7 +1,11 @@
 /* What mt-ptx says holds names of its input: what a terminal could obey in them becomes visible. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
+#include "../../llvm-pass/base/options.h"
+#include "../../runtime/base/short.h"
 #include "mt-ptx.h"
 #include "reader/base/text.h"
 
@@ -42,5 +46,37 @@ void mt_ptxtool_say_visibly(void)
         setvbuf(f, NULL, _IOLBF, BUFSIZ); /* characters stay whole */
         say_plain = stderr;
         stderr = f;
+    }
+}
+
+/* ---- signals that LLVM brings about: what there is to say is put together before ---- */
+
+static char say_end[1024];
+
+static void say_signal(int number)
+{
+    const char *name = sigabbrev_np(number);
+    struct iovec parts[] = {{(void *)(uintptr_t)"mt-ptx: SIG", 11},
+                            {(void *)(uintptr_t)name, strlen(name)},
+                            {say_end, strlen(say_end)}};
+    if (writev(2, parts, 3) < 0) {
+        return; /* nobody listens */
+    }
+    raise(number); /* now as it is by default, when this returns */
+}
+
+void mt_ptxtool_say_signals(const char *kernel)
+{
+    static char stack[65536]; /* the program's own may be what is used up */
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    struct sigaction action = {.sa_handler = say_signal, .sa_flags = SA_ONSTACK | SA_RESETHAND | SA_NODEFER};
+    snprintf(
+        say_end, sizeof say_end,
+        " while LLVM compiled %s%s: %s in MEMTRACE_PTX_OPTIONS makes other code of it, which may go well\n",
+        kernel ? "kernel " : "the module", kernel ? mt_short(kernel).text : "",
+        mt_pass_options.vectors ? "--mt-vectors=off" : "--mt-cpu=x86-64-v2");
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        sigaction(numbers[i], &action, NULL);
     }
 }

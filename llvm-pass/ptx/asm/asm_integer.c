@@ -55,10 +55,10 @@ static LLVMValueRef carry_slot(struct mt_asm_body *l)
     return i;
 }
 
-static LLVMValueRef carry_in(struct mt_asm_body *l, unsigned bits)
+static LLVMValueRef carry_in(struct mt_asm_body *l)
 {
     LLVMValueRef slot = carry_slot(l);
-    return slot ? LLVMBuildZExt(l->b, LLVMBuildLoad2(l->b, l->i1, slot, ""), mt_asm_int(l, bits), "") : NULL;
+    return slot ? LLVMBuildLoad2(l->b, l->i1, slot, "") : NULL;
 }
 
 static int carry_out(struct mt_asm_body *l, LLVMValueRef flag)
@@ -75,27 +75,32 @@ static int carry_out(struct mt_asm_body *l, LLVMValueRef flag)
 /* a + b, or a - b as a + ~b + 1, with the flag in and out as the opcode says: ".cc" writes it, a final 'c' of
  * the first word reads it. So after a subtraction the flag is set when nothing was borrowed, and subc adds
  * it: the hardware's way, where the manual's word "borrow" misleads. Chains that mix additions and
- * subtractions count on it. */
+ * subtractions count on it. A sum wraps when it is less than what was added: comparisons stay vectors, where
+ * additions of twice the width become a chain of the processor's own carries for each lane. */
 static int asm_integer_carried(struct mt_asm_body *l, LLVMValueRef a, LLVMValueRef b, int minus,
                                struct mt_asm_type t)
 {
     const char *op = l->s->parts[0];
     size_t n = strlen(op);
     int reads = n > 3 && op[n - 1] == 'c'; /* addc, subc, madc */
-    unsigned wide = t.bits * 2;
-    struct mt_asm_type u = {'u', t.bits, 1};
-    LLVMValueRef c = reads ? carry_in(l, wide) : mt_asm_const(l, wide, minus != 0);
-    if (!c)
+    LLVMValueRef in = reads ? carry_in(l) : NULL, x, flag;
+    if (reads && !in)
         return -1;
-    LLVMValueRef x = asm_integer_widen(l, a, wide, u);
-    x = LLVMBuildAdd(l->b, x, asm_integer_widen(l, minus ? LLVMBuildNot(l->b, b, "") : b, wide, u), "");
-    x = LLVMBuildAdd(l->b, x, c, "");
-    if (mt_asm_has(l->s, "cc")) {
-        LLVMValueRef flag = LLVMBuildLShr(l->b, x, mt_asm_const(l, wide, t.bits), "");
-        if (carry_out(l, LLVMBuildTrunc(l->b, flag, l->i1, "")))
-            return -1;
+    if (minus && !reads) {
+        x = LLVMBuildSub(l->b, a, b, "");
+        flag = LLVMBuildICmp(l->b, LLVMIntUGE, a, b, "");
+    } else {
+        x = LLVMBuildAdd(l->b, a, minus ? LLVMBuildNot(l->b, b, "") : b, "");
+        flag = LLVMBuildICmp(l->b, LLVMIntULT, x, a, "");
     }
-    return asm_integer_out(l, LLVMBuildTrunc(l->b, x, mt_asm_int(l, t.bits), ""), t);
+    if (reads) {
+        LLVMValueRef sum = LLVMBuildAdd(l->b, x, LLVMBuildZExt(l->b, in, mt_asm_int(l, t.bits), ""), "");
+        flag = LLVMBuildOr(l->b, flag, LLVMBuildICmp(l->b, LLVMIntULT, sum, x, ""), "");
+        x = sum;
+    }
+    if (mt_asm_has(l->s, "cc") && carry_out(l, flag))
+        return -1;
+    return asm_integer_out(l, x, t);
 }
 
 /* ---- arithmetic --------------------------------------------------------------------------------- */

@@ -261,7 +261,8 @@ static void make_why(const struct work *w, char *why, size_t size)
     text[n > 0 ? n : 0] = 0;
     for (char *p = text; *p; p++)
         *p = *p == '\n' ? p[1] ? ';' : 0 : *p;
-    snprintf(why, size, "%s", *text ? text : "mt-ptx ended without a word");
+    snprintf(why, size, "%s",
+             *text ? text : "mt-ptx ended without a word, as what is killed: out of memory?");
 }
 
 /* mt-ptx is at it; else *why. */
