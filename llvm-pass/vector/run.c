@@ -147,36 +147,19 @@ static void run_warps(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValu
     LLVMPositionBuilderAtEnd(b, after);
 }
 
-/* What a call of the runner is to run: rows, whole warps; else all, but where threads have one dimension,
- * `rows` runs the whole warps. */
-static void run_share(struct vec *v, LLVMValueRef rows, LLVMValueRef f, LLVMValueRef body, LLVMValueRef *args,
-                      unsigned n, struct run_thread size)
+/* What a call of the runner is to run: warps of the CTA. The last one may be no whole one in CTAs of any
+ * shape. */
+static void run_share(struct vec *v, LLVMValueRef f, LLVMValueRef body, LLVMValueRef *args, unsigned n,
+                      struct run_thread size)
 {
     LLVMBuilderRef b = v->b;
     LLVMValueRef threads = LLVMBuildMul(b, LLVMBuildMul(b, size.x, size.y, ""), size.z, "");
-    LLVMValueRef whole = LLVMBuildAnd(b, threads, vec_number(v, ~(VEC_WIDTH - 1)), "");
     LLVMValueRef from = LLVMBuildShl(b, run_builtin(v->l, "mtb_warp_first"), vec_number(v, 5), ""),
                  to = LLVMBuildShl(b, run_builtin(v->l, "mtb_warp_end"), vec_number(v, 5), "");
-    if (!v->any) {
-        run_warps(v, f, body, args, n, size, from, run_least(v, LLVMIntULT, to, whole));
-        return;
-    }
-    LLVMBasicBlockRef block[2] = {LLVMAppendBasicBlockInContext(v->context, f, ""),
-                                  LLVMAppendBasicBlockInContext(v->context, f, "")};
-    LLVMValueRef line = LLVMBuildICmp(b, LLVMIntEQ, threads, size.x, ""), pointer = LLVMGetParam(f, 0);
-    whole = LLVMBuildSelect(b, line, whole, vec_number(v, 0), "");
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, from, whole, ""), block[0], block[1]);
-    LLVMPositionBuilderAtEnd(b, block[0]);
-    mt_build_call(v->l, rows, &pointer, 1);
-    LLVMBuildBr(b, block[1]);
-    LLVMPositionBuilderAtEnd(b, block[1]);
-    run_warps(v, f, body, args, n, size, run_least(v, LLVMIntUGT, from, whole),
-              run_least(v, LLVMIntULT, to, threads));
+    run_warps(v, f, body, args, n, size, from, run_least(v, LLVMIntULT, to, threads));
 }
 
-/* `rows`: of any shape, the runner of rows of 32 with the same body otherwise. */
-static LLVMValueRef run_runner(struct vec *v, LLVMValueRef body, const char *name, LLVMValueRef kernel,
-                               LLVMValueRef rows)
+static LLVMValueRef run_runner(struct vec *v, LLVMValueRef body, const char *name, LLVMValueRef kernel)
 {
     struct mt_lowering *l = v->l;
     LLVMValueRef f = LLVMAddFunction(v->module, name, LLVMFunctionType(l->none, &l->ptr, 1, 0));
@@ -198,7 +181,7 @@ static LLVMValueRef run_runner(struct vec *v, LLVMValueRef body, const char *nam
         size = (struct run_thread){args[n - VEC_CTA_REGISTERS], args[n - VEC_CTA_REGISTERS + 1],
                                    args[n - VEC_CTA_REGISTERS + 2]};
     if (args)
-        run_share(v, rows, f, body, args, n, size);
+        run_share(v, f, body, args, n, size);
     LLVMBuildRetVoid(v->b);
     free(args);
     return f;
@@ -244,15 +227,15 @@ struct version {
     struct vec_called called;
 };
 
-/* The code for rows of `group` threads, or, with `rows`, for CTAs of any shape. NULL: out->why. */
+/* The code for rows of `group` threads; 0: for CTAs of any shape. NULL: out->why. */
 static LLVMValueRef run_build(struct mt_lowering *l, const struct version *of, unsigned group,
-                              LLVMValueRef rows, struct mt_vector *out)
+                              struct mt_vector *out)
 {
-    const char *form = rows ? "any" : group == VEC_WIDTH ? "32" : "16", *name = of->name;
+    const char *form = !group ? "any" : group == VEC_WIDTH ? "32" : "16", *name = of->name;
     struct vec v = vec_new(l, of->functions, of->prepared);
-    v.group = group;
-    v.rows = VEC_WIDTH / group;
-    v.any = rows != NULL;
+    v.any = !group;
+    v.group = group ? group : VEC_WIDTH;
+    v.rows = VEC_WIDTH / v.group;
     v.plain = of->called.plain;
     v.meets = of->called.meets;
     v.waits = of->called.waits;
@@ -266,7 +249,7 @@ static LLVMValueRef run_build(struct mt_lowering *l, const struct version *of, u
     if (body && !v.why) {
         vec_set_target(l, body);
         snprintf(full, sizeof full, MT_RUN_WARPS "%s.%s", name, form);
-        runner = run_runner(&v, body, full, of->prepared, rows);
+        runner = run_runner(&v, body, full, of->prepared);
         vec_set_target(l, runner);
     }
     if (v.why)
@@ -303,11 +286,11 @@ static void run_version(struct vec_functions *functions, struct mt_lowering *l, 
     if (refused) {
         snprintf(out->why, sizeof out->why, "%s", refused);
     } else {
-        *rows = run_build(l, &v, VEC_WIDTH, NULL, out);
+        *rows = run_build(l, &v, VEC_WIDTH, out);
         if (*rows && run_has_rows(v.prepared))
-            *tiles = run_build(l, &v, VEC_WIDTH / 2, NULL, out);
+            *tiles = run_build(l, &v, VEC_WIDTH / 2, out);
         if (*rows && any)
-            *any = run_build(l, &v, VEC_WIDTH, *rows, out);
+            *any = run_build(l, &v, 0, out);
     }
     if (v.prepared)
         LLVMDeleteFunction(v.prepared);
